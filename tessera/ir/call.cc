@@ -1,0 +1,149 @@
+// The table of intrinsics: name, number of arguments and typing rule of each.
+#include <array>
+
+#include "tessera/ir/typing.h"
+
+namespace tessera::ir {
+namespace {
+
+using TypeRule = Typing (*)(const std::vector<Expr>& args);
+
+Typing fail(const char* error) { return {Type(), error}; }
+
+Typing all_same(const std::vector<Expr>& args) {
+  for (const Expr& arg : args) {
+    if (arg.type() != args[0].type()) return fail("arguments differ in type");
+  }
+  return {args[0].type()};
+}
+
+Typing float_math(const std::vector<Expr>& args) {
+  if (!is_float(args[0].dtype())) return fail("function is for floats only");
+  return all_same(args);
+}
+
+Typing number(const std::vector<Expr>& args) {
+  if (args[0].dtype() == DType::kBool) return fail("no arithmetic on bool");
+  return {args[0].type()};
+}
+
+Typing bits(const std::vector<Expr>& args) {
+  if (is_float(args[0].dtype())) return fail("operation is for integers and bool only");
+  return {args[0].type()};
+}
+
+Typing float_predicate(const std::vector<Expr>& args) {
+  if (!is_float(args[0].dtype())) return fail("function is for floats only");
+  return {args[0].type().with_dtype(DType::kBool)};
+}
+
+Typing prefetch(const std::vector<Expr>& args) {
+  if (!args[0].as<Load>()) return fail("prefetch needs a load");
+  return {Type()};
+}
+
+Typing refuse(const std::vector<Expr>&) { return fail("bitcast needs a target type"); }
+
+bool is_byte(DType t) { return t == DType::kI8 || t == DType::kU8; }
+
+Typing dot(const std::vector<Expr>& args, DType acc, bool bytes, int group) {
+  const Type type = args[0].type();
+  if (type.dtype != acc) return fail("accumulator has the wrong type");
+  for (const Expr& arg : {args[1], args[2]}) {
+    if (bytes ? !is_byte(arg.dtype()) : arg.dtype() != DType::kBF16) return fail("operand has the wrong type");
+    if (arg.lanes() != type.lanes * group) return fail("operand has the wrong number of lanes");
+  }
+  return {type};
+}
+
+Typing dot4(const std::vector<Expr>& args) { return dot(args, DType::kI32, true, 4); }
+Typing dot2(const std::vector<Expr>& args) { return dot(args, DType::kF32, false, 2); }
+
+// A 2x2 accumulator: two operand rows feed four results, so operands have half as many groups as lanes.
+Typing mma(const std::vector<Expr>& args, DType acc, bool bytes, int group) {
+  if (args[0].lanes() != 4) return fail("accumulator has the wrong number of lanes");
+  return dot(args, acc, bytes, group);
+}
+
+Typing mma2x8(const std::vector<Expr>& args) { return mma(args, DType::kI32, true, 4); }
+Typing mma2x4(const std::vector<Expr>& args) { return mma(args, DType::kF32, false, 2); }
+
+struct Row {
+  Intrinsic fn;
+  const char* name;
+  int arity;
+  TypeRule rule;
+};
+
+constexpr std::array kRows = {
+    Row{Intrinsic::kExp, "exp", 1, float_math},
+    Row{Intrinsic::kLog, "log", 1, float_math},
+    Row{Intrinsic::kTanh, "tanh", 1, float_math},
+    Row{Intrinsic::kErf, "erf", 1, float_math},
+    Row{Intrinsic::kSqrt, "sqrt", 1, float_math},
+    Row{Intrinsic::kSin, "sin", 1, float_math},
+    Row{Intrinsic::kCos, "cos", 1, float_math},
+    Row{Intrinsic::kTan, "tan", 1, float_math},
+    Row{Intrinsic::kAsin, "asin", 1, float_math},
+    Row{Intrinsic::kAcos, "acos", 1, float_math},
+    Row{Intrinsic::kAtan, "atan", 1, float_math},
+    Row{Intrinsic::kSinh, "sinh", 1, float_math},
+    Row{Intrinsic::kCosh, "cosh", 1, float_math},
+    Row{Intrinsic::kAsinh, "asinh", 1, float_math},
+    Row{Intrinsic::kAcosh, "acosh", 1, float_math},
+    Row{Intrinsic::kAtanh, "atanh", 1, float_math},
+    Row{Intrinsic::kPow, "pow", 2, float_math},
+    Row{Intrinsic::kAbs, "abs", 1, number},
+    Row{Intrinsic::kFloor, "floor", 1, float_math},
+    Row{Intrinsic::kCeil, "ceil", 1, float_math},
+    Row{Intrinsic::kRound, "round", 1, float_math},
+    Row{Intrinsic::kTrunc, "trunc", 1, float_math},
+    Row{Intrinsic::kFma, "fma", 3, float_math},
+    Row{Intrinsic::kNot, "not", 1, bits},
+    Row{Intrinsic::kIsNan, "isnan", 1, float_predicate},
+    Row{Intrinsic::kIsInf, "isinf", 1, float_predicate},
+    Row{Intrinsic::kBitcast, "bitcast", 1, refuse},
+    Row{Intrinsic::kPrefetch, "prefetch", 1, prefetch},
+    Row{Intrinsic::kDot4, "dot4", 3, dot4},
+    Row{Intrinsic::kDot2, "dot2", 3, dot2},
+    Row{Intrinsic::kMma2x8, "mma2x8", 3, mma2x8},
+    Row{Intrinsic::kMma2x4, "mma2x4", 3, mma2x4},
+};
+
+constexpr bool rows_follow_enum() {
+  for (std::size_t i = 0; i < kRows.size(); ++i) {
+    if (kRows[i].fn != static_cast<Intrinsic>(i)) return false;
+  }
+  return true;
+}
+static_assert(rows_follow_enum());
+
+const Row& row(Intrinsic fn) { return kRows[static_cast<std::size_t>(fn)]; }
+
+}  // namespace
+
+const char* to_text(Intrinsic fn) { return row(fn).name; }
+int arity(Intrinsic fn) { return row(fn).arity; }
+int intrinsic_count() { return static_cast<int>(kRows.size()); }
+
+Typing call_typing(Intrinsic fn, const std::vector<Expr>& args) {
+  if (static_cast<int>(args.size()) != row(fn).arity) return fail("wrong number of arguments");
+  for (const Expr& arg : args) {
+    if (!arg) return fail("missing argument");
+  }
+  return row(fn).rule(args);
+}
+
+Expr Call::make(Intrinsic fn, std::vector<Expr> args) {
+  const Typing t = call_typing(fn, args);
+  TESSERA_CHECK(!t.error, "{}: {}", to_text(fn), t.error);
+  return Expr(new Call(t.type, fn, std::move(args)));
+}
+
+Expr Call::make_bitcast(DType to, Expr value) {
+  const Typing t = bitcast_typing(to, value.type());
+  TESSERA_CHECK(!t.error, "bitcast: {}", t.error);
+  return Expr(new Call(t.type, Intrinsic::kBitcast, {std::move(value)}));
+}
+
+}  // namespace tessera::ir

@@ -1,0 +1,19 @@
+// The text form of the IR: parse(to_text(x)) equals x, always.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "tessera/ir/stmt.h"
+#include "tessera/support/result.h"
+
+namespace tessera::ir {
+
+std::string to_text(const Expr& e);
+std::string to_text(const Stmt& s);
+std::string to_text(const Func& f);
+
+// Errors name line and column.
+Result<Func> parse_func(std::string_view text);
+
+}  // namespace tessera::ir
