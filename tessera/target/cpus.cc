@@ -1,0 +1,123 @@
+#include "tessera/target/cpus.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <memory>
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+namespace tessera::target {
+namespace {
+
+std::vector<int> query_allowed_cpus() {
+  // Doubled until the kernel accepts it: machines may have more processors than the 1024 of a plain
+  // cpu_set_t.
+  for (int capacity = 1024; capacity <= (1 << 18); capacity *= 2) {
+    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(
+        CPU_ALLOC(static_cast<std::size_t>(capacity)), [](cpu_set_t* s) { CPU_FREE(s); });
+    const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(capacity));
+    if (sched_getaffinity(0, bytes, set.get()) != 0) continue;
+    std::vector<int> cpus;
+    for (int cpu = 0; cpu < capacity; ++cpu) {
+      if (CPU_ISSET_S(static_cast<std::size_t>(cpu), bytes, set.get())) cpus.push_back(cpu);
+    }
+    if (!cpus.empty()) return cpus;
+  }
+  return {0};
+}
+
+std::string first_word(const std::string& path) {
+  std::ifstream file(path);
+  std::string word;
+  file >> word;
+  return word;
+}
+
+// "64K", "2M", "512": bytes; 0 for anything else.
+std::int64_t parse_size(const std::string& text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || value < 0) return 0;
+  const std::string unit(end, text.data() + text.size());
+  if (unit.empty()) return value;
+  if (unit == "K") return value << 10;
+  if (unit == "M") return value << 20;
+  return 0;
+}
+
+void fill(std::int64_t& bytes, int sysconf_name, std::int64_t fallback) {
+  if (bytes > 0) return;
+  const long told = sysconf(sysconf_name);
+  bytes = told > 0 ? told : fallback;
+}
+
+}  // namespace
+
+const std::vector<int>& allowed_cpus() {
+  static const std::vector<int> cpus = query_allowed_cpus();
+  return cpus;
+}
+
+int count_cpu_list(const std::string& list) {
+  int count = 0;
+  const char* at = list.data();
+  const char* const end = at + list.size();
+  while (at < end) {
+    int first = 0;
+    auto parsed = std::from_chars(at, end, first);
+    if (parsed.ec != std::errc()) return 0;
+    int last = first;
+    if (parsed.ptr < end && *parsed.ptr == '-') {
+      parsed = std::from_chars(parsed.ptr + 1, end, last);
+      if (parsed.ec != std::errc()) return 0;
+    }
+    if (first < 0 || last < first) return 0;
+    count += last - first + 1;
+    if (parsed.ptr < end && *parsed.ptr != ',') return 0;
+    at = parsed.ptr + 1;
+  }
+  return count;
+}
+
+Caches read_caches(const std::string& folder) {
+  Caches caches;
+  int l1_sharers = 1;
+  int l2_sharers = 1;
+  for (int index = 0; index < 16; ++index) {
+    const std::string entry = fmt::format("{}/index{}/", folder, index);
+    const std::string level = first_word(entry + "level");
+    if (level.empty()) break;
+    if (first_word(entry + "type") == "Instruction") continue;
+    const std::int64_t bytes = parse_size(first_word(entry + "size"));
+    const int sharers = std::max(1, count_cpu_list(first_word(entry + "shared_cpu_list")));
+    const std::int64_t line = parse_size(first_word(entry + "coherency_line_size"));
+    if (level == "1") {
+      caches.l1_bytes = bytes;
+      l1_sharers = sharers;
+      if (line > 0) caches.line_bytes = static_cast<int>(line);
+    } else if (level == "2") {
+      caches.l2_bytes = bytes;
+      l2_sharers = sharers;
+    } else if (level == "3") {
+      caches.l3_bytes = bytes;
+    }
+  }
+  // Threads of one core share its L1, so sharers of L1 are one core.
+  caches.l2_bytes /= std::max(1, l2_sharers / l1_sharers);
+  return caches;
+}
+
+Caches host_caches(int cpu) {
+  Caches caches = read_caches(fmt::format("/sys/devices/system/cpu/cpu{}/cache", cpu));
+  const bool told = caches.l1_bytes > 0;
+  fill(caches.l1_bytes, _SC_LEVEL1_DCACHE_SIZE, 32 << 10);
+  fill(caches.l2_bytes, _SC_LEVEL2_CACHE_SIZE, 512 << 10);
+  // A kernel that describes the inner caches and no third one means that there is none.
+  if (!told) fill(caches.l3_bytes, _SC_LEVEL3_CACHE_SIZE, 8 << 20);
+  return caches;
+}
+
+}  // namespace tessera::target

@@ -1,0 +1,137 @@
+#include "tessera/target/target.h"
+
+#include <algorithm>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "tessera/target/features.h"
+#include "tessera/target/machine_table.h"
+
+namespace tessera::target {
+namespace {
+
+TEST(Host, HasPlausibleFacts) {
+  const Target& t = host();
+  EXPECT_EQ(t.name, "host");
+#if defined(__aarch64__)
+  EXPECT_EQ(t.arch, Arch::kAArch64);
+  EXPECT_EQ(t.vector_bytes, 16);
+#else
+  EXPECT_EQ(t.arch, Arch::kX86_64);
+#endif
+  EXPECT_FALSE(t.cpu.empty());
+  EXPECT_GE(t.cores, 1);
+  EXPECT_GE(t.l1_bytes, 4 << 10);
+  EXPECT_GE(t.l2_bytes, t.l1_bytes);
+  EXPECT_GE(t.line_bytes, 16);
+}
+
+TEST(Host, NamesEveryKnownFeatureOnceWithItsSign) {
+  const Target& t = host();
+  const std::string on = feature_string(t.arch, known_features(t.arch));
+  EXPECT_EQ(std::ranges::count(t.features, ','), std::ranges::count(on, ','));
+  for (const std::string_view name : known_features(t.arch)) {
+    const std::string padded = "," + t.features + ",";
+    const bool plus = padded.find(fmt::format(",+{},", name)) != std::string::npos;
+    const bool minus = padded.find(fmt::format(",-{},", name)) != std::string::npos;
+    EXPECT_NE(plus, minus) << name;
+  }
+}
+
+TEST(Host, RunsItsOwnCodeAndNotThatOfRicherOrForeignMachines) {
+  EXPECT_TRUE(runs_on_host(host()));
+  Target richer = host();
+  richer.features += ",+a-feature-of-the-future";
+  EXPECT_FALSE(runs_on_host(richer));
+  Target foreign = host();
+  foreign.arch = host().arch == Arch::kAArch64 ? Arch::kX86_64 : Arch::kAArch64;
+  foreign.features.clear();
+  EXPECT_FALSE(runs_on_host(foreign));
+  Target poorer = host();
+  poorer.features.clear();
+  EXPECT_TRUE(runs_on_host(poorer));
+}
+
+TEST(FindTarget, FindsEveryName) {
+  const std::vector<std::string> names = target_names();
+  EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
+  for (const std::string& name : names) {
+    const Result<Target> t = find_target(name);
+    ASSERT_TRUE(t.ok()) << name;
+    EXPECT_GE(t->cores, 1);
+    EXPECT_GT(t->l1_bytes, 0);
+    EXPECT_GE(t->l2_bytes, t->l1_bytes);
+  }
+}
+
+TEST(FindTarget, AliasGivesTheMachine) {
+  EXPECT_EQ(to_text(*find_target("graviton3")), to_text(*find_target("neoverse-v1")));
+}
+
+TEST(FindTarget, ErrorListsTheNamesAndTheNearest) {
+  const Result<Target> t = find_target("neoverse-v3");
+  ASSERT_FALSE(t.ok());
+  EXPECT_EQ(t.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(t.error().message.find("no target 'neoverse-v3'; did you mean 'neoverse-v"),
+            std::string::npos)
+      << t.error().message;
+  for (const std::string& name : target_names()) {
+    EXPECT_NE(t.error().message.find(name), std::string::npos) << name;
+  }
+}
+
+TEST(FindTarget, RefusesEmptyAndOverlongNames) {
+  EXPECT_FALSE(find_target("").ok());
+  const Result<Target> t = find_target(std::string(100000, 'x'));
+  ASSERT_FALSE(t.ok());
+  EXPECT_LT(t.error().message.size(), 1000U);
+}
+
+TEST(MachineTable, FeaturesAreKnownOnes) {
+  for (const Machine& m : machines()) {
+    const auto known = known_features(m.arch);
+    const std::string listed = fmt::format("{},{}", m.base, m.extra);
+    std::size_t count = 0;
+    for (std::size_t at = 0; at < listed.size();) {
+      const std::size_t comma = std::min(listed.find(',', at), listed.size());
+      const std::string name = listed.substr(at, comma - at);
+      if (!name.empty()) {
+        ++count;
+        EXPECT_NE(std::ranges::find(known, name), known.end()) << m.name << ": " << name;
+      }
+      at = comma + 1;
+    }
+    EXPECT_EQ(present_features(make_target(m).features).size(), count) << m.name;
+  }
+}
+
+TEST(MachineTable, DerivesTheRegisterFile) {
+  EXPECT_EQ(find_target("skylake-avx512")->vector_bytes, 64);
+  EXPECT_EQ(find_target("skylake-avx512")->vector_registers, 32);
+  EXPECT_EQ(find_target("haswell")->vector_bytes, 32);
+  EXPECT_EQ(find_target("haswell")->vector_registers, 16);
+  EXPECT_EQ(find_target("neoverse-v1")->vector_bytes, 16);
+  EXPECT_TRUE(find_target("neoverse-v1")->has_bf16_mma);
+  EXPECT_FALSE(find_target("cortex-a72")->has_f16);
+  EXPECT_TRUE(find_target("sapphirerapids")->has_f16);
+}
+
+TEST(MachineTable, SwitchesSveOff) {
+  for (const Machine& m : machines()) {
+    if (m.arch != Arch::kAArch64) continue;
+    EXPECT_NE(make_target(m).features.find("-sve,"), std::string::npos) << m.name;
+  }
+}
+
+TEST(ToText, TellsTargetsApart) {
+  std::set<std::string> texts;
+  for (const Machine& m : machines()) {
+    const std::string text = to_text(make_target(m));
+    EXPECT_EQ(text.find('\n'), std::string::npos);
+    EXPECT_TRUE(texts.insert(text).second) << text;
+  }
+}
+
+}  // namespace
+}  // namespace tessera::target
