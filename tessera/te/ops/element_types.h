@@ -1,0 +1,29 @@
+// Which types an operation reads, accumulates in and writes for a given dtype=.
+#pragma once
+
+#include "tessera/support/host_tensor.h"
+#include "tessera/te/builder.h"
+#include "tessera/te/op_spec.h"
+
+namespace tessera::te {
+
+struct ElementTypes {
+  DType in;
+  DType acc;  // type of products, sums and intrinsic functions
+  DType out;
+};
+
+// f32, f64: themselves. f16, bf16: computed in f32, rounded once to the output.
+// kInvalidArgument for every other type.
+Result<ElementTypes> float_types(const OpSpec& spec);
+// As float_types, and i8, u8: products and sums in i32, which is also the output.
+Result<ElementTypes> mac_types(const OpSpec& spec);
+
+// v converted to t; v itself when it has that type.
+ir::Expr to_type(DType t, const ir::Expr& v);
+
+// The output of an operation whose accumulation is `acc`: `acc` itself, or a stage `out` that casts
+// it.
+ir::Buffer cast_output(DagBuilder& b, const ir::Buffer& acc, DType out, const NamedAxes& axes);
+
+}  // namespace tessera::te

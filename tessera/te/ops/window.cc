@@ -1,0 +1,89 @@
+#include "tessera/te/ops/window.h"
+
+#include <algorithm>
+
+namespace tessera::te {
+namespace {
+
+std::int64_t given(const OpSpec& spec, const char* name, std::int64_t otherwise) {
+  const auto it = spec.ints.find(name);
+  return it == spec.ints.end() ? otherwise : it->second;
+}
+
+}  // namespace
+
+ir::Expr scaled(const ir::Expr& e, std::int64_t factor) { return factor == 1 ? e : e * factor; }
+
+ir::Expr Window::position(const ir::Expr& o, const ir::Expr& k) const {
+  return scaled(o, stride) + scaled(k, dilation);
+}
+
+Result<std::vector<Window>> read_windows(const OpSpec& spec, const std::vector<SpatialDim>& dims) {
+  std::vector<Window> windows;
+  const std::int64_t pad = spec.ints.at("P");
+  for (const SpatialDim& dim : dims) {
+    Window w{.dim = dim,
+             .size = spec.ints.at(dim.size),
+             .kernel = spec.ints.at(dim.kernel),
+             .stride = spec.ints.at("S"),
+             .dilation = given(spec, "D", 1),
+             .pad_lo = given(spec, dim.pad_lo, pad),
+             .pad_hi = given(spec, dim.pad_hi, pad)};
+    const std::int64_t reach = w.dilation * (w.kernel - 1) + 1;
+    if (reach > w.padded()) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "{}: {}={} covers {} elements but the padded input {} has only {}", spec.op,
+                        dim.kernel, w.kernel, reach, dim.size, w.padded());
+    }
+    w.out = (w.padded() - reach) / w.stride + 1;
+    windows.push_back(w);
+  }
+  return windows;
+}
+
+std::vector<OpParam> window_params(const std::vector<SpatialDim>& dims, bool dilation) {
+  std::vector<OpParam> params = {{"S", 1, "stride"}, {"P", 0, "padding on every side", 0}};
+  if (dilation) params.push_back({"D", 1, "dilation"});
+  for (const SpatialDim& dim : dims) {
+    params.push_back({dim.pad_lo, kDerived, "padding before, instead of P", 0});
+    params.push_back({dim.pad_hi, kDerived, "padding after, instead of P", 0});
+  }
+  return params;
+}
+
+ir::Buffer pad_stage(DagBuilder& b, const ir::Buffer& x, const std::vector<std::string>& axis_names,
+                     std::size_t first, const std::vector<std::int64_t>& lo,
+                     const std::vector<std::int64_t>& hi, const ir::Expr& fill) {
+  const auto is_zero = [](std::int64_t v) { return v == 0; };
+  if (std::all_of(lo.begin(), lo.end(), is_zero) && std::all_of(hi.begin(), hi.end(), is_zero))
+    return x;
+  NamedAxes axes;
+  for (std::size_t d = 0; d < axis_names.size(); ++d) axes.emplace_back(axis_names[d], x->shape[d]);
+  for (std::size_t s = 0; s < lo.size(); ++s) axes[first + s].second += lo[s] + hi[s];
+  return b.compute("pad", axes, [&](const Indices& i) {
+    Indices from = i;
+    ir::Expr inside;
+    const auto require = [&](const ir::Expr& cond) {
+      inside = inside ? ir::logical_and(inside, cond) : cond;
+    };
+    for (std::size_t s = 0; s < lo.size(); ++s) {
+      const ir::Expr& p = i[first + s];
+      if (lo[s] > 0) require(ir::ge(p, ir::int_imm(lo[s])));
+      if (hi[s] > 0) require(ir::lt(p, ir::int_imm(x->shape[first + s] + lo[s])));
+      if (lo[s] > 0) from[first + s] = p - lo[s];
+    }
+    return ir::select(inside, at(x, from), fill);
+  });
+}
+
+ir::Buffer pad_stage(DagBuilder& b, const ir::Buffer& x, const std::vector<std::string>& axis_names,
+                     std::size_t first, const std::vector<Window>& windows, const ir::Expr& fill) {
+  std::vector<std::int64_t> lo, hi;
+  for (const Window& w : windows) {
+    lo.push_back(w.pad_lo);
+    hi.push_back(w.pad_hi);
+  }
+  return pad_stage(b, x, axis_names, first, lo, hi, fill);
+}
+
+}  // namespace tessera::te

@@ -1,0 +1,216 @@
+#include "tessera/te/ops/winograd.h"
+
+#include <functional>
+
+#include "tessera/te/ops/element_types.h"
+#include "tessera/te/ops/window.h"
+
+namespace tessera::te {
+namespace {
+
+using Matrix = std::vector<std::vector<double>>;
+
+// y = at [ (g w) * (bt d) ]: Toom-Cook at the points 0, 1, -1, 2, -2, 1/2, -1/2 (as many as needed)
+// and infinity. All entries of at and bt are dyadic, so they are exact.
+struct Transforms {
+  Matrix at;  // m x alpha
+  Matrix g;   // alpha x 3
+  Matrix bt;  // alpha x alpha
+};
+
+// Coefficients, lowest power first, of prod (x - p) over the points except number `skip`.
+std::vector<double> root_polynomial(const std::vector<double>& points, std::size_t skip) {
+  std::vector<double> poly = {1};
+  for (std::size_t l = 0; l < points.size(); ++l) {
+    if (l == skip) continue;
+    poly.insert(poly.begin(), 0);
+    for (std::size_t k = 0; k + 1 < poly.size(); ++k) poly[k] -= points[l] * poly[k + 1];
+  }
+  return poly;
+}
+
+Transforms make_transforms(std::size_t m) {
+  constexpr std::size_t kTaps = 3;
+  const std::size_t alpha = m + kTaps - 1;
+  std::vector<double> points = {0, 1, -1, 2, -2, 0.5, -0.5};
+  points.resize(alpha - 1);
+  Transforms t{Matrix(m, std::vector<double>(alpha)), Matrix(alpha, std::vector<double>(kTaps)),
+               Matrix(alpha, std::vector<double>(alpha))};
+  for (std::size_t j = 0; j + 1 < alpha; ++j) {
+    double norm = 1;
+    for (std::size_t l = 0; l + 1 < alpha; ++l) norm *= l == j ? 1 : points[j] - points[l];
+    // Point 0: a positive norm makes the row start with a positive coefficient.
+    const double sign = j == 0 && norm < 0 ? -1 : 1;
+    const std::vector<double> row = root_polynomial(points, j);
+    for (std::size_t k = 0; k < row.size(); ++k) t.bt[j][k] = sign * row[k];
+    double power = 1;
+    for (std::size_t k = 0; k < std::max(m, kTaps); ++k, power *= points[j]) {
+      if (k < m) t.at[k][j] = power;
+      if (k < kTaps) t.g[j][k] = sign * power / norm;
+    }
+  }
+  t.bt[alpha - 1] = root_polynomial(points, points.size());
+  t.g[alpha - 1][kTaps - 1] = 1;
+  t.at[m - 1][alpha - 1] = 1;
+  return t;
+}
+
+// sum_k row[k] * term(k), without products by 0, 1 and -1. Starts with a positive term where there
+// is one.
+ir::Expr linear_combination(const std::vector<double>& row,
+                            const std::function<ir::Expr(std::size_t)>& term) {
+  std::size_t first = row.size();
+  for (std::size_t k = row.size(); k-- > 0;) {
+    if (row[k] > 0 || (row[k] != 0 && first == row.size())) first = k;
+  }
+  TESSERA_CHECK(first < row.size(), "winograd: a transform row is zero");
+  const auto product = [&](std::size_t k, double coefficient) {
+    const ir::Expr value = term(k);
+    return coefficient == 1 ? value : ir::imm(value.dtype(), coefficient) * value;
+  };
+  ir::Expr sum = product(first, row[first]);
+  for (std::size_t k = 0; k < row.size(); ++k) {
+    if (k == first || row[k] == 0) continue;
+    sum = row[k] > 0 ? sum + product(k, row[k]) : sum - product(k, -row[k]);
+  }
+  return sum;
+}
+
+// Row `selector` of matrix * (term(0), term(1), ...) as select(selector == 0, .., select(selector
+// == 1, ..)).
+ir::Expr transform(const Matrix& matrix, const ir::Expr& selector,
+                   const std::function<ir::Expr(std::size_t)>& term) {
+  ir::Expr chain = linear_combination(matrix.back(), term);
+  for (std::size_t r = matrix.size() - 1; r-- > 0;) {
+    const ir::Expr here = ir::eq(selector, ir::int_imm(static_cast<std::int64_t>(r)));
+    chain = ir::select(here, linear_combination(matrix[r], term), chain);
+  }
+  return chain;
+}
+
+Result<void> check_applies(const OpSpec& spec, const std::vector<Window>& win) {
+  const auto refuse = [&](const char* rule) {
+    return make_error(ErrorCode::kInvalidArgument, "{}: algo={} needs {}", spec.op,
+                      spec.words.at("algo"), rule);
+  };
+  if (spec.words.at("layout") != "nhwc") return refuse("layout=nhwc");
+  if (win[0].kernel != 3 || win[1].kernel != 3) return refuse("KH=3 and KW=3");
+  if (win[0].stride != 1 || win[0].dilation != 1) return refuse("S=1 and D=1");
+  if (spec.ints.at("G") != 1) return refuse("G=1");
+  return {};
+}
+
+struct Tiling {
+  std::int64_t m, alpha, rows, columns, tiles;  // tiles = batch * rows * columns
+};
+
+// Stages pad, T, V: V[eps, nu, tile, ci] = (BT d B)[eps, nu] of every input tile d.
+ir::Buffer input_transform(DagBuilder& b, const ir::Buffer& x, const std::vector<Window>& win,
+                           const Tiling& t, const Matrix& bt, DType acc) {
+  const std::vector<std::int64_t> lo = {win[0].pad_lo, win[1].pad_lo};
+  // Whole tiles: the last one may reach past the padding that was asked for.
+  const std::vector<std::int64_t> hi = {t.rows * t.m + 2 - win[0].size - lo[0],
+                                        t.columns * t.m + 2 - win[1].size - lo[1]};
+  const ir::Buffer padded = pad_stage(b, x, {"n", "h", "w", "c"}, 1, lo, hi, ir::imm(x->dtype, 0));
+  const std::int64_t ci = x->shape[3];
+  const NamedAxes axes = {{"eps", t.alpha}, {"nu", t.alpha}, {"tile", t.tiles}, {"ci", ci}};
+  const ir::Expr per_image = ir::int_imm(t.rows * t.columns), per_row = ir::int_imm(t.columns);
+  const ir::Buffer rows = b.compute("T", axes, [&](const Indices& i) {
+    const ir::Expr in_image = ir::floor_mod(i[2], per_image);
+    return transform(bt, i[0], [&](std::size_t k) {
+      const ir::Expr h = ir::floor_div(in_image, per_row) * t.m + static_cast<std::int64_t>(k);
+      const ir::Expr w = ir::floor_mod(i[2], per_row) * t.m + i[1];
+      return to_type(acc, at(padded, {ir::floor_div(i[2], per_image), h, w, i[3]}));
+    });
+  });
+  return b.compute("V", axes, [&](const Indices& i) {
+    return transform(bt, i[1], [&](std::size_t k) {
+      return at(rows, {i[0], ir::int_imm(static_cast<std::int64_t>(k)), i[2], i[3]});
+    });
+  });
+}
+
+// Stages Z, Y: Y = AT M A of every tile, cropped to the output.
+ir::Buffer output_transform(DagBuilder& b, const ir::Buffer& products,
+                            const std::vector<Window>& win, const Tiling& t,
+                            const Matrix& at_matrix, std::int64_t batch, DType out) {
+  const std::int64_t co = products->shape[3];
+  const NamedAxes z_axes = {{"i", t.m}, {"nu", t.alpha}, {"tile", t.tiles}, {"co", co}};
+  const ir::Buffer z = b.compute("Z", z_axes, [&](const Indices& i) {
+    return transform(at_matrix, i[0], [&](std::size_t k) {
+      return at(products, {ir::int_imm(static_cast<std::int64_t>(k)), i[1], i[2], i[3]});
+    });
+  });
+  const NamedAxes y_axes = {{"n", batch}, {"oh", win[0].out}, {"ow", win[1].out}, {"co", co}};
+  const ir::Expr m = ir::int_imm(t.m);
+  return b.compute("Y", y_axes, [&](const Indices& i) {
+    const ir::Expr tile =
+        (i[0] * t.rows + ir::floor_div(i[1], m)) * t.columns + ir::floor_div(i[2], m);
+    return to_type(out, transform(at_matrix, ir::floor_mod(i[2], m), [&](std::size_t k) {
+                     return at(z, {ir::floor_mod(i[1], m),
+                                   ir::int_imm(static_cast<std::int64_t>(k)), tile, i[3]});
+                   }));
+  });
+}
+
+}  // namespace
+
+Result<Dag> make_winograd(const OpSpec& spec) {
+  TESSERA_TRY(const ElementTypes types, float_types(spec));
+  TESSERA_TRY(const std::vector<Window> win, read_windows(spec, {kHeight, kWidth}));
+  TESSERA_DO(check_applies(spec, win));
+  const std::int64_t m = spec.words.at("algo").back() - '0';
+  const std::int64_t n = spec.ints.at("N"), ci = spec.ints.at("CI"), co = spec.ints.at("CO");
+  Tiling t{.m = m,
+           .alpha = m + 2,
+           .rows = (win[0].out + m - 1) / m,
+           .columns = (win[1].out + m - 1) / m,
+           .tiles = 0};
+  // Before the product: verify() sees only the finished shapes.
+  TESSERA_TRY([[maybe_unused]] const std::int64_t fits,
+              checked_elements({n, t.rows, t.columns}, types.acc));
+  t.tiles = n * t.rows * t.columns;
+  const Transforms matrices = make_transforms(static_cast<std::size_t>(m));
+  DagBuilder b(spec.op);
+  const ir::Buffer x = b.input("X", types.in, {n, win[0].size, win[1].size, ci});
+  const ir::Buffer u = b.constant("U", types.acc, {t.alpha, t.alpha, ci, co});
+  const ir::Buffer v = input_transform(b, x, win, t, matrices.bt, types.acc);
+  const NamedAxes axes = {{"eps", t.alpha}, {"nu", t.alpha}, {"tile", t.tiles}, {"co", co}};
+  const ir::Buffer products =
+      b.reduce("M", Reducer::kSum, axes, {{"ci", ci}}, [&](const Indices& i, const Indices& r) {
+        return at(v, {i[0], i[1], i[2], r[0]}) * at(u, {i[0], i[1], r[0], i[3]});
+      });
+  return b.build({output_transform(b, products, win, t, matrices.at, n, types.out)});
+}
+
+Result<HostTensor> winograd_weights(const HostTensor& w, int m) {
+  const Shape& shape = w.shape();
+  if (!is_float(w.dtype()) || shape.size() != 4 || shape[2] != 3 || shape[3] != 3 ||
+      (m != 2 && m != 4 && m != 6)) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "winograd weights: float [co, ci, 3, 3] and m = 2, 4 or 6 are needed, not {} "
+                      "{} with m = {}",
+                      to_text(w.dtype()), tessera::to_text(shape), m);
+  }
+  const Matrix g = make_transforms(static_cast<std::size_t>(m)).g;
+  const std::int64_t co = shape[0], ci = shape[1], alpha = m + 2;
+  HostTensor u(compute_type(w.dtype()), {alpha, alpha, ci, co});
+  for (std::int64_t o = 0; o < co; ++o) {
+    for (std::int64_t c = 0; c < ci; ++c) {
+      for (std::int64_t e = 0; e < alpha; ++e) {
+        for (std::int64_t f = 0; f < alpha; ++f) {
+          double sum = 0;
+          for (std::int64_t k = 0; k < 9; ++k) {
+            sum += g[static_cast<std::size_t>(e)][static_cast<std::size_t>(k / 3)] *
+                   w.get_float((o * ci + c) * 9 + k) *
+                   g[static_cast<std::size_t>(f)][static_cast<std::size_t>(k % 3)];
+          }
+          u.set_float(((e * alpha + f) * ci + c) * co + o, sum);
+        }
+      }
+    }
+  }
+  return u;
+}
+
+}  // namespace tessera::te

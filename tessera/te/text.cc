@@ -1,0 +1,146 @@
+// The readable definition of a Dag. For people: it is not parsed back.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "tessera/te/dag.h"
+
+namespace tessera::te {
+namespace {
+
+using ir::Expr;
+
+// Binding strength of infix operators; 0 for those printed as a call.
+int strength(ir::BinaryOp op) {
+  using enum ir::BinaryOp;
+  switch (op) {
+    case kMul:
+    case kDiv:
+    case kMod:
+    case kFloorDiv:
+    case kFloorMod:
+      return 6;
+    case kAdd:
+    case kSub:
+      return 5;
+    case kShl:
+    case kShr:
+      return 4;
+    case kEq:
+    case kNe:
+    case kLt:
+    case kLe:
+      return 3;
+    case kAnd:
+    case kOr:
+    case kXor:
+      return 2;
+    case kMin:
+    case kMax:
+      return 0;
+  }
+  return 0;
+}
+
+std::string print(const Expr& e, int outer);
+
+std::string print_list(const std::vector<Expr>& list) {
+  std::vector<std::string> parts;
+  for (const Expr& e : list) parts.push_back(print(e, 0));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string print_binary(const ir::Binary& node, int outer) {
+  const int own = strength(node.op);
+  if (own == 0)
+    return fmt::format("{}({}, {})", ir::to_text(node.op), print(node.a, 0), print(node.b, 0));
+  // Logical chains associate freely; everything else needs its right operand bound tighter.
+  const bool chain = own == 2 && node.b.as<ir::Binary>() && node.b.as<ir::Binary>()->op == node.op;
+  const std::string text = fmt::format("{} {} {}", print(node.a, own), ir::to_text(node.op),
+                                       print(node.b, chain ? own : own + 1));
+  return own < outer ? "(" + text + ")" : text;
+}
+
+std::string print_imm(const Expr& e) {
+  if (const auto* f = e.as<ir::FloatImm>()) {
+    const std::string digits = fmt::format("{}", f->value);
+    return digits.find_first_not_of("-0123456789") == std::string::npos ? digits + ".0" : digits;
+  }
+  const auto* i = e.as<ir::IntImm>();
+  if (e.dtype() == DType::kBool) return i->value != 0 ? "true" : "false";
+  if (e.dtype() == DType::kU64) return fmt::format("{}", static_cast<std::uint64_t>(i->value));
+  return fmt::format("{}", i->value);
+}
+
+// Operators below `outer` in strength get parentheses.
+std::string print(const Expr& e, int outer) {
+  switch (e.kind()) {
+    case ir::ExprKind::kIntImm:
+    case ir::ExprKind::kFloatImm:
+      return print_imm(e);
+    case ir::ExprKind::kVar:
+      return e.as<ir::Var>()->name;
+    case ir::ExprKind::kBinary:
+      return print_binary(*e.as<ir::Binary>(), outer);
+    case ir::ExprKind::kSelect: {
+      const auto* node = e.as<ir::Select>();
+      return fmt::format("select({}, {}, {})", print(node->cond, 0), print(node->on_true, 0),
+                         print(node->on_false, 0));
+    }
+    case ir::ExprKind::kCast:
+      return fmt::format("{}({})", to_text(e.dtype()), print(e.as<ir::Cast>()->value, 0));
+    case ir::ExprKind::kLoad: {
+      const auto* node = e.as<ir::Load>();
+      return fmt::format("{}[{}]", node->buffer->name, print_list(node->indices));
+    }
+    case ir::ExprKind::kCall: {
+      const auto* node = e.as<ir::Call>();
+      return fmt::format("{}({})", ir::to_text(node->fn), print_list(node->args));
+    }
+    default:
+      return "vector";  // verify() refuses vectors
+  }
+}
+
+std::string describe(const ir::Buffer& b) {
+  return fmt::format("{}: {}[{}]", b->name, to_text(b->dtype), fmt::join(b->shape, ", "));
+}
+
+std::string names(const std::vector<Axis>& axes) {
+  std::vector<std::string> parts;
+  for (const Axis& axis : axes) parts.push_back(axis.var.as<ir::Var>()->name);
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string definition(const Op& op) {
+  std::vector<std::string> left;
+  for (const ir::Buffer& out : op.outputs)
+    left.push_back(fmt::format("{}[{}]", out->name, names(op.axes)));
+  std::string reducer;
+  if (op.reducer != Reducer::kNone) {
+    std::vector<std::string> ranges;
+    for (const Axis& axis : op.reduce_axes) {
+      ranges.push_back(fmt::format("{} in {}", axis.var.as<ir::Var>()->name, axis.extent));
+    }
+    reducer = fmt::format("{}({}) ", to_text(op.reducer), fmt::join(ranges, ", "));
+  }
+  return fmt::format("{} = {}{}", fmt::join(left, ", "), reducer, print_list(op.values));
+}
+
+}  // namespace
+
+std::string to_text(const Dag& dag) {
+  std::string text = fmt::format("dag {}\n", dag.name);
+  for (const Input& input : dag.inputs) {
+    text += fmt::format("  {} {}\n", input.constant ? "constant" : "input", describe(input.buffer));
+  }
+  for (const Op& op : dag.ops) {
+    std::vector<std::string> outs;
+    for (const ir::Buffer& out : op.outputs) outs.push_back(describe(out));
+    text += fmt::format("  stage {}\n    {}\n", fmt::join(outs, ", "), definition(op));
+  }
+  std::vector<std::string> outputs;
+  for (const ir::Buffer& out : dag.outputs) outputs.push_back(out->name);
+  return text + fmt::format("  output {}\n", fmt::join(outputs, ", "));
+}
+
+}  // namespace tessera::te
