@@ -1,0 +1,416 @@
+#include "tessera/lower/build_loop_nest.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "tessera/arith/simplify.h"
+#include "tessera/ir/build.h"
+#include "tessera/ir/visitor.h"
+#include "tessera/lower/stage_domains.h"
+
+namespace tessera::lower {
+namespace {
+
+using schedule::Annotation;
+using schedule::Attach;
+using schedule::Stage;
+using schedule::State;
+
+std::size_t idx(int i) { return static_cast<std::size_t>(i); }
+
+// Temporaries up to this size live on the stack, where they can become registers.
+constexpr std::int64_t kMaxStackBytes = 16384;
+// Elements of an accumulator tile; more than any register file holds, small enough for L1.
+constexpr std::int64_t kMaxAccumulators = 1024;
+
+ir::LoopKind loop_kind(Annotation a) {
+  switch (a) {
+    case Annotation::kNone: return ir::LoopKind::kSerial;
+    case Annotation::kTensorize: return ir::LoopKind::kUnrolled;
+    case Annotation::kUnroll: return ir::LoopKind::kUnrolled;
+    case Annotation::kVectorize: return ir::LoopKind::kVectorized;
+    case Annotation::kParallel: return ir::LoopKind::kParallel;
+    case Annotation::kVThread: return ir::LoopKind::kVThread;
+    case Annotation::kBlockX: return ir::LoopKind::kBlockX;
+    case Annotation::kBlockY: return ir::LoopKind::kBlockY;
+    case Annotation::kBlockZ: return ir::LoopKind::kBlockZ;
+    case Annotation::kThreadX: return ir::LoopKind::kThreadX;
+    case Annotation::kThreadY: return ir::LoopKind::kThreadY;
+    case Annotation::kThreadZ: return ir::LoopKind::kThreadZ;
+  }
+  return ir::LoopKind::kSerial;
+}
+
+// Where a tensor of the Dag lives: its storage, the origin of the stored region and the storage order.
+struct Storage {
+  ir::Buffer buffer;
+  std::vector<ir::Expr> mins;
+  const schedule::Layout* layout = nullptr;
+
+  std::vector<ir::Expr> index(std::vector<ir::Expr> indices) const {
+    for (std::size_t d = 0; d < mins.size(); ++d) {
+      if (!ir::is_const_int(mins[d], 0)) indices[d] = indices[d] - mins[d];
+    }
+    if (!layout) return indices;
+    std::vector<ir::Expr> out;
+    for (const schedule::LayoutDim& d : *layout) {
+      ir::Expr e = indices[idx(d.dim)];
+      if (d.divisor != 1) e = ir::floor_div(e, ir::int_imm(d.divisor));
+      if (d.modulus != 0) e = ir::floor_mod(e, ir::int_imm(d.modulus));
+      out.push_back(e);
+    }
+    return out;
+  }
+};
+
+// The dimension after `dim` grows until the stride of `dim` is `offset` modulo `factor`.
+void align_stride(std::vector<std::int64_t>* shape, int dim, std::int64_t factor, std::int64_t offset) {
+  std::int64_t inner = 1;
+  for (std::size_t d = idx(dim) + 2; d < shape->size(); ++d) inner *= (*shape)[d];
+  for (std::int64_t grow = 0; grow < factor; ++grow) {
+    if (((*shape)[idx(dim) + 1] + grow) * inner % factor == offset) {
+      (*shape)[idx(dim) + 1] += grow;
+      return;
+    }
+  }
+}
+
+class NestBuilder {
+ public:
+  NestBuilder(const State& state, Domains domains) : state_(state), domains_(std::move(domains)) {}
+
+  LoopNest run() {
+    LoopNest nest;
+    nest.func.name = state_.dag.name;
+    for (const te::Input& in : state_.dag.inputs) {
+      const auto layout = state_.layouts.find(in.buffer);
+      Storage storage{.buffer = in.buffer};
+      nest.param_layouts.emplace_back();
+      if (layout != state_.layouts.end()) {
+        storage.layout = &layout->second;
+        storage.buffer = ir::Buffer::make(in.buffer->name, in.buffer->dtype,
+                                          schedule::layout_shape(layout->second, in.buffer->shape));
+        nest.param_layouts.back() = layout->second;
+      }
+      storage_[in.buffer] = storage;
+      nest.func.params.push_back(storage.buffer);
+    }
+    for (const ir::Buffer& b : state_.dag.outputs) {
+      nest.func.params.push_back(b);
+      nest.param_layouts.emplace_back();
+      storage_[b] = Storage{.buffer = b};
+    }
+    nest.func.num_outputs = static_cast<int>(state_.dag.outputs.size());
+
+    std::vector<const Stage*> roots;
+    for (const Stage& s : state_.stages) {
+      if (s.attach.kind == Attach::Kind::kRoot) roots.push_back(&s);
+    }
+    nest.func.body = place(roots, ir::Stmt());
+    nest.attrs = std::move(attrs_);
+    return nest;
+  }
+
+ private:
+  // Allocates the temporaries of `stages`, then runs them in order, then `rest`.
+  ir::Stmt place(const std::vector<const Stage*>& stages, const ir::Stmt& rest) {
+    std::vector<ir::Buffer> temporaries;
+    for (const Stage* s : stages) make_storage(*s, &temporaries);
+    std::vector<ir::Stmt> body;
+    for (const Stage* s : stages) body.push_back(emit_stage(*s));
+    if (rest) body.push_back(rest);
+    ir::Stmt out = ir::Block::make(std::move(body));
+    for (std::size_t i = temporaries.size(); i-- > 0;) out = ir::Allocate::make(temporaries[i], out);
+    return out;
+  }
+
+  void make_storage(const Stage& stage, std::vector<ir::Buffer>* temporaries) {
+    const StageDomain& d = domains_.of.at(&stage);
+    for (const ir::Buffer& b : stage.op.outputs) {
+      if (storage_.count(b)) continue;  // an output of the Dag
+      std::vector<std::int64_t> shape = d.stored;
+      for (const auto& [dim, rule] : stage.align) align_stride(&shape, dim, rule.first, rule.second);
+      Storage storage{.mins = d.mins};
+      if (const auto layout = state_.layouts.find(b); layout != state_.layouts.end()) {
+        storage.layout = &layout->second;
+        shape = schedule::layout_shape(layout->second, shape);
+      }
+      std::int64_t bytes = size_bytes(b->dtype);
+      for (const std::int64_t e : shape) bytes *= e;
+      const bool shared = stage.scope == "shared";
+      const bool stack = bytes <= kMaxStackBytes && stage.attach.kind == Attach::Kind::kAt;
+      storage.buffer = ir::Buffer::make(b->name, b->dtype, shape,
+                                        shared ? ir::Scope::kShared : stack ? ir::Scope::kStack : ir::Scope::kHeap);
+      temporaries->push_back(storage.buffer);
+      storage_[b] = std::move(storage);
+    }
+  }
+
+  // Loads of Dag tensors become loads of their storage. `clamp`: the stage runs past the end of its axes.
+  class Access final : public ir::Mutator {
+   public:
+    Access(const NestBuilder& nest, bool clamp) : nest_(nest), clamp_(clamp) {}
+
+   private:
+    using ir::Mutator::rewrite;
+    ir::Expr rewrite(const ir::Expr& e, const ir::Load& load) override {
+      const ir::Expr inner = Mutator::rewrite(e, load);
+      const auto* node = inner.as<ir::Load>();
+      std::vector<ir::Expr> indices = node->indices;
+      if (clamp_) {
+        for (std::size_t d = 0; d < indices.size(); ++d) {
+          const std::int64_t last = node->buffer->shape[d] - 1;
+          const auto hi = arith::const_bounds(indices[d], nest_.domains_.ranges).hi;
+          if (!hi || *hi > last) indices[d] = ir::min(indices[d], ir::int_imm(last));
+        }
+      }
+      const Storage& s = nest_.storage_.at(node->buffer);
+      return ir::Load::make(s.buffer, s.index(std::move(indices)));
+    }
+    const NestBuilder& nest_;
+    bool clamp_;
+  };
+
+  // One stage while it is emitted.
+  struct Emit {
+    const Stage& stage;
+    const StageDomain& domain;
+    int first_reduce = -1;             // position of the first reduce loop, -1: no reduction
+    int accumulate_at = -1;            // position from which the tile lives in accumulators, -1: nowhere
+    std::vector<ir::Buffer> targets;   // where values are stored at the moment
+    std::vector<ir::Expr> target_index;
+  };
+
+  ir::Stmt emit_stage(const Stage& stage) {
+    const StageDomain& d = domains_.of.at(&stage);
+    Emit e{.stage = stage, .domain = d};
+    for (std::size_t p = 0; p < stage.leaves.size(); ++p) {
+      if (stage.iters[idx(stage.leaves[p])].reduce && e.first_reduce < 0) e.first_reduce = static_cast<int>(p);
+    }
+    for (const ir::Buffer& b : stage.op.outputs) {
+      const Storage& s = storage_.at(b);
+      e.targets.push_back(s.buffer);
+      Storage local{.buffer = s.buffer, .layout = s.layout};  // local_index is already relative to the region
+      e.target_index = local.index(d.local_index);
+    }
+    e.accumulate_at = choose_accumulation(e);
+    note_attrs(e);
+    return guard(e, -1, false, emit_at(e, 0));
+  }
+
+  bool is_tile_loop(const Emit& e, std::size_t p) const {
+    const schedule::Iter& it = e.stage.iters[idx(e.stage.leaves[p])];
+    return !it.reduce && (it.annotation == Annotation::kUnroll || it.annotation == Annotation::kVectorize ||
+                          it.annotation == Annotation::kTensorize ||
+                          e.domain.iter_extents[idx(e.stage.leaves[p])] == 1);
+  }
+
+  bool has_attached(const Stage& stage, int iter) const {
+    return std::any_of(state_.stages.begin(), state_.stages.end(), [&](const Stage& s) {
+      return s.attach.kind == Attach::Kind::kAt && s.attach.stage == stage.name() && s.attach.iter == iter;
+    });
+  }
+
+  // The first position from which only reduce loops and unrolled or vectorized spatial loops follow, if a
+  // reduce loop is among them and the target is not in registers already.
+  int choose_accumulation(const Emit& e) const {
+    if (e.first_reduce < 0) return -1;
+    const std::size_t n = e.stage.leaves.size();
+    bool all_tile = true;
+    std::size_t start = n;
+    bool reduces = false;
+    std::int64_t elements = 1;
+    for (std::size_t p = n; p-- > 0;) {
+      const int id = e.stage.leaves[p];
+      const bool reduce = e.stage.iters[idx(id)].reduce;
+      if (!reduce && !is_tile_loop(e, p)) all_tile = false;
+      if (start != p + 1) continue;
+      if (static_cast<int>(p) < e.first_reduce) continue;
+      if (!reduce && (!is_tile_loop(e, p) || has_attached(e.stage, id))) continue;
+      if (!reduce) elements *= e.domain.iter_extents[idx(id)];
+      reduces = reduces || reduce;
+      start = p;
+    }
+    for (const te::Axis& a : e.stage.op.reduce_axes) {
+      if (a.extent == 0) return -1;  // the loops that would set the accumulators never run
+    }
+    if (!reduces || elements > kMaxAccumulators) return -1;
+    if (all_tile && e.targets[0]->scope == ir::Scope::kStack) return -1;
+    return static_cast<int>(start);
+  }
+
+  void note_attrs(const Emit& e) {
+    for (const auto& [id, steps] : e.stage.auto_unroll) {
+      if (e.domain.leaf_vars[idx(id)]) attrs_.auto_unroll[e.domain.leaf_vars[idx(id)].get()] = steps;
+    }
+    for (const int id : e.stage.leaves) {
+      const schedule::Iter& it = e.stage.iters[idx(id)];
+      if (it.annotation == Annotation::kTensorize) attrs_.tensorize[e.domain.leaf_vars[idx(id)].get()] = it.intrinsic;
+    }
+    for (const schedule::Relation& r : e.stage.relations) {
+      if (r.kind != schedule::Relation::Kind::kSplit || r.tail != schedule::Tail::kPeel) continue;
+      note_peel(e, r.to.front());
+    }
+  }
+
+  // The loop that carries part `id` of a peeled split: itself, or the loop it was fused or split into.
+  void note_peel(const Emit& e, int id) {
+    if (e.domain.leaf_vars[idx(id)]) {
+      attrs_.peel.insert(e.domain.leaf_vars[idx(id)].get());
+      return;
+    }
+    for (const schedule::Relation& r : e.stage.relations) {
+      if (std::find(r.from.begin(), r.from.end(), id) != r.from.end()) note_peel(e, r.to.front());
+    }
+  }
+
+  static ir::Stmt guard(const Emit& e, int level, bool initial, ir::Stmt body) {
+    ir::Expr all;
+    for (const Condition& c : e.domain.conditions) {
+      if (c.level != level || (initial && c.reduce)) continue;
+      all = all ? ir::logical_and(all, c.expr) : c.expr;
+    }
+    return all ? ir::If::make(all, std::move(body)) : body;
+  }
+
+  // Loops over the spatial positions from `start` on around `inner`.
+  ir::Stmt spatial_nest(const Emit& e, int start, ir::Stmt inner) const {
+    ir::Stmt out = std::move(inner);
+    for (std::size_t p = e.stage.leaves.size(); p-- > idx(start);) {
+      const int id = e.stage.leaves[p];
+      if (e.stage.iters[idx(id)].reduce) continue;
+      out = guard(e, static_cast<int>(p), true, out);
+      // A tensorized reduction is set and written back by plain loops.
+      const Annotation a = e.stage.iters[idx(id)].annotation;
+      out = ir::For::make(e.domain.leaf_vars[idx(id)], e.domain.iter_extents[idx(id)], loop_kind(a), out);
+    }
+    return out;
+  }
+
+  ir::Stmt initial_stores(const Emit& e) const {
+    std::vector<ir::Stmt> stores;
+    for (std::size_t o = 0; o < e.targets.size(); ++o) {
+      stores.push_back(ir::Store::make(e.targets[o], e.target_index, te::identity(e.stage.op.reducer, e.targets[o]->dtype, o)));
+    }
+    return ir::Block::make(std::move(stores));
+  }
+
+  ir::Stmt emit_at(Emit& e, int p) {
+    if (p == e.accumulate_at) return accumulate(e, p);
+    if (p == e.first_reduce && e.accumulate_at < 0) {
+      return ir::Block::make({spatial_nest(e, p, initial_stores(e)), emit_loops(e, p)});
+    }
+    return emit_loops(e, p);
+  }
+
+  ir::Stmt emit_loops(Emit& e, int p) {
+    if (p == static_cast<int>(e.stage.leaves.size())) return update_stores(e);
+    const int id = e.stage.leaves[idx(p)];
+    const ir::Expr& var = e.domain.leaf_vars[idx(id)];
+    std::vector<const Stage*> attached;
+    for (const Stage& s : state_.stages) {
+      if (s.attach.kind == Attach::Kind::kAt && s.attach.stage == e.stage.name() && s.attach.iter == id) {
+        attached.push_back(&s);
+      }
+    }
+    std::vector<ir::Buffer> temporaries;
+    for (const Stage* s : attached) make_storage(*s, &temporaries);
+    std::vector<ir::Stmt> body = prefetches(e, id);
+    for (const Stage* s : attached) body.push_back(emit_stage(*s));
+    body.push_back(emit_at(e, p + 1));
+    ir::Stmt out = ir::Block::make(std::move(body));
+    for (std::size_t i = temporaries.size(); i-- > 0;) out = ir::Allocate::make(temporaries[i], out);
+    return ir::For::make(var, e.domain.iter_extents[idx(id)], loop_kind(e.stage.iters[idx(id)].annotation),
+                         guard(e, p, false, out));
+  }
+
+  // From position p on, the tile lives in a stack buffer that becomes registers.
+  ir::Stmt accumulate(Emit& e, int p) {
+    std::vector<std::int64_t> shape;
+    std::vector<ir::Expr> index;
+    ir::Expr first = ir::bool_imm(true);  // no reduce loop outside has run an iteration before
+    for (std::size_t q = 0; q < e.stage.leaves.size(); ++q) {
+      const int id = e.stage.leaves[q];
+      const ir::Expr& var = e.domain.leaf_vars[idx(id)];
+      const std::int64_t extent = e.domain.iter_extents[idx(id)];
+      if (static_cast<int>(q) >= p && !e.stage.iters[idx(id)].reduce) {
+        shape.push_back(extent);
+        index.push_back(var);
+      } else if (static_cast<int>(q) < p && e.stage.iters[idx(id)].reduce && extent > 1) {
+        first = ir::logical_and(first, ir::eq(var, ir::int_imm(0)));
+      }
+    }
+    if (shape.empty()) {
+      shape.push_back(1);
+      index.push_back(ir::int_imm(0));
+    }
+    const std::vector<ir::Buffer> memory = e.targets;
+    const std::vector<ir::Expr> memory_index = e.target_index;
+    std::vector<ir::Stmt> resume, write_back;
+    for (ir::Buffer& t : e.targets) {
+      const ir::Buffer acc = ir::Buffer::make(t->name + ".acc", t->dtype, shape, ir::Scope::kStack);
+      resume.push_back(ir::Store::make(acc, index, ir::Load::make(t, memory_index)));
+      write_back.push_back(ir::Store::make(t, memory_index, ir::Load::make(acc, index)));
+      t = acc;
+    }
+    e.target_index = index;
+    const std::vector<ir::Buffer> accumulators = e.targets;
+    ir::Stmt start = spatial_nest(e, p, initial_stores(e));
+    if (!ir::is_const_int(first, 1)) start = ir::If::make(first, start, spatial_nest(e, p, ir::Block::make(resume)));
+    ir::Stmt out = ir::Block::make({start, emit_loops(e, p), spatial_nest(e, p, ir::Block::make(write_back))});
+    e.targets = memory;
+    e.target_index = memory_index;
+    for (const ir::Buffer& acc : accumulators) out = ir::Allocate::make(acc, out);
+    return out;
+  }
+
+  ir::Stmt update_stores(const Emit& e) const {
+    const te::Op& op = e.stage.op;
+    const bool clamp = e.domain.stored != e.domain.extents;
+    std::vector<ir::Expr> values, old;
+    for (std::size_t o = 0; o < op.values.size(); ++o) {
+      values.push_back(Access(*this, clamp)(ir::substitute(op.values[o], e.domain.axis_values)));
+      if (op.reducer != te::Reducer::kNone) old.push_back(ir::Load::make(e.targets[o], e.target_index));
+    }
+    if (op.reducer != te::Reducer::kNone) values = te::combine(op.reducer, old, values);
+    std::vector<ir::Stmt> stores;
+    // The index of an arg reduction depends on the old value, so it is stored first.
+    for (std::size_t o = values.size(); o-- > 0;) stores.push_back(ir::Store::make(e.targets[o], e.target_index, values[o]));
+    return ir::Block::make(std::move(stores));
+  }
+
+  std::vector<ir::Stmt> prefetches(const Emit& e, int id) const {
+    std::vector<ir::Stmt> out;
+    for (const schedule::Prefetch& p : e.stage.prefetches) {
+      if (p.iter != id) continue;
+      ir::VarMap ahead;  // this loop `distance` further, the loops inside at their start
+      ahead[e.domain.leaf_vars[idx(id)].get()] = e.domain.leaf_vars[idx(id)] + p.distance;
+      for (std::size_t q = idx(e.stage.position(id)) + 1; q < e.stage.leaves.size(); ++q) {
+        ahead[e.domain.leaf_vars[idx(e.stage.leaves[q])].get()] = ir::int_imm(0);
+      }
+      for (const ir::Expr& v : e.stage.op.values) {
+        ir::for_each_expr(v, [&](const ir::Expr& x) {
+          const auto* load = x.as<ir::Load>();
+          if (!load || load->buffer->name != p.buffer) return;
+          const ir::Expr read = Access(*this, true)(ir::substitute(ir::substitute(x, e.domain.axis_values), ahead));
+          out.push_back(ir::Evaluate::make(ir::call(ir::Intrinsic::kPrefetch, {read})));
+        });
+      }
+    }
+    return out;
+  }
+
+  const State& state_;
+  Domains domains_;
+  std::map<ir::Buffer, Storage> storage_;
+  LoopAttrs attrs_;
+};
+
+}  // namespace
+
+Result<LoopNest> build_loop_nest(const State& state) {
+  TESSERA_TRY(Domains domains, infer_domains(state));
+  return NestBuilder(state, std::move(domains)).run();
+}
+
+}  // namespace tessera::lower

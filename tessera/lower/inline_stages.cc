@@ -1,0 +1,50 @@
+#include "tessera/lower/inline_stages.h"
+
+#include "tessera/ir/build.h"
+#include "tessera/ir/visitor.h"
+
+namespace tessera::lower {
+namespace {
+
+class InlineOp final : public ir::Mutator {
+ public:
+  explicit InlineOp(const te::Op& op) : op_(op) {}
+
+ private:
+  using ir::Mutator::rewrite;
+  ir::Expr rewrite(const ir::Expr& e, const ir::Load& load) override {
+    const ir::Expr inner = Mutator::rewrite(e, load);
+    const auto* node = inner.as<ir::Load>();
+    for (std::size_t o = 0; o < op_.outputs.size(); ++o) {
+      if (node->buffer != op_.outputs[o]) continue;
+      ir::VarMap axes;
+      for (std::size_t d = 0; d < op_.axes.size(); ++d) axes[op_.axes[d].var.get()] = node->indices[d];
+      return ir::substitute(op_.values[o], axes);
+    }
+    return inner;
+  }
+  const te::Op& op_;
+};
+
+}  // namespace
+
+schedule::State inline_stages(const schedule::State& state) {
+  schedule::State out = state;
+  out.stages.clear();
+  std::vector<te::Op> inlined;
+  for (const schedule::Stage& s : state.stages) {
+    schedule::Stage stage = s;
+    // Earlier inlined ops first, so that chains collapse whole.
+    for (const te::Op& op : inlined) {
+      for (ir::Expr& v : stage.op.values) v = InlineOp(op)(v);
+    }
+    if (s.attach.kind == schedule::Attach::Kind::kInline) {
+      inlined.push_back(stage.op);
+    } else {
+      out.stages.push_back(std::move(stage));
+    }
+  }
+  return out;
+}
+
+}  // namespace tessera::lower

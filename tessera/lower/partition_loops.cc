@@ -1,0 +1,200 @@
+#include "tessera/lower/partition_loops.h"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+
+#include "tessera/arith/simplify.h"
+#include "tessera/ir/build.h"
+#include "tessera/ir/visitor.h"
+
+namespace tessera::lower {
+namespace {
+
+// Loops over selects are cut only up to this many expression nodes: each cut copies the body.
+constexpr int kMaxSelectBody = 600;
+
+std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
+
+// Calls fn on each comparison of a conjunction.
+void for_each_conjunct(const ir::Expr& cond, const std::function<void(const ir::Expr&)>& fn) {
+  const auto* b = cond.as<ir::Binary>();
+  if (b && b->op == ir::BinaryOp::kAnd && cond.dtype() == DType::kBool) {
+    for_each_conjunct(b->a, fn);
+    for_each_conjunct(b->b, fn);
+    return;
+  }
+  fn(cond);
+}
+
+// f with cond <=> f < 0, for integer comparisons by order.
+std::optional<ir::Expr> below_zero(const ir::Expr& cond) {
+  const auto* b = cond.as<ir::Binary>();
+  if (!b || b->a.dtype() != DType::kI64 || b->a.lanes() != 1) return std::nullopt;
+  if (b->op == ir::BinaryOp::kLt) return b->a - b->b;
+  if (b->op == ir::BinaryOp::kLe) return b->a - b->b - 1;
+  return std::nullopt;
+}
+
+struct Cut {
+  std::int64_t lo, hi;  // conditions hold for var in [lo, hi)
+};
+
+class PartitionLoops final : public ir::Mutator {
+ public:
+  explicit PartitionLoops(const LoopAttrs& attrs) : attrs_(attrs) {}
+
+ private:
+  using ir::Mutator::rewrite;
+
+  ir::Stmt rewrite(const ir::Stmt& s, const ir::For& loop) override {
+    const auto extent = ir::as_const_int(loop.extent);
+    if (!extent) return Mutator::rewrite(s, loop);
+    ranges_[loop.var.get()] = arith::Interval::of_extent(*extent);
+    const bool serial = loop.loop_kind == ir::LoopKind::kSerial;
+    const bool parallel = loop.loop_kind == ir::LoopKind::kParallel;
+    const std::optional<Cut> cut = serial || parallel ? find_cut(loop, *extent) : std::nullopt;
+    if (!cut) return Mutator::rewrite(s, loop);
+    if (parallel) return unswitch(loop, *extent, *cut);
+    std::vector<ir::Stmt> parts;
+    part(loop, 0, cut->lo, &parts);
+    part(loop, cut->lo, cut->hi, &parts);
+    part(loop, cut->hi, *extent, &parts);
+    return ir::Block::make(std::move(parts));
+  }
+
+  void part(const ir::For& loop, std::int64_t begin, std::int64_t end, std::vector<ir::Stmt>* out) {
+    if (begin >= end) return;
+    // A fresh variable: the parts have different ranges.
+    const ir::Expr var = ir::Var::make(loop.var.as<ir::Var>()->name);
+    const ir::Stmt shifted = ir::For::make(var, end - begin, loop.loop_kind, ir::substitute(loop.body, loop.var, var + begin));
+    const ir::Stmt simple = arith::simplify(shifted, ranges_);
+    if (!simple) return;
+    if (const auto* inner = simple.as<ir::For>()) {
+      ranges_[inner->var.get()] = arith::Interval::of_extent(end - begin);
+      out->push_back(Mutator::rewrite(simple, *inner));
+    } else {
+      out->push_back((*this)(simple));
+    }
+  }
+
+  ir::Stmt unswitch(const ir::For& loop, std::int64_t extent, const Cut& cut) {
+    arith::Ranges inside = ranges_;
+    inside[loop.var.get()] = {cut.lo, cut.hi - 1};
+    arith::Ranges outside = ranges_;
+    ir::Expr in_range = ir::bool_imm(true);
+    if (cut.lo > 0) in_range = ir::logical_and(in_range, ir::le(ir::int_imm(cut.lo), loop.var));
+    if (cut.hi < extent) in_range = ir::logical_and(in_range, ir::lt(loop.var, ir::int_imm(cut.hi)));
+    if (cut.lo == 0) outside[loop.var.get()] = {cut.hi, extent - 1};
+    if (cut.hi == extent) outside[loop.var.get()] = {0, cut.lo - 1};
+    const auto narrowed = [&](const arith::Ranges& ranges) {
+      const ir::Stmt simple = arith::simplify(loop.body, ranges);
+      if (!simple) return simple;
+      const arith::Ranges saved = std::exchange(ranges_, ranges);
+      const ir::Stmt out = (*this)(simple);
+      ranges_ = saved;
+      return out;
+    };
+    const ir::Stmt fast = narrowed(inside);
+    const ir::Stmt general = narrowed(outside);
+    const ir::Stmt body = !general ? (fast ? ir::If::make(in_range, fast) : fast)
+                          : !fast  ? ir::If::make(ir::logical_not(in_range), general)
+                                   : ir::If::make(in_range, fast, general);
+    return body ? ir::For::make(loop.var, loop.extent, loop.loop_kind, body) : body;
+  }
+
+  // The range of the variable on which all its conditions hold whatever the inner loops do.
+  std::optional<Cut> find_cut(const ir::For& loop, std::int64_t extent) {
+    const bool peel = attrs_.peel.count(loop.var.get()) > 0;
+    Cut cut{0, extent};
+    int nodes = 0;
+    bool found = false;
+    inner_ = ranges_;
+    const auto consider = [&](const ir::Expr& cond) {
+      for_each_conjunct(cond, [&](const ir::Expr& c) { found = narrow(c, loop.var, extent, &cut) || found; });
+    };
+    ir::for_each_stmt(loop.body, [&](const ir::Stmt& s) {
+      if (const auto* f = s.as<ir::For>()) {
+        if (const auto e = ir::as_const_int(f->extent)) inner_[f->var.get()] = arith::Interval::of_extent(*e);
+      }
+      if (const auto* i = s.as<ir::If>(); i && peel) consider(i->cond);
+    });
+    ir::for_each_expr(loop.body, [&](const ir::Expr& e) {
+      ++nodes;
+      if (const auto* sel = e.as<ir::Select>()) consider(sel->cond);
+    });
+    if (!found || cut.lo >= cut.hi || (!peel && nodes > kMaxSelectBody)) return std::nullopt;
+    if (cut.lo == 0 && cut.hi == extent) return std::nullopt;
+    return cut;
+  }
+
+  bool narrow(const ir::Expr& cond, const ir::Expr& var, std::int64_t extent, Cut* cut) const {
+    const auto f = below_zero(cond);
+    if (!f || !ir::uses_var(*f, var)) return false;
+    const auto form = arith::split_on(*f, var);
+    if (!form || form->coefficient == 0) return false;
+    const auto worst = arith::const_bounds(form->rest, inner_).hi;
+    if (!worst) return false;
+    Cut narrowed = *cut;
+    if (form->coefficient > 0) {
+      narrowed.hi = std::min(narrowed.hi, floor_div(-*worst - 1, form->coefficient) + 1);
+    } else {
+      narrowed.lo = std::max(narrowed.lo, floor_div(*worst, -form->coefficient) + 1);
+    }
+    // A condition that never surely holds here says nothing about this loop.
+    if (narrowed.lo >= narrowed.hi || narrowed.hi <= 0 || narrowed.lo >= extent) return false;
+    *cut = narrowed;
+    return true;
+  }
+
+  const LoopAttrs& attrs_;
+  arith::Ranges ranges_;
+  arith::Ranges inner_;
+};
+
+class TrimLoops final : public ir::Mutator {
+  using ir::Mutator::rewrite;
+
+  ir::Stmt rewrite(const ir::Stmt& s, const ir::For& loop) override {
+    const ir::Stmt inner = Mutator::rewrite(s, loop);
+    const auto* node = inner ? inner.as<ir::For>() : nullptr;
+    const auto* guard = node ? node->body.as<ir::If>() : nullptr;
+    const auto extent = node ? ir::as_const_int(node->extent) : std::nullopt;
+    if (!guard || guard->else_body || !extent) return inner;
+    ir::Expr bound = node->extent;
+    ir::Expr rest;
+    bool trimmed = false;
+    for_each_conjunct(guard->cond, [&](const ir::Expr& c) {
+      const std::optional<ir::Expr> end = upper_end(c, node->var);
+      const bool constant = end && ir::as_const_int(*end);
+      if (end && (constant || node->loop_kind == ir::LoopKind::kSerial)) {
+        bound = ir::min(bound, *end);
+        trimmed = true;
+      } else {
+        rest = rest ? ir::logical_and(rest, c) : c;
+      }
+    });
+    if (!trimmed) return inner;
+    bound = arith::simplify(ir::max(bound, ir::int_imm(0)));
+    return ir::For::make(node->var, bound, node->loop_kind, rest ? ir::If::make(rest, guard->then_body) : guard->then_body);
+  }
+
+  // m with cond <=> var < m, if cond has this form.
+  static std::optional<ir::Expr> upper_end(const ir::Expr& cond, const ir::Expr& var) {
+    const auto f = below_zero(cond);
+    if (!f) return std::nullopt;
+    const auto form = arith::split_on(*f, var);
+    if (!form || form->coefficient < 1) return std::nullopt;
+    // c*v + rest < 0  <=>  v < ceil(-rest / c)
+    const std::int64_t c = form->coefficient;
+    return arith::simplify(ir::floor_div(ir::int_imm(c - 1) - form->rest, ir::int_imm(c)));
+  }
+};
+
+}  // namespace
+
+ir::Stmt partition_loops(const ir::Stmt& s, const LoopAttrs& attrs) { return PartitionLoops(attrs)(s); }
+
+ir::Stmt trim_loops(const ir::Stmt& s) { return TrimLoops()(s); }
+
+}  // namespace tessera::lower

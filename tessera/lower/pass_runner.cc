@@ -1,0 +1,43 @@
+#include "tessera/lower/pass_runner.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "tessera/ir/text.h"
+#include "tessera/ir/verify.h"
+
+namespace tessera::lower {
+namespace {
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+}  // namespace
+
+void PassRunner::run_func(const char* name, const std::function<ir::Func(const ir::Func&)>& pass) {
+  if (stopped_ || contains(options_.skip, name)) return;
+  const auto start = std::chrono::steady_clock::now();
+  func_ = pass(func_);
+  const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
+  times_.push_back({name, elapsed.count()});
+  if (options_.verify) {
+    if (const Result<void> ok = ir::verify(func_); !ok.ok()) {
+      TESSERA_CHECK(false, "pass {} broke the IR: {}\n{}", name, ok.error().message, ir::to_text(func_));
+    }
+  }
+  if (contains(options_.print_after, name) || contains(options_.print_after, "all")) {
+    printed_ += fmt::format("// after {}\n{}\n", name, ir::to_text(func_));
+  }
+  stopped_ = options_.stop_after == name;
+}
+
+void PassRunner::run(const char* name, const std::function<ir::Stmt(const ir::Stmt&)>& pass) {
+  run_func(name, [&](const ir::Func& f) {
+    ir::Func out = f;
+    out.body = pass(f.body);
+    return out;
+  });
+}
+
+}  // namespace tessera::lower

@@ -1,0 +1,172 @@
+#include "tessera/lower/stage_domains.h"
+
+#include <algorithm>
+
+#include "tessera/arith/simplify.h"
+#include "tessera/ir/visitor.h"
+
+namespace tessera::lower {
+namespace {
+
+using schedule::Attach;
+using schedule::Stage;
+using schedule::State;
+
+std::size_t idx(int i) { return static_cast<std::size_t>(i); }
+
+class DomainBuilder {
+ public:
+  explicit DomainBuilder(const State& state) : state_(state) {}
+
+  Result<Domains> run() {
+    for (std::size_t i = state_.stages.size(); i-- > 0;) {  // consumers before producers
+      const Stage& stage = state_.stages[i];
+      StageDomain d;
+      d.stage = &stage;
+      for (const te::Axis& a : stage.op.axes) {
+        d.mins.push_back(ir::int_imm(0));
+        d.extents.push_back(a.extent);
+      }
+      if (stage.attach.kind == Attach::Kind::kAt) TESSERA_DO(needed_region(stage, &d));
+      place_loops(stage, &d);
+      out_.of[&stage] = std::move(d);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  // Loop variables that vary while one visit of `stage` at its attach point is consumed, seen from consumer `q`.
+  Result<arith::Ranges> inner_vars(const Stage& stage, const Stage& q) const {
+    const Stage& target = *state_.find(stage.attach.stage);
+    const int attach_position = target.position(stage.attach.iter);
+    arith::Ranges inner;
+    const Stage* s = &q;
+    while (s != &target) {
+      const StageDomain& d = out_.of.at(s);
+      for (const int id : s->leaves) inner[d.leaf_vars[idx(id)].get()] = arith::Interval::of_extent(d.iter_extents[idx(id)]);
+      const Stage* next = s->attach.kind == Attach::Kind::kAt ? state_.find(s->attach.stage) : nullptr;
+      if (!next || (next == &target && target.position(s->attach.iter) < attach_position)) {
+        return make_error(ErrorCode::kIllegalSchedule, "stage {} is computed at loop {} of {}, but {} uses it outside",
+                          stage.name(), target.iters[idx(stage.attach.iter)].name, target.name(), q.name());
+      }
+      s = next;
+    }
+    const StageDomain& d = out_.of.at(&target);
+    for (std::size_t p = idx(attach_position) + 1; p < target.leaves.size(); ++p) {
+      const int id = target.leaves[p];
+      inner[d.leaf_vars[idx(id)].get()] = arith::Interval::of_extent(d.iter_extents[idx(id)]);
+    }
+    return inner;
+  }
+
+  Result<void> needed_region(const Stage& stage, StageDomain* d) {
+    const std::size_t rank = stage.op.axes.size();
+    std::vector<ir::Expr> lo(rank), hi(rank);
+    std::vector<bool> whole(rank, false);
+    bool used = false;
+    for (const Stage& q : state_.stages) {
+      std::vector<const ir::Load*> reads;
+      for (const ir::Expr& v : q.op.values) {
+        ir::for_each_expr(v, [&](const ir::Expr& e) {
+          const auto* load = e.as<ir::Load>();
+          if (load && std::find(stage.op.outputs.begin(), stage.op.outputs.end(), load->buffer) != stage.op.outputs.end()) {
+            reads.push_back(load);
+          }
+        });
+      }
+      if (reads.empty()) continue;
+      used = true;
+      TESSERA_TRY(const arith::Ranges inner, inner_vars(stage, q));
+      for (const ir::Load* read : reads) {
+        for (std::size_t dim = 0; dim < rank; ++dim) {
+          if (whole[dim]) continue;
+          const ir::Expr index = ir::substitute(read->indices[dim], out_.of.at(&q).axis_values);
+          const auto bounds = arith::symbolic_bounds(index, inner, out_.ranges);
+          if (!bounds) {
+            whole[dim] = true;
+            continue;
+          }
+          lo[dim] = lo[dim] ? arith::simplify(ir::min(lo[dim], bounds->min), out_.ranges) : bounds->min;
+          hi[dim] = hi[dim] ? arith::simplify(ir::max(hi[dim], bounds->max), out_.ranges) : bounds->max;
+        }
+      }
+    }
+    if (!used) return make_error(ErrorCode::kIllegalSchedule, "stage {} has no consumer to be computed at", stage.name());
+    for (std::size_t dim = 0; dim < rank; ++dim) {
+      if (whole[dim]) continue;
+      const ir::Expr span = arith::simplify(hi[dim] - lo[dim], out_.ranges);
+      const auto extent = arith::const_bounds(span, out_.ranges).hi;
+      if (!extent || *extent + 1 >= stage.op.axes[dim].extent) continue;  // the whole axis
+      d->mins[dim] = lo[dim];
+      d->extents[dim] = *extent + 1;
+    }
+    return {};
+  }
+
+  void place_loops(const Stage& stage, StageDomain* d) {
+    const std::size_t rank = stage.op.axes.size();
+    std::vector<std::int64_t> roots = d->extents;
+    for (const te::Axis& a : stage.op.reduce_axes) roots.push_back(a.extent);
+    d->iter_extents = schedule::iter_extents(stage, roots);
+    d->leaf_vars.resize(stage.iters.size());
+    for (const int id : stage.leaves) {
+      d->leaf_vars[idx(id)] = ir::Var::make(stage.iters[idx(id)].name);
+      out_.ranges[d->leaf_vars[idx(id)].get()] = arith::Interval::of_extent(d->iter_extents[idx(id)]);
+    }
+    const schedule::IterMap map = schedule::map_iters(stage, d->iter_extents, d->leaf_vars);
+    d->stored = d->extents;
+    for (const schedule::Guard& g : map.guards) {
+      const int padded = padded_axis(stage, map, g);
+      if (padded >= 0) {
+        const auto last = arith::const_bounds(arith::simplify(g.value, out_.ranges), out_.ranges).hi;
+        d->stored[idx(padded)] = std::max(d->stored[idx(padded)], *last + 1);
+        continue;
+      }
+      add_condition(stage, ir::lt(g.value, ir::int_imm(g.extent)), g.reduce, d);
+    }
+    for (std::size_t a = 0; a < rank; ++a) {
+      d->local_index.push_back(map.values[a]);
+      const ir::Expr value = d->mins[a] + map.values[a];
+      d->axis_values[stage.op.axes[a].var.get()] = value;
+      // Only tails and lazily read edges can leave the tensor.
+      if (d->extents[a] < stage.op.axes[a].extent) {
+        // A padded axis may run past the end: its storage has room and its reads are clamped.
+        if (d->stored[a] == d->extents[a]) {
+          add_condition(stage, ir::lt(value, ir::int_imm(stage.op.axes[a].extent)), false, d);
+        }
+        add_condition(stage, ir::le(ir::int_imm(0), value), false, d);
+      }
+    }
+    for (std::size_t a = 0; a < stage.op.reduce_axes.size(); ++a) {
+      d->axis_values[stage.op.reduce_axes[a].var.get()] = map.values[rank + a];
+    }
+  }
+
+  // The output axis whose storage absorbs this guard, or -1 when the guard must stay.
+  static int padded_axis(const Stage& stage, const schedule::IterMap& map, const schedule::Guard& g) {
+    if (g.tail != schedule::Tail::kPad) return -1;
+    for (std::size_t a = 0; a < stage.op.axes.size(); ++a) {
+      if (map.values[a].same_as(g.value)) return static_cast<int>(a);
+    }
+    return -1;
+  }
+
+  void add_condition(const Stage& stage, const ir::Expr& cond, bool reduce, StageDomain* d) {
+    const ir::Expr simple = arith::simplify(cond, out_.ranges);
+    if (const auto value = ir::as_const_int(simple); value && *value != 0) return;
+    Condition c{.expr = simple, .reduce = reduce};
+    for (std::size_t p = 0; p < stage.leaves.size(); ++p) {
+      if (ir::uses_var(simple, d->leaf_vars[idx(stage.leaves[p])])) c.level = static_cast<int>(p);
+    }
+    d->conditions.push_back(std::move(c));
+  }
+
+  const State& state_;
+  Domains out_;
+};
+
+}  // namespace
+
+Result<Domains> infer_domains(const State& state) { return DomainBuilder(state).run(); }
+
+}  // namespace tessera::lower

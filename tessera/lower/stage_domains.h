@@ -1,0 +1,44 @@
+// For every stage: where its loops run and how its tensors are stored.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "tessera/arith/interval.h"
+#include "tessera/ir/build.h"
+#include "tessera/ir/expr.h"
+#include "tessera/schedule/iter_map.h"
+#include "tessera/schedule/state.h"
+#include "tessera/support/result.h"
+
+namespace tessera::lower {
+
+// A condition on the loops of a stage.
+struct Condition {
+  ir::Expr expr;
+  bool reduce = false;  // does not apply to the initial value
+  int level = -1;       // position of the innermost loop of the stage it uses; -1: none
+};
+
+struct StageDomain {
+  const schedule::Stage* stage = nullptr;
+  std::vector<ir::Expr> mins;             // per output axis, in variables of the loops around the stage
+  std::vector<std::int64_t> extents;      // per output axis: what is computed at each visit
+  std::vector<std::int64_t> iter_extents;  // per iterator id
+  std::vector<ir::Expr> leaf_vars;        // per iterator id; null for non-leaves
+  ir::VarMap axis_values;                 // axis variable of the op -> expression over loop variables
+  std::vector<Condition> conditions;
+  std::vector<ir::Expr> local_index;      // per output axis: axis value minus min
+  std::vector<std::int64_t> stored;       // per output axis: extent in storage (padded splits round up)
+};
+
+struct Domains {
+  std::map<const schedule::Stage*, StageDomain> of;
+  arith::Ranges ranges;  // of every loop variable
+};
+
+// kIllegalSchedule when a consumer of an attached stage runs outside the loop it is attached to.
+Result<Domains> infer_domains(const schedule::State& state);
+
+}  // namespace tessera::lower
