@@ -1,0 +1,21 @@
+// Slow reference execution: the definition of what te::Dag and ir::Func mean.
+#pragma once
+
+#include <vector>
+
+#include "tessera/ir/stmt.h"
+#include "tessera/support/host_tensor.h"
+#include "tessera/support/result.h"
+#include "tessera/te/dag.h"
+
+namespace tessera::interp {
+
+// Evaluates the Dag: one tensor per input, in order; returns one per output.
+// kInvalidArgument when count, types or shapes of the inputs do not match; kRunFailed on an out-of-bounds read.
+Result<std::vector<HostTensor>> run(const te::Dag& dag, const std::vector<HostTensor>& inputs);
+
+// Executes a Func at any stage of lowering on params (inputs then outputs, as func.params); writes the outputs in place.
+// Reports out-of-bounds accesses and reads of undefined temporaries as kRunFailed with buffer and index.
+Result<void> run(const ir::Func& func, std::vector<HostTensor>& params);
+
+}  // namespace tessera::interp
