@@ -48,8 +48,10 @@ Result<Target> find_target(std::string_view name) {
   const std::vector<std::string> names = target_names();
   // A long stray argument is not worth comparing; 64 is beyond any name.
   const std::string_view shown = name.substr(0, 64);
-  const auto nearest = std::ranges::min_element(
-      names, {}, [shown](const std::string& n) { return edit_distance(shown, n); });
+  // "skylake" means "skylake-avx512", however many letters are missing.
+  const auto nearest = std::ranges::min_element(names, {}, [shown](const std::string& n) {
+    return !shown.empty() && n.starts_with(shown) ? 0 : edit_distance(shown, n);
+  });
   return make_error(ErrorCode::kInvalidArgument, "no target '{}'; did you mean '{}'? Targets: {}",
                     shown, *nearest, fmt::join(names, ", "));
 }

@@ -81,6 +81,11 @@ TEST(FindTarget, ErrorListsTheNamesAndTheNearest) {
   }
 }
 
+TEST(FindTarget, ErrorCompletesTheBeginningOfAName) {
+  EXPECT_NE(find_target("skylake").error().message.find("did you mean 'skylake-avx512'"),
+            std::string::npos);
+}
+
 TEST(FindTarget, RefusesEmptyAndOverlongNames) {
   EXPECT_FALSE(find_target("").ok());
   const Result<Target> t = find_target(std::string(100000, 'x'));
