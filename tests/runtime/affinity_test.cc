@@ -1,0 +1,56 @@
+#include "tessera/runtime/affinity.h"
+
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "tessera/runtime/thread_pool.h"
+#include "tessera/target/cpus.h"
+
+namespace tessera::runtime {
+namespace {
+
+int allowed_count() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  EXPECT_EQ(sched_getaffinity(0, sizeof(mask), &mask), 0);
+  return CPU_COUNT(&mask);
+}
+
+TEST(Affinity, PinsToTheChosenCore) {
+  const std::vector<int>& cpus = target::allowed_cpus();
+  std::thread([&] {
+    for (std::size_t core = 0; core < cpus.size() + 1; ++core) {
+      ASSERT_TRUE(pin_current_thread(static_cast<int>(core)).ok());
+      EXPECT_EQ(sched_getcpu(), cpus[core % cpus.size()]);
+    }
+  }).join();
+}
+
+TEST(Affinity, RefusesNegativeCores) {
+  const Result<void> pinned = pin_current_thread(-1);
+  ASSERT_FALSE(pinned.ok());
+  EXPECT_EQ(pinned.error().code, ErrorCode::kInvalidArgument);
+}
+
+TEST(Affinity, ScopeGivesTheMaskBack) {
+  const int before = allowed_count();
+  {
+    const ScopedAffinity scope;
+    ASSERT_TRUE(pin_current_thread(0).ok());
+    EXPECT_EQ(allowed_count(), 1);
+  }
+  EXPECT_EQ(allowed_count(), before);
+}
+
+TEST(Affinity, PinnedPoolRestoresItsCaller) {
+  const int before = allowed_count();
+  {
+    ThreadPool pool({.threads = 2, .pin = true});
+    EXPECT_EQ(allowed_count(), 1);
+  }
+  EXPECT_EQ(allowed_count(), before);
+}
+
+}  // namespace
+}  // namespace tessera::runtime
