@@ -109,7 +109,8 @@ struct Binary : ExprNode {
   Binary(Type t, BinaryOp o, Expr x, Expr y) : ExprNode(kKind, t), op(o), a(std::move(x)), b(std::move(y)) {}
 };
 
-// Lazy: only the taken side is evaluated (so the other may load out of bounds). Lane-wise for vectors.
+// Lazy: only the taken side is evaluated (so the other may load out of bounds). Lane-wise for vectors; a scalar
+// condition chooses for all lanes.
 struct Select : ExprNode {
   static constexpr ExprKind kKind = ExprKind::kSelect;
   static Expr make(Expr cond, Expr on_true, Expr on_false);

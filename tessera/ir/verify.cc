@@ -1,0 +1,257 @@
+#include "tessera/ir/verify.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "tessera/ir/build.h"
+#include "tessera/ir/text.h"
+#include "tessera/ir/typing.h"
+#include "tessera/ir/visitor.h"
+
+namespace tessera::ir {
+namespace {
+
+template <class T>
+bool contains(const std::vector<T>& list, const T& item) {
+  return std::find(list.begin(), list.end(), item) != list.end();
+}
+
+bool needs_constant_extent(LoopKind kind) {
+  return kind == LoopKind::kVectorized || kind == LoopKind::kUnrolled || kind == LoopKind::kVThread;
+}
+
+struct Range {
+  std::int64_t min, max;
+};
+
+// The values of an index when they are all known.
+std::optional<Range> constant_range(const Expr& index) {
+  if (const auto value = as_const_int(index)) return Range{*value, *value};
+  const auto* ramp = index.as<Ramp>();
+  const auto base = ramp ? as_const_int(ramp->base) : std::nullopt;
+  std::int64_t span = 0;
+  std::int64_t last = 0;
+  if (!base || __builtin_mul_overflow(ramp->stride, index.lanes() - 1, &span) ||
+      __builtin_add_overflow(*base, span, &last)) {
+    return std::nullopt;
+  }
+  return Range{std::min(*base, last), std::max(*base, last)};
+}
+
+class Verifier final : public Visitor {
+ public:
+  Result<void> run(const Func& func) {
+    params(func);
+    if (!error_) {
+      stmt(func.body, "body of the function");
+    }
+    if (!error_) return {};
+    return make_error(ErrorCode::kInvalidArgument, "{}: {}", func.name, *error_);
+  }
+
+ private:
+  using Visitor::visit;
+
+  void params(const Func& func) {
+    if (func.num_outputs < 0 || func.num_outputs > static_cast<int>(func.params.size())) {
+      return fail(fmt::format("output count {} with {} parameters", func.num_outputs, func.params.size()));
+    }
+    const std::size_t inputs = func.params.size() - static_cast<std::size_t>(func.num_outputs);
+    for (const Buffer& b : func.params) {
+      if (!b) return fail("missing parameter");
+      if (b->scope != Scope::kParam) return fail(fmt::format("parameter {} does not have the param scope", b->name));
+      if (contains(buffers_, b.get())) return fail(fmt::format("parameter {} is listed twice", b->name));
+      if (buffers_.size() < inputs) inputs_.push_back(b.get());
+      buffers_.push_back(b.get());
+    }
+  }
+
+  // Keeps the first.
+  void fail(std::string message) {
+    if (!error_) error_ = std::move(message);
+  }
+  void fail(const std::string& rule, const ExprNode& node) { fail(rule + ": " + to_text(Expr(&node))); }
+  void fail(const std::string& rule, const StmtNode& node) {
+    const std::string text = to_text(Stmt(&node));
+    fail(rule + ": " + text.substr(0, text.find('\n')));
+  }
+
+  void expr(const Expr& e, const ExprNode& parent) {
+    if (!e) return fail("missing operand", parent);
+    below(e);
+  }
+  void stmt(const Stmt& s, const char* what) {
+    if (!s) return fail(fmt::format("missing {}", what));
+    if (!error_) (*this)(s);
+  }
+  void below(const Expr& e) {
+    if (e.lanes() < 1) return fail("type without lanes");
+    if (!error_) (*this)(e);
+  }
+
+  // The node's type must be the one its operands imply.
+  void check_type(const Typing& t, const ExprNode& node) {
+    if (t.error) return fail(t.error, node);
+    if (t.type != node.type) {
+      fail(fmt::format("type mismatch, {} instead of {}", to_text(node.type), to_text(t.type)), node);
+    }
+  }
+
+  void visit(const IntImm& n) override {
+    if (n.type.lanes != 1) return fail("vector constant is not a broadcast", n);
+    if (is_float(n.type.dtype) || wrap_int(n.type.dtype, n.value) != n.value) fail("constant does not fit its type", n);
+  }
+
+  void visit(const FloatImm& n) override {
+    if (n.type.lanes != 1) return fail("vector constant is not a broadcast", n);
+    const bool fits = std::isnan(n.value) || round_float(n.type.dtype, n.value) == n.value;
+    if (!is_float(n.type.dtype) || !fits) fail("constant does not fit its type", n);
+  }
+
+  void visit(const Var& n) override {
+    if (n.type.lanes != 1) return fail("variable is a vector", n);
+    if (!contains<const ExprNode*>(vars_, &n)) fail("unbound variable", n);
+  }
+
+  void visit(const Binary& n) override {
+    expr(n.a, n), expr(n.b, n);
+    if (!error_) check_type(binary_typing(n.op, n.a.type(), n.b.type()), n);
+  }
+
+  void visit(const Select& n) override {
+    expr(n.cond, n);
+    ++guards_;
+    expr(n.on_true, n), expr(n.on_false, n);
+    --guards_;
+    if (!error_) check_type(select_typing(n.cond.type(), n.on_true.type(), n.on_false.type()), n);
+  }
+
+  void visit(const Cast& n) override {
+    expr(n.value, n);
+    if (!error_) check_type({n.value.type().with_dtype(n.type.dtype)}, n);
+  }
+
+  void visit(const Load& n) override {
+    for (const Expr& index : n.indices) expr(index, n);
+    if (error_) return;
+    const Typing t = access_typing(n.buffer, n.indices);
+    check_type(t, n);
+    if (!error_) check_access(n.buffer, n.indices, n);
+  }
+
+  void visit(const Ramp& n) override {
+    expr(n.base, n);
+    if (!error_) check_type(ramp_typing(n.base.type(), n.type.lanes), n);
+  }
+
+  void visit(const Broadcast& n) override {
+    expr(n.value, n);
+    if (!error_) check_type(broadcast_typing(n.value.type(), n.type.lanes), n);
+  }
+
+  void visit(const Shuffle& n) override {
+    expr(n.value, n);
+    if (!error_) check_type(shuffle_typing(n.value.type(), n.picks), n);
+  }
+
+  void visit(const Call& n) override {
+    const bool prefetch = n.fn == Intrinsic::kPrefetch;  // never faults
+    guards_ += prefetch;
+    for (const Expr& arg : n.args) expr(arg, n);
+    guards_ -= prefetch;
+    if (error_) return;
+    if (n.fn != Intrinsic::kBitcast) return check_type(call_typing(n.fn, n.args), n);
+    if (n.args.size() != 1) return fail("wrong number of arguments", n);
+    check_type(bitcast_typing(n.type.dtype, n.args[0].type()), n);
+  }
+
+  // Rules of a load or a store that typing does not cover.
+  template <class Node>
+  void check_access(const Buffer& b, const std::vector<Expr>& indices, const Node& node) {
+    if (!contains(buffers_, b.get())) return fail(fmt::format("buffer {} is not in scope", b->name), node);
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      if (indices[i].lanes() > 1 && i + 1 < indices.size()) return fail("vector index is not the last", node);
+      const auto range = guards_ == 0 ? constant_range(indices[i]) : std::nullopt;
+      if (range && (range->min < 0 || range->max >= b->shape[i])) {
+        return fail(fmt::format("index out of bounds in dimension {} of {}", i, b->shape[i]), node);
+      }
+    }
+  }
+
+  void visit(const For& n) override {
+    if (!n.var.as<Var>() || n.var.type() != Type()) return fail("loop variable is not an i64 variable");
+    if (!n.extent || n.extent.type() != Type()) return fail("loop extent is not a scalar i64");
+    below(n.extent);
+    const auto extent = as_const_int(n.extent);
+    if (extent && *extent < 0) return fail("negative loop extent", n);
+    if (!extent && needs_constant_extent(n.loop_kind)) return fail("loop extent is not constant", n);
+    if (n.loop_kind == LoopKind::kParallel && vectorized_ > 0) return fail("parallel loop in a vectorized loop", n);
+    if (contains(vars_, n.var.get())) return fail("variable is bound twice", n);
+    const bool may_be_empty = !extent || *extent == 0;
+    vars_.push_back(n.var.get());
+    vectorized_ += n.loop_kind == LoopKind::kVectorized;
+    guards_ += may_be_empty;
+    stmt(n.body, "body of a loop");
+    guards_ -= may_be_empty;
+    vectorized_ -= n.loop_kind == LoopKind::kVectorized;
+    vars_.pop_back();
+  }
+
+  void visit(const Store& n) override {
+    for (const Expr& e : n.indices) {
+      if (!e) return fail("missing index of a store");
+      below(e);
+    }
+    if (!n.value) return fail("missing value of a store");
+    below(n.value);
+    if (error_) return;
+    const Typing t = access_typing(n.buffer, n.indices);
+    if (t.error) return fail(t.error, n);
+    if (n.value.type() != t.type) {
+      return fail(fmt::format("store of {} to {}", to_text(n.value.type()), to_text(t.type)), n);
+    }
+    if (contains(inputs_, n.buffer.get())) return fail("store to an input", n);
+    check_access(n.buffer, n.indices, n);
+  }
+
+  void visit(const Block& n) override {
+    for (const Stmt& s : n.stmts) stmt(s, "statement of a block");
+  }
+
+  void visit(const If& n) override {
+    if (!n.cond || n.cond.type() != Type{DType::kBool, 1}) return fail("condition is not a scalar bool");
+    below(n.cond);
+    ++guards_;
+    stmt(n.then_body, "body of an if");
+    if (n.else_body) stmt(n.else_body, "body of an else");
+    --guards_;
+  }
+
+  void visit(const Allocate& n) override {
+    if (!n.buffer) return fail("missing buffer of an allocation");
+    if (n.buffer->scope == Scope::kParam) return fail("allocation in the param scope", n);
+    if (contains(buffers_, n.buffer.get())) return fail("buffer is allocated twice", n);
+    buffers_.push_back(n.buffer.get());
+    stmt(n.body, "body of an allocation");
+    buffers_.pop_back();
+  }
+
+  void visit(const Evaluate& n) override {
+    if (!n.value) return fail("missing value of an eval");
+    below(n.value);
+  }
+
+  std::optional<std::string> error_;
+  std::vector<const ExprNode*> vars_;       // bound on the path to here
+  std::vector<const BufferNode*> buffers_;  // parameters, then allocations on the path to here
+  std::vector<const BufferNode*> inputs_;
+  int vectorized_ = 0;  // vectorized loops around
+  int guards_ = 0;      // constructs around that may keep this code from running
+};
+
+}  // namespace
+
+Result<void> verify(const Func& func) { return Verifier().run(func); }
+
+}  // namespace tessera::ir
