@@ -95,22 +95,26 @@ Interval trunc_mod_bounds(Interval x, std::int64_t c) {
 Interval Context::bounds(const Expr& e) const {
   const DType t = e.dtype();
   if (e.lanes() != 1 || is_float(t)) return {};
-  if (const auto* i = e.as<ir::IntImm>()) return t == DType::kU64 ? Interval{} : Interval{i->value, i->value};
+  if (const auto* i = e.as<ir::IntImm>())
+    return t == DType::kU64 ? Interval{} : Interval{i->value, i->value};
   if (e.kind() == ir::ExprKind::kVar) return meet(range(e.get()), values_of(t));
   if (!is_index(e)) return wrapped(t, bounds_of_atom(e));
   const auto* b = e.as<Binary>();
   if (b && (b->op == BinaryOp::kAdd || b->op == BinaryOp::kSub || b->op == BinaryOp::kMul)) {
     const Linear sum = to_linear(e);
     if (sum.overflow) return {};
-    if (sum.terms.size() != 1 || sum.constant != 0 || sum.terms[0].coefficient != 1) return bounds(sum);
+    if (sum.terms.size() != 1 || sum.constant != 0 || sum.terms[0].coefficient != 1)
+      return bounds(sum);
   }
   return bounds_of_atom(e);
 }
 
 Interval Context::bounds_of_atom(const Expr& e) const {
   switch (e.kind()) {
-    case ir::ExprKind::kVar: return bounds(e);
-    case ir::ExprKind::kBinary: return bounds_of_binary(*e.as<Binary>());
+    case ir::ExprKind::kVar:
+      return bounds(e);
+    case ir::ExprKind::kBinary:
+      return bounds_of_binary(*e.as<Binary>());
     case ir::ExprKind::kSelect: {
       const auto* s = e.as<ir::Select>();
       return hull(bounds(s->on_true), bounds(s->on_false));
@@ -126,7 +130,8 @@ Interval Context::bounds_of_atom(const Expr& e) const {
       const Interval both = hull(x, scale(x, -1));
       return {0, both.hi};
     }
-    default: return values_of(e.dtype());
+    default:
+      return values_of(e.dtype());
   }
 }
 
@@ -136,19 +141,29 @@ Interval Context::bounds_of_binary(const Binary& b) const {
   const Interval y = bounds(b.b);
   const bool positive_constant = y.lo && y.lo == y.hi && *y.lo > 0;
   switch (b.op) {
-    case BinaryOp::kAdd: return {add(x.lo, y.lo), add(x.hi, y.hi)};
-    case BinaryOp::kSub: return {add(x.lo, mul(y.hi, -1)), add(x.hi, mul(y.lo, -1))};
-    case BinaryOp::kMul: return product(x, y);
-    case BinaryOp::kMin: return {least(x.lo, y.lo), tighter_hi(x.hi, y.hi)};
-    case BinaryOp::kMax: return {tighter_lo(x.lo, y.lo), greatest(x.hi, y.hi)};
-    case BinaryOp::kFloorDiv: return positive_constant ? floor_div_bounds(x, *y.lo) : Interval{};
-    case BinaryOp::kFloorMod: return positive_constant ? floor_mod_bounds(x, *y.lo) : Interval{};
-    case BinaryOp::kDiv: return positive_constant ? trunc_div_bounds(x, *y.lo) : Interval{};
-    case BinaryOp::kMod: return positive_constant ? trunc_mod_bounds(x, *y.lo) : Interval{};
+    case BinaryOp::kAdd:
+      return {add(x.lo, y.lo), add(x.hi, y.hi)};
+    case BinaryOp::kSub:
+      return {add(x.lo, mul(y.hi, -1)), add(x.hi, mul(y.lo, -1))};
+    case BinaryOp::kMul:
+      return product(x, y);
+    case BinaryOp::kMin:
+      return {least(x.lo, y.lo), tighter_hi(x.hi, y.hi)};
+    case BinaryOp::kMax:
+      return {tighter_lo(x.lo, y.lo), greatest(x.hi, y.hi)};
+    case BinaryOp::kFloorDiv:
+      return positive_constant ? floor_div_bounds(x, *y.lo) : Interval{};
+    case BinaryOp::kFloorMod:
+      return positive_constant ? floor_mod_bounds(x, *y.lo) : Interval{};
+    case BinaryOp::kDiv:
+      return positive_constant ? trunc_div_bounds(x, *y.lo) : Interval{};
+    case BinaryOp::kMod:
+      return positive_constant ? trunc_mod_bounds(x, *y.lo) : Interval{};
     case BinaryOp::kAnd:
       if (y.lo && *y.lo >= 0) return {0, y.hi};
       return x.lo && *x.lo >= 0 ? Interval{0, x.hi} : Interval{};
-    default: return {};
+    default:
+      return {};
   }
 }
 
@@ -162,7 +177,8 @@ Interval Context::bounds_of_sum(const Linear& sum) const {
   return out;
 }
 
-// A min, max or select term is replaced by each of its sides: terms shared with the rest then cancel.
+// A min, max or select term is replaced by each of its sides: terms shared with the rest then
+// cancel.
 Interval Context::bounds(const Linear& sum, int depth) const {
   const Interval plain = bounds_of_sum(sum);
   if (depth == 0 || sum.terms.size() < 2) return plain;

@@ -15,7 +15,8 @@ namespace {
 
 bool reads_memory(const Expr& e) {
   bool found = false;
-  ir::for_each_expr(e, [&found](const Expr& x) { found = found || x.kind() == ir::ExprKind::kLoad; });
+  ir::for_each_expr(e,
+                    [&found](const Expr& x) { found = found || x.kind() == ir::ExprKind::kLoad; });
   return found;
 }
 

@@ -46,8 +46,9 @@ class Context {
   void narrow(const Linear& sum);
 
   const Ranges& base_;
-  std::vector<std::pair<const ir::ExprNode*, Interval>> ranges_;  // the last entry of a variable counts
-  std::vector<Linear> facts_;                                     // each <= 0
+  std::vector<std::pair<const ir::ExprNode*, Interval>>
+      ranges_;                 // the last entry of a variable counts
+  std::vector<Linear> facts_;  // each <= 0
   std::vector<std::pair<ir::Expr, bool>> known_;
 };
 

@@ -22,7 +22,8 @@ bool same_atom(const Expr& a, const Expr& b) {
 
 void Linear::add_constant(std::int64_t value, std::int64_t scale) {
   std::int64_t scaled = 0;
-  if (__builtin_mul_overflow(value, scale, &scaled) || __builtin_add_overflow(constant, scaled, &constant)) {
+  if (__builtin_mul_overflow(value, scale, &scaled) ||
+      __builtin_add_overflow(constant, scaled, &constant)) {
     overflow = true;
   }
 }
@@ -32,7 +33,8 @@ void Linear::add_term(const Expr& atom, std::int64_t coefficient) {
   if (coefficient == std::numeric_limits<std::int64_t>::min()) overflow = true;  // has no magnitude
   for (std::size_t i = 0; i < terms.size(); ++i) {
     if (!same_atom(terms[i].atom, atom)) continue;
-    if (__builtin_add_overflow(terms[i].coefficient, coefficient, &terms[i].coefficient)) overflow = true;
+    if (__builtin_add_overflow(terms[i].coefficient, coefficient, &terms[i].coefficient))
+      overflow = true;
     if (terms[i].coefficient == 0) terms.erase(terms.begin() + static_cast<std::ptrdiff_t>(i));
     return;
   }
@@ -70,7 +72,8 @@ void flatten(const Expr& e, std::int64_t scale, Linear* out) {
     const Expr& value = factor ? b->a : b->b;
     if (!factor) factor = b->a.as<ir::IntImm>();
     std::int64_t product = 0;
-    if (factor && !__builtin_mul_overflow(scale, factor->value, &product)) return flatten(value, product, out);
+    if (factor && !__builtin_mul_overflow(scale, factor->value, &product))
+      return flatten(value, product, out);
   }
   out->add_term(e, scale);
 }
@@ -131,7 +134,7 @@ std::optional<ConstOperand> match_const_op(const Expr& e, BinaryOp op) {
   if (!b || b->op != op || !is_index(e)) return std::nullopt;
   const auto* c = b->b.as<ir::IntImm>();
   if (!c || c->value <= 0) return std::nullopt;
-  return ConstOperand{b->a, c->value};
+  return ConstOperand{&b->a, c->value};
 }
 
 }  // namespace tessera::arith

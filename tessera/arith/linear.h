@@ -10,8 +10,12 @@
 namespace tessera::arith {
 
 // b > 0.
-inline std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
-inline std::int64_t floor_mod(std::int64_t a, std::int64_t b) { return a % b + (a % b < 0 ? b : 0); }
+inline std::int64_t floor_div(std::int64_t a, std::int64_t b) {
+  return a / b - (a % b < 0 ? 1 : 0);
+}
+inline std::int64_t floor_mod(std::int64_t a, std::int64_t b) {
+  return a % b + (a % b < 0 ? b : 0);
+}
 
 // Scalar i64: the type whose arithmetic is assumed not to overflow.
 inline bool is_index(const ir::Expr& e) { return e.type() == ir::Type{DType::kI64, 1}; }
@@ -46,7 +50,7 @@ Linear difference(const Linear& a, const Linear& b);
 
 // x op c with a constant c > 0, for op kFloorDiv or kFloorMod.
 struct ConstOperand {
-  ir::Expr value;
+  const ir::Expr* value;  // inside the matched expression
   std::int64_t divisor;
 };
 std::optional<ConstOperand> match_const_op(const ir::Expr& e, ir::BinaryOp op);

@@ -26,7 +26,9 @@ class Simplifier {
   // What is learnt through a Scope is forgotten when it ends.
   class Scope {
    public:
-    explicit Scope(Simplifier* owner) : owner_(owner), mark_(owner->context_.mark()) { owner_->memo_.clear(); }
+    explicit Scope(Simplifier* owner) : owner_(owner), mark_(owner->context_.mark()) {
+      owner_->memo_.clear();
+    }
     ~Scope() {
       owner_->context_.restore(mark_);
       owner_->memo_.clear();
@@ -65,7 +67,8 @@ class Simplifier {
   ir::Expr visit_comparison(const ir::Expr& e, const ir::Binary& b);
   // Any other type: only rules that hold for all values.
   ir::Expr visit_generic(const ir::Expr& e, const ir::Binary& b);
-  ir::Expr compare_by_bounds(const ir::Expr& e, ir::BinaryOp op, const ir::Expr& a, const ir::Expr& b) const;
+  ir::Expr compare_by_bounds(const ir::Expr& e, ir::BinaryOp op, const ir::Expr& a,
+                             const ir::Expr& b) const;
 
   // Vectors.
   ir::Expr visit_vector(const ir::Expr& e, const ir::Binary& b);
@@ -90,7 +93,8 @@ class Simplifier {
   std::optional<bool> decide_equal(const Linear& gap) const;
 
   Context context_;
-  std::unordered_map<const ir::ExprNode*, std::pair<ir::Expr, ir::Expr>> memo_;  // shared nodes only
+  std::unordered_map<const ir::ExprNode*, std::pair<ir::Expr, ir::Expr>>
+      memo_;  // shared nodes only
 };
 
 // sum = factor * scaled + remainder with remainder in [0, factor) in the context.
@@ -99,13 +103,16 @@ struct Factored {
   Linear scaled;
   Linear remainder;
 };
-// The largest such factor > 1 among the divisors of n that the coefficients offer (any when n is 0).
+// The largest such factor > 1 among the divisors of n that the coefficients offer (any when n is
+// 0).
 std::optional<Factored> factor_out(const Linear& sum, std::int64_t n, const Context& context);
 
 // The operation on two scalar constants, or null when an operand is not constant.
 ir::Expr fold_constants(ir::BinaryOp op, const ir::Expr& a, const ir::Expr& b);
 
 // `rebuilt`, or `e` when both are structurally equal.
-inline ir::Expr keep_handle(const ir::Expr& e, const ir::Expr& rebuilt) { return ir::equal(e, rebuilt) ? e : rebuilt; }
+inline ir::Expr keep_handle(const ir::Expr& e, const ir::Expr& rebuilt) {
+  return ir::equal(e, rebuilt) ? e : rebuilt;
+}
 
 }  // namespace tessera::arith

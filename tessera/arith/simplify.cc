@@ -26,11 +26,15 @@ bool is_float_imm(const Expr& e, double value) {
 // x op constant == x for every float x, signed zeros included.
 bool is_float_identity(BinaryOp op, const Expr& constant) {
   switch (op) {
-    case BinaryOp::kAdd: return is_float_imm(constant, -0.0);
-    case BinaryOp::kSub: return is_float_imm(constant, 0.0);
+    case BinaryOp::kAdd:
+      return is_float_imm(constant, -0.0);
+    case BinaryOp::kSub:
+      return is_float_imm(constant, 0.0);
     case BinaryOp::kMul:
-    case BinaryOp::kDiv: return is_float_imm(constant, 1.0);
-    default: return false;
+    case BinaryOp::kDiv:
+      return is_float_imm(constant, 1.0);
+    default:
+      return false;
   }
 }
 
@@ -40,23 +44,31 @@ bool is_int_identity(BinaryOp op, const Expr& constant) {
     case BinaryOp::kSub:
     case BinaryOp::kShl:
     case BinaryOp::kShr:
-    case BinaryOp::kXor: return ir::is_const_int(constant, 0);
+    case BinaryOp::kXor:
+      return ir::is_const_int(constant, 0);
     case BinaryOp::kMul:
     case BinaryOp::kDiv:
-    case BinaryOp::kFloorDiv: return ir::is_const_int(constant, 1);
-    default: return false;
+    case BinaryOp::kFloorDiv:
+      return ir::is_const_int(constant, 1);
+    default:
+      return false;
   }
 }
 
-bool commutes(BinaryOp op) { return op == BinaryOp::kAdd || op == BinaryOp::kMul || op == BinaryOp::kXor; }
+bool commutes(BinaryOp op) {
+  return op == BinaryOp::kAdd || op == BinaryOp::kMul || op == BinaryOp::kXor;
+}
 
 // The operand that a binary operation of any type and lanes passes through, or null.
 Expr pass_through(BinaryOp op, const Expr& a, const Expr& b) {
   const bool floats = is_float(a.dtype());
-  const auto identity = [&](const Expr& c) { return floats ? is_float_identity(op, c) : is_int_identity(op, c); };
+  const auto identity = [&](const Expr& c) {
+    return floats ? is_float_identity(op, c) : is_int_identity(op, c);
+  };
   if (identity(b)) return a;
   if (commutes(op) && identity(a)) return b;
-  if (!floats && op == BinaryOp::kMul && (ir::is_const_int(a, 0) || ir::is_const_int(b, 0))) return ir::zero(a.type());
+  if (!floats && op == BinaryOp::kMul && (ir::is_const_int(a, 0) || ir::is_const_int(b, 0)))
+    return ir::zero(a.type());
   const bool idempotent = op == BinaryOp::kMin || op == BinaryOp::kMax ||
                           (!floats && (op == BinaryOp::kAnd || op == BinaryOp::kOr));
   return idempotent && ir::equal(a, b) ? a : Expr();
@@ -66,10 +78,11 @@ Expr pass_through(BinaryOp op, const Expr& a, const Expr& b) {
 
 Expr fold_constants(BinaryOp op, const Expr& a, const Expr& b) {
   const DType t = a.dtype();
-  if (const auto *x = a.as<ir::IntImm>(), *y = b.as<ir::IntImm>(); x && y) {
-    return ir::IntImm::make(ir::is_comparison(op) ? DType::kBool : t, ir::fold_int(op, t, x->value, y->value));
+  if (const auto* x = a.as<ir::IntImm>(), *y = b.as<ir::IntImm>(); x && y) {
+    return ir::IntImm::make(ir::is_comparison(op) ? DType::kBool : t,
+                            ir::fold_int(op, t, x->value, y->value));
   }
-  if (const auto *x = a.as<ir::FloatImm>(), *y = b.as<ir::FloatImm>(); x && y) {
+  if (const auto* x = a.as<ir::FloatImm>(), *y = b.as<ir::FloatImm>(); x && y) {
     if (ir::is_comparison(op)) return ir::bool_imm(ir::fold_float_compare(op, x->value, y->value));
     return ir::FloatImm::make(t, ir::fold_float(op, t, x->value, y->value));
   }
@@ -103,12 +116,18 @@ Expr Simplifier::visit_var(const Expr& e) const {
 
 Expr Simplifier::visit_node(const Expr& e) {
   switch (e.kind()) {
-    case ExprKind::kBinary: return visit_binary(e, *e.as<Binary>());
-    case ExprKind::kSelect: return visit_select(e, *e.as<ir::Select>());
-    case ExprKind::kCast: return visit_cast(e, *e.as<ir::Cast>());
-    case ExprKind::kLoad: return visit_load(e, *e.as<ir::Load>());
-    case ExprKind::kCall: return visit_call(e, *e.as<ir::Call>());
-    case ExprKind::kRamp: return visit_ramp(e, *e.as<ir::Ramp>());
+    case ExprKind::kBinary:
+      return visit_binary(e, *e.as<Binary>());
+    case ExprKind::kSelect:
+      return visit_select(e, *e.as<ir::Select>());
+    case ExprKind::kCast:
+      return visit_cast(e, *e.as<ir::Cast>());
+    case ExprKind::kLoad:
+      return visit_load(e, *e.as<ir::Load>());
+    case ExprKind::kCall:
+      return visit_call(e, *e.as<ir::Call>());
+    case ExprKind::kRamp:
+      return visit_ramp(e, *e.as<ir::Ramp>());
     case ExprKind::kBroadcast: {
       const Expr& old = e.as<ir::Broadcast>()->value;
       const Expr value = visit(old);
@@ -119,7 +138,8 @@ Expr Simplifier::visit_node(const Expr& e) {
       const Expr value = visit(shuffle->value);
       return value.same_as(shuffle->value) ? e : ir::Shuffle::make(value, shuffle->picks);
     }
-    default: return e;
+    default:
+      return e;
   }
 }
 
@@ -135,14 +155,18 @@ Expr Simplifier::visit_index(const Expr& e, const Binary& b) {
   switch (b.op) {
     case BinaryOp::kAdd:
     case BinaryOp::kSub:
-    case BinaryOp::kMul: return visit_sum(e);
+    case BinaryOp::kMul:
+      return visit_sum(e);
     case BinaryOp::kDiv:
     case BinaryOp::kMod:
     case BinaryOp::kFloorDiv:
-    case BinaryOp::kFloorMod: return visit_division(e, b);
+    case BinaryOp::kFloorMod:
+      return visit_division(e, b);
     case BinaryOp::kMin:
-    case BinaryOp::kMax: return visit_extremum(e, b);
-    default: return ir::is_comparison(b.op) ? visit_comparison(e, b) : visit_generic(e, b);
+    case BinaryOp::kMax:
+      return visit_extremum(e, b);
+    default:
+      return ir::is_comparison(b.op) ? visit_comparison(e, b) : visit_generic(e, b);
   }
 }
 
@@ -152,7 +176,9 @@ Expr Simplifier::visit_generic(const Expr& e, const Binary& b) {
   if (Expr folded = fold_constants(b.op, x, y)) return folded;
   if (Expr same = pass_through(b.op, x, y)) return same;
   const Expr out = x.same_as(b.a) && y.same_as(b.b) ? e : Binary::make(b.op, x, y);
-  return ir::is_comparison(b.op) && is_int(x.dtype()) ? compare_by_bounds(out, b.op, x, y) : out;
+  if (!ir::is_comparison(b.op)) return out;
+  if (const auto value = context_.known(out)) return ir::bool_imm(*value);
+  return is_int(x.dtype()) ? compare_by_bounds(out, b.op, x, y) : out;
 }
 
 Expr Simplifier::visit_select(const Expr& e, const ir::Select& s) {
@@ -171,7 +197,9 @@ Expr Simplifier::visit_select(const Expr& e, const ir::Select& s) {
     on_false = visit(s.on_false);
   }
   if (ir::equal(on_true, on_false)) return on_true;
-  if (s.type == ir::Type{DType::kBool, 1} && ir::is_const_int(on_true, 1) && ir::is_const_int(on_false, 0)) return cond;
+  if (s.type == ir::Type{DType::kBool, 1} && ir::is_const_int(on_true, 1) &&
+      ir::is_const_int(on_false, 0))
+    return cond;
   if (cond.same_as(s.cond) && on_true.same_as(s.on_true) && on_false.same_as(s.on_false)) return e;
   return ir::Select::make(cond, on_true, on_false);
 }
@@ -183,7 +211,9 @@ Expr Simplifier::visit_cast(const Expr& e, const ir::Cast& c) {
   // A value that fits the narrower type survives the way there and back.
   if (const auto* inner = value.as<ir::Cast>(); inner && is_index(e) && is_index(inner->value)) {
     const Interval wide = context_.bounds(inner->value);
-    const auto fits = [&](std::optional<std::int64_t> v) { return v && wrap_int(value.dtype(), *v) == *v; };
+    const auto fits = [&](std::optional<std::int64_t> v) {
+      return v && wrap_int(value.dtype(), *v) == *v;
+    };
     if (is_int(value.dtype()) && fits(wide.lo) && fits(wide.hi)) return inner->value;
   }
   return value.same_as(c.value) ? e : ir::Cast::make(c.type.dtype, value);
@@ -195,7 +225,8 @@ Expr Simplifier::visit_load(const Expr& e, const ir::Load& load) {
 }
 
 Expr Simplifier::visit_call(const Expr& e, const ir::Call& call) {
-  if (call.fn == ir::Intrinsic::kNot && call.type == ir::Type{DType::kBool, 1}) return visit_not(e, call);
+  if (call.fn == ir::Intrinsic::kNot && call.type == ir::Type{DType::kBool, 1})
+    return visit_not(e, call);
   if (call.fn == ir::Intrinsic::kBitcast) {
     const Expr value = visit(call.args[0]);
     return value.same_as(call.args[0]) ? e : ir::Call::make_bitcast(call.type.dtype, value);

@@ -39,7 +39,8 @@ Expr less_than_zero(const Linear& gap) {
   Linear left;
   Linear right;
   split_signs(gap, &left, &right);
-  if (left.terms.empty()) return Binary::make(BinaryOp::kLe, ir::int_imm(gap.constant + 1), to_expr(right));
+  if (left.terms.empty())
+    return Binary::make(BinaryOp::kLe, ir::int_imm(gap.constant + 1), to_expr(right));
   right.add_constant(gap.constant, -1);
   return Binary::make(BinaryOp::kLt, to_expr(left), to_expr(right));
 }
@@ -68,7 +69,8 @@ std::optional<bool> Simplifier::decide_equal(const Linear& gap) const {
   const bool at_most = context_.prove_non_positive(gap);
   const bool at_least = context_.prove_non_positive(negated(gap, 0));
   if (at_most && at_least) return true;
-  if (context_.prove_non_positive(shifted(gap, 1)) || context_.prove_non_positive(negated(gap, 1))) return false;
+  if (context_.prove_non_positive(shifted(gap, 1)) || context_.prove_non_positive(negated(gap, 1)))
+    return false;
   std::int64_t common = 0;
   for (const Term& t : gap.terms) common = std::gcd(common, t.coefficient);
   if (common > 1 && gap.constant % common != 0) return false;
@@ -90,7 +92,8 @@ Expr Simplifier::visit_comparison(const Expr& e, const Binary& b) {
     while (const auto f = factor_out(gap, 0, context_)) gap = f->scaled;
     if (const auto value = decide_less(gap)) return ir::bool_imm(*value);
   } else {
-    if (const auto value = decide_equal(gap)) return ir::bool_imm((b.op == BinaryOp::kEq) == *value);
+    if (const auto value = decide_equal(gap))
+      return ir::bool_imm((b.op == BinaryOp::kEq) == *value);
     std::int64_t common = 0;
     for (const Term& t : gap.terms) common = std::gcd(common, t.coefficient);
     for (Term& t : gap.terms) t.coefficient /= common;
@@ -124,7 +127,8 @@ Expr Simplifier::compare_by_bounds(const Expr& e, BinaryOp op, const Expr& a, co
     case BinaryOp::kNe:
       if (same) return ir::bool_imm(op == BinaryOp::kEq);
       return below || above ? ir::bool_imm(op == BinaryOp::kNe) : e;
-    default: return e;
+    default:
+      return e;
   }
 }
 

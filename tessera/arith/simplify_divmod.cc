@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <limits>
 #include <numeric>
 
 #include "tessera/arith/simplifier.h"
@@ -13,7 +16,8 @@ using ir::Expr;
 namespace {
 
 // The k with k*n <= sum < (k+1)*n everywhere, if there is one.
-std::optional<std::int64_t> single_period(const Linear& sum, std::int64_t n, const Context& context) {
+std::optional<std::int64_t> single_period(const Linear& sum, std::int64_t n,
+                                          const Context& context) {
   const Interval b = context.bounds(sum);
   if (!b.lo || !b.hi) return std::nullopt;
   const std::int64_t k = floor_div(*b.lo, n);
@@ -40,6 +44,34 @@ std::optional<Factored> factor_by(const Linear& sum, std::int64_t g, const Conte
   return out;
 }
 
+constexpr std::int64_t kUnbounded = std::numeric_limits<std::int64_t>::max();
+
+// hi - lo of each term.
+std::vector<std::int64_t> term_widths(const Linear& sum, const Context& context) {
+  std::vector<std::int64_t> out;
+  out.reserve(sum.terms.size());
+  for (const Term& t : sum.terms) {
+    const Interval b = context.bounds(t.atom);
+    std::int64_t width = 0;
+    const bool known = b.lo && b.hi && !__builtin_sub_overflow(*b.hi, *b.lo, &width) &&
+                       !__builtin_mul_overflow(width, std::abs(t.coefficient), &width);
+    out.push_back(known ? width : kUnbounded);
+  }
+  return out;
+}
+
+// Whether the terms that g does not divide span less than g: the cheap part of the test of
+// factor_by.
+bool remainder_is_narrow(const Linear& sum, const std::vector<std::int64_t>& widths,
+                         std::int64_t g) {
+  std::int64_t total = 0;
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    if (sum.terms[i].coefficient % g == 0) continue;
+    if (__builtin_add_overflow(total, widths[i], &total) || total >= g) return false;
+  }
+  return true;
+}
+
 // The quotient when the divisible terms are already split off and no factor can be.
 Linear quotient_atom(const Simplifier& simplifier, const Linear& rest, std::int64_t n) {
   Linear out;
@@ -48,13 +80,13 @@ Linear quotient_atom(const Simplifier& simplifier, const Linear& rest, std::int6
     std::int64_t product = 0;
     const auto div = match_const_op(atom, BinaryOp::kFloorDiv);
     if (div && !__builtin_mul_overflow(div->divisor, n, &product)) {
-      Linear value = to_linear(div->value);
+      Linear value = to_linear(*div->value);
       value.add_constant(rest.constant, div->divisor);
       if (!value.overflow) return simplifier.divide(value, product);
     }
     const auto mod = match_const_op(atom, BinaryOp::kFloorMod);
     if (mod && rest.constant == 0 && mod->divisor % n == 0) {
-      return simplifier.modulo(simplifier.divide(to_linear(mod->value), n), mod->divisor / n);
+      return simplifier.modulo(simplifier.divide(to_linear(*mod->value), n), mod->divisor / n);
     }
   }
   out.add_term(Binary::make(BinaryOp::kFloorDiv, to_expr(rest), ir::int_imm(n)), 1);
@@ -67,9 +99,10 @@ bool expand_remainders(std::int64_t n, Linear* sum) {
     const Term t = sum->terms[i];
     const auto mod = match_const_op(t.atom, BinaryOp::kFloorMod);
     std::int64_t product = 0;
-    if (!mod || __builtin_mul_overflow(t.coefficient, mod->divisor, &product) || product % n != 0) continue;
+    if (!mod || __builtin_mul_overflow(t.coefficient, mod->divisor, &product) || product % n != 0)
+      continue;
     sum->terms.erase(sum->terms.begin() + static_cast<std::ptrdiff_t>(i));
-    flatten(mod->value, t.coefficient, sum);
+    flatten(*mod->value, t.coefficient, sum);
     return true;
   }
   return false;
@@ -86,10 +119,12 @@ std::optional<Factored> factor_out(const Linear& sum, std::int64_t n, const Cont
   }
   candidates.push_back(common);
   std::sort(candidates.begin(), candidates.end(), std::greater<>());
+  if (candidates[0] <= 1) return std::nullopt;
+  const std::vector<std::int64_t> widths = term_widths(sum, context);
   std::int64_t last = 0;
   for (const std::int64_t g : candidates) {
     if (g <= 1) break;
-    if (std::exchange(last, g) == g) continue;
+    if (std::exchange(last, g) == g || !remainder_is_narrow(sum, widths, g)) continue;
     if (auto out = factor_by(sum, g, context)) return out;
   }
   return std::nullopt;
@@ -146,19 +181,19 @@ Expr Simplifier::visit_division(const Expr& e, const Binary& b) {
   const Expr x = visit(b.a);
   const Expr y = visit(b.b);
   if (Expr folded = fold_constants(b.op, x, y)) return folded;
-  const Expr same = x.same_as(b.a) && y.same_as(b.b) ? e : Binary::make(b.op, x, y);
+  const auto same = [&] { return x.same_as(b.a) && y.same_as(b.b) ? e : Binary::make(b.op, x, y); };
   const auto* n = y.as<ir::IntImm>();
-  if (!n || n->value <= 0) return same;
+  if (!n || n->value <= 0) return same();
   const bool truncates = b.op == BinaryOp::kDiv || b.op == BinaryOp::kMod;
   if (truncates) {
     const Interval range = context_.bounds(x);
-    if (!range.lo || *range.lo < 0) return n->value == 1 && b.op == BinaryOp::kDiv ? x : same;
+    if (!range.lo || *range.lo < 0) return n->value == 1 && b.op == BinaryOp::kDiv ? x : same();
   }
   const bool quotient = b.op == BinaryOp::kFloorDiv || b.op == BinaryOp::kDiv;
   Linear out = quotient ? divide(to_linear(x), n->value) : modulo(to_linear(x), n->value);
   while (!out.overflow && join_quotients(&out)) {
   }
-  return out.overflow ? same : keep_handle(e, to_expr(out));
+  return out.overflow ? same() : keep_handle(e, to_expr(out));
 }
 
 }  // namespace tessera::arith

@@ -16,15 +16,16 @@ void erase_terms(std::size_t i, std::size_t j, Linear* sum) {
   if (first != second) sum->terms.erase(sum->terms.begin() + first);
 }
 
-// The value y such that e == y // n, given that nested divisions are merged: e is x // (a*n) and y is x // a.
+// The value y such that e == y // n, given that nested divisions are merged: e is x // (a*n) and y
+// is x // a.
 bool is_quotient_of(const Expr& e, const Expr& y, std::int64_t n) {
   const auto outer = match_const_op(e, BinaryOp::kFloorDiv);
   if (!outer) return false;
-  if (outer->divisor == n && ir::equal(outer->value, y)) return true;
+  if (outer->divisor == n && ir::equal(*outer->value, y)) return true;
   const auto inner = match_const_op(y, BinaryOp::kFloorDiv);
   std::int64_t product = 0;
-  return inner && !__builtin_mul_overflow(inner->divisor, n, &product) && product == outer->divisor &&
-         ir::equal(inner->value, outer->value);
+  return inner && !__builtin_mul_overflow(inner->divisor, n, &product) &&
+         product == outer->divisor && ir::equal(*inner->value, *outer->value);
 }
 
 bool is_product(std::int64_t value, std::int64_t a, std::int64_t b) {
@@ -46,7 +47,8 @@ void Simplifier::linearize(const Expr& e, std::int64_t scale, Linear* out) {
     Linear right;
     linearize(b->b, 1, &right);
     std::int64_t signed_scale = scale;
-    if (b->op == BinaryOp::kSub && __builtin_sub_overflow(std::int64_t{0}, scale, &signed_scale)) out->overflow = true;
+    if (b->op == BinaryOp::kSub && __builtin_sub_overflow(std::int64_t{0}, scale, &signed_scale))
+      out->overflow = true;
     return out->add(right, signed_scale);
   }
   if (b && b->op == BinaryOp::kMul) {
@@ -62,7 +64,8 @@ void Simplifier::linearize(const Expr& e, std::int64_t scale, Linear* out) {
     }
     out->overflow = out->overflow || x.overflow || y.overflow;
     if (out->overflow) return;
-    return out->add_term(keep_handle(e, Binary::make(BinaryOp::kMul, to_expr(x), to_expr(y))), scale);
+    return out->add_term(keep_handle(e, Binary::make(BinaryOp::kMul, to_expr(x), to_expr(y))),
+                         scale);
   }
   flatten(visit(e), scale, out);
 }
@@ -93,15 +96,15 @@ bool Simplifier::join_pair(std::size_t i, std::size_t j, Linear* sum) const {
   const Term low = sum->terms[j];
   const auto mod = match_const_op(low.atom, BinaryOp::kFloorMod);
   if (!mod || !is_product(high.coefficient, low.coefficient, mod->divisor)) return false;
-  const Linear value = to_linear(mod->value);
-  if (is_quotient_of(high.atom, mod->value, mod->divisor)) {
+  const Linear value = to_linear(*mod->value);
+  if (is_quotient_of(high.atom, *mod->value, mod->divisor)) {
     erase_terms(i, j, sum);
     sum->add(value, low.coefficient);
     return true;
   }
   const auto high_mod = match_const_op(high.atom, BinaryOp::kFloorMod);
   std::int64_t period = 0;
-  if (!high_mod || !is_quotient_of(high_mod->value, mod->value, mod->divisor) ||
+  if (!high_mod || !is_quotient_of(*high_mod->value, *mod->value, mod->divisor) ||
       __builtin_mul_overflow(high_mod->divisor, mod->divisor, &period)) {
     return false;
   }
@@ -119,7 +122,7 @@ bool Simplifier::join_with_value(std::size_t i, Linear* sum) const {
   const std::int64_t n = div ? div->divisor : mod->divisor;
   if (div && term.coefficient % n != 0) return false;
   const std::int64_t scale = -(div ? term.coefficient / n : term.coefficient);
-  const Linear value = to_linear(div ? div->value : mod->value);
+  const Linear value = to_linear(div ? *div->value : *mod->value);
   for (const Term& t : value.terms) {
     if (!is_product(sum->coefficient_of(t.atom), t.coefficient, scale)) return false;
   }

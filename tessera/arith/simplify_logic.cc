@@ -56,20 +56,23 @@ void Simplifier::drop_implied(bool conjunction, std::vector<Expr>* parts) {
     Scope scope(this);
     for (std::size_t j = i + 1; j < parts->size(); ++j) scope.assume((*parts)[j], conjunction);
     const auto value = ir::as_const_int(visit((*parts)[i]));
-    if (value && (*value != 0) == conjunction) parts->erase(parts->begin() + static_cast<std::ptrdiff_t>(i));
+    if (value && (*value != 0) == conjunction)
+      parts->erase(parts->begin() + static_cast<std::ptrdiff_t>(i));
   }
 }
 
 Expr Simplifier::visit_not(const Expr& e, const ir::Call& call) {
   const Expr value = visit(call.args[0]);
   if (const auto c = ir::as_const_int(value)) return ir::bool_imm(*c == 0);
-  if (const auto* inner = value.as<ir::Call>(); inner && inner->fn == ir::Intrinsic::kNot) return inner->args[0];
+  if (const auto* inner = value.as<ir::Call>(); inner && inner->fn == ir::Intrinsic::kNot)
+    return inner->args[0];
   if (const auto* b = value.as<Binary>(); b && ir::is_comparison(b->op)) {
     const bool total_order = !is_float(b->a.dtype());  // NaN is neither below nor above
     if (b->op == BinaryOp::kEq) return Binary::make(BinaryOp::kNe, b->a, b->b);
     if (b->op == BinaryOp::kNe) return Binary::make(BinaryOp::kEq, b->a, b->b);
     if (total_order) {
-      return visit(Binary::make(b->op == BinaryOp::kLt ? BinaryOp::kLe : BinaryOp::kLt, b->b, b->a));
+      return visit(
+          Binary::make(b->op == BinaryOp::kLt ? BinaryOp::kLe : BinaryOp::kLt, b->b, b->a));
     }
   }
   return value.same_as(call.args[0]) ? e : ir::logical_not(value);

@@ -19,10 +19,14 @@ class StmtSimplifier {
   Stmt visit(const Stmt& s) {
     if (!s) return s;
     switch (s.kind()) {
-      case ir::StmtKind::kFor: return visit_for(s, *s.as<ir::For>());
-      case ir::StmtKind::kStore: return visit_store(s, *s.as<ir::Store>());
-      case ir::StmtKind::kBlock: return visit_block(s, *s.as<ir::Block>());
-      case ir::StmtKind::kIf: return visit_if(s, *s.as<ir::If>());
+      case ir::StmtKind::kFor:
+        return visit_for(s, *s.as<ir::For>());
+      case ir::StmtKind::kStore:
+        return visit_store(s, *s.as<ir::Store>());
+      case ir::StmtKind::kBlock:
+        return visit_block(s, *s.as<ir::Block>());
+      case ir::StmtKind::kIf:
+        return visit_if(s, *s.as<ir::If>());
       case ir::StmtKind::kAllocate: {
         const auto* node = s.as<ir::Allocate>();
         const Stmt body = visit(node->body);
@@ -92,12 +96,15 @@ class StmtSimplifier {
 
   Stmt visit_if(const Stmt& s, const ir::If& node) {
     const Expr cond = simplify_(node.cond);
-    if (const auto value = ir::as_const_int(cond)) return visit(*value ? node.then_body : node.else_body);
+    if (const auto value = ir::as_const_int(cond))
+      return visit(*value ? node.then_body : node.else_body);
     const Stmt then_body = visit_branch(cond, true, node.then_body);
     const Stmt else_body = visit_branch(cond, false, node.else_body);
     if (!then_body && !else_body) return Stmt();
     if (!then_body) return ir::If::make(simplify_(ir::logical_not(cond)), else_body);
-    if (cond.same_as(node.cond) && then_body.same_as(node.then_body) && else_body.same_as(node.else_body)) return s;
+    if (cond.same_as(node.cond) && then_body.same_as(node.then_body) &&
+        else_body.same_as(node.else_body))
+      return s;
     return ir::If::make(cond, then_body, else_body);
   }
 

@@ -65,7 +65,8 @@ Expr Simplifier::combine_ramps(BinaryOp op, const Expr& a, const Expr& b) {
   if (!x || !y) return Expr();
   const int lanes = a.lanes();
   if (op == BinaryOp::kAdd || op == BinaryOp::kSub) {
-    const std::int64_t stride = op == BinaryOp::kAdd ? x->stride + y->stride : x->stride - y->stride;
+    const std::int64_t stride =
+        op == BinaryOp::kAdd ? x->stride + y->stride : x->stride - y->stride;
     return to_vector(visit(Binary::make(op, x->base, y->base)), stride, lanes);
   }
   const auto constant = [](const Progression& p) {
@@ -81,7 +82,8 @@ Expr Simplifier::combine_ramps(BinaryOp op, const Expr& a, const Expr& b) {
   }
   const bool division = op == BinaryOp::kFloorDiv || op == BinaryOp::kFloorMod;
   const std::int64_t divisor = cy.value_or(0);
-  if (const auto* ramp = a.as<ir::Ramp>(); division && ramp && divisor > 0) return divide_ramp(op, *ramp, divisor);
+  if (const auto* ramp = a.as<ir::Ramp>(); division && ramp && divisor > 0)
+    return divide_ramp(op, *ramp, divisor);
   const bool extremum = op == BinaryOp::kMin || op == BinaryOp::kMax;
   return ir::is_comparison(op) || extremum ? compare_ramps(op, a, b) : Expr();
 }
@@ -116,11 +118,15 @@ Expr Simplifier::compare_ramps(BinaryOp op, const Expr& a, const Expr& b) {
   const bool decided = f && l && *f == *l;
   if (!decided) return Expr();
   switch (op) {
-    case BinaryOp::kMin: return *f ? a : b;
-    case BinaryOp::kMax: return *f ? b : a;
+    case BinaryOp::kMin:
+      return *f ? a : b;
+    case BinaryOp::kMax:
+      return *f ? b : a;
     case BinaryOp::kLt:
-    case BinaryOp::kLe: return ir::Broadcast::make(ir::bool_imm(*f), lanes);
-    default: return *f ? ir::Broadcast::make(ir::bool_imm(op == BinaryOp::kNe), lanes) : Expr();
+    case BinaryOp::kLe:
+      return ir::Broadcast::make(ir::bool_imm(*f), lanes);
+    default:
+      return *f ? ir::Broadcast::make(ir::bool_imm(op == BinaryOp::kNe), lanes) : Expr();
   }
 }
 

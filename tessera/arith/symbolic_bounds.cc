@@ -17,7 +17,8 @@ struct LinearRange {
 
 class SymbolicBounds {
  public:
-  SymbolicBounds(const Ranges& inner, const Ranges& outer) : inner_(inner), all_(inner), simplify_(outer) {
+  SymbolicBounds(const Ranges& inner, const Ranges& outer)
+      : inner_(inner), all_(inner), simplify_(outer) {
     all_.insert(outer.begin(), outer.end());
   }
 
@@ -54,7 +55,8 @@ class SymbolicBounds {
       out = bound_quotient(*div);
     } else if (const auto mod = match_const_op(e, BinaryOp::kFloorMod)) {
       out = bound_remainder(*mod);
-    } else if (const auto* b = e.as<Binary>(); b && (b->op == BinaryOp::kMin || b->op == BinaryOp::kMax)) {
+    } else if (const auto* b = e.as<Binary>();
+               b && (b->op == BinaryOp::kMin || b->op == BinaryOp::kMax)) {
       out = bound_both(b->a, b->b, b->op, b->op);
     } else if (const auto* s = e.as<ir::Select>()) {
       out = bound_both(s->on_true, s->on_false, BinaryOp::kMin, BinaryOp::kMax);
@@ -68,9 +70,10 @@ class SymbolicBounds {
     return range;
   }
 
-  // Prefers a span that is constant, at the price of one quotient too many where the start is not aligned.
+  // Prefers a span that is constant, at the price of one quotient too many where the start is not
+  // aligned.
   std::optional<LinearRange> bound_quotient(const ConstOperand& div) {
-    auto x = bound(div.value);
+    auto x = bound(*div.value);
     if (!x) return std::nullopt;
     const std::int64_t n = div.divisor;
     LinearRange out{simplify_.divide(x->min, n), simplify_.divide(x->max, n)};
@@ -84,19 +87,21 @@ class SymbolicBounds {
 
   // The remainders are contiguous when the value cannot cross a multiple of the divisor.
   std::optional<LinearRange> bound_remainder(const ConstOperand& mod) {
-    const auto x = bound(mod.value);
+    const auto x = bound(*mod.value);
     if (!x) return std::nullopt;
     const Linear span = difference(x->max, x->min);
     LinearRange out;
     out.min = simplify_.modulo(x->min, mod.divisor);
     const Interval offset = simplify_.context().bounds(out.min);
-    if (!span.is_constant() || !offset.hi || *offset.hi + span.constant >= mod.divisor) return std::nullopt;
+    if (!span.is_constant() || !offset.hi || *offset.hi + span.constant >= mod.divisor)
+      return std::nullopt;
     out.max = out.min;
     out.max.add_constant(span.constant);
     return out;
   }
 
-  std::optional<LinearRange> bound_both(const Expr& a, const Expr& b, BinaryOp min_op, BinaryOp max_op) {
+  std::optional<LinearRange> bound_both(const Expr& a, const Expr& b, BinaryOp min_op,
+                                        BinaryOp max_op) {
     const auto x = bound(a);
     const auto y = bound(b);
     if (!x || !y) return std::nullopt;
@@ -121,7 +126,8 @@ class SymbolicBounds {
 
 }  // namespace
 
-std::optional<SymbolicInterval> symbolic_bounds(const Expr& e, const Ranges& inner, const Ranges& outer) {
+std::optional<SymbolicInterval> symbolic_bounds(const Expr& e, const Ranges& inner,
+                                                const Ranges& outer) {
   if (!is_index(e)) return std::nullopt;
   return SymbolicBounds(inner, outer)(e);
 }

@@ -30,7 +30,8 @@ class Bounds : public ::testing::Test {
 
   std::string constant(const Expr& e) const {
     const Interval b = const_bounds(e, inner_);
-    return (b.lo ? std::to_string(*b.lo) : "-inf") + " .. " + (b.hi ? std::to_string(*b.hi) : "inf");
+    return (b.lo ? std::to_string(*b.lo) : "-inf") + " .. " +
+           (b.hi ? std::to_string(*b.hi) : "inf");
   }
 
   Ranges inner_;

@@ -26,28 +26,43 @@ class Generator {
 
   Expr integer(int depth) {
     if (depth == 0 || rng_.chance(0.1)) {
-      return rng_.chance(0.75) ? vars[static_cast<std::size_t>(rng_.below(4))] : ir::int_imm(rng_.between(-20, 20));
+      return rng_.chance(0.75) ? vars[static_cast<std::size_t>(rng_.below(4))]
+                               : ir::int_imm(rng_.between(-20, 20));
     }
     switch (rng_.below(12)) {
-      case 0: case 1: case 2: return binary(BinaryOp::kAdd, depth);
-      case 3: return binary(BinaryOp::kSub, depth);
-      case 4: case 5: return ir::Binary::make(BinaryOp::kMul, integer(depth - 1), ir::int_imm(factor()));
-      case 6: case 7: return ir::Binary::make(BinaryOp::kFloorDiv, integer(depth - 1), ir::int_imm(divisor()));
-      case 8: return ir::Binary::make(BinaryOp::kFloorMod, integer(depth - 1), ir::int_imm(divisor()));
-      case 9: return binary(rng_.chance(0.5) ? BinaryOp::kMin : BinaryOp::kMax, depth);
-      case 10: return ir::Select::make(boolean(depth - 1), integer(depth - 1), integer(depth - 1));
-      default: return split(depth);
+      case 0:
+      case 1:
+      case 2:
+        return binary(BinaryOp::kAdd, depth);
+      case 3:
+        return binary(BinaryOp::kSub, depth);
+      case 4:
+      case 5:
+        return ir::Binary::make(BinaryOp::kMul, integer(depth - 1), ir::int_imm(factor()));
+      case 6:
+      case 7:
+        return ir::Binary::make(BinaryOp::kFloorDiv, integer(depth - 1), ir::int_imm(divisor()));
+      case 8:
+        return ir::Binary::make(BinaryOp::kFloorMod, integer(depth - 1), ir::int_imm(divisor()));
+      case 9:
+        return binary(rng_.chance(0.5) ? BinaryOp::kMin : BinaryOp::kMax, depth);
+      case 10:
+        return ir::Select::make(boolean(depth - 1), integer(depth - 1), integer(depth - 1));
+      default:
+        return split(depth);
     }
   }
 
   Expr boolean(int depth) {
-    static constexpr BinaryOp kCompare[] = {BinaryOp::kLt, BinaryOp::kLe, BinaryOp::kEq, BinaryOp::kNe};
+    static constexpr BinaryOp kCompare[] = {BinaryOp::kLt, BinaryOp::kLe, BinaryOp::kEq,
+                                            BinaryOp::kNe};
     if (depth <= 1 || rng_.chance(0.5)) {
       const BinaryOp op = kCompare[rng_.below(4)];
       return ir::Binary::make(op, integer(depth), integer(rng_.chance(0.5) ? 0 : depth));
     }
     if (rng_.chance(0.2)) return ir::Call::make(ir::Intrinsic::kNot, {boolean(depth - 1)});
-    return ir::Binary::make(rng_.chance(0.5) ? BinaryOp::kAnd : BinaryOp::kOr, boolean(depth - 1), boolean(depth - 1));
+    return ir::Binary::make(rng_.chance(0.5) ? BinaryOp::kAnd : BinaryOp::kOr, boolean(depth - 1),
+                            boolean(depth - 1));
   }
 
   Point point() { return random_point(ranges, &rng_); }
@@ -57,7 +72,9 @@ class Generator {
   Ranges ranges;
 
  private:
-  Expr binary(BinaryOp op, int depth) { return ir::Binary::make(op, integer(depth - 1), integer(depth - 1)); }
+  Expr binary(BinaryOp op, int depth) {
+    return ir::Binary::make(op, integer(depth - 1), integer(depth - 1));
+  }
   std::int64_t factor() { return rng_.chance(0.8) ? rng_.between(1, 12) : rng_.between(-8, -1); }
   std::int64_t divisor() { return rng_.chance(0.9) ? rng_.between(1, 12) : rng_.between(-3, -1); }
   // (x // n) * m + x % n: what splitting and fusing loops produces.
@@ -66,7 +83,8 @@ class Generator {
     const Expr n = ir::int_imm(rng_.between(1, 6));
     const Expr m = rng_.chance(0.7) ? n : ir::int_imm(factor());
     return ir::Binary::make(
-        BinaryOp::kAdd, ir::Binary::make(BinaryOp::kMul, ir::Binary::make(BinaryOp::kFloorDiv, x, n), m),
+        BinaryOp::kAdd,
+        ir::Binary::make(BinaryOp::kMul, ir::Binary::make(BinaryOp::kFloorDiv, x, n), m),
         ir::Binary::make(BinaryOp::kFloorMod, x, n));
   }
 
@@ -84,8 +102,9 @@ TEST(ArithFuzz, SimplifyKeepsTheValue) {
     const Expr simple = simplify(e, g.ranges);
     for (int p = 0; p < kPoints; ++p) {
       const Point at = g.point();
-      ASSERT_EQ(evaluate(e, at), evaluate(simple, at))
-          << "seed " << n << "\n" << ir::to_text(e) << "\n" << ir::to_text(simple);
+      ASSERT_EQ(evaluate(e, at), evaluate(simple, at)) << "seed " << n << "\n"
+                                                       << ir::to_text(e) << "\n"
+                                                       << ir::to_text(simple);
     }
   }
 }
@@ -96,7 +115,9 @@ TEST(ArithFuzz, SimplifyIsIdempotentAndKeepsHandles) {
     const int depth = 2 + n % 4;
     const Expr simple = simplify(n % 3 == 0 ? g.boolean(depth) : g.integer(depth), g.ranges);
     const Expr again = simplify(simple, g.ranges);
-    ASSERT_TRUE(again.same_as(simple)) << "seed " << n << "\n" << ir::to_text(simple) << "\n" << ir::to_text(again);
+    ASSERT_TRUE(again.same_as(simple)) << "seed " << n << "\n"
+                                       << ir::to_text(simple) << "\n"
+                                       << ir::to_text(again);
   }
 }
 
@@ -108,7 +129,8 @@ TEST(ArithFuzz, ConstantBoundsHoldEveryValue) {
     for (int p = 0; p < kPoints; ++p) {
       const std::int64_t value = evaluate(e, g.point());
       ASSERT_TRUE((!b.lo || *b.lo <= value) && (!b.hi || value <= *b.hi))
-          << "seed " << n << "\n" << ir::to_text(e) << " = " << value;
+          << "seed " << n << "\n"
+          << ir::to_text(e) << " = " << value;
     }
   }
 }
@@ -120,16 +142,19 @@ TEST(ArithFuzz, SymbolicBoundsHoldEveryValue) {
     const Expr e = g.integer(2 + n % 3);
     Ranges inner;
     Ranges outer;
-    for (std::size_t v = 0; v < g.vars.size(); ++v) (v < 2 ? inner : outer)[g.vars[v].get()] = g.ranges[g.vars[v].get()];
+    for (std::size_t v = 0; v < g.vars.size(); ++v)
+      (v < 2 ? inner : outer)[g.vars[v].get()] = g.ranges[g.vars[v].get()];
     const auto b = symbolic_bounds(e, inner, outer);
     if (!b) continue;
     ++bounded;
-    for (const Expr& v : {g.vars[0], g.vars[1]}) ASSERT_FALSE(ir::uses_var(b->min, v) || ir::uses_var(b->max, v));
+    for (const Expr& v : {g.vars[0], g.vars[1]})
+      ASSERT_FALSE(ir::uses_var(b->min, v) || ir::uses_var(b->max, v));
     for (int p = 0; p < kPoints; ++p) {
       const Point at = g.point();
       const std::int64_t value = evaluate(e, at);
       ASSERT_TRUE(evaluate(b->min, at) <= value && value <= evaluate(b->max, at))
-          << "seed " << n << "\n" << ir::to_text(e) << " = " << value << " not in " << ir::to_text(b->min) << " .. "
+          << "seed " << n << "\n"
+          << ir::to_text(e) << " = " << value << " not in " << ir::to_text(b->min) << " .. "
           << ir::to_text(b->max);
     }
   }

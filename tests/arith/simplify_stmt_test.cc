@@ -14,14 +14,19 @@ using ir::Stmt;
 
 class SimplifyStmt : public ::testing::Test {
  protected:
-  Stmt store(const Expr& index) const { return ir::Store::make(a, {index}, ir::imm(DType::kF32, 1)); }
-  static Stmt loop(const Expr& var, std::int64_t extent, const Stmt& body, LoopKind kind = LoopKind::kSerial) {
+  Stmt store(const Expr& index) const {
+    return ir::Store::make(a, {index}, ir::imm(DType::kF32, 1));
+  }
+  static Stmt loop(const Expr& var, std::int64_t extent, const Stmt& body,
+                   LoopKind kind = LoopKind::kSerial) {
     return ir::For::make(var, extent, kind, body);
   }
   // Simplifies and expects `want`; a second round must keep the handle.
   static void expect(const Stmt& s, const Stmt& want) {
     const Stmt got = simplify(s);
-    EXPECT_TRUE(ir::equal(got, want)) << "got\n" << ir::to_text(got) << "want\n" << ir::to_text(want);
+    EXPECT_TRUE(ir::equal(got, want)) << "got\n"
+                                      << ir::to_text(got) << "want\n"
+                                      << ir::to_text(want);
     EXPECT_TRUE(simplify(got).same_as(got));
   }
 
@@ -37,7 +42,8 @@ TEST_F(SimplifyStmt, UsesLoopRanges) {
 
 TEST_F(SimplifyStmt, SingleIterationsAreSubstituted) {
   expect(loop(i, 1, loop(j, 8, store(i * 8 + j)), LoopKind::kParallel), loop(j, 8, store(j)));
-  expect(loop(i, 1, store(i + 3), LoopKind::kThreadX), loop(i, 1, store(int_imm(3)), LoopKind::kThreadX));
+  expect(loop(i, 1, store(i + 3), LoopKind::kThreadX),
+         loop(i, 1, store(int_imm(3)), LoopKind::kThreadX));
 }
 
 TEST_F(SimplifyStmt, EmptyLoopsVanish) {
@@ -51,7 +57,8 @@ TEST_F(SimplifyStmt, FoldsConditions) {
   const Stmt kept = ir::If::make(ir::lt(i * 8 + j, int_imm(60)), store(i * 8 + j));
   const Stmt nest = loop(i, 8, loop(j, 8, kept));
   EXPECT_TRUE(simplify(nest).same_as(nest));
-  expect(loop(i, 8, ir::If::make(ir::lt(i, int_imm(0)), store(i), store(i + 1))), loop(i, 8, store(i + 1)));
+  expect(loop(i, 8, ir::If::make(ir::lt(i, int_imm(0)), store(i), store(i + 1))),
+         loop(i, 8, store(i + 1)));
 }
 
 TEST_F(SimplifyStmt, InnerConditionsFollowFromOuterOnes) {
@@ -70,7 +77,9 @@ TEST_F(SimplifyStmt, VariableExtentsBoundTheirLoop) {
   const Expr extent = ir::min(int_imm(8), int_imm(60) - i * 8);
   const Stmt body = ir::If::make(ir::lt(i * 8 + j, int_imm(60)), store(i * 8 + j));
   expect(loop(i, 8, ir::For::make(j, extent, LoopKind::kSerial, body)),
-         loop(i, 8, ir::For::make(j, ir::min(int_imm(60) - i * 8, int_imm(8)), LoopKind::kSerial, store(i * 8 + j))));
+         loop(i, 8,
+              ir::For::make(j, ir::min(int_imm(60) - i * 8, int_imm(8)), LoopKind::kSerial,
+                            store(i * 8 + j))));
 }
 
 TEST_F(SimplifyStmt, ConditionsOnMemoryAreNotRemembered) {

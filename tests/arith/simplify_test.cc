@@ -1,8 +1,8 @@
 #include "tessera/arith/simplify.h"
 
-#include <gtest/gtest.h>
-
 #include <limits>
+
+#include <gtest/gtest.h>
 
 #include "tessera/ir/build.h"
 #include "tessera/ir/text.h"
@@ -128,6 +128,9 @@ TEST_F(Simplify, Logic) {
   EXPECT_EQ(text(ir::select(in, ir::min(x, int_imm(4)), y)), "select(x < 5, x, y)");
   EXPECT_EQ(text(ir::Select::make(in, y + 0, y)), "y");
   EXPECT_EQ(text(ir::select(in, ir::Select::make(in, x, y), x)), "x");
+  const Expr near = ir::lt(ir::cast(DType::kF32, x), ir::imm(DType::kF32, 2));
+  EXPECT_EQ(text(ir::select(near, ir::Select::make(near, x, y), y)),
+            "select(cast<f32>(x) < 2.0, x, y)");
 }
 
 TEST_F(Simplify, FloatsKeepEveryBit) {
@@ -158,7 +161,9 @@ TEST_F(Simplify, NarrowIntegersMayWrap) {
 }
 
 TEST_F(Simplify, Vectors) {
-  const auto ramp = [](const Expr& base, std::int64_t stride) { return ir::Ramp::make(base, stride, 4); };
+  const auto ramp = [](const Expr& base, std::int64_t stride) {
+    return ir::Ramp::make(base, stride, 4);
+  };
   const auto all = [](const Expr& e) { return ir::Broadcast::make(e, 4); };
   EXPECT_EQ(text(ramp(x, 1) + all(y)), text(ramp(x + y, 1)));
   EXPECT_EQ(text(ramp(x, 1) * all(int_imm(3)) - all(x)), text(ramp(x * 2, 3)));
