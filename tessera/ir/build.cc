@@ -18,7 +18,8 @@ const ExprNode* constant(const Expr& e) {
 Expr fold_scalars(BinaryOp op, const ExprNode* a, const ExprNode* b) {
   const DType t = a->type.dtype;
   if (a->kind == ExprKind::kIntImm) {
-    const auto value = fold_int(op, t, static_cast<const IntImm*>(a)->value, static_cast<const IntImm*>(b)->value);
+    const auto value =
+        fold_int(op, t, static_cast<const IntImm*>(a)->value, static_cast<const IntImm*>(b)->value);
     return IntImm::make(is_comparison(op) ? DType::kBool : t, value);
   }
   const double x = static_cast<const FloatImm*>(a)->value;
@@ -37,7 +38,8 @@ Expr binary(BinaryOp op, Expr a, Expr b) {
 Expr fold_cast(DType to, const ExprNode* v) {
   if (const auto from = v->type.dtype; v->kind == ExprKind::kIntImm) {
     const auto value = static_cast<const IntImm*>(v)->value;
-    return is_float(to) ? FloatImm::make(to, int_to_float(to, from, value)) : IntImm::make(to, value);
+    return is_float(to) ? FloatImm::make(to, int_to_float(to, from, value))
+                        : IntImm::make(to, value);
   }
   const double value = static_cast<const FloatImm*>(v)->value;
   return is_float(to) ? FloatImm::make(to, value) : IntImm::make(to, float_to_int(to, value));
@@ -53,8 +55,8 @@ class Substitute final : public Mutator {
   Expr rewrite(const Expr& e, const Var& node) override {
     const auto it = map_.find(&node);
     if (it == map_.end()) return e;
-    TESSERA_CHECK(it->second.type() == e.type(), "variable {} of {} replaced by {}", node.name, to_text(e.type()),
-                  to_text(it->second.type()));
+    TESSERA_CHECK(it->second.type() == e.type(), "variable {} of {} replaced by {}", node.name,
+                  to_text(e.type()), to_text(it->second.type()));
     return it->second;
   }
 

@@ -50,7 +50,8 @@ Typing dot(const std::vector<Expr>& args, DType acc, bool bytes, int group) {
   const Type type = args[0].type();
   if (type.dtype != acc) return fail("accumulator has the wrong type");
   for (const Expr& arg : {args[1], args[2]}) {
-    if (bytes ? !is_byte(arg.dtype()) : arg.dtype() != DType::kBF16) return fail("operand has the wrong type");
+    if (bytes ? !is_byte(arg.dtype()) : arg.dtype() != DType::kBF16)
+      return fail("operand has the wrong type");
     if (arg.lanes() != type.lanes * group) return fail("operand has the wrong number of lanes");
   }
   return {type};
@@ -59,7 +60,8 @@ Typing dot(const std::vector<Expr>& args, DType acc, bool bytes, int group) {
 Typing dot4(const std::vector<Expr>& args) { return dot(args, DType::kI32, true, 4); }
 Typing dot2(const std::vector<Expr>& args) { return dot(args, DType::kF32, false, 2); }
 
-// A 2x2 accumulator: two operand rows feed four results, so operands have half as many groups as lanes.
+// A 2x2 accumulator: two operand rows feed four results, so operands have half as many groups as
+// lanes.
 Typing mma(const std::vector<Expr>& args, DType acc, bool bytes, int group) {
   if (args[0].lanes() != 4) return fail("accumulator has the wrong number of lanes");
   return dot(args, acc, bytes, group);

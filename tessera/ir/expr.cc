@@ -9,22 +9,25 @@
 namespace tessera::ir {
 namespace {
 
-constexpr std::array kBinaryNames = {"+", "-",   "*",   "/", "%", "//", "%%", "min", "max",
-                                     "&", "|",   "^",   "<<", ">>", "==", "!=", "<",  "<="};
+constexpr std::array kBinaryNames = {"+", "-", "*", "/",  "%",  "//", "%%", "min", "max",
+                                     "&", "|", "^", "<<", ">>", "==", "!=", "<",   "<="};
 
 }  // namespace
 
 void destroy(const ExprNode* node) {
   switch (node->kind) {
-#define TESSERA_V(name) \
-  case ExprKind::k##name: delete static_cast<const name*>(node); break;
+#define TESSERA_V(name)                    \
+  case ExprKind::k##name:                  \
+    delete static_cast<const name*>(node); \
+    break;
     TESSERA_EXPR_KINDS(TESSERA_V)
 #undef TESSERA_V
   }
 }
 
 std::string to_text(Type t) {
-  return t.lanes == 1 ? std::string(to_text(t.dtype)) : fmt::format("{}x{}", to_text(t.dtype), t.lanes);
+  return t.lanes == 1 ? std::string(to_text(t.dtype))
+                      : fmt::format("{}x{}", to_text(t.dtype), t.lanes);
 }
 
 const char* to_text(BinaryOp op) { return kBinaryNames[static_cast<std::size_t>(op)]; }
@@ -39,7 +42,8 @@ Expr IntImm::make(DType t, std::int64_t value) {
 Expr FloatImm::make(DType t, double value) {
   TESSERA_CHECK(is_float(t), "float constant of type {}", tessera::to_text(t));
   // One NaN per type: its payload could not be printed.
-  const double v = std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : round_float(t, value);
+  const double v =
+      std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : round_float(t, value);
   return Expr(new FloatImm(Type{t, 1}, v));
 }
 
@@ -48,7 +52,8 @@ Expr Var::make(std::string name, DType t) { return Expr(new Var(Type{t, 1}, std:
 Expr Binary::make(BinaryOp op, Expr a, Expr b) {
   TESSERA_CHECK(a && b, "{}: missing operand", to_text(op));
   const Typing t = binary_typing(op, a.type(), b.type());
-  TESSERA_CHECK(!t.error, "{} {} {}: {}", to_text(a.type()), to_text(op), to_text(b.type()), t.error);
+  TESSERA_CHECK(!t.error, "{} {} {}: {}", to_text(a.type()), to_text(op), to_text(b.type()),
+                t.error);
   return Expr(new Binary(t.type, op, std::move(a), std::move(b)));
 }
 
@@ -67,7 +72,8 @@ Expr Cast::make(DType to, Expr value) {
 }
 
 Buffer Buffer::make(std::string name, DType dtype, std::vector<std::int64_t> shape, Scope scope) {
-  for (const std::int64_t d : shape) TESSERA_CHECK(d >= 0, "buffer {}: negative dimension {}", name, d);
+  for (const std::int64_t d : shape)
+    TESSERA_CHECK(d >= 0, "buffer {}: negative dimension {}", name, d);
   auto* node = new BufferNode;
   node->name = std::move(name);
   node->dtype = dtype;
@@ -102,7 +108,8 @@ Expr Ramp::make(Expr base, std::int64_t stride, int lanes) {
 Expr Broadcast::make(Expr value, int total_lanes) {
   TESSERA_CHECK(value, "broadcast: missing value");
   const Typing t = broadcast_typing(value.type(), total_lanes);
-  TESSERA_CHECK(!t.error, "broadcast of {} to {} lanes: {}", to_text(value.type()), total_lanes, t.error);
+  TESSERA_CHECK(!t.error, "broadcast of {} to {} lanes: {}", to_text(value.type()), total_lanes,
+                t.error);
   if (total_lanes == value.lanes()) return value;
   return Expr(new Broadcast(t.type, std::move(value)));
 }

@@ -14,11 +14,11 @@ double fold_float(BinaryOp op, DType t, double a, double b);
 bool fold_float_compare(BinaryOp op, double a, double b);
 
 // Conversions of Cast.
-std::int64_t float_to_int(DType to, double v);                 // truncates, saturates, NaN gives 0; bool: v != 0
-double int_to_float(DType to, DType from, std::int64_t v);     // rounds to nearest even
+std::int64_t float_to_int(DType to, double v);  // truncates, saturates, NaN gives 0; bool: v != 0
+double int_to_float(DType to, DType from, std::int64_t v);  // rounds to nearest even
 
-// True and the result for the intrinsics with one exact answer: abs, rounding, sqrt, fma, not, tests.
-// Transcendental functions are left to the code generator.
+// True and the result for the intrinsics with one exact answer: abs, rounding, sqrt, fma, not,
+// tests. Transcendental functions are left to the code generator.
 bool fold_call(const Call& call, Expr* result);
 
 }  // namespace tessera::ir

@@ -4,8 +4,9 @@ namespace tessera::ir {
 
 Expr Mutator::operator()(const Expr& e) {
   switch (e.kind()) {
-#define TESSERA_V(name) \
-  case ExprKind::k##name: return rewrite(e, static_cast<const name&>(*e.get()));
+#define TESSERA_V(name)   \
+  case ExprKind::k##name: \
+    return rewrite(e, static_cast<const name&>(*e.get()));
     TESSERA_EXPR_KINDS(TESSERA_V)
 #undef TESSERA_V
   }
@@ -14,8 +15,9 @@ Expr Mutator::operator()(const Expr& e) {
 
 Stmt Mutator::operator()(const Stmt& s) {
   switch (s.kind()) {
-#define TESSERA_V(name) \
-  case StmtKind::k##name: return rewrite(s, static_cast<const name&>(*s.get()));
+#define TESSERA_V(name)   \
+  case StmtKind::k##name: \
+    return rewrite(s, static_cast<const name&>(*s.get()));
     TESSERA_STMT_KINDS(TESSERA_V)
 #undef TESSERA_V
   }
@@ -48,7 +50,8 @@ Expr Mutator::rewrite(const Expr& e, const Select& node) {
   Expr cond = (*this)(node.cond);
   Expr on_true = (*this)(node.on_true);
   Expr on_false = (*this)(node.on_false);
-  if (cond.same_as(node.cond) && on_true.same_as(node.on_true) && on_false.same_as(node.on_false)) return e;
+  if (cond.same_as(node.cond) && on_true.same_as(node.on_true) && on_false.same_as(node.on_false))
+    return e;
   return Select::make(std::move(cond), std::move(on_true), std::move(on_false));
 }
 
@@ -80,7 +83,8 @@ Expr Mutator::rewrite(const Expr& e, const Shuffle& node) {
 Expr Mutator::rewrite(const Expr& e, const Call& node) {
   std::vector<Expr> args;
   if (!rewrite_all(node.args, &args)) return e;
-  if (node.fn == Intrinsic::kBitcast) return Call::make_bitcast(node.type.dtype, std::move(args[0]));
+  if (node.fn == Intrinsic::kBitcast)
+    return Call::make_bitcast(node.type.dtype, std::move(args[0]));
   return Call::make(node.fn, std::move(args));
 }
 
@@ -119,8 +123,11 @@ Stmt Mutator::rewrite(const Stmt& s, const If& node) {
   Stmt then_body = (*this)(node.then_body);
   Stmt else_body = node.else_body ? (*this)(node.else_body) : Stmt();
   if (!then_body && !else_body) return Stmt();
-  if (cond.same_as(node.cond) && then_body.same_as(node.then_body) && else_body.same_as(node.else_body)) return s;
-  if (!then_body) return If::make(Call::make(Intrinsic::kNot, {std::move(cond)}), std::move(else_body));
+  if (cond.same_as(node.cond) && then_body.same_as(node.then_body) &&
+      else_body.same_as(node.else_body))
+    return s;
+  if (!then_body)
+    return If::make(Call::make(Intrinsic::kNot, {std::move(cond)}), std::move(else_body));
   return If::make(std::move(cond), std::move(then_body), std::move(else_body));
 }
 

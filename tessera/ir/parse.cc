@@ -9,7 +9,8 @@
 namespace tessera::ir {
 namespace {
 
-// Bounds on nesting and size keep recursion over the tree, here and in every pass, within the stack.
+// Bounds on nesting and size keep recursion over the tree, here and in every pass, within the
+// stack.
 constexpr int kMaxNesting = 500;
 constexpr std::size_t kMaxExprTokens = 20000;
 constexpr std::int64_t kMaxLanes = 4096;
@@ -21,7 +22,8 @@ class Parser {
   Result<Func> func() {
     Func f;
     TESSERA_DO(expect("func"));
-    if (peek().kind != TokenKind::kName && peek().kind != TokenKind::kString) return fail("expected the function's name");
+    if (peek().kind != TokenKind::kName && peek().kind != TokenKind::kString)
+      return fail("expected the function's name");
     f.name = next().text;
     TESSERA_DO(params(&f.params));
     TESSERA_DO(expect("->"));
@@ -38,14 +40,18 @@ class Parser {
   const Token& next() { return at_ + 1 < tokens_.size() ? tokens_[at_++] : tokens_[at_]; }
 
   Error fail_at(const Token& token, const std::string& message) const {
-    return make_error(ErrorCode::kInvalidArgument, "line {}, column {}: {}", token.line, token.column, message);
+    return make_error(ErrorCode::kInvalidArgument, "line {}, column {}: {}", token.line,
+                      token.column, message);
   }
   Error fail(const std::string& message) const {
     const bool end = peek().kind == TokenKind::kEnd;
-    return fail_at(peek(), fmt::format("{}, found {}", message, end ? "the end" : "'" + peek().text + "'"));
+    return fail_at(peek(),
+                   fmt::format("{}, found {}", message, end ? "the end" : "'" + peek().text + "'"));
   }
 
-  bool is(std::string_view text) const { return peek().kind != TokenKind::kString && peek().text == text; }
+  bool is(std::string_view text) const {
+    return peek().kind != TokenKind::kString && peek().text == text;
+  }
   bool accept(std::string_view text) { return is(text) && (next(), true); }
   Result<void> expect(std::string_view text) {
     if (accept(text)) return {};
@@ -64,11 +70,13 @@ class Parser {
     const Token& digits = peek();
     std::uint64_t magnitude = 0;
     const char* end = digits.text.data() + digits.text.size();
-    if (digits.kind != TokenKind::kNumber || !digits.suffix.empty()) return fail("expected an integer");
+    if (digits.kind != TokenKind::kNumber || !digits.suffix.empty())
+      return fail("expected an integer");
     const auto parsed = std::from_chars(digits.text.data(), end, magnitude);
     if (parsed.ptr != end) return fail("expected an integer");
     const auto value = static_cast<std::int64_t>(negative ? 0 - magnitude : magnitude);
-    const bool fits = parsed.ec == std::errc() && (negative ? value <= 0 : value >= 0) && value >= min && value <= max;
+    const bool fits = parsed.ec == std::errc() && (negative ? value <= 0 : value >= 0) &&
+                      value >= min && value <= max;
     if (!fits) return fail_at(token, "integer out of range");
     next();
     return value;
@@ -156,7 +164,8 @@ class Parser {
   Result<Stmt> branch() {
     const Token at = peek();
     TESSERA_TRY(Expr cond, expression());
-    if (cond.type() != Type{DType::kBool, 1}) return fail_at(at, "the condition of an if is a scalar bool");
+    if (cond.type() != Type{DType::kBool, 1})
+      return fail_at(at, "the condition of an if is a scalar bool");
     TESSERA_TRY(Stmt then_body, body());
     Stmt else_body;
     if (accept("else")) {
@@ -168,7 +177,8 @@ class Parser {
   Result<Stmt> allocation() {
     const Token at = peek();
     TESSERA_TRY(Buffer b, declaration());
-    if (b->scope == Scope::kParam) return fail_at(at, "an allocation names its scope: heap, stack or shared");
+    if (b->scope == Scope::kParam)
+      return fail_at(at, "an allocation names its scope: heap, stack or shared");
     TESSERA_TRY(Stmt inner, body());
     buffers_.pop_back();
     return Allocate::make(std::move(b), std::move(inner));
@@ -183,7 +193,8 @@ class Parser {
     TESSERA_DO(expect("="));
     TESSERA_TRY(Expr value, expression());
     if (value.type() != place.type) {
-      return fail_at(at, fmt::format("store of {} to {} of {}", to_text(value.type()), at.text, to_text(place.type)));
+      return fail_at(at, fmt::format("store of {} to {} of {}", to_text(value.type()), at.text,
+                                     to_text(place.type)));
     }
     return Store::make(std::move(b), std::move(indices), std::move(value));
   }
@@ -218,7 +229,8 @@ class Parser {
 
   // Operators of at least this precedence, left-associative.
   Result<Expr> infix(int min_precedence) {
-    if (++nesting_ > kMaxNesting || at_ - expr_begin_ > kMaxExprTokens) return fail("expression too large");
+    if (++nesting_ > kMaxNesting || at_ - expr_begin_ > kMaxExprTokens)
+      return fail("expression too large");
     TESSERA_TRY(Expr left, primary());
     while (peek().kind == TokenKind::kSymbol) {
       const Token at = peek();
@@ -229,7 +241,8 @@ class Parser {
       TESSERA_TRY(Expr right, infix(precedence(*op) + 1));
       const Typing t = binary_typing(*op, left.type(), right.type());
       if (t.error) {
-        return fail_at(at, fmt::format("{} {} {}: {}", to_text(left.type()), at.text, to_text(right.type()), t.error));
+        return fail_at(at, fmt::format("{} {} {}: {}", to_text(left.type()), at.text,
+                                       to_text(right.type()), t.error));
       }
       left = swapped ? Binary::make(*op, std::move(right), std::move(left))
                      : Binary::make(*op, std::move(left), std::move(right));
@@ -266,7 +279,8 @@ class Parser {
     const Token token = next();
     const bool fractional = token.text.find_first_of(".e") != std::string::npos;
     const auto named = dtype_from_text(token.suffix);
-    if (!token.suffix.empty() && (!named || *named == DType::kBool)) return fail_at(token, "unknown type suffix");
+    if (!token.suffix.empty() && (!named || *named == DType::kBool))
+      return fail_at(token, "unknown type suffix");
     const DType t = named.value_or(fractional ? DType::kF32 : DType::kI64);
     if (is_float(t)) return float_constant(token, t, negative);
     if (fractional) return fail_at(token, "integer constant with a fraction");
@@ -291,8 +305,10 @@ class Parser {
     const char* end = begin + token.text.size();
     double value = 0;
     float narrow = 0;
-    const auto parsed = t == DType::kF64 ? std::from_chars(begin, end, value) : std::from_chars(begin, end, narrow);
-    if (parsed.ec != std::errc() || parsed.ptr != end) return fail_at(token, "constant out of range");
+    const auto parsed =
+        t == DType::kF64 ? std::from_chars(begin, end, value) : std::from_chars(begin, end, narrow);
+    if (parsed.ec != std::errc() || parsed.ptr != end)
+      return fail_at(token, "constant out of range");
     if (t != DType::kF64) value = narrow;
     return FloatImm::make(t, negative ? -value : value);
   }
@@ -303,9 +319,11 @@ class Parser {
     const std::size_t dot = text.find('.');
     const auto t = dot == std::string::npos ? DType::kF32 : dtype_from_text(text.substr(0, dot));
     const std::string word = dot == std::string::npos ? text : text.substr(dot + 1);
-    if (!t || !is_float(*t) || (word != "inf" && word != "nan")) return fail("expected an expression");
+    if (!t || !is_float(*t) || (word != "inf" && word != "nan"))
+      return fail("expected an expression");
     next();
-    const double value = word == "inf" ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
+    const double value = word == "inf" ? std::numeric_limits<double>::infinity()
+                                       : std::numeric_limits<double>::quiet_NaN();
     return FloatImm::make(*t, negative ? -value : value);
   }
 
@@ -316,7 +334,8 @@ class Parser {
     const Token at = peek();
     if (is("cast") || is("bitcast")) return conversion(next().text == "bitcast");
     const auto fn = intrinsic_from_text(at.text);
-    const bool known = fn || is("min") || is("max") || is("select") || is("ramp") || is("broadcast") || is("shuffle");
+    const bool known = fn || is("min") || is("max") || is("select") || is("ramp") ||
+                       is("broadcast") || is("shuffle");
     if (!known) return special_float(false);
     next();
     TESSERA_DO(expect("("));
@@ -327,7 +346,8 @@ class Parser {
       if (t.error) return fail_at(at, fmt::format("{}: {}", at.text, t.error));
       return Call::make(*fn, std::move(args));
     }
-    return at.text == "select" ? make_select(at, std::move(args)) : make_min_max(at, std::move(args));
+    return at.text == "select" ? make_select(at, std::move(args))
+                               : make_min_max(at, std::move(args));
   }
 
   Result<Expr> make_select(const Token& at, std::vector<Expr> args) {
@@ -358,7 +378,8 @@ class Parser {
     return Call::make_bitcast(to, std::move(value));
   }
 
-  // ramp(base, stride, lanes), broadcast(value, lanes), shuffle(value, [lanes]); after the parenthesis.
+  // ramp(base, stride, lanes), broadcast(value, lanes), shuffle(value, [lanes]); after the
+  // parenthesis.
   Result<Expr> vector_form(const Token& at) {
     TESSERA_TRY(Expr value, infix(1));
     TESSERA_DO(expect(","));
@@ -372,9 +393,11 @@ class Parser {
     TESSERA_TRY(const std::int64_t n, integer(2, kMaxLanes));
     TESSERA_DO(expect(")"));
     const int lanes = static_cast<int>(n);
-    const Typing t = at.text == "ramp" ? ramp_typing(value.type(), lanes) : broadcast_typing(value.type(), lanes);
+    const Typing t = at.text == "ramp" ? ramp_typing(value.type(), lanes)
+                                       : broadcast_typing(value.type(), lanes);
     if (t.error) return fail_at(at, t.error);
-    return at.text == "ramp" ? Ramp::make(std::move(value), stride, lanes) : Broadcast::make(std::move(value), lanes);
+    return at.text == "ramp" ? Ramp::make(std::move(value), stride, lanes)
+                             : Broadcast::make(std::move(value), lanes);
   }
 
   Result<Expr> shuffle(const Token& at, Expr value) {

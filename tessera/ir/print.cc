@@ -11,13 +11,15 @@
 namespace tessera::ir {
 namespace {
 
-// Gives every variable and buffer a name that no other one in scope has: its hint, then hint_1, hint_2, ...
+// Gives every variable and buffer a name that no other one in scope has: its hint, then hint_1,
+// hint_2, ...
 class Names {
  public:
   const std::string& bind(const void* node, const std::string& hint) {
     const std::string base = clean(hint);
     std::string name = base;
-    for (int i = 1; is_reserved(name) || used_.count(name); ++i) name = fmt::format("{}_{}", base, i);
+    for (int i = 1; is_reserved(name) || used_.count(name); ++i)
+      name = fmt::format("{}_{}", base, i);
     used_.insert(name);
     return names_[node] = name;
   }
@@ -53,8 +55,9 @@ class Printer {
   void expr(const Expr& e, int min_precedence = 0) {
     if (!e) return append("<null>");
     switch (e.kind()) {
-#define TESSERA_V(name) \
-  case ExprKind::k##name: return print(*e.as<name>(), min_precedence);
+#define TESSERA_V(name)   \
+  case ExprKind::k##name: \
+    return print(*e.as<name>(), min_precedence);
       TESSERA_EXPR_KINDS(TESSERA_V)
 #undef TESSERA_V
     }
@@ -63,8 +66,9 @@ class Printer {
   void stmt(const Stmt& s) {
     if (!s) return line("<null>");
     switch (s.kind()) {
-#define TESSERA_V(name) \
-  case StmtKind::k##name: return print(*s.as<name>());
+#define TESSERA_V(name)   \
+  case StmtKind::k##name: \
+    return print(*s.as<name>());
       TESSERA_STMT_KINDS(TESSERA_V)
 #undef TESSERA_V
     }
@@ -73,8 +77,8 @@ class Printer {
   void func(const Func& f) {
     append("func ");
     function_name(f.name);
-    TESSERA_CHECK(f.num_outputs >= 0 && f.num_outputs <= static_cast<int>(f.params.size()), "{}: output count {}",
-                  f.name, f.num_outputs);
+    TESSERA_CHECK(f.num_outputs >= 0 && f.num_outputs <= static_cast<int>(f.params.size()),
+                  "{}: output count {}", f.name, f.num_outputs);
     params(f.params.begin(), f.params.end() - f.num_outputs);
     append(" -> ");
     params(f.params.end() - f.num_outputs, f.params.end());
@@ -126,7 +130,8 @@ class Printer {
 
   void declare(const Buffer& b) {
     append("{}: {}[", names_.bind(b.get(), b->name), tessera::to_text(b->dtype));
-    for (std::size_t i = 0; i < b->shape.size(); ++i) append("{}{}", i > 0 ? ", " : "", b->shape[i]);
+    for (std::size_t i = 0; i < b->shape.size(); ++i)
+      append("{}{}", i > 0 ? ", " : "", b->shape[i]);
     append("]");
     if (b->scope != Scope::kParam) append(" {}", to_text(b->scope));
   }
@@ -160,9 +165,11 @@ class Printer {
     const char* type = t == DType::kF32 ? "" : tessera::to_text(t);
     if (!std::isfinite(n.value)) {
       const char* dot = t == DType::kF32 ? "" : ".";
-      return append("{}{}{}{}", n.value < 0 ? "-" : "", type, dot, std::isnan(n.value) ? "nan" : "inf");
+      return append("{}{}{}{}", n.value < 0 ? "-" : "", type, dot,
+                    std::isnan(n.value) ? "nan" : "inf");
     }
-    std::string digits = t == DType::kF64 ? fmt::format("{}", n.value) : fmt::format("{}", static_cast<float>(n.value));
+    std::string digits = t == DType::kF64 ? fmt::format("{}", n.value)
+                                          : fmt::format("{}", static_cast<float>(n.value));
     if (digits.find_first_of(".e") == std::string::npos) digits += ".0";
     append("{}{}", digits, type);
   }

@@ -8,12 +8,14 @@
 namespace tessera::ir {
 namespace {
 
-constexpr std::array kWords = {"func", "in",     "if",   "else",      "alloc", "eval",    "true", "false", "inf", "nan",
-                               "min",  "max",    "cast", "broadcast", "ramp",  "shuffle", "select"};
+constexpr std::array kWords = {"func", "in",        "if",   "else",    "alloc", "eval",
+                               "true", "false",     "inf",  "nan",     "min",   "max",
+                               "cast", "broadcast", "ramp", "shuffle", "select"};
 
 // Longer spellings first: the lexer takes the first that matches.
-constexpr std::array kSymbols = {"->", "//", "%%", "<<", ">>", "==", "!=", "<=", ">=", "(", ")", "[", "]", "{",
-                                 "}",  "<",  ">",  ",",  ":",  "=",  "+",  "-",  "*",  "/", "%", "&", "|", "^"};
+constexpr std::array kSymbols = {"->", "//", "%%", "<<", ">>", "==", "!=", "<=", ">=", "(",
+                                 ")",  "[",  "]",  "{",  "}",  "<",  ">",  ",",  ":",  "=",
+                                 "+",  "-",  "*",  "/",  "%",  "&",  "|",  "^"};
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -35,7 +37,9 @@ class Lexer {
   }
 
  private:
-  char peek(std::size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
+  char peek(std::size_t ahead = 0) const {
+    return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
+  }
   int column() const { return static_cast<int>(at_ - line_start_) + 1; }
 
   void skip_space() {
@@ -66,8 +70,8 @@ class Lexer {
       at_ += symbol.size();
       return {};
     }
-    return make_error(ErrorCode::kInvalidArgument, "line {}, column {}: unexpected character '{}'", line_, column(),
-                      peek());
+    return make_error(ErrorCode::kInvalidArgument, "line {}, column {}: unexpected character '{}'",
+                      line_, column(), peek());
   }
 
   Result<void> read_number(Token* token) {
@@ -92,8 +96,8 @@ class Lexer {
     for (++at_; peek() != '"'; ++at_) {
       if (peek() == '\\') ++at_;
       if (at_ >= text_.size()) {
-        return make_error(ErrorCode::kInvalidArgument, "line {}, column {}: string does not end", token->line,
-                          token->column);
+        return make_error(ErrorCode::kInvalidArgument, "line {}, column {}: string does not end",
+                          token->line, token->column);
       }
       if (peek() == '\n') {
         ++line_;
@@ -125,19 +129,27 @@ Result<std::vector<Token>> tokenize(std::string_view text) { return Lexer(text).
 int precedence(BinaryOp op) {
   switch (op) {
     case BinaryOp::kMin:
-    case BinaryOp::kMax: return 0;
-    case BinaryOp::kOr: return 1;
-    case BinaryOp::kXor: return 2;
-    case BinaryOp::kAnd: return 3;
+    case BinaryOp::kMax:
+      return 0;
+    case BinaryOp::kOr:
+      return 1;
+    case BinaryOp::kXor:
+      return 2;
+    case BinaryOp::kAnd:
+      return 3;
     case BinaryOp::kEq:
     case BinaryOp::kNe:
     case BinaryOp::kLt:
-    case BinaryOp::kLe: return kComparisonPrecedence;
+    case BinaryOp::kLe:
+      return kComparisonPrecedence;
     case BinaryOp::kShl:
-    case BinaryOp::kShr: return 5;
+    case BinaryOp::kShr:
+      return 5;
     case BinaryOp::kAdd:
-    case BinaryOp::kSub: return 6;
-    default: return 7;
+    case BinaryOp::kSub:
+      return 6;
+    default:
+      return 7;
   }
 }
 
@@ -172,10 +184,14 @@ std::optional<Scope> scope_from_text(std::string_view name) {
 
 const char* to_text(Scope scope) {
   switch (scope) {
-    case Scope::kParam: return "";
-    case Scope::kHeap: return "heap";
-    case Scope::kStack: return "stack";
-    case Scope::kShared: return "shared";
+    case Scope::kParam:
+      return "";
+    case Scope::kHeap:
+      return "heap";
+    case Scope::kStack:
+      return "stack";
+    case Scope::kShared:
+      return "shared";
   }
   return "";
 }
@@ -187,7 +203,8 @@ bool is_reserved(std::string_view name) {
   if (std::find(kWords.begin(), kWords.end(), name) != kWords.end()) return true;
   const std::size_t dot = std::min(name.find('.'), name.size());
   const std::string_view rest = name.substr(dot);  // "f16.inf"
-  if (dtype_from_text(name.substr(0, dot)) && (rest.empty() || rest == ".inf" || rest == ".nan")) return true;
+  if (dtype_from_text(name.substr(0, dot)) && (rest.empty() || rest == ".inf" || rest == ".nan"))
+    return true;
   return intrinsic_from_text(name) || loop_kind_from_text(name) || scope_from_text(name);
 }
 

@@ -1,4 +1,5 @@
-// The surface of the text form, shared by printer and parser: tokens, operator precedence, reserved words.
+// The surface of the text form, shared by printer and parser: tokens, operator precedence, reserved
+// words.
 #pragma once
 
 #include <optional>
@@ -24,7 +25,8 @@ struct Token {
 // Ends with a kEnd token. `#` starts a comment that runs to the end of the line.
 Result<std::vector<Token>> tokenize(std::string_view text);
 
-// Binding strength of an infix operator, higher binds tighter; 0 for min and max, which are functions.
+// Binding strength of an infix operator, higher binds tighter; 0 for min and max, which are
+// functions.
 int precedence(BinaryOp op);
 constexpr int kComparisonPrecedence = 4;  // the only level where equals do not chain
 

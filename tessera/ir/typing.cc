@@ -19,8 +19,10 @@ bool allowed_on_float(BinaryOp op) {
     case BinaryOp::kFloorDiv:
     case BinaryOp::kFloorMod:
     case BinaryOp::kShl:
-    case BinaryOp::kShr: return false;
-    default: return !is_bitwise(op);
+    case BinaryOp::kShr:
+      return false;
+    default:
+      return !is_bitwise(op);
   }
 }
 
@@ -36,7 +38,8 @@ Typing binary_typing(BinaryOp op, Type a, Type b) {
 Typing select_typing(Type cond, Type on_true, Type on_false) {
   if (cond.dtype != DType::kBool) return fail("select needs a bool condition");
   if (on_true != on_false) return fail("sides of select differ in type");
-  if (cond.lanes != 1 && cond.lanes != on_true.lanes) return fail("select condition and sides differ in lanes");
+  if (cond.lanes != 1 && cond.lanes != on_true.lanes)
+    return fail("select condition and sides differ in lanes");
   return {on_true};
 }
 

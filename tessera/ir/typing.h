@@ -1,4 +1,5 @@
-// The typing rules of expressions, once: make() checks them, the parser reports them, the verifier re-derives them.
+// The typing rules of expressions, once: make() checks them, the parser reports them, the verifier
+// re-derives them.
 #pragma once
 
 #include <cstdint>

@@ -55,13 +55,16 @@ class Verifier final : public Visitor {
 
   void params(const Func& func) {
     if (func.num_outputs < 0 || func.num_outputs > static_cast<int>(func.params.size())) {
-      return fail(fmt::format("output count {} with {} parameters", func.num_outputs, func.params.size()));
+      return fail(
+          fmt::format("output count {} with {} parameters", func.num_outputs, func.params.size()));
     }
     const std::size_t inputs = func.params.size() - static_cast<std::size_t>(func.num_outputs);
     for (const Buffer& b : func.params) {
       if (!b) return fail("missing parameter");
-      if (b->scope != Scope::kParam) return fail(fmt::format("parameter {} does not have the param scope", b->name));
-      if (contains(buffers_, b.get())) return fail(fmt::format("parameter {} is listed twice", b->name));
+      if (b->scope != Scope::kParam)
+        return fail(fmt::format("parameter {} does not have the param scope", b->name));
+      if (contains(buffers_, b.get()))
+        return fail(fmt::format("parameter {} is listed twice", b->name));
       if (buffers_.size() < inputs) inputs_.push_back(b.get());
       buffers_.push_back(b.get());
     }
@@ -71,7 +74,9 @@ class Verifier final : public Visitor {
   void fail(std::string message) {
     if (!error_) error_ = std::move(message);
   }
-  void fail(const std::string& rule, const ExprNode& node) { fail(rule + ": " + to_text(Expr(&node))); }
+  void fail(const std::string& rule, const ExprNode& node) {
+    fail(rule + ": " + to_text(Expr(&node)));
+  }
   void fail(const std::string& rule, const StmtNode& node) {
     const std::string text = to_text(Stmt(&node));
     fail(rule + ": " + text.substr(0, text.find('\n')));
@@ -94,13 +99,15 @@ class Verifier final : public Visitor {
   void check_type(const Typing& t, const ExprNode& node) {
     if (t.error) return fail(t.error, node);
     if (t.type != node.type) {
-      fail(fmt::format("type mismatch, {} instead of {}", to_text(node.type), to_text(t.type)), node);
+      fail(fmt::format("type mismatch, {} instead of {}", to_text(node.type), to_text(t.type)),
+           node);
     }
   }
 
   void visit(const IntImm& n) override {
     if (n.type.lanes != 1) return fail("vector constant is not a broadcast", n);
-    if (is_float(n.type.dtype) || wrap_int(n.type.dtype, n.value) != n.value) fail("constant does not fit its type", n);
+    if (is_float(n.type.dtype) || wrap_int(n.type.dtype, n.value) != n.value)
+      fail("constant does not fit its type", n);
   }
 
   void visit(const FloatImm& n) override {
@@ -169,9 +176,11 @@ class Verifier final : public Visitor {
   // Rules of a load or a store that typing does not cover.
   template <class Node>
   void check_access(const Buffer& b, const std::vector<Expr>& indices, const Node& node) {
-    if (!contains(buffers_, b.get())) return fail(fmt::format("buffer {} is not in scope", b->name), node);
+    if (!contains(buffers_, b.get()))
+      return fail(fmt::format("buffer {} is not in scope", b->name), node);
     for (std::size_t i = 0; i < indices.size(); ++i) {
-      if (indices[i].lanes() > 1 && i + 1 < indices.size()) return fail("vector index is not the last", node);
+      if (indices[i].lanes() > 1 && i + 1 < indices.size())
+        return fail("vector index is not the last", node);
       const auto range = guards_ == 0 ? constant_range(indices[i]) : std::nullopt;
       if (range && (range->min < 0 || range->max >= b->shape[i])) {
         return fail(fmt::format("index out of bounds in dimension {} of {}", i, b->shape[i]), node);
@@ -180,13 +189,16 @@ class Verifier final : public Visitor {
   }
 
   void visit(const For& n) override {
-    if (!n.var.as<Var>() || n.var.type() != Type()) return fail("loop variable is not an i64 variable");
+    if (!n.var.as<Var>() || n.var.type() != Type())
+      return fail("loop variable is not an i64 variable");
     if (!n.extent || n.extent.type() != Type()) return fail("loop extent is not a scalar i64");
     below(n.extent);
     const auto extent = as_const_int(n.extent);
     if (extent && *extent < 0) return fail("negative loop extent", n);
-    if (!extent && needs_constant_extent(n.loop_kind)) return fail("loop extent is not constant", n);
-    if (n.loop_kind == LoopKind::kParallel && vectorized_ > 0) return fail("parallel loop in a vectorized loop", n);
+    if (!extent && needs_constant_extent(n.loop_kind))
+      return fail("loop extent is not constant", n);
+    if (n.loop_kind == LoopKind::kParallel && vectorized_ > 0)
+      return fail("parallel loop in a vectorized loop", n);
     if (contains(vars_, n.var.get())) return fail("variable is bound twice", n);
     const bool may_be_empty = !extent || *extent == 0;
     vars_.push_back(n.var.get());
@@ -220,7 +232,8 @@ class Verifier final : public Visitor {
   }
 
   void visit(const If& n) override {
-    if (!n.cond || n.cond.type() != Type{DType::kBool, 1}) return fail("condition is not a scalar bool");
+    if (!n.cond || n.cond.type() != Type{DType::kBool, 1})
+      return fail("condition is not a scalar bool");
     below(n.cond);
     ++guards_;
     stmt(n.then_body, "body of an if");

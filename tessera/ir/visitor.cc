@@ -4,41 +4,77 @@ namespace tessera::ir {
 namespace {
 
 // children(node, fn): fn on each expression and statement directly below; binders are not children.
-template <class F> void children(const IntImm&, F&&) {}
-template <class F> void children(const FloatImm&, F&&) {}
-template <class F> void children(const Var&, F&&) {}
-template <class F> void children(const Binary& n, F&& fn) { fn(n.a), fn(n.b); }
-template <class F> void children(const Select& n, F&& fn) { fn(n.cond), fn(n.on_true), fn(n.on_false); }
-template <class F> void children(const Cast& n, F&& fn) { fn(n.value); }
-template <class F> void children(const Load& n, F&& fn) {
+template <class F>
+void children(const IntImm&, F&&) {}
+template <class F>
+void children(const FloatImm&, F&&) {}
+template <class F>
+void children(const Var&, F&&) {}
+template <class F>
+void children(const Binary& n, F&& fn) {
+  fn(n.a), fn(n.b);
+}
+template <class F>
+void children(const Select& n, F&& fn) {
+  fn(n.cond), fn(n.on_true), fn(n.on_false);
+}
+template <class F>
+void children(const Cast& n, F&& fn) {
+  fn(n.value);
+}
+template <class F>
+void children(const Load& n, F&& fn) {
   for (const Expr& e : n.indices) fn(e);
 }
-template <class F> void children(const Ramp& n, F&& fn) { fn(n.base); }
-template <class F> void children(const Broadcast& n, F&& fn) { fn(n.value); }
-template <class F> void children(const Shuffle& n, F&& fn) { fn(n.value); }
-template <class F> void children(const Call& n, F&& fn) {
+template <class F>
+void children(const Ramp& n, F&& fn) {
+  fn(n.base);
+}
+template <class F>
+void children(const Broadcast& n, F&& fn) {
+  fn(n.value);
+}
+template <class F>
+void children(const Shuffle& n, F&& fn) {
+  fn(n.value);
+}
+template <class F>
+void children(const Call& n, F&& fn) {
   for (const Expr& e : n.args) fn(e);
 }
-template <class F> void children(const For& n, F&& fn) { fn(n.extent), fn(n.body); }
-template <class F> void children(const Store& n, F&& fn) {
+template <class F>
+void children(const For& n, F&& fn) {
+  fn(n.extent), fn(n.body);
+}
+template <class F>
+void children(const Store& n, F&& fn) {
   for (const Expr& e : n.indices) fn(e);
   fn(n.value);
 }
-template <class F> void children(const Block& n, F&& fn) {
+template <class F>
+void children(const Block& n, F&& fn) {
   for (const Stmt& s : n.stmts) fn(s);
 }
-template <class F> void children(const If& n, F&& fn) {
+template <class F>
+void children(const If& n, F&& fn) {
   fn(n.cond), fn(n.then_body);
   if (n.else_body) fn(n.else_body);
 }
-template <class F> void children(const Allocate& n, F&& fn) { fn(n.body); }
-template <class F> void children(const Evaluate& n, F&& fn) { fn(n.value); }
+template <class F>
+void children(const Allocate& n, F&& fn) {
+  fn(n.body);
+}
+template <class F>
+void children(const Evaluate& n, F&& fn) {
+  fn(n.value);
+}
 
 template <class F>
 void dispatch(const Expr& e, F&& fn) {
   switch (e.kind()) {
-#define TESSERA_V(name) \
-  case ExprKind::k##name: return fn(static_cast<const name&>(*e.get()));
+#define TESSERA_V(name)   \
+  case ExprKind::k##name: \
+    return fn(static_cast<const name&>(*e.get()));
     TESSERA_EXPR_KINDS(TESSERA_V)
 #undef TESSERA_V
   }
@@ -47,8 +83,9 @@ void dispatch(const Expr& e, F&& fn) {
 template <class F>
 void dispatch(const Stmt& s, F&& fn) {
   switch (s.kind()) {
-#define TESSERA_V(name) \
-  case StmtKind::k##name: return fn(static_cast<const name&>(*s.get()));
+#define TESSERA_V(name)   \
+  case StmtKind::k##name: \
+    return fn(static_cast<const name&>(*s.get()));
     TESSERA_STMT_KINDS(TESSERA_V)
 #undef TESSERA_V
   }

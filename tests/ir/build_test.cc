@@ -1,7 +1,6 @@
 #include "tessera/ir/build.h"
 
 #include <cmath>
-#include <functional>
 #include <limits>
 
 #include <gtest/gtest.h>
@@ -77,20 +76,22 @@ TEST(Fold, BinaryTable) {
   };
   for (const Case& c : table) {
     const Expr got = c.op(c.a, c.b);
-    EXPECT_TRUE(equal(got, c.want)) << to_text(c.a) << ", " << to_text(c.b) << " gave " << to_text(got) << ", want "
-                                    << to_text(c.want);
+    EXPECT_TRUE(equal(got, c.want)) << to_text(c.a) << ", " << to_text(c.b) << " gave "
+                                    << to_text(got) << ", want " << to_text(c.want);
   }
 }
 
 TEST(Fold, BinaryOperationsWithoutABuilder) {
-  const auto fold = [](BinaryOp op, Expr a, Expr b) {  // through substitute, the only folding path for them
+  const auto fold = [](BinaryOp op, Expr a,
+                       Expr b) {  // through substitute, the only folding path for them
     const Expr x = Var::make("x", a.dtype());
     return substitute(Binary::make(op, x, b), x, a);
   };
   EXPECT_TRUE(equal(fold(BinaryOp::kShl, i(1, DType::kI8), i(7, DType::kI8)), i(-128, DType::kI8)));
   EXPECT_TRUE(equal(fold(BinaryOp::kShl, i(1), i(65)), i(2)));
   EXPECT_TRUE(equal(fold(BinaryOp::kShr, i(-8), i(1)), i(-4)));
-  EXPECT_TRUE(equal(fold(BinaryOp::kShr, i(-1, DType::kU64), i(63, DType::kU64)), i(1, DType::kU64)));
+  EXPECT_TRUE(
+      equal(fold(BinaryOp::kShr, i(-1, DType::kU64), i(63, DType::kU64)), i(1, DType::kU64)));
   EXPECT_TRUE(equal(fold(BinaryOp::kXor, i(6, DType::kU8), i(3, DType::kU8)), i(5, DType::kU8)));
 }
 
@@ -124,7 +125,8 @@ TEST(Fold, CastTable) {
   };
   for (const Row& row : table) {
     const Expr got = cast(row.to, row.from);
-    EXPECT_TRUE(equal(got, row.want)) << to_text(row.from) << " to " << tessera::to_text(row.to) << " gave " << to_text(got);
+    EXPECT_TRUE(equal(got, row.want))
+        << to_text(row.from) << " to " << tessera::to_text(row.to) << " gave " << to_text(got);
   }
 }
 
@@ -145,7 +147,8 @@ TEST(Fold, CallTable) {
   EXPECT_TRUE(equal(fold(Intrinsic::kSqrt, f(2)), f(std::sqrt(2.0f))));
   EXPECT_TRUE(equal(fold(Intrinsic::kIsNan, f(NAN)), bool_imm(true)));
   EXPECT_TRUE(equal(fold(Intrinsic::kIsInf, f(-INFINITY)), bool_imm(true)));
-  EXPECT_TRUE(equal(call(Intrinsic::kFma, {f(0.1), f(10), f(-1)}), f(std::fma(0.1f, 10.0f, -1.0f))));
+  EXPECT_TRUE(
+      equal(call(Intrinsic::kFma, {f(0.1), f(10), f(-1)}), f(std::fma(0.1f, 10.0f, -1.0f))));
   EXPECT_EQ(fold(Intrinsic::kExp, f(0)).kind(), ExprKind::kCall);
 }
 

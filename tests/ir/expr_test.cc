@@ -1,5 +1,9 @@
 #include "tessera/ir/expr.h"
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "tessera/ir/build.h"
@@ -21,6 +25,9 @@ TEST(Make, RefusesIllTypedNodes) {
   EXPECT_THROW(Binary::make(BinaryOp::kAnd, f, f), InternalError);
   EXPECT_THROW(Binary::make(BinaryOp::kAdd, bool_imm(true), bool_imm(true)), InternalError);
   EXPECT_THROW(Select::make(x, f, f), InternalError);
+  EXPECT_THROW(
+      Select::make(imm_like({DType::kBool, 2}, 1), vec(DType::kF32, 4), vec(DType::kF32, 4)),
+      InternalError);
   EXPECT_THROW(Load::make(a, {x}), InternalError);
   EXPECT_THROW(Load::make(a, {x, f}), InternalError);
   EXPECT_THROW(Store::make(a, {x, x}, x), InternalError);
@@ -37,6 +44,8 @@ TEST(Make, TypesFollowFromOperands) {
   const Expr x = Var::make("x");
   const Buffer a = Buffer::make("a", DType::kF16, {8});
   EXPECT_EQ(lt(v, v).type(), (Type{DType::kBool, 4}));
+  EXPECT_EQ(Select::make(bool_imm(true), v, v).type(), v.type());
+  EXPECT_EQ(Select::make(lt(v, v), v, v).type(), v.type());
   EXPECT_EQ(Cast::make(DType::kI8, v).type(), (Type{DType::kI8, 4}));
   EXPECT_EQ(Load::make(a, {Ramp::make(x, 1, 4)}).type(), (Type{DType::kF16, 4}));
   EXPECT_EQ(Shuffle::make(v, {3}).type(), (Type{DType::kF32, 1}));
@@ -59,7 +68,9 @@ TEST(Make, DotAndMatrixIntrinsics) {
   EXPECT_EQ(Call::make(Intrinsic::kDot4, {acc, a, b}).type(), acc.type());
   EXPECT_EQ(Call::make(Intrinsic::kMma2x8, {acc, a, a}).type(), acc.type());
   EXPECT_THROW(Call::make(Intrinsic::kDot4, {acc, a, vec(DType::kU8, 8)}), InternalError);
-  EXPECT_THROW(Call::make(Intrinsic::kMma2x8, {vec(DType::kI32, 2), vec(DType::kI8, 8), vec(DType::kI8, 8)}), InternalError);
+  EXPECT_THROW(
+      Call::make(Intrinsic::kMma2x8, {vec(DType::kI32, 2), vec(DType::kI8, 8), vec(DType::kI8, 8)}),
+      InternalError);
   const Expr facc = vec(DType::kF32, 4), half = vec(DType::kBF16, 8);
   EXPECT_EQ(Call::make(Intrinsic::kDot2, {facc, half, half}).type(), facc.type());
   EXPECT_EQ(Call::make(Intrinsic::kMma2x4, {facc, half, half}).type(), facc.type());
@@ -74,7 +85,8 @@ TEST(Make, BitcastKeepsTheSize) {
 
 TEST(Make, EveryIntrinsicHasItsOwnName) {
   std::vector<std::string> names;
-  for (int fn = 0; fn < intrinsic_count(); ++fn) names.emplace_back(to_text(static_cast<Intrinsic>(fn)));
+  for (int fn = 0; fn < intrinsic_count(); ++fn)
+    names.emplace_back(to_text(static_cast<Intrinsic>(fn)));
   std::sort(names.begin(), names.end());
   EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end());
   EXPECT_EQ(intrinsic_count(), static_cast<int>(Intrinsic::kMma2x4) + 1);

@@ -1,24 +1,25 @@
 #include "tests/ir/random_func.h"
 
 #include <bit>
-#include <iterator>
 
 #include "tessera/ir/build.h"
 
 namespace tessera::ir {
 namespace {
 
-constexpr DType kTypes[] = {DType::kBool, DType::kI8,  DType::kU8,  DType::kI16,  DType::kU16, DType::kI32, DType::kU32,
-                            DType::kI64,  DType::kU64, DType::kF16, DType::kBF16, DType::kF32, DType::kF64};
-constexpr BinaryOp kIntOps[] = {BinaryOp::kAdd, BinaryOp::kSub,      BinaryOp::kMul,      BinaryOp::kDiv,
-                                BinaryOp::kMod, BinaryOp::kFloorDiv, BinaryOp::kFloorMod, BinaryOp::kMin,
-                                BinaryOp::kMax, BinaryOp::kAnd,      BinaryOp::kOr,       BinaryOp::kXor,
-                                BinaryOp::kShl, BinaryOp::kShr};
+constexpr DType kTypes[] = {DType::kBool, DType::kI8,  DType::kU8,  DType::kI16, DType::kU16,
+                            DType::kI32,  DType::kU32, DType::kI64, DType::kU64, DType::kF16,
+                            DType::kBF16, DType::kF32, DType::kF64};
+constexpr BinaryOp kIntOps[] = {
+    BinaryOp::kAdd,      BinaryOp::kSub,      BinaryOp::kMul, BinaryOp::kDiv, BinaryOp::kMod,
+    BinaryOp::kFloorDiv, BinaryOp::kFloorMod, BinaryOp::kMin, BinaryOp::kMax, BinaryOp::kAnd,
+    BinaryOp::kOr,       BinaryOp::kXor,      BinaryOp::kShl, BinaryOp::kShr};
 constexpr BinaryOp kFloatOps[] = {BinaryOp::kAdd, BinaryOp::kSub, BinaryOp::kMul, BinaryOp::kDiv,
                                   BinaryOp::kMod, BinaryOp::kMin, BinaryOp::kMax};
 constexpr BinaryOp kBoolOps[] = {BinaryOp::kAnd, BinaryOp::kOr, BinaryOp::kXor};
 constexpr BinaryOp kCompareOps[] = {BinaryOp::kEq, BinaryOp::kNe, BinaryOp::kLt, BinaryOp::kLe};
-constexpr const char* kHints[] = {"i", "i", "j", "A", "A.cache", "for", "exp", "f16", "a b", "", "1x", "i_1", "f32.inf"};
+constexpr const char* kHints[] = {"i",   "i",   "j", "A",  "A.cache", "for",    "exp",
+                                  "f16", "a b", "",  "1x", "i_1",     "f32.inf"};
 
 class Generator {
  public:
@@ -41,7 +42,9 @@ class Generator {
 
  private:
   template <class T, std::size_t N>
-  T pick(const T (&list)[N]) { return list[rng_.below(static_cast<std::int64_t>(N))]; }
+  T pick(const T (&list)[N]) {
+    return list[rng_.below(static_cast<std::int64_t>(N))];
+  }
   template <class T>
   const T& pick(const std::vector<T>& list) {
     return list[static_cast<std::size_t>(rng_.below(static_cast<std::int64_t>(list.size())))];
@@ -55,14 +58,17 @@ class Generator {
 
   Stmt stmt(int depth) {
     switch (depth > 0 ? rng_.below(8) : 0) {
-      case 1: return loop(depth);
+      case 1:
+        return loop(depth);
       case 2: {
         const Expr cond = expr({DType::kBool, 1}, 2);
         Stmt body = stmt(depth - 1);
         return If::make(cond, body, rng_.chance(0.5) ? stmt(depth - 1) : Stmt());
       }
-      case 3: return allocation(depth);
-      case 4: return Evaluate::make(Call::make(Intrinsic::kPrefetch, {load(pick(buffers_), 1, 1)}));
+      case 3:
+        return allocation(depth);
+      case 4:
+        return Evaluate::make(Call::make(Intrinsic::kPrefetch, {load(pick(buffers_), 1, 1)}));
       case 5:
       case 6: {
         std::vector<Stmt> list(static_cast<std::size_t>(rng_.below(4)));
@@ -81,7 +87,8 @@ class Generator {
     const Expr var = Var::make(pick(kHints));
     const Expr extent = rng_.chance(0.2) ? expr({DType::kI64, 1}, 2) : int_imm(rng_.between(0, 9));
     const auto kind = static_cast<LoopKind>(rng_.below(static_cast<int>(LoopKind::kVThread) + 1));
-    const bool dynamic_ok = kind != LoopKind::kVectorized && kind != LoopKind::kUnrolled && kind != LoopKind::kVThread;
+    const bool dynamic_ok =
+        kind != LoopKind::kVectorized && kind != LoopKind::kUnrolled && kind != LoopKind::kVThread;
     const bool parallel_in_vector = kind == LoopKind::kParallel && vectorized_ > 0;
     const bool negative = as_const_int(extent).value_or(0) < 0;
     vars_.push_back(var);
@@ -89,7 +96,8 @@ class Generator {
     Stmt body = stmt(depth - 1);
     vectorized_ -= kind == LoopKind::kVectorized;
     vars_.pop_back();
-    return For::make(var, dynamic_ok && !negative ? extent : int_imm(4), parallel_in_vector ? LoopKind::kSerial : kind, body);
+    return For::make(var, dynamic_ok && !negative ? extent : int_imm(4),
+                     parallel_in_vector ? LoopKind::kSerial : kind, body);
   }
 
   Stmt allocation(int depth) {
@@ -104,14 +112,17 @@ class Generator {
 
   // A vector index needs a dimension, and a variable so that no constant index is out of bounds.
   int last_index_lanes(const Buffer& b) {
-    return b->shape.empty() || vars_.empty() || rng_.chance(0.6) ? 1 : static_cast<int>(rng_.between(2, 4));
+    return b->shape.empty() || vars_.empty() || rng_.chance(0.6)
+               ? 1
+               : static_cast<int>(rng_.between(2, 4));
   }
 
   std::vector<Expr> indices(const Buffer& b, int lanes, int depth) {
     std::vector<Expr> out;
     for (std::size_t i = 0; i < b->shape.size(); ++i) {
       if (lanes > 1 && i + 1 == b->shape.size()) {
-        out.push_back(Ramp::make(add(pick(vars_), int_imm(rng_.below(3))), rng_.between(-2, 2), lanes));
+        out.push_back(
+            Ramp::make(add(pick(vars_), int_imm(rng_.below(3))), rng_.between(-2, 2), lanes));
       } else if (vars_.empty() || rng_.chance(0.3)) {
         out.push_back(int_imm(rng_.below(b->shape[i])));
       } else {
@@ -121,16 +132,23 @@ class Generator {
     return out;
   }
 
-  Expr load(const Buffer& b, int lanes, int depth) { return Load::make(b, indices(b, lanes, depth)); }
+  Expr load(const Buffer& b, int lanes, int depth) {
+    return Load::make(b, indices(b, lanes, depth));
+  }
 
   Expr constant(DType t) {
     const std::uint64_t bits = rng_.next();
     switch (t) {
-      case DType::kF16: return FloatImm::make(t, f16_to_f32(static_cast<std::uint16_t>(bits)));
-      case DType::kBF16: return FloatImm::make(t, bf16_to_f32(static_cast<std::uint16_t>(bits)));
-      case DType::kF32: return FloatImm::make(t, std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
-      case DType::kF64: return FloatImm::make(t, std::bit_cast<double>(bits));
-      default: return IntImm::make(t, static_cast<std::int64_t>(rng_.chance(0.5) ? bits : bits % 100));
+      case DType::kF16:
+        return FloatImm::make(t, f16_to_f32(static_cast<std::uint16_t>(bits)));
+      case DType::kBF16:
+        return FloatImm::make(t, bf16_to_f32(static_cast<std::uint16_t>(bits)));
+      case DType::kF32:
+        return FloatImm::make(t, std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+      case DType::kF64:
+        return FloatImm::make(t, std::bit_cast<double>(bits));
+      default:
+        return IntImm::make(t, static_cast<std::int64_t>(rng_.chance(0.5) ? bits : bits % 100));
     }
   }
 
@@ -145,24 +163,31 @@ class Generator {
       const Type operand = t.with_dtype(pick(kTypes));
       return Binary::make(pick(kCompareOps), expr(operand, depth), expr(operand, depth));
     }
-    const BinaryOp op = t.dtype == DType::kBool ? pick(kBoolOps) : is_float(t.dtype) ? pick(kFloatOps) : pick(kIntOps);
+    const BinaryOp op = t.dtype == DType::kBool ? pick(kBoolOps)
+                        : is_float(t.dtype)     ? pick(kFloatOps)
+                                                : pick(kIntOps);
     return Binary::make(op, expr(t, depth), expr(t, depth));
   }
 
   Expr call(Type t, int depth) {
     if (t.dtype == DType::kBool) {
-      return Call::make(rng_.chance(0.5) ? Intrinsic::kIsNan : Intrinsic::kIsInf, {expr(t.with_dtype(DType::kF16), depth)});
+      return Call::make(rng_.chance(0.5) ? Intrinsic::kIsNan : Intrinsic::kIsInf,
+                        {expr(t.with_dtype(DType::kF16), depth)});
     }
     if (t.dtype == DType::kI32 && rng_.chance(0.5)) {
-      return Call::make(Intrinsic::kDot4, {expr(t, depth), expr({DType::kI8, 4 * t.lanes}, depth), expr({DType::kU8, 4 * t.lanes}, depth)});
+      return Call::make(Intrinsic::kDot4, {expr(t, depth), expr({DType::kI8, 4 * t.lanes}, depth),
+                                           expr({DType::kU8, 4 * t.lanes}, depth)});
     }
     if (t.dtype == DType::kF32 && rng_.chance(0.3)) {
       return Call::make_bitcast(t.dtype, expr(t.with_dtype(DType::kU32), depth));
     }
-    if (!is_float(t.dtype)) return Call::make(rng_.chance(0.5) ? Intrinsic::kAbs : Intrinsic::kNot, {expr(t, depth)});
-    if (rng_.chance(0.2)) return Call::make(Intrinsic::kFma, {expr(t, depth), expr(t, depth), expr(t, depth)});
+    if (!is_float(t.dtype))
+      return Call::make(rng_.chance(0.5) ? Intrinsic::kAbs : Intrinsic::kNot, {expr(t, depth)});
+    if (rng_.chance(0.2))
+      return Call::make(Intrinsic::kFma, {expr(t, depth), expr(t, depth), expr(t, depth)});
     if (rng_.chance(0.2)) return Call::make(Intrinsic::kPow, {expr(t, depth), expr(t, depth)});
-    return Call::make(static_cast<Intrinsic>(rng_.below(static_cast<int>(Intrinsic::kPow))), {expr(t, depth)});
+    return Call::make(static_cast<Intrinsic>(rng_.below(static_cast<int>(Intrinsic::kPow))),
+                      {expr(t, depth)});
   }
 
   Expr memory(Type t, int depth) {
@@ -187,13 +212,22 @@ class Generator {
     switch (depth > 0 ? rng_.below(9) : 0) {
       case 1:
       case 2:
-      case 3: return binary(t, depth - 1);
-      case 4: return Select::make(expr(t.with_dtype(DType::kBool), depth - 1), expr(t, depth - 1), expr(t, depth - 1));
-      case 5: return Cast::make(t.dtype, expr(t.with_dtype(pick(kTypes)), depth - 1));
-      case 6: return memory(t, depth - 1);
-      case 7: return call(t, depth - 1);
-      case 8: return vector_form(t, depth - 1);
-      default: return leaf(t);
+      case 3:
+        return binary(t, depth - 1);
+      case 4: {
+        const Type cond{DType::kBool, rng_.chance(0.5) ? 1 : t.lanes};
+        return Select::make(expr(cond, depth - 1), expr(t, depth - 1), expr(t, depth - 1));
+      }
+      case 5:
+        return Cast::make(t.dtype, expr(t.with_dtype(pick(kTypes)), depth - 1));
+      case 6:
+        return memory(t, depth - 1);
+      case 7:
+        return call(t, depth - 1);
+      case 8:
+        return vector_form(t, depth - 1);
+      default:
+        return leaf(t);
     }
   }
 

@@ -15,15 +15,20 @@ TEST(Mutator, KeepsTheHandleWhenNothingChanges) {
     Rng rng(seed);
     const Func f = random_func(rng);
     EXPECT_TRUE(Identity()(f.body).same_as(f.body)) << "seed " << seed;
-    EXPECT_TRUE(substitute(f.body, Var::make("absent"), int_imm(1)).same_as(f.body)) << "seed " << seed;
+    EXPECT_TRUE(substitute(f.body, Var::make("absent"), int_imm(1)).same_as(f.body))
+        << "seed " << seed;
   }
 }
 
 // Replaces every constant by a fresh equal one, so that every node above is rebuilt.
 class Rebuild final : public Mutator {
   using Mutator::rewrite;
-  Expr rewrite(const Expr& e, const IntImm& node) override { return IntImm::make(e.dtype(), node.value); }
-  Expr rewrite(const Expr& e, const FloatImm& node) override { return FloatImm::make(e.dtype(), node.value); }
+  Expr rewrite(const Expr& e, const IntImm& node) override {
+    return IntImm::make(e.dtype(), node.value);
+  }
+  Expr rewrite(const Expr& e, const FloatImm& node) override {
+    return FloatImm::make(e.dtype(), node.value);
+  }
 };
 
 TEST(Mutator, RebuildsEqualTrees) {
@@ -44,7 +49,9 @@ class DropStores final : public Mutator {
 
  private:
   using Mutator::rewrite;
-  Stmt rewrite(const Stmt& s, const Store& node) override { return node.buffer.same_as(buffer_) ? Stmt() : s; }
+  Stmt rewrite(const Stmt& s, const Store& node) override {
+    return node.buffer.same_as(buffer_) ? Stmt() : s;
+  }
   Buffer buffer_;
 };
 
@@ -74,7 +81,9 @@ TEST_F(Removal, ElseSurvivesWithNegatedCondition) {
   EXPECT_TRUE(equal(DropStores(b_)(If::make(cond, store_a_, store_b_)), If::make(cond, store_a_)));
 }
 
-TEST_F(Removal, EverythingRemovedIsNull) { EXPECT_FALSE(DropStores(a_)(Block::make({store_a_, store_a_}))); }
+TEST_F(Removal, EverythingRemovedIsNull) {
+  EXPECT_FALSE(DropStores(a_)(Block::make({store_a_, store_a_})));
+}
 
 class CountLoads final : public Visitor {
  public:
@@ -102,10 +111,12 @@ TEST(Visitor, ForEachIsPreOrder) {
   const Expr e = add(i, mul(j, int_imm(2)));
   std::vector<ExprKind> kinds;
   for_each_expr(e, [&](const Expr& x) { kinds.push_back(x.kind()); });
-  EXPECT_EQ(kinds, (std::vector<ExprKind>{ExprKind::kBinary, ExprKind::kVar, ExprKind::kBinary, ExprKind::kVar, ExprKind::kIntImm}));
+  EXPECT_EQ(kinds, (std::vector<ExprKind>{ExprKind::kBinary, ExprKind::kVar, ExprKind::kBinary,
+                                          ExprKind::kVar, ExprKind::kIntImm}));
   const Buffer a = Buffer::make("a", DType::kI64, {4});
   std::vector<StmtKind> stmts;
-  for_each_stmt(For::make(i, 4, LoopKind::kSerial, Store::make(a, {i}, e)), [&](const Stmt& s) { stmts.push_back(s.kind()); });
+  for_each_stmt(For::make(i, 4, LoopKind::kSerial, Store::make(a, {i}, e)),
+                [&](const Stmt& s) { stmts.push_back(s.kind()); });
   EXPECT_EQ(stmts, (std::vector<StmtKind>{StmtKind::kFor, StmtKind::kStore}));
 }
 

@@ -16,11 +16,16 @@ namespace {
 // Distance from 1 to the next value of the type.
 double epsilon(DType t) {
   switch (t) {
-    case DType::kF16: return 0x1p-10;
-    case DType::kBF16: return 0x1p-7;
-    case DType::kF32: return 0x1p-23;
-    case DType::kF64: return 0x1p-52;
-    default: return 0;
+    case DType::kF16:
+      return 0x1p-10;
+    case DType::kBF16:
+      return 0x1p-7;
+    case DType::kF32:
+      return 0x1p-23;
+    case DType::kF64:
+      return 0x1p-52;
+    default:
+      return 0;
   }
 }
 
@@ -65,8 +70,8 @@ double tolerance(DType t, std::int64_t reduction_length) {
 
 std::string mismatch(const HostTensor& got, const HostTensor& want, double tolerance) {
   if (got.dtype() != want.dtype() || got.shape() != want.shape()) {
-    return fmt::format("got {} {}, want {} {}", to_text(got.dtype()), to_text(got.shape()), to_text(want.dtype()),
-                       to_text(want.shape()));
+    return fmt::format("got {} {}, want {} {}", to_text(got.dtype()), to_text(got.shape()),
+                       to_text(want.dtype()), to_text(want.shape()));
   }
   std::int64_t first = -1;
   std::int64_t bad = 0;
@@ -80,7 +85,8 @@ std::string mismatch(const HostTensor& got, const HostTensor& want, double toler
   const auto index = fmt::format("[{}]", fmt::join(index_of(first, got.shape()), ", "));
   const auto rest = fmt::format("{} of {} elements differ", bad, got.size());
   if (!is_float(got.dtype())) {
-    return fmt::format("at {}: got {}, want {}; {}", index, got.get_int(first), want.get_int(first), rest);
+    return fmt::format("at {}: got {}, want {}; {}", index, got.get_int(first), want.get_int(first),
+                       rest);
   }
   return fmt::format("at {}: got {}, want {}, tolerance {:.3g}; {}", index, got.get_float(first),
                      want.get_float(first), tolerance, rest);
@@ -94,12 +100,14 @@ void expect_golden(const std::string& path, const std::string& text) {
     return;
   }
   if (!std::filesystem::exists(file)) {
-    ADD_FAILURE() << "golden file " << path << " does not exist; create it with --update-golden:\n" << text;
+    ADD_FAILURE() << "golden file " << path << " does not exist; create it with --update-golden:\n"
+                  << text;
     return;
   }
   const std::string want = read_file(file);
   EXPECT_TRUE(text == want) << path << " differs from line " << first_difference_line(text, want)
-                            << "; review and refresh with --update-golden. Got:\n" << text;
+                            << "; review and refresh with --update-golden. Got:\n"
+                            << text;
 }
 
 }  // namespace tessera::testing
