@@ -19,8 +19,11 @@ Scalar eval_load(const Node& node, int lane, Frame& frame) {
   const std::optional<std::int64_t> element = element_of(node.slot, node.args, lane, "read", frame);
   if (!element) return of_int(0);
   const Memory& memory = frame.memory[node.slot];
-  if (!memory.defined.empty() && memory.defined[static_cast<std::size_t>(*element)] == 0 &&
-      !frame.error) {
+  const bool defined =
+      memory.defined.empty() || memory.defined[static_cast<std::size_t>(*element)] != 0;
+  if (!defined && frame.demand) {
+    frame.demand(node.slot, *element);
+  } else if (!defined && !frame.error) {
     frame.error = make_error(ErrorCode::kRunFailed, "read of undefined element {} of {}", *element,
                              memory.buffer->name);
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -29,6 +30,8 @@ struct Frame {
   std::vector<Memory> memory;      // by slot
   std::optional<Error>
       error;  // the first failure; evaluation continues with zeros until a loop sees it
+  // Computes element `element` of memory `slot` when it is read before it is defined; may be empty.
+  std::function<void(std::size_t slot, std::int64_t element)> demand;
 };
 
 // One expression node with its operands resolved to slots.

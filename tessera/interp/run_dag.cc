@@ -1,4 +1,7 @@
 // interp::run for te::Dag: every operation over its whole domain, in index order.
+#include <deque>
+#include <map>
+
 #include "tessera/interp/interp.h"
 #include "tessera/interp/program.h"
 
@@ -74,15 +77,37 @@ class OpRunner {
     if (is_empty(op_.axes)) return {};
     std::int64_t element = 0;
     do {
-      const std::vector<Scalar>& point = op_.reducer == Reducer::kNone ? evaluate() : reduce();
+      set_element(element++);
       if (frame_.error) return frame_.error->with_context("op " + op_.name);
-      for (std::size_t i = 0; i < outs_.size(); ++i) frame_.memory[outs_[i]].set(element, point[i]);
-      ++element;
     } while (advance(op_.axes, axes_, frame_));
     return {};
   }
 
+  // Prepares for compute(): nothing is defined yet.
+  void clear() {
+    for (std::size_t i = 0; i < outs_.size(); ++i) {
+      Memory& memory = frame_.memory[outs_[i]];
+      memory.data = HostTensor(op_.outputs[i]->dtype, op_.outputs[i]->shape);
+      memory.defined.assign(static_cast<std::size_t>(elements(op_.outputs[i]->shape)), 0);
+    }
+  }
+
+  // One element of every output; what it reads is demanded from the frame.
+  void compute(std::int64_t element) {
+    std::int64_t rest = element;
+    for (std::size_t d = op_.axes.size(); d-- > 0;) {
+      frame_.vars[axes_[d]] = rest % op_.axes[d].extent;
+      rest /= op_.axes[d].extent;
+    }
+    set_element(element);
+  }
+
  private:
+  void set_element(std::int64_t element) {
+    const std::vector<Scalar>& point = op_.reducer == Reducer::kNone ? evaluate() : reduce();
+    for (std::size_t i = 0; i < outs_.size(); ++i) frame_.memory[outs_[i]].set(element, point[i]);
+  }
+
   const std::vector<Scalar>& evaluate() {
     current_.clear();
     for (const Node* value : values_) current_.push_back(eval(*value, 0, frame_));
@@ -136,16 +161,52 @@ class OpRunner {
   std::vector<Scalar> identity_, current_, acc_;
 };
 
-}  // namespace
-
-Result<std::vector<HostTensor>> run(const te::Dag& dag, const std::vector<HostTensor>& inputs) {
-  TESSERA_DO(te::verify(dag));
-  TESSERA_DO(check_inputs(dag, inputs));
+// The buffers of a Dag declared in a program: inputs first, in order.
+Program declare_buffers(const te::Dag& dag) {
   Program program;
   for (const te::Input& input : dag.inputs) program.declare(input.buffer);
   for (const te::Op& op : dag.ops) {
     for (const ir::Buffer& out : op.outputs) program.declare(out);
   }
+  return program;
+}
+
+}  // namespace
+
+Result<std::vector<double>> run_points(const te::Dag& dag, const std::vector<HostTensor>& inputs, std::size_t output,
+                                       const std::vector<std::int64_t>& points) {
+  TESSERA_DO(te::verify(dag));
+  TESSERA_DO(check_inputs(dag, inputs));
+  Program program = declare_buffers(dag);
+  Frame frame = program.make_frame();
+  for (std::size_t i = 0; i < inputs.size(); ++i) frame.memory[i].data = inputs[i];
+  std::deque<OpRunner> runners;
+  std::map<std::size_t, OpRunner*> writer;  // by memory slot
+  for (const te::Op& op : dag.ops) {
+    OpRunner& runner = runners.emplace_back(op, program, frame);
+    runner.clear();
+    for (const ir::Buffer& out : op.outputs) writer[*program.slot_of(out)] = &runner;
+  }
+  // Recursion is as deep as the Dag: an op never demands itself.
+  frame.demand = [&](std::size_t slot, std::int64_t element) { writer.at(slot)->compute(element); };
+  const std::size_t slot = *program.slot_of(dag.outputs[output]);
+  std::vector<double> values;
+  for (const std::int64_t point : points) {
+    Memory& memory = frame.memory[slot];
+    if (point < 0 || point >= memory.data.size()) {
+      return make_error(ErrorCode::kInvalidArgument, "{}: output {} has no element {}", dag.name, output, point);
+    }
+    if (!memory.defined.empty() && memory.defined[static_cast<std::size_t>(point)] == 0) frame.demand(slot, point);
+    if (frame.error) return frame.error->with_context(dag.name);
+    values.push_back(memory.data.get_float(point));
+  }
+  return values;
+}
+
+Result<std::vector<HostTensor>> run(const te::Dag& dag, const std::vector<HostTensor>& inputs) {
+  TESSERA_DO(te::verify(dag));
+  TESSERA_DO(check_inputs(dag, inputs));
+  Program program = declare_buffers(dag);
   Frame frame = program.make_frame();
   for (std::size_t i = 0; i < inputs.size(); ++i) frame.memory[i].data = inputs[i];
   for (const te::Op& op : dag.ops) {

@@ -62,7 +62,10 @@ std::string print_binary(const ir::Binary& node, int outer) {
 
 std::string print_imm(const Expr& e) {
   if (const auto* f = e.as<ir::FloatImm>()) {
-    const std::string digits = fmt::format("{}", f->value);
+    // Shortest form that reads back to the same value of the type.
+    const std::string digits = e.dtype() == DType::kF64
+                                   ? fmt::format("{}", f->value)
+                                   : fmt::format("{}", static_cast<float>(f->value));
     return digits.find_first_not_of("-0123456789") == std::string::npos ? digits + ".0" : digits;
   }
   const auto* i = e.as<ir::IntImm>();

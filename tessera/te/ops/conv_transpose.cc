@@ -57,7 +57,7 @@ ir::Buffer phase_stage(DagBuilder& b, const ir::Buffer& padded, const ir::Buffer
                           {"qh", h.q_count}, {"qw", w.q_count}, {"co", weight->shape[1]}};
   const NamedAxes reduce = {{"kh", h.taps}, {"kw", w.taps}, {"ci", weight->shape[0]}};
   const auto row = [](const Phase& p, const ir::Expr& q, const ir::Expr& u) {
-    return q - u + (p.q_first + p.grow_lo);
+    return shifted(q - u, p.q_first + p.grow_lo);
   };
   const auto tap = [](const Phase& p, const ir::Expr& r, const ir::Expr& u) {
     return r + scaled(u, p.stride);
@@ -89,10 +89,10 @@ Result<Dag> make_conv_transpose(const OpSpec& spec) {
   const NamedAxes axes = {{"n", n}, {"oh", h.out}, {"ow", w.out}, {"co", co}};
   const ir::Buffer y = b.compute("Y", axes, [&](const Indices& i) {
     const auto quotient = [](const Phase& p, const ir::Expr& o) {
-      return ir::floor_div(o + p.pad_lo, ir::int_imm(p.stride)) - p.q_first;
+      return shifted(ir::floor_div(shifted(o, p.pad_lo), ir::int_imm(p.stride)), -p.q_first);
     };
     const auto phase = [](const Phase& p, const ir::Expr& o) {
-      return ir::floor_mod(o + p.pad_lo, ir::int_imm(p.stride));
+      return ir::floor_mod(shifted(o, p.pad_lo), ir::int_imm(p.stride));
     };
     return to_type(types.out, at(q, {phase(h, i[1]), phase(w, i[2]), i[0], quotient(h, i[1]),
                                      quotient(w, i[2]), i[3]}));

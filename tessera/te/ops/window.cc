@@ -14,6 +14,11 @@ std::int64_t given(const OpSpec& spec, const char* name, std::int64_t otherwise)
 
 ir::Expr scaled(const ir::Expr& e, std::int64_t factor) { return factor == 1 ? e : e * factor; }
 
+ir::Expr shifted(const ir::Expr& e, std::int64_t offset) {
+  if (offset == 0) return e;
+  return offset > 0 ? e + offset : e - (-offset);
+}
+
 ir::Expr Window::position(const ir::Expr& o, const ir::Expr& k) const {
   return scaled(o, stride) + scaled(k, dilation);
 }

@@ -42,6 +42,9 @@ std::vector<OpParam> window_params(const std::vector<SpatialDim>& dims, bool dil
 // e * factor without a multiplication by one.
 ir::Expr scaled(const ir::Expr& e, std::int64_t factor);
 
+// e + offset without an addition of zero.
+ir::Expr shifted(const ir::Expr& e, std::int64_t offset);
+
 // Items of an image in memory order: n, spatial, channels or, channels first, n, channels, spatial.
 template <class T>
 std::vector<T> arrange(bool channels_first, const T& n, const std::vector<T>& spatial,

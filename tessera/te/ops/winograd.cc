@@ -118,7 +118,8 @@ ir::Buffer input_transform(DagBuilder& b, const ir::Buffer& x, const std::vector
   const ir::Buffer rows = b.compute("T", axes, [&](const Indices& i) {
     const ir::Expr in_image = ir::floor_mod(i[2], per_image);
     return transform(bt, i[0], [&](std::size_t k) {
-      const ir::Expr h = ir::floor_div(in_image, per_row) * t.m + static_cast<std::int64_t>(k);
+      const ir::Expr h =
+          shifted(ir::floor_div(in_image, per_row) * t.m, static_cast<std::int64_t>(k));
       const ir::Expr w = ir::floor_mod(i[2], per_row) * t.m + i[1];
       return to_type(acc, at(padded, {ir::floor_div(i[2], per_image), h, w, i[3]}));
     });
