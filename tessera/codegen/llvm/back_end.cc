@@ -1,0 +1,128 @@
+#include "tessera/codegen/llvm/back_end.h"
+
+#include <llvm/ADT/SmallVector.h>
+#include <llvm/Config/llvm-config.h>
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/IR/Module.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/Support/raw_ostream.h>
+#include <llvm/Target/TargetMachine.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+namespace tessera::codegen {
+namespace {
+
+#if LLVM_VERSION_MAJOR >= 18
+using OptLevel = llvm::CodeGenOptLevel;
+constexpr auto kAssemblyFile = llvm::CodeGenFileType::AssemblyFile;
+constexpr auto kObjectFile = llvm::CodeGenFileType::ObjectFile;
+#else
+using OptLevel = llvm::CodeGenOpt::Level;
+constexpr auto kAssemblyFile = llvm::CGFT_AssemblyFile;
+constexpr auto kObjectFile = llvm::CGFT_ObjectFile;
+#endif
+
+// Contents: register allocation of tiles (sroa), one computation per address (early-cse), merged blocks.
+constexpr const char* kPipeline = "function(sroa,early-cse<memssa>,simplifycfg,loop-mssa(licm))";
+
+void initialise_llvm() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeAArch64TargetInfo();
+    LLVMInitializeAArch64Target();
+    LLVMInitializeAArch64TargetMC();
+    LLVMInitializeAArch64AsmPrinter();
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+  });
+}
+
+Result<std::unique_ptr<llvm::TargetMachine>> make_machine(const target::Target& target, int opt_level) {
+  initialise_llvm();
+  std::string reason;
+#if LLVM_VERSION_MAJOR >= 22
+  const llvm::Triple triple(target.triple);
+#else
+  const std::string& triple = target.triple;
+#endif
+  const llvm::Target* registered = llvm::TargetRegistry::lookupTarget(triple, reason);
+  if (!registered) return make_error(ErrorCode::kUnsupported, "target {}: {}", target.name, reason);
+  const int level = opt_level < 0 ? 0 : opt_level > 3 ? 3 : opt_level;
+#if LLVM_VERSION_MAJOR == 21
+  const llvm::Triple machine_triple(target.triple);
+#else
+  const auto& machine_triple = triple;
+#endif
+  std::unique_ptr<llvm::TargetMachine> machine(
+      registered->createTargetMachine(machine_triple, target.cpu, target.features, llvm::TargetOptions(),
+                                      llvm::Reloc::PIC_, std::nullopt, static_cast<OptLevel>(level)));
+  if (!machine) return make_error(ErrorCode::kUnsupported, "target {}: LLVM has no machine for it", target.name);
+  return machine;
+}
+
+}  // namespace
+
+Result<llvm::TargetMachine*> target_machine(const target::Target& target, int opt_level) {
+  thread_local std::map<std::string, std::unique_ptr<llvm::TargetMachine>> machines;
+  const std::string key = fmt::format("{}|{}|{}|{}", target.triple, target.cpu, target.features, opt_level);
+  std::unique_ptr<llvm::TargetMachine>& machine = machines[key];
+  if (!machine) {
+    TESSERA_TRY(machine, make_machine(target, opt_level));
+  }
+  return machine.get();
+}
+
+void prepare(llvm::Module& module, llvm::TargetMachine& machine) {
+#if LLVM_VERSION_MAJOR >= 21
+  module.setTargetTriple(machine.getTargetTriple());
+#else
+  module.setTargetTriple(machine.getTargetTriple().str());
+#endif
+  module.setDataLayout(machine.createDataLayout());
+}
+
+void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager components;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder(&machine);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+  llvm::ModulePassManager passes;
+  llvm::cantFail(builder.parsePassPipeline(passes, kPipeline));
+  passes.run(module, modules);
+}
+
+Result<void> verify_module(const llvm::Module& module) {
+  std::string reason;
+  llvm::raw_string_ostream out(reason);
+  if (llvm::verifyModule(module, &out)) return make_error(ErrorCode::kBuildFailed, "LLVM verifier: {}", out.str());
+  return {};
+}
+
+Result<std::string> emit_file(llvm::Module& module, llvm::TargetMachine& machine, FileKind kind) {
+  llvm::SmallVector<char, 0> bytes;
+  llvm::raw_svector_ostream out(bytes);
+  llvm::legacy::PassManager passes;
+  const auto type = kind == FileKind::kAssembly ? kAssemblyFile : kObjectFile;
+  if (machine.addPassesToEmitFile(passes, out, nullptr, type, /*DisableVerify=*/true)) {
+    return make_error(ErrorCode::kBuildFailed, "LLVM cannot emit this file kind for {}",
+                      machine.getTargetTriple().str());
+  }
+  passes.run(module);
+  return std::string(bytes.begin(), bytes.end());
+}
+
+}  // namespace tessera::codegen

@@ -1,0 +1,148 @@
+// One ir::Func -> LLVM functions in a module: the entry and one body function per parallel loop.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "tessera/codegen/codegen.h"
+#include "tessera/codegen/llvm/index.h"
+#include "tessera/codegen/llvm/ops.h"
+#include "tessera/codegen/llvm/workspace.h"
+#include "tessera/ir/stmt.h"
+
+namespace llvm {
+class BasicBlock;
+class Instruction;
+class MDNode;
+class StructType;
+}  // namespace llvm
+
+namespace tessera::codegen {
+
+class Emitter {
+ public:
+  // `func` and `target` must outlive the emitter.
+  Emitter(llvm::Module& module, llvm::IRBuilderBase& builder, const target::Target& target, const ir::Func& func);
+
+  // Leaves the function `func.name` in the module.
+  Result<KernelInfo> emit();
+
+ private:
+  // Values that do not change within one iteration of a loop are computed once, at its top.
+  struct LoopScope {
+    llvm::BasicBlock* top;  // ends in a branch to the body
+    std::unordered_map<const ir::ExprNode*, llvm::Value*> values;
+    std::map<std::vector<std::int64_t>, llvm::Value*> pointers;  // key: buffer, then (factor, coefficient)...
+  };
+  struct Bound {
+    llvm::Value* value = nullptr;
+    int depth = 0;  // index into scopes: where the value is available
+  };
+  // State of the LLVM function being written.
+  struct Frame {
+    llvm::Function* function = nullptr;
+    std::vector<LoopScope> scopes;  // scopes[0] is the entry of the function
+    std::unordered_map<const ir::ExprNode*, Bound> vars;
+    std::unordered_map<const ir::BufferNode*, Bound> buffers;
+    llvm::Value* workspace = nullptr;
+    llvm::Value* worker = nullptr;  // start of this worker's part; null outside parallel loops
+    llvm::Value* host = nullptr;
+  };
+  // Neighbouring scalars that are all broadcast in one straight-line region: loaded once, taken by lane.
+  struct LaneGroup {
+    ir::Buffer buffer;
+    Linear at;
+    int units;                     // vector lanes of the group
+    int unit_lanes;                // elements per unit
+    llvm::Value* loaded = nullptr;
+  };
+  // Broadcast loads whose addresses differ only by a constant.
+  struct SplatFamily {
+    ir::Buffer buffer;
+    Linear at;
+    int unit;  // elements per lane
+    std::map<std::int64_t, std::vector<const ir::Load*>> loads;  // by constant offset
+  };
+  using Memo = std::unordered_map<const ir::ExprNode*, llvm::Value*>;
+
+  llvm::Value* fail(ErrorCode code, std::string message, ir::Type type);
+
+  // emit_expr.cc
+  llvm::Value* emit(const ir::Expr& e);
+  llvm::Value* emit_node(const ir::Expr& e);
+  llvm::Value* emit_broadcast(const ir::Broadcast& copy);
+  llvm::Value* emit_ramp(const ir::Ramp& ramp);
+  llvm::Value* emit_call(const ir::Call& call);
+  llvm::Value* emit_select(const ir::Select& select);
+  llvm::Value* emit_lanes_select(const ir::Select& select, llvm::Value* cond);
+  llvm::Value* emit_each_lane(const ir::Select& select, llvm::Value* cond);
+  llvm::Value* branch(llvm::Value* cond, const std::function<llvm::Value*()>& on_true,
+                      const std::function<llvm::Value*()>& on_false);
+  llvm::Value* emit_lazily(const ir::Expr& e);
+  llvm::Value* masked_load(const ir::Select& select, llvm::Value* cond);
+  bool may_fault(const ir::Expr& e) const;
+  llvm::Value* emit_hoisted(const ir::Expr& e, int depth);
+  int depth_of(const ir::Expr& e) const;  // -1: must be computed in place
+
+  // emit_memory.cc
+  llvm::Value* pointer(const ir::Buffer& buffer, const Linear& at);
+  llvm::Value* extend_pointer(llvm::Value* base, const ir::Buffer& buffer, const std::vector<Linear::Term>& terms,
+                              int depth);
+  llvm::Value* offset_pointer(llvm::Value* base, const ir::Buffer& buffer, std::int64_t elements);
+  llvm::Value* emit_load(const ir::Load& load);
+  llvm::Value* load_dense(const ir::Buffer& buffer, const Linear& at, int lanes);
+  llvm::Value* load_at(const ir::Buffer& buffer, llvm::Value* address, int lanes);
+  llvm::Value* load_pairs(const ir::Buffer& buffer, const Place& place, int lanes);
+  llvm::Value* gather(const ir::Load& load, const std::optional<Place>& place);
+  void emit_store(const ir::Store& store);
+  void store_at(const ir::Buffer& buffer, llvm::Value* address, llvm::Value* value, int lanes);
+  std::vector<llvm::Value*> lane_pointers(const ir::Buffer& buffer, const std::vector<ir::Expr>& indices,
+                                          const std::optional<Place>& place, int lanes);
+  void annotate(llvm::Instruction* access, const ir::Buffer& buffer);
+  void make_alias_scopes();
+  void find_lane_groups(const std::vector<const ir::StmtNode*>& region);
+  void group_lanes(const SplatFamily& family);
+  std::vector<std::int64_t> address_key(const ir::Buffer& buffer, const Linear& at);
+  llvm::Value* lane_group_splat(const ir::Load& load, int total_lanes);  // null: not in a group
+  ir::Expr canonical(const ir::Expr& e);
+
+  // emit_stmt.cc
+  void make_entry();
+  void emit_stmt(const ir::Stmt& s);
+  void emit_block(const std::vector<ir::Stmt>& stmts);
+  void emit_allocate(const ir::Allocate& allocate);
+  void emit_if(const ir::If& branch);
+  void emit_for(const ir::For& loop);
+  void emit_loop(const ir::Expr& var, llvm::Value* begin, llvm::Value* count, bool may_be_empty,
+                 const ir::Stmt& body);
+  void emit_parallel(const ir::For& loop);
+  llvm::Function* emit_body(const ir::For& loop, const std::vector<const ir::ExprNode*>& vars,
+                            const std::vector<const ir::BufferNode*>& buffers);
+  llvm::BasicBlock* new_block(const char* name);
+  void open_scope(llvm::BasicBlock* top);
+  llvm::Value* entry_alloca(llvm::Type* type);
+
+  llvm::Module& module_;
+  llvm::IRBuilderBase& b_;
+  const target::Target& target_;
+  const ir::Func& func_;
+  Ops ops_;
+  Workspace workspace_;
+  Frame frame_;
+  Memo memo_;           // values of the current statement
+  int lazy_depth_ = 0;  // > 0 inside a branch of a lazy select
+  std::vector<LaneGroup> groups_;
+  std::unordered_map<const ir::ExprNode*, std::pair<std::size_t, int>> group_of_;  // load -> group, lane
+  std::unordered_map<std::size_t, std::vector<ir::Expr>> canonical_;
+  std::vector<ir::Expr> keep_alive_;  // maps above hold bare nodes
+  std::unordered_map<const ir::BufferNode*, std::pair<llvm::MDNode*, llvm::MDNode*>> alias_;
+  Error error_;
+  bool failed_ = false;
+};
+
+}  // namespace tessera::codegen

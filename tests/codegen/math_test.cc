@@ -1,0 +1,55 @@
+#include <gtest/gtest.h>
+
+#include "kernel_runner.h"
+#include "tessera/ir/build.h"
+#include "tests/testing/testing.h"
+
+namespace tessera::codegen {
+namespace {
+
+using ir::Intrinsic;
+
+class MathTest : public ::testing::TestWithParam<std::tuple<DType, int>> {};
+
+TEST_P(MathTest, EveryFunctionLikeTheInterpreter) {
+  const auto [t, lanes] = GetParam();
+  const std::int64_t n = 120;
+  const ir::Buffer a = ir::Buffer::make("a", t, {n});
+  const ir::Expr i = ir::Var::make("i");
+  const ir::Expr x = load_vec(a, i * lanes, lanes);
+  std::vector<Output> outputs;
+  for (const Intrinsic fn : {Intrinsic::kExp, Intrinsic::kLog, Intrinsic::kTanh, Intrinsic::kErf, Intrinsic::kSqrt,
+                             Intrinsic::kSin, Intrinsic::kCos, Intrinsic::kTan, Intrinsic::kAsin, Intrinsic::kAcos,
+                             Intrinsic::kAtan, Intrinsic::kSinh, Intrinsic::kCosh, Intrinsic::kAsinh,
+                             Intrinsic::kAcosh, Intrinsic::kAtanh, Intrinsic::kAbs, Intrinsic::kFloor,
+                             Intrinsic::kCeil, Intrinsic::kRound, Intrinsic::kTrunc, Intrinsic::kPow,
+                             Intrinsic::kFma}) {
+    std::vector<ir::Expr> args(fn == Intrinsic::kPow ? 2 : fn == Intrinsic::kFma ? 3 : 1, x);
+    outputs.push_back({ir::Buffer::make(ir::to_text(fn), t, {n}), ir::Call::make(fn, args)});
+  }
+  for (const Intrinsic fn : {Intrinsic::kIsNan, Intrinsic::kIsInf}) {
+    outputs.push_back({ir::Buffer::make(ir::to_text(fn), DType::kBool, {n}), ir::Call::make(fn, {x})});
+  }
+  expect_like_interp(elementwise({a}, outputs, i, lanes), {edge_values(t, n, 8)}, testing::tolerance(t, 1));
+}
+
+INSTANTIATE_TEST_SUITE_P(Floats, MathTest,
+                         ::testing::Combine(::testing::Values(DType::kF16, DType::kBF16, DType::kF32, DType::kF64),
+                                            ::testing::Values(1, 4, 5)),
+                         type_and_lanes);
+
+TEST(IntegerCallTest, AbsAndNot) {
+  for (const DType t : {DType::kI8, DType::kU8, DType::kI32, DType::kI64, DType::kU64}) {
+    const ir::Buffer a = ir::Buffer::make("a", t, {64});
+    const ir::Expr i = ir::Var::make("i");
+    const ir::Expr x = load_vec(a, i * 4, 4);
+    expect_like_interp(elementwise({a},
+                                   {{ir::Buffer::make("abs", t, {64}), ir::Call::make(Intrinsic::kAbs, {x})},
+                                    {ir::Buffer::make("not", t, {64}), ir::Call::make(Intrinsic::kNot, {x})}},
+                                   i, 4),
+                       {edge_values(t, 64, 9)});
+  }
+}
+
+}  // namespace
+}  // namespace tessera::codegen
