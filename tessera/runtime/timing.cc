@@ -80,6 +80,7 @@ Samples summarize(const std::vector<RawSample>& raw, int calls_per_sample, bool 
   double worst_share = std::numeric_limits<double>::infinity();
   if (!enough && !raw.empty()) {
     std::vector<double> shares;
+    shares.reserve(raw.size());
     for (const RawSample& s : raw) shares.push_back(s.wait_s / s.total_s);
     std::ranges::sort(shares);
     const auto kept = static_cast<std::size_t>(std::max(1, options.min_samples));
@@ -134,6 +135,7 @@ std::vector<Samples> InterleavedTimer::run() {
   if (previous != nullptr && previous->raw.size() > 1) previous->raw.pop_back();
 
   std::vector<Samples> results;
+  results.reserve(all.size());
   for (const Series& s : all) {
     results.push_back(summarize(s.raw, s.calls_per_sample, run_queue.available(), options_));
   }

@@ -12,10 +12,12 @@
 namespace tessera::target {
 namespace {
 
+constexpr int kMostCpus = 1 << 18;  // far beyond any kernel's limit
+
 std::vector<int> query_allowed_cpus() {
   // Doubled until the kernel accepts it: machines may have more processors than the 1024 of a plain
   // cpu_set_t.
-  for (int capacity = 1024; capacity <= (1 << 18); capacity *= 2) {
+  for (int capacity = 1024; capacity <= kMostCpus; capacity *= 2) {
     const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(
         CPU_ALLOC(static_cast<std::size_t>(capacity)), [](cpu_set_t* s) { CPU_FREE(s); });
     const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(capacity));
@@ -74,8 +76,8 @@ int count_cpu_list(const std::string& list) {
       parsed = std::from_chars(parsed.ptr + 1, end, last);
       if (parsed.ec != std::errc()) return 0;
     }
-    if (first < 0 || last < first) return 0;
-    count += last - first + 1;
+    if (first < 0 || last < first || last >= kMostCpus) return 0;
+    count = std::min(count + last - first + 1, kMostCpus);
     if (parsed.ptr < end && *parsed.ptr != ',') return 0;
     at = parsed.ptr + 1;
   }

@@ -93,6 +93,7 @@ TEST(ThreadPoolStress, SeveralCallersOfOnePoolTakeTurns) {
   ThreadPool pool({.threads = 2});
   std::atomic<std::int64_t> total{0};
   std::vector<std::thread> users;
+  users.reserve(4);
   for (int u = 0; u < 4; ++u) {
     users.emplace_back([&] {
       for (int i = 0; i < 500; ++i) pool.parallel_for(add_count, &total, 10);

@@ -124,6 +124,7 @@ TEST(RunQueueClock, SeesThreadsThatShareACore) {
   if (!clock.available()) GTEST_SKIP() << "this kernel keeps no schedstat";
   // Three busy threads on one core: two of them wait at any time, and show it while they live.
   std::vector<std::thread> threads;
+  threads.reserve(3);
   for (int i = 0; i < 3; ++i) {
     threads.emplace_back([] {
       EXPECT_TRUE(pin_current_thread(0).ok());

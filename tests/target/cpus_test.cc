@@ -71,6 +71,7 @@ TEST(CpuList, Counts) {
   EXPECT_EQ(count_cpu_list("a"), 0);
   EXPECT_EQ(count_cpu_list("3-1"), 0);
   EXPECT_EQ(count_cpu_list("1;2"), 0);
+  EXPECT_EQ(count_cpu_list("0-2147483647"), 0);
 }
 
 TEST(AllowedCpus, SortedAndStable) {
