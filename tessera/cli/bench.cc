@@ -1,0 +1,214 @@
+// tessera bench: operations beside their peers, and the ceilings of the machine.
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tessera/cli/command.h"
+#include "tessera/driver/bench_op.h"
+#include "tessera/driver/machine.h"
+#include "tessera/driver/peer.h"
+#include "tessera/driver/schedule_library.h"
+
+namespace tessera::cli {
+namespace {
+
+struct BenchArgs {
+  std::vector<std::string> ops, peers;
+  std::string suite, schedule, schedules;
+  int threads = 1;
+  int samples = 20;
+  double time_limit_s = 10;
+  bool json = false, machine = false, list_ops = false, time_passes = false;
+};
+
+int list_ops() {
+  for (const te::OpEntry& op : te::op_table()) {
+    fmt::print("{}\n    {}\n", op.name, op.doc);
+    for (const te::OpParam& p : op.params) fmt::print("      {:<4} {}\n", p.name, p.doc);
+    for (const te::OpWord& w : op.words) fmt::print("      {:<4} {}\n", w.name, w.doc);
+  }
+  return kOk;
+}
+
+nlohmann::ordered_json to_json(const driver::BenchResult& r) {
+  nlohmann::ordered_json j = {{"name", r.name},           {"threads", r.threads},
+                              {"median_us", r.median_us}, {"p10_us", r.p10_us},
+                              {"p90_us", r.p90_us},       {"gflops", r.gflops},
+                              {"fraction_of_peak", r.fraction_of_peak},
+                              {"gbytes_per_s", r.gbytes_per_s},
+                              {"build_ms", r.build_ms},   {"verified", r.verified},
+                              {"error_over_tolerance", r.max_error},
+                              {"trusted", r.trusted},     {"schedule", std::filesystem::path(r.schedule).filename().string()}};
+  j["peers"] = nlohmann::ordered_json::array();
+  for (const driver::PeerResult& p : r.peers) {
+    nlohmann::ordered_json peer = {{"name", p.name}};
+    if (p.absent.empty()) {
+      peer.update({{"version", p.version}, {"median_us", p.median_us}, {"ratio", p.ratio}});
+    } else {
+      peer["absent"] = p.absent;
+    }
+    j["peers"].push_back(peer);
+  }
+  return j;
+}
+
+void print_row(const driver::BenchResult& r, bool times) {
+  fmt::print("{:<58} {:>2}T {:>10.1f} us {:>8.1f} GFLOP/s {:>6.1f} % {:>6.1f} GB/s build {:>6.1f} ms {}{}\n", r.name,
+             r.threads, r.median_us, r.gflops, 100 * r.fraction_of_peak, r.gbytes_per_s, r.build_ms,
+             r.verified ? "verified" : "WRONG", r.trusted ? "" : " (busy machine)");
+  for (const driver::PeerResult& p : r.peers) {
+    if (p.absent.empty()) {
+      fmt::print("    {:<10} {:>10.1f} us  {:>6.2f}x\n", p.name, p.median_us, p.ratio);
+    } else {
+      fmt::print("    {:<10} absent: {}\n", p.name, p.absent);
+    }
+  }
+  if (times) {
+    for (const lower::PassTime& t : r.times) fmt::print(stderr, "{:>9.3f} ms  {}\n", t.ms, t.name);
+  }
+}
+
+Result<std::vector<std::string>> specs(const BenchArgs& args) {
+  std::vector<std::string> out = args.ops;
+  if (args.suite.empty()) return out;
+  TESSERA_TRY(const std::string text, driver::read_text_file(args.suite));
+  std::stringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    line = line.substr(0, line.find('#'));
+    line.erase(line.find_last_not_of(" \t\r") + 1);
+    if (!line.empty()) out.push_back(line);
+  }
+  return out;
+}
+
+int bench_machine(const BenchArgs& args, const runtime::TimingOptions& timing) {
+  const Result<driver::MachineReport> report_or = driver::measure_machine(target::host(), args.threads, timing);
+  if (!report_or.ok()) return report(report_or.error());
+  if (args.json) {
+    nlohmann::ordered_json j = {{"target", target::to_text(target::host())}, {"threads", args.threads}};
+    for (const auto& p : report_or->peaks) j["peaks"].push_back({{"name", p.name}, {"gops", p.gops}});
+    for (const auto& b : report_or->bandwidths) {
+      j["bandwidths"].push_back({{"level", b.level}, {"access", b.access}, {"bytes_per_thread", b.bytes_per_thread},
+                                 {"gbytes_per_s", b.gbytes_per_s}});
+    }
+    fmt::print("{}\n", j.dump(2));
+    return kOk;
+  }
+  fmt::print("{}\n", target::to_text(target::host()));
+  for (const auto& p : report_or->peaks) fmt::print("{:<10} {:>9.1f} Gop/s\n", p.name, p.gops);
+  for (const auto& b : report_or->bandwidths) {
+    fmt::print("{:<7} {:<6} {:>10} KiB/thread {:>8.1f} GB/s\n", b.level, b.access, b.bytes_per_thread / 1024, b.gbytes_per_s);
+  }
+  return kOk;
+}
+
+// Geometric mean of the ratio to the fastest peer of each operation, printed after a list of several.
+void print_summary(const std::vector<driver::BenchResult>& results) {
+  double log_sum = 0;
+  int compared = 0, ahead = 0;
+  for (const driver::BenchResult& r : results) {
+    double best = INFINITY;
+    for (const driver::PeerResult& p : r.peers) {
+      if (p.absent.empty()) best = std::min(best, p.ratio);
+    }
+    if (std::isinf(best)) continue;
+    log_sum += std::log(best);
+    ahead += best > 1 ? 1 : 0;
+    ++compared;
+  }
+  if (compared > 1) {
+    fmt::print("ahead of the best peer on {} of {}; geometric mean {:.2f}x\n", ahead, compared, std::exp(log_sum / compared));
+  }
+}
+
+int bench(const BenchArgs& args) {
+  if (args.list_ops) return list_ops();
+  const runtime::TimingOptions timing{.samples = args.samples, .time_limit_s = args.time_limit_s};
+  if (args.machine) return bench_machine(args, timing);
+  const Result<std::vector<std::string>> list = specs(args);
+  if (!list.ok()) return report(list.error());
+  if (list->empty()) return report({ErrorCode::kInvalidArgument, "nothing to do: give --op, --suite, --machine or --list-ops"});
+  driver::BenchOptions options{.threads = args.threads, .peers = args.peers, .schedule_folder = args.schedules, .timing = timing};
+  if (!args.schedule.empty()) {
+    Result<std::string> text = driver::read_text_file(args.schedule);
+    if (!text.ok()) return report(text.error());
+    options.schedule_text = std::move(text).value();
+  }
+  std::vector<te::OpSpec> parsed;
+  for (const std::string& text : *list) {
+    Result<te::OpSpec> spec = te::parse_op_spec(text);
+    if (!spec.ok()) return report(spec.error().with_context(text));
+    parsed.push_back(std::move(spec).value());
+  }
+  std::map<DType, double> peaks;
+  std::vector<driver::BenchResult> results;
+  bool wrong = false;
+  for (const te::OpSpec& spec : parsed) {
+    if (!peaks.count(spec.dtype)) {
+      const Result<double> peak = driver::measure_peak(spec.dtype, target::host(), args.threads, timing);
+      if (!peak.ok()) return report(peak.error());
+      peaks[spec.dtype] = *peak;
+    }
+    options.peak_gflops = peaks[spec.dtype];
+    Result<driver::BenchResult> r = driver::bench_op(spec, target::host(), options);
+    if (!r.ok()) return report(r.error().with_context(te::to_text(spec)));
+    wrong = wrong || !r->verified;
+    if (!args.json) print_row(*r, args.time_passes);
+    std::fflush(stdout);
+    results.push_back(std::move(r).value());
+  }
+  if (args.json) {
+    nlohmann::ordered_json j;
+    j["results"] = nlohmann::ordered_json::array();
+    for (const driver::BenchResult& r : results) j["results"].push_back(to_json(r));
+    fmt::print("{}\n", j.dump(2));
+  } else {
+    print_summary(results);
+  }
+  return wrong ? kWrongNumbers : kOk;
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, std::function<int()>* run) {
+  CLI::App* sub = app.add_subcommand("bench", "Time operations beside peer libraries, or measure the machine");
+  sub->footer("Examples:\n  tessera bench --machine\n"
+              "  tessera bench --op matmul:M=1024,N=1024,K=1024 --threads 1 --peers openblas,blis,acl --json\n"
+              "  tessera bench --suite bench/suites/core.txt --peers all");
+  const auto args = std::make_shared<BenchArgs>();
+  args->schedules = default_schedule_folder();
+  sub->add_option("--op", args->ops, "Operation, e.g. conv2d:N=1,H=56,W=56,CI=64,CO=64,KH=3,KW=3,S=1,P=1 (repeatable)");
+  sub->add_option("--suite", args->suite, "File with one operation per line");
+  sub->add_option("--threads", args->threads, "Threads of ours and of the peers")->check(CLI::Range(1, 1024));
+  sub->add_option("--peers", args->peers, "Comma-separated: openblas,blis,onednn,acl,xnnpack,ort,torch, or all")->delimiter(',');
+  sub->add_option("--schedule", args->schedule, "Schedule file for the operations");
+  sub->add_option("--schedules", args->schedules, "Folder of schedules");
+  sub->add_option("--samples", args->samples, "Clean samples of each")->check(CLI::Range(1, 10000));
+  sub->add_option("--time-limit", args->time_limit_s, "Seconds for each operation and peer")->check(CLI::PositiveNumber);
+  sub->add_flag("--json", args->json, "Print JSON");
+  sub->add_flag("--machine", args->machine, "Measure FMA rates and memory bandwidths");
+  sub->add_flag("--list-ops", args->list_ops, "Print the operations and their parameters");
+  sub->add_flag("--time-passes", args->time_passes, "Print the build time of each pass to stderr");
+  sub->callback([args, run] {
+    if (args->peers.size() == 1 && args->peers[0] == "all") args->peers = driver::peer_names();
+    *run = [args] {
+      for (const std::string& p : args->peers) {
+        const auto& known = driver::peer_names();
+        if (std::find(known.begin(), known.end(), p) == known.end()) {
+          return report(make_error(ErrorCode::kInvalidArgument, "no peer '{}'; peers are: {}", p, fmt::join(known, " ")));
+        }
+      }
+      return bench(*args);
+    };
+  });
+}
+
+}  // namespace tessera::cli

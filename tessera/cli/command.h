@@ -1,0 +1,39 @@
+// One command of the program: registers its flags, returns an exit code when chosen.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "tessera/support/result.h"
+
+namespace CLI {
+class App;
+}
+
+namespace tessera::cli {
+
+// Exit codes of the contract; scripts rely on them.
+enum ExitCode {
+  kOk = 0,
+  kInternal = 1,
+  kUsage = 2,
+  kNoMeasurement = 3,
+  kWrongNumbers = 4,
+  kUnsupportedModel = 5,
+  kUnreachable = 6,
+};
+
+// Adds the subcommand to `app`; *run is set when the user chose it.
+using AddCommand = void (*)(CLI::App& app, std::function<int()>* run);
+
+void add_bench(CLI::App& app, std::function<int()>* run);
+void add_show(CLI::App& app, std::function<int()>* run);
+void add_targets(CLI::App& app, std::function<int()>* run);
+
+// Prints "tessera: reason" to stderr and returns the code that fits the error.
+int report(const Error& error);
+
+// Folder of the schedules that ship with the program: beside the sources or installed under share/.
+std::string default_schedule_folder();
+
+}  // namespace tessera::cli

@@ -1,0 +1,118 @@
+// tessera show: any stage of the compilation of one operation, as text.
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include "tessera/cli/command.h"
+#include "tessera/codegen/codegen.h"
+#include "tessera/driver/schedule_library.h"
+#include "tessera/ir/text.h"
+#include "tessera/lower/lower.h"
+#include "tessera/te/op_spec.h"
+
+namespace tessera::cli {
+namespace {
+
+struct ShowArgs {
+  std::string op, stage = "ir", schedule, target = "host", schedules;
+  std::vector<std::string> print_after, skip;
+  std::string stop_after;
+  bool time_passes = false;
+};
+
+Result<void> check_pass_names(const std::vector<std::string>& names) {
+  const std::vector<std::string> known = lower::pass_names();
+  for (const std::string& name : names) {
+    if (name != "all" && !name.empty() && std::find(known.begin(), known.end(), name) == known.end()) {
+      return make_error(ErrorCode::kInvalidArgument, "no pass '{}'; passes are: {}", name, fmt::join(known, " "));
+    }
+  }
+  return {};
+}
+
+Result<std::string> schedule_text(const ShowArgs& args, const te::OpSpec& spec, const target::Target& target) {
+  if (!args.schedule.empty()) return driver::read_text_file(args.schedule);
+  TESSERA_TRY(const driver::FoundSchedule found, driver::find_schedule(args.schedules, spec, target));
+  return found.text;
+}
+
+void print_times(const std::vector<lower::PassTime>& times) {
+  for (const lower::PassTime& t : times) fmt::print(stderr, "{:>9.3f} ms  {}\n", t.ms, t.name);
+}
+
+Result<void> show(const ShowArgs& args) {
+  TESSERA_TRY(const te::OpSpec spec, te::parse_op_spec(args.op));
+  TESSERA_TRY(const target::Target target, target::find_target(args.target));
+  TESSERA_DO(check_pass_names(args.print_after));
+  TESSERA_DO(check_pass_names(args.skip));
+  TESSERA_DO(check_pass_names({args.stop_after}));
+  TESSERA_TRY(const te::Dag dag, te::make_dag(spec));
+  if (args.stage == "te") {
+    fmt::print("{}", te::to_text(dag));
+    return {};
+  }
+  TESSERA_TRY(const std::string text, schedule_text(args, spec, target));
+  TESSERA_TRY(const schedule::Schedule schedule, schedule::schedule_from_text(text));
+  TESSERA_TRY(const schedule::State state, schedule::apply(dag, schedule));
+  if (args.stage == "schedule") {
+    fmt::print("{}\n{}", schedule::to_text(schedule), schedule::to_text(state));
+    return {};
+  }
+  const lower::PassOptions passes{.print_after = args.print_after, .stop_after = args.stop_after, .skip = args.skip};
+  TESSERA_TRY(const lower::Lowered lowered, lower::lower(state, target, passes));
+  fmt::print("{}", lowered.printed);
+  if (args.time_passes) print_times(lowered.times);
+  if (args.stage == "ir") {
+    if (args.print_after.empty()) fmt::print("{}", ir::to_text(lowered.func));
+    return {};
+  }
+  TESSERA_TRY(const std::string code, args.stage == "llvm" ? codegen::emit_llvm(lowered.func, target)
+                                                           : codegen::emit_asm(lowered.func, target));
+  fmt::print("{}", code);
+  return {};
+}
+
+}  // namespace
+
+void add_show(CLI::App& app, std::function<int()>* run) {
+  CLI::App* sub = app.add_subcommand("show", "Print a stage of the compilation of one operation");
+  sub->footer("Examples:\n  tessera show --op matmul:M=64,N=64,K=64 --stage ir\n"
+              "  tessera show --op softmax:R=8,C=64 --stage asm --target skylake-avx512\n"
+              "  tessera show --op matmul:M=64,N=64,K=64 --print-after vectorize_loops --time-passes");
+  const auto args = std::make_shared<ShowArgs>();
+  args->schedules = default_schedule_folder();
+  sub->add_option("--op", args->op, "Operation, e.g. matmul:M=64,N=64,K=64 (see bench --list-ops)")->required();
+  sub->add_option("--stage", args->stage, "te, schedule, ir, llvm or asm")
+      ->check(CLI::IsMember({"te", "schedule", "ir", "llvm", "asm"}));
+  sub->add_option("--schedule", args->schedule, "Schedule file instead of the one that ships for the operation");
+  sub->add_option("--schedules", args->schedules, "Folder of schedules");
+  sub->add_option("--target", args->target, "host or a machine (see targets)");
+  sub->add_option("--print-after", args->print_after, "Print the IR after this pass; 'all' for every pass")->delimiter(',');
+  sub->add_option("--stop-after", args->stop_after, "Run no pass after this one");
+  sub->add_option("--skip", args->skip, "Leave out these passes")->delimiter(',');
+  sub->add_flag("--time-passes", args->time_passes, "Print the time of each pass to stderr");
+  sub->callback([args, run] {
+    *run = [args] {
+      const Result<void> result = show(*args);
+      return result.ok() ? kOk : report(result.error());
+    };
+  });
+}
+
+void add_targets(CLI::App& app, std::function<int()>* run) {
+  CLI::App* sub = app.add_subcommand("targets", "List the machines that code can be generated for");
+  sub->callback([run] {
+    *run = [] {
+      fmt::print("{}\n", target::to_text(target::host()));
+      for (const std::string& name : target::target_names()) {
+        if (const auto t = target::find_target(name); t.ok() && name != "host") fmt::print("{}\n", target::to_text(*t));
+      }
+      return kOk;
+    };
+  });
+}
+
+}  // namespace tessera::cli

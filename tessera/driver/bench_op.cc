@@ -1,0 +1,129 @@
+#include "tessera/driver/bench_op.h"
+
+#include <cmath>
+#include <memory>
+
+#include "tessera/driver/check_output.h"
+#include "tessera/driver/peer.h"
+#include "tessera/driver/schedule_library.h"
+#include "tessera/te/ops/winograd.h"
+
+namespace tessera::driver {
+namespace {
+
+constexpr std::uint64_t kSeed = 1;
+constexpr std::int64_t kSamples = 200;
+
+// What the peer computes: the same operation stated without our choice of algorithm.
+te::OpSpec plain_spec(const te::OpSpec& spec) {
+  te::OpSpec plain = spec;
+  if (plain.words.count("algo")) plain.words["algo"] = "direct";
+  return plain;
+}
+
+double amplification(const te::OpSpec& spec) {
+  const auto algo = spec.words.find("algo");
+  if (algo == spec.words.end() || algo->second == "direct") return 1;
+  // Growth of rounding errors through the transforms, relative to direct convolution.
+  return algo->second == "winograd2" ? 4 : algo->second == "winograd4" ? 32 : 128;
+}
+
+struct Prepared {
+  te::Dag plain;                   // of plain_spec: the reference and the peers
+  std::vector<HostTensor> inputs;  // of plain
+  std::vector<HostTensor> ours;    // of the Dag that is compiled
+};
+
+Result<Prepared> prepare(const te::OpSpec& spec) {
+  Prepared p;
+  TESSERA_TRY(p.plain, te::make_dag(plain_spec(spec)));
+  p.inputs = random_inputs(p.plain, kSeed);
+  p.ours = p.inputs;
+  if (amplification(spec) > 1) {
+    TESSERA_TRY(p.ours[1], te::winograd_weights(p.inputs[1], spec.words.at("algo").back() - '0'));
+  }
+  return p;
+}
+
+}  // namespace
+
+Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& target, const BenchOptions& options) {
+  BenchResult result;
+  result.name = te::to_text(spec);
+  result.threads = options.threads;
+  TESSERA_TRY(const te::Dag dag, te::make_dag(spec));
+  FoundSchedule found;
+  if (options.schedule_text) {
+    found.text = *options.schedule_text;
+  } else {
+    TESSERA_TRY(found, find_schedule(options.schedule_folder, spec, target));
+  }
+  result.schedule = found.path;
+  Result<CompiledOp> compiled = compile_op(dag, found.text, target);
+  if (!compiled.ok()) return compiled.error().with_context(found.path.empty() ? "schedule" : found.path);
+  const CompiledOp op = std::move(compiled).value();
+  result.build_ms = op.total_ms;
+  result.times = op.times;
+
+  runtime::ThreadPool pool({.threads = options.threads, .pin = options.threads > 1});
+  OpRunner runner(op, pool);
+  TESSERA_TRY(const Prepared data, prepare(spec));
+  for (std::size_t i = 0; i < data.ours.size(); ++i) TESSERA_DO(runner.set_input(i, data.ours[i]));
+  runner.run();
+  const double allowed = tolerance(data.plain, spec.dtype, amplification(spec));
+  result.verified = true;
+  std::vector<Reference> wanted;
+  for (std::size_t o = 0; o < dag.outputs.size(); ++o) {
+    TESSERA_TRY(const Reference want, reference(data.plain, data.inputs, o, kSamples, kSeed));
+    result.max_error = std::max(result.max_error, worst_error(want, runner.output(o), std::max(allowed, 1e-30)));
+    wanted.push_back(want);
+  }
+  result.verified = result.max_error <= 1;
+
+  runtime::InterleavedTimer timer(options.timing);
+  timer.add([&] { runner.run(); });
+  std::vector<std::unique_ptr<PeerOp>> peers;
+  for (const std::string& name : options.peers) {
+    PeerResult peer{.name = name};
+    Result<std::unique_ptr<PeerOp>> opened = open_peer(name, te::to_text(plain_spec(spec)), options.threads);
+    if (opened.ok()) {
+      std::unique_ptr<PeerOp> p = std::move(opened).value();
+      peer.version = p->version();
+      bool ok = true;
+      for (std::size_t i = 0; i < data.inputs.size() && ok; ++i) ok = p->set_input(static_cast<int>(i), data.inputs[i]).ok();
+      ok = ok && p->run();
+      const Result<HostTensor> out = p->output(data.plain.outputs[0]->shape);
+      // Libraries may use Winograd where we do not.
+      peer.verified = ok && out.ok() && worst_error(wanted[0], *out, std::max(allowed, tolerance(data.plain, spec.dtype, 128))) <= 1;
+      if (peer.verified) {
+        timer.add([raw = p.get()] { raw->run(); });
+        peers.push_back(std::move(p));
+      } else {
+        peer.absent = "its result is wrong";
+      }
+    } else {
+      peer.absent = opened.error().message;
+    }
+    result.peers.push_back(peer);
+  }
+  const std::vector<runtime::Samples> samples = timer.run();
+  const double seconds = samples[0].median_s();
+  result.median_us = seconds * 1e6;
+  result.p10_us = samples[0].p10_s() * 1e6;
+  result.p90_us = samples[0].p90_s() * 1e6;
+  result.trusted = samples[0].trusted;
+  TESSERA_TRY(const te::OpWork work, te::op_work(spec));
+  result.gflops = work.flops / seconds * 1e-9;
+  result.gbytes_per_s = work.bytes / seconds * 1e-9;
+  if (options.peak_gflops > 0) result.fraction_of_peak = result.gflops / options.peak_gflops;
+  std::size_t measured = 0;
+  for (PeerResult& peer : result.peers) {
+    if (!peer.absent.empty()) continue;
+    const double peer_s = samples[++measured].median_s();
+    peer.median_us = peer_s * 1e6;
+    peer.ratio = peer_s / seconds;
+  }
+  return result;
+}
+
+}  // namespace tessera::driver

@@ -1,0 +1,29 @@
+// Peer libraries opened at run time: `libtessera_peer_<name>.so` beside the program, interface in peers/peer.h.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/support/host_tensor.h"
+#include "tessera/support/result.h"
+
+namespace tessera::driver {
+
+// One operation of one peer, ready to be timed.
+class PeerOp {
+ public:
+  virtual ~PeerOp() = default;
+  virtual std::string version() const = 0;
+  virtual Result<void> set_input(int index, const HostTensor& tensor) = 0;
+  virtual bool run() = 0;
+  virtual Result<HostTensor> output(const Shape& shape) = 0;
+};
+
+// Names of the peers that `bench` knows, in the order they are tried.
+const std::vector<std::string>& peer_names();
+
+// kUnavailable when the module is not there; kUnsupported when the library has no such operation.
+Result<std::unique_ptr<PeerOp>> open_peer(const std::string& name, const std::string& spec, int threads);
+
+}  // namespace tessera::driver
