@@ -6,8 +6,9 @@
 namespace tessera::codegen {
 namespace {
 
-constexpr DType kAll[] = {DType::kBool, DType::kI8,  DType::kU8,  DType::kI16, DType::kU16,  DType::kI32, DType::kU32,
-                          DType::kI64,  DType::kU64, DType::kF16, DType::kBF16, DType::kF32, DType::kF64};
+constexpr DType kAll[] = {DType::kBool, DType::kI8,  DType::kU8,  DType::kI16, DType::kU16,
+                          DType::kI32,  DType::kU32, DType::kI64, DType::kU64, DType::kF16,
+                          DType::kBF16, DType::kF32, DType::kF64};
 
 class CastTest : public ::testing::TestWithParam<std::tuple<DType, int>> {};
 
@@ -18,24 +19,27 @@ TEST_P(CastTest, ToEveryTypeLikeTheInterpreter) {
   const ir::Expr i = ir::Var::make("i");
   std::vector<Output> outputs;
   for (const DType to : kAll) {
-    outputs.push_back({ir::Buffer::make(to_text(to), to, {n}), ir::Cast::make(to, load_vec(a, i * lanes, lanes))});
+    outputs.push_back({ir::Buffer::make(to_text(to), to, {n}),
+                       ir::Cast::make(to, load_vec(a, i * lanes, lanes))});
   }
   expect_like_interp(elementwise({a}, outputs, i, lanes), {edge_values(from, n, 5)});
 }
 
 INSTANTIATE_TEST_SUITE_P(AllTypes, CastTest,
-                         ::testing::Combine(::testing::ValuesIn(kAll), ::testing::Values(1, 3, 4, 8)),
+                         ::testing::Combine(::testing::ValuesIn(kAll),
+                                            ::testing::Values(1, 3, 4, 8)),
                          type_and_lanes);
 
 TEST(BitcastTest, KeepsBits) {
   const ir::Buffer a = ir::Buffer::make("a", DType::kF32, {8});
   const ir::Buffer h = ir::Buffer::make("h", DType::kBF16, {8});
   const ir::Expr i = ir::Var::make("i");
-  const ir::Func func = elementwise(
-      {a, h},
-      {{ir::Buffer::make("bits", DType::kI32, {8}), ir::Call::make_bitcast(DType::kI32, load_vec(a, i * 4, 4))},
-       {ir::Buffer::make("half", DType::kU16, {8}), ir::Call::make_bitcast(DType::kU16, load_vec(h, i * 4, 4))}},
-      i, 4);
+  const ir::Func func = elementwise({a, h},
+                                    {{ir::Buffer::make("bits", DType::kI32, {8}),
+                                      ir::Call::make_bitcast(DType::kI32, load_vec(a, i * 4, 4))},
+                                     {ir::Buffer::make("half", DType::kU16, {8}),
+                                      ir::Call::make_bitcast(DType::kU16, load_vec(h, i * 4, 4))}},
+                                    i, 4);
   expect_like_interp(func, {edge_values(DType::kF32, 8, 6), edge_values(DType::kBF16, 8, 7)});
 }
 

@@ -26,7 +26,9 @@ TEST(CrossTest, Avx512UsesItsWideRegisters) {
   EXPECT_EQ(count(text, "(%rsp)"), 0) << text;
 }
 
-TEST(CrossTest, AArch64FromAnyHost) { EXPECT_GE(count(asm_of(micro_kernel(4, 8, 4, 64), aarch64_target()), "fmla"), 8); }
+TEST(CrossTest, AArch64FromAnyHost) {
+  EXPECT_GE(count(asm_of(micro_kernel(4, 8, 4, 64), aarch64_target()), "fmla"), 8);
+}
 
 TEST(CrossTest, ReluOnX86IsOneInstruction) {
   const ir::Buffer a = ir::Buffer::make("a", DType::kF32, {16});
@@ -47,7 +49,9 @@ TEST(CrossTest, ObjectsOfSeveralFuncs) {
     const auto object = emit_object({a, b}, target);
     ASSERT_TRUE(object.ok()) << object.error().message;
     const std::string bytes(object->bytes.begin(), object->bytes.end());
-    EXPECT_EQ(bytes.substr(0, 4), "\x7f" "ELF");
+    EXPECT_EQ(bytes.substr(0, 4),
+              "\x7f"
+              "ELF");
     EXPECT_NE(bytes.find("first"), std::string::npos);
     EXPECT_NE(bytes.find("second"), std::string::npos);
     ASSERT_EQ(object->kernels.size(), 2u);

@@ -22,7 +22,8 @@ TEST(LinearFormTest, CollectsAndCancels) {
 
 TEST(LinearFormTest, EqualOpaqueFactorsMerge) {
   const Expr i = ir::Var::make("i");
-  const Linear sum = linear_form(ir::floor_div(i, ir::int_imm(3)) + ir::floor_div(i, ir::int_imm(3)) * 5);
+  const Linear sum =
+      linear_form(ir::floor_div(i, ir::int_imm(3)) + ir::floor_div(i, ir::int_imm(3)) * 5);
   ASSERT_EQ(sum.terms.size(), 1u);
   EXPECT_EQ(sum.terms[0].coef, 6);
 }
@@ -61,14 +62,17 @@ TEST(LaneTest, TakesOneLaneOfEverything) {
 }
 
 TEST(WorkspaceTest, PartsAndAlignment) {
-  const auto heap = [](std::int64_t n) { return ir::Buffer::make("h", DType::kI8, {n}, ir::Scope::kHeap); };
+  const auto heap = [](std::int64_t n) {
+    return ir::Buffer::make("h", DType::kI8, {n}, ir::Scope::kHeap);
+  };
   const Expr i = ir::Var::make("i"), j = ir::Var::make("j");
   const ir::Buffer inner = heap(65), outer = heap(1), second = heap(100);
   const ir::Stmt store = ir::Store::make(inner, {j}, ir::imm(DType::kI8, 0));
   const ir::Stmt loop = ir::For::make(
       i, 4, ir::LoopKind::kParallel,
       ir::Allocate::make(inner, ir::For::make(j, 65, ir::LoopKind::kParallel, store)));
-  const Workspace plan = plan_workspace(ir::Allocate::make(outer, ir::Allocate::make(second, loop)));
+  const Workspace plan =
+      plan_workspace(ir::Allocate::make(outer, ir::Allocate::make(second, loop)));
   EXPECT_EQ(plan.shared_bytes, 64 + 128);
   EXPECT_EQ(plan.worker_bytes, 128);
 }

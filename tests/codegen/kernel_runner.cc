@@ -1,13 +1,13 @@
 #include "kernel_runner.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
+
+#include <gtest/gtest.h>
 
 #include "tessera/interp/interp.h"
 #include "tessera/ir/build.h"
@@ -26,7 +26,9 @@ void threaded_for(tsr_host* host, tsr_body body, void* closure, std::int64_t n) 
   const std::int64_t workers = host->num_workers;
   std::vector<std::thread> threads;
   for (std::int64_t w = 0; w < workers; ++w) {
-    threads.emplace_back([=] { body(closure, n * w / workers, n * (w + 1) / workers, static_cast<std::int32_t>(w)); });
+    threads.emplace_back([=] {
+      body(closure, n * w / workers, n * (w + 1) / workers, static_cast<std::int32_t>(w));
+    });
   }
   for (std::thread& t : threads) t.join();
 }
@@ -49,7 +51,8 @@ std::unique_ptr<Kernel> compile(const ir::Func& func) {
 int run(const Kernel& kernel, const std::vector<void*>& params, int workers) {
   State state;
   tsr_host host{threaded_for, workers, &state};
-  const auto bytes = static_cast<std::size_t>(kernel.info.shared_bytes + workers * kernel.info.worker_bytes);
+  const auto bytes =
+      static_cast<std::size_t>(kernel.info.shared_bytes + workers * kernel.info.worker_bytes);
   void* workspace = std::aligned_alloc(64, std::max<std::size_t>(bytes, 64));
   std::memset(workspace, 0xab, bytes);
   EXPECT_EQ(kernel.entry(params.data(), workspace, &host), 0);
@@ -62,7 +65,8 @@ int run(const ir::Func& func, const std::vector<void*>& params, int workers) {
   return kernel ? run(*kernel, params, workers) : -1;
 }
 
-void expect_like_interp(const ir::Func& func, const std::vector<HostTensor>& inputs, double tolerance) {
+void expect_like_interp(const ir::Func& func, const std::vector<HostTensor>& inputs,
+                        double tolerance) {
   std::vector<HostTensor> want;
   for (const HostTensor& input : inputs) want.push_back(input.clone());
   for (std::size_t i = inputs.size(); i < func.params.size(); ++i) {
@@ -80,10 +84,31 @@ void expect_like_interp(const ir::Func& func, const std::vector<HostTensor>& inp
 }
 
 HostTensor edge_values(DType dtype, std::int64_t n, std::uint64_t seed) {
-  static constexpr double kFloats[] = {0,     -0.0, 1,      -1,   0.5,   1.5,   2.5,    -2.5,  3,
-                                       127.5, -129, 255.75, 1e-3, 65519, 65520, 3.4e38, -7e18, 1.00048828125};
-  static constexpr std::int64_t kInts[] = {0, 1, -1, 2, -2, 3, 7, -7, 8, 63, 64, 127, 128, -128, 255, 32767, 65535,
-                                           0x7fffffff, -0x80000000ll, 0xffffffffll, INT64_MAX, INT64_MIN};
+  static constexpr double kFloats[] = {0,    -0.0,  1,     -1,     0.5,   1.5,
+                                       2.5,  -2.5,  3,     127.5,  -129,  255.75,
+                                       1e-3, 65519, 65520, 3.4e38, -7e18, 1.00048828125};
+  static constexpr std::int64_t kInts[] = {0,
+                                           1,
+                                           -1,
+                                           2,
+                                           -2,
+                                           3,
+                                           7,
+                                           -7,
+                                           8,
+                                           63,
+                                           64,
+                                           127,
+                                           128,
+                                           -128,
+                                           255,
+                                           32767,
+                                           65535,
+                                           0x7fffffff,
+                                           -0x80000000ll,
+                                           0xffffffffll,
+                                           INT64_MAX,
+                                           INT64_MIN};
   HostTensor out(dtype, {n});
   Rng rng(seed);
   for (std::int64_t i = 0; i < n; ++i) {
@@ -93,13 +118,14 @@ HostTensor edge_values(DType dtype, std::int64_t n, std::uint64_t seed) {
     }
     const std::int64_t pick = rng.below(std::ssize(kFloats) + 3);
     const double special[] = {NAN, INFINITY, -INFINITY};
-    out.set_float(i, pick < std::ssize(kFloats) ? kFloats[pick] : special[pick - std::ssize(kFloats)]);
+    out.set_float(i,
+                  pick < std::ssize(kFloats) ? kFloats[pick] : special[pick - std::ssize(kFloats)]);
   }
   return out;
 }
 
-ir::Func elementwise(std::vector<ir::Buffer> inputs, const std::vector<Output>& outputs, const ir::Expr& block,
-                     int lanes) {
+ir::Func elementwise(std::vector<ir::Buffer> inputs, const std::vector<Output>& outputs,
+                     const ir::Expr& block, int lanes) {
   std::vector<ir::Stmt> stores;
   for (const Output& output : outputs) {
     inputs.push_back(output.buffer);
@@ -115,7 +141,8 @@ ir::Expr load_vec(const ir::Buffer& buffer, const ir::Expr& base, int lanes, std
 }
 
 ir::Stmt store_vec(const ir::Buffer& buffer, const ir::Expr& base, const ir::Expr& value) {
-  return ir::Store::make(buffer, {value.lanes() == 1 ? base : ir::Ramp::make(base, 1, value.lanes())}, value);
+  return ir::Store::make(
+      buffer, {value.lanes() == 1 ? base : ir::Ramp::make(base, 1, value.lanes())}, value);
 }
 
 std::string type_and_lanes(const ::testing::TestParamInfo<std::tuple<DType, int>>& param) {
@@ -159,7 +186,8 @@ target::Target avx512_target() {
 
 int count(const std::string& text, const std::string& needle) {
   int n = 0;
-  for (std::size_t at = text.find(needle); at != std::string::npos; at = text.find(needle, at + 1)) ++n;
+  for (std::size_t at = text.find(needle); at != std::string::npos; at = text.find(needle, at + 1))
+    ++n;
   return n;
 }
 

@@ -1,13 +1,13 @@
 // Compiles a hand-built Func for this machine and runs it.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "tessera/codegen/codegen.h"
 #include "tessera/ir/stmt.h"
@@ -18,30 +18,34 @@ namespace tessera::codegen {
 // Fails the current test and returns null when compilation fails.
 std::unique_ptr<Kernel> compile(const ir::Func& func);
 
-// Calls the kernel with a workspace of exactly the stated size, filled with 0xab, and `workers` threads
-// behind parallel_for. Returns the number of parallel_for calls.
+// Calls the kernel with a workspace of exactly the stated size, filled with 0xab, and `workers`
+// threads behind parallel_for. Returns the number of parallel_for calls.
 int run(const Kernel& kernel, const std::vector<void*>& params, int workers = 1);
 
 // compile() and run().
 int run(const ir::Func& func, const std::vector<void*>& params, int workers = 1);
 
-// Runs the Func compiled and interpreted on copies of `inputs`; every output must agree within `tolerance`
-// (relative above 1, absolute below; 0 asks for equality).
-void expect_like_interp(const ir::Func& func, const std::vector<HostTensor>& inputs, double tolerance = 0);
+// Runs the Func compiled and interpreted on copies of `inputs`; every output must agree within
+// `tolerance` (relative above 1, absolute below; 0 asks for equality).
+void expect_like_interp(const ir::Func& func, const std::vector<HostTensor>& inputs,
+                        double tolerance = 0);
 
-// Numbers where types differ: zeros, ones, limits, halves, NaN and infinities for floats. At least `n` of them.
+// Numbers where types differ: zeros, ones, limits, halves, NaN and infinities for floats. At least
+// `n` of them.
 HostTensor edge_values(DType dtype, std::int64_t n, std::uint64_t seed);
 
-// out[j][i] = values[j](i) for all i, `lanes` at a time. Every output has values[j].size() == n elements.
+// out[j][i] = values[j](i) for all i, `lanes` at a time. Every output has values[j].size() == n
+// elements.
 struct Output {
   ir::Buffer buffer;
   ir::Expr value;  // of `lanes` lanes, in terms of the base index
 };
-ir::Func elementwise(std::vector<ir::Buffer> inputs, const std::vector<Output>& outputs, const ir::Expr& block,
-                     int lanes);
+ir::Func elementwise(std::vector<ir::Buffer> inputs, const std::vector<Output>& outputs,
+                     const ir::Expr& block, int lanes);
 
 // Loads buffer[base .. base + lanes).
-ir::Expr load_vec(const ir::Buffer& buffer, const ir::Expr& base, int lanes, std::int64_t stride = 1);
+ir::Expr load_vec(const ir::Buffer& buffer, const ir::Expr& base, int lanes,
+                  std::int64_t stride = 1);
 ir::Stmt store_vec(const ir::Buffer& buffer, const ir::Expr& base, const ir::Expr& value);
 
 // "f32x4", for parameterised tests over (type, lanes).

@@ -18,23 +18,27 @@ TEST_P(MathTest, EveryFunctionLikeTheInterpreter) {
   const ir::Expr i = ir::Var::make("i");
   const ir::Expr x = load_vec(a, i * lanes, lanes);
   std::vector<Output> outputs;
-  for (const Intrinsic fn : {Intrinsic::kExp, Intrinsic::kLog, Intrinsic::kTanh, Intrinsic::kErf, Intrinsic::kSqrt,
-                             Intrinsic::kSin, Intrinsic::kCos, Intrinsic::kTan, Intrinsic::kAsin, Intrinsic::kAcos,
-                             Intrinsic::kAtan, Intrinsic::kSinh, Intrinsic::kCosh, Intrinsic::kAsinh,
-                             Intrinsic::kAcosh, Intrinsic::kAtanh, Intrinsic::kAbs, Intrinsic::kFloor,
-                             Intrinsic::kCeil, Intrinsic::kRound, Intrinsic::kTrunc, Intrinsic::kPow,
-                             Intrinsic::kFma}) {
+  for (const Intrinsic fn :
+       {Intrinsic::kExp,   Intrinsic::kLog,   Intrinsic::kTanh,  Intrinsic::kErf,
+        Intrinsic::kSqrt,  Intrinsic::kSin,   Intrinsic::kCos,   Intrinsic::kTan,
+        Intrinsic::kAsin,  Intrinsic::kAcos,  Intrinsic::kAtan,  Intrinsic::kSinh,
+        Intrinsic::kCosh,  Intrinsic::kAsinh, Intrinsic::kAcosh, Intrinsic::kAtanh,
+        Intrinsic::kAbs,   Intrinsic::kFloor, Intrinsic::kCeil,  Intrinsic::kRound,
+        Intrinsic::kTrunc, Intrinsic::kPow,   Intrinsic::kFma}) {
     std::vector<ir::Expr> args(fn == Intrinsic::kPow ? 2 : fn == Intrinsic::kFma ? 3 : 1, x);
     outputs.push_back({ir::Buffer::make(ir::to_text(fn), t, {n}), ir::Call::make(fn, args)});
   }
   for (const Intrinsic fn : {Intrinsic::kIsNan, Intrinsic::kIsInf}) {
-    outputs.push_back({ir::Buffer::make(ir::to_text(fn), DType::kBool, {n}), ir::Call::make(fn, {x})});
+    outputs.push_back(
+        {ir::Buffer::make(ir::to_text(fn), DType::kBool, {n}), ir::Call::make(fn, {x})});
   }
-  expect_like_interp(elementwise({a}, outputs, i, lanes), {edge_values(t, n, 8)}, testing::tolerance(t, 1));
+  expect_like_interp(elementwise({a}, outputs, i, lanes), {edge_values(t, n, 8)},
+                     testing::tolerance(t, 1));
 }
 
 INSTANTIATE_TEST_SUITE_P(Floats, MathTest,
-                         ::testing::Combine(::testing::Values(DType::kF16, DType::kBF16, DType::kF32, DType::kF64),
+                         ::testing::Combine(::testing::Values(DType::kF16, DType::kBF16,
+                                                              DType::kF32, DType::kF64),
                                             ::testing::Values(1, 4, 5)),
                          type_and_lanes);
 
@@ -43,11 +47,12 @@ TEST(IntegerCallTest, AbsAndNot) {
     const ir::Buffer a = ir::Buffer::make("a", t, {64});
     const ir::Expr i = ir::Var::make("i");
     const ir::Expr x = load_vec(a, i * 4, 4);
-    expect_like_interp(elementwise({a},
-                                   {{ir::Buffer::make("abs", t, {64}), ir::Call::make(Intrinsic::kAbs, {x})},
-                                    {ir::Buffer::make("not", t, {64}), ir::Call::make(Intrinsic::kNot, {x})}},
-                                   i, 4),
-                       {edge_values(t, 64, 9)});
+    expect_like_interp(
+        elementwise({a},
+                    {{ir::Buffer::make("abs", t, {64}), ir::Call::make(Intrinsic::kAbs, {x})},
+                     {ir::Buffer::make("not", t, {64}), ir::Call::make(Intrinsic::kNot, {x})}},
+                    i, 4),
+        {edge_values(t, 64, 9)});
   }
 }
 

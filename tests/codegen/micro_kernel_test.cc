@@ -12,7 +12,8 @@ namespace {
 std::string loop_of(const std::string& text) {
   const std::size_t begin = text.find("\n.LBB0_1:");
   const std::size_t end = text.find("b.ne", begin);
-  return begin == std::string::npos || end == std::string::npos ? "" : text.substr(begin, end - begin);
+  return begin == std::string::npos || end == std::string::npos ? ""
+                                                                : text.substr(begin, end - begin);
 }
 
 TEST(MicroKernelTest, LoopOnAArch64HasNoOverhead) {
@@ -22,7 +23,8 @@ TEST(MicroKernelTest, LoopOnAArch64HasNoOverhead) {
   EXPECT_EQ(count(loop, "fmla\t"), 24) << loop;
   EXPECT_EQ(count(loop, "[sp"), 0) << loop;
   EXPECT_EQ(count(loop, "dup\t"), 0) << loop;
-  EXPECT_LE(count(loop, "\n\t"), 30) << loop;  // 24 fmla, 3 loads, 2 for the pointers and the counter
+  EXPECT_LE(count(loop, "\n\t"), 30)
+      << loop;  // 24 fmla, 3 loads, 2 for the pointers and the counter
 }
 
 TEST(MicroKernelTest, ResultsMatchTheDefinition) {
@@ -30,7 +32,8 @@ TEST(MicroKernelTest, ResultsMatchTheDefinition) {
   for (const auto& [rows, cols] : {std::pair{8, 12}, {12, 8}, {6, 16}, {5, 4}, {1, 8}}) {
     const std::int64_t depth = 33;
     expect_like_interp(micro_kernel(rows, cols, 4, depth),
-                       {random_tensor(DType::kF32, {depth, rows}, rng), random_tensor(DType::kF32, {depth, cols}, rng)},
+                       {random_tensor(DType::kF32, {depth, rows}, rng),
+                        random_tensor(DType::kF32, {depth, cols}, rng)},
                        testing::tolerance(DType::kF32, depth));
   }
 }

@@ -15,7 +15,8 @@ using ir::Expr;
 class GuardedFloats {
  public:
   explicit GuardedFloats(std::size_t n) : page_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))) {
-    map_ = static_cast<char*>(mmap(nullptr, 2 * page_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    map_ = static_cast<char*>(
+        mmap(nullptr, 2 * page_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     mprotect(map_ + page_, page_, PROT_NONE);
     data = reinterpret_cast<float*>(map_ + page_) - n;
     for (std::size_t i = 0; i < n; ++i) data[i] = static_cast<float>(i + 1);
@@ -52,7 +53,8 @@ TEST(SelectTest, DoesNotReadTheSideNotTaken) {
       std::vector<float> out(kPadded);
       run(padded_func(lanes, plain_load), {a.data, out.data()});
       for (std::size_t i = 0; i < kPadded; ++i) {
-        const float want = i < kSize ? static_cast<float>(i + 1) * (plain_load ? 1.0f : 2.0f) : -1.0f;
+        const float want =
+            i < kSize ? static_cast<float>(i + 1) * (plain_load ? 1.0f : 2.0f) : -1.0f;
         EXPECT_EQ(out[i], want) << "lanes " << lanes << " index " << i;
       }
     }
@@ -68,7 +70,8 @@ TEST(SelectTest, ScalarConditionOverVectors) {
   GuardedFloats data(kSize);
   std::vector<float> got(kPadded);
   run(elementwise({a}, {{out, value}}, i, 4), {data.data, got.data()});
-  for (std::size_t k = 0; k < kPadded; ++k) EXPECT_EQ(got[k], k < kSize ? static_cast<float>(k + 1) : 7.0f);
+  for (std::size_t k = 0; k < kPadded; ++k)
+    EXPECT_EQ(got[k], k < kSize ? static_cast<float>(k + 1) : 7.0f);
 }
 
 TEST(SelectTest, NestedLazySides) {
@@ -78,12 +81,15 @@ TEST(SelectTest, NestedLazySides) {
   const Expr low = ir::lt(i, ir::int_imm(kSize));
   const Expr shifted = ir::Load::make(a, {i - 40});
   const Expr high = ir::logical_and(ir::le(ir::int_imm(40), i), ir::lt(i, ir::int_imm(40 + kSize)));
-  const Expr value = ir::select(low, ir::Load::make(a, {i}), ir::select(high, shifted + shifted, ir::imm(DType::kF32, 0)));
+  const Expr value = ir::select(low, ir::Load::make(a, {i}),
+                                ir::select(high, shifted + shifted, ir::imm(DType::kF32, 0)));
   GuardedFloats data(kSize);
   std::vector<float> got(64);
   run(elementwise({a}, {{out, value}}, i, 1), {data.data, got.data()});
   for (std::size_t k = 0; k < 64; ++k) {
-    const float want = k < kSize ? static_cast<float>(k + 1) : k >= 40 && k < 56 ? 2.0f * static_cast<float>(k - 39) : 0;
+    const float want = k < kSize           ? static_cast<float>(k + 1)
+                       : k >= 40 && k < 56 ? 2.0f * static_cast<float>(k - 39)
+                                           : 0;
     EXPECT_EQ(got[k], want) << k;
   }
 }
@@ -91,7 +97,8 @@ TEST(SelectTest, NestedLazySides) {
 TEST(SelectTest, WithoutLoadsThereIsNoBranch) {
   const Buffer out = Buffer::make("out", DType::kF32, {8});
   const Expr i = ir::Var::make("i");
-  const Expr value = ir::select(ir::lt(i, ir::int_imm(3)), ir::imm(DType::kF32, 1), ir::imm(DType::kF32, 2));
+  const Expr value =
+      ir::select(ir::lt(i, ir::int_imm(3)), ir::imm(DType::kF32, 1), ir::imm(DType::kF32, 2));
   const auto text = emit_llvm(elementwise({}, {{out, value}}, i, 1), aarch64_target());
   ASSERT_TRUE(text.ok());
   EXPECT_EQ(count(*text, "select "), 1);

@@ -1,5 +1,9 @@
 #include "tessera/codegen/llvm/back_end.h"
 
+#include <map>
+#include <memory>
+#include <mutex>
+
 #include <llvm/ADT/SmallVector.h>
 #include <llvm/Config/llvm-config.h>
 #include <llvm/IR/LegacyPassManager.h>
@@ -11,9 +15,7 @@
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
 
-#include <map>
-#include <memory>
-#include <mutex>
+#include "tessera/codegen/llvm/schedule_options.h"
 
 namespace tessera::codegen {
 namespace {
@@ -28,7 +30,8 @@ constexpr auto kAssemblyFile = llvm::CGFT_AssemblyFile;
 constexpr auto kObjectFile = llvm::CGFT_ObjectFile;
 #endif
 
-// Contents: register allocation of tiles (sroa), one computation per address (early-cse), merged blocks.
+// Contents: register allocation of tiles (sroa), one computation per address (early-cse), merged
+// blocks.
 constexpr const char* kPipeline = "function(sroa,early-cse<memssa>,simplifycfg,loop-mssa(licm))";
 
 void initialise_llvm() {
@@ -45,7 +48,8 @@ void initialise_llvm() {
   });
 }
 
-Result<std::unique_ptr<llvm::TargetMachine>> make_machine(const target::Target& target, int opt_level) {
+Result<std::unique_ptr<llvm::TargetMachine>> make_machine(const target::Target& target,
+                                                          int opt_level) {
   initialise_llvm();
   std::string reason;
 #if LLVM_VERSION_MAJOR >= 22
@@ -61,10 +65,12 @@ Result<std::unique_ptr<llvm::TargetMachine>> make_machine(const target::Target& 
 #else
   const auto& machine_triple = triple;
 #endif
-  std::unique_ptr<llvm::TargetMachine> machine(
-      registered->createTargetMachine(machine_triple, target.cpu, target.features, llvm::TargetOptions(),
-                                      llvm::Reloc::PIC_, std::nullopt, static_cast<OptLevel>(level)));
-  if (!machine) return make_error(ErrorCode::kUnsupported, "target {}: LLVM has no machine for it", target.name);
+  std::unique_ptr<llvm::TargetMachine> machine(registered->createTargetMachine(
+      machine_triple, target.cpu, target.features, llvm::TargetOptions(), llvm::Reloc::PIC_,
+      std::nullopt, static_cast<OptLevel>(level)));
+  if (!machine)
+    return make_error(ErrorCode::kUnsupported, "target {}: LLVM has no machine for it",
+                      target.name);
   return machine;
 }
 
@@ -72,7 +78,8 @@ Result<std::unique_ptr<llvm::TargetMachine>> make_machine(const target::Target& 
 
 Result<llvm::TargetMachine*> target_machine(const target::Target& target, int opt_level) {
   thread_local std::map<std::string, std::unique_ptr<llvm::TargetMachine>> machines;
-  const std::string key = fmt::format("{}|{}|{}|{}", target.triple, target.cpu, target.features, opt_level);
+  const std::string key =
+      fmt::format("{}|{}|{}|{}", target.triple, target.cpu, target.features, opt_level);
   std::unique_ptr<llvm::TargetMachine>& machine = machines[key];
   if (!machine) {
     TESSERA_TRY(machine, make_machine(target, opt_level));
@@ -108,13 +115,16 @@ void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
 Result<void> verify_module(const llvm::Module& module) {
   std::string reason;
   llvm::raw_string_ostream out(reason);
-  if (llvm::verifyModule(module, &out)) return make_error(ErrorCode::kBuildFailed, "LLVM verifier: {}", out.str());
+  if (llvm::verifyModule(module, &out))
+    return make_error(ErrorCode::kBuildFailed, "LLVM verifier: {}", out.str());
   return {};
 }
 
 Result<std::string> emit_file(llvm::Module& module, llvm::TargetMachine& machine, FileKind kind) {
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream out(bytes);
+  set_schedule_options(machine.getTargetTriple().isAArch64() ? target::Arch::kAArch64
+                                                             : target::Arch::kX86_64);
   llvm::legacy::PassManager passes;
   const auto type = kind == FileKind::kAssembly ? kAssemblyFile : kObjectFile;
   if (machine.addPassesToEmitFile(passes, out, nullptr, type, /*DisableVerify=*/true)) {

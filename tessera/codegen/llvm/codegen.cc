@@ -1,10 +1,10 @@
 #include "tessera/codegen/codegen.h"
 
+#include <chrono>
+
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 #include <llvm/Support/raw_ostream.h>
-
-#include <chrono>
 
 #include "tessera/codegen/llvm/back_end.h"
 #include "tessera/codegen/llvm/emitter.h"
@@ -41,8 +41,8 @@ constexpr bool kAlwaysVerify = false;
 constexpr bool kAlwaysVerify = true;
 #endif
 
-Result<std::unique_ptr<Unit>> build(const ir::Func* funcs, std::size_t count, const target::Target& target,
-                                    const CodegenOptions& options) {
+Result<std::unique_ptr<Unit>> build(const ir::Func* funcs, std::size_t count,
+                                    const target::Target& target, const CodegenOptions& options) {
   auto unit = std::make_unique<Unit>();
   TESSERA_TRY(unit->machine, target_machine(target, options.opt_level));
   Stopwatch watch;
@@ -75,23 +75,27 @@ class JitKernel final : public Kernel {
 Result<std::unique_ptr<Kernel>> jit(const ir::Func& func, const target::Target& target,
                                     const CodegenOptions& options) {
   if (!target::runs_on_host(target)) {
-    return make_error(ErrorCode::kUnsupported, "code for target {} does not run on this machine", target.name);
+    return make_error(ErrorCode::kUnsupported, "code for target {} does not run on this machine",
+                      target.name);
   }
   TESSERA_TRY(std::unique_ptr<Unit> unit, build(&func, 1, target, options));
   Stopwatch watch;
-  TESSERA_TRY(const std::string object, emit_file(*unit->module, *unit->machine, FileKind::kObject));
+  TESSERA_TRY(const std::string object,
+              emit_file(*unit->module, *unit->machine, FileKind::kObject));
   unit->times.emit_ms = watch.lap_ms();
   TESSERA_TRY(std::unique_ptr<LoadedObject> loaded, load_object(object));
   auto kernel = std::make_unique<JitKernel>(std::move(loaded));
   kernel->entry = reinterpret_cast<tsr_kernel>(kernel->symbol(func.name));
   unit->times.link_ms = watch.lap_ms();
-  if (!kernel->entry) return make_error(ErrorCode::kBuildFailed, "{} is not in its object code", func.name);
+  if (!kernel->entry)
+    return make_error(ErrorCode::kBuildFailed, "{} is not in its object code", func.name);
   kernel->info = unit->kernels[0];
   kernel->times = unit->times;
   return std::unique_ptr<Kernel>(std::move(kernel));
 }
 
-Result<std::string> emit_llvm(const ir::Func& func, const target::Target& target, const CodegenOptions& options) {
+Result<std::string> emit_llvm(const ir::Func& func, const target::Target& target,
+                              const CodegenOptions& options) {
   TESSERA_TRY(const std::unique_ptr<Unit> unit, build(&func, 1, target, options));
   std::string text;
   llvm::raw_string_ostream out(text);
@@ -99,7 +103,8 @@ Result<std::string> emit_llvm(const ir::Func& func, const target::Target& target
   return std::move(out.str());
 }
 
-Result<std::string> emit_asm(const ir::Func& func, const target::Target& target, const CodegenOptions& options) {
+Result<std::string> emit_asm(const ir::Func& func, const target::Target& target,
+                             const CodegenOptions& options) {
   TESSERA_TRY(const std::unique_ptr<Unit> unit, build(&func, 1, target, options));
   return emit_file(*unit->module, *unit->machine, FileKind::kAssembly);
 }
@@ -107,7 +112,8 @@ Result<std::string> emit_asm(const ir::Func& func, const target::Target& target,
 Result<ObjectCode> emit_object(const std::vector<ir::Func>& funcs, const target::Target& target,
                                const CodegenOptions& options) {
   TESSERA_TRY(const std::unique_ptr<Unit> unit, build(funcs.data(), funcs.size(), target, options));
-  TESSERA_TRY(const std::string object, emit_file(*unit->module, *unit->machine, FileKind::kObject));
+  TESSERA_TRY(const std::string object,
+              emit_file(*unit->module, *unit->machine, FileKind::kObject));
   return ObjectCode{{object.begin(), object.end()}, unit->kernels};
 }
 

@@ -1,7 +1,7 @@
+#include <algorithm>
+
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
-
-#include <algorithm>
 
 #include "tessera/codegen/llvm/emitter.h"
 #include "tessera/codegen/llvm/lane.h"
@@ -28,12 +28,15 @@ Value* Emitter::emit(const Expr& e) {
 
 Value* Emitter::emit_node(const Expr& e) {
   switch (e.kind()) {
-    case ir::ExprKind::kIntImm: return ops_.int_constant(e.type(), e.as<ir::IntImm>()->value);
-    case ir::ExprKind::kFloatImm: return ops_.float_constant(e.type(), e.as<ir::FloatImm>()->value);
+    case ir::ExprKind::kIntImm:
+      return ops_.int_constant(e.type(), e.as<ir::IntImm>()->value);
+    case ir::ExprKind::kFloatImm:
+      return ops_.float_constant(e.type(), e.as<ir::FloatImm>()->value);
     case ir::ExprKind::kVar: {
       const auto found = frame_.vars.find(e.get());
       if (found != frame_.vars.end()) return found->second.value;
-      return fail(ErrorCode::kBuildFailed, fmt::format("variable {} is not bound", e.as<ir::Var>()->name), e.type());
+      return fail(ErrorCode::kBuildFailed,
+                  fmt::format("variable {} is not bound", e.as<ir::Var>()->name), e.type());
     }
     case ir::ExprKind::kBinary: {
       const auto* binary = e.as<ir::Binary>();
@@ -43,18 +46,25 @@ Value* Emitter::emit_node(const Expr& e) {
       Value* r = ops_.binary(binary->op, binary->a.type(), a, b, small);
       if (r) return r;
       return fail(ErrorCode::kUnsupported,
-                  fmt::format("{} on {}", ir::to_text(binary->op), to_text(binary->a.dtype())), e.type());
+                  fmt::format("{} on {}", ir::to_text(binary->op), to_text(binary->a.dtype())),
+                  e.type());
     }
-    case ir::ExprKind::kSelect: return emit_select(*e.as<ir::Select>());
+    case ir::ExprKind::kSelect:
+      return emit_select(*e.as<ir::Select>());
     case ir::ExprKind::kCast: {
       const Expr& value = e.as<ir::Cast>()->value;
       return ops_.cast(value.type(), e.dtype(), emit(value));
     }
-    case ir::ExprKind::kLoad: return emit_load(*e.as<ir::Load>());
-    case ir::ExprKind::kRamp: return emit_ramp(*e.as<ir::Ramp>());
-    case ir::ExprKind::kBroadcast: return emit_broadcast(*e.as<ir::Broadcast>());
-    case ir::ExprKind::kShuffle: return ops_.shuffle(emit(e.as<ir::Shuffle>()->value), e.as<ir::Shuffle>()->picks);
-    case ir::ExprKind::kCall: return emit_call(*e.as<ir::Call>());
+    case ir::ExprKind::kLoad:
+      return emit_load(*e.as<ir::Load>());
+    case ir::ExprKind::kRamp:
+      return emit_ramp(*e.as<ir::Ramp>());
+    case ir::ExprKind::kBroadcast:
+      return emit_broadcast(*e.as<ir::Broadcast>());
+    case ir::ExprKind::kShuffle:
+      return ops_.shuffle(emit(e.as<ir::Shuffle>()->value), e.as<ir::Shuffle>()->picks);
+    case ir::ExprKind::kCall:
+      return emit_call(*e.as<ir::Call>());
   }
   return nullptr;
 }
@@ -102,13 +112,15 @@ Value* Emitter::emit_call(const ir::Call& call) {
   for (const Expr& arg : call.args) args.push_back(emit(arg));
   if (Value* r = ops_.call(call, args)) return r;
   return fail(ErrorCode::kUnsupported,
-              fmt::format("{} on {}", ir::to_text(call.fn), to_text(call.args[0].dtype())), call.type);
+              fmt::format("{} on {}", ir::to_text(call.fn), to_text(call.args[0].dtype())),
+              call.type);
 }
 
 bool Emitter::may_fault(const Expr& e) const {
   if (const auto* load = e.as<ir::Load>()) {
     const auto place = place_of(load->buffer, load->indices);
-    if (load->buffer->scope != ir::Scope::kStack || !place || !place->base.terms.empty()) return true;
+    if (load->buffer->scope != ir::Scope::kStack || !place || !place->base.terms.empty())
+      return true;
     const std::int64_t first = place->base.constant;
     const std::int64_t last = first + (load->type.lanes - 1) * place->stride;
     return std::min(first, last) < 0 || std::max(first, last) >= load->buffer.size();
@@ -119,7 +131,8 @@ bool Emitter::may_fault(const Expr& e) const {
   if (const auto* copy = e.as<ir::Broadcast>()) return may_fault(copy->value);
   if (const auto* shuffle = e.as<ir::Shuffle>()) return may_fault(shuffle->value);
   if (const auto* call = e.as<ir::Call>()) {
-    return std::any_of(call->args.begin(), call->args.end(), [&](const Expr& arg) { return may_fault(arg); });
+    return std::any_of(call->args.begin(), call->args.end(),
+                       [&](const Expr& arg) { return may_fault(arg); });
   }
   return true;
 }
@@ -131,7 +144,8 @@ Value* Emitter::emit_select(const ir::Select& select) {
   }
   if (cond->getType()->isVectorTy()) return emit_lanes_select(select, cond);
   return branch(
-      cond, [&] { return emit_lazily(select.on_true); }, [&] { return emit_lazily(select.on_false); });
+      cond, [&] { return emit_lazily(select.on_true); },
+      [&] { return emit_lazily(select.on_false); });
 }
 
 Value* Emitter::emit_lazily(const Expr& e) {
@@ -143,7 +157,8 @@ Value* Emitter::emit_lazily(const Expr& e) {
   return v;
 }
 
-Value* Emitter::branch(Value* cond, const std::function<Value*()>& on_true, const std::function<Value*()>& on_false) {
+Value* Emitter::branch(Value* cond, const std::function<Value*()>& on_true,
+                       const std::function<Value*()>& on_false) {
   llvm::BasicBlock* then_block = new_block("then");
   llvm::BasicBlock* else_block = new_block("else");
   llvm::BasicBlock* join = new_block("join");
@@ -180,11 +195,13 @@ Value* Emitter::emit_each_lane(const ir::Select& select, Value* cond) {
   for (int lane = 0; lane < select.type.lanes; ++lane) {
     const auto x = lane_of(select.on_true, lane);
     const auto y = lane_of(select.on_false, lane);
-    if (!x || !y) return fail(ErrorCode::kUnsupported, "dot product below a vector select", select.type);
+    if (!x || !y)
+      return fail(ErrorCode::kUnsupported, "dot product below a vector select", select.type);
     keep_alive_.push_back(*x);
     keep_alive_.push_back(*y);
     Value* v = branch(
-        ops_.shuffle(cond, {lane}), [&] { return emit_lazily(*x); }, [&] { return emit_lazily(*y); });
+        ops_.shuffle(cond, {lane}), [&] { return emit_lazily(*x); },
+        [&] { return emit_lazily(*y); });
     result = b_.CreateInsertElement(result, v, static_cast<std::uint64_t>(lane));
   }
   return result;
@@ -198,15 +215,16 @@ Value* Emitter::masked_load(const ir::Select& select, Value* cond) {
   if (!place || place->stride != 1 || size_bytes(load->type.dtype) < 4) return nullptr;
   Value* other = emit(select.on_false);
   const auto align = llvm::Align(static_cast<std::uint64_t>(size_bytes(load->type.dtype)));
-  llvm::CallInst* v =
-      b_.CreateMaskedLoad(ops_.memory_type(load->type), pointer(load->buffer, place->base), align, cond, other);
+  llvm::CallInst* v = b_.CreateMaskedLoad(ops_.memory_type(load->type),
+                                          pointer(load->buffer, place->base), align, cond, other);
   annotate(v, load->buffer);
   return v;
 }
 
 int Emitter::depth_of(const Expr& e) const {
   switch (e.kind()) {
-    case ir::ExprKind::kIntImm: return 0;
+    case ir::ExprKind::kIntImm:
+      return 0;
     case ir::ExprKind::kVar: {
       const auto found = frame_.vars.find(e.get());
       return found == frame_.vars.end() ? -1 : found->second.depth;
@@ -216,15 +234,18 @@ int Emitter::depth_of(const Expr& e) const {
       const int b = depth_of(e.as<ir::Binary>()->b);
       return a < 0 || b < 0 ? -1 : std::max(a, b);
     }
-    case ir::ExprKind::kCast: return depth_of(e.as<ir::Cast>()->value);
-    default: return -1;
+    case ir::ExprKind::kCast:
+      return depth_of(e.as<ir::Cast>()->value);
+    default:
+      return -1;
   }
 }
 
 Value* Emitter::emit_hoisted(const Expr& e, int depth) {
   if (e.as<ir::Var>()) return emit_node(e);
   LoopScope& scope = frame_.scopes[static_cast<std::size_t>(depth)];
-  if (const auto found = scope.values.find(e.get()); found != scope.values.end()) return found->second;
+  if (const auto found = scope.values.find(e.get()); found != scope.values.end())
+    return found->second;
   keep_alive_.push_back(e);
   Memo here;
   std::swap(here, memo_);

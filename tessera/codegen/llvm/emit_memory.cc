@@ -1,9 +1,9 @@
+#include <algorithm>
+#include <set>
+
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Module.h>
-
-#include <algorithm>
-#include <set>
 
 #include "tessera/codegen/llvm/emitter.h"
 #include "tessera/ir/build.h"
@@ -31,7 +31,8 @@ void Emitter::make_alias_scopes() {
     for (std::size_t j = 0; j < all.size(); ++j) {
       if (all[j] != all[i]) others.push_back(scopes[j]);
     }
-    alias_[all[i]] = {llvm::MDNode::get(b_.getContext(), {scopes[i]}), llvm::MDNode::get(b_.getContext(), others)};
+    alias_[all[i]] = {llvm::MDNode::get(b_.getContext(), {scopes[i]}),
+                      llvm::MDNode::get(b_.getContext(), others)};
   }
 }
 
@@ -53,8 +54,8 @@ Expr Emitter::canonical(const Expr& e) {
 }
 
 // Terms are added outermost loop first, each at the top of the loop that fixes it, so that what is
-// left for the innermost loop is one pointer per buffer plus constant offsets. Not "inbounds": with the
-// constant added last, a partial sum may lie outside of the buffer.
+// left for the innermost loop is one pointer per buffer plus constant offsets. Not "inbounds": with
+// the constant added last, a partial sum may lie outside of the buffer.
 Value* Emitter::pointer(const ir::Buffer& buffer, const Linear& at) {
   const auto found = frame_.buffers.find(buffer.get());
   if (found == frame_.buffers.end()) {
@@ -71,8 +72,9 @@ Value* Emitter::pointer(const ir::Buffer& buffer, const Linear& at) {
   Value* p = found->second.value;
   std::vector<std::int64_t> key = {reinterpret_cast<std::int64_t>(buffer.get())};
   for (auto& [depth, terms] : by_depth) {
-    std::sort(terms.begin(), terms.end(),
-              [](const Linear::Term& x, const Linear::Term& y) { return x.factor.get() < y.factor.get(); });
+    std::sort(terms.begin(), terms.end(), [](const Linear::Term& x, const Linear::Term& y) {
+      return x.factor.get() < y.factor.get();
+    });
     for (const Linear::Term& term : terms) {
       key.push_back(reinterpret_cast<std::int64_t>(term.factor.get()));
       key.push_back(term.coef);
@@ -86,13 +88,14 @@ Value* Emitter::pointer(const ir::Buffer& buffer, const Linear& at) {
   return offset_pointer(p, buffer, at.constant);
 }
 
-Value* Emitter::extend_pointer(Value* base, const ir::Buffer& buffer, const std::vector<Linear::Term>& terms,
-                               int depth) {
+Value* Emitter::extend_pointer(Value* base, const ir::Buffer& buffer,
+                               const std::vector<Linear::Term>& terms, int depth) {
   llvm::IRBuilderBase::InsertPointGuard guard(b_);
   Value* sum = nullptr;
   for (const Linear::Term& term : terms) {
     Value* factor = depth < 0 ? emit(term.factor) : emit_hoisted(term.factor, depth);
-    if (depth >= 0) b_.SetInsertPoint(frame_.scopes[static_cast<std::size_t>(depth)].top->getTerminator());
+    if (depth >= 0)
+      b_.SetInsertPoint(frame_.scopes[static_cast<std::size_t>(depth)].top->getTerminator());
     Value* part = b_.CreateMul(factor, b_.getInt64(static_cast<std::uint64_t>(term.coef)));
     sum = sum ? b_.CreateAdd(sum, part) : part;
   }
@@ -101,7 +104,8 @@ Value* Emitter::extend_pointer(Value* base, const ir::Buffer& buffer, const std:
 
 Value* Emitter::offset_pointer(Value* base, const ir::Buffer& buffer, std::int64_t elements) {
   if (elements == 0) return base;
-  return b_.CreateGEP(ops_.memory_type({buffer->dtype, 1}), base, b_.getInt64(static_cast<std::uint64_t>(elements)));
+  return b_.CreateGEP(ops_.memory_type({buffer->dtype, 1}), base,
+                      b_.getInt64(static_cast<std::uint64_t>(elements)));
 }
 
 Value* Emitter::load_at(const ir::Buffer& buffer, Value* address, int lanes) {
@@ -124,8 +128,10 @@ Value* Emitter::emit_load(const ir::Load& load) {
   switch (place->stride) {
     case 0:
       if (Value* v = lane_group_splat(load, lanes)) return v;
-      return b_.CreateVectorSplat(static_cast<unsigned>(lanes), load_dense(load.buffer, place->base, 1));
-    case 1: return load_dense(load.buffer, place->base, lanes);
+      return b_.CreateVectorSplat(static_cast<unsigned>(lanes),
+                                  load_dense(load.buffer, place->base, 1));
+    case 1:
+      return load_dense(load.buffer, place->base, lanes);
     case -1: {
       Linear first = place->base;
       first.constant -= lanes - 1;
@@ -136,7 +142,8 @@ Value* Emitter::emit_load(const ir::Load& load) {
     case 2:
       if (lanes >= 4 && lanes % 2 == 0) return load_pairs(load.buffer, *place, lanes);
       return gather(load, place);
-    default: return gather(load, place);
+    default:
+      return gather(load, place);
   }
 }
 
@@ -155,7 +162,8 @@ Value* Emitter::load_pairs(const ir::Buffer& buffer, const Place& place, int lan
   return b_.CreateShuffleVector(low, high, picks);
 }
 
-std::vector<Value*> Emitter::lane_pointers(const ir::Buffer& buffer, const std::vector<Expr>& indices,
+std::vector<Value*> Emitter::lane_pointers(const ir::Buffer& buffer,
+                                           const std::vector<Expr>& indices,
                                            const std::optional<Place>& place, int lanes) {
   std::vector<Value*> out;
   if (place) {
@@ -176,14 +184,16 @@ std::vector<Value*> Emitter::lane_pointers(const ir::Buffer& buffer, const std::
   }
   Value* base = pointer(buffer, scalar);
   for (int i = 0; i < lanes; ++i) {
-    out.push_back(b_.CreateGEP(ops_.memory_type({buffer->dtype, 1}), base, ops_.shuffle(offsets, {i})));
+    out.push_back(
+        b_.CreateGEP(ops_.memory_type({buffer->dtype, 1}), base, ops_.shuffle(offsets, {i})));
   }
   return out;
 }
 
 Value* Emitter::gather(const ir::Load& load, const std::optional<Place>& place) {
   Value* v = llvm::PoisonValue::get(ops_.type(load.type));
-  const std::vector<Value*> pointers = lane_pointers(load.buffer, load.indices, place, load.type.lanes);
+  const std::vector<Value*> pointers =
+      lane_pointers(load.buffer, load.indices, place, load.type.lanes);
   for (std::size_t i = 0; i < pointers.size(); ++i) {
     v = b_.CreateInsertElement(v, load_at(load.buffer, pointers[i], 1), i);
   }
@@ -192,7 +202,8 @@ Value* Emitter::gather(const ir::Load& load, const std::optional<Place>& place) 
 
 void Emitter::store_at(const ir::Buffer& buffer, Value* address, Value* value, int lanes) {
   const auto align = llvm::Align(static_cast<std::uint64_t>(size_bytes(buffer->dtype)));
-  annotate(b_.CreateAlignedStore(ops_.to_memory({buffer->dtype, lanes}, value), address, align), buffer);
+  annotate(b_.CreateAlignedStore(ops_.to_memory({buffer->dtype, lanes}, value), address, align),
+           buffer);
 }
 
 void Emitter::emit_store(const ir::Store& store) {
@@ -200,7 +211,8 @@ void Emitter::emit_store(const ir::Store& store) {
   Value* value = emit(store.value);
   const auto place = place_of(store.buffer, store.indices);
   // LLVM 19 writes wrong lanes for a <3 x i8> store of a truncated <3 x i64> on AArch64.
-  const bool refused = lanes == 3 && size_bytes(store.buffer->dtype) == 1 && target_.arch == target::Arch::kAArch64;
+  const bool refused =
+      lanes == 3 && size_bytes(store.buffer->dtype) == 1 && target_.arch == target::Arch::kAArch64;
   if (place && (lanes == 1 || (place->stride == 1 && !refused))) {
     return store_at(store.buffer, pointer(store.buffer, place->base), value, lanes);
   }
@@ -212,7 +224,8 @@ void Emitter::emit_store(const ir::Store& store) {
 
 namespace {
 
-// Loads whose value is only wanted as copies in every lane, outside of lazily evaluated expressions.
+// Loads whose value is only wanted as copies in every lane, outside of lazily evaluated
+// expressions.
 class SplatLoads final : public ir::Visitor {
  public:
   std::vector<const ir::Load*> found;
@@ -269,7 +282,8 @@ void Emitter::find_lane_groups(const std::vector<const ir::StmtNode*>& region) {
     const int unit = lane_unit(*load, *place);
     const std::vector<std::int64_t> key = address_key(load->buffer, place->base);
     if (unit == 0 || key.empty()) continue;
-    const auto [family, added] = families.try_emplace(key, SplatFamily{load->buffer, place->base, unit, {}});
+    const auto [family, added] =
+        families.try_emplace(key, SplatFamily{load->buffer, place->base, unit, {}});
     if (family->second.unit == unit) family->second.loads[place->base.constant].push_back(load);
   }
   for (const auto& [key, family] : families) group_lanes(family);
@@ -288,7 +302,8 @@ std::vector<std::int64_t> Emitter::address_key(const ir::Buffer& buffer, const L
   return key;
 }
 
-// Cuts runs of neighbouring units into 16-byte groups; what remains of a run may make one of 8 bytes.
+// Cuts runs of neighbouring units into 16-byte groups; what remains of a run may make one of 8
+// bytes.
 void Emitter::group_lanes(const SplatFamily& family) {
   const int unit_bytes = family.unit * size_bytes(family.buffer->dtype);
   const auto full = static_cast<std::size_t>(16 / unit_bytes);
@@ -323,12 +338,15 @@ Value* Emitter::lane_group_splat(const ir::Load& load, int total_lanes) {
     if (lazy_depth_ > 0) return nullptr;  // the vector would not be available after the branch
     group.loaded = load_dense(group.buffer, group.at, group.units * group.unit_lanes);
     if (group.unit_lanes > 1) {
-      group.loaded = b_.CreateBitCast(group.loaded, llvm::FixedVectorType::get(
-                                                        b_.getInt32Ty(), static_cast<unsigned>(group.units)));
+      group.loaded = b_.CreateBitCast(
+          group.loaded,
+          llvm::FixedVectorType::get(b_.getInt32Ty(), static_cast<unsigned>(group.units)));
     }
   }
-  const std::vector<int> lanes(static_cast<std::size_t>(total_lanes / group.unit_lanes), found->second.second);
-  return b_.CreateBitCast(ops_.shuffle(group.loaded, lanes), ops_.type({load.type.dtype, total_lanes}));
+  const std::vector<int> lanes(static_cast<std::size_t>(total_lanes / group.unit_lanes),
+                               found->second.second);
+  return b_.CreateBitCast(ops_.shuffle(group.loaded, lanes),
+                          ops_.type({load.type.dtype, total_lanes}));
 }
 
 }  // namespace tessera::codegen

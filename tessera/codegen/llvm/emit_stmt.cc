@@ -1,8 +1,8 @@
+#include <algorithm>
+
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Module.h>
-
-#include <algorithm>
 
 #include "tessera/codegen/llvm/emitter.h"
 #include "tessera/ir/build.h"
@@ -14,11 +14,13 @@ using llvm::Value;
 
 namespace {
 
-// Pointers of the caller are 64-byte aligned and never null; saying so on the load costs no instruction.
+// Pointers of the caller are 64-byte aligned and never null; saying so on the load costs no
+// instruction.
 Value* load_pointer(llvm::IRBuilderBase& b, Value* address) {
   llvm::LoadInst* p = b.CreateAlignedLoad(b.getPtrTy(), address, llvm::Align(8));
   llvm::LLVMContext& ctx = b.getContext();
-  llvm::Metadata* align = llvm::ConstantAsMetadata::get(b.getInt64(static_cast<std::uint64_t>(kAlignment)));
+  llvm::Metadata* align =
+      llvm::ConstantAsMetadata::get(b.getInt64(static_cast<std::uint64_t>(kAlignment)));
   p->setMetadata(llvm::LLVMContext::MD_align, llvm::MDNode::get(ctx, {align}));
   p->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(ctx, {}));
   return p;
@@ -91,12 +93,17 @@ void Emitter::emit_stmt(const ir::Stmt& s) {
   if (!s || failed_) return;
   memo_.clear();
   switch (s.kind()) {
-    case ir::StmtKind::kFor: return emit_for(*s.as<ir::For>());
-    case ir::StmtKind::kBlock: return emit_block(s.as<ir::Block>()->stmts);
-    case ir::StmtKind::kIf: return emit_if(*s.as<ir::If>());
-    case ir::StmtKind::kAllocate: return emit_allocate(*s.as<ir::Allocate>());
+    case ir::StmtKind::kFor:
+      return emit_for(*s.as<ir::For>());
+    case ir::StmtKind::kBlock:
+      return emit_block(s.as<ir::Block>()->stmts);
+    case ir::StmtKind::kIf:
+      return emit_if(*s.as<ir::If>());
+    case ir::StmtKind::kAllocate:
+      return emit_allocate(*s.as<ir::Allocate>());
     case ir::StmtKind::kStore:
-    case ir::StmtKind::kEvaluate: return emit_block({s});
+    case ir::StmtKind::kEvaluate:
+      return emit_block({s});
   }
 }
 
@@ -139,7 +146,8 @@ Value* Emitter::entry_alloca(llvm::Type* type) {
 void Emitter::emit_allocate(const ir::Allocate& allocate) {
   const ir::Buffer& buffer = allocate.buffer;
   if (buffer->scope == ir::Scope::kShared) {
-    fail(ErrorCode::kUnsupported, fmt::format("buffer {}: a CPU has no shared memory scope", buffer->name), {});
+    fail(ErrorCode::kUnsupported,
+         fmt::format("buffer {}: a CPU has no shared memory scope", buffer->name), {});
     return;
   }
   const Slot slot = workspace_.slots.at(&allocate);
@@ -177,8 +185,8 @@ void Emitter::emit_if(const ir::If& branch) {
 
 void Emitter::emit_for(const ir::For& loop) {
   if (loop.loop_kind != ir::LoopKind::kSerial && loop.loop_kind != ir::LoopKind::kParallel) {
-    fail(ErrorCode::kUnsupported, fmt::format("{} loop: lower it before CPU code generation", to_text(loop.loop_kind)),
-         {});
+    fail(ErrorCode::kUnsupported,
+         fmt::format("{} loop: lower it before CPU code generation", to_text(loop.loop_kind)), {});
     return;
   }
   if (runs_parallel(loop, frame_.worker != nullptr)) return emit_parallel(loop);
@@ -193,7 +201,8 @@ void Emitter::emit_for(const ir::For& loop) {
 
 // Counts down to zero beside the index: after strength reduction the exit test is then one
 // subtract-and-branch, which is worth 14 % in a 30-instruction loop.
-void Emitter::emit_loop(const ir::Expr& var, Value* begin, Value* count, bool may_be_empty, const ir::Stmt& body) {
+void Emitter::emit_loop(const ir::Expr& var, Value* begin, Value* count, bool may_be_empty,
+                        const ir::Stmt& body) {
   llvm::BasicBlock* top = new_block("loop");
   llvm::BasicBlock* exit = new_block("loop.end");
   llvm::BasicBlock* before = b_.GetInsertBlock();
@@ -253,7 +262,8 @@ void Emitter::emit_parallel(const ir::For& loop) {
   std::erase_if(used.vars, [&](const ir::ExprNode* v) { return !frame_.vars.contains(v); });
   std::erase_if(used.buffers, [&](const ir::BufferNode* v) { return !frame_.buffers.contains(v); });
   std::vector<Value*> slots = {frame_.workspace};
-  for (const ir::BufferNode* buffer : used.buffers) slots.push_back(frame_.buffers.at(buffer).value);
+  for (const ir::BufferNode* buffer : used.buffers)
+    slots.push_back(frame_.buffers.at(buffer).value);
   for (const ir::ExprNode* var : used.vars) slots.push_back(frame_.vars.at(var).value);
 
   Value* extent = emit(loop.extent);
@@ -263,18 +273,22 @@ void Emitter::emit_parallel(const ir::For& loop) {
   }
   llvm::Function* body = emit_body(loop, used.vars, used.buffers);
   llvm::Type* ptr = b_.getPtrTy();
-  auto* signature = llvm::FunctionType::get(b_.getVoidTy(), {ptr, ptr, ptr, b_.getInt64Ty()}, false);
+  auto* signature =
+      llvm::FunctionType::get(b_.getVoidTy(), {ptr, ptr, ptr, b_.getInt64Ty()}, false);
   // parallel_for is the first member of tsr_host.
   Value* parallel_for = b_.CreateAlignedLoad(ptr, frame_.host, llvm::Align(8));
   b_.CreateCall(signature, parallel_for, {frame_.host, body, closure, extent});
 }
 
-llvm::Function* Emitter::emit_body(const ir::For& loop, const std::vector<const ir::ExprNode*>& vars,
+llvm::Function* Emitter::emit_body(const ir::For& loop,
+                                   const std::vector<const ir::ExprNode*>& vars,
                                    const std::vector<const ir::BufferNode*>& buffers) {
   llvm::Type* ptr = b_.getPtrTy();
   llvm::Type* i64 = b_.getInt64Ty();
-  auto* signature = llvm::FunctionType::get(b_.getVoidTy(), {ptr, i64, i64, b_.getInt32Ty()}, false);
-  auto* f = llvm::Function::Create(signature, llvm::Function::InternalLinkage, func_.name + ".parallel", module_);
+  auto* signature =
+      llvm::FunctionType::get(b_.getVoidTy(), {ptr, i64, i64, b_.getInt32Ty()}, false);
+  auto* f = llvm::Function::Create(signature, llvm::Function::InternalLinkage,
+                                   func_.name + ".parallel", module_);
   set_attributes(f, target_);
   f->getArg(0)->addAttr(llvm::Attribute::NoAlias);
   f->getArg(0)->addAttr(llvm::Attribute::ReadOnly);
@@ -288,11 +302,14 @@ llvm::Function* Emitter::emit_body(const ir::For& loop, const std::vector<const 
   std::size_t slot = 0;
   const auto next_slot = [&] { return b_.CreateConstGEP1_64(i64, f->getArg(0), slot++); };
   frame_.workspace = load_pointer(b_, next_slot());
-  for (const ir::BufferNode* buffer : buffers) frame_.buffers[buffer] = {load_pointer(b_, next_slot()), 0};
+  for (const ir::BufferNode* buffer : buffers)
+    frame_.buffers[buffer] = {load_pointer(b_, next_slot()), 0};
   for (const ir::ExprNode* var : vars) frame_.vars[var] = {b_.CreateLoad(i64, next_slot()), 0};
   Value* worker = b_.CreateZExt(f->getArg(3), i64);
-  Value* part = b_.CreateMul(worker, b_.getInt64(static_cast<std::uint64_t>(workspace_.worker_bytes)));
-  Value* offset = b_.CreateAdd(part, b_.getInt64(static_cast<std::uint64_t>(workspace_.shared_bytes)));
+  Value* part =
+      b_.CreateMul(worker, b_.getInt64(static_cast<std::uint64_t>(workspace_.worker_bytes)));
+  Value* offset =
+      b_.CreateAdd(part, b_.getInt64(static_cast<std::uint64_t>(workspace_.shared_bytes)));
   frame_.worker = b_.CreateGEP(b_.getInt8Ty(), frame_.workspace, offset);
   open_scope(entry);
   emit_loop(loop.var, f->getArg(1), b_.CreateSub(f->getArg(2), f->getArg(1)), true, loop.body);

@@ -27,7 +27,8 @@ namespace tessera::codegen {
 class Emitter {
  public:
   // `func` and `target` must outlive the emitter.
-  Emitter(llvm::Module& module, llvm::IRBuilderBase& builder, const target::Target& target, const ir::Func& func);
+  Emitter(llvm::Module& module, llvm::IRBuilderBase& builder, const target::Target& target,
+          const ir::Func& func);
 
   // Leaves the function `func.name` in the module.
   Result<KernelInfo> emit();
@@ -37,7 +38,8 @@ class Emitter {
   struct LoopScope {
     llvm::BasicBlock* top;  // ends in a branch to the body
     std::unordered_map<const ir::ExprNode*, llvm::Value*> values;
-    std::map<std::vector<std::int64_t>, llvm::Value*> pointers;  // key: buffer, then (factor, coefficient)...
+    std::map<std::vector<std::int64_t>, llvm::Value*>
+        pointers;  // key: buffer, then (factor, coefficient)...
   };
   struct Bound {
     llvm::Value* value = nullptr;
@@ -53,19 +55,20 @@ class Emitter {
     llvm::Value* worker = nullptr;  // start of this worker's part; null outside parallel loops
     llvm::Value* host = nullptr;
   };
-  // Neighbouring scalars that are all broadcast in one straight-line region: loaded once, taken by lane.
+  // Neighbouring scalars that are all broadcast in one straight-line region: loaded once, taken by
+  // lane.
   struct LaneGroup {
     ir::Buffer buffer;
     Linear at;
-    int units;                     // vector lanes of the group
-    int unit_lanes;                // elements per unit
+    int units;       // vector lanes of the group
+    int unit_lanes;  // elements per unit
     llvm::Value* loaded = nullptr;
   };
   // Broadcast loads whose addresses differ only by a constant.
   struct SplatFamily {
     ir::Buffer buffer;
     Linear at;
-    int unit;  // elements per lane
+    int unit;                                                    // elements per lane
     std::map<std::int64_t, std::vector<const ir::Load*>> loads;  // by constant offset
   };
   using Memo = std::unordered_map<const ir::ExprNode*, llvm::Value*>;
@@ -91,8 +94,8 @@ class Emitter {
 
   // emit_memory.cc
   llvm::Value* pointer(const ir::Buffer& buffer, const Linear& at);
-  llvm::Value* extend_pointer(llvm::Value* base, const ir::Buffer& buffer, const std::vector<Linear::Term>& terms,
-                              int depth);
+  llvm::Value* extend_pointer(llvm::Value* base, const ir::Buffer& buffer,
+                              const std::vector<Linear::Term>& terms, int depth);
   llvm::Value* offset_pointer(llvm::Value* base, const ir::Buffer& buffer, std::int64_t elements);
   llvm::Value* emit_load(const ir::Load& load);
   llvm::Value* load_dense(const ir::Buffer& buffer, const Linear& at, int lanes);
@@ -101,7 +104,8 @@ class Emitter {
   llvm::Value* gather(const ir::Load& load, const std::optional<Place>& place);
   void emit_store(const ir::Store& store);
   void store_at(const ir::Buffer& buffer, llvm::Value* address, llvm::Value* value, int lanes);
-  std::vector<llvm::Value*> lane_pointers(const ir::Buffer& buffer, const std::vector<ir::Expr>& indices,
+  std::vector<llvm::Value*> lane_pointers(const ir::Buffer& buffer,
+                                          const std::vector<ir::Expr>& indices,
                                           const std::optional<Place>& place, int lanes);
   void annotate(llvm::Instruction* access, const ir::Buffer& buffer);
   void make_alias_scopes();
@@ -137,7 +141,8 @@ class Emitter {
   Memo memo_;           // values of the current statement
   int lazy_depth_ = 0;  // > 0 inside a branch of a lazy select
   std::vector<LaneGroup> groups_;
-  std::unordered_map<const ir::ExprNode*, std::pair<std::size_t, int>> group_of_;  // load -> group, lane
+  std::unordered_map<const ir::ExprNode*, std::pair<std::size_t, int>>
+      group_of_;  // load -> group, lane
   std::unordered_map<std::size_t, std::vector<ir::Expr>> canonical_;
   std::vector<ir::Expr> keep_alive_;  // maps above hold bare nodes
   std::unordered_map<const ir::BufferNode*, std::pair<llvm::MDNode*, llvm::MDNode*>> alias_;

@@ -21,11 +21,14 @@ bool affine(const Expr& e, std::int64_t scale, Place* place) {
     place->stride += scale * ramp->stride;
     return true;
   }
-  if (const auto* copy = e.as<ir::Broadcast>()) return copy->value.lanes() == 1 && affine(copy->value, scale, place);
+  if (const auto* copy = e.as<ir::Broadcast>())
+    return copy->value.lanes() == 1 && affine(copy->value, scale, place);
   const auto* binary = e.as<ir::Binary>();
   if (!binary) return false;
-  if (binary->op == BinaryOp::kAdd) return affine(binary->a, scale, place) && affine(binary->b, scale, place);
-  if (binary->op == BinaryOp::kSub) return affine(binary->a, scale, place) && affine(binary->b, -scale, place);
+  if (binary->op == BinaryOp::kAdd)
+    return affine(binary->a, scale, place) && affine(binary->b, scale, place);
+  if (binary->op == BinaryOp::kSub)
+    return affine(binary->a, scale, place) && affine(binary->b, -scale, place);
   if (binary->op != BinaryOp::kMul) return false;
   if (const auto c = ir::as_const_int(binary->b)) return affine(binary->a, scale * *c, place);
   if (const auto c = ir::as_const_int(binary->a)) return affine(binary->b, scale * *c, place);
@@ -95,17 +98,24 @@ bool contains_load(const Expr& e) {
   switch (e.kind()) {
     case ir::ExprKind::kIntImm:
     case ir::ExprKind::kFloatImm:
-    case ir::ExprKind::kVar: return false;
-    case ir::ExprKind::kLoad: return true;
-    case ir::ExprKind::kBinary: return contains_load(e.as<ir::Binary>()->a) || contains_load(e.as<ir::Binary>()->b);
+    case ir::ExprKind::kVar:
+      return false;
+    case ir::ExprKind::kLoad:
+      return true;
+    case ir::ExprKind::kBinary:
+      return contains_load(e.as<ir::Binary>()->a) || contains_load(e.as<ir::Binary>()->b);
     case ir::ExprKind::kSelect: {
       const auto* s = e.as<ir::Select>();
       return contains_load(s->cond) || contains_load(s->on_true) || contains_load(s->on_false);
     }
-    case ir::ExprKind::kCast: return contains_load(e.as<ir::Cast>()->value);
-    case ir::ExprKind::kRamp: return contains_load(e.as<ir::Ramp>()->base);
-    case ir::ExprKind::kBroadcast: return contains_load(e.as<ir::Broadcast>()->value);
-    case ir::ExprKind::kShuffle: return contains_load(e.as<ir::Shuffle>()->value);
+    case ir::ExprKind::kCast:
+      return contains_load(e.as<ir::Cast>()->value);
+    case ir::ExprKind::kRamp:
+      return contains_load(e.as<ir::Ramp>()->base);
+    case ir::ExprKind::kBroadcast:
+      return contains_load(e.as<ir::Broadcast>()->value);
+    case ir::ExprKind::kShuffle:
+      return contains_load(e.as<ir::Shuffle>()->value);
     case ir::ExprKind::kCall: {
       const auto& args = e.as<ir::Call>()->args;
       return std::any_of(args.begin(), args.end(), contains_load);
@@ -128,11 +138,16 @@ bool is_non_negative(const Expr& e) {
     case BinaryOp::kMul:
     case BinaryOp::kDiv:
     case BinaryOp::kFloorDiv:
-    case BinaryOp::kMin: return is_non_negative(binary->a) && is_non_negative(binary->b);
-    case BinaryOp::kMod: return is_non_negative(binary->a);
-    case BinaryOp::kFloorMod: return is_non_negative(binary->b);
-    case BinaryOp::kMax: return is_non_negative(binary->a) || is_non_negative(binary->b);
-    default: return false;
+    case BinaryOp::kMin:
+      return is_non_negative(binary->a) && is_non_negative(binary->b);
+    case BinaryOp::kMod:
+      return is_non_negative(binary->a);
+    case BinaryOp::kFloorMod:
+      return is_non_negative(binary->b);
+    case BinaryOp::kMax:
+      return is_non_negative(binary->a) || is_non_negative(binary->b);
+    default:
+      return false;
   }
 }
 

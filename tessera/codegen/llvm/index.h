@@ -28,7 +28,8 @@ struct Place {
   std::int64_t stride = 0;
 };
 
-// Row-major position of buffer[indices]; nothing when a vector index is not an arithmetic progression.
+// Row-major position of buffer[indices]; nothing when a vector index is not an arithmetic
+// progression.
 std::optional<Place> place_of(const ir::Buffer& buffer, const std::vector<ir::Expr>& indices);
 
 // Elements between neighbours of each dimension.

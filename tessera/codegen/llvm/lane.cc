@@ -23,12 +23,15 @@ std::optional<Expr> lane_of_call(const ir::Call& call, int lane) {
     case ir::Intrinsic::kDot2:
     case ir::Intrinsic::kMma2x8:
     case ir::Intrinsic::kMma2x4:
-    case ir::Intrinsic::kPrefetch: return std::nullopt;
-    default: break;
+    case ir::Intrinsic::kPrefetch:
+      return std::nullopt;
+    default:
+      break;
   }
   std::optional<std::vector<Expr>> args = lanes_of(call.args, lane);
   if (!args) return std::nullopt;
-  if (call.fn == ir::Intrinsic::kBitcast) return ir::Call::make_bitcast(call.type.dtype, args->front());
+  if (call.fn == ir::Intrinsic::kBitcast)
+    return ir::Call::make_bitcast(call.type.dtype, args->front());
   return ir::Call::make(call.fn, *std::move(args));
 }
 
@@ -36,8 +39,10 @@ std::optional<Expr> lane_of_call(const ir::Call& call, int lane) {
 
 std::optional<Expr> lane_of(const Expr& e, int lane) {
   if (e.lanes() == 1) return e;
-  if (const auto* ramp = e.as<ir::Ramp>()) return ir::add(ramp->base, ir::int_imm(lane * ramp->stride));
-  if (const auto* copy = e.as<ir::Broadcast>()) return lane_of(copy->value, lane % copy->value.lanes());
+  if (const auto* ramp = e.as<ir::Ramp>())
+    return ir::add(ramp->base, ir::int_imm(lane * ramp->stride));
+  if (const auto* copy = e.as<ir::Broadcast>())
+    return lane_of(copy->value, lane % copy->value.lanes());
   if (const auto* shuffle = e.as<ir::Shuffle>()) {
     return lane_of(shuffle->value, shuffle->picks[static_cast<std::size_t>(lane)]);
   }
@@ -49,11 +54,13 @@ std::optional<Expr> lane_of(const Expr& e, int lane) {
   }
   std::vector<Expr> parts;
   if (const auto* binary = e.as<ir::Binary>()) parts = {binary->a, binary->b};
-  if (const auto* select = e.as<ir::Select>()) parts = {select->cond, select->on_true, select->on_false};
+  if (const auto* select = e.as<ir::Select>())
+    parts = {select->cond, select->on_true, select->on_false};
   if (const auto* cast = e.as<ir::Cast>()) parts = {cast->value};
   const auto lanes = lanes_of(parts, lane);
   if (!lanes || lanes->empty()) return std::nullopt;
-  if (const auto* binary = e.as<ir::Binary>()) return ir::Binary::make(binary->op, (*lanes)[0], (*lanes)[1]);
+  if (const auto* binary = e.as<ir::Binary>())
+    return ir::Binary::make(binary->op, (*lanes)[0], (*lanes)[1]);
   if (e.as<ir::Select>()) return ir::Select::make((*lanes)[0], (*lanes)[1], (*lanes)[2]);
   return ir::Cast::make(e.dtype(), (*lanes)[0]);
 }

@@ -7,7 +7,8 @@
 
 namespace tessera::codegen {
 
-// Evaluates exactly what lane `lane` of `e` needs. Nothing for calls whose lanes depend on other lanes.
+// Evaluates exactly what lane `lane` of `e` needs. Nothing for calls whose lanes depend on other
+// lanes.
 std::optional<ir::Expr> lane_of(const ir::Expr& e, int lane);
 
 }  // namespace tessera::codegen

@@ -1,5 +1,8 @@
 #include "tessera/codegen/llvm/loader.h"
 
+#include <cmath>
+#include <cstring>
+
 #include <dlfcn.h>
 #include <llvm/ExecutionEngine/JITSymbol.h>
 #include <llvm/ExecutionEngine/RuntimeDyld.h>
@@ -7,16 +10,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmath>
-#include <cstring>
-
 namespace tessera::codegen {
 namespace {
 
 std::size_t round_up(std::size_t n, std::size_t unit) { return (n + unit - 1) / unit * unit; }
 
-// One mapping per object, so that code reaches its constants with short relocations: code pages first,
-// then read-only data, then the rest.
+// One mapping per object, so that code reaches its constants with short relocations: code pages
+// first, then read-only data, then the rest.
 class Memory final : public llvm::RuntimeDyld::MemoryManager {
  public:
   ~Memory() override {
@@ -25,8 +25,9 @@ class Memory final : public llvm::RuntimeDyld::MemoryManager {
 
   bool needsToReserveAllocationSpace() override { return true; }
 
-  void reserveAllocationSpace(std::uintptr_t code_size, llvm::Align code_align, std::uintptr_t ro_size,
-                              llvm::Align ro_align, std::uintptr_t rw_size, llvm::Align rw_align) override {
+  void reserveAllocationSpace(std::uintptr_t code_size, llvm::Align code_align,
+                              std::uintptr_t ro_size, llvm::Align ro_align, std::uintptr_t rw_size,
+                              llvm::Align rw_align) override {
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     code_bytes_ = round_up(code_size + code_align.value(), page);
     ro_bytes_ = round_up(ro_size + ro_align.value(), page);
@@ -39,7 +40,8 @@ class Memory final : public llvm::RuntimeDyld::MemoryManager {
     rw_ = {ro_.end, base_ + size_};
   }
 
-  std::uint8_t* allocateCodeSection(std::uintptr_t size, unsigned align, unsigned, llvm::StringRef) override {
+  std::uint8_t* allocateCodeSection(std::uintptr_t size, unsigned align, unsigned,
+                                    llvm::StringRef) override {
     return code_.take(size, align);
   }
 
@@ -55,7 +57,8 @@ class Memory final : public llvm::RuntimeDyld::MemoryManager {
       if (error) *error = std::strerror(errno);
       return true;
     }
-    __builtin___clear_cache(reinterpret_cast<char*>(base_), reinterpret_cast<char*>(base_ + code_bytes_));
+    __builtin___clear_cache(reinterpret_cast<char*>(base_),
+                            reinterpret_cast<char*>(base_ + code_bytes_));
     return false;
   }
 
@@ -68,7 +71,8 @@ class Memory final : public llvm::RuntimeDyld::MemoryManager {
     std::uint8_t* end = nullptr;
     std::uint8_t* take(std::uintptr_t size, std::uintptr_t align) {
       if (!next) return nullptr;
-      const std::uintptr_t at = round_up(reinterpret_cast<std::uintptr_t>(next), align == 0 ? 16 : align);
+      const std::uintptr_t at =
+          round_up(reinterpret_cast<std::uintptr_t>(next), align == 0 ? 16 : align);
       if (at + size > reinterpret_cast<std::uintptr_t>(end)) return nullptr;
       next = reinterpret_cast<std::uint8_t*>(at + size);
       return reinterpret_cast<std::uint8_t*>(at);
@@ -94,15 +98,19 @@ class Loaded final : public LoadedObject {
   Loaded() : linker_(memory_, symbols_) {}
 
   Result<void> load(const std::string& bytes) {
-    auto object = llvm::object::ObjectFile::createObjectFile(llvm::MemoryBufferRef(bytes, "kernel"));
+    auto object =
+        llvm::object::ObjectFile::createObjectFile(llvm::MemoryBufferRef(bytes, "kernel"));
     if (!object) {
-      return make_error(ErrorCode::kBuildFailed, "object code: {}", llvm::toString(object.takeError()));
+      return make_error(ErrorCode::kBuildFailed, "object code: {}",
+                        llvm::toString(object.takeError()));
     }
     linker_.loadObject(**object);
     if (!linker_.hasError()) linker_.resolveRelocations();
-    if (linker_.hasError()) return make_error(ErrorCode::kBuildFailed, "link: {}", linker_.getErrorString().str());
+    if (linker_.hasError())
+      return make_error(ErrorCode::kBuildFailed, "link: {}", linker_.getErrorString().str());
     std::string reason;
-    if (memory_.finalizeMemory(&reason)) return make_error(ErrorCode::kBuildFailed, "no memory for code: {}", reason);
+    if (memory_.finalizeMemory(&reason))
+      return make_error(ErrorCode::kBuildFailed, "no memory for code: {}", reason);
     return {};
   }
 

@@ -34,21 +34,25 @@ class Ops {
   llvm::Value* shuffle(llvm::Value* v, const std::vector<int>& lanes);  // one lane gives a scalar
 
   // `operands` is the type of a and b. non_negative: both are known to be >= 0.
-  llvm::Value* binary(ir::BinaryOp op, ir::Type operands, llvm::Value* a, llvm::Value* b, bool non_negative);
+  llvm::Value* binary(ir::BinaryOp op, ir::Type operands, llvm::Value* a, llvm::Value* b,
+                      bool non_negative);
   llvm::Value* cast(ir::Type from, DType to, llvm::Value* v);
   // Every intrinsic except kPrefetch. Null when the operand types have no meaning for it.
   llvm::Value* call(const ir::Call& call, const std::vector<llvm::Value*>& args);
 
  private:
-  llvm::Value* widen(ir::Type from, llvm::Value* v);    // f16, bf16 -> f32
-  llvm::Value* narrow(ir::Type to, llvm::Value* v);     // f32 -> f16, bf16
+  llvm::Value* widen(ir::Type from, llvm::Value* v);  // f16, bf16 -> f32
+  llvm::Value* narrow(ir::Type to, llvm::Value* v);   // f32 -> f16, bf16
   bool native_half() const { return target_.has_f16; }
 
   llvm::Value* float_binary(ir::BinaryOp op, ir::Type t, llvm::Value* a, llvm::Value* b);
   llvm::Value* float_min_max(bool is_max, llvm::Value* a, llvm::Value* b);
-  llvm::Value* int_binary(ir::BinaryOp op, ir::Type t, llvm::Value* a, llvm::Value* b, bool non_negative);
-  llvm::Value* int_division(ir::BinaryOp op, ir::Type t, llvm::Value* a, llvm::Value* b, bool non_negative);
-  llvm::Value* constant_division(ir::BinaryOp op, ir::Type t, llvm::Value* a, std::int64_t d, bool non_negative);
+  llvm::Value* int_binary(ir::BinaryOp op, ir::Type t, llvm::Value* a, llvm::Value* b,
+                          bool non_negative);
+  llvm::Value* int_division(ir::BinaryOp op, ir::Type t, llvm::Value* a, llvm::Value* b,
+                            bool non_negative);
+  llvm::Value* constant_division(ir::BinaryOp op, ir::Type t, llvm::Value* a, std::int64_t d,
+                                 bool non_negative);
   llvm::Value* floor_fix(ir::BinaryOp op, llvm::Value* a, llvm::Value* b, llvm::Value* quotient);
   llvm::Value* compare(ir::BinaryOp op, ir::Type t, llvm::Value* a, llvm::Value* b);
 

@@ -1,8 +1,8 @@
+#include <bit>
+
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/Module.h>
-
-#include <bit>
 
 #include "tessera/codegen/llvm/ops.h"
 
@@ -15,11 +15,16 @@ namespace {
 
 llvm::Type* scalar_type(llvm::LLVMContext& ctx, DType t) {
   switch (t) {
-    case DType::kBool: return llvm::Type::getInt1Ty(ctx);
-    case DType::kF16: return llvm::Type::getHalfTy(ctx);
-    case DType::kF32: return llvm::Type::getFloatTy(ctx);
-    case DType::kF64: return llvm::Type::getDoubleTy(ctx);
-    default: return llvm::Type::getIntNTy(ctx, static_cast<unsigned>(size_bytes(t)) * 8);
+    case DType::kBool:
+      return llvm::Type::getInt1Ty(ctx);
+    case DType::kF16:
+      return llvm::Type::getHalfTy(ctx);
+    case DType::kF32:
+      return llvm::Type::getFloatTy(ctx);
+    case DType::kF64:
+      return llvm::Type::getDoubleTy(ctx);
+    default:
+      return llvm::Type::getIntNTy(ctx, static_cast<unsigned>(size_bytes(t)) * 8);
   }
 }
 
@@ -45,18 +50,22 @@ bool is_constant_number(Value* v) {
 
 }  // namespace
 
-llvm::Type* Ops::type(ir::Type t) const { return with_lanes(scalar_type(b_.getContext(), t.dtype), t.lanes); }
+llvm::Type* Ops::type(ir::Type t) const {
+  return with_lanes(scalar_type(b_.getContext(), t.dtype), t.lanes);
+}
 
 llvm::Type* Ops::memory_type(ir::Type t) const {
   return type(t.dtype == DType::kBool ? t.with_dtype(DType::kU8) : t);
 }
 
 llvm::Constant* Ops::int_constant(ir::Type t, std::int64_t v) const {
-  return llvm::ConstantInt::get(type(t), static_cast<std::uint64_t>(wrap_int(t.dtype, v)), is_signed_int(t.dtype));
+  return llvm::ConstantInt::get(type(t), static_cast<std::uint64_t>(wrap_int(t.dtype, v)),
+                                is_signed_int(t.dtype));
 }
 
 llvm::Constant* Ops::float_constant(ir::Type t, double v) const {
-  if (t.dtype == DType::kBF16) return llvm::ConstantInt::get(type(t), f32_to_bf16(static_cast<float>(v)));
+  if (t.dtype == DType::kBF16)
+    return llvm::ConstantInt::get(type(t), f32_to_bf16(static_cast<float>(v)));
   return llvm::ConstantFP::get(type(t), round_float(t.dtype, v));
 }
 
@@ -65,14 +74,18 @@ Value* Ops::to_memory(ir::Type t, Value* v) {
 }
 
 Value* Ops::from_memory(ir::Type t, Value* v) {
-  return t.dtype == DType::kBool ? b_.CreateICmpNE(v, llvm::Constant::getNullValue(v->getType())) : v;
+  return t.dtype == DType::kBool ? b_.CreateICmpNE(v, llvm::Constant::getNullValue(v->getType()))
+                                 : v;
 }
 
 Value* Ops::shuffle(Value* v, const std::vector<int>& lanes) {
   if (lanes.size() == 1) {
-    return v->getType()->isVectorTy() ? b_.CreateExtractElement(v, static_cast<std::uint64_t>(lanes[0])) : v;
+    return v->getType()->isVectorTy()
+               ? b_.CreateExtractElement(v, static_cast<std::uint64_t>(lanes[0]))
+               : v;
   }
-  if (!v->getType()->isVectorTy()) return b_.CreateVectorSplat(static_cast<unsigned>(lanes.size()), v);
+  if (!v->getType()->isVectorTy())
+    return b_.CreateVectorSplat(static_cast<unsigned>(lanes.size()), v);
   return b_.CreateShuffleVector(v, lanes);
 }
 
@@ -105,42 +118,57 @@ Value* Ops::compare(BinaryOp op, ir::Type t, Value* a, Value* b) {
   const bool fp = is_float(t.dtype);
   const bool sgn = is_signed_int(t.dtype);
   switch (op) {
-    case BinaryOp::kEq: return fp ? b_.CreateFCmpOEQ(a, b) : b_.CreateICmpEQ(a, b);
-    case BinaryOp::kNe: return fp ? b_.CreateFCmpUNE(a, b) : b_.CreateICmpNE(a, b);
+    case BinaryOp::kEq:
+      return fp ? b_.CreateFCmpOEQ(a, b) : b_.CreateICmpEQ(a, b);
+    case BinaryOp::kNe:
+      return fp ? b_.CreateFCmpUNE(a, b) : b_.CreateICmpNE(a, b);
     case BinaryOp::kLt:
       return fp ? b_.CreateFCmpOLT(a, b) : sgn ? b_.CreateICmpSLT(a, b) : b_.CreateICmpULT(a, b);
-    default: return fp ? b_.CreateFCmpOLE(a, b) : sgn ? b_.CreateICmpSLE(a, b) : b_.CreateICmpULE(a, b);
+    default:
+      return fp ? b_.CreateFCmpOLE(a, b) : sgn ? b_.CreateICmpSLE(a, b) : b_.CreateICmpULE(a, b);
   }
 }
 
 Value* Ops::float_binary(BinaryOp op, ir::Type t, Value* a, Value* b) {
   // Half + - * / rounded once equals the same in f32 rounded twice: f32 has more than 2*11+2 bits.
-  const bool wide = t.dtype == DType::kBF16 || (t.dtype == DType::kF16 && (!native_half() || op == BinaryOp::kMod));
+  const bool wide = t.dtype == DType::kBF16 ||
+                    (t.dtype == DType::kF16 && (!native_half() || op == BinaryOp::kMod));
   if (wide) {
     Value* r = float_binary(op, t.with_dtype(DType::kF32), widen(t, a), widen(t, b));
     return ir::is_comparison(op) ? r : narrow(t, r);
   }
   switch (op) {
-    case BinaryOp::kAdd: return b_.CreateFAdd(a, b);
-    case BinaryOp::kSub: return b_.CreateFSub(a, b);
-    case BinaryOp::kMul: return b_.CreateFMul(a, b);
-    case BinaryOp::kDiv: return b_.CreateFDiv(a, b);
-    case BinaryOp::kMod: return b_.CreateFRem(a, b);
-    case BinaryOp::kMin: return float_min_max(false, a, b);
-    case BinaryOp::kMax: return float_min_max(true, a, b);
+    case BinaryOp::kAdd:
+      return b_.CreateFAdd(a, b);
+    case BinaryOp::kSub:
+      return b_.CreateFSub(a, b);
+    case BinaryOp::kMul:
+      return b_.CreateFMul(a, b);
+    case BinaryOp::kDiv:
+      return b_.CreateFDiv(a, b);
+    case BinaryOp::kMod:
+      return b_.CreateFRem(a, b);
+    case BinaryOp::kMin:
+      return float_min_max(false, a, b);
+    case BinaryOp::kMax:
+      return float_min_max(true, a, b);
     case BinaryOp::kEq:
     case BinaryOp::kNe:
     case BinaryOp::kLt:
-    case BinaryOp::kLe: return compare(op, t, a, b);
-    default: return nullptr;
+    case BinaryOp::kLe:
+      return compare(op, t, a, b);
+    default:
+      return nullptr;
   }
 }
 
 Value* Ops::float_min_max(bool is_max, Value* a, Value* b) {
   if (target_.arch == target::Arch::kAArch64) {
-    return b_.CreateBinaryIntrinsic(is_max ? llvm::Intrinsic::maximum : llvm::Intrinsic::minimum, a, b);
+    return b_.CreateBinaryIntrinsic(is_max ? llvm::Intrinsic::maximum : llvm::Intrinsic::minimum, a,
+                                    b);
   }
-  // minps/maxps return the second operand when either is NaN: with a number first, that alone is right.
+  // minps/maxps return the second operand when either is NaN: with a number first, that alone is
+  // right.
   if (is_constant_number(b)) std::swap(a, b);
   Value* better = is_max ? b_.CreateFCmpOGT(a, b) : b_.CreateFCmpOLT(a, b);
   Value* r = b_.CreateSelect(better, a, b);
@@ -150,16 +178,22 @@ Value* Ops::float_min_max(bool is_max, Value* a, Value* b) {
 Value* Ops::int_binary(BinaryOp op, ir::Type t, Value* a, Value* b, bool non_negative) {
   const bool sgn = is_signed_int(t.dtype);
   switch (op) {
-    case BinaryOp::kAdd: return t.dtype == DType::kBool ? b_.CreateOr(a, b) : b_.CreateAdd(a, b);
-    case BinaryOp::kSub: return t.dtype == DType::kBool ? b_.CreateXor(a, b) : b_.CreateSub(a, b);
-    case BinaryOp::kMul: return b_.CreateMul(a, b);
+    case BinaryOp::kAdd:
+      return t.dtype == DType::kBool ? b_.CreateOr(a, b) : b_.CreateAdd(a, b);
+    case BinaryOp::kSub:
+      return t.dtype == DType::kBool ? b_.CreateXor(a, b) : b_.CreateSub(a, b);
+    case BinaryOp::kMul:
+      return b_.CreateMul(a, b);
     case BinaryOp::kMin:
       return b_.CreateBinaryIntrinsic(sgn ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, a, b);
     case BinaryOp::kMax:
       return b_.CreateBinaryIntrinsic(sgn ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, a, b);
-    case BinaryOp::kAnd: return b_.CreateAnd(a, b);
-    case BinaryOp::kOr: return b_.CreateOr(a, b);
-    case BinaryOp::kXor: return b_.CreateXor(a, b);
+    case BinaryOp::kAnd:
+      return b_.CreateAnd(a, b);
+    case BinaryOp::kOr:
+      return b_.CreateOr(a, b);
+    case BinaryOp::kXor:
+      return b_.CreateXor(a, b);
     case BinaryOp::kShl:
     case BinaryOp::kShr: {
       Value* n = b_.CreateAnd(b, int_constant(t, size_bytes(t.dtype) * 8 - 1));
@@ -171,19 +205,22 @@ Value* Ops::int_binary(BinaryOp op, ir::Type t, Value* a, Value* b, bool non_neg
     case BinaryOp::kFloorDiv:
     case BinaryOp::kFloorMod:
       return t.dtype == DType::kBool ? nullptr : int_division(op, t, a, b, non_negative);
-    default: return compare(op, t, a, b);
+    default:
+      return compare(op, t, a, b);
   }
 }
 
 Value* Ops::floor_fix(BinaryOp op, Value* a, Value* b, Value* quotient) {
   Value* rest = b_.CreateSub(a, b_.CreateMul(quotient, b));
   llvm::Constant* zero = llvm::Constant::getNullValue(a->getType());
-  Value* below = b_.CreateAnd(b_.CreateICmpNE(rest, zero), b_.CreateICmpSLT(b_.CreateXor(rest, b), zero));
+  Value* below =
+      b_.CreateAnd(b_.CreateICmpNE(rest, zero), b_.CreateICmpSLT(b_.CreateXor(rest, b), zero));
   if (op == BinaryOp::kFloorDiv) return b_.CreateAdd(quotient, b_.CreateSExt(below, a->getType()));
   return b_.CreateAdd(rest, b_.CreateSelect(below, b, zero));
 }
 
-Value* Ops::constant_division(BinaryOp op, ir::Type t, Value* a, std::int64_t d, bool non_negative) {
+Value* Ops::constant_division(BinaryOp op, ir::Type t, Value* a, std::int64_t d,
+                              bool non_negative) {
   const bool floors = op == BinaryOp::kFloorDiv || op == BinaryOp::kFloorMod;
   const bool divides = op == BinaryOp::kDiv || op == BinaryOp::kFloorDiv;
   const bool sgn = is_signed_int(t.dtype) && !(non_negative && d > 0);
@@ -191,7 +228,8 @@ Value* Ops::constant_division(BinaryOp op, ir::Type t, Value* a, std::int64_t d,
   if (sgn && d == -1) return divides ? b_.CreateNeg(a) : llvm::Constant::getNullValue(a->getType());
   if (d > 0 && std::has_single_bit(static_cast<std::uint64_t>(d)) && (floors || !sgn)) {
     const auto shift = static_cast<std::uint64_t>(std::countr_zero(static_cast<std::uint64_t>(d)));
-    if (!divides) return b_.CreateAnd(a, llvm::ConstantInt::get(type(t), static_cast<std::uint64_t>(d - 1)));
+    if (!divides)
+      return b_.CreateAnd(a, llvm::ConstantInt::get(type(t), static_cast<std::uint64_t>(d - 1)));
     return sgn ? b_.CreateAShr(a, shift) : b_.CreateLShr(a, shift);
   }
   if (!sgn) return divides ? b_.CreateUDiv(a, divisor) : b_.CreateURem(a, divisor);
@@ -212,9 +250,11 @@ Value* Ops::int_division(BinaryOp op, ir::Type t, Value* a, Value* b, bool non_n
   Value* traps = by_zero;
   if (sgn) {  // INT_MIN / -1 wraps to INT_MIN, which is INT_MIN / 1
     const unsigned bits = a->getType()->getScalarSizeInBits();
-    llvm::Constant* lowest = llvm::ConstantInt::get(a->getType(), llvm::APInt::getSignedMinValue(bits));
-    Value* overflows = b_.CreateAnd(b_.CreateICmpEQ(b, llvm::Constant::getAllOnesValue(a->getType())),
-                                    b_.CreateICmpEQ(a, lowest));
+    llvm::Constant* lowest =
+        llvm::ConstantInt::get(a->getType(), llvm::APInt::getSignedMinValue(bits));
+    Value* overflows =
+        b_.CreateAnd(b_.CreateICmpEQ(b, llvm::Constant::getAllOnesValue(a->getType())),
+                     b_.CreateICmpEQ(a, lowest));
     traps = b_.CreateOr(by_zero, overflows);
   }
   Value* divisor = b_.CreateSelect(traps, one, b);
@@ -245,7 +285,8 @@ Value* Ops::cast(ir::Type from, DType to, Value* v) {
     return b_.CreateIntrinsic(id, {type_to, v->getType()}, {v});
   }
   if (to == DType::kBool) return b_.CreateICmpNE(v, zero);
-  if (is_float(to)) return is_signed_int(from.dtype) ? b_.CreateSIToFP(v, type_to) : b_.CreateUIToFP(v, type_to);
+  if (is_float(to))
+    return is_signed_int(from.dtype) ? b_.CreateSIToFP(v, type_to) : b_.CreateUIToFP(v, type_to);
   return b_.CreateIntCast(v, type_to, is_signed_int(from.dtype));
 }
 

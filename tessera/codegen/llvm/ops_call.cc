@@ -1,11 +1,11 @@
+#include <string>
+
 #include <llvm/Config/llvm-config.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/IntrinsicsAArch64.h>
 #include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/Module.h>
-
-#include <string>
 
 #include "tessera/codegen/llvm/ops.h"
 
@@ -19,36 +19,61 @@ namespace {
 // The name in libm, without the f of the float version.
 const char* libm_name(Intrinsic fn) {
   switch (fn) {
-    case Intrinsic::kExp: return "exp";
-    case Intrinsic::kLog: return "log";
-    case Intrinsic::kTanh: return "tanh";
-    case Intrinsic::kErf: return "erf";
-    case Intrinsic::kSin: return "sin";
-    case Intrinsic::kCos: return "cos";
-    case Intrinsic::kTan: return "tan";
-    case Intrinsic::kAsin: return "asin";
-    case Intrinsic::kAcos: return "acos";
-    case Intrinsic::kAtan: return "atan";
-    case Intrinsic::kSinh: return "sinh";
-    case Intrinsic::kCosh: return "cosh";
-    case Intrinsic::kAsinh: return "asinh";
-    case Intrinsic::kAcosh: return "acosh";
-    case Intrinsic::kAtanh: return "atanh";
-    case Intrinsic::kPow: return "pow";
-    default: return nullptr;
+    case Intrinsic::kExp:
+      return "exp";
+    case Intrinsic::kLog:
+      return "log";
+    case Intrinsic::kTanh:
+      return "tanh";
+    case Intrinsic::kErf:
+      return "erf";
+    case Intrinsic::kSin:
+      return "sin";
+    case Intrinsic::kCos:
+      return "cos";
+    case Intrinsic::kTan:
+      return "tan";
+    case Intrinsic::kAsin:
+      return "asin";
+    case Intrinsic::kAcos:
+      return "acos";
+    case Intrinsic::kAtan:
+      return "atan";
+    case Intrinsic::kSinh:
+      return "sinh";
+    case Intrinsic::kCosh:
+      return "cosh";
+    case Intrinsic::kAsinh:
+      return "asinh";
+    case Intrinsic::kAcosh:
+      return "acosh";
+    case Intrinsic::kAtanh:
+      return "atanh";
+    case Intrinsic::kPow:
+      return "pow";
+    default:
+      return nullptr;
   }
 }
 
 unsigned rounding_intrinsic(Intrinsic fn) {
   switch (fn) {
-    case Intrinsic::kSqrt: return llvm::Intrinsic::sqrt;
-    case Intrinsic::kAbs: return llvm::Intrinsic::fabs;
-    case Intrinsic::kFloor: return llvm::Intrinsic::floor;
-    case Intrinsic::kCeil: return llvm::Intrinsic::ceil;
-    case Intrinsic::kRound: return llvm::Intrinsic::roundeven;
-    case Intrinsic::kTrunc: return llvm::Intrinsic::trunc;
-    case Intrinsic::kFma: return llvm::Intrinsic::fma;
-    default: return llvm::Intrinsic::not_intrinsic;
+    case Intrinsic::kSqrt:
+      return llvm::Intrinsic::sqrt;
+    case Intrinsic::kAbs:
+      return llvm::Intrinsic::fabs;
+    case Intrinsic::kFloor:
+      return llvm::Intrinsic::floor;
+    case Intrinsic::kCeil:
+      return llvm::Intrinsic::ceil;
+    case Intrinsic::kRound:
+      return llvm::Intrinsic::roundeven;
+    case Intrinsic::kTrunc:
+      return llvm::Intrinsic::trunc;
+    case Intrinsic::kFma:
+      return llvm::Intrinsic::fma;
+    default:
+      return llvm::Intrinsic::not_intrinsic;
   }
 }
 
@@ -68,18 +93,25 @@ int lanes_of(Value* v) {
 Value* Ops::call(const ir::Call& call, const std::vector<Value*>& args) {
   const ir::Type from = call.args[0].type();
   switch (call.fn) {
-    case Intrinsic::kNot: return b_.CreateNot(args[0]);
+    case Intrinsic::kNot:
+      return b_.CreateNot(args[0]);
     case Intrinsic::kIsNan:
-    case Intrinsic::kIsInf: return classify(call.fn, from, args[0]);
+    case Intrinsic::kIsInf:
+      return classify(call.fn, from, args[0]);
     case Intrinsic::kBitcast:
       if (from.dtype == DType::kBool || call.type.dtype == DType::kBool) return nullptr;
       return b_.CreateBitCast(args[0], type(call.type));
-    case Intrinsic::kDot4: return dot4(call, args);
-    case Intrinsic::kDot2: return dot2(call, args);
+    case Intrinsic::kDot4:
+      return dot4(call, args);
+    case Intrinsic::kDot2:
+      return dot2(call, args);
     case Intrinsic::kMma2x8:
-    case Intrinsic::kMma2x4: return mma(call, args);
-    case Intrinsic::kPrefetch: return nullptr;
-    default: return math(call.fn, from, args);
+    case Intrinsic::kMma2x4:
+      return mma(call, args);
+    case Intrinsic::kPrefetch:
+      return nullptr;
+    default:
+      return math(call.fn, from, args);
   }
 }
 
@@ -111,9 +143,10 @@ Value* Ops::libm(Intrinsic fn, ir::Type t, const std::vector<Value*>& args) {
   const char* name = libm_name(fn);
   if (!name) return nullptr;
   llvm::Type* scalar = type(t.with_lanes(1));
-  auto* signature = llvm::FunctionType::get(scalar, std::vector<llvm::Type*>(args.size(), scalar), false);
-  llvm::FunctionCallee callee =
-      module_.getOrInsertFunction(std::string(name) + (t.dtype == DType::kF32 ? "f" : ""), signature);
+  auto* signature =
+      llvm::FunctionType::get(scalar, std::vector<llvm::Type*>(args.size(), scalar), false);
+  llvm::FunctionCallee callee = module_.getOrInsertFunction(
+      std::string(name) + (t.dtype == DType::kF32 ? "f" : ""), signature);
   if (auto* function = llvm::dyn_cast<llvm::Function>(callee.getCallee())) {
     function->setDoesNotThrow();
     function->setDoesNotAccessMemory();  // errno is not observed
@@ -129,7 +162,8 @@ Value* Ops::libm(Intrinsic fn, ir::Type t, const std::vector<Value*>& args) {
   return result;
 }
 
-Value* Ops::native(unsigned intrinsic, const std::vector<llvm::Type*>& overloads, const std::vector<Value*>& args) {
+Value* Ops::native(unsigned intrinsic, const std::vector<llvm::Type*>& overloads,
+                   const std::vector<Value*>& args) {
   const auto id = static_cast<llvm::Intrinsic::ID>(intrinsic);
 #if LLVM_VERSION_MAJOR >= 20
   llvm::Function* function = llvm::Intrinsic::getOrInsertDeclaration(&module_, id, overloads);
@@ -138,7 +172,8 @@ Value* Ops::native(unsigned intrinsic, const std::vector<llvm::Type*>& overloads
 #endif
   std::vector<Value*> typed;
   for (std::size_t i = 0; i < args.size(); ++i) {
-    typed.push_back(b_.CreateBitCast(args[i], function->getFunctionType()->getParamType(static_cast<unsigned>(i))));
+    typed.push_back(b_.CreateBitCast(
+        args[i], function->getFunctionType()->getParamType(static_cast<unsigned>(i))));
   }
   return b_.CreateCall(function, typed);
 }
@@ -156,7 +191,8 @@ Value* Ops::native_chunks(unsigned intrinsic, int lanes, const std::vector<Value
     if (llvm::Intrinsic::isOverloaded(static_cast<llvm::Intrinsic::ID>(intrinsic))) {
       llvm::Type* operand = a->getType();
       if (args[0]->getType()->isFPOrFPVectorTy()) {
-        operand = llvm::FixedVectorType::get(b_.getBFloatTy(), static_cast<unsigned>(lanes * group));
+        operand =
+            llvm::FixedVectorType::get(b_.getBFloatTy(), static_cast<unsigned>(lanes * group));
       }
       overloads = {acc->getType(), operand};
     }
@@ -189,7 +225,7 @@ Value* Ops::sum_groups(Value* acc, Value* products, int group, bool is_float) {
 
 Value* Ops::dot4_x86(bool signed_a, bool signed_b, const std::vector<Value*>& args) {
   if (!signed_a && !signed_b) return nullptr;
-  const int native_lanes = target_.vector_bytes >= 64 && lanes_of(args[0]) % 16 == 0 ? 16
+  const int native_lanes = target_.vector_bytes >= 64 && lanes_of(args[0]) % 16 == 0  ? 16
                            : target_.vector_bytes >= 32 && lanes_of(args[0]) % 8 == 0 ? 8
                            : lanes_of(args[0]) % 4 == 0                               ? 4
                                                                                       : 0;
@@ -199,11 +235,13 @@ Value* Ops::dot4_x86(bool signed_a, bool signed_b, const std::vector<Value*>& ar
                                           : llvm::Intrinsic::x86_avx512_vpdpbusd_128;
   if (!signed_a) return native_chunks(id, native_lanes, args);
   if (!signed_b) return native_chunks(id, native_lanes, {args[0], args[2], args[1]});
-  // vpdpbusd wants one unsigned side: a + 128 is, and 128 * sum(b) is taken off again (all modulo 2^32).
+  // vpdpbusd wants one unsigned side: a + 128 is, and 128 * sum(b) is taken off again (all modulo
+  // 2^32).
   llvm::Constant* offset = llvm::ConstantInt::get(args[1]->getType(), 0x80);
-  Value* shifted = native_chunks(id, native_lanes, {args[0], b_.CreateXor(args[1], offset), args[2]});
-  Value* excess =
-      native_chunks(id, native_lanes, {llvm::Constant::getNullValue(args[0]->getType()), offset, args[2]});
+  Value* shifted =
+      native_chunks(id, native_lanes, {args[0], b_.CreateXor(args[1], offset), args[2]});
+  Value* excess = native_chunks(
+      id, native_lanes, {llvm::Constant::getNullValue(args[0]->getType()), offset, args[2]});
   return b_.CreateSub(shifted, excess);
 }
 
@@ -216,11 +254,13 @@ Value* Ops::dot4(const ir::Call& call, const std::vector<Value*>& args) {
   if (target_.arch == target::Arch::kAArch64 && lanes % 2 == 0) {
     const int piece = lanes % 4 == 0 ? 4 : 2;
     if (target_.has_i8_dot && sa == sb) {
-      const unsigned id = sa ? llvm::Intrinsic::aarch64_neon_sdot : llvm::Intrinsic::aarch64_neon_udot;
+      const unsigned id =
+          sa ? llvm::Intrinsic::aarch64_neon_sdot : llvm::Intrinsic::aarch64_neon_udot;
       return native_chunks(id, piece, args);
     }
     if (target_.has_i8_mma && sa != sb) {
-      const std::vector<Value*> ordered = sa ? std::vector<Value*>{args[0], args[2], args[1]} : args;
+      const std::vector<Value*> ordered =
+          sa ? std::vector<Value*>{args[0], args[2], args[1]} : args;
       return native_chunks(llvm::Intrinsic::aarch64_neon_usdot, piece, ordered);
     }
   }
@@ -253,7 +293,8 @@ Value* Ops::mma(const ir::Call& call, const std::vector<Value*>& args) {
   const ir::Type tb = call.args[2].type();
   const bool is_float = call.fn == Intrinsic::kMma2x4;
   if (target_.arch == target::Arch::kAArch64) {
-    if (is_float && target_.has_bf16_mma) return native(llvm::Intrinsic::aarch64_neon_bfmmla, {}, args);
+    if (is_float && target_.has_bf16_mma)
+      return native(llvm::Intrinsic::aarch64_neon_bfmmla, {}, args);
     if (!is_float && target_.has_i8_mma) {
       const bool sa = ta.dtype == DType::kI8;
       const bool sb = tb.dtype == DType::kI8;
@@ -274,8 +315,8 @@ Value* Ops::mma(const ir::Call& call, const std::vector<Value*>& args) {
     }
   }
   const int total = 4 * width;
-  Value* p = products(ta.with_lanes(total), call.type.dtype, shuffle(args[1], rows_a), tb.with_lanes(total),
-                      shuffle(args[2], rows_b));
+  Value* p = products(ta.with_lanes(total), call.type.dtype, shuffle(args[1], rows_a),
+                      tb.with_lanes(total), shuffle(args[2], rows_b));
   return sum_groups(args[0], p, width, is_float);
 }
 

@@ -8,7 +8,9 @@ namespace {
 constexpr std::int64_t kMaxStackBuffer = 64 << 10;
 constexpr std::int64_t kMaxStackTotal = 256 << 10;  // worker threads may have small stacks
 
-std::int64_t aligned(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+std::int64_t aligned(std::int64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 class Planner {
  public:
@@ -56,7 +58,8 @@ class Planner {
 }  // namespace
 
 bool runs_parallel(const ir::For& loop, bool inside_parallel) {
-  return loop.loop_kind == ir::LoopKind::kParallel && !inside_parallel && !ir::is_const_int(loop.extent, 1);
+  return loop.loop_kind == ir::LoopKind::kParallel && !inside_parallel &&
+         !ir::is_const_int(loop.extent, 1);
 }
 
 Workspace plan_workspace(const ir::Stmt& body) {

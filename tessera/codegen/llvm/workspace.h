@@ -23,11 +23,12 @@ struct Workspace {
 
 inline constexpr std::int64_t kAlignment = 64;
 
-// Buffers get disjoint memory even when their lifetimes do not meet: generated code tells LLVM that no
-// two buffers alias, so a reused address could be reordered across the two lifetimes.
+// Buffers get disjoint memory even when their lifetimes do not meet: generated code tells LLVM that
+// no two buffers alias, so a reused address could be reordered across the two lifetimes.
 Workspace plan_workspace(const ir::Stmt& body);
 
-// Whether a loop is handed to the host: a parallel loop inside another one, or of one iteration, is not.
+// Whether a loop is handed to the host: a parallel loop inside another one, or of one iteration, is
+// not.
 bool runs_parallel(const ir::For& loop, bool inside_parallel);
 
 }  // namespace tessera::codegen
