@@ -264,6 +264,21 @@ TEST(InterpDag, WrongInputsAreRefused) {
   refused({HostTensor(DType::kF64, {2, 4}), b}, "matmul: input A is f64 2x4, f32 2x4 is needed");
 }
 
+TEST(InterpDag, PointsEqualTheWholeRun) {
+  for (const char* spec : {"softmax:R=3,C=5", "dense:M=3,N=4,K=5",
+                           "conv2d:N=1,H=5,W=5,CI=2,CO=3,KH=3,KW=3,P=1,algo=winograd2"}) {
+    const te::Dag dag = make(spec);
+    const OpRun r = run_op(spec);
+    const std::vector<std::int64_t> points = {0, 7, 7, r.outputs[0].size() - 1};
+    const std::vector<double> got = run_points(dag, r.inputs, 0, points).value();
+    ASSERT_EQ(got.size(), points.size());
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      EXPECT_EQ(got[i], r.outputs[0].get_float(points[i])) << spec;
+    }
+    EXPECT_FALSE(run_points(dag, r.inputs, 0, {r.outputs[0].size()}).ok());
+  }
+}
+
 TEST(InterpDag, TooLargeToInterpretIsRefused) {
   te::DagBuilder b("big");
   const ir::Buffer y = b.compute("Y", {{"i", std::int64_t{1} << 40}},
