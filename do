@@ -86,7 +86,7 @@ cmd_peers() {
   is_debian || fail "the peers come from Debian or Ubuntu packages (peers/packages.txt); no apt-get here"
   local wanted=() package arch host_arch
   host_arch=$(dpkg --print-architecture)
-  while read -r package arch _; do
+  while read -r package arch _ || [ -n "$package" ]; do
     case $package in '' | '#'*) continue ;; esac
     if [ -z "$arch" ] || [ "$arch" = "$host_arch" ]; then wanted+=("$package"); fi
   done <peers/packages.txt
