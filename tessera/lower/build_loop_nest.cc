@@ -249,7 +249,8 @@ class NestBuilder {
     }
     for (const schedule::Relation& r : e.stage.relations) {
       if (r.kind != schedule::Relation::Kind::kSplit || r.tail != schedule::Tail::kPeel) continue;
-      note_peel(e, r.to.front());
+      // In the last outer part, the parts inside are cut in turn.
+      for (std::size_t i = 0; i + 1 < r.to.size(); ++i) note_peel(e, r.to[i]);
     }
   }
 
@@ -346,21 +347,46 @@ class NestBuilder {
     }
     const std::vector<ir::Buffer> memory = e.targets;
     const std::vector<ir::Expr> memory_index = e.target_index;
-    std::vector<ir::Stmt> resume, write_back;
+    std::vector<ir::Expr> old, tile;
     for (ir::Buffer& t : e.targets) {
-      const ir::Buffer acc = ir::Buffer::make(t->name + ".acc", t->dtype, shape, ir::Scope::kStack);
-      resume.push_back(ir::Store::make(acc, index, ir::Load::make(t, memory_index)));
-      write_back.push_back(ir::Store::make(t, memory_index, ir::Load::make(acc, index)));
-      t = acc;
+      old.push_back(ir::Load::make(t, memory_index));
+      t = ir::Buffer::make(t->name + ".acc", t->dtype, shape, ir::Scope::kStack);
+      tile.push_back(ir::Load::make(t, index));
     }
     e.target_index = index;
     const std::vector<ir::Buffer> accumulators = e.targets;
-    ir::Stmt start = spatial_nest(e, p, initial_stores(e));
-    if (!ir::is_const_int(first, 1)) start = ir::If::make(first, start, spatial_nest(e, p, ir::Block::make(resume)));
-    ir::Stmt out = ir::Block::make({start, emit_loops(e, p), spatial_nest(e, p, ir::Block::make(write_back))});
+    // Memory is read after the loops, not before: its latency then hides behind the next tile.
+    ir::Stmt write_back = spatial_nest(e, p, stores(memory, memory_index, tile));
+    if (!ir::is_const_int(first, 1)) {
+      const std::vector<ir::Expr> both = te::combine(e.stage.op.reducer, old, tile);
+      write_back = ir::If::make(first, write_back, spatial_nest(e, p, stores(memory, memory_index, both)));
+    }
+    std::vector<ir::Stmt> parts;
+    if (!ir::is_const_int(first, 1)) parts.push_back(prefetch_tile(e, p, old));
+    parts.insert(parts.end(), {spatial_nest(e, p, initial_stores(e)), emit_loops(e, p), write_back});
+    ir::Stmt out = ir::Block::make(std::move(parts));
     e.targets = memory;
     e.target_index = memory_index;
     for (const ir::Buffer& acc : accumulators) out = ir::Allocate::make(acc, out);
+    return out;
+  }
+
+  // Asks for the lines of a tile that will be read back after the loops: both ends of each row of it.
+  ir::Stmt prefetch_tile(const Emit& e, int p, const std::vector<ir::Expr>& tile) const {
+    std::vector<ir::Stmt> fetches;
+    for (const ir::Expr& read : tile) fetches.push_back(ir::Evaluate::make(ir::call(ir::Intrinsic::kPrefetch, {read})));
+    ir::Stmt out = ir::Block::make(std::move(fetches));
+    for (std::size_t q = e.stage.leaves.size(); q-- > idx(p);) {
+      const int id = e.stage.leaves[q];
+      const ir::Expr& var = e.domain.leaf_vars[idx(id)];
+      const std::int64_t extent = e.domain.iter_extents[idx(id)];
+      if (e.stage.iters[idx(id)].reduce) continue;
+      if (e.stage.iters[idx(id)].annotation == Annotation::kVectorize) {
+        out = ir::Block::make({ir::substitute(out, var, ir::int_imm(0)), ir::substitute(out, var, ir::int_imm(extent - 1))});
+      } else {
+        out = ir::For::make(var, extent, ir::LoopKind::kUnrolled, out);
+      }
+    }
     return out;
   }
 
@@ -373,10 +399,15 @@ class NestBuilder {
       if (op.reducer != te::Reducer::kNone) old.push_back(ir::Load::make(e.targets[o], e.target_index));
     }
     if (op.reducer != te::Reducer::kNone) values = te::combine(op.reducer, old, values);
-    std::vector<ir::Stmt> stores;
-    // The index of an arg reduction depends on the old value, so it is stored first.
-    for (std::size_t o = values.size(); o-- > 0;) stores.push_back(ir::Store::make(e.targets[o], e.target_index, values[o]));
-    return ir::Block::make(std::move(stores));
+    return stores(e.targets, e.target_index, values);
+  }
+
+  // The index of an arg reduction depends on the old value, so it is stored first.
+  static ir::Stmt stores(const std::vector<ir::Buffer>& targets, const std::vector<ir::Expr>& index,
+                         const std::vector<ir::Expr>& values) {
+    std::vector<ir::Stmt> out;
+    for (std::size_t o = values.size(); o-- > 0;) out.push_back(ir::Store::make(targets[o], index, values[o]));
+    return ir::Block::make(std::move(out));
   }
 
   std::vector<ir::Stmt> prefetches(const Emit& e, int id) const {

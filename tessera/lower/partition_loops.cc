@@ -38,6 +38,7 @@ std::optional<ir::Expr> below_zero(const ir::Expr& cond) {
 
 struct Cut {
   std::int64_t lo, hi;  // conditions hold for var in [lo, hi)
+  std::int64_t dead;    // from here on one of them fails whatever the inner loops do
 };
 
 class PartitionLoops final : public ir::Mutator {
@@ -59,7 +60,8 @@ class PartitionLoops final : public ir::Mutator {
     std::vector<ir::Stmt> parts;
     part(loop, 0, cut->lo, &parts);
     part(loop, cut->lo, cut->hi, &parts);
-    part(loop, cut->hi, *extent, &parts);
+    part(loop, cut->hi, cut->dead, &parts);
+    part(loop, cut->dead, *extent, &parts);
     return ir::Block::make(std::move(parts));
   }
 
@@ -70,7 +72,7 @@ class PartitionLoops final : public ir::Mutator {
     const ir::Stmt shifted = ir::For::make(var, end - begin, loop.loop_kind, ir::substitute(loop.body, loop.var, var + begin));
     const ir::Stmt simple = arith::simplify(shifted, ranges_);
     if (!simple) return;
-    if (const auto* inner = simple.as<ir::For>()) {
+    if (const auto* inner = simple.as<ir::For>(); inner && inner->var.same_as(var)) {
       ranges_[inner->var.get()] = arith::Interval::of_extent(end - begin);
       out->push_back(Mutator::rewrite(simple, *inner));
     } else {
@@ -106,7 +108,7 @@ class PartitionLoops final : public ir::Mutator {
   // The range of the variable on which all its conditions hold whatever the inner loops do.
   std::optional<Cut> find_cut(const ir::For& loop, std::int64_t extent) {
     const bool peel = attrs_.peel.count(loop.var.get()) > 0;
-    Cut cut{0, extent};
+    Cut cut{0, extent, extent};
     int nodes = 0;
     bool found = false;
     inner_ = ranges_;
@@ -133,16 +135,19 @@ class PartitionLoops final : public ir::Mutator {
     if (!f || !ir::uses_var(*f, var)) return false;
     const auto form = arith::split_on(*f, var);
     if (!form || form->coefficient == 0) return false;
-    const auto worst = arith::const_bounds(form->rest, inner_).hi;
+    const arith::Interval rest = arith::const_bounds(form->rest, inner_);
+    const auto worst = rest.hi;
     if (!worst) return false;
     Cut narrowed = *cut;
     if (form->coefficient > 0) {
+      if (rest.lo) narrowed.dead = std::min(narrowed.dead, floor_div(-*rest.lo - 1, form->coefficient) + 1);
       narrowed.hi = std::min(narrowed.hi, floor_div(-*worst - 1, form->coefficient) + 1);
     } else {
       narrowed.lo = std::max(narrowed.lo, floor_div(*worst, -form->coefficient) + 1);
     }
     // A condition that never surely holds here says nothing about this loop.
     if (narrowed.lo >= narrowed.hi || narrowed.hi <= 0 || narrowed.lo >= extent) return false;
+    narrowed.dead = std::max(narrowed.dead, narrowed.hi);
     *cut = narrowed;
     return true;
   }
