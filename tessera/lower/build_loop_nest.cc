@@ -157,12 +157,8 @@ class NestBuilder {
       const ir::Expr inner = Mutator::rewrite(e, load);
       const auto* node = inner.as<ir::Load>();
       std::vector<ir::Expr> indices = node->indices;
-      if (clamp_) {
-        for (std::size_t d = 0; d < indices.size(); ++d) {
-          const std::int64_t last = node->buffer->shape[d] - 1;
-          const auto hi = arith::const_bounds(indices[d], nest_.domains_.ranges).hi;
-          if (!hi || *hi > last) indices[d] = ir::min(indices[d], ir::int_imm(last));
-        }
+      for (std::size_t d = 0; clamp_ && d < indices.size(); ++d) {
+        indices[d] = clamp_index(indices[d], node->buffer->shape[d], nest_.domains_.ranges);
       }
       const Storage& s = nest_.storage_.at(node->buffer);
       return ir::Load::make(s.buffer, s.index(std::move(indices)));
@@ -171,14 +167,16 @@ class NestBuilder {
     bool clamp_;
   };
 
+  using Index = std::vector<ir::Expr>;
+
   // One stage while it is emitted.
   struct Emit {
     const Stage& stage;
     const StageDomain& domain;
-    int first_reduce = -1;             // position of the first reduce loop, -1: no reduction
+    int first_reduce = -1;             // position of the first reduce loop (behind all when there is none), -1: no reduction
     int accumulate_at = -1;            // position from which the tile lives in accumulators, -1: nowhere
     std::vector<ir::Buffer> targets;   // where values are stored at the moment
-    std::vector<ir::Expr> target_index;
+    std::vector<Index> target_index;   // per target: layouts may differ
   };
 
   ir::Stmt emit_stage(const Stage& stage) {
@@ -187,11 +185,13 @@ class NestBuilder {
     for (std::size_t p = 0; p < stage.leaves.size(); ++p) {
       if (stage.iters[idx(stage.leaves[p])].reduce && e.first_reduce < 0) e.first_reduce = static_cast<int>(p);
     }
+    const bool no_reduce_loop = stage.op.reducer != te::Reducer::kNone && e.first_reduce < 0;
+    if (no_reduce_loop) e.first_reduce = static_cast<int>(stage.leaves.size());
     for (const ir::Buffer& b : stage.op.outputs) {
       const Storage& s = storage_.at(b);
       e.targets.push_back(s.buffer);
       Storage local{.buffer = s.buffer, .layout = s.layout};  // local_index is already relative to the region
-      e.target_index = local.index(d.local_index);
+      e.target_index.push_back(local.index(d.local_index));
     }
     e.accumulate_at = choose_accumulation(e);
     note_attrs(e);
@@ -291,7 +291,7 @@ class NestBuilder {
   ir::Stmt initial_stores(const Emit& e) const {
     std::vector<ir::Stmt> stores;
     for (std::size_t o = 0; o < e.targets.size(); ++o) {
-      stores.push_back(ir::Store::make(e.targets[o], e.target_index, te::identity(e.stage.op.reducer, e.targets[o]->dtype, o)));
+      stores.push_back(ir::Store::make(e.targets[o], e.target_index[o], te::identity(e.stage.op.reducer, e.targets[o]->dtype, o)));
     }
     return ir::Block::make(std::move(stores));
   }
@@ -346,14 +346,15 @@ class NestBuilder {
       index.push_back(ir::int_imm(0));
     }
     const std::vector<ir::Buffer> memory = e.targets;
-    const std::vector<ir::Expr> memory_index = e.target_index;
+    const std::vector<Index> memory_index = e.target_index;
     std::vector<ir::Expr> old, tile;
-    for (ir::Buffer& t : e.targets) {
-      old.push_back(ir::Load::make(t, memory_index));
+    for (std::size_t o = 0; o < memory.size(); ++o) {
+      ir::Buffer& t = e.targets[o];
+      old.push_back(ir::Load::make(t, memory_index[o]));
       t = ir::Buffer::make(t->name + ".acc", t->dtype, shape, ir::Scope::kStack);
       tile.push_back(ir::Load::make(t, index));
     }
-    e.target_index = index;
+    e.target_index.assign(memory.size(), index);
     const std::vector<ir::Buffer> accumulators = e.targets;
     // Memory is read after the loops, not before: its latency then hides behind the next tile.
     ir::Stmt write_back = spatial_nest(e, p, stores(memory, memory_index, tile));
@@ -392,21 +393,21 @@ class NestBuilder {
 
   ir::Stmt update_stores(const Emit& e) const {
     const te::Op& op = e.stage.op;
-    const bool clamp = e.domain.stored != e.domain.extents;
+    const bool clamp = e.domain.padded();
     std::vector<ir::Expr> values, old;
     for (std::size_t o = 0; o < op.values.size(); ++o) {
       values.push_back(Access(*this, clamp)(ir::substitute(op.values[o], e.domain.axis_values)));
-      if (op.reducer != te::Reducer::kNone) old.push_back(ir::Load::make(e.targets[o], e.target_index));
+      if (op.reducer != te::Reducer::kNone) old.push_back(ir::Load::make(e.targets[o], e.target_index[o]));
     }
     if (op.reducer != te::Reducer::kNone) values = te::combine(op.reducer, old, values);
     return stores(e.targets, e.target_index, values);
   }
 
   // The index of an arg reduction depends on the old value, so it is stored first.
-  static ir::Stmt stores(const std::vector<ir::Buffer>& targets, const std::vector<ir::Expr>& index,
+  static ir::Stmt stores(const std::vector<ir::Buffer>& targets, const std::vector<Index>& index,
                          const std::vector<ir::Expr>& values) {
     std::vector<ir::Stmt> out;
-    for (std::size_t o = values.size(); o-- > 0;) out.push_back(ir::Store::make(targets[o], index, values[o]));
+    for (std::size_t o = values.size(); o-- > 0;) out.push_back(ir::Store::make(targets[o], index[o], values[o]));
     return ir::Block::make(std::move(out));
   }
 
@@ -437,9 +438,34 @@ class NestBuilder {
   LoopAttrs attrs_;
 };
 
+// Lanes run in lockstep: nothing inside a vectorized loop can be distributed over threads.
+Result<void> check_parallel_nesting(const State& state) {
+  for (const Stage& stage : state.stages) {
+    int end = -1;  // position of the innermost parallel loop
+    for (const int id : stage.leaves) {
+      if (stage.iters[idx(id)].annotation == Annotation::kParallel) end = stage.position(id);
+    }
+    if (end < 0) continue;
+    const std::string& name = stage.iters[idx(stage.leaves[idx(end)])].name;
+    for (const Stage* around = &stage; around;) {
+      for (int p = 0; p < end; ++p) {
+        const schedule::Iter& it = around->iters[idx(around->leaves[idx(p)])];
+        if (it.annotation != Annotation::kVectorize) continue;
+        return make_error(ErrorCode::kIllegalSchedule, "parallel loop {} of {} runs inside vectorized loop {} of {}", name,
+                          stage.name(), it.name, around->name());
+      }
+      const Stage* next = around->attach.kind == Attach::Kind::kAt ? state.find(around->attach.stage) : nullptr;
+      end = next ? next->position(around->attach.iter) + 1 : 0;
+      around = next;
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<LoopNest> build_loop_nest(const State& state) {
+  TESSERA_DO(check_parallel_nesting(state));
   TESSERA_TRY(Domains domains, infer_domains(state));
   return NestBuilder(state, std::move(domains)).run();
 }

@@ -80,7 +80,9 @@ class DomainBuilder {
       for (const ir::Load* read : reads) {
         for (std::size_t dim = 0; dim < rank; ++dim) {
           if (whole[dim]) continue;
-          const ir::Expr index = ir::substitute(read->indices[dim], out_.of.at(&q).axis_values);
+          const StageDomain& reader = out_.of.at(&q);
+          ir::Expr index = ir::substitute(read->indices[dim], reader.axis_values);
+          if (reader.padded()) index = clamp_index(index, stage.op.axes[dim].extent, out_.ranges);
           const auto bounds = arith::symbolic_bounds(index, inner, out_.ranges);
           if (!bounds) {
             whole[dim] = true;
@@ -166,6 +168,14 @@ class DomainBuilder {
 };
 
 }  // namespace
+
+ir::Expr clamp_index(const ir::Expr& index, std::int64_t extent, const arith::Ranges& ranges) {
+  const arith::Interval bounds = arith::const_bounds(index, ranges);
+  ir::Expr out = index;
+  if (!bounds.hi || *bounds.hi >= extent) out = ir::min(out, ir::int_imm(extent - 1));
+  if (!bounds.lo || *bounds.lo < 0) out = ir::max(out, ir::int_imm(0));
+  return out;
+}
 
 Result<Domains> infer_domains(const State& state) { return DomainBuilder(state).run(); }
 

@@ -31,12 +31,17 @@ struct StageDomain {
   std::vector<Condition> conditions;
   std::vector<ir::Expr> local_index;      // per output axis: axis value minus min
   std::vector<std::int64_t> stored;       // per output axis: extent in storage (padded splits round up)
+
+  bool padded() const { return stored != extents; }  // runs past the end of its axes: its reads are clamped
 };
 
 struct Domains {
   std::map<const schedule::Stage*, StageDomain> of;
   arith::Ranges ranges;  // of every loop variable
 };
+
+// `index` kept within 0..extent-1, as padded stages read; unchanged where the ranges already prove it.
+ir::Expr clamp_index(const ir::Expr& index, std::int64_t extent, const arith::Ranges& ranges);
 
 // kIllegalSchedule when a consumer of an attached stage runs outside the loop it is attached to.
 Result<Domains> infer_domains(const schedule::State& state);

@@ -99,7 +99,7 @@ class VectorizeBody final : public ir::Mutator {
     return ir::Select::make(c, widen(t), widen(f));
   }
   ir::Expr rewrite(const ir::Expr& e, const ir::Call& node) override {
-    if (node.fn == ir::Intrinsic::kPrefetch) return e;
+    if (node.fn == ir::Intrinsic::kPrefetch) return ir::substitute(e, var_, ir::int_imm(0));  // one line for all lanes
     std::vector<ir::Expr> args;
     if (!rewrite_all(node.args, &args)) return e;
     for (ir::Expr& a : args) a = widen(a);

@@ -19,15 +19,24 @@ class ScheduleDrawer {
 
   Schedule run() {
     const std::int64_t n = rng_.below(4) == 0 ? rng_.between(0, 4) : rng_.between(4, 18);
-    for (std::int64_t i = 0; i < n; ++i) try_step(draw());
+    for (std::int64_t i = 0; i < n; ++i) {
+      if (const std::optional<Step> step = draw()) try_step(*step);
+    }
     return schedule_;
   }
 
  private:
-  void try_step(const std::optional<Step>& step) {
-    if (!step) return;
+  void try_step(const Step& step) {
     Schedule longer = schedule_;
-    longer.steps.push_back(*step);
+    longer.steps.push_back(step);
+    try {
+      take_if_legal(std::move(longer));
+    } catch (const std::exception& e) {
+      throw InternalError(fmt::format("{}\n{}{}{}\n", e.what(), te::to_text(dag_), to_text(schedule_), to_text(step)));
+    }
+  }
+
+  void take_if_legal(Schedule longer) {
     Result<State> state = schedule::apply(dag_, longer);
     if (!state.ok()) {
       TESSERA_CHECK(state.error().code == ErrorCode::kIllegalSchedule, "refused with {}: {}", to_text(state.error().code),

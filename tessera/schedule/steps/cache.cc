@@ -181,10 +181,11 @@ Result<void> RFactor::apply(State& state) const {
   std::vector<ir::Expr> leaf_vars(s->iters.size());
   for (std::size_t i = 0; i < rank; ++i) leaf_vars[i] = partial.axes[i].var;
   te::Axis kept;
+  const std::vector<std::int64_t> extents = iter_extents(*s, roots);
   for (const int id : s->leaves) {
     const Iter& it = s->iters[static_cast<std::size_t>(id)];
     if (!it.reduce) continue;
-    const te::Axis a{ir::Var::make(it.name), it.extent};
+    const te::Axis a{ir::Var::make(it.name), extents[static_cast<std::size_t>(id)]};
     leaf_vars[static_cast<std::size_t>(id)] = a.var;
     if (id == factored) {
       kept = a;
@@ -193,7 +194,7 @@ Result<void> RFactor::apply(State& state) const {
     }
   }
   if (partial.reduce_axes.empty()) return illegal("nothing is left to reduce before {}; split it first", iter);
-  const IterMap map = map_iters(*s, iter_extents(*s, roots), leaf_vars);
+  const IterMap map = map_iters(*s, extents, leaf_vars);
   ir::VarMap substitution;
   for (std::size_t i = 0; i < rank; ++i) substitution[s->op.axes[i].var.get()] = map.values[i];
   for (std::size_t i = 0; i < s->op.reduce_axes.size(); ++i) {

@@ -1,6 +1,7 @@
 // split, follow_split, follow_fused_split.
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "tessera/schedule/steps/step_text.h"
@@ -39,7 +40,9 @@ Result<void> split_iter(State& state, const std::string& stage_name, const std::
     product *= l;
   }
   if (tail == Tail::kPad && parent.reduce) return illegal("a reduce loop cannot be padded: it would add terms");
-  if (tail == Tail::kPad && state.dag.is_output(stage->op.outputs[0])) {
+  const bool output = std::any_of(stage->op.outputs.begin(), stage->op.outputs.end(),
+                                  [&](const ir::Buffer& b) { return state.dag.is_output(b); });
+  if (tail == Tail::kPad && output) {
     return illegal("output stage {} cannot be padded: its storage belongs to the caller", stage_name);
   }
   const std::int64_t rest = (parent.extent + product - 1) / product;
