@@ -71,7 +71,7 @@ class PartitionLoops final : public ir::Mutator {
     const ir::Expr var = ir::Var::make(loop.var.as<ir::Var>()->name);
     const ir::Stmt shifted = ir::For::make(var, end - begin, loop.loop_kind, ir::substitute(loop.body, loop.var, var + begin));
     const ir::Stmt simple = arith::simplify(shifted, ranges_);
-    if (!simple) return;
+    if (is_empty(simple)) return;
     if (const auto* inner = simple.as<ir::For>(); inner && inner->var.same_as(var)) {
       ranges_[inner->var.get()] = arith::Interval::of_extent(end - begin);
       out->push_back(Mutator::rewrite(simple, *inner));
@@ -80,29 +80,32 @@ class PartitionLoops final : public ir::Mutator {
     }
   }
 
+  // Iterations of a parallel loop must stay one loop, so its body branches: before, inside, after the cut.
   ir::Stmt unswitch(const ir::For& loop, std::int64_t extent, const Cut& cut) {
-    arith::Ranges inside = ranges_;
-    inside[loop.var.get()] = {cut.lo, cut.hi - 1};
-    arith::Ranges outside = ranges_;
-    ir::Expr in_range = ir::bool_imm(true);
-    if (cut.lo > 0) in_range = ir::logical_and(in_range, ir::le(ir::int_imm(cut.lo), loop.var));
-    if (cut.hi < extent) in_range = ir::logical_and(in_range, ir::lt(loop.var, ir::int_imm(cut.hi)));
-    if (cut.lo == 0) outside[loop.var.get()] = {cut.hi, extent - 1};
-    if (cut.hi == extent) outside[loop.var.get()] = {0, cut.lo - 1};
-    const auto narrowed = [&](const arith::Ranges& ranges) {
-      const ir::Stmt simple = arith::simplify(loop.body, ranges);
-      if (!simple) return simple;
-      const arith::Ranges saved = std::exchange(ranges_, ranges);
-      const ir::Stmt out = (*this)(simple);
-      ranges_ = saved;
-      return out;
-    };
-    const ir::Stmt fast = narrowed(inside);
-    const ir::Stmt general = narrowed(outside);
-    const ir::Stmt body = !general ? (fast ? ir::If::make(in_range, fast) : fast)
-                          : !fast  ? ir::If::make(ir::logical_not(in_range), general)
-                                   : ir::If::make(in_range, fast, general);
+    ir::Stmt body = narrowed(loop, cut.hi, extent);
+    body = branch(ir::lt(loop.var, ir::int_imm(cut.hi)), narrowed(loop, cut.lo, cut.hi), body);
+    if (cut.lo > 0) body = branch(ir::lt(loop.var, ir::int_imm(cut.lo)), narrowed(loop, 0, cut.lo), body);
     return body ? ir::For::make(loop.var, loop.extent, loop.loop_kind, body) : body;
+  }
+
+  // The body for iterations [begin, end), simplified and cut further inside; null when nothing remains.
+  ir::Stmt narrowed(const ir::For& loop, std::int64_t begin, std::int64_t end) {
+    if (begin >= end) return {};
+    const arith::Interval whole = std::exchange(ranges_[loop.var.get()], arith::Interval{begin, end - 1});
+    const ir::Stmt simple = arith::simplify(loop.body, ranges_);
+    ir::Stmt out = is_empty(simple) ? ir::Stmt() : (*this)(simple);
+    ranges_[loop.var.get()] = whole;
+    return is_empty(out) ? ir::Stmt() : out;
+  }
+
+  static bool is_empty(const ir::Stmt& s) {
+    const auto* block = s.as<ir::Block>();
+    return !s || (block && block->stmts.empty());
+  }
+
+  static ir::Stmt branch(const ir::Expr& cond, const ir::Stmt& on_true, const ir::Stmt& on_false) {
+    if (!on_true) return on_false ? ir::If::make(ir::logical_not(cond), on_false) : on_false;
+    return ir::If::make(cond, on_true, on_false);
   }
 
   // The range of the variable on which all its conditions hold whatever the inner loops do.
