@@ -1,10 +1,12 @@
 #include "tessera/arith/simplify.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "tessera/arith/simplifier.h"
 #include "tessera/ir/build.h"
 #include "tessera/ir/fold.h"
+#include "tessera/ir/visitor.h"
 
 namespace tessera::arith {
 
@@ -168,6 +170,16 @@ Expr Simplifier::visit_index(const Expr& e, const Binary& b) {
     default:
       return ir::is_comparison(b.op) ? visit_comparison(e, b) : visit_generic(e, b);
   }
+}
+
+bool Simplifier::may_wrap(const Linear& sum) const {
+  return std::any_of(sum.terms.begin(), sum.terms.end(), [&](const Term& t) {
+    bool reads = false;
+    ir::for_each_expr(t.atom, [&](const Expr& e) { reads = reads || e.as<ir::Load>(); });
+    if (!reads) return false;
+    const Interval range = context_.bounds(t.atom);
+    return !range.lo || !range.hi;
+  });
 }
 
 Expr Simplifier::visit_generic(const Expr& e, const Binary& b) {

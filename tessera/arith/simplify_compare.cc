@@ -85,6 +85,7 @@ Expr Simplifier::visit_comparison(const Expr& e, const Binary& b) {
   if (b.op == BinaryOp::kLe) gap.add_constant(-1);  // a <= b is a - 1 < b
   while (!gap.overflow && join_quotients(&gap)) {
   }
+  if (may_wrap(gap)) return visit_generic(e, b);
   constexpr std::int64_t kLimit = std::int64_t{1} << 62;
   if (gap.overflow || gap.constant > kLimit || gap.constant < -kLimit) return e;
   if (ordered) {

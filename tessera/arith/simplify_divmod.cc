@@ -190,6 +190,7 @@ Expr Simplifier::visit_division(const Expr& e, const Binary& b) {
     if (!range.lo || *range.lo < 0) return n->value == 1 && b.op == BinaryOp::kDiv ? x : same();
   }
   const bool quotient = b.op == BinaryOp::kFloorDiv || b.op == BinaryOp::kDiv;
+  if (n->value != 1 && may_wrap(to_linear(x))) return same();
   Linear out = quotient ? divide(to_linear(x), n->value) : modulo(to_linear(x), n->value);
   while (!out.overflow && join_quotients(&out)) {
   }

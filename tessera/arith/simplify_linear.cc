@@ -143,6 +143,7 @@ Expr Simplifier::visit_extremum(const Expr& e, const Binary& b) {
   flatten(y, -1, &gap);
   while (join_quotients(&gap)) {
   }
+  if (may_wrap(gap)) return visit_generic(e, b);
   Linear back;
   back.add(gap, -1);
   if (context_.prove_non_positive(gap)) return is_min ? x : y;

@@ -411,6 +411,16 @@ class NestBuilder {
     return ir::Block::make(std::move(out));
   }
 
+  // A prefetch is a hint: dropped where the tensor is made further in, or where finding the address needs a read that
+  // may lie outside.
+  bool can_prefetch(const ir::Load& load) const {
+    bool direct = storage_.count(load.buffer) > 0;
+    for (const ir::Expr& index : load.indices) {
+      ir::for_each_expr(index, [&](const ir::Expr& e) { direct = direct && !e.as<ir::Load>(); });
+    }
+    return direct;
+  }
+
   std::vector<ir::Stmt> prefetches(const Emit& e, int id) const {
     std::vector<ir::Stmt> out;
     for (const schedule::Prefetch& p : e.stage.prefetches) {
@@ -423,7 +433,7 @@ class NestBuilder {
       for (const ir::Expr& v : e.stage.op.values) {
         ir::for_each_expr(v, [&](const ir::Expr& x) {
           const auto* load = x.as<ir::Load>();
-          if (!load || load->buffer->name != p.buffer) return;
+          if (!load || load->buffer->name != p.buffer || !can_prefetch(*load)) return;
           const ir::Expr read = Access(*this, true)(ir::substitute(ir::substitute(x, e.domain.axis_values), ahead));
           out.push_back(ir::Evaluate::make(ir::call(ir::Intrinsic::kPrefetch, {read})));
         });

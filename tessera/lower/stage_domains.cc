@@ -14,6 +14,12 @@ using schedule::State;
 
 std::size_t idx(int i) { return static_cast<std::size_t>(i); }
 
+bool reads_memory(const ir::Expr& e) {
+  bool reads = false;
+  ir::for_each_expr(e, [&](const ir::Expr& x) { reads = reads || x.as<ir::Load>(); });
+  return reads;
+}
+
 class DomainBuilder {
  public:
   explicit DomainBuilder(const State& state) : state_(state) {}
@@ -84,7 +90,7 @@ class DomainBuilder {
           ir::Expr index = ir::substitute(read->indices[dim], reader.axis_values);
           if (reader.padded()) index = clamp_index(index, stage.op.axes[dim].extent, out_.ranges);
           const auto bounds = arith::symbolic_bounds(index, inner, out_.ranges);
-          if (!bounds) {
+          if (!bounds || reads_memory(index)) {
             whole[dim] = true;
             continue;
           }

@@ -172,6 +172,11 @@ schedule::Schedule shrink(const RandomDag& dag, const schedule::Schedule& schedu
   return best;
 }
 
+std::string lowered_text(const te::Dag& dag, const schedule::Schedule& schedule) {
+  const auto lowered = lower::lower(dag, schedule, target::host());
+  return lowered.ok() ? ir::to_text(lowered->func) : lowered.error().message;
+}
+
 Case make_case(std::uint64_t seed) {
   Rng rng(seed);
   Case out;

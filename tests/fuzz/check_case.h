@@ -21,6 +21,9 @@ std::string check_case(const RandomDag& dag, const schedule::Schedule& schedule,
 // The shortest schedule found by dropping steps for which check_case still complains.
 schedule::Schedule shrink(const RandomDag& dag, const schedule::Schedule& schedule, const CheckOptions& options = {});
 
+// The lowered function, or why there is none.
+std::string lowered_text(const te::Dag& dag, const schedule::Schedule& schedule);
+
 // The random case of a seed. InternalError when drawing it breaks the compiler.
 struct Case {
   RandomDag dag;

@@ -164,6 +164,13 @@ void Emitter::emit_allocate(const ir::Allocate& allocate) {
   base->setName(buffer->name);
   frame_.buffers[buffer.get()] = {base, 0};
   emit_stmt(allocate.body);
+  // Another Allocate may bind the same buffer to other memory: copies of a loop body share it.
+  frame_.buffers.erase(buffer.get());
+  for (LoopScope& scope : frame_.scopes) {
+    std::erase_if(scope.pointers, [&](const auto& entry) {
+      return entry.first[0] == reinterpret_cast<std::int64_t>(buffer.get());
+    });
+  }
 }
 
 void Emitter::emit_if(const ir::If& branch) {
