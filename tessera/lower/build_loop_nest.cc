@@ -434,7 +434,8 @@ class NestBuilder {
         ir::for_each_expr(v, [&](const ir::Expr& x) {
           const auto* load = x.as<ir::Load>();
           if (!load || load->buffer->name != p.buffer || !can_prefetch(*load)) return;
-          const ir::Expr read = Access(*this, true)(ir::substitute(ir::substitute(x, e.domain.axis_values), ahead));
+          // Not clamped: past the end of a panel lies the next one, which is what a long distance means.
+          const ir::Expr read = Access(*this, false)(ir::substitute(ir::substitute(x, e.domain.axis_values), ahead));
           out.push_back(ir::Evaluate::make(ir::call(ir::Intrinsic::kPrefetch, {read})));
         });
       }
