@@ -12,6 +12,8 @@
 
 namespace tessera::arith {
 
+bool reads_memory(const ir::Expr& e);
+
 class Simplifier {
  public:
   // Keeps a reference to `ranges`.

@@ -172,11 +172,15 @@ Expr Simplifier::visit_index(const Expr& e, const Binary& b) {
   }
 }
 
+bool reads_memory(const Expr& e) {
+  bool reads = false;
+  ir::for_each_expr(e, [&](const Expr& x) { reads = reads || x.as<ir::Load>(); });
+  return reads;
+}
+
 bool Simplifier::may_wrap(const Linear& sum) const {
   return std::any_of(sum.terms.begin(), sum.terms.end(), [&](const Term& t) {
-    bool reads = false;
-    ir::for_each_expr(t.atom, [&](const Expr& e) { reads = reads || e.as<ir::Load>(); });
-    if (!reads) return false;
+    if (!reads_memory(t.atom)) return false;
     const Interval range = context_.bounds(t.atom);
     return !range.lo || !range.hi;
   });

@@ -24,16 +24,20 @@ void collect(BinaryOp op, const Expr& e, std::vector<Expr>* parts) {
 
 }  // namespace
 
-// Each part is simplified knowing that the parts before it are true (of a disjunction: false).
+// Each part is simplified knowing that the parts before it are true (of a disjunction: false), unless it reads memory:
+// it is evaluated whatever the others say, and what keeps its reads within bounds must stay.
 Expr Simplifier::visit_junction(const Expr& e, const Binary& b) {
   const bool conjunction = b.op == BinaryOp::kAnd;
   std::vector<Expr> parts;
   collect(b.op, e, &parts);
+  for (Expr& part : parts) {
+    if (reads_memory(part)) part = visit(part);
+  }
   std::vector<Expr> kept;
   {
     Scope scope(this);
     for (const Expr& part : parts) {
-      const Expr now = visit(part);
+      const Expr now = reads_memory(part) ? part : visit(part);
       if (const auto value = ir::as_const_int(now)) {
         if ((*value != 0) == conjunction) continue;
         return ir::bool_imm(!conjunction);
