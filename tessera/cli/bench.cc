@@ -1,15 +1,18 @@
 // tessera bench: operations beside their peers, and the ceilings of the machine.
-#include <fmt/ranges.h>
-
-#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
-#include <filesystem>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
+#include <system_error>
+
+#include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "tessera/cli/command.h"
 #include "tessera/driver/bench_op.h"
@@ -29,24 +32,41 @@ struct BenchArgs {
   bool json = false, machine = false, list_ops = false, time_passes = false;
 };
 
+std::string describe(const te::OpParam& p) {
+  if (p.default_value == te::kRequired) return fmt::format("{} (required)", p.doc);
+  if (p.default_value == te::kDerived) return p.doc;
+  return fmt::format("{} (default {})", p.doc, p.default_value);
+}
+
+std::string describe(const te::OpWord& w) {
+  if (w.choices.empty()) return fmt::format("{} (required)", w.doc);
+  return fmt::format("{}: {}", w.doc, fmt::join(w.choices, ", "));
+}
+
 int list_ops() {
   for (const te::OpEntry& op : te::op_table()) {
     fmt::print("{}\n    {}\n", op.name, op.doc);
-    for (const te::OpParam& p : op.params) fmt::print("      {:<4} {}\n", p.name, p.doc);
-    for (const te::OpWord& w : op.words) fmt::print("      {:<4} {}\n", w.name, w.doc);
+    for (const te::OpParam& p : op.params) fmt::print("      {:<12} {}\n", p.name, describe(p));
+    for (const te::OpWord& w : op.words) fmt::print("      {:<12} {}\n", w.name, describe(w));
+    fmt::print("      {:<12} element type (default f32)\n", "dtype");
   }
   return kOk;
 }
 
 nlohmann::ordered_json to_json(const driver::BenchResult& r) {
-  nlohmann::ordered_json j = {{"name", r.name},           {"threads", r.threads},
-                              {"median_us", r.median_us}, {"p10_us", r.p10_us},
-                              {"p90_us", r.p90_us},       {"gflops", r.gflops},
+  nlohmann::ordered_json j = {{"name", r.name},
+                              {"threads", r.threads},
+                              {"median_us", r.median_us},
+                              {"p10_us", r.p10_us},
+                              {"p90_us", r.p90_us},
+                              {"gflops", r.gflops},
                               {"fraction_of_peak", r.fraction_of_peak},
                               {"gbytes_per_s", r.gbytes_per_s},
-                              {"build_ms", r.build_ms},   {"verified", r.verified},
+                              {"build_ms", r.build_ms},
+                              {"verified", r.verified},
                               {"error_over_tolerance", r.max_error},
-                              {"trusted", r.trusted},     {"schedule", std::filesystem::path(r.schedule).filename().string()}};
+                              {"trusted", r.trusted},
+                              {"schedule", std::filesystem::path(r.schedule).filename().string()}};
   j["peers"] = nlohmann::ordered_json::array();
   for (const driver::PeerResult& p : r.peers) {
     nlohmann::ordered_json peer = {{"name", p.name}};
@@ -61,9 +81,11 @@ nlohmann::ordered_json to_json(const driver::BenchResult& r) {
 }
 
 void print_row(const driver::BenchResult& r, bool times) {
-  fmt::print("{:<58} {:>2}T {:>10.1f} us {:>8.1f} GFLOP/s {:>6.1f} % {:>6.1f} GB/s build {:>6.1f} ms {}{}\n", r.name,
-             r.threads, r.median_us, r.gflops, 100 * r.fraction_of_peak, r.gbytes_per_s, r.build_ms,
-             r.verified ? "verified" : "WRONG", r.trusted ? "" : " (busy machine)");
+  fmt::print(
+      "{:<58} {:>2}T {:>10.1f} us {:>8.1f} GFLOP/s {:>6.1f} % {:>6.1f} GB/s build {:>6.1f} ms "
+      "{}{}\n",
+      r.name, r.threads, r.median_us, r.gflops, 100 * r.fraction_of_peak, r.gbytes_per_s,
+      r.build_ms, r.verified ? "verified" : "WRONG", r.trusted ? "" : " (busy machine)");
   for (const driver::PeerResult& p : r.peers) {
     if (p.absent.empty()) {
       fmt::print("    {:<10} {:>10.1f} us  {:>6.2f}x\n", p.name, p.median_us, p.ratio);
@@ -76,27 +98,53 @@ void print_row(const driver::BenchResult& r, bool times) {
   }
 }
 
-Result<std::vector<std::string>> specs(const BenchArgs& args) {
-  std::vector<std::string> out = args.ops;
+Result<std::vector<te::OpSpec>> specs(const BenchArgs& args) {
+  std::vector<te::OpSpec> out;
+  for (const std::string& text : args.ops) {
+    Result<te::OpSpec> spec = te::parse_op_spec(text);
+    if (!spec.ok()) return spec.error().with_context(text);
+    out.push_back(std::move(spec).value());
+  }
   if (args.suite.empty()) return out;
   TESSERA_TRY(const std::string text, driver::read_text_file(args.suite));
   std::stringstream lines(text);
+  int number = 0;
   for (std::string line; std::getline(lines, line);) {
+    ++number;
     line = line.substr(0, line.find('#'));
+    line.erase(0, std::min(line.find_first_not_of(" \t\r"), line.size()));
     line.erase(line.find_last_not_of(" \t\r") + 1);
-    if (!line.empty()) out.push_back(line);
+    if (line.empty()) continue;
+    Result<te::OpSpec> spec = te::parse_op_spec(line);
+    if (!spec.ok())
+      return spec.error().with_context(fmt::format("{}: line {}", args.suite, number));
+    out.push_back(std::move(spec).value());
   }
   return out;
 }
 
+// The text of --schedule, checked here so that the message names the file.
+Result<std::optional<std::string>> given_schedule(const std::string& path) {
+  if (path.empty()) return std::optional<std::string>();
+  TESSERA_TRY(std::string text, driver::read_text_file(path));
+  if (const auto parsed = schedule::schedule_from_text(text); !parsed.ok())
+    return parsed.error().with_context(path);
+  return std::optional<std::string>(std::move(text));
+}
+
 int bench_machine(const BenchArgs& args, const runtime::TimingOptions& timing) {
-  const Result<driver::MachineReport> report_or = driver::measure_machine(target::host(), args.threads, timing);
+  const Result<driver::MachineReport> report_or =
+      driver::measure_machine(target::host(), args.threads, timing);
   if (!report_or.ok()) return report(report_or.error());
   if (args.json) {
-    nlohmann::ordered_json j = {{"target", target::to_text(target::host())}, {"threads", args.threads}};
-    for (const auto& p : report_or->peaks) j["peaks"].push_back({{"name", p.name}, {"gops", p.gops}});
+    nlohmann::ordered_json j = {{"target", target::to_text(target::host())},
+                                {"threads", args.threads}};
+    for (const auto& p : report_or->peaks)
+      j["peaks"].push_back({{"name", p.name}, {"gops", p.gops}});
     for (const auto& b : report_or->bandwidths) {
-      j["bandwidths"].push_back({{"level", b.level}, {"access", b.access}, {"bytes_per_thread", b.bytes_per_thread},
+      j["bandwidths"].push_back({{"level", b.level},
+                                 {"access", b.access},
+                                 {"bytes_per_thread", b.bytes_per_thread},
                                  {"gbytes_per_s", b.gbytes_per_s}});
     }
     fmt::print("{}\n", j.dump(2));
@@ -105,12 +153,14 @@ int bench_machine(const BenchArgs& args, const runtime::TimingOptions& timing) {
   fmt::print("{}\n", target::to_text(target::host()));
   for (const auto& p : report_or->peaks) fmt::print("{:<10} {:>9.1f} Gop/s\n", p.name, p.gops);
   for (const auto& b : report_or->bandwidths) {
-    fmt::print("{:<7} {:<6} {:>10} KiB/thread {:>8.1f} GB/s\n", b.level, b.access, b.bytes_per_thread / 1024, b.gbytes_per_s);
+    fmt::print("{:<7} {:<6} {:>10} KiB/thread {:>8.1f} GB/s\n", b.level, b.access,
+               b.bytes_per_thread / 1024, b.gbytes_per_s);
   }
   return kOk;
 }
 
-// Geometric mean of the ratio to the fastest peer of each operation, printed after a list of several.
+// Geometric mean of the ratio to the fastest peer of each operation, printed after a list of
+// several.
 void print_summary(const std::vector<driver::BenchResult>& results) {
   double log_sum = 0;
   int compared = 0, ahead = 0;
@@ -125,7 +175,8 @@ void print_summary(const std::vector<driver::BenchResult>& results) {
     ++compared;
   }
   if (compared > 1) {
-    fmt::print("ahead of the best peer on {} of {}; geometric mean {:.2f}x\n", ahead, compared, std::exp(log_sum / compared));
+    fmt::print("ahead of the best peer on {} of {}; geometric mean {:.2f}x\n", ahead, compared,
+               std::exp(log_sum / compared));
   }
 }
 
@@ -133,36 +184,37 @@ int bench(const BenchArgs& args) {
   if (args.list_ops) return list_ops();
   const runtime::TimingOptions timing{.samples = args.samples, .time_limit_s = args.time_limit_s};
   if (args.machine) return bench_machine(args, timing);
-  const Result<std::vector<std::string>> list = specs(args);
+  const Result<std::vector<te::OpSpec>> list = specs(args);
   if (!list.ok()) return report(list.error());
-  if (list->empty()) return report({ErrorCode::kInvalidArgument, "nothing to do: give --op, --suite, --machine or --list-ops"});
-  driver::BenchOptions options{.threads = args.threads, .peers = args.peers, .schedule_folder = args.schedules, .timing = timing};
-  if (!args.schedule.empty()) {
-    Result<std::string> text = driver::read_text_file(args.schedule);
-    if (!text.ok()) return report(text.error());
-    options.schedule_text = std::move(text).value();
-  }
-  std::vector<te::OpSpec> parsed;
-  for (const std::string& text : *list) {
-    Result<te::OpSpec> spec = te::parse_op_spec(text);
-    if (!spec.ok()) return report(spec.error().with_context(text));
-    parsed.push_back(std::move(spec).value());
-  }
+  if (list->empty())
+    return report({ErrorCode::kInvalidArgument,
+                   "nothing to do: give --op, --suite, --machine or --list-ops"});
+  Result<std::optional<std::string>> text = given_schedule(args.schedule);
+  if (!text.ok()) return report(text.error());
+  driver::BenchOptions options{.threads = args.threads,
+                               .peers = args.peers,
+                               .schedule_folder = args.schedules,
+                               .schedule_text = std::move(text).value(),
+                               .timing = timing};
   std::map<DType, double> peaks;
   std::vector<driver::BenchResult> results;
   bool wrong = false;
-  for (const te::OpSpec& spec : parsed) {
+  for (const te::OpSpec& spec : *list) {
+    Result<driver::BenchResult> r = driver::bench_op(spec, target::host(), options);
+    if (!r.ok()) return report(r.error().with_context(te::to_text(spec)));
+    // After the operation, so that a mistake in it is reported at once.
     if (!peaks.count(spec.dtype)) {
-      const Result<double> peak = driver::measure_peak(spec.dtype, target::host(), args.threads, timing);
+      const Result<double> peak =
+          driver::measure_peak(spec.dtype, target::host(), args.threads, timing);
       if (!peak.ok()) return report(peak.error());
       peaks[spec.dtype] = *peak;
     }
-    options.peak_gflops = peaks[spec.dtype];
-    Result<driver::BenchResult> r = driver::bench_op(spec, target::host(), options);
-    if (!r.ok()) return report(r.error().with_context(te::to_text(spec)));
+    if (const double peak = peaks[spec.dtype]; peak > 0) r->fraction_of_peak = r->gflops / peak;
     wrong = wrong || !r->verified;
     if (!args.json) print_row(*r, args.time_passes);
-    std::fflush(stdout);
+    if (std::fflush(stdout) != 0) {
+      throw std::system_error(errno, std::generic_category(), "cannot write to standard output");
+    }
     results.push_back(std::move(r).value());
   }
   if (args.json) {
@@ -179,20 +231,31 @@ int bench(const BenchArgs& args) {
 }  // namespace
 
 void add_bench(CLI::App& app, std::function<int()>* run) {
-  CLI::App* sub = app.add_subcommand("bench", "Time operations beside peer libraries, or measure the machine");
-  sub->footer("Examples:\n  tessera bench --machine\n"
-              "  tessera bench --op matmul:M=1024,N=1024,K=1024 --threads 1 --peers openblas,blis,acl --json\n"
-              "  tessera bench --suite bench/suites/core.txt --peers all");
+  CLI::App* sub =
+      app.add_subcommand("bench", "Time operations beside peer libraries, or measure the machine");
+  sub->footer(
+      "Examples:\n  tessera bench --machine\n"
+      "  tessera bench --op matmul:M=1024,N=1024,K=1024 --threads 1 --peers openblas,blis,acl "
+      "--json\n"
+      "  tessera bench --suite bench/suites/core.txt --peers all");
   const auto args = std::make_shared<BenchArgs>();
   args->schedules = default_schedule_folder();
-  sub->add_option("--op", args->ops, "Operation, e.g. conv2d:N=1,H=56,W=56,CI=64,CO=64,KH=3,KW=3,S=1,P=1 (repeatable)");
-  sub->add_option("--suite", args->suite, "File with one operation per line");
-  sub->add_option("--threads", args->threads, "Threads of ours and of the peers")->check(CLI::Range(1, 1024));
-  sub->add_option("--peers", args->peers, "Comma-separated: openblas,blis,onednn,acl,xnnpack,ort,torch, or all")->delimiter(',');
-  sub->add_option("--schedule", args->schedule, "Schedule file for the operations");
+  sub->add_option(
+      "--op", args->ops,
+      "Operation, e.g. conv2d:N=1,H=56,W=56,CI=64,CO=64,KH=3,KW=3,S=1,P=1 (repeatable)");
+  sub->add_option("--suite", args->suite, "File with one operation per line; # begins a comment")
+      ->check(CLI::ExistingFile);
+  sub->add_option("--threads", args->threads, "Threads of ours and of the peers")
+      ->check(CLI::Range(1, 1024));
+  sub->add_option("--peers", args->peers,
+                  "Comma-separated: openblas,blis,onednn,acl,xnnpack,ort,torch, or all")
+      ->delimiter(',');
+  sub->add_option("--schedule", args->schedule, "Schedule file for the operations")
+      ->check(CLI::ExistingFile);
   sub->add_option("--schedules", args->schedules, "Folder of schedules");
   sub->add_option("--samples", args->samples, "Clean samples of each")->check(CLI::Range(1, 10000));
-  sub->add_option("--time-limit", args->time_limit_s, "Seconds for each operation and peer")->check(CLI::PositiveNumber);
+  sub->add_option("--time-limit", args->time_limit_s, "Seconds for each operation and peer")
+      ->check(CLI::PositiveNumber);
   sub->add_flag("--json", args->json, "Print JSON");
   sub->add_flag("--machine", args->machine, "Measure FMA rates and memory bandwidths");
   sub->add_flag("--list-ops", args->list_ops, "Print the operations and their parameters");
@@ -203,7 +266,8 @@ void add_bench(CLI::App& app, std::function<int()>* run) {
       for (const std::string& p : args->peers) {
         const auto& known = driver::peer_names();
         if (std::find(known.begin(), known.end(), p) == known.end()) {
-          return report(make_error(ErrorCode::kInvalidArgument, "no peer '{}'; peers are: {}", p, fmt::join(known, " ")));
+          return report(make_error(ErrorCode::kInvalidArgument, "no peer '{}'; peers are: {}", p,
+                                   fmt::join(known, " ")));
         }
       }
       return bench(*args);

@@ -1,7 +1,12 @@
-#include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <filesystem>
+#include <new>
+
+#include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
 
 #include "tessera/cli/command.h"
 
@@ -10,10 +15,13 @@ namespace tessera::cli {
 int report(const Error& error) {
   fmt::print(stderr, "tessera: {}\n", error.message);
   switch (error.code) {
-    case ErrorCode::kUnavailable: return kUnreachable;
+    case ErrorCode::kUnavailable:
+      return kUnreachable;
     case ErrorCode::kBuildFailed:
-    case ErrorCode::kRunFailed: return kInternal;
-    default: return kUsage;
+    case ErrorCode::kRunFailed:
+      return kInternal;
+    default:
+      return kUsage;
   }
 }
 
@@ -21,7 +29,8 @@ std::string default_schedule_folder() {
   namespace fs = std::filesystem;
   std::error_code error;
   const fs::path bin = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (const fs::path& folder : {fs::path("bench/schedules"), bin / "../../../bench/schedules", bin / "../share/tessera/schedules"}) {
+  for (const fs::path& folder : {fs::path("bench/schedules"), bin / "../../../bench/schedules",
+                                 bin / "../share/tessera/schedules"}) {
     if (fs::is_directory(folder, error)) return fs::weakly_canonical(folder, error).string();
   }
   return "bench/schedules";
@@ -31,12 +40,35 @@ namespace {
 
 constexpr AddCommand kCommands[] = {add_bench, add_show, add_targets};
 
+// CLI11 answers a misspelt command with "A subcommand is required".
+Result<void> check_command(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return {};
+  std::vector<std::string> names;
+  for (const CLI::App* sub : app.get_subcommands({})) names.push_back(sub->get_name());
+  for (const std::string& name : names) {
+    if (name == argv[1]) return {};
+  }
+  return make_error(ErrorCode::kInvalidArgument, "no command '{}'; commands are: {}", argv[1],
+                    fmt::join(names, " "));
+}
+
+// What is still buffered counts too: a full disk must not look like success.
+bool finish_output() {
+  errno = 0;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return true;
+  fmt::print(stderr, "tessera: cannot write to standard output: {}\n",
+             std::strerror(errno != 0 ? errno : EIO));
+  return false;
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Tessera: a learned tensor compiler", "tessera");
   app.require_subcommand(1);
   app.set_version_flag("--version", "tessera 0.1.0");
   std::function<int()> command;
   for (const AddCommand add : kCommands) add(app, &command);
+  if (const Result<void> known = check_command(app, argc, argv); !known.ok())
+    return report(known.error());
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -46,16 +78,24 @@ int run(int argc, char** argv) {
   return command();
 }
 
+int run_checked(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const InternalError& e) {
+    fmt::print(stderr, "tessera: internal error, please report it: {}\n", e.what());
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "tessera: not enough memory\n");
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "tessera: {}\n", e.what());
+  }
+  return kInternal;
+}
+
 }  // namespace
 }  // namespace tessera::cli
 
 int main(int argc, char** argv) {
-  try {
-    return tessera::cli::run(argc, argv);
-  } catch (const tessera::InternalError& e) {
-    fmt::print(stderr, "tessera: internal error, please report it: {}\n", e.what());
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "tessera: {}\n", e.what());
-  }
-  return tessera::cli::kInternal;
+  const int code = tessera::cli::run_checked(argc, argv);
+  if (code != tessera::cli::kOk) return code;  // the reason is on stderr
+  return tessera::cli::finish_output() ? tessera::cli::kOk : tessera::cli::kInternal;
 }

@@ -1,10 +1,10 @@
 // tessera show: any stage of the compilation of one operation, as text.
-#include <fmt/ranges.h>
-
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+
+#include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
 
 #include "tessera/cli/command.h"
 #include "tessera/codegen/codegen.h"
@@ -26,17 +26,31 @@ struct ShowArgs {
 Result<void> check_pass_names(const std::vector<std::string>& names) {
   const std::vector<std::string> known = lower::pass_names();
   for (const std::string& name : names) {
-    if (name != "all" && !name.empty() && std::find(known.begin(), known.end(), name) == known.end()) {
-      return make_error(ErrorCode::kInvalidArgument, "no pass '{}'; passes are: {}", name, fmt::join(known, " "));
+    if (name != "all" && !name.empty() &&
+        std::find(known.begin(), known.end(), name) == known.end()) {
+      return make_error(ErrorCode::kInvalidArgument, "no pass '{}'; passes are: {}", name,
+                        fmt::join(known, " "));
     }
   }
   return {};
 }
 
-Result<std::string> schedule_text(const ShowArgs& args, const te::OpSpec& spec, const target::Target& target) {
-  if (!args.schedule.empty()) return driver::read_text_file(args.schedule);
-  TESSERA_TRY(const driver::FoundSchedule found, driver::find_schedule(args.schedules, spec, target));
-  return found.text;
+// From --schedule or the schedules that ship; a message about it names the file.
+Result<schedule::State> scheduled(const ShowArgs& args, const te::OpSpec& spec,
+                                  const target::Target& target, const te::Dag& dag,
+                                  schedule::Schedule* schedule) {
+  driver::FoundSchedule file{.path = args.schedule};
+  if (args.schedule.empty()) {
+    TESSERA_TRY(file, driver::find_schedule(args.schedules, spec, target));
+  } else {
+    TESSERA_TRY(file.text, driver::read_text_file(args.schedule));
+  }
+  Result<schedule::Schedule> steps = schedule::schedule_from_text(file.text);
+  if (!steps.ok()) return steps.error().with_context(file.path);
+  *schedule = std::move(steps).value();
+  Result<schedule::State> state = schedule::apply(dag, *schedule);
+  if (!state.ok()) return state.error().with_context(file.path);
+  return state;
 }
 
 void print_times(const std::vector<lower::PassTime>& times) {
@@ -54,14 +68,14 @@ Result<void> show(const ShowArgs& args) {
     fmt::print("{}", te::to_text(dag));
     return {};
   }
-  TESSERA_TRY(const std::string text, schedule_text(args, spec, target));
-  TESSERA_TRY(const schedule::Schedule schedule, schedule::schedule_from_text(text));
-  TESSERA_TRY(const schedule::State state, schedule::apply(dag, schedule));
+  schedule::Schedule schedule;
+  TESSERA_TRY(const schedule::State state, scheduled(args, spec, target, dag, &schedule));
   if (args.stage == "schedule") {
     fmt::print("{}\n{}", schedule::to_text(schedule), schedule::to_text(state));
     return {};
   }
-  const lower::PassOptions passes{.print_after = args.print_after, .stop_after = args.stop_after, .skip = args.skip};
+  const lower::PassOptions passes{
+      .print_after = args.print_after, .stop_after = args.stop_after, .skip = args.skip};
   TESSERA_TRY(const lower::Lowered lowered, lower::lower(state, target, passes));
   fmt::print("{}", lowered.printed);
   if (args.time_passes) print_times(lowered.times);
@@ -69,28 +83,48 @@ Result<void> show(const ShowArgs& args) {
     if (args.print_after.empty()) fmt::print("{}", ir::to_text(lowered.func));
     return {};
   }
-  TESSERA_TRY(const std::string code, args.stage == "llvm" ? codegen::emit_llvm(lowered.func, target)
-                                                           : codegen::emit_asm(lowered.func, target));
+  TESSERA_TRY(const std::string code, args.stage == "llvm"
+                                          ? codegen::emit_llvm(lowered.func, target)
+                                          : codegen::emit_asm(lowered.func, target));
   fmt::print("{}", code);
   return {};
+}
+
+int list_targets() {
+  for (const std::string& name : target::target_names()) {
+    const Result<target::Target> t = target::find_target(name);
+    if (!t.ok()) return report(t.error());
+    if (t->name == name) {
+      fmt::print("{}\n", target::to_text(*t));
+    } else {
+      fmt::print("{} = {}\n", name, t->name);
+    }
+  }
+  return kOk;
 }
 
 }  // namespace
 
 void add_show(CLI::App& app, std::function<int()>* run) {
   CLI::App* sub = app.add_subcommand("show", "Print a stage of the compilation of one operation");
-  sub->footer("Examples:\n  tessera show --op matmul:M=64,N=64,K=64 --stage ir\n"
-              "  tessera show --op softmax:R=8,C=64 --stage asm --target skylake-avx512\n"
-              "  tessera show --op matmul:M=64,N=64,K=64 --print-after vectorize_loops --time-passes");
+  sub->footer(
+      "Examples:\n  tessera show --op matmul:M=64,N=64,K=64 --stage ir\n"
+      "  tessera show --op softmax:R=8,C=64 --stage asm --target skylake-avx512\n"
+      "  tessera show --op matmul:M=64,N=64,K=64 --print-after vectorize_loops --time-passes");
   const auto args = std::make_shared<ShowArgs>();
   args->schedules = default_schedule_folder();
-  sub->add_option("--op", args->op, "Operation, e.g. matmul:M=64,N=64,K=64 (see bench --list-ops)")->required();
+  sub->add_option("--op", args->op, "Operation, e.g. matmul:M=64,N=64,K=64 (see bench --list-ops)")
+      ->required();
   sub->add_option("--stage", args->stage, "te, schedule, ir, llvm or asm")
       ->check(CLI::IsMember({"te", "schedule", "ir", "llvm", "asm"}));
-  sub->add_option("--schedule", args->schedule, "Schedule file instead of the one that ships for the operation");
+  sub->add_option("--schedule", args->schedule,
+                  "Schedule file instead of the one that ships for the operation")
+      ->check(CLI::ExistingFile);
   sub->add_option("--schedules", args->schedules, "Folder of schedules");
   sub->add_option("--target", args->target, "host or a machine (see targets)");
-  sub->add_option("--print-after", args->print_after, "Print the IR after this pass; 'all' for every pass")->delimiter(',');
+  sub->add_option("--print-after", args->print_after,
+                  "Print the IR after this pass; 'all' for every pass")
+      ->delimiter(',');
   sub->add_option("--stop-after", args->stop_after, "Run no pass after this one");
   sub->add_option("--skip", args->skip, "Leave out these passes")->delimiter(',');
   sub->add_flag("--time-passes", args->time_passes, "Print the time of each pass to stderr");
@@ -104,15 +138,7 @@ void add_show(CLI::App& app, std::function<int()>* run) {
 
 void add_targets(CLI::App& app, std::function<int()>* run) {
   CLI::App* sub = app.add_subcommand("targets", "List the machines that code can be generated for");
-  sub->callback([run] {
-    *run = [] {
-      fmt::print("{}\n", target::to_text(target::host()));
-      for (const std::string& name : target::target_names()) {
-        if (const auto t = target::find_target(name); t.ok() && name != "host") fmt::print("{}\n", target::to_text(*t));
-      }
-      return kOk;
-    };
-  });
+  sub->callback([run] { *run = list_targets; });
 }
 
 }  // namespace tessera::cli
