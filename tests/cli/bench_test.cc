@@ -1,0 +1,129 @@
+// `tessera bench`: what scripts read. No test here depends on how long anything takes.
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/process.h"
+
+namespace tessera::cli {
+namespace {
+
+using nlohmann::json;
+
+json bench_json(std::vector<std::string> args) {
+  args.emplace_back("--json");
+  const Finished result = run(quick_bench(args));
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  const json parsed = json::parse(result.out, nullptr, false);
+  EXPECT_FALSE(parsed.is_discarded()) << result.out;
+  return parsed;
+}
+
+bool measured(const json& peer) { return peer.contains("median_us"); }
+
+TEST(Bench, JsonHasTheContractedKeys) {
+  const json all = bench_json({"--op", "matmul:M=8,N=8,K=8"});
+  ASSERT_EQ(all.size(), 1u);
+  ASSERT_EQ(all.at("results").size(), 1u);
+  const json& r = all.at("results").at(0);
+  EXPECT_EQ(r.at("name"), "matmul:M=8,N=8,K=8,TA=0,TB=0,dtype=f32");
+  EXPECT_EQ(r.at("threads"), 1);
+  for (const char* key : {"median_us", "gflops", "fraction_of_peak", "build_ms"}) {
+    ASSERT_TRUE(r.at(key).is_number()) << key;
+    EXPECT_GT(r.at(key).get<double>(), 0) << key;
+  }
+  EXPECT_EQ(r.at("verified"), true);
+  EXPECT_TRUE(r.at("trusted").is_boolean());
+  EXPECT_EQ(r.at("peers"), json::array());
+}
+
+TEST(Bench, EveryPeerIsMeasuredOrAbsentWithAReason) {
+  const json all = bench_json({"--op", "matmul:M=8,N=8,K=8", "--peers", "openblas,torch"});
+  const json& peers = all.at("results").at(0).at("peers");
+  ASSERT_EQ(peers.size(), 2u);
+  EXPECT_EQ(peers.at(0).at("name"), "openblas");
+  EXPECT_EQ(peers.at(1).at("name"), "torch");
+  for (const json& peer : peers) {
+    if (measured(peer)) {
+      EXPECT_TRUE(peer.at("ratio").is_number()) << peer;
+      EXPECT_FALSE(peer.contains("absent")) << peer;
+    } else {
+      EXPECT_EQ(peer.size(), 2u) << peer;
+      EXPECT_FALSE(peer.at("absent").get<std::string>().empty()) << peer;
+    }
+  }
+}
+
+TEST(Bench, AllPeersAreListedOnce) {
+  const json all = bench_json({"--op", "softmax:R=2,C=8", "--peers", "all"});
+  std::set<std::string> names;
+  for (const json& peer : all.at("results").at(0).at("peers")) names.insert(peer.at("name"));
+  EXPECT_EQ(names, (std::set<std::string>{"acl", "blis", "onednn", "openblas", "ort", "torch",
+                                          "xnnpack"}));
+}
+
+TEST(Bench, SuiteSkipsCommentsAndKeepsTheOrder) {
+  const std::string suite = write_file("suite.txt",
+                                       "# two operations\n\n  softmax:R=2,C=8   # the first\r\n"
+                                       "matmul:M=8,N=8,K=8\n# the end");
+  const json all = bench_json({"--suite", suite});
+  ASSERT_EQ(all.at("results").size(), 2u);
+  EXPECT_EQ(all.at("results").at(0).at("name").get<std::string>().rfind("softmax:", 0), 0u);
+  EXPECT_EQ(all.at("results").at(1).at("name").get<std::string>().rfind("matmul:", 0), 0u);
+}
+
+TEST(Bench, OpsComeBeforeTheSuite) {
+  const std::string suite = write_file("suite.txt", "softmax:R=2,C=8\n");
+  const json all = bench_json({"--suite", suite, "--op", "matmul:M=8,N=8,K=8"});
+  ASSERT_EQ(all.at("results").size(), 2u);
+  EXPECT_EQ(all.at("results").at(0).at("name").get<std::string>().rfind("matmul:", 0), 0u);
+}
+
+TEST(Bench, TableHasOneRowPerOperation) {
+  const Finished result =
+      run(quick_bench({"--op", "matmul:M=8,N=8,K=8", "--op", "softmax:R=2,C=8"}));
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 2) << result.out;
+  EXPECT_NE(result.out.find("GFLOP/s"), std::string::npos);
+  EXPECT_NE(result.out.find("verified"), std::string::npos);
+  EXPECT_EQ(result.out.find("WRONG"), std::string::npos);
+}
+
+TEST(Bench, UsesTheGivenSchedule) {
+  const std::string schedule = write_file("s.txt", "split C j 8\nannotate C j.1 vectorize\n");
+  const json all = bench_json({"--op", "matmul:M=8,N=16,K=8", "--schedule", schedule});
+  EXPECT_EQ(all.at("results").at(0).at("verified"), true);
+}
+
+TEST(Bench, TwoThreads) {
+  const std::string schedule = write_file("s.txt", "annotate C i parallel\n");
+  const json all =
+      bench_json({"--op", "matmul:M=8,N=8,K=8", "--schedule", schedule, "--threads", "2"});
+  EXPECT_EQ(all.at("results").at(0).at("threads"), 2);
+  EXPECT_EQ(all.at("results").at(0).at("verified"), true);
+}
+
+TEST(Bench, PassTimesGoToStderr) {
+  const Finished result = run(quick_bench({"--op", "matmul:M=8,N=8,K=8", "--time-passes"}));
+  EXPECT_EQ(result.code, 0);
+  EXPECT_NE(result.err.find("vectorize_loops"), std::string::npos);
+  EXPECT_EQ(result.out.find("vectorize_loops"), std::string::npos);
+}
+
+TEST(Bench, ListOpsNamesEveryParameter) {
+  const Finished result = run({"bench", "--list-ops"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.err, "");
+  for (const char* part :
+       {"\nmatmul\n", "rows of the output (required)", "stride (default 1)", "direct, winograd2"}) {
+    EXPECT_NE(result.out.find(part), std::string::npos) << part;
+  }
+}
+
+}  // namespace
+}  // namespace tessera::cli

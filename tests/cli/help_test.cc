@@ -1,0 +1,54 @@
+// What --help prints is an interface: it changes only on purpose.
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/cli/process.h"
+#include "tests/testing/testing.h"
+
+namespace tessera::cli {
+namespace {
+
+void expect_help(const std::vector<std::string>& args, const std::string& golden) {
+  const Finished help = run(args);
+  EXPECT_EQ(help.code, 0) << help.err;
+  EXPECT_EQ(help.err, "");
+  EXPECT_EQ(help.out.find(TESSERA_ROOT), std::string::npos) << "a path of this machine in the help";
+  tessera::testing::expect_golden("cli/" + golden, help.out);
+}
+
+TEST(Help, Program) { expect_help({"--help"}, "help.txt"); }
+TEST(Help, Bench) { expect_help({"bench", "--help"}, "help_bench.txt"); }
+TEST(Help, Show) { expect_help({"show", "--help"}, "help_show.txt"); }
+TEST(Help, Targets) { expect_help({"targets", "--help"}, "help_targets.txt"); }
+
+TEST(Help, EveryCommandHasAGoldenFile) {
+  const std::string help = run({"--help"}).out;
+  const std::size_t list = help.find("Subcommands:\n");
+  ASSERT_NE(list, std::string::npos);
+  int commands = 0;
+  for (std::size_t at = help.find("\n  ", list); at != std::string::npos;
+       at = help.find("\n  ", at + 1)) {
+    const std::string name = help.substr(at + 3, help.find(' ', at + 3) - at - 3);
+    const std::string golden = std::string(TESSERA_ROOT "/tests/golden/cli/help_") + name + ".txt";
+    EXPECT_NE(read_file(golden), "") << golden;
+    ++commands;
+  }
+  EXPECT_GE(commands, 3);
+}
+
+TEST(Help, Version) {
+  const Finished version = run({"--version"});
+  EXPECT_EQ(version.code, 0);
+  EXPECT_EQ(version.out.rfind("tessera ", 0), 0u) << version.out;
+}
+
+TEST(Help, WithoutArgumentsItIsAUsageError) {
+  const Finished none = run({});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_EQ(none.out, "");
+  EXPECT_NE(none.err.find("--help"), std::string::npos) << none.err;
+}
+
+}  // namespace
+}  // namespace tessera::cli

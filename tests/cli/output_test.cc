@@ -1,0 +1,51 @@
+// What happens to the streams: full disks, closed outputs, Ctrl-C.
+#include <csignal>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/cli/process.h"
+
+namespace tessera::cli {
+namespace {
+
+class Unwritable : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Unwritable, FullDiskIsAnError) {
+  const Finished result = run_shell(std::string(GetParam()) + " > /dev/full");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_NE(result.err.find("No space left on device"), std::string::npos) << result.err;
+}
+
+TEST_P(Unwritable, ClosedStdoutIsAnError) {
+  const Finished result = run_shell(std::string(GetParam()) + " >&-");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_NE(result.err.find("Bad file descriptor"), std::string::npos) << result.err;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cli, Unwritable,
+    ::testing::Values("tessera --help", "tessera targets", "tessera bench --list-ops",
+                      "tessera show --op matmul:M=4,N=4,K=4",
+                      "tessera bench --op matmul:M=4,N=4,K=4 --samples 1 --time-limit 0.05",
+                      "tessera bench --op matmul:M=4,N=4,K=4 --samples 1 --time-limit 0.05 --json"),
+    [](const auto& command) { return "Command" + std::to_string(command.index); });
+
+TEST(Output, AReaderThatLeavesEndsTheProgramQuietly) {
+  const Finished result = run_shell("tessera targets | head -n 1");
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.err, "");
+}
+
+// SIGINT keeps its default action: the shell reports 130 and a loop around the program stops as
+// well.
+TEST(Output, InterruptedBenchKeepsTheRowsItPrinted) {
+  const Finished result = run_interrupted({"bench", "--op", "matmul:M=4,N=4,K=4", "--op",
+                                           "matmul:M=8,N=8,K=8", "--samples", "1", "--time-limit",
+                                           "0.05", "--op", "matmul:M=512,N=512,K=512"});
+  EXPECT_EQ(result.signal, SIGINT) << result.code;
+  EXPECT_EQ(result.out.rfind("matmul:M=4,N=4,K=4", 0), 0u) << result.out;
+}
+
+}  // namespace
+}  // namespace tessera::cli

@@ -1,0 +1,32 @@
+// Runs the built program as its users do: as another process.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tessera::cli {
+
+struct Finished {
+  int code = -1;   // exit status; -1 when a signal ended it
+  int signal = 0;  // which one
+  std::string out, err;
+};
+
+// `tessera ARGS...` in the root of the sources, with PATH leading to the program.
+Finished run(const std::vector<std::string>& args);
+
+// A command line of the shell, in the same place.
+Finished run_shell(const std::string& command);
+
+// Starts `tessera ARGS...`, sends SIGINT once it printed something to stdout, waits.
+Finished run_interrupted(const std::vector<std::string>& args);
+
+// The arguments that make a measurement as short as it can be.
+std::vector<std::string> quick_bench(const std::vector<std::string>& args);
+
+// A file in the test's own folder; returns its path.
+std::string write_file(const std::string& name, const std::string& text);
+
+std::string read_file(const std::string& path);
+
+}  // namespace tessera::cli
