@@ -125,6 +125,7 @@ Value* Emitter::emit_load(const ir::Load& load) {
   const auto place = place_of(load.buffer, load.indices);
   if (!place) return gather(load, place);
   if (lanes == 1) return load_dense(load.buffer, place->base, 1);
+  if (Value* v = transposed_load(load)) return v;
   switch (place->stride) {
     case 0:
       if (Value* v = lane_group_splat(load, lanes)) return v;
@@ -209,6 +210,7 @@ void Emitter::store_at(const ir::Buffer& buffer, Value* address, Value* value, i
 void Emitter::emit_store(const ir::Store& store) {
   const int lanes = store.value.lanes();
   Value* value = emit(store.value);
+  if (transposed_store(store, value)) return;
   const auto place = place_of(store.buffer, store.indices);
   // LLVM 19 writes wrong lanes for a <3 x i8> store of a truncated <3 x i64> on AArch64.
   const bool refused =

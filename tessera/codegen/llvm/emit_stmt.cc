@@ -120,6 +120,7 @@ void Emitter::emit_block(const std::vector<ir::Stmt>& stmts) {
     std::vector<const ir::StmtNode*> region;
     while (end < stmts.size() && is_simple(stmts[end])) region.push_back(stmts[end++].get());
     find_lane_groups(region);
+    find_transposes(region);
     for (; i < end && !failed_; ++i) {
       memo_.clear();
       if (const auto* store = stmts[i].as<ir::Store>()) {
@@ -131,6 +132,7 @@ void Emitter::emit_block(const std::vector<ir::Stmt>& stmts) {
     i = end;
     groups_.clear();
     group_of_.clear();
+    transpose_of_.clear();
   }
 }
 

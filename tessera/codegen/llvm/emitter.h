@@ -71,6 +71,23 @@ class Emitter {
     int unit;                                                    // elements per lane
     std::map<std::int64_t, std::vector<const ir::Load*>> loads;  // by constant offset
   };
+  // Strided vectors of one buffer whose addresses differ only by a constant.
+  struct StridedFamily {
+    ir::Buffer buffer;
+    Linear at;
+    std::int64_t stride;
+    int lanes;
+    std::map<std::int64_t, std::vector<const void*>> nodes;  // Loads or Stores by constant offset
+  };
+  // A matrix in memory with dense rows, `stride` apart, whose columns are single loads or stores.
+  struct Transpose {
+    ir::Buffer buffer;
+    Linear at;
+    std::int64_t stride;
+    int rows;
+    std::vector<llvm::Value*> columns;  // of loads: once `done`; of stores: null until given
+    bool done;
+  };
   using Memo = std::unordered_map<const ir::ExprNode*, llvm::Value*>;
 
   llvm::Value* fail(ErrorCode code, std::string message, ir::Type type);
@@ -115,6 +132,16 @@ class Emitter {
   llvm::Value* lane_group_splat(const ir::Load& load, int total_lanes);  // null: not in a group
   ir::Expr canonical(const ir::Expr& e);
 
+  // emit_transpose.cc
+  void find_transposes(const std::vector<const ir::StmtNode*>& region);
+  void find_transposed_stores(const std::vector<const ir::Store*>& stores);
+  bool add_strided(std::map<std::vector<std::int64_t>, StridedFamily>* families,
+                   const ir::Buffer& buffer, const std::vector<ir::Expr>& indices, int lanes,
+                   const void* node);  // false: not a strided vector
+  void cut_transposes(const StridedFamily& family);
+  llvm::Value* transposed_load(const ir::Load& load);  // null: not part of a transpose
+  bool transposed_store(const ir::Store& store, llvm::Value* value);
+
   // emit_stmt.cc
   void make_entry();
   void emit_stmt(const ir::Stmt& s);
@@ -143,6 +170,9 @@ class Emitter {
   std::vector<LaneGroup> groups_;
   std::unordered_map<const ir::ExprNode*, std::pair<std::size_t, int>>
       group_of_;  // load -> group, lane
+  std::vector<Transpose> transposes_;
+  std::unordered_map<const void*, std::pair<std::size_t, std::size_t>>
+      transpose_of_;  // Load or Store -> transpose, column
   std::unordered_map<std::size_t, std::vector<ir::Expr>> canonical_;
   std::vector<ir::Expr> keep_alive_;  // maps above hold bare nodes
   std::unordered_map<const ir::BufferNode*, std::pair<llvm::MDNode*, llvm::MDNode*>> alias_;

@@ -8,6 +8,7 @@
 #include <llvm/IR/Module.h>
 
 #include "tessera/codegen/llvm/ops.h"
+#include "tessera/codegen/llvm/vector_math.h"
 
 namespace tessera::codegen {
 
@@ -135,7 +136,10 @@ Value* Ops::math(Intrinsic fn, ir::Type t, const std::vector<Value*>& args) {
     return narrow(t, math(fn, t.with_dtype(DType::kF32), wide));
   }
   const unsigned id = rounding_intrinsic(fn);
-  if (id == llvm::Intrinsic::not_intrinsic) return libm(fn, t, args);
+  if (id == llvm::Intrinsic::not_intrinsic) {
+    Value* fast = t.dtype == DType::kF32 ? vector_math(b_, target_, fn, args[0]) : nullptr;
+    return fast ? fast : libm(fn, t, args);
+  }
   return b_.CreateIntrinsic(static_cast<llvm::Intrinsic::ID>(id), {args[0]->getType()}, args);
 }
 

@@ -1,0 +1,210 @@
+#include "tessera/codegen/llvm/vector_math.h"
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <span>
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Intrinsics.h>
+
+namespace tessera::codegen {
+namespace {
+
+using llvm::Value;
+
+// Polynomials are minimax fits of the named quotient over the named interval, weighted for the
+// relative error of the final result, with coefficients tuned as f32 numbers; lowest power first.
+
+// (exp(r) - 1) / r, r in [-ln2/2, ln2]; the upper half serves only the last octave before overflow
+// and has 1.6 times the error of the rest, 3.2e-8.
+constexpr std::array<double, 6> kExp = {0x1.fffffep-1, 0x1.000048p-1, 0x1.5556fap-3,
+                                        0x1.54f720p-5, 0x1.10fd8ep-7, 0x1.a7f86ep-10};
+
+// (log(1 + f) - f) / f^2, f in [-1/3, 1/3]; error 1.6e-8.
+constexpr std::array<double, 9> kLog = {-0.5,           0x1.555508p-2,  -0x1.000414p-2,
+                                        0x1.99d1a0p-3,  -0x1.53ef60p-3, 0x1.1eb0fap-3,
+                                        -0x1.112d6cp-3, 0x1.1f3d6ap-3,  -0x1.414d68p-4};
+
+// ((exp(2r) - 1) / 2 - r) / r^2, |r| <= ln2/4; error 1.4e-8.
+constexpr std::array<double, 5> kHalfExpm1 = {0x1.fffffep-1, 0x1.5554aap-1, 0x1.55579cp-2,
+                                              0x1.122c52p-3, 0x1.6abafap-5};
+
+// erf(x) / x - 1 in powers of x^2, |x| <= 0.875; error 1.4e-8.
+constexpr std::array<double, 6> kErfSmall = {0x1.06eba6p-3,  -0x1.8126eep-2, 0x1.ce1c28p-4,
+                                             -0x1.b6aa28p-6, 0x1.48177ep-8,  -0x1.3e4728p-11};
+
+// log2(1 - erf(a)), a in [0.875, 4]; error 1.9e-9 of erf.
+constexpr std::array<double, 7> kErfcLog2 = {-0x1.951086p-13, -0x1.a0947ep+0, -0x1.d6558ep-1,
+                                             -0x1.343e16p-3,  0x1.08f55ap-5,  -0x1.2455f0p-8,
+                                             0x1.2fff8cp-12};
+
+// -2^r, |r| <= 1/2; error 1.2e-7, which reaches erf divided by at least 4.
+constexpr std::array<double, 6> kMinusExp2 = {-0x1.000002p+0, -0x1.62e434p-1, -0x1.ebf804p-3,
+                                              -0x1.c6a76cp-5, -0x1.3d5dc8p-7, -0x1.6365c4p-10};
+
+constexpr double kLog2E = 0x1.715476p+0;
+// ln2 in two parts, the first of 15 bits: its product with an exponent is exact without FMA too.
+constexpr double kLn2High = 0x1.62e4p-1;
+constexpr double kLn2Low = 0x1.7f7d1cp-20;
+constexpr double kLn2 = 0x1.62e430p-1;
+
+// Adding this rounds a small number to an integer n and leaves n + 127, the exponent field of 2^n,
+// in the low bits of the sum.
+constexpr double kRound = 0x1.8p23 + 127;
+constexpr int kMantissaBits = 23;
+constexpr double kErfSplit = 0.875;
+
+class VectorMath {
+ public:
+  VectorMath(llvm::IRBuilderBase& b, const target::Target& target, Value* x)
+      : b_(b), target_(target), x_(x), type_(x->getType()) {
+    int_type_ = type_->getWithNewType(b.getInt32Ty());
+  }
+
+  Value* exp();
+  Value* log();
+  Value* tanh();
+  Value* erf();
+
+ private:
+  Value* number(double v) const { return llvm::ConstantFP::get(type_, v); }
+  Value* integer(std::int32_t v) const {
+    return llvm::ConstantInt::get(int_type_, static_cast<std::uint64_t>(v), true);
+  }
+  Value* bits(Value* v) { return b_.CreateBitCast(v, int_type_); }
+  Value* from_bits(Value* v) { return b_.CreateBitCast(v, type_); }
+  Value* copysign(Value* magnitude) {
+    return b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, magnitude, x_);
+  }
+
+  Value* fma(Value* a, Value* b, Value* c);
+  Value* at_most(Value* v, double limit);
+  Value* at_least(Value* v, double limit);
+  Value* polynomial(std::span<const double> coefficients, Value* v);
+  // 2^n of n = rounded - kRound, n in [-127, 127]; -127 gives zero.
+  Value* power_of_two(Value* rounded) {
+    return from_bits(b_.CreateShl(bits(rounded), integer(kMantissaBits)));
+  }
+
+  llvm::IRBuilderBase& b_;
+  const target::Target& target_;
+  Value* x_;
+  llvm::Type* type_;
+  llvm::Type* int_type_;
+};
+
+Value* VectorMath::fma(Value* a, Value* b, Value* c) {
+  if (!target_.has_fma) return b_.CreateFAdd(b_.CreateFMul(a, b), c);
+  return b_.CreateIntrinsic(llvm::Intrinsic::fma, {type_}, {a, b, c});
+}
+
+// NaN stays NaN: as fmin does, and as minps does with the limit as its first operand.
+Value* VectorMath::at_most(Value* v, double limit) {
+  if (target_.arch == target::Arch::kAArch64)
+    return b_.CreateBinaryIntrinsic(llvm::Intrinsic::minimum, v, number(limit));
+  return b_.CreateSelect(b_.CreateFCmpOLT(number(limit), v), number(limit), v);
+}
+
+Value* VectorMath::at_least(Value* v, double limit) {
+  if (target_.arch == target::Arch::kAArch64)
+    return b_.CreateBinaryIntrinsic(llvm::Intrinsic::maximum, v, number(limit));
+  return b_.CreateSelect(b_.CreateFCmpOGT(number(limit), v), number(limit), v);
+}
+
+// Pairs c[i] + c[i+1] v, then Horner's rule in v^2: half as many constants are addends as in plain
+// Horner, and each of those costs AArch64 a register copy.
+Value* VectorMath::polynomial(std::span<const double> coefficients, Value* v) {
+  const auto pair = [&](std::size_t i) {
+    return i + 1 < coefficients.size()
+               ? fma(v, number(coefficients[i + 1]), number(coefficients[i]))
+               : number(coefficients[i]);
+  };
+  Value* square = b_.CreateFMul(v, v);
+  std::size_t i = (coefficients.size() - 1) / 2 * 2;
+  Value* sum = pair(i);
+  while (i > 0) {
+    i -= 2;
+    sum = fma(square, sum, pair(i));
+  }
+  return sum;
+}
+
+// exp(x) = 2^n exp(r). The exponent stops at 127, so that just below overflow r goes on to ln2 and
+// 2^127 exp(r) is still in range; beyond, the polynomial grows and the product becomes inf.
+Value* VectorMath::exp() {
+  Value* x = at_least(x_, -88.0);
+  Value* rounded = at_most(fma(x, number(kLog2E), number(kRound)), kRound + 127);
+  Value* n = b_.CreateFSub(rounded, number(kRound));
+  Value* r = fma(n, number(-kLn2High), x);
+  r = fma(n, number(-kLn2Low), r);
+  Value* scale = power_of_two(rounded);
+  return fma(scale, b_.CreateFMul(r, polynomial(kExp, r)), scale);
+}
+
+// x = 2^k (1 + f) with 1 + f in [2/3, 4/3), so that k is 0 around 1, where nothing may cancel.
+Value* VectorMath::log() {
+  constexpr std::int32_t kTwoThirds = 0x3f2aaaab;
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  Value* is_small = b_.CreateFCmpOLT(x_, number(std::numeric_limits<float>::min()));
+  Value* normal = b_.CreateSelect(is_small, b_.CreateFMul(x_, number(0x1p23)), x_);
+  Value* shifted = b_.CreateSub(bits(normal), integer(kTwoThirds));
+  Value* k = b_.CreateAShr(shifted, integer(kMantissaBits));
+  Value* f = from_bits(b_.CreateSub(bits(normal), b_.CreateShl(k, integer(kMantissaBits))));
+  f = b_.CreateFSub(f, number(1));
+  k = b_.CreateAdd(k, b_.CreateSelect(is_small, integer(-kMantissaBits), integer(0)));
+  Value* y = fma(b_.CreateFMul(f, f), polynomial(kLog, f), f);
+  y = fma(b_.CreateSIToFP(k, type_), number(kLn2), y);
+  y = b_.CreateSelect(b_.CreateFCmpOLT(x_, number(kInf)), y, x_);
+  Value* none = b_.CreateSelect(b_.CreateFCmpOEQ(x_, number(0)), number(-kInf),
+                                llvm::ConstantFP::getNaN(type_));
+  return b_.CreateSelect(b_.CreateFCmpUGT(x_, number(0)), y, none);
+}
+
+// tanh(x) = e / (e + 1) with e = (exp(2x) - 1) / 2 = 2^n t + (2^n - 1) / 2: for small x, n is 0 and
+// e has the relative accuracy of t; for large x, errors of e fade. Negative x would double them.
+Value* VectorMath::tanh() {
+  Value* x = at_most(b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x_), 10);
+  Value* rounded = fma(x, number(2 * kLog2E), number(kRound));
+  Value* n = b_.CreateFSub(rounded, number(kRound));
+  Value* r = fma(n, number(-kLn2High / 2), x);
+  r = fma(n, number(-kLn2Low / 2), r);
+  Value* t = fma(b_.CreateFMul(r, r), polynomial(kHalfExpm1, r), r);
+  Value* scale = power_of_two(rounded);
+  Value* e = fma(scale, t, fma(scale, number(0.5), number(-0.5)));
+  return copysign(b_.CreateFDiv(e, b_.CreateFAdd(e, number(1))));
+}
+
+// An odd polynomial near zero, 1 - 2^(log2(1 - erf)) elsewhere.
+Value* VectorMath::erf() {
+  Value* magnitude = b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x_);
+  Value* small = fma(x_, polynomial(kErfSmall, b_.CreateFMul(x_, x_)), x_);
+  Value* power = polynomial(kErfcLog2, at_most(magnitude, 4));
+  Value* rounded = b_.CreateFAdd(power, number(kRound));
+  Value* r = b_.CreateFSub(power, b_.CreateFSub(rounded, number(kRound)));
+  Value* large = fma(power_of_two(rounded), polynomial(kMinusExp2, r), number(1));
+  return b_.CreateSelect(b_.CreateFCmpOLT(magnitude, number(kErfSplit)), small, copysign(large));
+}
+
+}  // namespace
+
+Value* vector_math(llvm::IRBuilderBase& builder, const target::Target& target, ir::Intrinsic fn,
+                   Value* x) {
+  llvm::IRBuilderBase::FastMathFlagGuard guard(builder);
+  builder.clearFastMathFlags();  // the rounding of every step is part of the method
+  VectorMath math(builder, target, x);
+  switch (fn) {
+    case ir::Intrinsic::kExp:
+      return math.exp();
+    case ir::Intrinsic::kLog:
+      return math.log();
+    case ir::Intrinsic::kTanh:
+      return math.tanh();
+    case ir::Intrinsic::kErf:
+      return math.erf();
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace tessera::codegen
