@@ -2,6 +2,7 @@
 
 #include <array>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "tessera/arith/interval.h"
@@ -51,6 +52,15 @@ class TensorizeLoops final : public ir::Mutator {
  public:
   TensorizeLoops(const LoopAttrs& attrs, Result<void>* result) : attrs_(attrs), result_(result) {}
 
+  // A mark that met no reduction must not be ignored in silence.
+  void refuse_unmet_marks() const {
+    for (const auto& [var, name] : attrs_.tensorize) {
+      if (matched_.count(var) || !result_->ok()) continue;
+      *result_ = make_error(ErrorCode::kIllegalSchedule, "tensorize {}: loop {} is not the outermost of a nest that updates accumulators",
+                            name, static_cast<const ir::Var*>(var)->name);
+    }
+  }
+
  private:
   using ir::Mutator::rewrite;
 
@@ -66,6 +76,7 @@ class TensorizeLoops final : public ir::Mutator {
       if (!reduces) return Mutator::rewrite(s, loop);
       const Result<ir::Stmt> call = nest.loops.size() == depth ? match(intrinsic, nest)
                                                                : fail(intrinsic, "the number of loops inside is wrong");
+      matched_.insert(marked->first);
       if (call.ok()) return *call;
       *result_ = call.error();
     }
@@ -173,12 +184,17 @@ class TensorizeLoops final : public ir::Mutator {
 
   const LoopAttrs& attrs_;
   Result<void>* result_;
+  std::set<const ir::ExprNode*> matched_;  // marked loops that hold a reduction
 };
 
 }  // namespace
 
 ir::Stmt tensorize_loops(const ir::Stmt& s, const LoopAttrs& attrs, Result<void>* result) {
-  return attrs.tensorize.empty() ? s : TensorizeLoops(attrs, result)(s);
+  if (attrs.tensorize.empty()) return s;
+  TensorizeLoops pass(attrs, result);
+  const ir::Stmt out = pass(s);
+  pass.refuse_unmet_marks();
+  return out;
 }
 
 }  // namespace tessera::lower
