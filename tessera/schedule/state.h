@@ -18,6 +18,10 @@ enum class Annotation : std::uint8_t {
   kBlockX, kThreadX, kBlockY, kThreadY, kBlockZ, kThreadZ, kTensorize,
 };
 
+// Longest loops that may be unrolled or vectorized: beyond, code size only hurts.
+inline constexpr std::int64_t kMaxUnroll = 512;
+inline constexpr std::int64_t kMaxVector = 256;
+
 // What happens where a split does not divide its extent.
 enum class Tail : std::uint8_t {
   kGuard,  // the last part runs under a condition

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <charconv>
+#include <limits>
 
 #include "tessera/schedule/steps/step_text.h"
 
@@ -68,6 +69,14 @@ Result<std::int64_t> ArgReader::number(const char* what) {
   return value;
 }
 
+Result<int> ArgReader::small_number(const char* what) {
+  TESSERA_TRY(const std::int64_t value, number(what));
+  if (value < std::numeric_limits<int>::min() || value > std::numeric_limits<int>::max()) {
+    return make_error(ErrorCode::kInvalidArgument, "{} {} is out of range", what, value);
+  }
+  return static_cast<int>(value);
+}
+
 Result<std::vector<std::int64_t>> ArgReader::numbers_until_word(const char* what) {
   std::vector<std::int64_t> values;
   while (!done() && (values.empty() || (tokens_[next_][0] >= '0' && tokens_[next_][0] <= '9'))) {
@@ -84,8 +93,8 @@ Result<std::vector<int>> ArgReader::comma_list(const char* what) {
   ArgReader inner(tokenize(text));
   std::vector<int> out;
   while (!inner.done()) {
-    TESSERA_TRY(const std::int64_t v, inner.number(what));
-    out.push_back(static_cast<int>(v));
+    TESSERA_TRY(const int v, inner.small_number(what));
+    out.push_back(v);
   }
   return out;
 }

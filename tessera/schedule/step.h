@@ -101,7 +101,7 @@ struct CacheWrite {  // cache_write C local: stage C.local computes, C copies
   std::string stage, scope;
 };
 
-struct RFactor {  // rfactor C k.1 0: C.rf keeps k.1 as output axis 0, C reduces over it
+struct RFactor {  // rfactor C k.1 0: C.rf keeps k.1 as output axis 0, C reduces over it (the next gives C.rf2)
   TESSERA_STEP("rfactor")
   std::string stage, iter;
   int axis = 0;

@@ -24,9 +24,6 @@ constexpr std::array kAnnotations = {
 
 constexpr std::array kTensorIntrinsics = {"dot4", "dot2", "mma2x8", "mma2x4"};
 
-// Copies of the body in one unrolled loop; above this, code size only hurts.
-constexpr std::int64_t kMaxUnroll = 512;
-constexpr std::int64_t kMaxVector = 256;
 
 }  // namespace
 
@@ -45,10 +42,12 @@ Result<void> Annotate::apply(State& state) const {
   if (it.reduce && parallel_like) {
     return illegal("loop {} is a reduction: its iterations depend on each other (rfactor makes them independent)", iter);
   }
-  if (annotation == Annotation::kVectorize && it.extent > kMaxVector) {
+  // A stage computed at another runs over a part of its axes only: lowering checks that part.
+  const bool whole = s->attach.kind != Attach::Kind::kAt;
+  if (whole && annotation == Annotation::kVectorize && it.extent > kMaxVector) {
     return illegal("cannot vectorize {} iterations of {}; split it first", it.extent, iter);
   }
-  if (annotation == Annotation::kUnroll && it.extent > kMaxUnroll) {
+  if (whole && annotation == Annotation::kUnroll && it.extent > kMaxUnroll) {
     return illegal("cannot unroll {} iterations of {}; split it first", it.extent, iter);
   }
   it.annotation = annotation;

@@ -162,7 +162,8 @@ Result<void> RFactor::apply(State& state) const {
   if (!s->iters[static_cast<std::size_t>(factored)].reduce) return illegal("loop {} is not a reduction", iter);
   const std::size_t rank = s->op.axes.size();
   if (axis < 0 || axis > static_cast<int>(rank)) return illegal("axis {} is outside 0..{}", axis, rank);
-  TESSERA_DO(check_free_name(state, stage + ".rf"));
+  std::string name = stage + ".rf";  // then .rf2, .rf3: a reduction may be factored in several steps
+  for (int i = 2; !check_free_name(state, name).ok(); ++i) name = fmt::format("{}.rf{}", stage, i);
   std::vector<std::int64_t> roots;
   for (std::size_t i = 0; i < rank + s->op.reduce_axes.size(); ++i) roots.push_back(s->iters[i].extent);
   for (std::size_t i = 0; i < rank; ++i) {
@@ -175,7 +176,7 @@ Result<void> RFactor::apply(State& state) const {
   }
 
   // Every reduce leaf becomes a variable of the partial stage; the factored one an axis of its output.
-  te::Op partial{.name = stage + ".rf", .reducer = s->op.reducer};
+  te::Op partial{.name = name, .reducer = s->op.reducer};
   te::Op total{.name = stage, .axes = s->op.axes, .reducer = s->op.reducer, .outputs = s->op.outputs};
   partial.axes = fresh_axes(s->op.axes);
   std::vector<ir::Expr> leaf_vars(s->iters.size());
@@ -229,8 +230,7 @@ Result<Step> parse_rfactor(ArgReader& args) {
   RFactor s;
   TESSERA_TRY(s.stage, args.word("stage"));
   TESSERA_TRY(s.iter, args.word("loop"));
-  TESSERA_TRY(const std::int64_t axis, args.number("axis"));
-  s.axis = static_cast<int>(axis);
+  TESSERA_TRY(s.axis, args.small_number("axis"));
   return Step(s);
 }
 

@@ -113,10 +113,8 @@ Result<Step> parse_follow_split(ArgReader& args) {
   FollowSplit s;
   TESSERA_TRY(s.stage, args.word("stage"));
   TESSERA_TRY(s.iter, args.word("loop"));
-  TESSERA_TRY(const std::int64_t source, args.number("source step"));
-  TESSERA_TRY(const std::int64_t parts, args.number("number of lengths"));
-  s.source = static_cast<int>(source);
-  s.parts = static_cast<int>(parts);
+  TESSERA_TRY(s.source, args.small_number("source step"));
+  TESSERA_TRY(s.parts, args.small_number("number of lengths"));
   s.tail = take_tail(args);
   return Step(s);
 }
@@ -143,8 +141,7 @@ Result<Step> parse_follow_fused_split(ArgReader& args) {
   FollowFusedSplit s;
   TESSERA_TRY(s.stage, args.word("stage"));
   TESSERA_TRY(s.iter, args.word("loop"));
-  TESSERA_TRY(const std::int64_t level, args.number("level"));
-  s.level = static_cast<int>(level);
+  TESSERA_TRY(s.level, args.small_number("level"));
   TESSERA_TRY(s.sources, args.comma_list("source steps"));
   s.from_outer = args.take("outer");
   return Step(s);

@@ -54,8 +54,7 @@ Result<void> StorageAlign::apply(State& state) const {
 Result<Step> parse_storage_align(ArgReader& args) {
   StorageAlign s;
   TESSERA_TRY(s.stage, args.word("stage"));
-  TESSERA_TRY(const std::int64_t dim, args.number("dimension"));
-  s.dim = static_cast<int>(dim);
+  TESSERA_TRY(s.dim, args.small_number("dimension"));
   TESSERA_TRY(s.factor, args.number("factor"));
   TESSERA_TRY(s.offset, args.number("offset"));
   return Step(s);
