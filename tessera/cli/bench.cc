@@ -248,7 +248,7 @@ void add_bench(CLI::App& app, std::function<int()>* run) {
   sub->add_option("--threads", args->threads, "Threads of ours and of the peers")
       ->check(CLI::Range(1, 1024));
   sub->add_option("--peers", args->peers,
-                  "Comma-separated: openblas,blis,onednn,acl,xnnpack,ort,torch, or all")
+                  fmt::format("Comma-separated: {}, or all", fmt::join(driver::peer_names(), ",")))
       ->delimiter(',');
   sub->add_option("--schedule", args->schedule, "Schedule file for the operations")
       ->check(CLI::ExistingFile);
