@@ -1,0 +1,169 @@
+// The documents cannot rot: every ```console block is run again and must print what it shows, every
+// relative link must lead somewhere, every example schedule must compute the right numbers.
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/cli/process.h"
+
+namespace tessera::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kRoot = TESSERA_ROOT;
+
+std::vector<std::string> documents() {
+  std::vector<std::string> found;
+  for (const fs::directory_entry& f : fs::directory_iterator(kRoot)) {
+    if (f.path().extension() == ".md") found.push_back(f.path().filename().string());
+  }
+  for (const fs::directory_entry& f : fs::directory_iterator(kRoot / "docs")) {
+    if (f.path().extension() == ".md") found.push_back("docs/" + f.path().filename().string());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+bool starts_with(const std::string& text, const std::string& prefix) {
+  return text.rfind(prefix, 0) == 0;
+}
+
+// Text below the IR depends on the version of LLVM.
+bool comparable(const std::string& command) {
+  const bool from_llvm = command.find("--stage asm") != std::string::npos ||
+                         command.find("--stage llvm") != std::string::npos;
+  return TESSERA_DOCS_LLVM || !from_llvm;
+}
+
+// `$ command` lines of a console block are followed by what the command prints, stderr after
+// stdout.
+std::string printed(const std::string& command) {
+  const Finished result = run_shell(command);
+  std::string text = result.out + result.err;
+  if (!text.empty() && text.back() != '\n') text += '\n';
+  return text;
+}
+
+struct Rerun {
+  std::string text;  // the document with fresh outputs
+  int commands = 0;
+};
+
+Rerun rerun(const std::string& document) {
+  Rerun result;
+  std::stringstream lines(document);
+  bool console = false, replaced = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (starts_with(line, "```")) {
+      console = !console && line == "```console";
+      replaced = false;
+    }
+    if (console && starts_with(line, "$ ")) {
+      const std::string command = line.substr(2);
+      replaced = comparable(command);
+      result.text += line + "\n";
+      if (replaced) result.text += printed(command);
+      ++result.commands;
+    } else if (!console || !replaced) {
+      result.text += line + "\n";
+    }
+  }
+  return result;
+}
+
+std::string first_difference(const std::string& got, const std::string& want) {
+  std::stringstream a(got), b(want);
+  std::string x, y;
+  for (int line = 1;; ++line) {
+    const bool more_a = static_cast<bool>(std::getline(a, x));
+    const bool more_b = static_cast<bool>(std::getline(b, y));
+    if (!more_a && !more_b) return "";
+    if (x != y || more_a != more_b) {
+      return "line " + std::to_string(line) + "\n  printed: " + x + "\n  shown:   " + y;
+    }
+  }
+}
+
+class Document : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Document, ShowsWhatItsCommandsPrint) {
+  const fs::path file = kRoot / GetParam();
+  const std::string text = read_file(file.string());
+  const Rerun fresh = rerun(text);
+  if (std::getenv("TESSERA_UPDATE_GOLDEN")) {
+    std::ofstream(file, std::ios::binary) << fresh.text;
+    return;
+  }
+  EXPECT_EQ(fresh.text, text) << GetParam() << ": " << first_difference(fresh.text, text)
+                              << "\nreview and refresh with TESSERA_UPDATE_GOLDEN=1";
+}
+
+TEST_P(Document, LinksLeadSomewhere) {
+  const fs::path file = kRoot / GetParam();
+  const std::string text = read_file(file.string());
+  for (std::size_t at = text.find("]("); at != std::string::npos; at = text.find("](", at + 1)) {
+    std::string link = text.substr(at + 2, text.find(')', at) - at - 2);
+    link = link.substr(0, link.find('#'));
+    if (link.empty() || starts_with(link, "http")) continue;
+    EXPECT_TRUE(fs::exists(file.parent_path() / link)) << GetParam() << " links to " << link;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Docs, Document, ::testing::ValuesIn(documents()),
+                         [](const auto& document) {
+                           std::string name = document.param.substr(0, document.param.size() - 3);
+                           for (char& c : name)
+                             c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+                           return name;
+                         });
+
+TEST(Docs, TheTourAndTheReferencesRunCommands) {
+  for (const char* name :
+       {"docs/tour.md", "docs/schedules.md", "docs/operations.md", "docs/targets.md"}) {
+    const std::string text = read_file((kRoot / name).string());
+    EXPECT_NE(text.find("```console\n$ "), std::string::npos) << name;
+  }
+}
+
+TEST(Docs, EveryStepIsInTheReference) {
+  const std::string reference = read_file((kRoot / "docs/schedules.md").string());
+  const std::string file = write_file("schedule.txt", "nonsense\n");
+  const std::string error = run({"show", "--op", "matmul:M=4,N=4,K=4", "--schedule", file}).err;
+  const std::string marker = "steps are: ";
+  ASSERT_NE(error.find(marker), std::string::npos) << error;
+  std::stringstream verbs(error.substr(error.find(marker) + marker.size()));
+  int count = 0;
+  for (std::string verb; verbs >> verb; ++count) {
+    EXPECT_NE(reference.find("`" + verb + " "), std::string::npos) << verb << " is not described";
+  }
+  EXPECT_GE(count, 17);
+}
+
+// Each file names its operation in a line `# op: SPEC`.
+TEST(Docs, EveryExampleScheduleIsRight) {
+  int examples = 0;
+  for (const fs::directory_entry& f : fs::directory_iterator(kRoot / "docs/examples")) {
+    const std::string text = read_file(f.path().string());
+    const std::string marker = "# op: ";
+    const std::size_t at = text.find(marker);
+    ASSERT_NE(at, std::string::npos) << f.path();
+    const std::string op =
+        text.substr(at + marker.size(), text.find('\n', at) - at - marker.size());
+    const Finished result = run(quick_bench({"--op", op, "--schedule", f.path().string()}));
+    EXPECT_EQ(result.code, 0) << f.path() << result.err;
+    EXPECT_NE(result.out.find("verified"), std::string::npos) << f.path() << result.out;
+    ++examples;
+  }
+  EXPECT_GE(examples, 5);
+}
+
+}  // namespace
+}  // namespace tessera::cli
