@@ -35,6 +35,7 @@ class DomainBuilder {
       }
       if (stage.attach.kind == Attach::Kind::kAt) TESSERA_DO(needed_region(stage, &d));
       place_loops(stage, &d);
+      TESSERA_DO(check_copies(stage, d));
       out_.of[&stage] = std::move(d);
     }
     return std::move(out_);
@@ -107,6 +108,19 @@ class DomainBuilder {
       if (!extent || *extent + 1 >= stage.op.axes[dim].extent) continue;  // the whole axis
       d->mins[dim] = lo[dim];
       d->extents[dim] = *extent + 1;
+    }
+    return {};
+  }
+
+  static Result<void> check_copies(const Stage& stage, const StageDomain& d) {
+    for (const int id : stage.leaves) {
+      const schedule::Iter& it = stage.iters[idx(id)];
+      const std::int64_t extent = d.iter_extents[idx(id)];
+      const bool unroll = it.annotation == schedule::Annotation::kUnroll && extent > schedule::kMaxUnroll;
+      if (unroll || (it.annotation == schedule::Annotation::kVectorize && extent > schedule::kMaxVector)) {
+        return make_error(ErrorCode::kIllegalSchedule, "stage {}: cannot {} {} iterations of {}; split it first",
+                          stage.name(), unroll ? "unroll" : "vectorize", extent, it.name);
+      }
     }
     return {};
   }

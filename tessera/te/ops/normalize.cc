@@ -53,8 +53,12 @@ Result<Dag> make_softmax(const OpSpec& spec) {
       b.reduce("sm", Reducer::kSum, rows.row, rows.column, [&](const Indices& i, const Indices& k) {
         return at(ex, {i[0], k[0]});
       });
+  // One division per row: dividing each element would cost as much as its exponential.
+  const ir::Buffer inv = b.compute("inv", rows.row, [&](const Indices& i) {
+    return ir::div(ir::imm(rows.types.acc, 1), at(sm, i));
+  });
   return b.build({b.compute("Y", rows.all, [&](const Indices& i) {
-    return to_type(rows.types.out, ir::div(at(ex, i), at(sm, {i[0]})));
+    return to_type(rows.types.out, at(ex, i) * at(inv, {i[0]}));
   })});
 }
 
