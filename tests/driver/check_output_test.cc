@@ -1,0 +1,137 @@
+#include "tessera/driver/check_output.h"
+
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "tessera/driver/compile_op.h"
+#include "tessera/interp/interp.h"
+#include "tessera/te/op_spec.h"
+
+namespace tessera::driver {
+namespace {
+
+te::Dag dag_of(const char* spec) { return te::make_dag(te::parse_op_spec(spec).value()).value(); }
+
+TEST(Tolerance, GrowsWithTypeAndReduction) {
+  const te::Dag small = dag_of("matmul:M=4,N=4,K=4"), large = dag_of("matmul:M=4,N=4,K=400");
+  EXPECT_DOUBLE_EQ(tolerance(large, DType::kF32), 10 * tolerance(small, DType::kF32));
+  EXPECT_GT(tolerance(small, DType::kF16), tolerance(small, DType::kF32));
+  EXPECT_GT(tolerance(small, DType::kBF16), tolerance(small, DType::kF16));
+  EXPECT_LT(tolerance(small, DType::kF64), tolerance(small, DType::kF32));
+  EXPECT_EQ(tolerance(small, DType::kI32), 0);
+  EXPECT_DOUBLE_EQ(tolerance(small, DType::kF32, 7), 7 * tolerance(small, DType::kF32));
+  EXPECT_LT(tolerance(large, DType::kF32), 1e-4);
+}
+
+struct Checked {
+  te::Dag dag;
+  Reference want;
+  HostTensor got;
+  double tolerance;
+};
+
+Checked checked(const char* spec) {
+  Checked c{.dag = dag_of(spec), .want = {}, .got = {}, .tolerance = 0};
+  const std::vector<HostTensor> inputs = random_inputs(c.dag, 1);
+  c.want = reference(c.dag, inputs, 0, 50, 2).value();
+  c.got = interp::run(c.dag, inputs).value()[0].clone();
+  c.tolerance = tolerance(c.dag, c.got.dtype());
+  return c;
+}
+
+TEST(WorstError, IsZeroForTheReferenceItself) {
+  for (const char* spec : {"matmul:M=5,N=6,K=7", "matmul:M=5,N=6,K=7,dtype=i8", "softmax:R=3,C=9,dtype=f16"}) {
+    const Checked c = checked(spec);
+    EXPECT_EQ(c.want.points.size(), static_cast<std::size_t>(c.got.size())) << spec;  // small: every point
+    EXPECT_EQ(worst_error(c.want, c.got, c.tolerance), 0) << spec;
+  }
+}
+
+TEST(WorstError, SeesEverySingleWrongElement) {
+  Checked c = checked("matmul:M=5,N=6,K=7");
+  for (std::int64_t i = 0; i < c.got.size(); ++i) {
+    const double old = c.got.get_float(i);
+    c.got.set_float(i, old + 0.01 * c.want.scale);
+    EXPECT_GT(worst_error(c.want, c.got, c.tolerance), 1) << i;
+    c.got.set_float(i, old * (1 + 0x1p-22));
+    EXPECT_LE(worst_error(c.want, c.got, c.tolerance), 1) << i;
+    c.got.set_float(i, old);
+  }
+}
+
+TEST(WorstError, IntegersMustBeExact) {
+  Checked c = checked("matmul:M=5,N=6,K=7,dtype=i8");
+  c.got.set_int(11, c.got.get_int(11) + 1);
+  EXPECT_GT(worst_error(c.want, c.got, c.tolerance), 1);
+}
+
+TEST(WorstError, SpecialValuesOnlyMatchThemselves) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  const auto error = [](double want, double got) {
+    HostTensor t(DType::kF32, {2});
+    t.set_float(0, 1);
+    t.set_float(1, got);
+    return worst_error({.points = {0, 1}, .values = {1, want}, .scale = 1}, t, 1e-3);
+  };
+  EXPECT_EQ(error(kNan, kNan), 0);
+  EXPECT_EQ(error(kInf, kInf), 0);
+  EXPECT_GT(error(1, kNan), 1);
+  EXPECT_GT(error(kNan, 1), 1);
+  EXPECT_GT(error(1, kInf), 1);
+  EXPECT_GT(error(kInf, 1), 1);
+  EXPECT_GT(error(kInf, -kInf), 1);
+}
+
+TEST(WorstError, AllZerosMustStayZeros) {
+  HostTensor t(DType::kF32, {1});
+  const Reference zeros{.points = {0}, .values = {0}, .scale = 0};
+  EXPECT_EQ(worst_error(zeros, t, 1e-3), 0);
+  t.set_float(0, 1e-6);
+  EXPECT_GT(worst_error(zeros, t, 1e-3), 1);
+}
+
+// Larger Dags are checked on samples: the same values, with the first and the last point among them.
+TEST(Reference, SamplesOfALargeDagEqualTheWhole) {
+  const te::Dag dag = dag_of("matmul:M=101,N=103,K=1000");
+  ASSERT_GT(te::flop_count(dag), 2e7);
+  const std::vector<HostTensor> inputs = random_inputs(dag, 3);
+  const Reference some = reference(dag, inputs, 0, 20, 4).value();
+  ASSERT_EQ(some.points.size(), 22u);
+  EXPECT_EQ(some.points[0], 0);
+  EXPECT_EQ(some.points[1], 101 * 103 - 1);
+  const float* a = inputs[0].as<float>();
+  const float* b = inputs[1].as<float>();
+  for (std::size_t p = 0; p < some.points.size(); ++p) {
+    double sum = 0;
+    for (std::int64_t k = 0; k < 1000; ++k) sum += double{a[some.points[p] / 103 * 1000 + k]} * b[k * 103 + some.points[p] % 103];
+    EXPECT_NEAR(some.values[p], sum, 1e-3);
+  }
+}
+
+TEST(RunPoints, EqualsRun) {
+  for (const char* spec : {"matmul:M=5,N=6,K=7", "conv2d:N=1,H=6,W=7,CI=3,CO=4,KH=3,KW=3,P=1", "softmax:R=5,C=9",
+                           "layernorm:R=3,C=8", "reduce:R=5,C=9,op=argmax", "gather:R=7,C=3,I=5",
+                           "conv2d:N=1,H=6,W=6,CI=2,CO=3,KH=3,KW=3,P=1,algo=winograd2"}) {
+    const te::Dag dag = dag_of(spec);
+    const std::vector<HostTensor> inputs = random_inputs(dag, 9);
+    const auto whole = interp::run(dag, inputs);
+    ASSERT_TRUE(whole.ok()) << spec << ": " << whole.error().message;
+    for (std::size_t o = 0; o < whole->size(); ++o) {
+      const HostTensor& want = (*whole)[o];
+      std::vector<std::int64_t> points;
+      for (std::int64_t i = want.size(); i-- > 0;) points.push_back(i);
+      const auto got = interp::run_points(dag, inputs, o, points);
+      ASSERT_TRUE(got.ok()) << spec << ": " << got.error().message;
+      for (std::size_t i = 0; i < points.size(); ++i) {
+        EXPECT_EQ((*got)[i], is_float(want.dtype()) ? want.get_float(points[i]) : static_cast<double>(want.get_int(points[i])))
+            << spec << " output " << o << " point " << points[i];
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera::driver

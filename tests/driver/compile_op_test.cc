@@ -1,0 +1,113 @@
+#include "tessera/driver/compile_op.h"
+
+#include <gtest/gtest.h>
+
+#include "tessera/driver/check_output.h"
+#include "tessera/interp/interp.h"
+#include "tessera/te/op_spec.h"
+#include "tests/testing/testing.h"
+
+namespace tessera::driver {
+namespace {
+
+te::Dag dag_of(const char* spec) { return te::make_dag(te::parse_op_spec(spec).value()).value(); }
+
+void expect_error(const Result<CompiledOp>& op, ErrorCode code, const std::string& part) {
+  ASSERT_FALSE(op.ok());
+  EXPECT_EQ(op.error().code, code) << op.error().message;
+  EXPECT_NE(op.error().message.find(part), std::string::npos) << op.error().message;
+}
+
+TEST(CompileOp, ErrorsNameTheirPlace) {
+  const te::Dag dag = dag_of("matmul:M=4,N=4,K=4");
+  expect_error(compile_op(dag, "split C i 2\nspilt C j 2\n", target::host()), ErrorCode::kInvalidArgument,
+               "line 2: unknown step 'spilt'");
+  expect_error(compile_op(dag, "split C i 2\nsplit D j 2\n", target::host()), ErrorCode::kIllegalSchedule,
+               "step 1 'split D j 2': no stage D");
+  expect_error(compile_op(dag, "annotate C i threadIdx.x\n", target::host()), ErrorCode::kIllegalSchedule, "GPU threads");
+  expect_error(compile_op(dag, "tensorize C j dot4\n", target::host()), ErrorCode::kIllegalSchedule, "tensorize dot4");
+}
+
+TEST(CompileOp, RefusesATargetThatCannotRunHere) {
+  const char* foreign = target::host().arch == target::Arch::kAArch64 ? "skylake-avx512" : "neoverse-v1";
+  expect_error(compile_op(dag_of("matmul:M=4,N=4,K=4"), "", target::find_target(foreign).value()), ErrorCode::kUnsupported, "");
+}
+
+TEST(CompileOp, ReportsEveryStepInOrder) {
+  const auto op = compile_op(dag_of("matmul:M=4,N=4,K=4"), "", target::host());
+  ASSERT_TRUE(op.ok()) << op.error().message;
+  std::vector<std::string> names;
+  double sum = 0;
+  for (const lower::PassTime& t : op->times) {
+    names.push_back(t.name);
+    EXPECT_GE(t.ms, 0);
+    sum += t.ms;
+  }
+  ASSERT_EQ(names.size(), lower::pass_names().size() + 5);
+  EXPECT_EQ(names.front(), "apply_schedule");
+  EXPECT_EQ(names[1], "build_loop_nest");
+  EXPECT_EQ(names.back(), "llvm_link");
+  EXPECT_LE(sum, op->total_ms * 1.01);
+}
+
+// Compiles, runs twice and compares with the interpreter.
+void expect_runs(const char* spec, const std::string& schedule, int threads) {
+  const te::Dag dag = dag_of(spec);
+  const auto op = compile_op(dag, schedule, target::host());
+  ASSERT_TRUE(op.ok()) << op.error().message;
+  runtime::ThreadPool pool({.threads = threads});
+  OpRunner runner(*op, pool);
+  for (const std::uint64_t seed : {1u, 2u}) {
+    const std::vector<HostTensor> inputs = random_inputs(dag, seed);
+    for (std::size_t i = 0; i < inputs.size(); ++i) ASSERT_TRUE(runner.set_input(i, inputs[i]).ok());
+    runner.run();
+    const auto want = interp::run(dag, inputs);
+    ASSERT_TRUE(want.ok()) << want.error().message;
+    for (std::size_t o = 0; o < want->size(); ++o) {
+      EXPECT_EQ(testing::mismatch(runner.output(o), (*want)[o], testing::tolerance((*want)[o].dtype(), 64)), "");
+    }
+  }
+}
+
+TEST(OpRunner, ComputesTheDag) {
+  expect_runs("matmul:M=17,N=19,K=13", "", 1);
+  expect_runs("matmul:M=17,N=19,K=13", "split C i 4 tail=peel\nannotate C i.0 parallel\nannotate C i.1 unroll\n", 3);
+  expect_runs("softmax:R=5,C=33", "annotate Y r parallel\n", 2);
+  expect_runs("reduce:R=5,C=9,op=argmax", "", 1);
+}
+
+TEST(OpRunner, PacksConstantInputs) {
+  expect_runs("dense:M=5,N=10,K=7", "layout W d0/4 d1 d0%4\nsplit C j 4 tail=peel\n", 1);
+  expect_runs("conv2d:N=1,H=5,W=6,CI=3,CO=10,KH=3,KW=3,P=1", "layout W d0/4 d2 d3 d1 d0%4\n", 1);
+}
+
+TEST(OpRunner, RefusesOtherTypesAndShapes) {
+  const auto op = compile_op(dag_of("matmul:M=4,N=4,K=4"), "", target::host());
+  ASSERT_TRUE(op.ok());
+  runtime::ThreadPool pool({.threads = 1});
+  OpRunner runner(*op, pool);
+  const auto shape = runner.set_input(1, HostTensor(DType::kF32, {4, 5}));
+  ASSERT_FALSE(shape.ok());
+  EXPECT_EQ(shape.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(shape.error().message, "input B must be f32 4x4, not f32 4x5");
+  const auto type = runner.set_input(0, HostTensor(DType::kF64, {4, 4}));
+  ASSERT_FALSE(type.ok());
+  EXPECT_EQ(type.error().message, "input A must be f32 4x4, not f64 4x4");
+}
+
+TEST(RandomInputs, AreRepeatableAndIndexWithinRange) {
+  const te::Dag dag = dag_of("gather:R=7,C=3,I=50");
+  const std::vector<HostTensor> a = random_inputs(dag, 5), b = random_inputs(dag, 5), c = random_inputs(dag, 6);
+  ASSERT_EQ(a.size(), 2u);
+  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_EQ(testing::mismatch(a[i], b[i], 0), "");
+  EXPECT_NE(testing::mismatch(a[0], c[0], 0), "");
+  ASSERT_EQ(a[1].dtype(), DType::kI64);
+  for (std::int64_t i = 0; i < a[1].size(); ++i) {
+    EXPECT_GE(a[1].get_int(i), 0);
+    EXPECT_LT(a[1].get_int(i), 7);
+  }
+  EXPECT_TRUE(interp::run(dag, a).ok());
+}
+
+}  // namespace
+}  // namespace tessera::driver
