@@ -54,7 +54,7 @@ std::string printed(const std::string& command) {
 
 struct Rerun {
   std::string text;  // the document with fresh outputs
-  int commands = 0;
+  int left_out = 0;  // commands whose output depends on an LLVM that is not the documents'
 };
 
 Rerun rerun(const std::string& document) {
@@ -71,7 +71,7 @@ Rerun rerun(const std::string& document) {
       replaced = comparable(command);
       result.text += line + "\n";
       if (replaced) result.text += printed(command);
-      ++result.commands;
+      result.left_out += replaced ? 0 : 1;
     } else if (!console || !replaced) {
       result.text += line + "\n";
     }
@@ -104,6 +104,10 @@ TEST_P(Document, ShowsWhatItsCommandsPrint) {
   }
   EXPECT_EQ(fresh.text, text) << GetParam() << ": " << first_difference(fresh.text, text)
                               << "\nreview and refresh with TESSERA_UPDATE_GOLDEN=1";
+  if (fresh.left_out > 0 && !HasFailure()) {
+    GTEST_SKIP() << fresh.left_out
+                 << " commands show code of LLVM 19.1, which this build does not use";
+  }
 }
 
 TEST_P(Document, LinksLeadSomewhere) {

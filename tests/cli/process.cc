@@ -114,8 +114,8 @@ std::string write_file(const std::string& name, const std::string& text) {
   const std::filesystem::path folder =
       std::filesystem::path(::testing::TempDir()) /
       (std::string("tessera_cli_") + test->test_suite_name() + "_" + test->name());
-  std::filesystem::create_directories(folder);
   const std::filesystem::path file = folder / name;
+  std::filesystem::create_directories(file.parent_path());
   std::ofstream(file, std::ios::binary) << text;
   return file.string();
 }

@@ -24,7 +24,7 @@ Finished run_interrupted(const std::vector<std::string>& args);
 // The arguments that make a measurement as short as it can be.
 std::vector<std::string> quick_bench(const std::vector<std::string>& args);
 
-// A file in the test's own folder; returns its path.
+// A file in the test's own folder, `name` may begin with subfolders; returns its path.
 std::string write_file(const std::string& name, const std::string& text);
 
 std::string read_file(const std::string& path);

@@ -1,4 +1,5 @@
 // Every stage of `tessera show`, for both architectures.
+#include <filesystem>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -118,6 +119,35 @@ TEST(Show, UnscheduledOperationRunsAsWritten) {
       run({"show", "--op", kOp, "--stage", "schedule", "--schedules", "/no/such/folder"});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_TRUE(contains(result.out, "for k in 8 (reduce)"));
+}
+
+// A folder with a schedule for all products and one for those of 16 rows.
+std::string schedule_folder() {
+  const std::string general =
+      write_file("library/aarch64/general.txt", "# op: matmul\nannotate C i unroll\n");
+  write_file("library/aarch64/narrow.txt", "# op: matmul:M=16\nannotate C j unroll\n");
+  write_file("library/x86_64/broken.txt", "# op: matmul\nannotate C x unroll\n");
+  return std::filesystem::path(general).parent_path().parent_path().string();
+}
+
+std::string shown_steps(const std::string& op) {
+  const Finished result = run({"show", "--op", op, "--stage", "schedule", "--target", "neoverse-v1",
+                               "--schedules", schedule_folder()});
+  EXPECT_EQ(result.code, 0) << result.err;
+  return result.out.substr(0, result.out.find("\n\n"));
+}
+
+TEST(ScheduleFolder, TheMostSpecificFileWins) {
+  EXPECT_EQ(shown_steps("matmul:M=16,N=8,K=8"), "annotate C j unroll");
+  EXPECT_EQ(shown_steps("matmul:M=8,N=8,K=8"), "annotate C i unroll");
+  EXPECT_EQ(shown_steps("softmax:R=2,C=8").rfind("\nstage", 0), 0u);
+}
+
+TEST(ScheduleFolder, AMistakeInAFileNamesIt) {
+  const Finished result = run({"show", "--op", "matmul:M=8,N=8,K=8", "--target", "haswell",
+                               "--schedules", schedule_folder()});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_TRUE(contains(result.err, "broken.txt: step 0 'annotate C x unroll'")) << result.err;
 }
 
 TEST(Targets, ListsHostMachinesAndAliases) {
