@@ -125,6 +125,14 @@ int count_nodes(const ir::Func& func) {
   return nodes;
 }
 
+// Vectors of four times the usual width: longer remainders, other splits of the lanes.
+std::string check_wide(const RandomDag& dag, const schedule::State& state, const std::vector<HostTensor>& want) {
+  target::Target wide = target::host();
+  wide.vector_bytes = 64;
+  const auto lowered = lower::lower(state, wide);
+  return lowered.ok() ? check_func(dag, *lowered, want) : lowered.error().message;
+}
+
 std::string check(const RandomDag& dag, const schedule::Schedule& schedule, const CheckOptions& options) {
   if (const Result<void> ok = te::verify(dag.dag); !ok.ok()) return "dag: " + ok.error().message;
   const auto want = interp::run(dag.dag, dag.inputs);
@@ -144,6 +152,7 @@ std::string check(const RandomDag& dag, const schedule::Schedule& schedule, cons
     }
     return "after lowering: " + bad;
   }
+  if (std::string bad = check_wide(dag, *state, *want); !bad.empty()) return "lowered for wide vectors: " + bad;
   const bool small = count_nodes(lowered->func) <= kMaxNodes;
   if (std::string bad = small ? check_text(lowered->func) : ""; !bad.empty()) return "lowered function: " + bad;
   if (!options.compile || !small) return "";
