@@ -13,6 +13,9 @@ struct TimingOptions {
   int samples = 20;          // clean samples wanted of each callable
   int min_samples = 5;       // with fewer clean ones the result is not `trusted`
   double time_limit_s = 10;  // of each callable; several share the sum. One round is always taken
+  // Rest between callables: thread pools of other libraries spin on after a call (up to 64 ms seen)
+  // and would disturb the next one. Not counted in time_limit_s.
+  double pause_s = 0;
 };
 
 // Seconds per call. Computed from clean samples alone if `trusted`, else from the least disturbed
