@@ -17,8 +17,8 @@ usage: ./do COMMAND [ARGUMENTS]
   peers           install the libraries that `tessera bench --peers` compares with, and build their modules
   build           build build/release/bin/tessera
   test [ARGS]     deps, build, then every test except nightly and perf; ARGS go to ctest
-  demo            build, then tune and run one matrix product
-  bench [ARGS]    build, then `tessera bench ARGS`
+  demo            build, then check and time a few operations before and after scheduling
+  bench [ARGS]    build, then `tessera bench ARGS` (default: the core suite beside all peers)
   format          rewrite the sources with clang-format 14
   lint [--all]    check format, then clang-tidy 14 on the files changed since main (or all)
   fuzz [SECONDS]  build the fuzzers with clang and run each for SECONDS (60)
@@ -118,12 +118,21 @@ cmd_test() {
 
 cmd_demo() {
   cmd_build
-  say "tessera bench --op matmul:M=512,N=512,K=512"
-  "$build_dir/bin/tessera" bench --op matmul:M=512,N=512,K=512
+  local tessera="$build_dir/bin/tessera" op
+  for op in matmul:M=512,N=512,K=512 conv2d:N=1,H=56,W=56,CI=64,CO=64,KH=3,KW=3,S=1,P=1 layernorm:R=128,C=768; do
+    say "$op, loops as written"
+    "$tessera" bench --op "$op" --schedule /dev/null --samples 3 --time-limit 2
+    say "$op, with the schedule that ships: tessera show --op $op --stage schedule"
+    "$tessera" bench --op "$op" --samples 5 --time-limit 2
+  done
+  say "conv2d again, by Winograd: the same numbers with 4 times fewer multiplications"
+  "$tessera" bench --op conv2d:N=1,H=56,W=56,CI=64,CO=64,KH=3,KW=3,S=1,P=1,algo=winograd4 --samples 5 --time-limit 2
+  say "next: docs/tutorial.md writes such a schedule step by step"
 }
 
 cmd_bench() {
   cmd_build
+  [ $# -gt 0 ] || set -- --suite bench/suites/core.txt --peers all
   "$build_dir/bin/tessera" bench "$@"
 }
 
