@@ -186,9 +186,10 @@ int bench(const BenchArgs& args) {
   if (args.machine) return bench_machine(args, timing);
   const Result<std::vector<te::OpSpec>> list = specs(args);
   if (!list.ok()) return report(list.error());
-  if (list->empty())
+  if (list->empty()) {
     return report({ErrorCode::kInvalidArgument,
                    "nothing to do: give --op, --suite, --machine or --list-ops"});
+  }
   Result<std::optional<std::string>> text = given_schedule(args.schedule);
   if (!text.ok()) return report(text.error());
   driver::BenchOptions options{.threads = args.threads,

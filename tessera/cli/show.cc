@@ -41,7 +41,7 @@ Result<schedule::State> scheduled(const ShowArgs& args, const te::OpSpec& spec,
                                   schedule::Schedule* schedule) {
   driver::FoundSchedule file{.path = args.schedule};
   if (args.schedule.empty()) {
-    TESSERA_TRY(file, driver::find_schedule(args.schedules, spec, target));
+    TESSERA_TRY(file, driver::find_schedule(args.schedules, spec, dag, target));
   } else {
     TESSERA_TRY(file.text, driver::read_text_file(args.schedule));
   }

@@ -18,7 +18,7 @@ json bench_json(std::vector<std::string> args) {
   const Finished result = run(quick_bench(args));
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.err, "");
-  const json parsed = json::parse(result.out, nullptr, false);
+  json parsed = json::parse(result.out, nullptr, false);
   EXPECT_FALSE(parsed.is_discarded()) << result.out;
   return parsed;
 }

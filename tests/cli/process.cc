@@ -36,6 +36,7 @@ struct Pipe {
   ::dup2(err.write_end, STDERR_FILENO);
   if (::chdir(TESSERA_ROOT) != 0) ::_exit(127);
   std::vector<char*> argv;
+  argv.reserve(command.size() + 1);
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   ::execvp(argv[0], argv.data());
