@@ -1,5 +1,5 @@
 // fuzz_schedules --seed S --runs N [--no-compile]: random Dags under random schedules, seeds S, S+1, ...
-// --keep-going reports every failure, not only the first; --print adds the lowered function.
+// --keep-going reports every failure, not only the first; --print shows each case and its lowered function.
 // Exit status 1 and a report with the command to repeat it when one of them computes something else.
 #include <fmt/format.h>
 #include <unistd.h>
@@ -70,6 +70,7 @@ bool run_seed(std::uint64_t seed, const Flags& flags) {
   std::string bad;
   try {
     c = tessera::fuzz::make_case(seed);
+    if (flags.print) fmt::print(stderr, "{}{}\n", describe(c, c.schedule), tessera::fuzz::lowered_text(c.dag.dag, c.schedule));
     bad = check_case(c.dag, c.schedule, flags.check);
   } catch (const std::exception& e) {
     bad = fmt::format("drawing the case: exception: {}", e.what());
@@ -79,7 +80,6 @@ bool run_seed(std::uint64_t seed, const Flags& flags) {
   const std::string again = check_case(c.dag, shorter, flags.check);
   fmt::print(stderr, "FAILED seed {}: {}\n{}with this schedule: {}\nrepeat: fuzz_schedules --seed {} --runs 1\n\n", seed, bad,
              describe(c, shorter), again, seed);
-  if (flags.print) fmt::print(stderr, "{}\n", tessera::fuzz::lowered_text(c.dag.dag, shorter));
   return false;
 }
 

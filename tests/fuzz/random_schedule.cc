@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tessera/ir/build.h"
 #include "tessera/ir/visitor.h"
 #include "tessera/lower/build_loop_nest.h"
 #include "tessera/lower/inline_stages.h"
@@ -12,6 +13,21 @@ namespace {
 using namespace schedule;  // NOLINT(google-build-using-namespace): every step by its name
 
 constexpr std::int64_t kMaxCopies = 64;  // of a stage's body through unrolling
+constexpr double kMaxStores = 2e5;       // executed by the whole function; recomputing a stage often exceeds it
+
+double count_stores(const ir::Stmt& s) {
+  if (!s) return 0;
+  if (const auto* loop = s.as<ir::For>()) {
+    return static_cast<double>(ir::as_const_int(loop->extent).value_or(1)) * count_stores(loop->body);
+  }
+  if (const auto* branch = s.as<ir::If>()) return count_stores(branch->then_body) + count_stores(branch->else_body);
+  if (const auto* allocate = s.as<ir::Allocate>()) return count_stores(allocate->body);
+  double sum = s.as<ir::Store>() ? 1 : 0;
+  if (const auto* block = s.as<ir::Block>()) {
+    for (const ir::Stmt& child : block->stmts) sum += count_stores(child);
+  }
+  return sum;
+}
 
 class ScheduleDrawer {
  public:
@@ -50,6 +66,7 @@ class ScheduleDrawer {
                     nest.error().message);
       return;
     }
+    if (count_stores(nest->func.body) > kMaxStores) return;
     schedule_ = std::move(longer);
     state_ = std::move(state).value();
   }
