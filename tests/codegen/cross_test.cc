@@ -40,6 +40,27 @@ TEST(CrossTest, ReluOnX86IsOneInstruction) {
   EXPECT_EQ(count(text, "vcmp") + count(text, "vblend"), 0) << text;
 }
 
+// Pointers of outer loops are opaque to LLVM, at no instruction.
+TEST(CrossTest, NestedLoopsOnEveryTarget) {
+  const ir::Buffer a = ir::Buffer::make("a", DType::kF32, {8, 64});
+  const ir::Buffer out = ir::Buffer::make("out", DType::kF32, {8, 64});
+  const ir::Expr i = ir::Var::make("i");
+  const ir::Expr j = ir::Var::make("j");
+  const ir::Expr columns = ir::Ramp::make(j * 4, 1, 4);
+  const ir::Stmt copy = ir::Store::make(out, {i, columns}, ir::Load::make(a, {i, columns}));
+  const ir::Func func{"nested",
+                      {a, out},
+                      1,
+                      ir::For::make(i, 8, ir::LoopKind::kSerial,
+                                    ir::For::make(j, 16, ir::LoopKind::kSerial, copy))};
+  for (const target::Target& target : {aarch64_target(), avx2_target()}) {
+    const std::string text = asm_of(func, target);
+    EXPECT_EQ(text.find("error"), std::string::npos) << text;
+    EXPECT_LE(count(text, "\n\t"), 45) << text;
+    EXPECT_EQ(count(emit_llvm(func, target).value(), "asm \"\""), 2);
+  }
+}
+
 TEST(CrossTest, ObjectsOfSeveralFuncs) {
   ir::Func a = micro_kernel(4, 8, 4, 64);
   ir::Func b = micro_kernel(2, 8, 4, 64);

@@ -66,7 +66,7 @@ void Emitter::open_scope(llvm::BasicBlock* top) {
   b_.SetInsertPoint(top);
   b_.CreateBr(body);
   b_.SetInsertPoint(body);
-  frame_.scopes.push_back({top, {}, {}});
+  frame_.scopes.push_back({top, false, {}, {}});
 }
 
 void Emitter::make_entry() {
@@ -226,6 +226,9 @@ void Emitter::emit_loop(const ir::Expr& var, Value* begin, Value* count, bool ma
   index->addIncoming(begin, before);
   left->addIncoming(count, before);
   open_scope(top);
+  ir::for_each_stmt(body, [&](const ir::Stmt& s) {
+    if (s.as<ir::For>()) frame_.scopes.back().has_loops = true;
+  });
   frame_.vars[var.get()] = {index, static_cast<int>(frame_.scopes.size()) - 1};
   emit_stmt(body);
   frame_.vars.erase(var.get());

@@ -36,7 +36,8 @@ class Emitter {
  private:
   // Values that do not change within one iteration of a loop are computed once, at its top.
   struct LoopScope {
-    llvm::BasicBlock* top;  // ends in a branch to the body
+    llvm::BasicBlock* top;   // ends in a branch to the body
+    bool has_loops = false;  // it contains other loops
     std::unordered_map<const ir::ExprNode*, llvm::Value*> values;
     std::map<std::vector<std::int64_t>, llvm::Value*>
         pointers;  // key: buffer, then (factor, coefficient)...
@@ -113,6 +114,7 @@ class Emitter {
   llvm::Value* pointer(const ir::Buffer& buffer, const Linear& at);
   llvm::Value* extend_pointer(llvm::Value* base, const ir::Buffer& buffer,
                               const std::vector<Linear::Term>& terms, int depth);
+  llvm::Value* opaque_pointer(llvm::Value* p, const LoopScope& scope);
   llvm::Value* offset_pointer(llvm::Value* base, const ir::Buffer& buffer, std::int64_t elements);
   llvm::Value* emit_load(const ir::Load& load);
   llvm::Value* load_dense(const ir::Buffer& buffer, const Linear& at, int lanes);
