@@ -106,8 +106,9 @@ Value* Emitter::extend_pointer(Value* base, const ir::Buffer& buffer,
   return b_.CreateGEP(ops_.memory_type({buffer->dtype, 1}), base, sum);
 }
 
-// Hides how a pointer of an outer loop is computed: strength reduction has nothing to win outside of
-// innermost loops, and its work on the tiles of a GEMM nest takes a fifth of the time to emit it.
+// Hides how a pointer of an outer loop is computed: strength reduction has nothing to win outside
+// of innermost loops, and its work on the tiles of a GEMM nest takes a fifth of the time to emit
+// it.
 Value* Emitter::opaque_pointer(Value* p, const LoopScope& scope) {
   llvm::IRBuilderBase::InsertPointGuard guard(b_);
   b_.SetInsertPoint(scope.top->getTerminator());
