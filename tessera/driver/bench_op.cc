@@ -56,7 +56,7 @@ Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& targe
   if (options.schedule_text) {
     found.text = *options.schedule_text;
   } else {
-    TESSERA_TRY(found, find_schedule(options.schedule_folder, spec, target));
+    TESSERA_TRY(found, find_schedule(options.schedule_folder, spec, dag, target));
   }
   result.schedule = found.path;
   Result<CompiledOp> compiled = compile_op(dag, found.text, target);
@@ -65,7 +65,8 @@ Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& targe
   result.build_ms = op.total_ms;
   result.times = op.times;
 
-  runtime::ThreadPool pool({.threads = options.threads, .pin = options.threads > 1});
+  // Not pinned: the pools of the peers would inherit the one core of this thread.
+  runtime::ThreadPool pool({.threads = options.threads});
   OpRunner runner(op, pool);
   TESSERA_TRY(const Prepared data, prepare(spec));
   for (std::size_t i = 0; i < data.ours.size(); ++i) TESSERA_DO(runner.set_input(i, data.ours[i]));
@@ -80,7 +81,9 @@ Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& targe
   }
   result.verified = result.max_error <= 1;
 
-  runtime::InterleavedTimer timer(options.timing);
+  runtime::TimingOptions timing = options.timing;
+  if (options.threads > 1 && !options.peers.empty()) timing.pause_s = 0.08;
+  runtime::InterleavedTimer timer(timing);
   timer.add([&] { runner.run(); });
   std::vector<std::unique_ptr<PeerOp>> peers;
   for (const std::string& name : options.peers) {

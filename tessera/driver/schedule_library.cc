@@ -4,7 +4,11 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <string_view>
 #include <vector>
+
+#include "tessera/lower/lower.h"
+#include "tessera/schedule/step.h"
 
 namespace tessera::driver {
 namespace {
@@ -12,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // How many parameters of the pattern "op:K=V,K=V" the spec meets; -1 when one differs.
-int match(const std::string& pattern, const te::OpSpec& spec) {
+int match(const std::string& pattern, const te::OpSpec& spec, const te::Dag& dag) {
   const std::size_t colon = std::min(pattern.find(':'), pattern.size());
   if (pattern.substr(0, colon) != spec.op) return -1;
   int met = 0;
@@ -25,11 +29,30 @@ int match(const std::string& pattern, const te::OpSpec& spec) {
     const auto word = spec.words.find(key);
     const bool same = (number != spec.ints.end() && std::to_string(number->second) == value) ||
                       (word != spec.words.end() && word->second == value) ||
-                      (key == "dtype" && to_text(spec.dtype) == value);
+                      (key == "dtype" && to_text(spec.dtype) == value) ||
+                      (key == "stages" && std::to_string(dag.ops.size()) == value);
     if (!same) return -1;
     ++met;
   }
   return met;
+}
+
+// The best match of the `# op:` lines of a schedule; -1: it is for something else.
+int best_match(const std::string& text, const te::OpSpec& spec, const te::Dag& dag) {
+  constexpr std::string_view kPrefix = "# op: ";
+  int best = -1;
+  std::stringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind(kPrefix, 0) == 0) best = std::max(best, match(line.substr(kPrefix.size()), spec, dag));
+  }
+  return best;
+}
+
+bool fits(const std::string& text, const te::Dag& dag, const target::Target& target) {
+  const Result<schedule::Schedule> steps = schedule::schedule_from_text(text);
+  if (!steps.ok()) return false;
+  const Result<schedule::State> state = schedule::apply(dag, *steps);
+  return state.ok() && lower::lower(*state, target).ok();
 }
 
 }  // namespace
@@ -43,7 +66,8 @@ Result<std::string> read_text_file(const std::string& path) {
   return text.str();
 }
 
-Result<FoundSchedule> find_schedule(const std::string& folder, const te::OpSpec& spec, const target::Target& target) {
+Result<FoundSchedule> find_schedule(const std::string& folder, const te::OpSpec& spec, const te::Dag& dag,
+                                    const target::Target& target) {
   const fs::path root = fs::path(folder) / (target.arch == target::Arch::kAArch64 ? "aarch64" : "x86_64");
   std::error_code error;
   std::vector<fs::path> files;
@@ -51,21 +75,22 @@ Result<FoundSchedule> find_schedule(const std::string& folder, const te::OpSpec&
     if (f.path().extension() == ".txt") files.push_back(f.path());
   }
   std::sort(files.begin(), files.end());
-  FoundSchedule best;
-  int best_score = -1;
+  struct Candidate {
+    int score;
+    FoundSchedule schedule;
+  };
+  std::vector<Candidate> candidates;
   for (const fs::path& file : files) {
     TESSERA_TRY(const std::string text, read_text_file(file.string()));
-    std::stringstream lines(text);
-    for (std::string line; std::getline(lines, line);) {
-      constexpr const char* kPrefix = "# op: ";
-      if (line.rfind(kPrefix, 0) != 0) continue;
-      const int score = match(line.substr(6), spec);
-      if (score <= best_score) continue;
-      best_score = score;
-      best = {file.string(), text};
-    }
+    const int score = best_match(text, spec, dag);
+    if (score >= 0) candidates.push_back({score, {file.string(), text}});
   }
-  return best;
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
+  for (const Candidate& c : candidates) {
+    if (fits(c.schedule.text, dag, target)) return c.schedule;
+  }
+  return FoundSchedule{};
 }
 
 }  // namespace tessera::driver

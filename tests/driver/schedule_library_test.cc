@@ -24,8 +24,13 @@ class ScheduleLibrary : public ::testing::Test {
 
   void write(const std::string& file, const std::string& text) { std::ofstream(folder_ / file) << text; }
 
+  Result<FoundSchedule> find(const char* text, const char* target = "neoverse-v1") {
+    const te::OpSpec spec = te::parse_op_spec(text).value();
+    return find_schedule(folder_.string(), spec, te::make_dag(spec).value(), target::find_target(target).value());
+  }
+
   std::string found(const char* spec, const char* target = "neoverse-v1") {
-    const auto schedule = find_schedule(folder_.string(), te::parse_op_spec(spec).value(), target::find_target(target).value());
+    const auto schedule = find(spec, target);
     EXPECT_TRUE(schedule.ok()) << schedule.error().message;
     return schedule->path.empty() ? "" : fs::path(schedule->path).filename().string();
   }
@@ -42,7 +47,8 @@ TEST_F(ScheduleLibrary, NothingFits) {
 }
 
 TEST_F(ScheduleLibrary, AbsentFolderIsNoSchedule) {
-  const auto none = find_schedule((folder_ / "absent").string(), te::parse_op_spec("matmul:M=4,N=4,K=4").value(), target::host());
+  const te::OpSpec spec = te::parse_op_spec("matmul:M=4,N=4,K=4").value();
+  const auto none = find_schedule((folder_ / "absent").string(), spec, te::make_dag(spec).value(), target::host());
   ASSERT_TRUE(none.ok());
   EXPECT_EQ(none->path, "");
   EXPECT_EQ(none->text, "");
@@ -50,8 +56,7 @@ TEST_F(ScheduleLibrary, AbsentFolderIsNoSchedule) {
 
 TEST_F(ScheduleLibrary, ReturnsTheText) {
   write("aarch64/a.txt", "# op: matmul\nsplit C i 4\n");
-  const auto schedule = find_schedule(folder_.string(), te::parse_op_spec("matmul:M=4,N=4,K=4").value(),
-                                      target::find_target("neoverse-v1").value());
+  const auto schedule = find("matmul:M=4,N=4,K=4");
   ASSERT_TRUE(schedule.ok());
   EXPECT_EQ(schedule->text, "# op: matmul\nsplit C i 4\n");
 }
@@ -94,6 +99,33 @@ TEST_F(ScheduleLibrary, FoldersByArchitecture) {
   write("x86_64/a.txt", "# op: matmul\n");
   EXPECT_EQ(found("matmul:M=8,N=16,K=64"), "");
   EXPECT_EQ(found("matmul:M=8,N=16,K=64", "skylake-avx512"), "a.txt");
+}
+
+TEST_F(ScheduleLibrary, PassesOverWhatDoesNotApply) {
+  write("aarch64/any.txt", "# op: conv2d\nannotate Y oh parallel\n");
+  write("aarch64/padded.txt", "# op: conv2d:KH=3,KW=3\ncompute_inline pad\nannotate Y oh parallel\n");
+  write("aarch64/typo.txt", "# op: conv2d:KH=3,KW=3,S=1\nannotat Y oh parallel\n");
+  EXPECT_EQ(found("conv2d:N=1,H=5,W=5,CI=3,CO=4,KH=3,KW=3,P=1"), "padded.txt");
+  EXPECT_EQ(found("conv2d:N=1,H=5,W=5,CI=3,CO=4,KH=3,KW=3,P=0"), "any.txt");
+  write("aarch64/any.txt", "# op: conv2d\nannotate Y kh parallel\n");
+  EXPECT_EQ(found("conv2d:N=1,H=5,W=5,CI=3,CO=4,KH=3,KW=3,P=0"), "");
+}
+
+TEST_F(ScheduleLibrary, PassesOverWhatCannotBeLowered) {
+  write("aarch64/any.txt", "# op: matmul\nannotate C i parallel\n");
+  write("aarch64/dot.txt",
+        "# op: matmul:dtype=i8\nsplit C j 4\nsplit C k 4\nreorder C i j.0 k.0 j.1 k.1\ncache_read B local C\n"
+        "layout B.local d1/4 d0/4 d1%4 d0%4\ntensorize C j.1 dot4\n");
+  EXPECT_EQ(found("matmul:M=8,N=8,K=8,dtype=i8"), "dot.txt");
+  EXPECT_EQ(found("matmul:M=8,N=8,K=8,TA=1,dtype=i8"), "any.txt");
+}
+
+TEST_F(ScheduleLibrary, NumberOfStages) {
+  write("aarch64/one.txt", "# op: eltwise:stages=1\nannotate Y i parallel\n");
+  write("aarch64/two.txt", "# op: eltwise:stages=2\ncompute_inline e0\nannotate Y i parallel\n");
+  EXPECT_EQ(found("eltwise:N=9,fn=relu"), "one.txt");
+  EXPECT_EQ(found("eltwise:N=9,fn=add+relu"), "two.txt");
+  EXPECT_EQ(found("eltwise:N=9,fn=add+relu+exp"), "");
 }
 
 TEST_F(ScheduleLibrary, ReadTextFile) {
