@@ -26,9 +26,10 @@ struct SymbolicInterval {
 };
 
 // Bounds of e while each variable in `inner` runs over its range and all others stay symbolic
-// (their ranges, where known, are in `outer`). Exact for linear forms; conservative for min, max, select,
-// floor_div and floor_mod; nothing when no bound is known (e.g. the value of a Load).
-std::optional<SymbolicInterval> symbolic_bounds(const ir::Expr& e, const Ranges& inner, const Ranges& outer);
+// (their ranges, where known, are in `outer`). Exact for linear forms; conservative for min, max,
+// select, floor_div and floor_mod; nothing when no bound is known (e.g. the value of a Load).
+std::optional<SymbolicInterval> symbolic_bounds(const ir::Expr& e, const Ranges& inner,
+                                                const Ranges& outer);
 
 // e as sum(coefficient * variable) + constant, or nothing when it is not linear in its variables.
 struct LinearForm {
@@ -37,7 +38,8 @@ struct LinearForm {
 };
 std::optional<LinearForm> linear_form(const ir::Expr& e);
 
-// Coefficient of var when e = coefficient*var + rest with rest free of var (rest may be non-linear).
+// Coefficient of var when e = coefficient*var + rest with rest free of var (rest may be
+// non-linear).
 struct SplitForm {
   std::int64_t coefficient = 0;
   ir::Expr rest;

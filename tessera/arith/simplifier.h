@@ -84,8 +84,8 @@ class Simplifier {
   void drop_implied(bool conjunction, std::vector<ir::Expr>* parts);
   ir::Expr visit_not(const ir::Expr& e, const ir::Call& call);
 
-  // Whether an atom is data: an i64 of any size that was read from memory. Sums of data may wrap, so they are neither
-  // moved across a comparison nor divided term by term.
+  // Whether an atom is data: an i64 of any size that was read from memory. Sums of data may wrap,
+  // so they are neither moved across a comparison nor divided term by term.
   bool may_wrap(const Linear& sum) const;
 
   // out += scale * e with every atom simplified.

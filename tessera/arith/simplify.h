@@ -7,13 +7,14 @@
 
 namespace tessera::arith {
 
-// Same value on every point of the ranges. Integer arithmetic is assumed not to overflow i64 (index space).
-// Floats: only constant folding and x*1, x+0 on identical semantics; never reassociates.
+// Same value on every point of the ranges. Integer arithmetic is assumed not to overflow i64 (index
+// space). Floats: only constant folding and x*1, x+0 on identical semantics; never reassociates.
 // Idempotent; returns the same handle when nothing changed.
 ir::Expr simplify(const ir::Expr& e, const Ranges& ranges = {});
 
-// Simplifies every expression with the ranges of the loops around it; folds Ifs with known conditions,
-// removes loops of extent 0, substitutes loops of extent 1, and narrows conditions implied by enclosing Ifs.
+// Simplifies every expression with the ranges of the loops around it; folds Ifs with known
+// conditions, removes loops of extent 0, substitutes loops of extent 1, and narrows conditions
+// implied by enclosing Ifs.
 ir::Stmt simplify(const ir::Stmt& s, const Ranges& ranges = {});
 
 // True only if cond holds on every point of the ranges.

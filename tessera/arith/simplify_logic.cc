@@ -24,8 +24,9 @@ void collect(BinaryOp op, const Expr& e, std::vector<Expr>* parts) {
 
 }  // namespace
 
-// Each part is simplified knowing that the parts before it are true (of a disjunction: false), unless it reads memory:
-// it is evaluated whatever the others say, and what keeps its reads within bounds must stay.
+// Each part is simplified knowing that the parts before it are true (of a disjunction: false),
+// unless it reads memory: it is evaluated whatever the others say, and what keeps its reads within
+// bounds must stay.
 Expr Simplifier::visit_junction(const Expr& e, const Binary& b) {
   const bool conjunction = b.op == BinaryOp::kAnd;
   std::vector<Expr> parts;

@@ -25,7 +25,7 @@ struct KernelInfo {
   std::int64_t worker_bytes = 0;  // workspace used per worker of the host
 };
 
-struct CodegenTimes {  // milliseconds
+struct CodegenTimes {      // milliseconds
   double build_ms = 0;     // ir -> LLVM IR
   double optimise_ms = 0;  // LLVM IR passes
   double emit_ms = 0;      // instruction selection to object code
@@ -41,12 +41,15 @@ class Kernel {
   CodegenTimes times;
 };
 
-// Needs: a Func after lowering: only serial and parallel loops, at most one parallel level taking effect.
-// kUnsupported when the target cannot run here; kBuildFailed when LLVM refuses.
-Result<std::unique_ptr<Kernel>> jit(const ir::Func& func, const target::Target& target, const CodegenOptions& options = {});
+// Needs: a Func after lowering: only serial and parallel loops, at most one parallel level taking
+// effect. kUnsupported when the target cannot run here; kBuildFailed when LLVM refuses.
+Result<std::unique_ptr<Kernel>> jit(const ir::Func& func, const target::Target& target,
+                                    const CodegenOptions& options = {});
 
-Result<std::string> emit_llvm(const ir::Func& func, const target::Target& target, const CodegenOptions& options = {});
-Result<std::string> emit_asm(const ir::Func& func, const target::Target& target, const CodegenOptions& options = {});
+Result<std::string> emit_llvm(const ir::Func& func, const target::Target& target,
+                              const CodegenOptions& options = {});
+Result<std::string> emit_asm(const ir::Func& func, const target::Target& target,
+                             const CodegenOptions& options = {});
 
 struct ObjectCode {
   std::vector<std::uint8_t> bytes;  // relocatable ELF

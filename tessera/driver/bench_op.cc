@@ -47,7 +47,8 @@ Result<Prepared> prepare(const te::OpSpec& spec) {
 
 }  // namespace
 
-Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& target, const BenchOptions& options) {
+Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& target,
+                             const BenchOptions& options) {
   BenchResult result;
   result.name = te::to_text(spec);
   result.threads = options.threads;
@@ -60,7 +61,8 @@ Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& targe
   }
   result.schedule = found.path;
   Result<CompiledOp> compiled = compile_op(dag, found.text, target);
-  if (!compiled.ok()) return compiled.error().with_context(found.path.empty() ? "schedule" : found.path);
+  if (!compiled.ok())
+    return compiled.error().with_context(found.path.empty() ? "schedule" : found.path);
   const CompiledOp op = std::move(compiled).value();
   result.build_ms = op.total_ms;
   result.times = op.times;
@@ -76,7 +78,8 @@ Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& targe
   std::vector<Reference> wanted;
   for (std::size_t o = 0; o < dag.outputs.size(); ++o) {
     TESSERA_TRY(const Reference want, reference(data.plain, data.inputs, o, kSamples, kSeed));
-    result.max_error = std::max(result.max_error, worst_error(want, runner.output(o), std::max(allowed, 1e-30)));
+    result.max_error =
+        std::max(result.max_error, worst_error(want, runner.output(o), std::max(allowed, 1e-30)));
     wanted.push_back(want);
   }
   result.verified = result.max_error <= 1;
@@ -88,16 +91,20 @@ Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& targe
   std::vector<std::unique_ptr<PeerOp>> peers;
   for (const std::string& name : options.peers) {
     PeerResult peer{.name = name};
-    Result<std::unique_ptr<PeerOp>> opened = open_peer(name, te::to_text(plain_spec(spec)), options.threads);
+    Result<std::unique_ptr<PeerOp>> opened =
+        open_peer(name, te::to_text(plain_spec(spec)), options.threads);
     if (opened.ok()) {
       std::unique_ptr<PeerOp> p = std::move(opened).value();
       peer.version = p->version();
       bool ok = true;
-      for (std::size_t i = 0; i < data.inputs.size() && ok; ++i) ok = p->set_input(static_cast<int>(i), data.inputs[i]).ok();
+      for (std::size_t i = 0; i < data.inputs.size() && ok; ++i)
+        ok = p->set_input(static_cast<int>(i), data.inputs[i]).ok();
       ok = ok && p->run();
       const Result<HostTensor> out = p->output(data.plain.outputs[0]->shape);
       // Libraries may use Winograd where we do not.
-      peer.verified = ok && out.ok() && worst_error(wanted[0], *out, std::max(allowed, tolerance(data.plain, spec.dtype, 128))) <= 1;
+      peer.verified = ok && out.ok() &&
+                      worst_error(wanted[0], *out,
+                                  std::max(allowed, tolerance(data.plain, spec.dtype, 128))) <= 1;
       if (peer.verified) {
         timer.add([raw = p.get()] { raw->run(); });
         peers.push_back(std::move(p));

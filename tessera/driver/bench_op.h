@@ -17,21 +17,21 @@ struct BenchOptions {
   std::string schedule_folder;
   std::optional<std::string> schedule_text;  // instead of a file of the folder
   runtime::TimingOptions timing;
-  double peak_gflops = 0;                    // of all threads; 0: fraction_of_peak is not known
+  double peak_gflops = 0;  // of all threads; 0: fraction_of_peak is not known
 };
 
 struct PeerResult {
   std::string name;
   std::string version;
-  std::string absent;      // reason; empty when it was measured
+  std::string absent;  // reason; empty when it was measured
   double median_us = 0;
-  double ratio = 0;        // peer time / our time: above 1, ours is faster
+  double ratio = 0;  // peer time / our time: above 1, ours is faster
   bool verified = false;
 };
 
 struct BenchResult {
-  std::string name;        // canonical spec
-  std::string schedule;    // file, or empty
+  std::string name;      // canonical spec
+  std::string schedule;  // file, or empty
   int threads = 1;
   double median_us = 0, p10_us = 0, p90_us = 0;
   double gflops = 0;
@@ -39,12 +39,13 @@ struct BenchResult {
   double gbytes_per_s = 0;  // inputs + outputs once
   double build_ms = 0;
   bool verified = false;
-  bool trusted = false;     // enough samples that did not wait for a core
-  double max_error = 0;     // worst difference from the reference, relative to its tolerance
+  bool trusted = false;  // enough samples that did not wait for a core
+  double max_error = 0;  // worst difference from the reference, relative to its tolerance
   std::vector<PeerResult> peers;
   std::vector<lower::PassTime> times;
 };
 
-Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& target, const BenchOptions& options);
+Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& target,
+                             const BenchOptions& options);
 
 }  // namespace tessera::driver

@@ -13,11 +13,16 @@ constexpr double kWholeFlops = 2e7;
 
 double unit_roundoff(DType t) {
   switch (t) {
-    case DType::kF64: return 0x1p-53;
-    case DType::kF32: return 0x1p-24;
-    case DType::kF16: return 0x1p-11;
-    case DType::kBF16: return 0x1p-8;
-    default: return 0;
+    case DType::kF64:
+      return 0x1p-53;
+    case DType::kF32:
+      return 0x1p-24;
+    case DType::kF16:
+      return 0x1p-11;
+    case DType::kBF16:
+      return 0x1p-8;
+    default:
+      return 0;
   }
 }
 
@@ -33,8 +38,8 @@ double tolerance(const te::Dag& dag, DType dtype, double amplification) {
   return 8 * unit_roundoff(dtype) * std::sqrt(longest) * amplification;
 }
 
-Result<Reference> reference(const te::Dag& dag, const std::vector<HostTensor>& inputs, std::size_t output,
-                            std::int64_t samples, std::uint64_t seed) {
+Result<Reference> reference(const te::Dag& dag, const std::vector<HostTensor>& inputs,
+                            std::size_t output, std::int64_t samples, std::uint64_t seed) {
   Reference out;
   const std::int64_t n = dag.outputs[output].size();
   std::vector<HostTensor> whole;

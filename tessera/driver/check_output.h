@@ -10,20 +10,20 @@
 
 namespace tessera::driver {
 
-// The difference allowed between two ways to compute `dag`, relative to the largest magnitude of the output:
-// rounding of the type times the square root of the longest reduction. Winograd transforms amplify rounding by
-// `amplification`.
+// The difference allowed between two ways to compute `dag`, relative to the largest magnitude of
+// the output: rounding of the type times the square root of the longest reduction. Winograd
+// transforms amplify rounding by `amplification`.
 double tolerance(const te::Dag& dag, DType dtype, double amplification = 1);
 
-// Points of one output with the interpreter's values. All points when the Dag is small, else `samples` random ones
-// together with the first and the last.
+// Points of one output with the interpreter's values. All points when the Dag is small, else
+// `samples` random ones together with the first and the last.
 struct Reference {
   std::vector<std::int64_t> points;
   std::vector<double> values;
   double scale = 1;  // largest magnitude among the values
 };
-Result<Reference> reference(const te::Dag& dag, const std::vector<HostTensor>& inputs, std::size_t output,
-                            std::int64_t samples, std::uint64_t seed);
+Result<Reference> reference(const te::Dag& dag, const std::vector<HostTensor>& inputs,
+                            std::size_t output, std::int64_t samples, std::uint64_t seed);
 
 // Largest |got - want| / (tolerance * scale) over the points; above 1 is wrong.
 double worst_error(const Reference& want, const HostTensor& got, double tolerance);

@@ -7,13 +7,14 @@ namespace tessera::driver {
 namespace {
 
 double elapsed_ms(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
 }
 
 }  // namespace
 
-Result<CompiledOp> compile_op(const te::Dag& dag, const std::string& schedule_text, const target::Target& target,
-                              const CompileOptions& options) {
+Result<CompiledOp> compile_op(const te::Dag& dag, const std::string& schedule_text,
+                              const target::Target& target, const CompileOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   CompiledOp op;
   op.dag = dag;
@@ -47,8 +48,9 @@ OpRunner::OpRunner(const CompiledOp& op, runtime::ThreadPool& pool) : op_(op), p
 Result<void> OpRunner::set_input(std::size_t index, const HostTensor& tensor) {
   const ir::Buffer& b = op_.dag.inputs[index].buffer;
   if (tensor.dtype() != b->dtype || tensor.shape() != b->shape) {
-    return make_error(ErrorCode::kInvalidArgument, "input {} must be {} {}, not {} {}", b->name, to_text(b->dtype),
-                      to_text(b->shape), to_text(tensor.dtype()), to_text(tensor.shape()));
+    return make_error(ErrorCode::kInvalidArgument, "input {} must be {} {}, not {} {}", b->name,
+                      to_text(b->dtype), to_text(b->shape), to_text(tensor.dtype()),
+                      to_text(tensor.shape()));
   }
   const schedule::Layout& layout = op_.lowered.param_layouts[index];
   const HostTensor stored = layout.empty() ? tensor : lower::pack(tensor, layout);
@@ -70,13 +72,16 @@ std::vector<HostTensor> random_inputs(const te::Dag& dag, std::uint64_t seed) {
   std::vector<HostTensor> out;
   for (const te::Input& in : dag.inputs) {
     out.push_back(random_tensor(in.buffer->dtype, in.buffer->shape, rng));
-    // Integer inputs index other tensors: the smallest extent that any tensor has is always in range.
+    // Integer inputs index other tensors: the smallest extent that any tensor has is always in
+    // range.
     if (in.buffer->dtype != DType::kI64) continue;
     std::int64_t smallest = 1 << 20;
     for (const te::Input& other : dag.inputs) {
-      if (!other.buffer->shape.empty() && other.buffer != in.buffer) smallest = std::min(smallest, other.buffer->shape[0]);
+      if (!other.buffer->shape.empty() && other.buffer != in.buffer)
+        smallest = std::min(smallest, other.buffer->shape[0]);
     }
-    for (std::int64_t i = 0; i < out.back().size(); ++i) out.back().set_int(i, rng.below(std::max<std::int64_t>(smallest, 1)));
+    for (std::int64_t i = 0; i < out.back().size(); ++i)
+      out.back().set_int(i, rng.below(std::max<std::int64_t>(smallest, 1)));
   }
   return out;
 }

@@ -31,8 +31,8 @@ struct CompiledOp {
 };
 
 // Schedule text -> callable function on this machine.
-Result<CompiledOp> compile_op(const te::Dag& dag, const std::string& schedule_text, const target::Target& target,
-                              const CompileOptions& options = {});
+Result<CompiledOp> compile_op(const te::Dag& dag, const std::string& schedule_text,
+                              const target::Target& target, const CompileOptions& options = {});
 
 // A compiled operation with its buffers. Constant inputs are packed as the schedule asks.
 class OpRunner {
@@ -53,7 +53,8 @@ class OpRunner {
   runtime::AlignedBuffer workspace_;
 };
 
-// Random inputs for a Dag: floats in [-1, 1), small integers; index inputs of gathers stay in range.
+// Random inputs for a Dag: floats in [-1, 1), small integers; index inputs of gathers stay in
+// range.
 std::vector<HostTensor> random_inputs(const te::Dag& dag, std::uint64_t seed);
 
 }  // namespace tessera::driver

@@ -1,9 +1,9 @@
 #include "tessera/driver/peer.h"
 
-#include <dlfcn.h>
-
 #include <array>
 #include <filesystem>
+
+#include <dlfcn.h>
 
 #include "peers/peer.h"
 
@@ -44,7 +44,8 @@ Result<Module> load(const std::string& name) {
     void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!handle) return make_error(ErrorCode::kUnavailable, "{}", dlerror());
     Module m;
-    const bool whole = bind(handle, "tessera_peer_abi", &m.abi) && bind(handle, "tessera_peer_version", &m.version) &&
+    const bool whole = bind(handle, "tessera_peer_abi", &m.abi) &&
+                       bind(handle, "tessera_peer_version", &m.version) &&
                        bind(handle, "tessera_peer_create", &m.create) &&
                        bind(handle, "tessera_peer_set_input", &m.set_input) &&
                        bind(handle, "tessera_peer_run", &m.run) &&
@@ -66,7 +67,8 @@ class ModuleOp final : public PeerOp {
   std::string version() const override { return module_.version(); }
 
   Result<void> set_input(int index, const HostTensor& tensor) override {
-    if (tensor.dtype() != DType::kF32 || module_.set_input(op_, index, tensor.as<float>(), tensor.size()) != 0) {
+    if (tensor.dtype() != DType::kF32 ||
+        module_.set_input(op_, index, tensor.as<float>(), tensor.size()) != 0) {
       return make_error(ErrorCode::kRunFailed, "input {} refused", index);
     }
     return {};
@@ -90,11 +92,13 @@ class ModuleOp final : public PeerOp {
 }  // namespace
 
 const std::vector<std::string>& peer_names() {
-  static const std::vector<std::string> names = {"acl", "blis", "onednn", "openblas", "ort", "torch", "xnnpack"};
+  static const std::vector<std::string> names = {"acl", "blis",  "onednn", "openblas",
+                                                 "ort", "torch", "xnnpack"};
   return names;
 }
 
-Result<std::unique_ptr<PeerOp>> open_peer(const std::string& name, const std::string& spec, int threads) {
+Result<std::unique_ptr<PeerOp>> open_peer(const std::string& name, const std::string& spec,
+                                          int threads) {
   TESSERA_TRY(const Module module, load(name));
   std::array<char, 256> reason{};
   TesseraPeerOp* op = module.create(spec.c_str(), threads, reason.data(), reason.size());

@@ -1,4 +1,5 @@
-// Peer libraries opened at run time: `libtessera_peer_<name>.so` beside the program, interface in peers/peer.h.
+// Peer libraries opened at run time: `libtessera_peer_<name>.so` beside the program, interface in
+// peers/peer.h.
 #pragma once
 
 #include <memory>
@@ -24,6 +25,7 @@ class PeerOp {
 const std::vector<std::string>& peer_names();
 
 // kUnavailable when the module is not there; kUnsupported when the library has no such operation.
-Result<std::unique_ptr<PeerOp>> open_peer(const std::string& name, const std::string& spec, int threads);
+Result<std::unique_ptr<PeerOp>> open_peer(const std::string& name, const std::string& spec,
+                                          int threads);
 
 }  // namespace tessera::driver

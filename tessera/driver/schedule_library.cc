@@ -43,7 +43,8 @@ int best_match(const std::string& text, const te::OpSpec& spec, const te::Dag& d
   int best = -1;
   std::stringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    if (line.rfind(kPrefix, 0) == 0) best = std::max(best, match(line.substr(kPrefix.size()), spec, dag));
+    if (line.rfind(kPrefix, 0) == 0)
+      best = std::max(best, match(line.substr(kPrefix.size()), spec, dag));
   }
   return best;
 }
@@ -66,9 +67,10 @@ Result<std::string> read_text_file(const std::string& path) {
   return text.str();
 }
 
-Result<FoundSchedule> find_schedule(const std::string& folder, const te::OpSpec& spec, const te::Dag& dag,
-                                    const target::Target& target) {
-  const fs::path root = fs::path(folder) / (target.arch == target::Arch::kAArch64 ? "aarch64" : "x86_64");
+Result<FoundSchedule> find_schedule(const std::string& folder, const te::OpSpec& spec,
+                                    const te::Dag& dag, const target::Target& target) {
+  const fs::path root =
+      fs::path(folder) / (target.arch == target::Arch::kAArch64 ? "aarch64" : "x86_64");
   std::error_code error;
   std::vector<fs::path> files;
   for (const fs::directory_entry& f : fs::directory_iterator(root, error)) {

@@ -173,7 +173,8 @@ Program declare_buffers(const te::Dag& dag) {
 
 }  // namespace
 
-Result<std::vector<double>> run_points(const te::Dag& dag, const std::vector<HostTensor>& inputs, std::size_t output,
+Result<std::vector<double>> run_points(const te::Dag& dag, const std::vector<HostTensor>& inputs,
+                                       std::size_t output,
                                        const std::vector<std::int64_t>& points) {
   TESSERA_DO(te::verify(dag));
   TESSERA_DO(check_inputs(dag, inputs));
@@ -194,9 +195,11 @@ Result<std::vector<double>> run_points(const te::Dag& dag, const std::vector<Hos
   for (const std::int64_t point : points) {
     Memory& memory = frame.memory[slot];
     if (point < 0 || point >= memory.data.size()) {
-      return make_error(ErrorCode::kInvalidArgument, "{}: output {} has no element {}", dag.name, output, point);
+      return make_error(ErrorCode::kInvalidArgument, "{}: output {} has no element {}", dag.name,
+                        output, point);
     }
-    if (!memory.defined.empty() && memory.defined[static_cast<std::size_t>(point)] == 0) frame.demand(slot, point);
+    if (!memory.defined.empty() && memory.defined[static_cast<std::size_t>(point)] == 0)
+      frame.demand(slot, point);
     if (frame.error) return frame.error->with_context(dag.name);
     values.push_back(memory.data.get_float(point));
   }

@@ -11,17 +11,17 @@
 
 namespace tessera::ir {
 
-Expr int_imm(std::int64_t v);                  // i64
-Expr imm(DType t, double v);                   // constant of any type
-Expr imm_like(Type t, double v);               // broadcast when t is a vector
-Expr int_like(Type t, std::int64_t v);         // exact, unlike imm_like above 2^53
+Expr int_imm(std::int64_t v);           // i64
+Expr imm(DType t, double v);            // constant of any type
+Expr imm_like(Type t, double v);        // broadcast when t is a vector
+Expr int_like(Type t, std::int64_t v);  // exact, unlike imm_like above 2^53
 Expr bool_imm(bool v);
 Expr zero(Type t);
 
 Expr add(Expr a, Expr b);
 Expr sub(Expr a, Expr b);
 Expr mul(Expr a, Expr b);
-Expr div(Expr a, Expr b);        // truncating / IEEE
+Expr div(Expr a, Expr b);  // truncating / IEEE
 Expr mod(Expr a, Expr b);
 Expr floor_div(Expr a, Expr b);
 Expr floor_mod(Expr a, Expr b);

@@ -14,7 +14,8 @@ namespace tessera::ir {
 
 // One row per expression node: the enum, the dispatch and the tables derive from it.
 #define TESSERA_EXPR_KINDS(V) \
-  V(IntImm) V(FloatImm) V(Var) V(Binary) V(Select) V(Cast) V(Load) V(Ramp) V(Broadcast) V(Shuffle) V(Call)
+  V(IntImm)                   \
+  V(FloatImm) V(Var) V(Binary) V(Select) V(Cast) V(Load) V(Ramp) V(Broadcast) V(Shuffle) V(Call)
 
 enum class ExprKind : std::uint8_t {
 #define TESSERA_V(name) k##name,
@@ -64,7 +65,8 @@ class Expr {
   const ExprNode* node_ = nullptr;
 };
 
-// Integer, unsigned or bool constant, wrapped to its type. Scalar; a vector constant is a Broadcast.
+// Integer, unsigned or bool constant, wrapped to its type. Scalar; a vector constant is a
+// Broadcast.
 struct IntImm : ExprNode {
   static constexpr ExprKind kKind = ExprKind::kIntImm;
   static Expr make(DType t, std::int64_t value);
@@ -90,15 +92,24 @@ struct Var : ExprNode {
 
 // Both operands have the same type; comparisons give bool with the same lanes.
 enum class BinaryOp : std::uint8_t {
-  kAdd, kSub, kMul,
+  kAdd,
+  kSub,
+  kMul,
   kDiv,       // floats: IEEE; integers: truncates towards zero
   kMod,       // floats: fmod; integers: sign of the dividend
   kFloorDiv,  // integers only
   kFloorMod,  // integers only; sign of the divisor
-  kMin, kMax,  // floats: if either is NaN, the result is NaN
-  kAnd, kOr, kXor,  // bitwise on integers, logical on bool; never short-circuit
-  kShl, kShr,       // integers; shr is arithmetic for signed types
-  kEq, kNe, kLt, kLe,
+  kMin,
+  kMax,  // floats: if either is NaN, the result is NaN
+  kAnd,
+  kOr,
+  kXor,  // bitwise on integers, logical on bool; never short-circuit
+  kShl,
+  kShr,  // integers; shr is arithmetic for signed types
+  kEq,
+  kNe,
+  kLt,
+  kLe,
 };
 
 struct Binary : ExprNode {
@@ -106,11 +117,12 @@ struct Binary : ExprNode {
   static Expr make(BinaryOp op, Expr a, Expr b);
   BinaryOp op;
   Expr a, b;
-  Binary(Type t, BinaryOp o, Expr x, Expr y) : ExprNode(kKind, t), op(o), a(std::move(x)), b(std::move(y)) {}
+  Binary(Type t, BinaryOp o, Expr x, Expr y)
+      : ExprNode(kKind, t), op(o), a(std::move(x)), b(std::move(y)) {}
 };
 
-// Lazy: only the taken side is evaluated (so the other may load out of bounds). Lane-wise for vectors; a scalar
-// condition chooses for all lanes.
+// Lazy: only the taken side is evaluated (so the other may load out of bounds). Lane-wise for
+// vectors; a scalar condition chooses for all lanes.
 struct Select : ExprNode {
   static constexpr ExprKind kKind = ExprKind::kSelect;
   static Expr make(Expr cond, Expr on_true, Expr on_false);
@@ -119,7 +131,8 @@ struct Select : ExprNode {
       : ExprNode(kKind, t), cond(std::move(c)), on_true(std::move(x)), on_false(std::move(y)) {}
 };
 
-// Value conversion. int->int wraps; float->int truncates and saturates, NaN gives 0; to bool is `!= 0`.
+// Value conversion. int->int wraps; float->int truncates and saturates, NaN gives 0; to bool is `!=
+// 0`.
 struct Cast : ExprNode {
   static constexpr ExprKind kKind = ExprKind::kCast;
   static Expr make(DType to, Expr value);
@@ -142,11 +155,13 @@ struct BufferNode {
   Scope scope = Scope::kParam;
 };
 
-// Shared handle to a buffer: name, element type, constant shape, scope. Identity is the node. Row-major.
+// Shared handle to a buffer: name, element type, constant shape, scope. Identity is the node.
+// Row-major.
 class Buffer {
  public:
   Buffer() = default;
-  static Buffer make(std::string name, DType dtype, std::vector<std::int64_t> shape, Scope scope = Scope::kParam);
+  static Buffer make(std::string name, DType dtype, std::vector<std::int64_t> shape,
+                     Scope scope = Scope::kParam);
   Buffer(const Buffer& o) : node_(o.node_) { retain(); }
   Buffer(Buffer&& o) noexcept : node_(std::exchange(o.node_, nullptr)) {}
   Buffer& operator=(Buffer o) noexcept { return std::swap(node_, o.node_), *this; }
@@ -168,14 +183,16 @@ class Buffer {
   const BufferNode* node_ = nullptr;
 };
 
-// Reads buffer[indices]. One index per dimension (i64). At most one index is a vector (the last, after
-// vectorize_loops); then the load has its lanes. A Ramp index of stride 1 is a dense vector load.
+// Reads buffer[indices]. One index per dimension (i64). At most one index is a vector (the last,
+// after vectorize_loops); then the load has its lanes. A Ramp index of stride 1 is a dense vector
+// load.
 struct Load : ExprNode {
   static constexpr ExprKind kKind = ExprKind::kLoad;
   static Expr make(Buffer buffer, std::vector<Expr> indices);
   Buffer buffer;
   std::vector<Expr> indices;
-  Load(Type t, Buffer b, std::vector<Expr> i) : ExprNode(kKind, t), buffer(std::move(b)), indices(std::move(i)) {}
+  Load(Type t, Buffer b, std::vector<Expr> i)
+      : ExprNode(kKind, t), buffer(std::move(b)), indices(std::move(i)) {}
 };
 
 // The vector base, base + stride, ..., base + (lanes-1)*stride; base is scalar i64.
@@ -201,24 +218,44 @@ struct Shuffle : ExprNode {
   static Expr make(Expr value, std::vector<int> lanes);
   Expr value;
   std::vector<int> picks;
-  Shuffle(Type t, Expr v, std::vector<int> p) : ExprNode(kKind, t), value(std::move(v)), picks(std::move(p)) {}
+  Shuffle(Type t, Expr v, std::vector<int> p)
+      : ExprNode(kKind, t), value(std::move(v)), picks(std::move(p)) {}
 };
 
 // Intrinsic functions: the table in call.cc holds name, arity and result type of each.
 enum class Intrinsic : std::uint8_t {
-  kExp, kLog, kTanh, kErf, kSqrt, kSin, kCos, kTan, kAsin, kAcos, kAtan, kSinh, kCosh, kAsinh, kAcosh, kAtanh,
-  kPow,                          // 2 args
-  kAbs, kFloor, kCeil, kRound,   // round: half to even
+  kExp,
+  kLog,
+  kTanh,
+  kErf,
+  kSqrt,
+  kSin,
+  kCos,
+  kTan,
+  kAsin,
+  kAcos,
+  kAtan,
+  kSinh,
+  kCosh,
+  kAsinh,
+  kAcosh,
+  kAtanh,
+  kPow,  // 2 args
+  kAbs,
+  kFloor,
+  kCeil,
+  kRound,  // round: half to even
   kTrunc,
-  kFma,                          // a*b+c rounded once
-  kNot,                          // bitwise / logical
-  kIsNan, kIsInf,                // bool
-  kBitcast,                      // same size; the target type is the call's type
-  kPrefetch,                     // one arg: a Load whose line is wanted; evaluates to i64 0, never faults
-  kDot4,                         // acc[i] + sum_{q<4} a[4i+q]*b[4i+q]; acc i32xN, a and b i8/u8 x4N
-  kDot2,                         // acc[i] + sum_{q<2} a[2i+q]*b[2i+q]; acc f32xN, a and b bf16 x2N
-  kMma2x8,                       // acc i32x4 (2x2 row-major) + a(2x8 i8/u8) * b(2x8)^T
-  kMma2x4,                       // acc f32x4 (2x2 row-major) + a(2x4 bf16) * b(2x4)^T
+  kFma,  // a*b+c rounded once
+  kNot,  // bitwise / logical
+  kIsNan,
+  kIsInf,     // bool
+  kBitcast,   // same size; the target type is the call's type
+  kPrefetch,  // one arg: a Load whose line is wanted; evaluates to i64 0, never faults
+  kDot4,      // acc[i] + sum_{q<4} a[4i+q]*b[4i+q]; acc i32xN, a and b i8/u8 x4N
+  kDot2,      // acc[i] + sum_{q<2} a[2i+q]*b[2i+q]; acc f32xN, a and b bf16 x2N
+  kMma2x8,    // acc i32x4 (2x2 row-major) + a(2x8 i8/u8) * b(2x8)^T
+  kMma2x4,    // acc f32x4 (2x2 row-major) + a(2x4 bf16) * b(2x4)^T
 };
 
 struct Call : ExprNode {
@@ -231,8 +268,8 @@ struct Call : ExprNode {
   Call(Type t, Intrinsic f, std::vector<Expr> a) : ExprNode(kKind, t), fn(f), args(std::move(a)) {}
 };
 
-const char* to_text(BinaryOp op);     // "+", "min", "//", ...
-const char* to_text(Intrinsic fn);    // "exp", ...
+const char* to_text(BinaryOp op);   // "+", "min", "//", ...
+const char* to_text(Intrinsic fn);  // "exp", ...
 bool is_comparison(BinaryOp op);
 
 // Total order of structure: equal trees with identical Vars and Buffers compare equal.

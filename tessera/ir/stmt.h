@@ -59,7 +59,13 @@ enum class LoopKind : std::uint8_t {
   kParallel,    // iterations are independent and may run at the same time
   kVectorized,  // constant extent; replaced by vector code
   kUnrolled,    // constant extent; replaced by copies of the body
-  kBlockX, kBlockY, kBlockZ, kThreadX, kThreadY, kThreadZ, kVThread,  // GPU bindings
+  kBlockX,
+  kBlockY,
+  kBlockZ,
+  kThreadX,
+  kThreadY,
+  kThreadZ,
+  kVThread,  // GPU bindings
 };
 
 // Runs body for var = 0, 1, ..., extent-1, in this order unless the kind says otherwise.
@@ -72,7 +78,11 @@ struct For : StmtNode {
   LoopKind loop_kind;
   Stmt body;
   For(Expr v, Expr e, LoopKind k, Stmt b)
-      : StmtNode(kKind), var(std::move(v)), extent(std::move(e)), loop_kind(k), body(std::move(b)) {}
+      : StmtNode(kKind),
+        var(std::move(v)),
+        extent(std::move(e)),
+        loop_kind(k),
+        body(std::move(b)) {}
 };
 
 // buffer[indices] = value; the value's lanes equal those of the last index.
@@ -100,7 +110,8 @@ struct If : StmtNode {
   Expr cond;  // scalar bool
   Stmt then_body;
   Stmt else_body;  // may be null
-  If(Expr c, Stmt t, Stmt e) : StmtNode(kKind), cond(std::move(c)), then_body(std::move(t)), else_body(std::move(e)) {}
+  If(Expr c, Stmt t, Stmt e)
+      : StmtNode(kKind), cond(std::move(c)), then_body(std::move(t)), else_body(std::move(e)) {}
 };
 
 // The buffer lives for the body; its content is undefined until stored.
@@ -120,7 +131,8 @@ struct Evaluate : StmtNode {
   explicit Evaluate(Expr v) : StmtNode(kKind), value(std::move(v)) {}
 };
 
-// A compiled unit: parameters are buffers of the caller (inputs first, then outputs) that do not overlap.
+// A compiled unit: parameters are buffers of the caller (inputs first, then outputs) that do not
+// overlap.
 struct Func {
   std::string name;
   std::vector<Buffer> params;
@@ -130,7 +142,8 @@ struct Func {
 
 const char* to_text(LoopKind kind);  // "for", "parallel", ...
 
-bool equal(const Stmt& a, const Stmt& b);  // structural; loop variables and allocated buffers are matched up
+bool equal(const Stmt& a,
+           const Stmt& b);  // structural; loop variables and allocated buffers are matched up
 bool equal(const Func& a, const Func& b);  // the same, with parameters matched by position
 
 }  // namespace tessera::ir

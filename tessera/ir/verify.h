@@ -8,7 +8,8 @@
 
 namespace tessera::ir {
 
-// Scoping of variables and buffers, types, ranks, lanes, loop forms. The message names rule and node.
+// Scoping of variables and buffers, types, ranks, lanes, loop forms. The message names rule and
+// node.
 Result<void> verify(const Func& func);
 
 }  // namespace tessera::ir

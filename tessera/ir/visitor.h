@@ -1,4 +1,5 @@
-// Traversal: Visitor reads every node, Mutator rebuilds and keeps the same handle where nothing changed.
+// Traversal: Visitor reads every node, Mutator rebuilds and keeps the same handle where nothing
+// changed.
 #pragma once
 
 #include <functional>
@@ -23,8 +24,8 @@ class Visitor {
 #undef TESSERA_V
 };
 
-// Override rewrite() for the kinds of interest; call Mutator::rewrite(handle, node) to rebuild children.
-// A null Stmt removes the statement from its block.
+// Override rewrite() for the kinds of interest; call Mutator::rewrite(handle, node) to rebuild
+// children. A null Stmt removes the statement from its block.
 class Mutator {
  public:
   virtual ~Mutator() = default;

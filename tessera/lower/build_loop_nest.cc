@@ -25,23 +25,36 @@ constexpr std::int64_t kMaxAccumulators = 1024;
 
 ir::LoopKind loop_kind(Annotation a) {
   switch (a) {
-    case Annotation::kNone: return ir::LoopKind::kSerial;
-    case Annotation::kTensorize: return ir::LoopKind::kUnrolled;
-    case Annotation::kUnroll: return ir::LoopKind::kUnrolled;
-    case Annotation::kVectorize: return ir::LoopKind::kVectorized;
-    case Annotation::kParallel: return ir::LoopKind::kParallel;
-    case Annotation::kVThread: return ir::LoopKind::kVThread;
-    case Annotation::kBlockX: return ir::LoopKind::kBlockX;
-    case Annotation::kBlockY: return ir::LoopKind::kBlockY;
-    case Annotation::kBlockZ: return ir::LoopKind::kBlockZ;
-    case Annotation::kThreadX: return ir::LoopKind::kThreadX;
-    case Annotation::kThreadY: return ir::LoopKind::kThreadY;
-    case Annotation::kThreadZ: return ir::LoopKind::kThreadZ;
+    case Annotation::kNone:
+      return ir::LoopKind::kSerial;
+    case Annotation::kTensorize:
+      return ir::LoopKind::kUnrolled;
+    case Annotation::kUnroll:
+      return ir::LoopKind::kUnrolled;
+    case Annotation::kVectorize:
+      return ir::LoopKind::kVectorized;
+    case Annotation::kParallel:
+      return ir::LoopKind::kParallel;
+    case Annotation::kVThread:
+      return ir::LoopKind::kVThread;
+    case Annotation::kBlockX:
+      return ir::LoopKind::kBlockX;
+    case Annotation::kBlockY:
+      return ir::LoopKind::kBlockY;
+    case Annotation::kBlockZ:
+      return ir::LoopKind::kBlockZ;
+    case Annotation::kThreadX:
+      return ir::LoopKind::kThreadX;
+    case Annotation::kThreadY:
+      return ir::LoopKind::kThreadY;
+    case Annotation::kThreadZ:
+      return ir::LoopKind::kThreadZ;
   }
   return ir::LoopKind::kSerial;
 }
 
-// Where a tensor of the Dag lives: its storage, the origin of the stored region and the storage order.
+// Where a tensor of the Dag lives: its storage, the origin of the stored region and the storage
+// order.
 struct Storage {
   ir::Buffer buffer;
   std::vector<ir::Expr> mins;
@@ -64,7 +77,8 @@ struct Storage {
 };
 
 // The dimension after `dim` grows until the stride of `dim` is `offset` modulo `factor`.
-void align_stride(std::vector<std::int64_t>* shape, int dim, std::int64_t factor, std::int64_t offset) {
+void align_stride(std::vector<std::int64_t>* shape, int dim, std::int64_t factor,
+                  std::int64_t offset) {
   std::int64_t inner = 1;
   for (std::size_t d = idx(dim) + 2; d < shape->size(); ++d) inner *= (*shape)[d];
   for (std::int64_t grow = 0; grow < factor; ++grow) {
@@ -120,7 +134,8 @@ class NestBuilder {
     for (const Stage* s : stages) body.push_back(emit_stage(*s));
     if (rest) body.push_back(rest);
     ir::Stmt out = ir::Block::make(std::move(body));
-    for (std::size_t i = temporaries.size(); i-- > 0;) out = ir::Allocate::make(temporaries[i], out);
+    for (std::size_t i = temporaries.size(); i-- > 0;)
+      out = ir::Allocate::make(temporaries[i], out);
     return out;
   }
 
@@ -129,7 +144,8 @@ class NestBuilder {
     for (const ir::Buffer& b : stage.op.outputs) {
       if (storage_.count(b)) continue;  // an output of the Dag
       std::vector<std::int64_t> shape = d.stored;
-      for (const auto& [dim, rule] : stage.align) align_stride(&shape, dim, rule.first, rule.second);
+      for (const auto& [dim, rule] : stage.align)
+        align_stride(&shape, dim, rule.first, rule.second);
       Storage storage{.mins = d.mins};
       if (const auto layout = state_.layouts.find(b); layout != state_.layouts.end()) {
         storage.layout = &layout->second;
@@ -140,13 +156,16 @@ class NestBuilder {
       const bool shared = stage.scope == "shared";
       const bool stack = bytes <= kMaxStackBytes && stage.attach.kind == Attach::Kind::kAt;
       storage.buffer = ir::Buffer::make(b->name, b->dtype, shape,
-                                        shared ? ir::Scope::kShared : stack ? ir::Scope::kStack : ir::Scope::kHeap);
+                                        shared  ? ir::Scope::kShared
+                                        : stack ? ir::Scope::kStack
+                                                : ir::Scope::kHeap);
       temporaries->push_back(storage.buffer);
       storage_[b] = std::move(storage);
     }
   }
 
-  // Loads of Dag tensors become loads of their storage. `clamp`: the stage runs past the end of its axes.
+  // Loads of Dag tensors become loads of their storage. `clamp`: the stage runs past the end of its
+  // axes.
   class Access final : public ir::Mutator {
    public:
     Access(const NestBuilder& nest, bool clamp) : nest_(nest), clamp_(clamp) {}
@@ -173,24 +192,27 @@ class NestBuilder {
   struct Emit {
     const Stage& stage;
     const StageDomain& domain;
-    int first_reduce = -1;             // position of the first reduce loop (behind all when there is none), -1: no reduction
-    int accumulate_at = -1;            // position from which the tile lives in accumulators, -1: nowhere
-    std::vector<ir::Buffer> targets;   // where values are stored at the moment
-    std::vector<Index> target_index;   // per target: layouts may differ
+    int first_reduce =
+        -1;  // position of the first reduce loop (behind all when there is none), -1: no reduction
+    int accumulate_at = -1;  // position from which the tile lives in accumulators, -1: nowhere
+    std::vector<ir::Buffer> targets;  // where values are stored at the moment
+    std::vector<Index> target_index;  // per target: layouts may differ
   };
 
   ir::Stmt emit_stage(const Stage& stage) {
     const StageDomain& d = domains_.of.at(&stage);
     Emit e{.stage = stage, .domain = d};
     for (std::size_t p = 0; p < stage.leaves.size(); ++p) {
-      if (stage.iters[idx(stage.leaves[p])].reduce && e.first_reduce < 0) e.first_reduce = static_cast<int>(p);
+      if (stage.iters[idx(stage.leaves[p])].reduce && e.first_reduce < 0)
+        e.first_reduce = static_cast<int>(p);
     }
     const bool no_reduce_loop = stage.op.reducer != te::Reducer::kNone && e.first_reduce < 0;
     if (no_reduce_loop) e.first_reduce = static_cast<int>(stage.leaves.size());
     for (const ir::Buffer& b : stage.op.outputs) {
       const Storage& s = storage_.at(b);
       e.targets.push_back(s.buffer);
-      Storage local{.buffer = s.buffer, .layout = s.layout};  // local_index is already relative to the region
+      Storage local{.buffer = s.buffer,
+                    .layout = s.layout};  // local_index is already relative to the region
       e.target_index.push_back(local.index(d.local_index));
     }
     e.accumulate_at = choose_accumulation(e);
@@ -200,19 +222,21 @@ class NestBuilder {
 
   bool is_tile_loop(const Emit& e, std::size_t p) const {
     const schedule::Iter& it = e.stage.iters[idx(e.stage.leaves[p])];
-    return !it.reduce && (it.annotation == Annotation::kUnroll || it.annotation == Annotation::kVectorize ||
-                          it.annotation == Annotation::kTensorize ||
-                          e.domain.iter_extents[idx(e.stage.leaves[p])] == 1);
+    return !it.reduce &&
+           (it.annotation == Annotation::kUnroll || it.annotation == Annotation::kVectorize ||
+            it.annotation == Annotation::kTensorize ||
+            e.domain.iter_extents[idx(e.stage.leaves[p])] == 1);
   }
 
   bool has_attached(const Stage& stage, int iter) const {
     return std::any_of(state_.stages.begin(), state_.stages.end(), [&](const Stage& s) {
-      return s.attach.kind == Attach::Kind::kAt && s.attach.stage == stage.name() && s.attach.iter == iter;
+      return s.attach.kind == Attach::Kind::kAt && s.attach.stage == stage.name() &&
+             s.attach.iter == iter;
     });
   }
 
-  // The first position from which only reduce loops and unrolled or vectorized spatial loops follow, if a
-  // reduce loop is among them and the target is not in registers already.
+  // The first position from which only reduce loops and unrolled or vectorized spatial loops
+  // follow, if a reduce loop is among them and the target is not in registers already.
   int choose_accumulation(const Emit& e) const {
     if (e.first_reduce < 0) return -1;
     const std::size_t n = e.stage.leaves.size();
@@ -241,11 +265,13 @@ class NestBuilder {
 
   void note_attrs(const Emit& e) {
     for (const auto& [id, steps] : e.stage.auto_unroll) {
-      if (e.domain.leaf_vars[idx(id)]) attrs_.auto_unroll[e.domain.leaf_vars[idx(id)].get()] = steps;
+      if (e.domain.leaf_vars[idx(id)])
+        attrs_.auto_unroll[e.domain.leaf_vars[idx(id)].get()] = steps;
     }
     for (const int id : e.stage.leaves) {
       const schedule::Iter& it = e.stage.iters[idx(id)];
-      if (it.annotation == Annotation::kTensorize) attrs_.tensorize[e.domain.leaf_vars[idx(id)].get()] = it.intrinsic;
+      if (it.annotation == Annotation::kTensorize)
+        attrs_.tensorize[e.domain.leaf_vars[idx(id)].get()] = it.intrinsic;
     }
     for (const schedule::Relation& r : e.stage.relations) {
       if (r.kind != schedule::Relation::Kind::kSplit || r.tail != schedule::Tail::kPeel) continue;
@@ -254,7 +280,8 @@ class NestBuilder {
     }
   }
 
-  // The loop that carries part `id` of a peeled split: itself, or the loop it was fused or split into.
+  // The loop that carries part `id` of a peeled split: itself, or the loop it was fused or split
+  // into.
   void note_peel(const Emit& e, int id) {
     if (e.domain.leaf_vars[idx(id)]) {
       attrs_.peel.insert(e.domain.leaf_vars[idx(id)].get());
@@ -283,7 +310,8 @@ class NestBuilder {
       out = guard(e, static_cast<int>(p), true, out);
       // A tensorized reduction is set and written back by plain loops.
       const Annotation a = e.stage.iters[idx(id)].annotation;
-      out = ir::For::make(e.domain.leaf_vars[idx(id)], e.domain.iter_extents[idx(id)], loop_kind(a), out);
+      out = ir::For::make(e.domain.leaf_vars[idx(id)], e.domain.iter_extents[idx(id)], loop_kind(a),
+                          out);
     }
     return out;
   }
@@ -291,7 +319,8 @@ class NestBuilder {
   ir::Stmt initial_stores(const Emit& e) const {
     std::vector<ir::Stmt> stores;
     for (std::size_t o = 0; o < e.targets.size(); ++o) {
-      stores.push_back(ir::Store::make(e.targets[o], e.target_index[o], te::identity(e.stage.op.reducer, e.targets[o]->dtype, o)));
+      stores.push_back(ir::Store::make(e.targets[o], e.target_index[o],
+                                       te::identity(e.stage.op.reducer, e.targets[o]->dtype, o)));
     }
     return ir::Block::make(std::move(stores));
   }
@@ -310,7 +339,8 @@ class NestBuilder {
     const ir::Expr& var = e.domain.leaf_vars[idx(id)];
     std::vector<const Stage*> attached;
     for (const Stage& s : state_.stages) {
-      if (s.attach.kind == Attach::Kind::kAt && s.attach.stage == e.stage.name() && s.attach.iter == id) {
+      if (s.attach.kind == Attach::Kind::kAt && s.attach.stage == e.stage.name() &&
+          s.attach.iter == id) {
         attached.push_back(&s);
       }
     }
@@ -320,9 +350,10 @@ class NestBuilder {
     for (const Stage* s : attached) body.push_back(emit_stage(*s));
     body.push_back(emit_at(e, p + 1));
     ir::Stmt out = ir::Block::make(std::move(body));
-    for (std::size_t i = temporaries.size(); i-- > 0;) out = ir::Allocate::make(temporaries[i], out);
-    return ir::For::make(var, e.domain.iter_extents[idx(id)], loop_kind(e.stage.iters[idx(id)].annotation),
-                         guard(e, p, false, out));
+    for (std::size_t i = temporaries.size(); i-- > 0;)
+      out = ir::Allocate::make(temporaries[i], out);
+    return ir::For::make(var, e.domain.iter_extents[idx(id)],
+                         loop_kind(e.stage.iters[idx(id)].annotation), guard(e, p, false, out));
   }
 
   // From position p on, the tile lives in a stack buffer that becomes registers.
@@ -360,11 +391,13 @@ class NestBuilder {
     ir::Stmt write_back = spatial_nest(e, p, stores(memory, memory_index, tile));
     if (!ir::is_const_int(first, 1)) {
       const std::vector<ir::Expr> both = te::combine(e.stage.op.reducer, old, tile);
-      write_back = ir::If::make(first, write_back, spatial_nest(e, p, stores(memory, memory_index, both)));
+      write_back =
+          ir::If::make(first, write_back, spatial_nest(e, p, stores(memory, memory_index, both)));
     }
     std::vector<ir::Stmt> parts;
     if (!ir::is_const_int(first, 1)) parts.push_back(prefetch_tile(e, p, old));
-    parts.insert(parts.end(), {spatial_nest(e, p, initial_stores(e)), emit_loops(e, p), write_back});
+    parts.insert(parts.end(),
+                 {spatial_nest(e, p, initial_stores(e)), emit_loops(e, p), write_back});
     ir::Stmt out = ir::Block::make(std::move(parts));
     e.targets = memory;
     e.target_index = memory_index;
@@ -372,10 +405,12 @@ class NestBuilder {
     return out;
   }
 
-  // Asks for the lines of a tile that will be read back after the loops: both ends of each row of it.
+  // Asks for the lines of a tile that will be read back after the loops: both ends of each row of
+  // it.
   ir::Stmt prefetch_tile(const Emit& e, int p, const std::vector<ir::Expr>& tile) const {
     std::vector<ir::Stmt> fetches;
-    for (const ir::Expr& read : tile) fetches.push_back(ir::Evaluate::make(ir::call(ir::Intrinsic::kPrefetch, {read})));
+    for (const ir::Expr& read : tile)
+      fetches.push_back(ir::Evaluate::make(ir::call(ir::Intrinsic::kPrefetch, {read})));
     ir::Stmt out = ir::Block::make(std::move(fetches));
     for (std::size_t q = e.stage.leaves.size(); q-- > idx(p);) {
       const int id = e.stage.leaves[q];
@@ -383,7 +418,8 @@ class NestBuilder {
       const std::int64_t extent = e.domain.iter_extents[idx(id)];
       if (e.stage.iters[idx(id)].reduce) continue;
       if (e.stage.iters[idx(id)].annotation == Annotation::kVectorize) {
-        out = ir::Block::make({ir::substitute(out, var, ir::int_imm(0)), ir::substitute(out, var, ir::int_imm(extent - 1))});
+        out = ir::Block::make({ir::substitute(out, var, ir::int_imm(0)),
+                               ir::substitute(out, var, ir::int_imm(extent - 1))});
       } else {
         out = ir::For::make(var, extent, ir::LoopKind::kUnrolled, out);
       }
@@ -397,7 +433,8 @@ class NestBuilder {
     std::vector<ir::Expr> values, old;
     for (std::size_t o = 0; o < op.values.size(); ++o) {
       values.push_back(Access(*this, clamp)(ir::substitute(op.values[o], e.domain.axis_values)));
-      if (op.reducer != te::Reducer::kNone) old.push_back(ir::Load::make(e.targets[o], e.target_index[o]));
+      if (op.reducer != te::Reducer::kNone)
+        old.push_back(ir::Load::make(e.targets[o], e.target_index[o]));
     }
     if (op.reducer != te::Reducer::kNone) values = te::combine(op.reducer, old, values);
     return stores(e.targets, e.target_index, values);
@@ -407,12 +444,13 @@ class NestBuilder {
   static ir::Stmt stores(const std::vector<ir::Buffer>& targets, const std::vector<Index>& index,
                          const std::vector<ir::Expr>& values) {
     std::vector<ir::Stmt> out;
-    for (std::size_t o = values.size(); o-- > 0;) out.push_back(ir::Store::make(targets[o], index[o], values[o]));
+    for (std::size_t o = values.size(); o-- > 0;)
+      out.push_back(ir::Store::make(targets[o], index[o], values[o]));
     return ir::Block::make(std::move(out));
   }
 
-  // A prefetch is a hint: dropped where the tensor is made further in, or where finding the address needs a read that
-  // may lie outside.
+  // A prefetch is a hint: dropped where the tensor is made further in, or where finding the address
+  // needs a read that may lie outside.
   bool can_prefetch(const ir::Load& load) const {
     bool direct = storage_.count(load.buffer) > 0;
     for (const ir::Expr& index : load.indices) {
@@ -434,8 +472,10 @@ class NestBuilder {
         ir::for_each_expr(v, [&](const ir::Expr& x) {
           const auto* load = x.as<ir::Load>();
           if (!load || load->buffer->name != p.buffer || !can_prefetch(*load)) return;
-          // Not clamped: past the end of a panel lies the next one, which is what a long distance means.
-          const ir::Expr read = Access(*this, false)(ir::substitute(ir::substitute(x, e.domain.axis_values), ahead));
+          // Not clamped: past the end of a panel lies the next one, which is what a long distance
+          // means.
+          const ir::Expr read =
+              Access(*this, false)(ir::substitute(ir::substitute(x, e.domain.axis_values), ahead));
           out.push_back(ir::Evaluate::make(ir::call(ir::Intrinsic::kPrefetch, {read})));
         });
       }
@@ -462,10 +502,12 @@ Result<void> check_parallel_nesting(const State& state) {
       for (int p = 0; p < end; ++p) {
         const schedule::Iter& it = around->iters[idx(around->leaves[idx(p)])];
         if (it.annotation != Annotation::kVectorize) continue;
-        return make_error(ErrorCode::kIllegalSchedule, "parallel loop {} of {} runs inside vectorized loop {} of {}", name,
+        return make_error(ErrorCode::kIllegalSchedule,
+                          "parallel loop {} of {} runs inside vectorized loop {} of {}", name,
                           stage.name(), it.name, around->name());
       }
-      const Stage* next = around->attach.kind == Attach::Kind::kAt ? state.find(around->attach.stage) : nullptr;
+      const Stage* next =
+          around->attach.kind == Attach::Kind::kAt ? state.find(around->attach.stage) : nullptr;
       end = next ? next->position(around->attach.iter) + 1 : 0;
       around = next;
     }

@@ -16,9 +16,11 @@ namespace tessera::lower {
 
 // What later passes must know of a loop; keyed by the identity of its variable.
 struct LoopAttrs {
-  std::set<const ir::ExprNode*> peel;                      // full parts and the rest become separate loops
-  std::map<const ir::ExprNode*, std::int64_t> auto_unroll;  // unroll below while the product of extents allows
-  std::map<const ir::ExprNode*, std::string> tensorize;     // intrinsic that replaces this loop and those inside
+  std::set<const ir::ExprNode*> peel;  // full parts and the rest become separate loops
+  std::map<const ir::ExprNode*, std::int64_t>
+      auto_unroll;  // unroll below while the product of extents allows
+  std::map<const ir::ExprNode*, std::string>
+      tensorize;  // intrinsic that replaces this loop and those inside
 };
 
 struct LoopNest {
@@ -27,8 +29,9 @@ struct LoopNest {
   std::vector<schedule::Layout> param_layouts;  // per parameter; empty: as declared
 };
 
-// Needs: a State whose inlined stages are gone (inline_stages). Leaves: multi-dimensional buffers, all loop kinds.
-// kIllegalSchedule when a consumer of an attached stage runs outside the loop it is attached to.
+// Needs: a State whose inlined stages are gone (inline_stages). Leaves: multi-dimensional buffers,
+// all loop kinds. kIllegalSchedule when a consumer of an attached stage runs outside the loop it is
+// attached to.
 Result<LoopNest> build_loop_nest(const schedule::State& state);
 
 }  // namespace tessera::lower

@@ -42,7 +42,8 @@ class FlattenBuffers final : public ir::Mutator {
     if (store.buffer->shape.size() == 1) return Mutator::rewrite(s, store);
     std::vector<ir::Expr> indices;
     rewrite_all(store.indices, &indices);
-    return ir::Store::make(flat(store.buffer), {linear(store.buffer, indices)}, (*this)(store.value));
+    return ir::Store::make(flat(store.buffer), {linear(store.buffer, indices)},
+                           (*this)(store.value));
   }
   ir::Stmt rewrite(const ir::Stmt& s, const ir::Allocate& alloc) override {
     if (alloc.buffer->shape.size() == 1) return Mutator::rewrite(s, alloc);

@@ -18,7 +18,8 @@ class InlineOp final : public ir::Mutator {
     for (std::size_t o = 0; o < op_.outputs.size(); ++o) {
       if (node->buffer != op_.outputs[o]) continue;
       ir::VarMap axes;
-      for (std::size_t d = 0; d < op_.axes.size(); ++d) axes[op_.axes[d].var.get()] = node->indices[d];
+      for (std::size_t d = 0; d < op_.axes.size(); ++d)
+        axes[op_.axes[d].var.get()] = node->indices[d];
       return ir::substitute(op_.values[o], axes);
     }
     return inner;

@@ -16,13 +16,16 @@ Result<void> check_bindings(const schedule::State& state) {
   for (const schedule::Stage& s : state.stages) {
     for (const int id : s.leaves) {
       const schedule::Iter& it = s.iters[static_cast<std::size_t>(id)];
-      if (it.annotation >= schedule::Annotation::kVThread && it.annotation <= schedule::Annotation::kThreadZ) {
-        return make_error(ErrorCode::kIllegalSchedule, "loop {} of {} is bound to GPU threads, but the target is a CPU",
-                          it.name, s.name());
+      if (it.annotation >= schedule::Annotation::kVThread &&
+          it.annotation <= schedule::Annotation::kThreadZ) {
+        return make_error(ErrorCode::kIllegalSchedule,
+                          "loop {} of {} is bound to GPU threads, but the target is a CPU", it.name,
+                          s.name());
       }
     }
     if (s.scope == "shared") {
-      return make_error(ErrorCode::kIllegalSchedule, "stage {} uses shared memory, but the target is a CPU", s.name());
+      return make_error(ErrorCode::kIllegalSchedule,
+                        "stage {} uses shared memory, but the target is a CPU", s.name());
     }
   }
   return {};
@@ -32,38 +35,43 @@ ir::Stmt simplify(const ir::Stmt& s) { return arith::simplify(s); }
 
 }  // namespace
 
-Result<Lowered> lower(const schedule::State& state, const target::Target& target, const PassOptions& options) {
+Result<Lowered> lower(const schedule::State& state, const target::Target& target,
+                      const PassOptions& options) {
   TESSERA_DO(check_bindings(state));
   TESSERA_TRY(LoopNest nest, build_loop_nest(inline_stages(state)));
   const LoopAttrs& attrs = nest.attrs;
   PassRunner pass(nest.func, options);
-  pass.run("build_loop_nest", [](const ir::Stmt& s) { return s; });  // names the input for --print-after
+  pass.run("build_loop_nest",
+           [](const ir::Stmt& s) { return s; });  // names the input for --print-after
   pass.run("simplify_loops", simplify);
   pass.run("mark_auto_unroll", [&](const ir::Stmt& s) { return mark_auto_unroll(s, attrs); });
   pass.run("partition_loops", [&](const ir::Stmt& s) { return partition_loops(s, attrs); });
-  pass.run("trim_loops", trim_loops);            // after partition: the rest of a peeled loop has constant bounds
+  pass.run("trim_loops",
+           trim_loops);  // after partition: the rest of a peeled loop has constant bounds
   pass.run("simplify_parts", simplify);
   pass.run_func("flatten_buffers", flatten_buffers);
-  pass.run("simplify_indices", simplify);        // linear indices: the vectorizer reads strides off them
+  pass.run("simplify_indices", simplify);  // linear indices: the vectorizer reads strides off them
   Result<void> tensorized;
-  pass.run("tensorize_loops", [&](const ir::Stmt& s) { return tensorize_loops(s, attrs, &tensorized); });
+  pass.run("tensorize_loops",
+           [&](const ir::Stmt& s) { return tensorize_loops(s, attrs, &tensorized); });
   TESSERA_DO(tensorized);
   pass.run("vectorize_loops", [&](const ir::Stmt& s) { return vectorize_loops(s, target); });
-  pass.run("unroll_loops", unroll_loops);        // last structural pass: it multiplies the work of all later ones
+  pass.run("unroll_loops",
+           unroll_loops);  // last structural pass: it multiplies the work of all later ones
   pass.run("simplify", simplify);
   return Lowered{pass.func(), nest.param_layouts, pass.times(), pass.printed()};
 }
 
-Result<Lowered> lower(const te::Dag& dag, const schedule::Schedule& schedule, const target::Target& target,
-                      const PassOptions& options) {
+Result<Lowered> lower(const te::Dag& dag, const schedule::Schedule& schedule,
+                      const target::Target& target, const PassOptions& options) {
   TESSERA_TRY(const schedule::State state, schedule::apply(dag, schedule));
   return lower(state, target, options);
 }
 
 std::vector<std::string> pass_names() {
-  return {"build_loop_nest",  "simplify_loops",   "mark_auto_unroll", "partition_loops",
-          "trim_loops",       "simplify_parts",   "flatten_buffers",  "simplify_indices",
-          "tensorize_loops",  "vectorize_loops",  "unroll_loops",     "simplify"};
+  return {"build_loop_nest", "simplify_loops",  "mark_auto_unroll", "partition_loops",
+          "trim_loops",      "simplify_parts",  "flatten_buffers",  "simplify_indices",
+          "tensorize_loops", "vectorize_loops", "unroll_loops",     "simplify"};
 }
 
 HostTensor pack(const HostTensor& tensor, const schedule::Layout& layout) {

@@ -14,16 +14,18 @@
 namespace tessera::lower {
 
 struct Lowered {
-  ir::Func func;                                // only serial and parallel loops
-  std::vector<schedule::Layout> param_layouts;  // per parameter; non-empty: pack the constant before the call
+  ir::Func func;  // only serial and parallel loops
+  std::vector<schedule::Layout>
+      param_layouts;  // per parameter; non-empty: pack the constant before the call
   std::vector<PassTime> times;
-  std::string printed;                          // what print_after asked for
+  std::string printed;  // what print_after asked for
 };
 
 // Applies the schedule to the Dag and lowers it. kIllegalSchedule names the step or the stage.
-Result<Lowered> lower(const te::Dag& dag, const schedule::Schedule& schedule, const target::Target& target,
+Result<Lowered> lower(const te::Dag& dag, const schedule::Schedule& schedule,
+                      const target::Target& target, const PassOptions& options = {});
+Result<Lowered> lower(const schedule::State& state, const target::Target& target,
                       const PassOptions& options = {});
-Result<Lowered> lower(const schedule::State& state, const target::Target& target, const PassOptions& options = {});
 
 // The names of the passes in order, for --print-after and --skip.
 std::vector<std::string> pass_names();

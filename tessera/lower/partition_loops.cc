@@ -14,7 +14,9 @@ namespace {
 // Loops over selects are cut only up to this many expression nodes: each cut copies the body.
 constexpr int kMaxSelectBody = 600;
 
-std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
+std::int64_t floor_div(std::int64_t a, std::int64_t b) {
+  return a >= 0 ? a / b : -((-a + b - 1) / b);
+}
 
 // Calls fn on each comparison of a conjunction.
 void for_each_conjunct(const ir::Expr& cond, const std::function<void(const ir::Expr&)>& fn) {
@@ -69,7 +71,8 @@ class PartitionLoops final : public ir::Mutator {
     if (begin >= end) return;
     // A fresh variable: the parts have different ranges.
     const ir::Expr var = ir::Var::make(loop.var.as<ir::Var>()->name);
-    const ir::Stmt shifted = ir::For::make(var, end - begin, loop.loop_kind, ir::substitute(loop.body, loop.var, var + begin));
+    const ir::Stmt shifted = ir::For::make(var, end - begin, loop.loop_kind,
+                                           ir::substitute(loop.body, loop.var, var + begin));
     const ir::Stmt simple = arith::simplify(shifted, ranges_);
     if (is_empty(simple)) return;
     if (const auto* inner = simple.as<ir::For>(); inner && inner->var.same_as(var)) {
@@ -80,18 +83,22 @@ class PartitionLoops final : public ir::Mutator {
     }
   }
 
-  // Iterations of a parallel loop must stay one loop, so its body branches: before, inside, after the cut.
+  // Iterations of a parallel loop must stay one loop, so its body branches: before, inside, after
+  // the cut.
   ir::Stmt unswitch(const ir::For& loop, std::int64_t extent, const Cut& cut) {
     ir::Stmt body = narrowed(loop, cut.hi, extent);
     body = branch(ir::lt(loop.var, ir::int_imm(cut.hi)), narrowed(loop, cut.lo, cut.hi), body);
-    if (cut.lo > 0) body = branch(ir::lt(loop.var, ir::int_imm(cut.lo)), narrowed(loop, 0, cut.lo), body);
+    if (cut.lo > 0)
+      body = branch(ir::lt(loop.var, ir::int_imm(cut.lo)), narrowed(loop, 0, cut.lo), body);
     return body ? ir::For::make(loop.var, loop.extent, loop.loop_kind, body) : body;
   }
 
-  // The body for iterations [begin, end), simplified and cut further inside; null when nothing remains.
+  // The body for iterations [begin, end), simplified and cut further inside; null when nothing
+  // remains.
   ir::Stmt narrowed(const ir::For& loop, std::int64_t begin, std::int64_t end) {
     if (begin >= end) return {};
-    const arith::Interval whole = std::exchange(ranges_[loop.var.get()], arith::Interval{begin, end - 1});
+    const arith::Interval whole =
+        std::exchange(ranges_[loop.var.get()], arith::Interval{begin, end - 1});
     const ir::Stmt simple = arith::simplify(loop.body, ranges_);
     ir::Stmt out = is_empty(simple) ? ir::Stmt() : (*this)(simple);
     ranges_[loop.var.get()] = whole;
@@ -116,11 +123,13 @@ class PartitionLoops final : public ir::Mutator {
     bool found = false;
     inner_ = ranges_;
     const auto consider = [&](const ir::Expr& cond) {
-      for_each_conjunct(cond, [&](const ir::Expr& c) { found = narrow(c, loop.var, extent, &cut) || found; });
+      for_each_conjunct(
+          cond, [&](const ir::Expr& c) { found = narrow(c, loop.var, extent, &cut) || found; });
     };
     ir::for_each_stmt(loop.body, [&](const ir::Stmt& s) {
       if (const auto* f = s.as<ir::For>()) {
-        if (const auto e = ir::as_const_int(f->extent)) inner_[f->var.get()] = arith::Interval::of_extent(*e);
+        if (const auto e = ir::as_const_int(f->extent))
+          inner_[f->var.get()] = arith::Interval::of_extent(*e);
       }
       if (const auto* i = s.as<ir::If>(); i && peel) consider(i->cond);
     });
@@ -143,7 +152,8 @@ class PartitionLoops final : public ir::Mutator {
     if (!worst) return false;
     Cut narrowed = *cut;
     if (form->coefficient > 0) {
-      if (rest.lo) narrowed.dead = std::min(narrowed.dead, floor_div(-*rest.lo - 1, form->coefficient) + 1);
+      if (rest.lo)
+        narrowed.dead = std::min(narrowed.dead, floor_div(-*rest.lo - 1, form->coefficient) + 1);
       narrowed.hi = std::min(narrowed.hi, floor_div(-*worst - 1, form->coefficient) + 1);
     } else {
       narrowed.lo = std::max(narrowed.lo, floor_div(*worst, -form->coefficient) + 1);
@@ -184,7 +194,8 @@ class TrimLoops final : public ir::Mutator {
     });
     if (!trimmed) return inner;
     bound = arith::simplify(ir::max(bound, ir::int_imm(0)));
-    return ir::For::make(node->var, bound, node->loop_kind, rest ? ir::If::make(rest, guard->then_body) : guard->then_body);
+    return ir::For::make(node->var, bound, node->loop_kind,
+                         rest ? ir::If::make(rest, guard->then_body) : guard->then_body);
   }
 
   // m with cond <=> var < m, if cond has this form.
@@ -201,7 +212,9 @@ class TrimLoops final : public ir::Mutator {
 
 }  // namespace
 
-ir::Stmt partition_loops(const ir::Stmt& s, const LoopAttrs& attrs) { return PartitionLoops(attrs)(s); }
+ir::Stmt partition_loops(const ir::Stmt& s, const LoopAttrs& attrs) {
+  return PartitionLoops(attrs)(s);
+}
 
 ir::Stmt trim_loops(const ir::Stmt& s) { return TrimLoops()(s); }
 

@@ -19,11 +19,13 @@ void PassRunner::run_func(const char* name, const std::function<ir::Func(const i
   if (stopped_ || contains(options_.skip, name)) return;
   const auto start = std::chrono::steady_clock::now();
   func_ = pass(func_);
-  const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
+  const std::chrono::duration<double, std::milli> elapsed =
+      std::chrono::steady_clock::now() - start;
   times_.push_back({name, elapsed.count()});
   if (options_.verify) {
     if (const Result<void> ok = ir::verify(func_); !ok.ok()) {
-      TESSERA_CHECK(false, "pass {} broke the IR: {}\n{}", name, ok.error().message, ir::to_text(func_));
+      TESSERA_CHECK(false, "pass {} broke the IR: {}\n{}", name, ok.error().message,
+                    ir::to_text(func_));
     }
   }
   if (contains(options_.print_after, name) || contains(options_.print_after, "all")) {

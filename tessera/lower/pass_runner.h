@@ -15,7 +15,7 @@ struct PassOptions {
   std::vector<std::string> print_after;  // pass names; "all" prints after each
   std::string stop_after;                // empty: run all
   std::vector<std::string> skip;
-  bool verify = true;                    // check the rules of the IR after every pass
+  bool verify = true;  // check the rules of the IR after every pass
 };
 
 struct PassTime {
@@ -25,7 +25,8 @@ struct PassTime {
 
 class PassRunner {
  public:
-  PassRunner(ir::Func func, const PassOptions& options) : func_(std::move(func)), options_(options) {}
+  PassRunner(ir::Func func, const PassOptions& options)
+      : func_(std::move(func)), options_(options) {}
 
   void run(const char* name, const std::function<ir::Stmt(const ir::Stmt&)>& pass);
   void run_func(const char* name, const std::function<ir::Func(const ir::Func&)>& pass);

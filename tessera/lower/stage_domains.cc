@@ -42,7 +42,8 @@ class DomainBuilder {
   }
 
  private:
-  // Loop variables that vary while one visit of `stage` at its attach point is consumed, seen from consumer `q`.
+  // Loop variables that vary while one visit of `stage` at its attach point is consumed, seen from
+  // consumer `q`.
   Result<arith::Ranges> inner_vars(const Stage& stage, const Stage& q) const {
     const Stage& target = *state_.find(stage.attach.stage);
     const int attach_position = target.position(stage.attach.iter);
@@ -50,11 +51,15 @@ class DomainBuilder {
     const Stage* s = &q;
     while (s != &target) {
       const StageDomain& d = out_.of.at(s);
-      for (const int id : s->leaves) inner[d.leaf_vars[idx(id)].get()] = arith::Interval::of_extent(d.iter_extents[idx(id)]);
-      const Stage* next = s->attach.kind == Attach::Kind::kAt ? state_.find(s->attach.stage) : nullptr;
+      for (const int id : s->leaves)
+        inner[d.leaf_vars[idx(id)].get()] = arith::Interval::of_extent(d.iter_extents[idx(id)]);
+      const Stage* next =
+          s->attach.kind == Attach::Kind::kAt ? state_.find(s->attach.stage) : nullptr;
       if (!next || (next == &target && target.position(s->attach.iter) < attach_position)) {
-        return make_error(ErrorCode::kIllegalSchedule, "stage {} is computed at loop {} of {}, but {} uses it outside",
-                          stage.name(), target.iters[idx(stage.attach.iter)].name, target.name(), q.name());
+        return make_error(ErrorCode::kIllegalSchedule,
+                          "stage {} is computed at loop {} of {}, but {} uses it outside",
+                          stage.name(), target.iters[idx(stage.attach.iter)].name, target.name(),
+                          q.name());
       }
       s = next;
     }
@@ -76,7 +81,8 @@ class DomainBuilder {
       for (const ir::Expr& v : q.op.values) {
         ir::for_each_expr(v, [&](const ir::Expr& e) {
           const auto* load = e.as<ir::Load>();
-          if (load && std::find(stage.op.outputs.begin(), stage.op.outputs.end(), load->buffer) != stage.op.outputs.end()) {
+          if (load && std::find(stage.op.outputs.begin(), stage.op.outputs.end(), load->buffer) !=
+                          stage.op.outputs.end()) {
             reads.push_back(load);
           }
         });
@@ -95,12 +101,16 @@ class DomainBuilder {
             whole[dim] = true;
             continue;
           }
-          lo[dim] = lo[dim] ? arith::simplify(ir::min(lo[dim], bounds->min), out_.ranges) : bounds->min;
-          hi[dim] = hi[dim] ? arith::simplify(ir::max(hi[dim], bounds->max), out_.ranges) : bounds->max;
+          lo[dim] =
+              lo[dim] ? arith::simplify(ir::min(lo[dim], bounds->min), out_.ranges) : bounds->min;
+          hi[dim] =
+              hi[dim] ? arith::simplify(ir::max(hi[dim], bounds->max), out_.ranges) : bounds->max;
         }
       }
     }
-    if (!used) return make_error(ErrorCode::kIllegalSchedule, "stage {} has no consumer to be computed at", stage.name());
+    if (!used)
+      return make_error(ErrorCode::kIllegalSchedule, "stage {} has no consumer to be computed at",
+                        stage.name());
     for (std::size_t dim = 0; dim < rank; ++dim) {
       if (whole[dim]) continue;
       const ir::Expr span = arith::simplify(hi[dim] - lo[dim], out_.ranges);
@@ -116,10 +126,13 @@ class DomainBuilder {
     for (const int id : stage.leaves) {
       const schedule::Iter& it = stage.iters[idx(id)];
       const std::int64_t extent = d.iter_extents[idx(id)];
-      const bool unroll = it.annotation == schedule::Annotation::kUnroll && extent > schedule::kMaxUnroll;
-      if (unroll || (it.annotation == schedule::Annotation::kVectorize && extent > schedule::kMaxVector)) {
-        return make_error(ErrorCode::kIllegalSchedule, "stage {}: cannot {} {} iterations of {}; split it first",
-                          stage.name(), unroll ? "unroll" : "vectorize", extent, it.name);
+      const bool unroll =
+          it.annotation == schedule::Annotation::kUnroll && extent > schedule::kMaxUnroll;
+      if (unroll ||
+          (it.annotation == schedule::Annotation::kVectorize && extent > schedule::kMaxVector)) {
+        return make_error(ErrorCode::kIllegalSchedule,
+                          "stage {}: cannot {} {} iterations of {}; split it first", stage.name(),
+                          unroll ? "unroll" : "vectorize", extent, it.name);
       }
     }
     return {};
@@ -133,14 +146,16 @@ class DomainBuilder {
     d->leaf_vars.resize(stage.iters.size());
     for (const int id : stage.leaves) {
       d->leaf_vars[idx(id)] = ir::Var::make(stage.iters[idx(id)].name);
-      out_.ranges[d->leaf_vars[idx(id)].get()] = arith::Interval::of_extent(d->iter_extents[idx(id)]);
+      out_.ranges[d->leaf_vars[idx(id)].get()] =
+          arith::Interval::of_extent(d->iter_extents[idx(id)]);
     }
     const schedule::IterMap map = schedule::map_iters(stage, d->iter_extents, d->leaf_vars);
     d->stored = d->extents;
     for (const schedule::Guard& g : map.guards) {
       const int padded = padded_axis(stage, map, g);
       if (padded >= 0) {
-        const auto last = arith::const_bounds(arith::simplify(g.value, out_.ranges), out_.ranges).hi;
+        const auto last =
+            arith::const_bounds(arith::simplify(g.value, out_.ranges), out_.ranges).hi;
         d->stored[idx(padded)] = std::max(d->stored[idx(padded)], *last + 1);
         continue;
       }
@@ -165,7 +180,8 @@ class DomainBuilder {
   }
 
   // The output axis whose storage absorbs this guard, or -1 when the guard must stay.
-  static int padded_axis(const Stage& stage, const schedule::IterMap& map, const schedule::Guard& g) {
+  static int padded_axis(const Stage& stage, const schedule::IterMap& map,
+                         const schedule::Guard& g) {
     if (g.tail != schedule::Tail::kPad) return -1;
     for (std::size_t a = 0; a < stage.op.axes.size(); ++a) {
       if (map.values[a].same_as(g.value)) return static_cast<int>(a);

@@ -23,16 +23,18 @@ struct Condition {
 
 struct StageDomain {
   const schedule::Stage* stage = nullptr;
-  std::vector<ir::Expr> mins;             // per output axis, in variables of the loops around the stage
-  std::vector<std::int64_t> extents;      // per output axis: what is computed at each visit
+  std::vector<ir::Expr> mins;         // per output axis, in variables of the loops around the stage
+  std::vector<std::int64_t> extents;  // per output axis: what is computed at each visit
   std::vector<std::int64_t> iter_extents;  // per iterator id
-  std::vector<ir::Expr> leaf_vars;        // per iterator id; null for non-leaves
-  ir::VarMap axis_values;                 // axis variable of the op -> expression over loop variables
+  std::vector<ir::Expr> leaf_vars;         // per iterator id; null for non-leaves
+  ir::VarMap axis_values;  // axis variable of the op -> expression over loop variables
   std::vector<Condition> conditions;
-  std::vector<ir::Expr> local_index;      // per output axis: axis value minus min
-  std::vector<std::int64_t> stored;       // per output axis: extent in storage (padded splits round up)
+  std::vector<ir::Expr> local_index;  // per output axis: axis value minus min
+  std::vector<std::int64_t> stored;   // per output axis: extent in storage (padded splits round up)
 
-  bool padded() const { return stored != extents; }  // runs past the end of its axes: its reads are clamped
+  bool padded() const {
+    return stored != extents;
+  }  // runs past the end of its axes: its reads are clamped
 };
 
 struct Domains {
@@ -40,7 +42,8 @@ struct Domains {
   arith::Ranges ranges;  // of every loop variable
 };
 
-// `index` kept within 0..extent-1, as padded stages read; unchanged where the ranges already prove it.
+// `index` kept within 0..extent-1, as padded stages read; unchanged where the ranges already prove
+// it.
 ir::Expr clamp_index(const ir::Expr& index, std::int64_t extent, const arith::Ranges& ranges);
 
 // kIllegalSchedule when a consumer of an attached stage runs outside the loop it is attached to.

@@ -56,8 +56,10 @@ class TensorizeLoops final : public ir::Mutator {
   void refuse_unmet_marks() const {
     for (const auto& [var, name] : attrs_.tensorize) {
       if (matched_.count(var) || !result_->ok()) continue;
-      *result_ = make_error(ErrorCode::kIllegalSchedule, "tensorize {}: loop {} is not the outermost of a nest that updates accumulators",
-                            name, static_cast<const ir::Var*>(var)->name);
+      *result_ = make_error(
+          ErrorCode::kIllegalSchedule,
+          "tensorize {}: loop {} is not the outermost of a nest that updates accumulators", name,
+          static_cast<const ir::Var*>(var)->name);
     }
   }
 
@@ -74,8 +76,9 @@ class TensorizeLoops final : public ir::Mutator {
       const std::size_t depth = intrinsic.matrix ? 3 : 2;
       const bool reduces = nest.store && ir::reads_buffer(nest.store->value, nest.store->buffer);
       if (!reduces) return Mutator::rewrite(s, loop);
-      const Result<ir::Stmt> call = nest.loops.size() == depth ? match(intrinsic, nest)
-                                                               : fail(intrinsic, "the number of loops inside is wrong");
+      const Result<ir::Stmt> call = nest.loops.size() == depth
+                                        ? match(intrinsic, nest)
+                                        : fail(intrinsic, "the number of loops inside is wrong");
       matched_.insert(marked->first);
       if (call.ok()) return *call;
       *result_ = call.error();
@@ -104,15 +107,17 @@ class TensorizeLoops final : public ir::Mutator {
     return out;
   }
 
-  // The operand as one vector of `lanes` elements, if it is contiguous over `order` (outer loop first) and, where
-  // the outer stride is zero, repeated.
-  static std::optional<ir::Expr> gather(const Operand& o, std::size_t outer, std::size_t inner, std::int64_t outer_extent,
-                                        std::int64_t depth) {
+  // The operand as one vector of `lanes` elements, if it is contiguous over `order` (outer loop
+  // first) and, where the outer stride is zero, repeated.
+  static std::optional<ir::Expr> gather(const Operand& o, std::size_t outer, std::size_t inner,
+                                        std::int64_t outer_extent, std::int64_t depth) {
     if (o.strides[inner] != 1) return std::nullopt;
     const int all = static_cast<int>(outer_extent * depth);
-    if (o.strides[outer] == depth) return ir::Load::make(o.load->buffer, {ir::Ramp::make(o.base, 1, all)});
+    if (o.strides[outer] == depth)
+      return ir::Load::make(o.load->buffer, {ir::Ramp::make(o.base, 1, all)});
     if (o.strides[outer] != 0) return std::nullopt;
-    const ir::Expr once = ir::Load::make(o.load->buffer, {ir::Ramp::make(o.base, 1, static_cast<int>(depth))});
+    const ir::Expr once =
+        ir::Load::make(o.load->buffer, {ir::Ramp::make(o.base, 1, static_cast<int>(depth))});
     return ir::Broadcast::make(once, all);
   }
 
@@ -120,7 +125,8 @@ class TensorizeLoops final : public ir::Mutator {
     const auto* cast = e.as<ir::Cast>();
     const auto* load = cast ? cast->value.as<ir::Load>() : nullptr;
     if (!load || cast->type.dtype != intrinsic.accumulator) return nullptr;
-    const bool known = load->type.dtype == intrinsic.operands[0] || load->type.dtype == intrinsic.operands[1];
+    const bool known =
+        load->type.dtype == intrinsic.operands[0] || load->type.dtype == intrinsic.operands[1];
     return known ? load : nullptr;
   }
 
@@ -128,15 +134,18 @@ class TensorizeLoops final : public ir::Mutator {
     const auto* sum = nest.store->value.as<ir::Binary>();
     const auto* old = sum && sum->op == ir::BinaryOp::kAdd ? sum->a.as<ir::Load>() : nullptr;
     const auto* product = sum ? sum->b.as<ir::Binary>() : nullptr;
-    if (!old || old->buffer != nest.store->buffer || !ir::equal(old->indices[0], nest.store->indices[0]) || !product ||
+    if (!old || old->buffer != nest.store->buffer ||
+        !ir::equal(old->indices[0], nest.store->indices[0]) || !product ||
         product->op != ir::BinaryOp::kMul) {
       return fail(intrinsic, "the body is not acc = acc + a * b");
     }
     const ir::Load* a = widened(intrinsic, product->a);
     const ir::Load* b = widened(intrinsic, product->b);
-    if (!a || !b) return fail(intrinsic, fmt::format("the factors are not casts of {} or {} to {}",
-                                                     to_text(intrinsic.operands[0]), to_text(intrinsic.operands[1]),
-                                                     to_text(intrinsic.accumulator)));
+    if (!a || !b)
+      return fail(
+          intrinsic,
+          fmt::format("the factors are not casts of {} or {} to {}", to_text(intrinsic.operands[0]),
+                      to_text(intrinsic.operands[1]), to_text(intrinsic.accumulator)));
     const auto acc = operand(old, nest);
     const auto left = operand(a, nest);
     const auto right = operand(b, nest);
@@ -145,38 +154,46 @@ class TensorizeLoops final : public ir::Mutator {
                             : match_dot(intrinsic, nest, *acc, *left, *right);
   }
 
-  static Result<ir::Stmt> match_dot(const Intrinsic& intrinsic, const Nest& nest, const Operand& acc, const Operand& left,
-                                    const Operand& right) {
-    const std::size_t q = acc.strides[1] == 0 ? 1 : 0;  // the reduce loop does not move the accumulator
+  static Result<ir::Stmt> match_dot(const Intrinsic& intrinsic, const Nest& nest,
+                                    const Operand& acc, const Operand& left, const Operand& right) {
+    const std::size_t q =
+        acc.strides[1] == 0 ? 1 : 0;  // the reduce loop does not move the accumulator
     const std::size_t n = 1 - q;
     const auto lanes = ir::as_const_int(nest.loops[n]->extent);
     if (!ir::is_const_int(nest.loops[q]->extent, intrinsic.depth) || acc.strides[q] != 0) {
-      return fail(intrinsic, fmt::format("the reduce loop must have {} iterations", intrinsic.depth));
+      return fail(intrinsic,
+                  fmt::format("the reduce loop must have {} iterations", intrinsic.depth));
     }
-    if (!lanes || acc.strides[n] != 1) return fail(intrinsic, "the accumulators are not contiguous");
+    if (!lanes || acc.strides[n] != 1)
+      return fail(intrinsic, "the accumulators are not contiguous");
     const auto va = gather(left, n, q, *lanes, intrinsic.depth);
     const auto vb = gather(right, n, q, *lanes, intrinsic.depth);
     if (!va || !vb) return fail(intrinsic, "an operand is not packed in the order of the loops");
     return store(intrinsic, acc, static_cast<int>(*lanes), *va, *vb);
   }
 
-  static Result<ir::Stmt> match_matrix(const Intrinsic& intrinsic, const Nest& nest, const Operand& acc,
-                                       const Operand& left, const Operand& right) {
-    const bool shape = ir::is_const_int(nest.loops[0]->extent, 2) && ir::is_const_int(nest.loops[1]->extent, 2) &&
+  static Result<ir::Stmt> match_matrix(const Intrinsic& intrinsic, const Nest& nest,
+                                       const Operand& acc, const Operand& left,
+                                       const Operand& right) {
+    const bool shape = ir::is_const_int(nest.loops[0]->extent, 2) &&
+                       ir::is_const_int(nest.loops[1]->extent, 2) &&
                        ir::is_const_int(nest.loops[2]->extent, intrinsic.depth);
     if (!shape) return fail(intrinsic, fmt::format("the loops must be 2, 2, {}", intrinsic.depth));
-    if (acc.strides != std::vector<std::int64_t>{2, 1, 0}) return fail(intrinsic, "the accumulators are not a 2x2 tile");
+    if (acc.strides != std::vector<std::int64_t>{2, 1, 0})
+      return fail(intrinsic, "the accumulators are not a 2x2 tile");
     const std::vector<std::int64_t> rows{intrinsic.depth, 0, 1};
     const std::vector<std::int64_t> columns{0, intrinsic.depth, 1};
     if (left.strides != rows || right.strides != columns) {
       return fail(intrinsic, "an operand is not packed in rows of the tile");
     }
     const int all = static_cast<int>(2 * intrinsic.depth);
-    return store(intrinsic, acc, 4, ir::Load::make(left.load->buffer, {ir::Ramp::make(left.base, 1, all)}),
+    return store(intrinsic, acc, 4,
+                 ir::Load::make(left.load->buffer, {ir::Ramp::make(left.base, 1, all)}),
                  ir::Load::make(right.load->buffer, {ir::Ramp::make(right.base, 1, all)}));
   }
 
-  static ir::Stmt store(const Intrinsic& intrinsic, const Operand& acc, int lanes, const ir::Expr& a, const ir::Expr& b) {
+  static ir::Stmt store(const Intrinsic& intrinsic, const Operand& acc, int lanes,
+                        const ir::Expr& a, const ir::Expr& b) {
     const ir::Expr index = ir::Ramp::make(acc.base, 1, lanes);
     const ir::Expr old = ir::Load::make(acc.load->buffer, {index});
     return ir::Store::make(acc.load->buffer, {index}, ir::Call::make(intrinsic.fn, {old, a, b}));

@@ -14,7 +14,8 @@ class MarkAutoUnroll final : public ir::Mutator {
   using ir::Mutator::rewrite;
   ir::Stmt rewrite(const ir::Stmt& s, const ir::For& loop) override {
     const std::int64_t outer = limit_;
-    if (const auto it = attrs_.auto_unroll.find(loop.var.get()); it != attrs_.auto_unroll.end()) limit_ = it->second;
+    if (const auto it = attrs_.auto_unroll.find(loop.var.get()); it != attrs_.auto_unroll.end())
+      limit_ = it->second;
     const std::int64_t limit = limit_;
     const std::int64_t sibling = steps_;
     steps_ = 1;
@@ -25,7 +26,8 @@ class MarkAutoUnroll final : public ir::Mutator {
     const auto extent = ir::as_const_int(node->extent);
     const std::int64_t below = steps_;
     steps_ = std::max(sibling, extent ? below * *extent : kTooMany);
-    if (!extent || node->loop_kind != ir::LoopKind::kSerial || below * *extent > limit) return inner;
+    if (!extent || node->loop_kind != ir::LoopKind::kSerial || below * *extent > limit)
+      return inner;
     return ir::For::make(node->var, node->extent, ir::LoopKind::kUnrolled, node->body);
   }
 
@@ -44,7 +46,8 @@ class UnrollLoops final : public ir::Mutator {
     const auto extent = ir::as_const_int(loop.extent);
     TESSERA_CHECK(extent.has_value(), "unrolled loop without constant extent");
     std::vector<ir::Stmt> copies;
-    for (std::int64_t i = 0; i < *extent; ++i) copies.push_back(ir::substitute(body, loop.var, ir::int_imm(i)));
+    for (std::int64_t i = 0; i < *extent; ++i)
+      copies.push_back(ir::substitute(body, loop.var, ir::int_imm(i)));
     return ir::Block::make(std::move(copies));
   }
 };

@@ -10,8 +10,8 @@
 namespace tessera::lower {
 namespace {
 
-// Iterations of `var` can run in lockstep: every store moves with it, no control flow depends on it, and
-// the body holds no vectors yet.
+// Iterations of `var` can run in lockstep: every store moves with it, no control flow depends on
+// it, and the body holds no vectors yet.
 class CanVectorize final : public ir::Visitor {
  public:
   explicit CanVectorize(ir::Expr var) : var_(std::move(var)) {}
@@ -46,7 +46,8 @@ class CanVectorize final : public ir::Visitor {
   std::vector<ir::Buffer> inside_;
 };
 
-// Gives every buffer allocated inside the loop one copy per lane: element i of lane v at i * lanes + v.
+// Gives every buffer allocated inside the loop one copy per lane: element i of lane v at i * lanes
+// + v.
 class WidenTemporaries final : public ir::Mutator {
  public:
   WidenTemporaries(ir::Expr var, int lanes) : var_(std::move(var)), lanes_(lanes) {}
@@ -56,13 +57,15 @@ class WidenTemporaries final : public ir::Mutator {
   ir::Expr index(const ir::Expr& e) { return (*this)(e)*lanes_ + var_; }
   ir::Stmt rewrite(const ir::Stmt&, const ir::Allocate& alloc) override {
     const ir::Buffer wide =
-        ir::Buffer::make(alloc.buffer->name, alloc.buffer->dtype, {alloc.buffer->shape[0] * lanes_}, alloc.buffer->scope);
+        ir::Buffer::make(alloc.buffer->name, alloc.buffer->dtype, {alloc.buffer->shape[0] * lanes_},
+                         alloc.buffer->scope);
     wide_[alloc.buffer] = wide;
     return ir::Allocate::make(wide, (*this)(alloc.body));
   }
   ir::Expr rewrite(const ir::Expr& e, const ir::Load& load) override {
     const auto it = wide_.find(load.buffer);
-    return it == wide_.end() ? Mutator::rewrite(e, load) : ir::Load::make(it->second, {index(load.indices[0])});
+    return it == wide_.end() ? Mutator::rewrite(e, load)
+                             : ir::Load::make(it->second, {index(load.indices[0])});
   }
   ir::Stmt rewrite(const ir::Stmt& s, const ir::Store& store) override {
     const auto it = wide_.find(store.buffer);
@@ -82,7 +85,9 @@ class VectorizeBody final : public ir::Mutator {
  private:
   using ir::Mutator::rewrite;
 
-  ir::Expr widen(const ir::Expr& e) const { return e.lanes() == lanes_ ? e : ir::Broadcast::make(e, lanes_); }
+  ir::Expr widen(const ir::Expr& e) const {
+    return e.lanes() == lanes_ ? e : ir::Broadcast::make(e, lanes_);
+  }
 
   ir::Expr rewrite(const ir::Expr& e, const ir::Var&) override {
     return e.same_as(var_) ? ir::Ramp::make(ir::int_imm(0), 1, lanes_) : e;
@@ -99,7 +104,8 @@ class VectorizeBody final : public ir::Mutator {
     return ir::Select::make(c, widen(t), widen(f));
   }
   ir::Expr rewrite(const ir::Expr& e, const ir::Call& node) override {
-    if (node.fn == ir::Intrinsic::kPrefetch) return ir::substitute(e, var_, ir::int_imm(0));  // one line for all lanes
+    if (node.fn == ir::Intrinsic::kPrefetch)
+      return ir::substitute(e, var_, ir::int_imm(0));  // one line for all lanes
     std::vector<ir::Expr> args;
     if (!rewrite_all(node.args, &args)) return e;
     for (ir::Expr& a : args) a = widen(a);
@@ -115,7 +121,8 @@ class VectorizeBody final : public ir::Mutator {
     return ir::Store::make(store.buffer, {index(store.indices[0])}, widen((*this)(store.value)));
   }
 
-  // A linear index becomes a Ramp (dense or strided access); anything else a vector of indices (gather).
+  // A linear index becomes a Ramp (dense or strided access); anything else a vector of indices
+  // (gather).
   ir::Expr index(const ir::Expr& e) {
     if (const auto form = arith::split_on(e, var_)) {
       if (form->coefficient == 0) return e;
@@ -145,13 +152,15 @@ class VectorizeLoops final : public ir::Mutator {
     can(body);
     if (!can.ok) return ir::For::make(loop.var, *extent, ir::LoopKind::kUnrolled, body);
     std::vector<ir::Stmt> parts;
-    const std::int64_t native = std::max<std::int64_t>(1, target_.vector_bytes / widest_store(body));
+    const std::int64_t native =
+        std::max<std::int64_t>(1, target_.vector_bytes / widest_store(body));
     std::int64_t done = 0;
     while (done < *extent) {
       std::int64_t lanes = native;
       while (lanes > *extent - done) lanes /= 2;
       const ir::Expr lane = ir::Var::make(loop.var.as<ir::Var>()->name);
-      parts.push_back(vector_part(ir::substitute(body, loop.var, lane + done), lane, static_cast<int>(lanes)));
+      parts.push_back(
+          vector_part(ir::substitute(body, loop.var, lane + done), lane, static_cast<int>(lanes)));
       done += lanes;
     }
     return ir::Block::make(std::move(parts));
@@ -166,7 +175,8 @@ class VectorizeLoops final : public ir::Mutator {
   static int widest_store(const ir::Stmt& body) {
     int bytes = 1;
     ir::for_each_stmt(body, [&](const ir::Stmt& s) {
-      if (const auto* store = s.as<ir::Store>()) bytes = std::max(bytes, size_bytes(store->buffer->dtype));
+      if (const auto* store = s.as<ir::Store>())
+        bytes = std::max(bytes, size_bytes(store->buffer->dtype));
     });
     return bytes;
   }
@@ -176,6 +186,8 @@ class VectorizeLoops final : public ir::Mutator {
 
 }  // namespace
 
-ir::Stmt vectorize_loops(const ir::Stmt& s, const target::Target& target) { return VectorizeLoops(target)(s); }
+ir::Stmt vectorize_loops(const ir::Stmt& s, const target::Target& target) {
+  return VectorizeLoops(target)(s);
+}
 
 }  // namespace tessera::lower

@@ -1,4 +1,5 @@
-/* The binary interface of generated code: shared by JIT, ahead-of-time artifacts and the runtime. */
+/* The binary interface of generated code: shared by JIT, ahead-of-time artifacts and the runtime.
+ */
 #ifndef TESSERA_RUNTIME_ABI_H_
 #define TESSERA_RUNTIME_ABI_H_
 
@@ -8,10 +9,12 @@
 extern "C" {
 #endif
 
-/* Runs iterations [begin, end) of a parallel loop; worker < num_workers is unique among running bodies. */
+/* Runs iterations [begin, end) of a parallel loop; worker < num_workers is unique among running
+ * bodies. */
 typedef void (*tsr_body)(void* closure, int64_t begin, int64_t end, int32_t worker);
 
-/* What generated code needs from its host. `parallel_for` runs all of [0, n) and returns when done. */
+/* What generated code needs from its host. `parallel_for` runs all of [0, n) and returns when done.
+ */
 typedef struct tsr_host {
   void (*parallel_for)(struct tsr_host* host, tsr_body body, void* closure, int64_t n);
   int32_t num_workers; /* at least 1 */

@@ -136,8 +136,7 @@ std::vector<Samples> InterleavedTimer::run() {
   const auto wants_more = [&](const Series& s) { return s.clean < options_.samples; };
   do {
     for (Series& series : all) take(series);
-  } while (std::ranges::any_of(all, wants_more) &&
-           seconds_since(start) - paused_s < limit_s);
+  } while (std::ranges::any_of(all, wants_more) && seconds_since(start) - paused_s < limit_s);
   // Nothing followed the very last sample, so a wait in it may not have shown yet.
   if (previous != nullptr && previous->raw.size() > 1) previous->raw.pop_back();
 

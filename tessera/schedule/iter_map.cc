@@ -13,7 +13,8 @@ std::size_t idx(int id) { return static_cast<std::size_t>(id); }
 
 }  // namespace
 
-std::vector<std::int64_t> iter_extents(const Stage& stage, const std::vector<std::int64_t>& root_extents) {
+std::vector<std::int64_t> iter_extents(const Stage& stage,
+                                       const std::vector<std::int64_t>& root_extents) {
   std::vector<std::int64_t> extents(stage.iters.size(), 0);
   std::copy(root_extents.begin(), root_extents.end(), extents.begin());
   for (const Relation& r : stage.relations) {
@@ -42,7 +43,8 @@ std::vector<std::int64_t> iter_extents(const Stage& stage, const std::vector<std
   return extents;
 }
 
-IterMap map_iters(const Stage& stage, const std::vector<std::int64_t>& extents, const std::vector<ir::Expr>& leaf_vars) {
+IterMap map_iters(const Stage& stage, const std::vector<std::int64_t>& extents,
+                  const std::vector<ir::Expr>& leaf_vars) {
   IterMap map;
   map.values = leaf_vars;
   for (std::size_t k = stage.relations.size(); k-- > 0;) {

@@ -1,4 +1,5 @@
-// From the iterators of a stage back to its axes: extents, values and the conditions of imperfect splits.
+// From the iterators of a stage back to its axes: extents, values and the conditions of imperfect
+// splits.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +10,13 @@
 
 namespace tessera::schedule {
 
-// Extent of every iterator when the root iterators have `root_extents`. Inner parts of a split shrink
-// to what is there: 5 split by 8 gives parts 1 and 5.
-std::vector<std::int64_t> iter_extents(const Stage& stage, const std::vector<std::int64_t>& root_extents);
+// Extent of every iterator when the root iterators have `root_extents`. Inner parts of a split
+// shrink to what is there: 5 split by 8 gives parts 1 and 5.
+std::vector<std::int64_t> iter_extents(const Stage& stage,
+                                       const std::vector<std::int64_t>& root_extents);
 
 struct Guard {
-  ir::Expr value;       // value < extent must hold
+  ir::Expr value;  // value < extent must hold
   std::int64_t extent;
   bool reduce;
   Tail tail;
@@ -26,6 +28,7 @@ struct IterMap {
 };
 
 // `leaf_vars[id]` is set for every leaf.
-IterMap map_iters(const Stage& stage, const std::vector<std::int64_t>& extents, const std::vector<ir::Expr>& leaf_vars);
+IterMap map_iters(const Stage& stage, const std::vector<std::int64_t>& extents,
+                  const std::vector<ir::Expr>& leaf_vars);
 
 }  // namespace tessera::schedule

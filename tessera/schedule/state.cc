@@ -1,9 +1,9 @@
 #include "tessera/schedule/state.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <charconv>
+
+#include <fmt/ranges.h>
 
 namespace tessera::schedule {
 
@@ -13,8 +13,8 @@ Result<int> Stage::find_leaf(const std::string& iter) const {
     if (iters[static_cast<std::size_t>(id)].name == iter) return id;
     names.push_back(iters[static_cast<std::size_t>(id)].name);
   }
-  return make_error(ErrorCode::kIllegalSchedule, "stage {} has no loop {}; its loops are: {}", name(), iter,
-                    fmt::join(names, " "));
+  return make_error(ErrorCode::kIllegalSchedule, "stage {} has no loop {}; its loops are: {}",
+                    name(), iter, fmt::join(names, " "));
 }
 
 int Stage::position(int id) const {
@@ -29,13 +29,16 @@ const Stage* State::find(const std::string& name) const {
   return nullptr;
 }
 
-Stage* State::find(const std::string& name) { return const_cast<Stage*>(std::as_const(*this).find(name)); }
+Stage* State::find(const std::string& name) {
+  return const_cast<Stage*>(std::as_const(*this).find(name));
+}
 
 Result<Stage*> State::stage(const std::string& name) {
   if (Stage* s = find(name)) return s;
   std::vector<std::string> names;
   for (const Stage& s : stages) names.push_back(s.name());
-  return make_error(ErrorCode::kIllegalSchedule, "no stage {}; stages are: {}", name, fmt::join(names, " "));
+  return make_error(ErrorCode::kIllegalSchedule, "no stage {}; stages are: {}", name,
+                    fmt::join(names, " "));
 }
 
 int State::index_of(const std::string& name) const {
@@ -47,7 +50,8 @@ int State::index_of(const std::string& name) const {
 
 Stage make_stage(te::Op op) {
   Stage s;
-  for (const te::Axis& a : op.axes) s.iters.push_back({.name = a.var.as<ir::Var>()->name, .extent = a.extent});
+  for (const te::Axis& a : op.axes)
+    s.iters.push_back({.name = a.var.as<ir::Var>()->name, .extent = a.extent});
   for (const te::Axis& a : op.reduce_axes) {
     s.iters.push_back({.name = a.var.as<ir::Var>()->name, .extent = a.extent, .reduce = true});
   }
@@ -67,18 +71,30 @@ namespace {
 
 const char* annotation_prefix(Annotation a) {
   switch (a) {
-    case Annotation::kNone: return "for";
-    case Annotation::kUnroll: return "unroll";
-    case Annotation::kVectorize: return "vectorize";
-    case Annotation::kParallel: return "parallel";
-    case Annotation::kVThread: return "vthread";
-    case Annotation::kBlockX: return "blockIdx.x";
-    case Annotation::kThreadX: return "threadIdx.x";
-    case Annotation::kBlockY: return "blockIdx.y";
-    case Annotation::kThreadY: return "threadIdx.y";
-    case Annotation::kBlockZ: return "blockIdx.z";
-    case Annotation::kThreadZ: return "threadIdx.z";
-    case Annotation::kTensorize: return "tensorize";
+    case Annotation::kNone:
+      return "for";
+    case Annotation::kUnroll:
+      return "unroll";
+    case Annotation::kVectorize:
+      return "vectorize";
+    case Annotation::kParallel:
+      return "parallel";
+    case Annotation::kVThread:
+      return "vthread";
+    case Annotation::kBlockX:
+      return "blockIdx.x";
+    case Annotation::kThreadX:
+      return "threadIdx.x";
+    case Annotation::kBlockY:
+      return "blockIdx.y";
+    case Annotation::kThreadY:
+      return "threadIdx.y";
+    case Annotation::kBlockZ:
+      return "blockIdx.z";
+    case Annotation::kThreadZ:
+      return "threadIdx.z";
+    case Annotation::kTensorize:
+      return "tensorize";
   }
   return "for";
 }
@@ -92,14 +108,15 @@ std::string to_text(const State& state) {
     if (s.attach.kind == Attach::Kind::kInline) out += " inline";
     if (s.attach.kind == Attach::Kind::kAt) {
       const Stage* target = state.find(s.attach.stage);
-      out += fmt::format(" at {} {}", s.attach.stage, target->iters[static_cast<std::size_t>(s.attach.iter)].name);
+      out += fmt::format(" at {} {}", s.attach.stage,
+                         target->iters[static_cast<std::size_t>(s.attach.iter)].name);
     }
     out += "\n";
     std::string indent = "  ";
     for (const int id : s.leaves) {
       const Iter& it = s.iters[static_cast<std::size_t>(id)];
-      out += fmt::format("{}{} {} in {}{}\n", indent, annotation_prefix(it.annotation), it.name, it.extent,
-                         it.reduce ? " (reduce)" : "");
+      out += fmt::format("{}{} {} in {}{}\n", indent, annotation_prefix(it.annotation), it.name,
+                         it.extent, it.reduce ? " (reduce)" : "");
       indent += "  ";
     }
   }
@@ -128,8 +145,9 @@ bool take_number(std::string_view* text, std::int64_t* value) {
 }
 
 Result<LayoutDim> layout_dim_from_text(std::string_view part) {
-  const Error bad = make_error(ErrorCode::kInvalidArgument, "layout part '{}' is not of the form dN, dN/F, dN%F or dN/F%G",
-                               part);
+  const Error bad =
+      make_error(ErrorCode::kInvalidArgument,
+                 "layout part '{}' is not of the form dN, dN/F, dN%F or dN/F%G", part);
   LayoutDim d;
   std::int64_t number = 0;
   if (part.empty() || part[0] != 'd') return bad;
@@ -169,28 +187,33 @@ Result<void> check_layout(const Layout& layout, std::size_t rank) {
     for (const LayoutDim& d : layout) {
       if (d.dim == static_cast<int>(dim)) parts.push_back(d);
     }
-    std::sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.divisor < b.divisor; });
+    std::sort(parts.begin(), parts.end(),
+              [](const auto& a, const auto& b) { return a.divisor < b.divisor; });
     std::int64_t expected = 1;  // divisor of the next part
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const bool last = i + 1 == parts.size();
       if (parts[i].divisor != expected || (parts[i].modulus == 0) != last) {
-        return make_error(ErrorCode::kIllegalSchedule, "layout '{}' does not store d{} exactly once", to_text(layout), dim);
+        return make_error(ErrorCode::kIllegalSchedule,
+                          "layout '{}' does not store d{} exactly once", to_text(layout), dim);
       }
       expected *= std::max<std::int64_t>(parts[i].modulus, 1);
     }
     if (parts.empty()) {
-      return make_error(ErrorCode::kIllegalSchedule, "layout '{}' leaves out d{}", to_text(layout), dim);
+      return make_error(ErrorCode::kIllegalSchedule, "layout '{}' leaves out d{}", to_text(layout),
+                        dim);
     }
   }
   for (const LayoutDim& d : layout) {
     if (d.dim >= static_cast<int>(rank)) {
-      return make_error(ErrorCode::kIllegalSchedule, "layout '{}' names d{} of a tensor of rank {}", to_text(layout), d.dim, rank);
+      return make_error(ErrorCode::kIllegalSchedule, "layout '{}' names d{} of a tensor of rank {}",
+                        to_text(layout), d.dim, rank);
     }
   }
   return {};
 }
 
-std::vector<std::int64_t> layout_shape(const Layout& layout, const std::vector<std::int64_t>& shape) {
+std::vector<std::int64_t> layout_shape(const Layout& layout,
+                                       const std::vector<std::int64_t>& shape) {
   std::vector<std::int64_t> out;
   for (const LayoutDim& d : layout) {
     const std::int64_t extent = shape[static_cast<std::size_t>(d.dim)];

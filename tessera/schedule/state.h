@@ -14,8 +14,18 @@
 namespace tessera::schedule {
 
 enum class Annotation : std::uint8_t {
-  kNone, kUnroll, kVectorize, kParallel, kVThread,
-  kBlockX, kThreadX, kBlockY, kThreadY, kBlockZ, kThreadZ, kTensorize,
+  kNone,
+  kUnroll,
+  kVectorize,
+  kParallel,
+  kVThread,
+  kBlockX,
+  kThreadX,
+  kBlockY,
+  kThreadY,
+  kBlockZ,
+  kThreadZ,
+  kTensorize,
 };
 
 // Longest loops that may be unrolled or vectorized: beyond, code size only hurts.
@@ -26,7 +36,8 @@ inline constexpr std::int64_t kMaxVector = 256;
 enum class Tail : std::uint8_t {
   kGuard,  // the last part runs under a condition
   kPeel,   // full parts and the rest become separate copies of the loop, neither with a condition
-  kPad,    // the iteration space is rounded up; storage grows, reads past a producer's end are clamped
+  kPad,    // the iteration space is rounded up; storage grows, reads past a producer's end are
+           // clamped
 };
 
 // An iterator of a stage. Root iterators are the op's axes, then its reduce axes.
@@ -35,16 +46,17 @@ struct Iter {
   std::int64_t extent = 0;  // over the whole op; lowering shrinks it to the region a consumer needs
   bool reduce = false;
   Annotation annotation = Annotation::kNone;
-  std::string intrinsic;    // for kTensorize
+  std::string intrinsic;  // for kTensorize
 };
 
 // How iterators came from others, in order of application. Ids index Stage::iters.
 struct Relation {
   enum class Kind : std::uint8_t { kSplit, kFuse };
   Kind kind = Kind::kSplit;
-  std::vector<int> from;               // split: one parent; fuse: the fused iterators, outermost first
-  std::vector<int> to;                 // split: parts, outermost first; fuse: one
-  std::vector<std::int64_t> lengths;   // split: given extents (of the inner parts, or of the outer ones if from_outer)
+  std::vector<int> from;  // split: one parent; fuse: the fused iterators, outermost first
+  std::vector<int> to;    // split: parts, outermost first; fuse: one
+  std::vector<std::int64_t>
+      lengths;  // split: given extents (of the inner parts, or of the outer ones if from_outer)
   bool from_outer = false;
   Tail tail = Tail::kGuard;
 };
@@ -58,11 +70,12 @@ struct LayoutDim {
 };
 using Layout = std::vector<LayoutDim>;
 
-std::string to_text(const Layout& layout);                  // "d0/12 d1 d0%12"
+std::string to_text(const Layout& layout);  // "d0/12 d1 d0%12"
 Result<Layout> layout_from_text(std::string_view text);
 // A layout of `rank` dimensions must store every index exactly once.
 Result<void> check_layout(const Layout& layout, std::size_t rank);
-std::vector<std::int64_t> layout_shape(const Layout& layout, const std::vector<std::int64_t>& shape);
+std::vector<std::int64_t> layout_shape(const Layout& layout,
+                                       const std::vector<std::int64_t>& shape);
 
 struct Prefetch {
   int iter = 0;
@@ -83,10 +96,11 @@ struct Stage {
   std::vector<Relation> relations;
   std::vector<int> leaves;  // loop order, outermost first
   Attach attach;
-  std::string scope;        // "" (chosen by size), "local" or "shared"
+  std::string scope;                        // "" (chosen by size), "local" or "shared"
   std::map<int, std::int64_t> auto_unroll;  // iterator id -> max steps
   std::vector<Prefetch> prefetches;
-  std::map<int, std::pair<std::int64_t, std::int64_t>> align;  // output dim -> {factor, offset} of its stride, elements
+  std::map<int, std::pair<std::int64_t, std::int64_t>>
+      align;  // output dim -> {factor, offset} of its stride, elements
 
   const std::string& name() const { return op.name; }
   // Leaf iterator of that name, or an error listing the leaves.
@@ -98,7 +112,8 @@ struct State {
   te::Dag dag;                // inputs and outputs; ops live in stages
   std::vector<Stage> stages;  // topological order
   std::map<ir::Buffer, Layout> layouts;
-  std::vector<Relation> splits;  // one per applied step (empty for steps that do not split), for follow_split
+  std::vector<Relation>
+      splits;  // one per applied step (empty for steps that do not split), for follow_split
 
   Stage* find(const std::string& name);
   const Stage* find(const std::string& name) const;

@@ -169,7 +169,8 @@ Result<State> apply(const te::Dag& dag, const Schedule& schedule) {
     const Step& step = schedule.steps[i];
     state.splits.resize(i);  // a step that does not split leaves an empty entry
     Result<void> result = std::visit([&](const auto& s) { return s.apply(state); }, step);
-    if (!result.ok()) return result.error().with_context(fmt::format("step {} '{}'", i, to_text(step)));
+    if (!result.ok())
+      return result.error().with_context(fmt::format("step {} '{}'", i, to_text(step)));
   }
   state.splits.resize(schedule.steps.size());
   return state;

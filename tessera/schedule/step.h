@@ -13,13 +13,13 @@ namespace tessera::schedule {
 
 // Every struct has: kVerb, apply (refuses illegal use with a reason), to_text (arguments only), and
 // from_text (arguments only). Text is `verb stage arguments`; see docs/schedules.md.
-#define TESSERA_STEP(verb)                        \
-  static constexpr const char* kVerb = verb;      \
-  std::string args() const;                       \
+#define TESSERA_STEP(verb)                   \
+  static constexpr const char* kVerb = verb; \
+  std::string args() const;                  \
   Result<void> apply(State& state) const;
 
-// split C i 4 8 [outer] [tail=peel|pad]: i -> i.0 i.1 i.2 with i.1 = 4, i.2 = 8, i.0 = ceil(extent / 32).
-// With `outer` the numbers are the extents of the outer parts instead.
+// split C i 4 8 [outer] [tail=peel|pad]: i -> i.0 i.1 i.2 with i.1 = 4, i.2 = 8, i.0 = ceil(extent
+// / 32). With `outer` the numbers are the extents of the outer parts instead.
 struct Split {
   TESSERA_STEP("split")
   std::string stage, iter;
@@ -28,7 +28,8 @@ struct Split {
   Tail tail = Tail::kGuard;
 };
 
-// follow_split D i 0 2: splits i into 3 parts with the lengths of step 0 (the last is the product of the rest).
+// follow_split D i 0 2: splits i into 3 parts with the lengths of step 0 (the last is the product
+// of the rest).
 struct FollowSplit {
   TESSERA_STEP("follow_split")
   std::string stage, iter;
@@ -37,7 +38,8 @@ struct FollowSplit {
   Tail tail = Tail::kGuard;
 };
 
-// follow_fused_split D f 1 0,2 [outer]: one split whose length is the product of length[level 1] of steps 0 and 2.
+// follow_fused_split D f 1 0,2 [outer]: one split whose length is the product of length[level 1] of
+// steps 0 and 2.
 struct FollowFusedSplit {
   TESSERA_STEP("follow_fused_split")
   std::string stage, iter;
@@ -58,7 +60,8 @@ struct Reorder {  // reorder C i.0 j.0 k i.1 j.1: must list every loop
   std::vector<std::string> iters;
 };
 
-struct Annotate {  // annotate C i.0 parallel | vectorize | unroll | vthread | blockIdx.x | threadIdx.x ...
+struct Annotate {  // annotate C i.0 parallel | vectorize | unroll | vthread | blockIdx.x |
+                   // threadIdx.x ...
   TESSERA_STEP("annotate")
   std::string stage, iter;
   Annotation annotation = Annotation::kNone;
@@ -75,7 +78,8 @@ struct Pragma {  // pragma C i.0 auto_unroll_max_step 64
   std::int64_t value = 0;
 };
 
-struct ComputeAt {  // compute_at P C j.0: P is computed inside loop j.0 of C, for the region needed there
+struct ComputeAt {  // compute_at P C j.0: P is computed inside loop j.0 of C, for the region needed
+                    // there
   TESSERA_STEP("compute_at")
   std::string stage, target, iter;
 };
@@ -101,7 +105,8 @@ struct CacheWrite {  // cache_write C local: stage C.local computes, C copies
   std::string stage, scope;
 };
 
-struct RFactor {  // rfactor C k.1 0: C.rf keeps k.1 as output axis 0, C reduces over it (the next gives C.rf2)
+struct RFactor {  // rfactor C k.1 0: C.rf keeps k.1 as output axis 0, C reduces over it (the next
+                  // gives C.rf2)
   TESSERA_STEP("rfactor")
   std::string stage, iter;
   int axis = 0;
@@ -120,7 +125,8 @@ struct SetLayout {  // layout W d0/12 d1 d0%12: storage order of a constant inpu
   Layout layout;
 };
 
-struct PrefetchStep {  // prefetch C k.0 A 4: at each k.0, fetch what A[...] will be read 4 iterations later
+struct PrefetchStep {  // prefetch C k.0 A 4: at each k.0, fetch what A[...] will be read 4
+                       // iterations later
   TESSERA_STEP("prefetch")
   std::string stage, iter, buffer;
   std::int64_t distance = 1;
@@ -129,9 +135,9 @@ struct PrefetchStep {  // prefetch C k.0 A 4: at each k.0, fetch what A[...] wil
 #undef TESSERA_STEP
 
 // The order is file format: append only.
-using Step = std::variant<Split, FollowSplit, FollowFusedSplit, Fuse, Reorder, Annotate, Tensorize, Pragma, ComputeAt,
-                          ComputeInline, ComputeRoot, CacheRead, CacheWrite, RFactor, StorageAlign, SetLayout,
-                          PrefetchStep>;
+using Step = std::variant<Split, FollowSplit, FollowFusedSplit, Fuse, Reorder, Annotate, Tensorize,
+                          Pragma, ComputeAt, ComputeInline, ComputeRoot, CacheRead, CacheWrite,
+                          RFactor, StorageAlign, SetLayout, PrefetchStep>;
 
 std::string to_text(const Step& step);
 Result<Step> step_from_text(std::string_view line);

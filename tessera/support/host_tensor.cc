@@ -17,7 +17,9 @@ constexpr std::size_t kAlignment = 64;
 Result<std::int64_t> checked_elements(const Shape& shape, DType dtype) {
   std::int64_t total = 1;
   for (const std::int64_t d : shape) {
-    if (d < 0) return make_error(ErrorCode::kInvalidArgument, "shape {}: negative dimension", to_text(shape));
+    if (d < 0)
+      return make_error(ErrorCode::kInvalidArgument, "shape {}: negative dimension",
+                        to_text(shape));
     if (d != 0 && total > kMaxBytes / d) {
       return make_error(ErrorCode::kInvalidArgument, "shape {}: too large", to_text(shape));
     }
@@ -35,48 +37,77 @@ std::int64_t elements(const Shape& shape) {
   return total;
 }
 
-std::string to_text(const Shape& shape) { return shape.empty() ? "scalar" : fmt::format("{}", fmt::join(shape, "x")); }
+std::string to_text(const Shape& shape) {
+  return shape.empty() ? "scalar" : fmt::format("{}", fmt::join(shape, "x"));
+}
 
 HostTensor::HostTensor(DType dtype, Shape shape) : dtype_(dtype), shape_(std::move(shape)) {
-  const std::size_t rounded = (bytes() + kAlignment) / kAlignment * kAlignment;  // at least one line, also when empty
+  const std::size_t rounded =
+      (bytes() + kAlignment) / kAlignment * kAlignment;  // at least one line, also when empty
   void* memory = std::aligned_alloc(kAlignment, rounded);
   TESSERA_CHECK(memory != nullptr, "out of memory for a tensor of {} bytes", rounded);
   std::memset(memory, 0, rounded);
-  data_ = std::shared_ptr<std::byte>(static_cast<std::byte*>(memory), [](std::byte* p) { std::free(p); });
+  data_ = std::shared_ptr<std::byte>(static_cast<std::byte*>(memory),
+                                     [](std::byte* p) { std::free(p); });
 }
 
 double HostTensor::get_float(std::int64_t i) const {
   switch (dtype_) {
-    case DType::kF16: return f16_to_f32(as<std::uint16_t>()[i]);
-    case DType::kBF16: return bf16_to_f32(as<std::uint16_t>()[i]);
-    case DType::kF32: return as<float>()[i];
-    case DType::kF64: return as<double>()[i];
-    default: return static_cast<double>(get_int(i));
+    case DType::kF16:
+      return f16_to_f32(as<std::uint16_t>()[i]);
+    case DType::kBF16:
+      return bf16_to_f32(as<std::uint16_t>()[i]);
+    case DType::kF32:
+      return as<float>()[i];
+    case DType::kF64:
+      return as<double>()[i];
+    default:
+      return static_cast<double>(get_int(i));
   }
 }
 
 std::int64_t HostTensor::get_int(std::int64_t i) const {
   switch (dtype_) {
-    case DType::kBool: return as<std::uint8_t>()[i] != 0 ? 1 : 0;
-    case DType::kI8: return as<std::int8_t>()[i];
-    case DType::kU8: return as<std::uint8_t>()[i];
-    case DType::kI16: return as<std::int16_t>()[i];
-    case DType::kU16: return as<std::uint16_t>()[i];
-    case DType::kI32: return as<std::int32_t>()[i];
-    case DType::kU32: return as<std::uint32_t>()[i];
-    case DType::kI64: return as<std::int64_t>()[i];
-    case DType::kU64: return static_cast<std::int64_t>(as<std::uint64_t>()[i]);
-    default: return static_cast<std::int64_t>(get_float(i));
+    case DType::kBool:
+      return as<std::uint8_t>()[i] != 0 ? 1 : 0;
+    case DType::kI8:
+      return as<std::int8_t>()[i];
+    case DType::kU8:
+      return as<std::uint8_t>()[i];
+    case DType::kI16:
+      return as<std::int16_t>()[i];
+    case DType::kU16:
+      return as<std::uint16_t>()[i];
+    case DType::kI32:
+      return as<std::int32_t>()[i];
+    case DType::kU32:
+      return as<std::uint32_t>()[i];
+    case DType::kI64:
+      return as<std::int64_t>()[i];
+    case DType::kU64:
+      return static_cast<std::int64_t>(as<std::uint64_t>()[i]);
+    default:
+      return static_cast<std::int64_t>(get_float(i));
   }
 }
 
 void HostTensor::set_float(std::int64_t i, double v) {
   switch (dtype_) {
-    case DType::kF16: as<std::uint16_t>()[i] = f32_to_f16(static_cast<float>(v)); break;
-    case DType::kBF16: as<std::uint16_t>()[i] = f32_to_bf16(static_cast<float>(v)); break;
-    case DType::kF32: as<float>()[i] = static_cast<float>(v); break;
-    case DType::kF64: as<double>()[i] = v; break;
-    default: set_int(i, static_cast<std::int64_t>(v)); break;
+    case DType::kF16:
+      as<std::uint16_t>()[i] = f32_to_f16(static_cast<float>(v));
+      break;
+    case DType::kBF16:
+      as<std::uint16_t>()[i] = f32_to_bf16(static_cast<float>(v));
+      break;
+    case DType::kF32:
+      as<float>()[i] = static_cast<float>(v);
+      break;
+    case DType::kF64:
+      as<double>()[i] = v;
+      break;
+    default:
+      set_int(i, static_cast<std::int64_t>(v));
+      break;
   }
 }
 
@@ -84,15 +115,33 @@ void HostTensor::set_int(std::int64_t i, std::int64_t v) {
   const std::int64_t w = is_float(dtype_) ? v : wrap_int(dtype_, v);
   switch (dtype_) {
     case DType::kBool:
-    case DType::kU8: as<std::uint8_t>()[i] = static_cast<std::uint8_t>(w); break;
-    case DType::kI8: as<std::int8_t>()[i] = static_cast<std::int8_t>(w); break;
-    case DType::kI16: as<std::int16_t>()[i] = static_cast<std::int16_t>(w); break;
-    case DType::kU16: as<std::uint16_t>()[i] = static_cast<std::uint16_t>(w); break;
-    case DType::kI32: as<std::int32_t>()[i] = static_cast<std::int32_t>(w); break;
-    case DType::kU32: as<std::uint32_t>()[i] = static_cast<std::uint32_t>(w); break;
-    case DType::kI64: as<std::int64_t>()[i] = w; break;
-    case DType::kU64: as<std::uint64_t>()[i] = static_cast<std::uint64_t>(w); break;
-    default: set_float(i, static_cast<double>(v)); break;
+    case DType::kU8:
+      as<std::uint8_t>()[i] = static_cast<std::uint8_t>(w);
+      break;
+    case DType::kI8:
+      as<std::int8_t>()[i] = static_cast<std::int8_t>(w);
+      break;
+    case DType::kI16:
+      as<std::int16_t>()[i] = static_cast<std::int16_t>(w);
+      break;
+    case DType::kU16:
+      as<std::uint16_t>()[i] = static_cast<std::uint16_t>(w);
+      break;
+    case DType::kI32:
+      as<std::int32_t>()[i] = static_cast<std::int32_t>(w);
+      break;
+    case DType::kU32:
+      as<std::uint32_t>()[i] = static_cast<std::uint32_t>(w);
+      break;
+    case DType::kI64:
+      as<std::int64_t>()[i] = w;
+      break;
+    case DType::kU64:
+      as<std::uint64_t>()[i] = static_cast<std::uint64_t>(w);
+      break;
+    default:
+      set_float(i, static_cast<double>(v));
+      break;
   }
 }
 

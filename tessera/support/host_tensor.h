@@ -29,14 +29,20 @@ class HostTensor {
   DType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }
   std::int64_t size() const { return elements(shape_); }
-  std::size_t bytes() const { return static_cast<std::size_t>(size()) * static_cast<std::size_t>(size_bytes(dtype_)); }
+  std::size_t bytes() const {
+    return static_cast<std::size_t>(size()) * static_cast<std::size_t>(size_bytes(dtype_));
+  }
 
   void* data() { return data_.get(); }
   const void* data() const { return data_.get(); }
   template <class T>
-  T* as() { return static_cast<T*>(data()); }
+  T* as() {
+    return static_cast<T*>(data());
+  }
   template <class T>
-  const T* as() const { return static_cast<const T*>(data()); }
+  const T* as() const {
+    return static_cast<const T*>(data());
+  }
 
   // Element `i` in row-major order as a double (floats) or an integer (ints and bool).
   double get_float(std::int64_t i) const;
@@ -53,7 +59,8 @@ class HostTensor {
   std::shared_ptr<std::byte> data_;  // shared by copies; clone() separates
 };
 
-// Floats uniform in [-1, 1); integers uniform over a small range that cannot overflow short sums; bool random.
+// Floats uniform in [-1, 1); integers uniform over a small range that cannot overflow short sums;
+// bool random.
 HostTensor random_tensor(DType dtype, const Shape& shape, Rng& rng);
 
 }  // namespace tessera

@@ -1,24 +1,24 @@
 // Expected failures as values: Result<T> holds a T or an Error with a code and a reason.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <optional>
 #include <string>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "tessera/support/check.h"
 
 namespace tessera {
 
 enum class ErrorCode {
-  kInvalidArgument,   // bad flag, bad text, bad shape: the user's input
-  kUnsupported,       // understood, but not available on this target or in this version
-  kIllegalSchedule,   // a step does not apply; search counts it and moves on
-  kBuildFailed,       // code generation refused
-  kRunFailed,         // running the code failed
-  kIo,                // a file could not be read or written
-  kUnavailable,       // an optional part (peer, device) is absent
+  kInvalidArgument,  // bad flag, bad text, bad shape: the user's input
+  kUnsupported,      // understood, but not available on this target or in this version
+  kIllegalSchedule,  // a step does not apply; search counts it and moves on
+  kBuildFailed,      // code generation refused
+  kRunFailed,        // running the code failed
+  kIo,               // a file could not be read or written
+  kUnavailable,      // an optional part (peer, device) is absent
 };
 
 // Stable lower-case name used in messages and records, e.g. "illegal_schedule".
@@ -57,7 +57,9 @@ class [[nodiscard]] Result {
   const Error& error() const { return error_; }
 
  private:
-  void require() const { TESSERA_CHECK(value_.has_value(), "value() of a failed Result: {}", error_.message); }
+  void require() const {
+    TESSERA_CHECK(value_.has_value(), "value() of a failed Result: {}", error_.message);
+  }
 
   std::optional<T> value_;
   Error error_;
@@ -83,13 +85,13 @@ class [[nodiscard]] Result<void> {
 #define TESSERA_CAT(a, b) TESSERA_CAT2(a, b)
 
 // TESSERA_TRY(auto x, f()): declares x with the value of f(), or returns its error from the caller.
-#define TESSERA_TRY(decl, ...)                                                    \
-  auto TESSERA_CAT(try_, __LINE__) = (__VA_ARGS__);                               \
+#define TESSERA_TRY(decl, ...)                                                       \
+  auto TESSERA_CAT(try_, __LINE__) = (__VA_ARGS__);                                  \
   if (!TESSERA_CAT(try_, __LINE__).ok()) return TESSERA_CAT(try_, __LINE__).error(); \
   decl = std::move(TESSERA_CAT(try_, __LINE__)).value()
 
 // TESSERA_DO(f()): returns the error of a Result<void> from the caller.
-#define TESSERA_DO(...)                                              \
-  do {                                                               \
+#define TESSERA_DO(...)                                                            \
+  do {                                                                             \
     if (auto do_result = (__VA_ARGS__); !do_result.ok()) return do_result.error(); \
   } while (false)

@@ -16,7 +16,9 @@ class Rng {  // splitmix64: small state, passes BigCrush, trivially seedable
     return z ^ (z >> 31);
   }
   // Uniform in [0, n); n > 0.
-  std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(next() % static_cast<std::uint64_t>(n)); }
+  std::int64_t below(std::int64_t n) {
+    return static_cast<std::int64_t>(next() % static_cast<std::uint64_t>(n));
+  }
   // Uniform in [lo, hi], both included.
   std::int64_t between(std::int64_t lo, std::int64_t hi) { return lo + below(hi - lo + 1); }
   // Uniform in [0, 1).

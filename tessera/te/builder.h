@@ -21,11 +21,14 @@ class DagBuilder {
   ir::Buffer constant(const std::string& name, DType dtype, std::vector<std::int64_t> shape);
 
   // out[axes] = value(axes)
-  ir::Buffer compute(const std::string& name, const NamedAxes& axes, const std::function<ir::Expr(const Indices&)>& value);
+  ir::Buffer compute(const std::string& name, const NamedAxes& axes,
+                     const std::function<ir::Expr(const Indices&)>& value);
   // out[axes] = reducer over reduce_axes of value(axes, reduce_axes)
-  ir::Buffer reduce(const std::string& name, Reducer reducer, const NamedAxes& axes, const NamedAxes& reduce_axes,
+  ir::Buffer reduce(const std::string& name, Reducer reducer, const NamedAxes& axes,
+                    const NamedAxes& reduce_axes,
                     const std::function<ir::Expr(const Indices&, const Indices&)>& value);
-  // Arg reduction: value and index per point; returns {best value, best index}, buffers `name` and `name.index`.
+  // Arg reduction: value and index per point; returns {best value, best index}, buffers `name` and
+  // `name.index`.
   std::pair<ir::Buffer, ir::Buffer> arg_reduce(
       const std::string& name, Reducer reducer, const NamedAxes& axes, const NamedAxes& reduce_axes,
       const std::function<std::pair<ir::Expr, ir::Expr>(const Indices&, const Indices&)>& value);

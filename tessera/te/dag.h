@@ -1,4 +1,5 @@
-// Tensor expressions: what is computed, with no loop order. A Dag is a list of operations over buffers.
+// Tensor expressions: what is computed, with no loop order. A Dag is a list of operations over
+// buffers.
 #pragma once
 
 #include <optional>
@@ -17,15 +18,20 @@ struct Axis {
 };
 
 enum class Reducer : std::uint8_t {
-  kNone,    // outputs[i][axes] = values[i]
-  kSum, kMax, kMin, kProd,
-  kArgMax,  // values = {value, index}; outputs = {best value, its index}; ties keep the smaller index
+  kNone,  // outputs[i][axes] = values[i]
+  kSum,
+  kMax,
+  kMin,
+  kProd,
+  kArgMax,  // values = {value, index}; outputs = {best value, its index}; ties keep the smaller
+            // index
   kArgMin,
 };
 
-// outputs[i][axes...] = reduce over reduce_axes of values[i]. Values are ir expressions over the axis
-// variables whose Loads read inputs or outputs of earlier operations. Every output has shape = axis extents.
-// A reduction over an empty domain gives the identity. Outputs of one op share axes and reducer.
+// outputs[i][axes...] = reduce over reduce_axes of values[i]. Values are ir expressions over the
+// axis variables whose Loads read inputs or outputs of earlier operations. Every output has shape =
+// axis extents. A reduction over an empty domain gives the identity. Outputs of one op share axes
+// and reducer.
 struct Op {
   std::string name;
   std::vector<Axis> axes;
@@ -52,17 +58,19 @@ struct Dag {
   bool is_output(const ir::Buffer& buffer) const;
 };
 
-const char* to_text(Reducer r);                          // "sum", ...
+const char* to_text(Reducer r);                             // "sum", ...
 ir::Expr identity(Reducer r, DType t, std::size_t output);  // neutral element of output `output`
 // Combines accumulator and value expressions (lists of size 1, or 2 for arg reducers).
-std::vector<ir::Expr> combine(Reducer r, const std::vector<ir::Expr>& acc, const std::vector<ir::Expr>& value);
+std::vector<ir::Expr> combine(Reducer r, const std::vector<ir::Expr>& acc,
+                              const std::vector<ir::Expr>& value);
 
 // Readable definition of the whole Dag (`--stage te`).
 std::string to_text(const Dag& dag);
 // Topological order, ranks, types, axes extents, overflow-sized shapes; the message names the op.
 Result<void> verify(const Dag& dag);
-// Floating-point (or integer) operations of the whole Dag: multiplies, adds, compares, intrinsic calls count one each;
-// a fused multiply-add counts two. Index arithmetic and selects count nothing.
+// Floating-point (or integer) operations of the whole Dag: multiplies, adds, compares, intrinsic
+// calls count one each; a fused multiply-add counts two. Index arithmetic and selects count
+// nothing.
 double flop_count(const Dag& dag);
 
 }  // namespace tessera::te

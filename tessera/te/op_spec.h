@@ -16,8 +16,8 @@ namespace tessera::te {
 
 struct OpSpec {
   std::string op;
-  std::map<std::string, std::int64_t> ints;       // M=64
-  std::map<std::string, std::string> words;       // layout=nhwc
+  std::map<std::string, std::int64_t> ints;  // M=64
+  std::map<std::string, std::string> words;  // layout=nhwc
   DType dtype = DType::kF32;
 };
 
@@ -33,7 +33,8 @@ struct OpParam {
   std::int64_t min_value = 1;
 };
 
-// A parameter whose value is a word; `choices` empty: the operation checks it. The first choice is the default.
+// A parameter whose value is a word; `choices` empty: the operation checks it. The first choice is
+// the default.
 struct OpWord {
   const char* name;
   std::vector<const char*> choices;
@@ -46,19 +47,22 @@ struct OpEntry {
   const char* doc;
   std::vector<OpParam> params;
   std::vector<OpWord> words;
-  Result<Dag> (*make)(const OpSpec& spec);        // gets a complete spec: defaults filled, ranges checked
+  Result<Dag> (*make)(const OpSpec& spec);  // gets a complete spec: defaults filled, ranges checked
   double (*flops)(const OpSpec& spec) = nullptr;  // useful work; null: flop_count of the Dag
 };
 
 const std::vector<OpEntry>& op_table();
 
-// Parses and checks names and ranges of parameters against the table; errors name the parameter and the nearest valid one.
+// Parses and checks names and ranges of parameters against the table; errors name the parameter and
+// the nearest valid one.
 Result<OpSpec> parse_op_spec(std::string_view text);
-std::string to_text(const OpSpec& spec);          // canonical: all parameters, table order
-// Fills defaults and checks names and ranges, for specs made by hand; parse_op_spec and make_dag call it.
+std::string to_text(const OpSpec& spec);  // canonical: all parameters, table order
+// Fills defaults and checks names and ranges, for specs made by hand; parse_op_spec and make_dag
+// call it.
 Result<OpSpec> complete(const OpSpec& spec);
 Result<Dag> make_dag(const OpSpec& spec);
-// Useful work: 2*MACs of the mathematical operation whatever algorithm computes it (Winograd counts as direct); bytes = inputs + outputs.
+// Useful work: 2*MACs of the mathematical operation whatever algorithm computes it (Winograd counts
+// as direct); bytes = inputs + outputs.
 struct OpWork {
   double flops = 0;
   double bytes = 0;

@@ -42,9 +42,11 @@ Checked checked(const char* spec) {
 }
 
 TEST(WorstError, IsZeroForTheReferenceItself) {
-  for (const char* spec : {"matmul:M=5,N=6,K=7", "matmul:M=5,N=6,K=7,dtype=i8", "softmax:R=3,C=9,dtype=f16"}) {
+  for (const char* spec :
+       {"matmul:M=5,N=6,K=7", "matmul:M=5,N=6,K=7,dtype=i8", "softmax:R=3,C=9,dtype=f16"}) {
     const Checked c = checked(spec);
-    EXPECT_EQ(c.want.points.size(), static_cast<std::size_t>(c.got.size())) << spec;  // small: every point
+    EXPECT_EQ(c.want.points.size(), static_cast<std::size_t>(c.got.size()))
+        << spec;  // small: every point
     EXPECT_EQ(worst_error(c.want, c.got, c.tolerance), 0) << spec;
   }
 }
@@ -93,7 +95,8 @@ TEST(WorstError, AllZerosMustStayZeros) {
   EXPECT_GT(worst_error(zeros, t, 1e-3), 1);
 }
 
-// Larger Dags are checked on samples: the same values, with the first and the last point among them.
+// Larger Dags are checked on samples: the same values, with the first and the last point among
+// them.
 TEST(Reference, SamplesOfALargeDagEqualTheWhole) {
   const te::Dag dag = dag_of("matmul:M=101,N=103,K=1000");
   ASSERT_GT(te::flop_count(dag), 2e7);
@@ -106,15 +109,17 @@ TEST(Reference, SamplesOfALargeDagEqualTheWhole) {
   const float* b = inputs[1].as<float>();
   for (std::size_t p = 0; p < some.points.size(); ++p) {
     double sum = 0;
-    for (std::int64_t k = 0; k < 1000; ++k) sum += double{a[some.points[p] / 103 * 1000 + k]} * b[k * 103 + some.points[p] % 103];
+    for (std::int64_t k = 0; k < 1000; ++k)
+      sum += double{a[some.points[p] / 103 * 1000 + k]} * b[k * 103 + some.points[p] % 103];
     EXPECT_NEAR(some.values[p], sum, 1e-3);
   }
 }
 
 TEST(RunPoints, EqualsRun) {
-  for (const char* spec : {"matmul:M=5,N=6,K=7", "conv2d:N=1,H=6,W=7,CI=3,CO=4,KH=3,KW=3,P=1", "softmax:R=5,C=9",
-                           "layernorm:R=3,C=8", "reduce:R=5,C=9,op=argmax", "gather:R=7,C=3,I=5",
-                           "conv2d:N=1,H=6,W=6,CI=2,CO=3,KH=3,KW=3,P=1,algo=winograd2"}) {
+  for (const char* spec :
+       {"matmul:M=5,N=6,K=7", "conv2d:N=1,H=6,W=7,CI=3,CO=4,KH=3,KW=3,P=1", "softmax:R=5,C=9",
+        "layernorm:R=3,C=8", "reduce:R=5,C=9,op=argmax", "gather:R=7,C=3,I=5",
+        "conv2d:N=1,H=6,W=6,CI=2,CO=3,KH=3,KW=3,P=1,algo=winograd2"}) {
     const te::Dag dag = dag_of(spec);
     const std::vector<HostTensor> inputs = random_inputs(dag, 9);
     const auto whole = interp::run(dag, inputs);
@@ -126,7 +131,8 @@ TEST(RunPoints, EqualsRun) {
       const auto got = interp::run_points(dag, inputs, o, points);
       ASSERT_TRUE(got.ok()) << spec << ": " << got.error().message;
       for (std::size_t i = 0; i < points.size(); ++i) {
-        EXPECT_EQ((*got)[i], is_float(want.dtype()) ? want.get_float(points[i]) : static_cast<double>(want.get_int(points[i])))
+        EXPECT_EQ((*got)[i], is_float(want.dtype()) ? want.get_float(points[i])
+                                                    : static_cast<double>(want.get_int(points[i])))
             << spec << " output " << o << " point " << points[i];
       }
     }

@@ -20,17 +20,21 @@ void expect_error(const Result<CompiledOp>& op, ErrorCode code, const std::strin
 
 TEST(CompileOp, ErrorsNameTheirPlace) {
   const te::Dag dag = dag_of("matmul:M=4,N=4,K=4");
-  expect_error(compile_op(dag, "split C i 2\nspilt C j 2\n", target::host()), ErrorCode::kInvalidArgument,
-               "line 2: unknown step 'spilt'");
-  expect_error(compile_op(dag, "split C i 2\nsplit D j 2\n", target::host()), ErrorCode::kIllegalSchedule,
-               "step 1 'split D j 2': no stage D");
-  expect_error(compile_op(dag, "annotate C i threadIdx.x\n", target::host()), ErrorCode::kIllegalSchedule, "GPU threads");
-  expect_error(compile_op(dag, "tensorize C j dot4\n", target::host()), ErrorCode::kIllegalSchedule, "tensorize dot4");
+  expect_error(compile_op(dag, "split C i 2\nspilt C j 2\n", target::host()),
+               ErrorCode::kInvalidArgument, "line 2: unknown step 'spilt'");
+  expect_error(compile_op(dag, "split C i 2\nsplit D j 2\n", target::host()),
+               ErrorCode::kIllegalSchedule, "step 1 'split D j 2': no stage D");
+  expect_error(compile_op(dag, "annotate C i threadIdx.x\n", target::host()),
+               ErrorCode::kIllegalSchedule, "GPU threads");
+  expect_error(compile_op(dag, "tensorize C j dot4\n", target::host()), ErrorCode::kIllegalSchedule,
+               "tensorize dot4");
 }
 
 TEST(CompileOp, RefusesATargetThatCannotRunHere) {
-  const char* foreign = target::host().arch == target::Arch::kAArch64 ? "skylake-avx512" : "neoverse-v1";
-  expect_error(compile_op(dag_of("matmul:M=4,N=4,K=4"), "", target::find_target(foreign).value()), ErrorCode::kUnsupported, "");
+  const char* foreign =
+      target::host().arch == target::Arch::kAArch64 ? "skylake-avx512" : "neoverse-v1";
+  expect_error(compile_op(dag_of("matmul:M=4,N=4,K=4"), "", target::find_target(foreign).value()),
+               ErrorCode::kUnsupported, "");
 }
 
 TEST(CompileOp, ReportsEveryStepInOrder) {
@@ -59,19 +63,23 @@ void expect_runs(const char* spec, const std::string& schedule, int threads) {
   OpRunner runner(*op, pool);
   for (const std::uint64_t seed : {1u, 2u}) {
     const std::vector<HostTensor> inputs = random_inputs(dag, seed);
-    for (std::size_t i = 0; i < inputs.size(); ++i) ASSERT_TRUE(runner.set_input(i, inputs[i]).ok());
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      ASSERT_TRUE(runner.set_input(i, inputs[i]).ok());
     runner.run();
     const auto want = interp::run(dag, inputs);
     ASSERT_TRUE(want.ok()) << want.error().message;
     for (std::size_t o = 0; o < want->size(); ++o) {
-      EXPECT_EQ(testing::mismatch(runner.output(o), (*want)[o], testing::tolerance((*want)[o].dtype(), 64)), "");
+      EXPECT_EQ(testing::mismatch(runner.output(o), (*want)[o],
+                                  testing::tolerance((*want)[o].dtype(), 64)),
+                "");
     }
   }
 }
 
 TEST(OpRunner, ComputesTheDag) {
   expect_runs("matmul:M=17,N=19,K=13", "", 1);
-  expect_runs("matmul:M=17,N=19,K=13", "split C i 4 tail=peel\nannotate C i.0 parallel\nannotate C i.1 unroll\n", 3);
+  expect_runs("matmul:M=17,N=19,K=13",
+              "split C i 4 tail=peel\nannotate C i.0 parallel\nannotate C i.1 unroll\n", 3);
   expect_runs("softmax:R=5,C=33", "annotate Y r parallel\n", 2);
   expect_runs("reduce:R=5,C=9,op=argmax", "", 1);
 }
@@ -97,7 +105,8 @@ TEST(OpRunner, RefusesOtherTypesAndShapes) {
 
 TEST(RandomInputs, AreRepeatableAndIndexWithinRange) {
   const te::Dag dag = dag_of("gather:R=7,C=3,I=50");
-  const std::vector<HostTensor> a = random_inputs(dag, 5), b = random_inputs(dag, 5), c = random_inputs(dag, 6);
+  const std::vector<HostTensor> a = random_inputs(dag, 5), b = random_inputs(dag, 5),
+                                c = random_inputs(dag, 6);
   ASSERT_EQ(a.size(), 2u);
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_EQ(testing::mismatch(a[i], b[i], 0), "");
   EXPECT_NE(testing::mismatch(a[0], c[0], 0), "");

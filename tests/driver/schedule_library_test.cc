@@ -1,11 +1,10 @@
 #include "tessera/driver/schedule_library.h"
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 namespace tessera::driver {
 namespace {
@@ -22,11 +21,14 @@ class ScheduleLibrary : public ::testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  void write(const std::string& file, const std::string& text) { std::ofstream(folder_ / file) << text; }
+  void write(const std::string& file, const std::string& text) {
+    std::ofstream(folder_ / file) << text;
+  }
 
   Result<FoundSchedule> find(const char* text, const char* target = "neoverse-v1") {
     const te::OpSpec spec = te::parse_op_spec(text).value();
-    return find_schedule(folder_.string(), spec, te::make_dag(spec).value(), target::find_target(target).value());
+    return find_schedule(folder_.string(), spec, te::make_dag(spec).value(),
+                         target::find_target(target).value());
   }
 
   std::string found(const char* spec, const char* target = "neoverse-v1") {
@@ -48,7 +50,8 @@ TEST_F(ScheduleLibrary, NothingFits) {
 
 TEST_F(ScheduleLibrary, AbsentFolderIsNoSchedule) {
   const te::OpSpec spec = te::parse_op_spec("matmul:M=4,N=4,K=4").value();
-  const auto none = find_schedule((folder_ / "absent").string(), spec, te::make_dag(spec).value(), target::host());
+  const auto none = find_schedule((folder_ / "absent").string(), spec, te::make_dag(spec).value(),
+                                  target::host());
   ASSERT_TRUE(none.ok());
   EXPECT_EQ(none->path, "");
   EXPECT_EQ(none->text, "");
@@ -103,7 +106,8 @@ TEST_F(ScheduleLibrary, FoldersByArchitecture) {
 
 TEST_F(ScheduleLibrary, PassesOverWhatDoesNotApply) {
   write("aarch64/any.txt", "# op: conv2d\nannotate Y oh parallel\n");
-  write("aarch64/padded.txt", "# op: conv2d:KH=3,KW=3\ncompute_inline pad\nannotate Y oh parallel\n");
+  write("aarch64/padded.txt",
+        "# op: conv2d:KH=3,KW=3\ncompute_inline pad\nannotate Y oh parallel\n");
   write("aarch64/typo.txt", "# op: conv2d:KH=3,KW=3,S=1\nannotat Y oh parallel\n");
   EXPECT_EQ(found("conv2d:N=1,H=5,W=5,CI=3,CO=4,KH=3,KW=3,P=1"), "padded.txt");
   EXPECT_EQ(found("conv2d:N=1,H=5,W=5,CI=3,CO=4,KH=3,KW=3,P=0"), "any.txt");
@@ -114,7 +118,8 @@ TEST_F(ScheduleLibrary, PassesOverWhatDoesNotApply) {
 TEST_F(ScheduleLibrary, PassesOverWhatCannotBeLowered) {
   write("aarch64/any.txt", "# op: matmul\nannotate C i parallel\n");
   write("aarch64/dot.txt",
-        "# op: matmul:dtype=i8\nsplit C j 4\nsplit C k 4\nreorder C i j.0 k.0 j.1 k.1\ncache_read B local C\n"
+        "# op: matmul:dtype=i8\nsplit C j 4\nsplit C k 4\nreorder C i j.0 k.0 j.1 k.1\ncache_read "
+        "B local C\n"
         "layout B.local d1/4 d0/4 d1%4 d0%4\ntensorize C j.1 dot4\n");
   EXPECT_EQ(found("matmul:M=8,N=8,K=8,dtype=i8"), "dot.txt");
   EXPECT_EQ(found("matmul:M=8,N=8,K=8,TA=1,dtype=i8"), "any.txt");

@@ -13,13 +13,15 @@ struct CheckOptions {
   bool compile = true;  // also run machine code, on one thread and on three
 };
 
-// Empty when interp(dag), interp(loops as built), interp(loops as lowered) and the compiled kernel agree, all texts
-// read back as what was written, and nothing is written outside the outputs; else what differs.
-// Bugs that show as InternalError are reported the same way.
-std::string check_case(const RandomDag& dag, const schedule::Schedule& schedule, const CheckOptions& options = {});
+// Empty when interp(dag), interp(loops as built), interp(loops as lowered) and the compiled kernel
+// agree, all texts read back as what was written, and nothing is written outside the outputs; else
+// what differs. Bugs that show as InternalError are reported the same way.
+std::string check_case(const RandomDag& dag, const schedule::Schedule& schedule,
+                       const CheckOptions& options = {});
 
 // The shortest schedule found by dropping steps for which check_case still complains.
-schedule::Schedule shrink(const RandomDag& dag, const schedule::Schedule& schedule, const CheckOptions& options = {});
+schedule::Schedule shrink(const RandomDag& dag, const schedule::Schedule& schedule,
+                          const CheckOptions& options = {});
 
 // The lowered function, or why there is none.
 std::string lowered_text(const te::Dag& dag, const schedule::Schedule& schedule);

@@ -1,14 +1,16 @@
-// fuzz_schedules --seed S --runs N [--no-compile]: random Dags under random schedules, seeds S, S+1, ...
-// --keep-going reports every failure, not only the first; --print shows each case and its lowered function.
-// Exit status 1 and a report with the command to repeat it when one of them computes something else.
-#include <fmt/format.h>
-#include <unistd.h>
-
+// fuzz_schedules --seed S --runs N [--no-compile]: random Dags under random schedules, seeds S,
+// S+1, ...
+// --keep-going reports every failure, not only the first; --print shows each case and its lowered
+// function. Exit status 1 and a report with the command to repeat it when one of them computes
+// something else.
 #include <charconv>
 #include <csignal>
 #include <cstring>
 #include <exception>
 #include <string>
+
+#include <fmt/format.h>
+#include <unistd.h>
 
 #include "check_case.h"
 
@@ -61,7 +63,8 @@ void on_crash(int signal) {
 }
 
 std::string describe(const Case& c, const tessera::schedule::Schedule& schedule) {
-  return fmt::format("{}schedule:\n{}", tessera::te::to_text(c.dag.dag), tessera::schedule::to_text(schedule));
+  return fmt::format("{}schedule:\n{}", tessera::te::to_text(c.dag.dag),
+                     tessera::schedule::to_text(schedule));
 }
 
 // False, after a report, when the case of this seed fails.
@@ -70,7 +73,9 @@ bool run_seed(std::uint64_t seed, const Flags& flags) {
   std::string bad;
   try {
     c = tessera::fuzz::make_case(seed);
-    if (flags.print) fmt::print(stderr, "{}{}\n", describe(c, c.schedule), tessera::fuzz::lowered_text(c.dag.dag, c.schedule));
+    if (flags.print)
+      fmt::print(stderr, "{}{}\n", describe(c, c.schedule),
+                 tessera::fuzz::lowered_text(c.dag.dag, c.schedule));
     bad = check_case(c.dag, c.schedule, flags.check);
   } catch (const std::exception& e) {
     bad = fmt::format("drawing the case: exception: {}", e.what());
@@ -78,8 +83,10 @@ bool run_seed(std::uint64_t seed, const Flags& flags) {
   if (bad.empty()) return true;
   const tessera::schedule::Schedule shorter = shrink(c.dag, c.schedule, flags.check);
   const std::string again = check_case(c.dag, shorter, flags.check);
-  fmt::print(stderr, "FAILED seed {}: {}\n{}with this schedule: {}\nrepeat: fuzz_schedules --seed {} --runs 1\n\n", seed, bad,
-             describe(c, shorter), again, seed);
+  fmt::print(
+      stderr,
+      "FAILED seed {}: {}\n{}with this schedule: {}\nrepeat: fuzz_schedules --seed {} --runs 1\n\n",
+      seed, bad, describe(c, shorter), again, seed);
   return false;
 }
 
@@ -88,15 +95,17 @@ bool run_seed(std::uint64_t seed, const Flags& flags) {
 int main(int argc, char** argv) {
   Flags flags;
   if (!read_flags(argc, argv, &flags)) {
-    fmt::print(stderr, "usage: fuzz_schedules [--seed S] [--runs N] [--no-compile] [--keep-going] [--print]\n");
+    fmt::print(
+        stderr,
+        "usage: fuzz_schedules [--seed S] [--runs N] [--no-compile] [--keep-going] [--print]\n");
     return 2;
   }
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) std::signal(signal, on_crash);
   std::uint64_t failures = 0;
   for (std::uint64_t i = 0; i < flags.runs; ++i) {
     const std::uint64_t seed = flags.seed + i;
-    fmt::format_to_n(g_crash_report, sizeof(g_crash_report) - 1, "CRASHED: repeat with fuzz_schedules --seed {} --runs 1\n{}",
-                     seed, '\0');
+    fmt::format_to_n(g_crash_report, sizeof(g_crash_report) - 1,
+                     "CRASHED: repeat with fuzz_schedules --seed {} --runs 1\n{}", seed, '\0');
     if (run_seed(seed, flags)) continue;
     ++failures;
     if (!flags.keep_going) break;

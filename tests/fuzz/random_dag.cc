@@ -38,9 +38,10 @@ class DagDrawer {
   explicit DagDrawer(Rng& rng) : rng_(rng), builder_("fuzz") {
     constexpr std::int64_t kExtents[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 16, 17};
     for (int i = 0; i < 4; ++i) pool_.push_back(kExtents[rng_.below(std::size(kExtents))]);
-    float_type_ = pick({DType::kF32, DType::kF32, DType::kF32, DType::kF64, DType::kF16, DType::kBF16});
-    int_type_ = pick({DType::kI8, DType::kU8, DType::kI16, DType::kU16, DType::kI32, DType::kI32, DType::kU32, DType::kI64,
-                      DType::kU64});
+    float_type_ =
+        pick({DType::kF32, DType::kF32, DType::kF32, DType::kF64, DType::kF16, DType::kBF16});
+    int_type_ = pick({DType::kI8, DType::kU8, DType::kI16, DType::kU16, DType::kI32, DType::kI32,
+                      DType::kU32, DType::kI64, DType::kU64});
     float_share_ = pick({0.0, 0.5, 1.0});
   }
 
@@ -89,7 +90,8 @@ class DagDrawer {
   HostTensor input_values(const ir::Buffer& b) {
     const auto index = limits_.find(b);
     HostTensor out = random_tensor(b->dtype, b->shape, rng_);
-    for (std::int64_t i = 0; index != limits_.end() && i < out.size(); ++i) out.set_int(i, rng_.below(index->second));
+    for (std::int64_t i = 0; index != limits_.end() && i < out.size(); ++i)
+      out.set_int(i, rng_.below(index->second));
     return out;
   }
 
@@ -117,15 +119,17 @@ class DagDrawer {
   void draw_op(const std::string& name) {
     const std::vector<std::string> spatial = {"i", "j", "k", "l"};
     const std::vector<std::string> reduced = {"r", "q", "p"};
-    const std::int64_t rank = rng_.chance(0.08) ? 0 : rng_.between(1, 3) + (rng_.chance(0.1) ? 1 : 0);
+    const std::int64_t rank =
+        rng_.chance(0.08) ? 0 : rng_.between(1, 3) + (rng_.chance(0.1) ? 1 : 0);
     const auto axes = draw_axes({spatial.begin(), spatial.begin() + rank}, kMaxPoints);
     te::NamedAxes reduce_axes;
     te::Reducer reducer = te::Reducer::kNone;
     if (rng_.chance(0.5)) {
       const std::int64_t count = rng_.chance(0.05) ? 0 : rng_.between(1, 3);
-      reduce_axes = draw_axes({reduced.begin(), reduced.begin() + count}, std::max<std::int64_t>(1, kMaxPoints / points(axes)));
-      reducer = pick({te::Reducer::kSum, te::Reducer::kSum, te::Reducer::kMax, te::Reducer::kMin, te::Reducer::kProd,
-                      te::Reducer::kArgMax, te::Reducer::kArgMin});
+      reduce_axes = draw_axes({reduced.begin(), reduced.begin() + count},
+                              std::max<std::int64_t>(1, kMaxPoints / points(axes)));
+      reducer = pick({te::Reducer::kSum, te::Reducer::kSum, te::Reducer::kMax, te::Reducer::kMin,
+                      te::Reducer::kProd, te::Reducer::kArgMax, te::Reducer::kArgMin});
     }
     axes_.clear();
     if (reducer == te::Reducer::kArgMax || reducer == te::Reducer::kArgMin) {
@@ -136,26 +140,33 @@ class DagDrawer {
     previous_ = computed_.size();
   }
 
-  void draw_plain(const std::string& name, te::Reducer reducer, const te::NamedAxes& axes, const te::NamedAxes& reduce_axes) {
+  void draw_plain(const std::string& name, te::Reducer reducer, const te::NamedAxes& axes,
+                  const te::NamedAxes& reduce_axes) {
     const DType type = draw_type();
-    if (type == DType::kBool && (reducer == te::Reducer::kSum || reducer == te::Reducer::kProd)) reducer = te::Reducer::kMax;
+    if (type == DType::kBool && (reducer == te::Reducer::kSum || reducer == te::Reducer::kProd))
+      reducer = te::Reducer::kMax;
     const std::int64_t length = points(reduce_axes);
     Value value;
-    const ir::Buffer out = builder_.reduce(name, reducer, axes, reduce_axes, [&](const te::Indices& i, const te::Indices& r) {
-      use_axes(axes, i);
-      use_axes(reduce_axes, r);
-      value = reducer == te::Reducer::kSum && type != DType::kBool && rng_.chance(0.6) ? draw_product(type) : draw_value(type, 3);
-      if (is_float(type)) {
-        const double bound = reducer == te::Reducer::kSum ? kMaxMagnitude / static_cast<double>(length)
-                             : reducer == te::Reducer::kProd ? 1
-                                                             : kMaxMagnitude;
-        value = scaled(value, type, bound);
-      }
-      return value.expr;
-    });
+    const ir::Buffer out = builder_.reduce(
+        name, reducer, axes, reduce_axes, [&](const te::Indices& i, const te::Indices& r) {
+          use_axes(axes, i);
+          use_axes(reduce_axes, r);
+          value = reducer == te::Reducer::kSum && type != DType::kBool && rng_.chance(0.6)
+                      ? draw_product(type)
+                      : draw_value(type, 3);
+          if (is_float(type)) {
+            const double bound = reducer == te::Reducer::kSum
+                                     ? kMaxMagnitude / static_cast<double>(length)
+                                 : reducer == te::Reducer::kProd ? 1
+                                                                 : kMaxMagnitude;
+            value = scaled(value, type, bound);
+          }
+          return value.expr;
+        });
     if (reducer == te::Reducer::kSum) value.magnitude *= static_cast<double>(length);
-    const bool exact = value.exact && (!is_float(type) || reducer == te::Reducer::kMax || reducer == te::Reducer::kMin ||
-                                       reducer == te::Reducer::kNone);
+    const bool exact =
+        value.exact && (!is_float(type) || reducer == te::Reducer::kMax ||
+                        reducer == te::Reducer::kMin || reducer == te::Reducer::kNone);
     computed_.push_back({out, exact, value.magnitude});
   }
 
@@ -169,19 +180,20 @@ class DagDrawer {
     const DType type = draw_type() == DType::kBool ? DType::kI32 : draw_type();
     const DType index_type = pick({DType::kI64, DType::kI32});
     Value value;
-    const auto out = builder_.arg_reduce(name, reducer, axes, reduce_axes, [&](const te::Indices& i, const te::Indices& r) {
-      use_axes(axes, i);
-      use_axes(reduce_axes, r);
-      // Rounded floats could tie or not depending on the order of evaluation.
-      for (int tries = 0; tries < 20; ++tries) {
-        value = is_float(type) || tries > 10 ? draw_load(type) : draw_value(type, 2);
-        if (value.exact) break;
-      }
-      if (!value.exact) value = {ir::imm(type, 1), true, 1};
-      Expr index = ir::int_imm(0);
-      for (std::size_t a = 0; a < r.size(); ++a) index = index * reduce_axes[a].second + r[a];
-      return std::make_pair(value.expr, ir::cast(index_type, index));
-    });
+    const auto out = builder_.arg_reduce(
+        name, reducer, axes, reduce_axes, [&](const te::Indices& i, const te::Indices& r) {
+          use_axes(axes, i);
+          use_axes(reduce_axes, r);
+          // Rounded floats could tie or not depending on the order of evaluation.
+          for (int tries = 0; tries < 20; ++tries) {
+            value = is_float(type) || tries > 10 ? draw_load(type) : draw_value(type, 2);
+            if (value.exact) break;
+          }
+          if (!value.exact) value = {ir::imm(type, 1), true, 1};
+          Expr index = ir::int_imm(0);
+          for (std::size_t a = 0; a < r.size(); ++a) index = index * reduce_axes[a].second + r[a];
+          return std::make_pair(value.expr, ir::cast(index_type, index));
+        });
     computed_.push_back({out.first, value.exact, value.magnitude});
     computed_.push_back({out.second, true, 1});
   }
@@ -189,14 +201,16 @@ class DagDrawer {
   // A product of two loads, as in matrix products and convolutions.
   Value draw_product(DType type) {
     Value a = draw_load(type), b = draw_load(type);
-    return {ir::mul(a.expr, b.expr), (a.exact && b.exact && !is_float(type)), a.magnitude * b.magnitude};
+    return {ir::mul(a.expr, b.expr), (a.exact && b.exact && !is_float(type)),
+            a.magnitude * b.magnitude};
   }
 
   Value draw_value(DType type, int depth) {
     if (depth == 0 || rng_.chance(0.2)) return draw_leaf(type);
     if (rng_.chance(0.12)) {
       Value t = draw_value(type, depth - 1), f = draw_value(type, depth - 1);
-      return {ir::select(draw_condition(depth - 1), t.expr, f.expr), t.exact && f.exact, std::max(t.magnitude, f.magnitude)};
+      return {ir::select(draw_condition(depth - 1), t.expr, f.expr), t.exact && f.exact,
+              std::max(t.magnitude, f.magnitude)};
     }
     if (type == DType::kBool) return {draw_condition(depth), true, 1};
     return is_float(type) ? draw_float(type, depth) : draw_int(type, depth);
@@ -208,13 +222,15 @@ class DagDrawer {
         if (!axes_.empty()) return ir::lt(pick(axes_).var, ir::int_imm(rng_.below(9)));
         return ir::bool_imm(rng_.chance(0.5));
       case 1:
-        if (!axes_.empty()) return ir::eq(ir::floor_mod(pick(axes_).var, ir::int_imm(2)), ir::int_imm(0));
+        if (!axes_.empty())
+          return ir::eq(ir::floor_mod(pick(axes_).var, ir::int_imm(2)), ir::int_imm(0));
         return ir::bool_imm(rng_.chance(0.5));
       case 2: {
         const Expr a = draw_condition(depth - 1), b = draw_condition(depth - 1);
         return rng_.chance(0.5) ? ir::logical_and(a, b) : ir::logical_or(a, b);
       }
-      case 3: return ir::logical_not(draw_condition(depth - 1));
+      case 3:
+        return ir::logical_not(draw_condition(depth - 1));
       default: {
         const DType t = int_type_;
         const Expr a = draw_value(t, depth - 1).expr, b = draw_value(t, depth - 1).expr;
@@ -232,8 +248,8 @@ class DagDrawer {
     }
     const Expr b = draw_value(type, depth - 1).expr;
     using ir::BinaryOp;
-    return {ir::Binary::make(pick({BinaryOp::kAdd, BinaryOp::kSub, BinaryOp::kMul, BinaryOp::kMin, BinaryOp::kMax,
-                                   BinaryOp::kXor, BinaryOp::kAnd, BinaryOp::kOr}),
+    return {ir::Binary::make(pick({BinaryOp::kAdd, BinaryOp::kSub, BinaryOp::kMul, BinaryOp::kMin,
+                                   BinaryOp::kMax, BinaryOp::kXor, BinaryOp::kAnd, BinaryOp::kOr}),
                              a, b),
             true, 1};
   }
@@ -247,17 +263,25 @@ class DagDrawer {
     const Value b = draw_value(type, depth - 1);
     const double sum = a.magnitude + b.magnitude;
     switch (rng_.below(5)) {
-      case 0: return scaled({ir::add(a.expr, b.expr), false, sum}, type, kMaxMagnitude);
-      case 1: return scaled({ir::sub(a.expr, b.expr), false, sum}, type, kMaxMagnitude);
-      case 2: return scaled({ir::mul(a.expr, b.expr), false, a.magnitude * b.magnitude}, type, kMaxMagnitude);
-      case 3: return {ir::min(a.expr, b.expr), a.exact && b.exact, std::max(a.magnitude, b.magnitude)};
-      default: return {ir::max(a.expr, b.expr), a.exact && b.exact, std::max(a.magnitude, b.magnitude)};
+      case 0:
+        return scaled({ir::add(a.expr, b.expr), false, sum}, type, kMaxMagnitude);
+      case 1:
+        return scaled({ir::sub(a.expr, b.expr), false, sum}, type, kMaxMagnitude);
+      case 2:
+        return scaled({ir::mul(a.expr, b.expr), false, a.magnitude * b.magnitude}, type,
+                      kMaxMagnitude);
+      case 3:
+        return {ir::min(a.expr, b.expr), a.exact && b.exact, std::max(a.magnitude, b.magnitude)};
+      default:
+        return {ir::max(a.expr, b.expr), a.exact && b.exact, std::max(a.magnitude, b.magnitude)};
     }
   }
 
   Value draw_leaf(DType type) {
-    if (type != DType::kBool && rng_.chance(0.1)) return {ir::imm(type, static_cast<double>(rng_.between(0, 3))), true, 3};
-    if (type != DType::kBool && !axes_.empty() && rng_.chance(0.08)) return {ir::cast(type, pick(axes_).var), true, 17};
+    if (type != DType::kBool && rng_.chance(0.1))
+      return {ir::imm(type, static_cast<double>(rng_.between(0, 3))), true, 3};
+    if (type != DType::kBool && !axes_.empty() && rng_.chance(0.08))
+      return {ir::cast(type, pick(axes_).var), true, 17};
     return draw_load(type);
   }
 
@@ -274,18 +298,22 @@ class DagDrawer {
   Tensor new_input(DType type) {
     Shape shape;
     std::vector<Axis> axes = axes_;
-    const std::int64_t rank = std::min<std::int64_t>(rng_.between(0, 3), static_cast<std::int64_t>(axes.size()));
+    const std::int64_t rank =
+        std::min<std::int64_t>(rng_.between(0, 3), static_cast<std::int64_t>(axes.size()));
     for (std::int64_t d = 0; d < rank; ++d) {
       const auto at = axes.begin() + rng_.below(static_cast<std::int64_t>(axes.size()));
       std::int64_t extent = at->extent;
-      if (rng_.chance(0.15)) extent = 2 * extent + 1;
-      else if (rng_.chance(0.15)) extent = pick(pool_);
+      if (rng_.chance(0.15))
+        extent = 2 * extent + 1;
+      else if (rng_.chance(0.15))
+        extent = pick(pool_);
       shape.push_back(std::min<std::int64_t>(extent, 24));
       axes.erase(at);
     }
     const std::string name = fmt::format("in{}", inputs_.size());
     const DType stored = rng_.chance(0.85) ? type : draw_type();
-    inputs_.push_back({rng_.chance(0.4) ? builder_.constant(name, stored, shape) : builder_.input(name, stored, shape)});
+    inputs_.push_back({rng_.chance(0.4) ? builder_.constant(name, stored, shape)
+                                        : builder_.input(name, stored, shape)});
     return inputs_.back();
   }
 
@@ -296,22 +324,29 @@ class DagDrawer {
     std::vector<Expr> indices;
     for (const std::int64_t n : t.buffer->shape) indices.push_back(draw_index(n, &inside, 1));
     Expr e = te::at(t.buffer, indices);
-    if (inside) e = ir::select(inside, e, ir::imm(e.dtype(), e.dtype() == DType::kBool ? 0 : static_cast<double>(rng_.below(2))));
+    if (inside)
+      e = ir::select(
+          inside, e,
+          ir::imm(e.dtype(), e.dtype() == DType::kBool ? 0 : static_cast<double>(rng_.below(2))));
     const double magnitude = is_float(t.buffer->dtype) ? t.magnitude : 20;
     const bool narrow = is_float(type) && is_float(t.buffer->dtype) && type != t.buffer->dtype;
     if (!is_float(type)) return {ir::cast(type, e), t.exact, 1};
     // Wide integers would leave the range of the float.
-    if (!is_float(t.buffer->dtype) && e.dtype() != DType::kBool) e = ir::mod(e, ir::imm(e.dtype(), 16));
+    if (!is_float(t.buffer->dtype) && e.dtype() != DType::kBool)
+      e = ir::mod(e, ir::imm(e.dtype(), 16));
     return scaled({ir::cast(type, e), t.exact && !narrow, magnitude}, type, kMaxMagnitude);
   }
 
-  void require(Expr* inside, const Expr& cond) { *inside = *inside ? ir::logical_and(*inside, cond) : cond; }
+  void require(Expr* inside, const Expr& cond) {
+    *inside = *inside ? ir::logical_and(*inside, cond) : cond;
+  }
 
   // An index in 0..n-1, at least where `*inside` holds.
   Expr draw_index(std::int64_t n, Expr* inside, int depth) {
     if (axes_.empty() || rng_.chance(0.05)) return ir::int_imm(rng_.below(n));
     if (depth > 0 && rng_.chance(0.06)) return draw_gather(n);
-    const Axis* axis = &axes_[static_cast<std::size_t>(rng_.below(static_cast<std::int64_t>(axes_.size())))];
+    const Axis* axis =
+        &axes_[static_cast<std::size_t>(rng_.below(static_cast<std::int64_t>(axes_.size())))];
     for (int tries = 0; tries < 4 && axis->extent != n; ++tries) {
       axis = &axes_[static_cast<std::size_t>(rng_.below(static_cast<std::int64_t>(axes_.size())))];
     }
@@ -320,14 +355,19 @@ class DagDrawer {
     const std::int64_t e = axis->extent;
     if (e == n) return rng_.chance(0.15) ? ir::int_imm(n - 1) - v : v;
     if (e < n) {
-      const std::int64_t stride = rng_.between(1, std::max<std::int64_t>(1, e > 1 ? (n - 1) / (e - 1) : 1));
+      const std::int64_t stride =
+          rng_.between(1, std::max<std::int64_t>(1, e > 1 ? (n - 1) / (e - 1) : 1));
       return v * stride + rng_.between(0, n - 1 - (e - 1) * stride);
     }
     switch (rng_.below(4)) {
-      case 0: return ir::floor_div(v, ir::int_imm((e + n - 1) / n));
-      case 1: return ir::floor_mod(v, ir::int_imm(n));
-      case 2: return ir::min(v, ir::int_imm(n - 1));
-      default: return padded(v - rng_.between(0, e - n), n, inside);
+      case 0:
+        return ir::floor_div(v, ir::int_imm((e + n - 1) / n));
+      case 1:
+        return ir::floor_mod(v, ir::int_imm(n));
+      case 2:
+        return ir::min(v, ir::int_imm(n - 1));
+      default:
+        return padded(v - rng_.between(0, e - n), n, inside);
     }
   }
 

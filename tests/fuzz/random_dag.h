@@ -15,10 +15,10 @@ struct RandomDag {
   double tolerance = 0;            // allowed |got - want| / max(1, |want|) of float outputs
 };
 
-// One to four operations: elementwise with broadcasting, reversed, strided, shifted and padded indices, gathers,
-// reductions over zero to three axes with every reducer, several consumers and outputs. Extents are 1 to 17.
-// Floats are never compared or truncated after they were rounded, so that any legal order of evaluation gives nearly
-// the same result.
+// One to four operations: elementwise with broadcasting, reversed, strided, shifted and padded
+// indices, gathers, reductions over zero to three axes with every reducer, several consumers and
+// outputs. Extents are 1 to 17. Floats are never compared or truncated after they were rounded, so
+// that any legal order of evaluation gives nearly the same result.
 RandomDag random_dag(Rng& rng);
 
 }  // namespace tessera::fuzz

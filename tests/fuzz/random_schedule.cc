@@ -13,14 +13,17 @@ namespace {
 using namespace schedule;  // NOLINT(google-build-using-namespace): every step by its name
 
 constexpr std::int64_t kMaxCopies = 64;  // of a stage's body through unrolling
-constexpr double kMaxStores = 2e5;       // executed by the whole function; recomputing a stage often exceeds it
+constexpr double kMaxStores =
+    2e5;  // executed by the whole function; recomputing a stage often exceeds it
 
 double count_stores(const ir::Stmt& s) {
   if (!s) return 0;
   if (const auto* loop = s.as<ir::For>()) {
-    return static_cast<double>(ir::as_const_int(loop->extent).value_or(1)) * count_stores(loop->body);
+    return static_cast<double>(ir::as_const_int(loop->extent).value_or(1)) *
+           count_stores(loop->body);
   }
-  if (const auto* branch = s.as<ir::If>()) return count_stores(branch->then_body) + count_stores(branch->else_body);
+  if (const auto* branch = s.as<ir::If>())
+    return count_stores(branch->then_body) + count_stores(branch->else_body);
   if (const auto* allocate = s.as<ir::Allocate>()) return count_stores(allocate->body);
   double sum = s.as<ir::Store>() ? 1 : 0;
   if (const auto* block = s.as<ir::Block>()) {
@@ -48,22 +51,23 @@ class ScheduleDrawer {
     try {
       take_if_legal(std::move(longer));
     } catch (const std::exception& e) {
-      throw InternalError(fmt::format("{}\n{}{}{}\n", e.what(), te::to_text(dag_), to_text(schedule_), to_text(step)));
+      throw InternalError(fmt::format("{}\n{}{}{}\n", e.what(), te::to_text(dag_),
+                                      to_text(schedule_), to_text(step)));
     }
   }
 
   void take_if_legal(Schedule longer) {
     Result<State> state = schedule::apply(dag_, longer);
     if (!state.ok()) {
-      TESSERA_CHECK(state.error().code == ErrorCode::kIllegalSchedule, "refused with {}: {}", to_text(state.error().code),
-                    state.error().message);
+      TESSERA_CHECK(state.error().code == ErrorCode::kIllegalSchedule, "refused with {}: {}",
+                    to_text(state.error().code), state.error().message);
       return;
     }
     if (copies(*state) > kMaxCopies) return;
     const Result<lower::LoopNest> nest = lower::build_loop_nest(lower::inline_stages(*state));
     if (!nest.ok()) {
-      TESSERA_CHECK(nest.error().code == ErrorCode::kIllegalSchedule, "refused with {}: {}", to_text(nest.error().code),
-                    nest.error().message);
+      TESSERA_CHECK(nest.error().code == ErrorCode::kIllegalSchedule, "refused with {}: {}",
+                    to_text(nest.error().code), nest.error().message);
       return;
     }
     if (count_stores(nest->func.body) > kMaxStores) return;
@@ -78,7 +82,8 @@ class ScheduleDrawer {
       std::int64_t n = 1;
       for (const int id : s.leaves) {
         const Iter& it = s.iters[static_cast<std::size_t>(id)];
-        if (it.annotation == Annotation::kUnroll || it.annotation == Annotation::kVectorize) n *= it.extent;
+        if (it.annotation == Annotation::kUnroll || it.annotation == Annotation::kVectorize)
+          n *= it.extent;
       }
       for (const auto& [id, steps] : s.auto_unroll) n *= std::max<std::int64_t>(1, steps);
       most = std::max(most, n);
@@ -107,11 +112,21 @@ class ScheduleDrawer {
       int weight;
       std::optional<Step> (ScheduleDrawer::*draw)();
     } kKinds[] = {
-        {24, &ScheduleDrawer::split},        {4, &ScheduleDrawer::follow_split}, {2, &ScheduleDrawer::follow_fused_split},
-        {8, &ScheduleDrawer::fuse},          {10, &ScheduleDrawer::reorder},     {18, &ScheduleDrawer::annotate},
-        {3, &ScheduleDrawer::pragma},        {16, &ScheduleDrawer::compute_at},  {5, &ScheduleDrawer::compute_inline},
-        {1, &ScheduleDrawer::compute_root},  {6, &ScheduleDrawer::cache_read},   {6, &ScheduleDrawer::cache_write},
-        {5, &ScheduleDrawer::rfactor},       {3, &ScheduleDrawer::storage_align}, {6, &ScheduleDrawer::layout},
+        {24, &ScheduleDrawer::split},
+        {4, &ScheduleDrawer::follow_split},
+        {2, &ScheduleDrawer::follow_fused_split},
+        {8, &ScheduleDrawer::fuse},
+        {10, &ScheduleDrawer::reorder},
+        {18, &ScheduleDrawer::annotate},
+        {3, &ScheduleDrawer::pragma},
+        {16, &ScheduleDrawer::compute_at},
+        {5, &ScheduleDrawer::compute_inline},
+        {1, &ScheduleDrawer::compute_root},
+        {6, &ScheduleDrawer::cache_read},
+        {6, &ScheduleDrawer::cache_write},
+        {5, &ScheduleDrawer::rfactor},
+        {3, &ScheduleDrawer::storage_align},
+        {6, &ScheduleDrawer::layout},
         {3, &ScheduleDrawer::prefetch},
     };
     int total = 0;
@@ -129,7 +144,11 @@ class ScheduleDrawer {
     const auto loop = pick_loop(s);
     if (!loop) return std::nullopt;
     const std::vector<std::int64_t> sizes = {1, 2, 2, 3, 4, 4, 5, 7, 8, 16};
-    Split step{.stage = s.name(), .iter = *loop, .lengths = {pick(sizes)}, .from_outer = rng_.chance(0.2), .tail = draw_tail()};
+    Split step{.stage = s.name(),
+               .iter = *loop,
+               .lengths = {pick(sizes)},
+               .from_outer = rng_.chance(0.2),
+               .tail = draw_tail()};
     if (rng_.chance(0.3)) step.lengths.push_back(pick(sizes));
     return step;
   }
@@ -147,8 +166,11 @@ class ScheduleDrawer {
     const Stage& s = pick_stage();
     const auto loop = pick_loop(s);
     if (!loop || sources.empty()) return std::nullopt;
-    return FollowSplit{.stage = s.name(), .iter = *loop, .source = pick(sources),
-                       .parts = static_cast<int>(rng_.between(1, 2)), .tail = draw_tail()};
+    return FollowSplit{.stage = s.name(),
+                       .iter = *loop,
+                       .source = pick(sources),
+                       .parts = static_cast<int>(rng_.between(1, 2)),
+                       .tail = draw_tail()};
   }
 
   std::optional<Step> follow_fused_split() {
@@ -156,8 +178,11 @@ class ScheduleDrawer {
     const Stage& s = pick_stage();
     const auto loop = pick_loop(s);
     if (!loop || sources.empty()) return std::nullopt;
-    FollowFusedSplit step{.stage = s.name(), .iter = *loop, .level = static_cast<int>(rng_.below(2)),
-                          .sources = {pick(sources)}, .from_outer = rng_.chance(0.3)};
+    FollowFusedSplit step{.stage = s.name(),
+                          .iter = *loop,
+                          .level = static_cast<int>(rng_.below(2)),
+                          .sources = {pick(sources)},
+                          .from_outer = rng_.chance(0.3)};
     if (rng_.chance(0.5)) step.sources.push_back(pick(sources));
     return step;
   }
@@ -179,7 +204,8 @@ class ScheduleDrawer {
     const std::int64_t n = static_cast<std::int64_t>(names.size());
     const std::int64_t swaps = rng_.chance(0.5) ? 1 : n;
     for (std::int64_t i = 0; i < swaps; ++i) {
-      std::swap(names[static_cast<std::size_t>(rng_.below(n))], names[static_cast<std::size_t>(rng_.below(n))]);
+      std::swap(names[static_cast<std::size_t>(rng_.below(n))],
+                names[static_cast<std::size_t>(rng_.below(n))]);
     }
     return Reorder{.stage = s.name(), .iters = names};
   }
@@ -190,9 +216,10 @@ class ScheduleDrawer {
                           ? std::optional(s.iters[static_cast<std::size_t>(s.leaves.back())].name)
                           : pick_loop(s);
     if (!loop) return std::nullopt;
-    const std::vector<Annotation> kinds = {Annotation::kUnroll,   Annotation::kUnroll,   Annotation::kVectorize,
-                                           Annotation::kVectorize, Annotation::kVectorize, Annotation::kParallel,
-                                           Annotation::kParallel, Annotation::kNone};
+    const std::vector<Annotation> kinds = {Annotation::kUnroll,    Annotation::kUnroll,
+                                           Annotation::kVectorize, Annotation::kVectorize,
+                                           Annotation::kVectorize, Annotation::kParallel,
+                                           Annotation::kParallel,  Annotation::kNone};
     return Annotate{.stage = s.name(), .iter = *loop, .annotation = pick(kinds)};
   }
 
@@ -200,15 +227,18 @@ class ScheduleDrawer {
     const Stage& s = pick_stage();
     const auto loop = pick_loop(s);
     if (!loop) return std::nullopt;
-    return Pragma{.stage = s.name(), .iter = *loop, .key = "auto_unroll_max_step", .value = rng_.between(0, 24)};
+    return Pragma{.stage = s.name(),
+                  .iter = *loop,
+                  .key = "auto_unroll_max_step",
+                  .value = rng_.between(0, 24)};
   }
 
   std::optional<Step> compute_at() {
     const Stage& s = pick_stage();
     const int at = state_.index_of(s.name());
     if (at + 1 >= static_cast<int>(state_.stages.size())) return std::nullopt;
-    const auto& target = state_.stages[static_cast<std::size_t>(
-        rng_.between(at + 1, rng_.chance(0.6) ? at + 1 : static_cast<std::int64_t>(state_.stages.size()) - 1))];
+    const auto& target = state_.stages[static_cast<std::size_t>(rng_.between(
+        at + 1, rng_.chance(0.6) ? at + 1 : static_cast<std::int64_t>(state_.stages.size()) - 1))];
     const auto loop = pick_loop(target);
     if (!loop) return std::nullopt;
     return ComputeAt{.stage = s.name(), .target = target.name(), .iter = *loop};
@@ -235,27 +265,35 @@ class ScheduleDrawer {
     for (const Stage& other : state_.stages) {
       const std::vector<std::string> reads = read_buffers(other);
       const bool also = std::find(reads.begin(), reads.end(), step.buffer) != reads.end();
-      if (also && other.name() != s.name() && rng_.chance(0.5)) step.readers.push_back(other.name());
+      if (also && other.name() != s.name() && rng_.chance(0.5))
+        step.readers.push_back(other.name());
     }
     return step;
   }
 
-  std::optional<Step> cache_write() { return CacheWrite{.stage = pick_stage().name(), .scope = "local"}; }
+  std::optional<Step> cache_write() {
+    return CacheWrite{.stage = pick_stage().name(), .scope = "local"};
+  }
 
   std::optional<Step> rfactor() {
     const Stage& s = pick_stage();
     std::vector<std::string> reduced;
     for (const int id : s.leaves) {
-      if (s.iters[static_cast<std::size_t>(id)].reduce) reduced.push_back(s.iters[static_cast<std::size_t>(id)].name);
+      if (s.iters[static_cast<std::size_t>(id)].reduce)
+        reduced.push_back(s.iters[static_cast<std::size_t>(id)].name);
     }
     if (reduced.empty()) return std::nullopt;
-    return RFactor{.stage = s.name(), .iter = pick(reduced),
-                   .axis = static_cast<int>(rng_.between(0, static_cast<std::int64_t>(s.op.axes.size())))};
+    return RFactor{
+        .stage = s.name(),
+        .iter = pick(reduced),
+        .axis = static_cast<int>(rng_.between(0, static_cast<std::int64_t>(s.op.axes.size())))};
   }
 
   std::optional<Step> storage_align() {
     const std::int64_t factor = rng_.between(1, 16);
-    return StorageAlign{.stage = pick_stage().name(), .dim = static_cast<int>(rng_.below(3)), .factor = factor,
+    return StorageAlign{.stage = pick_stage().name(),
+                        .dim = static_cast<int>(rng_.below(3)),
+                        .factor = factor,
                         .offset = rng_.below(factor)};
   }
 
@@ -289,7 +327,9 @@ class ScheduleDrawer {
       step.layout.push_back({.dim = dim, .divisor = 1, .modulus = block});
     }
     for (std::size_t i = step.layout.size(); i-- > 1;) {
-      std::swap(step.layout[i], step.layout[static_cast<std::size_t>(rng_.below(static_cast<std::int64_t>(i) + 1))]);
+      std::swap(
+          step.layout[i],
+          step.layout[static_cast<std::size_t>(rng_.below(static_cast<std::int64_t>(i) + 1))]);
     }
     return step;
   }
@@ -299,7 +339,8 @@ class ScheduleDrawer {
     const auto loop = pick_loop(s);
     const std::vector<std::string> buffers = read_buffers(s);
     if (!loop || buffers.empty()) return std::nullopt;
-    return PrefetchStep{.stage = s.name(), .iter = *loop, .buffer = pick(buffers), .distance = rng_.between(1, 8)};
+    return PrefetchStep{
+        .stage = s.name(), .iter = *loop, .buffer = pick(buffers), .distance = rng_.between(1, 8)};
   }
 
   const te::Dag& dag_;
@@ -317,7 +358,8 @@ Schedule without_step(const Schedule& schedule, std::size_t index) {
   out.steps.erase(out.steps.begin() + static_cast<std::ptrdiff_t>(index));
   const int removed = static_cast<int>(index);
   for (Step& step : out.steps) {
-    if (auto* follow = std::get_if<FollowSplit>(&step); follow && follow->source > removed) --follow->source;
+    if (auto* follow = std::get_if<FollowSplit>(&step); follow && follow->source > removed)
+      --follow->source;
     if (auto* fused = std::get_if<FollowFusedSplit>(&step)) {
       for (int& source : fused->sources) source -= source > removed ? 1 : 0;
     }

@@ -6,8 +6,8 @@
 
 namespace tessera::fuzz {
 
-// Draws steps of every kind except tensorize; those that the schedule refuses are dropped. The result lowers for a
-// CPU, and its unrolled code stays small enough to compile in milliseconds.
+// Draws steps of every kind except tensorize; those that the schedule refuses are dropped. The
+// result lowers for a CPU, and its unrolled code stays small enough to compile in milliseconds.
 schedule::Schedule random_schedule(const te::Dag& dag, Rng& rng);
 
 // `schedule` without step `index`; the sources of follow steps are renumbered.

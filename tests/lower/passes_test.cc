@@ -31,27 +31,35 @@ void PrintTo(const PassCase& c, std::ostream* out) { *out << c.pass << " of " <<
 constexpr const char* kConv = "conv2d:N=1,H=6,W=7,CI=3,CO=4,KH=3,KW=3,P=1";
 
 const PassCase kCases[] = {
-    {"Attached", "build_loop_nest", kConv, "split Y oh 2\nreorder Y n oh.0 oh.1 ow co kh kw ci\ncompute_at pad Y oh.0\n"},
+    {"Attached", "build_loop_nest", kConv,
+     "split Y oh 2\nreorder Y n oh.0 oh.1 ow co kh kw ci\ncompute_at pad Y oh.0\n"},
     {"Accumulators", "build_loop_nest", "matmul:M=6,N=8,K=5",
-     "split C i 2\nsplit C j 4\nreorder C i.0 j.0 k i.1 j.1\nannotate C i.1 unroll\nannotate C j.1 vectorize\n"},
+     "split C i 2\nsplit C j 4\nreorder C i.0 j.0 k i.1 j.1\nannotate C i.1 unroll\nannotate C j.1 "
+     "vectorize\n"},
     {"ResumedAccumulators", "build_loop_nest", "matmul:M=6,N=8,K=10",
      "split C k 5\nsplit C j 4\nreorder C k.0 i j.0 k.1 j.1\nannotate C j.1 vectorize\n"},
     {"Inlined", "build_loop_nest", "conv1d:N=1,W=6,CI=2,CO=3,KW=3,P=1", "compute_inline pad\n"},
-    {"RFactor", "simplify_loops", "reduce:R=3,C=11", "split Y c 4\nrfactor Y c.1 1\nannotate Y.rf c.1 vectorize\n"},
+    {"RFactor", "simplify_loops", "reduce:R=3,C=11",
+     "split Y c 4\nrfactor Y c.1 1\nannotate Y.rf c.1 vectorize\n"},
     {"Pragma", "mark_auto_unroll", "matmul:M=6,N=8,K=4", "pragma C j auto_unroll_max_step 32\n"},
     {"Padding", "partition_loops", kConv, "compute_inline pad\n"},
-    {"Peel", "partition_loops", "matmul:M=6,N=8,K=10", "split C i 4 tail=peel\nreorder C i.0 j i.1 k\n"},
-    {"PeelParallel", "partition_loops", "eltwise:N=30,fn=relu", "split Y i 8 tail=peel\nannotate Y i.0 parallel\n"},
+    {"Peel", "partition_loops", "matmul:M=6,N=8,K=10",
+     "split C i 4 tail=peel\nreorder C i.0 j i.1 k\n"},
+    {"PeelParallel", "partition_loops", "eltwise:N=30,fn=relu",
+     "split Y i 8 tail=peel\nannotate Y i.0 parallel\n"},
     {"Guard", "trim_loops", "matmul:M=6,N=8,K=10", "split C i 4\n"},
     {"Flat", "flatten_buffers", "transpose:A=2,B=3,C=4,perm=021", ""},
-    {"Packed", "simplify_indices", "dense:M=4,N=10,K=3",
-     "layout W d0 d1/4 d1%4\n"},
-    {"Vector", "vectorize_loops", "matmul:M=2,N=7,K=3", "reorder C i k j\nannotate C j vectorize\n"},
-    {"NotAVector", "vectorize_loops", "matmul:M=6,N=2,K=3", "split C i 4\nannotate C i.1 vectorize\nreorder C i.0 j k i.1\n"},
+    {"Packed", "simplify_indices", "dense:M=4,N=10,K=3", "layout W d0 d1/4 d1%4\n"},
+    {"Vector", "vectorize_loops", "matmul:M=2,N=7,K=3",
+     "reorder C i k j\nannotate C j vectorize\n"},
+    {"NotAVector", "vectorize_loops", "matmul:M=6,N=2,K=3",
+     "split C i 4\nannotate C i.1 vectorize\nreorder C i.0 j k i.1\n"},
     {"Unrolled", "unroll_loops", "matmul:M=4,N=8,K=4",
-     "split C i 2\nsplit C j 4\nreorder C i.0 j.0 k i.1 j.1\nannotate C i.1 unroll\nannotate C j.1 vectorize\n"},
+     "split C i 2\nsplit C j 4\nreorder C i.0 j.0 k i.1 j.1\nannotate C i.1 unroll\nannotate C j.1 "
+     "vectorize\n"},
     {"Whole", "simplify", "matmul:M=5,N=9,K=4",
-     "split C i 2 tail=peel\nsplit C j 4\nreorder C i.0 j.0 k i.1 j.1\nannotate C i.0 parallel\nannotate C i.1 unroll\n"
+     "split C i 2 tail=peel\nsplit C j 4\nreorder C i.0 j.0 k i.1 j.1\nannotate C i.0 "
+     "parallel\nannotate C i.1 unroll\n"
      "annotate C j.1 vectorize\nprefetch C k B 2\n"},
 };
 
@@ -66,12 +74,16 @@ TEST_P(Pass, Golden) {
 
 TEST_P(Pass, ComputesTheSame) { expect_agrees(dag_of(GetParam().spec), GetParam().schedule); }
 
-INSTANTIATE_TEST_SUITE_P(All, Pass, ::testing::ValuesIn(kCases), [](const auto& param) { return std::string(param.param.name); });
+INSTANTIATE_TEST_SUITE_P(All, Pass, ::testing::ValuesIn(kCases),
+                         [](const auto& param) { return std::string(param.param.name); });
 
 TEST(Passes, EveryPassHasACase) {
   for (const std::string& pass : pass_names()) {
-    if (pass == "simplify_parts" || pass == "tensorize_loops") continue;  // arith's tests; tensorize_test.cc
-    EXPECT_TRUE(std::any_of(std::begin(kCases), std::end(kCases), [&](const PassCase& c) { return c.pass == pass; })) << pass;
+    if (pass == "simplify_parts" || pass == "tensorize_loops")
+      continue;  // arith's tests; tensorize_test.cc
+    EXPECT_TRUE(std::any_of(std::begin(kCases), std::end(kCases), [&](const PassCase& c) {
+      return c.pass == pass;
+    })) << pass;
   }
 }
 
@@ -82,8 +94,11 @@ ir::Func plain() {
   const ir::Expr i = ir::Var::make("i"), j = ir::Var::make("j");
   const ir::Expr index = i * 8 + j;
   const ir::Stmt store = ir::Store::make(y, {index}, ir::Load::make(x, {index}));
-  return {.name = "plain", .params = {x, y}, .num_outputs = 1,
-          .body = ir::For::make(i, 8, ir::LoopKind::kParallel, ir::For::make(j, 8, ir::LoopKind::kSerial, store))};
+  return {.name = "plain",
+          .params = {x, y},
+          .num_outputs = 1,
+          .body = ir::For::make(i, 8, ir::LoopKind::kParallel,
+                                ir::For::make(j, 8, ir::LoopKind::kSerial, store))};
 }
 
 TEST(Passes, ReturnTheSameHandleWhenNothingChanges) {
@@ -111,18 +126,27 @@ TEST(PassRunner, StopsSkipsTimesAndPrints) {
   for (std::size_t i = 0; i < all.times.size(); ++i) EXPECT_EQ(all.times[i].name, pass_names()[i]);
   EXPECT_EQ(all.printed, "");
   const auto some = lower(dag, {}, target::host(),
-                          {.print_after = {"flatten_buffers"}, .stop_after = "simplify_indices", .skip = {"simplify_loops"}})
+                          {.print_after = {"flatten_buffers"},
+                           .stop_after = "simplify_indices",
+                           .skip = {"simplify_loops"}})
                         .value();
   EXPECT_EQ(some.times.size(), 7u);
   EXPECT_EQ(some.printed.rfind("// after flatten_buffers\nfunc matmul(", 0), 0u) << some.printed;
-  const auto printed = lower(dag, {}, target::host(), {.print_after = {"all"}, .stop_after = "", .skip = {}}).value().printed;
-  for (const std::string& pass : pass_names()) EXPECT_NE(printed.find("// after " + pass + "\n"), std::string::npos) << pass;
+  const auto printed =
+      lower(dag, {}, target::host(), {.print_after = {"all"}, .stop_after = "", .skip = {}})
+          .value()
+          .printed;
+  for (const std::string& pass : pass_names())
+    EXPECT_NE(printed.find("// after " + pass + "\n"), std::string::npos) << pass;
 }
 
 TEST(Lower, RefusesBindingsOfAGpu) {
-  expect_refused(dag_of("matmul:M=4,N=4,K=4"), "annotate C i threadIdx.x\n", "loop i of C is bound to GPU threads");
-  expect_refused(dag_of("matmul:M=4,N=4,K=4"), "annotate C i vthread\n", "loop i of C is bound to GPU threads");
-  expect_refused(dag_of("matmul:M=4,N=4,K=4"), "cache_read A shared C\n", "stage A.shared uses shared memory");
+  expect_refused(dag_of("matmul:M=4,N=4,K=4"), "annotate C i threadIdx.x\n",
+                 "loop i of C is bound to GPU threads");
+  expect_refused(dag_of("matmul:M=4,N=4,K=4"), "annotate C i vthread\n",
+                 "loop i of C is bound to GPU threads");
+  expect_refused(dag_of("matmul:M=4,N=4,K=4"), "cache_read A shared C\n",
+                 "stage A.shared uses shared memory");
 }
 
 }  // namespace

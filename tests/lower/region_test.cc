@@ -45,7 +45,8 @@ std::vector<std::int64_t> pad_region(const std::string& schedule) {
 using Extents = std::vector<std::int64_t>;
 
 TEST(Region, HaloOfAConvolution) {
-  const std::string tile = "split Y oh 2\nsplit Y ow 4\nreorder Y n oh.0 ow.0 kh kw ci oh.1 ow.1 co\n";
+  const std::string tile =
+      "split Y oh 2\nsplit Y ow 4\nreorder Y n oh.0 ow.0 kh kw ci oh.1 ow.1 co\n";
   EXPECT_EQ(pad_region(""), (Extents{1, 12, 14, 4}));
   EXPECT_EQ(pad_region("compute_at pad Y n\n"), (Extents{1, 12, 14, 4}));
   EXPECT_EQ(pad_region(tile + "compute_at pad Y oh.0\n"), (Extents{1, 4, 14, 4}));
@@ -56,23 +57,32 @@ TEST(Region, HaloOfAConvolution) {
 }
 
 TEST(Region, HaloOfTilesThatDoNotDivide) {
-  EXPECT_EQ(pad_region("split Y oh 3\nreorder Y n oh.0 oh.1 ow co kh kw ci\ncompute_at pad Y oh.0\n"), (Extents{1, 5, 14, 4}));
-  EXPECT_EQ(pad_region("split Y ow 5 tail=peel\nreorder Y n ow.0 oh ow.1 co kh kw ci\ncompute_at pad Y ow.0\n"),
-            (Extents{1, 12, 7, 4}));
+  EXPECT_EQ(
+      pad_region("split Y oh 3\nreorder Y n oh.0 oh.1 ow co kh kw ci\ncompute_at pad Y oh.0\n"),
+      (Extents{1, 5, 14, 4}));
+  EXPECT_EQ(
+      pad_region(
+          "split Y ow 5 tail=peel\nreorder Y n ow.0 oh ow.1 co kh kw ci\ncompute_at pad Y ow.0\n"),
+      (Extents{1, 12, 7, 4}));
 }
 
 TEST(Region, OfTwoConsumersIsTheirUnion) {
   te::DagBuilder b("two");
   const ir::Buffer x = b.input("X", DType::kI32, {20});
-  const ir::Buffer p = b.compute("P", {{"i", 20}}, [&](const te::Indices& i) { return te::at(x, i) + 1; });
-  const ir::Buffer q = b.compute("Q", {{"i", 16}}, [&](const te::Indices& i) { return te::at(p, {i[0] + 1}); });
-  const te::Dag dag =
-      b.build({b.compute("Y", {{"i", 16}}, [&](const te::Indices& i) { return te::at(p, {i[0] + 4}) * te::at(q, i); })});
+  const ir::Buffer p =
+      b.compute("P", {{"i", 20}}, [&](const te::Indices& i) { return te::at(x, i) + 1; });
+  const ir::Buffer q =
+      b.compute("Q", {{"i", 16}}, [&](const te::Indices& i) { return te::at(p, {i[0] + 1}); });
+  const te::Dag dag = b.build({b.compute("Y", {{"i", 16}}, [&](const te::Indices& i) {
+    return te::at(p, {i[0] + 4}) * te::at(q, i);
+  })});
   const std::string schedule = "split Y i 4\ncompute_at Q Y i.0\ncompute_at P Y i.0\n";
-  EXPECT_EQ(allocated(lower_to(dag, schedule, "build_loop_nest"), "P"), (Extents{7}));  // i+1 .. i+7
+  EXPECT_EQ(allocated(lower_to(dag, schedule, "build_loop_nest"), "P"),
+            (Extents{7}));  // i+1 .. i+7
   EXPECT_EQ(allocated(lower_to(dag, schedule, "build_loop_nest"), "Q"), (Extents{4}));
   expect_agrees(dag, schedule);
-  expect_refused(dag, "split Y i 4\ncompute_at P Y i.0\n", "stage P is computed at loop i.0 of Y, but Q uses it outside");
+  expect_refused(dag, "split Y i 4\ncompute_at P Y i.0\n",
+                 "stage P is computed at loop i.0 of Y, but Q uses it outside");
   expect_refused(dag, "split Y i 4\ncompute_at Q Y i.0\ncompute_at P Y i.1\n",
                  "stage P is computed at loop i.1 of Y, but Q uses it outside");
 }
@@ -80,10 +90,14 @@ TEST(Region, OfTwoConsumersIsTheirUnion) {
 TEST(Region, AttachedToAStageThatDoesNotReadIt) {
   te::DagBuilder b("apart");
   const ir::Buffer x = b.input("X", DType::kI32, {4});
-  const ir::Buffer p = b.compute("P", {{"i", 4}}, [&](const te::Indices& i) { return te::at(x, i) + 1; });
-  const ir::Buffer q = b.compute("Q", {{"i", 4}}, [&](const te::Indices& i) { return te::at(p, i) + 1; });
-  const ir::Buffer y = b.compute("Y", {{"i", 4}}, [&](const te::Indices& i) { return te::at(x, i) * 2; });
-  expect_refused(b.build({q, y}), "compute_at P Y i\n", "stage P is computed at loop i of Y, but Q uses it outside");
+  const ir::Buffer p =
+      b.compute("P", {{"i", 4}}, [&](const te::Indices& i) { return te::at(x, i) + 1; });
+  const ir::Buffer q =
+      b.compute("Q", {{"i", 4}}, [&](const te::Indices& i) { return te::at(p, i) + 1; });
+  const ir::Buffer y =
+      b.compute("Y", {{"i", 4}}, [&](const te::Indices& i) { return te::at(x, i) * 2; });
+  expect_refused(b.build({q, y}), "compute_at P Y i\n",
+                 "stage P is computed at loop i of Y, but Q uses it outside");
 }
 
 TEST(Tails, GuardBecomesAShorterLoop) {
@@ -94,7 +108,8 @@ TEST(Tails, GuardBecomesAShorterLoop) {
 
 TEST(Tails, PeelLeavesNoCondition) {
   const ir::Func func =
-      lower_to(dag_of("matmul:M=30,N=31,K=7"), "split C i 4 tail=peel\nsplit C j 8 tail=peel\nreorder C i.0 j.0 k i.1 j.1\n");
+      lower_to(dag_of("matmul:M=30,N=31,K=7"),
+               "split C i 4 tail=peel\nsplit C j 8 tail=peel\nreorder C i.0 j.0 k i.1 j.1\n");
   EXPECT_EQ(count_ifs(func), 0) << ir::to_text(func);
   EXPECT_EQ(ir::to_text(func).find("min("), std::string::npos) << ir::to_text(func);
 }
@@ -111,30 +126,38 @@ TEST(Tails, EveryKindAgrees) {
   const te::Dag dag = dag_of("dense:M=7,N=11,K=5");
   for (const char* tail : {"", " tail=peel", " tail=pad"}) {
     for (const char* length : {"2", "3", "4", "8", "16", "3 outer", "16 outer"}) {
-      expect_agrees(dag, fmt::format("split C i {0}{1}\nsplit C j {0}{1}\nreorder C i.0 j.0 k i.1 j.1\n", length, tail));
+      expect_agrees(dag,
+                    fmt::format("split C i {0}{1}\nsplit C j {0}{1}\nreorder C i.0 j.0 k i.1 j.1\n",
+                                length, tail));
     }
     for (const char* lengths : {"2 3", "3 2", "4 8", "2 3 outer"}) {
-      expect_agrees(dag, fmt::format("split C i {0}{1}\nsplit C j {0}{1}\nreorder C i.0 j.0 i.1 j.1 k i.2 j.2\n", lengths, tail));
+      expect_agrees(
+          dag,
+          fmt::format("split C i {0}{1}\nsplit C j {0}{1}\nreorder C i.0 j.0 i.1 j.1 k i.2 j.2\n",
+                      lengths, tail));
     }
   }
 }
 
 TEST(Accumulators, MemoryIsNotInitialised) {
-  const ir::Func func = lower_to(dag_of("matmul:M=4,N=8,K=5"), "split C j 4\nreorder C i j.0 k j.1\nannotate C j.1 vectorize\n",
-                                 "build_loop_nest");
+  const ir::Func func =
+      lower_to(dag_of("matmul:M=4,N=8,K=5"),
+               "split C j 4\nreorder C i j.0 k j.1\nannotate C j.1 vectorize\n", "build_loop_nest");
   int stores_to_output = 0;
   ir::for_each_stmt(func.body, [&](const ir::Stmt& s) {
     const auto* store = s.as<ir::Store>();
     if (!store || store->buffer->name != "C") return;
     ++stores_to_output;
-    EXPECT_TRUE(store->value.as<ir::Load>()) << ir::to_text(s);  // the accumulator, not a constant or a sum
+    EXPECT_TRUE(store->value.as<ir::Load>())
+        << ir::to_text(s);  // the accumulator, not a constant or a sum
   });
   EXPECT_EQ(stores_to_output, 1);
   EXPECT_EQ(allocated(func, "C.acc"), (Extents{4}));
 }
 
 TEST(Accumulators, PlainLoopsInsideTheReductionUpdateMemory) {
-  const ir::Func func = lower_to(dag_of("matmul:M=4,N=8,K=5"), "reorder C i k j\n", "build_loop_nest");
+  const ir::Func func =
+      lower_to(dag_of("matmul:M=4,N=8,K=5"), "reorder C i k j\n", "build_loop_nest");
   EXPECT_TRUE(allocated(func, "C.acc").empty()) << ir::to_text(func);
   expect_agrees(dag_of("matmul:M=4,N=8,K=5"), "reorder C i k j\n");
 }
@@ -142,14 +165,16 @@ TEST(Accumulators, PlainLoopsInsideTheReductionUpdateMemory) {
 TEST(Accumulators, AnEmptyReductionGivesTheIdentity) {
   te::DagBuilder b("empty");
   const ir::Buffer x = b.input("X", DType::kI32, {3});
-  const te::Dag dag = b.build({b.reduce("Y", te::Reducer::kSum, {{"i", 3}}, {{"r", 0}},
-                                        [&](const te::Indices& i, const te::Indices&) { return te::at(x, i); })});
+  const te::Dag dag =
+      b.build({b.reduce("Y", te::Reducer::kSum, {{"i", 3}}, {{"r", 0}},
+                        [&](const te::Indices& i, const te::Indices&) { return te::at(x, i); })});
   expect_agrees(dag, "");
   expect_agrees(dag, "annotate Y i vectorize\n");
 }
 
 TEST(Padding, InteriorRunsWithoutSelects) {
-  const ir::Func whole = lower_to(dag_of("conv2d:N=1,H=16,W=16,CI=4,CO=4,KH=3,KW=3,P=1"), "", "simplify_loops");
+  const ir::Func whole =
+      lower_to(dag_of("conv2d:N=1,H=16,W=16,CI=4,CO=4,KH=3,KW=3,P=1"), "", "simplify_loops");
   EXPECT_GT(count_selects(whole), 0);
   const ir::Func cut = lower_to(dag_of("conv2d:N=1,H=16,W=16,CI=4,CO=4,KH=3,KW=3,P=1"), "");
   EXPECT_EQ(count_selects(cut), 0) << ir::to_text(cut);
@@ -170,7 +195,8 @@ TEST(Pack, StoresEveryElementInItsBlock) {
 }
 
 TEST(Pack, KeepsEveryType) {
-  for (const DType t : {DType::kBool, DType::kI8, DType::kU8, DType::kI64, DType::kU64, DType::kF16, DType::kBF16, DType::kF64}) {
+  for (const DType t : {DType::kBool, DType::kI8, DType::kU8, DType::kI64, DType::kU64, DType::kF16,
+                        DType::kBF16, DType::kF64}) {
     Rng rng(3);
     const HostTensor x = random_tensor(t, {4, 6}, rng);
     const HostTensor packed = pack(x, schedule::layout_from_text("d1 d0").value());

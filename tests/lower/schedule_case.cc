@@ -16,12 +16,14 @@ fuzz::RandomDag with_inputs(const te::Dag& dag, std::int64_t index_limit) {
   for (const te::Input& in : dag.inputs) {
     out.inputs.push_back(random_tensor(in.buffer->dtype, in.buffer->shape, rng));
     if (in.buffer->name != "idx") continue;
-    for (std::int64_t i = 0; i < out.inputs.back().size(); ++i) out.inputs.back().set_int(i, rng.below(index_limit));
+    for (std::int64_t i = 0; i < out.inputs.back().size(); ++i)
+      out.inputs.back().set_int(i, rng.below(index_limit));
   }
   for (const te::Op& op : dag.ops) {
     std::int64_t length = 1;
     for (const te::Axis& a : op.reduce_axes) length *= a.extent;
-    for (const ir::Buffer& b : op.outputs) out.tolerance += 4 * testing::tolerance(b->dtype, length);
+    for (const ir::Buffer& b : op.outputs)
+      out.tolerance += 4 * testing::tolerance(b->dtype, length);
   }
   return out;
 }
@@ -43,7 +45,8 @@ ir::Func lower_to(const te::Dag& dag, const std::string& schedule, const std::st
     ADD_FAILURE() << steps.error().message;
     return {};
   }
-  const auto lowered = lower(dag, *steps, target::find_target("neoverse-v1").value(), {.print_after = {}, .stop_after = pass, .skip = {}});
+  const auto lowered = lower(dag, *steps, target::find_target("neoverse-v1").value(),
+                             {.print_after = {}, .stop_after = pass, .skip = {}});
   if (!lowered.ok()) {
     ADD_FAILURE() << lowered.error().message;
     return {};

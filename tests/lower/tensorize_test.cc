@@ -12,13 +12,16 @@ using te::at;
 using te::Indices;
 
 // C[i, j] = sum over k of wide(A[i, k]) * wide(B[k, j]), B constant.
-te::Dag product(DType a_type, DType b_type, DType wide, std::int64_t m, std::int64_t n, std::int64_t k) {
+te::Dag product(DType a_type, DType b_type, DType wide, std::int64_t m, std::int64_t n,
+                std::int64_t k) {
   te::DagBuilder b("product");
   const ir::Buffer x = b.input("A", a_type, {m, k});
   const ir::Buffer w = b.constant("B", b_type, {k, n});
-  return b.build({b.reduce("C", te::Reducer::kSum, {{"i", m}, {"j", n}}, {{"k", k}}, [&](const Indices& i, const Indices& r) {
-    return ir::cast(wide, at(x, {i[0], r[0]})) * ir::cast(wide, at(w, {r[0], i[1]}));
-  })});
+  return b.build(
+      {b.reduce("C", te::Reducer::kSum, {{"i", m}, {"j", n}}, {{"k", k}},
+                [&](const Indices& i, const Indices& r) {
+                  return ir::cast(wide, at(x, {i[0], r[0]})) * ir::cast(wide, at(w, {r[0], i[1]}));
+                })});
 }
 
 te::Dag i8_product(std::int64_t m = 6, std::int64_t n = 8, std::int64_t k = 16) {
@@ -29,15 +32,19 @@ te::Dag bf16_product(std::int64_t m = 6, std::int64_t n = 8, std::int64_t k = 16
 }
 
 constexpr const char* kDot4 =
-    "split C j 4\nsplit C k 4\nlayout B d1/4 d0/4 d1%4 d0%4\nreorder C i j.0 k.0 j.1 k.1\ntensorize C j.1 dot4\n";
+    "split C j 4\nsplit C k 4\nlayout B d1/4 d0/4 d1%4 d0%4\nreorder C i j.0 k.0 j.1 "
+    "k.1\ntensorize C j.1 dot4\n";
 constexpr const char* kDot2 =
-    "split C j 4\nsplit C k 2\nlayout B d1/4 d0/2 d1%4 d0%2\nreorder C i j.0 k.0 j.1 k.1\ntensorize C j.1 dot2\n";
+    "split C j 4\nsplit C k 2\nlayout B d1/4 d0/2 d1%4 d0%2\nreorder C i j.0 k.0 j.1 "
+    "k.1\ntensorize C j.1 dot2\n";
 
 // Rows of A are packed in pairs by a copy, columns of B by its layout.
 std::string mma(int depth, const std::string& name) {
   return fmt::format(
-      "cache_read A local C\nlayout A.local d0/2 d1/{0} d0%2 d1%{0}\nlayout B d1/2 d0/{0} d1%2 d0%{0}\n"
-      "split C i 2\nsplit C j 2\nsplit C k {0}\nreorder C i.0 j.0 k.0 i.1 j.1 k.1\nannotate C j.1 unroll\n"
+      "cache_read A local C\nlayout A.local d0/2 d1/{0} d0%2 d1%{0}\nlayout B d1/2 d0/{0} d1%2 "
+      "d0%{0}\n"
+      "split C i 2\nsplit C j 2\nsplit C k {0}\nreorder C i.0 j.0 k.0 i.1 j.1 k.1\nannotate C j.1 "
+      "unroll\n"
       "tensorize C i.1 {1}\n",
       depth, name);
 }
@@ -56,7 +63,8 @@ TEST(Tensorize, Dot4) {
 TEST(Tensorize, Dot4WithSeveralAccumulators) {
   expect_uses(i8_product(8, 16, 32),
               "split C i 4\nsplit C j 2 4\nsplit C k 4\nlayout B d1/8 d0/4 d1/4%2 d1%4 d0%4\n"
-              "reorder C i.0 j.0 k.0 i.1 j.1 j.2 k.1\nannotate C i.1 unroll\nannotate C j.1 unroll\ntensorize C j.2 dot4\n",
+              "reorder C i.0 j.0 k.0 i.1 j.1 j.2 k.1\nannotate C i.1 unroll\nannotate C j.1 "
+              "unroll\ntensorize C j.2 dot4\n",
               "dot4");
 }
 
@@ -70,15 +78,19 @@ TEST(Tensorize, Mma2x8) {
 TEST(Tensorize, Mma2x4) { expect_uses(bf16_product(), mma(4, "mma2x4"), "mma2x4"); }
 
 TEST(Tensorize, RefusesOperandsInAnotherOrder) {
-  expect_refused(i8_product(), "split C j 4\nsplit C k 4\nreorder C i j.0 k.0 j.1 k.1\ntensorize C j.1 dot4\n",
+  expect_refused(i8_product(),
+                 "split C j 4\nsplit C k 4\nreorder C i j.0 k.0 j.1 k.1\ntensorize C j.1 dot4\n",
                  "tensorize dot4: an operand is not packed in the order of the loops");
   std::string unpacked = mma(8, "mma2x8");
   unpacked.erase(0, unpacked.find("layout B"));
-  expect_refused(i8_product(), unpacked, "tensorize mma2x8: an operand is not packed in rows of the tile");
+  expect_refused(i8_product(), unpacked,
+                 "tensorize mma2x8: an operand is not packed in rows of the tile");
 }
 
 TEST(Tensorize, RefusesAnotherDepth) {
-  expect_refused(i8_product(), "split C j 4\nsplit C k 8\nlayout B d1/4 d0/8 d1%4 d0%8\nreorder C i j.0 k.0 j.1 k.1\ntensorize C j.1 dot4\n",
+  expect_refused(i8_product(),
+                 "split C j 4\nsplit C k 8\nlayout B d1/4 d0/8 d1%4 d0%8\nreorder C i j.0 k.0 j.1 "
+                 "k.1\ntensorize C j.1 dot4\n",
                  "the reduce loop must have 4 iterations");
   expect_refused(i8_product(), mma(4, "mma2x8"), "the loops must be 2, 2, 8");
 }
@@ -92,16 +104,21 @@ TEST(Tensorize, RefusesAnotherBody) {
   te::DagBuilder b("max");
   const ir::Buffer x = b.input("A", DType::kI32, {4, 8});
   const te::Dag dag = b.build({b.reduce("C", te::Reducer::kMax, {{"j", 4}}, {{"k", 8}},
-                                        [&](const Indices& i, const Indices& r) { return at(x, {i[0], r[0]}); })});
-  expect_refused(dag, "split C k 4\nreorder C k.0 j k.1\ntensorize C j dot4\n", "the body is not acc = acc + a * b");
+                                        [&](const Indices& i, const Indices& r) {
+                                          return at(x, {i[0], r[0]});
+                                        })});
+  expect_refused(dag, "split C k 4\nreorder C k.0 j k.1\ntensorize C j dot4\n",
+                 "the body is not acc = acc + a * b");
 }
 
 TEST(Tensorize, RefusesTheWrongNumberOfLoops) {
-  expect_refused(i8_product(), "reorder C k j i\ntensorize C i dot4\n", "the number of loops inside is wrong");
+  expect_refused(i8_product(), "reorder C k j i\ntensorize C i dot4\n",
+                 "the number of loops inside is wrong");
 }
 
 TEST(Tensorize, RefusesALoopThatHoldsNoReduction) {
-  expect_refused(i8_product(), "tensorize C i dot4\n", "loop i is not the outermost of a nest that updates accumulators");
+  expect_refused(i8_product(), "tensorize C i dot4\n",
+                 "loop i is not the outermost of a nest that updates accumulators");
 }
 
 }  // namespace

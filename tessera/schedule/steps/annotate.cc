@@ -2,7 +2,6 @@
 #include <array>
 
 #include "tessera/ir/visitor.h"
-
 #include "tessera/schedule/steps/step_text.h"
 
 namespace tessera::schedule {
@@ -14,16 +13,20 @@ struct AnnotationName {
 };
 
 constexpr std::array kAnnotations = {
-    AnnotationName{Annotation::kNone, "none"},           AnnotationName{Annotation::kUnroll, "unroll"},
-    AnnotationName{Annotation::kVectorize, "vectorize"}, AnnotationName{Annotation::kParallel, "parallel"},
-    AnnotationName{Annotation::kVThread, "vthread"},     AnnotationName{Annotation::kBlockX, "blockIdx.x"},
-    AnnotationName{Annotation::kBlockY, "blockIdx.y"},   AnnotationName{Annotation::kBlockZ, "blockIdx.z"},
-    AnnotationName{Annotation::kThreadX, "threadIdx.x"}, AnnotationName{Annotation::kThreadY, "threadIdx.y"},
+    AnnotationName{Annotation::kNone, "none"},
+    AnnotationName{Annotation::kUnroll, "unroll"},
+    AnnotationName{Annotation::kVectorize, "vectorize"},
+    AnnotationName{Annotation::kParallel, "parallel"},
+    AnnotationName{Annotation::kVThread, "vthread"},
+    AnnotationName{Annotation::kBlockX, "blockIdx.x"},
+    AnnotationName{Annotation::kBlockY, "blockIdx.y"},
+    AnnotationName{Annotation::kBlockZ, "blockIdx.z"},
+    AnnotationName{Annotation::kThreadX, "threadIdx.x"},
+    AnnotationName{Annotation::kThreadY, "threadIdx.y"},
     AnnotationName{Annotation::kThreadZ, "threadIdx.z"},
 };
 
 constexpr std::array kTensorIntrinsics = {"dot4", "dot2", "mma2x8", "mma2x4"};
-
 
 }  // namespace
 
@@ -40,7 +43,10 @@ Result<void> Annotate::apply(State& state) const {
   Iter& it = s->iters[static_cast<std::size_t>(id)];
   const bool parallel_like = annotation != Annotation::kNone && annotation != Annotation::kUnroll;
   if (it.reduce && parallel_like) {
-    return illegal("loop {} is a reduction: its iterations depend on each other (rfactor makes them independent)", iter);
+    return illegal(
+        "loop {} is a reduction: its iterations depend on each other (rfactor makes them "
+        "independent)",
+        iter);
   }
   // A stage computed at another runs over a part of its axes only: lowering checks that part.
   const bool whole = s->attach.kind != Attach::Kind::kAt;
@@ -87,8 +93,8 @@ Result<Step> parse_tensorize(ArgReader& args) {
   for (const char* name : kTensorIntrinsics) {
     if (s.intrinsic == name) return Step(s);
   }
-  return make_error(ErrorCode::kInvalidArgument, "unknown intrinsic '{}'; intrinsics are: dot4 dot2 mma2x8 mma2x4",
-                    s.intrinsic);
+  return make_error(ErrorCode::kInvalidArgument,
+                    "unknown intrinsic '{}'; intrinsics are: dot4 dot2 mma2x8 mma2x4", s.intrinsic);
 }
 
 std::string Pragma::args() const { return fmt::format("{} {} {} {}", stage, iter, key, value); }
@@ -96,7 +102,8 @@ std::string Pragma::args() const { return fmt::format("{} {} {} {}", stage, iter
 Result<void> Pragma::apply(State& state) const {
   TESSERA_TRY(Stage* const s, state.stage(stage));
   TESSERA_TRY(const int id, s->find_leaf(iter));
-  if (value < 0 || value > 4096) return illegal("auto_unroll_max_step must be in 0..4096, not {}", value);
+  if (value < 0 || value > 4096)
+    return illegal("auto_unroll_max_step must be in 0..4096, not {}", value);
   s->auto_unroll[id] = value;
   return {};
 }
@@ -107,18 +114,22 @@ Result<Step> parse_pragma(ArgReader& args) {
   TESSERA_TRY(s.iter, args.word("loop"));
   TESSERA_TRY(s.key, args.word("pragma"));
   if (s.key != "auto_unroll_max_step") {
-    return make_error(ErrorCode::kInvalidArgument, "unknown pragma '{}'; the pragma is auto_unroll_max_step", s.key);
+    return make_error(ErrorCode::kInvalidArgument,
+                      "unknown pragma '{}'; the pragma is auto_unroll_max_step", s.key);
   }
   TESSERA_TRY(s.value, args.number("value"));
   return Step(s);
 }
 
-std::string PrefetchStep::args() const { return fmt::format("{} {} {} {}", stage, iter, buffer, distance); }
+std::string PrefetchStep::args() const {
+  return fmt::format("{} {} {} {}", stage, iter, buffer, distance);
+}
 
 Result<void> PrefetchStep::apply(State& state) const {
   TESSERA_TRY(Stage* const s, state.stage(stage));
   TESSERA_TRY(const int id, s->find_leaf(iter));
-  if (distance < 1 || distance > 4096) return illegal("distance must be in 1..4096, not {}", distance);
+  if (distance < 1 || distance > 4096)
+    return illegal("distance must be in 1..4096, not {}", distance);
   bool found = false;
   for (const ir::Expr& v : s->op.values) {
     ir::for_each_expr(v, [&](const ir::Expr& e) {

@@ -1,7 +1,7 @@
 // cache_read, cache_write, rfactor: steps that add a stage.
-#include <fmt/ranges.h>
-
 #include <algorithm>
+
+#include <fmt/ranges.h>
 
 #include "tessera/ir/build.h"
 #include "tessera/ir/visitor.h"
@@ -27,7 +27,8 @@ class ReplaceBuffer final : public ir::Mutator {
 
 std::vector<te::Axis> fresh_axes(const std::vector<te::Axis>& axes) {
   std::vector<te::Axis> out;
-  for (const te::Axis& a : axes) out.push_back({ir::Var::make(a.var.as<ir::Var>()->name), a.extent});
+  for (const te::Axis& a : axes)
+    out.push_back({ir::Var::make(a.var.as<ir::Var>()->name), a.extent});
   return out;
 }
 
@@ -50,7 +51,8 @@ ir::Buffer find_buffer(const State& state, const std::string& name) {
 }
 
 Result<void> check_scope(const std::string& scope) {
-  if (scope != "local" && scope != "shared") return illegal("scope must be local or shared, not {}", scope);
+  if (scope != "local" && scope != "shared")
+    return illegal("scope must be local or shared, not {}", scope);
   return {};
 }
 
@@ -79,7 +81,8 @@ te::Op move_computation(Stage& stage, const std::string& name) {
   outer.reducer = te::Reducer::kNone;
   for (std::size_t i = 0; i < inner.outputs.size(); ++i) {
     const ir::Buffer& old = stage.op.outputs[i];
-    inner.outputs[i] = ir::Buffer::make(i == 0 ? name : fmt::format("{}.{}", name, i), old->dtype, old->shape);
+    inner.outputs[i] =
+        ir::Buffer::make(i == 0 ? name : fmt::format("{}.{}", name, i), old->dtype, old->shape);
     outer.values[i] = ir::Load::make(inner.outputs[i], vars_of(outer.axes));
   }
   stage.op = outer;
@@ -88,7 +91,9 @@ te::Op move_computation(Stage& stage, const std::string& name) {
 
 }  // namespace
 
-std::string CacheRead::args() const { return fmt::format("{} {} {}", buffer, scope, fmt::join(readers, " ")); }
+std::string CacheRead::args() const {
+  return fmt::format("{} {} {}", buffer, scope, fmt::join(readers, " "));
+}
 
 Result<void> CacheRead::apply(State& state) const {
   TESSERA_DO(check_scope(scope));
@@ -159,15 +164,20 @@ std::string RFactor::args() const { return fmt::format("{} {} {}", stage, iter, 
 Result<void> RFactor::apply(State& state) const {
   TESSERA_TRY(Stage* const s, state.stage(stage));
   TESSERA_TRY(const int factored, s->find_leaf(iter));
-  if (!s->iters[static_cast<std::size_t>(factored)].reduce) return illegal("loop {} is not a reduction", iter);
+  if (!s->iters[static_cast<std::size_t>(factored)].reduce)
+    return illegal("loop {} is not a reduction", iter);
   const std::size_t rank = s->op.axes.size();
-  if (axis < 0 || axis > static_cast<int>(rank)) return illegal("axis {} is outside 0..{}", axis, rank);
-  std::string name = stage + ".rf";  // then .rf2, .rf3: a reduction may be factored in several steps
+  if (axis < 0 || axis > static_cast<int>(rank))
+    return illegal("axis {} is outside 0..{}", axis, rank);
+  std::string name =
+      stage + ".rf";  // then .rf2, .rf3: a reduction may be factored in several steps
   for (int i = 2; !check_free_name(state, name).ok(); ++i) name = fmt::format("{}.rf{}", stage, i);
   std::vector<std::int64_t> roots;
-  for (std::size_t i = 0; i < rank + s->op.reduce_axes.size(); ++i) roots.push_back(s->iters[i].extent);
+  for (std::size_t i = 0; i < rank + s->op.reduce_axes.size(); ++i)
+    roots.push_back(s->iters[i].extent);
   for (std::size_t i = 0; i < rank; ++i) {
-    if (s->position(static_cast<int>(i)) < 0) return illegal("axis {} of {} is split already", s->iters[i].name, stage);
+    if (s->position(static_cast<int>(i)) < 0)
+      return illegal("axis {} of {} is split already", s->iters[i].name, stage);
   }
   for (const Stage& other : state.stages) {
     if (other.attach.kind == Attach::Kind::kAt && other.attach.stage == stage) {
@@ -175,9 +185,11 @@ Result<void> RFactor::apply(State& state) const {
     }
   }
 
-  // Every reduce leaf becomes a variable of the partial stage; the factored one an axis of its output.
+  // Every reduce leaf becomes a variable of the partial stage; the factored one an axis of its
+  // output.
   te::Op partial{.name = name, .reducer = s->op.reducer};
-  te::Op total{.name = stage, .axes = s->op.axes, .reducer = s->op.reducer, .outputs = s->op.outputs};
+  te::Op total{
+      .name = stage, .axes = s->op.axes, .reducer = s->op.reducer, .outputs = s->op.outputs};
   partial.axes = fresh_axes(s->op.axes);
   std::vector<ir::Expr> leaf_vars(s->iters.size());
   for (std::size_t i = 0; i < rank; ++i) leaf_vars[i] = partial.axes[i].var;
@@ -194,7 +206,8 @@ Result<void> RFactor::apply(State& state) const {
       partial.reduce_axes.push_back(a);
     }
   }
-  if (partial.reduce_axes.empty()) return illegal("nothing is left to reduce before {}; split it first", iter);
+  if (partial.reduce_axes.empty())
+    return illegal("nothing is left to reduce before {}; split it first", iter);
   const IterMap map = map_iters(*s, extents, leaf_vars);
   ir::VarMap substitution;
   for (std::size_t i = 0; i < rank; ++i) substitution[s->op.axes[i].var.get()] = map.values[i];
@@ -215,8 +228,9 @@ Result<void> RFactor::apply(State& state) const {
                          te::identity(s->op.reducer, s->op.outputs[o]->dtype, o));
     }
     partial.values.push_back(value);
-    partial.outputs.push_back(ir::Buffer::make(o == 0 ? partial.name : fmt::format("{}.{}", partial.name, o),
-                                               s->op.outputs[o]->dtype, shape));
+    partial.outputs.push_back(
+        ir::Buffer::make(o == 0 ? partial.name : fmt::format("{}.{}", partial.name, o),
+                         s->op.outputs[o]->dtype, shape));
     total.values.push_back(ir::Load::make(partial.outputs.back(), read));
   }
   const Attach attach = s->attach;

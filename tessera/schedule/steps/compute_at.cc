@@ -13,7 +13,8 @@ bool has_attached(const State& state, const std::string& stage) {
 
 Result<void> refuse_output(const State& state, const Stage& stage) {
   for (const ir::Buffer& b : stage.op.outputs) {
-    if (state.dag.is_output(b)) return illegal("stage {} is an output: it must be computed whole, once", stage.name());
+    if (state.dag.is_output(b))
+      return illegal("stage {} is an output: it must be computed whole, once", stage.name());
   }
   return {};
 }
@@ -27,8 +28,10 @@ Result<void> ComputeAt::apply(State& state) const {
   TESSERA_TRY(Stage* const t, state.stage(target));
   TESSERA_TRY(const int id, t->find_leaf(iter));
   TESSERA_DO(refuse_output(state, *s));
-  if (state.index_of(stage) >= state.index_of(target)) return illegal("stage {} does not use {}", target, stage);
-  if (t->attach.kind == Attach::Kind::kInline) return illegal("stage {} is inlined and has no loops", target);
+  if (state.index_of(stage) >= state.index_of(target))
+    return illegal("stage {} does not use {}", target, stage);
+  if (t->attach.kind == Attach::Kind::kInline)
+    return illegal("stage {} is inlined and has no loops", target);
   s->attach = {.kind = Attach::Kind::kAt, .stage = target, .iter = id};
   return {};
 }
@@ -46,7 +49,8 @@ std::string ComputeInline::args() const { return stage; }
 Result<void> ComputeInline::apply(State& state) const {
   TESSERA_TRY(Stage* const s, state.stage(stage));
   TESSERA_DO(refuse_output(state, *s));
-  if (s->op.reducer != te::Reducer::kNone) return illegal("stage {} is a reduction and cannot be inlined", stage);
+  if (s->op.reducer != te::Reducer::kNone)
+    return illegal("stage {} is a reduction and cannot be inlined", stage);
   if (has_attached(state, stage)) return illegal("other stages are computed at {}", stage);
   s->attach = {.kind = Attach::Kind::kInline};
   return {};

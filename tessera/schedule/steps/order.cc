@@ -1,7 +1,7 @@
 // fuse, reorder.
-#include <fmt/ranges.h>
-
 #include <algorithm>
+
+#include <fmt/ranges.h>
 
 #include "tessera/schedule/steps/step_text.h"
 
@@ -21,7 +21,8 @@ Result<void> Fuse::apply(State& state) const {
       return illegal("loops {} and {} are not adjacent", fused.name, name);
     }
     if (it.annotation != Annotation::kNone) return illegal("loop {} is already annotated", name);
-    if (!relation.from.empty() && it.reduce != fused.reduce) return illegal("cannot fuse reduce and spatial loops");
+    if (!relation.from.empty() && it.reduce != fused.reduce)
+      return illegal("cannot fuse reduce and spatial loops");
     fused.reduce = it.reduce;
     fused.extent *= it.extent;
     fused.name += (relation.from.empty() ? "" : "@") + name;
@@ -31,8 +32,8 @@ Result<void> Fuse::apply(State& state) const {
     if (other.attach.kind != Attach::Kind::kAt || other.attach.stage != stage) continue;
     const auto hit = std::find(relation.from.begin(), relation.from.end(), other.attach.iter);
     if (hit != relation.from.end() && hit + 1 != relation.from.end()) {
-      return illegal("stage {} is computed at {}, which is not the last of the fused loops", other.name(),
-                     s->iters[static_cast<std::size_t>(*hit)].name);
+      return illegal("stage {} is computed at {}, which is not the last of the fused loops",
+                     other.name(), s->iters[static_cast<std::size_t>(*hit)].name);
     }
   }
   const int id = static_cast<int>(s->iters.size());
@@ -41,15 +42,19 @@ Result<void> Fuse::apply(State& state) const {
   const auto at = s->leaves.begin() + s->position(relation.from.front());
   s->leaves.insert(s->leaves.erase(at, at + static_cast<std::ptrdiff_t>(relation.from.size())), id);
   for (Stage& other : state.stages) {
-    if (other.attach.kind == Attach::Kind::kAt && other.attach.stage == stage && other.attach.iter == relation.from.back()) {
+    if (other.attach.kind == Attach::Kind::kAt && other.attach.stage == stage &&
+        other.attach.iter == relation.from.back()) {
       other.attach.iter = id;
     }
   }
   for (Prefetch& p : s->prefetches) {
-    p.iter = std::find(relation.from.begin(), relation.from.end(), p.iter) != relation.from.end() ? id : p.iter;
+    p.iter = std::find(relation.from.begin(), relation.from.end(), p.iter) != relation.from.end()
+                 ? id
+                 : p.iter;
   }
   for (const int from : relation.from) {
-    if (const auto it = s->auto_unroll.find(from); it != s->auto_unroll.end()) s->auto_unroll[id] = it->second;
+    if (const auto it = s->auto_unroll.find(from); it != s->auto_unroll.end())
+      s->auto_unroll[id] = it->second;
   }
   s->relations.push_back(relation);
   return {};
@@ -69,7 +74,8 @@ Result<void> Reorder::apply(State& state) const {
   std::vector<int> order;
   for (const std::string& name : iters) {
     TESSERA_TRY(const int id, s->find_leaf(name));
-    if (std::find(order.begin(), order.end(), id) != order.end()) return illegal("loop {} is listed twice", name);
+    if (std::find(order.begin(), order.end(), id) != order.end())
+      return illegal("loop {} is listed twice", name);
     order.push_back(id);
   }
   if (order.size() != s->leaves.size()) {

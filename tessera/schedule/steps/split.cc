@@ -1,8 +1,8 @@
 // split, follow_split, follow_fused_split.
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <limits>
+
+#include <fmt/ranges.h>
 
 #include "tessera/schedule/steps/step_text.h"
 
@@ -11,9 +11,12 @@ namespace {
 
 const char* tail_text(Tail tail) {
   switch (tail) {
-    case Tail::kGuard: return "";
-    case Tail::kPeel: return " tail=peel";
-    case Tail::kPad: return " tail=pad";
+    case Tail::kGuard:
+      return "";
+    case Tail::kPeel:
+      return " tail=peel";
+    case Tail::kPad:
+      return " tail=pad";
   }
   return "";
 }
@@ -31,34 +34,44 @@ Result<void> split_iter(State& state, const std::string& stage_name, const std::
   TESSERA_TRY(Stage* const stage, state.stage(stage_name));
   TESSERA_TRY(const int id, stage->find_leaf(iter_name));
   const Iter parent = stage->iters[static_cast<std::size_t>(id)];
-  if (parent.annotation != Annotation::kNone) return illegal("loop {} is already annotated", iter_name);
+  if (parent.annotation != Annotation::kNone)
+    return illegal("loop {} is already annotated", iter_name);
   if (lengths.empty()) return illegal("no lengths given");
   std::int64_t product = 1;
   for (const std::int64_t l : lengths) {
     if (l < 1) return illegal("length {} is not positive", l);
-    if (l > std::numeric_limits<std::int32_t>::max() / product) return illegal("lengths are too large");
+    if (l > std::numeric_limits<std::int32_t>::max() / product)
+      return illegal("lengths are too large");
     product *= l;
   }
-  if (tail == Tail::kPad && parent.reduce) return illegal("a reduce loop cannot be padded: it would add terms");
+  if (tail == Tail::kPad && parent.reduce)
+    return illegal("a reduce loop cannot be padded: it would add terms");
   const bool output = std::any_of(stage->op.outputs.begin(), stage->op.outputs.end(),
                                   [&](const ir::Buffer& b) { return state.dag.is_output(b); });
   if (tail == Tail::kPad && output) {
-    return illegal("output stage {} cannot be padded: its storage belongs to the caller", stage_name);
+    return illegal("output stage {} cannot be padded: its storage belongs to the caller",
+                   stage_name);
   }
   const std::int64_t rest = (parent.extent + product - 1) / product;
   std::vector<std::int64_t> extents = lengths;
   extents.insert(from_outer ? extents.end() : extents.begin(), rest);
 
-  Relation relation{.kind = Relation::Kind::kSplit, .from = {id}, .lengths = lengths, .from_outer = from_outer, .tail = tail};
+  Relation relation{.kind = Relation::Kind::kSplit,
+                    .from = {id},
+                    .lengths = lengths,
+                    .from_outer = from_outer,
+                    .tail = tail};
   for (std::size_t part = 0; part < extents.size(); ++part) {
     relation.to.push_back(static_cast<int>(stage->iters.size()));
-    stage->iters.push_back(
-        {.name = fmt::format("{}.{}", parent.name, part), .extent = extents[part], .reduce = parent.reduce});
+    stage->iters.push_back({.name = fmt::format("{}.{}", parent.name, part),
+                            .extent = extents[part],
+                            .reduce = parent.reduce});
   }
   const auto at = stage->leaves.begin() + stage->position(id);
   stage->leaves.insert(stage->leaves.erase(at), relation.to.begin(), relation.to.end());
   for (Stage& other : state.stages) {  // inside loop i means inside its innermost part
-    if (other.attach.kind == Attach::Kind::kAt && other.attach.stage == stage_name && other.attach.iter == id) {
+    if (other.attach.kind == Attach::Kind::kAt && other.attach.stage == stage_name &&
+        other.attach.iter == id) {
       other.attach.iter = relation.to.back();
     }
   }
@@ -82,10 +95,13 @@ Result<const Relation*> source_split(const State& state, int source) {
 }  // namespace
 
 std::string Split::args() const {
-  return fmt::format("{} {} {}{}{}", stage, iter, fmt::join(lengths, " "), from_outer ? " outer" : "", tail_text(tail));
+  return fmt::format("{} {} {}{}{}", stage, iter, fmt::join(lengths, " "),
+                     from_outer ? " outer" : "", tail_text(tail));
 }
 
-Result<void> Split::apply(State& state) const { return split_iter(state, stage, iter, lengths, from_outer, tail); }
+Result<void> Split::apply(State& state) const {
+  return split_iter(state, stage, iter, lengths, from_outer, tail);
+}
 
 Result<Step> parse_split(ArgReader& args) {
   Split s;
@@ -97,7 +113,9 @@ Result<Step> parse_split(ArgReader& args) {
   return Step(s);
 }
 
-std::string FollowSplit::args() const { return fmt::format("{} {} {} {}{}", stage, iter, source, parts, tail_text(tail)); }
+std::string FollowSplit::args() const {
+  return fmt::format("{} {} {} {}{}", stage, iter, source, parts, tail_text(tail));
+}
 
 Result<void> FollowSplit::apply(State& state) const {
   TESSERA_TRY(const Relation* const from, source_split(state, source));
@@ -105,7 +123,8 @@ Result<void> FollowSplit::apply(State& state) const {
     return illegal("step {} has {} lengths, not {}", source, from->lengths.size(), parts);
   }
   std::vector<std::int64_t> lengths(from->lengths.begin(), from->lengths.begin() + parts);
-  for (std::size_t i = static_cast<std::size_t>(parts); i < from->lengths.size(); ++i) lengths.back() *= from->lengths[i];
+  for (std::size_t i = static_cast<std::size_t>(parts); i < from->lengths.size(); ++i)
+    lengths.back() *= from->lengths[i];
   return split_iter(state, stage, iter, lengths, from->from_outer, tail);
 }
 
@@ -120,7 +139,8 @@ Result<Step> parse_follow_split(ArgReader& args) {
 }
 
 std::string FollowFusedSplit::args() const {
-  return fmt::format("{} {} {} {}{}", stage, iter, level, fmt::join(sources, ","), from_outer ? " outer" : "");
+  return fmt::format("{} {} {} {}{}", stage, iter, level, fmt::join(sources, ","),
+                     from_outer ? " outer" : "");
 }
 
 Result<void> FollowFusedSplit::apply(State& state) const {

@@ -17,7 +17,7 @@ class ArgReader {
   bool done() const { return next_ == tokens_.size(); }
   Result<std::string> word(const char* what);
   Result<std::int64_t> number(const char* what);
-  Result<int> small_number(const char* what);  // fits an int
+  Result<int> small_number(const char* what);                              // fits an int
   Result<std::vector<std::int64_t>> numbers_until_word(const char* what);  // at least one
   Result<std::vector<int>> comma_list(const char* what);
   std::vector<std::string> rest();

@@ -9,13 +9,15 @@ Result<void> SetLayout::apply(State& state) const {
   ir::Buffer found;
   for (const te::Input& in : state.dag.inputs) {
     if (in.buffer->name != buffer) continue;
-    if (!in.constant) return illegal("input {} is not constant: cache_read it and lay out the copy", buffer);
+    if (!in.constant)
+      return illegal("input {} is not constant: cache_read it and lay out the copy", buffer);
     found = in.buffer;
   }
   for (const Stage& s : state.stages) {
     for (const ir::Buffer& b : s.op.outputs) {
       if (b->name != buffer) continue;
-      if (state.dag.is_output(b)) return illegal("{} is an output: its layout belongs to the caller", buffer);
+      if (state.dag.is_output(b))
+        return illegal("{} is an output: its layout belongs to the caller", buffer);
       found = b;
     }
   }
@@ -35,15 +37,19 @@ Result<Step> parse_layout(ArgReader& args) {
   return Step(s);
 }
 
-std::string StorageAlign::args() const { return fmt::format("{} {} {} {}", stage, dim, factor, offset); }
+std::string StorageAlign::args() const {
+  return fmt::format("{} {} {} {}", stage, dim, factor, offset);
+}
 
 Result<void> StorageAlign::apply(State& state) const {
   TESSERA_TRY(Stage* const s, state.stage(stage));
   for (const ir::Buffer& b : s->op.outputs) {
-    if (state.dag.is_output(b)) return illegal("{} is an output: its layout belongs to the caller", stage);
+    if (state.dag.is_output(b))
+      return illegal("{} is an output: its layout belongs to the caller", stage);
   }
   const int rank = static_cast<int>(s->op.axes.size());
-  if (dim < 0 || dim + 1 >= rank) return illegal("dimension {} has no stride to align (rank {})", dim, rank);
+  if (dim < 0 || dim + 1 >= rank)
+    return illegal("dimension {} has no stride to align (rank {})", dim, rank);
   if (factor < 1 || factor > 4096 || offset < 0 || offset >= factor) {
     return illegal("factor must be in 1..4096 and offset in 0..factor-1");
   }
