@@ -29,7 +29,7 @@ struct BenchArgs {
   int threads = 1;
   int samples = 20;
   double time_limit_s = 10;
-  bool json = false, machine = false, list_ops = false, time_passes = false;
+  bool json = false, markdown = false, machine = false, list_ops = false, time_passes = false;
 };
 
 std::string describe(const te::OpParam& p) {
@@ -96,6 +96,48 @@ void print_row(const driver::BenchResult& r, bool times) {
   if (times) {
     for (const lower::PassTime& t : r.times) fmt::print(stderr, "{:>9.3f} ms  {}\n", t.ms, t.name);
   }
+}
+
+// The spec without the parameters that have their default value.
+std::string short_text(const te::OpSpec& spec) {
+  std::vector<std::string> parts;
+  for (const te::OpEntry& op : te::op_table()) {
+    if (op.name != spec.op) continue;
+    for (const te::OpParam& p : op.params) {
+      const auto it = spec.ints.find(p.name);
+      const bool needed = p.default_value != te::kDerived;
+      if (it != spec.ints.end() && needed && it->second != p.default_value) {
+        parts.push_back(fmt::format("{}={}", p.name, it->second));
+      }
+    }
+    for (const te::OpWord& w : op.words) {
+      const auto it = spec.words.find(w.name);
+      if (it != spec.words.end() && (w.choices.empty() || it->second != w.choices[0])) {
+        parts.push_back(fmt::format("{}={}", w.name, it->second));
+      }
+    }
+  }
+  if (spec.dtype != DType::kF32) parts.push_back(fmt::format("dtype={}", to_text(spec.dtype)));
+  return fmt::format("{}:{}", spec.op, fmt::join(parts, ","));
+}
+
+// One row of a table for documents: ours, then the fastest peer.
+void print_markdown(const te::OpSpec& spec, const driver::BenchResult& r, bool first) {
+  if (first) {
+    fmt::print(
+        "| operation | threads | us | GFLOP/s | % of peak | best peer | its us | ratio | build ms "
+        "|\n|---|---:|---:|---:|---:|---|---:|---:|---:|\n");
+  }
+  const driver::PeerResult* best = nullptr;
+  for (const driver::PeerResult& p : r.peers) {
+    if (p.absent.empty() && (best == nullptr || p.median_us < best->median_us)) best = &p;
+  }
+  fmt::print("| `{}` | {} | {:.1f}{} | {:.1f} | {:.1f} | {} | {} | {} | {:.1f} |\n",
+             short_text(spec), r.threads, r.median_us,
+             r.verified ? (r.trusted ? "" : " (busy)") : " WRONG", r.gflops,
+             100 * r.fraction_of_peak, best ? best->name : "",
+             best ? fmt::format("{:.1f}", best->median_us) : "",
+             best ? fmt::format("{:.2f}", best->ratio) : "", r.build_ms);
 }
 
 Result<std::vector<te::OpSpec>> specs(const BenchArgs& args) {
@@ -212,7 +254,11 @@ int bench(const BenchArgs& args) {
     }
     if (const double peak = peaks[spec.dtype]; peak > 0) r->fraction_of_peak = r->gflops / peak;
     wrong = wrong || !r->verified;
-    if (!args.json) print_row(*r, args.time_passes);
+    if (args.markdown) {
+      print_markdown(spec, *r, results.empty());
+    } else if (!args.json) {
+      print_row(*r, args.time_passes);
+    }
     if (std::fflush(stdout) != 0) {
       throw std::system_error(errno, std::generic_category(), "cannot write to standard output");
     }
@@ -257,7 +303,8 @@ void add_bench(CLI::App& app, std::function<int()>* run) {
   sub->add_option("--samples", args->samples, "Clean samples of each")->check(CLI::Range(1, 10000));
   sub->add_option("--time-limit", args->time_limit_s, "Seconds for each operation and peer")
       ->check(CLI::PositiveNumber);
-  sub->add_flag("--json", args->json, "Print JSON");
+  CLI::Option* json = sub->add_flag("--json", args->json, "Print JSON");
+  sub->add_flag("--markdown", args->markdown, "Print a table for a document")->excludes(json);
   sub->add_flag("--machine", args->machine, "Measure FMA rates and memory bandwidths");
   sub->add_flag("--list-ops", args->list_ops, "Print the operations and their parameters");
   sub->add_flag("--time-passes", args->time_passes, "Print the build time of each pass to stderr");
