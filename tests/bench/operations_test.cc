@@ -1,0 +1,76 @@
+// Every operation at small odd sizes, with the schedules that ship for each architecture: the compiled function must
+// agree with the interpreter. Schedules are legal on any CPU, so those of the other architecture run here too.
+#include <filesystem>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tessera/driver/check_output.h"
+#include "tessera/driver/compile_op.h"
+#include "tessera/driver/schedule_library.h"
+#include "tessera/te/op_spec.h"
+
+namespace tessera::driver {
+namespace {
+
+namespace fs = std::filesystem;
+
+const char* const kSpecs[] = {
+#include "tests/bench/specs.inc"
+};
+
+struct Case {
+  std::string spec;
+  const char* machine;  // whose schedules
+};
+
+std::vector<Case> cases() {
+  std::vector<Case> out;
+  for (const char* spec : kSpecs) {
+    out.push_back({spec, "neoverse-v1"});
+    out.push_back({spec, "haswell"});
+  }
+  return out;
+}
+
+std::string case_name(const ::testing::TestParamInfo<Case>& info) {
+  std::string name = info.param.spec + "_" + (info.param.machine[0] == 'n' ? "aarch64" : "x86_64");
+  for (char& c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+  }
+  return name;
+}
+
+class ShippedSchedule : public ::testing::TestWithParam<Case> {};
+
+// Differences of the rounding of Winograd's transforms.
+double amplification(const te::OpSpec& spec) {
+  const auto algo = spec.words.find("algo");
+  return algo == spec.words.end() || algo->second == "direct" ? 1 : 128;
+}
+
+TEST_P(ShippedSchedule, AgreesWithTheInterpreter) {
+  const te::OpSpec spec = te::parse_op_spec(GetParam().spec).value();
+  const te::Dag dag = te::make_dag(spec).value();
+  const fs::path folder = fs::path(TESSERA_ROOT) / "bench/schedules";
+  const FoundSchedule found =
+      find_schedule(folder.string(), spec, dag, target::find_target(GetParam().machine).value()).value();
+  EXPECT_NE(found.path, "") << "no schedule fits";
+  const auto op = compile_op(dag, found.text, target::host());
+  ASSERT_TRUE(op.ok()) << found.path << ": " << op.error().message;
+  runtime::ThreadPool pool({.threads = 2});
+  OpRunner runner(*op, pool);
+  const std::vector<HostTensor> inputs = random_inputs(dag, 7);
+  for (std::size_t i = 0; i < inputs.size(); ++i) ASSERT_TRUE(runner.set_input(i, inputs[i]).ok());
+  runner.run();
+  for (std::size_t o = 0; o < dag.outputs.size(); ++o) {
+    const Reference want = reference(dag, inputs, o, 300, 3).value();
+    const double allowed = std::max(tolerance(dag, dag.outputs[o]->dtype, amplification(spec)), 1e-30);
+    EXPECT_LE(worst_error(want, runner.output(o), allowed), 1) << found.path;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Operations, ShippedSchedule, ::testing::ValuesIn(cases()), case_name);
+
+}  // namespace
+}  // namespace tessera::driver
