@@ -130,7 +130,8 @@ Value* Ops::math(Intrinsic fn, ir::Type t, const std::vector<Value*>& args) {
     if (!is_signed_int(t.dtype)) return args[0];
     return b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, args[0], b_.getInt1(false));
   }
-  if (t.dtype == DType::kF16 || t.dtype == DType::kBF16) {
+  const bool native = t.dtype == DType::kF16 && native_half() && fn == Intrinsic::kFma;
+  if (!native && (t.dtype == DType::kF16 || t.dtype == DType::kBF16)) {
     std::vector<Value*> wide;
     for (Value* arg : args) wide.push_back(widen(t, arg));
     return narrow(t, math(fn, t.with_dtype(DType::kF32), wide));
