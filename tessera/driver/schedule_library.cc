@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // How many parameters of the pattern "op:K=V,K=V" the spec meets; -1 when one differs.
-int match(const std::string& pattern, const te::OpSpec& spec, const te::Dag& dag) {
+int match(const std::string& pattern, const te::OpSpec& spec, const te::Dag& dag, const target::Target& target) {
   const std::size_t colon = std::min(pattern.find(':'), pattern.size());
   if (pattern.substr(0, colon) != spec.op) return -1;
   int met = 0;
@@ -30,7 +30,8 @@ int match(const std::string& pattern, const te::OpSpec& spec, const te::Dag& dag
     const bool same = (number != spec.ints.end() && std::to_string(number->second) == value) ||
                       (word != spec.words.end() && word->second == value) ||
                       (key == "dtype" && to_text(spec.dtype) == value) ||
-                      (key == "stages" && std::to_string(dag.ops.size()) == value);
+                      (key == "stages" && std::to_string(dag.ops.size()) == value) ||
+                      (key == "feature" && ("," + target.features + ",").find(",+" + value + ",") != std::string::npos);
     if (!same) return -1;
     ++met;
   }
@@ -38,13 +39,13 @@ int match(const std::string& pattern, const te::OpSpec& spec, const te::Dag& dag
 }
 
 // The best match of the `# op:` lines of a schedule; -1: it is for something else.
-int best_match(const std::string& text, const te::OpSpec& spec, const te::Dag& dag) {
+int best_match(const std::string& text, const te::OpSpec& spec, const te::Dag& dag, const target::Target& target) {
   constexpr std::string_view kPrefix = "# op: ";
   int best = -1;
   std::stringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     if (line.rfind(kPrefix, 0) == 0)
-      best = std::max(best, match(line.substr(kPrefix.size()), spec, dag));
+      best = std::max(best, match(line.substr(kPrefix.size()), spec, dag, target));
   }
   return best;
 }
@@ -84,7 +85,7 @@ Result<FoundSchedule> find_schedule(const std::string& folder, const te::OpSpec&
   std::vector<Candidate> candidates;
   for (const fs::path& file : files) {
     TESSERA_TRY(const std::string text, read_text_file(file.string()));
-    const int score = best_match(text, spec, dag);
+    const int score = best_match(text, spec, dag, target);
     if (score >= 0) candidates.push_back({score, {file.string(), text}});
   }
   std::stable_sort(candidates.begin(), candidates.end(),

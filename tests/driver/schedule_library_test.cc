@@ -133,6 +133,13 @@ TEST_F(ScheduleLibrary, NumberOfStages) {
   EXPECT_EQ(found("eltwise:N=9,fn=add+relu+exp"), "");
 }
 
+TEST_F(ScheduleLibrary, FeaturesOfTheTarget) {
+  write("aarch64/any.txt", "# op: matmul\n");
+  write("aarch64/mma.txt", "# op: matmul:feature=i8mm\n");
+  EXPECT_EQ(found("matmul:M=8,N=16,K=64", "neoverse-v1"), "mma.txt");
+  EXPECT_EQ(found("matmul:M=8,N=16,K=64", "neoverse-n1"), "any.txt");
+}
+
 TEST_F(ScheduleLibrary, ReadTextFile) {
   write("aarch64/a.txt", "text\n");
   EXPECT_EQ(read_text_file((folder_ / "aarch64/a.txt").string()).value(), "text\n");
