@@ -16,7 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // How many parameters of the pattern "op:K=V,K=V" the spec meets; -1 when one differs.
-int match(const std::string& pattern, const te::OpSpec& spec, const te::Dag& dag, const target::Target& target) {
+int match(const std::string& pattern, const te::OpSpec& spec, const te::Dag& dag,
+          const target::Target& target) {
   const std::size_t colon = std::min(pattern.find(':'), pattern.size());
   if (pattern.substr(0, colon) != spec.op) return -1;
   int met = 0;
@@ -31,7 +32,8 @@ int match(const std::string& pattern, const te::OpSpec& spec, const te::Dag& dag
                       (word != spec.words.end() && word->second == value) ||
                       (key == "dtype" && to_text(spec.dtype) == value) ||
                       (key == "stages" && std::to_string(dag.ops.size()) == value) ||
-                      (key == "feature" && ("," + target.features + ",").find(",+" + value + ",") != std::string::npos);
+                      (key == "feature" &&
+                       ("," + target.features + ",").find(",+" + value + ",") != std::string::npos);
     if (!same) return -1;
     ++met;
   }
@@ -39,7 +41,8 @@ int match(const std::string& pattern, const te::OpSpec& spec, const te::Dag& dag
 }
 
 // The best match of the `# op:` lines of a schedule; -1: it is for something else.
-int best_match(const std::string& text, const te::OpSpec& spec, const te::Dag& dag, const target::Target& target) {
+int best_match(const std::string& text, const te::OpSpec& spec, const te::Dag& dag,
+               const target::Target& target) {
   constexpr std::string_view kPrefix = "# op: ";
   int best = -1;
   std::stringstream lines(text);

@@ -15,7 +15,8 @@ namespace fs = std::filesystem;
 
 std::vector<fs::path> files_under(const char* folder) {
   std::vector<fs::path> files;
-  for (const fs::directory_entry& f : fs::recursive_directory_iterator(fs::path(TESSERA_ROOT) / folder)) {
+  for (const fs::directory_entry& f :
+       fs::recursive_directory_iterator(fs::path(TESSERA_ROOT) / folder)) {
     if (f.path().extension() == ".txt") files.push_back(f.path());
   }
   return files;
