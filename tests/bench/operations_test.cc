@@ -33,10 +33,11 @@ std::vector<Case> cases() {
   for (const char* spec : kSpecs) {
     out.push_back({spec, "neoverse-v1"});
     out.push_back({spec, "haswell"});
-    // A machine without matrix instructions takes other files for the types that have them.
+    // Machines with other matrix and dot product instructions take other files for these types.
     const std::string text = spec;
     for (const char* dtype : {"dtype=i8", "dtype=u8", "dtype=bf16"}) {
-      if (text.find(dtype) != std::string::npos) out.push_back({spec, "neoverse-n1"});
+      if (text.find(dtype) == std::string::npos) continue;
+      for (const char* machine : {"neoverse-n1", "sapphirerapids"}) out.push_back({spec, machine});
     }
   }
   return out;
