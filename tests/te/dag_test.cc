@@ -52,7 +52,7 @@ TEST(Dag, FlopCount) {
   EXPECT_EQ(flop_count(make("matmul:M=7,N=3,K=64")), 2.0 * 7 * 3 * 64);
   EXPECT_EQ(flop_count(make("dense:M=7,N=3,K=64")), 2.0 * 7 * 3 * 64 + 2 * 7 * 3);
   EXPECT_EQ(flop_count(make("softmax:R=5,C=9")),
-            45 + 2 * 45 + 45 + 45);  // max, exp(x - m), sum, divide
+            45 + 2 * 45 + 45 + 5 + 45);  // max, exp(x - m), sum, 1 / sum, multiply
   EXPECT_EQ(flop_count(make("reduce:R=5,C=9,op=argmax")), 45);
   // Index arithmetic and padding selects are free.
   EXPECT_EQ(flop_count(make("conv2d:N=1,H=5,W=5,CI=2,CO=3,KH=3,KW=3,P=1")), 2.0 * 25 * 3 * 9 * 2);
