@@ -113,11 +113,9 @@ std::vector<Samples> InterleavedTimer::run() {
 
   RunQueueClock run_queue;
   Series* previous = nullptr;  // its newest sample still awaits the wait of the sample that follows
-  double paused_s = 0;
   const auto take = [&](Series& series) {
     if (options_.pause_s > 0 && all.size() > 1) {
       std::this_thread::sleep_for(std::chrono::duration<double>(options_.pause_s));
-      paused_s += options_.pause_s;
     }
     if (series.calls_per_sample > 1 && all.size() > 1) (*series.call)();
     const double total_s = time_repeated(*series.call, series.calls_per_sample);
@@ -136,7 +134,7 @@ std::vector<Samples> InterleavedTimer::run() {
   const auto wants_more = [&](const Series& s) { return s.clean < options_.samples; };
   do {
     for (Series& series : all) take(series);
-  } while (std::ranges::any_of(all, wants_more) && seconds_since(start) - paused_s < limit_s);
+  } while (std::ranges::any_of(all, wants_more) && seconds_since(start) < limit_s);
   // Nothing followed the very last sample, so a wait in it may not have shown yet.
   if (previous != nullptr && previous->raw.size() > 1) previous->raw.pop_back();
 

@@ -14,7 +14,7 @@ struct TimingOptions {
   int min_samples = 5;       // with fewer clean ones the result is not `trusted`
   double time_limit_s = 10;  // of each callable; several share the sum. One round is always taken
   // Rest between callables: thread pools of other libraries spin on after a call (up to 64 ms seen)
-  // and would disturb the next one. Not counted in time_limit_s.
+  // and would disturb the next one. Counts in time_limit_s.
   double pause_s = 0;
 };
 
