@@ -120,22 +120,24 @@ class NestBuilder {
     for (const Stage& s : state_.stages) {
       if (s.attach.kind == Attach::Kind::kRoot) roots.push_back(&s);
     }
-    nest.func.body = place(roots, ir::Stmt());
+    nest.func.body = place(roots, {}, {});
     nest.attrs = std::move(attrs_);
     return nest;
   }
 
  private:
-  // Allocates the temporaries of `stages`, then runs them in order, then `rest`.
-  ir::Stmt place(const std::vector<const Stage*>& stages, const ir::Stmt& rest) {
+  // Allocates the temporaries of `stages`, then runs `body`, the stages in order and what `rest`
+  // emits. The rest comes last: it reads the storage of the stages.
+  ir::Stmt place(const std::vector<const Stage*>& stages, std::vector<ir::Stmt> body,
+                 const std::function<ir::Stmt()>& rest) {
     std::vector<ir::Buffer> temporaries;
     for (const Stage* s : stages) make_storage(*s, &temporaries);
-    std::vector<ir::Stmt> body;
     for (const Stage* s : stages) body.push_back(emit_stage(*s));
-    if (rest) body.push_back(rest);
+    if (rest) body.push_back(rest());
     ir::Stmt out = ir::Block::make(std::move(body));
-    for (std::size_t i = temporaries.size(); i-- > 0;)
+    for (std::size_t i = temporaries.size(); i-- > 0;) {
       out = ir::Allocate::make(temporaries[i], out);
+    }
     return out;
   }
 
@@ -344,14 +346,7 @@ class NestBuilder {
         attached.push_back(&s);
       }
     }
-    std::vector<ir::Buffer> temporaries;
-    for (const Stage* s : attached) make_storage(*s, &temporaries);
-    std::vector<ir::Stmt> body = prefetches(e, id);
-    for (const Stage* s : attached) body.push_back(emit_stage(*s));
-    body.push_back(emit_at(e, p + 1));
-    ir::Stmt out = ir::Block::make(std::move(body));
-    for (std::size_t i = temporaries.size(); i-- > 0;)
-      out = ir::Allocate::make(temporaries[i], out);
+    const ir::Stmt out = place(attached, prefetches(e, id), [&] { return emit_at(e, p + 1); });
     return ir::For::make(var, e.domain.iter_extents[idx(id)],
                          loop_kind(e.stage.iters[idx(id)].annotation), guard(e, p, false, out));
   }
