@@ -14,7 +14,9 @@
 
 namespace tessera::lower {
 
-// What later passes must know of a loop; keyed by the identity of its variable.
+// What later passes must know of a loop; keyed by the identity of its variable. The LoopNest keeps
+// the variables alive, also those of loops that a pass removed, so that no new variable takes their
+// place.
 struct LoopAttrs {
   std::set<const ir::ExprNode*> peel;  // full parts and the rest become separate loops
   std::map<const ir::ExprNode*, std::int64_t>

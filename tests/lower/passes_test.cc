@@ -114,7 +114,8 @@ TEST(Passes, ReturnTheSameHandleWhenNothingChanges) {
   EXPECT_TRUE(vectorize_loops(func.body, target::host()).same_as(func.body));
   EXPECT_TRUE(unroll_loops(func.body).same_as(func.body));
   EXPECT_TRUE(arith::simplify(func.body).same_as(func.body));
-  attrs.tensorize[ir::Var::make("other").get()] = "dot4";
+  const ir::Expr other = ir::Var::make("other");
+  attrs.tensorize[other.get()] = "dot4";
   Result<void> result;
   EXPECT_TRUE(tensorize_loops(func.body, attrs, &result).same_as(func.body));
 }
