@@ -143,6 +143,7 @@ TEST_F(ScheduleLibrary, FeaturesOfTheTarget) {
 TEST_F(ScheduleLibrary, ReadTextFile) {
   write("aarch64/a.txt", "text\n");
   EXPECT_EQ(read_text_file((folder_ / "aarch64/a.txt").string()).value(), "text\n");
+  EXPECT_EQ(read_text_file(folder_.string()).error().code, ErrorCode::kIo);  // a folder
   const auto absent = read_text_file((folder_ / "absent.txt").string());
   ASSERT_FALSE(absent.ok());
   EXPECT_EQ(absent.error().code, ErrorCode::kIo);
