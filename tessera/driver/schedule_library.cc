@@ -65,7 +65,8 @@ bool fits(const std::string& text, const te::Dag& dag, const target::Target& tar
 Result<std::string> read_text_file(const std::string& path) {
   std::error_code error;
   std::ifstream in(path, std::ios::binary);
-  if (!in || fs::is_directory(path, error)) return make_error(ErrorCode::kIo, "cannot read {}", path);
+  if (!in || fs::is_directory(path, error))
+    return make_error(ErrorCode::kIo, "cannot read {}", path);
   std::stringstream text;
   text << in.rdbuf();
   if (in.bad()) return make_error(ErrorCode::kIo, "cannot read {}", path);
