@@ -16,6 +16,8 @@ const char* to_text(ErrorCode code) {
       return "run_failed";
     case ErrorCode::kIo:
       return "io";
+    case ErrorCode::kDataDependent:
+      return "data_dependent";
     case ErrorCode::kUnavailable:
       return "unavailable";
   }

@@ -18,6 +18,7 @@ enum class ErrorCode {
   kBuildFailed,      // code generation refused
   kRunFailed,        // running the code failed
   kIo,               // a file could not be read or written
+  kDataDependent,    // a shape or branch follows from values that only a run knows
   kUnavailable,      // an optional part (peer, device) is absent
 };
 

@@ -1,0 +1,46 @@
+// ONNX model -> Graph with concrete shapes. Shape arithmetic, constant branches, loops of constant
+// length and model-local functions are resolved on the way.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tessera/graph/builder.h"
+#include "tessera/onnx/model.h"
+
+namespace tessera::onnx {
+
+struct ImportOptions {
+  // Shapes of inputs by name ("--shape data:1x3x224x224").
+  std::map<std::string, Shape> shapes;
+  // Sizes of symbolic dimensions by name; others become 1 for the first dimension and for names
+  // that say batch, otherwise `default_dim`.
+  std::map<std::string, std::int64_t> symbols;
+  std::int64_t default_dim = 1;
+  // Values of inputs by name: they are constants of the imported graph. With every input given the
+  // whole model is computed on the way (data-dependent shapes included): all outputs are constants.
+  std::map<std::string, HostTensor> values;
+  graph::BuilderOptions builder;
+  std::int64_t max_nodes = 2'000'000;  // of the finished graph: loops that unroll without end
+};
+
+// kUnsupported lists every node that has no import function, with operator, version and reason.
+// kDataDependent: a shape or a branch depends on the values of inputs; give `values`.
+// kInvalidArgument: the model contradicts itself (cycle, unknown name, wrong shape), naming the node.
+Result<graph::Graph> import_model(const Model& model, const ImportOptions& options = {});
+
+// One line of `tessera check`.
+struct NodeIssue {
+  std::string node, op, reason;  // op: "Gelu-20"
+};
+struct CheckReport {
+  std::int64_t nodes = 0;
+  std::map<std::string, std::int64_t> operators;  // "Conv-11" -> how many nodes
+  std::vector<NodeIssue> unsupported;
+  std::vector<NodeIssue> data_dependent;  // supported, but shapes follow from data: runs node by node
+};
+// Never fails for an unsupported model: that is what the report is for.
+Result<CheckReport> check_model(const Model& model, const ImportOptions& options = {});
+
+}  // namespace tessera::onnx

@@ -1,0 +1,107 @@
+// An ONNX model as plain data: what the file says, before any meaning is given to it. No protobuf
+// type crosses this header.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "tessera/support/host_tensor.h"
+#include "tessera/support/result.h"
+
+namespace tessera::onnx {
+
+struct Graph;
+
+// A tensor whose element type has no DType (string, complex64, float8e4m3fn, int4, ...). Kept so
+// that only a node that needs it is refused.
+struct ForeignTensor {
+  std::string type;
+};
+
+using AttributeValue =
+    std::variant<std::int64_t, float, std::string, HostTensor, ForeignTensor,
+                 std::shared_ptr<const Graph>, std::vector<std::int64_t>, std::vector<float>,
+                 std::vector<std::string>, std::vector<HostTensor>>;
+
+struct Attribute {
+  std::string name;
+  AttributeValue value;
+  std::string ref;  // inside a function body: the attribute of the caller that gives the value
+};
+
+struct Node {
+  std::string name;     // may be empty or repeated
+  std::string op_type;  // "Conv"
+  std::string domain;   // "" is the ONNX domain ("ai.onnx" is read as "")
+  std::vector<std::string> inputs, outputs;  // "" where omitted
+  std::vector<Attribute> attributes;
+
+  const Attribute* find(std::string_view attribute) const;
+};
+
+// One dimension of a declared shape: a size, a name ("batch", "past_length + 1"), or neither.
+struct Dim {
+  std::int64_t size = -1;  // -1: symbolic or unknown
+  std::string symbol;
+};
+
+struct ValueInfo {
+  std::string name;
+  std::string type;  // "f32" and so on as to_text(DType); other words ("string", "sequence",
+                     // "complex64") have no DType
+  bool has_shape = false;
+  std::vector<Dim> dims;
+};
+
+struct Initializer {
+  std::string name;
+  std::variant<HostTensor, ForeignTensor> value;
+};
+
+struct Graph {
+  std::string name;
+  std::vector<Node> nodes;  // in file order; a valid file is topologically sorted
+  std::vector<Initializer> initializers;
+  std::vector<ValueInfo> inputs;  // may list initializers too (IR version < 4)
+  std::vector<ValueInfo> outputs;
+};
+
+// A model-local function (IR version >= 8).
+struct Function {
+  std::string domain, name;
+  std::vector<std::string> inputs, outputs;
+  std::vector<std::string> attributes;    // formal names without default
+  std::vector<Attribute> default_attributes;
+  std::vector<Node> nodes;
+  std::map<std::string, std::int64_t> opsets;  // by domain
+};
+
+struct Model {
+  std::int64_t ir_version = 8;
+  std::map<std::string, std::int64_t> opsets;  // by domain; "" is ONNX
+  std::string producer;
+  Graph graph;
+  std::vector<Function> functions;
+};
+
+// Reads a model and the external data beside it. kIo: the file cannot be read; kInvalidArgument:
+// not an ONNX model, with the reason (truncated, tensor of the wrong length, missing external
+// data, path that leaves the folder, nesting too deep, ...).
+Result<Model> load_model(const std::string& path);
+// From memory; external data is looked up in `folder` ("" refuses it).
+Result<Model> parse_model(std::string_view bytes, const std::string& folder);
+// Writes a model that other engines read; tensors of 1 KiB and more go to `path`.data when the
+// file would exceed 1.5 GB (the format's limit is 2 GB). Written to a temporary name, then renamed.
+Result<void> save_model(const Model& model, const std::string& path);
+Result<std::string> serialize_model(const Model& model);
+
+// One TensorProto, as the files input_0.pb of the ONNX backend tests hold.
+Result<HostTensor> parse_tensor(std::string_view bytes);
+Result<std::string> serialize_tensor(const HostTensor& tensor, const std::string& name);
+
+}  // namespace tessera::onnx
