@@ -1,8 +1,9 @@
 // Direct convolutions in one, two and three dimensions, grouped or not, and 2-D with blocked
 // channels.
+#include "tessera/te/ops/conv.h"
+
 #include "tessera/te/ops/element_types.h"
 #include "tessera/te/ops/ops.h"
-#include "tessera/te/ops/window.h"
 #include "tessera/te/ops/winograd.h"
 
 namespace tessera::te {
@@ -19,41 +20,14 @@ Result<void> check_groups(const OpSpec& spec) {
   return {};
 }
 
-// Names of the input's dimensions: n, spatial letters and c, in memory order.
-std::vector<std::string> image_axis_names(bool channels_first, const std::vector<Window>& windows) {
-  std::vector<std::string> spatial;
-  for (const Window& w : windows) spatial.emplace_back(w.dim.axis);
-  return arrange<std::string>(channels_first, "n", spatial, {"c"});
-}
-
-struct ConvAxes {
-  NamedAxes out;     // n, o*, [g,] co in memory order
-  NamedAxes reduce;  // k*, ci
-};
-
-ConvAxes conv_axes(const OpSpec& spec, bool channels_first, const std::vector<Window>& windows) {
-  const std::int64_t groups = spec.ints.at("G");
-  NamedAxes spatial, channels;
-  if (groups > 1) channels.emplace_back("g", groups);
-  channels.emplace_back("co", spec.ints.at("CO") / groups);
-  ConvAxes axes;
-  for (const Window& w : windows) {
-    spatial.emplace_back(w.out_axis(), w.out);
-    axes.reduce.emplace_back(w.kernel_axis(), w.kernel);
-  }
-  axes.out =
-      arrange<NamedAxes::value_type>(channels_first, {"n", spec.ints.at("N")}, spatial, channels);
-  axes.reduce.emplace_back("ci", spec.ints.at("CI") / groups);
-  return axes;
-}
-
 Result<Dag> make_direct(const OpSpec& spec, const std::vector<SpatialDim>& dims,
                         bool channels_first) {
   TESSERA_TRY(const ElementTypes types, mac_types(spec));
   TESSERA_DO(check_groups(spec));
   TESSERA_TRY(const std::vector<Window> windows, read_windows(spec, dims));
-  const std::int64_t groups = spec.ints.at("G"), ci = spec.ints.at("CI"), co = spec.ints.at("CO");
-  Shape sizes, w_shape = {co, ci / groups};
+  const ConvParams params{windows, spec.ints.at("G"), channels_first};
+  const std::int64_t ci = spec.ints.at("CI"), co = spec.ints.at("CO");
+  Shape sizes, w_shape = {co, ci / params.groups};
   for (const Window& w : windows) {
     sizes.push_back(w.size);
     w_shape.push_back(w.kernel);
@@ -62,28 +36,9 @@ Result<Dag> make_direct(const OpSpec& spec, const std::vector<SpatialDim>& dims,
   const ir::Buffer x =
       b.input("X", types.in, arrange(channels_first, spec.ints.at("N"), sizes, {ci}));
   const ir::Buffer weight = b.constant("W", types.in, w_shape);
-  const ir::Buffer padded =
-      pad_stage(b, x, image_axis_names(channels_first, windows), first_spatial(channels_first, 1),
-                windows, ir::imm(types.in, 0));
-  const ConvAxes axes = conv_axes(spec, channels_first, windows);
-  const std::size_t channel_dims = groups > 1 ? 2 : 1;
-  const std::size_t o = first_spatial(channels_first, channel_dims);  // of the output
-  const std::size_t c = channels_first ? 1 : 1 + windows.size();      // its first channel axis
-  const ir::Buffer y =
-      b.reduce("Y", Reducer::kSum, axes.out, axes.reduce, [&](const Indices& i, const Indices& r) {
-        const ir::Expr& in_channel = r.back();
-        Indices spatial;
-        Indices w_index = {groups > 1 ? scaled(i[c], co / groups) + i[c + 1] : i[c], in_channel};
-        for (std::size_t s = 0; s < windows.size(); ++s) {
-          spatial.push_back(windows[s].position(i[o + s], r[s]));
-          w_index.push_back(r[s]);
-        }
-        const ir::Expr x_channel = groups > 1 ? scaled(i[c], ci / groups) + in_channel : in_channel;
-        const ir::Expr value =
-            at(padded, arrange<ir::Expr>(channels_first, i[0], spatial, {x_channel}));
-        return to_type(types.acc, value) * to_type(types.acc, at(weight, w_index));
-      });
-  return b.build({cast_output(b, y, types.out, axes.out)});
+  const ir::Buffer padded = pad_stage(b, "pad", x, channels_first, windows, ir::imm(types.in, 0));
+  const Stage y = conv_stage(b, "Y", padded, weight, params, types.acc);
+  return b.build({cast_output(b, y.buffer, types.out, y.axes)});
 }
 
 // Channels in blocks of CB: X[n, c/CB, h, w, CB], Y[n, co/CB, oh, ow, CB].
@@ -107,7 +62,8 @@ Result<Dag> make_blocked(const OpSpec& spec) {
   const ir::Buffer x = b.input("X", types.in, {n, ci / block, win[0].size, win[1].size, block});
   const ir::Buffer weight = b.constant("W", types.in, {co, ci, win[0].kernel, win[1].kernel});
   const ir::Buffer padded =
-      pad_stage(b, x, {"n", "cb", "h", "w", "c"}, 2, win, ir::imm(types.in, 0));
+      pad_stage(b, "pad", x, {"n", "cb", "h", "w", "c"}, 2, {win[0].pad_lo, win[1].pad_lo},
+                {win[0].pad_hi, win[1].pad_hi}, ir::imm(types.in, 0));
   const NamedAxes axes = {
       {"n", n}, {"cob", co / block}, {"oh", win[0].out}, {"ow", win[1].out}, {"co", block}};
   const NamedAxes reduce = {
@@ -151,6 +107,58 @@ std::vector<OpParam> conv_params(const std::vector<SpatialDim>& dims) {
 }
 
 }  // namespace
+
+Stage conv_stage(DagBuilder& b, const std::string& name, const ir::Buffer& padded,
+                 const ir::Buffer& weight, const ConvParams& params, DType acc) {
+  const std::vector<Window>& windows = params.windows;
+  const bool first = params.channels_first, grouped = params.groups > 1;
+  const std::int64_t co = weight->shape[0] / params.groups, ci = weight->shape[1];
+  NamedAxes spatial, channels, reduce;
+  for (const Window& w : windows) {
+    spatial.emplace_back(w.out_axis(), w.out);
+    reduce.emplace_back(w.kernel_axis(), w.kernel);
+  }
+  if (grouped) channels.emplace_back("g", params.groups);
+  channels.emplace_back("co", co);
+  reduce.emplace_back("ci", ci);
+  Stage stage;
+  stage.axes = arrange<NamedAxes::value_type>(first, {"n", padded->shape[0]}, spatial, channels);
+  const std::size_t o = first_spatial(first, channels.size());
+  const std::size_t c = first ? 1 : 1 + windows.size();  // the first channel axis
+  stage.buffer =
+      b.reduce(name, Reducer::kSum, stage.axes, reduce, [&](const Indices& i, const Indices& r) {
+        const ir::Expr& in_channel = r.back();
+        Indices position;
+        Indices w_index = {grouped ? scaled(i[c], co) + i[c + 1] : i[c], in_channel};
+        for (std::size_t s = 0; s < windows.size(); ++s) {
+          position.push_back(windows[s].position(i[o + s], r[s]));
+          w_index.push_back(r[s]);
+        }
+        const ir::Expr x_channel = grouped ? scaled(i[c], ci) + in_channel : in_channel;
+        const ir::Expr value = at(padded, arrange<ir::Expr>(first, i[0], position, {x_channel}));
+        return to_type(acc, value) * to_type(acc, at(weight, w_index));
+      });
+  return stage;
+}
+
+ir::Buffer merge_groups(DagBuilder& b, const std::string& name, const Stage& from,
+                        const ConvParams& params, DType out) {
+  if (params.groups == 1) return cast_output(b, from.buffer, out, from.axes, name);
+  const std::size_t c = params.channels_first ? 1 : 1 + params.windows.size();
+  const auto at_group = [&](auto& items, std::size_t k) {
+    return items.begin() + static_cast<std::ptrdiff_t>(c + k);
+  };
+  NamedAxes axes = from.axes;
+  const std::int64_t co = axes[c + 1].second;
+  axes[c + 1].second *= params.groups;
+  axes.erase(at_group(axes, 0));
+  return b.compute(name, axes, [&](const Indices& i) {
+    Indices grouped = i;
+    grouped[c] = ir::floor_div(i[c], ir::int_imm(co));
+    grouped.insert(at_group(grouped, 1), ir::floor_mod(i[c], ir::int_imm(co)));
+    return to_type(out, at(from.buffer, grouped));
+  });
+}
 
 OpEntry conv1d_op() {
   return {.name = "conv1d",

@@ -1,103 +1,224 @@
-// Transposed 2-D convolution by output phases: output t = S*q + r (t = oh + padding) gathers only
-// the taps kh = r + S*u, from input row q - u. So every phase (rh, rw) is a dense convolution with
-// ceil(K/S) taps and no multiplication meets an inserted zero.
+// Transposed convolution, and its operation spec in two dimensions.
+#include "tessera/te/ops/conv_transpose.h"
+
+#include <algorithm>
+
 #include "tessera/te/ops/element_types.h"
 #include "tessera/te/ops/ops.h"
-#include "tessera/te/ops/window.h"
 
 namespace tessera::te {
 namespace {
 
+// How one dimension is split into `stride` phases.
 struct Phase {
-  std::int64_t size, kernel, stride, pad_lo;
-  std::int64_t out;
+  const TransposedWindow& w;
   std::int64_t taps;     // per phase: ceil(kernel / stride)
   std::int64_t q_first;  // of output 0
   std::int64_t q_count;
   std::int64_t grow_lo, grow_hi;  // zeros around the input, so that q - u always exists
+
+  // Input position of quotient q and tap u.
+  ir::Expr row(const ir::Expr& q, const ir::Expr& u) const {
+    return shifted(q - u, q_first + grow_lo);
+  }
+  // Kernel position of tap u in phase r.
+  ir::Expr tap(const ir::Expr& r, const ir::Expr& u) const { return r + scaled(u, w.stride); }
+  ir::Expr quotient(const ir::Expr& o) const {
+    return shifted(ir::floor_div(shifted(o, w.pad_lo), ir::int_imm(w.stride)), -q_first);
+  }
+  ir::Expr phase(const ir::Expr& o) const {
+    return ir::floor_mod(shifted(o, w.pad_lo), ir::int_imm(w.stride));
+  }
 };
 
-Result<Phase> read_phase(const OpSpec& spec, const SpatialDim& dim) {
-  const auto pad = [&](const char* name) {
-    return spec.ints.count(name) ? spec.ints.at(name) : spec.ints.at("P");
-  };
-  Phase p{.size = spec.ints.at(dim.size),
-          .kernel = spec.ints.at(dim.kernel),
-          .stride = spec.ints.at("S"),
-          .pad_lo = pad(dim.pad_lo),
-          .out = 0,
-          .taps = 0,
-          .q_first = 0,
+Phase make_phase(const TransposedWindow& w) {
+  Phase p{.w = w,
+          .taps = (w.kernel + w.stride - 1) / w.stride,
+          .q_first = w.pad_lo / w.stride,
           .q_count = 0,
           .grow_lo = 0,
           .grow_hi = 0};
-  const std::int64_t extra = spec.ints.at("OP");
-  if (extra >= p.stride) {
-    return make_error(ErrorCode::kInvalidArgument, "{}: OP={} must be less than S={}", spec.op,
-                      extra, p.stride);
-  }
-  p.out = (p.size - 1) * p.stride + p.kernel + extra - p.pad_lo - pad(dim.pad_hi);
-  if (p.out < 1) {
-    return make_error(ErrorCode::kInvalidArgument, "{}: padding leaves no output in dimension {}",
-                      spec.op, dim.size);
-  }
-  p.taps = (p.kernel + p.stride - 1) / p.stride;
-  p.q_first = p.pad_lo / p.stride;
-  const std::int64_t q_last = (p.pad_lo + p.out - 1) / p.stride;
+  const std::int64_t q_last = (w.pad_lo + w.out - 1) / w.stride;
   p.q_count = q_last - p.q_first + 1;
   p.grow_lo = std::max<std::int64_t>(0, p.taps - 1 - p.q_first);
-  p.grow_hi = std::max<std::int64_t>(0, q_last - (p.size - 1));
+  p.grow_hi = std::max<std::int64_t>(0, q_last - (w.size - 1));
   return p;
 }
 
-// Stage Q[rh, rw, n, qh, qw, co]: every phase of the output, before cropping.
-ir::Buffer phase_stage(DagBuilder& b, const ir::Buffer& padded, const ir::Buffer& weight,
-                       const Phase& h, const Phase& w, DType acc) {
-  const NamedAxes axes = {{"rh", h.stride},  {"rw", w.stride},  {"n", padded->shape[0]},
-                          {"qh", h.q_count}, {"qw", w.q_count}, {"co", weight->shape[1]}};
-  const NamedAxes reduce = {{"kh", h.taps}, {"kw", w.taps}, {"ci", weight->shape[0]}};
-  const auto row = [](const Phase& p, const ir::Expr& q, const ir::Expr& u) {
-    return shifted(q - u, p.q_first + p.grow_lo);
-  };
-  const auto tap = [](const Phase& p, const ir::Expr& r, const ir::Expr& u) {
-    return r + scaled(u, p.stride);
-  };
-  return b.reduce("Q", Reducer::kSum, axes, reduce, [&](const Indices& i, const Indices& r) {
-    const ir::Expr th = tap(h, i[0], r[0]), tw = tap(w, i[1], r[1]);
-    const ir::Expr value = at(padded, {i[2], row(h, i[3], r[0]), row(w, i[4], r[1]), r[2]});
-    ir::Expr product = to_type(acc, value) * to_type(acc, at(weight, {r[2], i[5], th, tw}));
-    const ir::Expr zero = ir::imm(acc, 0);
-    if (w.kernel % w.stride != 0)
-      product = ir::select(ir::lt(tw, ir::int_imm(w.kernel)), product, zero);
-    if (h.kernel % h.stride != 0)
-      product = ir::select(ir::lt(th, ir::int_imm(h.kernel)), product, zero);
+// Channel axes, and how the channels of x and weight follow from them.
+struct Channels {
+  std::int64_t groups, ci, co;  // ci and co of one group
+
+  Channels(const ConvTransposeParams& params, const ir::Buffer& weight)
+      : groups(params.groups), ci(weight->shape[0] / params.groups), co(weight->shape[1]) {}
+  NamedAxes axes() const {
+    NamedAxes list;
+    if (groups > 1) list.emplace_back("g", groups);
+    list.emplace_back("co", co);
+    return list;
+  }
+  std::size_t count() const { return groups > 1 ? 2 : 1; }
+  ir::Expr input(const ir::Expr& group, const ir::Expr& in_channel) const {
+    return groups > 1 ? scaled(group, ci) + in_channel : in_channel;
+  }
+};
+
+// Stage Q[r..., n, q..., co]: every phase of the output, before cropping.
+ir::Buffer phase_stage(DagBuilder& b, const std::string& name, const ir::Buffer& padded,
+                       const ir::Buffer& weight, const ConvTransposeParams& params,
+                       const std::vector<Phase>& phases, DType acc) {
+  const Channels channels(params, weight);
+  const bool first = params.channels_first;
+  NamedAxes axes, quotients, reduce;
+  for (const Phase& p : phases) {
+    axes.emplace_back("r" + p.w.axis, p.w.stride);
+    quotients.emplace_back("q" + p.w.axis, p.q_count);
+    reduce.emplace_back("k" + p.w.axis, p.taps);
+  }
+  reduce.emplace_back("ci", channels.ci);
+  const NamedAxes image =
+      arrange<NamedAxes::value_type>(first, {"n", padded->shape[0]}, quotients, channels.axes());
+  axes.insert(axes.end(), image.begin(), image.end());
+  const std::size_t n = phases.size();  // index of axis n
+  const std::size_t q = n + first_spatial(first, channels.count());
+  const std::size_t c = n + (first ? 1 : 1 + phases.size());
+  return b.reduce(name, Reducer::kSum, axes, reduce, [&](const Indices& i, const Indices& r) {
+    Indices position, w_index = {channels.input(i[c], r.back()), i[c + channels.count() - 1]};
+    for (std::size_t s = 0; s < phases.size(); ++s) {
+      position.push_back(phases[s].row(i[q + s], r[s]));
+      w_index.push_back(phases[s].tap(i[s], r[s]));
+    }
+    const ir::Expr value =
+        at(padded, arrange<ir::Expr>(first, i[n], position, {channels.input(i[c], r.back())}));
+    ir::Expr product = to_type(acc, value) * to_type(acc, at(weight, w_index));
+    for (std::size_t s = phases.size(); s-- > 0;) {
+      if (phases[s].w.kernel % phases[s].w.stride == 0) continue;
+      const ir::Expr exists = ir::lt(w_index[2 + s], ir::int_imm(phases[s].w.kernel));
+      product = ir::select(exists, product, ir::imm(acc, 0));
+    }
     return product;
   });
 }
 
+// Axes n, o*, co of the output.
+NamedAxes output_axes(const ConvTransposeParams& params, std::int64_t n,
+                      const NamedAxes& channels) {
+  NamedAxes spatial;
+  for (const TransposedWindow& w : params.windows) spatial.emplace_back("o" + w.axis, w.out);
+  return arrange<NamedAxes::value_type>(params.channels_first, {"n", n}, spatial, channels);
+}
+
+ir::Buffer by_phases(DagBuilder& b, const ConvTransposeNames& names, const ir::Buffer& x,
+                     const ir::Buffer& weight, const ConvTransposeParams& params, DType acc,
+                     DType out) {
+  const bool first = params.channels_first;
+  std::vector<Phase> phases;
+  std::vector<std::int64_t> lo, hi;
+  std::vector<std::string> spatial;
+  for (const TransposedWindow& w : params.windows) {
+    phases.push_back(make_phase(w));
+    lo.push_back(phases.back().grow_lo);
+    hi.push_back(phases.back().grow_hi);
+    spatial.push_back(w.axis);
+  }
+  const ir::Buffer padded =
+      pad_stage(b, names.pad, x, arrange<std::string>(first, "n", spatial, {"c"}),
+                first_spatial(first, 1), lo, hi, ir::imm(x->dtype, 0));
+  const ir::Buffer q = phase_stage(b, names.phases, padded, weight, params, phases, acc);
+  const Channels channels(params, weight);
+  const NamedAxes axes = output_axes(params, x->shape[0], {{"co", channels.groups * channels.co}});
+  const std::size_t o = first_spatial(first, 1), c = first ? 1 : 1 + phases.size();
+  return b.compute(names.out, axes, [&](const Indices& i) {
+    Indices index, quotients, channel = {i[c]};
+    for (std::size_t s = 0; s < phases.size(); ++s) {
+      index.push_back(phases[s].phase(i[o + s]));
+      quotients.push_back(phases[s].quotient(i[o + s]));
+    }
+    if (channels.groups > 1) {
+      const ir::Expr per_group = ir::int_imm(channels.co);
+      channel = {ir::floor_div(i[c], per_group), ir::floor_mod(i[c], per_group)};
+    }
+    const Indices image = arrange<ir::Expr>(first, i[0], quotients, channel);
+    index.insert(index.end(), image.begin(), image.end());
+    return to_type(out, at(q, index));
+  });
+}
+
+// Any dilation: every output tries every tap and skips those that fall between input elements.
+ir::Buffer by_taps(DagBuilder& b, const ConvTransposeNames& names, const ir::Buffer& x,
+                   const ir::Buffer& weight, const ConvTransposeParams& params, DType acc,
+                   DType out) {
+  const Channels channels(params, weight);
+  const bool first = params.channels_first;
+  const std::vector<TransposedWindow>& windows = params.windows;
+  const NamedAxes axes = output_axes(params, x->shape[0], {{"co", channels.groups * channels.co}});
+  NamedAxes reduce;
+  for (const TransposedWindow& w : windows) reduce.emplace_back("k" + w.axis, w.kernel);
+  reduce.emplace_back("ci", channels.ci);
+  const std::size_t o = first_spatial(first, 1), c = first ? 1 : 1 + windows.size();
+  const ir::Expr per_group = ir::int_imm(channels.co);
+  const ir::Buffer sum = b.reduce(
+      acc == out ? names.out : names.phases, Reducer::kSum, axes, reduce,
+      [&](const Indices& i, const Indices& r) {
+        const bool grouped = channels.groups > 1;
+        const ir::Expr group = grouped ? ir::floor_div(i[c], per_group) : ir::int_imm(0);
+        const ir::Expr in_channel = channels.input(group, r.back());
+        Indices position;
+        Indices w_index = {in_channel, grouped ? ir::floor_mod(i[c], per_group) : i[c]};
+        ir::Expr meets;
+        const auto require = [&](const ir::Expr& cond) {
+          meets = meets ? ir::logical_and(meets, cond) : cond;
+        };
+        for (std::size_t s = 0; s < windows.size(); ++s) {
+          const TransposedWindow& w = windows[s];
+          const ir::Expr t = shifted(i[o + s], w.pad_lo) - scaled(r[s], w.dilation);
+          const ir::Expr stride = ir::int_imm(w.stride);
+          require(ir::ge(t, ir::int_imm(0)));
+          require(ir::lt(t, ir::int_imm(w.size * w.stride)));
+          if (w.stride > 1) require(ir::eq(ir::floor_mod(t, stride), ir::int_imm(0)));
+          position.push_back(w.stride > 1 ? ir::floor_div(t, stride) : t);
+          w_index.push_back(r[s]);
+        }
+        const ir::Expr value = at(x, arrange<ir::Expr>(first, i[0], position, {in_channel}));
+        const ir::Expr product = to_type(acc, value) * to_type(acc, at(weight, w_index));
+        return ir::select(meets, product, ir::imm(acc, 0));
+      });
+  return cast_output(b, sum, out, axes, names.out);
+}
+
+Result<TransposedWindow> read_window(const OpSpec& spec, const SpatialDim& dim) {
+  const auto pad = [&](const char* name) {
+    return spec.ints.count(name) ? spec.ints.at(name) : spec.ints.at("P");
+  };
+  TransposedWindow w{.axis = dim.axis,
+                     .size = spec.ints.at(dim.size),
+                     .kernel = spec.ints.at(dim.kernel),
+                     .stride = spec.ints.at("S"),
+                     .dilation = 1,
+                     .pad_lo = pad(dim.pad_lo)};
+  const std::int64_t extra = spec.ints.at("OP");
+  if (extra >= w.stride) {
+    return make_error(ErrorCode::kInvalidArgument, "{}: OP={} must be less than S={}", spec.op,
+                      extra, w.stride);
+  }
+  w.out = (w.size - 1) * w.stride + w.kernel + extra - w.pad_lo - pad(dim.pad_hi);
+  if (w.out < 1) {
+    return make_error(ErrorCode::kInvalidArgument, "{}: padding leaves no output in dimension {}",
+                      spec.op, dim.size);
+  }
+  return w;
+}
+
 Result<Dag> make_conv_transpose(const OpSpec& spec) {
   TESSERA_TRY(const ElementTypes types, float_types(spec));
-  TESSERA_TRY(const Phase h, read_phase(spec, kHeight));
-  TESSERA_TRY(const Phase w, read_phase(spec, kWidth));
+  TESSERA_TRY(const TransposedWindow h, read_window(spec, kHeight));
+  TESSERA_TRY(const TransposedWindow w, read_window(spec, kWidth));
   const std::int64_t n = spec.ints.at("N"), ci = spec.ints.at("CI"), co = spec.ints.at("CO");
   DagBuilder b(spec.op);
   const ir::Buffer x = b.input("X", types.in, {n, h.size, w.size, ci});
   const ir::Buffer weight = b.constant("W", types.in, {ci, co, h.kernel, w.kernel});
-  const ir::Buffer padded = pad_stage(b, x, {"n", "h", "w", "c"}, 1, {h.grow_lo, w.grow_lo},
-                                      {h.grow_hi, w.grow_hi}, ir::imm(types.in, 0));
-  const ir::Buffer q = phase_stage(b, padded, weight, h, w, types.acc);
-  const NamedAxes axes = {{"n", n}, {"oh", h.out}, {"ow", w.out}, {"co", co}};
-  const ir::Buffer y = b.compute("Y", axes, [&](const Indices& i) {
-    const auto quotient = [](const Phase& p, const ir::Expr& o) {
-      return shifted(ir::floor_div(shifted(o, p.pad_lo), ir::int_imm(p.stride)), -p.q_first);
-    };
-    const auto phase = [](const Phase& p, const ir::Expr& o) {
-      return ir::floor_mod(shifted(o, p.pad_lo), ir::int_imm(p.stride));
-    };
-    return to_type(types.out, at(q, {phase(h, i[1]), phase(w, i[2]), i[0], quotient(h, i[1]),
-                                     quotient(w, i[2]), i[3]}));
-  });
-  return b.build({y});
+  return b.build({conv_transpose_stages(b, {"pad", "Q", "Y"}, x, weight, {{h, w}, 1, false},
+                                        types.acc, types.out)});
 }
 
 // Every input element meets every tap once.
@@ -109,6 +230,14 @@ double useful_flops(const OpSpec& spec) {
 }
 
 }  // namespace
+
+ir::Buffer conv_transpose_stages(DagBuilder& b, const ConvTransposeNames& names,
+                                 const ir::Buffer& x, const ir::Buffer& weight,
+                                 const ConvTransposeParams& params, DType acc, DType out) {
+  const auto dilated = [](const TransposedWindow& w) { return w.dilation != 1; };
+  const bool any = std::any_of(params.windows.begin(), params.windows.end(), dilated);
+  return (any ? by_taps : by_phases)(b, names, x, weight, params, acc, out);
+}
 
 OpEntry conv_transpose2d_op() {
   OpEntry entry{.name = "conv_transpose2d",

@@ -1,7 +1,7 @@
 // Depthwise 2-D convolution: one filter per channel.
+#include "tessera/te/ops/conv.h"
 #include "tessera/te/ops/element_types.h"
 #include "tessera/te/ops/ops.h"
-#include "tessera/te/ops/window.h"
 
 namespace tessera::te {
 namespace {
@@ -15,23 +15,41 @@ Result<Dag> make_depthwise(const OpSpec& spec) {
   const ir::Buffer x =
       b.input("X", types.in, arrange<std::int64_t>(first, n, {win[0].size, win[1].size}, {c}));
   const ir::Buffer weight = b.constant("W", types.in, {c, win[0].kernel, win[1].kernel});
-  const ir::Buffer padded = pad_stage(b, x, arrange<std::string>(first, "n", {"h", "w"}, {"c"}),
-                                      first_spatial(first, 1), win, ir::imm(types.in, 0));
-  const NamedAxes axes = arrange<NamedAxes::value_type>(
-      first, {"n", n}, {{"oh", win[0].out}, {"ow", win[1].out}}, {{"c", c}});
-  const std::size_t o = first_spatial(first, 1);
-  const ir::Buffer y = b.reduce(
-      "Y", Reducer::kSum, axes, {{"kh", win[0].kernel}, {"kw", win[1].kernel}},
-      [&](const Indices& i, const Indices& r) {
-        const ir::Expr& channel = first ? i[1] : i[3];
-        const ir::Expr h = win[0].position(i[o], r[0]), w = win[1].position(i[o + 1], r[1]);
-        return to_type(types.acc, at(padded, arrange<ir::Expr>(first, i[0], {h, w}, {channel}))) *
-               to_type(types.acc, at(weight, {channel, r[0], r[1]}));
-      });
-  return b.build({cast_output(b, y, types.out, axes)});
+  const ir::Buffer padded = pad_stage(b, "pad", x, first, win, ir::imm(types.in, 0));
+  const Stage y = depthwise_stage(b, "Y", padded, weight, {win, 1, first}, types.acc);
+  return b.build({cast_output(b, y.buffer, types.out, y.axes)});
 }
 
 }  // namespace
+
+Stage depthwise_stage(DagBuilder& b, const std::string& name, const ir::Buffer& padded,
+                      const ir::Buffer& weight, const ConvParams& params, DType acc) {
+  const std::vector<Window>& windows = params.windows;
+  const bool first = params.channels_first;
+  const bool unit_axis = weight->shape.size() == windows.size() + 2;  // of weight[c, 1, k...]
+  const std::size_t c = first ? 1 : 1 + windows.size();
+  const std::size_t o = first_spatial(first, 1);
+  NamedAxes spatial, reduce;
+  for (const Window& w : windows) {
+    spatial.emplace_back(w.out_axis(), w.out);
+    reduce.emplace_back(w.kernel_axis(), w.kernel);
+  }
+  Stage stage;
+  stage.axes = arrange<NamedAxes::value_type>(first, {"n", padded->shape[0]}, spatial,
+                                              {{"c", weight->shape[0]}});
+  stage.buffer =
+      b.reduce(name, Reducer::kSum, stage.axes, reduce, [&](const Indices& i, const Indices& r) {
+        Indices position, w_index = {i[c]};
+        if (unit_axis) w_index.push_back(ir::int_imm(0));
+        for (std::size_t s = 0; s < windows.size(); ++s) {
+          position.push_back(windows[s].position(i[o + s], r[s]));
+          w_index.push_back(r[s]);
+        }
+        const ir::Expr value = at(padded, arrange<ir::Expr>(first, i[0], position, {i[c]}));
+        return to_type(acc, value) * to_type(acc, at(weight, w_index));
+      });
+  return stage;
+}
 
 OpEntry depthwise_op() {
   OpEntry entry{.name = "depthwise",

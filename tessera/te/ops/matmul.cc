@@ -1,4 +1,5 @@
 // matmul, bmm and dense: one product stage C[.., i, j] = sum(k), and the bias and relu of dense.
+#include "tessera/te/ops/contract.h"
 #include "tessera/te/ops/element_types.h"
 #include "tessera/te/ops/ops.h"
 
@@ -15,14 +16,9 @@ Result<Dag> make_matmul(const OpSpec& spec) {
   DagBuilder b(spec.op);
   const ir::Buffer lhs = b.input("A", types.in, ta ? Shape{k, m} : Shape{m, k});
   const ir::Buffer rhs = b.input("B", types.in, tb ? Shape{n, k} : Shape{k, n});
-  const NamedAxes axes = {{"i", m}, {"j", n}};
-  const ir::Buffer c =
-      b.reduce("C", Reducer::kSum, axes, {{"k", k}}, [&](const Indices& x, const Indices& r) {
-        const ir::Expr a_value = at(lhs, ta ? Indices{r[0], x[0]} : Indices{x[0], r[0]});
-        const ir::Expr b_value = at(rhs, tb ? Indices{x[1], r[0]} : Indices{r[0], x[1]});
-        return to_type(types.acc, a_value) * to_type(types.acc, b_value);
-      });
-  return b.build({cast_output(b, c, types.out, axes)});
+  const Stage c =
+      contract_stage(b, "C", lhs, ta ? "ki" : "ik", rhs, tb ? "jk" : "kj", "ij", types.acc);
+  return b.build({cast_output(b, c.buffer, types.out, c.axes)});
 }
 
 Result<Dag> make_bmm(const OpSpec& spec) {
@@ -32,13 +28,8 @@ Result<Dag> make_bmm(const OpSpec& spec) {
   DagBuilder b(spec.op);
   const ir::Buffer lhs = b.input("A", types.in, {batch, m, k});
   const ir::Buffer rhs = b.input("B", types.in, {batch, k, n});
-  const NamedAxes axes = {{"b", batch}, {"i", m}, {"j", n}};
-  const ir::Buffer c =
-      b.reduce("C", Reducer::kSum, axes, {{"k", k}}, [&](const Indices& x, const Indices& r) {
-        return to_type(types.acc, at(lhs, {x[0], x[1], r[0]})) *
-               to_type(types.acc, at(rhs, {x[0], r[0], x[2]}));
-      });
-  return b.build({cast_output(b, c, types.out, axes)});
+  const Stage c = contract_stage(b, "C", lhs, "bik", rhs, "bkj", "bij", types.acc);
+  return b.build({cast_output(b, c.buffer, types.out, c.axes)});
 }
 
 Result<Dag> make_dense(const OpSpec& spec) {
@@ -48,13 +39,9 @@ Result<Dag> make_dense(const OpSpec& spec) {
   const ir::Buffer x = b.input("X", types.in, {m, k});
   const ir::Buffer w = b.constant("W", types.in, {n, k});
   const ir::Buffer bias = b.constant("bias", types.out, {n});
-  const NamedAxes axes = {{"i", m}, {"j", n}};
-  const ir::Buffer c =
-      b.reduce("C", Reducer::kSum, axes, {{"k", k}}, [&](const Indices& i, const Indices& r) {
-        return to_type(types.acc, at(x, {i[0], r[0]})) * to_type(types.acc, at(w, {i[1], r[0]}));
-      });
-  const ir::Buffer y = b.compute("Y", axes, [&](const Indices& i) {
-    const ir::Expr sum = at(c, i) + to_type(types.acc, at(bias, {i[1]}));
+  const Stage c = contract_stage(b, "C", x, "ik", w, "jk", "ij", types.acc);
+  const ir::Buffer y = b.compute("Y", c.axes, [&](const Indices& i) {
+    const ir::Expr sum = at(c.buffer, i) + to_type(types.acc, at(bias, {i[1]}));
     return to_type(types.out, ir::max(sum, ir::imm(types.acc, 0)));
   });
   return b.build({y});

@@ -1,46 +1,51 @@
 // Max, average and global average pooling.
+#include "tessera/te/ops/pool.h"
+
 #include "tessera/te/ops/element_types.h"
 #include "tessera/te/ops/ops.h"
-#include "tessera/te/ops/window.h"
 
 namespace tessera::te {
 namespace {
 
-struct Pool {
-  bool channels_first;
-  std::vector<Window> win;
-  NamedAxes axes;    // of the output
-  NamedAxes reduce;  // kh, kw
-  ir::Buffer padded;
-
-  ir::Expr element(const Indices& i, const Indices& r) const {
-    const std::size_t o = first_spatial(channels_first, 1);
-    const ir::Expr h = win[0].position(i[o], r[0]), w = win[1].position(i[o + 1], r[1]);
-    return at(padded,
-              arrange<ir::Expr>(channels_first, i[0], {h, w}, {channels_first ? i[1] : i[3]}));
+// Elements of the counted range under the window of output o, as a float.
+ir::Expr covered(const Window& w, const CountedRange& range, const ir::Expr& o, DType acc) {
+  const ir::Expr start = scaled(o, w.stride);
+  if (w.dilation == 1 && w.kernel > range.begin && w.padded() - range.end < w.kernel) {
+    const ir::Expr end = ir::min(start + w.kernel, ir::int_imm(range.end));
+    return ir::cast(acc, end - ir::max(start, ir::int_imm(range.begin)));
   }
+  const ir::Expr step = ir::int_imm(w.dilation), none = ir::int_imm(0);
+  const auto before = [&](std::int64_t end) {  // window elements k with start + k * dilation < end
+    const ir::Expr k = ir::floor_div(ir::int_imm(end + w.dilation - 1) - start, step);
+    return ir::min(ir::max(k, none), ir::int_imm(w.kernel));
+  };
+  // At least one: a window without any element has a sum of zero.
+  return ir::cast(acc, ir::max(before(range.end) - before(range.begin), ir::int_imm(1)));
+}
+
+struct Pool {
+  bool channels_first = false;
+  std::vector<Window> windows;
+  ir::Buffer padded;
 };
 
 // Declares X and pads it.
 Result<Pool> make_pool(DagBuilder& b, const OpSpec& spec, DType dtype, const ir::Expr& fill) {
-  TESSERA_TRY(std::vector<Window> win, read_windows(spec, {kHeight, kWidth}));
-  for (const Window& w : win) {
+  const std::vector<SpatialDim> dims = {kHeight, kWidth};
+  TESSERA_TRY(const std::vector<Window> win, read_windows(spec, dims));
+  for (std::size_t s = 0; s < win.size(); ++s) {
     // A window inside the padding would have nothing to pool.
-    if (w.pad_lo >= w.kernel || w.pad_hi >= w.kernel) {
+    if (win[s].pad_lo >= win[s].kernel || win[s].pad_hi >= win[s].kernel) {
       return make_error(ErrorCode::kInvalidArgument, "{}: padding must be less than {}={}", spec.op,
-                        w.dim.kernel, w.kernel);
+                        dims[s].kernel, win[s].kernel);
     }
   }
   const bool first = spec.words.at("layout") == "nchw";
-  const std::int64_t n = spec.ints.at("N"), c = spec.ints.at("C");
   const ir::Buffer x =
-      b.input("X", dtype, arrange<std::int64_t>(first, n, {win[0].size, win[1].size}, {c}));
-  Pool pool{first, win, {}, {{"kh", win[0].kernel}, {"kw", win[1].kernel}}, {}};
-  pool.axes = arrange<NamedAxes::value_type>(first, {"n", n},
-                                             {{"oh", win[0].out}, {"ow", win[1].out}}, {{"c", c}});
-  pool.padded = pad_stage(b, x, arrange<std::string>(first, "n", {"h", "w"}, {"c"}),
-                          first_spatial(first, 1), win, fill);
-  return pool;
+      b.input("X", dtype,
+              arrange<std::int64_t>(first, spec.ints.at("N"), {win[0].size, win[1].size},
+                                    {spec.ints.at("C")}));
+  return Pool{first, win, pad_stage(b, "pad", x, first, win, fill)};
 }
 
 Result<Dag> make_maxpool(const OpSpec& spec) {
@@ -51,38 +56,25 @@ Result<Dag> make_maxpool(const OpSpec& spec) {
   DagBuilder b(spec.op);
   TESSERA_TRY(const Pool pool,
               make_pool(b, spec, spec.dtype, identity(Reducer::kMax, spec.dtype, 0)));
-  return b.build(
-      {b.reduce("Y", Reducer::kMax, pool.axes, pool.reduce,
-                [&](const Indices& i, const Indices& r) { return pool.element(i, r); })});
-}
-
-// Elements of the input (not of its padding) under the window of output o, as a float.
-ir::Expr covered(const Window& w, const ir::Expr& o, DType acc) {
-  const ir::Expr start = scaled(o, w.stride);
-  const ir::Expr end = ir::min(start + w.kernel, ir::int_imm(w.pad_lo + w.size));
-  return ir::cast(acc, end - ir::max(start, ir::int_imm(w.pad_lo)));
+  const Stage y = window_stage(b, "Y", Reducer::kMax, pool.padded, pool.channels_first,
+                               pool.windows, spec.dtype);
+  return b.build({y.buffer});
 }
 
 Result<Dag> make_avgpool(const OpSpec& spec) {
   TESSERA_TRY(const ElementTypes types, float_types(spec));
   DagBuilder b(spec.op);
   TESSERA_TRY(const Pool pool, make_pool(b, spec, types.in, ir::imm(types.in, 0)));
-  const ir::Buffer sum = b.reduce(
-      "sum", Reducer::kSum, pool.axes, pool.reduce,
-      [&](const Indices& i, const Indices& r) { return to_type(types.acc, pool.element(i, r)); });
-  const bool pads =
-      pool.win[0].padded() > pool.win[0].size || pool.win[1].padded() > pool.win[1].size;
-  const bool whole = !pads || spec.words.at("include_pad") == "yes";
-  const std::size_t o = first_spatial(pool.channels_first, 1);
-  const ir::Buffer y = b.compute("Y", pool.axes, [&](const Indices& i) {
-    const double window =
-        static_cast<double>(pool.win[0].kernel) * static_cast<double>(pool.win[1].kernel);
-    const ir::Expr count =
-        whole ? ir::imm(types.acc, window)
-              : covered(pool.win[0], i[o], types.acc) * covered(pool.win[1], i[o + 1], types.acc);
-    return to_type(types.out, ir::div(at(sum, i), count));
-  });
-  return b.build({y});
+  const Stage sum = window_stage(b, "sum", Reducer::kSum, pool.padded, pool.channels_first,
+                                 pool.windows, types.acc);
+  std::vector<CountedRange> counted;
+  for (const Window& w : pool.windows) {
+    const bool all = spec.words.at("include_pad") == "yes";
+    counted.push_back(all ? CountedRange{0, w.padded()}
+                          : CountedRange{w.pad_lo, w.pad_lo + w.size});
+  }
+  return b.build(
+      {average_stage(b, "Y", sum, pool.channels_first, pool.windows, counted, types.out)});
 }
 
 Result<Dag> make_globalavgpool(const OpSpec& spec) {
@@ -119,6 +111,34 @@ std::vector<OpParam> pool_params(bool windows) {
 OpWord layout_word() { return {"layout", {"nhwc", "nchw"}, "order of X and Y"}; }
 
 }  // namespace
+
+ir::Buffer average_stage(DagBuilder& b, const std::string& name, const Stage& sum,
+                         bool channels_first, const std::vector<Window>& windows,
+                         const std::vector<CountedRange>& counted, DType out) {
+  const DType acc = sum.buffer->dtype;
+  const std::size_t o = first_spatial(channels_first, 1);
+  double whole = 1;  // of the dimensions whose windows never leave the range
+  std::vector<std::size_t> partial;
+  for (std::size_t s = 0; s < windows.size(); ++s) {
+    const Window& w = windows[s];
+    const bool inside =
+        counted[s].begin == 0 && (w.out - 1) * w.stride + w.reach() <= counted[s].end;
+    if (inside) whole *= static_cast<double>(w.kernel);
+    if (!inside) partial.push_back(s);
+  }
+  return b.compute(name, sum.axes, [&](const Indices& i) {
+    ir::Expr count;
+    for (const std::size_t s : partial) {
+      const ir::Expr part = covered(windows[s], counted[s], i[o + s], acc);
+      count = count ? count * part : part;
+    }
+    if (!count || whole != 1) {
+      const ir::Expr rest = ir::imm(acc, whole);
+      count = count ? count * rest : rest;
+    }
+    return to_type(out, ir::div(at(sum.buffer, i), count));
+  });
+}
 
 OpEntry maxpool2d_op() {
   return {.name = "maxpool2d",

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tessera/te/ops/element_types.h"
+
 namespace tessera::te {
 namespace {
 
@@ -27,20 +29,19 @@ Result<std::vector<Window>> read_windows(const OpSpec& spec, const std::vector<S
   std::vector<Window> windows;
   const std::int64_t pad = spec.ints.at("P");
   for (const SpatialDim& dim : dims) {
-    Window w{.dim = dim,
+    Window w{.axis = dim.axis,
              .size = spec.ints.at(dim.size),
              .kernel = spec.ints.at(dim.kernel),
              .stride = spec.ints.at("S"),
              .dilation = given(spec, "D", 1),
              .pad_lo = given(spec, dim.pad_lo, pad),
              .pad_hi = given(spec, dim.pad_hi, pad)};
-    const std::int64_t reach = w.dilation * (w.kernel - 1) + 1;
-    if (reach > w.padded()) {
+    if (w.reach() > w.padded()) {
       return make_error(ErrorCode::kInvalidArgument,
                         "{}: {}={} covers {} elements but the padded input {} has only {}", spec.op,
-                        dim.kernel, w.kernel, reach, dim.size, w.padded());
+                        dim.kernel, w.kernel, w.reach(), dim.size, w.padded());
     }
-    w.out = (w.padded() - reach) / w.stride + 1;
+    w.out = (w.padded() - w.reach()) / w.stride + 1;
     windows.push_back(w);
   }
   return windows;
@@ -56,16 +57,23 @@ std::vector<OpParam> window_params(const std::vector<SpatialDim>& dims, bool dil
   return params;
 }
 
-ir::Buffer pad_stage(DagBuilder& b, const ir::Buffer& x, const std::vector<std::string>& axis_names,
-                     std::size_t first, const std::vector<std::int64_t>& lo,
-                     const std::vector<std::int64_t>& hi, const ir::Expr& fill) {
+std::vector<std::string> image_axis_names(bool channels_first, const std::vector<Window>& windows) {
+  std::vector<std::string> spatial;
+  for (const Window& w : windows) spatial.push_back(w.axis);
+  return arrange<std::string>(channels_first, "n", spatial, {"c"});
+}
+
+ir::Buffer pad_stage(DagBuilder& b, const std::string& name, const ir::Buffer& x,
+                     const std::vector<std::string>& axis_names, std::size_t first,
+                     const std::vector<std::int64_t>& lo, const std::vector<std::int64_t>& hi,
+                     const ir::Expr& fill) {
   const auto is_zero = [](std::int64_t v) { return v == 0; };
   if (std::all_of(lo.begin(), lo.end(), is_zero) && std::all_of(hi.begin(), hi.end(), is_zero))
     return x;
   NamedAxes axes;
   for (std::size_t d = 0; d < axis_names.size(); ++d) axes.emplace_back(axis_names[d], x->shape[d]);
   for (std::size_t s = 0; s < lo.size(); ++s) axes[first + s].second += lo[s] + hi[s];
-  return b.compute("pad", axes, [&](const Indices& i) {
+  return b.compute(name, axes, [&](const Indices& i) {
     Indices from = i;
     ir::Expr inside;
     const auto require = [&](const ir::Expr& cond) {
@@ -81,14 +89,40 @@ ir::Buffer pad_stage(DagBuilder& b, const ir::Buffer& x, const std::vector<std::
   });
 }
 
-ir::Buffer pad_stage(DagBuilder& b, const ir::Buffer& x, const std::vector<std::string>& axis_names,
-                     std::size_t first, const std::vector<Window>& windows, const ir::Expr& fill) {
+ir::Buffer pad_stage(DagBuilder& b, const std::string& name, const ir::Buffer& x,
+                     bool channels_first, const std::vector<Window>& windows,
+                     const ir::Expr& fill) {
   std::vector<std::int64_t> lo, hi;
   for (const Window& w : windows) {
     lo.push_back(w.pad_lo);
     hi.push_back(w.pad_hi);
   }
-  return pad_stage(b, x, axis_names, first, lo, hi, fill);
+  return pad_stage(b, name, x, image_axis_names(channels_first, windows),
+                   first_spatial(channels_first, 1), lo, hi, fill);
+}
+
+Stage window_stage(DagBuilder& b, const std::string& name, Reducer reducer,
+                   const ir::Buffer& padded, bool channels_first,
+                   const std::vector<Window>& windows, DType acc) {
+  const std::size_t c = channels_first ? 1 : 1 + windows.size();
+  const std::size_t o = first_spatial(channels_first, 1);
+  NamedAxes spatial, reduce;
+  for (const Window& w : windows) {
+    spatial.emplace_back(w.out_axis(), w.out);
+    reduce.emplace_back(w.kernel_axis(), w.kernel);
+  }
+  Stage stage;
+  stage.axes = arrange<NamedAxes::value_type>(channels_first, {"n", padded->shape[0]}, spatial,
+                                              {{"c", padded->shape[c]}});
+  stage.buffer =
+      b.reduce(name, reducer, stage.axes, reduce, [&](const Indices& i, const Indices& r) {
+        Indices position;
+        for (std::size_t s = 0; s < windows.size(); ++s) {
+          position.push_back(windows[s].position(i[o + s], r[s]));
+        }
+        return to_type(acc, at(padded, arrange<ir::Expr>(channels_first, i[0], position, {i[c]})));
+      });
+  return stage;
 }
 
 }  // namespace tessera::te

@@ -9,7 +9,8 @@
 
 namespace tessera::te {
 
-// Names of one spatial dimension: suffix of its axes (oh, kh) and its spec parameters.
+// Names of one spatial dimension of an operation spec: suffix of its axes (oh, kh) and its
+// parameters.
 struct SpatialDim {
   const char* axis;
   const char* size;
@@ -21,14 +22,21 @@ inline constexpr SpatialDim kDepth{"d", "ID", "KD", "PF", "PK"};
 inline constexpr SpatialDim kHeight{"h", "H", "KH", "PT", "PB"};
 inline constexpr SpatialDim kWidth{"w", "W", "KW", "PL", "PR"};
 
+// A stage and the names of its axes.
+struct Stage {
+  ir::Buffer buffer;
+  NamedAxes axes;
+};
+
 struct Window {
-  SpatialDim dim;
+  std::string axis;  // suffix of the names of its axes: "h" gives oh and kh
   std::int64_t size = 0, kernel = 0, stride = 1, dilation = 1, pad_lo = 0, pad_hi = 0;
   std::int64_t out = 0;  // floor rounding
 
   std::int64_t padded() const { return size + pad_lo + pad_hi; }
-  std::string out_axis() const { return std::string("o") + dim.axis; }
-  std::string kernel_axis() const { return std::string("k") + dim.axis; }
+  std::int64_t reach() const { return dilation * (kernel - 1) + 1; }
+  std::string out_axis() const { return "o" + axis; }
+  std::string kernel_axis() const { return "k" + axis; }
   // Position in the padded input of window element k of output o.
   ir::Expr position(const ir::Expr& o, const ir::Expr& k) const;
 };
@@ -62,12 +70,23 @@ inline std::size_t first_spatial(bool channels_first, std::size_t channels) {
   return channels_first ? 1 + channels : 1;
 }
 
-// Stage `pad`: x grown by `lo` and `hi` elements of `fill` in dimensions first, first+1, ...; x
+// Names of an image's dimensions: n, the spatial ones and c, in memory order.
+std::vector<std::string> image_axis_names(bool channels_first, const std::vector<Window>& windows);
+
+// Stage `name`: x grown by `lo` and `hi` elements of `fill` in dimensions first, first+1, ...; x
 // itself when all are zero. `axis_names` has one name per dimension of x.
-ir::Buffer pad_stage(DagBuilder& b, const ir::Buffer& x, const std::vector<std::string>& axis_names,
-                     std::size_t first, const std::vector<std::int64_t>& lo,
-                     const std::vector<std::int64_t>& hi, const ir::Expr& fill);
-ir::Buffer pad_stage(DagBuilder& b, const ir::Buffer& x, const std::vector<std::string>& axis_names,
-                     std::size_t first, const std::vector<Window>& windows, const ir::Expr& fill);
+ir::Buffer pad_stage(DagBuilder& b, const std::string& name, const ir::Buffer& x,
+                     const std::vector<std::string>& axis_names, std::size_t first,
+                     const std::vector<std::int64_t>& lo, const std::vector<std::int64_t>& hi,
+                     const ir::Expr& fill);
+// ... by the padding of `windows`, for an image.
+ir::Buffer pad_stage(DagBuilder& b, const std::string& name, const ir::Buffer& x,
+                     bool channels_first, const std::vector<Window>& windows, const ir::Expr& fill);
+
+// Stage `name`: reduces each window of `padded` to one value of type `acc`, channel by channel.
+// Axes n, o*, c in memory order; reduce axes k*.
+Stage window_stage(DagBuilder& b, const std::string& name, Reducer reducer,
+                   const ir::Buffer& padded, bool channels_first,
+                   const std::vector<Window>& windows, DType acc);
 
 }  // namespace tessera::te

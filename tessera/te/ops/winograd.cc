@@ -3,7 +3,6 @@
 #include <functional>
 
 #include "tessera/te/ops/element_types.h"
-#include "tessera/te/ops/window.h"
 
 namespace tessera::te {
 namespace {
@@ -101,6 +100,7 @@ Result<void> check_applies(const OpSpec& spec, const std::vector<Window>& win) {
 }
 
 struct Tiling {
+  std::string prefix;                           // of the stages
   std::int64_t m, alpha, rows, columns, tiles;  // tiles = batch * rows * columns
 };
 
@@ -111,11 +111,12 @@ ir::Buffer input_transform(DagBuilder& b, const ir::Buffer& x, const std::vector
   // Whole tiles: the last one may reach past the padding that was asked for.
   const std::vector<std::int64_t> hi = {t.rows * t.m + 2 - win[0].size - lo[0],
                                         t.columns * t.m + 2 - win[1].size - lo[1]};
-  const ir::Buffer padded = pad_stage(b, x, {"n", "h", "w", "c"}, 1, lo, hi, ir::imm(x->dtype, 0));
+  const ir::Buffer padded =
+      pad_stage(b, t.prefix + "pad", x, {"n", "h", "w", "c"}, 1, lo, hi, ir::imm(x->dtype, 0));
   const std::int64_t ci = x->shape[3];
   const NamedAxes axes = {{"eps", t.alpha}, {"nu", t.alpha}, {"tile", t.tiles}, {"ci", ci}};
   const ir::Expr per_image = ir::int_imm(t.rows * t.columns), per_row = ir::int_imm(t.columns);
-  const ir::Buffer rows = b.compute("T", axes, [&](const Indices& i) {
+  const ir::Buffer rows = b.compute(t.prefix + "T", axes, [&](const Indices& i) {
     const ir::Expr in_image = ir::floor_mod(i[2], per_image);
     return transform(bt, i[0], [&](std::size_t k) {
       const ir::Expr h =
@@ -124,27 +125,27 @@ ir::Buffer input_transform(DagBuilder& b, const ir::Buffer& x, const std::vector
       return to_type(acc, at(padded, {ir::floor_div(i[2], per_image), h, w, i[3]}));
     });
   });
-  return b.compute("V", axes, [&](const Indices& i) {
+  return b.compute(t.prefix + "V", axes, [&](const Indices& i) {
     return transform(bt, i[1], [&](std::size_t k) {
       return at(rows, {i[0], ir::int_imm(static_cast<std::int64_t>(k)), i[2], i[3]});
     });
   });
 }
 
-// Stages Z, Y: Y = AT M A of every tile, cropped to the output.
-ir::Buffer output_transform(DagBuilder& b, const ir::Buffer& products,
+// Stages Z and `name`: Y = AT M A of every tile, cropped to the output.
+ir::Buffer output_transform(DagBuilder& b, const std::string& name, const ir::Buffer& products,
                             const std::vector<Window>& win, const Tiling& t,
                             const Matrix& at_matrix, std::int64_t batch, DType out) {
   const std::int64_t co = products->shape[3];
   const NamedAxes z_axes = {{"i", t.m}, {"nu", t.alpha}, {"tile", t.tiles}, {"co", co}};
-  const ir::Buffer z = b.compute("Z", z_axes, [&](const Indices& i) {
+  const ir::Buffer z = b.compute(t.prefix + "Z", z_axes, [&](const Indices& i) {
     return transform(at_matrix, i[0], [&](std::size_t k) {
       return at(products, {ir::int_imm(static_cast<std::int64_t>(k)), i[1], i[2], i[3]});
     });
   });
   const NamedAxes y_axes = {{"n", batch}, {"oh", win[0].out}, {"ow", win[1].out}, {"co", co}};
   const ir::Expr m = ir::int_imm(t.m);
-  return b.compute("Y", y_axes, [&](const Indices& i) {
+  return b.compute(name, y_axes, [&](const Indices& i) {
     const ir::Expr tile =
         (i[0] * t.rows + ir::floor_div(i[1], m)) * t.columns + ir::floor_div(i[2], m);
     return to_type(out, transform(at_matrix, ir::floor_mod(i[2], m), [&](std::size_t k) {
@@ -156,32 +157,43 @@ ir::Buffer output_transform(DagBuilder& b, const ir::Buffer& products,
 
 }  // namespace
 
+Result<ir::Buffer> winograd_stages(DagBuilder& b, const std::string& prefix,
+                                   const std::string& name, const ir::Buffer& x,
+                                   const ir::Buffer& u, const std::vector<Window>& windows,
+                                   std::int64_t m, DType out) {
+  const DType acc = u->dtype;
+  const std::int64_t n = x->shape[0], ci = x->shape[3], co = u->shape[3];
+  Tiling t{.prefix = prefix,
+           .m = m,
+           .alpha = m + 2,
+           .rows = (windows[0].out + m - 1) / m,
+           .columns = (windows[1].out + m - 1) / m,
+           .tiles = 0};
+  // Before the product: verify() sees only the finished shapes.
+  TESSERA_TRY([[maybe_unused]] const std::int64_t fits,
+              checked_elements({n, t.rows, t.columns}, acc));
+  t.tiles = n * t.rows * t.columns;
+  const Transforms matrices = make_transforms(static_cast<std::size_t>(m));
+  const ir::Buffer v = input_transform(b, x, windows, t, matrices.bt, acc);
+  const NamedAxes axes = {{"eps", t.alpha}, {"nu", t.alpha}, {"tile", t.tiles}, {"co", co}};
+  const ir::Buffer products = b.reduce(
+      prefix + "M", Reducer::kSum, axes, {{"ci", ci}}, [&](const Indices& i, const Indices& r) {
+        return at(v, {i[0], i[1], i[2], r[0]}) * at(u, {i[0], i[1], r[0], i[3]});
+      });
+  return output_transform(b, name, products, windows, t, matrices.at, n, out);
+}
+
 Result<Dag> make_winograd(const OpSpec& spec) {
   TESSERA_TRY(const ElementTypes types, float_types(spec));
   TESSERA_TRY(const std::vector<Window> win, read_windows(spec, {kHeight, kWidth}));
   TESSERA_DO(check_applies(spec, win));
   const std::int64_t m = spec.words.at("algo").back() - '0';
   const std::int64_t n = spec.ints.at("N"), ci = spec.ints.at("CI"), co = spec.ints.at("CO");
-  Tiling t{.m = m,
-           .alpha = m + 2,
-           .rows = (win[0].out + m - 1) / m,
-           .columns = (win[1].out + m - 1) / m,
-           .tiles = 0};
-  // Before the product: verify() sees only the finished shapes.
-  TESSERA_TRY([[maybe_unused]] const std::int64_t fits,
-              checked_elements({n, t.rows, t.columns}, types.acc));
-  t.tiles = n * t.rows * t.columns;
-  const Transforms matrices = make_transforms(static_cast<std::size_t>(m));
   DagBuilder b(spec.op);
   const ir::Buffer x = b.input("X", types.in, {n, win[0].size, win[1].size, ci});
-  const ir::Buffer u = b.constant("U", types.acc, {t.alpha, t.alpha, ci, co});
-  const ir::Buffer v = input_transform(b, x, win, t, matrices.bt, types.acc);
-  const NamedAxes axes = {{"eps", t.alpha}, {"nu", t.alpha}, {"tile", t.tiles}, {"co", co}};
-  const ir::Buffer products =
-      b.reduce("M", Reducer::kSum, axes, {{"ci", ci}}, [&](const Indices& i, const Indices& r) {
-        return at(v, {i[0], i[1], i[2], r[0]}) * at(u, {i[0], i[1], r[0], i[3]});
-      });
-  return b.build({output_transform(b, products, win, t, matrices.at, n, types.out)});
+  const ir::Buffer u = b.constant("U", types.acc, {m + 2, m + 2, ci, co});
+  TESSERA_TRY(const ir::Buffer y, winograd_stages(b, "", "Y", x, u, win, m, types.out));
+  return b.build({y});
 }
 
 Result<HostTensor> winograd_weights(const HostTensor& w, int m) {
