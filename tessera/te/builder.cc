@@ -85,4 +85,13 @@ ir::Expr at(const ir::Buffer& buffer, Indices indices) {
   return ir::Load::make(buffer, std::move(indices));
 }
 
+ir::Expr at_broadcast(const ir::Buffer& buffer, const Indices& indices) {
+  const auto rank = static_cast<std::ptrdiff_t>(buffer->shape.size());
+  Indices own(indices.end() - rank, indices.end());
+  for (std::size_t d = 0; d < own.size(); ++d) {
+    if (buffer->shape[d] == 1) own[d] = ir::int_imm(0);
+  }
+  return at(buffer, std::move(own));
+}
+
 }  // namespace tessera::te

@@ -42,5 +42,8 @@ class DagBuilder {
 
 // buffer[indices]
 ir::Expr at(const ir::Buffer& buffer, Indices indices);
+// The element of `buffer` that NumPy broadcasting pairs with the point `indices` of a tensor of at
+// least its rank: aligned at the last dimension, dimensions of size 1 read their only element.
+ir::Expr at_broadcast(const ir::Buffer& buffer, const Indices& indices);
 
 }  // namespace tessera::te
