@@ -21,13 +21,16 @@ struct ImportOptions {
   // Values of inputs by name: they are constants of the imported graph. With every input given the
   // whole model is computed on the way (data-dependent shapes included): all outputs are constants.
   std::map<std::string, HostTensor> values;
+  // Given shapes and values may contradict the sizes that the model declares.
+  bool override_declared = false;
   graph::BuilderOptions builder;
   std::int64_t max_nodes = 2'000'000;  // of the finished graph: loops that unroll without end
 };
 
 // kUnsupported lists every node that has no import function, with operator, version and reason.
 // kDataDependent: a shape or a branch depends on the values of inputs; give `values`.
-// kInvalidArgument: the model contradicts itself (cycle, unknown name, wrong shape), naming the node.
+// kInvalidArgument: the model contradicts itself (cycle, unknown name, wrong shape), naming the
+// node.
 Result<graph::Graph> import_model(const Model& model, const ImportOptions& options = {});
 
 // One line of `tessera check`.
@@ -38,7 +41,8 @@ struct CheckReport {
   std::int64_t nodes = 0;
   std::map<std::string, std::int64_t> operators;  // "Conv-11" -> how many nodes
   std::vector<NodeIssue> unsupported;
-  std::vector<NodeIssue> data_dependent;  // supported, but shapes follow from data: runs node by node
+  std::vector<NodeIssue>
+      data_dependent;  // supported, but shapes follow from data: runs node by node
 };
 // Never fails for an unsupported model: that is what the report is for.
 Result<CheckReport> check_model(const Model& model, const ImportOptions& options = {});

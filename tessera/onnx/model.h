@@ -35,9 +35,10 @@ struct Attribute {
 };
 
 struct Node {
-  std::string name;     // may be empty or repeated
-  std::string op_type;  // "Conv"
-  std::string domain;   // "" is the ONNX domain ("ai.onnx" is read as "")
+  std::string name;                          // may be empty or repeated
+  std::string op_type;                       // "Conv"
+  std::string domain;                        // "" is the ONNX domain ("ai.onnx" is read as "")
+  std::string overload;                      // of a model-local function (IR version >= 10)
   std::vector<std::string> inputs, outputs;  // "" where omitted
   std::vector<Attribute> attributes;
 
@@ -73,9 +74,9 @@ struct Graph {
 
 // A model-local function (IR version >= 8).
 struct Function {
-  std::string domain, name;
+  std::string domain, name, overload;
   std::vector<std::string> inputs, outputs;
-  std::vector<std::string> attributes;    // formal names without default
+  std::vector<std::string> attributes;  // formal names without default
   std::vector<Attribute> default_attributes;
   std::vector<Node> nodes;
   std::map<std::string, std::int64_t> opsets;  // by domain
@@ -95,9 +96,16 @@ struct Model {
 Result<Model> load_model(const std::string& path);
 // From memory; external data is looked up in `folder` ("" refuses it).
 Result<Model> parse_model(std::string_view bytes, const std::string& folder);
-// Writes a model that other engines read; tensors of 1 KiB and more go to `path`.data when the
-// file would exceed 1.5 GB (the format's limit is 2 GB). Written to a temporary name, then renamed.
-Result<void> save_model(const Model& model, const std::string& path);
+struct SaveOptions {
+  // Tensors of 1 KiB and more go to `path`.data when the file would be larger than this many bytes;
+  // the format's limit is 2 GB.
+  std::int64_t external_above = 1'500'000'000;
+};
+// Writes a model that other engines read, to a temporary name that is then renamed. kUnsupported
+// when the model holds a ForeignTensor.
+Result<void> save_model(const Model& model, const std::string& path,
+                        const SaveOptions& options = {});
+// kInvalidArgument when the bytes would exceed 2 GB.
 Result<std::string> serialize_model(const Model& model);
 
 // One TensorProto, as the files input_0.pb of the ONNX backend tests hold.

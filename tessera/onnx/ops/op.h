@@ -34,7 +34,8 @@ struct Context {
 
   bool has(std::size_t i) const { return i < inputs.size() && inputs[i] != kNoValue; }
   ValueId in(std::size_t i) const { return inputs[i]; }  // check has() or the table's min_inputs
-  const Shape& shape(std::size_t i) const { return b.shape(inputs[i]); }
+  // By value: references into the builder end when it adds a node.
+  Shape shape(std::size_t i) const { return b.shape(inputs[i]); }
   std::int64_t rank(std::size_t i) const { return static_cast<std::int64_t>(shape(i).size()); }
   DType dtype(std::size_t i) const { return b.dtype(inputs[i]); }
   bool wants(std::size_t output) const {  // the output has a name
@@ -42,11 +43,12 @@ struct Context {
   }
 
   // Attributes; a present one of another kind is kInvalidArgument.
-  Result<std::int64_t> integer(std::string_view name, std::optional<std::int64_t> absent = {}) const;
+  Result<std::int64_t> integer(std::string_view name,
+                               std::optional<std::int64_t> absent = {}) const;
   Result<double> number(std::string_view name, std::optional<double> absent = {}) const;
   Result<std::string> word(std::string_view name, std::optional<std::string> absent = {}) const;
-  Result<std::vector<std::int64_t>> integers(std::string_view name,
-                                             std::optional<std::vector<std::int64_t>> absent = {}) const;
+  Result<std::vector<std::int64_t>> integers(
+      std::string_view name, std::optional<std::vector<std::int64_t>> absent = {}) const;
   Result<std::vector<double>> numbers(std::string_view name,
                                       std::optional<std::vector<double>> absent = {}) const;
   Result<HostTensor> tensor(std::string_view name) const;
@@ -54,6 +56,7 @@ struct Context {
   bool has_attribute(std::string_view name) const { return node.find(name) != nullptr; }
 
   // The value of an input that must be known now; kDataDependent names the input when it is not.
+  // The pointer is valid until the builder adds a node: copy the tensor (copies share the data).
   Result<const HostTensor*> constant(std::size_t i, std::string_view what) const;
   Result<std::vector<std::int64_t>> constant_integers(std::size_t i, std::string_view what) const;
   // Axis in [-rank, rank) -> [0, rank).

@@ -13,7 +13,10 @@ auto key(const OnnxOp& op) {
 
 std::vector<OnnxOp> join_families() {
   std::vector<OnnxOp> all;
-  for (const auto family : {constant_rows, pointwise_rows, activation_rows, quantization_rows, movement_rows, indexing_rows, host_rows, contraction_rows, convolution_rows, pooling_rows, reduction_rows, normalization_rows, recurrent_rows, control_flow_rows, vision_rows, attention_rows}) {
+  for (const auto family : {activation_rows, attention_rows, constant_rows, contraction_rows,
+                            control_flow_rows, convolution_rows, host_rows, indexing_rows,
+                            movement_rows, normalization_rows, pointwise_rows, pooling_rows,
+                            quantization_rows, recurrent_rows, reduction_rows, vision_rows}) {
     for (const OnnxOp& op : family()) all.push_back(op);
   }
   std::sort(all.begin(), all.end(),
@@ -33,11 +36,15 @@ const std::vector<OnnxOp>& onnx_op_table() {
 }
 
 const OnnxOp* find_onnx_op(std::string_view domain, std::string_view name, std::int64_t opset) {
-  const OnnxOp* best = nullptr;  // rows of one name are sorted by `since`
-  for (const OnnxOp& op : onnx_op_table()) {
-    if (op.domain == domain && op.name == name && op.since <= opset) best = &op;
-  }
-  return best;
+  const auto& table = onnx_op_table();
+  const auto precedes = [&](const OnnxOp& op) {
+    return std::tuple<std::string_view, std::string_view, std::int64_t>(
+               op.domain, op.name, op.since) <= std::tuple(domain, name, opset);
+  };
+  const auto after = std::partition_point(table.begin(), table.end(), precedes);
+  if (after == table.begin()) return nullptr;
+  const OnnxOp& last = *std::prev(after);
+  return last.domain == domain && last.name == name ? &last : nullptr;
 }
 
 }  // namespace tessera::onnx

@@ -1,0 +1,194 @@
+#include "tessera/onnx/backend_case.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <set>
+
+#include "tessera/onnx/mapped_file.h"
+
+namespace tessera::onnx {
+namespace {
+
+namespace fs = std::filesystem;
+
+Result<HostTensor> load_tensor(const fs::path& path) {
+  TESSERA_TRY(const MappedFile file, MappedFile::open(path.string()));
+  auto tensor = parse_tensor(file.bytes());
+  if (!tensor.ok()) return tensor.error().with_context(path.filename().string());
+  return tensor;
+}
+
+// The files say nothing about their kind: a sequence parses as a tensor of nonsense.
+Result<void> check_tensors(const std::vector<ValueInfo>& values,
+                           const std::set<std::string>& initialized) {
+  for (const ValueInfo& v : values) {
+    if (initialized.count(v.name) == 0 && !dtype_from_text(v.type)) {
+      return make_error(ErrorCode::kUnsupported, "'{}' is of type {}", v.name, v.type);
+    }
+  }
+  return {};
+}
+
+std::set<std::string> initializer_names(const Model& model) {
+  std::set<std::string> names;
+  for (const Initializer& i : model.graph.initializers) names.insert(i.name);
+  return names;
+}
+
+Result<std::vector<HostTensor>> load_series(const fs::path& folder, const char* prefix) {
+  std::vector<HostTensor> tensors;
+  for (int i = 0;; ++i) {
+    const fs::path path = folder / fmt::format("{}_{}.pb", prefix, i);
+    if (!fs::exists(path)) return tensors;
+    TESSERA_TRY(HostTensor tensor, load_tensor(path));
+    tensors.push_back(std::move(tensor));
+  }
+}
+
+bool same_element(const HostTensor& got, const HostTensor& want, std::int64_t i) {
+  if (!is_float(want.dtype())) return got.get_int(i) == want.get_int(i);
+  const double g = got.get_float(i);
+  const double w = want.get_float(i);
+  if (std::isnan(g) || std::isnan(w)) return std::isnan(g) == std::isnan(w);
+  if (std::isinf(g) || std::isinf(w)) return g == w;
+  const bool narrow = want.dtype() == DType::kF16 || want.dtype() == DType::kBF16;
+  return std::abs(g - w) <= 1e-7 + (narrow ? 1e-2 : 1e-3) * std::abs(w);
+}
+
+std::string element_text(const HostTensor& t, std::int64_t i) {
+  return is_float(t.dtype()) ? fmt::format("{:.9g}", t.get_float(i)) : std::to_string(t.get_int(i));
+}
+
+CaseResult from_error(const Error& error) {
+  const bool unsupported = error.code == ErrorCode::kUnsupported;
+  return {unsupported ? Verdict::kUnsupported : Verdict::kFail,
+          fmt::format("{}: {}", to_text(error.code), error.message)};
+}
+
+// Inputs beyond the data of the set keep their defaults.
+ImportOptions with_data(const Model& model, const DataSet& set, const CaseOptions& options,
+                        bool values) {
+  ImportOptions import = options.import;
+  import.override_declared = true;  // some cases declare shapes that their data does not have
+  const std::vector<std::string> names = real_inputs(model);
+  for (std::size_t i = 0; i < std::min(names.size(), set.inputs.size()); ++i) {
+    if (values) {
+      import.values.emplace(names[i], set.inputs[i]);
+    } else {
+      import.shapes.emplace(names[i], set.inputs[i].shape());
+    }
+  }
+  return import;
+}
+
+Result<std::vector<HostTensor>> run_set(const Model& model, const DataSet& set,
+                                        const CaseOptions& options, const RunGraph& run) {
+  bool eager = options.eager;
+  auto graph = import_model(model, with_data(model, set, options, eager));
+  if (!graph.ok() && graph.error().code == ErrorCode::kDataDependent && !eager &&
+      options.eager_when_needed) {
+    eager = true;
+    graph = import_model(model, with_data(model, set, options, true));
+  }
+  if (!graph.ok()) return graph.error();
+  return run(*graph, eager ? std::vector<HostTensor>{} : set.inputs);
+}
+
+std::string compare_set(const std::vector<HostTensor>& got, const std::vector<HostTensor>& want) {
+  if (got.size() < want.size()) return fmt::format("{} outputs, want {}", got.size(), want.size());
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    const std::string bad = backend_mismatch(got[i], want[i]);
+    if (!bad.empty()) return fmt::format("output {}: {}", i, bad);
+  }
+  return "";
+}
+
+}  // namespace
+
+const char* to_text(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kPass:
+      return "pass";
+    case Verdict::kFail:
+      return "fail";
+    case Verdict::kUnsupported:
+      return "unsupported";
+  }
+  return "unknown";
+}
+
+Result<std::vector<std::string>> find_backend_cases(const std::string& root) {
+  std::error_code status;
+  std::vector<std::string> cases;
+  const auto is_case = [](const fs::path& folder) {
+    std::error_code ignored;
+    return fs::exists(folder / "model.onnx", ignored) &&
+           fs::exists(folder / "test_data_set_0", ignored);
+  };
+  if (is_case(root)) cases.push_back(root);
+  for (fs::recursive_directory_iterator it(root, status), end; !status && it != end;
+       it.increment(status)) {
+    if (it->is_directory() && is_case(it->path())) cases.push_back(it->path().string());
+  }
+  if (status) {
+    return make_error(ErrorCode::kIo, "cannot list '{}': {}", root, status.message());
+  }
+  std::sort(cases.begin(), cases.end());
+  return cases;
+}
+
+std::vector<std::string> real_inputs(const Model& model) {
+  const std::set<std::string> initialized = initializer_names(model);
+  std::vector<std::string> names;
+  for (const ValueInfo& v : model.graph.inputs) {
+    if (initialized.count(v.name) == 0) names.push_back(v.name);
+  }
+  return names;
+}
+
+Result<std::vector<DataSet>> load_data_sets(const std::string& folder, const Model& model) {
+  TESSERA_DO(check_tensors(model.graph.inputs, initializer_names(model)));
+  TESSERA_DO(check_tensors(model.graph.outputs, {}));
+  std::vector<DataSet> sets;
+  for (int i = 0;; ++i) {
+    const fs::path set_folder = fs::path(folder) / fmt::format("test_data_set_{}", i);
+    if (!fs::exists(set_folder)) return sets;
+    DataSet set;
+    TESSERA_TRY(set.inputs, load_series(set_folder, "input"));
+    TESSERA_TRY(set.outputs, load_series(set_folder, "output"));
+    sets.push_back(std::move(set));
+  }
+}
+
+std::string backend_mismatch(const HostTensor& got, const HostTensor& want) {
+  if (got.dtype() != want.dtype() || got.shape() != want.shape()) {
+    return fmt::format("{}, want {}", graph::to_text(graph::TensorType{got.dtype(), got.shape()}),
+                       graph::to_text(graph::TensorType{want.dtype(), want.shape()}));
+  }
+  std::int64_t bad = 0, first = 0;
+  for (std::int64_t i = 0; i < want.size(); ++i) {
+    if (same_element(got, want, i)) continue;
+    if (bad++ == 0) first = i;
+  }
+  if (bad == 0) return "";
+  return fmt::format("{} of {} elements differ, first [{}]: {}, want {}", bad, want.size(), first,
+                     element_text(got, first), element_text(want, first));
+}
+
+CaseResult run_backend_case(const std::string& folder, const CaseOptions& options, const RunGraph& run) {
+  const auto model = load_model((fs::path(folder) / "model.onnx").string());
+  if (!model.ok()) return from_error(model.error());
+  const auto sets = load_data_sets(folder, *model);
+  if (!sets.ok()) return from_error(sets.error());
+  if (sets->empty()) return {Verdict::kFail, "no data set"};
+  for (const DataSet& set : *sets) {
+    const auto got = run_set(*model, set, options, run);
+    if (!got.ok()) return from_error(got.error());
+    const std::string bad = compare_set(*got, set.outputs);
+    if (!bad.empty()) return {Verdict::kFail, bad};
+  }
+  return {Verdict::kPass, ""};
+}
+
+}  // namespace tessera::onnx

@@ -1,0 +1,61 @@
+#include "tessera/onnx/import.h"
+
+#include "tessera/onnx/importer.h"
+
+namespace tessera::onnx {
+namespace {
+
+// Messages of issues with this code, one per line.
+std::string list_issues(const std::vector<Issue>& issues, ErrorCode code) {
+  constexpr std::int64_t kShown = 50;
+  std::string text;
+  std::int64_t count = 0;
+  for (const Issue& issue : issues) {
+    if (issue.code != code) continue;
+    if (++count <= kShown) text += (text.empty() ? "" : "\n") + issue.message;
+  }
+  if (count > kShown) text += fmt::format("\nand {} more", count - kShown);
+  return text;
+}
+
+void count_nodes(const std::vector<Node>& nodes, const std::map<std::string, std::int64_t>& opsets,
+                 CheckReport& report) {
+  for (const Node& node : nodes) {
+    ++report.nodes;
+    const auto opset = opsets.find(node.domain);
+    ++report.operators[fmt::format("{}{}{}-{}", node.domain, node.domain.empty() ? "" : ".",
+                                   node.op_type, opset == opsets.end() ? 1 : opset->second)];
+    for (const Attribute& a : node.attributes) {
+      if (const auto* body = std::get_if<std::shared_ptr<const Graph>>(&a.value)) {
+        count_nodes((*body)->nodes, opsets, report);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Result<graph::Graph> import_model(const Model& model, const ImportOptions& options) {
+  Importer importer(model, options);
+  TESSERA_TRY(graph::Graph graph, importer.run());
+  for (const ErrorCode code : {ErrorCode::kUnsupported, ErrorCode::kDataDependent}) {
+    std::string text = list_issues(importer.issues(), code);
+    if (!text.empty()) return Error{code, std::move(text)};
+  }
+  return graph;
+}
+
+Result<CheckReport> check_model(const Model& model, const ImportOptions& options) {
+  CheckReport report;
+  count_nodes(model.graph.nodes, model.opsets, report);
+  for (const Function& f : model.functions) count_nodes(f.nodes, f.opsets, report);
+  Importer importer(model, options);
+  if (const auto graph = importer.run(); !graph.ok()) return graph.error();
+  for (const Issue& issue : importer.issues()) {
+    (issue.code == ErrorCode::kUnsupported ? report.unsupported : report.data_dependent)
+        .push_back(issue.text);
+  }
+  return report;
+}
+
+}  // namespace tessera::onnx

@@ -1,0 +1,320 @@
+#include "tessera/onnx/importer.h"
+
+namespace tessera::onnx {
+namespace {
+
+// Bodies and calls of functions inside each other; more is a model that calls itself.
+constexpr int kMaxDepth = 64;
+
+template <class... Args>
+Error invalid(fmt::format_string<Args...> format, Args&&... args) {
+  return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
+}
+
+bool is_issue(ErrorCode code) {
+  return code == ErrorCode::kUnsupported || code == ErrorCode::kDataDependent;
+}
+
+Binding to_binding(ValueId id) { return {Binding::Kind::kValue, id, ""}; }
+
+// The type of a Constant that has no DType; empty for other nodes.
+std::string foreign_constant(const Node& node) {
+  if (node.op_type != "Constant" || !node.domain.empty()) return "";
+  for (const Attribute& a : node.attributes) {
+    if (const auto* foreign = std::get_if<ForeignTensor>(&a.value)) return foreign->type;
+    if (a.name == "value_string" || a.name == "value_strings") return "string";
+  }
+  return "";
+}
+
+// Inputs of an operator as ids; trailing omitted ones are dropped.
+Result<std::vector<ValueId>> to_ids(const Node& node, const OnnxOp& op,
+                                    std::vector<Binding> inputs) {
+  while (!inputs.empty() && inputs.back().kind == Binding::Kind::kOmitted) inputs.pop_back();
+  std::vector<ValueId> ids;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].kind == Binding::Kind::kForeign) {
+      return make_error(ErrorCode::kUnsupported, "input '{}' is of type {}", node.inputs[i],
+                        inputs[i].type);
+    }
+    ids.push_back(inputs[i].id);
+  }
+  for (int i = 0; i < op.min_inputs; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    if (at >= ids.size() || ids[at] == kNoValue) return invalid("input {} is missing", i);
+  }
+  if (op.max_inputs >= 0 && ids.size() > static_cast<std::size_t>(op.max_inputs)) {
+    return invalid("{} inputs, at most {} expected", ids.size(), op.max_inputs);
+  }
+  return ids;
+}
+
+}  // namespace
+
+const Binding* Scope::find(const std::string& name) const {
+  for (const Scope* scope = this; scope != nullptr; scope = scope->outer) {
+    const auto found = scope->names.find(name);
+    if (found != scope->names.end()) return &found->second;
+  }
+  return nullptr;
+}
+
+Importer::Importer(const Model& model, const ImportOptions& options)
+    : model_(model), options_(options), builder_(model.graph.name, options.builder) {
+  for (const Function& f : model.functions) {
+    functions_.emplace(FunctionKey(f.domain, f.name, f.overload), &f);
+  }
+}
+
+Result<const Plan*> Importer::plan_of(const Graph& graph) {
+  const auto found = plans_.find(&graph);
+  if (found != plans_.end()) return &found->second;
+  TESSERA_TRY(Plan plan, make_plan(graph));
+  return &plans_.emplace(&graph, std::move(plan)).first->second;
+}
+
+Result<const Plan*> Importer::plan_of(const Function& function) {
+  const auto found = plans_.find(&function);
+  if (found != plans_.end()) return &found->second;
+  TESSERA_TRY(Plan plan, make_plan(function));
+  return &plans_.emplace(&function, std::move(plan)).first->second;
+}
+
+std::int64_t Importer::opset(const Node& node) const {
+  const auto found = frame_.opsets->find(node.domain);
+  return found == frame_.opsets->end() ? 1 : found->second;
+}
+
+std::string Importer::label(const Node& node) const {
+  return fmt::format("{}{}{}-{}", node.domain, node.domain.empty() ? "" : ".", node.op_type,
+                     opset(node));
+}
+
+void Importer::bind(const std::string& name, Binding binding) {
+  if (!name.empty()) frame_.scope->names[name] = std::move(binding);
+}
+
+void Importer::bind_initializers(const Graph& graph, Scope& scope) {
+  for (const Initializer& i : graph.initializers) {
+    if (const auto* foreign = std::get_if<ForeignTensor>(&i.value)) {
+      scope.names[i.name] = {Binding::Kind::kForeign, kNoValue, foreign->type};
+    } else {
+      scope.names[i.name] = to_binding(builder_.constant(std::get<HostTensor>(i.value), i.name));
+    }
+  }
+}
+
+Result<void> Importer::bind_inputs(Scope& scope) {
+  TESSERA_TRY(const std::vector<GraphInput> inputs, resolve_inputs(model_.graph, options_));
+  for (const GraphInput& input : inputs) {
+    if (!input.foreign.empty()) {
+      scope.names[input.name] = {Binding::Kind::kForeign, kNoValue, input.foreign};
+    } else {
+      scope.names[input.name] = to_binding(input.value ? builder_.constant(*input.value, input.name)
+                                                       : builder_.input(input.name, input.type));
+    }
+  }
+  return {};
+}
+
+Result<graph::Graph> Importer::run() {
+  Scope scope;
+  bind_initializers(model_.graph, scope);
+  TESSERA_DO(bind_inputs(scope));
+  frame_ = {&scope, &model_.opsets, nullptr, 0};
+  TESSERA_TRY(const Plan* plan, plan_of(model_.graph));
+  TESSERA_DO(import_nodes(*plan, frame_));
+  std::vector<ValueId> outputs;
+  std::vector<std::string> names;
+  for (const ValueInfo& output : model_.graph.outputs) {
+    const Binding* found = scope.find(output.name);
+    if (found == nullptr) return invalid("output '{}' is computed by no node", output.name);
+    if (found->kind == Binding::Kind::kForeign) {
+      const std::string reason = fmt::format("output '{}' is of type {}", output.name, found->type);
+      issues_.push_back({ErrorCode::kUnsupported, {output.name, "output", reason}, reason});
+    }
+    if (found->kind != Binding::Kind::kValue) continue;
+    outputs.push_back(found->id);
+    names.push_back(output.name);
+  }
+  return builder_.finish(std::move(outputs), std::move(names));
+}
+
+Result<void> Importer::import_nodes(const Plan& plan, const Frame& frame) {
+  const Frame caller = std::exchange(frame_, frame);
+  for (const Node* node : plan.order) {
+    const std::size_t issues_before = issues_.size();
+    Result<void> done = check_budget();
+    if (done.ok()) {
+      ++nodes_imported_;
+      done = frame_.attributes != nullptr ? import_node(resolve_references(*node))
+                                          : import_node(*node);
+    }
+    if (!done.ok()) {
+      const Result<void> refused = refuse(*node, done.error(), issues_before);
+      if (!refused.ok()) {
+        frame_ = caller;
+        return refused.error();
+      }
+    }
+  }
+  frame_ = caller;
+  return {};
+}
+
+Result<void> Importer::check_budget() const {
+  const auto made = static_cast<std::int64_t>(builder_.graph().nodes.size());
+  if (made < options_.max_nodes && nodes_imported_ < options_.max_nodes) return {};
+  return invalid("the model grows beyond {} nodes", options_.max_nodes);
+}
+
+Result<void> Importer::refuse(const Node& node, const Error& error, std::size_t issues_before) {
+  std::string output;
+  for (const std::string& name : node.outputs) {
+    if (output.empty()) output = name;
+  }
+  const Error located = error.with_context(
+      fmt::format("node '{}' ({}, output '{}')", node.name, label(node), output));
+  if (!is_issue(error.code)) return located;
+  for (const std::string& name : node.outputs) bind(name, {Binding::Kind::kPoisoned, kNoValue, ""});
+  // A body that was refused has recorded why; its owner adds nothing.
+  const bool recorded = std::exchange(body_poisoned_, false) || issues_.size() != issues_before;
+  if (!recorded) {
+    issues_.push_back({error.code,
+                       {node.name.empty() ? output : node.name, label(node), error.message},
+                       located.message});
+  }
+  return {};
+}
+
+Result<std::vector<Binding>> Importer::find_inputs(const Node& node) const {
+  std::vector<Binding> inputs;
+  for (const std::string& name : node.inputs) {
+    if (name.empty()) {
+      inputs.push_back({Binding::Kind::kOmitted, kNoValue, ""});
+      continue;
+    }
+    const Binding* found = frame_.scope->find(name);
+    if (found == nullptr) return invalid("input '{}' is defined nowhere", name);
+    inputs.push_back(*found);
+  }
+  return inputs;
+}
+
+Result<void> Importer::import_node(const Node& node) {
+  const auto function = functions_.find(FunctionKey(node.domain, node.op_type, node.overload));
+  const bool is_function = function != functions_.end();
+  if (!is_function && find_onnx_op(node.domain, node.op_type, opset(node)) == nullptr) {
+    return make_error(ErrorCode::kUnsupported, "there is no import function for this operator");
+  }
+  TESSERA_TRY(std::vector<Binding> inputs, find_inputs(node));
+  for (const Binding& input : inputs) {
+    if (input.kind != Binding::Kind::kPoisoned) continue;
+    for (const std::string& name : node.outputs) {
+      bind(name, {Binding::Kind::kPoisoned, kNoValue, ""});
+    }
+    return {};
+  }
+  if (is_function) return call_function(*function->second, node, inputs);
+  if (const std::string type = foreign_constant(node); !type.empty()) {
+    for (const std::string& name : node.outputs)
+      bind(name, {Binding::Kind::kForeign, kNoValue, type});
+    return {};
+  }
+  return import_operator(node, std::move(inputs));
+}
+
+Result<void> Importer::import_operator(const Node& node, std::vector<Binding> inputs) {
+  const OnnxOp& op = *find_onnx_op(node.domain, node.op_type, opset(node));
+  TESSERA_TRY(std::vector<ValueId> ids, to_ids(node, op, std::move(inputs)));
+  builder_.set_origin(node.name.empty() ? node.op_type : node.op_type + " " + node.name);
+  const auto first_new = static_cast<ValueId>(builder_.graph().values.size());
+  Context context{builder_, node, opset(node), std::move(ids), *this};
+  TESSERA_TRY(const std::vector<ValueId> outputs, op.import(context));
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    if (!context.wants(i)) continue;
+    if (i >= outputs.size() || outputs[i] == kNoValue) {
+      return make_error(ErrorCode::kUnsupported, "output {} ('{}') is not available", i,
+                        node.outputs[i]);
+    }
+    bind(node.outputs[i], to_binding(outputs[i]));
+    // Bodies and functions run several times: their names would repeat.
+    if (frame_.depth == 0 && outputs[i] >= first_new) {
+      builder_.name_value(outputs[i], node.outputs[i]);
+    }
+  }
+  return {};
+}
+
+Node Importer::resolve_references(const Node& node) const {
+  Node copy = node;
+  copy.attributes.clear();
+  for (const Attribute& a : node.attributes) {
+    if (a.ref.empty()) {
+      copy.attributes.push_back(a);
+      continue;
+    }
+    const auto found = frame_.attributes->find(a.ref);
+    if (found != frame_.attributes->end())
+      copy.attributes.push_back({a.name, found->second.value, ""});
+  }
+  return copy;
+}
+
+Result<void> Importer::call_function(const Function& function, const Node& node,
+                                     const std::vector<Binding>& inputs) {
+  if (frame_.depth >= kMaxDepth) return invalid("calls and bodies are nested too deep");
+  if (inputs.size() > function.inputs.size()) {
+    return invalid("{} inputs for a function of {}", inputs.size(), function.inputs.size());
+  }
+  std::map<std::string, Attribute> attributes;
+  for (const Attribute& a : node.attributes) attributes.emplace(a.name, a);
+  for (const Attribute& a : function.default_attributes) attributes.emplace(a.name, a);
+  Scope scope;
+  for (std::size_t i = 0; i < function.inputs.size(); ++i) {
+    scope.names[function.inputs[i]] =
+        i < inputs.size() ? inputs[i] : Binding{Binding::Kind::kOmitted, kNoValue, ""};
+  }
+  TESSERA_TRY(const Plan* plan, plan_of(function));
+  TESSERA_DO(import_nodes(*plan, {&scope, &function.opsets, &attributes, frame_.depth + 1}));
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    if (node.outputs[i].empty()) continue;
+    const Binding* found = i < function.outputs.size() ? scope.find(function.outputs[i]) : nullptr;
+    if (found == nullptr) return invalid("the function does not compute output {}", i);
+    bind(node.outputs[i], *found);
+  }
+  return {};
+}
+
+Result<std::vector<ValueId>> Importer::import_body(const Graph& body,
+                                                   const std::vector<ValueId>& args) {
+  if (frame_.depth >= kMaxDepth) return invalid("calls and bodies are nested too deep");
+  if (args.size() != body.inputs.size()) {
+    return invalid("the body has {} inputs, {} are given", body.inputs.size(), args.size());
+  }
+  Scope scope;
+  scope.outer = frame_.scope;
+  bind_initializers(body, scope);
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    scope.names[body.inputs[i].name] = to_binding(args[i]);
+  }
+  TESSERA_TRY(const Plan* plan, plan_of(body));
+  Frame inner = frame_;
+  inner.scope = &scope;
+  ++inner.depth;
+  TESSERA_DO(import_nodes(*plan, inner));
+  std::vector<ValueId> outputs;
+  for (const ValueInfo& output : body.outputs) {
+    const Binding* found = scope.find(output.name);
+    if (found == nullptr) return invalid("output '{}' of the body is defined nowhere", output.name);
+    if (found->kind == Binding::Kind::kPoisoned) body_poisoned_ = true;
+    if (found->kind != Binding::Kind::kValue) {
+      return make_error(ErrorCode::kUnsupported, "output '{}' of the body is not a tensor",
+                        output.name);
+    }
+    outputs.push_back(found->id);
+  }
+  return outputs;
+}
+
+}  // namespace tessera::onnx

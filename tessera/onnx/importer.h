@@ -1,0 +1,92 @@
+// The walk over a model that import_model and check_model share.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <unordered_map>
+
+#include "tessera/onnx/import.h"
+#include "tessera/onnx/input_types.h"
+#include "tessera/onnx/ops/op.h"
+#include "tessera/onnx/plan.h"
+
+namespace tessera::onnx {
+
+// What a name stands for.
+struct Binding {
+  enum class Kind : std::uint8_t {
+    kValue,
+    kOmitted,   // an input of a function that the caller left out
+    kForeign,   // a value whose type has no DType
+    kPoisoned,  // comes from a node that was refused; its readers are skipped
+  };
+  Kind kind = Kind::kValue;
+  ValueId id = kNoValue;
+  std::string type;  // of a foreign value
+};
+
+struct Scope {
+  const Scope* outer = nullptr;
+  std::unordered_map<std::string, Binding> names;
+
+  const Binding* find(const std::string& name) const;  // own names first, then outwards
+};
+
+struct Issue {
+  ErrorCode code;  // kUnsupported or kDataDependent
+  NodeIssue text;
+  std::string message;  // with the node in front
+};
+
+class Importer final : public BodyImporter {
+ public:
+  Importer(const Model& model, const ImportOptions& options);
+
+  // Fails for what makes the model invalid; nodes that are unsupported or depend on data are
+  // collected in issues().
+  Result<graph::Graph> run();
+  const std::vector<Issue>& issues() const { return issues_; }
+
+  Result<std::vector<ValueId>> import_body(const Graph& body,
+                                           const std::vector<ValueId>& args) override;
+
+ private:
+  // Where a node stands: the same for all nodes of a graph, body or function.
+  struct Frame {
+    Scope* scope = nullptr;
+    const std::map<std::string, std::int64_t>* opsets = nullptr;
+    const std::map<std::string, Attribute>* attributes = nullptr;  // of the calling node, or null
+    int depth = 0;
+  };
+  using FunctionKey = std::tuple<std::string, std::string, std::string>;
+
+  Result<void> bind_inputs(Scope& scope);
+  void bind_initializers(const Graph& graph, Scope& scope);
+  Result<void> import_nodes(const Plan& plan, const Frame& frame);
+  Result<void> import_node(const Node& node);
+  Result<void> import_operator(const Node& node, std::vector<Binding> inputs);
+  Result<void> call_function(const Function& function, const Node& node,
+                             const std::vector<Binding>& inputs);
+  Result<std::vector<Binding>> find_inputs(const Node& node) const;
+  Result<void> check_budget() const;
+  // Records an issue and poisons the node's outputs; other errors pass through with context.
+  Result<void> refuse(const Node& node, const Error& error, std::size_t issues_before);
+  void bind(const std::string& name, Binding binding);
+  Node resolve_references(const Node& node) const;
+  std::int64_t opset(const Node& node) const;
+  std::string label(const Node& node) const;  // "Conv-11"
+  Result<const Plan*> plan_of(const Graph& graph);
+  Result<const Plan*> plan_of(const Function& function);
+
+  const Model& model_;
+  const ImportOptions& options_;
+  graph::GraphBuilder builder_;
+  std::map<FunctionKey, const Function*> functions_;
+  std::unordered_map<const void*, Plan> plans_;  // by graph or function
+  Frame frame_;
+  std::vector<Issue> issues_;
+  bool body_poisoned_ = false;  // the body just imported needs a value of a refused node
+  std::int64_t nodes_imported_ = 0;
+};
+
+}  // namespace tessera::onnx

@@ -1,0 +1,169 @@
+#include "tessera/onnx/plan.h"
+
+#include <unordered_map>
+#include <unordered_set>
+
+namespace tessera::onnx {
+namespace {
+
+void add_captured_names(const Graph& body, std::vector<std::string>& names);
+
+// What a node reads: its inputs, and the names that its bodies take from outside.
+std::vector<std::string> names_read(const Node& node) {
+  std::vector<std::string> names;
+  for (const std::string& name : node.inputs) {
+    if (!name.empty()) names.push_back(name);
+  }
+  for (const Attribute& a : node.attributes) {
+    if (const auto* body = std::get_if<std::shared_ptr<const Graph>>(&a.value)) {
+      add_captured_names(**body, names);
+    }
+  }
+  return names;
+}
+
+void add_captured_names(const Graph& body, std::vector<std::string>& names) {
+  std::unordered_set<std::string> own;
+  for (const ValueInfo& v : body.inputs) own.insert(v.name);
+  for (const Initializer& i : body.initializers) own.insert(i.name);
+  for (const Node& n : body.nodes) own.insert(n.outputs.begin(), n.outputs.end());
+  const auto add = [&](const std::string& name) {
+    if (own.count(name) == 0) names.push_back(name);
+  };
+  for (const Node& n : body.nodes) {
+    for (const std::string& name : names_read(n)) add(name);
+  }
+  for (const ValueInfo& v : body.outputs) add(v.name);
+}
+
+class Planner {
+ public:
+  explicit Planner(const std::vector<Node>& nodes) : nodes_(nodes), producers_(nodes.size()) {}
+
+  Result<void> define(const std::vector<std::string>& given);
+  Result<Plan> order(const std::vector<std::string>& outputs);
+
+ private:
+  enum class State : std::uint8_t { kDead, kLive, kOpen, kDone };
+
+  void mark_live(const std::vector<std::string>& outputs);
+  Result<void> emit(std::size_t root, Plan& plan);
+
+  const std::vector<Node>& nodes_;
+  std::unordered_map<std::string, std::size_t> defined_by_;  // nodes_.size(): given
+  std::vector<std::vector<std::size_t>> producers_;          // of what a node reads
+  std::vector<State> state_;
+};
+
+Result<void> Planner::define(const std::vector<std::string>& given) {
+  for (const std::string& name : given) {
+    if (!defined_by_.emplace(name, nodes_.size()).second) {
+      return make_error(ErrorCode::kInvalidArgument, "value '{}' is defined twice", name);
+    }
+  }
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    for (const std::string& name : nodes_[i].outputs) {
+      if (name.empty() || defined_by_.emplace(name, i).second) continue;
+      return make_error(ErrorCode::kInvalidArgument, "{}: value '{}' is defined twice",
+                        describe(nodes_[i]), name);
+    }
+  }
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    for (const std::string& name : names_read(nodes_[i])) {
+      const auto found = defined_by_.find(name);
+      if (found != defined_by_.end() && found->second < nodes_.size()) {
+        producers_[i].push_back(found->second);
+      }
+    }
+  }
+  return {};
+}
+
+void Planner::mark_live(const std::vector<std::string>& outputs) {
+  state_.assign(nodes_.size(), State::kDead);
+  std::vector<std::size_t> work;
+  const auto mark = [&](std::size_t i) {
+    if (state_[i] != State::kDead) return;
+    state_[i] = State::kLive;
+    work.push_back(i);
+  };
+  for (const std::string& name : outputs) {
+    const auto found = defined_by_.find(name);
+    if (found != defined_by_.end() && found->second < nodes_.size()) mark(found->second);
+  }
+  while (!work.empty()) {
+    const std::size_t i = work.back();
+    work.pop_back();
+    for (const std::size_t p : producers_[i]) mark(p);
+  }
+}
+
+// Depth-first from `root`, without recursion: a chain may be as long as the file.
+Result<void> Planner::emit(std::size_t root, Plan& plan) {
+  std::vector<std::pair<std::size_t, std::size_t>> path;  // node, next producer to look at
+  const auto open = [&](std::size_t i) {
+    state_[i] = State::kOpen;
+    path.emplace_back(i, 0);
+  };
+  if (state_[root] == State::kLive) open(root);
+  while (!path.empty()) {
+    auto& [i, next] = path.back();
+    if (next == producers_[i].size()) {
+      state_[i] = State::kDone;
+      plan.order.push_back(&nodes_[i]);
+      path.pop_back();
+      continue;
+    }
+    const std::size_t p = producers_[i][next++];
+    if (state_[p] == State::kOpen) {
+      return make_error(ErrorCode::kInvalidArgument, "{}: the graph has a cycle through this node",
+                        describe(nodes_[p]));
+    }
+    if (state_[p] == State::kLive) open(p);
+  }
+  return {};
+}
+
+Result<Plan> Planner::order(const std::vector<std::string>& outputs) {
+  mark_live(outputs);
+  Plan plan;
+  for (std::size_t i = 0; i < nodes_.size(); ++i) TESSERA_DO(emit(i, plan));
+  return plan;
+}
+
+}  // namespace
+
+std::string describe(const Node& node) {
+  std::string output;
+  for (const std::string& name : node.outputs) {
+    if (output.empty()) output = name;
+  }
+  return fmt::format("node '{}' ({}, output '{}')", node.name, node.op_type, output);
+}
+
+Result<Plan> make_plan(const std::vector<Node>& nodes, const std::vector<std::string>& given,
+                       const std::vector<std::string>& outputs) {
+  Planner planner(nodes);
+  TESSERA_DO(planner.define(given));
+  return planner.order(outputs);
+}
+
+Result<Plan> make_plan(const Graph& graph) {
+  std::vector<std::string> given, outputs;
+  std::unordered_set<std::string> inputs;
+  for (const ValueInfo& v : graph.inputs) {
+    inputs.insert(v.name);
+    given.push_back(v.name);
+  }
+  for (const Initializer& i : graph.initializers) {
+    if (inputs.erase(i.name) == 0) given.push_back(i.name);  // an input may have a default
+  }
+  for (const ValueInfo& v : graph.outputs) outputs.push_back(v.name);
+  return make_plan(graph.nodes, given, outputs);
+}
+
+Result<Plan> make_plan(const Function& function) {
+  return make_plan(function.nodes, function.inputs, function.outputs);
+}
+
+}  // namespace tessera::onnx
