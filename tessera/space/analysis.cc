@@ -1,0 +1,230 @@
+#include "tessera/space/analysis.h"
+
+#include <algorithm>
+#include <map>
+
+#include "tessera/arith/linear.h"
+#include "tessera/ir/visitor.h"
+
+namespace tessera::space {
+namespace {
+
+double intrinsic_cost(ir::Intrinsic fn) {
+  switch (fn) {
+    case ir::Intrinsic::kExp:
+    case ir::Intrinsic::kLog:
+      return 10;
+    case ir::Intrinsic::kTanh:
+    case ir::Intrinsic::kErf:
+      return 15;
+    case ir::Intrinsic::kSqrt:
+      return 4;
+    case ir::Intrinsic::kAbs:
+    case ir::Intrinsic::kFloor:
+    case ir::Intrinsic::kCeil:
+    case ir::Intrinsic::kRound:
+    case ir::Intrinsic::kTrunc:
+    case ir::Intrinsic::kFma:
+    case ir::Intrinsic::kNot:
+    case ir::Intrinsic::kIsNan:
+    case ir::Intrinsic::kIsInf:
+    case ir::Intrinsic::kBitcast:
+      return 1;
+    default:
+      return 25;
+  }
+}
+
+// Visits values, not the indices of loads.
+class ValueVisitor final : public ir::Visitor {
+ public:
+  double cost = 0;
+  int nodes = 0;
+  std::vector<std::pair<const ir::Load*, bool>> loads;  // with: below a select
+
+ private:
+  using ir::Visitor::visit;
+  void visit(const ir::Load& load) override {
+    ++nodes;
+    loads.emplace_back(&load, selects_ > 0);
+  }
+  void visit(const ir::Binary& b) override {
+    ++nodes;
+    cost += b.op == ir::BinaryOp::kDiv || b.op == ir::BinaryOp::kMod ? 4 : 1;
+    Visitor::visit(b);
+  }
+  void visit(const ir::Call& c) override {
+    ++nodes;
+    cost += intrinsic_cost(c.fn);
+    Visitor::visit(c);
+  }
+  void visit(const ir::Select& s) override {
+    ++nodes;
+    const double before = cost;
+    (*this)(s.cond);
+    if (arithmetic_free(s.cond)) cost = before;  // conditions on indices are cut off the loops
+    ++selects_;
+    (*this)(s.on_true);
+    (*this)(s.on_false);
+    --selects_;
+  }
+  static bool arithmetic_free(const ir::Expr& cond) {
+    bool reads = false;
+    ir::for_each_expr(cond, [&](const ir::Expr& e) { reads = reads || e.as<ir::Load>(); });
+    return !reads;
+  }
+  int selects_ = 0;
+};
+
+// Wraps instead of overflowing: an absurd coefficient gives an absurd stride, nothing worse.
+std::int64_t times(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+}
+
+std::int64_t plus(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+}
+
+std::map<const ir::ExprNode*, std::size_t> axis_numbers(const te::Op& op) {
+  std::map<const ir::ExprNode*, std::size_t> out;
+  for (const te::Axis& a : op.axes) out.emplace(a.var.get(), out.size());
+  for (const te::Axis& a : op.reduce_axes) out.emplace(a.var.get(), out.size());
+  return out;
+}
+
+Access read_of(const ir::Load& load, bool conditional, const te::Op& op,
+               const std::map<const ir::ExprNode*, std::size_t>& axes) {
+  const std::size_t count = op.axes.size() + op.reduce_axes.size();
+  Access out{.buffer = load.buffer,
+             .indices = {},
+             .strides = std::vector<std::int64_t>(count, 0),
+             .irregular = std::vector<bool>(count, false),
+             .conditional = conditional};
+  std::vector<std::int64_t> dim_stride(load.indices.size(), 1);
+  for (std::size_t d = load.indices.size(); d-- > 1;)
+    dim_stride[d - 1] = times(dim_stride[d], load.buffer->shape[d]);
+  for (std::size_t d = 0; d < load.indices.size(); ++d) {
+    Index index;
+    for (const arith::Term& term : arith::to_linear(load.indices[d]).terms) {
+      if (const auto it = axes.find(term.atom.get()); it != axes.end()) {
+        index.terms.push_back({it->second, term.coefficient});
+        out.strides[it->second] =
+            plus(out.strides[it->second], times(term.coefficient, dim_stride[d]));
+        continue;
+      }
+      ir::for_each_expr(term.atom, [&](const ir::Expr& e) {
+        const auto it = axes.find(e.get());
+        if (it == axes.end()) return;
+        index.irregular.push_back(it->second);
+        out.irregular[it->second] = true;
+      });
+    }
+    out.indices.push_back(std::move(index));
+  }
+  return out;
+}
+
+Stage stage_of(const te::Dag& dag, const te::Op& op) {
+  Stage s{.op = op};
+  const auto axes = axis_numbers(op);
+  ValueVisitor visitor;
+  for (const ir::Expr& v : op.values) visitor(v);
+  s.cost = visitor.cost;
+  s.nodes = visitor.nodes;
+  // Reads inside indices (gathers) are reads too.
+  for (const auto& [load, conditional] : visitor.loads) {
+    s.reads.push_back(read_of(*load, conditional, op, axes));
+    for (const ir::Expr& index : load->indices) {
+      ir::for_each_expr(index, [&](const ir::Expr& e) {
+        if (const auto* inner = e.as<ir::Load>())
+          s.reads.push_back(read_of(*inner, conditional, op, axes));
+      });
+    }
+  }
+  for (const ir::Buffer& b : op.outputs) s.output = s.output || dag.is_output(b);
+  return s;
+}
+
+// Casts and selects between the sum and its product.
+ir::Expr strip(ir::Expr e) {
+  for (;;) {
+    if (const auto* c = e.as<ir::Cast>()) {
+      e = c->value;
+    } else if (const auto* s = e.as<ir::Select>()) {
+      e = s->on_true;
+    } else {
+      return e;
+    }
+  }
+}
+
+}  // namespace
+
+int Index::single_axis() const {
+  if (!irregular.empty() || terms.size() != 1 || terms[0].coefficient != 1) return -1;
+  return static_cast<int>(terms[0].axis);
+}
+
+bool Access::regular() const {
+  return std::none_of(irregular.begin(), irregular.end(), [](bool b) { return b; });
+}
+
+const std::string& Stage::axis_name(std::size_t i) const { return axis(i).var.as<ir::Var>()->name; }
+
+double Stage::elements() const {
+  double out = 1;
+  for (const te::Axis& a : op.axes) out *= static_cast<double>(a.extent);
+  return out;
+}
+
+double Stage::iterations() const {
+  double out = elements();
+  for (const te::Axis& a : op.reduce_axes) out *= static_cast<double>(a.extent);
+  return out;
+}
+
+int Analysis::producer(const ir::Buffer& buffer) const {
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    const std::vector<ir::Buffer>& outs = stages[i].op.outputs;
+    if (std::find(outs.begin(), outs.end(), buffer) != outs.end()) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+bool Analysis::constant(const ir::Buffer& buffer) const {
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [&](const te::Input& in) { return in.constant && in.buffer == buffer; });
+}
+
+Analysis analyse(const te::Dag& dag, const std::vector<te::Op>& ops) {
+  Analysis out{.inputs = dag.inputs, .stages = {}};
+  for (const te::Op& op : ops) out.stages.push_back(stage_of(dag, op));
+  for (std::size_t i = 0; i < out.stages.size(); ++i) {
+    for (const Access& read : out.stages[i].reads) {
+      const int p = out.producer(read.buffer);
+      if (p < 0) continue;
+      std::vector<std::size_t>& users = out.stages[static_cast<std::size_t>(p)].users;
+      if (users.empty() || users.back() != i) users.push_back(i);
+    }
+  }
+  return out;
+}
+
+double expression_cost(const ir::Expr& e) {
+  ValueVisitor visitor;
+  visitor(e);
+  return visitor.cost;
+}
+
+bool match_product(const te::Op& op, Product* out) {
+  if (op.reducer != te::Reducer::kSum || op.values.size() != 1) return false;
+  const ir::Expr value = strip(op.values[0]);
+  const auto* product = value.as<ir::Binary>();
+  if (!product || product->op != ir::BinaryOp::kMul) return false;
+  // The nodes live in the values of the op.
+  out->left = strip(product->a).as<ir::Load>();
+  out->right = strip(product->b).as<ir::Load>();
+  return out->left && out->right;
+}
+
+}  // namespace tessera::space

@@ -1,0 +1,82 @@
+// What a schedule is chosen by: how every stage reads memory, what it costs, who uses it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tessera/te/dag.h"
+
+namespace tessera::space {
+
+// One part of an index: coefficient * axis.
+struct IndexTerm {
+  std::size_t axis = 0;  // of the stage: output axes first, then reduce axes
+  std::int64_t coefficient = 0;
+};
+
+// One index of a read. Axes below a division, a modulo or another read are irregular: they occur,
+// but the index is not linear in them.
+struct Index {
+  std::vector<IndexTerm> terms;
+  std::vector<std::size_t> irregular;
+
+  // The axis when the index is exactly that axis (plus a constant); -1 otherwise.
+  int single_axis() const;
+};
+
+struct Access {
+  ir::Buffer buffer;
+  std::vector<Index> indices;
+  std::vector<std::int64_t> strides;  // per axis, elements of the row-major buffer
+  std::vector<bool> irregular;        // per axis
+  bool conditional = false;           // below a select
+
+  bool uses(std::size_t axis) const { return strides[axis] != 0 || irregular[axis]; }
+  bool regular() const;
+};
+
+struct Stage {
+  te::Op op;
+  bool output = false;             // writes an output of the Dag
+  std::vector<Access> reads;       // one per load, in order of occurrence
+  std::vector<std::size_t> users;  // stages that read it, without repetition
+  double cost = 0;                 // operations per evaluation of the values; exp counts about ten
+  int nodes = 0;                   // expression nodes of the values, without index arithmetic
+
+  std::size_t rank() const { return op.axes.size(); }
+  std::size_t axis_count() const { return op.axes.size() + op.reduce_axes.size(); }
+  const te::Axis& axis(std::size_t i) const {
+    return i < rank() ? op.axes[i] : op.reduce_axes[i - rank()];
+  }
+  const std::string& axis_name(std::size_t i) const;
+  std::int64_t extent(std::size_t i) const { return axis(i).extent; }
+  bool reduces() const { return op.reducer != te::Reducer::kNone; }
+  double elements() const;    // of one output
+  double iterations() const;  // elements times the reduce extents
+  DType dtype() const { return op.outputs[0]->dtype; }
+};
+
+struct Analysis {
+  std::vector<te::Input> inputs;
+  std::vector<Stage> stages;  // topological order
+
+  // The stage that writes the buffer, or -1 for inputs.
+  int producer(const ir::Buffer& buffer) const;
+  bool constant(const ir::Buffer& buffer) const;  // an input known at compile time
+};
+
+// `ops` are those of `dag`, or what is left of them after inlining.
+Analysis analyse(const te::Dag& dag, const std::vector<te::Op>& ops);
+
+// Operations of one evaluation, index arithmetic not counted.
+double expression_cost(const ir::Expr& e);
+
+// The product of two reads that a sum adds up, seen through casts and selects.
+struct Product {
+  const ir::Load* left = nullptr;
+  const ir::Load* right = nullptr;
+};
+bool match_product(const te::Op& op, Product* out);
+
+}  // namespace tessera::space

@@ -1,0 +1,54 @@
+#include "tessera/space/context.h"
+
+#include <algorithm>
+
+namespace tessera::space {
+
+int Context::lanes(DType t) const { return std::max(1, target.vector_bytes / size_bytes(t)); }
+
+std::int64_t Context::l1_bytes() const {
+  return target.l1_bytes > 0 ? target.l1_bytes : std::int64_t{32} << 10;
+}
+
+std::int64_t Context::l2_bytes() const {
+  return target.l2_bytes > 0 ? target.l2_bytes : std::int64_t{512} << 10;
+}
+
+std::vector<OuterLoop> make_parallel(Context& context, const std::string& stage,
+                                     std::vector<OuterLoop> outer, std::size_t limit) {
+  limit = std::min(limit, outer.size());
+  const std::int64_t cores = context.target.cores;
+  const std::int64_t wanted = 4 * cores;
+  // Loops of one iteration in front share nothing out.
+  std::size_t first = 0;
+  while (first < limit && outer[first].count == 1) ++first;
+  // A loop too short that cannot be fused: one further in does better.
+  for (std::size_t i = first; i < limit; ++i) {
+    const bool stuck = outer[i].tail || i + 1 >= limit || outer[i + 1].tail;
+    if (outer[i].count >= cores || !stuck) break;
+    if (i + 1 < limit && outer[i + 1].count > outer[i].count) first = i + 1;
+  }
+  if (first >= limit) return outer;
+  std::size_t last = first;
+  std::int64_t count = outer[first].count;
+  while (last + 1 < limit && count < wanted && !outer[last].tail && !outer[last + 1].tail) {
+    ++last;
+    count *= outer[last].count;
+  }
+  Loops fused;
+  for (std::size_t i = first; i <= last; ++i) fused.push_back(outer[i].name);
+  const OuterLoop loop{context.writer.fuse(stage, fused), count, outer[last].tail};
+  outer.erase(outer.begin() + static_cast<std::ptrdiff_t>(first),
+              outer.begin() + static_cast<std::ptrdiff_t>(last) + 1);
+  outer.insert(outer.begin() + static_cast<std::ptrdiff_t>(first), loop);
+  context.writer.parallel(stage, loop.name);
+  return outer;
+}
+
+Loops names_of(const std::vector<OuterLoop>& loops) {
+  Loops out;
+  for (const OuterLoop& l : loops) out.push_back(l.name);
+  return out;
+}
+
+}  // namespace tessera::space

@@ -1,0 +1,15 @@
+// A schedule chosen by reasoning alone: no measurement, a few milliseconds.
+#pragma once
+
+#include "tessera/schedule/step.h"
+#include "tessera/support/result.h"
+#include "tessera/target/target.h"
+#include "tessera/te/dag.h"
+
+namespace tessera::space {
+
+// Legal for every verified Dag: what cannot be applied or lowered is replaced by something simpler,
+// in the end by the loops as written. An error only where those cannot be lowered either.
+Result<schedule::Schedule> default_schedule(const te::Dag& dag, const target::Target& target);
+
+}  // namespace tessera::space

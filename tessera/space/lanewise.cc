@@ -1,0 +1,196 @@
+#include <algorithm>
+#include <array>
+
+#include "tessera/space/contraction.h"
+#include "tessera/space/reduction.h"
+#include "tessera/space/tile.h"
+
+namespace tessera::space {
+namespace {
+
+// Taps of a window that are unrolled, and operations of the unrolled body.
+constexpr std::int64_t kMaxTaps = 32;
+constexpr std::int64_t kMaxBody = 220;
+
+struct LaneTile {
+  std::int64_t outer = 1, inner = 1;  // of the last two axes before the lanes
+  std::int64_t vectors = 4;
+  bool unroll_taps = false;
+};
+
+bool contiguous_lanes(const Stage& s, std::size_t axis) {
+  return std::all_of(s.reads.begin(), s.reads.end(),
+                     [&](const Access& r) {
+                       return r.strides[axis] == 1 || !r.uses(axis) || r.buffer.size() <= 1;
+                     }) &&
+         std::any_of(s.reads.begin(), s.reads.end(),
+                     [&](const Access& r) { return r.strides[axis] == 1; });
+}
+
+// Neighbouring outputs of a window share rows and columns of the input.
+LaneTile choose_lane_tile(const Context& c, const Stage& s, std::size_t last) {
+  std::int64_t taps = 1;
+  for (const te::Axis& a : s.op.reduce_axes) taps *= a.extent;
+  LaneTile tile;
+  if (taps > kMaxTaps || !is_float(s.dtype()) || s.reads.size() < 2 || last < 2) {
+    tile.vectors = taps > kMaxTaps ? 8 : 4;
+    return tile;
+  }
+  tile.vectors = 2;
+  tile.unroll_taps = true;
+  constexpr std::array<std::array<std::int64_t, 2>, 5> kTiles = {
+      {{3, 2}, {2, 2}, {1, 4}, {1, 2}, {1, 1}}};
+  for (const auto& [outer, inner] : kTiles) {
+    if (outer > s.extent(last - 2) || inner > s.extent(last - 1)) continue;
+    if (outer * inner * tile.vectors * taps > kMaxBody) continue;
+    tile.outer = outer;
+    tile.inner = inner;
+    break;
+  }
+  (void)c;
+  return tile;
+}
+
+class LaneWriter {
+ public:
+  LaneWriter(Context& context, std::size_t stage, Host host, std::size_t last)
+      : x_(context),
+        s_(context.stage(stage)),
+        h_(context.stage(host.stage)),
+        host_(std::move(host)),
+        last_(last),
+        self_(host_.stage == stage) {}
+
+  void run() {
+    const LaneTile tile = choose_lane_tile(x_, s_, last_);
+    layout_weights();
+    Writer& w = x_.writer;
+    const std::string& name = h_.op.name;
+    std::vector<OuterLoop> outer;
+    Loops inner;
+    for (std::size_t i = 0; i < h_.rank(); ++i) {
+      const std::size_t axis = own_axis(i);
+      const std::string& loop = h_.axis_name(i);
+      const std::int64_t extent = h_.extent(i);
+      std::int64_t length = 0;
+      if (axis == last_) length = at_most(tile.vectors * x_.lanes(s_.dtype()), extent);
+      if (last_ >= 1 && axis == last_ - 1 && tile.inner > 1) length = tile.inner;
+      if (last_ >= 2 && axis == last_ - 2 && tile.outer > 1) length = tile.outer;
+      if (length == 0) {
+        outer.push_back({loop, extent, false});
+        continue;
+      }
+      const Loops l = w.split(name, loop, {length});
+      outer.push_back({l[0], (extent + length - 1) / length, extent % length != 0});
+      inner.push_back(l[1]);
+      tiled_.push_back(axis);
+    }
+    Loops order = names_of(outer);
+    if (self_) append_reduce(&order);
+    order.insert(order.end(), inner.begin(), inner.end());
+    w.reorder(name, order);
+    annotate(name, inner);
+    if (Context::worth_threads(s_.iterations() * (2 + s_.cost)))
+      outer = make_parallel(x_, name, outer, std::max<std::size_t>(1, outer.size() - 1));
+    if (!self_) attach(outer.back().name);
+    if (tile.unroll_taps) {
+      for (const te::Axis& a : s_.op.reduce_axes) w.unroll(s_.op.name, a.var.as<ir::Var>()->name);
+    }
+    x_.done[host_.stage] = true;
+  }
+
+ private:
+  // The axis of the reduction that axis i of the host stands for; its rank when none.
+  std::size_t own_axis(std::size_t i) const {
+    for (std::size_t d = 0; d < host_.axis.size(); ++d) {
+      if (host_.axis[d] == i) return d;
+    }
+    return s_.rank();
+  }
+
+  void append_reduce(Loops* order) const {
+    for (const te::Axis& a : s_.op.reduce_axes) order->push_back(a.var.as<ir::Var>()->name);
+  }
+
+  void annotate(const std::string& stage, const Loops& inner) {
+    for (std::size_t i = 0; i < inner.size(); ++i) {
+      if (tiled_[i] == last_) {
+        x_.writer.vectorize(stage, inner[i]);
+      } else {
+        x_.writer.unroll(stage, inner[i]);
+      }
+    }
+  }
+
+  void attach(const std::string& loop) {
+    Writer& w = x_.writer;
+    w.compute_at(s_.op.name, h_.op.name, loop);
+    Loops order, inner;
+    for (std::size_t i = 0; i < s_.rank(); ++i) {
+      const bool tiled = std::find(tiled_.begin(), tiled_.end(), i) != tiled_.end();
+      if (!tiled) order.push_back(s_.axis_name(i));
+    }
+    append_reduce(&order);
+    for (const std::size_t axis : tiled_) inner.push_back(s_.axis_name(axis));
+    order.insert(order.end(), inner.begin(), inner.end());
+    w.reorder(s_.op.name, order);
+    annotate(s_.op.name, inner);
+  }
+
+  // Constant operands with the lanes last.
+  void layout_weights() {
+    for (const Access& read : s_.reads) {
+      if (!x_.analysis.constant(read.buffer) || read.strides[last_] == 0) continue;
+      int dim = -1;
+      for (std::size_t d = 0; d < read.indices.size(); ++d) {
+        if (read.indices[d].single_axis() == static_cast<int>(last_)) dim = static_cast<int>(d);
+      }
+      if (dim < 0 || dim + 1 == static_cast<int>(read.indices.size())) continue;
+      schedule::Layout layout;
+      for (int d = 0; d < static_cast<int>(read.indices.size()); ++d) {
+        if (d != dim) layout.push_back({d, 1, 0});
+      }
+      layout.push_back({dim, 1, 0});
+      x_.writer.layout(read.buffer->name, layout);
+    }
+  }
+
+  Context& x_;
+  const Stage& s_;
+  const Stage& h_;
+  Host host_;
+  std::size_t last_;
+  bool self_;
+  std::vector<std::size_t> tiled_;  // axes of the reduction, in the order of the inner loops
+};
+
+}  // namespace
+
+bool schedule_lanewise(Context& c, std::size_t stage) {
+  const Stage& s = c.stage(stage);
+  if (!s.reduces() || s.rank() == 0 || s.op.reduce_axes.empty()) return false;
+  std::size_t last = s.rank();
+  for (std::size_t i = 0; i < s.rank(); ++i) {
+    if (s.extent(i) > 1) last = i;
+  }
+  if (last == s.rank()) return false;
+  Host host{.stage = stage, .axis = {}};
+  for (std::size_t i = 0; i < s.rank(); ++i) host.axis.push_back(i);
+  if (const auto found = find_host(c.analysis, stage); found && !c.done[found->stage]) {
+    // The lanes of the host are those of the reduction, or they are no lanes there.
+    const bool in_order = std::is_sorted(found->axis.begin(), found->axis.end());
+    if (in_order) host = *found;
+  }
+  std::vector<Access> reads;
+  for (const Access& r : s.reads) {
+    if (!c.analysis.constant(r.buffer)) reads.push_back(r);
+  }
+  Stage lanes = s;
+  lanes.reads = reads;
+  if (!contiguous_lanes(lanes, last)) return false;
+  LaneWriter(c, stage, std::move(host), last).run();
+  c.done[stage] = true;
+  return true;
+}
+
+}  // namespace tessera::space

@@ -1,0 +1,154 @@
+#include "tessera/space/pack.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "tessera/space/tile.h"
+
+namespace tessera::space {
+namespace {
+
+constexpr std::int64_t kTransposeSteps = 4;
+constexpr std::int64_t kRowsPerGroup = 16;
+
+bool has_axis(const Index& index, const std::vector<std::size_t>& axes) {
+  return std::any_of(index.terms.begin(), index.terms.end(), [&](const IndexTerm& t) {
+    return std::find(axes.begin(), axes.end(), t.axis) != axes.end();
+  });
+}
+
+// Dimensions of the reduction, as its loops run; those of other axes first.
+std::vector<std::size_t> loop_order(const Contraction& c, const Access& access, std::size_t dim) {
+  std::vector<std::pair<std::size_t, std::size_t>> keyed;
+  for (std::size_t d = 0; d < access.indices.size(); ++d) {
+    if (d == dim || has_axis(access.indices[d], c.batch)) continue;
+    std::size_t key = 0;
+    for (const IndexTerm& t : access.indices[d].terms) {
+      const auto it = std::find(c.reduce.begin(), c.reduce.end(), t.axis);
+      if (it != c.reduce.end())
+        key = std::max(key, static_cast<std::size_t>(it - c.reduce.begin()) + 1);
+    }
+    keyed.emplace_back(key, d);
+  }
+  std::stable_sort(keyed.begin(), keyed.end());
+  std::vector<std::size_t> out;
+  for (const auto& [key, d] : keyed) out.push_back(d);
+  return out;
+}
+
+// The names of the loops of the stage that writes the copy, and along which dimension it reads.
+struct CopyLoops {
+  Loops names;
+  std::vector<std::int64_t> extents;
+  int contiguous = -1;
+};
+
+CopyLoops loops_of(const Context& x, const Pack& pack) {
+  CopyLoops out;
+  if (!pack.cached) {
+    const Stage& s = x.stage(static_cast<std::size_t>(pack.producer));
+    for (std::size_t d = 0; d < s.rank(); ++d) {
+      out.names.push_back(s.axis_name(d));
+      out.extents.push_back(s.extent(d));
+      for (const Access& read : s.reads) {
+        if (read.strides[d] == 1 && read.buffer.size() > 1) out.contiguous = static_cast<int>(d);
+      }
+    }
+    return out;
+  }
+  for (const te::Input& in : x.analysis.inputs) {
+    if (in.buffer->name + ".local" == pack.name) out.extents = in.buffer->shape;
+  }
+  for (const Stage& s : x.analysis.stages) {
+    if (s.op.outputs[0]->name + ".local" == pack.name) out.extents = s.op.outputs[0]->shape;
+  }
+  for (std::size_t d = 0; d < out.extents.size(); ++d) {
+    out.names.push_back(fmt::format("d{}", d));
+    if (out.extents[d] > 1) out.contiguous = static_cast<int>(d);
+  }
+  return out;
+}
+
+}  // namespace
+
+Pack make_pack(const Context& x, const Contraction& c, const Access& access, std::size_t axis,
+               std::int64_t width, int block_axis, std::int64_t block, bool copies) {
+  Pack pack{.name = access.buffer->name, .layout = {}, .copies = copies};
+  pack.producer = x.analysis.producer(access.buffer);
+  pack.width = width;
+  int dim = -1;
+  for (std::size_t d = 0; d < access.indices.size(); ++d) {
+    if (access.indices[d].single_axis() == static_cast<int>(axis)) dim = static_cast<int>(d);
+  }
+  if (dim < 0) return Pack{};
+  pack.dim = static_cast<std::size_t>(dim);
+  int block_dim = -1;
+  for (std::size_t d = 0; d < access.indices.size(); ++d) {
+    if (block_axis >= 0 && access.indices[d].single_axis() == block_axis)
+      block_dim = static_cast<int>(d);
+    if (static_cast<int>(d) != dim && has_axis(access.indices[d], c.batch))
+      pack.layout.push_back({static_cast<int>(d), 1, 0});
+  }
+  if (block_dim >= 0) pack.layout.push_back({block_dim, block, 0});
+  pack.layout.push_back({dim, width, 0});
+  for (const std::size_t d : loop_order(c, access, pack.dim)) {
+    pack.layout.push_back({static_cast<int>(d), 1, static_cast<int>(d) == block_dim ? block : 0});
+  }
+  pack.layout.push_back({dim, 1, width});
+  if (copies) {
+    const bool own = pack.producer >= 0 &&
+                     !x.stage(static_cast<std::size_t>(pack.producer)).output &&
+                     !x.stage(static_cast<std::size_t>(pack.producer)).reduces() &&
+                     x.stage(static_cast<std::size_t>(pack.producer)).users.size() == 1 &&
+                     !x.done[static_cast<std::size_t>(pack.producer)];
+    pack.cached = !own;
+    if (pack.cached) {
+      pack.name = x.writer.cache_read(access.buffer->name, x.stage(c.stage).op.name);
+      pack.producer = -1;
+    }
+  }
+  return pack;
+}
+
+void write_pack(Context& x, Pack* pack, bool attached) {
+  if (pack->name.empty()) return;
+  Writer& w = x.writer;
+  w.layout(pack->name, pack->layout);
+  if (!pack->copies) return;
+  if (pack->producer >= 0) x.done[static_cast<std::size_t>(pack->producer)] = true;
+  const CopyLoops loops = loops_of(x, *pack);
+  const std::size_t dim = pack->dim;
+  const Loops panel = w.split(pack->name, loops.names[dim], {pack->width});
+  // Reading along another dimension than writing: a few steps at a time are transposed. Otherwise
+  // rows are read in groups, so that a page serves several panels.
+  const bool transposes = loops.contiguous >= 0 && loops.contiguous != static_cast<int>(dim);
+  int step_dim = transposes ? loops.contiguous : -1;
+  for (std::size_t d = 0; !transposes && d < loops.names.size(); ++d) {
+    if (d != dim && loops.extents[d] > kRowsPerGroup) step_dim = static_cast<int>(d);
+  }
+  Loops order, steps;
+  for (std::size_t d = 0; d < loops.names.size(); ++d) {
+    if (d == dim) continue;
+    if (static_cast<int>(d) != step_dim) {
+      order.push_back(loops.names[d]);
+      continue;
+    }
+    const std::int64_t length = transposes ? kTransposeSteps : kRowsPerGroup;
+    steps = w.split(pack->name, loops.names[d], {at_most(length, loops.extents[d])});
+    if (transposes) w.unroll(pack->name, steps[1]);
+  }
+  if (!transposes && !steps.empty()) order.push_back(steps[0]);
+  order.push_back(panel[0]);
+  if (transposes && !steps.empty()) order.push_back(steps[0]);
+  if (!steps.empty()) order.push_back(steps[1]);
+  order.push_back(panel[1]);
+  w.reorder(pack->name, order);
+  w.vectorize(pack->name, panel[1]);
+  double elements = 1;
+  for (const std::int64_t e : loops.extents) elements *= static_cast<double>(e);
+  if (!attached && Context::worth_threads(8 * elements))
+    w.parallel(pack->name, transposes ? panel[0] : order.front());
+}
+
+}  // namespace tessera::space

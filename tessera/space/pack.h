@@ -1,0 +1,29 @@
+// Operands in the order in which the tiles of a contraction read them.
+#pragma once
+
+#include <string>
+
+#include "tessera/space/contraction.h"
+
+namespace tessera::space {
+
+struct Pack {
+  std::string name;  // of the tensor that the contraction reads in the end
+  schedule::Layout layout;
+  bool copies = false;     // a stage of the schedule writes it, not the caller
+  bool cached = false;     // that stage is a copy made for this contraction
+  std::size_t dim = 0;     // dimension that is cut into panels
+  std::int64_t width = 1;  // of a panel
+  int producer = -1;       // the stage that writes it, when not cached
+};
+
+// Panels of `width` along `axis`: blocks of the reduction (block_axis >= 0), panels, the reduction,
+// the elements of the panel. Batch dimensions stay in front.
+Pack make_pack(const Context& context, const Contraction& c, const Access& access, std::size_t axis,
+               std::int64_t width, int block_axis, std::int64_t block, bool copies);
+
+// Writes the layout and, for a copy, its loops; `attached`: it runs inside loops that are shared
+// out already.
+void write_pack(Context& context, Pack* pack, bool attached);
+
+}  // namespace tessera::space

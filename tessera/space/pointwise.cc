@@ -1,0 +1,119 @@
+#include "tessera/space/pointwise.h"
+
+#include <algorithm>
+
+#include "tessera/space/tile.h"
+
+namespace tessera::space {
+namespace {
+
+// Iterations of the innermost chunk when all axes are one loop.
+constexpr std::int64_t kChunk = 4096;
+constexpr std::int64_t kTransposeTile = 8;
+
+// All reads and the writes walk through memory in one line, or stand still.
+bool is_one_line(const Stage& s) {
+  if (s.rank() < 2) return true;
+  for (const Access& read : s.reads) {
+    if (!read.regular() || read.conditional) return false;
+    std::int64_t expected = read.strides[s.rank() - 1];
+    for (std::size_t i = s.rank(); i-- > 0;) {
+      if (s.extent(i) == 1) continue;
+      if (read.strides[i] != expected) return false;
+      expected *= s.extent(i);
+    }
+  }
+  return true;
+}
+
+// The axis along which a read is contiguous although the writes are not; -1 when there is none.
+int transposed_axis(const Stage& s) {
+  for (const Access& read : s.reads) {
+    if (s.rank() < 2 || read.conditional) continue;
+    const std::int64_t last = read.strides[s.rank() - 1];
+    if (last == 0 || last == 1) continue;
+    for (std::size_t i = 0; i + 1 < s.rank(); ++i) {
+      if (read.strides[i] == 1 && s.extent(i) >= kTransposeTile) return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
+// Vectors per step: short expressions need several to fill the machine, long ones fill it alone.
+std::int64_t vectors_per_step(const Stage& s) {
+  if (s.nodes > 120) return 1;
+  return s.nodes > 40 ? 2 : 4;
+}
+
+void schedule_line(Context& c, const Stage& s) {
+  Loops all;
+  for (std::size_t i = 0; i < s.rank(); ++i) all.push_back(s.axis_name(i));
+  const std::string loop = c.writer.fuse(s.op.name, all);
+  const auto total = static_cast<std::int64_t>(s.elements());
+  const std::int64_t step = at_most(c.lanes(s.dtype()) * vectors_per_step(s), total);
+  const bool parallel = Context::worth_threads(s.elements() * (4 + s.cost));
+  if (!parallel) {
+    const Loops parts = c.writer.split(s.op.name, loop, {step});
+    c.writer.vectorize(s.op.name, parts[1]);
+    return;
+  }
+  const std::int64_t chunk = at_most(kChunk, total / c.target.cores) / step;
+  const Loops parts = c.writer.split(s.op.name, loop, {std::max<std::int64_t>(1, chunk), step});
+  c.writer.parallel(s.op.name, parts[0]);
+  c.writer.vectorize(s.op.name, parts[2]);
+}
+
+void schedule_rows(Context& c, const Stage& s) {
+  const std::string& name = s.op.name;
+  const std::size_t last = s.rank() - 1;
+  const int transposed = transposed_axis(s);
+  std::vector<OuterLoop> outer;
+  Loops inner;
+  for (std::size_t i = 0; i < last; ++i) {
+    if (static_cast<int>(i) != transposed) outer.push_back({s.axis_name(i), s.extent(i), false});
+  }
+  if (transposed >= 0) {
+    const auto t = static_cast<std::size_t>(transposed);
+    const Loops parts = c.writer.split(name, s.axis_name(t), {kTransposeTile});
+    outer.push_back({parts[0], (s.extent(t) + kTransposeTile - 1) / kTransposeTile,
+                     s.extent(t) % kTransposeTile != 0});
+    inner.push_back(parts[1]);
+    c.writer.unroll(name, parts[1]);
+  }
+  const std::int64_t step = transposed >= 0
+                                ? at_most(kTransposeTile, s.extent(last))
+                                : at_most(c.lanes(s.dtype()) * vectors_per_step(s), s.extent(last));
+  const Loops parts = c.writer.split(name, s.axis_name(last), {step});
+  c.writer.vectorize(name, parts[1]);
+  const std::size_t limit = outer.size();
+  outer.push_back({parts[0], (s.extent(last) + step - 1) / step, s.extent(last) % step != 0});
+  inner.push_back(parts[1]);
+  Loops order = names_of(outer);
+  order.insert(order.end(), inner.begin(), inner.end());
+  c.writer.reorder(name, order);
+  if (Context::worth_threads(s.elements() * (4 + s.cost)))
+    make_parallel(c, name, outer, limit == 0 ? 1 : limit);
+}
+
+}  // namespace
+
+void vectorize_last(Context& c, const Stage& s, const std::string& loop, std::int64_t extent,
+                    Loops* out) {
+  const std::int64_t step = at_most(c.lanes(s.dtype()) * vectors_per_step(s), extent);
+  const Loops parts = c.writer.split(s.op.name, loop, {step});
+  c.writer.vectorize(s.op.name, parts[1]);
+  out->insert(out->end(), parts.begin(), parts.end());
+}
+
+void schedule_pointwise(Context& c, std::size_t stage) {
+  const Stage& s = c.stage(stage);
+  c.done[stage] = true;
+  if (s.rank() == 0 || s.elements() < 2) return;
+  if (is_one_line(s)) {
+    schedule_line(c, s);
+  } else {
+    schedule_rows(c, s);
+  }
+}
+
+}  // namespace tessera::space

@@ -1,0 +1,17 @@
+// Stages without a reduction that run by themselves: elementwise chains, copies, gathers.
+#pragma once
+
+#include "tessera/space/context.h"
+
+namespace tessera::space {
+
+// Vectors along the last axis, rows in parallel; transposing reads are tiled; where memory allows,
+// all axes are one loop.
+void schedule_pointwise(Context& context, std::size_t stage);
+
+// Splits the last of `loops` (of `extent` iterations) into vectors for an expression of `nodes`
+// nodes; appends the parts to `out` in place of it.
+void vectorize_last(Context& context, const Stage& stage, const std::string& loop,
+                    std::int64_t extent, Loops* out);
+
+}  // namespace tessera::space

@@ -1,0 +1,366 @@
+#include <algorithm>
+#include <map>
+
+#include "tessera/space/inlining.h"
+#include "tessera/space/pointwise.h"
+#include "tessera/space/reduction.h"
+#include "tessera/space/tile.h"
+
+namespace tessera::space {
+namespace {
+
+// Rows computed side by side: the folding of one hides behind the others.
+constexpr std::int64_t kRows = 4;
+// Bytes of the intermediate rows of a block.
+constexpr std::int64_t kMaxRowBytes = 32 << 10;
+
+using AxisMap = std::vector<int>;  // per axis of the host: the axis of a member, or -1
+
+// The stages that can be computed row by row with the host, and how their axes meet its axes.
+class Group {
+ public:
+  Group(const Context& context, std::size_t host) : x_(context), host_(host) {
+    const Stage& h = x_.stage(host);
+    AxisMap own;
+    for (std::size_t i = 0; i < h.rank(); ++i) own.push_back(static_cast<int>(i));
+    maps_[host] = own;
+    for (std::size_t i = host; i-- > 0;) try_member(i);
+  }
+
+  std::vector<std::size_t> members() const {
+    std::vector<std::size_t> out;
+    for (const auto& [stage, map] : maps_) {
+      if (stage != host_) out.push_back(stage);
+    }
+    return out;
+  }
+  const AxisMap& map(std::size_t stage) const { return maps_.at(stage); }
+
+  // Axes of the host that every member has.
+  std::vector<std::size_t> rows() const {
+    std::vector<std::size_t> out;
+    for (std::size_t g = 0; g < x_.stage(host_).rank(); ++g) {
+      const bool all = std::all_of(maps_.begin(), maps_.end(),
+                                   [&](const auto& entry) { return entry.second[g] >= 0; });
+      if (all) out.push_back(g);
+    }
+    return out;
+  }
+
+ private:
+  void try_member(std::size_t i) {
+    const Stage& p = x_.stage(i);
+    if (x_.done[i] || p.output || p.users.empty() || is_contraction(p)) return;
+    AxisMap map;
+    for (const std::size_t user : p.users) {
+      const auto it = maps_.find(user);
+      if (it == maps_.end()) return;
+      for (const Access& read : x_.stage(user).reads) {
+        if (x_.analysis.producer(read.buffer) != static_cast<int>(i)) continue;
+        merge(through(read, x_.stage(user), it->second, p), &map);
+      }
+    }
+    maps_[i] = map;
+    std::vector<std::size_t> common = rows();
+    const Stage& h = x_.stage(host_);
+    if (std::none_of(common.begin(), common.end(), [&](std::size_t g) { return h.extent(g) > 1; }))
+      maps_.erase(i);
+  }
+
+  static AxisMap through(const Access& read, const Stage& user, const AxisMap& user_map,
+                         const Stage& p) {
+    AxisMap out(user_map.size(), -1);
+    for (std::size_t g = 0; g < user_map.size(); ++g) {
+      for (std::size_t d = 0; d < p.rank() && user_map[g] >= 0; ++d) {
+        const bool same = read.indices[d].single_axis() == user_map[g];
+        if (same && p.extent(d) == user.extent(static_cast<std::size_t>(user_map[g])))
+          out[g] = static_cast<int>(d);
+      }
+    }
+    return out;
+  }
+
+  static void merge(const AxisMap& more, AxisMap* map) {
+    if (map->empty()) {
+      *map = more;
+      return;
+    }
+    for (std::size_t g = 0; g < more.size(); ++g) {
+      if ((*map)[g] != more[g]) (*map)[g] = -1;
+    }
+  }
+
+  const Context& x_;
+  std::size_t host_;
+  std::map<std::size_t, AxisMap> maps_;
+};
+
+class RowWriter {
+ public:
+  RowWriter(Context& context, std::size_t host)
+      : x_(context), host_(host), h_(context.stage(host)), group_(context, host) {}
+
+  void run() {
+    members_ = group_.members();
+    rows_ = group_.rows();
+    if (members_.empty() && !h_.reduces()) return schedule_pointwise(x_, host_);
+    choose_shape();
+    // Factoring wants stages whose axes are whole.
+    if (h_.reduces()) factor(host_);
+    for (const std::size_t m : members_) {
+      if (x_.stage(m).reduces()) factor(m);
+    }
+    write_host();
+    for (const std::size_t m : members_) write_member(m);
+    x_.done[host_] = true;
+    for (const std::size_t m : members_) x_.done[m] = true;
+  }
+
+ private:
+  // A reduction along contiguous memory as vectors of partial results.
+  struct Factored {
+    std::string outer, lane, fold, last;  // loops: steps, lanes; lanes folded, and the rest of them
+    std::string partial, folded;          // stages; folded is empty when lanes are few
+    Loops others;                         // reduce loops outside of the steps
+  };
+
+  void choose_shape() {
+    if (h_.rank() == 0) return;
+    const std::size_t last = h_.rank() - 1;
+    lanes_are_rows_ = !h_.reduces() && h_.rank() > 0 && !rows_.empty() && rows_.back() == last &&
+                      h_.extent(last) > 1;
+    std::int64_t bytes = 0;
+    for (const std::size_t m : members_) {
+      std::int64_t width = size_bytes(x_.stage(m).dtype());
+      const Stage& s = x_.stage(m);
+      for (std::size_t d = 0; d < s.rank(); ++d) {
+        const AxisMap& map = group_.map(m);
+        const bool row = std::any_of(rows_.begin(), rows_.end(),
+                                     [&](std::size_t g) { return map[g] == static_cast<int>(d); });
+        if (!row && width < kMaxRowBytes) width *= s.extent(d);
+      }
+      bytes += width;
+    }
+    if (rows_.empty() || (h_.reduces() && rows_.back() != last)) return;
+    const std::int64_t extent = h_.extent(rows_.back());
+    block_ = extent >= 2 * kRows && bytes * kRows <= kMaxRowBytes ? kRows : 1;
+    if (lanes_are_rows_) block_ = at_most(4 * x_.lanes(h_.dtype()), extent);
+  }
+
+  void factor(std::size_t stage) {
+    const Stage& s = x_.stage(stage);
+    const bool arg = s.op.values.size() > 1;
+    if (arg || s.op.reduce_axes.empty() || lanes_are_rows_) return;
+    Writer& w = x_.writer;
+    const std::string& name = s.op.name;
+    Loops reduce;
+    std::int64_t extent = 1;
+    for (const te::Axis& a : s.op.reduce_axes) {
+      reduce.push_back(a.var.as<ir::Var>()->name);
+      extent *= a.extent;
+    }
+    const int lanes = x_.lanes(s.dtype());
+    const std::int64_t last = s.op.reduce_axes.back().extent;
+    Factored f;
+    std::string loop = reduce.back();
+    if (last >= 4 * lanes) {
+      f.others.assign(reduce.begin(), reduce.end() - 1);
+      extent = last;
+    } else {
+      loop = w.fuse(name, reduce);
+    }
+    const std::int64_t wide = block_ > 1 ? 2 * lanes : 4 * lanes;
+    if (extent < 2 * wide) {
+      if (loop != reduce.back()) fused_[stage] = loop;
+      return;
+    }
+    const Loops steps = w.split(name, loop, {wide});
+    f.outer = steps[0];
+    f.lane = steps[1];
+    f.partial = w.rfactor(name, f.lane, s.rank());
+    const Loops fold = w.split(name, f.lane, {lanes});
+    f.fold = fold[0];
+    f.last = fold[1];
+    f.folded = w.rfactor(name, f.last, s.rank(), 2);
+    factored_[stage] = f;
+  }
+
+  void write_host() {
+    Writer& w = x_.writer;
+    const std::string& name = h_.op.name;
+    std::vector<OuterLoop> outer;
+    Loops inner, tile;
+    std::string block;
+    for (std::size_t g = 0; g < h_.rank(); ++g) {
+      const bool row = h_.reduces() || std::find(rows_.begin(), rows_.end(), g) != rows_.end();
+      const bool last_row = row && g == (h_.reduces() ? h_.rank() - 1 : rows_.back());
+      if (!row) {
+        inner.push_back(h_.axis_name(g));
+      } else if (last_row && block_ > 1) {
+        const Loops l = w.split(name, h_.axis_name(g), {block_});
+        outer.push_back({l[0], (h_.extent(g) + block_ - 1) / block_, h_.extent(g) % block_ != 0});
+        block = l[1];
+      } else {
+        outer.push_back({h_.axis_name(g), h_.extent(g), false});
+      }
+    }
+    Loops order = names_of(outer);
+    if (lanes_are_rows_) {
+      order.insert(order.end(), inner.begin(), inner.end());
+      order.push_back(block);
+      w.vectorize(name, block);
+    } else if (h_.reduces()) {
+      const Loops reduce = reduce_loops(host_);
+      order.insert(order.end(), reduce.begin(), reduce.end());
+      if (!block.empty()) {
+        order.push_back(block);
+        w.unroll(name, block);
+      }
+    } else {
+      write_inner(block, inner, &order);
+    }
+    w.reorder(name, order);
+    double work = h_.iterations() * (4 + h_.cost);
+    for (const std::size_t m : members_) work += x_.stage(m).iterations() * (1 + x_.stage(m).cost);
+    if (Context::worth_threads(work) && !outer.empty())
+      outer = make_parallel(x_, name, outer, outer.size());
+    if (!outer.empty()) attach_ = outer.back().name;
+    write_factored(host_);
+  }
+
+  // A short expression shares its other operands between the rows of a block.
+  void write_inner(const std::string& block, const Loops& inner, Loops* order) {
+    const std::size_t last = h_.rank() - 1;
+    const bool together = !block.empty() && h_.nodes <= 16 && inner.size() == 1;
+    if (!block.empty() && !together) order->push_back(block);
+    if (inner.empty()) return;
+    order->insert(order->end(), inner.begin(), inner.end() - 1);
+    Loops parts;
+    if (!together) {
+      vectorize_last(x_, h_, inner.back(), h_.extent(last), order);
+      return;
+    }
+    const std::int64_t step = at_most(2 * x_.lanes(h_.dtype()), h_.extent(last));
+    parts = x_.writer.split(h_.op.name, inner.back(), {step});
+    x_.writer.vectorize(h_.op.name, parts[1]);
+    x_.writer.unroll(h_.op.name, block);
+    order->insert(order->end(), {parts[0], block, parts[1]});
+  }
+
+  // What is left of the reduce loops of a stage after factoring.
+  Loops reduce_loops(std::size_t stage) const {
+    if (const auto it = factored_.find(stage); it != factored_.end()) return {it->second.last};
+    if (const auto it = fused_.find(stage); it != fused_.end()) return {it->second};
+    Loops out;
+    for (const te::Axis& a : x_.stage(stage).op.reduce_axes)
+      out.push_back(a.var.as<ir::Var>()->name);
+    return out;
+  }
+
+  // Axes of a stage as loops: those that are not rows, and the one of the block.
+  void axes_of(std::size_t stage, Loops* units, Loops* own, std::string* block) const {
+    const Stage& s = x_.stage(stage);
+    const AxisMap& map = group_.map(stage);
+    for (std::size_t d = 0; d < s.rank(); ++d) {
+      const auto g = std::find_if(rows_.begin(), rows_.end(),
+                                  [&](std::size_t row) { return map[row] == static_cast<int>(d); });
+      if (g == rows_.end()) {
+        own->push_back(s.axis_name(d));
+      } else if (*g == rows_.back() && block_ > 1) {
+        *block = s.axis_name(d);
+      } else {
+        units->push_back(s.axis_name(d));
+      }
+    }
+  }
+
+  void write_member(std::size_t stage) {
+    Writer& w = x_.writer;
+    const Stage& s = x_.stage(stage);
+    const std::string& name = s.op.name;
+    write_factored(stage);
+    w.compute_at(name, h_.op.name, attach_);
+    Loops order, own;
+    std::string block;
+    axes_of(stage, &order, &own, &block);
+    if (lanes_are_rows_ || s.reduces()) {
+      order.insert(order.end(), own.begin(), own.end());
+      if (s.reduces()) {
+        const Loops reduce = reduce_loops(stage);
+        order.insert(order.end(), reduce.begin(), reduce.end());
+        if (factored_.count(stage)) w.unroll(name, reduce.back());
+      }
+      if (!block.empty()) {
+        order.push_back(block);
+        lanes_are_rows_ ? w.vectorize(name, block) : w.unroll(name, block);
+      }
+    } else if (own.empty()) {
+      if (!block.empty()) order.push_back(block);
+      if (!block.empty()) w.unroll(name, block);
+    } else {
+      if (!block.empty()) order.push_back(block);
+      order.insert(order.end(), own.begin(), own.end() - 1);
+      const std::size_t last = s.rank() - 1;
+      if (own.back() == s.axis_name(last)) {
+        vectorize_last(x_, s, own.back(), s.extent(last), &order);
+      } else {
+        order.push_back(own.back());
+      }
+    }
+    w.reorder(name, order);
+  }
+
+  // The partial sums of a factored reduction, and their folding to one vector.
+  void write_factored(std::size_t stage) {
+    const auto it = factored_.find(stage);
+    if (it == factored_.end()) return;
+    const Factored& f = it->second;
+    Writer& w = x_.writer;
+    Loops units, own;
+    std::string block;
+    if (stage == host_) {
+      for (std::size_t d = 0; d < h_.rank(); ++d) {
+        const bool last = d + 1 == h_.rank() && block_ > 1;
+        (last ? block : units.emplace_back()) = h_.axis_name(d);
+      }
+    } else {
+      axes_of(stage, &units, &own, &block);
+    }
+    if (stage == host_) w.unroll(h_.op.name, f.last);
+    units.insert(units.end(), own.begin(), own.end());
+    const auto write = [&](const std::string& name, Loops steps, const std::string& lane,
+                           bool unroll) {
+      w.compute_at(name, h_.op.name, attach_);
+      Loops order = units;
+      order.insert(order.end(), steps.begin(), steps.end());
+      if (!block.empty()) order.push_back(block);
+      order.push_back(lane);
+      w.reorder(name, order);
+      if (!block.empty()) w.unroll(name, block);
+      if (unroll) w.unroll(name, steps.back());
+      w.vectorize(name, lane);
+    };
+    Loops steps = f.others;
+    steps.push_back(f.outer);
+    write(f.partial, steps, f.lane, false);
+    write(f.folded, {f.fold}, f.last, true);
+  }
+
+  Context& x_;
+  std::size_t host_;
+  const Stage& h_;
+  Group group_;
+  std::vector<std::size_t> members_;
+  std::vector<std::size_t> rows_;
+  bool lanes_are_rows_ = false;  // the last axis of the host is one that all stages have
+  std::int64_t block_ = 1;       // rows, or lanes, computed together
+  std::map<std::size_t, Factored> factored_;
+  std::map<std::size_t, std::string> fused_;
+  std::string attach_;
+};
+
+}  // namespace
+
+void schedule_rows_of(Context& context, std::size_t host) { RowWriter(context, host).run(); }
+
+}  // namespace tessera::space

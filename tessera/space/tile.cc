@@ -1,0 +1,97 @@
+#include "tessera/space/tile.h"
+
+#include <algorithm>
+
+namespace tessera::space {
+namespace {
+
+// Cycles around the loop of a tile: setting accumulators, writing back, the loops outside.
+constexpr double kTileOverhead = 24;
+
+constexpr std::int64_t kMaxRows = 16;
+// Rows that lie apart take one address each.
+constexpr std::int64_t kMaxScatteredRows = 8;
+
+struct Machine {
+  double fma_per_cycle;
+  double loads_per_cycle;
+  double fma_latency;
+  bool lane_operands;  // a multiply takes one lane of a vector: scalars are loaded by vectors
+};
+
+Machine machine_of(const target::Target& target) {
+  if (target.arch == target::Arch::kAArch64) return {4, 3, 4, true};
+  return {2, 2, 4, false};
+}
+
+std::int64_t registers_needed(std::int64_t rows, std::int64_t vectors, const TileRequest& r,
+                              const Machine& m) {
+  if (!m.lane_operands) return rows * vectors + vectors + 1;
+  const std::int64_t row_operands = r.packed ? (rows + r.lanes - 1) / r.lanes : rows;
+  return rows * vectors + vectors + row_operands;
+}
+
+// Vectors of `columns` elements: full ones, then one for each power of two of the rest.
+double vectors_of(std::int64_t columns, int lanes) {
+  double out = static_cast<double>(columns / lanes);
+  for (std::int64_t rest = columns % lanes; rest > 0; rest &= rest - 1) out += 1;
+  return out;
+}
+
+double tile_cycles(double rows, double vectors, const TileRequest& r, const Machine& m) {
+  const double compute = std::max(rows * vectors / m.fma_per_cycle, m.fma_latency);
+  const double scalars = m.lane_operands ? rows / r.lanes : rows;
+  const double step = std::max(compute, (vectors + scalars) / m.loads_per_cycle);
+  return step * static_cast<double>(r.depth) + kTileOverhead;
+}
+
+double total_cycles(std::int64_t rows, std::int64_t vectors, const TileRequest& r,
+                    const Machine& m) {
+  const std::int64_t columns = vectors * r.lanes;
+  const double row_rest = static_cast<double>(r.rows % rows);
+  const double column_rest = vectors_of(r.columns % columns, r.lanes);
+  const auto row_tiles = static_cast<double>(r.rows / rows);
+  const auto column_tiles = static_cast<double>(r.columns / columns);
+  const auto row_count = static_cast<double>(rows);
+  const auto vector_count = static_cast<double>(vectors);
+  double total = row_tiles * column_tiles * tile_cycles(row_count, vector_count, r, m);
+  if (row_rest > 0) total += column_tiles * tile_cycles(row_rest, vector_count, r, m);
+  if (column_rest > 0) total += row_tiles * tile_cycles(row_count, column_rest, r, m);
+  if (row_rest > 0 && column_rest > 0) total += tile_cycles(row_rest, column_rest, r, m);
+  return total;
+}
+
+}  // namespace
+
+RegisterTile choose_tile(const TileRequest& request, const target::Target& target) {
+  const Machine m = machine_of(target);
+  RegisterTile best;
+  double best_cycles = 0;
+  // One register to spare: loads of the next step start before the last product of this one.
+  const std::int64_t limit = target.vector_registers - 1;
+  const std::int64_t max_vectors = (request.columns + request.lanes - 1) / request.lanes;
+  const std::int64_t most_rows = request.packed ? kMaxRows : kMaxScatteredRows;
+  for (std::int64_t rows = 1; rows <= std::min(most_rows, request.rows); ++rows) {
+    // Panels are read by whole vectors.
+    if (request.packed && m.lane_operands && rows > request.lanes && rows % request.lanes != 0)
+      continue;
+    for (std::int64_t vectors = 1; vectors <= std::min<std::int64_t>(8, max_vectors); ++vectors) {
+      if (registers_needed(rows, vectors, request, m) > limit) continue;
+      const double cycles = total_cycles(rows, vectors, request, m);
+      // Near ties go to the tile with fewer loads per product.
+      const double loads = static_cast<double>(vectors) +
+                           static_cast<double>(rows) / static_cast<double>(request.lanes);
+      const double score = cycles * (1 + 0.1 * loads / static_cast<double>(rows * vectors));
+      if (best_cycles != 0 && score >= best_cycles) continue;
+      best_cycles = score;
+      best = {rows, vectors};
+    }
+  }
+  return best;
+}
+
+std::int64_t at_most(std::int64_t length, std::int64_t extent) {
+  return std::max<std::int64_t>(1, std::min(length, extent));
+}
+
+}  // namespace tessera::space

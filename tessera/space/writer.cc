@@ -1,0 +1,87 @@
+#include "tessera/space/writer.h"
+
+#include <fmt/format.h>
+
+namespace tessera::space {
+
+Loops Writer::split(const std::string& stage, const std::string& loop,
+                    std::vector<std::int64_t> lengths, schedule::Tail tail) {
+  Loops parts;
+  for (std::size_t i = 0; i <= lengths.size(); ++i) parts.push_back(fmt::format("{}.{}", loop, i));
+  schedule_.steps.emplace_back(schedule::Split{.stage = stage,
+                                               .iter = loop,
+                                               .lengths = std::move(lengths),
+                                               .from_outer = false,
+                                               .tail = tail});
+  return parts;
+}
+
+std::string Writer::fuse(const std::string& stage, const Loops& loops) {
+  if (loops.size() == 1) return loops[0];
+  std::string name = loops[0];
+  for (std::size_t i = 1; i < loops.size(); ++i) name += "@" + loops[i];
+  schedule_.steps.emplace_back(schedule::Fuse{.stage = stage, .iters = loops});
+  return name;
+}
+
+void Writer::reorder(const std::string& stage, const Loops& loops) {
+  schedule_.steps.emplace_back(schedule::Reorder{.stage = stage, .iters = loops});
+}
+
+void Writer::annotate(const std::string& stage, const std::string& loop,
+                      schedule::Annotation kind) {
+  schedule_.steps.emplace_back(
+      schedule::Annotate{.stage = stage, .iter = loop, .annotation = kind});
+}
+
+void Writer::parallel(const std::string& stage, const std::string& loop) {
+  annotate(stage, loop, schedule::Annotation::kParallel);
+}
+
+void Writer::vectorize(const std::string& stage, const std::string& loop) {
+  annotate(stage, loop, schedule::Annotation::kVectorize);
+}
+
+void Writer::unroll(const std::string& stage, const std::string& loop) {
+  annotate(stage, loop, schedule::Annotation::kUnroll);
+}
+
+void Writer::compute_at(const std::string& stage, const std::string& target,
+                        const std::string& loop) {
+  schedule_.steps.emplace_back(schedule::ComputeAt{.stage = stage, .target = target, .iter = loop});
+}
+
+void Writer::compute_inline(const std::string& stage) {
+  schedule_.steps.emplace_back(schedule::ComputeInline{.stage = stage});
+}
+
+std::string Writer::cache_read(const std::string& buffer, const std::string& reader) {
+  schedule_.steps.emplace_back(
+      schedule::CacheRead{.buffer = buffer, .scope = "local", .readers = {reader}});
+  return buffer + ".local";
+}
+
+std::string Writer::rfactor(const std::string& stage, const std::string& loop, std::size_t axis,
+                            int repeat) {
+  schedule_.steps.emplace_back(
+      schedule::RFactor{.stage = stage, .iter = loop, .axis = static_cast<int>(axis)});
+  return repeat == 1 ? stage + ".rf" : fmt::format("{}.rf{}", stage, repeat);
+}
+
+void Writer::layout(const std::string& buffer, schedule::Layout layout) {
+  schedule_.steps.emplace_back(schedule::SetLayout{.buffer = buffer, .layout = std::move(layout)});
+}
+
+void Writer::tensorize(const std::string& stage, const std::string& loop,
+                       const std::string& intrinsic) {
+  schedule_.steps.emplace_back(
+      schedule::Tensorize{.stage = stage, .iter = loop, .intrinsic = intrinsic});
+}
+
+void Writer::prefetch(const std::string& stage, const std::string& loop, const std::string& buffer,
+                      std::int64_t distance) {
+  schedule_.steps.emplace_back(
+      schedule::PrefetchStep{.stage = stage, .iter = loop, .buffer = buffer, .distance = distance});
+}
+
+}  // namespace tessera::space

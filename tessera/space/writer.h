@@ -1,0 +1,44 @@
+// Writes schedule steps and knows the names that splits and fusions give to loops.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tessera/schedule/step.h"
+
+namespace tessera::space {
+
+using Loops = std::vector<std::string>;
+
+class Writer {
+ public:
+  // Tails are peeled: vectors and unrolled tiles want no conditions. Returns the parts.
+  Loops split(const std::string& stage, const std::string& loop, std::vector<std::int64_t> lengths,
+              schedule::Tail tail = schedule::Tail::kPeel);
+  // One loop of several; of a single one, itself.
+  std::string fuse(const std::string& stage, const Loops& loops);
+  void reorder(const std::string& stage, const Loops& loops);
+  void parallel(const std::string& stage, const std::string& loop);
+  void vectorize(const std::string& stage, const std::string& loop);
+  void unroll(const std::string& stage, const std::string& loop);
+  void compute_at(const std::string& stage, const std::string& target, const std::string& loop);
+  void compute_inline(const std::string& stage);
+  // Returns the name of the copy.
+  std::string cache_read(const std::string& buffer, const std::string& reader);
+  // Returns the name of the partial stage; `repeat` counts factorings of the same stage from 1.
+  std::string rfactor(const std::string& stage, const std::string& loop, std::size_t axis,
+                      int repeat = 1);
+  void layout(const std::string& buffer, schedule::Layout layout);
+  void tensorize(const std::string& stage, const std::string& loop, const std::string& intrinsic);
+  void prefetch(const std::string& stage, const std::string& loop, const std::string& buffer,
+                std::int64_t distance);
+
+  const schedule::Schedule& schedule() const { return schedule_; }
+
+ private:
+  void annotate(const std::string& stage, const std::string& loop, schedule::Annotation kind);
+  schedule::Schedule schedule_;
+};
+
+}  // namespace tessera::space

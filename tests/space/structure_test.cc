@@ -1,0 +1,85 @@
+// What is recognised in an expression, and what is chosen by it.
+#include <gtest/gtest.h>
+
+#include "tessera/space/analysis.h"
+#include "tessera/space/contraction.h"
+#include "tessera/space/inlining.h"
+#include "tessera/space/tile.h"
+#include "tests/space/space_case.h"
+
+namespace tessera::space {
+namespace {
+
+Analysis analysis_of(const std::string& spec) {
+  const te::Dag dag = dag_of(spec);
+  return analyse(dag, dag.ops);
+}
+
+TEST(Structure, StridesOfAConvolution) {
+  const Analysis a = analysis_of("conv2d:N=1,H=9,W=11,CI=5,CO=19,KH=3,KW=3,S=2");
+  const Stage& conv = a.stages.at(0);
+  ASSERT_EQ(conv.reads.size(), 2u);
+  // Axes n, oh, ow, co | kh, kw, ci of X[1, 9, 11, 5].
+  EXPECT_EQ(conv.reads[0].strides, (std::vector<std::int64_t>{495, 110, 10, 0, 55, 5, 1}));
+  EXPECT_TRUE(conv.reads[0].regular());
+  EXPECT_TRUE(a.constant(conv.reads[1].buffer));
+}
+
+TEST(Structure, RolesOfTheAxesOfAConvolution) {
+  const Analysis a = analysis_of("conv2d:N=2,H=9,W=11,CI=5,CO=19,KH=3,KW=3");
+  const auto c = match_contraction(a, 0, 3);
+  ASSERT_TRUE(c.has_value());
+  EXPECT_EQ(c->row, 2);
+  EXPECT_EQ(c->rows, (std::vector<std::size_t>{0, 1}));
+  EXPECT_TRUE(c->batch.empty());
+  EXPECT_EQ(c->reduce, (std::vector<std::size_t>{4, 5, 6}));
+}
+
+TEST(Structure, RolesOfTheAxesOfABatchedProduct) {
+  const Analysis a = analysis_of("bmm:B=3,M=11,N=17,K=13");
+  const auto c = match_contraction(a, 0, 2);
+  ASSERT_TRUE(c.has_value());
+  EXPECT_EQ(c->batch, (std::vector<std::size_t>{0}));
+  EXPECT_EQ(c->row, 1);
+}
+
+TEST(Structure, DepthwiseIsNoContraction) {
+  const Analysis a = analysis_of("depthwise:N=1,H=9,W=11,C=13,KH=3,KW=3");
+  EXPECT_TRUE(is_lanewise(a.stages.at(0)));
+  EXPECT_FALSE(is_contraction(a.stages.at(0)));
+}
+
+TEST(Structure, WhatIsInlined) {
+  const auto inlined = [](const std::string& spec) { return choose_inlined(analysis_of(spec)); };
+  using Names = std::vector<std::string>;
+  // The exponential is used twice: kept. Padding of a convolution is copied, of a pool cut off.
+  EXPECT_EQ(inlined("softmax:R=7,C=37"), Names{});
+  EXPECT_EQ(inlined("conv2d:N=1,H=9,W=11,CI=5,CO=19,KH=3,KW=3,P=1"), Names{});
+  EXPECT_EQ(inlined("maxpool2d:N=1,H=9,W=11,C=19,KH=3,KW=3,P=1"), Names{"pad"});
+  EXPECT_EQ(inlined("depthwise:N=1,H=9,W=11,C=13,KH=3,KW=3,P=1"), Names{"pad"});
+  EXPECT_EQ(inlined("eltwise:N=37,fn=mul+add+relu"), (Names{"e1", "e0"}));
+}
+
+TEST(Tile, FitsTheRegisters) {
+  const target::Target arm = target::find_target("neoverse-v1").value();
+  const RegisterTile big =
+      choose_tile({.rows = 1024, .columns = 1024, .depth = 256, .lanes = 4, .packed = true}, arm);
+  EXPECT_EQ(big.rows, 8);
+  EXPECT_EQ(big.vectors, 3);
+  const target::Target avx2 = target::find_target("haswell").value();
+  const RegisterTile half =
+      choose_tile({.rows = 1024, .columns = 1024, .depth = 256, .lanes = 8, .packed = true}, avx2);
+  EXPECT_LE(half.rows * half.vectors + half.vectors + 1, 16);
+  EXPECT_GE(half.rows * half.vectors, 10);
+}
+
+TEST(Tile, NeverExceedsTheExtents) {
+  const target::Target arm = target::find_target("neoverse-v1").value();
+  const RegisterTile row =
+      choose_tile({.rows = 1, .columns = 3, .depth = 1, .lanes = 4, .packed = false}, arm);
+  EXPECT_EQ(row.rows, 1);
+  EXPECT_EQ(row.vectors, 1);
+}
+
+}  // namespace
+}  // namespace tessera::space
