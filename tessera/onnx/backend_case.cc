@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <set>
 
@@ -20,20 +21,13 @@ Result<HostTensor> load_tensor(const fs::path& path) {
 }
 
 // The files say nothing about their kind: a sequence parses as a tensor of nonsense.
-Result<void> check_tensors(const std::vector<ValueInfo>& values,
-                           const std::set<std::string>& initialized) {
+Result<void> check_tensors(const std::vector<ValueInfo>& values) {
   for (const ValueInfo& v : values) {
-    if (initialized.count(v.name) == 0 && !dtype_from_text(v.type)) {
+    if (!dtype_from_text(v.type)) {
       return make_error(ErrorCode::kUnsupported, "'{}' is of type {}", v.name, v.type);
     }
   }
   return {};
-}
-
-std::set<std::string> initializer_names(const Model& model) {
-  std::set<std::string> names;
-  for (const Initializer& i : model.graph.initializers) names.insert(i.name);
-  return names;
 }
 
 Result<std::vector<HostTensor>> load_series(const fs::path& folder, const char* prefix) {
@@ -43,6 +37,16 @@ Result<std::vector<HostTensor>> load_series(const fs::path& folder, const char* 
     if (!fs::exists(path)) return tensors;
     TESSERA_TRY(HostTensor tensor, load_tensor(path));
     tensors.push_back(std::move(tensor));
+  }
+}
+
+// NumPy has no bf16: the data files store its bits as u16.
+void reinterpret_bf16(const std::vector<ValueInfo>& declared, std::vector<HostTensor>& tensors) {
+  for (std::size_t i = 0; i < std::min(declared.size(), tensors.size()); ++i) {
+    if (declared[i].type != "bf16" || tensors[i].dtype() != DType::kU16) continue;
+    HostTensor bits(DType::kBF16, tensors[i].shape());
+    std::memcpy(bits.data(), tensors[i].data(), bits.bytes());
+    tensors[i] = std::move(bits);
   }
 }
 
@@ -71,12 +75,12 @@ ImportOptions with_data(const Model& model, const DataSet& set, const CaseOption
                         bool values) {
   ImportOptions import = options.import;
   import.override_declared = true;  // some cases declare shapes that their data does not have
-  const std::vector<std::string> names = real_inputs(model);
-  for (std::size_t i = 0; i < std::min(names.size(), set.inputs.size()); ++i) {
+  const std::vector<ValueInfo> inputs = real_inputs(model);
+  for (std::size_t i = 0; i < std::min(inputs.size(), set.inputs.size()); ++i) {
     if (values) {
-      import.values.emplace(names[i], set.inputs[i]);
+      import.values.emplace(inputs[i].name, set.inputs[i]);
     } else {
-      import.shapes.emplace(names[i], set.inputs[i].shape());
+      import.shapes.emplace(inputs[i].name, set.inputs[i].shape());
     }
   }
   return import;
@@ -138,18 +142,20 @@ Result<std::vector<std::string>> find_backend_cases(const std::string& root) {
   return cases;
 }
 
-std::vector<std::string> real_inputs(const Model& model) {
-  const std::set<std::string> initialized = initializer_names(model);
-  std::vector<std::string> names;
+std::vector<ValueInfo> real_inputs(const Model& model) {
+  std::set<std::string> initialized;
+  for (const Initializer& i : model.graph.initializers) initialized.insert(i.name);
+  std::vector<ValueInfo> inputs;
   for (const ValueInfo& v : model.graph.inputs) {
-    if (initialized.count(v.name) == 0) names.push_back(v.name);
+    if (initialized.count(v.name) == 0) inputs.push_back(v);
   }
-  return names;
+  return inputs;
 }
 
 Result<std::vector<DataSet>> load_data_sets(const std::string& folder, const Model& model) {
-  TESSERA_DO(check_tensors(model.graph.inputs, initializer_names(model)));
-  TESSERA_DO(check_tensors(model.graph.outputs, {}));
+  const std::vector<ValueInfo> inputs = real_inputs(model);
+  TESSERA_DO(check_tensors(inputs));
+  TESSERA_DO(check_tensors(model.graph.outputs));
   std::vector<DataSet> sets;
   for (int i = 0;; ++i) {
     const fs::path set_folder = fs::path(folder) / fmt::format("test_data_set_{}", i);
@@ -157,6 +163,8 @@ Result<std::vector<DataSet>> load_data_sets(const std::string& folder, const Mod
     DataSet set;
     TESSERA_TRY(set.inputs, load_series(set_folder, "input"));
     TESSERA_TRY(set.outputs, load_series(set_folder, "output"));
+    reinterpret_bf16(inputs, set.inputs);
+    reinterpret_bf16(model.graph.outputs, set.outputs);
     sets.push_back(std::move(set));
   }
 }
@@ -176,7 +184,8 @@ std::string backend_mismatch(const HostTensor& got, const HostTensor& want) {
                      element_text(got, first), element_text(want, first));
 }
 
-CaseResult run_backend_case(const std::string& folder, const CaseOptions& options, const RunGraph& run) {
+CaseResult run_backend_case(const std::string& folder, const CaseOptions& options,
+                            const RunGraph& run) {
   const auto model = load_model((fs::path(folder) / "model.onnx").string());
   if (!model.ok()) return from_error(model.error());
   const auto sets = load_data_sets(folder, *model);

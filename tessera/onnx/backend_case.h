@@ -18,8 +18,8 @@ struct DataSet {
 // All data sets of a case in order. kUnsupported: a tensor of a type without DType, or a sequence.
 Result<std::vector<DataSet>> load_data_sets(const std::string& folder, const Model& model);
 
-// Names of the inputs that a caller gives: those without an initializer.
-std::vector<std::string> real_inputs(const Model& model);
+// The inputs that a caller gives: those without an initializer.
+std::vector<ValueInfo> real_inputs(const Model& model);
 
 // As the ONNX runner compares: |got - want| <= 1e-7 + 1e-3 |want| for floats (1e-2 for f16 and
 // bf16), exact otherwise, NaN equals NaN. Empty when equal, else what differs first.

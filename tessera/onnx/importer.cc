@@ -15,7 +15,9 @@ bool is_issue(ErrorCode code) {
   return code == ErrorCode::kUnsupported || code == ErrorCode::kDataDependent;
 }
 
-Binding to_binding(ValueId id) { return {Binding::Kind::kValue, id, ""}; }
+Binding to_binding(ValueId id) {
+  return {id == kNoValue ? Binding::Kind::kOmitted : Binding::Kind::kValue, id, ""};
+}
 
 // The type of a Constant that has no DType; empty for other nodes.
 std::string foreign_constant(const Node& node) {
