@@ -1,7 +1,120 @@
+// contract: the sum of products of two tensors, by labels. det: determinants.
+#include <cctype>
+#include <cmath>
+#include <map>
+
 #include "tessera/graph/ops/ops.h"
+#include "tessera/te/ops/contract.h"
+#include "tessera/te/ops/element_types.h"
 
 namespace tessera::graph {
+namespace {
 
-std::vector<OpDef> contraction_ops() { return {}; }
+using Types = std::vector<TensorType>;
+using Buffers = std::vector<ir::Buffer>;
+
+template <class... Args>
+Error bad(fmt::format_string<Args...> format, Args&&... args) {
+  return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
+}
+
+// Adds the extents of an operand's labels.
+Result<void> read_labels(const std::string& labels, const Shape& shape,
+                         std::map<char, std::int64_t>* extents) {
+  if (labels.size() != shape.size()) {
+    return bad("labels {} for an operand of rank {}", labels, shape.size());
+  }
+  for (std::size_t d = 0; d < labels.size(); ++d) {
+    if (!std::isalpha(static_cast<unsigned char>(labels[d]))) {
+      return bad("label '{}' is not a letter", labels[d]);
+    }
+    if (labels.find(labels[d]) != d) return bad("label {} repeats in {}", labels[d], labels);
+    const auto [it, added] = extents->emplace(labels[d], shape[d]);
+    if (!added && it->second != shape[d]) {
+      return bad("label {} is {} and {}", labels[d], it->second, shape[d]);
+    }
+  }
+  return {};
+}
+
+Result<Types> infer_contract(const NodeView& node) {
+  TESSERA_TRY(const te::ElementTypes types, te::product_types(node.dtype(0), node.dtype(1)));
+  std::map<char, std::int64_t> extents;
+  TESSERA_DO(read_labels(node.attrs.word("a"), node.shape(0), &extents));
+  TESSERA_DO(read_labels(node.attrs.word("b"), node.shape(1), &extents));
+  const std::string& out = node.attrs.word("out");
+  Shape shape;
+  for (std::size_t d = 0; d < out.size(); ++d) {
+    const auto it = extents.find(out[d]);
+    if (it == extents.end()) return bad("label {} of the output is in no operand", out[d]);
+    if (out.find(out[d]) != d) return bad("label {} repeats in {}", out[d], out);
+    shape.push_back(it->second);
+  }
+  return Types{{types.out, shape}};
+}
+
+Result<Buffers> define_contract(te::DagBuilder& b, const std::string& name, const NodeView& node,
+                                const Buffers& in) {
+  TESSERA_TRY(const te::ElementTypes types, te::product_types(node.dtype(0), node.dtype(1)));
+  const std::string sum = types.acc == types.out ? name : name + ".acc";
+  const te::Stage y = te::contract_stage(b, sum, in[0], node.attrs.word("a"), in[1],
+                                         node.attrs.word("b"), node.attrs.word("out"), types.acc);
+  return Buffers{te::cast_output(b, y.buffer, types.out, y.axes, name)};
+}
+
+Result<Types> infer_det(const NodeView& node) {
+  const Shape& x = node.shape(0);
+  if (x.size() < 2 || x[x.size() - 1] != x[x.size() - 2] || !is_float(node.dtype(0))) {
+    return bad("a determinant needs square matrices of floats, not {}", to_text(*node.types[0]));
+  }
+  return Types{{node.dtype(0), Shape(x.begin(), x.end() - 2)}};
+}
+
+// By elimination with row pivots; `m` is n x n and is used up.
+double determinant(std::vector<double>& m, std::size_t n) {
+  double det = 1;
+  for (std::size_t k = 0; k < n; ++k) {
+    std::size_t pivot = k;
+    for (std::size_t r = k + 1; r < n; ++r) {
+      if (std::abs(m[r * n + k]) > std::abs(m[pivot * n + k])) pivot = r;
+    }
+    if (m[pivot * n + k] == 0) return 0;
+    if (pivot != k) {
+      det = -det;
+      for (std::size_t c = k; c < n; ++c) std::swap(m[k * n + c], m[pivot * n + c]);
+    }
+    det *= m[k * n + k];
+    for (std::size_t r = k + 1; r < n; ++r) {
+      const double factor = m[r * n + k] / m[k * n + k];
+      for (std::size_t c = k; c < n; ++c) m[r * n + c] -= factor * m[k * n + c];
+    }
+  }
+  return det;
+}
+
+Result<std::vector<HostTensor>> evaluate_det(const NodeView& node,
+                                             const std::vector<const HostTensor*>& inputs) {
+  TESSERA_TRY(const Types types, infer_det(node));
+  const HostTensor& x = *inputs[0];
+  const auto n = static_cast<std::size_t>(x.shape().back());
+  HostTensor y(types[0].dtype, types[0].shape);
+  std::vector<double> matrix(n * n);
+  for (std::int64_t i = 0; i < y.size(); ++i) {
+    for (std::size_t e = 0; e < n * n; ++e) {
+      matrix[e] = x.get_float(i * static_cast<std::int64_t>(n * n) + static_cast<std::int64_t>(e));
+    }
+    y.set_float(i, determinant(matrix, n));
+  }
+  return std::vector<HostTensor>{std::move(y)};
+}
+
+}  // namespace
+
+std::vector<OpDef> contraction_ops() {
+  return {
+      {"contract", Fusion::kContraction, infer_contract, define_contract},
+      {"det", Fusion::kHost, infer_det, nullptr, evaluate_det},
+  };
+}
 
 }  // namespace tessera::graph

@@ -1,7 +1,193 @@
+// Convolutions: conv, conv_winograd and conv_transpose.
+#include "tessera/graph/ops/image.h"
 #include "tessera/graph/ops/ops.h"
+#include "tessera/te/ops/conv.h"
+#include "tessera/te/ops/conv_transpose.h"
+#include "tessera/te/ops/element_types.h"
+#include "tessera/te/ops/winograd.h"
 
 namespace tessera::graph {
+namespace {
 
-std::vector<OpDef> convolution_ops() { return {}; }
+using Types = std::vector<TensorType>;
+using Buffers = std::vector<ir::Buffer>;
+
+template <class... Args>
+Error bad(fmt::format_string<Args...> format, Args&&... args) {
+  return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
+}
+
+// An image, its weights [.., .., k...] and the number of groups.
+struct Operands {
+  Image image;
+  Shape kernel;
+  std::int64_t groups = 1;
+  te::ElementTypes types{};
+};
+
+Result<Operands> read_operands(const NodeView& node) {
+  Operands ops;
+  TESSERA_TRY(ops.image, read_image(node));
+  const Shape& w = node.shape(1);
+  if (w.size() != node.shape(0).size()) {
+    return bad("an image of rank {} and weights of rank {}", node.shape(0).size(), w.size());
+  }
+  ops.kernel = Shape(w.begin() + 2, w.end());
+  ops.groups = node.attrs.integer("group", 1);
+  if (ops.groups < 1) return bad("{} groups", ops.groups);
+  TESSERA_TRY(ops.types, te::product_types(node.dtype(0), node.dtype(1)));
+  return ops;
+}
+
+struct Conv {
+  Operands ops;
+  te::ConvParams params;
+  std::int64_t co = 0;
+  bool depthwise = false;  // one filter per channel
+};
+
+Result<Conv> read_conv(const NodeView& node) {
+  Conv conv;
+  TESSERA_TRY(conv.ops, read_operands(node));
+  const Operands& ops = conv.ops;
+  const Shape& w = node.shape(1);
+  conv.co = w[0];
+  const std::int64_t ci = ops.image.c;
+  if (ci % ops.groups != 0 || conv.co % ops.groups != 0 || w[1] != ci / ops.groups) {
+    return bad("weights {} do not fit {} channels in {} groups", tessera::to_text(w), ci,
+               ops.groups);
+  }
+  conv.params.groups = ops.groups;
+  conv.params.channels_first = ops.image.channels_first;
+  TESSERA_TRY(conv.params.windows, read_windows(node, ops.image, ops.kernel));
+  conv.depthwise = w[1] == 1 && conv.co == ci;
+  return conv;
+}
+
+Result<Types> infer_conv(const NodeView& node) {
+  TESSERA_TRY(const Conv conv, read_conv(node));
+  const Shape out = conv.ops.image.shape(output_sizes(conv.params.windows), conv.co);
+  return Types{{conv.ops.types.out, out}};
+}
+
+Result<Buffers> define_conv(te::DagBuilder& b, const std::string& name, const NodeView& node,
+                            const Buffers& in) {
+  TESSERA_TRY(Conv conv, read_conv(node));
+  te::ConvParams& params = conv.params;
+  const te::ElementTypes& types = conv.ops.types;
+  params.windows = without_unread_padding(std::move(params.windows));
+  if (conv.depthwise) params.groups = 1;
+  const ir::Buffer padded = te::pad_stage(b, name + ".pad", in[0], params.channels_first,
+                                          params.windows, ir::imm(in[0]->dtype, 0));
+  const bool one_stage = params.groups == 1 && types.acc == types.out;
+  const std::string sum = one_stage ? name : name + ".acc";
+  const te::Stage y = (conv.depthwise ? te::depthwise_stage : te::conv_stage)(b, sum, padded, in[1],
+                                                                              params, types.acc);
+  return Buffers{te::merge_groups(b, name, y, params, types.out)};
+}
+
+// The windows of a 3x3 kernel, stride 1.
+Result<std::vector<te::Window>> read_winograd(const NodeView& node) {
+  const Shape& x = node.shape(0);
+  const Shape& u = node.shape(1);
+  const std::int64_t m = node.attrs.integer("m");
+  if (m != 2 && m != 4 && m != 6) return bad("m = {} is not 2, 4 or 6", m);
+  if (x.size() != 4 || u.size() != 4 || u[0] != m + 2 || u[1] != m + 2 || u[2] != x[3]) {
+    return bad("an image {} and transformed weights {}", tessera::to_text(x), tessera::to_text(u));
+  }
+  if (!is_float(node.dtype(0)) || node.dtype(1) != compute_type(node.dtype(0))) {
+    return bad("an image of {} and transformed weights of {}", to_text(node.dtype(0)),
+               to_text(node.dtype(1)));
+  }
+  return read_windows(node, Image{false, x[0], x[3], {x[1], x[2]}}, {3, 3});
+}
+
+Result<Types> infer_winograd(const NodeView& node) {
+  TESSERA_TRY(const std::vector<te::Window> windows, read_winograd(node));
+  return Types{
+      {node.dtype(0), {node.shape(0)[0], windows[0].out, windows[1].out, node.shape(1)[3]}}};
+}
+
+Result<Buffers> define_winograd(te::DagBuilder& b, const std::string& name, const NodeView& node,
+                                const Buffers& in) {
+  TESSERA_TRY(const std::vector<te::Window> windows, read_winograd(node));
+  TESSERA_TRY(ir::Buffer y, te::winograd_stages(b, name + ".", name, in[0], in[1], windows,
+                                                node.attrs.integer("m"), node.dtype(0)));
+  return Buffers{std::move(y)};
+}
+
+struct ConvTranspose {
+  Operands ops;
+  te::ConvTransposeParams params;
+  std::int64_t co = 0;  // of all groups
+};
+
+Result<ConvTranspose> read_conv_transpose(const NodeView& node) {
+  ConvTranspose conv;
+  TESSERA_TRY(conv.ops, read_operands(node));
+  const Operands& ops = conv.ops;
+  const Shape& w = node.shape(1);
+  if (w[0] != ops.image.c || w[0] % ops.groups != 0) {
+    return bad("weights {} do not fit {} channels in {} groups", tessera::to_text(w), ops.image.c,
+               ops.groups);
+  }
+  TESSERA_TRY([[maybe_unused]] const std::int64_t fits,
+              checked_elements({w[1], ops.groups}, DType::kI8));
+  conv.co = w[1] * ops.groups;
+  conv.params.groups = ops.groups;
+  conv.params.channels_first = ops.image.channels_first;
+  const std::size_t rank = ops.image.spatial.size();
+  TESSERA_DO(check_range("a kernel of size", ops.kernel, 1));
+  TESSERA_TRY(const Shape strides, spatial_attribute(node, "strides", rank, 1, 1));
+  TESSERA_TRY(const Shape dilations, spatial_attribute(node, "dilations", rank, 1, 1));
+  TESSERA_TRY(const Shape before, spatial_attribute(node, "before", rank, 0, 0));
+  TESSERA_TRY(const Shape after, spatial_attribute(node, "after", rank, 0, 0));
+  TESSERA_TRY(const Shape extra, spatial_attribute(node, "output_padding", rank, 0, 0));
+  const std::vector<std::string> axes = spatial_axes(rank);
+  for (std::size_t s = 0; s < rank; ++s) {
+    te::TransposedWindow window{.axis = axes[s],
+                                .size = ops.image.spatial[s],
+                                .kernel = ops.kernel[s],
+                                .stride = strides[s],
+                                .dilation = dilations[s],
+                                .pad_lo = before[s]};
+    TESSERA_TRY([[maybe_unused]] const std::int64_t small,
+                checked_elements({window.size, window.stride}, DType::kI8));
+    const std::int64_t full =
+        (window.size - 1) * window.stride + (window.kernel - 1) * window.dilation + 1 + extra[s];
+    window.out = full - before[s] - after[s];
+    if (window.size < 1 || window.out < 0) {
+      return bad("cropping {} and {} of {} leaves no output in dimension {}", before[s], after[s],
+                 full, axes[s]);
+    }
+    conv.params.windows.push_back(std::move(window));
+  }
+  return conv;
+}
+
+Result<Types> infer_conv_transpose(const NodeView& node) {
+  TESSERA_TRY(const ConvTranspose conv, read_conv_transpose(node));
+  Shape sizes;
+  for (const te::TransposedWindow& w : conv.params.windows) sizes.push_back(w.out);
+  return Types{{conv.ops.types.out, conv.ops.image.shape(sizes, conv.co)}};
+}
+
+Result<Buffers> define_conv_transpose(te::DagBuilder& b, const std::string& name,
+                                      const NodeView& node, const Buffers& in) {
+  TESSERA_TRY(const ConvTranspose conv, read_conv_transpose(node));
+  const te::ElementTypes& types = conv.ops.types;
+  return Buffers{te::conv_transpose_stages(b, {name + ".pad", name + ".phases", name}, in[0], in[1],
+                                           conv.params, types.acc, types.out)};
+}
+
+}  // namespace
+
+std::vector<OpDef> convolution_ops() {
+  return {
+      {"conv", Fusion::kContraction, infer_conv, define_conv},
+      {"conv_transpose", Fusion::kContraction, infer_conv_transpose, define_conv_transpose},
+      {"conv_winograd", Fusion::kContraction, infer_winograd, define_winograd},
+  };
+}
 
 }  // namespace tessera::graph
