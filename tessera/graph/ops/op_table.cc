@@ -9,7 +9,9 @@ namespace {
 
 std::vector<OpDef> join_families() {
   std::vector<OpDef> all;
-  for (const auto family : {pointwise_ops, movement_ops, indexing_ops, host_ops, contraction_ops, convolution_ops, window_ops, reduction_ops, normalization_ops}) {
+  for (const auto family :
+       {pointwise_ops, movement_ops, indexing_ops, host_ops, contraction_ops, convolution_ops,
+        window_ops, sampling_ops, reduction_ops, normalization_ops}) {
     for (const OpDef& op : family()) all.push_back(op);
   }
   std::sort(all.begin(), all.end(), [](const OpDef& a, const OpDef& b) {
@@ -31,9 +33,8 @@ const std::vector<OpDef>& op_table() {
 
 const OpDef* find_op(std::string_view name) {
   const std::vector<OpDef>& table = op_table();
-  const auto it =
-      std::lower_bound(table.begin(), table.end(), name,
-                       [](const OpDef& op, std::string_view n) { return op.name < n; });
+  const auto it = std::lower_bound(table.begin(), table.end(), name,
+                                   [](const OpDef& op, std::string_view n) { return op.name < n; });
   return it != table.end() && it->name == name ? &*it : nullptr;
 }
 

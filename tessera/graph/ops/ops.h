@@ -14,6 +14,7 @@ std::vector<OpDef> host_ops();
 std::vector<OpDef> contraction_ops();
 std::vector<OpDef> convolution_ops();
 std::vector<OpDef> window_ops();
+std::vector<OpDef> sampling_ops();
 std::vector<OpDef> reduction_ops();
 std::vector<OpDef> normalization_ops();
 
