@@ -1,0 +1,126 @@
+// contract(x, w1), contract(x, w2), ... -> slices of contract(x, [w1; w2; ...]). The slices must
+// cost nothing: either they are contiguous, because the merged axis comes first in memory, or all
+// that reads them is computed in loops that can start anywhere.
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+#include "tessera/graph/op.h"
+#include "tessera/graph/passes/editor.h"
+#include "tessera/graph/passes/passes.h"
+
+namespace tessera::graph {
+namespace {
+
+// One contract by what must agree: the shared operand x, constant weights with one own label.
+struct Product {
+  std::size_t node = 0;
+  std::string key;         // operand, labels and type
+  std::size_t w_axis = 0;  // of the own label in the weights
+  std::size_t axis = 0;    // ... in the result
+};
+
+std::optional<Product> product_of(const Graph& graph, std::size_t n) {
+  const Node& node = graph.nodes[n];
+  if (std::string_view(node.op->name) != "contract") return std::nullopt;
+  const bool swapped = graph.constant(node.inputs[0]) != nullptr;
+  const HostTensor* w = graph.constant(node.inputs[swapped ? 0 : 1]);
+  if (!w || graph.constant(node.inputs[swapped ? 1 : 0])) return std::nullopt;
+  const std::string &x = node.attrs.word(swapped ? "b" : "a"),
+                    &b = node.attrs.word(swapped ? "a" : "b"), &out = node.attrs.word("out");
+  Product p{n, {}, std::string::npos, 0};
+  Shape fixed = w->shape();
+  for (std::size_t d = 0; d < b.size(); ++d) {
+    if (x.find(b[d]) != std::string::npos) continue;
+    if (p.w_axis != std::string::npos || out.find(b[d]) == std::string::npos) return std::nullopt;
+    p.w_axis = d;
+    p.axis = out.find(b[d]);
+    fixed[d] = 0;
+  }
+  if (p.w_axis == std::string::npos) return std::nullopt;
+  p.key =
+      fmt::format("{} {} {} {} {} {}", node.inputs[swapped ? 1 : 0], swapped, to_text(node.attrs),
+                  tessera::to_text(w->dtype()), tessera::to_text(fixed), p.axis);
+  return p;
+}
+
+bool reads_anywhere(const Node& reader) {
+  switch (reader.op->fusion) {
+    case Fusion::kPointwise:
+    case Fusion::kInjective:
+    case Fusion::kReduction:
+    case Fusion::kContraction:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Slices of the result along `axis` need no copy.
+bool slices_are_free(const Graph& graph, const Uses& uses, const Product& p) {
+  const ValueId y = graph.nodes[p.node].outputs[0];
+  const Shape& shape = graph.shape(y);
+  if (std::all_of(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(p.axis),
+                  [](std::int64_t size) { return size == 1; })) {
+    return true;
+  }
+  if (uses.is_output[static_cast<std::size_t>(y)]) return false;
+  const auto& readers = uses.readers[static_cast<std::size_t>(y)];
+  return std::all_of(readers.begin(), readers.end(), [&](std::int32_t r) {
+    return reads_anywhere(graph.nodes[static_cast<std::size_t>(r)]);
+  });
+}
+
+// The merged product and, by old result, where its slice starts.
+struct Group {
+  std::vector<Product> parts;
+  ValueId merged = kNoValue;
+};
+
+Result<ValueId> slice_part(Editor& e, const Group& group, const Graph& old, std::size_t part) {
+  const std::size_t axis = group.parts[part].axis;
+  const Shape& size = old.shape(old.nodes[group.parts[part].node].outputs[0]);
+  std::vector<std::int64_t> starts(size.size(), 0), steps(size.size(), 1);
+  for (std::size_t i = 0; i < part; ++i) {
+    starts[axis] += old.shape(old.nodes[group.parts[i].node].outputs[0])[axis];
+  }
+  return e.add("slice", {group.merged}, {{"starts", starts}, {"steps", steps}, {"sizes", size}});
+}
+
+Result<ValueId> merged_product(Editor& e, const Node& node, const Group& group, const Graph& old) {
+  const std::size_t side = e.constant_of(node.inputs[0]) ? 0 : 1;
+  std::vector<ValueId> weights;
+  for (const Product& p : group.parts) weights.push_back(old.nodes[p.node].inputs[side]);
+  std::vector<ValueId> inputs = node.inputs;
+  TESSERA_TRY(inputs[side], e.add("concat", weights,
+                                  {{"axis", static_cast<std::int64_t>(group.parts[0].w_axis)}}));
+  return e.add("contract", inputs, node.attrs);
+}
+
+}  // namespace
+
+Result<bool> merge_contractions(Graph& graph, const PassOptions& options) {
+  if (!options.merge_contractions) return false;
+  const Graph old = graph;
+  const Uses uses = find_uses(old);
+  std::map<std::string, Group> groups;
+  std::map<ValueId, std::pair<Group*, std::size_t>> by_result;
+  for (std::size_t n = 0; n < old.nodes.size(); ++n) {
+    const auto p = product_of(old, n);
+    if (!p || !slices_are_free(old, uses, *p)) continue;
+    Group& group = groups[p->key];
+    by_result[old.nodes[n].outputs[0]] = {&group, group.parts.size()};
+    group.parts.push_back(*p);
+  }
+  return Editor(graph).rewrite([&](Editor& e, const Node& node) -> Result<ValueId> {
+    const auto it = by_result.find(node.outputs[0]);
+    if (it == by_result.end() || it->second.first->parts.size() < 2) return kNoValue;
+    Group& group = *it->second.first;
+    if (group.merged == kNoValue) {
+      TESSERA_TRY(group.merged, merged_product(e, node, group, old));
+    }
+    return slice_part(e, group, old, it->second.second);
+  });
+}
+
+}  // namespace tessera::graph

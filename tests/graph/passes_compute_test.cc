@@ -1,0 +1,223 @@
+// fold_scales, match_norms, select_algorithms, merge_contractions: what they match and what not.
+#include <gtest/gtest.h>
+
+#include "passes_net.h"
+
+namespace tessera::graph {
+namespace {
+
+TEST(FoldScales, BatchNormBehindAConvolution) {
+  Net net;
+  ValueId v = net.conv(net.input({1, 4, 5, 5}), 6, 3, 1, 1, 2);
+  v = net.op("add", {v, net.weights({6, 1, 1})});
+  v = net.op("mul", {v, net.weights({1, 6, 1, 1})});
+  v = net.op("add", {v, net.weights({6, 1, 1})});
+  const Graph g = check_pass(net.finish({v}), fold_scales);
+  EXPECT_EQ(count(g, "mul"), 0);
+  EXPECT_EQ(count(g, "add"), 1);
+}
+
+TEST(FoldScales, ScalesBehindTransposedConvolutionAndContract) {
+  Net net;
+  const ValueId c = net.op("conv_transpose", {net.input({1, 4, 3, 3}), net.weights({4, 3, 2, 2})},
+                           {{"group", std::int64_t{2}}, {"layout", std::string("nchw")}});
+  const ValueId m = net.contract(net.weights({5, 3}), net.input({2, 3}), "nk", "mk", "mn");
+  const Graph g = check_pass(net.finish({net.op("mul", {c, net.weights({6, 1, 1})}),
+                                         net.op("mul", {m, net.weights({5})})}),
+                             fold_scales);
+  EXPECT_EQ(count(g, "mul"), 0);
+}
+
+TEST(FoldScales, FactorsBeforeAConvolution) {
+  const auto muls_and_adds = [](std::int64_t pad, const char* op) {
+    Net net;
+    const ValueId x = net.op(op, {net.input({1, 4, 5, 5}), net.weights({4, 1, 1})});
+    const Graph g = check_pass(net.finish({net.conv(x, 6, 3, pad, 1, 2)}), fold_scales);
+    return last_node(g).op->name + std::string(" ") + to_text(g.type(g.inputs[0])) +
+           (count(g, op) > 0 ? " kept" : "");
+  };
+  EXPECT_EQ(muls_and_adds(1, "mul"), "conv f32[1,4,5,5]");
+  EXPECT_EQ(muls_and_adds(0, "add"), "add f32[1,4,5,5] kept");  // behind the conv now
+  EXPECT_EQ(muls_and_adds(1, "add"), "conv f32[1,4,5,5] kept");
+}
+
+TEST(FoldScales, LeavesOtherReadersAndOtherAxes) {
+  Net net;
+  const ValueId c = net.conv(net.input({1, 2, 4, 4}), 3, 1);
+  const Graph shared = net.finish({net.op("mul", {c, net.weights({3, 1, 1})}), c});
+  EXPECT_EQ(count(check_pass(shared, fold_scales), "mul"), 1);
+  Net other;
+  const ValueId d = other.conv(other.input({1, 2, 4, 4}), 3, 1);
+  const Graph rows = other.finish({other.op("mul", {d, other.weights({4, 1})})});
+  EXPECT_EQ(count(check_pass(rows, fold_scales), "mul"), 1);
+  PassOptions exact;
+  exact.allow_reassociation = false;
+  EXPECT_EQ(to_text(check_pass(rows, fold_scales, exact)), to_text(rows));
+}
+
+TEST(FoldScales, IntegersAreLeftAlone) {
+  Net net;
+  const ValueId x = net.input({2, 3}, DType::kI32);
+  const ValueId y =
+      net.op("mul", {net.op("mul", {x, net.scalar(3, DType::kI32)}), net.scalar(5, DType::kI32)});
+  EXPECT_EQ(count(check_pass(net.finish({y}), fold_scales), "mul"), 2);
+}
+
+// The ways exporters spell the denominator of a norm.
+ValueId norm_of(Net& net, ValueId d, ValueId again, int form) {
+  const ValueId squares = form % 2 == 0 ? net.op("mul", {d, d}) : net.op("pow", {d, net.scalar(2)});
+  const ValueId var = net.reduce(squares, "mean", {2});
+  const ValueId sum = net.op("add", {var, net.scalar(1e-5)});
+  switch (form / 2) {
+    case 0:
+      return net.op("div", {again, net.op("sqrt", {sum})});
+    case 1:
+      return net.op("mul", {again, net.op("recip", {net.op("sqrt", {sum})})});
+    case 2:
+      return net.op("mul", {net.op("pow", {sum, net.scalar(-0.5)}), again});
+    default:
+      return net.op("mul",
+                    {again, net.op("div", {net.scalar(1), net.op("pow", {sum, net.scalar(0.5)})})});
+  }
+}
+
+TEST(MatchNorms, LayernormAsExportersWriteIt) {
+  for (int form = 0; form < 16; ++form) {
+    Net net;
+    const ValueId x = net.input({2, 3, 5});
+    const ValueId d = net.op("sub", {x, net.reduce(x, "mean", {2})});
+    const ValueId twice = form < 8 ? d : net.op("sub", {x, net.reduce(x, "mean", {2})});
+    const ValueId n = norm_of(net, d, twice, form % 8);
+    const ValueId scaled = net.op("mul", {n, net.weights({5})});
+    Graph g = net.finish({net.op("add", {net.weights({1, 1, 5}), scaled})});
+    g = check_pass(check_pass(g, simplify), match_norms);
+    ASSERT_EQ(g.nodes.size(), 1u) << form << to_text(g);
+    EXPECT_STREQ(g.nodes[0].op->name, "layernorm");
+    EXPECT_EQ(g.nodes[0].inputs.size(), 3u);
+    EXPECT_EQ(g.nodes[0].attrs.integer("axis"), 2);
+  }
+}
+
+TEST(MatchNorms, RmsnormAsExportersWriteIt) {
+  for (int form = 0; form < 8; ++form) {
+    Net net;
+    const ValueId x = net.input({2, 3, 5});
+    Graph g = net.finish({net.op("mul", {net.weights({5}), norm_of(net, x, x, form)})});
+    g = check_pass(check_pass(g, simplify), match_norms);
+    ASSERT_EQ(g.nodes.size(), 1u) << to_text(g);
+    EXPECT_STREQ(g.nodes[0].op->name, "rmsnorm");
+  }
+}
+
+TEST(MatchNorms, OtherAxesOperandsAndFactorsAreNotNorms) {
+  Net net;
+  const ValueId x = net.input({3, 4, 5});
+  const ValueId d =
+      net.op("sub", {x, net.reduce(x, "mean", {1})});  // another axis than the squares
+  const Graph g = net.finish({norm_of(net, d, d, 0), norm_of(net, x, net.relu(x), 0)});
+  const Graph out = check_pass(g, match_norms);
+  EXPECT_EQ(count(out, "layernorm"), 0);
+  EXPECT_EQ(count(out, "rmsnorm"), 1);  // of d, which is any value here
+  Net first;
+  const ValueId y = first.input({3, 4});
+  const ValueId squares = first.reduce(first.op("mul", {y, y}), "mean", {0});
+  const Graph h = first.finish({first.op("div", {y, first.op("sqrt", {squares})})});
+  EXPECT_EQ(count(check_pass(h, match_norms), "rmsnorm"), 0);
+}
+
+TEST(MatchNorms, FactorAlongAnotherAxisStaysOutside) {
+  Net net;
+  const ValueId x = net.input({2, 3, 5});
+  const Graph g = net.finish({net.op("mul", {norm_of(net, x, x, 0), net.weights({3, 5})})});
+  const Graph out = check_pass(g, match_norms);
+  EXPECT_EQ(count(out, "rmsnorm"), 1);
+  EXPECT_EQ(last_node(out).op->name, std::string("mul"));
+}
+
+TEST(MatchNorms, Softmax) {
+  for (const bool shifted : {true, false}) {
+    for (const bool reciprocal : {true, false}) {
+      Net net;
+      const ValueId x = net.input({2, 3, 4});
+      const ValueId e =
+          net.op("exp", {shifted ? net.op("sub", {x, net.reduce(x, "max", {1})}) : x});
+      const ValueId s = net.reduce(e, "sum", {1});
+      const ValueId y =
+          reciprocal ? net.op("mul", {net.op("recip", {s}), e}) : net.op("div", {e, s});
+      const Graph g = check_pass(net.finish({y}), match_norms);
+      ASSERT_EQ(g.nodes.size(), 1u) << to_text(g);
+      EXPECT_STREQ(g.nodes[0].op->name, "softmax");
+    }
+  }
+}
+
+TEST(MatchNorms, QuotientsThatAreNoSoftmax) {
+  Net net;
+  const ValueId x = net.input({2, 3});
+  const ValueId e = net.op("exp", {x}), f = net.op("exp", {net.op("neg", {x})});
+  const Graph g = net.finish({net.op("div", {e, net.reduce(f, "sum", {1})}),
+                              net.op("div", {e, net.reduce(e, "max", {1})})});
+  EXPECT_EQ(count(check_pass(g, match_norms), "softmax"), 0);
+}
+
+Graph channels_last_conv(std::int64_t ci, std::int64_t co, std::int64_t kernel, std::int64_t size,
+                         std::int64_t pad, std::int64_t stride) {
+  Net net;
+  const ValueId w = net.weights({co, ci, kernel, kernel});
+  return net.finish({net.op("conv", {net.input({1, size, size, ci}), w},
+                            {{"strides", Integers{stride, stride}},
+                             {"before", Integers{pad, pad}},
+                             {"after", Integers{pad, pad}},
+                             {"layout", std::string("nhwc")}})});
+}
+
+TEST(SelectAlgorithms, WinogradForLargeThreeByThree) {
+  PassOptions options;
+  options.winograd_min_channels = 4;
+  const auto winograds = [&](const Graph& g) {
+    return count(check_pass(g, select_algorithms, options), "conv_winograd");
+  };
+  EXPECT_EQ(winograds(channels_last_conv(4, 5, 3, 7, 1, 1)), 1);
+  EXPECT_EQ(winograds(channels_last_conv(3, 5, 3, 7, 1, 1)), 0);
+  EXPECT_EQ(winograds(channels_last_conv(4, 3, 3, 7, 1, 1)), 0);
+  EXPECT_EQ(winograds(channels_last_conv(4, 5, 3, 6, 1, 1)), 0);
+  EXPECT_EQ(winograds(channels_last_conv(4, 5, 3, 15, 1, 2)), 0);
+  EXPECT_EQ(winograds(channels_last_conv(4, 5, 5, 9, 2, 1)), 0);
+  options.winograd = false;
+  EXPECT_EQ(winograds(channels_last_conv(4, 5, 3, 7, 1, 1)), 0);
+}
+
+TEST(SelectAlgorithms, OneByOneIsAProduct) {
+  const auto contracts = [](const Graph& g, const PassOptions& options = {}) {
+    return count(check_pass(g, select_algorithms, options), "contract");
+  };
+  EXPECT_EQ(contracts(channels_last_conv(3, 4, 1, 3, 0, 1)), 1);
+  EXPECT_EQ(contracts(channels_last_conv(3, 4, 1, 3, 1, 1)), 0);
+  EXPECT_EQ(contracts(channels_last_conv(3, 4, 1, 3, 0, 2)), 0);
+  PassOptions off;
+  off.pointwise_conv_as_contract = false;
+  EXPECT_EQ(contracts(channels_last_conv(3, 4, 1, 3, 0, 1), off), 0);
+}
+
+TEST(MergeContractions, ProjectionsOfOneInput) {
+  PassOptions on;
+  on.merge_contractions = true;
+  const auto projections = [](bool returned) {
+    Net net;
+    const ValueId x = net.input({3, 4});
+    const ValueId q = net.contract(x, net.weights({4, 5}), "mk", "kn", "mn");
+    const ValueId k = net.contract(x, net.weights({4, 2}), "mk", "kn", "mn");
+    const ValueId other = net.contract(x, net.weights({2, 4}), "mk", "nk", "mn");
+    const ValueId y = net.contract(net.op("exp", {q}), net.weights({5, 2}), "mk", "kn", "mn");
+    return net.finish({net.op("add", {y, net.op("mul", {k, other})}), returned ? q : y});
+  };
+  const Graph g = check_pass(projections(false), merge_contractions, on);
+  EXPECT_EQ(count(g, "contract"), 3) << to_text(g);
+  EXPECT_EQ(count(g, "slice"), 2);
+  // A returned slice is a copy, and one product alone is no group.
+  EXPECT_EQ(count(check_pass(projections(true), merge_contractions, on), "contract"), 4);
+  EXPECT_EQ(count(check_pass(projections(false), merge_contractions), "slice"), 0);
+}
+
+}  // namespace
+}  // namespace tessera::graph

@@ -1,0 +1,210 @@
+// absorb_transposes, move_transposes, channels_last and what they are made of.
+#include <gtest/gtest.h>
+
+#include "passes_net.h"
+#include "tessera/graph/passes/axis_groups.h"
+#include "tessera/graph/passes/layout_choice.h"
+#include "tessera/graph/passes/min_cut.h"
+
+namespace tessera::graph {
+namespace {
+
+TEST(MinCut, PaysTheCheapestEdges) {
+  MinCut cut;
+  const auto a = cut.add(), b = cut.add();
+  cut.add_cost(cut.no(), a, 5);
+  cut.add_cost(a, b, 2);
+  cut.add_cost(b, cut.yes(), 4);
+  EXPECT_EQ(cut.solve(), 2);
+  EXPECT_FALSE(cut.is_yes(a));
+  EXPECT_TRUE(cut.is_yes(b));
+}
+
+TEST(AxisGroups, SplitsMergesAndOnes) {
+  const auto groups = axis_groups({2, 6, 1, 5}, {2, 2, 3, 5, 1});
+  ASSERT_TRUE(groups.has_value());
+  ASSERT_EQ(groups->size(), 3u);
+  EXPECT_EQ((*groups)[1].to_end, 3u);
+  EXPECT_FALSE(axis_groups({}, {1}).has_value());
+  EXPECT_FALSE(axis_groups({0, 2}, {2, 0}).has_value());
+}
+
+TEST(AxisGroups, OrdersPassReshapesThatKeepGroupsTogether) {
+  using P = Permutation;
+  EXPECT_EQ(order_through_reshape({1, 6, 4, 5}, {1, 2, 3, 4, 5}, {0, 2, 3, 1}), (P{0, 3, 4, 1, 2}));
+  EXPECT_EQ(order_through_reshape({2, 6, 4, 5}, {2, 6, 20}, {0, 2, 3, 1}), (P{0, 2, 1}));
+  EXPECT_EQ(order_through_reshape({2, 6, 1, 1}, {2, 6}, {0, 2, 3, 1}), (P{0, 1}));
+  EXPECT_FALSE(order_through_reshape({2, 6, 4, 5}, {2, 120}, {0, 2, 3, 1}).has_value());
+}
+
+TEST(AbsorbTransposes, IntoLabelsOnAllSides) {
+  Net net;
+  const ValueId a = net.input({2, 3, 4}), b = net.input({2, 5, 4});
+  const ValueId y =
+      net.contract(net.transpose(a, {0, 2, 1}), net.transpose(b, {2, 0, 1}), "bkm", "kbn", "bmn");
+  const Graph g = check_pass(net.finish({net.transpose(y, {2, 0, 1})}), absorb_transposes);
+  EXPECT_EQ(g.nodes.size(), 1u);
+  EXPECT_EQ(g.nodes[0].attrs.word("a"), "bmk");
+  EXPECT_EQ(g.nodes[0].attrs.word("b"), "bnk");
+  EXPECT_EQ(g.nodes[0].attrs.word("out"), "nbm");
+}
+
+TEST(AbsorbTransposes, ResultWithAnotherReaderStays) {
+  Net net;
+  const ValueId y = net.contract(net.input({2, 3}), net.weights({3, 4}), "mk", "kn", "mn");
+  const Graph g = check_pass(net.finish({net.transpose(y, {1, 0}), y}), absorb_transposes);
+  EXPECT_EQ(count(g, "transpose"), 1);
+}
+
+// A pair of transposes with nodes of every kind that can follow between them.
+TEST(MoveTransposes, CancelThroughTheNetwork) {
+  Net net;
+  const ValueId x = net.input({2, 3, 4, 5});
+  ValueId v = net.transpose(x, {0, 2, 3, 1});  // 2 4 5 3
+  v = net.op("add", {v, net.weights({5, 1})});
+  v = net.op("softmax", {v}, {{"axis", std::int64_t{3}}});
+  v = net.op("concat", {v, net.relu(v)}, {{"axis", std::int64_t{1}}});  // 2 8 5 3
+  v = net.op("slice", {v},
+             {{"starts", Integers{0, 1, 4, 0}},
+              {"steps", Integers{1, 2, -1, 1}},
+              {"sizes", Integers{2, 3, 4, 3}}});
+  v = net.op("pad", {v},
+             {{"mode", std::string("edge")},
+              {"before", Integers{0, 1, 0, 0}},
+              {"after", Integers{0, 0, 2, 0}}});  // 2 4 6 3
+  v = net.op("mul", {v, net.reduce(v, "mean", {1, 2})});
+  const Graph g = net.finish({net.transpose(v, {0, 3, 1, 2})});
+  EXPECT_EQ(count(check_pass(g, move_transposes), "transpose"), 0);
+}
+
+TEST(MoveTransposes, SinkIntoAContract) {
+  Net net;
+  const ValueId x = net.input({2, 3, 4});
+  const ValueId t = net.op("exp", {net.transpose(x, {0, 2, 1})});
+  const Graph g = net.finish({net.contract(t, net.weights({3, 2}), "bmk", "kn", "bmn")});
+  EXPECT_EQ(count(check_pass(g, move_transposes), "transpose"), 0);
+}
+
+TEST(MoveTransposes, HoistIntoAContract) {
+  Net net;
+  const ValueId y = net.contract(net.input({2, 3, 4}), net.weights({4, 5}), "bmk", "kn", "bmn");
+  const Graph g = net.finish({net.transpose(net.relu(y), {0, 2, 1})});
+  EXPECT_EQ(count(check_pass(g, move_transposes), "transpose"), 0);
+}
+
+TEST(MoveTransposes, MoveToTheSmallerValue) {
+  Net net;
+  const ValueId x = net.input({2, 8, 8});
+  const ValueId y = net.reduce(net.op("exp", {net.transpose(x, {0, 2, 1})}), "sum", {0});
+  const Graph g = check_pass(net.finish({y}), move_transposes);
+  EXPECT_EQ(transposed_bytes(g), 8 * 8 * 4);
+}
+
+TEST(MoveTransposes, OneTransposeServesAllReaders) {
+  Net net;
+  const ValueId t = net.transpose(net.input({4, 6}), {1, 0});
+  const Graph g = net.finish({net.relu(t), net.op("exp", {t})});
+  EXPECT_EQ(count(check_pass(g, move_transposes), "transpose"), 1);
+}
+
+TEST(MoveTransposes, LayernormOnlyOverAxesThatStay) {
+  const auto with_perm = [](const Integers& first, const Integers& second) {
+    Net net;
+    const ValueId t = net.transpose(net.input({2, 3, 4}), first);
+    const ValueId n = net.op("layernorm", {t}, {{"axis", std::int64_t{2}}, {"epsilon", 1e-5}});
+    return count(check_pass(net.finish({net.transpose(n, second)}), move_transposes), "transpose");
+  };
+  EXPECT_EQ(with_perm({1, 0, 2}, {1, 0, 2}), 0);
+  EXPECT_EQ(with_perm({0, 2, 1}, {0, 2, 1}), 2);
+}
+
+TEST(ChannelsLast, OnlyInputAndOutputAreTransposed) {
+  Net net;
+  const ValueId x = net.input({1, 3, 8, 8});
+  ValueId v = net.relu(net.op("add", {net.conv(x, 4, 3, 1), net.weights({4, 1, 1})}));
+  v = net.op("pool", {v},
+             {{"kind", std::string("max")},
+              {"kernel", Integers{2, 2}},
+              {"strides", Integers{2, 2}},
+              {"before", Integers{0, 0}},
+              {"after", Integers{0, 0}},
+              {"dilations", Integers{1, 1}},
+              {"include_pad", std::int64_t{0}},
+              {"layout", std::string("nchw")}});
+  v = net.op("add", {net.conv(net.relu(net.conv(v, 4, 3, 1, 1, 4)), 4, 1), v});
+  v = net.op("concat", {v, net.conv(v, 2, 3, 1)}, {{"axis", std::int64_t{1}}});
+  const ValueId gate = net.op("sigmoid", {net.conv(net.reduce(v, "mean", {2, 3}), 6, 1)});
+  v = net.op("mul", {v, gate});
+  const Graph g = check_pass(net.finish({v}), channels_last);
+  EXPECT_EQ(count(g, "transpose"), 2) << to_text(g);
+  for (const Node& node : g.nodes) {
+    if (!node.attrs.has("layout")) continue;
+    EXPECT_EQ(node.attrs.word("layout"), "nhwc");
+  }
+}
+
+TEST(ChannelsLast, ClassifierTransposesItsInputOnly) {
+  Net net;
+  ValueId v = net.relu(net.conv(net.input({2, 3, 5, 4}), 4, 3, 1));
+  const ValueId pooled = net.reshape(net.reduce(v, "mean", {2, 3}), {2, 4});
+  const ValueId flat = net.reshape(v, {2, 4 * 5 * 4});
+  const ValueId a = net.contract(pooled, net.weights({7, 4}), "mk", "nk", "mn");
+  const ValueId b = net.contract(net.weights({4 * 5 * 4, 6}), flat, "kn", "mk", "mn");
+  const Graph g = check_pass(net.finish({a, b}), channels_last);
+  EXPECT_EQ(count(g, "transpose"), 1) << to_text(g);
+  EXPECT_EQ(transposed_bytes(g), 2 * 3 * 5 * 4 * 4);
+}
+
+TEST(ChannelsLast, FlattenWithAnotherReaderKeepsItsOrder) {
+  Net net;
+  const ValueId v = net.conv(net.input({2, 3, 5, 4}), 4, 3, 1);
+  const ValueId flat = net.reshape(v, {2, 80});
+  const ValueId y = net.contract(flat, net.weights({7, 80}), "mk", "nk", "mn");
+  const Graph g = check_pass(net.finish({y, flat}), channels_last);
+  EXPECT_EQ(count(g, "transpose"), 2);
+}
+
+TEST(ChannelsLast, ChannelShuffleStaysBetweenConvolutions) {
+  Net net;
+  ValueId v = net.conv(net.input({1, 4, 3, 5}), 6, 1);
+  v = net.reshape(net.transpose(net.reshape(v, {1, 2, 3, 3, 5}), {0, 2, 1, 3, 4}), {1, 6, 3, 5});
+  v = net.reduce(net.conv(v, 4, 3, 1, 1, 2), "mean", {2, 3}, false);
+  const Graph g = check_pass(net.finish({v}), channels_last);
+  // The input, and the shuffle itself.
+  EXPECT_EQ(count(g, "transpose"), 2) << to_text(g);
+}
+
+TEST(ChannelsLast, PatchesOfATransformerNeedNoTranspose) {
+  Net net;
+  ValueId v = net.conv(net.input({1, 3, 8, 8}), 5, 4, 0, 4);
+  v = net.transpose(net.reshape(v, {1, 5, 4}), {0, 2, 1});
+  const Graph g = check_pass(net.finish({v}), channels_last);
+  EXPECT_EQ(count(g, "transpose"), 1) << to_text(g);
+}
+
+TEST(ChannelsLast, OneDimensionAndTransposedConvolution) {
+  Net net;
+  const ValueId x = net.input({2, 3, 7});
+  const ValueId y = net.op("conv", {x, net.weights({4, 3, 3})}, {{"layout", std::string("nchw")}});
+  const ValueId z = net.op("conv_transpose", {net.relu(y), net.weights({4, 2, 2})},
+                           {{"strides", Integers{2}}, {"layout", std::string("nchw")}});
+  const Graph g = check_pass(net.finish({z}), channels_last);
+  EXPECT_EQ(count(g, "transpose"), 2);
+}
+
+TEST(ChannelsLast, LeavesGraphsWithoutConvolutions) {
+  Net net;
+  const Graph g = net.finish({net.relu(net.input({1, 2, 3, 4}))});
+  EXPECT_EQ(to_text(check_pass(g, channels_last)), to_text(g));
+}
+
+TEST(ChannelsLast, ModelsThatTransposeThemselvesLoseThat) {
+  Net net;
+  const ValueId x = net.input({1, 6, 5, 3});  // channels last already
+  const ValueId v = net.relu(net.conv(net.transpose(x, {0, 3, 1, 2}), 4, 3));
+  const Graph g = check_pass(net.finish({net.transpose(v, {0, 2, 3, 1})}), channels_last);
+  EXPECT_EQ(count(g, "transpose"), 0);
+}
+
+}  // namespace
+}  // namespace tessera::graph
