@@ -1,111 +1,23 @@
 // ONNX Runtime: a one-operator model per operation, NCHW inside. The library is opened at run time:
 // it comes from a package without headers and must not be a condition of the build.
 #include <algorithm>
-#include <filesystem>
-
-#include <dlfcn.h>
 
 #include "peers/onnx_model.h"
 #include "peers/operation.h"
-#include "peers/ort_api.h"
+#include "peers/ort_library.h"
 
 namespace tessera::peers {
 namespace {
 
-// The opened library. Never closed: its threads may outlive any object of ours.
-class Library {
- public:
-  static const Library& get() {
-    static const Library library;
-    return library;
-  }
-
-  bool is_open() const { return api_ != nullptr; }
-  const std::string& version() const { return version_; }
-  const std::string& places() const { return places_; }
-  ort::Env* env() const { return env_; }
-
-  // Calls the table's function at `slot`; throws what it reports.
-  template <typename... Arguments>
-  void call(ort::Slot slot, Arguments... arguments) const {
-    auto* function = reinterpret_cast<ort::Status* (*)(Arguments...)>(api_[slot]);
-    ort::Status* status = function(arguments...);
-    if (status == nullptr) return;
-    auto* message =
-        reinterpret_cast<const char* (*)(const ort::Status*)>(api_[ort::kGetErrorMessage]);
-    const std::string text = message(status);
-    release(ort::kReleaseStatus, status);
-    throw std::runtime_error("ONNX Runtime: " + text);
-  }
-
-  template <typename Object>
-  void release(ort::Slot slot, Object* object) const {
-    if (object != nullptr) reinterpret_cast<void (*)(Object*)>(api_[slot])(object);
-  }
-
- private:
-  Library() {
-    for (const std::string& path : candidates()) {
-      void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-      if (handle != nullptr && open(handle)) return;
-      places_ += (places_.empty() ? "" : ", ") + path;
-    }
-  }
-
-  static std::vector<std::string> candidates() {
-    std::vector<std::string> paths;
-    if (const char* path = std::getenv("TESSERA_ORT_LIB")) paths.emplace_back(path);
-    Dl_info self;
-    if (dladdr(reinterpret_cast<const void*>(&Library::get), &self) != 0) {
-      const std::filesystem::path module(self.dli_fname);
-      paths.push_back((module.parent_path() / "ort" / "libonnxruntime.so.1").string());
-    }
-    const std::string configured = TESSERA_ORT_LIBRARY;
-    if (!configured.empty()) paths.push_back(configured);
-    return paths;
-  }
-
-  bool open(void* handle) {
-    auto* get_base = reinterpret_cast<const ort::ApiBase* (*)()>(dlsym(handle, "OrtGetApiBase"));
-    if (get_base == nullptr) return false;
-    api_ = get_base()->get_api(ort::kApiVersion);
-    if (api_ == nullptr) return false;
-    version_ = get_base()->get_version();
-    call(ort::kCreateEnv, ort::kLogWarning, "tessera", &env_);
-    return true;
-  }
-
-  void* const* api_ = nullptr;
-  std::string version_;
-  std::string places_;
-  ort::Env* env_ = nullptr;
-};
-
-struct Deleter {
-  void operator()(ort::Session* p) const { Library::get().release(ort::kReleaseSession, p); }
-  void operator()(ort::SessionOptions* p) const {
-    Library::get().release(ort::kReleaseSessionOptions, p);
-  }
-  void operator()(ort::MemoryInfo* p) const { Library::get().release(ort::kReleaseMemoryInfo, p); }
-  void operator()(ort::Value* p) const { Library::get().release(ort::kReleaseValue, p); }
-};
-template <typename T>
-using Handle = std::unique_ptr<T, Deleter>;
+using ort::Handle;
+using ort::Library;
+using ort::make_session_options;
 
 class OrtOperation final : public Operation {
  public:
   OrtOperation(const Spec& spec, int threads) : spec_(spec), output_(spec.output_count) {
-    const Library& library = Library::get();
-    ort::SessionOptions* options = nullptr;
-    library.call(ort::kCreateSessionOptions, &options);
-    options_.reset(options);
-    library.call(ort::kSetIntraOpNumThreads, options, threads);
-    library.call(ort::kSetInterOpNumThreads, options, 1);
-    library.call(ort::kSetSessionGraphOptimizationLevel, options, ort::kEnableAll);
-    library.call(ort::kAddSessionConfigEntry, options, "session.intra_op.allow_spinning", "1");
-    ort::MemoryInfo* memory = nullptr;
-    library.call(ort::kCreateCpuMemoryInfo, ort::kArenaAllocator, ort::kMemoryDefault, &memory);
-    memory_.reset(memory);
+    options_ = make_session_options(threads);
+    memory_ = ort::make_memory_info();
   }
 
   void bind(const std::vector<Buffer>& in) override {

@@ -19,6 +19,7 @@ struct Value;
 enum Slot : std::size_t {
   kGetErrorMessage = 2,
   kCreateEnv = 3,
+  kCreateSession = 7,
   kCreateSessionFromArray = 8,
   kRun = 9,
   kCreateSessionOptions = 10,

@@ -49,6 +49,31 @@ TESSERA_PEER_EXPORT const char* tessera_peer_error(const TesseraPeerOp* op);
 
 TESSERA_PEER_EXPORT void tessera_peer_destroy(TesseraPeerOp* op);
 
+/* Whole ONNX models: exported only by modules whose library runs them. */
+typedef struct TesseraPeerModel TesseraPeerModel;
+
+/* Memory of the caller, which outlives the model's runs. */
+typedef struct TesseraPeerTensor {
+  const char* name; /* of the model's input or output */
+  int onnx_type;    /* TensorProto.DataType */
+  const int64_t* dims;
+  size_t rank;
+  void* data;
+  size_t bytes;
+} TesseraPeerTensor;
+
+/* Loads the model file. NULL and a reason when the library refuses it. */
+TESSERA_PEER_EXPORT TesseraPeerModel* tessera_peer_open_model(const char* path, int threads,
+                                                              char* reason, size_t reason_bytes);
+TESSERA_PEER_EXPORT int tessera_peer_model_bind_input(TesseraPeerModel* model,
+                                                      const TesseraPeerTensor* tensor);
+TESSERA_PEER_EXPORT int tessera_peer_model_bind_output(TesseraPeerModel* model,
+                                                       const TesseraPeerTensor* tensor);
+/* One inference from the bound inputs into the bound outputs; 0 on success. */
+TESSERA_PEER_EXPORT int tessera_peer_model_run(TesseraPeerModel* model);
+TESSERA_PEER_EXPORT const char* tessera_peer_model_error(const TesseraPeerModel* model);
+TESSERA_PEER_EXPORT void tessera_peer_close_model(TesseraPeerModel* model);
+
 #ifdef __cplusplus
 }
 #endif

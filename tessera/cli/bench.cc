@@ -14,7 +14,9 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "tessera/cli/bench_output.h"
 #include "tessera/cli/command.h"
+#include "tessera/cli/model_args.h"
 #include "tessera/driver/bench_op.h"
 #include "tessera/driver/machine.h"
 #include "tessera/driver/peer.h"
@@ -24,6 +26,8 @@ namespace tessera::cli {
 namespace {
 
 struct BenchArgs {
+  ModelArgs model;
+  ModelBenchArgs model_bench;
   std::vector<std::string> ops, peers;
   std::string suite, schedule, schedules;
   int threads = 1;
@@ -51,51 +55,6 @@ int list_ops() {
     fmt::print("      {:<12} element type (default f32)\n", "dtype");
   }
   return kOk;
-}
-
-nlohmann::ordered_json to_json(const driver::BenchResult& r) {
-  nlohmann::ordered_json j = {{"name", r.name},
-                              {"threads", r.threads},
-                              {"median_us", r.median_us},
-                              {"p10_us", r.p10_us},
-                              {"p90_us", r.p90_us},
-                              {"gflops", r.gflops},
-                              {"fraction_of_peak", r.fraction_of_peak},
-                              {"gbytes_per_s", r.gbytes_per_s},
-                              {"build_ms", r.build_ms},
-                              {"verified", r.verified},
-                              {"error_over_tolerance", r.max_error},
-                              {"trusted", r.trusted},
-                              {"schedule", std::filesystem::path(r.schedule).filename().string()}};
-  j["peers"] = nlohmann::ordered_json::array();
-  for (const driver::PeerResult& p : r.peers) {
-    nlohmann::ordered_json peer = {{"name", p.name}};
-    if (p.absent.empty()) {
-      peer.update({{"version", p.version}, {"median_us", p.median_us}, {"ratio", p.ratio}});
-    } else {
-      peer["absent"] = p.absent;
-    }
-    j["peers"].push_back(peer);
-  }
-  return j;
-}
-
-void print_row(const driver::BenchResult& r, bool times) {
-  fmt::print(
-      "{:<58} {:>2}T {:>10.1f} us {:>8.1f} GFLOP/s {:>6.1f} % {:>6.1f} GB/s build {:>6.1f} ms "
-      "{}{}\n",
-      r.name, r.threads, r.median_us, r.gflops, 100 * r.fraction_of_peak, r.gbytes_per_s,
-      r.build_ms, r.verified ? "verified" : "WRONG", r.trusted ? "" : " (busy machine)");
-  for (const driver::PeerResult& p : r.peers) {
-    if (p.absent.empty()) {
-      fmt::print("    {:<10} {:>10.1f} us  {:>6.2f}x\n", p.name, p.median_us, p.ratio);
-    } else {
-      fmt::print("    {:<10} absent: {}\n", p.name, p.absent);
-    }
-  }
-  if (times) {
-    for (const lower::PassTime& t : r.times) fmt::print(stderr, "{:>9.3f} ms  {}\n", t.ms, t.name);
-  }
 }
 
 // The spec without the parameters that have their default value.
@@ -201,36 +160,21 @@ int bench_machine(const BenchArgs& args, const runtime::TimingOptions& timing) {
   return kOk;
 }
 
-// Geometric mean of the ratio to the fastest peer of each operation, printed after a list of
-// several.
-void print_summary(const std::vector<driver::BenchResult>& results) {
-  double log_sum = 0;
-  int compared = 0, ahead = 0;
-  for (const driver::BenchResult& r : results) {
-    double best = INFINITY;
-    for (const driver::PeerResult& p : r.peers) {
-      if (p.absent.empty()) best = std::min(best, p.ratio);
-    }
-    if (std::isinf(best)) continue;
-    log_sum += std::log(best);
-    ahead += best > 1 ? 1 : 0;
-    ++compared;
-  }
-  if (compared > 1) {
-    fmt::print("ahead of the best peer on {} of {}; geometric mean {:.2f}x\n", ahead, compared,
-               std::exp(log_sum / compared));
-  }
-}
-
 int bench(const BenchArgs& args) {
   if (args.list_ops) return list_ops();
   const runtime::TimingOptions timing{.samples = args.samples, .time_limit_s = args.time_limit_s};
   if (args.machine) return bench_machine(args, timing);
+  if (!args.model.model.empty()) {
+    if (!args.ops.empty() || !args.suite.empty()) {
+      return report({ErrorCode::kInvalidArgument, "give a model, or --op and --suite, not both"});
+    }
+    return bench_one_model(args.model, args.model_bench, args.threads, args.peers, timing, args.json);
+  }
   const Result<std::vector<te::OpSpec>> list = specs(args);
   if (!list.ok()) return report(list.error());
   if (list->empty()) {
     return report({ErrorCode::kInvalidArgument,
-                   "nothing to do: give --op, --suite, --machine or --list-ops"});
+                   "nothing to do: give a model, --op, --suite, --machine or --list-ops"});
   }
   Result<std::optional<std::string>> text = given_schedule(args.schedule);
   if (!text.ok()) return report(text.error());
@@ -279,14 +223,21 @@ int bench(const BenchArgs& args) {
 
 void add_bench(CLI::App& app, std::function<int()>* run) {
   CLI::App* sub =
-      app.add_subcommand("bench", "Time operations beside peer libraries, or measure the machine");
+      app.add_subcommand("bench", "Time a model or operations beside peer libraries, or measure the machine");
   sub->footer(
-      "Examples:\n  tessera bench --machine\n"
+      "Examples:\n  tessera bench zoo:resnet50 --threads 2 --peers ort --json\n"
+      "  tessera bench model.onnx --shape input:1x3x224x224 --profile\n"
+      "  tessera bench --machine\n"
       "  tessera bench --op matmul:M=1024,N=1024,K=1024 --threads 1 --peers openblas,blis,acl "
       "--json\n"
       "  tessera bench --suite bench/suites/core.txt --peers all");
   const auto args = std::make_shared<BenchArgs>();
   args->schedules = default_schedule_folder();
+  add_model_options(*sub, args->model, false);
+  sub->add_option("--inputs", args->model_bench.inputs, "NumPy .npz with inputs of the model; others are random")
+      ->check(CLI::ExistingFile);
+  sub->add_flag("--profile", args->model_bench.profile, "Print time, FLOP/s and bytes/s of each kernel of the model");
+  sub->add_flag("--no-plan", args->model_bench.no_plan, "The untuned default schedules (no plan is used without --plan)");
   sub->add_option(
       "--op", args->ops,
       "Operation, e.g. conv2d:N=1,H=56,W=56,CI=64,CO=64,KH=3,KW=3,S=1,P=1 (repeatable)");

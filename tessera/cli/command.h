@@ -27,11 +27,18 @@ enum ExitCode {
 using AddCommand = void (*)(CLI::App& app, std::function<int()>* run);
 
 void add_bench(CLI::App& app, std::function<int()>* run);
+void add_check(CLI::App& app, std::function<int()>* run);
+void add_conformance(CLI::App& app, std::function<int()>* run);
+void add_run(CLI::App& app, std::function<int()>* run);
 void add_show(CLI::App& app, std::function<int()>* run);
 void add_targets(CLI::App& app, std::function<int()>* run);
+void add_tasks(CLI::App& app, std::function<int()>* run);
+void add_zoo(CLI::App& app, std::function<int()>* run);
 
 // Prints "tessera: reason" to stderr and returns the code that fits the error.
 int report(const Error& error);
+// The same where the subject is a model: what is unsupported gives kUnsupportedModel.
+int report_model(const Error& error);
 
 // Folder of the schedules that ship with the program: beside the sources or installed under share/.
 std::string default_schedule_folder();

@@ -25,6 +25,13 @@ int report(const Error& error) {
   }
 }
 
+int report_model(const Error& error) {
+  const int code = report(error);
+  const bool unsupported =
+      error.code == ErrorCode::kUnsupported || error.code == ErrorCode::kDataDependent;
+  return unsupported ? kUnsupportedModel : code;
+}
+
 std::string default_schedule_folder() {
   namespace fs = std::filesystem;
   std::error_code error;
@@ -38,7 +45,8 @@ std::string default_schedule_folder() {
 
 namespace {
 
-constexpr AddCommand kCommands[] = {add_bench, add_show, add_targets};
+constexpr AddCommand kCommands[] = {add_bench, add_check, add_conformance, add_run,
+                                    add_show,  add_targets, add_tasks, add_zoo};
 
 // CLI11 answers a misspelt command with "A subcommand is required".
 Result<void> check_command(const CLI::App& app, int argc, char** argv) {

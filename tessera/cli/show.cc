@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "tessera/cli/command.h"
+#include "tessera/cli/model_args.h"
 #include "tessera/codegen/codegen.h"
 #include "tessera/driver/schedule_library.h"
 #include "tessera/ir/text.h"
@@ -17,6 +18,7 @@ namespace tessera::cli {
 namespace {
 
 struct ShowArgs {
+  ModelArgs model;
   std::string op, stage = "ir", schedule, target = "host", schedules;
   std::vector<std::string> print_after, skip;
   std::string stop_after;
@@ -57,7 +59,39 @@ void print_times(const std::vector<lower::PassTime>& times) {
   for (const lower::PassTime& t : times) fmt::print(stderr, "{:>9.3f} ms  {}\n", t.ms, t.name);
 }
 
+// The graph of a model; --print-after, --stop-after and --skip name graph passes then.
+Result<void> show_graph(const ShowArgs& args) {
+  TESSERA_TRY(const onnx::ImportOptions import, import_options(args.model));
+  TESSERA_TRY(graph::Graph graph,
+              driver::load_graph(args.model.model, {.import = import, .optimize = false}));
+  const graph::PassOptions passes{
+      .print_after = args.print_after, .stop_after = args.stop_after, .skip = args.skip};
+  TESSERA_TRY(const graph::PassReport report, graph::optimize(graph, passes));
+  if (args.time_passes) {
+    for (const graph::PassTime& t : report.times) {
+      fmt::print(stderr, "{:>9.3f} ms  {}{}\n", t.ms, t.name, t.changed ? "" : " (no change)");
+    }
+  }
+  fmt::print("{}", report.printed);
+  if (args.print_after.empty()) fmt::print("{}", graph::to_text(graph));
+  return {};
+}
+
 Result<void> show(const ShowArgs& args) {
+  if (args.op.empty() == args.model.model.empty()) {
+    return make_error(ErrorCode::kInvalidArgument, "give a model or --op, one of them");
+  }
+  if (args.stage == "graph") {
+    if (!args.op.empty()) {
+      return make_error(ErrorCode::kInvalidArgument, "--stage graph needs a model, not --op");
+    }
+    return show_graph(args);
+  }
+  if (args.op.empty()) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "a model has the stage graph; its kernels: tessera tasks {} --show KEY",
+                      args.model.model);
+  }
   TESSERA_TRY(const te::OpSpec spec, te::parse_op_spec(args.op));
   TESSERA_TRY(const target::Target target, target::find_target(args.target));
   TESSERA_DO(check_pass_names(args.print_after));
@@ -106,17 +140,18 @@ int list_targets() {
 }  // namespace
 
 void add_show(CLI::App& app, std::function<int()>* run) {
-  CLI::App* sub = app.add_subcommand("show", "Print a stage of the compilation of one operation");
+  CLI::App* sub = app.add_subcommand("show", "Print a stage of the compilation of a model or one operation");
   sub->footer(
-      "Examples:\n  tessera show --op matmul:M=64,N=64,K=64 --stage ir\n"
+      "Examples:\n  tessera show zoo:resnet18 --stage graph --print-after=fold_scales\n"
+      "  tessera show --op matmul:M=64,N=64,K=64 --stage ir\n"
       "  tessera show --op softmax:R=8,C=64 --stage asm --target skylake-avx512\n"
       "  tessera show --op matmul:M=64,N=64,K=64 --print-after vectorize_loops --time-passes");
   const auto args = std::make_shared<ShowArgs>();
   args->schedules = default_schedule_folder();
-  sub->add_option("--op", args->op, "Operation, e.g. matmul:M=64,N=64,K=64 (see bench --list-ops)")
-      ->required();
-  sub->add_option("--stage", args->stage, "te, schedule, ir, llvm or asm")
-      ->check(CLI::IsMember({"te", "schedule", "ir", "llvm", "asm"}));
+  sub->add_option("--op", args->op, "Operation, e.g. matmul:M=64,N=64,K=64 (see bench --list-ops)");
+  sub->add_option("--stage", args->stage, "graph (of a model), te, schedule, ir, llvm or asm")
+      ->check(CLI::IsMember({"graph", "te", "schedule", "ir", "llvm", "asm"}));
+  add_model_options(*sub, args->model, false);
   sub->add_option("--schedule", args->schedule,
                   "Schedule file instead of the one that ships for the operation")
       ->check(CLI::ExistingFile);

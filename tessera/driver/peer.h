@@ -28,4 +28,21 @@ const std::vector<std::string>& peer_names();
 Result<std::unique_ptr<PeerOp>> open_peer(const std::string& name, const std::string& spec,
                                           int threads);
 
+// A whole ONNX model in a peer library.
+class PeerModel {
+ public:
+  virtual ~PeerModel() = default;
+  virtual std::string version() const = 0;
+  // The tensors are kept: a run reads the inputs and writes the outputs in place.
+  virtual Result<void> bind(const std::vector<std::string>& input_names,
+                            const std::vector<HostTensor>& inputs,
+                            const std::vector<std::string>& output_names,
+                            const std::vector<HostTensor>& outputs) = 0;
+  virtual Result<void> run() = 0;
+};
+
+// kUnavailable: no such module, or its library runs no models; kUnsupported: it refuses this one.
+Result<std::unique_ptr<PeerModel>> open_peer_model(const std::string& name, const std::string& path,
+                                                   int threads);
+
 }  // namespace tessera::driver

@@ -16,6 +16,8 @@ namespace tessera::graph {
 
 struct OpDef;
 
+using tessera::to_text;  // of shapes and types, beside those below
+
 struct TensorType {
   DType dtype = DType::kF32;
   Shape shape;

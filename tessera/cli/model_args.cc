@@ -1,0 +1,73 @@
+#include "tessera/cli/model_args.h"
+
+#include <unistd.h>
+
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+
+#include <CLI/CLI.hpp>
+
+namespace tessera::cli {
+namespace {
+
+Result<std::int64_t> parse_size(std::string_view text, const std::string& whole) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) {
+    return make_error(ErrorCode::kInvalidArgument, "'{}' in '{}' is not a size", text, whole);
+  }
+  return value;
+}
+
+}  // namespace
+
+void add_model_options(CLI::App& app, ModelArgs& args, bool required) {
+  CLI::Option* model = app.add_option("MODEL", args.model,
+                                      "ONNX file, or zoo:NAME[@parameter=value,...] (`tessera zoo` lists them)");
+  if (required) model->required();
+  app.add_option("--shape", args.shapes, "Shape of an input: NAME:1x3x224x224 (repeatable)");
+  app.add_option("--dim", args.dims, "Size of a symbolic dimension: NAME=4 (repeatable)");
+}
+
+Result<Shape> parse_shape(const std::string& text) {
+  Shape shape;
+  if (text.empty() || text == "scalar") return shape;
+  std::size_t begin = 0;
+  while (begin <= text.size()) {
+    const std::size_t end = std::min(text.find('x', begin), text.size());
+    TESSERA_TRY(const std::int64_t size, parse_size(text.substr(begin, end - begin), text));
+    shape.push_back(size);
+    begin = end + 1;
+  }
+  return shape;
+}
+
+Result<onnx::ImportOptions> import_options(const ModelArgs& args) {
+  onnx::ImportOptions options;
+  for (const std::string& text : args.shapes) {
+    const std::size_t colon = text.rfind(':');  // names may contain colons
+    if (colon == std::string::npos || colon == 0) {
+      return make_error(ErrorCode::kInvalidArgument, "--shape {}: write NAME:1x3x224x224", text);
+    }
+    TESSERA_TRY(options.shapes[text.substr(0, colon)], parse_shape(text.substr(colon + 1)));
+  }
+  for (const std::string& text : args.dims) {
+    const std::size_t equal = text.rfind('=');
+    if (equal == std::string::npos || equal == 0) {
+      return make_error(ErrorCode::kInvalidArgument, "--dim {}: write NAME=SIZE", text);
+    }
+    TESSERA_TRY(options.symbols[text.substr(0, equal)], parse_size(text.substr(equal + 1), text));
+  }
+  return options;
+}
+
+std::function<void(std::size_t, std::size_t)> build_progress() {
+  if (isatty(STDERR_FILENO) == 0) return {};
+  return [](std::size_t done, std::size_t total) {
+    fmt::print(stderr, "\rbuilding kernels {}/{}{}", done, total, done == total ? "\n" : "");
+    std::fflush(stderr);
+  };
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,33 @@
+// Flags of every command that takes a model, and what follows from them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tessera/driver/compile_model.h"
+#include "tessera/driver/load_graph.h"
+
+namespace CLI {
+class App;
+}
+
+namespace tessera::cli {
+
+struct ModelArgs {
+  std::string model;
+  std::vector<std::string> shapes;  // "data:1x3x224x224"
+  std::vector<std::string> dims;    // "batch=4"
+};
+
+// Adds the positional MODEL (optional where a command has other subjects) and --shape, --dim.
+void add_model_options(CLI::App& app, ModelArgs& args, bool required);
+
+Result<onnx::ImportOptions> import_options(const ModelArgs& args);
+
+// "1x3x224x224", "scalar" or "" for rank 0.
+Result<Shape> parse_shape(const std::string& text);
+
+// Reports building kernels as one live line on a terminal, nothing elsewhere.
+std::function<void(std::size_t, std::size_t)> build_progress();
+
+}  // namespace tessera::cli

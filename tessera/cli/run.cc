@@ -1,0 +1,140 @@
+// tessera run: one inference from NumPy files to NumPy files.
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <thread>
+
+#include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
+
+#include "tessera/cli/command.h"
+#include "tessera/cli/model_args.h"
+#include "tessera/driver/bench_model.h"
+#include "tessera/driver/run_eager.h"
+#include "tessera/onnx/backend_case.h"
+#include "tessera/support/npz.h"
+
+namespace tessera::cli {
+namespace {
+
+struct RunArgs {
+  ModelArgs model;
+  std::string inputs, output;
+  int threads = 0;
+  bool random = false, no_optimize = false;
+};
+
+struct Named {
+  std::vector<std::string> names;
+  std::vector<HostTensor> tensors;
+};
+
+// The tensors in the model's order; what is not given is random with --random, else an error.
+Result<std::vector<HostTensor>> arrange_inputs(const RunArgs& args,
+                                               const std::map<std::string, HostTensor>& given,
+                                               const graph::Graph& graph) {
+  std::vector<std::string> names;
+  std::vector<graph::TensorType> types;
+  for (const graph::ValueId id : graph.inputs) {
+    names.push_back(graph.value(id).name);
+    types.push_back(graph.type(id));
+  }
+  for (const auto& [name, tensor] : given) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      return make_error(ErrorCode::kInvalidArgument, "{}: the model has no input '{}'; it has: {}",
+                        args.inputs, name, fmt::join(names, " "));
+    }
+  }
+  std::vector<HostTensor> inputs = driver::random_model_inputs(names, types, 1);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto it = given.find(names[i]);
+    if (it != given.end()) {
+      inputs[i] = it->second;
+    } else if (!args.random) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "input '{}' {} is not given; put it into --inputs, or add --random",
+                        names[i], to_text(types[i]));
+    }
+  }
+  return inputs;
+}
+
+Result<Named> run_static(const RunArgs& args, const onnx::Model& model,
+                         const onnx::ImportOptions& import,
+                         const std::map<std::string, HostTensor>& given,
+                         runtime::ThreadPool& pool) {
+  TESSERA_TRY(const graph::Graph graph,
+              driver::load_graph(model, {.import = import, .optimize = !args.no_optimize}));
+  TESSERA_TRY(const std::vector<HostTensor> inputs, arrange_inputs(args, given, graph));
+  driver::ModelOptions options;
+  options.progress = build_progress();
+  TESSERA_TRY(const driver::CompiledModel compiled,
+              driver::compile_model(graph, target::host(), options));
+  Named out;
+  out.names = compiled.output_names;
+  TESSERA_TRY(out.tensors, driver::run_model(compiled, pool, inputs));
+  return out;
+}
+
+Result<Named> run_any(const RunArgs& args) {
+  TESSERA_TRY(onnx::ImportOptions import, import_options(args.model));
+  TESSERA_TRY(const onnx::Model model, driver::load_onnx(args.model.model));
+  std::map<std::string, HostTensor> given;
+  if (!args.inputs.empty()) {
+    TESSERA_TRY(NamedTensors arrays, read_npz(args.inputs));
+    for (NamedTensor& t : arrays) given[t.name] = std::move(t.tensor);
+  }
+  for (const auto& [name, tensor] : given) import.shapes.try_emplace(name, tensor.shape());
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  runtime::ThreadPool pool({.threads = args.threads > 0 ? args.threads : cores});
+  Result<Named> out = run_static(args, model, import, given, pool);
+  if (out.ok() || out.error().code != ErrorCode::kDataDependent) return out;
+  fmt::print(stderr, "tessera: running node by node: {}\n", out.error().message);
+  driver::NodeEvaluator evaluator(target::host(), pool);
+  Named eager;
+  for (const onnx::ValueInfo& v : model.graph.outputs) eager.names.push_back(v.name);
+  TESSERA_TRY(eager.tensors, driver::run_eager(model, given, evaluator, import));
+  return eager;
+}
+
+int run_command(const RunArgs& args) {
+  const Result<Named> out = run_any(args);
+  if (!out) return report_model(out.error().with_context(args.model.model));
+  NamedTensors named;
+  for (std::size_t i = 0; i < out->names.size(); ++i) named.push_back({out->names[i], out->tensors[i]});
+  if (!args.output.empty()) {
+    const Result<void> written = write_npz(args.output, named);
+    if (!written) return report(written.error());
+  }
+  for (const auto& [name, t] : named) {
+    double low = 0, high = 0, sum = 0;
+    for (std::int64_t i = 0; i < t.size(); ++i) {
+      const double v = t.get_float(i);
+      low = i == 0 ? v : std::min(low, v);
+      high = i == 0 ? v : std::max(high, v);
+      sum += v;
+    }
+    fmt::print("{} {} min {:g} max {:g} mean {:g}\n", name,
+               to_text(graph::TensorType{t.dtype(), t.shape()}), low, high,
+               t.size() > 0 ? sum / static_cast<double>(t.size()) : 0.0);
+  }
+  return kOk;
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, std::function<int()>* run) {
+  CLI::App* sub = app.add_subcommand("run", "Run a model once on NumPy arrays");
+  sub->footer("Examples:\n  tessera run model.onnx --inputs x.npz --output y.npz\n"
+              "  tessera run zoo:resnet18 --random");
+  const auto args = std::make_shared<RunArgs>();
+  add_model_options(*sub, args->model, true);
+  sub->add_option("--inputs", args->inputs, "NumPy .npz: one array per input, by name")->check(CLI::ExistingFile);
+  sub->add_option("--output", args->output, "NumPy .npz to write: one array per output");
+  sub->add_option("--threads", args->threads, "Threads (default: one per core)")->check(CLI::Range(1, 1024));
+  sub->add_flag("--random", args->random, "Seeded random values for inputs that are not given");
+  sub->add_flag("--no-optimize", args->no_optimize, "Run the graph as imported, without passes");
+  sub->callback([args, run] { *run = [args] { return run_command(*args); }; });
+}
+
+}  // namespace tessera::cli

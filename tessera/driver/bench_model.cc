@@ -1,0 +1,250 @@
+#include "tessera/driver/bench_model.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+
+#include "tessera/driver/peer.h"
+
+namespace tessera::driver {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr std::uint64_t kSeed = 1;
+
+double elapsed_ms(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+// The model as a file that a peer can open; a temporary one for built-in networks.
+class ModelFile {
+ public:
+  ModelFile() = default;
+  ModelFile(const ModelFile&) = delete;
+  ModelFile& operator=(const ModelFile&) = delete;
+  ~ModelFile() {
+    std::error_code error;
+    if (!temporary_.empty()) fs::remove_all(temporary_, error);
+  }
+
+  Result<std::string> path(const std::string& spec, const onnx::Model& model) {
+    if (!spec.starts_with("zoo:")) return spec;
+    if (temporary_.empty()) {
+      std::error_code error;
+      const fs::path folder = fs::temp_directory_path(error) / fmt::format("tessera-{}", getpid());
+      fs::create_directories(folder, error);
+      if (error) {
+        return make_error(ErrorCode::kIo, "{}: {}", folder.string(), error.message());
+      }
+      temporary_ = folder;
+      TESSERA_DO(onnx::save_model(model, (folder / "model.onnx").string()));
+    }
+    return (temporary_ / "model.onnx").string();
+  }
+
+ private:
+  fs::path temporary_;
+};
+
+double worst(const std::vector<HostTensor>& got, const std::vector<HostTensor>& want) {
+  double error = 0;
+  for (std::size_t i = 0; i < want.size(); ++i) error = std::max(error, range_error(got[i], want[i]));
+  return error;
+}
+
+// The same model with nothing rewritten, fused or reordered.
+Result<std::vector<HostTensor>> plain_outputs(const onnx::Model& model,
+                                              const target::Target& target,
+                                              const ModelBenchOptions& options,
+                                              const std::vector<HostTensor>& inputs,
+                                              runtime::ThreadPool& pool) {
+  LoadOptions load = options.load;
+  load.optimize = false;
+  TESSERA_TRY(const graph::Graph graph, load_graph(model, load));
+  ModelOptions plain = options.model;
+  plain.partition.fuse = false;
+  plain.schedule = nullptr;
+  TESSERA_TRY(const CompiledModel compiled, compile_model(graph, target, plain));
+  return run_model(compiled, pool, inputs);
+}
+
+Result<std::vector<StepTime>> profile_steps(const CompiledModel& model, ModelRunner& runner) {
+  constexpr int kRuns = 9;
+  std::vector<std::vector<double>> times(model.steps.size());
+  for (int r = 0; r < kRuns; ++r) {
+    TESSERA_TRY(const std::vector<double> one, runner.profile());
+    for (std::size_t i = 0; i < one.size(); ++i) times[i].push_back(one[i]);
+  }
+  std::vector<StepTime> steps;
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    std::nth_element(times[i].begin(), times[i].begin() + kRuns / 2, times[i].end());
+    const double us = times[i][kRuns / 2];
+    const CompiledModel::Step& s = model.steps[i];
+    steps.push_back({.name = s.name,
+                     .origin = s.origin,
+                     .us = us,
+                     .gflops = s.flops / us * 1e-3,
+                     .gbytes_per_s = s.bytes / us * 1e-3});
+  }
+  return steps;
+}
+
+}  // namespace
+
+std::vector<HostTensor> random_model_inputs(const std::vector<std::string>& names,
+                                            const std::vector<graph::TensorType>& types,
+                                            std::uint64_t seed) {
+  Rng rng(seed);
+  std::vector<HostTensor> inputs;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    HostTensor t = random_tensor(types[i].dtype, types[i].shape, rng);
+    if (!is_float(types[i].dtype)) {
+      const bool mask = names[i].find("mask") != std::string::npos;
+      for (std::int64_t k = 0; k < t.size(); ++k) t.set_int(k, mask ? 1 : rng.below(2));
+    }
+    inputs.push_back(std::move(t));
+  }
+  return inputs;
+}
+
+double range_error(const HostTensor& got, const HostTensor& want) {
+  if (got.shape() != want.shape() || got.dtype() != want.dtype()) {
+    return std::numeric_limits<double>::infinity();
+  }
+  double low = std::numeric_limits<double>::infinity(), high = -low, worst_difference = 0;
+  for (std::int64_t i = 0; i < want.size(); ++i) {
+    const double a = got.get_float(i), b = want.get_float(i);
+    if (std::isnan(a) != std::isnan(b)) return std::numeric_limits<double>::infinity();
+    if (std::isnan(b) || a == b) {
+      if (std::isfinite(b)) {
+        low = std::min(low, b);
+        high = std::max(high, b);
+      }
+      continue;
+    }
+    if (std::isinf(a) || std::isinf(b)) return std::numeric_limits<double>::infinity();
+    low = std::min(low, b);
+    high = std::max(high, b);
+    worst_difference = std::max(worst_difference, std::abs(a - b));
+  }
+  if (worst_difference == 0) return 0;
+  const double range = std::max(high - low, std::max(std::abs(high), std::abs(low)));
+  return worst_difference / std::max(range, 1e-6);
+}
+
+double allowed_range_error(const graph::Graph& graph) {
+  bool half = false, quantized = false;
+  for (const graph::Value& v : graph.values) {
+    half = half || v.type.dtype == DType::kF16 || v.type.dtype == DType::kBF16;
+    quantized = quantized || v.type.dtype == DType::kI8 || v.type.dtype == DType::kU8;
+  }
+  if (quantized) return 7e-2;  // engines differ this much by the rounding of one step early on
+  return half ? 2e-2 : 1e-4;
+}
+
+Result<ModelBenchResult> bench_model(const std::string& spec, const target::Target& target,
+                                     const ModelBenchOptions& options) {
+  ModelBenchResult result;
+  BenchResult& bench = result.bench;
+  bench.name = spec;
+  bench.threads = options.threads;
+  const auto start = std::chrono::steady_clock::now();
+  TESSERA_TRY(const onnx::Model model, load_onnx(spec));
+  result.import_ms = elapsed_ms(start);
+  const auto build = std::chrono::steady_clock::now();
+  TESSERA_TRY(const graph::Graph graph, load_graph(model, options.load));
+  TESSERA_TRY(const CompiledModel compiled, compile_model(graph, target, options.model));
+  bench.build_ms = elapsed_ms(build);
+  result.kernels = static_cast<std::int64_t>(compiled.kernels.size());
+  result.steps = static_cast<std::int64_t>(compiled.steps.size());
+  result.arena_bytes = compiled.arena_bytes;
+  result.live_bytes = compiled.live_bytes;
+  result.constant_bytes = compiled.constant_bytes;
+
+  runtime::ThreadPool pool({.threads = options.threads});
+  std::vector<HostTensor> inputs =
+      random_model_inputs(compiled.input_names, compiled.input_types, kSeed);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const auto it = options.inputs.find(compiled.input_names[i]);
+    if (it != options.inputs.end()) inputs[i] = it->second;
+  }
+  ModelRunner runner(compiled, pool);
+  for (std::size_t i = 0; i < inputs.size(); ++i) TESSERA_DO(runner.set_input(i, inputs[i]));
+  TESSERA_DO(runner.run());
+  std::vector<HostTensor> outputs;
+  for (std::size_t i = 0; i < compiled.output_types.size(); ++i) outputs.push_back(runner.output(i));
+
+  runtime::TimingOptions timing = options.timing;
+  if (options.threads > 1 && !options.peers.empty()) timing.pause_s = 0.08;
+  runtime::InterleavedTimer timer(timing);
+  timer.add([&] { (void)runner.run(); });
+  const double allowed = allowed_range_error(graph);
+  ModelFile file;
+  std::vector<std::unique_ptr<PeerModel>> peers;
+  for (const std::string& name : options.peers) {
+    PeerResult peer{.name = name};
+    std::vector<HostTensor> theirs;
+    for (const auto& type : compiled.output_types) theirs.emplace_back(type.dtype, type.shape);
+    TESSERA_TRY(const std::string path, file.path(spec, model));
+    auto opened = open_peer_model(name, path, options.threads);
+    if (!opened) {
+      peer.absent = opened.error().message;
+    } else if (Result<void> bound =
+                   (*opened)->bind(compiled.input_names, inputs, compiled.output_names, theirs);
+               !bound) {
+      peer.absent = bound.error().message;
+    } else if (Result<void> ran = (*opened)->run(); !ran) {
+      peer.absent = ran.error().message;
+    } else {
+      peer.version = (*opened)->version();
+      const double error = worst(outputs, theirs) / allowed;
+      peer.verified = error <= 1;
+      if (result.verified_by.empty()) {
+        result.verified_by = peer.version;
+        bench.max_error = error;
+        bench.verified = peer.verified;
+      }
+      timer.add([raw = opened->get()] { (void)raw->run(); });
+      peers.push_back(std::move(*opened));
+    }
+    bench.peers.push_back(peer);
+  }
+  if (result.verified_by.empty()) {
+    TESSERA_TRY(const std::vector<HostTensor> plain,
+                plain_outputs(model, target, options, inputs, pool));
+    result.verified_by = "every node alone";
+    bench.max_error = worst(outputs, plain) / allowed;
+    bench.verified = bench.max_error <= 1;
+  }
+  if (options.profile) {
+    TESSERA_TRY(result.profile, profile_steps(compiled, runner));
+  }
+  const std::vector<runtime::Samples> samples = timer.run();
+  const double seconds = samples[0].median_s();
+  bench.median_us = seconds * 1e6;
+  bench.p10_us = samples[0].p10_s() * 1e6;
+  bench.p90_us = samples[0].p90_s() * 1e6;
+  bench.trusted = samples[0].trusted;
+  double flops = 0, bytes = 0;
+  for (const CompiledModel::Step& s : compiled.steps) {
+    flops += s.flops;
+    bytes += s.bytes;
+  }
+  bench.gflops = flops / seconds * 1e-9;
+  bench.gbytes_per_s = bytes / seconds * 1e-9;
+  std::size_t measured = 0;
+  for (PeerResult& peer : bench.peers) {
+    if (!peer.absent.empty()) continue;
+    const double peer_s = samples[++measured].median_s();
+    peer.median_us = peer_s * 1e6;
+    peer.ratio = peer_s / seconds;
+  }
+  return result;
+}
+
+}  // namespace tessera::driver

@@ -1,0 +1,243 @@
+#include "tessera/driver/compile_model.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "tessera/graph/op.h"
+#include "tessera/space/default_schedule.h"
+
+namespace tessera::driver {
+namespace {
+
+using graph::kNoValue;
+using graph::ValueId;
+
+double elapsed_ms(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+// Runs fn(0..n-1) on the building threads; returns the error of the smallest failing index.
+Result<void> for_each_task(std::size_t n, const ModelOptions& options,
+                           const std::function<Result<void>(std::size_t)>& fn) {
+  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+  const std::size_t threads =
+      std::min(n, static_cast<std::size_t>(options.build_threads > 0 ? options.build_threads
+                                                                     : static_cast<int>(cores)));
+  std::atomic<std::size_t> next{0};
+  std::mutex mutex;
+  std::size_t done = 0;
+  std::optional<std::pair<std::size_t, Error>> failure;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < n; i = next++) {
+      Result<void> result = fn(i);
+      const std::lock_guard lock(mutex);
+      ++done;
+      if (!result && (!failure || i < failure->first)) failure = {i, result.error()};
+      if (options.progress) options.progress(done, n);
+    }
+  };
+  std::vector<std::jthread> pool;
+  for (std::size_t t = 1; t < threads; ++t) pool.emplace_back(work);
+  work();
+  pool.clear();
+  if (failure) return failure->second;
+  return {};
+}
+
+Result<LoweredTask> lower_task(const task::Task& task, const target::Target& target,
+                               const ModelOptions& options) {
+  LoweredTask out;
+  TESSERA_TRY(out.schedule, options.schedule ? options.schedule(task)
+                                             : space::default_schedule(task.dag, target));
+  lower::PassOptions passes;
+  passes.verify = false;  // every schedule was checked by tests; verifying takes a third of the time
+  TESSERA_TRY(out.lowered, lower::lower(task.dag, out.schedule, target, passes));
+  return out;
+}
+
+// Gives each distinct (value, layout) one packed tensor.
+class ConstantPool {
+ public:
+  ConstantPool(const graph::Graph& graph, CompiledModel* model) : graph_(graph), model_(model) {}
+
+  std::size_t add(ValueId id, const schedule::Layout& layout) {
+    const std::string order = layout.empty() ? "" : to_text(layout);
+    const auto [it, added] =
+        index_.try_emplace(fmt::format("{}:{}", id, order), model_->constants.size());
+    if (added) {
+      const HostTensor& t = *graph_.constant(id);
+      model_->constants.push_back(layout.empty() ? t : lower::pack(t, layout));
+      model_->constant_names.push_back({graph_.value(id).name, order});
+    }
+    return it->second;
+  }
+
+ private:
+  const graph::Graph& graph_;
+  CompiledModel* model_;
+  std::map<std::string, std::size_t> index_;
+};
+
+class Assembler {
+ public:
+  Assembler(const graph::Graph& graph, const task::TaskGraph& tasks,
+            const std::vector<LoweredTask>& lowered, CompiledModel* model)
+      : graph_(graph),
+        tasks_(tasks),
+        lowered_(lowered),
+        plan_(plan_memory(graph, tasks.groups)),
+        constants_(graph, model),
+        model_(model) {}
+
+  void run() {
+    for (std::size_t g = 0; g < tasks_.groups.size(); ++g) {
+      const task::Group& group = tasks_.groups[g];
+      if (group.kind == task::GroupKind::kKernel) {
+        add_kernel(tasks_.calls[static_cast<std::size_t>(tasks_.call_of_group[g])]);
+      } else if (group.kind == task::GroupKind::kHost) {
+        add_host(group);
+      }
+    }
+    for (const OutputCopy& copy : plan_.copies) {
+      model_->copies.push_back({storage(copy.from, {}), copy.output});
+    }
+    model_->arena_bytes = plan_.arena_bytes;
+    model_->live_bytes = plan_.live_bytes;
+    for (const HostTensor& t : model_->constants) {
+      model_->constant_bytes += static_cast<std::int64_t>(t.bytes());
+    }
+    describe_interface();
+  }
+
+ private:
+  Storage storage(ValueId id, const schedule::Layout& layout) {
+    Storage s = plan_.of_value[static_cast<std::size_t>(id)];
+    // The plan names the constant at the root of reshapes; its bytes are the same.
+    if (s.place == Place::kConstant) {
+      s.index = constants_.add(graph_.constant(id) ? id : static_cast<ValueId>(s.index), layout);
+    }
+    return s;
+  }
+
+  void add_kernel(const task::Call& call) {
+    const task::Task& task = tasks_.tasks[call.task];
+    const lower::Lowered& lowered = lowered_[call.task].lowered;
+    const task::Group& group = tasks_.groups[call.group];
+    CompiledModel::Step step;
+    step.kernel = call.task;
+    step.name = task.name;
+    step.origin = graph_.nodes[static_cast<std::size_t>(group.nodes[0])].origin;
+    step.flops = task.flops;
+    step.bytes = task.bytes;
+    for (std::size_t i = 0; i < call.params.size(); ++i) {
+      step.params.push_back(storage(call.params[i], lowered.param_layouts[i]));
+    }
+    for (const ValueId id : group.outputs) step.params.push_back(storage(id, {}));
+    model_->steps.push_back(std::move(step));
+  }
+
+  void add_host(const task::Group& group) {
+    const graph::Node& node = graph_.nodes[static_cast<std::size_t>(group.nodes[0])];
+    CompiledModel::Step step;
+    step.kind = task::GroupKind::kHost;
+    step.name = node.op->name;
+    step.origin = node.origin;
+    step.op = node.op;
+    step.attrs = node.attrs;
+    for (const ValueId id : node.inputs) {
+      step.omitted.push_back(id == kNoValue);
+      if (id == kNoValue) continue;
+      step.params.push_back(storage(id, {}));
+      step.input_types.push_back(graph_.type(id));
+      step.bytes += static_cast<double>(elements(graph_.shape(id))) *
+                    size_bytes(graph_.type(id).dtype);
+    }
+    for (const ValueId id : node.outputs) {
+      step.params.push_back(storage(id, {}));
+      step.output_types.push_back(graph_.type(id));
+    }
+    model_->steps.push_back(std::move(step));
+  }
+
+  void describe_interface() {
+    model_->name = graph_.name;
+    for (const ValueId id : graph_.inputs) {
+      model_->input_names.push_back(graph_.value(id).name);
+      model_->input_types.push_back(graph_.type(id));
+    }
+    model_->output_names = graph_.output_names;
+    for (const ValueId id : graph_.outputs) model_->output_types.push_back(graph_.type(id));
+  }
+
+  const graph::Graph& graph_;
+  const task::TaskGraph& tasks_;
+  const std::vector<LoweredTask>& lowered_;
+  MemoryPlan plan_;
+  ConstantPool constants_;
+  CompiledModel* model_;
+};
+
+}  // namespace
+
+Result<std::vector<LoweredTask>> lower_tasks(const std::vector<task::Task>& tasks,
+                                             const target::Target& target,
+                                             const ModelOptions& options) {
+  std::vector<LoweredTask> lowered(tasks.size());
+  TESSERA_DO(for_each_task(tasks.size(), options, [&](std::size_t i) -> Result<void> {
+    auto one = lower_task(tasks[i], target, options);
+    if (!one) return one.error().with_context(fmt::format("task {}", tasks[i].name));
+    lowered[i] = std::move(*one);
+    return {};
+  }));
+  return lowered;
+}
+
+Result<CompiledModel> compile_model(const graph::Graph& graph, const target::Target& target,
+                                    const ModelOptions& options) {
+  if (!target::runs_on_host(target)) {
+    return make_error(ErrorCode::kUnsupported, "code for {} does not run on this machine",
+                      target.name);
+  }
+  CompiledModel model;
+  model.target = target;
+  const auto start = std::chrono::steady_clock::now();
+  TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(graph, options.partition));
+  std::vector<LoweredTask> lowered(tasks.tasks.size());
+  model.kernels.resize(tasks.tasks.size());
+  std::atomic<std::int64_t> lower_us{0};
+  TESSERA_DO(for_each_task(tasks.tasks.size(), options, [&](std::size_t i) -> Result<void> {
+    const auto begin = std::chrono::steady_clock::now();
+    const task::Task& task = tasks.tasks[i];
+    auto one = lower_task(task, target, options);
+    if (!one) return one.error().with_context(fmt::format("task {}", task.name));
+    lower_us += static_cast<std::int64_t>(1000 * elapsed_ms(begin));
+    auto kernel = codegen::jit(one->lowered.func, target, options.codegen);
+    if (!kernel) return kernel.error().with_context(fmt::format("task {}", task.name));
+    lowered[i] = std::move(*one);
+    model.kernels[i] = std::move(*kernel);
+    return {};
+  }));
+  Assembler(graph, tasks, lowered, &model).run();
+  model.lower_ms = static_cast<double>(lower_us.load()) / 1000;
+  model.build_ms = elapsed_ms(start);
+  return model;
+}
+
+Result<CompiledModel> plan_model(const graph::Graph& graph, const target::Target& target,
+                                 const ModelOptions& options, std::vector<LoweredTask>* lowered) {
+  CompiledModel model;
+  model.target = target;
+  const auto start = std::chrono::steady_clock::now();
+  TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(graph, options.partition));
+  TESSERA_TRY(*lowered, lower_tasks(tasks.tasks, target, options));
+  Assembler(graph, tasks, *lowered, &model).run();
+  model.lower_ms = elapsed_ms(start);
+  return model;
+}
+
+}  // namespace tessera::driver

@@ -1,0 +1,87 @@
+// A whole model: graph -> groups -> kernels -> something that runs.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/codegen/codegen.h"
+#include "tessera/driver/memory_plan.h"
+#include "tessera/graph/graph.h"
+#include "tessera/lower/lower.h"
+#include "tessera/support/host_tensor.h"
+#include "tessera/target/target.h"
+#include "tessera/task/task.h"
+
+namespace tessera::driver {
+
+struct ModelOptions {
+  task::PartitionOptions partition;
+  codegen::CodegenOptions codegen;
+  int build_threads = 0;  // 0: one per core
+  // The schedule of a task; empty: space::default_schedule.
+  std::function<Result<schedule::Schedule>(const task::Task&)> schedule;
+  // Called as kernels finish, from the building threads, one at a time: progress on long work.
+  std::function<void(std::size_t done, std::size_t total)> progress;
+};
+
+// One task, lowered; the schedule is kept for plans and for reading.
+struct LoweredTask {
+  schedule::Schedule schedule;
+  lower::Lowered lowered;
+};
+
+// Lowers every task with its schedule. Errors name the task.
+Result<std::vector<LoweredTask>> lower_tasks(const std::vector<task::Task>& tasks,
+                                             const target::Target& target,
+                                             const ModelOptions& options);
+
+// Everything a run needs; holds no part of the graph but types, names and packed constants.
+struct CompiledModel {
+  struct Step {
+    task::GroupKind kind = task::GroupKind::kKernel;
+    std::size_t kernel = 0;  // index into kernels
+    std::vector<Storage> params;  // inputs then outputs; kConstant: index into constants
+    std::string name;             // operators of the group, for the profile
+    std::string origin;           // the model's node
+    double flops = 0, bytes = 0;
+    // Host operators: what to call.
+    const graph::OpDef* op = nullptr;
+    graph::Attrs attrs;
+    std::vector<graph::TensorType> input_types, output_types;
+    std::vector<bool> omitted;  // by operand of the operator
+  };
+
+  std::string name;
+  target::Target target;
+  std::vector<std::string> input_names, output_names;
+  std::vector<graph::TensorType> input_types, output_types;
+  std::vector<std::unique_ptr<codegen::Kernel>> kernels;
+  std::vector<HostTensor> constants;  // as the kernels read them
+  // What constants[i] is: a value of the graph and the order it was packed in (empty: as it was).
+  struct ConstantName {
+    std::string value, layout;
+  };
+  std::vector<ConstantName> constant_names;
+  std::vector<Step> steps;
+  struct Copy {
+    Storage from;
+    std::size_t output;
+  };
+  std::vector<Copy> copies;
+  std::int64_t arena_bytes = 0, live_bytes = 0, constant_bytes = 0;
+  double lower_ms = 0, build_ms = 0;
+};
+
+// `graph` is as the passes left it. kUnsupported when the target is not this machine.
+Result<CompiledModel> compile_model(const graph::Graph& graph, const target::Target& target,
+                                    const ModelOptions& options = {});
+
+// The model without its kernels, for any target: `kernels` stays empty, Step::kernel is an index
+// into `lowered`. What ahead-of-time output starts from.
+Result<CompiledModel> plan_model(const graph::Graph& graph, const target::Target& target,
+                                 const ModelOptions& options, std::vector<LoweredTask>* lowered);
+
+}  // namespace tessera::driver

@@ -1,0 +1,30 @@
+#include "tessera/driver/load_graph.h"
+
+#include "tessera/zoo/zoo.h"
+
+namespace tessera::driver {
+namespace {
+
+constexpr std::string_view kZooPrefix = "zoo:";
+
+}  // namespace
+
+Result<onnx::Model> load_onnx(const std::string& spec) {
+  if (spec.starts_with(kZooPrefix)) return zoo::make_model(spec.substr(kZooPrefix.size()));
+  return onnx::load_model(spec);
+}
+
+Result<graph::Graph> load_graph(const onnx::Model& model, const LoadOptions& options) {
+  TESSERA_TRY(graph::Graph graph, onnx::import_model(model, options.import));
+  if (options.optimize) TESSERA_DO(graph::optimize(graph, options.passes));
+  return graph;
+}
+
+Result<graph::Graph> load_graph(const std::string& spec, const LoadOptions& options) {
+  TESSERA_TRY(const onnx::Model model, load_onnx(spec));
+  auto graph = load_graph(model, options);
+  if (!graph) return graph.error().with_context(spec);
+  return graph;
+}
+
+}  // namespace tessera::driver

@@ -1,0 +1,24 @@
+// From what a user names (a file or a built-in network) to an optimised graph.
+#pragma once
+
+#include <string>
+
+#include "tessera/graph/passes/passes.h"
+#include "tessera/onnx/import.h"
+
+namespace tessera::driver {
+
+struct LoadOptions {
+  onnx::ImportOptions import;
+  graph::PassOptions passes;
+  bool optimize = true;  // false: the graph as import leaves it
+};
+
+// `spec` is the path of an ONNX file, or zoo:NAME[@parameter=value,...].
+Result<onnx::Model> load_onnx(const std::string& spec);
+
+// Import and passes. kDataDependent: run_eager can run it.
+Result<graph::Graph> load_graph(const onnx::Model& model, const LoadOptions& options);
+Result<graph::Graph> load_graph(const std::string& spec, const LoadOptions& options);
+
+}  // namespace tessera::driver

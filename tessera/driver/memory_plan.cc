@@ -1,0 +1,130 @@
+#include "tessera/driver/memory_plan.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace tessera::driver {
+namespace {
+
+using graph::kNoValue;
+using graph::ValueId;
+
+std::size_t at(ValueId id) { return static_cast<std::size_t>(id); }
+
+std::int64_t stored_bytes(const graph::TensorType& type) {
+  const std::int64_t bytes = elements(type.shape) * size_bytes(type.dtype);
+  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+}
+
+struct Block {
+  ValueId root = kNoValue;
+  std::int64_t bytes = 0;
+  int first = 0, last = 0;  // groups, inclusive
+  std::int64_t offset = 0;
+};
+
+class Planner {
+ public:
+  Planner(const graph::Graph& graph, const std::vector<task::Group>& groups)
+      : graph_(graph), groups_(groups), root_(graph.values.size()) {
+    std::iota(root_.begin(), root_.end(), 0);
+    plan_.of_value.resize(graph.values.size());
+  }
+
+  MemoryPlan run() {
+    for (const task::Group& g : groups_) {
+      if (g.kind == task::GroupKind::kAlias) {
+        root_[at(g.outputs.at(0))] = root_[at(g.inputs.at(0))];
+      }
+    }
+    place_callers_memory();
+    place_arena();
+    for (std::size_t v = 0; v < root_.size(); ++v) {
+      plan_.of_value[v] = plan_.of_value[at(root_[v])];
+      if (elements(graph_.values[v].type.shape) == 0) plan_.of_value[v] = {};
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  void place_callers_memory() {
+    for (std::size_t v = 0; v < graph_.values.size(); ++v) {
+      if (graph_.values[v].is_constant) plan_.of_value[v] = {Place::kConstant, v, 0};
+    }
+    for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
+      plan_.of_value[at(graph_.inputs[i])] = {Place::kInput, i, 0};
+    }
+    for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
+      if (elements(graph_.shape(graph_.outputs[i])) == 0) continue;
+      Storage& storage = plan_.of_value[at(root_[at(graph_.outputs[i])])];
+      if (storage.place == Place::kNone) {
+        storage = {Place::kOutput, i, 0};
+      } else {
+        plan_.copies.push_back({graph_.outputs[i], i});
+      }
+    }
+  }
+
+  std::vector<Block> find_blocks() const {
+    std::vector<Block> blocks;
+    std::vector<int> block_of(graph_.values.size(), -1);
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      for (const auto* ids : {&groups_[g].inputs, &groups_[g].outputs}) {
+        for (const ValueId id : *ids) {
+          const ValueId root = root_[at(id)];
+          if (plan_.of_value[at(root)].place != Place::kNone) continue;
+          if (elements(graph_.shape(root)) == 0) continue;
+          if (block_of[at(root)] < 0) {
+            block_of[at(root)] = static_cast<int>(blocks.size());
+            blocks.push_back({root, stored_bytes(graph_.type(root)), static_cast<int>(g),
+                              static_cast<int>(g), 0});
+          }
+          blocks[static_cast<std::size_t>(block_of[at(root)])].last = static_cast<int>(g);
+        }
+      }
+    }
+    return blocks;
+  }
+
+  void place_arena() {
+    std::vector<Block> blocks = find_blocks();
+    std::vector<std::int64_t> live(groups_.size() + 1, 0);
+    for (const Block& b : blocks) {
+      for (int g = b.first; g <= b.last; ++g) live[static_cast<std::size_t>(g)] += b.bytes;
+    }
+    plan_.live_bytes = *std::max_element(live.begin(), live.end());
+    std::sort(blocks.begin(), blocks.end(), [](const Block& a, const Block& b) {
+      return a.bytes != b.bytes ? a.bytes > b.bytes : a.first < b.first;
+    });
+    std::vector<Block> placed;  // by offset
+    for (Block& b : blocks) {
+      std::int64_t offset = 0;
+      for (const Block& other : placed) {
+        const bool together = other.first <= b.last && b.first <= other.last;
+        if (!together) continue;
+        if (other.offset >= offset + b.bytes) break;
+        offset = std::max(offset, other.offset + other.bytes);
+      }
+      b.offset = offset;
+      plan_.arena_bytes = std::max(plan_.arena_bytes, offset + b.bytes);
+      plan_.of_value[at(b.root)] = {Place::kArena, 0, offset};
+      const auto where = std::upper_bound(
+          placed.begin(), placed.end(), b,
+          [](const Block& x, const Block& y) { return x.offset < y.offset; });
+      placed.insert(where, b);
+    }
+  }
+
+  const graph::Graph& graph_;
+  const std::vector<task::Group>& groups_;
+  std::vector<ValueId> root_;
+  MemoryPlan plan_;
+};
+
+}  // namespace
+
+MemoryPlan plan_memory(const graph::Graph& graph, const std::vector<task::Group>& groups) {
+  return Planner(graph, groups).run();
+}
+
+}  // namespace tessera::driver

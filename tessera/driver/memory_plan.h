@@ -1,0 +1,44 @@
+// Where every value of a model lives while it runs: one arena whose places are reused.
+#pragma once
+
+#include <vector>
+
+#include "tessera/graph/graph.h"
+#include "tessera/task/task.h"
+
+namespace tessera::driver {
+
+enum class Place : std::uint8_t {
+  kNone,      // never stored: inside a kernel, or without elements
+  kInput,     // memory of the caller: index into graph.inputs
+  kOutput,    // memory of the caller: index into graph.outputs
+  kConstant,  // index: the value
+  kArena,     // byte offset
+};
+
+struct Storage {
+  Place place = Place::kNone;
+  std::size_t index = 0;
+  std::int64_t offset = 0;
+};
+
+// An output that is also an input, a constant, or another output under a second name.
+struct OutputCopy {
+  graph::ValueId from = graph::kNoValue;
+  std::size_t output = 0;
+};
+
+struct MemoryPlan {
+  std::vector<Storage> of_value;  // by ValueId
+  std::vector<OutputCopy> copies;
+  std::int64_t arena_bytes = 0;
+  std::int64_t live_bytes = 0;  // the largest sum of sizes alive at once: no plan can use less
+};
+
+inline constexpr std::int64_t kArenaAlignment = 64;
+
+// Values live from the group that writes them to the last group that reads them; a reshape shares
+// the memory of its input. Large values are placed first, each at the lowest free offset.
+MemoryPlan plan_memory(const graph::Graph& graph, const std::vector<task::Group>& groups);
+
+}  // namespace tessera::driver

@@ -1,0 +1,37 @@
+// Models whose shapes follow from data: run node by node, each with the sizes it then has.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/driver/compile_op.h"
+#include "tessera/graph/op.h"
+#include "tessera/onnx/import.h"
+
+namespace tessera::driver {
+
+// Runs single nodes, compiled when they are worth it; code is kept for the next node like it.
+class NodeEvaluator {
+ public:
+  NodeEvaluator(const target::Target& target, runtime::ThreadPool& pool)
+      : target_(target), pool_(pool) {}
+
+  Result<std::vector<HostTensor>> operator()(const graph::OpDef& op, const graph::Attrs& attrs,
+                                             const std::vector<const HostTensor*>& inputs);
+
+ private:
+  const target::Target& target_;
+  runtime::ThreadPool& pool_;
+  std::map<std::string, std::shared_ptr<CompiledOp>> compiled_;  // by definition
+};
+
+// Imports the model with all input values given: every node is computed on the way, by
+// `evaluator`. Inputs by name; each must be given. Outputs in the model's order.
+Result<std::vector<HostTensor>> run_eager(const onnx::Model& model,
+                                          const std::map<std::string, HostTensor>& inputs,
+                                          NodeEvaluator& evaluator,
+                                          onnx::ImportOptions options = {});
+
+}  // namespace tessera::driver

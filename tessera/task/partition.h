@@ -1,0 +1,34 @@
+// Cuts a graph into groups of nodes that each become one kernel.
+#pragma once
+
+#include <vector>
+
+#include "tessera/graph/op.h"
+
+namespace tessera::task {
+
+enum class GroupKind : std::uint8_t {
+  kKernel,  // one compiled function
+  kHost,    // one host operator
+  kAlias,   // one reshape: its output shares the memory of its input
+  kEmpty,   // outputs without elements: nothing to compute
+};
+
+struct Group {
+  GroupKind kind = GroupKind::kKernel;
+  std::vector<std::int32_t> nodes;      // indices into graph.nodes, ascending
+  std::vector<graph::ValueId> inputs;   // read from outside, constants included, in order of use
+  std::vector<graph::ValueId> outputs;  // read outside or outputs of the graph
+};
+
+struct PartitionOptions {
+  bool fuse = true;     // false: every node alone
+  int max_nodes = 64;   // of one kernel: bounds its compile time
+};
+
+// Groups in an order in which they can run. A group has at most one contraction, window or reduction;
+// pointwise nodes join it behind (epilogue) when every reader of the value between them joins too,
+// and in front of reductions and data movement when nothing else reads them.
+std::vector<Group> partition(const graph::Graph& graph, const PartitionOptions& options = {});
+
+}  // namespace tessera::task

@@ -1,0 +1,154 @@
+#include "tessera/task/partition.h"
+
+#include <gtest/gtest.h>
+
+#include "tessera/graph/builder.h"
+
+namespace tessera::task {
+namespace {
+
+using graph::Attrs;
+using graph::Graph;
+using graph::GraphBuilder;
+using graph::ValueId;
+
+// Groups as text, "contract+add | softmax", in running order.
+std::string groups_text(const Graph& graph, const PartitionOptions& options = {}) {
+  std::string text;
+  for (const Group& g : partition(graph, options)) {
+    if (!text.empty()) text += " | ";
+    for (std::size_t i = 0; i < g.nodes.size(); ++i) {
+      if (i > 0) text += "+";
+      text += graph.nodes[static_cast<std::size_t>(g.nodes[i])].op->name;
+    }
+  }
+  return text;
+}
+
+struct Net {
+  GraphBuilder b{"net"};
+
+  ValueId input(const Shape& shape) {
+    return b.input("x" + std::to_string(count_++), {DType::kF32, shape});
+  }
+  ValueId weight(const Shape& shape) { return b.constant(HostTensor(DType::kF32, shape)); }
+  ValueId add(std::string_view op, const std::vector<ValueId>& in, const Attrs& attrs = {}) {
+    auto id = b.add(op, in, attrs);
+    EXPECT_TRUE(id.ok()) << (id.ok() ? "" : id.error().message);
+    return id.ok() ? *id : 0;
+  }
+  ValueId matmul(ValueId x, std::int64_t k, std::int64_t n) {
+    return add("contract", {x, weight({k, n})},
+               {{"a", std::string("mk")}, {"b", std::string("kn")}, {"out", std::string("mn")}});
+  }
+  Graph finish(const std::vector<ValueId>& outputs) {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < outputs.size(); ++i) names.push_back("y" + std::to_string(i));
+    return b.finish(outputs, names);
+  }
+
+ private:
+  int count_ = 0;
+};
+
+TEST(Partition, PointwiseNodesFollowTheirContraction) {
+  Net n;
+  const ValueId m = n.matmul(n.input({4, 8}), 8, 6);
+  const ValueId y = n.add("tanh", {n.add("add", {m, n.weight({6})})});
+  EXPECT_EQ(groups_text(n.finish({y})), "contract+add+tanh");
+}
+
+TEST(Partition, WithoutFusionEveryNodeIsAlone) {
+  Net n;
+  const ValueId m = n.matmul(n.input({4, 8}), 8, 6);
+  const ValueId y = n.add("tanh", {n.add("add", {m, n.weight({6})})});
+  EXPECT_EQ(groups_text(n.finish({y}), {.fuse = false}), "contract | add | tanh");
+}
+
+// x * sigmoid(x): the value between is read twice, but both readers meet again.
+TEST(Partition, ChainsThatMeetAgainJoin) {
+  Net n;
+  const ValueId m = n.matmul(n.input({4, 8}), 8, 6);
+  const ValueId y = n.add("mul", {m, n.add("sigmoid", {m})});
+  EXPECT_EQ(groups_text(n.finish({y})), "contract+sigmoid+mul");
+}
+
+TEST(Partition, AValueReadElsewhereIsStoredAndEndsItsGroup) {
+  Net n;
+  const ValueId m = n.matmul(n.input({4, 8}), 8, 6);
+  const ValueId a = n.add("tanh", {m});
+  const ValueId b = n.matmul(m, 6, 6);
+  EXPECT_EQ(groups_text(n.finish({a, b})), "contract | tanh | contract");
+}
+
+TEST(Partition, AGraphOutputEndsItsGroup) {
+  Net n;
+  const ValueId m = n.matmul(n.input({4, 8}), 8, 6);
+  const ValueId y = n.add("tanh", {m});
+  EXPECT_EQ(groups_text(n.finish({m, y})), "contract | tanh");
+}
+
+TEST(Partition, AResidualAddJoinsOneOfItsContractions) {
+  Net n;
+  const ValueId x = n.input({4, 8});
+  const ValueId y = n.add("add", {n.matmul(x, 8, 8), n.matmul(x, 8, 8)});
+  const Graph g = n.finish({y});
+  const std::vector<Group> groups = partition(g);
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].nodes.size(), 1u);  // the one whose result the other adds
+  EXPECT_EQ(groups[1].nodes.size(), 2u);
+}
+
+// y = f(m) + matmul(f(m)): joining the add with the first product would need its own result first.
+TEST(Partition, NeverMakesACycle) {
+  Net n;
+  const ValueId m = n.matmul(n.input({4, 8}), 8, 8);
+  const ValueId y = n.add("add", {m, n.matmul(m, 8, 8)});
+  EXPECT_EQ(groups_text(n.finish({y})), "contract | contract+add");
+}
+
+TEST(Partition, BroadcastConsumersStartAGroup) {
+  Net n;
+  const ValueId r = n.add("reduce", {n.input({4, 8})},
+                          {{"kind", std::string("sum")},
+                           {"axes", std::vector<std::int64_t>{1}},
+                           {"keepdims", std::int64_t{1}}});
+  const ValueId y = n.add("add", {r, n.input({4, 8})});
+  EXPECT_EQ(groups_text(n.finish({y})), "reduce | add");
+}
+
+TEST(Partition, PointwiseNodesBeforeAReductionAreComputedInside) {
+  Net n;
+  const ValueId x = n.add("mul", {n.input({4, 8}), n.weight({8})});
+  const ValueId y = n.add("softmax", {x}, {{"axis", std::int64_t{1}}});
+  EXPECT_EQ(groups_text(n.finish({y})), "mul+softmax");
+}
+
+TEST(Partition, ReshapesAreAliasesBetweenGroups) {
+  Net n;
+  const ValueId x = n.add("tanh", {n.input({4, 8})});
+  const ValueId r = n.add("reshape", {x}, {{"shape", std::vector<std::int64_t>{32}}});
+  const Graph g = n.finish({n.add("exp", {r})});
+  const std::vector<Group> groups = partition(g);
+  ASSERT_EQ(groups.size(), 3u);
+  EXPECT_EQ(groups[1].kind, GroupKind::kAlias);
+}
+
+TEST(Partition, EmptyResultsAreNotComputed) {
+  Net n;
+  const Graph g = n.finish({n.add("tanh", {n.input({0, 8})})});
+  const std::vector<Group> groups = partition(g);
+  ASSERT_EQ(groups.size(), 1u);
+  EXPECT_EQ(groups[0].kind, GroupKind::kEmpty);
+}
+
+TEST(Partition, TheSizeOfAKernelIsBounded) {
+  Net n;
+  ValueId x = n.input({4, 8});
+  for (int i = 0; i < 10; ++i) x = n.add("tanh", {x});
+  const Graph g = n.finish({x});
+  for (const Group& group : partition(g, {.max_nodes = 4})) EXPECT_LE(group.nodes.size(), 4u);
+}
+
+}  // namespace
+}  // namespace tessera::task

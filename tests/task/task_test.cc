@@ -1,0 +1,61 @@
+#include "tessera/task/task.h"
+
+#include <gtest/gtest.h>
+
+#include "tessera/graph/builder.h"
+
+namespace tessera::task {
+namespace {
+
+using graph::Graph;
+using graph::GraphBuilder;
+using graph::ValueId;
+
+// Two dense layers of one shape and one of another, with names that differ from call to call.
+Graph network(const std::string& name) {
+  GraphBuilder b(name);
+  ValueId x = b.input(name + "_in", {DType::kF32, {3, 8}});
+  for (const std::int64_t out : {8, 8, 5}) {
+    const graph::Attrs labels{
+        {"a", std::string("mk")}, {"b", std::string("kn")}, {"out", std::string("mn")}};
+    HostTensor w(DType::kF32, {8, out});
+    const ValueId weights = b.constant(w, name + std::to_string(out));
+    const auto m = b.add("contract", {x, weights}, labels);
+    const auto y = m.ok() ? b.add("max", {*m, b.scalar(DType::kF32, 0)}) : m;
+    EXPECT_TRUE(y.ok());
+    x = *y;
+  }
+  return b.finish({x}, {"y"});
+}
+
+TEST(Tasks, EqualGroupsAreOneTaskWithAWeight) {
+  const Graph g = network("net");
+  const auto tasks = extract_tasks(g);
+  ASSERT_TRUE(tasks.ok()) << tasks.error().message;
+  ASSERT_EQ(tasks->tasks.size(), 2u);
+  EXPECT_EQ(tasks->calls.size(), 3u);
+  EXPECT_EQ(tasks->tasks[0].weight, 2);
+  EXPECT_EQ(tasks->tasks[1].weight, 1);
+  EXPECT_EQ(tasks->tasks[0].name, "contract+max");
+  EXPECT_DOUBLE_EQ(tasks->tasks[0].flops, 2.0 * 3 * 8 * 8 + 3 * 8);
+}
+
+TEST(Tasks, ScalarsAreImmediatesNotParameters) {
+  const Graph g = network("net");
+  const auto tasks = extract_tasks(g);
+  ASSERT_TRUE(tasks.ok());
+  EXPECT_EQ(tasks->tasks[0].dag.inputs.size(), 2u);
+  EXPECT_TRUE(tasks->tasks[0].dag.inputs[1].constant);
+  EXPECT_EQ(tasks->calls[0].params.size(), 2u);
+}
+
+TEST(Tasks, KeysFollowFromTheDefinitionAlone) {
+  const auto a = extract_tasks(network("first"));
+  const auto b = extract_tasks(network("second"));
+  ASSERT_TRUE(a.ok() && b.ok());
+  for (std::size_t i = 0; i < a->tasks.size(); ++i) EXPECT_EQ(a->tasks[i].key, b->tasks[i].key);
+  EXPECT_NE(a->tasks[0].key, a->tasks[1].key);
+}
+
+}  // namespace
+}  // namespace tessera::task
