@@ -1,0 +1,168 @@
+// Pointwise operators, activations and quantization: what the backend cases leave out.
+#include <cmath>
+#include <limits>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "run_node.h"
+
+namespace tessera::onnx::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+HostTensor f32(const Shape& shape, const std::vector<double>& v) {
+  return tensor(DType::kF32, shape, v);
+}
+
+std::vector<double> run(const OneNode& node, const std::vector<Operand>& operands) {
+  const auto y = run_node(node, operands);
+  EXPECT_TRUE(y.ok()) << node.op << ": " << y.error().message;
+  return y.ok() ? values(y->at(0)) : std::vector<double>{};
+}
+
+TEST(PointwiseImport, BroadcastOfOldOpsets) {
+  const HostTensor a = f32({2, 2, 1}, {1, 2, 3, 4}), b = f32({2}, {10, 20});
+  const std::vector<Attribute> at_axis = {attr("broadcast", 1), attr("axis", 1)};
+  EXPECT_THAT(run({.op = "Add", .opset = 6, .attributes = at_axis}, {a, b}),
+              ElementsAre(11, 22, 13, 24));
+  EXPECT_THAT(run({.op = "Greater", .opset = 1, .attributes = at_axis}, {a, f32({2}, {2, 3})}),
+              ElementsAre(0, 0, 1, 1));
+  const std::vector<Attribute> suffix = {attr("broadcast", 1)};
+  EXPECT_THAT(run({.op = "Mul", .opset = 6, .attributes = suffix}, {a, f32({1}, {2})}),
+              ElementsAre(2, 4, 6, 8));
+  EXPECT_THAT(
+      refusal({.op = "Add", .opset = 6, .attributes = {attr("broadcast", 1), attr("axis", 7)}},
+              {a, b}),
+      HasSubstr("axis 7"));
+}
+
+TEST(PointwiseImport, VariadicOperators) {
+  const HostTensor a = f32({2}, {1, 5}), b = f32({}, {3}), c = f32({1}, {4});
+  EXPECT_THAT(run({.op = "Max"}, {a, b, c}), ElementsAre(4, 5));
+  EXPECT_THAT(run({.op = "Sum"}, {a, b, c}), ElementsAre(8, 12));
+  EXPECT_THAT(run({.op = "Mean"}, {a, b}), ElementsAre(2, 4));
+  EXPECT_THAT(run({.op = "Min"}, {a}), ElementsAre(1, 5));
+  EXPECT_THAT(refusal({.op = "Sum"}, {a, omitted(), c}), HasSubstr("input 1 is missing"));
+}
+
+TEST(PointwiseImport, CastsOfAllVersions) {
+  const HostTensor x = f32({2}, {1.7, -2.2});
+  EXPECT_THAT(
+      run({.op = "Cast", .opset = 1, .attributes = {attr("to", std::string("INT32"))}}, {x}),
+      ElementsAre(1, -2));
+  EXPECT_THAT(run({.op = "Cast", .opset = 9, .attributes = {attr("to", 9)}}, {x}),
+              ElementsAre(1, 1));
+  EXPECT_THAT(refusal({.op = "Cast", .attributes = {attr("to", 8)}}, {x}), HasSubstr("string"));
+  EXPECT_THAT(refusal({.op = "Cast", .attributes = {attr("to", 99)}}, {x}), HasSubstr("99"));
+  EXPECT_THAT(
+      refusal({.op = "Cast", .opset = 1, .attributes = {attr("to", std::string("BAD"))}}, {x}),
+      HasSubstr("BAD"));
+}
+
+TEST(PointwiseImport, ClipsOfAllVersions) {
+  const HostTensor x = f32({3}, {-5, 0, 5});
+  EXPECT_THAT(
+      run({.op = "Clip", .opset = 6, .attributes = {attr("min", -1.0F), attr("max", 2.0F)}}, {x}),
+      ElementsAre(-1, 0, 2));
+  EXPECT_THAT(run({.op = "Clip", .opset = 6}, {x}), ElementsAre(-5, 0, 5));
+  EXPECT_THAT(run({.op = "Clip", .opset = 11}, {x, omitted(), f32({}, {2})}),
+              ElementsAre(-5, 0, 2));
+  EXPECT_THAT(run({.op = "Clip", .opset = 13}, {x, f32({}, {3}), f32({}, {1})}),
+              ElementsAre(1, 1, 1));
+  EXPECT_THAT(refusal({.op = "Clip"}, {x, f32({3}, {0, 0, 0})}), HasSubstr("bound has the shape"));
+}
+
+TEST(PointwiseImport, ModAndShifts) {
+  const HostTensor a = f32({2}, {-7, 7}), b = f32({2}, {3, -3});
+  EXPECT_THAT(run({.op = "Mod", .attributes = {attr("fmod", 1)}}, {a, b}), ElementsAre(-1, 1));
+  const auto ints = [](double v) { return tensor(DType::kU8, {1}, {v}); };
+  EXPECT_THAT(refusal({.op = "BitShift", .attributes = {attr("direction", std::string("UP"))}},
+                      {ints(1), ints(1)}),
+              HasSubstr("direction UP"));
+  EXPECT_THAT(run({.op = "BitwiseNot", .opset = 18}, {ints(1)}), ElementsAre(254));
+  EXPECT_THAT(run({.op = "BitwiseXor", .opset = 18}, {ints(6), ints(3)}), ElementsAre(5));
+}
+
+TEST(PointwiseImport, InfinitiesOfChosenSigns) {
+  const HostTensor x = f32({3}, {-kInf, 1, kInf});
+  const auto is_inf = [&](int negative, int positive) {
+    return run(
+        {.op = "IsInf",
+         .attributes = {attr("detect_negative", negative), attr("detect_positive", positive)}},
+        {x});
+  };
+  EXPECT_THAT(is_inf(1, 1), ElementsAre(1, 0, 1));
+  EXPECT_THAT(is_inf(0, 1), ElementsAre(0, 0, 1));
+  EXPECT_THAT(is_inf(1, 0), ElementsAre(1, 0, 0));
+  EXPECT_THAT(is_inf(0, 0), ElementsAre(0, 0, 0));
+}
+
+TEST(PointwiseImport, RandomNumbersAreRefused) {
+  EXPECT_THAT(refusal({.op = "RandomUniformLike"}, {f32({1}, {0})}), HasSubstr("random numbers"));
+}
+
+double softplus(double x) { return std::log1p(std::exp(x)); }
+
+TEST(ActivationImport, NewerFunctions) {
+  const std::vector<double> points = {-20, -3, -0.1, 0, 0.1, 3, 20};
+  const HostTensor x = f32({7}, points);
+  struct Case {
+    OneNode node;
+    double (*function)(double);
+  };
+  const Case cases[] = {
+      {{.op = "Gelu", .opset = 20},
+       [](double v) { return v / 2 * (1 + std::erf(v / std::sqrt(2))); }},
+      {{.op = "Gelu", .opset = 20, .attributes = {attr("approximate", std::string("tanh"))}},
+       [](double v) {
+         return v / 2 *
+                (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (v + 0.044715 * v * v * v)));
+       }},
+      {{.op = "Mish", .opset = 18}, [](double v) { return v * std::tanh(softplus(v)); }},
+      {{.op = "Swish", .opset = 24}, [](double v) { return v / (1 + std::exp(-v)); }},
+      {{.op = "Softplus"}, softplus},
+      {{.op = "LeakyRelu", .attributes = {attr("alpha", -0.5F)}},
+       [](double v) { return v < 0 ? -0.5 * v : v; }},
+  };
+  for (const Case& c : cases) {
+    const std::vector<double> y = run(c.node, {x});
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      EXPECT_NEAR(y[i], c.function(points[i]), 1e-6 * std::max(1.0, std::fabs(points[i])))
+          << c.node.op << " " << points[i];
+    }
+  }
+  // Relative accuracy where the result is small.
+  EXPECT_NEAR(run({.op = "Softplus"}, {f32({}, {-30})})[0] / softplus(-30), 1, 1e-5);
+  EXPECT_EQ(run({.op = "Softplus"}, {f32({}, {1e10})})[0], 1e10);
+  EXPECT_THAT(
+      refusal({.op = "Gelu", .opset = 20, .attributes = {attr("approximate", std::string("fast"))}},
+              {x}),
+      HasSubstr("approximate=fast"));
+}
+
+TEST(ActivationImport, HalfPrecisionRoundsOnce) {
+  const double x = 1.2001953125;  // an f16 number
+  const double y = run({.op = "Gelu", .opset = 20}, {tensor(DType::kF16, {}, {x})})[0];
+  EXPECT_EQ(y, round_float(DType::kF16, x / 2 * (1 + std::erf(x / std::sqrt(2)))));
+}
+
+TEST(ActivationImport, SlopesAndIntegers) {
+  const HostTensor x = f32({1, 2, 2}, {-1, 1, -1, 1});
+  EXPECT_THAT(run({.op = "PRelu", .opset = 6}, {x, f32({2}, {0.5, 0.25})}),
+              ElementsAre(-0.5, 1, -0.25, 1));
+  EXPECT_THAT(run({.op = "PRelu", .opset = 9}, {x, f32({2}, {0.5, 0.25})}),
+              ElementsAre(-0.5, 1, -1 * 0.5, 1));
+  EXPECT_THAT(run({.op = "Relu", .opset = 14}, {tensor(DType::kI8, {2}, {-3, 3})}),
+              ElementsAre(0, 3));
+  EXPECT_THAT(run({.op = "Shrink", .attributes = {attr("lambd", 1.5F), attr("bias", 1.0F)}},
+                  {tensor(DType::kI32, {3}, {-4, 1, 4})}),
+              ElementsAre(-3, 0, 3));
+}
+
+}  // namespace
+}  // namespace tessera::onnx::testing
