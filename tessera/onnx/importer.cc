@@ -39,6 +39,10 @@ Result<std::vector<ValueId>> to_ids(const Node& node, const OnnxOp& op,
       return make_error(ErrorCode::kUnsupported, "input '{}' is of type {}", node.inputs[i],
                         inputs[i].type);
     }
+    if (Sequences::is_sequence(inputs[i].id) && !op.takes_sequences) {
+      return make_error(ErrorCode::kUnsupported, "input '{}' is a sequence of tensors",
+                        node.inputs[i]);
+    }
     ids.push_back(inputs[i].id);
   }
   for (int i = 0; i < op.min_inputs; ++i) {
@@ -131,11 +135,13 @@ Result<graph::Graph> Importer::run() {
   for (const ValueInfo& output : model_.graph.outputs) {
     const Binding* found = scope.find(output.name);
     if (found == nullptr) return invalid("output '{}' is computed by no node", output.name);
-    if (found->kind == Binding::Kind::kForeign) {
-      const std::string reason = fmt::format("output '{}' is of type {}", output.name, found->type);
+    const bool sequence = Sequences::is_sequence(found->id);
+    if (found->kind == Binding::Kind::kForeign || sequence) {
+      const std::string reason = fmt::format("output '{}' is of type {}", output.name,
+                                             sequence ? "sequence" : found->type);
       issues_.push_back({ErrorCode::kUnsupported, {output.name, "output", reason}, reason});
     }
-    if (found->kind != Binding::Kind::kValue) continue;
+    if (found->kind != Binding::Kind::kValue || sequence) continue;
     outputs.push_back(found->id);
     names.push_back(output.name);
   }
@@ -231,7 +237,7 @@ Result<void> Importer::import_operator(const Node& node, std::vector<Binding> in
   TESSERA_TRY(std::vector<ValueId> ids, to_ids(node, op, std::move(inputs)));
   builder_.set_origin(node.name.empty() ? node.op_type : node.op_type + " " + node.name);
   const auto first_new = static_cast<ValueId>(builder_.graph().values.size());
-  Context context{builder_, node, opset(node), std::move(ids), *this};
+  Context context{builder_, node, opset(node), std::move(ids), *this, sequences_};
   TESSERA_TRY(const std::vector<ValueId> outputs, op.import(context));
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     if (!context.wants(i)) continue;

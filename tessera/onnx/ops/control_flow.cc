@@ -18,6 +18,7 @@ Error invalid(fmt::format_string<Args...> format, Args&&... args) {
 }
 
 Result<bool> known_condition(Context& c, ValueId id, std::string_view what) {
+  if (Sequences::is_sequence(id)) return invalid("{} is a sequence", what);
   const HostTensor* value = c.b.constant_of(id);
   if (value == nullptr) {
     return make_error(ErrorCode::kDataDependent, "{} follows from data", what);
@@ -51,6 +52,9 @@ Result<ValueId> take(Context& c, ValueId x, std::size_t axis, std::int64_t index
 
 // Joins `parts`, all of one type, along a new axis.
 Result<ValueId> stack(Context& c, const std::vector<ValueId>& parts, std::int64_t new_axis) {
+  if (std::any_of(parts.begin(), parts.end(), Sequences::is_sequence)) {
+    return invalid("a scan output is a sequence");
+  }
   const graph::TensorType type = c.b.type(parts.front());
   TESSERA_TRY(const std::int64_t axis,
               c.axis(new_axis, static_cast<std::int64_t>(type.shape.size()) + 1));
@@ -119,6 +123,7 @@ HostTensor body_scalar(const Graph& body, std::size_t input, DType dtype, std::i
 
 Result<std::int64_t> trip_count(Context& c) {
   if (!c.has(0)) return std::int64_t{INT64_MAX};
+  if (Sequences::is_sequence(c.in(0))) return invalid("the trip count is a sequence");
   TESSERA_TRY(const HostTensor* value, c.constant(0, "the trip count"));
   if (value->size() != 1 || !is_int(value->dtype()))
     return invalid("the trip count is not a number");
@@ -326,7 +331,7 @@ Values import_scan8(Context& c) {
 
 std::vector<OnnxOp> control_flow_rows() {
   return {{"If", 1, 1, 1, import_if},
-          {"Loop", 1, 0, -1, import_loop},
+          {"Loop", 1, 0, -1, import_loop, "", true},
           {"Scan", 8, 0, -1, import_scan8},
           {"Scan", 9, 1, -1, import_scan}};
 }

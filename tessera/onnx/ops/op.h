@@ -24,6 +24,20 @@ class BodyImporter {
                                                    const std::vector<ValueId>& args) = 0;
 };
 
+// Sequences of tensors exist only during import: ids below kNoValue stand for them. Rows with
+// takes_sequences may see such ids among their inputs.
+class Sequences {
+ public:
+  // kUnsupported when all sequences together have grown too long.
+  Result<ValueId> add(std::vector<ValueId> elements);
+  static bool is_sequence(ValueId id) { return id < kNoValue; }
+  const std::vector<ValueId>& elements(ValueId sequence) const;
+
+ private:
+  std::vector<std::vector<ValueId>> sequences_;  // entry i has id kNoValue - 1 - i
+  std::size_t total_ = 0;
+};
+
 // One node being imported.
 struct Context {
   graph::GraphBuilder& b;
@@ -31,6 +45,7 @@ struct Context {
   std::int64_t version;         // opset of the node's domain in the model
   std::vector<ValueId> inputs;  // kNoValue where omitted
   BodyImporter& bodies;
+  Sequences& sequences;
 
   bool has(std::size_t i) const { return i < inputs.size() && inputs[i] != kNoValue; }
   ValueId in(std::size_t i) const { return inputs[i]; }  // check has() or the table's min_inputs
@@ -70,6 +85,7 @@ struct OnnxOp {
   // One value per output of the node, kNoValue for those not wanted or not available.
   Result<std::vector<ValueId>> (*import)(Context& c);
   const char* domain = "";
+  bool takes_sequences = false;
 };
 
 // The row for an operator at an opset; null when there is none.

@@ -21,6 +21,7 @@ std::vector<OnnxOp> reduction_rows();
 std::vector<OnnxOp> normalization_rows();
 std::vector<OnnxOp> recurrent_rows();
 std::vector<OnnxOp> control_flow_rows();
+std::vector<OnnxOp> sequence_rows();
 std::vector<OnnxOp> vision_rows();
 std::vector<OnnxOp> attention_rows();
 
