@@ -1,6 +1,7 @@
 // onnx_conformance DIR [--filter SUBSTRING] [--eager] [--json]: runs the ONNX backend cases below
 // DIR by the interpreter. --eager imports with the values of all inputs. One line per case,
 // `pass|fail|unsupported CASE REASON`, and a summary; exit status 1 when a case failed.
+#include <algorithm>
 #include <exception>
 #include <filesystem>
 #include <map>
@@ -58,7 +59,9 @@ void print_case(const Flags& flags, const std::string& name, const CaseResult& r
     fmt::print("{{\"case\": {}, \"verdict\": \"{}\", \"reason\": {}}}\n", quote(name),
                to_text(result.verdict), quote(result.reason));
   } else {
-    fmt::print("{} {} {}\n", to_text(result.verdict), name, result.reason);
+    std::string reason = result.reason;
+    std::replace(reason.begin(), reason.end(), '\n', ';');
+    fmt::print("{} {} {}\n", to_text(result.verdict), name, reason);
   }
   std::fflush(stdout);  // a case that crashes is the one after the last line
 }
