@@ -79,7 +79,7 @@ Result<ValueId> add_resize(graph::GraphBuilder& b, ValueId x, const std::vector<
 
 // Whether the table reads element i // factor, with `factor` a whole number.
 bool repeats_elements(const AxisPlan& plan) {
-  if (plan.sizes.out % plan.sizes.in != 0) return false;
+  if (plan.sizes.out == 0 || plan.sizes.out % plan.sizes.in != 0) return false;
   const std::int64_t factor = plan.sizes.out / plan.sizes.in;
   for (std::size_t i = 0; i < plan.table.index.size(); ++i) {
     if (plan.table.index[i] != static_cast<std::int64_t>(i) / factor) return false;
