@@ -21,9 +21,6 @@ struct OneNode {
 inline Attribute attr(const std::string& name, AttributeValue value) {
   return {name, std::move(value), ""};
 }
-inline Attribute attr(const std::string& name, int value) {
-  return {name, std::int64_t{value}, ""};
-}
 
 inline HostTensor tensor(DType t, const Shape& shape, const std::vector<double>& values) {
   HostTensor out(t, shape);
