@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <optional>
+
 #include "tessera/arith/simplifier.h"
 #include "tessera/ir/build.h"
 
@@ -16,16 +19,29 @@ void erase_terms(std::size_t i, std::size_t j, Linear* sum) {
   if (first != second) sum->terms.erase(sum->terms.begin() + first);
 }
 
-// The value y such that e == y // n, given that nested divisions are merged: e is x // (a*n) and y
-// is x // a.
-bool is_quotient_of(const Expr& e, const Expr& y, std::int64_t n) {
+// The difference of the sums is a multiple of n wherever the atoms are integers.
+bool is_congruent(const Linear& x, const Linear& y, std::int64_t n) {
+  const Linear d = difference(x, y);
+  return !d.overflow && d.constant % n == 0 &&
+         std::all_of(d.terms.begin(), d.terms.end(),
+                     [n](const Term& t) { return t.coefficient % n == 0; });
+}
+
+// The x with e == x // n and x % n == y % n. Nested divisions are merged: e may be z // (a*n) and y
+// z // a. Coefficients of y may be reduced modulo n, those of x are not.
+std::optional<Linear> dividend_of(const Expr& e, const Expr& y, std::int64_t n) {
   const auto outer = match_const_op(e, BinaryOp::kFloorDiv);
-  if (!outer) return false;
-  if (outer->divisor == n && ir::equal(*outer->value, y)) return true;
+  if (!outer) return std::nullopt;
+  const Linear value = to_linear(y);
+  if (outer->divisor == n) {
+    const Linear x = to_linear(*outer->value);
+    if (is_congruent(x, value, n)) return x;
+  }
   const auto inner = match_const_op(y, BinaryOp::kFloorDiv);
   std::int64_t product = 0;
-  return inner && !__builtin_mul_overflow(inner->divisor, n, &product) &&
-         product == outer->divisor && ir::equal(*inner->value, *outer->value);
+  const bool merged = inner && !__builtin_mul_overflow(inner->divisor, n, &product) &&
+                      product == outer->divisor && ir::equal(*inner->value, *outer->value);
+  return merged ? std::optional<Linear>(value) : std::nullopt;
 }
 
 bool is_product(std::int64_t value, std::int64_t a, std::int64_t b) {
@@ -96,20 +112,18 @@ bool Simplifier::join_pair(std::size_t i, std::size_t j, Linear* sum) const {
   const Term low = sum->terms[j];
   const auto mod = match_const_op(low.atom, BinaryOp::kFloorMod);
   if (!mod || !is_product(high.coefficient, low.coefficient, mod->divisor)) return false;
-  const Linear value = to_linear(*mod->value);
-  if (is_quotient_of(high.atom, *mod->value, mod->divisor)) {
+  if (const auto value = dividend_of(high.atom, *mod->value, mod->divisor)) {
     erase_terms(i, j, sum);
-    sum->add(value, low.coefficient);
+    sum->add(*value, low.coefficient);
     return true;
   }
   const auto high_mod = match_const_op(high.atom, BinaryOp::kFloorMod);
+  if (!high_mod) return false;
+  const auto value = dividend_of(*high_mod->value, *mod->value, mod->divisor);
   std::int64_t period = 0;
-  if (!high_mod || !is_quotient_of(*high_mod->value, *mod->value, mod->divisor) ||
-      __builtin_mul_overflow(high_mod->divisor, mod->divisor, &period)) {
-    return false;
-  }
+  if (!value || __builtin_mul_overflow(high_mod->divisor, mod->divisor, &period)) return false;
   erase_terms(i, j, sum);
-  sum->add(modulo(value, period), low.coefficient);
+  sum->add(modulo(*value, period), low.coefficient);
   return true;
 }
 

@@ -80,6 +80,8 @@ TEST_F(Simplify, JoinsQuotientAndRemainder) {
   EXPECT_EQ(text((x / 7) * 7 + x % 7), "x");
   EXPECT_EQ(text(((x + i) / 7) * 14 + ((x + i) % 7) * 2), "x * 2 + i * 2");
   EXPECT_EQ(text((x / 4 % 3) * 4 + x % 4), "x %% 12");
+  // The remainder alone is written with coefficients modulo the divisor.
+  EXPECT_EQ(text((x * 64 + i) / 7 * 7 + (x * 64 + i) % 7), "x * 64 + i");
   EXPECT_EQ(text((x / 12) * 12 + (x / 4 % 3) * 4 + x % 4), "x");
   EXPECT_EQ(text(x - (x / 4) * 4), "x %% 4");
   EXPECT_EQ(text(x - x % 4), "x // 4 * 4");
