@@ -69,6 +69,24 @@ TEST(MemoryTest, ScalarIndexFromMemory) {
       {random_tensor(DType::kI32, {10, 4}, rng), index});
 }
 
+// Choosing between two loads branches, and the row's address is computed where the branches meet.
+TEST(MemoryTest, NegativeIndicesFromMemoryCountFromTheEnd) {
+  const Buffer table = Buffer::make("table", DType::kF32, {10, 4});
+  const Buffer where = Buffer::make("where", DType::kI64, {8});
+  const Buffer out = Buffer::make("out", DType::kF32, {8, 4});
+  const Expr i = ir::Var::make("i");
+  const Expr columns = ir::Ramp::make(ir::int_imm(0), 1, 4);
+  const Expr at = ir::Load::make(where, {i});
+  const Expr row = ir::select(ir::lt(at, ir::int_imm(0)), at + 10, at);
+  const ir::Stmt copy = ir::Store::make(out, {i, columns}, ir::Load::make(table, {row, columns}));
+  HostTensor index(DType::kI64, {8});
+  for (int k = 0; k < 8; ++k) index.set_int(k, (7 * k + 3) % 10 - (k % 2 == 0 ? 10 : 0));
+  Rng rng(1);
+  expect_like_interp(
+      {"embed", {table, where, out}, 1, ir::For::make(i, 8, ir::LoopKind::kSerial, copy)},
+      {random_tensor(DType::kF32, {10, 4}, rng), index});
+}
+
 TEST(MemoryTest, VectorIndexInTheFirstDimension) {
   const Buffer a = Buffer::make("a", DType::kF32, {4, 3});
   const Buffer out = Buffer::make("out", DType::kF32, {3, 4});

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include <llvm/IR/IRBuilder.h>
@@ -94,7 +95,9 @@ Value* Emitter::pointer(const ir::Buffer& buffer, const Linear& at) {
 
 Value* Emitter::extend_pointer(Value* base, const ir::Buffer& buffer,
                                const std::vector<Linear::Term>& terms, int depth) {
-  llvm::IRBuilderBase::InsertPointGuard guard(b_);
+  // In place, a factor may branch and end in another block: nothing is restored then.
+  std::optional<llvm::IRBuilderBase::InsertPointGuard> guard;
+  if (depth >= 0) guard.emplace(b_);
   Value* sum = nullptr;
   for (const Linear::Term& term : terms) {
     Value* factor = depth < 0 ? emit(term.factor) : emit_hoisted(term.factor, depth);
