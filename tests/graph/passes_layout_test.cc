@@ -92,6 +92,15 @@ TEST(MoveTransposes, HoistIntoAContract) {
   EXPECT_EQ(count(check_pass(g, move_transposes), "transpose"), 0);
 }
 
+TEST(MoveTransposes, PassReshapesThatSplitOrMerge) {
+  Net net;
+  ValueId v = net.contract(net.input({9, 4}), net.weights({4, 5}), "mk", "kn", "mn");
+  v = net.op("add", {net.reshape(v, {1, 3, 3, 5}), net.weights({5})});
+  v = net.op("exp", {net.reshape(v, {1, 9, 5})});
+  const Graph g = net.finish({net.transpose(v, {0, 2, 1})});
+  EXPECT_EQ(count(check_pass(g, move_transposes), "transpose"), 0);
+}
+
 TEST(MoveTransposes, MoveToTheSmallerValue) {
   Net net;
   const ValueId x = net.input({2, 8, 8});

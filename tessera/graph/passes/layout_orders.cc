@@ -175,8 +175,14 @@ NodeLayout node_layout(const Graph& graph, const Node& node, const Orders& order
   NodeLayout out{NodeRole::kTied, std::vector<bool>(node.inputs.size(), false)};
   out.tied[0] = true;
   const Permutation from = or_identity(graph, orders, x);
+  const Permutation to = or_identity(graph, orders, y);
   const auto behind = order_behind(graph, node, from);
-  if (behind && *behind == or_identity(graph, orders, y)) return out;
+  if (behind && *behind == to) return out;
+  // Where a reshape puts axes of size 1 is its own choice.
+  if (behind && op == "reshape" &&
+      keeps_order(permuted(graph.shape(y), *behind), compose(inverse(*behind), to))) {
+    return out;
+  }
   if (op != "reshape" || !orders[at(y)].empty() || !may_shuffle(graph, node, from, uses)) return {};
   out.shuffles = true;
   return out;

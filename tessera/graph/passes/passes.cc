@@ -23,11 +23,17 @@ const std::vector<Pass>& pass_list() {
       {"channels_last", channels_last},
       {"move_transposes", move_transposes},
       {"absorb_transposes", absorb_transposes},
+      // Again: factors now stand next to the products that transposes hid.
+      {"fold_scales", fold_scales},
       // After channels_last: the algorithms exist for that layout only.
       {"select_algorithms", select_algorithms},
-      {"merge_contractions", merge_contractions},
       {"simplify", simplify},
       {"merge_common", merge_common},
+      // Again: a convolution that became a contract takes any order.
+      {"move_transposes", move_transposes},
+      {"absorb_transposes", absorb_transposes},
+      {"merge_contractions", merge_contractions},
+      {"simplify", simplify},
       {"remove_dead", remove_dead},
   };
   return list;

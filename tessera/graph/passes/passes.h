@@ -12,7 +12,7 @@ namespace tessera::graph {
 
 struct PassOptions {
   std::vector<std::string> print_after;  // pass names; "all" prints after each
-  std::string stop_after;                // empty: run all
+  std::string stop_after;                // its first run; empty: run all
   std::vector<std::string> skip;
   bool verify = true;  // check types and order after every pass
 
