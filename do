@@ -196,7 +196,9 @@ cmd_fuzz() {
     local corpus="build/fuzz/corpus/${fuzzer##*/}"
     mkdir -p "$corpus"
     say "${fuzzer##*/}: $seconds s"
-    "$fuzzer" -max_total_time="$seconds" -artifact_prefix="$corpus-" "$corpus"
+    local dirs=("$corpus") seeds="tests/fuzz/corpus/$(basename "$fuzzer" _fuzzer)"
+    if [ -d "$seeds" ]; then dirs+=("$seeds"); fi
+    "$fuzzer" -max_total_time="$seconds" -artifact_prefix="$corpus-" "${dirs[@]}"
   done
   [ "$found" -eq 1 ] || fail "no fuzzer was built in build/fuzz/bin"
 }

@@ -145,7 +145,7 @@ Result<Buffers> define_max_pool_indices(te::DagBuilder& b, const std::string& na
             ir::select(inside, flat, te::identity(te::Reducer::kArgMax, DType::kI64, 1))};
       });
   const bool reversed = node.attrs.integer("column_major", 0) != 0;
-  const ir::Buffer flat = b.compute(name, axes, [&](const te::Indices& i) {
+  const ir::Buffer flat = b.compute(name, axes, [&, index = index](const te::Indices& i) {
     ir::Expr within = te::at(index, i);
     if (reversed) within = flat_position(unflatten(within, sizes), sizes, true);
     const ir::Expr plane = te::scaled(i[0], pool.image.c) + i[c];
