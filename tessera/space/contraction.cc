@@ -5,6 +5,7 @@
 #include "tessera/space/pack.h"
 #include "tessera/space/pointwise.h"
 #include "tessera/space/tile.h"
+#include "tessera/space/transform.h"
 
 namespace tessera::space {
 namespace {
@@ -16,6 +17,10 @@ constexpr double kBlockShare = 0.3;
 // Multiply-adds in the body of the innermost loop.
 constexpr std::int64_t kMaxBody = 176;
 constexpr std::int64_t kMaxUnrolledBody = 352;
+// Rows over which a block of columns is used before the next part begins.
+constexpr std::int64_t kPartRows = 128;
+// Shorter blocks spend their time adding to memory.
+constexpr std::int64_t kMinBlock = 32;
 
 std::int64_t parts(std::int64_t extent, std::int64_t length) {
   return (extent + length - 1) / length;
@@ -68,8 +73,11 @@ class ContractionWriter {
     const bool same = c_.a.buffer == c_.b.buffer;
     lanes_ = x_.lanes(s_.dtype());
     // Copying pays when every element of the copy is used often enough.
-    pack_a_ = !a_constant && !same && plain(c_.a) && c_.rows.empty() && row_extent() >= 4 &&
-              columns * product(c_.columns) >= 48 && depth >= 16;
+    const int producer = x_.analysis.producer(c_.a.buffer);
+    const bool transform =
+        producer >= 0 && is_transform(x_.stage(static_cast<std::size_t>(producer)));
+    pack_a_ = !a_constant && !same && !transform && plain(c_.a) && c_.rows.empty() &&
+              row_extent() >= 4 && columns * product(c_.columns) >= 48 && depth >= 16;
     pack_b_ = !b_constant && !same && plain(c_.b) && row_extent() * product(c_.rows) >= 4 &&
               c_.columns.empty();
     const bool side_by_side = pack_a_ || a_constant ||
@@ -98,7 +106,10 @@ class ContractionWriter {
     if (!packed || row_extent() * product(c_.rows) < 2 * rows_ || rows_ < 2) return;
     const double bytes = static_cast<double>(columns_ * size_bytes(c_.b.buffer->dtype));
     const auto l1 = static_cast<double>(x_.l1_bytes());
-    if (bytes * static_cast<double>(depth) <= kPanelShare * l1) return;
+    // Rows of a product are as long as the panel; those of a window overlap.
+    const double rows =
+        c_.rows.empty() ? static_cast<double>(rows_ * size_bytes(c_.a.buffer->dtype)) : 0;
+    if ((bytes + rows) * static_cast<double>(depth) <= (rows > 0 ? 0.8 : kPanelShare) * l1) return;
     std::size_t longest = c_.reduce.back();
     for (const std::size_t r : c_.reduce) {
       if (s_.extent(r) > s_.extent(longest)) longest = r;
@@ -106,11 +117,11 @@ class ContractionWriter {
     const std::int64_t extent = s_.extent(longest);
     const double rest = static_cast<double>(depth / std::max<std::int64_t>(1, extent));
     auto length = static_cast<std::int64_t>(kBlockShare * l1 / (bytes * rest));
-    length = std::max<std::int64_t>(8, length / 8 * 8);
-    length = parts(parts(extent, parts(extent, length)), 8) * 8;
-    if (length >= extent) return;
+    length = std::max(kMinBlock, length / 8 * 8);
+    const std::int64_t even = even_part(parts(extent, 8), length / 8) * 8;
+    if (even >= extent) return;
     block_axis_ = static_cast<int>(longest);
-    block_ = length;
+    block_ = even;
   }
 
   // Splits the reduce loops: `outer` gets the loop over blocks, the result is what runs inside the
@@ -119,27 +130,25 @@ class ContractionWriter {
     Loops out;
     for (std::size_t n = 0; n < c_.reduce.size(); ++n) {
       const std::size_t axis = c_.reduce[n];
-      const std::string& name = s_.axis_name(axis);
+      std::string name = s_.axis_name(axis);
       const bool blocked = static_cast<int>(axis) == block_axis_;
       const std::int64_t extent = blocked ? block_ : s_.extent(axis);
       const std::int64_t unroll = n + 1 == c_.reduce.size() ? unroll_length(extent) : 1;
-      if (unroll == extent && !blocked) {
-        out.push_back(name);
-        continue;
+      Loops steps;
+      if (unroll > 1 && unroll < extent) {
+        steps = x_.writer.split(s_.op.name, name, {unroll});
+        name = steps[0];
+        steps.erase(steps.begin());
       }
-      std::vector<std::int64_t> lengths;
-      if (blocked) lengths.push_back(extent / unroll);
-      if (unroll > 1 || !blocked) lengths.push_back(unroll);
-      if (!blocked && unroll == 1) {
-        out.push_back(name);
-        continue;
-      }
-      Loops loops = x_.writer.split(s_.op.name, name, lengths);
       if (blocked) {
-        outer->push_back(loops[0]);
-        loops.erase(loops.begin());
+        // The last block is shorter: a bound of the loop, not another copy of it.
+        const Loops l =
+            x_.writer.split(s_.op.name, name, {extent / unroll}, schedule::Tail::kGuard);
+        outer->push_back(l[0]);
+        name = l[1];
       }
-      out.insert(out.end(), loops.begin(), loops.end());
+      out.push_back(name);
+      append(&out, steps);
     }
     unroll_last(out);
     return out;
@@ -164,7 +173,7 @@ class ContractionWriter {
     const std::int64_t unroll = unroll_length(extent);
     if (unroll <= 1 && extent != 1) return;
     x_.writer.unroll(s_.op.name, loops.back());
-    if (unroll < extent || c_.reduce.size() < 2) return;
+    if (unroll < extent || c_.reduce.size() < 2 || c_.a.conditional) return;
     const std::size_t next = c_.reduce[c_.reduce.size() - 2];
     if (static_cast<int>(next) == block_axis_) return;
     if (s_.extent(next) <= 8 && s_.extent(next) * extent * tile <= kMaxUnrolledBody)
@@ -198,8 +207,10 @@ class ContractionWriter {
     const std::string& host = h_.op.name;
     for (Pack& p : packs_) write_pack(x_, &p, !c_.batch.empty());
     std::vector<OuterLoop> outer;
+    const bool copies = pack_a_ || pack_b_;
+    if (!copies) hoist_rows(&outer);
     add_axes(c_.batch, &outer);
-    const std::size_t batch = outer.size();
+    const std::size_t batch = copies ? outer.size() : 0;
     const bool rows_first = x_.analysis.constant(c_.a.buffer) && !pack_b_;
     if (!rows_first) add_axes(c_.columns, &outer);
     const Loops vector = w.split(host, host_axis(c_.vector), {columns_});
@@ -209,7 +220,7 @@ class ContractionWriter {
     std::vector<OuterLoop> row_loops;
     split_rows(&row_loops, &tile);
     std::vector<OuterLoop> other_rows;
-    add_axes(c_.rows, &other_rows);
+    if (!hoisted_) add_axes(c_.rows, &other_rows);
     if (rows_first) {
       outer.insert(outer.end(), other_rows.begin(), other_rows.end());
       outer.insert(outer.end(), row_loops.begin(), row_loops.end());
@@ -231,10 +242,19 @@ class ContractionWriter {
     w.vectorize(host, vector[1]);
     outer = share_out(host, outer, batch, outer.size() > 1 ? outer.size() - 1 : 1);
     if (!self_) attach_tile(outer.back().name, reduce);
-    for (const Pack& p : packs_) {
-      if (p.copies && batch_loop_ >= 0)
-        w.compute_at(p.name, host, outer[static_cast<std::size_t>(batch_loop_)].name);
-    }
+    attach_packs(outer);
+  }
+
+  // Batch entries that lie side by side in memory (groups of channels) go inside the rows; so does
+  // everything where conditions of the product are cut off the loops, which fused loops prevent.
+  void hoist_rows(std::vector<OuterLoop>* outer) {
+    const bool interleaved = std::any_of(c_.batch.begin(), c_.batch.end(), [&](std::size_t b) {
+      return std::any_of(c_.rows.begin(), c_.rows.end(),
+                         [&](std::size_t r) { return c_.a.strides[b] < c_.a.strides[r]; });
+    });
+    if (!interleaved && !c_.a.conditional) return;
+    add_axes(c_.rows, outer);
+    hoisted_ = true;
   }
 
   // Rows in panels that stay in L2 while columns change, then tiles.
@@ -245,17 +265,15 @@ class ContractionWriter {
         static_cast<double>(product(c_.reduce)) * size_bytes(c_.a.buffer->dtype);
     const auto panel = static_cast<std::int64_t>(static_cast<double>(x_.l2_bytes()) / 2 /
                                                  row_bytes / static_cast<double>(rows_));
-    const std::string name = host_axis(static_cast<std::size_t>(c_.row));
     if (c_.rows.empty() && panel >= 4 && extent > panel * rows_) {
-      const std::int64_t blocks = parts(extent, panel * rows_);
-      const std::int64_t per_block = parts(parts(extent, rows_), blocks);
-      const Loops l = x_.writer.split(h_.op.name, name, {per_block, rows_});
-      loops->push_back({l[0], blocks, extent % (per_block * rows_) != 0});
+      const std::int64_t per_block = even_part(parts(extent, rows_), panel);
+      const Loops l = x_.writer.split(h_.op.name, row_name(h_), {per_block, rows_});
+      loops->push_back({l[0], parts(extent, per_block * rows_), extent % (per_block * rows_) != 0});
       loops->push_back({l[1], per_block, false});
       tile->push_back(l[2]);
       return;
     }
-    const Loops l = x_.writer.split(h_.op.name, name, {rows_});
+    const Loops l = x_.writer.split(h_.op.name, row_name(h_), {rows_});
     loops->push_back({l[0], parts(extent, rows_), extent % rows_ != 0});
     tile->push_back(l[1]);
   }
@@ -291,6 +309,14 @@ class ContractionWriter {
     const bool copies =
         std::any_of(packs_.begin(), packs_.end(), [](const Pack& p) { return p.copies; });
     const bool parallel = Context::worth_threads(operations());
+    if (c_.a.conditional && parallel) {
+      const auto longest = std::max_element(
+          outer.begin(),
+          outer.begin() + static_cast<std::ptrdiff_t>(std::min(limit, c_.rows.size() + 1)),
+          [](const OuterLoop& l, const OuterLoop& r) { return l.count < r.count; });
+      x_.writer.parallel(host, longest->name);
+      return outer;
+    }
     if (!copies || batch == 0) {
       return parallel ? make_parallel(x_, host, std::move(outer), limit) : outer;
     }
@@ -329,76 +355,137 @@ class ContractionWriter {
     w.reorder(name, order);
   }
 
-  // Sums are completed in memory, block of k by block of k, for a set of columns that stays in L2.
+  // Sums are completed in memory, block of k by block of k, for a part of the result that stays in
+  // L2.
   void write_blocked() {
     Writer& w = x_.writer;
-    const std::string& host = h_.op.name;
-    const std::string& name = s_.op.name;
     for (Pack& p : packs_) write_pack(x_, &p, !c_.batch.empty());
-    const std::int64_t wide = block_columns();
     std::vector<OuterLoop> outer;
     add_axes(c_.batch, &outer);
     const std::size_t batch = outer.size();
     add_axes(c_.columns, &outer);
-    Loops reduce_outer;
-    Loops host_vector, own_vector;  // loops over blocks, tiles and elements
+    const std::int64_t wide = block_columns(), tall = block_rows();
     if (self_) {
-      own_vector = w.split(name, s_.axis_name(c_.vector), {wide / columns_, columns_});
-      host_vector = {own_vector[0]};
+      write_blocked_self(wide, tall, batch, std::move(outer));
     } else {
-      host_vector = w.split(host, host_axis(c_.vector), {wide});
-    }
-    outer.push_back(
-        {host_vector[0], parts(s_.extent(c_.vector), wide), s_.extent(c_.vector) % wide != 0});
-    if (!self_) {
-      Loops order = unit_loops();
-      append(&order, names_of(outer));
-      for (const std::size_t i : c_.rows) order.push_back(host_axis(i));
-      if (c_.row >= 0) order.push_back(host_axis(static_cast<std::size_t>(c_.row)));
-      vectorize_last(x_, h_, host_vector[1], wide, &order);
-      w.reorder(host, order);
-      outer = share_out(host, outer, batch, outer.size());
-      w.compute_at(name, host, outer.back().name);
-      own_vector = w.split(name, s_.axis_name(c_.vector), {columns_});
-    }
-    const Loops reduce = split_reduce(&reduce_outer);
-    Loops order;
-    if (self_) {
-      order = unit_loops();
-      append(&order, names_of(outer));
-    } else {
+      outer = write_blocked_host(wide, tall, batch, std::move(outer));
+      w.compute_at(s_.op.name, h_.op.name, outer.back().name);
+      Loops order;
       for (const auto* axes : {&c_.units, &c_.batch, &c_.columns}) {
         for (const std::size_t i : *axes) order.push_back(s_.axis_name(i));
       }
-    }
-    append(&order, reduce_outer);
-    order.push_back(own_vector[own_vector.size() - 2]);
-    for (const std::size_t i : c_.rows) order.push_back(s_.axis_name(i));
-    const Loops row = w.split(name, s_.axis_name(static_cast<std::size_t>(c_.row)), {rows_});
-    order.push_back(row[0]);
-    append(&order, reduce);
-    order.push_back(row[1]);
-    order.push_back(own_vector.back());
-    w.reorder(name, order);
-    w.unroll(name, row[1]);
-    w.vectorize(name, own_vector.back());
-    if (self_) outer = share_out(host, outer, batch, outer.size());
-    for (const Pack& p : packs_) {
-      if (p.copies && batch_loop_ >= 0)
-        w.compute_at(p.name, host, outer[static_cast<std::size_t>(batch_loop_)].name);
+      write_blocked_tiles(w.split(s_.op.name, s_.axis_name(c_.vector), {columns_}),
+                          w.split(s_.op.name, row_name(s_), {rows_}), std::move(order));
+      attach_packs(outer);
     }
   }
 
-  // Columns whose unfinished sums stay in a quarter of L2, in whole tiles, enough blocks for the
-  // cores.
+  void write_blocked_self(std::int64_t wide, std::int64_t tall, std::size_t batch,
+                          std::vector<OuterLoop> outer) {
+    Writer& w = x_.writer;
+    const std::string& name = s_.op.name;
+    const std::int64_t columns = s_.extent(c_.vector), rows = row_extent();
+    Loops vector = w.split(name, s_.axis_name(c_.vector), {wide / columns_, columns_});
+    outer.push_back({vector[0], parts(columns, wide), columns % wide != 0});
+    vector.erase(vector.begin());
+    Loops row;
+    if (tall < rows) {
+      row = w.split(name, row_name(s_), {tall / rows_, rows_});
+      outer.push_back({row[0], parts(rows, tall), rows % tall != 0});
+      row.erase(row.begin());
+    } else {
+      row = w.split(name, row_name(s_), {rows_});
+    }
+    Loops order = unit_loops();
+    append(&order, names_of(outer));
+    write_blocked_tiles(vector, row, std::move(order));
+    outer = share_out(name, outer, batch, outer.size());
+    attach_packs(outer);
+  }
+
+  // The host takes what is finished of one part after the other.
+  std::vector<OuterLoop> write_blocked_host(std::int64_t wide, std::int64_t tall, std::size_t batch,
+                                            std::vector<OuterLoop> outer) {
+    Writer& w = x_.writer;
+    const std::string& host = h_.op.name;
+    const std::int64_t columns = s_.extent(c_.vector), rows = row_extent();
+    const Loops vector = w.split(host, host_axis(c_.vector), {wide});
+    outer.push_back({vector[0], parts(columns, wide), columns % wide != 0});
+    Loops inner;
+    for (const std::size_t i : c_.rows) inner.push_back(host_axis(i));
+    if (tall < rows) {
+      const Loops row = w.split(host, row_name(h_), {tall});
+      outer.push_back({row[0], parts(rows, tall), rows % tall != 0});
+      inner.push_back(row[1]);
+    } else {
+      inner.push_back(row_name(h_));
+    }
+    Loops order = unit_loops();
+    append(&order, names_of(outer));
+    append(&order, inner);
+    vectorize_last(x_, h_, vector[1], wide, &order);
+    w.reorder(host, order);
+    return share_out(host, outer, batch, outer.size());
+  }
+
+  // Inside one part: blocks of k, then tiles. Rows outside columns where there is one axis of rows:
+  // the panel of a stays in L1, and a row of tiles lies side by side in memory.
+  void write_blocked_tiles(const Loops& vector, const Loops& row, Loops order) {
+    Writer& w = x_.writer;
+    const std::string& name = s_.op.name;
+    Loops blocks;
+    const Loops reduce = split_reduce(&blocks);
+    append(&order, blocks);
+    if (c_.rows.empty()) {
+      append(&order, {row[0], vector[0]});
+    } else {
+      order.push_back(vector[0]);
+      for (const std::size_t i : c_.rows) order.push_back(s_.axis_name(i));
+      order.push_back(row[0]);
+    }
+    append(&order, reduce);
+    append(&order, {row[1], vector[1]});
+    w.reorder(name, order);
+    w.unroll(name, row[1]);
+    w.vectorize(name, vector[1]);
+  }
+
+  void attach_packs(const std::vector<OuterLoop>& outer) {
+    for (const Pack& p : packs_) {
+      if (p.copies && batch_loop_ >= 0) {
+        x_.writer.compute_at(p.name, h_.op.name, outer[static_cast<std::size_t>(batch_loop_)].name);
+      }
+    }
+  }
+
+  // `stage` is the contraction or its host.
+  const std::string& row_name(const Stage& stage) const {
+    const auto axis = static_cast<std::size_t>(c_.row);
+    return &stage == &s_ ? s_.axis_name(axis) : h_.axis_name(host_.axis[axis]);
+  }
+
+  // Whole tiles; where possible in equal parts.
+  static std::int64_t even_part(std::int64_t tiles, std::int64_t most) {
+    if (tiles <= most) return tiles;
+    for (std::int64_t n = most; 2 * n > most; --n) {
+      if (tiles % n == 0) return n;
+    }
+    return parts(tiles, parts(tiles, most));
+  }
+
+  // Convolutions finish one tile of columns over all rows. Products: a block of b in half of L2.
   std::int64_t block_columns() const {
-    const double per_tile =
-        static_cast<double>(row_extent() * product(c_.rows) * columns_ * size_bytes(s_.dtype()));
-    const auto fit = static_cast<std::int64_t>(static_cast<double>(x_.l2_bytes()) / 4 / per_tile);
+    if (!c_.rows.empty()) return columns_;
+    const double per_tile = static_cast<double>(block_ * columns_ * size_bytes(c_.b.buffer->dtype));
+    const auto fit = static_cast<std::int64_t>(static_cast<double>(x_.l2_bytes()) / 3 / per_tile);
     const std::int64_t tiles = parts(s_.extent(c_.vector), columns_);
-    const std::int64_t share =
-        tiles * product(c_.batch) * product(c_.columns) / (4 * x_.target.cores);
-    return columns_ * std::max<std::int64_t>(1, std::min({fit, share, tiles}));
+    return columns_ * even_part(tiles, std::max<std::int64_t>(1, std::min(fit, tiles)));
+  }
+
+  // Rows of a part: enough to use what is read of b, few enough to give every core several parts.
+  std::int64_t block_rows() const {
+    if (!c_.rows.empty()) return row_extent();
+    return rows_ * even_part(parts(row_extent(), rows_), parts(kPartRows, rows_));
   }
 
   Context& x_;
@@ -412,7 +499,8 @@ class ContractionWriter {
   std::int64_t rows_ = 1, columns_ = 1;
   int block_axis_ = -1;
   std::int64_t block_ = 0;
-  int batch_loop_ = -1;  // index among the outer loops of the one that copies are made in
+  bool hoisted_ = false;  // the loops over rows stand outside of all others
+  int batch_loop_ = -1;   // index among the outer loops of the one that copies are made in
   std::vector<Pack> packs_;
 };
 

@@ -11,6 +11,8 @@ namespace {
 // Taps of a window that are unrolled, and operations of the unrolled body.
 constexpr std::int64_t kMaxTaps = 32;
 constexpr std::int64_t kMaxBody = 220;
+// Below this length, vectors of partial results cost more than lanes that lie apart.
+constexpr std::int64_t kShortReduction = 64;
 
 struct LaneTile {
   std::int64_t outer = 1, inner = 1;  // of the last two axes before the lanes
@@ -187,7 +189,11 @@ bool schedule_lanewise(Context& c, std::size_t stage) {
   }
   Stage lanes = s;
   lanes.reads = reads;
-  if (!contiguous_lanes(lanes, last)) return false;
+  std::int64_t length = 1;
+  for (const te::Axis& a : s.op.reduce_axes) length *= std::max<std::int64_t>(1, a.extent);
+  const bool apart =
+      length < kShortReduction && s.extent(last) >= c.lanes(s.dtype()) && s.op.values.size() == 1;
+  if (!contiguous_lanes(lanes, last) && !apart) return false;
   LaneWriter(c, stage, std::move(host), last).run();
   c.done[stage] = true;
   return true;

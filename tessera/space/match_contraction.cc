@@ -34,6 +34,14 @@ void assign_roles(const Stage& s, Contraction* c) {
   c->rows.erase(std::find(c->rows.begin(), c->rows.end(), static_cast<std::size_t>(c->row)));
 }
 
+// An axis of extent 1 that is not used yet, for a dimension that is read at index 0; -1: none.
+int unit_axis(const Stage& host, const std::vector<bool>& used) {
+  for (std::size_t i = 0; i < host.rank(); ++i) {
+    if (!used[i] && host.extent(i) == 1) return static_cast<int>(i);
+  }
+  return -1;
+}
+
 }  // namespace
 
 std::optional<Host> find_host(const Analysis& analysis, std::size_t stage) {
@@ -47,7 +55,8 @@ std::optional<Host> find_host(const Analysis& analysis, std::size_t stage) {
     std::vector<std::size_t> axis;
     std::vector<bool> used(h.rank(), false);
     for (std::size_t d = 0; d < s.rank(); ++d) {
-      const int a = read.indices[d].single_axis();
+      int a = read.indices[d].single_axis();
+      if (a < 0 && s.extent(d) == 1) a = unit_axis(h, used);
       if (a < 0 || used[static_cast<std::size_t>(a)]) return std::nullopt;
       if (h.extent(static_cast<std::size_t>(a)) != s.extent(d)) return std::nullopt;
       used[static_cast<std::size_t>(a)] = true;

@@ -18,6 +18,19 @@ bool has_axis(const Index& index, const std::vector<std::size_t>& axes) {
   });
 }
 
+// The dimension that runs along `axis`. Other axes may share it when they skip whole panels.
+int panel_dim(const Access& access, std::size_t axis, std::int64_t width) {
+  for (std::size_t d = 0; d < access.indices.size(); ++d) {
+    const Index& index = access.indices[d];
+    const bool along = index.irregular.empty() && has_axis(index, {axis}) &&
+                       std::all_of(index.terms.begin(), index.terms.end(), [&](const IndexTerm& t) {
+                         return t.axis == axis ? t.coefficient == 1 : t.coefficient % width == 0;
+                       });
+    if (along) return static_cast<int>(d);
+  }
+  return -1;
+}
+
 // Dimensions of the reduction, as its loops run; those of other axes first.
 std::vector<std::size_t> loop_order(const Contraction& c, const Access& access, std::size_t dim) {
   std::vector<std::pair<std::size_t, std::size_t>> keyed;
@@ -77,10 +90,7 @@ Pack make_pack(const Context& x, const Contraction& c, const Access& access, std
   Pack pack{.name = access.buffer->name, .layout = {}, .copies = copies};
   pack.producer = x.analysis.producer(access.buffer);
   pack.width = width;
-  int dim = -1;
-  for (std::size_t d = 0; d < access.indices.size(); ++d) {
-    if (access.indices[d].single_axis() == static_cast<int>(axis)) dim = static_cast<int>(d);
-  }
+  const int dim = panel_dim(access, axis, width);
   if (dim < 0) return Pack{};
   pack.dim = static_cast<std::size_t>(dim);
   int block_dim = -1;

@@ -10,6 +10,8 @@ namespace {
 // Iterations of the innermost chunk when all axes are one loop.
 constexpr std::int64_t kChunk = 4096;
 constexpr std::int64_t kTransposeTile = 8;
+// Operations of an exponential: chains that only many vectors side by side hide.
+constexpr double kLongLatency = 10;
 
 // All reads and the writes walk through memory in one line, or stand still.
 bool is_one_line(const Stage& s) {
@@ -42,7 +44,8 @@ int transposed_axis(const Stage& s) {
 // Vectors per step: short expressions need several to fill the machine, long ones fill it alone.
 std::int64_t vectors_per_step(const Stage& s) {
   if (s.nodes > 120) return 1;
-  return s.nodes > 40 ? 2 : 4;
+  if (s.nodes > 40) return 2;
+  return s.cost >= kLongLatency ? 8 : 4;
 }
 
 void schedule_line(Context& c, const Stage& s) {

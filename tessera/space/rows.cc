@@ -127,8 +127,8 @@ class RowWriter {
   void choose_shape() {
     if (h_.rank() == 0) return;
     const std::size_t last = h_.rank() - 1;
-    lanes_are_rows_ = !h_.reduces() && h_.rank() > 0 && !rows_.empty() && rows_.back() == last &&
-                      h_.extent(last) > 1;
+    lanes_are_rows_ = !h_.reduces() && !rows_.empty() && rows_.back() == last &&
+                      h_.extent(last) > 1 && contiguous_along(last);
     std::int64_t bytes = 0;
     for (const std::size_t m : members_) {
       std::int64_t width = size_bytes(x_.stage(m).dtype());
@@ -145,6 +145,17 @@ class RowWriter {
     const std::int64_t extent = h_.extent(rows_.back());
     block_ = extent >= 2 * kRows && bytes * kRows <= kMaxRowBytes ? kRows : 1;
     if (lanes_are_rows_) block_ = at_most(4 * x_.lanes(h_.dtype()), extent);
+  }
+
+  // No reduction reads across memory when lanes lie along this axis of the host.
+  bool contiguous_along(std::size_t g) const {
+    return std::all_of(members_.begin(), members_.end(), [&](std::size_t m) {
+      const Stage& s = x_.stage(m);
+      if (!s.reduces()) return true;
+      const auto axis = static_cast<std::size_t>(group_.map(m)[g]);
+      return std::all_of(s.reads.begin(), s.reads.end(),
+                         [&](const Access& r) { return !r.uses(axis) || r.strides[axis] == 1; });
+    });
   }
 
   void factor(std::size_t stage) {
@@ -330,7 +341,7 @@ class RowWriter {
     units.insert(units.end(), own.begin(), own.end());
     const auto write = [&](const std::string& name, Loops steps, const std::string& lane,
                            bool unroll) {
-      w.compute_at(name, h_.op.name, attach_);
+      if (!attach_.empty()) w.compute_at(name, h_.op.name, attach_);
       Loops order = units;
       order.insert(order.end(), steps.begin(), steps.end());
       if (!block.empty()) order.push_back(block);

@@ -67,8 +67,8 @@ RegisterTile choose_tile(const TileRequest& request, const target::Target& targe
   const Machine m = machine_of(target);
   RegisterTile best;
   double best_cycles = 0;
-  // One register to spare: loads of the next step start before the last product of this one.
-  const std::int64_t limit = target.vector_registers - 1;
+  // Registers to spare: loads of the next step start before the last product of this one.
+  const std::int64_t limit = target.vector_registers - (request.packed ? 2 : 1);
   const std::int64_t max_vectors = (request.columns + request.lanes - 1) / request.lanes;
   const std::int64_t most_rows = request.packed ? kMaxRows : kMaxScatteredRows;
   for (std::int64_t rows = 1; rows <= std::min(most_rows, request.rows); ++rows) {
