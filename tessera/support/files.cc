@@ -83,13 +83,15 @@ Result<void> write_file(const std::string& path, const std::vector<std::string_v
   if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
     return write_in_place(path, parts);
   }
-  std::string name = path + ".tmp.XXXXXX";
-  Descriptor file(::mkostemp(name.data(), O_CLOEXEC));
-  if (!file.valid()) return io_error("write", path, errno);
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  int error = ::fchmod(file.get(), 0666 & ~mask) == 0 ? 0 : errno;
-  if (error == 0) error = write_all(file, parts);
+  std::string name;
+  int fd = -1;
+  for (int i = 0; fd < 0; ++i) {
+    name = fmt::format("{}.tmp.{}.{}", path, ::getpid(), i);
+    fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0 && errno != EEXIST) return io_error("write", path, errno);
+  }
+  Descriptor file(fd);
+  int error = write_all(file, parts);
   if (error == 0 && ::rename(name.c_str(), path.c_str()) != 0) error = errno;
   if (error == 0) return {};
   ::unlink(name.c_str());

@@ -156,16 +156,17 @@ Result<SafetensorsLayout> lay_out_safetensors(const NamedTensors& tensors,
   Json header = Json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   std::set<std::string> names = {"__metadata__"};
+  for (const NamedTensor& t : tensors) {
+    if (!names.insert(t.name).second) return broken("'{}' is used twice or reserved", t.name);
+  }
   SafetensorsLayout layout;
   std::uint64_t at = 0;
   int pads = 0;
   for (const NamedTensor& t : tensors) {
-    if (!names.insert(t.name).second) {
-      return broken("'{}' is used twice or reserved", t.name);
-    }
     if (const std::uint64_t start = round_up(at, alignment); start != at) {
-      header[fmt::format("_pad.{}", pads++)] = {
-          {"dtype", "U8"}, {"shape", {start - at}}, {"data_offsets", {at, start}}};
+      std::string pad = fmt::format("_pad.{}", pads++);
+      while (!names.insert(pad).second) pad = fmt::format("_pad.{}", pads++);
+      header[pad] = {{"dtype", "U8"}, {"shape", {start - at}}, {"data_offsets", {at, start}}};
       at = start;
     }
     layout.offsets.push_back(at);

@@ -72,6 +72,9 @@ TEST(Safetensors, NoTensors) {
 TEST(Safetensors, NamesMustDiffer) {
   const HostTensor t(DType::kF32, {1});
   EXPECT_FALSE(lay_out_safetensors({{"x", t}, {"x", t}}, {}).ok());
+  const auto taken = lay_out_safetensors({{"a", t}, {"_pad.0", t}}, {}, 64);
+  ASSERT_TRUE(taken.ok());
+  EXPECT_NE(taken->header.find("_pad.1"), std::string::npos);
   EXPECT_FALSE(lay_out_safetensors({{"__metadata__", t}}, {}).ok());
 }
 

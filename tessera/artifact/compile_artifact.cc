@@ -1,0 +1,279 @@
+#include "tessera/artifact/compile_artifact.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <optional>
+
+#include <fmt/ranges.h>
+
+#include "tessera/artifact/c_source.h"
+#include "tessera/artifact/digest.h"
+#include "tessera/artifact/runtime/types.h"
+#include "tessera/artifact/staging_folder.h"
+#include "tessera/artifact/toolchain.h"
+#include "tessera/artifact/weights.h"
+#include "tessera/codegen/codegen.h"
+#include "tessera/ir/text.h"
+#include "tessera/runtime/thread_pool.h"
+#include "tessera/support/files.h"
+#include "tessera/support/hash.h"
+#include "tessera/target/cpus.h"
+#include "tessera/target/features.h"
+
+namespace tessera::artifact {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+double elapsed_ms(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+Result<void> check_steps(const driver::CompiledModel& model) {
+  std::vector<std::string> bad;
+  for (const driver::CompiledModel::Step& step : model.steps) {
+    if (step.kind != task::GroupKind::kKernel) {
+      bad.push_back(fmt::format("{} ({})", step.origin, step.name));
+    }
+  }
+  if (bad.empty()) return {};
+  return make_error(ErrorCode::kUnsupported,
+                    "an artifact holds kernels only, these nodes run on the host: {}",
+                    fmt::join(bad, ", "));
+}
+
+std::string model_digest(const graph::Graph& graph) {
+  std::string text = graph::to_text(graph);
+  for (const graph::Value& v : graph.values) {
+    if (v.is_constant) {
+      text += to_hex(tessera_artifact_digest(v.constant.data(), v.constant.bytes()));
+    }
+  }
+  return to_hex(hash_bytes(text));
+}
+
+std::string plan_digest(const target::Target& target,
+                        const std::vector<driver::LoweredTask>& lowered) {
+  std::uint64_t hash = hash_bytes(target::to_text(target));
+  for (const driver::LoweredTask& task : lowered) {
+    hash = hash_bytes(ir::to_text(task.lowered.func), hash);
+  }
+  return to_hex(hash);
+}
+
+// Compiles every task to obj/kernelN.o on all processors; returns what the kernels need.
+class KernelWriter {
+ public:
+  KernelWriter(const std::string& name, const target::Target& target,
+               const driver::ModelOptions& options, const std::string& folder,
+               std::vector<driver::LoweredTask>* lowered)
+      : name_(name), target_(target), options_(options), folder_(folder), lowered_(lowered) {}
+
+  Result<std::vector<codegen::KernelInfo>> run() {
+    infos_.resize(lowered_->size());
+    errors_.resize(lowered_->size());
+    runtime::ThreadPool pool({.threads = options_.build_threads > 0
+                                             ? options_.build_threads
+                                             : static_cast<int>(target::allowed_cpus().size()),
+                              .spin_us = 0});
+    pool.parallel_for(
+        [](void* self, std::int64_t begin, std::int64_t end, std::int32_t) {
+          for (std::int64_t i = begin; i < end; ++i) {
+            static_cast<KernelWriter*>(self)->write(static_cast<std::size_t>(i));
+          }
+        },
+        this, static_cast<std::int64_t>(lowered_->size()));
+    for (const std::optional<Error>& error : errors_) {
+      if (error) return *error;
+    }
+    return infos_;
+  }
+
+  static std::string object(std::size_t i) { return fmt::format("kernel{}.o", i); }
+
+ private:
+  void write(std::size_t i) {
+    ir::Func func = (*lowered_)[i].lowered.func;
+    func.name = kernel_symbol(name_, i);
+    const Result<codegen::ObjectCode> code =
+        codegen::emit_object({func}, target_, options_.codegen);
+    if (!code.ok()) {
+      errors_[i] = code.error();
+      return;
+    }
+    infos_[i] = code->kernels[0];
+    const Result<void> written = write_file(
+        folder_ + "/" + object(i),
+        {std::string_view(reinterpret_cast<const char*>(code->bytes.data()), code->bytes.size())});
+    if (!written.ok()) errors_[i] = written.error();
+  }
+
+  const std::string& name_;
+  const target::Target& target_;
+  const driver::ModelOptions& options_;
+  const std::string& folder_;
+  std::vector<driver::LoweredTask>* lowered_;
+  std::vector<codegen::KernelInfo> infos_;
+  std::vector<std::optional<Error>> errors_;
+};
+
+std::string library_name(const std::string& name, Emit emit) {
+  if (emit == Emit::kShared) return fmt::format("lib{}.so", name);
+  return emit == Emit::kStatic ? fmt::format("lib{}.a", name) : name + ".o";
+}
+
+Metadata describe(const driver::CompiledModel& model, const std::string& name, Emit emit) {
+  Metadata m;
+  m.abi = TSR_ARTIFACT_ABI;
+  m.name = name;
+  m.tessera_version = TESSERA_VERSION;
+  m.library = library_name(name, emit);
+  m.target = target::to_text(model.target);
+  m.triple = model.target.triple;
+  for (const std::string_view feature : target::present_features(model.target.features)) {
+    m.features.emplace_back(feature);
+  }
+  m.arena_bytes = model.arena_bytes;
+  for (std::size_t i = 0; i < model.input_types.size(); ++i) {
+    m.inputs.push_back(
+        {model.input_names[i], model.input_types[i].dtype, model.input_types[i].shape});
+  }
+  for (std::size_t i = 0; i < model.output_types.size(); ++i) {
+    m.outputs.push_back(
+        {model.output_names[i], model.output_types[i].dtype, model.output_types[i].shape});
+  }
+  for (const driver::CompiledModel::Step& step : model.steps) {
+    m.steps.push_back({step.name, step.origin, step.flops});
+  }
+  return m;
+}
+
+bool embed(WeightsPlace place, std::int64_t bytes) {
+  return place == WeightsPlace::kEmbedded || bytes == 0 ||
+         (place == WeightsPlace::kAuto && bytes < kEmbedLimit);
+}
+
+std::vector<std::string> with(std::vector<std::string> command,
+                              const std::vector<std::string>& more) {
+  command.insert(command.end(), more.begin(), more.end());
+  return command;
+}
+
+// All tools run in `objects`, the folder of the intermediate files.
+Result<void> link(const Toolchain& tools, const Metadata& m, Emit emit, const std::string& objects,
+                  const std::vector<std::string>& files) {
+  const std::string output = "../" + m.library;
+  std::vector<std::string> command;
+  if (emit == Emit::kShared) {
+    command = with(tools.cc, {"-shared", "-pthread", "-static-libgcc", "-Wl,-soname," + m.library,
+                              "-Wl,-z,defs", "-Wl,-z,noexecstack", "-o", output});
+    command = with(with(command, files), {"-lm"});
+  } else if (emit == Emit::kStatic) {
+    command = with({tools.ar, "rcsD", output}, files);
+  } else {
+    command = with(with(tools.cc, {"-r", "-nostdlib", "-o", output}), files);
+  }
+  const Result<std::string> done = run_tool(command, objects);
+  if (!done.ok()) return done.error();
+  return {};
+}
+
+// The steps of compile_artifact that write into one folder.
+class Builder {
+ public:
+  Builder(const std::string& folder, const ArtifactOptions& options)
+      : folder_(folder), objects_(folder + "/obj"), options_(options) {}
+
+  Result<Metadata> build(driver::CompiledModel& model, std::vector<driver::LoweredTask>* lowered,
+                         Metadata m, ArtifactReport* report) {
+    TESSERA_TRY(const Toolchain tools, find_toolchain(model.target, options_.cc));
+    std::error_code error;
+    fs::create_directory(objects_, error);
+    if (error) return make_error(ErrorCode::kIo, "cannot write {}: {}", objects_, error.message());
+    const Clock::time_point start = Clock::now();
+    TESSERA_TRY(const auto kernels,
+                KernelWriter(m.name, model.target, options_.model, objects_, lowered).run());
+    report->emit_ms = elapsed_ms(start);
+    for (const codegen::KernelInfo& k : kernels) {
+      m.shared_bytes = std::max(m.shared_bytes, k.shared_bytes);
+      m.worker_bytes = std::max(m.worker_bytes, k.worker_bytes);
+    }
+    TESSERA_TRY(const Weights weights, place_weights(model, &m));
+    const Clock::time_point link_start = Clock::now();
+    TESSERA_DO(write_sources(m, model, weights));
+    TESSERA_DO(compile_and_link(tools, m, lowered->size(), weights));
+    report->link_ms = elapsed_ms(link_start);
+    if (!options_.keep_sources) fs::remove_all(objects_, error);
+    return m;
+  }
+
+ private:
+  Result<Weights> place_weights(const driver::CompiledModel& model, Metadata* m) {
+    const bool embedded = embed(options_.weights, model.constant_bytes);
+    const std::string file = m->name + ".safetensors";
+    TESSERA_TRY(const Weights weights,
+                write_weights(model, embedded ? objects_ + "/weights.bin" : folder_ + "/" + file));
+    if (!embedded) m->weights_file = file;
+    m->weights_bytes = weights.bytes;
+    m->weights_digest = to_hex(weights.digest);
+    return weights;
+  }
+
+  Result<void> write_sources(const Metadata& m, const driver::CompiledModel& model,
+                             const Weights& weights) {
+    TESSERA_DO(write_file(folder_ + "/" + m.name + ".h", {header_text(m)}));
+    TESSERA_DO(write_file(folder_ + "/" + m.name + ".json", {to_json(m)}));
+    TESSERA_DO(write_file(objects_ + "/" + m.name + ".c", {source_text(m, model, weights)}));
+    return write_file(objects_ + "/weights.S", {weights_assembly(m.name)});
+  }
+
+  Result<void> compile_and_link(const Toolchain& tools, const Metadata& m, std::size_t kernels,
+                                const Weights& weights) {
+    std::vector<std::string> files = {"model.o"};
+    TESSERA_DO(compile(tools, {"-std=gnu11", "-O2", "-fPIC", "-pthread", "-fvisibility=hidden",
+                               "-I..", "-c", m.name + ".c", "-o", files[0]}));
+    if (m.weights_file.empty() && weights.bytes > 0) {
+      files.emplace_back("weights.o");
+      TESSERA_DO(compile(tools, {"-c", "weights.S", "-o", files.back()}));
+    }
+    for (std::size_t i = 0; i < kernels; ++i) files.push_back(KernelWriter::object(i));
+    return link(tools, m, options_.emit, objects_, files);
+  }
+
+  Result<void> compile(const Toolchain& tools, const std::vector<std::string>& arguments) {
+    const Result<std::string> done = run_tool(with(tools.cc, arguments), objects_);
+    if (!done.ok()) return done.error();
+    return {};
+  }
+
+  const std::string& folder_;
+  std::string objects_;
+  const ArtifactOptions& options_;
+};
+
+}  // namespace
+
+Result<ArtifactReport> compile_artifact(const graph::Graph& graph, const target::Target& target,
+                                        const std::string& folder, const ArtifactOptions& options) {
+  TESSERA_TRY(StagingFolder staging, StagingFolder::make(folder));
+  ArtifactReport report;
+  const Clock::time_point start = Clock::now();
+  std::vector<driver::LoweredTask> lowered;
+  TESSERA_TRY(driver::CompiledModel model,
+              driver::plan_model(graph, target, options.model, &lowered));
+  TESSERA_DO(check_steps(model));
+  report.lower_ms = elapsed_ms(start);
+  Metadata metadata =
+      describe(model, identifier(options.name.empty() ? graph.name : options.name), options.emit);
+  metadata.model_digest = model_digest(graph);
+  metadata.plan_digest = plan_digest(target, lowered);
+  TESSERA_TRY(
+      report.metadata,
+      Builder(staging.path(), options).build(model, &lowered, std::move(metadata), &report));
+  TESSERA_DO(staging.publish());
+  return report;
+}
+
+}  // namespace tessera::artifact

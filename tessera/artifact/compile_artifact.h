@@ -1,0 +1,40 @@
+// Ahead-of-time output: a graph as a library with a C header, weights and metadata.
+#pragma once
+
+#include <string>
+
+#include "tessera/artifact/metadata.h"
+#include "tessera/driver/compile_model.h"
+#include "tessera/graph/graph.h"
+
+namespace tessera::artifact {
+
+enum class Emit : std::uint8_t { kShared, kStatic, kObject };
+enum class WeightsPlace : std::uint8_t { kAuto, kEmbedded, kFile };
+
+// kAuto embeds weights below this many bytes.
+inline constexpr std::int64_t kEmbedLimit = std::int64_t{64} << 20;
+
+struct ArtifactOptions {
+  std::string name;  // of files and symbols, made a C identifier; empty: the graph's
+  Emit emit = Emit::kShared;
+  WeightsPlace weights = WeightsPlace::kAuto;
+  std::string cc;             // C compiler; empty: found by the target
+  bool keep_sources = false;  // leave the generated C and the kernels' objects in the folder
+  driver::ModelOptions model;
+};
+
+struct ArtifactReport {
+  Metadata metadata;
+  double lower_ms = 0, emit_ms = 0, link_ms = 0;
+};
+
+// Writes libNAME.so (libNAME.a, NAME.o), NAME.h, NAME.json and, unless embedded, NAME.safetensors
+// to `folder`, which appears whole or not at all; an older artifact there is replaced.
+// kUnsupported: the model has operators without kernels (named); kUnavailable: no C compiler; kIo:
+// the folder cannot be written.
+Result<ArtifactReport> compile_artifact(const graph::Graph& graph, const target::Target& target,
+                                        const std::string& folder,
+                                        const ArtifactOptions& options = {});
+
+}  // namespace tessera::artifact

@@ -1,0 +1,11 @@
+# Writes OUTPUT, a C++ source that defines runtime_sources() from the files SOURCES.
+set(text "#include \"tessera/artifact/runtime_sources.h\"\n\nnamespace tessera::artifact {\n\n")
+string(APPEND text "const std::vector<RuntimeSource>& runtime_sources() {\n")
+string(APPEND text "  static const std::vector<RuntimeSource> sources = {\n")
+foreach(source IN LISTS SOURCES)
+  file(READ ${source} content)
+  get_filename_component(name ${source} NAME)
+  string(APPEND text "      {\"${name}\", R\"tessera(${content})tessera\"},\n")
+endforeach()
+string(APPEND text "  };\n  return sources;\n}\n\n}  // namespace tessera::artifact\n")
+file(WRITE ${OUTPUT} "${text}")

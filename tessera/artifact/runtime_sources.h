@@ -1,0 +1,17 @@
+// The files of runtime/ and the kernels' interface, as the build embedded them.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+namespace tessera::artifact {
+
+struct RuntimeSource {
+  std::string_view name;  // "context.c"
+  std::string_view text;
+};
+
+// In the order in which an artifact's source needs them: abi.h and types.h first.
+const std::vector<RuntimeSource>& runtime_sources();
+
+}  // namespace tessera::artifact

@@ -1,0 +1,25 @@
+// The C compiler that turns an artifact's source into a library, and running it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tessera/support/result.h"
+#include "tessera/target/target.h"
+
+namespace tessera::artifact {
+
+struct Toolchain {
+  std::vector<std::string> cc;  // the program and the arguments that choose the target
+  std::string ar;
+};
+
+// `cc`: a program, or empty: the system's compiler for this architecture, <arch>-linux-gnu-gcc or
+// clang --target for another. kUnavailable names what was looked for.
+Result<Toolchain> find_toolchain(const target::Target& target, const std::string& cc);
+
+// Runs a program in `folder`. kUnavailable: it could not be started; kBuildFailed: it failed, with
+// the end of what it printed.
+Result<std::string> run_tool(const std::vector<std::string>& command, const std::string& folder);
+
+}  // namespace tessera::artifact

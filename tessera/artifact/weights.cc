@@ -1,0 +1,62 @@
+#include "tessera/artifact/weights.h"
+
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "tessera/artifact/digest.h"
+#include "tessera/support/safetensors.h"
+
+namespace tessera::artifact {
+namespace {
+
+constexpr std::uint64_t kAlignment = 64;
+
+std::string unique_name(std::string name, std::set<std::string>* used) {
+  if (name.empty()) name = "constant";
+  std::string candidate = name;
+  for (int i = 1; !used->insert(candidate).second; ++i) candidate = fmt::format("{}#{}", name, i);
+  return candidate;
+}
+
+Result<std::uint64_t> digest_of_file(const std::string& path, std::size_t bytes) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  void* mapping = file < 0 ? MAP_FAILED : ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file, 0);
+  const int error = errno;
+  if (file >= 0) ::close(file);
+  if (mapping == MAP_FAILED) {
+    return make_error(ErrorCode::kIo, "cannot read {}: {}", path, std::strerror(error));
+  }
+  const std::uint64_t digest = tessera_artifact_digest(mapping, bytes);
+  ::munmap(mapping, bytes);
+  return digest;
+}
+
+}  // namespace
+
+Result<Weights> write_weights(const driver::CompiledModel& model, const std::string& path) {
+  Weights weights;
+  if (model.constants.empty()) return weights;
+  NamedTensors tensors;
+  std::map<std::string, std::string> metadata = {{"model", model.name}};
+  std::set<std::string> used = {"__metadata__"};
+  for (std::size_t i = 0; i < model.constants.size(); ++i) {
+    const driver::CompiledModel::ConstantName& origin = model.constant_names[i];
+    const std::string name = unique_name(origin.value, &used);
+    if (!origin.layout.empty()) metadata["layout:" + name] = origin.layout;
+    tensors.push_back({name, model.constants[i]});
+  }
+  TESSERA_TRY(const SafetensorsLayout layout, lay_out_safetensors(tensors, metadata, kAlignment));
+  TESSERA_DO(write_safetensors(path, tensors, metadata, kAlignment));
+  weights.offsets = layout.offsets;
+  weights.bytes = static_cast<std::int64_t>(layout.bytes);
+  TESSERA_TRY(weights.digest, digest_of_file(path, layout.bytes));
+  return weights;
+}
+
+}  // namespace tessera::artifact

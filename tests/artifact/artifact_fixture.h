@@ -1,0 +1,31 @@
+// Small graphs, folders and programs that the tests of artifacts share.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tessera/graph/graph.h"
+
+namespace tessera::artifact {
+
+// Two layers with ReLU between them; outputs y, the input under a second name, and a constant.
+graph::Graph two_layers();
+// One host operator.
+graph::Graph with_topk();
+
+std::vector<HostTensor> inputs_for(const graph::Graph& graph);
+// The interpreter's results.
+std::vector<HostTensor> expected(const graph::Graph& graph, const std::vector<HostTensor>& inputs);
+void expect_close(const std::vector<HostTensor>& got, const std::vector<HostTensor>& want);
+
+// An empty folder of the current test; `name` below it does not exist.
+std::string fresh_folder();
+std::vector<std::string> files_in(const std::string& folder);  // names, sorted
+
+// Runs `command` (a program of examples/c/run_artifact.c with what runs it) on raw files in
+// `folder`; returns its outputs. Fails the test when the program fails.
+std::vector<HostTensor> run_program(std::vector<std::string> command, const std::string& folder,
+                                    const graph::Graph& graph,
+                                    const std::vector<HostTensor>& inputs);
+
+}  // namespace tessera::artifact

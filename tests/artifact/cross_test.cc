@@ -1,0 +1,90 @@
+// Artifacts for the other architecture, run by its emulator where one is installed.
+#include <gtest/gtest.h>
+
+#include "tessera/artifact/compile_artifact.h"
+#include "tessera/artifact/load_artifact.h"
+#include "tessera/artifact/toolchain.h"
+#include "tests/artifact/artifact_fixture.h"
+
+namespace tessera::artifact {
+namespace {
+
+using Words = std::vector<std::string>;
+
+struct Other {
+  std::string target, poor_cpu, missing;  // what the emulator's poor CPU lacks
+  Words emulator;
+};
+
+Other other() {
+  if (target::host().arch == target::Arch::kAArch64) {
+    return {"x86-64-v3", "Nehalem", "avx", {"qemu-x86_64", "-L", "/usr/x86_64-linux-gnu"}};
+  }
+  return {"neoverse-n1", "cortex-a53", "lse", {"qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"}};
+}
+
+Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+class CrossArtifactBase : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    target_ = *target::find_target(other().target);
+    const auto tools = find_toolchain(target_, "");
+    if (!tools.ok()) GTEST_SKIP() << tools.error().message;
+    tools_ = *tools;
+    if (!run_tool({other().emulator[0], "--version"}, "/").ok()) {
+      GTEST_SKIP() << other().emulator[0] << " is not installed (package qemu-user)";
+    }
+  }
+
+  target::Target target_;
+  Toolchain tools_;
+};
+
+class CrossArtifact : public CrossArtifactBase, public ::testing::WithParamInterface<Emit> {};
+
+TEST_P(CrossArtifact, RunsEmulatedAndRefusesPoorProcessors) {
+  const graph::Graph graph = two_layers();
+  const std::string folder = fresh_folder();
+  const auto report =
+      compile_artifact(graph, target_, folder + "/net", {.name = "net", .emit = GetParam()});
+  ASSERT_TRUE(report.ok()) << report.error().message;
+  const std::string library = folder + "/net/" + report->metadata.library;
+  const std::string program = folder + "/run";
+  const auto built =
+      run_tool(with(tools_.cc, {"-std=c11", "-DMODEL_HEADER=\"net.h\"", "-DMODEL_API=net_api",
+                                "-I" + folder + "/net", TESSERA_ARTIFACT_EXAMPLE, library, "-o",
+                                program, "-lm", "-pthread", "-Wl,-rpath," + folder + "/net"}),
+               folder);
+  ASSERT_TRUE(built.ok()) << built.error().message;
+  const auto inputs = inputs_for(graph);
+  expect_close(run_program(with(other().emulator, {"-cpu", "max", program, "--threads", "2"}),
+                           folder, graph, inputs),
+               expected(graph, inputs));
+  const auto poor = run_tool(
+      with(other().emulator, {"-cpu", other().poor_cpu, program, "in0", "out0", "out1", "out2"}),
+      folder);
+  ASSERT_FALSE(poor.ok());
+  EXPECT_NE(poor.error().message.find("this machine lacks " + other().missing), std::string::npos)
+      << poor.error().message;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CrossArtifact, ::testing::Values(Emit::kShared, Emit::kStatic),
+                         [](const ::testing::TestParamInfo<Emit>& p) {
+                           return std::string(p.param == Emit::kShared ? "Shared" : "Static");
+                         });
+
+TEST_F(CrossArtifactBase, IsNotLoadedHere) {
+  const std::string folder = fresh_folder() + "/net";
+  ASSERT_TRUE(compile_artifact(two_layers(), target_, folder).ok());
+  const auto loaded = load_artifact(folder);
+  ASSERT_FALSE(loaded.ok());
+  EXPECT_EQ(loaded.error().code, ErrorCode::kUnsupported);
+  EXPECT_NE(loaded.error().message.find(target_.triple), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tessera::artifact
