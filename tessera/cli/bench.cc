@@ -127,6 +127,7 @@ Result<std::vector<te::OpSpec>> specs(const BenchArgs& args) {
 // The text of --schedule, checked here so that the message names the file.
 Result<std::optional<std::string>> given_schedule(const std::string& path) {
   if (path.empty()) return std::optional<std::string>();
+  if (path == driver::kDefaultSchedule) return std::optional<std::string>(path);
   TESSERA_TRY(std::string text, driver::read_text_file(path));
   if (const auto parsed = schedule::schedule_from_text(text); !parsed.ok())
     return parsed.error().with_context(path);
@@ -168,7 +169,8 @@ int bench(const BenchArgs& args) {
     if (!args.ops.empty() || !args.suite.empty()) {
       return report({ErrorCode::kInvalidArgument, "give a model, or --op and --suite, not both"});
     }
-    return bench_one_model(args.model, args.model_bench, args.threads, args.peers, timing, args.json);
+    return bench_one_model(args.model, args.model_bench, args.threads, args.peers, timing,
+                           args.json);
   }
   const Result<std::vector<te::OpSpec>> list = specs(args);
   if (!list.ok()) return report(list.error());
@@ -222,8 +224,8 @@ int bench(const BenchArgs& args) {
 }  // namespace
 
 void add_bench(CLI::App& app, std::function<int()>* run) {
-  CLI::App* sub =
-      app.add_subcommand("bench", "Time a model or operations beside peer libraries, or measure the machine");
+  CLI::App* sub = app.add_subcommand(
+      "bench", "Time a model or operations beside peer libraries, or measure the machine");
   sub->footer(
       "Examples:\n  tessera bench zoo:resnet50 --threads 2 --peers ort --json\n"
       "  tessera bench model.onnx --shape input:1x3x224x224 --profile\n"
@@ -234,10 +236,13 @@ void add_bench(CLI::App& app, std::function<int()>* run) {
   const auto args = std::make_shared<BenchArgs>();
   args->schedules = default_schedule_folder();
   add_model_options(*sub, args->model, false);
-  sub->add_option("--inputs", args->model_bench.inputs, "NumPy .npz with inputs of the model; others are random")
+  sub->add_option("--inputs", args->model_bench.inputs,
+                  "NumPy .npz with inputs of the model; others are random")
       ->check(CLI::ExistingFile);
-  sub->add_flag("--profile", args->model_bench.profile, "Print time, FLOP/s and bytes/s of each kernel of the model");
-  sub->add_flag("--no-plan", args->model_bench.no_plan, "The untuned default schedules (no plan is used without --plan)");
+  sub->add_flag("--profile", args->model_bench.profile,
+                "Print time, FLOP/s and bytes/s of each kernel of the model");
+  sub->add_flag("--no-plan", args->model_bench.no_plan,
+                "The untuned default schedules (no plan is used without --plan)");
   sub->add_option(
       "--op", args->ops,
       "Operation, e.g. conv2d:N=1,H=56,W=56,CI=64,CO=64,KH=3,KW=3,S=1,P=1 (repeatable)");
@@ -248,8 +253,9 @@ void add_bench(CLI::App& app, std::function<int()>* run) {
   sub->add_option("--peers", args->peers,
                   fmt::format("Comma-separated: {}, or all", fmt::join(driver::peer_names(), ",")))
       ->delimiter(',');
-  sub->add_option("--schedule", args->schedule, "Schedule file for the operations")
-      ->check(CLI::ExistingFile);
+  sub->add_option("--schedule", args->schedule,
+                  "Schedule file for the operations, or default: chosen without measuring")
+      ->check(CLI::ExistingFile | CLI::IsMember({driver::kDefaultSchedule}));
   sub->add_option("--schedules", args->schedules, "Folder of schedules");
   sub->add_option("--samples", args->samples, "Clean samples of each")->check(CLI::Range(1, 10000));
   sub->add_option("--time-limit", args->time_limit_s, "Seconds for each operation and peer")

@@ -9,9 +9,11 @@
 #include "tessera/cli/command.h"
 #include "tessera/cli/model_args.h"
 #include "tessera/codegen/codegen.h"
+#include "tessera/driver/bench_op.h"
 #include "tessera/driver/schedule_library.h"
 #include "tessera/ir/text.h"
 #include "tessera/lower/lower.h"
+#include "tessera/space/default_schedule.h"
 #include "tessera/te/op_spec.h"
 
 namespace tessera::cli {
@@ -44,6 +46,9 @@ Result<schedule::State> scheduled(const ShowArgs& args, const te::OpSpec& spec,
   driver::FoundSchedule file{.path = args.schedule};
   if (args.schedule.empty()) {
     TESSERA_TRY(file, driver::find_schedule(args.schedules, spec, dag, target));
+  } else if (args.schedule == driver::kDefaultSchedule) {
+    TESSERA_TRY(*schedule, space::default_schedule(dag, target));
+    return schedule::apply(dag, *schedule);
   } else {
     TESSERA_TRY(file.text, driver::read_text_file(args.schedule));
   }
@@ -140,7 +145,8 @@ int list_targets() {
 }  // namespace
 
 void add_show(CLI::App& app, std::function<int()>* run) {
-  CLI::App* sub = app.add_subcommand("show", "Print a stage of the compilation of a model or one operation");
+  CLI::App* sub =
+      app.add_subcommand("show", "Print a stage of the compilation of a model or one operation");
   sub->footer(
       "Examples:\n  tessera show zoo:resnet18 --stage graph --print-after=fold_scales\n"
       "  tessera show --op matmul:M=64,N=64,K=64 --stage ir\n"
@@ -152,9 +158,10 @@ void add_show(CLI::App& app, std::function<int()>* run) {
   sub->add_option("--stage", args->stage, "graph (of a model), te, schedule, ir, llvm or asm")
       ->check(CLI::IsMember({"graph", "te", "schedule", "ir", "llvm", "asm"}));
   add_model_options(*sub, args->model, false);
-  sub->add_option("--schedule", args->schedule,
-                  "Schedule file instead of the one that ships for the operation")
-      ->check(CLI::ExistingFile);
+  sub->add_option(
+         "--schedule", args->schedule,
+         "Schedule file instead of the one that ships, or default: chosen without measuring")
+      ->check(CLI::ExistingFile | CLI::IsMember({driver::kDefaultSchedule}));
   sub->add_option("--schedules", args->schedules, "Folder of schedules");
   sub->add_option("--target", args->target, "host or a machine (see targets)");
   sub->add_option("--print-after", args->print_after,

@@ -6,6 +6,7 @@
 #include "tessera/driver/check_output.h"
 #include "tessera/driver/peer.h"
 #include "tessera/driver/schedule_library.h"
+#include "tessera/space/default_schedule.h"
 #include "tessera/te/ops/winograd.h"
 
 namespace tessera::driver {
@@ -54,7 +55,10 @@ Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& targe
   result.threads = options.threads;
   TESSERA_TRY(const te::Dag dag, te::make_dag(spec));
   FoundSchedule found;
-  if (options.schedule_text) {
+  if (options.schedule_text == kDefaultSchedule) {
+    TESSERA_TRY(const schedule::Schedule steps, space::default_schedule(dag, target));
+    found.text = schedule::to_text(steps);
+  } else if (options.schedule_text) {
     found.text = *options.schedule_text;
   } else {
     TESSERA_TRY(found, find_schedule(options.schedule_folder, spec, dag, target));

@@ -11,6 +11,9 @@
 
 namespace tessera::driver {
 
+// As schedule_text: the schedule chosen without measuring.
+inline constexpr const char* kDefaultSchedule = "default";
+
 struct BenchOptions {
   int threads = 1;
   std::vector<std::string> peers;
