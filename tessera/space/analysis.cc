@@ -210,12 +210,6 @@ Analysis analyse(const te::Dag& dag, const std::vector<te::Op>& ops) {
   return out;
 }
 
-double expression_cost(const ir::Expr& e) {
-  ValueVisitor visitor;
-  visitor(e);
-  return visitor.cost;
-}
-
 bool match_product(const te::Op& op, Product* out) {
   if (op.reducer != te::Reducer::kSum || op.values.size() != 1) return false;
   const ir::Expr value = strip(op.values[0]);

@@ -69,9 +69,6 @@ struct Analysis {
 // `ops` are those of `dag`, or what is left of them after inlining.
 Analysis analyse(const te::Dag& dag, const std::vector<te::Op>& ops);
 
-// Operations of one evaluation, index arithmetic not counted.
-double expression_cost(const ir::Expr& e);
-
 // The product of two reads that a sum adds up, seen through casts and selects.
 struct Product {
   const ir::Load* left = nullptr;

@@ -30,7 +30,7 @@ bool contiguous_lanes(const Stage& s, std::size_t axis) {
 }
 
 // Neighbouring outputs of a window share rows and columns of the input.
-LaneTile choose_lane_tile(const Context& c, const Stage& s, std::size_t last) {
+LaneTile choose_lane_tile(const Stage& s, std::size_t last) {
   std::int64_t taps = 1;
   for (const te::Axis& a : s.op.reduce_axes) taps *= a.extent;
   LaneTile tile;
@@ -49,7 +49,6 @@ LaneTile choose_lane_tile(const Context& c, const Stage& s, std::size_t last) {
     tile.inner = inner;
     break;
   }
-  (void)c;
   return tile;
 }
 
@@ -64,7 +63,7 @@ class LaneWriter {
         self_(host_.stage == stage) {}
 
   void run() {
-    const LaneTile tile = choose_lane_tile(x_, s_, last_);
+    const LaneTile tile = choose_lane_tile(s_, last_);
     layout_weights();
     Writer& w = x_.writer;
     const std::string& name = h_.op.name;

@@ -72,16 +72,4 @@ void Writer::layout(const std::string& buffer, schedule::Layout layout) {
   schedule_.steps.emplace_back(schedule::SetLayout{.buffer = buffer, .layout = std::move(layout)});
 }
 
-void Writer::tensorize(const std::string& stage, const std::string& loop,
-                       const std::string& intrinsic) {
-  schedule_.steps.emplace_back(
-      schedule::Tensorize{.stage = stage, .iter = loop, .intrinsic = intrinsic});
-}
-
-void Writer::prefetch(const std::string& stage, const std::string& loop, const std::string& buffer,
-                      std::int64_t distance) {
-  schedule_.steps.emplace_back(
-      schedule::PrefetchStep{.stage = stage, .iter = loop, .buffer = buffer, .distance = distance});
-}
-
 }  // namespace tessera::space

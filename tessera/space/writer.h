@@ -30,9 +30,6 @@ class Writer {
   std::string rfactor(const std::string& stage, const std::string& loop, std::size_t axis,
                       int repeat = 1);
   void layout(const std::string& buffer, schedule::Layout layout);
-  void tensorize(const std::string& stage, const std::string& loop, const std::string& intrinsic);
-  void prefetch(const std::string& stage, const std::string& loop, const std::string& buffer,
-                std::int64_t distance);
 
   const schedule::Schedule& schedule() const { return schedule_; }
 
