@@ -25,7 +25,10 @@ ValueId GraphBuilder::scalar(DType dtype, double value) {
   if (is_float(dtype)) {
     t.set_float(0, value);
   } else {
-    t.set_int(0, static_cast<std::int64_t>(value));
+    // Saturates: the conversion of a double outside the range of int64 is undefined.
+    t.set_int(0, !(value > -0x1p63)  ? INT64_MIN
+                 : !(value < 0x1p63) ? INT64_MAX
+                                     : static_cast<std::int64_t>(value));
   }
   return constant(std::move(t));
 }
@@ -110,9 +113,7 @@ Result<ValueId> GraphBuilder::transpose(ValueId x, const std::vector<std::int64_
   return add("transpose", {x}, {{"perm", perm}});
 }
 
-void GraphBuilder::name_value(ValueId id, const std::string& name) {
-  graph_.value(id).name = name;
-}
+void GraphBuilder::name_value(ValueId id, const std::string& name) { graph_.value(id).name = name; }
 
 Graph GraphBuilder::finish(std::vector<ValueId> outputs, std::vector<std::string> output_names) {
   graph_.outputs = std::move(outputs);

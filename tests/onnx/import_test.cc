@@ -141,6 +141,13 @@ TEST(Import, ReportsWrongShapes) {
   EXPECT_THAT(error.message, HasSubstr("node '' (Add-17, output 'y')"));
 }
 
+TEST(Import, RefusesOperandsOfTheWrongTypeInsideFormulas) {
+  const Error error = import_error(make_graph(
+      {kX}, {make_node("QLinearMatMul", std::vector<std::string>(8, "x"), {"y"})}, {"y"}));
+  EXPECT_EQ(error.code, ErrorCode::kUnsupported);
+  EXPECT_THAT(error.message, HasSubstr("operands of f32 and f32"));
+}
+
 TEST(Import, GivesSizesToSymbols) {
   const ValueInfo a{"a", "f32", true, {{-1, "n"}, {-1, "tokens"}, {-1, "batch_size"}, {4, ""}}};
   const ValueInfo b{"b", "f32", true, {{-1, "n"}, {-1, "tokens"}}};

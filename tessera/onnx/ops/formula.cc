@@ -23,7 +23,7 @@ Term Formula::op(std::string_view name, const std::vector<Term>& inputs, graph::
 }
 
 Term Formula::cast(Term x, DType to) {
-  if (failed_) return x;
+  if (failed_) return value(kNoValue);
   const auto out = c_.b.cast(x.id, to);
   if (out.ok()) return value(*out);
   fail(out.error());
@@ -31,7 +31,7 @@ Term Formula::cast(Term x, DType to) {
 }
 
 Term Formula::reshape(Term x, const Shape& shape) {
-  if (failed_) return x;
+  if (failed_) return value(kNoValue);
   const auto out = c_.b.reshape(x.id, shape);
   if (out.ok()) return value(*out);
   fail(out.error());

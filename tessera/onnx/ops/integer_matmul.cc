@@ -26,7 +26,7 @@ Term multiply(Formula& f, Context& c, Operands x) {
     f.fail(make_error(ErrorCode::kUnsupported, "operands of {} and {}", to_text(f.dtype(x.a)),
                       to_text(f.dtype(x.b))));
   }
-  if (f.failed()) return {};
+  if (f.failed()) return f.value(kNoValue);
   if (!is_zero(c.b, x.b_zero) && c.b.constant_of(x.b.id) && c.b.constant_of(x.b_zero)) {
     const Term shifted = without_zero_point(f, c, x.b, f.value(x.b_zero));
     if (size_bytes(f.dtype(shifted)) == 1) {
@@ -34,12 +34,12 @@ Term multiply(Formula& f, Context& c, Operands x) {
       x.b_zero = kNoValue;
     }
   }
-  if (f.failed()) return {};
+  if (f.failed()) return f.value(kNoValue);
   const auto depth = static_cast<double>(f.shape(x.a).back());
   const auto product = matmul(c.b, x.a.id, x.b.id);
   if (!product) {
     f.fail(product.error());
-    return {};
+    return f.value(kNoValue);
   }
   Term y = f.value(*product);
   const std::int64_t a_rank = static_cast<std::int64_t>(f.shape(x.a).size());
