@@ -191,6 +191,37 @@ TEST(ChannelsLast, PatchesOfATransformerNeedNoTranspose) {
   EXPECT_EQ(count(g, "transpose"), 1) << to_text(g);
 }
 
+// conv, norm as its reshapes and factors spell it, conv.
+Graph normed_images(const Shape& grouped, const Shape& factor) {
+  Net net;
+  ValueId v = net.conv(net.input({2, 3, 5, 4}), 6, 3, 1);
+  const Shape image = net.shape(v);
+  v = net.op("layernorm", {net.reshape(v, grouped), net.weights(factor), net.weights(factor)},
+             {{"axis", std::int64_t{2}}, {"epsilon", 1e-5}});
+  v = net.conv(net.relu(net.reshape(v, image)), 2, 3, 1);
+  return net.finish({net.reduce(v, "mean", {2, 3}, false)});
+}
+
+TEST(OpenImageNorms, InstanceAndGroupNormsFollowTheLayout) {
+  const std::vector<std::pair<Shape, Shape>> forms = {
+      {{2, 6, 5, 4}, {6, 1, 1}}, {{2, 2, 60}, {2, 1}}, {{2, 2, 3, 5, 4}, {2, 3, 1, 1}}};
+  for (const auto& [grouped, factor] : forms) {
+    Graph g = check_pass(normed_images(grouped, factor), open_image_norms);
+    EXPECT_EQ(count(g, "layernorm"), 0);
+    g = check_pass(check_pass(g, simplify), channels_last);
+    EXPECT_EQ(count(g, "transpose"), 1) << to_text(g);
+  }
+}
+
+TEST(OpenImageNorms, OtherNormsStay) {
+  // A factor along the normalised elements, and no convolution.
+  EXPECT_EQ(count(check_pass(normed_images({2, 2, 60}, {60}), open_image_norms), "layernorm"), 1);
+  Net net;
+  const Graph g = net.finish({net.op("layernorm", {net.input({1, 2, 3, 4})},
+                                     {{"axis", std::int64_t{2}}, {"epsilon", 1e-5}})});
+  EXPECT_EQ(to_text(check_pass(g, open_image_norms)), to_text(g));
+}
+
 TEST(ChannelsLast, OneDimensionAndTransposedConvolution) {
   Net net;
   const ValueId x = net.input({2, 3, 7});

@@ -20,6 +20,8 @@ const std::vector<Pass>& pass_list() {
       // Before layouts: the constants still line up with the channel axis of the model.
       {"fold_scales", fold_scales},
       {"absorb_transposes", absorb_transposes},
+      {"open_image_norms", open_image_norms},
+      {"simplify", simplify},  // the reshapes round an opened group norm meet
       {"channels_last", channels_last},
       {"move_transposes", move_transposes},
       {"absorb_transposes", absorb_transposes},

@@ -67,6 +67,8 @@ Result<bool> fold_scales(Graph& graph, const PassOptions& options);
 Result<bool> absorb_transposes(Graph& graph, const PassOptions& options);
 // Moves transposes to where fewest bytes are transposed, often none. Never transposes more.
 Result<bool> move_transposes(Graph& graph, const PassOptions& options);
+// Norms over the positions of images become reductions, where there are convolutions to follow.
+Result<bool> open_image_norms(Graph& graph, const PassOptions& options);
 // Convolutions compute channels last, and what lies between them follows where that saves bytes.
 Result<bool> channels_last(Graph& graph, const PassOptions& options);
 // Chooses how a convolution is computed: winograd, matrix product or as it is.
