@@ -12,6 +12,7 @@
 namespace tessera::graph {
 
 std::vector<OpDef> detection_ops();
+std::vector<OpDef> ngram_ops();
 
 namespace {
 
@@ -300,7 +301,9 @@ std::vector<OpDef> host_ops() {
       {"nonzero", Fusion::kHost, infer_nonzero, nullptr, evaluate_nonzero},
       {"unique", Fusion::kHost, infer_unique, nullptr, evaluate_unique},
   };
-  for (const OpDef& op : detection_ops()) ops.push_back(op);
+  for (const auto family : {detection_ops, ngram_ops}) {
+    for (const OpDef& op : family()) ops.push_back(op);
+  }
   return ops;
 }
 
