@@ -42,10 +42,12 @@ void round_up(Windows& w, const Shape& sizes) {
     const std::int64_t reach = w.dilations[s] * (w.kernel[s] - 1) + 1;
     const std::int64_t padded = sizes[s] + w.before[s] + w.after[s];
     std::int64_t out = ceil_div(padded - reach, w.strides[s]) + 1;
-    if ((out - 1) * w.strides[s] >= sizes[s] + w.before[s]) --out;
+    const bool in_padding = (out - 1) * w.strides[s] >= sizes[s] + w.before[s];
+    if (in_padding) --out;
     const std::int64_t used = (out - 1) * w.strides[s] + reach;
     w.uncounted[s] = std::max<std::int64_t>(0, used - padded);
-    w.after[s] += w.uncounted[s];
+    w.after[s] = in_padding ? std::max<std::int64_t>(0, used - sizes[s] - w.before[s])
+                            : w.after[s] + w.uncounted[s];
   }
 }
 
