@@ -101,8 +101,9 @@ struct SaveOptions {
   // the format's limit is 2 GB.
   std::int64_t external_above = 1'500'000'000;
 };
-// Writes a model that other engines read, to a temporary name that is then renamed. kUnsupported
-// when the model holds a ForeignTensor.
+// Writes a model that other engines read; a new or regular file is written beside the path and
+// renamed, anything else (a pipe, a device) in place. kUnsupported when the model holds a
+// ForeignTensor.
 Result<void> save_model(const Model& model, const std::string& path,
                         const SaveOptions& options = {});
 // kInvalidArgument when the bytes would exceed 2 GB.

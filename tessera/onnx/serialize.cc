@@ -6,6 +6,7 @@
 
 #include "tessera/onnx/model.h"
 #include "tessera/onnx/tensor_io.h"
+#include "tessera/support/files.h"
 
 namespace tessera::onnx {
 namespace {
@@ -205,14 +206,35 @@ Result<std::string> to_bytes(const pb::ModelProto& proto) {
   return proto.SerializeAsString();
 }
 
-Result<void> rename_into_place(const std::string& from, const std::string& to) {
-  std::error_code status;
-  std::filesystem::rename(from, to, status);
-  if (status) {
-    return make_error(ErrorCode::kIo, "cannot write '{}': {}", to, status.message());
+// External data under a temporary name, gone again unless keep() is called.
+class DataFile {
+ public:
+  explicit DataFile(std::string path)
+      : path_(std::move(path)), out_(temporary(), std::ios::binary | std::ios::trunc) {}
+  ~DataFile() {
+    std::error_code ignored;
+    std::filesystem::remove(temporary(), ignored);
   }
-  return {};
-}
+  DataFile(const DataFile&) = delete;
+  DataFile& operator=(const DataFile&) = delete;
+
+  std::ofstream& out() { return out_; }
+
+  Result<void> keep() {
+    out_.close();
+    std::error_code status;
+    if (out_) std::filesystem::rename(temporary(), path_, status);
+    if (out_ && !status) return {};
+    return make_error(ErrorCode::kIo, "cannot write '{}'{}", path_,
+                      status ? ": " + status.message() : "");
+  }
+
+ private:
+  std::string temporary() const { return path_ + ".tmp"; }
+
+  std::string path_;
+  std::ofstream out_;
+};
 
 }  // namespace
 
@@ -232,24 +254,19 @@ Result<std::string> serialize_tensor(const HostTensor& tensor, const std::string
 }
 
 Result<void> save_model(const Model& model, const std::string& path, const SaveOptions& options) {
-  const bool external = tensor_bytes(model.graph) > options.external_above;
-  const std::string data_path = path + ".data";
-  const std::string temporary = path + ".tmp";
-  std::ofstream data;
-  if (external) data.open(data_path + ".tmp", std::ios::binary | std::ios::trunc);
   pb::ModelProto proto;
-  Writer writer(external ? &data : nullptr, std::filesystem::path(data_path).filename().string());
+  if (tensor_bytes(model.graph) <= options.external_above) {
+    TESSERA_DO(Writer(nullptr, "").model(model, proto));
+    TESSERA_TRY(const std::string bytes, to_bytes(proto));
+    return write_file(path, {bytes});
+  }
+  const std::string data_path = path + ".data";
+  DataFile data(data_path);
+  Writer writer(&data.out(), std::filesystem::path(data_path).filename().string());
   TESSERA_DO(writer.model(model, proto));
   TESSERA_TRY(const std::string bytes, to_bytes(proto));
-  std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-  file << bytes;
-  file.close();
-  if (external) data.close();
-  if (!file || (external && !data)) {
-    return make_error(ErrorCode::kIo, "cannot write '{}'", external ? data_path : path);
-  }
-  if (external) TESSERA_DO(rename_into_place(data_path + ".tmp", data_path));
-  return rename_into_place(temporary, path);
+  TESSERA_DO(data.keep());
+  return write_file(path, {bytes});
 }
 
 }  // namespace tessera::onnx

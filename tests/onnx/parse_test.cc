@@ -2,8 +2,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "model_builder.h"
@@ -285,6 +287,34 @@ TEST(SaveModel, RefusesForeignTensors) {
   model.graph.initializers.push_back({"s", ForeignTensor{"string"}});
   EXPECT_EQ(serialize_model(model).error().code, ErrorCode::kUnsupported);
   EXPECT_EQ(save_model(small_model(), "/nonexistent/m.onnx").error().code, ErrorCode::kIo);
+}
+
+// Renaming a finished file over a pipe or a device would destroy it.
+TEST(SaveModel, WritesIntoWhatIsNoFile) {
+  const Folder folder;
+  const std::string pipe = folder / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  ASSERT_GE(reader, 0);
+  ASSERT_TRUE(save_model(small_model(), pipe).ok());
+  std::string bytes(65536, '\0');
+  const ssize_t count = ::read(reader, bytes.data(), bytes.size());
+  ::close(reader);
+  ASSERT_GT(count, 0);
+  bytes.resize(static_cast<std::size_t>(count));
+  const auto again = parse_model(bytes, "");
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  expect_same(*again, small_model());
+  EXPECT_TRUE(fs::is_fifo(pipe));
+}
+
+TEST(SaveModel, LeavesNothingBehindWhenItFails) {
+  const Folder folder;
+  Model model = small_model();
+  model.graph.initializers.push_back({"big", HostTensor(DType::kF32, {40, 41})});
+  model.graph.initializers.push_back({"s", ForeignTensor{"string"}});
+  EXPECT_FALSE(save_model(model, folder / "m.onnx", {.external_above = 1000}).ok());
+  EXPECT_TRUE(fs::is_empty(folder / ""));
 }
 
 TEST(SaveTensor, RoundTripsEveryType) {
