@@ -1,5 +1,7 @@
 #include "tessera/onnx/importer.h"
 
+#include <algorithm>
+
 namespace tessera::onnx {
 namespace {
 
@@ -271,6 +273,9 @@ Node Importer::resolve_references(const Node& node) const {
 
 Result<void> Importer::call_function(const Function& function, const Node& node,
                                      const std::vector<Binding>& inputs) {
+  if (std::find(calls_.begin(), calls_.end(), &function) != calls_.end()) {
+    return invalid("the function calls itself: calls would be nested too deep");
+  }
   if (frame_.depth >= kMaxDepth) return invalid("calls and bodies are nested too deep");
   if (inputs.size() > function.inputs.size()) {
     return invalid("{} inputs for a function of {}", inputs.size(), function.inputs.size());
@@ -284,7 +289,11 @@ Result<void> Importer::call_function(const Function& function, const Node& node,
         i < inputs.size() ? inputs[i] : Binding{Binding::Kind::kOmitted, kNoValue, ""};
   }
   TESSERA_TRY(const Plan* plan, plan_of(function));
-  TESSERA_DO(import_nodes(*plan, {&scope, &function.opsets, &attributes, frame_.depth + 1}));
+  calls_.push_back(&function);
+  const Result<void> body =
+      import_nodes(*plan, {&scope, &function.opsets, &attributes, frame_.depth + 1});
+  calls_.pop_back();
+  TESSERA_DO(body);
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i].empty()) continue;
     const Binding* found = i < function.outputs.size() ? scope.find(function.outputs[i]) : nullptr;

@@ -84,6 +84,7 @@ class Importer final : public BodyImporter {
   std::map<FunctionKey, const Function*> functions_;
   std::unordered_map<const void*, Plan> plans_;  // by graph or function
   Frame frame_;
+  std::vector<const Function*> calls_;  // being imported, the innermost last
   Sequences sequences_;
   std::vector<Issue> issues_;
   bool body_poisoned_ = false;  // the body just imported needs a value of a refused node

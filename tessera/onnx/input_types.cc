@@ -4,6 +4,8 @@
 #include <cctype>
 #include <set>
 
+#include <fmt/ranges.h>
+
 namespace tessera::onnx {
 namespace {
 
@@ -120,6 +122,22 @@ Result<void> check_names(const Map& given, const std::set<std::string>& names) {
   return {};
 }
 
+Result<void> check_symbols(const Symbols& given, const Graph& graph) {
+  std::set<std::string> known;
+  for (const ValueInfo& info : graph.inputs) {
+    for (const Dim& d : info.dims) {
+      if (!d.symbol.empty()) known.insert(d.symbol);
+    }
+  }
+  for (const auto& [name, unused] : given) {
+    if (known.count(name) != 0) continue;
+    return make_error(ErrorCode::kInvalidArgument,
+                      "the inputs of the model have no dimension '{}'; they have: {}", name,
+                      known.empty() ? "none" : fmt::format("{}", fmt::join(known, " ")));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::vector<GraphInput>> resolve_inputs(const Graph& graph, const ImportOptions& options) {
@@ -128,6 +146,7 @@ Result<std::vector<GraphInput>> resolve_inputs(const Graph& graph, const ImportO
   for (const Initializer& i : graph.initializers) defaults.insert(i.name);
   TESSERA_DO(check_names(options.shapes, names));
   TESSERA_DO(check_names(options.values, names));
+  TESSERA_DO(check_symbols(options.symbols, graph));
   const Symbols symbols = collect_symbols(graph, options);
   std::vector<GraphInput> inputs;
   for (const ValueInfo& info : graph.inputs) {
