@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <limits>
 
+#include <fmt/ranges.h>
+
 #include "tessera/driver/peer.h"
 
 namespace tessera::driver {
@@ -166,6 +168,13 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
   result.live_bytes = compiled.live_bytes;
   result.constant_bytes = compiled.constant_bytes;
 
+  for (const auto& [name, unused] : options.inputs) {
+    const std::vector<std::string>& names = compiled.input_names;
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      return make_error(ErrorCode::kInvalidArgument, "the model has no input '{}'; it has: {}",
+                        name, fmt::join(names, " "));
+    }
+  }
   runtime::ThreadPool pool({.threads = options.threads});
   std::vector<HostTensor> inputs =
       random_model_inputs(compiled.input_names, compiled.input_types, kSeed);

@@ -7,6 +7,8 @@
 #include <optional>
 #include <thread>
 
+#include <unistd.h>
+
 #include "tessera/graph/op.h"
 #include "tessera/space/default_schedule.h"
 
@@ -197,12 +199,34 @@ Result<std::vector<LoweredTask>> lower_tasks(const std::vector<task::Task>& task
   return lowered;
 }
 
+Result<void> check_memory(const graph::Graph& graph) {
+  const double available =
+      static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  const auto bytes = [&](ValueId id) {
+    double total = static_cast<double>(size_bytes(graph.type(id).dtype));
+    for (const std::int64_t d : graph.type(id).shape) total *= static_cast<double>(d);
+    return total;
+  };
+  double kept = 0, largest = 0;
+  for (const ValueId id : graph.inputs) kept += bytes(id);
+  for (const ValueId id : graph.outputs) kept += bytes(id);
+  for (std::size_t i = 0; i < graph.values.size(); ++i) {
+    largest = std::max(largest, bytes(static_cast<ValueId>(i)));
+  }
+  const double needed = std::max(kept, largest);
+  if (needed <= available) return {};
+  return make_error(ErrorCode::kInvalidArgument,
+                    "a run needs at least {:.1f} GB of memory; this machine has {:.1f} GB",
+                    needed * 1e-9, available * 1e-9);
+}
+
 Result<CompiledModel> compile_model(const graph::Graph& graph, const target::Target& target,
                                     const ModelOptions& options) {
   if (!target::runs_on_host(target)) {
     return make_error(ErrorCode::kUnsupported, "code for {} does not run on this machine",
                       target.name);
   }
+  TESSERA_DO(check_memory(graph));
   CompiledModel model;
   model.target = target;
   const auto start = std::chrono::steady_clock::now();

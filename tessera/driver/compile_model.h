@@ -75,6 +75,10 @@ struct CompiledModel {
   double lower_ms = 0, build_ms = 0;
 };
 
+// kInvalidArgument when the inputs and outputs, or any one value, are larger than the memory of
+// this machine: a size given by mistake must not end in the system's out-of-memory killer.
+Result<void> check_memory(const graph::Graph& graph);
+
 // `graph` is as the passes left it. kUnsupported when the target is not this machine.
 Result<CompiledModel> compile_model(const graph::Graph& graph, const target::Target& target,
                                     const ModelOptions& options = {});
