@@ -42,7 +42,8 @@ int check(const ModelArgs& args, bool json) {
                                 {"operators", r.operators},
                                 {"unsupported", to_json(r.unsupported)},
                                 {"data_dependent", to_json(r.data_dependent)}};
-    fmt::print("{}\n", j.dump(2));
+    // Names in files need not be UTF-8.
+    fmt::print("{}\n", j.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
     fmt::print("{}: {} nodes, {} operators\n", args.model, r.nodes, r.operators.size());
     for (const auto& [op, count] : r.operators) fmt::print("  {:<28} {}\n", op, count);

@@ -1,4 +1,5 @@
 // tessera conformance: the ONNX backend cases below a folder, through compiled code.
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <filesystem>
@@ -18,7 +19,7 @@ namespace {
 
 struct ConformanceArgs {
   std::string folder, filter;
-  bool json = false, interpret = false, failures = false;
+  bool json = false, markdown = false, interpret = false, failures = false;
   int jobs = 0;
 };
 
@@ -52,6 +53,72 @@ std::vector<onnx::CaseResult> run_all(const std::vector<std::string>& folders,
   return results;
 }
 
+struct Case {
+  std::string name;  // relative to the folder asked for
+  onnx::CaseResult result;
+};
+
+using Counts = std::map<onnx::Verdict, int>;
+
+Counts count(const std::vector<Case>& cases) {
+  Counts counts;
+  for (const Case& c : cases) ++counts[c.result.verdict];
+  return counts;
+}
+
+void print_json(const std::vector<Case>& cases) {
+  auto list = nlohmann::ordered_json::array();
+  for (const Case& c : cases) {
+    nlohmann::ordered_json one = {{"name", c.name}, {"status", onnx::to_text(c.result.verdict)}};
+    if (!c.result.reason.empty()) one["reason"] = c.result.reason;
+    list.push_back(one);
+  }
+  Counts counts = count(cases);
+  const nlohmann::ordered_json j = {{"passed", counts[onnx::Verdict::kPass]},
+                                    {"failed", counts[onnx::Verdict::kFail]},
+                                    {"unsupported", counts[onnx::Verdict::kUnsupported]},
+                                    {"cases", list}};
+  fmt::print("{}\n", j.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+void print_text(const std::vector<Case>& cases, bool failures) {
+  for (const Case& c : cases) {
+    if (failures && c.result.verdict == onnx::Verdict::kPass) continue;
+    fmt::print("{:<12} {} {}\n", onnx::to_text(c.result.verdict), c.name, c.result.reason);
+  }
+  Counts counts = count(cases);
+  fmt::print("{} passed, {} failed, {} unsupported of {}\n", counts[onnx::Verdict::kPass],
+             counts[onnx::Verdict::kFail], counts[onnx::Verdict::kUnsupported], cases.size());
+}
+
+std::string table_cell(std::string text) {
+  for (std::size_t at = text.find('|'); at != std::string::npos; at = text.find('|', at + 2)) {
+    text.replace(at, 1, "\\|");
+  }
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+// Counts of each group (the first part of the names), then every case that did not pass.
+void print_markdown(const std::vector<Case>& cases) {
+  std::map<std::string, std::vector<Case>> groups;
+  for (const Case& c : cases) groups[c.name.substr(0, c.name.find('/'))].push_back(c);
+  fmt::print("| group | cases | passed | failed | unsupported |\n|---|---:|---:|---:|---:|\n");
+  const auto row = [](const std::string& name, const std::vector<Case>& group) {
+    Counts counts = count(group);
+    fmt::print("| {} | {} | {} | {} | {} |\n", name, group.size(), counts[onnx::Verdict::kPass],
+               counts[onnx::Verdict::kFail], counts[onnx::Verdict::kUnsupported]);
+  };
+  for (const auto& [name, group] : groups) row(name, group);
+  row("all", cases);
+  fmt::print("\n| case | reason |\n|---|---|\n");
+  for (const Case& c : cases) {
+    if (c.result.verdict != onnx::Verdict::kPass) {
+      fmt::print("| {} | {} |\n", c.name, table_cell(c.result.reason));
+    }
+  }
+}
+
 int conformance(const ConformanceArgs& args) {
   Result<std::vector<std::string>> folders = onnx::find_backend_cases(args.folder);
   if (!folders) return report(folders.error());
@@ -60,30 +127,19 @@ int conformance(const ConformanceArgs& args) {
     return report(make_error(ErrorCode::kInvalidArgument, "{}: no case (model.onnx with test_data_set_0)", args.folder));
   }
   const std::vector<onnx::CaseResult> results = run_all(*folders, args);
-  std::map<onnx::Verdict, int> count;
-  auto cases = nlohmann::ordered_json::array();
+  std::vector<Case> cases;
   for (std::size_t i = 0; i < results.size(); ++i) {
     const std::string name = std::filesystem::relative((*folders)[i], args.folder).string();
-    ++count[results[i].verdict];
-    const char* verdict = onnx::to_text(results[i].verdict);
-    if (args.json) {
-      nlohmann::ordered_json c = {{"name", name == "." ? (*folders)[i] : name}, {"status", verdict}};
-      if (!results[i].reason.empty()) c["reason"] = results[i].reason;
-      cases.push_back(c);
-    } else if (!args.failures || results[i].verdict != onnx::Verdict::kPass) {
-      fmt::print("{:<12} {} {}\n", verdict, name, results[i].reason);
-    }
+    cases.push_back({name == "." ? (*folders)[i] : name, results[i]});
   }
-  const int passed = count[onnx::Verdict::kPass], failed = count[onnx::Verdict::kFail],
-            unsupported = count[onnx::Verdict::kUnsupported];
   if (args.json) {
-    const nlohmann::ordered_json j = {
-        {"passed", passed}, {"failed", failed}, {"unsupported", unsupported}, {"cases", cases}};
-    fmt::print("{}\n", j.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    print_json(cases);
+  } else if (args.markdown) {
+    print_markdown(cases);
   } else {
-    fmt::print("{} passed, {} failed, {} unsupported of {}\n", passed, failed, unsupported, results.size());
+    print_text(cases, args.failures);
   }
-  return failed > 0 ? kWrongNumbers : kOk;
+  return count(cases)[onnx::Verdict::kFail] > 0 ? kWrongNumbers : kOk;
 }
 
 }  // namespace
@@ -100,7 +156,9 @@ void add_conformance(CLI::App& app, std::function<int()>* run) {
   sub->add_option("--jobs", args->jobs, "Cases at once (default: one per core)")->check(CLI::Range(1, 256));
   sub->add_flag("--failures", args->failures, "Print only cases that did not pass");
   sub->add_flag("--interpret", args->interpret, "Run the unoptimised graph by the interpreter instead of compiled code");
-  sub->add_flag("--json", args->json, "Print JSON");
+  CLI::Option* json = sub->add_flag("--json", args->json, "Print JSON");
+  sub->add_flag("--markdown", args->markdown, "Print the tables of docs/conformance.md")
+      ->excludes(json);
   sub->callback([args, run] { *run = [args] { return conformance(*args); }; });
 }
 
