@@ -127,7 +127,7 @@ Value conv_bn(ModelBuilder& b, const Value& x, const std::string& conv_name,
   const Value y = conv(b, x, conv_name, spec);
   // Around 1 a swish grows faster than its input: an error in the expected variance would double
   // every few layers. Around 0.4 it is nearly linear.
-  const double gain = act == Act::kSilu || act == Act::kHardSwish ? 0.4 : 1;
+  const double gain = act == Act::kSilu || act == Act::kHardSwish ? 0.4 : spec.norm_gain;
   return activate(b, batch_norm(b, y, bn_name, epsilon, gain), act);
 }
 

@@ -23,6 +23,7 @@ struct ConvSpec {
   Window window;
   std::int64_t group = 1;
   bool bias = false;
+  double norm_gain = 1;  // standard deviation that a BatchNormalization after it gives
 };
 
 enum class Act { kNone, kRelu, kRelu6, kHardSwish, kSilu };
