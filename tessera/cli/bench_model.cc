@@ -1,9 +1,10 @@
 // tessera bench MODEL.
+#include "tessera/driver/bench_model.h"
+
 #include <cstdio>
 
 #include "tessera/cli/bench_output.h"
 #include "tessera/cli/command.h"
-#include "tessera/driver/bench_model.h"
 #include "tessera/driver/machine.h"
 #include "tessera/support/npz.h"
 
@@ -31,16 +32,19 @@ nlohmann::ordered_json model_json(const driver::ModelBenchResult& r) {
 
 void print(const driver::ModelBenchResult& r, double peak) {
   print_row(r.bench, false);
-  fmt::print("    {} kernels in {} steps, {:.1f} MB of weights, {:.1f} MB of memory, checked by {}\n",
-             r.kernels, r.steps, static_cast<double>(r.constant_bytes) * 1e-6,
-             static_cast<double>(r.arena_bytes) * 1e-6, r.verified_by);
+  fmt::print(
+      "    {} kernels in {} steps, {:.1f} MB of weights, {:.1f} MB of memory, checked by {}\n",
+      r.kernels, r.steps, static_cast<double>(r.constant_bytes) * 1e-6,
+      static_cast<double>(r.arena_bytes) * 1e-6, r.verified_by);
   if (r.profile.empty()) return;
   double total = 0;
   for (const driver::StepTime& s : r.profile) total += s.us;
-  fmt::print("{:>10} {:>6} {:>9} {:>7} {:>8}  {}\n", "us", "%", "GFLOP/s", "% peak", "GB/s", "kernel");
+  fmt::print("{:>10} {:>6} {:>9} {:>7} {:>8}  {}\n", "us", "%", "GFLOP/s", "% peak", "GB/s",
+             "kernel");
   for (const driver::StepTime& s : r.profile) {
-    fmt::print("{:>10.1f} {:>6.2f} {:>9.2f} {:>7.1f} {:>8.2f}  {}  [{}]\n", s.us, 100 * s.us / total,
-               s.gflops, peak > 0 ? 100 * s.gflops / peak : 0.0, s.gbytes_per_s, s.name, s.origin);
+    fmt::print("{:>10.1f} {:>6.2f} {:>9.2f} {:>7.1f} {:>8.2f}  {}  [{}]\n", s.us,
+               100 * s.us / total, s.gflops, peak > 0 ? 100 * s.gflops / peak : 0.0, s.gbytes_per_s,
+               s.name, s.origin);
   }
 }
 
@@ -50,9 +54,9 @@ int bench_one_model(const ModelArgs& model, const ModelBenchArgs& args, int thre
                     const std::vector<std::string>& peers, const runtime::TimingOptions& timing,
                     bool json) {
   driver::ModelBenchOptions options;
-  const Result<onnx::ImportOptions> import = import_options(model);
-  if (!import) return report(import.error());
-  options.load.import = *import;
+  Result<driver::LoadOptions> load = load_options(model);
+  if (!load) return report(load.error());
+  options.load = std::move(load).value();
   options.threads = threads;
   options.peers = peers;
   options.timing = timing;
@@ -63,13 +67,17 @@ int bench_one_model(const ModelArgs& model, const ModelBenchArgs& args, int thre
     if (!inputs) return report(inputs.error());
     for (NamedTensor& t : *inputs) options.inputs[t.name] = std::move(t.tensor);
   }
-  Result<driver::ModelBenchResult> result = driver::bench_model(model.model, target::host(), options);
-  if (!result) return report_model(result.error());
+  Result<driver::ModelBenchResult> result =
+      driver::bench_model(model.model, target::host(), options);
+  if (!result) return report_model(result.error().with_context(model.model));
   const Result<double> peak = driver::measure_peak(DType::kF32, target::host(), threads, timing);
   if (!peak) return report(peak.error());
   if (*peak > 0) result->bench.fraction_of_peak = result->bench.gflops / *peak;
   if (json) {
-    fmt::print("{}\n", nlohmann::ordered_json{{"results", nlohmann::ordered_json::array({model_json(*result)})}}.dump(2));
+    fmt::print(
+        "{}\n",
+        nlohmann::ordered_json{{"results", nlohmann::ordered_json::array({model_json(*result)})}}
+            .dump(2));
   } else {
     print(*result, *peak);
   }

@@ -1,12 +1,13 @@
 #include "tessera/cli/model_args.h"
 
-#include <unistd.h>
-
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
 
 #include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
+#include <unistd.h>
 
 namespace tessera::cli {
 namespace {
@@ -23,10 +24,13 @@ Result<std::int64_t> parse_size(std::string_view text, const std::string& whole)
 }  // namespace
 
 void add_model_options(CLI::App& app, ModelArgs& args, bool required) {
-  CLI::Option* model = app.add_option("MODEL", args.model,
-                                      "ONNX file, or zoo:NAME[@parameter=value,...] (`tessera zoo` lists them)");
+  CLI::Option* model =
+      app.add_option("MODEL", args.model,
+                     "ONNX file, or zoo:NAME[@parameter=value,...] (`tessera zoo` lists them)");
   if (required) model->required();
   app.add_option("--shape", args.shapes, "Shape of an input: NAME:1x3x224x224 (repeatable)");
+  app.add_option("--skip-pass", args.skip,
+                 "Graph pass to leave out, e.g. select_algorithms (repeatable)");
   app.add_option("--dim", args.dims, "Size of a symbolic dimension: NAME=4 (repeatable)");
 }
 
@@ -59,6 +63,20 @@ Result<onnx::ImportOptions> import_options(const ModelArgs& args) {
     }
     TESSERA_TRY(options.symbols[text.substr(0, equal)], parse_size(text.substr(equal + 1), text));
   }
+  return options;
+}
+
+Result<driver::LoadOptions> load_options(const ModelArgs& args) {
+  driver::LoadOptions options;
+  TESSERA_TRY(options.import, import_options(args));
+  const std::vector<std::string> known = graph::pass_names();
+  for (const std::string& name : args.skip) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      return make_error(ErrorCode::kInvalidArgument, "no graph pass '{}'; passes are: {}", name,
+                        fmt::join(known, " "));
+    }
+  }
+  options.passes.skip = args.skip;
   return options;
 }
 

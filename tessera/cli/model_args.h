@@ -17,12 +17,15 @@ struct ModelArgs {
   std::string model;
   std::vector<std::string> shapes;  // "data:1x3x224x224"
   std::vector<std::string> dims;    // "batch=4"
+  std::vector<std::string> skip;    // graph passes
 };
 
 // Adds the positional MODEL (optional where a command has other subjects) and --shape, --dim.
 void add_model_options(CLI::App& app, ModelArgs& args, bool required);
 
 Result<onnx::ImportOptions> import_options(const ModelArgs& args);
+// Import and passes as the flags ask; refuses names of passes that do not exist.
+Result<driver::LoadOptions> load_options(const ModelArgs& args);
 
 // "1x3x224x224", "scalar" or "" for rank 0.
 Result<Shape> parse_shape(const std::string& text);

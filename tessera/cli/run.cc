@@ -11,7 +11,7 @@
 #include "tessera/cli/model_args.h"
 #include "tessera/driver/bench_model.h"
 #include "tessera/driver/run_eager.h"
-#include "tessera/onnx/backend_case.h"
+#include "tessera/onnx/input_types.h"
 #include "tessera/support/npz.h"
 
 namespace tessera::cli {
@@ -32,13 +32,8 @@ struct Named {
 // The tensors in the model's order; what is not given is random with --random, else an error.
 Result<std::vector<HostTensor>> arrange_inputs(const RunArgs& args,
                                                const std::map<std::string, HostTensor>& given,
-                                               const graph::Graph& graph) {
-  std::vector<std::string> names;
-  std::vector<graph::TensorType> types;
-  for (const graph::ValueId id : graph.inputs) {
-    names.push_back(graph.value(id).name);
-    types.push_back(graph.type(id));
-  }
+                                               const std::vector<std::string>& names,
+                                               const std::vector<graph::TensorType>& types) {
   for (const auto& [name, tensor] : given) {
     if (std::find(names.begin(), names.end(), name) == names.end()) {
       return make_error(ErrorCode::kInvalidArgument, "{}: the model has no input '{}'; it has: {}",
@@ -59,13 +54,19 @@ Result<std::vector<HostTensor>> arrange_inputs(const RunArgs& args,
   return inputs;
 }
 
-Result<Named> run_static(const RunArgs& args, const onnx::Model& model,
-                         const onnx::ImportOptions& import,
+Result<Named> run_static(const RunArgs& args, const onnx::Model& model, driver::LoadOptions load,
                          const std::map<std::string, HostTensor>& given,
                          runtime::ThreadPool& pool) {
-  TESSERA_TRY(const graph::Graph graph,
-              driver::load_graph(model, {.import = import, .optimize = !args.no_optimize}));
-  TESSERA_TRY(const std::vector<HostTensor> inputs, arrange_inputs(args, given, graph));
+  load.optimize = !args.no_optimize;
+  TESSERA_TRY(const graph::Graph graph, driver::load_graph(model, load));
+  TESSERA_DO(driver::check_memory(graph));
+  std::vector<std::string> names;
+  std::vector<graph::TensorType> types;
+  for (const graph::ValueId id : graph.inputs) {
+    names.push_back(graph.value(id).name);
+    types.push_back(graph.type(id));
+  }
+  TESSERA_TRY(const std::vector<HostTensor> inputs, arrange_inputs(args, given, names, types));
   driver::ModelOptions options;
   options.progress = build_progress();
   TESSERA_TRY(const driver::CompiledModel compiled,
@@ -76,32 +77,55 @@ Result<Named> run_static(const RunArgs& args, const onnx::Model& model,
   return out;
 }
 
+Result<Named> run_node_by_node(const RunArgs& args, const onnx::Model& model,
+                               const onnx::ImportOptions& import,
+                               const std::map<std::string, HostTensor>& given,
+                               runtime::ThreadPool& pool) {
+  TESSERA_TRY(const std::vector<onnx::GraphInput> declared,
+              onnx::resolve_inputs(model.graph, import));
+  std::vector<std::string> names;
+  std::vector<graph::TensorType> types;
+  for (const onnx::GraphInput& input : declared) {
+    if (!input.foreign.empty()) {
+      return make_error(ErrorCode::kUnsupported, "input '{}' is of type {}", input.name,
+                        input.foreign);
+    }
+    names.push_back(input.name);
+    types.push_back(input.type);
+  }
+  TESSERA_TRY(const std::vector<HostTensor> inputs, arrange_inputs(args, given, names, types));
+  std::map<std::string, HostTensor> values;
+  for (std::size_t i = 0; i < names.size(); ++i) values[names[i]] = inputs[i];
+  driver::NodeEvaluator evaluator(target::host(), pool);
+  Named out;
+  for (const onnx::ValueInfo& v : model.graph.outputs) out.names.push_back(v.name);
+  TESSERA_TRY(out.tensors, driver::run_eager(model, values, evaluator, import));
+  return out;
+}
+
 Result<Named> run_any(const RunArgs& args) {
-  TESSERA_TRY(onnx::ImportOptions import, import_options(args.model));
+  TESSERA_TRY(driver::LoadOptions load, load_options(args.model));
   TESSERA_TRY(const onnx::Model model, driver::load_onnx(args.model.model));
   std::map<std::string, HostTensor> given;
   if (!args.inputs.empty()) {
     TESSERA_TRY(NamedTensors arrays, read_npz(args.inputs));
     for (NamedTensor& t : arrays) given[t.name] = std::move(t.tensor);
   }
-  for (const auto& [name, tensor] : given) import.shapes.try_emplace(name, tensor.shape());
+  for (const auto& [name, tensor] : given) load.import.shapes.try_emplace(name, tensor.shape());
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   runtime::ThreadPool pool({.threads = args.threads > 0 ? args.threads : cores});
-  Result<Named> out = run_static(args, model, import, given, pool);
+  Result<Named> out = run_static(args, model, load, given, pool);
   if (out.ok() || out.error().code != ErrorCode::kDataDependent) return out;
   fmt::print(stderr, "tessera: running node by node: {}\n", out.error().message);
-  driver::NodeEvaluator evaluator(target::host(), pool);
-  Named eager;
-  for (const onnx::ValueInfo& v : model.graph.outputs) eager.names.push_back(v.name);
-  TESSERA_TRY(eager.tensors, driver::run_eager(model, given, evaluator, import));
-  return eager;
+  return run_node_by_node(args, model, load.import, given, pool);
 }
 
 int run_command(const RunArgs& args) {
   const Result<Named> out = run_any(args);
   if (!out) return report_model(out.error().with_context(args.model.model));
   NamedTensors named;
-  for (std::size_t i = 0; i < out->names.size(); ++i) named.push_back({out->names[i], out->tensors[i]});
+  for (std::size_t i = 0; i < out->names.size(); ++i)
+    named.push_back({out->names[i], out->tensors[i]});
   if (!args.output.empty()) {
     const Result<void> written = write_npz(args.output, named);
     if (!written) return report(written.error());
@@ -125,13 +149,16 @@ int run_command(const RunArgs& args) {
 
 void add_run(CLI::App& app, std::function<int()>* run) {
   CLI::App* sub = app.add_subcommand("run", "Run a model once on NumPy arrays");
-  sub->footer("Examples:\n  tessera run model.onnx --inputs x.npz --output y.npz\n"
-              "  tessera run zoo:resnet18 --random");
+  sub->footer(
+      "Examples:\n  tessera run model.onnx --inputs x.npz --output y.npz\n"
+      "  tessera run zoo:resnet18 --random");
   const auto args = std::make_shared<RunArgs>();
   add_model_options(*sub, args->model, true);
-  sub->add_option("--inputs", args->inputs, "NumPy .npz: one array per input, by name")->check(CLI::ExistingFile);
+  sub->add_option("--inputs", args->inputs, "NumPy .npz: one array per input, by name")
+      ->check(CLI::ExistingFile);
   sub->add_option("--output", args->output, "NumPy .npz to write: one array per output");
-  sub->add_option("--threads", args->threads, "Threads (default: one per core)")->check(CLI::Range(1, 1024));
+  sub->add_option("--threads", args->threads, "Threads (default: one per core)")
+      ->check(CLI::Range(1, 1024));
   sub->add_flag("--random", args->random, "Seeded random values for inputs that are not given");
   sub->add_flag("--no-optimize", args->no_optimize, "Run the graph as imported, without passes");
   sub->callback([args, run] { *run = [args] { return run_command(*args); }; });

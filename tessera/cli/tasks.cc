@@ -19,10 +19,9 @@ struct TasksArgs {
 };
 
 int tasks(const TasksArgs& args) {
-  const Result<onnx::ImportOptions> import = import_options(args.model);
-  if (!import) return report(import.error());
-  const Result<graph::Graph> graph =
-      driver::load_graph(args.model.model, driver::LoadOptions{.import = *import});
+  const Result<driver::LoadOptions> load = load_options(args.model);
+  if (!load) return report(load.error());
+  const Result<graph::Graph> graph = driver::load_graph(args.model.model, *load);
   if (!graph) return report_model(graph.error());
   const Result<task::TaskGraph> extracted =
       task::extract_tasks(*graph, task::PartitionOptions{.fuse = !args.no_fuse});
@@ -33,23 +32,32 @@ int tasks(const TasksArgs& args) {
       fmt::print("{}", te::to_text(t.dag));
       return kOk;
     }
-    return report(make_error(ErrorCode::kInvalidArgument, "{} has no task {}", args.model.model, args.show));
+    return report(
+        make_error(ErrorCode::kInvalidArgument, "{} has no task {}", args.model.model, args.show));
   }
   double flops = 0;
   auto list = nlohmann::ordered_json::array();
-  if (!args.json) fmt::print("{:<16}  {:>6} {:>10} {:>9}  {}\n", "key", "weight", "MFLOP", "MB", "operators");
+  if (!args.json)
+    fmt::print("{:<16}  {:>6} {:>10} {:>9}  {}\n", "key", "weight", "MFLOP", "MB", "operators");
   for (const task::Task& t : extracted->tasks) {
     flops += t.flops * t.weight;
     if (args.json) {
-      list.push_back({{"key", t.key}, {"name", t.name}, {"weight", t.weight}, {"flops", t.flops}, {"bytes", t.bytes}});
+      list.push_back({{"key", t.key},
+                      {"name", t.name},
+                      {"weight", t.weight},
+                      {"flops", t.flops},
+                      {"bytes", t.bytes}});
     } else {
-      fmt::print("{:<16}  {:>6} {:>10.3f} {:>9.3f}  {}\n", t.key, t.weight, t.flops * 1e-6, t.bytes * 1e-6, t.name);
+      fmt::print("{:<16}  {:>6} {:>10.3f} {:>9.3f}  {}\n", t.key, t.weight, t.flops * 1e-6,
+                 t.bytes * 1e-6, t.name);
     }
   }
   if (args.json) {
-    fmt::print("{}\n", nlohmann::ordered_json{{"model", args.model.model}, {"tasks", list}}.dump(2));
+    fmt::print("{}\n",
+               nlohmann::ordered_json{{"model", args.model.model}, {"tasks", list}}.dump(2));
   } else {
-    fmt::print("{} tasks, {} kernels, {:.3f} GFLOP\n", extracted->tasks.size(), extracted->calls.size(), flops * 1e-9);
+    fmt::print("{} tasks, {} kernels, {:.3f} GFLOP\n", extracted->tasks.size(),
+               extracted->calls.size(), flops * 1e-9);
   }
   return kOk;
 }
@@ -58,8 +66,9 @@ int tasks(const TasksArgs& args) {
 
 void add_tasks(CLI::App& app, std::function<int()>* run) {
   CLI::App* sub = app.add_subcommand("tasks", "List the kernels of a model: key, weight, work");
-  sub->footer("Examples:\n  tessera tasks zoo:resnet18\n  tessera tasks model.onnx --json\n"
-              "  tessera tasks zoo:mlp --show KEY");
+  sub->footer(
+      "Examples:\n  tessera tasks zoo:resnet18\n  tessera tasks model.onnx --json\n"
+      "  tessera tasks zoo:mlp --show KEY");
   const auto args = std::make_shared<TasksArgs>();
   add_model_options(*sub, args->model, true);
   sub->add_option("--show", args->show, "Print the tensor expression of the task with this key");
