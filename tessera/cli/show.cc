@@ -66,11 +66,12 @@ void print_times(const std::vector<lower::PassTime>& times) {
 
 // The graph of a model; --print-after, --stop-after and --skip name graph passes then.
 Result<void> show_graph(const ShowArgs& args) {
-  TESSERA_TRY(const onnx::ImportOptions import, import_options(args.model));
-  TESSERA_TRY(graph::Graph graph,
-              driver::load_graph(args.model.model, {.import = import, .optimize = false}));
-  const graph::PassOptions passes{
+  TESSERA_TRY(driver::LoadOptions load, load_options(args.model));
+  load.optimize = false;
+  TESSERA_TRY(graph::Graph graph, driver::load_graph(args.model.model, load));
+  graph::PassOptions passes{
       .print_after = args.print_after, .stop_after = args.stop_after, .skip = args.skip};
+  passes.skip.insert(passes.skip.end(), args.model.skip.begin(), args.model.skip.end());
   TESSERA_TRY(const graph::PassReport report, graph::optimize(graph, passes));
   if (args.time_passes) {
     for (const graph::PassTime& t : report.times) {
@@ -173,7 +174,8 @@ void add_show(CLI::App& app, std::function<int()>* run) {
   sub->callback([args, run] {
     *run = [args] {
       const Result<void> result = show(*args);
-      return result.ok() ? kOk : report(result.error());
+      if (result.ok()) return static_cast<int>(kOk);
+      return args->op.empty() ? report_model(result.error()) : report(result.error());
     };
   });
 }
