@@ -255,6 +255,12 @@ class Builder {
 
 }  // namespace
 
+std::string default_name(const std::string& model) {
+  constexpr std::string_view kZoo = "zoo:";
+  if (!model.starts_with(kZoo)) return identifier(fs::path(model).stem().string());
+  return identifier(model.substr(kZoo.size(), model.find('@') - kZoo.size()));
+}
+
 Result<ArtifactReport> compile_artifact(const graph::Graph& graph, const target::Target& target,
                                         const std::string& folder, const ArtifactOptions& options) {
   TESSERA_TRY(StagingFolder staging, StagingFolder::make(folder));

@@ -24,6 +24,9 @@ struct ArtifactOptions {
   driver::ModelOptions model;
 };
 
+// The name an artifact of `model` gets: "mlp" for "zoo:mlp@batch=4", "net" for "models/net.onnx".
+std::string default_name(const std::string& model);
+
 struct ArtifactReport {
   Metadata metadata;
   double lower_ms = 0, emit_ms = 0, link_ms = 0;

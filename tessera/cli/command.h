@@ -28,6 +28,7 @@ using AddCommand = void (*)(CLI::App& app, std::function<int()>* run);
 
 void add_bench(CLI::App& app, std::function<int()>* run);
 void add_check(CLI::App& app, std::function<int()>* run);
+void add_compile(CLI::App& app, std::function<int()>* run);
 void add_conformance(CLI::App& app, std::function<int()>* run);
 void add_run(CLI::App& app, std::function<int()>* run);
 void add_show(CLI::App& app, std::function<int()>* run);

@@ -19,6 +19,7 @@ void expect_help(const std::vector<std::string>& args, const std::string& golden
 
 TEST(Help, Program) { expect_help({"--help"}, "help.txt"); }
 TEST(Help, Bench) { expect_help({"bench", "--help"}, "help_bench.txt"); }
+TEST(Help, Compile) { expect_help({"compile", "--help"}, "help_compile.txt"); }
 TEST(Help, Show) { expect_help({"show", "--help"}, "help_show.txt"); }
 TEST(Help, Targets) { expect_help({"targets", "--help"}, "help_targets.txt"); }
 

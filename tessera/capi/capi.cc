@@ -1,0 +1,278 @@
+// The functions behind tsr_get_api: handles in, Results out as statuses; exceptions end here.
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <new>
+
+#include "tessera/artifact/compile_artifact.h"
+#include "tessera/capi/dl_tensor.h"
+#include "tessera/capi/handles.h"
+#include "tessera/driver/load_graph.h"
+#include "tessera/support/check.h"
+
+namespace tessera::capi {
+namespace {
+
+tsr_status make_status(std::int32_t code, std::string_view message) {
+  tsr_status status;
+  status.code = code;
+  const std::size_t room = sizeof status.message - 1;
+  const std::size_t size = std::min(message.size(), room);
+  if (size > 0) std::memcpy(status.message, message.data(), size);
+  if (message.size() > room) std::memcpy(status.message + room - 3, "...", 3);
+  status.message[size] = '\0';
+  return status;
+}
+
+std::int32_t code_of(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidArgument:
+      return TSR_INVALID_ARGUMENT;
+    case ErrorCode::kUnsupported:
+      return TSR_UNSUPPORTED;
+    case ErrorCode::kIo:
+      return TSR_IO;
+    case ErrorCode::kUnavailable:
+      return TSR_UNAVAILABLE;
+    case ErrorCode::kRunFailed:
+      return TSR_RUN_FAILED;
+    case ErrorCode::kDataDependent:
+      return TSR_DATA_DEPENDENT;
+    case ErrorCode::kIllegalSchedule:
+    case ErrorCode::kBuildFailed:
+      return TSR_BUILD_FAILED;
+  }
+  return TSR_INTERNAL;
+}
+
+template <class Function>
+tsr_status guarded(Function function) {
+  try {
+    const Result<void> result = function();
+    if (result.ok()) return make_status(TSR_OK, "");
+    return make_status(code_of(result.error().code), result.error().message);
+  } catch (const std::bad_alloc&) {
+    return make_status(TSR_OUT_OF_MEMORY, "not enough memory");
+  } catch (const std::exception& e) {
+    return make_status(TSR_INTERNAL, e.what());
+  } catch (...) {
+    return make_status(TSR_INTERNAL, "unknown exception");
+  }
+}
+
+Error missing(const char* what) {
+  return make_error(ErrorCode::kInvalidArgument, "{} must not be NULL", what);
+}
+
+// Options of an older header are shorter: what they do not have keeps its default.
+template <class Options>
+Result<Options> copy_options(const Options* given) {
+  Options options{};
+  if (!given) return options;
+  if (given->size < sizeof(std::size_t) || given->size > sizeof(Options)) {
+    return make_error(ErrorCode::kInvalidArgument, "options: size {} is not that of this struct",
+                      given->size);
+  }
+  std::memcpy(&options, given, given->size);
+  return options;
+}
+
+Result<onnx::ImportOptions> import_options(const tsr_compile_options& options) {
+  onnx::ImportOptions import;
+  if ((options.num_shapes > 0 && !options.shapes) ||
+      (options.num_dimensions > 0 && !options.dimensions)) {
+    return missing("shapes and dimensions with a count");
+  }
+  for (std::int32_t i = 0; i < options.num_shapes; ++i) {
+    const tsr_input_shape& s = options.shapes[i];
+    if (!s.name || s.rank < 0 || s.rank > 64 || (s.rank > 0 && !s.shape)) return missing("a shape");
+    import.shapes[s.name] = Shape(s.shape, s.shape + s.rank);
+  }
+  for (std::int32_t i = 0; i < options.num_dimensions; ++i) {
+    if (!options.dimensions[i].name) return missing("the name of a dimension");
+    import.symbols[options.dimensions[i].name] = options.dimensions[i].value;
+  }
+  return import;
+}
+
+Result<void> compile_onnx(const Result<onnx::Model>& onnx, const std::string& name,
+                          const tsr_compile_options* given, tsr_model** result) {
+  if (!onnx.ok()) return onnx.error();
+  TESSERA_TRY(const tsr_compile_options options, copy_options(given));
+  driver::LoadOptions load;
+  TESSERA_TRY(load.import, import_options(options));
+  auto model = std::make_shared<ModelState>();
+  TESSERA_TRY(model->graph, driver::load_graph(*onnx, load));
+  driver::ModelOptions build;
+  build.build_threads = std::max(0, options.build_threads);
+  TESSERA_TRY(model->compiled, driver::compile_model(model->graph, target::host(), build));
+  const driver::CompiledModel& compiled = *model->compiled;
+  model->name = name;
+  for (std::size_t i = 0; i < compiled.input_types.size(); ++i) {
+    model->inputs.push_back(
+        {compiled.input_names[i], compiled.input_types[i].dtype, compiled.input_types[i].shape});
+  }
+  for (std::size_t i = 0; i < compiled.output_types.size(); ++i) {
+    model->outputs.push_back(
+        {compiled.output_names[i], compiled.output_types[i].dtype, compiled.output_types[i].shape});
+  }
+  model->describe();
+  *result = new tsr_model{std::move(model)};
+  return {};
+}
+
+const char* tessera_version() { return TESSERA_VERSION; }
+
+tsr_status compile(const char* spec, const tsr_compile_options* options, tsr_model** result) {
+  return guarded([&]() -> Result<void> {
+    if (!spec || !result) return missing("model and result");
+    *result = nullptr;
+    const std::string text = spec;
+    const Result<void> done =
+        compile_onnx(driver::load_onnx(text), artifact::default_name(text), options, result);
+    if (!done.ok()) return done.error().with_context(text);
+    return {};
+  });
+}
+
+tsr_status compile_memory(const void* bytes, size_t count, const tsr_compile_options* options,
+                          tsr_model** result) {
+  return guarded([&]() -> Result<void> {
+    if (!bytes || !result) return missing("bytes and result");
+    *result = nullptr;
+    return compile_onnx(
+        onnx::parse_model(std::string_view(static_cast<const char*>(bytes), count), ""), "model",
+        options, result);
+  });
+}
+
+tsr_status load(const char* path, tsr_model** result) {
+  return guarded([&]() -> Result<void> {
+    if (!path || !result) return missing("path and result");
+    *result = nullptr;
+    TESSERA_TRY(std::shared_ptr<ModelState> model, load_model(path));
+    *result = new tsr_model{std::move(model)};
+    return {};
+  });
+}
+
+tsr_status save(const tsr_model* model, const char* folder, const tsr_save_options* given) {
+  return guarded([&]() -> Result<void> {
+    if (!model || !folder) return missing("model and folder");
+    if (!model->state->compiled) {
+      return make_error(ErrorCode::kUnsupported, "{} was loaded from an artifact: copy its folder",
+                        model->state->name);
+    }
+    TESSERA_TRY(const tsr_save_options options, copy_options(given));
+    if (options.emit < TSR_EMIT_SHARED || options.emit > TSR_EMIT_OBJECT ||
+        options.weights < TSR_WEIGHTS_AUTO || options.weights > TSR_WEIGHTS_FILE) {
+      return make_error(ErrorCode::kInvalidArgument, "no such value of emit or weights");
+    }
+    TESSERA_TRY(const target::Target target,
+                target::find_target(options.target ? options.target : "host"));
+    artifact::ArtifactOptions how;
+    how.name = options.name ? options.name : model->state->name;
+    how.cc = options.cc ? options.cc : "";
+    how.emit = static_cast<artifact::Emit>(options.emit);
+    how.weights = static_cast<artifact::WeightsPlace>(options.weights);
+    const auto report = artifact::compile_artifact(model->state->graph, target, folder, how);
+    if (!report.ok()) return report.error();
+    return {};
+  });
+}
+
+void free_model(tsr_model* model) { delete model; }
+
+std::int32_t num_inputs(const tsr_model* model) {
+  return model ? static_cast<std::int32_t>(model->state->input_infos.size()) : 0;
+}
+
+std::int32_t num_outputs(const tsr_model* model) {
+  return model ? static_cast<std::int32_t>(model->state->output_infos.size()) : 0;
+}
+
+const tsr_tensor_info* at(const std::vector<tsr_tensor_info>& infos, std::int32_t index) {
+  if (index < 0 || static_cast<std::size_t>(index) >= infos.size()) return nullptr;
+  return &infos[static_cast<std::size_t>(index)];
+}
+
+const tsr_tensor_info* input(const tsr_model* model, std::int32_t index) {
+  return model ? at(model->state->input_infos, index) : nullptr;
+}
+
+const tsr_tensor_info* output(const tsr_model* model, std::int32_t index) {
+  return model ? at(model->state->output_infos, index) : nullptr;
+}
+
+tsr_status create_session(const tsr_model* model, std::int32_t threads, tsr_session** result) {
+  return guarded([&]() -> Result<void> {
+    if (!model || !result) return missing("model and result");
+    *result = nullptr;
+    TESSERA_TRY(std::unique_ptr<SessionState> session, make_session(model->state, threads));
+    *result = new tsr_session{std::move(session)};
+    return {};
+  });
+}
+
+Result<void> check_tensors(const char* kind, const tsr_dl_tensor* given, std::int32_t count,
+                           const std::vector<artifact::TensorDescription>& want) {
+  if (count < 0 || static_cast<std::size_t>(count) != want.size()) {
+    return make_error(ErrorCode::kInvalidArgument, "{} {}s given, the model has {}", count, kind,
+                      want.size());
+  }
+  if (!given && count > 0) return missing("inputs and outputs");
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    TESSERA_DO(check_tensor(given[i], want[i].dtype, want[i].shape,
+                            fmt::format("{} {}", kind, want[i].name)));
+  }
+  return {};
+}
+
+tsr_status run(tsr_session* session, const tsr_dl_tensor* inputs, std::int32_t input_count,
+               const tsr_dl_tensor* outputs, std::int32_t output_count) {
+  return guarded([&]() -> Result<void> {
+    if (!session) return missing("session");
+    SessionState& state = *session->state;
+    const ModelState& model = *state.model;
+    TESSERA_DO(check_tensors("input", inputs, input_count, model.inputs));
+    TESSERA_DO(check_tensors("output", outputs, output_count, model.outputs));
+    std::vector<HostTensor> tensors;
+    for (std::size_t i = 0; i < model.inputs.size(); ++i) {
+      tensors.push_back(read_tensor(inputs[i], model.inputs[i].dtype, model.inputs[i].shape));
+    }
+    TESSERA_DO(state.run(tensors));
+    for (std::size_t i = 0; i < model.outputs.size(); ++i) {
+      write_tensor(state.outputs[i], outputs[i]);
+    }
+    return {};
+  });
+}
+
+tsr_status copy_output(const tsr_session* session, std::int32_t index,
+                       tsr_dl_managed_tensor** result) {
+  return guarded([&]() -> Result<void> {
+    if (!session || !result) return missing("session and result");
+    *result = nullptr;
+    const std::vector<HostTensor>& outputs = session->state->outputs;
+    if (index < 0 || static_cast<std::size_t>(index) >= outputs.size()) {
+      return make_error(ErrorCode::kInvalidArgument, "no output {}{}", index,
+                        outputs.empty() ? ": nothing was run" : "");
+    }
+    *result = make_managed(outputs[static_cast<std::size_t>(index)]);
+    return {};
+  });
+}
+
+void free_session(tsr_session* session) { delete session; }
+
+constexpr tsr_api kApi = {
+    TSR_API_VERSION, tessera_version, compile, compile_memory, load,           save, free_model,
+    num_inputs,      num_outputs,     input,   output,         create_session, run,  copy_output,
+    free_session};
+
+}  // namespace
+}  // namespace tessera::capi
+
+extern "C" __attribute__((visibility("default"))) const tsr_api* tsr_get_api(uint32_t version) {
+  return version >= 1 && version <= TSR_API_VERSION ? &tessera::capi::kApi : nullptr;
+}

@@ -1,0 +1,130 @@
+#include "tessera/capi/dl_tensor.h"
+
+#include <cstring>
+#include <memory>
+
+namespace tessera::capi {
+namespace {
+
+constexpr std::int32_t kCpu = 1;
+
+std::byte* data_of(const tsr_dl_tensor& t) {
+  return static_cast<std::byte*>(t.data) + t.byte_offset;
+}
+
+// Calls visit(element index, pointer into `t`) for every element in row-major order.
+template <class Visit>
+void for_each_element(const tsr_dl_tensor& t, const Shape& shape, std::int64_t element_bytes,
+                      Visit visit) {
+  Shape index(shape.size(), 0);
+  std::int64_t offset = 0;
+  const std::int64_t count = elements(shape);
+  for (std::int64_t i = 0; i < count; ++i) {
+    visit(i, data_of(t) + offset * element_bytes);
+    for (std::size_t d = shape.size(); d-- > 0;) {
+      offset += t.strides[d];
+      if (++index[d] < shape[d]) break;
+      offset -= t.strides[d] * shape[d];
+      index[d] = 0;
+    }
+  }
+}
+
+bool is_dense(const tsr_dl_tensor& t, const Shape& shape) {
+  if (!t.strides) return true;
+  std::int64_t stride = 1;
+  for (std::size_t d = shape.size(); d-- > 0;) {
+    if (shape[d] != 1 && t.strides[d] != stride) return false;
+    stride *= shape[d];
+  }
+  return true;
+}
+
+struct Managed {
+  HostTensor tensor;
+  Shape shape;
+  tsr_dl_managed_tensor handle;
+};
+
+}  // namespace
+
+tsr_dl_type dl_type(DType dtype) {
+  const auto bits = static_cast<std::uint8_t>(8 * size_bytes(dtype));
+  if (dtype == DType::kBool) return {6, bits, 1};
+  if (dtype == DType::kBF16) return {4, bits, 1};
+  if (is_float(dtype)) return {2, bits, 1};
+  return {static_cast<std::uint8_t>(is_signed_int(dtype) ? 0 : 1), bits, 1};
+}
+
+Result<void> check_tensor(const tsr_dl_tensor& t, DType dtype, const Shape& shape,
+                          const std::string& name) {
+  const tsr_dl_type want = dl_type(dtype);
+  if (t.device.device_type != kCpu) {
+    return make_error(ErrorCode::kInvalidArgument, "{}: device {} is not the CPU", name,
+                      t.device.device_type);
+  }
+  if (t.dtype.code != want.code || t.dtype.bits != want.bits || t.dtype.lanes != 1) {
+    return make_error(ErrorCode::kInvalidArgument, "{} must be {}, not DLPack type {}/{}/{}", name,
+                      to_text(dtype), t.dtype.code, t.dtype.bits, t.dtype.lanes);
+  }
+  const bool same = t.ndim >= 0 && static_cast<std::size_t>(t.ndim) == shape.size() &&
+                    (t.ndim == 0 || (t.shape && Shape(t.shape, t.shape + t.ndim) == shape));
+  if (!same) {
+    const std::string given =
+        t.ndim >= 0 && t.ndim <= 64 && t.shape ? to_text(Shape(t.shape, t.shape + t.ndim)) : "?";
+    return make_error(ErrorCode::kInvalidArgument, "{} must have shape {}, not {}", name,
+                      to_text(shape), given);
+  }
+  if (!t.data && elements(shape) > 0) {
+    return make_error(ErrorCode::kInvalidArgument, "{} has no data", name);
+  }
+  return {};
+}
+
+HostTensor read_tensor(const tsr_dl_tensor& t, DType dtype, const Shape& shape) {
+  HostTensor out(dtype, shape);
+  if (out.bytes() == 0) return out;
+  if (is_dense(t, shape)) {
+    std::memcpy(out.data(), data_of(t), out.bytes());
+    return out;
+  }
+  const auto size = static_cast<std::size_t>(size_bytes(dtype));
+  auto* to = out.as<std::byte>();
+  for_each_element(t, shape, size_bytes(dtype), [&](std::int64_t i, const std::byte* from) {
+    std::memcpy(to + static_cast<std::size_t>(i) * size, from, size);
+  });
+  return out;
+}
+
+void write_tensor(const HostTensor& from, const tsr_dl_tensor& t) {
+  if (from.bytes() == 0) return;
+  if (is_dense(t, from.shape())) {
+    std::memcpy(data_of(t), from.data(), from.bytes());
+    return;
+  }
+  const auto size = static_cast<std::size_t>(size_bytes(from.dtype()));
+  const auto* values = from.as<std::byte>();
+  for_each_element(t, from.shape(), size_bytes(from.dtype()), [&](std::int64_t i, std::byte* to) {
+    std::memcpy(to, values + static_cast<std::size_t>(i) * size, size);
+  });
+}
+
+tsr_dl_managed_tensor* make_managed(const HostTensor& tensor) {
+  auto owner = std::make_unique<Managed>();
+  owner->tensor = tensor.clone();
+  owner->shape = tensor.shape();
+  owner->handle.dl_tensor = {owner->tensor.data(),
+                             {kCpu, 0},
+                             static_cast<std::int32_t>(owner->shape.size()),
+                             dl_type(tensor.dtype()),
+                             owner->shape.data(),
+                             nullptr,
+                             0};
+  owner->handle.manager_ctx = owner.get();
+  owner->handle.deleter = [](tsr_dl_managed_tensor* self) {
+    delete static_cast<Managed*>(self->manager_ctx);
+  };
+  return &owner.release()->handle;
+}
+
+}  // namespace tessera::capi

@@ -1,0 +1,53 @@
+// What stands behind the opaque handles of tessera.h.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tessera/artifact/load_artifact.h"
+#include "tessera/capi/include/tessera/tessera.h"
+#include "tessera/driver/compile_model.h"
+#include "tessera/driver/model_runner.h"
+#include "tessera/graph/graph.h"
+
+namespace tessera::capi {
+
+// A model, compiled here or loaded from an artifact; sessions share it.
+struct ModelState {
+  std::string name;
+  // Compiled here: the graph is kept for save().
+  graph::Graph graph;
+  std::optional<driver::CompiledModel> compiled;
+  std::string artifact;  // else: its path
+  std::vector<artifact::TensorDescription> inputs, outputs;
+  std::vector<tsr_tensor_info> input_infos, output_infos;  // point into the two above
+
+  void describe();  // fills the infos
+};
+
+struct SessionState {
+  std::shared_ptr<const ModelState> model;
+  // One or the other, as the model is.
+  std::unique_ptr<runtime::ThreadPool> pool;
+  std::unique_ptr<driver::ModelRunner> runner;
+  std::unique_ptr<artifact::LoadedArtifact> loaded;
+  std::vector<HostTensor> outputs;  // of the last run
+
+  Result<void> run(const std::vector<HostTensor>& given);
+};
+
+Result<std::shared_ptr<ModelState>> load_model(const std::string& path);
+Result<std::unique_ptr<SessionState>> make_session(std::shared_ptr<const ModelState> model,
+                                                   int threads);
+
+}  // namespace tessera::capi
+
+struct tsr_model {
+  std::shared_ptr<tessera::capi::ModelState> state;
+};
+
+struct tsr_session {
+  std::unique_ptr<tessera::capi::SessionState> state;
+};

@@ -1,0 +1,130 @@
+/* The C interface of Tessera: compile or load a model, run it, save it as a library.
+ *
+ *   const tsr_api* api = tsr_get_api(TSR_API_VERSION);
+ *   tsr_model* model = NULL;
+ *   tsr_status status = api->compile("model.onnx", NULL, &model);
+ *   if (status.code != TSR_OK) fprintf(stderr, "%s\n", status.message);
+ *
+ * Every function may be called from any thread. A model may be used by many sessions at the same
+ * time; a session runs one call at a time. Nothing is thrown. */
+#ifndef TESSERA_TESSERA_H_
+#define TESSERA_TESSERA_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tessera/artifact/runtime/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Grows when functions are added at the end of tsr_api or fields at the end of an options struct; a
+ * library serves all versions up to its own. */
+#define TSR_API_VERSION 1
+
+/* The structs of DLPack, member by member: a DLTensor* or DLManagedTensor* may be cast to these. */
+typedef struct tsr_dl_device {
+  int32_t device_type; /* 1: CPU, the only one accepted */
+  int32_t device_id;
+} tsr_dl_device;
+
+typedef struct tsr_dl_type {
+  uint8_t code; /* 0 int, 1 uint, 2 float, 4 bfloat, 6 bool */
+  uint8_t bits;
+  uint16_t lanes; /* 1 */
+} tsr_dl_type;
+
+typedef struct tsr_dl_tensor {
+  void* data;
+  tsr_dl_device device;
+  int32_t ndim;
+  tsr_dl_type dtype;
+  int64_t* shape;
+  int64_t* strides; /* in elements; NULL: row-major without gaps */
+  uint64_t byte_offset;
+} tsr_dl_tensor;
+
+typedef struct tsr_dl_managed_tensor {
+  tsr_dl_tensor dl_tensor;
+  void* manager_ctx;
+  void (*deleter)(struct tsr_dl_managed_tensor* self);
+} tsr_dl_managed_tensor;
+
+typedef struct tsr_model tsr_model;
+typedef struct tsr_session tsr_session;
+
+typedef struct tsr_input_shape {
+  const char* name; /* of an input */
+  const int64_t* shape;
+  int32_t rank;
+} tsr_input_shape;
+
+typedef struct tsr_dimension {
+  const char* name; /* of a symbolic dimension */
+  int64_t value;
+} tsr_dimension;
+
+/* Zero everywhere but `size` is the default. */
+typedef struct tsr_compile_options {
+  size_t size; /* sizeof(tsr_compile_options) */
+  const tsr_input_shape* shapes;
+  int32_t num_shapes;
+  const tsr_dimension* dimensions;
+  int32_t num_dimensions;
+  int32_t build_threads; /* 0: one per processor */
+} tsr_compile_options;
+
+enum { TSR_EMIT_SHARED = 0, TSR_EMIT_STATIC = 1, TSR_EMIT_OBJECT = 2 };
+enum { TSR_WEIGHTS_AUTO = 0, TSR_WEIGHTS_EMBEDDED = 1, TSR_WEIGHTS_FILE = 2 };
+
+typedef struct tsr_save_options {
+  size_t size;        /* sizeof(tsr_save_options) */
+  const char* name;   /* of files and symbols; NULL: the model's */
+  const char* target; /* a row of `tessera targets`; NULL: this machine */
+  const char* cc;     /* C compiler; NULL: found by the target */
+  int32_t emit, weights;
+} tsr_save_options;
+
+typedef struct tsr_api {
+  uint32_t version;
+  const char* (*tessera_version)(void);
+
+  /* model: path of an ONNX file, or "zoo:NAME@parameter=value,...". TSR_UNSUPPORTED names the nodes
+   * that cannot be compiled. options may be NULL. */
+  tsr_status (*compile)(const char* model, const tsr_compile_options* options, tsr_model** result);
+  /* The bytes of an ONNX file without external data. */
+  tsr_status (*compile_memory)(const void* bytes, size_t count, const tsr_compile_options* options,
+                               tsr_model** result);
+  /* An artifact: its folder or its shared library. TSR_UNSUPPORTED: this machine cannot run it. */
+  tsr_status (*load)(const char* path, tsr_model** result);
+  /* Writes a compiled (not a loaded) model as an artifact; see docs/artifacts.md. */
+  tsr_status (*save)(const tsr_model* model, const char* folder, const tsr_save_options* options);
+  /* Sessions stay valid. NULL is ignored. */
+  void (*free_model)(tsr_model* model);
+
+  int32_t (*num_inputs)(const tsr_model* model);
+  int32_t (*num_outputs)(const tsr_model* model);
+  /* Valid as long as the model; NULL when there is no such index. */
+  const tsr_tensor_info* (*input)(const tsr_model* model, int32_t index);
+  const tsr_tensor_info* (*output)(const tsr_model* model, int32_t index);
+
+  /* threads: the caller included; 0: one per processor. */
+  tsr_status (*create_session)(const tsr_model* model, int32_t threads, tsr_session** result);
+  /* Reads all inputs and writes all outputs, in the order of the model. Types and shapes must be
+   * those of the model; strides may be any. */
+  tsr_status (*run)(tsr_session* session, const tsr_dl_tensor* inputs, int32_t num_inputs,
+                    const tsr_dl_tensor* outputs, int32_t num_outputs);
+  /* A copy of an output of the last run, with its own deleter. */
+  tsr_status (*copy_output)(const tsr_session* session, int32_t index,
+                            tsr_dl_managed_tensor** result);
+  void (*free_session)(tsr_session* session);
+} tsr_api;
+
+/* NULL: the library is older than `version`. */
+const tsr_api* tsr_get_api(uint32_t version);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

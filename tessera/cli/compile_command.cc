@@ -1,0 +1,92 @@
+// tessera compile: a model as a library with a C header, for this machine or another.
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
+
+#include "tessera/artifact/compile_artifact.h"
+#include "tessera/cli/command.h"
+#include "tessera/cli/model_args.h"
+
+namespace tessera::cli {
+namespace {
+
+struct CompileArgs {
+  ModelArgs model;
+  std::string output, target = "host", emit = "so", weights = "auto";
+  artifact::ArtifactOptions options;
+  bool json = false;
+};
+
+Result<artifact::ArtifactReport> compile(const CompileArgs& args) {
+  static const std::map<std::string, artifact::Emit> kEmit = {{"so", artifact::Emit::kShared},
+                                                              {"a", artifact::Emit::kStatic},
+                                                              {"obj", artifact::Emit::kObject}};
+  static const std::map<std::string, artifact::WeightsPlace> kWeights = {
+      {"auto", artifact::WeightsPlace::kAuto},
+      {"embed", artifact::WeightsPlace::kEmbedded},
+      {"file", artifact::WeightsPlace::kFile}};
+  TESSERA_TRY(const target::Target target, target::find_target(args.target));
+  TESSERA_TRY(const driver::LoadOptions load, load_options(args.model));
+  TESSERA_TRY(const graph::Graph graph, driver::load_graph(args.model.model, load));
+  artifact::ArtifactOptions options = args.options;
+  options.emit = kEmit.at(args.emit);
+  options.weights = kWeights.at(args.weights);
+  if (options.name.empty()) options.name = artifact::default_name(args.model.model);
+  options.model.progress = build_progress();
+  return artifact::compile_artifact(graph, target, args.output, options);
+}
+
+void print_report(const CompileArgs& args, const artifact::ArtifactReport& r) {
+  const artifact::Metadata& m = r.metadata;
+  const std::filesystem::path folder(args.output);
+  fmt::print("{}\n", (folder / m.library).string());
+  fmt::print("{}\n", (folder / (m.name + ".h")).string());
+  fmt::print("{}\n", (folder / (m.name + ".json")).string());
+  if (!m.weights_file.empty()) fmt::print("{}\n", (folder / m.weights_file).string());
+  fmt::print(stderr, "{} for {}: {} kernels, {} bytes of weights, {} bytes of arena; {:.1f} s\n",
+             m.name, m.triple, m.steps.size(), m.weights_bytes, m.arena_bytes,
+             (r.lower_ms + r.emit_ms + r.link_ms) / 1000);
+}
+
+int compile_command(const CompileArgs& args) {
+  const Result<artifact::ArtifactReport> result = compile(args);
+  if (!result.ok()) return report_model(result.error());
+  if (args.json) {
+    fmt::print("{}", artifact::to_json(result->metadata));
+  } else {
+    print_report(args, *result);
+  }
+  return kOk;
+}
+
+}  // namespace
+
+void add_compile(CLI::App& app, std::function<int()>* run) {
+  CLI::App* sub = app.add_subcommand("compile", "Write a model as a library with a C header");
+  sub->footer(
+      "Examples:\n  tessera compile model.onnx -o out\n"
+      "  tessera compile zoo:resnet18 -o out --emit a --weights file --target x86-64-v3\n"
+      "The folder holds libNAME.so (libNAME.a, NAME.o), NAME.h and NAME.json; docs/artifacts.md.");
+  const auto args = std::make_shared<CompileArgs>();
+  add_model_options(*sub, args->model, true);
+  sub->add_option("-o,--output", args->output, "Folder to write; an older artifact is replaced")
+      ->required();
+  sub->add_option("--emit", args->emit, "so, a or obj")->check(CLI::IsMember({"so", "a", "obj"}));
+  sub->add_option("--weights", args->weights,
+                  "embed: inside the library; file: NAME.safetensors; auto: embed below 64 MiB")
+      ->check(CLI::IsMember({"auto", "embed", "file"}));
+  sub->add_option("--target", args->target, "host or a machine (see targets)");
+  sub->add_option("--name", args->options.name,
+                  "Prefix of files and symbols (default: the model's)");
+  sub->add_option("--cc", args->options.cc, "C compiler (default: the system's for the target)");
+  sub->add_flag("--keep-sources", args->options.keep_sources,
+                "Leave the generated C in the folder");
+  sub->add_flag("--json", args->json, "Print the metadata of the artifact");
+  sub->callback([args, run] { *run = [args] { return compile_command(*args); }; });
+}
+
+}  // namespace tessera::cli

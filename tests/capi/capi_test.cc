@@ -1,0 +1,281 @@
+// libtessera.so as its users see it: only tessera.h.
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <tessera/tessera.h>
+
+#include "tessera/onnx/model.h"
+
+namespace tessera::capi {
+namespace {
+
+const tsr_api& api() { return *tsr_get_api(TSR_API_VERSION); }
+
+// y = x * w with x f32[rows, 3], w = {{1,2},{3,4},{5,6}}; `op` other than MatMul gives a broken
+// model.
+std::string small_model(const std::string& op = "MatMul") {
+  onnx::Model model;
+  model.opsets[""] = 13;
+  onnx::Graph& g = model.graph;
+  g.name = "small";
+  HostTensor w(DType::kF32, {3, 2});
+  for (int i = 0; i < 6; ++i) w.set_float(i, i + 1);
+  g.initializers.push_back({"w", w});
+  g.inputs.push_back({"x", "f32", true, {{-1, "rows"}, {3, ""}}});
+  g.outputs.push_back({"y", "f32", true, {{-1, "rows"}, {2, ""}}});
+  g.nodes.push_back({.name = "node", .op_type = op, .inputs = {"x", "w"}, .outputs = {"y"}});
+  return *onnx::serialize_model(model);
+}
+
+tsr_model* compile_small(std::int64_t rows) {
+  const std::string bytes = small_model();
+  const tsr_dimension dimension{"rows", rows};
+  tsr_compile_options options{};
+  options.size = sizeof options;
+  options.dimensions = &dimension;
+  options.num_dimensions = 1;
+  tsr_model* model = nullptr;
+  const tsr_status status = api().compile_memory(bytes.data(), bytes.size(), &options, &model);
+  EXPECT_EQ(status.code, TSR_OK) << status.message;
+  return model;
+}
+
+struct Tensor {
+  Tensor(std::vector<std::int64_t> dims, std::vector<float> data)
+      : shape(std::move(dims)), values(std::move(data)) {
+    dl = {values.data(), {1, 0}, static_cast<std::int32_t>(shape.size()), {2, 32, 1}, shape.data(),
+          nullptr,       0};
+  }
+  std::vector<std::int64_t> shape;
+  std::vector<float> values;
+  tsr_dl_tensor dl;
+};
+
+class Session : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    model_ = compile_small(2);
+    ASSERT_EQ(api().create_session(model_, 2, &session_).code, TSR_OK);
+  }
+  void TearDown() override {
+    api().free_session(session_);
+    api().free_model(model_);
+  }
+  tsr_status run(const Tensor& in, Tensor& out) {
+    return api().run(session_, &in.dl, 1, &out.dl, 1);
+  }
+  void expect_refused(const Tensor& in, Tensor& out, const std::string& said) {
+    const tsr_status status = run(in, out);
+    EXPECT_EQ(status.code, TSR_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(status.message).find(said), std::string::npos) << status.message;
+  }
+
+  const std::vector<float> want_ = {22, 28, 49, 64};
+  tsr_model* model_ = nullptr;
+  tsr_session* session_ = nullptr;
+  Tensor x_{{2, 3}, {1, 2, 3, 4, 5, 6}};
+  Tensor y_{{2, 2}, {0, 0, 0, 0}};
+};
+
+TEST(Api, ServesItsVersionsOnly) {
+  ASSERT_NE(tsr_get_api(1), nullptr);
+  EXPECT_EQ(tsr_get_api(1)->version, static_cast<std::uint32_t>(TSR_API_VERSION));
+  EXPECT_EQ(tsr_get_api(0), nullptr);
+  EXPECT_EQ(tsr_get_api(TSR_API_VERSION + 1), nullptr);
+  EXPECT_GT(std::strlen(api().tessera_version()), 0u);
+}
+
+TEST(Api, StructsAreThoseOfDLPack) {
+  EXPECT_EQ(sizeof(tsr_dl_tensor), 48u);
+  EXPECT_EQ(offsetof(tsr_dl_tensor, device), 8u);
+  EXPECT_EQ(offsetof(tsr_dl_tensor, ndim), 16u);
+  EXPECT_EQ(offsetof(tsr_dl_tensor, dtype), 20u);
+  EXPECT_EQ(offsetof(tsr_dl_tensor, shape), 24u);
+  EXPECT_EQ(offsetof(tsr_dl_tensor, strides), 32u);
+  EXPECT_EQ(offsetof(tsr_dl_tensor, byte_offset), 40u);
+  EXPECT_EQ(offsetof(tsr_dl_managed_tensor, manager_ctx), 48u);
+  EXPECT_EQ(offsetof(tsr_dl_managed_tensor, deleter), 56u);
+}
+
+TEST_F(Session, DescribesInputsAndOutputs) {
+  ASSERT_EQ(api().num_inputs(model_), 1);
+  ASSERT_EQ(api().num_outputs(model_), 1);
+  const tsr_tensor_info* x = api().input(model_, 0);
+  ASSERT_NE(x, nullptr);
+  EXPECT_STREQ(x->name, "x");
+  EXPECT_STREQ(x->dtype, "f32");
+  EXPECT_EQ(x->rank, 2);
+  EXPECT_EQ(x->shape[0], 2);
+  EXPECT_EQ(x->bytes, 24);
+  EXPECT_STREQ(api().output(model_, 0)->name, "y");
+  EXPECT_EQ(api().input(model_, 1), nullptr);
+  EXPECT_EQ(api().input(model_, -1), nullptr);
+}
+
+TEST_F(Session, Runs) {
+  for (int i = 0; i < 3; ++i) {
+    std::fill(y_.values.begin(), y_.values.end(), 0.0f);
+    const tsr_status status = run(x_, y_);
+    ASSERT_EQ(status.code, TSR_OK) << status.message;
+    EXPECT_EQ(y_.values, want_);
+  }
+}
+
+TEST_F(Session, StridesAndOffsets) {
+  // x stored column by column behind two floats; y with a gap after each row.
+  Tensor x({2, 3}, {-1, -1, 1, 4, 2, 5, 3, 6});
+  std::int64_t columns[2] = {1, 2};
+  x.dl.strides = columns;
+  x.dl.byte_offset = 8;
+  Tensor y({2, 2}, {0, 0, 7, 0, 0, 7});
+  std::int64_t rows[2] = {3, 1};
+  y.dl.strides = rows;
+  const tsr_status status = run(x, y);
+  ASSERT_EQ(status.code, TSR_OK) << status.message;
+  EXPECT_EQ(y.values, (std::vector<float>{22, 28, 7, 49, 64, 7}));
+}
+
+TEST_F(Session, CopiedOutputsOutliveEverything) {
+  tsr_dl_managed_tensor* copy = nullptr;
+  EXPECT_EQ(api().copy_output(session_, 0, &copy).code, TSR_INVALID_ARGUMENT);
+  ASSERT_EQ(run(x_, y_).code, TSR_OK);
+  EXPECT_EQ(api().copy_output(session_, 1, &copy).code, TSR_INVALID_ARGUMENT);
+  ASSERT_EQ(api().copy_output(session_, 0, &copy).code, TSR_OK);
+  api().free_session(session_);
+  session_ = nullptr;
+  ASSERT_EQ(copy->dl_tensor.ndim, 2);
+  EXPECT_EQ(copy->dl_tensor.shape[1], 2);
+  EXPECT_EQ(std::memcmp(copy->dl_tensor.data, want_.data(), 16), 0);
+  copy->deleter(copy);
+}
+
+TEST_F(Session, OutlivesItsModel) {
+  api().free_model(model_);
+  model_ = nullptr;
+  ASSERT_EQ(run(x_, y_).code, TSR_OK);
+  EXPECT_EQ(y_.values, want_);
+}
+
+TEST_F(Session, BadTensorsAreNamed) {
+  Tensor bad = x_;
+  bad.dl = x_.dl;
+  bad.dl.device.device_type = 2;
+  expect_refused(bad, y_, "input x: device 2");
+  bad.dl = x_.dl;
+  bad.dl.dtype.bits = 64;
+  expect_refused(bad, y_, "input x must be f32");
+  bad.dl = x_.dl;
+  bad.dl.dtype.lanes = 4;
+  expect_refused(bad, y_, "input x must be f32");
+  bad.dl = x_.dl;
+  bad.dl.ndim = 1;
+  expect_refused(bad, y_, "input x must have shape 2x3");
+  bad.dl.ndim = -5;
+  expect_refused(bad, y_, "input x must have shape 2x3");
+  bad.dl = x_.dl;
+  bad.dl.data = nullptr;
+  expect_refused(bad, y_, "input x has no data");
+  Tensor small({1, 2}, {0, 0});
+  expect_refused(x_, small, "output y must have shape 2x2, not 1x2");
+  EXPECT_EQ(api().run(session_, &x_.dl, 2, &y_.dl, 1).code, TSR_INVALID_ARGUMENT);
+  EXPECT_EQ(api().run(session_, nullptr, 1, &y_.dl, 1).code, TSR_INVALID_ARGUMENT);
+  EXPECT_EQ(api().run(nullptr, &x_.dl, 1, &y_.dl, 1).code, TSR_INVALID_ARGUMENT);
+}
+
+TEST_F(Session, ManyAtTheSameTime) {
+  std::vector<std::thread> threads;
+  std::vector<int> wrong(3, 0);
+  for (int& w : wrong) {
+    threads.emplace_back([this, &w] {
+      tsr_session* mine = nullptr;
+      if (api().create_session(model_, 1, &mine).code != TSR_OK) ++w;
+      for (int i = 0; i < 100; ++i) {
+        Tensor y({2, 2}, {0, 0, 0, 0});
+        if (api().run(mine, &x_.dl, 1, &y.dl, 1).code != TSR_OK || y.values != want_) ++w;
+      }
+      api().free_session(mine);
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(wrong, (std::vector<int>{0, 0, 0}));
+}
+
+TEST_F(Session, SavedAndLoadedComputesTheSame) {
+  const std::string folder = ::testing::TempDir() + "capi_saved";
+  std::filesystem::remove_all(folder);
+  tsr_save_options options{};
+  options.size = sizeof options;
+  options.name = "small";
+  options.weights = TSR_WEIGHTS_FILE;
+  tsr_status status = api().save(model_, folder.c_str(), &options);
+  ASSERT_EQ(status.code, TSR_OK) << status.message;
+  tsr_model* loaded = nullptr;
+  status = api().load(folder.c_str(), &loaded);
+  ASSERT_EQ(status.code, TSR_OK) << status.message;
+  tsr_session* session = nullptr;
+  ASSERT_EQ(api().create_session(loaded, 1, &session).code, TSR_OK);
+  status = api().run(session, &x_.dl, 1, &y_.dl, 1);
+  EXPECT_EQ(status.code, TSR_OK) << status.message;
+  EXPECT_EQ(y_.values, want_);
+  EXPECT_EQ(api().save(loaded, folder.c_str(), nullptr).code, TSR_UNSUPPORTED);
+  api().free_session(session);
+  api().free_model(loaded);
+  options.emit = 9;
+  EXPECT_EQ(api().save(model_, folder.c_str(), &options).code, TSR_INVALID_ARGUMENT);
+  options.emit = TSR_EMIT_SHARED;
+  options.target = "no-such-machine";
+  EXPECT_EQ(api().save(model_, folder.c_str(), &options).code, TSR_INVALID_ARGUMENT);
+}
+
+TEST(Compile, ErrorsAreStatuses) {
+  tsr_model* model = nullptr;
+  tsr_status status = api().compile("/nonexistent.onnx", nullptr, &model);
+  EXPECT_EQ(status.code, TSR_IO);
+  EXPECT_NE(std::string(status.message).find("/nonexistent.onnx"), std::string::npos);
+  EXPECT_EQ(model, nullptr);
+  EXPECT_EQ(api().compile("zoo:no_such_net", nullptr, &model).code, TSR_INVALID_ARGUMENT);
+  EXPECT_EQ(api().compile_memory("garbage", 7, nullptr, &model).code, TSR_INVALID_ARGUMENT);
+  const std::string unknown = small_model("NoSuchOperator");
+  status = api().compile_memory(unknown.data(), unknown.size(), nullptr, &model);
+  EXPECT_EQ(status.code, TSR_UNSUPPORTED);
+  EXPECT_NE(std::string(status.message).find("NoSuchOperator"), std::string::npos)
+      << status.message;
+  EXPECT_EQ(api().load("/nonexistent", &model).code, TSR_IO);
+  EXPECT_EQ(api().compile(nullptr, nullptr, &model).code, TSR_INVALID_ARGUMENT);
+  EXPECT_EQ(api().compile("zoo:mlp", nullptr, nullptr).code, TSR_INVALID_ARGUMENT);
+  api().free_model(nullptr);
+  api().free_session(nullptr);
+}
+
+TEST(Compile, OptionsOfAnotherSizeAreRefused) {
+  const std::string bytes = small_model();
+  tsr_compile_options options{};
+  tsr_model* model = nullptr;
+  EXPECT_EQ(api().compile_memory(bytes.data(), bytes.size(), &options, &model).code,
+            TSR_INVALID_ARGUMENT);
+  options.size = sizeof options + 8;
+  EXPECT_EQ(api().compile_memory(bytes.data(), bytes.size(), &options, &model).code,
+            TSR_INVALID_ARGUMENT);
+}
+
+TEST(Compile, ShapesByInput) {
+  const std::string bytes = small_model();
+  const std::int64_t dims[2] = {5, 3};
+  const tsr_input_shape shape{"x", dims, 2};
+  tsr_compile_options options{};
+  options.size = sizeof options;
+  options.shapes = &shape;
+  options.num_shapes = 1;
+  tsr_model* model = nullptr;
+  const tsr_status status = api().compile_memory(bytes.data(), bytes.size(), &options, &model);
+  ASSERT_EQ(status.code, TSR_OK) << status.message;
+  EXPECT_EQ(api().output(model, 0)->shape[0], 5);
+  api().free_model(model);
+}
+
+}  // namespace
+}  // namespace tessera::capi

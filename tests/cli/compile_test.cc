@@ -1,0 +1,116 @@
+// tessera compile: what it writes, and that nothing is left behind when it fails.
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/process.h"
+
+namespace tessera::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// An empty folder of the current test.
+std::string fresh_folder() {
+  const std::string folder = fs::path(write_file("marker", "")).parent_path().string();
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  return folder;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (std::size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) {
+    lines.push_back(text.substr(at, text.find('\n', at) - at));
+  }
+  return lines;
+}
+
+TEST(Compile, PrintsTheFilesItWrote) {
+  const std::string folder = fresh_folder();
+  const Finished done =
+      run({"compile", "zoo:mlp", "-o", folder + "/out", "--emit", "a", "--weights", "file"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  const std::vector<std::string> files = lines_of(done.out);
+  EXPECT_EQ(files,
+            (std::vector<std::string>{folder + "/out/libmlp.a", folder + "/out/mlp.h",
+                                      folder + "/out/mlp.json", folder + "/out/mlp.safetensors"}));
+  for (const std::string& file : files) EXPECT_TRUE(fs::exists(file)) << file;
+  EXPECT_NE(done.err.find("mlp for "), std::string::npos) << done.err;
+}
+
+TEST(Compile, JsonIsTheMetadata) {
+  const std::string folder = fresh_folder();
+  const Finished done =
+      run({"compile", "zoo:mlp", "-o", folder + "/out", "--name", "my-net", "--json"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(done.out, read_file(folder + "/out/my_net.json"));
+  EXPECT_EQ(nlohmann::json::parse(done.out)["library"], "libmy_net.so");
+}
+
+TEST(Compile, FullDiskLeavesNothing) {
+  const std::string folder = fresh_folder();
+  // A limit on the size of files fails like a full disk, when its signal is ignored.
+  const Finished done =
+      run_shell("trap '' XFSZ; ulimit -f 100; tessera compile zoo:mlp -o " + folder + "/out");
+  EXPECT_EQ(done.code, 2) << done.err;
+  EXPECT_NE(done.err.find("File too large"), std::string::npos) << done.err;
+  EXPECT_TRUE(fs::is_empty(folder));
+}
+
+TEST(Compile, UnwritablePlaces) {
+  const Finished proc = run({"compile", "zoo:mlp", "-o", "/proc/tessera/out"});
+  EXPECT_EQ(proc.code, 2);
+  EXPECT_NE(proc.err.find("cannot write /proc/tessera/out"), std::string::npos) << proc.err;
+  const std::string file = write_file("file", "mine");
+  const Finished exists = run({"compile", "zoo:mlp", "-o", file});
+  EXPECT_EQ(exists.code, 2);
+  EXPECT_NE(exists.err.find("not an artifact"), std::string::npos) << exists.err;
+  EXPECT_EQ(read_file(file), "mine");
+}
+
+TEST(Compile, MissingCompilerIsUnreachable) {
+  const std::string folder = fresh_folder();
+  const Finished done =
+      run({"compile", "zoo:mlp", "-o", folder + "/out", "--cc", "no-such-compiler"});
+  EXPECT_EQ(done.code, 6) << done.err;
+  EXPECT_NE(done.err.find("no-such-compiler"), std::string::npos) << done.err;
+  EXPECT_TRUE(fs::is_empty(folder));
+}
+
+// Only where the other architecture's compiler is installed.
+TEST(Compile, ForAnotherArchitecture) {
+  const std::string folder = fresh_folder();
+#if defined(__aarch64__)
+  const std::string target = "x86-64-v3",
+                    emulator = "qemu-x86_64 -L /usr/x86_64-linux-gnu -cpu max";
+  const std::string cc = "x86_64-linux-gnu-gcc";
+#else
+  const std::string target = "armv8-a",
+                    emulator = "qemu-aarch64 -L /usr/aarch64-linux-gnu -cpu max";
+  const std::string cc = "aarch64-linux-gnu-gcc";
+#endif
+  const Finished done =
+      run({"compile", "zoo:mlp", "-o", folder + "/out", "--emit", "a", "--target", target});
+  if (done.code == 6) GTEST_SKIP() << done.err;
+  ASSERT_EQ(done.code, 0) << done.err;
+  if (run_shell(cc + " --version").code != 0 || run_shell(emulator + " --version").code != 0) {
+    GTEST_SKIP() << cc << " or " << emulator << " is not installed (package qemu-user)";
+  }
+  const auto metadata = nlohmann::json::parse(read_file(folder + "/out/mlp.json"));
+  std::size_t floats = 1;
+  for (const auto& d : metadata["inputs"][0]["shape"]) floats *= d.get<std::size_t>();
+  write_file("input", std::string(4 * floats, '\0'));
+  const Finished ran = run_shell(cc + " -DMODEL_HEADER='\"mlp.h\"' -DMODEL_API=mlp_api -I" +
+                                 folder + "/out examples/c/run_artifact.c " + folder +
+                                 "/out/libmlp.a -o " + folder + "/run -lm -pthread && " + emulator +
+                                 " " + folder + "/run " + folder + "/input " + folder + "/output");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_NE(ran.out.find("f32"), std::string::npos) << ran.out;
+}
+
+}  // namespace
+}  // namespace tessera::cli
