@@ -1,4 +1,5 @@
-// ONNX Runtime opened at run time, and owners of its objects: shared by operations and whole models.
+// ONNX Runtime opened at run time, and owners of its objects: shared by operations and whole
+// models.
 #pragma once
 
 #include <memory>
@@ -29,8 +30,7 @@ class Library {
     auto* function = reinterpret_cast<Status* (*)(Arguments...)>(api_[slot]);
     Status* status = function(arguments...);
     if (status == nullptr) return;
-    auto* message =
-        reinterpret_cast<const char* (*)(const Status*)>(api_[kGetErrorMessage]);
+    auto* message = reinterpret_cast<const char* (*)(const Status*)>(api_[kGetErrorMessage]);
     const std::string text = message(status);
     release(kReleaseStatus, status);
     throw std::runtime_error("ONNX Runtime: " + text);
@@ -53,9 +53,7 @@ class Library {
 
 struct Deleter {
   void operator()(Session* p) const { Library::get().release(kReleaseSession, p); }
-  void operator()(SessionOptions* p) const {
-    Library::get().release(kReleaseSessionOptions, p);
-  }
+  void operator()(SessionOptions* p) const { Library::get().release(kReleaseSessionOptions, p); }
   void operator()(MemoryInfo* p) const { Library::get().release(kReleaseMemoryInfo, p); }
   void operator()(Value* p) const { Library::get().release(kReleaseValue, p); }
 };

@@ -82,12 +82,11 @@ int tessera_peer_model_run(TesseraPeerModel* model) {
       output_names.push_back(name.c_str());
       outputs.push_back(value.get());
     }
-    Library::get().call(ort::kRun, model->session.get(),
-                        static_cast<const ort::RunOptions*>(nullptr),
-                        static_cast<const char* const*>(input_names.data()),
-                        static_cast<const ort::Value* const*>(inputs.data()), inputs.size(),
-                        static_cast<const char* const*>(output_names.data()), outputs.size(),
-                        outputs.data());
+    Library::get().call(
+        ort::kRun, model->session.get(), static_cast<const ort::RunOptions*>(nullptr),
+        static_cast<const char* const*>(input_names.data()),
+        static_cast<const ort::Value* const*>(inputs.data()), inputs.size(),
+        static_cast<const char* const*>(output_names.data()), outputs.size(), outputs.data());
     return 0;
   } catch (const std::exception& e) {
     model->error = e.what();
@@ -95,8 +94,6 @@ int tessera_peer_model_run(TesseraPeerModel* model) {
   }
 }
 
-const char* tessera_peer_model_error(const TesseraPeerModel* model) {
-  return model->error.c_str();
-}
+const char* tessera_peer_model_error(const TesseraPeerModel* model) { return model->error.c_str(); }
 
 void tessera_peer_close_model(TesseraPeerModel* model) { delete model; }

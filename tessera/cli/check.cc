@@ -58,8 +58,10 @@ int list_zoo(bool json) {
   auto list = nlohmann::ordered_json::array();
   for (const zoo::ZooEntry& e : zoo::zoo_table()) {
     std::vector<std::string> params;
-    for (const zoo::ZooParam& p : e.params) params.push_back(fmt::format("{}={}", p.name, p.default_value));
-    for (const zoo::ZooWord& w : e.words) params.push_back(fmt::format("{}={}", w.name, w.choices[0]));
+    for (const zoo::ZooParam& p : e.params)
+      params.push_back(fmt::format("{}={}", p.name, p.default_value));
+    for (const zoo::ZooWord& w : e.words)
+      params.push_back(fmt::format("{}={}", w.name, w.choices[0]));
     if (json) {
       list.push_back({{"name", e.name}, {"doc", e.doc}, {"parameters", params}});
     } else {
@@ -71,7 +73,8 @@ int list_zoo(bool json) {
 }
 
 int export_model(const std::string& spec, const std::string& path) {
-  const Result<onnx::Model> model = driver::load_onnx(spec.starts_with("zoo:") ? spec : "zoo:" + spec);
+  const Result<onnx::Model> model =
+      driver::load_onnx(spec.starts_with("zoo:") ? spec : "zoo:" + spec);
   if (!model) return report(model.error());
   const Result<void> saved = onnx::save_model(*model, path);
   return saved.ok() ? kOk : report(saved.error());
@@ -80,9 +83,11 @@ int export_model(const std::string& spec, const std::string& path) {
 }  // namespace
 
 void add_check(CLI::App& app, std::function<int()>* run) {
-  CLI::App* sub = app.add_subcommand("check", "Say which nodes of a model are supported, and why not");
-  sub->footer("Examples:\n  tessera check model.onnx --shape input:1x3x224x224\n"
-              "  tessera check zoo:resnet50 --json");
+  CLI::App* sub =
+      app.add_subcommand("check", "Say which nodes of a model are supported, and why not");
+  sub->footer(
+      "Examples:\n  tessera check model.onnx --shape input:1x3x224x224\n"
+      "  tessera check zoo:resnet50 --json");
   const auto args = std::make_shared<ModelArgs>();
   const auto json = std::make_shared<bool>(false);
   add_model_options(*sub, *args, true);
@@ -91,14 +96,17 @@ void add_check(CLI::App& app, std::function<int()>* run) {
 }
 
 void add_zoo(CLI::App& app, std::function<int()>* run) {
-  CLI::App* sub = app.add_subcommand("zoo", "List the built-in networks, or write one as an ONNX file");
-  sub->footer("Examples:\n  tessera zoo\n  tessera zoo --export resnet50@batch=4 --output resnet50.onnx");
+  CLI::App* sub =
+      app.add_subcommand("zoo", "List the built-in networks, or write one as an ONNX file");
+  sub->footer(
+      "Examples:\n  tessera zoo\n  tessera zoo --export resnet50@batch=4 --output resnet50.onnx");
   struct Args {
     std::string name, output;
     bool json = false;
   };
   const auto args = std::make_shared<Args>();
-  CLI::Option* name = sub->add_option("--export", args->name, "Network to write: NAME[@parameter=value,...]");
+  CLI::Option* name =
+      sub->add_option("--export", args->name, "Network to write: NAME[@parameter=value,...]");
   CLI::Option* output = sub->add_option("--output,-o", args->output, "ONNX file to write");
   name->needs(output);
   output->needs(name);

@@ -1,7 +1,5 @@
 #include "tessera/driver/bench_model.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -9,6 +7,7 @@
 #include <limits>
 
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include "tessera/driver/peer.h"
 
@@ -55,7 +54,8 @@ class ModelFile {
 
 double worst(const std::vector<HostTensor>& got, const std::vector<HostTensor>& want) {
   double error = 0;
-  for (std::size_t i = 0; i < want.size(); ++i) error = std::max(error, range_error(got[i], want[i]));
+  for (std::size_t i = 0; i < want.size(); ++i)
+    error = std::max(error, range_error(got[i], want[i]));
   return error;
 }
 
@@ -186,7 +186,8 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
   for (std::size_t i = 0; i < inputs.size(); ++i) TESSERA_DO(runner.set_input(i, inputs[i]));
   TESSERA_DO(runner.run());
   std::vector<HostTensor> outputs;
-  for (std::size_t i = 0; i < compiled.output_types.size(); ++i) outputs.push_back(runner.output(i));
+  for (std::size_t i = 0; i < compiled.output_types.size(); ++i)
+    outputs.push_back(runner.output(i));
 
   runtime::TimingOptions timing = options.timing;
   if (options.threads > 1 && !options.peers.empty()) timing.pause_s = 0.08;

@@ -108,9 +108,9 @@ class Planner {
       b.offset = offset;
       plan_.arena_bytes = std::max(plan_.arena_bytes, offset + b.bytes);
       plan_.of_value[at(b.root)] = {Place::kArena, 0, offset};
-      const auto where = std::upper_bound(
-          placed.begin(), placed.end(), b,
-          [](const Block& x, const Block& y) { return x.offset < y.offset; });
+      const auto where =
+          std::upper_bound(placed.begin(), placed.end(), b,
+                           [](const Block& x, const Block& y) { return x.offset < y.offset; });
       placed.insert(where, b);
     }
   }

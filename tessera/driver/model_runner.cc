@@ -115,9 +115,9 @@ Result<std::vector<double>> ModelRunner::profile() {
   for (std::size_t i = 0; i < model_.steps.size(); ++i) {
     const auto start = std::chrono::steady_clock::now();
     TESSERA_DO(run_step(i));
-    times.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() -
-                                                              start)
-                        .count());
+    times.push_back(
+        std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
+            .count());
   }
   return times;
 }

@@ -26,7 +26,7 @@ class GraphBuilder {
 
   ValueId input(const std::string& name, TensorType type);
   ValueId constant(HostTensor tensor, const std::string& name = "");
-  ValueId scalar(DType dtype, double value);  // rank 0
+  ValueId scalar(DType dtype, double value);                  // rank 0
   ValueId integers(const std::vector<std::int64_t>& values);  // i64[n]
 
   // Origin given to nodes added from here on.

@@ -39,8 +39,8 @@ Result<void> verify_node(const Graph& graph, const Node& node, std::vector<bool>
   const auto types = node.op->infer(view(graph, node));
   if (!types) return types.error().with_context(node.op->name);
   if (types->size() != node.outputs.size()) {
-    return node_error(node, fmt::format("has {} outputs, its operator {}", node.outputs.size(),
-                                        types->size()));
+    return node_error(
+        node, fmt::format("has {} outputs, its operator {}", node.outputs.size(), types->size()));
   }
   for (std::size_t i = 0; i < types->size(); ++i) {
     const ValueId id = node.outputs[i];
@@ -50,9 +50,9 @@ Result<void> verify_node(const Graph& graph, const Node& node, std::vector<bool>
     }
     defined[static_cast<std::size_t>(id)] = true;
     if (!(graph.type(id) == (*types)[i])) {
-      return node_error(node, fmt::format("{} is declared {} but computed as {}",
-                                          graph.value(id).name, to_text(graph.type(id)),
-                                          to_text((*types)[i])));
+      return node_error(node,
+                        fmt::format("{} is declared {} but computed as {}", graph.value(id).name,
+                                    to_text(graph.type(id)), to_text((*types)[i])));
     }
   }
   return {};
@@ -96,9 +96,9 @@ ValueId Graph::add_value(std::string name_hint, TensorType type) {
 }
 
 ValueId Graph::add_constant(std::string name_hint, HostTensor tensor) {
-  const ValueId id = add_value(name_hint.empty() ? fmt::format("c{}", values.size())
-                                                 : std::move(name_hint),
-                               {tensor.dtype(), tensor.shape()});
+  const ValueId id =
+      add_value(name_hint.empty() ? fmt::format("c{}", values.size()) : std::move(name_hint),
+                {tensor.dtype(), tensor.shape()});
   value(id).is_constant = true;
   value(id).constant = std::move(tensor);
   return id;
@@ -157,9 +157,8 @@ void compact(Graph& graph) {
   for (const ValueId id : graph.outputs) needed[static_cast<std::size_t>(id)] = true;
   std::vector<Node> kept;
   for (auto it = graph.nodes.rbegin(); it != graph.nodes.rend(); ++it) {
-    const bool used = std::any_of(it->outputs.begin(), it->outputs.end(), [&](ValueId id) {
-      return needed[static_cast<std::size_t>(id)];
-    });
+    const bool used = std::any_of(it->outputs.begin(), it->outputs.end(),
+                                  [&](ValueId id) { return needed[static_cast<std::size_t>(id)]; });
     if (!used) continue;
     for (const ValueId id : it->inputs) {
       if (id != kNoValue) needed[static_cast<std::size_t>(id)] = true;

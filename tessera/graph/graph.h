@@ -28,8 +28,8 @@ std::string to_text(const TensorType& type);  // "f32[1,3,224,224]", "i64[]"
 using ValueId = std::int32_t;
 inline constexpr ValueId kNoValue = -1;  // an omitted optional input
 
-using AttrValue = std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>,
-                               std::vector<double>>;
+using AttrValue =
+    std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>, std::vector<double>>;
 
 // Attributes of a node, by name. Getters CHECK: import and passes make nodes, users do not.
 class Attrs {
@@ -67,7 +67,7 @@ struct Node {
   Attrs attrs;
   std::vector<ValueId> inputs;   // kNoValue where omitted
   std::vector<ValueId> outputs;  // one per output of the operator
-  std::string origin;            // the model's node(s) it came from, for messages: "Conv /layer1/conv1"
+  std::string origin;  // the model's node(s) it came from, for messages: "Conv /layer1/conv1"
 };
 
 // Nodes are in topological order. Every value is a graph input, a constant, or the output of one
@@ -76,7 +76,7 @@ struct Graph {
   std::string name;
   std::vector<Value> values;
   std::vector<Node> nodes;
-  std::vector<ValueId> inputs, outputs;  // an output may be an input or a constant itself
+  std::vector<ValueId> inputs, outputs;   // an output may be an input or a constant itself
   std::vector<std::string> output_names;  // as in the model, one per output
 
   const Value& value(ValueId id) const { return values[static_cast<std::size_t>(id)]; }
@@ -91,13 +91,14 @@ struct Graph {
 
 // Who writes and who reads each value, indexed by ValueId; valid until the graph changes.
 struct Uses {
-  std::vector<std::int32_t> producer;             // index into nodes, -1: input or constant
+  std::vector<std::int32_t> producer;              // index into nodes, -1: input or constant
   std::vector<std::vector<std::int32_t>> readers;  // indices into nodes, one per reading operand
   std::vector<bool> is_output;
 };
 Uses find_uses(const Graph& graph);
 
-// Topological order, types as the operators infer them, no dangling ids; the message names the node.
+// Topological order, types as the operators infer them, no dangling ids; the message names the
+// node.
 Result<void> verify(const Graph& graph);
 // Drops nodes that no output needs and values that nothing mentions; renumbers values.
 void compact(Graph& graph);

@@ -48,9 +48,8 @@ struct OpDef {
                                             const std::vector<ir::Buffer>& inputs) = nullptr;
   // The same on tensors: the meaning of kHost operators; a shortcut for others (big data movement)
   // that must equal `define`. Null: evaluate_node interprets `define`.
-  Result<std::vector<HostTensor>> (*evaluate)(const NodeView& node,
-                                              const std::vector<const HostTensor*>& inputs) =
-      nullptr;
+  Result<std::vector<HostTensor>> (*evaluate)(
+      const NodeView& node, const std::vector<const HostTensor*>& inputs) = nullptr;
 };
 
 // Null when there is none.

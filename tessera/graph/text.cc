@@ -12,7 +12,9 @@ std::string list_text(const std::vector<T>& items) {
 
 struct AttrText {
   std::string operator()(std::int64_t v) const { return fmt::format("{}", v); }
-  std::string operator()(double v) const { return fmt::format("{}", v); }  // shortest that reads back
+  std::string operator()(double v) const {
+    return fmt::format("{}", v);
+  }  // shortest that reads back
   std::string operator()(const std::string& v) const { return v; }
   std::string operator()(const std::vector<std::int64_t>& v) const { return list_text(v); }
   std::string operator()(const std::vector<double>& v) const { return list_text(v); }

@@ -32,7 +32,8 @@ class Partitioner {
       for (const Fusion anchor : {Fusion::kContraction, Fusion::kReduction, Fusion::kWindow,
                                   Fusion::kInjective, Fusion::kPointwise}) {
         for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
-          if (fusion(static_cast<std::int32_t>(n)) == anchor && alone(static_cast<std::int32_t>(n))) {
+          if (fusion(static_cast<std::int32_t>(n)) == anchor &&
+              alone(static_cast<std::int32_t>(n))) {
             grow_epilogue(static_cast<std::int32_t>(n));
           }
         }
@@ -177,14 +178,12 @@ class Partitioner {
       const std::int32_t source = group_of_[at(uses_.producer[at(id)])];
       if (source == group || !only(source, false)) continue;
       const auto& readers = uses_.readers[at(id)];
-      const bool single = std::all_of(readers.begin(), readers.end(), [&](std::int32_t r) {
-        return group_of_[at(r)] == group;
-      });
+      const bool single = std::all_of(readers.begin(), readers.end(),
+                                      [&](std::int32_t r) { return group_of_[at(r)] == group; });
       const std::size_t total = members_[at(group)].size() + members_[at(source)].size();
       if (!single || total > static_cast<std::size_t>(options_.max_nodes)) continue;
       // What a broadcast repeats would be computed again for each copy.
-      if (elements(graph_.shape(id)) <
-          elements(graph_.shape(graph_.nodes[at(n)].outputs[0])) &&
+      if (elements(graph_.shape(id)) < elements(graph_.shape(graph_.nodes[at(n)].outputs[0])) &&
           f != Fusion::kReduction) {
         continue;
       }

@@ -22,13 +22,13 @@ struct Group {
 };
 
 struct PartitionOptions {
-  bool fuse = true;     // false: every node alone
-  int max_nodes = 64;   // of one kernel: bounds its compile time
+  bool fuse = true;    // false: every node alone
+  int max_nodes = 64;  // of one kernel: bounds its compile time
 };
 
-// Groups in an order in which they can run. A group has at most one contraction, window or reduction;
-// pointwise nodes join it behind (epilogue) when every reader of the value between them joins too,
-// and in front of reductions and data movement when nothing else reads them.
+// Groups in an order in which they can run. A group has at most one contraction, window or
+// reduction; pointwise nodes join it behind (epilogue) when every reader of the value between them
+// joins too, and in front of reductions and data movement when nothing else reads them.
 std::vector<Group> partition(const graph::Graph& graph, const PartitionOptions& options = {});
 
 }  // namespace tessera::task

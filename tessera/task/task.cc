@@ -80,8 +80,8 @@ Result<te::Dag> define_group(const graph::Graph& graph, const Group& group,
     const graph::TensorType& type = graph.type(id);
     const std::string name = fmt::format("p{}", params->size());
     const bool constant = graph.value(id).is_constant;
-    buffers[id] = constant ? b.constant(name, type.dtype, type.shape)
-                           : b.input(name, type.dtype, type.shape);
+    buffers[id] =
+        constant ? b.constant(name, type.dtype, type.shape) : b.input(name, type.dtype, type.shape);
     params->push_back(id);
   }
   for (const std::int32_t n : group.nodes) {
@@ -90,8 +90,7 @@ Result<te::Dag> define_group(const graph::Graph& graph, const Group& group,
     for (const ValueId id : node.inputs) {
       inputs.push_back(id == kNoValue ? ir::Buffer() : buffers.at(id));
     }
-    auto outputs =
-        node.op->define(b, names.next(node.op->name), graph::view(graph, node), inputs);
+    auto outputs = node.op->define(b, names.next(node.op->name), graph::view(graph, node), inputs);
     if (!outputs) return outputs.error().with_context(node.origin);
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       buffers[node.outputs[i]] = (*outputs)[i];

@@ -27,8 +27,8 @@ struct Call {
 
 // The whole model as groups, and the distinct tasks behind its kernels.
 struct TaskGraph {
-  std::vector<Group> groups;  // in running order
-  std::vector<Task> tasks;    // in order of first use
+  std::vector<Group> groups;                // in running order
+  std::vector<Task> tasks;                  // in order of first use
   std::vector<std::int32_t> call_of_group;  // index into calls, -1 for groups without a kernel
   std::vector<Call> calls;
 };

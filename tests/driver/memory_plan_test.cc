@@ -27,12 +27,12 @@ struct Life {
 // Every two arena values that live at the same time have disjoint places.
 void expect_disjoint(const Graph& graph, const std::vector<task::Group>& groups,
                      const MemoryPlan& plan) {
-  std::map<std::int64_t, std::vector<Life>> lives;
   std::vector<Life> all;
   for (std::size_t v = 0; v < graph.values.size(); ++v) {
     if (plan.of_value[v].place != Place::kArena) continue;
     Life life{plan.of_value[v].offset,
-              elements(graph.values[v].type.shape) * size_bytes(graph.values[v].type.dtype), -1, -1};
+              elements(graph.values[v].type.shape) * size_bytes(graph.values[v].type.dtype), -1,
+              -1};
     for (std::size_t g = 0; g < groups.size(); ++g) {
       for (const auto* ids : {&groups[g].inputs, &groups[g].outputs}) {
         for (const ValueId id : *ids) {
@@ -75,7 +75,8 @@ TEST(MemoryPlan, AReshapeSharesMemoryEvenWithAnOutput) {
   const Graph g = b.finish({r}, {"y"});
   const MemoryPlan plan = plan_memory(g, task::partition(g));
   for (const Storage& s : plan.of_value) {
-    if (s.place != Place::kInput) EXPECT_EQ(s.place, Place::kOutput);
+    if (s.place == Place::kInput) continue;
+    EXPECT_EQ(s.place, Place::kOutput);
   }
   EXPECT_TRUE(plan.copies.empty());
 }
@@ -99,7 +100,9 @@ TEST(MemoryPlan, RandomGraphsNeverOverlapAndStayNearTheBound) {
     GraphBuilder b("random");
     std::vector<ValueId> pool = {b.input("x", {DType::kF32, {32}})};
     for (int i = 0; i < 40; ++i) {
-      const auto pick = [&] { return pool[static_cast<std::size_t>(rng.below(static_cast<std::int64_t>(pool.size())))]; };
+      const auto pick = [&] {
+        return pool[static_cast<std::size_t>(rng.below(static_cast<std::int64_t>(pool.size())))];
+      };
       const ValueId a = pick();
       const std::int64_t n = elements(b.shape(a));
       if (rng.below(3) == 0) {

@@ -82,9 +82,9 @@ Graph residual_network() {
                           {{"kind", std::string("mean")},
                            {"axes", std::vector<std::int64_t>{2, 3}},
                            {"keepdims", std::int64_t{0}}});
-  const ValueId logits = n.add(
-      "contract", {p, n.weight({8, 10})},
-      {{"a", std::string("mk")}, {"b", std::string("kn")}, {"out", std::string("mn")}});
+  const ValueId logits =
+      n.add("contract", {p, n.weight({8, 10})},
+            {{"a", std::string("mk")}, {"b", std::string("kn")}, {"out", std::string("mn")}});
   return n.b.finish({n.add("softmax", {logits}, {{"axis", std::int64_t{1}}})}, {"y"});
 }
 
@@ -106,12 +106,16 @@ Graph attention_network() {
   const ValueId q = heads(n.add("contract", {x, n.weight({16, 16})}, labels));
   const ValueId k = heads(n.add("contract", {x, n.weight({16, 16})}, labels));
   const ValueId v = heads(n.add("contract", {x, n.weight({16, 16})}, labels));
-  ValueId s = n.add("contract", {q, k},
-                    {{"a", std::string("bhik")}, {"b", std::string("bhjk")}, {"out", std::string("bhij")}});
-  s = n.add("softmax", {n.add("mul", {s, n.b.scalar(DType::kF32, 0.3)})}, {{"axis", std::int64_t{3}}});
-  ValueId o = n.add("contract", {s, v},
-                    {{"a", std::string("bhij")}, {"b", std::string("bhjk")}, {"out", std::string("bhik")}});
-  o = n.add("reshape", {n.add("transpose", {o}, {{"perm", Ints{0, 2, 1, 3}}})}, {{"shape", Ints{1, 9, 16}}});
+  ValueId s =
+      n.add("contract", {q, k},
+            {{"a", std::string("bhik")}, {"b", std::string("bhjk")}, {"out", std::string("bhij")}});
+  s = n.add("softmax", {n.add("mul", {s, n.b.scalar(DType::kF32, 0.3)})},
+            {{"axis", std::int64_t{3}}});
+  ValueId o =
+      n.add("contract", {s, v},
+            {{"a", std::string("bhij")}, {"b", std::string("bhjk")}, {"out", std::string("bhik")}});
+  o = n.add("reshape", {n.add("transpose", {o}, {{"perm", Ints{0, 2, 1, 3}}})},
+            {{"shape", Ints{1, 9, 16}}});
   o = n.add("add", {o, x});
   o = n.add("layernorm", {o, n.weight({16}), n.weight({16})},
             {{"axis", std::int64_t{2}}, {"epsilon", 1e-5}});
@@ -169,7 +173,7 @@ onnx::Model nonzero_model() {
   m.opsets[""] = 13;
   m.graph.inputs = {{"x", "f32", true, {{2, ""}, {3, ""}}}};
   m.graph.outputs = {{"y", "i64", false, {}}};
-  m.graph.nodes = {{"find", "NonZero", "", {"x"}, {"y"}, {}}};
+  m.graph.nodes = {{.name = "find", .op_type = "NonZero", .inputs = {"x"}, .outputs = {"y"}}};
   return m;
 }
 
