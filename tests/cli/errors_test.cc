@@ -34,11 +34,11 @@ TEST_P(Refused, WithReason) { expect_refused(GetParam().args, GetParam().said); 
 
 const std::vector<Mistake>& mistakes() {
   static const std::vector<Mistake> all = {
-      {"Command", {"shwo"}, {"shwo", "bench show targets"}},
+      {"Command", {"shwo"}, {"shwo", "bench check compile", "show targets tasks zoo"}},
       {"Flag", {"bench", "--opp", "matmul"}, {"--opp"}},
       {"NothingToBench", {"bench"}, {"--op", "--suite"}},
-      {"NoOp", {"show"}, {"--op is required"}},
-      {"EmptySpec", {"show", "--op", ""}, {"unknown operation ''"}},
+      {"NoOp", {"show"}, {"give a model or --op"}},
+      {"EmptySpec", {"bench", "--op", ""}, {"unknown operation ''"}},
       {"Operation", {"bench", "--op", "matmull:M=1"}, {"'matmull'", "did you mean 'matmul'?"}},
       {"Parameter", {"bench", "--op", "matmul:M=4,N=4,Q=4"}, {"'Q'", "Valid: M, N, K"}},
       {"NotNameValue", {"show", "--op", "matmul:M"}, {"'M' is not NAME=VALUE"}},
@@ -94,6 +94,8 @@ const std::vector<Mistake>& mistakes() {
       {"BenchScheduleFile",
        {"bench", "--op", "matmul:M=4,N=4,K=4", "--schedule", "/no/such.txt"},
        {"/no/such.txt"}},
+      {"ConformanceFolder", {"conformance", "/no/such"}, {"/no/such"}},
+      {"ConformanceNothing", {"conformance", TESSERA_ROOT "/docs"}, {"docs: no case"}},
       {"SuiteFile", {"bench", "--suite", "/no/such.txt"}, {"/no/such.txt"}},
   };
   return all;

@@ -26,6 +26,9 @@ TEST_P(Unwritable, ClosedStdoutIsAnError) {
 INSTANTIATE_TEST_SUITE_P(
     Cli, Unwritable,
     ::testing::Values("tessera --help", "tessera targets", "tessera bench --list-ops",
+                      "tessera zoo", "tessera check zoo:mlp", "tessera tasks zoo:mlp --json",
+                      "tessera run zoo:mlp --random", "tessera show zoo:mlp --stage graph",
+                      "tessera bench zoo:mlp --samples 1 --time-limit 0.05 --json",
                       "tessera show --op matmul:M=4,N=4,K=4",
                       "tessera bench --op matmul:M=4,N=4,K=4 --samples 1 --time-limit 0.05",
                       "tessera bench --op matmul:M=4,N=4,K=4 --samples 1 --time-limit 0.05 --json"),

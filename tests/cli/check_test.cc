@@ -1,0 +1,130 @@
+// tessera check and tessera zoo.
+#include <filesystem>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/model_files.h"
+#include "tests/cli/process.h"
+#include "tests/testing/testing.h"
+
+namespace tessera::cli {
+namespace {
+
+using nlohmann::json;
+using tessera::testing::expect_golden;
+
+TEST(Check, CountsOperatorsOfABuiltInNetwork) {
+  const Finished result = run({"check", "zoo:lenet"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  expect_golden("cli/check_lenet.txt", result.out);
+}
+
+TEST(Check, JsonOfASupportedModel) {
+  const Finished result = run({"check", "zoo:mlp", "--json"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  const json report = json::parse(result.out);
+  EXPECT_EQ(report, json::parse(R"({"model": "zoo:mlp", "nodes": 5, "supported": true,
+      "operators": {"Gemm-17": 3, "Relu-17": 2}, "unsupported": [], "data_dependent": []})"));
+}
+
+TEST(Check, UnsupportedModelIsAnAnswerWithItsOwnCode) {
+  const std::string file = save("m.onnx", unsupported_model());
+  const Finished text = run({"check", file});
+  EXPECT_EQ(text.code, 5);
+  for (const char* part : {"not supported", "Mystery-17", "riddle", "no import function"}) {
+    EXPECT_NE(text.out.find(part), std::string::npos) << text.out;
+  }
+  EXPECT_EQ(text.out.find("\nsupported"), std::string::npos) << text.out;
+
+  const Finished result = run({"check", file, "--json"});
+  EXPECT_EQ(result.code, 5);
+  const json report = json::parse(result.out);
+  EXPECT_EQ(report.at("supported"), false);
+  ASSERT_EQ(report.at("unsupported").size(), 1u);
+  const json& issue = report.at("unsupported").at(0);
+  EXPECT_EQ(issue.at("node"), "riddle");
+  EXPECT_EQ(issue.at("op"), "Mystery-17");
+  EXPECT_NE(issue.at("reason").get<std::string>(), "");
+}
+
+TEST(Check, OldVersionsKeepTheirNumbers) {
+  onnx::Model model = linear_model();
+  model.opsets[""] = 9;
+  const Finished result = run({"check", save("m.onnx", model), "--json"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(json::parse(result.out).at("operators"), json::parse(R"({"Gemm-9": 1})"));
+}
+
+TEST(Check, DataDependentNodesAreNamed) {
+  const Finished result = run({"check", save("m.onnx", nonzero_model()), "--json"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  const json report = json::parse(result.out);
+  EXPECT_EQ(report.at("supported"), true);
+  ASSERT_EQ(report.at("data_dependent").size(), 1u);
+  EXPECT_EQ(report.at("data_dependent").at(0).at("op"), "NonZero-17");
+}
+
+TEST(Check, NamesThatAreNotUtf8DoNotBreakJson) {
+  onnx::Model model = unsupported_model();
+  model.graph.nodes[1].name = "bad\xff\xfe";
+  const Finished result = run({"check", save("m.onnx", model), "--json"});
+  EXPECT_EQ(result.code, 5) << result.err;
+  EXPECT_TRUE(json::accept(result.out)) << result.out;
+}
+
+TEST(Zoo, ListsEveryNetworkWithItsParameters) {
+  const Finished text = run({"zoo"});
+  EXPECT_EQ(text.code, 0) << text.err;
+  const Finished result = run({"zoo", "--json"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  const json list = json::parse(result.out);
+  EXPECT_GE(list.size(), 30u);
+  for (const json& network : list) {
+    const std::string name = network.at("name");
+    EXPECT_NE(text.out.find("zoo:" + name + " "), std::string::npos) << name;
+    EXPECT_NE(network.at("doc"), "") << name;
+    EXPECT_FALSE(network.at("parameters").empty()) << name;
+  }
+}
+
+TEST(Zoo, ExportedFileIsTheNetwork) {
+  const std::string file = write_file("mlp.onnx", "");
+  const Finished exported = run({"zoo", "--export", "mlp@hidden=16", "--output", file});
+  EXPECT_EQ(exported.code, 0) << exported.err;
+  EXPECT_EQ(exported.out, "");
+  const Finished checked = run({"check", file, "--json"});
+  EXPECT_EQ(checked.code, 0) << checked.err;
+  EXPECT_EQ(json::parse(checked.out).at("nodes"), 5);
+  EXPECT_EQ(run({"tasks", file}).out, run({"tasks", "zoo:mlp@hidden=16"}).out);
+}
+
+TEST(Zoo, ExportNeedsBothOptions) {
+  for (const auto& args : std::vector<std::vector<std::string>>{{"zoo", "--export", "mlp"},
+                                                                {"zoo", "--output", "mlp.onnx"}}) {
+    const Finished result = run(args);
+    EXPECT_EQ(result.code, 2);
+    EXPECT_NE(result.err.find("requires"), std::string::npos) << result.err;
+  }
+}
+
+TEST(Zoo, ExportOfAnUnknownNetworkSuggestsOne) {
+  const std::string folder = std::filesystem::path(write_file("here", "")).parent_path().string();
+  const Finished result = run({"zoo", "--export", "lenett", "--output", folder + "/m.onnx"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_NE(result.err.find("did you mean 'lenet'?"), std::string::npos) << result.err;
+  EXPECT_FALSE(std::filesystem::exists(folder + "/m.onnx"));
+}
+
+TEST(Zoo, ExportToAPlaceThatCannotBeWritten) {
+  for (const char* path : {"/no/such/folder/m.onnx", "/"}) {
+    const Finished result = run({"zoo", "--export", "mlp@hidden=4", "--output", path});
+    EXPECT_EQ(result.code, 2) << path;
+    EXPECT_NE(result.err.find(std::string("cannot write ") + path), std::string::npos)
+        << result.err;
+  }
+}
+
+}  // namespace
+}  // namespace tessera::cli

@@ -1,0 +1,213 @@
+// tessera tasks, tessera show MODEL, tessera bench MODEL.
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/model_files.h"
+#include "tests/cli/process.h"
+#include "tests/testing/testing.h"
+
+namespace tessera::cli {
+namespace {
+
+using nlohmann::json;
+using tessera::testing::expect_golden;
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// Keys name tasks in records that outlive the program: they change only on purpose.
+TEST(Tasks, KeysOfMlpAndLenet) {
+  for (const char* name : {"mlp", "lenet"}) {
+    const Finished result = run({"tasks", std::string("zoo:") + name});
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_EQ(result.err, "");
+    expect_golden(std::string("cli/tasks_") + name + ".txt", result.out);
+  }
+}
+
+TEST(Tasks, JsonHasTheSameTasks) {
+  const Finished result = run({"tasks", "zoo:lenet", "--json"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  const json report = json::parse(result.out);
+  EXPECT_EQ(report.at("model"), "zoo:lenet");
+  const std::string text = run({"tasks", "zoo:lenet"}).out;
+  EXPECT_GE(report.at("tasks").size(), 4u);
+  for (const json& task : report.at("tasks")) {
+    EXPECT_TRUE(contains(text, task.at("key").get<std::string>())) << task;
+    EXPECT_GT(task.at("flops").get<double>(), 0);
+    EXPECT_GT(task.at("bytes").get<double>(), 0);
+    EXPECT_GE(task.at("weight").get<int>(), 1);
+  }
+}
+
+TEST(Tasks, EqualKernelsAreOneTaskWithTheirNumberAsWeight) {
+  const Finished result = run({"tasks", "zoo:mlp@inputs=64,hidden=64,layers=3", "--json"});
+  const json tasks = json::parse(result.out).at("tasks");
+  ASSERT_EQ(tasks.size(), 2u) << result.out;
+  EXPECT_EQ(tasks.at(0).at("weight"), 3);
+  EXPECT_EQ(tasks.at(1).at("weight"), 1);
+}
+
+TEST(Tasks, WithoutFusionEveryNodeIsATask) {
+  const json fused = json::parse(run({"tasks", "zoo:mlp", "--json"}).out);
+  const json plain = json::parse(run({"tasks", "zoo:mlp", "--json", "--no-fuse"}).out);
+  EXPECT_GT(plain.at("tasks").size(), fused.at("tasks").size());
+  for (const json& task : plain.at("tasks")) {
+    EXPECT_FALSE(contains(task.at("name"), "+")) << task;
+  }
+}
+
+TEST(Tasks, ShowPrintsTheExpression) {
+  const json tasks = json::parse(run({"tasks", "zoo:mlp", "--json"}).out).at("tasks");
+  const Finished result = run({"tasks", "zoo:mlp", "--show", tasks.at(0).at("key")});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out.rfind("dag ", 0), 0u) << result.out;
+  EXPECT_TRUE(contains(result.out, "sum(")) << result.out;
+  const Finished unknown = run({"tasks", "zoo:mlp", "--show", "0123456789abcdef"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_TRUE(contains(unknown.err, "no task 0123456789abcdef")) << unknown.err;
+}
+
+TEST(ShowGraph, TypesFollowTheGivenSizes) {
+  const Finished result = run({"show", save("m.onnx", symbolic_model()), "--stage", "graph",
+                               "--dim", "N=3", "--dim", "C=5"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out,
+            "graph g {\n  input %x : f32[3,5,4]\n  %y = max(%x, 0) : f32[3,5,4]\n"
+            "  output y = %y\n}\n");
+}
+
+TEST(ShowGraph, AfterEachPassThatIsAskedFor) {
+  const Finished one = run({"show", "zoo:lenet", "--stage", "graph", "--print-after=fold_scales"});
+  EXPECT_EQ(one.code, 0) << one.err;
+  EXPECT_EQ(one.out.rfind("// after fold_scales\ngraph lenet {\n", 0), 0u) << one.out;
+  const Finished all = run({"show", "zoo:lenet", "--stage", "graph", "--print-after=all"});
+  EXPECT_TRUE(contains(all.out, one.out.substr(0, one.out.find("}\n")))) << all.out;
+  EXPECT_TRUE(contains(all.out, "// after remove_dead\n"));
+}
+
+TEST(ShowGraph, UnknownPassesAreRefusedWithTheList) {
+  for (const char* flag : {"--print-after", "--skip", "--stop-after", "--skip-pass"}) {
+    SCOPED_TRACE(flag);
+    const Finished result = run({"show", "zoo:mlp", "--stage", "graph", flag, "fold_scale"});
+    EXPECT_EQ(result.code, 2) << result.out;
+    EXPECT_TRUE(contains(result.err, "fold_scale")) << result.err;
+    EXPECT_TRUE(contains(result.err, "select_algorithms")) << result.err;
+  }
+}
+
+TEST(ShowGraph, SkippedPassesLeaveTheirWorkUndone) {
+  const std::string layout = run({"show", "zoo:lenet", "--stage", "graph"}).out;
+  const std::string plain =
+      run({"show", "zoo:lenet", "--stage", "graph", "--skip", "channels_last,select_algorithms"})
+          .out;
+  EXPECT_TRUE(contains(layout, "layout=nhwc")) << layout;
+  EXPECT_FALSE(contains(plain, "layout=nhwc")) << plain;
+  EXPECT_EQ(plain, run({"show", "zoo:lenet", "--stage", "graph", "--skip-pass", "channels_last",
+                        "--skip-pass", "select_algorithms"})
+                       .out);
+}
+
+TEST(ShowGraph, PassTimesGoToStderr) {
+  const Finished result = run({"show", "zoo:mlp", "--stage", "graph", "--time-passes"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_TRUE(contains(result.err, " ms  fold_scales")) << result.err;
+  EXPECT_EQ(result.out, run({"show", "zoo:mlp", "--stage", "graph"}).out);
+}
+
+TEST(ShowGraph, AModelHasNoOtherStage) {
+  for (const char* stage : {"te", "ir", "asm"}) {
+    const Finished result = run({"show", "zoo:mlp", "--stage", stage});
+    EXPECT_EQ(result.code, 2);
+    EXPECT_TRUE(contains(result.err, "tessera tasks zoo:mlp --show KEY")) << result.err;
+  }
+  const Finished both = run({"show", "zoo:mlp", "--op", "matmul:M=4,N=4,K=4"});
+  EXPECT_EQ(both.code, 2);
+}
+
+json bench_json(const std::vector<std::string>& args) {
+  std::vector<std::string> all = quick_bench(args);
+  all.push_back("--json");
+  const Finished result = run(all);
+  EXPECT_EQ(result.code, 0) << result.err;
+  return json::parse(result.out, nullptr, false);
+}
+
+TEST(BenchModel, JsonHasEveryKeyOfTheContract) {
+  const json all = bench_json({"zoo:mlp", "--threads", "2", "--profile"});
+  ASSERT_EQ(all.at("results").size(), 1u);
+  const json& r = all.at("results").at(0);
+  EXPECT_EQ(r.at("name"), "zoo:mlp");
+  EXPECT_EQ(r.at("threads"), 2);
+  for (const char* key : {"median_us", "gflops", "fraction_of_peak", "build_ms"}) {
+    ASSERT_TRUE(r.at(key).is_number()) << key;
+    EXPECT_GT(r.at(key).get<double>(), 0) << key;
+  }
+  EXPECT_EQ(r.at("verified"), true);
+  EXPECT_NE(r.at("verified_by"), "");
+  EXPECT_EQ(r.at("peers"), json::array());
+  EXPECT_EQ(r.at("kernels"), 3);
+  ASSERT_EQ(r.at("profile").size(), r.at("steps").get<std::size_t>());
+  for (const json& step : r.at("profile")) EXPECT_NE(step.at("node"), "") << step;
+}
+
+TEST(BenchModel, PeersAreMeasuredOrAbsentWithAReason) {
+  const json all = bench_json({"zoo:mlp", "--peers", "ort,openblas"});
+  const json& peers = all.at("results").at(0).at("peers");
+  ASSERT_EQ(peers.size(), 2u);
+  EXPECT_EQ(peers.at(0).at("name"), "ort");
+  if (peers.at(0).contains("absent")) {
+    EXPECT_NE(peers.at(0).at("absent"), "");
+    EXPECT_FALSE(peers.at(0).contains("median_us"));
+  } else {
+    EXPECT_TRUE(peers.at(0).at("median_us").is_number());
+    EXPECT_TRUE(peers.at(0).at("ratio").is_number());
+  }
+  EXPECT_EQ(peers.at(1).at("name"), "openblas");  // multiplies matrices, runs no models
+  EXPECT_NE(peers.at(1).at("absent"), "");
+}
+
+TEST(BenchModel, TextSaysVerifiedAndByWhom) {
+  const Finished result = run(quick_bench({"zoo:mlp@hidden=16"}));
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out.rfind("zoo:mlp@hidden=16 ", 0), 0u) << result.out;
+  EXPECT_TRUE(contains(result.out, "verified")) << result.out;
+  EXPECT_TRUE(contains(result.out, "checked by")) << result.out;
+}
+
+TEST(BenchModel, FilesAndGivenSizes) {
+  const json all = bench_json({save("m.onnx", symbolic_model()), "--shape", "x:2x8x4"});
+  EXPECT_EQ(all.at("results").at(0).at("verified"), true);
+}
+
+TEST(BenchModel, QuantizedAndHalfPrecisionNetworks) {
+  for (const char* name : {"zoo:mlp@quant=dynamic", "zoo:mlp@dtype=f16"}) {
+    EXPECT_EQ(bench_json({name}).at("results").at(0).at("verified"), true) << name;
+  }
+}
+
+TEST(BenchModel, InputsThatTheModelDoesNotHave) {
+  const std::string inputs =
+      save_arrays("x.npz", {{"imput", onnx::testing::float_tensor({1, 784}, {})}});
+  const Finished result = run(quick_bench({"zoo:mlp", "--inputs", inputs}));
+  EXPECT_EQ(result.code, 2) << result.out;
+  EXPECT_TRUE(contains(result.err, "no input 'imput'")) << result.err;
+}
+
+// No sample may keep the program: it is killed while it measures, or builds.
+TEST(BenchModel, CtrlCEndsALongMeasurementAtOnce) {
+  const Finished result = run_shell(
+      "timeout --preserve-status --signal=INT --kill-after=20 2 "
+      "tessera bench zoo:mlp@hidden=2048 --samples 10000 --time-limit 600");
+  EXPECT_TRUE(result.signal == SIGINT || result.code == 128 + SIGINT)
+      << result.code << " " << result.signal << " " << result.err;
+  EXPECT_FALSE(contains(result.err, "internal error")) << result.err;
+}
+
+}  // namespace
+}  // namespace tessera::cli

@@ -1,0 +1,203 @@
+// tessera run: NumPy arrays in, NumPy arrays out.
+#include <cmath>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tessera/onnx/import.h"
+#include "tests/cli/model_files.h"
+#include "tests/cli/process.h"
+#include "tests/testing/testing.h"
+
+namespace tessera::cli {
+namespace {
+
+using onnx::testing::float_tensor;
+using onnx::testing::int_tensor;
+using onnx::testing::make_graph;
+using onnx::testing::make_model;
+using onnx::testing::make_node;
+using tessera::testing::mismatch;
+
+std::string output_path() { return write_file("y.npz", ""); }
+
+void expect_refused(const Finished& result, int code, const std::vector<std::string>& said) {
+  EXPECT_EQ(result.code, code) << result.err;
+  EXPECT_EQ(result.out, "");
+  for (const std::string& part : said) {
+    EXPECT_NE(result.err.find(part), std::string::npos) << "no '" << part << "' in: " << result.err;
+  }
+  EXPECT_EQ(result.err.find("internal error"), std::string::npos) << result.err;
+}
+
+TEST(Run, ComputesWhatTheModelSays) {
+  const std::string model = save("m.onnx", linear_model());
+  const std::string inputs =
+      save_arrays("x.npz", {{"x", float_tensor({2, 3}, {1, 0, 0, 1, 1, 2})}});
+  const std::string output = output_path();
+  const Finished result = run({"run", model, "--inputs", inputs, "--output", output});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "y f32[2,2] min 11 max 38 mean 23.75\n");
+  EXPECT_EQ(result.err, "");
+  const NamedTensors arrays = load_arrays(output);
+  ASSERT_EQ(arrays.size(), 1u);
+  EXPECT_EQ(arrays[0].name, "y");
+  EXPECT_EQ(mismatch(arrays[0].tensor, float_tensor({2, 2}, {11, 22, 24, 38}), 0), "");
+}
+
+// The interpreter gives the meaning; the program runs optimised, compiled code, on two threads.
+TEST(Run, EqualsTheInterpreterOnANetwork) {
+  const std::string file = write_file("lenet.onnx", "");
+  ASSERT_EQ(run({"zoo", "--export", "lenet", "--output", file}).code, 0);
+  Rng rng(7);
+  const HostTensor x = random_tensor(DType::kF32, {1, 1, 28, 28}, rng);
+  const Result<onnx::Model> model = onnx::load_model(file);
+  ASSERT_TRUE(model.ok());
+  const Result<graph::Graph> graph = onnx::import_model(*model);
+  ASSERT_TRUE(graph.ok());
+  const Result<std::vector<HostTensor>> want = graph::evaluate(*graph, {x});
+  ASSERT_TRUE(want.ok());
+
+  const std::string inputs = save_arrays("x.npz", {{model->graph.inputs[0].name, x}});
+  for (const char* flag : {"--no-optimize", "--random"}) {
+    const std::string output = output_path();
+    const Finished result =
+        run({"run", file, "--inputs", inputs, "--output", output, "--threads", "2", flag});
+    EXPECT_EQ(result.code, 0) << result.err;
+    const NamedTensors arrays = load_arrays(output);
+    ASSERT_EQ(arrays.size(), 1u);
+    EXPECT_EQ(arrays[0].name, model->graph.outputs[0].name);
+    EXPECT_EQ(mismatch(arrays[0].tensor, (*want)[0], 1e-5), "") << flag;
+  }
+}
+
+TEST(Run, ThreadsDoNotChangeTheNumbers) {
+  const std::string one = output_path(), three = write_file("three.npz", "");
+  EXPECT_EQ(run({"run", "zoo:lenet", "--random", "--threads", "1", "--output", one}).code, 0);
+  EXPECT_EQ(run({"run", "zoo:lenet", "--random", "--threads", "3", "--output", three}).code, 0);
+  EXPECT_NE(read_file(one), "");
+  EXPECT_EQ(read_file(one), read_file(three));
+}
+
+TEST(Run, OutputsOfOneRunAreInputsOfTheNext) {
+  const std::string model =
+      save("m.onnx",
+           make_model(make_graph({floats("v", {"3"})}, {make_node("Neg", {"v"}, {"w"})}, {"w"})));
+  const std::string back =
+      save("back.onnx",
+           make_model(make_graph({floats("w", {"3"})}, {make_node("Neg", {"w"}, {"v"})}, {"v"})));
+  const HostTensor v = float_tensor({3}, {1, -2, 0.5});
+  const std::string there = save_arrays("v.npz", {{"v", v}}), here = output_path();
+  EXPECT_EQ(run({"run", model, "--inputs", there, "--output", here}).code, 0);
+  EXPECT_EQ(run({"run", back, "--inputs", here, "--output", there}).code, 0);
+  EXPECT_EQ(mismatch(load_arrays(there).at(0).tensor, v, 0), "");
+}
+
+TEST(Run, ArraysGiveTheSymbolicSizes) {
+  const std::string model = save("m.onnx", symbolic_model());
+  const std::string inputs =
+      save_arrays("x.npz", {{"x", float_tensor({1, 2, 4}, {-1, 1, -2, 2, -3, 3, -4, 4})}});
+  const Finished result = run({"run", model, "--inputs", inputs});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "y f32[1,2,4] min 0 max 4 mean 1.25\n");
+}
+
+TEST(Run, SizesAndSeededValues) {
+  const std::string model = save("m.onnx", symbolic_model());
+  const Finished result = run({"run", model, "--random", "--dim", "N=2", "--dim", "C=3"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out.rfind("y f32[2,3,4] min 0 ", 0), 0u) << result.out;
+  EXPECT_EQ(result.out, run({"run", model, "--random", "--shape", "x:2x3x4"}).out);
+}
+
+TEST(Run, EmptyTensors) {
+  const Finished result =
+      run({"run", save("m.onnx", symbolic_model()), "--random", "--dim", "N=0"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out.rfind("y f32[0,1,4]", 0), 0u) << result.out;
+}
+
+TEST(Run, MissingInputsAreNamedWithTheirTypes) {
+  const std::string model = save("m.onnx", linear_model());
+  expect_refused(run({"run", model}), 2, {"'x'", "f32[2,3]", "--inputs", "--random"});
+  const std::string wrong = save_arrays("w.npz", {{"X", float_tensor({2, 3}, {})}});
+  expect_refused(run({"run", model, "--inputs", wrong}), 2, {"no input 'X'"});
+}
+
+TEST(Run, ArraysOfTheWrongType) {
+  const std::string model = save("m.onnx", linear_model());
+  const std::string integers = save_arrays("x.npz", {{"x", int_tensor({2, 3}, {})}});
+  expect_refused(run({"run", model, "--inputs", integers}), 2, {"x", "i64", "f32"});
+}
+
+TEST(Run, ArraysOfTheWrongShape) {
+  const std::string model = save("m.onnx", linear_model());
+  const std::string inputs = save_arrays("x.npz", {{"x", float_tensor({3, 2}, {})}});
+  expect_refused(run({"run", model, "--inputs", inputs}), 2, {"'x'", "3x2", "f32[2,3]"});
+}
+
+TEST(Run, InputsThatAreNoArchive) {
+  const std::string model = save("m.onnx", linear_model());
+  expect_refused(run({"run", model, "--inputs", model}), 2, {"m.onnx"});
+  expect_refused(run({"run", model, "--inputs", "/no/such.npz"}), 2, {"/no/such.npz"});
+}
+
+TEST(Run, PlacesThatCannotBeWritten) {
+  const std::string model = save("m.onnx", linear_model());
+  const auto to = [&](const std::string& path) {
+    return run({"run", model, "--random", "--output", path});
+  };
+  expect_refused(to("/dev/full"), 2, {"/dev/full", "No space left on device"});
+  expect_refused(to("/no/such/y.npz"), 2, {"/no/such/y.npz", "No such file"});
+  expect_refused(to(TESSERA_ROOT), 2, {"Is a directory"});
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
+}
+
+TEST(Run, DataDependentModelsRunNodeByNode) {
+  const std::string model = save("m.onnx", nonzero_model());
+  const std::string inputs = save_arrays("x.npz", {{"x", float_tensor({2, 2}, {0, 1, 2, 3})}});
+  const std::string output = output_path();
+  const Finished result = run({"run", model, "--inputs", inputs, "--output", output});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(result.err.find("node by node"), std::string::npos) << result.err;
+  const NamedTensors arrays = load_arrays(output);
+  ASSERT_EQ(arrays.size(), 1u);
+  EXPECT_EQ(arrays[0].name, "y");
+  EXPECT_EQ(mismatch(arrays[0].tensor, int_tensor({2, 3}, {0, 1, 1, 1, 0, 1}), 0), "");
+}
+
+TEST(Run, DataDependentModelsTakeRandomInputsToo) {
+  const std::string model = save("m.onnx", nonzero_model());
+  const Finished result = run({"run", model, "--random"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out.rfind("y i64[2,4] ", 0), 0u) << result.out;
+  const Finished without = run({"run", model});
+  EXPECT_EQ(without.code, 2) << without.err;
+  EXPECT_NE(without.err.find("input 'x' f32[2,2] is not given"), std::string::npos) << without.err;
+}
+
+// Positions of ones, then a sum over a shape that only the values decide.
+TEST(Run, NodesBehindADataDependentOneAreComputed) {
+  const std::string model = save(
+      "m.onnx",
+      make_model(make_graph(
+          {floats("x", {"2", "2"})},
+          {make_node("NonZero", {"x"}, {"at"}), make_node("Shape", {"at"}, {"size"}),
+           make_node("Transpose", {"at"}, {"pairs"}),
+           make_node("GatherND", {"x", "pairs"}, {"picked"}), make_node("Exp", {"picked"}, {"y"})},
+          {"y", "size"})));
+  const std::string inputs = save_arrays("x.npz", {{"x", float_tensor({2, 2}, {0, 1, 2, 0})}});
+  const std::string output = output_path();
+  const Finished result = run({"run", model, "--inputs", inputs, "--output", output});
+  EXPECT_EQ(result.code, 0) << result.err;
+  const NamedTensors arrays = load_arrays(output);
+  ASSERT_EQ(arrays.size(), 2u);
+  EXPECT_EQ(mismatch(arrays[0].tensor, float_tensor({2}, {std::exp(1.0), std::exp(2.0)}), 1e-6),
+            "");
+  EXPECT_EQ(mismatch(arrays[1].tensor, int_tensor({2}, {2, 2}), 0), "");
+}
+
+}  // namespace
+}  // namespace tessera::cli
