@@ -20,6 +20,7 @@ usage: ./do COMMAND [ARGUMENTS]
   test [ARGS]     deps, build, then every test except nightly and perf; ARGS go to ctest
   demo            build, then check and time a few operations before and after scheduling
   bench [ARGS]    build, then `tessera bench ARGS` (default: the core suite beside all peers)
+  docs            build, then write docs/conformance.md and the outputs shown in the documents again
   format          rewrite the sources with clang-format 14
   lint [--all]    check format, then clang-tidy 14 on the files changed since main (or all)
   fuzz [SECONDS]  build the fuzzers with clang and run each for SECONDS (60)
@@ -137,6 +138,34 @@ cmd_bench() {
   "$build_dir/bin/tessera" bench "$@"
 }
 
+# Replaces the lines between the two markers of FILE by those of stdin, which must have some.
+replace_generated() {
+  awk '
+    /^<!-- generated: end -->$/ { inside = 0 }
+    !inside { print }
+    /^<!-- generated: begin -->$/ {
+      inside = 1
+      while ((getline line < "/dev/stdin") > 0) { print line; ++lines }
+    }
+    END { exit lines == 0 }' "$1" >"$1.new" || { rm -f "$1.new"; fail "nothing to write to $1"; }
+  mv "$1.new" "$1"
+}
+
+cmd_docs() {
+  cmd_build
+  local cases=/usr/share/libonnx-testdata/data
+  if [ -d "$cases" ]; then
+    say "docs/conformance.md"
+    # 4: a case failed; the page says which.
+    "$build_dir/bin/tessera" conformance "$cases" --markdown | replace_generated docs/conformance.md || [ $? -eq 4 ]
+  else
+    say "docs/conformance.md stays as it is: $cases is absent (package libonnx-testdata)"
+  fi
+  say "outputs of the commands in the documents"
+  TESSERA_UPDATE_GOLDEN=1 "$build_dir/bin/cli_tests" --gtest_brief=1 --gtest_filter='Docs/*'
+  git --no-pager diff --stat -- docs README.md
+}
+
 all_sources() { git ls-files --cached --others --exclude-standard -- '*.cc' '*.h'; }
 
 # Files that differ from where this branch left main, those not yet committed included.
@@ -215,7 +244,7 @@ if [ -z "$command" ]; then
 fi
 shift
 case $command in
-  deps | peers | build | test | demo | bench | format | lint | fuzz | clean) "cmd_$command" "$@" ;;
+  deps | peers | build | test | demo | bench | docs | format | lint | fuzz | clean) "cmd_$command" "$@" ;;
   help | -h | --help) usage ;;
   *)
     printf './do: no command %s\n' "$command" >&2

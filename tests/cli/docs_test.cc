@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "tests/cli/model_files.h"
 #include "tests/cli/process.h"
 
 namespace tessera::cli {
@@ -131,8 +132,8 @@ INSTANTIATE_TEST_SUITE_P(Docs, Document, ::testing::ValuesIn(documents()),
                          });
 
 TEST(Docs, TheTourAndTheReferencesRunCommands) {
-  for (const char* name :
-       {"docs/tour.md", "docs/schedules.md", "docs/operations.md", "docs/targets.md"}) {
+  for (const char* name : {"docs/tour.md", "docs/schedules.md", "docs/operations.md",
+                           "docs/targets.md", "docs/models.md"}) {
     const std::string text = read_file((kRoot / name).string());
     EXPECT_NE(text.find("```console\n$ "), std::string::npos) << name;
   }
@@ -156,6 +157,7 @@ TEST(Docs, EveryStepIsInTheReference) {
 TEST(Docs, EveryExampleScheduleIsRight) {
   int examples = 0;
   for (const fs::directory_entry& f : fs::directory_iterator(kRoot / "docs/examples")) {
+    if (f.path().extension() != ".txt") continue;
     const std::string text = read_file(f.path().string());
     const std::string marker = "# op: ";
     const std::size_t at = text.find(marker);
@@ -168,6 +170,19 @@ TEST(Docs, EveryExampleScheduleIsRight) {
     ++examples;
   }
   EXPECT_GE(examples, 5);
+}
+
+// The models are binary files: what is in them is written here, and only here.
+TEST(Docs, ExampleModelsAreThoseOfTheTests) {
+  for (const auto& [name, model] :
+       {std::pair("symbolic", symbolic_model()), std::pair("unsupported", unsupported_model()),
+        std::pair("nonzero", nonzero_model())}) {
+    const fs::path file = kRoot / "docs/examples" / (std::string(name) + ".onnx");
+    if (std::getenv("TESSERA_UPDATE_GOLDEN")) {
+      ASSERT_TRUE(onnx::save_model(model, file.string()).ok());
+    }
+    EXPECT_EQ(read_file(file.string()), *onnx::serialize_model(model)) << file;
+  }
 }
 
 }  // namespace
