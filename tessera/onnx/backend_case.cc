@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <set>
 
+#include "tessera/onnx/backend_values.h"
 #include "tessera/onnx/mapped_file.h"
 
 namespace tessera::onnx {
@@ -13,41 +14,48 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Result<HostTensor> load_tensor(const fs::path& path) {
+Result<BackendValue> load_value(const fs::path& path, const std::string& type) {
   TESSERA_TRY(const MappedFile file, MappedFile::open(path.string()));
-  auto tensor = parse_tensor(file.bytes());
-  if (!tensor.ok()) return tensor.error().with_context(path.filename().string());
-  return tensor;
+  auto value = parse_backend_value(file.bytes(), type);
+  if (!value.ok()) return value.error().with_context(path.filename().string());
+  return value;
 }
 
-// The files say nothing about their kind: a sequence parses as a tensor of nonsense.
-Result<void> check_tensors(const std::vector<ValueInfo>& values) {
+// The files say nothing about their kind: a map parses as a tensor of nonsense.
+Result<void> check_types(const std::vector<ValueInfo>& values) {
   for (const ValueInfo& v : values) {
-    if (!dtype_from_text(v.type)) {
+    if (!is_backend_type(v.type)) {
       return make_error(ErrorCode::kUnsupported, "'{}' is of type {}", v.name, v.type);
     }
   }
   return {};
 }
 
-Result<std::vector<HostTensor>> load_series(const fs::path& folder, const char* prefix) {
-  std::vector<HostTensor> tensors;
-  for (int i = 0;; ++i) {
+// NumPy has no bf16: the data files store its bits as u16.
+void reinterpret_bf16(const std::string& type, BackendValue& value) {
+  if (type != "bf16" || value.tensors[0].dtype() != DType::kU16) return;
+  HostTensor bits(DType::kBF16, value.tensors[0].shape());
+  std::memcpy(bits.data(), value.tensors[0].data(), bits.bytes());
+  value.tensors[0] = std::move(bits);
+}
+
+// The files of one side of a data set, in order; `declared` gives their types.
+Result<std::vector<BackendValue>> load_series(const fs::path& folder, const char* prefix,
+                                              const std::vector<ValueInfo>& declared) {
+  std::vector<BackendValue> values;
+  for (std::size_t i = 0;; ++i) {
     const fs::path path = folder / fmt::format("{}_{}.pb", prefix, i);
-    if (!fs::exists(path)) return tensors;
-    TESSERA_TRY(HostTensor tensor, load_tensor(path));
-    tensors.push_back(std::move(tensor));
+    if (!fs::exists(path)) return values;
+    const std::string type = i < declared.size() ? declared[i].type : "undefined";
+    TESSERA_TRY(BackendValue value, load_value(path, type));
+    reinterpret_bf16(type, value);
+    values.push_back(std::move(value));
   }
 }
 
-// NumPy has no bf16: the data files store its bits as u16.
-void reinterpret_bf16(const std::vector<ValueInfo>& declared, std::vector<HostTensor>& tensors) {
-  for (std::size_t i = 0; i < std::min(declared.size(), tensors.size()); ++i) {
-    if (declared[i].type != "bf16" || tensors[i].dtype() != DType::kU16) continue;
-    HostTensor bits(DType::kBF16, tensors[i].shape());
-    std::memcpy(bits.data(), tensors[i].data(), bits.bytes());
-    tensors[i] = std::move(bits);
-  }
+bool has_tensors_only(const std::vector<ValueInfo>& values) {
+  return std::all_of(values.begin(), values.end(),
+                     [](const ValueInfo& v) { return dtype_from_text(v.type).has_value(); });
 }
 
 bool same_element(const HostTensor& got, const HostTensor& want, std::int64_t i) {
@@ -154,17 +162,21 @@ std::vector<ValueInfo> real_inputs(const Model& model) {
 
 Result<std::vector<DataSet>> load_data_sets(const std::string& folder, const Model& model) {
   const std::vector<ValueInfo> inputs = real_inputs(model);
-  TESSERA_DO(check_tensors(inputs));
-  TESSERA_DO(check_tensors(model.graph.outputs));
+  const std::vector<ValueInfo>& outputs = model.graph.outputs;
+  TESSERA_DO(check_types(inputs));
+  TESSERA_DO(check_types(outputs));
   std::vector<DataSet> sets;
   for (int i = 0;; ++i) {
     const fs::path set_folder = fs::path(folder) / fmt::format("test_data_set_{}", i);
     if (!fs::exists(set_folder)) return sets;
     DataSet set;
-    TESSERA_TRY(set.inputs, load_series(set_folder, "input"));
-    TESSERA_TRY(set.outputs, load_series(set_folder, "output"));
-    reinterpret_bf16(inputs, set.inputs);
-    reinterpret_bf16(model.graph.outputs, set.outputs);
+    TESSERA_TRY(const auto given, load_series(set_folder, "input", inputs));
+    TESSERA_TRY(const auto wanted, load_series(set_folder, "output", outputs));
+    set.inputs = input_tensors(given);
+    set.outputs = output_tensors(wanted);
+    if (!has_tensors_only(inputs) || !has_tensors_only(outputs)) {
+      TESSERA_TRY(set.model, with_tensor_border(model, given, wanted));
+    }
     sets.push_back(std::move(set));
   }
 }
@@ -192,7 +204,7 @@ CaseResult run_backend_case(const std::string& folder, const CaseOptions& option
   if (!sets.ok()) return from_error(sets.error());
   if (sets->empty()) return {Verdict::kFail, "no data set"};
   for (const DataSet& set : *sets) {
-    const auto got = run_set(*model, set, options, run);
+    const auto got = run_set(set.model ? *set.model : *model, set, options, run);
     if (!got.ok()) return from_error(got.error());
     const std::string bad = compare_set(*got, set.outputs);
     if (!bad.empty()) return {Verdict::kFail, bad};

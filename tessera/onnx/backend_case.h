@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,9 +14,12 @@ namespace tessera::onnx {
 Result<std::vector<std::string>> find_backend_cases(const std::string& root);
 
 struct DataSet {
+  // Sequences and optional values are spelled out (backend_values.h).
   std::vector<HostTensor> inputs, outputs;
+  // What to run instead of the case's model where it has such inputs or outputs.
+  std::optional<Model> model;
 };
-// All data sets of a case in order. kUnsupported: a tensor of a type without DType, or a sequence.
+// All data sets of a case in order. kUnsupported: a tensor of a type without DType.
 Result<std::vector<DataSet>> load_data_sets(const std::string& folder, const Model& model);
 
 // The inputs that a caller gives: those without an initializer.

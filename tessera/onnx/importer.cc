@@ -243,7 +243,8 @@ Result<void> Importer::import_operator(const Node& node, std::vector<Binding> in
   TESSERA_TRY(const std::vector<ValueId> outputs, op.import(context));
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     if (!context.wants(i)) continue;
-    if (i >= outputs.size() || outputs[i] == kNoValue) {
+    // Only where optional values pass through is an absent one a result.
+    if (i >= outputs.size() || (outputs[i] == kNoValue && !op.takes_sequences)) {
       return make_error(ErrorCode::kUnsupported, "output {} ('{}') is not available", i,
                         node.outputs[i]);
     }

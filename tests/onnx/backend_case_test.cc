@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "model_builder.h"
+#include "tessera/onnx/backend_values.h"
 
 namespace tessera::onnx {
 namespace {
@@ -77,6 +78,53 @@ TEST_F(BackendCase, FailsOnOtherOutputs) {
 TEST_F(BackendCase, FailsOnDamagedFiles) {
   std::ofstream(folder_ / "model.onnx") << "damaged";
   EXPECT_EQ(run_backend_case(folder_.string(), {}).verdict, Verdict::kFail);
+}
+
+TEST(BackendValues, SequencesBecomeTensors) {
+  Model model = make_model(make_graph({{"s", "sequence", false, {}}},
+                                      {make_node("SequenceInsert", {"s", "x"}, {"t"})}, {"t"},
+                                      {{"x", float_tensor({1}, {9})}}));
+  for (const std::size_t length : {std::size_t{0}, std::size_t{2}}) {
+    BackendValue in{BackendValue::Kind::kSequence, {}};
+    for (std::size_t i = 0; i < length; ++i) {
+      in.tensors.push_back(float_tensor({1}, {static_cast<double>(i)}));
+    }
+    BackendValue out = in;
+    out.tensors.push_back(float_tensor({1}, {9}));
+    const auto tensors_only = with_tensor_border(model, {in}, {out});
+    ASSERT_TRUE(tensors_only.ok()) << tensors_only.error().message;
+    const auto graph = import_model(*tensors_only);
+    ASSERT_TRUE(graph.ok()) << graph.error().message;
+    EXPECT_EQ(graph->inputs.size(), length);
+    const auto got = graph::evaluate(*graph, input_tensors({in}));
+    ASSERT_TRUE(got.ok()) << got.error().message;
+    const std::vector<HostTensor> want = output_tensors({out});
+    ASSERT_EQ(got->size(), want.size());
+    for (std::size_t i = 0; i < want.size(); ++i)
+      EXPECT_EQ(backend_mismatch((*got)[i], want[i]), "");
+  }
+}
+
+TEST(BackendValues, AbsentOptionals) {
+  const auto absent = parse_backend_value("", "optional");
+  ASSERT_TRUE(absent.ok());
+  EXPECT_EQ(absent->kind, BackendValue::Kind::kAbsent);
+  const Model model = make_model(make_graph(
+      {{"o", "optional", false, {}}}, {make_node("OptionalHasElement", {"o"}, {"y"})}, {"y"}));
+  const auto tensors_only = with_tensor_border(model, {*absent}, {});
+  ASSERT_TRUE(tensors_only.ok());
+  const auto graph = import_model(*tensors_only);
+  ASSERT_TRUE(graph.ok()) << graph.error().message;
+  EXPECT_EQ(graph->constant(graph->outputs[0])->get_int(0), 0);
+  EXPECT_EQ(with_tensor_border(model, {*absent}, {*absent}).error().code, ErrorCode::kUnsupported);
+}
+
+TEST(BackendValues, RefusesDamagedBytesAndForeignElements) {
+  EXPECT_EQ(parse_backend_value("\x1a\x7f", "sequence").error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(parse_backend_value("\x1a\x02\x10\x08", "sequence").error().code,
+            ErrorCode::kUnsupported);  // one tensor of strings
+  EXPECT_EQ(parse_backend_value("\x10\x03", "sequence").error().code, ErrorCode::kUnsupported);
+  EXPECT_FALSE(is_backend_type("map"));
 }
 
 }  // namespace

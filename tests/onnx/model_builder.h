@@ -56,7 +56,7 @@ inline Graph make_graph(std::vector<ValueInfo> inputs, std::vector<Node> nodes,
                         const std::vector<std::string>& outputs,
                         std::vector<Initializer> initializers = {}) {
   Graph graph;
-  graph.name = "g";
+  graph.name = std::string("g");
   graph.nodes = std::move(nodes);
   graph.initializers = std::move(initializers);
   graph.inputs = std::move(inputs);

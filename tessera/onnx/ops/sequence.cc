@@ -185,10 +185,10 @@ Values import_map(Context& c) {
   return sequences;
 }
 
-Values import_optional(Context& c) {
-  if (!c.has(0)) return make_error(ErrorCode::kUnsupported, "an optional without value");
-  return std::vector{c.in(0)};
-}
+// Without input: the absent value.
+Values import_optional(Context& c) { return std::vector{c.has(0) ? c.in(0) : kNoValue}; }
+
+Values import_get_element(Context& c) { return std::vector{c.in(0)}; }
 
 Values import_has_element(Context& c) {
   HostTensor present(DType::kBool, {});
@@ -216,7 +216,7 @@ const std::vector<ValueId>& Sequences::elements(ValueId sequence) const {
 std::vector<OnnxOp> sequence_rows() {
   return {{"ConcatFromSequence", 11, 1, 1, import_concat, "", true},
           {"Optional", 15, 0, 1, import_optional, "", true},
-          {"OptionalGetElement", 15, 1, 1, import_optional, "", true},
+          {"OptionalGetElement", 15, 1, 1, import_get_element, "", true},
           {"OptionalHasElement", 15, 0, 1, import_has_element, "", true},
           {"SequenceAt", 11, 2, 2, import_at, "", true},
           {"SequenceConstruct", 11, 1, -1, import_construct},
