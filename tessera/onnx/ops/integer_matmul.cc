@@ -14,13 +14,8 @@ Term as_column(Formula& f, Term x) {
   return shape.size() == 1 ? f.reshape(x, {shape[0], 1}) : x;
 }
 
-struct Operands {
-  Term a, b;  // at least matrices
-  ValueId a_zero, b_zero;
-};
-
-// A times B in i32, of the shape that the matrices have.
-Term multiply(Formula& f, Context& c, Operands x) {
+// The product of operands that are at least matrices.
+Term multiply(Formula& f, Context& c, IntegerOperands x) {
   const auto byte = [](DType t) { return t == DType::kI8 || t == DType::kU8; };
   if (!byte(f.dtype(x.a)) || !byte(f.dtype(x.b))) {
     f.fail(make_error(ErrorCode::kUnsupported, "operands of {} and {}", to_text(f.dtype(x.a)),
@@ -82,14 +77,14 @@ Term drop_added(Formula& f, Term y, const Shape& kept) {
 
 Result<Values> import_matmul_integer(Context& c) {
   Formula f(c);
-  Operands x{f.in(0), f.in(1), optional_input(c, 2), optional_input(c, 3)};
-  TESSERA_TRY(const Shape kept, as_matrices(f, &x.a, &x.b));
-  return f.result({drop_added(f, multiply(f, c, x), kept)});
+  TESSERA_TRY(const Term y,
+              integer_matmul(f, c, {f.in(0), f.in(1), optional_input(c, 2), optional_input(c, 3)}));
+  return f.result({y});
 }
 
 Result<Values> import_qlinear_matmul(Context& c) {
   Formula f(c);
-  Operands x{f.in(0), f.in(3), c.in(2), c.in(5)};
+  IntegerOperands x{f.in(0), f.in(3), c.in(2), c.in(5)};
   TESSERA_TRY(const Shape kept, as_matrices(f, &x.a, &x.b));
   const Term acc = multiply(f, c, x);
   const auto scale = [&](std::size_t i) { return f.cast(f.in(i), DType::kF32); };
@@ -100,6 +95,11 @@ Result<Values> import_qlinear_matmul(Context& c) {
 }
 
 }  // namespace
+
+Result<Term> integer_matmul(Formula& f, Context& c, IntegerOperands x) {
+  TESSERA_TRY(const Shape kept, as_matrices(f, &x.a, &x.b));
+  return drop_added(f, multiply(f, c, x), kept);
+}
 
 std::vector<OnnxOp> integer_matmul_rows() {
   return {

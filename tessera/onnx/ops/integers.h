@@ -18,4 +18,19 @@ ValueId optional_input(const Context& c, std::size_t i);
 // f32; both and zero_point (may be omitted: then `absent` is the type) broadcast.
 Term requantize(Formula& f, Term acc, Term scale, ValueId zero_point, DType absent);
 
+// Operands of a matrix product of bytes; zero points may be omitted (kNoValue). That of A holds for
+// everything or per row, that of B for everything or per column.
+struct IntegerOperands {
+  Term a, b;
+  ValueId a_zero = kNoValue, b_zero = kNoValue;
+};
+// (A - a_zero)(B - b_zero) in i32, of the shape that NumPy's matmul gives.
+Result<Term> integer_matmul(Formula& f, Context& c, IntegerOperands x);
+
+// As DynamicQuantizeLinear: u8 with a scale and a zero point that follow from the data x, f32.
+struct Quantized {
+  Term data, scale, zero_point;
+};
+Quantized dynamic_quantize(Formula& f, Term x);
+
 }  // namespace tessera::onnx

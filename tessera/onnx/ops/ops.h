@@ -24,6 +24,7 @@ std::vector<OnnxOp> control_flow_rows();
 std::vector<OnnxOp> sequence_rows();
 std::vector<OnnxOp> vision_rows();
 std::vector<OnnxOp> attention_rows();
+std::vector<OnnxOp> contrib_rows();
 std::vector<OnnxOp> signal_rows();
 std::vector<OnnxOp> text_rows();
 std::vector<OnnxOp> training_rows();

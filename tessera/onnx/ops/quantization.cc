@@ -1,6 +1,6 @@
 // Conversion between floats and small integers by scale and zero point.
 #include "tessera/onnx/ops/element_type.h"
-#include "tessera/onnx/ops/formula.h"
+#include "tessera/onnx/ops/integers.h"
 #include "tessera/onnx/ops/ops.h"
 
 namespace tessera::onnx {
@@ -124,23 +124,27 @@ Result<Values> import_dequantize(Context& c) {
   return f.result(f.cast(x, t) * scale, to);
 }
 
-// u8 with a scale and zero point that follow from the data; the range always holds 0.
 Result<Values> import_dynamic_quantize(Context& c) {
   if (c.dtype(0) != DType::kF32) return bad("cannot quantize {}", to_text(c.dtype(0)));
   Formula f(c);
-  const Term x = f.in(0);
+  const Quantized y = dynamic_quantize(f, f.in(0));
+  return f.result({y.data, y.scale, y.zero_point});
+}
+
+}  // namespace
+
+// The range always holds 0.
+Quantized dynamic_quantize(Formula& f, Term x) {
   std::vector<std::int64_t> axes;
-  for (std::int64_t d = 0; d < c.rank(0); ++d) axes.push_back(d);
+  for (std::size_t d = 0; d < f.shape(x).size(); ++d) axes.push_back(static_cast<std::int64_t>(d));
   const Term high = call("max", f.reduce("max", x, axes, false), 0);
   const Term low = call("min", f.reduce("min", x, axes, false), 0);
   const Term range = high - low;
   // Data of zeros only has no range: any scale is right, and 1 avoids 0 / 0.
   const Term scale = where(call("eq", range, 0), 1, range / 255);
   const Term zero_point = f.cast(call("round", -low / scale), DType::kU8);
-  return f.result({quantize(f, x, scale, zero_point, DType::kU8), scale, zero_point});
+  return {quantize(f, x, scale, zero_point, DType::kU8), scale, zero_point};
 }
-
-}  // namespace
 
 std::vector<OnnxOp> quantization_rows() {
   return {

@@ -1,0 +1,163 @@
+// Operators of domain com.microsoft, against numbers worked out by hand.
+#include <cmath>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "run_node.h"
+
+namespace tessera::onnx::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+OneNode contrib(const std::string& op, std::vector<Attribute> attributes = {},
+                std::size_t outputs = 1) {
+  return {
+      .op = op, .attributes = std::move(attributes), .outputs = outputs, .domain = "com.microsoft"};
+}
+
+HostTensor f32(const Shape& shape, const std::vector<double>& v) {
+  return tensor(DType::kF32, shape, v);
+}
+HostTensor u8(const Shape& shape, const std::vector<double>& v) {
+  return tensor(DType::kU8, shape, v);
+}
+HostTensor i8(const Shape& shape, const std::vector<double>& v) {
+  return tensor(DType::kI8, shape, v);
+}
+
+std::vector<double> run(const OneNode& node, const std::vector<Operand>& operands,
+                        std::size_t output = 0) {
+  const auto y = run_node(node, operands);
+  EXPECT_TRUE(y.ok()) << node.op << ": " << y.error().message;
+  return y.ok() ? values(y->at(output)) : std::vector<double>{};
+}
+
+auto near(const std::vector<double>& want) {
+  return ::testing::Pointwise(::testing::DoubleNear(1e-5), want);
+}
+
+TEST(ContribImport, Gelus) {
+  const HostTensor x = f32({2}, {1, -1}), bias = f32({2}, {0, 2});
+  EXPECT_THAT(run(contrib("Gelu"), {x}), near({0.8413447, -0.1586553}));
+  EXPECT_THAT(run(contrib("BiasGelu"), {x, bias}), near({0.8413447, 0.8413447}));
+  EXPECT_THAT(run(contrib("FastGelu"), {x}), near({0.8411920, -0.1588080}));
+  EXPECT_THAT(run(contrib("FastGelu"), {x, bias}), near({0.8411920, 0.8411920}));
+  EXPECT_THAT(run(contrib("QuickGelu", {attr("alpha", 1.0F)}), {x}), near({0.7310586, -0.2689414}));
+}
+
+TEST(ContribImport, SkipNorms) {
+  const HostTensor x = f32({1, 1, 2}, {1, 2}), skip = f32({1, 1, 2}, {0, 2});
+  const HostTensor scale = f32({2}, {1, 2}), shift = f32({2}, {0, 10}), bias = f32({2}, {0, 1});
+  const OneNode norm = contrib("SkipLayerNormalization", {attr("epsilon", 0.0F)});
+  EXPECT_THAT(run(norm, {x, skip, scale, shift}), near({-1, 12}));
+  EXPECT_THAT(run(norm, {x, skip, scale, omitted(), bias}), near({-1, 2}));
+  const OneNode rms = contrib("SkipSimplifiedLayerNormalization", {attr("epsilon", 0.0F)});
+  const double root = std::sqrt(0.5 * (1 + 16));
+  EXPECT_THAT(run(rms, {x, skip, scale}), near({1 / root, 8 / root}));
+  EXPECT_THAT(refusal(norm, {f32({1, 2}, {1, 2}), skip, scale, shift}), HasSubstr("skip of 1x1x2"));
+  for (const char* domain : {"", "com.microsoft"}) {
+    const OneNode plain = {.op = "SimplifiedLayerNormalization",
+                           .attributes = {attr("epsilon", 0.0F)},
+                           .domain = domain};
+    EXPECT_THAT(run(plain, {f32({1, 2}, {1, 4}), scale}), near({1 / root, 8 / root}));
+  }
+}
+
+TEST(ContribImport, EmbedLayerNorm) {
+  const HostTensor words = f32({2, 2}, {0, 0, 1, 3}), positions = f32({2, 2}, {0, 2, 4, 0});
+  const HostTensor segments = f32({1, 2}, {0, 2}), scale = f32({2}, {1, 1}),
+                   zero = f32({2}, {0, 0});
+  const HostTensor ids = tensor(DType::kI32, {1, 2}, {1, 0});
+  const OneNode node = contrib("EmbedLayerNormalization", {}, 3);
+  const std::vector<Operand> plain = {ids, omitted(), words, positions, omitted(), scale, zero};
+  EXPECT_THAT(run(node, plain), near({-1, 1, 1, -1}));
+  EXPECT_THAT(run(node, plain, 2), ElementsAre(1, 5, 4, 0));
+  EXPECT_THAT(
+      run(node, {ids, tensor(DType::kI32, {1, 2}, {0, 0}), words, positions, segments, scale, zero},
+          2),
+      ElementsAre(1, 7, 4, 2));
+  EXPECT_THAT(refusal(node, {tensor(DType::kI32, {1, 3}, {0, 0, 0}), omitted(), words, positions,
+                             omitted(), scale, zero}),
+              HasSubstr("3 positions in a table of 2"));
+}
+
+TEST(ContribImport, FusedMatMul) {
+  const HostTensor a = f32({2, 1}, {1, 2}), b = f32({1, 2}, {3, 5});
+  EXPECT_THAT(run(contrib("FusedMatMul", {attr("alpha", 0.5F)}), {a, b}),
+              ElementsAre(1.5, 2.5, 3, 5));
+  EXPECT_THAT(run(contrib("FusedMatMul", {attr("transA", 1), attr("transB", 1)}), {a, b}),
+              ElementsAre(13));
+  EXPECT_THAT(refusal(contrib("FusedMatMul", {attr("transBatchA", 1)}), {a, b}),
+              HasSubstr("batch"));
+}
+
+TEST(QuantizedContribImport, AddAndMul) {
+  // A = (0.5, -1, 63.5), B = (2, 4, 6)
+  const HostTensor a = u8({3}, {129, 126, 255}), b = u8({3}, {1, 2, 3});
+  const std::vector<Operand> operands = {a,         f32({}, {0.5}), u8({}, {128}), b, f32({}, {2}),
+                                         omitted(), f32({}, {1}),   u8({}, {10})};
+  EXPECT_THAT(run(contrib("QLinearAdd"), operands), ElementsAre(12, 13, 80));  // 12.5, 69.5: even
+  EXPECT_THAT(run(contrib("QLinearMul"), operands), ElementsAre(11, 6, 255));
+  EXPECT_THAT(run(contrib("QLinearAdd"), {i8({2}, {-100, 100}), f32({}, {1}), i8({}, {0}),
+                                          i8({1}, {100}), f32({}, {1}), i8({}, {0}), f32({}, {1})}),
+              ElementsAre(0, 127));
+  EXPECT_THAT(refusal(contrib("QLinearAdd"), {a, f32({}, {1}), u8({}, {0}), b, f32({}, {1})}),
+              HasSubstr("input 6 is missing"));
+  EXPECT_THAT(refusal(contrib("QLinearAdd"), {f32({1}, {1}), f32({}, {1}), u8({}, {0}), b,
+                                              f32({}, {1}), u8({}, {0}), f32({}, {1})}),
+              HasSubstr("input 0 is f32"));
+}
+
+TEST(QuantizedContribImport, Activations) {
+  const HostTensor x = u8({3}, {128, 128 + 4, 128 - 4});  // 0, 2, -2
+  const std::vector<Operand> operands = {x, f32({}, {0.5}), u8({}, {128}), f32({}, {1.0 / 256}),
+                                         u8({}, {0})};
+  EXPECT_THAT(run(contrib("QLinearSigmoid"), operands), ElementsAre(128, 225, 31));
+  EXPECT_THAT(run(contrib("QLinearLeakyRelu", {attr("alpha", 0.25F)}),
+                  {x, f32({}, {0.5}), u8({}, {128}), f32({}, {0.25}), u8({}, {8})}),
+              ElementsAre(8, 16, 6));
+}
+
+TEST(QuantizedContribImport, GlobalAveragePool) {
+  const HostTensor x = u8({1, 2, 1, 2}, {1, 2, 10, 20});
+  const std::vector<Operand> operands = {x, f32({}, {2}), u8({}, {0}), f32({}, {1}), u8({}, {5})};
+  const OneNode node = contrib("QLinearGlobalAveragePool");
+  EXPECT_THAT(run(node, operands), ElementsAre(8, 35));
+  // [1, 2, 1, 2] with channels last: two positions of two channels.
+  EXPECT_THAT(run(contrib("QLinearGlobalAveragePool", {attr("channels_last", 1)}), operands),
+              ElementsAre(16, 27));
+  EXPECT_THAT(refusal(node, {u8({2}, {1, 2}), f32({}, {1}), u8({}, {0}), f32({}, {1})}),
+              HasSubstr("an image"));
+}
+
+TEST(QuantizedContribImport, Concat) {
+  EXPECT_THAT(run(contrib("QLinearConcat", {attr("axis", 0)}),
+                  {f32({}, {1}), u8({}, {1}), u8({2}, {1, 2}), f32({}, {2}), u8({}, {0}),
+                   u8({1}, {20}), f32({}, {0.5}), u8({}, {10})}),
+              ElementsAre(3, 5, 6));
+  EXPECT_THAT(refusal(contrib("QLinearConcat", {attr("axis", 0)}),
+                      {f32({}, {1}), u8({}, {1}), u8({2}, {1, 2}), f32({}, {2}), u8({}, {0}),
+                       u8({1}, {20})}),
+              HasSubstr("6 inputs"));
+}
+
+TEST(QuantizedContribImport, MatMulsWithFloatResults) {
+  // (1, -1) times ((1, 2), (3, 4)), columns of B scaled by 1 and 10, plus (0.5, 0).
+  EXPECT_THAT(run(contrib("MatMulIntegerToFloat"),
+                  {u8({1, 2}, {129, 127}), known(i8({2, 2}, {1, 2, 3, 4})), f32({}, {2}),
+                   f32({2}, {1, 10}), u8({}, {128}), omitted(), f32({2}, {0.5, 0})}),
+              ElementsAre(-3.5, -40));
+  // The range of A is [-127.5, 127.5]: its scale is 1, its zero point 128.
+  EXPECT_THAT(run(contrib("DynamicQuantizeMatMul"),
+                  {f32({1, 2}, {-127.5, 127.5}), known(i8({2, 1}, {1, 2})), f32({1}, {0.5})}),
+              ElementsAre(63));
+  EXPECT_THAT(refusal(contrib("DynamicQuantizeMatMul"),
+                      {u8({1, 2}, {1, 2}), i8({2, 1}, {1, 2}), f32({1}, {0.5})}),
+              HasSubstr("cannot quantize u8"));
+}
+
+}  // namespace
+}  // namespace tessera::onnx::testing
