@@ -38,7 +38,11 @@ void print_row(const driver::BenchResult& r, bool times) {
       "{:<58} {:>2}T {:>10.1f} us {:>8.1f} GFLOP/s {:>6.1f} % {:>6.1f} GB/s build {:>6.1f} ms "
       "{}{}\n",
       r.name, r.threads, r.median_us, r.gflops, 100 * r.fraction_of_peak, r.gbytes_per_s,
-      r.build_ms, r.verified ? "verified" : "WRONG", r.trusted ? "" : " (busy machine)");
+      r.build_ms,
+      r.verified   ? "verified"
+      : r.compared ? "WRONG"
+                   : "not compared",
+      r.trusted ? "" : " (busy machine)");
   for (const driver::PeerResult& p : r.peers) {
     if (p.absent.empty()) {
       fmt::print("    {:<10} {:>10.1f} us  {:>6.2f}x\n", p.name, p.median_us, p.ratio);

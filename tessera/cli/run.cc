@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 
+#include "tessera/artifact/load_artifact.h"
 #include "tessera/cli/command.h"
 #include "tessera/cli/model_args.h"
 #include "tessera/driver/bench_model.h"
@@ -103,14 +104,37 @@ Result<Named> run_node_by_node(const RunArgs& args, const onnx::Model& model,
   return out;
 }
 
+Result<std::map<std::string, HostTensor>> read_inputs(const RunArgs& args) {
+  std::map<std::string, HostTensor> given;
+  if (args.inputs.empty()) return given;
+  TESSERA_TRY(NamedTensors arrays, read_npz(args.inputs));
+  for (NamedTensor& t : arrays) given[t.name] = std::move(t.tensor);
+  return given;
+}
+
+Result<Named> run_artifact(const RunArgs& args) {
+  TESSERA_TRY(const auto loaded,
+              artifact::load_artifact(args.model.model, {.threads = args.threads}));
+  const artifact::Metadata& m = loaded->metadata();
+  std::vector<std::string> names;
+  std::vector<graph::TensorType> types;
+  for (const artifact::TensorDescription& t : m.inputs) {
+    names.push_back(t.name);
+    types.push_back({t.dtype, t.shape});
+  }
+  TESSERA_TRY(const auto given, read_inputs(args));
+  TESSERA_TRY(const std::vector<HostTensor> inputs, arrange_inputs(args, given, names, types));
+  Named out;
+  for (const artifact::TensorDescription& t : m.outputs) out.names.push_back(t.name);
+  TESSERA_TRY(out.tensors, loaded->run(inputs));
+  return out;
+}
+
 Result<Named> run_any(const RunArgs& args) {
+  if (artifact::is_artifact(args.model.model)) return run_artifact(args);
   TESSERA_TRY(driver::LoadOptions load, load_options(args.model));
   TESSERA_TRY(const onnx::Model model, driver::load_onnx(args.model.model));
-  std::map<std::string, HostTensor> given;
-  if (!args.inputs.empty()) {
-    TESSERA_TRY(NamedTensors arrays, read_npz(args.inputs));
-    for (NamedTensor& t : arrays) given[t.name] = std::move(t.tensor);
-  }
+  TESSERA_TRY(const auto given, read_inputs(args));
   for (const auto& [name, tensor] : given) load.import.shapes.try_emplace(name, tensor.shape());
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   runtime::ThreadPool pool({.threads = args.threads > 0 ? args.threads : cores});
@@ -148,10 +172,10 @@ int run_command(const RunArgs& args) {
 }  // namespace
 
 void add_run(CLI::App& app, std::function<int()>* run) {
-  CLI::App* sub = app.add_subcommand("run", "Run a model once on NumPy arrays");
+  CLI::App* sub = app.add_subcommand("run", "Run a model or an artifact once on NumPy arrays");
   sub->footer(
       "Examples:\n  tessera run model.onnx --inputs x.npz --output y.npz\n"
-      "  tessera run zoo:resnet18 --random");
+      "  tessera run zoo:resnet18 --random\n  tessera run DIR --inputs x.npz --output y.npz");
   const auto args = std::make_shared<RunArgs>();
   add_model_options(*sub, args->model, true);
   sub->add_option("--inputs", args->inputs, "NumPy .npz: one array per input, by name")

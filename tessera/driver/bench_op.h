@@ -41,6 +41,7 @@ struct BenchResult {
   double fraction_of_peak = 0;
   double gbytes_per_s = 0;  // inputs + outputs once
   double build_ms = 0;
+  bool compared = true;  // there was something to compare the result with
   bool verified = false;
   bool trusted = false;  // enough samples that did not wait for a core
   double max_error = 0;  // worst difference from the reference, relative to its tolerance

@@ -57,7 +57,8 @@ Result<LoweredTask> lower_task(const task::Task& task, const target::Target& tar
   TESSERA_TRY(out.schedule, options.schedule ? options.schedule(task)
                                              : space::default_schedule(task.dag, target));
   lower::PassOptions passes;
-  passes.verify = false;  // every schedule was checked by tests; verifying takes a third of the time
+  passes.verify =
+      false;  // every schedule was checked by tests; verifying takes a third of the time
   TESSERA_TRY(out.lowered, lower::lower(task.dag, out.schedule, target, passes));
   return out;
 }
@@ -156,8 +157,8 @@ class Assembler {
       if (id == kNoValue) continue;
       step.params.push_back(storage(id, {}));
       step.input_types.push_back(graph_.type(id));
-      step.bytes += static_cast<double>(elements(graph_.shape(id))) *
-                    size_bytes(graph_.type(id).dtype);
+      step.bytes +=
+          static_cast<double>(elements(graph_.shape(id))) * size_bytes(graph_.type(id).dtype);
     }
     for (const ValueId id : node.outputs) {
       step.params.push_back(storage(id, {}));

@@ -42,7 +42,7 @@ Result<std::vector<LoweredTask>> lower_tasks(const std::vector<task::Task>& task
 struct CompiledModel {
   struct Step {
     task::GroupKind kind = task::GroupKind::kKernel;
-    std::size_t kernel = 0;  // index into kernels
+    std::size_t kernel = 0;       // index into kernels
     std::vector<Storage> params;  // inputs then outputs; kConstant: index into constants
     std::string name;             // operators of the group, for the profile
     std::string origin;           // the model's node

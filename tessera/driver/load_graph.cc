@@ -1,5 +1,8 @@
 #include "tessera/driver/load_graph.h"
 
+#include <functional>
+
+#include "tessera/driver/run_eager.h"
 #include "tessera/zoo/zoo.h"
 
 namespace tessera::driver {
@@ -15,7 +18,12 @@ Result<onnx::Model> load_onnx(const std::string& spec) {
 }
 
 Result<graph::Graph> load_graph(const onnx::Model& model, const LoadOptions& options) {
-  TESSERA_TRY(graph::Graph graph, onnx::import_model(model, options.import));
+  // Large constants (weights to dequantize or transpose) are folded by compiled code.
+  runtime::ThreadPool pool({.threads = 1});
+  NodeEvaluator evaluator(target::host(), pool);
+  onnx::ImportOptions import = options.import;
+  if (!import.builder.evaluate) import.builder.evaluate = std::ref(evaluator);
+  TESSERA_TRY(graph::Graph graph, onnx::import_model(model, import));
   if (options.optimize) TESSERA_DO(graph::optimize(graph, options.passes));
   return graph;
 }
