@@ -21,14 +21,14 @@ Binding to_binding(ValueId id) {
   return {id == kNoValue ? Binding::Kind::kOmitted : Binding::Kind::kValue, id, ""};
 }
 
-// The type of a Constant that has no DType; empty for other nodes.
-std::string foreign_constant(const Node& node) {
-  if (node.op_type != "Constant" || !node.domain.empty()) return "";
+// The value of a Constant that has no DType; its type is empty for other nodes.
+ForeignTensor foreign_constant(const Node& node) {
+  if (node.op_type != "Constant" || !node.domain.empty()) return {};
   for (const Attribute& a : node.attributes) {
-    if (const auto* foreign = std::get_if<ForeignTensor>(&a.value)) return foreign->type;
-    if (a.name == "value_string" || a.name == "value_strings") return "string";
+    if (const auto* foreign = std::get_if<ForeignTensor>(&a.value)) return *foreign;
+    if (a.name == "value_string" || a.name == "value_strings") return {"string"};
   }
-  return "";
+  return {};
 }
 
 // Inputs of an operator as ids; trailing omitted ones are dropped.
@@ -37,7 +37,8 @@ Result<std::vector<ValueId>> to_ids(const Node& node, const OnnxOp& op,
   while (!inputs.empty() && inputs.back().kind == Binding::Kind::kOmitted) inputs.pop_back();
   std::vector<ValueId> ids;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i].kind == Binding::Kind::kForeign) {
+    const bool widened = op.takes_widened && inputs[i].id != kNoValue;
+    if (inputs[i].kind == Binding::Kind::kForeign && !widened) {
       return make_error(ErrorCode::kUnsupported, "input '{}' is of type {}", node.inputs[i],
                         inputs[i].type);
     }
@@ -102,10 +103,15 @@ void Importer::bind(const std::string& name, Binding binding) {
   if (!name.empty()) frame_.scope->names[name] = std::move(binding);
 }
 
+Binding Importer::foreign_binding(const ForeignTensor& tensor) {
+  const ValueId id = tensor.widened ? builder_.constant(*tensor.widened) : kNoValue;
+  return {Binding::Kind::kForeign, id, tensor.type};
+}
+
 void Importer::bind_initializers(const Graph& graph, Scope& scope) {
   for (const Initializer& i : graph.initializers) {
     if (const auto* foreign = std::get_if<ForeignTensor>(&i.value)) {
-      scope.names[i.name] = {Binding::Kind::kForeign, kNoValue, foreign->type};
+      scope.names[i.name] = foreign_binding(*foreign);
     } else {
       scope.names[i.name] = to_binding(builder_.constant(std::get<HostTensor>(i.value), i.name));
     }
@@ -226,9 +232,8 @@ Result<void> Importer::import_node(const Node& node) {
     return {};
   }
   if (is_function) return call_function(*function->second, node, inputs);
-  if (const std::string type = foreign_constant(node); !type.empty()) {
-    for (const std::string& name : node.outputs)
-      bind(name, {Binding::Kind::kForeign, kNoValue, type});
+  if (const ForeignTensor foreign = foreign_constant(node); !foreign.type.empty()) {
+    for (const std::string& name : node.outputs) bind(name, foreign_binding(foreign));
     return {};
   }
   return import_operator(node, std::move(inputs));

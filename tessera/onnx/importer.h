@@ -21,8 +21,8 @@ struct Binding {
     kPoisoned,  // comes from a node that was refused; its readers are skipped
   };
   Kind kind = Kind::kValue;
-  ValueId id = kNoValue;
-  std::string type;  // of a foreign value
+  ValueId id = kNoValue;  // of a foreign value: the elements in a wider type, if known
+  std::string type;       // of a foreign value
 };
 
 struct Scope {
@@ -62,6 +62,7 @@ class Importer final : public BodyImporter {
 
   Result<void> bind_inputs(Scope& scope);
   void bind_initializers(const Graph& graph, Scope& scope);
+  Binding foreign_binding(const ForeignTensor& tensor);
   Result<void> import_nodes(const Plan& plan, const Frame& frame);
   Result<void> import_node(const Node& node);
   Result<void> import_operator(const Node& node, std::vector<Binding> inputs);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -21,6 +22,8 @@ struct Graph;
 // that only a node that needs it is refused.
 struct ForeignTensor {
   std::string type;
+  // Of int4 and uint4: the elements as i8 and u8.
+  std::optional<HostTensor> widened = {};
 };
 
 using AttributeValue =

@@ -117,6 +117,35 @@ Result<HostTensor> from_typed_fields(const tessera_onnx::TensorProto& t, DType d
   }
 }
 
+// Two elements per byte, the first in the low half.
+Result<AnyTensor> read_nibbles(const tessera_onnx::TensorProto& tensor, const std::string& type,
+                               ExternalFiles& files) {
+  const bool is_signed = type == "int4";
+  const DType dtype = is_signed ? DType::kI8 : DType::kU8;
+  const Shape shape(tensor.dims().begin(), tensor.dims().end());
+  const auto count = checked_elements(shape, dtype);
+  if (!count.ok()) return invalid(tensor, count.error().message);
+  std::string fields;  // int32_data holds one byte each
+  std::string_view bytes = tensor.raw_data();
+  if (tensor.data_location() == 1) {
+    TESSERA_TRY(bytes, files.bytes(tensor));
+  } else if (bytes.empty()) {
+    for (const std::int32_t v : tensor.int32_data()) fields.push_back(static_cast<char>(v));
+    bytes = fields;
+  }
+  if (bytes.size() != static_cast<std::size_t>(*count / 2 + *count % 2)) {
+    return invalid(tensor,
+                   fmt::format("{} bytes for shape {} of {}", bytes.size(), to_text(shape), type));
+  }
+  HostTensor out(dtype, shape);
+  for (std::int64_t i = 0; i < *count; ++i) {
+    const auto byte = static_cast<unsigned char>(bytes[static_cast<std::size_t>(i / 2)]);
+    const int nibble = i % 2 == 0 ? byte & 15 : byte >> 4;
+    out.set_int(i, is_signed && nibble > 7 ? nibble - 16 : nibble);
+  }
+  return AnyTensor(ForeignTensor{type, std::move(out)});
+}
+
 }  // namespace
 
 std::string element_type_name(int onnx_type) {
@@ -171,6 +200,7 @@ Result<AnyTensor> read_tensor(const tessera_onnx::TensorProto& tensor, ExternalF
   }
   const std::string type = element_type_name(tensor.data_type());
   const auto dtype = dtype_from_text(type);
+  if (type == "int4" || type == "uint4") return read_nibbles(tensor, type, files);
   if (!dtype) return AnyTensor(ForeignTensor{type});
   Shape shape(tensor.dims().begin(), tensor.dims().end());
   const auto count = checked_elements(shape, *dtype);
@@ -194,7 +224,9 @@ Result<AnyTensor> read_tensor(const tessera_onnx::TensorProto& tensor, ExternalF
 
 Result<AnyTensor> read_sparse(const tessera_onnx::SparseTensorProto& sparse, ExternalFiles& files) {
   TESSERA_TRY(const AnyTensor values_any, read_tensor(sparse.values(), files));
-  if (std::holds_alternative<ForeignTensor>(values_any)) return values_any;
+  if (const auto* foreign = std::get_if<ForeignTensor>(&values_any)) {
+    return AnyTensor(ForeignTensor{foreign->type});
+  }
   const auto& values = std::get<HostTensor>(values_any);
   const Shape shape(sparse.dims().begin(), sparse.dims().end());
   const auto count = checked_elements(shape, values.dtype());

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "run_node.h"
+#include "tessera/onnx/tensor_io.h"
 
 namespace tessera::onnx::testing {
 namespace {
@@ -89,6 +90,35 @@ TEST(DequantizeImport, TypesOfDataAndScale) {
               HasSubstr("the zero point is i8"));
   EXPECT_THAT(refusal({.op = "DequantizeLinear", .opset = 10}, {f32({1}, {0}), f32({}, {1})}),
               HasSubstr("cannot dequantize f32"));
+}
+
+// Two elements per byte: 1, -8, 7 and the zero point -1.
+TEST(DequantizeImport, ConstantsOfFourBits) {
+  tessera_onnx::TensorProto packed;
+  packed.add_dims(3);
+  packed.set_data_type(22);
+  packed.set_raw_data(std::string("\x81\x07", 2));
+  ExternalFiles none("");
+  const auto data = read_tensor(packed, none);
+  ASSERT_TRUE(data.ok()) << data.error().message;
+  packed.clear_raw_data();
+  packed.clear_dims();
+  packed.add_int32_data(15);
+  const auto zero_point = read_tensor(packed, none);
+  ASSERT_TRUE(zero_point.ok()) << zero_point.error().message;
+  const auto import = [&](const char* op, const char* x) {
+    const Graph graph =
+        make_graph({value_info("f", DType::kF32, {3})}, {make_node(op, {x, "s", "z"}, {"y"})},
+                   {"y"}, {{"x", *data}, {"s", f32({}, {2})}, {"z", *zero_point}});
+    return import_model(make_model(graph, 21));
+  };
+  const auto graph = import("DequantizeLinear", "x");
+  ASSERT_TRUE(graph.ok()) << graph.error().message;
+  EXPECT_THAT(values(*graph->constant(graph->outputs[0])), ElementsAre(4, -14, 16));
+  // Quantizing must saturate at 7, which i8 does not.
+  EXPECT_THAT(import("QuantizeLinear", "f").error().message, HasSubstr("'z' is of type int4"));
+  packed.add_int32_data(0);
+  EXPECT_THAT(read_tensor(packed, none).error().message, HasSubstr("2 bytes for shape"));
 }
 
 TEST(DynamicQuantizeImport, ZerosHaveAScale) {

@@ -86,6 +86,9 @@ struct OnnxOp {
   Result<std::vector<ValueId>> (*import)(Context& c);
   const char* domain = "";
   bool takes_sequences = false;
+  // Constants of int4 and uint4 may come as i8 and u8: only numbers matter, not the range of the
+  // type.
+  bool takes_widened = false;
 };
 
 // The row for an operator at an opset; null when there is none.

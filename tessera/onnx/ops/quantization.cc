@@ -148,7 +148,7 @@ Quantized dynamic_quantize(Formula& f, Term x) {
 
 std::vector<OnnxOp> quantization_rows() {
   return {
-      {"DequantizeLinear", 10, 2, 3, import_dequantize},
+      {"DequantizeLinear", 10, 2, 3, import_dequantize, "", false, true},
       {"DynamicQuantizeLinear", 11, 1, 1, import_dynamic_quantize},
       {"QuantizeLinear", 10, 2, 3, import_quantize},
   };
