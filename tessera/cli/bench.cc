@@ -99,13 +99,9 @@ void print_markdown(const te::OpSpec& spec, const driver::BenchResult& r, bool f
              best ? fmt::format("{:.2f}", best->ratio) : "", r.build_ms);
 }
 
-Result<std::vector<te::OpSpec>> specs(const BenchArgs& args) {
-  std::vector<te::OpSpec> out;
-  for (const std::string& text : args.ops) {
-    Result<te::OpSpec> spec = te::parse_op_spec(text);
-    if (!spec.ok()) return spec.error().with_context(text);
-    out.push_back(std::move(spec).value());
-  }
+// The lines of --suite without comments, each with its number; none without the flag.
+Result<std::vector<std::pair<int, std::string>>> suite_lines(const BenchArgs& args) {
+  std::vector<std::pair<int, std::string>> out;
   if (args.suite.empty()) return out;
   TESSERA_TRY(const std::string text, driver::read_text_file(args.suite));
   std::stringstream lines(text);
@@ -115,7 +111,24 @@ Result<std::vector<te::OpSpec>> specs(const BenchArgs& args) {
     line = line.substr(0, line.find('#'));
     line.erase(0, std::min(line.find_first_not_of(" \t\r"), line.size()));
     line.erase(line.find_last_not_of(" \t\r") + 1);
-    if (line.empty()) continue;
+    if (!line.empty()) out.emplace_back(number, line);
+  }
+  return out;
+}
+
+bool names_model(const std::string& line) {
+  return line.starts_with("zoo:") || line.ends_with(".onnx");
+}
+
+Result<std::vector<te::OpSpec>> specs(const BenchArgs& args,
+                                      const std::vector<std::pair<int, std::string>>& suite) {
+  std::vector<te::OpSpec> out;
+  for (const std::string& text : args.ops) {
+    Result<te::OpSpec> spec = te::parse_op_spec(text);
+    if (!spec.ok()) return spec.error().with_context(text);
+    out.push_back(std::move(spec).value());
+  }
+  for (const auto& [number, line] : suite) {
     Result<te::OpSpec> spec = te::parse_op_spec(line);
     if (!spec.ok())
       return spec.error().with_context(fmt::format("{}: line {}", args.suite, number));
@@ -165,14 +178,22 @@ int bench(const BenchArgs& args) {
   if (args.list_ops) return list_ops();
   const runtime::TimingOptions timing{.samples = args.samples, .time_limit_s = args.time_limit_s};
   if (args.machine) return bench_machine(args, timing);
-  if (!args.model.model.empty()) {
-    if (!args.ops.empty() || !args.suite.empty()) {
-      return report({ErrorCode::kInvalidArgument, "give a model, or --op and --suite, not both"});
-    }
-    return bench_one_model(args.model, args.model_bench, args.threads, args.peers, timing,
-                           args.json);
+  const auto suite = suite_lines(args);
+  if (!suite.ok()) return report(suite.error());
+  std::vector<std::string> models;
+  if (!args.model.model.empty()) models.push_back(args.model.model);
+  for (const auto& [number, line] : *suite) {
+    if (names_model(line)) models.push_back(line);
   }
-  const Result<std::vector<te::OpSpec>> list = specs(args);
+  if (!models.empty()) {
+    const std::size_t given = args.model.model.empty() ? 0 : 1;
+    if (!args.ops.empty() || suite->size() + given != models.size()) {
+      return report({ErrorCode::kInvalidArgument, "give models or operations, not both"});
+    }
+    return bench_models(models, args.model, args.model_bench, {args.threads, args.peers, timing},
+                        args.json, args.markdown);
+  }
+  const Result<std::vector<te::OpSpec>> list = specs(args, *suite);
   if (!list.ok()) return report(list.error());
   if (list->empty()) {
     return report({ErrorCode::kInvalidArgument,
@@ -246,7 +267,9 @@ void add_bench(CLI::App& app, std::function<int()>* run) {
   sub->add_option(
       "--op", args->ops,
       "Operation, e.g. conv2d:N=1,H=56,W=56,CI=64,CO=64,KH=3,KW=3,S=1,P=1 (repeatable)");
-  sub->add_option("--suite", args->suite, "File with one operation per line; # begins a comment")
+  sub->add_option(
+         "--suite", args->suite,
+         "File with one operation or model (zoo:NAME, FILE.onnx) per line; # begins a comment")
       ->check(CLI::ExistingFile);
   sub->add_option("--threads", args->threads, "Threads of ours and of the peers")
       ->check(CLI::Range(1, 1024));

@@ -1,7 +1,9 @@
 // tessera bench MODEL.
 #include "tessera/driver/bench_model.h"
 
+#include <cerrno>
 #include <cstdio>
+#include <system_error>
 
 #include "tessera/artifact/load_artifact.h"
 #include "tessera/cli/bench_output.h"
@@ -97,18 +99,34 @@ Result<driver::ModelBenchResult> bench_artifact(const std::string& path, const N
   return result;
 }
 
+void print_markdown(const driver::BenchResult& r, bool first) {
+  if (first) {
+    fmt::print(
+        "| model | threads | ms | GFLOP/s | % of peak | peer | its ms | ratio | build s |\n"
+        "|---|---:|---:|---:|---:|---|---:|---:|---:|\n");
+  }
+  const driver::PeerResult* peer = nullptr;
+  for (const driver::PeerResult& p : r.peers) {
+    if (p.absent.empty() && (peer == nullptr || p.median_us < peer->median_us)) peer = &p;
+  }
+  fmt::print("| `{}` | {} | {:.2f}{} | {:.1f} | {:.1f} | {} | {} | {} | {:.1f} |\n", r.name,
+             r.threads, r.median_us * 1e-3, r.verified ? (r.trusted ? "" : " (busy)") : " WRONG",
+             r.gflops, 100 * r.fraction_of_peak, peer ? peer->name : "",
+             peer ? fmt::format("{:.2f}", peer->median_us * 1e-3) : "",
+             peer ? fmt::format("{:.2f}", peer->ratio) : "", r.build_ms * 1e-3);
+}
+
 }  // namespace
 
-int bench_one_model(const ModelArgs& model, const ModelBenchArgs& args, int threads,
-                    const std::vector<std::string>& peers, const runtime::TimingOptions& timing,
-                    bool json) {
+int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
+                 const ModelBenchArgs& args, const BenchRun& run, bool json, bool markdown) {
   driver::ModelBenchOptions options;
-  Result<driver::LoadOptions> load = load_options(model);
+  Result<driver::LoadOptions> load = load_options(flags);
   if (!load) return report(load.error());
   options.load = std::move(load).value();
-  options.threads = threads;
-  options.peers = peers;
-  options.timing = timing;
+  options.threads = run.threads;
+  options.peers = run.peers;
+  options.timing = run.timing;
   options.profile = args.profile;
   options.model.progress = build_progress();
   NamedTensors given;
@@ -118,23 +136,44 @@ int bench_one_model(const ModelArgs& model, const ModelBenchArgs& args, int thre
     given = std::move(inputs).value();
     for (const NamedTensor& t : given) options.inputs[t.name] = t.tensor;
   }
-  const bool is_artifact = artifact::is_artifact(model.model);
-  Result<driver::ModelBenchResult> result =
-      is_artifact ? bench_artifact(model.model, given, threads, peers, timing)
-                  : driver::bench_model(model.model, target::host(), options);
-  if (!result) return report_model(result.error().with_context(model.model));
-  const Result<double> peak = driver::measure_peak(DType::kF32, target::host(), threads, timing);
-  if (!peak) return report(peak.error());
-  if (*peak > 0) result->bench.fraction_of_peak = result->bench.gflops / *peak;
-  if (json) {
-    fmt::print(
-        "{}\n",
-        nlohmann::ordered_json{{"results", nlohmann::ordered_json::array({model_json(*result)})}}
-            .dump(2));
-  } else {
-    print(*result, *peak);
+  std::vector<driver::BenchResult> results;
+  auto list = nlohmann::ordered_json::array();
+  double peak = 0;
+  bool wrong = false;
+  for (const std::string& model : models) {
+    Result<driver::ModelBenchResult> result =
+        artifact::is_artifact(model)
+            ? bench_artifact(model, given, run.threads, run.peers, run.timing)
+            : driver::bench_model(model, target::host(), options);
+    if (!result) return report_model(result.error().with_context(model));
+    // After the first model, so that a mistake in it is reported at once.
+    if (results.empty()) {
+      const Result<double> measured =
+          driver::measure_peak(DType::kF32, target::host(), run.threads, run.timing);
+      if (!measured) return report(measured.error());
+      peak = *measured;
+    }
+    driver::BenchResult& bench = result->bench;
+    if (peak > 0) bench.fraction_of_peak = bench.gflops / peak;
+    wrong = wrong || (bench.compared && !bench.verified);
+    if (json) {
+      list.push_back(model_json(*result));
+    } else if (markdown) {
+      print_markdown(bench, results.empty());
+    } else {
+      print(*result, peak);
+    }
+    if (std::fflush(stdout) != 0) {
+      throw std::system_error(errno, std::generic_category(), "cannot write to standard output");
+    }
+    results.push_back(bench);
   }
-  return result->bench.verified || is_artifact ? kOk : kWrongNumbers;
+  if (json) {
+    fmt::print("{}\n", nlohmann::ordered_json{{"results", list}}.dump(2));
+  } else {
+    print_summary(results);
+  }
+  return wrong ? kWrongNumbers : kOk;
 }
 
 }  // namespace tessera::cli

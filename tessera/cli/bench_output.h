@@ -20,9 +20,14 @@ struct ModelBenchArgs {
   bool profile = false, no_plan = false;
 };
 
-// Times one model and prints it; returns the exit code.
-int bench_one_model(const ModelArgs& model, const ModelBenchArgs& args, int threads,
-                    const std::vector<std::string>& peers, const runtime::TimingOptions& timing,
-                    bool json);
+struct BenchRun {
+  int threads = 1;
+  std::vector<std::string> peers;
+  runtime::TimingOptions timing;
+};
+
+// Times models one after another and prints them; returns the exit code.
+int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
+                 const ModelBenchArgs& args, const BenchRun& run, bool json, bool markdown);
 
 }  // namespace tessera::cli

@@ -1,5 +1,6 @@
 #include "tessera/te/ops/winograd.h"
 
+#include <array>
 #include <functional>
 
 #include "tessera/te/ops/element_types.h"
@@ -208,17 +209,23 @@ Result<HostTensor> winograd_weights(const HostTensor& w, int m) {
   const Matrix g = make_transforms(static_cast<std::size_t>(m)).g;
   const std::int64_t co = shape[0], ci = shape[1], alpha = m + 2;
   HostTensor u(compute_type(w.dtype()), {alpha, alpha, ci, co});
-  for (std::int64_t o = 0; o < co; ++o) {
-    for (std::int64_t c = 0; c < ci; ++c) {
-      for (std::int64_t e = 0; e < alpha; ++e) {
-        for (std::int64_t f = 0; f < alpha; ++f) {
-          double sum = 0;
-          for (std::int64_t k = 0; k < 9; ++k) {
-            sum += g[static_cast<std::size_t>(e)][static_cast<std::size_t>(k / 3)] *
-                   w.get_float((o * ci + c) * 9 + k) *
-                   g[static_cast<std::size_t>(f)][static_cast<std::size_t>(k % 3)];
-          }
-          u.set_float(((e * alpha + f) * ci + c) * co + o, sum);
+  const auto rows = static_cast<std::size_t>(alpha);
+  std::vector<std::array<double, 3>> half(rows);  // g w
+  for (std::int64_t c = 0; c < ci; ++c) {
+    for (std::int64_t o = 0; o < co; ++o) {
+      std::array<double, 9> taps{};
+      for (std::size_t k = 0; k < 9; ++k) {
+        taps[k] = w.get_float((o * ci + c) * 9 + static_cast<std::int64_t>(k));
+      }
+      for (std::size_t e = 0; e < rows; ++e) {
+        for (std::size_t k = 0; k < 3; ++k) {
+          half[e][k] = g[e][0] * taps[k] + g[e][1] * taps[3 + k] + g[e][2] * taps[6 + k];
+        }
+      }
+      for (std::size_t e = 0; e < rows; ++e) {
+        for (std::size_t f = 0; f < rows; ++f) {
+          const double sum = half[e][0] * g[f][0] + half[e][1] * g[f][1] + half[e][2] * g[f][2];
+          u.set_float((static_cast<std::int64_t>(e * rows + f) * ci + c) * co + o, sum);
         }
       }
     }
