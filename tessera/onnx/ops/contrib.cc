@@ -104,7 +104,7 @@ Result<Values> import_fused_matmul(Context& c) {
 // Rows of the tables of words, positions and segments, added and normalised.
 Result<Values> import_embed_layer_norm(Context& c) {
   TESSERA_TRY(const double epsilon, c.number("epsilon", 1e-12));
-  for (const std::size_t i : {2, 3, 5, 6}) {
+  for (const std::size_t i : {2u, 3u, 5u, 6u}) {
     if (!c.has(i)) return bad("input {} is missing", i);
   }
   if (c.rank(0) != 2 || c.rank(2) != 2 || c.rank(3) != 2) {
