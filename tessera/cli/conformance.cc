@@ -45,8 +45,8 @@ std::vector<onnx::CaseResult> run_all(const std::vector<std::string>& folders,
           folders[i], {}, args.interpret ? onnx::RunGraph(graph::evaluate) : run_compiled);
     }
   };
-  const unsigned jobs =
-      args.jobs > 0 ? static_cast<unsigned>(args.jobs) : std::max(1u, std::thread::hardware_concurrency());
+  const unsigned jobs = args.jobs > 0 ? static_cast<unsigned>(args.jobs)
+                                      : std::max(1u, std::thread::hardware_concurrency());
   std::vector<std::jthread> threads;
   for (unsigned t = 1; t < jobs; ++t) threads.emplace_back(work);
   work();
@@ -122,9 +122,11 @@ void print_markdown(const std::vector<Case>& cases) {
 int conformance(const ConformanceArgs& args) {
   Result<std::vector<std::string>> folders = onnx::find_backend_cases(args.folder);
   if (!folders) return report(folders.error());
-  std::erase_if(*folders, [&](const std::string& f) { return f.find(args.filter) == std::string::npos; });
+  std::erase_if(*folders,
+                [&](const std::string& f) { return f.find(args.filter) == std::string::npos; });
   if (folders->empty()) {
-    return report(make_error(ErrorCode::kInvalidArgument, "{}: no case (model.onnx with test_data_set_0)", args.folder));
+    return report(make_error(ErrorCode::kInvalidArgument,
+                             "{}: no case (model.onnx with test_data_set_0)", args.folder));
   }
   const std::vector<onnx::CaseResult> results = run_all(*folders, args);
   std::vector<Case> cases;
@@ -146,16 +148,19 @@ int conformance(const ConformanceArgs& args) {
 
 void add_conformance(CLI::App& app, std::function<int()>* run) {
   CLI::App* sub = app.add_subcommand("conformance", "Run the ONNX backend cases below a folder");
-  sub->footer("Examples:\n  tessera conformance /usr/share/libonnx-testdata/data\n"
-              "  tessera conformance DIR --filter conv --failures");
+  sub->footer(
+      "Examples:\n  tessera conformance /usr/share/libonnx-testdata/data\n"
+      "  tessera conformance DIR --filter conv --failures");
   const auto args = std::make_shared<ConformanceArgs>();
   sub->add_option("DIR", args->folder, "Folder with cases: model.onnx beside test_data_set_*/")
       ->required()
       ->check(CLI::ExistingDirectory);
   sub->add_option("--filter", args->filter, "Only cases whose path contains this");
-  sub->add_option("--jobs", args->jobs, "Cases at once (default: one per core)")->check(CLI::Range(1, 256));
+  sub->add_option("--jobs", args->jobs, "Cases at once (default: one per core)")
+      ->check(CLI::Range(1, 256));
   sub->add_flag("--failures", args->failures, "Print only cases that did not pass");
-  sub->add_flag("--interpret", args->interpret, "Run the unoptimised graph by the interpreter instead of compiled code");
+  sub->add_flag("--interpret", args->interpret,
+                "Run the unoptimised graph by the interpreter instead of compiled code");
   CLI::Option* json = sub->add_flag("--json", args->json, "Print JSON");
   sub->add_flag("--markdown", args->markdown, "Print the tables of docs/conformance.md")
       ->excludes(json);
