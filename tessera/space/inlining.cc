@@ -67,6 +67,17 @@ bool pads_last_axis(const Stage& producer, const Stage& site) {
   return found;
 }
 
+// Little is left of loops that the conditions of the padding are cut off from.
+bool mostly_padding(const Stage& producer) {
+  double elements = 0;
+  for (const Access& read : producer.reads) {
+    double count = 1;
+    for (const std::int64_t d : read.buffer->shape) count *= static_cast<double>(d);
+    elements = std::max(elements, count);
+  }
+  return producer.elements() > 2 * elements;
+}
+
 class Chooser {
  public:
   explicit Chooser(const Analysis& analysis)
@@ -114,6 +125,7 @@ class Chooser {
       const Stage& host = analysis_.stages[site];
       if (is_contraction(host) && !is_constant_copy(analysis_, s)) return false;
       if (is_lanewise(host) && (s.cost > 0 || !is_shifted(s))) return false;
+      if (is_lanewise(host) && mostly_padding(s)) return false;
       if (pads_last_axis(s, host)) return false;
       if (nodes_[site] + use.copies * s.nodes > kMaxNodes) return false;
       if (!host.reduces() && use.evaluations >= 3 && has_select(s)) return false;

@@ -82,7 +82,9 @@ class LaneWriter {
         continue;
       }
       const Loops l = w.split(name, loop, {length});
-      outer.push_back({l[0], (extent + length - 1) / length, extent % length != 0});
+      const OuterLoop part{l[0], (extent + length - 1) / length, extent % length != 0};
+      const bool first = axis == last_ && tile.unroll_taps && lanes_first();
+      outer.insert(first ? outer.begin() : outer.end(), part);
       inner.push_back(l[1]);
       tiled_.push_back(axis);
     }
@@ -91,8 +93,7 @@ class LaneWriter {
     order.insert(order.end(), inner.begin(), inner.end());
     w.reorder(name, order);
     annotate(name, inner);
-    if (Context::worth_threads(s_.iterations() * (2 + s_.cost)))
-      outer = make_parallel(x_, name, outer, std::max<std::size_t>(1, outer.size() - 1));
+    if (Context::worth_threads(s_.iterations() * (2 + s_.cost))) outer = share_out(name, outer);
     if (!self_) attach(outer.back().name);
     if (tile.unroll_taps) {
       for (const te::Axis& a : s_.op.reduce_axes) w.unroll(s_.op.name, a.var.as<ir::Var>()->name);
@@ -107,6 +108,32 @@ class LaneWriter {
       if (host_.axis[d] == i) return d;
     }
     return s_.rank();
+  }
+
+  bool conditional() const {
+    return std::any_of(s_.reads.begin(), s_.reads.end(),
+                       [](const Access& r) { return r.conditional; });
+  }
+
+  // Weights that leave no room in L1 are read once, a few lanes of them at a time.
+  bool lanes_first() const {
+    double taps = 1;
+    for (const te::Axis& a : s_.op.reduce_axes) taps *= static_cast<double>(a.extent);
+    const double bytes = taps * static_cast<double>(s_.extent(last_)) * size_bytes(s_.dtype());
+    return !conditional() && 2 * bytes > static_cast<double>(x_.l1_bytes());
+  }
+
+  // Conditions of the padding are cut off loops that run over an axis, not off fused ones.
+  std::vector<OuterLoop> share_out(const std::string& name, std::vector<OuterLoop> outer) {
+    const std::size_t limit = std::max<std::size_t>(1, outer.size() - 1);
+    if (!conditional()) return make_parallel(x_, name, std::move(outer), limit);
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < limit; ++i) {
+      const bool short_of_work = outer[best].count < 2 * x_.target.cores;
+      if (short_of_work && outer[i].count > outer[best].count) best = i;
+    }
+    x_.writer.parallel(name, outer[best].name);
+    return outer;
   }
 
   void append_reduce(Loops* order) const {
