@@ -522,6 +522,7 @@ bool schedule_contraction(Context& context, std::size_t stage) {
   if (vector < 0) return false;
   auto contraction = match_contraction(context.analysis, stage, static_cast<std::size_t>(vector));
   if (!contraction) return false;
+  if (schedule_byte_dots(context, *contraction, host)) return true;
   // Without copies, vectors must be contiguous in memory, or it is a dot product.
   const Access& b = contraction->b;
   const bool dot = !context.analysis.constant(b.buffer) && b.strides[contraction->vector] != 1 &&

@@ -33,6 +33,10 @@ std::optional<Host> find_host(const Analysis& analysis, std::size_t stage);
 std::optional<Contraction> match_contraction(const Analysis& analysis, std::size_t stage,
                                              std::size_t vector);
 
+// A product of bytes by an instruction that adds four of them at once. False, and nothing is
+// written, where the target has none or the operands cannot be had in its order.
+bool schedule_byte_dots(Context& context, const Contraction& contraction, const Host& host);
+
 // Writes the loops of the contraction, its host and the copies of its operands. False when the
 // stage is none or has a shape that another family serves better.
 bool schedule_contraction(Context& context, std::size_t stage);

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::int64_t kTransposeSteps = 4;
 constexpr std::int64_t kRowsPerGroup = 16;
+constexpr std::int64_t kMaxUnrolledPanel = 16;
 
 bool has_axis(const Index& index, const std::vector<std::size_t>& axes) {
   return std::any_of(index.terms.begin(), index.terms.end(), [&](const IndexTerm& t) {
@@ -86,7 +87,8 @@ CopyLoops loops_of(const Context& x, const Pack& pack) {
 }  // namespace
 
 Pack make_pack(const Context& x, const Contraction& c, const Access& access, std::size_t axis,
-               std::int64_t width, int block_axis, std::int64_t block, bool copies) {
+               std::int64_t width, int block_axis, std::int64_t block, bool copies,
+               std::int64_t group) {
   Pack pack{.name = access.buffer->name, .layout = {}, .copies = copies};
   pack.producer = x.analysis.producer(access.buffer);
   pack.width = width;
@@ -97,15 +99,22 @@ Pack make_pack(const Context& x, const Contraction& c, const Access& access, std
   for (std::size_t d = 0; d < access.indices.size(); ++d) {
     if (block_axis >= 0 && access.indices[d].single_axis() == block_axis)
       block_dim = static_cast<int>(d);
+    if (group > 1 && access.indices[d].single_axis() == static_cast<int>(c.reduce.back())) {
+      pack.group = group;
+      pack.group_dim = d;
+    }
     if (static_cast<int>(d) != dim && has_axis(access.indices[d], c.batch))
       pack.layout.push_back({static_cast<int>(d), 1, 0});
   }
   if (block_dim >= 0) pack.layout.push_back({block_dim, block, 0});
   pack.layout.push_back({dim, width, 0});
   for (const std::size_t d : loop_order(c, access, pack.dim)) {
-    pack.layout.push_back({static_cast<int>(d), 1, static_cast<int>(d) == block_dim ? block : 0});
+    const bool grouped = pack.group > 1 && d == pack.group_dim;
+    pack.layout.push_back({static_cast<int>(d), grouped ? pack.group : 1,
+                           static_cast<int>(d) == block_dim ? block : 0});
   }
   pack.layout.push_back({dim, 1, width});
+  if (pack.group > 1) pack.layout.push_back({static_cast<int>(pack.group_dim), 1, pack.group});
   if (copies) {
     const bool own = pack.producer >= 0 &&
                      !x.stage(static_cast<std::size_t>(pack.producer)).output &&
@@ -121,6 +130,28 @@ Pack make_pack(const Context& x, const Contraction& c, const Access& access, std
   return pack;
 }
 
+namespace {
+
+// Groups are copied whole, one after the other.
+void write_groups(Context& x, const Pack& pack, const CopyLoops& loops, bool attached) {
+  Writer& w = x.writer;
+  const Loops panel = w.split(pack.name, loops.names[pack.dim], {pack.width});
+  const Loops steps = w.split(pack.name, loops.names[pack.group_dim], {pack.group});
+  Loops order;
+  for (std::size_t d = 0; d < loops.names.size(); ++d) {
+    if (d != pack.dim && d != pack.group_dim) order.push_back(loops.names[d]);
+  }
+  order.insert(order.end(), {panel[0], steps[0], panel[1], steps[1]});
+  w.reorder(pack.name, order);
+  if (pack.width <= kMaxUnrolledPanel) w.unroll(pack.name, panel[1]);
+  w.vectorize(pack.name, steps[1]);
+  double elements = 1;
+  for (const std::int64_t e : loops.extents) elements *= static_cast<double>(e);
+  if (!attached && Context::worth_threads(8 * elements)) w.parallel(pack.name, panel[0]);
+}
+
+}  // namespace
+
 void write_pack(Context& x, Pack* pack, bool attached) {
   if (pack->name.empty()) return;
   Writer& w = x.writer;
@@ -128,6 +159,7 @@ void write_pack(Context& x, Pack* pack, bool attached) {
   if (!pack->copies) return;
   if (pack->producer >= 0) x.done[static_cast<std::size_t>(pack->producer)] = true;
   const CopyLoops loops = loops_of(x, *pack);
+  if (pack->group > 1) return write_groups(x, *pack, loops, attached);
   const std::size_t dim = pack->dim;
   const Loops panel = w.split(pack->name, loops.names[dim], {pack->width});
   // Reading along another dimension than writing: a few steps at a time are transposed. Otherwise

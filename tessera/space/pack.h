@@ -15,12 +15,17 @@ struct Pack {
   std::size_t dim = 0;     // dimension that is cut into panels
   std::int64_t width = 1;  // of a panel
   int producer = -1;       // the stage that writes it, when not cached
+  std::int64_t group = 1;  // elements of `group_dim` that lie side by side within a panel
+  std::size_t group_dim = 0;
 };
 
 // Panels of `width` along `axis`: blocks of the reduction (block_axis >= 0), panels, the reduction,
-// the elements of the panel. Batch dimensions stay in front.
+// the elements of the panel. Batch dimensions stay in front. With `group` > 1 that many steps of
+// the innermost reduce axis, which must index a dimension by itself, lie side by side for each
+// element of the panel.
 Pack make_pack(const Context& context, const Contraction& c, const Access& access, std::size_t axis,
-               std::int64_t width, int block_axis, std::int64_t block, bool copies);
+               std::int64_t width, int block_axis, std::int64_t block, bool copies,
+               std::int64_t group = 1);
 
 // Writes the layout and, for a copy, its loops; `attached`: it runs inside loops that are shared
 // out already.

@@ -46,6 +46,12 @@ void Writer::unroll(const std::string& stage, const std::string& loop) {
   annotate(stage, loop, schedule::Annotation::kUnroll);
 }
 
+void Writer::tensorize(const std::string& stage, const std::string& loop,
+                       const std::string& instruction) {
+  schedule_.steps.emplace_back(
+      schedule::Tensorize{.stage = stage, .iter = loop, .intrinsic = instruction});
+}
+
 void Writer::compute_at(const std::string& stage, const std::string& target,
                         const std::string& loop) {
   schedule_.steps.emplace_back(schedule::ComputeAt{.stage = stage, .target = target, .iter = loop});

@@ -22,6 +22,8 @@ class Writer {
   void parallel(const std::string& stage, const std::string& loop);
   void vectorize(const std::string& stage, const std::string& loop);
   void unroll(const std::string& stage, const std::string& loop);
+  // The loops from `loop` inward become one instruction.
+  void tensorize(const std::string& stage, const std::string& loop, const std::string& instruction);
   void compute_at(const std::string& stage, const std::string& target, const std::string& loop);
   void compute_inline(const std::string& stage);
   // Returns the name of the copy.

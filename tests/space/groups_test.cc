@@ -297,6 +297,41 @@ TEST(Groups, EmptyAndScalarShapes) {
                                    })}));
 }
 
+// Bytes of any sign, with the epilogue of a dynamically quantised layer.
+te::Dag quantised_product(DType left, DType right, std::int64_t rows, std::int64_t columns,
+                          std::int64_t depth) {
+  DagBuilder b("quantised");
+  const Buffer x = b.input("x", left, {rows, depth});
+  const Buffer w = b.constant("w", right, {depth, columns});
+  const Buffer offset = b.input("offset", DType::kI32, {});
+  const Buffer scale = b.input("scale", DType::kF32, {});
+  const NamedAxes axes = {{"i", rows}, {"j", columns}};
+  const Buffer sum =
+      b.reduce("sum", Reducer::kSum, axes, {{"k", depth}}, [&](const Indices& i, const Indices& r) {
+        return ir::cast(DType::kI32, at(x, {i[0], r[0]})) *
+               ir::cast(DType::kI32, at(w, {r[0], i[1]}));
+      });
+  return b.build({b.compute("y", axes, [&](const Indices& i) {
+    return relu(ir::cast(DType::kF32, at(sum, i) - at(offset, {})) * at(scale, {}));
+  })});
+}
+
+TEST(Groups, QuantisedProducts) {
+  for (const DType left : {DType::kI8, DType::kU8}) {
+    for (const DType right : {DType::kI8, DType::kU8}) {
+      expect_correct(quantised_product(left, right, 1, 32, 24));
+      expect_correct(quantised_product(left, right, 11, 67, 20));
+      expect_correct(quantised_product(left, right, 5, 10, 7));
+    }
+  }
+}
+
+// Depthwise windows nearly as large as the image: the padding is copied.
+TEST(Groups, DepthwiseMostlyPadding) {
+  expect_correct(dag_of("depthwise:N=2,H=5,W=6,C=330,KH=5,KW=5,P=2"));
+  expect_correct(dag_of("depthwise:N=2,H=12,W=13,C=21,KH=5,KW=5,P=2,S=2"));
+}
+
 TEST(Groups, IntegersAndBooleans) {
   DagBuilder b("ints");
   const Buffer x = b.input("x", DType::kI64, {9, 19});

@@ -60,6 +60,35 @@ TEST(Structure, WhatIsInlined) {
   EXPECT_EQ(inlined("eltwise:N=37,fn=mul+add+relu"), (Names{"e1", "e0"}));
 }
 
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(Structure, PaddingOfDepthwiseIsCutOffLoopsOrCopied) {
+  const std::string wide = schedule_text(dag_of("depthwise:N=1,H=28,W=28,C=96,KH=5,KW=5,P=2"));
+  EXPECT_TRUE(contains(wide, "compute_inline pad"));
+  EXPECT_FALSE(contains(wide, "fuse"));
+  const std::string small = schedule_text(dag_of("depthwise:N=1,H=7,W=7,C=576,KH=5,KW=5,P=2"));
+  EXPECT_FALSE(contains(small, "compute_inline pad"));
+  EXPECT_TRUE(contains(small, "reorder Y c.0 n oh.0 ow.0"));
+}
+
+TEST(Structure, BytesAreMultipliedInGroups) {
+  target::Target arm = target::find_target("neoverse-v1").value();
+  const auto text = [&](const std::string& spec) { return schedule_text(dag_of(spec), arm); };
+  const std::string product = "tensorize C";
+  EXPECT_TRUE(contains(text("matmul:M=16,N=32,K=32,dtype=i8"), product));
+  EXPECT_TRUE(contains(text("matmul:M=16,N=32,K=32,dtype=u8,TA=1,TB=1"), product));
+  EXPECT_TRUE(contains(text("dense:M=1,N=32,K=32,dtype=u8"), product));
+  EXPECT_TRUE(
+      contains(text("conv2d:N=1,H=9,W=9,CI=8,CO=16,KH=3,KW=3,P=1,dtype=i8"), "tensorize Y"));
+  // Groups that do not come out even, too few columns, a machine without the instruction.
+  EXPECT_FALSE(contains(text("matmul:M=16,N=32,K=30,dtype=i8"), product));
+  EXPECT_FALSE(contains(text("dense:M=16,N=10,K=32,dtype=i8"), product));
+  arm.has_i8_dot = false;
+  EXPECT_FALSE(contains(text("matmul:M=16,N=32,K=32,dtype=i8"), product));
+}
+
 TEST(Tile, FitsTheRegisters) {
   const target::Target arm = target::find_target("neoverse-v1").value();
   const RegisterTile big =

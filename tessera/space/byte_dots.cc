@@ -1,0 +1,229 @@
+#include <algorithm>
+
+#include "tessera/space/contraction.h"
+#include "tessera/space/pack.h"
+#include "tessera/space/tile.h"
+
+namespace tessera::space {
+namespace {
+
+// Products that one lane adds up.
+constexpr std::int64_t kGroup = 4;
+constexpr std::int64_t kManyVectors = 16;
+
+bool is_byte(DType t) { return t == DType::kI8 || t == DType::kU8; }
+
+// The sum adds i32(a) * i32(b) and nothing around it.
+bool is_plain_product(const Stage& s) {
+  const auto* product = s.op.values[0].as<ir::Binary>();
+  if (!product || product->op != ir::BinaryOp::kMul) return false;
+  const auto widened = [](const ir::Expr& e) {
+    const auto* cast = e.as<ir::Cast>();
+    return cast && cast->type.dtype == DType::kI32 && cast->value.as<ir::Load>();
+  };
+  return widened(product->a) && widened(product->b);
+}
+
+bool target_has(const target::Target& target, DType a, DType b) {
+  if (!target.has_i8_dot) return false;
+  if (target.arch == target::Arch::kAArch64) return a == b || target.has_i8_mma;
+  return a == DType::kI8 || b == DType::kI8;
+}
+
+// Some dimension runs along `axis` and nothing else.
+bool indexed_by(const Access& access, std::size_t axis) {
+  return std::any_of(access.indices.begin(), access.indices.end(),
+                     [&](const Index& i) { return i.single_axis() == static_cast<int>(axis); });
+}
+
+bool plain(const Access& access) {
+  return std::all_of(access.indices.begin(), access.indices.end(), [](const Index& i) {
+    return i.single_axis() >= 0 || (i.terms.empty() && i.irregular.empty());
+  });
+}
+
+std::int64_t parts(std::int64_t extent, std::int64_t length) {
+  return (extent + length - 1) / length;
+}
+
+class DotWriter {
+ public:
+  DotWriter(Context& context, const Contraction& c, const Host& host)
+      : x_(context),
+        c_(c),
+        host_(host),
+        s_(context.stage(c.stage)),
+        h_(context.stage(host.stage)),
+        self_(host.stage == c.stage),
+        lanes_(context.lanes(DType::kI32)) {}
+
+  // The operand as it is, or as a copy of it will be, has its groups side by side.
+  bool legal() const {
+    if (s_.dtype() != DType::kI32 || !is_byte(c_.a.buffer->dtype) || !is_byte(c_.b.buffer->dtype))
+      return false;
+    if (!target_has(x_.target, c_.a.buffer->dtype, c_.b.buffer->dtype) || !is_plain_product(s_))
+      return false;
+    const std::size_t k = c_.reduce.back();
+    // What is left over of a vector costs more than it saves unless there are many whole ones.
+    const std::int64_t columns = s_.extent(c_.vector);
+    if (columns < lanes_ || (columns % lanes_ != 0 && columns < kManyVectors * lanes_))
+      return false;
+    if (s_.extent(k) < kGroup || s_.extent(k) % kGroup != 0) return false;
+    if (c_.a.buffer == c_.b.buffer || !indexed_by(c_.b, k)) return false;
+    if (!(b_constant() || (plain(c_.b) && row_extent() >= 4)) || !indexed_by(c_.b, c_.vector))
+      return false;
+    return c_.a.strides[k] == 1 || packs_a();
+  }
+
+  void run() {
+    choose();
+    for (Pack& p : packs_) write_pack(x_, &p, false);
+    write_loops();
+    x_.done[c_.stage] = true;
+    x_.done[host_.stage] = true;
+  }
+
+ private:
+  bool b_constant() const { return x_.analysis.constant(c_.b.buffer); }
+  bool packs_a() const {
+    if (c_.row < 0) return false;
+    const auto row = static_cast<std::size_t>(c_.row);
+    if (!indexed_by(c_.a, c_.reduce.back()) || !indexed_by(c_.a, row)) return false;
+    return x_.analysis.constant(c_.a.buffer) || plain(c_.a);
+  }
+  std::int64_t row_extent() const {
+    return c_.row < 0 ? 1 : s_.extent(static_cast<std::size_t>(c_.row));
+  }
+  std::string host_axis(std::size_t axis) const { return h_.axis_name(host_.axis[axis]); }
+
+  void choose() {
+    std::int64_t depth = 1;
+    for (const std::size_t r : c_.reduce) depth *= s_.extent(r);
+    const bool pack_a = c_.a.strides[c_.reduce.back()] != 1;
+    const RegisterTile tile = choose_tile({.rows = row_extent(),
+                                           .columns = s_.extent(c_.vector),
+                                           .depth = parts(depth, kGroup),
+                                           .lanes = lanes_,
+                                           .packed = false},
+                                          x_.target);
+    rows_ = tile.rows;
+    vectors_ = std::max<std::int64_t>(
+        1, std::min<std::int64_t>(tile.vectors, s_.extent(c_.vector) / lanes_));
+    packs_.push_back(make_pack(x_, c_, c_.b, c_.vector, columns(), -1, 0, !b_constant(), kGroup));
+    if (pack_a) {
+      packs_.push_back(make_pack(x_, c_, c_.a, static_cast<std::size_t>(c_.row), rows_, -1, 0,
+                                 !x_.analysis.constant(c_.a.buffer), kGroup));
+    }
+  }
+
+  std::int64_t columns() const { return vectors_ * lanes_; }
+
+  // Instructions along the reduction in one body: together they read a vector of `a`.
+  std::int64_t steps() const {
+    const std::int64_t groups = s_.extent(c_.reduce.back()) / kGroup;
+    return groups % 4 == 0 ? 4 : groups % 2 == 0 ? 2 : 1;
+  }
+
+  // Loops of the host that stand for axes of extent 1.
+  Loops unit_loops() const {
+    std::vector<bool> mapped(h_.rank(), false);
+    for (const std::size_t a : host_.axis) mapped[a] = true;
+    Loops out;
+    for (const std::size_t i : c_.units) out.push_back(host_axis(i));
+    for (std::size_t i = 0; i < h_.rank(); ++i) {
+      if (!mapped[i]) out.push_back(h_.axis_name(i));
+    }
+    return out;
+  }
+
+  void write_loops() {
+    Writer& w = x_.writer;
+    const std::string& host = h_.op.name;
+    std::vector<OuterLoop> outer;
+    for (const auto* axes : {&c_.batch, &c_.columns}) {
+      for (const std::size_t i : *axes) outer.push_back({host_axis(i), s_.extent(i), false});
+    }
+    const Loops vector =
+        self_ ? w.split(host, host_axis(c_.vector), {vectors_, static_cast<std::int64_t>(lanes_)})
+              : w.split(host, host_axis(c_.vector), {columns()});
+    const std::int64_t extent = s_.extent(c_.vector);
+    outer.push_back({vector[0], parts(extent, columns()), extent % columns() != 0});
+    for (const std::size_t i : c_.rows) outer.push_back({host_axis(i), s_.extent(i), false});
+    Loops tile;
+    if (c_.row >= 0) {
+      const Loops row = w.split(host, host_axis(static_cast<std::size_t>(c_.row)), {rows_});
+      outer.push_back({row[0], parts(row_extent(), rows_), row_extent() % rows_ != 0});
+      tile.push_back(row[1]);
+      w.unroll(host, row[1]);
+    }
+    Loops order = unit_loops();
+    for (const OuterLoop& l : outer) order.push_back(l.name);
+    if (self_) {
+      const Loops groups = w.split(host, s_.axis_name(c_.reduce.back()), {steps(), kGroup});
+      finish(host, std::move(order), tile, {vector[1], vector[2]}, groups);
+    } else {
+      order.insert(order.end(), tile.begin(), tile.end());
+      order.push_back(vector[1]);
+      w.reorder(host, order);
+      w.vectorize(host, vector[1]);
+    }
+    if (Context::worth_threads(s_.iterations()))
+      outer = make_parallel(x_, host, outer, outer.size() > 1 ? outer.size() - 1 : 1);
+    if (!self_) attach(outer.back().name);
+  }
+
+  // The contraction computes one tile at `loop` of the host.
+  void attach(const std::string& loop) {
+    Writer& w = x_.writer;
+    const std::string& name = s_.op.name;
+    w.compute_at(name, h_.op.name, loop);
+    const Loops vector =
+        w.split(name, s_.axis_name(c_.vector), {static_cast<std::int64_t>(lanes_)});
+    const Loops groups = w.split(name, s_.axis_name(c_.reduce.back()), {steps(), kGroup});
+    Loops order, tile;
+    for (std::size_t i = 0; i < s_.rank(); ++i) {
+      if (i != c_.vector && static_cast<int>(i) != c_.row) order.push_back(s_.axis_name(i));
+    }
+    if (c_.row >= 0) {
+      tile.push_back(s_.axis_name(static_cast<std::size_t>(c_.row)));
+      w.unroll(name, tile.back());
+    }
+    finish(name, std::move(order), tile, vector, groups);
+  }
+
+  // Appends the reduction and the tile, its last two loops one instruction.
+  void finish(const std::string& name, Loops order, const Loops& tile, const Loops& vector,
+              const Loops& groups) {
+    Writer& w = x_.writer;
+    for (std::size_t n = 0; n + 1 < c_.reduce.size(); ++n)
+      order.push_back(s_.axis_name(c_.reduce[n]));
+    order.insert(order.end(), {groups[0], groups[1]});
+    order.insert(order.end(), tile.begin(), tile.end());
+    order.insert(order.end(), {vector[0], vector[1], groups[2]});
+    w.reorder(name, order);
+    w.unroll(name, groups[1]);
+    w.unroll(name, vector[0]);
+    w.tensorize(name, vector[1], "dot4");
+  }
+
+  Context& x_;
+  const Contraction& c_;
+  const Host& host_;
+  const Stage& s_;
+  const Stage& h_;
+  bool self_;
+  int lanes_;
+  std::int64_t rows_ = 1, vectors_ = 1;
+  std::vector<Pack> packs_;
+};
+
+}  // namespace
+
+bool schedule_byte_dots(Context& context, const Contraction& contraction, const Host& host) {
+  DotWriter writer(context, contraction, host);
+  if (!writer.legal()) return false;
+  writer.run();
+  return true;
+}
+
+}  // namespace tessera::space
