@@ -226,6 +226,10 @@ class ContractionWriter {
       outer.insert(outer.end(), row_loops.begin(), row_loops.end());
       add_axes(c_.columns, &outer);
       outer.push_back(n0);
+    } else if (hoisted_ && tiles_before_batch()) {
+      outer.insert(outer.begin() + static_cast<std::ptrdiff_t>(c_.rows.size()), row_loops.begin(),
+                   row_loops.end());
+      outer.push_back(n0);
     } else {
       order_loops(n0, row_loops, other_rows, &outer);
     }
@@ -255,6 +259,19 @@ class ContractionWriter {
     if (!interleaved && !c_.a.conditional) return;
     add_axes(c_.rows, outer);
     hoisted_ = true;
+  }
+
+  // Groups of channels take a part of every line they read: all of them run over the few rows of a
+  // tile, unless their weights are too many to be read again for the next one.
+  bool tiles_before_batch() const {
+    if (c_.row < 0 || c_.a.conditional) return false;
+    const std::int64_t row = c_.a.strides[static_cast<std::size_t>(c_.row)];
+    const bool beside = std::all_of(c_.batch.begin(), c_.batch.end(),
+                                    [&](std::size_t b) { return c_.a.strides[b] < row; });
+    double weights = 1;
+    for (const std::int64_t d : c_.b.buffer->shape) weights *= static_cast<double>(d);
+    weights *= size_bytes(c_.b.buffer->dtype);
+    return beside && !c_.batch.empty() && weights <= static_cast<double>(x_.l2_bytes()) / 2;
   }
 
   // Rows in panels that stay in L2 while columns change, then tiles.
