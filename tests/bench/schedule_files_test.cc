@@ -61,11 +61,16 @@ TEST(ScheduleFiles, SayWhatTheyAreAndWhatTheyAreFor) {
 }
 
 TEST(SuiteFiles, HoldSpecsAndCoverEveryOperation) {
-  std::set<std::string> seen;
+  std::set<std::string> seen, models;
   for (const fs::path& file : files_under("bench/suites")) {
     std::stringstream lines(driver::read_text_file(file.string()).value());
     for (std::string line; std::getline(lines, line);) {
       if (line.empty() || begins(line, "#")) continue;
+      if (begins(line, "zoo:")) {
+        EXPECT_TRUE(zoo::canonical_spec(line).ok()) << file << ": " << line;
+        models.insert(line);
+        continue;
+      }
       const auto spec = te::parse_op_spec(line);
       ASSERT_TRUE(spec.ok()) << file << ": " << line << ": " << spec.error().message;
       EXPECT_TRUE(te::make_dag(*spec).ok()) << file << ": " << line;
@@ -73,6 +78,9 @@ TEST(SuiteFiles, HoldSpecsAndCoverEveryOperation) {
     }
   }
   EXPECT_EQ(seen.size(), te::op_table().size());
+  for (const zoo::ZooEntry& entry : zoo::zoo_table()) {
+    EXPECT_EQ(models.count("zoo:" + entry.name), 1u) << entry.name;
+  }
 }
 
 }  // namespace
