@@ -7,6 +7,7 @@
 
 #include "tessera/driver/schedule_library.h"
 #include "tessera/schedule/step.h"
+#include "tessera/zoo/zoo.h"
 
 namespace tessera {
 namespace {
