@@ -1,11 +1,16 @@
 #include "tessera/artifact/staging_folder.h"
 
 #include <cerrno>
+#include <charconv>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,15 +25,70 @@ Error cannot_write(const std::string& path, const std::string& reason) {
   return make_error(ErrorCode::kIo, "cannot write {}: {}", path, reason);
 }
 
+// What a compilation writes; obj holds the sources that were kept.
+bool belongs(const Metadata& m, const fs::path& entry) {
+  const std::string file = entry.filename().string();
+  if (file == "obj") {
+    std::error_code error;
+    return fs::exists(entry / (m.name + ".c"), error);
+  }
+  return file == m.library || file == m.name + ".h" || file == m.name + ".json" ||
+         file == m.weights_file;
+}
+
+// Replacing removes the whole folder: it may hold nothing but one artifact.
 Result<void> check_replaceable(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status)) return {};
-  if (fs::is_directory(status) && (fs::is_empty(path, error) || is_artifact(path.string()))) {
-    return {};
+  if (fs::is_directory(status) && fs::is_empty(path, error)) return {};
+  const Result<Metadata> old = read_metadata(path.string());
+  if (!fs::is_directory(status) || !old.ok()) {
+    return make_error(ErrorCode::kInvalidArgument, "{} exists and is not an artifact: not replaced",
+                      path.string());
   }
-  return make_error(ErrorCode::kInvalidArgument, "{} exists and is not an artifact: not replaced",
-                    path.string());
+  for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {
+    if (belongs(*old, entry.path())) continue;
+    return make_error(ErrorCode::kInvalidArgument,
+                      "{} holds more than an artifact ({}): not replaced", path.string(),
+                      entry.path().filename().string());
+  }
+  if (error) return cannot_write(path.string(), error.message());
+  return {};
+}
+
+std::string prefix_of(const fs::path& target) {
+  return fmt::format(".{}.tmp.", target.filename().string());
+}
+
+// The lock ends with the process, however it ends. -1: the file system has no such locks.
+int lock_folder(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0 || ::flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
+  ::close(fd);
+  return -1;
+}
+
+// Removes the halves that interrupted compilations into the same place left behind.
+void remove_abandoned(const fs::path& target) {
+  const std::string prefix = prefix_of(target);
+  std::error_code error;
+  std::vector<fs::path> found;
+  for (const fs::directory_entry& entry : fs::directory_iterator(target.parent_path(), error)) {
+    if (entry.path().filename().string().starts_with(prefix)) found.push_back(entry.path());
+  }
+  for (const fs::path& folder : found) {
+    const std::string rest = folder.filename().string().substr(prefix.size());
+    int process = 0;
+    const auto [end, status] = std::from_chars(rest.data(), rest.data() + rest.size(), process);
+    if (status != std::errc() || *end != '.' || process <= 0) continue;
+    // The number alone does not tell: other containers count processes on their own.
+    if (::kill(process, 0) == 0 || errno != ESRCH) continue;
+    const int lock = lock_folder(folder.string());
+    if (lock < 0) continue;
+    fs::remove_all(folder, error);
+    ::close(lock);
+  }
 }
 
 }  // namespace
@@ -44,26 +104,29 @@ Result<StagingFolder> StagingFolder::make(const std::string& path) {
   TESSERA_DO(check_replaceable(target));
   fs::create_directories(target.parent_path(), error);
   if (error) return cannot_write(path, error.message());
+  remove_abandoned(target);
   std::string staging;
   for (int i = 0;; ++i) {
-    staging = (target.parent_path() /
-               fmt::format(".{}.tmp.{}.{}", target.filename().string(), ::getpid(), i))
-                  .string();
+    staging =
+        (target.parent_path() / fmt::format("{}{}.{}", prefix_of(target), ::getpid(), i)).string();
     if (::mkdir(staging.c_str(), 0777) == 0) break;
     if (errno != EEXIST) return cannot_write(path, std::strerror(errno));
   }
-  return StagingFolder(target.string(), std::move(staging));
+  const int lock = lock_folder(staging);
+  return StagingFolder(target.string(), std::move(staging), lock);
 }
 
 StagingFolder::StagingFolder(StagingFolder&& other) noexcept
-    : final_(std::move(other.final_)), staging_(std::move(other.staging_)) {
+    : final_(std::move(other.final_)),
+      staging_(std::move(other.staging_)),
+      lock_(std::exchange(other.lock_, -1)) {
   other.staging_.clear();
 }
 
 StagingFolder::~StagingFolder() {
-  if (staging_.empty()) return;
   std::error_code error;
-  fs::remove_all(staging_, error);
+  if (!staging_.empty()) fs::remove_all(staging_, error);
+  if (lock_ >= 0) ::close(lock_);
 }
 
 Result<void> StagingFolder::publish() {

@@ -9,8 +9,9 @@ namespace tessera::artifact {
 
 class StagingFolder {
  public:
-  // Parents of `path` are created. kInvalidArgument: `path` exists and is neither an empty folder
-  // nor an artifact that may be replaced; kIo: it cannot be made.
+  // Parents of `path` are created; what interrupted compilations into `path` left is removed.
+  // kInvalidArgument: `path` exists and is neither an empty folder nor one that holds an artifact
+  // and nothing else; kIo: it cannot be made.
   static Result<StagingFolder> make(const std::string& path);
 
   StagingFolder(StagingFolder&& other) noexcept;
@@ -21,10 +22,11 @@ class StagingFolder {
   Result<void> publish();
 
  private:
-  StagingFolder(std::string final_path, std::string staging)
-      : final_(std::move(final_path)), staging_(std::move(staging)) {}
+  StagingFolder(std::string final_path, std::string staging, int lock)
+      : final_(std::move(final_path)), staging_(std::move(staging)), lock_(lock) {}
 
   std::string final_, staging_;  // staging_ is empty when there is nothing to remove
+  int lock_;                     // descriptor that marks staging_ as in use, or -1
 };
 
 }  // namespace tessera::artifact

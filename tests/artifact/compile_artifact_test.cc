@@ -254,5 +254,19 @@ TEST(CompileArtifact, ReplacesAnOlderArtifactOnly) {
   EXPECT_EQ(files_in(folder), (Names{"mine", "net"}));
 }
 
+TEST(CompileArtifact, FilesBesideAnArtifactAreKept) {
+  const std::string folder = fresh_folder() + "/net";
+  ASSERT_TRUE(compile(two_layers(), folder, {.keep_sources = true}).ok());
+  ASSERT_TRUE(compile(two_layers(), folder, {.weights = WeightsPlace::kFile}).ok());
+  ASSERT_TRUE(compile(two_layers(), folder).ok());
+  std::ofstream(folder + "/thesis.txt") << "years of work";
+  const auto refused = compile(two_layers(), folder);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(refused.error().message.find("thesis.txt"), std::string::npos)
+      << refused.error().message;
+  EXPECT_EQ(files_in(folder), (Names{"libnet.so", "net.h", "net.json", "thesis.txt"}));
+}
+
 }  // namespace
 }  // namespace tessera::artifact

@@ -3,6 +3,8 @@
 #include <filesystem>
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tessera/support/files.h"
 #include "tests/artifact/artifact_fixture.h"
@@ -38,6 +40,27 @@ TEST(StagingFolder, EmptyFoldersAreFilled) {
   auto staging = StagingFolder::make(root + "/out");
   ASSERT_TRUE(staging.ok()) << staging.error().message;
   EXPECT_TRUE(staging->publish().ok());
+}
+
+TEST(StagingFolder, HalvesOfEndedProcessesAreRemoved) {
+  const std::string root = fresh_folder();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto staging = StagingFolder::make(root + "/out");
+    ::_exit(staging.ok() && write_file(staging->path() + "/f", {"x"}).ok() ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0);
+  ASSERT_EQ(files_in(root).size(), 1u);
+  fs::create_directory(root + "/.out.tmp.mine");
+  fs::create_directory(root + "/.other.tmp.1.0");
+  const auto first = StagingFolder::make(root + "/out");
+  const auto second = StagingFolder::make(root + "/out");
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_TRUE(fs::exists(first->path()));
+  EXPECT_NE(first->path(), second->path());
+  EXPECT_EQ(files_in(root).size(), 4u);
 }
 
 TEST(StagingFolder, RefusesFilesAndImpossiblePlaces) {
