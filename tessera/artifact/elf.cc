@@ -2,6 +2,8 @@
 
 #include <charconv>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <optional>
 
 #include <elf.h>
@@ -75,6 +77,22 @@ Result<std::string_view> find_section(std::string_view file, std::string_view se
                                                 : section_of_elf(file, section);
   if (!found) return make_error(ErrorCode::kInvalidArgument, "no section {}", section);
   return *found;
+}
+
+Result<void> check_whole(const std::string& path) {
+  std::error_code error;
+  const std::uint64_t size = std::filesystem::file_size(path, error);
+  std::string start(sizeof(Elf64_Ehdr), '\0');
+  std::ifstream file(path, std::ios::binary);
+  if (error || !file) return make_error(ErrorCode::kIo, "cannot read {}", path);
+  file.read(start.data(), static_cast<std::streamsize>(start.size()));
+  const auto elf = read_at<Elf64_Ehdr>(
+      std::string_view(start).substr(0, static_cast<std::size_t>(file.gcount())), 0);
+  const std::uint64_t headers = elf ? std::uint64_t{elf->e_shnum} * sizeof(Elf64_Shdr) : 0;
+  if (!elf || elf->e_shoff > size || size - elf->e_shoff < headers) {
+    return make_error(ErrorCode::kInvalidArgument, "{} is cut off", path);
+  }
+  return {};
 }
 
 }  // namespace tessera::artifact

@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 
+#include "tessera/artifact/elf.h"
 #include "tessera/target/features.h"
 #include "tessera/target/target.h"
 
@@ -123,6 +124,7 @@ Result<std::unique_ptr<LoadedArtifact>> load_artifact(const std::string& path,
       fs::is_directory(path, error) ? fs::path(path) : fs::path(path).parent_path(), error);
   const fs::path file =
       fs::path(path).extension() == ".so" ? fs::absolute(path, error) : folder / metadata.library;
+  TESSERA_DO(check_whole(file.string()));
   auto library = std::make_unique<Library>(dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL));
   if (!library->handle) return make_error(ErrorCode::kIo, "cannot load {}", dlerror());
   using GetApi = const tsr_model_api* (*)();

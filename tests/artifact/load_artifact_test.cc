@@ -83,6 +83,17 @@ TEST(LoadArtifact, RefusesDamagedWeights) {
   expect_refused(load_artifact(folder), ErrorCode::kIo, "net.safetensors");
 }
 
+TEST(LoadArtifact, RefusesLibrariesThatAreCutOff) {
+  const std::string folder = compiled(two_layers());
+  const std::string bytes = *read_file(folder + "/libnet.so");
+  for (const std::size_t size : {bytes.size() - 1, bytes.size() / 2, std::size_t{20}}) {
+    ASSERT_TRUE(write_file(folder + "/libnet.so", {bytes.substr(0, size)}).ok());
+    expect_refused(load_artifact(folder), ErrorCode::kInvalidArgument, "cut off");
+  }
+  std::filesystem::remove(folder + "/libnet.so");
+  expect_refused(load_artifact(folder), ErrorCode::kIo, "libnet.so");
+}
+
 TEST(LoadArtifact, RefusesOtherMachinesAndVersions) {
   const std::string folder = compiled(two_layers());
   const auto metadata = read_metadata(folder);
