@@ -1,6 +1,7 @@
 #include "tessera/graph/builder.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace tessera::graph {
 
@@ -109,7 +110,9 @@ Result<ValueId> GraphBuilder::reshape(ValueId x, const Shape& shape) {
 }
 
 Result<ValueId> GraphBuilder::transpose(ValueId x, const std::vector<std::int64_t>& perm) {
-  if (std::is_sorted(perm.begin(), perm.end()) && perm.size() == shape(x).size()) return x;
+  std::vector<std::int64_t> same(shape(x).size());
+  std::iota(same.begin(), same.end(), 0);
+  if (perm == same) return x;
   return add("transpose", {x}, {{"perm", perm}});
 }
 

@@ -51,6 +51,17 @@ TEST(ImportReshape, RefusesWhatDoesNotFit) {
   EXPECT_NE(refused({7}), "");
 }
 
+TEST(ImportTranspose, RefusesWhatIsNoPermutation) {
+  for (const Integers& perm :
+       {Integers{0, 0}, Integers{1, 2}, Integers{INT64_MIN, 0}, Integers{0}}) {
+    EXPECT_NE(
+        refusal(
+            {.op = "Transpose", .attributes = {attr("perm", perm)}, .inputs = {counting({2, 3})}}),
+        "")
+        << perm[0];
+  }
+}
+
 TEST(ImportReshape, OfOpset1TakesAnAttribute) {
   const auto y = run_case({.op = "Reshape",
                            .opset = 4,

@@ -151,6 +151,7 @@ TEST(ImportResize, OddSizes) {
   EXPECT_NE(refusal(by_sizes(counting({0, 3}), {1, 3}, {})), "");
   EXPECT_NE(refusal(by_sizes(counting({3}), {-1}, {})), "");
   EXPECT_NE(refusal(by_sizes(counting({3}), {INT64_MAX}, {})), "");
+  EXPECT_THAT(refusal(by_sizes(counting({3}), {std::int64_t{1} << 40}, {})), HasSubstr("weights"));
   EXPECT_NE(refusal(by_sizes(counting({3}), {1, 1}, {})), "");
   EXPECT_NE(refusal(by_scales(counting({3}), {NAN}, {})), "");
   EXPECT_NE(refusal(by_scales(counting({3}), {-1}, {})), "");

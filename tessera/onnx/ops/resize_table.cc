@@ -6,6 +6,8 @@
 namespace tessera::onnx {
 namespace {
 
+constexpr double kMostEntries = 1 << 27;  // of one table; longer axes are mistakes of the model
+
 // Position in the input of output element `x`. Sizes that follow from the scale are used as real
 // numbers, unrounded.
 class Coordinates {
@@ -124,9 +126,14 @@ Result<ResizeTable> resize_table(const ResizeMode& mode, const ResizeAxis& axis)
   }
   const double stretch = mode.antialias ? std::min(1.0, axis.scale) : 1.0;
   const double support = mode.mode == "cubic" ? 2 : 1;
-  const std::int64_t reach = static_cast<std::int64_t>(std::ceil(support / stretch));
+  const double taps = mode.mode == "nearest" ? 1 : 2 * std::ceil(support / stretch);
+  if (!(taps * static_cast<double>(std::max<std::int64_t>(axis.out, 1)) <= kMostEntries)) {
+    return make_error(ErrorCode::kUnsupported, "an axis of {} resized to {} takes {} weights",
+                      axis.in, axis.out, taps * static_cast<double>(axis.out));
+  }
   ResizeTable table;
-  if (mode.mode != "nearest") table.taps = 2 * reach;
+  table.taps = static_cast<std::int64_t>(taps);
+  const std::int64_t reach = table.taps / 2;
   const Coordinates position(mode.coordinates, axis);
   const double limit = static_cast<double>(axis.in);
   for (std::int64_t i = 0; i < axis.out; ++i) {

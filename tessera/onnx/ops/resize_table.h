@@ -31,7 +31,7 @@ struct ResizeTable {
   std::vector<bool> outside;        // per output: beyond the region's image
 };
 
-// Needs in > 0. kInvalidArgument: a mode has no such name.
+// Needs in > 0. kInvalidArgument: a mode has no such name; kUnsupported: the table is too large.
 Result<ResizeTable> resize_table(const ResizeMode& mode, const ResizeAxis& axis);
 
 }  // namespace tessera::onnx
