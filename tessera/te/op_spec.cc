@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "tessera/support/host_tensor.h"
+#include "tessera/support/nearest_name.h"
 
 namespace tessera::te {
 namespace {
@@ -19,35 +20,13 @@ Error bad(fmt::format_string<Args...> format, Args&&... args) {
   return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
 }
 
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replace = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({replace, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
-
-std::string nearest(std::string_view name, const std::vector<std::string>& valid) {
-  const auto closer = [&](const std::string& a, const std::string& b) {
-    return edit_distance(name, a) < edit_distance(name, b);
-  };
-  return *std::min_element(valid.begin(), valid.end(), closer);
-}
-
 Result<const OpEntry*> find_entry(const std::string& name) {
   std::vector<std::string> valid;
   for (const OpEntry& entry : op_table()) {
     if (name == entry.name) return &entry;
     valid.emplace_back(entry.name);
   }
-  return bad("unknown operation '{}'; did you mean '{}'?", name, nearest(name, valid));
+  return bad("unknown operation '{}'; did you mean '{}'?", name, nearest_name(name, valid));
 }
 
 const OpParam* find_param(const OpEntry& entry, std::string_view name) {
@@ -70,7 +49,7 @@ Error unknown_parameter(const OpEntry& entry, std::string_view name) {
   for (const OpWord& w : entry.words) valid.emplace_back(w.name);
   valid.emplace_back("dtype");
   return bad("{}: unknown parameter '{}'; did you mean '{}'? Valid: {}", entry.name, name,
-             nearest(name, valid), fmt::join(valid, ", "));
+             nearest_name(name, valid), fmt::join(valid, ", "));
 }
 
 Result<void> check_int(const OpEntry& entry, const OpParam& param, std::int64_t value) {

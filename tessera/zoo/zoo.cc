@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "tessera/support/check.h"
+#include "tessera/support/nearest_name.h"
 #include "tessera/zoo/model_builder.h"
 
 namespace tessera::zoo {
@@ -16,26 +17,6 @@ Error bad(fmt::format_string<Args...> format, Args&&... args) {
   return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
 }
 
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
-
-const std::string& nearest(std::string_view name, const std::vector<std::string>& valid) {
-  return *std::ranges::min_element(valid, {},
-                                   [name](const std::string& v) { return edit_distance(name, v); });
-}
-
 Result<const ZooEntry*> find_entry(std::string_view name) {
   std::vector<std::string> valid;
   for (const ZooEntry& entry : zoo_table()) {
@@ -44,7 +25,7 @@ Result<const ZooEntry*> find_entry(std::string_view name) {
     valid.insert(valid.end(), entry.aliases.begin(), entry.aliases.end());
   }
   const std::string_view shown = name.substr(0, 64);
-  return bad("unknown network '{}'; did you mean '{}'?", shown, nearest(shown, valid));
+  return bad("unknown network '{}'; did you mean '{}'?", shown, nearest_name(name, valid));
 }
 
 Result<void> read_int(const ZooEntry& entry, const ZooParam& param, std::string_view value,
@@ -94,7 +75,7 @@ Result<void> read_setting(const ZooEntry& entry, std::string_view item, Settings
     valid.push_back(word.name);
   }
   return bad("{}: unknown parameter '{}'; did you mean '{}'? Valid: {}", entry.name, name,
-             nearest(name.substr(0, 64), valid), fmt::join(valid, ", "));
+             nearest_name(name, valid), fmt::join(valid, ", "));
 }
 
 struct Chosen {
