@@ -224,6 +224,9 @@ cmd_fuzz() {
     found=1
     local corpus="build/fuzz/corpus/${fuzzer##*/}"
     mkdir -p "$corpus"
+    # What earlier runs found, in one file.
+    local kept; kept="tests/fuzz/corpus/$(basename "$fuzzer" _fuzzer).tar.gz"
+    if [ -f "$kept" ]; then tar -C "$corpus" -xzf "$kept"; fi
     say "${fuzzer##*/}: $seconds s"
     local dirs=("$corpus") seeds="tests/fuzz/corpus/$(basename "$fuzzer" _fuzzer)"
     if [ -d "$seeds" ]; then dirs+=("$seeds"); fi
