@@ -194,7 +194,10 @@ TEST(InterpImage, ConvTranspose2d) {
   constexpr std::int64_t kIn = 2, kOut = 3;
   for (const Transposed& t : {Transposed{4, 5, 4, 4, 2, 1, 0}, Transposed{4, 5, 3, 3, 2, 1, 1},
                               Transposed{3, 4, 3, 2, 1, 0, 0}, Transposed{3, 3, 2, 2, 3, 0, 2},
-                              Transposed{5, 5, 5, 3, 2, 2, 0}, Transposed{6, 6, 3, 3, 1, 2, 0}}) {
+                              Transposed{5, 5, 5, 3, 2, 2, 0}, Transposed{6, 6, 3, 3, 1, 2, 0},
+                              Transposed{1, 1, 4, 4, 1, 0, 0}, Transposed{1, 1, 4, 3, 2, 1, 0},
+                              Transposed{1, 1, 2, 2, 2, 0, 1}, Transposed{1, 4, 4, 4, 2, 1, 0},
+                              Transposed{4, 5, 4, 5, 2, 1, 1}}) {
     const std::string spec =
         fmt::format("conv_transpose2d:N=1,H={},W={},CI=2,CO=3,KH={},KW={},S={},P={},OP={}", t.h,
                     t.w, t.kh, t.kw, t.stride, t.pad, t.extra);

@@ -16,14 +16,19 @@ struct Phase {
   std::int64_t q_first;  // of output 0
   std::int64_t q_count;
   std::int64_t grow_lo, grow_hi;  // zeros around the input, so that q - u always exists
+  // Phase 0 begins one quotient later than phase 1: counted from its own first one, no phase
+  // computes what is cropped. (Of more than two phases the first ones would need a condition.)
+  bool skewed;
 
-  // Input position of quotient q and tap u.
-  ir::Expr row(const ir::Expr& q, const ir::Expr& u) const {
+  // Input position of quotient q and tap u in phase r.
+  ir::Expr row(const ir::Expr& q, const ir::Expr& u, const ir::Expr& r) const {
+    if (skewed) return shifted(q - u - r, q_first + 1 + grow_lo);
     return shifted(q - u, q_first + grow_lo);
   }
   // Kernel position of tap u in phase r.
   ir::Expr tap(const ir::Expr& r, const ir::Expr& u) const { return r + scaled(u, w.stride); }
   ir::Expr quotient(const ir::Expr& o) const {
+    if (skewed) return ir::floor_div(o, ir::int_imm(w.stride));
     return shifted(ir::floor_div(shifted(o, w.pad_lo), ir::int_imm(w.stride)), -q_first);
   }
   ir::Expr phase(const ir::Expr& o) const {
@@ -37,9 +42,14 @@ Phase make_phase(const TransposedWindow& w) {
           .q_first = w.pad_lo / w.stride,
           .q_count = 0,
           .grow_lo = 0,
-          .grow_hi = 0};
-  const std::int64_t q_last = (w.pad_lo + w.out - 1) / w.stride;
+          .grow_hi = 0,
+          .skewed = w.stride == 2 && w.pad_lo % 2 != 0};
+  std::int64_t q_last = (w.pad_lo + w.out - 1) / w.stride;
   p.q_count = q_last - p.q_first + 1;
+  if (p.skewed) {
+    p.q_count = (w.out + 1) / 2;
+    q_last = p.q_first + p.q_count;
+  }
   p.grow_lo = std::max<std::int64_t>(0, p.taps - 1 - p.q_first);
   p.grow_hi = std::max<std::int64_t>(0, q_last - (w.size - 1));
   return p;
@@ -85,7 +95,7 @@ ir::Buffer phase_stage(DagBuilder& b, const std::string& name, const ir::Buffer&
   return b.reduce(name, Reducer::kSum, axes, reduce, [&](const Indices& i, const Indices& r) {
     Indices position, w_index = {channels.input(i[c], r.back()), i[c + channels.count() - 1]};
     for (std::size_t s = 0; s < phases.size(); ++s) {
-      position.push_back(phases[s].row(i[q + s], r[s]));
+      position.push_back(phases[s].row(i[q + s], r[s], i[s]));
       w_index.push_back(phases[s].tap(i[s], r[s]));
     }
     const ir::Expr value =
@@ -142,6 +152,34 @@ ir::Buffer by_phases(DagBuilder& b, const ConvTransposeNames& names, const ir::B
     index.insert(index.end(), image.begin(), image.end());
     return to_type(out, at(q, index));
   });
+}
+
+// An image of one element meets every tap once, each for an output of its own.
+bool is_point(const ConvTransposeParams& params) {
+  return params.groups == 1 &&
+         std::all_of(params.windows.begin(), params.windows.end(), [](const TransposedWindow& w) {
+           return w.size == 1 && w.dilation == 1 && w.pad_lo + w.out <= w.kernel;
+         });
+}
+
+ir::Buffer by_point(DagBuilder& b, const ConvTransposeNames& names, const ir::Buffer& x,
+                    const ir::Buffer& weight, const ConvTransposeParams& params, DType acc,
+                    DType out) {
+  const bool first = params.channels_first;
+  const std::vector<TransposedWindow>& windows = params.windows;
+  const NamedAxes axes = output_axes(params, x->shape[0], {{"co", weight->shape[1]}});
+  const std::size_t o = first_spatial(first, 1), c = first ? 1 : 1 + windows.size();
+  const ir::Buffer sum =
+      b.reduce(acc == out ? names.out : names.phases, Reducer::kSum, axes,
+               {{"ci", weight->shape[0]}}, [&](const Indices& i, const Indices& r) {
+                 const Indices position(windows.size(), ir::int_imm(0));
+                 Indices w_index = {r[0], i[c]};
+                 for (std::size_t s = 0; s < windows.size(); ++s)
+                   w_index.push_back(shifted(i[o + s], windows[s].pad_lo));
+                 const ir::Expr value = at(x, arrange<ir::Expr>(first, i[0], position, {r[0]}));
+                 return to_type(acc, value) * to_type(acc, at(weight, w_index));
+               });
+  return cast_output(b, sum, out, axes, names.out);
 }
 
 // Any dilation: every output tries every tap and skips those that fall between input elements.
@@ -234,6 +272,7 @@ double useful_flops(const OpSpec& spec) {
 ir::Buffer conv_transpose_stages(DagBuilder& b, const ConvTransposeNames& names,
                                  const ir::Buffer& x, const ir::Buffer& weight,
                                  const ConvTransposeParams& params, DType acc, DType out) {
+  if (is_point(params)) return by_point(b, names, x, weight, params, acc, out);
   const auto dilated = [](const TransposedWindow& w) { return w.dilation != 1; };
   const bool any = std::any_of(params.windows.begin(), params.windows.end(), dilated);
   return (any ? by_taps : by_phases)(b, names, x, weight, params, acc, out);
