@@ -19,6 +19,8 @@ constexpr std::int64_t kMaxBody = 176;
 constexpr std::int64_t kMaxUnrolledBody = 352;
 // Rows over which a block of columns is used before the next part begins.
 constexpr std::int64_t kPartRows = 128;
+// Tiles of a window below which sums stay in registers, however long the panel.
+constexpr std::int64_t kFewTiles = 5;
 // Shorter blocks spend their time adding to memory.
 constexpr std::int64_t kMinBlock = 32;
 
@@ -103,7 +105,9 @@ class ContractionWriter {
   // The longest reduce axis is cut when the panel of a tile does not stay in L1.
   void choose_block(std::int64_t depth) {
     const bool packed = pack_b_ || x_.analysis.constant(c_.b.buffer);
-    if (!packed || row_extent() * product(c_.rows) < 2 * rows_ || rows_ < 2) return;
+    // Tiles over which what is read of a panel is used again.
+    const std::int64_t few = (c_.rows.empty() ? 2 : kFewTiles) * rows_;
+    if (!packed || row_extent() * product(c_.rows) < few || rows_ < 2) return;
     const double bytes = static_cast<double>(columns_ * size_bytes(c_.b.buffer->dtype));
     const auto l1 = static_cast<double>(x_.l1_bytes());
     // Rows of a product are as long as the panel; those of a window overlap.
@@ -249,12 +253,17 @@ class ContractionWriter {
     attach_packs(outer);
   }
 
+  // Entries of the batch lie within what a step of the row passes over.
+  bool beside(std::size_t batch, std::size_t row) const {
+    return c_.a.strides[batch] > 0 && c_.a.strides[batch] < c_.a.strides[row];
+  }
+
   // Batch entries that lie side by side in memory (groups of channels) go inside the rows; so does
   // everything where conditions of the product are cut off the loops, which fused loops prevent.
   void hoist_rows(std::vector<OuterLoop>* outer) {
     const bool interleaved = std::any_of(c_.batch.begin(), c_.batch.end(), [&](std::size_t b) {
       return std::any_of(c_.rows.begin(), c_.rows.end(),
-                         [&](std::size_t r) { return c_.a.strides[b] < c_.a.strides[r]; });
+                         [&](std::size_t r) { return beside(b, r); });
     });
     if (!interleaved && !c_.a.conditional) return;
     add_axes(c_.rows, outer);
@@ -265,13 +274,13 @@ class ContractionWriter {
   // tile, unless their weights are too many to be read again for the next one.
   bool tiles_before_batch() const {
     if (c_.row < 0 || c_.a.conditional) return false;
-    const std::int64_t row = c_.a.strides[static_cast<std::size_t>(c_.row)];
-    const bool beside = std::all_of(c_.batch.begin(), c_.batch.end(),
-                                    [&](std::size_t b) { return c_.a.strides[b] < row; });
+    const bool all_beside = std::all_of(c_.batch.begin(), c_.batch.end(), [&](std::size_t b) {
+      return beside(b, static_cast<std::size_t>(c_.row));
+    });
     double weights = 1;
     for (const std::int64_t d : c_.b.buffer->shape) weights *= static_cast<double>(d);
     weights *= size_bytes(c_.b.buffer->dtype);
-    return beside && !c_.batch.empty() && weights <= static_cast<double>(x_.l2_bytes()) / 2;
+    return all_beside && !c_.batch.empty() && weights <= static_cast<double>(x_.l2_bytes()) / 2;
   }
 
   // Rows in panels that stay in L2 while columns change, then tiles.
