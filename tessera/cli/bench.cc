@@ -162,7 +162,7 @@ int bench_machine(const BenchArgs& args, const runtime::TimingOptions& timing) {
                                  {"bytes_per_thread", b.bytes_per_thread},
                                  {"gbytes_per_s", b.gbytes_per_s}});
     }
-    fmt::print("{}\n", j.dump(2));
+    print_json(j);
     return kOk;
   }
   fmt::print("{}\n", target::to_text(target::host()));
@@ -235,7 +235,7 @@ int bench(const BenchArgs& args) {
     nlohmann::ordered_json j;
     j["results"] = nlohmann::ordered_json::array();
     for (const driver::BenchResult& r : results) j["results"].push_back(to_json(r));
-    fmt::print("{}\n", j.dump(2));
+    print_json(j);
   } else {
     print_summary(results);
   }

@@ -1,9 +1,12 @@
 // tessera bench MODEL.
 #include "tessera/driver/bench_model.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <system_error>
+
+#include <fmt/ranges.h>
 
 #include "tessera/artifact/load_artifact.h"
 #include "tessera/cli/bench_output.h"
@@ -65,9 +68,12 @@ Result<driver::ModelBenchResult> bench_artifact(const std::string& path, const N
   }
   std::vector<HostTensor> inputs = driver::random_model_inputs(names, types, 1);
   for (const NamedTensor& t : given) {
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      if (names[i] == t.name) inputs[i] = t.tensor;
+    const auto it = std::find(names.begin(), names.end(), t.name);
+    if (it == names.end()) {
+      return make_error(ErrorCode::kInvalidArgument, "the model has no input '{}'; it has: {}",
+                        t.name, fmt::join(names, " "));
     }
+    inputs[static_cast<std::size_t>(it - names.begin())] = t.tensor;
   }
   // Checks types and shapes; the outputs are then written in place.
   TESSERA_TRY(std::vector<HostTensor> outputs, loaded->run(inputs));
@@ -110,8 +116,9 @@ void print_markdown(const driver::BenchResult& r, bool first) {
     if (p.absent.empty() && (peer == nullptr || p.median_us < peer->median_us)) peer = &p;
   }
   fmt::print("| `{}` | {} | {:.2f}{} | {:.1f} | {:.1f} | {} | {} | {} | {:.1f} |\n", r.name,
-             r.threads, r.median_us * 1e-3, r.verified ? (r.trusted ? "" : " (busy)") : " WRONG",
-             r.gflops, 100 * r.fraction_of_peak, peer ? peer->name : "",
+             r.threads, r.median_us * 1e-3,
+             r.compared && !r.verified ? " WRONG" : (r.trusted ? "" : " (busy)"), r.gflops,
+             100 * r.fraction_of_peak, peer ? peer->name : "",
              peer ? fmt::format("{:.2f}", peer->median_us * 1e-3) : "",
              peer ? fmt::format("{:.2f}", peer->ratio) : "", r.build_ms * 1e-3);
 }
@@ -169,7 +176,7 @@ int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
     results.push_back(bench);
   }
   if (json) {
-    fmt::print("{}\n", nlohmann::ordered_json{{"results", list}}.dump(2));
+    print_json({{"results", list}});
   } else {
     print_summary(results);
   }

@@ -28,11 +28,11 @@ void print_issues(const char* title, const std::vector<onnx::NodeIssue>& issues)
 }
 
 int check(const ModelArgs& args, bool json) {
-  const Result<onnx::ImportOptions> options = import_options(args);
+  const Result<driver::LoadOptions> options = load_options(args);
   if (!options) return report(options.error());
   const Result<onnx::Model> model = driver::load_onnx(args.model);
   if (!model) return report(model.error());
-  const Result<onnx::CheckReport> checked = onnx::check_model(*model, *options);
+  const Result<onnx::CheckReport> checked = onnx::check_model(*model, options->import);
   if (!checked) return report_model(checked.error().with_context(args.model));
   const onnx::CheckReport& r = *checked;
   if (json) {
@@ -42,8 +42,7 @@ int check(const ModelArgs& args, bool json) {
                                 {"operators", r.operators},
                                 {"unsupported", to_json(r.unsupported)},
                                 {"data_dependent", to_json(r.data_dependent)}};
-    // Names in files need not be UTF-8.
-    fmt::print("{}\n", j.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    print_json(j);
   } else {
     fmt::print("{}: {} nodes, {} operators\n", args.model, r.nodes, r.operators.size());
     for (const auto& [op, count] : r.operators) fmt::print("  {:<28} {}\n", op, count);
@@ -68,7 +67,7 @@ int list_zoo(bool json) {
       fmt::print("zoo:{:<22} {}\n{:<27}@{}\n", e.name, e.doc, "", fmt::join(params, ","));
     }
   }
-  if (json) fmt::print("{}\n", list.dump(2));
+  if (json) print_json(list);
   return kOk;
 }
 

@@ -4,6 +4,8 @@
 #include <functional>
 #include <string>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "tessera/support/result.h"
 
 namespace CLI {
@@ -40,6 +42,9 @@ void add_zoo(CLI::App& app, std::function<int()>* run);
 int report(const Error& error);
 // The same where the subject is a model: what is unsupported gives kUnsupportedModel.
 int report_model(const Error& error);
+
+// Prints it with a newline; bytes that are not UTF-8, which names and paths may hold, are replaced.
+void print_json(const nlohmann::ordered_json& json);
 
 // Folder of the schedules that ship with the program: beside the sources or installed under share/.
 std::string default_schedule_folder();

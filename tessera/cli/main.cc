@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "tessera/cli/command.h"
 
@@ -30,6 +31,10 @@ int report_model(const Error& error) {
   const bool unsupported =
       error.code == ErrorCode::kUnsupported || error.code == ErrorCode::kDataDependent;
   return unsupported ? kUnsupportedModel : code;
+}
+
+void print_json(const nlohmann::ordered_json& json) {
+  fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 std::string default_schedule_folder() {

@@ -54,14 +54,22 @@ Result<onnx::ImportOptions> import_options(const ModelArgs& args) {
     if (colon == std::string::npos || colon == 0) {
       return make_error(ErrorCode::kInvalidArgument, "--shape {}: write NAME:1x3x224x224", text);
     }
-    TESSERA_TRY(options.shapes[text.substr(0, colon)], parse_shape(text.substr(colon + 1)));
+    const std::string name = text.substr(0, colon);
+    if (options.shapes.contains(name)) {
+      return make_error(ErrorCode::kInvalidArgument, "--shape is given twice for '{}'", name);
+    }
+    TESSERA_TRY(options.shapes[name], parse_shape(text.substr(colon + 1)));
   }
   for (const std::string& text : args.dims) {
     const std::size_t equal = text.rfind('=');
     if (equal == std::string::npos || equal == 0) {
       return make_error(ErrorCode::kInvalidArgument, "--dim {}: write NAME=SIZE", text);
     }
-    TESSERA_TRY(options.symbols[text.substr(0, equal)], parse_size(text.substr(equal + 1), text));
+    const std::string name = text.substr(0, equal);
+    if (options.symbols.contains(name)) {
+      return make_error(ErrorCode::kInvalidArgument, "--dim is given twice for '{}'", name);
+    }
+    TESSERA_TRY(options.symbols[name], parse_size(text.substr(equal + 1), text));
   }
   return options;
 }

@@ -53,8 +53,7 @@ int tasks(const TasksArgs& args) {
     }
   }
   if (args.json) {
-    fmt::print("{}\n",
-               nlohmann::ordered_json{{"model", args.model.model}, {"tasks", list}}.dump(2));
+    print_json({{"model", args.model.model}, {"tasks", list}});
   } else {
     fmt::print("{} tasks, {} kernels, {:.3f} GFLOP\n", extracted->tasks.size(),
                extracted->calls.size(), flops * 1e-9);

@@ -1,5 +1,6 @@
 #include "tessera/driver/load_graph.h"
 
+#include <algorithm>
 #include <functional>
 
 #include "tessera/driver/run_eager.h"
@@ -14,7 +15,13 @@ constexpr std::string_view kZooPrefix = "zoo:";
 
 Result<onnx::Model> load_onnx(const std::string& spec) {
   if (spec.starts_with(kZooPrefix)) return zoo::make_model(spec.substr(kZooPrefix.size()));
-  return onnx::load_model(spec);
+  Result<onnx::Model> model = onnx::load_model(spec);
+  const auto& networks = zoo::zoo_table();
+  const bool named = std::ranges::any_of(
+      networks, [&](const auto& n) { return n.name == spec.substr(0, spec.find('@')); });
+  if (model.ok() || !named) return model;
+  return make_error(model.error().code, "{}; the built-in network is zoo:{}", model.error().message,
+                    spec);
 }
 
 Result<graph::Graph> load_graph(const onnx::Model& model, const LoadOptions& options) {

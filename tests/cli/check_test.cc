@@ -74,6 +74,31 @@ TEST(Check, NamesThatAreNotUtf8DoNotBreakJson) {
   EXPECT_TRUE(json::accept(result.out)) << result.out;
 }
 
+TEST(Check, PathsThatAreNotUtf8DoNotBreakJson) {
+  const std::string file = write_file("bad\xff.onnx", "");
+  ASSERT_EQ(run({"zoo", "--export", "mlp@hidden=16", "--output", file}).code, 0);
+  for (const std::vector<std::string>& args : {std::vector<std::string>{"check", file, "--json"},
+                                               {"tasks", file, "--json"},
+                                               quick_bench({file, "--json"})}) {
+    const Finished result = run(args);
+    EXPECT_EQ(result.code, 0) << args[0] << result.err;
+    EXPECT_TRUE(json::accept(result.out)) << result.out;
+  }
+}
+
+TEST(Check, SizesGivenTwiceAndUnknownPasses) {
+  const auto refused = [](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"check", "zoo:mlp"});
+    const Finished result = run(flags);
+    EXPECT_EQ(result.code, 2);
+    return result.err;
+  };
+  EXPECT_NE(refused({"--shape", "input:1x784", "--shape", "input:2x784"}).find("twice"),
+            std::string::npos);
+  EXPECT_NE(refused({"--dim", "N=1", "--dim", "N=2"}).find("twice"), std::string::npos);
+  EXPECT_NE(refused({"--skip-pass", "nope"}).find("nope"), std::string::npos);
+}
+
 TEST(Zoo, ListsEveryNetworkWithItsParameters) {
   const Finished text = run({"zoo"});
   EXPECT_EQ(text.code, 0) << text.err;

@@ -43,6 +43,10 @@ TEST_P(ModelCommand, MissingFile) {
                  {"/no/such.onnx", "No such file or directory"});
 }
 
+TEST_P(ModelCommand, NetworkWithoutItsPrefix) {
+  expect_refused(command(GetParam(), "mlp@batch=2"), 2, {"zoo:mlp@batch=2"});
+}
+
 TEST_P(ModelCommand, Folder) {
   expect_refused(command(GetParam(), TESSERA_ROOT), 2, {"not a regular file"});
 }
