@@ -6,6 +6,7 @@
 #include "tessera/space/pointwise.h"
 #include "tessera/space/tile.h"
 #include "tessera/space/transform.h"
+#include "tessera/support/check.h"
 
 namespace tessera::space {
 namespace {
@@ -21,6 +22,8 @@ constexpr std::int64_t kMaxUnrolledBody = 352;
 constexpr std::int64_t kPartRows = 128;
 // Tiles of a window below which sums stay in registers, however long the panel.
 constexpr std::int64_t kFewTiles = 5;
+// Full vectors along a row that takes the place of columns.
+constexpr std::int64_t kVectorsPerRow = 4;
 // Shorter blocks spend their time adding to memory.
 constexpr std::int64_t kMinBlock = 32;
 
@@ -530,6 +533,38 @@ class ContractionWriter {
   std::vector<Pack> packs_;
 };
 
+// Fewer columns than lanes: vectors lie along the rows instead, where a stage of the Dag writes
+// what they read and may write it in that order. Returns the axis and sets the layout; -1: none.
+int turn_to_rows(Context& x, const Contraction& c) {
+  const Stage& s = x.stage(c.stage);
+  const int lanes = x.lanes(s.dtype());
+  if (s.extent(c.vector) >= lanes || c.row < 0 || c.a.conditional) return -1;
+  const auto row = static_cast<std::size_t>(c.row);
+  const int p = x.analysis.producer(c.a.buffer);
+  if (s.extent(row) < kVectorsPerRow * lanes || p < 0 || !x.analysis.constant(c.b.buffer))
+    return -1;
+  const Stage& producer = x.stage(static_cast<std::size_t>(p));
+  if (producer.output || producer.reduces() || producer.users.size() != 1) return -1;
+  int along = -1;
+  schedule::Layout layout;
+  for (std::size_t d = 0; d < c.a.indices.size(); ++d) {
+    const Index& index = c.a.indices[d];
+    const auto term = std::find_if(index.terms.begin(), index.terms.end(),
+                                   [&](const IndexTerm& t) { return t.axis == row; });
+    if (term == index.terms.end()) {
+      layout.push_back({static_cast<int>(d), 1, 0});
+    } else if (along >= 0 || term->coefficient != 1) {
+      return -1;
+    } else {
+      along = static_cast<int>(d);
+    }
+  }
+  if (along < 0 || c.a.irregular[row]) return -1;
+  layout.push_back({along, 1, 0});
+  x.writer.layout(c.a.buffer->name, layout);
+  return c.row;
+}
+
 }  // namespace
 
 bool schedule_contraction(Context& context, std::size_t stage) {
@@ -549,6 +584,10 @@ bool schedule_contraction(Context& context, std::size_t stage) {
   auto contraction = match_contraction(context.analysis, stage, static_cast<std::size_t>(vector));
   if (!contraction) return false;
   if (schedule_byte_dots(context, *contraction, host)) return true;
+  if (const int row = turn_to_rows(context, *contraction); row >= 0) {
+    contraction = match_contraction(context.analysis, stage, static_cast<std::size_t>(row));
+    TESSERA_CHECK(contraction.has_value(), "the rows of a contraction are read by one operand");
+  }
   // Without copies, vectors must be contiguous in memory, or it is a dot product.
   const Access& b = contraction->b;
   const bool dot = !context.analysis.constant(b.buffer) && b.strides[contraction->vector] != 1 &&

@@ -332,6 +332,27 @@ TEST(Groups, DepthwiseMostlyPadding) {
   expect_correct(dag_of("depthwise:N=2,H=12,W=13,C=21,KH=5,KW=5,P=2,S=2"));
 }
 
+// Fewer output channels than lanes: vectors along the image.
+TEST(Groups, FewOutputChannels) {
+  expect_correct(dag_of("conv_transpose2d:N=1,H=17,W=19,CI=5,CO=3,KH=4,KW=4,S=2,P=1"));
+  expect_correct(dag_of("conv_transpose2d:N=1,H=5,W=19,CI=5,CO=2,KH=3,KW=3,S=3,P=1"));
+  for (const std::int64_t channels : {1, 2, 3}) {
+    DagBuilder b("few");
+    const Buffer x = b.input("x", DType::kF32, {2, 9, 37, 6});
+    const Buffer w = b.constant("w", DType::kF32, {channels, 6, 3, 3});
+    const Buffer bias = b.constant("bias", DType::kF32, {channels});
+    const Buffer in = padded(b, x, 1);
+    const NamedAxes axes = {{"n", 2}, {"y", 9}, {"x", 37}, {"c", channels}};
+    const Buffer conv = b.reduce(
+        "conv", Reducer::kSum, axes, {{"u", 3}, {"v", 3}, {"k", 6}},
+        [&](const Indices& i, const Indices& r) {
+          return at(in, {i[0], i[1] + r[0], i[2] + r[1], r[2]}) * at(w, {i[3], r[2], r[0], r[1]});
+        });
+    expect_correct(b.build({b.compute(
+        "y", axes, [&](const Indices& i) { return relu(at(conv, i) + at(bias, {i[3]})); })}));
+  }
+}
+
 TEST(Groups, IntegersAndBooleans) {
   DagBuilder b("ints");
   const Buffer x = b.input("x", DType::kI64, {9, 19});

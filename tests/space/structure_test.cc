@@ -73,6 +73,24 @@ TEST(Structure, PaddingOfDepthwiseIsCutOffLoopsOrCopied) {
   EXPECT_TRUE(contains(small, "reorder Y c.0 n oh.0 ow.0"));
 }
 
+TEST(Structure, VectorsLieAlongTheImageWhereChannelsAreFew) {
+  const target::Target arm = target::find_target("neoverse-v1").value();
+  const std::string few =
+      schedule_text(dag_of("conv2d:N=1,H=32,W=32,CI=16,CO=3,KH=3,KW=3,P=1"), arm);
+  EXPECT_TRUE(contains(few, "layout pad d0 d1 d3 d2"));
+  EXPECT_TRUE(contains(few, "annotate Y ow.1 vectorize"));
+  const std::string four =
+      schedule_text(dag_of("conv2d:N=1,H=32,W=32,CI=16,CO=4,KH=3,KW=3,P=1"), arm);
+  EXPECT_TRUE(contains(four, "annotate Y co.1 vectorize"));
+}
+
+// Every line that groups of channels share is read for all of them at once.
+TEST(Structure, GroupsOfChannelsRunOverOneTile) {
+  EXPECT_TRUE(
+      contains(schedule_text(dag_of("conv2d:N=1,H=56,W=56,CI=128,CO=128,KH=3,KW=3,P=1,G=32")),
+               "reorder Y n oh ow.0 g co.0"));
+}
+
 TEST(Structure, BytesAreMultipliedInGroups) {
   target::Target arm = target::find_target("neoverse-v1").value();
   const auto text = [&](const std::string& spec) { return schedule_text(dag_of(spec), arm); };
