@@ -18,10 +18,6 @@ Result<ValueId> matmul(graph::GraphBuilder& b, ValueId x, ValueId y);
 // x with dimension `axis`, of size 1, removed.
 Result<ValueId> drop_axis(graph::GraphBuilder& b, ValueId x, std::size_t axis);
 
-// Elements starts[axis] ... of `axis` only.
-Result<ValueId> slice_axis(graph::GraphBuilder& b, ValueId x, std::size_t axis, std::int64_t start,
-                           std::int64_t size);
-
 // Sum, mean or max over `axes`, which stay as 1 or go.
 Result<ValueId> reduce_axes(graph::GraphBuilder& b, const char* kind, ValueId x,
                             const std::vector<std::int64_t>& axes, bool keep);

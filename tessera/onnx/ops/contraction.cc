@@ -64,17 +64,6 @@ Result<ValueId> drop_axis(graph::GraphBuilder& b, ValueId x, std::size_t axis) {
   return b.reshape(x, shape);
 }
 
-Result<ValueId> slice_axis(graph::GraphBuilder& b, ValueId x, std::size_t axis, std::int64_t start,
-                           std::int64_t size) {
-  Shape sizes = b.shape(x);
-  if (start == 0 && size == sizes[axis]) return x;
-  Shape starts(sizes.size(), 0);
-  starts[axis] = start;
-  sizes[axis] = size;
-  return b.add("slice", {x},
-               {{"starts", starts}, {"steps", Shape(starts.size(), 1)}, {"sizes", sizes}});
-}
-
 Result<ValueId> reduce_axes(graph::GraphBuilder& b, const char* kind, ValueId x,
                             const std::vector<std::int64_t>& axes, bool keep) {
   return b.add("reduce", {x},
