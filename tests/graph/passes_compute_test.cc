@@ -199,6 +199,44 @@ TEST(SelectAlgorithms, OneByOneIsAProduct) {
   EXPECT_EQ(contracts(channels_last_conv(3, 4, 1, 3, 0, 1), off), 0);
 }
 
+// A product of rows, seen as an image of 3 x 5 positions.
+ValueId image_of_product(Net& n, const Shape& rows) {
+  const ValueId y = n.contract(n.input(rows), n.weights({rows[1], 4}), "mk", "kn", "mn");
+  return n.reshape(y, {1, 3, 5, 4});
+}
+
+TEST(SinkReshapes, PointwiseNodesComputeInTheShapeOfTheProduct) {
+  Net n;
+  const ValueId x = image_of_product(n, {15, 6});
+  const ValueId biased = n.op("add", {x, n.weights({4})});
+  const ValueId gated = n.op("mul", {biased, n.op("sigmoid", {biased})});
+  const ValueId residual = n.op("add", {gated, n.input({1, 3, 5, 4})});
+  const ValueId scaled = n.op("mul", {residual, n.input({1, 1, 1, 4})});
+  const Graph g = check_pass(n.finish({n.relu(scaled)}), sink_reshapes);
+  EXPECT_EQ(std::string(last_node(g).op->name), "reshape");
+  for (const Node& node : g.nodes) {
+    if (node.op->fusion == Fusion::kPointwise) {
+      EXPECT_EQ(g.shape(node.outputs[0]), (Shape{15, 4})) << node.op->name;
+    }
+  }
+}
+
+TEST(SinkReshapes, LeavesOperandsThatVaryOverThePositionsAndOtherReshapes) {
+  Net n;
+  const ValueId rows = n.op("add", {image_of_product(n, {15, 6}), n.weights({1, 3, 1, 1})});
+  const ValueId other = n.op("tanh", {n.reshape(n.input({3, 20}), {1, 3, 5, 4})});
+  Net merged;  // the last dimension is not that of the product
+  const ValueId y =
+      merged.contract(merged.input({15, 6}), merged.weights({6, 4}), "mk", "kn", "mn");
+  const Graph kept = merged.finish({merged.op("tanh", {merged.reshape(y, {60})})});
+  for (const Graph& g : {n.finish({rows, other}), kept}) {
+    Graph copy = g;
+    const Result<bool> changed = sink_reshapes(copy, {});
+    ASSERT_TRUE(changed.ok());
+    EXPECT_FALSE(*changed);
+  }
+}
+
 TEST(MergeContractions, ProjectionsOfOneInput) {
   PassOptions on;
   on.merge_contractions = true;

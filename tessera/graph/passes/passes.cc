@@ -35,6 +35,8 @@ const std::vector<Pass>& pass_list() {
       {"move_transposes", move_transposes},
       {"absorb_transposes", absorb_transposes},
       {"merge_contractions", merge_contractions},
+      // After all that looks for convolutions and their neighbours in the shape of images.
+      {"sink_reshapes", sink_reshapes},
       {"simplify", simplify},
       {"remove_dead", remove_dead},
   };

@@ -73,6 +73,8 @@ Result<bool> open_image_norms(Graph& graph, const PassOptions& options);
 Result<bool> channels_last(Graph& graph, const PassOptions& options);
 // Chooses how a convolution is computed: winograd, matrix product or as it is.
 Result<bool> select_algorithms(Graph& graph, const PassOptions& options);
+// Pointwise nodes behind a product that was reshaped compute in the shape of the product.
+Result<bool> sink_reshapes(Graph& graph, const PassOptions& options);
 // Contractions that read one value with constant weights become one (options.merge_contractions).
 Result<bool> merge_contractions(Graph& graph, const PassOptions& options);
 
