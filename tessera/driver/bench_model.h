@@ -43,7 +43,7 @@ std::vector<HostTensor> random_model_inputs(const std::vector<std::string>& name
 // Largest difference, relative to the range of `want` (at least 1e-6); infinite when shapes differ
 // or one is NaN where the other is not.
 double range_error(const HostTensor& got, const HostTensor& want);
-// What range_error may reach: 1e-4 for f32 and f64, 2e-2 for f16 and bf16; integers: one step.
+// What range_error may reach: 1e-4 for f32 and f64, 5e-2 for f16 and bf16, 2e-1 for int8.
 double allowed_range_error(const graph::Graph& graph);
 
 Result<ModelBenchResult> bench_model(const std::string& spec, const target::Target& target,
