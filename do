@@ -18,7 +18,7 @@ usage: ./do COMMAND [ARGUMENTS]
   peers           install the libraries that `tessera bench --peers` compares with, and build their modules
   build           build build/release/bin/tessera
   test [ARGS]     deps, build, then every test except nightly and perf; ARGS go to ctest
-  demo            build, then check and time a few operations before and after scheduling
+  demo            build, then check and time a few operations before and after scheduling, and a network
   bench [ARGS]    build, then `tessera bench ARGS` (default: the core suite beside all peers)
   docs            build, then write docs/conformance.md and the outputs shown in the documents again
   format          rewrite the sources with clang-format 14
@@ -129,7 +129,9 @@ cmd_demo() {
   done
   say "conv2d again, by Winograd: the same numbers with 4 times fewer multiplications"
   "$tessera" bench --op conv2d:N=1,H=56,W=56,CI=64,CO=64,KH=3,KW=3,S=1,P=1,algo=winograd4 --samples 5 --time-limit 2
-  say "next: docs/tutorial.md writes such a schedule step by step"
+  say "a whole network, compiled and checked against every node alone: tessera bench zoo:squeezenet1_1 --profile"
+  "$tessera" bench zoo:squeezenet1_1 --threads 2 --samples 5 --time-limit 2
+  say "next: docs/models.md takes your own model; docs/tutorial.md writes a schedule step by step"
 }
 
 cmd_bench() {
