@@ -72,8 +72,7 @@ double io_bytes(const te::Dag& dag) {
 
 Result<te::Dag> define_group(const graph::Graph& graph, const Group& group,
                              std::vector<ValueId>* params) {
-  // The prefix keeps a kernel of one node from bearing the name of a C function (exp, pow).
-  te::DagBuilder b("tsr_" + group_name(graph, group));
+  te::DagBuilder b(group_name(graph, group));
   std::map<ValueId, ir::Buffer> buffers;
   StageNames names;
   for (const ValueId id : group.inputs) {
@@ -119,7 +118,7 @@ Result<TaskGraph> extract_tasks(const graph::Graph& graph, const PartitionOption
     if (added) {
       Task task;
       task.key = to_hex(hash_bytes(text));
-      task.name = group_name(graph, out.groups[g]);
+      task.name = dag.name;
       task.flops = te::flop_count(dag);
       task.bytes = io_bytes(dag);
       task.dag = std::move(dag);

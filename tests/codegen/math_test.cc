@@ -56,5 +56,19 @@ TEST(IntegerCallTest, AbsAndNot) {
   }
 }
 
+// Its f64 form calls the C function of that name.
+TEST(MathNames, AKernelMayBearTheNameOfACFunction) {
+  const ir::Buffer a = ir::Buffer::make("a", DType::kF64, {3});
+  const ir::Buffer out = ir::Buffer::make("out", DType::kF64, {3});
+  const ir::Expr i = ir::Var::make("i");
+  const ir::Expr value = ir::Load::make(a, {i});
+  const ir::Stmt body =
+      ir::For::make(i, 3, ir::LoopKind::kSerial,
+                    ir::Store::make(out, {i}, ir::call(ir::Intrinsic::kPow, {value, value})));
+  HostTensor x(DType::kF64, {3});
+  for (int k = 0; k < 3; ++k) x.set_float(k, 0.5 + k);
+  expect_like_interp({"pow", {a, out}, 1, body}, {x});
+}
+
 }  // namespace
 }  // namespace tessera::codegen

@@ -78,18 +78,22 @@ Result<std::unique_ptr<Kernel>> jit(const ir::Func& func, const target::Target& 
     return make_error(ErrorCode::kUnsupported, "code for target {} does not run on this machine",
                       target.name);
   }
-  TESSERA_TRY(std::unique_ptr<Unit> unit, build(&func, 1, target, options));
+  // A kernel named like a C function (exp, pow) would call itself where it means the library.
+  ir::Func renamed = func;
+  renamed.name = "tsr." + func.name;
+  TESSERA_TRY(std::unique_ptr<Unit> unit, build(&renamed, 1, target, options));
   Stopwatch watch;
   TESSERA_TRY(const std::string object,
               emit_file(*unit->module, *unit->machine, FileKind::kObject));
   unit->times.emit_ms = watch.lap_ms();
   TESSERA_TRY(std::unique_ptr<LoadedObject> loaded, load_object(object));
   auto kernel = std::make_unique<JitKernel>(std::move(loaded));
-  kernel->entry = reinterpret_cast<tsr_kernel>(kernel->symbol(func.name));
+  kernel->entry = reinterpret_cast<tsr_kernel>(kernel->symbol(renamed.name));
   unit->times.link_ms = watch.lap_ms();
   if (!kernel->entry)
     return make_error(ErrorCode::kBuildFailed, "{} is not in its object code", func.name);
   kernel->info = unit->kernels[0];
+  kernel->info.name = func.name;
   kernel->times = unit->times;
   return std::unique_ptr<Kernel>(std::move(kernel));
 }
