@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 build_dir=build/release
 packages=(build-essential cmake ninja-build pkgconf git ccache mold libfmt-dev libcli11-dev
   nlohmann-json3-dev zlib1g-dev libgtest-dev libgmock-dev libbenchmark-dev protobuf-compiler libprotobuf-dev
-  libonnx-testdata)
+  libonnx-testdata libsqlite3-dev libxgboost-dev libsimdjson-dev)
 # The first is the tested one; Tessera compiles with each of them.
 llvm_packages=(llvm-19-dev llvm-18-dev llvm-20-dev llvm-21-dev llvm-22-dev llvm-17-dev llvm-16-dev)
 

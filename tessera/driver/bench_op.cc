@@ -3,9 +3,9 @@
 #include <cmath>
 #include <memory>
 
-#include "tessera/driver/check_output.h"
 #include "tessera/driver/peer.h"
 #include "tessera/driver/schedule_library.h"
+#include "tessera/kernel/check_output.h"
 #include "tessera/space/default_schedule.h"
 #include "tessera/te/ops/winograd.h"
 
@@ -38,7 +38,7 @@ struct Prepared {
 Result<Prepared> prepare(const te::OpSpec& spec) {
   Prepared p;
   TESSERA_TRY(p.plain, te::make_dag(plain_spec(spec)));
-  p.inputs = random_inputs(p.plain, kSeed);
+  p.inputs = kernel::random_inputs(p.plain, kSeed);
   p.ours = p.inputs;
   if (amplification(spec) > 1) {
     TESSERA_TRY(p.ours[1], te::winograd_weights(p.inputs[1], spec.words.at("algo").back() - '0'));
@@ -64,26 +64,27 @@ Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& targe
     TESSERA_TRY(found, find_schedule(options.schedule_folder, spec, dag, target));
   }
   result.schedule = found.path;
-  Result<CompiledOp> compiled = compile_op(dag, found.text, target);
+  Result<kernel::CompiledOp> compiled = kernel::compile_op(dag, found.text, target);
   if (!compiled.ok())
     return compiled.error().with_context(found.path.empty() ? "schedule" : found.path);
-  const CompiledOp op = std::move(compiled).value();
+  const kernel::CompiledOp op = std::move(compiled).value();
   result.build_ms = op.total_ms;
   result.times = op.times;
 
   // Not pinned: the pools of the peers would inherit the one core of this thread.
   runtime::ThreadPool pool({.threads = options.threads});
-  OpRunner runner(op, pool);
+  kernel::OpRunner runner(op, pool);
   TESSERA_TRY(const Prepared data, prepare(spec));
   for (std::size_t i = 0; i < data.ours.size(); ++i) TESSERA_DO(runner.set_input(i, data.ours[i]));
   runner.run();
-  const double allowed = tolerance(data.plain, spec.dtype, amplification(spec));
+  const double allowed = kernel::tolerance(data.plain, spec.dtype, amplification(spec));
   result.verified = true;
-  std::vector<Reference> wanted;
+  std::vector<kernel::Reference> wanted;
   for (std::size_t o = 0; o < dag.outputs.size(); ++o) {
-    TESSERA_TRY(const Reference want, reference(data.plain, data.inputs, o, kSamples, kSeed));
-    result.max_error =
-        std::max(result.max_error, worst_error(want, runner.output(o), std::max(allowed, 1e-30)));
+    TESSERA_TRY(const kernel::Reference want,
+                kernel::reference(data.plain, data.inputs, o, kSamples, kSeed));
+    result.max_error = std::max(
+        result.max_error, kernel::worst_error(want, runner.output(o), std::max(allowed, 1e-30)));
     wanted.push_back(want);
   }
   result.verified = result.max_error <= 1;
@@ -107,8 +108,9 @@ Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& targe
       const Result<HostTensor> out = p->output(data.plain.outputs[0]->shape);
       // Libraries may use Winograd where we do not.
       peer.verified = ok && out.ok() &&
-                      worst_error(wanted[0], *out,
-                                  std::max(allowed, tolerance(data.plain, spec.dtype, 128))) <= 1;
+                      kernel::worst_error(
+                          wanted[0], *out,
+                          std::max(allowed, kernel::tolerance(data.plain, spec.dtype, 128))) <= 1;
       if (peer.verified) {
         timer.add([raw = p.get()] { raw->run(); });
         peers.push_back(std::move(p));

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/driver/compile_op.h"
+#include "tessera/kernel/compile_op.h"
 #include "tessera/runtime/timing.h"
 #include "tessera/te/op_spec.h"
 

@@ -58,13 +58,14 @@ Result<std::vector<HostTensor>> NodeEvaluator::operator()(
   const te::Dag dag = b.build(outputs);
   if (work(dag) < kWorthCompiling) return graph::evaluate_node(op, attrs, inputs);
 
-  std::shared_ptr<CompiledOp>& slot = compiled_[te::to_text(dag)];
+  std::shared_ptr<kernel::CompiledOp>& slot = compiled_[te::to_text(dag)];
   if (!slot) {
     TESSERA_TRY(const schedule::Schedule schedule, space::default_schedule(dag, target_));
-    TESSERA_TRY(CompiledOp compiled, compile_op(dag, schedule::to_text(schedule), target_));
-    slot = std::make_shared<CompiledOp>(std::move(compiled));
+    TESSERA_TRY(kernel::CompiledOp compiled,
+                kernel::compile_op(dag, schedule::to_text(schedule), target_));
+    slot = std::make_shared<kernel::CompiledOp>(std::move(compiled));
   }
-  OpRunner runner(*slot, pool_);
+  kernel::OpRunner runner(*slot, pool_);
   for (std::size_t i = 0; i < given.size(); ++i) TESSERA_DO(runner.set_input(i, *given[i]));
   runner.run();
   std::vector<HostTensor> tensors;

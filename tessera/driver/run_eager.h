@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "tessera/driver/compile_op.h"
 #include "tessera/graph/op.h"
+#include "tessera/kernel/compile_op.h"
 #include "tessera/onnx/import.h"
 
 namespace tessera::driver {
@@ -24,7 +24,7 @@ class NodeEvaluator {
  private:
   const target::Target& target_;
   runtime::ThreadPool& pool_;
-  std::map<std::string, std::shared_ptr<CompiledOp>> compiled_;  // by definition
+  std::map<std::string, std::shared_ptr<kernel::CompiledOp>> compiled_;  // by definition
 };
 
 // Imports the model with all input values given: every node is computed on the way, by

@@ -9,9 +9,9 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/driver/check_output.h"
-#include "tessera/driver/compile_op.h"
 #include "tessera/driver/schedule_library.h"
+#include "tessera/kernel/check_output.h"
+#include "tessera/kernel/compile_op.h"
 #include "tessera/te/op_spec.h"
 
 namespace tessera::driver {
@@ -67,18 +67,18 @@ TEST_P(ShippedSchedule, AgreesWithTheInterpreter) {
       find_schedule(folder.string(), spec, dag, target::find_target(GetParam().machine).value())
           .value();
   EXPECT_NE(found.path, "") << "no schedule fits";
-  const auto op = compile_op(dag, found.text, target::host());
+  const auto op = kernel::compile_op(dag, found.text, target::host());
   ASSERT_TRUE(op.ok()) << found.path << ": " << op.error().message;
   runtime::ThreadPool pool({.threads = 2});
-  OpRunner runner(*op, pool);
-  const std::vector<HostTensor> inputs = random_inputs(dag, 7);
+  kernel::OpRunner runner(*op, pool);
+  const std::vector<HostTensor> inputs = kernel::random_inputs(dag, 7);
   for (std::size_t i = 0; i < inputs.size(); ++i) ASSERT_TRUE(runner.set_input(i, inputs[i]).ok());
   runner.run();
   for (std::size_t o = 0; o < dag.outputs.size(); ++o) {
-    const Reference want = reference(dag, inputs, o, 300, 3).value();
+    const kernel::Reference want = kernel::reference(dag, inputs, o, 300, 3).value();
     const double allowed =
-        std::max(tolerance(dag, dag.outputs[o]->dtype, amplification(spec)), 1e-30);
-    EXPECT_LE(worst_error(want, runner.output(o), allowed), 1) << found.path;
+        std::max(kernel::tolerance(dag, dag.outputs[o]->dtype, amplification(spec)), 1e-30);
+    EXPECT_LE(kernel::worst_error(want, runner.output(o), allowed), 1) << found.path;
   }
 }
 

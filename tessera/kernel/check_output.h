@@ -8,7 +8,7 @@
 #include "tessera/support/result.h"
 #include "tessera/te/dag.h"
 
-namespace tessera::driver {
+namespace tessera::kernel {
 
 // The difference allowed between two ways to compute `dag`, relative to the largest magnitude of
 // the output: rounding of the type times the square root of the longest reduction. Winograd
@@ -28,4 +28,4 @@ Result<Reference> reference(const te::Dag& dag, const std::vector<HostTensor>& i
 // Largest |got - want| / (tolerance * scale) over the points; above 1 is wrong.
 double worst_error(const Reference& want, const HostTensor& got, double tolerance);
 
-}  // namespace tessera::driver
+}  // namespace tessera::kernel

@@ -1,11 +1,11 @@
-#include "tessera/driver/check_output.h"
+#include "tessera/kernel/check_output.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "tessera/interp/interp.h"
 
-namespace tessera::driver {
+namespace tessera::kernel {
 namespace {
 
 // Above this many operations the interpreter computes only the sampled points.
@@ -72,4 +72,4 @@ double worst_error(const Reference& want, const HostTensor& got, double toleranc
   return worst;
 }
 
-}  // namespace tessera::driver
+}  // namespace tessera::kernel

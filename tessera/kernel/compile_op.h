@@ -15,7 +15,7 @@
 #include "tessera/target/target.h"
 #include "tessera/te/dag.h"
 
-namespace tessera::driver {
+namespace tessera::kernel {
 
 struct CompileOptions {
   lower::PassOptions passes;
@@ -57,4 +57,4 @@ class OpRunner {
 // range.
 std::vector<HostTensor> random_inputs(const te::Dag& dag, std::uint64_t seed);
 
-}  // namespace tessera::driver
+}  // namespace tessera::kernel

@@ -1,15 +1,15 @@
-#include "tessera/driver/check_output.h"
+#include "tessera/kernel/check_output.h"
 
 #include <cmath>
 #include <limits>
 
 #include <gtest/gtest.h>
 
-#include "tessera/driver/compile_op.h"
+#include "tessera/kernel/compile_op.h"
 #include "tessera/interp/interp.h"
 #include "tessera/te/op_spec.h"
 
-namespace tessera::driver {
+namespace tessera::kernel {
 namespace {
 
 te::Dag dag_of(const char* spec) { return te::make_dag(te::parse_op_spec(spec).value()).value(); }
@@ -140,4 +140,4 @@ TEST(RunPoints, EqualsRun) {
 }
 
 }  // namespace
-}  // namespace tessera::driver
+}  // namespace tessera::kernel

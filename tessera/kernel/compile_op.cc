@@ -1,9 +1,9 @@
-#include "tessera/driver/compile_op.h"
+#include "tessera/kernel/compile_op.h"
 
 #include <chrono>
 #include <cstring>
 
-namespace tessera::driver {
+namespace tessera::kernel {
 namespace {
 
 double elapsed_ms(std::chrono::steady_clock::time_point start) {
@@ -86,4 +86,4 @@ std::vector<HostTensor> random_inputs(const te::Dag& dag, std::uint64_t seed) {
   return out;
 }
 
-}  // namespace tessera::driver
+}  // namespace tessera::kernel

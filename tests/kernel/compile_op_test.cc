@@ -1,13 +1,13 @@
-#include "tessera/driver/compile_op.h"
+#include "tessera/kernel/compile_op.h"
 
 #include <gtest/gtest.h>
 
-#include "tessera/driver/check_output.h"
+#include "tessera/kernel/check_output.h"
 #include "tessera/interp/interp.h"
 #include "tessera/te/op_spec.h"
 #include "tests/testing/testing.h"
 
-namespace tessera::driver {
+namespace tessera::kernel {
 namespace {
 
 te::Dag dag_of(const char* spec) { return te::make_dag(te::parse_op_spec(spec).value()).value(); }
@@ -119,4 +119,4 @@ TEST(RandomInputs, AreRepeatableAndIndexWithinRange) {
 }
 
 }  // namespace
-}  // namespace tessera::driver
+}  // namespace tessera::kernel

@@ -1,0 +1,31 @@
+// Features of a schedule, computed from its loops without lowering it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tessera/schedule/state.h"
+#include "tessera/support/result.h"
+#include "tessera/target/target.h"
+
+namespace tessera::feature {
+
+enum class FeatureKind : std::uint8_t {
+  kStatement,  // one row a statement: Ansor's 164 with their defects mended, then the machine
+  kLoop,       // one row a loop: AutoTVM's context vectors
+  kCurve,      // one row: AutoTVM's relations between them
+};
+
+const char* to_text(FeatureKind kind);  // "statement", "loop", "curve"
+
+// Names of the columns; equal length for every program. Values and names come from one table.
+const std::vector<std::string>& feature_names(FeatureKind kind);
+// 16 hex digits of the names and the version: stored in model files, compared on loading.
+std::string schema_digest(FeatureKind kind);
+
+// Appends the rows of the program to `out` (feature_names(kind).size() values each), statements in
+// program order, inlined stages left out. kIllegalSchedule when the loops make no sense.
+Result<void> extract(const schedule::State& state, const target::Target& target, FeatureKind kind,
+                     std::vector<float>* out);
+
+}  // namespace tessera::feature

@@ -1,0 +1,50 @@
+// What is measured, and what came of it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tessera::measure {
+
+enum class Outcome : std::uint8_t {
+  kOk,
+  kCensored,       // stopped early: clearly slower than the incumbent; samples are a lower bound
+  kInvalidStatic,  // refused before building
+  kBuildError,
+  kBuildTimeout,
+  kRunError,  // a signal, an exit
+  kRunTimeout,
+  kWrongResult,
+  kOutOfBounds,  // wrote into a guard zone
+  kWorkerLost,   // the worker went away for a reason that is not the candidate's
+};
+
+const char* to_text(Outcome outcome);  // "ok", "build_error", ...: used in records
+bool outcome_from_text(const std::string& text, Outcome* outcome);
+inline bool is_timed(Outcome o) { return o == Outcome::kOk || o == Outcome::kCensored; }
+
+struct Trial {
+  std::uint64_t id = 0;    // of the caller
+  std::size_t task = 0;    // index into the tasks of the measurer
+  std::string schedule;    // text
+  double incumbent_s = 0;  // best time so far; 0: none. Scales deadlines and stops losers early
+  bool final = false;      // measure fully, whatever the incumbent
+};
+
+struct Measurement {
+  std::uint64_t id = 0;
+  Outcome outcome = Outcome::kOk;
+  std::string reason;               // of a failure, for people
+  std::vector<double> samples_s;    // raw, seconds per call, in the order taken
+  double calibration_s = 0;         // the calibration kernel beside them; 0: not taken
+  double build_ms = 0, run_ms = 0;  // what the trial cost
+  bool disturbed = false;           // no clean samples could be had: the machine was busy
+
+  // Median of the samples; infinity when there are none.
+  double seconds() const;
+  // The same divided by the drift of the calibration kernel against `reference_s`.
+  double corrected_seconds(double reference_s) const;
+};
+
+}  // namespace tessera::measure

@@ -1,0 +1,55 @@
+// The records of tuning in one SQLite file (WAL): several processes may use it at once, and a
+// torn write loses at most the batch being written.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tessera/record/record.h"
+#include "tessera/support/result.h"
+
+namespace tessera::record {
+
+struct Filter {  // empty fields match everything
+  std::string task, target, format;
+  std::int64_t session = 0;
+  int threads = 0;
+  bool timed_only = false;
+};
+
+class Database {
+ public:
+  // Creates the file when absent. kIo when it cannot be had or is no database; kUnsupported when a
+  // newer version wrote it.
+  static Result<Database> open(const std::string& path);
+  // The file must exist and is not changed.
+  static Result<Database> open_read_only(const std::string& path);
+  Database(Database&&) noexcept;
+  Database& operator=(Database&&) noexcept;
+  ~Database();
+
+  Result<std::int64_t> begin_session(const SessionRow& session);
+  Result<void> end_session(std::int64_t session, const std::string& state);
+  Result<void> add_task(const TaskRow& task);  // again: no change
+  // All or nothing, on disk when it returns.
+  Result<void> append(const std::vector<Record>& records);
+
+  // In order of id. Stops early when `visit` returns false.
+  Result<void> visit(const Filter& filter, const std::function<bool(const Record&)>& visit) const;
+  Result<std::optional<Record>> find(std::int64_t id) const;
+  // Fastest first, timed and not censored, distinct candidates.
+  Result<std::vector<Record>> best(const Filter& filter, std::size_t count) const;
+  Result<std::int64_t> count(const Filter& filter) const;
+  Result<std::vector<SessionRow>> sessions() const;
+  Result<std::vector<TaskRow>> tasks() const;
+
+ private:
+  struct Impl;
+  explicit Database(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tessera::record

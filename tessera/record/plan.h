@@ -1,0 +1,36 @@
+// A plan: the winners of a tuning, frozen as schedules. Building with it needs no search, no
+// database and gives the same bytes again.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "tessera/support/result.h"
+
+namespace tessera::record {
+
+struct PlanEntry {
+  std::string name;       // of the task, for people
+  std::string schedule;   // text
+  std::string candidate;  // where it came from; may be empty
+  double seconds = 0;     // as measured; 0: never
+};
+
+struct Plan {
+  std::string model, target;  // what it was made for: target::to_text
+  int threads = 1;
+  // Algorithm of each convolution that has a choice, by its signature ("conv ..."): "direct",
+  // "winograd2", "winograd4", "winograd6".
+  std::map<std::string, std::string> algorithms;
+  std::map<std::string, PlanEntry> tasks;  // by key
+
+  const PlanEntry* find(const std::string& key) const;
+};
+
+// JSON, sorted, stable: equal plans give equal bytes.
+std::string to_json(const Plan& plan);
+Result<Plan> plan_from_json(const std::string& text);
+Result<Plan> load_plan(const std::string& path);
+Result<void> save_plan(const Plan& plan, const std::string& path);  // whole or not at all
+
+}  // namespace tessera::record

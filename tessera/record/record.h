@@ -1,0 +1,48 @@
+// One measured (or failed) trial, as it is kept for years.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tessera::record {
+
+struct Record {
+  std::int64_t id = 0;             // of the database; 0 before it is stored
+  std::int64_t session = 0;        // 0: none (imported)
+  std::string format = "tessera";  // "ansor", "autotvm": candidate is then the foreign text
+  std::string task;                // key
+  std::string target;              // one line, target::to_text or the foreign target string
+  int threads = 1;
+  std::string candidate;        // text of space::Space::to_text
+  std::string schedule_digest;  // 16 hex digits of the schedule's text: detects changed spaces
+  std::string outcome;          // measure::to_text(Outcome)
+  std::string reason;
+  std::vector<double> samples_s;
+  double seconds = 0;        // median; 0 for failures
+  double calibration_s = 0;  // beside it
+  double build_ms = 0;
+  std::string policy;
+  std::uint64_t seed = 0;
+  std::int64_t trial = 0;      // within task and session
+  std::int64_t unix_time = 0;  // seconds
+};
+
+// What a task was, self-contained: the key alone could not rebuild it.
+struct TaskRow {
+  std::string key, name;
+  std::string definition;  // te::to_text
+  double flops = 0, bytes = 0;
+};
+
+struct SessionRow {
+  std::int64_t id = 0;
+  std::string model, target, options, version;
+  int threads = 1;
+  std::uint64_t seed = 0;
+  std::int64_t started = 0, ended = 0;  // unix seconds; ended 0: running or killed
+  std::string state;                    // "running", "done", "interrupted"
+  std::int64_t records = 0;
+};
+
+}  // namespace tessera::record

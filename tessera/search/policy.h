@@ -1,0 +1,61 @@
+// A policy picks what to measure next. It sees decision points, scores and results; nothing else.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tessera/space/space.h"
+#include "tessera/support/result.h"
+
+namespace tessera::search {
+
+// What came of a candidate. Failures have throughput 0.
+struct Observation {
+  space::Candidate candidate;
+  double seconds = 0;     // 0: failed
+  bool censored = false;  // at least that many seconds
+};
+
+// Scores candidates in batches, higher is better; empty result: no model yet.
+class Scorer {
+ public:
+  virtual ~Scorer() = default;
+  virtual bool ready() const = 0;
+  virtual std::vector<float> score(std::span<const space::Candidate> candidates) = 0;
+  // Spread of the score where an ensemble tells it; empty otherwise.
+  virtual std::vector<float> spread(std::span<const space::Candidate> candidates) = 0;
+};
+
+struct PolicyOptions {
+  std::uint64_t seed = 1;
+  double random_share = 0.05;  // of each batch, when a model guides
+  int population = 0;          // 0: the policy's own
+  int generations = 0;
+  double diversity = 0;              // weight of new values in a batch; 0: off
+  int diversity_factor = 3;          // batches are picked from the best factor * n
+  std::string acquisition = "mean";  // or "ei", "ucb"
+};
+
+// Deterministic: the same seed, space, scores and observations give the same proposals.
+class Policy {
+ public:
+  virtual ~Policy() = default;
+  // Up to n legal candidates not proposed or observed before; fewer: the space is exhausted.
+  virtual std::vector<space::Candidate> propose(std::size_t n) = 0;
+  virtual void observe(std::span<const Observation> observations) = 0;
+};
+
+struct PolicyEntry {
+  const char* name;
+  const char* doc;
+  bool uses_model;
+  std::unique_ptr<Policy> (*make)(const space::Space& space, Scorer& scorer,
+                                  const PolicyOptions& options);
+};
+
+const std::vector<PolicyEntry>& policy_table();
+Result<const PolicyEntry*> find_policy(const std::string& name);  // the error lists the names
+
+}  // namespace tessera::search

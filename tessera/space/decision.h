@@ -1,0 +1,50 @@
+// What a schedule leaves open: decision points with listed values, and candidates that pick them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tessera::space {
+
+enum class DecisionKind : std::uint8_t {
+  kTile,      // lengths of the parts of a split
+  kOrder,     // which loops stand outside
+  kLocation,  // where a stage is computed
+  kCache,     // whether an operand or a result is copied
+  kParallel,  // what is shared out among threads
+  kUnroll,
+  kVector,
+  kTail,    // what happens where a split does not divide
+  kLayout,  // storage order of constants and copies
+};
+
+const char* to_text(DecisionKind kind);  // "tile", ...
+
+// Policies know only indices into `values`; near indices should be near in meaning.
+struct Decision {
+  std::string name;  // unique within its sketch: letters, digits, '_' and '.'
+  DecisionKind kind = DecisionKind::kTile;
+  // At least one. One number each, or several: the lengths of a split, outermost first.
+  std::vector<std::vector<std::int64_t>> values;
+  std::vector<std::string> labels;  // words for the values; empty: numbers joined by 'x'
+  std::int32_t preferred = 0;       // what reasoning alone takes
+
+  std::string label(std::int32_t index) const;
+};
+
+// One value for each decision of one sketch. Plain data: copies, compares and hashes cheaply.
+struct Candidate {
+  std::int32_t sketch = 0;
+  std::vector<std::int32_t> choice;  // per decision of the sketch: index into its values
+
+  friend bool operator==(const Candidate&, const Candidate&) = default;
+};
+
+std::uint64_t hash_of(const Candidate& candidate);
+
+struct CandidateHash {
+  std::size_t operator()(const Candidate& c) const { return static_cast<std::size_t>(hash_of(c)); }
+};
+
+}  // namespace tessera::space

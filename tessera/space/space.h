@@ -1,0 +1,95 @@
+// The space of a task: sketches with decision points. Nothing else knows how candidates are made.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tessera/schedule/step.h"
+#include "tessera/space/decision.h"
+#include "tessera/support/result.h"
+#include "tessera/support/rng.h"
+#include "tessera/target/target.h"
+#include "tessera/te/dag.h"
+
+namespace tessera::space {
+
+// A schedule with decision points. Immutable; safe to use from several threads.
+class Sketch {
+ public:
+  virtual ~Sketch() = default;
+
+  const std::string& name() const { return name_; }
+  const std::vector<Decision>& decisions() const { return decisions_; }
+
+  // Static legality of one choice per decision, decided without applying anything: registers,
+  // unrolled body, vector length, workspace. kIllegalSchedule with the reason.
+  virtual Result<void> check(std::span<const std::int32_t> choice) const = 0;
+  // The steps. Whatever passes check() applies, lowers and builds: a failure is a defect.
+  virtual Result<schedule::Schedule> write(std::span<const std::int32_t> choice) const = 0;
+
+ protected:
+  std::string name_;  // letters, digits, '_', '.', '+'
+  std::vector<Decision> decisions_;
+};
+
+struct SpaceOptions {
+  // Which sources to use, by name; empty: all. "reasoned", "rules", "templates".
+  std::vector<std::string> sources;
+};
+
+class Space {
+ public:
+  Space(te::Dag dag, target::Target target, std::vector<std::unique_ptr<Sketch>> sketches);
+
+  const te::Dag& dag() const { return dag_; }
+  const target::Target& target() const { return target_; }
+  const std::vector<std::unique_ptr<Sketch>>& sketches() const { return sketches_; }
+  const std::vector<Decision>& decisions(const Candidate& c) const;
+
+  // Sketch 0 with every preferred value: the same schedule as default_schedule. Always legal.
+  Candidate preferred() const;
+
+  Result<void> check(const Candidate& candidate) const;
+  Result<schedule::Schedule> schedule(const Candidate& candidate) const;
+
+  // Legal candidates, or nullopt after a bounded number of tries.
+  std::optional<Candidate> sample(
+      Rng& rng) const;  // a sketch in turn of its size class, then values
+  std::optional<Candidate> sample(std::int32_t sketch, Rng& rng) const;
+  // Redraws one decision, mostly to a near value, sometimes several; stays within the sketch.
+  std::optional<Candidate> mutate(const Candidate& candidate, Rng& rng) const;
+  // Each decision from one of two parents of the same sketch.
+  std::optional<Candidate> cross(const Candidate& a, const Candidate& b, Rng& rng) const;
+
+  // Points before legality: the sum over sketches of the product of their values.
+  double size() const;
+  // Legal points by enumeration, if size() is at most `limit`.
+  std::optional<std::int64_t> count_legal(std::int64_t limit) const;
+  // The n-th point in mixed radix order, sketch after sketch (n < size()), legal or not: grids.
+  Candidate at(std::int64_t n) const;
+
+  // "reasoned: C.rows=8 C.vectors=3 ...": every decision by name, in order.
+  std::string to_text(const Candidate& candidate) const;
+  // Accepts any order; decisions that are absent take their preferred value; names and values that
+  // the space does not have are errors that list what it has.
+  Result<Candidate> parse(std::string_view text) const;
+
+  // Numbers for models that need no program: log2 of the values, one-hot of words, the sketch.
+  // Of equal length for all candidates of the space.
+  std::vector<float> vector_of(const Candidate& candidate) const;
+
+ private:
+  te::Dag dag_;
+  target::Target target_;
+  std::vector<std::unique_ptr<Sketch>> sketches_;
+};
+
+// Every verified Dag has one, if only with a single point. Errors as default_schedule.
+Result<Space> make_space(const te::Dag& dag, const target::Target& target,
+                         const SpaceOptions& options = {});
+
+}  // namespace tessera::space
