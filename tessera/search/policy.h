@@ -28,6 +28,9 @@ class Scorer {
   virtual std::vector<float> spread(std::span<const space::Candidate> candidates) = 0;
 };
 
+// Never ready: for policies that use no model, or where there is none.
+Scorer& no_scorer();
+
 struct PolicyOptions {
   std::uint64_t seed = 1;
   double random_share = 0.05;  // of each batch, when a model guides

@@ -1,0 +1,43 @@
+#include "tessera/search/policies/policies.h"
+#include "tessera/search/policy.h"
+#include "tessera/support/nearest_name.h"
+
+namespace tessera::search {
+namespace {
+
+class NoScorer final : public Scorer {
+ public:
+  bool ready() const override { return false; }
+  std::vector<float> score(std::span<const space::Candidate>) override { return {}; }
+  std::vector<float> spread(std::span<const space::Candidate>) override { return {}; }
+};
+
+}  // namespace
+
+Scorer& no_scorer() {
+  static NoScorer scorer;  // has no state
+  return scorer;
+}
+
+const std::vector<PolicyEntry>& policy_table() {
+  static const std::vector<PolicyEntry> table = {
+      {"random", "legal points at random, none twice", false, make_random},
+      {"grid", "every point in order", false, make_grid},
+  };
+  return table;
+}
+
+Result<const PolicyEntry*> find_policy(const std::string& name) {
+  std::vector<std::string> names;
+  std::string list;
+  for (const PolicyEntry& entry : policy_table()) {
+    if (name == entry.name) return &entry;
+    names.push_back(entry.name);
+    list += (list.empty() ? "" : ", ") + names.back();
+  }
+  return make_error(ErrorCode::kInvalidArgument,
+                    "no search policy \"{}\" (did you mean \"{}\"?): {}", name,
+                    nearest_name(name, names), list);
+}
+
+}  // namespace tessera::search

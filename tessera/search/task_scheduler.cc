@@ -1,0 +1,207 @@
+#include "tessera/search/task_scheduler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "tessera/support/check.h"
+
+namespace tessera::search {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// Rounds after which a task that never ran stops, and by which a task may lag its family before
+// the family is no longer believed.
+constexpr int kRoundsWithoutTime = 3;
+constexpr int kRoundsAheadOfFamily = 5;
+
+double total(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+}  // namespace
+
+std::string family_of(const std::string& task_name) {
+  return task_name.substr(0, task_name.find('+'));
+}
+
+TaskScheduler::TaskScheduler(std::vector<ScheduledTask> tasks, SchedulerOptions options)
+    : tasks_(std::move(tasks)),
+      options_(std::move(options)),
+      states_(tasks_.size()),
+      rng_(options_.seed) {
+  for (const ScheduledTask& t : tasks_) {
+    TESSERA_CHECK(!t.weights.empty() && t.weights.size() == tasks_.front().weights.size(),
+                  "scheduler: a task has {} weights", t.weights.size());
+  }
+  if (!tasks_.empty()) options_.fixed_s.resize(tasks_.front().weights.size(), 0);
+}
+
+std::optional<std::size_t> TaskScheduler::next_unmeasured() const {
+  std::optional<std::size_t> best;
+  double most = -1;
+  for (std::size_t i = 0; i < tasks_.size(); ++i) {
+    const State& s = states_[i];
+    if (s.stopped || s.rounds + s.in_flight > 0) continue;
+    const double work =
+        (s.best_s > 0 ? s.best_s * 1e12 : tasks_[i].flops) * total(tasks_[i].weights);
+    if (work > most) best = i, most = work;
+  }
+  return best;
+}
+
+std::optional<std::size_t> TaskScheduler::next() {
+  std::optional<std::size_t> pick = next_unmeasured();
+  if (!pick) {
+    double most = -1;
+    int equals = 0;
+    for (std::size_t i = 0; i < tasks_.size(); ++i) {
+      if (states_[i].stopped) continue;
+      const double gain = gain_per_trial(i);
+      if (gain > most) {
+        pick = i, most = gain, equals = 1;
+      } else if (gain == most && rng_.below(++equals) == 0) {
+        pick = i;
+      }
+    }
+  }
+  if (pick) ++states_[*pick].in_flight;
+  return pick;
+}
+
+void TaskScheduler::report(std::size_t task, double best_s, std::int64_t trials) {
+  State& s = states_.at(task);
+  if (trials > 0) {
+    ++s.rounds;
+    s.in_flight = std::max(0, s.in_flight - 1);
+    s.trials += trials;
+  }
+  if (best_s > 0 && best_s < kInfinity && (s.best_s == 0 || best_s < s.best_s)) s.best_s = best_s;
+  if (s.best_at_gain_s == 0 || s.best_s < s.best_at_gain_s * (1 - options_.min_gain)) {
+    s.best_at_gain_s = s.best_s;
+    s.trials_at_gain = s.trials;
+  }
+  if (s.best_s > 0) s.points.push_back({s.trials, s.best_s});
+  if (s.best_s == 0 && s.rounds >= kRoundsWithoutTime) s.stopped = true;
+  if (options_.stop_after > 0 && s.trials - s.trials_at_gain >= options_.stop_after) {
+    s.stopped = true;
+  }
+}
+
+void TaskScheduler::stop(std::size_t task) {
+  states_.at(task).stopped = true;
+  states_.at(task).in_flight = 0;
+}
+
+double TaskScheduler::latency(std::size_t model) const {
+  double sum = options_.fixed_s.empty() ? 0 : options_.fixed_s.at(model);
+  for (std::size_t i = 0; i < tasks_.size(); ++i) {
+    const double weight = tasks_[i].weights[model];
+    if (weight == 0) continue;
+    if (states_[i].best_s == 0) return kInfinity;
+    sum += weight * states_[i].best_s;
+  }
+  return sum;
+}
+
+double TaskScheduler::objective() const {
+  const std::size_t models = options_.fixed_s.size();
+  double sum = 0, logs = 0;
+  for (std::size_t m = 0; m < models; ++m) {
+    const double seconds = latency(m);
+    sum += seconds;
+    logs += std::log(std::max(seconds, 1e-12));
+  }
+  if (options_.objective == SchedulerOptions::Objective::kSum || models == 0) return sum;
+  return std::exp(logs / static_cast<double>(models));
+}
+
+double TaskScheduler::slope_weight(std::size_t task) const {
+  const std::vector<double>& weights = tasks_[task].weights;
+  if (options_.objective == SchedulerOptions::Objective::kSum) return total(weights);
+  double sum = 0;
+  for (std::size_t m = 0; m < weights.size(); ++m) {
+    const double seconds = latency(m);
+    // A model whose tasks have not all run yet is as important as any: its share is unknown.
+    if (weights[m] > 0) sum += weights[m] / (seconds < kInfinity ? std::max(seconds, 1e-12) : 1);
+  }
+  const double mean = objective();
+  return sum / static_cast<double>(weights.size()) * (mean < kInfinity ? mean : 1);
+}
+
+double TaskScheduler::family_bound(std::size_t task) const {
+  const State& self = states_[task];
+  const std::string& family = tasks_[task].family;
+  if (family.empty() || tasks_[task].flops <= 0 || self.best_s == 0) return kInfinity;
+  double best_rate = 0, rounds = 0;
+  int others = 0;
+  for (std::size_t j = 0; j < tasks_.size(); ++j) {
+    if (j == task || tasks_[j].family != family || states_[j].best_s == 0) continue;
+    best_rate = std::max(best_rate, tasks_[j].flops / states_[j].best_s);
+    rounds += states_[j].rounds;
+    ++others;
+  }
+  if (others == 0 || best_rate == 0) return kInfinity;
+  const double bound = options_.beta * tasks_[task].flops / best_rate;
+  const bool tried_enough = self.rounds > rounds / others + kRoundsAheadOfFamily;
+  return bound < self.best_s && tried_enough ? kInfinity : bound;
+}
+
+double TaskScheduler::gain_per_trial(std::size_t task) const {
+  const State& s = states_[task];
+  // Nothing ran yet: worth trying before everything else.
+  if (s.best_s == 0) return std::numeric_limits<double>::max();
+  const double per_round =
+      s.rounds > 0 ? static_cast<double>(s.trials) / static_cast<double>(s.rounds) : 1;
+  const double spent = static_cast<double>(s.trials) + per_round * s.in_flight;
+  double recent = 0;
+  const auto window = static_cast<std::size_t>(options_.window);
+  if (s.points.size() > window) {
+    const Point& then = s.points[s.points.size() - 1 - window];
+    const auto trials = static_cast<double>(s.trials - then.trials) + per_round * s.in_flight;
+    if (trials > 0) recent = (then.best_s - s.best_s) / trials;
+  }
+  // A round is worth at most 1/rounds of the time, or the way to the family's rate.
+  const double rounds = std::max(1.0, spent / per_round);
+  const double hoped = s.best_s - std::min(s.best_s - s.best_s / rounds, family_bound(task));
+  const double gain = options_.alpha * recent + (1 - options_.alpha) * hoped / per_round;
+  return slope_weight(task) * gain;
+}
+
+double TaskScheduler::best_at(const State& s, std::int64_t trials) const {
+  double best = s.points.front().best_s;
+  for (const Point& p : s.points) {
+    if (p.trials > trials) break;
+    best = p.best_s;
+  }
+  return best;
+}
+
+double TaskScheduler::expected_gain(std::int64_t trials) const {
+  std::int64_t live = 0;
+  for (const State& s : states_) live += s.stopped ? 0 : 1;
+  if (live == 0 || trials <= 0) return 0;
+  double gain = 0;
+  for (std::size_t i = 0; i < tasks_.size(); ++i) {
+    const State& s = states_[i];
+    if (s.stopped || s.points.size() < 2 || s.trials == 0) continue;
+    const double last_doubling = best_at(s, s.trials / 2) - s.best_s;
+    const double doublings =
+        std::log2(1 + static_cast<double>(trials) / static_cast<double>(live * s.trials));
+    // Halved at each doubling: a geometric series.
+    gain += slope_weight(i) * last_doubling * (1 - std::pow(0.5, doublings));
+  }
+  return gain;
+}
+
+std::optional<std::int64_t> TaskScheduler::trials_to_stop() const {
+  if (options_.stop_after <= 0) return std::nullopt;
+  std::int64_t sum = 0;
+  for (const State& s : states_) {
+    if (!s.stopped) sum += options_.stop_after - (s.trials - s.trials_at_gain);
+  }
+  return sum;
+}
+
+}  // namespace tessera::search
