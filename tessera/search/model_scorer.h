@@ -1,0 +1,62 @@
+// The cost model that the tasks of a tuning share, and the scorers that the policies see.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "tessera/search/policy.h"
+#include "tessera/support/result.h"
+
+namespace tessera::search {
+
+struct LearnerOptions {
+  std::string model = "xgb";       // of model::model_table()
+  std::string objective = "rank";  // or "regression"
+  // What the model sees: "statement", "loop", "curve" (one model for all tasks, from
+  // feature::extract) or "decisions" (Space::vector_of, one model a task).
+  std::string features = "statement";
+  std::string pretrained;  // model file to start from; empty: none
+  std::uint64_t seed = 1;
+  // Fits in a thread of its own and takes the new model over when it is done. Off: update() fits
+  // before it returns, so that the same observations give the same scores.
+  bool background = true;
+  double fit_limit_s = 10;      // of one fit
+  int threads = 1;              // for features and fits
+  std::size_t first_fit = 24;   // observations before the first fit
+  double growth = 0.2;          // share of new observations before the next fit, and
+  std::size_t min_growth = 16;  // at least that many
+};
+
+struct LearnerState {
+  std::size_t observations = 0;  // those that have features
+  int fits = 0;
+  double fit_seconds = 0;   // all fits together
+  std::int64_t scored = 0;  // candidates, without those found in the cache
+  std::string last_error;   // of a fit that failed; empty: none
+};
+
+// Owned by one thread. Tasks are added before their scorers are used.
+class Learner {
+ public:
+  // kUnavailable when the model is not in this build, kInvalidArgument for unknown names, and
+  // whatever loading the file says.
+  static Result<std::unique_ptr<Learner>> make(const LearnerOptions& options);
+  virtual ~Learner() = default;  // waits for a fit that is running
+
+  // The scorer of a new task; owned by the learner. `space` must outlive it.
+  virtual Scorer& add_task(const space::Space& space) = 0;
+  // What came of candidates of the task that `scorer` was made for.
+  virtual void observe(const Scorer& scorer, std::span<const Observation> observations) = 0;
+  // Takes a finished fit over, and starts the next when enough is new. Call it between batches.
+  virtual void update() = 0;
+  // Returns when no fit is running and the last one has been taken over.
+  virtual void wait() = 0;
+  virtual LearnerState state() const = 0;
+  // The current model, for the next tuning. kInvalidArgument before the first fit, or when there is
+  // one model a task.
+  virtual Result<void> save(const std::string& path) const = 0;
+};
+
+}  // namespace tessera::search

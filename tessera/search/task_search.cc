@@ -1,0 +1,97 @@
+#include "tessera/search/task_search.h"
+
+#include <algorithm>
+
+namespace tessera::search {
+
+TaskSearch::TaskSearch(const space::Space& space, const PolicyEntry& policy,
+                       const PolicyOptions& options, Learner* learner)
+    : space_(space),
+      learner_(policy.uses_model ? learner : nullptr),
+      scorer_(learner_ != nullptr ? &learner_->add_task(space) : &no_scorer()),
+      policy_(policy.make(space, *scorer_, options)) {}
+
+std::vector<space::Candidate> TaskSearch::propose(std::size_t n) {
+  std::vector<space::Candidate> out;
+  while (out.size() < n && !again_.empty()) {
+    out.push_back(std::move(again_.back()));
+    again_.pop_back();
+  }
+  const std::size_t wanted = n - out.size();
+  if (wanted == 0) return out;
+  std::vector<space::Candidate> fresh = policy_->propose(wanted);
+  exhausted_ = fresh.size() < wanted;
+  std::move(fresh.begin(), fresh.end(), std::back_inserter(out));
+  return out;
+}
+
+void TaskSearch::observe(std::span<const TrialResult> results) {
+  for (const TrialResult& r : results) {
+    if (r.outcome == measure::Outcome::kWorkerLost) again_.push_back(r.candidate);
+  }
+  take(results);
+}
+
+bool TaskSearch::replay(const record::Record& record) {
+  measure::Outcome outcome = measure::Outcome::kOk;
+  if (record.format != "tessera" || !measure::outcome_from_text(record.outcome, &outcome)) {
+    return false;
+  }
+  const Result<space::Candidate> candidate = space_.parse(record.candidate);
+  if (!candidate.ok() || !space_.check(*candidate).ok()) return false;
+  if (outcome == measure::Outcome::kWorkerLost) return false;
+  ++replayed_;
+  const TrialResult result{*candidate, outcome, record.seconds};
+  take({&result, 1});
+  return true;
+}
+
+void TaskSearch::take(std::span<const TrialResult> results) {
+  std::vector<Observation> observations;
+  for (const TrialResult& r : results) {
+    ++outcomes_.at(static_cast<std::size_t>(r.outcome));
+    if (r.outcome == measure::Outcome::kWorkerLost) continue;
+    ++trials_;
+    Observation o{r.candidate, 0, r.outcome == measure::Outcome::kCensored};
+    if (measure::is_timed(r.outcome) && r.seconds > 0) o.seconds = r.seconds;
+    observations.push_back(o);
+    if (o.seconds <= 0 || o.censored) continue;
+    const auto faster = [](const Observation& a, const Observation& b) {
+      return a.seconds < b.seconds;
+    };
+    const auto at = std::upper_bound(best_.begin(), best_.end(), o, faster);
+    if (at == best_.begin()) trial_of_best_ = trials_;
+    best_.insert(at, o);
+  }
+  policy_->observe(observations);
+  if (learner_ != nullptr) learner_->observe(*scorer_, observations);
+}
+
+std::vector<Observation> TaskSearch::best(std::size_t n) const {
+  // A candidate may have been measured twice; its faster time stands first.
+  std::vector<Observation> out;
+  for (const Observation& o : best_) {
+    if (out.size() == n) break;
+    const bool twice = std::any_of(out.begin(), out.end(), [&](const Observation& other) {
+      return other.candidate == o.candidate;
+    });
+    if (!twice) out.push_back(o);
+  }
+  return out;
+}
+
+std::optional<Observation> TaskSearch::best() const {
+  return best_.empty() ? std::nullopt : std::optional<Observation>(best_.front());
+}
+
+std::int64_t TaskSearch::failures() const {
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < kOutcomes; ++i) {
+    const auto outcome = static_cast<measure::Outcome>(i);
+    if (!measure::is_timed(outcome) && outcome != measure::Outcome::kWorkerLost)
+      sum += outcomes_[i];
+  }
+  return sum;
+}
+
+}  // namespace tessera::search

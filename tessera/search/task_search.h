@@ -1,0 +1,68 @@
+// The search of one task: its policy, what was measured, the best and the failures.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "tessera/measure/measurement.h"
+#include "tessera/record/record.h"
+#include "tessera/search/model_scorer.h"
+#include "tessera/search/policy.h"
+
+namespace tessera::search {
+
+// What came of one trial.
+struct TrialResult {
+  space::Candidate candidate;
+  measure::Outcome outcome = measure::Outcome::kOk;
+  double seconds = 0;  // of timed outcomes, corrected for drift
+};
+
+class TaskSearch {
+ public:
+  static constexpr std::size_t kOutcomes = 10;  // enumerators of measure::Outcome
+
+  // `space` and `learner` (null: no model) must outlive it. A policy that wants a model and has
+  // none works from measured times alone.
+  TaskSearch(const space::Space& space, const PolicyEntry& policy, const PolicyOptions& options,
+             Learner* learner);
+
+  // Up to n candidates to measure; fewer: the space is exhausted. Each must be observed, or it is
+  // lost to this search.
+  std::vector<space::Candidate> propose(std::size_t n);
+  // kWorkerLost says nothing about a candidate: it is counted, and proposed again.
+  void observe(std::span<const TrialResult> results);
+  // Takes a record of an earlier session over as if it had been measured now: text that this space
+  // no longer has gives false and changes nothing. The caller picks the records of its task,
+  // target and threads.
+  bool replay(const record::Record& record);
+
+  const space::Space& space() const { return space_; }
+  bool exhausted() const { return exhausted_; }
+  std::int64_t trials() const { return trials_; }  // observed, replayed ones too
+  std::int64_t replayed() const { return replayed_; }
+  std::int64_t trials_since_best() const { return trials_ - trial_of_best_; }
+  // Fastest fully timed candidates, best first, at most n.
+  std::vector<Observation> best(std::size_t n) const;
+  std::optional<Observation> best() const;
+  double best_seconds() const { return best_.empty() ? 0 : best_.front().seconds; }
+  const std::array<std::int64_t, kOutcomes>& outcomes() const { return outcomes_; }
+  std::int64_t failures() const;  // outcomes without a time, lost workers left out
+
+ private:
+  void take(std::span<const TrialResult> results);
+
+  const space::Space& space_;
+  Learner* learner_;
+  Scorer* scorer_;
+  std::unique_ptr<Policy> policy_;
+  std::vector<Observation> best_;
+  std::vector<space::Candidate> again_;
+  std::array<std::int64_t, kOutcomes> outcomes_{};
+  std::int64_t trials_ = 0, replayed_ = 0, trial_of_best_ = 0;
+  bool exhausted_ = false;
+};
+
+}  // namespace tessera::search
