@@ -1,5 +1,7 @@
 // The records of tuning in one SQLite file (WAL): several processes may use it at once, and a
-// torn write loses at most the batch being written.
+// torn write loses at most the batch being written. Errors: kIo with the reason (no space left,
+// read-only, damaged), kUnavailable when another process holds it for a minute; after each of them
+// the database can be used again.
 #pragma once
 
 #include <functional>
@@ -17,15 +19,17 @@ struct Filter {  // empty fields match everything
   std::string task, target, format;
   std::int64_t session = 0;
   int threads = 0;
-  bool timed_only = false;
+  bool timed_only = false;  // whole or censored
 };
 
+// Safe to use from several threads.
 class Database {
  public:
   // Creates the file when absent. kIo when it cannot be had or is no database; kUnsupported when a
   // newer version wrote it.
-  static Result<Database> open(const std::string& path);
-  // The file must exist and is not changed.
+  // `max_bytes` > 0: a larger file counts as a full disk.
+  static Result<Database> open(const std::string& path, std::int64_t max_bytes = 0);
+  // The file must exist (kUnavailable) and no record in it is changed.
   static Result<Database> open_read_only(const std::string& path);
   Database(Database&&) noexcept;
   Database& operator=(Database&&) noexcept;
@@ -34,10 +38,11 @@ class Database {
   Result<std::int64_t> begin_session(const SessionRow& session);
   Result<void> end_session(std::int64_t session, const std::string& state);
   Result<void> add_task(const TaskRow& task);  // again: no change
-  // All or nothing, on disk when it returns.
+  // All or nothing, on disk when it returns. Ids are given in order; those in `records` are
+  // ignored.
   Result<void> append(const std::vector<Record>& records);
 
-  // In order of id. Stops early when `visit` returns false.
+  // In order of id. Stops early when `visit` returns false. `visit` must not write to the database.
   Result<void> visit(const Filter& filter, const std::function<bool(const Record&)>& visit) const;
   Result<std::optional<Record>> find(std::int64_t id) const;
   // Fastest first, timed and not censored, distinct candidates.

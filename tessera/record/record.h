@@ -9,7 +9,7 @@ namespace tessera::record {
 
 struct Record {
   std::int64_t id = 0;             // of the database; 0 before it is stored
-  std::int64_t session = 0;        // 0: none (imported)
+  std::int64_t session = 0;        // 0: none
   std::string format = "tessera";  // "ansor", "autotvm": candidate is then the foreign text
   std::string task;                // key
   std::string target;              // one line, target::to_text or the foreign target string
@@ -26,6 +26,9 @@ struct Record {
   std::uint64_t seed = 0;
   std::int64_t trial = 0;      // within task and session
   std::int64_t unix_time = 0;  // seconds
+  std::string extra;           // JSON: what a foreign log says beyond this, for writing it back
+
+  friend bool operator==(const Record&, const Record&) = default;
 };
 
 // What a task was, self-contained: the key alone could not rebuild it.
@@ -33,6 +36,8 @@ struct TaskRow {
   std::string key, name;
   std::string definition;  // te::to_text
   double flops = 0, bytes = 0;
+
+  friend bool operator==(const TaskRow&, const TaskRow&) = default;
 };
 
 struct SessionRow {
@@ -41,8 +46,10 @@ struct SessionRow {
   int threads = 1;
   std::uint64_t seed = 0;
   std::int64_t started = 0, ended = 0;  // unix seconds; ended 0: running or killed
-  std::string state;                    // "running", "done", "interrupted"
-  std::int64_t records = 0;
+  std::string state;                    // "running", "done", "interrupted", "imported"
+  std::int64_t records = 0;             // counted when read
+
+  friend bool operator==(const SessionRow&, const SessionRow&) = default;
 };
 
 }  // namespace tessera::record

@@ -1,0 +1,135 @@
+#include "tessera/record/plan.h"
+
+#include <nlohmann/json.hpp>
+
+#include "tessera/support/files.h"
+
+namespace tessera::record {
+namespace {
+
+using Json = nlohmann::json;  // its objects are sorted by name
+
+constexpr int kVersion = 1;
+constexpr const char* kFormat = "tessera plan";
+
+Error malformed(const std::string& why) {
+  return make_error(ErrorCode::kInvalidArgument, "not a plan: {}", why);
+}
+
+// A member of `object` that must be there and of the type of `out`.
+template <class T>
+Result<void> read(const Json& object, const std::string& where, const char* name, T* out) {
+  const auto it = object.find(name);
+  if (it == object.end()) return malformed(fmt::format("{} has no \"{}\"", where, name));
+  const bool fits = std::is_same_v<T, std::string> ? it->is_string()
+                    : std::is_integral_v<T>        ? it->is_number_integer()
+                                                   : it->is_number();
+  if (!fits) return malformed(fmt::format("\"{}\" of {} is {}", name, where, it->dump()));
+  it->get_to(*out);
+  return {};
+}
+
+Result<const Json*> object_of(const Json& object, const char* name) {
+  const auto it = object.find(name);
+  if (it == object.end() || !it->is_object()) {
+    return malformed(fmt::format("\"{}\" is not an object", name));
+  }
+  return &*it;
+}
+
+Result<PlanEntry> entry_of(const std::string& key, const Json& json) {
+  const std::string where = "task " + key;
+  if (!json.is_object()) return malformed(where + " is not an object");
+  PlanEntry entry;
+  TESSERA_DO(read(json, where, "name", &entry.name));
+  TESSERA_DO(read(json, where, "candidate", &entry.candidate));
+  TESSERA_DO(read(json, where, "seconds", &entry.seconds));
+  const auto lines = json.find("schedule");
+  if (lines == json.end() || !lines->is_array()) {
+    return malformed(where + " has no list of steps \"schedule\"");
+  }
+  for (const Json& line : *lines) {
+    if (!line.is_string()) return malformed(where + " has a step that is no text");
+    entry.schedule += line.get<std::string>() + "\n";
+  }
+  return entry;
+}
+
+// One element for each line; the text ends with a line break, as schedule::to_text writes it.
+Json lines_of(const std::string& text) {
+  Json lines = Json::array();
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+}  // namespace
+
+const PlanEntry* Plan::find(const std::string& key) const {
+  const auto it = tasks.find(key);
+  return it == tasks.end() ? nullptr : &it->second;
+}
+
+std::string to_json(const Plan& plan) {
+  Json json = {{"format", kFormat},      {"version", kVersion},     {"model", plan.model},
+               {"target", plan.target},  {"threads", plan.threads}, {"algorithms", Json::object()},
+               {"tasks", Json::object()}};
+  for (const auto& [signature, algorithm] : plan.algorithms) {
+    json["algorithms"][signature] = algorithm;
+  }
+  for (const auto& [key, entry] : plan.tasks) {
+    json["tasks"][key] = {{"name", entry.name},
+                          {"candidate", entry.candidate},
+                          {"seconds", entry.seconds},
+                          {"schedule", lines_of(entry.schedule)}};
+  }
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Result<Plan> plan_from_json(const std::string& text) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded()) return malformed("the text is no JSON");
+  if (!json.is_object()) return malformed("the text is no JSON object");
+  std::string format;
+  TESSERA_DO(read(json, "the file", "format", &format));
+  if (format != kFormat) return malformed(fmt::format("its format is '{}'", format));
+  int version = 0;
+  TESSERA_DO(read(json, "the file", "version", &version));
+  if (version < 1 || version > kVersion) {
+    return make_error(ErrorCode::kUnsupported, "a plan of version {}; this program knows {}",
+                      version, kVersion);
+  }
+  Plan plan;
+  TESSERA_DO(read(json, "the file", "model", &plan.model));
+  TESSERA_DO(read(json, "the file", "target", &plan.target));
+  TESSERA_DO(read(json, "the file", "threads", &plan.threads));
+  TESSERA_TRY(const Json* algorithms, object_of(json, "algorithms"));
+  for (const auto& [signature, algorithm] : algorithms->items()) {
+    if (!algorithm.is_string()) {
+      return malformed(fmt::format("the algorithm of '{}' is {}", signature, algorithm.dump()));
+    }
+    plan.algorithms[signature] = algorithm.get<std::string>();
+  }
+  TESSERA_TRY(const Json* tasks, object_of(json, "tasks"));
+  for (const auto& [key, entry] : tasks->items()) {
+    TESSERA_TRY(plan.tasks[key], entry_of(key, entry));
+  }
+  return plan;
+}
+
+Result<Plan> load_plan(const std::string& path) {
+  TESSERA_TRY(const std::string text, read_file(path));
+  Result<Plan> plan = plan_from_json(text);
+  if (!plan.ok()) return plan.error().with_context(path);
+  return plan;
+}
+
+Result<void> save_plan(const Plan& plan, const std::string& path) {
+  const std::string text = to_json(plan);
+  return write_file(path, {text});
+}
+
+}  // namespace tessera::record

@@ -1,0 +1,20 @@
+// The tables of a database of records, and how a file becomes one.
+#pragma once
+
+#include "tessera/record/statement.h"
+
+namespace tessera::record {
+
+// Of the tables. A change raises it; a newer file is refused, an older one is brought up to date.
+inline constexpr std::int64_t kSchemaVersion = 1;
+
+// Ids in `texts` that every file has: conditions of indices must be constants.
+inline constexpr std::int64_t kTextOk = 1, kTextCensored = 2;
+
+// Makes an empty file a database of records. kIo when it is a database of another program,
+// kUnsupported when a newer version wrote it.
+Result<void> prepare_schema(const Connection& connection);
+// The same checks without writing; an empty file is no database of records.
+Result<void> check_schema(const Connection& connection);
+
+}  // namespace tessera::record

@@ -1,0 +1,233 @@
+#include "tessera/record/database.h"
+
+#include <fstream>
+
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+
+#include "tests/record/sample_records.h"
+#include "tests/record/temp_folder.h"
+
+namespace tessera::record {
+namespace {
+
+class DatabaseTest : public TempFolder {};
+
+std::vector<Record> all(const Database& database, const Filter& filter = {}) {
+  std::vector<Record> records;
+  const Result<void> visited = database.visit(filter, [&](const Record& r) {
+    records.push_back(r);
+    return true;
+  });
+  EXPECT_TRUE(visited.ok()) << visited.error().message;
+  return records;
+}
+
+void run_sql(const std::string& path, const char* sql) {
+  sqlite3* handle = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &handle), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(handle, sql, nullptr, nullptr, nullptr), SQLITE_OK)
+      << sqlite3_errmsg(handle);
+  sqlite3_close(handle);
+}
+
+TEST_F(DatabaseTest, KeepsEveryField) {
+  std::vector<Record> records = {sample_record(1), failed_record(2, "run_error", "signal 11")};
+  records[1].extra = "{\"v\":1}";
+  records[1].format = "ansor";
+  {
+    Result<Database> database = Database::open(path("a.db"));
+    ASSERT_TRUE(database.ok()) << database.error().message;
+    ASSERT_TRUE(database->append(records).ok());
+  }
+  const Result<Database> database = Database::open_read_only(path("a.db"));
+  ASSERT_TRUE(database.ok()) << database.error().message;
+  records[0].id = 1;
+  records[1].id = 2;
+  EXPECT_EQ(all(*database), records);
+  EXPECT_EQ(database->find(2)->value(), records[1]);
+  EXPECT_FALSE(database->find(3)->has_value());
+}
+
+TEST_F(DatabaseTest, TextsMayHoldAnything) {
+  Record r = sample_record(1);
+  r.candidate = std::string("a\0b", 3);
+  r.reason = "'; DROP TABLE records; -- \xff\n";
+  r.task = "";
+  Result<Database> database = Database::open(path("a.db"));
+  ASSERT_TRUE(database->append({r}).ok());
+  r.id = 1;
+  EXPECT_EQ(all(*database).at(0), r);
+}
+
+TEST_F(DatabaseTest, SessionsAndTasks) {
+  Result<Database> database = Database::open(path("a.db"));
+  SessionRow session{.model = "zoo:mlp", .target = "t", .options = "{}", .version = "0.1.0"};
+  session.threads = 2;
+  session.seed = ~0ull;
+  session.started = 5;
+  const Result<std::int64_t> id = database->begin_session(session);
+  ASSERT_TRUE(id.ok());
+  const TaskRow task{.key = "k", .name = "conv", .definition = "text", .flops = 2e9, .bytes = 3};
+  ASSERT_TRUE(database->add_task(task).ok());
+  TaskRow again = task;
+  again.name = "other";
+  ASSERT_TRUE(database->add_task(again).ok());
+  EXPECT_EQ(*database->tasks(), std::vector<TaskRow>{task});
+  Record r = sample_record(1);
+  r.session = *id;
+  ASSERT_TRUE(database->append({r, r}).ok());
+  session.id = *id;
+  session.records = 2;
+  session.state = "running";
+  EXPECT_EQ(*database->sessions(), std::vector<SessionRow>{session});
+  ASSERT_TRUE(database->end_session(*id, "done").ok());
+  EXPECT_EQ(database->sessions()->at(0).state, "done");
+  EXPECT_GT(database->sessions()->at(0).ended, 1'600'000'000);
+  const Result<void> unknown = database->end_session(99, "done");
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_NE(unknown.error().message.find("no session 99"), std::string::npos);
+}
+
+TEST_F(DatabaseTest, BestIsFastestWholeAndDistinct) {
+  Result<Database> database = Database::open(path("a.db"));
+  Record censored = sample_record(1);
+  censored.outcome = "censored";
+  Record other = sample_record(2, "00000000000000bb");
+  ASSERT_TRUE(database
+                  ->append({sample_record(5), sample_record(3), sample_record(4), sample_record(3),
+                            censored, failed_record(1, "build_error", "x"), other})
+                  .ok());
+  const Result<std::vector<Record>> best = database->best({.task = "00000000000000aa"}, 10);
+  ASSERT_TRUE(best.ok()) << best.error().message;
+  ASSERT_EQ(best->size(), 3u);
+  EXPECT_EQ((*best)[0].trial, 3);
+  EXPECT_EQ((*best)[1].trial, 4);
+  EXPECT_EQ((*best)[2].trial, 5);
+  EXPECT_EQ(database->best({.task = "00000000000000aa"}, 1)->size(), 1u);
+  EXPECT_EQ(database->best({}, 1)->at(0).task, "00000000000000bb");
+  EXPECT_TRUE(database->best({.task = "none"}, 1)->empty());
+}
+
+TEST_F(DatabaseTest, FiltersCombine) {
+  Result<Database> database = Database::open(path("a.db"));
+  std::vector<Record> records;
+  for (int i = 1; i <= 8; ++i) {
+    Record r = sample_record(i, i % 2 ? "odd" : "even");
+    r.threads = i <= 4 ? 1 : 2;
+    r.session = i;
+    r.target = i == 1 ? "x" : "y";
+    r.format = i == 8 ? "ansor" : "tessera";
+    if (i == 3) r.outcome = "run_timeout";
+    records.push_back(r);
+  }
+  ASSERT_TRUE(database->append(records).ok());
+  const auto count = [&](const Filter& filter) { return *database->count(filter); };
+  EXPECT_EQ(count({}), 8);
+  EXPECT_EQ(count({.task = "odd"}), 4);
+  EXPECT_EQ(count({.task = "odd", .threads = 1}), 2);
+  EXPECT_EQ(count({.task = "odd", .threads = 1, .timed_only = true}), 1);
+  EXPECT_EQ(count({.target = "x"}), 1);
+  EXPECT_EQ(count({.format = "ansor"}), 1);
+  EXPECT_EQ(count({.session = 3}), 1);
+  EXPECT_EQ(count({.task = "even", .target = "x"}), 0);
+  EXPECT_EQ(all(*database, {.task = "even", .threads = 2}).size(), 2u);
+}
+
+TEST_F(DatabaseTest, VisitStopsWhenTold) {
+  Result<Database> database = Database::open(path("a.db"));
+  ASSERT_TRUE(database->append({sample_record(1), sample_record(2), sample_record(3)}).ok());
+  int seen = 0;
+  ASSERT_TRUE(database->visit({}, [&](const Record&) { return ++seen < 2; }).ok());
+  EXPECT_EQ(seen, 2);
+}
+
+TEST_F(DatabaseTest, SizeLimitIsLikeAFullDisk) {
+  Result<Database> database = Database::open(path("a.db"), 256 * 1024);
+  ASSERT_TRUE(database.ok()) << database.error().message;
+  Record large = sample_record(1);
+  large.candidate = std::string(10'000, 'x');
+  int written = 0;
+  Result<void> result;
+  while ((result = database->append({large, large})).ok()) written += 2;
+  EXPECT_EQ(result.error().code, ErrorCode::kIo);
+  EXPECT_NE(result.error().message.find("no space is left"), std::string::npos)
+      << result.error().message;
+  EXPECT_GT(written, 10);
+  EXPECT_EQ(*database->count({}), written);
+  // New texts of the batch that failed must not be remembered as stored.
+  Record fresh = large;
+  fresh.policy = "new policy";
+  EXPECT_FALSE(database->append({fresh, fresh}).ok());
+  Result<Database> unlimited = Database::open(path("a.db"));
+  ASSERT_TRUE(unlimited->append({fresh}).ok());
+  EXPECT_EQ(*database->count({}), written + 1);
+  EXPECT_EQ(database->find(written + 1)->value().policy, "new policy");
+}
+
+TEST_F(DatabaseTest, ReadOnlyRefusesToWrite) {
+  { ASSERT_TRUE(Database::open(path("a.db"))->append({sample_record(1)}).ok()); }
+  Result<Database> database = Database::open_read_only(path("a.db"));
+  ASSERT_TRUE(database.ok());
+  const Result<void> result = database->append({sample_record(2)});
+  ASSERT_FALSE(result.ok());
+  EXPECT_NE(result.error().message.find("read-only"), std::string::npos) << result.error().message;
+  EXPECT_EQ(*database->count({}), 1);
+}
+
+TEST_F(DatabaseTest, ReadingLeavesNoFilesBehind) {
+  { ASSERT_TRUE(Database::open(path("a.db"))->append({sample_record(1)}).ok()); }
+  { EXPECT_EQ(*Database::open_read_only(path("a.db"))->count({}), 1); }
+  EXPECT_FALSE(std::filesystem::exists(path("a.db-wal")));
+  EXPECT_FALSE(std::filesystem::exists(path("a.db-shm")));
+}
+
+TEST_F(DatabaseTest, RefusesWhatIsNoDatabase) {
+  std::ofstream(path("text")) << "just some text that is longer than a header of SQLite's, which "
+                                 "has a hundred bytes, so that it is read as one\n";
+  for (const bool write : {true, false}) {
+    const auto open = [&](const std::string& file) {
+      return write ? Database::open(file) : Database::open_read_only(file);
+    };
+    EXPECT_NE(open(path("text")).error().message.find("not a database"), std::string::npos);
+    EXPECT_NE(open(path("")).error().message.find("is a folder"), std::string::npos);
+  }
+  const Result<Database> absent = Database::open_read_only(path("absent.db"));
+  EXPECT_EQ(absent.error().code, ErrorCode::kUnavailable);
+  EXPECT_FALSE(std::filesystem::exists(path("absent.db")));
+  EXPECT_NE(Database::open(path("no/folder.db")).error().message.find("no folder"),
+            std::string::npos);
+  std::ofstream(path("empty"));
+  EXPECT_NE(Database::open_read_only(path("empty")).error().message.find("is empty"),
+            std::string::npos);
+}
+
+TEST_F(DatabaseTest, RefusesOtherProgramsAndNewerVersions) {
+  run_sql(path("other.db"), "CREATE TABLE birds (name TEXT)");
+  const Result<Database> other = Database::open(path("other.db"));
+  ASSERT_FALSE(other.ok());
+  EXPECT_NE(other.error().message.find("another program"), std::string::npos);
+  { ASSERT_TRUE(Database::open(path("new.db")).ok()); }
+  run_sql(path("new.db"), "UPDATE schema_version SET version = 99");
+  for (const Result<Database>& newer :
+       {Database::open(path("new.db")), Database::open_read_only(path("new.db"))}) {
+    ASSERT_FALSE(newer.ok());
+    EXPECT_EQ(newer.error().code, ErrorCode::kUnsupported);
+    EXPECT_NE(newer.error().message.find("version 99"), std::string::npos);
+  }
+}
+
+TEST_F(DatabaseTest, ReadsFromAFolderThatCannotBeWritten) {
+  { ASSERT_TRUE(Database::open(path("a.db"))->append({sample_record(1)}).ok()); }
+  if (::geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
+  namespace fs = std::filesystem;
+  fs::permissions(path("a.db"), fs::perms::owner_read);
+  fs::permissions(path(""), fs::perms::owner_read | fs::perms::owner_exec);
+  const Result<Database> database = Database::open_read_only(path("a.db"));
+  fs::permissions(path(""), fs::perms::owner_all);
+  ASSERT_TRUE(database.ok()) << database.error().message;
+  EXPECT_EQ(*database->count({}), 1);
+}
+
+}  // namespace
+}  // namespace tessera::record
