@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "passes_net.h"
+#include "tessera/graph/passes/algorithms.h"
 
 namespace tessera::graph {
 namespace {
@@ -187,6 +188,44 @@ TEST(SelectAlgorithms, WinogradForLargeThreeByThree) {
   EXPECT_EQ(winograds(channels_last_conv(4, 5, 3, 7, 1, 1)), 0);
 }
 
+TEST(SelectAlgorithms, TakesWhatWasChosenForASignature) {
+  const Graph g = channels_last_conv(4, 5, 3, 7, 1, 1);
+  const std::vector<AlgorithmChoice> choices = algorithm_choices(g, {});
+  ASSERT_EQ(choices.size(), 1u);
+  EXPECT_EQ(choices[0].signature, "conv n1 h7 w7 ci4 co5 k3x3 s1 p1,1,1,1 g1");
+  EXPECT_EQ(choices[0].preferred, "direct");
+  EXPECT_EQ(choices[0].count, 1);
+  ASSERT_EQ(choices[0].options.size(), 4u);
+  for (const std::string& algorithm : choices[0].options) {
+    PassOptions options;
+    options.algorithms[choices[0].signature] = algorithm;
+    const Graph made = check_pass(g, select_algorithms, options);
+    const Node& node = made.nodes[0];
+    EXPECT_EQ(algorithm_signature(made, node), choices[0].signature);
+    if (algorithm == "direct") {
+      EXPECT_STREQ(node.op->name, "conv");
+    } else {
+      EXPECT_STREQ(node.op->name, "conv_winograd");
+      EXPECT_EQ(fmt::format("winograd{}", node.attrs.integer("m")), algorithm);
+    }
+  }
+}
+
+TEST(SelectAlgorithms, RefusesAlgorithmsThatDoNotExist) {
+  Graph g = channels_last_conv(4, 5, 3, 7, 1, 1);
+  PassOptions options;
+  options.algorithms[algorithm_choices(g, options)[0].signature] = "winograd5";
+  const Result<bool> done = select_algorithms(g, options);
+  ASSERT_FALSE(done.ok());
+  EXPECT_NE(done.error().message.find("winograd6"), std::string::npos) << done.error().message;
+}
+
+TEST(SelectAlgorithms, OnlyDenseThreeByThreeHasAChoice) {
+  EXPECT_TRUE(algorithm_choices(channels_last_conv(4, 5, 3, 7, 1, 2), {}).empty());
+  EXPECT_TRUE(algorithm_choices(channels_last_conv(4, 5, 5, 7, 1, 1), {}).empty());
+  EXPECT_TRUE(algorithm_choices(channels_last_conv(4, 5, 1, 7, 0, 1), {}).empty());
+}
+
 TEST(SelectAlgorithms, OneByOneIsAProduct) {
   const auto contracts = [](const Graph& g, const PassOptions& options = {}) {
     return count(check_pass(g, select_algorithms, options), "contract");
@@ -255,6 +294,11 @@ TEST(MergeContractions, ProjectionsOfOneInput) {
   // A returned slice is a copy, and one product alone is no group.
   EXPECT_EQ(count(check_pass(projections(true), merge_contractions, on), "contract"), 4);
   EXPECT_EQ(count(check_pass(projections(false), merge_contractions), "slice"), 0);
+  on.algorithms[kContractions] = kSeparate;
+  EXPECT_EQ(count(check_pass(projections(false), merge_contractions, on), "slice"), 0);
+  PassOptions chosen;
+  chosen.algorithms[kContractions] = kMerged;
+  EXPECT_EQ(count(check_pass(projections(false), merge_contractions, chosen), "slice"), 2);
 }
 
 }  // namespace

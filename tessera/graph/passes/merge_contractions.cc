@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "tessera/graph/op.h"
+#include "tessera/graph/passes/algorithms.h"
 #include "tessera/graph/passes/editor.h"
-#include "tessera/graph/passes/passes.h"
 
 namespace tessera::graph {
 namespace {
@@ -97,10 +97,19 @@ Result<ValueId> merged_product(Editor& e, const Node& node, const Group& group, 
   return e.add("contract", inputs, node.attrs);
 }
 
+Result<bool> wanted(const PassOptions& options) {
+  const auto it = options.algorithms.find(kContractions);
+  if (it == options.algorithms.end()) return options.merge_contractions;
+  if (it->second == kMerged || it->second == kSeparate) return it->second == kMerged;
+  return make_error(ErrorCode::kInvalidArgument, "{}: '{}' is neither {} nor {}", kContractions,
+                    it->second, kSeparate, kMerged);
+}
+
 }  // namespace
 
 Result<bool> merge_contractions(Graph& graph, const PassOptions& options) {
-  if (!options.merge_contractions) return false;
+  TESSERA_TRY(const bool merge, wanted(options));
+  if (!merge) return false;
   const Graph old = graph;
   const Uses uses = find_uses(old);
   std::map<std::string, Group> groups;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,9 @@ struct PassOptions {
   bool pointwise_conv_as_contract = true;
   // Contractions of one input share a kernel; their results are then slices of one buffer.
   bool merge_contractions = false;
+  // What tuning chose, by signature (algorithms.h); the rules above decide where it is absent.
+  // Signatures that the graph does not have are ignored.
+  std::map<std::string, std::string> algorithms;
 };
 
 struct PassTime {

@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <string_view>
 
+#include <fmt/ranges.h>
+
+#include "tessera/graph/passes/algorithms.h"
 #include "tessera/graph/passes/editor.h"
-#include "tessera/graph/passes/passes.h"
 #include "tessera/te/ops/winograd.h"
 
 namespace tessera::graph {
@@ -10,8 +12,11 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-// F(4 x 4, 3 x 3): 36 products for 16 outputs instead of 144, with an error that f32 hides.
-constexpr int kWinogradTile = 4;
+// At index i / 2 the one with output tiles of i x i.
+const std::vector<std::string>& convolution_algorithms() {
+  static const std::vector<std::string> names = {"direct", "winograd2", "winograd4", "winograd6"};
+  return names;
+}
 
 Integers per_dim(const Node& conv, const char* name, std::size_t rank, std::int64_t absent) {
   return conv.attrs.has(name) ? conv.attrs.integers(name) : Integers(rank, absent);
@@ -22,28 +27,49 @@ bool all(const Integers& items, std::int64_t v) {
 }
 
 // A conv of maps [n, h.., c] in one group whose windows are contiguous and overlap fully.
-bool is_dense(const Editor& e, const Node& conv) {
-  const std::size_t rank = e.shape(conv.inputs[0]).size() - 2;
+bool is_dense(const Graph& g, const Node& conv) {
+  const std::size_t rank = g.shape(conv.inputs[0]).size() - 2;
   return conv.attrs.word("layout") == "nhwc" && conv.attrs.integer("group", 1) == 1 &&
          all(per_dim(conv, "strides", rank, 1), 1) && all(per_dim(conv, "dilations", rank, 1), 1);
 }
 
-// The one rule for winograd. Few channels leave its transforms unpaid; small maps waste most of
-// their 4x4 tiles; f16 and integers do not survive its scaling.
-bool prefers_winograd(const Editor& e, const Node& conv, const PassOptions& options) {
-  const HostTensor* w = e.constant_of(conv.inputs[1]);
-  const Shape& out = e.shape(conv.outputs[0]);
-  if (!options.winograd || !w || w->dtype() != DType::kF32 || out.size() != 4) return false;
-  const Shape& k = w->shape();
-  return e.dtype(conv.inputs[0]) == DType::kF32 && k[2] == 3 && k[3] == 3 &&
-         std::min(k[0], k[1]) >= options.winograd_min_channels &&
-         std::min(out[1], out[2]) >= options.winograd_min_size;
+// Winograd is there for dense 3x3 windows; f16 and integers do not survive its scaling.
+bool has_choice(const Graph& g, const Node& node) {
+  if (std::string_view(node.op->name) != "conv" || !is_dense(g, node)) return false;
+  const HostTensor* w = g.constant(node.inputs[1]);
+  const Shape& out = g.shape(node.outputs[0]);
+  return w && w->dtype() == DType::kF32 && g.type(node.inputs[0]).dtype == DType::kF32 &&
+         out.size() == 4 && elements(out) > 0 && w->size() > 0 && w->shape()[2] == 3 &&
+         w->shape()[3] == 3;
 }
 
-Result<ValueId> to_winograd(Editor& e, const Node& conv) {
-  TESSERA_TRY(HostTensor u, te::winograd_weights(*e.constant_of(conv.inputs[1]), kWinogradTile));
+// The rule without measurements. Few channels leave the transforms unpaid; small maps waste most of
+// their 4x4 tiles. F(4 x 4, 3 x 3) takes 36 products for 16 outputs instead of 144, with an error
+// that f32 hides.
+const std::string& preferred_algorithm(const Graph& g, const Node& conv,
+                                       const PassOptions& options) {
+  const Shape &k = g.shape(conv.inputs[1]), &out = g.shape(conv.outputs[0]);
+  const bool pays = options.winograd && std::min(k[0], k[1]) >= options.winograd_min_channels &&
+                    std::min(out[1], out[2]) >= options.winograd_min_size;
+  return convolution_algorithms()[pays ? 2 : 0];
+}
+
+// The output tile of winograd, 0 for a direct convolution.
+Result<int> chosen_tile(const Graph& g, const Node& conv, const PassOptions& options) {
+  const auto it = options.algorithms.find(*algorithm_signature(g, conv));
+  const std::string& name =
+      it == options.algorithms.end() ? preferred_algorithm(g, conv, options) : it->second;
+  const std::vector<std::string>& known = convolution_algorithms();
+  const auto found = std::find(known.begin(), known.end(), name);
+  if (found != known.end()) return static_cast<int>(2 * (found - known.begin()));
+  return make_error(ErrorCode::kInvalidArgument, "{}: no algorithm '{}'; algorithms are: {}",
+                    it->first, name, fmt::join(known, " "));
+}
+
+Result<ValueId> to_winograd(Editor& e, const Node& conv, int m) {
+  TESSERA_TRY(HostTensor u, te::winograd_weights(*e.constant_of(conv.inputs[1]), m));
   return e.add("conv_winograd", {conv.inputs[0], e.constant(std::move(u))},
-               {{"m", std::int64_t{kWinogradTile}},
+               {{"m", std::int64_t{m}},
                 {"before", per_dim(conv, "before", 2, 0)},
                 {"after", per_dim(conv, "after", 2, 0)}});
 }
@@ -74,10 +100,39 @@ Result<ValueId> to_contract(Editor& e, const Node& conv) {
 
 }  // namespace
 
+std::optional<std::string> algorithm_signature(const Graph& graph, const Node& node) {
+  const bool transformed = std::string_view(node.op->name) == "conv_winograd";
+  if (!transformed && !has_choice(graph, node)) return std::nullopt;
+  const Shape &x = graph.shape(node.inputs[0]), &w = graph.shape(node.inputs[1]);
+  const Integers before = per_dim(node, "before", 2, 0), after = per_dim(node, "after", 2, 0);
+  return fmt::format("conv n{} h{} w{} ci{} co{} k3x3 s1 p{},{},{},{} g1", x[0], x[1], x[2], x[3],
+                     transformed ? w[3] : w[0], before[0], before[1], after[0], after[1]);
+}
+
+std::vector<AlgorithmChoice> algorithm_choices(const Graph& graph, const PassOptions& options) {
+  std::vector<AlgorithmChoice> choices;
+  for (const Node& node : graph.nodes) {
+    if (!has_choice(graph, node)) continue;
+    const std::string signature = *algorithm_signature(graph, node);
+    auto it = std::find_if(choices.begin(), choices.end(),
+                           [&](const AlgorithmChoice& c) { return c.signature == signature; });
+    if (it == choices.end()) {
+      choices.push_back(
+          {signature, convolution_algorithms(), preferred_algorithm(graph, node, options), 0});
+      it = choices.end() - 1;
+    }
+    ++it->count;
+  }
+  return choices;
+}
+
 Result<bool> select_algorithms(Graph& graph, const PassOptions& options) {
   return Editor(graph).rewrite([&](Editor& e, const Node& node) -> Result<ValueId> {
-    if (std::string_view(node.op->name) != "conv" || !is_dense(e, node)) return kNoValue;
-    if (prefers_winograd(e, node, options)) return to_winograd(e, node);
+    if (std::string_view(node.op->name) != "conv" || !is_dense(e.graph(), node)) return kNoValue;
+    if (has_choice(e.graph(), node)) {
+      TESSERA_TRY(const int tile, chosen_tile(e.graph(), node, options));
+      if (tile > 0) return to_winograd(e, node, tile);
+    }
     if (options.pointwise_conv_as_contract && is_product(e, node)) return to_contract(e, node);
     return kNoValue;
   });
