@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tessera/space/analysis.h"
+#include "tessera/space/chooser.h"
 #include "tessera/space/writer.h"
 #include "tessera/target/target.h"
 
@@ -14,6 +15,7 @@ struct Context {
   const Analysis& analysis;
   const target::Target& target;
   Writer& writer;
+  Chooser& chooser;
   std::vector<bool> done;  // per stage: its loops are written
 
   const Stage& stage(std::size_t i) const { return analysis.stages[i]; }

@@ -28,6 +28,9 @@ class Sketch {
   // Static legality of one choice per decision, decided without applying anything: registers,
   // unrolled body, vector length, workspace. kIllegalSchedule with the reason.
   virtual Result<void> check(std::span<const std::int32_t> choice) const = 0;
+  // Gives decisions without effect under the others their preferred value, so that candidates with
+  // one schedule are one candidate. Changes neither legality nor the schedule.
+  virtual void settle(std::span<std::int32_t>) const {}
   // The steps. Whatever passes check() applies, lowers and builds: a failure is a defect.
   virtual Result<schedule::Schedule> write(std::span<const std::int32_t> choice) const = 0;
 
@@ -57,10 +60,11 @@ class Space {
   Result<schedule::Schedule> schedule(const Candidate& candidate) const;
 
   // Legal candidates, or nullopt after a bounded number of tries.
-  std::optional<Candidate> sample(
-      Rng& rng) const;  // a sketch in turn of its size class, then values
+  // The larger the sketch, the likelier, by the logarithm of its size.
+  std::optional<Candidate> sample(Rng& rng) const;
   std::optional<Candidate> sample(std::int32_t sketch, Rng& rng) const;
-  // Redraws one decision, mostly to a near value, sometimes several; stays within the sketch.
+  // Redraws one decision, mostly to a near value, sometimes several; stays within the sketch and
+  // differs from `candidate`.
   std::optional<Candidate> mutate(const Candidate& candidate, Rng& rng) const;
   // Each decision from one of two parents of the same sketch.
   std::optional<Candidate> cross(const Candidate& a, const Candidate& b, Rng& rng) const;
@@ -83,9 +87,16 @@ class Space {
   std::vector<float> vector_of(const Candidate& candidate) const;
 
  private:
+  std::optional<Candidate> accepted(Candidate candidate) const;
+  const Sketch& sketch_of(const Candidate& candidate) const;
+
   te::Dag dag_;
   target::Target target_;
   std::vector<std::unique_ptr<Sketch>> sketches_;
+  std::vector<double> weights_;  // of the sketches in sampling, cumulative
+  // Columns of vector_of: where each decision of each sketch begins, and how many there are.
+  std::vector<std::vector<std::size_t>> columns_;
+  std::size_t width_ = 0;
 };
 
 // Every verified Dag has one, if only with a single point. Errors as default_schedule.

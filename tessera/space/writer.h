@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tessera/schedule/step.h"
@@ -34,6 +35,7 @@ class Writer {
   void layout(const std::string& buffer, schedule::Layout layout);
 
   const schedule::Schedule& schedule() const { return schedule_; }
+  schedule::Schedule take() && { return std::move(schedule_); }
 
  private:
   void annotate(const std::string& stage, const std::string& loop, schedule::Annotation kind);

@@ -1,0 +1,158 @@
+#include "tessera/space/reasoned.h"
+
+#include "tessera/lower/inline_stages.h"
+#include "tessera/lower/lower.h"
+#include "tessera/space/context.h"
+#include "tessera/space/contraction.h"
+#include "tessera/space/inlining.h"
+#include "tessera/space/pointwise.h"
+#include "tessera/space/reduction.h"
+#include "tessera/space/transform.h"
+
+namespace tessera::space {
+namespace {
+
+// A pool or a depthwise convolution and its epilogue, where the host has no other rows to compute.
+bool schedule_lanes_of(Context& c, std::size_t host) {
+  for (std::size_t p = host; p-- > 0;) {
+    const Stage& s = c.stage(p);
+    if (c.done[p] || !s.reduces() || s.users.size() != 1 || s.users[0] != host) continue;
+    const auto found = find_host(c.analysis, p);
+    if (found && schedule_lanewise(c, p) && c.done[host]) return true;
+  }
+  return false;
+}
+
+void write_stages(Context& c) {
+  const std::size_t count = c.analysis.stages.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!c.done[i] && is_contraction(c.stage(i))) schedule_contraction(c, i);
+  }
+  for (std::size_t i = count; i-- > 0;) {
+    if (!c.done[i] && is_transform(c.stage(i))) schedule_transform(c, i);
+  }
+  for (std::size_t i = count; i-- > 0;) {
+    if (c.done[i]) continue;
+    const bool lanes = c.stage(i).reduces() ? schedule_lanewise(c, i) : schedule_lanes_of(c, i);
+    if (!lanes) schedule_rows_of(c, i);
+  }
+}
+
+void write_separately(Context& c) {
+  for (std::size_t i = c.analysis.stages.size(); i-- > 0;) {
+    if (!c.stage(i).reduces()) {
+      schedule_pointwise(c, i);
+    } else if (c.stage(i).rank() > 0 && Context::worth_threads(c.stage(i).iterations() * 4)) {
+      c.writer.parallel(c.stage(i).op.name, c.stage(i).axis_name(0));
+    }
+  }
+}
+
+class ReasonedSketch final : public Sketch {
+ public:
+  ReasonedSketch(std::string name, Outline outline) : outline_(std::move(outline)) {
+    name_ = std::move(name);
+    list_decisions();
+  }
+
+  Result<void> check(std::span<const std::int32_t> choice) const override {
+    TESSERA_TRY(const schedule::Schedule written, write(choice));
+    return {};
+  }
+
+  void settle(std::span<std::int32_t> choice) const override {
+    Chooser chooser(decisions_, choice);
+    write_outline(outline_, chooser);
+    for (std::size_t i = 0; i < choice.size(); ++i) {
+      if (!chooser.asked()[i]) choice[i] = decisions_[i].preferred;
+    }
+  }
+
+  Result<schedule::Schedule> write(std::span<const std::int32_t> choice) const override {
+    Chooser chooser(decisions_, choice);
+    schedule::Schedule out = write_outline(outline_, chooser);
+    if (chooser.refusal()) return *chooser.refusal();
+    return out;
+  }
+
+ private:
+  // Some choices open others: each value is tried in turn, beside the preferred ones.
+  void list_decisions() {
+    const auto list = [&](std::span<const std::int32_t> choice) {
+      Chooser chooser(decisions_, choice, &decisions_);
+      write_outline(outline_, chooser);
+    };
+    list({});
+    for (std::size_t d = 0; d < decisions_.size(); ++d) {
+      std::vector<std::int32_t> choice;
+      for (std::size_t i = 0; i < d; ++i) choice.push_back(decisions_[i].preferred);
+      for (std::size_t v = 0; v < decisions_[d].values.size(); ++v) {
+        choice.resize(d);
+        choice.push_back(static_cast<std::int32_t>(v));
+        list(choice);
+      }
+    }
+  }
+
+  Outline outline_;
+};
+
+}  // namespace
+
+Result<Outline> make_outline(const te::Dag& dag, const target::Target& target, Effort effort,
+                             std::vector<std::string> inlined) {
+  Outline out{.target = target, .effort = effort, .inlined = std::move(inlined), .analysis = {}};
+  std::vector<te::Op> ops = dag.ops;
+  if (!out.inlined.empty()) {
+    Writer writer;
+    for (const std::string& name : out.inlined) writer.compute_inline(name);
+    TESSERA_TRY(const schedule::State state, schedule::apply(dag, writer.schedule()));
+    ops.clear();
+    for (const schedule::Stage& s : lower::inline_stages(state).stages) ops.push_back(s.op);
+  }
+  out.analysis = analyse(dag, ops);
+  return out;
+}
+
+schedule::Schedule write_outline(const Outline& outline, Chooser& chooser) {
+  Writer writer;
+  for (const std::string& name : outline.inlined) writer.compute_inline(name);
+  Context context{.analysis = outline.analysis,
+                  .target = outline.target,
+                  .writer = writer,
+                  .chooser = chooser,
+                  .done = std::vector<bool>(outline.analysis.stages.size(), false)};
+  if (outline.effort == Effort::kFull) {
+    write_stages(context);
+  } else if (outline.effort != Effort::kNone) {
+    write_separately(context);
+  }
+  return std::move(writer).take();
+}
+
+Result<Outline> best_outline(const te::Dag& dag, const target::Target& target) {
+  const std::vector<std::string> inlined = choose_inlined(analyse(dag, dag.ops));
+  const auto attempt = [&](Effort effort) -> Result<Outline> {
+    const bool inlines = effort == Effort::kFull || effort == Effort::kSeparate;
+    TESSERA_TRY(Outline outline,
+                make_outline(dag, target, effort, inlines ? inlined : std::vector<std::string>{}));
+    Chooser chooser;
+    const schedule::Schedule schedule = write_outline(outline, chooser);
+    TESSERA_TRY(const lower::Lowered lowered, lower::lower(dag, schedule, target));
+    return outline;
+  };
+  for (const Effort effort : {Effort::kFull, Effort::kSeparate, Effort::kWritten}) {
+    if (Result<Outline> outline = attempt(effort); outline.ok()) return outline;
+  }
+  return attempt(Effort::kNone);
+}
+
+Result<std::vector<std::unique_ptr<Sketch>>> reasoned_sketches(const te::Dag& dag,
+                                                               const target::Target& target) {
+  TESSERA_TRY(Outline outline, best_outline(dag, target));
+  std::vector<std::unique_ptr<Sketch>> out;
+  out.push_back(std::make_unique<ReasonedSketch>("reasoned", std::move(outline)));
+  return out;
+}
+
+}  // namespace tessera::space

@@ -1,0 +1,123 @@
+// Multi-level tiling of a reduction whose operands are used again: products, convolutions.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/space/analysis.h"
+#include "tessera/space/contraction.h"
+#include "tessera/space/rules/part.h"
+#include "tessera/space/rules/tile_layout.h"
+#include "tessera/space/rules/tile_values.h"
+#include "tessera/target/target.h"
+
+namespace tessera::space {
+
+// Which tiling. `structure` has one letter per group of loops: S loops over all output axes, R over
+// all reduce axes; the last group is the tile in registers.
+struct Tiling {
+  std::string structure = "SSRSRS";
+  int fused = 0;             // groups S of the host around the stage; 0: the stage by itself
+  bool cache_write = false;  // the host is a copy of the stage
+  // Lists of a small space: fewer values, one level of blocks.
+  bool small = false;
+};
+
+// Axes of the stage that has tiles, by role.
+struct TileAxis {
+  std::string name, host_name;
+  std::size_t axis = 0;
+  std::int64_t extent = 1;
+  std::size_t decision = 0;
+};
+
+// An operand that may be stored in the order of the loops.
+struct TileOperand {
+  Access access;
+  bool constant = false;
+  std::size_t decision = 0;
+  int panel_axis = -1;  // spatial axis whose tile is a panel of a copy
+};
+
+// Groups of loops with names, and the order of storage that they imply.
+struct TileLoops {
+  std::vector<Loops> spatial;  // per group S, in the order of `axes`
+  std::vector<Loops> reduce;   // per group R
+  Loops unrolled;              // innermost reduce loops
+};
+
+class TilePart final : public Part {
+ public:
+  // `host`: the stage that reads the sums; nullopt or unused where the tiling is not fused.
+  TilePart(std::shared_ptr<const Analysis> analysis, const target::Target& target,
+           std::size_t stage, std::optional<Host> host, Tiling tiling);
+
+  std::size_t depth_of(std::size_t stage) const override;
+  Result<void> check(Choice choice) const override;
+  std::vector<Anchor> write(Choice choice, const Anchor* at, Writer& writer) const override;
+
+ private:
+  const Stage& stage() const { return analysis_->stages[stage_]; }
+  const Stage& host() const { return analysis_->stages[fused() ? host_.stage : stage_]; }
+  bool fused() const { return tiling_.fused > 0; }
+  bool in_registers() const { return tiling_.fused + 1 == spatial_groups_; }
+  const std::string& outer_name() const;
+
+  void add_axes();
+  void add_reduce_axes();
+  void add_operands();
+  void add_operand(const Access& access);
+  void add_rest();
+  std::vector<std::int64_t> inner_lengths(std::size_t axis) const;
+
+  // The choice, resolved.
+  const Lengths& tile(Choice choice, std::size_t i) const {
+    return values(choice, axes_[i].decision);
+  }
+  std::int64_t inner(Choice choice, std::size_t i) const { return tile(choice, i).back(); }
+  std::int64_t reduce_length(Choice choice, std::size_t i) const;
+  bool exact(Choice choice, std::size_t i) const;
+  schedule::Tail tail_of(Choice choice, std::size_t i) const;
+  std::int64_t copies_of(Choice choice, std::size_t i) const;
+  std::vector<std::size_t> spatial_order(Choice choice, bool innermost) const;
+  std::vector<std::size_t> reduce_order(Choice choice) const;
+  // Per reduce axis: iterations that are unrolled; 1: none.
+  Result<std::vector<std::int64_t>> unrolled(Choice choice) const;
+
+  Result<void> check_registers(Choice choice) const;
+  Result<void> check_code(Choice choice) const;
+  Result<void> check_parallel(Choice choice) const;
+
+  std::vector<TileLoop> loop_list(Choice choice) const;
+  void write_operands(Choice choice, Writer& writer) const;
+  void split_reduce(Choice choice, Writer& writer, TileLoops* loops) const;
+  void split_stage(Choice choice, Writer& writer, TileLoops* loops) const;
+  void split_host(Choice choice, Writer& writer, std::vector<Loops>* groups) const;
+  Loops write_host(Choice choice, Writer& writer) const;
+  void order_stage(Choice choice, const TileLoops& loops, Writer& writer) const;
+  // Shares out the leading loops; returns the name of the last one of the group.
+  std::string share_out(Choice choice, const Loops& group, Writer& writer) const;
+
+  std::shared_ptr<const Analysis> analysis_;
+  target::Target target_;
+  std::size_t stage_;
+  Host host_;
+  Tiling tiling_;
+  std::string name_;  // of the stage that computes
+  int spatial_groups_ = 0, reduce_groups_ = 0;
+  int lanes_ = 1;
+  std::vector<TileAxis> axes_;  // of extent above 1, as in the stage
+  std::size_t vector_ = 0;      // index into axes_
+  Loops units_, host_units_;    // loops of one iteration
+  std::vector<TileAxis> reduce_;
+  std::vector<std::size_t> memory_order_;  // of reduce_: as the operand in given order lies
+  std::vector<TileOperand> operands_;
+  std::size_t order_ = 0, reduce_order_ = 0, unroll_ = 0, parallel_ = 0, tail_ = 0;
+};
+
+// The output axis along which vectors lie: the last one with several elements of the host. -1:
+// there is none.
+int vector_axis(const Analysis& analysis, std::size_t stage, const std::optional<Host>& host);
+
+}  // namespace tessera::space
