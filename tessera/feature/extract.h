@@ -1,6 +1,7 @@
 // Features of a schedule, computed from its loops without lowering it.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,23 @@ const std::vector<std::string>& feature_names(FeatureKind kind);
 // 16 hex digits of the names and the version: stored in model files, compared on loading.
 std::string schema_digest(FeatureKind kind);
 
-// Appends the rows of the program to `out` (feature_names(kind).size() values each), statements in
-// program order, inlined stages left out. kIllegalSchedule when the loops make no sense.
+// Extracts for one target and keeps its working memory: much faster than extract() for many
+// candidates. Not for use by two threads at once.
+class Extractor {
+ public:
+  explicit Extractor(target::Target target);
+
+  // Appends the rows of the program to `out` (feature_names(kind).size() values each), statements
+  // or loops in program order, inlined stages left out; at least one row. kIllegalSchedule when the
+  // loops make no sense, with `out` as it was.
+  Result<void> extract(const schedule::State& state, FeatureKind kind, std::vector<float>* out);
+
+ private:
+  target::Target target_;
+  std::vector<std::byte> memory_;
+};
+
+// The same for a single program.
 Result<void> extract(const schedule::State& state, const target::Target& target, FeatureKind kind,
                      std::vector<float>* out);
 

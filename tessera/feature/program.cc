@@ -1,0 +1,517 @@
+#include "tessera/feature/program.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tessera/feature/expression.h"
+#include "tessera/feature/iter_widths.h"
+#include "tessera/schedule/iter_map.h"
+
+namespace tessera::feature {
+namespace {
+
+using schedule::Attach;
+using schedule::Stage;
+using schedule::State;
+
+using Memory = std::pmr::memory_resource*;
+
+std::size_t idx(int i) { return static_cast<std::size_t>(i); }
+
+double width(const Interval& i) { return i.hi - i.lo + 1; }
+
+// All reads of one tensor by one stage, in coordinates of the tensor.
+struct Group {
+  explicit Group(Memory memory) : region(memory), origin(memory), point(memory) {}
+  const ir::BufferNode* buffer = nullptr;
+  std::size_t rank = 0;
+  int reads = 0;
+  bool read = false, write = false, conditional = false;
+  std::pmr::vector<Interval> region;  // [level][dim]
+  Numbers origin;                     // [dim]: all loops at 0
+  Numbers point;                      // [loop][dim]: this loop at 1, all others at 0
+};
+
+// A stage with its loops placed.
+struct Placed {
+  explicit Placed(Memory memory)
+      : loops(memory),
+        needed(memory),
+        step(memory),
+        loop_of(memory),
+        groups(memory),
+        expr(memory) {}
+  int target = -1;  // stage it is computed in
+  bool live = false;
+  std::pmr::vector<Loop> loops;
+  std::size_t own = 0;
+  std::pmr::vector<Interval> needed;  // [level 0..own][axis]: what the loops from there inward need
+  Numbers step;                       // [loop < own][axis]: how that loop moves the region
+  std::vector<std::int64_t> iters;    // extents, at least 1
+  Numbers loop_of;                    // per leaf position: index of its loop, -1 when dropped
+  std::pmr::vector<Group> groups;
+  Expression expr;
+
+  const Interval& region(std::size_t rank, std::size_t axis) const {
+    return needed[own * rank + axis];
+  }
+};
+
+class Builder {
+ public:
+  Builder(const State& state, double line_bytes, Program* program, Memory memory)
+      : state_(state),
+        line_bytes_(line_bytes),
+        program_(*program),
+        memory_(memory),
+        placed_(memory) {}
+
+  Result<void> run() {
+    placed_.reserve(state_.stages.size());
+    for (std::size_t i = 0; i < state_.stages.size(); ++i) placed_.emplace_back(memory_);
+    for (std::size_t i = state_.stages.size(); i-- > 0;) {  // consumers before producers
+      if (state_.stages[i].attach.kind != Attach::Kind::kInline) TESSERA_DO(place(i));
+    }
+    program_.statements.reserve(state_.stages.size());
+    for (std::size_t i = 0; i < placed_.size(); ++i) {
+      if (placed_[i].live && placed_[i].target < 0) emit(i);
+    }
+    return {};
+  }
+
+ private:
+  Result<void> place(std::size_t i) {
+    const Stage& stage = state_.stages[i];
+    Placed& p = placed_[i];
+    p.live = true;
+    const std::size_t rank = stage.op.axes.size();
+    if (stage.attach.kind == Attach::Kind::kAt) {
+      TESSERA_DO(enter_target(stage, &p));
+      TESSERA_DO(infer_region(i));
+    } else {
+      for (const te::Axis& a : stage.op.axes) p.needed.push_back(whole(a));
+    }
+    std::vector<std::int64_t> roots;
+    roots.reserve(rank + stage.op.reduce_axes.size());
+    for (std::size_t a = 0; a < rank; ++a) {
+      roots.push_back(static_cast<std::int64_t>(width(p.region(rank, a))));
+    }
+    for (const te::Axis& a : stage.op.reduce_axes)
+      roots.push_back(std::max<std::int64_t>(1, a.extent));
+    p.iters = schedule::iter_extents(stage, roots);
+    for (const int id : stage.leaves) {
+      const auto extent = static_cast<double>(p.iters[idx(id)]);
+      p.loop_of.push_back(extent > 1 ? static_cast<double>(p.loops.size()) : -1);
+      if (extent <= 1) continue;
+      const schedule::Iter& it = stage.iters[idx(id)];
+      p.loops.push_back({.id = program_.loops++,
+                         .stage = static_cast<int>(i),
+                         .extent = extent,
+                         .reduce = it.reduce,
+                         .annotation = it.annotation});
+    }
+    if (!analyse(state_, stage, &p.expr)) {
+      return make_error(ErrorCode::kIllegalSchedule,
+                        "stage {}: its value is too large once stages are inlined", stage.name());
+    }
+    collect_groups(stage, &p);
+    measure_groups(stage, &p);
+    return {};
+  }
+
+  static Interval whole(const te::Axis& a) {
+    return {0, static_cast<double>(std::max<std::int64_t>(1, a.extent)) - 1};
+  }
+
+  // Takes over the loops of the stage it is computed in, down to the attach point.
+  Result<void> enter_target(const Stage& stage, Placed* p) {
+    p->target = state_.index_of(stage.attach.stage);
+    const int position =
+        p->target < 0 ? -1 : state_.stages[idx(p->target)].position(stage.attach.iter);
+    if (position < 0 || !placed_[idx(p->target)].live) {
+      return make_error(ErrorCode::kIllegalSchedule, "stage {} is computed at a loop that {} lacks",
+                        stage.name(), stage.attach.stage);
+    }
+    const Placed& target = placed_[idx(p->target)];
+    std::size_t count = target.own;
+    for (int q = 0; q <= position; ++q) count += target.loop_of[idx(q)] >= 0 ? 1 : 0;
+    p->loops.assign(target.loops.begin(),
+                    target.loops.begin() + static_cast<std::ptrdiff_t>(count));
+    p->own = count;
+    return {};
+  }
+
+  static bool writes(const Stage& stage, const ir::BufferNode* buffer) {
+    for (const ir::Buffer& b : stage.op.outputs) {
+      if (b.get() == buffer) return true;
+    }
+    return false;
+  }
+
+  // The union of what readers need, at every level of the loops around the stage.
+  Result<void> infer_region(std::size_t i) {
+    const Stage& stage = state_.stages[i];
+    Placed& p = placed_[i];
+    const std::size_t rank = stage.op.axes.size();
+    bool used = false;
+    for (std::size_t j = i + 1; j < placed_.size(); ++j) {
+      const Placed& q = placed_[j];
+      for (const Group& g : q.groups) {
+        if (!g.read || !writes(stage, g.buffer)) continue;
+        const bool inside = q.loops.size() >= p.own &&
+                            (p.own == 0 || q.loops[p.own - 1].id == p.loops[p.own - 1].id);
+        if (!inside) {
+          return make_error(ErrorCode::kIllegalSchedule,
+                            "stage {} is computed at a loop of {}, but {} uses it outside",
+                            stage.name(), stage.attach.stage, state_.stages[j].name());
+        }
+        join(g, rank, !used, &p);
+        used = true;
+      }
+    }
+    if (!used)
+      return make_error(ErrorCode::kIllegalSchedule, "stage {} has no consumer to be computed at",
+                        stage.name());
+    for (std::size_t a = 0; a < rank; ++a) {
+      const Interval all = whole(stage.op.axes[a]);
+      const bool is_whole = width(p.region(rank, a)) >= width(all);
+      for (std::size_t level = 0; level <= p.own; ++level) {
+        Interval& n = p.needed[level * rank + a];
+        if (is_whole || width(n) >= width(all)) n = all;
+      }
+      for (std::size_t l = 0; is_whole && l < p.own; ++l) p.step[l * rank + a] = 0;
+    }
+    return {};
+  }
+
+  static void join(const Group& g, std::size_t rank, bool first, Placed* p) {
+    const std::size_t n = (p->own + 1) * rank;
+    if (first) {
+      p->needed.assign(g.region.begin(), g.region.begin() + static_cast<std::ptrdiff_t>(n));
+      for (std::size_t l = 0; l < p->own; ++l) {
+        for (std::size_t a = 0; a < rank; ++a)
+          p->step.push_back(g.point[l * rank + a] - g.origin[a]);
+      }
+      return;
+    }
+    for (std::size_t k = 0; k < n; ++k) {
+      p->needed[k].lo = std::min(p->needed[k].lo, g.region[k].lo);
+      p->needed[k].hi = std::max(p->needed[k].hi, g.region[k].hi);
+    }
+  }
+
+  void collect_groups(const Stage& stage, Placed* p) {
+    for (Read& r : p->expr.reads) {
+      Group* group = nullptr;
+      for (Group& g : p->groups) group = g.buffer == r.buffer ? &g : group;
+      if (!group) {
+        group = &p->groups.emplace_back(memory_);
+        group->buffer = r.buffer;
+        group->rank = r.buffer->shape.size();
+        group->read = true;
+      }
+      group->reads += 1;
+      group->conditional = group->conditional || r.conditional;
+    }
+    for (const ir::Buffer& b : stage.op.outputs) {
+      Group& g = p->groups.emplace_back(memory_);
+      g.buffer = b.get();
+      g.rank = stage.op.axes.size();
+      g.write = true;
+      g.read = stage.op.reducer != te::Reducer::kNone;
+      g.reads = g.read ? 1 : 0;
+      p->expr.reads.push_back(
+          {.buffer = g.buffer, .first_index = static_cast<int>(p->expr.indices.size())});
+      for (std::size_t a = 0; a < g.rank; ++a) p->expr.indices.push_back(static_cast<int>(a));
+    }
+  }
+
+  static Group* find_group(Placed* p, const ir::BufferNode* buffer) {
+    for (Group& g : p->groups) {
+      if (g.buffer == buffer) return &g;
+    }
+    return nullptr;
+  }
+
+  void measure_groups(const Stage& stage, Placed* p) {
+    const std::size_t rank = stage.op.axes.size();
+    const std::size_t axes = rank + stage.op.reduce_axes.size();
+    const std::size_t depth = p->loops.size();
+    std::pmr::vector<Interval> axis(axes, memory_), bounds(p->expr.nodes.size() + 1, memory_);
+    Numbers at(axes, memory_), values(p->expr.nodes.size() + 1, memory_);
+    IterWidths iters(stage, p->iters, memory_);
+    for (Group& g : p->groups) {
+      g.region.resize((depth + 1) * g.rank, {1, 0});
+      g.point.resize(depth * g.rank);
+      g.origin.resize(g.rank);
+    }
+    for (std::size_t level = 0; level <= depth; ++level) {
+      if (level > p->own) iters.run_from(p->loop_of, static_cast<double>(level));
+      for (std::size_t a = 0; a < axes; ++a) {
+        const auto whole_root = static_cast<double>(p->iters[a]);
+        if (level <= p->own) {
+          axis[a] = a < rank ? p->needed[level * rank + a] : Interval{0, whole_root - 1};
+        } else {
+          const double lo = a < rank ? p->region(rank, a).lo : 0;
+          axis[a] = {lo, lo + iters.width(a) - 1};
+        }
+      }
+      bound(p->expr.nodes, axis.data(), bounds.data());
+      note_regions(level, bounds.data(), p);
+    }
+    for (std::size_t loop = 0; loop <= depth; ++loop) {  // the last: none moved
+      if (loop >= p->own) iters.move(p->loop_of, static_cast<double>(loop));
+      for (std::size_t a = 0; a < axes; ++a) {
+        const double lo = a < rank ? p->region(rank, a).lo : 0;
+        const double outer = loop < p->own && a < rank ? p->step[loop * rank + a] : 0;
+        at[a] = lo + (loop < p->own ? outer : iters.moved(a));
+      }
+      evaluate(p->expr.nodes, at.data(), values.data());
+      note_points(loop, values.data(), p);
+    }
+  }
+
+  static void note_regions(std::size_t level, const Interval* bounds, Placed* p) {
+    for (const Read& r : p->expr.reads) {
+      Group& g = *find_group(p, r.buffer);
+      for (std::size_t d = 0; d < g.rank; ++d) {
+        const Interval& b = bounds[p->expr.indices[idx(r.first_index) + d]];
+        Interval& all = g.region[level * g.rank + d];
+        all = all.hi < all.lo ? b : Interval{std::min(all.lo, b.lo), std::max(all.hi, b.hi)};
+      }
+    }
+  }
+
+  // The first read of a tensor stands for all.
+  static void note_points(std::size_t loop, const double* values, Placed* p) {
+    for (std::size_t k = p->expr.reads.size(); k-- > 0;) {
+      const Read& r = p->expr.reads[k];
+      Group& g = *find_group(p, r.buffer);
+      double* const to = loop == p->loops.size() ? g.origin.data() : g.point.data() + loop * g.rank;
+      for (std::size_t d = 0; d < g.rank; ++d)
+        to[d] = values[p->expr.indices[idx(r.first_index) + d]];
+    }
+  }
+
+  void emit(std::size_t i) {
+    const Stage& stage = state_.stages[i];
+    for (const int leaf : stage.leaves) {
+      for (std::size_t j = 0; j < i; ++j) {
+        const bool here = placed_[j].live && placed_[j].target == static_cast<int>(i) &&
+                          state_.stages[j].attach.iter == leaf;
+        if (here) emit(j);
+      }
+    }
+    write_statement(i);
+  }
+
+  void write_statement(std::size_t i) {
+    const Stage& stage = state_.stages[i];
+    Placed& p = placed_[i];
+    Statement& s = program_.statements.emplace_back(memory_);
+    s.stage = &stage;
+    s.stage_index = static_cast<int>(i);
+    s.own = p.own;
+    s.float_ops = p.expr.float_ops;
+    s.int_ops = p.expr.int_ops;
+    s.bool_ops = p.expr.bool_ops;
+    s.select_ops = p.expr.select_ops;
+    s.work = p.expr.float_ops.total() > 0 ? p.expr.float_ops.total()
+                                          : p.expr.int_ops.total() - p.expr.index_ops;
+    const std::size_t rank = stage.op.axes.size();
+    for (std::size_t l = 0; l < p.loops.size(); ++l) {
+      s.points *= p.loops[l].extent;
+      if (l < p.own) s.useful_points *= p.loops[l].extent;
+    }
+    for (std::size_t a = 0; a < rank + stage.op.reduce_axes.size(); ++a) {
+      const double extent = static_cast<double>(p.iters[a]);
+      s.useful_points *= extent;
+      s.domain *= a < rank ? width(whole(stage.op.axes[a])) : extent;
+      if (a < rank) s.extents.push_back(extent);
+    }
+    for (const auto& [id, steps] : stage.auto_unroll)
+      s.max_unroll = std::max(s.max_unroll, static_cast<double>(steps));
+    count_tails(stage, p, &s);
+    s.accesses.reserve(p.groups.size());
+    for (const Group& g : p.groups) write_access(p, g, &s);
+    for (const Access& a : s.accesses) {
+      const bool made_here = a.write && !is_dag_output(a.buffer);
+      if (made_here) s.allocated += a.stored;
+    }
+    s.loops = std::move(p.loops);
+  }
+
+  bool is_dag_output(const ir::BufferNode* buffer) const {
+    for (const ir::Buffer& b : state_.dag.outputs) {
+      if (b.get() == buffer) return true;
+    }
+    return false;
+  }
+
+  static double covered(const Placed& p, const schedule::Relation& r) {
+    double product = 1;
+    for (const int id : r.to) product *= static_cast<double>(p.iters[idx(id)]);
+    return product;
+  }
+
+  static void count_tails(const Stage& stage, const Placed& p, Statement* s) {
+    for (const schedule::Relation& r : stage.relations) {
+      if (r.kind != schedule::Relation::Kind::kSplit) continue;
+      if (covered(p, r) <= static_cast<double>(p.iters[idx(r.from[0])])) continue;
+      s->guards += r.tail == schedule::Tail::kGuard ? 1 : 0;
+      s->peels += r.tail == schedule::Tail::kPeel ? 1 : 0;
+      s->pads += r.tail == schedule::Tail::kPad ? 1 : 0;
+    }
+  }
+
+  int producer(const ir::BufferNode* buffer) const {
+    for (std::size_t i = 0; i < placed_.size(); ++i) {
+      if (placed_[i].live && writes(state_.stages[i], buffer)) return static_cast<int>(i);
+    }
+    return -1;
+  }
+
+  const schedule::Layout* layout_of(const ir::BufferNode* buffer) const {
+    for (const auto& [b, layout] : state_.layouts) {
+      if (b.get() == buffer) return &layout;
+    }
+    return nullptr;
+  }
+
+  // Extents of the stored region before any layout.
+  void stored_shape(const Group& g, int maker, Numbers* shape) const {
+    if (maker < 0) {
+      for (const std::int64_t e : g.buffer->shape)
+        shape->push_back(static_cast<double>(std::max<std::int64_t>(1, e)));
+      return;
+    }
+    const Stage& stage = state_.stages[idx(maker)];
+    const Placed& p = placed_[idx(maker)];
+    for (std::size_t a = 0; a < g.rank; ++a) shape->push_back(static_cast<double>(p.iters[a]));
+    for (const schedule::Relation& r : stage.relations) {
+      const bool pads = r.kind == schedule::Relation::Kind::kSplit &&
+                        r.tail == schedule::Tail::kPad && r.from[0] < static_cast<int>(g.rank);
+      if (pads) (*shape)[idx(r.from[0])] = std::max((*shape)[idx(r.from[0])], covered(p, r));
+    }
+    for (const auto& [dim, rule] : stage.align) align(dim, rule.first, rule.second, shape);
+  }
+
+  static void align(int dim, std::int64_t factor, std::int64_t offset, Numbers* shape) {
+    double inner = 1;
+    for (std::size_t d = idx(dim) + 2; d < shape->size(); ++d) inner *= (*shape)[d];
+    for (std::int64_t grow = 0; grow < factor; ++grow) {
+      const double stride = ((*shape)[idx(dim) + 1] + static_cast<double>(grow)) * inner;
+      if (std::fmod(stride, static_cast<double>(factor)) != static_cast<double>(offset)) continue;
+      (*shape)[idx(dim) + 1] += static_cast<double>(grow);
+      return;
+    }
+  }
+
+  void write_access(const Placed& p, const Group& g, Statement* s) {
+    Access& a = s->accesses.emplace_back(memory_);
+    const int maker = producer(g.buffer);
+    const schedule::Layout* layout = layout_of(g.buffer);
+    a.buffer = g.buffer;
+    a.read = g.read;
+    a.write = g.write;
+    a.conditional = g.conditional;
+    a.packed = layout != nullptr;
+    a.temporary = maker >= 0 && !g.write;
+    a.reads = g.reads;
+    a.element_bytes = static_cast<double>(size_bytes(g.buffer->dtype));
+    Numbers plain(memory_);
+    stored_shape(g, maker, &plain);
+    if (layout) {
+      for (const schedule::LayoutDim& d : *layout) {
+        a.shape.push_back(d.modulus != 0
+                              ? static_cast<double>(d.modulus)
+                              : std::ceil(plain[idx(d.dim)] / static_cast<double>(d.divisor)));
+      }
+    } else {
+      a.shape = plain;
+    }
+    for (const double e : a.shape) a.stored *= e;
+
+    const std::size_t depth = p.loops.size();
+    const Placed* const from = maker < 0 ? nullptr : &placed_[idx(maker)];
+    Numbers relative(g.rank, memory_);
+    for (std::size_t d = 0; d < g.rank; ++d)
+      relative[d] = g.origin[d] - (from ? from->region(g.rank, d).lo : 0);
+    const double origin = flat_index(a, layout, relative);
+    for (std::size_t loop = 0; loop < depth; ++loop) {
+      for (std::size_t d = 0; d < g.rank; ++d) {
+        const double shift = from && loop < from->own ? from->step[loop * g.rank + d] : 0;
+        relative[d] = g.point[loop * g.rank + d] - shift - (from ? from->region(g.rank, d).lo : 0);
+      }
+      a.stride.push_back(flat_index(a, layout, relative) - origin);
+    }
+    std::pmr::vector<Interval> part(g.rank, memory_);
+    for (std::size_t level = 0; level <= depth; ++level) {
+      // Storage inside a loop is the same at each of its iterations.
+      const std::size_t seen = from ? std::max(level, std::min(from->own, depth)) : level;
+      for (std::size_t d = 0; d < g.rank; ++d) {
+        const double lo = from ? from->region(g.rank, d).lo : 0;
+        const Interval& r = g.region[seen * g.rank + d];
+        part[d].lo = std::clamp(r.lo - lo, 0.0, plain[d] - 1);
+        part[d].hi = std::clamp(r.hi - lo, part[d].lo, plain[d] - 1);
+      }
+      measure_level(layout, part, &a);
+    }
+  }
+
+  static double flat_index(const Access& a, const schedule::Layout* layout, const Numbers& index) {
+    double flat = 0;
+    for (std::size_t k = 0; k < a.shape.size(); ++k) {
+      double i = 0;
+      if (layout) {
+        const schedule::LayoutDim& d = (*layout)[k];
+        i = std::floor(index[idx(d.dim)] / static_cast<double>(d.divisor));
+        const auto m = static_cast<double>(d.modulus);
+        if (m > 0) i -= m * std::floor(i / m);
+      } else {
+        i = index[k];
+      }
+      flat = flat * a.shape[k] + i;
+    }
+    return flat;
+  }
+
+  static double stored_width(const schedule::LayoutDim& d, const Interval& part) {
+    const auto divisor = static_cast<double>(d.divisor);
+    const double lo = std::floor(part.lo / divisor);
+    const double hi = std::floor(part.hi / divisor);
+    const auto m = static_cast<double>(d.modulus);
+    if (m <= 0) return hi - lo + 1;
+    return std::floor(lo / m) == std::floor(hi / m) ? hi - lo + 1 : m;
+  }
+
+  void measure_level(const schedule::Layout* layout, const std::pmr::vector<Interval>& part,
+                     Access* a) const {
+    double elements = 1, run = 1;
+    bool contiguous = true;
+    for (std::size_t k = a->shape.size(); k-- > 0;) {
+      const double w =
+          layout ? stored_width((*layout)[k], part[idx((*layout)[k].dim)]) : width(part[k]);
+      elements *= w;
+      if (contiguous) run *= w;
+      contiguous = contiguous && w >= a->shape[k];
+    }
+    a->elements.push_back(elements);
+    a->lines.push_back(elements / run * std::ceil(run * a->element_bytes / line_bytes_));
+  }
+
+  const State& state_;
+  const double line_bytes_;
+  Program& program_;
+  Memory memory_;
+  std::pmr::vector<Placed> placed_;
+};
+
+}  // namespace
+
+Result<void> build_program(const schedule::State& state, double line_bytes, Program* program,
+                           std::pmr::memory_resource* memory) {
+  return Builder(state, line_bytes, program, memory).run();
+}
+
+}  // namespace tessera::feature
