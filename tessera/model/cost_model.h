@@ -29,9 +29,14 @@ class CostModel {
 
   // One score a candidate, higher is better; only the order matters. Needs a fit or a load.
   virtual std::vector<float> predict(const feature::FeatureSet& features) const = 0;
+  // Uncertainty of each score, in its unit; empty for models that do not know it.
+  virtual std::vector<float> spread(const feature::FeatureSet& features) const;
+  // Replaces what was learnt before. kInvalidArgument for data that is empty, inconsistent or not
+  // finite.
   virtual Result<void> fit(const TrainingSet& data, const FitOptions& options) = 0;
   virtual bool ready() const = 0;
   virtual Result<void> save(const std::string& path) const = 0;
+  // kInvalidArgument for files of another model or feature schema, kIo for damaged ones.
   virtual Result<void> load(const std::string& path) = 0;
 };
 
@@ -48,6 +53,7 @@ struct ModelEntry {
 };
 
 const std::vector<ModelEntry>& model_table();
+// kInvalidArgument lists the names; kUnavailable when this build lacks the library behind it.
 Result<std::unique_ptr<CostModel>> make_model(const std::string& name, const ModelOptions& options);
 
 }  // namespace tessera::model

@@ -1,0 +1,66 @@
+// Gradient-boosted trees: one model.
+#include "tessera/model/fit.h"
+#include "tessera/model/model_file.h"
+#include "tessera/model/models/models.h"
+#include "tessera/model/models/trees.h"
+
+namespace tessera::model {
+namespace {
+
+class XgbModel final : public CostModel {
+ public:
+  XgbModel(ModelOptions options, Trees trees)
+      : options_(std::move(options)), trees_(std::move(trees)) {}
+
+  std::vector<float> predict(const feature::FeatureSet& features) const override {
+    TESSERA_CHECK(ready() && features.columns == columns_, "xgb: {} columns, fitted to {}",
+                  features.columns, columns_);
+    return trees_.predict(features);
+  }
+
+  Result<void> fit(const TrainingSet& data, const FitOptions& options) override {
+    TESSERA_DO(check_training_set(data));
+    const std::vector<float> weights(data.labels.size(), 1.f);
+    TreeOptions tree;
+    tree.objective = options_.objective;
+    tree.seed = options_.seed;
+    TESSERA_DO(trees_.fit(data, weights, tree, options));
+    columns_ = data.features.columns;
+    return {};
+  }
+
+  bool ready() const override { return columns_ > 0; }
+
+  Result<void> save(const std::string& path) const override {
+    if (!ready()) return make_error(ErrorCode::kInvalidArgument, "the model was never fitted");
+    TESSERA_TRY(std::string bytes, trees_.to_bytes());
+    return write_model_file(
+        path, {"xgb", options_.objective, options_.schema, columns_, {std::move(bytes)}});
+  }
+
+  Result<void> load(const std::string& path) override {
+    TESSERA_TRY(const ModelFile file, read_model_file(path, "xgb", options_.schema));
+    if (file.parts.size() != 1 || file.columns == 0) {
+      return make_error(ErrorCode::kIo, "{}: damaged model file: {} parts, {} columns", path,
+                        file.parts.size(), file.columns);
+    }
+    TESSERA_DO(trees_.from_bytes(file.parts[0]));
+    columns_ = file.columns;
+    options_.objective = file.objective;
+    return {};
+  }
+
+ private:
+  ModelOptions options_;
+  Trees trees_;
+  std::size_t columns_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<CostModel>> make_xgb(const ModelOptions& options) {
+  TESSERA_TRY(Trees trees, Trees::make());
+  return std::unique_ptr<CostModel>(std::make_unique<XgbModel>(options, std::move(trees)));
+}
+
+}  // namespace tessera::model
