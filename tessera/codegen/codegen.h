@@ -58,4 +58,8 @@ struct ObjectCode {
 Result<ObjectCode> emit_object(const std::vector<ir::Func>& funcs, const target::Target& target,
                                const CodegenOptions& options = {});
 
+// Puts one kernel of object code made for this machine into this process; its times hold link_ms
+// alone. kBuildFailed when the object is damaged or needs what the process does not have.
+Result<std::unique_ptr<Kernel>> load_kernel(const ObjectCode& object, std::size_t kernel = 0);
+
 }  // namespace tessera::codegen

@@ -1,5 +1,7 @@
 #include "tessera/lower/lower.h"
 
+#include <cstring>
+
 #include "tessera/arith/simplify.h"
 #include "tessera/lower/build_loop_nest.h"
 #include "tessera/lower/flatten_buffers.h"
@@ -77,20 +79,34 @@ std::vector<std::string> pass_names() {
 HostTensor pack(const HostTensor& tensor, const schedule::Layout& layout) {
   HostTensor out(tensor.dtype(), schedule::layout_shape(layout, tensor.shape()));
   const std::size_t rank = tensor.shape().size();
-  std::vector<std::int64_t> index(rank, 0);
-  for (std::int64_t i = 0; i < tensor.size(); ++i) {
-    std::int64_t at = 0;
-    for (std::size_t d = 0; d < layout.size(); ++d) {
-      std::int64_t v = index[static_cast<std::size_t>(layout[d].dim)] / layout[d].divisor;
+  const auto width = static_cast<std::size_t>(size_bytes(tensor.dtype()));
+  // A storage dimension depends on one index, so the place of an element is a sum of one term per
+  // dimension of the tensor.
+  std::vector<std::vector<std::size_t>> terms(rank);
+  for (std::size_t d = 0; d < rank; ++d)
+    terms[d].assign(static_cast<std::size_t>(tensor.shape()[d]), 0);
+  std::size_t stride = width;
+  for (std::size_t d = layout.size(); d-- > 0;) {
+    std::vector<std::size_t>& of = terms[static_cast<std::size_t>(layout[d].dim)];
+    for (std::size_t i = 0; i < of.size(); ++i) {
+      std::int64_t v = static_cast<std::int64_t>(i) / layout[d].divisor;
       if (layout[d].modulus != 0) v %= layout[d].modulus;
-      at = at * out.shape()[d] + v;
+      of[i] += static_cast<std::size_t>(v) * stride;
     }
-    if (is_float(tensor.dtype())) {
-      out.set_float(at, tensor.get_float(i));
-    } else {
-      out.set_int(at, tensor.get_int(i));
-    }
-    for (std::size_t d = rank; d-- > 0 && ++index[d] == tensor.shape()[d];) index[d] = 0;
+    stride *= static_cast<std::size_t>(out.shape()[d]);
+  }
+  const std::byte* from = tensor.as<std::byte>();
+  std::byte* to = out.as<std::byte>();
+  const std::size_t elements = static_cast<std::size_t>(tensor.size());
+  const std::size_t row = rank == 0 ? 1 : terms[rank - 1].size();
+  std::vector<std::size_t> index(rank, 0);
+  for (std::size_t done = 0; done < elements; done += row) {
+    std::size_t at = 0;
+    for (std::size_t d = 0; d + 1 < rank; ++d) at += terms[d][index[d]];
+    for (std::size_t i = 0; i < row; ++i, from += width)
+      std::memcpy(to + at + (rank == 0 ? 0 : terms[rank - 1][i]), from, width);
+    for (std::size_t d = rank == 0 ? 0 : rank - 1; d-- > 0 && ++index[d] == terms[d].size();)
+      index[d] = 0;
   }
   return out;
 }

@@ -121,4 +121,20 @@ Result<ObjectCode> emit_object(const std::vector<ir::Func>& funcs, const target:
   return ObjectCode{{object.begin(), object.end()}, unit->kernels};
 }
 
+Result<std::unique_ptr<Kernel>> load_kernel(const ObjectCode& object, std::size_t kernel) {
+  if (kernel >= object.kernels.size())
+    return make_error(ErrorCode::kInvalidArgument, "object code has no kernel {}", kernel);
+  Stopwatch watch;
+  TESSERA_TRY(std::unique_ptr<LoadedObject> loaded,
+              load_object(std::string(object.bytes.begin(), object.bytes.end())));
+  auto result = std::make_unique<JitKernel>(std::move(loaded));
+  result->info = object.kernels[kernel];
+  result->entry = reinterpret_cast<tsr_kernel>(result->symbol(result->info.name));
+  result->times.link_ms = watch.lap_ms();
+  if (!result->entry) {
+    return make_error(ErrorCode::kBuildFailed, "{} is not in its object code", result->info.name);
+  }
+  return std::unique_ptr<Kernel>(std::move(result));
+}
+
 }  // namespace tessera::codegen
