@@ -167,8 +167,8 @@ class DotWriter {
       w.reorder(host, order);
       w.vectorize(host, vector[1]);
     }
-    if (Context::worth_threads(s_.iterations()))
-      outer = make_parallel(x_, host, outer, outer.size() > 1 ? outer.size() - 1 : 1);
+    outer = make_parallel(x_, host, choose_sharing(x_, s_.op.name, s_.iterations()), outer,
+                          outer.size() > 1 ? outer.size() - 1 : 1);
     if (!self_) attach(outer.back().name);
   }
 

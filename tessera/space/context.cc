@@ -3,6 +3,12 @@
 #include <algorithm>
 
 namespace tessera::space {
+namespace {
+
+// Operations below which threads are not even tried.
+constexpr double kMinShared = 4e4;
+
+}  // namespace
 
 int Context::lanes(DType t) const { return std::max(1, target.vector_bytes / size_bytes(t)); }
 
@@ -14,8 +20,18 @@ std::int64_t Context::l2_bytes() const {
   return target.l2_bytes > 0 ? target.l2_bytes : std::int64_t{512} << 10;
 }
 
-std::vector<OuterLoop> make_parallel(Context& context, const std::string& stage,
+Sharing choose_sharing(Context& context, const std::string& stage, double operations) {
+  const bool worth = Context::worth_threads(operations);
+  static constexpr const char* kWords[] = {"none", "even", "one", "two", "three"};
+  int word = worth ? 1 : 0;
+  if (context.target.cores > 1 && operations > kMinShared)
+    word = context.chooser.word(stage, "parallel", DecisionKind::kParallel, word, kWords);
+  return {.parallel = word > 0, .depth = std::max(0, word - 1)};
+}
+
+std::vector<OuterLoop> make_parallel(Context& context, const std::string& stage, Sharing sharing,
                                      std::vector<OuterLoop> outer, std::size_t limit) {
+  if (!sharing.parallel) return outer;
   limit = std::min(limit, outer.size());
   const std::int64_t cores = context.target.cores;
   const std::int64_t wanted = 4 * cores;
@@ -23,7 +39,7 @@ std::vector<OuterLoop> make_parallel(Context& context, const std::string& stage,
   std::size_t first = 0;
   while (first < limit && outer[first].count == 1) ++first;
   // A loop too short that cannot be fused: one further in does better.
-  for (std::size_t i = first; i < limit; ++i) {
+  for (std::size_t i = first; sharing.depth == 0 && i < limit; ++i) {
     const bool stuck = outer[i].tail || i + 1 >= limit || outer[i + 1].tail;
     if (outer[i].count >= cores || !stuck) break;
     if (i + 1 < limit && outer[i + 1].count > outer[i].count) first = i + 1;
@@ -31,7 +47,11 @@ std::vector<OuterLoop> make_parallel(Context& context, const std::string& stage,
   if (first >= limit) return outer;
   std::size_t last = first;
   std::int64_t count = outer[first].count;
-  while (last + 1 < limit && count < wanted && !outer[last].tail && !outer[last + 1].tail) {
+  const auto wants_more = [&] {
+    if (sharing.depth == 0) return count < wanted;
+    return last + 1 - first < static_cast<std::size_t>(sharing.depth);
+  };
+  while (last + 1 < limit && wants_more() && !outer[last].tail && !outer[last + 1].tail) {
     ++last;
     count *= outer[last].count;
   }

@@ -34,10 +34,20 @@ struct OuterLoop {
   bool tail = false;  // its last iteration is shorter: it cannot be fused
 };
 
-// Makes the leading loops of `outer` parallel, fused as far as needed to give every core several
-// parts, and never beyond the first `limit` of them. The loops must be adjacent and in this order
-// already. Returns the loops afterwards.
-std::vector<OuterLoop> make_parallel(Context& context, const std::string& stage,
+// How work is shared out among threads.
+struct Sharing {
+  bool parallel = false;
+  // Loops fused and shared out, from the first of more than one iteration; 0: as many as give every
+  // core several parts.
+  int depth = 0;
+};
+
+// The choice for a stage of so many operations.
+Sharing choose_sharing(Context& context, const std::string& stage, double operations);
+
+// Makes the leading loops of `outer` parallel, and never beyond the first `limit` of them. The
+// loops must be adjacent and in this order already. Returns the loops afterwards.
+std::vector<OuterLoop> make_parallel(Context& context, const std::string& stage, Sharing sharing,
                                      std::vector<OuterLoop> outer, std::size_t limit);
 
 Loops names_of(const std::vector<OuterLoop>& loops);

@@ -93,7 +93,8 @@ class LaneWriter {
     order.insert(order.end(), inner.begin(), inner.end());
     w.reorder(name, order);
     annotate(name, inner);
-    if (Context::worth_threads(s_.iterations() * (2 + s_.cost))) outer = share_out(name, outer);
+    const Sharing sharing = choose_sharing(x_, s_.op.name, s_.iterations() * (2 + s_.cost));
+    if (sharing.parallel) outer = share_out(name, sharing, outer);
     if (!self_) attach(outer.back().name);
     if (tile.unroll_taps) {
       for (const te::Axis& a : s_.op.reduce_axes) w.unroll(s_.op.name, a.var.as<ir::Var>()->name);
@@ -124,9 +125,15 @@ class LaneWriter {
   }
 
   // Conditions of the padding are cut off loops that run over an axis, not off fused ones.
-  std::vector<OuterLoop> share_out(const std::string& name, std::vector<OuterLoop> outer) {
+  std::vector<OuterLoop> share_out(const std::string& name, Sharing sharing,
+                                   std::vector<OuterLoop> outer) {
     const std::size_t limit = std::max<std::size_t>(1, outer.size() - 1);
-    if (!conditional()) return make_parallel(x_, name, std::move(outer), limit);
+    if (!conditional()) return make_parallel(x_, name, sharing, std::move(outer), limit);
+    if (sharing.depth > 0) {
+      const auto nth = static_cast<std::size_t>(sharing.depth) - 1;
+      x_.writer.parallel(name, outer[std::min(nth, limit - 1)].name);
+      return outer;
+    }
     std::size_t best = 0;
     for (std::size_t i = 1; i < limit; ++i) {
       const bool short_of_work = outer[best].count < 2 * x_.target.cores;

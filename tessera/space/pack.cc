@@ -89,7 +89,7 @@ CopyLoops loops_of(const Context& x, const Pack& pack) {
 Pack make_pack(const Context& x, const Contraction& c, const Access& access, std::size_t axis,
                std::int64_t width, int block_axis, std::int64_t block, bool copies,
                std::int64_t group) {
-  Pack pack{.name = access.buffer->name, .layout = {}, .copies = copies};
+  Pack pack{.name = access.buffer->name, .reads = access.buffer, .layout = {}, .copies = copies};
   pack.producer = x.analysis.producer(access.buffer);
   pack.width = width;
   const int dim = panel_dim(access, axis, width);

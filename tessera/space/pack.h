@@ -9,6 +9,7 @@ namespace tessera::space {
 
 struct Pack {
   std::string name;  // of the tensor that the contraction reads in the end
+  ir::Buffer reads;  // the tensor as the Dag knows it
   schedule::Layout layout;
   bool copies = false;     // a stage of the schedule writes it, not the caller
   bool cached = false;     // that stage is a copy made for this contraction

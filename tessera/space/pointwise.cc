@@ -94,8 +94,8 @@ void schedule_rows(Context& c, const Stage& s) {
   Loops order = names_of(outer);
   order.insert(order.end(), inner.begin(), inner.end());
   c.writer.reorder(name, order);
-  if (Context::worth_threads(s.elements() * (4 + s.cost)))
-    make_parallel(c, name, outer, limit == 0 ? 1 : limit);
+  make_parallel(c, name, choose_sharing(c, name, s.elements() * (4 + s.cost)), outer,
+                limit == 0 ? 1 : limit);
 }
 
 }  // namespace

@@ -233,8 +233,8 @@ class RowWriter {
     w.reorder(name, order);
     double work = h_.iterations() * (4 + h_.cost);
     for (const std::size_t m : members_) work += x_.stage(m).iterations() * (1 + x_.stage(m).cost);
-    if (Context::worth_threads(work) && !outer.empty())
-      outer = make_parallel(x_, name, outer, outer.size());
+    if (!outer.empty())
+      outer = make_parallel(x_, name, choose_sharing(x_, name, work), outer, outer.size());
     if (!outer.empty()) attach_ = outer.back().name;
     write_factored(host_);
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 namespace tessera::space {
 namespace {
 
@@ -88,6 +90,42 @@ RegisterTile choose_tile(const TileRequest& request, const target::Target& targe
     }
   }
   return best;
+}
+
+RegisterTile choose_tile_of(Context& context, const std::string& stage, const TileRequest& request,
+                            const RegisterTile& preferred) {
+  const std::int64_t rows =
+      context.chooser.number(stage, "rows", DecisionKind::kTile, preferred.rows, [&] {
+        std::vector<std::int64_t> out;
+        for (const std::int64_t n : {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16}) {
+          if (n <= request.rows) out.push_back(n);
+        }
+        return out;
+      });
+  const std::int64_t vectors =
+      context.chooser.number(stage, "vectors", DecisionKind::kVector, preferred.vectors, [&] {
+        std::vector<std::int64_t> out;
+        for (std::int64_t n = 1; n <= 8; ++n) {
+          if (n <= parts_of(request.columns, request.lanes) &&
+              n * request.lanes <= schedule::kMaxVector)
+            out.push_back(n);
+        }
+        return out;
+      });
+  const std::int64_t needed = rows * vectors + vectors + 1;
+  if (needed > context.target.vector_registers) {
+    context.chooser.refuse(fmt::format("a tile of {} rows by {} vectors takes {} registers of {}",
+                                       rows, vectors, needed, context.target.vector_registers));
+  }
+  return {rows, vectors};
+}
+
+std::int64_t even_part(std::int64_t tiles, std::int64_t most) {
+  if (tiles <= most) return tiles;
+  for (std::int64_t n = most; 2 * n > most; --n) {
+    if (tiles % n == 0) return n;
+  }
+  return parts_of(tiles, parts_of(tiles, most));
 }
 
 std::int64_t at_most(std::int64_t length, std::int64_t extent) {

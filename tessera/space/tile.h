@@ -2,8 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
-#include "tessera/target/target.h"
+#include "tessera/space/context.h"
 
 namespace tessera::space {
 
@@ -23,6 +24,17 @@ struct RegisterTile {
 // The tile with the least estimated time over the whole extents, tails included. Accumulators and
 // operands fit the registers of the target.
 RegisterTile choose_tile(const TileRequest& request, const target::Target& target);
+
+// The choice of a tile, preferably `preferred`; refused when it does not fit the registers.
+RegisterTile choose_tile_of(Context& context, const std::string& stage, const TileRequest& request,
+                            const RegisterTile& preferred);
+
+// How many parts of `length` cover `extent`.
+inline std::int64_t parts_of(std::int64_t extent, std::int64_t length) {
+  return (extent + length - 1) / length;
+}
+// At most `most` of `tiles`; where possible in equal parts.
+std::int64_t even_part(std::int64_t tiles, std::int64_t most);
 
 // Elements that a split of `extent` into parts of `length` should use: `length`, or less when the
 // extent is smaller.

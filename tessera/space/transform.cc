@@ -98,8 +98,8 @@ void schedule_transform(Context& c, std::size_t stage) {
   w.reorder(name, order);
   for (const std::string& loop : inner) w.unroll(name, loop);
   w.vectorize(name, vector[1]);
-  if (Context::worth_threads(s.elements() * (4 + s.cost)))
-    outer = make_parallel(c, name, outer, limit);
+  outer =
+      make_parallel(c, name, choose_sharing(c, name, s.elements() * (4 + s.cost)), outer, limit);
   c.done[stage] = true;
   for (std::size_t i = stage; i-- > 0;) {
     const Stage& p = c.stage(i);

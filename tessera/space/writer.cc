@@ -74,6 +74,12 @@ std::string Writer::rfactor(const std::string& stage, const std::string& loop, s
   return repeat == 1 ? stage + ".rf" : fmt::format("{}.rf{}", stage, repeat);
 }
 
+void Writer::prefetch(const std::string& stage, const std::string& loop, const std::string& buffer,
+                      std::int64_t distance) {
+  schedule_.steps.emplace_back(
+      schedule::PrefetchStep{.stage = stage, .iter = loop, .buffer = buffer, .distance = distance});
+}
+
 void Writer::layout(const std::string& buffer, schedule::Layout layout) {
   schedule_.steps.emplace_back(schedule::SetLayout{.buffer = buffer, .layout = std::move(layout)});
 }

@@ -32,6 +32,8 @@ class Writer {
   // Returns the name of the partial stage; `repeat` counts factorings of the same stage from 1.
   std::string rfactor(const std::string& stage, const std::string& loop, std::size_t axis,
                       int repeat = 1);
+  void prefetch(const std::string& stage, const std::string& loop, const std::string& buffer,
+                std::int64_t distance);
   void layout(const std::string& buffer, schedule::Layout layout);
 
   const schedule::Schedule& schedule() const { return schedule_; }
