@@ -21,6 +21,10 @@ Scorer& no_scorer() {
 
 const std::vector<PolicyEntry>& policy_table() {
   static const std::vector<PolicyEntry> table = {
+      {"evolutionary", "evolution on the scores of a model; the default", true, make_evolutionary},
+      {"annealing", "parallel simulated annealing on the scores of a model", true, make_annealing},
+      {"local", "mutations of the fastest measured, no model", false, make_local},
+      {"genetic", "generations of measured candidates, no model", false, make_genetic},
       {"random", "legal points at random, none twice", false, make_random},
       {"grid", "every point in order", false, make_grid},
   };

@@ -1,0 +1,43 @@
+// Mutations of the fastest measured: what can be had without a model.
+#include "tessera/search/breeding.h"
+#include "tessera/search/policies/policies.h"
+
+namespace tessera::search {
+namespace {
+
+constexpr double kRandomShare = 0.15;
+
+class Local final : public Policy {
+ public:
+  Local(const space::Space& space, const PolicyOptions& options)
+      : space_(space), history_(space.sketches().size()), rng_(options.seed) {}
+
+  std::vector<space::Candidate> propose(std::size_t n) override {
+    std::vector<space::Candidate> out;
+    if (n == 0) return out;
+    add_preferred(space_, history_, &out);
+    // Before anything ran, half of the batch looks beyond the neighbourhood of the preferred one.
+    const double share = history_.fastest().empty() ? 0.5 : kRandomShare;
+    for (space::Candidate& c : breed_measured(space_, n - out.size(), share, history_, rng_)) {
+      out.push_back(std::move(c));
+    }
+    return out;
+  }
+  void observe(std::span<const Observation> observations) override {
+    history_.observe(observations);
+  }
+
+ private:
+  const space::Space& space_;
+  History history_;
+  Rng rng_;
+};
+
+}  // namespace
+
+std::unique_ptr<Policy> make_local(const space::Space& space, Scorer&,
+                                   const PolicyOptions& options) {
+  return std::make_unique<Local>(space, options);
+}
+
+}  // namespace tessera::search
