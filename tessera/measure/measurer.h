@@ -1,7 +1,9 @@
 // Builds and runs candidates elsewhere: a crash, a hang or a wild write costs one trial.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,9 +14,20 @@
 
 namespace tessera::measure {
 
+// Called inside the workers, which are forked and so know them: tests of failures use them.
+struct WorkerHooks {
+  std::function<void(const Trial& trial)> before_build;
+  // In place of each call of a candidate; `call` is the candidate, `params` its parameters.
+  std::function<void(const Trial& trial, const std::function<void()>& call,
+                     std::span<void* const> params)>
+      call;
+};
+
 struct MeasureOptions {
-  int threads = 1;        // of the measured code
-  int build_workers = 0;  // 0: one per core
+  int threads = 1;  // of the measured code, on the first cores
+  // 0: one per core that the measured code leaves free. Where it leaves none, one per core, and
+  // they stand still while a candidate is timed.
+  int build_workers = 0;
   double build_timeout_s = 10;
   double run_timeout_s = 10;  // of one trial; also at most ~20 times the incumbent per call
   // Sampling: until the interval is tight, the candidate clearly loses, or the limits are reached.
@@ -25,6 +38,7 @@ struct MeasureOptions {
   bool check_results = true;
   bool cold_caches = false;
   std::uint64_t seed = 1;  // of the inputs
+  WorkerHooks hooks;
 };
 
 // The state of the machine as the measurer sees it.
@@ -43,16 +57,20 @@ class Measurer {
   virtual void submit(std::vector<Trial> trials) = 0;
   // Blocks until at least one measurement is there (or none is pending: empty), or `timeout_s`.
   virtual std::vector<Measurement> collect(double timeout_s) = 0;
+  // Trials submitted whose measurement collect() has not yet returned.
   virtual std::size_t pending() const = 0;
   // Gives up what is pending; the workers stay usable.
   virtual void cancel() = 0;
-  // Times built trials in turns, side by side, all of them fully.
+  // Builds the trials and times them in turns, side by side, all of them fully. Goes before what
+  // is pending; measurements in the order of the trials. At most 64 trials.
   virtual std::vector<Measurement> compare(const std::vector<Trial>& trials) = 0;
   virtual MachineState machine() const = 0;
 };
 
 // Worker processes on this machine, forked from a small server that is itself forked before any
 // thread is started: call it early. `tasks` are known to all workers; trials name them by index.
+// All processes end with the caller's, also when it is killed. A trial whose worker is killed from
+// outside is tried once more.
 Result<std::unique_ptr<Measurer>> start_local_measurer(std::vector<te::Dag> tasks,
                                                        const target::Target& target,
                                                        const MeasureOptions& options);

@@ -1,0 +1,63 @@
+#include "tessera/measure/build_worker.h"
+
+#include <chrono>
+#include <exception>
+
+#include "tessera/lower/lower.h"
+#include "tessera/schedule/step.h"
+
+namespace tessera::measure {
+namespace {
+
+// No C function has a dot in its name, so that the kernel cannot be taken for one.
+constexpr const char* kSymbol = "tsr.candidate";
+
+Result<Built> build(const te::Dag& dag, const std::string& text, const target::Target& target) {
+  TESSERA_TRY(const schedule::Schedule schedule, schedule::schedule_from_text(text));
+  TESSERA_TRY(lower::Lowered lowered, lower::lower(dag, schedule, target));
+  lowered.func.name = kSymbol;
+  TESSERA_TRY(const codegen::ObjectCode object, codegen::emit_object({lowered.func}, target));
+  Built built;
+  built.object.assign(object.bytes.begin(), object.bytes.end());
+  built.symbol = object.kernels[0].name;
+  built.shared_bytes = object.kernels[0].shared_bytes;
+  built.worker_bytes = object.kernels[0].worker_bytes;
+  for (const schedule::Layout& layout : lowered.param_layouts)
+    built.layouts.push_back(schedule::to_text(layout));
+  return built;
+}
+
+}  // namespace
+
+Built build_candidate(const te::Dag& dag, const std::string& schedule,
+                      const target::Target& target) {
+  const auto start = std::chrono::steady_clock::now();
+  Built built;
+  try {
+    Result<Built> result = build(dag, schedule, target);
+    if (result.ok()) {
+      built = std::move(result).value();
+    } else {
+      built.error = fmt::format("{}: {}", to_text(result.error().code), result.error().message);
+    }
+  } catch (const std::exception& e) {  // a defect of the compiler, or no memory for this candidate
+    built.error = fmt::format("compiler: {}", e.what());
+  }
+  built.build_ms =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return built;
+}
+
+void serve_builds(Channel& channel, const std::vector<te::Dag>& tasks, const target::Target& target,
+                  const WorkerHooks& hooks) {
+  while (const std::optional<Frame> frame = channel.receive()) {
+    Job job;
+    if (frame->kind != Kind::kBuild || !decode(*frame, &job) || job.trial.task >= tasks.size())
+      return;
+    if (hooks.before_build) hooks.before_build(job.trial);
+    const Built built = build_candidate(tasks[job.trial.task], job.trial.schedule, target);
+    if (!channel.send(Kind::kBuilt, encode(built))) return;
+  }
+}
+
+}  // namespace tessera::measure

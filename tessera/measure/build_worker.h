@@ -1,0 +1,19 @@
+// The process that turns schedules into object code.
+#pragma once
+
+#include <vector>
+
+#include "tessera/measure/measurer.h"
+#include "tessera/measure/messages.h"
+
+namespace tessera::measure {
+
+// Schedule text -> object code with one kernel. Failures of any kind are in Built::error.
+Built build_candidate(const te::Dag& dag, const std::string& schedule,
+                      const target::Target& target);
+
+// Serves Job frames until the channel ends.
+void serve_builds(Channel& channel, const std::vector<te::Dag>& tasks, const target::Target& target,
+                  const WorkerHooks& hooks);
+
+}  // namespace tessera::measure

@@ -1,0 +1,65 @@
+#include "tessera/measure/candidate.h"
+
+#include <cstring>
+
+namespace tessera::measure {
+
+Result<std::unique_ptr<Candidate>> Candidate::load(const RunItem& item, const te::Dag& dag,
+                                                   TaskData& data, runtime::ThreadPool& pool,
+                                                   const WorkerHooks& hooks) {
+  const Built& built = item.built;
+  std::unique_ptr<Candidate> c(new Candidate(item, data, pool, hooks));
+  codegen::ObjectCode object;
+  object.bytes.assign(built.object.begin(), built.object.end());
+  object.kernels.push_back({built.symbol, built.shared_bytes, built.worker_bytes});
+  TESSERA_TRY(c->kernel_, codegen::load_kernel(object));
+  for (std::size_t i = 0; i < dag.inputs.size(); ++i) {
+    const std::string layout = i < built.layouts.size() ? built.layouts[i] : "";
+    TESSERA_TRY(std::byte * at, data.input(i, layout));
+    c->params_.push_back(at);
+  }
+  for (std::byte* at : data.outputs()) c->params_.push_back(at);
+  const std::int64_t bytes =
+      built.shared_bytes + built.worker_bytes * std::int64_t{pool.host()->num_workers};
+  TESSERA_TRY(c->workspace_, GuardedBuffer::make(static_cast<std::size_t>(bytes)));
+  c->plain_call_ = [raw = c.get()] {
+    raw->kernel_->entry(raw->params_.data(), raw->workspace_.data(), raw->pool_.host());
+  };
+  return c;
+}
+
+void Candidate::call() {
+  if (hooks_.call) {
+    hooks_.call(item_.job.trial, plain_call_, params_);
+  } else {
+    kernel_->entry(params_.data(), workspace_.data(), pool_.host());
+  }
+}
+
+bool Candidate::check(Measurement* m) {
+  data_.clear_outputs();
+  // Temporaries that are read before they are written show as wrong results.
+  std::memset(workspace_.data(), 0xff, workspace_.bytes());
+  call();
+  return recheck(m);
+}
+
+bool Candidate::recheck(Measurement* m) const {
+  std::string damage = data_.damage();
+  if (damage.empty()) {
+    damage = workspace_.damage();
+    if (!damage.empty()) damage = "workspace: " + damage;
+  }
+  if (!damage.empty()) {
+    data_.repair();
+    m->outcome = Outcome::kOutOfBounds;
+    m->reason = damage;
+    return false;
+  }
+  m->reason = data_.wrong_output();
+  if (m->reason.empty()) return true;
+  m->outcome = Outcome::kWrongResult;
+  return false;
+}
+
+}  // namespace tessera::measure

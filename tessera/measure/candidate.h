@@ -1,0 +1,44 @@
+// One built candidate inside the run worker, ready to be called.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/measure/measurer.h"
+#include "tessera/measure/messages.h"
+#include "tessera/measure/task_data.h"
+
+namespace tessera::measure {
+
+class Candidate {
+ public:
+  // `item`, `data` and `pool` must outlive it. Loads the code and stores the constants as it wants
+  // them.
+  static Result<std::unique_ptr<Candidate>> load(const RunItem& item, const te::Dag& dag,
+                                                 TaskData& data, runtime::ThreadPool& pool,
+                                                 const WorkerHooks& hooks);
+
+  void call();
+  // Calls it once on outputs that hold nothing; false with outcome and reason of what went wrong.
+  bool check(Measurement* m);
+  // What the buffers show after further calls.
+  bool recheck(Measurement* m) const;
+
+ private:
+  Candidate(const RunItem& item, TaskData& data, runtime::ThreadPool& pool,
+            const WorkerHooks& hooks)
+      : item_(item), data_(data), pool_(pool), hooks_(hooks) {}
+
+  const RunItem& item_;
+  TaskData& data_;
+  runtime::ThreadPool& pool_;
+  const WorkerHooks& hooks_;
+  std::unique_ptr<codegen::Kernel> kernel_;
+  std::vector<void*> params_;
+  GuardedBuffer workspace_;
+  std::function<void()> plain_call_;
+};
+
+}  // namespace tessera::measure

@@ -1,0 +1,237 @@
+#include "tessera/measure/measurer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tessera/measure/messages.h"
+#include "tessera/measure/process.h"
+#include "tessera/measure/server.h"
+#include "tessera/target/cpus.h"
+
+namespace tessera::measure {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kMostCompared = 64;
+
+// What the latest trials say about the machine.
+class MachineTracker {
+ public:
+  void add(const Measurement& m, double waiting_share) {
+    if (m.calibration_s <= 0) return;
+    state_.calibration_s = m.calibration_s;
+    const bool first = state_.calibration_best_s == 0;
+    state_.calibration_best_s =
+        first ? m.calibration_s : std::min(state_.calibration_best_s, m.calibration_s);
+    recent_s_ = first ? m.calibration_s : std::lerp(recent_s_, m.calibration_s, kWeight);
+    const double share = std::clamp(waiting_share, 0.0, 1.0);
+    state_.waiting_share = first ? share : std::lerp(state_.waiting_share, share, kWeight);
+    state_.busy =
+        state_.waiting_share > kBusyShare || recent_s_ > kBusySlowdown * state_.calibration_best_s;
+  }
+  const MachineState& state() const { return state_; }
+
+ private:
+  // About the last ten trials count.
+  static constexpr double kWeight = 0.1;
+  static constexpr double kBusyShare = 0.05, kBusySlowdown = 1.2;
+  MachineState state_;
+  double recent_s_ = 0;
+};
+
+class LocalMeasurer final : public Measurer {
+ public:
+  LocalMeasurer(Channel server, pid_t pid, std::size_t tasks)
+      : server_(std::move(server)), pid_(pid), tasks_(tasks) {}
+
+  // The end of the channel ends the server, and that ends the workers.
+  ~LocalMeasurer() override {
+    server_.close();
+    while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  }
+
+  void submit(std::vector<Trial> trials) override {
+    for (Trial& trial : trials) send(std::move(trial), 0, 0);
+  }
+
+  std::vector<Measurement> collect(double timeout_s) override {
+    const Clock::time_point end = after(timeout_s);
+    while (results_.empty() && !waiting_.empty() && receive_until(end)) {
+    }
+    return std::exchange(results_, {});
+  }
+
+  std::size_t pending() const override { return waiting_.size() + results_.size(); }
+
+  void cancel() override {
+    server_.send(Kind::kCancel, encode(Cancel{next_}));
+    waiting_.clear();
+    results_.clear();
+  }
+
+  std::vector<Measurement> compare(const std::vector<Trial>& trials) override;
+  MachineState machine() const override { return machine_.state(); }
+
+ private:
+  struct Waiting {
+    std::uint64_t id = 0;  // of the caller
+    std::uint64_t group = 0;
+  };
+
+  static Clock::time_point after(double seconds) {
+    const double bounded = std::clamp(seconds, 0.0, 1e8);
+    return Clock::now() +
+           std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(bounded));
+  }
+
+  std::uint64_t send(Trial trial, std::uint64_t group, std::uint64_t group_size) {
+    const std::uint64_t number = next_++;
+    waiting_[number] = {trial.id, group};
+    if (trial.task >= tasks_) {
+      settle(number, {.id = trial.id,
+                      .outcome = Outcome::kInvalidStatic,
+                      .reason = fmt::format("there is no task {}", trial.task)});
+    } else if (!server_.send(Kind::kSubmit, encode(Job{number, group, group_size, trial}))) {
+      lose_all();
+    }
+    return number;
+  }
+
+  // False at the end of the time.
+  bool receive_until(Clock::time_point end) {
+    pollfd fd{server_.fd(), POLLIN, 0};
+    const double ms = std::chrono::duration<double, std::milli>(end - Clock::now()).count();
+    const int ready =
+        server_.open() ? poll(&fd, 1, static_cast<int>(std::clamp(ms + 0.5, 0.0, 1e9))) : 1;
+    if (ready <= 0) return Clock::now() < end;
+    const bool alive = server_.open() && server_.fill();
+    while (const std::optional<Frame> frame = server_.next()) {
+      Measured measured;
+      if (frame->kind != Kind::kMeasured || !decode(*frame, &measured)) continue;
+      machine_.add(measured.measurement, measured.waiting_share);
+      settle(measured.number, std::move(measured.measurement));
+    }
+    if (!alive) lose_all();
+    return true;
+  }
+
+  void settle(std::uint64_t number, Measurement m) {
+    const auto found = waiting_.find(number);
+    if (found == waiting_.end()) return;  // cancelled
+    if (found->second.group != 0) {
+      compared_[number] = std::move(m);
+    } else {
+      results_.push_back(std::move(m));
+    }
+    waiting_.erase(found);
+  }
+
+  void lose_all() {
+    server_.close();
+    while (!waiting_.empty()) {
+      const auto [number, waiting] = *waiting_.begin();
+      settle(number, {.id = waiting.id,
+                      .outcome = Outcome::kWorkerLost,
+                      .reason = "the server of the workers is gone"});
+    }
+  }
+
+  Channel server_;
+  pid_t pid_;
+  std::size_t tasks_;
+  std::uint64_t next_ = 1;
+  std::map<std::uint64_t, Waiting> waiting_;
+  std::vector<Measurement> results_;
+  std::map<std::uint64_t, Measurement> compared_;
+  MachineTracker machine_;
+};
+
+std::vector<Measurement> LocalMeasurer::compare(const std::vector<Trial>& trials) {
+  std::vector<std::uint64_t> numbers;
+  const std::uint64_t group = next_;
+  std::uint64_t valid = 0;
+  for (std::size_t i = 0; i < std::min(trials.size(), kMostCompared); ++i)
+    valid += trials[i].task < tasks_ ? 1 : 0;
+  for (std::size_t i = 0; i < trials.size(); ++i) {
+    if (i < kMostCompared) {
+      Trial trial = trials[i];
+      trial.final = true;
+      numbers.push_back(send(std::move(trial), group, valid));
+    } else {
+      numbers.push_back(next_++);
+      compared_[numbers.back()] = {.id = trials[i].id,
+                                   .outcome = Outcome::kInvalidStatic,
+                                   .reason = "too many to compare at once"};
+    }
+  }
+  const auto there = [&](std::uint64_t n) { return compared_.count(n) != 0; };
+  while (!std::ranges::all_of(numbers, there)) receive_until(after(1));
+  std::vector<Measurement> out;
+  for (const std::uint64_t n : numbers) out.push_back(std::move(compared_[n]));
+  compared_.clear();
+  return out;
+}
+
+Result<void> check(const std::vector<te::Dag>& tasks, const target::Target& target,
+                   const MeasureOptions& options) {
+  for (const te::Dag& dag : tasks) TESSERA_DO(te::verify(dag));
+  if (!target::runs_on_host(target)) {
+    return make_error(ErrorCode::kUnsupported, "code for target {} does not run on this machine",
+                      target.name);
+  }
+  if (options.threads < 1 || options.threads > 1024) {
+    return make_error(ErrorCode::kInvalidArgument, "{} threads cannot be measured",
+                      options.threads);
+  }
+  if (options.build_workers < 0 || options.build_workers > 256) {
+    return make_error(ErrorCode::kInvalidArgument, "{} build workers cannot be started",
+                      options.build_workers);
+  }
+  const bool sane = options.min_samples >= 1 && options.max_samples >= options.min_samples &&
+                    options.build_timeout_s > 0 && options.run_timeout_s > 0 &&
+                    options.loser_factor >= 1;
+  if (!sane)
+    return make_error(ErrorCode::kInvalidArgument, "limits of samples and time must be positive");
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Measurer>> start_local_measurer(std::vector<te::Dag> tasks,
+                                                       const target::Target& target,
+                                                       const MeasureOptions& options) {
+  TESSERA_DO(check(tasks, target, options));
+  target::allowed_cpus();  // settled before any process restricts itself
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    return make_error(ErrorCode::kUnavailable, "no socket for workers: {}", std::strerror(errno));
+  Channel ours(ends[0]), theirs(ends[1]);
+  const std::size_t count = tasks.size();
+  const pid_t pid = fork();
+  if (pid < 0)
+    return make_error(ErrorCode::kUnavailable, "cannot fork workers: {}", std::strerror(errno));
+  if (pid == 0) {
+    become_worker(theirs.fd(), "tessera-serve");
+    // An error that nobody can handle ends the server; the owner sees the end of the channel.
+    try {
+      Server(std::move(theirs), std::move(tasks), target, options).run();
+    } catch (...) {
+      _exit(1);
+    }
+    _exit(0);
+  }
+  return std::unique_ptr<Measurer>(std::make_unique<LocalMeasurer>(std::move(ours), pid, count));
+}
+
+}  // namespace tessera::measure

@@ -1,0 +1,102 @@
+// What the owner, the server and the workers of a measurer tell each other.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tessera/codegen/codegen.h"
+#include "tessera/measure/measurement.h"
+#include "tessera/measure/wire.h"
+
+namespace tessera::measure {
+
+template <class A>
+void fields(A& a, Trial& t) {
+  a(t.id, t.task, t.schedule, t.incumbent_s, t.final);
+}
+
+template <class A>
+void fields(A& a, Measurement& m) {
+  a(m.id, m.outcome, m.reason, m.samples_s, m.calibration_s, m.build_ms, m.run_ms, m.disturbed);
+}
+
+// A trial under a number that the owner gives only once. Jobs of one group (not 0) are timed side
+// by side once the `group_size` of them are built.
+struct Job {
+  std::uint64_t number = 0;
+  std::uint64_t group = 0, group_size = 0;
+  Trial trial;
+};
+template <class A>
+void fields(A& a, Job& j) {
+  a(j.number, j.group, j.group_size, j.trial);
+}
+
+struct Cancel {
+  std::uint64_t before = 0;  // gives up all jobs with a smaller number
+};
+template <class A>
+void fields(A& a, Cancel& c) {
+  a(c.before);
+}
+
+struct Built {
+  std::string error;                 // not empty: nothing below but build_ms
+  std::string object;                // relocatable ELF with one kernel
+  std::string symbol;                // of the kernel
+  std::int64_t shared_bytes = 0;     // of its workspace
+  std::int64_t worker_bytes = 0;     //
+  std::vector<std::string> layouts;  // text, per parameter; empty: as the Dag says
+  double build_ms = 0;
+};
+template <class A>
+void fields(A& a, Built& b) {
+  a(b.error, b.object, b.symbol, b.shared_bytes, b.worker_bytes, b.layouts, b.build_ms);
+}
+
+struct RunItem {
+  Job job;
+  Built built;
+};
+template <class A>
+void fields(A& a, RunItem& i) {
+  a(i.job, i.built);
+}
+
+struct RunRequest {
+  std::vector<RunItem> items;  // more than one: side by side
+  bool side_by_side = false;
+};
+template <class A>
+void fields(A& a, RunRequest& r) {
+  a(r.items, r.side_by_side);
+}
+
+struct Calling {
+  std::uint64_t item = 0;  // of the RunRequest
+};
+template <class A>
+void fields(A& a, Calling& c) {
+  a(c.item);
+}
+
+struct RunReply {
+  std::vector<Measurement> measurements;  // as the items of the request
+  double waiting_share = 0;               // of the timed running, waiting for a core
+};
+template <class A>
+void fields(A& a, RunReply& r) {
+  a(r.measurements, r.waiting_share);
+}
+
+struct Measured {
+  std::uint64_t number = 0;
+  Measurement measurement;
+  double waiting_share = -1;  // negative: not run
+};
+template <class A>
+void fields(A& a, Measured& m) {
+  a(m.number, m.measurement, m.waiting_share);
+}
+
+}  // namespace tessera::measure

@@ -1,0 +1,150 @@
+#include "tessera/measure/sampler.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include "tessera/runtime/run_queue.h"
+#include "tessera/runtime/timing.h"
+
+namespace tessera::measure {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A candidate near the incumbent is worth more samples than one that has lost anyway.
+constexpr double kPrecisionNear = 0.01, kPrecisionFar = 0.04;
+constexpr double kNear = 1.1;
+// So far beyond the incumbent that a single sample decides.
+constexpr double kHopeless = 3;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double quantile(std::vector<double> values, double q) {
+  std::ranges::sort(values);
+  const double at = q * static_cast<double>(values.size() - 1);
+  const auto low = static_cast<std::size_t>(at);
+  const std::size_t high = std::min(low + 1, values.size() - 1);
+  return std::lerp(values[low], values[high], at - static_cast<double>(low));
+}
+
+class Sampling {
+ public:
+  Sampling(const std::function<void()>& call, const std::function<void()>& before_call,
+           const SamplerOptions& options)
+      : call_(call), before_call_(before_call), options_(options) {}
+
+  Sampled run() {
+    choose_calls();
+    run_queue_.elapsed_wait_ns();
+    const int most = 3 * std::max(1, options_.max_samples);
+    while (!done() && static_cast<int>(raw_.size()) < most) take();
+    return result();
+  }
+
+ private:
+  double timed(int calls) {
+    if (before_call_) before_call_();
+    const Clock::time_point start = Clock::now();
+    for (int i = 0; i < calls; ++i) call_();
+    return std::max(seconds_since(start), 1e-9);
+  }
+
+  void choose_calls() {
+    if (before_call_) return;
+    const double once_s = timed(1);
+    // A call this slow is a sample; asking again would double the cost of a loser.
+    if (once_s >= options_.sample_s) return;
+    const double call_s = std::min(once_s, timed(1));
+    constexpr double kMostCalls = 1 << 20;
+    calls_ = static_cast<int>(std::clamp(std::ceil(options_.sample_s / call_s), 1.0, kMostCalls));
+    if (calls_ < 16) return;
+    // The clock itself and the first touch weigh in a single short call: corrects the count.
+    const double total_s = timed(calls_);
+    calls_ = static_cast<int>(
+        std::clamp(std::ceil(calls_ * options_.sample_s / total_s), 1.0, kMostCalls));
+  }
+
+  void take() {
+    const double total_s = timed(calls_);
+    const double wait_s = 1e-9 * static_cast<double>(run_queue_.elapsed_wait_ns());
+    // The kernel may charge a wait only in the sample that follows it.
+    if (!raw_.empty()) raw_.back().wait_s = std::max(raw_.back().wait_s, wait_s);
+    raw_.push_back({.total_s = total_s, .wait_s = wait_s});
+    timed_s_ += total_s;
+    wait_s_ += wait_s;
+  }
+
+  std::vector<double> clean() const {
+    std::vector<double> out;
+    for (const runtime::RawSample& s : raw_) {
+      if (runtime::is_clean(s)) out.push_back(s.total_s / calls_);
+    }
+    return out;
+  }
+
+  bool loses(const std::vector<double>& samples) {
+    if (options_.full || options_.incumbent_s <= 0 || samples.empty()) return false;
+    const double best = *std::ranges::min_element(samples);
+    const bool enough = static_cast<int>(samples.size()) >= options_.min_samples;
+    const double factor =
+        enough ? options_.loser_factor : std::max(kHopeless, options_.loser_factor);
+    return best > factor * options_.incumbent_s;
+  }
+
+  bool done() {
+    if (raw_.empty()) return false;
+    const std::vector<double> samples = clean();
+    const int n = static_cast<int>(samples.size());
+    if (loses(samples)) return censored_ = true;
+    if (n >= options_.max_samples || timed_s_ >= options_.limit_s) return true;
+    if (options_.full || n < options_.min_samples) return false;
+    const bool near =
+        options_.incumbent_s <= 0 || quantile(samples, 0.5) < kNear * options_.incumbent_s;
+    return is_tight(samples, near ? kPrecisionNear : kPrecisionFar);
+  }
+
+  Sampled result() const {
+    const int wanted = censored_ ? 1 : std::max(1, options_.min_samples);
+    runtime::TimingOptions timing;
+    timing.min_samples = wanted;
+    const runtime::Samples summary =
+        runtime::summarize(raw_, calls_, run_queue_.available(), timing);
+    // Limits may end the sampling of a long call with few samples, all of them clean.
+    const bool all_clean = summary.dirty == 0;
+    return {.samples_s = summary.call_s,
+            .censored = censored_,
+            .disturbed = !all_clean && summary.clean < wanted,
+            .wait_s = wait_s_,
+            .timed_s = timed_s_};
+  }
+
+  const std::function<void()>& call_;
+  const std::function<void()>& before_call_;
+  const SamplerOptions& options_;
+  runtime::RunQueueClock run_queue_;
+  int calls_ = 1;
+  std::vector<runtime::RawSample> raw_;
+  double timed_s_ = 0, wait_s_ = 0;
+  bool censored_ = false;
+};
+
+}  // namespace
+
+bool is_tight(const std::vector<double>& samples_s, double precision) {
+  if (samples_s.empty()) return false;
+  const double spread = quantile(samples_s, 0.75) - quantile(samples_s, 0.25);
+  // The notch of a box plot: about a 95 % interval of the median.
+  const double half_width = 1.58 * spread / std::sqrt(static_cast<double>(samples_s.size()));
+  return half_width <= precision * quantile(samples_s, 0.5);
+}
+
+Sampled take_samples(const std::function<void()>& call, const std::function<void()>& before_call,
+                     const SamplerOptions& options) {
+  return Sampling(call, before_call, options).run();
+}
+
+}  // namespace tessera::measure

@@ -1,0 +1,256 @@
+// Candidates that misbehave and processes that are killed: each costs one trial at most.
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/measure/workers.h"
+
+namespace tessera::measure {
+namespace {
+
+using namespace std::chrono_literals;
+
+const char* const kMatmul = "matmul:M=32,N=32,K=32";
+
+using Call =
+    std::function<void(const Trial&, const std::function<void()>&, std::span<void* const>)>;
+
+// Trial 1 misbehaves, trials 0 and 2 do not.
+std::vector<Measurement> measure_around(Call fault, MeasureOptions options = {}) {
+  options.hooks.call = [fault](const Trial& trial, const std::function<void()>& call,
+                               std::span<void* const> params) {
+    if (trial.id == 1) {
+      fault(trial, call, params);
+    } else {
+      call();
+    }
+  };
+  const auto measurer = start({dag_of(kMatmul)}, options);
+  measurer->submit({{.id = 0, .schedule = ""},
+                    {.id = 1, .schedule = "", .incumbent_s = 1e-3},
+                    {.id = 2, .schedule = ""}});
+  std::vector<Measurement> all = collect_all(*measurer);
+  EXPECT_EQ(all.size(), 3u);
+  all.resize(3);
+  EXPECT_EQ(all[0].outcome, Outcome::kOk) << all[0].reason;
+  EXPECT_EQ(all[2].outcome, Outcome::kOk) << all[2].reason;
+  return all;
+}
+
+[[noreturn]] void hang() {
+  for (;;) std::this_thread::sleep_for(1h);
+}
+
+TEST(Faults, AHangIsARunTimeoutScaledToTheIncumbent) {
+  const auto start_time = std::chrono::steady_clock::now();
+  const auto all = measure_around([](auto&&...) { hang(); }, {.run_timeout_s = 60});
+  EXPECT_EQ(all[1].outcome, Outcome::kRunTimeout) << all[1].reason;
+  EXPECT_GT(all[1].build_ms, 0);
+  EXPECT_LT(std::chrono::steady_clock::now() - start_time, 30s);
+}
+
+TEST(Faults, ACrashIsARunErrorWithItsSignal) {
+  const auto all = measure_around([](auto&&...) { raise(SIGILL); });
+  EXPECT_EQ(all[1].outcome, Outcome::kRunError);
+  EXPECT_EQ(all[1].reason, "SIGILL");
+  const auto wild = measure_around([](auto&&...) {
+    volatile std::uintptr_t nowhere = 16;
+    *reinterpret_cast<volatile char*>(nowhere) = 1;
+  });
+  EXPECT_EQ(wild[1].outcome, Outcome::kRunError);
+  EXPECT_EQ(wild[1].reason, "SIGSEGV");
+}
+
+TEST(Faults, AnExitIsARunError) {
+  const auto all = measure_around([](auto&&...) { _exit(3); });
+  EXPECT_EQ(all[1].outcome, Outcome::kRunError);
+  EXPECT_EQ(all[1].reason, "exit status 3");
+}
+
+TEST(Faults, WritingBeyondAnOutputIsSeen) {
+  const auto near = measure_around([](auto&&, const auto& call, std::span<void* const> params) {
+    call();
+    static_cast<float*>(params[2])[32 * 32] = 1;
+  });
+  EXPECT_EQ(near[1].outcome, Outcome::kOutOfBounds) << near[1].reason;
+  EXPECT_NE(near[1].reason.find("output C"), std::string::npos) << near[1].reason;
+  const auto far = measure_around([](auto&&, const auto& call, std::span<void* const> params) {
+    call();
+    static_cast<volatile float*>(params[2])[32 * 32 + 4096] = 1;
+  });
+  EXPECT_EQ(far[1].outcome, Outcome::kOutOfBounds) << far[1].reason;
+  const auto input = measure_around([](auto&&, const auto& call, std::span<void* const> params) {
+    call();
+    static_cast<volatile float*>(params[0])[0] = 1;
+  });
+  EXPECT_EQ(input[1].outcome, Outcome::kOutOfBounds) << input[1].reason;
+}
+
+TEST(Faults, AWrongResultIsNotTimed) {
+  const auto all = measure_around([](auto&&, const auto& call, std::span<void* const> params) {
+    call();
+    static_cast<float*>(params[2])[5] += 1;
+  });
+  EXPECT_EQ(all[1].outcome, Outcome::kWrongResult);
+  EXPECT_NE(all[1].reason.find("1 of 1024 elements"), std::string::npos) << all[1].reason;
+  EXPECT_TRUE(all[1].samples_s.empty());
+  const auto idle = measure_around([](auto&&...) {});
+  EXPECT_EQ(idle[1].outcome, Outcome::kWrongResult) << idle[1].reason;
+}
+
+TEST(Faults, AResultThatTurnsWrongLaterIsSeen) {
+  const auto all =
+      measure_around([n = 0](auto&&, const auto& call, std::span<void* const> params) mutable {
+        call();
+        if (++n > 2) static_cast<float*>(params[2])[5] += 1;
+      });
+  EXPECT_EQ(all[1].outcome, Outcome::kWrongResult) << all[1].reason;
+}
+
+TEST(Faults, ASlowBuildIsABuildTimeout) {
+  MeasureOptions options{.build_timeout_s = 0.5};
+  options.hooks.before_build = [](const Trial& trial) {
+    if (trial.id == 1) hang();
+    if (trial.id == 3) raise(SIGABRT);
+  };
+  const auto measurer = start({dag_of(kMatmul)}, options);
+  measurer->submit({{.id = 0}, {.id = 1}, {.id = 2}, {.id = 3}, {.id = 4}});
+  const auto all = collect_all(*measurer);
+  ASSERT_EQ(all.size(), 5u);
+  EXPECT_EQ(all[0].outcome, Outcome::kOk) << all[0].reason;
+  EXPECT_EQ(all[1].outcome, Outcome::kBuildTimeout);
+  EXPECT_EQ(all[2].outcome, Outcome::kOk) << all[2].reason;
+  EXPECT_EQ(all[3].outcome, Outcome::kBuildError);
+  EXPECT_EQ(all[3].reason, "compiler ended by SIGABRT");
+  EXPECT_EQ(all[4].outcome, Outcome::kOk) << all[4].reason;
+}
+
+// Waits for the named worker to be at work on its first try, and kills it.
+void kill_worker(const char* name) {
+  std::vector<pid_t> found;
+  ASSERT_TRUE(eventually([&] {
+    found = descendants(getpid(), name);
+    return !found.empty();
+  }));
+  std::this_thread::sleep_for(100ms);
+  for (const pid_t pid : found) kill(pid, SIGKILL);
+}
+
+TEST(Faults, AWorkerKilledFromOutsideIsReplacedAndTheTrialRepeated) {
+  // The first try of each hangs, so that there is something to kill.
+  char folder[] = "/tmp/tessera_measure_XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  const std::string base = folder;
+  const auto hang_once = [base](const std::string& what) {
+    const std::string path = base + "/" + what;
+    if (access(path.c_str(), F_OK) == 0) return;
+    fclose(fopen(path.c_str(), "w"));
+    hang();
+  };
+  MeasureOptions options{.build_workers = 1};
+  options.hooks.before_build = [=](const Trial&) { hang_once("build"); };
+  options.hooks.call = [=](const Trial&, const std::function<void()>& call, auto&&) {
+    hang_once("run");
+    call();
+  };
+  const auto measurer = start({dag_of(kMatmul)}, options);
+  measurer->submit({{.id = 1, .schedule = ""}});
+  kill_worker("tessera-build");
+  kill_worker("tessera-run");
+  const auto all = collect_all(*measurer);
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].outcome, Outcome::kOk) << all[0].reason;
+  unlink((base + "/build").c_str());
+  unlink((base + "/run").c_str());
+  rmdir(folder);
+}
+
+TEST(Faults, AWorkerLostTwiceIsSaidSo) {
+  MeasureOptions options;
+  options.hooks.call = [](const Trial& trial, const std::function<void()>& call, auto&&) {
+    if (trial.id == 1) raise(SIGKILL);
+    call();
+  };
+  const auto measurer = start({dag_of(kMatmul)}, options);
+  measurer->submit({{.id = 1}, {.id = 2}});
+  const auto all = collect_all(*measurer);
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].outcome, Outcome::kWorkerLost);
+  EXPECT_EQ(all[0].reason, "run worker ended by SIGKILL");
+  EXPECT_EQ(all[1].outcome, Outcome::kOk) << all[1].reason;
+}
+
+TEST(Faults, ACompareLosesOnlyTheCulprit) {
+  MeasureOptions options{.trial_limit_s = 0.05};
+  options.hooks.call = [n = 0](const Trial& trial, const std::function<void()>& call,
+                               auto&&) mutable {
+    if (trial.id == 1) raise(SIGFPE);
+    if (trial.id == 3 && ++n > 3) raise(SIGILL);  // right at first, then while timed
+    call();
+  };
+  const auto measurer = start({dag_of(kMatmul)}, options);
+  const auto all = measurer->compare({{.id = 0}, {.id = 1}, {.id = 2}, {.id = 3}});
+  ASSERT_EQ(all.size(), 4u);
+  EXPECT_EQ(all[0].outcome, Outcome::kOk) << all[0].reason;
+  EXPECT_EQ(all[1].outcome, Outcome::kRunError);
+  EXPECT_EQ(all[1].reason, "SIGFPE");
+  EXPECT_EQ(all[2].outcome, Outcome::kOk) << all[2].reason;
+  EXPECT_EQ(all[3].reason, "SIGILL");
+}
+
+TEST(Faults, WithoutItsServerEverythingIsLostAtOnce) {
+  const auto measurer = start({dag_of(kMatmul)}, {});
+  EXPECT_EQ(measure_one(*measurer, {.schedule = ""}).outcome, Outcome::kOk);
+  std::vector<pid_t> below = descendants(getpid(), "");
+  ASSERT_GE(below.size(), 3u);
+  measurer->submit({{.id = 1}, {.id = 2}});
+  for (const pid_t pid : descendants(getpid(), "tessera-serve")) kill(pid, SIGKILL);
+  for (const Measurement& m : collect_all(*measurer)) {
+    EXPECT_TRUE(m.outcome == Outcome::kOk || m.outcome == Outcome::kWorkerLost) << m.reason;
+  }
+  EXPECT_EQ(measure_one(*measurer, {.schedule = ""}).outcome, Outcome::kWorkerLost);
+  EXPECT_TRUE(measurer->compare({{.id = 5}})[0].outcome == Outcome::kWorkerLost);
+  EXPECT_TRUE(eventually([&] { return std::ranges::none_of(below, is_alive); }));
+}
+
+TEST(Faults, WorkersEndWithTheMeasurer) {
+  std::vector<pid_t> below;
+  {
+    const auto measurer = start({dag_of(kMatmul)}, {});
+    EXPECT_EQ(measure_one(*measurer, {.schedule = ""}).outcome, Outcome::kOk);
+    below = descendants(getpid(), "");
+    EXPECT_GE(below.size(), 3u);
+  }
+  EXPECT_TRUE(eventually([&] { return std::ranges::none_of(below, is_alive); }));
+}
+
+TEST(Faults, WorkersEndWithAnOwnerThatIsKilled) {
+  const pid_t owner = fork();
+  ASSERT_GE(owner, 0);
+  if (owner == 0) {
+    MeasureOptions options{.run_timeout_s = 1000};
+    options.hooks.call = [](auto&&...) { hang(); };
+    const auto a = start_local_measurer({dag_of(kMatmul)}, target::host(), options);
+    const auto b = start_local_measurer({dag_of(kMatmul)}, target::host(), options);
+    (*a)->submit({{.id = 1}});
+    (*b)->submit({{.id = 1}});
+    (*a)->collect(1000);
+    _exit(0);
+  }
+  std::vector<pid_t> below;
+  // Two servers, each with a builder, and runners that hang in their candidate.
+  EXPECT_TRUE(eventually([&] { return descendants(owner, "tessera-run").size() == 2; }));
+  below = descendants(owner, "");
+  EXPECT_GE(below.size(), 6u);
+  kill(owner, SIGKILL);
+  waitpid(owner, nullptr, 0);
+  EXPECT_TRUE(eventually([&] { return std::ranges::none_of(below, is_alive); }));
+}
+
+}  // namespace
+}  // namespace tessera::measure

@@ -1,0 +1,79 @@
+#include "tessera/measure/sampler.h"
+
+#include <chrono>
+
+#include <gtest/gtest.h>
+
+#include "tessera/measure/calibration.h"
+
+namespace tessera::measure {
+namespace {
+
+void spin(double seconds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (std::chrono::steady_clock::now() < end) {
+  }
+}
+
+TEST(IsTight, FollowsTheSpread) {
+  EXPECT_FALSE(is_tight({}, 0.1));
+  EXPECT_TRUE(is_tight({1, 1, 1}, 0.001));
+  EXPECT_FALSE(is_tight({1, 2, 3}, 0.1));
+  EXPECT_TRUE(is_tight({1.00, 1.01, 1.02, 1.01}, 0.01));
+}
+
+TEST(Sampler, StopsEarlyForTheHopeless) {
+  SamplerOptions options;
+  options.incumbent_s = 1e-5;
+  int calls = 0;
+  const Sampled got = take_samples(
+      [&] {
+        ++calls;
+        spin(2e-3);
+      },
+      {}, options);
+  EXPECT_TRUE(got.censored);
+  ASSERT_FALSE(got.samples_s.empty());
+  EXPECT_GE(got.samples_s[0], 2e-3);
+  EXPECT_LE(calls, 1 + 3 * options.max_samples);
+}
+
+TEST(Sampler, FinalTrialsAreNeverCensored) {
+  SamplerOptions options;
+  options.incumbent_s = 1e-5;
+  options.full = true;
+  const Sampled got = take_samples([] { spin(1e-3); }, {}, options);
+  EXPECT_FALSE(got.censored);
+  EXPECT_GE(static_cast<int>(got.samples_s.size()), options.min_samples);
+}
+
+TEST(Sampler, RepeatsShortCalls) {
+  int calls = 0;
+  const Sampled got = take_samples(
+      [&] {
+        ++calls;
+        spin(1e-5);
+      },
+      {}, {});
+  EXPECT_GE(calls, 3 * 20);
+  for (const double s : got.samples_s) EXPECT_GE(s, 1e-5);
+}
+
+TEST(Sampler, ColdSamplesAreSingleCalls) {
+  int calls = 0, flushes = 0;
+  SamplerOptions options;
+  options.max_samples = 5;
+  take_samples([&] { ++calls; }, [&] { ++flushes; }, options);
+  EXPECT_EQ(calls, flushes);
+  EXPECT_GE(calls, 3);
+}
+
+TEST(Calibration, TakesSomeMicroseconds) {
+  CalibrationKernel kernel;
+  const double seconds = kernel.run(5);
+  EXPECT_GT(seconds, 1e-6);
+  EXPECT_LT(seconds, 1e-2);
+}
+
+}  // namespace
+}  // namespace tessera::measure

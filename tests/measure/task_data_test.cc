@@ -1,0 +1,89 @@
+#include "tessera/measure/task_data.h"
+
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+#include "tessera/te/op_spec.h"
+
+namespace tessera::measure {
+namespace {
+
+te::Dag dag_of(const char* spec) { return te::make_dag(te::parse_op_spec(spec).value()).value(); }
+
+TEST(CompareOutput, AllowsRoundingOnly) {
+  const te::Dag dag = dag_of("matmul:M=4,N=4,K=64");
+  HostTensor want(DType::kF32, {4, 4});
+  for (std::int64_t i = 0; i < 16; ++i) want.set_float(i, static_cast<double>(i));
+  HostTensor got = want.clone();
+  got.set_float(3, 3 + 1e-5);
+  EXPECT_EQ(compare_output(dag, want, got.as<std::byte>()), "");
+  got.set_float(3, 3.1);
+  EXPECT_EQ(compare_output(dag, want, got.as<std::byte>()),
+            "1 of 16 elements differ, the first at 3: 3.1, not 3");
+  got.set_float(3, NAN);
+  EXPECT_NE(compare_output(dag, want, got.as<std::byte>()), "");
+  want.set_float(3, NAN);
+  EXPECT_EQ(compare_output(dag, want, got.as<std::byte>()), "");
+  want.set_float(3, INFINITY);
+  EXPECT_NE(compare_output(dag, want, got.as<std::byte>()), "");
+  got.set_float(3, INFINITY);
+  EXPECT_EQ(compare_output(dag, want, got.as<std::byte>()), "");
+}
+
+TEST(CompareOutput, IntegersAreExact) {
+  const te::Dag dag = dag_of("matmul:M=4,N=4,K=64,dtype=i8");
+  const HostTensor want(DType::kI32, {16});
+  HostTensor got = want.clone();
+  EXPECT_EQ(compare_output(dag, want, got.as<std::byte>()), "");
+  got.set_int(0, 1);
+  EXPECT_NE(compare_output(dag, want, got.as<std::byte>()), "");
+}
+
+class References : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(References, AreComputedOnceAndShared) {
+  const te::Dag dag = dag_of(GetParam());
+  runtime::ThreadPool pool({.threads = 1});
+  SharedReference shared(dag);
+  EXPECT_FALSE(shared.ready());
+  const auto first = TaskData::make(dag, target::host(), pool, 1, &shared);
+  ASSERT_TRUE(first.ok()) << first.error().message;
+  EXPECT_TRUE(shared.ready());
+  const auto second = TaskData::make(dag, target::host(), pool, 1, &shared);
+  ASSERT_TRUE(second.ok());
+  (*second)->clear_outputs();
+  EXPECT_NE((*second)->wrong_output(), "");
+  const std::vector<HostTensor> want = shared.outputs(dag);
+  for (std::size_t o = 0; o < want.size(); ++o)
+    std::memcpy((*second)->outputs()[o], want[o].data(), want[o].bytes());
+  EXPECT_EQ((*second)->wrong_output(), "");
+  EXPECT_EQ((*second)->damage(), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, References,
+                         ::testing::Values("matmul:M=9,N=7,K=33", "matmul:M=512,N=640,K=512",
+                                           "softmax:R=5,C=33", "reduce:R=5,C=9,op=argmax",
+                                           "conv2d:N=1,H=12,W=12,CI=8,CO=8,KH=3,KW=3,P=1,"
+                                           "algo=winograd4"));
+
+TEST(TaskData, KeepsInputsInTheLayoutAsked) {
+  const te::Dag dag = dag_of("dense:M=5,N=10,K=7");
+  runtime::ThreadPool pool({.threads = 1});
+  const auto data = TaskData::make(dag, target::host(), pool, 1, nullptr);
+  ASSERT_TRUE(data.ok());
+  const auto plain = (*data)->input(1, "");
+  const auto swapped = (*data)->input(1, "d1 d0");
+  ASSERT_TRUE(plain.ok() && swapped.ok());
+  const auto* w = reinterpret_cast<const float*>(*plain);
+  const auto* t = reinterpret_cast<const float*>(*swapped);
+  for (int n = 0; n < 10; ++n) {
+    for (int k = 0; k < 7; ++k) EXPECT_EQ(w[n * 7 + k], t[k * 10 + n]);
+  }
+  EXPECT_EQ((*data)->input(1, "d1 d0").value(), *swapped);
+  EXPECT_FALSE((*data)->input(1, "d1 d1").ok());
+  EXPECT_FALSE((*data)->input(1, "nonsense").ok());
+}
+
+}  // namespace
+}  // namespace tessera::measure

@@ -1,0 +1,27 @@
+// What the tests of measurers share: tasks, collecting, and looking at processes from outside.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "tessera/measure/measurer.h"
+
+namespace tessera::measure {
+
+te::Dag dag_of(const char* spec);
+std::string default_text(const te::Dag& dag);  // of the schedule by reasoning
+
+std::unique_ptr<Measurer> start(const std::vector<te::Dag>& tasks, const MeasureOptions& options);
+// Everything pending, within a minute; in order of the ids.
+std::vector<Measurement> collect_all(Measurer& measurer);
+Measurement measure_one(Measurer& measurer, Trial trial);
+
+// Living processes below `ancestor` (not zombies) whose name is `name`; empty: any.
+std::vector<pid_t> descendants(pid_t ancestor, const std::string& name);
+bool is_alive(pid_t pid);
+// Waits until the condition holds; false after some seconds.
+bool eventually(const std::function<bool()>& condition);
+
+}  // namespace tessera::measure
