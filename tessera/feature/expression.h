@@ -38,6 +38,7 @@ struct Read {
   const ir::BufferNode* buffer = nullptr;
   int first_index = 0;  // in Expression::indices: one node per dimension
   bool conditional = false;
+  std::size_t group = 0;  // for the caller
 };
 
 struct Expression {

@@ -202,16 +202,16 @@ class Builder {
 
   void collect_groups(const Stage& stage, Placed* p) {
     for (Read& r : p->expr.reads) {
-      Group* group = nullptr;
-      for (Group& g : p->groups) group = g.buffer == r.buffer ? &g : group;
-      if (!group) {
-        group = &p->groups.emplace_back(memory_);
-        group->buffer = r.buffer;
-        group->rank = r.buffer->shape.size();
-        group->read = true;
+      while (r.group < p->groups.size() && p->groups[r.group].buffer != r.buffer) ++r.group;
+      if (r.group == p->groups.size()) {
+        Group& g = p->groups.emplace_back(memory_);
+        g.buffer = r.buffer;
+        g.rank = r.buffer->shape.size();
+        g.read = true;
       }
-      group->reads += 1;
-      group->conditional = group->conditional || r.conditional;
+      Group& group = p->groups[r.group];
+      group.reads += 1;
+      group.conditional = group.conditional || r.conditional;
     }
     for (const ir::Buffer& b : stage.op.outputs) {
       Group& g = p->groups.emplace_back(memory_);
@@ -220,17 +220,11 @@ class Builder {
       g.write = true;
       g.read = stage.op.reducer != te::Reducer::kNone;
       g.reads = g.read ? 1 : 0;
-      p->expr.reads.push_back(
-          {.buffer = g.buffer, .first_index = static_cast<int>(p->expr.indices.size())});
+      p->expr.reads.push_back({.buffer = g.buffer,
+                               .first_index = static_cast<int>(p->expr.indices.size()),
+                               .group = p->groups.size() - 1});
       for (std::size_t a = 0; a < g.rank; ++a) p->expr.indices.push_back(static_cast<int>(a));
     }
-  }
-
-  static Group* find_group(Placed* p, const ir::BufferNode* buffer) {
-    for (Group& g : p->groups) {
-      if (g.buffer == buffer) return &g;
-    }
-    return nullptr;
   }
 
   void measure_groups(const Stage& stage, Placed* p) {
@@ -273,7 +267,7 @@ class Builder {
 
   static void note_regions(std::size_t level, const Interval* bounds, Placed* p) {
     for (const Read& r : p->expr.reads) {
-      Group& g = *find_group(p, r.buffer);
+      Group& g = p->groups[r.group];
       for (std::size_t d = 0; d < g.rank; ++d) {
         const Interval& b = bounds[p->expr.indices[idx(r.first_index) + d]];
         Interval& all = g.region[level * g.rank + d];
@@ -286,7 +280,7 @@ class Builder {
   static void note_points(std::size_t loop, const double* values, Placed* p) {
     for (std::size_t k = p->expr.reads.size(); k-- > 0;) {
       const Read& r = p->expr.reads[k];
-      Group& g = *find_group(p, r.buffer);
+      Group& g = p->groups[r.group];
       double* const to = loop == p->loops.size() ? g.origin.data() : g.point.data() + loop * g.rank;
       for (std::size_t d = 0; d < g.rank; ++d)
         to[d] = values[p->expr.indices[idx(r.first_index) + d]];

@@ -8,11 +8,11 @@
 namespace tessera::schedule {
 
 Result<int> Stage::find_leaf(const std::string& iter) const {
-  std::vector<std::string> names;
   for (const int id : leaves) {
     if (iters[static_cast<std::size_t>(id)].name == iter) return id;
-    names.push_back(iters[static_cast<std::size_t>(id)].name);
   }
+  std::vector<std::string> names;
+  for (const int id : leaves) names.push_back(iters[static_cast<std::size_t>(id)].name);
   return make_error(ErrorCode::kIllegalSchedule, "stage {} has no loop {}; its loops are: {}",
                     name(), iter, fmt::join(names, " "));
 }
@@ -50,6 +50,9 @@ int State::index_of(const std::string& name) const {
 
 Stage make_stage(te::Op op) {
   Stage s;
+  // Splits add several for each axis.
+  s.iters.reserve(4 * (op.axes.size() + op.reduce_axes.size()));
+  s.leaves.reserve(s.iters.capacity());
   for (const te::Axis& a : op.axes)
     s.iters.push_back({.name = a.var.as<ir::Var>()->name, .extent = a.extent});
   for (const te::Axis& a : op.reduce_axes) {
@@ -62,7 +65,8 @@ Stage make_stage(te::Op op) {
 
 State initial_state(const te::Dag& dag) {
   State state;
-  state.dag = dag;
+  state.dag = {.name = dag.name, .inputs = dag.inputs, .ops = {}, .outputs = dag.outputs};
+  state.stages.reserve(dag.ops.size() + 4);  // steps that copy a tensor add a stage
   for (const te::Op& op : dag.ops) state.stages.push_back(make_stage(op));
   return state;
 }

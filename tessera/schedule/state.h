@@ -109,7 +109,7 @@ struct Stage {
 };
 
 struct State {
-  te::Dag dag;                // inputs and outputs; ops live in stages
+  te::Dag dag;                // name, inputs and outputs; ops live in stages alone
   std::vector<Stage> stages;  // topological order
   std::map<ir::Buffer, Layout> layouts;
   std::vector<Relation>

@@ -165,6 +165,7 @@ Result<Schedule> schedule_from_text(std::string_view text) {
 
 Result<State> apply(const te::Dag& dag, const Schedule& schedule) {
   State state = initial_state(dag);
+  state.splits.reserve(schedule.steps.size());
   for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
     const Step& step = schedule.steps[i];
     state.splits.resize(i);  // a step that does not split leaves an empty entry

@@ -38,7 +38,7 @@ Result<void> Fuse::apply(State& state) const {
   }
   const int id = static_cast<int>(s->iters.size());
   relation.to = {id};
-  s->iters.push_back(fused);
+  s->iters.push_back(std::move(fused));
   const auto at = s->leaves.begin() + s->position(relation.from.front());
   s->leaves.insert(s->leaves.erase(at, at + static_cast<std::ptrdiff_t>(relation.from.size())), id);
   for (Stage& other : state.stages) {
@@ -56,7 +56,7 @@ Result<void> Fuse::apply(State& state) const {
     if (const auto it = s->auto_unroll.find(from); it != s->auto_unroll.end())
       s->auto_unroll[id] = it->second;
   }
-  s->relations.push_back(relation);
+  s->relations.push_back(std::move(relation));
   return {};
 }
 

@@ -80,7 +80,7 @@ Result<void> split_iter(State& state, const std::string& stage_name, const std::
     stage->auto_unroll[relation.to.front()] = it->second;
   }
   stage->relations.push_back(relation);
-  state.splits.push_back(relation);
+  state.splits.push_back(std::move(relation));
   return {};
 }
 
