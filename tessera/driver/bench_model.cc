@@ -9,7 +9,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include "tessera/driver/peer.h"
+#include "tessera/driver/peer_process.h"
 
 namespace tessera::driver {
 namespace {
@@ -190,38 +190,33 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
   for (std::size_t i = 0; i < compiled.output_types.size(); ++i)
     outputs.push_back(runner.output(i));
 
-  runtime::TimingOptions timing = options.timing;
-  if (options.threads > 1 && !options.peers.empty()) timing.pause_s = 0.08;
-  runtime::InterleavedTimer timer(timing);
+  runtime::InterleavedTimer timer(options.timing);
   timer.add([&] { (void)runner.run(); });
   const double allowed = allowed_range_error(graph);
   ModelFile file;
-  std::vector<std::unique_ptr<PeerModel>> peers;
+  std::vector<std::unique_ptr<PeerProcess>> peers;
   for (const std::string& name : options.peers) {
     PeerResult peer{.name = name};
     std::vector<HostTensor> theirs;
     for (const auto& type : compiled.output_types) theirs.emplace_back(type.dtype, type.shape);
     TESSERA_TRY(const std::string path, file.path(spec, model));
-    auto opened = open_peer_model(name, path, options.threads);
-    if (!opened) {
-      peer.absent = opened.error().message;
-    } else if (Result<void> bound =
-                   (*opened)->bind(compiled.input_names, inputs, compiled.output_names, theirs);
-               !bound) {
-      peer.absent = bound.error().message;
-    } else if (Result<void> ran = (*opened)->run(); !ran) {
-      peer.absent = ran.error().message;
+    Result<std::unique_ptr<PeerProcess>> started =
+        start_peer_model(name, path, options.threads, compiled.input_names, inputs,
+                         compiled.output_names, std::move(theirs));
+    if (!started) {
+      peer.absent = started.error().message;
     } else {
-      peer.version = (*opened)->version();
-      const double error = worst(outputs, theirs) / allowed;
+      PeerProcess& process = **started;
+      peer.version = process.version();
+      const double error = worst(outputs, process.outputs()) / allowed;
       peer.verified = error <= 1;
       if (result.verified_by.empty()) {
         result.verified_by = peer.version;
         bench.max_error = error;
         bench.verified = peer.verified;
       }
-      timer.add([raw = opened->get()] { (void)raw->run(); });
-      peers.push_back(std::move(*opened));
+      timer.add(runtime::Sampler([&process](int n, bool warm) { return process.sample(n, warm); }));
+      peers.push_back(std::move(*started));
     }
     bench.peers.push_back(peer);
   }
@@ -251,7 +246,11 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
   std::size_t measured = 0;
   for (PeerResult& peer : bench.peers) {
     if (!peer.absent.empty()) continue;
-    const double peer_s = samples[++measured].median_s();
+    if (samples[++measured].call_s.empty()) {
+      peer.absent = "its process ended";
+      continue;
+    }
+    const double peer_s = samples[measured].median_s();
     peer.median_us = peer_s * 1e6;
     peer.ratio = peer_s / seconds;
   }

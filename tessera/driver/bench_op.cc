@@ -3,7 +3,7 @@
 #include <cmath>
 #include <memory>
 
-#include "tessera/driver/peer.h"
+#include "tessera/driver/peer_process.h"
 #include "tessera/driver/schedule_library.h"
 #include "tessera/kernel/check_output.h"
 #include "tessera/space/default_schedule.h"
@@ -71,7 +71,7 @@ Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& targe
   result.build_ms = op.total_ms;
   result.times = op.times;
 
-  // Not pinned: the pools of the peers would inherit the one core of this thread.
+  // Not pinned: the peers would inherit the one core of this thread.
   runtime::ThreadPool pool({.threads = options.threads});
   kernel::OpRunner runner(op, pool);
   TESSERA_TRY(const Prepared data, prepare(spec));
@@ -89,36 +89,29 @@ Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& targe
   }
   result.verified = result.max_error <= 1;
 
-  runtime::TimingOptions timing = options.timing;
-  if (options.threads > 1 && !options.peers.empty()) timing.pause_s = 0.08;
-  runtime::InterleavedTimer timer(timing);
+  runtime::InterleavedTimer timer(options.timing);
   timer.add([&] { runner.run(); });
-  std::vector<std::unique_ptr<PeerOp>> peers;
+  std::vector<std::unique_ptr<PeerProcess>> peers;
   for (const std::string& name : options.peers) {
     PeerResult peer{.name = name};
-    Result<std::unique_ptr<PeerOp>> opened =
-        open_peer(name, te::to_text(plain_spec(spec)), options.threads);
-    if (opened.ok()) {
-      std::unique_ptr<PeerOp> p = std::move(opened).value();
-      peer.version = p->version();
-      bool ok = true;
-      for (std::size_t i = 0; i < data.inputs.size() && ok; ++i)
-        ok = p->set_input(static_cast<int>(i), data.inputs[i]).ok();
-      ok = ok && p->run();
-      const Result<HostTensor> out = p->output(data.plain.outputs[0]->shape);
+    Result<std::unique_ptr<PeerProcess>> started =
+        start_peer_op(name, te::to_text(plain_spec(spec)), options.threads, data.inputs,
+                      data.plain.outputs[0]->shape);
+    if (started.ok()) {
+      PeerProcess& process = **started;
+      peer.version = process.version();
       // Libraries may use Winograd where we do not.
-      peer.verified = ok && out.ok() &&
-                      kernel::worst_error(
-                          wanted[0], *out,
-                          std::max(allowed, kernel::tolerance(data.plain, spec.dtype, 128))) <= 1;
+      const double bound = std::max(allowed, kernel::tolerance(data.plain, spec.dtype, 128));
+      peer.verified = kernel::worst_error(wanted[0], process.outputs()[0], bound) <= 1;
       if (peer.verified) {
-        timer.add([raw = p.get()] { raw->run(); });
-        peers.push_back(std::move(p));
+        timer.add(
+            runtime::Sampler([&process](int n, bool warm) { return process.sample(n, warm); }));
+        peers.push_back(std::move(*started));
       } else {
         peer.absent = "its result is wrong";
       }
     } else {
-      peer.absent = opened.error().message;
+      peer.absent = started.error().message;
     }
     result.peers.push_back(peer);
   }
@@ -135,7 +128,11 @@ Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& targe
   std::size_t measured = 0;
   for (PeerResult& peer : result.peers) {
     if (!peer.absent.empty()) continue;
-    const double peer_s = samples[++measured].median_s();
+    if (samples[++measured].call_s.empty()) {
+      peer.absent = "its process ended";
+      continue;
+    }
+    const double peer_s = samples[measured].median_s();
     peer.median_us = peer_s * 1e6;
     peer.ratio = peer_s / seconds;
   }

@@ -4,9 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
-#include <thread>
 
-#include "tessera/runtime/run_queue.h"
 #include "tessera/support/check.h"
 
 namespace tessera::runtime {
@@ -24,20 +22,25 @@ double time_repeated(const std::function<void()>& call, int calls) {
   return seconds_since(start);
 }
 
+// Longer calls fill the caches for themselves.
+constexpr double kLongCall = 0.05;
+
 struct Series {
-  const std::function<void()>* call = nullptr;
+  const Sampler* sampler = nullptr;
   int calls_per_sample = 1;
   std::vector<RawSample> raw;
-  int clean = 0;  // among the samples whose successor is known
+  int clean = 0;        // among the samples whose successor is known
+  bool warm = false;    // others ran in between: samples begin with a call that is not timed
+  bool failed = false;  // it cannot be called any more
 
   // A call of some nanoseconds needs many doublings; the bound keeps the count in range if the
   // clock stands still.
-  void calibrate(double sample_s) {
+  void calibrate(double sample_s, bool alone) {
     constexpr int kMostCalls = 1 << 28;
-    (*call)();  // the first call may allocate, page in and wake threads
+    time_once(1);  // the first call may allocate, page in and wake threads
     int calls = 1;
     double total_s = undisturbed(calls, sample_s);
-    while (total_s < sample_s && calls < kMostCalls) {
+    while (total_s < sample_s && calls < kMostCalls && !failed) {
       // Aims at the goal once the measurement is long enough to extrapolate from; doubles till
       // then.
       const double factor = total_s > sample_s / 16 ? 1.05 * sample_s / total_s : 2;
@@ -45,13 +48,36 @@ struct Series {
       total_s = undisturbed(calls, sample_s);
     }
     calls_per_sample = calls;
+    warm = !alone && total_s < kLongCall * calls;
+  }
+
+  double time_once(int calls) {
+    const std::optional<TakenSample> taken = (*sampler)(calls, false);
+    failed = failed || !taken;
+    return taken ? taken->sample.total_s : 0;
   }
 
   // Asks again before it believes that the goal is reached: another task may have held the core.
-  double undisturbed(int calls, double sample_s) const {
-    const double total_s = time_repeated(*call, calls);
+  double undisturbed(int calls, double sample_s) {
+    const double total_s = time_once(calls);
     const bool doubtful = total_s >= sample_s && total_s < 10 * sample_s;
-    return doubtful ? std::min(total_s, time_repeated(*call, calls)) : total_s;
+    return doubtful ? std::min(total_s, time_once(calls)) : total_s;
+  }
+
+  void take() {
+    const std::optional<TakenSample> taken = (*sampler)(calls_per_sample, warm);
+    failed = !taken;
+    if (failed) return;
+    if (!raw.empty()) settle(taken->late_wait_s);
+    // A clock too coarse for the callable must not give a share of zero time.
+    raw.push_back(
+        {.total_s = std::max(taken->sample.total_s, 1e-9), .wait_s = taken->sample.wait_s});
+  }
+
+  void settle(double late_wait_s) {
+    RawSample& last = raw.back();
+    last.wait_s = std::max(last.wait_s, late_wait_s);
+    clean += is_clean(last) ? 1 : 0;
   }
 };
 
@@ -97,51 +123,54 @@ Samples summarize(const std::vector<RawSample>& raw, int calls_per_sample, bool 
 
 InterleavedTimer::InterleavedTimer(const TimingOptions& options) : options_(options) {}
 
+int InterleavedTimer::add(Sampler sampler) {
+  samplers_.push_back(std::move(sampler));
+  return static_cast<int>(samplers_.size()) - 1;
+}
+
 int InterleavedTimer::add(std::function<void()> call) {
-  calls_.push_back(std::move(call));
-  return static_cast<int>(calls_.size()) - 1;
+  const auto waited_s = [this] { return 1e-9 * static_cast<double>(run_queue_.elapsed_wait_ns()); };
+  return add(Sampler(
+      [call = std::move(call), waited_s](int calls, bool warm) -> std::optional<TakenSample> {
+        TakenSample taken;
+        taken.late_wait_s = waited_s();
+        if (warm) {
+          call();
+          (void)waited_s();
+        }
+        taken.sample.total_s = time_repeated(call, calls);
+        taken.sample.wait_s = waited_s();
+        return taken;
+      }));
 }
 
 std::vector<Samples> InterleavedTimer::run() {
   const Clock::time_point start = Clock::now();
-  const double limit_s = options_.time_limit_s * static_cast<double>(calls_.size());
-  std::vector<Series> all(calls_.size());
-  for (std::size_t i = 0; i < calls_.size(); ++i) {
-    all[i].call = &calls_[i];
-    all[i].calibrate(options_.sample_s);
+  const double limit_s = options_.time_limit_s * static_cast<double>(samplers_.size());
+  std::vector<Series> all(samplers_.size());
+  for (std::size_t i = 0; i < samplers_.size(); ++i) {
+    all[i].sampler = &samplers_[i];
+    all[i].calibrate(options_.sample_s, samplers_.size() == 1);
   }
 
-  RunQueueClock run_queue;
-  Series* previous = nullptr;  // its newest sample still awaits the wait of the sample that follows
-  const auto take = [&](Series& series) {
-    if (options_.pause_s > 0 && all.size() > 1) {
-      std::this_thread::sleep_for(std::chrono::duration<double>(options_.pause_s));
-    }
-    if (series.calls_per_sample > 1 && all.size() > 1) (*series.call)();
-    const double total_s = time_repeated(*series.call, series.calls_per_sample);
-    const double wait_s = 1e-9 * static_cast<double>(run_queue.elapsed_wait_ns());
-    if (previous != nullptr) {
-      RawSample& last = previous->raw.back();
-      last.wait_s = std::max(last.wait_s, wait_s);
-      previous->clean += is_clean(last) ? 1 : 0;
-    }
-    // A clock too coarse for the callable must not give a share of zero time.
-    series.raw.push_back({.total_s = std::max(total_s, 1e-9), .wait_s = wait_s});
-    previous = &series;
-  };
-
   // Whole rounds, until the last callable is content: all results cover the same stretch of time.
-  const auto wants_more = [&](const Series& s) { return s.clean < options_.samples; };
+  const auto wants_more = [&](const Series& s) { return !s.failed && s.clean < options_.samples; };
   do {
-    for (Series& series : all) take(series);
+    for (Series& series : all) {
+      if (!series.failed) series.take();
+    }
   } while (std::ranges::any_of(all, wants_more) && seconds_since(start) < limit_s);
-  // Nothing followed the very last sample, so a wait in it may not have shown yet.
-  if (previous != nullptr && previous->raw.size() > 1) previous->raw.pop_back();
+  // Nothing followed the last samples, so a wait in them may not have shown yet.
+  for (Series& s : all) {
+    if (s.raw.size() > 1) s.raw.pop_back();
+  }
 
   std::vector<Samples> results;
   results.reserve(all.size());
   for (const Series& s : all) {
-    results.push_back(summarize(s.raw, s.calls_per_sample, run_queue.available(), options_));
+    results.push_back(s.failed
+                          ? Samples{}
+                          : summarize(s.raw, s.calls_per_sample, run_queue_.available(), options_));
   }
   return results;
 }

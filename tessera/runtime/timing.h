@@ -3,8 +3,11 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "tessera/runtime/run_queue.h"
 
 namespace tessera::runtime {
 
@@ -13,15 +16,12 @@ struct TimingOptions {
   int samples = 20;          // clean samples wanted of each callable
   int min_samples = 5;       // with fewer clean ones the result is not `trusted`
   double time_limit_s = 10;  // of each callable; several share the sum. One round is always taken
-  // Rest between callables: thread pools of other libraries spin on after a call (up to 64 ms seen)
-  // and would disturb the next one. Counts in time_limit_s.
-  double pause_s = 0;
 };
 
 // Seconds per call. Computed from clean samples alone if `trusted`, else from the least disturbed
 // ones.
 struct Samples {
-  std::vector<double> call_s;  // in the order taken, at least one
+  std::vector<double> call_s;  // in the order taken, at least one; none when its sampler failed
   int calls_per_sample = 1;
   int clean = 0, dirty = 0;  // samples taken, by whether the threads waited for a core
   bool checked = false;      // the kernel told about waiting; else every sample counts as clean
@@ -33,31 +33,45 @@ struct Samples {
   double p90_s() const { return percentile(0.9); }
 };
 
+// A sample as taken: wait_s is what all threads waited in it or until the next one began, whichever
+// is more.
+struct RawSample {
+  double total_s = 0, wait_s = 0;
+};
+
+// As a sampler gives it: `late_wait_s` belongs to its sample before, and shows only now.
+struct TakenSample {
+  RawSample sample;
+  double late_wait_s = 0;
+};
+
+// Takes one sample of so many calls; `warm`: after one call that is not timed and brings its data
+// back into the caches. nullopt: it cannot be called any more.
+using Sampler = std::function<std::optional<TakenSample>(int calls, bool warm)>;
+
 // Times several callables (ours and our peers) in turns, so that drift of the machine meets all
-// alike. A sample of a short callable starts with one call outside the clock, which brings its data
-// back into the caches.
+// alike.
 class InterleavedTimer {
  public:
   explicit InterleavedTimer(const TimingOptions& options = {});
+  InterleavedTimer(const InterleavedTimer&) = delete;
+  InterleavedTimer& operator=(const InterleavedTimer&) = delete;
 
   // Returns the index of the callable's result in run().
   int add(std::function<void()> call);
+  // The same for what runs elsewhere and is timed there.
+  int add(Sampler sampler);
 
   // Calls each at least three times. An exception of a callable passes through.
   std::vector<Samples> run();
 
  private:
   TimingOptions options_;
-  std::vector<std::function<void()>> calls_;
+  std::vector<Sampler> samplers_;
+  RunQueueClock run_queue_;  // of this process
 };
 
 Samples time_calls(const std::function<void()>& call, const TimingOptions& options = {});
-
-// A sample as taken: wait_s is what all threads waited in it or in the sample that followed,
-// whichever is more.
-struct RawSample {
-  double total_s = 0, wait_s = 0;
-};
 
 // Less than 1 % of the sample and 30 us: the disturbance that still vanishes in the median.
 bool is_clean(const RawSample& sample);

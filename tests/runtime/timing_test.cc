@@ -110,9 +110,30 @@ TEST(InterleavedTimer, TakesTurnsAndTellsThemApart) {
   ASSERT_EQ(results.size(), 2U);
   EXPECT_GT(results[static_cast<std::size_t>(slow)].median_s(),
             results[static_cast<std::size_t>(fast)].p10_s());
-  // After the two calibrations (two calls each) the callables alternate.
-  ASSERT_GE(order.size(), 8U);
-  for (std::size_t i = 4; i < order.size(); ++i) EXPECT_EQ(order[i], static_cast<int>(i % 2));
+  // After the two calibrations (two calls each) the callables alternate, the first call of each
+  // sample not timed.
+  ASSERT_GE(order.size(), 12U);
+  for (std::size_t i = 4; i < order.size(); ++i) EXPECT_EQ(order[i], static_cast<int>(i / 2 % 2));
+}
+
+TEST(InterleavedTimer, SamplersAreAskedAndMayFail) {
+  InterleavedTimer timer({.sample_s = 1e-3, .samples = 3, .min_samples = 1, .time_limit_s = 1});
+  int asked = 0;
+  timer.add(Sampler([&](int calls, bool) -> std::optional<TakenSample> {
+    ++asked;
+    // Ten calls a millisecond; the second sample turns out disturbed only later.
+    return TakenSample{.sample = {.total_s = 1e-4 * calls, .wait_s = 0},
+                       .late_wait_s = asked == 7 ? 1.0 : 0.0};
+  }));
+  timer.add(Sampler([left = 4](int, bool) mutable -> std::optional<TakenSample> {
+    if (left-- == 0) return std::nullopt;
+    return TakenSample{.sample = {.total_s = 1, .wait_s = 0}};
+  }));
+  const std::vector<Samples> s = timer.run();
+  ASSERT_EQ(s.size(), 2u);
+  EXPECT_GE(s[0].calls_per_sample, 10);
+  EXPECT_NEAR(s[0].median_s(), 1e-4, 1e-9);
+  EXPECT_TRUE(s[1].call_s.empty());
 }
 
 TEST(InterleavedTimer, WithoutCallablesReturnsNothing) {

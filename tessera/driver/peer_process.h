@@ -1,0 +1,74 @@
+// A peer in a process of its own, stopped while others are timed: the thread pools of these
+// libraries spin on after a call (up to 64 ms seen) and would take the cores from whoever is next.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "tessera/runtime/timing.h"
+#include "tessera/support/host_tensor.h"
+#include "tessera/support/result.h"
+
+namespace tessera::driver {
+
+// What the process is to run, made inside of it.
+class PeerWork {
+ public:
+  virtual ~PeerWork() = default;
+  virtual std::string version() const = 0;
+  virtual Result<void> run() = 0;
+  // After a run.
+  virtual Result<std::vector<HostTensor>> outputs() = 0;
+};
+
+class PeerProcess {
+ public:
+  using MakeWork = std::function<Result<std::unique_ptr<PeerWork>>()>;
+
+  // Makes the work, runs it once and fetches its outputs, of which `outputs` gives types and
+  // shapes. The error is that of the work, or kRunFailed with the signal when the process ends.
+  static Result<std::unique_ptr<PeerProcess>> start(const MakeWork& make,
+                                                    std::vector<HostTensor> outputs);
+  ~PeerProcess();
+  PeerProcess(const PeerProcess&) = delete;
+  PeerProcess& operator=(const PeerProcess&) = delete;
+
+  const std::string& version() const { return version_; }
+  const std::vector<HostTensor>& outputs() const { return outputs_; }
+
+  // As runtime::Sampler; nullopt when the process has ended or a run failed.
+  std::optional<runtime::TakenSample> sample(int calls, bool warm);
+
+ private:
+  PeerProcess(pid_t child, int socket, std::vector<HostTensor> outputs);
+  Result<void> receive_outputs();
+  Error ended();
+  void resume();
+  void stop();
+
+  pid_t child_;
+  int socket_;
+  std::string version_;
+  std::vector<HostTensor> outputs_;
+};
+
+// The operation `spec` with these inputs; f32 alone crosses the border.
+Result<std::unique_ptr<PeerProcess>> start_peer_op(const std::string& name, const std::string& spec,
+                                                   int threads,
+                                                   const std::vector<HostTensor>& inputs,
+                                                   const Shape& output);
+
+// The model file, with tensors for its outputs.
+Result<std::unique_ptr<PeerProcess>> start_peer_model(const std::string& name,
+                                                      const std::string& path, int threads,
+                                                      const std::vector<std::string>& input_names,
+                                                      const std::vector<HostTensor>& inputs,
+                                                      const std::vector<std::string>& output_names,
+                                                      std::vector<HostTensor> outputs);
+
+}  // namespace tessera::driver

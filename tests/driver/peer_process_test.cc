@@ -1,0 +1,92 @@
+#include "tessera/driver/peer_process.h"
+
+#include <csignal>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+namespace tessera::driver {
+namespace {
+
+// Counts its runs into its one output; ends as told in the run of that number.
+class CountingWork final : public PeerWork {
+ public:
+  CountingWork(int fail_at, int crash_at) : fail_at_(fail_at), crash_at_(crash_at) {}
+  std::string version() const override { return "counter 1"; }
+  Result<void> run() override {
+    ++runs_;
+    if (runs_ == crash_at_) raise(SIGSEGV);
+    if (runs_ == fail_at_) return make_error(ErrorCode::kRunFailed, "run {} failed", runs_);
+    return {};
+  }
+  Result<std::vector<HostTensor>> outputs() override {
+    HostTensor out(DType::kF32, {3});
+    for (int i = 0; i < 3; ++i) out.set_float(i, 10 * runs_ + i);
+    return std::vector<HostTensor>{out};
+  }
+
+ private:
+  int fail_at_, crash_at_, runs_ = 0;
+};
+
+Result<std::unique_ptr<PeerProcess>> start(int fail_at, int crash_at) {
+  return PeerProcess::start(
+      [=]() -> Result<std::unique_ptr<PeerWork>> {
+        return std::unique_ptr<PeerWork>(std::make_unique<CountingWork>(fail_at, crash_at));
+      },
+      {HostTensor(DType::kF32, {3})});
+}
+
+TEST(PeerProcess, RunsElsewhereAndReturnsItsOutputs) {
+  const auto process = start(-1, -1);
+  ASSERT_TRUE(process.ok()) << process.error().message;
+  EXPECT_EQ((*process)->version(), "counter 1");
+  ASSERT_EQ((*process)->outputs().size(), 1u);
+  EXPECT_EQ((*process)->outputs()[0].get_float(2), 12);
+  for (int i = 0; i < 3; ++i) {
+    const auto taken = (*process)->sample(2, true);
+    ASSERT_TRUE(taken.has_value());
+    EXPECT_GE(taken->sample.total_s, 0);
+    EXPECT_GE(taken->sample.wait_s, 0);
+  }
+}
+
+TEST(PeerProcess, ErrorsOfTheWorkKeepTheirCode) {
+  const auto refused = PeerProcess::start(
+      []() -> Result<std::unique_ptr<PeerWork>> {
+        return make_error(ErrorCode::kUnsupported, "no such operation");
+      },
+      {});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(refused.error().message, "no such operation");
+  const auto failed = start(1, -1);
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.error().message, "run 1 failed");
+}
+
+TEST(PeerProcess, ACrashIsAnErrorNotOurEnd) {
+  const auto crashed = start(-1, 1);
+  ASSERT_FALSE(crashed.ok());
+  EXPECT_EQ(crashed.error().code, ErrorCode::kRunFailed);
+  EXPECT_THAT(crashed.error().message, testing::HasSubstr("its process ended"));
+  const auto later = start(-1, 4);
+  ASSERT_TRUE(later.ok());
+  EXPECT_TRUE((*later)->sample(1, true).has_value());
+  EXPECT_FALSE((*later)->sample(1, false).has_value());
+  EXPECT_FALSE((*later)->sample(1, false).has_value());
+  const auto failing = start(2, -1);
+  ASSERT_TRUE(failing.ok());
+  EXPECT_FALSE((*failing)->sample(1, false).has_value());
+}
+
+TEST(PeerProcess, ExceptionsOfALibraryAreErrors) {
+  const auto thrown = PeerProcess::start(
+      []() -> Result<std::unique_ptr<PeerWork>> { throw std::runtime_error("no memory"); }, {});
+  ASSERT_FALSE(thrown.ok());
+  EXPECT_EQ(thrown.error().message, "no memory");
+}
+
+}  // namespace
+}  // namespace tessera::driver
