@@ -56,9 +56,9 @@ TEST(RandomFeatures, OfChosenSchedulesOfRandomDags) {
 
 TEST(RandomFeatures, OfSampledCandidates) {
   Extractor extractor(test_target());
-  const char* const specs[] = {"matmul:M=100,N=90,K=70",
-                               "conv2d:N=1,H=14,W=14,CI=32,CO=48,KH=3,KW=3,P=1",
-                               "softmax:R=16,C=100"};
+  const char* const specs[] = {
+      "matmul:M=100,N=90,K=70", "conv2d:N=1,H=14,W=14,CI=32,CO=48,KH=3,KW=3,P=1",
+      "conv2d:N=1,H=14,W=14,CI=16,CO=24,KH=3,KW=3,P=1,algo=winograd4", "softmax:R=16,C=100"};
   for (const char* spec : specs) {
     const auto space = space::make_space(dag_of(spec), test_target());
     ASSERT_TRUE(space.ok()) << space.error().message;

@@ -46,6 +46,8 @@ TEST(Regions, OfChosenSchedulesAreExact) {
       "conv2d:N=1,H=15,W=13,CI=16,CO=24,KH=3,KW=3,S=2,P=1",
       "depthwise:N=1,H=28,W=28,C=32,KH=3,KW=3,P=1",
       "softmax:R=16,C=100",
+      "conv2d:N=1,H=14,W=14,CI=16,CO=24,KH=3,KW=3,P=1,algo=winograd4",
+      "layernorm:R=16,C=100",
   };
   Tally tally;
   for (const char* spec : specs) {

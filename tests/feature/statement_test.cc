@@ -181,7 +181,18 @@ TEST(Schema, NamesAreDistinctAndOrdered) {
   EXPECT_EQ(names[147], "arith_intensity_curve_0");
   EXPECT_EQ(names[163], "auto_unroll_max_step");
   EXPECT_EQ(names[164], "work");
+  EXPECT_EQ(names.size(), 229u);
+  EXPECT_EQ(feature_names(FeatureKind::kLoop).size(), 43u);
+  EXPECT_EQ(feature_names(FeatureKind::kCurve).size(), 640u);
   EXPECT_NE(schema_digest(FeatureKind::kLoop), schema_digest(FeatureKind::kCurve));
+}
+
+TEST(Statement, EmptyAndScalarTensorsHaveRows) {
+  for (const std::int64_t extent : {0, 1}) {
+    const auto rows = rows_of(state_of(product_dag(extent, 4, 4), ""), FeatureKind::kStatement);
+    EXPECT_EQ(rows.size(), 1u);
+    EXPECT_GT(rows.at(0).at("outer_prod"), 0);
+  }
 }
 
 TEST(FeatureSet, CountsRowsPerCandidate) {
