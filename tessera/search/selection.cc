@@ -18,7 +18,7 @@ void enumerate_rest(const space::Space& space, std::size_t n, History& history, 
   if (size <= 0) return;
   const std::int64_t start = rng.below(size);
   for (std::int64_t i = 0; i < size && out->size() < n; ++i) {
-    space::Candidate c = space.at((start + i) % size);
+    space::Candidate c = settled_at(space, (start + i) % size);
     if (history.seen(c) || !space.check(c).ok()) continue;
     history.claim(c);
     out->push_back(std::move(c));
@@ -71,6 +71,12 @@ std::vector<space::Candidate> pick_diverse(std::vector<Ranked> ranked, std::size
 }
 
 }  // namespace
+
+space::Candidate settled_at(const space::Space& space, std::int64_t n) {
+  space::Candidate c = space.at(n);
+  space.sketches()[static_cast<std::size_t>(c.sketch)]->settle(c.choice);
+  return c;
+}
 
 std::vector<space::Candidate> draw_unseen(const space::Space& space, std::size_t n,
                                           History& history, Rng& rng) {

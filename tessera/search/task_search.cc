@@ -37,8 +37,9 @@ bool TaskSearch::replay(const record::Record& record) {
   if (record.format != "tessera" || !measure::outcome_from_text(record.outcome, &outcome)) {
     return false;
   }
-  const Result<space::Candidate> candidate = space_.parse(record.candidate);
+  Result<space::Candidate> candidate = space_.parse(record.candidate);
   if (!candidate.ok() || !space_.check(*candidate).ok()) return false;
+  space_.sketches()[static_cast<std::size_t>(candidate->sketch)]->settle(candidate->choice);
   if (outcome == measure::Outcome::kWorkerLost) return false;
   ++replayed_;
   const TrialResult result{*candidate, outcome, record.seconds};

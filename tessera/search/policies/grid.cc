@@ -22,7 +22,7 @@ class Grid final : public Policy {
     std::vector<space::Candidate> out;
     const std::int64_t end = next_ + std::min(kPointsPerCall, size_ - next_);
     for (; next_ < end && out.size() < n; ++next_) {
-      space::Candidate c = space_.at(next_);
+      space::Candidate c = settled_at(space_, next_);
       if (history_.seen(c) || !space_.check(c).ok()) continue;
       history_.claim(c);
       out.push_back(std::move(c));

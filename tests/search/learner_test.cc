@@ -1,0 +1,215 @@
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "tessera/model/cost_model.h"
+#include "tessera/search/model_scorer.h"
+#include "tessera/te/op_spec.h"
+#include "toy_space.h"
+
+namespace tessera::search {
+namespace {
+
+bool has_xgb() { return model::make_model("xgb", {}).ok(); }
+
+space::Space real_space(const std::string& spec) {
+  const auto parsed = te::parse_op_spec(spec);
+  EXPECT_TRUE(parsed.ok());
+  const auto dag = te::make_dag(*parsed);
+  EXPECT_TRUE(dag.ok());
+  auto space = space::make_space(*dag, target::host());
+  EXPECT_TRUE(space.ok());
+  return std::move(*space);
+}
+
+std::vector<space::Candidate> samples(const space::Space& space, int n, std::uint64_t seed) {
+  Rng rng(seed);
+  std::vector<space::Candidate> out;
+  for (int i = 0; i < n; ++i) {
+    if (auto c = space.sample(rng)) out.push_back(std::move(*c));
+  }
+  return out;
+}
+
+// A made-up time: far from a point of the decision vectors is slow.
+double made_up_seconds(const space::Space& space, const space::Candidate& c) {
+  double sum = 1e-3;
+  for (const float v : space.vector_of(c)) sum += 1e-3 * std::abs(static_cast<double>(v) - 2);
+  return sum;
+}
+
+std::vector<Observation> observed(const space::Space& space, int n, std::uint64_t seed) {
+  std::vector<Observation> out;
+  for (const space::Candidate& c : samples(space, n, seed)) {
+    out.push_back({c, made_up_seconds(space, c), false});
+  }
+  return out;
+}
+
+double order_of(const space::Space& space, Scorer& scorer, std::uint64_t seed) {
+  const std::vector<space::Candidate> c = samples(space, 80, seed);
+  const std::vector<float> scores = scorer.score(c);
+  EXPECT_EQ(scores.size(), c.size());
+  double right = 0, pairs = 0;
+  for (std::size_t i = 0; i < c.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      const double ratio = made_up_seconds(space, c[i]) / made_up_seconds(space, c[j]);
+      if (std::abs(std::log(ratio)) < 0.1) continue;
+      right += (ratio < 1) == (scores[i] > scores[j]) ? 1 : 0;
+      pairs += 1;
+    }
+  }
+  EXPECT_GT(pairs, 100);
+  return right / pairs;
+}
+
+TEST(Learner, SharesOneModelOfProgramsAmongTasks) {
+  if (!has_xgb()) GTEST_SKIP() << "no XGBoost";
+  const space::Space a = real_space("matmul:M=64,N=96,K=64");
+  const space::Space b = real_space("matmul:M=32,N=256,K=128");
+  LearnerOptions options;
+  options.background = false;
+  auto learner = Learner::make(options);
+  ASSERT_TRUE(learner.ok()) << learner.error().message;
+  Scorer& first = (*learner)->add_task(a);
+  Scorer& second = (*learner)->add_task(b);
+  EXPECT_FALSE(first.ready());
+  (*learner)->observe(first, observed(a, 150, 1));
+  (*learner)->observe(second, observed(b, 150, 2));
+  (*learner)->update();
+  EXPECT_TRUE(first.ready() && second.ready());
+  EXPECT_EQ((*learner)->state().fits, 1);
+  EXPECT_EQ((*learner)->state().last_error, "");
+  EXPECT_GT(order_of(a, first, 8), 0.75);
+  EXPECT_GT(order_of(b, second, 9), 0.75);
+}
+
+TEST(Learner, FitsAgainOnlyWhenEnoughIsNew) {
+  if (!has_xgb()) GTEST_SKIP() << "no XGBoost";
+  const space::Space space = testing::make_toy_space(10);
+  LearnerOptions options;
+  options.features = "decisions";
+  options.background = false;
+  auto learner = Learner::make(options);
+  ASSERT_TRUE(learner.ok());
+  Scorer& scorer = (*learner)->add_task(space);
+  const std::vector<Observation> all = observed(space, 300, 3);
+  const std::span<const Observation> view = all;
+  const auto fits_after = [&](std::size_t from, std::size_t count) {
+    (*learner)->observe(scorer, view.subspan(from, count));
+    (*learner)->update();
+    return (*learner)->state().fits;
+  };
+  EXPECT_EQ(fits_after(0, 20), 0);
+  EXPECT_EQ(fits_after(20, 10), 1);
+  EXPECT_EQ(fits_after(30, 15), 1);
+  EXPECT_EQ(fits_after(45, 1), 2);
+  EXPECT_EQ(fits_after(46, 154), 3);
+  EXPECT_EQ(fits_after(200, 39), 3);
+  EXPECT_EQ(fits_after(239, 1), 4);
+}
+
+TEST(Learner, FitsInTheBackgroundWhileScoresComeFromTheOldModel) {
+  if (!has_xgb()) GTEST_SKIP() << "no XGBoost";
+  const space::Space space = testing::make_toy_space(10);
+  LearnerOptions options;
+  options.features = "decisions";
+  options.threads = 2;
+  auto learner = Learner::make(options);
+  ASSERT_TRUE(learner.ok());
+  Scorer& scorer = (*learner)->add_task(space);
+  (*learner)->observe(scorer, observed(space, 60, 4));
+  (*learner)->update();
+  EXPECT_FALSE(scorer.ready()) << "taken over by update() or wait() only";
+  (*learner)->wait();
+  ASSERT_TRUE(scorer.ready());
+  const std::vector<space::Candidate> some = samples(space, 300, 5);
+  const std::vector<float> before = scorer.score(some);
+  (*learner)->observe(scorer, observed(space, 200, 6));
+  (*learner)->update();
+  EXPECT_EQ(scorer.score(some), before);
+  (*learner)->wait();
+  EXPECT_NE(scorer.score(some), before);
+  EXPECT_EQ((*learner)->state().fits, 2);
+  // Left running when it goes away.
+  (*learner)->observe(scorer, observed(space, 200, 7));
+  (*learner)->update();
+}
+
+TEST(Learner, ThreadsDoNotChangeScores) {
+  if (!has_xgb()) GTEST_SKIP() << "no XGBoost";
+  const space::Space space = real_space("matmul:M=64,N=96,K=64");
+  std::vector<float> scores[2];
+  for (int threads : {1, 2}) {
+    LearnerOptions options;
+    options.background = false;
+    options.threads = threads;
+    auto learner = Learner::make(options);
+    ASSERT_TRUE(learner.ok());
+    Scorer& scorer = (*learner)->add_task(space);
+    (*learner)->observe(scorer, observed(space, 40, 4));
+    (*learner)->update();
+    scores[threads - 1] = scorer.score(samples(space, 200, 5));
+  }
+  EXPECT_EQ(scores[0], scores[1]);
+}
+
+TEST(Learner, AnEnsembleTellsItsSpread) {
+  if (!has_xgb()) GTEST_SKIP() << "no XGBoost";
+  const space::Space space = testing::make_toy_space(10);
+  LearnerOptions options;
+  options.model = "xgb_ensemble";
+  options.features = "decisions";
+  options.background = false;
+  auto learner = Learner::make(options);
+  ASSERT_TRUE(learner.ok());
+  Scorer& scorer = (*learner)->add_task(space);
+  (*learner)->observe(scorer, observed(space, 60, 4));
+  (*learner)->update();
+  const std::vector<space::Candidate> some = samples(space, 20, 5);
+  const std::vector<float> spread = scorer.spread(some);
+  ASSERT_EQ(spread.size(), some.size());
+  EXPECT_GT(*std::max_element(spread.begin(), spread.end()), 0);
+}
+
+TEST(Learner, StartsFromASavedModel) {
+  if (!has_xgb()) GTEST_SKIP() << "no XGBoost";
+  const space::Space space = real_space("matmul:M=64,N=96,K=64");
+  const std::string path = ::testing::TempDir() + "/learner_model.bin";
+  LearnerOptions options;
+  options.background = false;
+  auto first = Learner::make(options);
+  ASSERT_TRUE(first.ok());
+  Scorer& trained = (*first)->add_task(space);
+  EXPECT_FALSE((*first)->save(path).ok());
+  (*first)->observe(trained, observed(space, 100, 1));
+  (*first)->update();
+  ASSERT_TRUE((*first)->save(path).ok());
+  options.pretrained = path;
+  auto second = Learner::make(options);
+  ASSERT_TRUE(second.ok()) << second.error().message;
+  Scorer& scorer = (*second)->add_task(space);
+  ASSERT_TRUE(scorer.ready());
+  const std::vector<space::Candidate> some = samples(space, 20, 5);
+  EXPECT_EQ(scorer.score(some), trained.score(some));
+  options.features = "loop";
+  EXPECT_EQ(Learner::make(options).error().code, ErrorCode::kInvalidArgument);
+  std::filesystem::remove(path);
+}
+
+TEST(Learner, RefusesUnknownNames) {
+  LearnerOptions options;
+  options.features = "pixels";
+  EXPECT_FALSE(Learner::make(options).ok());
+  options.features = "statement";
+  options.model = "oracle";
+  EXPECT_FALSE(Learner::make(options).ok());
+  options.model = "random";
+  options.pretrained = "/nonexistent/model";
+  EXPECT_EQ(Learner::make(options).error().code, ErrorCode::kIo);
+}
+
+}  // namespace
+}  // namespace tessera::search

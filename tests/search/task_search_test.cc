@@ -1,0 +1,126 @@
+#include "tessera/search/task_search.h"
+
+#include <gtest/gtest.h>
+
+#include "tessera/model/cost_model.h"
+#include "toy_space.h"
+
+namespace tessera::search {
+namespace {
+
+using measure::Outcome;
+using testing::make_toy_space;
+using testing::toy_seconds;
+
+TrialResult measure_toy(const space::Space& space, const space::Candidate& c) {
+  const double seconds = toy_seconds(space, c);
+  return {c, seconds > 0 ? Outcome::kOk : Outcome::kRunError, seconds};
+}
+
+record::Record record_of(const space::Space& space, const TrialResult& r) {
+  record::Record out;
+  out.candidate = space.to_text(r.candidate);
+  out.outcome = measure::to_text(r.outcome);
+  out.seconds = r.seconds;
+  return out;
+}
+
+TEST(TaskSearch, KeepsTheBestAndCountsFailures) {
+  const space::Space space = make_toy_space(6);
+  TaskSearch search(space, **find_policy("random"), {}, nullptr);
+  EXPECT_EQ(search.best_seconds(), 0);
+  EXPECT_FALSE(search.best().has_value());
+  const auto c = search.propose(6);
+  ASSERT_EQ(c.size(), 6u);
+  const std::vector<TrialResult> results = {
+      {c[0], Outcome::kOk, 3},         {c[1], Outcome::kOk, 2},
+      {c[2], Outcome::kCensored, 1},   {c[3], Outcome::kWrongResult, 0},
+      {c[4], Outcome::kWorkerLost, 0}, {c[5], Outcome::kOk, 5}};
+  search.observe(results);
+  EXPECT_EQ(search.best_seconds(), 2);
+  EXPECT_EQ(search.best()->candidate, c[1]);
+  EXPECT_EQ(search.best(2).size(), 2u);
+  EXPECT_EQ(search.best(2)[1].candidate, c[0]);
+  EXPECT_EQ(search.trials(), 5);
+  EXPECT_EQ(search.trials_since_best(), 3);
+  EXPECT_EQ(search.failures(), 1);
+  EXPECT_EQ(search.outcomes()[static_cast<std::size_t>(Outcome::kWorkerLost)], 1);
+  // A lost worker says nothing about its candidate.
+  EXPECT_EQ(search.propose(1), std::vector<space::Candidate>{c[4]});
+}
+
+TEST(TaskSearch, SaysWhenTheSpaceIsExhausted) {
+  const space::Space space = make_toy_space(2);
+  TaskSearch search(space, **find_policy("evolutionary"), {}, nullptr);
+  const auto legal = static_cast<std::size_t>(*space.count_legal(1000));
+  EXPECT_EQ(search.propose(legal).size(), legal);
+  EXPECT_FALSE(search.exhausted());
+  EXPECT_TRUE(search.propose(1).empty());
+  EXPECT_TRUE(search.exhausted());
+}
+
+TEST(TaskSearch, ResumesFromRecords) {
+  const space::Space space = make_toy_space(8);
+  std::vector<record::Record> records;
+  TaskSearch first(space, **find_policy("local"), {}, nullptr);
+  for (int round = 0; round < 4; ++round) {
+    std::vector<TrialResult> results;
+    for (const auto& c : first.propose(16)) results.push_back(measure_toy(space, c));
+    for (const TrialResult& r : results) records.push_back(record_of(space, r));
+    first.observe(results);
+  }
+  TaskSearch second(space, **find_policy("local"), {}, nullptr);
+  for (const record::Record& r : records) EXPECT_TRUE(second.replay(r)) << r.candidate;
+  EXPECT_EQ(second.replayed(), 64);
+  EXPECT_EQ(second.trials(), first.trials());
+  EXPECT_EQ(second.best()->candidate, first.best()->candidate);
+  EXPECT_EQ(second.failures(), first.failures());
+  for (const auto& c : second.propose(32)) {
+    const std::string text = space.to_text(c);
+    for (const record::Record& r : records) EXPECT_NE(r.candidate, text);
+  }
+}
+
+TEST(TaskSearch, RecordsOfAnotherSpaceAreLeftAlone) {
+  const space::Space space = make_toy_space(4);
+  TaskSearch search(space, **find_policy("random"), {}, nullptr);
+  record::Record good = record_of(space, {space.preferred(), Outcome::kOk, 1});
+  record::Record bad = good;
+  bad.candidate = "third: d0=1";
+  EXPECT_FALSE(search.replay(bad));
+  bad = good;
+  bad.candidate = "first: d0=999";
+  EXPECT_FALSE(search.replay(bad));
+  bad = good;
+  bad.outcome = "exploded";
+  EXPECT_FALSE(search.replay(bad));
+  bad = good;
+  bad.format = "ansor";
+  EXPECT_FALSE(search.replay(bad));
+  EXPECT_EQ(search.trials(), 0);
+  EXPECT_TRUE(search.replay(good));
+  EXPECT_EQ(search.best_seconds(), 1);
+}
+
+TEST(TaskSearch, FeedsTheModelOfTheLearner) {
+  const space::Space space = make_toy_space(8);
+  LearnerOptions options;
+  options.model = model::make_model("xgb", {}).ok() ? "xgb" : "random";
+  options.features = "decisions";
+  options.background = false;
+  auto learner = Learner::make(options);
+  ASSERT_TRUE(learner.ok());
+  TaskSearch search(space, **find_policy("evolutionary"), {}, learner->get());
+  for (int round = 0; round < 3; ++round) {
+    std::vector<TrialResult> results;
+    for (const auto& c : search.propose(16)) results.push_back(measure_toy(space, c));
+    search.observe(results);
+    (*learner)->update();
+  }
+  EXPECT_EQ((*learner)->state().observations, 48u);
+  EXPECT_GE((*learner)->state().fits, 1);
+  EXPECT_GT((*learner)->state().scored, 0);
+}
+
+}  // namespace
+}  // namespace tessera::search
