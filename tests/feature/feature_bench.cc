@@ -18,7 +18,7 @@ struct Workload {
 constexpr Workload kWorkloads[] = {
     {"matmul", "matmul:M=1024,N=1024,K=1024"},
     {"conv", "conv2d:N=1,H=28,W=28,CI=128,CO=128,KH=3,KW=3,P=1", true},
-    {"winograd", "conv2d:N=1,H=28,W=28,CI=128,CO=128,KH=3,KW=3,P=1,algo=winograd4"},
+    {"winograd", "conv2d:N=1,H=28,W=28,CI=128,CO=128,KH=3,KW=3,P=1,algo=winograd4", true},
     {"softmax", "softmax:R=64,C=1000"},
 };
 
@@ -35,13 +35,13 @@ te::Dag with_bias_relu(te::Dag dag) {
   const ir::Buffer bias = ir::Buffer::make("bias", y->dtype, {y->shape.back()});
   dag.inputs.push_back({.buffer = bias, .constant = true});
   te::Indices index;
-  te::Op op{.name = "Z"};
+  te::Op op{.name = "relu"};
   for (std::size_t d = 0; d < y->shape.size(); ++d) {
     op.axes.push_back({ir::Var::make(fmt::format("z{}", d)), y->shape[d]});
     index.push_back(op.axes.back().var);
   }
   op.values = {ir::max(te::at(y, index) + te::at(bias, {index.back()}), ir::imm(y->dtype, 0))};
-  op.outputs = {ir::Buffer::make("Z", y->dtype, y->shape)};
+  op.outputs = {ir::Buffer::make("relu", y->dtype, y->shape)};
   dag.outputs = op.outputs;
   dag.ops.push_back(std::move(op));
   return dag;
