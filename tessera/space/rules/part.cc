@@ -2,6 +2,8 @@
 
 namespace tessera::space {
 
+void Part::settle(std::span<std::int32_t>, bool) const {}
+
 Decision number_decision(std::string name, DecisionKind kind,
                          const std::vector<std::int64_t>& numbers, std::int64_t preferred) {
   Decision d{.name = std::move(name), .kind = kind, .values = {}, .labels = {}};

@@ -33,11 +33,23 @@ class Part {
 
   // `choice` holds one index per decision of this part.
   virtual Result<void> check(Choice choice) const = 0;
+  // Copies that are made of what is computed inside the part's loops.
+  virtual std::int64_t copies(Choice) const { return 1; }
+  // Vector operations of the text of the part, with its own copies.
+  virtual std::int64_t code(Choice) const { return 1; }
+  // True if it pads: loops around it are cut where the conditions change.
+  virtual bool pads() const { return false; }
+  // Gives decisions without effect their preferred value; `inside`: the part has no threads of its
+  // own.
+  virtual void settle(std::span<std::int32_t> choice, bool inside) const;
   // `at`: the loop of a consumer the part is computed in; null: by itself, with threads of its own.
   // Consumers are written before producers. Returns the loops that anchor_names() names.
   virtual std::vector<Anchor> write(Choice choice, const Anchor* at, Writer& writer) const = 0;
 
  protected:
+  void prefer(std::span<std::int32_t> choice, std::size_t decision) const {
+    choice[decision] = decisions_[decision].preferred;
+  }
   std::size_t add(Decision decision) {
     decisions_.push_back(std::move(decision));
     return decisions_.size() - 1;
@@ -52,6 +64,13 @@ class Part {
   std::vector<Decision> decisions_;
   std::vector<std::string> anchor_names_;
 };
+
+// Copies that the conditions of padding make of what lies inside `levels` loops over each of two
+// dimensions: the first and the last iteration of every level differ from the rest.
+inline std::int64_t padding_copies(std::size_t levels) {
+  const auto parts = static_cast<std::int64_t>(2 * levels + 1);
+  return parts * parts;
+}
 
 // A decision with one number per value. `preferred`: the value, or the largest below it.
 Decision number_decision(std::string name, DecisionKind kind,

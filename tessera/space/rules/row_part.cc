@@ -11,8 +11,9 @@
 namespace tessera::space {
 namespace {
 
-// Expression nodes, times vectors, times rows.
-constexpr std::int64_t kMaxCode = 1600;
+// Vector operations, and the nodes of an expression that are counted as one.
+constexpr std::int64_t kMaxCode = 256;
+constexpr int kShortExpression = 8;
 // Iterations of a reduction below which folding vectors does not pay.
 constexpr std::int64_t kMinFold = 2;
 
@@ -48,11 +49,22 @@ RowPart::RowPart(std::shared_ptr<const Analysis> analysis, const target::Target&
   lanes_ = std::max(1, target_.vector_bytes / size_bytes(this->stage().dtype()));
   mode_ = choose_mode();
   find_axes();
-  if (mode_ == Mode::kLine) return add_line();
-  if (mode_ == Mode::kPoint || mode_ == Mode::kLanes) return add_vectors();
-  if (mode_ == Mode::kFold) return add_fold();
-  add_parallel(outer_.size());
-  add_anchors(outer_.size());
+  switch (mode_) {
+    case Mode::kLine:
+      add_line();
+      break;
+    case Mode::kPoint:
+    case Mode::kLanes:
+      add_vectors();
+      break;
+    case Mode::kFold:
+      add_fold();
+      break;
+    case Mode::kScalar:
+      add_parallel(outer_.size());
+      add_anchors(outer_.size());
+      break;
+  }
 }
 
 RowPart::Mode RowPart::choose_mode() const {
@@ -71,14 +83,15 @@ RowPart::Mode RowPart::choose_mode() const {
     const auto axis = static_cast<std::size_t>(last);
     return !r.irregular[axis] && (r.strides[axis] == 0 || r.strides[axis] == 1);
   };
-  const bool varies = last >= 0 && std::any_of(s.reads.begin(), s.reads.end(), [&](const Access& r) {
-    return r.uses(static_cast<std::size_t>(last));
-  });
+  const bool varies =
+      last >= 0 && std::any_of(s.reads.begin(), s.reads.end(), [&](const Access& r) {
+        return r.uses(static_cast<std::size_t>(last));
+      });
   if (varies && std::all_of(s.reads.begin(), s.reads.end(), lanewise)) return Mode::kLanes;
   const std::size_t inner = s.axis_count() - 1;
-  const bool contiguous =
-      std::any_of(s.reads.begin(), s.reads.end(),
-                  [&](const Access& r) { return !r.irregular[inner] && r.strides[inner] == 1; });
+  const bool contiguous = std::any_of(s.reads.begin(), s.reads.end(), [&](const Access& r) {
+    return !r.irregular[inner] && r.strides[inner] == 1;
+  });
   return contiguous ? Mode::kFold : Mode::kScalar;
 }
 
@@ -113,15 +126,13 @@ void RowPart::add_anchors(std::size_t loops) {
 
 void RowPart::add_line() {
   const auto total = static_cast<std::int64_t>(std::min(stage().elements(), 1e15));
-  vector_ = add(number_decision(name() + ".vector", DecisionKind::kVector,
-                                multiples(lanes_, std::min<std::int64_t>(total, 256),
-                                          {1, 2, 4, 8, 16}),
-                                4 * lanes_));
+  vector_ = add(number_decision(
+      name() + ".vector", DecisionKind::kVector,
+      multiples(lanes_, std::min<std::int64_t>(total, 256), {1, 2, 4, 8, 16}), 4 * lanes_));
   // Vectors per part that a thread takes.
-  rows_ = add(number_decision(name() + ".chunk", DecisionKind::kTile,
-                              multiples(1, ceil_div(total, lanes_),
-                                        {1, 4, 16, 32, 64, 128, 256, 512, 1024, 4096}),
-                              1024));
+  rows_ = add(number_decision(
+      name() + ".chunk", DecisionKind::kTile,
+      multiples(1, ceil_div(total, lanes_), {1, 4, 16, 32, 64, 128, 256, 512, 1024, 4096}), 1024));
   add_parallel(1);
 }
 
@@ -173,28 +184,42 @@ void RowPart::add_fold() {
   if (!has_jobs_) add_anchors(outer_.size());
 }
 
+std::int64_t RowPart::code(Choice choice) const {
+  const Stage& s = stage();
+  std::int64_t out = std::max(1, s.nodes / kShortExpression);
+  if (mode_ == Mode::kScalar) return out;
+  out *= std::max<std::int64_t>(1, ceil_div(value(choice, vector_), lanes_));
+  if (mode_ == Mode::kLine || mode_ == Mode::kFold) return out;
+  out *= rows(choice);
+  if (s.reduces()) out *= value(choice, unroll_);
+  return pads() ? 4 * out : out;  // conditions cut loops into before, inside and after
+}
+
+bool RowPart::pads() const {
+  const auto& reads = stage().reads;
+  return std::any_of(reads.begin(), reads.end(), [](const Access& r) { return r.conditional; });
+}
+
 Result<void> RowPart::check(Choice choice) const {
   const Stage& s = stage();
   if (mode_ == Mode::kScalar || mode_ == Mode::kFold) return {};
-  std::int64_t code = std::max(1, s.nodes) * ceil_div(value(choice, vector_), lanes_);
-  if (mode_ == Mode::kLine) {
-    if (code <= kMaxCode) return {};
-    return make_error(ErrorCode::kIllegalSchedule, "{} operations are too much code", code);
-  }
   const std::int64_t tile = ceil_div(value(choice, vector_), lanes_) * rows(choice);
+  if (code(choice) > kMaxCode && tile > 1)
+    return make_error(ErrorCode::kIllegalSchedule, "{} operations are too much code", code(choice));
+  if (mode_ == Mode::kLine) return {};
   if (s.reduces() && tile + 1 > target_.vector_registers)
     return make_error(ErrorCode::kIllegalSchedule, "{} vectors exceed the registers", tile);
-  code *= rows(choice);
-  if (s.reduces()) code *= value(choice, unroll_);
-  const bool conditional = std::any_of(s.reads.begin(), s.reads.end(),
-                                       [](const Access& r) { return r.conditional; });
-  if (code * (conditional ? 4 : 1) > kMaxCode && tile > 1)
-    return make_error(ErrorCode::kIllegalSchedule, "{} operations are too much code", code);
   const auto depth = static_cast<std::size_t>(value(choice, parallel_));
   const bool odd = has_rows_ && s.extent(outer_.back()) % rows(choice) != 0;
   if (odd && depth > 1 && depth == outer_.size())
     return make_error(ErrorCode::kIllegalSchedule, "the rows have a shorter last part");
   return {};
+}
+
+void RowPart::settle(std::span<std::int32_t> choice, bool inside) const {
+  if (inside) prefer(choice, parallel_);
+  if (mode_ == Mode::kLine && value(choice, parallel_) == 0) prefer(choice, rows_);
+  if (has_jobs_ && value(choice, vector_) == 0) prefer(choice, jobs_);
 }
 
 std::vector<Anchor> RowPart::write(Choice choice, const Anchor* at, Writer& w) const {

@@ -14,11 +14,14 @@ namespace tessera::space {
 class RowPart final : public Part {
  public:
   // `alone`: always computed by itself, never inside a loop of a consumer.
-  RowPart(std::shared_ptr<const Analysis> analysis, const target::Target& target,
-          std::size_t stage, bool alone);
+  RowPart(std::shared_ptr<const Analysis> analysis, const target::Target& target, std::size_t stage,
+          bool alone);
 
   std::size_t depth_of(std::size_t) const override { return anchor_names_.size(); }
   Result<void> check(Choice choice) const override;
+  std::int64_t code(Choice choice) const override;
+  bool pads() const override;
+  void settle(std::span<std::int32_t> choice, bool inside) const override;
   std::vector<Anchor> write(Choice choice, const Anchor* at, Writer& writer) const override;
 
  private:

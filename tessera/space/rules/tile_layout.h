@@ -11,9 +11,9 @@ namespace tessera::space {
 
 // One loop of a tiled stage, outermost first in a list of them.
 struct TileLoop {
-  std::size_t axis = 0;       // of the stage
-  std::int64_t divisor = 1;   // elements of the axis that one step passes over
-  std::int64_t modulus = 0;   // steps; 0: as many as it takes
+  std::size_t axis = 0;      // of the stage
+  std::int64_t divisor = 1;  // elements of the axis that one step passes over
+  std::int64_t modulus = 0;  // steps; 0: as many as it takes
 };
 
 // True if each dimension is indexed by one axis of its own or not at all: the loops then determine

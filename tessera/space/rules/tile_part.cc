@@ -4,7 +4,6 @@
 #include <cstdlib>
 
 #include "tessera/space/context.h"
-#include "tessera/space/pack.h"
 #include "tessera/space/tile.h"
 
 namespace tessera::space {
@@ -16,7 +15,18 @@ std::int64_t product(const Lengths& lengths, std::size_t from = 0) {
   return out;
 }
 
-void append(Loops* out, const Loops& more) { out->insert(out->end(), more.begin(), more.end()); }
+// One or two lengths: the tile in registers and, outside of it, few blocks.
+std::vector<Lengths> small_tiles(std::int64_t extent, int count,
+                                 const std::vector<std::int64_t>& inner) {
+  std::vector<Lengths> out;
+  for (const std::int64_t n : inner) {
+    if (count == 1) out.push_back({n});
+    for (const std::int64_t blocks : {1, 4, 16}) {
+      if (count == 2 && (blocks == 1 || blocks * n < 2 * extent)) out.push_back({blocks, n});
+    }
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -25,8 +35,8 @@ int vector_axis(const Analysis& analysis, std::size_t stage, const std::optional
   int best = -1;
   for (std::size_t i = 0; i < s.rank(); ++i) {
     if (s.extent(i) <= 1) continue;
-    const bool later = best < 0 || !host ||
-                       host->axis[i] > host->axis[static_cast<std::size_t>(best)];
+    const bool later =
+        best < 0 || !host || host->axis[i] > host->axis[static_cast<std::size_t>(best)];
     if (later) best = static_cast<int>(i);
   }
   return best;
@@ -53,6 +63,22 @@ TilePart::TilePart(std::shared_ptr<const Analysis> analysis, const target::Targe
   add_reduce_axes();
   add_operands();
   add_rest();
+  mend_preferred();
+}
+
+void TilePart::mend_preferred() {
+  std::vector<std::int32_t> choice;
+  for (const Decision& d : decisions_) choice.push_back(d.preferred);
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < axes_.size(); ++i) {
+    if (i != vector_) order.push_back(axes_[i].decision);
+  }
+  order.push_back(axes_[vector_].decision);
+  // Values before the preferred one have shorter innermost tiles, or fewer blocks.
+  for (const std::size_t d : order) {
+    while (choice[d] > 0 && !check(choice).ok()) --choice[d];
+    decisions_[d].preferred = choice[d];
+  }
 }
 
 const std::string& TilePart::outer_name() const { return fused() ? host().op.name : name_; }
@@ -71,8 +97,8 @@ std::vector<std::int64_t> TilePart::inner_lengths(std::size_t axis) const {
     return vector_lengths(extent, lanes_, most);
   }
   // Rows pay where an operand does not have them.
-  const bool reused = std::any_of(s.reads.begin(), s.reads.end(),
-                                  [&](const Access& r) { return !r.uses(axis); });
+  const bool reused =
+      std::any_of(s.reads.begin(), s.reads.end(), [&](const Access& r) { return !r.uses(axis); });
   if (!reused) return {1};
   if (!tiling_.small) return row_lengths(extent);
   std::vector<std::int64_t> out;
@@ -98,8 +124,8 @@ void TilePart::add_axes() {
   for (std::size_t i = 0; i < host().rank(); ++i) {
     if (!mapped[i]) host_units_.push_back(host().axis_name(i));
   }
-  const int vector = vector_axis(*analysis_, stage_, fused() ? std::optional<Host>(host_)
-                                                             : std::nullopt);
+  const int vector =
+      vector_axis(*analysis_, stage_, fused() ? std::optional<Host>(host_) : std::nullopt);
   for (std::size_t i = 0; i < axes_.size(); ++i) {
     if (static_cast<int>(axes_[i].axis) == vector) vector_ = i;
   }
@@ -117,9 +143,10 @@ void TilePart::add_axes() {
   for (std::size_t i = 0; i < axes_.size(); ++i) {
     TileAxis& a = axes_[i];
     const std::vector<std::int64_t> inner = inner_lengths(a.axis);
-    Decision d{.name = s.op.name + "." + a.name, .kind = DecisionKind::kTile, .values = {},
-               .labels = {}};
-    d.values = tile_values(a.extent, spatial_groups_ - 1, inner, tiling_.small ? 64 : 1500);
+    Decision d{
+        .name = s.op.name + "." + a.name, .kind = DecisionKind::kTile, .values = {}, .labels = {}};
+    d.values = tiling_.small ? small_tiles(a.extent, spatial_groups_ - 1, inner)
+                             : tile_values(a.extent, spatial_groups_ - 1, inner);
     const std::int64_t wanted = i == vector_          ? best.vectors * lanes_
                                 : i == row && has_row ? best.rows
                                                       : 1;
@@ -143,10 +170,13 @@ void TilePart::add_reduce_axes() {
       // A block of all iterations leaves nothing outside. Small windows stay whole.
       std::vector<std::int64_t> lengths = block_lengths(a.extent);
       if (a.extent > 7) std::erase_if(lengths, [](std::int64_t n) { return n < 4; });
-      if (tiling_.small)
-        std::erase_if(lengths, [&](std::int64_t n) { return n < 16 && n != a.extent; });
-      a.decision = add(number_decision(s.op.name + "." + a.name, DecisionKind::kTile, lengths,
-                                       a.extent));
+      if (tiling_.small) {
+        std::erase_if(lengths, [&](std::int64_t n) {
+          return n != a.extent && n != 64 && n != 128 && n != 256;
+        });
+      }
+      a.decision =
+          add(number_decision(s.op.name + "." + a.name, DecisionKind::kTile, lengths, a.extent));
     }
     reduce_.push_back(a);
   }
@@ -222,8 +252,8 @@ void TilePart::add_rest() {
   const bool worth = Context::worth_threads(2 * stage().iterations());
   parallel_ =
       add(number_decision(name + ".parallel", DecisionKind::kParallel, depths, worth ? 1 : 0));
-  const bool odd = std::any_of(axes_.begin(), axes_.end(),
-                               [](const TileAxis& a) { return a.extent > 3; });
+  const bool odd =
+      std::any_of(axes_.begin(), axes_.end(), [](const TileAxis& a) { return a.extent > 3; });
   std::vector<std::string> tails = {"copies"};
   if (odd) tails.push_back("bounds");
   tail_ = add(word_decision(name + ".tail", DecisionKind::kTail, tails));

@@ -55,6 +55,9 @@ class TilePart final : public Part {
 
   std::size_t depth_of(std::size_t stage) const override;
   Result<void> check(Choice choice) const override;
+  std::int64_t copies(Choice choice) const override;
+  std::int64_t code(Choice choice) const override;
+  void settle(std::span<std::int32_t> choice, bool inside) const override;
   std::vector<Anchor> write(Choice choice, const Anchor* at, Writer& writer) const override;
 
  private:
@@ -69,6 +72,8 @@ class TilePart final : public Part {
   void add_operands();
   void add_operand(const Access& access);
   void add_rest();
+  // Shrinks the preferred tile until it is legal.
+  void mend_preferred();
   std::vector<std::int64_t> inner_lengths(std::size_t axis) const;
 
   // The choice, resolved.
@@ -85,12 +90,16 @@ class TilePart final : public Part {
   // Per reduce axis: iterations that are unrolled; 1: none.
   Result<std::vector<std::int64_t>> unrolled(Choice choice) const;
 
+  // Vector operations of the innermost loop.
+  std::int64_t body(Choice choice) const;
   Result<void> check_registers(Choice choice) const;
   Result<void> check_code(Choice choice) const;
   Result<void> check_parallel(Choice choice) const;
 
   std::vector<TileLoop> loop_list(Choice choice) const;
   void write_operands(Choice choice, Writer& writer) const;
+  void write_copy(Choice choice, const TileOperand& operand, const std::string& copy,
+                  Writer& writer) const;
   void split_reduce(Choice choice, Writer& writer, TileLoops* loops) const;
   void split_stage(Choice choice, Writer& writer, TileLoops* loops) const;
   void split_host(Choice choice, Writer& writer, std::vector<Loops>* groups) const;

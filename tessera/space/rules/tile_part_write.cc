@@ -2,17 +2,15 @@
 #include <algorithm>
 
 #include "tessera/space/context.h"
-#include "tessera/space/pack.h"
 #include "tessera/space/rules/tile_part.h"
 
 namespace tessera::space {
 namespace {
 
-// Vector operations in the body of the innermost loop, and in all copies of it.
-constexpr std::int64_t kMaxBody = 320;
-constexpr std::int64_t kMaxCode = 1200;
-// Conditions of padding cut a loop into before, inside and after, in two dimensions.
-constexpr std::int64_t kPaddingCopies = 9;
+// Vector operations in the body of the innermost loop, and with all its copies: what machine code
+// is made of in a few tens of milliseconds.
+constexpr std::int64_t kMaxBody = 256;
+constexpr std::int64_t kMaxCode = 640;
 // Nodes of the product of two reads; longer expressions count for more.
 constexpr int kShortExpression = 8;
 // Bytes of what is computed before the host takes it over.
@@ -53,8 +51,16 @@ bool TilePart::exact(Choice choice, std::size_t i) const {
 
 // Whole innermost tiles need no copies: the loops outside end earlier.
 schedule::Tail TilePart::tail_of(Choice choice, std::size_t i) const {
-  const bool bounds = value(choice, tail_) == 1 && axes_[i].extent % inner(choice, i) == 0;
+  const bool bounds =
+      value(choice, tail_) == 1 && !exact(choice, i) && axes_[i].extent % inner(choice, i) == 0;
   return bounds ? schedule::Tail::kGuard : schedule::Tail::kPeel;
+}
+
+void TilePart::settle(std::span<std::int32_t> choice, bool) const {
+  for (std::size_t i = 0; i < axes_.size(); ++i) {
+    if (!exact(choice, i) && axes_[i].extent % inner(choice, i) == 0) return;
+  }
+  prefer(choice, tail_);
 }
 
 std::int64_t TilePart::copies_of(Choice choice, std::size_t i) const {
@@ -116,27 +122,42 @@ Result<void> TilePart::check_registers(Choice choice) const {
   return {};
 }
 
+std::int64_t TilePart::body(Choice choice) const {
+  std::int64_t out = vectors_of(inner(choice, vector_), lanes_);
+  for (std::size_t i = 0; i < axes_.size(); ++i) {
+    if (i != vector_) out *= inner(choice, i);
+  }
+  const auto steps = unrolled(choice);
+  for (std::size_t i = 0; steps.ok() && i < steps->size(); ++i) out *= (*steps)[i];
+  return out * std::max(1, stage().nodes / kShortExpression);
+}
+
+std::int64_t TilePart::code(Choice choice) const {
+  std::int64_t out = body(choice) * copies(choice);
+  const auto steps = unrolled(choice);
+  for (std::size_t i = 0; steps.ok() && i < steps->size(); ++i) {
+    if (reduce_length(choice, i) % (*steps)[i] != 0) out *= 2;
+  }
+  return out;
+}
+
 Result<void> TilePart::check_code(Choice choice) const {
   TESSERA_TRY(const std::vector<std::int64_t> steps, unrolled(choice));
-  std::int64_t body = vectors_of(inner(choice, vector_), lanes_), copies = 1;
-  for (std::size_t i = 0; i < axes_.size(); ++i) {
-    if (i != vector_) body *= inner(choice, i);
-    copies *= copies_of(choice, i);
-  }
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    body *= steps[i];
-    if (reduce_length(choice, i) % steps[i] != 0) copies *= 2;
-  }
-  const Stage& s = stage();
-  body *= std::max(1, s.nodes / kShortExpression);
-  const bool conditional = std::any_of(s.reads.begin(), s.reads.end(),
-                                       [](const Access& r) { return r.conditional; });
-  if (conditional) copies *= kPaddingCopies;
-  if (body > kMaxBody || copies > kMaxCode || body * copies > kMaxCode) {
+  const std::int64_t once = body(choice), all = copies(choice);
+  if (once > kMaxBody || code(choice) > kMaxCode) {
     return make_error(ErrorCode::kIllegalSchedule, "{} copies of {} operations are too much code",
-                      copies, body);
+                      all, once);
   }
   return {};
+}
+
+std::int64_t TilePart::copies(Choice choice) const {
+  std::int64_t out = 1;
+  for (std::size_t i = 0; i < axes_.size(); ++i) out *= copies_of(choice, i);
+  const auto& reads = stage().reads;
+  const bool conditional =
+      std::any_of(reads.begin(), reads.end(), [](const Access& r) { return r.conditional; });
+  return conditional ? out * padding_copies(static_cast<std::size_t>(spatial_groups_) - 1) : out;
 }
 
 Result<void> TilePart::check_parallel(Choice choice) const {
@@ -188,25 +209,49 @@ void TilePart::write_operands(Choice choice, Writer& w) const {
   const std::vector<TileLoop> loops = loop_list(choice);
   for (const TileOperand& operand : operands_) {
     if (value(choice, operand.decision) == 0) continue;
-    Pack pack{.name = operand.access.buffer->name,
-              .layout = follow_loops(operand.access, loops),
-              .copies = !operand.constant};
-    Context context{.analysis = *analysis_,
-                    .target = target_,
-                    .writer = w,
-                    .done = std::vector<bool>(analysis_->stages.size(), false)};
-    if (pack.copies) {
-      pack.name = w.cache_read(pack.name, name_);
-      pack.cached = true;
-      for (std::size_t i = 0; i < axes_.size(); ++i) {
-        if (static_cast<int>(axes_[i].axis) == operand.panel_axis) pack.width = inner(choice, i);
-      }
-      for (std::size_t d = 0; d < operand.access.indices.size(); ++d) {
-        if (operand.access.indices[d].single_axis() == operand.panel_axis) pack.dim = d;
-      }
+    const schedule::Layout layout = follow_loops(operand.access, loops);
+    if (operand.constant) {
+      w.layout(operand.access.buffer->name, layout);
+      continue;
     }
-    write_pack(context, &pack, false);
+    const std::string copy = w.cache_read(operand.access.buffer->name, name_);
+    w.layout(copy, layout);
+    write_copy(choice, operand, copy, w);
   }
+}
+
+// Panels are written one after the other; where they are read across memory, a few steps at a time.
+void TilePart::write_copy(Choice choice, const TileOperand& operand, const std::string& copy,
+                          Writer& w) const {
+  const std::vector<std::int64_t>& shape = operand.access.buffer->shape;
+  std::size_t panel = 0, contiguous = 0;
+  std::int64_t width = 1;
+  double elements = 1;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (operand.access.indices[d].single_axis() == operand.panel_axis) panel = d;
+    if (shape[d] > 1) contiguous = d;
+    elements *= static_cast<double>(shape[d]);
+  }
+  for (std::size_t i = 0; i < axes_.size(); ++i) {
+    if (static_cast<int>(axes_[i].axis) == operand.panel_axis) width = inner(choice, i);
+  }
+  const auto loop = [](std::size_t d) { return "d" + std::to_string(d); };
+  Loops order, last;
+  const Loops panels = w.split(copy, loop(panel), {width});
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (d != panel && d != contiguous) order.push_back(loop(d));
+  }
+  order.push_back(panels[0]);
+  if (contiguous != panel) {
+    const Loops steps =
+        w.split(copy, loop(contiguous), {std::min<std::int64_t>(4, shape[contiguous])});
+    order.insert(order.end(), {steps[0], steps[1]});
+    w.unroll(copy, steps[1]);
+  }
+  order.push_back(panels[1]);
+  w.reorder(copy, order);
+  w.vectorize(copy, panels[1]);
+  if (target_.cores > 1 && Context::worth_threads(8 * elements)) w.parallel(copy, order.front());
 }
 
 void TilePart::split_reduce(Choice choice, Writer& w, TileLoops* loops) const {
