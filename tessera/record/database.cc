@@ -332,4 +332,25 @@ Result<std::vector<TaskRow>> Database::tasks() const {
   }
 }
 
+Result<std::vector<TaskSummary>> Database::summaries(const Filter& filter) const {
+  const std::string sql = fmt::format(
+      "SELECT k.text, n, timed, best FROM (SELECT r.task AS task, count(*) AS n,"
+      " sum(r.outcome IN ({0}, {1})) AS timed,"
+      " min(CASE WHEN r.outcome = {0} AND r.seconds > 0 THEN r.seconds END) AS best,"
+      " min(r.id) AS first FROM records r{2} GROUP BY r.task) JOIN texts k ON k.id = task"
+      " ORDER BY first",
+      kTextOk, kTextCensored, condition(filter));
+  TESSERA_TRY(Statement select, impl_->connection.prepare(sql));
+  bind_filter(filter, select);
+  std::vector<TaskSummary> rows;
+  while (true) {
+    TESSERA_TRY(const bool row, select.step());
+    if (!row) return rows;
+    rows.push_back({.task = select.text(0),
+                    .records = select.integer(1),
+                    .timed = select.integer(2),
+                    .best_s = select.real(3)});
+  }
+}
+
 }  // namespace tessera::record

@@ -22,6 +22,13 @@ struct Filter {  // empty fields match everything
   bool timed_only = false;  // whole or censored
 };
 
+// The records of one task, counted.
+struct TaskSummary {
+  std::string task;  // key
+  std::int64_t records = 0, timed = 0;
+  double best_s = 0;  // fastest that was measured whole; 0: none
+};
+
 // Safe to use from several threads.
 class Database {
  public:
@@ -50,6 +57,8 @@ class Database {
   Result<std::int64_t> count(const Filter& filter) const;
   Result<std::vector<SessionRow>> sessions() const;
   Result<std::vector<TaskRow>> tasks() const;
+  // Of every task that has matching records, in order of their first.
+  Result<std::vector<TaskSummary>> summaries(const Filter& filter) const;
 
  private:
   struct Impl;

@@ -144,5 +144,25 @@ TEST_F(FaultTest, ReadersDoNotDisturbAWriter) {
   EXPECT_EQ(*reader->count({}), 4);
 }
 
+TEST_F(FaultTest, ReadsWhereNothingCanBeWritten) {
+  { ASSERT_TRUE(Database::open(path("a.db"))->append({sample_record(1)}).ok()); }
+  namespace fs = std::filesystem;
+  const fs::perms read = fs::perms::owner_read | fs::perms::group_read | fs::perms::others_read;
+  const fs::perms enter = fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec;
+  fs::permissions(path("a.db"), read);
+  fs::permissions(path(""), read | enter);
+  const int status = status_of(start([&] {
+    // Root may write everywhere.
+    if (::geteuid() == 0 && ::setuid(65534) != 0) return 1;
+    Result<Database> database = Database::open_read_only(path("a.db"));
+    if (!database.ok() || *database->count({}) != 1) return 2;
+    const Result<Database> writing = Database::open(path("a.db"));
+    return writing.ok() || writing.error().code != ErrorCode::kIo ? 3 : 0;
+  }));
+  fs::permissions(path(""), fs::perms::owner_all);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0) << "the number of the check that failed";
+}
+
 }  // namespace
 }  // namespace tessera::record
