@@ -1,0 +1,564 @@
+#include "tessera/driver/tune_session.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <limits>
+#include <set>
+
+#include <fmt/ranges.h>
+
+#include "tessera/support/hash.h"
+
+namespace tessera::driver {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr std::size_t kNoRound = std::numeric_limits<std::size_t>::max();
+constexpr const char* kVersion = "0.1.0";
+
+// Of a budget: what is kept for the finals and the whole model.
+constexpr double kFinishShare = 0.18, kFinishMost_s = 150;
+// Rounds are as long as this many seconds of trials, within kRoundLeast and kRoundMost.
+constexpr double kRound_s = 2;
+constexpr double kRoundLeast = 8, kRoundMost = 64;
+// Trials of a task without any gain before it stops.
+constexpr std::int64_t kStopAfter = 512;
+// Side by side: this many at most, none slower than the best by more than the factor.
+constexpr std::size_t kFinalists = 5;
+constexpr double kFinalistFactor = 1.1;
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+std::string digest_of(const std::string& schedule) { return to_hex(hash_bytes(schedule)); }
+
+// An option that is this much slower than the best one of its choice gets no more trials: the more
+// it had, the less it can still catch up.
+double losing_factor(std::int64_t trials) { return trials < 8 ? 2.5 : trials < 64 ? 1.5 : 1.2; }
+
+}  // namespace
+
+TuneSession::TuneSession(const TuneOptions& options, const TuneCallbacks& callbacks,
+                         TuneProblem problem, Clock::time_point start)
+    : options_(options),
+      callbacks_(callbacks),
+      problem_(std::move(problem)),
+      start_(start),
+      target_text_(target::to_text(options.target)),
+      before_s_(problem_.tasks.size(), 0) {
+  search_until_s_ =
+      options.budget_s <= 0
+          ? kInfinity
+          : options.budget_s - std::min(kFinishShare * options.budget_s, kFinishMost_s);
+}
+
+Result<std::unique_ptr<TuneSession>> TuneSession::start(const TuneOptions& options,
+                                                        const TuneCallbacks& callbacks,
+                                                        TuneProblem problem,
+                                                        Clock::time_point start) {
+  std::unique_ptr<TuneSession> s(new TuneSession(options, callbacks, std::move(problem), start));
+  // Workers are forked, so they come before the learner's threads.
+  std::vector<te::Dag> dags;
+  for (const TuneTask& t : s->problem_.tasks) dags.push_back(t.task.dag);
+  TESSERA_TRY(s->measurer_,
+              measure::start_local_measurer(std::move(dags), options.target, options.measure));
+  TESSERA_DO(s->open_database());
+  TESSERA_DO(s->make_searches());
+  return s;
+}
+
+Result<void> TuneSession::open_database() {
+  if (options_.database.empty()) return {};
+  const auto unreachable = [&](const Error& e) {
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("database {}: {}", options_.database, e.message)};
+  };
+  Result<record::Database> opened = record::Database::open(options_.database);
+  if (!opened) return unreachable(opened.error());
+  database_.emplace(std::move(opened).value());
+  record::SessionRow row;
+  std::vector<std::string> names;
+  for (const TuneSubject& subject : problem_.subjects) names.push_back(subject.name);
+  row.model = fmt::format("{}", fmt::join(names, " "));
+  row.target = target_text_;
+  row.options = options_.command;
+  row.version = kVersion;
+  row.threads = options_.measure.threads;
+  row.seed = options_.seed;
+  row.started = std::time(nullptr);
+  row.state = "running";
+  const Result<std::int64_t> id = database_->begin_session(row);
+  if (!id) return unreachable(id.error());
+  session_ = *id;
+  for (const TuneTask& t : problem_.tasks) {
+    const Result<void> added = database_->add_task(
+        {t.task.key, t.task.name, te::to_text(t.task.dag), t.task.flops, t.task.bytes});
+    if (!added) return unreachable(added.error());
+  }
+  return {};
+}
+
+bool TuneSession::is_tuned(std::size_t task) const {
+  const std::vector<std::string>& keys = options_.tasks;
+  const std::string& key = problem_.tasks[task].task.key;
+  return keys.empty() || std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+
+Result<void> TuneSession::make_searches() {
+  for (const std::string& key : options_.tasks) {
+    const bool known = std::any_of(problem_.tasks.begin(), problem_.tasks.end(),
+                                   [&](const TuneTask& t) { return t.task.key == key; });
+    if (!known) return make_error(ErrorCode::kInvalidArgument, "there is no task {}", key);
+  }
+  TESSERA_TRY(const search::PolicyEntry* policy, search::find_policy(options_.policy));
+  if (policy->uses_model && options_.learner.model != "none") {
+    Result<std::unique_ptr<search::Learner>> made = search::Learner::make(options_.learner);
+    if (made) {
+      learner_ = std::move(made).value();
+    } else if (made.error().code == ErrorCode::kUnavailable) {
+      note(made.error().message + "; the policy works from measured times alone");
+    } else {
+      return made.error();
+    }
+  }
+  search::SchedulerOptions schedule;
+  schedule.stop_after = kStopAfter;
+  schedule.seed = options_.seed;
+  std::vector<search::ScheduledTask> scheduled;
+  for (const TuneTask& t : problem_.tasks) {
+    scheduled.push_back({search::family_of(t.task.name), t.task.flops,
+                         std::vector<double>(problem_.subjects.size(), 0)});
+  }
+  const auto weigh = [&](const TaskUse& use) {
+    scheduled[use.task].weights[use.subject] += use.count;
+  };
+  for (const TaskUse& use : problem_.base) weigh(use);
+  for (const TuneChoice& c : problem_.choices) {
+    for (const TuneOption& o : c.options) std::for_each(o.uses.begin(), o.uses.end(), weigh);
+  }
+  scheduler_ = std::make_unique<search::TaskScheduler>(std::move(scheduled), schedule);
+  Rng rng(options_.seed);
+  for (std::size_t t = 0; t < tasks(); ++t) {
+    const task::Task& task = problem_.tasks[t].task;
+    Result<space::Space> space =
+        space::make_space(task.dag, options_.target, {.sources = options_.sources});
+    if (!space) return space.error().with_context(fmt::format("task {}", task.name));
+    spaces_.push_back(std::make_unique<space::Space>(std::move(space).value()));
+    search::PolicyOptions policy_options = options_.policy_options;
+    policy_options.seed = rng.next();
+    searches_.push_back(std::make_unique<search::TaskSearch>(*spaces_.back(), *policy,
+                                                             policy_options, learner_.get()));
+    if (!is_tuned(t)) scheduler_->stop(t);
+    TESSERA_DO(resume(t));
+  }
+  return {};
+}
+
+Result<void> TuneSession::resume(std::size_t task) {
+  if (!database_) return {};
+  const space::Space& space = *spaces_[task];
+  const std::string preferred = space.to_text(space.preferred());
+  record::Filter filter;
+  filter.task = problem_.tasks[task].task.key;
+  filter.target = target_text_;
+  filter.threads = options_.measure.threads;
+  filter.format = "tessera";
+  const auto replay = [&](const record::Record& r) {
+    const Result<space::Candidate> candidate = space.parse(r.candidate);
+    if (!candidate || !space.check(*candidate)) return true;
+    // What a candidate means may have changed since.
+    const Result<schedule::Schedule> steps = space.schedule(*candidate);
+    if (!steps || digest_of(schedule::to_text(*steps)) != r.schedule_digest) return true;
+    if (!searches_[task]->replay(r)) return true;
+    if (r.candidate == preferred && r.seconds > 0 && r.outcome == "ok") {
+      double& before = before_s_[task];
+      before = before > 0 ? std::min(before, r.seconds) : r.seconds;
+    }
+    ++earlier_;
+    ++trials_;
+    return true;
+  };
+  const Result<void> done = database_->visit(filter, replay);
+  if (!done) return Error{ErrorCode::kUnavailable, "database: " + done.error().message};
+  if (searches_[task]->best_seconds() > 0) {
+    scheduler_->report(task, searches_[task]->best_seconds(), 0);
+  }
+  return {};
+}
+
+double TuneSession::elapsed_s() const { return seconds_since(start_); }
+
+double TuneSession::remaining_s() const {
+  return options_.budget_s > 0 ? options_.budget_s - elapsed_s() : kInfinity;
+}
+
+std::string TuneSession::search() {
+  if (learner_) learner_->update();
+  measure_defaults();
+  drop_losers();
+  for (;;) {
+    if (const auto reason = why_stop()) {
+      measurer_->cancel();
+      pending_.clear();
+      flush();
+      return *reason;
+    }
+    fill();
+    if (measurer_->pending() == 0) break;
+    collect(0.25);
+  }
+  flush();
+  const bool enough = options_.trials > 0 && trials_ >= options_.trials;
+  return enough ? "trials" : "no more gain";
+}
+
+std::optional<std::string> TuneSession::why_stop() const {
+  if (interrupted()) return "an interrupt";
+  if (elapsed_s() >= search_until_s_) return "budget";
+  if (!database_error_.empty()) return "the database";
+  return std::nullopt;
+}
+
+void TuneSession::measure_defaults() {
+  std::vector<std::size_t> order;
+  for (std::size_t t = 0; t < tasks(); ++t) {
+    if (before_s_[t] <= 0) order.push_back(t);
+  }
+  for (const std::size_t t : order) submit(t, {spaces_[t]->preferred()}, kNoRound);
+  while (measurer_->pending() > 0 && !interrupted() && database_error_.empty()) collect(0.25);
+  if (measurer_->pending() > 0) measurer_->cancel();
+  for (std::size_t t = 0; t < tasks(); ++t) {
+    if (searches_[t]->best_seconds() > 0) scheduler_->report(t, searches_[t]->best_seconds(), 0);
+  }
+}
+
+bool TuneSession::submit(std::size_t task, const std::vector<space::Candidate>& candidates,
+                         std::size_t round) {
+  std::vector<measure::Trial> trials;
+  for (const space::Candidate& c : candidates) {
+    const Result<schedule::Schedule> steps = spaces_[task]->schedule(c);
+    if (!steps) {
+      const search::TrialResult refused{c, measure::Outcome::kInvalidStatic, 0};
+      searches_[task]->observe({&refused, 1});
+      continue;
+    }
+    measure::Trial trial;
+    trial.id = next_id_++;
+    trial.task = task;
+    trial.schedule = schedule::to_text(*steps);
+    trial.incumbent_s = searches_[task]->best_seconds();
+    trial.final = round == kNoRound;
+    pending_[trial.id] = {task, round, c, digest_of(trial.schedule)};
+    trials.push_back(std::move(trial));
+  }
+  if (trials.empty()) return false;
+  if (round != kNoRound) rounds_[round].left = trials.size();
+  last_task_ = task;
+  measurer_->submit(std::move(trials));
+  return true;
+}
+
+std::size_t TuneSession::round_size(std::size_t task) const {
+  if (options_.batch > 0) return options_.batch;
+  // A trial takes some samples of a call at least, and what building costs.
+  const double trial_s = 0.03 + 5 * searches_[task]->best_seconds();
+  double n = kRound_s / trial_s;
+  // Within half of what is left every task should have had a round.
+  double live = 0;
+  for (std::size_t t = 0; t < tasks(); ++t) live += scheduler_->stopped(t) ? 0 : 1;
+  if (options_.trials > 0) {
+    n = std::min(n, static_cast<double>(options_.trials - trials_) / (2 * std::max(1.0, live)));
+  }
+  const auto taken = static_cast<double>(trials_ - earlier_);
+  if (options_.budget_s > 0 && taken > 0) {
+    const double left = (search_until_s_ - elapsed_s()) * taken / std::max(0.1, times_.waiting);
+    n = std::min(n, left / (2 * std::max(1.0, live)));
+  }
+  return static_cast<std::size_t>(std::clamp(n, kRoundLeast, kRoundMost));
+}
+
+void TuneSession::fill() {
+  const auto begin = std::chrono::steady_clock::now();
+  if (learner_) learner_->update();
+  // The next round is proposed while the last third of this one is measured.
+  while (measurer_->pending() < std::max<std::size_t>(round_size(last_task_) / 3, 4)) {
+    if (options_.trials > 0 &&
+        trials_ + static_cast<std::int64_t>(measurer_->pending()) >= options_.trials) {
+      break;
+    }
+    const std::optional<std::size_t> task = scheduler_->next();
+    if (!task) break;
+    std::size_t n = round_size(*task);
+    if (options_.trials > 0) {
+      n = std::min(n, static_cast<std::size_t>(options_.trials - trials_) - measurer_->pending());
+    }
+    const std::vector<space::Candidate> candidates = searches_[*task]->propose(n);
+    rounds_.push_back({*task, 0, 0});
+    if (!submit(*task, candidates, rounds_.size() - 1)) {
+      scheduler_->report(*task, searches_[*task]->best_seconds(), 0);
+      scheduler_->stop(*task);
+    }
+  }
+  times_.search += seconds_since(begin);
+}
+
+void TuneSession::collect(double timeout_s) {
+  const auto begin = std::chrono::steady_clock::now();
+  const std::vector<measure::Measurement> done = measurer_->collect(timeout_s);
+  times_.waiting += seconds_since(begin);
+  for (const measure::Measurement& m : done) take(m);
+  ++polls_;
+  if (measurer_->machine().busy) ++busy_polls_;
+  if (elapsed_s() - last_flush_s_ > 1) flush();
+  report_progress(TuneProgress::Phase::kSearch, last_task_);
+}
+
+void TuneSession::take(const measure::Measurement& m) {
+  const auto it = pending_.find(m.id);
+  if (it == pending_.end()) return;
+  const Pending p = std::move(it->second);
+  pending_.erase(it);
+  times_.build += m.build_ms / 1000;
+  times_.run += m.run_ms / 1000;
+  search::TrialResult result{p.candidate, m.outcome, 0};
+  if (measure::is_timed(m.outcome)) {
+    const double reference = measurer_->machine().calibration_best_s;
+    result.seconds =
+        m.calibration_s > 0 && reference > 0 ? m.corrected_seconds(reference) : m.seconds();
+  }
+  searches_[p.task]->observe({&result, 1});
+  last_task_ = p.task;
+  if (p.round == kNoRound && m.outcome == measure::Outcome::kOk) before_s_[p.task] = result.seconds;
+  ++trials_;
+  store(problem_.tasks[p.task].task.key, spaces_[p.task]->to_text(p.candidate), p.digest, m,
+        p.round == kNoRound ? "default" : options_.policy);
+  if (p.round == kNoRound) return;
+  Round& round = rounds_[p.round];
+  ++round.trials;
+  if (--round.left == 0) finish_round(round);
+}
+
+void TuneSession::finish_round(const Round& round) {
+  scheduler_->report(round.task, searches_[round.task]->best_seconds(), round.trials);
+  if (searches_[round.task]->exhausted()) scheduler_->stop(round.task);
+  drop_losers();
+}
+
+void TuneSession::drop_losers() {
+  const std::vector<double> best = best_seconds();
+  std::set<std::size_t> needed;  // by an option that may still win, or by all
+  std::set<std::size_t> losing;
+  for (const TaskUse& use : problem_.base) needed.insert(use.task);
+  for (const TuneChoice& c : problem_.choices) {
+    double cheapest = kInfinity;
+    for (const TuneOption& o : c.options) cheapest = std::min(cheapest, cost(o.uses, best));
+    for (const TuneOption& o : c.options) {
+      std::int64_t trials = std::numeric_limits<std::int64_t>::max();
+      for (const TaskUse& use : o.uses) {
+        trials = std::min(trials, searches_[use.task]->trials());
+      }
+      const bool lost = trials > 0 && cost(o.uses, best) > losing_factor(trials) * cheapest;
+      for (const TaskUse& use : o.uses) (lost ? losing : needed).insert(use.task);
+    }
+  }
+  for (const std::size_t t : losing) {
+    if (!needed.contains(t)) scheduler_->stop(t);
+  }
+}
+
+void TuneSession::store(const std::string& key, const std::string& candidate,
+                        const std::string& digest, const measure::Measurement& m,
+                        const std::string& policy) {
+  if (!database_) return;
+  record::Record r;
+  r.session = session_;
+  r.task = key;
+  r.target = target_text_;
+  r.threads = options_.measure.threads;
+  r.candidate = candidate;
+  r.schedule_digest = digest;
+  r.outcome = measure::to_text(m.outcome);
+  r.reason = m.reason;
+  r.samples_s = m.samples_s;
+  r.seconds = measure::is_timed(m.outcome) ? m.seconds() : 0;
+  r.calibration_s = m.calibration_s;
+  r.build_ms = m.build_ms;
+  r.policy = policy;
+  r.seed = options_.seed;
+  r.trial = trials_;
+  r.unix_time = std::time(nullptr);
+  unsaved_.push_back(std::move(r));
+}
+
+void TuneSession::flush() {
+  last_flush_s_ = elapsed_s();
+  if (!database_ || unsaved_.empty()) return;
+  const Result<void> done = database_->append(unsaved_);
+  if (done) {
+    unsaved_.clear();
+  } else {
+    database_error_ = fmt::format("database {}: {}", options_.database, done.error().message);
+  }
+}
+
+std::vector<Finalist> TuneSession::finals(std::size_t task, bool side_by_side) {
+  const space::Space& space = *spaces_[task];
+  const space::Candidate preferred = space.preferred();
+  std::vector<Finalist> finalists;
+  std::vector<measure::Trial> trials;
+  const auto add = [&](const space::Candidate& c, double seconds) {
+    const Result<schedule::Schedule> steps = space.schedule(c);
+    if (!steps || seconds <= 0) return;
+    finalists.push_back({space.to_text(c), schedule::to_text(*steps), seconds, c == preferred});
+    trials.push_back({trials.size(), task, finalists.back().schedule, 0, true});
+  };
+  add(preferred, before_s_[task]);
+  for (const search::Observation& o : searches_[task]->best(kFinalists)) {
+    if (o.candidate == preferred) continue;
+    if (o.seconds > kFinalistFactor * searches_[task]->best_seconds()) continue;
+    add(o.candidate, o.seconds);
+  }
+  if (side_by_side && finalists.size() > 1) {
+    const std::vector<measure::Measurement> compared = measurer_->compare(trials);
+    const double reference = measurer_->machine().calibration_best_s;
+    for (const measure::Measurement& m : compared) {
+      Finalist& f = finalists[m.id];
+      const bool timed = m.outcome == measure::Outcome::kOk;
+      f.seconds = !timed                                 ? kInfinity
+                  : m.calibration_s > 0 && reference > 0 ? m.corrected_seconds(reference)
+                                                         : m.seconds();
+      if (f.is_default && timed) before_s_[task] = f.seconds;
+      store(problem_.tasks[task].task.key, f.candidate, digest_of(f.schedule), m, "final");
+    }
+    flush();
+  }
+  std::stable_sort(finalists.begin(), finalists.end(),
+                   [](const Finalist& a, const Finalist& b) { return a.seconds < b.seconds; });
+  return finalists;
+}
+
+void TuneSession::end(TuneState state) {
+  flush();
+  if (learner_) times_.model = learner_->state().fit_seconds;
+  if (!database_) return;
+  const Result<void> ended =
+      database_->end_session(session_, state == TuneState::kInterrupted ? "interrupted" : "done");
+  if (!ended && database_error_.empty()) {
+    database_error_ = fmt::format("database {}: {}", options_.database, ended.error().message);
+  }
+}
+
+double TuneSession::cost(const std::vector<TaskUse>& uses, const std::vector<double>& seconds) {
+  double sum = 0;
+  for (const TaskUse& use : uses) {
+    const double s = seconds[use.task];
+    sum += s > 0 ? s * use.count : kInfinity;
+  }
+  return sum;
+}
+
+std::vector<double> TuneSession::best_seconds() const {
+  std::vector<double> out;
+  for (const auto& s : searches_) out.push_back(s->best_seconds());
+  return out;
+}
+
+std::vector<std::size_t> TuneSession::choose(const std::vector<double>& seconds) const {
+  std::vector<std::size_t> out;
+  for (const TuneChoice& c : problem_.choices) {
+    std::size_t best = c.preferred;
+    for (std::size_t i = 0; i < c.options.size(); ++i) {
+      if (cost(c.options[i].uses, seconds) < cost(c.options[best].uses, seconds)) best = i;
+    }
+    out.push_back(best);
+  }
+  return out;
+}
+
+double TuneSession::total(const std::vector<double>& seconds,
+                          const std::vector<std::size_t>& options) const {
+  double sum = cost(problem_.base, seconds);
+  for (std::size_t i = 0; i < problem_.choices.size(); ++i) {
+    sum += cost(problem_.choices[i].options[options[i]].uses, seconds);
+  }
+  return sum;
+}
+
+void TuneSession::report_progress(TuneProgress::Phase phase, std::size_t task, bool force) {
+  if (!callbacks_.progress || (!force && elapsed_s() - last_progress_s_ < 0.2)) return;
+  last_progress_s_ = elapsed_s();
+  TuneProgress p;
+  p.phase = phase;
+  const TuneTask& t = problem_.tasks[task];
+  p.task = t.algorithm.empty() ? t.task.name : t.task.name + " " + t.algorithm;
+  p.tasks = tasks();
+  for (std::size_t i = 0; i < tasks(); ++i) {
+    p.live_tasks += scheduler_->stopped(i) ? 0 : 1;
+    p.failures += searches_[i]->failures();
+  }
+  p.trials = trials_;
+  p.best_s = searches_[task]->best_seconds();
+  std::vector<std::size_t> preferred;
+  for (const TuneChoice& c : problem_.choices) preferred.push_back(c.preferred);
+  p.before_s = total(before_s_, preferred);
+  const std::vector<double> best = best_seconds();
+  p.after_s = total(best, choose(best));
+  if (!std::isfinite(p.before_s)) p.before_s = 0;
+  if (!std::isfinite(p.after_s)) p.after_s = 0;
+  if (p.before_s == 0 && phase == TuneProgress::Phase::kSearch) {
+    p.phase = TuneProgress::Phase::kDefaults;
+  }
+  p.elapsed_s = elapsed_s();
+  const double rate = p.elapsed_s > 0 ? static_cast<double>(trials_ - earlier_) / p.elapsed_s : 0;
+  if (options_.budget_s > 0) {
+    p.remaining_s = std::max(0.0, remaining_s());
+  } else if (options_.trials > 0 && rate > 0) {
+    p.remaining_s = static_cast<double>(options_.trials - trials_) / rate;
+  }
+  if (phase == TuneProgress::Phase::kSearch && p.after_s > 0) {
+    const auto more = static_cast<std::int64_t>(rate * p.remaining_s);
+    const double gain = scheduler_->expected_gain(std::max<std::int64_t>(more, 0));
+    if (std::isfinite(gain)) p.expected_gain = std::clamp(gain / p.after_s, 0.0, 1.0);
+  }
+  p.busy = measurer_->machine().busy;
+  callbacks_.progress(p);
+}
+
+TaskReport TuneSession::describe(std::size_t task) const {
+  const TuneTask& t = problem_.tasks[task];
+  TaskReport r;
+  r.key = t.task.key;
+  r.name = t.task.name;
+  r.algorithm = t.algorithm;
+  r.tuned = is_tuned(task);
+  r.before_s = before_s_[task];
+  r.after_s = searches_[task]->best_seconds();
+  r.flops = t.task.flops;
+  r.trials = searches_[task]->trials();
+  r.earlier = searches_[task]->replayed();
+  const auto& outcomes = searches_[task]->outcomes();
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    const auto outcome = static_cast<measure::Outcome>(i);
+    if (outcomes[i] > 0 && !measure::is_timed(outcome)) {
+      r.failures[measure::to_text(outcome)] = outcomes[i];
+    }
+  }
+  return r;
+}
+
+void TuneSession::describe(TuneResult* result) const {
+  result->session = session_;
+  result->trials = trials_ - earlier_;
+  result->earlier = earlier_;
+  result->database_error = database_error_;
+  result->busy = polls_ > 0 && busy_polls_ * 4 > polls_;
+  result->times.build = times_.build;
+  result->times.run = times_.run;
+  result->times.model = times_.model;
+  result->times.search = times_.search;
+  result->times.waiting = times_.waiting;
+}
+
+}  // namespace tessera::driver

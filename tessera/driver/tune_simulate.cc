@@ -1,0 +1,223 @@
+#include "tessera/driver/tune_simulate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <unordered_map>
+
+#include "tessera/record/database.h"
+#include "tessera/search/task_search.h"
+
+namespace tessera::driver {
+namespace {
+
+using Choice = std::vector<std::int32_t>;
+
+struct Recorded {
+  measure::Outcome outcome = measure::Outcome::kOk;
+  double seconds = 0;
+};
+
+// A sketch of which only recorded points exist; every other point stands for the nearest of them.
+class RecordedSketch final : public space::Sketch {
+ public:
+  RecordedSketch(const space::Sketch& sketch, std::vector<Choice> points)
+      : sketch_(sketch), points_(std::move(points)) {
+    name_ = sketch.name();
+    decisions_ = sketch.decisions();
+    std::sort(points_.begin(), points_.end());
+  }
+
+  Result<void> check(std::span<const std::int32_t> choice) const override {
+    const Choice wanted(choice.begin(), choice.end());
+    if (std::binary_search(points_.begin(), points_.end(), wanted)) return {};
+    return make_error(ErrorCode::kIllegalSchedule, "not recorded");
+  }
+
+  void settle(std::span<std::int32_t> choice) const override {
+    const Choice wanted(choice.begin(), choice.end());
+    if (std::binary_search(points_.begin(), points_.end(), wanted)) return;
+    const Choice* nearest = &points_[0];
+    double least = distance(points_[0], wanted, 1e30);
+    for (const Choice& p : points_) {
+      const double d = distance(p, wanted, least);
+      if (d >= least) continue;
+      least = d;
+      nearest = &p;
+    }
+    std::copy(nearest->begin(), nearest->end(), choice.begin());
+  }
+
+  Result<schedule::Schedule> write(std::span<const std::int32_t> choice) const override {
+    return sketch_.write(choice);
+  }
+
+ private:
+  // Words differ or not; numbers differ by how far apart they stand. Stops at `limit`.
+  double distance(const Choice& a, const Choice& b, double limit) const {
+    double sum = 0;
+    for (std::size_t d = 0; d < a.size() && sum < limit; ++d) {
+      if (a[d] == b[d]) continue;
+      const auto steps = static_cast<double>(decisions_[d].values.size() - 1);
+      sum += decisions_[d].labels.empty() ? 0.5 + std::abs(a[d] - b[d]) / steps : 1.5;
+    }
+    return sum;
+  }
+
+  const space::Sketch& sketch_;
+  std::vector<Choice> points_;
+};
+
+// A task as the database knows it.
+struct Table {
+  std::unique_ptr<space::Space> whole, recorded;
+  std::unordered_map<space::Candidate, Recorded, space::CandidateHash> results;  // of `recorded`
+  std::size_t timed = 0;
+  double best_s = 0;
+};
+
+Result<Table> read_table(const record::Database& database, const task::Task& task,
+                         const SimulateOptions& options) {
+  Table table;
+  TESSERA_TRY(space::Space whole,
+              space::make_space(task.dag, options.target, {.sources = options.sources}));
+  table.whole = std::make_unique<space::Space>(std::move(whole));
+  std::unordered_map<space::Candidate, Recorded, space::CandidateHash> results;
+  record::Filter filter;
+  filter.task = task.key;
+  filter.target = target::to_text(options.target);
+  filter.threads = options.threads;
+  filter.format = "tessera";
+  TESSERA_DO(database.visit(filter, [&](const record::Record& r) {
+    Recorded recorded;
+    const Result<space::Candidate> c = table.whole->parse(r.candidate);
+    if (!c || !table.whole->check(*c)) return true;
+    if (!measure::outcome_from_text(r.outcome, &recorded.outcome)) return true;
+    if (recorded.outcome == measure::Outcome::kWorkerLost) return true;
+    recorded.seconds = r.seconds;
+    // A whole measurement is worth more than a censored one, and a later one no more than the
+    // first.
+    const auto [it, added] = results.try_emplace(*c, recorded);
+    if (!added && it->second.outcome != measure::Outcome::kOk) it->second = recorded;
+    return true;
+  }));
+  std::map<std::int32_t, std::vector<Choice>> points;
+  for (const auto& [c, unused] : results) points[c.sketch].push_back(c.choice);
+  if (!results.contains(table.whole->preferred())) return table;
+  std::vector<std::unique_ptr<space::Sketch>> sketches;
+  std::map<std::int32_t, std::int32_t> index;
+  for (auto& [sketch, list] : points) {
+    index[sketch] = static_cast<std::int32_t>(sketches.size());
+    sketches.push_back(std::make_unique<RecordedSketch>(
+        *table.whole->sketches()[static_cast<std::size_t>(sketch)], std::move(list)));
+  }
+  table.recorded = std::make_unique<space::Space>(task.dag, options.target, std::move(sketches));
+  for (const auto& [c, recorded] : results) {
+    table.results[{index[c.sketch], c.choice}] = recorded;
+    if (recorded.outcome != measure::Outcome::kOk || recorded.seconds <= 0) continue;
+    ++table.timed;
+    table.best_s = table.best_s > 0 ? std::min(table.best_s, recorded.seconds) : recorded.seconds;
+  }
+  return table;
+}
+
+Result<std::vector<double>> run_policy(const Table& table, const search::PolicyEntry& policy,
+                                       const std::string& objective, std::uint64_t seed,
+                                       const SimulateOptions& options) {
+  std::unique_ptr<search::Learner> learner;
+  if (policy.uses_model) {
+    search::LearnerOptions learning = options.learner;
+    learning.objective = objective;
+    learning.background = false;
+    learning.seed = seed;
+    TESSERA_TRY(learner, search::Learner::make(learning));
+  }
+  search::PolicyOptions policy_options = options.policy_options;
+  policy_options.seed = seed;
+  search::TaskSearch task(*table.recorded, policy, policy_options, learner.get());
+  std::vector<double> best;
+  while (static_cast<std::int64_t>(best.size()) < options.trials) {
+    if (learner) learner->update();
+    const auto left = static_cast<std::size_t>(options.trials) - best.size();
+    const auto proposed = task.propose(std::min(options.batch, left));
+    if (proposed.empty()) break;
+    for (const space::Candidate& c : proposed) {
+      const Recorded& r = table.results.at(c);
+      const search::TrialResult result{c, r.outcome, r.seconds};
+      task.observe({&result, 1});
+      best.push_back(task.best_seconds());
+    }
+  }
+  return best;
+}
+
+double best_after(const Curve& curve, std::int64_t trials) {
+  if (curve.best_s.empty() || trials <= 0) return 0;
+  return curve.best_s[std::min(static_cast<std::size_t>(trials), curve.best_s.size()) - 1];
+}
+
+}  // namespace
+
+double Simulation::score(const std::string& policy, std::int64_t trials) const {
+  double sum = 0;
+  int count = 0;
+  for (const Curve& curve : curves) {
+    if (curve.policy != policy) continue;
+    const auto task = std::find_if(tasks.begin(), tasks.end(),
+                                   [&](const Task& t) { return t.key == curve.task; });
+    const double best = best_after(curve, trials);
+    // Nothing valid yet counts as a hundredth.
+    sum += std::log(best > 0 ? std::min(1.0, task->best_s / best) : 0.01);
+    ++count;
+  }
+  return count > 0 ? std::exp(sum / count) : 0;
+}
+
+std::int64_t Simulation::trials_to(const std::string& policy, double wanted) const {
+  std::size_t longest = 0;
+  for (const Curve& c : curves) longest = std::max(longest, c.best_s.size());
+  for (std::size_t n = 1; n <= longest; ++n) {
+    const auto trials = static_cast<std::int64_t>(n);
+    if (score(policy, trials) >= wanted) return trials;
+  }
+  return 0;
+}
+
+Result<Simulation> simulate(const TuneProblem& problem, const SimulateOptions& options) {
+  TESSERA_TRY(const record::Database database, record::Database::open_read_only(options.database));
+  Simulation out;
+  for (const std::string& name : options.policies) {
+    TESSERA_TRY(const search::PolicyEntry* policy, search::find_policy(name));
+    const std::vector<std::string> objectives =
+        policy->uses_model ? options.objectives : std::vector<std::string>{""};
+    for (const std::string& objective : objectives) {
+      out.policies.push_back(objective.empty() ? name : name + " " + objective);
+    }
+  }
+  for (const TuneTask& t : problem.tasks) {
+    TESSERA_TRY(const Table table, read_table(database, t.task, options));
+    if (!table.recorded || table.timed < options.min_records) continue;
+    out.tasks.push_back({t.task.key, t.task.name, table.results.size(), table.best_s});
+    for (const std::string& name : options.policies) {
+      TESSERA_TRY(const search::PolicyEntry* policy, search::find_policy(name));
+      const std::vector<std::string> objectives =
+          policy->uses_model ? options.objectives : std::vector<std::string>{""};
+      for (const std::string& objective : objectives) {
+        for (int s = 0; s < options.seeds; ++s) {
+          const std::uint64_t seed = options.seed + static_cast<std::uint64_t>(s);
+          Curve curve{
+              t.task.key, t.task.name, objective.empty() ? name : name + " " + objective, seed, {}};
+          TESSERA_TRY(curve.best_s, run_policy(table, *policy, objective, seed, options));
+          out.curves.push_back(std::move(curve));
+        }
+      }
+    }
+  }
+  if (!out.tasks.empty()) return out;
+  return make_error(ErrorCode::kInvalidArgument,
+                    "{} has no task of these with {} timed candidates for this machine and {} "
+                    "threads",
+                    options.database, options.min_records, options.threads);
+}
+
+}  // namespace tessera::driver

@@ -1,0 +1,77 @@
+// Which tasks and choices a tuning works on.
+#include "tessera/driver/tune_problem.h"
+
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+namespace tessera::driver {
+namespace {
+
+TuneProblem problem(const std::vector<TuneSubject>& subjects) {
+  Result<TuneProblem> made = make_tune_problem(subjects, {});
+  EXPECT_TRUE(made.ok()) << (made.ok() ? "" : made.error().message);
+  return made.ok() ? std::move(made).value() : TuneProblem{};
+}
+
+int calls(const std::vector<TaskUse>& uses) {
+  return std::accumulate(uses.begin(), uses.end(), 0,
+                         [](int sum, const TaskUse& use) { return sum + use.count; });
+}
+
+TEST(TuneProblem, ConvolutionsOfANetworkHaveAChoiceOfAlgorithms) {
+  const TuneProblem p = problem({{"zoo:squeezenet1_1", false, {}}});
+  const Result<graph::Graph> graph = load_graph("zoo:squeezenet1_1", LoadOptions{});
+  ASSERT_TRUE(graph.ok());
+  const Result<task::TaskGraph> untuned = task::extract_tasks(*graph);
+  ASSERT_TRUE(untuned.ok());
+  ASSERT_FALSE(p.choices.empty());
+  int preferred = calls(p.base);
+  for (const TuneChoice& c : p.choices) {
+    ASSERT_EQ(c.options.size(), 4u) << c.signature;
+    preferred += calls(c.options[c.preferred].uses);
+    for (const TuneOption& o : c.options) {
+      // Every algorithm computes the same convolutions.
+      EXPECT_EQ(calls(o.uses), calls(c.options[0].uses)) << c.signature << " " << o.name;
+      for (const TaskUse& use : o.uses) EXPECT_EQ(p.tasks[use.task].algorithm, o.name);
+    }
+  }
+  EXPECT_EQ(preferred, static_cast<int>(untuned->calls.size()));
+  for (const task::Task& t : untuned->tasks) {
+    EXPECT_TRUE(std::any_of(p.tasks.begin(), p.tasks.end(), [&](const TuneTask& other) {
+      return other.task.key == t.key;
+    })) << t.name;
+  }
+}
+
+TEST(TuneProblem, TasksOfEqualKeyAreSharedByModels) {
+  const TuneProblem one = problem({{"zoo:mlp", false, {}}});
+  const TuneProblem two = problem({{"zoo:mlp", false, {}}, {"zoo:mlp", false, {}}});
+  EXPECT_EQ(one.tasks.size(), two.tasks.size());
+  EXPECT_EQ(2 * calls(one.base), calls(two.base));
+}
+
+TEST(TuneProblem, OperationsAreTasksOfTheirOwn) {
+  const TuneProblem matmul = problem({{"matmul:M=8,N=8,K=8", true, {}}});
+  EXPECT_EQ(matmul.tasks.size(), 1u);
+  EXPECT_TRUE(matmul.choices.empty());
+  const TuneProblem conv = problem({{"conv2d:N=1,H=8,W=8,CI=4,CO=8,KH=3,KW=3,S=1,P=1", true, {}}});
+  ASSERT_EQ(conv.choices.size(), 1u);
+  EXPECT_EQ(conv.choices[0].options.size(), 4u);
+  EXPECT_EQ(conv.choices[0].preferred, 0u);
+  // Of a stride of 2 there is no winograd.
+  const TuneProblem strided =
+      problem({{"conv2d:N=1,H=8,W=8,CI=4,CO=8,KH=3,KW=3,S=2,P=1", true, {}}});
+  EXPECT_TRUE(strided.choices.empty());
+  EXPECT_EQ(calls(strided.base), 1);
+}
+
+TEST(TuneProblem, ErrorsNameTheSubject) {
+  const Result<TuneProblem> made = make_tune_problem({{"zoo:nothing", false, {}}}, {});
+  ASSERT_FALSE(made.ok());
+  EXPECT_NE(made.error().message.find("nothing"), std::string::npos);
+  EXPECT_FALSE(make_tune_problem({{"matmul:M=0", true, {}}}, {}).ok());
+}
+
+}  // namespace
+}  // namespace tessera::driver
