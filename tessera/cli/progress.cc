@@ -1,0 +1,93 @@
+#include "tessera/cli/progress.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <limits>
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace tessera::cli {
+namespace {
+
+volatile std::sig_atomic_t interrupts = 0;
+
+void note_interrupt(int) { interrupts = 1; }
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::size_t terminal_width() {
+  winsize size{};
+  const bool known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+  return known ? size.ws_col - 1u : 79u;
+}
+
+}  // namespace
+
+ProgressLine::ProgressLine(double plain_s)
+    : terminal_(::isatty(STDERR_FILENO) != 0),
+      plain_s_(plain_s),
+      last_s_(-std::numeric_limits<double>::infinity()) {}
+
+ProgressLine::~ProgressLine() { finish(); }
+
+void ProgressLine::show(const std::string& line, bool important) {
+  if (!terminal_) {
+    if (!important && now_s() - last_s_ < plain_s_) return;
+    last_s_ = now_s();
+    fmt::print(stderr, "{}\n", line);
+    std::fflush(stderr);
+    return;
+  }
+  shown_ = line.substr(0, terminal_width());
+  fmt::print(stderr, "\r\033[K{}", shown_);
+  std::fflush(stderr);
+}
+
+void ProgressLine::say(const std::string& line) {
+  const std::string live = shown_;
+  if (terminal_ && !live.empty()) fmt::print(stderr, "\r\033[K");
+  fmt::print(stderr, "{}\n", line);
+  if (terminal_ && !live.empty()) fmt::print(stderr, "{}", live);
+  std::fflush(stderr);
+}
+
+void ProgressLine::finish() {
+  if (terminal_ && !shown_.empty()) fmt::print(stderr, "\n");
+  shown_.clear();
+  std::fflush(stderr);
+}
+
+void catch_interrupt() {
+  struct sigaction action {};
+  action.sa_handler = note_interrupt;
+  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+  ::sigemptyset(&action.sa_mask);
+  ::sigaction(SIGINT, &action, nullptr);
+}
+
+bool interrupted() { return interrupts != 0; }
+
+std::string clock_text(double seconds) {
+  const auto total = static_cast<long long>(std::max(0.0, seconds) + 0.5);
+  if (total >= 3600) {
+    return fmt::format("{}:{:02}:{:02}", total / 3600, total / 60 % 60, total % 60);
+  }
+  return fmt::format("{}:{:02}", total / 60, total % 60);
+}
+
+std::string time_text(double seconds) {
+  if (!std::isfinite(seconds) || seconds <= 0) return "-";
+  if (seconds >= 1) return fmt::format("{:.2f} s", seconds);
+  if (seconds >= 1e-2) return fmt::format("{:.1f} ms", seconds * 1e3);
+  if (seconds >= 1e-3) return fmt::format("{:.2f} ms", seconds * 1e3);
+  return fmt::format("{:.1f} us", seconds * 1e6);
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,17 @@
+// What `tessera tune --simulate` prints: a table of policies, JSON, a plot.
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "tessera/driver/tune_simulate.h"
+
+namespace tessera::cli {
+
+void print_simulation(const driver::Simulation& simulation, std::int64_t trials);
+nlohmann::ordered_json to_json(const driver::Simulation& simulation);
+// Score against trials, one line a policy.
+std::string plot_svg(const driver::Simulation& simulation, std::int64_t trials);
+
+}  // namespace tessera::cli

@@ -1,0 +1,348 @@
+// tessera tune: searches for the schedules of models or operations by measuring.
+#include "tessera/driver/tune.h"
+
+#include <algorithm>
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
+
+#include "tessera/artifact/compile_artifact.h"
+#include "tessera/cli/command.h"
+#include "tessera/cli/model_args.h"
+#include "tessera/cli/progress.h"
+#include "tessera/cli/simulate_output.h"
+#include "tessera/cli/tune_output.h"
+#include "tessera/driver/machine.h"
+#include "tessera/driver/peer.h"
+#include "tessera/driver/plan_schedules.h"
+#include "tessera/driver/tune_simulate.h"
+#include "tessera/model/cost_model.h"
+#include "tessera/support/files.h"
+
+namespace tessera::cli {
+namespace {
+
+struct TuneArgs {
+  ModelArgs model;  // flags of all models
+  std::vector<std::string> models, ops, sources, tasks, peers = {"ort"};
+  std::string budget, policy = "evolutionary", cost_model = "xgb", objective = "rank";
+  std::string database = "tessera.db", plan, artifact, simulate, plot;
+  int seeds = 3;
+  std::int64_t trials = 0;
+  int threads = 1;
+  std::size_t batch = 0;
+  std::uint64_t seed = 1;
+  bool no_recombine = false, json = false;
+};
+
+constexpr double kDefaultBudget_s = 600;
+
+// "90s", "5m", "1h", "1h30m", "90".
+Result<double> parse_duration(const std::string& text) {
+  double total = 0;
+  const char* at = text.data();
+  const char* end = at + text.size();
+  while (at != end) {
+    double value = 0;
+    const auto [rest, error] = std::from_chars(at, end, value, std::chars_format::fixed);
+    if (error != std::errc() || value < 0) break;
+    double unit = 1;
+    at = rest;
+    if (at != end) {
+      if (*at != 's' && *at != 'm' && *at != 'h') break;
+      unit = *at == 's' ? 1 : *at == 'm' ? 60 : 3600;
+      ++at;
+    }
+    total += value * unit;
+  }
+  if (at == end && total > 0) return total;
+  return make_error(ErrorCode::kInvalidArgument, "'{}' is no duration; write 90s, 5m or 1h30m",
+                    text);
+}
+
+Result<driver::TuneOptions> tune_options(const TuneArgs& args) {
+  driver::TuneOptions o;
+  TESSERA_TRY(const driver::LoadOptions load, load_options(args.model));
+  for (const std::string& name : args.models) o.subjects.push_back({name, false, load});
+  for (const std::string& spec : args.ops) o.subjects.push_back({spec, true, {}});
+  if (o.subjects.empty()) {
+    return make_error(ErrorCode::kInvalidArgument, "nothing to tune: give a model or --op");
+  }
+  if (!args.artifact.empty() && (args.models.size() != 1 || !args.ops.empty())) {
+    return make_error(ErrorCode::kInvalidArgument, "-o takes one model and nothing beside it");
+  }
+  o.target = target::host();
+  o.measure.threads = args.threads;
+  o.trials = args.trials;
+  if (!args.budget.empty()) {
+    TESSERA_TRY(o.budget_s, parse_duration(args.budget));
+  } else if (args.trials == 0) {
+    o.budget_s = kDefaultBudget_s;
+  }
+  TESSERA_TRY([[maybe_unused]] const auto* policy, search::find_policy(args.policy));
+  o.policy = args.policy;
+  o.learner.model = args.cost_model;
+  o.learner.objective = args.objective;
+  o.learner.seed = args.seed;
+  o.batch = args.batch;
+  o.sources = args.sources;
+  o.tasks = args.tasks;
+  o.recombine = !args.no_recombine;
+  o.database = args.database;
+  o.seed = args.seed;
+  o.measure.seed = args.seed;
+  o.command = fmt::format("--policy {} --model {} --objective {} --budget {} --trials {}",
+                          args.policy, args.cost_model, args.objective, args.budget, args.trials);
+  return o;
+}
+
+std::string plan_path(const TuneArgs& args) {
+  if (!args.plan.empty()) return args.plan;
+  if (!args.models.empty()) return artifact::default_name(args.models[0]) + ".plan";
+  return args.ops[0].substr(0, args.ops[0].find(':')) + ".plan";
+}
+
+Result<void> write_artifact(const TuneArgs& args, const driver::TuneOptions& options,
+                            const record::Plan& plan) {
+  TESSERA_TRY(const driver::PlanSchedules schedules,
+              driver::PlanSchedules::make(plan, options.target, false));
+  driver::LoadOptions load = options.subjects[0].load;
+  schedules.apply_to(&load);
+  TESSERA_TRY(const graph::Graph graph, driver::load_graph(args.models[0], load));
+  artifact::ArtifactOptions out;
+  out.name = artifact::default_name(args.models[0]);
+  schedules.apply_to(&out.model);
+  TESSERA_DO(artifact::compile_artifact(graph, options.target, args.artifact, out));
+  return {};
+}
+
+// The tuned models beside each installed peer, in one interleaved run each.
+std::vector<PeerComparison> compare_peers(const TuneArgs& args, const driver::TuneOptions& options,
+                                          const record::Plan& plan, ProgressLine& line) {
+  std::vector<PeerComparison> out;
+  std::vector<std::string> peers;
+  for (const std::string& name : args.peers) {
+    if (name == "none") continue;
+    // A peer that is there complains about the file instead.
+    const auto opened = driver::open_peer_model(name, "", 1);
+    if (opened || opened.error().code != ErrorCode::kUnavailable) peers.push_back(name);
+  }
+  const auto schedules = driver::PlanSchedules::make(plan, options.target, false);
+  if (peers.empty() || !schedules) return out;
+  for (const std::string& model : args.models) {
+    line.show(fmt::format("{} beside {}", model, fmt::join(peers, ", ")), true);
+    driver::ModelBenchOptions bench;
+    bench.load = options.subjects[0].load;
+    schedules->apply_to(&bench.load);
+    schedules->apply_to(&bench.model);
+    bench.threads = args.threads;
+    bench.peers = peers;
+    bench.timing = {.samples = 11, .time_limit_s = 4};
+    const auto result = driver::bench_model(model, options.target, bench);
+    if (!result) {
+      line.say(fmt::format("{}: {}", model, result.error().message));
+      continue;
+    }
+    for (const driver::PeerResult& p : result->bench.peers) {
+      if (p.absent.empty()) {
+        out.push_back({model, p.version.empty() ? p.name : p.version,
+                       result->bench.median_us * 1e-6, p.median_us * 1e-6});
+      }
+    }
+  }
+  return out;
+}
+
+int exit_code(const driver::TuneResult& r) {
+  switch (r.state) {
+    case driver::TuneState::kNoMeasurement:
+      return report({ErrorCode::kRunFailed, "no trial gave a valid measurement"}), kNoMeasurement;
+    case driver::TuneState::kRejected:
+      return report({ErrorCode::kRunFailed, "the tuned model computes wrong numbers: no plan"}),
+             kWrongNumbers;
+    case driver::TuneState::kInterrupted:
+      return kInterrupted;
+    case driver::TuneState::kDone:
+      break;
+  }
+  if (!r.database_error.empty()) return report({ErrorCode::kUnavailable, r.database_error});
+  return kOk;
+}
+
+int tune(const TuneArgs& args) {
+  const Result<driver::TuneOptions> options = tune_options(args);
+  if (!options) return report(options.error());
+  TuneSummary summary;
+  summary.threads = args.threads;
+  ProgressLine line;
+  catch_interrupt();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file at its limit is an error with a reason, not the end
+  driver::TuneCallbacks callbacks;
+  callbacks.interrupted = interrupted;
+  callbacks.note = [&](const std::string& text) { line.say("tessera: " + text); };
+  auto phase = driver::TuneProgress::Phase::kDefaults;
+  callbacks.progress = [&](const driver::TuneProgress& p) {
+    line.show(progress_text(p), p.phase != phase);
+    phase = p.phase;
+  };
+  Result<driver::TuneResult> result = driver::tune(*options, callbacks);
+  if (!result) {
+    line.finish();
+    return report_model(result.error());
+  }
+  summary.result = std::move(result).value();
+  const driver::TuneResult& r = summary.result;
+  const bool has_plan = r.state != driver::TuneState::kRejected && !r.plan.tasks.empty();
+  if (has_plan) {
+    if (const Result<void> saved = record::save_plan(r.plan, plan_path(args)); !saved) {
+      line.finish();
+      return report(saved.error());
+    }
+    summary.plan_path = plan_path(args);
+  }
+  if (has_plan && r.state == driver::TuneState::kDone) {
+    if (!args.artifact.empty()) {
+      if (const Result<void> written = write_artifact(args, *options, r.plan); !written) {
+        line.finish();
+        return report_model(written.error());
+      }
+      summary.artifact_path = args.artifact;
+    }
+    summary.peers = compare_peers(args, *options, r.plan, line);
+    const Result<double> peak = driver::measure_peak(DType::kF32, options->target, args.threads,
+                                                     {.samples = 5, .time_limit_s = 1});
+    if (peak) summary.peak_gflops = *peak;
+  }
+  line.finish();
+  if (args.json) {
+    print_json(to_json(summary));
+  } else {
+    print_summary(summary);
+  }
+  return exit_code(r);
+}
+
+std::vector<std::string> split_commas(const std::string& text) {
+  std::vector<std::string> out;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    if (end > begin) out.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return out;
+}
+
+Result<driver::Simulation> run_simulation(const TuneArgs& args, std::int64_t trials) {
+  TuneArgs one = args;
+  one.policy = "random";
+  TESSERA_TRY(const driver::TuneOptions tuning, tune_options(one));
+  TESSERA_TRY(const driver::TuneProblem problem,
+              driver::make_tune_problem(tuning.subjects, tuning.model.partition));
+  driver::SimulateOptions o;
+  o.database = args.simulate;
+  o.target = tuning.target;
+  o.threads = args.threads;
+  o.sources = args.sources;
+  o.policies = split_commas(args.policy);
+  o.objectives = split_commas(args.objective);
+  o.trials = trials;
+  if (args.batch > 0) o.batch = args.batch;
+  o.seed = args.seed;
+  o.seeds = args.seeds;
+  o.learner = tuning.learner;
+  TESSERA_TRY(driver::Simulation simulation, driver::simulate(problem, o));
+  if (!args.plot.empty()) TESSERA_DO(write_file(args.plot, {plot_svg(simulation, trials)}));
+  return simulation;
+}
+
+int simulate(const TuneArgs& args) {
+  const std::int64_t trials = args.trials > 0 ? args.trials : 256;
+  const Result<driver::Simulation> simulation = run_simulation(args, trials);
+  if (!simulation) return report_model(simulation.error());
+  if (args.json) {
+    print_json(to_json(*simulation));
+  } else {
+    print_simulation(*simulation, trials);
+  }
+  return kOk;
+}
+
+std::vector<std::string> policy_names() {
+  std::vector<std::string> names;
+  for (const search::PolicyEntry& p : search::policy_table()) names.emplace_back(p.name);
+  return names;
+}
+
+std::vector<std::string> model_names() {
+  std::vector<std::string> names = {"none"};
+  for (const model::ModelEntry& m : model::model_table()) names.emplace_back(m.name);
+  return names;
+}
+
+}  // namespace
+
+void add_tune(CLI::App& app, std::function<int()>* run) {
+  CLI::App* sub =
+      app.add_subcommand("tune", "Find faster schedules by measuring; the winners are a plan");
+  sub->footer(
+      "Examples:\n  tessera tune zoo:resnet18 --budget 20m --threads 2 --plan resnet18.plan\n"
+      "  tessera tune model.onnx --shape input:1x3x224x224 --trials 2000 -o out\n"
+      "  tessera tune --op matmul:M=1024,N=1024,K=1024 --budget 1m --plan gemm.plan\n"
+      "  tessera bench zoo:resnet18 --plan resnet18.plan --peers ort\n"
+      "  tessera tune --op matmul:M=512,N=512,K=512 --simulate tessera.db --policy random,genetic\n"
+      "The same command again goes on where it ended. Ctrl-C saves the best so far (exit 130).\n"
+      "docs/tuning.md says more.");
+  const auto args = std::make_shared<TuneArgs>();
+  sub->add_option("MODEL", args->models,
+                  "ONNX files, or zoo:NAME[@parameter=value,...]; several are tuned together");
+  sub->add_option("--op", args->ops, "Operation to tune, as in bench --op (repeatable)");
+  sub->add_option("--shape", args->model.shapes,
+                  "Shape of an input: NAME:1x3x224x224 (repeatable)");
+  sub->add_option("--dim", args->model.dims, "Size of a symbolic dimension: NAME=4 (repeatable)");
+  sub->add_option("--budget", args->budget, "Wall clock: 90s, 5m, 1h30m (default 10m)");
+  sub->add_option("--trials", args->trials,
+                  "Trials in all, those of earlier sessions included; with or without --budget")
+      ->check(CLI::PositiveNumber);
+  sub->add_option("--threads", args->threads, "Threads of the tuned code")
+      ->check(CLI::Range(1, 1024));
+  sub->add_option("--db", args->database,
+                  "File with the records of all tunings; empty: keep none (default tessera.db)");
+  sub->add_option("--plan", args->plan, "Plan to write (default: NAME.plan)");
+  sub->add_option("-o,--output", args->artifact, "Also write the tuned model as an artifact");
+  sub->add_option("--policy", args->policy,
+                  fmt::format("Search policy: {}", fmt::join(policy_names(), ", ")));
+  sub->add_option("--model", args->cost_model,
+                  fmt::format("Cost model: {}", fmt::join(model_names(), ", ")))
+      ->check(CLI::IsMember(model_names()));
+  sub->add_option("--objective", args->objective, "Of the cost model: rank or regression");
+  sub->add_option("--sources", args->sources,
+                  "Comma-separated sources of candidates: reasoned, rules, templates (default all)")
+      ->delimiter(',');
+  sub->add_option("--tasks", args->tasks, "Comma-separated keys: tune these tasks alone")
+      ->delimiter(',');
+  sub->add_option("--batch", args->batch, "Trials of one round (default: by what a trial costs)")
+      ->check(CLI::Range(1, 1024));
+  sub->add_option("--seed", args->seed, "Of everything random");
+  sub->add_flag("--no-recombine", args->no_recombine, "Do not try second bests in the whole model");
+  sub->add_option("--peers", args->peers,
+                  "Peers to time the tuned models beside where installed; none: no peer")
+      ->delimiter(',');
+  CLI::Option* simulation =
+      sub->add_option("--simulate", args->simulate,
+                      "Database whose measured candidates stand for the machine: compares the "
+                      "policies (and objectives) of a comma-separated list, nothing is measured");
+  sub->add_option("--seeds", args->seeds, "Runs of each policy with --simulate")
+      ->check(CLI::Range(1, 1000))
+      ->needs(simulation);
+  sub->add_option("--plot", args->plot, "SVG of the simulation to write")->needs(simulation);
+  sub->add_flag("--json", args->json, "Print JSON");
+  sub->callback([args, run] {
+    *run = [args] { return args->simulate.empty() ? tune(*args) : simulate(*args); };
+  });
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,165 @@
+#include "tessera/cli/tune_output.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tessera/cli/progress.h"
+
+namespace tessera::cli {
+namespace {
+
+const char* to_text(driver::TuneState state) {
+  switch (state) {
+    case driver::TuneState::kDone:
+      return "done";
+    case driver::TuneState::kInterrupted:
+      return "interrupted";
+    case driver::TuneState::kNoMeasurement:
+      return "no valid measurement";
+    case driver::TuneState::kRejected:
+      return "rejected: wrong results";
+  }
+  return "";
+}
+
+double ratio(double before, double after) { return after > 0 ? before / after : 0; }
+
+std::string failures_text(const driver::TaskReport& task) {
+  std::string text;
+  for (const auto& [outcome, count] : task.failures) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, outcome);
+  }
+  return text;
+}
+
+void print_tasks(const TuneSummary& summary) {
+  fmt::print("{:<34} {:>6} {:>10} {:>10} {:>6} {:>8} {:>6} {:>6}  {}\n", "task", "weight", "before",
+             "after", "gain", "GFLOP/s", "% peak", "trials", "failures");
+  bool rest = false;
+  for (const driver::TaskReport& t : summary.result.tasks) {
+    if (!t.used && !rest) fmt::print("not used:\n");
+    rest = rest || !t.used;
+    std::string name = t.algorithm.empty() ? t.name : t.algorithm + " " + t.name;
+    if (name.size() > 34) name = name.substr(0, 31) + "...";
+    const double gflops = t.after_s > 0 ? t.flops / t.after_s * 1e-9 : 0;
+    const std::string share = summary.peak_gflops > 0 && gflops > 0
+                                  ? fmt::format("{:.1f}", 100 * gflops / summary.peak_gflops)
+                                  : "";
+    fmt::print("{:<34} {:>6} {:>10} {:>10} {:>6} {:>8.1f} {:>6} {:>6}  {}\n", name, t.weight,
+               time_text(t.before_s), time_text(t.after_s),
+               t.before_s > 0 ? fmt::format("{:.2f}", ratio(t.before_s, t.after_s)) : "", gflops,
+               share, t.trials, failures_text(t));
+  }
+}
+
+void print_times(const driver::TuneResult& r) {
+  const driver::TuneTimes& t = r.times;
+  fmt::print(
+      "{:.1f} s: search {:.1f} s, waiting for trials {:.1f} s, finals {:.1f} s, whole model {:.1f} "
+      "s; meanwhile workers built for {:.1f} s and ran for {:.1f} s, the model was fitted for "
+      "{:.1f} s\n",
+      t.total, t.search, t.waiting, t.finals, t.whole_model, t.build, t.run, t.model);
+}
+
+}  // namespace
+
+std::string progress_text(const driver::TuneProgress& p) {
+  using Phase = driver::TuneProgress::Phase;
+  std::string text;
+  if (p.phase == Phase::kDefaults) {
+    text = fmt::format("default schedules: {} of {} tasks", p.trials, p.tasks);
+  } else if (p.phase == Phase::kFinals) {
+    text = "timing the best side by side: " + p.task;
+  } else if (p.phase == Phase::kWholeModel) {
+    text = "checking and timing the whole model";
+  } else {
+    text = fmt::format("{} trials, {} of {} tasks live; {}: {}", p.trials, p.live_tasks, p.tasks,
+                       p.task, time_text(p.best_s));
+    if (p.before_s > 0 && p.after_s > 0) {
+      text += fmt::format("; sum {} -> {} ({:.2f}x)", time_text(p.before_s), time_text(p.after_s),
+                          p.before_s / p.after_s);
+    }
+    if (p.expected_gain > 0.001)
+      text += fmt::format(", maybe {:.1f} % more", 100 * p.expected_gain);
+  }
+  text += fmt::format("; {}", clock_text(p.elapsed_s));
+  if (p.remaining_s > 0) text += fmt::format(", {} left", clock_text(p.remaining_s));
+  if (p.failures > 0) text += fmt::format(", {} failed", p.failures);
+  if (p.busy) text += " [machine busy]";
+  return text;
+}
+
+void print_summary(const TuneSummary& summary) {
+  const driver::TuneResult& r = summary.result;
+  print_tasks(summary);
+  fmt::print("{} trials", r.trials);
+  if (r.earlier > 0) fmt::print(" and {} of earlier sessions", r.earlier);
+  fmt::print("; ended by {}\n", r.stopped_by);
+  print_times(r);
+  for (const driver::SubjectReport& s : r.subjects) {
+    if (s.before_s <= 0 || s.after_s <= 0) continue;
+    fmt::print("{}: {} -> {} ({:.2f}x){}\n", s.name, time_text(s.before_s), time_text(s.after_s),
+               ratio(s.before_s, s.after_s), s.trusted ? "" : " (busy)");
+    for (const PeerComparison& p : summary.peers) {
+      if (p.subject != s.name) continue;
+      fmt::print("    beside {}: ours {}, theirs {}: {:.2f}x\n", p.peer, time_text(p.ours_s),
+                 time_text(p.theirs_s), ratio(p.theirs_s, p.ours_s));
+    }
+  }
+  if (r.busy) fmt::print("the machine was busy: other processes used the cores while trials ran\n");
+  if (!summary.plan_path.empty()) fmt::print("plan: {}\n", summary.plan_path);
+  if (!summary.artifact_path.empty()) fmt::print("artifact: {}\n", summary.artifact_path);
+}
+
+nlohmann::ordered_json to_json(const TuneSummary& summary) {
+  const driver::TuneResult& r = summary.result;
+  nlohmann::ordered_json j = {{"state", to_text(r.state)},
+                              {"stopped_by", r.stopped_by},
+                              {"threads", summary.threads},
+                              {"session", r.session},
+                              {"trials", r.trials},
+                              {"earlier_trials", r.earlier},
+                              {"busy", r.busy},
+                              {"plan", summary.plan_path},
+                              {"artifact", summary.artifact_path}};
+  j["subjects"] = nlohmann::ordered_json::array();
+  for (const driver::SubjectReport& s : r.subjects) {
+    nlohmann::ordered_json one = {{"name", s.name},
+                                  {"before_us", s.before_s * 1e6},
+                                  {"after_us", s.after_s * 1e6},
+                                  {"gain", ratio(s.before_s, s.after_s)},
+                                  {"max_error", s.max_error},
+                                  {"trusted", s.trusted}};
+    for (const PeerComparison& p : summary.peers) {
+      if (p.subject != s.name) continue;
+      one["peers"].push_back({{"name", p.peer},
+                              {"ours_us", p.ours_s * 1e6},
+                              {"theirs_us", p.theirs_s * 1e6},
+                              {"ratio", ratio(p.theirs_s, p.ours_s)}});
+    }
+    j["subjects"].push_back(std::move(one));
+  }
+  j["tasks"] = nlohmann::ordered_json::array();
+  for (const driver::TaskReport& t : r.tasks) {
+    j["tasks"].push_back({{"key", t.key},
+                          {"name", t.name},
+                          {"algorithm", t.algorithm},
+                          {"weight", t.weight},
+                          {"used", t.used},
+                          {"before_us", t.before_s * 1e6},
+                          {"after_us", t.after_s * 1e6},
+                          {"gflops", t.after_s > 0 ? t.flops / t.after_s * 1e-9 : 0},
+                          {"trials", t.trials},
+                          {"earlier_trials", t.earlier},
+                          {"failures", t.failures},
+                          {"candidate", t.candidate}});
+  }
+  const driver::TuneTimes& t = r.times;
+  j["times_s"] = {{"total", t.total},   {"build", t.build},
+                  {"run", t.run},       {"model", t.model},
+                  {"search", t.search}, {"waiting", t.waiting},
+                  {"finals", t.finals}, {"whole_model", t.whole_model}};
+  return j;
+}
+
+}  // namespace tessera::cli

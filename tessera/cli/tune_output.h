@@ -1,0 +1,33 @@
+// What `tessera tune` prints: progress, the summary for people, and JSON.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "tessera/driver/bench_model.h"
+#include "tessera/driver/tune.h"
+
+namespace tessera::cli {
+
+std::string progress_text(const driver::TuneProgress& progress);
+
+// A tuned model beside a peer, if it is installed.
+struct PeerComparison {
+  std::string subject, peer;
+  double ours_s = 0, theirs_s = 0;
+};
+
+struct TuneSummary {
+  driver::TuneResult result;
+  std::vector<PeerComparison> peers;
+  std::string plan_path, artifact_path;  // empty: not written
+  double peak_gflops = 0;                // of all threads; 0: unknown
+  int threads = 1;
+};
+
+void print_summary(const TuneSummary& summary);
+nlohmann::ordered_json to_json(const TuneSummary& summary);
+
+}  // namespace tessera::cli

@@ -1,0 +1,174 @@
+// tessera tune as its users meet it: plans, resuming, interrupts, and what goes wrong around it.
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/process.h"
+
+namespace tessera::cli {
+namespace {
+
+using Json = nlohmann::json;
+
+const std::string kOp = "matmul:M=48,N=40,K=32";
+
+// Paths in a folder of the test's own.
+struct Files {
+  Files() : folder(std::filesystem::path(write_file("folder", "")).parent_path().string()) {
+    for (const char* name : {"/t.db", "/t.db-wal", "/t.db-shm", "/t.plan"}) {
+      std::filesystem::remove(folder + name);
+    }
+  }
+  std::string folder;
+  std::string db = folder + "/t.db", plan = folder + "/t.plan";
+
+  std::string tune(const std::string& what) const {
+    return fmt::format("tessera tune {} --peers none --policy random --json --db {} --plan {}",
+                       what, db, plan);
+  }
+  std::int64_t records() const {
+    const Finished list = run({"db", "list", "--db", db, "--json"});
+    EXPECT_EQ(list.code, 0) << list.err;
+    return list.code == 0 ? Json::parse(list.out)["records"].get<std::int64_t>() : -1;
+  }
+};
+
+Json tuned(const std::string& command, int code = 0) {
+  const Finished done = run_shell(command);
+  EXPECT_EQ(done.code, code) << done.err;
+  const Json json = Json::parse(done.out, nullptr, false);
+  EXPECT_FALSE(json.is_discarded()) << done.out << done.err;
+  return json;
+}
+
+TEST(Tune, AnOperationIsNeverSlowerThanByDefaultAndTheSameCommandResumes) {
+  const Files files;
+  const std::string command = files.tune("--op " + kOp + " --trials 20");
+  const Json first = tuned(command);
+  EXPECT_EQ(first["trials"], 20);
+  EXPECT_EQ(first["earlier_trials"], 0);
+  EXPECT_LE(first["subjects"][0]["after_us"], first["subjects"][0]["before_us"]);
+  const std::int64_t kept = files.records();
+  EXPECT_GE(kept, 20);
+  const Json second = tuned(command);
+  EXPECT_EQ(second["trials"], 0);
+  EXPECT_EQ(second["earlier_trials"], kept);
+  const Json more = tuned(files.tune(fmt::format("--op {} --trials {}", kOp, files.records() + 8)));
+  EXPECT_EQ(more["trials"], 8);
+}
+
+TEST(Tune, BenchTakesThePlanOfAnOperation) {
+  const Files files;
+  const std::string op = "conv2d:N=1,H=10,W=10,CI=8,CO=16,KH=3,KW=3,S=1,P=1";
+  const Json json = tuned(files.tune("--op " + op + " --trials 24"));
+  EXPECT_EQ(json["tasks"].size(), 4u);  // direct and three sizes of winograd
+  std::string used;
+  for (const Json& t : json["tasks"]) {
+    if (t["used"]) used = t["algorithm"];
+  }
+  const Finished bench = run(quick_bench({"--op", op, "--plan", files.plan, "--json"}));
+  EXPECT_EQ(bench.code, 0) << bench.err;
+  const std::string name = Json::parse(bench.out)["results"][0]["name"];
+  EXPECT_NE(name.find("algo=" + used), std::string::npos) << name;
+}
+
+TEST(Tune, AModelGivesAPlanThatIsWholeAndVerified) {
+  const Files files;
+  const Json json = tuned(files.tune("zoo:mlp --trials 40"));
+  EXPECT_LE(json["subjects"][0]["max_error"], 1);
+  EXPECT_LE(json["subjects"][0]["after_us"], json["subjects"][0]["before_us"]);
+  const Finished bench = run(quick_bench({"zoo:mlp", "--plan", files.plan, "--strict"}));
+  EXPECT_EQ(bench.code, 0) << bench.err;
+}
+
+TEST(Tune, InterruptSavesTheBestSoFar) {
+  const Files files;
+  const Json json = tuned(
+      files.tune("--op " + kOp + " --budget 60s") + " & pid=$!; sleep 3; kill -INT $pid; wait $pid",
+      130);
+  EXPECT_EQ(json["state"], "interrupted");
+  EXPECT_GT(json["trials"], 0);
+  EXPECT_EQ(files.records(), json["trials"]);
+  const Finished bench = run(quick_bench({"--op", kOp, "--plan", files.plan}));
+  EXPECT_EQ(bench.code, 0) << bench.err;
+}
+
+TEST(Tune, KilledTunerLosesNothingThatWasRecorded) {
+  const Files files;
+  const std::string command = files.tune("--op " + kOp + " --budget 60s");
+  run_shell(command + " & pid=$!; sleep 4; kill -9 $pid; wait $pid");
+  const std::int64_t kept = files.records();
+  EXPECT_GT(kept, 0);
+  const Json json = tuned(files.tune(fmt::format("--op {} --trials {}", kOp, kept + 4)));
+  EXPECT_EQ(json["earlier_trials"], kept);
+  EXPECT_EQ(json["trials"], 4);
+}
+
+TEST(Tune, GoesOnWhenAWorkerIsKilled) {
+  const Files files;
+  const Json json = tuned(files.tune("--op " + kOp + " --budget 8s") +
+                          " & pid=$!; sleep 3; for server in $(pgrep -P $pid); do kill -9 "
+                          "$(pgrep -P $server | tail -n 1); done; wait $pid");
+  EXPECT_EQ(json["state"], "done");
+  EXPECT_GT(json["trials"], 0);
+}
+
+TEST(Tune, FullDiskIsSaidAndKeepsWhatWasThere) {
+  const Files files;
+  tuned(files.tune("--op " + kOp + " --trials 12"));
+  const std::int64_t kept = files.records();
+  const Finished full =
+      run_shell("ulimit -f 80; " + files.tune("--op " + kOp + " --budget 20s --trials 4000"));
+  EXPECT_EQ(full.code, 6) << full.err;
+  EXPECT_NE(full.err.find("t.db"), std::string::npos) << full.err;
+  EXPECT_GE(files.records(), kept);
+}
+
+TEST(Tune, TwoTunersShareADatabase) {
+  const Files files;
+  const std::string command = files.tune("--op " + kOp + " --budget 5s");
+  const Finished both = run_shell(command + " --seed 2 >/dev/null & first=$!; " + command +
+                                  " --seed 3 >/dev/null; second=$?; wait $first; echo $? $second");
+  EXPECT_EQ(both.out, "0 0\n") << both.err;
+  const Finished list = run({"db", "list", "--db", files.db, "--json"});
+  EXPECT_EQ(Json::parse(list.out)["sessions"].size(), 2u) << list.out;
+  EXPECT_GT(files.records(), 0);
+}
+
+TEST(Tune, SimulationComparesPoliciesOnWhatWasRecorded) {
+  const Files files;
+  tuned(files.tune("--op " + kOp + " --trials 80"));
+  const std::string plot = files.folder + "/plot.svg";
+  const Finished done =
+      run({"tune", "--op", kOp, "--simulate", files.db, "--policy", "random,local", "--trials",
+           "32", "--seeds", "2", "--plot", plot, "--json"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  const Json json = Json::parse(done.out);
+  EXPECT_EQ(json["curves"].size(), 4u);
+  for (const Json& curve : json["curves"]) {
+    EXPECT_EQ(curve["best_us"].size(), 32u);
+    EXPECT_GE(curve["best_us"].back(), json["tasks"][0]["best_us"]);
+  }
+  EXPECT_NE(read_file(plot).find("<polyline"), std::string::npos);
+}
+
+TEST(Tune, RefusesWhatItCannotDo) {
+  const Files files;
+  const auto code = [](const std::vector<std::string>& args) { return run(args).code; };
+  EXPECT_EQ(code({"tune"}), 2);
+  EXPECT_EQ(code({"tune", "--op", kOp, "--budget", "soon", "--db", ""}), 2);
+  EXPECT_EQ(code({"tune", "--op", kOp, "--policy", "luck", "--db", ""}), 2);
+  EXPECT_EQ(code({"tune", "--op", "matmull:M=1", "--db", ""}), 2);
+  EXPECT_EQ(code({"tune", "--op", kOp, "--tasks", "0123456789abcdef", "--db", ""}), 2);
+  const Finished unreachable =
+      run({"tune", "--op", kOp, "--trials", "2", "--db", files.folder + "/none/t.db"});
+  EXPECT_EQ(unreachable.code, 6) << unreachable.err;
+  EXPECT_NE(unreachable.err.find("none/t.db"), std::string::npos) << unreachable.err;
+}
+
+}  // namespace
+}  // namespace tessera::cli
