@@ -67,11 +67,11 @@ annotate C j.1 vectorize
 
 TEST(RulesGolden, ConvolutionWithOddTiles) {
   EXPECT_EQ(text_of(dag_of("conv2d:N=1,H=14,W=14,CI=32,CO=64,KH=3,KW=3,P=1"), "rules.ssrs",
-                    {{"Y.oh", "1x2"}, {"Y.ow", "2x4"}, {"Y.co", "2x12"}}),
-            R"(layout W d0/12 d2 d3 d1 d0%12
+                    {{"Y.oh", "1x2"}, {"Y.ow", "2x4"}, {"Y.co", "2x8"}}),
+            R"(layout W d0/8 d2 d3 d1 d0%8
 split Y oh 1 2 tail=peel
 split Y ow 2 4 tail=peel
-split Y co 2 12 tail=peel
+split Y co 2 8 tail=peel
 reorder Y n oh.0 ow.0 co.0 oh.1 ow.1 co.1 kh kw ci oh.2 ow.2 co.2
 annotate Y oh.2 unroll
 annotate Y ow.2 unroll

@@ -41,6 +41,7 @@ class Assembler {
     for (std::size_t i = count; i-- > 0;) {
       if (!done_[i]) add_stage(i);
     }
+    if (!sketch_->finish()) return nullptr;
     return std::move(sketch_);
   }
 

@@ -71,7 +71,8 @@ std::vector<Draft> derive(const Problem& problem);
 // Gets every part with the stage that it is for; returns what takes its place.
 using PartHook = std::function<std::unique_ptr<Part>(std::unique_ptr<Part>, std::size_t)>;
 
-// `fixed`: the steps that come before all others.
+// `fixed`: the steps that come before all others. Null where not even the preferred choice is
+// legal: expressions too long to be copied.
 std::unique_ptr<PlanSketch> make_sketch(const Problem& problem, const Draft& draft,
                                         std::string name, schedule::Schedule fixed,
                                         const PartHook& hook = {});

@@ -8,9 +8,9 @@ namespace tessera::space {
 namespace {
 
 // Vector operations of a part in all the places its consumer copies it to.
-constexpr std::int64_t kMaxCopied = 256;
+constexpr std::int64_t kMaxCopied = 96;
 // ... and of the consumer, cut by conditions.
-constexpr std::int64_t kMaxCut = 640;
+constexpr std::int64_t kMaxCut = 480;
 
 }  // namespace
 
@@ -85,6 +85,19 @@ void PlanSketch::add(std::unique_ptr<Part> part, const std::string& name,
   for (const Decision& d : member.part->decisions()) add_decision(d);
   if (may_move && can_move(users)) add_place(name, users, &member);
   members_.push_back(std::move(member));
+}
+
+bool PlanSketch::finish() {
+  const auto legal = [&] {
+    std::vector<std::int32_t> choice;
+    for (const Decision& d : decisions_) choice.push_back(d.preferred);
+    return check(choice).ok();
+  };
+  if (legal()) return true;
+  for (const Member& m : members_) {
+    if (m.place >= 0) decisions_[static_cast<std::size_t>(m.place)].preferred = 0;
+  }
+  return legal();
 }
 
 Choice PlanSketch::slice(const Member& member, Choice choice) const {

@@ -21,6 +21,10 @@ class PlanSketch final : public Sketch {
            const std::vector<std::size_t>& stages, const std::vector<std::size_t>& users,
            bool may_move);
 
+  // To be called after the last part: where preferred places are illegal together, all parts are
+  // preferred by themselves. False if that is illegal, too.
+  bool finish();
+
   // True if a part for a stage with these users could be computed inside another.
   bool can_move(const std::vector<std::size_t>& users) const;
 

@@ -12,7 +12,7 @@ namespace tessera::space {
 namespace {
 
 // Vector operations, and the nodes of an expression that are counted as one.
-constexpr std::int64_t kMaxCode = 256;
+constexpr std::int64_t kMaxCode = 128;
 constexpr int kShortExpression = 8;
 // Iterations of a reduction below which folding vectors does not pay.
 constexpr std::int64_t kMinFold = 2;
@@ -52,10 +52,12 @@ RowPart::RowPart(std::shared_ptr<const Analysis> analysis, const target::Target&
   switch (mode_) {
     case Mode::kLine:
       add_line();
+      mend_preferred();
       break;
     case Mode::kPoint:
     case Mode::kLanes:
       add_vectors();
+      mend_preferred();
       break;
     case Mode::kFold:
       add_fold();
@@ -65,6 +67,13 @@ RowPart::RowPart(std::shared_ptr<const Analysis> analysis, const target::Target&
       add_anchors(outer_.size());
       break;
   }
+}
+
+void RowPart::mend_preferred() {
+  std::vector<std::int32_t> choice;
+  for (const Decision& d : decisions_) choice.push_back(d.preferred);
+  while (choice[vector_] > 0 && !check(choice).ok()) --choice[vector_];
+  decisions_[vector_].preferred = choice[vector_];
 }
 
 RowPart::Mode RowPart::choose_mode() const {
@@ -186,7 +195,8 @@ void RowPart::add_fold() {
 
 std::int64_t RowPart::code(Choice choice) const {
   const Stage& s = stage();
-  std::int64_t out = std::max(1, s.nodes / kShortExpression);
+  // An exponential is as long as a chain of twenty operations.
+  std::int64_t out = std::max({1, s.nodes / kShortExpression, static_cast<int>(s.cost / 2)});
   if (mode_ == Mode::kScalar) return out;
   out *= std::max<std::int64_t>(1, ceil_div(value(choice, vector_), lanes_));
   if (mode_ == Mode::kLine || mode_ == Mode::kFold) return out;

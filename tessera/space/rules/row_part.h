@@ -40,6 +40,8 @@ class RowPart final : public Part {
   void add_line();
   void add_vectors();
   void add_fold();
+  // Shortens the preferred vectors until they are legal.
+  void mend_preferred();
   void add_parallel(std::size_t loops);
   void add_anchors(std::size_t loops);
 

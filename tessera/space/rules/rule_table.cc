@@ -31,6 +31,11 @@ void add_tiling(const Draft& draft, std::size_t stage, const Tiling& tiling,
   out->push_back(std::move(next));
 }
 
+// Conditions cut every loop around them: one group of loops outside is enough.
+bool is_conditional(const Stage& s) {
+  return std::any_of(s.reads.begin(), s.reads.end(), [](const Access& r) { return r.conditional; });
+}
+
 // Stages that choose a row of a small matrix by an index are unrolled along that index.
 Answer transform_rule(const Problem& p, const Draft& draft, std::size_t stage,
                       std::vector<Draft>* out) {
@@ -58,6 +63,10 @@ Answer fuse_rule(const Problem& p, const Draft& draft, std::size_t stage, std::v
   const std::optional<Host> host = free_host(p, draft, stage);
   if (!host) return Answer::kPass;
   const bool main = p.main == stage;
+  if (is_conditional(p.stage(stage))) {
+    add_tiling(draft, stage, {.structure = "SRS", .fused = 1}, host, main, out);
+    return main ? Answer::kMore : Answer::kOnly;
+  }
   add_tiling(draft, stage, {.structure = "SSRS", .fused = 2}, host, main, out);
   if (!main) return Answer::kOnly;
   add_tiling(draft, stage, {.structure = "SRS", .fused = 1}, host, main, out);
@@ -70,7 +79,8 @@ Answer fuse_rule(const Problem& p, const Draft& draft, std::size_t stage, std::v
 Answer cache_write_rule(const Problem& p, const Draft& draft, std::size_t stage,
                         std::vector<Draft>* out) {
   const Stage& s = p.stage(stage);
-  if (!is_tiled(s) || p.main != stage || free_host(p, draft, stage)) return Answer::kPass;
+  if (!is_tiled(s) || p.main != stage || is_conditional(s) || free_host(p, draft, stage))
+    return Answer::kPass;
   for (const int level : {1, 2}) {
     add_tiling(draft, stage, {.structure = "SSRSRS", .fused = level, .cache_write = true},
                std::nullopt, true, out);
@@ -81,6 +91,10 @@ Answer cache_write_rule(const Problem& p, const Draft& draft, std::size_t stage,
 Answer tile_rule(const Problem& p, const Draft& draft, std::size_t stage, std::vector<Draft>* out) {
   if (!is_tiled(p.stage(stage))) return Answer::kPass;
   const bool main = p.main == stage;
+  if (is_conditional(p.stage(stage))) {
+    add_tiling(draft, stage, {.structure = "SRS"}, std::nullopt, main, out);
+    return Answer::kOnly;
+  }
   add_tiling(draft, stage, {.structure = "SSRS"}, std::nullopt, main, out);
   if (!main) return Answer::kOnly;
   add_tiling(draft, stage, {.structure = "SSRSRS"}, std::nullopt, main, out);

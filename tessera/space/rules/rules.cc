@@ -11,10 +11,19 @@ Result<std::vector<std::unique_ptr<Sketch>>> rule_sketches(const te::Dag& dag,
   for (const Inlined& inlined : inlined_variants(dag)) {
     const Problem problem = make_problem(dag, inlined.ops, target);
     for (const Draft& draft : derive(problem)) {
-      out.push_back(
-          make_sketch(problem, draft, "rules." + draft.name + inlined.name, inlined.steps));
+      auto sketch =
+          make_sketch(problem, draft, "rules." + draft.name + inlined.name, inlined.steps);
+      if (sketch) out.push_back(std::move(sketch));
     }
   }
+  if (!out.empty()) return out;
+  // Every stage by itself, one vector at a time, is always legal.
+  const Problem problem = make_problem(dag, dag.ops, target);
+  Draft draft{.stages = std::vector<StagePlan>(dag.ops.size()), .name = "rows"};
+  for (StagePlan& plan : draft.stages) plan.kind = StagePlan::Kind::kRows;
+  auto sketch = make_sketch(problem, draft, "rules.rows", {});
+  TESSERA_CHECK(sketch != nullptr, "stages by themselves have no legal choice");
+  out.push_back(std::move(sketch));
   return out;
 }
 

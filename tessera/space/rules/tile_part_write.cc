@@ -9,8 +9,10 @@ namespace {
 
 // Vector operations in the body of the innermost loop, and with all its copies: what machine code
 // is made of in a few tens of milliseconds.
-constexpr std::int64_t kMaxBody = 256;
-constexpr std::int64_t kMaxCode = 640;
+constexpr std::int64_t kMaxBody = 160;
+constexpr std::int64_t kMaxCode = 288;
+// ... of the loops around a body, which are copied with it.
+constexpr std::int64_t kLoopCode = 12;
 // Nodes of the product of two reads; longer expressions count for more.
 constexpr int kShortExpression = 8;
 // Bytes of what is computed before the host takes it over.
@@ -133,7 +135,7 @@ std::int64_t TilePart::body(Choice choice) const {
 }
 
 std::int64_t TilePart::code(Choice choice) const {
-  std::int64_t out = body(choice) * copies(choice);
+  std::int64_t out = (body(choice) + kLoopCode) * copies(choice);
   const auto steps = unrolled(choice);
   for (std::size_t i = 0; steps.ok() && i < steps->size(); ++i) {
     if (reduce_length(choice, i) % (*steps)[i] != 0) out *= 2;

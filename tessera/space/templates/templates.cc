@@ -96,8 +96,9 @@ Result<std::vector<std::unique_ptr<Sketch>>> template_sketches(const te::Dag& da
           stage == *problem.main ? knobs_of(main, *found) : decltype(knobs_of(main, *found)){};
       return std::make_unique<KnobPart>(std::move(part), knobs);
     };
-    out.push_back(
-        make_sketch(problem, draft, std::string("template.") + found->name, inlined.steps, hook));
+    auto sketch =
+        make_sketch(problem, draft, std::string("template.") + found->name, inlined.steps, hook);
+    if (sketch) out.push_back(std::move(sketch));
     break;
   }
   return out;
