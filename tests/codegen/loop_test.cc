@@ -37,6 +37,25 @@ TEST(LoopTest, ConstantExtentsHaveNoEntryTest) {
   EXPECT_EQ(count(*text, "icmp ne"), 1);
 }
 
+// Strides up, down and across, near and far offsets, from a first index that is not zero.
+TEST(LoopTest, PointersAdvanceWithoutMultiplication) {
+  constexpr std::int64_t kRows = 50, kColumns = 200;
+  const Buffer a = Buffer::make("a", DType::kF32, {kRows * kColumns});
+  const Buffer out = Buffer::make("out", DType::kF32, {40});
+  const Expr i = ir::Var::make("i");
+  const Expr sum = ir::Load::make(a, {i * kColumns + 3}) + ir::Load::make(a, {i * -3 + 9001}) +
+                   ir::Load::make(a, {i + 70}) + ir::Load::make(a, {i + 4097});
+  for (const LoopKind kind : {LoopKind::kSerial, LoopKind::kParallel}) {
+    const ir::Func func{
+        "walk", {a, out}, 1, For::make(i, 40, kind, ir::Store::make(out, {i}, sum))};
+    expect_like_interp(func, {edge_values(DType::kF32, kRows * kColumns, 4)});
+    const auto text = emit_llvm(func, aarch64_target());
+    ASSERT_TRUE(text.ok());
+    const std::string loop = text->substr(text->find("\nloop:"));
+    EXPECT_EQ(count(loop, " mul "), 0) << loop;
+  }
+}
+
 TEST(LoopTest, BranchesAndEmptyLoops) {
   const Buffer out = Buffer::make("out", DType::kI64, {10});
   const Expr i = ir::Var::make("i"), j = ir::Var::make("j");

@@ -19,6 +19,7 @@ namespace llvm {
 class BasicBlock;
 class Instruction;
 class MDNode;
+class PHINode;
 class StructType;
 }  // namespace llvm
 
@@ -34,13 +35,23 @@ class Emitter {
   Result<KernelInfo> emit();
 
  private:
+  struct RunningPointer {
+    llvm::PHINode* value;
+    llvm::Type* element;
+    std::int64_t step;  // elements per iteration
+  };
   // Values that do not change within one iteration of a loop are computed once, at its top.
   struct LoopScope {
-    llvm::BasicBlock* top;   // ends in a branch to the body
-    bool has_loops = false;  // it contains other loops
+    llvm::BasicBlock* top = nullptr;  // ends in a branch to the body
+    bool has_loops = false;           // it contains other loops
     std::unordered_map<const ir::ExprNode*, llvm::Value*> values;
     std::map<std::vector<std::int64_t>, llvm::Value*>
-        pointers;  // key: buffer, then (factor, coefficient)...
+        pointers;  // key: buffer, then (factor, coefficient)..., then the anchor of a running one
+    // Of loops only:
+    const ir::ExprNode* var = nullptr;
+    llvm::Value* begin = nullptr;         // first value of var
+    llvm::BasicBlock* before = nullptr;   // enters the loop
+    std::vector<RunningPointer> running;  // advanced at the end of each iteration
   };
   struct Bound {
     llvm::Value* value = nullptr;
@@ -114,6 +125,9 @@ class Emitter {
   llvm::Value* pointer(const ir::Buffer& buffer, const Linear& at);
   llvm::Value* extend_pointer(llvm::Value* base, const ir::Buffer& buffer,
                               const std::vector<Linear::Term>& terms, int depth);
+  llvm::Value* running_pointer(llvm::Value* base, const ir::Buffer& buffer, std::int64_t step,
+                               std::int64_t anchor, LoopScope& scope);
+  std::int64_t anchor_of(const ir::Buffer& buffer, std::int64_t offset) const;
   llvm::Value* opaque_pointer(llvm::Value* p, const LoopScope& scope);
   llvm::Value* offset_pointer(llvm::Value* base, const ir::Buffer& buffer, std::int64_t elements);
   llvm::Value* emit_load(const ir::Load& load);
@@ -153,6 +167,8 @@ class Emitter {
   void emit_for(const ir::For& loop);
   void emit_loop(const ir::Expr& var, llvm::Value* begin, llvm::Value* count, bool may_be_empty,
                  const ir::Stmt& body);
+  void close_loop(llvm::PHINode* index, llvm::PHINode* left, llvm::BasicBlock* top,
+                  llvm::BasicBlock* exit);
   void emit_parallel(const ir::For& loop);
   llvm::Function* emit_body(const ir::For& loop, const std::vector<const ir::ExprNode*>& vars,
                             const std::vector<const ir::BufferNode*>& buffers);

@@ -23,7 +23,7 @@ void set_option(const char* name, const char* value) {
 void skip_idle_passes() {
   for (const char* name :
        {"disable-constant-hoisting", "disable-early-ifcvt", "disable-early-taildup",
-        "disable-interleaved-load-combine", "disable-mergeicmps",
+        "disable-interleaved-load-combine", "disable-lsr", "disable-mergeicmps",
         "disable-partial-libcall-inlining", "disable-postra-machine-licm", "disable-tail-duplicate",
         "no-stack-coloring"}) {
     set_option(name, "true");
