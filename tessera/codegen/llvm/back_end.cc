@@ -15,6 +15,7 @@
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
 
+#include "tessera/codegen/llvm/level_order.h"
 #include "tessera/codegen/llvm/schedule_options.h"
 
 namespace tessera::codegen {
@@ -110,6 +111,7 @@ void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
   llvm::ModulePassManager passes;
   llvm::cantFail(builder.parsePassPipeline(passes, kPipeline));
   passes.run(module, modules);
+  if (machine.getTargetTriple().isAArch64()) order_by_level(module);
 }
 
 Result<void> verify_module(const llvm::Module& module) {
