@@ -124,6 +124,71 @@ Access read_of(const ir::Load& load, bool conditional, const te::Op& op,
   return out;
 }
 
+// Values of an axis that is selected by.
+constexpr std::int64_t kMaxSelected = 8;
+
+// The axis an expression stands for: the axis itself, or the axis modulo a constant.
+struct Selector {
+  std::size_t axis = 0;
+  std::int64_t modulus = 0;  // 0: the axis itself
+};
+
+bool find_axis(const Stage& s, const ir::Expr& e, Selector* out) {
+  ir::Expr value = e;
+  out->modulus = 0;
+  if (const auto mod = arith::match_const_op(e, ir::BinaryOp::kFloorMod)) {
+    value = *mod->value;
+    out->modulus = mod->divisor;
+  }
+  const arith::Linear sum = arith::to_linear(value);
+  if (sum.terms.size() != 1 || sum.terms[0].coefficient != 1) return false;
+  for (std::size_t i = 0; i < s.rank(); ++i) {
+    if (!s.op.axes[i].var.same_as(sum.terms[0].atom)) continue;
+    out->axis = i;
+    const std::int64_t count = out->modulus != 0 ? out->modulus : s.extent(i);
+    return count <= kMaxSelected;
+  }
+  return false;
+}
+
+// Everything that selects or is taken modulo a small constant, if something selects.
+std::map<std::size_t, std::int64_t> selectors_of(const Stage& s) {
+  std::map<std::size_t, std::int64_t> out;
+  bool selects = false;
+  for (const ir::Expr& v : s.op.values) {
+    ir::for_each_expr(v, [&](const ir::Expr& e) {
+      const auto* b = e.as<ir::Binary>();
+      if (!b) return;
+      Selector found;
+      if (b->op == ir::BinaryOp::kEq && ir::as_const_int(b->b) && find_axis(s, b->a, &found)) {
+        out[found.axis] = found.modulus;
+        selects = true;
+      } else if (b->op == ir::BinaryOp::kFloorMod && find_axis(s, e, &found)) {
+        out[found.axis] = found.modulus;
+      }
+    });
+  }
+  if (!selects) out.clear();
+  return out;
+}
+
+int operands_along_last(const Stage& stage) {
+  Product product;
+  if (!match_product(stage.op, &product)) return -1;
+  std::size_t last = stage.rank();
+  for (std::size_t i = 0; i < stage.rank(); ++i) {
+    if (stage.extent(i) > 1) last = i;
+  }
+  if (last == stage.rank()) return 1;
+  int count = 0;
+  for (const ir::Load* load : {product.left, product.right}) {
+    const ir::Expr& var = stage.op.axes[last].var;
+    count += std::any_of(load->indices.begin(), load->indices.end(),
+                         [&](const ir::Expr& e) { return ir::uses_var(e, var); });
+  }
+  return count;
+}
+
 Stage stage_of(const te::Dag& dag, const te::Op& op) {
   Stage s{.op = op};
   const auto axes = axis_numbers(op);
@@ -142,6 +207,8 @@ Stage stage_of(const te::Dag& dag, const te::Op& op) {
     }
   }
   for (const ir::Buffer& b : op.outputs) s.output = s.output || dag.is_output(b);
+  s.operands_along_last = operands_along_last(s);
+  s.selectors = selectors_of(s);
   return s;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,12 @@ struct Stage {
   std::vector<std::size_t> users;  // stages that read it, without repetition
   double cost = 0;                 // operations per evaluation of the values; exp counts about ten
   int nodes = 0;                   // expression nodes of the values, without index arithmetic
+  // Of a sum of two reads multiplied: how many vary along the last output axis of more than one
+  // element; -1 when the stage is no such sum.
+  int operands_along_last = -1;
+  // Axes that values select by: `axis == constant` or `axis mod constant == constant` over a few
+  // values, with the modulus (0: the axis itself). Empty unless something is selected.
+  std::map<std::size_t, std::int64_t> selectors;
 
   std::size_t rank() const { return op.axes.size(); }
   std::size_t axis_count() const { return op.axes.size() + op.reduce_axes.size(); }

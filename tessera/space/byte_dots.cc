@@ -10,6 +10,8 @@ namespace {
 // Products that one lane adds up.
 constexpr std::int64_t kGroup = 4;
 constexpr std::int64_t kManyVectors = 16;
+// Instructions in the body of the innermost loop.
+constexpr std::int64_t kMaxBody = 256;
 
 bool is_byte(DType t) { return t == DType::kI8 || t == DType::kU8; }
 
@@ -40,10 +42,6 @@ bool plain(const Access& access) {
   return std::all_of(access.indices.begin(), access.indices.end(), [](const Index& i) {
     return i.single_axis() >= 0 || (i.terms.empty() && i.irregular.empty());
   });
-}
-
-std::int64_t parts(std::int64_t extent, std::int64_t length) {
-  return (extent + length - 1) / length;
 }
 
 class DotWriter {
@@ -99,16 +97,27 @@ class DotWriter {
   void choose() {
     std::int64_t depth = 1;
     for (const std::size_t r : c_.reduce) depth *= s_.extent(r);
-    const bool pack_a = c_.a.strides[c_.reduce.back()] != 1;
-    const RegisterTile tile = choose_tile({.rows = row_extent(),
-                                           .columns = s_.extent(c_.vector),
-                                           .depth = parts(depth, kGroup),
-                                           .lanes = lanes_,
-                                           .packed = false},
-                                          x_.target);
+    bool pack_a = c_.a.strides[c_.reduce.back()] != 1;
+    if (!pack_a && packs_a() && row_extent() >= 4)
+      pack_a = x_.chooser.flag(s_.op.name, "pack_a", DecisionKind::kCache, false);
+    const TileRequest request{.rows = row_extent(),
+                              .columns = s_.extent(c_.vector),
+                              .depth = parts_of(depth, kGroup),
+                              .lanes = lanes_,
+                              .packed = false};
+    const RegisterTile tile =
+        choose_tile_of(x_, s_.op.name, request, choose_tile(request, x_.target));
     rows_ = tile.rows;
     vectors_ = std::max<std::int64_t>(
         1, std::min<std::int64_t>(tile.vectors, s_.extent(c_.vector) / lanes_));
+    steps_ = choose_steps();
+    if (pack_a && rows_ == 1) x_.chooser.refuse("panels of one row");
+    if (steps_ * rows_ * vectors_ > kMaxBody)
+      x_.chooser.refuse("too many instructions in one body");
+    if (c_.row >= 0) {
+      static constexpr const char* kOrders[] = {"columns", "rows"};
+      rows_outside_ = x_.chooser.word(s_.op.name, "order", DecisionKind::kOrder, 0, kOrders) == 1;
+    }
     packs_.push_back(make_pack(x_, c_, c_.b, c_.vector, columns(), -1, 0, !b_constant(), kGroup));
     if (pack_a) {
       packs_.push_back(make_pack(x_, c_, c_.a, static_cast<std::size_t>(c_.row), rows_, -1, 0,
@@ -119,9 +128,16 @@ class DotWriter {
   std::int64_t columns() const { return vectors_ * lanes_; }
 
   // Instructions along the reduction in one body: together they read a vector of `a`.
-  std::int64_t steps() const {
+  std::int64_t choose_steps() const {
     const std::int64_t groups = s_.extent(c_.reduce.back()) / kGroup;
-    return groups % 4 == 0 ? 4 : groups % 2 == 0 ? 2 : 1;
+    const std::int64_t preferred = groups % 4 == 0 ? 4 : groups % 2 == 0 ? 2 : 1;
+    return x_.chooser.number(s_.op.name, "unroll", DecisionKind::kUnroll, preferred, [&] {
+      std::vector<std::int64_t> out;
+      for (const std::int64_t n : {1, 2, 4, 8}) {
+        if (groups % n == 0) out.push_back(n);
+      }
+      return out;
+    });
   }
 
   // Loops of the host that stand for axes of extent 1.
@@ -147,19 +163,21 @@ class DotWriter {
         self_ ? w.split(host, host_axis(c_.vector), {vectors_, static_cast<std::int64_t>(lanes_)})
               : w.split(host, host_axis(c_.vector), {columns()});
     const std::int64_t extent = s_.extent(c_.vector);
-    outer.push_back({vector[0], parts(extent, columns()), extent % columns() != 0});
+    const OuterLoop columns_loop{vector[0], parts_of(extent, columns()), extent % columns() != 0};
+    if (!rows_outside_) outer.push_back(columns_loop);
     for (const std::size_t i : c_.rows) outer.push_back({host_axis(i), s_.extent(i), false});
     Loops tile;
     if (c_.row >= 0) {
       const Loops row = w.split(host, host_axis(static_cast<std::size_t>(c_.row)), {rows_});
-      outer.push_back({row[0], parts(row_extent(), rows_), row_extent() % rows_ != 0});
+      outer.push_back({row[0], parts_of(row_extent(), rows_), row_extent() % rows_ != 0});
       tile.push_back(row[1]);
       w.unroll(host, row[1]);
     }
+    if (rows_outside_) outer.push_back(columns_loop);
     Loops order = unit_loops();
     for (const OuterLoop& l : outer) order.push_back(l.name);
     if (self_) {
-      const Loops groups = w.split(host, s_.axis_name(c_.reduce.back()), {steps(), kGroup});
+      const Loops groups = w.split(host, s_.axis_name(c_.reduce.back()), {steps_, kGroup});
       finish(host, std::move(order), tile, {vector[1], vector[2]}, groups);
     } else {
       order.insert(order.end(), tile.begin(), tile.end());
@@ -179,7 +197,7 @@ class DotWriter {
     w.compute_at(name, h_.op.name, loop);
     const Loops vector =
         w.split(name, s_.axis_name(c_.vector), {static_cast<std::int64_t>(lanes_)});
-    const Loops groups = w.split(name, s_.axis_name(c_.reduce.back()), {steps(), kGroup});
+    const Loops groups = w.split(name, s_.axis_name(c_.reduce.back()), {steps_, kGroup});
     Loops order, tile;
     for (std::size_t i = 0; i < s_.rank(); ++i) {
       if (i != c_.vector && static_cast<int>(i) != c_.row) order.push_back(s_.axis_name(i));
@@ -213,7 +231,8 @@ class DotWriter {
   const Stage& h_;
   bool self_;
   int lanes_;
-  std::int64_t rows_ = 1, vectors_ = 1;
+  std::int64_t rows_ = 1, vectors_ = 1, steps_ = 1;
+  bool rows_outside_ = false;
   std::vector<Pack> packs_;
 };
 

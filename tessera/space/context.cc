@@ -8,6 +8,10 @@ namespace {
 // Operations below which threads are not even tried.
 constexpr double kMinShared = 4e4;
 
+bool is_served(const Context& c, const std::string& stage) {
+  return std::find(c.served.begin(), c.served.end(), stage) != c.served.end();
+}
+
 }  // namespace
 
 int Context::lanes(DType t) const { return std::max(1, target.vector_bytes / size_bytes(t)); }
@@ -20,11 +24,14 @@ std::int64_t Context::l2_bytes() const {
   return target.l2_bytes > 0 ? target.l2_bytes : std::int64_t{512} << 10;
 }
 
+bool may_share(const Context& context, const std::string& stage, double operations) {
+  return context.target.cores > 1 && operations > kMinShared && !is_served(context, stage);
+}
+
 Sharing choose_sharing(Context& context, const std::string& stage, double operations) {
-  const bool worth = Context::worth_threads(operations);
   static constexpr const char* kWords[] = {"none", "even", "one", "two", "three"};
-  int word = worth ? 1 : 0;
-  if (context.target.cores > 1 && operations > kMinShared)
+  int word = Context::worth_threads(operations) && !is_served(context, stage) ? 1 : 0;
+  if (may_share(context, stage, operations))
     word = context.chooser.word(stage, "parallel", DecisionKind::kParallel, word, kWords);
   return {.parallel = word > 0, .depth = std::max(0, word - 1)};
 }

@@ -17,6 +17,8 @@ struct Context {
   Writer& writer;
   Chooser& chooser;
   std::vector<bool> done;  // per stage: its loops are written
+  int chain_output = -1;   // the stage that computes others row of tiles by row of tiles
+  Loops served;            // those stages: it shares out their work, too
 
   const Stage& stage(std::size_t i) const { return analysis.stages[i]; }
   // Elements of a vector register.
@@ -41,6 +43,9 @@ struct Sharing {
   // core several parts.
   int depth = 0;
 };
+
+// Whether it may be worth trying threads.
+bool may_share(const Context& context, const std::string& stage, double operations);
 
 // The choice for a stage of so many operations.
 Sharing choose_sharing(Context& context, const std::string& stage, double operations);

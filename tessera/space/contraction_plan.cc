@@ -225,7 +225,8 @@ class Planner {
                                       c_.rows.empty() ? 1 : 0, kInside) == 1;
     if (may_fuse_pixels())
       p_.pixels = x_.chooser.flag(name(), "pixels", DecisionKind::kTile, false);
-    if (x_.target.cores > 1 && c_.batch.empty() && Context::worth_threads(2 * s_.iterations()))
+    const double work = 2 * s_.iterations();
+    if (may_share(x_, name(), work) && c_.batch.empty() && Context::worth_threads(work))
       p_.share_tiles = x_.chooser.flag(name(), "share_tiles", DecisionKind::kParallel, false);
   }
 

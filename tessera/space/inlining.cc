@@ -78,10 +78,13 @@ bool mostly_padding(const Stage& producer) {
   return producer.elements() > 2 * elements;
 }
 
-class Chooser {
+class Inliner {
  public:
-  explicit Chooser(const Analysis& analysis)
-      : analysis_(analysis), sites_(analysis.stages.size()), nodes_(analysis.stages.size()) {
+  Inliner(const Analysis& analysis, Inlining inlining)
+      : analysis_(analysis),
+        inlining_(inlining),
+        sites_(analysis.stages.size()),
+        nodes_(analysis.stages.size()) {
     for (std::size_t i = 0; i < nodes_.size(); ++i) nodes_[i] = analysis.stages[i].nodes;
   }
 
@@ -120,10 +123,14 @@ class Chooser {
   bool may_inline(std::size_t i, const Sites& sites) const {
     const Stage& s = analysis_.stages[i];
     if (s.output || s.reduces() || s.users.empty() || s.op.outputs.size() != 1) return false;
+    const bool eager = inlining_ == Inlining::kEager;
     double evaluations = 0;
     for (const auto& [site, use] : sites) {
       const Stage& host = analysis_.stages[site];
-      if (is_contraction(host) && !is_constant_copy(analysis_, s)) return false;
+      const bool copy = is_constant_copy(analysis_, s);
+      if (inlining_ == Inlining::kLazy && host.reduces() && !copy) return false;
+      const bool pads = eager && s.cost == 0 && has_select(s) && is_shifted(s);
+      if (is_contraction(host) && !copy && !pads) return false;
       if (is_lanewise(host) && (s.cost > 0 || !is_shifted(s))) return false;
       if (is_lanewise(host) && mostly_padding(s)) return false;
       if (pads_last_axis(s, host)) return false;
@@ -131,7 +138,7 @@ class Chooser {
       if (!host.reduces() && use.evaluations >= 3 && has_select(s)) return false;
       evaluations += use.evaluations * host.iterations();
     }
-    return s.cost <= kCheap || evaluations <= kMaxRepeats * std::max(1.0, s.elements());
+    return eager || s.cost <= kCheap || evaluations <= kMaxRepeats * std::max(1.0, s.elements());
   }
 
   static bool has_select(const Stage& s) {
@@ -146,40 +153,21 @@ class Chooser {
   }
 
   const Analysis& analysis_;
+  Inlining inlining_;
   std::vector<Sites> sites_;
   std::vector<int> nodes_;
 };
 
-// The number of operands that vary along the last output axis of more than one element; -1 when the
-// stage is no sum of products.
-int operands_along_last(const Stage& stage) {
-  Product product;
-  if (!match_product(stage.op, &product)) return -1;
-  std::size_t last = stage.rank();
-  for (std::size_t i = 0; i < stage.rank(); ++i) {
-    if (stage.extent(i) > 1) last = i;
-  }
-  if (last == stage.rank()) return 1;
-  int count = 0;
-  for (const ir::Load* load : {product.left, product.right}) {
-    const ir::Expr& var = stage.op.axes[last].var;
-    count += std::any_of(load->indices.begin(), load->indices.end(),
-                         [&](const ir::Expr& e) { return ir::uses_var(e, var); });
-  }
-  return count;
-}
-
 }  // namespace
 
-bool is_lanewise(const Stage& stage) { return operands_along_last(stage) == 2; }
+bool is_lanewise(const Stage& stage) { return stage.operands_along_last == 2; }
 
 bool is_contraction(const Stage& stage) {
-  const int count = operands_along_last(stage);
-  return count == 0 || count == 1;
+  return stage.operands_along_last == 0 || stage.operands_along_last == 1;
 }
 
-std::vector<std::string> choose_inlined(const Analysis& analysis) {
-  return Chooser(analysis).run();
+std::vector<std::string> choose_inlined(const Analysis& analysis, Inlining inlining) {
+  return Inliner(analysis, inlining).run();
 }
 
 }  // namespace tessera::space

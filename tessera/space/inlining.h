@@ -8,10 +8,17 @@
 
 namespace tessera::space {
 
+enum class Inlining {
+  kReasoned,
+  kEager,  // also what is computed again for each use, and the padding of contractions
+  kLazy,   // nothing into reductions
+};
+
 // Names of the stages to inline, users before producers. `analysis` is that of the Dag as written.
 // Stays: what reduces or is an output; the operands of a contraction; what costs something and
 // would be computed more than once; what would make an expression too long to compile quickly.
-std::vector<std::string> choose_inlined(const Analysis& analysis);
+std::vector<std::string> choose_inlined(const Analysis& analysis,
+                                        Inlining inlining = Inlining::kReasoned);
 
 // True if both operands of the product vary along the last output axis: depthwise convolution.
 bool is_lanewise(const Stage& stage);

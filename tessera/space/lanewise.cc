@@ -11,6 +11,8 @@ namespace {
 // Taps of a window that are unrolled, and operations of the unrolled body.
 constexpr std::int64_t kMaxTaps = 32;
 constexpr std::int64_t kMaxBody = 220;
+constexpr std::int64_t kMaxOpenBody = 440;
+constexpr std::int64_t kMaxOpenTaps = 64;
 // Below this length, vectors of partial results cost more than lanes that lie apart.
 constexpr std::int64_t kShortReduction = 64;
 
@@ -18,6 +20,7 @@ struct LaneTile {
   std::int64_t outer = 1, inner = 1;  // of the last two axes before the lanes
   std::int64_t vectors = 4;
   bool unroll_taps = false;
+  bool lanes_first = false;  // the loop over lanes stands outside
 };
 
 bool contiguous_lanes(const Stage& s, std::size_t axis) {
@@ -30,9 +33,7 @@ bool contiguous_lanes(const Stage& s, std::size_t axis) {
 }
 
 // Neighbouring outputs of a window share rows and columns of the input.
-LaneTile choose_lane_tile(const Stage& s, std::size_t last) {
-  std::int64_t taps = 1;
-  for (const te::Axis& a : s.op.reduce_axes) taps *= a.extent;
+LaneTile preferred_tile(const Stage& s, std::size_t last, std::int64_t taps) {
   LaneTile tile;
   if (taps > kMaxTaps || !is_float(s.dtype()) || s.reads.size() < 2 || last < 2) {
     tile.vectors = taps > kMaxTaps ? 8 : 4;
@@ -63,7 +64,7 @@ class LaneWriter {
         self_(host_.stage == stage) {}
 
   void run() {
-    const LaneTile tile = choose_lane_tile(s_, last_);
+    const LaneTile tile = choose_tile();
     layout_weights();
     Writer& w = x_.writer;
     const std::string& name = h_.op.name;
@@ -83,7 +84,7 @@ class LaneWriter {
       }
       const Loops l = w.split(name, loop, {length});
       const OuterLoop part{l[0], (extent + length - 1) / length, extent % length != 0};
-      const bool first = axis == last_ && tile.unroll_taps && lanes_first();
+      const bool first = axis == last_ && tile.lanes_first;
       outer.insert(first ? outer.begin() : outer.end(), part);
       inner.push_back(l[1]);
       tiled_.push_back(axis);
@@ -103,6 +104,48 @@ class LaneWriter {
   }
 
  private:
+  std::int64_t taps() const {
+    std::int64_t out = 1;
+    for (const te::Axis& a : s_.op.reduce_axes) out *= std::min<std::int64_t>(a.extent, 1 << 20);
+    return out;
+  }
+
+  LaneTile choose_tile() {
+    const std::string& name = s_.op.name;
+    Chooser& chooser = x_.chooser;
+    LaneTile tile = preferred_tile(s_, last_, taps());
+    const std::int64_t lanes = x_.lanes(s_.dtype());
+    const auto up_to = [](std::int64_t most) {
+      std::vector<std::int64_t> out;
+      for (const std::int64_t n : {1, 2, 3, 4, 6, 8}) {
+        if (n <= most) out.push_back(n);
+      }
+      return out;
+    };
+    tile.vectors = chooser.number(name, "vectors", DecisionKind::kVector, tile.vectors, [&] {
+      return up_to(std::min(parts_of(s_.extent(last_), lanes), schedule::kMaxVector / lanes));
+    });
+    if (last_ >= 1) {
+      tile.inner = chooser.number(name, "tile_columns", DecisionKind::kTile, tile.inner,
+                                  [&] { return up_to(s_.extent(last_ - 1)); });
+    }
+    if (last_ >= 2) {
+      tile.outer = chooser.number(name, "tile_rows", DecisionKind::kTile, tile.outer,
+                                  [&] { return up_to(s_.extent(last_ - 2)); });
+    }
+    if (taps() <= kMaxOpenTaps) {
+      tile.unroll_taps = chooser.flag(name, "unroll_taps", DecisionKind::kUnroll, tile.unroll_taps);
+    }
+    tile.lanes_first = tile.unroll_taps && lanes_first();
+    if (!conditional() && s_.extent(last_) > lanes)
+      tile.lanes_first = chooser.flag(name, "lanes_first", DecisionKind::kOrder, tile.lanes_first);
+    const std::int64_t sums = tile.inner * tile.outer * tile.vectors;
+    if (sums + 2 > x_.target.vector_registers) chooser.refuse("more sums than registers");
+    if (sums * (tile.unroll_taps ? taps() : 1) > kMaxOpenBody)
+      chooser.refuse("too many operations in one body");
+    return tile;
+  }
+
   // The axis of the reduction that axis i of the host stands for; its rank when none.
   std::size_t own_axis(std::size_t i) const {
     for (std::size_t d = 0; d < host_.axis.size(); ++d) {
@@ -214,7 +257,8 @@ bool schedule_lanewise(Context& c, std::size_t stage) {
   if (const auto found = find_host(c.analysis, stage); found && !c.done[found->stage]) {
     // The lanes of the host are those of the reduction, or they are no lanes there.
     const bool in_order = std::is_sorted(found->axis.begin(), found->axis.end());
-    if (in_order) host = *found;
+    if (in_order && c.chooser.flag(s.op.name, "fuse_epilogue", DecisionKind::kLocation, true))
+      host = *found;
   }
   std::vector<Access> reads;
   for (const Access& r : s.reads) {

@@ -2,7 +2,9 @@
 #include <iterator>
 
 #include "tessera/space/reasoned.h"
+#include "tessera/space/rules/rules.h"
 #include "tessera/space/space.h"
+#include "tessera/space/templates/templates.h"
 
 namespace tessera::space {
 namespace {
@@ -17,6 +19,8 @@ struct Source {
 // The first gives the preferred candidate.
 constexpr Source kSources[] = {
     {"reasoned", reasoned_sketches},
+    {"rules", rule_sketches},
+    {"templates", template_sketches},
 };
 
 Result<void> check_names(const std::vector<std::string>& names) {

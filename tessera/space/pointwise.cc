@@ -41,11 +41,29 @@ int transposed_axis(const Stage& s) {
   return -1;
 }
 
+// Expression nodes, times vectors, in the body of a loop.
+constexpr std::int64_t kMaxBody = 640;
+
 // Vectors per step: short expressions need several to fill the machine, long ones fill it alone.
-std::int64_t vectors_per_step(const Stage& s) {
+std::int64_t preferred_vectors(const Stage& s) {
   if (s.nodes > 120) return 1;
   if (s.nodes > 40) return 2;
   return s.cost >= kLongLatency ? 8 : 4;
+}
+
+std::int64_t choose_vectors(Context& c, const Stage& s, std::int64_t extent) {
+  const std::int64_t lanes = c.lanes(s.dtype());
+  const std::int64_t vectors =
+      c.chooser.number(s.op.name, "vectors", DecisionKind::kVector, preferred_vectors(s), [&] {
+        std::vector<std::int64_t> out;
+        for (const std::int64_t n : {1, 2, 3, 4, 6, 8, 12, 16}) {
+          if (n * lanes <= schedule::kMaxVector && (n - 1) * lanes < extent) out.push_back(n);
+        }
+        return out;
+      });
+  if (vectors > preferred_vectors(s) && s.nodes * vectors > kMaxBody)
+    c.chooser.refuse("too long an expression for so many vectors");
+  return vectors;
 }
 
 void schedule_line(Context& c, const Stage& s) {
@@ -53,14 +71,25 @@ void schedule_line(Context& c, const Stage& s) {
   for (std::size_t i = 0; i < s.rank(); ++i) all.push_back(s.axis_name(i));
   const std::string loop = c.writer.fuse(s.op.name, all);
   const auto total = static_cast<std::int64_t>(s.elements());
-  const std::int64_t step = at_most(c.lanes(s.dtype()) * vectors_per_step(s), total);
-  const bool parallel = Context::worth_threads(s.elements() * (4 + s.cost));
+  const std::int64_t step = at_most(c.lanes(s.dtype()) * choose_vectors(c, s, total), total);
+  const double work = s.elements() * (4 + s.cost);
+  bool parallel = Context::worth_threads(work);
+  if (may_share(c, s.op.name, work))
+    parallel = c.chooser.flag(s.op.name, "parallel", DecisionKind::kParallel, parallel);
   if (!parallel) {
     const Loops parts = c.writer.split(s.op.name, loop, {step});
     c.writer.vectorize(s.op.name, parts[1]);
     return;
   }
-  const std::int64_t chunk = at_most(kChunk, total / c.target.cores) / step;
+  const std::int64_t length =
+      c.chooser.number(s.op.name, "chunk", DecisionKind::kTile, kChunk, [&] {
+        std::vector<std::int64_t> out;
+        for (const std::int64_t n : {1024, 2048, 8192, 16384, 65536}) {
+          if (n < total) out.push_back(n);
+        }
+        return out;
+      });
+  const std::int64_t chunk = at_most(length, total / c.target.cores) / step;
   const Loops parts = c.writer.split(s.op.name, loop, {std::max<std::int64_t>(1, chunk), step});
   c.writer.parallel(s.op.name, parts[0]);
   c.writer.vectorize(s.op.name, parts[2]);
@@ -72,20 +101,30 @@ void schedule_rows(Context& c, const Stage& s) {
   const int transposed = transposed_axis(s);
   std::vector<OuterLoop> outer;
   Loops inner;
+  const std::int64_t tile =
+      transposed < 0
+          ? 1
+          : c.chooser.number(name, "transpose_rows", DecisionKind::kTile, kTransposeTile, [] {
+              return std::vector<std::int64_t>{4, 8, 16};
+            });
   for (std::size_t i = 0; i < last; ++i) {
     if (static_cast<int>(i) != transposed) outer.push_back({s.axis_name(i), s.extent(i), false});
   }
   if (transposed >= 0) {
     const auto t = static_cast<std::size_t>(transposed);
-    const Loops parts = c.writer.split(name, s.axis_name(t), {kTransposeTile});
-    outer.push_back({parts[0], (s.extent(t) + kTransposeTile - 1) / kTransposeTile,
-                     s.extent(t) % kTransposeTile != 0});
+    const Loops parts = c.writer.split(name, s.axis_name(t), {tile});
+    outer.push_back({parts[0], parts_of(s.extent(t), tile), s.extent(t) % tile != 0});
     inner.push_back(parts[1]);
     c.writer.unroll(name, parts[1]);
   }
-  const std::int64_t step = transposed >= 0
-                                ? at_most(kTransposeTile, s.extent(last))
-                                : at_most(c.lanes(s.dtype()) * vectors_per_step(s), s.extent(last));
+  const std::int64_t wanted =
+      transposed >= 0
+          ? c.chooser.number(name, "transpose_columns", DecisionKind::kVector, kTransposeTile,
+                             [] {
+                               return std::vector<std::int64_t>{4, 8, 16};
+                             })
+          : c.lanes(s.dtype()) * choose_vectors(c, s, s.extent(last));
+  const std::int64_t step = at_most(wanted, s.extent(last));
   const Loops parts = c.writer.split(name, s.axis_name(last), {step});
   c.writer.vectorize(name, parts[1]);
   const std::size_t limit = outer.size();
@@ -102,7 +141,7 @@ void schedule_rows(Context& c, const Stage& s) {
 
 void vectorize_last(Context& c, const Stage& s, const std::string& loop, std::int64_t extent,
                     Loops* out) {
-  const std::int64_t step = at_most(c.lanes(s.dtype()) * vectors_per_step(s), extent);
+  const std::int64_t step = at_most(c.lanes(s.dtype()) * choose_vectors(c, s, extent), extent);
   const Loops parts = c.writer.split(s.op.name, loop, {step});
   c.writer.vectorize(s.op.name, parts[1]);
   out->insert(out->end(), parts.begin(), parts.end());

@@ -1,5 +1,8 @@
 #include "tessera/space/reasoned.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "tessera/lower/inline_stages.h"
 #include "tessera/lower/lower.h"
 #include "tessera/space/context.h"
@@ -24,6 +27,13 @@ bool schedule_lanes_of(Context& c, std::size_t host) {
 }
 
 void write_stages(Context& c) {
+  if (const auto chain = find_chain(c.analysis)) {
+    const std::string& output = c.stage(chain->output).op.name;
+    if (c.chooser.flag(output, "by_rows", DecisionKind::kLocation, false)) {
+      c.chain_output = static_cast<int>(chain->output);
+      c.served = {c.stage(chain->product).op.name, c.stage(chain->input).op.name};
+    }
+  }
   const std::size_t count = c.analysis.stages.size();
   for (std::size_t i = 0; i < count; ++i) {
     if (!c.done[i] && is_contraction(c.stage(i))) schedule_contraction(c, i);
@@ -97,6 +107,12 @@ class ReasonedSketch final : public Sketch {
   Outline outline_;
 };
 
+// What reasoning prefers has loops.
+bool lowers(const te::Dag& dag, const Outline& outline) {
+  Chooser chooser;
+  return lower::lower(dag, write_outline(outline, chooser), outline.target).ok();
+}
+
 }  // namespace
 
 Result<Outline> make_outline(const te::Dag& dag, const target::Target& target, Effort effort,
@@ -121,7 +137,8 @@ schedule::Schedule write_outline(const Outline& outline, Chooser& chooser) {
                   .target = outline.target,
                   .writer = writer,
                   .chooser = chooser,
-                  .done = std::vector<bool>(outline.analysis.stages.size(), false)};
+                  .done = std::vector<bool>(outline.analysis.stages.size(), false),
+                  .served = {}};
   if (outline.effort == Effort::kFull) {
     write_stages(context);
   } else if (outline.effort != Effort::kNone) {
@@ -150,8 +167,22 @@ Result<Outline> best_outline(const te::Dag& dag, const target::Target& target) {
 Result<std::vector<std::unique_ptr<Sketch>>> reasoned_sketches(const te::Dag& dag,
                                                                const target::Target& target) {
   TESSERA_TRY(Outline outline, best_outline(dag, target));
+  const std::vector<std::string> usual = outline.inlined;
+  const bool full = outline.effort == Effort::kFull;
   std::vector<std::unique_ptr<Sketch>> out;
   out.push_back(std::make_unique<ReasonedSketch>("reasoned", std::move(outline)));
+  if (!full) return out;
+  const Analysis analysis = analyse(dag, dag.ops);
+  std::vector<std::vector<std::string>> seen = {usual};
+  for (const auto& [name, inlining] :
+       {std::pair{"reasoned.eager", Inlining::kEager}, {"reasoned.lazy", Inlining::kLazy}}) {
+    std::vector<std::string> inlined = choose_inlined(analysis, inlining);
+    if (std::find(seen.begin(), seen.end(), inlined) != seen.end()) continue;
+    seen.push_back(inlined);
+    Result<Outline> other = make_outline(dag, target, Effort::kFull, std::move(inlined));
+    if (!other || !lowers(dag, *other)) continue;
+    out.push_back(std::make_unique<ReasonedSketch>(name, std::move(other).value()));
+  }
   return out;
 }
 

@@ -13,6 +13,10 @@ namespace {
 constexpr std::int64_t kRows = 4;
 // Bytes of the intermediate rows of a block.
 constexpr std::int64_t kMaxRowBytes = 32 << 10;
+constexpr std::int64_t kMaxOpenRowBytes = 512 << 10;
+
+// Expression nodes, times rows, in the body of a loop over several rows.
+constexpr std::int64_t kMaxTogether = 320;
 
 using AxisMap = std::vector<int>;  // per axis of the host: the axis of a member, or -1
 
@@ -143,8 +147,29 @@ class RowWriter {
     }
     if (rows_.empty() || (h_.reduces() && rows_.back() != last)) return;
     const std::int64_t extent = h_.extent(rows_.back());
-    block_ = extent >= 2 * kRows && bytes * kRows <= kMaxRowBytes ? kRows : 1;
-    if (lanes_are_rows_) block_ = at_most(4 * x_.lanes(h_.dtype()), extent);
+    if (lanes_are_rows_) {
+      const std::int64_t lanes = x_.lanes(h_.dtype());
+      const std::int64_t vectors =
+          x_.chooser.number(h_.op.name, "row_vectors", DecisionKind::kVector, 4, [&] {
+            std::vector<std::int64_t> out;
+            for (const std::int64_t n : {1, 2, 4, 8}) {
+              if (n * lanes <= schedule::kMaxVector && (n - 1) * lanes < extent) out.push_back(n);
+            }
+            return out;
+          });
+      block_ = at_most(vectors * lanes, extent);
+      return;
+    }
+    const std::int64_t preferred = extent >= 2 * kRows && bytes * kRows <= kMaxRowBytes ? kRows : 1;
+    block_ = x_.chooser.number(h_.op.name, "rows", DecisionKind::kTile, preferred, [&] {
+      std::vector<std::int64_t> out;
+      for (const std::int64_t n : {1, 2, 3, 4, 6, 8}) {
+        if (n <= extent) out.push_back(n);
+      }
+      return out;
+    });
+    if (block_ > preferred && bytes * block_ > kMaxOpenRowBytes)
+      x_.chooser.refuse("the rows of a block do not fit the cache");
   }
 
   // No reduction reads across memory when lanes lie along this axis of the host.
@@ -180,7 +205,18 @@ class RowWriter {
     } else {
       loop = w.fuse(name, reduce);
     }
-    const std::int64_t wide = block_ > 1 ? 2 * lanes : 4 * lanes;
+    const std::int64_t preferred = block_ > 1 ? 2 : 4;
+    const std::int64_t vectors =
+        x_.chooser.number(name, "partial_vectors", DecisionKind::kVector, preferred, [&] {
+          std::vector<std::int64_t> out;
+          for (const std::int64_t n : {1, 2, 4, 8}) {
+            if (n * lanes <= schedule::kMaxVector && 2 * n * lanes <= extent) out.push_back(n);
+          }
+          return out;
+        });
+    if (vectors > preferred && vectors * block_ > x_.target.vector_registers - 4)
+      x_.chooser.refuse("more partial results than registers");
+    const std::int64_t wide = vectors * lanes;
     if (extent < 2 * wide) {
       if (loop != reduce.back()) fused_[stage] = loop;
       return;
@@ -242,7 +278,12 @@ class RowWriter {
   // A short expression shares its other operands between the rows of a block.
   void write_inner(const std::string& block, const Loops& inner, Loops* order) {
     const std::size_t last = h_.rank() - 1;
-    const bool together = !block.empty() && h_.nodes <= 16 && inner.size() == 1;
+    bool together = !block.empty() && h_.nodes <= 16 && inner.size() == 1;
+    if (!block.empty() && inner.size() == 1) {
+      together = x_.chooser.flag(h_.op.name, "rows_together", DecisionKind::kOrder, together);
+      if (together && h_.nodes * block_ > kMaxTogether)
+        x_.chooser.refuse("too long an expression for so many rows");
+    }
     if (!block.empty() && !together) order->push_back(block);
     if (inner.empty()) return;
     order->insert(order->end(), inner.begin(), inner.end() - 1);

@@ -93,8 +93,8 @@ Result<schedule::Schedule> Space::schedule(const Candidate& c) const {
 
 std::optional<Candidate> Space::accepted(Candidate c) const {
   const Sketch& sketch = sketch_of(c);
-  sketch.settle(c.choice);
   if (!sketch.check(c.choice)) return std::nullopt;
+  sketch.settle(c.choice);
   return c;
 }
 

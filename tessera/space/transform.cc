@@ -3,76 +3,78 @@
 #include <algorithm>
 #include <map>
 
-#include "tessera/arith/linear.h"
-#include "tessera/ir/visitor.h"
+#include "tessera/space/inlining.h"
 #include "tessera/space/tile.h"
 
 namespace tessera::space {
 namespace {
 
-constexpr std::int64_t kMaxUnrolled = 8;
-
-// The axis an expression stands for: the axis itself, or the axis modulo a constant.
-struct Selector {
-  std::size_t axis = 0;
-  std::int64_t modulus = 0;  // 0: the axis itself
-};
-
-bool find_axis(const Stage& s, const ir::Expr& e, Selector* out) {
-  ir::Expr value = e;
-  out->modulus = 0;
-  if (const auto mod = arith::match_const_op(e, ir::BinaryOp::kFloorMod)) {
-    value = *mod->value;
-    out->modulus = mod->divisor;
+// The transform before this one, for what one iteration of `loop` needs of it.
+void attach_transform(Context& c, std::size_t stage, const std::string& loop) {
+  Writer& w = c.writer;
+  for (std::size_t i = stage; i-- > 0;) {
+    const Stage& p = c.stage(i);
+    if (c.done[i] || p.output || p.users.size() != 1 || p.users[0] != stage || !is_transform(p))
+      continue;
+    w.compute_at(p.op.name, c.stage(stage).op.name, loop);
+    for (std::size_t d = 0; d + 1 < p.rank(); ++d) w.unroll(p.op.name, p.axis_name(d));
+    w.vectorize(p.op.name, p.axis_name(p.rank() - 1));
+    c.done[i] = true;
   }
-  const arith::Linear sum = arith::to_linear(value);
-  if (sum.terms.size() != 1 || sum.terms[0].coefficient != 1) return false;
-  for (std::size_t i = 0; i < s.rank(); ++i) {
-    if (!s.op.axes[i].var.same_as(sum.terms[0].atom)) continue;
-    out->axis = i;
-    const std::int64_t count = out->modulus != 0 ? out->modulus : s.extent(i);
-    return count <= kMaxUnrolled;
-  }
-  return false;
 }
 
-// Axis -> modulus (0: whole) of everything that selects or is taken modulo a small constant.
-std::map<std::size_t, std::int64_t> selectors(const Stage& s, bool* selects) {
-  std::map<std::size_t, std::int64_t> out;
-  *selects = false;
-  for (const ir::Expr& v : s.op.values) {
-    ir::for_each_expr(v, [&](const ir::Expr& e) {
-      const auto* b = e.as<ir::Binary>();
-      if (!b) return;
-      Selector found;
-      if (b->op == ir::BinaryOp::kEq && ir::as_const_int(b->b) && find_axis(s, b->a, &found)) {
-        out[found.axis] = found.modulus;
-        *selects = true;
-      } else if (b->op == ir::BinaryOp::kFloorMod && find_axis(s, e, &found)) {
-        out[found.axis] = found.modulus;
-      }
-    });
-  }
-  return out;
+std::int64_t choose_vectors(Context& c, const Stage& s) {
+  return c.chooser.number(s.op.name, "vectors", DecisionKind::kVector, 1, [&] {
+    std::vector<std::int64_t> out = {1};
+    if (s.extent(s.rank() - 1) >= 2 * c.lanes(s.dtype())) out.push_back(2);
+    return out;
+  });
 }
 
 }  // namespace
 
 bool is_transform(const Stage& s) {
   if (s.reduces() || s.rank() < 2) return false;
-  bool selects = false;
-  const auto found = selectors(s, &selects);
-  return selects && found.count(s.rank() - 1) == 0;
+  return !s.selectors.empty() && s.selectors.count(s.rank() - 1) == 0;
+}
+
+std::optional<TransformChain> find_chain(const Analysis& analysis) {
+  const auto feeds = [&](const Access& read, std::size_t user) {
+    const int p = analysis.producer(read.buffer);
+    if (p < 0) return false;
+    const Stage& s = analysis.stages[static_cast<std::size_t>(p)];
+    return !s.output && s.users.size() == 1 && s.users[0] == user && is_transform(s);
+  };
+  for (std::size_t p = 0; p < analysis.stages.size(); ++p) {
+    const Stage& product = analysis.stages[p];
+    if (!is_contraction(product) || product.users.size() != 1 || product.output) continue;
+    const auto input = std::find_if(product.reads.begin(), product.reads.end(),
+                                    [&](const Access& read) { return feeds(read, p); });
+    if (input == product.reads.end()) continue;
+    TransformChain chain{.input = static_cast<std::size_t>(analysis.producer(input->buffer)),
+                         .product = p,
+                         .output = product.users[0]};
+    // One transform along each of two axes.
+    const Stage& first = analysis.stages[chain.output];
+    if (!is_transform(first)) continue;
+    if (first.users.size() == 1 && !first.output && is_transform(analysis.stages[first.users[0]]))
+      chain.output = first.users[0];
+    const auto& selectors = analysis.stages[chain.output].selectors;
+    if (std::any_of(selectors.begin(), selectors.end(),
+                    [](const auto& entry) { return entry.second > 0; }))
+      return chain;
+  }
+  return std::nullopt;
 }
 
 void schedule_transform(Context& c, std::size_t stage) {
   const Stage& s = c.stage(stage);
   Writer& w = c.writer;
   const std::string& name = s.op.name;
-  bool selects = false;
-  const auto unrolled = selectors(s, &selects);
+  const std::map<std::size_t, std::int64_t>& unrolled = s.selectors;
   std::vector<OuterLoop> outer;
   Loops inner;
+  std::size_t rows_of_tiles = s.rank();  // the loop over them
   for (std::size_t i = 0; i + 1 < s.rank(); ++i) {
     const auto it = unrolled.find(i);
     const std::string& loop = s.axis_name(i);
@@ -82,15 +84,17 @@ void schedule_transform(Context& c, std::size_t stage) {
       inner.push_back(loop);
     } else {
       const Loops parts = w.split(name, loop, {at_most(it->second, s.extent(i))});
+      rows_of_tiles = std::min(rows_of_tiles, outer.size());
       outer.push_back(
           {parts[0], (s.extent(i) + it->second - 1) / it->second, s.extent(i) % it->second != 0});
       inner.push_back(parts[1]);
     }
   }
   const std::size_t last = s.rank() - 1;
-  const std::int64_t lanes = at_most(c.lanes(s.dtype()), s.extent(last));
+  const std::int64_t lanes = at_most(choose_vectors(c, s) * c.lanes(s.dtype()), s.extent(last));
   const Loops vector = w.split(name, s.axis_name(last), {lanes});
-  const std::size_t limit = std::max<std::size_t>(1, outer.size());
+  const bool by_rows = c.chain_output == static_cast<int>(stage);
+  const std::size_t limit = by_rows ? rows_of_tiles + 1 : std::max<std::size_t>(1, outer.size());
   outer.push_back({vector[0], (s.extent(last) + lanes - 1) / lanes, s.extent(last) % lanes != 0});
   Loops order = names_of(outer);
   order.insert(order.end(), inner.begin(), inner.end());
@@ -98,18 +102,15 @@ void schedule_transform(Context& c, std::size_t stage) {
   w.reorder(name, order);
   for (const std::string& loop : inner) w.unroll(name, loop);
   w.vectorize(name, vector[1]);
+  const std::size_t before = outer.size();
   outer =
       make_parallel(c, name, choose_sharing(c, name, s.elements() * (4 + s.cost)), outer, limit);
-  c.done[stage] = true;
-  for (std::size_t i = stage; i-- > 0;) {
-    const Stage& p = c.stage(i);
-    if (c.done[i] || p.output || p.users.size() != 1 || p.users[0] != stage || !is_transform(p))
-      continue;
-    w.compute_at(p.op.name, name, outer.back().name);
-    for (std::size_t d = 0; d + 1 < p.rank(); ++d) w.unroll(p.op.name, p.axis_name(d));
-    w.vectorize(p.op.name, p.axis_name(p.rank() - 1));
-    c.done[i] = true;
+  if (by_rows) {
+    const std::string& row = outer[rows_of_tiles + outer.size() - before].name;
+    for (const std::string& served : c.served) w.compute_at(served, name, row);
   }
+  c.done[stage] = true;
+  attach_transform(c, stage, outer.back().name);
 }
 
 }  // namespace tessera::space

@@ -1,6 +1,8 @@
 // Stages that choose a row of a small matrix by an index: the transforms of Winograd convolution.
 #pragma once
 
+#include <optional>
+
 #include "tessera/space/context.h"
 
 namespace tessera::space {
@@ -8,6 +10,13 @@ namespace tessera::space {
 // True if values select by `axis == constant` or `axis mod constant == constant` over a few values:
 // unrolled, the selection costs nothing.
 bool is_transform(const Stage& stage);
+
+// A product between two transforms. The last stage writes the result in tiles, row of tiles by row
+// of tiles; everything before it may be computed for one such row at a time.
+struct TransformChain {
+  std::size_t input = 0, product = 0, output = 0;  // stages
+};
+std::optional<TransformChain> find_chain(const Analysis& analysis);
 
 // The stage and the transform before it, one vector of the last axis at a time.
 void schedule_transform(Context& context, std::size_t stage);

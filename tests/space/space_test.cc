@@ -1,0 +1,176 @@
+// Candidates of a space: drawing, changing, counting, and their text.
+#include "tessera/space/space.h"
+
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "tessera/space/default_schedule.h"
+#include "tests/space/space_case.h"
+
+namespace tessera::space {
+namespace {
+
+Decision numbers(std::string name, const std::vector<std::int64_t>& values) {
+  Decision d{.name = std::move(name), .kind = DecisionKind::kTile, .values = {}, .labels = {}};
+  for (const std::int64_t v : values) d.values.push_back({v});
+  return d;
+}
+
+// Legal where a * b is at most 6; c has no effect unless a is 3.
+class SmallSketch final : public Sketch {
+ public:
+  explicit SmallSketch(std::string name) {
+    name_ = std::move(name);
+    decisions_ = {numbers("x.a", {1, 2, 3}), numbers("x.b", {1, 2, 3, 4})};
+    decisions_.push_back({.name = "x.c",
+                          .kind = DecisionKind::kOrder,
+                          .values = {{0}, {1}},
+                          .labels = {"in", "out"},
+                          .preferred = 1});
+  }
+
+  Result<void> check(std::span<const std::int32_t> choice) const override {
+    if ((choice[0] + 1) * (choice[1] + 1) <= 6) return {};
+    return make_error(ErrorCode::kIllegalSchedule, "too large");
+  }
+  void settle(std::span<std::int32_t> choice) const override {
+    if (choice[0] != 2) choice[2] = 1;
+  }
+  Result<schedule::Schedule> write(std::span<const std::int32_t>) const override {
+    return schedule::Schedule{};
+  }
+};
+
+Space small_space() {
+  std::vector<std::unique_ptr<Sketch>> sketches;
+  sketches.push_back(std::make_unique<SmallSketch>("one"));
+  sketches.push_back(std::make_unique<SmallSketch>("two"));
+  return Space(dag_of("matmul:M=4,N=4,K=4"), target::host(), std::move(sketches));
+}
+
+TEST(Space, EnumeratesEveryPointOnce) {
+  const Space space = small_space();
+  ASSERT_EQ(space.size(), 48);
+  std::set<std::string> seen;
+  std::int64_t legal = 0;
+  for (std::int64_t n = 0; n < 48; ++n) {
+    const Candidate c = space.at(n);
+    EXPECT_TRUE(seen.insert(space.to_text(c)).second);
+    legal += space.check(c).ok() ? 1 : 0;
+  }
+  EXPECT_EQ(legal, 2 * 2 * 9);
+  EXPECT_EQ(space.count_legal(48), legal);
+  EXPECT_EQ(space.count_legal(47), std::nullopt);
+}
+
+TEST(Space, TextReadsBack) {
+  const Space space = small_space();
+  for (std::int64_t n = 0; n < 48; ++n) {
+    const Result<Candidate> back = space.parse(space.to_text(space.at(n)));
+    ASSERT_TRUE(back.ok()) << back.error().message;
+    EXPECT_EQ(*back, space.at(n));
+  }
+  EXPECT_EQ(space.to_text(space.at(47)), "two: x.a=3 x.b=4 x.c=out");
+  // Any order; what is absent is preferred.
+  EXPECT_EQ(space.to_text(*space.parse(" two:  x.b=3\tx.a=2 ")), "two: x.a=2 x.b=3 x.c=out");
+}
+
+TEST(Space, TextThatIsNoCandidateIsRefused) {
+  const Space space = small_space();
+  const auto message = [&](const char* text) { return space.parse(text).error().message; };
+  EXPECT_EQ(message("three: x.a=1"), "no sketch three; there are one two");
+  EXPECT_EQ(message("one: x.d=1"), "sketch one has no decision x.d; it has x.a x.b x.c");
+  EXPECT_EQ(message("one: x.a=9"), "x.a has no value 9; it has 1 2 3");
+  EXPECT_EQ(message("one: x.a"), "'x.a' is not decision=value");
+  EXPECT_EQ(message(""), "a candidate begins with 'sketch:'");
+}
+
+TEST(Space, DrawsAreLegalSettledAndDeterministic) {
+  const Space space = small_space();
+  Rng rng(3), same(3);
+  std::set<std::string> seen;
+  for (int i = 0; i < 400; ++i) {
+    const auto c = space.sample(rng);
+    ASSERT_TRUE(c.has_value());
+    EXPECT_EQ(c, space.sample(same));
+    EXPECT_TRUE(space.check(*c).ok());
+    EXPECT_TRUE(c->choice[0] == 2 || c->choice[2] == 1);
+    seen.insert(space.to_text(*c));
+  }
+  // Nine legal pairs; two of them have both values of c.
+  EXPECT_EQ(seen.size(), 2 * (9 + 2));
+}
+
+TEST(Space, MutationsReachEverythingWithinTheSketch) {
+  const Space space = small_space();
+  Rng rng(3);
+  Candidate c = space.preferred();
+  std::set<std::string> seen;
+  for (int i = 0; i < 600; ++i) {
+    const auto next = space.mutate(c, rng);
+    ASSERT_TRUE(next.has_value());
+    EXPECT_NE(*next, c);
+    EXPECT_EQ(next->sketch, c.sketch);
+    EXPECT_TRUE(space.check(*next).ok());
+    c = *next;
+    seen.insert(space.to_text(c));
+  }
+  EXPECT_EQ(seen.size(), 11u);
+}
+
+TEST(Space, CrossingTakesEachDecisionFromAParent) {
+  const Space space = small_space();
+  const Candidate a = *space.parse("one: x.a=1 x.b=4"), b = *space.parse("one: x.a=3 x.b=1");
+  Rng rng(3);
+  std::set<std::string> seen;
+  for (int i = 0; i < 60; ++i) {
+    const auto c = space.cross(a, b, rng);
+    ASSERT_TRUE(c.has_value());
+    EXPECT_TRUE(space.check(*c).ok());
+    for (std::size_t d = 0; d < c->choice.size(); ++d)
+      EXPECT_TRUE(c->choice[d] == a.choice[d] || c->choice[d] == b.choice[d]);
+    seen.insert(space.to_text(*c));
+  }
+  EXPECT_EQ(seen.size(), 3u);  // 3 x 4 is too large
+  EXPECT_EQ(space.cross(a, *space.parse("two: x.a=1"), rng), std::nullopt);
+}
+
+TEST(Space, VectorsHaveOneLengthAndTellCandidatesApart) {
+  const Space space = small_space();
+  std::set<std::vector<float>> seen;
+  for (std::int64_t n = 0; n < 48; ++n) seen.insert(space.vector_of(space.at(n)));
+  EXPECT_EQ(seen.size(), 48u);
+  // Two sketches that share the columns of two numbers and two words.
+  for (const auto& v : seen) EXPECT_EQ(v.size(), 2u + 2u + 2u);
+}
+
+TEST(Space, HashesDiffer) {
+  const Space space = small_space();
+  std::set<std::uint64_t> seen;
+  for (std::int64_t n = 0; n < 48; ++n) seen.insert(hash_of(space.at(n)));
+  EXPECT_EQ(seen.size(), 48u);
+}
+
+TEST(Space, PreferredIsTheDefaultSchedule) {
+  for (const char* spec :
+       {"matmul:M=100,N=60,K=300", "conv2d:N=1,H=14,W=14,CI=64,CO=64,KH=3,KW=3,P=1",
+        "conv2d:N=1,H=14,W=14,CI=64,CO=64,KH=3,KW=3,P=1,algo=winograd4",
+        "depthwise:N=1,H=28,W=28,C=96,KH=3,KW=3,P=1", "softmax:R=64,C=128", "reduce:R=1,C=1"}) {
+    const te::Dag dag = dag_of(spec);
+    const Space space = make_space(dag, target::host()).value();
+    const auto schedule = space.schedule(space.preferred());
+    ASSERT_TRUE(schedule.ok()) << spec << ": " << schedule.error().message;
+    EXPECT_EQ(schedule::to_text(*schedule), schedule_text(dag)) << spec;
+  }
+}
+
+TEST(Space, SourcesAreChosenByName) {
+  const te::Dag dag = dag_of("matmul:M=64,N=64,K=64");
+  const Space space = make_space(dag, target::host(), {.sources = {"reasoned"}}).value();
+  for (const auto& sketch : space.sketches()) EXPECT_TRUE(sketch->name().starts_with("reasoned"));
+  EXPECT_FALSE(make_space(dag, target::host(), {.sources = {"oracle"}}).ok());
+}
+
+}  // namespace
+}  // namespace tessera::space
