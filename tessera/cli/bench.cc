@@ -21,6 +21,7 @@
 #include "tessera/driver/machine.h"
 #include "tessera/driver/peer.h"
 #include "tessera/driver/schedule_library.h"
+#include "tessera/driver/tune_problem.h"
 
 namespace tessera::cli {
 namespace {
@@ -147,6 +148,22 @@ Result<std::optional<std::string>> given_schedule(const std::string& path) {
   return std::optional<std::string>(std::move(text));
 }
 
+// The operation as --plan has it, without the flag as it is. An exit code when that ends the run.
+std::optional<int> apply_plan(const std::optional<driver::PlanSchedules>& plan, bool strict,
+                              te::OpSpec* spec, driver::BenchOptions* options) {
+  if (!plan.has_value()) return std::nullopt;
+  const Result<driver::PlannedOp> planned = driver::planned_op(*spec, plan->plan());
+  if (!planned.ok()) return report(planned.error().with_context(te::to_text(*spec)));
+  if (!planned->schedule && strict) {
+    fmt::print(stderr, "tessera: {}: task {} is not in the plan\n", te::to_text(*spec),
+               planned->key);
+    return kStrictMiss;
+  }
+  *spec = planned->spec;
+  options->schedule_text = planned->schedule.value_or(driver::kDefaultSchedule);
+  return std::nullopt;
+}
+
 int bench_machine(const BenchArgs& args, const runtime::TimingOptions& timing) {
   const Result<driver::MachineReport> report_or =
       driver::measure_machine(target::host(), args.threads, timing);
@@ -206,10 +223,14 @@ int bench(const BenchArgs& args) {
                                .schedule_folder = args.schedules,
                                .schedule_text = std::move(text).value(),
                                .timing = timing};
+  const PlanArgs& plan_args = args.model_bench.plan;
+  const auto plan = plan_schedules(plan_args, target::host());
+  if (!plan.ok()) return report(plan.error());
   std::map<DType, double> peaks;
   std::vector<driver::BenchResult> results;
   bool wrong = false;
-  for (const te::OpSpec& spec : *list) {
+  for (te::OpSpec spec : *list) {
+    if (const auto code = apply_plan(*plan, plan_args.strict, &spec, &options)) return *code;
     Result<driver::BenchResult> r = driver::bench_op(spec, target::host(), options);
     if (!r.ok()) return report(r.error().with_context(te::to_text(spec)));
     // After the operation, so that a mistake in it is reported at once.
@@ -262,8 +283,10 @@ void add_bench(CLI::App& app, std::function<int()>* run) {
       ->check(CLI::ExistingFile);
   sub->add_flag("--profile", args->model_bench.profile,
                 "Print time, FLOP/s and bytes/s of each kernel of the model");
+  add_plan_options(*sub, args->model_bench.plan);
   sub->add_flag("--no-plan", args->model_bench.no_plan,
-                "The untuned default schedules (no plan is used without --plan)");
+                "The untuned default schedules (no plan is used without --plan)")
+      ->excludes("--plan");
   sub->add_option(
       "--op", args->ops,
       "Operation, e.g. conv2d:N=1,H=56,W=56,CI=64,CO=64,KH=3,KW=3,S=1,P=1 (repeatable)");

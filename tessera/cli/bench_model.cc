@@ -136,6 +136,12 @@ int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
   options.timing = run.timing;
   options.profile = args.profile;
   options.model.progress = build_progress();
+  Result<std::optional<driver::PlanSchedules>> plan = plan_schedules(args.plan, target::host());
+  if (!plan) return report(plan.error());
+  if (plan->has_value()) {
+    (*plan)->apply_to(&options.load);
+    (*plan)->apply_to(&options.model);
+  }
   NamedTensors given;
   if (!args.inputs.empty()) {
     Result<NamedTensors> inputs = read_npz(args.inputs);
@@ -148,10 +154,15 @@ int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
   double peak = 0;
   bool wrong = false;
   for (const std::string& model : models) {
+    if (plan->has_value() && artifact::is_artifact(model)) {
+      return report(make_error(ErrorCode::kInvalidArgument,
+                               "{}: an artifact has its schedules; drop --plan", model));
+    }
     Result<driver::ModelBenchResult> result =
         artifact::is_artifact(model)
             ? bench_artifact(model, given, run.threads, run.peers, run.timing)
             : driver::bench_model(model, target::host(), options);
+    if (const auto code = report_misses(args.plan, *plan)) return *code;
     if (!result) return report_model(result.error().with_context(model));
     // After the first model, so that a mistake in it is reported at once.
     if (results.empty()) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/cli/model_args.h"
+#include "tessera/cli/plan_args.h"
 #include "tessera/driver/bench_op.h"
 
 namespace tessera::cli {
@@ -17,6 +18,7 @@ void print_summary(const std::vector<driver::BenchResult>& results);
 
 struct ModelBenchArgs {
   std::string inputs;
+  PlanArgs plan;
   bool profile = false, no_plan = false;
 };
 

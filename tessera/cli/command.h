@@ -23,6 +23,8 @@ enum ExitCode {
   kWrongNumbers = 4,
   kUnsupportedModel = 5,
   kUnreachable = 6,
+  kStrictMiss = 7,     // a plan lacks a task
+  kInterrupted = 130,  // the best so far is saved
 };
 
 // Adds the subcommand to `app`; *run is set when the user chose it.
@@ -32,10 +34,12 @@ void add_bench(CLI::App& app, std::function<int()>* run);
 void add_check(CLI::App& app, std::function<int()>* run);
 void add_compile(CLI::App& app, std::function<int()>* run);
 void add_conformance(CLI::App& app, std::function<int()>* run);
+void add_db(CLI::App& app, std::function<int()>* run);
 void add_run(CLI::App& app, std::function<int()>* run);
 void add_show(CLI::App& app, std::function<int()>* run);
 void add_targets(CLI::App& app, std::function<int()>* run);
 void add_tasks(CLI::App& app, std::function<int()>* run);
+void add_tune(CLI::App& app, std::function<int()>* run);
 void add_zoo(CLI::App& app, std::function<int()>* run);
 
 // Prints "tessera: reason" to stderr and returns the code that fits the error.

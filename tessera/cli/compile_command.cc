@@ -10,18 +10,21 @@
 #include "tessera/artifact/compile_artifact.h"
 #include "tessera/cli/command.h"
 #include "tessera/cli/model_args.h"
+#include "tessera/cli/plan_args.h"
 
 namespace tessera::cli {
 namespace {
 
 struct CompileArgs {
   ModelArgs model;
+  PlanArgs plan;
   std::string output, target = "host", emit = "so", weights = "auto";
   artifact::ArtifactOptions options;
   bool json = false;
 };
 
-Result<artifact::ArtifactReport> compile(const CompileArgs& args) {
+Result<artifact::ArtifactReport> compile(const CompileArgs& args,
+                                         std::optional<driver::PlanSchedules>* plan) {
   static const std::map<std::string, artifact::Emit> kEmit = {{"so", artifact::Emit::kShared},
                                                               {"a", artifact::Emit::kStatic},
                                                               {"obj", artifact::Emit::kObject}};
@@ -30,13 +33,16 @@ Result<artifact::ArtifactReport> compile(const CompileArgs& args) {
       {"embed", artifact::WeightsPlace::kEmbedded},
       {"file", artifact::WeightsPlace::kFile}};
   TESSERA_TRY(const target::Target target, target::find_target(args.target));
-  TESSERA_TRY(const driver::LoadOptions load, load_options(args.model));
+  TESSERA_TRY(driver::LoadOptions load, load_options(args.model));
+  TESSERA_TRY(*plan, plan_schedules(args.plan, target));
+  if (plan->has_value()) (*plan)->apply_to(&load);
   TESSERA_TRY(const graph::Graph graph, driver::load_graph(args.model.model, load));
   artifact::ArtifactOptions options = args.options;
   options.emit = kEmit.at(args.emit);
   options.weights = kWeights.at(args.weights);
   if (options.name.empty()) options.name = artifact::default_name(args.model.model);
   options.model.progress = build_progress();
+  if (plan->has_value()) (*plan)->apply_to(&options.model);
   return artifact::compile_artifact(graph, target, args.output, options);
 }
 
@@ -53,7 +59,9 @@ void print_report(const CompileArgs& args, const artifact::ArtifactReport& r) {
 }
 
 int compile_command(const CompileArgs& args) {
-  const Result<artifact::ArtifactReport> result = compile(args);
+  std::optional<driver::PlanSchedules> plan;
+  const Result<artifact::ArtifactReport> result = compile(args, &plan);
+  if (const auto code = report_misses(args.plan, plan)) return *code;
   if (!result.ok()) return report_model(result.error());
   if (args.json) {
     fmt::print("{}", artifact::to_json(result->metadata));
@@ -70,9 +78,11 @@ void add_compile(CLI::App& app, std::function<int()>* run) {
   sub->footer(
       "Examples:\n  tessera compile model.onnx -o out\n"
       "  tessera compile zoo:resnet18 -o out --emit a --weights file --target x86-64-v3\n"
+      "  tessera compile model.onnx -o out --plan model.plan --strict\n"
       "The folder holds libNAME.so (libNAME.a, NAME.o), NAME.h and NAME.json; docs/artifacts.md.");
   const auto args = std::make_shared<CompileArgs>();
   add_model_options(*sub, args->model, true);
+  add_plan_options(*sub, args->plan);
   sub->add_option("-o,--output", args->output, "Folder to write; an older artifact is replaced")
       ->required();
   sub->add_option("--emit", args->emit, "so, a or obj")->check(CLI::IsMember({"so", "a", "obj"}));

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/cli/command.h"
+#include "tessera/support/nearest_name.h"
 
 namespace tessera::cli {
 
@@ -50,8 +51,9 @@ std::string default_schedule_folder() {
 
 namespace {
 
-constexpr AddCommand kCommands[] = {add_bench, add_check,   add_compile, add_conformance, add_run,
-                                    add_show,  add_targets, add_tasks,   add_zoo};
+constexpr AddCommand kCommands[] = {add_bench, add_check, add_compile, add_conformance,
+                                    add_db,    add_run,   add_show,    add_targets,
+                                    add_tasks, add_tune,  add_zoo};
 
 // CLI11 answers a misspelt command with "A subcommand is required".
 Result<void> check_command(const CLI::App& app, int argc, char** argv) {
@@ -63,6 +65,21 @@ Result<void> check_command(const CLI::App& app, int argc, char** argv) {
   }
   return make_error(ErrorCode::kInvalidArgument, "no command '{}'; commands are: {}", argv[1],
                     fmt::join(names, " "));
+}
+
+// Says which flag was probably meant by the first that does not exist.
+void suggest_flag(const CLI::App& app) {
+  const CLI::App* sub = &app;
+  while (!sub->get_subcommands().empty()) sub = sub->get_subcommands().front();
+  std::vector<std::string> names;
+  for (const CLI::Option* option : sub->get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  for (const std::string& word : sub->remaining()) {
+    if (word.rfind("--", 0) != 0) continue;
+    fmt::print(stderr, "Did you mean {}?\n", nearest_name(word, names));
+    return;
+  }
 }
 
 // What is still buffered counts too: a full disk must not look like success.
@@ -86,6 +103,7 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     const int code = app.exit(e);
+    if (dynamic_cast<const CLI::ExtrasError*>(&e) != nullptr) suggest_flag(app);
     return code == 0 ? kOk : kUsage;
   }
   return command();

@@ -10,6 +10,7 @@
 #include "tessera/artifact/load_artifact.h"
 #include "tessera/cli/command.h"
 #include "tessera/cli/model_args.h"
+#include "tessera/cli/plan_args.h"
 #include "tessera/driver/bench_model.h"
 #include "tessera/driver/run_eager.h"
 #include "tessera/onnx/input_types.h"
@@ -20,6 +21,7 @@ namespace {
 
 struct RunArgs {
   ModelArgs model;
+  PlanArgs plan;
   std::string inputs, output;
   int threads = 0;
   bool random = false, no_optimize = false;
@@ -56,8 +58,9 @@ Result<std::vector<HostTensor>> arrange_inputs(const RunArgs& args,
 }
 
 Result<Named> run_static(const RunArgs& args, const onnx::Model& model, driver::LoadOptions load,
-                         const std::map<std::string, HostTensor>& given,
-                         runtime::ThreadPool& pool) {
+                         const std::map<std::string, HostTensor>& given, runtime::ThreadPool& pool,
+                         const std::optional<driver::PlanSchedules>& plan) {
+  if (plan.has_value()) plan->apply_to(&load);
   load.optimize = !args.no_optimize;
   TESSERA_TRY(const graph::Graph graph, driver::load_graph(model, load));
   TESSERA_DO(driver::check_memory(graph));
@@ -70,6 +73,7 @@ Result<Named> run_static(const RunArgs& args, const onnx::Model& model, driver::
   TESSERA_TRY(const std::vector<HostTensor> inputs, arrange_inputs(args, given, names, types));
   driver::ModelOptions options;
   options.progress = build_progress();
+  if (plan.has_value()) plan->apply_to(&options);
   TESSERA_TRY(const driver::CompiledModel compiled,
               driver::compile_model(graph, target::host(), options));
   Named out;
@@ -130,22 +134,28 @@ Result<Named> run_artifact(const RunArgs& args) {
   return out;
 }
 
-Result<Named> run_any(const RunArgs& args) {
-  if (artifact::is_artifact(args.model.model)) return run_artifact(args);
+Result<Named> run_any(const RunArgs& args, std::optional<driver::PlanSchedules>* plan) {
+  if (artifact::is_artifact(args.model.model)) {
+    if (args.plan.plan.empty()) return run_artifact(args);
+    return make_error(ErrorCode::kInvalidArgument, "an artifact has its schedules; drop --plan");
+  }
+  TESSERA_TRY(*plan, plan_schedules(args.plan, target::host()));
   TESSERA_TRY(driver::LoadOptions load, load_options(args.model));
   TESSERA_TRY(const onnx::Model model, driver::load_onnx(args.model.model));
   TESSERA_TRY(const auto given, read_inputs(args));
   for (const auto& [name, tensor] : given) load.import.shapes.try_emplace(name, tensor.shape());
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   runtime::ThreadPool pool({.threads = args.threads > 0 ? args.threads : cores});
-  Result<Named> out = run_static(args, model, load, given, pool);
+  Result<Named> out = run_static(args, model, load, given, pool, *plan);
   if (out.ok() || out.error().code != ErrorCode::kDataDependent) return out;
   fmt::print(stderr, "tessera: running node by node: {}\n", out.error().message);
   return run_node_by_node(args, model, load.import, given, pool);
 }
 
 int run_command(const RunArgs& args) {
-  const Result<Named> out = run_any(args);
+  std::optional<driver::PlanSchedules> plan;
+  const Result<Named> out = run_any(args, &plan);
+  if (const auto code = report_misses(args.plan, plan)) return *code;
   if (!out) return report_model(out.error().with_context(args.model.model));
   NamedTensors named;
   for (std::size_t i = 0; i < out->names.size(); ++i)
@@ -178,6 +188,7 @@ void add_run(CLI::App& app, std::function<int()>* run) {
       "  tessera run zoo:resnet18 --random\n  tessera run DIR --inputs x.npz --output y.npz");
   const auto args = std::make_shared<RunArgs>();
   add_model_options(*sub, args->model, true);
+  add_plan_options(*sub, args->plan);
   sub->add_option("--inputs", args->inputs, "NumPy .npz: one array per input, by name")
       ->check(CLI::ExistingFile);
   sub->add_option("--output", args->output, "NumPy .npz to write: one array per output");

@@ -22,10 +22,17 @@ TEST(Help, Bench) { expect_help({"bench", "--help"}, "help_bench.txt"); }
 TEST(Help, Check) { expect_help({"check", "--help"}, "help_check.txt"); }
 TEST(Help, Compile) { expect_help({"compile", "--help"}, "help_compile.txt"); }
 TEST(Help, Conformance) { expect_help({"conformance", "--help"}, "help_conformance.txt"); }
+TEST(Help, Db) { expect_help({"db", "--help"}, "help_db.txt"); }
+TEST(Help, DbList) { expect_help({"db", "list", "--help"}, "help_db_list.txt"); }
+TEST(Help, DbExplain) { expect_help({"db", "explain", "--help"}, "help_db_explain.txt"); }
+TEST(Help, DbDiff) { expect_help({"db", "diff", "--help"}, "help_db_diff.txt"); }
+TEST(Help, DbExport) { expect_help({"db", "export", "--help"}, "help_db_export.txt"); }
+TEST(Help, DbImport) { expect_help({"db", "import", "--help"}, "help_db_import.txt"); }
 TEST(Help, Run) { expect_help({"run", "--help"}, "help_run.txt"); }
 TEST(Help, Show) { expect_help({"show", "--help"}, "help_show.txt"); }
 TEST(Help, Targets) { expect_help({"targets", "--help"}, "help_targets.txt"); }
 TEST(Help, Tasks) { expect_help({"tasks", "--help"}, "help_tasks.txt"); }
+TEST(Help, Tune) { expect_help({"tune", "--help"}, "help_tune.txt"); }
 TEST(Help, Zoo) { expect_help({"zoo", "--help"}, "help_zoo.txt"); }
 
 TEST(Help, EveryCommandHasAGoldenFile) {

@@ -1,0 +1,42 @@
+#include "tessera/cli/plan_args.h"
+
+#include <cstdio>
+
+#include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
+
+#include "tessera/cli/command.h"
+
+namespace tessera::cli {
+
+void add_plan_options(CLI::App& app, PlanArgs& args) {
+  CLI::Option* plan = app.add_option("--plan", args.plan,
+                                     "Schedules that `tessera tune` found; a task that it does not "
+                                     "have gets its default schedule");
+  app.add_flag("--strict", args.strict, "A task that the plan does not have is an error (exit 7)")
+      ->needs(plan);
+}
+
+Result<std::optional<driver::PlanSchedules>> plan_schedules(const PlanArgs& args,
+                                                            const target::Target& target) {
+  if (args.plan.empty()) return std::optional<driver::PlanSchedules>();
+  TESSERA_TRY(record::Plan plan, record::load_plan(args.plan));
+  Result<driver::PlanSchedules> made =
+      driver::PlanSchedules::make(std::move(plan), target, args.strict);
+  if (!made.ok()) return made.error().with_context(args.plan);
+  return std::optional<driver::PlanSchedules>(std::move(made).value());
+}
+
+std::optional<int> report_misses(const PlanArgs& args,
+                                 const std::optional<driver::PlanSchedules>& plan) {
+  if (!plan.has_value()) return std::nullopt;
+  const std::vector<std::string> missing = plan->missing();
+  if (missing.empty()) return std::nullopt;
+  fmt::print(stderr, "tessera: {}: has no schedule for {} of the model's tasks{}:\n  {}\n",
+             args.plan, missing.size(), args.strict ? "" : ", their defaults are used",
+             fmt::join(missing, "\n  "));
+  if (!args.strict) return std::nullopt;
+  return kStrictMiss;
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,31 @@
+// --plan and --strict of every command that builds a model.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "tessera/driver/plan_schedules.h"
+
+namespace CLI {
+class App;
+}
+
+namespace tessera::cli {
+
+struct PlanArgs {
+  std::string plan;
+  bool strict = false;
+};
+
+void add_plan_options(CLI::App& app, PlanArgs& args);
+
+// The plan behind the flags; nullopt without --plan. Errors name the file.
+Result<std::optional<driver::PlanSchedules>> plan_schedules(const PlanArgs& args,
+                                                            const target::Target& target);
+
+// After a build with `plan`, failed or not: says on stderr which tasks it did not have. Returns
+// kStrictMiss when that ended the build, else nullopt.
+std::optional<int> report_misses(const PlanArgs& args,
+                                 const std::optional<driver::PlanSchedules>& plan);
+
+}  // namespace tessera::cli

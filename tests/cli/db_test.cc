@@ -1,0 +1,178 @@
+// tessera db on small databases that the test makes from logs.
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/process.h"
+
+namespace tessera::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+std::string ansor_line(const std::string& lengths, const std::string& unroll, double seconds,
+                       int code = 0) {
+  return R"({"i": [["[\"mm\", 64]", "llvm", [2, 64, 64, 0, 0, 0, 0, 0], "", 2, []], [[], [["SP", 2, 0, 64, [)" +
+         lengths + R"(], 1], ["PR", 2, 0, "auto_unroll_max_step$)" + unroll + R"("]]]], "r": [[)" +
+         (code == 0 ? std::to_string(seconds) : "10000000000.0") + "], " + std::to_string(code) +
+         R"(, 1.5, 1620000000], "v": "v0.6"})" + "\n";
+}
+
+const std::string kAutotvm =
+    R"({"input": ["llvm", "dense", [1, 2], {}], "config": {"index": 3, "code_hash": null, )"
+    R"("entity": [["tile", "sp", [-1, 4]]]}, "result": [[0.5], 0, 1.5, 1620000000.5], )"
+    R"("version": 0.2, "tvm_version": "0.8"})"
+    "\n";
+
+class Db : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    log_ = write_file("log.json", ansor_line("4", "16", 0.002) + ansor_line("8", "16", 0.001) +
+                                      ansor_line("8", "64", 0.004) + ansor_line("2", "16", 0.008) +
+                                      ansor_line("2", "0", 0, 4));
+    folder_ = fs::path(log_).parent_path().string();
+    for (const char* name : {"a.db", "b.db"}) fs::remove(file(name));
+  }
+  void import(const std::string& log, const std::string& db) {
+    const Finished done = run({"db", "import", log, "--db", file(db)});
+    ASSERT_EQ(done.code, 0) << done.err;
+  }
+  std::string file(const std::string& name) const { return folder_ + "/" + name; }
+
+  std::string log_, folder_;
+};
+
+TEST_F(Db, ImportCountsAndListsInJson) {
+  const Finished imported = run({"db", "import", log_, "--db", file("a.db"), "--json"});
+  ASSERT_EQ(imported.code, 0) << imported.err;
+  EXPECT_EQ(Json::parse(imported.out)["records"], 5);
+  EXPECT_EQ(Json::parse(imported.out)["good"], 4);
+  EXPECT_EQ(Json::parse(imported.out)["files"][0]["format"], "ansor");
+  const Finished listed = run({"db", "list", "--db", file("a.db"), "--json"});
+  ASSERT_EQ(listed.code, 0) << listed.err;
+  const Json json = Json::parse(listed.out);
+  EXPECT_EQ(json["records"], 5);
+  ASSERT_EQ(json["sessions"].size(), 1u);
+  EXPECT_EQ(json["sessions"][0]["state"], "imported");
+  EXPECT_EQ(json["sessions"][0]["records"], 5);
+  ASSERT_EQ(json["tasks"].size(), 1u);
+  EXPECT_EQ(json["tasks"][0]["key"], "[\"mm\", 64]");
+  EXPECT_EQ(json["tasks"][0]["best_s"], 0.001);
+  EXPECT_EQ(json["tasks"][0]["failed"], 1);
+}
+
+TEST_F(Db, ListPrintsTables) {
+  import(log_, "a.db");
+  const Finished listed = run({"db", "list", "--db", file("a.db")});
+  ASSERT_EQ(listed.code, 0) << listed.err;
+  EXPECT_NE(listed.out.find("5 records, 1 sessions, 1 tasks"), std::string::npos) << listed.out;
+  EXPECT_NE(listed.out.find("1.000 ms"), std::string::npos) << listed.out;
+}
+
+TEST_F(Db, TheEnvironmentNamesTheDatabase) {
+  import(log_, "a.db");
+  const Finished listed = run_shell("TESSERA_DB=" + file("a.db") + " tessera db list");
+  EXPECT_EQ(listed.code, 0) << listed.err;
+  EXPECT_NE(listed.out.find("5 records"), std::string::npos) << listed.out;
+}
+
+TEST_F(Db, ImportingTwiceAddsNothing) {
+  import(log_, "a.db");
+  const Finished again = run({"db", "import", log_, "--db", file("a.db")});
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_NE(again.out.find("5 were there already"), std::string::npos) << again.out;
+}
+
+TEST_F(Db, ExplainSaysWhatTheBestHas) {
+  import(log_, "a.db");
+  const Finished text = run({"db", "explain", "--task", "[\"mm\", 64]", "--db", file("a.db")});
+  ASSERT_EQ(text.code, 0) << text.err;
+  EXPECT_NE(text.out.find("5 records, 4 timed"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("run_error: 4 runtime_device"), std::string::npos) << text.out;
+  const Finished done = run(
+      {"db", "explain", "--task", "[\"mm\", 64]", "--db", file("a.db"), "--top", "2", "--json"});
+  const Json json = Json::parse(done.out);
+  ASSERT_EQ(json["best"].size(), 2u);
+  EXPECT_EQ(json["best"][0]["seconds"], 0.001);
+  ASSERT_EQ(json["decisions"].size(), 2u);
+  // Split 8: median 2.5 ms, else 5 ms. Unroll 16: 2 ms, else 4 ms.
+  EXPECT_EQ(json["decisions"][1]["best_value"], "8");
+  EXPECT_DOUBLE_EQ(json["decisions"][0]["effect"], 2.0);
+  EXPECT_EQ(json["decisions"][0]["best_value"], "auto_unroll_max_step$16");
+  EXPECT_DOUBLE_EQ(json["decisions"][1]["effect"], 2.0);
+  EXPECT_EQ(json["failures"]["run_error"], 1);
+}
+
+TEST_F(Db, DiffSaysWhichIsFaster) {
+  import(log_, "a.db");
+  import(write_file("other.json", ansor_line("4", "16", 0.002)), "b.db");
+  const Finished text = run({"db", "diff", file("a.db"), file("b.db")});
+  ASSERT_EQ(text.code, 0) << text.err;
+  EXPECT_NE(text.out.find("A is faster on 1, B on 0 of 1 common tasks"), std::string::npos)
+      << text.out;
+  const Json json = Json::parse(run({"db", "diff", file("a.db"), file("b.db"), "--json"}).out);
+  EXPECT_EQ(json["tasks"][0]["better"], "A");
+  EXPECT_NEAR(json["geometric_mean_a_over_b"].get<double>(), 0.5, 1e-12);
+}
+
+TEST_F(Db, ExportsGoBackToTheirFormat) {
+  import(log_, "a.db");
+  import(write_file("tvm.log", kAutotvm), "a.db");
+  const Finished ansor =
+      run({"db", "export", "--db", file("a.db"), "-o", "-", "--format", "ansor"});
+  ASSERT_EQ(ansor.code, 0) << ansor.err;
+  EXPECT_EQ(ansor.err, "5 records\n");
+  EXPECT_EQ(Json::parse(ansor.out.substr(0, ansor.out.find('\n'))),
+            Json::parse(ansor_line("4", "16", 0.002)));
+  const Finished tvm =
+      run({"db", "export", "--db", file("a.db"), "-o", file("back.log"), "--format", "autotvm"});
+  ASSERT_EQ(tvm.code, 0) << tvm.err;
+  EXPECT_EQ(Json::parse(read_file(file("back.log"))), Json::parse(kAutotvm));
+  ASSERT_EQ(run({"db", "export", "--db", file("a.db"), "-o", file("all.jsonl")}).code, 0);
+  import(file("all.jsonl"), "b.db");
+  EXPECT_EQ(run({"db", "list", "--db", file("b.db"), "--json"}).out,
+            run({"db", "list", "--db", file("a.db"), "--json"}).out);
+}
+
+TEST_F(Db, Mistakes) {
+  import(log_, "a.db");
+  struct Mistake {
+    std::vector<std::string> args;
+    int code;
+    std::string said;
+  };
+  const Mistake mistakes[] = {
+      {{"db"}, 2, "list, explain, diff, export or import"},
+      {{"db", "lits"}, 2, "did you mean 'list'?"},
+      {{"db", "list", "--db", file("absent.db")}, 6, "there is no such database"},
+      {{"db", "list", "--db", log_}, 2, "not a database"},
+      {{"db", "list", "--bd", "x"}, 2, "Did you mean --db?"},
+      {{"db", "explain"}, 2, "--task is required"},
+      {{"db", "explain", "--task", "[\"mm\", 65]", "--db", file("a.db")},
+       2,
+       "did you mean '[\"mm\", 64]'?"},
+      {{"db", "diff", file("a.db")}, 2, "FILES"},
+      {{"db", "diff", file("a.db"), file("absent.db")}, 6, "there is no such database"},
+      {{"db", "import", file("absent"), "--db", file("a.db")}, 6, "there is no such file"},
+      {{"db", "import", write_file("bad", "{\"a\": 1}\n"), "--db", file("a.db")}, 2, "bad:1: "},
+      {{"db", "import", log_, "--db", file("a.db"), "--format", "autotvm"},
+       2,
+       "is of the format ansor, not autotvm"},
+      {{"db", "export", "--db", file("a.db"), "-o", "x", "--format", "csv"}, 2, "csv"},
+      {{"db", "export", "--db", file("a.db"), "-o", "/proc/none/x"}, 2, "/proc/none/x"},
+  };
+  for (const Mistake& m : mistakes) {
+    const Finished done = run(m.args);
+    EXPECT_EQ(done.code, m.code) << m.said << "\n" << done.err;
+    EXPECT_NE(done.err.find(m.said), std::string::npos) << "no '" << m.said << "' in: " << done.err;
+    EXPECT_EQ(done.out, "") << m.said;
+  }
+}
+
+}  // namespace
+}  // namespace tessera::cli

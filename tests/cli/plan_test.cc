@@ -1,0 +1,137 @@
+// --plan and --strict of the commands that build models.
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/process.h"
+
+namespace tessera::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr const char* kModel = "zoo:mlp";
+
+class PlanFlag : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(write_file("marker", "")).parent_path().string();
+    for (const char* name : {"one", "two", "plain"}) fs::remove_all(folder_ + "/" + name);
+    const Finished listed = run({"tasks", kModel, "--json"});
+    ASSERT_EQ(listed.code, 0) << listed.err;
+    tasks_ = Json::parse(listed.out)["tasks"];
+    ASSERT_GE(tasks_.size(), 2u);
+    // The target's text as the compiler has it: a plan for another one is refused with it.
+    plan_ = {{"format", "tessera plan"}, {"version", 1}, {"model", kModel},
+             {"target", "another"},      {"threads", 1}, {"algorithms", Json::object()},
+             {"tasks", Json::object()}};
+    const Finished refused = run({"compile", kModel, "-o", folder_ + "/one", "--plan", write()});
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_NE(refused.err.find("made for another target"), std::string::npos) << refused.err;
+    const std::string marker = "wanted: ";
+    const std::size_t at = refused.err.find(marker);
+    ASSERT_NE(at, std::string::npos) << refused.err;
+    plan_["target"] =
+        refused.err.substr(at + marker.size(), refused.err.find('\n', at) - at - marker.size());
+  }
+
+  std::string write() { return write_file("a.plan", plan_.dump()); }
+
+  // Loops as written: legal for every task, and not what the default is.
+  void add(const Json& task, const std::vector<std::string>& steps) {
+    plan_["tasks"][task["key"].get<std::string>()] = {
+        {"name", task["name"]}, {"candidate", ""}, {"seconds", 0.0}, {"schedule", steps}};
+  }
+
+  Finished compile(const std::string& name, const std::vector<std::string>& more) {
+    std::vector<std::string> args = {"compile", kModel, "-o", folder_ + "/" + name};
+    args.insert(args.end(), more.begin(), more.end());
+    return run(args);
+  }
+  std::string library(const std::string& name) {
+    return read_file(folder_ + "/" + name + "/libmlp.so");
+  }
+
+  std::string folder_;
+  Json tasks_, plan_;
+};
+
+TEST_F(PlanFlag, RebuildsTheSameBytesAndUsesItsSchedules) {
+  for (const Json& task : tasks_) add(task, {});
+  const std::string plan = write();
+  const Finished one = compile("one", {"--plan", plan, "--strict"});
+  ASSERT_EQ(one.code, 0) << one.err;
+  ASSERT_EQ(compile("two", {"--plan", plan, "--strict"}).code, 0);
+  ASSERT_EQ(compile("plain", {}).code, 0);
+  EXPECT_EQ(library("one"), library("two"));
+  EXPECT_EQ(read_file(folder_ + "/one/mlp.json"), read_file(folder_ + "/two/mlp.json"));
+  EXPECT_NE(library("one"), library("plain"));
+}
+
+TEST_F(PlanFlag, AbsentTasksGetTheirDefaultAndAreNamed) {
+  add(tasks_[0], {});
+  const std::string plan = write();
+  const Finished done = compile("one", {"--plan", plan});
+  EXPECT_EQ(done.code, 0) << done.err;
+  const std::string key = tasks_[1]["key"].get<std::string>();
+  EXPECT_NE(done.err.find("their defaults are used"), std::string::npos) << done.err;
+  EXPECT_NE(done.err.find(key), std::string::npos) << done.err;
+  EXPECT_EQ(done.err.find(tasks_[0]["key"].get<std::string>()), std::string::npos) << done.err;
+}
+
+TEST_F(PlanFlag, StrictMissesExitWithSevenEverywhere) {
+  const std::string plan = write();
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"compile", kModel, "-o", folder_ + "/one"},
+        {"run", kModel, "--random"},
+        quick_bench({kModel})}) {
+    std::vector<std::string> args = command;
+    args.insert(args.end(), {"--plan", plan, "--strict"});
+    const Finished done = run(args);
+    EXPECT_EQ(done.code, 7) << done.err;
+    EXPECT_EQ(done.out, "");
+    for (const Json& task : tasks_) {
+      EXPECT_NE(done.err.find(task["key"].get<std::string>()), std::string::npos) << done.err;
+    }
+  }
+  EXPECT_FALSE(fs::exists(folder_ + "/one"));
+}
+
+TEST_F(PlanFlag, RunsWithAPlan) {
+  for (const Json& task : tasks_) add(task, {});
+  const Finished tuned = run({"run", kModel, "--random", "--plan", write()});
+  const Finished plain = run({"run", kModel, "--random"});
+  ASSERT_EQ(tuned.code, 0) << tuned.err;
+  EXPECT_EQ(tuned.out.substr(0, tuned.out.find("min")), plain.out.substr(0, plain.out.find("min")));
+}
+
+TEST_F(PlanFlag, AScheduleThatDoesNotApplyNamesItsTask) {
+  add(tasks_[0], {"split nowhere i 4"});
+  const Finished done = compile("one", {"--plan", write()});
+  EXPECT_EQ(done.code, 2) << done.err;
+  EXPECT_NE(done.err.find(tasks_[0]["key"].get<std::string>()), std::string::npos) << done.err;
+  EXPECT_NE(done.err.find("does not apply"), std::string::npos) << done.err;
+}
+
+TEST_F(PlanFlag, Mistakes) {
+  const Finished alone = compile("one", {"--strict"});
+  EXPECT_EQ(alone.code, 2);
+  EXPECT_NE(alone.err.find("--plan"), std::string::npos) << alone.err;
+  const Finished absent = compile("one", {"--plan", folder_ + "/absent.plan"});
+  EXPECT_EQ(absent.code, 2);
+  EXPECT_NE(absent.err.find("absent.plan"), std::string::npos) << absent.err;
+  const Finished op =
+      run(quick_bench({"--op", "matmul:M=4,N=4,K=4", "--plan", write(), "--strict"}));
+  EXPECT_EQ(op.code, 7);
+  EXPECT_NE(op.err.find("not in the plan"), std::string::npos) << op.err;
+  const Finished broken = compile("one", {"--plan", write_file("broken.plan", "{}")});
+  EXPECT_EQ(broken.code, 2);
+  EXPECT_NE(broken.err.find("not a plan"), std::string::npos) << broken.err;
+}
+
+}  // namespace
+}  // namespace tessera::cli
