@@ -299,10 +299,12 @@ void add_tune(CLI::App& app, std::function<int()>* run) {
   const auto args = std::make_shared<TuneArgs>();
   sub->add_option("MODEL", args->models,
                   "ONNX files, or zoo:NAME[@parameter=value,...]; several are tuned together");
-  sub->add_option("--op", args->ops, "Operation to tune, as in bench --op (repeatable)");
-  sub->add_option("--shape", args->model.shapes,
-                  "Shape of an input: NAME:1x3x224x224 (repeatable)");
-  sub->add_option("--dim", args->model.dims, "Size of a symbolic dimension: NAME=4 (repeatable)");
+  sub->add_option("--op", args->ops, "Operation to tune, as in bench --op (repeatable)")
+      ->allow_extra_args(false);
+  sub->add_option("--shape", args->model.shapes, "Shape of an input: NAME:1x3x224x224 (repeatable)")
+      ->allow_extra_args(false);
+  sub->add_option("--dim", args->model.dims, "Size of a symbolic dimension: NAME=4 (repeatable)")
+      ->allow_extra_args(false);
   sub->add_option("--budget", args->budget, "Wall clock: 90s, 5m, 1h30m (default 10m)");
   sub->add_option("--trials", args->trials,
                   "Trials in all, those of earlier sessions included; with or without --budget")
@@ -321,16 +323,19 @@ void add_tune(CLI::App& app, std::function<int()>* run) {
   sub->add_option("--objective", args->objective, "Of the cost model: rank or regression");
   sub->add_option("--sources", args->sources,
                   "Comma-separated sources of candidates: reasoned, rules, templates (default all)")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   sub->add_option("--tasks", args->tasks, "Comma-separated keys: tune these tasks alone")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   sub->add_option("--batch", args->batch, "Trials of one round (default: by what a trial costs)")
       ->check(CLI::Range(1, 1024));
   sub->add_option("--seed", args->seed, "Of everything random");
   sub->add_flag("--no-recombine", args->no_recombine, "Do not try second bests in the whole model");
   sub->add_option("--peers", args->peers,
                   "Peers to time the tuned models beside where installed; none: no peer")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   CLI::Option* simulation =
       sub->add_option("--simulate", args->simulate,
                       "Database whose measured candidates stand for the machine: compares the "

@@ -147,7 +147,9 @@ Result<void> TuneSession::make_searches() {
     if (!space) return space.error().with_context(fmt::format("task {}", task.name));
     spaces_.push_back(std::make_unique<space::Space>(std::move(space).value()));
     search::PolicyOptions policy_options = options_.policy_options;
-    policy_options.seed = rng.next();
+    // A session that goes on must not draw again what the last one drew.
+    TESSERA_TRY(const std::int64_t known, known_records(t));
+    policy_options.seed = hash_bytes(fmt::format("{} {}", rng.next(), known));
     searches_.push_back(std::make_unique<search::TaskSearch>(*spaces_.back(), *policy,
                                                              policy_options, learner_.get()));
     if (!is_tuned(t)) scheduler_->stop(t);
@@ -156,15 +158,26 @@ Result<void> TuneSession::make_searches() {
   return {};
 }
 
-Result<void> TuneSession::resume(std::size_t task) {
-  if (!database_) return {};
-  const space::Space& space = *spaces_[task];
-  const std::string preferred = space.to_text(space.preferred());
+record::Filter TuneSession::filter_of(std::size_t task) const {
   record::Filter filter;
   filter.task = problem_.tasks[task].task.key;
   filter.target = target_text_;
   filter.threads = options_.measure.threads;
   filter.format = "tessera";
+  return filter;
+}
+
+Result<std::int64_t> TuneSession::known_records(std::size_t task) const {
+  if (!database_) return 0;
+  const Result<std::int64_t> count = database_->count(filter_of(task));
+  if (!count) return Error{ErrorCode::kUnavailable, "database: " + count.error().message};
+  return count;
+}
+
+Result<void> TuneSession::resume(std::size_t task) {
+  if (!database_) return {};
+  const space::Space& space = *spaces_[task];
+  const std::string preferred = space.to_text(space.preferred());
   const auto replay = [&](const record::Record& r) {
     const Result<space::Candidate> candidate = space.parse(r.candidate);
     if (!candidate || !space.check(*candidate)) return true;
@@ -180,7 +193,7 @@ Result<void> TuneSession::resume(std::size_t task) {
     ++trials_;
     return true;
   };
-  const Result<void> done = database_->visit(filter, replay);
+  const Result<void> done = database_->visit(filter_of(task), replay);
   if (!done) return Error{ErrorCode::kUnavailable, "database: " + done.error().message};
   if (searches_[task]->best_seconds() > 0) {
     scheduler_->report(task, searches_[task]->best_seconds(), 0);

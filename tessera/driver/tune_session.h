@@ -76,6 +76,8 @@ class TuneSession {
   Result<void> open_database();
   Result<void> make_searches();
   Result<void> resume(std::size_t task);
+  record::Filter filter_of(std::size_t task) const;  // the records of the task that count here
+  Result<std::int64_t> known_records(std::size_t task) const;
   bool is_tuned(std::size_t task) const;
 
   void measure_defaults();

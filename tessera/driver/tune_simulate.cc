@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "tessera/record/database.h"
 #include "tessera/search/task_search.h"
@@ -114,11 +116,26 @@ Result<Table> read_table(const record::Database& database, const task::Task& tas
   table.recorded = std::make_unique<space::Space>(task.dag, options.target, std::move(sketches));
   for (const auto& [c, recorded] : results) {
     table.results[{index[c.sketch], c.choice}] = recorded;
-    if (recorded.outcome != measure::Outcome::kOk || recorded.seconds <= 0) continue;
+    if (!measure::is_timed(recorded.outcome) || recorded.seconds <= 0) continue;
     ++table.timed;
+    if (recorded.outcome == measure::Outcome::kCensored) continue;
     table.best_s = table.best_s > 0 ? std::min(table.best_s, recorded.seconds) : recorded.seconds;
   }
   return table;
+}
+
+std::vector<space::Candidate> shuffled(const Table& table, std::uint64_t seed) {
+  std::vector<space::Candidate> out;
+  for (const auto& [c, unused] : table.results) out.push_back(c);
+  // The order of a hash table is nobody's promise.
+  std::sort(out.begin(), out.end(), [](const space::Candidate& a, const space::Candidate& b) {
+    return std::tie(a.sketch, a.choice) < std::tie(b.sketch, b.choice);
+  });
+  Rng rng(seed);
+  for (std::size_t i = out.size(); i > 1; --i) {
+    std::swap(out[i - 1], out[static_cast<std::size_t>(rng.below(static_cast<std::int64_t>(i)))]);
+  }
+  return out;
 }
 
 Result<std::vector<double>> run_policy(const Table& table, const search::PolicyEntry& policy,
@@ -135,11 +152,19 @@ Result<std::vector<double>> run_policy(const Table& table, const search::PolicyE
   search::PolicyOptions policy_options = options.policy_options;
   policy_options.seed = seed;
   search::TaskSearch task(*table.recorded, policy, policy_options, learner.get());
+  std::vector<space::Candidate> unmeasured = shuffled(table, seed);
+  std::unordered_set<space::Candidate, space::CandidateHash> measured;
   std::vector<double> best;
   while (static_cast<std::int64_t>(best.size()) < options.trials) {
     if (learner) learner->update();
-    const auto left = static_cast<std::size_t>(options.trials) - best.size();
-    const auto proposed = task.propose(std::min(options.batch, left));
+    const std::size_t wanted =
+        std::min(options.batch, static_cast<std::size_t>(options.trials) - best.size());
+    std::vector<space::Candidate> proposed = task.propose(wanted);
+    measured.insert(proposed.begin(), proposed.end());
+    // Many points stand for few recorded ones: what a policy cannot reach is drawn for it.
+    for (; proposed.size() < wanted && !unmeasured.empty(); unmeasured.pop_back()) {
+      if (measured.insert(unmeasured.back()).second) proposed.push_back(unmeasured.back());
+    }
     if (proposed.empty()) break;
     for (const space::Candidate& c : proposed) {
       const Recorded& r = table.results.at(c);
