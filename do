@@ -18,7 +18,7 @@ usage: ./do COMMAND [ARGUMENTS]
   peers           install the libraries that `tessera bench --peers` compares with, and build their modules
   build           build build/release/bin/tessera
   test [ARGS]     deps, build, then every test except nightly and perf; ARGS go to ctest
-  demo            build, then check and time a few operations before and after scheduling, and a network
+  demo            build, then tune a small network for about three minutes and write it as a library
   bench [ARGS]    build, then `tessera bench ARGS` (default: the core suite beside all peers)
   docs            build, then write docs/conformance.md and the outputs shown in the documents again
   format          rewrite the sources with clang-format 14
@@ -118,20 +118,29 @@ cmd_test() {
   ctest --preset release "$@"
 }
 
+# The main job on a fresh machine: a small network, tuned for about three minutes.
 cmd_demo() {
   cmd_build
-  local tessera="$build_dir/bin/tessera" op
-  for op in matmul:M=512,N=512,K=512 conv2d:N=1,H=56,W=56,CI=64,CO=64,KH=3,KW=3,S=1,P=1 layernorm:R=128,C=768; do
-    say "$op, loops as written"
-    "$tessera" bench --op "$op" --schedule /dev/null --samples 3 --time-limit 2
-    say "$op, with the schedule that ships: tessera show --op $op --stage schedule"
-    "$tessera" bench --op "$op" --samples 5 --time-limit 2
-  done
-  say "conv2d again, by Winograd: the same numbers with 4 times fewer multiplications"
-  "$tessera" bench --op conv2d:N=1,H=56,W=56,CI=64,CO=64,KH=3,KW=3,S=1,P=1,algo=winograd4 --samples 5 --time-limit 2
-  say "a whole network, compiled and checked against every node alone: tessera bench zoo:squeezenet1_1 --profile"
-  "$tessera" bench zoo:squeezenet1_1 --threads 2 --samples 5 --time-limit 2
-  say "next: docs/models.md takes your own model; docs/tutorial.md writes a schedule step by step"
+  local tessera="$build_dir/bin/tessera" model=zoo:squeezenet1_1 out=build/demo threads
+  threads=$(nproc)
+  if [ "$threads" -gt 4 ]; then threads=4; fi
+  mkdir -p "$out"
+  if [ ! -f "$build_dir/lib/peers/ort/libonnxruntime.so.1" ]; then
+    if command -v npm >/dev/null; then
+      say "fetching ONNX Runtime to compare with"
+      peers/fetch_ort.sh "$build_dir/lib/peers/ort" || say "no ONNX Runtime: nothing to compare with"
+    else
+      say "no npm to fetch ONNX Runtime with: nothing to compare with (./do peers)"
+    fi
+  fi
+  say "$model as it is compiled without tuning"
+  "$tessera" bench "$model" --threads "$threads" --samples 5 --time-limit 2
+  say "tuning it for 150 s on $threads threads; Ctrl-C keeps the best so far, ./do demo again goes on from there"
+  "$tessera" tune "$model" --budget 150s --threads "$threads" --db "$out/tessera.db" --plan "$out/squeezenet.plan" \
+    -o "$out/squeezenet"
+  say "the artifact, through its C interface: $out/squeezenet"
+  "$tessera" bench "$out/squeezenet" --threads "$threads" --samples 5 --time-limit 2
+  say "next: docs/tuning.md tunes your own model; docs/models.md and docs/artifacts.md run it"
 }
 
 cmd_bench() {
