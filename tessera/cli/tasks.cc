@@ -2,21 +2,63 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "tessera/cli/command.h"
 #include "tessera/cli/model_args.h"
+#include "tessera/space/space.h"
 
 namespace tessera::cli {
 namespace {
 
+// Points of a space that are worth counting one by one.
+constexpr std::int64_t kCounted = 10000;
+
 struct TasksArgs {
   ModelArgs model;
   std::string show;  // key
-  bool json = false, no_fuse = false;
+  bool json = false, no_fuse = false, no_space = false;
 };
+
+// Candidates that search chooses from on this machine: all of them, and the legal ones where they
+// are few enough to be counted.
+struct SpaceSize {
+  double points = 0;
+  std::optional<std::int64_t> legal;
+};
+
+SpaceSize space_size(const te::Dag& dag) {
+  const Result<space::Space> space = space::make_space(dag, target::host());
+  if (!space) return {};
+  return {.points = space->size(), .legal = space->count_legal(kCounted)};
+}
+
+std::string to_text(const SpaceSize& size) {
+  return size.legal ? fmt::format("{}", *size.legal) : fmt::format("{:.1e}", size.points);
+}
+
+nlohmann::ordered_json to_json(const task::Task& t, bool with_space) {
+  nlohmann::ordered_json out = {{"key", t.key},
+                                {"name", t.name},
+                                {"weight", t.weight},
+                                {"flops", t.flops},
+                                {"bytes", t.bytes}};
+  if (!with_space) return out;
+  const SpaceSize size = space_size(t.dag);
+  out["space"] = size.points;
+  out["legal"] = size.legal ? nlohmann::ordered_json(*size.legal) : nullptr;
+  return out;
+}
+
+// `space` is empty where its size is not asked for.
+void print_task(const task::Task& t, const std::string& space) {
+  const std::string column = space.empty() ? "" : fmt::format(" {:>8}", space);
+  fmt::print("{:<16}  {:>6} {:>10.3f} {:>9.3f}{}  {}\n", t.key, t.weight, t.flops * 1e-6,
+             t.bytes * 1e-6, column, t.name);
+}
 
 int tasks(const TasksArgs& args) {
   const Result<driver::LoadOptions> load = load_options(args.model);
@@ -37,19 +79,16 @@ int tasks(const TasksArgs& args) {
   }
   double flops = 0;
   auto list = nlohmann::ordered_json::array();
-  if (!args.json)
-    fmt::print("{:<16}  {:>6} {:>10} {:>9}  {}\n", "key", "weight", "MFLOP", "MB", "operators");
+  if (!args.json) {
+    fmt::print("{:<16}  {:>6} {:>10} {:>9}{}  {}\n", "key", "weight", "MFLOP", "MB",
+               args.no_space ? "" : "    space", "operators");
+  }
   for (const task::Task& t : extracted->tasks) {
     flops += t.flops * t.weight;
     if (args.json) {
-      list.push_back({{"key", t.key},
-                      {"name", t.name},
-                      {"weight", t.weight},
-                      {"flops", t.flops},
-                      {"bytes", t.bytes}});
+      list.push_back(to_json(t, !args.no_space));
     } else {
-      fmt::print("{:<16}  {:>6} {:>10.3f} {:>9.3f}  {}\n", t.key, t.weight, t.flops * 1e-6,
-                 t.bytes * 1e-6, t.name);
+      print_task(t, args.no_space ? "" : to_text(space_size(t.dag)));
     }
   }
   if (args.json) {
@@ -64,7 +103,8 @@ int tasks(const TasksArgs& args) {
 }  // namespace
 
 void add_tasks(CLI::App& app, std::function<int()>* run) {
-  CLI::App* sub = app.add_subcommand("tasks", "List the kernels of a model: key, weight, work");
+  CLI::App* sub = app.add_subcommand(
+      "tasks", "List the kernels of a model: key, weight, work, size of the space of schedules");
   sub->footer(
       "Examples:\n  tessera tasks zoo:resnet18\n  tessera tasks model.onnx --json\n"
       "  tessera tasks zoo:mlp --show KEY");
@@ -72,6 +112,7 @@ void add_tasks(CLI::App& app, std::function<int()>* run) {
   add_model_options(*sub, args->model, true);
   sub->add_option("--show", args->show, "Print the tensor expression of the task with this key");
   sub->add_flag("--no-fuse", args->no_fuse, "Every node its own kernel");
+  sub->add_flag("--no-space", args->no_space, "Leave out the size of the space of schedules");
   sub->add_flag("--json", args->json, "Print JSON");
   sub->callback([args, run] { *run = [args] { return tasks(*args); }; });
 }

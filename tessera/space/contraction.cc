@@ -25,7 +25,7 @@ class ContractionWriter {
         s_(context.stage(c_.stage)),
         h_(context.stage(host_.stage)),
         self_(host_.stage == c_.stage),
-        p_(plan_contraction(context, c_)) {}
+        p_(plan_contraction(context, c_, host_)) {}
 
   void run() {
     make_packs();

@@ -24,13 +24,18 @@ constexpr std::int64_t kFewTiles = 5;
 // Shorter blocks spend their time adding to memory.
 constexpr std::int64_t kMinBlock = 32;
 constexpr std::int64_t kMaxShortAxis = 8;
+// Multiply-adds of all copies of the body: tails, and what conditions cut off. Compiling takes time
+// in proportion.
+constexpr std::int64_t kMaxCode = 800;
+constexpr std::int64_t kConditionCopies = 4;
 
 class Planner {
  public:
-  Planner(Context& context, const Contraction& c)
+  Planner(Context& context, const Contraction& c, bool self)
       : x_(context),
         c_(c),
         s_(context.stage(c.stage)),
+        self_(self),
         a_constant_(context.analysis.constant(c.a.buffer)),
         b_constant_(context.analysis.constant(c.b.buffer)),
         depth_(product(c.reduce)) {}
@@ -50,6 +55,7 @@ class Planner {
       return std::vector<std::int64_t>{8, 32, 128, 288};
     });
     choose_tail();
+    check_code();
     p_.sharing = choose_sharing(x_, name(), 2 * s_.iterations());
     return p_;
   }
@@ -164,19 +170,35 @@ class Planner {
     p_.unroll = std::min(unroll, std::max<std::int64_t>(1, extent));
     if (p_.block > 0 && static_cast<int>(last) == p_.block_axis && p_.block % p_.unroll != 0)
       x_.chooser.refuse("blocks of the reduction are no whole number of unrolled steps");
-    std::int64_t body = p_.unroll * tile();
+    body_ = p_.unroll * tile();
     if (p_.unroll >= extent && c_.reduce.size() >= 2 && !c_.a.conditional) {
       const std::size_t next = c_.reduce[c_.reduce.size() - 2];
       const std::int64_t steps = s_.extent(next);
       if (static_cast<int>(next) != p_.block_axis && steps <= kMaxShortAxis) {
         const bool fits = steps * extent * tile() <= kMaxUnrolledBody;
         p_.unroll_next = x_.chooser.flag(name(), "unroll_next", DecisionKind::kUnroll, fits);
-        if (p_.unroll_next) body *= steps;
+        if (p_.unroll_next) body_ *= steps;
       }
     }
-    if (body > kMaxUnrolledBody) {
+    if (extent % p_.unroll != 0) body_ *= 2;
+  }
+
+  // How often the tile is written along an axis that is cut into parts of whole tiles.
+  static std::int64_t copies(std::int64_t extent, std::int64_t part, std::int64_t tile) {
+    const std::int64_t rest = part >= extent ? extent : extent % part;
+    return (part < extent ? 1 : 0) + (rest >= tile ? 1 : 0) + (rest % tile != 0 ? 1 : 0);
+  }
+
+  void check_code() {
+    const bool parts = p_.block > 0;
+    const std::int64_t wide = parts ? p_.wide : p_.columns;
+    const std::int64_t tall = parts ? p_.tall : std::max<std::int64_t>(1, p_.panel) * p_.rows;
+    std::int64_t code = body_ * copies(s_.extent(c_.vector), wide, p_.columns);
+    if (p_.row_tail == schedule::Tail::kPeel) code *= copies(row_extent(), tall, p_.rows);
+    if (c_.a.conditional || c_.b.conditional) code *= kConditionCopies;
+    if (code > kMaxCode) {
       x_.chooser.refuse(
-          fmt::format("{} multiply-adds in one body, more than {}", body, kMaxUnrolledBody));
+          fmt::format("{} multiply-adds in all copies of the body, more than {}", code, kMaxCode));
     }
   }
 
@@ -320,26 +342,29 @@ class Planner {
     return all_beside && !c_.batch.empty() && weights <= static_cast<double>(x_.l2_bytes()) / 2;
   }
 
-  // Where tiles do not come out even: a copy of the code, or a condition on every row.
+  // Where tiles of rows do not come out even: a copy of the code, or rows that nobody reads. Only
+  // storage of the schedule itself can grow.
   void choose_tail() {
-    if (c_.row < 0 || p_.rows == 1 || row_extent() % p_.rows == 0 || p_.pixels) return;
-    static constexpr const char* kTails[] = {"peel", "guard"};
+    const bool own = !s_.output && (p_.block > 0 || self_);
+    if (!own || c_.row < 0 || p_.rows == 1 || row_extent() % p_.rows == 0 || p_.pixels) return;
+    static constexpr const char* kTails[] = {"peel", "pad"};
     if (x_.chooser.word(name(), "row_tail", DecisionKind::kTail, 0, kTails) == 1)
-      p_.row_tail = schedule::Tail::kGuard;
+      p_.row_tail = schedule::Tail::kPad;
   }
 
   Context& x_;
   const Contraction& c_;
   const Stage& s_;
-  bool a_constant_, b_constant_;
+  bool self_, a_constant_, b_constant_;
   std::int64_t depth_;
+  std::int64_t body_ = 1;  // multiply-adds of the innermost body, of its tail too
   ContractionPlan p_;
 };
 
 }  // namespace
 
-ContractionPlan plan_contraction(Context& context, const Contraction& c) {
-  return Planner(context, c).run();
+ContractionPlan plan_contraction(Context& context, const Contraction& c, const Host& host) {
+  return Planner(context, c, host.stage == c.stage).run();
 }
 
 }  // namespace tessera::space

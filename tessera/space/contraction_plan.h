@@ -49,6 +49,6 @@ struct ContractionPlan {
   Hoist hoist = Hoist::kNone;
 };
 
-ContractionPlan plan_contraction(Context& context, const Contraction& c);
+ContractionPlan plan_contraction(Context& context, const Contraction& c, const Host& host);
 
 }  // namespace tessera::space

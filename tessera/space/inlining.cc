@@ -129,8 +129,7 @@ class Inliner {
       const Stage& host = analysis_.stages[site];
       const bool copy = is_constant_copy(analysis_, s);
       if (inlining_ == Inlining::kLazy && host.reduces() && !copy) return false;
-      const bool pads = eager && s.cost == 0 && has_select(s) && is_shifted(s);
-      if (is_contraction(host) && !copy && !pads) return false;
+      if (is_contraction(host) && !copy) return false;
       if (is_lanewise(host) && (s.cost > 0 || !is_shifted(s))) return false;
       if (is_lanewise(host) && mostly_padding(s)) return false;
       if (pads_last_axis(s, host)) return false;

@@ -10,7 +10,7 @@ namespace tessera::space {
 
 enum class Inlining {
   kReasoned,
-  kEager,  // also what is computed again for each use, and the padding of contractions
+  kEager,  // also what is computed again for each use
   kLazy,   // nothing into reductions
 };
 

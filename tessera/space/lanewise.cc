@@ -11,7 +11,8 @@ namespace {
 // Taps of a window that are unrolled, and operations of the unrolled body.
 constexpr std::int64_t kMaxTaps = 32;
 constexpr std::int64_t kMaxBody = 220;
-constexpr std::int64_t kMaxOpenBody = 440;
+constexpr std::int64_t kMaxOpenBody = 240;
+constexpr std::int64_t kMaxConditionalBody = 120;
 constexpr std::int64_t kMaxOpenTaps = 64;
 // Below this length, vectors of partial results cost more than lanes that lie apart.
 constexpr std::int64_t kShortReduction = 64;
@@ -141,7 +142,8 @@ class LaneWriter {
       tile.lanes_first = chooser.flag(name, "lanes_first", DecisionKind::kOrder, tile.lanes_first);
     const std::int64_t sums = tile.inner * tile.outer * tile.vectors;
     if (sums + 2 > x_.target.vector_registers) chooser.refuse("more sums than registers");
-    if (sums * (tile.unroll_taps ? taps() : 1) > kMaxOpenBody)
+    if (sums * (tile.unroll_taps ? taps() : 1) >
+        (conditional() ? kMaxConditionalBody : kMaxOpenBody))
       chooser.refuse("too many operations in one body");
     return tile;
   }

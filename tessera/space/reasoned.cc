@@ -81,11 +81,17 @@ class ReasonedSketch final : public Sketch {
   Result<schedule::Schedule> write(std::span<const std::int32_t> choice) const override {
     Chooser chooser(decisions_, choice);
     schedule::Schedule out = write_outline(outline_, chooser);
-    if (chooser.refusal()) return *chooser.refusal();
+    // Limits keep the search among what compiles quickly; what reasoning takes stays in any case.
+    if (chooser.refusal() && !is_preferred(choice)) return *chooser.refusal();
     return out;
   }
 
  private:
+  bool is_preferred(std::span<const std::int32_t> choice) const {
+    return std::equal(choice.begin(), choice.end(), decisions_.begin(), decisions_.end(),
+                      [](std::int32_t c, const Decision& d) { return c == d.preferred; });
+  }
+
   // Some choices open others: each value is tried in turn, beside the preferred ones.
   void list_decisions() {
     const auto list = [&](std::span<const std::int32_t> choice) {

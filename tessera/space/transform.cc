@@ -26,7 +26,11 @@ void attach_transform(Context& c, std::size_t stage, const std::string& loop) {
 std::int64_t choose_vectors(Context& c, const Stage& s) {
   return c.chooser.number(s.op.name, "vectors", DecisionKind::kVector, 1, [&] {
     std::vector<std::int64_t> out = {1};
-    if (s.extent(s.rank() - 1) >= 2 * c.lanes(s.dtype())) out.push_back(2);
+    // Tails are copies of the unrolled body.
+    const bool even = std::all_of(s.selectors.begin(), s.selectors.end(), [&](const auto& axis) {
+      return axis.second == 0 || s.extent(axis.first) % axis.second == 0;
+    });
+    if (even && s.extent(s.rank() - 1) >= 2 * c.lanes(s.dtype())) out.push_back(2);
     return out;
   });
 }
