@@ -8,6 +8,7 @@ namespace tessera::space {
 namespace {
 
 constexpr int kTries = 400;
+constexpr int kFreeTries = 100;
 // Of a mutation: one decision, or each further one with this chance.
 constexpr double kAnother = 0.25;
 // Of a redrawn value: a neighbour, or any.
@@ -109,10 +110,15 @@ std::optional<Candidate> Space::sample(std::int32_t sketch, Rng& rng) const {
   const std::vector<Decision>& decisions =
       sketches_.at(static_cast<std::size_t>(sketch))->decisions();
   Candidate c{.sketch = sketch, .choice = std::vector<std::int32_t>(decisions.size(), 0)};
+  // Where legal points are rare, they lie around the preferred one: after some tries more and more
+  // decisions take their preferred value.
   for (int i = 0; i < kTries; ++i) {
+    const double settled =
+        std::max(0.0, static_cast<double>(i - kFreeTries) / (kTries - kFreeTries));
     for (std::size_t d = 0; d < decisions.size(); ++d) {
-      c.choice[d] = static_cast<std::int32_t>(
-          rng.below(static_cast<std::int64_t>(decisions[d].values.size())));
+      const auto count = static_cast<std::int64_t>(decisions[d].values.size());
+      const auto drawn = static_cast<std::int32_t>(rng.below(count));
+      c.choice[d] = i > kFreeTries && rng.chance(settled) ? decisions[d].preferred : drawn;
     }
     if (auto out = accepted(c)) return out;
   }
