@@ -56,7 +56,7 @@ double order_of(const space::Space& space, Scorer& scorer, std::uint64_t seed) {
   for (std::size_t i = 0; i < c.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
       const double ratio = made_up_seconds(space, c[i]) / made_up_seconds(space, c[j]);
-      if (std::abs(std::log(ratio)) < 0.1) continue;
+      if (std::abs(std::log(ratio)) < 0.02) continue;
       right += (ratio < 1) == (scores[i] > scores[j]) ? 1 : 0;
       pairs += 1;
     }
