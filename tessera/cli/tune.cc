@@ -36,7 +36,7 @@ struct TuneArgs {
   int threads = 1;
   std::size_t batch = 0;
   std::uint64_t seed = 1;
-  bool no_recombine = false, json = false;
+  bool no_recombine = false, record = false, json = false;
 };
 
 constexpr double kDefaultBudget_s = 600;
@@ -92,6 +92,7 @@ Result<driver::TuneOptions> tune_options(const TuneArgs& args) {
   o.sources = args.sources;
   o.tasks = args.tasks;
   o.recombine = !args.no_recombine;
+  o.record_space = args.record;
   o.database = args.database;
   o.seed = args.seed;
   o.measure.seed = args.seed;
@@ -332,6 +333,8 @@ void add_tune(CLI::App& app, std::function<int()>* run) {
       ->check(CLI::Range(1, 1024));
   sub->add_option("--seed", args->seed, "Of everything random");
   sub->add_flag("--no-recombine", args->no_recombine, "Do not try second bests in the whole model");
+  sub->add_flag("--record", args->record,
+                "Time losers fully too and stop no task early: records a space for --simulate");
   sub->add_option("--peers", args->peers,
                   "Peers to time the tuned models beside where installed; none: no peer")
       ->delimiter(',')

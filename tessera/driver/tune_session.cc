@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "tessera/support/hash.h"
+#include "tessera/target/cpus.h"
 
 namespace tessera::driver {
 namespace {
@@ -47,6 +48,7 @@ TuneSession::TuneSession(const TuneOptions& options, const TuneCallbacks& callba
       problem_(std::move(problem)),
       start_(start),
       target_text_(target::to_text(options.target)),
+      exclusive_(options.measure.threads >= static_cast<int>(target::allowed_cpus().size())),
       before_s_(problem_.tasks.size(), 0) {
   search_until_s_ =
       options.budget_s <= 0
@@ -114,7 +116,9 @@ Result<void> TuneSession::make_searches() {
   }
   TESSERA_TRY(const search::PolicyEntry* policy, search::find_policy(options_.policy));
   if (policy->uses_model && options_.learner.model != "none") {
-    Result<std::unique_ptr<search::Learner>> made = search::Learner::make(options_.learner);
+    search::LearnerOptions learning = options_.learner;
+    if (exclusive_) learning.background = false;
+    Result<std::unique_ptr<search::Learner>> made = search::Learner::make(learning);
     if (made) {
       learner_ = std::move(made).value();
     } else if (made.error().code == ErrorCode::kUnavailable) {
@@ -124,8 +128,10 @@ Result<void> TuneSession::make_searches() {
     }
   }
   search::SchedulerOptions schedule;
-  schedule.stop_after = kStopAfter;
+  schedule.stop_after = options_.record_space ? 0 : kStopAfter;
   schedule.seed = options_.seed;
+  if (problem_.subjects.size() > 1)
+    schedule.objective = search::SchedulerOptions::Objective::kGeometricMean;
   std::vector<search::ScheduledTask> scheduled;
   for (const TuneTask& t : problem_.tasks) {
     scheduled.push_back({search::family_of(t.task.name), t.task.flops,
@@ -262,7 +268,7 @@ bool TuneSession::submit(std::size_t task, const std::vector<space::Candidate>& 
     trial.task = task;
     trial.schedule = schedule::to_text(*steps);
     trial.incumbent_s = searches_[task]->best_seconds();
-    trial.final = round == kNoRound;
+    trial.final = round == kNoRound || options_.record_space;
     pending_[trial.id] = {task, round, c, digest_of(trial.schedule)};
     trials.push_back(std::move(trial));
   }
@@ -293,6 +299,7 @@ std::size_t TuneSession::round_size(std::size_t task) const {
 }
 
 void TuneSession::fill() {
+  if (exclusive_ && measurer_->pending() > 0) return;
   const auto begin = std::chrono::steady_clock::now();
   if (learner_) learner_->update();
   // The next round is proposed while the last third of this one is measured.
@@ -533,7 +540,7 @@ void TuneSession::report_progress(TuneProgress::Phase phase, std::size_t task, b
   if (phase == TuneProgress::Phase::kSearch && p.after_s > 0) {
     const auto more = static_cast<std::int64_t>(rate * p.remaining_s);
     const double gain = scheduler_->expected_gain(std::max<std::int64_t>(more, 0));
-    if (std::isfinite(gain)) p.expected_gain = std::clamp(gain / p.after_s, 0.0, 1.0);
+    if (std::isfinite(gain)) p.expected_gain = std::clamp(gain / scheduler_->objective(), 0.0, 1.0);
   }
   p.busy = measurer_->machine().busy;
   callbacks_.progress(p);

@@ -101,6 +101,8 @@ class TuneSession {
   std::optional<record::Database> database_;
   std::int64_t session_ = 0;
   std::string database_error_, target_text_;
+  // The measured code has every core: searching and fitting wait until nothing is being timed.
+  bool exclusive_ = false;
   std::unique_ptr<search::Learner> learner_;
   std::vector<std::unique_ptr<space::Space>> spaces_;
   std::vector<std::unique_ptr<search::TaskSearch>> searches_;

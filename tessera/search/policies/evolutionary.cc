@@ -9,7 +9,9 @@
 namespace tessera::search {
 namespace {
 
-constexpr int kPopulation = 512;
+constexpr std::size_t kPopulation = 512;
+constexpr std::size_t kLeastPopulation = 96;
+constexpr std::size_t kPopulationPerPick = 16;
 constexpr int kGenerations = 4;
 constexpr double kMeasuredShare = 0.2, kSurvivorShare = 0.2;  // of the first generation
 constexpr double kEliteShare = 0.1;                           // of the next generation
@@ -24,8 +26,7 @@ class Evolutionary final : public Policy {
         options_(options),
         history_(space.sketches().size()),
         rng_(options.seed),
-        population_(
-            static_cast<std::size_t>(options.population > 0 ? options.population : kPopulation)) {}
+        population_(population_for(kLeastPopulation)) {}
 
   std::vector<space::Candidate> propose(std::size_t n) override {
     std::vector<space::Candidate> out;
@@ -35,6 +36,7 @@ class Evolutionary final : public Policy {
     std::vector<space::Candidate> rest;
     if (scorer_.ready()) {
       const std::size_t guided = room - random_count(room, options_.random_share, rng_);
+      population_ = population_for(n);
       rest = pick_batch(evolve(), guided, options_, history_);
     } else {
       const double share = history_.fastest().empty() ? 0.5 : kRandomWithoutModel;
@@ -49,6 +51,13 @@ class Evolutionary final : public Policy {
   }
 
  private:
+  // Small batches are filled from small populations: what they propose must not cost more than what
+  // it takes to measure them.
+  std::size_t population_for(std::size_t n) const {
+    if (options_.population > 0) return static_cast<std::size_t>(options_.population);
+    return std::clamp<std::size_t>(kPopulationPerPick * n, kLeastPopulation, kPopulation);
+  }
+
   // Distinct candidates met in this batch, so that generations do not fill up with copies.
   using Met = std::unordered_set<std::uint64_t>;
 
@@ -135,7 +144,7 @@ class Evolutionary final : public Policy {
   PolicyOptions options_;
   History history_;
   Rng rng_;
-  std::size_t population_;
+  std::size_t population_;  // of this batch
   std::vector<space::Candidate> survivors_;
 };
 
