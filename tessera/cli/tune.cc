@@ -59,7 +59,8 @@ Result<double> parse_duration(const std::string& text) {
     }
     total += value * unit;
   }
-  if (at == end && total > 0) return total;
+  constexpr double kLongest_s = 1e8;
+  if (at == end && total > 0 && total <= kLongest_s) return total;
   return make_error(ErrorCode::kInvalidArgument, "'{}' is no duration; write 90s, 5m or 1h30m",
                     text);
 }
@@ -127,10 +128,7 @@ std::vector<PeerComparison> compare_peers(const TuneArgs& args, const driver::Tu
   std::vector<PeerComparison> out;
   std::vector<std::string> peers;
   for (const std::string& name : args.peers) {
-    if (name == "none") continue;
-    // A peer that is there complains about the file instead.
-    const auto opened = driver::open_peer_model(name, "", 1);
-    if (opened || opened.error().code != ErrorCode::kUnavailable) peers.push_back(name);
+    if (name != "none" && driver::is_peer_built(name)) peers.push_back(name);
   }
   const auto schedules = driver::PlanSchedules::make(plan, options.target, false);
   if (peers.empty() || !schedules) return out;
@@ -149,7 +147,10 @@ std::vector<PeerComparison> compare_peers(const TuneArgs& args, const driver::Tu
       continue;
     }
     for (const driver::PeerResult& p : result->bench.peers) {
-      if (p.absent.empty()) {
+      if (p.absent.empty() && !p.verified) {
+        line.say(
+            fmt::format("{}: the outputs of {} differ from ours; not compared", model, p.name));
+      } else if (p.absent.empty()) {
         out.push_back({model, p.version.empty() ? p.name : p.version,
                        result->bench.median_us * 1e-6, p.median_us * 1e-6});
       }

@@ -189,6 +189,14 @@ const std::vector<std::string>& peer_names() {
   return names;
 }
 
+bool is_peer_built(const std::string& name) {
+  for (const fs::path& folder : module_folders()) {
+    std::error_code error;
+    if (fs::exists(folder / ("libtessera_peer_" + name + ".so"), error)) return true;
+  }
+  return false;
+}
+
 Result<std::unique_ptr<PeerOp>> open_peer(const std::string& name, const std::string& spec,
                                           int threads) {
   TESSERA_TRY(const Module module, load(name));

@@ -24,6 +24,9 @@ class PeerOp {
 // Names of the peers that `bench` knows, in the order they are tried.
 const std::vector<std::string>& peer_names();
 
+// True if the module is there; its library may still be missing. Loads nothing.
+bool is_peer_built(const std::string& name);
+
 // kUnavailable when the module is not there; kUnsupported when the library has no such operation.
 Result<std::unique_ptr<PeerOp>> open_peer(const std::string& name, const std::string& spec,
                                           int threads);

@@ -47,7 +47,9 @@ void describe_tasks(const TuneSession& session, const std::vector<std::vector<Fi
   const TuneProblem& problem = session.problem();
   for (std::size_t t = 0; t < session.tasks(); ++t) {
     TaskReport r = session.describe(t);
-    if (!finalists[t].empty()) {
+    if (selection.picks[t] == kDefaultPick) {
+      r.after_s = r.before_s;
+    } else if (!finalists[t].empty()) {
       const Finalist& f = finalists[t][std::min(selection.picks[t], finalists[t].size() - 1)];
       r.after_s = f.seconds;
       r.candidate = f.candidate;
@@ -85,7 +87,8 @@ void describe_ops(const TuneSession& session, const std::vector<std::vector<Fina
   const std::vector<double> before = session.default_seconds();
   std::vector<double> after;
   for (std::size_t t = 0; t < finalists.size(); ++t) {
-    after.push_back(finalists[t].empty() ? 0 : finalists[t][selection.picks[t]].seconds);
+    const std::vector<Finalist>& list = finalists[t];
+    after.push_back(list.empty() ? 0 : list[std::min(selection.picks[t], list.size() - 1)].seconds);
   }
   const auto add = [&](const std::vector<TaskUse>& uses, const std::vector<double>& seconds,
                        double SubjectReport::*sum) {

@@ -34,7 +34,7 @@ struct TuneOptions {
   bool recombine = true;           // try second bests in the whole model
   // Losers are timed as fully as winners and no task stops early: a table for simulate().
   bool record_space = false;
-  std::string database;            // file; empty: nothing is kept
+  std::string database;  // file; empty: nothing is kept
   std::uint64_t seed = 1;
   std::string command;  // noted in the session
 };

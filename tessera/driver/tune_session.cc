@@ -25,6 +25,9 @@ constexpr double kRound_s = 2;
 constexpr double kRoundLeast = 8, kRoundMost = 64;
 // Trials of a task without any gain before it stops.
 constexpr std::int64_t kStopAfter = 512;
+// Trials in a row that lose their workers: nothing can be measured any more.
+constexpr std::int64_t kMostLost = 16;
+constexpr const char* kFinal = "final";  // policy of records taken side by side at the end
 // Side by side: this many at most, none slower than the best by more than the factor.
 constexpr std::size_t kFinalists = 5;
 constexpr double kFinalistFactor = 1.1;
@@ -190,11 +193,12 @@ Result<void> TuneSession::resume(std::size_t task) {
     // What a candidate means may have changed since.
     const Result<schedule::Schedule> steps = space.schedule(*candidate);
     if (!steps || digest_of(schedule::to_text(*steps)) != r.schedule_digest) return true;
-    if (!searches_[task]->replay(r)) return true;
-    if (r.candidate == preferred && r.seconds > 0 && r.outcome == "ok") {
-      double& before = before_s_[task];
-      before = before > 0 ? std::min(before, r.seconds) : r.seconds;
-    }
+    record::Record known = r;
+    known.seconds = at_reference(r.seconds, r.calibration_s);
+    const bool timed = known.seconds > 0 && r.outcome == "ok";
+    if (r.candidate == preferred && timed) before_s_[task] = known.seconds;
+    // Finals repeat candidates that have records of their own.
+    if (r.policy == kFinal || !searches_[task]->replay(known)) return true;
     ++earlier_;
     ++trials_;
     return true;
@@ -205,6 +209,12 @@ Result<void> TuneSession::resume(std::size_t task) {
     scheduler_->report(task, searches_[task]->best_seconds(), 0);
   }
   return {};
+}
+
+double TuneSession::at_reference(double seconds, double calibration_s) {
+  if (calibration_s <= 0) return seconds;
+  if (reference_s_ <= 0) reference_s_ = calibration_s;
+  return seconds * reference_s_ / calibration_s;
 }
 
 double TuneSession::elapsed_s() const { return seconds_since(start_); }
@@ -237,6 +247,7 @@ std::optional<std::string> TuneSession::why_stop() const {
   if (interrupted()) return "an interrupt";
   if (elapsed_s() >= search_until_s_) return "budget";
   if (!database_error_.empty()) return "the database";
+  if (lost_in_a_row_ >= kMostLost) return "the loss of its workers";
   return std::nullopt;
 }
 
@@ -246,8 +257,11 @@ void TuneSession::measure_defaults() {
     if (before_s_[t] <= 0) order.push_back(t);
   }
   for (const std::size_t t : order) submit(t, {spaces_[t]->preferred()}, kNoRound);
-  while (measurer_->pending() > 0 && !interrupted() && database_error_.empty()) collect(0.25);
-  if (measurer_->pending() > 0) measurer_->cancel();
+  while (measurer_->pending() > 0 && !why_stop()) collect(0.25);
+  if (measurer_->pending() > 0) {
+    measurer_->cancel();
+    pending_.clear();
+  }
   for (std::size_t t = 0; t < tasks(); ++t) {
     if (searches_[t]->best_seconds() > 0) scheduler_->report(t, searches_[t]->best_seconds(), 0);
   }
@@ -344,10 +358,9 @@ void TuneSession::take(const measure::Measurement& m) {
   times_.run += m.run_ms / 1000;
   search::TrialResult result{p.candidate, m.outcome, 0};
   if (measure::is_timed(m.outcome)) {
-    const double reference = measurer_->machine().calibration_best_s;
-    result.seconds =
-        m.calibration_s > 0 && reference > 0 ? m.corrected_seconds(reference) : m.seconds();
+    result.seconds = at_reference(m.seconds(), m.calibration_s);
   }
+  lost_in_a_row_ = m.outcome == measure::Outcome::kWorkerLost ? lost_in_a_row_ + 1 : 0;
   searches_[p.task]->observe({&result, 1});
   last_task_ = p.task;
   if (p.round == kNoRound && m.outcome == measure::Outcome::kOk) before_s_[p.task] = result.seconds;
@@ -442,18 +455,18 @@ std::vector<Finalist> TuneSession::finals(std::size_t task, bool side_by_side) {
   }
   if (side_by_side && finalists.size() > 1) {
     const std::vector<measure::Measurement> compared = measurer_->compare(trials);
-    const double reference = measurer_->machine().calibration_best_s;
     for (const measure::Measurement& m : compared) {
       Finalist& f = finalists[m.id];
+      // A lost worker says nothing about the candidate.
+      if (m.outcome == measure::Outcome::kWorkerLost) continue;
       const bool timed = m.outcome == measure::Outcome::kOk;
-      f.seconds = !timed                                 ? kInfinity
-                  : m.calibration_s > 0 && reference > 0 ? m.corrected_seconds(reference)
-                                                         : m.seconds();
+      f.seconds = timed ? m.seconds() : kInfinity;
       if (f.is_default && timed) before_s_[task] = f.seconds;
-      store(problem_.tasks[task].task.key, f.candidate, digest_of(f.schedule), m, "final");
+      store(problem_.tasks[task].task.key, f.candidate, digest_of(f.schedule), m, kFinal);
     }
     flush();
   }
+  std::erase_if(finalists, [](const Finalist& f) { return !std::isfinite(f.seconds); });
   std::stable_sort(finalists.begin(), finalists.end(),
                    [](const Finalist& a, const Finalist& b) { return a.seconds < b.seconds; });
   return finalists;
@@ -540,7 +553,9 @@ void TuneSession::report_progress(TuneProgress::Phase phase, std::size_t task, b
   if (phase == TuneProgress::Phase::kSearch && p.after_s > 0) {
     const auto more = static_cast<std::int64_t>(rate * p.remaining_s);
     const double gain = scheduler_->expected_gain(std::max<std::int64_t>(more, 0));
-    if (std::isfinite(gain)) p.expected_gain = std::clamp(gain / scheduler_->objective(), 0.0, 1.0);
+    // The sum counts alternatives too; what they gain is a share of what is used.
+    const double whole = problem_.subjects.size() > 1 ? scheduler_->objective() : p.after_s;
+    if (std::isfinite(gain)) p.expected_gain = std::clamp(gain / whole, 0.0, 1.0);
   }
   p.busy = measurer_->machine().busy;
   callbacks_.progress(p);

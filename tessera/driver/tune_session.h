@@ -76,6 +76,8 @@ class TuneSession {
   Result<void> open_database();
   Result<void> make_searches();
   Result<void> resume(std::size_t task);
+  // `seconds` as if the calibration kernel had taken what it took first in this search.
+  double at_reference(double seconds, double calibration_s);
   record::Filter filter_of(std::size_t task) const;  // the records of the task that count here
   Result<std::int64_t> known_records(std::size_t task) const;
   bool is_tuned(std::size_t task) const;
@@ -113,6 +115,8 @@ class TuneSession {
   std::vector<record::Record> unsaved_;
   std::uint64_t next_id_ = 1;
   std::int64_t trials_ = 0, earlier_ = 0, busy_polls_ = 0, polls_ = 0;
+  std::int64_t lost_in_a_row_ = 0;  // trials whose workers went away
+  double reference_s_ = 0;          // of the calibration kernel; 0: not known yet
   std::size_t last_task_ = 0;
   double search_until_s_ = 0, last_progress_s_ = -1, last_flush_s_ = 0;
   TuneTimes times_;

@@ -1,6 +1,7 @@
 #include "tessera/driver/tune_simulate.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <map>
 #include <tuple>
@@ -138,20 +139,79 @@ std::vector<space::Candidate> shuffled(const Table& table, std::uint64_t seed) {
   return out;
 }
 
-Result<std::vector<double>> run_policy(const Table& table, const search::PolicyEntry& policy,
-                                       const std::string& objective, std::uint64_t seed,
-                                       const SimulateOptions& options) {
+// One way to search: a policy, its objective, and what `name+option=value` changes of the defaults.
+struct Variant {
+  std::string label;
+  const search::PolicyEntry* policy = nullptr;
+  search::PolicyOptions policy_options;
+  search::LearnerOptions learner;
+};
+
+Result<void> set_option(const std::string& text, Variant* v) {
+  const std::size_t equals = text.find('=');
+  const std::string name = text.substr(0, equals);
+  const std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
+  if (name == "acquisition" && (value == "mean" || value == "ei" || value == "ucb")) {
+    v->policy_options.acquisition = value;
+    // The spread comes from an ensemble.
+    if (value != "mean") v->learner.model = "xgb_ensemble";
+    return {};
+  }
+  if (name == "features" &&
+      (value == "statement" || value == "loop" || value == "curve" || value == "decisions")) {
+    v->learner.features = value;
+    return {};
+  }
+  if (name == "diversity") {
+    double number = 0;
+    const char* end = value.data() + value.size();
+    const auto [rest, error] = std::from_chars(value.data(), end, number);
+    if (error == std::errc() && rest == end && number >= 0) {
+      v->policy_options.diversity = number;
+      return {};
+    }
+  }
+  return make_error(ErrorCode::kInvalidArgument,
+                    "'{}' is no option of a policy; there are diversity=NUMBER, "
+                    "acquisition=mean|ei|ucb and features=statement|loop|curve|decisions",
+                    text);
+}
+
+// "annealing+diversity=1" once for each objective; policies without a model once.
+Result<std::vector<Variant>> variants_of(const std::string& text, const SimulateOptions& options) {
+  std::vector<std::string> parts(1);
+  for (const char c : text) {
+    if (c == '+') {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  Variant v{.label = text, .policy_options = options.policy_options, .learner = options.learner};
+  TESSERA_TRY(v.policy, search::find_policy(parts[0]));
+  for (std::size_t i = 1; i < parts.size(); ++i) TESSERA_DO(set_option(parts[i], &v));
+  if (!v.policy->uses_model) return std::vector<Variant>{v};
+  std::vector<Variant> out;
+  for (const std::string& objective : options.objectives) {
+    out.push_back(v);
+    out.back().label += " " + objective;
+    out.back().learner.objective = objective;
+  }
+  return out;
+}
+
+Result<std::vector<double>> run_policy(const Table& table, const Variant& variant,
+                                       std::uint64_t seed, const SimulateOptions& options) {
   std::unique_ptr<search::Learner> learner;
-  if (policy.uses_model) {
-    search::LearnerOptions learning = options.learner;
-    learning.objective = objective;
+  if (variant.policy->uses_model) {
+    search::LearnerOptions learning = variant.learner;
     learning.background = false;
     learning.seed = seed;
     TESSERA_TRY(learner, search::Learner::make(learning));
   }
-  search::PolicyOptions policy_options = options.policy_options;
+  search::PolicyOptions policy_options = variant.policy_options;
   policy_options.seed = seed;
-  search::TaskSearch task(*table.recorded, policy, policy_options, learner.get());
+  search::TaskSearch task(*table.recorded, *variant.policy, policy_options, learner.get());
   std::vector<space::Candidate> unmeasured = shuffled(table, seed);
   std::unordered_set<space::Candidate, space::CandidateHash> measured;
   std::vector<double> best;
@@ -211,30 +271,22 @@ std::int64_t Simulation::trials_to(const std::string& policy, double wanted) con
 Result<Simulation> simulate(const TuneProblem& problem, const SimulateOptions& options) {
   TESSERA_TRY(const record::Database database, record::Database::open_read_only(options.database));
   Simulation out;
-  for (const std::string& name : options.policies) {
-    TESSERA_TRY(const search::PolicyEntry* policy, search::find_policy(name));
-    const std::vector<std::string> objectives =
-        policy->uses_model ? options.objectives : std::vector<std::string>{""};
-    for (const std::string& objective : objectives) {
-      out.policies.push_back(objective.empty() ? name : name + " " + objective);
-    }
+  std::vector<Variant> variants;
+  for (const std::string& text : options.policies) {
+    TESSERA_TRY(const std::vector<Variant> made, variants_of(text, options));
+    variants.insert(variants.end(), made.begin(), made.end());
   }
+  for (const Variant& v : variants) out.policies.push_back(v.label);
   for (const TuneTask& t : problem.tasks) {
     TESSERA_TRY(const Table table, read_table(database, t.task, options));
     if (!table.recorded || table.timed < options.min_records) continue;
     out.tasks.push_back({t.task.key, t.task.name, table.results.size(), table.best_s});
-    for (const std::string& name : options.policies) {
-      TESSERA_TRY(const search::PolicyEntry* policy, search::find_policy(name));
-      const std::vector<std::string> objectives =
-          policy->uses_model ? options.objectives : std::vector<std::string>{""};
-      for (const std::string& objective : objectives) {
-        for (int s = 0; s < options.seeds; ++s) {
-          const std::uint64_t seed = options.seed + static_cast<std::uint64_t>(s);
-          Curve curve{
-              t.task.key, t.task.name, objective.empty() ? name : name + " " + objective, seed, {}};
-          TESSERA_TRY(curve.best_s, run_policy(table, *policy, objective, seed, options));
-          out.curves.push_back(std::move(curve));
-        }
+    for (const Variant& v : variants) {
+      for (int i = 0; i < options.seeds; ++i) {
+        const std::uint64_t seed = options.seed + static_cast<std::uint64_t>(i);
+        Curve curve{t.task.key, t.task.name, v.label, seed, {}};
+        TESSERA_TRY(curve.best_s, run_policy(table, v, seed, options));
+        out.curves.push_back(std::move(curve));
       }
     }
   }

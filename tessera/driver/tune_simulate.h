@@ -18,8 +18,10 @@ struct SimulateOptions {
   target::Target target;
   int threads = 1;
   std::vector<std::string> sources;
-  std::vector<std::string> policies, objectives;  // objectives: of policies that use a model
-  std::int64_t trials = 256;                      // per task
+  // "annealing", or with options "annealing+diversity=1+acquisition=ei+features=curve".
+  std::vector<std::string> policies;
+  std::vector<std::string> objectives;  // of policies that use a model
+  std::int64_t trials = 256;            // per task
   std::size_t batch = 16;
   std::uint64_t seed = 1;
   int seeds = 3;

@@ -74,6 +74,7 @@ const Finalist* WholeModels::finalist(const std::string& key, const Selection& s
   const auto it = task_of_key_.find(key);
   if (it == task_of_key_.end()) return nullptr;
   const std::vector<Finalist>& list = finalists_[it->second];
+  if (selection.picks[it->second] == kDefaultPick) return nullptr;
   return list.empty() ? nullptr : &list[std::min(selection.picks[it->second], list.size() - 1)];
 }
 
@@ -160,7 +161,15 @@ Result<void> WholeModels::time(Selection* selection, bool improve_it,
     SubjectReport& report = (*reports)[i];
     TESSERA_TRY(const Built untuned, build(i, nullptr));
     TESSERA_TRY(Built tuned, build(i, selection));
-    if (improve_it && subjects.size() == 1) TESSERA_DO(improve(i, selection, &tuned));
+    if (improve_it && subjects.size() == 1) {
+      const Selection checked = *selection;
+      TESSERA_DO(improve(i, selection, &tuned));
+      if (selection->picks != checked.picks) {
+        TESSERA_TRY(const bool right, verify(selection, reports));
+        if (!right) *selection = checked;
+        TESSERA_TRY(tuned, build(i, selection));
+      }
+    }
     runtime::ThreadPool pool({.threads = options_.measure.threads});
     ModelRunner before(untuned.model, pool), after(tuned.model, pool);
     TESSERA_DO(set_inputs(untuned.model, before));
@@ -176,6 +185,7 @@ Result<void> WholeModels::time(Selection* selection, bool improve_it,
     // Faster kernels one by one, slower together: nothing was gained, so nothing is changed.
     *selection = untuned_algorithms();
     for (std::size_t t = 0; t < finalists_.size(); ++t) {
+      selection->picks[t] = kDefaultPick;
       for (std::size_t f = 0; f < finalists_[t].size(); ++f) {
         if (finalists_[t][f].is_default) selection->picks[t] = f;
       }
@@ -188,7 +198,7 @@ Result<void> WholeModels::time(Selection* selection, bool improve_it,
 }
 
 Result<void> WholeModels::improve(std::size_t subject, Selection* selection, Built* current) {
-  std::vector<std::size_t> open;  // tasks with something to swap, the heavier the more often
+  std::vector<std::size_t> open;  // tasks with something to swap
   const TuneProblem& problem = session_.problem();
   std::vector<TaskUse> uses = problem.base;
   for (std::size_t i = 0; i < problem.choices.size(); ++i) {
@@ -220,7 +230,8 @@ Result<void> WholeModels::improve(std::size_t subject, Selection* selection, Bui
       TESSERA_DO(set_inputs(built.model, new_runner));
       const auto samples = time_side_by_side(
           {&old_runner, &new_runner}, short_timing(session_.total(seconds_, selection->options)));
-      faster = samples[1].median_s() < (1 - kLeastGain) * samples[0].median_s();
+      const double noise = samples[0].trusted && samples[1].trusted ? kLeastGain : kDisturbed;
+      faster = samples[1].median_s() < (1 - noise) * samples[0].median_s();
     }
     failed = faster ? 0 : failed + 1;
     session_.report_progress(TuneProgress::Phase::kWholeModel, open[0]);

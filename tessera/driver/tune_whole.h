@@ -1,6 +1,7 @@
 // The last part of a tuning: winners of the tasks put together, checked and timed as whole models.
 #pragma once
 
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -10,6 +11,9 @@
 namespace tessera::driver {
 
 // What is built: an option of every choice and one finalist of every task.
+// Selection::picks of a task that keeps its default schedule.
+inline constexpr std::size_t kDefaultPick = std::numeric_limits<std::size_t>::max();
+
 struct Selection {
   std::vector<std::size_t> options;  // per choice
   std::vector<std::size_t> picks;    // per task: index into its finalists

@@ -121,9 +121,11 @@ std::unique_ptr<Candidate> RunWorker::load_checked(const RunRequest& request, st
                                                    Measurement* m) {
   const RunItem& run_item = request.items[item];
   const std::size_t task = run_item.job.trial.task;
+  *current_ = static_cast<std::uint32_t>(item);
   const auto fail = [&](const Error& error) {
     m->outcome = Outcome::kRunError;
     m->reason = error.message;
+    announce(Kind::kTiming, item);
     return nullptr;
   };
   Result<TaskData*> data = data_of(task);

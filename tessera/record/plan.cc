@@ -1,5 +1,7 @@
 #include "tessera/record/plan.h"
 
+#include <cmath>
+
 #include <nlohmann/json.hpp>
 
 #include "tessera/support/files.h"
@@ -83,7 +85,7 @@ std::string to_json(const Plan& plan) {
   for (const auto& [key, entry] : plan.tasks) {
     json["tasks"][key] = {{"name", entry.name},
                           {"candidate", entry.candidate},
-                          {"seconds", entry.seconds},
+                          {"seconds", std::isfinite(entry.seconds) ? entry.seconds : 0},
                           {"schedule", lines_of(entry.schedule)}};
   }
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -27,7 +27,9 @@ std::vector<space::Candidate> TaskSearch::propose(std::size_t n) {
 
 void TaskSearch::observe(std::span<const TrialResult> results) {
   for (const TrialResult& r : results) {
-    if (r.outcome == measure::Outcome::kWorkerLost) again_.push_back(r.candidate);
+    // One that takes its worker with it every time (no memory left) is not tried for ever.
+    if (r.outcome == measure::Outcome::kWorkerLost && lost_.insert(r.candidate).second)
+      again_.push_back(r.candidate);
   }
   take(results);
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <unordered_set>
 #include <vector>
 
 #include "tessera/measure/measurement.h"
@@ -32,7 +33,7 @@ class TaskSearch {
   // Up to n candidates to measure; fewer: the space is exhausted. Each must be observed, or it is
   // lost to this search.
   std::vector<space::Candidate> propose(std::size_t n);
-  // kWorkerLost says nothing about a candidate: it is counted, and proposed again.
+  // kWorkerLost says nothing about a candidate: it is counted, and proposed once more.
   void observe(std::span<const TrialResult> results);
   // Takes a record of an earlier session over as if it had been measured now: text that this space
   // no longer has gives false and changes nothing. The caller picks the records of its task,
@@ -60,6 +61,7 @@ class TaskSearch {
   std::unique_ptr<Policy> policy_;
   std::vector<Observation> best_;
   std::vector<space::Candidate> again_;
+  std::unordered_set<space::Candidate, space::CandidateHash> lost_;  // once
   std::array<std::int64_t, kOutcomes> outcomes_{};
   std::int64_t trials_ = 0, replayed_ = 0, trial_of_best_ = 0;
   bool exhausted_ = false;

@@ -56,8 +56,8 @@ TEST(Tune, AnOperationIsNeverSlowerThanByDefaultAndTheSameCommandResumes) {
   EXPECT_GE(kept, 20);
   const Json second = tuned(command);
   EXPECT_EQ(second["trials"], 0);
-  EXPECT_EQ(second["earlier_trials"], kept);
-  const Json more = tuned(files.tune(fmt::format("--op {} --trials {}", kOp, files.records() + 8)));
+  EXPECT_EQ(second["earlier_trials"], 20);
+  const Json more = tuned(files.tune("--op " + kOp + " --trials 28"));
   EXPECT_EQ(more["trials"], 8);
 }
 
@@ -141,7 +141,7 @@ TEST(Tune, TwoTunersShareADatabase) {
 
 TEST(Tune, SimulationComparesPoliciesOnWhatWasRecorded) {
   const Files files;
-  tuned(files.tune("--op " + kOp + " --trials 80"));
+  tuned(files.tune("--op " + kOp + " --record --trials 80"));
   const std::string plot = files.folder + "/plot.svg";
   const Finished done =
       run({"tune", "--op", kOp, "--simulate", files.db, "--policy", "random,local", "--trials",
@@ -154,6 +154,17 @@ TEST(Tune, SimulationComparesPoliciesOnWhatWasRecorded) {
     EXPECT_GT(curve["best_us"].back(), 0);
   }
   EXPECT_NE(read_file(plot).find("<polyline"), std::string::npos);
+  const auto compare = [&](const std::string& policies) {
+    return run({"tune", "--op", kOp, "--simulate", files.db, "--policy", policies, "--trials", "40",
+                "--seeds", "1", "--json"});
+  };
+  const Finished variants = compare("annealing+diversity=1,annealing+acquisition=ei");
+  ASSERT_EQ(variants.code, 0) << variants.err;
+  EXPECT_EQ(Json::parse(variants.out)["curves"][0]["policy"], "annealing+diversity=1 rank");
+  const Finished refused = compare("annealing+colour=red");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("'colour=red' is no option of a policy"), std::string::npos)
+      << refused.err;
 }
 
 TEST(Tune, RefusesWhatItCannotDo) {
@@ -161,6 +172,7 @@ TEST(Tune, RefusesWhatItCannotDo) {
   const auto code = [](const std::vector<std::string>& args) { return run(args).code; };
   EXPECT_EQ(code({"tune"}), 2);
   EXPECT_EQ(code({"tune", "--op", kOp, "--budget", "soon", "--db", ""}), 2);
+  EXPECT_EQ(code({"tune", "--op", kOp, "--budget", "inf", "--db", ""}), 2);
   EXPECT_EQ(code({"tune", "--op", kOp, "--policy", "luck", "--db", ""}), 2);
   EXPECT_EQ(code({"tune", "--op", "matmull:M=1", "--db", ""}), 2);
   EXPECT_EQ(code({"tune", "--op", kOp, "--tasks", "0123456789abcdef", "--db", ""}), 2);
