@@ -8,6 +8,7 @@
 
 #include <fmt/ranges.h>
 
+#include "tessera/runtime/affinity.h"
 #include "tessera/support/hash.h"
 #include "tessera/target/cpus.h"
 
@@ -224,6 +225,10 @@ double TuneSession::remaining_s() const {
 }
 
 std::string TuneSession::search() {
+  // Proposing and fitting stay off the cores of the measured code. Where that fails, samples in
+  // which it waited are rejected all the same.
+  const runtime::ScopedAffinity all_cores;
+  if (!exclusive_) (void)runtime::leave_cores(options_.measure.threads);
   if (learner_) learner_->update();
   measure_defaults();
   drop_losers();

@@ -26,6 +26,22 @@ Result<void> pin_current_thread(int core) {
   return {};
 }
 
+Result<void> leave_cores(int count) {
+  const std::vector<int>& cpus = target::allowed_cpus();
+  const auto left = static_cast<std::size_t>(count < 0 ? 0 : count);
+  if (left >= cpus.size()) return {};
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  for (std::size_t i = left; i < cpus.size(); ++i) {
+    if (cpus[i] < CPU_SETSIZE) CPU_SET(static_cast<std::size_t>(cpus[i]), &mask);
+  }
+  if (sched_setaffinity(0, sizeof(mask), &mask) != 0) {
+    return make_error(ErrorCode::kUnavailable, "cannot leave {} cores: {}", count,
+                      std::strerror(errno));
+  }
+  return {};
+}
+
 ScopedAffinity::ScopedAffinity() : thread_(gettid()) {
   saved_ = sched_getaffinity(0, sizeof(mask_), &mask_) == 0;
 }

@@ -11,6 +11,10 @@ namespace tessera::runtime {
 // so that a pool larger than the machine still spreads evenly. kInvalidArgument if core < 0.
 Result<void> pin_current_thread(int core);
 
+// Leaves the first `count` of target::allowed_cpus() to others, for the calling thread and those it
+// starts from now on. No change where that would leave no core.
+Result<void> leave_cores(int count);
+
 // Remembers the calling thread's mask and gives it back when destroyed, on the same thread only.
 class ScopedAffinity {
  public:

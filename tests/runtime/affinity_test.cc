@@ -33,6 +33,20 @@ TEST(Affinity, RefusesNegativeCores) {
   EXPECT_EQ(pinned.error().code, ErrorCode::kInvalidArgument);
 }
 
+TEST(Affinity, LeavesTheFirstCores) {
+  const int all = static_cast<int>(target::allowed_cpus().size());
+  std::thread([&] {
+    ASSERT_TRUE(leave_cores(all).ok());
+    EXPECT_EQ(allowed_count(), all);
+    ASSERT_TRUE(leave_cores(all - 1).ok());
+    EXPECT_EQ(allowed_count(), 1);
+    EXPECT_EQ(sched_getcpu(), target::allowed_cpus().back());
+    std::thread([] { EXPECT_EQ(allowed_count(), 1); }).join();
+    ASSERT_TRUE(leave_cores(-1).ok());
+    EXPECT_EQ(allowed_count(), all);
+  }).join();
+}
+
 TEST(Affinity, ScopeGivesTheMaskBack) {
   const int before = allowed_count();
   {
