@@ -213,9 +213,8 @@ Result<void> TuneSession::resume(std::size_t task) {
 }
 
 double TuneSession::at_reference(double seconds, double calibration_s) {
-  if (calibration_s <= 0) return seconds;
   if (reference_s_ <= 0) reference_s_ = calibration_s;
-  return seconds * reference_s_ / calibration_s;
+  return measure::without_drift(seconds, calibration_s, reference_s_);
 }
 
 double TuneSession::elapsed_s() const { return seconds_since(start_); }

@@ -50,9 +50,9 @@ double Measurement::seconds() const {
   return sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-double Measurement::corrected_seconds(double reference_s) const {
-  if (calibration_s <= 0 || reference_s <= 0) return seconds();
-  return seconds() * (reference_s / calibration_s);
+double without_drift(double seconds, double calibration_s, double reference_s) {
+  if (calibration_s <= 0 || reference_s <= 0) return seconds;
+  return seconds * (reference_s / calibration_s);
 }
 
 }  // namespace tessera::measure

@@ -43,8 +43,10 @@ struct Measurement {
 
   // Median of the samples; infinity when there are none.
   double seconds() const;
-  // The same divided by the drift of the calibration kernel against `reference_s`.
-  double corrected_seconds(double reference_s) const;
 };
+
+// A time as it would be if the calibration kernel beside it had taken `reference_s`; unchanged
+// where either is 0: not known.
+double without_drift(double seconds, double calibration_s, double reference_s);
 
 }  // namespace tessera::measure

@@ -27,10 +27,9 @@ TEST(Measurement, SecondsIsTheMedian) {
 }
 
 TEST(Measurement, DriftIsDividedOut) {
-  const Measurement slow{.samples_s = {3}, .calibration_s = 1.5};
-  EXPECT_DOUBLE_EQ(slow.corrected_seconds(1.0), 2.0);
-  EXPECT_EQ(slow.corrected_seconds(0), 3);
-  EXPECT_EQ((Measurement{.samples_s = {3}}.corrected_seconds(1.0)), 3);
+  EXPECT_DOUBLE_EQ(without_drift(3, 1.5, 1.0), 2.0);
+  EXPECT_EQ(without_drift(3, 1.5, 0), 3);
+  EXPECT_EQ(without_drift(3, 0, 1.0), 3);
 }
 
 }  // namespace
