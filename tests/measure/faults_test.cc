@@ -143,9 +143,8 @@ void kill_worker(const char* name) {
 
 TEST(Faults, AWorkerKilledFromOutsideIsReplacedAndTheTrialRepeated) {
   // The first try of each hangs, so that there is something to kill.
-  char folder[] = "/tmp/tessera_measure_XXXXXX";
-  ASSERT_NE(mkdtemp(folder), nullptr);
-  const std::string base = folder;
+  std::string base = testing::TempDir() + "tessera_measure_XXXXXX";
+  ASSERT_NE(mkdtemp(base.data()), nullptr);
   const auto hang_once = [base](const std::string& what) {
     const std::string path = base + "/" + what;
     if (access(path.c_str(), F_OK) == 0) return;
@@ -167,7 +166,7 @@ TEST(Faults, AWorkerKilledFromOutsideIsReplacedAndTheTrialRepeated) {
   EXPECT_EQ(all[0].outcome, Outcome::kOk) << all[0].reason;
   unlink((base + "/build").c_str());
   unlink((base + "/run").c_str());
-  rmdir(folder);
+  rmdir(base.c_str());
 }
 
 TEST(Faults, AWorkerLostTwiceIsSaidSo) {
