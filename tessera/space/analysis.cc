@@ -263,6 +263,20 @@ bool Analysis::constant(const ir::Buffer& buffer) const {
                      [&](const te::Input& in) { return in.constant && in.buffer == buffer; });
 }
 
+bool walks_one_line(const Stage& s) {
+  if (s.rank() == 0) return true;
+  for (const Access& read : s.reads) {
+    if (!read.regular() || read.conditional) return false;
+    std::int64_t expected = read.strides[s.rank() - 1];
+    for (std::size_t i = s.rank(); i-- > 0;) {
+      if (s.extent(i) == 1) continue;
+      if (read.strides[i] != expected) return false;
+      expected *= s.extent(i);
+    }
+  }
+  return true;
+}
+
 Analysis analyse(const te::Dag& dag, const std::vector<te::Op>& ops) {
   Analysis out{.inputs = dag.inputs, .stages = {}};
   for (const te::Op& op : ops) out.stages.push_back(stage_of(dag, op));

@@ -73,6 +73,9 @@ struct Analysis {
   bool constant(const ir::Buffer& buffer) const;  // an input known at compile time
 };
 
+// All reads and the writes walk through memory in one line, or stand still.
+bool walks_one_line(const Stage& stage);
+
 // `ops` are those of `dag`, or what is left of them after inlining.
 Analysis analyse(const te::Dag& dag, const std::vector<te::Op>& ops);
 

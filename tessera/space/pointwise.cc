@@ -13,21 +13,6 @@ constexpr std::int64_t kTransposeTile = 8;
 // Operations of an exponential: chains that only many vectors side by side hide.
 constexpr double kLongLatency = 10;
 
-// All reads and the writes walk through memory in one line, or stand still.
-bool is_one_line(const Stage& s) {
-  if (s.rank() < 2) return true;
-  for (const Access& read : s.reads) {
-    if (!read.regular() || read.conditional) return false;
-    std::int64_t expected = read.strides[s.rank() - 1];
-    for (std::size_t i = s.rank(); i-- > 0;) {
-      if (s.extent(i) == 1) continue;
-      if (read.strides[i] != expected) return false;
-      expected *= s.extent(i);
-    }
-  }
-  return true;
-}
-
 // The axis along which a read is contiguous although the writes are not; -1 when there is none.
 int transposed_axis(const Stage& s) {
   for (const Access& read : s.reads) {
@@ -151,7 +136,7 @@ void schedule_pointwise(Context& c, std::size_t stage) {
   const Stage& s = c.stage(stage);
   c.done[stage] = true;
   if (s.rank() == 0 || s.elements() < 2) return;
-  if (is_one_line(s)) {
+  if (s.rank() < 2 || walks_one_line(s)) {
     schedule_line(c, s);
   } else {
     schedule_rows(c, s);

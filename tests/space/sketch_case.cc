@@ -7,6 +7,7 @@
 
 #include "tessera/lower/lower.h"
 #include "tests/fuzz/check_case.h"
+#include "tests/space/space_case.h"
 #include "tests/testing/testing.h"
 
 namespace tessera::space {
@@ -30,24 +31,8 @@ void expect_well_formed(const Sketch& sketch) {
   EXPECT_TRUE(preferred.ok()) << sketch.name() << ": " << preferred.error().message;
 }
 
-// The coarsest type and the longest reduction decide what rounding may do.
-double allowed(const te::Dag& dag) {
-  double out = 0;
-  std::int64_t length = 1;
-  for (const te::Op& op : dag.ops) {
-    std::int64_t n = 1;
-    for (const te::Axis& a : op.reduce_axes) n *= std::max<std::int64_t>(1, a.extent);
-    length = std::max(length, n);
-  }
-  for (const te::Op& op : dag.ops) {
-    for (const ir::Buffer& b : op.outputs)
-      out = std::max(out, testing::tolerance(b->dtype, length));
-  }
-  return out;
-}
-
 fuzz::RandomDag with_inputs(const te::Dag& dag, double slack) {
-  fuzz::RandomDag out{.dag = dag, .inputs = {}, .tolerance = slack * allowed(dag)};
+  fuzz::RandomDag out{.dag = dag, .inputs = {}, .tolerance = slack * allowed_error(dag)};
   Rng rng(11);
   for (const te::Input& in : dag.inputs) {
     HostTensor t(in.buffer->dtype, in.buffer->shape);

@@ -26,8 +26,9 @@ HostTensor random_tensor(const ir::Buffer& buffer, Rng& rng) {
   return t;
 }
 
-// The coarsest type and the longest reduction decide what rounding may do.
-double allowed(const te::Dag& dag) {
+}  // namespace
+
+double allowed_error(const te::Dag& dag) {
   double out = 0;
   std::int64_t length = 1;
   for (const te::Op& op : dag.ops) {
@@ -42,12 +43,10 @@ double allowed(const te::Dag& dag) {
   return out;
 }
 
-}  // namespace
-
 void expect_correct(const te::Dag& dag, const target::Target& target, bool compile, double slack) {
   const auto schedule = default_schedule(dag, target);
   ASSERT_TRUE(schedule.ok()) << schedule.error().message << "\n" << te::to_text(dag);
-  fuzz::RandomDag checked{.dag = dag, .inputs = {}, .tolerance = slack * allowed(dag)};
+  fuzz::RandomDag checked{.dag = dag, .inputs = {}, .tolerance = slack * allowed_error(dag)};
   Rng rng(11);
   for (const te::Input& in : dag.inputs) checked.inputs.push_back(random_tensor(in.buffer, rng));
   EXPECT_EQ(fuzz::check_case(checked, *schedule, {.compile = compile}), "")

@@ -15,6 +15,9 @@ void expect_correct(const te::Dag& dag, const target::Target& target = target::h
 // The text of the chosen schedule; fails the test when there is none.
 std::string schedule_text(const te::Dag& dag, const target::Target& target = target::host());
 
+// What rounding may do to a result: the coarsest type and the longest reduction decide.
+double allowed_error(const te::Dag& dag);
+
 te::Dag dag_of(const std::string& spec);
 
 }  // namespace tessera::space

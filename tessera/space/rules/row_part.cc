@@ -17,20 +17,6 @@ constexpr int kShortExpression = 8;
 // Iterations of a reduction below which folding vectors does not pay.
 constexpr std::int64_t kMinFold = 2;
 
-// All reads and the writes walk through memory in one line, or stand still.
-bool is_one_line(const Stage& s) {
-  for (const Access& read : s.reads) {
-    if (!read.regular() || read.conditional) return false;
-    std::int64_t expected = read.strides[s.rank() - 1];
-    for (std::size_t i = s.rank(); i-- > 0;) {
-      if (s.extent(i) == 1) continue;
-      if (read.strides[i] != expected) return false;
-      expected *= s.extent(i);
-    }
-  }
-  return true;
-}
-
 std::vector<std::int64_t> multiples(std::int64_t unit, std::int64_t most,
                                     std::initializer_list<std::int64_t> factors) {
   std::vector<std::int64_t> out;
@@ -85,7 +71,7 @@ RowPart::Mode RowPart::choose_mode() const {
   }
   if (!s.reduces()) {
     if (last < 0) return Mode::kScalar;
-    return alone_ && is_one_line(s) ? Mode::kLine : Mode::kPoint;
+    return alone_ && walks_one_line(s) ? Mode::kLine : Mode::kPoint;
   }
   if (s.op.reduce_axes.empty()) return Mode::kScalar;
   const auto lanewise = [&](const Access& r) {
