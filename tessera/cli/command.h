@@ -34,6 +34,7 @@ void add_bench(CLI::App& app, std::function<int()>* run);
 void add_check(CLI::App& app, std::function<int()>* run);
 void add_compile(CLI::App& app, std::function<int()>* run);
 void add_conformance(CLI::App& app, std::function<int()>* run);
+void add_dataset(CLI::App& app, std::function<int()>* run);
 void add_db(CLI::App& app, std::function<int()>* run);
 void add_run(CLI::App& app, std::function<int()>* run);
 void add_show(CLI::App& app, std::function<int()>* run);

@@ -1,0 +1,77 @@
+// tessera dataset: measured candidates to learn from.
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
+
+#include "tessera/cli/command.h"
+#include "tessera/cli/progress.h"
+#include "tessera/driver/collect.h"
+
+namespace tessera::cli {
+namespace {
+
+struct CollectArgs {
+  std::vector<std::string> models, ops;
+  driver::CollectOptions options;
+};
+
+int run_collect(CollectArgs& args) {
+  driver::CollectOptions& o = args.options;
+  for (const std::string& name : args.models) o.subjects.push_back({name, false, {}});
+  for (const std::string& spec : args.ops) o.subjects.push_back({spec, true, {}});
+  o.target = target::host();
+  // A slow candidate is worth one honest time, not a precise one.
+  o.measure.min_samples = 3;
+  o.measure.max_samples = 8;
+  o.measure.sample_s = 5e-4;
+  o.measure.trial_limit_s = 0.1;
+  o.measure.loser_factor = 1.5;
+  catch_interrupt();
+  ProgressLine line(30);
+  driver::CollectCallbacks callbacks;
+  callbacks.interrupted = interrupted;
+  callbacks.progress = [&](const driver::CollectProgress& p) {
+    line.show(
+        fmt::format("{} of {} tasks complete, {} records ({} valid) of {} wanted, {:.1f}/s, {}: {}",
+                    p.complete, p.tasks, p.records, p.valid, p.wanted,
+                    static_cast<double>(p.records) / std::max(1e-9, p.elapsed_s),
+                    clock_text(p.elapsed_s), p.task));
+  };
+  const Result<driver::CollectResult> done = driver::collect(o, callbacks);
+  line.finish();
+  if (!done) return report_model(done.error());
+  fmt::print("{} records of {} tasks ({} valid), {} earlier, {} tasks skipped; ended by {}\n",
+             done->records, done->tasks, done->valid, done->earlier, done->skipped,
+             done->stopped_by);
+  return interrupted() ? kInterrupted : kOk;
+}
+
+void add_collect(CLI::App& app, std::function<int()>* run) {
+  CLI::App* sub = app.add_subcommand("collect", "Measure candidates of many tasks on this machine");
+  const auto args = std::make_shared<CollectArgs>();
+  sub->add_option("MODEL", args->models, "ONNX files or zoo:NAME[@parameter=value,...]");
+  sub->add_option("--op", args->ops, "Operation, as in bench --op (repeatable)");
+  sub->add_option("--db", args->options.database, "Database of records to write")->required();
+  sub->add_option("--per-task", args->options.per_task, "Records of one task in the end");
+  sub->add_option("--round", args->options.round, "Candidates of one task in a row");
+  sub->add_option("--uniform", args->options.uniform_share,
+                  "Share drawn from the whole space, the rest near the fastest");
+  sub->add_option("--max-flops", args->options.most_flops, "Leave tasks with more work out");
+  sub->add_option("--shard", args->options.shard, "Number of the part of the tasks to measure");
+  sub->add_option("--shards", args->options.shards, "Number of parts");
+  sub->add_option("--budget", args->options.budget_s, "Seconds");
+  sub->add_option("--threads", args->options.measure.threads, "Threads of the measured code");
+  sub->add_option("--seed", args->options.seed, "Of everything random");
+  sub->callback([args, run] { *run = [args] { return run_collect(*args); }; });
+}
+
+}  // namespace
+
+void add_dataset(CLI::App& app, std::function<int()>* run) {
+  CLI::App* sub = app.add_subcommand("dataset", "Measured candidates to learn from");
+  sub->require_subcommand(1);
+  add_collect(*sub, run);
+}
+
+}  // namespace tessera::cli

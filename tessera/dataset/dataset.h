@@ -1,0 +1,77 @@
+// Measured candidates of many tasks as files that can be moved: what models learn from.
+//
+// A folder:
+//   dataset.json      version, machines, networks with their tasks and weights, files with
+//                     checksums
+//   tasks.jsonl.gz    one task a line: key, name, definition (te text), flops, bytes
+//   records-NNN.jsonl.gz  one record a line, those of a task together
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tessera/support/result.h"
+
+namespace tessera::dataset {
+
+struct TaskInfo {
+  std::string key, name, format;  // format: "tessera", or "ansor": no definition is known
+  std::string definition;         // te::to_text; of ansor: the workload key
+  double flops = 0, bytes = 0;
+};
+
+struct NetworkInfo {
+  std::string name;                    // "resnet50", "mobilenet_v3_small@size=192"
+  std::map<std::string, int> weights;  // key of a task -> how often the network runs it
+};
+
+// A machine with the number of threads of the measured code.
+struct MachineInfo {
+  std::string target;  // target::to_text, or the foreign target string
+  int threads = 1;
+  friend bool operator==(const MachineInfo&, const MachineInfo&) = default;
+};
+
+struct Example {
+  std::int32_t task = 0, machine = 0;  // indices into Dataset::tasks, machines
+  std::string candidate;               // text of space::Space::to_text, or the foreign steps
+  float seconds = 0;                   // 0: failed
+  std::string outcome;                 // measure::to_text
+};
+
+struct Dataset {
+  std::vector<MachineInfo> machines;
+  std::vector<NetworkInfo> networks;
+  std::vector<TaskInfo> tasks;
+  std::vector<Example> examples;  // grouped by task
+
+  // Tasks of the named networks; kInvalidArgument lists the names. "tenset5" stands for the five
+  // hold-out networks.
+  Result<std::vector<std::string>> tasks_of(const std::vector<std::string>& networks) const;
+};
+
+// `folder` is written whole or not at all.
+Result<void> save(const Dataset& dataset, const std::string& folder);
+// kIo: a file is damaged or missing (checksums are compared), kUnsupported: a newer version.
+Result<Dataset> load(const std::string& folder);
+
+enum class SplitKind : std::uint8_t { kWithinTask, kByTask, kByNetwork };
+struct Split {
+  // Per example: 0 train, 1 validation, 2 test, 3 left out.
+  std::vector<std::uint8_t> part;
+};
+struct SplitOptions {
+  SplitKind kind = SplitKind::kByNetwork;
+  std::vector<std::string> holdout = {"tenset5"};  // kByNetwork: test networks, excluded by task
+  double test = 0.1, validation = 0.1;             // shares; kByNetwork: validation of the rest
+  std::size_t most_tasks = 0, most_per_task = 0;   // of the training part; 0: all
+  std::uint64_t seed = 1;
+};
+// Validation and test tasks are disjoint from training tasks except for kWithinTask. Tasks with
+// fewer than 16 timed examples are left out of test.
+Result<Split> split(const Dataset& dataset, const SplitOptions& options);
+
+}  // namespace tessera::dataset

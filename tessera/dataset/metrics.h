@@ -1,0 +1,40 @@
+// How good predictions are. Definitions follow TenSet where it has them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tessera/dataset/dataset.h"
+
+namespace tessera::dataset {
+
+// Of one task or averaged over tasks by their number of records.
+struct Metrics {
+  double rmse = 0, r2 = 0, mape = 0;             // of scores against labels
+  double pairwise = 0;                           // accuracy; pairs of equal labels are left out
+  double kendall = 0;                            // tau-b
+  std::map<int, double> recall, peak, slowdown;  // by k: top-k recall, peak@k, slowdown@k
+  std::int64_t records = 0;
+};
+Metrics task_metrics(std::span<const float> scores, std::span<const float> labels);
+
+struct NetworkScore {
+  double top1 = 0, top5 = 0, pairwise = 0, kendall = 0;
+  std::size_t tasks = 0, missing = 0;  // tasks of the network without test records
+};
+
+struct Evaluation {
+  Metrics average;
+  std::map<std::string, NetworkScore> networks;
+  double top1 = 0, top5 = 0;  // averaged over the networks
+};
+
+// `scores`: one per example; only those of `part` with a time count. Networks without any task in
+// that part are left out.
+Evaluation evaluate(const Dataset& dataset, const Split& split, std::uint8_t part,
+                    std::span<const float> scores);
+
+}  // namespace tessera::dataset
