@@ -58,6 +58,9 @@ void add_collect(CLI::App& app, std::function<int()>* run) {
   sub->add_option("--uniform", args->options.uniform_share,
                   "Share drawn from the whole space, the rest near the fastest");
   sub->add_option("--max-flops", args->options.most_flops, "Leave tasks with more work out");
+  sub->add_option("--algorithms", args->options.algorithms,
+                  "Of convolutions with a choice: direct, winograd2, winograd4, winograd6")
+      ->delimiter(',');
   sub->add_option("--shard", args->options.shard, "Number of the part of the tasks to measure");
   sub->add_option("--shards", args->options.shards, "Number of parts");
   sub->add_option("--budget", args->options.budget_s, "Seconds");

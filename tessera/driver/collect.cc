@@ -141,6 +141,10 @@ class Collection {
     TESSERA_TRY(const TuneProblem problem, make_tune_problem(options_.subjects, {}));
     std::size_t number = 0;
     for (const TuneTask& t : problem.tasks) {
+      if (!wanted(t.algorithm)) {
+        ++result_.skipped;
+        continue;
+      }
       Result<space::Space> space = space::make_space(t.task.dag, options_.target);
       if (!space) return space.error().with_context(fmt::format("task {}", t.task.name));
       if (space->size() < options_.least_points || t.task.flops > options_.most_flops) {
@@ -153,6 +157,12 @@ class Collection {
     }
     result_.tasks = samplers_.size();
     return {};
+  }
+
+  bool wanted(const std::string& algorithm) const {
+    const std::vector<std::string>& names = options_.algorithms;
+    return algorithm.empty() || names.empty() ||
+           std::find(names.begin(), names.end(), algorithm) != names.end();
   }
 
   Result<void> open_database() {

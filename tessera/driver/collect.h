@@ -22,11 +22,12 @@ struct CollectOptions {
   // Of a round: drawn from the whole space, the rest from the neighbourhood of the fastest so far
   // and of the default. Candidates near the best are rare in a space and the ones that matter.
   double uniform_share = 0.5;
-  double least_points = 32;           // spaces with fewer are left out
-  double most_flops = 1e12;           // of one task
-  std::size_t shard = 0, shards = 1;  // tasks whose number modulo `shards` is `shard`
-  double budget_s = 0;                // 0: no limit
-  std::string database;               // file
+  double least_points = 32;             // spaces with fewer are left out
+  double most_flops = 1e12;             // of one task
+  std::vector<std::string> algorithms;  // of convolutions with a choice; empty: all
+  std::size_t shard = 0, shards = 1;    // tasks whose number modulo `shards` is `shard`
+  double budget_s = 0;                  // 0: no limit
+  std::string database;                 // file
   std::uint64_t seed = 1;
   std::string command;  // noted in the session
 };
