@@ -1,3 +1,16 @@
+# tessera_wanted(FOLDER RESULT): whether the options and what is installed let a folder be built.
+function(tessera_wanted folder result)
+  set(wanted TRUE)
+  if(NOT TESSERA_LLVM)
+    # Those that need LLVM, SQLite, protobuf or CLI11, and those above them.
+    set(compiler codegen kernel measure record onnx zoo exec model search driver artifact capi cli)
+    if(folder IN_LIST compiler OR (folder STREQUAL dataset AND NOT ZLIB_FOUND))
+      set(wanted FALSE)
+    endif()
+  endif()
+  set(${result} ${wanted} PARENT_SCOPE)
+endfunction()
+
 # tessera_library(NAME SOURCES ... DEPS ... THIRD_PARTY ...): one library per folder.
 # DEPS is the folder's whole licence to include; the test layering_NAME enforces it.
 function(tessera_library name)
