@@ -40,6 +40,7 @@ void add_run(CLI::App& app, std::function<int()>* run);
 void add_show(CLI::App& app, std::function<int()>* run);
 void add_targets(CLI::App& app, std::function<int()>* run);
 void add_tasks(CLI::App& app, std::function<int()>* run);
+void add_train(CLI::App& app, std::function<int()>* run);
 void add_tune(CLI::App& app, std::function<int()>* run);
 void add_zoo(CLI::App& app, std::function<int()>* run);
 
