@@ -12,8 +12,8 @@
 namespace tessera::artifact {
 namespace {
 
-using driver::Place;
-using driver::Storage;
+using exec::Place;
+using exec::Storage;
 
 std::string upper(const std::string& name) {
   std::string out = name;
@@ -158,7 +158,7 @@ std::string place_text(const Storage& storage, const Weights& weights) {
                      offset);
 }
 
-std::string kernel_declarations(const std::string& name, const driver::CompiledModel& model) {
+std::string kernel_declarations(const std::string& name, const exec::CompiledModel& model) {
   std::vector<std::size_t> tasks;
   for (const auto& step : model.steps) tasks.push_back(step.kernel);
   std::sort(tasks.begin(), tasks.end());
@@ -173,18 +173,18 @@ std::string kernel_declarations(const std::string& name, const driver::CompiledM
   return out + "\n";
 }
 
-std::string program_tables(const std::string& name, const driver::CompiledModel& model,
+std::string program_tables(const std::string& name, const exec::CompiledModel& model,
                            const Weights& weights) {
   std::string places, steps, copies;
   std::size_t count = 0;
-  for (const driver::CompiledModel::Step& step : model.steps) {
+  for (const exec::CompiledModel::Step& step : model.steps) {
     TESSERA_CHECK(step.kind == task::GroupKind::kKernel, "{} is not a kernel", step.name);
     for (const Storage& s : step.params) places += "    " + place_text(s, weights) + ",\n";
     steps += fmt::format("    {{{}, {}, {}, {}}},\n", kernel_symbol(name, step.kernel), count,
                          step.params.size(), quoted(step.name));
     count += step.params.size();
   }
-  for (const driver::CompiledModel::Copy& copy : model.copies) {
+  for (const exec::CompiledModel::Copy& copy : model.copies) {
     copies += fmt::format("    {{{}, {}}},\n", place_text(copy.from, weights), copy.output);
   }
   // A table of C has at least one row; the counts say how many are used.
@@ -279,7 +279,7 @@ std::string header_text(const Metadata& m) {
   return out;
 }
 
-std::string source_text(const Metadata& m, const driver::CompiledModel& model,
+std::string source_text(const Metadata& m, const exec::CompiledModel& model,
                         const Weights& weights) {
   const bool embedded = m.weights_file.empty() && weights.bytes > 0;
   std::size_t most = 0;

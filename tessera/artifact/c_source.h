@@ -6,7 +6,7 @@
 
 #include "tessera/artifact/metadata.h"
 #include "tessera/artifact/weights.h"
-#include "tessera/driver/compile_model.h"
+#include "tessera/exec/compile_model.h"
 
 namespace tessera::artifact {
 
@@ -20,7 +20,7 @@ std::string identifier(const std::string& text);
 
 std::string header_text(const Metadata& metadata);
 // Needs: every step of the model is a kernel.
-std::string source_text(const Metadata& metadata, const driver::CompiledModel& model,
+std::string source_text(const Metadata& metadata, const exec::CompiledModel& model,
                         const Weights& weights);
 // Assembler text that embeds the file weights.bin of the working folder, read-only and aligned.
 std::string weights_assembly(const std::string& name);

@@ -31,9 +31,9 @@ double elapsed_ms(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-Result<void> check_steps(const driver::CompiledModel& model) {
+Result<void> check_steps(const exec::CompiledModel& model) {
   std::vector<std::string> bad;
-  for (const driver::CompiledModel::Step& step : model.steps) {
+  for (const exec::CompiledModel::Step& step : model.steps) {
     if (step.kind != task::GroupKind::kKernel) {
       bad.push_back(fmt::format("{} ({})", step.origin, step.name));
     }
@@ -55,9 +55,9 @@ std::string model_digest(const graph::Graph& graph) {
 }
 
 std::string plan_digest(const target::Target& target,
-                        const std::vector<driver::LoweredTask>& lowered) {
+                        const std::vector<exec::LoweredTask>& lowered) {
   std::uint64_t hash = hash_bytes(target::to_text(target));
-  for (const driver::LoweredTask& task : lowered) {
+  for (const exec::LoweredTask& task : lowered) {
     hash = hash_bytes(ir::to_text(task.lowered.func), hash);
   }
   return to_hex(hash);
@@ -67,8 +67,8 @@ std::string plan_digest(const target::Target& target,
 class KernelWriter {
  public:
   KernelWriter(const std::string& name, const target::Target& target,
-               const driver::ModelOptions& options, const std::string& folder,
-               std::vector<driver::LoweredTask>* lowered)
+               const exec::ModelOptions& options, const std::string& folder,
+               std::vector<exec::LoweredTask>* lowered)
       : name_(name), target_(target), options_(options), folder_(folder), lowered_(lowered) {}
 
   Result<std::vector<codegen::KernelInfo>> run() {
@@ -112,9 +112,9 @@ class KernelWriter {
 
   const std::string& name_;
   const target::Target& target_;
-  const driver::ModelOptions& options_;
+  const exec::ModelOptions& options_;
   const std::string& folder_;
-  std::vector<driver::LoweredTask>* lowered_;
+  std::vector<exec::LoweredTask>* lowered_;
   std::vector<codegen::KernelInfo> infos_;
   std::vector<std::optional<Error>> errors_;
 };
@@ -124,7 +124,7 @@ std::string library_name(const std::string& name, Emit emit) {
   return emit == Emit::kStatic ? fmt::format("lib{}.a", name) : name + ".o";
 }
 
-Metadata describe(const driver::CompiledModel& model, const std::string& name, Emit emit) {
+Metadata describe(const exec::CompiledModel& model, const std::string& name, Emit emit) {
   Metadata m;
   m.abi = TSR_ARTIFACT_ABI;
   m.name = name;
@@ -144,7 +144,7 @@ Metadata describe(const driver::CompiledModel& model, const std::string& name, E
     m.outputs.push_back(
         {model.output_names[i], model.output_types[i].dtype, model.output_types[i].shape});
   }
-  for (const driver::CompiledModel::Step& step : model.steps) {
+  for (const exec::CompiledModel::Step& step : model.steps) {
     m.steps.push_back({step.name, step.origin, step.flops});
   }
   return m;
@@ -186,7 +186,7 @@ class Builder {
   Builder(const std::string& folder, const ArtifactOptions& options)
       : folder_(folder), objects_(folder + "/obj"), options_(options) {}
 
-  Result<Metadata> build(driver::CompiledModel& model, std::vector<driver::LoweredTask>* lowered,
+  Result<Metadata> build(exec::CompiledModel& model, std::vector<exec::LoweredTask>* lowered,
                          Metadata m, ArtifactReport* report) {
     TESSERA_TRY(const Toolchain tools, find_toolchain(model.target, options_.cc));
     std::error_code error;
@@ -210,7 +210,7 @@ class Builder {
   }
 
  private:
-  Result<Weights> place_weights(const driver::CompiledModel& model, Metadata* m) {
+  Result<Weights> place_weights(const exec::CompiledModel& model, Metadata* m) {
     const bool embedded = embed(options_.weights, model.constant_bytes);
     const std::string file = m->name + ".safetensors";
     TESSERA_TRY(const Weights weights,
@@ -221,7 +221,7 @@ class Builder {
     return weights;
   }
 
-  Result<void> write_sources(const Metadata& m, const driver::CompiledModel& model,
+  Result<void> write_sources(const Metadata& m, const exec::CompiledModel& model,
                              const Weights& weights) {
     TESSERA_DO(write_file(folder_ + "/" + m.name + ".h", {header_text(m)}));
     TESSERA_DO(write_file(folder_ + "/" + m.name + ".json", {to_json(m)}));
@@ -266,9 +266,8 @@ Result<ArtifactReport> compile_artifact(const graph::Graph& graph, const target:
   TESSERA_TRY(StagingFolder staging, StagingFolder::make(folder));
   ArtifactReport report;
   const Clock::time_point start = Clock::now();
-  std::vector<driver::LoweredTask> lowered;
-  TESSERA_TRY(driver::CompiledModel model,
-              driver::plan_model(graph, target, options.model, &lowered));
+  std::vector<exec::LoweredTask> lowered;
+  TESSERA_TRY(exec::CompiledModel model, exec::plan_model(graph, target, options.model, &lowered));
   TESSERA_DO(check_steps(model));
   report.lower_ms = elapsed_ms(start);
   Metadata metadata =

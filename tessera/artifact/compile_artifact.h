@@ -4,7 +4,7 @@
 #include <string>
 
 #include "tessera/artifact/metadata.h"
-#include "tessera/driver/compile_model.h"
+#include "tessera/exec/compile_model.h"
 #include "tessera/graph/graph.h"
 
 namespace tessera::artifact {
@@ -21,7 +21,7 @@ struct ArtifactOptions {
   WeightsPlace weights = WeightsPlace::kAuto;
   std::string cc;             // C compiler; empty: found by the target
   bool keep_sources = false;  // leave the generated C and the kernels' objects in the folder
-  driver::ModelOptions model;
+  exec::ModelOptions model;
 };
 
 // The name an artifact of `model` gets: "mlp" for "zoo:mlp@batch=4", "net" for "models/net.onnx".

@@ -39,14 +39,14 @@ Result<std::uint64_t> digest_of_file(const std::string& path, std::size_t bytes)
 
 }  // namespace
 
-Result<Weights> write_weights(const driver::CompiledModel& model, const std::string& path) {
+Result<Weights> write_weights(const exec::CompiledModel& model, const std::string& path) {
   Weights weights;
   if (model.constants.empty()) return weights;
   NamedTensors tensors;
   std::map<std::string, std::string> metadata = {{"model", model.name}};
   std::set<std::string> used = {"__metadata__"};
   for (std::size_t i = 0; i < model.constants.size(); ++i) {
-    const driver::CompiledModel::ConstantName& origin = model.constant_names[i];
+    const exec::CompiledModel::ConstantName& origin = model.constant_names[i];
     const std::string name = unique_name(origin.value, &used);
     if (!origin.layout.empty()) metadata["layout:" + name] = origin.layout;
     tensors.push_back({name, model.constants[i]});

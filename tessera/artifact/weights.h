@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/driver/compile_model.h"
+#include "tessera/exec/compile_model.h"
 #include "tessera/support/result.h"
 
 namespace tessera::artifact {
@@ -18,6 +18,6 @@ struct Weights {
 
 // Writes model.constants to `path`; every tensor starts at a multiple of 64 bytes. Names are those
 // of the graph, layouts of packed ones are in the metadata of the file.
-Result<Weights> write_weights(const driver::CompiledModel& model, const std::string& path);
+Result<Weights> write_weights(const exec::CompiledModel& model, const std::string& path);
 
 }  // namespace tessera::artifact

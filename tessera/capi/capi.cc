@@ -103,10 +103,10 @@ Result<void> compile_onnx(const Result<onnx::Model>& onnx, const std::string& na
   TESSERA_TRY(load.import, import_options(options));
   auto model = std::make_shared<ModelState>();
   TESSERA_TRY(model->graph, driver::load_graph(*onnx, load));
-  driver::ModelOptions build;
+  exec::ModelOptions build;
   build.build_threads = std::max(0, options.build_threads);
-  TESSERA_TRY(model->compiled, driver::compile_model(model->graph, target::host(), build));
-  const driver::CompiledModel& compiled = *model->compiled;
+  TESSERA_TRY(model->compiled, exec::compile_model(model->graph, target::host(), build));
+  const exec::CompiledModel& compiled = *model->compiled;
   model->name = name;
   for (std::size_t i = 0; i < compiled.input_types.size(); ++i) {
     model->inputs.push_back(

@@ -41,7 +41,7 @@ Result<std::unique_ptr<SessionState>> make_session(std::shared_ptr<const ModelSt
   const int wanted = threads > 0 ? threads : static_cast<int>(target::allowed_cpus().size());
   if (model->compiled) {
     session->pool = std::make_unique<runtime::ThreadPool>(runtime::PoolOptions{.threads = wanted});
-    session->runner = std::make_unique<driver::ModelRunner>(*model->compiled, *session->pool);
+    session->runner = std::make_unique<exec::ModelRunner>(*model->compiled, *session->pool);
   } else {
     // load() compared the digest of the weights.
     TESSERA_TRY(session->loaded, artifact::load_artifact(

@@ -8,8 +8,8 @@
 
 #include "tessera/artifact/load_artifact.h"
 #include "tessera/capi/include/tessera/tessera.h"
-#include "tessera/driver/compile_model.h"
-#include "tessera/driver/model_runner.h"
+#include "tessera/exec/compile_model.h"
+#include "tessera/exec/model_runner.h"
 #include "tessera/graph/graph.h"
 
 namespace tessera::capi {
@@ -19,7 +19,7 @@ struct ModelState {
   std::string name;
   // Compiled here: the graph is kept for save().
   graph::Graph graph;
-  std::optional<driver::CompiledModel> compiled;
+  std::optional<exec::CompiledModel> compiled;
   std::string artifact;  // else: its path
   std::vector<artifact::TensorDescription> inputs, outputs;
   std::vector<tsr_tensor_info> input_infos, output_infos;  // point into the two above
@@ -31,7 +31,7 @@ struct SessionState {
   std::shared_ptr<const ModelState> model;
   // One or the other, as the model is.
   std::unique_ptr<runtime::ThreadPool> pool;
-  std::unique_ptr<driver::ModelRunner> runner;
+  std::unique_ptr<exec::ModelRunner> runner;
   std::unique_ptr<artifact::LoadedArtifact> loaded;
   std::vector<HostTensor> outputs;  // of the last run
 

@@ -11,7 +11,7 @@
 
 #include "tessera/cli/command.h"
 #include "tessera/driver/load_graph.h"
-#include "tessera/driver/model_runner.h"
+#include "tessera/exec/model_runner.h"
 #include "tessera/onnx/backend_case.h"
 
 namespace tessera::cli {
@@ -27,12 +27,11 @@ Result<std::vector<HostTensor>> run_compiled(const graph::Graph& imported,
                                              const std::vector<HostTensor>& inputs) {
   graph::Graph graph = imported;
   TESSERA_DO(graph::optimize(graph, {}));
-  driver::ModelOptions options;
+  exec::ModelOptions options;
   options.build_threads = 1;
-  TESSERA_TRY(const driver::CompiledModel model,
-              driver::compile_model(graph, target::host(), options));
+  TESSERA_TRY(const exec::CompiledModel model, exec::compile_model(graph, target::host(), options));
   runtime::ThreadPool pool({.threads = 1});
-  return driver::run_model(model, pool, inputs);
+  return exec::run_model(model, pool, inputs);
 }
 
 std::vector<onnx::CaseResult> run_all(const std::vector<std::string>& folders,

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "tessera/driver/compile_model.h"
 #include "tessera/driver/load_graph.h"
+#include "tessera/exec/compile_model.h"
 
 namespace CLI {
 class App;

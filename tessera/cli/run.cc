@@ -63,7 +63,7 @@ Result<Named> run_static(const RunArgs& args, const onnx::Model& model, driver::
   if (plan.has_value()) plan->apply_to(&load);
   load.optimize = !args.no_optimize;
   TESSERA_TRY(const graph::Graph graph, driver::load_graph(model, load));
-  TESSERA_DO(driver::check_memory(graph));
+  TESSERA_DO(exec::check_memory(graph));
   std::vector<std::string> names;
   std::vector<graph::TensorType> types;
   for (const graph::ValueId id : graph.inputs) {
@@ -71,14 +71,14 @@ Result<Named> run_static(const RunArgs& args, const onnx::Model& model, driver::
     types.push_back(graph.type(id));
   }
   TESSERA_TRY(const std::vector<HostTensor> inputs, arrange_inputs(args, given, names, types));
-  driver::ModelOptions options;
+  exec::ModelOptions options;
   options.progress = build_progress();
   if (plan.has_value()) plan->apply_to(&options);
-  TESSERA_TRY(const driver::CompiledModel compiled,
-              driver::compile_model(graph, target::host(), options));
+  TESSERA_TRY(const exec::CompiledModel compiled,
+              exec::compile_model(graph, target::host(), options));
   Named out;
   out.names = compiled.output_names;
-  TESSERA_TRY(out.tensors, driver::run_model(compiled, pool, inputs));
+  TESSERA_TRY(out.tensors, exec::run_model(compiled, pool, inputs));
   return out;
 }
 

@@ -68,14 +68,15 @@ Result<std::vector<HostTensor>> plain_outputs(const onnx::Model& model,
   LoadOptions load = options.load;
   load.optimize = false;
   TESSERA_TRY(const graph::Graph graph, load_graph(model, load));
-  ModelOptions plain = options.model;
+  exec::ModelOptions plain = options.model;
   plain.partition.fuse = false;
   plain.schedule = nullptr;
-  TESSERA_TRY(const CompiledModel compiled, compile_model(graph, target, plain));
-  return run_model(compiled, pool, inputs);
+  TESSERA_TRY(const exec::CompiledModel compiled, exec::compile_model(graph, target, plain));
+  return exec::run_model(compiled, pool, inputs);
 }
 
-Result<std::vector<StepTime>> profile_steps(const CompiledModel& model, ModelRunner& runner) {
+Result<std::vector<StepTime>> profile_steps(const exec::CompiledModel& model,
+                                            exec::ModelRunner& runner) {
   constexpr int kRuns = 9;
   std::vector<std::vector<double>> times(model.steps.size());
   for (int r = 0; r < kRuns; ++r) {
@@ -86,7 +87,7 @@ Result<std::vector<StepTime>> profile_steps(const CompiledModel& model, ModelRun
   for (std::size_t i = 0; i < times.size(); ++i) {
     std::nth_element(times[i].begin(), times[i].begin() + kRuns / 2, times[i].end());
     const double us = times[i][kRuns / 2];
-    const CompiledModel::Step& s = model.steps[i];
+    const exec::CompiledModel::Step& s = model.steps[i];
     steps.push_back({.name = s.name,
                      .origin = s.origin,
                      .us = us,
@@ -161,7 +162,8 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
   result.import_ms = elapsed_ms(start);
   const auto build = std::chrono::steady_clock::now();
   TESSERA_TRY(const graph::Graph graph, load_graph(model, options.load));
-  TESSERA_TRY(const CompiledModel compiled, compile_model(graph, target, options.model));
+  TESSERA_TRY(const exec::CompiledModel compiled,
+              exec::compile_model(graph, target, options.model));
   bench.build_ms = elapsed_ms(build);
   result.kernels = static_cast<std::int64_t>(compiled.kernels.size());
   result.steps = static_cast<std::int64_t>(compiled.steps.size());
@@ -183,7 +185,7 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
     const auto it = options.inputs.find(compiled.input_names[i]);
     if (it != options.inputs.end()) inputs[i] = it->second;
   }
-  ModelRunner runner(compiled, pool);
+  exec::ModelRunner runner(compiled, pool);
   for (std::size_t i = 0; i < inputs.size(); ++i) TESSERA_DO(runner.set_input(i, inputs[i]));
   TESSERA_DO(runner.run());
   std::vector<HostTensor> outputs;
@@ -237,7 +239,7 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
   bench.p90_us = samples[0].p90_s() * 1e6;
   bench.trusted = samples[0].trusted;
   double flops = 0, bytes = 0;
-  for (const CompiledModel::Step& s : compiled.steps) {
+  for (const exec::CompiledModel::Step& s : compiled.steps) {
     flops += s.flops;
     bytes += s.bytes;
   }

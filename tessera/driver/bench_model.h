@@ -6,7 +6,7 @@
 
 #include "tessera/driver/bench_op.h"
 #include "tessera/driver/load_graph.h"
-#include "tessera/driver/model_runner.h"
+#include "tessera/exec/model_runner.h"
 
 namespace tessera::driver {
 
@@ -14,7 +14,7 @@ struct ModelBenchOptions {
   int threads = 1;
   std::vector<std::string> peers;
   LoadOptions load;
-  ModelOptions model;
+  exec::ModelOptions model;
   std::map<std::string, HostTensor> inputs;  // by name; others are random
   runtime::TimingOptions timing;
   bool profile = false;

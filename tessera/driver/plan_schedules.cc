@@ -59,7 +59,7 @@ void PlanSchedules::apply_to(LoadOptions* options) const {
   options->passes.algorithms = state_->plan.algorithms;
 }
 
-void PlanSchedules::apply_to(ModelOptions* options) const {
+void PlanSchedules::apply_to(exec::ModelOptions* options) const {
   options->schedule = [state = state_](const task::Task& task) { return state->schedule(task); };
 }
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "tessera/driver/compile_model.h"
 #include "tessera/driver/load_graph.h"
+#include "tessera/exec/compile_model.h"
 #include "tessera/record/plan.h"
 
 namespace tessera::driver {
@@ -21,7 +21,7 @@ class PlanSchedules {
   // The algorithms of the plan: tasks follow from them.
   void apply_to(LoadOptions* options) const;
   // The schedules. A schedule that does not apply is kInvalidArgument and names the task.
-  void apply_to(ModelOptions* options) const;
+  void apply_to(exec::ModelOptions* options) const;
 
   const record::Plan& plan() const;
   // "KEY name" of the tasks that were asked for and are not in the plan, sorted.

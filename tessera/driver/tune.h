@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "tessera/driver/compile_model.h"
 #include "tessera/driver/tune_problem.h"
+#include "tessera/exec/compile_model.h"
 #include "tessera/measure/measurer.h"
 #include "tessera/record/plan.h"
 #include "tessera/search/model_scorer.h"
@@ -19,7 +19,7 @@ namespace tessera::driver {
 
 struct TuneOptions {
   std::vector<TuneSubject> subjects;
-  ModelOptions model;
+  exec::ModelOptions model;
   target::Target target;
   measure::MeasureOptions measure;  // threads included
 

@@ -6,7 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "tessera/driver/bench_model.h"
-#include "tessera/driver/model_runner.h"
+#include "tessera/exec/model_runner.h"
 #include "tessera/space/default_schedule.h"
 
 namespace tessera::driver {
@@ -24,14 +24,14 @@ runtime::TimingOptions short_timing(double model_s) {
 }
 
 // Medians of models that take turns.
-std::vector<runtime::Samples> time_side_by_side(const std::vector<ModelRunner*>& runners,
+std::vector<runtime::Samples> time_side_by_side(const std::vector<exec::ModelRunner*>& runners,
                                                 const runtime::TimingOptions& timing) {
   runtime::InterleavedTimer timer(timing);
-  for (ModelRunner* r : runners) timer.add([r] { (void)r->run(); });
+  for (exec::ModelRunner* r : runners) timer.add([r] { (void)r->run(); });
   return timer.run();
 }
 
-Result<void> set_inputs(const CompiledModel& model, ModelRunner& runner) {
+Result<void> set_inputs(const exec::CompiledModel& model, exec::ModelRunner& runner) {
   const std::vector<HostTensor> inputs =
       random_model_inputs(model.input_names, model.input_types, kSeed);
   for (std::size_t i = 0; i < inputs.size(); ++i) TESSERA_DO(runner.set_input(i, inputs[i]));
@@ -82,7 +82,7 @@ Result<WholeModels::Built> WholeModels::build(std::size_t subject,
                                               const Selection* selection) const {
   const TuneSubject& s = session_.problem().subjects[subject];
   LoadOptions load = s.load;
-  ModelOptions model = options_.model;
+  exec::ModelOptions model = options_.model;
   if (selection != nullptr) {
     for (const auto& [signature, name] : algorithms(*selection)) {
       load.passes.algorithms[signature] = name;
@@ -95,7 +95,7 @@ Result<WholeModels::Built> WholeModels::build(std::size_t subject,
   }
   Built built;
   TESSERA_TRY(built.graph, load_graph(s.name, load));
-  TESSERA_TRY(built.model, compile_model(built.graph, options_.target, model));
+  TESSERA_TRY(built.model, exec::compile_model(built.graph, options_.target, model));
   return built;
 }
 
@@ -122,8 +122,8 @@ Result<bool> WholeModels::verify(Selection* selection, std::vector<SubjectReport
   std::vector<std::vector<HostTensor>> wanted(subjects.size());
   runtime::ThreadPool pool({.threads = options_.measure.threads});
   const auto outputs_of = [&](const Built& b) {
-    return run_model(b.model, pool,
-                     random_model_inputs(b.model.input_names, b.model.input_types, kSeed));
+    return exec::run_model(b.model, pool,
+                           random_model_inputs(b.model.input_names, b.model.input_types, kSeed));
   };
   for (bool again = true; again;) {
     again = false;
@@ -171,7 +171,7 @@ Result<void> WholeModels::time(Selection* selection, bool improve_it,
       }
     }
     runtime::ThreadPool pool({.threads = options_.measure.threads});
-    ModelRunner before(untuned.model, pool), after(tuned.model, pool);
+    exec::ModelRunner before(untuned.model, pool), after(tuned.model, pool);
     TESSERA_DO(set_inputs(untuned.model, before));
     TESSERA_DO(set_inputs(tuned.model, after));
     const auto samples = time_side_by_side(
@@ -225,7 +225,7 @@ Result<void> WholeModels::improve(std::size_t subject, Selection* selection, Bui
     runtime::ThreadPool pool({.threads = options_.measure.threads});
     bool faster = false;
     {
-      ModelRunner old_runner(current->model, pool), new_runner(built.model, pool);
+      exec::ModelRunner old_runner(current->model, pool), new_runner(built.model, pool);
       TESSERA_DO(set_inputs(current->model, old_runner));
       TESSERA_DO(set_inputs(built.model, new_runner));
       const auto samples = time_side_by_side(

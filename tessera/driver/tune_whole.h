@@ -40,7 +40,7 @@ class WholeModels {
  private:
   struct Built {
     graph::Graph graph;
-    CompiledModel model;
+    exec::CompiledModel model;
   };
   Result<Built> build(std::size_t subject, const Selection* selection) const;
   std::map<std::string, std::string> algorithms(const Selection& selection) const;

@@ -59,11 +59,11 @@ void expect_same(Graph graph, bool optimize) {
     const auto passes = graph::optimize(graph, {});
     ASSERT_TRUE(passes.ok()) << passes.error().message;
   }
-  const auto model = compile_model(graph, target::host());
+  const auto model = exec::compile_model(graph, target::host());
   ASSERT_TRUE(model.ok()) << model.error().message;
   for (const int threads : {1, 2}) {
     runtime::ThreadPool pool({.threads = threads});
-    const auto got = run_model(*model, pool, inputs);
+    const auto got = exec::run_model(*model, pool, inputs);
     ASSERT_TRUE(got.ok()) << got.error().message;
     ASSERT_EQ(got->size(), want->size());
     for (std::size_t i = 0; i < want->size(); ++i) {
@@ -150,19 +150,19 @@ TEST(Model, EmptyTensorsAndOutputsThatAreInputs) {
 TEST(Model, AWrongInputIsNamed) {
   Net n;
   const Graph g = n.b.finish({n.add("exp", {n.input({2, 3})})}, {"y"});
-  const auto model = compile_model(g, target::host());
+  const auto model = exec::compile_model(g, target::host());
   ASSERT_TRUE(model.ok());
   runtime::ThreadPool pool({.threads = 1});
-  const auto got = run_model(*model, pool, {HostTensor(DType::kF32, {3, 2})});
+  const auto got = exec::run_model(*model, pool, {HostTensor(DType::kF32, {3, 2})});
   ASSERT_FALSE(got.ok());
   EXPECT_EQ(got.error().message, "input x0 must be f32[2,3], not f32[3,2]");
-  EXPECT_FALSE(run_model(*model, pool, {}).ok());
+  EXPECT_FALSE(exec::run_model(*model, pool, {}).ok());
 }
 
 TEST(Model, TheMemoryOfARunStaysNearTheLargestLiveSet) {
   Graph g = residual_network();
   ASSERT_TRUE(graph::optimize(g, {}).ok());
-  const auto model = compile_model(g, target::host());
+  const auto model = exec::compile_model(g, target::host());
   ASSERT_TRUE(model.ok());
   EXPECT_LE(static_cast<double>(model->arena_bytes), 1.2 * static_cast<double>(model->live_bytes));
 }

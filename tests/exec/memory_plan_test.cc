@@ -1,11 +1,11 @@
-#include "tessera/driver/memory_plan.h"
+#include "tessera/exec/memory_plan.h"
 
 #include <gtest/gtest.h>
 
 #include "tessera/graph/builder.h"
 #include "tessera/support/rng.h"
 
-namespace tessera::driver {
+namespace tessera::exec {
 namespace {
 
 using graph::Graph;
@@ -122,4 +122,4 @@ TEST(MemoryPlan, RandomGraphsNeverOverlapAndStayNearTheBound) {
 }
 
 }  // namespace
-}  // namespace tessera::driver
+}  // namespace tessera::exec

@@ -1,4 +1,4 @@
-#include "tessera/driver/model_runner.h"
+#include "tessera/exec/model_runner.h"
 
 #include <algorithm>
 #include <chrono>
@@ -6,7 +6,7 @@
 
 #include "tessera/graph/op.h"
 
-namespace tessera::driver {
+namespace tessera::exec {
 namespace {
 
 std::size_t tensor_bytes(const graph::TensorType& type) {
@@ -143,4 +143,4 @@ Result<std::vector<HostTensor>> run_model(const CompiledModel& model, runtime::T
   return outputs;
 }
 
-}  // namespace tessera::driver
+}  // namespace tessera::exec

@@ -1,4 +1,4 @@
-#include "tessera/driver/compile_model.h"
+#include "tessera/exec/compile_model.h"
 
 #include <algorithm>
 #include <atomic>
@@ -12,7 +12,7 @@
 #include "tessera/graph/op.h"
 #include "tessera/space/default_schedule.h"
 
-namespace tessera::driver {
+namespace tessera::exec {
 namespace {
 
 using graph::kNoValue;
@@ -265,4 +265,4 @@ Result<CompiledModel> plan_model(const graph::Graph& graph, const target::Target
   return model;
 }
 
-}  // namespace tessera::driver
+}  // namespace tessera::exec

@@ -1,9 +1,9 @@
-#include "tessera/driver/memory_plan.h"
+#include "tessera/exec/memory_plan.h"
 
 #include <algorithm>
 #include <numeric>
 
-namespace tessera::driver {
+namespace tessera::exec {
 namespace {
 
 using graph::kNoValue;
@@ -127,4 +127,4 @@ MemoryPlan plan_memory(const graph::Graph& graph, const std::vector<task::Group>
   return Planner(graph, groups).run();
 }
 
-}  // namespace tessera::driver
+}  // namespace tessera::exec

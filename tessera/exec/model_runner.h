@@ -4,11 +4,11 @@
 #include <memory>
 #include <vector>
 
-#include "tessera/driver/compile_model.h"
+#include "tessera/exec/compile_model.h"
 #include "tessera/runtime/aligned_buffer.h"
 #include "tessera/runtime/thread_pool.h"
 
-namespace tessera::driver {
+namespace tessera::exec {
 
 // Owns the arena and memory for inputs and outputs. One run at a time.
 class ModelRunner {
@@ -44,4 +44,4 @@ class ModelRunner {
 Result<std::vector<HostTensor>> run_model(const CompiledModel& model, runtime::ThreadPool& pool,
                                           const std::vector<HostTensor>& inputs);
 
-}  // namespace tessera::driver
+}  // namespace tessera::exec

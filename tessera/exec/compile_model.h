@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "tessera/codegen/codegen.h"
-#include "tessera/driver/memory_plan.h"
+#include "tessera/exec/memory_plan.h"
 #include "tessera/graph/graph.h"
 #include "tessera/lower/lower.h"
 #include "tessera/support/host_tensor.h"
 #include "tessera/target/target.h"
 #include "tessera/task/task.h"
 
-namespace tessera::driver {
+namespace tessera::exec {
 
 struct ModelOptions {
   task::PartitionOptions partition;
@@ -88,4 +88,4 @@ Result<CompiledModel> compile_model(const graph::Graph& graph, const target::Tar
 Result<CompiledModel> plan_model(const graph::Graph& graph, const target::Target& target,
                                  const ModelOptions& options, std::vector<LoweredTask>* lowered);
 
-}  // namespace tessera::driver
+}  // namespace tessera::exec

@@ -6,7 +6,7 @@
 #include "tessera/graph/graph.h"
 #include "tessera/task/task.h"
 
-namespace tessera::driver {
+namespace tessera::exec {
 
 enum class Place : std::uint8_t {
   kNone,      // never stored: inside a kernel, or without elements
@@ -41,4 +41,4 @@ inline constexpr std::int64_t kArenaAlignment = 64;
 // the memory of its input. Large values are placed first, each at the lowest free offset.
 MemoryPlan plan_memory(const graph::Graph& graph, const std::vector<task::Group>& groups);
 
-}  // namespace tessera::driver
+}  // namespace tessera::exec
