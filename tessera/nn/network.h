@@ -12,6 +12,8 @@
 
 namespace tessera::nn {
 
+using tessera::to_text;  // of shapes and types, beside the one below
+
 // Which rows of a candidate a network reads.
 enum class Rows : std::uint8_t {
   kStatement,  // one per statement of the loop program, in program order
@@ -38,6 +40,7 @@ struct Inputs {
       graph::kNoValue;  // kLoop only: [batch, rows, rows], 1 at (parent, child)
 };
 
+// kUniformFanIn: within 1 / sqrt(fan_in) of 0; kNormal: with that standard deviation.
 enum class Init : std::uint8_t { kUniformFanIn, kZero, kOne, kNormal };
 
 // A weight; an input of the graph under this name.
@@ -72,10 +75,10 @@ struct NetworkEntry {
   const char* name;
   const char* doc;
   Rows rows;
-  Hyper defaults;  // complete; others are refused
+  Hyper defaults;  // complete; others are refused. "hidden" is also the width of the heads
   // Encodes a candidate as one vector [batch, width]; the heads are added behind it, the same for
-  // all networks.
-  Result<graph::ValueId> (*encode)(NetworkBuilder& b, const Inputs& inputs, const Hyper& hyper);
+  // all networks. Failures are kept by the builder.
+  graph::ValueId (*encode)(NetworkBuilder& b, const Inputs& inputs, const Hyper& hyper);
 };
 
 const std::vector<NetworkEntry>& network_table();
@@ -84,6 +87,7 @@ Result<const NetworkEntry*> find_network(const std::string& name);  // the error
 // `hyper` may leave names out: defaults. kInvalidArgument for unknown names and useless values.
 Result<NetworkSpec> make_spec(const std::string& network, const Hyper& hyper, std::int64_t columns,
                               std::int64_t context);
+// The same parameters for every shape. kInvalidArgument also for rows that the network cannot hold.
 Result<Network> build_network(const NetworkSpec& spec, const InstanceShape& shape);
 
 // Fresh weights: the same for the same seed on every machine.
