@@ -1,9 +1,13 @@
 #include "tessera/target/target.h"
 
+#include <charconv>
+#include <map>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "tessera/support/nearest_name.h"
+#include "tessera/target/features.h"
 #include "tessera/target/machine_table.h"
 
 namespace tessera::target {
@@ -38,6 +42,83 @@ std::string to_text(const Target& t) {
       "{} triple={} cpu={} features={} vector={}x{} cores={} l1={} l2={} l3={} line={}", t.name,
       t.triple, t.cpu, t.features, t.vector_registers, t.vector_bytes, t.cores, t.l1_bytes,
       t.l2_bytes, t.l3_bytes, t.line_bytes);
+}
+
+namespace {
+
+// The "key=value" words of a target's line.
+class Fields {
+ public:
+  explicit Fields(std::string_view words) {
+    while (!words.empty()) {
+      const std::size_t end = std::min(words.find(' '), words.size());
+      const std::string_view word = words.substr(0, end);
+      const std::size_t sign = word.find('=');
+      if (sign != std::string_view::npos) values_[word.substr(0, sign)] = word.substr(sign + 1);
+      words.remove_prefix(std::min(end + 1, words.size()));
+    }
+  }
+
+  Result<std::string> text(std::string_view key) const {
+    const auto at = values_.find(key);
+    if (at == values_.end()) {
+      return make_error(ErrorCode::kInvalidArgument, "target: no {}=", key);
+    }
+    return std::string(at->second);
+  }
+
+  template <class Int>
+  Result<void> number(std::string_view key, std::int64_t least, Int* out) const {
+    TESSERA_TRY(const std::string digits, text(key));
+    return parse(key, digits, least, out);
+  }
+
+  template <class Int>
+  static Result<void> parse(std::string_view key, std::string_view digits, std::int64_t least,
+                            Int* out) {
+    const char* end = digits.data() + digits.size();
+    const auto parsed = std::from_chars(digits.data(), end, *out);
+    if (parsed.ec != std::errc() || parsed.ptr != end || *out < least) {
+      return make_error(ErrorCode::kInvalidArgument, "target: {}='{}' is not a size", key,
+                        digits.substr(0, 32));
+    }
+    return {};
+  }
+
+ private:
+  std::map<std::string_view, std::string_view> values_;
+};
+
+}  // namespace
+
+Result<Target> target_from_text(std::string_view line) {
+  Target t;
+  const std::size_t name_end = std::min(line.find(' '), line.size());
+  t.name = std::string(line.substr(0, name_end));
+  const Fields fields(line.substr(name_end));
+  TESSERA_TRY(t.triple, fields.text("triple"));
+  if (t.triple.starts_with("aarch64")) {
+    t.arch = Arch::kAArch64;
+  } else if (t.triple.starts_with("x86_64")) {
+    t.arch = Arch::kX86_64;
+  } else {
+    return make_error(ErrorCode::kUnsupported, "target: architecture of '{}'",
+                      t.triple.substr(0, 64));
+  }
+  TESSERA_TRY(t.cpu, fields.text("cpu"));
+  TESSERA_TRY(t.features, fields.text("features"));
+  derive_from_features(t);
+  TESSERA_TRY(const std::string vector, fields.text("vector"));
+  const std::size_t cross = std::min(vector.find('x'), vector.size());
+  TESSERA_DO(Fields::parse("vector", vector.substr(0, cross), 1, &t.vector_registers));
+  TESSERA_DO(Fields::parse("vector", vector.substr(std::min(cross + 1, vector.size())), 1,
+                           &t.vector_bytes));
+  TESSERA_DO(fields.number("cores", 1, &t.cores));
+  TESSERA_DO(fields.number("l1", 0, &t.l1_bytes));
+  TESSERA_DO(fields.number("l2", 0, &t.l2_bytes));
+  TESSERA_DO(fields.number("l3", 0, &t.l3_bytes));
+  TESSERA_DO(fields.number("line", 1, &t.line_bytes));
+  return t;
 }
 
 }  // namespace tessera::target

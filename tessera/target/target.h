@@ -46,6 +46,8 @@ std::vector<std::string> target_names();
 bool runs_on_host(const Target& t);
 
 std::string to_text(const Target& t);  // one line: all fields that influence code
+// Reads it back, on whatever machine. kInvalidArgument names what is missing or no number.
+Result<Target> target_from_text(std::string_view line);
 
 std::string default_triple(Arch arch);  // Linux with the GNU C library
 

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tessera/ir/build.h"
@@ -66,6 +67,9 @@ std::vector<ir::Expr> combine(Reducer r, const std::vector<ir::Expr>& acc,
 
 // Readable definition of the whole Dag (`--stage te`).
 std::string to_text(const Dag& dag);
+// Reads it back: the same text, keys and stages; chains of one logical operator associate to the
+// left. Types of constants follow from what they meet. Verified; errors name line and column.
+Result<Dag> dag_from_text(std::string_view text);
 // Topological order, ranks, types, axes extents, overflow-sized shapes; the message names the op.
 Result<void> verify(const Dag& dag);
 // Floating-point (or integer) operations of the whole Dag: multiplies, adds, compares, intrinsic

@@ -1,15 +1,12 @@
-// The readable definition of a Dag. For people: it is not parsed back.
+// The readable definition of a Dag; parse.cc reads it back.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "tessera/te/dag.h"
+#include "tessera/te/syntax.h"
 
 namespace tessera::te {
-namespace {
 
-using ir::Expr;
-
-// Binding strength of infix operators; 0 for those printed as a call.
 int strength(ir::BinaryOp op) {
   using enum ir::BinaryOp;
   switch (op) {
@@ -40,6 +37,10 @@ int strength(ir::BinaryOp op) {
   }
   return 0;
 }
+
+namespace {
+
+using ir::Expr;
 
 std::string print(const Expr& e, int outer);
 

@@ -138,5 +138,39 @@ TEST(ToText, TellsTargetsApart) {
   }
 }
 
+TEST(FromText, ReadsBackEveryMachine) {
+  std::vector<Target> targets = {host()};
+  for (const Machine& m : machines()) targets.push_back(make_target(m));
+  for (const Target& t : targets) {
+    const Result<Target> read = target_from_text(to_text(t));
+    ASSERT_TRUE(read.ok()) << read.error().message;
+    EXPECT_EQ(to_text(*read), to_text(t));
+    EXPECT_EQ(read->arch, t.arch);
+    EXPECT_EQ(read->has_fma, t.has_fma);
+    EXPECT_EQ(read->has_f16, t.has_f16);
+    EXPECT_EQ(read->has_bf16_dot, t.has_bf16_dot);
+    EXPECT_EQ(read->has_bf16_mma, t.has_bf16_mma);
+    EXPECT_EQ(read->has_i8_dot, t.has_i8_dot);
+    EXPECT_EQ(read->has_i8_mma, t.has_i8_mma);
+  }
+}
+
+TEST(FromText, NamesWhatIsWrong) {
+  const auto message = [](const std::string& line) {
+    const Result<Target> t = target_from_text(line);
+    return t.ok() ? std::string("no error") : t.error().message;
+  };
+  EXPECT_EQ(message(""), "target: no triple=");
+  EXPECT_EQ(message("cuda -arch=sm_70"), "target: no triple=");
+  EXPECT_EQ(message("m triple=riscv64-linux"), "target: architecture of 'riscv64-linux'");
+  const std::string start = "m triple=x86_64-linux cpu=c features= ";
+  EXPECT_EQ(message(start), "target: no vector=");
+  EXPECT_EQ(message(start + "vector=16"), "target: vector='' is not a size");
+  EXPECT_EQ(message(start + "vector=16x0"), "target: vector='0' is not a size");
+  EXPECT_EQ(message(start + "vector=16x32 cores=many"), "target: cores='many' is not a size");
+  EXPECT_EQ(message(start + "vector=16x32 cores=99999999999"),
+            "target: cores='99999999999' is not a size");
+}
+
 }  // namespace
 }  // namespace tessera::target
