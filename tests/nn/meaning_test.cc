@@ -145,9 +145,7 @@ TEST(Meaning, Mha) {
   r.expect(sum(x));
 }
 
-TEST(Meaning, Atformer) {
-  const Reference r("atformer", {{"layers", 2}});
-  std::vector<Vector> x = r.encode_rows();
+std::vector<Vector> transformer(const Reference& r, std::vector<Vector> x) {
   for (const std::string layer : {"layer0", "layer1"}) {
     std::vector<Vector> normal;
     for (const Vector& row : x) normal.push_back(r.norm(row, layer + ".norm0"));
@@ -159,7 +157,22 @@ TEST(Meaning, Atformer) {
     }
   }
   for (Vector& row : x) row = r.norm(row, "norm");
-  r.expect(sum(x));
+  return x;
+}
+
+TEST(Meaning, Atformer) {
+  const Reference r("atformer", {{"layers", 2}});
+  r.expect(sum(transformer(r, r.encode_rows())));
+}
+
+TEST(Meaning, Sequence) {
+  const Reference r("sequence", {{"layers", 2}});
+  std::vector<Vector> x = r.embed("embedding");
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = plus(x[i], part(r.values("positions"), i, x[i].size()));
+  }
+  const double count = static_cast<double>(x.size());
+  r.expect(map(sum(transformer(r, x)), [&](double v) { return v / count; }));
 }
 
 TEST(Meaning, Lstm) {
@@ -208,14 +221,41 @@ TEST(Meaning, TreegruFoldsTheTree) {
   r.expect(joined);
 }
 
-TEST(Meaning, SequenceReadsTheOrderOfSteps) {
-  const NetworkSpec spec = small_spec("sequence");
-  const auto weights = fresh_weights(spec, 11);
-  Rng rng(12);
-  Candidate c = random_candidate(spec, 3, rng);
-  const float before = run(spec, weights, {c}, 3).score[0];
-  std::swap(c.rows[0], c.rows[2]);
-  EXPECT_GT(std::abs(run(spec, weights, {c}, 3).score[0] - before), 1e-6);
+// Gated layers of a step of TabNet: two shared, two of its own.
+Vector glu_layers(const Reference& r, Vector x, const std::string& name) {
+  for (int i = 0; i < 4; ++i) {
+    const std::string layer = fmt::format("{}.glu{}", name, i);
+    const Vector z =
+        r.norm(r.linear(x, i < 2 ? fmt::format("shared{}", i) : layer), layer + ".norm");
+    Vector gated = part(z, 0, z.size() / 2);
+    for (std::size_t k = 0; k < gated.size(); ++k) gated[k] *= sigmoid(z[gated.size() + k]);
+    x = i == 0 ? gated : map(plus(x, gated), [](double v) { return v / std::sqrt(2.0); });
+  }
+  return x;
+}
+
+TEST(Meaning, Tabnet) {
+  const Reference r("tabnet", {});
+  const std::size_t decision = 5;
+  Vector total(decision, 0);
+  for (const auto& row : r.candidate.rows) {
+    Vector x(row.begin(), row.end());
+    x.insert(x.end(), r.candidate.context.begin(), r.candidate.context.end());
+    Vector y = glu_layers(r, x, "start"), prior(x.size(), 1);
+    for (const std::string step : {"step0", "step1", "step2"}) {
+      const Vector a(y.begin() + decision, y.end());
+      Vector choice = r.norm(r.linear(a, step + ".mask"), step + ".norm"), chosen = x;
+      for (std::size_t i = 0; i < x.size(); ++i) choice[i] *= prior[i];
+      const Vector mask = softmax(choice);
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        chosen[i] *= mask[i] * static_cast<double>(x.size());
+        prior[i] *= 1.3 - mask[i];
+      }
+      y = glu_layers(r, chosen, step);
+      total = plus(total, relu(part(y, 0, decision)));
+    }
+  }
+  r.expect(total);
 }
 
 }  // namespace

