@@ -2,8 +2,9 @@
 function(tessera_wanted folder result)
   set(wanted TRUE)
   if(NOT TESSERA_LLVM)
-    # Those that need LLVM, SQLite, protobuf or CLI11, and those above them.
-    set(compiler codegen kernel measure record onnx zoo exec model search driver artifact capi cli)
+    # Those that need LLVM, SQLite, protobuf or CLI11, and those above them. Of kernel, measure and record, the parts
+    # that need none are built.
+    set(compiler codegen onnx zoo exec model search driver artifact capi cli)
     if(folder IN_LIST compiler OR (folder STREQUAL dataset AND NOT ZLIB_FOUND))
       set(wanted FALSE)
     endif()
@@ -11,25 +12,40 @@ function(tessera_wanted folder result)
   set(${result} ${wanted} PARENT_SCOPE)
 endfunction()
 
-# tessera_library(NAME SOURCES ... DEPS ... THIRD_PARTY ...): one library per folder.
-# DEPS is the folder's whole licence to include; the test layering_NAME enforces it.
+# tessera_library(NAME SOURCES ... DEPS ... THIRD_PARTY ...): one library per folder, or FOLDER/PART: the sources of a
+# folder that need less than the rest, a target tessera_FOLDER_PART of their own.
+# DEPS is the whole licence to include; the test layering_NAME enforces it.
 function(tessera_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;THIRD_PARTY" ${ARGN})
-  set(target tessera_${name})
+  string(REPLACE "/" "_" target tessera_${name})
+  string(REGEX REPLACE "/.*" "" folder ${name})
   add_library(${target} STATIC ${ARG_SOURCES})
-  list(TRANSFORM ARG_DEPS PREPEND tessera_ OUTPUT_VARIABLE dep_targets)
+  tessera_targets("${ARG_DEPS}" dep_targets)
   target_link_libraries(${target} PUBLIC ${dep_targets} PRIVATE ${ARG_THIRD_PARTY} tessera_warnings)
   target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR})
   if(NOT ARG_DEPS)
     target_link_libraries(${target} PUBLIC fmt::fmt)
   endif()
   if(TESSERA_TESTS)
-    list(JOIN ARG_DEPS "|" allowed)
-    add_test(NAME layering_${name}
-      COMMAND ${CMAKE_COMMAND} -DFOLDER=${CMAKE_CURRENT_SOURCE_DIR} -DSELF=${name} "-DALLOWED=${allowed}"
-              -P ${PROJECT_SOURCE_DIR}/cmake/layering_test.cmake)
-    set_tests_properties(layering_${name} PROPERTIES LABELS unit)
+    list(TRANSFORM ARG_DEPS REPLACE "/.*" "" OUTPUT_VARIABLE allowed)
+    list(JOIN allowed "|" allowed)
+    set(files "")
+    if(name MATCHES "/")
+      list(JOIN ARG_SOURCES "|" files)
+    endif()
+    string(REPLACE "/" "_" test layering_${name})
+    add_test(NAME ${test}
+      COMMAND ${CMAKE_COMMAND} -DFOLDER=${CMAKE_CURRENT_SOURCE_DIR} -DSELF=${folder} "-DALLOWED=${allowed}"
+              "-DFILES=${files}" -P ${PROJECT_SOURCE_DIR}/cmake/layering_test.cmake)
+    set_tests_properties(${test} PROPERTIES LABELS unit)
   endif()
+endfunction()
+
+# The targets of DEPS.
+function(tessera_targets deps result)
+  list(TRANSFORM deps REPLACE "/" "_")
+  list(TRANSFORM deps PREPEND tessera_)
+  set(${result} ${deps} PARENT_SCOPE)
 endfunction()
 
 # tessera_test(FOLDER SOURCES ... DEPS ...): one GoogleTest binary per folder, each test case its own ctest entry.
@@ -37,7 +53,7 @@ function(tessera_test folder)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;THIRD_PARTY;LABELS" ${ARGN})
   set(target ${folder}_tests)
   add_executable(${target} ${ARG_SOURCES})
-  list(TRANSFORM ARG_DEPS PREPEND tessera_ OUTPUT_VARIABLE dep_targets)
+  tessera_targets("${ARG_DEPS}" dep_targets)
   target_link_libraries(${target} PRIVATE ${dep_targets} ${ARG_THIRD_PARTY} tessera_testing GTest::gtest_main tessera_warnings)
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
@@ -53,7 +69,7 @@ function(tessera_fuzzer name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   set(target ${name}_fuzzer)
   add_executable(${target} ${ARG_SOURCES})
-  list(TRANSFORM ARG_DEPS PREPEND tessera_ OUTPUT_VARIABLE dep_targets)
+  tessera_targets("${ARG_DEPS}" dep_targets)
   target_link_libraries(${target} PRIVATE ${dep_targets} tessera_warnings)
   target_link_options(${target} PRIVATE -fsanitize=fuzzer)
   add_dependencies(fuzzers ${target})

@@ -1,5 +1,15 @@
-# Fails when a source in FOLDER includes a Tessera folder outside ALLOWED ("a|b|c") or itself.
+# Fails when a source in FOLDER (with FILES, "a.cc|b.cc": those and their headers) includes a Tessera folder outside
+# ALLOWED ("a|b|c") or itself.
 file(GLOB_RECURSE sources ${FOLDER}/*.h ${FOLDER}/*.cc)
+if(FILES)
+  string(REPLACE "|" ";" files "${FILES}")
+  set(sources "")
+  foreach(file IN LISTS files)
+    string(REGEX REPLACE "\\.cc$" ".h" header ${file})
+    file(GLOB found ${FOLDER}/${file} ${FOLDER}/${header})
+    list(APPEND sources ${found})
+  endforeach()
+endif()
 set(bad "")
 foreach(source IN LISTS sources)
   file(STRINGS ${source} lines REGEX "^#include \"tessera/")

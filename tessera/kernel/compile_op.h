@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tessera/codegen/codegen.h"
+#include "tessera/kernel/random_inputs.h"
 #include "tessera/lower/lower.h"
 #include "tessera/runtime/aligned_buffer.h"
 #include "tessera/runtime/thread_pool.h"
@@ -52,9 +53,5 @@ class OpRunner {
   std::vector<void*> params_;
   runtime::AlignedBuffer workspace_;
 };
-
-// Random inputs for a Dag: floats in [-1, 1), small integers; index inputs of gathers stay in
-// range.
-std::vector<HostTensor> random_inputs(const te::Dag& dag, std::uint64_t seed);
 
 }  // namespace tessera::kernel

@@ -3,6 +3,7 @@
 #include <ctime>
 #include <exception>
 
+#include "tessera/codegen/codegen.h"
 #include "tessera/lower/lower.h"
 #include "tessera/schedule/step.h"
 

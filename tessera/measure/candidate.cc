@@ -9,10 +9,11 @@ Result<std::unique_ptr<Candidate>> Candidate::load(const RunItem& item, const te
                                                    const WorkerHooks& hooks) {
   const Built& built = item.built;
   std::unique_ptr<Candidate> c(new Candidate(item, data, pool, hooks));
-  codegen::ObjectCode object;
-  object.bytes.assign(built.object.begin(), built.object.end());
-  object.kernels.push_back({built.symbol, built.shared_bytes, built.worker_bytes});
-  TESSERA_TRY(c->kernel_, codegen::load_kernel(object));
+  TESSERA_TRY(c->object_, runtime::load_object(built.object));
+  c->entry_ = reinterpret_cast<tsr_kernel>(c->object_->symbol(built.symbol));
+  if (c->entry_ == nullptr) {
+    return make_error(ErrorCode::kBuildFailed, "{} is not in its object code", built.symbol);
+  }
   for (std::size_t i = 0; i < dag.inputs.size(); ++i) {
     const std::string layout = i < built.layouts.size() ? built.layouts[i] : "";
     TESSERA_TRY(std::byte * at, data.input(i, layout));
@@ -23,7 +24,7 @@ Result<std::unique_ptr<Candidate>> Candidate::load(const RunItem& item, const te
       built.shared_bytes + built.worker_bytes * std::int64_t{pool.host()->num_workers};
   TESSERA_TRY(c->workspace_, GuardedBuffer::make(static_cast<std::size_t>(bytes)));
   c->plain_call_ = [raw = c.get()] {
-    raw->kernel_->entry(raw->params_.data(), raw->workspace_.data(), raw->pool_.host());
+    raw->entry_(raw->params_.data(), raw->workspace_.data(), raw->pool_.host());
   };
   return c;
 }
@@ -32,7 +33,7 @@ void Candidate::call() {
   if (hooks_.call) {
     hooks_.call(item_.job.trial, plain_call_, params_);
   } else {
-    kernel_->entry(params_.data(), workspace_.data(), pool_.host());
+    entry_(params_.data(), workspace_.data(), pool_.host());
   }
 }
 

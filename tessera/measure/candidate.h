@@ -6,9 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "tessera/measure/measurer.h"
 #include "tessera/measure/messages.h"
+#include "tessera/measure/options.h"
 #include "tessera/measure/task_data.h"
+#include "tessera/runtime/abi.h"
+#include "tessera/runtime/object_loader.h"
+#include "tessera/runtime/thread_pool.h"
 
 namespace tessera::measure {
 
@@ -35,7 +38,8 @@ class Candidate {
   TaskData& data_;
   runtime::ThreadPool& pool_;
   const WorkerHooks& hooks_;
-  std::unique_ptr<codegen::Kernel> kernel_;
+  std::unique_ptr<runtime::LoadedObject> object_;
+  tsr_kernel entry_ = nullptr;
   std::vector<void*> params_;
   GuardedBuffer workspace_;
   std::function<void()> plain_call_;

@@ -1,45 +1,17 @@
 // Builds and runs candidates elsewhere: a crash, a hang or a wild write costs one trial.
 #pragma once
 
-#include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "tessera/measure/measurement.h"
+#include "tessera/measure/options.h"
 #include "tessera/support/result.h"
 #include "tessera/target/target.h"
 #include "tessera/te/dag.h"
 
 namespace tessera::measure {
-
-// Called inside the workers, which are forked and so know them: tests of failures use them.
-struct WorkerHooks {
-  std::function<void(const Trial& trial)> before_build;
-  // In place of each call of a candidate; `call` is the candidate, `params` its parameters.
-  std::function<void(const Trial& trial, const std::function<void()>& call,
-                     std::span<void* const> params)>
-      call;
-};
-
-struct MeasureOptions {
-  int threads = 1;  // of the measured code, on the first cores
-  // 0: one per core that the measured code leaves free. Where it leaves none, one per core, and
-  // they stand still while a candidate is timed.
-  int build_workers = 0;
-  double build_timeout_s = 10;
-  double run_timeout_s = 10;  // of one trial; also at most ~20 times the incumbent per call
-  // Sampling: until the interval is tight, the candidate clearly loses, or the limits are reached.
-  int min_samples = 3, max_samples = 12;
-  double sample_s = 1e-3;      // calls are repeated until a sample takes at least this long
-  double trial_limit_s = 0.3;  // of timed running
-  double loser_factor = 1.5;   // clearly above incumbent * this after min_samples: censored
-  bool check_results = true;
-  bool cold_caches = false;
-  std::uint64_t seed = 1;  // of the inputs
-  WorkerHooks hooks;
-};
 
 // The state of the machine as the measurer sees it.
 struct MachineState {

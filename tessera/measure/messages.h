@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "tessera/codegen/codegen.h"
 #include "tessera/measure/measurement.h"
 #include "tessera/measure/wire.h"
 

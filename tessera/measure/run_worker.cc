@@ -59,13 +59,12 @@ std::vector<runtime::Samples> time_warm(const std::vector<std::function<void()>>
 class RunWorker {
  public:
   RunWorker(Channel& channel, const std::vector<te::Dag>& tasks, const target::Target& target,
-            const MeasureOptions& options, std::vector<SharedReference>& references,
+            const MeasureOptions& options, const ExpectedOfTask& expected,
             volatile std::uint32_t* current)
       : channel_(channel),
         tasks_(tasks),
-        target_(target),
         options_(options),
-        references_(references),
+        expected_(expected),
         current_(current),
         pool_({.threads = options.threads, .pin = true}) {
     if (options.cold_caches) flusher_ = std::make_unique<CacheFlusher>(target, pool_);
@@ -94,9 +93,8 @@ class RunWorker {
 
   Channel& channel_;
   const std::vector<te::Dag>& tasks_;
-  const target::Target& target_;
   const MeasureOptions& options_;
-  std::vector<SharedReference>& references_;
+  const ExpectedOfTask& expected_;
   volatile std::uint32_t* current_;
   runtime::ThreadPool pool_;
   CalibrationKernel calibration_;
@@ -111,8 +109,8 @@ Result<TaskData*> RunWorker::data_of(std::size_t task) {
     return used_.front().data.get();
   }
   TESSERA_TRY(std::unique_ptr<TaskData> made,
-              TaskData::make(tasks_[task], target_, pool_, options_.seed,
-                             options_.check_results ? &references_[task] : nullptr));
+              TaskData::make(tasks_[task], options_.seed,
+                             [&](const auto& inputs) { return expected_(task, inputs, pool_); }));
   used_.push_front({task, std::move(made)});
   return used_.front().data.get();
 }
@@ -248,10 +246,10 @@ RunReply RunWorker::run(const RunRequest& request) {
 }  // namespace
 
 void serve_runs(Channel& channel, const std::vector<te::Dag>& tasks, const target::Target& target,
-                const MeasureOptions& options, std::vector<SharedReference>& references,
+                const MeasureOptions& options, const ExpectedOfTask& expected,
                 volatile std::uint32_t* current) {
   watch_guards();
-  RunWorker worker(channel, tasks, target, options, references, current);
+  RunWorker worker(channel, tasks, target, options, expected, current);
   while (const std::optional<Frame> frame = channel.receive()) {
     RunRequest request;
     if (frame->kind != Kind::kRun || !decode(*frame, &request)) return;

@@ -1,45 +1,21 @@
 #include "tessera/measure/server.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
-#include <thread>
 
 #include <poll.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tessera/measure/build_worker.h"
 #include "tessera/measure/process.h"
 #include "tessera/measure/run_worker.h"
+#include "tessera/measure/verdict.h"
+#include "tessera/measure/worker_process.h"
 #include "tessera/target/cpus.h"
 #include "tessera/te/op_spec.h"
 
 namespace tessera::measure {
-namespace {
-
-// Of a task's inputs and reference, which is compiled and compared with the interpreter first.
-constexpr double kPrepareTimeout = 120;
-// A call is given this many times the incumbent, but never less than kLeastCall: the first call
-// touches its memory, and the system may have other things to do.
-constexpr double kCallFactor = 20, kLeastCall = 0.25;
-constexpr int kForkTries = 5;
-// By signals that a candidate does not raise: someone else ended the worker, or memory ran out.
-bool lost_to_others(int status) {
-  if (!WIFSIGNALED(status)) return false;
-  const int s = WTERMSIG(status);
-  return s == SIGKILL || s == SIGTERM || s == SIGHUP || s == SIGINT || s == SIGQUIT;
-}
-
-std::string describe(int status) {
-  if (WIFSIGNALED(status)) return signal_name(WTERMSIG(status));
-  return fmt::format("exit status {}", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
-}
-
-}  // namespace
 
 Server::Server(Channel owner, std::vector<te::Dag> tasks, target::Target target,
                MeasureOptions options)
@@ -83,38 +59,29 @@ void Server::run() {
 }
 
 void Server::fork_worker(Worker& worker) {
-  int ends[2];
-  const pid_t server = getpid();
-  for (int tries = 0; tries < kForkTries; ++tries) {
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0) {
-      worker.pid = fork();
-      if (worker.pid == 0) be_worker(Channel(ends[1]), worker.runs, server);
-      close(ends[1]);
-      worker.channel = Channel(ends[0]);
-      if (worker.pid > 0) return;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(50 << tries));
-  }
-  _exit(1);  // no processes or descriptors are left; the owner sees the end of the channel
+  const auto serve = [&](Channel& channel) { serve_as(channel, worker.runs); };
+  worker.pid =
+      measure::fork_worker(worker.runs ? "tessera-run" : "tessera-build", serve, &worker.channel);
+  // No processes or descriptors are left; the owner sees the end of the channel.
+  if (worker.pid == 0) _exit(1);
 }
 
-void Server::be_worker(Channel channel, bool runs, pid_t server) {
-  die_with(server);
-  become_worker(channel.fd(), runs ? "tessera-run" : "tessera-build");
-  if (runs) {
-    use_processors(target::allowed_cpus());
-    serve_runs(channel, tasks_, target_, options_, references_, current_);
-  } else {
-    serve_builds(channel, tasks_, target_, options_.hooks);
-  }
-  _exit(0);
+Result<Expected> Server::expected(std::size_t task, const std::vector<HostTensor>& inputs,
+                                  runtime::ThreadPool& pool) {
+  if (!options_.check_results) return Expected{};
+  return shared_expected(references_[task], tasks_[task], inputs, target_, pool);
+}
+
+void Server::serve_as(Channel& channel, bool runs) {
+  if (!runs) return serve_builds(channel, tasks_, target_, options_.hooks);
+  use_processors(target::allowed_cpus());
+  serve_runs(
+      channel, tasks_, target_, options_,
+      [this](auto&&... arguments) { return expected(arguments...); }, current_);
 }
 
 int Server::bury(Worker& worker) {
-  kill(worker.pid, SIGKILL);  // it may only have closed its channel
-  int status = 0;
-  while (waitpid(worker.pid, &status, 0) < 0 && errno == EINTR) {
-  }
+  const int status = bury_worker(worker.pid);
   worker.pid = 0;
   worker.channel.close();
   worker.busy = false;
@@ -160,7 +127,7 @@ void Server::start_run(RunRequest request) {
   runner_.busy = true;
   runner_.phase = Worker::Phase::kPreparing;
   *current_ = 0;
-  set_deadline(runner_, kPrepareTimeout);
+  set_deadline(runner_, kPrepareLimit);
   runner_.channel.enqueue(Kind::kRun, encode(runner_.request));
 }
 
@@ -286,17 +253,14 @@ void Server::on_announced(const Frame& frame) {
   const Trial& trial = runner_.request.items[calling.item].job.trial;
   if (frame.kind == Kind::kCalling) {
     runner_.phase = Worker::Phase::kCalling;
-    const bool scaled = trial.incumbent_s > 0 && !trial.final;
-    const double call_s = std::max(kLeastCall, kCallFactor * trial.incumbent_s);
-    set_deadline(runner_,
-                 scaled ? std::min(call_s, options_.run_timeout_s) : options_.run_timeout_s);
+    set_deadline(runner_, call_limit_s(trial, options_));
     stop_builders();
     return;
   }
   const bool last = calling.item + 1 == runner_.request.items.size();
   const double candidates = static_cast<double>(runner_.request.items.size());
   runner_.phase = last ? Worker::Phase::kTiming : Worker::Phase::kPreparing;
-  set_deadline(runner_, last ? options_.run_timeout_s * candidates : kPrepareTimeout);
+  set_deadline(runner_, last ? options_.run_timeout_s * candidates : kPrepareLimit);
 }
 
 void Server::on_ran(const RunReply& reply) {
@@ -359,20 +323,8 @@ void Server::on_runner_death(int status, bool timed_out) {
     to_run_.push_front(std::move(request));
     return;
   }
-  if (timed_out && preparing) {
-    fail(job, Outcome::kWorkerLost, "inputs and reference took too long", build_ms);
-  } else if (timed_out) {
-    fail(job, Outcome::kRunTimeout, "a call or the trial took too long", build_ms);
-  } else if (lost_to_others(status)) {
-    fail(job, Outcome::kWorkerLost, fmt::format("run worker ended by {}", describe(status)),
-         build_ms);
-  } else if (WIFEXITED(status) && WEXITSTATUS(status) == kGuardExit) {
-    fail(job, Outcome::kOutOfBounds, "touched memory beyond a guard zone, or wrote an input",
-         build_ms);
-  } else {
-    fail(job, preparing ? Outcome::kWorkerLost : Outcome::kRunError,
-         (preparing ? "while preparing: " : "") + describe(status), build_ms);
-  }
+  const Verdict verdict = run_verdict(status, timed_out, preparing);
+  fail(job, verdict.outcome, verdict.reason, build_ms);
   request.items.erase(request.items.begin() + static_cast<std::ptrdiff_t>(culprit));
   if (!request.items.empty()) to_run_.push_front(std::move(request));
 }

@@ -11,7 +11,7 @@
 
 #include "tessera/measure/measurer.h"
 #include "tessera/measure/messages.h"
-#include "tessera/measure/task_data.h"
+#include "tessera/measure/reference.h"
 
 namespace tessera::measure {
 
@@ -46,8 +46,10 @@ class Server {
 
   void warm_up();
   void fork_worker(Worker& worker);
-  [[noreturn]] void be_worker(Channel channel, bool runs, pid_t server);
-  int bury(Worker& worker);  // its wait status
+  Result<Expected> expected(std::size_t task, const std::vector<HostTensor>& inputs,
+                            runtime::ThreadPool& pool);
+  void serve_as(Channel& channel, bool runs);  // in the worker
+  int bury(Worker& worker);                    // its wait status
 
   void dispatch();
   void start_build(Worker& worker, Job job);

@@ -1,42 +1,19 @@
 #include "tessera/measure/task_data.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
-#include <new>
-
-#include <sys/mman.h>
 
 #include "tessera/kernel/check_output.h"
-#include "tessera/kernel/compile_op.h"
+#include "tessera/kernel/random_inputs.h"
 #include "tessera/lower/lower.h"
-#include "tessera/space/default_schedule.h"
 
 namespace tessera::measure {
 namespace {
 
-// The loops as written run at about a billion operations a second.
-constexpr double kPlainFlops = 3e8;
-constexpr std::int64_t kSampledPoints = 128;
 // A schedule may sum in blocks, in another order, and through Winograd's transforms; an error of
 // the schedule itself is larger by orders of magnitude. Half precision has no room for it.
 constexpr double kAmplification = 16;
-
-double allowed_error(const te::Dag& dag, DType dtype) {
-  const bool wide = dtype == DType::kF32 || dtype == DType::kF64;
-  return kernel::tolerance(dag, dtype, wide ? kAmplification : 1);
-}
-
-bool uses_floats(const te::Dag& dag) {
-  for (const te::Op& op : dag.ops) {
-    for (const ir::Buffer& b : op.outputs) {
-      if (is_float(b->dtype)) return true;
-    }
-  }
-  return std::ranges::any_of(dag.inputs,
-                             [](const te::Input& in) { return is_float(in.buffer->dtype); });
-}
 
 std::size_t bytes_of(const ir::Buffer& b) {
   return static_cast<std::size_t>(b.size()) * static_cast<std::size_t>(size_bytes(b->dtype));
@@ -54,92 +31,33 @@ void scan(const T* want, const T* got, std::int64_t n, double allowed, Bad bad) 
   }
 }
 
-Result<std::vector<HostTensor>> run_once(const te::Dag& dag, const std::vector<HostTensor>& inputs,
-                                         const std::string& schedule, const target::Target& target,
-                                         runtime::ThreadPool& pool) {
-  TESSERA_TRY(const kernel::CompiledOp op, kernel::compile_op(dag, schedule, target));
-  kernel::OpRunner runner(op, pool);
-  for (std::size_t i = 0; i < inputs.size(); ++i) TESSERA_DO(runner.set_input(i, inputs[i]));
-  runner.run();
-  std::vector<HostTensor> outputs;
-  for (std::size_t o = 0; o < dag.outputs.size(); ++o) outputs.push_back(runner.output(o));
-  for (std::size_t o = 0; o < outputs.size(); ++o) {
-    if (outputs[o].size() == 0) continue;
-    TESSERA_TRY(const kernel::Reference points,
-                kernel::reference(dag, inputs, o, kSampledPoints, /*seed=*/1));
-    const double allowed = allowed_error(dag, outputs[o].dtype());
-    const double worst = kernel::worst_error(points, outputs[o], std::max(allowed, 1e-30));
-    if (worst > 1 && (is_float(outputs[o].dtype()) || !uses_floats(dag))) {
-      return make_error(ErrorCode::kRunFailed, "output {} differs from the interpreter's",
-                        dag.outputs[o]->name);
-    }
-  }
-  return outputs;
-}
-
-}  // namespace
-
-SharedReference::SharedReference(const te::Dag& dag) {
-  bytes_ = 64;
-  for (const ir::Buffer& b : dag.outputs) bytes_ += (bytes_of(b) + 63) / 64 * 64;
-  void* p = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
-                 MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  memory_ = p == MAP_FAILED ? nullptr : static_cast<std::byte*>(p);
-}
-
-SharedReference::~SharedReference() {
-  if (memory_ != nullptr) munmap(memory_, bytes_);
-}
-
-SharedReference::SharedReference(SharedReference&& other) noexcept
-    : memory_(std::exchange(other.memory_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
-
-bool SharedReference::ready() const {
-  if (memory_ == nullptr) return false;
-  std::uint32_t flag = 0;
-  std::memcpy(&flag, memory_, sizeof(flag));
-  return flag == 1;
-}
-
-void SharedReference::keep(const std::vector<HostTensor>& outputs) {
-  if (memory_ == nullptr) return;
-  std::byte* at = memory_ + 64;
-  for (const HostTensor& t : outputs) {
-    std::memcpy(at, t.data(), t.bytes());
-    at += (t.bytes() + 63) / 64 * 64;
-  }
-  // Only one run worker lives at a time: the flag need only come last in its own order.
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  const std::uint32_t flag = 1;
-  std::memcpy(memory_, &flag, sizeof(flag));
-  mprotect(memory_, bytes_, PROT_READ);
-}
-
-std::vector<HostTensor> SharedReference::outputs(const te::Dag& dag) const {
-  mprotect(memory_, bytes_, PROT_READ);
-  std::vector<HostTensor> out;
-  const std::byte* at = memory_ + 64;
-  for (const ir::Buffer& b : dag.outputs) {
-    out.emplace_back(b->dtype, b->shape);
-    std::memcpy(out.back().data(), at, out.back().bytes());
-    at += (out.back().bytes() + 63) / 64 * 64;
+// The elements of an output at `points`, as `like` is.
+HostTensor gather(const std::byte* output, const std::vector<std::int64_t>& points,
+                  const HostTensor& like) {
+  HostTensor out(like.dtype(), like.shape());
+  const auto size = static_cast<std::size_t>(size_bytes(like.dtype()));
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    std::memcpy(out.as<std::byte>() + i * size, output + static_cast<std::size_t>(points[i]) * size,
+                size);
   }
   return out;
 }
 
-Result<std::vector<HostTensor>> compute_reference(const te::Dag& dag,
-                                                  const std::vector<HostTensor>& inputs,
-                                                  const target::Target& target,
-                                                  runtime::ThreadPool& pool) {
-  const bool small = te::flop_count(dag) <= kPlainFlops;
-  if (!small) {
-    const Result<schedule::Schedule> reasoned = space::default_schedule(dag, target);
-    if (reasoned.ok()) {
-      auto outputs = run_once(dag, inputs, schedule::to_text(*reasoned), target, pool);
-      if (outputs.ok()) return outputs;
+}  // namespace
+
+double allowed_error(const te::Dag& dag, DType dtype) {
+  const bool wide = dtype == DType::kF32 || dtype == DType::kF64;
+  return kernel::tolerance(dag, dtype, wide ? kAmplification : 1);
+}
+
+bool uses_floats(const te::Dag& dag) {
+  for (const te::Op& op : dag.ops) {
+    for (const ir::Buffer& b : op.outputs) {
+      if (is_float(b->dtype)) return true;
     }
   }
-  return run_once(dag, inputs, "", target, pool);
+  return std::ranges::any_of(dag.inputs,
+                             [](const te::Input& in) { return is_float(in.buffer->dtype); });
 }
 
 std::string compare_output(const te::Dag& dag, const HostTensor& want, const std::byte* got) {
@@ -176,19 +94,11 @@ std::string compare_output(const te::Dag& dag, const HostTensor& want, const std
                      first, first_got, first_want);
 }
 
-Result<std::unique_ptr<TaskData>> TaskData::make(const te::Dag& dag, const target::Target& target,
-                                                 runtime::ThreadPool& pool, std::uint64_t seed,
-                                                 SharedReference* reference) {
+Result<std::unique_ptr<TaskData>> TaskData::make(const te::Dag& dag, std::uint64_t seed,
+                                                 const ExpectedOf& expected) {
   std::unique_ptr<TaskData> data(new TaskData(dag));
   data->inputs_ = kernel::random_inputs(dag, seed);
-  if (reference != nullptr) {
-    if (reference->ready()) {
-      data->wanted_ = reference->outputs(dag);
-    } else {
-      TESSERA_TRY(data->wanted_, compute_reference(dag, data->inputs_, target, pool));
-      reference->keep(data->wanted_);
-    }
-  }
+  TESSERA_TRY(data->wanted_, expected(data->inputs_));
   for (const ir::Buffer& b : dag.outputs) {
     TESSERA_TRY(GuardedBuffer buffer, GuardedBuffer::make(bytes_of(b)));
     data->outputs_.push_back(std::move(buffer));
@@ -237,8 +147,13 @@ std::vector<std::byte*> TaskData::outputs() const {
 }
 
 std::string TaskData::wrong_output() const {
-  for (std::size_t o = 0; o < wanted_.size(); ++o) {
-    const std::string what = compare_output(dag_, wanted_[o], outputs_[o].data());
+  for (std::size_t o = 0; o < wanted_.outputs.size(); ++o) {
+    const HostTensor& want = wanted_.outputs[o];
+    const bool whole = o >= wanted_.points.size() || wanted_.points[o].empty();
+    const HostTensor got =
+        whole ? HostTensor() : gather(outputs_[o].data(), wanted_.points[o], want);
+    const std::string what =
+        compare_output(dag_, want, whole ? outputs_[o].data() : got.as<std::byte>());
     if (!what.empty()) return fmt::format("output {}: {}", dag_.outputs[o]->name, what);
   }
   return "";

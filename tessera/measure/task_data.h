@@ -1,6 +1,7 @@
 // Inputs, buffers and the right answer of one task, inside the run worker.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -8,52 +9,34 @@
 #include <vector>
 
 #include "tessera/measure/guarded_buffer.h"
-#include "tessera/runtime/thread_pool.h"
 #include "tessera/support/host_tensor.h"
 #include "tessera/support/result.h"
-#include "tessera/target/target.h"
 #include "tessera/te/dag.h"
 
 namespace tessera::measure {
 
-// The right outputs of a task in memory that all run workers share, so that the successor of a dead
-// one need not compute them again.
-class SharedReference {
- public:
-  // Address space only; pages come with the first write. Empty when there is none to be had.
-  explicit SharedReference(const te::Dag& dag);
-  ~SharedReference();
-  SharedReference(SharedReference&& other) noexcept;
-  SharedReference& operator=(SharedReference&&) = delete;
-
-  bool ready() const;
-  // Keeps the outputs; from now on this process cannot write them.
-  void keep(const std::vector<HostTensor>& outputs);
-  // As kept; call only when ready().
-  std::vector<HostTensor> outputs(const te::Dag& dag) const;
-
- private:
-  std::byte* memory_ = nullptr;
-  std::size_t bytes_ = 0;
+// The right outputs of a task: all of their elements, or some.
+struct Expected {
+  std::vector<HostTensor> outputs;  // none: not known, nothing is compared
+  // Per output, the elements that outputs[o] lists, in row-major order; empty: outputs[o] is whole.
+  std::vector<std::vector<std::int64_t>> points;
 };
 
-// The outputs by the loops as written, or, where those would take long, by the schedule that
-// reasoning gives; either is first compared with the interpreter, on sampled points if large.
-Result<std::vector<HostTensor>> compute_reference(const te::Dag& dag,
-                                                  const std::vector<HostTensor>& inputs,
-                                                  const target::Target& target,
-                                                  runtime::ThreadPool& pool);
+// The difference allowed, relative to the largest magnitude: kernel::tolerance, amplified (kernels
+// may add in any order and through transforms).
+double allowed_error(const te::Dag& dag, DType dtype);
+bool uses_floats(const te::Dag& dag);
 
-// Empty when `got` is `want` but for rounding. Floats: within kernel::tolerance, amplified (kernels
-// may add in any order and through transforms), of the largest magnitude. Integers and booleans are
-// exact, except where floats decide them: then one in 200 may differ.
+// Empty when `got` is `want` but for rounding. Floats: within allowed_error. Integers and
+// booleans are exact, except where floats decide them: then one in 200 may differ.
 std::string compare_output(const te::Dag& dag, const HostTensor& want, const std::byte* got);
 
 class TaskData {
  public:
-  static Result<std::unique_ptr<TaskData>> make(const te::Dag& dag, const target::Target& target,
-                                                runtime::ThreadPool& pool, std::uint64_t seed,
-                                                SharedReference* reference);
+  // `expected` is asked once, with the inputs of `seed`.
+  using ExpectedOf = std::function<Result<Expected>(const std::vector<HostTensor>& inputs)>;
+  static Result<std::unique_ptr<TaskData>> make(const te::Dag& dag, std::uint64_t seed,
+                                                const ExpectedOf& expected);
 
   // Input `index` stored as `layout` (text; empty: as it is), protected against writing. Kept for
   // the next candidate; forget() drops what exceeds the memory given to it.
@@ -77,7 +60,7 @@ class TaskData {
   std::vector<HostTensor> inputs_;
   std::map<std::pair<std::size_t, std::string>, GuardedBuffer> stored_;
   std::vector<GuardedBuffer> outputs_;
-  std::vector<HostTensor> wanted_;  // empty: not checked
+  Expected wanted_;
 };
 
 }  // namespace tessera::measure

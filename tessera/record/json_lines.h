@@ -3,20 +3,12 @@
 
 #include <functional>
 #include <string>
-#include <string_view>
-#include <variant>
 
 #include "tessera/record/database.h"
 #include "tessera/record/log_file.h"
+#include "tessera/record/row.h"
 
 namespace tessera::record {
-
-using Row = std::variant<SessionRow, TaskRow, Record>;
-
-// One object without a line break: "kind" is "session", "task" or "record"; what has its default
-// value is left out. Numbers read back as they were.
-std::string to_json_line(const Row& row);
-Result<Row> row_from_json_line(std::string_view line);
 
 // Calls `write` with each line. kAnsor and kAutotvm write the records of that format alone, as the
 // foreign programs do. Returns the number of records.

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tessera/measure/reference.h"
 #include "tessera/te/op_spec.h"
 
 namespace tessera::measure {
@@ -47,10 +48,13 @@ TEST_P(References, AreComputedOnceAndShared) {
   runtime::ThreadPool pool({.threads = 1});
   SharedReference shared(dag);
   EXPECT_FALSE(shared.ready());
-  const auto first = TaskData::make(dag, target::host(), pool, 1, &shared);
+  const auto expected = [&](const std::vector<HostTensor>& inputs) {
+    return shared_expected(shared, dag, inputs, target::host(), pool);
+  };
+  const auto first = TaskData::make(dag, 1, expected);
   ASSERT_TRUE(first.ok()) << first.error().message;
   EXPECT_TRUE(shared.ready());
-  const auto second = TaskData::make(dag, target::host(), pool, 1, &shared);
+  const auto second = TaskData::make(dag, 1, expected);
   ASSERT_TRUE(second.ok());
   (*second)->clear_outputs();
   EXPECT_NE((*second)->wrong_output(), "");
@@ -69,8 +73,8 @@ INSTANTIATE_TEST_SUITE_P(All, References,
 
 TEST(TaskData, KeepsInputsInTheLayoutAsked) {
   const te::Dag dag = dag_of("dense:M=5,N=10,K=7");
-  runtime::ThreadPool pool({.threads = 1});
-  const auto data = TaskData::make(dag, target::host(), pool, 1, nullptr);
+  const auto data =
+      TaskData::make(dag, 1, [](const std::vector<HostTensor>&) { return Expected{}; });
   ASSERT_TRUE(data.ok());
   const auto plain = (*data)->input(1, "");
   const auto swapped = (*data)->input(1, "d1 d0");

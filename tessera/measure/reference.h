@@ -1,0 +1,45 @@
+// The right answer of a task, computed once for all run workers.
+#pragma once
+
+#include <vector>
+
+#include "tessera/measure/task_data.h"
+#include "tessera/runtime/thread_pool.h"
+#include "tessera/target/target.h"
+
+namespace tessera::measure {
+
+// The right outputs of a task in memory that all run workers share, so that the successor of a dead
+// one need not compute them again.
+class SharedReference {
+ public:
+  // Address space only; pages come with the first write. Empty when there is none to be had.
+  explicit SharedReference(const te::Dag& dag);
+  ~SharedReference();
+  SharedReference(SharedReference&& other) noexcept;
+  SharedReference& operator=(SharedReference&&) = delete;
+
+  bool ready() const;
+  // Keeps the outputs; from now on this process cannot write them.
+  void keep(const std::vector<HostTensor>& outputs);
+  // As kept; call only when ready().
+  std::vector<HostTensor> outputs(const te::Dag& dag) const;
+
+ private:
+  std::byte* memory_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+// The outputs by the loops as written, or, where those would take long, by the schedule that
+// reasoning gives; either is first compared with the interpreter, on sampled points if large.
+Result<std::vector<HostTensor>> compute_reference(const te::Dag& dag,
+                                                  const std::vector<HostTensor>& inputs,
+                                                  const target::Target& target,
+                                                  runtime::ThreadPool& pool);
+
+// Those of `shared`, computed and kept there first where they are not yet.
+Result<Expected> shared_expected(SharedReference& shared, const te::Dag& dag,
+                                 const std::vector<HostTensor>& inputs,
+                                 const target::Target& target, runtime::ThreadPool& pool);
+
+}  // namespace tessera::measure
