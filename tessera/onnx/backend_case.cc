@@ -7,7 +7,7 @@
 #include <set>
 
 #include "tessera/onnx/backend_values.h"
-#include "tessera/onnx/mapped_file.h"
+#include "tessera/support/mapped_file.h"
 
 namespace tessera::onnx {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <google/protobuf/io/coded_stream.h>
 
-#include "tessera/onnx/mapped_file.h"
+#include "tessera/support/mapped_file.h"
 #include "tessera/onnx/model.h"
 #include "tessera/onnx/tensor_io.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <variant>
 
-#include "tessera/onnx/mapped_file.h"
+#include "tessera/support/mapped_file.h"
 #include "tessera/onnx/model.h"
 #include "tessera_onnx.pb.h"
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdint>
 #include <cstring>
 #include <optional>
 
@@ -193,14 +194,15 @@ void copy_fortran(std::string_view data, HostTensor& tensor) {
   }
 }
 
-std::string_view without_suffix(std::string_view name) {
-  if (name.ends_with(".npy")) name.remove_suffix(4);
-  return name;
-}
+struct Located {
+  DType dtype = DType::kF32;
+  Shape shape;
+  std::string_view data;
+  bool fortran_order = false;  // and that makes a difference
+  bool swapped = false;
+};
 
-}  // namespace
-
-Result<HostTensor> parse_npy(std::string_view bytes) {
+Result<Located> locate(std::string_view bytes) {
   TESSERA_TRY(const auto parts, split(bytes));
   const auto [text, data] = parts;
   TESSERA_TRY(const Header header, HeaderParser(text).parse());
@@ -216,14 +218,44 @@ Result<HostTensor> parse_npy(std::string_view bytes) {
     return broken(fmt::format("{} bytes of data where {} {} takes {}", data.size(), to_text(*dtype),
                               to_text(header.shape), wanted));
   }
-  HostTensor tensor(*dtype, header.shape);
-  if (header.fortran_order && header.shape.size() > 1) {
-    copy_fortran(data, tensor);
-  } else if (wanted > 0) {
-    std::memcpy(tensor.data(), data.data(), wanted);
+  return Located{*dtype, header.shape, data, header.fortran_order && header.shape.size() > 1,
+                 descr[0] == '>' && size_bytes(*dtype) > 1};
+}
+
+std::string_view without_suffix(std::string_view name) {
+  if (name.ends_with(".npy")) name.remove_suffix(4);
+  return name;
+}
+
+}  // namespace
+
+Result<HostTensor> parse_npy(std::string_view bytes) {
+  TESSERA_TRY(const Located array, locate(bytes));
+  HostTensor tensor(array.dtype, array.shape);
+  if (array.fortran_order) {
+    copy_fortran(array.data, tensor);
+  } else if (!array.data.empty()) {
+    std::memcpy(tensor.data(), array.data.data(), array.data.size());
   }
-  if (descr[0] == '>') swap_bytes(tensor);
+  if (array.swapped) swap_bytes(tensor);
   return tensor;
+}
+
+Result<std::vector<NpyView>> view_npz(std::string_view bytes) {
+  TESSERA_TRY(const std::vector<ZipView> entries, view_zip(bytes));
+  std::vector<NpyView> views;
+  for (const ZipView& entry : entries) {
+    const Result<Located> array = locate(entry.bytes);
+    if (!array) return array.error().with_context(entry.name);
+    const auto size = static_cast<std::uintptr_t>(size_bytes(array->dtype));
+    const bool aligned = reinterpret_cast<std::uintptr_t>(array->data.data()) % size == 0;
+    if (array->fortran_order || array->swapped || !aligned) {
+      return make_error(ErrorCode::kUnsupported, "{}: npy: cannot be read in place", entry.name);
+    }
+    views.push_back(
+        {std::string(without_suffix(entry.name)), array->dtype, array->shape, array->data.data()});
+  }
+  return views;
 }
 
 std::string npy_bytes(const HostTensor& tensor) {
@@ -282,7 +314,8 @@ Result<void> write_npz(const std::string& path, const NamedTensors& tensors, boo
     if (t.name.size() > 0xff00) return broken("a name is too long");
     entries.push_back({t.name + ".npy", npy_bytes(t.tensor)});
   }
-  return write_file(path, {zip_bytes(entries, {.compress = compress})});
+  // Data starts at a multiple of 64 bytes within an entry, and so in the file.
+  return write_file(path, {zip_bytes(entries, {.compress = compress, .alignment = 64})});
 }
 
 Result<void> write_npy(const std::string& path, const HostTensor& tensor) {

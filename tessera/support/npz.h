@@ -18,6 +18,19 @@ std::string npy_bytes(const HostTensor& tensor);
 // Names are those of the entries without ".npy", in the order of the archive.
 Result<NamedTensors> parse_npz(std::string_view bytes);
 
+// An array where it lies in the bytes of a file.
+struct NpyView {
+  std::string name;
+  DType dtype = DType::kF32;
+  Shape shape;
+  const void* data = nullptr;  // at a multiple of the element's size
+};
+
+// The arrays of an archive without copying them: of mapped files. Checksums are not compared.
+// kUnsupported: compressed, in Fortran order, of the other byte order, or not aligned; write_npz
+// writes none of these.
+Result<std::vector<NpyView>> view_npz(std::string_view bytes);
+
 // Errors name the file and the entry.
 Result<NamedTensors> read_npz(const std::string& path);
 Result<HostTensor> read_npy(const std::string& path);

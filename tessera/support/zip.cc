@@ -20,7 +20,8 @@ constexpr std::size_t kEnd64Size = 56;
 constexpr std::uint16_t kStored = 0, kDeflated = 8;
 constexpr std::uint16_t kEncrypted = 1;
 constexpr std::uint16_t kExtra64 = 1;
-constexpr std::uint32_t kIn64 = 0xffffffff;  // the real number is in the zip64 field
+constexpr std::uint16_t kExtraPadding = 0xd935;  // as Android's zipalign writes it
+constexpr std::uint32_t kIn64 = 0xffffffff;      // the real number is in the zip64 field
 // Deflate cannot shrink data further than this: larger claims are lies that would cost memory.
 constexpr std::uint64_t kBestRatio = 1032;
 
@@ -181,7 +182,7 @@ std::uint32_t checksum(std::string_view bytes) {
       crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
-Result<ZipEntry> extract(std::string_view archive, const Located& entry) {
+Result<std::string_view> data_of(std::string_view archive, const Located& entry) {
   Reader r(archive, entry.offset);
   if (r.u32() != kLocalHeader) return broken("bad local header");
   r.skip(22);
@@ -189,6 +190,23 @@ Result<ZipEntry> extract(std::string_view archive, const Located& entry) {
   r.skip(std::uint64_t{name_size} + extra_size);
   const std::string_view packed = r.take(entry.packed);
   if (r.failed()) return broken("data is cut off");
+  return packed;
+}
+
+Result<std::vector<Located>> read_directory(std::string_view archive) {
+  TESSERA_TRY(const Directory directory, find_directory(archive));
+  if (directory.entries > archive.size() / kDirectorySize) return broken("impossible directory");
+  Reader r(archive, directory.offset);
+  std::vector<Located> entries;
+  for (std::uint64_t i = 0; i < directory.entries; ++i) {
+    TESSERA_TRY(Located located, read_located(r));
+    entries.push_back(std::move(located));
+  }
+  return entries;
+}
+
+Result<ZipEntry> extract(std::string_view archive, const Located& entry) {
+  TESSERA_TRY(const std::string_view packed, data_of(archive, entry));
   ZipEntry out;
   out.name = entry.name;
   if (entry.method == kDeflated) {
@@ -265,6 +283,20 @@ void put_extra64(std::string* out, const Written& w, bool with_offset) {
   if (with_offset) put(out, w.offset, 8);
 }
 
+// Bytes of an extra field that bring what follows to the alignment: none, or at least its header.
+std::size_t padding_of(std::size_t start, std::size_t alignment) {
+  std::size_t padding = (alignment - start % alignment) % alignment;
+  while (padding > 0 && padding < 4) padding += alignment;
+  return padding;
+}
+
+void put_padding(std::string* out, std::size_t padding) {
+  if (padding == 0) return;
+  put(out, kExtraPadding, 2);
+  put(out, padding - 4, 2);
+  out->append(padding - 4, '\0');
+}
+
 void put_directory(std::string* out, const std::vector<Written>& entries, bool always64) {
   const std::uint64_t start = out->size();
   for (const Written& w : entries) {
@@ -308,17 +340,27 @@ void put_directory(std::string* out, const std::vector<Written>& entries, bool a
 }  // namespace
 
 Result<std::vector<ZipEntry>> parse_zip(std::string_view archive) {
-  TESSERA_TRY(const Directory directory, find_directory(archive));
-  if (directory.entries > archive.size() / kDirectorySize) return broken("impossible directory");
-  Reader r(archive, directory.offset);
+  TESSERA_TRY(const std::vector<Located> directory, read_directory(archive));
   std::vector<ZipEntry> entries;
-  for (std::uint64_t i = 0; i < directory.entries; ++i) {
-    TESSERA_TRY(const Located located, read_located(r));
+  for (const Located& located : directory) {
     Result<ZipEntry> entry = extract(archive, located);
     if (!entry.ok()) return entry.error().with_context(located.name);
     entries.push_back(std::move(*entry));
   }
   return entries;
+}
+
+Result<std::vector<ZipView>> view_zip(std::string_view archive) {
+  TESSERA_TRY(const std::vector<Located> directory, read_directory(archive));
+  std::vector<ZipView> views;
+  for (const Located& entry : directory) {
+    if (entry.method != kStored || entry.packed != entry.size) {
+      return make_error(ErrorCode::kUnsupported, "zip: {} is compressed", entry.name);
+    }
+    TESSERA_TRY(const std::string_view bytes, data_of(archive, entry));
+    views.push_back({entry.name, bytes});
+  }
+  return views;
 }
 
 std::string zip_bytes(const std::vector<ZipEntry>& entries, const ZipOptions& options) {
@@ -334,11 +376,14 @@ std::string zip_bytes(const std::vector<ZipEntry>& entries, const ZipOptions& op
                     entry.bytes.size(),
                     out.size()};
     const bool in64 = w.needs64(options.zip64);
-    out.reserve(out.size() + kLocalSize + w.name.size() + 20 + data.size());
+    const std::size_t start = out.size() + kLocalSize + w.name.size() + (in64 ? 20 : 0);
+    const std::size_t padding = padding_of(start, w.method == kStored ? options.alignment : 1);
+    out.reserve(start + padding + data.size());
     put(&out, kLocalHeader, 4);
-    put_common(&out, w, in64, in64 ? 20 : 0);
+    put_common(&out, w, in64, (in64 ? 20 : 0) + padding);
     out.append(w.name);
     if (in64) put_extra64(&out, w, false);
+    put_padding(&out, padding);
     out.append(data);
     written.push_back(w);
   }

@@ -14,12 +14,24 @@ struct ZipEntry {
   std::string bytes;
 };
 
+// An entry that is not compressed, where it lies in the archive.
+struct ZipView {
+  std::string name;
+  std::string_view bytes;
+};
+
+// All entries without copying them. Their checksums are not compared. kUnsupported: one is
+// compressed.
+Result<std::vector<ZipView>> view_zip(std::string_view archive);
+
 // Entries in the order of the archive's directory, their checksums compared.
 Result<std::vector<ZipEntry>> parse_zip(std::string_view archive);
 
 struct ZipOptions {
   bool compress = false;
   bool zip64 = false;  // 64-bit fields also where 32 bits are enough
+  // Data of stored entries starts at a multiple of this (a power of two, at most 4096).
+  std::size_t alignment = 1;
 };
 
 std::string zip_bytes(const std::vector<ZipEntry>& entries, const ZipOptions& options = {});

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/support/files.h"
+#include "tessera/support/mapped_file.h"
 #include "tessera/support/zip.h"
 #include "tests/testing/testing.h"
 
@@ -75,6 +76,38 @@ TEST(Npz, RoundTripStoredAndDeflated) {
     sizes[compress ? 1 : 0] = fs::file_size(path);
   }
   EXPECT_LT(sizes[1], sizes[0]);
+}
+
+TEST(Npz, ViewsReadInPlace) {
+  const std::string path = temp_file("views.npz");
+  HostTensor a(DType::kF32, {3, 2}), b(DType::kI16, {5}), c(DType::kU8, {0});
+  a.set_float(5, 2.5);
+  b.set_int(4, -7);
+  ASSERT_TRUE(write_npz(path, {{"a", a}, {"long name", b}, {"c", c}}).ok());
+  const Result<MappedFile> file = MappedFile::open(path);
+  ASSERT_TRUE(file.ok());
+  const Result<std::vector<NpyView>> views = view_npz(file->bytes());
+  ASSERT_TRUE(views.ok()) << views.error().message;
+  ASSERT_EQ(views->size(), 3u);
+  EXPECT_EQ((*views)[0].shape, (Shape{3, 2}));
+  EXPECT_EQ(static_cast<const float*>((*views)[0].data)[5], 2.5f);
+  EXPECT_EQ((*views)[1].name, "long name");
+  EXPECT_EQ((*views)[1].dtype, DType::kI16);
+  EXPECT_EQ(static_cast<const std::int16_t*>((*views)[1].data)[4], -7);
+  for (const NpyView& view : *views) {
+    EXPECT_EQ((static_cast<const char*>(view.data) - file->bytes().data()) % 64, 0) << view.name;
+  }
+}
+
+TEST(Npz, ViewsRefuseWhatIsNotInPlace) {
+  const std::string path = temp_file("packed.npz");
+  ASSERT_TRUE(write_npz(path, {{"a", HostTensor(DType::kF32, {1000})}}, true).ok());
+  const std::string packed = read_file(path).value();
+  EXPECT_EQ(view_npz(packed).error().code, ErrorCode::kUnsupported);
+  const std::string fortran =
+      npy(1, "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2), }", std::string(16, '\0'));
+  EXPECT_EQ(view_npz(zip_bytes({{"a.npy", fortran}})).error().code, ErrorCode::kUnsupported);
+  EXPECT_FALSE(view_npz(std::string_view(packed).substr(0, packed.size() / 2)).ok());
 }
 
 TEST(Npz, SixtyFourBitFields) {

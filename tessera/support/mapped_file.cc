@@ -1,4 +1,4 @@
-#include "tessera/onnx/mapped_file.h"
+#include "tessera/support/mapped_file.h"
 
 #include <cerrno>
 #include <cstring>
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace tessera::onnx {
+namespace tessera {
 
 Result<MappedFile> MappedFile::open(const std::string& path) {
   const auto failed = [&](const char* reason) {
@@ -48,4 +48,4 @@ MappedFile::~MappedFile() {
   if (address_ != nullptr) ::munmap(address_, size_);
 }
 
-}  // namespace tessera::onnx
+}  // namespace tessera

@@ -1,4 +1,4 @@
-// A file mapped read-only, so that weights of gigabytes are not copied twice.
+// A file mapped read-only, so that gigabytes are not copied and need not fit into memory.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 #include "tessera/support/result.h"
 
-namespace tessera::onnx {
+namespace tessera {
 
 class MappedFile {
  public:
@@ -27,4 +27,4 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
-}  // namespace tessera::onnx
+}  // namespace tessera
