@@ -21,16 +21,20 @@ struct TaskInfo {
   std::string key, name, format;  // format: "tessera", or "ansor": no definition is known
   std::string definition;         // te::to_text; of ansor: the workload key
   double flops = 0, bytes = 0;
+  friend bool operator==(const TaskInfo&, const TaskInfo&) = default;
 };
 
 struct NetworkInfo {
   std::string name;                    // "resnet50", "mobilenet_v3_small@size=192"
   std::map<std::string, int> weights;  // key of a task -> how often the network runs it
+  friend bool operator==(const NetworkInfo&, const NetworkInfo&) = default;
 };
 
 // A machine with the number of threads of the measured code.
 struct MachineInfo {
-  std::string target;  // target::to_text, or the foreign target string
+  // target::to_text, or the foreign target string; Ansor's numbers of the hardware follow it as
+  // " hw=cores,vector bytes,...".
+  std::string target;
   int threads = 1;
   friend bool operator==(const MachineInfo&, const MachineInfo&) = default;
 };
@@ -40,6 +44,7 @@ struct Example {
   std::string candidate;               // text of space::Space::to_text, or the foreign steps
   float seconds = 0;                   // 0: failed
   std::string outcome;                 // measure::to_text
+  friend bool operator==(const Example&, const Example&) = default;
 };
 
 struct Dataset {
@@ -48,19 +53,41 @@ struct Dataset {
   std::vector<TaskInfo> tasks;
   std::vector<Example> examples;  // grouped by task
 
-  // Tasks of the named networks; kInvalidArgument lists the names. "tenset5" stands for the five
-  // hold-out networks.
+  // Keys of the tasks of the named networks; kInvalidArgument lists the names. "tenset5" stands for
+  // those of the five hold-out networks that the dataset has.
   Result<std::vector<std::string>> tasks_of(const std::vector<std::string>& networks) const;
+  // The names with "tenset5" spelled out. Errors as tasks_of.
+  Result<std::vector<std::string>> network_names(const std::vector<std::string>& networks) const;
 };
+
+inline constexpr const char* kTenset5 = "tenset5";
+// ResNet-50, MobileNet-V2, ResNeXt-50, BERT-tiny and BERT-base, by their names in a dataset.
+const std::vector<std::string>& holdout_networks();
+
+// 16 hex digits of tasks, machines and examples: caches compare it.
+std::string digest(const Dataset& dataset);
 
 // `folder` is written whole or not at all.
 Result<void> save(const Dataset& dataset, const std::string& folder);
 // kIo: a file is damaged or missing (checksums are compared), kUnsupported: a newer version.
 Result<Dataset> load(const std::string& folder);
 
+// A file of a dataset with what its manifest says.
+struct FileCheck {
+  std::string name;
+  std::uint64_t bytes = 0;
+  std::string crc32;    // 8 hex digits
+  std::string problem;  // empty: it is as the manifest says
+};
+// Compares every file with the manifest. Errors only where there is no manifest to compare with.
+Result<std::vector<FileCheck>> verify(const std::string& folder);
+
 enum class SplitKind : std::uint8_t { kWithinTask, kByTask, kByNetwork };
+const char* to_text(SplitKind kind);  // "within_task", "by_task", "by_network"
+Result<SplitKind> split_kind_from_text(const std::string& text);
+inline constexpr std::uint8_t kTrain = 0, kValidation = 1, kTest = 2, kLeftOut = 3;
 struct Split {
-  // Per example: 0 train, 1 validation, 2 test, 3 left out.
+  // Per example: kTrain, kValidation, kTest or kLeftOut.
   std::vector<std::uint8_t> part;
 };
 struct SplitOptions {

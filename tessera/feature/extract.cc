@@ -39,12 +39,21 @@ Result<void> Extractor::extract(const schedule::State& state, FeatureKind kind,
       append_statement_rows(program, target_, &memory, out);
       break;
     case FeatureKind::kLoop:
-      append_loop_rows(program, &memory, out);
+      append_loop_rows(program, &memory, out, nullptr);
       break;
     case FeatureKind::kCurve:
       append_curve_row(program, &memory, out);
       break;
   }
+  return {};
+}
+
+Result<void> Extractor::extract_loops(const schedule::State& state, std::vector<float>* out,
+                                      std::vector<std::int16_t>* parents) {
+  std::pmr::monotonic_buffer_resource memory(memory_.data(), memory_.size());
+  Program program(&memory);
+  TESSERA_DO(build_program(state, std::max(1, target_.line_bytes), &program, &memory));
+  append_loop_rows(program, &memory, out, parents);
   return {};
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,8 @@ const std::vector<std::string>& feature_names(FeatureKind kind);
 // 16 hex digits of the names and the version: stored in model files, compared on loading.
 std::string schema_digest(FeatureKind kind);
 
-// Extracts for one target and keeps its working memory: much faster than extract() for many
-// candidates. Not for use by two threads at once.
+// Extracts for one target, whose `cores` are the threads of the code, and keeps its working memory:
+// much faster than extract() for many candidates. Not for use by two threads at once.
 class Extractor {
  public:
   explicit Extractor(target::Target target);
@@ -34,6 +35,10 @@ class Extractor {
   // or loops in program order, inlined stages left out; at least one row. kIllegalSchedule when the
   // loops make no sense, with `out` as it was.
   Result<void> extract(const schedule::State& state, FeatureKind kind, std::vector<float>* out);
+  // The rows of kLoop with the tree they form: `parents` gains, per row, the number among the rows
+  // of this program of the loop right around it, or -1. A loop comes before those inside it.
+  Result<void> extract_loops(const schedule::State& state, std::vector<float>* out,
+                             std::vector<std::int16_t>* parents);
 
  private:
   target::Target target_;

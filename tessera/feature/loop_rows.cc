@@ -14,6 +14,8 @@ using schedule::Annotation;
 constexpr std::size_t kLoopBuffers = 5;
 constexpr std::size_t kRelationBuffers = 4;
 constexpr std::size_t kThresholds = 20;  // beta_t = 2^t
+// Loops beyond this have no row: rows are numbered in 16 bits.
+constexpr std::size_t kMostRow = 32766;
 
 // A loop as one of the statements inside sees it.
 struct LoopView {
@@ -117,15 +119,23 @@ const std::vector<std::string>& loop_names() {
 }
 
 void append_loop_rows(const Program& program, std::pmr::memory_resource* memory,
-                      std::vector<float>* out) {
+                      std::vector<float>* out, std::vector<std::int16_t>* parents) {
   const std::size_t columns = loop_names().size();
-  std::pmr::vector<char> done(static_cast<std::size_t>(program.loops), memory);
+  // Per loop: its row, or -1 before it has one.
+  std::pmr::vector<std::int16_t> row(static_cast<std::size_t>(program.loops), -1, memory);
   std::pmr::vector<Touched> touched(memory);
   const std::size_t before = out->size();
   for (const Statement& first : program.statements) {
     for (std::size_t l = 0; l < first.loops.size(); ++l) {
       const int id = first.loops[l].id;
-      if (std::exchange(done[static_cast<std::size_t>(id)], 1)) continue;
+      const std::size_t rows = (out->size() - before) / columns;
+      std::int16_t& own = row[static_cast<std::size_t>(id)];
+      if (own >= 0 || rows > kMostRow) continue;
+      own = static_cast<std::int16_t>(rows);
+      if (parents != nullptr) {
+        const int outer = l == 0 ? -1 : first.loops[l - 1].id;
+        parents->push_back(outer < 0 ? std::int16_t{-1} : row[static_cast<std::size_t>(outer)]);
+      }
       LoopView view{.statement = &first, .loop = l};
       for (std::size_t k = 0; k <= l; ++k) view.top_down *= first.loops[k].extent;
       touched.clear();
@@ -150,7 +160,9 @@ void append_loop_rows(const Program& program, std::pmr::memory_resource* memory,
       }
     }
   }
-  if (out->size() == before) out->resize(before + columns);
+  if (out->size() > before) return;
+  out->resize(before + columns);
+  if (parents != nullptr) parents->push_back(-1);
 }
 
 namespace {

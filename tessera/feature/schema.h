@@ -31,8 +31,9 @@ const std::vector<StatementColumn>& statement_columns();
 
 const std::vector<std::string>& loop_names();
 const std::vector<std::string>& curve_names();
+// `parents`, where not null, gains the row of the loop around each, or -1.
 void append_loop_rows(const Program& program, std::pmr::memory_resource* memory,
-                      std::vector<float>* out);
+                      std::vector<float>* out, std::vector<std::int16_t>* parents);
 void append_curve_row(const Program& program, std::pmr::memory_resource* memory,
                       std::vector<float>* out);
 

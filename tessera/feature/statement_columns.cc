@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "tessera/feature/machine_columns.h"
 #include "tessera/feature/schema.h"
 
 namespace tessera::feature {
@@ -255,23 +256,6 @@ constexpr Row kKernelRows[] = {
     {"l2_work", [](const View& v) { return slog(v.fitting_work[1]); }},
 };
 
-constexpr Row kMachineRows[] = {
-    {"cores", [](const View& v) { return slog(v.target->cores); }},
-    {"vector_bytes", [](const View& v) { return slog(v.target->vector_bytes); }},
-    {"vector_registers", [](const View& v) { return slog(v.target->vector_registers); }},
-    {"l1_bytes", [](const View& v) { return slog(static_cast<double>(v.target->l1_bytes)); }},
-    {"l2_bytes", [](const View& v) { return slog(static_cast<double>(v.target->l2_bytes)); }},
-    {"l3_bytes", [](const View& v) { return slog(static_cast<double>(v.target->l3_bytes)); }},
-    {"line_bytes", [](const View& v) { return slog(v.target->line_bytes); }},
-    {"has_fma", [](const View& v) { return flag(v.target->has_fma); }},
-    {"has_f16", [](const View& v) { return flag(v.target->has_f16); }},
-    {"has_bf16_dot", [](const View& v) { return flag(v.target->has_bf16_dot); }},
-    {"has_bf16_mma", [](const View& v) { return flag(v.target->has_bf16_mma); }},
-    {"has_i8_dot", [](const View& v) { return flag(v.target->has_i8_dot); }},
-    {"has_i8_mma", [](const View& v) { return flag(v.target->has_i8_mma); }},
-    {"is_aarch64", [](const View& v) { return flag(v.target->arch == target::Arch::kAArch64); }},
-};
-
 using Read = float (*)(const View& v, std::size_t item);
 
 // A row of a table as a column: `item` is its number in the table.
@@ -328,7 +312,12 @@ std::vector<StatementColumn> make_columns() {
   }
   append_rows<kNestRows>(&out);
   append_rows<kKernelRows>(&out);
-  append_rows<kMachineRows>(&out);
+  for (std::size_t i = 0; i < machine_columns().size(); ++i) {
+    const auto read = [](const View& v, std::size_t item) {
+      return machine_columns()[item].read(*v.target);
+    };
+    out.push_back({machine_columns()[i].name, read, i});
+  }
   return out;
 }
 

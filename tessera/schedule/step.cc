@@ -163,15 +163,19 @@ Result<Schedule> schedule_from_text(std::string_view text) {
   return schedule;
 }
 
+Result<void> apply_step(const Step& step, std::size_t number, State& state) {
+  state.splits.resize(number);  // a step that does not split leaves an empty entry
+  const Result<void> result = std::visit([&](const auto& s) { return s.apply(state); }, step);
+  if (!result)
+    return result.error().with_context(fmt::format("step {} '{}'", number, to_text(step)));
+  return {};
+}
+
 Result<State> apply(const te::Dag& dag, const Schedule& schedule) {
   State state = initial_state(dag);
   state.splits.reserve(schedule.steps.size());
   for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
-    const Step& step = schedule.steps[i];
-    state.splits.resize(i);  // a step that does not split leaves an empty entry
-    Result<void> result = std::visit([&](const auto& s) { return s.apply(state); }, step);
-    if (!result.ok())
-      return result.error().with_context(fmt::format("step {} '{}'", i, to_text(step)));
+    TESSERA_DO(apply_step(schedule.steps[i], i, state));
   }
   state.splits.resize(schedule.steps.size());
   return state;

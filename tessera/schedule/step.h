@@ -151,6 +151,8 @@ std::string to_text(const Schedule& schedule);  // one step a line
 // Empty lines and `#` comments are skipped; errors name the line.
 Result<Schedule> schedule_from_text(std::string_view text);
 
+// Applies the step that has this number in its schedule; the error names number and text.
+Result<void> apply_step(const Step& step, std::size_t number, State& state);
 // Applies all steps; stops at the first illegal one, naming its number and text.
 Result<State> apply(const te::Dag& dag, const Schedule& schedule);
 

@@ -61,8 +61,29 @@ TEST(LoopFeatures, ASharedLoopHasOneRow) {
   EXPECT_EQ(rows.size(), 4u);  // i, the copy's d1, k, j
 }
 
+TEST(LoopFeatures, ParentsFormTheTreeOfLoops) {
+  Extractor extractor(test_target());
+  std::vector<float> rows;
+  std::vector<std::int16_t> parents;
+  const auto state = state_of(product_dag(8, 32, 16),
+                              "cache_read A local C\nreorder C i k j\ncompute_at A.local C i\n");
+  ASSERT_TRUE(extractor.extract_loops(state, &rows, &parents).ok());
+  EXPECT_EQ(parents, (std::vector<std::int16_t>{-1, 0, 0, 2}));  // i, the copy's d1, k, j
+  // Numbers begin anew with each program; rows are those of extract().
+  ASSERT_TRUE(extractor.extract_loops(state, &rows, &parents).ok());
+  EXPECT_EQ(parents, (std::vector<std::int16_t>{-1, 0, 0, 2, -1, 0, 0, 2}));
+  std::vector<float> plain;
+  ASSERT_TRUE(extractor.extract(state, FeatureKind::kLoop, &plain).ok());
+  EXPECT_EQ(std::vector<float>(rows.begin(), rows.begin() + std::ssize(plain)), plain);
+}
+
 TEST(LoopFeatures, AScalarHasARowToo) {
   EXPECT_EQ(rows_of(state_of(product_dag(1, 1, 1), ""), FeatureKind::kLoop).size(), 1u);
+  std::vector<float> rows;
+  std::vector<std::int16_t> parents;
+  const auto scalar = state_of(product_dag(1, 1, 1), "");
+  ASSERT_TRUE(Extractor(test_target()).extract_loops(scalar, &rows, &parents).ok());
+  EXPECT_EQ(parents, std::vector<std::int16_t>{-1});
 }
 
 // Of A: log2 of count is 6, 4, 4 and of reuse 3, 3, 0 from the outside in.

@@ -1,0 +1,74 @@
+#include "tessera/dataset/statistics.h"
+
+#include <algorithm>
+
+namespace tessera::dataset {
+namespace {
+
+struct Times {
+  std::size_t records = 0;
+  std::vector<double> seconds;
+};
+using TimesByTask = std::map<std::pair<std::int32_t, std::int32_t>, Times>;
+
+NetworkStatistics of_network(const NetworkInfo& network, const Dataset& d,
+                             const TimesByTask& times) {
+  NetworkStatistics out;
+  out.name = network.name;
+  out.tasks = network.weights.size();
+  std::map<std::string, bool> covered;
+  for (const auto& [place, t] : times) {
+    const std::string& key = d.tasks[static_cast<std::size_t>(place.first)].key;
+    if (!network.weights.contains(key)) continue;
+    out.records += t.records;
+    out.valid += t.seconds.size();
+    if (!t.seconds.empty()) covered[key] = true;
+  }
+  out.covered = covered.size();
+  return out;
+}
+
+}  // namespace
+
+Quantiles quantiles_of(std::vector<double> values) {
+  if (values.empty()) return {};
+  std::sort(values.begin(), values.end());
+  const auto at = [&](double share) {
+    return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1) + 0.5)];
+  };
+  return {values.front(), at(0.25), at(0.5), at(0.75), values.back()};
+}
+
+Statistics statistics_of(const Dataset& d) {
+  Statistics out;
+  out.machine_records.assign(d.machines.size(), 0);
+  TimesByTask times;
+  for (const Example& e : d.examples) {
+    ++out.records;
+    ++out.outcomes[e.outcome];
+    ++out.machine_records[static_cast<std::size_t>(e.machine)];
+    Times& t = times[{e.task, e.machine}];
+    ++t.records;
+    if (!(e.seconds > 0)) continue;
+    ++out.valid;
+    t.seconds.push_back(e.seconds);
+  }
+  std::vector<double> counts, spreads;
+  for (const auto& [place, t] : times) {
+    TaskStatistics s{place.first, place.second, t.records, t.seconds.size(), 0, 0};
+    if (!t.seconds.empty()) {
+      const Quantiles q = quantiles_of(t.seconds);
+      s.best_s = q.least;
+      s.median_s = q.median;
+      spreads.push_back(q.median / q.least);
+    }
+    counts.push_back(static_cast<double>(t.records));
+    out.tasks.push_back(s);
+  }
+  out.records_a_task = quantiles_of(std::move(counts));
+  out.spread = quantiles_of(std::move(spreads));
+  for (const NetworkInfo& n : d.networks) out.networks.push_back(of_network(n, d, times));
+  return out;
+}
+
+}  // namespace tessera::dataset

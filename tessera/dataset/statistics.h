@@ -1,0 +1,40 @@
+// What is in a dataset, in numbers for people.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tessera/dataset/dataset.h"
+
+namespace tessera::dataset {
+
+// Of a list of numbers; zeros where it is empty.
+struct Quantiles {
+  double least = 0, quarter = 0, median = 0, three_quarters = 0, most = 0;
+};
+Quantiles quantiles_of(std::vector<double> values);
+
+struct TaskStatistics {
+  std::int32_t task = 0, machine = 0;
+  std::size_t records = 0, valid = 0;
+  double best_s = 0, median_s = 0;  // 0: none is valid
+};
+
+struct NetworkStatistics {
+  std::string name;
+  std::size_t tasks = 0, covered = 0;  // covered: tasks with valid records
+  std::size_t records = 0, valid = 0;  // of its tasks
+};
+
+struct Statistics {
+  std::size_t records = 0, valid = 0;
+  std::vector<TaskStatistics> tasks;  // one for each task and machine that have records
+  std::vector<NetworkStatistics> networks;
+  std::vector<std::size_t> machine_records;     // in the order of the machines
+  std::map<std::string, std::size_t> outcomes;  // "ok", "censored", failures
+  Quantiles records_a_task, spread;  // spread: median seconds over best seconds of a task
+};
+Statistics statistics_of(const Dataset& dataset);
+
+}  // namespace tessera::dataset
