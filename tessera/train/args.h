@@ -1,0 +1,37 @@
+// The flags of `tessera-train`, and of each line of a list of jobs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tessera/dataset/dataset.h"
+#include "tessera/train/options.h"
+
+namespace CLI {
+class App;
+}
+
+namespace tessera::train {
+
+struct Flags {
+  std::string data, features, model, hyper, loss = "lambdarank", decay = "cosine";
+  std::string split = "by-network", holdout = "tenset5", machine, output, scores, jobs;
+  bool json = false;
+  double lr = 0;  // 0: by whether weights are given
+  dataset::SplitOptions examples;
+  TrainOptions train;
+};
+
+// A flag that occurs again replaces the earlier one, so that a job overrides what all share.
+void add_flags(CLI::App& app, Flags& flags);
+
+// Reads the words among the flags into `train` and `examples`.
+Result<void> resolve(Flags& flags);
+
+// "hidden=256,layers=2".
+Result<nn::Hyper> parse_hyper(const std::string& text);
+
+// One line of flags a job; empty ones and those that begin with # are skipped.
+std::vector<std::vector<std::string>> parse_jobs(const std::string& text);
+
+}  // namespace tessera::train

@@ -1,0 +1,26 @@
+// The state of a training run between two epochs, as a file.
+#pragma once
+
+#include <string>
+
+#include "tessera/train/learner.h"
+
+namespace tessera::train {
+
+struct Checkpoint {
+  std::string run;  // what must be the same to go on: network, schema, loss, seed, batches
+  int epoch = 0;    // finished ones
+  Weights weights, best;
+  OptimizerState optimizer;
+  int best_epoch = 0;
+  double best_metric = -1;
+  // Random numbers of an epoch follow from the seed and its number: no state to keep.
+};
+
+// Written whole or not at all, into `folder`, which is made.
+Result<void> save_checkpoint(const Checkpoint& checkpoint, const std::string& folder);
+// kIo: damaged; kInvalidArgument: of another run.
+Result<Checkpoint> load_checkpoint(const std::string& folder, const std::string& run);
+bool has_checkpoint(const std::string& folder);
+
+}  // namespace tessera::train

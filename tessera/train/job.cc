@@ -1,0 +1,196 @@
+#include "tessera/train/job.h"
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <set>
+#include <thread>
+
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "tessera/support/npz.h"
+
+namespace tessera::train {
+namespace {
+
+int host_threads(int asked) {
+  if (asked > 0) return asked;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+// A long training must not end with a file that cannot be written.
+Result<void> check_writable(const std::string& path) {
+  if (path.empty()) return {};
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code error;
+  if (folder.empty() || std::filesystem::is_directory(folder, error)) return {};
+  return make_error(ErrorCode::kIo, "{}: there is no folder {}", path, folder.string());
+}
+
+Result<nn::Rows> rows_of(const TrainOptions& options) {
+  std::string network = options.network;
+  if (!options.init.empty()) {
+    TESSERA_TRY(const nn::TrainedNetwork from, nn::load_network(options.init));
+    network = from.spec.network;
+  }
+  TESSERA_TRY(const nn::NetworkEntry* entry, nn::find_network(network));
+  return entry->rows;
+}
+
+// Other machines neither train nor validate; they stay in the test part.
+void keep_machine(const dataset::Dataset& data, const std::string& text, dataset::Split& split) {
+  if (text.empty()) return;
+  for (std::size_t i = 0; i < split.part.size(); ++i) {
+    const auto machine = static_cast<std::size_t>(data.examples[i].machine);
+    const bool wanted = data.machines[machine].target.find(text) != std::string::npos;
+    if (!wanted && split.part[i] != dataset::kTest) split.part[i] = dataset::kLeftOut;
+  }
+}
+
+std::string training_targets(const dataset::Dataset& data, const dataset::Split& split) {
+  std::set<std::string> targets;
+  for (std::size_t i = 0; i < split.part.size(); ++i) {
+    if (split.part[i] != dataset::kTrain) continue;
+    const auto& machine = data.machines[static_cast<std::size_t>(data.examples[i].machine)];
+    targets.insert(fmt::format("{} threads={}", machine.target, machine.threads));
+  }
+  return fmt::format("{}", fmt::join(targets, "; "));
+}
+
+void print_epoch(const EpochReport& r) {
+  fmt::print(stderr,
+             "epoch {:>3}/{} loss {:.4f} peak@1 {:.4f} pairwise {:.4f}{} {:.0f} examples/s, "
+             "{:.0f} s left\n",
+             r.epoch, r.epochs, r.loss, r.validation.peak1, r.validation.pairwise,
+             r.best ? " best," : ",", r.examples_per_second, r.eta_seconds);
+}
+
+Result<void> write_scores(const Predictions& predictions, const std::string& path) {
+  NamedTensors tensors;
+  const auto add = [&](const char* name, const std::vector<float>& values) {
+    HostTensor tensor(DType::kF32, {static_cast<std::int64_t>(values.size())});
+    std::copy(values.begin(), values.end(), tensor.as<float>());
+    tensors.push_back({name, tensor});
+  };
+  add("score", predictions.score);
+  add("validity", predictions.validity);
+  add("log_time", predictions.log_time);
+  return write_npz(path, tensors);
+}
+
+}  // namespace
+
+Result<const dataset::Dataset*> Library::dataset(const std::string& folder) {
+  std::unique_ptr<dataset::Dataset>& kept = datasets_[folder];
+  if (!kept) {
+    TESSERA_TRY(dataset::Dataset loaded, dataset::load(folder));
+    kept = std::make_unique<dataset::Dataset>(std::move(loaded));
+  }
+  return kept.get();
+}
+
+Result<const dataset::FeatureStore*> Library::features(const std::string& folder, nn::Rows kind,
+                                                       const std::string& cache, int threads) {
+  TESSERA_TRY(const dataset::Dataset* data, dataset(folder));
+  std::unique_ptr<dataset::FeatureStore>& kept =
+      stores_[fmt::format("{}\n{}\n{}", folder, cache, nn::to_text(kind))];
+  if (kept) return kept.get();
+  std::size_t unreadable = 0, told = 0;
+  const auto progress = [&](std::size_t done, std::size_t total) {
+    if (done != total && done < told + total / 20) return;
+    told = done;
+    fmt::print(stderr, "features per {}: {} of {}\n", nn::to_text(kind), done, total);
+  };
+  TESSERA_TRY(kept, dataset::open_features(*data, kind, cache, threads, progress, &unreadable));
+  if (unreadable > 0) {
+    fmt::print(stderr, "{} examples name candidates that the space no longer has: left out\n",
+               unreadable);
+  }
+  return kept.get();
+}
+
+Result<JobResult> run_job(const Flags& flags, Library& library, const std::atomic<bool>& stop) {
+  TESSERA_DO(check_writable(flags.output));
+  TESSERA_DO(check_writable(flags.scores));
+  TESSERA_TRY(const nn::Rows kind, rows_of(flags.train));
+  TESSERA_TRY(const dataset::Dataset* data, library.dataset(flags.data));
+  TESSERA_TRY(dataset::Split split, dataset::split(*data, flags.examples));
+  keep_machine(*data, flags.machine, split);
+  const int threads = host_threads(flags.train.learner.threads);
+  TESSERA_TRY(const dataset::FeatureStore* store,
+              library.features(flags.data, kind, flags.features, threads));
+  const auto start = std::chrono::steady_clock::now();
+  JobResult out;
+  TESSERA_TRY(out.trained, train(*store, split.part, flags.train, print_epoch, &stop));
+  out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  nn::TrainedNetwork& network = out.trained.network;
+  network.notes["targets"] = training_targets(*data, split);
+  network.notes["split"] = dataset::to_text(flags.examples.kind);
+  if (flags.examples.kind == dataset::SplitKind::kByNetwork)
+    network.notes["holdout"] = flags.holdout;
+  if (!out.trained.interrupted) {
+    TESSERA_TRY(const Predictions predictions,
+                predict(*store, network, flags.train.learner, flags.train.fillers));
+    std::vector<std::string> held_out;
+    if (flags.examples.kind == dataset::SplitKind::kByNetwork) {
+      TESSERA_TRY(held_out, data->network_names(flags.examples.holdout));
+    }
+    out.test = dataset::evaluate(*data, split, dataset::kTest, predictions.score, held_out);
+    if (out.test.average.records > 0) {
+      network.notes["top1"] = fmt::format("{:.4f}", out.test.top1);
+      network.notes["top5"] = fmt::format("{:.4f}", out.test.top5);
+      network.notes["pairwise"] = fmt::format("{:.4f}", out.test.average.pairwise);
+    }
+    if (!flags.scores.empty()) TESSERA_DO(write_scores(predictions, flags.scores));
+  }
+  if (!flags.output.empty()) TESSERA_DO(nn::save_network(network, flags.output));
+  return out;
+}
+
+nlohmann::ordered_json to_json(const Flags& flags, const JobResult& result) {
+  const nn::TrainedNetwork& network = result.trained.network;
+  nlohmann::ordered_json networks = nlohmann::ordered_json::object();
+  for (const auto& [name, score] : result.test.networks) {
+    networks[name] = {{"top1", score.top1},
+                      {"top5", score.top5},
+                      {"pairwise", score.pairwise},
+                      {"kendall", score.kendall},
+                      {"tasks", score.tasks}};
+  }
+  return {{"model", network.spec.network},
+          {"hyper", network.spec.hyper},
+          {"loss", flags.loss},
+          {"seed", flags.train.seed},
+          {"output", flags.output},
+          {"notes", network.notes},
+          {"seconds", result.seconds},
+          {"epochs", result.trained.history.size()},
+          {"interrupted", result.trained.interrupted},
+          {"validation",
+           {{"peak1", result.trained.validation.peak1},
+            {"pairwise", result.trained.validation.pairwise}}},
+          {"test",
+           {{"records", result.test.average.records},
+            {"top1", result.test.top1},
+            {"top5", result.test.top5},
+            {"pairwise", result.test.average.pairwise},
+            {"kendall", result.test.average.kendall},
+            {"networks", networks}}}};
+}
+
+std::string to_text(const JobResult& result) {
+  const nn::TrainedNetwork& network = result.trained.network;
+  std::string out = fmt::format(
+      "{} {}: {} records of {} tasks, {} epochs in {:.0f} s, best {}\nvalidation: peak@1 {:.4f} "
+      "pairwise {:.4f}\n",
+      network.spec.network, network.notes.at("loss"), network.notes.at("records"),
+      network.notes.at("tasks"), result.trained.history.size(), result.seconds,
+      network.notes.at("epoch"), result.trained.validation.peak1,
+      result.trained.validation.pairwise);
+  if (result.test.average.records == 0) return out;
+  return out + fmt::format("test: top-1 {:.4f} top-5 {:.4f} pairwise {:.4f}\n", result.test.top1,
+                           result.test.top5, result.test.average.pairwise);
+}
+
+}  // namespace tessera::train

@@ -1,0 +1,43 @@
+// One training as its flags describe it, from a dataset's folder to files and numbers.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "tessera/dataset/features.h"
+#include "tessera/dataset/metrics.h"
+#include "tessera/train/args.h"
+#include "tessera/train/trainer.h"
+
+namespace tessera::train {
+
+// Datasets and features that several jobs read, loaded once.
+class Library {
+ public:
+  Result<const dataset::Dataset*> dataset(const std::string& folder);
+  Result<const dataset::FeatureStore*> features(const std::string& folder, nn::Rows kind,
+                                                const std::string& cache, int threads);
+
+ private:
+  std::map<std::string, std::unique_ptr<dataset::Dataset>> datasets_;
+  std::map<std::string, std::unique_ptr<dataset::FeatureStore>> stores_;
+};
+
+struct JobResult {
+  Trained trained;
+  double seconds = 0;
+  dataset::Evaluation test;  // empty when stopped
+};
+
+// Trains, writes the files that are asked for and measures on the test part. Progress goes to
+// stderr. `flags` are resolved.
+Result<JobResult> run_job(const Flags& flags, Library& library, const std::atomic<bool>& stop);
+
+nlohmann::ordered_json to_json(const Flags& flags, const JobResult& result);
+std::string to_text(const JobResult& result);
+
+}  // namespace tessera::train

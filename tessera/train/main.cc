@@ -1,0 +1,107 @@
+// tessera-train: trains cost models. `tessera train` passes its arguments on to it.
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tessera/support/files.h"
+#include "tessera/train/job.h"
+
+namespace tessera::train {
+namespace {
+
+// As those of `tessera`.
+enum ExitCode { kOk = 0, kInternal = 1, kUsage = 2, kUnreachable = 6, kInterrupted = 130 };
+
+std::atomic<bool> stop_asked = false;
+
+// The second one ends the program at once.
+void ask_to_stop(int) {
+  stop_asked = true;
+  std::signal(SIGINT, SIG_DFL);
+}
+
+int report(const Error& error) {
+  fmt::print(stderr, "tessera train: {}\n", error.message);
+  if (error.code == ErrorCode::kUnavailable) return kUnreachable;
+  return error.code == ErrorCode::kRunFailed ? kInternal : kUsage;
+}
+
+// Parses `words` as flags. An exit code where there is nothing to run: help, or an error.
+std::optional<int> parse(std::vector<std::string> words, Flags& flags) {
+  CLI::App app("Train a cost model on a dataset (see `tessera dataset`)", "tessera train");
+  app.footer(
+      "Examples:\n  tessera train --data data --model mlp -o mlp.safetensors\n"
+      "  tessera train --data data --model atformer --device cuda --batch 2048 -o a.safetensors\n"
+      "  tessera train --data data --jobs jobs.txt --json");
+  add_flags(app, flags);
+  std::reverse(words.begin(), words.end());  // as CLI11 takes them
+  try {
+    app.parse(std::move(words));
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? kOk : kUsage;
+  }
+  return std::nullopt;
+}
+
+int run_one(Flags& flags, Library& library, bool one_line) {
+  if (const Result<void> resolved = resolve(flags); !resolved.ok()) {
+    return report(resolved.error());
+  }
+  const Result<JobResult> result = run_job(flags, library, stop_asked);
+  if (!result) return report(result.error());
+  if (flags.json) {
+    fmt::print("{}\n", to_json(flags, *result).dump(one_line ? -1 : 2));
+  } else {
+    fmt::print("{}", to_text(*result));
+  }
+  std::fflush(stdout);
+  return result->trained.interrupted ? kInterrupted : kOk;
+}
+
+// The first failure ends the list; jobs before it are done and written.
+int run_jobs(const std::vector<std::string>& shared, const std::string& path) {
+  const Result<std::string> text = read_file(path);
+  if (!text) return report(text.error());
+  Library library;
+  const std::vector<std::vector<std::string>> jobs = parse_jobs(*text);
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    std::vector<std::string> words = shared;
+    words.insert(words.end(), jobs[i].begin(), jobs[i].end());
+    Flags flags;
+    if (const std::optional<int> code = parse(std::move(words), flags)) return *code;
+    fmt::print(stderr, "job {} of {}: {}\n", i + 1, jobs.size(), CLI::detail::join(jobs[i], " "));
+    if (const int code = run_one(flags, library, true); code != kOk) return code;
+  }
+  return kOk;
+}
+
+int run(int argc, char** argv) {
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  Flags flags;
+  if (const std::optional<int> code = parse(words, flags)) return *code;
+  // cuBLAS repeats its results only with workspaces of its own.
+  ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
+  std::signal(SIGINT, ask_to_stop);
+  if (!flags.jobs.empty()) return run_jobs(words, flags.jobs);
+  Library library;
+  return run_one(flags, library, false);
+}
+
+}  // namespace
+}  // namespace tessera::train
+
+int main(int argc, char** argv) {
+  try {
+    return tessera::train::run(argc, argv);
+  } catch (const tessera::InternalError& e) {
+    fmt::print(stderr, "tessera train: internal error, please report it: {}\n", e.what());
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "tessera train: {}\n", e.what());
+  }
+  return 1;
+}

@@ -1,0 +1,383 @@
+#include "tessera/train/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <numbers>
+#include <optional>
+
+#include "tessera/dataset/metrics.h"
+#include "tessera/support/hash.h"
+#include "tessera/train/checkpoint.h"
+#include "tessera/train/prefetch.h"
+
+namespace tessera::train {
+namespace {
+
+using dataset::FeatureStore;
+
+constexpr std::int64_t kPredictionBatch = 2048;
+
+int filler_count(int asked, const Learner& learner) {
+  if (asked > 0) return asked;
+  return learner.device() == "cpu" ? 1 : 4;
+}
+
+// Results at the places of `examples` in vectors that are as long as the store.
+Result<void> predict_into(const FeatureStore& store, std::span<const std::uint32_t> examples,
+                          const ExampleFacts& facts, const Scaling& scaling, Learner& learner,
+                          int fillers, Predictions& out) {
+  const std::vector<Step> steps = plan_prediction(examples, facts, kPredictionBatch);
+  Prefetcher batches([&](std::size_t i) { return fill_batch(store, steps[i], scaling); },
+                     steps.size(), filler_count(fillers, learner));
+  while (const std::optional<Batch> batch = batches.next()) {
+    TESSERA_TRY(const Outputs outputs, learner.predict(*batch));
+    for (std::size_t i = 0; i < batch->examples.size(); ++i) {
+      const std::size_t example = batch->examples[i];
+      out.score[example] = outputs.score[i];
+      out.validity[example] = outputs.validity[i];
+      out.log_time[example] =
+          static_cast<float>(static_cast<double>(outputs.log_time[i]) + scaling.time_shift);
+    }
+  }
+  return {};
+}
+
+Predictions empty_predictions(std::size_t size) {
+  return {.score = std::vector<float>(size),
+          .validity = std::vector<float>(size),
+          .log_time = std::vector<float>(size)};
+}
+
+std::vector<std::uint32_t> all_examples(const std::vector<Group>& groups) {
+  std::vector<std::uint32_t> out;
+  for (const Group& group : groups) {
+    out.insert(out.end(), group.examples.begin(), group.examples.end());
+  }
+  return out;
+}
+
+Validation validate(const FeatureStore& store, const std::vector<Group>& groups,
+                    const std::vector<float>& scores) {
+  Validation out;
+  double counted = 0;
+  for (const Group& group : groups) {
+    std::vector<float> own, labels;
+    for (const std::uint32_t example : group.examples) {
+      const dataset::FeatureView view = store[example];
+      if (view.seconds <= 0) continue;
+      own.push_back(scores[example]);
+      labels.push_back(view.label);
+    }
+    if (own.size() < 2) continue;
+    const dataset::Metrics metrics = dataset::task_metrics(own, labels);
+    const auto peak = metrics.peak.find(1);
+    out.peak1 += peak == metrics.peak.end() ? 0 : peak->second;
+    out.pairwise += metrics.pairwise;
+    counted += 1;
+  }
+  if (counted > 0) {
+    out.peak1 /= counted;
+    out.pairwise /= counted;
+  }
+  return out;
+}
+
+double quantile(const std::vector<double>& sorted, double q) {
+  if (sorted.empty()) return 0;
+  const double at = q * static_cast<double>(sorted.size() - 1);
+  const auto low = static_cast<std::size_t>(at);
+  const std::size_t high = std::min(low + 1, sorted.size() - 1);
+  return sorted[low] + (at - static_cast<double>(low)) * (sorted[high] - sorted[low]);
+}
+
+class Run {
+ public:
+  Run(const FeatureStore& store, std::span<const std::uint8_t> part, const TrainOptions& options,
+      const std::function<void(const EpochReport&)>& progress, const std::atomic<bool>* stop)
+      : store_(store),
+        part_(part),
+        options_(options),
+        progress_(progress),
+        stop_(stop),
+        facts_(read_facts(store)) {}
+
+  Result<Trained> train() {
+    TESSERA_DO(prepare());
+    TESSERA_DO(resume());
+    for (int epoch = first_epoch_; epoch < options_.epochs && !stopped(); ++epoch) {
+      const bool late = options_.patience > 0 && epoch - best_epoch_ >= options_.patience;
+      if (late && best_epoch_ > 0 && !validation_groups_.empty()) break;
+      TESSERA_DO(run_epoch(epoch));
+    }
+    return finish();
+  }
+
+ private:
+  bool stopped() const { return stop_ != nullptr && stop_->load(); }
+
+  Result<void> prepare() {
+    if (part_.size() != store_.size()) {
+      return make_error(ErrorCode::kInvalidArgument, "a split of {} examples for {}", part_.size(),
+                        store_.size());
+    }
+    groups_ = group_examples(store_, part_, dataset::kTrain);
+    validation_groups_ = group_examples(store_, part_, dataset::kValidation);
+    validation_examples_ = all_examples(validation_groups_);
+    for (const Group& group : groups_) records_ += group.examples.size();
+    if (records_ == 0) {
+      return make_error(ErrorCode::kInvalidArgument, "the training part has no examples");
+    }
+    if (options_.epochs < 1 || options_.batch < 1 || options_.list < 1 || !(options_.lr > 0)) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "epochs, batch, list and lr must be greater than 0");
+    }
+    Weights weights;
+    if (options_.init.empty()) {
+      TESSERA_DO(start_fresh(weights));
+    } else {
+      TESSERA_DO(start_from_file(weights));
+    }
+    TESSERA_TRY(const nn::NetworkEntry* entry, nn::find_network(result_.spec.network));
+    if (entry->rows != store_.kind()) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "{} reads rows per {}, the features are per {}", entry->name,
+                        nn::to_text(entry->rows), nn::to_text(store_.kind()));
+    }
+    TESSERA_TRY(learner_, make_learner(result_.spec, weights, options_.learner));
+    predictions_ = empty_predictions(store_.size());
+    best_ = std::move(weights);
+    return {};
+  }
+
+  Result<void> start_fresh(Weights& weights) {
+    TESSERA_TRY(const nn::NetworkEntry* entry, nn::find_network(options_.network));
+    nn::Hyper hyper = options_.hyper;
+    // A network with a limit gets one that the data fits in, unless told.
+    const auto limit = entry->defaults.find("max_rows");
+    if (limit != entry->defaults.end() && hyper.count("max_rows") == 0) {
+      hyper["max_rows"] = std::max(limit->second, facts_.longest);
+    }
+    TESSERA_TRY(result_.spec,
+                nn::make_spec(options_.network, hyper, store_.columns(), store_.context_columns()));
+    scaling_ = fit_scaling(store_, groups_);
+    TESSERA_TRY(weights, initial_weights(result_.spec, options_.seed));
+    return {};
+  }
+
+  Result<void> start_from_file(Weights& weights) {
+    TESSERA_TRY(nn::TrainedNetwork from, nn::load_network(options_.init));
+    if (from.row_schema != store_.row_schema() || from.context_schema != store_.context_schema()) {
+      return make_error(ErrorCode::kInvalidArgument, "{} was trained on other features",
+                        options_.init);
+    }
+    if (!options_.network.empty() && options_.network != from.spec.network) {
+      return make_error(ErrorCode::kInvalidArgument, "{} is of network {}, not {}", options_.init,
+                        from.spec.network, options_.network);
+    }
+    result_.spec = from.spec;
+    scaling_ = {.rows = from.rows, .context = from.context, .time_shift = from.time_shift};
+    weights = std::move(from.weights);
+    return {};
+  }
+
+  // What a checkpoint must agree on.
+  std::string identity() const {
+    std::string hyper;
+    for (const auto& [name, value] : result_.spec.hyper) {
+      hyper += fmt::format("{}={},", name, value);
+    }
+    return fmt::format("{} {}{}x{} rows {} context {} loss {} seed {} batch {}x{} records {}",
+                       result_.spec.network, hyper, result_.spec.columns, result_.spec.context,
+                       store_.row_schema(), store_.context_schema(), to_text(options_.learner.loss),
+                       options_.seed, options_.batch, options_.list, records_);
+  }
+
+  Result<void> resume() {
+    if (options_.resume && options_.checkpoint.empty()) {
+      return make_error(ErrorCode::kInvalidArgument, "resuming needs the folder of checkpoints");
+    }
+    if (options_.resume && has_checkpoint(options_.checkpoint)) {
+      TESSERA_TRY(Checkpoint from, load_checkpoint(options_.checkpoint, identity()));
+      TESSERA_DO(learner_->set_weights(from.best));  // checks them
+      TESSERA_DO(learner_->set_weights(from.weights));
+      TESSERA_DO(learner_->set_optimizer(from.optimizer));
+      first_epoch_ = from.epoch;
+      best_ = std::move(from.best);
+      best_epoch_ = from.best_epoch;
+      best_metric_ = from.best_metric;
+    } else if (!options_.init.empty() && !validation_groups_.empty()) {
+      // Fine-tuning that never improves returns what it began with.
+      TESSERA_TRY(const Validation before, validate_now());
+      best_metric_ = before.metric();
+    }
+    return {};
+  }
+
+  Result<Validation> validate_now() {
+    TESSERA_DO(predict_into(store_, validation_examples_, facts_, scaling_, *learner_,
+                            options_.fillers, predictions_));
+    return validate(store_, validation_groups_, predictions_.score);
+  }
+
+  // The steps of an epoch; false when stopped before its end.
+  Result<bool> run_steps(int epoch) {
+    Rng rng(hash_bytes(fmt::format("epoch {}", epoch), options_.seed));
+    const std::vector<Step> steps = plan_epoch(groups_, facts_, options_.batch, options_.list, rng);
+    Prefetcher batches([&](std::size_t i) { return fill_batch(store_, steps[i], scaling_); },
+                       steps.size(), filler_count(options_.fillers, *learner_));
+    double done = 0;
+    while (const std::optional<Batch> batch = batches.next()) {
+      if (stopped()) return false;
+      done += 1;
+      const double share = (epoch + done / static_cast<double>(steps.size())) / options_.epochs;
+      TESSERA_DO(learner_->step(*batch, learning_rate(options_, share)));
+    }
+    return true;
+  }
+
+  Result<void> run_epoch(int epoch) {
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point start = Clock::now();
+    TESSERA_TRY(const bool whole, run_steps(epoch));
+    if (!whole) return {};
+    EpochReport report{
+        .epoch = epoch + 1, .epochs = options_.epochs, .loss = learner_->take_loss()};
+    if (!std::isfinite(report.loss)) {
+      return make_error(ErrorCode::kRunFailed,
+                        "training diverged in epoch {}: try a smaller learning rate", epoch + 1);
+    }
+    const double steps_seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    if (!validation_groups_.empty()) {
+      TESSERA_TRY(report.validation, validate_now());
+    }
+    report.best = validation_groups_.empty() || report.validation.metric() > best_metric_;
+    if (report.best) {
+      best_metric_ = report.validation.metric();
+      best_epoch_ = epoch + 1;
+      best_ = learner_->weights();
+    }
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    report.examples_per_second = static_cast<double>(records_) / std::max(steps_seconds, 1e-9);
+    report.eta_seconds = seconds * (options_.epochs - epoch - 1);
+    history_.push_back(report);
+    if (progress_) progress_(report);
+    return keep_checkpoint(epoch + 1);
+  }
+
+  Result<void> keep_checkpoint(int epochs) const {
+    if (options_.checkpoint.empty()) return {};
+    const bool due = epochs % std::max(options_.checkpoint_every, 1) == 0;
+    if (!due && epochs != options_.epochs) return {};
+    return save_checkpoint({.run = identity(),
+                            .epoch = epochs,
+                            .weights = learner_->weights(),
+                            .best = best_,
+                            .optimizer = learner_->optimizer(),
+                            .best_epoch = best_epoch_,
+                            .best_metric = best_metric_},
+                           options_.checkpoint);
+  }
+
+  Result<Trained> finish() {
+    TESSERA_DO(learner_->set_weights(best_));
+    Trained out;
+    const bool validated = !validation_groups_.empty();
+    const std::vector<Group>& measured = validated ? validation_groups_ : groups_;
+    TESSERA_DO(predict_into(store_, all_examples(measured), facts_, scaling_, *learner_,
+                            options_.fillers, predictions_));
+    out.validation = validate(store_, measured, predictions_.score);
+    result_.weights = best_;
+    result_.rows = scaling_.rows;
+    result_.context = scaling_.context;
+    result_.row_schema = store_.row_schema();
+    result_.context_schema = store_.context_schema();
+    result_.time_shift = scaling_.time_shift;
+    add_residuals(measured);
+    result_.notes = {{"loss", to_text(options_.learner.loss)},
+                     {"seed", fmt::format("{}", options_.seed)},
+                     {"records", fmt::format("{}", records_)},
+                     {"tasks", fmt::format("{}", groups_.size())},
+                     {"epoch", fmt::format("{}", best_epoch_)},
+                     {validated ? "validation_peak1" : "training_peak1",
+                      fmt::format("{:.4f}", out.validation.peak1)},
+                     {validated ? "validation_pairwise" : "training_pairwise",
+                      fmt::format("{:.4f}", out.validation.pairwise)}};
+    out.network = std::move(result_);
+    out.history = std::move(history_);
+    out.interrupted = stopped();
+    return out;
+  }
+
+  void add_residuals(const std::vector<Group>& groups) {
+    std::vector<double> residuals;
+    for (const Group& group : groups) {
+      for (const std::uint32_t example : group.examples) {
+        const float seconds = store_[example].seconds;
+        if (seconds <= 0) continue;
+        residuals.push_back(std::log2(static_cast<double>(seconds)) -
+                            static_cast<double>(predictions_.log_time[example]));
+      }
+    }
+    std::sort(residuals.begin(), residuals.end());
+    result_.residual_low = quantile(residuals, 0.1);
+    result_.residual_mid = quantile(residuals, 0.5);
+    result_.residual_high = quantile(residuals, 0.9);
+  }
+
+  const FeatureStore& store_;
+  std::span<const std::uint8_t> part_;
+  const TrainOptions& options_;
+  const std::function<void(const EpochReport&)>& progress_;
+  const std::atomic<bool>* stop_;
+  ExampleFacts facts_;
+  std::vector<Group> groups_, validation_groups_;
+  std::vector<std::uint32_t> validation_examples_;
+  std::size_t records_ = 0;
+  Scaling scaling_;
+  nn::TrainedNetwork result_;
+  std::unique_ptr<Learner> learner_;
+  Predictions predictions_;
+  std::vector<EpochReport> history_;
+  int first_epoch_ = 0, best_epoch_ = 0;
+  double best_metric_ = -1;
+  Weights best_;
+};
+
+}  // namespace
+
+double learning_rate(const TrainOptions& options, double progress) {
+  if (progress < options.warmup) return options.lr * progress / options.warmup;
+  const double t = (progress - options.warmup) / std::max(1 - options.warmup, 1e-9);
+  const double last = std::min(options.last_lr, options.lr);
+  if (options.decay == Decay::kExponential) {
+    return options.lr * std::pow(std::max(last, 1e-12) / options.lr, t);
+  }
+  return last + (options.lr - last) * (1 + std::cos(std::numbers::pi * t)) / 2;
+}
+
+Result<Trained> train(const FeatureStore& store, std::span<const std::uint8_t> part,
+                      const TrainOptions& options,
+                      const std::function<void(const EpochReport&)>& progress,
+                      const std::atomic<bool>* stop) {
+  return Run(store, part, options, progress, stop).train();
+}
+
+Result<Predictions> predict(const FeatureStore& store, const nn::TrainedNetwork& network,
+                            const LearnerOptions& options, int fillers) {
+  if (network.row_schema != store.row_schema() ||
+      network.context_schema != store.context_schema()) {
+    return make_error(ErrorCode::kInvalidArgument, "the network was trained on other features");
+  }
+  TESSERA_TRY(const std::unique_ptr<Learner> learner,
+              make_learner(network.spec, network.weights, options));
+  std::vector<std::uint32_t> examples(store.size());
+  for (std::size_t i = 0; i < examples.size(); ++i) examples[i] = static_cast<std::uint32_t>(i);
+  Predictions out = empty_predictions(store.size());
+  const Scaling scaling{
+      .rows = network.rows, .context = network.context, .time_shift = network.time_shift};
+  TESSERA_DO(predict_into(store, examples, read_facts(store), scaling, *learner, fillers, out));
+  return out;
+}
+
+}  // namespace tessera::train
