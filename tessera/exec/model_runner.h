@@ -21,6 +21,10 @@ class ModelRunner {
   // kRunFailed: a host operator refused its data.
   Result<void> run();
   HostTensor output(std::size_t index) const;
+  // The memory of inputs and outputs themselves, for callers that fill and read them in place: as
+  // many bytes as the type has, valid as long as the runner.
+  void* input_data(std::size_t index) { return inputs_.at(index).data(); }
+  const void* output_data(std::size_t index) const { return outputs_.at(index).data(); }
 
   // Microseconds of each step in one run.
   Result<std::vector<double>> profile();

@@ -16,11 +16,29 @@ struct TrainingSet {
   feature::FeatureSet features;
   std::vector<float> labels;         // throughput over the best of its task, in (0, 1]; failures: 0
   std::vector<std::int32_t> groups;  // per candidate: its task
+  // Per candidate: what another model says already, and this one is to add to; empty: nothing.
+  std::vector<float> base;
+};
+
+// What a model reads of a candidate.
+struct Needs {
+  // "statement", "loop", "curve" (feature::FeatureKind), "step" (schedule steps), or "decisions":
+  // the vector of the candidate's own space.
+  std::string rows = "statement";
+  bool context = false;  // FeatureSet::context
+  bool parents = false;  // FeatureSet::parents
+  friend bool operator==(const Needs&, const Needs&) = default;
+};
+
+// How log_time missed on validation data: quantiles of log2(measured) - log2(predicted).
+struct TimeResiduals {
+  double low = 0, mid = 0, high = 0;  // 10 %, 50 %, 90 %
 };
 
 struct FitOptions {
   double time_limit_s = 0;  // 0: none; stops adding to the model when it is over
   int threads = 1;
+  int rounds = 0, depth = 0;  // of boosted trees; 0: as suits the few candidates of a search
 };
 
 class CostModel {
@@ -31,6 +49,11 @@ class CostModel {
   virtual std::vector<float> predict(const feature::FeatureSet& features) const = 0;
   // Uncertainty of each score, in its unit; empty for models that do not know it.
   virtual std::vector<float> spread(const feature::FeatureSet& features) const;
+  // log2 of the seconds of each candidate; empty for models that only know an order.
+  virtual std::vector<float> log_time(const feature::FeatureSet& features) const;
+  virtual TimeResiduals residuals() const { return {}; }
+  // Of the FeatureSets above; of a model that was neither fitted nor loaded: statement rows.
+  virtual Needs needs() const = 0;
   // Replaces what was learnt before. kInvalidArgument for data that is empty, inconsistent or not
   // finite.
   virtual Result<void> fit(const TrainingSet& data, const FitOptions& options) = 0;
@@ -44,6 +67,7 @@ struct ModelOptions {
   std::string objective = "rank";  // or "regression"
   std::uint64_t seed = 1;
   std::string schema;  // digest of the features it will see: refused on loading another
+  int threads = 1;     // that score at once, of a model that is loaded
 };
 
 struct ModelEntry {
@@ -55,5 +79,10 @@ struct ModelEntry {
 const std::vector<ModelEntry>& model_table();
 // kInvalidArgument lists the names; kUnavailable when this build lacks the library behind it.
 Result<std::unique_ptr<CostModel>> make_model(const std::string& name, const ModelOptions& options);
+
+// Whatever model the file holds: trees that were saved, or a network that was trained. `threads`
+// score at once. kInvalidArgument when it reads other features than this program computes, kIo when
+// it is damaged.
+Result<std::unique_ptr<CostModel>> load_model(const std::string& path, int threads = 1);
 
 }  // namespace tessera::model

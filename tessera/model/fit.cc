@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "tessera/support/rng.h"
@@ -112,15 +113,17 @@ class Rank final : public Loss {
 }  // namespace
 
 std::vector<float> CostModel::spread(const feature::FeatureSet&) const { return {}; }
+std::vector<float> CostModel::log_time(const feature::FeatureSet&) const { return {}; }
 
 Result<void> check_training_set(const TrainingSet& data) {
   const std::size_t n = data.features.candidates();
   if (n == 0 || data.features.columns == 0) {
     return make_error(ErrorCode::kInvalidArgument, "no candidates to fit a model to");
   }
-  if (data.labels.size() != n || data.groups.size() != n) {
-    return make_error(ErrorCode::kInvalidArgument, "{} candidates, {} labels, {} groups", n,
-                      data.labels.size(), data.groups.size());
+  if (data.labels.size() != n || data.groups.size() != n ||
+      (!data.base.empty() && data.base.size() != n)) {
+    return make_error(ErrorCode::kInvalidArgument, "{} candidates, {} labels, {} groups, {} bases",
+                      n, data.labels.size(), data.groups.size(), data.base.size());
   }
   std::size_t rows = 0;
   for (const std::int32_t count : data.features.row_count) {
@@ -133,10 +136,31 @@ Result<void> check_training_set(const TrainingSet& data) {
   }
   const auto finite = [](float v) { return std::isfinite(v); };
   if (!std::all_of(data.features.values.begin(), data.features.values.end(), finite) ||
-      !std::all_of(data.labels.begin(), data.labels.end(), finite)) {
+      !std::all_of(data.labels.begin(), data.labels.end(), finite) ||
+      !std::all_of(data.base.begin(), data.base.end(), finite)) {
     return make_error(ErrorCode::kInvalidArgument, "features or labels that are not finite");
   }
   return {};
+}
+
+float base_scale(const std::string& objective, const TrainingSet& data,
+                 std::span<const float> scores, std::uint64_t seed) {
+  double sum = 0, squares = 0;
+  for (const float s : scores) sum += s, squares += static_cast<double>(s) * s;
+  const auto n = static_cast<double>(scores.size());
+  const double variance = n > 0 ? squares / n - (sum / n) * (sum / n) : 0;
+  if (!(variance > 1e-12)) return 0;
+  const std::unique_ptr<Loss> loss = make_loss(objective, data, seed);
+  const std::vector<float> held_out(scores.size(), 0.f);
+  double best_loss = std::numeric_limits<double>::infinity(), best = 0;
+  for (const double deviation : {0.0, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0}) {
+    const double factor = deviation / std::sqrt(variance);
+    std::vector<float> scaled;
+    for (const float s : scores) scaled.push_back(static_cast<float>(factor * (s - sum / n)));
+    const double l = loss->held_out(scaled, held_out);
+    if (l < best_loss) best_loss = l, best = factor;
+  }
+  return static_cast<float>(best);
 }
 
 std::unique_ptr<Loss> make_loss(const std::string& objective, const TrainingSet& data,

@@ -33,4 +33,9 @@ class Loss {
 std::unique_ptr<Loss> make_loss(const std::string& objective, const TrainingSet& data,
                                 std::uint64_t seed);
 
+// The factor by which `scores`, one a candidate of another model, are nearest to the unit of the
+// objective: what TrainingSet::base should be multiplied by. 0: they say nothing.
+float base_scale(const std::string& objective, const TrainingSet& data,
+                 std::span<const float> scores, std::uint64_t seed);
+
 }  // namespace tessera::model

@@ -1,4 +1,6 @@
+#include "tessera/feature/extract.h"
 #include "tessera/model/cost_model.h"
+#include "tessera/model/model_file.h"
 #include "tessera/model/models/models.h"
 #include "tessera/support/nearest_name.h"
 
@@ -28,6 +30,32 @@ Result<std::unique_ptr<CostModel>> make_model(const std::string& name,
   }
   return make_error(ErrorCode::kInvalidArgument, "no cost model \"{}\" (did you mean \"{}\"?): {}",
                     name, nearest_name(name, names), list);
+}
+
+std::string rows_of_schema(const std::string& schema) {
+  for (const auto kind : {feature::FeatureKind::kStatement, feature::FeatureKind::kLoop,
+                          feature::FeatureKind::kCurve}) {
+    if (schema == feature::schema_digest(kind)) return feature::to_text(kind);
+  }
+  return "decisions";
+}
+
+Result<std::unique_ptr<CostModel>> load_model(const std::string& path, int threads) {
+  const Result<ModelFile> file = read_model_file(path);
+  if (!file.ok()) {
+    // Every other file is taken for a network, whose reader says what is wrong with it.
+    if (file.error().code != ErrorCode::kInvalidArgument) return file.error();
+    return load_neural(path, threads);
+  }
+  if (rows_of_schema(file->schema) == "decisions") {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "{}: made for features of schema \"{}\", which this program does not compute",
+                      path, file->schema);
+  }
+  TESSERA_TRY(std::unique_ptr<CostModel> model,
+              make_model(file->kind, {file->objective, 1, file->schema, threads}));
+  TESSERA_DO(model->load(path));
+  return model;
 }
 
 }  // namespace tessera::model

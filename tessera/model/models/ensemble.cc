@@ -40,6 +40,7 @@ class Ensemble final : public CostModel {
   }
 
   bool ready() const override { return columns_ > 0; }
+  Needs needs() const override { return {rows_of_schema(options_.schema)}; }
 
   Result<void> save(const std::string& path) const override {
     if (!ready()) return make_error(ErrorCode::kInvalidArgument, "the model was never fitted");
@@ -58,10 +59,11 @@ class Ensemble final : public CostModel {
                         file.parts.size(), file.columns);
     }
     for (std::size_t m = 0; m < members_.size(); ++m) {
-      TESSERA_DO(members_[m].from_bytes(file.parts[m]));
+      TESSERA_DO(members_[m].from_bytes(file.parts[m], options_.threads));
     }
     columns_ = file.columns;
     options_.objective = file.objective;
+    options_.schema = file.schema;
     return {};
   }
 

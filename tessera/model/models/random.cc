@@ -24,6 +24,7 @@ class RandomModel final : public CostModel {
   }
   Result<void> fit(const TrainingSet&, const FitOptions&) override { return {}; }
   bool ready() const override { return true; }
+  Needs needs() const override { return {rows_of_schema(options_.schema)}; }
   Result<void> save(const std::string& path) const override {
     return write_model_file(
         path, {"random", options_.objective, options_.schema, 0, {to_hex(options_.seed)}});
@@ -34,6 +35,7 @@ class RandomModel final : public CostModel {
       return make_error(ErrorCode::kIo, "{}: damaged model file: no seed", path);
     }
     options_.seed = std::strtoull(file.parts[0].c_str(), nullptr, 16);
+    options_.schema = file.schema;
     return {};
   }
 

@@ -34,7 +34,7 @@ class Trees {
   // One sum a candidate. The columns are those of the fit.
   std::vector<float> predict(const feature::FeatureSet& features) const;
   Result<std::string> to_bytes() const;
-  Result<void> from_bytes(const std::string& bytes);
+  Result<void> from_bytes(const std::string& bytes, int threads);
 
  private:
   struct Impl;

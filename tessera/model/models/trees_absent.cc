@@ -21,6 +21,6 @@ Result<void> Trees::fit(const TrainingSet&, std::span<const float>, const TreeOp
 }
 std::vector<float> Trees::predict(const feature::FeatureSet&) const { return {}; }
 Result<std::string> Trees::to_bytes() const { return make().error(); }
-Result<void> Trees::from_bytes(const std::string&) { return make().error(); }
+Result<void> Trees::from_bytes(const std::string&, int) { return make().error(); }
 
 }  // namespace tessera::model

@@ -118,10 +118,11 @@ class Fit {
     using Clock = std::chrono::steady_clock;
     const Clock::time_point start = Clock::now();
     const std::size_t n = data_.features.candidates();
-    std::vector<float> scores(n, 0);
+    std::vector<float> scores = data_.base;
+    scores.resize(n, 0);
     Derivatives d{std::vector<float>(n), std::vector<float>(n)};
     double best_loss = std::numeric_limits<double>::infinity();
-    int best_round = 0, round = 0;
+    int best_round = 1, round = 0;
     const int limit = holds_out_ ? tree_.max_rounds : tree_.plain_rounds;
     while (round < limit) {
       loss_->derivatives(scores, weights_, &d);
@@ -162,6 +163,7 @@ class Fit {
         R"({"type":1,"training":true,"iteration_begin":0,"iteration_end":0,"strict_shape":false})",
         &shape, &dims, &rows));
     sum_rows(rows, data_.features.row_count, scores);
+    for (std::size_t i = 0; i < data_.base.size(); ++i) (*scores)[i] += data_.base[i];
     return {};
   }
 
@@ -220,11 +222,11 @@ Result<std::string> Trees::to_bytes() const {
   return std::string(bytes, size);
 }
 
-Result<void> Trees::from_bytes(const std::string& bytes) {
+Result<void> Trees::from_bytes(const std::string& bytes, int threads) {
   Booster loaded;
   TESSERA_XGB(XGBoosterCreate(nullptr, 0, &loaded.handle));
   TESSERA_XGB(XGBoosterLoadModelFromBuffer(loaded.handle, bytes.data(), bytes.size()));
-  TESSERA_DO(configure(loaded.handle, {}, 1));
+  TESSERA_DO(configure(loaded.handle, {}, threads));
   impl_->booster.reset(std::exchange(loaded.handle, nullptr));
   return {};
 }

@@ -24,12 +24,15 @@ class XgbModel final : public CostModel {
     TreeOptions tree;
     tree.objective = options_.objective;
     tree.seed = options_.seed;
+    if (options.rounds > 0) tree.max_rounds = tree.plain_rounds = options.rounds;
+    if (options.depth > 0) tree.depth = options.depth;
     TESSERA_DO(trees_.fit(data, weights, tree, options));
     columns_ = data.features.columns;
     return {};
   }
 
   bool ready() const override { return columns_ > 0; }
+  Needs needs() const override { return {rows_of_schema(options_.schema)}; }
 
   Result<void> save(const std::string& path) const override {
     if (!ready()) return make_error(ErrorCode::kInvalidArgument, "the model was never fitted");
@@ -44,9 +47,10 @@ class XgbModel final : public CostModel {
       return make_error(ErrorCode::kIo, "{}: damaged model file: {} parts, {} columns", path,
                         file.parts.size(), file.columns);
     }
-    TESSERA_DO(trees_.from_bytes(file.parts[0]));
+    TESSERA_DO(trees_.from_bytes(file.parts[0], options_.threads));
     columns_ = file.columns;
     options_.objective = file.objective;
+    options_.schema = file.schema;
     return {};
   }
 

@@ -1,0 +1,91 @@
+// A trained network, scored by code that Tessera compiled from its graph.
+#include <cmath>
+
+#include "tessera/model/models/models.h"
+#include "tessera/model/network_scorer.h"
+#include "tessera/model/row_schema.h"
+
+namespace tessera::model {
+namespace {
+
+// -log of the chance that a candidate runs at all, from its logit.
+float doubt(float validity) {
+  return validity > 0 ? std::log1p(std::exp(-validity))
+                      : -validity + std::log1p(std::exp(validity));
+}
+
+class NeuralModel final : public CostModel {
+ public:
+  explicit NeuralModel(std::unique_ptr<NetworkScorer> scorer) : scorer_(std::move(scorer)) {}
+
+  // A candidate that will not run is worth nothing however fast it would be.
+  std::vector<float> predict(const feature::FeatureSet& features) const override {
+    NetworkOutputs out = run(features);
+    for (std::size_t i = 0; i < out.score.size(); ++i) out.score[i] -= doubt(out.validity[i]);
+    return std::move(out.score);
+  }
+
+  std::vector<float> log_time(const feature::FeatureSet& features) const override {
+    NetworkOutputs out = run(features);
+    for (float& t : out.log_time) t += static_cast<float>(scorer_->network().time_shift);
+    return std::move(out.log_time);
+  }
+
+  TimeResiduals residuals() const override {
+    const nn::TrainedNetwork& n = scorer_->network();
+    return {n.residual_low, n.residual_mid, n.residual_high};
+  }
+
+  Needs needs() const override {
+    const nn::Rows rows = scorer_->rows();
+    return {nn::to_text(rows), scorer_->network().spec.context > 0, rows == nn::Rows::kLoop};
+  }
+
+  Result<void> fit(const TrainingSet&, const FitOptions&) override {
+    return make_error(ErrorCode::kUnsupported, "networks are trained by tessera train");
+  }
+  bool ready() const override { return true; }
+  Result<void> save(const std::string& path) const override {
+    return nn::save_network(scorer_->network(), path);
+  }
+  Result<void> load(const std::string& path) override {
+    TESSERA_TRY(std::unique_ptr<CostModel> other, load_neural(path, 1));
+    scorer_ = std::move(static_cast<NeuralModel&>(*other).scorer_);
+    return {};
+  }
+
+ private:
+  NetworkOutputs run(const feature::FeatureSet& features) const {
+    Result<NetworkOutputs> out = scorer_->run(features);
+    TESSERA_CHECK(out.ok(), "{}", out.error().message);
+    return std::move(*out);
+  }
+
+  std::unique_ptr<NetworkScorer> scorer_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<CostModel>> load_neural(const std::string& path, int threads) {
+  TESSERA_TRY(nn::TrainedNetwork network, nn::load_network(path));
+  TESSERA_TRY(const nn::NetworkEntry* entry, nn::find_network(network.spec.network));
+  const std::string rows = nn::to_text(entry->rows);
+  TESSERA_TRY(const RowSchema schema, row_schema(rows));
+  if (network.row_schema != schema.digest || network.spec.columns != schema.columns) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "{}: made for {} features of schema {}, this program computes {}", path, rows,
+                      network.row_schema, schema.digest);
+  }
+  const bool reads_context = network.spec.context > 0;
+  if (reads_context && (network.context_schema != schema.context_digest ||
+                        network.spec.context != schema.context_columns)) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "{}: made for a context of schema {}, this program computes {}", path,
+                      network.context_schema, schema.context_digest);
+  }
+  Result<std::unique_ptr<NetworkScorer>> scorer = NetworkScorer::make(std::move(network), threads);
+  if (!scorer.ok()) return scorer.error().with_context(path);
+  return std::unique_ptr<CostModel>(std::make_unique<NeuralModel>(std::move(*scorer)));
+}
+
+}  // namespace tessera::model

@@ -1,0 +1,76 @@
+// Runs a trained network on many candidates: its graph with the weights as constants, compiled by
+// Tessera for this machine, one instance for each number of rows that candidates are padded to.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "tessera/feature/feature_set.h"
+#include "tessera/nn/network_file.h"
+
+namespace tessera::model {
+
+// One value a candidate of each output of nn::Network.
+struct NetworkOutputs {
+  std::vector<float> score, validity, log_time;
+};
+
+// A network that reads fewer columns and computes the same.
+struct PrunedNetwork {
+  nn::NetworkSpec spec;
+  std::map<std::string, HostTensor> weights;
+  std::vector<std::int32_t> columns;  // of the full rows, in the order the network reads them
+};
+// Leaves out columns whose scale is 0: they are 0 after normalising and add nothing to products.
+// All columns stay where the network does more with them than multiply them by weights.
+Result<PrunedNetwork> prune_columns(const nn::TrainedNetwork& network);
+
+// The rows that a network is compiled for when a candidate has `count`: padding costs time, every
+// further instance costs building it. Networks that see their padding get what they saw in
+// training.
+std::int64_t padded_rows(const nn::NetworkSpec& spec, std::int64_t count);
+
+// The graph of one instance with its weights in it, before passes.
+Result<graph::Graph> instance_graph(const nn::NetworkSpec& spec,
+                                    const std::map<std::string, HostTensor>& weights,
+                                    const nn::InstanceShape& shape);
+
+class NetworkScorer {
+ public:
+  // Builds one instance to show that it can. `threads` run at once, each on batches of its own.
+  static Result<std::unique_ptr<NetworkScorer>> make(nn::TrainedNetwork network, int threads);
+  ~NetworkScorer();
+
+  const nn::TrainedNetwork& network() const { return network_; }
+  nn::Rows rows() const { return rows_; }
+
+  // The features have the columns of the network, and context and parents where it reads them.
+  // Calls take turns. Candidates with more rows than any instance has lose those behind.
+  Result<NetworkOutputs> run(const feature::FeatureSet& features);
+
+  std::size_t instances() const;  // built so far
+
+ private:
+  struct Instance;
+  struct Batch;
+
+  NetworkScorer(nn::TrainedNetwork network, PrunedNetwork pruned, nn::Rows rows, int threads);
+  Result<Instance*> instance(std::int64_t rows);
+  void fill(const feature::FeatureSet& features, const Batch& batch, Instance& instance,
+            std::size_t runner) const;
+  Result<void> run_rows(const feature::FeatureSet& features,
+                        const std::vector<std::uint32_t>& candidates,
+                        const std::vector<std::size_t>& first_row, std::int64_t rows,
+                        NetworkOutputs* out);
+
+  nn::TrainedNetwork network_;
+  PrunedNetwork pruned_;
+  nn::Rows rows_;
+  std::size_t threads_;
+  mutable std::mutex mutex_;
+  std::map<std::int64_t, std::unique_ptr<Instance>> instances_;  // by rows
+};
+
+}  // namespace tessera::model

@@ -1,0 +1,24 @@
+#include "tessera/model/row_schema.h"
+
+#include "tessera/dataset/candidate_rows.h"
+
+namespace tessera::model {
+
+Result<RowSchema> row_schema(const std::string& rows) {
+  const auto size = [](const std::vector<std::string>& names) {
+    return static_cast<std::int64_t>(names.size());
+  };
+  for (const nn::Rows kind : {nn::Rows::kStatement, nn::Rows::kLoop, nn::Rows::kStep}) {
+    if (rows != nn::to_text(kind)) continue;
+    return RowSchema{dataset::row_schema(kind), size(dataset::row_names(kind)),
+                     dataset::context_schema(kind), size(dataset::context_names(kind))};
+  }
+  constexpr auto kCurve = feature::FeatureKind::kCurve;
+  if (rows == feature::to_text(kCurve)) {
+    return RowSchema{feature::schema_digest(kCurve), size(feature::feature_names(kCurve)), "", 0};
+  }
+  return make_error(ErrorCode::kInvalidArgument,
+                    "no features \"{}\": statement, loop, step, curve, decisions", rows);
+}
+
+}  // namespace tessera::model
