@@ -3,37 +3,44 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <thread>
 #include <unordered_map>
 
-#include "tessera/feature/extract.h"
-#include "tessera/model/cost_model.h"
-#include "tessera/schedule/step.h"
+#include "tessera/model/fit.h"
+#include "tessera/model/guard.h"
+#include "tessera/model/row_schema.h"
+#include "tessera/search/featurizer.h"
 
 namespace tessera::search {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using model::Predictor;
 using SharedModel = std::shared_ptr<const model::CostModel>;
 
 constexpr std::size_t kCacheLimit = 200'000;
-// Observations at which a pretrained model counts half.
-constexpr double kPriorStrength = 128;
 // Score of a candidate whose features cannot be computed: after all others.
 constexpr float kWorst = std::numeric_limits<float>::lowest();
-// Fewer candidates than this for each thread are not worth starting one.
-constexpr std::size_t kChunk = 64;
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+// What a fit gives: a model of its own, and where there is a global model one that adds to it.
+struct Fitted {
+  SharedModel local, residual;
+  float scale = 0;  // of the global model's scores in the sum
+};
 
 // One model and what it learns from: all tasks, or one when the model sees decisions.
 struct Pool {
-  SharedModel model, prior;
-  int version = 0;  // of the model; scores of another are stale
+  Fitted fitted;
+  int version = 0;  // of the fit; scores of another are stale
   feature::FeatureSet features;
   std::vector<std::int32_t> groups;
   std::vector<double> seconds;  // 0: failed
-  std::size_t fitted = 0;       // observations at the start of the last fit
+  std::vector<float> global;    // scores of the global model, where there is one
+  std::size_t at_fit = 0;       // observations at the start of the last fit
 
   model::TrainingSet training_set() const {
     std::map<std::int32_t, double> best;
@@ -42,7 +49,7 @@ struct Pool {
       const auto [at, is_new] = best.emplace(groups[i], seconds[i]);
       at->second = std::min(at->second, seconds[i]);
     }
-    model::TrainingSet data{features, {}, groups};
+    model::TrainingSet data{features, {}, groups, {}};
     for (std::size_t i = 0; i < seconds.size(); ++i) {
       data.labels.push_back(seconds[i] > 0 ? static_cast<float>(best.at(groups[i]) / seconds[i])
                                            : 0.f);
@@ -51,64 +58,33 @@ struct Pool {
   }
 };
 
-// Computes what the model sees. Safe to use from several threads.
-class Featurizer {
- public:
-  static Result<Featurizer> make(const std::string& name) {
-    if (name == "decisions") return Featurizer(std::nullopt);
-    for (const auto kind : {feature::FeatureKind::kStatement, feature::FeatureKind::kLoop,
-                            feature::FeatureKind::kCurve}) {
-      if (name == feature::to_text(kind)) return Featurizer(kind);
-    }
-    return make_error(ErrorCode::kInvalidArgument,
-                      "no features \"{}\": statement, loop, curve, decisions", name);
-  }
-
-  bool shares_model() const { return kind_.has_value(); }
-  std::string schema() const { return kind_ ? feature::schema_digest(*kind_) : ""; }
-
-  // Replaces `out` by the rows of the candidate; false: it has none.
-  bool compute(const space::Space& space, const space::Candidate& c,
-               std::vector<float>* out) const {
-    out->clear();
-    if (!kind_) {
-      *out = space.vector_of(c);
-      return !out->empty();
-    }
-    const Result<schedule::Schedule> schedule = space.schedule(c);
-    if (!schedule.ok()) return false;
-    const Result<schedule::State> state = schedule::apply(space.dag(), *schedule);
-    if (!state.ok()) return false;
-    return feature::extract(*state, space.target(), *kind_, out).ok() && !out->empty();
-  }
-
-  std::size_t columns(const std::vector<float>& rows) const {
-    return kind_ ? feature::feature_names(*kind_).size() : rows.size();
-  }
-
- private:
-  explicit Featurizer(std::optional<feature::FeatureKind> kind) : kind_(kind) {}
-  std::optional<feature::FeatureKind> kind_;
-};
-
 class TaskScorer final : public Scorer {
  public:
-  TaskScorer(const space::Space& space, const Featurizer& featurizer, Pool& pool, int group,
-             int threads, std::int64_t* scored)
-      : space_(space),
-        featurizer_(featurizer),
-        pool_(pool),
+  // `global` may be null. With equal needs one computation of features serves both models.
+  TaskScorer(Pool& pool, SharedModel global, std::unique_ptr<Featurizer> features,
+             std::unique_ptr<Featurizer> global_features, int group, std::int64_t* scored)
+      : pool_(pool),
+        global_(std::move(global)),
+        features_(std::move(features)),
+        global_features_(std::move(global_features)),
         group_(group),
-        threads_(threads),
         scored_(scored) {}
 
-  bool ready() const override { return pool_.model != nullptr || pool_.prior != nullptr; }
+  bool ready() const override { return predictor() != Predictor::kNone; }
+  Predictor predictor() const {
+    return guard_.choose(global_ != nullptr, pool_.fitted.local != nullptr);
+  }
 
   std::vector<float> score(std::span<const space::Candidate> candidates) override {
     std::vector<float> out;
-    if (!ready()) return out;
+    const Predictor by = predictor();
+    if (by == Predictor::kNone) return out;
     fill_cache(candidates);
-    for (const space::Candidate& c : candidates) out.push_back(cache_.at(space::hash_of(c)).score);
+    for (const space::Candidate& c : candidates) {
+      const Entry& entry = cache_.at(space::hash_of(c));
+      const float score = entry.scores[static_cast<std::size_t>(by)];
+      out.push_back(std::isfinite(score) ? score : kWorst);
+    }
     return out;
   }
 
@@ -121,117 +97,136 @@ class TaskScorer final : public Scorer {
     return out;
   }
 
-  // Remembers the observations that have features; the rest say nothing to a model.
+  // Judges the models by the observations, then remembers those that have features; the rest say
+  // nothing to a model.
   void learn(std::span<const Observation> observations) {
-    std::vector<float> rows;
-    for (const Observation& o : observations) {
-      if (!featurizer_.compute(space_, o.candidate, &rows)) continue;
-      pool_.features.columns = featurizer_.columns(rows);
-      pool_.features.add(rows);
+    std::vector<space::Candidate> candidates;
+    std::vector<const space::Candidate*> pointers;
+    for (const Observation& o : observations) candidates.push_back(o.candidate);
+    for (const space::Candidate& c : candidates) pointers.push_back(&c);
+    if (global_ != nullptr) fill_cache(candidates);
+    std::vector<std::size_t> kept;
+    pool_.features.append(features_->compute(pointers, &kept));
+    for (const std::size_t i : kept) {
       pool_.groups.push_back(group_);
-      pool_.seconds.push_back(o.seconds);
+      pool_.seconds.push_back(observations[i].seconds);
+      if (global_ == nullptr) continue;
+      const model::PredictorScores& scores = cache_.at(space::hash_of(candidates[i])).scores;
+      const float of_global = scores[static_cast<std::size_t>(Predictor::kGlobal)];
+      pool_.global.push_back(std::isfinite(of_global) ? of_global : 0.f);
+      if (!observations[i].censored) guard_.observe(scores, observations[i].seconds, pool_.version);
     }
   }
 
  private:
   struct Entry {
-    float score = kWorst, spread = 0;
+    model::PredictorScores scores = {kNaN, kNaN, kNaN};
+    float spread = 0;
+    int version = -1;
   };
 
   void fill_cache(std::span<const space::Candidate> candidates) {
-    if (version_ != pool_.version || cache_.size() > kCacheLimit) cache_.clear();
-    version_ = pool_.version;
+    if (cache_.size() > kCacheLimit) cache_.clear();
     std::vector<const space::Candidate*> missing;
+    bool lacks_global = false;
     for (const space::Candidate& c : candidates) {
-      if (cache_.try_emplace(space::hash_of(c)).second) missing.push_back(&c);
+      Entry& entry = cache_[space::hash_of(c)];
+      if (entry.version == pool_.version) continue;
+      lacks_global |= entry.version < 0;
+      entry.version = pool_.version;
+      missing.push_back(&c);
     }
     if (missing.empty()) return;
     *scored_ += static_cast<std::int64_t>(missing.size());
-    std::vector<const space::Candidate*> kept;
-    const feature::FeatureSet set = featurize(missing, &kept);
-    if (kept.empty()) return;
-    const std::vector<float> scores = blend(set);
-    const std::vector<float> spreads =
-        pool_.model ? pool_.model->spread(set) : std::vector<float>();
-    has_spread_ = spreads.size() == kept.size();
-    for (std::size_t i = 0; i < kept.size(); ++i) {
-      cache_[space::hash_of(*kept[i])] = {scores[i], has_spread_ ? spreads[i] : 0.f};
-    }
-  }
-
-  std::vector<float> blend(const feature::FeatureSet& set) const {
-    if (!pool_.prior) return pool_.model->predict(set);
-    std::vector<float> scores = pool_.prior->predict(set);
-    if (!pool_.model) return scores;
-    const std::vector<float> own = pool_.model->predict(set);
-    const auto fade =
-        static_cast<float>(kPriorStrength / (kPriorStrength + static_cast<double>(pool_.fitted)));
-    for (std::size_t i = 0; i < scores.size(); ++i) scores[i] = own[i] + fade * scores[i];
-    return scores;
-  }
-
-  // Features of those candidates that have any, in order; `kept` says which.
-  feature::FeatureSet featurize(const std::vector<const space::Candidate*>& candidates,
-                                std::vector<const space::Candidate*>* kept) const {
-    const std::size_t chunks =
-        std::clamp<std::size_t>(candidates.size() / kChunk, 1, static_cast<std::size_t>(threads_));
-    struct Part {
-      feature::FeatureSet set;
-      std::vector<const space::Candidate*> kept;
-    };
-    std::vector<Part> parts(chunks);
-    const auto work = [&](std::size_t chunk) {
-      std::vector<float> rows;
-      for (std::size_t i = candidates.size() * chunk / chunks;
-           i < candidates.size() * (chunk + 1) / chunks; ++i) {
-        if (!featurizer_.compute(space_, *candidates[i], &rows)) continue;
-        parts[chunk].set.columns = featurizer_.columns(rows);
-        parts[chunk].set.add(rows);
-        parts[chunk].kept.push_back(candidates[i]);
+    const bool has_local = pool_.fitted.local != nullptr;
+    std::vector<std::size_t> kept;
+    feature::FeatureSet set;
+    if (has_local || !global_features_) set = features_->compute(missing, &kept);
+    if (global_ != nullptr && lacks_global) {
+      std::vector<std::size_t> global_kept = kept;
+      const bool own = global_features_ != nullptr;
+      const feature::FeatureSet other =
+          own ? global_features_->compute(missing, &global_kept) : feature::FeatureSet();
+      if (!global_kept.empty()) {
+        put(missing, global_kept, global_->predict(own ? other : set), Predictor::kGlobal);
       }
-    };
-    std::vector<std::thread> threads;
-    for (std::size_t i = 1; i < chunks; ++i) threads.emplace_back(work, i);
-    work(0);
-    for (std::thread& t : threads) t.join();
-    feature::FeatureSet all = std::move(parts[0].set);
-    *kept = std::move(parts[0].kept);
-    for (std::size_t i = 1; i < chunks; ++i) {
-      const feature::FeatureSet& set = parts[i].set;
-      all.columns = std::max(all.columns, set.columns);
-      all.values.insert(all.values.end(), set.values.begin(), set.values.end());
-      all.row_count.insert(all.row_count.end(), set.row_count.begin(), set.row_count.end());
-      kept->insert(kept->end(), parts[i].kept.begin(), parts[i].kept.end());
     }
-    return all;
+    if (has_local && !kept.empty()) add_local(missing, kept, set);
   }
 
-  const space::Space& space_;
-  const Featurizer& featurizer_;
+  void put(const std::vector<const space::Candidate*>& candidates,
+           const std::vector<std::size_t>& kept, const std::vector<float>& scores, Predictor by) {
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      Entry& entry = cache_[space::hash_of(*candidates[kept[i]])];
+      entry.scores[static_cast<std::size_t>(by)] = scores[i];
+    }
+  }
+
+  void add_local(const std::vector<const space::Candidate*>& candidates,
+                 const std::vector<std::size_t>& kept, const feature::FeatureSet& set) {
+    const Fitted& fitted = pool_.fitted;
+    const std::vector<float> own = fitted.local->predict(set);
+    put(candidates, kept, own, Predictor::kLocal);
+    std::vector<float> spreads = fitted.local->spread(set);
+    if (fitted.residual) {
+      std::vector<float> both = fitted.residual->predict(set);
+      for (std::size_t i = 0; i < kept.size(); ++i) {
+        const Entry& entry = cache_.at(space::hash_of(*candidates[kept[i]]));
+        both[i] += fitted.scale * entry.scores[static_cast<std::size_t>(Predictor::kGlobal)];
+      }
+      put(candidates, kept, both, Predictor::kBoth);
+      // Two models of one unit that learnt from the same trials: where they differ, little is
+      // known.
+      if (spreads.empty()) {
+        for (std::size_t i = 0; i < kept.size(); ++i) {
+          spreads.push_back(std::abs(own[i] - both[i]) * 0.7f);
+        }
+      }
+    }
+    has_spread_ = spreads.size() == kept.size();
+    for (std::size_t i = 0; i < kept.size() && has_spread_; ++i) {
+      cache_[space::hash_of(*candidates[kept[i]])].spread = spreads[i];
+    }
+  }
+
   Pool& pool_;
-  int group_, threads_;
+  SharedModel global_;
+  std::unique_ptr<Featurizer> features_, global_features_;  // the latter null: the same serve both
+  int group_;
   std::int64_t* scored_;
+  model::Guard guard_;
   std::unordered_map<std::uint64_t, Entry> cache_;
-  int version_ = 0;
   bool has_spread_ = false;
 };
 
 class PooledLearner final : public Learner {
  public:
-  PooledLearner(LearnerOptions options, Featurizer featurizer, SharedModel prior)
-      : options_(std::move(options)), featurizer_(featurizer), prior_(std::move(prior)) {}
+  PooledLearner(LearnerOptions options, SharedModel global)
+      : options_(std::move(options)), global_(std::move(global)) {
+    needs_.rows = options_.features;
+    // One set of features is enough where the global model reads more of the same rows.
+    shares_features_ = global_ != nullptr && global_->needs().rows == needs_.rows;
+    if (shares_features_) needs_ = global_->needs();
+  }
   ~PooledLearner() override {
     if (fitting_.joinable()) fitting_.join();
   }
 
   Scorer& add_task(const space::Space& space) override {
-    if (pools_.empty() || !featurizer_.shares_model()) {
-      pools_.push_back(std::make_unique<Pool>());
-      pools_.back()->prior = prior_;
+    if (pools_.empty() || !shares_model()) pools_.push_back(std::make_unique<Pool>());
+    Result<std::unique_ptr<Featurizer>> own =
+        Featurizer::make(needs_, space, options_.code_threads, options_.threads);
+    TESSERA_CHECK(own.ok(), "{}", own.error().message);
+    std::unique_ptr<Featurizer> other;
+    if (global_ != nullptr && !shares_features_) {
+      Result<std::unique_ptr<Featurizer>> made =
+          Featurizer::make(global_->needs(), space, options_.code_threads, options_.threads);
+      TESSERA_CHECK(made.ok(), "{}", made.error().message);
+      other = std::move(*made);
     }
-    scorers_.push_back(std::make_unique<TaskScorer>(space, featurizer_, *pools_.back(),
-                                                    static_cast<int>(scorers_.size()),
-                                                    options_.threads, &state_.scored));
+    scorers_.push_back(
+        std::make_unique<TaskScorer>(*pools_.back(), global_, std::move(*own), std::move(other),
+                                     static_cast<int>(scorers_.size()), &state_.scored));
     return *scorers_.back();
   }
 
@@ -261,42 +256,65 @@ class PooledLearner final : public Learner {
   LearnerState state() const override {
     LearnerState out = state_;
     for (const std::unique_ptr<Pool>& pool : pools_) out.observations += pool->seconds.size();
+    out.tasks = scorers_.size();
+    for (const std::unique_ptr<TaskScorer>& s : scorers_) {
+      const Predictor by = s->predictor();
+      const bool without = by == Predictor::kLocal || by == Predictor::kNone;
+      if (global_ != nullptr && without) ++out.tasks_without_global;
+    }
     return out;
   }
 
   Result<void> save(const std::string& path) const override {
-    if (pools_.size() != 1 || !featurizer_.shares_model() || !pools_.front()->model) {
+    if (pools_.size() != 1 || !shares_model() || !pools_.front()->fitted.local) {
       return make_error(ErrorCode::kInvalidArgument, "there is no single fitted model to save");
     }
-    return pools_.front()->model->save(path);
+    return pools_.front()->fitted.local->save(path);
   }
 
  private:
+  bool shares_model() const { return options_.features != "decisions"; }
+
   bool wants_fit(const Pool& pool) const {
     const std::size_t count = pool.seconds.size();
     if (count < options_.first_fit) return false;
-    if (pool.fitted == 0) return true;
-    const auto step = static_cast<std::size_t>(options_.growth * static_cast<double>(pool.fitted));
-    return count >= pool.fitted + std::max(options_.min_growth, step);
+    if (pool.at_fit == 0) return true;
+    const auto step = static_cast<std::size_t>(options_.growth * static_cast<double>(pool.at_fit));
+    return count >= pool.at_fit + std::max(options_.min_growth, step);
+  }
+
+  // Runs in the fitting thread: touches nothing of the learner that changes.
+  Result<SharedModel> fit_one(const model::TrainingSet& data) const {
+    std::string schema;
+    if (shares_model()) {
+      TESSERA_TRY(const model::RowSchema rows, model::row_schema(options_.features));
+      schema = rows.digest;
+    }
+    TESSERA_TRY(std::unique_ptr<model::CostModel> fresh,
+                model::make_model(options_.model, {options_.objective, options_.seed, schema}));
+    TESSERA_DO(fresh->fit(data, {options_.fit_limit_s, options_.threads}));
+    return SharedModel(std::move(fresh));
+  }
+
+  Result<Fitted> fit_all(model::TrainingSet data, const std::vector<float>& global) const {
+    Fitted out;
+    TESSERA_TRY(out.local, fit_one(data));
+    if (global_ == nullptr) return out;
+    out.scale = model::base_scale(options_.objective, data, global, options_.seed);
+    for (const float score : global) data.base.push_back(out.scale * score);
+    TESSERA_TRY(out.residual, fit_one(data));
+    return out;
   }
 
   void start_fit(Pool& pool) {
     fitting_pool_ = &pool;
-    pool.fitted = pool.seconds.size();
+    pool.at_fit = pool.seconds.size();
     done_.store(false, std::memory_order_relaxed);
-    auto fit = [this, data = pool.training_set()] {
+    auto fit = [this, data = pool.training_set(), global = pool.global]() mutable {
       const Clock::time_point start = Clock::now();
-      const model::ModelOptions made{options_.objective, options_.seed, featurizer_.schema()};
-      Result<std::unique_ptr<model::CostModel>> fresh = model::make_model(options_.model, made);
+      Result<Fitted> fresh = fit_all(std::move(data), global);
       fit_error_ = fresh.ok() ? "" : fresh.error().message;
-      if (fresh.ok()) {
-        const Result<void> fitted = (*fresh)->fit(data, {options_.fit_limit_s, options_.threads});
-        if (fitted.ok()) {
-          fitted_model_ = std::move(*fresh);
-        } else {
-          fit_error_ = fitted.error().message;
-        }
-      }
+      fitted_ = fresh.ok() ? std::move(*fresh) : Fitted();
       fit_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
       done_.store(true, std::memory_order_release);
     };
@@ -309,20 +327,21 @@ class PooledLearner final : public Learner {
 
   void take_over() {
     if (fitting_.joinable()) fitting_.join();
-    if (fitted_model_) {
-      fitting_pool_->model = std::move(fitted_model_);
+    if (fitted_.local) {
+      fitting_pool_->fitted = std::move(fitted_);
       ++fitting_pool_->version;
       ++state_.fits;
     }
-    fitted_model_ = nullptr;
+    fitted_ = {};
     state_.fit_seconds += fit_seconds_;
     state_.last_error = fit_error_;
     fitting_pool_ = nullptr;
   }
 
   LearnerOptions options_;
-  Featurizer featurizer_;
-  SharedModel prior_;
+  SharedModel global_;
+  model::Needs needs_;
+  bool shares_features_ = false;
   std::vector<std::unique_ptr<Pool>> pools_;
   std::vector<std::unique_ptr<TaskScorer>> scorers_;
   LearnerState state_;
@@ -331,7 +350,7 @@ class PooledLearner final : public Learner {
   Pool* fitting_pool_ = nullptr;  // a fit is running or waits to be taken over
   // Written by the fitting thread before done_, read after it.
   std::atomic<bool> done_ = false;
-  SharedModel fitted_model_;
+  Fitted fitted_;
   std::string fit_error_;
   double fit_seconds_ = 0;
 };
@@ -339,22 +358,13 @@ class PooledLearner final : public Learner {
 }  // namespace
 
 Result<std::unique_ptr<Learner>> Learner::make(const LearnerOptions& options) {
-  TESSERA_TRY(Featurizer featurizer, Featurizer::make(options.features));
-  TESSERA_TRY(
-      std::unique_ptr<model::CostModel> model,
-      model::make_model(options.model, {options.objective, options.seed, featurizer.schema()}));
-  SharedModel prior;
+  if (options.features != "decisions") TESSERA_DO(model::row_schema(options.features));
+  TESSERA_DO(model::make_model(options.model, {options.objective, options.seed, ""}));
+  SharedModel global = options.global;
   if (!options.pretrained.empty()) {
-    if (!featurizer.shares_model()) {
-      return make_error(ErrorCode::kInvalidArgument,
-                        "a pretrained model needs features that tasks share, not \"{}\"",
-                        options.features);
-    }
-    TESSERA_DO(model->load(options.pretrained));
-    prior = std::move(model);
+    TESSERA_TRY(global, model::load_model(options.pretrained, options.threads));
   }
-  return std::unique_ptr<Learner>(
-      std::make_unique<PooledLearner>(options, featurizer, std::move(prior)));
+  return std::unique_ptr<Learner>(std::make_unique<PooledLearner>(options, std::move(global)));
 }
 
 }  // namespace tessera::search

@@ -6,18 +6,23 @@
 #include <span>
 #include <string>
 
+#include "tessera/model/cost_model.h"
 #include "tessera/search/policy.h"
 #include "tessera/support/result.h"
 
 namespace tessera::search {
 
 struct LearnerOptions {
-  std::string model = "xgb";       // of model::model_table()
+  std::string model = "xgb";       // of model::model_table(): what learns during the search
   std::string objective = "rank";  // or "regression"
-  // What the model sees: "statement", "loop", "curve" (one model for all tasks, from
+  // What that model sees: "statement", "loop", "curve" (one model for all tasks, from
   // feature::extract) or "decisions" (Space::vector_of, one model a task).
   std::string features = "statement";
-  std::string pretrained;  // model file to start from; empty: none
+  // A global model, learnt elsewhere: scores from the first trial on, alone at first, then
+  // corrected by what is measured, and left aside on tasks that it mispredicts (model::Guard).
+  std::string pretrained;                          // file of any model; empty: none
+  std::shared_ptr<const model::CostModel> global;  // or the model itself
+  int code_threads = 0;  // of the measured code; 0: all cores of the target
   std::uint64_t seed = 1;
   // Fits in a thread of its own and takes the new model over when it is done. Off: update() fits
   // before it returns, so that the same observations give the same scores.
@@ -32,9 +37,10 @@ struct LearnerOptions {
 struct LearnerState {
   std::size_t observations = 0;  // those that have features
   int fits = 0;
-  double fit_seconds = 0;   // all fits together
-  std::int64_t scored = 0;  // candidates, without those found in the cache
-  std::string last_error;   // of a fit that failed; empty: none
+  double fit_seconds = 0;                           // all fits together
+  std::int64_t scored = 0;                          // candidates, without those found in the cache
+  std::string last_error;                           // of a fit that failed; empty: none
+  std::size_t tasks = 0, tasks_without_global = 0;  // the latter: where it was left aside
 };
 
 // Owned by one thread. Tasks are added before their scorers are used.

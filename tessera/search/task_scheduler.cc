@@ -16,6 +16,13 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int kRoundsWithoutTime = 3;
 constexpr int kRoundsAheadOfFamily = 5;
 
+// By how much a promise of 0 or 1 stretches what a task is given.
+constexpr double kNoPromise = 0.25, kFullPromise = 2;
+
+double stretch(double promise) {
+  return promise < 0 ? 1 : kNoPromise + (kFullPromise - kNoPromise) * std::min(1.0, promise);
+}
+
 double total(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
@@ -84,9 +91,15 @@ void TaskScheduler::report(std::size_t task, double best_s, std::int64_t trials)
   }
   if (s.best_s > 0) s.points.push_back({s.trials, s.best_s});
   if (s.best_s == 0 && s.rounds >= kRoundsWithoutTime) s.stopped = true;
-  if (options_.stop_after > 0 && s.trials - s.trials_at_gain >= options_.stop_after) {
-    s.stopped = true;
-  }
+  if (options_.stop_after > 0 && s.trials - s.trials_at_gain >= stop_after(s)) s.stopped = true;
+}
+
+std::int64_t TaskScheduler::stop_after(const State& s) const {
+  return static_cast<std::int64_t>(stretch(s.promise) * static_cast<double>(options_.stop_after));
+}
+
+void TaskScheduler::set_promise(std::size_t task, double chance) {
+  states_.at(task).promise = chance;
 }
 
 void TaskScheduler::stop(std::size_t task) {
@@ -165,7 +178,8 @@ double TaskScheduler::gain_per_trial(std::size_t task) const {
   // A round is worth at most 1/rounds of the time, or the way to the family's rate.
   const double rounds = std::max(1.0, spent / per_round);
   const double hoped = s.best_s - std::min(s.best_s - s.best_s / rounds, family_bound(task));
-  const double gain = options_.alpha * recent + (1 - options_.alpha) * hoped / per_round;
+  const double gain =
+      options_.alpha * recent + (1 - options_.alpha) * stretch(s.promise) * hoped / per_round;
   return slope_weight(task) * gain;
 }
 
@@ -199,7 +213,9 @@ std::optional<std::int64_t> TaskScheduler::trials_to_stop() const {
   if (options_.stop_after <= 0) return std::nullopt;
   std::int64_t sum = 0;
   for (const State& s : states_) {
-    if (!s.stopped) sum += options_.stop_after - (s.trials - s.trials_at_gain);
+    if (!s.stopped) {
+      sum += std::max<std::int64_t>(0, stop_after(s) - (s.trials - s.trials_at_gain));
+    }
   }
   return sum;
 }

@@ -50,6 +50,10 @@ class TaskScheduler {
   // Ends a round of the task: `trials` more were measured and its best time is now `best_s` (0 or
   // infinite: nothing ran yet). With 0 trials it only states a time known beforehand.
   void report(std::size_t task, double best_s, std::int64_t trials);
+  // The chance, in [0, 1], that the best candidates not yet tried beat the best so far, as a model
+  // that knows its spread sees it. A task that promises nothing stops after a quarter of
+  // stop_after, one that promises much after twice as many. Below 0: not known.
+  void set_promise(std::size_t task, double chance);
   // The task gets no more rounds: its space is exhausted, or the user says so.
   void stop(std::size_t task);
 
@@ -77,6 +81,7 @@ class TaskScheduler {
     double best_at_gain_s = 0;
     int rounds = 0, in_flight = 0;
     bool stopped = false;
+    double promise = -1;
     std::vector<Point> points;  // after each round, and what was known beforehand
   };
 
@@ -84,6 +89,7 @@ class TaskScheduler {
   double gain_per_trial(std::size_t task) const;  // positive
   double family_bound(std::size_t task) const;    // seconds; infinite: nothing to compare with
   double best_at(const State& s, std::int64_t trials) const;
+  std::int64_t stop_after(const State& s) const;
   std::optional<std::size_t> next_unmeasured() const;
 
   std::vector<ScheduledTask> tasks_;

@@ -1,6 +1,7 @@
 #include "tessera/search/task_search.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tessera::search {
 
@@ -21,8 +22,28 @@ std::vector<space::Candidate> TaskSearch::propose(std::size_t n) {
   if (wanted == 0) return out;
   std::vector<space::Candidate> fresh = policy_->propose(wanted);
   exhausted_ = fresh.size() < wanted;
+  promise_ = promise_of(fresh);
   std::move(fresh.begin(), fresh.end(), std::back_inserter(out));
   return out;
+}
+
+double TaskSearch::promise_of(std::vector<space::Candidate> candidates) const {
+  if (candidates.empty() || best_.empty() || !scorer_->ready()) return -1;
+  candidates.push_back(best_.front().candidate);
+  const std::vector<float> spread = scorer_->spread(candidates);
+  if (spread.size() != candidates.size()) return -1;
+  const std::vector<float> score = scorer_->score(candidates);
+  double most = 0;
+  for (std::size_t i = 0; i + 1 < candidates.size(); ++i) {
+    const double lead = static_cast<double>(score[i]) - score.back();
+    const double deviation = std::hypot(spread[i], spread.back());
+    // The normal distribution of the lead above 0.
+    const double chance = deviation > 0 ? 0.5 * std::erfc(-lead / deviation / std::sqrt(2.0))
+                          : lead > 0    ? 1.0
+                                        : 0.0;
+    most = std::max(most, chance);
+  }
+  return most;
 }
 
 void TaskSearch::observe(std::span<const TrialResult> results) {

@@ -49,11 +49,14 @@ class TaskSearch {
   std::vector<Observation> best(std::size_t n) const;
   std::optional<Observation> best() const;
   double best_seconds() const { return best_.empty() ? 0 : best_.front().seconds; }
+  // TaskScheduler::set_promise of what was proposed last; below 0: the model knows no spread.
+  double promise() const { return promise_; }
   const std::array<std::int64_t, kOutcomes>& outcomes() const { return outcomes_; }
   std::int64_t failures() const;  // outcomes without a time, lost workers left out
 
  private:
   void take(std::span<const TrialResult> results);
+  double promise_of(std::vector<space::Candidate> candidates) const;
 
   const space::Space& space_;
   Learner* learner_;
@@ -65,6 +68,7 @@ class TaskSearch {
   std::array<std::int64_t, kOutcomes> outcomes_{};
   std::int64_t trials_ = 0, replayed_ = 0, trial_of_best_ = 0;
   bool exhausted_ = false;
+  double promise_ = -1;
 };
 
 }  // namespace tessera::search

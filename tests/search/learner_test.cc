@@ -194,9 +194,89 @@ TEST(Learner, StartsFromASavedModel) {
   ASSERT_TRUE(scorer.ready());
   const std::vector<space::Candidate> some = samples(space, 20, 5);
   EXPECT_EQ(scorer.score(some), trained.score(some));
-  options.features = "loop";
-  EXPECT_EQ(Learner::make(options).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ((*second)->state().tasks_without_global, 0u);
+  // The global model keeps its own features whatever the local one sees.
+  options.features = "decisions";
+  auto third = Learner::make(options);
+  ASSERT_TRUE(third.ok()) << third.error().message;
+  EXPECT_EQ((*third)->add_task(space).score(some), trained.score(some));
   std::filesystem::remove(path);
+}
+
+// Scores by the made-up times, or by the opposite.
+class Oracle final : public model::CostModel {
+ public:
+  explicit Oracle(double sign) : sign_(sign) {}
+  std::vector<float> predict(const feature::FeatureSet& set) const override {
+    std::vector<float> out;
+    for (std::size_t i = 0; i < set.candidates(); ++i) {
+      double sum = 1e-3;
+      for (std::size_t c = 0; c < set.columns; ++c) {
+        sum += 1e-3 * std::abs(static_cast<double>(set.values[i * set.columns + c]) - 2);
+      }
+      out.push_back(static_cast<float>(sign_ * 1e-2 / sum));
+    }
+    return out;
+  }
+  model::Needs needs() const override { return {"decisions"}; }
+  Result<void> fit(const model::TrainingSet&, const model::FitOptions&) override { return {}; }
+  bool ready() const override { return true; }
+  Result<void> save(const std::string&) const override { return {}; }
+  Result<void> load(const std::string&) override { return {}; }
+
+ private:
+  double sign_;
+};
+
+// Observes in rounds, as a tuning does; returns how well the scorer orders afterwards.
+double order_after(const space::Space& space, Learner& learner, Scorer& scorer, int rounds) {
+  for (int r = 0; r < rounds; ++r) {
+    learner.observe(scorer, observed(space, 16, 100 + static_cast<std::uint64_t>(r)));
+    learner.update();
+  }
+  return scorer.ready() ? order_of(space, scorer, 77) : 0;
+}
+
+TEST(Learner, KeepsAGoodGlobalModelAndDropsABadOne) {
+  if (!has_xgb()) GTEST_SKIP() << "no XGBoost";
+  const space::Space space = testing::make_toy_space(10);
+  LearnerOptions options;
+  options.features = "decisions";
+  options.background = false;
+  const auto run = [&](std::shared_ptr<const model::CostModel> global, std::size_t* dropped) {
+    options.global = std::move(global);
+    auto learner = Learner::make(options);
+    EXPECT_TRUE(learner.ok());
+    Scorer& scorer = (*learner)->add_task(space);
+    EXPECT_EQ(scorer.ready(), options.global != nullptr) << "from the first trial on";
+    const double order = order_after(space, **learner, scorer, 8);
+    *dropped = (*learner)->state().tasks_without_global;
+    return order;
+  };
+  std::size_t dropped = 0;
+  const double alone = run(nullptr, &dropped);
+  const double good = run(std::make_shared<Oracle>(1), &dropped);
+  EXPECT_GT(good, 0.95);
+  EXPECT_EQ(dropped, 0u);
+  const double bad = run(std::make_shared<Oracle>(-1), &dropped);
+  EXPECT_GT(bad, alone - 0.05) << "no worse than without";
+}
+
+TEST(Learner, IsNotLedByAGlobalModelThatIsWorseThanChance) {
+  const space::Space space = testing::make_toy_space(10);
+  LearnerOptions options;
+  options.model = "random";
+  options.features = "decisions";
+  options.background = false;
+  options.first_fit = 10'000;  // no local model yet
+  options.global = std::make_shared<Oracle>(-1);
+  auto learner = Learner::make(options);
+  ASSERT_TRUE(learner.ok());
+  Scorer& scorer = (*learner)->add_task(space);
+  EXPECT_TRUE(scorer.ready());
+  (*learner)->observe(scorer, observed(space, 60, 3));
+  EXPECT_FALSE(scorer.ready()) << "the policy works from measured times";
+  EXPECT_EQ((*learner)->state().tasks_without_global, 1u);
 }
 
 TEST(Learner, RefusesUnknownNames) {

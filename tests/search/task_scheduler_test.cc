@@ -167,6 +167,32 @@ TEST(TaskScheduler, ExpectedGainIsNearWhatComes) {
   EXPECT_GT(scheduler.expected_gain(2 * trials), expected);
 }
 
+TEST(TaskScheduler, PromiseDecidesHowLongATaskGoesOnWithoutGain) {
+  SchedulerOptions options;
+  options.stop_after = 64;
+  const auto trials_until_stop = [&](double promise) {
+    TaskScheduler scheduler({{"a", 1, {1}}}, options);
+    while (scheduler.next()) {
+      scheduler.set_promise(0, promise);
+      scheduler.report(0, 1e-3, 8);
+    }
+    return scheduler.trials(0);
+  };
+  const std::int64_t unknown = trials_until_stop(-1);
+  EXPECT_EQ(unknown, 8 + 64);
+  EXPECT_EQ(trials_until_stop(0), 8 + 16);
+  EXPECT_EQ(trials_until_stop(1), 8 + 128);
+  EXPECT_GT(trials_until_stop(0.5), unknown);
+  // Of two tasks that are alike otherwise, the one that promises more gets more.
+  options.stop_after = 0;
+  TaskScheduler scheduler(std::vector<ScheduledTask>(2, {"a", 1, {1}}), options);
+  scheduler.set_promise(0, 0.9);
+  scheduler.set_promise(1, 0.05);
+  for (int r = 0; r < 40; ++r) scheduler.report(*scheduler.next(), 1e-3, 8);
+  EXPECT_GT(scheduler.trials(0), 2 * scheduler.trials(1));
+  EXPECT_GT(scheduler.trials(1), 0);
+}
+
 TEST(TaskScheduler, SameSeedSameOrder) {
   const auto order = [](std::uint64_t seed) {
     SchedulerOptions options;
