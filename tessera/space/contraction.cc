@@ -291,9 +291,10 @@ class ContractionWriter {
         for (const std::size_t i : *axes) order.push_back(s_.axis_name(i));
       }
       if (outer_rows()) append(&order, outer_row_names());
-      write_blocked_tiles(w.split(s_.op.name, s_.axis_name(c_.vector), {p_.columns}),
-                          w.split(s_.op.name, tile_axis(), {p_.rows}, p_.row_tail),
-                          std::move(order));
+      // One after the other: arguments of a call would be written in an order of the compiler's.
+      const Loops vector = w.split(s_.op.name, s_.axis_name(c_.vector), {p_.columns});
+      const Loops row = w.split(s_.op.name, tile_axis(), {p_.rows}, p_.row_tail);
+      write_blocked_tiles(vector, row, std::move(order));
       attach_packs(outer);
     }
   }
