@@ -7,7 +7,6 @@
 namespace tessera::train {
 namespace {
 
-constexpr std::int64_t kLeastRows = 4;
 // Batches are filled up to multiples of this.
 constexpr std::int64_t kBatchStep = 32;
 
@@ -81,8 +80,14 @@ std::vector<Group> group_examples(const dataset::FeatureStore& store,
 }
 
 std::int64_t padded_rows(std::int64_t count, std::int64_t longest) {
-  std::int64_t rows = kLeastRows;
-  while (rows < count) rows *= 2;
+  std::int64_t rows = 1;
+  while (rows < count) {
+    if (rows > 1 && rows / 2 * 3 >= count) {
+      rows = rows / 2 * 3;
+      break;
+    }
+    rows *= 2;
+  }
   return std::max<std::int64_t>(std::min(rows, longest), 1);
 }
 
@@ -97,10 +102,13 @@ std::vector<Step> plan_epoch(const std::vector<Group>& groups, const ExampleFact
   std::int64_t filled = 0;
   for (List& next : lists) {
     const auto size = static_cast<std::int64_t>(next.examples.size());
-    if (steps.empty() || steps.back().rows != next.rows || filled + size > batch) {
-      steps.push_back({.lists = {}, .rows = next.rows});
+    const bool full = filled + size > batch;
+    // A step that is far from full takes longer lists too.
+    if (steps.empty() || full || (steps.back().rows != next.rows && 2 * filled >= batch)) {
+      steps.push_back({});
       filled = 0;
     }
+    steps.back().rows = next.rows;
     steps.back().lists.push_back(std::move(next.examples));
     filled += size;
   }

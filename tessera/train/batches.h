@@ -31,7 +31,7 @@ ExampleFacts read_facts(const dataset::FeatureStore& store);
 std::vector<Group> group_examples(const dataset::FeatureStore& store,
                                   std::span<const std::uint8_t> part, std::uint8_t wanted);
 
-// The rows that `count` rows are padded to: a power of two from 4 on, at most `longest`.
+// The rows that `count` rows are padded to: 1, 2, 3, 4, 6, 8, 12, 16, ..., at most `longest`.
 std::int64_t padded_rows(std::int64_t count, std::int64_t longest);
 
 struct Step {

@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
+#include <dlfcn.h>
 
 #include "tessera/train/graph_eval.h"
 #include "tessera/train/losses.h"
@@ -261,6 +262,13 @@ Result<at::Device> choose_device(const std::string& name) {
   return at::Device(at::kCUDA, 0);
 }
 
+void set_threads(int threads) {
+  at::set_num_threads(threads);
+  // An OpenBLAS with threads of its own does not follow torch.
+  void* const blas = ::dlsym(RTLD_DEFAULT, "openblas_set_num_threads");
+  if (blas != nullptr) reinterpret_cast<void (*)(int)>(blas)(threads);
+}
+
 // The parameters do not depend on the shape of an instance.
 constexpr nn::InstanceShape kSmallest = {.batch = 1, .rows = 1};
 
@@ -279,7 +287,7 @@ Result<std::unique_ptr<Learner>> make_learner(const nn::NetworkSpec& spec, const
   TESSERA_TRY(const at::Device device, choose_device(options.device));
   TESSERA_TRY(nn::Network network, nn::build_network(spec, kSmallest));
   try {
-    if (options.threads > 0) at::set_num_threads(options.threads);
+    if (options.threads > 0) set_threads(options.threads);
     at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
     auto learner =
         std::make_unique<TorchLearner>(spec, std::move(network.parameters), device, options);
