@@ -2,10 +2,12 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <thread>
 
 #include <xgboost/c_api.h>
 
 #include "tessera/model/fit.h"
+#include "tessera/model/models/forest.h"
 #include "tessera/model/models/trees.h"
 #include "tessera/support/rng.h"
 
@@ -15,6 +17,8 @@ namespace {
 // From this many candidates on, some are held out to tell when to stop.
 constexpr std::size_t kEnoughToHoldOut = 160;
 constexpr double kHeldOutShare = 0.12;
+// Fewer rows than this for each thread are not worth starting one.
+constexpr std::size_t kRowsOfThread = 2048;
 
 #define TESSERA_XGB(call)                                                       \
   if ((call) != 0) {                                                            \
@@ -182,6 +186,8 @@ class Fit {
 
 struct Trees::Impl {
   Booster booster;
+  Forest forest;  // the same trees
+  int threads = 1;
 };
 
 Result<Trees> Trees::make() { return Trees(std::make_unique<Impl>()); }
@@ -193,24 +199,30 @@ Trees::~Trees() = default;
 
 Result<void> Trees::fit(const TrainingSet& data, std::span<const float> weights,
                         const TreeOptions& tree, const FitOptions& options) {
-  return Fit(data, weights, tree, options).run(&impl_->booster);
+  TESSERA_DO(Fit(data, weights, tree, options).run(&impl_->booster));
+  impl_->threads = std::max(1, options.threads);
+  TESSERA_TRY(const std::string bytes, to_bytes());
+  TESSERA_TRY(impl_->forest, Forest::from_ubjson(bytes));
+  return {};
 }
 
 std::vector<float> Trees::predict(const feature::FeatureSet& features) const {
   std::vector<float> scores(features.candidates(), 0);
   if (scores.empty() || impl_->booster.handle == nullptr) return scores;
-  const std::string array = fmt::format(
-      R"({{"data":[{},true],"shape":[{},{}],"typestr":"<f4","version":3}})",
-      reinterpret_cast<std::uintptr_t>(features.values.data()), features.rows(), features.columns);
-  const char* config = R"({"type":1,"training":false,"iteration_begin":0,"iteration_end":0,)"
-                       R"("missing":NaN,"strict_shape":false,"cache_id":0})";
-  const bst_ulong* shape = nullptr;
-  bst_ulong dims = 0;
-  const float* rows = nullptr;
-  const int status = XGBoosterPredictFromDense(impl_->booster.handle, array.c_str(), config,
-                                               nullptr, &shape, &dims, &rows);
-  TESSERA_CHECK(status == 0, "XGBoost: {}", XGBGetLastError());
-  sum_rows(rows, features.row_count, &scores);
+  const std::size_t count = features.rows();
+  std::vector<float> rows(count);
+  const std::size_t chunks =
+      std::clamp<std::size_t>(count / kRowsOfThread, 1, static_cast<std::size_t>(impl_->threads));
+  const auto work = [&](std::size_t chunk) {
+    const std::size_t begin = count * chunk / chunks, end = count * (chunk + 1) / chunks;
+    impl_->forest.predict(features.values.data() + begin * features.columns, end - begin,
+                          features.columns, rows.data() + begin);
+  };
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 1; i < chunks; ++i) threads.emplace_back(work, i);
+  work(0);
+  threads.clear();
+  sum_rows(rows.data(), features.row_count, &scores);
   return scores;
 }
 
@@ -227,6 +239,8 @@ Result<void> Trees::from_bytes(const std::string& bytes, int threads) {
   TESSERA_XGB(XGBoosterCreate(nullptr, 0, &loaded.handle));
   TESSERA_XGB(XGBoosterLoadModelFromBuffer(loaded.handle, bytes.data(), bytes.size()));
   TESSERA_DO(configure(loaded.handle, {}, threads));
+  TESSERA_TRY(impl_->forest, Forest::from_ubjson(bytes));
+  impl_->threads = std::max(1, threads);
   impl_->booster.reset(std::exchange(loaded.handle, nullptr));
   return {};
 }
