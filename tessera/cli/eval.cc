@@ -1,0 +1,131 @@
+// tessera eval: how well cost models order candidates that were measured.
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include <CLI/CLI.hpp>
+
+#include "tessera/cli/command.h"
+#include "tessera/cli/eval_output.h"
+#include "tessera/cli/progress.h"
+#include "tessera/support/files.h"
+
+namespace tessera::cli {
+namespace {
+
+struct EvalArgs {
+  std::string split = "by-network", plot;
+  std::vector<std::string> weights, scores;
+  driver::EvalOptions options;
+  bool shipped = false, json = false, markdown = false;
+};
+
+// "FILE" or "NAME[/LOSS]=FILE".
+driver::EvalSource source_from_text(const std::string& text, driver::EvalSource::Kind kind) {
+  driver::EvalSource source;
+  source.kind = kind;
+  source.path = text;
+  std::error_code error;
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || std::filesystem::exists(text, error)) return source;
+  source.path = text.substr(equals + 1);
+  source.name = text.substr(0, equals);
+  if (const std::size_t slash = source.name.find('/'); slash != std::string::npos) {
+    source.loss = source.name.substr(slash + 1);
+    source.name.resize(slash);
+  }
+  return source;
+}
+
+Result<dataset::SplitKind> split_from_text(std::string text) {
+  std::replace(text.begin(), text.end(), '-', '_');
+  return dataset::split_kind_from_text(text);
+}
+
+Result<driver::EvalOptions> eval_options(const EvalArgs& args) {
+  driver::EvalOptions o = args.options;
+  TESSERA_TRY(o.split.kind, split_from_text(args.split));
+  if (args.shipped) {
+    TESSERA_TRY(o.models, driver::shipped_sources());
+  }
+  for (const std::string& text : args.weights) {
+    o.models.push_back(source_from_text(text, driver::EvalSource::Kind::kWeights));
+  }
+  for (const std::string& text : args.scores) {
+    o.models.push_back(source_from_text(text, driver::EvalSource::Kind::kScores));
+  }
+  if (o.models.empty()) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "nothing to evaluate: --weights, --scores or --shipped");
+  }
+  if (o.data.empty()) o.data = driver::data_folder();
+  if (o.data.empty()) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "no dataset comes with this Tessera: name one with --data");
+  }
+  if (o.threads <= 0)
+    o.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return o;
+}
+
+Result<driver::EvalResult> evaluate(const EvalArgs& args) {
+  TESSERA_TRY(driver::EvalOptions o, eval_options(args));
+  ProgressLine line;
+  std::mutex mutex;
+  o.progress = [&](const std::string& what, std::size_t done, std::size_t total) {
+    const std::lock_guard lock(mutex);
+    line.show(fmt::format("{}: {} of {}", what, done, total));
+  };
+  Result<driver::EvalResult> result = driver::evaluate_models(o);
+  line.finish();
+  if (result && !args.plot.empty()) TESSERA_DO(write_file(args.plot, {plot_svg(*result)}));
+  return result;
+}
+
+int run_eval(const EvalArgs& args) {
+  const Result<driver::EvalResult> result = evaluate(args);
+  if (!result) return report(result.error());
+  if (args.json) {
+    print_json(to_json(*result));
+  } else {
+    fmt::print("{}", args.markdown ? eval_markdown(*result) : eval_text(*result));
+  }
+  return kOk;
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app, std::function<int()>* run) {
+  CLI::App* sub = app.add_subcommand("eval", "Compare cost models on measured candidates");
+  sub->footer(
+      "A file may be given a name and a loss: NAME[/LOSS]=FILE.\n"
+      "Examples:\n  tessera eval --shipped --holdout tenset5 --json\n"
+      "  tessera eval --data DIR --weights mlp.safetensors atformer.safetensors --plot models.svg\n"
+      "  tessera eval --data DIR --scores mlp/rank=mlp.npz --split by-task --markdown");
+  const auto args = std::make_shared<EvalArgs>();
+  driver::EvalOptions& o = args->options;
+  sub->add_option("--data", o.data, "Folder of the dataset (default: the one that ships)");
+  sub->add_option("--weights", args->weights, "Trained networks or trees");
+  sub->add_option("--scores", args->scores, "npz files of tessera train --scores");
+  sub->add_flag("--shipped", args->shipped, "The models that come with Tessera");
+  sub->add_option("--holdout", o.split.holdout,
+                  "Test networks of by-network, comma-separated; tenset5: the five of TenSet "
+                  "(default)")
+      ->delimiter(',');
+  sub->add_option("--split", args->split, "within-task, by-task or by-network (default)");
+  sub->add_option("--machine", o.machine, "Only machines whose target contains this");
+  sub->add_option("--features", o.features,
+                  "Folder of the dataset's features, as in tessera train (default: those that are "
+                  "needed are made and not kept)");
+  sub->add_option("--threads", o.threads, "Of this program (default: all)")
+      ->check(CLI::Range(1, 1024));
+  sub->add_option("--seed", o.seed, "Of the random baseline");
+  sub->add_option("--plot", args->plot, "SVG of top-1 and top-5 scores to write");
+  CLI::Option* json = sub->add_flag("--json", args->json, "Print JSON");
+  sub->add_flag("--markdown", args->markdown, "Print tables as Markdown")->excludes(json);
+  o.threads = 0;
+  sub->callback([args, run] { *run = [args] { return run_eval(*args); }; });
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,258 @@
+#include "tessera/cli/eval_output.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/ranges.h>
+
+namespace tessera::cli {
+namespace {
+
+using dataset::Metrics;
+using dataset::NetworkScore;
+using driver::EvalResult;
+using driver::ModelEvaluation;
+
+using Row = std::vector<std::string>;
+
+std::vector<const ModelEvaluation*> all_models(const EvalResult& r) {
+  std::vector<const ModelEvaluation*> out;
+  for (const auto* models : {&r.models, &r.baselines}) {
+    for (const ModelEvaluation& m : *models) out.push_back(&m);
+  }
+  return out;
+}
+
+std::string number(double value) { return fmt::format("{:.4f}", value); }
+
+// Header first; the leading two columns are names.
+std::vector<Row> metric_rows(const EvalResult& r) {
+  std::vector<Row> rows = {{"model", "loss", "RMSE", "R2", "MAPE", "pairwise", "tau", "peak@1",
+                            "top-1", "top-5", "slow@1", "slow@5"}};
+  for (const ModelEvaluation* m : all_models(r)) {
+    const Metrics& a = m->evaluation.average;
+    rows.push_back({m->name, m->loss, number(a.rmse), number(a.r2), number(a.mape),
+                    number(a.pairwise), number(a.kendall), number(a.peak.at(1)),
+                    number(m->evaluation.top1), number(m->evaluation.top5),
+                    number(a.slowdown.at(1)), number(a.slowdown.at(5))});
+  }
+  return rows;
+}
+
+std::vector<Row> network_rows(const EvalResult& r) {
+  std::vector<Row> rows = {{"model", "loss"}};
+  rows[0].insert(rows[0].end(), r.networks.begin(), r.networks.end());
+  for (const ModelEvaluation* m : all_models(r)) {
+    Row row = {m->name, m->loss};
+    for (const std::string& name : r.networks) {
+      const auto found = m->evaluation.networks.find(name);
+      row.push_back(found == m->evaluation.networks.end()
+                        ? "-"
+                        : fmt::format("{:.3f}/{:.3f}", found->second.top1, found->second.top5));
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+// Columns as wide as their longest entry.
+std::string aligned(const std::vector<Row>& rows) {
+  std::vector<std::size_t> widths(rows[0].size(), 0);
+  for (const Row& row : rows) {
+    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
+  }
+  std::string out;
+  for (const Row& row : rows) {
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      out += c == 0  ? fmt::format("{:<{}}", row[c], widths[c])
+             : c < 2 ? fmt::format("  {:<{}}", row[c], widths[c])
+                     : fmt::format("  {:>{}}", row[c], widths[c]);
+    }
+    out += '\n';
+  }
+  return out;
+}
+
+std::string markdown(const std::vector<Row>& rows) {
+  std::string out;
+  for (const Row& row : rows) {
+    out += fmt::format("| {} |\n", fmt::join(row, " | "));
+    if (&row != &rows.front()) continue;
+    out += "|---|---|";
+    for (std::size_t c = 2; c < row.size(); ++c) out += "---:|";
+    out += '\n';
+  }
+  return out;
+}
+
+std::string summary(const EvalResult& r) {
+  std::string out = fmt::format("{} test records of {} tasks", r.records, r.tasks);
+  if (r.unreadable > 0) {
+    out += fmt::format("; {} name candidates that the space no longer has and are left out",
+                       r.unreadable);
+  }
+  const auto all = all_models(r);
+  std::vector<std::string> lined;
+  for (const ModelEvaluation* m : all) {
+    const std::string name = m->loss == "-" ? m->name : m->name + " " + m->loss;
+    if (m->line) lined.push_back(name);
+  }
+  out += '\n';
+  if (!lined.empty()) {
+    out += fmt::format(
+        "RMSE, R2 and MAPE of {}: after the line that fits scores to labels best\n",
+        lined.size() == all.size() ? "all models" : fmt::format("{}", fmt::join(lined, ", ")));
+  }
+  return out;
+}
+
+constexpr const char* kNetworksTitle = "top-1/top-5 score by network";
+
+nlohmann::ordered_json model_json(const ModelEvaluation& m) {
+  const Metrics& a = m.evaluation.average;
+  nlohmann::ordered_json networks = nlohmann::ordered_json::object();
+  for (const auto& [name, s] : m.evaluation.networks) {
+    networks[name] = {{"top1", s.top1},       {"top5", s.top5},   {"pairwise", s.pairwise},
+                      {"kendall", s.kendall}, {"tasks", s.tasks}, {"missing", s.missing}};
+  }
+  nlohmann::ordered_json j = {{"name", m.name},
+                              {"loss", m.loss},
+                              {"top1", m.evaluation.top1},
+                              {"top5", m.evaluation.top5},
+                              {"pairwise", a.pairwise},
+                              {"kendall", a.kendall},
+                              {"rmse", a.rmse},
+                              {"r2", a.r2},
+                              {"mape", a.mape},
+                              {"line", m.line},
+                              {"records", a.records}};
+  const auto by_depth = [&](const char* name, const std::map<int, double>& values) {
+    for (const auto& [k, value] : values) j[name][std::to_string(k)] = value;
+  };
+  by_depth("recall", a.recall);
+  by_depth("peak", a.peak);
+  by_depth("slowdown", a.slowdown);
+  j["networks"] = networks;
+  if (!m.network.empty()) j["network"] = m.network;
+  if (!m.path.empty()) j["file"] = m.path;
+  if (!m.notes.empty()) j["notes"] = m.notes;
+  return j;
+}
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    out += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : std::string(1, c);
+  }
+  return out;
+}
+
+// A plane with models to the right and score upwards.
+struct Bars {
+  double left = 56, right = 90, top = 20, bottom = 56, height = 360, group = 84, bar = 30;
+  double low = 0;  // score at the bottom
+  std::size_t models = 0;
+
+  double width() const { return left + right + group * static_cast<double>(models); }
+  double y(double score) const {
+    const double share = (std::clamp(score, low, 1.0) - low) / (1 - low);
+    return height - bottom - (height - top - bottom) * share;
+  }
+};
+
+constexpr const char* kColours[] = {"#0b6e99", "#d68910"};
+
+std::string grid(const Bars& p) {
+  std::string out;
+  for (int i = 0; i <= 4; ++i) {
+    const double score = p.low + (1 - p.low) * i / 4;
+    out += fmt::format(
+        "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"#ddd\"/>"
+        "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{:.2f}</text>\n",
+        p.left, p.y(score), p.width() - p.right, p.y(score), p.left - 6, p.y(score) + 4, score);
+  }
+  out += fmt::format(
+      "<text transform=\"rotate(-90)\" x=\"{:.1f}\" y=\"14\" text-anchor=\"middle\">score, mean "
+      "of the networks</text>\n",
+      -(p.top + p.height - p.bottom) / 2);
+  for (int i = 0; i < 2; ++i) {
+    const double y = p.top + 14 + 18 * i;
+    out += fmt::format(
+        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"12\" height=\"12\" fill=\"{}\"/><text "
+        "x=\"{:.1f}\" "
+        "y=\"{:.1f}\">{}</text>\n",
+        p.width() - p.right + 10, y - 6, kColours[i], p.width() - p.right + 28, y + 4,
+        i == 0 ? "top-1" : "top-5");
+  }
+  return out;
+}
+
+std::string bars_of(const Bars& p, std::size_t n, const ModelEvaluation& m) {
+  const double centre = p.left + p.group * (static_cast<double>(n) + 0.5);
+  std::string out;
+  for (int i = 0; i < 2; ++i) {
+    const double score = i == 0 ? m.evaluation.top1 : m.evaluation.top5;
+    const double x = centre + (i == 0 ? -p.bar - 1 : 1);
+    out += fmt::format(
+        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"/>"
+        "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\" font-size=\"10\">{:.3f}</text>\n",
+        x, p.y(score), p.bar, p.y(p.low) - p.y(score), kColours[i], x + p.bar / 2, p.y(score) - 4,
+        score);
+  }
+  std::string name = m.name;
+  if (name.size() > 14) name = name.substr(0, 12) + "..";
+  out += fmt::format(
+      "<text x=\"{0:.1f}\" y=\"{1:.1f}\" text-anchor=\"middle\" font-size=\"11\">{2}</text>"
+      "<text x=\"{0:.1f}\" y=\"{3:.1f}\" text-anchor=\"middle\" font-size=\"11\">{4}</text>\n",
+      centre, p.height - p.bottom + 16, escaped(name), p.height - p.bottom + 31,
+      escaped(m.loss == "-" ? "" : m.loss));
+  return out;
+}
+
+}  // namespace
+
+std::string eval_text(const EvalResult& r) {
+  std::string out = aligned(metric_rows(r));
+  if (!r.networks.empty()) {
+    out += fmt::format("\n{}\n{}", kNetworksTitle, aligned(network_rows(r)));
+  }
+  return out + "\n" + summary(r);
+}
+
+std::string eval_markdown(const EvalResult& r) {
+  std::string out = markdown(metric_rows(r));
+  if (!r.networks.empty()) {
+    out += fmt::format("\n{}:\n\n{}", kNetworksTitle, markdown(network_rows(r)));
+  }
+  return out + "\n" + summary(r);
+}
+
+nlohmann::ordered_json to_json(const EvalResult& r) {
+  nlohmann::ordered_json j = {{"models", nlohmann::ordered_json::array()},
+                              {"baselines", nlohmann::ordered_json::array()},
+                              {"records", r.records},
+                              {"tasks", r.tasks},
+                              {"unreadable", r.unreadable}};
+  for (const ModelEvaluation& m : r.models) j["models"].push_back(model_json(m));
+  for (const ModelEvaluation& m : r.baselines) j["baselines"].push_back(model_json(m));
+  return j;
+}
+
+std::string plot_svg(const EvalResult& r) {
+  const auto models = all_models(r);
+  Bars p;
+  p.models = models.size();
+  double least = 0.9;
+  for (const ModelEvaluation* m : models) least = std::min(least, m->evaluation.top1);
+  p.low = std::max(0.0, std::floor(10 * least) / 10);
+  std::string out = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
+      "height=\"{1}\" font-family=\"sans-serif\" font-size=\"12\">\n"
+      "<rect width=\"{0}\" height=\"{1}\" fill=\"white\"/>\n",
+      p.width(), p.height);
+  out += grid(p);
+  for (std::size_t n = 0; n < models.size(); ++n) out += bars_of(p, n, *models[n]);
+  return out + "</svg>\n";
+}
+
+}  // namespace tessera::cli

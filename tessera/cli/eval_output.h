@@ -1,0 +1,19 @@
+// What `tessera eval` prints: tables, JSON, a plot.
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "tessera/driver/eval.h"
+
+namespace tessera::cli {
+
+// One row a model with all metrics, then one with the top-1 and top-5 scores of every network.
+std::string eval_text(const driver::EvalResult& result);
+std::string eval_markdown(const driver::EvalResult& result);
+nlohmann::ordered_json to_json(const driver::EvalResult& result);
+// Top-1 and top-5 scores as bars, one group a model.
+std::string plot_svg(const driver::EvalResult& result);
+
+}  // namespace tessera::cli

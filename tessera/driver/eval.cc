@@ -1,0 +1,291 @@
+#include "tessera/driver/eval.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <optional>
+#include <set>
+
+#include "tessera/driver/eval_scores.h"
+#include "tessera/driver/shipped_model.h"
+#include "tessera/space/space.h"
+#include "tessera/support/rng.h"
+#include "tessera/te/dag.h"
+
+namespace tessera::driver {
+namespace fs = std::filesystem;
+
+namespace {
+
+using dataset::Dataset;
+using dataset::Example;
+using dataset::Split;
+
+constexpr std::uint8_t kTest = 2, kLeftOut = 3;
+
+bool on_machine(const Dataset& data, const Example& e, const std::string& machine) {
+  return data.machines[static_cast<std::size_t>(e.machine)].target.find(machine) !=
+         std::string::npos;
+}
+
+void keep_machine(const Dataset& data, const std::string& machine, Split* split) {
+  for (std::size_t i = 0; i < split->part.size(); ++i) {
+    if (!on_machine(data, data.examples[i], machine)) split->part[i] = kLeftOut;
+  }
+}
+
+std::vector<std::size_t> tested(const Dataset& data, const Split& split) {
+  std::vector<std::size_t> out;
+  for (std::size_t i = 0; i < split.part.size(); ++i) {
+    if (split.part[i] == kTest && data.examples[i].seconds > 0) out.push_back(i);
+  }
+  return out;
+}
+
+// By example: the best seconds of its task on its machine over its own, 0 where it failed.
+std::vector<float> labels_of(const Dataset& data) {
+  std::map<std::pair<std::int32_t, std::int32_t>, float> best;
+  for (const Example& e : data.examples) {
+    if (!(e.seconds > 0)) continue;
+    const auto at = best.emplace(std::pair(e.task, e.machine), e.seconds).first;
+    at->second = std::min(at->second, e.seconds);
+  }
+  std::vector<float> out;
+  for (const Example& e : data.examples) {
+    out.push_back(e.seconds > 0 ? best.at({e.task, e.machine}) / e.seconds : 0.f);
+  }
+  return out;
+}
+
+// Least squares over the given examples.
+std::vector<float> on_a_line(const std::vector<float>& scores, const std::vector<float>& labels,
+                             const std::vector<std::size_t>& examples) {
+  double n = 0, s = 0, y = 0;
+  for (const std::size_t i : examples) {
+    n += 1;
+    s += static_cast<double>(scores[i]);
+    y += static_cast<double>(labels[i]);
+  }
+  s /= std::max(1.0, n);
+  y /= std::max(1.0, n);
+  double covariance = 0, variance = 0;
+  for (const std::size_t i : examples) {
+    const double d = static_cast<double>(scores[i]) - s;
+    covariance += d * (static_cast<double>(labels[i]) - y);
+    variance += d * d;
+  }
+  const double slope = variance > 0 ? covariance / variance : 0;
+  std::vector<float> out;
+  for (const float score : scores) {
+    out.push_back(static_cast<float>(y + slope * (static_cast<double>(score) - s)));
+  }
+  return out;
+}
+
+std::vector<float> sigmoid(const std::vector<float>& scores) {
+  std::vector<float> out;
+  for (const float s : scores) out.push_back(1 / (1 + std::exp(-s)));
+  return out;
+}
+
+class Evaluator {
+ public:
+  Evaluator(const EvalOptions& options, Dataset data)
+      : o_(options), data_(std::move(data)), labels_(labels_of(data_)) {}
+
+  Result<EvalResult> run() {
+    TESSERA_TRY(split_, dataset::split(data_, o_.split));
+    if (o_.split.kind == dataset::SplitKind::kByNetwork) {
+      TESSERA_TRY(networks_, data_.network_names(o_.split.holdout));
+    }
+    keep_machine(data_, o_.machine, &split_);
+    EvalResult out;
+    TESSERA_DO(count(&out));
+    ModelScorer scorer(data_, tested(data_, split_), {o_.features, o_.threads, o_.progress});
+    for (const EvalSource& source : o_.models) {
+      // Models of another family of machines than those measured say nothing here.
+      if (!tests_machine(source.machine)) continue;
+      TESSERA_TRY(ModelEvaluation model, evaluate_source(source, &scorer));
+      out.models.push_back(std::move(model));
+    }
+    if (out.models.empty() && !o_.models.empty()) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "{}: no test records of the machines that the models are for", o_.data);
+    }
+    out.unreadable = scorer.unreadable().size();
+    name_apart(&out.models);
+    out.baselines.push_back(random_baseline());
+    if (const auto scores = default_scores()) {
+      out.baselines.push_back(judge("default", "-", *scores, split_));
+    }
+    std::set<std::string> listed;
+    for (const auto* models : {&out.models, &out.baselines}) {
+      for (const ModelEvaluation& m : *models) {
+        for (const auto& [name, score] : m.evaluation.networks) listed.insert(name);
+      }
+    }
+    for (const dataset::NetworkInfo& n : data_.networks) {
+      if (listed.contains(n.name)) out.networks.push_back(n.name);
+    }
+    return out;
+  }
+
+ private:
+  Result<void> count(EvalResult* out) const {
+    std::set<std::int32_t> tasks;
+    for (const std::size_t i : tested(data_, split_)) {
+      ++out->records;
+      tasks.insert(data_.examples[i].task);
+    }
+    out->tasks = tasks.size();
+    if (out->records > 0) return {};
+    return make_error(ErrorCode::kInvalidArgument,
+                      "{}: no test records: {} examples of {} tasks, split {}{} (tasks with fewer "
+                      "than 16 timed records are not tested)",
+                      o_.data, data_.examples.size(), data_.tasks.size(), to_text(o_.split.kind),
+                      o_.machine.empty() ? "" : ", machines with " + o_.machine);
+  }
+
+  bool tests_machine(const std::string& machine) const {
+    const std::vector<std::size_t> examples = tested(data_, split_);
+    return std::any_of(examples.begin(), examples.end(), [&](std::size_t i) {
+      return on_machine(data_, data_.examples[i], machine);
+    });
+  }
+
+  // Order from the scores as they are, values from the scores in the unit of labels.
+  ModelEvaluation judge(std::string name, std::string loss, const std::vector<float>& scores,
+                        const Split& split) const {
+    ModelEvaluation out;
+    out.name = std::move(name);
+    out.loss = std::move(loss);
+    out.line = out.loss != "mse" && out.loss != "regression";
+    const std::vector<float> values = out.line ? on_a_line(scores, labels_, tested(data_, split))
+                                      : out.loss == "mse" ? sigmoid(scores)
+                                                          : scores;
+    out.evaluation = dataset::evaluate(data_, split, kTest, scores, networks_);
+    const dataset::Metrics unit = dataset::evaluate(data_, split, kTest, values, {}).average;
+    out.evaluation.average.rmse = unit.rmse;
+    out.evaluation.average.r2 = unit.r2;
+    out.evaluation.average.mape = unit.mape;
+    return out;
+  }
+
+  Result<ModelEvaluation> evaluate_source(const EvalSource& source, ModelScorer* scorer) const {
+    const bool is_npz = source.kind == EvalSource::Kind::kScores;
+    TESSERA_TRY(const ScoredModel scored,
+                is_npz ? read_scores(source.path, data_, split_) : scorer->score(source.path));
+    Split split = split_;
+    keep_machine(data_, source.machine, &split);
+    for (const std::size_t i : scorer->unreadable()) split.part[i] = kLeftOut;
+    ModelEvaluation out =
+        judge(source.name.empty() ? scored.name : source.name,
+              source.loss.empty() ? scored.loss : source.loss, scored.scores, split);
+    if (out.evaluation.average.records == 0) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "{}: the spaces of the tested tasks have none of the measured candidates",
+                        o_.data);
+    }
+    out.network = scored.network;
+    out.path = source.path;
+    out.notes = scored.notes;
+    return out;
+  }
+
+  // Rows that would read alike get the stem of their files.
+  static void name_apart(std::vector<ModelEvaluation>* models) {
+    std::map<std::pair<std::string, std::string>, int> uses;
+    for (const ModelEvaluation& m : *models) ++uses[{m.name, m.loss}];
+    for (ModelEvaluation& m : *models) {
+      const std::string stem = fs::path(m.path).stem().string();
+      if (uses.at({m.name, m.loss}) > 1 && stem != m.name) m.name += fmt::format(" ({})", stem);
+    }
+  }
+
+  ModelEvaluation random_baseline() const {
+    Rng rng(o_.seed);
+    std::vector<float> scores;
+    for (std::size_t i = 0; i < data_.examples.size(); ++i) {
+      scores.push_back(static_cast<float>(rng.uniform()));
+    }
+    return judge("random", "-", scores, split_);
+  }
+
+  // 1 for default schedules, else 0; nothing if a tested task was not measured with its own.
+  std::optional<std::vector<float>> default_scores() const {
+    std::vector<float> scores(data_.examples.size(), 0);
+    std::map<std::pair<std::int32_t, std::int32_t>, std::string> texts;
+    std::set<std::pair<std::int32_t, std::int32_t>> missing;
+    for (const std::size_t i : tested(data_, split_)) {
+      const Example& e = data_.examples[i];
+      const auto [at, is_new] = texts.emplace(std::pair(e.task, e.machine), "");
+      if (is_new) {
+        at->second = default_text(e);
+        if (at->second.empty()) return std::nullopt;
+        missing.insert(at->first);
+      }
+      if (e.candidate != at->second) continue;
+      scores[i] = 1;
+      missing.erase(at->first);
+    }
+    if (!missing.empty()) return std::nullopt;
+    return scores;
+  }
+
+  std::string default_text(const Example& e) const {
+    const dataset::TaskInfo& task = data_.tasks[static_cast<std::size_t>(e.task)];
+    if (task.format != "tessera") return "";
+    const auto target =
+        target::target_from_text(data_.machines[static_cast<std::size_t>(e.machine)].target);
+    const auto dag = te::dag_from_text(task.definition);
+    if (!target || !dag) return "";
+    const auto space = space::make_space(*dag, *target);
+    return space ? space->to_text(space->preferred()) : "";
+  }
+
+  const EvalOptions& o_;
+  Dataset data_;
+  std::vector<float> labels_;
+  Split split_;
+  std::vector<std::string> networks_;  // empty: all
+};
+
+}  // namespace
+
+Result<EvalResult> evaluate_models(const EvalOptions& options) {
+  TESSERA_TRY(Dataset data, dataset::load(options.data));
+  return Evaluator(options, std::move(data)).run();
+}
+
+std::string data_folder() {
+  std::error_code error;
+  const fs::path bin = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (const fs::path& folder :
+       {fs::path("data"), bin / "../../../data", bin / "../share/tessera/data"}) {
+    if (fs::exists(folder / "dataset.json", error))
+      return fs::weakly_canonical(folder, error).string();
+  }
+  return "";
+}
+
+Result<std::vector<EvalSource>> shipped_sources() {
+  std::vector<EvalSource> out;
+  const std::string folder = weights_folder();
+  for (const target::Arch arch : {target::Arch::kAArch64, target::Arch::kX86_64}) {
+    if (folder.empty()) break;
+    target::Target family;
+    family.arch = arch;
+    for (const std::string& path : shipped_models(folder, family)) {
+      EvalSource source;
+      source.path = path;
+      source.name = fs::path(path).stem().string();
+      source.machine = fmt::format("triple={}", source.name.substr(0, source.name.find('-')));
+      out.push_back(std::move(source));
+    }
+  }
+  if (!out.empty()) return out;
+  return make_error(ErrorCode::kInvalidArgument, "no weights come with this Tessera{}",
+                    folder.empty() ? "" : ": there are none in " + folder);
+}
+
+}  // namespace tessera::driver

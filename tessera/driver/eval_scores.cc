@@ -1,0 +1,191 @@
+#include "tessera/driver/eval_scores.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "tessera/model/cost_model.h"
+#include "tessera/model/model_file.h"
+#include "tessera/model/network_scorer.h"
+#include "tessera/support/npz.h"
+
+namespace tessera::driver {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint8_t kTest = 2;
+constexpr std::size_t kChunk = 4096;  // examples whose features are in memory at once
+
+// As a model takes them: context and parents only where it reads them.
+void add(const dataset::FeatureView& view, bool context, feature::FeatureSet* set) {
+  set->values.insert(set->values.end(), view.rows.begin(), view.rows.end());
+  set->row_count.push_back(view.row_count);
+  set->parents.insert(set->parents.end(), view.parents.begin(), view.parents.end());
+  if (!context) return;
+  set->context.insert(set->context.end(), view.context.begin(), view.context.end());
+}
+
+Error other_schema(const std::string& path, const char* what, const std::string& made_for,
+                   const std::string& known) {
+  return make_error(ErrorCode::kInvalidArgument,
+                    "{}: made for {} of schema {}, this program computes {}", path, what, made_for,
+                    known);
+}
+
+Result<std::string> make_temporary() {
+  std::error_code error;
+  std::string path = (fs::temp_directory_path(error) / "tessera-eval-XXXXXX").string();
+  if (error || ::mkdtemp(path.data()) == nullptr) {
+    return make_error(ErrorCode::kIo, "no temporary folder: {}",
+                      error ? error.message() : std::strerror(errno));
+  }
+  return path;
+}
+
+}  // namespace
+
+Result<ScoredModel> read_scores(const std::string& path, const dataset::Dataset& data,
+                                const dataset::Split& split) {
+  TESSERA_TRY(const NamedTensors arrays, read_npz(path));
+  const auto found = std::find_if(arrays.begin(), arrays.end(),
+                                  [](const NamedTensor& t) { return t.name == "score"; });
+  if (found == arrays.end()) {
+    return make_error(ErrorCode::kInvalidArgument, "{}: no array \"score\"", path);
+  }
+  const HostTensor& values = found->tensor;
+  if (values.shape() != Shape{static_cast<std::int64_t>(data.examples.size())} ||
+      !is_float(values.dtype())) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "{}: score is {} {}, the dataset has {} examples: made for another dataset?",
+                      path, to_text(values.dtype()), to_text(values.shape()), data.examples.size());
+  }
+  ScoredModel out{fs::path(path).stem().string(), "-", "", {}, {}};
+  for (std::int64_t i = 0; i < values.size(); ++i) {
+    out.scores.push_back(static_cast<float>(values.get_float(i)));
+    if (split.part[static_cast<std::size_t>(i)] != kTest || std::isfinite(out.scores.back())) {
+      continue;
+    }
+    return make_error(ErrorCode::kInvalidArgument, "{}: the score of example {} is not finite",
+                      path, i);
+  }
+  return out;
+}
+
+ModelScorer::ModelScorer(const dataset::Dataset& data, std::vector<std::size_t> examples,
+                         Options options)
+    : data_(data), examples_(std::move(examples)), o_(std::move(options)) {
+  if (whole()) return;
+  part_.machines = data.machines;
+  part_.tasks = data.tasks;
+  for (const std::size_t i : examples_) part_.examples.push_back(data.examples[i]);
+}
+
+ModelScorer::~ModelScorer() {
+  stores_.clear();
+  std::error_code error;  // a folder that stays behind is no reason to fail
+  if (!temporary_.empty()) fs::remove_all(temporary_, error);
+}
+
+Result<const dataset::FeatureStore*> ModelScorer::features(nn::Rows kind) {
+  std::unique_ptr<dataset::FeatureStore>& store = stores_[kind];
+  if (store) return store.get();
+  if (!whole() && temporary_.empty()) {
+    TESSERA_TRY(temporary_, make_temporary());
+  }
+  // Below a folder of features, those of each kind are where training keeps them.
+  const fs::path folder = fs::path(whole() ? o_.features : temporary_) / nn::to_text(kind);
+  std::error_code error;
+  fs::create_directories(folder.parent_path(), error);  // opening says what is wrong
+  const auto progress = [&](std::size_t done, std::size_t total) {
+    if (o_.progress) o_.progress(fmt::format("features per {}", nn::to_text(kind)), done, total);
+  };
+  TESSERA_TRY(store, dataset::open_features(whole() ? data_ : part_, kind, folder.string(),
+                                            o_.threads, progress));
+  for (std::size_t n = 0; n < examples_.size(); ++n) {
+    if ((*store)[position(n)].seconds <= 0) unreadable_.push_back(examples_[n]);
+  }
+  std::sort(unreadable_.begin(), unreadable_.end());
+  unreadable_.erase(std::unique(unreadable_.begin(), unreadable_.end()), unreadable_.end());
+  return store.get();
+}
+
+Result<std::vector<float>> ModelScorer::run_all(const dataset::FeatureStore& store, bool context,
+                                                const std::string& what, const Run& run) const {
+  std::vector<float> scores(data_.examples.size(), 0);
+  feature::FeatureSet set;
+  for (std::size_t begin = 0; begin < examples_.size(); begin += kChunk) {
+    const std::size_t end = std::min(examples_.size(), begin + kChunk);
+    set.clear();
+    set.columns = static_cast<std::size_t>(store.columns());
+    set.context_columns = context ? static_cast<std::size_t>(store.context_columns()) : 0;
+    for (std::size_t n = begin; n < end; ++n) add(store[position(n)], context, &set);
+    TESSERA_TRY(const std::vector<float> chunk, run(set));
+    for (std::size_t n = begin; n < end; ++n) scores[examples_[n]] = chunk[n - begin];
+    if (o_.progress) o_.progress(what, end, examples_.size());
+  }
+  return scores;
+}
+
+Result<ScoredModel> ModelScorer::score(const std::string& path) {
+  const Result<model::ModelFile> trees = model::read_model_file(path);
+  if (trees) return score_trees(path, trees->kind, trees->objective, trees->schema);
+  // Every other file is taken for a network, whose reader says what is wrong with it.
+  if (trees.error().code != ErrorCode::kInvalidArgument) return trees.error();
+  return score_network(path);
+}
+
+Result<ScoredModel> ModelScorer::score_network(const std::string& path) {
+  TESSERA_TRY(nn::TrainedNetwork network, nn::load_network(path));
+  TESSERA_TRY(const nn::NetworkEntry* entry, nn::find_network(network.spec.network));
+  TESSERA_TRY(const dataset::FeatureStore* store, features(entry->rows));
+  if (network.row_schema != store->row_schema() || network.spec.columns != store->columns()) {
+    return other_schema(path, nn::to_text(entry->rows), network.row_schema, store->row_schema());
+  }
+  const bool context = network.spec.context > 0;
+  if (context && (network.context_schema != store->context_schema() ||
+                  network.spec.context != store->context_columns())) {
+    return other_schema(path, "a context", network.context_schema, store->context_schema());
+  }
+  const auto loss = network.notes.find("loss");
+  ScoredModel out{network.spec.network,
+                  loss == network.notes.end() ? "-" : loss->second,
+                  network.spec.network,
+                  network.notes,
+                  {}};
+  Result<std::unique_ptr<model::NetworkScorer>> scorer =
+      model::NetworkScorer::make(std::move(network), o_.threads);
+  if (!scorer) return scorer.error().with_context(path);
+  const Run run = [&](const feature::FeatureSet& set) -> Result<std::vector<float>> {
+    TESSERA_TRY(model::NetworkOutputs outputs, (*scorer)->run(set));
+    return std::move(outputs.score);
+  };
+  TESSERA_TRY(out.scores, run_all(*store, context, out.name, run));
+  return out;
+}
+
+Result<ScoredModel> ModelScorer::score_trees(const std::string& path, const std::string& kind,
+                                             const std::string& objective,
+                                             const std::string& schema) {
+  TESSERA_TRY(const std::unique_ptr<model::CostModel> trees, model::load_model(path, o_.threads));
+  const Result<nn::Rows> rows = nn::rows_from_text(trees->needs().rows);
+  if (!rows) {
+    return make_error(ErrorCode::kInvalidArgument, "{}: reads {} features, which datasets lack",
+                      path, trees->needs().rows);
+  }
+  TESSERA_TRY(const dataset::FeatureStore* store, features(*rows));
+  if (schema != store->row_schema()) {
+    return other_schema(path, nn::to_text(*rows), schema, store->row_schema());
+  }
+  ScoredModel out{kind, objective, "", {}, {}};
+  const Run run = [&](const feature::FeatureSet& set) -> Result<std::vector<float>> {
+    return trees->predict(set);
+  };
+  TESSERA_TRY(out.scores, run_all(*store, false, out.name, run));
+  return out;
+}
+
+}  // namespace tessera::driver

@@ -1,0 +1,68 @@
+// What models say about the examples of a dataset.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/dataset/features.h"
+#include "tessera/feature/feature_set.h"
+
+namespace tessera::driver {
+
+struct ScoredModel {
+  std::string name, loss, network;  // network: of nn::network_table(), or empty
+  std::map<std::string, std::string> notes;
+  std::vector<float> scores;  // by example of the dataset; 0 where none was asked for
+};
+
+// kInvalidArgument: no array "score" with one number for every example, or no finite one for an
+// example of the test part of `split`.
+Result<ScoredModel> read_scores(const std::string& path, const dataset::Dataset& data,
+                                const dataset::Split& split);
+
+// Scores some examples of a dataset with models in files; features are made once for each kind.
+class ModelScorer {
+ public:
+  struct Options {
+    std::string features;  // folder of the features of the whole dataset; empty: a temporary one
+    int threads = 1;
+    std::function<void(const std::string& what, std::size_t done, std::size_t total)> progress;
+  };
+
+  ModelScorer(const dataset::Dataset& data, std::vector<std::size_t> examples, Options options);
+  ~ModelScorer();
+  ModelScorer(const ModelScorer&) = delete;
+  ModelScorer& operator=(const ModelScorer&) = delete;
+
+  // A trained network or saved trees. kInvalidArgument: it reads other features than datasets have.
+  Result<ScoredModel> score(const std::string& path);
+
+  // Examples that no model could read so far.
+  const std::vector<std::size_t>& unreadable() const { return unreadable_; }
+
+ private:
+  using Run = std::function<Result<std::vector<float>>(const feature::FeatureSet&)>;
+
+  Result<ScoredModel> score_network(const std::string& path);
+  Result<ScoredModel> score_trees(const std::string& path, const std::string& kind,
+                                  const std::string& objective, const std::string& schema);
+  Result<const dataset::FeatureStore*> features(nn::Rows kind);
+  Result<std::vector<float>> run_all(const dataset::FeatureStore& store, bool context,
+                                     const std::string& what, const Run& run) const;
+  // The number of examples_[n] in a store.
+  std::size_t position(std::size_t n) const { return whole() ? examples_[n] : n; }
+  bool whole() const { return !o_.features.empty(); }
+
+  const dataset::Dataset& data_;
+  std::vector<std::size_t> examples_;
+  Options o_;
+  dataset::Dataset part_;  // only examples_, unless features of the whole are kept
+  std::string temporary_;
+  std::map<nn::Rows, std::unique_ptr<dataset::FeatureStore>> stores_;
+  std::vector<std::size_t> unreadable_;
+};
+
+}  // namespace tessera::driver

@@ -1,0 +1,325 @@
+// Models of every kind on a small dataset of real candidates with made-up times.
+#include "tessera/driver/eval.h"
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "tessera/dataset/candidate_rows.h"
+#include "tessera/dataset/features.h"
+#include "tessera/model/cost_model.h"
+#include "tessera/model/network_scorer.h"
+#include "tessera/space/space.h"
+#include "tessera/support/files.h"
+#include "tessera/support/npz.h"
+#include "tests/dataset/dataset_case.h"
+#include "tests/model/random_network.h"
+
+namespace tessera::driver {
+namespace {
+
+using dataset::Dataset;
+using Kind = EvalSource::Kind;
+
+constexpr std::size_t kPerTask = 24;
+
+class Eval : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    data_ = dataset::small_dataset(kPerTask);
+    folder_ = dataset::test_folder("files");
+    std::filesystem::create_directories(folder_);
+    options_.data = folder_ + "/data";
+    options_.threads = 2;
+    save();
+  }
+
+  void save() {
+    std::filesystem::remove_all(options_.data);
+    const Result<void> saved = dataset::save(data_, options_.data);
+    ASSERT_TRUE(saved.ok()) << saved.error().message;
+  }
+
+  std::vector<float> labels() const {
+    std::vector<float> best(data_.tasks.size(), std::numeric_limits<float>::infinity()), out;
+    const auto task = [](const dataset::Example& e) { return static_cast<std::size_t>(e.task); };
+    for (const dataset::Example& e : data_.examples) {
+      if (e.seconds > 0) best[task(e)] = std::min(best[task(e)], e.seconds);
+    }
+    for (const dataset::Example& e : data_.examples) {
+      out.push_back(e.seconds > 0 ? best[task(e)] / e.seconds : 0);
+    }
+    return out;
+  }
+
+  std::string write_scores(const std::string& name, const std::vector<float>& scores,
+                           const char* array = "score") {
+    HostTensor tensor(DType::kF32, {static_cast<std::int64_t>(scores.size())});
+    std::copy(scores.begin(), scores.end(), tensor.as<float>());
+    const std::string path = folder_ + "/" + name + ".npz";
+    EXPECT_TRUE(write_npz(path, {{array, tensor}}).ok());
+    return path;
+  }
+
+  // A network of random weights that reads what the dataset has.
+  nn::TrainedNetwork make_network(const std::string& name) const {
+    const nn::Rows rows = nn::find_network(name).value()->rows;
+    nn::TrainedNetwork network = model::testing::random_network(
+        name, static_cast<std::int64_t>(dataset::row_names(rows).size()),
+        static_cast<std::int64_t>(dataset::context_names(rows).size()), false, 3);
+    network.row_schema = dataset::row_schema(rows);
+    network.context_schema = dataset::context_schema(rows);
+    network.notes["loss"] = "listmle";
+    return network;
+  }
+
+  std::string save_network(const nn::TrainedNetwork& network, const std::string& name) const {
+    const std::string path = folder_ + "/" + name + ".safetensors";
+    const Result<void> saved = nn::save_network(network, path);
+    EXPECT_TRUE(saved.ok()) << (saved.ok() ? "" : saved.error().message);
+    return path;
+  }
+
+  void add(Kind kind, const std::string& path, const std::string& name = "",
+           const std::string& loss = "") {
+    options_.models.push_back({kind, path, name, loss, ""});
+  }
+
+  EvalResult evaluate() const {
+    Result<EvalResult> result = evaluate_models(options_);
+    EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message);
+    return result.ok() ? std::move(*result) : EvalResult{};
+  }
+
+  void expect_error(ErrorCode code, const std::string& words) const {
+    const Result<EvalResult> result = evaluate_models(options_);
+    ASSERT_FALSE(result.ok());
+    EXPECT_EQ(result.error().code, code) << result.error().message;
+    EXPECT_NE(result.error().message.find(words), std::string::npos) << result.error().message;
+  }
+
+  Dataset data_;
+  std::string folder_;
+  EvalOptions options_;
+};
+
+TEST_F(Eval, ScoresOfAnOracleAndOfItsOpposite) {
+  std::vector<float> opposite;
+  for (const float y : labels()) opposite.push_back(-y);
+  add(Kind::kScores, write_scores("oracle", labels()));
+  add(Kind::kScores, write_scores("fool", opposite), "named", "rank");
+  const EvalResult r = evaluate();
+  EXPECT_EQ(r.records, 2 * (kPerTask - kPerTask / 8));
+  EXPECT_EQ(r.tasks, 2u);
+  EXPECT_EQ(r.networks, std::vector<std::string>{"resnet50"});
+  ASSERT_EQ(r.models.size(), 2u);
+  EXPECT_EQ(r.models[0].name, "oracle");
+  EXPECT_EQ(r.models[0].loss, "-");
+  EXPECT_EQ(r.models[0].evaluation.top1, 1);
+  EXPECT_EQ(r.models[0].evaluation.average.pairwise, 1);
+  EXPECT_EQ(r.models[1].name, "named");
+  EXPECT_EQ(r.models[1].loss, "rank");
+  EXPECT_EQ(r.models[1].evaluation.average.pairwise, 0);
+  EXPECT_LT(r.models[1].evaluation.top5, 0.8);
+  ASSERT_EQ(r.baselines.size(), 1u);
+  EXPECT_EQ(r.baselines[0].name, "random");
+  EXPECT_GT(r.baselines[0].evaluation.average.pairwise, 0.2);
+  EXPECT_LT(r.baselines[0].evaluation.average.pairwise, 0.8);
+}
+
+// Regressions are read in their own unit, orders after the best line.
+TEST_F(Eval, ValuesAreComparedInTheUnitOfLabels) {
+  std::vector<float> logits, lines;
+  for (const float y : labels()) {
+    const float inside = std::min(y, 0.9999f);
+    logits.push_back(y > 0 ? std::log(inside / (1 - inside)) : 0);
+    lines.push_back(50 - 7 * y);
+  }
+  add(Kind::kScores, write_scores("a", logits), "a", "mse");
+  add(Kind::kScores, write_scores("b", lines), "b", "rank");
+  add(Kind::kScores, write_scores("c", labels()), "c", "regression");
+  const EvalResult r = evaluate();
+  for (const ModelEvaluation& m : r.models) {
+    EXPECT_NEAR(m.evaluation.average.rmse, 0, 1e-3) << m.name;
+    EXPECT_NEAR(m.evaluation.average.r2, 1, 1e-3) << m.name;
+    EXPECT_EQ(m.line, m.name == "b");
+  }
+  // The line turns the order around; what orders means is judged without it.
+  EXPECT_EQ(r.models[1].evaluation.average.pairwise, 0);
+}
+
+class EvalNetwork : public Eval, public ::testing::WithParamInterface<const char*> {};
+
+// The same as scoring the features by hand; those that are kept are made once.
+TEST_P(EvalNetwork, IsScoredByCompiledCode) {
+  const nn::TrainedNetwork network = make_network(GetParam());
+  add(Kind::kWeights, save_network(network, "net"));
+  options_.features = folder_ + "/kept";
+  const EvalResult r = evaluate();
+  ASSERT_EQ(r.models.size(), 1u);
+  EXPECT_EQ(r.models[0].name, GetParam());
+  EXPECT_EQ(r.models[0].network, GetParam());
+  EXPECT_EQ(r.models[0].loss, "listmle");
+  EXPECT_EQ(r.models[0].notes.at("loss"), "listmle");
+  EXPECT_EQ(r.unreadable, 0u);
+
+  const nn::Rows rows = nn::find_network(GetParam()).value()->rows;
+  const auto store = dataset::open_features(
+      data_, rows, fmt::format("{}/{}", options_.features, nn::to_text(rows)), 1,
+      [](std::size_t, std::size_t) { ADD_FAILURE() << "features are made twice"; });
+  ASSERT_TRUE(store.ok()) << store.error().message;
+  feature::FeatureSet set;
+  set.columns = static_cast<std::size_t>((*store)->columns());
+  set.context_columns = static_cast<std::size_t>((*store)->context_columns());
+  for (std::size_t i = 0; i < (*store)->size(); ++i) {
+    const dataset::FeatureView v = (**store)[i];
+    set.add(v.rows);
+    set.context.insert(set.context.end(), v.context.begin(), v.context.end());
+    set.parents.insert(set.parents.end(), v.parents.begin(), v.parents.end());
+  }
+  auto scorer = model::NetworkScorer::make(network, 1);
+  ASSERT_TRUE(scorer.ok()) << scorer.error().message;
+  const auto outputs = (*scorer)->run(set);
+  ASSERT_TRUE(outputs.ok()) << outputs.error().message;
+  const auto split = dataset::split(data_, options_.split);
+  ASSERT_TRUE(split.ok());
+  const dataset::Evaluation want =
+      dataset::evaluate(data_, *split, 2, outputs->score, {"resnet50"});
+  EXPECT_EQ(r.models[0].evaluation.top1, want.top1);
+  EXPECT_EQ(r.models[0].evaluation.top5, want.top5);
+  EXPECT_EQ(r.models[0].evaluation.average.pairwise, want.average.pairwise);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, EvalNetwork, ::testing::Values("mlp", "treegru"),
+                         [](const auto& tested) { return std::string(tested.param); });
+
+TEST_F(Eval, FeaturesNeedNotBeKept) {
+  add(Kind::kWeights, save_network(make_network("mlp"), "net"));
+  const EvalResult temporary = evaluate();
+  options_.features = folder_ + "/kept";
+  const EvalResult kept = evaluate();
+  EXPECT_EQ(temporary.models[0].evaluation.top1, kept.models[0].evaluation.top1);
+  EXPECT_EQ(temporary.models[0].evaluation.average.kendall,
+            kept.models[0].evaluation.average.kendall);
+}
+
+TEST_F(Eval, TreesThatWereSaved) {
+  model::ModelOptions model_options;
+  model_options.schema = dataset::row_schema(nn::Rows::kStatement);
+  auto trees = model::make_model("xgb", model_options);
+  if (!trees.ok()) GTEST_SKIP() << trees.error().message;
+  const auto store = dataset::open_features(data_, nn::Rows::kStatement, folder_ + "/statement", 1);
+  ASSERT_TRUE(store.ok()) << store.error().message;
+  model::TrainingSet set;
+  set.features.columns = static_cast<std::size_t>((*store)->columns());
+  for (std::size_t i = 0; i < (*store)->size(); ++i) {
+    const dataset::FeatureView v = (**store)[i];
+    set.features.add(v.rows);
+    set.labels.push_back(v.label);
+    set.groups.push_back(v.task);
+  }
+  ASSERT_TRUE((*trees)->fit(set, {}).ok());
+  const std::string path = folder_ + "/trees";
+  ASSERT_TRUE((*trees)->save(path).ok());
+  add(Kind::kWeights, path);
+  const EvalResult r = evaluate();
+  ASSERT_EQ(r.models.size(), 1u);
+  EXPECT_EQ(r.models[0].name, "xgb");
+  EXPECT_EQ(r.models[0].loss, "rank");
+  // They saw these labels: better than a guess.
+  EXPECT_GT(r.models[0].evaluation.average.pairwise, 0.6);
+}
+
+TEST_F(Eval, TheDefaultScheduleIsABaselineWhereItWasMeasured) {
+  double best = 0, chosen = 0;
+  for (std::size_t t = 0; t < data_.tasks.size(); ++t) {
+    const auto space = space::make_space(te::dag_from_text(data_.tasks[t].definition).value(),
+                                         target::target_from_text(data_.machines[0].target).value())
+                           .value();
+    const std::string text = space.to_text(space.preferred());
+    const auto& weights = data_.networks[0].weights;
+    const double uses = weights.contains(data_.tasks[t].key) ? weights.at(data_.tasks[t].key) : 0;
+    float fastest = 1;
+    for (dataset::Example& e : data_.examples) {
+      if (e.task != static_cast<std::int32_t>(t)) continue;
+      if (e.candidate == text) e.candidate += " ";  // no longer the default
+      if (e.seconds > 0) fastest = std::min(fastest, e.seconds);
+    }
+    const auto first = std::find_if(data_.examples.begin(), data_.examples.end(), [&](auto& e) {
+      return e.task == static_cast<std::int32_t>(t) && e.seconds > 2 * 1e-6f + fastest;
+    });
+    ASSERT_NE(first, data_.examples.end());
+    first->candidate = text;
+    best += uses * static_cast<double>(fastest);
+    chosen += uses * static_cast<double>(first->seconds);
+  }
+  save();
+  add(Kind::kScores, write_scores("oracle", labels()));
+  const EvalResult r = evaluate();
+  ASSERT_EQ(r.baselines.size(), 2u);
+  EXPECT_EQ(r.baselines[1].name, "default");
+  EXPECT_NEAR(r.baselines[1].evaluation.top1, best / chosen, 1e-6);
+}
+
+TEST_F(Eval, RowsThatReadAlikeAreNamedApart) {
+  add(Kind::kScores, write_scores("one", labels()), "mlp", "rank");
+  add(Kind::kScores, write_scores("two", labels()), "mlp", "rank");
+  add(Kind::kScores, write_scores("three", labels()), "mlp", "mse");
+  const EvalResult r = evaluate();
+  ASSERT_EQ(r.models.size(), 3u);
+  EXPECT_EQ(r.models[0].name, "mlp (one)");
+  EXPECT_EQ(r.models[1].name, "mlp (two)");
+  EXPECT_EQ(r.models[2].name, "mlp");
+}
+
+TEST_F(Eval, CandidatesThatTheSpaceNoLongerHasAreLeftOut) {
+  data_.examples[0].candidate = "gone: a=1";
+  ASSERT_GT(data_.examples[0].seconds, 0);
+  save();
+  add(Kind::kWeights, save_network(make_network("mlp"), "net"));
+  const EvalResult r = evaluate();
+  EXPECT_EQ(r.unreadable, 1u);
+  EXPECT_EQ(r.models[0].evaluation.average.records, static_cast<std::int64_t>(r.records) - 1);
+}
+
+TEST_F(Eval, NetworksOfOtherFeaturesAreRefused) {
+  nn::TrainedNetwork network = make_network("mlp");
+  network.row_schema = "0123456789abcdef";
+  add(Kind::kWeights, save_network(network, "net"));
+  expect_error(ErrorCode::kInvalidArgument, "net.safetensors: made for statement of schema 0123");
+}
+
+TEST_F(Eval, FilesThatCannotBeRead) {
+  add(Kind::kWeights, folder_ + "/absent.safetensors");
+  expect_error(ErrorCode::kIo, "absent.safetensors");
+  options_.models[0].path = folder_ + "/text";
+  ASSERT_TRUE(write_file(options_.models[0].path, {"no model"}).ok());
+  ASSERT_FALSE(evaluate_models(options_).ok());
+  options_.models[0] = {Kind::kScores, write_scores("s", labels(), "value"), "", "", ""};
+  expect_error(ErrorCode::kInvalidArgument, "no array \"score\"");
+  options_.models[0].path = write_scores("short", {1, 2, 3});
+  expect_error(ErrorCode::kInvalidArgument, "another dataset");
+  std::vector<float> broken = labels();
+  broken[0] = std::numeric_limits<float>::quiet_NaN();
+  options_.models[0].path = write_scores("broken", broken);
+  expect_error(ErrorCode::kInvalidArgument, "example 0 is not finite");
+  options_.data = folder_ + "/nowhere";
+  expect_error(ErrorCode::kIo, "nowhere");
+}
+
+TEST_F(Eval, NothingToTest) {
+  add(Kind::kScores, write_scores("oracle", labels()));
+  options_.split.holdout = {"unknown"};
+  expect_error(ErrorCode::kInvalidArgument, "no network 'unknown'");
+  options_.split.holdout = {"tenset5"};
+  options_.machine = "triple=riscv";
+  expect_error(ErrorCode::kInvalidArgument, "no test records");
+  options_.machine = "";
+  options_.models[0].machine = "triple=x86_64";
+  expect_error(ErrorCode::kInvalidArgument, "machines that the models are for");
+}
+
+}  // namespace
+}  // namespace tessera::driver
