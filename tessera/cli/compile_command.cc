@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <thread>
 
 #include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
@@ -11,6 +12,8 @@
 #include "tessera/cli/command.h"
 #include "tessera/cli/model_args.h"
 #include "tessera/cli/plan_args.h"
+#include "tessera/driver/shipped_model.h"
+#include "tessera/driver/zero_trials.h"
 
 namespace tessera::cli {
 namespace {
@@ -19,12 +22,39 @@ struct CompileArgs {
   ModelArgs model;
   PlanArgs plan;
   std::string output, target = "host", emit = "so", weights = "auto";
+  std::string search_model = driver::kShipped;
   artifact::ArtifactOptions options;
   bool json = false;
 };
 
+// Schedules by a cost model, nothing measured; nullopt without a model.
+Result<std::optional<driver::ZeroTrialResult>> judge(const CompileArgs& args,
+                                                     const graph::Graph& graph,
+                                                     const target::Target& target,
+                                                     exec::ModelOptions* options) {
+  const std::string path = driver::model_path(args.search_model, target);
+  if (path.empty() || !args.plan.plan.empty()) return std::optional<driver::ZeroTrialResult>();
+  driver::ZeroTrialOptions judging;
+  judging.search_threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  Result<std::unique_ptr<model::CostModel>> loaded =
+      model::load_model(path, judging.search_threads);
+  if (!loaded.ok() && args.search_model == driver::kShipped) {
+    fmt::print(stderr, "tessera: {}; default schedules are used\n", loaded.error().message);
+    return std::optional<driver::ZeroTrialResult>();
+  }
+  TESSERA_TRY(judging.model, std::move(loaded));
+  judging.target = target;
+  TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(graph, options->partition));
+  TESSERA_TRY(driver::ZeroTrialResult result, driver::choose_schedules(tasks.tasks, judging));
+  TESSERA_TRY(const driver::PlanSchedules schedules,
+              driver::PlanSchedules::make(result.plan, target, false));
+  schedules.apply_to(options);
+  return std::optional<driver::ZeroTrialResult>(std::move(result));
+}
+
 Result<artifact::ArtifactReport> compile(const CompileArgs& args,
-                                         std::optional<driver::PlanSchedules>* plan) {
+                                         std::optional<driver::PlanSchedules>* plan,
+                                         std::optional<driver::ZeroTrialResult>* judged) {
   static const std::map<std::string, artifact::Emit> kEmit = {{"so", artifact::Emit::kShared},
                                                               {"a", artifact::Emit::kStatic},
                                                               {"obj", artifact::Emit::kObject}};
@@ -43,6 +73,7 @@ Result<artifact::ArtifactReport> compile(const CompileArgs& args,
   if (options.name.empty()) options.name = artifact::default_name(args.model.model);
   options.model.progress = build_progress();
   if (plan->has_value()) (*plan)->apply_to(&options.model);
+  TESSERA_TRY(*judged, judge(args, graph, target, &options.model));
   return artifact::compile_artifact(graph, target, args.output, options);
 }
 
@@ -58,15 +89,33 @@ void print_report(const CompileArgs& args, const artifact::ArtifactReport& r) {
              (r.lower_ms + r.emit_ms + r.link_ms) / 1000);
 }
 
+void print_prediction(const driver::ZeroTrialResult& r) {
+  std::int64_t scored = 0;
+  for (const driver::TaskPrediction& t : r.tasks) scored += t.scored;
+  fmt::print(stderr,
+             "{} candidates of {} tasks judged, none measured; {} tasks differ from the default\n",
+             scored, r.tasks.size(), r.plan.tasks.size());
+  if (r.seconds <= 0) return;
+  fmt::print(
+      stderr,
+      "predicted: {:.3f} ms with one thread, {:.3f} to {:.3f} with 80 % confidence; with default "
+      "schedules {:.3f}\n",
+      r.seconds * 1e3, r.low_s * 1e3, r.high_s * 1e3, r.default_s * 1e3);
+  fmt::print(stderr, "tuning is expected to gain about {:.0f} %\n",
+             100 * (1 - r.tuned_s / r.seconds));
+}
+
 int compile_command(const CompileArgs& args) {
   std::optional<driver::PlanSchedules> plan;
-  const Result<artifact::ArtifactReport> result = compile(args, &plan);
+  std::optional<driver::ZeroTrialResult> judged;
+  const Result<artifact::ArtifactReport> result = compile(args, &plan, &judged);
   if (const auto code = report_misses(args.plan, plan)) return *code;
   if (!result.ok()) return report_model(result.error());
   if (args.json) {
     fmt::print("{}", artifact::to_json(result->metadata));
   } else {
     print_report(args, *result);
+    if (judged) print_prediction(*judged);
   }
   return kOk;
 }
@@ -90,6 +139,9 @@ void add_compile(CLI::App& app, std::function<int()>* run) {
                   "embed: inside the library; file: NAME.safetensors; auto: embed below 64 MiB")
       ->check(CLI::IsMember({"auto", "embed", "file"}));
   sub->add_option("--target", args->target, "host or a machine (see targets)");
+  sub->add_option("--search-model", args->search_model,
+                  "Cost model that picks schedules where no plan does: a file, none, or shipped: "
+                  "the one for the target that comes with Tessera, where there is one (default)");
   sub->add_option("--name", args->options.name,
                   "Prefix of files and symbols (default: the model's)");
   sub->add_option("--cc", args->options.cc, "C compiler (default: the system's for the target)");

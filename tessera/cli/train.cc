@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tessera/cli/command.h"
+#include "tessera/cli/train_trees.h"
 
 namespace tessera::cli {
 namespace {
@@ -45,13 +46,15 @@ int train(const std::vector<std::string>& words) {
 
 void add_train(CLI::App& app, std::function<int()>* run) {
   CLI::App* sub = app.add_subcommand("train", "Train a cost model on a dataset");
-  sub->footer("The flags are those of tessera-train, which is built where libtorch is found.");
+  sub->footer(
+      "The flags are those of tessera-train, which is built where libtorch is found.\n"
+      "Boosted trees need neither: tessera train --model gbt --help");
   // Where the trainer is there, it explains its own flags.
   if (!find_trainer().empty()) sub->set_help_flag();
   sub->prefix_command();
   sub->callback([sub, run] {
     const std::vector<std::string> words = sub->remaining();
-    *run = [words] { return train(words); };
+    *run = [words] { return asks_for_trees(words) ? train_trees(words) : train(words); };
   });
 }
 

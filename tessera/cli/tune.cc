@@ -19,6 +19,7 @@
 #include "tessera/driver/machine.h"
 #include "tessera/driver/peer.h"
 #include "tessera/driver/plan_schedules.h"
+#include "tessera/driver/shipped_model.h"
 #include "tessera/driver/tune_simulate.h"
 #include "tessera/model/cost_model.h"
 #include "tessera/support/files.h"
@@ -30,6 +31,7 @@ struct TuneArgs {
   ModelArgs model;  // flags of all models
   std::vector<std::string> models, ops, sources, tasks, peers = {"ort"};
   std::string budget, policy = "evolutionary", cost_model = "xgb", objective = "rank";
+  std::string pretrained = driver::kShipped;
   std::string database = "tessera.db", plan, artifact, simulate, plot;
   int seeds = 3;
   std::int64_t trials = 0;
@@ -89,6 +91,9 @@ Result<driver::TuneOptions> tune_options(const TuneArgs& args) {
   o.learner.model = args.cost_model;
   o.learner.objective = args.objective;
   o.learner.seed = args.seed;
+  o.learner.pretrained = driver::model_path(args.pretrained, o.target);
+  o.pretrained_optional = args.pretrained == driver::kShipped;
+  o.learner.code_threads = args.threads;
   o.batch = args.batch;
   o.sources = args.sources;
   o.tasks = args.tasks;
@@ -97,8 +102,9 @@ Result<driver::TuneOptions> tune_options(const TuneArgs& args) {
   o.database = args.database;
   o.seed = args.seed;
   o.measure.seed = args.seed;
-  o.command = fmt::format("--policy {} --model {} --objective {} --budget {} --trials {}",
-                          args.policy, args.cost_model, args.objective, args.budget, args.trials);
+  o.command = fmt::format(
+      "--policy {} --model {} --pretrained {} --objective {} --budget {} --trials {}", args.policy,
+      args.cost_model, args.pretrained, args.objective, args.budget, args.trials);
   return o;
 }
 
@@ -323,6 +329,9 @@ void add_tune(CLI::App& app, std::function<int()>* run) {
                   fmt::format("Cost model: {}", fmt::join(model_names(), ", ")))
       ->check(CLI::IsMember(model_names()));
   sub->add_option("--objective", args->objective, "Of the cost model: rank or regression");
+  sub->add_option("--pretrained", args->pretrained,
+                  "Model to start from: a file, none, or shipped: the one that comes with Tessera "
+                  "for this machine, where there is one (default)");
   sub->add_option("--sources", args->sources,
                   "Comma-separated sources of candidates: reasoned, rules, templates (default all)")
       ->delimiter(',')

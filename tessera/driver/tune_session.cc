@@ -123,6 +123,11 @@ Result<void> TuneSession::make_searches() {
     search::LearnerOptions learning = options_.learner;
     if (exclusive_) learning.background = false;
     Result<std::unique_ptr<search::Learner>> made = search::Learner::make(learning);
+    if (!made && options_.pretrained_optional && !learning.pretrained.empty()) {
+      note(made.error().message + "; tuning starts without a pretrained model");
+      learning.pretrained.clear();
+      made = search::Learner::make(learning);
+    }
     if (made) {
       learner_ = std::move(made).value();
     } else if (made.error().code == ErrorCode::kUnavailable) {
@@ -378,6 +383,7 @@ void TuneSession::take(const measure::Measurement& m) {
 }
 
 void TuneSession::finish_round(const Round& round) {
+  scheduler_->set_promise(round.task, searches_[round.task]->promise());
   scheduler_->report(round.task, searches_[round.task]->best_seconds(), round.trials);
   if (searches_[round.task]->exhausted()) scheduler_->stop(round.task);
   drop_losers();
@@ -478,7 +484,14 @@ std::vector<Finalist> TuneSession::finals(std::size_t task, bool side_by_side) {
 
 void TuneSession::end(TuneState state) {
   flush();
-  if (learner_) times_.model = learner_->state().fit_seconds;
+  if (learner_) {
+    const search::LearnerState learnt = learner_->state();
+    times_.model = learnt.fit_seconds;
+    if (learnt.tasks_without_global > 0) {
+      note(fmt::format("the pretrained model mispredicted {} of {} tasks and was left aside there",
+                       learnt.tasks_without_global, learnt.tasks));
+    }
+  }
   if (!database_) return;
   const Result<void> ended =
       database_->end_session(session_, state == TuneState::kInterrupted ? "interrupted" : "done");

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "tessera/driver/shipped_model.h"
 #include "tessera/record/database.h"
 #include "tessera/search/task_search.h"
 
@@ -147,7 +148,7 @@ struct Variant {
   search::LearnerOptions learner;
 };
 
-Result<void> set_option(const std::string& text, Variant* v) {
+Result<void> set_option(const std::string& text, const target::Target& target, Variant* v) {
   const std::size_t equals = text.find('=');
   const std::string name = text.substr(0, equals);
   const std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
@@ -162,6 +163,10 @@ Result<void> set_option(const std::string& text, Variant* v) {
     v->learner.features = value;
     return {};
   }
+  if (name == "pretrained" && !value.empty()) {
+    v->learner.pretrained = model_path(value, target);
+    return {};
+  }
   if (name == "diversity") {
     double number = 0;
     const char* end = value.data() + value.size();
@@ -173,7 +178,8 @@ Result<void> set_option(const std::string& text, Variant* v) {
   }
   return make_error(ErrorCode::kInvalidArgument,
                     "'{}' is no option of a policy; there are diversity=NUMBER, "
-                    "acquisition=mean|ei|ucb and features=statement|loop|curve|decisions",
+                    "acquisition=mean|ei|ucb, features=statement|loop|curve|decisions and "
+                    "pretrained=none|shipped|FILE",
                     text);
 }
 
@@ -189,7 +195,8 @@ Result<std::vector<Variant>> variants_of(const std::string& text, const Simulate
   }
   Variant v{.label = text, .policy_options = options.policy_options, .learner = options.learner};
   TESSERA_TRY(v.policy, search::find_policy(parts[0]));
-  for (std::size_t i = 1; i < parts.size(); ++i) TESSERA_DO(set_option(parts[i], &v));
+  for (std::size_t i = 1; i < parts.size(); ++i)
+    TESSERA_DO(set_option(parts[i], options.target, &v));
   if (!v.policy->uses_model) return std::vector<Variant>{v};
   std::vector<Variant> out;
   for (const std::string& objective : options.objectives) {
@@ -198,6 +205,20 @@ Result<std::vector<Variant>> variants_of(const std::string& text, const Simulate
     out.back().learner.objective = objective;
   }
   return out;
+}
+
+// Each file once for all runs.
+Result<void> load_models(std::vector<Variant>* variants) {
+  std::map<std::string, std::shared_ptr<const model::CostModel>> loaded;
+  for (Variant& v : *variants) {
+    const std::string path = std::exchange(v.learner.pretrained, "");
+    if (path.empty() || !v.policy->uses_model) continue;
+    if (loaded[path] == nullptr) {
+      TESSERA_TRY(loaded[path], model::load_model(path, v.learner.threads));
+    }
+    v.learner.global = loaded[path];
+  }
+  return {};
 }
 
 Result<std::vector<double>> run_policy(const Table& table, const Variant& variant,
@@ -277,6 +298,7 @@ Result<Simulation> simulate(const TuneProblem& problem, const SimulateOptions& o
     variants.insert(variants.end(), made.begin(), made.end());
   }
   for (const Variant& v : variants) out.policies.push_back(v.label);
+  TESSERA_DO(load_models(&variants));
   for (const TuneTask& t : problem.tasks) {
     TESSERA_TRY(const Table table, read_table(database, t.task, options));
     if (!table.recorded || table.timed < options.min_records) continue;

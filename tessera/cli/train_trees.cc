@@ -1,0 +1,110 @@
+#include "tessera/cli/train_trees.h"
+
+#include <algorithm>
+#include <map>
+#include <thread>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tessera/cli/command.h"
+#include "tessera/driver/train_trees.h"
+
+namespace tessera::cli {
+namespace {
+
+nlohmann::ordered_json to_json(const driver::TrainTreesOptions& o,
+                               const driver::TrainTreesResult& r) {
+  nlohmann::ordered_json networks = nlohmann::ordered_json::object();
+  for (const auto& [name, score] : r.test.networks) {
+    networks[name] = {{"top1", score.top1}, {"top5", score.top5}, {"pairwise", score.pairwise}};
+  }
+  return {{"model", "gbt"},
+          {"loss", o.objective},
+          {"seed", o.seed},
+          {"output", o.output},
+          {"records", r.records},
+          {"tasks", r.tasks},
+          {"seconds", r.seconds},
+          {"validation", {{"pairwise", r.validation.average.pairwise}}},
+          {"test",
+           {{"records", r.test.average.records},
+            {"top1", r.test.top1},
+            {"top5", r.test.top5},
+            {"pairwise", r.test.average.pairwise},
+            {"networks", networks}}}};
+}
+
+void add_flags(CLI::App& app, driver::TrainTreesOptions& o, std::string& split, bool& json) {
+  static const std::vector<std::string> kModels = {"gbt"};
+  static const std::map<std::string, dataset::SplitKind> kSplits = {
+      {"within-task", dataset::SplitKind::kWithinTask},
+      {"by-task", dataset::SplitKind::kByTask},
+      {"by-network", dataset::SplitKind::kByNetwork}};
+  app.add_option("--model", "gbt: boosted trees")->check(CLI::IsMember(kModels));
+  app.add_option("--data", o.data, "Folder of the dataset")->required();
+  app.add_option("--features", o.features,
+                 "Folder that keeps the features (made when absent; default: DATA-features)");
+  app.add_option("--split", split, "within-task, by-task or by-network")
+      ->check(CLI::IsMember(kSplits));
+  app.add_option("--holdout", o.split.holdout, "Test networks of by-network, comma-separated")
+      ->delimiter(',');
+  app.add_option("--tasks", o.split.most_tasks, "Train on at most this many tasks");
+  app.add_option("--per-task", o.split.most_per_task,
+                 "Train on at most this many candidates of a task");
+  app.add_option("--machine", o.machine, "Train on targets that contain this");
+  app.add_option("--loss", o.objective, "rank or regression")
+      ->check(CLI::IsMember({"rank", "regression"}));
+  app.add_option("--rounds", o.rounds, "Trees at most")->check(CLI::Range(1, 100000));
+  app.add_option("--depth", o.depth, "Of a tree")->check(CLI::Range(1, 16));
+  app.add_option("--time-limit", o.time_limit_s, "Of the fit, in seconds; 0: none");
+  app.add_option("--threads", o.threads, "0: all cores");
+  app.add_option("--seed", o.seed);
+  app.add_option("-o,--output", o.output, "Model file to write");
+  app.add_option("--scores", o.scores, "Write an npz with the score of every example");
+  app.add_flag("--json", json, "Print the final metrics as JSON");
+  app.final_callback([&] { o.split.kind = kSplits.at(split); });
+}
+
+}  // namespace
+
+bool asks_for_trees(const std::vector<std::string>& words) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == "--model=gbt") return true;
+    if (words[i] == "--model" && i + 1 < words.size() && words[i + 1] == "gbt") return true;
+  }
+  return false;
+}
+
+int train_trees(std::vector<std::string> words) {
+  driver::TrainTreesOptions o;
+  std::string split = "by-network";
+  bool json = false;
+  CLI::App app("Fit boosted trees to a dataset", "tessera train");
+  add_flags(app, o, split, json);
+  std::reverse(words.begin(), words.end());
+  try {
+    app.parse(std::move(words));
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? kOk : kUsage;
+  }
+  if (o.features.empty()) o.features = o.data + "-features";
+  if (o.threads < 1)
+    o.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  o.note = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
+  const Result<driver::TrainTreesResult> r = driver::train_trees(o);
+  if (!r.ok()) return report(r.error());
+  if (json) {
+    print_json(to_json(o, *r));
+    return kOk;
+  }
+  fmt::print("gbt {}: {} records of {} tasks in {:.0f} s\nvalidation: pairwise {:.4f}\n",
+             o.objective, r->records, r->tasks, r->seconds, r->validation.average.pairwise);
+  if (r->test.average.records > 0) {
+    fmt::print("test: top-1 {:.4f} top-5 {:.4f} pairwise {:.4f}\n", r->test.top1, r->test.top5,
+               r->test.average.pairwise);
+  }
+  return kOk;
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,46 @@
+#include "tessera/driver/shipped_model.h"
+
+#include <algorithm>
+#include <filesystem>
+
+namespace tessera::driver {
+namespace fs = std::filesystem;
+
+std::string weights_folder() {
+  std::error_code error;
+  const fs::path bin = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (const fs::path& folder :
+       {fs::path("weights"), bin / "../../../weights", bin / "../share/tessera/weights"}) {
+    // A folder of that name in the working directory may be anybody's.
+    if (fs::exists(folder / "README.md", error))
+      return fs::weakly_canonical(folder, error).string();
+  }
+  return "";
+}
+
+std::vector<std::string> shipped_models(const std::string& folder, const target::Target& target) {
+  const std::string arch = target.arch == target::Arch::kAArch64 ? "aarch64-" : "x86_64-";
+  std::vector<std::string> out;
+  std::error_code error;
+  for (const fs::directory_entry& f : fs::directory_iterator(folder, error)) {
+    const bool named = f.path().filename().string().rfind(arch, 0) == 0;
+    if (named && f.path().extension() == ".safetensors") out.push_back(f.path().string());
+  }
+  const std::string preferred = arch + "default";
+  std::sort(out.begin(), out.end(), [&](const std::string& a, const std::string& b) {
+    const bool a_first = fs::path(a).stem() == preferred, b_first = fs::path(b).stem() == preferred;
+    return a_first != b_first ? a_first : a < b;
+  });
+  return out;
+}
+
+std::string model_path(const std::string& text, const target::Target& target) {
+  if (text == kNoModel) return "";
+  if (text != kShipped) return text;
+  const std::string folder = weights_folder();
+  const std::vector<std::string> files =
+      folder.empty() ? std::vector<std::string>() : shipped_models(folder, target);
+  return files.empty() ? "" : files.front();
+}
+
+}  // namespace tessera::driver

@@ -1,0 +1,26 @@
+// The cost models that come with Tessera: weights/<arch>-<name>.safetensors, see weights/README.md.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/model/cost_model.h"
+#include "tessera/target/target.h"
+
+namespace tessera::driver {
+
+inline constexpr const char* kShipped = "shipped";
+inline constexpr const char* kNoModel = "none";
+
+// Beside the sources, or where Tessera is installed; empty: there is none.
+std::string weights_folder();
+
+// Files of the folder for the family of the target, the one that is used by default first: the one
+// named "<arch>-default", then by name.
+std::vector<std::string> shipped_models(const std::string& folder, const target::Target& target);
+
+// What a flag names: "none", "shipped" (empty as long as nothing ships for the target), or a file.
+std::string model_path(const std::string& text, const target::Target& target);
+
+}  // namespace tessera::driver

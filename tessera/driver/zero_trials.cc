@@ -1,0 +1,168 @@
+#include "tessera/driver/zero_trials.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <numeric>
+
+#include "tessera/lower/lower.h"
+#include "tessera/search/featurizer.h"
+#include "tessera/search/model_scorer.h"
+
+namespace tessera::driver {
+namespace {
+
+constexpr std::size_t kPicked = 16;  // best candidates of a task that are looked at closely
+constexpr int kPopulation = 384, kLeastPopulation = 32, kGenerations = 5;
+// Deviations of the model's error that the better of two equal candidates gains: the mean of the
+// larger of two normal variables.
+constexpr double kGainOfMeasuring = 0.56;
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+struct Judged {
+  space::Candidate candidate;
+  float score = 0, log_time = 0;
+};
+
+// One task: candidates by evolution on scores, then the choice among the best.
+class TaskChoice {
+ public:
+  // Without a population the default is judged alone.
+  TaskChoice(const task::Task& task, const ZeroTrialOptions& options, int population)
+      : task_(task), options_(options), population_(population) {}
+
+  Result<void> run(ZeroTrialResult* out) {
+    TESSERA_TRY(const space::Space space, space::make_space(task_.dag, options_.target, {}));
+    TESSERA_TRY(const std::vector<Judged> judged, search(space));
+    TaskPrediction prediction;
+    prediction.key = task_.key;
+    prediction.name = task_.name;
+    prediction.uses = task_.weight;
+    prediction.scored = scored_;
+    const Judged* chosen = judged.empty() ? nullptr : choose(space, judged);
+    if (!judged.empty() && tells_times_) {
+      prediction.default_s = std::exp2(judged.front().log_time);
+      prediction.seconds = chosen ? std::exp2(chosen->log_time) : prediction.default_s;
+    }
+    if (chosen != nullptr) {
+      TESSERA_TRY(const schedule::Schedule steps, space.schedule(chosen->candidate));
+      prediction.changed = true;
+      out->plan.tasks[task_.key] = {task_.name, schedule::to_text(steps),
+                                    space.to_text(chosen->candidate), 0};
+    }
+    out->tasks.push_back(std::move(prediction));
+    return {};
+  }
+
+ private:
+  // The default first; empty when not even that has features.
+  Result<std::vector<Judged>> search(const space::Space& space) {
+    search::LearnerOptions learning;
+    learning.model = "random";  // there is nothing to learn from
+    learning.global = options_.model;
+    learning.code_threads = options_.threads;
+    learning.threads = options_.search_threads;
+    TESSERA_TRY(const std::unique_ptr<search::Learner> learner, search::Learner::make(learning));
+    search::Scorer& scorer = learner->add_task(space);
+    TESSERA_TRY(const search::PolicyEntry* policy, search::find_policy("evolutionary"));
+    search::PolicyOptions evolving;
+    evolving.seed = options_.seed;
+    evolving.random_share = 0;
+    evolving.population = population_;
+    evolving.generations = kGenerations;
+    std::vector<space::Candidate> candidates;
+    if (population_ > 0) candidates = policy->make(space, scorer, evolving)->propose(kPicked + 1);
+    std::erase(candidates, space.preferred());
+    candidates.insert(candidates.begin(), space.preferred());
+    const std::vector<float> scores = scorer.score(candidates);
+    scored_ = learner->state().scored;
+    return with_times(space, candidates, scores);
+  }
+
+  Result<std::vector<Judged>> with_times(const space::Space& space,
+                                         const std::vector<space::Candidate>& candidates,
+                                         const std::vector<float>& scores) {
+    TESSERA_TRY(const std::unique_ptr<search::Featurizer> featurizer,
+                search::Featurizer::make(options_.model->needs(), space, options_.threads, 1));
+    std::vector<const space::Candidate*> pointers;
+    for (const space::Candidate& c : candidates) pointers.push_back(&c);
+    std::vector<std::size_t> kept;
+    const feature::FeatureSet set = featurizer->compute(pointers, &kept);
+    std::vector<Judged> out;
+    if (kept.empty() || kept.front() != 0) return out;
+    const std::vector<float> times = options_.model->log_time(set);
+    tells_times_ = times.size() == kept.size();
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      out.push_back({candidates[kept[i]], scores[kept[i]], tells_times_ ? times[i] : 0});
+    }
+    return out;
+  }
+
+  // The best score that also promises to be faster by the margin and can be lowered; null: the
+  // default stays. A model that tells no times promises nothing.
+  const Judged* choose(const space::Space& space, const std::vector<Judged>& judged) const {
+    if (!tells_times_) return nullptr;
+    std::vector<const Judged*> order;
+    for (const Judged& j : judged) order.push_back(&j);
+    std::stable_sort(order.begin(), order.end(),
+                     [](const Judged* a, const Judged* b) { return a->score > b->score; });
+    for (const Judged* j : order) {
+      if (j == &judged.front()) return nullptr;
+      if (j->log_time > judged.front().log_time - options_.margin) continue;
+      const Result<schedule::Schedule> steps = space.schedule(j->candidate);
+      if (steps.ok() && lower::lower(task_.dag, *steps, options_.target).ok()) return j;
+    }
+    return nullptr;
+  }
+
+  const task::Task& task_;
+  const ZeroTrialOptions& options_;
+  int population_;
+  std::int64_t scored_ = 0;
+  bool tells_times_ = false;
+};
+
+void sum_up(const model::TimeResiduals& residuals, ZeroTrialResult* out) {
+  const double deviation = (residuals.high - residuals.low) / 2.56;
+  for (const TaskPrediction& t : out->tasks) {
+    out->default_s += t.uses * t.default_s * std::exp2(residuals.mid);
+    out->seconds += t.uses * t.seconds * std::exp2(residuals.mid);
+    out->low_s += t.uses * t.seconds * std::exp2(residuals.low);
+    out->high_s += t.uses * t.seconds * std::exp2(residuals.high);
+  }
+  out->tuned_s = out->seconds * std::exp2(-kGainOfMeasuring * deviation);
+}
+
+}  // namespace
+
+Result<ZeroTrialResult> choose_schedules(const std::vector<task::Task>& tasks,
+                                         const ZeroTrialOptions& options) {
+  ZeroTrialResult out;
+  out.plan.target = target::to_text(options.target);
+  out.plan.threads = options.threads;
+  // The heaviest first: what the time limit cuts short matters least.
+  std::vector<std::size_t> order(tasks.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return tasks[a].flops * tasks[a].weight > tasks[b].flops * tasks[b].weight;
+  });
+  const std::int64_t each =
+      options.candidates / std::max<std::int64_t>(1, static_cast<std::int64_t>(tasks.size()));
+  const auto population =
+      std::clamp(static_cast<int>(each / (kGenerations + 1)), kLeastPopulation, kPopulation);
+  const auto start = std::chrono::steady_clock::now();
+  for (std::size_t done = 0; done < order.size(); ++done) {
+    const task::Task& task = tasks[order[done]];
+    const bool in_time = seconds_since(start) < options.time_limit_s;
+    const Result<void> chosen = TaskChoice(task, options, in_time ? population : 0).run(&out);
+    if (!chosen.ok()) return chosen.error().with_context(fmt::format("task {}", task.name));
+    if (options.progress) options.progress(done + 1, order.size());
+  }
+  sum_up(options.model->residuals(), &out);
+  return out;
+}
+
+}  // namespace tessera::driver

@@ -1,0 +1,55 @@
+// Schedules without measuring: a trained cost model judges candidates of every task, and says how
+// long the whole model will take.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/model/cost_model.h"
+#include "tessera/record/plan.h"
+#include "tessera/target/target.h"
+#include "tessera/task/task.h"
+
+namespace tessera::driver {
+
+struct ZeroTrialOptions {
+  std::shared_ptr<const model::CostModel> model;
+  target::Target target;
+  int threads = 1;         // of the compiled code
+  int search_threads = 1;  // of this search
+  // Judged in all, shared out evenly: the same model gives the same code on every run.
+  std::int64_t candidates = 40'000;
+  // Far above what those take: tasks that come after it keep their defaults.
+  double time_limit_s = 180;
+  // What a candidate must promise over the default, in log2 of the seconds: the default was chosen
+  // by reasoning and has never been seen to be very wrong, a model has.
+  double margin = 0.08;
+  std::uint64_t seed = 1;
+  std::function<void(std::size_t done, std::size_t total)> progress;
+};
+
+struct TaskPrediction {
+  std::string key, name;
+  int uses = 0;
+  std::int64_t scored = 0;            // candidates
+  double default_s = 0, seconds = 0;  // predicted; 0: the model tells no times
+  bool changed = false;               // the schedule is not the default
+};
+
+struct ZeroTrialResult {
+  std::vector<TaskPrediction> tasks;
+  record::Plan plan;  // of the tasks that changed
+  // Predicted sums over all kernels of the model; 0: the model tells no times. `low` and `high` are
+  // where the 10 % and the 90 % quantile of validation errors lie, as if all tasks erred alike.
+  double default_s = 0, seconds = 0, low_s = 0, high_s = 0;
+  // What tuning may reach: measuring finds the better ones among candidates that the model cannot
+  // tell apart.
+  double tuned_s = 0;
+};
+
+Result<ZeroTrialResult> choose_schedules(const std::vector<task::Task>& tasks,
+                                         const ZeroTrialOptions& options);
+
+}  // namespace tessera::driver

@@ -1,0 +1,125 @@
+#include "tessera/driver/zero_trials.h"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "tessera/dataset/candidate_rows.h"
+#include "tessera/driver/plan_schedules.h"
+#include "tessera/driver/shipped_model.h"
+#include "tessera/driver/tune_problem.h"
+#include "tessera/nn/network_file.h"
+
+namespace tessera::driver {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A small network with random weights over the features of this program.
+nn::TrainedNetwork untrained() {
+  const auto kind = nn::Rows::kStatement;
+  nn::TrainedNetwork network;
+  const auto columns = static_cast<std::int64_t>(dataset::row_names(kind).size());
+  const auto context = static_cast<std::int64_t>(dataset::context_names(kind).size());
+  network.spec = nn::make_spec("mlp", {{"hidden", 16}}, columns, context).value();
+  Rng rng(3);
+  const nn::Network built = nn::build_network(network.spec, {.batch = 1, .rows = 1}).value();
+  for (const nn::Parameter& p : built.parameters) {
+    network.weights[p.name] = nn::initial_value(p, rng);
+  }
+  network.rows = {std::vector<float>(static_cast<std::size_t>(columns), 0),
+                  std::vector<float>(static_cast<std::size_t>(columns), 0.1f)};
+  network.context = {std::vector<float>(static_cast<std::size_t>(context), 0),
+                     std::vector<float>(static_cast<std::size_t>(context), 0.1f)};
+  network.row_schema = dataset::row_schema(kind);
+  network.context_schema = dataset::context_schema(kind);
+  network.time_shift = -12;
+  network.residual_low = -0.5;
+  network.residual_mid = 0.1;
+  network.residual_high = 0.8;
+  return network;
+}
+
+class ZeroTrials : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = ::testing::TempDir() + "/zero_trials";
+    fs::create_directories(folder_);
+    path_ = folder_ + "/network.safetensors";
+    ASSERT_TRUE(nn::save_network(untrained(), path_).ok());
+    const auto problem = make_tune_problem(
+        {{"matmul:M=64,N=96,K=128", true, {}}, {"softmax:R=32,C=100", true, {}}}, {});
+    ASSERT_TRUE(problem.ok()) << problem.error().message;
+    for (const TuneTask& t : problem->tasks) tasks_.push_back(t.task);
+    for (task::Task& t : tasks_) t.weight = 2;
+    auto loaded = model::load_model(path_);
+    ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+    options_.model = std::move(*loaded);
+    options_.target = target::host();
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string folder_, path_;
+  std::vector<task::Task> tasks_;
+  ZeroTrialOptions options_;
+};
+
+TEST_F(ZeroTrials, PicksWhatTheModelPromisesAndSaysHowLongItTakes) {
+  const auto r = choose_schedules(tasks_, options_);
+  ASSERT_TRUE(r.ok()) << r.error().message;
+  ASSERT_EQ(r->tasks.size(), tasks_.size());
+  double sum = 0;
+  for (const TaskPrediction& t : r->tasks) {
+    EXPECT_GT(t.scored, 16);
+    EXPECT_GT(t.default_s, 0);
+    if (t.changed) {
+      EXPECT_LE(std::log2(t.seconds), std::log2(t.default_s) - options_.margin + 1e-3);
+    } else {
+      EXPECT_EQ(t.seconds, t.default_s);
+    }
+    EXPECT_EQ(r->plan.tasks.count(t.key), t.changed ? 1u : 0u);
+    sum += 2 * t.seconds;
+  }
+  EXPECT_NEAR(r->seconds, sum * std::exp2(0.1), 1e-6 * r->seconds);
+  EXPECT_NEAR(r->low_s, sum * std::exp2(-0.5), 1e-6 * sum);
+  EXPECT_NEAR(r->high_s, sum * std::exp2(0.8), 1e-6 * sum);
+  EXPECT_LT(r->tuned_s, r->seconds);
+  EXPECT_GT(r->tuned_s, 0.5 * r->seconds);
+  // What was picked builds, and the same seed picks it again.
+  const auto schedules = PlanSchedules::make(r->plan, options_.target, false);
+  ASSERT_TRUE(schedules.ok());
+  exec::ModelOptions build;
+  schedules->apply_to(&build);
+  EXPECT_TRUE(exec::lower_tasks(tasks_, options_.target, build).ok());
+  const auto again = choose_schedules(tasks_, options_);
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(record::to_json(again->plan), record::to_json(r->plan));
+}
+
+TEST_F(ZeroTrials, KeepsDefaultsThatAreNotClearlyBeaten) {
+  options_.margin = 1e6;
+  const auto r = choose_schedules(tasks_, options_);
+  ASSERT_TRUE(r.ok());
+  EXPECT_TRUE(r->plan.tasks.empty());
+  EXPECT_EQ(r->seconds, r->default_s);
+}
+
+TEST_F(ZeroTrials, ShippedModelsAreFoundByFamily) {
+  const std::string arch = options_.target.arch == target::Arch::kAArch64 ? "aarch64" : "x86_64";
+  for (const std::string name : {"-small", "-default", "-large"}) {
+    fs::copy_file(path_, folder_ + "/" + arch + name + ".safetensors");
+  }
+  std::ofstream(folder_ + "/riscv64-default.safetensors") << "x";
+  const std::vector<std::string> found = shipped_models(folder_, options_.target);
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_EQ(fs::path(found[0]).stem(), arch + "-default");
+  EXPECT_EQ(fs::path(found[1]).stem(), arch + "-large");
+  EXPECT_TRUE(shipped_models(folder_ + "/absent", options_.target).empty());
+  EXPECT_EQ(model_path("none", options_.target), "");
+  EXPECT_EQ(model_path("some/file", options_.target), "some/file");
+}
+
+}  // namespace
+}  // namespace tessera::driver
