@@ -30,7 +30,7 @@ struct TuneOptions {
   search::LearnerOptions learner;  // model "none": the policy works without
   // A learner.pretrained that cannot be used is noted and left out, not an error.
   bool pretrained_optional = false;
-  std::size_t batch = 0;           // trials of a round; 0: by what a trial costs
+  std::size_t batch = 0;  // trials of a round; 0: by what a trial costs
   std::vector<std::string> sources;
   std::vector<std::string> tasks;  // keys; empty: all. Others keep their default schedules
   bool recombine = true;           // try second bests in the whole model
