@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "tessera/cli/command.h"
+#include "tessera/cli/dataset_generate.h"
 #include "tessera/cli/progress.h"
 #include "tessera/driver/collect.h"
 
@@ -21,12 +22,9 @@ int run_collect(CollectArgs& args) {
   for (const std::string& name : args.models) o.subjects.push_back({name, false, {}});
   for (const std::string& spec : args.ops) o.subjects.push_back({spec, true, {}});
   o.target = target::host();
-  // A slow candidate is worth one honest time, not a precise one.
-  o.measure.min_samples = 3;
-  o.measure.max_samples = 8;
-  o.measure.sample_s = 5e-4;
-  o.measure.trial_limit_s = 0.1;
-  o.measure.loser_factor = 1.5;
+  const int threads = o.measure.threads;
+  o.measure = measure::survey_options();
+  o.measure.threads = threads;
   catch_interrupt();
   ProgressLine line(30);
   driver::CollectCallbacks callbacks;
@@ -75,6 +73,7 @@ void add_dataset(CLI::App& app, std::function<int()>* run) {
   CLI::App* sub = app.add_subcommand("dataset", "Measured candidates to learn from");
   sub->require_subcommand(1);
   add_collect(*sub, run);
+  add_dataset_steps(*sub, run);
 }
 
 }  // namespace tessera::cli

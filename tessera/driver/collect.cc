@@ -5,99 +5,21 @@
 #include <ctime>
 #include <map>
 #include <memory>
-#include <unordered_set>
 
 #include <fmt/ranges.h>
 
+#include "tessera/driver/candidate_sampler.h"
 #include "tessera/record/database.h"
-#include "tessera/space/space.h"
 #include "tessera/support/hash.h"
 
 namespace tessera::driver {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Seen = std::unordered_set<space::Candidate, space::CandidateHash>;
 
 constexpr const char* kVersion = "0.1.0";
 constexpr const char* kPolicy = "collect";
-constexpr std::size_t kParents = 16;  // fastest candidates whose neighbours are drawn
-constexpr int kTries = 64;            // for one candidate not seen before
-constexpr int kMostLost = 16;         // trials in a row that lose their workers
-
-struct Timed {
-  space::Candidate candidate;
-  double seconds = 0;
-};
-
-// One task: its space, what was seen, the fastest so far.
-class Sampler {
- public:
-  Sampler(const task::Task& task, space::Space space, std::uint64_t seed)
-      : task_(task), space_(std::move(space)), rng_(seed) {}
-
-  const task::Task& task() const { return task_; }
-  const space::Space& space() const { return space_; }
-  std::int64_t records() const { return static_cast<std::int64_t>(seen_.size()); }
-  bool exhausted() const { return exhausted_; }
-  double best_seconds() const { return best_.empty() ? 0 : best_.front().seconds; }
-
-  void take(const space::Candidate& candidate, double seconds) {
-    seen_.insert(candidate);
-    if (seconds <= 0) return;
-    const auto at = std::upper_bound(best_.begin(), best_.end(), seconds,
-                                     [](double s, const Timed& t) { return s < t.seconds; });
-    best_.insert(at, {candidate, seconds});
-    if (best_.size() > kParents) best_.pop_back();
-  }
-
-  std::vector<space::Candidate> draw(std::int64_t n, double uniform_share) {
-    std::vector<space::Candidate> out;
-    if (seen_.empty()) add(space_.preferred(), &out);
-    while (static_cast<std::int64_t>(out.size()) < n && !exhausted_) {
-      bool found = false;
-      for (int i = 0; i < kTries && !found; ++i) found = add(draw_one(uniform_share), &out);
-      exhausted_ = !found;
-    }
-    return out;
-  }
-
- private:
-  bool add(std::optional<space::Candidate> c, std::vector<space::Candidate>* out) {
-    if (!c) return false;
-    space_.sketches()[static_cast<std::size_t>(c->sketch)]->settle(c->choice);
-    if (!seen_.insert(*c).second) return false;
-    out->push_back(*std::move(c));
-    return true;
-  }
-
-  const space::Candidate& any_parent() {
-    return best_[static_cast<std::size_t>(rng_.below(std::ssize(best_)))].candidate;
-  }
-
-  std::optional<space::Candidate> draw_one(double uniform_share) {
-    if (rng_.uniform() < uniform_share) return space_.sample(rng_);
-    space::Candidate at = space_.preferred();
-    if (!best_.empty() && rng_.uniform() < 0.85) at = any_parent();
-    if (best_.size() > 1 && rng_.uniform() < 0.25) {
-      const space::Candidate& other = any_parent();
-      if (other.sketch == at.sketch) at = space_.cross(at, other, rng_).value_or(at);
-    }
-    for (std::int64_t steps = 1 + rng_.below(3); steps > 0; --steps) {
-      std::optional<space::Candidate> next = space_.mutate(at, rng_);
-      if (!next) return std::nullopt;
-      at = *std::move(next);
-    }
-    return at;
-  }
-
-  task::Task task_;
-  space::Space space_;
-  Rng rng_;
-  Seen seen_;
-  std::vector<Timed> best_;
-  bool exhausted_ = false;
-};
+constexpr int kMostLost = 16;  // trials in a row that lose their workers
 
 class Collection {
  public:
@@ -138,31 +60,20 @@ class Collection {
   };
 
   Result<void> choose_tasks() {
-    TESSERA_TRY(const TuneProblem problem, make_tune_problem(options_.subjects, {}));
-    std::size_t number = 0;
-    for (const TuneTask& t : problem.tasks) {
-      if (!wanted(t.algorithm)) {
-        ++result_.skipped;
-        continue;
-      }
-      Result<space::Space> space = space::make_space(t.task.dag, options_.target);
-      if (!space) return space.error().with_context(fmt::format("task {}", t.task.name));
-      if (space->size() < options_.least_points || t.task.flops > options_.most_flops) {
-        ++result_.skipped;
-        continue;
-      }
-      if (number++ % options_.shards != options_.shard) continue;
-      const std::uint64_t seed = hash_bytes(fmt::format("{} {}", options_.seed, t.task.key));
-      samplers_.push_back(std::make_unique<Sampler>(t.task, std::move(space).value(), seed));
-    }
+    SampleScope scope;
+    scope.subjects = options_.subjects;
+    scope.target = options_.target;
+    scope.least_points = options_.least_points;
+    scope.most_flops = options_.most_flops;
+    scope.algorithms = options_.algorithms;
+    scope.shard = options_.shard;
+    scope.shards = options_.shards;
+    scope.seed = options_.seed;
+    TESSERA_TRY(Samplers chosen, make_samplers(scope));
+    samplers_ = std::move(chosen.samplers);
+    result_.skipped = chosen.skipped;
     result_.tasks = samplers_.size();
     return {};
-  }
-
-  bool wanted(const std::string& algorithm) const {
-    const std::vector<std::string>& names = options_.algorithms;
-    return algorithm.empty() || names.empty() ||
-           std::find(names.begin(), names.end(), algorithm) != names.end();
   }
 
   Result<void> open_database() {
@@ -201,7 +112,7 @@ class Collection {
 
   // False: nothing is left to draw.
   Result<bool> submit_round(std::size_t t) {
-    Sampler& s = *samplers_[t];
+    CandidateSampler& s = *samplers_[t];
     const std::int64_t n = std::min(options_.round, options_.per_task - s.records());
     if (n <= 0 || s.exhausted()) return false;
     std::vector<measure::Trial> trials;
@@ -243,7 +154,7 @@ class Collection {
                         m.reason);
     }
     if (lost) return {};
-    Sampler& s = *samplers_[p.task];
+    CandidateSampler& s = *samplers_[p.task];
     const bool timed = measure::is_timed(m.outcome);
     record::Record r;
     r.session = session_;
@@ -270,7 +181,7 @@ class Collection {
     return {};
   }
 
-  CollectProgress progress(const Sampler& at) const {
+  CollectProgress progress(const CandidateSampler& at) const {
     CollectProgress p;
     p.task = at.task().name;
     p.tasks = samplers_.size();
@@ -299,7 +210,7 @@ class Collection {
   const CollectCallbacks& callbacks_;
   std::string target_text_;
   Clock::time_point start_;
-  std::vector<std::unique_ptr<Sampler>> samplers_;
+  std::vector<std::unique_ptr<CandidateSampler>> samplers_;
   std::unique_ptr<measure::Measurer> measurer_;
   std::optional<record::Database> database_;
   std::int64_t session_ = 0;

@@ -1,0 +1,214 @@
+#include "tessera/cli/dataset_generate.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include <CLI/CLI.hpp>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tessera/cli/command.h"
+#include "tessera/cli/progress.h"
+#include "tessera/driver/dataset_build.h"
+#include "tessera/driver/dataset_sample.h"
+
+namespace tessera::cli {
+namespace {
+
+struct SampleArgs {
+  std::vector<std::string> models, ops;
+  std::string target = "host";
+  driver::SampleOptions options;
+};
+
+struct BuildArgs {
+  driver::BuildOptions options;
+  std::optional<std::size_t> shard;  // none: all
+};
+
+struct GenerateArgs {
+  SampleArgs sample;
+  BuildArgs build;
+  std::string output, runner;
+  double budget_s = 0;
+};
+
+// A name, or what `tessera-runner --machine` printed.
+Result<target::Target> target_of(const std::string& text) {
+  if (text.find("triple=") != std::string::npos) return target::target_from_text(text);
+  return target::find_target(text);
+}
+
+int sample(SampleArgs& args) {
+  driver::SampleScope& scope = args.options.scope;
+  for (const std::string& name : args.models) scope.subjects.push_back({name, false, {}});
+  for (const std::string& spec : args.ops) scope.subjects.push_back({spec, true, {}});
+  Result<target::Target> target = target_of(args.target);
+  if (!target) return report(target.error());
+  scope.target = std::move(target).value();
+  ProgressLine line;
+  const auto progress = [&](std::size_t done, std::size_t all) {
+    line.show(fmt::format("sampling: {} of {} tasks", done, all));
+    return !interrupted();
+  };
+  const Result<driver::SampleResult> done = driver::sample_dataset(args.options, progress);
+  line.finish();
+  if (!done) return report_model(done.error());
+  if (interrupted()) return kInterrupted;
+  fmt::print("{} candidates of {} tasks in {} shards ({} were there), {} tasks skipped: {}\n",
+             done->candidates, done->tasks, scope.shards, done->earlier, done->skipped,
+             args.options.folder);
+  return kOk;
+}
+
+int build_shard(const driver::BuildOptions& options) {
+  ProgressLine line;
+  const auto progress = [&](const driver::BuildProgress& p) {
+    line.show(fmt::format("building shard {}: {} of {} candidates ({} failed), {}: {}",
+                          options.shard, p.done, p.candidates, p.failed, clock_text(p.elapsed_s),
+                          p.task));
+    return !interrupted();
+  };
+  const Result<driver::BuildResultOfShard> done = driver::build_dataset(options, progress);
+  line.finish();
+  if (!done) return report(done.error());
+  fmt::print("{}: {} built, {} failed, {} earlier, {} tasks{}\n",
+             driver::bundle_path(options.folder, options.shard), done->built, done->failed,
+             done->earlier, done->tasks, done->finished ? "" : "; interrupted");
+  return done->finished ? kOk : kInterrupted;
+}
+
+int build(BuildArgs& args) {
+  const Result<driver::SampleManifest> manifest = driver::read_manifest(args.options.folder);
+  if (!manifest) return report(manifest.error());
+  for (std::size_t shard = 0; shard < manifest->shards; ++shard) {
+    if (args.shard && *args.shard != shard) continue;
+    args.options.shard = shard;
+    const int code = build_shard(args.options);
+    if (code != kOk) return code;
+  }
+  if (!args.shard || *args.shard < manifest->shards) return kOk;
+  return report(make_error(ErrorCode::kInvalidArgument, "there is no shard {}: {} has {}",
+                           *args.shard, args.options.folder, manifest->shards));
+}
+
+// Beside this program; or what the user named.
+std::string runner_path(const std::string& named) {
+  if (!named.empty()) return named;
+  std::error_code error;
+  return (std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "tessera-runner")
+      .string();
+}
+
+// Runs it as a child with our terminal; returns its exit code.
+int run_program(std::vector<std::string> words) {
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    execv(argv[0], argv.data());
+    fmt::print(stderr, "tessera: cannot run {}: {}\n", words[0], std::strerror(errno));
+    _exit(kUnreachable);
+  }
+  if (pid < 0) {
+    return report(make_error(ErrorCode::kUnavailable, "cannot start {}", words[0]));
+  }
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : static_cast<int>(kInternal);
+}
+
+int generate(GenerateArgs& args) {
+  const Result<target::Target> target = target_of(args.sample.target);
+  if (!target) return report(target.error());
+  if (!target::runs_on_host(*target)) {
+    return report(make_error(ErrorCode::kUnsupported,
+                             "code for {} does not run here: sample and build, then run "
+                             "tessera-runner on such a machine",
+                             target->name));
+  }
+  catch_interrupt();
+  if (const int code = sample(args.sample); code != kOk) return code;
+  args.build.options.folder = args.sample.options.folder;
+  if (const int code = build(args.build); code != kOk) return code;
+  std::vector<std::string> words = {runner_path(args.runner)};
+  for (std::size_t shard = 0; shard < args.sample.options.scope.shards; ++shard) {
+    words.push_back(driver::bundle_path(args.sample.options.folder, shard));
+  }
+  const std::string output =
+      args.output.empty() ? args.sample.options.folder + "/records.jsonl" : args.output;
+  words.insert(words.end(), {"-o", output});
+  if (args.budget_s > 0) words.insert(words.end(), {"--budget", fmt::format("{}", args.budget_s)});
+  return run_program(std::move(words));
+}
+
+void add_sample_options(CLI::App* sub, SampleArgs* args) {
+  driver::SampleOptions& o = args->options;
+  sub->add_option("MODEL", args->models, "ONNX files or zoo:NAME[@parameter=value,...]");
+  sub->add_option("--op", args->ops, "Operation, as in bench --op (repeatable)");
+  sub->add_option("-o,--output", o.folder, "Folder of the dataset")->required();
+  sub->add_option("--per-task", o.per_task, "Candidates of one task");
+  sub->add_option("--target", args->target,
+                  "host, a machine (see targets), or what tessera-runner --machine prints");
+  sub->add_option("--threads", o.threads, "Threads of the measured code");
+  sub->add_option("--shards", o.scope.shards, "Number of parts to build and measure on their own");
+  sub->add_option("--uniform", o.uniform_share,
+                  "Share drawn from the whole space, the rest near the default");
+  sub->add_option("--max-flops", o.scope.most_flops, "Leave tasks with more work out");
+  sub->add_option("--algorithms", o.scope.algorithms,
+                  "Of convolutions with a choice: direct, winograd2, winograd4, winograd6")
+      ->delimiter(',');
+  sub->add_option("--seed", o.scope.seed, "Of everything random");
+}
+
+void add_build_options(CLI::App* sub, BuildArgs* args) {
+  sub->add_option("--jobs", args->options.jobs, "Compilers side by side");
+  sub->add_option("--build-timeout", args->options.timeout_s, "Seconds of one candidate");
+}
+
+}  // namespace
+
+void add_dataset_steps(CLI::App& dataset, std::function<int()>* run) {
+  CLI::App* sample_app =
+      dataset.add_subcommand("sample", "Step 1: draw candidates of the tasks of models");
+  const auto sample_args = std::make_shared<SampleArgs>();
+  add_sample_options(sample_app, sample_args.get());
+  sample_app->callback([sample_args, run] {
+    *run = [sample_args] {
+      catch_interrupt();
+      return sample(*sample_args);
+    };
+  });
+
+  CLI::App* build_app =
+      dataset.add_subcommand("build", "Step 2: compile a sample into bundles of object code");
+  const auto build_args = std::make_shared<BuildArgs>();
+  build_app->add_option("FOLDER", build_args->options.folder, "Folder of `dataset sample`")
+      ->required();
+  build_app->add_option("--shard", build_args->shard, "This one only");
+  add_build_options(build_app, build_args.get());
+  build_app->footer("Step 3, on the machine to be measured: tessera-runner BUNDLE... -o RECORDS");
+  build_app->callback([build_args, run] {
+    *run = [build_args] {
+      catch_interrupt();
+      return build(*build_args);
+    };
+  });
+
+  CLI::App* all =
+      dataset.add_subcommand("generate", "Sample, build and measure on this machine, in one go");
+  const auto args = std::make_shared<GenerateArgs>();
+  add_sample_options(all, &args->sample);
+  add_build_options(all, &args->build);
+  all->add_option("--records", args->output, "Records to write (default: FOLDER/records.jsonl)");
+  all->add_option("--budget", args->budget_s, "Seconds of measuring; the same command goes on");
+  all->add_option("--runner", args->runner, "tessera-runner (default: beside this program)");
+  all->callback([args, run] { *run = [args] { return generate(*args); }; });
+}
+
+}  // namespace tessera::cli
