@@ -42,6 +42,7 @@ struct TrainOptions {
   double lr = 1e-3, last_lr = 1e-5;
   Decay decay = Decay::kCosine;
   double warmup = 0.03;  // share of the steps
+  bool context = true;   // false: the operator embedding is hidden from the network
   int patience = 0;      // epochs without a better validation metric; 0: no early stop
   std::uint64_t seed = 1;
   int fillers = 0;         // threads that prepare batches; 0: as the device needs

@@ -161,6 +161,7 @@ class Run {
     TESSERA_TRY(result_.spec,
                 nn::make_spec(options_.network, hyper, store_.columns(), store_.context_columns()));
     scaling_ = fit_scaling(store_, groups_);
+    if (!options_.context) std::ranges::fill(scaling_.context.scale, 0.0f);
     TESSERA_TRY(weights, initial_weights(result_.spec, options_.seed));
     return {};
   }
