@@ -36,6 +36,7 @@ void add_compile(CLI::App& app, std::function<int()>* run);
 void add_conformance(CLI::App& app, std::function<int()>* run);
 void add_dataset(CLI::App& app, std::function<int()>* run);
 void add_db(CLI::App& app, std::function<int()>* run);
+void add_eval(CLI::App& app, std::function<int()>* run);
 void add_run(CLI::App& app, std::function<int()>* run);
 void add_show(CLI::App& app, std::function<int()>* run);
 void add_targets(CLI::App& app, std::function<int()>* run);

@@ -19,9 +19,9 @@ namespace {
 
 using dataset::Dataset;
 using dataset::Example;
+using dataset::kLeftOut;
+using dataset::kTest;
 using dataset::Split;
-
-constexpr std::uint8_t kTest = 2, kLeftOut = 3;
 
 bool on_machine(const Dataset& data, const Example& e, const std::string& machine) {
   return data.machines[static_cast<std::size_t>(e.machine)].target.find(machine) !=

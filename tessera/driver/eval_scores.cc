@@ -17,7 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint8_t kTest = 2;
 constexpr std::size_t kChunk = 4096;  // examples whose features are in memory at once
 
 // As a model takes them: context and parents only where it reads them.
@@ -66,7 +65,8 @@ Result<ScoredModel> read_scores(const std::string& path, const dataset::Dataset&
   ScoredModel out{fs::path(path).stem().string(), "-", "", {}, {}};
   for (std::int64_t i = 0; i < values.size(); ++i) {
     out.scores.push_back(static_cast<float>(values.get_float(i)));
-    if (split.part[static_cast<std::size_t>(i)] != kTest || std::isfinite(out.scores.back())) {
+    if (split.part[static_cast<std::size_t>(i)] != dataset::kTest ||
+        std::isfinite(out.scores.back())) {
       continue;
     }
     return make_error(ErrorCode::kInvalidArgument, "{}: the score of example {} is not finite",
@@ -96,15 +96,12 @@ Result<const dataset::FeatureStore*> ModelScorer::features(nn::Rows kind) {
   if (!whole() && temporary_.empty()) {
     TESSERA_TRY(temporary_, make_temporary());
   }
-  // Below a folder of features, those of each kind are where training keeps them.
-  const fs::path folder = fs::path(whole() ? o_.features : temporary_) / nn::to_text(kind);
-  std::error_code error;
-  fs::create_directories(folder.parent_path(), error);  // opening says what is wrong
+  const std::string& folder = whole() ? o_.features : temporary_;
   const auto progress = [&](std::size_t done, std::size_t total) {
     if (o_.progress) o_.progress(fmt::format("features per {}", nn::to_text(kind)), done, total);
   };
-  TESSERA_TRY(store, dataset::open_features(whole() ? data_ : part_, kind, folder.string(),
-                                            o_.threads, progress));
+  TESSERA_TRY(store,
+              dataset::open_features(whole() ? data_ : part_, kind, folder, o_.threads, progress));
   for (std::size_t n = 0; n < examples_.size(); ++n) {
     if ((*store)[position(n)].seconds <= 0) unreadable_.push_back(examples_[n]);
   }

@@ -28,6 +28,7 @@ TEST(Help, DbExplain) { expect_help({"db", "explain", "--help"}, "help_db_explai
 TEST(Help, DbDiff) { expect_help({"db", "diff", "--help"}, "help_db_diff.txt"); }
 TEST(Help, DbExport) { expect_help({"db", "export", "--help"}, "help_db_export.txt"); }
 TEST(Help, DbImport) { expect_help({"db", "import", "--help"}, "help_db_import.txt"); }
+TEST(Help, Eval) { expect_help({"eval", "--help"}, "help_eval.txt"); }
 TEST(Help, Run) { expect_help({"run", "--help"}, "help_run.txt"); }
 TEST(Help, Show) { expect_help({"show", "--help"}, "help_show.txt"); }
 TEST(Help, Targets) { expect_help({"targets", "--help"}, "help_targets.txt"); }

@@ -167,7 +167,7 @@ TEST_P(EvalNetwork, IsScoredByCompiledCode) {
 
   const nn::Rows rows = nn::find_network(GetParam()).value()->rows;
   const auto store = dataset::open_features(
-      data_, rows, fmt::format("{}/{}", options_.features, nn::to_text(rows)), 1,
+      data_, rows, options_.features, 1,
       [](std::size_t, std::size_t) { ADD_FAILURE() << "features are made twice"; });
   ASSERT_TRUE(store.ok()) << store.error().message;
   feature::FeatureSet set;
@@ -186,7 +186,7 @@ TEST_P(EvalNetwork, IsScoredByCompiledCode) {
   const auto split = dataset::split(data_, options_.split);
   ASSERT_TRUE(split.ok());
   const dataset::Evaluation want =
-      dataset::evaluate(data_, *split, 2, outputs->score, {"resnet50"});
+      dataset::evaluate(data_, *split, dataset::kTest, outputs->score, {"resnet50"});
   EXPECT_EQ(r.models[0].evaluation.top1, want.top1);
   EXPECT_EQ(r.models[0].evaluation.top5, want.top5);
   EXPECT_EQ(r.models[0].evaluation.average.pairwise, want.average.pairwise);
