@@ -1,4 +1,6 @@
 // tessera dataset: measured candidates to learn from.
+#include "tessera/cli/dataset.h"
+
 #include <memory>
 
 #include <CLI/CLI.hpp>
@@ -74,6 +76,11 @@ void add_dataset(CLI::App& app, std::function<int()>* run) {
   sub->require_subcommand(1);
   add_collect(*sub, run);
   add_dataset_steps(*sub, run);
+  add_dataset_import(*sub, run);
+  add_dataset_export(*sub, run);
+  add_dataset_stats(*sub, run);
+  add_dataset_split(*sub, run);
+  add_dataset_verify(*sub, run);
 }
 
 }  // namespace tessera::cli

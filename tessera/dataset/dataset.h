@@ -32,8 +32,8 @@ struct NetworkInfo {
 
 // A machine with the number of threads of the measured code.
 struct MachineInfo {
-  // target::to_text, or the foreign target string; Ansor's numbers of the hardware follow it as
-  // " hw=cores,vector bytes,...".
+  // target::to_text, or the foreign target string, followed by " folder=" with that of the log and
+  // " hw=" with Ansor's numbers of the hardware (cores, vector bytes, line bytes, ...).
   std::string target;
   int threads = 1;
   friend bool operator==(const MachineInfo&, const MachineInfo&) = default;

@@ -1,0 +1,96 @@
+// tessera dataset export.
+#include <cstdio>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+
+#include "tessera/cli/command.h"
+#include "tessera/cli/dataset.h"
+#include "tessera/cli/progress.h"
+#include "tessera/dataset/features.h"
+#include "tessera/record/json_lines.h"
+
+namespace tessera::cli {
+namespace {
+
+struct ExportArgs {
+  std::string folder, output, format = "jsonl", rows = "statement";
+  int threads = 1;
+};
+
+record::Record record_of(const dataset::Dataset& d, const dataset::Example& e) {
+  const dataset::TaskInfo& task = d.tasks[static_cast<std::size_t>(e.task)];
+  const dataset::MachineInfo& machine = d.machines[static_cast<std::size_t>(e.machine)];
+  record::Record r;
+  r.format = task.format;
+  r.task = task.format == "tessera" ? task.key : task.definition;
+  r.target = machine.target;
+  r.threads = machine.threads;
+  r.candidate = e.candidate;
+  r.outcome = e.outcome;
+  r.seconds = static_cast<double>(e.seconds);
+  return r;
+}
+
+// As `tessera db export` writes them: `tessera dataset import` and `tessera db import` read it.
+Result<void> export_lines(const dataset::Dataset& d, const std::string& path) {
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "wb"), &std::fclose);
+  if (!file) return make_error(ErrorCode::kIo, "cannot write {}", path);
+  bool good = true;
+  const auto write = [&](const record::Row& row) {
+    const std::string line = record::to_json_line(row) + "\n";
+    good = good && std::fwrite(line.data(), 1, line.size(), file.get()) == line.size();
+  };
+  for (const dataset::TaskInfo& t : d.tasks) {
+    if (t.format == "tessera")
+      write(record::TaskRow{t.key, t.name, t.definition, t.flops, t.bytes});
+  }
+  for (const dataset::Example& e : d.examples) write(record_of(d, e));
+  good = std::fflush(file.get()) == 0 && good;
+  if (!good) return make_error(ErrorCode::kIo, "cannot write {}", path);
+  return {};
+}
+
+Result<void> export_features(const dataset::Dataset& d, const ExportArgs& args) {
+  TESSERA_TRY(const nn::Rows kind, nn::rows_from_text(args.rows));
+  ProgressLine line;
+  std::size_t unreadable = 0;
+  const auto progress = [&](std::size_t done, std::size_t total) {
+    line.show(fmt::format("{} of {} records", done, total));
+  };
+  TESSERA_TRY(const std::unique_ptr<dataset::FeatureStore> store,
+              dataset::open_features(d, kind, args.output, args.threads, progress, &unreadable));
+  line.finish();
+  fmt::print("{}: {} records, {} columns a {}, {} columns of context, {} unreadable\n", args.output,
+             store->size(), store->columns(), args.rows, store->context_columns(), unreadable);
+  return {};
+}
+
+Result<void> export_dataset(const ExportArgs& args) {
+  TESSERA_TRY(const dataset::Dataset d, dataset::load(args.folder));
+  if (args.format == "npz") return export_features(d, args);
+  if (args.format == "jsonl") return export_lines(d, args.output);
+  return make_error(ErrorCode::kInvalidArgument, "no format '{}': jsonl, npz", args.format);
+}
+
+}  // namespace
+
+void add_dataset_export(CLI::App& app, std::function<int()>* run) {
+  CLI::App* sub = app.add_subcommand("export", "Write a dataset as JSON lines or as numbers");
+  const auto args = std::make_shared<ExportArgs>();
+  sub->add_option("FOLDER", args->folder, "Dataset")->required();
+  sub->add_option("-o,--output", args->output, "File (jsonl) or folder (npz) to write")->required();
+  sub->add_option("--format", args->format,
+                  "jsonl: records as `db export` writes them; npz: features in shards with a "
+                  "manifest of checksums");
+  sub->add_option("--rows", args->rows, "Of npz: a row for each statement, loop or step");
+  sub->add_option("--threads", args->threads, "Of npz");
+  sub->callback([args, run] {
+    *run = [args] {
+      const Result<void> done = export_dataset(*args);
+      return done ? static_cast<int>(kOk) : report(done.error());
+    };
+  });
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,112 @@
+// tessera dataset import, verify.
+#include "tessera/driver/dataset_import.h"
+
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tessera/cli/command.h"
+#include "tessera/cli/dataset.h"
+#include "tessera/cli/progress.h"
+
+namespace tessera::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct ImportArgs {
+  std::vector<std::string> files, networks;
+  std::string output;
+};
+
+// A file of names where one has the name, else the name itself.
+Result<std::vector<std::string>> names_of(const std::vector<std::string>& words) {
+  std::vector<std::string> out;
+  for (const std::string& word : words) {
+    if (word.starts_with("zoo:") || word.ends_with(".onnx")) {
+      out.push_back(word);
+      continue;
+    }
+    TESSERA_TRY(const std::vector<std::string> names, driver::read_names(word));
+    out.insert(out.end(), names.begin(), names.end());
+  }
+  return out;
+}
+
+Result<driver::ImportResult> import_and_save(const ImportArgs& args) {
+  driver::ImportOptions options;
+  options.files = args.files;
+  TESSERA_TRY(options.networks, names_of(args.networks));
+  ProgressLine line;
+  options.progress = [&](const std::string& what) { line.show(what); };
+  TESSERA_TRY(driver::ImportResult done, driver::import_dataset(options));
+  line.show(fmt::format("writing {}", args.output));
+  TESSERA_DO(dataset::save(done.dataset, args.output));
+  return done;
+}
+
+int run_import(const ImportArgs& args) {
+  const Result<driver::ImportResult> done = import_and_save(args);
+  if (!done) return report_model(done.error());
+  const dataset::Dataset& d = done->dataset;
+  fmt::print(
+      "{}: {} records of {} tasks, {} networks, {} machines; {} read, {} further measurements of a "
+      "candidate, {} left out\n",
+      args.output, d.examples.size(), d.tasks.size(), d.networks.size(), d.machines.size(),
+      done->read, done->duplicates, done->dropped);
+  return kOk;
+}
+
+struct VerifyArgs {
+  std::string folder;
+  bool json = false;
+};
+
+int run_verify(const VerifyArgs& args) {
+  const Result<std::vector<dataset::FileCheck>> files = dataset::verify(args.folder);
+  if (!files) return report(files.error());
+  bool good = true;
+  Json list = Json::array();
+  for (const dataset::FileCheck& f : *files) {
+    good = good && f.problem.empty();
+    list.push_back({{"name", f.name},
+                    {"bytes", f.bytes},
+                    {"crc32", f.crc32},
+                    {"problem", f.problem.empty() ? Json() : Json(f.problem)}});
+    if (!args.json) {
+      fmt::print("{:<24} {:>12} {}  {}\n", f.name, f.bytes, f.crc32,
+                 f.problem.empty() ? "ok" : f.problem);
+    }
+  }
+  // Beyond the bytes: whether they say something that can be used.
+  const Result<dataset::Dataset> loaded = dataset::load(args.folder);
+  if (args.json) print_json({{"good", good && loaded.ok()}, {"files", list}});
+  if (!loaded) return report(loaded.error());
+  return good ? kOk : kInternal;
+}
+
+}  // namespace
+
+void add_dataset_import(CLI::App& app, std::function<int()>* run) {
+  CLI::App* sub = app.add_subcommand("import", "Make a dataset of databases and logs");
+  const auto args = std::make_shared<ImportArgs>();
+  sub->add_option("FILE", args->files,
+                  "Databases of records, their exports, logs of Ansor and TenSet (.gz too)")
+      ->required();
+  sub->add_option("--networks", args->networks,
+                  "Models whose tasks are weighed (zoo:NAME, .onnx), or a file of such names; "
+                  "without: the zoo models that the databases name");
+  sub->add_option("-o,--output", args->output, "Folder of the dataset")->required();
+  sub->callback([args, run] { *run = [args] { return run_import(*args); }; });
+}
+
+void add_dataset_verify(CLI::App& app, std::function<int()>* run) {
+  CLI::App* sub = app.add_subcommand("verify", "Compare the files of a dataset with its checksums");
+  const auto args = std::make_shared<VerifyArgs>();
+  sub->add_option("FOLDER", args->folder, "Dataset")->required();
+  sub->add_flag("--json", args->json, "Print JSON");
+  sub->callback([args, run] { *run = [args] { return run_verify(*args); }; });
+}
+
+}  // namespace tessera::cli

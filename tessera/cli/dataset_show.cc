@@ -1,0 +1,207 @@
+// tessera dataset stats, split.
+#include <algorithm>
+#include <memory>
+#include <set>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tessera/cli/command.h"
+#include "tessera/cli/dataset.h"
+#include "tessera/cli/progress.h"
+#include "tessera/dataset/statistics.h"
+#include "tessera/support/npz.h"
+
+namespace tessera::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using dataset::Dataset;
+
+struct StatsArgs {
+  std::string folder;
+  bool json = false, tasks = false;
+};
+
+Json json_of(const dataset::Quantiles& q) {
+  return {{"least", q.least},
+          {"quarter", q.quarter},
+          {"median", q.median},
+          {"three_quarters", q.three_quarters},
+          {"most", q.most}};
+}
+
+Json json_of(const Dataset& d, const dataset::Statistics& s, bool with_tasks) {
+  Json j = {{"records", s.records},
+            {"valid", s.valid},
+            {"tasks", d.tasks.size()},
+            {"networks", Json::array()},
+            {"machines", Json::array()},
+            {"outcomes", s.outcomes},
+            {"records_a_task", json_of(s.records_a_task)},
+            {"median_over_best", json_of(s.spread)}};
+  for (const dataset::NetworkStatistics& n : s.networks) {
+    j["networks"].push_back({{"name", n.name},
+                             {"tasks", n.tasks},
+                             {"covered", n.covered},
+                             {"records", n.records},
+                             {"valid", n.valid}});
+  }
+  for (std::size_t i = 0; i < d.machines.size(); ++i) {
+    j["machines"].push_back({{"target", d.machines[i].target},
+                             {"threads", d.machines[i].threads},
+                             {"records", s.machine_records[i]}});
+  }
+  if (!with_tasks) return j;
+  j["per_task"] = Json::array();
+  for (const dataset::TaskStatistics& t : s.tasks) {
+    const dataset::TaskInfo& info = d.tasks[static_cast<std::size_t>(t.task)];
+    j["per_task"].push_back({{"key", info.key},
+                             {"name", info.name},
+                             {"machine", t.machine},
+                             {"records", t.records},
+                             {"valid", t.valid},
+                             {"best_s", t.best_s > 0 ? Json(t.best_s) : Json()},
+                             {"median_s", t.median_s > 0 ? Json(t.median_s) : Json()}});
+  }
+  return j;
+}
+
+void print_quantiles(const char* name, const dataset::Quantiles& q) {
+  fmt::print("{:<18} {:>10.4g} {:>10.4g} {:>10.4g} {:>10.4g} {:>10.4g}\n", name, q.least, q.quarter,
+             q.median, q.three_quarters, q.most);
+}
+
+void print_stats(const Dataset& d, const dataset::Statistics& s, bool with_tasks) {
+  fmt::print("{} records, {} valid, {} tasks, {} networks, {} machines\n\n", s.records, s.valid,
+             d.tasks.size(), d.networks.size(), d.machines.size());
+  fmt::print("{:<18} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "of a task", "least", "1/4", "median",
+             "3/4", "most");
+  print_quantiles("records", s.records_a_task);
+  print_quantiles("median/best", s.spread);
+  fmt::print("\n{:>8}  {}\n", "records", "outcome");
+  for (const auto& [outcome, count] : s.outcomes) fmt::print("{:>8}  {}\n", count, outcome);
+  fmt::print("\n{:>8} {:>8}  {}\n", "records", "threads", "machine");
+  for (std::size_t i = 0; i < d.machines.size(); ++i) {
+    fmt::print("{:>8} {:>8}  {}\n", s.machine_records[i], d.machines[i].threads,
+               d.machines[i].target);
+  }
+  if (!s.networks.empty()) {
+    fmt::print("\n{:>8} {:>8} {:>8} {:>8}  {}\n", "records", "valid", "tasks", "covered",
+               "network");
+  }
+  for (const dataset::NetworkStatistics& n : s.networks) {
+    fmt::print("{:>8} {:>8} {:>8} {:>8}  {}\n", n.records, n.valid, n.tasks, n.covered, n.name);
+  }
+  if (!with_tasks) return;
+  fmt::print("\n{:>8} {:>8} {:>10} {:>10}  {}\n", "records", "valid", "best", "median", "task");
+  for (const dataset::TaskStatistics& t : s.tasks) {
+    const dataset::TaskInfo& info = d.tasks[static_cast<std::size_t>(t.task)];
+    fmt::print("{:>8} {:>8} {:>10} {:>10}  {} {}\n", t.records, t.valid,
+               t.best_s > 0 ? time_text(t.best_s) : "-",
+               t.median_s > 0 ? time_text(t.median_s) : "-", info.key, info.name);
+  }
+}
+
+int run_stats(const StatsArgs& args) {
+  const Result<Dataset> d = dataset::load(args.folder);
+  if (!d) return report(d.error());
+  const dataset::Statistics s = dataset::statistics_of(*d);
+  if (args.json) {
+    print_json(json_of(*d, s, args.tasks));
+  } else {
+    print_stats(*d, s, args.tasks);
+  }
+  return kOk;
+}
+
+struct SplitCommandArgs {
+  std::string folder, output;
+  SplitArgs split;
+  bool json = false;
+};
+
+constexpr const char* kParts[] = {"train", "validation", "test", "left out"};
+
+struct PartCounts {
+  std::size_t records = 0, valid = 0;
+  std::set<std::int32_t> tasks;
+};
+
+Result<void> write_split(const dataset::Split& split, const std::string& path) {
+  HostTensor part(DType::kU8, {static_cast<std::int64_t>(split.part.size())});
+  std::copy(split.part.begin(), split.part.end(), part.as<std::uint8_t>());
+  return write_npz(path, {{"part", part}}, true);
+}
+
+int run_split(const SplitCommandArgs& args) {
+  const Result<Dataset> d = dataset::load(args.folder);
+  if (!d) return report(d.error());
+  const Result<dataset::Split> split = split_of(*d, args.split);
+  if (!split) return report(split.error());
+  PartCounts counts[std::size(kParts)];
+  for (std::size_t i = 0; i < d->examples.size(); ++i) {
+    PartCounts& c = counts[split->part[i]];
+    ++c.records;
+    c.valid += d->examples[i].seconds > 0 ? 1 : 0;
+    c.tasks.insert(d->examples[i].task);
+  }
+  if (!args.output.empty()) {
+    if (const Result<void> written = write_split(*split, args.output); !written) {
+      return report(written.error());
+    }
+  }
+  Json json;
+  if (!args.json) fmt::print("{:<12} {:>8} {:>8} {:>8}\n", "part", "tasks", "records", "valid");
+  for (std::size_t p = 0; p < std::size(kParts); ++p) {
+    const PartCounts& c = counts[p];
+    json[kParts[p]] = {{"tasks", c.tasks.size()}, {"records", c.records}, {"valid", c.valid}};
+    if (!args.json) {
+      fmt::print("{:<12} {:>8} {:>8} {:>8}\n", kParts[p], c.tasks.size(), c.records, c.valid);
+    }
+  }
+  if (args.json) print_json(json);
+  return kOk;
+}
+
+}  // namespace
+
+void add_split_options(CLI::App& app, SplitArgs* args) {
+  app.add_option("--split", args->kind, "within_task, by_task or by_network");
+  app.add_option("--holdout", args->options.holdout,
+                 "Networks whose tasks are tested (by_network); tenset5: the five of TenSet");
+  app.add_option("--test", args->options.test, "Share of the test part (not by_network)");
+  app.add_option("--validation", args->options.validation, "Share of the validation part");
+  app.add_option("--max-tasks", args->options.most_tasks, "Train on at most that many tasks");
+  app.add_option("--max-per-task", args->options.most_per_task,
+                 "... and that many records of each");
+  app.add_option("--seed", args->options.seed, "Of the choice");
+}
+
+Result<dataset::Split> split_of(const Dataset& d, const SplitArgs& args) {
+  dataset::SplitOptions options = args.options;
+  TESSERA_TRY(options.kind, dataset::split_kind_from_text(args.kind));
+  return dataset::split(d, options);
+}
+
+void add_dataset_stats(CLI::App& app, std::function<int()>* run) {
+  CLI::App* sub = app.add_subcommand("stats", "Count what a dataset holds");
+  const auto args = std::make_shared<StatsArgs>();
+  sub->add_option("FOLDER", args->folder, "Dataset")->required();
+  sub->add_flag("--json", args->json, "Print JSON");
+  sub->add_flag("--tasks", args->tasks, "Every task too");
+  sub->callback([args, run] { *run = [args] { return run_stats(*args); }; });
+}
+
+void add_dataset_split(CLI::App& app, std::function<int()>* run) {
+  CLI::App* sub =
+      app.add_subcommand("split", "Divide a dataset into training, validation and test");
+  const auto args = std::make_shared<SplitCommandArgs>();
+  sub->add_option("FOLDER", args->folder, "Dataset")->required();
+  add_split_options(*sub, &args->split);
+  sub->add_option("-o,--output", args->output, "npz file: the part of every record, 0 to 3");
+  sub->add_flag("--json", args->json, "Print JSON");
+  sub->callback([args, run] { *run = [args] { return run_split(*args); }; });
+}
+
+}  // namespace tessera::cli

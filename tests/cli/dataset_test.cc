@@ -1,0 +1,116 @@
+// tessera dataset on a small dataset of a log and of a collection.
+#include <filesystem>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/process.h"
+
+namespace tessera::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+std::string ansor_lines(int task, int count) {
+  std::string out;
+  for (int i = 0; i < count; ++i) {
+    out += R"({"i": [["[\"mm\", )" + std::to_string(task) +
+           R"(]", "llvm", [2, 64, 64, 0, 0, 0, 0, 0], "", 2, []], [[], [["SP", 2, 0, 64, [)" +
+           std::to_string(i + 1) + R"(], 1]]]], "r": [[)" + std::to_string(0.001 * (i + 1)) +
+           R"(], 0, 1.5, 1620000000], "v": "v0.6"})" + "\n";
+  }
+  return out;
+}
+
+class DatasetCommand : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string lines;
+    for (int t = 1; t <= 10; ++t) lines += ansor_lines(t, 20);
+    log_ = write_file("net.jsonl", lines);
+    folder_ = fs::path(log_).parent_path().string() + "/set";
+    fs::remove_all(folder_);
+    const Finished done = run({"dataset", "import", log_, "-o", folder_});
+    ASSERT_EQ(done.code, 0) << done.err;
+    EXPECT_NE(done.out.find("200 records of 10 tasks, 1 networks, 1 machines"), std::string::npos)
+        << done.out;
+  }
+
+  std::string log_, folder_;
+};
+
+TEST_F(DatasetCommand, StatsCount) {
+  const Finished done = run({"dataset", "stats", folder_, "--json", "--tasks"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  const Json json = Json::parse(done.out);
+  EXPECT_EQ(json["records"], 200);
+  EXPECT_EQ(json["valid"], 200);
+  EXPECT_EQ(json["tasks"], 10);
+  EXPECT_EQ(json["networks"][0]["name"], "net");
+  EXPECT_EQ(json["networks"][0]["covered"], 10);
+  EXPECT_EQ(json["machines"][0]["threads"], 2);
+  EXPECT_EQ(json["outcomes"]["ok"], 200);
+  EXPECT_EQ(json["records_a_task"]["median"], 20);
+  EXPECT_EQ(json["per_task"].size(), 10u);
+  const Finished text = run({"dataset", "stats", folder_});
+  EXPECT_NE(text.out.find("200 records, 200 valid, 10 tasks"), std::string::npos) << text.out;
+}
+
+TEST_F(DatasetCommand, SplitCountsAndWrites) {
+  const std::string file = folder_ + ".npz";
+  const Finished done = run(
+      {"dataset", "split", folder_, "--split", "by_task", "--test", "0.2", "-o", file, "--json"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  const Json json = Json::parse(done.out);
+  EXPECT_EQ(json["test"]["tasks"], 2);
+  EXPECT_EQ(json["test"]["records"], 40);
+  EXPECT_EQ(json["train"]["tasks"], 7);
+  EXPECT_TRUE(fs::exists(file));
+  const Finished unknown = run({"dataset", "split", folder_, "--holdout", "vgg"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_NE(unknown.err.find("the dataset has: net"), std::string::npos) << unknown.err;
+  EXPECT_EQ(run({"dataset", "split", folder_, "--split", "randomly"}).code, 2);
+}
+
+TEST_F(DatasetCommand, ExportedLinesImportAgain) {
+  const std::string lines = folder_ + ".jsonl", again = folder_ + "_again";
+  fs::remove_all(again);
+  ASSERT_EQ(run({"dataset", "export", folder_, "-o", lines}).code, 0);
+  const Finished done = run({"dataset", "import", lines, "-o", again});
+  ASSERT_EQ(done.code, 0) << done.err;
+  for (const char* name : {"/records-000.jsonl.gz", "/tasks.jsonl.gz"}) {
+    EXPECT_EQ(read_file(folder_ + name), read_file(again + name)) << name;
+  }
+}
+
+TEST_F(DatasetCommand, ExportedFeaturesHaveAManifest) {
+  const std::string out = folder_ + "_steps";
+  fs::remove_all(out);
+  const Finished done =
+      run({"dataset", "export", folder_, "-o", out, "--format", "npz", "--rows", "step"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  const Json manifest = Json::parse(read_file(out + "/step.json"));
+  EXPECT_EQ(manifest["examples"], 200);
+  EXPECT_EQ(manifest["shards"].size(), 1u);
+  // Logs of Ansor cannot be lowered.
+  const Finished loops = run({"dataset", "export", folder_, "-o", out, "--format", "npz"});
+  EXPECT_NE(loops.code, 0);
+  EXPECT_NE(loops.err.find("steps alone"), std::string::npos) << loops.err;
+  EXPECT_EQ(run({"dataset", "export", folder_, "-o", out, "--format", "csv"}).code, 2);
+}
+
+TEST_F(DatasetCommand, VerifyFindsDamage) {
+  EXPECT_EQ(run({"dataset", "verify", folder_}).code, 0);
+  const std::string path = folder_ + "/tasks.jsonl.gz";
+  std::string bytes = read_file(path);
+  fs::resize_file(path, bytes.size() - 1);
+  const Finished done = run({"dataset", "verify", folder_, "--json"});
+  EXPECT_NE(done.code, 0);
+  EXPECT_EQ(Json::parse(done.out)["good"], false);
+  EXPECT_NE(run({"dataset", "stats", folder_}).code, 0);
+  EXPECT_NE(run({"dataset", "verify", folder_ + "_absent"}).code, 0);
+}
+
+}  // namespace
+}  // namespace tessera::cli

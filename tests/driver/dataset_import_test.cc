@@ -1,0 +1,160 @@
+#include "tessera/driver/dataset_import.h"
+
+#include <filesystem>
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "tessera/record/database.h"
+#include "tessera/support/files.h"
+
+namespace tessera::driver {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string test_file(const std::string& name) {
+  const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+  const fs::path folder = fs::path(::testing::TempDir()) / (std::string("import_") + test->name());
+  fs::create_directories(folder);
+  fs::remove_all(folder / name);
+  return (folder / name).string();
+}
+
+record::Record made(const std::string& candidate, const std::string& outcome, double seconds,
+                    double calibration_s) {
+  record::Record r;
+  r.task = "k1";
+  r.target = "machine";
+  r.candidate = candidate;
+  r.outcome = outcome;
+  r.seconds = seconds;
+  r.calibration_s = calibration_s;
+  return r;
+}
+
+void write_database(const std::string& path, const std::vector<record::Record>& records) {
+  record::Database db = record::Database::open(path).value();
+  ASSERT_TRUE(db.add_task({"k1", "matmul", "dag matmul", 10, 20}).ok());
+  ASSERT_TRUE(db.append(records).ok());
+}
+
+TEST(Import, MergesMeasurementsOfACandidate) {
+  const std::string path = test_file("a.db");
+  std::vector<record::Record> records = {
+      made("c1", "ok", 3, 1),         made("c1", "ok", 1, 1),        made("c1", "censored", 9, 1),
+      made("c2", "censored", 5, 1),   made("c3", "run_error", 0, 1), made("c1", "ok", 2, 1),
+      made("c4", "worker_lost", 0, 1)};
+  records.push_back(records[0]);
+  records.back().task = "not in the table";
+  write_database(path, records);
+  ImportOptions options;
+  options.files = {path};
+  const Result<ImportResult> done = import_dataset(options);
+  ASSERT_TRUE(done.ok()) << done.error().message;
+  const dataset::Dataset& d = done->dataset;
+  EXPECT_EQ(done->read, 8u);
+  EXPECT_EQ(done->duplicates, 3u);
+  EXPECT_EQ(done->dropped, 2u);
+  ASSERT_EQ(d.examples.size(), 3u);
+  EXPECT_EQ(d.examples[0], (dataset::Example{0, 0, "c1", 2, "ok"}));
+  EXPECT_EQ(d.examples[1], (dataset::Example{0, 0, "c2", 5, "censored"}));
+  EXPECT_EQ(d.examples[2], (dataset::Example{0, 0, "c3", 0, "run_error"}));
+  ASSERT_EQ(d.tasks.size(), 1u);
+  EXPECT_EQ(d.tasks[0].definition, "dag matmul");
+  EXPECT_EQ(d.machines, (std::vector<dataset::MachineInfo>{{"machine", 1}}));
+}
+
+TEST(Import, CorrectsDriftWithinAFile) {
+  const std::string a = test_file("a.db"), b = test_file("b.db");
+  // The machine ran at half its speed beside c2; the second file lives on a slower clock.
+  write_database(a, {made("c1", "ok", 3, 1), made("c2", "ok", 4, 2), made("c3", "ok", 5, 1)});
+  write_database(b, {made("c4", "ok", 8, 3), made("c5", "ok", 6, 0)});
+  ImportOptions options;
+  options.files = {a, b};
+  const dataset::Dataset d = import_dataset(options).value().dataset;
+  std::map<std::string, float> seconds;
+  for (const dataset::Example& e : d.examples) seconds[e.candidate] = e.seconds;
+  EXPECT_EQ(seconds,
+            (std::map<std::string, float>{{"c1", 3}, {"c2", 2}, {"c3", 5}, {"c4", 8}, {"c5", 6}}));
+}
+
+constexpr const char* kAnsor =
+    R"({"i": [["[\"mm\", 64]", "llvm", [2, 64, 64, 0, 0, 0, 0, 0], "", 2, []], )"
+    R"([[], [["SP", 2, 0, 64, [4], 1]]]], "r": [[0.5], 0, 1.5, 1620000000], "v": "v0.6"})"
+    "\n"
+    R"({"i": [["[\"mm\", 128]", "llvm", [2, 64, 64, 0, 0, 0, 0, 0], "", 2, []], )"
+    R"([[], [["SP", 2, 0, 64, [8], 1]]]], "r": [[1e10], 4, 1.5, 1620000000], "v": "v0.6"})"
+    "\n";
+
+TEST(Import, LogsOfAnsorAreNetworksOfTheirFiles) {
+  const std::string log = test_file("resnet_18.jsonl"), other = test_file("vgg.json");
+  ASSERT_TRUE(write_file(log, {kAnsor}).ok());
+  ASSERT_TRUE(write_file(other, {kAnsor}).ok());
+  ImportOptions options;
+  options.files = {log, other};
+  const Result<ImportResult> done = import_dataset(options);
+  ASSERT_TRUE(done.ok()) << done.error().message;
+  const dataset::Dataset& d = done->dataset;
+  EXPECT_EQ(done->duplicates, 2u);
+  ASSERT_EQ(d.examples.size(), 2u);
+  EXPECT_EQ(d.examples[0].seconds, 0.5f);
+  EXPECT_EQ(d.examples[1].outcome, "run_error");
+  ASSERT_EQ(d.networks.size(), 2u);
+  EXPECT_EQ(d.networks[0].name, "resnet_18");
+  EXPECT_EQ(d.networks[0].weights.size(), 2u);
+  const std::string folder = fs::path(log).parent_path().filename().string();
+  ASSERT_EQ(d.machines.size(), 1u);
+  EXPECT_EQ(d.machines[0].target, "llvm folder=" + folder + " hw=2,64,64,0,0,0,0,0");
+  EXPECT_EQ(d.machines[0].threads, 2);
+  EXPECT_EQ(d.tasks[0].format, "ansor");
+  EXPECT_EQ(d.tasks[0].name, "mm");
+}
+
+TEST(Import, LogsOfTwoFoldersAreOfTwoMachines) {
+  ImportOptions options;
+  for (const char* name : {"v100", "k80"}) {
+    const fs::path folder = fs::path(test_file(name));
+    fs::create_directories(folder);
+    options.files.push_back((folder / "log.json").string());
+    ASSERT_TRUE(write_file(options.files.back(), {kAnsor}).ok());
+  }
+  const dataset::Dataset d = import_dataset(options).value().dataset;
+  EXPECT_EQ(d.machines.size(), 2u);
+  EXPECT_EQ(d.tasks.size(), 2u);
+  EXPECT_EQ(d.examples.size(), 4u);
+  EXPECT_EQ(d.networks.size(), 1u);
+}
+
+TEST(Import, NetworksCountTheirTasks) {
+  const Result<dataset::NetworkInfo> info = network_info("zoo:mlp");
+  ASSERT_TRUE(info.ok()) << info.error().message;
+  EXPECT_EQ(info->name, "mlp");
+  EXPECT_FALSE(info->weights.empty());
+  for (const auto& [key, count] : info->weights) {
+    EXPECT_EQ(key.size(), 16u);
+    EXPECT_GT(count, 0);
+  }
+  EXPECT_FALSE(network_info("zoo:nothing_like_it").ok());
+}
+
+TEST(Import, SaysWhichFileIsWrong) {
+  ImportOptions options;
+  options.files = {test_file("absent.db")};
+  EXPECT_EQ(import_dataset(options).error().code, ErrorCode::kUnavailable);
+  options.files = {test_file("text.txt")};
+  ASSERT_TRUE(write_file(options.files[0], {"hello\n"}).ok());
+  EXPECT_NE(import_dataset(options).error().message.find("text.txt"), std::string::npos);
+  options.files = {test_file("empty.jsonl")};
+  ASSERT_TRUE(write_file(options.files[0], {""}).ok());
+  EXPECT_FALSE(import_dataset(options).ok());
+}
+
+TEST(Import, NamesFromAFile) {
+  const std::string path = test_file("names.txt");
+  ASSERT_TRUE(write_file(path, {"zoo:mlp\n\n# comment\n  zoo:lenet  # why\n"}).ok());
+  EXPECT_EQ(read_names(path).value(), (std::vector<std::string>{"zoo:mlp", "zoo:lenet"}));
+}
+
+}  // namespace
+}  // namespace tessera::driver
