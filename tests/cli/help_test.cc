@@ -22,6 +22,18 @@ TEST(Help, Bench) { expect_help({"bench", "--help"}, "help_bench.txt"); }
 TEST(Help, Check) { expect_help({"check", "--help"}, "help_check.txt"); }
 TEST(Help, Compile) { expect_help({"compile", "--help"}, "help_compile.txt"); }
 TEST(Help, Conformance) { expect_help({"conformance", "--help"}, "help_conformance.txt"); }
+TEST(Help, Dataset) { expect_help({"dataset", "--help"}, "help_dataset.txt"); }
+TEST(Help, DatasetImport) {
+  expect_help({"dataset", "import", "--help"}, "help_dataset_import.txt");
+}
+TEST(Help, DatasetExport) {
+  expect_help({"dataset", "export", "--help"}, "help_dataset_export.txt");
+}
+TEST(Help, DatasetStats) { expect_help({"dataset", "stats", "--help"}, "help_dataset_stats.txt"); }
+TEST(Help, DatasetSplit) { expect_help({"dataset", "split", "--help"}, "help_dataset_split.txt"); }
+TEST(Help, DatasetVerify) {
+  expect_help({"dataset", "verify", "--help"}, "help_dataset_verify.txt");
+}
 TEST(Help, Db) { expect_help({"db", "--help"}, "help_db.txt"); }
 TEST(Help, DbList) { expect_help({"db", "list", "--help"}, "help_db_list.txt"); }
 TEST(Help, DbExplain) { expect_help({"db", "explain", "--help"}, "help_db_explain.txt"); }
