@@ -115,8 +115,8 @@ int compile_command(const CompileArgs& args) {
     fmt::print("{}", artifact::to_json(result->metadata));
   } else {
     print_report(args, *result);
-    if (judged) print_prediction(*judged);
   }
+  if (judged) print_prediction(*judged);  // on stderr, beside JSON too
   return kOk;
 }
 

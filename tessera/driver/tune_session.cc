@@ -488,8 +488,10 @@ void TuneSession::end(TuneState state) {
     const search::LearnerState learnt = learner_->state();
     times_.model = learnt.fit_seconds;
     if (learnt.tasks_without_global > 0) {
-      note(fmt::format("the pretrained model mispredicted {} of {} tasks and was left aside there",
-                       learnt.tasks_without_global, learnt.tasks));
+      note(
+          fmt::format("the pretrained model was left aside on {} of {} tasks, where it ordered "
+                      "candidates worse than what was measured did",
+                      learnt.tasks_without_global, learnt.tasks));
     }
   }
   if (!database_) return;
