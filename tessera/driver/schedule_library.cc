@@ -9,6 +9,7 @@
 
 #include "tessera/lower/lower.h"
 #include "tessera/schedule/step.h"
+#include "tessera/space/default_schedule.h"
 
 namespace tessera::driver {
 namespace {
@@ -32,6 +33,7 @@ int match(const std::string& pattern, const te::OpSpec& spec, const te::Dag& dag
                       (word != spec.words.end() && word->second == value) ||
                       (key == "dtype" && to_text(spec.dtype) == value) ||
                       (key == "stages" && std::to_string(dag.ops.size()) == value) ||
+                      (key == "vector" && std::to_string(target.vector_bytes) == value) ||
                       (key == "feature" &&
                        ("," + target.features + ",").find(",+" + value + ",") != std::string::npos);
     if (!same) return -1;
@@ -98,7 +100,8 @@ Result<FoundSchedule> find_schedule(const std::string& folder, const te::OpSpec&
   for (const Candidate& c : candidates) {
     if (fits(c.schedule.text, dag, target)) return c.schedule;
   }
-  return FoundSchedule{};
+  TESSERA_TRY(const schedule::Schedule steps, space::default_schedule(dag, target));
+  return FoundSchedule{"", schedule::to_text(steps)};
 }
 
 }  // namespace tessera::driver

@@ -11,15 +11,16 @@
 namespace tessera::driver {
 
 struct FoundSchedule {
-  std::string path;  // empty: no file, the loops run as written
+  std::string path;  // empty: no file fits, the schedule is the default one
   std::string text;
 };
 
 // The most specific file in `folder`/<aarch64|x86_64> that fits: a file states in `# op:` lines
 // what it is for, either a whole spec or an operation with some of its parameters
-// ("conv2d:KH=3,S=1"); `stages` is the number of stages of the operation ("eltwise:stages=2"). The
-// most parameters win, then the name. A file whose steps cannot be applied to `dag` or lowered for
-// `target` is passed over; `dag` is that of the spec.
+// ("conv2d:KH=3,S=1"); `stages` is the number of stages of the operation ("eltwise:stages=2"),
+// `vector` the bytes of a vector register of the target. The most parameters win, then the name. A
+// file whose steps cannot be applied to `dag` or lowered for `target` is passed over; `dag` is that
+// of the spec.
 Result<FoundSchedule> find_schedule(const std::string& folder, const te::OpSpec& spec,
                                     const te::Dag& dag, const target::Target& target);
 

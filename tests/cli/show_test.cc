@@ -114,11 +114,31 @@ TEST(Show, PassTimesGoToStderr) {
   EXPECT_EQ(result.out.rfind("func ", 0), 0u);
 }
 
-TEST(Show, UnscheduledOperationRunsAsWritten) {
+TEST(Show, OperationWithoutAFileGetsTheDefaultSchedule) {
   const Finished result =
       run({"show", "--op", kOp, "--stage", "schedule", "--schedules", "/no/such/folder"});
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_TRUE(contains(result.out, "for k in 8 (reduce)"));
+  const Finished standard =
+      run({"show", "--op", kOp, "--stage", "schedule", "--schedule", "default"});
+  EXPECT_EQ(result.out, standard.out);
+  EXPECT_TRUE(contains(result.out, "vectorize"));
+}
+
+// Files written for one width of vectors are not taken for another.
+TEST(Show, SchedulesOfAnotherVectorWidthArePassedOver) {
+  write_file("widths/x86_64/narrow.txt", "# op: matmul:vector=32\nannotate C i unroll\n");
+  const std::string folder =
+      std::filesystem::path(write_file("widths/x86_64/wide.txt", "# op: matmul:vector=64\n"))
+          .parent_path()
+          .parent_path()
+          .string();
+  const auto shown = [&](const char* target) {
+    return run({"show", "--op", kOp, "--stage", "schedule", "--schedules", folder, "--target",
+                target})
+        .out;
+  };
+  EXPECT_TRUE(contains(shown("haswell"), "unroll"));
+  EXPECT_FALSE(contains(shown("skylake-avx512"), "unroll"));
 }
 
 // A folder with a schedule for all products and one for those of 16 rows.
