@@ -6,6 +6,7 @@
 #include <exception>
 
 #include <CLI/CLI.hpp>
+#include <malloc.h>
 #include <nlohmann/json.hpp>
 
 #include "tessera/support/files.h"
@@ -84,8 +85,6 @@ int run(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   Flags flags;
   if (const std::optional<int> code = parse(words, flags)) return *code;
-  // cuBLAS repeats its results only with workspaces of its own.
-  ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
   std::signal(SIGINT, ask_to_stop);
   if (!flags.jobs.empty()) return run_jobs(words, flags.jobs);
   Library library;
