@@ -81,6 +81,8 @@ cmd_deps() {
   local llvm
   llvm=$(missing_llvm)
   install_missing "${packages[@]}" ${llvm:+"$llvm"}
+  # For training alone: without it `tessera train` knows only trees.
+  if ! installed libtorch-dev && apt-cache show libtorch-dev >/dev/null 2>&1; then install_missing libtorch-dev; fi
 }
 
 # peers/packages.txt: one package a line, optionally followed by the only architecture that has it.
