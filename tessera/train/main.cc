@@ -2,11 +2,9 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 
 #include <CLI/CLI.hpp>
-#include <malloc.h>
 #include <nlohmann/json.hpp>
 
 #include "tessera/support/files.h"
