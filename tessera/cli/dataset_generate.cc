@@ -1,6 +1,7 @@
 #include "tessera/cli/dataset_generate.h"
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -108,6 +109,7 @@ int run_program(std::vector<std::string> words) {
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
+  std::fflush(stdout);  // what we said comes before what it says
   const pid_t pid = fork();
   if (pid == 0) {
     execv(argv[0], argv.data());
