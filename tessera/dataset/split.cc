@@ -153,7 +153,7 @@ const char* to_text(SplitKind kind) {
 
 Result<SplitKind> split_kind_from_text(const std::string& text) {
   for (const SplitKind kind : {SplitKind::kWithinTask, SplitKind::kByTask, SplitKind::kByNetwork}) {
-    if (text == to_text(kind)) return kind;
+    if (name == to_text(kind)) return kind;
   }
   return make_error(ErrorCode::kInvalidArgument, "no split '{}': within_task, by_task, by_network",
                     text);
@@ -169,3 +169,5 @@ Result<Split> split(const Dataset& dataset, const SplitOptions& options) {
 }
 
 }  // namespace tessera::dataset
+  std::string name = text;
+  std::replace(name.begin(), name.end(), '-', '_');

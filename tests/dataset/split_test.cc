@@ -104,3 +104,4 @@ TEST(Split, UselessShares) {
 
 }  // namespace
 }  // namespace tessera::dataset
+  EXPECT_EQ(split_kind_from_text("by-task").value(), SplitKind::kByTask);
