@@ -97,8 +97,11 @@ struct SplitOptions {
   std::size_t most_tasks = 0, most_per_task = 0;   // of the training part; 0: all
   std::uint64_t seed = 1;
 };
-// Validation and test tasks are disjoint from training tasks except for kWithinTask. Tasks with
-// fewer than 16 timed examples are left out of test.
+// Validation and test tasks are disjoint from training tasks except for kWithinTask. The part of a
+// task (kWithinTask: of a candidate) follows from its key, the seed and the shares alone, so that it
+// stays where it is when the dataset grows; shares hold on average. Two exceptions: tasks with
+// fewer than 16 timed examples are left out of test, and where no task would validate, one of
+// several does.
 Result<Split> split(const Dataset& dataset, const SplitOptions& options);
 
 }  // namespace tessera::dataset

@@ -1,30 +1,29 @@
 #include <algorithm>
-#include <numeric>
 #include <set>
 
 #include "tessera/dataset/dataset.h"
 #include "tessera/support/hash.h"
-#include "tessera/support/rng.h"
 
 namespace tessera::dataset {
 namespace {
 
 constexpr std::size_t kLeastTested = 16;
 
-void shuffle(std::vector<std::size_t>* items, Rng& rng) {
-  for (std::size_t i = items->size(); i > 1; --i) {
-    std::swap((*items)[i - 1],
-              (*items)[static_cast<std::size_t>(rng.below(static_cast<std::int64_t>(i)))]);
-  }
-}
+// What places are drawn for: two draws of one key say nothing of each other.
+constexpr const char* kPart = "part";
+constexpr const char* kOrder = "order";
 
-std::size_t share_of(double share, std::size_t count) {
-  return std::min(count, static_cast<std::size_t>(share * static_cast<double>(count) + 0.5));
+// Uniform in [0, 1), of the words and the seed alone: whatever else a dataset holds.
+double place_of(const char* purpose, std::string_view key, std::string_view candidate,
+                std::uint64_t seed) {
+  std::uint64_t h = hash_bytes(fmt::format("{} {}", purpose, seed));
+  h = hash_bytes(candidate, hash_bytes(key, h));
+  return static_cast<double>(h >> 11) * 0x1p-53;
 }
 
 class Splitter {
  public:
-  Splitter(const Dataset& d, const SplitOptions& o) : d_(d), o_(o), rng_(o.seed) {
+  Splitter(const Dataset& d, const SplitOptions& o) : d_(d), o_(o) {
     by_task_.resize(d.tasks.size());
     for (std::size_t i = 0; i < d.examples.size(); ++i) {
       by_task_[static_cast<std::size_t>(d.examples[i].task)].push_back(i);
@@ -32,9 +31,6 @@ class Splitter {
     for (std::size_t t = 0; t < by_task_.size(); ++t) {
       if (!by_task_[t].empty()) tasks_.push_back(t);
     }
-    // In the order of keys: a dataset that gained tasks elsewhere splits its old ones alike.
-    std::sort(tasks_.begin(), tasks_.end(),
-              [&](std::size_t a, std::size_t b) { return d.tasks[a].key < d.tasks[b].key; });
     split_.part.assign(d.examples.size(), kLeftOut);
   }
 
@@ -68,25 +64,47 @@ class Splitter {
 
   void within_tasks() {
     for (const std::size_t t : tasks_) {
-      std::vector<std::size_t> order = by_task_[t];
-      shuffle(&order, rng_);
-      const std::size_t test = timed(t) < kLeastTested ? 0 : share_of(o_.test, order.size());
-      const std::size_t validation = share_of(o_.validation, order.size());
-      for (std::size_t i = 0; i < order.size(); ++i) {
-        split_.part[order[i]] = i < test ? kTest : i < test + validation ? kValidation : kTrain;
+      const bool tested = timed(t) >= kLeastTested;
+      for (const std::size_t i : by_task_[t]) {
+        const std::uint8_t part = part_at(example_place(kPart, i), o_.test);
+        split_.part[i] = part == kTest && !tested ? kLeftOut : part;
       }
     }
   }
 
-  void by_task(std::vector<std::size_t> tasks, double test_share) {
-    shuffle(&tasks, rng_);
-    const std::size_t test = share_of(test_share, tasks.size());
-    std::size_t validation = share_of(o_.validation, tasks.size());
-    // Early stopping needs something to look at.
-    if (validation == 0 && o_.validation > 0 && tasks.size() > test + 1) validation = 1;
-    for (std::size_t i = 0; i < tasks.size(); ++i) {
-      give(tasks[i], i < test ? kTest : i < test + validation ? kValidation : kTrain);
+  std::uint8_t part_at(double place, double test_share) const {
+    if (place < test_share) return kTest;
+    return place < test_share + o_.validation ? kValidation : kTrain;
+  }
+
+  double task_place(const char* purpose, std::size_t task) const {
+    return place_of(purpose, d_.tasks[task].key, "", o_.seed);
+  }
+
+  // One for all machines: a candidate is not tested on one and learned on another.
+  double example_place(const char* purpose, std::size_t i) const {
+    const Example& e = d_.examples[i];
+    return place_of(purpose, d_.tasks[static_cast<std::size_t>(e.task)].key, e.candidate, o_.seed);
+  }
+
+  void by_task(const std::vector<std::size_t>& tasks, double test_share) {
+    std::vector<std::size_t> training;
+    bool validates = o_.validation <= 0;
+    for (const std::size_t t : tasks) {
+      const std::uint8_t part = part_at(task_place(kPart, t), test_share);
+      give(t, part);
+      validates = validates || part == kValidation;
+      if (part == kTrain) training.push_back(t);
     }
+    // Early stopping needs something to look at, also with a handful of tasks.
+    if (validates || training.size() < 2) return;
+    give(*std::min_element(training.begin(), training.end(),
+                           [&](std::size_t a, std::size_t b) { return before(kPart, a, b); }),
+         kValidation);
+  }
+
+  bool before(const char* purpose, std::size_t a, std::size_t b) const {
+    return std::pair(task_place(purpose, a), a) < std::pair(task_place(purpose, b), b);
   }
 
   Result<void> by_network() {
@@ -100,30 +118,30 @@ class Splitter {
         rest.push_back(t);
       }
     }
-    by_task(std::move(rest), 0);
+    by_task(rest, 0);
     return {};
   }
 
   void limit_training() {
+    if (o_.most_tasks == 0 && o_.most_per_task == 0) return;
     std::vector<std::size_t> training;
     for (const std::size_t t : tasks_) {
       const bool any = std::any_of(by_task_[t].begin(), by_task_[t].end(),
                                    [&](std::size_t i) { return split_.part[i] == kTrain; });
       if (any) training.push_back(t);
     }
-    shuffle(&training, rng_);
+    std::sort(training.begin(), training.end(),
+              [&](std::size_t a, std::size_t b) { return before(kOrder, a, b); });
     for (std::size_t n = 0; n < training.size(); ++n) {
       const bool kept = o_.most_tasks == 0 || n < o_.most_tasks;
-      std::vector<std::size_t> order;
+      std::vector<std::pair<double, std::size_t>> order;
       for (const std::size_t i : by_task_[training[n]]) {
-        if (split_.part[i] == kTrain) order.push_back(i);
+        if (split_.part[i] == kTrain) order.emplace_back(example_place(kOrder, i), i);
       }
-      // Of its own seed: the examples of a task stay when only the number of tasks changes.
-      Rng rng(hash_bytes(d_.tasks[training[n]].key, o_.seed));
-      shuffle(&order, rng);
+      std::sort(order.begin(), order.end());
       for (std::size_t i = 0; i < order.size(); ++i) {
         if (!kept || (o_.most_per_task > 0 && i >= o_.most_per_task)) {
-          split_.part[order[i]] = kLeftOut;
+          split_.part[order[i].second] = kLeftOut;
         }
       }
     }
@@ -131,7 +149,6 @@ class Splitter {
 
   const Dataset& d_;
   const SplitOptions& o_;
-  Rng rng_;
   std::vector<std::vector<std::size_t>> by_task_;
   std::vector<std::size_t> tasks_;  // with examples
   Split split_;
@@ -152,6 +169,8 @@ const char* to_text(SplitKind kind) {
 }
 
 Result<SplitKind> split_kind_from_text(const std::string& text) {
+  std::string name = text;
+  std::replace(name.begin(), name.end(), '-', '_');
   for (const SplitKind kind : {SplitKind::kWithinTask, SplitKind::kByTask, SplitKind::kByNetwork}) {
     if (name == to_text(kind)) return kind;
   }
@@ -169,5 +188,3 @@ Result<Split> split(const Dataset& dataset, const SplitOptions& options) {
 }
 
 }  // namespace tessera::dataset
-  std::string name = text;
-  std::replace(name.begin(), name.end(), '-', '_');
