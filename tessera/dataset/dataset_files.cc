@@ -10,6 +10,7 @@
 #include "tessera/dataset/dataset.h"
 #include "tessera/dataset/gzip.h"
 #include "tessera/support/files.h"
+#include "tessera/dataset/replace_folder.h"
 
 namespace tessera::dataset {
 namespace {
@@ -213,20 +214,12 @@ Result<void> save(const Dataset& dataset, const std::string& folder) {
   }
   const std::string plain = path.has_filename() ? path.string() : path.parent_path().string();
   const fs::path staged = fmt::format("{}.tmp.{}", plain, ::getpid());
-  const fs::path old = fmt::format("{}.old.{}", plain, ::getpid());
   fs::create_directories(staged, error);
   if (error) return io_error(staged.string(), error);
-  const Result<void> written = write_all(dataset, Writer(staged));
-  if (written && exists) fs::rename(plain, old, error);
-  if (written && !error) fs::rename(staged, plain, error);
-  if (written && !error) {
-    fs::remove_all(old, error);
-    return {};
-  }
-  std::error_code ignored;
-  fs::remove_all(staged, ignored);
-  if (!written) return written.error();
-  return io_error(folder, error);
+  Result<void> done = write_all(dataset, Writer(staged));
+  if (done) done = replace_folder(staged, plain);
+  if (!done) fs::remove_all(staged, error);
+  return done;
 }
 
 Result<Dataset> load(const std::string& folder) {

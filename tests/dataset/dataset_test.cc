@@ -7,6 +7,7 @@
 
 #include "dataset_case.h"
 #include "tessera/dataset/gzip.h"
+#include "tessera/dataset/replace_folder.h"
 #include "tessera/support/files.h"
 
 namespace tessera::dataset {
@@ -43,6 +44,18 @@ TEST(Dataset, SavesTheSameBytesAgainAndReplacesWhole) {
   for (const auto& entry : fs::directory_iterator(fs::path(a).parent_path())) {
     EXPECT_EQ(entry.path().filename().string().size(), 1u) << "left behind: " << entry.path();
   }
+}
+
+TEST(Dataset, WhatCannotBeReplacedStays) {
+  const Dataset d = small_dataset(4);
+  const std::string folder = test_folder("set");
+  ASSERT_TRUE(save(d, folder).ok());
+  const Result<void> replaced = replace_folder(folder + ".absent", folder);
+  ASSERT_FALSE(replaced.ok());
+  EXPECT_EQ(replaced.error().code, ErrorCode::kIo);
+  const Result<Dataset> read = load(folder);
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(read->examples, d.examples);
 }
 
 TEST(Dataset, AnEmptyOneIsADataset) {
