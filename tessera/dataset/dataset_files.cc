@@ -1,5 +1,6 @@
 // The files of a dataset: written in a folder beside, renamed when complete.
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <functional>
 #include <set>
@@ -9,8 +10,8 @@
 
 #include "tessera/dataset/dataset.h"
 #include "tessera/dataset/gzip.h"
-#include "tessera/support/files.h"
 #include "tessera/dataset/replace_folder.h"
+#include "tessera/support/files.h"
 
 namespace tessera::dataset {
 namespace {
@@ -186,15 +187,25 @@ void take_manifest(const Json& json, Dataset* d) {
   }
 }
 
-// Whatever the files say, indices and order hold from here on.
+// Whatever the files say, indices, ranges and order hold from here on.
 Result<void> check(const Dataset& d, const std::string& folder) {
+  for (const MachineInfo& m : d.machines) {
+    if (m.threads < 1) return io_error(folder, "a machine without threads");
+  }
+  for (const NetworkInfo& n : d.networks) {
+    for (const auto& [key, weight] : n.weights) {
+      if (weight < 0) return io_error(folder, "a network with a negative weight: " + n.name);
+    }
+  }
   std::set<std::int32_t> ended;
   std::int32_t last = -1;
   for (const Example& e : d.examples) {
     const bool task = e.task >= 0 && static_cast<std::size_t>(e.task) < d.tasks.size();
     const bool machine = e.machine >= 0 && static_cast<std::size_t>(e.machine) < d.machines.size();
     if (!task || !machine) return io_error(folder, "a record of a task or machine it has not");
-    if (!(e.seconds >= 0)) return io_error(folder, "a record with a negative time");
+    if (!(e.seconds >= 0) || !std::isfinite(e.seconds)) {
+      return io_error(folder, "a record with a time that is negative or no number");
+    }
     if (e.task == last) continue;
     if (last >= 0) ended.insert(last);
     if (ended.contains(e.task)) return io_error(folder, "records of a task are not together");

@@ -42,6 +42,20 @@ Result<const T*> entry(const std::vector<NpyView>& views, const char* name, DTyp
                     tessera::to_text(shape));
 }
 
+// Every index is one of what it leads to: readers trust them.
+bool fits(const Shard& s, std::int64_t examples, std::int64_t rows, std::int64_t pairs) {
+  if (s.begin[0] != 0 || s.begin[examples] != rows) return false;
+  for (std::int64_t i = 0; i < examples; ++i) {
+    const std::int64_t begin = s.begin[i], end = s.begin[i + 1];
+    if (begin < 0 || begin >= end || end > rows) return false;
+    if (s.pair[i] < 0 || s.pair[i] >= pairs) return false;
+    for (std::int64_t r = begin; s.parents != nullptr && r < end; ++r) {
+      if (s.parents[r] < -1 || s.parents[r] >= end - begin) return false;
+    }
+  }
+  return true;
+}
+
 Result<void> locate(const ShardInfo& info, nn::Rows kind, Shard* shard) {
   TESSERA_TRY(const std::vector<NpyView> views, view_npz(shard->file.bytes()));
   const auto n = static_cast<std::int64_t>(info.examples);
@@ -60,12 +74,9 @@ Result<void> locate(const ShardInfo& info, nn::Rows kind, Shard* shard) {
   if (kind == nn::Rows::kLoop) {
     TESSERA_TRY(shard->parents, entry<std::int16_t>(views, "parents", DType::kI16, {rows}));
   }
-  bool good = shard->begin[0] == 0 && shard->begin[n] == rows;
-  for (std::int64_t i = 0; i < n; ++i) {
-    good = good && shard->begin[i] < shard->begin[i + 1] && shard->pair[i] >= 0 &&
-           shard->pair[i] < pairs;
+  if (!fits(*shard, n, rows, pairs)) {
+    return make_error(ErrorCode::kIo, "rows that do not fit together");
   }
-  if (!good) return make_error(ErrorCode::kIo, "rows that do not fit together");
   return {};
 }
 

@@ -93,6 +93,49 @@ TEST(Dataset, DamageIsFound) {
   EXPECT_EQ(load(folder).error().code, ErrorCode::kIo);
 }
 
+using Json = nlohmann::json;
+
+// A dataset of one task and one record with its manifest changed; checksums are right.
+Result<Dataset> load_forged(const std::function<void(Json&)>& change, const std::string& seconds) {
+  const std::string folder = test_folder("forged");
+  fs::create_directories(folder);
+  Json files = Json::array();
+  const auto add = [&](const std::string& name, const std::string& line) {
+    const std::string bytes = gzip(line + "\n");
+    EXPECT_TRUE(write_file(folder + "/" + name, {bytes}).ok());
+    files.push_back({{"name", name},
+                     {"bytes", bytes.size()},
+                     {"crc32", fmt::format("{:08x}", crc32_of(bytes))}});
+  };
+  add("tasks.jsonl.gz",
+      R"({"key":"k","name":"n","format":"ansor","definition":"","flops":1,"bytes":1})");
+  add("records-000.jsonl.gz",
+      R"({"task":0,"machine":0,"outcome":"ok","candidate":"c","seconds":)" + seconds + "}");
+  Json manifest = {{"format", "tessera dataset"},
+                   {"version", 1},
+                   {"machines", {{{"target", "m"}, {"threads", 1}}}},
+                   {"networks", {{{"name", "n"}, {"weights", {{"k", 1}}}}}},
+                   {"files", files}};
+  change(manifest);
+  EXPECT_TRUE(write_file(folder + "/dataset.json", {manifest.dump()}).ok());
+  return load(folder);
+}
+
+TEST(Dataset, ValuesOutOfRangeAreRefused) {
+  const auto as_it_is = [](Json&) {};
+  const Result<Dataset> good = load_forged(as_it_is, "0.5");
+  ASSERT_TRUE(good.ok()) << good.error().message;
+  for (const char* seconds : {"1e300", "-1", "-1e300"}) {
+    EXPECT_EQ(load_forged(as_it_is, seconds).error().code, ErrorCode::kIo) << seconds;
+  }
+  for (const int threads : {0, -1}) {
+    const auto change = [&](Json& m) { m["machines"][0]["threads"] = threads; };
+    EXPECT_EQ(load_forged(change, "1").error().code, ErrorCode::kIo) << threads;
+  }
+  const auto weigh = [](Json& m) { m["networks"][0]["weights"]["k"] = -1; };
+  EXPECT_EQ(load_forged(weigh, "1").error().code, ErrorCode::kIo);
+}
+
 // A manifest with right checksums that says nonsense.
 Result<Dataset> load_forged(const std::string& line) {
   const std::string folder = test_folder("forged");

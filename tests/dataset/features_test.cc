@@ -4,11 +4,14 @@
 #include <filesystem>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "dataset_case.h"
 #include "tessera/dataset/candidate_rows.h"
+#include "tessera/dataset/gzip.h"
 #include "tessera/feature/extract.h"
 #include "tessera/support/files.h"
+#include "tessera/support/npz.h"
 
 namespace tessera::dataset {
 namespace {
@@ -92,6 +95,34 @@ TEST(FeatureStore, UnreadableCandidatesAreKeptAndCounted) {
   EXPECT_EQ(v.seconds, 0);
   EXPECT_EQ(v.label, 0);
   EXPECT_TRUE(std::ranges::all_of(v.rows, [](float x) { return x == 0; }));
+}
+
+// With right checksums, a parent beyond the candidate's rows.
+TEST(FeatureStore, ParentsBeyondTheRowsAreNotTrusted) {
+  const std::string folder = test_folder("store"), shard = folder + "/loop-0000.npz";
+  const Dataset d = small_dataset(8);
+  ASSERT_TRUE(open_features(d, nn::Rows::kLoop, folder, 1).ok());
+  for (const std::int16_t parent : {std::int16_t{-2}, std::int16_t{1000}}) {
+    NamedTensors tensors = read_npz(shard).value();
+    for (NamedTensor& t : tensors) {
+      if (t.name == "parents") t.tensor.as<std::int16_t>()[2] = parent;
+    }
+    const std::string before = read_file(shard).value();
+    ASSERT_TRUE(write_npz(shard, tensors).ok());
+    const std::string after = read_file(shard).value();
+    ASSERT_EQ(after.size(), before.size());
+    nlohmann::json manifest = nlohmann::json::parse(read_file(folder + "/loop.json").value());
+    manifest["shards"][0]["crc32"] = fmt::format("{:08x}", crc32_of(after));
+    ASSERT_TRUE(write_file(folder + "/loop.json", {manifest.dump()}).ok());
+    int made = 0;
+    const auto store =
+        open_features(d, nn::Rows::kLoop, folder, 1, [&](std::size_t, std::size_t) { ++made; });
+    ASSERT_TRUE(store.ok()) << store.error().message;
+    EXPECT_GT(made, 0);
+    EXPECT_TRUE(std::ranges::all_of((**store)[0].parents, [&](std::int16_t p) {
+      return p >= -1 && p < (**store)[0].row_count;
+    }));
+  }
 }
 
 TEST(FeatureStore, SeveralShardsByManyThreadsEqualOne) {
