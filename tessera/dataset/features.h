@@ -20,7 +20,11 @@ struct FeatureView {
   std::int32_t row_count = 0;
   std::int32_t task = 0, machine = 0;  // as in the Dataset
   float seconds = 0;                   // 0: failed
-  float label = 0;  // best seconds of (task, machine) / seconds, in (0, 1]; 0: failed
+  // Best seconds of (task, machine) / seconds, in (0, 1]; 0: failed. The best is that of all
+  // examples, whatever part of a split they are in: labels do not change with the split, and within
+  // a task training labels are relative to a time that may be one of the test part. Scores compare
+  // candidates of one task, so that the common factor tells a model nothing of their order.
+  float label = 0;
 };
 
 // Immutable once made; safe to read from several threads.
