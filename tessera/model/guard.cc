@@ -25,6 +25,8 @@ const char* to_text(Predictor predictor) {
 
 void Guard::observe(const PredictorScores& scores, double seconds, std::int64_t version) {
   for (Account& a : accounts_) a.right *= kForget, a.pairs *= kForget;
+  const auto comparable = static_cast<double>(std::count_if(
+      seen_.begin(), seen_.end(), [&](const Seen& s) { return s.version == version; }));
   for (const Seen& other : seen_) {
     if (other.version != version || (seconds <= 0 && other.seconds <= 0)) continue;
     const double slow =
@@ -38,7 +40,7 @@ void Guard::observe(const PredictorScores& scores, double seconds, std::int64_t 
       if (!std::isfinite(scores[p]) || !std::isfinite(other.scores[p])) continue;
       const float lead = new_is_fast ? scores[p] - other.scores[p] : other.scores[p] - scores[p];
       // Many pairs with one candidate are not so many facts.
-      const double weight = gap / std::sqrt(static_cast<double>(seen_.size()));
+      const double weight = gap / std::sqrt(comparable);
       accounts_[p].right += weight * (lead > 0 ? 1 : lead == 0 ? 0.5 : 0);
       accounts_[p].pairs += weight;
     }

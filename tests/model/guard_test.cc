@@ -52,6 +52,17 @@ TEST(Guard, DropsAGlobalModelThatMispredicts) {
   EXPECT_EQ(guard.choose(true, false), Predictor::kNone);
 }
 
+TEST(Guard, RoundsOfFewCandidatesAreEvidenceToo) {
+  Guard guard;
+  Rng rng(5);
+  for (int i = 0; i < 64; ++i) {
+    const double speed = 0.2 + 0.8 * rng.uniform();
+    guard.observe({static_cast<float>(-speed), kNaN, kNaN}, 1e-3 / speed, i / 4);
+  }
+  EXPECT_LT(guard.accuracy(Predictor::kGlobal), 0.1);
+  EXPECT_EQ(guard.choose(true, false), Predictor::kNone);
+}
+
 TEST(Guard, ChangesItsMindWhenTheEvidenceDoes) {
   Guard guard;
   run(guard, 64, {0.9, 0.05, 0.9}, 3);
