@@ -1,5 +1,7 @@
 #include "tessera/model/models/forest.h"
 
+#include <limits>
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -22,14 +24,16 @@ nlohmann::json small_tree() {
   return {{"left_children", {1, 3, -1, -1, -1}},
           {"right_children", {2, 4, -1, -1, -1}},
           {"split_indices", {1, 0, 0, 0, 0}},
-          {"split_conditions", {0.5, -1.0, 30.0, 10.0, 20.0}}};
+          {"split_conditions", {0.5, -1.0, 30.0, 10.0, 20.0}},
+          {"default_left", {0, 1, 0, 0, 0}}};
 }
 
 TEST(Forest, WalksEveryRowToItsLeaf) {
   const nlohmann::json stump = {{"left_children", {-1}},
                                 {"right_children", {-1}},
                                 {"split_indices", {0}},
-                                {"split_conditions", {0.25}}};
+                                {"split_conditions", {0.25}},
+                                {"default_left", {0}}};
   const auto forest = Forest::from_ubjson(bytes_of(model_of({small_tree(), stump}, "1E0")));
   ASSERT_TRUE(forest.ok()) << forest.error().message;
   EXPECT_EQ(forest->trees(), 2u);
@@ -42,6 +46,22 @@ TEST(Forest, WalksEveryRowToItsLeaf) {
   }
   std::vector<float> got(want.size());
   forest->predict(rows.data(), got.size(), 3, got.data());
+  EXPECT_EQ(got, want);
+}
+
+TEST(Forest, MissingAndInfiniteValuesEndInALeafOfTheTree) {
+  // The second tree stands behind the first: what leaves the first by its last node is seen. The
+  // last leaf of all is behind nothing.
+  const auto forest = Forest::from_ubjson(bytes_of(model_of({small_tree(), small_tree()})));
+  ASSERT_TRUE(forest.ok()) << forest.error().message;
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  const std::vector<float> rows = {kNaN, 0.f,  kNaN,  kNaN, 0.f,   kNaN,  kInf, 0.f,
+                                   kInf, kInf, -kInf, 0.f,  -kInf, -kInf, 0.f,  -kInf};
+  // Missing goes left at the inner node and right at the root.
+  const std::vector<float> want = {20, 60, 60, 40, 60, 20, 20, 40};
+  std::vector<float> got(want.size());
+  forest->predict(rows.data(), got.size(), 2, got.data());
   EXPECT_EQ(got, want);
 }
 

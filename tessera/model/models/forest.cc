@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdlib>
 #include <limits>
 
@@ -19,21 +20,26 @@ constexpr int kDeepest = 64;
 // One tree as XGBoost stores it.
 struct Source {
   std::vector<std::int32_t> left, right, column;
-  std::vector<float> value;  // thresholds, and values of leaves
+  std::vector<float> value;       // thresholds, and values of leaves
+  std::vector<int> default_left;  // where missing values go
 
   static Source read(const nlohmann::json& tree) {
     return {tree.at("left_children"), tree.at("right_children"), tree.at("split_indices"),
-            tree.at("split_conditions")};
+            tree.at("split_conditions"), tree.at("default_left")};
   }
   bool consistent() const {
     const std::size_t n = left.size();
-    if (n == 0 || right.size() != n || column.size() != n || value.size() != n) return false;
+    if (n == 0 || right.size() != n || column.size() != n || value.size() != n ||
+        default_left.size() != n) {
+      return false;
+    }
     const auto child = [&](std::int32_t c, std::size_t parent) {
       return c > static_cast<std::int32_t>(parent) && c < static_cast<std::int32_t>(n);
     };
     for (std::size_t i = 0; i < n; ++i) {
       if (left[i] < 0) continue;
       if (!child(left[i], i) || !child(right[i], i) || column[i] < 0) return false;
+      if (std::isnan(value[i])) return false;
     }
     return true;
   }
@@ -66,12 +72,13 @@ Result<Forest> Forest::from_ubjson(const std::string& bytes) {
         if (level > kDeepest) return foreign("a tree that is too deep");
         const auto self = static_cast<std::int32_t>(first + at);
         if (source.left[n] < 0) {
-          out.nodes_.push_back({std::numeric_limits<float>::infinity(), 0, self});
+          out.nodes_.push_back({std::numeric_limits<float>::quiet_NaN(), 0, self, 0});
           out.values_.push_back(source.value[n]);
           continue;
         }
-        out.nodes_.push_back(
-            {source.value[n], source.column[n], static_cast<std::int32_t>(first + order.size())});
+        out.nodes_.push_back({source.value[n], source.column[n],
+                              static_cast<std::int32_t>(first + order.size()),
+                              source.default_left[n] != 0 ? 0 : 1});
         out.values_.push_back(0);
         out.columns_ = std::max(out.columns_, static_cast<std::size_t>(source.column[n]) + 1);
         order.emplace_back(source.left[n], level + 1);
@@ -93,7 +100,9 @@ void Forest::walk(const Tree& tree, const float* rows, std::size_t columns, floa
     for (std::size_t l = 0; l < kWide; ++l) {
       const Node& node = nodes_[at[l]];
       const float x = rows[l * columns + static_cast<std::size_t>(node.column)];
-      at[l] = static_cast<std::size_t>(node.left) + (x < node.threshold ? 0 : 1);
+      const int behind =
+          static_cast<int>(x >= node.threshold) | (static_cast<int>(std::isnan(x)) & node.missing);
+      at[l] = static_cast<std::size_t>(node.left + behind);
     }
   }
   for (std::size_t l = 0; l < kWide; ++l) out[l] += values_[at[l]];
