@@ -1,7 +1,6 @@
 #include "tessera/model/network_scorer.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstring>
 #include <optional>
@@ -13,26 +12,12 @@
 namespace tessera::model {
 namespace {
 
-// Candidates are padded to one of these. A step is at most a third: rows that are not there cost as
-// much as rows that are.
-constexpr std::array<std::int64_t, 15> kPaddings = {2,  3,  4,  5,  6,  8,  10, 12,
-                                                    16, 20, 24, 32, 48, 64, 128};
 // Rows of one batch, all candidates together: enough for products to be efficient, few enough for
 // what lies between layers to stay in the cache.
 constexpr std::int64_t kBatchRows = 384;
 constexpr std::int64_t kLeastBatch = 8, kMostBatch = 128;
 // Columns that are left are rounded up to a multiple of this by keeping some that say nothing.
 constexpr std::size_t kColumnStep = 8;
-
-bool sees_padding(const nn::NetworkSpec& spec) {
-  const auto masked = spec.hyper.find("masked");
-  return masked != spec.hyper.end() && masked->second == 0;
-}
-
-std::int64_t most_rows(const nn::NetworkSpec& spec) {
-  const auto most = spec.hyper.find("max_rows");
-  return most == spec.hyper.end() ? kPaddings.back() : std::min(kPaddings.back(), most->second);
-}
 
 // `tensor` with only the given indices of its first axis.
 HostTensor take_rows(const HostTensor& tensor, const std::vector<std::int32_t>& indices) {
@@ -92,17 +77,6 @@ Result<PrunedNetwork> prune_columns(const nn::TrainedNetwork& network) {
   return pruned;
 }
 
-std::int64_t padded_rows(const nn::NetworkSpec& spec, std::int64_t count) {
-  const std::int64_t most = most_rows(spec);
-  if (sees_padding(spec)) {
-    std::int64_t rows = 4;
-    while (rows < count) rows *= 2;
-    return std::min(rows, most);
-  }
-  const auto* at = std::lower_bound(kPaddings.begin(), kPaddings.end(), count);
-  return std::min(at == kPaddings.end() ? kPaddings.back() : *at, most);
-}
-
 Result<graph::Graph> instance_graph(const nn::NetworkSpec& spec,
                                     const std::map<std::string, HostTensor>& weights,
                                     const nn::InstanceShape& shape) {
@@ -159,7 +133,7 @@ Result<std::unique_ptr<NetworkScorer>> NetworkScorer::make(nn::TrainedNetwork ne
   TESSERA_TRY(PrunedNetwork pruned, prune_columns(network));
   std::unique_ptr<NetworkScorer> scorer(
       new NetworkScorer(std::move(network), std::move(pruned), entry->rows, threads));
-  TESSERA_DO(scorer->instance(padded_rows(scorer->network_.spec, 4)));
+  TESSERA_DO(scorer->instance(nn::padded_rows(scorer->network_.spec, 4)));
   return scorer;
 }
 
@@ -290,7 +264,7 @@ Result<NetworkOutputs> NetworkScorer::run(const feature::FeatureSet& features) {
   for (std::size_t i = 0; i < n; ++i) {
     first_row.push_back(row);
     row += static_cast<std::size_t>(features.row_count[i]);
-    by_rows[padded_rows(network_.spec, features.row_count[i])].push_back(
+    by_rows[nn::padded_rows(network_.spec, features.row_count[i])].push_back(
         static_cast<std::uint32_t>(i));
   }
   for (const auto& [rows, candidates] : by_rows) {

@@ -1,5 +1,6 @@
 // Runs a trained network on many candidates: its graph with the weights as constants, compiled by
-// Tessera for this machine, one instance for each number of rows that candidates are padded to.
+// Tessera for this machine, one instance for each number of rows that candidates are padded to
+// (nn::padded_rows).
 #pragma once
 
 #include <map>
@@ -26,11 +27,6 @@ struct PrunedNetwork {
 // Leaves out columns whose scale is 0: they are 0 after normalising and add nothing to products.
 // All columns stay where the network does more with them than multiply them by weights.
 Result<PrunedNetwork> prune_columns(const nn::TrainedNetwork& network);
-
-// The rows that a network is compiled for when a candidate has `count`: padding costs time, every
-// further instance costs building it. Networks that see their padding get what they saw in
-// training.
-std::int64_t padded_rows(const nn::NetworkSpec& spec, std::int64_t count);
 
 // The graph of one instance with its weights in it, before passes.
 Result<graph::Graph> instance_graph(const nn::NetworkSpec& spec,

@@ -28,6 +28,13 @@ constexpr Limits kHyperLimits[] = {
 constexpr Limits kColumns = {"columns", 1, 1 << 16}, kContext = {"context", 0, 1 << 16};
 constexpr Limits kBatch = {"batch", 1, 1 << 22}, kRows = {"rows", 1, 4096};
 
+// A step is at most a third: rows that are not there cost as much as rows that are.
+constexpr std::array<std::int64_t, 15> kPaddings = {2,  3,  4,  5,  6,  8,  10, 12,
+                                                    16, 20, 24, 32, 48, 64, 128};
+// Of networks that see their padding. Scores compare best among candidates of the same length, and
+// nearly all have fewer rows than the first.
+constexpr std::array<std::int64_t, 4> kSeenPaddings = {16, 32, 64, 128};
+
 template <class... Args>
 Error bad(fmt::format_string<Args...> format, Args&&... args) {
   return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
@@ -139,6 +146,21 @@ Result<Network> build_network(const NetworkSpec& spec, const InstanceShape& shap
   auto network = b.finish(entry->rows, add_heads(b, encoded, spec.hyper.at("hidden")));
   if (!network.ok()) return network.error().with_context(spec.network);
   return network;
+}
+
+bool sees_padding(const NetworkSpec& spec) {
+  const auto masked = spec.hyper.find("masked");
+  return masked != spec.hyper.end() && masked->second == 0;
+}
+
+std::int64_t padded_rows(const NetworkSpec& spec, std::int64_t count) {
+  const auto limit = spec.hyper.find("max_rows");
+  const auto smallest = [&](const auto& sizes) {
+    const auto at = std::lower_bound(sizes.begin(), sizes.end(), count);
+    const std::int64_t rows = at == sizes.end() ? sizes.back() : *at;
+    return limit == spec.hyper.end() ? rows : std::min(rows, limit->second);
+  };
+  return sees_padding(spec) ? smallest(kSeenPaddings) : smallest(kPaddings);
 }
 
 HostTensor initial_value(const Parameter& parameter, Rng& rng) {

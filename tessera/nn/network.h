@@ -90,6 +90,13 @@ Result<NetworkSpec> make_spec(const std::string& network, const Hyper& hyper, st
 // The same parameters for every shape. kInvalidArgument also for rows that the network cannot hold.
 Result<Network> build_network(const NetworkSpec& spec, const InstanceShape& shape);
 
+// True: the outputs for a candidate depend on how many rows it is padded to.
+bool sees_padding(const NetworkSpec& spec);
+// The rows that a candidate of `count` is padded to, in training and in scoring: padding costs
+// time, every further size an instance. At most 128, or what the network holds; candidates with
+// more lose those behind.
+std::int64_t padded_rows(const NetworkSpec& spec, std::int64_t count);
+
 // Fresh weights: the same for the same seed on every machine.
 HostTensor initial_value(const Parameter& parameter, Rng& rng);
 

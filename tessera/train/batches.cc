@@ -29,8 +29,8 @@ struct List {
 };
 
 // A group's examples in lists of nearly equal size.
-void cut_group(std::vector<std::uint32_t> examples, const ExampleFacts& facts, std::int64_t list,
-               Rng& rng, std::vector<List>& out) {
+void cut_group(const nn::NetworkSpec& spec, std::vector<std::uint32_t> examples,
+               const ExampleFacts& facts, std::int64_t list, Rng& rng, std::vector<List>& out) {
   shuffle(examples, rng);
   const std::size_t most = static_cast<std::size_t>(std::max<std::int64_t>(list, 1));
   const std::size_t count = (examples.size() + most - 1) / most;
@@ -42,9 +42,22 @@ void cut_group(std::vector<std::uint32_t> examples, const ExampleFacts& facts, s
       next.examples.push_back(examples[i]);
       longest = std::max(longest, facts.row_counts[examples[i]]);
     }
-    next.rows = padded_rows(longest, facts.longest);
+    next.rows = nn::padded_rows(spec, longest);
     out.push_back(std::move(next));
   }
+}
+
+// A group apart by what its examples are padded to.
+std::vector<std::vector<std::uint32_t>> by_padding(const nn::NetworkSpec& spec,
+                                                   const std::vector<std::uint32_t>& examples,
+                                                   const ExampleFacts& facts) {
+  std::map<std::int64_t, std::vector<std::uint32_t>> parts;
+  for (const std::uint32_t i : examples) {
+    parts[nn::padded_rows(spec, facts.row_counts[i])].push_back(i);
+  }
+  std::vector<std::vector<std::uint32_t>> out;
+  for (auto& [rows, part] : parts) out.push_back(std::move(part));
+  return out;
 }
 
 }  // namespace
@@ -57,7 +70,6 @@ ExampleFacts read_facts(const dataset::FeatureStore& store) {
     const dataset::FeatureView view = store[i];
     facts.row_counts.push_back(view.row_count);
     facts.timed.push_back(view.seconds > 0);
-    facts.longest = std::max<std::int64_t>(facts.longest, view.row_count);
   }
   return facts;
 }
@@ -79,22 +91,20 @@ std::vector<Group> group_examples(const dataset::FeatureStore& store,
   return out;
 }
 
-std::int64_t padded_rows(std::int64_t count, std::int64_t longest) {
-  std::int64_t rows = 1;
-  while (rows < count) {
-    if (rows > 1 && rows / 2 * 3 >= count) {
-      rows = rows / 2 * 3;
-      break;
-    }
-    rows *= 2;
-  }
-  return std::max<std::int64_t>(std::min(rows, longest), 1);
-}
-
-std::vector<Step> plan_epoch(const std::vector<Group>& groups, const ExampleFacts& facts,
-                             std::int64_t batch, std::int64_t list, Rng& rng) {
+std::vector<Step> plan_epoch(const nn::NetworkSpec& spec, const std::vector<Group>& groups,
+                             const ExampleFacts& facts, std::int64_t batch, std::int64_t list,
+                             Rng& rng) {
+  const bool apart = nn::sees_padding(spec);
   std::vector<List> lists;
-  for (const Group& group : groups) cut_group(group.examples, facts, list, rng, lists);
+  for (const Group& group : groups) {
+    if (!apart) {
+      cut_group(spec, group.examples, facts, list, rng, lists);
+      continue;
+    }
+    for (std::vector<std::uint32_t>& part : by_padding(spec, group.examples, facts)) {
+      cut_group(spec, std::move(part), facts, list, rng, lists);
+    }
+  }
   shuffle(lists, rng);
   std::stable_sort(lists.begin(), lists.end(),
                    [](const List& a, const List& b) { return a.rows < b.rows; });
@@ -103,8 +113,10 @@ std::vector<Step> plan_epoch(const std::vector<Group>& groups, const ExampleFact
   for (List& next : lists) {
     const auto size = static_cast<std::int64_t>(next.examples.size());
     const bool full = filled + size > batch;
-    // A step that is far from full takes longer lists too.
-    if (steps.empty() || full || (steps.back().rows != next.rows && 2 * filled >= batch)) {
+    // A step that is far from full takes longer lists too, where that changes nothing.
+    const bool ends =
+        !steps.empty() && steps.back().rows != next.rows && (apart || 2 * filled >= batch);
+    if (steps.empty() || full || ends) {
       steps.push_back({});
       filled = 0;
     }
@@ -116,12 +128,11 @@ std::vector<Step> plan_epoch(const std::vector<Group>& groups, const ExampleFact
   return steps;
 }
 
-std::vector<Step> plan_prediction(std::span<const std::uint32_t> examples,
+std::vector<Step> plan_prediction(const nn::NetworkSpec& spec,
+                                  std::span<const std::uint32_t> examples,
                                   const ExampleFacts& facts, std::int64_t batch) {
   std::vector<std::uint32_t> order(examples.begin(), examples.end());
-  const auto rows = [&](std::uint32_t i) {
-    return padded_rows(facts.row_counts[i], facts.longest);
-  };
+  const auto rows = [&](std::uint32_t i) { return nn::padded_rows(spec, facts.row_counts[i]); };
   std::stable_sort(order.begin(), order.end(),
                    [&](std::uint32_t a, std::uint32_t b) { return rows(a) < rows(b); });
   std::vector<Step> steps;
@@ -152,13 +163,15 @@ void fill_slot(const dataset::FeatureView& view, const Scaling& scaling, std::si
                Batch& batch) {
   const std::size_t columns = scaling.rows.shift.size(), context = scaling.context.shift.size();
   const auto rows = static_cast<std::size_t>(batch.shape.rows);
-  const auto count = static_cast<std::size_t>(view.row_count);
-  normalize(view.rows, scaling.rows, batch.rows.data() + slot * rows * columns);
+  const std::size_t count = std::min(static_cast<std::size_t>(view.row_count), rows);
+  normalize(view.rows.first(count * columns), scaling.rows,
+            batch.rows.data() + slot * rows * columns);
   normalize(view.context, scaling.context, batch.context.data() + slot * context);
   std::fill_n(batch.mask.begin() + static_cast<std::ptrdiff_t>(slot * rows), count, 1.0F);
-  for (std::size_t child = 0; child < view.parents.size(); ++child) {
+  for (std::size_t child = 0; child < std::min(count, view.parents.size()); ++child) {
     if (view.parents[child] < 0) continue;
     const auto parent = static_cast<std::size_t>(view.parents[child]);
+    if (parent >= rows) continue;
     batch.parents[(slot * rows + parent) * rows + child] = 1;
   }
   if (view.seconds <= 0) return;

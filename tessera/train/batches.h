@@ -22,7 +22,6 @@ struct Group {
 struct ExampleFacts {
   std::vector<std::int32_t> row_counts;
   std::vector<bool> timed;
-  std::int64_t longest = 0;  // most rows of any example
 };
 ExampleFacts read_facts(const dataset::FeatureStore& store);
 
@@ -31,24 +30,25 @@ ExampleFacts read_facts(const dataset::FeatureStore& store);
 std::vector<Group> group_examples(const dataset::FeatureStore& store,
                                   std::span<const std::uint8_t> part, std::uint8_t wanted);
 
-// The rows that `count` rows are padded to: 1, 2, 3, 4, 6, 8, 12, 16, ..., at most `longest`.
-std::int64_t padded_rows(std::int64_t count, std::int64_t longest);
-
 struct Step {
   std::vector<std::vector<std::uint32_t>> lists;
   std::int64_t rows = 0;
 };
 
 // Each example once, in random order. A list has at most `list` examples of one group, a step has
-// lists of similar length in rows until it has `batch` examples.
-std::vector<Step> plan_epoch(const std::vector<Group>& groups, const ExampleFacts& facts,
-                             std::int64_t batch, std::int64_t list, Rng& rng);
+// lists of similar length in rows until it has `batch` examples. For a network that sees its
+// padding every example of a step has its own nn::padded_rows.
+std::vector<Step> plan_epoch(const nn::NetworkSpec& spec, const std::vector<Group>& groups,
+                             const ExampleFacts& facts, std::int64_t batch, std::int64_t list,
+                             Rng& rng);
 // `examples` in steps of at most `batch`, short ones first, one list a step: for prediction.
-std::vector<Step> plan_prediction(std::span<const std::uint32_t> examples,
+std::vector<Step> plan_prediction(const nn::NetworkSpec& spec,
+                                  std::span<const std::uint32_t> examples,
                                   const ExampleFacts& facts, std::int64_t batch);
 
 // The numbers that a step needs, in host memory. A batch is filled up with repetitions of its first
-// example (weight 0), so that few shapes occur and every slot is a real candidate.
+// example (weight 0), so that few shapes occur and every slot is a real candidate. Rows that a step
+// has no room for are left out.
 struct Batch {
   nn::InstanceShape shape;
   std::vector<float> rows, mask, context, parents;  // as nn::Inputs; empty where there are none

@@ -24,10 +24,10 @@ int filler_count(int asked, const Learner& learner) {
 }
 
 // Results at the places of `examples` in vectors that are as long as the store.
-Result<void> predict_into(const FeatureStore& store, std::span<const std::uint32_t> examples,
-                          const ExampleFacts& facts, const Scaling& scaling, Learner& learner,
-                          int fillers, Predictions& out) {
-  const std::vector<Step> steps = plan_prediction(examples, facts, kPredictionBatch);
+Result<void> predict_into(const FeatureStore& store, const nn::NetworkSpec& spec,
+                          std::span<const std::uint32_t> examples, const ExampleFacts& facts,
+                          const Scaling& scaling, Learner& learner, int fillers, Predictions& out) {
+  const std::vector<Step> steps = plan_prediction(spec, examples, facts, kPredictionBatch);
   Prefetcher batches([&](std::size_t i) { return fill_batch(store, steps[i], scaling); },
                      steps.size(), filler_count(fillers, learner));
   while (const std::optional<Batch> batch = batches.next()) {
@@ -151,15 +151,8 @@ class Run {
   }
 
   Result<void> start_fresh(Weights& weights) {
-    TESSERA_TRY(const nn::NetworkEntry* entry, nn::find_network(options_.network));
-    nn::Hyper hyper = options_.hyper;
-    // A network with a limit gets one that the data fits in, unless told.
-    const auto limit = entry->defaults.find("max_rows");
-    if (limit != entry->defaults.end() && hyper.count("max_rows") == 0) {
-      hyper["max_rows"] = std::max(limit->second, facts_.longest);
-    }
-    TESSERA_TRY(result_.spec,
-                nn::make_spec(options_.network, hyper, store_.columns(), store_.context_columns()));
+    TESSERA_TRY(result_.spec, nn::make_spec(options_.network, options_.hyper, store_.columns(),
+                                            store_.context_columns()));
     scaling_ = fit_scaling(store_, groups_);
     if (!options_.context) std::ranges::fill(scaling_.context.scale, 0.0f);
     TESSERA_TRY(weights, initial_weights(result_.spec, options_.seed));
@@ -216,7 +209,7 @@ class Run {
   }
 
   Result<Validation> validate_now() {
-    TESSERA_DO(predict_into(store_, validation_examples_, facts_, scaling_, *learner_,
+    TESSERA_DO(predict_into(store_, result_.spec, validation_examples_, facts_, scaling_, *learner_,
                             options_.fillers, predictions_));
     return validate(store_, validation_groups_, predictions_.score);
   }
@@ -224,7 +217,8 @@ class Run {
   // The steps of an epoch; false when stopped before its end.
   Result<bool> run_steps(int epoch) {
     Rng rng(hash_bytes(fmt::format("epoch {}", epoch), options_.seed));
-    const std::vector<Step> steps = plan_epoch(groups_, facts_, options_.batch, options_.list, rng);
+    const std::vector<Step> steps =
+        plan_epoch(result_.spec, groups_, facts_, options_.batch, options_.list, rng);
     Prefetcher batches([&](std::size_t i) { return fill_batch(store_, steps[i], scaling_); },
                        steps.size(), filler_count(options_.fillers, *learner_));
     double done = 0;
@@ -285,8 +279,8 @@ class Run {
     Trained out;
     const bool validated = !validation_groups_.empty();
     const std::vector<Group>& measured = validated ? validation_groups_ : groups_;
-    TESSERA_DO(predict_into(store_, all_examples(measured), facts_, scaling_, *learner_,
-                            options_.fillers, predictions_));
+    TESSERA_DO(predict_into(store_, result_.spec, all_examples(measured), facts_, scaling_,
+                            *learner_, options_.fillers, predictions_));
     out.validation = validate(store_, measured, predictions_.score);
     result_.weights = best_;
     result_.rows = scaling_.rows;
@@ -377,7 +371,8 @@ Result<Predictions> predict(const FeatureStore& store, const nn::TrainedNetwork&
   Predictions out = empty_predictions(store.size());
   const Scaling scaling{
       .rows = network.rows, .context = network.context, .time_shift = network.time_shift};
-  TESSERA_DO(predict_into(store, examples, read_facts(store), scaling, *learner, fillers, out));
+  TESSERA_DO(predict_into(store, network.spec, examples, read_facts(store), scaling, *learner,
+                          fillers, out));
   return out;
 }
 

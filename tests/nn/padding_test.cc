@@ -79,6 +79,22 @@ INSTANTIATE_TEST_SUITE_P(Table, EveryNetwork, ::testing::ValuesIn(cases()), [](c
   return param.param.network + (param.param.context > 0 ? "" : "_without_context");
 });
 
+TEST(PaddedRows, AreFewSizesThatTheNetworkHolds) {
+  const std::vector<std::int64_t> counts = {0, 1, 2, 3, 5, 7, 9, 11, 13, 17, 33, 49, 65, 128, 500};
+  const std::vector<std::int64_t> plain = {2, 2, 2, 3, 5, 8, 10, 12, 16, 20, 48, 64, 128, 128, 128};
+  const std::vector<std::int64_t> seen = {16, 16, 16, 16, 16,  16,  16, 16,
+                                          16, 32, 64, 64, 128, 128, 128};
+  const NetworkSpec mlp = small_spec("mlp"), unmasked = small_spec("atformer", {{"masked", 0}});
+  EXPECT_FALSE(sees_padding(mlp));
+  EXPECT_FALSE(sees_padding(small_spec("atformer")));
+  EXPECT_TRUE(sees_padding(unmasked));
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    EXPECT_EQ(padded_rows(mlp, counts[i]), plain[i]) << counts[i];
+    EXPECT_EQ(padded_rows(unmasked, counts[i]), seen[i]) << counts[i];
+  }
+  EXPECT_EQ(padded_rows(small_spec("sequence"), 70), 9) << "its max_rows";
+}
+
 // As in the paper, this variant attends to padding: only the company must not matter.
 TEST(UnmaskedAtformer, DependsOnPaddingButNotOnTheBatch) {
   const NetworkSpec spec = small_spec("atformer", {{"masked", 0}});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -12,15 +13,8 @@
 namespace tessera::train {
 namespace {
 
-TEST(Batches, RowsArePaddedToFewSizesUpToTheLongest) {
-  const std::vector<std::int64_t> sizes = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 17, 25, 33, 49};
-  const std::vector<std::int64_t> padded = {1, 1, 2, 3, 4, 6, 6, 8, 8, 12, 12, 16, 24, 32, 48, 64};
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    EXPECT_EQ(padded_rows(sizes[i], 100), padded[i]) << sizes[i];
-  }
-  EXPECT_EQ(padded_rows(65, 90), 90);
-  EXPECT_EQ(padded_rows(7, 7), 7);
-  EXPECT_EQ(padded_rows(0, 0), 1);
+nn::NetworkSpec spec_of(const char* network, const nn::Hyper& hyper = {}) {
+  return nn::make_spec(network, hyper, 4, 2).value();
 }
 
 TEST(Batches, GroupsLeaveOutOtherPartsAndUnreadableExamples) {
@@ -41,7 +35,8 @@ TEST(Batches, AnEpochHasEveryExampleOnceInListsOfOneTask) {
   const std::vector<std::uint8_t> part(store.size(), 0);
   const ExampleFacts facts = read_facts(store);
   Rng rng(3);
-  const std::vector<Step> steps = plan_epoch(group_examples(store, part, 0), facts, 64, 20, rng);
+  const std::vector<Step> steps =
+      plan_epoch(spec_of("mlp"), group_examples(store, part, 0), facts, 64, 20, rng);
   std::multiset<std::uint32_t> seen;
   for (const Step& step : steps) {
     std::size_t size = 0;
@@ -54,13 +49,50 @@ TEST(Batches, AnEpochHasEveryExampleOnceInListsOfOneTask) {
         EXPECT_EQ(store[example].task, store[list[0]].task);
         longest = std::max(longest, store[example].row_count);
       }
-      EXPECT_LE(padded_rows(longest, facts.longest), step.rows);
+      EXPECT_LE(nn::padded_rows(spec_of("mlp"), longest), step.rows);
     }
     EXPECT_LE(size, 64);
   }
   ASSERT_EQ(seen.size(), store.size());
   for (std::uint32_t i = 0; i < store.size(); ++i) EXPECT_EQ(seen.count(i), 1);
   EXPECT_LE(steps.size(), 12);  // 450 examples: packs are nearly full
+}
+
+// Each with the padding that scoring gives it, whatever else is in its step.
+TEST(Batches, LengthsAreNotMixedForNetworksThatSeeTheirPadding) {
+  const MemoryStore store = MemoryStore::make(nn::Rows::kStatement, 9, 50, 40, 2);
+  const nn::NetworkSpec spec = spec_of("atformer", {{"masked", 0}});
+  const ExampleFacts facts = read_facts(store);
+  const std::vector<Group> groups =
+      group_examples(store, std::vector<std::uint8_t>(store.size(), 0), 0);
+  Rng rng(3);
+  std::vector<std::uint32_t> all(store.size());
+  std::iota(all.begin(), all.end(), 0U);
+  for (const std::vector<Step>& steps :
+       {plan_epoch(spec, groups, facts, 64, 20, rng), plan_prediction(spec, all, facts, 64)}) {
+    std::set<std::uint32_t> seen;
+    for (const Step& step : steps) {
+      for (const std::vector<std::uint32_t>& list : step.lists) {
+        seen.insert(list.begin(), list.end());
+        for (const std::uint32_t i : list) {
+          EXPECT_EQ(step.rows, nn::padded_rows(spec, store[i].row_count));
+        }
+      }
+    }
+    EXPECT_EQ(seen.size(), store.size());
+  }
+}
+
+TEST(Batches, RowsThatAStepHasNoRoomForAreLeftOut) {
+  MemoryStore store(nn::Rows::kLoop, 1, 0);
+  store.contexts = {{}};
+  store.items.push_back({{1, 2, 3, 4}, {-1, 3, 0, 0}, 4, 0, 0, 0.5F, 1});
+  const Step step{.lists = {{0}}, .rows = 3};
+  const Batch batch = fill_batch(store, step, {.rows = {{0}, {1}}, .context = {}});
+  EXPECT_EQ(std::vector<float>(batch.rows.begin(), batch.rows.begin() + 4),
+            (std::vector<float>{1, 2, 3, 1}));  // the last: of the next slot, a repetition
+  EXPECT_EQ(std::vector<float>(batch.parents.begin(), batch.parents.begin() + 9),
+            (std::vector<float>{0, 0, 1, 0, 0, 0, 0, 0, 0}));
 }
 
 TEST(Batches, ABatchHoldsNormalisedRowsAndWhatToLearn) {
