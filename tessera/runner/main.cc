@@ -46,7 +46,7 @@ Result<T> number(const std::string& name, const std::string& text) {
   T value{};
   const char* end = text.data() + text.size();
   const auto parsed = std::from_chars(text.data(), end, value);
-  if (parsed.ec != std::errc() || parsed.ptr != end || value < 0) {
+  if (parsed.ec != std::errc() || parsed.ptr != end || !(value >= 0)) {
     return tessera::make_error(ErrorCode::kInvalidArgument, "{} '{}' is not a number", name, text);
   }
   return value;

@@ -126,6 +126,9 @@ class Run {
     measure::RunProcess process(loaded.dags, loaded.target, loaded.measure,
                                 [&](std::size_t task, auto&&...) -> Result<measure::Expected> {
                                   return loaded.expected[task];
+  if (loaded->measure.threads < 1) {
+    return make_error(ErrorCode::kInvalidArgument, "{}: {} threads", path, header.threads);
+  }
                                 });
     progress_.bundle = loaded.path;
     for (std::size_t i = 0; i < loaded.bundle.size(); ++i) {
@@ -142,6 +145,10 @@ class Run {
         continue;
       }
       TESSERA_DO(measure(item, process, &r));
+    if (options_.threads < 0 || !(options_.budget_s >= 0)) {
+      return make_error(ErrorCode::kInvalidArgument, "{} threads, a budget of {} seconds",
+                        options_.threads, options_.budget_s);
+    }
       TESSERA_DO(keep(std::move(r), task, loaded));
     }
     return {};

@@ -299,3 +299,7 @@ TEST(Program, MistakesAreNamed) {
 
 }  // namespace
 }  // namespace tessera::runner
+  EXPECT_EQ(exit_of(spawn({TESSERA_RUNNER, "a.tsb", "-o", "x", "--threads", "0"})), 2);
+  EXPECT_EQ(exit_of(spawn({TESSERA_RUNNER, "a.tsb", "-o", "x", "--threads", "-1"})), 2);
+  EXPECT_EQ(exit_of(spawn({TESSERA_RUNNER, "a.tsb", "-o", "x", "--budget", "-1"})), 2);
+  EXPECT_EQ(exit_of(spawn({TESSERA_RUNNER, "a.tsb", "-o", "x", "--budget", "nan"})), 2);
