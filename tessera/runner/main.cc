@@ -28,6 +28,7 @@ Options:
   --threads N       Of the measured code (default: what the bundle was sampled for)
   --cores LIST      Processors to use, e.g. 0-3,8
   --budget SECONDS  Stop after this long; the same command goes on later
+  --any-machine     Go on where the candidates were drawn for another machine
   --machine         Print this machine for `tessera dataset sample --target` and exit
 
 The records are read by `tessera db import` and `tessera dataset import`.
@@ -100,6 +101,8 @@ Result<Args> parse(int argc, char** argv) {
     args.options.command += " " + arg;
     if (arg == "-h" || arg == "--help") {
       args.help = true;
+    } else if (arg == "--any-machine") {
+      args.options.any_machine = true;
     } else if (arg == "--machine") {
       args.machine = true;
     } else if (arg.size() > 1 && arg[0] == '-') {

@@ -28,6 +28,7 @@ struct Loaded {
   std::vector<te::Dag> dags;
   std::vector<measure::Expected> expected;  // by task
   measure::MeasureOptions measure;
+  std::string machine;  // of its records
 };
 
 Result<void> check_machine(const target::Target& t) {
@@ -44,6 +45,38 @@ Result<void> check_machine(const target::Target& t) {
   }
   return make_error(ErrorCode::kUnsupported, "code for {} does not run on this machine: {}", t.name,
                     lacking);
+}
+
+// What a record's target says of a machine, where it is not this one.
+std::vector<std::string> differences(const target::Target& t, const target::Target& here) {
+  std::vector<std::string> out;
+  const auto compare = [&](const char* what, const auto& there, const auto& found) {
+    if (there != found) out.push_back(fmt::format("{} {} (here {})", what, there, found));
+  };
+  compare("cpu", t.cpu, here.cpu);
+  compare("vector bytes", t.vector_bytes, here.vector_bytes);
+  compare("l1", t.l1_bytes, here.l1_bytes);
+  compare("l2", t.l2_bytes, here.l2_bytes);
+  compare("l3", t.l3_bytes, here.l3_bytes);
+  compare("line", t.line_bytes, here.line_bytes);
+  return out;
+}
+
+// The target of the records: that of the space, with the machine that ran where it is another, so
+// that the times of two machines are never taken for those of one.
+Result<std::string> machine_text(const target::Target& t, const std::string& text,
+                                 bool any_machine) {
+  const target::Target& here = target::host();
+  const std::vector<std::string> others = differences(t, here);
+  if (others.empty()) return text;
+  if (any_machine) {
+    return fmt::format("{} ran={},{},{},{},{},{},{}", text, here.cpu, here.vector_bytes, here.cores,
+                       here.l1_bytes, here.l2_bytes, here.l3_bytes, here.line_bytes);
+  }
+  return make_error(ErrorCode::kUnsupported,
+                    "candidates were drawn for another machine: {}; sample with --target "
+                    "\"$(tessera-runner --machine)\", or run with --any-machine",
+                    fmt::join(others, ", "));
 }
 
 Result<measure::Expected> expected_of(const te::Dag& dag, const measure::BundleTask& task) {
@@ -71,12 +104,15 @@ Result<measure::Expected> expected_of(const te::Dag& dag, const measure::BundleT
 
 Result<std::unique_ptr<Loaded>> load(const std::string& path, const RunnerOptions& options) {
   TESSERA_TRY(measure::Bundle bundle, measure::Bundle::open(path));
-  auto loaded = std::make_unique<Loaded>(Loaded{path, std::move(bundle), {}, {}, {}, {}});
+  auto loaded = std::make_unique<Loaded>(Loaded{path, std::move(bundle), {}, {}, {}, {}, {}});
   const measure::BundleHeader& header = loaded->bundle.header();
   TESSERA_TRY(loaded->target, target::target_from_text(header.target));
   if (const Result<void> runs = check_machine(loaded->target); !runs.ok()) {
     return runs.error().with_context(path);
   }
+  Result<std::string> machine = machine_text(loaded->target, header.target, options.any_machine);
+  if (!machine.ok()) return machine.error().with_context(path);
+  loaded->machine = std::move(machine).value();
   for (const measure::BundleTask& task : loaded->bundle.tasks()) {
     Result<te::Dag> dag = te::dag_from_text(task.definition);
     if (!dag.ok()) return dag.error().with_context(fmt::format("{}: task {}", path, task.name));
@@ -90,6 +126,9 @@ Result<std::unique_ptr<Loaded>> load(const std::string& path, const RunnerOption
   loaded->measure = options.measure;
   loaded->measure.threads = options.threads > 0 ? options.threads : header.threads;
   loaded->measure.seed = header.input_seed;
+  if (loaded->measure.threads < 1) {
+    return make_error(ErrorCode::kInvalidArgument, "{}: {} threads", path, header.threads);
+  }
   return loaded;
 }
 
@@ -106,6 +145,10 @@ class Run {
       : options_(options), callbacks_(callbacks), start_(Clock::now()) {}
 
   Result<RunnerResult> run() {
+    if (options_.threads < 0 || !(options_.budget_s >= 0)) {
+      return make_error(ErrorCode::kInvalidArgument, "{} threads, a budget of {} seconds",
+                        options_.threads, options_.budget_s);
+    }
     std::vector<std::unique_ptr<Loaded>> bundles;
     for (const std::string& path : options_.bundles) {
       TESSERA_TRY(std::unique_ptr<Loaded> loaded, load(path, options_));
@@ -126,9 +169,6 @@ class Run {
     measure::RunProcess process(loaded.dags, loaded.target, loaded.measure,
                                 [&](std::size_t task, auto&&...) -> Result<measure::Expected> {
                                   return loaded.expected[task];
-  if (loaded->measure.threads < 1) {
-    return make_error(ErrorCode::kInvalidArgument, "{}: {} threads", path, header.threads);
-  }
                                 });
     progress_.bundle = loaded.path;
     for (std::size_t i = 0; i < loaded.bundle.size(); ++i) {
@@ -145,10 +185,6 @@ class Run {
         continue;
       }
       TESSERA_DO(measure(item, process, &r));
-    if (options_.threads < 0 || !(options_.budget_s >= 0)) {
-      return make_error(ErrorCode::kInvalidArgument, "{} threads, a budget of {} seconds",
-                        options_.threads, options_.budget_s);
-    }
       TESSERA_DO(keep(std::move(r), task, loaded));
     }
     return {};
@@ -158,7 +194,7 @@ class Run {
                                   const Loaded& loaded) {
     record::Record r;
     r.task = task.key;
-    r.target = loaded.bundle.header().target;
+    r.target = loaded.machine;
     r.threads = loaded.measure.threads;
     r.candidate = item.candidate;
     r.schedule_digest = item.digest;

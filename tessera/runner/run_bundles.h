@@ -16,6 +16,9 @@ struct RunnerOptions {
   std::string output;   // JSON lines; those of an earlier call stay and are not measured again
   int threads = 0;      // of the measured code; 0: what each bundle was sampled for
   double budget_s = 0;  // 0: no limit
+  // Also where this machine's processor, caches or vectors are not those that the candidates were
+  // drawn for. Records then name both: " ran=" follows their target.
+  bool any_machine = false;
   measure::MeasureOptions measure = measure::survey_options();  // `threads` and `seed` are not used
   std::string command, version;                                 // noted in the session
 };
@@ -38,8 +41,9 @@ struct RunnerResult {
 };
 
 // Forks processes: call it before any thread is started. All bundles are opened before the first
-// candidate runs. kInvalidArgument: a bundle is damaged; kUnsupported: its code needs what this
-// machine lacks; kUnavailable: processes keep going away.
+// candidate runs. kInvalidArgument: a bundle is damaged, or numbers make no sense; kUnsupported:
+// its code needs what this machine lacks, or is for another one; kUnavailable: processes keep going
+// away.
 Result<RunnerResult> run_bundles(const RunnerOptions& options, const RunnerCallbacks& callbacks);
 
 }  // namespace tessera::runner

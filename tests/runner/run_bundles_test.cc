@@ -279,6 +279,34 @@ TEST(Program, GoesOnAfterAKill) {
   EXPECT_EQ(exit_of(pid), -SIGKILL);
   // The worst moment: in the middle of a line.
   std::ofstream(output, std::ios::app) << R"({"kind":"record","ta)";
+// Same instructions, other caches: it runs, but its times are of another machine.
+TEST(Runner, TimesOfAnotherMachineAreTakenOnDemandAndSaySo) {
+  const std::string folder = fresh_folder("f"), output = folder + "/records.jsonl";
+  driver::SampleOptions sample = sample_options(folder);
+  sample.scope.target.l2_bytes *= 2;
+  const auto bundles = make_bundles(sample);
+  RunnerOptions options = options_of({bundles[0]}, output);
+  const auto refused = run_bundles(options, {});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
+  for (const char* part : {"l2", "--any-machine"}) {
+    EXPECT_NE(refused.error().message.find(part), std::string::npos) << refused.error().message;
+  }
+  EXPECT_FALSE(std::filesystem::exists(output));
+  options.any_machine = true;
+  const auto done = run_bundles(options, {});
+  ASSERT_TRUE(done.ok()) << done.error().message;
+  const auto records = records_of(output);
+  ASSERT_EQ(records.size(), 6u);
+  for (const record::Record& r : records) {
+    EXPECT_TRUE(r.target.starts_with(target::to_text(sample.scope.target) + " ran=")) << r.target;
+    // The space that the candidates are of is still read from it.
+    const auto of_space = target::target_from_text(r.target);
+    ASSERT_TRUE(of_space.ok()) << of_space.error().message;
+    EXPECT_EQ(target::to_text(*of_space), target::to_text(sample.scope.target));
+  }
+}
+
   EXPECT_EQ(exit_of(spawn(words)), 0);
   std::set<std::string> seen;
   for (const record::Record& r : records_of(output)) {
