@@ -144,7 +144,9 @@ Result<JobResult> run_job(const Flags& flags, Library& library, const std::atomi
     }
     if (!flags.scores.empty()) TESSERA_DO(write_scores(predictions, flags.scores));
   }
-  if (!flags.output.empty()) TESSERA_DO(nn::save_network(network, flags.output));
+  if (!flags.output.empty() && out.trained.improved) {
+    TESSERA_DO(nn::save_network(network, flags.output));
+  }
   return out;
 }
 
@@ -162,7 +164,8 @@ nlohmann::ordered_json to_json(const Flags& flags, const JobResult& result) {
           {"hyper", network.spec.hyper},
           {"loss", flags.loss},
           {"seed", flags.train.seed},
-          {"output", flags.output},
+          {"output", result.trained.improved ? flags.output : ""},
+          {"improved", result.trained.improved},
           {"notes", network.notes},
           {"seconds", result.seconds},
           {"epochs", result.trained.history.size()},
@@ -177,6 +180,15 @@ nlohmann::ordered_json to_json(const Flags& flags, const JobResult& result) {
             {"pairwise", result.test.average.pairwise},
             {"kendall", result.test.average.kendall},
             {"networks", networks}}}};
+}
+
+std::string unimproved_note(const Flags& flags, const Trained& trained) {
+  if (trained.improved) return "";
+  const std::string& init = flags.train.init;
+  return fmt::format("{}{}\n",
+                     init.empty() ? "stopped before the first epoch was over"
+                                  : fmt::format("no epoch was better than {}", init),
+                     flags.output.empty() ? "" : fmt::format(": {} is not written", flags.output));
 }
 
 std::string to_text(const JobResult& result) {

@@ -33,11 +33,14 @@ struct JobResult {
   dataset::Evaluation test;  // empty when stopped
 };
 
-// Trains, writes the files that are asked for and measures on the test part. Progress goes to
-// stderr. `flags` are resolved.
+// Trains, writes the files that are asked for and measures on the test part. No network is written
+// when no epoch was better than what training began with. Progress goes to stderr. `flags` are
+// resolved.
 Result<JobResult> run_job(const Flags& flags, Library& library, const std::atomic<bool>& stop);
 
 nlohmann::ordered_json to_json(const Flags& flags, const JobResult& result);
 std::string to_text(const JobResult& result);
+// Why no network was written; empty where one was.
+std::string unimproved_note(const Flags& flags, const Trained& trained);
 
 }  // namespace tessera::train

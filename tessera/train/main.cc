@@ -53,6 +53,7 @@ int run_one(Flags& flags, Library& library, bool one_line) {
   }
   const Result<JobResult> result = run_job(flags, library, stop_asked);
   if (!result) return report(result.error());
+  fmt::print(stderr, "{}", unimproved_note(flags, result->trained));
   if (flags.json) {
     fmt::print("{}\n", to_json(flags, *result).dump(one_line ? -1 : 2));
   } else {

@@ -301,6 +301,7 @@ class Run {
     out.network = std::move(result_);
     out.history = std::move(history_);
     out.interrupted = stopped();
+    out.improved = best_epoch_ > 0;
     return out;
   }
 

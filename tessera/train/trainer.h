@@ -30,6 +30,7 @@ struct Trained {
   std::vector<EpochReport> history;
   Validation validation;  // of the best epoch
   bool interrupted = false;
+  bool improved = false;  // false: no epoch was better than the weights before the first
 };
 
 // `part`: one per example, as in dataset::Split; 0 trains, 1 validates. Once *stop is set, the best

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/nn/network_file.h"
+#include "tessera/support/files.h"
 #include "tessera/support/npz.h"
 #include "tessera/support/rng.h"
 
@@ -96,6 +97,36 @@ TEST_F(JobTest, OneMachineAndOneShareOfTheTasksCanBeChosen) {
   EXPECT_EQ(notes.at("targets").find("core-avx2"), std::string::npos);
   EXPECT_LE(std::stoi(notes.at("tasks")), 3);
   EXPECT_LE(std::stoi(notes.at("records")), 60);
+}
+
+TEST_F(JobTest, LeavesTheOutputAloneWhenNoEpochWasBetter) {
+  flags_.train.epochs = 3;
+  ASSERT_TRUE(resolve(flags_).ok());
+  stop_ = true;
+  const Result<JobResult> stopped = run_job(flags_, library_, stop_);
+  ASSERT_TRUE(stopped.ok()) << stopped.error().message;
+  EXPECT_TRUE(stopped->trained.interrupted);
+  EXPECT_FALSE(stopped->trained.improved);
+  EXPECT_FALSE(std::filesystem::exists(flags_.output));
+  EXPECT_EQ(to_json(flags_, *stopped)["output"], "");
+  EXPECT_EQ(unimproved_note(flags_, stopped->trained),
+            "stopped before the first epoch was over: " + flags_.output + " is not written\n");
+  stop_ = false;
+  const Result<JobResult> trained = run_job(flags_, library_, stop_);
+  ASSERT_TRUE(trained.ok()) << trained.error().message;
+  EXPECT_EQ(unimproved_note(flags_, trained->trained), "");
+  const std::string before = read_file(flags_.output).value();
+  flags_.train.init = flags_.output;
+  flags_.model.clear();
+  flags_.hyper.clear();
+  flags_.lr = 1e-30;  // nothing changes
+  ASSERT_TRUE(resolve(flags_).ok());
+  const Result<JobResult> tuned = run_job(flags_, library_, stop_);
+  ASSERT_TRUE(tuned.ok()) << tuned.error().message;
+  EXPECT_FALSE(tuned->trained.improved);
+  EXPECT_EQ(read_file(flags_.output).value(), before);
+  EXPECT_NE(unimproved_note(flags_, tuned->trained).find("no epoch was better than"),
+            std::string::npos);
 }
 
 TEST_F(JobTest, RefusesEarlyWhatCouldNotBeWrittenOrRead) {
