@@ -6,17 +6,24 @@
 namespace tessera::driver {
 namespace fs = std::filesystem;
 
-std::string weights_folder() {
+std::string shipped_folder(const std::string& bin, const std::string& name,
+                           const std::string& marker) {
   std::error_code error;
-  const fs::path bin = fs::read_symlink("/proc/self/exe", error).parent_path();
+  const fs::path from(bin);
   for (const fs::path& folder :
-       {fs::path("weights"), bin / "../../../weights", bin / "../share/tessera/weights"}) {
-    // A folder of that name in the working directory may be anybody's.
-    if (fs::exists(folder / "README.md", error))
-      return fs::weakly_canonical(folder, error).string();
+       {from / "../../.." / name, from / ".." / "share" / "tessera" / name}) {
+    if (fs::exists(folder / marker, error)) return fs::weakly_canonical(folder, error).string();
   }
   return "";
 }
+
+std::string shipped_folder(const std::string& name, const std::string& marker) {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  return error ? "" : shipped_folder(program.parent_path().string(), name, marker);
+}
+
+std::string weights_folder() { return shipped_folder("weights", "README.md"); }
 
 std::vector<std::string> shipped_models(const std::string& folder, const target::Target& target) {
   const std::string arch = target.arch == target::Arch::kAArch64 ? "aarch64-" : "x86_64-";

@@ -13,7 +13,15 @@ namespace tessera::driver {
 inline constexpr const char* kShipped = "shipped";
 inline constexpr const char* kNoModel = "none";
 
-// Beside the sources, or where Tessera is installed; empty: there is none.
+// The folder of that name that belongs to a program in the folder `bin`: that of the sources which
+// it was built from (bin/../../../NAME), or the installed one (bin/../share/tessera/NAME). The
+// first that holds the file `marker`; empty: there is none. The working directory, which may be
+// anybody's, counts for nothing.
+std::string shipped_folder(const std::string& bin, const std::string& name,
+                           const std::string& marker);
+// That of the running program.
+std::string shipped_folder(const std::string& name, const std::string& marker);
+
 std::string weights_folder();
 
 // Files of the folder for the family of the target, the one that is used by default first: the one

@@ -106,6 +106,29 @@ TEST_F(ZeroTrials, KeepsDefaultsThatAreNotClearlyBeaten) {
   EXPECT_EQ(r->seconds, r->default_s);
 }
 
+TEST(ShippedFolder, IsBesideTheProgramAlone) {
+  const fs::path root = fs::path(::testing::TempDir()) / "shipped_folder";
+  fs::remove_all(root);
+  const std::string bin = (root / "tree/build/release/bin").string();
+  fs::create_directories(bin);
+  fs::create_directories(root / "elsewhere/things");
+  std::ofstream(root / "elsewhere/things/mark") << "x";
+  const fs::path before = fs::current_path();
+  fs::current_path(root / "elsewhere");
+  EXPECT_EQ(shipped_folder(bin, "things", "mark"), "") << "the working directory is anybody's";
+  const fs::path installed = root / "tree/build/release/share/tessera/things";
+  fs::create_directories(installed);
+  EXPECT_EQ(shipped_folder(bin, "things", "mark"), "") << "without its mark";
+  std::ofstream(installed / "mark") << "x";
+  EXPECT_EQ(shipped_folder(bin, "things", "mark"), fs::canonical(installed).string());
+  fs::create_directories(root / "tree/things");
+  std::ofstream(root / "tree/things/mark") << "x";
+  EXPECT_EQ(shipped_folder(bin, "things", "mark"), fs::canonical(root / "tree/things").string());
+  EXPECT_EQ(shipped_folder("things", "mark"), "") << "that of this program";
+  fs::current_path(before);
+  fs::remove_all(root);
+}
+
 TEST_F(ZeroTrials, ShippedModelsAreFoundByFamily) {
   const std::string arch = options_.target.arch == target::Arch::kAArch64 ? "aarch64" : "x86_64";
   for (const std::string name : {"-small", "-default", "-large"}) {
