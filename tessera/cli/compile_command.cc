@@ -96,11 +96,11 @@ void print_prediction(const driver::ZeroTrialResult& r) {
              "{} candidates of {} tasks judged, none measured; {} tasks differ from the default\n",
              scored, r.tasks.size(), r.plan.tasks.size());
   if (r.seconds <= 0) return;
-  fmt::print(
-      stderr,
-      "predicted: {:.3f} ms with one thread, {:.3f} to {:.3f} with 80 % confidence; with default "
-      "schedules {:.3f}\n",
-      r.seconds * 1e3, r.low_s * 1e3, r.high_s * 1e3, r.default_s * 1e3);
+  fmt::print(stderr,
+             "predicted: {:.3f} ms with {}, {:.3f} to {:.3f} with 80 % confidence; with default "
+             "schedules {:.3f}\n",
+             r.seconds * 1e3, r.threads == 1 ? "one thread" : fmt::format("{} threads", r.threads),
+             r.low_s * 1e3, r.high_s * 1e3, r.default_s * 1e3);
   fmt::print(stderr, "tuning is expected to gain about {:.0f} %\n",
              100 * (1 - r.tuned_s / r.seconds));
 }

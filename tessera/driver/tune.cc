@@ -105,7 +105,9 @@ void describe_ops(const TuneSession& session, const std::vector<std::vector<Fina
   }
 }
 
-Result<void> finish(const TuneOptions& options, TuneSession& session, TuneResult* result) {
+// The target of `options` is that of the code.
+Result<void> finish(const TuneOptions& options, const target::Target& machine, TuneSession& session,
+                    TuneResult* result) {
   double begin = session.elapsed_s();
   const std::vector<std::vector<Finalist>> finalists = run_finals(session);
   result->times.finals = session.elapsed_s() - begin;
@@ -127,6 +129,7 @@ Result<void> finish(const TuneOptions& options, TuneSession& session, TuneResult
   describe_tasks(session, finalists, selection, result);
   if (right) {
     TESSERA_TRY(result->plan, whole.plan(selection));
+    result->plan.target = target::to_text(machine);
   }
   result->times.whole_model = session.elapsed_s() - begin;
   return {};
@@ -140,8 +143,10 @@ Result<TuneResult> tune(const TuneOptions& options, const TuneCallbacks& callbac
   if (problem.tasks.empty()) {
     return make_error(ErrorCode::kUnsupported, "there is no kernel to tune");
   }
+  TuneOptions of_code = options;
+  of_code.target = code_target(options.target, options.measure.threads);
   TESSERA_TRY(const std::unique_ptr<TuneSession> session,
-              TuneSession::start(options, callbacks, std::move(problem), start));
+              TuneSession::start(of_code, callbacks, std::move(problem), start));
   TuneResult result;
   result.stopped_by = session->search();
   const std::vector<double> best = session->best_seconds();
@@ -151,7 +156,7 @@ Result<TuneResult> tune(const TuneOptions& options, const TuneCallbacks& callbac
       result.tasks.push_back(session->describe(t));
     }
   } else {
-    TESSERA_DO(finish(options, *session, &result));
+    TESSERA_DO(finish(of_code, options.target, *session, &result));
   }
   session->end(result.state);
   const TuneTimes times = result.times;

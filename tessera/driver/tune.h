@@ -20,7 +20,7 @@ namespace tessera::driver {
 struct TuneOptions {
   std::vector<TuneSubject> subjects;
   exec::ModelOptions model;
-  target::Target target;
+  target::Target target;            // the machine; its cores are those of `measure`: code_target()
   measure::MeasureOptions measure;  // threads included
 
   double budget_s = 0;      // wall clock of the whole call; 0: no limit

@@ -8,6 +8,7 @@
 
 #include "tessera/driver/load_graph.h"
 #include "tessera/record/plan.h"
+#include "tessera/target/target.h"
 #include "tessera/task/task.h"
 #include "tessera/te/op_spec.h"
 
@@ -52,6 +53,10 @@ struct TuneProblem {
 // Models that run node by node are refused (kUnsupported). Tasks of equal key are one.
 Result<TuneProblem> make_tune_problem(const std::vector<TuneSubject>& subjects,
                                       const task::PartitionOptions& partition);
+
+// The machine as code of `threads` threads sees it: it can share its work among as many cores.
+// Spaces, default schedules and records of a tuning are made for that; a plan names the machine.
+target::Target code_target(target::Target machine, int threads);
 
 // The key of an operation's choice: its canonical text with algo=direct, whatever it was.
 std::string op_signature(const te::OpSpec& spec);

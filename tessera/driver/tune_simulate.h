@@ -15,7 +15,7 @@ namespace tessera::driver {
 
 struct SimulateOptions {
   std::string database;
-  target::Target target;
+  target::Target target;  // the machine
   int threads = 1;
   std::vector<std::string> sources;
   // "annealing", or with options "annealing+diversity=1+acquisition=ei+features=curve" or

@@ -8,6 +8,7 @@
 #include "tessera/lower/lower.h"
 #include "tessera/search/featurizer.h"
 #include "tessera/search/model_scorer.h"
+#include "tessera/search/pinned_space.h"
 
 namespace tessera::driver {
 namespace {
@@ -31,11 +32,14 @@ struct Judged {
 class TaskChoice {
  public:
   // Without a population the default is judged alone.
-  TaskChoice(const task::Task& task, const ZeroTrialOptions& options, int population)
-      : task_(task), options_(options), population_(population) {}
+  TaskChoice(const task::Task& task, const ZeroTrialOptions& options, int threads, int population)
+      : task_(task), options_(options), threads_(threads), population_(population) {}
 
   Result<void> run(ZeroTrialResult* out) {
-    TESSERA_TRY(const space::Space space, space::make_space(task_.dag, options_.target, {}));
+    TESSERA_TRY(const space::Space whole, space::make_space(task_.dag, options_.target, {}));
+    // One thread tells nothing about how to share work out.
+    const space::Space pinned = search::with_preferred(whole, space::DecisionKind::kParallel);
+    const space::Space& space = threads_ == 1 ? pinned : whole;
     TESSERA_TRY(const std::vector<Judged> judged, search(space));
     TaskPrediction prediction;
     prediction.key = task_.key;
@@ -63,7 +67,7 @@ class TaskChoice {
     search::LearnerOptions learning;
     learning.model = "random";  // there is nothing to learn from
     learning.global = options_.model;
-    learning.code_threads = options_.threads;
+    learning.code_threads = threads_;
     learning.threads = options_.search_threads;
     TESSERA_TRY(const std::unique_ptr<search::Learner> learner, search::Learner::make(learning));
     search::Scorer& scorer = learner->add_task(space);
@@ -86,7 +90,7 @@ class TaskChoice {
                                          const std::vector<space::Candidate>& candidates,
                                          const std::vector<float>& scores) {
     TESSERA_TRY(const std::unique_ptr<search::Featurizer> featurizer,
-                search::Featurizer::make(options_.model->needs(), space, options_.threads, 1));
+                search::Featurizer::make(options_.model->needs(), space, threads_, 1));
     std::vector<const space::Candidate*> pointers;
     for (const space::Candidate& c : candidates) pointers.push_back(&c);
     std::vector<std::size_t> kept;
@@ -120,7 +124,7 @@ class TaskChoice {
 
   const task::Task& task_;
   const ZeroTrialOptions& options_;
-  int population_;
+  int threads_, population_;
   std::int64_t scored_ = 0;
   bool tells_times_ = false;
 };
@@ -142,7 +146,8 @@ Result<ZeroTrialResult> choose_schedules(const std::vector<task::Task>& tasks,
                                          const ZeroTrialOptions& options) {
   ZeroTrialResult out;
   out.plan.target = target::to_text(options.target);
-  out.plan.threads = options.threads;
+  out.threads = options.model->most_threads() == 1 ? 1 : std::max(1, options.threads);
+  out.plan.threads = out.threads;
   // The heaviest first: what the time limit cuts short matters least.
   std::vector<std::size_t> order(tasks.size());
   std::iota(order.begin(), order.end(), 0u);
@@ -157,7 +162,8 @@ Result<ZeroTrialResult> choose_schedules(const std::vector<task::Task>& tasks,
   for (std::size_t done = 0; done < order.size(); ++done) {
     const task::Task& task = tasks[order[done]];
     const bool in_time = seconds_since(start) < options.time_limit_s;
-    const Result<void> chosen = TaskChoice(task, options, in_time ? population : 0).run(&out);
+    TaskChoice choice(task, options, out.threads, in_time ? population : 0);
+    const Result<void> chosen = choice.run(&out);
     if (!chosen.ok()) return chosen.error().with_context(fmt::format("task {}", task.name));
     if (options.progress) options.progress(done + 1, order.size());
   }

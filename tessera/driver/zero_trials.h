@@ -17,7 +17,9 @@ namespace tessera::driver {
 struct ZeroTrialOptions {
   std::shared_ptr<const model::CostModel> model;
   target::Target target;
-  int threads = 1;         // of the compiled code
+  // Of the compiled code, as it is judged. Parallel decisions keep their preferred values when that
+  // is one thread, or when the model has seen one thread only (and then judges one).
+  int threads = 1;
   int search_threads = 1;  // of this search
   // Judged in all, shared out evenly: the same model gives the same code on every run.
   std::int64_t candidates = 40'000;
@@ -47,6 +49,7 @@ struct ZeroTrialResult {
   // What tuning may reach: measuring finds the better ones among candidates that the model cannot
   // tell apart.
   double tuned_s = 0;
+  int threads = 1;  // that the times above are for
 };
 
 Result<ZeroTrialResult> choose_schedules(const std::vector<task::Task>& tasks,

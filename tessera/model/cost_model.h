@@ -52,6 +52,8 @@ class CostModel {
   // log2 of the seconds of each candidate; empty for models that only know an order.
   virtual std::vector<float> log_time(const feature::FeatureSet& features) const;
   virtual TimeResiduals residuals() const { return {}; }
+  // Most threads of any code that it learnt from; 0: not known.
+  virtual int most_threads() const { return 0; }
   // Of the FeatureSets above; of a model that was neither fitted nor loaded: statement rows.
   virtual Needs needs() const = 0;
   // Replaces what was learnt before. kInvalidArgument for data that is empty, inconsistent or not

@@ -19,7 +19,9 @@ struct LearnerOptions {
   // feature::extract) or "decisions" (Space::vector_of, one model a task).
   std::string features = "statement";
   // A global model, learnt elsewhere: scores from the first trial on, alone at first, then
-  // corrected by what is measured, and left aside on tasks that it mispredicts (model::Guard).
+  // corrected by what is measured, and left aside on tasks that it mispredicts (model::Guard). The
+  // guard also decides where the code has more threads than the model has seen: what such a model
+  // says of parallel decisions counts until measurements contradict it.
   std::string pretrained;                          // file of any model; empty: none
   std::shared_ptr<const model::CostModel> global;  // or the model itself
   int code_threads = 0;  // of the measured code; 0: all cores of the target

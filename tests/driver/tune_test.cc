@@ -2,8 +2,13 @@
 #include "tessera/driver/tune.h"
 
 #include <cstdlib>
+#include <filesystem>
 
 #include <gtest/gtest.h>
+
+#include "tessera/driver/plan_schedules.h"
+#include "tessera/record/database.h"
+#include "tessera/space/space.h"
 
 namespace tessera::driver {
 namespace {
@@ -37,6 +42,42 @@ TEST(Tune, FindsNothingWorseThanTheDefault) {
   EXPECT_EQ(result->plan.tasks.size(), 1u);
   EXPECT_NE(result->plan.find(result->tasks[0].key), nullptr);
   EXPECT_GT(progress, 0);
+}
+
+TEST(Tune, MakesSchedulesForItsThreadsAndThePlanForTheMachine) {
+  TuneOptions options = tiny();
+  options.target.cores = 7;
+  options.measure.threads = 1;
+  options.trials = 4;
+  options.database = ::testing::TempDir() + "/tune_threads.db";
+  std::filesystem::remove(options.database);
+  const Result<TuneResult> result = tune(options, {});
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  EXPECT_EQ(result->plan.target, target::to_text(options.target));
+  EXPECT_EQ(result->plan.threads, 1);
+  const auto database = record::Database::open_read_only(options.database);
+  ASSERT_TRUE(database.ok());
+  const target::Target one = code_target(options.target, 1);
+  const auto problem = make_tune_problem(options.subjects, {});
+  ASSERT_TRUE(problem.ok());
+  const auto space = space::make_space(problem->tasks[0].task.dag, one);
+  ASSERT_TRUE(space.ok());
+  record::Filter filter;
+  filter.target = target::to_text(one);
+  int records = 0;
+  ASSERT_TRUE(database
+                  ->visit(filter,
+                          [&](const record::Record& r) {
+                            ++records;
+                            EXPECT_TRUE(space->parse(r.candidate).ok()) << r.candidate;
+                            return true;
+                          })
+                  .ok());
+  EXPECT_GE(records, 4);
+  EXPECT_EQ(database->count({}).value(), records) << "none for another target";
+  // The plan serves builds for the machine.
+  EXPECT_TRUE(PlanSchedules::make(result->plan, options.target, true).ok());
+  std::filesystem::remove(options.database);
 }
 
 TEST(Tune, SaysWhenNoTrialGaveATime) {

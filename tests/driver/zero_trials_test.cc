@@ -11,6 +11,7 @@
 #include "tessera/driver/shipped_model.h"
 #include "tessera/driver/tune_problem.h"
 #include "tessera/nn/network_file.h"
+#include "tessera/space/space.h"
 
 namespace tessera::driver {
 namespace {
@@ -104,6 +105,67 @@ TEST_F(ZeroTrials, KeepsDefaultsThatAreNotClearlyBeaten) {
   ASSERT_TRUE(r.ok());
   EXPECT_TRUE(r->plan.tasks.empty());
   EXPECT_EQ(r->seconds, r->default_s);
+}
+
+// Parallel decisions of the plan's candidates that differ from the preferred ones.
+int shared_otherwise(const std::vector<task::Task>& tasks, const target::Target& target,
+                     const record::Plan& plan) {
+  int count = 0;
+  for (const task::Task& t : tasks) {
+    const record::PlanEntry* entry = plan.find(t.key);
+    if (entry == nullptr) continue;
+    const auto space = space::make_space(t.dag, target);
+    EXPECT_TRUE(space.ok());
+    const auto c = space->parse(entry->candidate);
+    EXPECT_TRUE(c.ok()) << entry->candidate;
+    const auto steps = space->schedule(*c);
+    EXPECT_TRUE(steps.ok());
+    EXPECT_EQ(schedule::to_text(*steps), entry->schedule);
+    const std::vector<space::Decision>& decisions = space->decisions(*c);
+    for (std::size_t d = 0; d < decisions.size(); ++d) {
+      const bool parallel = decisions[d].kind == space::DecisionKind::kParallel;
+      if (parallel && c->choice[d] != decisions[d].preferred) ++count;
+    }
+  }
+  return count;
+}
+
+TEST_F(ZeroTrials, AModelOfOneThreadSharesNothingOut) {
+  const auto problem = make_tune_problem({{"matmul:M=256,N=192,K=128", true, {}},
+                                          {"softmax:R=512,C=100", true, {}},
+                                          {"matmul:M=512,N=64,K=64", true, {}}},
+                                         {});
+  ASSERT_TRUE(problem.ok());
+  tasks_.clear();
+  for (const TuneTask& t : problem->tasks) tasks_.push_back(t.task);
+  options_.target.cores = 4;
+  options_.threads = 4;
+  options_.margin = -1e6;  // whatever scores best
+  options_.candidates = 4000;
+  nn::TrainedNetwork network = untrained();
+  const auto choose = [&](const std::string& targets) {
+    network.notes["targets"] = targets;
+    EXPECT_TRUE(nn::save_network(network, path_).ok());
+    auto loaded = model::load_model(path_);
+    EXPECT_TRUE(loaded.ok());
+    options_.model = std::move(*loaded);
+    auto r = choose_schedules(tasks_, options_);
+    EXPECT_TRUE(r.ok());
+    return std::move(*r);
+  };
+  const ZeroTrialResult one = choose("a cores=1 threads=1; b cores=1 threads=1");
+  EXPECT_EQ(one.threads, 1);
+  EXPECT_EQ(one.plan.threads, 1);
+  EXPECT_FALSE(one.plan.tasks.empty());
+  EXPECT_EQ(shared_otherwise(tasks_, options_.target, one.plan), 0);
+  const ZeroTrialResult four = choose("a cores=1 threads=1; b cores=4 threads=4");
+  EXPECT_EQ(four.threads, 4);
+  EXPECT_GT(shared_otherwise(tasks_, options_.target, four.plan), 0);
+  // What is judged for one thread cannot be shared out well either.
+  options_.threads = 1;
+  const ZeroTrialResult judged = choose("a cores=1 threads=1; b cores=4 threads=4");
+  EXPECT_EQ(judged.threads, 1);
+  EXPECT_EQ(shared_otherwise(tasks_, options_.target, judged.plan), 0);
 }
 
 TEST(ShippedFolder, IsBesideTheProgramAlone) {

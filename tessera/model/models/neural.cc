@@ -1,5 +1,8 @@
 // A trained network, scored by code that Tessera compiled from its graph.
+#include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <string_view>
 
 #include "tessera/model/models/models.h"
 #include "tessera/model/network_scorer.h"
@@ -12,6 +15,22 @@ namespace {
 float doubt(float validity) {
   return validity > 0 ? std::log1p(std::exp(-validity))
                       : -validity + std::log1p(std::exp(validity));
+}
+
+// Training notes "TARGET threads=N; TARGET threads=N".
+int threads_in_notes(const nn::TrainedNetwork& network) {
+  const auto targets = network.notes.find("targets");
+  if (targets == network.notes.end()) return 0;
+  constexpr std::string_view kName = "threads=";
+  const std::string& text = targets->second;
+  int most = 0;
+  for (std::size_t at = text.find(kName); at != std::string::npos; at = text.find(kName, at)) {
+    at += kName.size();
+    int threads = 0;
+    std::from_chars(text.data() + at, text.data() + text.size(), threads);
+    most = std::max(most, threads);
+  }
+  return most;
 }
 
 class NeuralModel final : public CostModel {
@@ -35,6 +54,8 @@ class NeuralModel final : public CostModel {
     const nn::TrainedNetwork& n = scorer_->network();
     return {n.residual_low, n.residual_mid, n.residual_high};
   }
+
+  int most_threads() const override { return threads_in_notes(scorer_->network()); }
 
   Needs needs() const override {
     const nn::Rows rows = scorer_->rows();
