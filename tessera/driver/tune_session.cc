@@ -5,6 +5,7 @@
 #include <ctime>
 #include <limits>
 #include <set>
+#include <utility>
 
 #include <fmt/ranges.h>
 
@@ -324,7 +325,13 @@ std::size_t TuneSession::round_size(std::size_t task) const {
 void TuneSession::fill() {
   if (exclusive_ && measurer_->pending() > 0) return;
   const auto begin = std::chrono::steady_clock::now();
-  if (learner_) learner_->update();
+  if (learner_) {
+    learner_->update();
+    const std::string error = learner_->state().last_error;
+    if (!error.empty() && !std::exchange(noted_error_, true)) {
+      note(error + "; the search goes on without what the cost model cannot tell");
+    }
+  }
   // The next round is proposed while the last third of this one is measured.
   while (measurer_->pending() < std::max<std::size_t>(round_size(last_task_) / 3, 4)) {
     if (options_.trials > 0 &&

@@ -106,6 +106,7 @@ class TuneSession {
   // The measured code has every core: searching and fitting wait until nothing is being timed.
   bool exclusive_ = false;
   std::unique_ptr<search::Learner> learner_;
+  bool noted_error_ = false;  // of the learner
   std::vector<std::unique_ptr<space::Space>> spaces_;
   std::vector<std::unique_ptr<search::TaskSearch>> searches_;
   std::unique_ptr<search::TaskScheduler> scheduler_;

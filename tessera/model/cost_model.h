@@ -45,15 +45,19 @@ class CostModel {
  public:
   virtual ~CostModel() = default;
 
-  // One score a candidate, higher is better; only the order matters. Needs a fit or a load.
+  // One score a candidate, higher is better; only the order matters. Needs a fit or a load. NaN
+  // where it cannot tell: see last_error.
   virtual std::vector<float> predict(const feature::FeatureSet& features) const = 0;
   // Uncertainty of each score, in its unit; empty for models that do not know it.
   virtual std::vector<float> spread(const feature::FeatureSet& features) const;
-  // log2 of the seconds of each candidate; empty for models that only know an order.
+  // log2 of the seconds of each candidate; empty for models that only know an order, and when it
+  // cannot tell.
   virtual std::vector<float> log_time(const feature::FeatureSet& features) const;
   virtual TimeResiduals residuals() const { return {}; }
   // Most threads of any code that it learnt from; 0: not known.
   virtual int most_threads() const { return 0; }
+  // Why the latest predictions that failed did; empty: none has.
+  virtual std::string last_error() const { return ""; }
   // Of the FeatureSets above; of a model that was neither fitted nor loaded: statement rows.
   virtual Needs needs() const = 0;
   // Replaces what was learnt before. kInvalidArgument for data that is empty, inconsistent or not

@@ -72,7 +72,7 @@ class TaskScorer final : public Scorer {
 
   bool ready() const override { return predictor() != Predictor::kNone; }
   Predictor predictor() const {
-    return guard_.choose(global_ != nullptr, pool_.fitted.local != nullptr);
+    return guard_.choose(global_ != nullptr && !global_failed_, pool_.fitted.local != nullptr);
   }
 
   std::vector<float> score(std::span<const space::Candidate> candidates) override {
@@ -105,6 +105,8 @@ class TaskScorer final : public Scorer {
     for (const Observation& o : observations) candidates.push_back(o.candidate);
     for (const space::Candidate& c : candidates) pointers.push_back(&c);
     if (global_ != nullptr) fill_cache(candidates);
+    // Between batches: within one a policy relies on what ready() said.
+    global_failed_ = global_failing_;
     std::vector<std::size_t> kept;
     pool_.features.append(features_->compute(pointers, &kept));
     for (const std::size_t i : kept) {
@@ -142,13 +144,13 @@ class TaskScorer final : public Scorer {
     std::vector<std::size_t> kept;
     feature::FeatureSet set;
     if (has_local || !global_features_) set = features_->compute(missing, &kept);
-    if (global_ != nullptr && lacks_global) {
+    if (global_ != nullptr && lacks_global && !global_failing_) {
       std::vector<std::size_t> global_kept = kept;
       const bool own = global_features_ != nullptr;
       const feature::FeatureSet other =
           own ? global_features_->compute(missing, &global_kept) : feature::FeatureSet();
       if (!global_kept.empty()) {
-        put(missing, global_kept, global_->predict(own ? other : set), Predictor::kGlobal);
+        add_global(missing, global_kept, own ? other : set);
       }
     }
     if (has_local && !kept.empty()) add_local(missing, kept, set);
@@ -160,6 +162,15 @@ class TaskScorer final : public Scorer {
       Entry& entry = cache_[space::hash_of(*candidates[kept[i]])];
       entry.scores[static_cast<std::size_t>(by)] = scores[i];
     }
+  }
+
+  void add_global(const std::vector<const space::Candidate*>& candidates,
+                  const std::vector<std::size_t>& kept, const feature::FeatureSet& set) {
+    const std::vector<float> scores = global_->predict(set);
+    put(candidates, kept, scores, Predictor::kGlobal);
+    // It is not asked again: it may have tried to build code that does not build.
+    global_failing_ = std::none_of(scores.begin(), scores.end(),
+                                   [](float score) { return std::isfinite(score); });
   }
 
   void add_local(const std::vector<const space::Candidate*>& candidates,
@@ -197,6 +208,7 @@ class TaskScorer final : public Scorer {
   model::Guard guard_;
   std::unordered_map<std::uint64_t, Entry> cache_;
   bool has_spread_ = false;
+  bool global_failing_ = false, global_failed_ = false;  // the latter is what predictor() sees
 };
 
 class PooledLearner final : public Learner {
@@ -256,6 +268,7 @@ class PooledLearner final : public Learner {
   LearnerState state() const override {
     LearnerState out = state_;
     for (const std::unique_ptr<Pool>& pool : pools_) out.observations += pool->seconds.size();
+    if (out.last_error.empty() && global_ != nullptr) out.last_error = global_->last_error();
     out.tasks = scorers_.size();
     for (const std::unique_ptr<TaskScorer>& s : scorers_) {
       const Predictor by = s->predictor();

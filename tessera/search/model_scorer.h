@@ -39,9 +39,10 @@ struct LearnerOptions {
 struct LearnerState {
   std::size_t observations = 0;  // those that have features
   int fits = 0;
-  double fit_seconds = 0;                           // all fits together
-  std::int64_t scored = 0;                          // candidates, without those found in the cache
-  std::string last_error;                           // of a fit that failed; empty: none
+  double fit_seconds = 0;   // all fits together
+  std::int64_t scored = 0;  // candidates, without those found in the cache
+  // Of the last fit, or where that went well, of a global model that cannot judge candidates.
+  std::string last_error;                           // empty: none
   std::size_t tasks = 0, tasks_without_global = 0;  // the latter: where it was left aside
 };
 

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 
 #include <gtest/gtest.h>
 
@@ -78,6 +79,36 @@ TEST(Tune, MakesSchedulesForItsThreadsAndThePlanForTheMachine) {
   // The plan serves builds for the machine.
   EXPECT_TRUE(PlanSchedules::make(result->plan, options.target, true).ok());
   std::filesystem::remove(options.database);
+}
+
+// Cannot judge anything.
+class Broken final : public model::CostModel {
+ public:
+  std::vector<float> predict(const feature::FeatureSet& set) const override {
+    return std::vector<float>(set.candidates(), std::numeric_limits<float>::quiet_NaN());
+  }
+  std::string last_error() const override { return "does not build"; }
+  model::Needs needs() const override { return {"decisions"}; }
+  Result<void> fit(const model::TrainingSet&, const model::FitOptions&) override { return {}; }
+  bool ready() const override { return true; }
+  Result<void> save(const std::string&) const override { return {}; }
+  Result<void> load(const std::string&) override { return {}; }
+};
+
+TEST(Tune, NotesOnceThatTheModelCannotJudge) {
+  TuneOptions options = tiny();
+  options.policy = "evolutionary";
+  options.learner.model = "random";
+  options.learner.global = std::make_shared<Broken>();
+  int notes = 0;
+  TuneCallbacks callbacks;
+  callbacks.note = [&](const std::string& text) {
+    if (text.find("does not build") != std::string::npos) ++notes;
+  };
+  const Result<TuneResult> result = tune(options, callbacks);
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  EXPECT_EQ(result->trials, 10);
+  EXPECT_EQ(notes, 1);
 }
 
 TEST(Tune, SaysWhenNoTrialGaveATime) {

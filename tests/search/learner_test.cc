@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 
 #include <gtest/gtest.h>
 
@@ -235,6 +236,48 @@ double order_after(const space::Space& space, Learner& learner, Scorer& scorer, 
     learner.update();
   }
   return scorer.ready() ? order_of(space, scorer, 77) : 0;
+}
+
+// Cannot judge anything.
+class Broken final : public model::CostModel {
+ public:
+  std::vector<float> predict(const feature::FeatureSet& set) const override {
+    ++asked;
+    return std::vector<float>(set.candidates(), std::numeric_limits<float>::quiet_NaN());
+  }
+  std::string last_error() const override { return asked > 0 ? "does not build" : ""; }
+  model::Needs needs() const override { return {"decisions"}; }
+  Result<void> fit(const model::TrainingSet&, const model::FitOptions&) override { return {}; }
+  bool ready() const override { return true; }
+  Result<void> save(const std::string&) const override { return {}; }
+  Result<void> load(const std::string&) override { return {}; }
+
+  mutable int asked = 0;
+};
+
+TEST(Learner, GoesOnWithoutAGlobalModelThatCannotJudge) {
+  const space::Space space = testing::make_toy_space(10);
+  LearnerOptions options;
+  options.model = "random";
+  options.features = "decisions";
+  options.background = false;
+  options.first_fit = 10'000;  // no local model
+  const auto broken = std::make_shared<Broken>();
+  options.global = broken;
+  auto learner = Learner::make(options);
+  ASSERT_TRUE(learner.ok());
+  Scorer& scorer = (*learner)->add_task(space);
+  EXPECT_EQ((*learner)->state().last_error, "");
+  const std::vector<space::Candidate> some = samples(space, 20, 5);
+  const std::vector<float> scores = scorer.score(some);
+  ASSERT_EQ(scores.size(), some.size());
+  for (const float s : scores) EXPECT_EQ(s, std::numeric_limits<float>::lowest());
+  EXPECT_EQ((*learner)->state().last_error, "does not build");
+  EXPECT_TRUE(scorer.ready()) << "the same for the whole batch";
+  (*learner)->observe(scorer, observed(space, 20, 6));
+  EXPECT_FALSE(scorer.ready()) << "the policy works from measured times";
+  EXPECT_EQ((*learner)->state().tasks_without_global, 1u);
+  EXPECT_EQ(broken->asked, 1);
 }
 
 TEST(Learner, KeepsAGoodGlobalModelAndDropsABadOne) {

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
+#include <mutex>
 #include <string_view>
 
 #include "tessera/model/models/models.h"
@@ -39,15 +41,19 @@ class NeuralModel final : public CostModel {
 
   // A candidate that will not run is worth nothing however fast it would be.
   std::vector<float> predict(const feature::FeatureSet& features) const override {
-    NetworkOutputs out = run(features);
-    for (std::size_t i = 0; i < out.score.size(); ++i) out.score[i] -= doubt(out.validity[i]);
-    return std::move(out.score);
+    Result<NetworkOutputs> out = run(features);
+    if (!out.ok()) {
+      return std::vector<float>(features.candidates(), std::numeric_limits<float>::quiet_NaN());
+    }
+    for (std::size_t i = 0; i < out->score.size(); ++i) out->score[i] -= doubt(out->validity[i]);
+    return std::move(out->score);
   }
 
   std::vector<float> log_time(const feature::FeatureSet& features) const override {
-    NetworkOutputs out = run(features);
-    for (float& t : out.log_time) t += static_cast<float>(scorer_->network().time_shift);
-    return std::move(out.log_time);
+    Result<NetworkOutputs> out = run(features);
+    if (!out.ok()) return {};
+    for (float& t : out->log_time) t += static_cast<float>(scorer_->network().time_shift);
+    return std::move(out->log_time);
   }
 
   TimeResiduals residuals() const override {
@@ -56,6 +62,11 @@ class NeuralModel final : public CostModel {
   }
 
   int most_threads() const override { return threads_in_notes(scorer_->network()); }
+
+  std::string last_error() const override {
+    const std::lock_guard lock(mutex_);
+    return error_;
+  }
 
   Needs needs() const override {
     const nn::Rows rows = scorer_->rows();
@@ -76,13 +87,19 @@ class NeuralModel final : public CostModel {
   }
 
  private:
-  NetworkOutputs run(const feature::FeatureSet& features) const {
+  // An instance for a number of rows that comes up late may fail to build.
+  Result<NetworkOutputs> run(const feature::FeatureSet& features) const {
     Result<NetworkOutputs> out = scorer_->run(features);
-    TESSERA_CHECK(out.ok(), "{}", out.error().message);
-    return std::move(*out);
+    if (!out.ok()) {
+      const std::lock_guard lock(mutex_);
+      error_ = out.error().message;
+    }
+    return out;
   }
 
   std::unique_ptr<NetworkScorer> scorer_;
+  mutable std::mutex mutex_;
+  mutable std::string error_;
 };
 
 }  // namespace
