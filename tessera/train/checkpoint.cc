@@ -3,12 +3,15 @@
 #include <charconv>
 #include <filesystem>
 
+#include <fmt/ranges.h>
+
 #include "tessera/support/safetensors.h"
 
 namespace tessera::train {
 namespace {
 
-constexpr const char* kFormat = "tessera training 1";
+constexpr const char* kRun = "run.";  // in front of the names of a RunIdentity
+constexpr const char* kFormat = "tessera training 2";
 
 std::string file_of(const std::string& folder) { return folder + "/checkpoint.safetensors"; }
 
@@ -24,6 +27,17 @@ Result<T> read_number(const Metadata& metadata, const std::string& name) {
     return make_error(ErrorCode::kIo, "a checkpoint whose {} is '{}'", name, text);
   }
   return value;
+}
+
+// "lr 0.001, not 0.01; ...": of the file, then wanted. Empty: the same.
+std::string differences(const Metadata& metadata, const RunIdentity& run) {
+  std::vector<std::string> out;
+  for (const auto& [name, wanted] : run) {
+    const auto it = metadata.find(kRun + name);
+    const std::string text = it == metadata.end() ? "unknown" : it->second;
+    if (text != wanted) out.push_back(fmt::format("{} {}, not {}", name, text, wanted));
+  }
+  return fmt::format("{}", fmt::join(out, "; "));
 }
 
 void append(const Weights& weights, const std::string& prefix, NamedTensors& to) {
@@ -48,16 +62,16 @@ Result<void> save_checkpoint(const Checkpoint& checkpoint, const std::string& fo
   append(checkpoint.best, "best/", tensors);
   append(checkpoint.optimizer.first, "first/", tensors);
   append(checkpoint.optimizer.second, "second/", tensors);
-  return write_safetensors(file_of(folder), tensors,
-                           {{"format", kFormat},
-                            {"run", checkpoint.run},
-                            {"epoch", fmt::format("{}", checkpoint.epoch)},
-                            {"steps", fmt::format("{}", checkpoint.optimizer.steps)},
-                            {"best_epoch", fmt::format("{}", checkpoint.best_epoch)},
-                            {"best_metric", fmt::format("{}", checkpoint.best_metric)}});
+  Metadata metadata = {{"format", kFormat},
+                       {"epoch", fmt::format("{}", checkpoint.epoch)},
+                       {"steps", fmt::format("{}", checkpoint.optimizer.steps)},
+                       {"best_epoch", fmt::format("{}", checkpoint.best_epoch)},
+                       {"best_metric", fmt::format("{}", checkpoint.best_metric)}};
+  for (const auto& [name, text] : checkpoint.run) metadata[kRun + name] = text;
+  return write_safetensors(file_of(folder), tensors, metadata);
 }
 
-Result<Checkpoint> load_checkpoint(const std::string& folder, const std::string& run) {
+Result<Checkpoint> load_checkpoint(const std::string& folder, const RunIdentity& run) {
   TESSERA_TRY(const Safetensors file, read_safetensors(file_of(folder)));
   const auto text = [&](const char* name) {
     const auto it = file.metadata.find(name);
@@ -67,9 +81,9 @@ Result<Checkpoint> load_checkpoint(const std::string& folder, const std::string&
     return make_error(ErrorCode::kInvalidArgument, "{} is no checkpoint of this version",
                       file_of(folder));
   }
-  if (text("run") != run) {
-    return make_error(ErrorCode::kInvalidArgument, "{} is of another run: {}; this one is {}",
-                      file_of(folder), text("run"), run);
+  if (const std::string other = differences(file.metadata, run); !other.empty()) {
+    return make_error(ErrorCode::kInvalidArgument, "{} is of another run: {}", file_of(folder),
+                      other);
   }
   Checkpoint out;
   out.run = run;

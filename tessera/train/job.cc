@@ -122,7 +122,9 @@ Result<JobResult> run_job(const Flags& flags, Library& library, const std::atomi
               library.features(flags.data, kind, flags.features, threads));
   const auto start = std::chrono::steady_clock::now();
   JobResult out;
-  TESSERA_TRY(out.trained, train(*store, split.part, flags.train, print_epoch, &stop));
+  TrainOptions options = flags.train;
+  options.dataset = dataset::digest(*data);
+  TESSERA_TRY(out.trained, train(*store, split.part, options, print_epoch, &stop));
   out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   nn::TrainedNetwork& network = out.trained.network;
   network.notes["targets"] = training_targets(*data, split);

@@ -50,6 +50,7 @@ struct TrainOptions {
   std::string checkpoint;  // folder; empty: none
   int checkpoint_every = 1;
   bool resume = false;  // from `checkpoint`, when it holds one
+  std::string dataset;  // digest: checkpoints of another one are refused
 };
 
 }  // namespace tessera::train

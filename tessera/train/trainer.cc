@@ -6,6 +6,8 @@
 #include <numbers>
 #include <optional>
 
+#include <fmt/ranges.h>
+
 #include "tessera/dataset/metrics.h"
 #include "tessera/support/hash.h"
 #include "tessera/train/checkpoint.h"
@@ -91,6 +93,17 @@ double quantile(const std::vector<double>& sorted, double q) {
   return sorted[low] + (at - static_cast<double>(low)) * (sorted[high] - sorted[low]);
 }
 
+std::string scaling_digest(const Scaling& scaling) {
+  std::uint64_t hash = hash_bytes(fmt::format("{}", scaling.time_shift));
+  for (const nn::Normalizer* n : {&scaling.rows, &scaling.context}) {
+    for (const std::vector<float>* values : {&n->shift, &n->scale}) {
+      hash = hash_bytes(
+          {reinterpret_cast<const char*>(values->data()), values->size() * sizeof(float)}, hash);
+    }
+  }
+  return to_hex(hash);
+}
+
 class Run {
  public:
   Run(const FeatureStore& store, std::span<const std::uint8_t> part, const TrainOptions& options,
@@ -107,7 +120,7 @@ class Run {
     TESSERA_DO(resume());
     for (int epoch = first_epoch_; epoch < options_.epochs && !stopped(); ++epoch) {
       const bool late = options_.patience > 0 && epoch - best_epoch_ >= options_.patience;
-      if (late && best_epoch_ > 0 && !validation_groups_.empty()) break;
+      if (late && !validation_groups_.empty()) break;
       TESSERA_DO(run_epoch(epoch));
     }
     return finish();
@@ -138,6 +151,7 @@ class Run {
     } else {
       TESSERA_DO(start_from_file(weights));
     }
+    if (!options_.context) std::ranges::fill(scaling_.context.scale, 0.0F);
     TESSERA_TRY(const nn::NetworkEntry* entry, nn::find_network(result_.spec.network));
     if (entry->rows != store_.kind()) {
       return make_error(ErrorCode::kInvalidArgument,
@@ -154,7 +168,6 @@ class Run {
     TESSERA_TRY(result_.spec, nn::make_spec(options_.network, options_.hyper, store_.columns(),
                                             store_.context_columns()));
     scaling_ = fit_scaling(store_, groups_);
-    if (!options_.context) std::ranges::fill(scaling_.context.scale, 0.0f);
     TESSERA_TRY(weights, initial_weights(result_.spec, options_.seed));
     return {};
   }
@@ -175,16 +188,40 @@ class Run {
     return {};
   }
 
-  // What a checkpoint must agree on.
-  std::string identity() const {
-    std::string hyper;
+  // What a checkpoint must agree on: all that the weights after a number of epochs follow from,
+  // and how many there will be, which the learning rate follows.
+  RunIdentity identity() const {
+    const LearnerOptions& l = options_.learner;
+    const auto number = [](auto value) { return fmt::format("{}", value); };
+    std::vector<std::string> hyper;
     for (const auto& [name, value] : result_.spec.hyper) {
-      hyper += fmt::format("{}={},", name, value);
+      hyper.push_back(fmt::format("{}={}", name, value));
     }
-    return fmt::format("{} {}{}x{} rows {} context {} loss {} seed {} batch {}x{} records {}",
-                       result_.spec.network, hyper, result_.spec.columns, result_.spec.context,
-                       store_.row_schema(), store_.context_schema(), to_text(options_.learner.loss),
-                       options_.seed, options_.batch, options_.list, records_);
+    const std::string_view parts(reinterpret_cast<const char*>(part_.data()), part_.size());
+    return {{"network", result_.spec.network},
+            {"hyper", fmt::format("{}", fmt::join(hyper, ","))},
+            {"columns", fmt::format("{}+{}", result_.spec.columns, result_.spec.context)},
+            {"row schema", store_.row_schema()},
+            {"context schema", store_.context_schema()},
+            {"dataset", options_.dataset},
+            {"split", to_hex(hash_bytes(parts))},
+            {"records", number(records_)},
+            {"context", options_.context ? "read" : "hidden"},
+            {"init", options_.init.empty() ? "none" : options_.init},
+            {"scaling", scaling_digest(scaling_)},
+            {"loss", to_text(l.loss)},
+            {"seed", number(options_.seed)},
+            {"batch", number(options_.batch)},
+            {"list", number(options_.list)},
+            {"epochs", number(options_.epochs)},
+            {"lr", number(options_.lr)},
+            {"last lr", number(options_.last_lr)},
+            {"decay", to_text(options_.decay)},
+            {"warmup", number(options_.warmup)},
+            {"weight decay", number(l.weight_decay)},
+            {"clip", number(l.clip)},
+            {"validity weight", number(l.validity_weight)},
+            {"time weight", number(l.time_weight)}};
   }
 
   Result<void> resume() {

@@ -110,10 +110,45 @@ TEST_F(TrainerTest, AResumedRunEndsAsAnUninterruptedOne) {
   const Trained rest = train(store_, part_, options).value();
   EXPECT_EQ(rest.history.size(), 5);
   EXPECT_TRUE(same_bytes(rest.network, whole.network));
-  options.seed = 9;
-  const auto other = train(store_, part_, options);
+}
+
+TEST_F(TrainerTest, ResumingWithOtherValuesIsRefusedByName) {
+  TrainOptions options = small_options();
+  options.epochs = 1;
+  options.checkpoint = scratch("identity");
+  options.resume = true;
+  options.dataset = "d1";
+  ASSERT_TRUE(train(store_, part_, options).ok());
+  ASSERT_TRUE(train(store_, part_, options).ok());
+  const auto refusal = [&](void (*change)(TrainOptions&)) {
+    TrainOptions changed = options;
+    change(changed);
+    const auto trained = train(store_, part_, changed);
+    if (trained.ok()) return std::string("resumed");
+    const std::string& message = trained.error().message;
+    return message.substr(message.find("another run: ") + 13);
+  };
+  EXPECT_EQ(refusal([](TrainOptions& o) { o.seed = 9; }), "seed 1, not 9");
+  EXPECT_EQ(refusal([](TrainOptions& o) { o.epochs = 2; }), "epochs 1, not 2");
+  EXPECT_EQ(refusal([](TrainOptions& o) { o.lr = 1; }), "lr 0.005, not 1");
+  EXPECT_EQ(refusal([](TrainOptions& o) { o.decay = Decay::kExponential; }),
+            "decay cosine, not exponential");
+  EXPECT_EQ(refusal([](TrainOptions& o) { o.dataset = "d2"; }), "dataset d1, not d2");
+  EXPECT_EQ(refusal([](TrainOptions& o) { o.learner.weight_decay = 0; }),
+            "weight decay 0.01, not 0");
+  EXPECT_EQ(refusal([](TrainOptions& o) {
+              o.learner.clip = 2;
+              o.learner.time_weight = 1;
+            }),
+            "clip 1, not 2; time weight 0.02, not 1");
+  EXPECT_EQ(refusal([](TrainOptions& o) { o.context = false; }).substr(0, 24),
+            "context read, not hidden");
+  EXPECT_EQ(refusal([](TrainOptions& o) { o.patience = 5; }), "resumed");
+  std::vector<std::uint8_t> part = part_;
+  std::swap(part.front(), part.back());
+  const auto other = train(store_, part, options);
   ASSERT_FALSE(other.ok());
-  EXPECT_NE(other.error().message.find("another run"), std::string::npos) << other.error().message;
+  EXPECT_NE(other.error().message.find("split "), std::string::npos) << other.error().message;
 }
 
 TEST_F(TrainerTest, StoppedAtOnceItReturnsWhatItHas) {
@@ -152,8 +187,26 @@ TEST_F(TrainerTest, FineTuningStartsFromAFileAndNeverEndsWorse) {
   const Trained tuned = train(store_, part_, options).value();
   EXPECT_GE(tuned.validation.metric(), first.validation.metric());
   EXPECT_EQ(tuned.network.rows.shift, first.network.rows.shift);
+  EXPECT_NE(tuned.network.context.scale, (std::vector<float>{0, 0}));
+  options.context = false;
+  EXPECT_EQ(train(store_, part_, options).value().network.context.scale,
+            (std::vector<float>{0, 0}));
+  options.context = true;
   options.network = "lstm";
   EXPECT_FALSE(train(store_, part_, options).ok());
+}
+
+TEST_F(TrainerTest, FineTuningThatNeverImprovesEndsEarly) {
+  TrainOptions options = small_options();
+  const std::string path = scratch("patience") + ".safetensors";
+  ASSERT_TRUE(nn::save_network(train(store_, part_, options).value().network, path).ok());
+  options.init = path;
+  options.epochs = 20;
+  options.patience = 3;
+  options.lr = 1e-30;
+  const Trained tuned = train(store_, part_, options).value();
+  EXPECT_EQ(tuned.history.size(), 3);
+  EXPECT_FALSE(tuned.improved);
 }
 
 TEST_F(TrainerTest, EveryNetworkTrains) {
