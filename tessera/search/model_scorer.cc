@@ -90,10 +90,16 @@ class TaskScorer final : public Scorer {
 
   std::vector<float> spread(std::span<const space::Candidate> candidates) override {
     std::vector<float> out;
-    if (!ready()) return out;
+    const Predictor by = predictor();
+    if (by == Predictor::kNone) return out;
     fill_cache(candidates);
-    if (!has_spread_) return out;
-    for (const space::Candidate& c : candidates) out.push_back(cache_.at(space::hash_of(c)).spread);
+    // Of what score() returns now: the spread of one model says nothing in the unit of another.
+    const bool global = by == Predictor::kGlobal;
+    if (!(global ? has_global_spread_ : has_spread_)) return out;
+    for (const space::Candidate& c : candidates) {
+      const Entry& entry = cache_.at(space::hash_of(c));
+      out.push_back(global ? entry.global_spread : entry.spread);
+    }
     return out;
   }
 
@@ -123,7 +129,8 @@ class TaskScorer final : public Scorer {
  private:
   struct Entry {
     model::PredictorScores scores = {kNaN, kNaN, kNaN};
-    float spread = 0;
+    float spread = 0;         // in the unit of the local scores and their corrected sums
+    float global_spread = 0;  // in that of the global ones
     int version = -1;
   };
 
@@ -171,6 +178,12 @@ class TaskScorer final : public Scorer {
     // It is not asked again: it may have tried to build code that does not build.
     global_failing_ = std::none_of(scores.begin(), scores.end(),
                                    [](float score) { return std::isfinite(score); });
+    if (global_failing_) return;
+    const std::vector<float> spreads = global_->spread(set);
+    has_global_spread_ = spreads.size() == kept.size();
+    for (std::size_t i = 0; i < kept.size() && has_global_spread_; ++i) {
+      cache_[space::hash_of(*candidates[kept[i]])].global_spread = spreads[i];
+    }
   }
 
   void add_local(const std::vector<const space::Candidate*>& candidates,
@@ -207,7 +220,7 @@ class TaskScorer final : public Scorer {
   std::int64_t* scored_;
   model::Guard guard_;
   std::unordered_map<std::uint64_t, Entry> cache_;
-  bool has_spread_ = false;
+  bool has_spread_ = false, has_global_spread_ = false;
   bool global_failing_ = false, global_failed_ = false;  // the latter is what predictor() sees
 };
 

@@ -24,7 +24,7 @@ class Scorer {
   virtual ~Scorer() = default;
   virtual bool ready() const = 0;
   virtual std::vector<float> score(std::span<const space::Candidate> candidates) = 0;
-  // Spread of the score where an ensemble tells it; empty otherwise.
+  // Spread of the score, in its unit, where the model that gave it tells it; empty otherwise.
   virtual std::vector<float> spread(std::span<const space::Candidate> candidates) = 0;
 };
 

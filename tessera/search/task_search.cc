@@ -33,6 +33,7 @@ double TaskSearch::promise_of(std::vector<space::Candidate> candidates) const {
   const std::vector<float> spread = scorer_->spread(candidates);
   if (spread.size() != candidates.size()) return -1;
   const std::vector<float> score = scorer_->score(candidates);
+  if (score.size() != candidates.size()) return -1;
   double most = 0;
   for (std::size_t i = 0; i + 1 < candidates.size(); ++i) {
     const double lead = static_cast<double>(score[i]) - score.back();

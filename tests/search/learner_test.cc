@@ -207,7 +207,7 @@ TEST(Learner, StartsFromASavedModel) {
 // Scores by the made-up times, or by the opposite.
 class Oracle final : public model::CostModel {
  public:
-  explicit Oracle(double sign) : sign_(sign) {}
+  explicit Oracle(double sign, float spread = 0) : sign_(sign), spread_(spread) {}
   std::vector<float> predict(const feature::FeatureSet& set) const override {
     std::vector<float> out;
     for (std::size_t i = 0; i < set.candidates(); ++i) {
@@ -219,6 +219,9 @@ class Oracle final : public model::CostModel {
     }
     return out;
   }
+  std::vector<float> spread(const feature::FeatureSet& set) const override {
+    return std::vector<float>(spread_ > 0 ? set.candidates() : 0, spread_);
+  }
   model::Needs needs() const override { return {"decisions"}; }
   Result<void> fit(const model::TrainingSet&, const model::FitOptions&) override { return {}; }
   bool ready() const override { return true; }
@@ -227,6 +230,7 @@ class Oracle final : public model::CostModel {
 
  private:
   double sign_;
+  float spread_;
 };
 
 // Observes in rounds, as a tuning does; returns how well the scorer orders afterwards.
@@ -278,6 +282,43 @@ TEST(Learner, GoesOnWithoutAGlobalModelThatCannotJudge) {
   EXPECT_FALSE(scorer.ready()) << "the policy works from measured times";
   EXPECT_EQ((*learner)->state().tasks_without_global, 1u);
   EXPECT_EQ(broken->asked, 1);
+}
+
+TEST(Learner, SpreadIsThatOfTheModelWhoseScoresAreUsed) {
+  if (!has_xgb()) GTEST_SKIP() << "no XGBoost";
+  const space::Space space = testing::make_toy_space(10);
+  LearnerOptions options;
+  options.model = "xgb_ensemble";
+  options.features = "decisions";
+  options.background = false;
+  options.min_growth = 10'000;  // one fit
+  const std::vector<space::Candidate> some = samples(space, 40, 5);
+  // The local model learns from times that are `misled`, or from true ones.
+  const auto run = [&](bool misled, std::shared_ptr<const model::CostModel> global) {
+    options.global = std::move(global);
+    auto learner = Learner::make(options);
+    EXPECT_TRUE(learner.ok());
+    Scorer& scorer = (*learner)->add_task(space);
+    std::vector<Observation> first = observed(space, 40, 1);
+    for (Observation& o : first) o.seconds = misled ? 1e-4 / o.seconds : o.seconds;
+    (*learner)->observe(scorer, first);
+    (*learner)->update();
+    order_after(space, **learner, scorer, 12);
+    EXPECT_EQ((*learner)->state().fits, 1);
+    return std::pair(scorer.score(some), scorer.spread(some));
+  };
+  const auto oracle = std::make_shared<Oracle>(1);
+  const auto [scores, spread] = run(true, oracle);
+  feature::FeatureSet set;
+  set.columns = space.vector_of(some[0]).size();
+  for (const space::Candidate& c : some) set.add(space.vector_of(c));
+  ASSERT_EQ(scores, oracle->predict(set)) << "the global model scores";
+  EXPECT_TRUE(spread.empty()) << "that of the ensemble is of another unit";
+  const auto [same, own] = run(true, std::make_shared<Oracle>(1, 0.25f));
+  EXPECT_EQ(same, scores);
+  EXPECT_EQ(own, std::vector<float>(some.size(), 0.25f));
+  // A global model that is wrong leaves it to the ensemble.
+  EXPECT_EQ(run(false, std::make_shared<Oracle>(-1)).second.size(), some.size());
 }
 
 TEST(Learner, KeepsAGoodGlobalModelAndDropsABadOne) {
