@@ -19,11 +19,16 @@ bool is_wanted(const std::string& algorithm, const std::vector<std::string>& nam
 
 void CandidateSampler::take(const space::Candidate& candidate, double seconds) {
   seen_.insert(candidate);
+  ++measured_;
   if (seconds <= 0) return;
   const auto at = std::upper_bound(best_.begin(), best_.end(), seconds,
                                    [](double s, const Timed& t) { return s < t.seconds; });
   best_.insert(at, {candidate, seconds});
   if (best_.size() > kParents) best_.pop_back();
+}
+
+void CandidateSampler::go_on() {
+  if (measured_ > 0) rng_ = Rng(hash_bytes(fmt::format("{} {}", seed_, measured_)));
 }
 
 std::vector<space::Candidate> CandidateSampler::draw(std::int64_t n, double uniform_share) {
@@ -66,6 +71,10 @@ std::optional<space::Candidate> CandidateSampler::draw_one(double uniform_share)
 }
 
 Result<Samplers> make_samplers(const SampleScope& scope) {
+  if (scope.shards < 1 || scope.shard >= scope.shards) {
+    return make_error(ErrorCode::kInvalidArgument, "there is no shard {} of {}: they count from 0",
+                      scope.shard, scope.shards);
+  }
   Samplers out;
   TESSERA_TRY(const TuneProblem problem, make_tune_problem(scope.subjects, {}));
   std::size_t number = 0;
@@ -86,6 +95,20 @@ Result<Samplers> make_samplers(const SampleScope& scope) {
         std::make_unique<CandidateSampler>(t.task, std::move(space).value(), seed));
   }
   return out;
+}
+
+Result<void> check_numbers(std::int64_t per_task, double uniform_share, int threads) {
+  if (per_task < 1) {
+    return make_error(ErrorCode::kInvalidArgument, "{} candidates a task: at least 1", per_task);
+  }
+  if (!(uniform_share >= 0 && uniform_share <= 1)) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "a share of {} drawn from the whole space: 0 to 1", uniform_share);
+  }
+  if (threads < 1) {
+    return make_error(ErrorCode::kInvalidArgument, "{} threads: at least 1", threads);
+  }
+  return {};
 }
 
 }  // namespace tessera::driver

@@ -30,25 +30,22 @@ class Collection {
         start_(Clock::now()) {}
 
   Result<CollectResult> run() {
+    TESSERA_DO(check());
     TESSERA_DO(choose_tasks());
     std::vector<te::Dag> dags;
     for (const auto& s : samplers_) dags.push_back(s->task().dag);
     TESSERA_TRY(measurer_, measure::start_local_measurer(dags, options_.target, options_.measure));
     TESSERA_DO(open_database());
-    for (bool more = true; more && result_.stopped_by.empty();) {
-      more = false;
-      for (std::size_t t = 0; t < samplers_.size() && result_.stopped_by.empty(); ++t) {
-        TESSERA_TRY(const bool added, submit_round(t));
-        more = more || added;
-        TESSERA_DO(collect_until(static_cast<std::size_t>(options_.round) / 2));
-      }
-    }
-    if (result_.stopped_by.empty()) TESSERA_DO(collect_until(0));
+    const Result<void> measured = measure_all();
     measurer_->cancel();
-    TESSERA_DO(flush());
-    const bool done = result_.stopped_by.empty();
+    // Whatever ended it, what was measured is kept.
+    const Result<void> flushed = flush();
+    const bool done = measured && flushed && result_.stopped_by.empty();
+    const Result<void> ended = database_->end_session(session_, done ? "done" : "interrupted");
+    for (const Result<void>* step : {&measured, &flushed, &ended}) {
+      if (!*step) return step->error();
+    }
     if (done) result_.stopped_by = "done";
-    TESSERA_DO(database_->end_session(session_, done ? "done" : "interrupted"));
     return result_;
   }
 
@@ -58,6 +55,38 @@ class Collection {
     space::Candidate candidate;
     std::string digest;
   };
+
+  Result<void> check() const {
+    TESSERA_DO(check_numbers(options_.per_task, options_.uniform_share, options_.measure.threads));
+    if (options_.round < 1) {
+      return make_error(ErrorCode::kInvalidArgument, "rounds of {} candidates: at least 1",
+                        options_.round);
+    }
+    if (!(options_.budget_s >= 0)) {
+      return make_error(ErrorCode::kInvalidArgument, "a budget of {} seconds", options_.budget_s);
+    }
+    return {};
+  }
+
+  Result<void> measure_all() {
+    TESSERA_DO(load_earlier());
+    // Once nothing is left to draw, what was lost at the end leaves room for others.
+    for (bool more = true; more;) {
+      more = false;
+      for (std::size_t t = 0; t < samplers_.size() && result_.stopped_by.empty(); ++t) {
+        TESSERA_TRY(const bool added, submit_round(t));
+        more = more || added;
+        TESSERA_DO(collect_until(static_cast<std::size_t>(options_.round) / 2));
+      }
+      if (!more) {
+        const std::int64_t lost = lost_;
+        TESSERA_DO(collect_until(0));
+        more = lost_ > lost;
+      }
+      more = more && result_.stopped_by.empty();
+    }
+    return {};
+  }
 
   Result<void> choose_tasks() {
     SampleScope scope;
@@ -91,6 +120,10 @@ class Collection {
     row.started = std::time(nullptr);
     row.state = "running";
     TESSERA_TRY(session_, database_->begin_session(row));
+    return {};
+  }
+
+  Result<void> load_earlier() {
     for (const auto& s : samplers_) {
       const task::Task& t = s->task();
       TESSERA_DO(database_->add_task({t.key, t.name, te::to_text(t.dag), t.flops, t.bytes}));
@@ -106,6 +139,7 @@ class Collection {
         }
         return true;
       }));
+      s->go_on();
     }
     return {};
   }
@@ -153,8 +187,12 @@ class Collection {
       return make_error(ErrorCode::kUnavailable, "the workers that measure keep going away: {}",
                         m.reason);
     }
-    if (lost) return {};
     CandidateSampler& s = *samplers_[p.task];
+    if (lost) {
+      s.lose();
+      ++lost_;
+      return {};
+    }
     const bool timed = measure::is_timed(m.outcome);
     record::Record r;
     r.session = session_;
@@ -171,7 +209,7 @@ class Collection {
     r.build_ms = m.build_ms;
     r.policy = kPolicy;
     r.seed = options_.seed;
-    r.trial = s.records();
+    r.trial = s.measured();
     r.unix_time = std::time(nullptr);
     s.take(p.candidate, r.seconds);
     ++result_.records;
@@ -217,6 +255,7 @@ class Collection {
   std::map<std::uint64_t, Pending> pending_;
   std::vector<record::Record> unsaved_;
   std::uint64_t next_id_ = 1;
+  std::int64_t lost_ = 0;
   int lost_in_a_row_ = 0;
   double flushed_s_ = 0;
   CollectResult result_;

@@ -51,7 +51,9 @@ struct CollectResult {
 };
 
 // Starts worker processes first: call it before any thread is started. Goes on where an earlier
-// call with the same database stopped. Errors as tune().
+// call with the same database stopped, with other candidates. Candidates whose workers were lost do
+// not count. kInvalidArgument: numbers that make no sense; other errors as tune(), and what was
+// measured until then is in the database.
 Result<CollectResult> collect(const CollectOptions& options, const CollectCallbacks& callbacks);
 
 }  // namespace tessera::driver

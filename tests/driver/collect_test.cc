@@ -1,0 +1,160 @@
+// Collecting records: what is refused, what counts, what an error leaves.
+#include "tessera/driver/collect.h"
+
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <set>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "tessera/driver/candidate_sampler.h"
+#include "tessera/record/database.h"
+
+namespace tessera::driver {
+namespace {
+
+class Collect : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    options_.database = ::testing::TempDir() + "/collect_" + test->name() + ".db";
+    for (const char* end : {"", "-wal", "-shm"}) {
+      std::filesystem::remove(options_.database + end);
+    }
+    options_.subjects = {{"matmul:M=32,N=24,K=16", true, {}}};
+    options_.target = target::host();
+    options_.measure.trial_limit_s = 0.01;
+    options_.measure.build_workers = 1;
+    options_.per_task = 6;
+    options_.round = 4;
+  }
+
+  // Candidates and trials of all records, each of them once.
+  void expect_records(std::size_t count) const {
+    const auto database = record::Database::open_read_only(options_.database);
+    ASSERT_TRUE(database.ok()) << database.error().message;
+    std::set<std::string> candidates;
+    std::set<std::int64_t> trials;
+    ASSERT_TRUE(database
+                    ->visit({},
+                            [&](const record::Record& r) {
+                              candidates.insert(r.candidate);
+                              trials.insert(r.trial);
+                              return true;
+                            })
+                    .ok());
+    EXPECT_EQ(candidates.size(), count);
+    ASSERT_EQ(trials.size(), count);
+    EXPECT_EQ(*trials.begin(), 0);
+    EXPECT_EQ(*trials.rbegin(), static_cast<std::int64_t>(count) - 1);
+  }
+
+  std::string last_state() const {
+    const auto database = record::Database::open_read_only(options_.database);
+    return database.ok() ? database->sessions()->back().state : "no database";
+  }
+
+  CollectOptions options_;
+};
+
+TEST_F(Collect, GoesOnWithOtherCandidates) {
+  const auto first = collect(options_, {});
+  ASSERT_TRUE(first.ok()) << first.error().message;
+  EXPECT_EQ(first->records, 6);
+  options_.per_task = 14;
+  const auto second = collect(options_, {});
+  ASSERT_TRUE(second.ok()) << second.error().message;
+  EXPECT_EQ(second->earlier, 6);
+  EXPECT_EQ(second->records, 8);
+  EXPECT_EQ(second->stopped_by, "done");
+  expect_records(14);
+  EXPECT_EQ(last_state(), "done");
+}
+
+TEST_F(Collect, LostWorkersDoNotCount) {
+  options_.measure.hooks.before_build = [](const measure::Trial& trial) {
+    if (trial.id == 2 || trial.id == 6) std::raise(SIGKILL);
+  };
+  const auto done = collect(options_, {});
+  ASSERT_TRUE(done.ok()) << done.error().message;
+  EXPECT_EQ(done->records, 6);
+  expect_records(6);
+}
+
+TEST_F(Collect, AnErrorKeepsWhatWasMeasured) {
+  options_.per_task = 60;
+  options_.measure.hooks.before_build = [](const measure::Trial& trial) {
+    if (trial.id <= 4) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the first ones are measured
+    std::raise(SIGKILL);
+  };
+  CollectCallbacks callbacks;
+  std::int64_t records = 0;
+  callbacks.progress = [&](const CollectProgress& p) { records = p.records; };
+  const auto done = collect(options_, callbacks);
+  ASSERT_FALSE(done.ok());
+  EXPECT_EQ(done.error().code, ErrorCode::kUnavailable);
+  EXPECT_GT(records, 0);
+  expect_records(static_cast<std::size_t>(records));
+  EXPECT_EQ(last_state(), "interrupted");
+}
+
+TEST_F(Collect, NumbersThatMakeNoSenseAreRefused) {
+  const auto refuses = [&](const char* what, auto change) {
+    CollectOptions o = options_;
+    change(o);
+    const auto done = collect(o, {});
+    ASSERT_FALSE(done.ok()) << what;
+    EXPECT_EQ(done.error().code, ErrorCode::kInvalidArgument) << done.error().message;
+    EXPECT_NE(done.error().message.find(what), std::string::npos) << done.error().message;
+    EXPECT_FALSE(std::filesystem::exists(o.database));
+  };
+  refuses("shard 0 of 0", [](CollectOptions& o) { o.shards = 0; });
+  refuses("shard 2 of 2", [](CollectOptions& o) { o.shard = o.shards = 2; });
+  refuses("-1 candidates a task", [](CollectOptions& o) { o.per_task = -1; });
+  refuses("rounds of 0", [](CollectOptions& o) { o.round = 0; });
+  refuses("share of 1.5", [](CollectOptions& o) { o.uniform_share = 1.5; });
+  refuses("share of nan", [](CollectOptions& o) { o.uniform_share = std::nan(""); });
+  refuses("0 threads", [](CollectOptions& o) { o.measure.threads = 0; });
+  refuses("budget of -1", [](CollectOptions& o) { o.budget_s = -1; });
+}
+
+Samplers samplers_of_a_product() {
+  SampleScope scope;
+  scope.subjects = {{"matmul:M=64,N=64,K=64", true, {}}};
+  scope.target = target::find_target("neoverse-v1").value();
+  return make_samplers(scope).value();
+}
+
+TEST(CandidateSampler, DoesNotReplayTheDrawsOfEarlierCalls) {
+  const Samplers a = samplers_of_a_product(), b = samplers_of_a_product(),
+                 c = samplers_of_a_product();
+  CandidateSampler &first = *a.samplers[0], &replays = *b.samplers[0], &goes_on = *c.samplers[0];
+  for (const space::Candidate& candidate : first.draw(8, 1)) {
+    replays.take(candidate, 0);
+    goes_on.take(candidate, 0);
+  }
+  goes_on.go_on();
+  EXPECT_EQ(goes_on.measured(), 8);
+  EXPECT_EQ(goes_on.records(), 8);
+  const auto next = first.draw(8, 1);
+  EXPECT_EQ(replays.draw(8, 1), next);
+  EXPECT_NE(goes_on.draw(8, 1), next);
+}
+
+TEST(CandidateSampler, WhatIsLostIsNeitherCountedNorDrawnAgain) {
+  const Samplers s = samplers_of_a_product();
+  CandidateSampler& sampler = *s.samplers[0];
+  const std::vector<space::Candidate> drawn = sampler.draw(4, 1);
+  sampler.lose();
+  EXPECT_EQ(sampler.records(), 3);
+  for (const space::Candidate& again : sampler.draw(32, 1)) {
+    for (const space::Candidate& candidate : drawn) EXPECT_FALSE(again == candidate);
+  }
+}
+
+}  // namespace
+}  // namespace tessera::driver
