@@ -61,6 +61,11 @@ class ShardBuild {
       : options_(options), callback_(progress), start_(Clock::now()) {}
 
   Result<BuildResultOfShard> run() {
+    if (options_.jobs < 1 || !(options_.timeout_s > 0)) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "{} compilers with {} seconds a candidate: at least 1, and some time",
+                        options_.jobs, options_.timeout_s);
+    }
     TESSERA_TRY(manifest_, read_manifest(options_.folder));
     if (options_.shard >= manifest_.shards) {
       return make_error(ErrorCode::kInvalidArgument, "there is no shard {} of {}", options_.shard,

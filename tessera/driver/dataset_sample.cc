@@ -14,7 +14,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "tessera-sample";
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
+constexpr std::size_t kMostShards = 10000;
 
 std::string manifest_path(const std::string& folder) { return folder + "/manifest.json"; }
 std::string sample_path(const std::string& folder, std::size_t shard) {
@@ -117,11 +118,13 @@ std::string bundle_path(const std::string& folder, std::size_t shard) {
 
 Result<SampleResult> sample_dataset(const SampleOptions& options,
                                     const std::function<bool(std::size_t, std::size_t)>& progress) {
-  if (options.scope.shards < 1 || options.scope.shards > 10000 || options.per_task < 1) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      "needs 1 to 10000 shards and at least one candidate a task");
+  if (options.scope.shards < 1 || options.scope.shards > kMostShards) {
+    return make_error(ErrorCode::kInvalidArgument, "{} shards: 1 to {}", options.scope.shards,
+                      kMostShards);
   }
+  TESSERA_DO(check_numbers(options.per_task, options.uniform_share, options.threads));
   SampleScope all = options.scope;
+  all.shard = 0;
   all.shards = 1;
   TESSERA_TRY(const Samplers samplers, make_samplers(all));
   TESSERA_DO(write_manifest(options.folder, describe(options, samplers)));
