@@ -79,6 +79,7 @@ class ShardBuild {
     header.threads = manifest_.threads;
     header.input_seed = kInputSeed;
     header.producer = kProducer;
+    TESSERA_TRY(header.sample, sample_digest(options_.folder, options_.shard));
     TESSERA_TRY(measure::BundleWriter writer,
                 measure::BundleWriter::open(bundle_path(options_.folder, options_.shard), header));
     writer_ = &writer;

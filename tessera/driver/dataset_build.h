@@ -30,7 +30,8 @@ struct BuildResultOfShard {
 
 // Writes FOLDER/bundle-NNNN.tsb, or goes on with it. Reference values of each task come from the
 // interpreter, so that the target need not be this machine. Forks processes: call it before any
-// thread is started. `progress` returns false to stop; what is built stays.
+// thread is started. `progress` returns false to stop; what is built stays. kInvalidArgument: the
+// bundle that is there is of another sample, or ended without some of its candidates.
 Result<BuildResultOfShard> build_dataset(const BuildOptions& options,
                                          const std::function<bool(const BuildProgress&)>& progress);
 

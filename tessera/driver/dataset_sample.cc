@@ -32,9 +32,10 @@ std::string to_json(const SampleManifest& m) {
                      {"shard", t.shard},
                      {"definition", t.definition}});
   }
-  const Json json = {{"format", kFormat},    {"version", kVersion},    {"target", m.target},
-                     {"threads", m.threads}, {"seed", m.seed},         {"per_task", m.per_task},
-                     {"shards", m.shards},   {"subjects", m.subjects}, {"tasks", std::move(tasks)}};
+  const Json json = {{"format", kFormat},          {"version", kVersion}, {"target", m.target},
+                     {"threads", m.threads},       {"seed", m.seed},      {"per_task", m.per_task},
+                     {"uniform", m.uniform_share}, {"shards", m.shards},  {"subjects", m.subjects},
+                     {"tasks", std::move(tasks)}};
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -44,6 +45,7 @@ SampleManifest manifest_from(const Json& json) {
   json.at("threads").get_to(m.threads);
   json.at("seed").get_to(m.seed);
   json.at("per_task").get_to(m.per_task);
+  json.at("uniform").get_to(m.uniform_share);
   json.at("shards").get_to(m.shards);
   json.at("subjects").get_to(m.subjects);
   for (const Json& t : json.at("tasks")) {
@@ -65,6 +67,7 @@ SampleManifest describe(const SampleOptions& options, const Samplers& samplers) 
   m.threads = options.threads;
   m.seed = options.scope.seed;
   m.per_task = options.per_task;
+  m.uniform_share = options.uniform_share;
   m.shards = options.scope.shards;
   for (const TuneSubject& s : options.scope.subjects) m.subjects.push_back(s.name);
   std::size_t number = 0;
@@ -162,6 +165,12 @@ Result<SampleManifest> read_manifest(const std::string& folder) {
   } catch (const Json::exception& e) {
     return make_error(ErrorCode::kInvalidArgument, "{}: {}", path, e.what());
   }
+}
+
+Result<std::string> sample_digest(const std::string& folder, std::size_t shard) {
+  TESSERA_TRY(const std::string manifest, read_file(manifest_path(folder)));
+  TESSERA_TRY(const std::string candidates, read_file(sample_path(folder, shard)));
+  return to_hex(hash_bytes(candidates, hash_bytes(manifest)));
 }
 
 Result<std::vector<SampledCandidate>> read_sample(const std::string& folder, std::size_t shard) {

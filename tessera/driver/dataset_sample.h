@@ -23,6 +23,7 @@ struct SampleManifest {
   int threads = 1;     // of the measured code
   std::uint64_t seed = 1;
   std::int64_t per_task = 0;
+  double uniform_share = 0.5;
   std::size_t shards = 1;
   std::vector<std::string> subjects;
   std::vector<SampledTask> tasks;
@@ -57,6 +58,9 @@ Result<SampleResult> sample_dataset(const SampleOptions& options,
 
 Result<SampleManifest> read_manifest(const std::string& folder);
 Result<std::vector<SampledCandidate>> read_sample(const std::string& folder, std::size_t shard);
+
+// 16 hex digits of the manifest and a shard's candidates: a bundle of it carries them.
+Result<std::string> sample_digest(const std::string& folder, std::size_t shard);
 
 // FOLDER/bundle-NNNN.tsb
 std::string bundle_path(const std::string& folder, std::size_t shard);

@@ -136,13 +136,14 @@ bool take(const RawFrame& frame, std::uint64_t at, Contents* c) {
 Result<Contents> read_contents(const File& file, const std::string& path) {
   Contents c;
   while (const std::optional<RawFrame> frame = read_frame(file, c.end)) {
-    if (c.finished || !take(*frame, c.end, &c)) return refuse(path, "is damaged");
-    if (c.end == sizeof(kMagic) && frame->kind != FrameKind::kHeader) {
-      return refuse(path, "is damaged");
-    }
+    const bool first = c.end == sizeof(kMagic);
+    const bool sensible =
+        !c.finished && first == (frame->kind == FrameKind::kHeader) && take(*frame, c.end, &c);
+    // Its header begins with the version, whatever else it has.
     if (c.header.version != BundleHeader().version) {
       return refuse(path, "was made by another version of this program");
     }
+    if (!sensible) return refuse(path, "is damaged");
     c.end = frame->end;
   }
   return c;
@@ -212,6 +213,9 @@ struct BundleWriter::Impl {
   }
 
   Result<void> append_frame(FrameKind kind, const std::string& body) {
+    if (contents.finished) {
+      return refuse(path, "has an end but lacks candidates; remove it to build it again");
+    }
     const FrameHead head{static_cast<std::uint64_t>(kind), body.size(), checksum(kind, body)};
     std::string bytes(reinterpret_cast<const char*>(&head), sizeof(head));
     return append(bytes + body);
@@ -273,19 +277,22 @@ Result<BundleWriter> BundleWriter::open(const std::string& path, const BundleHea
 }
 
 Result<void> BundleWriter::add(const BundleTask& task) {
+  TESSERA_DO(impl_->append_frame(FrameKind::kTask, encode(task)));
   impl_->keys.push_back(task.key);
-  return impl_->append_frame(FrameKind::kTask, encode(task));
+  return {};
 }
 
 Result<void> BundleWriter::add(const BundleItem& item) {
+  TESSERA_DO(impl_->append_frame(FrameKind::kItem, encode(item)));
   impl_->contents.trials.emplace(item.task, item.trial);
-  return impl_->append_frame(FrameKind::kItem, encode(item));
+  return {};
 }
 
 Result<void> BundleWriter::finish() {
   if (impl_->contents.finished) return {};
+  TESSERA_DO(impl_->append_frame(FrameKind::kEnd, {}));
   impl_->contents.finished = true;
-  return impl_->append_frame(FrameKind::kEnd, {});
+  return {};
 }
 
 }  // namespace tessera::measure

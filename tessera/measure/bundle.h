@@ -16,17 +16,18 @@
 namespace tessera::measure {
 
 struct BundleHeader {
-  std::uint32_t version = 1;
+  std::uint32_t version = 2;
   std::string target;            // target::to_text
   int threads = 1;               // that the candidates were sampled for
   std::uint64_t input_seed = 1;  // of kernel::random_inputs
   std::string producer;          // version of the program and its command
+  std::string sample;            // digest of the sample that it was built of
 
   friend bool operator==(const BundleHeader&, const BundleHeader&) = default;
 };
 template <class A>
 void fields(A& a, BundleHeader& h) {
-  a(h.version, h.target, h.threads, h.input_seed, h.producer);
+  a(h.version, h.target, h.threads, h.input_seed, h.producer, h.sample);
 }
 
 // The interpreter's values at some elements of one output.
@@ -98,6 +99,7 @@ class BundleWriter {
   bool finished() const;
   const std::vector<std::string>& task_keys() const;  // so far, in order
   bool has(std::uint64_t task, std::int64_t trial) const;
+  // kInvalidArgument once it is finished: the end says that nothing follows.
   Result<void> add(const BundleTask& task);
   Result<void> add(const BundleItem& item);
   Result<void> finish();

@@ -23,6 +23,7 @@ BundleHeader header() {
   BundleHeader h;
   h.target = "some target";
   h.threads = 2;
+  h.sample = "0123456789abcdef";
   return h;
 }
 
@@ -127,6 +128,20 @@ TEST(Bundle, AnInterruptedBuildGoesOnBehindTheLastWholeFrame) {
   }
 }
 
+TEST(Bundle, NothingFollowsTheEnd) {
+  const std::string path = fresh_folder("f") + "/a.tsb";
+  const std::string whole = write_bundle(path);
+  auto writer = BundleWriter::open(path, header());
+  ASSERT_TRUE(writer.ok());
+  EXPECT_EQ(writer->add(task("c")).error().code, ErrorCode::kInvalidArgument);
+  const auto refused = writer->add(item(0, 7));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("remove it"), std::string::npos);
+  EXPECT_FALSE(writer->has(0, 7));
+  EXPECT_TRUE(writer->finish().ok());
+  EXPECT_EQ(read_file(path).value(), whole);
+}
+
 TEST(Bundle, WritersRefuseWhatIsNotTheirs) {
   const std::string folder = fresh_folder("f"), path = folder + "/a.tsb";
   write_bundle(path);
@@ -141,6 +156,9 @@ TEST(Bundle, WritersRefuseWhatIsNotTheirs) {
   EXPECT_FALSE(BundleWriter::open(folder + "/letter.txt", header()).ok());
   EXPECT_EQ(read_file(folder + "/letter.txt").value(), "dear reader, this is no bundle");
   EXPECT_FALSE(Bundle::open(folder + "/letter.txt").ok());
+  BundleHeader stale = header();
+  stale.sample = "of yesterday";
+  EXPECT_FALSE(BundleWriter::open(folder + "/a.tsb", stale).ok());
   BundleHeader newer = header();
   newer.version = 99;
   { ASSERT_TRUE(BundleWriter::open(folder + "/new.tsb", newer)->finish().ok()); }

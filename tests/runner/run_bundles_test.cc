@@ -129,6 +129,44 @@ TEST(Steps, AnInterruptedBuildGoesOn) {
   EXPECT_EQ(items_of(driver::bundle_path(folder, 0)).size(), 6u);
 }
 
+TEST(Steps, BundlesOfAnotherSampleAreRefused) {
+  const std::string a = fresh_folder("a"), b = fresh_folder("b");
+  const auto bundles = make_bundles(sample_options(a));
+  driver::SampleOptions other = sample_options(b);
+  other.uniform_share = 0.25;
+  ASSERT_TRUE(driver::sample_dataset(other, {}).ok());
+  std::filesystem::copy_file(bundles[0], driver::bundle_path(b, 0));
+  driver::BuildOptions build;
+  build.folder = b;
+  const auto refused = driver::build_dataset(build, {});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("another sample"), std::string::npos)
+      << refused.error().message;
+  other.folder = a;  // the share is part of what a sample is
+  EXPECT_FALSE(driver::sample_dataset(other, {}).ok());
+}
+
+TEST(Steps, NumbersThatMakeNoSenseAreRefused) {
+  const std::string folder = fresh_folder("f");
+  const auto refuses = [&](const char* what, auto change) {
+    driver::SampleOptions o = sample_options(folder);
+    change(o);
+    const auto done = driver::sample_dataset(o, {});
+    ASSERT_FALSE(done.ok()) << what;
+    EXPECT_EQ(done.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_NE(done.error().message.find(what), std::string::npos) << done.error().message;
+  };
+  refuses("0 shards", [](driver::SampleOptions& o) { o.scope.shards = 0; });
+  refuses("0 candidates", [](driver::SampleOptions& o) { o.per_task = 0; });
+  refuses("share of -1", [](driver::SampleOptions& o) { o.uniform_share = -1; });
+  refuses("0 threads", [](driver::SampleOptions& o) { o.threads = 0; });
+  EXPECT_FALSE(std::filesystem::exists(folder + "/manifest.json"));
+  driver::BuildOptions build;
+  build.folder = folder;
+  build.jobs = 0;
+  EXPECT_EQ(driver::build_dataset(build, {}).error().code, ErrorCode::kInvalidArgument);
+}
+
 class Faulty : public ::testing::Test {
  protected:
   // Candidate 1 of each task misbehaves; its record.
@@ -241,6 +279,34 @@ TEST(Runner, RefusesOtherMachinesAndBundlesThatMakeNoSense) {
   EXPECT_FALSE(run_bundles(options_of({bundles[0]}, folder + "/letter.jsonl"), {}).ok());
 }
 
+// Same instructions, other caches: it runs, but its times are of another machine.
+TEST(Runner, TimesOfAnotherMachineAreTakenOnDemandAndSaySo) {
+  const std::string folder = fresh_folder("f"), output = folder + "/records.jsonl";
+  driver::SampleOptions sample = sample_options(folder);
+  sample.scope.target.l2_bytes *= 2;
+  const auto bundles = make_bundles(sample);
+  RunnerOptions options = options_of({bundles[0]}, output);
+  const auto refused = run_bundles(options, {});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
+  for (const char* part : {"l2", "--any-machine"}) {
+    EXPECT_NE(refused.error().message.find(part), std::string::npos) << refused.error().message;
+  }
+  EXPECT_FALSE(std::filesystem::exists(output));
+  options.any_machine = true;
+  const auto done = run_bundles(options, {});
+  ASSERT_TRUE(done.ok()) << done.error().message;
+  const auto records = records_of(output);
+  ASSERT_EQ(records.size(), 6u);
+  for (const record::Record& r : records) {
+    EXPECT_TRUE(r.target.starts_with(target::to_text(sample.scope.target) + " ran=")) << r.target;
+    // The space that the candidates are of is still read from it.
+    const auto of_space = target::target_from_text(r.target);
+    ASSERT_TRUE(of_space.ok()) << of_space.error().message;
+    EXPECT_EQ(target::to_text(*of_space), target::to_text(sample.scope.target));
+  }
+}
+
 pid_t spawn(const std::vector<std::string>& words) {
   const pid_t pid = fork();
   if (pid != 0) return pid;
@@ -279,34 +345,6 @@ TEST(Program, GoesOnAfterAKill) {
   EXPECT_EQ(exit_of(pid), -SIGKILL);
   // The worst moment: in the middle of a line.
   std::ofstream(output, std::ios::app) << R"({"kind":"record","ta)";
-// Same instructions, other caches: it runs, but its times are of another machine.
-TEST(Runner, TimesOfAnotherMachineAreTakenOnDemandAndSaySo) {
-  const std::string folder = fresh_folder("f"), output = folder + "/records.jsonl";
-  driver::SampleOptions sample = sample_options(folder);
-  sample.scope.target.l2_bytes *= 2;
-  const auto bundles = make_bundles(sample);
-  RunnerOptions options = options_of({bundles[0]}, output);
-  const auto refused = run_bundles(options, {});
-  ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
-  for (const char* part : {"l2", "--any-machine"}) {
-    EXPECT_NE(refused.error().message.find(part), std::string::npos) << refused.error().message;
-  }
-  EXPECT_FALSE(std::filesystem::exists(output));
-  options.any_machine = true;
-  const auto done = run_bundles(options, {});
-  ASSERT_TRUE(done.ok()) << done.error().message;
-  const auto records = records_of(output);
-  ASSERT_EQ(records.size(), 6u);
-  for (const record::Record& r : records) {
-    EXPECT_TRUE(r.target.starts_with(target::to_text(sample.scope.target) + " ran=")) << r.target;
-    // The space that the candidates are of is still read from it.
-    const auto of_space = target::target_from_text(r.target);
-    ASSERT_TRUE(of_space.ok()) << of_space.error().message;
-    EXPECT_EQ(target::to_text(*of_space), target::to_text(sample.scope.target));
-  }
-}
-
   EXPECT_EQ(exit_of(spawn(words)), 0);
   std::set<std::string> seen;
   for (const record::Record& r : records_of(output)) {
@@ -320,6 +358,10 @@ TEST(Program, MistakesAreNamed) {
   EXPECT_EQ(exit_of(spawn({TESSERA_RUNNER, "--help"})), 0);
   EXPECT_EQ(exit_of(spawn({TESSERA_RUNNER, "--machine"})), 0);
   EXPECT_EQ(exit_of(spawn({TESSERA_RUNNER, "a.tsb", "-o", "x", "--threads", "many"})), 2);
+  EXPECT_EQ(exit_of(spawn({TESSERA_RUNNER, "a.tsb", "-o", "x", "--threads", "0"})), 2);
+  EXPECT_EQ(exit_of(spawn({TESSERA_RUNNER, "a.tsb", "-o", "x", "--threads", "-1"})), 2);
+  EXPECT_EQ(exit_of(spawn({TESSERA_RUNNER, "a.tsb", "-o", "x", "--budget", "-1"})), 2);
+  EXPECT_EQ(exit_of(spawn({TESSERA_RUNNER, "a.tsb", "-o", "x", "--budget", "nan"})), 2);
   EXPECT_EQ(exit_of(spawn({TESSERA_RUNNER, "a.tsb", "-o", "x", "--cores", "3-1"})), 2);
   EXPECT_EQ(exit_of(spawn({TESSERA_RUNNER, "a.tsb", "-o", "x", "--colour"})), 2);
   EXPECT_EQ(exit_of(spawn({TESSERA_RUNNER, "absent.tsb", "-o", "x"})), 6);
@@ -327,7 +369,3 @@ TEST(Program, MistakesAreNamed) {
 
 }  // namespace
 }  // namespace tessera::runner
-  EXPECT_EQ(exit_of(spawn({TESSERA_RUNNER, "a.tsb", "-o", "x", "--threads", "0"})), 2);
-  EXPECT_EQ(exit_of(spawn({TESSERA_RUNNER, "a.tsb", "-o", "x", "--threads", "-1"})), 2);
-  EXPECT_EQ(exit_of(spawn({TESSERA_RUNNER, "a.tsb", "-o", "x", "--budget", "-1"})), 2);
-  EXPECT_EQ(exit_of(spawn({TESSERA_RUNNER, "a.tsb", "-o", "x", "--budget", "nan"})), 2);
