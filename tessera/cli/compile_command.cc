@@ -1,4 +1,5 @@
 // tessera compile: a model as a library with a C header, for this machine or another.
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -27,14 +28,23 @@ struct CompileArgs {
   bool json = false;
 };
 
-// Schedules by a cost model, nothing measured; nullopt without a model.
-Result<std::optional<driver::ZeroTrialResult>> judge(const CompileArgs& args,
-                                                     const graph::Graph& graph,
-                                                     const target::Target& target,
-                                                     exec::ModelOptions* options) {
+bool has_all(const record::Plan& plan, const std::vector<task::Task>& tasks) {
+  return std::all_of(tasks.begin(), tasks.end(),
+                     [&](const task::Task& t) { return plan.find(t.key) != nullptr; });
+}
+
+// Schedules by a cost model for tasks that the plan lacks, nothing measured; nullopt without a
+// model, and where nothing is left to judge.
+Result<std::optional<driver::ZeroTrialResult>> judge(
+    const CompileArgs& args, const graph::Graph& graph, const target::Target& target,
+    const std::optional<driver::PlanSchedules>& plan, exec::ModelOptions* options) {
   const std::string path = driver::model_path(args.search_model, target);
-  if (path.empty() || !args.plan.plan.empty()) return std::optional<driver::ZeroTrialResult>();
+  // A strict plan refuses what it lacks.
+  if (path.empty() || args.plan.strict) return std::optional<driver::ZeroTrialResult>();
+  TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(graph, options->partition));
   driver::ZeroTrialOptions judging;
+  if (plan.has_value()) judging.known = plan->plan();
+  if (has_all(judging.known, tasks.tasks)) return std::optional<driver::ZeroTrialResult>();
   judging.search_threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   Result<std::unique_ptr<model::CostModel>> loaded =
       model::load_model(path, judging.search_threads);
@@ -44,8 +54,10 @@ Result<std::optional<driver::ZeroTrialResult>> judge(const CompileArgs& args,
   }
   TESSERA_TRY(judging.model, std::move(loaded));
   judging.target = target;
-  TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(graph, options->partition));
   TESSERA_TRY(driver::ZeroTrialResult result, driver::choose_schedules(tasks.tasks, judging));
+  if (const std::string error = judging.model->last_error(); !error.empty()) {
+    fmt::print(stderr, "tessera: {}; tasks that could not be judged keep their defaults\n", error);
+  }
   TESSERA_TRY(const driver::PlanSchedules schedules,
               driver::PlanSchedules::make(result.plan, target, false));
   schedules.apply_to(options);
@@ -73,7 +85,7 @@ Result<artifact::ArtifactReport> compile(const CompileArgs& args,
   if (options.name.empty()) options.name = artifact::default_name(args.model.model);
   options.model.progress = build_progress();
   if (plan->has_value()) (*plan)->apply_to(&options.model);
-  TESSERA_TRY(*judged, judge(args, graph, target, &options.model));
+  TESSERA_TRY(*judged, judge(args, graph, target, *plan, &options.model));
   return artifact::compile_artifact(graph, target, args.output, options);
 }
 
@@ -89,18 +101,25 @@ void print_report(const CompileArgs& args, const artifact::ArtifactReport& r) {
              (r.lower_ms + r.emit_ms + r.link_ms) / 1000);
 }
 
-void print_prediction(const driver::ZeroTrialResult& r) {
-  std::int64_t scored = 0;
-  for (const driver::TaskPrediction& t : r.tasks) scored += t.scored;
+void print_prediction(const CompileArgs& args, const driver::ZeroTrialResult& r) {
+  std::int64_t scored = 0, changed = 0;
+  for (const driver::TaskPrediction& t : r.tasks) {
+    scored += t.scored;
+    changed += t.changed ? 1 : 0;
+  }
+  const bool part = !args.plan.plan.empty();
   fmt::print(stderr,
-             "{} candidates of {} tasks judged, none measured; {} tasks differ from the default\n",
-             scored, r.tasks.size(), r.plan.tasks.size());
+             "{} candidates of {} tasks{} judged, none measured; {} tasks differ from the "
+             "default\n",
+             scored, r.tasks.size(), part ? fmt::format(" that {} lacks", args.plan.plan) : "",
+             changed);
   if (r.seconds <= 0) return;
   fmt::print(stderr,
-             "predicted: {:.3f} ms with {}, {:.3f} to {:.3f} with 80 % confidence; with default "
+             "predicted{}: {:.3f} ms with {}, {:.3f} to {:.3f} with 80 % confidence; with default "
              "schedules {:.3f}\n",
-             r.seconds * 1e3, r.threads == 1 ? "one thread" : fmt::format("{} threads", r.threads),
-             r.low_s * 1e3, r.high_s * 1e3, r.default_s * 1e3);
+             part ? " for these" : "", r.seconds * 1e3,
+             r.threads == 1 ? "one thread" : fmt::format("{} threads", r.threads), r.low_s * 1e3,
+             r.high_s * 1e3, r.default_s * 1e3);
   fmt::print(stderr, "tuning is expected to gain about {:.0f} %\n",
              100 * (1 - r.tuned_s / r.seconds));
 }
@@ -116,7 +135,7 @@ int compile_command(const CompileArgs& args) {
   } else {
     print_report(args, *result);
   }
-  if (judged) print_prediction(*judged);  // on stderr, beside JSON too
+  if (judged) print_prediction(args, *judged);  // on stderr, beside JSON too
   return kOk;
 }
 

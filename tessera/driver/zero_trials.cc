@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <numeric>
 
 #include "tessera/lower/lower.h"
 #include "tessera/search/featurizer.h"
@@ -98,7 +97,7 @@ class TaskChoice {
     std::vector<Judged> out;
     if (kept.empty() || kept.front() != 0) return out;
     const std::vector<float> times = options_.model->log_time(set);
-    tells_times_ = times.size() == kept.size();
+    tells_times_ = times.size() == kept.size() && std::isfinite(times.front());
     for (std::size_t i = 0; i < kept.size(); ++i) {
       out.push_back({candidates[kept[i]], scores[kept[i]], tells_times_ ? times[i] : 0});
     }
@@ -115,7 +114,7 @@ class TaskChoice {
                      [](const Judged* a, const Judged* b) { return a->score > b->score; });
     for (const Judged* j : order) {
       if (j == &judged.front()) return nullptr;
-      if (j->log_time > judged.front().log_time - options_.margin) continue;
+      if (!(j->log_time <= judged.front().log_time - options_.margin)) continue;
       const Result<schedule::Schedule> steps = space.schedule(j->candidate);
       if (steps.ok() && lower::lower(task_.dag, *steps, options_.target).ok()) return j;
     }
@@ -130,6 +129,9 @@ class TaskChoice {
 };
 
 void sum_up(const model::TimeResiduals& residuals, ZeroTrialResult* out) {
+  const bool all = std::all_of(out->tasks.begin(), out->tasks.end(),
+                               [](const TaskPrediction& t) { return t.seconds > 0; });
+  if (!all) return;
   const double deviation = (residuals.high - residuals.low) / 2.56;
   for (const TaskPrediction& t : out->tasks) {
     out->default_s += t.uses * t.default_s * std::exp2(residuals.mid);
@@ -145,17 +147,20 @@ void sum_up(const model::TimeResiduals& residuals, ZeroTrialResult* out) {
 Result<ZeroTrialResult> choose_schedules(const std::vector<task::Task>& tasks,
                                          const ZeroTrialOptions& options) {
   ZeroTrialResult out;
-  out.plan.target = target::to_text(options.target);
   out.threads = options.model->most_threads() == 1 ? 1 : std::max(1, options.threads);
-  out.plan.threads = out.threads;
+  out.plan = options.known;
+  out.plan.target = target::to_text(options.target);
+  if (options.known.tasks.empty()) out.plan.threads = out.threads;
   // The heaviest first: what the time limit cuts short matters least.
-  std::vector<std::size_t> order(tasks.size());
-  std::iota(order.begin(), order.end(), 0u);
+  std::vector<std::size_t> order;
+  for (std::size_t t = 0; t < tasks.size(); ++t) {
+    if (options.known.find(tasks[t].key) == nullptr) order.push_back(t);
+  }
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return tasks[a].flops * tasks[a].weight > tasks[b].flops * tasks[b].weight;
   });
   const std::int64_t each =
-      options.candidates / std::max<std::int64_t>(1, static_cast<std::int64_t>(tasks.size()));
+      options.candidates / std::max<std::int64_t>(1, static_cast<std::int64_t>(order.size()));
   const auto population =
       std::clamp(static_cast<int>(each / (kGenerations + 1)), kLeastPopulation, kPopulation);
   const auto start = std::chrono::steady_clock::now();

@@ -21,6 +21,7 @@ struct ZeroTrialOptions {
   // is one thread, or when the model has seen one thread only (and then judges one).
   int threads = 1;
   int search_threads = 1;  // of this search
+  record::Plan known;      // schedules that are settled: tasks that it has are not judged
   // Judged in all, shared out evenly: the same model gives the same code on every run.
   std::int64_t candidates = 40'000;
   // Far above what those take: tasks that come after it keep their defaults.
@@ -41,10 +42,11 @@ struct TaskPrediction {
 };
 
 struct ZeroTrialResult {
-  std::vector<TaskPrediction> tasks;
-  record::Plan plan;  // of the tasks that changed
-  // Predicted sums over all kernels of the model; 0: the model tells no times. `low` and `high` are
-  // where the 10 % and the 90 % quantile of validation errors lie, as if all tasks erred alike.
+  std::vector<TaskPrediction> tasks;  // those that were judged
+  record::Plan plan;                  // what was known, and the tasks that changed
+  // Predicted sums over all kernels that were judged; 0: the model does not tell the times of all.
+  // `low` and `high` are where the 10 % and the 90 % quantile of validation errors lie, as if all
+  // tasks erred alike.
   double default_s = 0, seconds = 0, low_s = 0, high_s = 0;
   // What tuning may reach: measuring finds the better ones among candidates that the model cannot
   // tell apart.

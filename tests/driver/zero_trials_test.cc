@@ -107,6 +107,24 @@ TEST_F(ZeroTrials, KeepsDefaultsThatAreNotClearlyBeaten) {
   EXPECT_EQ(r->seconds, r->default_s);
 }
 
+TEST_F(ZeroTrials, JudgesOnlyWhatAPlanLacks) {
+  options_.margin = -1e6;  // whatever scores best
+  options_.known.threads = 3;
+  options_.known.model = "mine";
+  options_.known.tasks[tasks_[0].key] = {"known", "a schedule", "a candidate", 1};
+  const auto r = choose_schedules(tasks_, options_);
+  ASSERT_TRUE(r.ok()) << r.error().message;
+  ASSERT_EQ(r->tasks.size(), 1u);
+  EXPECT_EQ(r->tasks[0].key, tasks_[1].key);
+  EXPECT_TRUE(r->tasks[0].changed);
+  EXPECT_NEAR(r->seconds, 2 * r->tasks[0].seconds * std::exp2(0.1), 1e-6 * r->seconds);
+  EXPECT_EQ(r->plan.tasks.size(), 2u);
+  EXPECT_EQ(r->plan.find(tasks_[0].key)->schedule, "a schedule");
+  EXPECT_EQ(r->plan.model, "mine");
+  EXPECT_EQ(r->plan.threads, 3);
+  EXPECT_EQ(r->plan.target, target::to_text(options_.target));
+}
+
 // Parallel decisions of the plan's candidates that differ from the preferred ones.
 int shared_otherwise(const std::vector<task::Task>& tasks, const target::Target& target,
                      const record::Plan& plan) {
