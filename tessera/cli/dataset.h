@@ -20,7 +20,7 @@ void add_dataset_verify(CLI::App& app, std::function<int()>* run);
 
 // Flags of a split; `kind` is read after parsing.
 struct SplitArgs {
-  std::string kind = "by_network";
+  std::string kind = "by-network";
   dataset::SplitOptions options;
 };
 void add_split_options(CLI::App& app, SplitArgs* args);

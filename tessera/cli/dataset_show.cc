@@ -167,14 +167,17 @@ int run_split(const SplitCommandArgs& args) {
 }  // namespace
 
 void add_split_options(CLI::App& app, SplitArgs* args) {
-  app.add_option("--split", args->kind, "within_task, by_task or by_network");
+  app.add_option("--split", args->kind, "within-task, by-task or by-network");
   app.add_option("--holdout", args->options.holdout,
-                 "Networks whose tasks are tested (by_network); tenset5: the five of TenSet");
-  app.add_option("--test", args->options.test, "Share of the test part (not by_network)");
-  app.add_option("--validation", args->options.validation, "Share of the validation part");
-  app.add_option("--max-tasks", args->options.most_tasks, "Train on at most that many tasks");
-  app.add_option("--max-per-task", args->options.most_per_task,
-                 "... and that many records of each");
+                 "Test networks of by-network, comma-separated; tenset5: the five of TenSet")
+      ->delimiter(',');
+  app.add_option("--test", args->options.test, "Share of the test part (not by-network)")
+      ->check(CLI::Range(0.0, 1.0));
+  app.add_option("--validation", args->options.validation, "Share of the validation part")
+      ->check(CLI::Range(0.0, 1.0));
+  app.add_option("--tasks", args->options.most_tasks, "Train on at most this many tasks");
+  app.add_option("--per-task", args->options.most_per_task,
+                 "Train on at most this many candidates of a task");
   app.add_option("--seed", args->options.seed, "Of the choice");
 }
 

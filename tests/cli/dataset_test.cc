@@ -63,14 +63,36 @@ TEST_F(DatasetCommand, SplitCountsAndWrites) {
       {"dataset", "split", folder_, "--split", "by_task", "--test", "0.2", "-o", file, "--json"});
   ASSERT_EQ(done.code, 0) << done.err;
   const Json json = Json::parse(done.out);
-  EXPECT_EQ(json["test"]["tasks"], 2);
-  EXPECT_EQ(json["test"]["records"], 40);
-  EXPECT_EQ(json["train"]["tasks"], 7);
+  int tasks = 0, records = 0;
+  for (const auto& [part, counts] : json.items()) {
+    tasks += counts["tasks"].get<int>();
+    records += counts["records"].get<int>();
+  }
+  EXPECT_EQ(tasks, 10);
+  EXPECT_EQ(records, 200);
+  EXPECT_GE(json["validation"]["tasks"], 1);
   EXPECT_TRUE(fs::exists(file));
   const Finished unknown = run({"dataset", "split", folder_, "--holdout", "vgg"});
   EXPECT_EQ(unknown.code, 2);
   EXPECT_NE(unknown.err.find("the dataset has: net"), std::string::npos) << unknown.err;
   EXPECT_EQ(run({"dataset", "split", folder_, "--split", "randomly"}).code, 2);
+}
+
+// The flags are those of `train`.
+TEST_F(DatasetCommand, SplitTakesTheFlagsOfTrain) {
+  const auto parts = [&](const std::vector<std::string>& flags) {
+    std::vector<std::string> words = {"dataset", "split", folder_, "--json"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    const Finished done = run(words);
+    EXPECT_EQ(done.code, 0) << done.err;
+    return Json::parse(done.out);
+  };
+  EXPECT_EQ(parts({"--split", "by-task"}), parts({"--split", "by_task"}));
+  EXPECT_EQ(parts({"--split", "by-network", "--holdout", "net,net"})["test"]["tasks"], 10);
+  const Json few = parts({"--split", "by-task", "--tasks", "3", "--per-task", "5"});
+  EXPECT_EQ(few["train"]["tasks"], 3);
+  EXPECT_EQ(few["train"]["records"], 15);
+  EXPECT_EQ(run({"dataset", "split", folder_, "--test", "2"}).code, 2);
 }
 
 TEST_F(DatasetCommand, ExportedLinesImportAgain) {
