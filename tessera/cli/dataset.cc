@@ -53,18 +53,25 @@ void add_collect(CLI::App& app, std::function<int()>* run) {
   sub->add_option("MODEL", args->models, "ONNX files or zoo:NAME[@parameter=value,...]");
   sub->add_option("--op", args->ops, "Operation, as in bench --op (repeatable)");
   sub->add_option("--db", args->options.database, "Database of records to write")->required();
-  sub->add_option("--per-task", args->options.per_task, "Records of one task in the end");
-  sub->add_option("--round", args->options.round, "Candidates of one task in a row");
+  sub->add_option("--per-task", args->options.per_task, "Records of one task in the end")
+      ->check(CLI::PositiveNumber);
+  sub->add_option("--round", args->options.round, "Candidates of one task in a row")
+      ->check(CLI::PositiveNumber);
   sub->add_option("--uniform", args->options.uniform_share,
-                  "Share drawn from the whole space, the rest near the fastest");
-  sub->add_option("--max-flops", args->options.most_flops, "Leave tasks with more work out");
+                  "Share drawn from the whole space, the rest near the fastest")
+      ->check(CLI::Range(0.0, 1.0));
+  sub->add_option("--max-flops", args->options.most_flops, "Leave tasks with more work out")
+      ->check(CLI::PositiveNumber);
   sub->add_option("--algorithms", args->options.algorithms,
                   "Of convolutions with a choice: direct, winograd2, winograd4, winograd6")
       ->delimiter(',');
-  sub->add_option("--shard", args->options.shard, "Number of the part of the tasks to measure");
-  sub->add_option("--shards", args->options.shards, "Number of parts");
-  sub->add_option("--budget", args->options.budget_s, "Seconds");
-  sub->add_option("--threads", args->options.measure.threads, "Threads of the measured code");
+  sub->add_option("--shard", args->options.shard,
+                  "Number of the part of the tasks to measure, from 0");
+  sub->add_option("--shards", args->options.shards, "Number of parts")->check(CLI::PositiveNumber);
+  sub->add_option("--budget", args->options.budget_s, "Seconds; 0: no limit")
+      ->check(CLI::NonNegativeNumber);
+  sub->add_option("--threads", args->options.measure.threads, "Threads of the measured code")
+      ->check(CLI::Range(1, 1024));
   sub->add_option("--seed", args->options.seed, "Of everything random");
   sub->callback([args, run] { *run = [args] { return run_collect(*args); }; });
 }

@@ -35,6 +35,7 @@ struct GenerateArgs {
   BuildArgs build;
   std::string output, runner;
   double budget_s = 0;
+  bool any_machine = false;
 };
 
 // A name, or what `tessera-runner --machine` printed.
@@ -146,6 +147,7 @@ int generate(GenerateArgs& args) {
       args.output.empty() ? args.sample.options.folder + "/records.jsonl" : args.output;
   words.insert(words.end(), {"-o", output});
   if (args.budget_s > 0) words.insert(words.end(), {"--budget", fmt::format("{}", args.budget_s)});
+  if (args.any_machine) words.push_back("--any-machine");
   return run_program(std::move(words));
 }
 
@@ -154,14 +156,18 @@ void add_sample_options(CLI::App* sub, SampleArgs* args) {
   sub->add_option("MODEL", args->models, "ONNX files or zoo:NAME[@parameter=value,...]");
   sub->add_option("--op", args->ops, "Operation, as in bench --op (repeatable)");
   sub->add_option("-o,--output", o.folder, "Folder of the dataset")->required();
-  sub->add_option("--per-task", o.per_task, "Candidates of one task");
+  sub->add_option("--per-task", o.per_task, "Candidates of one task")->check(CLI::PositiveNumber);
   sub->add_option("--target", args->target,
                   "host, a machine (see targets), or what tessera-runner --machine prints");
-  sub->add_option("--threads", o.threads, "Threads of the measured code");
-  sub->add_option("--shards", o.scope.shards, "Number of parts to build and measure on their own");
+  sub->add_option("--threads", o.threads, "Threads of the measured code")
+      ->check(CLI::Range(1, 1024));
+  sub->add_option("--shards", o.scope.shards, "Number of parts to build and measure on their own")
+      ->check(CLI::Range(1, 10000));
   sub->add_option("--uniform", o.uniform_share,
-                  "Share drawn from the whole space, the rest near the default");
-  sub->add_option("--max-flops", o.scope.most_flops, "Leave tasks with more work out");
+                  "Share drawn from the whole space, the rest near the default")
+      ->check(CLI::Range(0.0, 1.0));
+  sub->add_option("--max-flops", o.scope.most_flops, "Leave tasks with more work out")
+      ->check(CLI::PositiveNumber);
   sub->add_option("--algorithms", o.scope.algorithms,
                   "Of convolutions with a choice: direct, winograd2, winograd4, winograd6")
       ->delimiter(',');
@@ -169,8 +175,10 @@ void add_sample_options(CLI::App* sub, SampleArgs* args) {
 }
 
 void add_build_options(CLI::App* sub, BuildArgs* args) {
-  sub->add_option("--jobs", args->options.jobs, "Compilers side by side");
-  sub->add_option("--build-timeout", args->options.timeout_s, "Seconds of one candidate");
+  sub->add_option("--jobs", args->options.jobs, "Compilers side by side")
+      ->check(CLI::Range(1, 1024));
+  sub->add_option("--build-timeout", args->options.timeout_s, "Seconds of one candidate")
+      ->check(CLI::PositiveNumber);
 }
 
 }  // namespace
@@ -208,7 +216,10 @@ void add_dataset_steps(CLI::App& dataset, std::function<int()>* run) {
   add_sample_options(all, &args->sample);
   add_build_options(all, &args->build);
   all->add_option("--records", args->output, "Records to write (default: FOLDER/records.jsonl)");
-  all->add_option("--budget", args->budget_s, "Seconds of measuring; the same command goes on");
+  all->add_option("--budget", args->budget_s, "Seconds of measuring; the same command goes on")
+      ->check(CLI::NonNegativeNumber);
+  all->add_flag("--any-machine", args->any_machine,
+                "Also for the description of a machine that is not this one");
   all->add_option("--runner", args->runner, "tessera-runner (default: beside this program)");
   all->callback([args, run] { *run = [args] { return generate(*args); }; });
 }

@@ -134,5 +134,80 @@ TEST_F(DatasetCommand, VerifyFindsDamage) {
   EXPECT_NE(run({"dataset", "verify", folder_ + "_absent"}).code, 0);
 }
 
+// A model whose tasks take no time, and few candidates of them.
+std::vector<std::string> tiny(const std::string& step, const std::string& folder) {
+  return {"dataset",   step,       "zoo:mlp@inputs=16,hidden=8,layers=1,classes=4",
+          "-o",        folder,     "--per-task",
+          "3",         "--shards", "2",
+          "--threads", "1"};
+}
+
+TEST(DatasetSteps, SampleThenBuild) {
+  const std::string folder = fs::path(write_file("x", "")).parent_path().string() + "/steps";
+  fs::remove_all(folder);
+  const Finished sampled = run(tiny("sample", folder));
+  ASSERT_EQ(sampled.code, 0) << sampled.err;
+  EXPECT_NE(sampled.out.find("in 2 shards (0 were there)"), std::string::npos) << sampled.out;
+  const Json manifest = Json::parse(read_file(folder + "/manifest.json"));
+  EXPECT_GE(manifest["tasks"].size(), 1u);
+  EXPECT_NE(run(tiny("sample", folder)).out.find("(2 were there)"), std::string::npos);
+  std::vector<std::string> other = tiny("sample", folder);
+  other.insert(other.end(), {"--seed", "2"});
+  const Finished refused = run(other);
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("take a new folder"), std::string::npos) << refused.err;
+
+  const Finished built = run({"dataset", "build", folder});
+  ASSERT_EQ(built.code, 0) << built.err;
+  EXPECT_NE(built.out.find("0 failed, 0 earlier"), std::string::npos) << built.out;
+  EXPECT_TRUE(fs::exists(folder + "/bundle-0001.tsb"));
+  const Finished again = run({"dataset", "build", folder, "--shard", "0"});
+  EXPECT_NE(again.out.find("0 built, 0 failed, 3 earlier"), std::string::npos) << again.out;
+  const Finished none = run({"dataset", "build", folder, "--shard", "2"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_NE(none.err.find("there is no shard 2"), std::string::npos) << none.err;
+}
+
+TEST(DatasetSteps, GenerateDoesAllThree) {
+  const std::string folder = fs::path(write_file("x", "")).parent_path().string() + "/steps";
+  fs::remove_all(folder);
+  const Finished done = run(tiny("generate", folder));
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_NE(done.out.find("ended by done"), std::string::npos) << done.out;
+  const std::string data = folder + "/data";
+  const Finished imported = run({"dataset", "import", folder + "/records.jsonl", "-o", data});
+  ASSERT_EQ(imported.code, 0) << imported.err;
+  const Json manifest = Json::parse(read_file(folder + "/manifest.json"));
+  const Json stats = Json::parse(run({"dataset", "stats", data, "--json"}).out);
+  EXPECT_EQ(stats["tasks"], manifest["tasks"].size());
+  EXPECT_EQ(stats["valid"], 3 * manifest["tasks"].size());
+  EXPECT_EQ(stats["machines"].size(), 1u);
+}
+
+TEST(DatasetSteps, NumbersThatMakeNoSenseAreUsageErrors) {
+  const std::string folder = fs::path(write_file("x", "")).parent_path().string() + "/nothing";
+  fs::remove_all(folder);
+  const std::vector<std::pair<std::string, std::string>> bad = {
+      {"--shards", "0"},   {"--per-task", "0"},  {"--per-task", "-3"},  {"--threads", "0"},
+      {"--threads", "-1"}, {"--uniform", "1.5"}, {"--uniform", "-0.1"}, {"--max-flops", "0"}};
+  for (const char* step : {"collect", "sample", "generate"}) {
+    for (const auto& [flag, value] : bad) {
+      const bool collects = std::string(step) == "collect";
+      const Finished done = run({"dataset", step, "--op", "matmul:M=8,N=8,K=8",
+                                 collects ? "--db" : "-o", folder, flag, value});
+      EXPECT_EQ(done.code, 2) << step << " " << flag << " " << value << ": " << done.err;
+      EXPECT_NE(done.err.find(flag), std::string::npos) << done.err;
+    }
+  }
+  for (const auto& [flag, value] : std::vector<std::pair<std::string, std::string>>{
+           {"--shard", "1"}, {"--shard", "-1"}, {"--round", "0"}, {"--budget", "-1"}}) {
+    const Finished done =
+        run({"dataset", "collect", "--op", "matmul:M=8,N=8,K=8", "--db", folder, flag, value});
+    EXPECT_EQ(done.code, 2) << flag << ": " << done.err;
+    EXPECT_NE(done.err.find(flag.substr(2)), std::string::npos) << done.err;
+  }
+  EXPECT_FALSE(fs::exists(folder));
+}
+
 }  // namespace
 }  // namespace tessera::cli

@@ -23,6 +23,16 @@ TEST(Help, Check) { expect_help({"check", "--help"}, "help_check.txt"); }
 TEST(Help, Compile) { expect_help({"compile", "--help"}, "help_compile.txt"); }
 TEST(Help, Conformance) { expect_help({"conformance", "--help"}, "help_conformance.txt"); }
 TEST(Help, Dataset) { expect_help({"dataset", "--help"}, "help_dataset.txt"); }
+TEST(Help, DatasetCollect) {
+  expect_help({"dataset", "collect", "--help"}, "help_dataset_collect.txt");
+}
+TEST(Help, DatasetSample) {
+  expect_help({"dataset", "sample", "--help"}, "help_dataset_sample.txt");
+}
+TEST(Help, DatasetBuild) { expect_help({"dataset", "build", "--help"}, "help_dataset_build.txt"); }
+TEST(Help, DatasetGenerate) {
+  expect_help({"dataset", "generate", "--help"}, "help_dataset_generate.txt");
+}
 TEST(Help, DatasetImport) {
   expect_help({"dataset", "import", "--help"}, "help_dataset_import.txt");
 }
