@@ -81,6 +81,10 @@ Result<TrainTreesResult> train_trees(const TrainTreesOptions& options) {
   };
   TESSERA_TRY(const dataset::Dataset data, dataset::load(options.data));
   TESSERA_TRY(const dataset::Split split, dataset::split(data, options.split));
+  std::vector<std::string> held_out;  // empty: all
+  if (options.split.kind == dataset::SplitKind::kByNetwork) {
+    TESSERA_TRY(held_out, data.network_names(options.split.holdout));
+  }
   std::error_code error;
   std::filesystem::create_directories(options.features, error);  // opening says what is wrong
   std::size_t told = 0;
@@ -107,7 +111,7 @@ Result<TrainTreesResult> train_trees(const TrainTreesOptions& options) {
   const std::vector<float> scores = score_all(*store, *model);
   if (!options.scores.empty()) TESSERA_DO(write_scores(scores, options.scores));
   out.validation = dataset::evaluate(data, split, kValidation, scores);
-  out.test = dataset::evaluate(data, split, kTest, scores);
+  out.test = dataset::evaluate(data, split, kTest, scores, held_out);
   return out;
 }
 

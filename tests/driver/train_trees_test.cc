@@ -55,6 +55,18 @@ TEST_F(TrainTrees, WritesAModelThatSearchCanLoad) {
   }
 }
 
+TEST_F(TrainTrees, MeasuresOnTheNetworksHeldOutOnly) {
+  options_.split.kind = dataset::SplitKind::kByNetwork;
+  options_.split.holdout = {"resnet50"};
+  const auto result = train_trees(options_);
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  EXPECT_EQ(result->tasks, 1u);
+  // "tiny" shares a task with it.
+  ASSERT_EQ(result->test.networks.size(), 1u);
+  EXPECT_EQ(result->test.networks.begin()->first, "resnet50");
+  EXPECT_EQ(result->test.top1, result->test.networks.begin()->second.top1);
+}
+
 TEST_F(TrainTrees, SamplesTasksEvenlyWhenMemoryIsShort) {
   const auto all = train_trees(options_);
   ASSERT_TRUE(all.ok());
