@@ -5,9 +5,11 @@
 #include <filesystem>
 #include <optional>
 #include <set>
+#include <sstream>
 
 #include "tessera/driver/eval_scores.h"
 #include "tessera/driver/shipped_model.h"
+#include "tessera/nn/training_notes.h"
 #include "tessera/space/space.h"
 #include "tessera/support/rng.h"
 #include "tessera/te/dag.h"
@@ -86,6 +88,40 @@ std::vector<float> sigmoid(const std::vector<float>& scores) {
   std::vector<float> out;
   for (const float s : scores) out.push_back(1 / (1 + std::exp(-s)));
   return out;
+}
+
+// The test part of a training's split on this data. All is learnt from where the split is not
+// known.
+Split training_split(const Dataset& data, const nn::TrainingSplit& training) {
+  Split all;
+  all.part.assign(data.examples.size(), dataset::kTrain);
+  const Result<dataset::SplitKind> kind = dataset::split_kind_from_text(training.kind);
+  if (!kind) return all;
+  dataset::SplitOptions options;
+  options.kind = *kind;
+  options.holdout.clear();
+  std::istringstream names(training.holdout);
+  for (std::string name; std::getline(names, name, ',');) {
+    // Networks that this data lacks hold nothing of it out.
+    if (data.network_names({name})) options.holdout.push_back(name);
+  }
+  Result<Split> split = dataset::split(data, options);
+  return split ? std::move(*split) : all;
+}
+
+std::optional<std::size_t> count_seen(const Dataset& data, const nn::Notes& notes,
+                                      const std::vector<std::size_t>& examples) {
+  const std::vector<nn::TrainingSplit> trainings = nn::trainings(notes);
+  if (trainings.empty()) return std::nullopt;
+  std::set<std::size_t> seen;
+  for (const nn::TrainingSplit& training : trainings) {
+    const Split split = training_split(data, training);
+    for (const std::size_t i : examples) {
+      const std::uint8_t part = split.part[i];
+      if (part == dataset::kTrain || part == dataset::kValidation) seen.insert(i);
+    }
+  }
+  return seen.size();
 }
 
 class Evaluator {
@@ -189,6 +225,8 @@ class Evaluator {
     out.network = scored.network;
     out.path = source.path;
     out.notes = scored.notes;
+    out.seen = count_seen(data_, out.notes, tested(data_, split));
+    if (out.seen.value_or(0) > 0) out.notes["seen_in_training"] = fmt::format("{}", *out.seen);
     return out;
   }
 
@@ -250,11 +288,32 @@ class Evaluator {
   std::vector<std::string> networks_;  // empty: all
 };
 
+// "by_network tenset5, then by_task"
+std::string held_out(const nn::Notes& notes) {
+  std::string out;
+  const std::vector<nn::TrainingSplit> trainings = nn::trainings(notes);
+  for (auto t = trainings.rbegin(); t != trainings.rend(); ++t) {
+    out += (out.empty() ? "" : ", then ") + t->kind + (t->holdout.empty() ? "" : " ") + t->holdout;
+  }
+  return out;
+}
+
 }  // namespace
 
 Result<EvalResult> evaluate_models(const EvalOptions& options) {
   TESSERA_TRY(Dataset data, dataset::load(options.data));
   return Evaluator(options, std::move(data)).run();
+}
+
+std::string seen_in_training(const EvalResult& result) {
+  std::string out;
+  for (const ModelEvaluation& m : result.models) {
+    if (m.seen.value_or(0) == 0) continue;
+    out += fmt::format("{}: {} of {} test records were seen in training, which held out {}\n",
+                       m.loss == "-" ? m.name : m.name + " " + m.loss, *m.seen,
+                       m.evaluation.average.records, held_out(m.notes));
+  }
+  return out;
 }
 
 std::string data_folder() {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,10 @@ struct ModelEvaluation {
   // RMSE, R2 and MAPE need scores in the unit of labels. Those of models that only order candidates
   // went through the line that fits best; `line` says so.
   bool line = false;
+  // Test records that the model was trained on or chosen by, as the notes of its file tell: its
+  // trainings held out others. Nothing: the file does not tell. Also among the notes, as
+  // "seen_in_training".
+  std::optional<std::size_t> seen;
   dataset::Evaluation evaluation;
 };
 
@@ -59,6 +64,9 @@ struct EvalResult {
 // kInvalidArgument: no test records, a model of other features, scores of another dataset; kIo:
 // files that cannot be read. Messages name the file.
 Result<EvalResult> evaluate_models(const EvalOptions& options);
+
+// One line for every model that has seen test records, to be read with its numbers.
+std::string seen_in_training(const EvalResult& result);
 
 // The dataset that comes with Tessera, found like weights_folder(); empty: there is none.
 std::string data_folder();

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "tessera/nn/training_notes.h"
 #include "tessera/support/npz.h"
 
 namespace tessera::train {
@@ -56,6 +57,21 @@ std::string training_targets(const dataset::Dataset& data, const dataset::Split&
     targets.insert(fmt::format("{} threads={}", machine.target, machine.threads));
   }
   return fmt::format("{}", fmt::join(targets, "; "));
+}
+
+// For those who evaluate: they must not test on what any of the trainings learnt from.
+Result<nn::Notes> split_notes(const Flags& flags) {
+  const bool by_network = flags.examples.kind == dataset::SplitKind::kByNetwork;
+  const nn::TrainingSplit split{dataset::to_text(flags.examples.kind),
+                                by_network ? flags.holdout : ""};
+  nn::Notes notes;
+  if (flags.train.init.empty()) {
+    nn::note_training(split, nullptr, &notes);
+    return notes;
+  }
+  TESSERA_TRY(const nn::TrainedNetwork before, nn::load_network(flags.train.init));
+  nn::note_training(split, &before.notes, &notes);
+  return notes;
 }
 
 void print_epoch(const EpochReport& r) {
@@ -120,6 +136,7 @@ Result<JobResult> run_job(const Flags& flags, Library& library, const std::atomi
   const int threads = host_threads(flags.train.learner.threads);
   TESSERA_TRY(const dataset::FeatureStore* store,
               library.features(flags.data, kind, flags.features, threads));
+  TESSERA_TRY(nn::Notes notes, split_notes(flags));
   const auto start = std::chrono::steady_clock::now();
   JobResult out;
   TrainOptions options = flags.train;
@@ -128,9 +145,7 @@ Result<JobResult> run_job(const Flags& flags, Library& library, const std::atomi
   out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   nn::TrainedNetwork& network = out.trained.network;
   network.notes["targets"] = training_targets(*data, split);
-  network.notes["split"] = dataset::to_text(flags.examples.kind);
-  if (flags.examples.kind == dataset::SplitKind::kByNetwork)
-    network.notes["holdout"] = flags.holdout;
+  network.notes.merge(notes);
   if (!out.trained.interrupted) {
     TESSERA_TRY(const Predictions predictions,
                 predict(*store, network, flags.train.learner, flags.train.fillers));

@@ -11,6 +11,7 @@
 #include "tessera/dataset/features.h"
 #include "tessera/model/cost_model.h"
 #include "tessera/model/network_scorer.h"
+#include "tessera/nn/training_notes.h"
 #include "tessera/space/space.h"
 #include "tessera/support/files.h"
 #include "tessera/support/npz.h"
@@ -203,6 +204,38 @@ TEST_F(Eval, FeaturesNeedNotBeKept) {
   EXPECT_EQ(temporary.models[0].evaluation.top1, kept.models[0].evaluation.top1);
   EXPECT_EQ(temporary.models[0].evaluation.average.kendall,
             kept.models[0].evaluation.average.kendall);
+}
+
+TEST_F(Eval, SaysWhatWasSeenInTraining) {
+  const auto evaluated = [&](const nn::Notes& notes) {
+    nn::TrainedNetwork network = make_network("mlp");
+    network.notes.insert(notes.begin(), notes.end());
+    options_.models.clear();
+    add(Kind::kWeights, save_network(network, "net"));
+    return evaluate();
+  };
+  // Tested: resnet50, by the default hold-out.
+  const EvalResult same = evaluated({{"split", "by_network"}, {"holdout", "tenset5"}});
+  EXPECT_EQ(same.models[0].seen, 0u);
+  EXPECT_EQ(same.models[0].notes.count("seen_in_training"), 0u);
+  EXPECT_EQ(seen_in_training(same), "");
+  EXPECT_EQ(evaluated({{"split", "by_network"}, {"holdout", "resnet50"}}).models[0].seen, 0u);
+  EXPECT_FALSE(evaluated({}).models[0].seen.has_value());
+  // "tiny" shares one of the two tasks.
+  const EvalResult other = evaluated({{"split", "by_network"}, {"holdout", "tiny,absent"}});
+  EXPECT_EQ(other.models[0].seen, other.records / 2);
+  EXPECT_EQ(other.models[0].notes.at("seen_in_training"), fmt::format("{}", other.records / 2));
+  EXPECT_EQ(seen_in_training(other),
+            fmt::format("mlp listmle: {} of {} test records were seen in training, which held out "
+                        "by_network tiny,absent\n",
+                        other.records / 2, other.records));
+  // Held out at the end only.
+  const EvalResult tuned = evaluated(
+      {{"split", "by_network"}, {"holdout", "tenset5"}, {"earlier_splits", "by_network tiny"}});
+  EXPECT_EQ(tuned.models[0].seen, tuned.records / 2);
+  EXPECT_NE(seen_in_training(tuned).find("by_network tiny, then by_network tenset5"),
+            std::string::npos);
+  EXPECT_EQ(evaluated({{"split", "by_eye"}}).models[0].seen, same.records);
 }
 
 TEST_F(Eval, TreesThatWereSaved) {

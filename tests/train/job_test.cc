@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/nn/network_file.h"
+#include "tessera/nn/training_notes.h"
 #include "tessera/support/files.h"
 #include "tessera/support/npz.h"
 #include "tessera/support/rng.h"
@@ -127,6 +128,21 @@ TEST_F(JobTest, LeavesTheOutputAloneWhenNoEpochWasBetter) {
   EXPECT_EQ(read_file(flags_.output).value(), before);
   EXPECT_NE(unimproved_note(flags_, tuned->trained).find("no epoch was better than"),
             std::string::npos);
+}
+
+TEST_F(JobTest, FineTuningRemembersWhatWasHeldOutBefore) {
+  flags_.train.epochs = 1;
+  ASSERT_TRUE(resolve(flags_).ok());
+  ASSERT_TRUE(run_job(flags_, library_, stop_).ok());
+  flags_.train.init = flags_.output;
+  flags_.holdout = "first";
+  flags_.model.clear();
+  flags_.hyper.clear();
+  ASSERT_TRUE(resolve(flags_).ok());
+  const Result<JobResult> tuned = run_job(flags_, library_, stop_);
+  ASSERT_TRUE(tuned.ok()) << tuned.error().message;
+  EXPECT_EQ(nn::trainings(tuned->trained.network.notes),
+            (std::vector<nn::TrainingSplit>{{"by_network", "first"}, {"by_network", "second"}}));
 }
 
 TEST_F(JobTest, RefusesEarlyWhatCouldNotBeWrittenOrRead) {

@@ -1,0 +1,48 @@
+#include "tessera/nn/training_notes.h"
+
+#include <algorithm>
+#include <sstream>
+
+namespace tessera::nn {
+namespace {
+
+// "KIND HOLDOUT; KIND; ..."
+std::vector<TrainingSplit> from_text(const std::string& text) {
+  std::vector<TrainingSplit> out;
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ';');) {
+    part.erase(0, part.find_first_not_of(' '));
+    if (part.empty()) continue;
+    const std::size_t space = std::min(part.find(' '), part.size());
+    out.push_back({part.substr(0, space), part.substr(std::min(space + 1, part.size()))});
+  }
+  return out;
+}
+
+}  // namespace
+
+void note_training(const TrainingSplit& split, const Notes* before, Notes* notes) {
+  (*notes)["split"] = split.kind;
+  if (!split.holdout.empty()) (*notes)["holdout"] = split.holdout;
+  if (before == nullptr) return;
+  std::vector<TrainingSplit> earlier = trainings(*before);
+  if (earlier.empty()) earlier.push_back({"unknown", ""});
+  std::erase(earlier, split);
+  std::string text;
+  for (const TrainingSplit& one : earlier) {
+    text += (text.empty() ? "" : "; ") + one.kind + (one.holdout.empty() ? "" : " ") + one.holdout;
+  }
+  if (!text.empty()) (*notes)["earlier_splits"] = text;
+}
+
+std::vector<TrainingSplit> trainings(const Notes& notes) {
+  const auto text = [&](const char* name) {
+    const auto found = notes.find(name);
+    return found == notes.end() ? std::string() : found->second;
+  };
+  std::vector<TrainingSplit> out = from_text(text("earlier_splits"));
+  if (!text("split").empty()) out.insert(out.begin(), {text("split"), text("holdout")});
+  return out;
+}
+
+}  // namespace tessera::nn
