@@ -26,7 +26,8 @@ struct TaskInfo {
 
 struct NetworkInfo {
   std::string name;                    // "resnet50", "mobilenet_v3_small@size=192"
-  std::map<std::string, int> weights;  // key of a task -> how often the network runs it
+  // Key of a task -> how often the network runs it; 0: it could, with other algorithms.
+  std::map<std::string, int> weights;
   friend bool operator==(const NetworkInfo&, const NetworkInfo&) = default;
 };
 

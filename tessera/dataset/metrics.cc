@@ -219,6 +219,7 @@ NetworkScore network_score(const NetworkInfo& network, const TaskGroups& tasks) 
   NetworkScore out;
   double best = 0, chosen1 = 0, chosen5 = 0, records = 0;
   for (const auto& [key, count] : network.weights) {
+    if (count == 0) continue;
     const auto found = tasks.find(key);
     if (found == tasks.end()) {
       ++out.missing;

@@ -324,7 +324,13 @@ Result<dataset::NetworkInfo> network_info(const std::string& model) {
     for (const TaskUse& use : uses) info.weights[problem.tasks[use.task].task.key] += use.count;
   };
   add(problem.base);
-  for (const TuneChoice& choice : problem.choices) add(choice.options[choice.preferred].uses);
+  for (const TuneChoice& choice : problem.choices) {
+    add(choice.options[choice.preferred].uses);
+    // Not run, but of the network all the same: held out with it.
+    for (const TuneOption& option : choice.options) {
+      for (const TaskUse& use : option.uses) info.weights[problem.tasks[use.task].task.key] += 0;
+    }
+  }
   return info;
 }
 

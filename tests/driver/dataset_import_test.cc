@@ -1,5 +1,6 @@
 #include "tessera/driver/dataset_import.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <numeric>
 
@@ -136,6 +137,16 @@ TEST(Import, NetworksCountTheirTasks) {
     EXPECT_GT(count, 0);
   }
   EXPECT_FALSE(network_info("zoo:nothing_like_it").ok());
+}
+
+// A task that only another algorithm of a convolution would run must not be trained on either.
+TEST(Import, NetworksKnowTheTasksOfTheirAlternatives) {
+  const Result<dataset::NetworkInfo> info = network_info("zoo:squeezenet1_1@size=64");
+  ASSERT_TRUE(info.ok()) << info.error().message;
+  const auto unused = std::count_if(info->weights.begin(), info->weights.end(),
+                                    [](const auto& task) { return task.second == 0; });
+  EXPECT_GT(unused, 0);
+  EXPECT_GT(static_cast<std::int64_t>(info->weights.size()), unused);
 }
 
 TEST(Import, SaysWhichFileIsWrong) {
