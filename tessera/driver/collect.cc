@@ -11,6 +11,7 @@
 #include "tessera/driver/candidate_sampler.h"
 #include "tessera/record/database.h"
 #include "tessera/support/hash.h"
+#include "tessera/target/cpus.h"
 
 namespace tessera::driver {
 namespace {
@@ -19,7 +20,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr const char* kVersion = "0.1.0";
 constexpr const char* kPolicy = "collect";
-constexpr int kMostLost = 16;  // trials in a row that lose their workers
+constexpr int kMostLost = 16;        // trials in a row that lose their workers
+constexpr int kMostDisturbed = 256;  // trials in a row that shared their core
 
 class Collection {
  public:
@@ -27,6 +29,7 @@ class Collection {
       : options_(options),
         callbacks_(callbacks),
         target_text_(target::to_text(options.target)),
+        exclusive_(options.measure.threads >= static_cast<int>(target::allowed_cpus().size())),
         start_(Clock::now()) {}
 
   Result<CollectResult> run() {
@@ -76,7 +79,8 @@ class Collection {
       for (std::size_t t = 0; t < samplers_.size() && result_.stopped_by.empty(); ++t) {
         TESSERA_TRY(const bool added, submit_round(t));
         more = more || added;
-        TESSERA_DO(collect_until(static_cast<std::size_t>(options_.round) / 2));
+        // Drawing would take time from what is measured where there is no core left for it.
+        TESSERA_DO(collect_until(exclusive_ ? 0 : static_cast<std::size_t>(options_.round) / 2));
       }
       if (!more) {
         const std::int64_t lost = lost_;
@@ -181,8 +185,17 @@ class Collection {
     if (it == pending_.end()) return {};
     const Pending p = std::move(it->second);
     pending_.erase(it);
-    const bool lost = m.outcome == measure::Outcome::kWorkerLost;
-    lost_in_a_row_ = lost ? lost_in_a_row_ + 1 : 0;
+    const bool worker_lost = m.outcome == measure::Outcome::kWorkerLost;
+    lost_in_a_row_ = worker_lost ? lost_in_a_row_ + 1 : 0;
+    // A time shared with other work says nothing about the candidate.
+    const bool disturbed = measure::is_timed(m.outcome) && m.disturbed;
+    disturbed_in_a_row_ = disturbed ? disturbed_in_a_row_ + 1 : 0;
+    if (disturbed_in_a_row_ >= kMostDisturbed) {
+      return make_error(ErrorCode::kUnavailable,
+                        "other work takes the cores from what is measured: {} times in a row",
+                        disturbed_in_a_row_);
+    }
+    const bool lost = worker_lost || disturbed;
     if (lost_in_a_row_ >= kMostLost) {
       return make_error(ErrorCode::kUnavailable, "the workers that measure keep going away: {}",
                         m.reason);
@@ -247,6 +260,7 @@ class Collection {
   const CollectOptions& options_;
   const CollectCallbacks& callbacks_;
   std::string target_text_;
+  bool exclusive_ = false;  // the measured code has every core
   Clock::time_point start_;
   std::vector<std::unique_ptr<CandidateSampler>> samplers_;
   std::unique_ptr<measure::Measurer> measurer_;
@@ -256,7 +270,7 @@ class Collection {
   std::vector<record::Record> unsaved_;
   std::uint64_t next_id_ = 1;
   std::int64_t lost_ = 0;
-  int lost_in_a_row_ = 0;
+  int lost_in_a_row_ = 0, disturbed_in_a_row_ = 0;
   double flushed_s_ = 0;
   CollectResult result_;
 };
