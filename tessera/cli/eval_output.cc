@@ -103,6 +103,7 @@ std::string summary(const EvalResult& r) {
         "RMSE, R2 and MAPE of {}: after the line that fits scores to labels best\n",
         lined.size() == all.size() ? "all models" : fmt::format("{}", fmt::join(lined, ", ")));
   }
+  out += driver::seen_in_training(r);
   return out;
 }
 
