@@ -8,6 +8,7 @@
 
 #include "tessera/space/default_schedule.h"
 
+
 namespace tessera::driver {
 namespace {
 
