@@ -8,7 +8,6 @@
 
 #include "tessera/space/default_schedule.h"
 
-
 namespace tessera::driver {
 namespace {
 
