@@ -46,7 +46,8 @@ nn::TrainedNetwork untrained() {
 class ZeroTrials : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = ::testing::TempDir() + "/zero_trials";
+    folder_ = ::testing::TempDir() + "/zero_trials_" +
+              ::testing::UnitTest::GetInstance()->current_test_info()->name();
     fs::create_directories(folder_);
     path_ = folder_ + "/network.safetensors";
     ASSERT_TRUE(nn::save_network(untrained(), path_).ok());
