@@ -75,7 +75,7 @@ TEST_F(PlanFlag, RebuildsTheSameBytesAndUsesItsSchedules) {
 TEST_F(PlanFlag, AbsentTasksGetTheirDefaultAndAreNamed) {
   add(tasks_[0], {});
   const std::string plan = write();
-  const Finished done = compile("one", {"--plan", plan});
+  const Finished done = compile("one", {"--plan", plan, "--search-model", "none"});
   EXPECT_EQ(done.code, 0) << done.err;
   const std::string key = tasks_[1]["key"].get<std::string>();
   EXPECT_NE(done.err.find("their defaults are used"), std::string::npos) << done.err;
