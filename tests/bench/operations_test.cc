@@ -63,10 +63,11 @@ TEST_P(ShippedSchedule, AgreesWithTheInterpreter) {
   const te::OpSpec spec = te::parse_op_spec(GetParam().spec).value();
   const te::Dag dag = te::make_dag(spec).value();
   const fs::path folder = fs::path(TESSERA_ROOT) / "bench/schedules";
-  const FoundSchedule found =
-      find_schedule(folder.string(), spec, dag, target::find_target(GetParam().machine).value())
-          .value();
-  EXPECT_NE(found.path, "") << "no schedule fits";
+  const target::Target machine = target::find_target(GetParam().machine).value();
+  const FoundSchedule found = find_schedule(folder.string(), spec, dag, machine).value();
+  // Those of x86-64 were written for AVX2: wider vectors may get the default.
+  if (machine.vector_bytes <= 32) EXPECT_NE(found.path, "") << "no schedule fits";
+  EXPECT_NE(found.text, "");
   const auto op = kernel::compile_op(dag, found.text, target::host());
   ASSERT_TRUE(op.ok()) << found.path << ": " << op.error().message;
   runtime::ThreadPool pool({.threads = 2});
