@@ -66,7 +66,7 @@ TEST_P(ShippedSchedule, AgreesWithTheInterpreter) {
   const target::Target machine = target::find_target(GetParam().machine).value();
   const FoundSchedule found = find_schedule(folder.string(), spec, dag, machine).value();
   // Those of x86-64 were written for AVX2: wider vectors may get the default.
-  if (machine.vector_bytes <= 32) EXPECT_NE(found.path, "") << "no schedule fits";
+  EXPECT_TRUE(found.path != "" || machine.vector_bytes > 32) << "no schedule fits";
   EXPECT_NE(found.text, "");
   const auto op = kernel::compile_op(dag, found.text, target::host());
   ASSERT_TRUE(op.ok()) << found.path << ": " << op.error().message;
