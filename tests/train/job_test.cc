@@ -41,7 +41,8 @@ dataset::Dataset foreign_dataset() {
 class JobTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = ::testing::TempDir() + "tessera_train_job";
+    folder_ = ::testing::TempDir() + "tessera_train_job_" +
+              ::testing::UnitTest::GetInstance()->current_test_info()->name();
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_);
     ASSERT_TRUE(dataset::save(foreign_dataset(), folder_ + "/data").ok());
