@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "tessera/driver/candidate_sampler.h"
+#include "tessera/driver/tune_database.h"
 #include "tessera/record/database.h"
 #include "tessera/support/hash.h"
 #include "tessera/target/cpus.h"
@@ -18,7 +19,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* kVersion = "0.1.0";
 constexpr const char* kPolicy = "collect";
 constexpr int kMostLost = 16;        // trials in a row that lose their workers
 constexpr int kMostDisturbed = 256;  // trials in a row that shared their core
@@ -38,7 +38,7 @@ class Collection {
     std::vector<te::Dag> dags;
     for (const auto& s : samplers_) dags.push_back(s->task().dag);
     TESSERA_TRY(measurer_, measure::start_local_measurer(dags, options_.target, options_.measure));
-    TESSERA_DO(open_database());
+    TESSERA_DO(open());
     const Result<void> measured = measure_all();
     measurer_->cancel();
     // Whatever ended it, what was measured is kept.
@@ -109,21 +109,16 @@ class Collection {
     return {};
   }
 
-  Result<void> open_database() {
-    TESSERA_TRY(record::Database opened, record::Database::open(options_.database));
-    database_.emplace(std::move(opened));
+  Result<void> open() {
     record::SessionRow row;
-    std::vector<std::string> names;
-    for (const TuneSubject& s : options_.subjects) names.push_back(s.name);
-    row.model = fmt::format("{}", fmt::join(names, " "));
     row.target = target_text_;
     row.options = options_.command;
-    row.version = kVersion;
     row.threads = options_.measure.threads;
     row.seed = options_.seed;
-    row.started = std::time(nullptr);
-    row.state = "running";
-    TESSERA_TRY(session_, database_->begin_session(row));
+    TESSERA_TRY(OpenedDatabase opened,
+                open_database(options_.database, options_.subjects, std::move(row)));
+    database_.emplace(std::move(opened.database));
+    session_ = opened.session;
     return {};
   }
 

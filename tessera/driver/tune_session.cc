@@ -9,6 +9,7 @@
 
 #include <fmt/ranges.h>
 
+#include "tessera/driver/tune_database.h"
 #include "tessera/runtime/affinity.h"
 #include "tessera/support/hash.h"
 #include "tessera/target/cpus.h"
@@ -18,7 +19,6 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::size_t kNoRound = std::numeric_limits<std::size_t>::max();
-constexpr const char* kVersion = "0.1.0";
 
 // Of a budget: what is kept for the finals and the whole model.
 constexpr double kFinishShare = 0.18, kFinishMost_s = 150;
@@ -78,31 +78,22 @@ Result<std::unique_ptr<TuneSession>> TuneSession::start(const TuneOptions& optio
 
 Result<void> TuneSession::open_database() {
   if (options_.database.empty()) return {};
-  const auto unreachable = [&](const Error& e) {
-    return Error{ErrorCode::kUnavailable,
-                 fmt::format("database {}: {}", options_.database, e.message)};
-  };
-  Result<record::Database> opened = record::Database::open(options_.database);
-  if (!opened) return unreachable(opened.error());
-  database_.emplace(std::move(opened).value());
   record::SessionRow row;
-  std::vector<std::string> names;
-  for (const TuneSubject& subject : problem_.subjects) names.push_back(subject.name);
-  row.model = fmt::format("{}", fmt::join(names, " "));
   row.target = target_text_;
   row.options = options_.command;
-  row.version = kVersion;
   row.threads = options_.measure.threads;
   row.seed = options_.seed;
-  row.started = std::time(nullptr);
-  row.state = "running";
-  const Result<std::int64_t> id = database_->begin_session(row);
-  if (!id) return unreachable(id.error());
-  session_ = *id;
+  TESSERA_TRY(OpenedDatabase opened,
+              driver::open_database(options_.database, problem_.subjects, std::move(row)));
+  database_.emplace(std::move(opened.database));
+  session_ = opened.session;
   for (const TuneTask& t : problem_.tasks) {
     const Result<void> added = database_->add_task(
         {t.task.key, t.task.name, te::to_text(t.task.dag), t.task.flops, t.task.bytes});
-    if (!added) return unreachable(added.error());
+    if (!added) {
+      return make_error(ErrorCode::kUnavailable, "database {}: {}", options_.database,
+                        added.error().message);
+    }
   }
   return {};
 }

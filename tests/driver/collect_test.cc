@@ -59,6 +59,14 @@ class Collect : public ::testing::Test {
   CollectOptions options_;
 };
 
+TEST_F(Collect, ADatabaseThatCannotBeHadIsNamed) {
+  options_.database = "/no/such/folder/a.db";
+  const Result<CollectResult> done = collect(options_, {});
+  ASSERT_FALSE(done.ok());
+  EXPECT_EQ(done.error().code, ErrorCode::kUnavailable);
+  EXPECT_NE(done.error().message.find(options_.database), std::string::npos);
+}
+
 TEST_F(Collect, GoesOnWithOtherCandidates) {
   const auto first = collect(options_, {});
   ASSERT_TRUE(first.ok()) << first.error().message;

@@ -1,0 +1,28 @@
+#include "tessera/driver/tune_database.h"
+
+#include <ctime>
+
+#include <fmt/ranges.h>
+
+namespace tessera::driver {
+
+Result<OpenedDatabase> open_database(const std::string& path,
+                                     const std::vector<TuneSubject>& subjects,
+                                     record::SessionRow session) {
+  const auto unreachable = [&](const Error& e) {
+    return Error{ErrorCode::kUnavailable, fmt::format("database {}: {}", path, e.message)};
+  };
+  Result<record::Database> opened = record::Database::open(path);
+  if (!opened) return unreachable(opened.error());
+  std::vector<std::string> names;
+  for (const TuneSubject& subject : subjects) names.push_back(subject.name);
+  session.model = fmt::format("{}", fmt::join(names, " "));
+  session.version = "0.1.0";
+  session.started = std::time(nullptr);
+  session.state = "running";
+  const Result<std::int64_t> id = opened->begin_session(session);
+  if (!id) return unreachable(id.error());
+  return OpenedDatabase{std::move(opened).value(), *id};
+}
+
+}  // namespace tessera::driver

@@ -1,0 +1,23 @@
+// The database of a tuning or a collection, with a session begun in it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tessera/driver/tune_problem.h"
+#include "tessera/record/database.h"
+
+namespace tessera::driver {
+
+struct OpenedDatabase {
+  record::Database database;
+  std::int64_t session = 0;
+};
+
+// `session` with the names of the subjects, the version and the time filled in. kUnavailable with
+// the path when the database cannot be had.
+Result<OpenedDatabase> open_database(const std::string& path,
+                                     const std::vector<TuneSubject>& subjects,
+                                     record::SessionRow session);
+
+}  // namespace tessera::driver
