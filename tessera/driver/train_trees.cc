@@ -11,7 +11,6 @@
 namespace tessera::driver {
 namespace {
 
-constexpr std::uint8_t kTraining = 0, kValidation = 1, kTest = 2;
 constexpr std::size_t kScoredAtOnce = 4096;
 
 // Failed examples teach nothing about speed here, and those without features nothing at all.
@@ -22,7 +21,7 @@ model::TrainingSet training_set(const dataset::Dataset& data, const dataset::Fea
                                 TrainTreesResult* result) {
   const auto wanted = [&](std::size_t i) {
     const auto machine = static_cast<std::size_t>(data.examples[i].machine);
-    return split.part[i] == kTraining &&
+    return split.part[i] == dataset::kTrain &&
            data.machines[machine].target.find(options.machine) != std::string::npos;
   };
   std::size_t values = 0;
@@ -110,8 +109,8 @@ Result<TrainTreesResult> train_trees(const TrainTreesOptions& options) {
   if (!options.output.empty()) TESSERA_DO(model->save(options.output));
   const std::vector<float> scores = score_all(*store, *model);
   if (!options.scores.empty()) TESSERA_DO(write_scores(scores, options.scores));
-  out.validation = dataset::evaluate(data, split, kValidation, scores);
-  out.test = dataset::evaluate(data, split, kTest, scores, held_out);
+  out.validation = dataset::evaluate(data, split, dataset::kValidation, scores);
+  out.test = dataset::evaluate(data, split, dataset::kTest, scores, held_out);
   return out;
 }
 
