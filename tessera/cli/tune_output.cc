@@ -94,7 +94,9 @@ void print_summary(const TuneSummary& summary) {
   print_tasks(summary);
   fmt::print("{} trials", r.trials);
   if (r.earlier > 0) fmt::print(" and {} of earlier sessions", r.earlier);
-  fmt::print("; ended by {}\n", r.stopped_by);
+  fmt::print("; ended by {}", r.stopped_by);
+  if (r.disturbed > 0) fmt::print("; {} times disturbed", r.disturbed);
+  fmt::print("\n");
   print_times(r);
   for (const driver::SubjectReport& s : r.subjects) {
     if (s.before_s <= 0 || s.after_s <= 0) continue;
@@ -113,15 +115,11 @@ void print_summary(const TuneSummary& summary) {
 
 nlohmann::ordered_json to_json(const TuneSummary& summary) {
   const driver::TuneResult& r = summary.result;
-  nlohmann::ordered_json j = {{"state", to_text(r.state)},
-                              {"stopped_by", r.stopped_by},
-                              {"threads", summary.threads},
-                              {"session", r.session},
-                              {"trials", r.trials},
-                              {"earlier_trials", r.earlier},
-                              {"busy", r.busy},
-                              {"plan", summary.plan_path},
-                              {"artifact", summary.artifact_path}};
+  nlohmann::ordered_json j = {{"state", to_text(r.state)},  {"stopped_by", r.stopped_by},
+                              {"threads", summary.threads}, {"session", r.session},
+                              {"trials", r.trials},         {"earlier_trials", r.earlier},
+                              {"disturbed", r.disturbed},   {"busy", r.busy},
+                              {"plan", summary.plan_path},  {"artifact", summary.artifact_path}};
   j["subjects"] = nlohmann::ordered_json::array();
   for (const driver::SubjectReport& s : r.subjects) {
     nlohmann::ordered_json one = {{"name", s.name},

@@ -149,8 +149,10 @@ Result<TuneResult> tune(const TuneOptions& options, const TuneCallbacks& callbac
               TuneSession::start(of_code, callbacks, std::move(problem), start));
   TuneResult result;
   result.stopped_by = session->search();
-  const std::vector<double> best = session->best_seconds();
-  if (std::none_of(best.begin(), best.end(), [](double s) { return s > 0; })) {
+  const auto none = [](const std::vector<double>& seconds) {
+    return std::none_of(seconds.begin(), seconds.end(), [](double s) { return s > 0; });
+  };
+  if (none(session->best_seconds()) && none(session->default_seconds())) {
     result.state = session->interrupted() ? TuneState::kInterrupted : TuneState::kNoMeasurement;
     for (std::size_t t = 0; t < session->tasks(); ++t) {
       result.tasks.push_back(session->describe(t));

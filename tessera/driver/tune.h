@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,10 @@ struct TuneOptions {
   exec::ModelOptions model;
   target::Target target;            // the machine; its cores are those of `measure`: code_target()
   measure::MeasureOptions measure;  // threads included
+  // Where trials are measured; empty: workers on this machine.
+  std::function<Result<std::unique_ptr<measure::Measurer>>(
+      std::vector<te::Dag> tasks, const target::Target& target, const measure::MeasureOptions&)>
+      start_measurer;
 
   double budget_s = 0;      // wall clock of the whole call; 0: no limit
   std::int64_t trials = 0;  // in all, those of earlier sessions included; 0: no limit
@@ -98,6 +103,7 @@ struct TuneResult {
   std::vector<SubjectReport> subjects;
   record::Plan plan;
   std::int64_t session = 0, trials = 0, earlier = 0;
+  std::int64_t disturbed = 0;  // times that were shared with other work, and do not count
   std::string stopped_by;      // "budget", "trials", "no more gain", ...
   std::string database_error;  // not empty: later trials were not kept
   bool busy = false;           // the machine was, for a good part of the time

@@ -29,6 +29,10 @@ constexpr double kRoundLeast = 8, kRoundMost = 64;
 constexpr std::int64_t kStopAfter = 512;
 // Trials in a row that lose their workers: nothing can be measured any more.
 constexpr std::int64_t kMostLost = 16;
+// A candidate whose time was shared with other work is measured again this often; so many such
+// times in a row end the search.
+constexpr int kRepeats = 3;
+constexpr std::int64_t kMostDisturbed = 256;
 constexpr const char* kFinal = "final";  // policy of records taken side by side at the end
 // Side by side: this many at most, none slower than the best by more than the factor.
 constexpr std::size_t kFinalists = 5;
@@ -69,8 +73,9 @@ Result<std::unique_ptr<TuneSession>> TuneSession::start(const TuneOptions& optio
   // Workers are forked, so they come before the learner's threads.
   std::vector<te::Dag> dags;
   for (const TuneTask& t : s->problem_.tasks) dags.push_back(t.task.dag);
-  TESSERA_TRY(s->measurer_,
-              measure::start_local_measurer(std::move(dags), options.target, options.measure));
+  const auto& start_measurer =
+      options.start_measurer ? options.start_measurer : measure::start_local_measurer;
+  TESSERA_TRY(s->measurer_, start_measurer(std::move(dags), options.target, options.measure));
   TESSERA_DO(s->open_database());
   TESSERA_DO(s->make_searches());
   return s;
@@ -249,6 +254,7 @@ std::optional<std::string> TuneSession::why_stop() const {
   if (elapsed_s() >= search_until_s_) return "budget";
   if (!database_error_.empty()) return "the database";
   if (lost_in_a_row_ >= kMostLost) return "the loss of its workers";
+  if (disturbed_in_a_row_ >= kMostDisturbed) return "other work on the cores";
   return std::nullopt;
 }
 
@@ -284,7 +290,7 @@ bool TuneSession::submit(std::size_t task, const std::vector<space::Candidate>& 
     trial.schedule = schedule::to_text(*steps);
     trial.incumbent_s = searches_[task]->best_seconds();
     trial.final = round == kNoRound || options_.record_space;
-    pending_[trial.id] = {task, round, c, digest_of(trial.schedule)};
+    pending_[trial.id] = {task, round, c, digest_of(trial.schedule), 0};
     trials.push_back(std::move(trial));
   }
   if (trials.empty()) return false;
@@ -292,6 +298,19 @@ bool TuneSession::submit(std::size_t task, const std::vector<space::Candidate>& 
   last_task_ = task;
   measurer_->submit(std::move(trials));
   return true;
+}
+
+void TuneSession::submit_again(Pending pending) {
+  const Result<schedule::Schedule> steps = spaces_[pending.task]->schedule(pending.candidate);
+  TESSERA_CHECK(steps.ok(), "a candidate that was measured has no schedule");
+  measure::Trial trial;
+  trial.id = next_id_++;
+  trial.task = pending.task;
+  trial.schedule = schedule::to_text(*steps);
+  trial.incumbent_s = searches_[pending.task]->best_seconds();
+  trial.final = pending.round == kNoRound || options_.record_space;
+  pending_[trial.id] = std::move(pending);
+  measurer_->submit({std::move(trial)});
 }
 
 std::size_t TuneSession::round_size(std::size_t task) const {
@@ -363,17 +382,39 @@ void TuneSession::take(const measure::Measurement& m) {
   pending_.erase(it);
   times_.build += m.build_ms / 1000;
   times_.run += m.run_ms / 1000;
+  if (measure::is_timed(m.outcome) && m.disturbed) {
+    if (!take_disturbed(p, m)) end_trial(p);
+    return;
+  }
+  disturbed_in_a_row_ = 0;
   search::TrialResult result{p.candidate, m.outcome, 0};
   if (measure::is_timed(m.outcome)) {
     result.seconds = at_reference(m.seconds(), m.calibration_s);
   }
   lost_in_a_row_ = m.outcome == measure::Outcome::kWorkerLost ? lost_in_a_row_ + 1 : 0;
   searches_[p.task]->observe({&result, 1});
-  last_task_ = p.task;
   if (p.round == kNoRound && m.outcome == measure::Outcome::kOk) before_s_[p.task] = result.seconds;
-  ++trials_;
   store(problem_.tasks[p.task].task.key, spaces_[p.task]->to_text(p.candidate), p.digest, m,
         p.round == kNoRound ? "default" : options_.policy);
+  end_trial(p);
+}
+
+bool TuneSession::take_disturbed(const Pending& pending, const measure::Measurement& m) {
+  ++disturbed_;
+  ++disturbed_in_a_row_;
+  if (pending.round == kNoRound) {
+    before_s_[pending.task] = at_reference(m.seconds(), m.calibration_s);
+  }
+  if (pending.disturbed >= kRepeats) return false;
+  Pending again = pending;
+  ++again.disturbed;
+  submit_again(std::move(again));
+  return true;
+}
+
+void TuneSession::end_trial(const Pending& p) {
+  last_task_ = p.task;
+  ++trials_;
   if (p.round == kNoRound) return;
   Round& round = rounds_[p.round];
   ++round.trials;
@@ -428,7 +469,7 @@ void TuneSession::store(const std::string& key, const std::string& candidate,
   r.build_ms = m.build_ms;
   r.policy = policy;
   r.seed = options_.seed;
-  r.trial = trials_;
+  r.trial = trials_ + 1;
   r.unix_time = std::time(nullptr);
   unsaved_.push_back(std::move(r));
 }
@@ -462,14 +503,16 @@ std::vector<Finalist> TuneSession::finals(std::size_t task, bool side_by_side) {
     add(o.candidate, o.seconds);
   }
   if (side_by_side && finalists.size() > 1) {
-    const std::vector<measure::Measurement> compared = measurer_->compare(trials);
-    for (const measure::Measurement& m : compared) {
+    for (const measure::Measurement& m : compare(trials)) {
       Finalist& f = finalists[m.id];
       // A lost worker says nothing about the candidate.
       if (m.outcome == measure::Outcome::kWorkerLost) continue;
       const bool timed = m.outcome == measure::Outcome::kOk;
-      f.seconds = timed ? m.seconds() : kInfinity;
+      // Shared with other work it is too long: what the search measured may be nearer.
+      const bool disturbed = timed && m.disturbed;
+      f.seconds = disturbed ? std::min(f.seconds, m.seconds()) : timed ? m.seconds() : kInfinity;
       if (f.is_default && timed) before_s_[task] = f.seconds;
+      if (disturbed) continue;
       store(problem_.tasks[task].task.key, f.candidate, digest_of(f.schedule), m, kFinal);
     }
     flush();
@@ -478,6 +521,17 @@ std::vector<Finalist> TuneSession::finals(std::size_t task, bool side_by_side) {
   std::stable_sort(finalists.begin(), finalists.end(),
                    [](const Finalist& a, const Finalist& b) { return a.seconds < b.seconds; });
   return finalists;
+}
+
+std::vector<measure::Measurement> TuneSession::compare(const std::vector<measure::Trial>& trials) {
+  for (int repeats = 0;; ++repeats) {
+    std::vector<measure::Measurement> compared = measurer_->compare(trials);
+    const auto disturbed = std::count_if(
+        compared.begin(), compared.end(),
+        [](const measure::Measurement& m) { return measure::is_timed(m.outcome) && m.disturbed; });
+    disturbed_ += disturbed;
+    if (disturbed == 0 || repeats == 1 || interrupted() || remaining_s() <= 0) return compared;
+  }
 }
 
 void TuneSession::end(TuneState state) {
@@ -604,6 +658,7 @@ void TuneSession::describe(TuneResult* result) const {
   result->session = session_;
   result->trials = trials_ - earlier_;
   result->earlier = earlier_;
+  result->disturbed = disturbed_;
   result->database_error = database_error_;
   result->busy = polls_ > 0 && busy_polls_ * 4 > polls_;
   result->times.build = times_.build;

@@ -65,6 +65,7 @@ class TuneSession {
     std::size_t task = 0, round = 0;
     space::Candidate candidate;
     std::string digest;
+    int disturbed = 0;  // times so far
   };
   struct Round {
     std::size_t task = 0, left = 0;
@@ -84,12 +85,19 @@ class TuneSession {
 
   void measure_defaults();
   bool submit(std::size_t task, const std::vector<space::Candidate>& candidates, std::size_t round);
+  void submit_again(Pending pending);
+  // A time shared with other work says nothing about the candidate: neither the search nor the
+  // records learn of it. True: it will be measured again.
+  bool take_disturbed(const Pending& pending, const measure::Measurement& m);
   void fill();
   std::size_t round_size(std::size_t task) const;
   void collect(double timeout_s);
   void take(const measure::Measurement& m);
+  void end_trial(const Pending& pending);
   void finish_round(const Round& round);
   void drop_losers();
+  // Once more where other work disturbed a time.
+  std::vector<measure::Measurement> compare(const std::vector<measure::Trial>& trials);
   void store(const std::string& key, const std::string& candidate, const std::string& digest,
              const measure::Measurement& m, const std::string& policy);
   void flush();
@@ -110,14 +118,17 @@ class TuneSession {
   std::vector<std::unique_ptr<space::Space>> spaces_;
   std::vector<std::unique_ptr<search::TaskSearch>> searches_;
   std::unique_ptr<search::TaskScheduler> scheduler_;
-  std::vector<double> before_s_;  // of the default candidates, 0: none
+  // Of the default candidates, 0: none. Where all its times were disturbed the last one, which is
+  // too long rather than too short.
+  std::vector<double> before_s_;
   std::map<std::uint64_t, Pending> pending_;
   std::vector<Round> rounds_;
   std::vector<record::Record> unsaved_;
   std::uint64_t next_id_ = 1;
   std::int64_t trials_ = 0, earlier_ = 0, busy_polls_ = 0, polls_ = 0;
   std::int64_t lost_in_a_row_ = 0;  // trials whose workers went away
-  double reference_s_ = 0;          // of the calibration kernel; 0: not known yet
+  std::int64_t disturbed_ = 0, disturbed_in_a_row_ = 0;
+  double reference_s_ = 0;  // of the calibration kernel; 0: not known yet
   std::size_t last_task_ = 0;
   double search_until_s_ = 0, last_progress_s_ = -1, last_flush_s_ = 0;
   TuneTimes times_;
