@@ -38,16 +38,16 @@ bool has_all(const record::Plan& plan, const std::vector<task::Task>& tasks) {
 Result<std::optional<driver::ZeroTrialResult>> judge(
     const CompileArgs& args, const graph::Graph& graph, const target::Target& target,
     const std::optional<driver::PlanSchedules>& plan, exec::ModelOptions* options) {
-  const std::string path = driver::model_path(args.search_model, target);
+  const std::vector<std::string> paths = driver::model_paths(args.search_model, target);
   // A strict plan refuses what it lacks.
-  if (path.empty() || args.plan.strict) return std::optional<driver::ZeroTrialResult>();
+  if (paths.empty() || args.plan.strict) return std::optional<driver::ZeroTrialResult>();
   TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(graph, options->partition));
   driver::ZeroTrialOptions judging;
   if (plan.has_value()) judging.known = plan->plan();
   if (has_all(judging.known, tasks.tasks)) return std::optional<driver::ZeroTrialResult>();
   judging.search_threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  Result<std::unique_ptr<model::CostModel>> loaded =
-      model::load_model(path, judging.search_threads);
+  Result<std::shared_ptr<const model::CostModel>> loaded =
+      model::load_models(paths, judging.search_threads);
   if (!loaded.ok() && args.search_model == driver::kShipped) {
     fmt::print(stderr, "tessera: {}; default schedules are used\n", loaded.error().message);
     return std::optional<driver::ZeroTrialResult>();
@@ -159,8 +159,9 @@ void add_compile(CLI::App& app, std::function<int()>* run) {
       ->check(CLI::IsMember({"auto", "embed", "file"}));
   sub->add_option("--target", args->target, "host or a machine (see targets)");
   sub->add_option("--search-model", args->search_model,
-                  "Cost model that picks schedules where no plan does: a file, none, or shipped: "
-                  "the one for the target that comes with Tessera, where there is one (default)");
+                  "Cost model that picks schedules where no plan does: a file, several that judge "
+                  "together (A,B,C), none, or shipped: what comes with Tessera for the target "
+                  "(default)");
   sub->add_option("--name", args->options.name,
                   "Prefix of files and symbols (default: the model's)");
   sub->add_option("--cc", args->options.cc, "C compiler (default: the system's for the target)");

@@ -99,7 +99,7 @@ int run_eval(const EvalArgs& args) {
 void add_eval(CLI::App& app, std::function<int()>* run) {
   CLI::App* sub = app.add_subcommand("eval", "Compare cost models on measured candidates");
   sub->footer(
-      "A file may be given a name and a loss: NAME[/LOSS]=FILE.\n"
+      "A file may be given a name and a loss: NAME[/LOSS]=FILE. A,B,C judge together.\n"
       "Examples:\n  tessera eval --shipped --holdout tenset5 --json\n"
       "  tessera eval --data DIR --weights mlp.safetensors atformer.safetensors --plot models.svg\n"
       "  tessera eval --data DIR --scores mlp/rank=mlp.npz --split by-task --markdown");

@@ -91,7 +91,7 @@ Result<driver::TuneOptions> tune_options(const TuneArgs& args) {
   o.learner.model = args.cost_model;
   o.learner.objective = args.objective;
   o.learner.seed = args.seed;
-  o.learner.pretrained = driver::model_path(args.pretrained, o.target);
+  o.learner.pretrained = driver::model_paths(args.pretrained, o.target);
   o.pretrained_optional = args.pretrained == driver::kShipped;
   o.learner.code_threads = args.threads;
   o.batch = args.batch;
@@ -330,8 +330,8 @@ void add_tune(CLI::App& app, std::function<int()>* run) {
       ->check(CLI::IsMember(model_names()));
   sub->add_option("--objective", args->objective, "Of the cost model: rank or regression");
   sub->add_option("--pretrained", args->pretrained,
-                  "Model to start from: a file, none, or shipped: the one that comes with Tessera "
-                  "for this machine, where there is one (default)");
+                  "Model to start from: a file, several that judge together (A,B,C), none, or "
+                  "shipped: what comes with Tessera for this machine (default)");
   sub->add_option("--sources", args->sources,
                   "Comma-separated sources of candidates: reasoned, rules, templates (default all)")
       ->delimiter(',')

@@ -7,6 +7,8 @@
 #include <set>
 #include <sstream>
 
+#include <fmt/ranges.h>
+
 #include "tessera/driver/eval_scores.h"
 #include "tessera/driver/shipped_model.h"
 #include "tessera/nn/training_notes.h"
@@ -191,11 +193,11 @@ class Evaluator {
 
   // Order from the scores as they are, values from the scores in the unit of labels.
   ModelEvaluation judge(std::string name, std::string loss, const std::vector<float>& scores,
-                        const Split& split) const {
+                        const Split& split, bool only_order = false) const {
     ModelEvaluation out;
     out.name = std::move(name);
     out.loss = std::move(loss);
-    out.line = out.loss != "mse" && out.loss != "regression";
+    out.line = only_order || (out.loss != "mse" && out.loss != "regression");
     const std::vector<float> values = out.line ? on_a_line(scores, labels_, tested(data_, split))
                                       : out.loss == "mse" ? sigmoid(scores)
                                                           : scores;
@@ -209,14 +211,14 @@ class Evaluator {
 
   Result<ModelEvaluation> evaluate_source(const EvalSource& source, ModelScorer* scorer) const {
     const bool is_npz = source.kind == EvalSource::Kind::kScores;
-    TESSERA_TRY(const ScoredModel scored,
-                is_npz ? read_scores(source.path, data_, split_) : scorer->score(source.path));
+    TESSERA_TRY(const ScoredModel scored, is_npz ? read_scores(source.path, data_, split_)
+                                                 : scorer->score(files_in_list(source.path)));
     Split split = split_;
     keep_machine(data_, source.machine, &split);
     for (const std::size_t i : scorer->unreadable()) split.part[i] = kLeftOut;
-    ModelEvaluation out =
-        judge(source.name.empty() ? scored.name : source.name,
-              source.loss.empty() ? scored.loss : source.loss, scored.scores, split);
+    ModelEvaluation out = judge(source.name.empty() ? scored.name : source.name,
+                                source.loss.empty() ? scored.loss : source.loss, scored.scores,
+                                split, scored.together);
     if (out.evaluation.average.records == 0) {
       return make_error(ErrorCode::kInvalidArgument,
                         "{}: the spaces of the tested tasks have none of the measured candidates",
@@ -334,13 +336,20 @@ Result<std::vector<EvalSource>> shipped_sources() {
     if (folder.empty()) break;
     target::Target family;
     family.arch = arch;
-    for (const std::string& path : shipped_models(folder, family)) {
+    const std::vector<std::string> files = shipped_models(folder, family);
+    for (const std::string& path : files) {
       EvalSource source;
       source.path = path;
       source.name = fs::path(path).stem().string();
       source.machine = fmt::format("triple={}", source.name.substr(0, source.name.find('-')));
       out.push_back(std::move(source));
     }
+    const std::vector<std::string> together = default_models(files);
+    if (together.size() < 2) continue;
+    EvalSource source = out.back();
+    source.path = fmt::format("{}", fmt::join(together, ","));
+    source.name = fmt::format("{}-default x{}", source.machine.substr(7), together.size());
+    out.push_back(std::move(source));
   }
   if (!out.empty()) return out;
   return make_error(ErrorCode::kInvalidArgument, "no weights come with this Tessera{}",

@@ -19,7 +19,7 @@ struct EvalSource {
     kScores,   // npz with an array "score", one value an example in the order of the dataset
   };
   Kind kind = Kind::kWeights;
-  std::string path;
+  std::string path;        // of weights also several that judge together: "A,B,C"
   std::string name, loss;  // empty: what the file says; of scores: its stem, "-"
   std::string machine;     // only records of machines whose target contains this; empty: all
 };

@@ -6,10 +6,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <set>
+
+#include <fmt/ranges.h>
 
 #include "tessera/model/cost_model.h"
 #include "tessera/model/model_file.h"
 #include "tessera/model/network_scorer.h"
+#include "tessera/nn/training_notes.h"
 #include "tessera/support/npz.h"
 
 namespace tessera::driver {
@@ -127,6 +131,69 @@ Result<std::vector<float>> ModelScorer::run_all(const dataset::FeatureStore& sto
   return scores;
 }
 
+Result<void> ModelScorer::check_scores(const std::string& path, const dataset::FeatureStore& store,
+                                       const std::vector<float>& scores) const {
+  std::size_t readable = 0, wrong = 0;
+  for (std::size_t n = 0; n < examples_.size(); ++n) {
+    if (store[position(n)].seconds <= 0) continue;
+    ++readable;
+    wrong += std::isfinite(scores[examples_[n]]) ? 0 : 1;
+  }
+  if (wrong == 0) return {};
+  return make_error(ErrorCode::kInvalidArgument,
+                    "{}: {} of {} scores are not finite: such a model orders nothing", path, wrong,
+                    readable);
+}
+
+void ModelScorer::add_standardised(const std::vector<float>& scores,
+                                   std::vector<float>* sum) const {
+  struct Moments {
+    double n = 0, sum = 0, squares = 0;
+  };
+  std::map<std::pair<std::int32_t, std::int32_t>, Moments> lists;
+  for (const std::size_t i : examples_) {
+    const double s = static_cast<double>(scores[i]);
+    // Unreadable examples may have anything.
+    if (!std::isfinite(s)) continue;
+    Moments& m = lists[{data_.examples[i].task, data_.examples[i].machine}];
+    m.n += 1;
+    m.sum += s;
+    m.squares += s * s;
+  }
+  for (const std::size_t i : examples_) {
+    const double s = static_cast<double>(scores[i]);
+    if (!std::isfinite(s)) continue;
+    const Moments& m = lists[{data_.examples[i].task, data_.examples[i].machine}];
+    const double mean = m.sum / m.n;
+    const double variance = m.squares / m.n - mean * mean;
+    if (variance > 0) (*sum)[i] += static_cast<float>((s - mean) / std::sqrt(variance));
+  }
+}
+
+Result<ScoredModel> ModelScorer::score(const std::vector<std::string>& paths) {
+  if (paths.size() == 1) return score(paths.front());
+  if (paths.empty() || paths.size() > model::kMostMembers) {
+    return make_error(ErrorCode::kInvalidArgument, "{} models to judge together: 1 to {}",
+                      paths.size(), model::kMostMembers);
+  }
+  ScoredModel out;
+  out.together = true;
+  out.scores.assign(data_.examples.size(), 0);
+  std::set<std::string> names, losses;
+  std::vector<nn::Notes> notes;
+  for (const std::string& path : paths) {
+    TESSERA_TRY(const ScoredModel one, score(path));
+    names.insert(one.name);
+    losses.insert(one.loss);
+    add_standardised(one.scores, &out.scores);
+    notes.push_back(one.notes);
+  }
+  out.name = fmt::format("{} x{}", fmt::join(names, "+"), paths.size());
+  out.loss = fmt::format("{}", fmt::join(losses, "+"));
+  out.notes = nn::notes_of_all(notes);
+  return out;
+}
+
 Result<ScoredModel> ModelScorer::score(const std::string& path) {
   const Result<model::ModelFile> trees = model::read_model_file(path);
   if (trees) return score_trees(path, trees->kind, trees->objective, trees->schema);
@@ -161,6 +228,7 @@ Result<ScoredModel> ModelScorer::score_network(const std::string& path) {
     return std::move(outputs.score);
   };
   TESSERA_TRY(out.scores, run_all(*store, context, out.name, run));
+  TESSERA_DO(check_scores(path, *store, out.scores));
   return out;
 }
 
@@ -182,6 +250,7 @@ Result<ScoredModel> ModelScorer::score_trees(const std::string& path, const std:
     return trees->predict(set);
   };
   TESSERA_TRY(out.scores, run_all(*store, false, out.name, run));
+  TESSERA_DO(check_scores(path, *store, out.scores));
   return out;
 }
 

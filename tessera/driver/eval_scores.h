@@ -16,6 +16,7 @@ struct ScoredModel {
   std::string name, loss, network;  // network: of nn::network_table(), or empty
   std::map<std::string, std::string> notes;
   std::vector<float> scores;  // by example of the dataset; 0 where none was asked for
+  bool together = false;      // of several models: in deviations of each, only an order
 };
 
 // kInvalidArgument: no array "score" with one number for every example, or no finite one for an
@@ -37,8 +38,12 @@ class ModelScorer {
   ModelScorer(const ModelScorer&) = delete;
   ModelScorer& operator=(const ModelScorer&) = delete;
 
-  // A trained network or saved trees. kInvalidArgument: it reads other features than datasets have.
+  // A trained network or saved trees. kInvalidArgument: it reads other features than datasets have,
+  // or a score is not finite.
   Result<ScoredModel> score(const std::string& path);
+  // Several that judge together: the mean of their scores, each in its deviations within the
+  // candidates of a task on a machine.
+  Result<ScoredModel> score(const std::vector<std::string>& paths);
 
   // Examples that no model could read so far.
   const std::vector<std::size_t>& unreadable() const { return unreadable_; }
@@ -52,6 +57,11 @@ class ModelScorer {
   Result<const dataset::FeatureStore*> features(nn::Rows kind);
   Result<std::vector<float>> run_all(const dataset::FeatureStore& store, bool context,
                                      const std::string& what, const Run& run) const;
+  // kInvalidArgument: a readable example has a score that is not finite.
+  Result<void> check_scores(const std::string& path, const dataset::FeatureStore& store,
+                            const std::vector<float>& scores) const;
+  // Adds the scores of examples_ to `sum`.
+  void add_standardised(const std::vector<float>& scores, std::vector<float>* sum) const;
   // The number of examples_[n] in a store.
   std::size_t position(std::size_t n) const { return whole() ? examples_[n] : n; }
   bool whole() const { return !o_.features.empty(); }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <sstream>
+#include <string_view>
 
 namespace tessera::driver {
 namespace fs = std::filesystem;
@@ -41,13 +43,38 @@ std::vector<std::string> shipped_models(const std::string& folder, const target:
   return out;
 }
 
-std::string model_path(const std::string& text, const target::Target& target) {
-  if (text == kNoModel) return "";
-  if (text != kShipped) return text;
+std::vector<std::string> default_models(const std::vector<std::string>& shipped) {
+  constexpr std::string_view kNumbered = "-default-";
+  std::vector<std::string> numbered;
+  for (const std::string& path : shipped) {
+    const std::string stem = fs::path(path).stem().string();
+    const std::size_t at = stem.find(kNumbered);
+    if (at == std::string::npos) continue;
+    const std::string number = stem.substr(at + kNumbered.size());
+    const bool digits = number.find_first_not_of("0123456789") == std::string::npos;
+    if (digits && !number.empty()) numbered.push_back(path);
+  }
+  if (numbered.size() > 1) return numbered;
+  return {shipped.begin(), shipped.begin() + (shipped.empty() ? 0 : 1)};
+}
+
+std::vector<std::string> files_in_list(const std::string& text) {
+  std::error_code error;
+  if (fs::exists(text, error)) return {text};
+  std::vector<std::string> out;
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    if (!part.empty()) out.push_back(part);
+  }
+  return out;
+}
+
+std::vector<std::string> model_paths(const std::string& text, const target::Target& target) {
+  if (text == kNoModel) return {};
+  if (text != kShipped) return files_in_list(text);
   const std::string folder = weights_folder();
-  const std::vector<std::string> files =
-      folder.empty() ? std::vector<std::string>() : shipped_models(folder, target);
-  return files.empty() ? "" : files.front();
+  if (folder.empty()) return {};
+  return default_models(shipped_models(folder, target));
 }
 
 }  // namespace tessera::driver

@@ -28,7 +28,15 @@ std::string weights_folder();
 // named "<arch>-default", then by name.
 std::vector<std::string> shipped_models(const std::string& folder, const target::Target& target);
 
-// What a flag names: "none", "shipped" (empty as long as nothing ships for the target), or a file.
-std::string model_path(const std::string& text, const target::Target& target);
+// Those of them that are used together by default: the files "<arch>-default-<number>" where there
+// are several, else the first alone.
+std::vector<std::string> default_models(const std::vector<std::string>& shipped);
+
+// "A,B,C": several files, unless one has just that name.
+std::vector<std::string> files_in_list(const std::string& text);
+
+// What a flag names: "none", "shipped" (empty as long as nothing ships for the target), or files
+// that judge together.
+std::vector<std::string> model_paths(const std::string& text, const target::Target& target);
 
 }  // namespace tessera::driver

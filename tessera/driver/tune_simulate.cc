@@ -164,7 +164,7 @@ Result<void> set_option(const std::string& text, const target::Target& target, V
     return {};
   }
   if (name == "pretrained" && !value.empty()) {
-    v->learner.pretrained = model_path(value, target);
+    v->learner.pretrained = model_paths(value, target);
     return {};
   }
   if (name == "diversity") {
@@ -209,14 +209,14 @@ Result<std::vector<Variant>> variants_of(const std::string& text, const Simulate
 
 // Each file once for all runs.
 Result<void> load_models(std::vector<Variant>* variants) {
-  std::map<std::string, std::shared_ptr<const model::CostModel>> loaded;
+  std::map<std::vector<std::string>, std::shared_ptr<const model::CostModel>> loaded;
   for (Variant& v : *variants) {
-    const std::string path = std::exchange(v.learner.pretrained, "");
-    if (path.empty() || !v.policy->uses_model) continue;
-    if (loaded[path] == nullptr) {
-      TESSERA_TRY(loaded[path], model::load_model(path, v.learner.threads));
+    const std::vector<std::string> paths = std::exchange(v.learner.pretrained, {});
+    if (paths.empty() || !v.policy->uses_model) continue;
+    if (loaded[paths] == nullptr) {
+      TESSERA_TRY(loaded[paths], model::load_models(paths, v.learner.threads));
     }
-    v.learner.global = loaded[path];
+    v.learner.global = loaded[paths];
   }
   return {};
 }

@@ -41,6 +41,11 @@ struct FitOptions {
   int rounds = 0, depth = 0;  // of boosted trees; 0: as suits the few candidates of a search
 };
 
+// Scores with the uncertainty of each, in their unit; `spread` is empty where it is not known.
+struct Judgement {
+  std::vector<float> scores, spread;
+};
+
 class CostModel {
  public:
   virtual ~CostModel() = default;
@@ -50,6 +55,16 @@ class CostModel {
   virtual std::vector<float> predict(const feature::FeatureSet& features) const = 0;
   // Uncertainty of each score, in its unit; empty for models that do not know it.
   virtual std::vector<float> spread(const feature::FeatureSet& features) const;
+  // Both at once, at the cost of one.
+  virtual Judgement judge(const feature::FeatureSet& features) const {
+    return {predict(features), spread(features)};
+  }
+  // Whether it should judge each task through for_task: the same judge, given candidates drawn at
+  // random from the task's space. Several models compare only in deviations of their scores there.
+  virtual bool per_task() const { return false; }
+  virtual std::shared_ptr<const CostModel> for_task(const feature::FeatureSet& /*sample*/) const {
+    return nullptr;  // as it is
+  }
   // log2 of the seconds of each candidate; empty for models that only know an order, and when it
   // cannot tell.
   virtual std::vector<float> log_time(const feature::FeatureSet& features) const;
@@ -90,5 +105,16 @@ Result<std::unique_ptr<CostModel>> make_model(const std::string& name, const Mod
 // score at once. kInvalidArgument when it reads other features than this program computes, kIo when
 // it is damaged.
 Result<std::unique_ptr<CostModel>> load_model(const std::string& path, int threads = 1);
+
+inline constexpr std::size_t kMostMembers = 8;  // each costs a scoring of its own
+
+// Models that judge together: the mean of their scores in deviations, a spread, the mean of their
+// times. One path: that model alone. Also kInvalidArgument when they read different features, or
+// are none or more than kMostMembers.
+Result<std::shared_ptr<const CostModel>> load_models(const std::vector<std::string>& paths,
+                                                     int threads = 1);
+// At least one model, all with the same needs.
+std::shared_ptr<const CostModel> make_committee(
+    const std::vector<std::shared_ptr<const CostModel>>& models);
 
 }  // namespace tessera::model

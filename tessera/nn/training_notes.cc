@@ -45,4 +45,28 @@ std::vector<TrainingSplit> trainings(const Notes& notes) {
   return out;
 }
 
+Notes notes_of_all(const std::vector<Notes>& networks) {
+  Notes out = networks.front();
+  for (const Notes& n : networks) {
+    std::erase_if(out, [&](const auto& note) {
+      const auto same = n.find(note.first);
+      return same == n.end() || same->second != note.second;
+    });
+  }
+  for (const char* name : {"split", "holdout", "earlier_splits"}) out.erase(name);
+  bool told = false;
+  for (const Notes& n : networks) told = told || !trainings(n).empty();
+  if (!told) return out;
+  for (const Notes& n : networks) {
+    std::vector<TrainingSplit> all = trainings(n);
+    if (all.empty()) all.push_back({"unknown", ""});
+    for (const TrainingSplit& split : all) {
+      const Notes before = out;
+      for (const char* name : {"split", "holdout", "earlier_splits"}) out.erase(name);
+      note_training(split, before.contains("split") ? &before : nullptr, &out);
+    }
+  }
+  return out;
+}
+
 }  // namespace tessera::nn

@@ -22,6 +22,9 @@ using model::Predictor;
 using SharedModel = std::shared_ptr<const model::CostModel>;
 
 constexpr std::size_t kCacheLimit = 200'000;
+// Candidates of a task that show where the scores of models lie.
+constexpr int kSample = 64;
+constexpr std::uint64_t kSampleSeed = 1;
 // Score of a candidate whose features cannot be computed: after all others.
 constexpr float kWorst = std::numeric_limits<float>::lowest();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
@@ -61,9 +64,11 @@ struct Pool {
 class TaskScorer final : public Scorer {
  public:
   // `global` may be null. With equal needs one computation of features serves both models.
-  TaskScorer(Pool& pool, SharedModel global, std::unique_ptr<Featurizer> features,
-             std::unique_ptr<Featurizer> global_features, int group, std::int64_t* scored)
+  TaskScorer(Pool& pool, const space::Space& space, SharedModel global,
+             std::unique_ptr<Featurizer> features, std::unique_ptr<Featurizer> global_features,
+             int group, std::int64_t* scored)
       : pool_(pool),
+        space_(space),
         global_(std::move(global)),
         features_(std::move(features)),
         global_features_(std::move(global_features)),
@@ -146,6 +151,7 @@ class TaskScorer final : public Scorer {
       missing.push_back(&c);
     }
     if (missing.empty()) return;
+    if (global_ != nullptr && global_->per_task() && !std::exchange(placed_, true)) place_global();
     *scored_ += static_cast<std::int64_t>(missing.size());
     const bool has_local = pool_.fitted.local != nullptr;
     std::vector<std::size_t> kept;
@@ -163,6 +169,22 @@ class TaskScorer final : public Scorer {
     if (has_local && !kept.empty()) add_local(missing, kept, set);
   }
 
+  // Several models judge together in the unit of the task.
+  void place_global() {
+    std::vector<space::Candidate> drawn;
+    std::vector<const space::Candidate*> pointers;
+    Rng rng(kSampleSeed);
+    for (int i = 0; i < kSample; ++i) {
+      if (auto c = space_.sample(rng)) drawn.push_back(std::move(*c));
+    }
+    for (const space::Candidate& c : drawn) pointers.push_back(&c);
+    std::vector<std::size_t> kept;
+    Featurizer& features = global_features_ ? *global_features_ : *features_;
+    if (const SharedModel placed = global_->for_task(features.compute(pointers, &kept))) {
+      global_ = placed;
+    }
+  }
+
   void put(const std::vector<const space::Candidate*>& candidates,
            const std::vector<std::size_t>& kept, const std::vector<float>& scores, Predictor by) {
     for (std::size_t i = 0; i < kept.size(); ++i) {
@@ -173,25 +195,25 @@ class TaskScorer final : public Scorer {
 
   void add_global(const std::vector<const space::Candidate*>& candidates,
                   const std::vector<std::size_t>& kept, const feature::FeatureSet& set) {
-    const std::vector<float> scores = global_->predict(set);
-    put(candidates, kept, scores, Predictor::kGlobal);
+    const model::Judgement judged = global_->judge(set);
+    put(candidates, kept, judged.scores, Predictor::kGlobal);
     // It is not asked again: it may have tried to build code that does not build.
-    global_failing_ = std::none_of(scores.begin(), scores.end(),
+    global_failing_ = std::none_of(judged.scores.begin(), judged.scores.end(),
                                    [](float score) { return std::isfinite(score); });
     if (global_failing_) return;
-    const std::vector<float> spreads = global_->spread(set);
-    has_global_spread_ = spreads.size() == kept.size();
+    has_global_spread_ = judged.spread.size() == kept.size();
     for (std::size_t i = 0; i < kept.size() && has_global_spread_; ++i) {
-      cache_[space::hash_of(*candidates[kept[i]])].global_spread = spreads[i];
+      cache_[space::hash_of(*candidates[kept[i]])].global_spread = judged.spread[i];
     }
   }
 
   void add_local(const std::vector<const space::Candidate*>& candidates,
                  const std::vector<std::size_t>& kept, const feature::FeatureSet& set) {
     const Fitted& fitted = pool_.fitted;
-    const std::vector<float> own = fitted.local->predict(set);
+    model::Judgement judged = fitted.local->judge(set);
+    const std::vector<float>& own = judged.scores;
     put(candidates, kept, own, Predictor::kLocal);
-    std::vector<float> spreads = fitted.local->spread(set);
+    std::vector<float>& spreads = judged.spread;
     if (fitted.residual) {
       std::vector<float> both = fitted.residual->predict(set);
       for (std::size_t i = 0; i < kept.size(); ++i) {
@@ -203,7 +225,9 @@ class TaskScorer final : public Scorer {
       // known.
       if (spreads.empty()) {
         for (std::size_t i = 0; i < kept.size(); ++i) {
-          spreads.push_back(std::abs(own[i] - both[i]) * 0.7f);
+          const Entry& entry = cache_.at(space::hash_of(*candidates[kept[i]]));
+          const float of_global = has_global_spread_ ? fitted.scale * entry.global_spread : 0;
+          spreads.push_back(std::hypot(std::abs(own[i] - both[i]) * 0.7f, of_global));
         }
       }
     }
@@ -214,7 +238,9 @@ class TaskScorer final : public Scorer {
   }
 
   Pool& pool_;
+  const space::Space& space_;
   SharedModel global_;
+  bool placed_ = false;  // the global model in the unit of this task
   std::unique_ptr<Featurizer> features_, global_features_;  // the latter null: the same serve both
   int group_;
   std::int64_t* scored_;
@@ -249,9 +275,9 @@ class PooledLearner final : public Learner {
       TESSERA_CHECK(made.ok(), "{}", made.error().message);
       other = std::move(*made);
     }
-    scorers_.push_back(
-        std::make_unique<TaskScorer>(*pools_.back(), global_, std::move(*own), std::move(other),
-                                     static_cast<int>(scorers_.size()), &state_.scored));
+    scorers_.push_back(std::make_unique<TaskScorer>(
+        *pools_.back(), space, global_, std::move(*own), std::move(other),
+        static_cast<int>(scorers_.size()), &state_.scored));
     return *scorers_.back();
   }
 
@@ -388,7 +414,7 @@ Result<std::unique_ptr<Learner>> Learner::make(const LearnerOptions& options) {
   TESSERA_DO(model::make_model(options.model, {options.objective, options.seed, ""}));
   SharedModel global = options.global;
   if (!options.pretrained.empty()) {
-    TESSERA_TRY(global, model::load_model(options.pretrained, options.threads));
+    TESSERA_TRY(global, model::load_models(options.pretrained, options.threads));
   }
   return std::unique_ptr<Learner>(std::make_unique<PooledLearner>(options, std::move(global)));
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "tessera/model/cost_model.h"
 #include "tessera/search/policy.h"
@@ -22,7 +23,7 @@ struct LearnerOptions {
   // corrected by what is measured, and left aside on tasks that it mispredicts (model::Guard). The
   // guard also decides where the code has more threads than the model has seen: what such a model
   // says of parallel decisions counts until measurements contradict it.
-  std::string pretrained;                          // file of any model; empty: none
+  std::vector<std::string> pretrained;  // files of any models that judge together; empty: none
   std::shared_ptr<const model::CostModel> global;  // or the model itself
   int code_threads = 0;  // of the measured code; 0: all cores of the target
   std::uint64_t seed = 1;

@@ -324,6 +324,39 @@ TEST_F(Eval, NetworksOfOtherFeaturesAreRefused) {
   expect_error(ErrorCode::kInvalidArgument, "net.safetensors: made for statement of schema 0123");
 }
 
+TEST_F(Eval, SeveralModelsJudgeTogether) {
+  const std::string a = save_network(make_network("mlp"), "a");
+  const std::string b = save_network(make_network("mha"), "b");
+  add(Kind::kWeights, a);
+  add(Kind::kWeights, a + "," + a);
+  add(Kind::kWeights, a + "," + b);
+  add(Kind::kWeights, a + "," + b, "both", "mse");
+  const EvalResult result = evaluate();
+  ASSERT_EQ(result.models.size(), 4u);
+  EXPECT_EQ(result.models[1].name, "mlp x2");
+  EXPECT_EQ(result.models[1].loss, "listmle");
+  EXPECT_EQ(result.models[1].evaluation.average.pairwise,
+            result.models[0].evaluation.average.pairwise);
+  EXPECT_EQ(result.models[2].name, "mha+mlp x2");
+  EXPECT_EQ(result.models[2].notes.at("loss"), "listmle");
+  EXPECT_NE(result.models[2].evaluation.average.pairwise,
+            result.models[0].evaluation.average.pairwise);
+  EXPECT_EQ(result.models[3].name, "both");
+  EXPECT_TRUE(result.models[3].line) << "deviations are no labels";
+  options_.models.clear();
+  add(Kind::kWeights, a + "," + folder_ + "/absent.safetensors");
+  expect_error(ErrorCode::kIo, "absent");
+}
+
+TEST_F(Eval, ScoresThatAreNotFiniteAreRefused) {
+  nn::TrainedNetwork network = make_network("mlp");
+  for (auto& [name, tensor] : network.weights) {
+    for (std::int64_t i = 0; i < tensor.size(); ++i) tensor.as<float>()[i] = 3e38f;
+  }
+  add(Kind::kWeights, save_network(network, "net"));
+  expect_error(ErrorCode::kInvalidArgument, "scores are not finite");
+}
+
 TEST_F(Eval, FilesThatCannotBeRead) {
   add(Kind::kWeights, folder_ + "/absent.safetensors");
   expect_error(ErrorCode::kIo, "absent.safetensors");

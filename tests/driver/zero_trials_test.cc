@@ -221,8 +221,20 @@ TEST_F(ZeroTrials, ShippedModelsAreFoundByFamily) {
   EXPECT_EQ(fs::path(found[0]).stem(), arch + "-default");
   EXPECT_EQ(fs::path(found[1]).stem(), arch + "-large");
   EXPECT_TRUE(shipped_models(folder_ + "/absent", options_.target).empty());
-  EXPECT_EQ(model_path("none", options_.target), "");
-  EXPECT_EQ(model_path("some/file", options_.target), "some/file");
+  EXPECT_EQ(default_models(found), std::vector<std::string>{found[0]});
+  EXPECT_TRUE(default_models({}).empty());
+  for (const std::string name : {"-default-1", "-default-x", "-default-12"}) {
+    fs::copy_file(path_, folder_ + "/" + arch + name + ".safetensors");
+  }
+  const std::vector<std::string> together =
+      default_models(shipped_models(folder_, options_.target));
+  ASSERT_EQ(together.size(), 2u);
+  EXPECT_EQ(fs::path(together[0]).stem(), arch + "-default-1");
+  EXPECT_EQ(fs::path(together[1]).stem(), arch + "-default-12");
+  using Paths = std::vector<std::string>;
+  EXPECT_EQ(model_paths("none", options_.target), Paths());
+  EXPECT_EQ(model_paths("some/file", options_.target), Paths{"some/file"});
+  EXPECT_EQ(model_paths("some/file,b,", options_.target), (Paths{"some/file", "b"}));
 }
 
 }  // namespace

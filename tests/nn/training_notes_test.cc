@@ -30,5 +30,17 @@ TEST(TrainingNotes, SayWhatIsNotKnown) {
   EXPECT_EQ(trainings(tuned), (Splits{{"by_task", ""}, {"unknown", ""}}));
 }
 
+TEST(TrainingNotes, OfSeveralNetworksKeepWhatIsCommonAndEveryTraining) {
+  const Notes a = {{"loss", "rank"}, {"seed", "1"}, {"split", "by_network"}, {"holdout", "a"}};
+  const Notes b = {{"loss", "rank"}, {"seed", "2"}, {"split", "by_task"}};
+  const Notes both = notes_of_all({a, b});
+  EXPECT_EQ(both.at("loss"), "rank");
+  EXPECT_FALSE(both.contains("seed"));
+  EXPECT_EQ(trainings(both), (Splits{{"by_task", ""}, {"by_network", "a"}}));
+  EXPECT_EQ(trainings(notes_of_all({a, a})), (Splits{{"by_network", "a"}}));
+  EXPECT_EQ(trainings(notes_of_all({a, {}})), (Splits{{"unknown", ""}, {"by_network", "a"}}));
+  EXPECT_EQ(notes_of_all({{}, {}}), Notes{});
+}
+
 }  // namespace
 }  // namespace tessera::nn

@@ -188,7 +188,7 @@ TEST(Learner, StartsFromASavedModel) {
   (*first)->observe(trained, observed(space, 100, 1));
   (*first)->update();
   ASSERT_TRUE((*first)->save(path).ok());
-  options.pretrained = path;
+  options.pretrained = {path};
   auto second = Learner::make(options);
   ASSERT_TRUE(second.ok()) << second.error().message;
   Scorer& scorer = (*second)->add_task(space);
@@ -321,6 +321,30 @@ TEST(Learner, SpreadIsThatOfTheModelWhoseScoresAreUsed) {
   EXPECT_EQ(run(false, std::make_shared<Oracle>(-1)).second.size(), some.size());
 }
 
+TEST(Learner, ModelsThatJudgeTogetherTellASpreadFromTheFirstTrialOn) {
+  const space::Space space = testing::make_toy_space(10);
+  LearnerOptions options;
+  options.model = "random";
+  options.features = "decisions";
+  options.background = false;
+  const auto oracle = std::make_shared<Oracle>(1);
+  const std::vector<space::Candidate> some = samples(space, 40, 5);
+  const auto run = [&](const std::vector<std::shared_ptr<const model::CostModel>>& members) {
+    options.global = model::make_committee(members);
+    auto learner = Learner::make(options);
+    EXPECT_TRUE(learner.ok());
+    Scorer& scorer = (*learner)->add_task(space);
+    return std::pair(order_of(space, scorer, 8), scorer.spread(some));
+  };
+  const auto [order, agreed] = run({oracle, std::make_shared<Oracle>(50)});
+  EXPECT_GT(order, 0.99);
+  ASSERT_EQ(agreed.size(), some.size());
+  for (const float s : agreed) EXPECT_NEAR(s, 0, 1e-3);
+  const auto [split, doubt] = run({oracle, oracle, std::make_shared<Oracle>(-50)});
+  EXPECT_GT(split, 0.99) << "two of three, whatever their units";
+  EXPECT_GT(*std::max_element(doubt.begin(), doubt.end()), 0.5f);
+}
+
 TEST(Learner, KeepsAGoodGlobalModelAndDropsABadOne) {
   if (!has_xgb()) GTEST_SKIP() << "no XGBoost";
   const space::Space space = testing::make_toy_space(10);
@@ -371,7 +395,7 @@ TEST(Learner, RefusesUnknownNames) {
   options.model = "oracle";
   EXPECT_FALSE(Learner::make(options).ok());
   options.model = "random";
-  options.pretrained = "/nonexistent/model";
+  options.pretrained = {"/nonexistent/model"};
   EXPECT_EQ(Learner::make(options).error().code, ErrorCode::kIo);
 }
 

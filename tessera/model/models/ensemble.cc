@@ -24,6 +24,10 @@ class Ensemble final : public CostModel {
   std::vector<float> spread(const feature::FeatureSet& features) const override {
     return moments(features).deviation;
   }
+  Judgement judge(const feature::FeatureSet& features) const override {
+    Moments both = moments(features);
+    return {std::move(both.mean), std::move(both.deviation)};
+  }
 
   Result<void> fit(const TrainingSet& data, const FitOptions& options) override {
     TESSERA_DO(check_training_set(data));
