@@ -232,6 +232,7 @@ std::string TuneSession::search() {
   if (!exclusive_) (void)runtime::leave_cores(options_.measure.threads);
   if (learner_) learner_->update();
   measure_defaults();
+  expect();
   drop_losers();
   for (;;) {
     if (const auto reason = why_stop()) {
@@ -272,6 +273,21 @@ void TuneSession::measure_defaults() {
   for (std::size_t t = 0; t < tasks(); ++t) {
     if (searches_[t]->best_seconds() > 0) scheduler_->report(t, searches_[t]->best_seconds(), 0);
   }
+}
+
+void TuneSession::expect() {
+  if (!learner_ || why_stop()) return;
+  const auto begin = std::chrono::steady_clock::now();
+  Rng rng(options_.seed);
+  for (std::size_t t = 0; t < tasks(); ++t) {
+    const std::uint64_t seed = rng.next();
+    // Where an earlier session had a round the records say more.
+    const bool fresh = static_cast<double>(searches_[t]->replayed()) < kRoundLeast;
+    if (fresh && !scheduler_->stopped(t)) {
+      scheduler_->set_expectation(t, searches_[t]->expected_share(seed));
+    }
+  }
+  times_.search += seconds_since(begin);
 }
 
 bool TuneSession::submit(std::size_t task, const std::vector<space::Candidate>& candidates,
@@ -423,6 +439,7 @@ void TuneSession::end_trial(const Pending& p) {
 
 void TuneSession::finish_round(const Round& round) {
   scheduler_->set_promise(round.task, searches_[round.task]->promise());
+  if (!searches_[round.task]->believes_global()) scheduler_->set_expectation(round.task, 1);
   scheduler_->report(round.task, searches_[round.task]->best_seconds(), round.trials);
   if (searches_[round.task]->exhausted()) scheduler_->stop(round.task);
   drop_losers();

@@ -84,6 +84,8 @@ class TuneSession {
   bool is_tuned(std::size_t task) const;
 
   void measure_defaults();
+  // Asks the pretrained model where the first rounds promise most.
+  void expect();
   bool submit(std::size_t task, const std::vector<space::Candidate>& candidates, std::size_t round);
   void submit_again(Pending pending);
   // A time shared with other work says nothing about the candidate: neither the search nor the

@@ -108,6 +108,21 @@ class TaskScorer final : public Scorer {
     return out;
   }
 
+  bool believes_global() const {
+    const Predictor by = predictor();
+    return by == Predictor::kGlobal || by == Predictor::kBoth;
+  }
+
+  std::vector<float> log_times(std::span<const space::Candidate> candidates) {
+    if (!believes_global()) return {};
+    std::vector<const space::Candidate*> pointers;
+    for (const space::Candidate& c : candidates) pointers.push_back(&c);
+    std::vector<std::size_t> kept;
+    const feature::FeatureSet set = features_of_global().compute(pointers, &kept);
+    if (kept.size() != candidates.size()) return {};
+    return global_->log_time(set);
+  }
+
   // Judges the models by the observations, then remembers those that have features; the rest say
   // nothing to a model.
   void learn(std::span<const Observation> observations) {
@@ -179,11 +194,11 @@ class TaskScorer final : public Scorer {
     }
     for (const space::Candidate& c : drawn) pointers.push_back(&c);
     std::vector<std::size_t> kept;
-    Featurizer& features = global_features_ ? *global_features_ : *features_;
-    if (const SharedModel placed = global_->for_task(features.compute(pointers, &kept))) {
-      global_ = placed;
-    }
+    const feature::FeatureSet sample = features_of_global().compute(pointers, &kept);
+    if (const SharedModel placed = global_->for_task(sample)) global_ = placed;
   }
+
+  Featurizer& features_of_global() { return global_features_ ? *global_features_ : *features_; }
 
   void put(const std::vector<const space::Candidate*>& candidates,
            const std::vector<std::size_t>& kept, const std::vector<float>& scores, Predictor by) {
@@ -285,6 +300,19 @@ class PooledLearner final : public Learner {
     for (const std::unique_ptr<TaskScorer>& s : scorers_) {
       if (s.get() == &scorer) s->learn(observations);
     }
+  }
+
+  std::vector<float> log_times(const Scorer& scorer,
+                               std::span<const space::Candidate> candidates) override {
+    for (const std::unique_ptr<TaskScorer>& s : scorers_) {
+      if (s.get() == &scorer) return s->log_times(candidates);
+    }
+    return {};
+  }
+
+  bool believes_global(const Scorer& scorer) const override {
+    return std::any_of(scorers_.begin(), scorers_.end(),
+                       [&](const auto& s) { return s.get() == &scorer && s->believes_global(); });
   }
 
   void update() override {

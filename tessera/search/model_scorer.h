@@ -59,6 +59,12 @@ class Learner {
   virtual Scorer& add_task(const space::Space& space) = 0;
   // What came of candidates of the task that `scorer` was made for.
   virtual void observe(const Scorer& scorer, std::span<const Observation> observations) = 0;
+  // log2 of the seconds of candidates of that task, as the global model predicts them; empty where
+  // it tells none, or is not believed there.
+  virtual std::vector<float> log_times(const Scorer& scorer,
+                                       std::span<const space::Candidate> candidates) = 0;
+  // Whether the global model has a say in the scores of that task.
+  virtual bool believes_global(const Scorer& scorer) const = 0;
   // Takes a finished fit over, and starts the next when enough is new. Call it between batches.
   virtual void update() = 0;
   // Returns when no fit is running and the last one has been taken over.

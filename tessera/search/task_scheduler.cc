@@ -16,6 +16,9 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int kRoundsWithoutTime = 3;
 constexpr int kRoundsAheadOfFamily = 5;
 
+// Of its time: what a task must be expected to save to come before its turn.
+constexpr double kLeastExpected = 0.01;
+
 // By how much a promise of 0 or 1 stretches what a task is given.
 constexpr double kNoPromise = 0.25, kFullPromise = 2;
 
@@ -45,6 +48,23 @@ TaskScheduler::TaskScheduler(std::vector<ScheduledTask> tasks, SchedulerOptions 
   if (!tasks_.empty()) options_.fixed_s.resize(tasks_.front().weights.size(), 0);
 }
 
+std::optional<std::size_t> TaskScheduler::next_expected() const {
+  std::optional<std::size_t> best;
+  double most = 0;
+  bool at_the_start = false;
+  for (std::size_t i = 0; i < tasks_.size(); ++i) {
+    const State& s = states_[i];
+    if (s.stopped) continue;
+    at_the_start = at_the_start || s.rounds + s.in_flight == 0;
+    if (s.expected_share >= 1 || s.points.empty()) continue;
+    const double left = (s.best_s - s.expected_share * s.points.front().best_s) *
+                        std::exp2(-(s.rounds + s.in_flight));
+    const double gain = slope_weight(i) * left;
+    if (left > kLeastExpected * s.best_s && gain > most) best = i, most = gain;
+  }
+  return at_the_start ? best : std::nullopt;
+}
+
 std::optional<std::size_t> TaskScheduler::next_unmeasured() const {
   std::optional<std::size_t> best;
   double most = -1;
@@ -59,7 +79,8 @@ std::optional<std::size_t> TaskScheduler::next_unmeasured() const {
 }
 
 std::optional<std::size_t> TaskScheduler::next() {
-  std::optional<std::size_t> pick = next_unmeasured();
+  std::optional<std::size_t> pick = next_expected();
+  if (!pick) pick = next_unmeasured();
   if (!pick) {
     double most = -1;
     int equals = 0;
@@ -100,6 +121,10 @@ std::int64_t TaskScheduler::stop_after(const State& s) const {
 
 void TaskScheduler::set_promise(std::size_t task, double chance) {
   states_.at(task).promise = chance;
+}
+
+void TaskScheduler::set_expectation(std::size_t task, double share) {
+  states_.at(task).expected_share = share > 0 && share < 1 ? share : 1;
 }
 
 void TaskScheduler::stop(std::size_t task) {

@@ -44,8 +44,9 @@ class TaskScheduler {
   TaskScheduler(std::vector<ScheduledTask> tasks, SchedulerOptions options);
 
   // The task that should get the next round, or none when all have stopped. Rounds handed out and
-  // not yet reported count as spent, so that several may be in flight. Every task gets one round
-  // before any gets two, the heaviest first.
+  // not yet reported count as spent, so that several may be in flight. Tasks come first by what is
+  // expected of them (set_expectation), and may get several rounds; then every other task gets one
+  // round before any gets two, the heaviest first.
   std::optional<std::size_t> next();
   // Ends a round of the task: `trials` more were measured and its best time is now `best_s` (0 or
   // infinite: nothing ran yet). With 0 trials it only states a time known beforehand.
@@ -54,6 +55,10 @@ class TaskScheduler {
   // that knows its spread sees it. A task that promises nothing stops after a quarter of
   // stop_after, one that promises much after twice as many. Below 0: not known.
   void set_promise(std::size_t task, double chance);
+  // What a model learnt elsewhere promises of the first rounds: the time falls to this share of
+  // what was known beforehand. What is left of a promise counts half after each round. Outside (0,
+  // 1): nothing.
+  void set_expectation(std::size_t task, double share);
   // The task gets no more rounds: its space is exhausted, or the user says so.
   void stop(std::size_t task);
 
@@ -82,6 +87,7 @@ class TaskScheduler {
     int rounds = 0, in_flight = 0;
     bool stopped = false;
     double promise = -1;
+    double expected_share = 1;
     std::vector<Point> points;  // after each round, and what was known beforehand
   };
 
@@ -90,6 +96,7 @@ class TaskScheduler {
   double family_bound(std::size_t task) const;    // seconds; infinite: nothing to compare with
   double best_at(const State& s, std::int64_t trials) const;
   std::int64_t stop_after(const State& s) const;
+  std::optional<std::size_t> next_expected() const;
   std::optional<std::size_t> next_unmeasured() const;
 
   std::vector<ScheduledTask> tasks_;

@@ -3,7 +3,16 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tessera/support/check.h"
+
 namespace tessera::search {
+namespace {
+
+// A short evolution, and how many of its best are looked at: 256 candidates scored a task.
+constexpr int kExpectedPopulation = 64, kExpectedGenerations = 3;
+constexpr std::size_t kExpectedCandidates = 9;  // the default among them
+
+}  // namespace
 
 TaskSearch::TaskSearch(const space::Space& space, const PolicyEntry& policy,
                        const PolicyOptions& options, Learner* learner)
@@ -45,6 +54,32 @@ double TaskSearch::promise_of(std::vector<space::Candidate> candidates) const {
     most = std::max(most, chance);
   }
   return most;
+}
+
+double TaskSearch::expected_share(std::uint64_t seed) const {
+  if (!believes_global()) return 1;
+  PolicyOptions quick;
+  quick.seed = seed;
+  quick.random_share = 0;
+  quick.population = kExpectedPopulation;
+  quick.generations = kExpectedGenerations;
+  // One of its own: what it proposes is not used up.
+  const Result<const PolicyEntry*> evolution = find_policy("evolutionary");
+  TESSERA_CHECK(evolution.ok(), "there is no evolutionary policy");
+  std::vector<space::Candidate> candidates =
+      (*evolution)->make(space_, *scorer_, quick)->propose(kExpectedCandidates);
+  std::erase(candidates, space_.preferred());
+  if (candidates.empty()) return 1;
+  candidates.push_back(space_.preferred());
+  std::vector<float> times = learner_->log_times(*scorer_, candidates);
+  if (times.size() != candidates.size()) return 1;
+  const double of_default = static_cast<double>(times.back());
+  times.pop_back();
+  // The best of many predictions owes most of its promise to error: the median owes less.
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  const double share = std::exp2(static_cast<double>(*middle) - of_default);
+  return share < 1 ? share : 1;
 }
 
 void TaskSearch::observe(std::span<const TrialResult> results) {

@@ -51,6 +51,12 @@ class TaskSearch {
   double best_seconds() const { return best_.empty() ? 0 : best_.front().seconds; }
   // TaskScheduler::set_promise of what was proposed last; below 0: the model knows no spread.
   double promise() const { return promise_; }
+  // TaskScheduler::set_expectation, by the times that a model learnt elsewhere predicts of the
+  // candidates it likes best and of the default; 1 where it tells none or is not believed.
+  double expected_share(std::uint64_t seed) const;
+  bool believes_global() const {
+    return learner_ != nullptr && learner_->believes_global(*scorer_);
+  }
   const std::array<std::int64_t, kOutcomes>& outcomes() const { return outcomes_; }
   std::int64_t failures() const;  // outcomes without a time, lost workers left out
 

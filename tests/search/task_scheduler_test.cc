@@ -72,6 +72,33 @@ TEST(TaskScheduler, EveryTaskGetsARoundBeforeAnyGetsTwoHeaviestFirst) {
   EXPECT_EQ(scheduler.next(), 2u);
 }
 
+TEST(TaskScheduler, FirstRoundsGoWhereAModelExpectsMost) {
+  TaskScheduler scheduler({{"a", 1, {1}}, {"b", 1, {1}}, {"c", 1, {3}}, {"d", 1, {1}}}, {});
+  for (std::size_t i = 0; i < 4; ++i) scheduler.report(i, i == 0 ? 8 : 1, 0);
+  // 0.4 s to save, 0.5 s (of weight 1), 0.6 s (of weight 3), nothing worth a round.
+  scheduler.set_expectation(0, 0.95);
+  scheduler.set_expectation(1, 0.5);
+  scheduler.set_expectation(2, 0.8);
+  scheduler.set_expectation(3, 0.995);
+  EXPECT_EQ(scheduler.next(), 2u);
+  EXPECT_EQ(scheduler.next(), 1u);
+  EXPECT_EQ(scheduler.next(), 0u);
+  EXPECT_EQ(scheduler.next(), 2u) << "half of it is left";
+  // The promise was kept: nothing is left of it.
+  scheduler.report(2, 0.8, 8);
+  scheduler.report(2, 0.8, 8);
+  EXPECT_EQ(scheduler.next(), 1u);
+  // It is no longer believed.
+  scheduler.set_expectation(1, 1);
+  EXPECT_EQ(scheduler.next(), 0u);
+  scheduler.set_expectation(0, 0);
+  EXPECT_EQ(scheduler.next(), 3u) << "every task gets a round";
+  // After that what trials showed decides.
+  TaskScheduler same = scheduler;
+  for (std::size_t i = 0; i < 4; ++i) same.set_expectation(i, 0.01);
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(scheduler.next(), same.next());
+}
+
 TEST(TaskScheduler, RoundsInFlightCountAsSpent) {
   TaskScheduler scheduler({{"a", 1, {1}}, {"b", 1, {1.2}}}, {});
   for (std::size_t i = 0; i < 2; ++i) {

@@ -49,6 +49,73 @@ TEST(TaskSearch, KeepsTheBestAndCountsFailures) {
   EXPECT_EQ(search.propose(1), std::vector<space::Candidate>{c[4]});
 }
 
+// Likes large sums of decisions, and predicts that they are faster.
+class Predictor final : public model::CostModel {
+ public:
+  explicit Predictor(float slope) : slope_(slope) {}
+  std::vector<float> predict(const feature::FeatureSet& set) const override { return sums(set); }
+  std::vector<float> log_time(const feature::FeatureSet& set) const override {
+    if (slope_ == 0) return {};
+    std::vector<float> out = sums(set);
+    for (float& s : out) s *= -slope_;
+    return out;
+  }
+  model::Needs needs() const override { return {"decisions"}; }
+  Result<void> fit(const model::TrainingSet&, const model::FitOptions&) override { return {}; }
+  bool ready() const override { return true; }
+  Result<void> save(const std::string&) const override { return {}; }
+  Result<void> load(const std::string&) override { return {}; }
+
+ private:
+  static std::vector<float> sums(const feature::FeatureSet& set) {
+    std::vector<float> out(set.candidates(), 0);
+    for (std::size_t i = 0; i < set.values.size(); ++i) out[i / set.columns] += set.values[i];
+    return out;
+  }
+  float slope_;
+};
+
+TEST(TaskSearch, TellsWhatAModelExpectsOfTheFirstRounds) {
+  const space::Space space = make_toy_space(10);
+  LearnerOptions options;
+  options.model = "random";
+  options.features = "decisions";
+  options.background = false;
+  options.first_fit = 10'000;
+  const auto expected = [&](std::shared_ptr<const model::CostModel> global, double bad_s) {
+    options.global = std::move(global);
+    const auto learner = Learner::make(options);
+    EXPECT_TRUE(learner.ok());
+    TaskSearch search(space, **find_policy("evolutionary"), {}, learner->get());
+    if (bad_s > 0) {
+      // The better the score, the slower.
+      Rng rng(3);
+      std::vector<TrialResult> results;
+      for (int i = 0; i < 64; ++i) {
+        const auto c = space.sample(rng);
+        if (!c) continue;
+        double sum = 0;
+        for (const float v : space.vector_of(*c)) sum += static_cast<double>(v);
+        results.push_back({*c, Outcome::kOk, bad_s * (1 + sum)});
+      }
+      search.observe(results);
+      EXPECT_FALSE(search.believes_global());
+    }
+    return search.expected_share(7);
+  };
+  const double small = expected(std::make_shared<Predictor>(0.01f), 0);
+  const double large = expected(std::make_shared<Predictor>(0.1f), 0);
+  EXPECT_LT(small, 1);
+  EXPECT_GT(small, 0.5);
+  EXPECT_LT(large, small);
+  EXPECT_GT(large, 0);
+  EXPECT_EQ(expected(std::make_shared<Predictor>(0.1f), 0), large) << "the same seed";
+  EXPECT_EQ(expected(std::make_shared<Predictor>(-0.1f), 0), 1) << "slower than the default";
+  EXPECT_EQ(expected(std::make_shared<Predictor>(0.f), 0), 1) << "tells no times";
+  EXPECT_EQ(expected(nullptr, 0), 1);
+  EXPECT_EQ(expected(std::make_shared<Predictor>(0.1f), 1), 1) << "not believed";
+}
+
 TEST(TaskSearch, SaysWhenTheSpaceIsExhausted) {
   const space::Space space = make_toy_space(2);
   TaskSearch search(space, **find_policy("evolutionary"), {}, nullptr);

@@ -1,0 +1,89 @@
+// Which tasks get the first rounds when a trained model promises something.
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include "tessera/driver/tune.h"
+#include "tests/driver/fake_measurer.h"
+
+namespace tessera::driver {
+namespace {
+
+constexpr const char* kHeavy = "matmul:M=64,N=64,K=64";
+constexpr const char* kLight = "softmax:R=8,C=64";
+
+// Length of the vectors that stand for candidates of the operation.
+std::size_t columns_of(const std::string& spec) {
+  const auto problem = make_tune_problem({{spec, true, {}}}, {});
+  const auto space = space::make_space(problem->tasks[0].task.dag, target::host());
+  return space->vector_of(space->preferred()).size();
+}
+
+// Likes small sums; predicts that they are faster, on the task with vectors of that length alone.
+class Promise final : public model::CostModel {
+ public:
+  explicit Promise(std::size_t columns) : columns_(columns) {}
+  std::vector<float> predict(const feature::FeatureSet& set) const override {
+    return sums(set, -1);
+  }
+  std::vector<float> log_time(const feature::FeatureSet& set) const override {
+    return columns_ == 0 ? std::vector<float>() : sums(set, set.columns == columns_ ? 0.2f : 0.f);
+  }
+  model::Needs needs() const override { return {"decisions"}; }
+  Result<void> fit(const model::TrainingSet&, const model::FitOptions&) override { return {}; }
+  bool ready() const override { return true; }
+  Result<void> save(const std::string&) const override { return {}; }
+  Result<void> load(const std::string&) override { return {}; }
+
+ private:
+  static std::vector<float> sums(const feature::FeatureSet& set, float factor) {
+    std::vector<float> out(set.candidates(), 0);
+    for (std::size_t i = 0; i < set.values.size(); ++i) {
+      out[i / set.columns] += factor * set.values[i];
+    }
+    return out;
+  }
+  std::size_t columns_;  // 0: tells no times
+};
+
+// Rounds of (heavy, light) among the first `rounds`.
+std::pair<std::int64_t, std::int64_t> first(std::int64_t rounds,
+                                            std::shared_ptr<const model::CostModel> global) {
+  TuneOptions options;
+  options.subjects = {{kHeavy, true, {}}, {kLight, true, {}}};
+  options.target = target::host();
+  options.learner.model = "random";
+  options.learner.features = "decisions";
+  options.learner.background = false;
+  options.learner.first_fit = 10'000;
+  options.learner.global = std::move(global);
+  options.batch = 8;
+  options.trials = 2 + 8 * rounds;
+  const auto answer = [](const measure::Trial& t, bool, measure::Measurement* m) {
+    m->samples_s = {t.task == 0 ? 2e-3 : 1e-3};
+  };
+  use_answers(answer, &options);
+  const Result<TuneResult> result = tune(options, {});
+  EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message);
+  std::pair<std::int64_t, std::int64_t> out;
+  for (const TaskReport& t : result->tasks) {
+    (t.before_s > 1.5e-3 ? out.first : out.second) = (t.trials - 1) / 8;
+  }
+  return out;
+}
+
+TEST(TuneExpectation, FirstRoundsGoWhereTheModelPromisesMost) {
+  const std::size_t heavy = columns_of(kHeavy), light = columns_of(kLight);
+  ASSERT_NE(heavy, light);
+  using Rounds = std::pair<std::int64_t, std::int64_t>;
+  EXPECT_EQ(first(1, nullptr), Rounds(1, 0)) << "the heaviest first";
+  EXPECT_EQ(first(2, nullptr), Rounds(1, 1)) << "then the other";
+  EXPECT_EQ(first(2, std::make_shared<Promise>(0)), Rounds(1, 1)) << "it tells no times";
+  EXPECT_EQ(first(2, std::make_shared<Promise>(light)), Rounds(0, 2));
+  EXPECT_EQ(first(2, std::make_shared<Promise>(heavy)), Rounds(2, 0));
+  // What is promised and does not come is believed less and less.
+  EXPECT_GT(first(12, std::make_shared<Promise>(light)).first, 0);
+}
+
+}  // namespace
+}  // namespace tessera::driver
