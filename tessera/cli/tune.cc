@@ -34,7 +34,7 @@ struct TuneArgs {
   std::string pretrained = driver::kShipped;
   std::string database = "tessera.db", plan, artifact, simulate, plot;
   int seeds = 3;
-  std::int64_t trials = 0;
+  std::int64_t trials = 0, trials_per_task = 0;
   int threads = 1;
   std::size_t batch = 0;
   std::uint64_t seed = 1;
@@ -81,9 +81,10 @@ Result<driver::TuneOptions> tune_options(const TuneArgs& args) {
   o.target = target::host();
   o.measure.threads = args.threads;
   o.trials = args.trials;
+  o.trials_per_task = args.trials_per_task;
   if (!args.budget.empty()) {
     TESSERA_TRY(o.budget_s, parse_duration(args.budget));
-  } else if (args.trials == 0) {
+  } else if (args.trials == 0 && args.trials_per_task == 0) {
     o.budget_s = kDefaultBudget_s;
   }
   TESSERA_TRY([[maybe_unused]] const auto* policy, search::find_policy(args.policy));
@@ -103,8 +104,10 @@ Result<driver::TuneOptions> tune_options(const TuneArgs& args) {
   o.seed = args.seed;
   o.measure.seed = args.seed;
   o.command = fmt::format(
-      "--policy {} --model {} --pretrained {} --objective {} --budget {} --trials {}", args.policy,
-      args.cost_model, args.pretrained, args.objective, args.budget, args.trials);
+      "--policy {} --model {} --pretrained {} --objective {} --budget {} --trials {} "
+      "--trials-per-task {}",
+      args.policy, args.cost_model, args.pretrained, args.objective, args.budget, args.trials,
+      args.trials_per_task);
   return o;
 }
 
@@ -316,6 +319,9 @@ void add_tune(CLI::App& app, std::function<int()>* run) {
   sub->add_option("--budget", args->budget, "Wall clock: 90s, 5m, 1h30m (default 10m)");
   sub->add_option("--trials", args->trials,
                   "Trials in all, those of earlier sessions included; with or without --budget")
+      ->check(CLI::PositiveNumber);
+  sub->add_option("--trials-per-task", args->trials_per_task,
+                  "Trials of each task, its default and those of earlier sessions included")
       ->check(CLI::PositiveNumber);
   sub->add_option("--threads", args->threads, "Threads of the tuned code")
       ->check(CLI::Range(1, 1024));

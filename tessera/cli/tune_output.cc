@@ -120,6 +120,9 @@ nlohmann::ordered_json to_json(const TuneSummary& summary) {
                               {"trials", r.trials},         {"earlier_trials", r.earlier},
                               {"disturbed", r.disturbed},   {"busy", r.busy},
                               {"plan", summary.plan_path},  {"artifact", summary.artifact_path}};
+  j["sum_default_us"] = r.sum_default_s * 1e6;
+  j["sum_best_us"] = r.sum_best_s * 1e6;
+  j["sum_session_us"] = r.sum_session_s * 1e6;
   j["subjects"] = nlohmann::ordered_json::array();
   for (const driver::SubjectReport& s : r.subjects) {
     nlohmann::ordered_json one = {{"name", s.name},
@@ -146,6 +149,8 @@ nlohmann::ordered_json to_json(const TuneSummary& summary) {
                           {"used", t.used},
                           {"before_us", t.before_s * 1e6},
                           {"after_us", t.after_s * 1e6},
+                          {"best_us", t.best_s * 1e6},
+                          {"session_best_us", t.session_best_s * 1e6},
                           {"gflops", t.after_s > 0 ? t.flops / t.after_s * 1e-9 : 0},
                           {"trials", t.trials},
                           {"earlier_trials", t.earlier},

@@ -28,8 +28,9 @@ struct TuneOptions {
       std::vector<te::Dag> tasks, const target::Target& target, const measure::MeasureOptions&)>
       start_measurer;
 
-  double budget_s = 0;      // wall clock of the whole call; 0: no limit
-  std::int64_t trials = 0;  // in all, those of earlier sessions included; 0: no limit
+  double budget_s = 0;               // wall clock of the whole call; 0: no limit
+  std::int64_t trials = 0;           // in all, those of earlier sessions included; 0: no limit
+  std::int64_t trials_per_task = 0;  // likewise of each task, the default included; 0: no limit
   std::string policy = "evolutionary";
   search::PolicyOptions policy_options;
   search::LearnerOptions learner;  // model "none": the policy works without
@@ -71,7 +72,8 @@ struct TaskReport {
   bool used = false;   // in the plan
   bool tuned = false;  // was searched
   double before_s = 0, after_s = 0, flops = 0;
-  std::int64_t trials = 0, earlier = 0;          // trials include earlier ones
+  double best_s = 0, session_best_s = 0;  // fastest trial, of all and of this session; 0: none
+  std::int64_t trials = 0, earlier = 0;   // trials include earlier ones
   std::map<std::string, std::int64_t> failures;  // by outcome
   std::string candidate;
 };
@@ -102,6 +104,9 @@ struct TuneResult {
   std::vector<TaskReport> tasks;  // by time spent in them, longest first
   std::vector<SubjectReport> subjects;
   record::Plan plan;
+  // Sums of weighted tasks over all subjects: defaults as timed last, the fastest of all trials, the
+  // fastest of this session. 0: a task has none.
+  double sum_default_s = 0, sum_best_s = 0, sum_session_s = 0;
   std::int64_t session = 0, trials = 0, earlier = 0;
   std::int64_t disturbed = 0;  // times that were shared with other work, and do not count
   std::string stopped_by;      // "budget", "trials", "no more gain", ...

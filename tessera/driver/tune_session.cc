@@ -231,6 +231,8 @@ std::string TuneSession::search() {
   const runtime::ScopedAffinity all_cores;
   if (!exclusive_) (void)runtime::leave_cores(options_.measure.threads);
   if (learner_) learner_->update();
+  // A session that goes on begins with what its records teach.
+  if (learner_ && earlier_ > 0) learner_->wait();
   measure_defaults();
   expect();
   drop_losers();
@@ -246,7 +248,7 @@ std::string TuneSession::search() {
     collect(0.25);
   }
   flush();
-  const bool enough = options_.trials > 0 && trials_ >= options_.trials;
+  const bool enough = reached_limit_ || (options_.trials > 0 && trials_ >= options_.trials);
   return enough ? "trials" : "no more gain";
 }
 
@@ -348,6 +350,19 @@ std::size_t TuneSession::round_size(std::size_t task) const {
   return static_cast<std::size_t>(std::clamp(n, kRoundLeast, kRoundMost));
 }
 
+std::size_t TuneSession::trials_left(std::size_t task) const {
+  std::int64_t left = std::numeric_limits<std::int64_t>::max();
+  if (options_.trials > 0) {
+    left = options_.trials - trials_ - static_cast<std::int64_t>(measurer_->pending());
+  }
+  if (options_.trials_per_task > 0) {
+    const auto in_flight = std::count_if(pending_.begin(), pending_.end(),
+                                         [&](const auto& p) { return p.second.task == task; });
+    left = std::min(left, options_.trials_per_task - searches_[task]->trials() - in_flight);
+  }
+  return static_cast<std::size_t>(std::max<std::int64_t>(0, left));
+}
+
 void TuneSession::fill() {
   if (exclusive_ && measurer_->pending() > 0) return;
   const auto begin = std::chrono::steady_clock::now();
@@ -366,9 +381,11 @@ void TuneSession::fill() {
     }
     const std::optional<std::size_t> task = scheduler_->next();
     if (!task) break;
-    std::size_t n = round_size(*task);
-    if (options_.trials > 0) {
-      n = std::min(n, static_cast<std::size_t>(options_.trials - trials_) - measurer_->pending());
+    const std::size_t n = std::min(round_size(*task), trials_left(*task));
+    if (n == 0) {
+      reached_limit_ = true;
+      scheduler_->stop(*task);
+      continue;
     }
     const std::vector<space::Candidate> candidates = searches_[*task]->propose(n);
     rounds_.push_back({*task, 0, 0});
@@ -657,7 +674,8 @@ TaskReport TuneSession::describe(std::size_t task) const {
   r.algorithm = t.algorithm;
   r.tuned = is_tuned(task);
   r.before_s = before_s_[task];
-  r.after_s = searches_[task]->best_seconds();
+  r.after_s = r.best_s = searches_[task]->best_seconds();
+  r.session_best_s = searches_[task]->session_best_seconds();
   r.flops = t.task.flops;
   r.trials = searches_[task]->trials();
   r.earlier = searches_[task]->replayed();
@@ -672,6 +690,15 @@ TaskReport TuneSession::describe(std::size_t task) const {
 }
 
 void TuneSession::describe(TuneResult* result) const {
+  std::vector<std::size_t> preferred;
+  for (const TuneChoice& c : problem_.choices) preferred.push_back(c.preferred);
+  const std::vector<double> best = best_seconds();
+  std::vector<double> of_session;
+  for (const auto& s : searches_) of_session.push_back(s->session_best_seconds());
+  const auto known = [](double sum) { return std::isfinite(sum) ? sum : 0; };
+  result->sum_default_s = known(total(before_s_, preferred));
+  result->sum_best_s = known(total(best, choose(best)));
+  result->sum_session_s = known(total(of_session, choose(of_session)));
   result->session = session_;
   result->trials = trials_ - earlier_;
   result->earlier = earlier_;

@@ -93,6 +93,8 @@ class TuneSession {
   bool take_disturbed(const Pending& pending, const measure::Measurement& m);
   void fill();
   std::size_t round_size(std::size_t task) const;
+  // Trials that the limits leave to the task, and to all together.
+  std::size_t trials_left(std::size_t task) const;
   void collect(double timeout_s);
   void take(const measure::Measurement& m);
   void end_trial(const Pending& pending);
@@ -116,7 +118,8 @@ class TuneSession {
   // The measured code has every core: searching and fitting wait until nothing is being timed.
   bool exclusive_ = false;
   std::unique_ptr<search::Learner> learner_;
-  bool noted_error_ = false;  // of the learner
+  bool noted_error_ = false;    // of the learner
+  bool reached_limit_ = false;  // trials of a task
   std::vector<std::unique_ptr<space::Space>> spaces_;
   std::vector<std::unique_ptr<search::TaskSearch>> searches_;
   std::unique_ptr<search::TaskScheduler> scheduler_;

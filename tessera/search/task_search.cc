@@ -87,6 +87,8 @@ void TaskSearch::observe(std::span<const TrialResult> results) {
     // One that takes its worker with it every time (no memory left) is not tried for ever.
     if (r.outcome == measure::Outcome::kWorkerLost && lost_.insert(r.candidate).second)
       again_.push_back(r.candidate);
+    const bool faster = session_best_s_ == 0 || r.seconds < session_best_s_;
+    if (r.outcome == measure::Outcome::kOk && r.seconds > 0 && faster) session_best_s_ = r.seconds;
   }
   take(results);
 }

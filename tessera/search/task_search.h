@@ -49,6 +49,8 @@ class TaskSearch {
   std::vector<Observation> best(std::size_t n) const;
   std::optional<Observation> best() const;
   double best_seconds() const { return best_.empty() ? 0 : best_.front().seconds; }
+  // Likewise of the trials that were observed, not replayed.
+  double session_best_seconds() const { return session_best_s_; }
   // TaskScheduler::set_promise of what was proposed last; below 0: the model knows no spread.
   double promise() const { return promise_; }
   // TaskScheduler::set_expectation, by the times that a model learnt elsewhere predicts of the
@@ -73,6 +75,7 @@ class TaskSearch {
   std::unordered_set<space::Candidate, space::CandidateHash> lost_;  // once
   std::array<std::int64_t, kOutcomes> outcomes_{};
   std::int64_t trials_ = 0, replayed_ = 0, trial_of_best_ = 0;
+  double session_best_s_ = 0;
   bool exhausted_ = false;
   double promise_ = -1;
 };

@@ -45,6 +45,39 @@ Json tuned(const std::string& command, int code = 0) {
   return json;
 }
 
+TEST(Tune, CountsTrialsOfEachTaskAndSumsTheirTimes) {
+  const Files files;
+  const std::string ops = fmt::format("--op {} --op matmul:M=24,N=40,K=32", kOp);
+  const Json first = tuned(files.tune(ops + " --trials-per-task 6"));
+  EXPECT_EQ(first["stopped_by"], "trials");
+  EXPECT_EQ(first["trials"], 12);
+  EXPECT_TRUE(first.contains("disturbed"));
+  EXPECT_GT(first["sum_default_us"], 0);
+  EXPECT_GT(first["sum_best_us"], 0);
+  EXPECT_EQ(first["sum_best_us"], first["sum_session_us"]);
+  const Json second = tuned(files.tune(ops + " --trials-per-task 9"));
+  EXPECT_LE(second["trials"].get<int>() + second["earlier_trials"].get<int>(), 18);
+  EXPECT_GE(second["sum_session_us"], second["sum_best_us"]);
+}
+
+TEST(Tune, TheTransferStudyPrintsItsTable) {
+  const Files files;
+  const Finished study = run_shell("sh bench/studies/transfer.sh -m none -n 3 -l 2 -d " +
+                                   files.folder + "/study zoo:mlp");
+  ASSERT_EQ(study.code, 0) << study.err;
+  EXPECT_EQ(study.out.find("| model | default ms | setting | without ms | with ms |"), 0u);
+  for (const char* row : {"| zoo:mlp | ", " | 1 | 0.0", " | 2 | 0.0"}) {
+    EXPECT_NE(study.out.find(row), std::string::npos) << study.out;
+  }
+  // The same again measures nothing.
+  EXPECT_EQ(run_shell("sh bench/studies/transfer.sh -m none -n 3 -l 2 -b /nonexistent -d " +
+                      files.folder + "/study zoo:mlp")
+                .out,
+            study.out);
+  EXPECT_EQ(run_shell("sh bench/studies/transfer.sh").code, 2);
+  std::filesystem::remove_all(files.folder + "/study");
+}
+
 TEST(Tune, AnOperationIsNeverSlowerThanByDefaultAndTheSameCommandResumes) {
   const Files files;
   const std::string command = files.tune("--op " + kOp + " --trials 20");

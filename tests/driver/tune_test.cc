@@ -10,6 +10,7 @@
 #include "tessera/driver/plan_schedules.h"
 #include "tessera/record/database.h"
 #include "tessera/space/space.h"
+#include "tests/driver/fake_measurer.h"
 
 namespace tessera::driver {
 namespace {
@@ -78,6 +79,45 @@ TEST(Tune, MakesSchedulesForItsThreadsAndThePlanForTheMachine) {
   EXPECT_EQ(database->count({}).value(), records) << "none for another target";
   // The plan serves builds for the machine.
   EXPECT_TRUE(PlanSchedules::make(result->plan, options.target, true).ok());
+  std::filesystem::remove(options.database);
+}
+
+// 64 and more points each; the second session goes on.
+TEST(Tune, GivesEachTaskSoManyTrials) {
+  TuneOptions options = tiny();
+  options.subjects.push_back({"matmul:M=48,N=24,K=16", true, {}});
+  options.trials = 0;
+  options.trials_per_task = 7;
+  options.database = ::testing::TempDir() + "/tune_per_task.db";
+  for (const char* end : {"", "-wal", "-shm"}) std::filesystem::remove(options.database + end);
+  // The n-th measurement takes (100 - n) us, so that the last is the best.
+  int calls = 0;
+  use_answers(
+      [&](const measure::Trial&, bool side_by_side, measure::Measurement* m) {
+        if (!side_by_side) ++calls;
+        m->samples_s = {(100 - calls) * 1e-6};
+      },
+      &options);
+  const auto first = tune(options, {});
+  ASSERT_TRUE(first.ok()) << first.error().message;
+  EXPECT_EQ(first->stopped_by, "trials");
+  EXPECT_EQ(first->trials, 14);
+  for (const TaskReport& t : first->tasks) EXPECT_EQ(t.trials, 7);
+  EXPECT_NEAR(first->sum_default_s, 2 * 86e-6, 1e-12) << "timed again beside the best";
+  EXPECT_EQ(first->sum_session_s, first->sum_best_s);
+  calls = -100;  // slower than before
+  options.trials_per_task = 10;
+  const auto second = tune(options, {});
+  ASSERT_TRUE(second.ok()) << second.error().message;
+  EXPECT_EQ(second->earlier, 14);
+  EXPECT_EQ(second->trials, 6);
+  for (const TaskReport& t : second->tasks) {
+    EXPECT_EQ(t.trials, 10);
+    EXPECT_LT(t.best_s, 100e-6);
+    EXPECT_GT(t.session_best_s, 100e-6);
+  }
+  EXPECT_EQ(second->sum_best_s, first->sum_best_s);
+  EXPECT_GT(second->sum_session_s, 2 * 100e-6);
   std::filesystem::remove(options.database);
 }
 

@@ -1,0 +1,83 @@
+#!/bin/sh
+# What a trained model saves: a search with it against ten times the trials without.
+#
+#   bench/studies/pretrained.sh [-b TESSERA] [-m FILES] [-n 600] [-t THREADS] [-s SEED]
+#                               [-S SOURCES] [-d FOLDER] MODEL|OPERATION...
+#
+# Each MODEL, or OPERATION as `bench --op` takes it, is tuned three times: -n trials from scratch, a
+# tenth of them from scratch, a tenth with the trained model (-m: as tune --pretrained takes it;
+# default shipped). -S rules,templates leaves the schedules out that are written without measuring,
+# so that nothing but the search finds a good one. The figures are of the whole model after each, in
+# ms; the table is Markdown. With -d FOLDER the results stay there and the same command goes on.
+set -eu
+
+tessera=tessera
+models=shipped
+trials=600
+threads=1
+seed=1
+sources=
+folder=
+
+usage() {
+  sed -n '2,12s/^# \{0,1\}//p' "$0"
+}
+
+while getopts b:m:n:t:s:S:d:h flag; do
+  case $flag in
+    b) tessera=$OPTARG ;;
+    m) models=$OPTARG ;;
+    n) trials=$OPTARG ;;
+    t) threads=$OPTARG ;;
+    s) seed=$OPTARG ;;
+    S) sources=$OPTARG ;;
+    d) folder=$OPTARG ;;
+    h) usage; exit 0 ;;
+    *) usage >&2; exit 2 ;;
+  esac
+done
+shift $((OPTIND - 1))
+if [ $# -eq 0 ]; then
+  usage >&2
+  exit 2
+fi
+if [ -z "$folder" ]; then
+  folder=$(mktemp -d)
+  trap 'rm -rf "$folder"' EXIT
+  trap 'exit 130' INT TERM
+fi
+mkdir -p "$folder"
+
+# tune NAME SUBJECT TRIALS PRETRAINED: FOLDER/NAME.json, from an empty database
+tune() {
+  case $2 in
+    zoo:*|*.onnx) kind= ;;
+    *) kind=--op ;;
+  esac
+  echo "$2: $3 trials, trained model: $4" >&2
+  "$tessera" tune $kind "$2" --trials "$3" --pretrained "$4" --threads "$threads" --seed "$seed" \
+    ${sources:+--sources "$sources"} --no-recombine --peers none --db '' \
+    --plan "$folder/$1.plan" --json > "$folder/$1.part"
+  mv "$folder/$1.part" "$folder/$1.json"
+}
+
+# ms NAME: of the whole model after its tuning
+ms() {
+  sed -n 's/^ *"after_us": \([0-9.e+-]*\),*$/\1/p' "$folder/$1.json" | head -n 1 |
+    awk '{ printf "%.4f", $1 / 1000 }'
+}
+
+few=$((trials / 10))
+count=0
+rows=
+for subject in "$@"; do
+  count=$((count + 1))
+  [ -f "$folder/$count-many.json" ] || tune "$count-many" "$subject" "$trials" none
+  [ -f "$folder/$count-few.json" ] || tune "$count-few" "$subject" "$few" none
+  [ -f "$folder/$count-trained.json" ] || tune "$count-trained" "$subject" "$few" "$models"
+  rows="$rows| \`$subject\` | $(ms "$count-many") | $(ms "$count-few") | $(ms "$count-trained") |
+"
+done
+echo "| | $trials trials, ms | $few trials | $few trials, trained model |"
+echo "|---|---:|---:|---:|"
+printf '%s' "$rows"
