@@ -1,8 +1,8 @@
-#include <charconv>
 #include <limits>
 
 #include "tessera/ir/syntax.h"
 #include "tessera/ir/text.h"
+#include "tessera/ir/token_cursor.h"
 #include "tessera/ir/typing.h"
 #include "tessera/support/host_tensor.h"
 
@@ -15,9 +15,9 @@ constexpr int kMaxNesting = 500;
 constexpr std::size_t kMaxExprTokens = 20000;
 constexpr std::int64_t kMaxLanes = 4096;
 
-class Parser {
+class Parser : private TokenCursor {
  public:
-  explicit Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
+  using TokenCursor::TokenCursor;
 
   Result<Func> func() {
     Func f;
@@ -36,57 +36,9 @@ class Parser {
   }
 
  private:
-  const Token& peek() const { return tokens_[at_]; }
-  const Token& next() { return at_ + 1 < tokens_.size() ? tokens_[at_++] : tokens_[at_]; }
-
-  Error fail_at(const Token& token, const std::string& message) const {
-    return make_error(ErrorCode::kInvalidArgument, "line {}, column {}: {}", token.line,
-                      token.column, message);
-  }
-  Error fail(const std::string& message) const {
-    const bool end = peek().kind == TokenKind::kEnd;
-    return fail_at(peek(),
-                   fmt::format("{}, found {}", message, end ? "the end" : "'" + peek().text + "'"));
-  }
-
-  bool is(std::string_view text) const {
-    return peek().kind != TokenKind::kString && peek().text == text;
-  }
-  bool accept(std::string_view text) { return is(text) && (next(), true); }
-  Result<void> expect(std::string_view text) {
-    if (accept(text)) return {};
-    return fail(fmt::format("expected '{}'", text));
-  }
-
   Result<std::string> new_name() {
-    if (peek().kind != TokenKind::kName) return fail("expected a name");
-    if (is_reserved(peek().text)) return fail("expected a name that is not reserved");
-    return next().text;
-  }
-
-  Result<std::int64_t> integer(std::int64_t min, std::int64_t max) {
-    const Token token = peek();
-    const bool negative = accept("-");
-    const Token& digits = peek();
-    std::uint64_t magnitude = 0;
-    const char* end = digits.text.data() + digits.text.size();
-    if (digits.kind != TokenKind::kNumber || !digits.suffix.empty())
-      return fail("expected an integer");
-    const auto parsed = std::from_chars(digits.text.data(), end, magnitude);
-    if (parsed.ptr != end) return fail("expected an integer");
-    const auto value = static_cast<std::int64_t>(negative ? 0 - magnitude : magnitude);
-    const bool fits = parsed.ec == std::errc() && (negative ? value <= 0 : value >= 0) &&
-                      value >= min && value <= max;
-    if (!fits) return fail_at(token, "integer out of range");
-    next();
-    return value;
-  }
-
-  Result<DType> dtype() {
-    const auto t = dtype_from_text(peek().text);
-    if (peek().kind != TokenKind::kName || !t) return fail("expected an element type");
-    next();
-    return *t;
+    const bool reserved = peek().kind == TokenKind::kName && is_reserved(peek().text);
+    return reserved ? fail("expected a name that is not reserved") : any_name();
   }
 
   Result<void> params(std::vector<Buffer>* out) {
@@ -223,13 +175,13 @@ class Parser {
   }
 
   Result<Expr> expression() {
-    expr_begin_ = at_;
+    expr_begin_ = position();
     return infix(1);
   }
 
   // Operators of at least this precedence, left-associative.
   Result<Expr> infix(int min_precedence) {
-    if (++nesting_ > kMaxNesting || at_ - expr_begin_ > kMaxExprTokens)
+    if (++nesting_ > kMaxNesting || position() - expr_begin_ > kMaxExprTokens)
       return fail("expression too large");
     TESSERA_TRY(Expr left, primary());
     while (peek().kind == TokenKind::kSymbol) {
@@ -282,35 +234,8 @@ class Parser {
     if (!token.suffix.empty() && (!named || *named == DType::kBool))
       return fail_at(token, "unknown type suffix");
     const DType t = named.value_or(fractional ? DType::kF32 : DType::kI64);
-    if (is_float(t)) return float_constant(token, t, negative);
-    if (fractional) return fail_at(token, "integer constant with a fraction");
-    return int_constant(token, t, negative);
-  }
-
-  Result<Expr> int_constant(const Token& token, DType t, bool negative) {
-    std::uint64_t magnitude = 0;
-    const char* end = token.text.data() + token.text.size();
-    const bool parsed = std::from_chars(token.text.data(), end, magnitude).ec == std::errc();
-    const auto value = static_cast<std::int64_t>(negative ? 0 - magnitude : magnitude);
-    const bool sign_kept = t == DType::kU64 ? !negative : magnitude == 0 || (value < 0) == negative;
-    if (!parsed || !sign_kept || wrap_int(t, value) != value) {
-      return fail_at(token, fmt::format("constant does not fit {}", tessera::to_text(t)));
-    }
-    return IntImm::make(t, value);
-  }
-
-  // Narrow types are read as f32: they were printed from it, and a second rounding could differ.
-  Result<Expr> float_constant(const Token& token, DType t, bool negative) {
-    const char* begin = token.text.data();
-    const char* end = begin + token.text.size();
-    double value = 0;
-    float narrow = 0;
-    const auto parsed =
-        t == DType::kF64 ? std::from_chars(begin, end, value) : std::from_chars(begin, end, narrow);
-    if (parsed.ec != std::errc() || parsed.ptr != end)
-      return fail_at(token, "constant out of range");
-    if (t != DType::kF64) value = narrow;
-    return FloatImm::make(t, negative ? -value : value);
+    if (fractional && !is_float(t)) return fail_at(token, "integer constant with a fraction");
+    return constant_of(token, t, negative);
   }
 
   // inf, nan, and f16.inf, f64.nan, ... for the other types.
@@ -414,8 +339,6 @@ class Parser {
     return Shuffle::make(std::move(value), std::move(picks));
   }
 
-  std::vector<Token> tokens_;
-  std::size_t at_ = 0;
   std::size_t expr_begin_ = 0;
   int nesting_ = 0;
   std::vector<std::pair<std::string, Expr>> vars_;

@@ -1,9 +1,9 @@
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <map>
 
 #include "tessera/ir/syntax.h"
+#include "tessera/ir/token_cursor.h"
 #include "tessera/ir/typing.h"
 #include "tessera/support/host_tensor.h"
 #include "tessera/te/dag.h"
@@ -31,11 +31,6 @@ struct Node {
   ir::BinaryOp op = ir::BinaryOp::kAdd;
   std::vector<Node> args;
 };
-
-Error fail_at(const Token& token, const std::string& message) {
-  return make_error(ErrorCode::kInvalidArgument, "line {}, column {}: {}", token.line, token.column,
-                    message);
-}
 
 bool is_constant_word(const std::string& name) {
   return name == "true" || name == "false" || name == "inf" || name == "nan";
@@ -103,29 +98,7 @@ class Typer {
     if (fractional != is_float(t) || t == DType::kBool) {
       return fail_at(n.token, fmt::format("'{}' is no constant of {}", n.token.text, to_text(t)));
     }
-    const char* begin = n.token.text.data();
-    const char* end = begin + n.token.text.size();
-    if (!fractional) {
-      std::uint64_t magnitude = 0;
-      const bool parsed = std::from_chars(begin, end, magnitude).ec == std::errc();
-      const auto value = static_cast<std::int64_t>(n.negative ? 0 - magnitude : magnitude);
-      const bool sign_kept =
-          t == DType::kU64 ? !n.negative : magnitude == 0 || (value < 0) == n.negative;
-      if (!parsed || !sign_kept || wrap_int(t, value) != value) {
-        return fail_at(n.token, fmt::format("constant does not fit {}", to_text(t)));
-      }
-      return ir::IntImm::make(t, value);
-    }
-    // Narrow types were printed from f32: reading them as f64 could round twice.
-    double value = 0;
-    float narrow = 0;
-    const auto parsed =
-        t == DType::kF64 ? std::from_chars(begin, end, value) : std::from_chars(begin, end, narrow);
-    if (parsed.ec != std::errc() || parsed.ptr != end) {
-      return fail_at(n.token, "constant out of range");
-    }
-    if (t != DType::kF64) value = narrow;
-    return ir::FloatImm::make(t, n.negative ? -value : value);
+    return ir::constant_of(n.token, t, n.negative);
   }
 
   Result<Expr> name(const Node& n, std::optional<DType> want) const {
@@ -221,9 +194,9 @@ class Typer {
   const std::map<std::string, ir::Buffer>& buffers_;
 };
 
-class Parser {
+class Parser : private ir::TokenCursor {
  public:
-  explicit Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
+  using TokenCursor::TokenCursor;
 
   Result<void> run(Dag* dag) {
     while (is("input") || is("constant")) {
@@ -250,39 +223,9 @@ class Parser {
   }
 
  private:
-  const Token& peek(std::size_t ahead = 0) const {
-    return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
-  }
-  const Token& next() { return at_ + 1 < tokens_.size() ? tokens_[at_++] : tokens_[at_]; }
-  Error fail(const std::string& message) const {
-    const bool end = peek().kind == TokenKind::kEnd;
-    return fail_at(peek(),
-                   fmt::format("{}, found {}", message, end ? "the end" : "'" + peek().text + "'"));
-  }
-  bool is(std::string_view text) const {
-    return peek().kind != TokenKind::kString && peek().text == text;
-  }
-  bool accept(std::string_view text) { return is(text) && (next(), true); }
-  Result<void> expect(std::string_view text) {
-    if (accept(text)) return {};
-    return fail(fmt::format("expected '{}'", text));
-  }
-  Result<std::string> any_name() {
-    if (peek().kind != TokenKind::kName) return fail("expected a name");
-    return next().text;
-  }
-
   Result<std::int64_t> extent() {
-    std::int64_t value = 0;
-    const Token& t = peek();
-    const char* end = t.text.data() + t.text.size();
-    const auto parsed = std::from_chars(t.text.data(), end, value);
-    if (t.kind != TokenKind::kNumber || !t.suffix.empty() || parsed.ec != std::errc() ||
-        parsed.ptr != end) {
-      return fail("expected an extent");
-    }
-    next();
-    return value;
+    if (is("-")) return fail("expected an extent");
+    return integer(0, std::numeric_limits<std::int64_t>::max());
   }
 
   Result<ir::Buffer> declaration() {
@@ -290,9 +233,7 @@ class Parser {
     TESSERA_TRY(std::string name, any_name());
     if (buffers_.contains(name)) return fail_at(at, fmt::format("two buffers '{}'", name));
     TESSERA_DO(expect(":"));
-    const auto dtype = dtype_from_text(peek().text);
-    if (peek().kind != TokenKind::kName || !dtype) return fail("expected an element type");
-    next();
+    TESSERA_TRY(const DType t, dtype());
     TESSERA_DO(expect("["));
     Shape shape;
     while (!accept("]")) {
@@ -300,8 +241,8 @@ class Parser {
       shape.push_back(d);
       if (!is("]")) TESSERA_DO(expect(","));
     }
-    if (const auto n = checked_elements(shape, *dtype); !n) return fail_at(at, n.error().message);
-    return ir::Buffer::make(std::move(name), *dtype, std::move(shape));
+    if (const auto n = checked_elements(shape, t); !n) return fail_at(at, n.error().message);
+    return ir::Buffer::make(std::move(name), t, std::move(shape));
   }
 
   Result<Op> stage() {
@@ -317,7 +258,7 @@ class Parser {
     const Typer typer(vars, buffers_);
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
       if (i > 0) TESSERA_DO(expect(","));
-      expr_begin_ = at_;
+      expr_begin_ = position();
       TESSERA_TRY(const Node node, infix(1));
       TESSERA_TRY(Expr value, typer.build(node, op.outputs[i]->dtype));
       op.values.push_back(std::move(value));
@@ -375,7 +316,7 @@ class Parser {
   }
 
   Result<Node> infix(int least) {
-    if (++nesting_ > kMaxNesting || at_ - expr_begin_ > kMaxExprTokens) {
+    if (++nesting_ > kMaxNesting || position() - expr_begin_ > kMaxExprTokens) {
       return fail("expression too large");
     }
     TESSERA_TRY(Node left, primary());
@@ -428,8 +369,7 @@ class Parser {
     return n;
   }
 
-  std::vector<Token> tokens_;
-  std::size_t at_ = 0, expr_begin_ = 0;
+  std::size_t expr_begin_ = 0;
   int nesting_ = 0;
   std::map<std::string, ir::Buffer> buffers_;
 };
