@@ -7,6 +7,7 @@
 #include "tessera/dataset/candidate_rows.h"
 #include "tessera/dataset/gzip.h"
 #include "tessera/dataset/store_writer.h"
+#include "tessera/dataset/training.h"
 #include "tessera/support/mapped_file.h"
 #include "tessera/support/npz.h"
 
@@ -97,7 +98,7 @@ class MappedStore final : public FeatureStore {
  public:
   MappedStore(const Dataset& dataset, nn::Rows kind) : kind_(kind) {
     for (const Example& e : dataset.examples) {
-      facts_.push_back({e.task, e.machine, e.seconds, 0});
+      facts_.push_back({e.task, e.machine, e.seconds});
     }
   }
 
@@ -135,7 +136,7 @@ class MappedStore final : public FeatureStore {
     const auto count = static_cast<std::size_t>(s.begin[i + 1]) - begin;
     const auto width = static_cast<std::size_t>(columns());
     const auto context = static_cast<std::size_t>(context_columns());
-    const Facts& f = facts_[example];
+    const Timed& f = facts_[example];
     FeatureView v;
     v.rows = {s.rows + begin * width, count * width};
     if (s.parents != nullptr) v.parents = {s.parents + begin, count};
@@ -144,34 +145,23 @@ class MappedStore final : public FeatureStore {
     v.task = f.task;
     v.machine = f.machine;
     v.seconds = f.seconds;
-    v.label = f.label;
+    v.label = labels_[example];
     return v;
   }
 
  private:
-  struct Facts {
-    std::int32_t task = 0, machine = 0;
-    float seconds = 0, label = 0;
-  };
-
   void set_labels() {
-    std::map<std::pair<std::int32_t, std::int32_t>, float> best;
     for (const Shard& s : shards_) {
       for (std::size_t i = 0; i < s.examples; ++i) {
-        Facts& f = facts_[s.first + i];
-        if (s.readable[i] == 0) f.seconds = 0;
-        if (f.seconds <= 0) continue;
-        const auto [at, is_new] = best.emplace(std::pair(f.task, f.machine), f.seconds);
-        at->second = std::min(at->second, f.seconds);
+        if (s.readable[i] == 0) facts_[s.first + i].seconds = 0;
       }
     }
-    for (Facts& f : facts_) {
-      if (f.seconds > 0) f.label = best.at({f.task, f.machine}) / f.seconds;
-    }
+    labels_ = labels_of(facts_);
   }
 
   nn::Rows kind_;
-  std::vector<Facts> facts_;
+  std::vector<Timed> facts_;
+  std::vector<float> labels_;
   std::vector<Shard> shards_;
 };
 

@@ -9,6 +9,7 @@
 
 #include <fmt/ranges.h>
 
+#include "tessera/dataset/training.h"
 #include "tessera/driver/eval_scores.h"
 #include "tessera/driver/shipped_model.h"
 #include "tessera/nn/training_notes.h"
@@ -32,12 +33,6 @@ bool on_machine(const Dataset& data, const Example& e, const std::string& machin
          std::string::npos;
 }
 
-void keep_machine(const Dataset& data, const std::string& machine, Split* split) {
-  for (std::size_t i = 0; i < split->part.size(); ++i) {
-    if (!on_machine(data, data.examples[i], machine)) split->part[i] = kLeftOut;
-  }
-}
-
 std::vector<std::size_t> tested(const Dataset& data, const Split& split) {
   std::vector<std::size_t> out;
   for (std::size_t i = 0; i < split.part.size(); ++i) {
@@ -46,19 +41,10 @@ std::vector<std::size_t> tested(const Dataset& data, const Split& split) {
   return out;
 }
 
-// By example: the best seconds of its task on its machine over its own, 0 where it failed.
 std::vector<float> labels_of(const Dataset& data) {
-  std::map<std::pair<std::int32_t, std::int32_t>, float> best;
-  for (const Example& e : data.examples) {
-    if (!(e.seconds > 0)) continue;
-    const auto at = best.emplace(std::pair(e.task, e.machine), e.seconds).first;
-    at->second = std::min(at->second, e.seconds);
-  }
-  std::vector<float> out;
-  for (const Example& e : data.examples) {
-    out.push_back(e.seconds > 0 ? best.at({e.task, e.machine}) / e.seconds : 0.f);
-  }
-  return out;
+  std::vector<dataset::Timed> timed;
+  for (const Example& e : data.examples) timed.push_back({e.task, e.machine, e.seconds});
+  return dataset::labels_of(timed);
 }
 
 // Least squares over the given examples.
@@ -136,7 +122,7 @@ class Evaluator {
     if (o_.split.kind == dataset::SplitKind::kByNetwork) {
       TESSERA_TRY(networks_, data_.network_names(o_.split.holdout));
     }
-    keep_machine(data_, o_.machine, &split_);
+    dataset::keep_machine(data_, o_.machine, true, &split_);
     EvalResult out;
     TESSERA_DO(count(&out));
     ModelScorer scorer(data_, tested(data_, split_), {o_.features, o_.threads, o_.progress});
@@ -214,7 +200,7 @@ class Evaluator {
     TESSERA_TRY(const ScoredModel scored, is_npz ? read_scores(source.path, data_, split_)
                                                  : scorer->score(files_in_list(source.path)));
     Split split = split_;
-    keep_machine(data_, source.machine, &split);
+    dataset::keep_machine(data_, source.machine, true, &split);
     for (const std::size_t i : scorer->unreadable()) split.part[i] = kLeftOut;
     ModelEvaluation out = judge(source.name.empty() ? scored.name : source.name,
                                 source.loss.empty() ? scored.loss : source.loss, scored.scores,

@@ -196,7 +196,7 @@ Result<ScoredModel> ModelScorer::score(const std::vector<std::string>& paths) {
 
 Result<ScoredModel> ModelScorer::score(const std::string& path) {
   const Result<model::ModelFile> trees = model::read_model_file(path);
-  if (trees) return score_trees(path, trees->kind, trees->objective, trees->schema);
+  if (trees) return score_trees(path, *trees);
   // Every other file is taken for a network, whose reader says what is wrong with it.
   if (trees.error().code != ErrorCode::kInvalidArgument) return trees.error();
   return score_network(path);
@@ -232,9 +232,8 @@ Result<ScoredModel> ModelScorer::score_network(const std::string& path) {
   return out;
 }
 
-Result<ScoredModel> ModelScorer::score_trees(const std::string& path, const std::string& kind,
-                                             const std::string& objective,
-                                             const std::string& schema) {
+Result<ScoredModel> ModelScorer::score_trees(const std::string& path,
+                                             const model::ModelFile& file) {
   TESSERA_TRY(const std::unique_ptr<model::CostModel> trees, model::load_model(path, o_.threads));
   const Result<nn::Rows> rows = nn::rows_from_text(trees->needs().rows);
   if (!rows) {
@@ -242,10 +241,10 @@ Result<ScoredModel> ModelScorer::score_trees(const std::string& path, const std:
                       path, trees->needs().rows);
   }
   TESSERA_TRY(const dataset::FeatureStore* store, features(*rows));
-  if (schema != store->row_schema()) {
-    return other_schema(path, nn::to_text(*rows), schema, store->row_schema());
+  if (file.schema != store->row_schema()) {
+    return other_schema(path, nn::to_text(*rows), file.schema, store->row_schema());
   }
-  ScoredModel out{kind, objective, "", {}, {}};
+  ScoredModel out{file.kind, file.objective, "", file.notes, {}};
   const Run run = [&](const feature::FeatureSet& set) -> Result<std::vector<float>> {
     return trees->predict(set);
   };

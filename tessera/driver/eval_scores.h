@@ -9,6 +9,7 @@
 
 #include "tessera/dataset/features.h"
 #include "tessera/feature/feature_set.h"
+#include "tessera/model/model_file.h"
 
 namespace tessera::driver {
 
@@ -52,8 +53,7 @@ class ModelScorer {
   using Run = std::function<Result<std::vector<float>>(const feature::FeatureSet&)>;
 
   Result<ScoredModel> score_network(const std::string& path);
-  Result<ScoredModel> score_trees(const std::string& path, const std::string& kind,
-                                  const std::string& objective, const std::string& schema);
+  Result<ScoredModel> score_trees(const std::string& path, const model::ModelFile& file);
   Result<const dataset::FeatureStore*> features(nn::Rows kind);
   Result<std::vector<float>> run_all(const dataset::FeatureStore& store, bool context,
                                      const std::string& what, const Run& run) const;

@@ -4,8 +4,12 @@
 #include <filesystem>
 #include <set>
 
+#include <fmt/ranges.h>
+
+#include "tessera/dataset/training.h"
 #include "tessera/model/cost_model.h"
-#include "tessera/support/npz.h"
+#include "tessera/model/model_file.h"
+#include "tessera/nn/training_notes.h"
 #include "tessera/support/rng.h"
 
 namespace tessera::driver {
@@ -19,11 +23,7 @@ bool teaches(const dataset::FeatureView& view) { return view.seconds > 0 && view
 model::TrainingSet training_set(const dataset::Dataset& data, const dataset::FeatureStore& store,
                                 const dataset::Split& split, const TrainTreesOptions& options,
                                 TrainTreesResult* result) {
-  const auto wanted = [&](std::size_t i) {
-    const auto machine = static_cast<std::size_t>(data.examples[i].machine);
-    return split.part[i] == dataset::kTrain &&
-           data.machines[machine].target.find(options.machine) != std::string::npos;
-  };
+  const auto wanted = [&](std::size_t i) { return split.part[i] == dataset::kTrain; };
   std::size_t values = 0;
   for (std::size_t i = 0; i < store.size(); ++i) {
     const dataset::FeatureView view = store[i];
@@ -64,12 +64,24 @@ std::vector<float> score_all(const dataset::FeatureStore& store, const model::Co
   return scores;
 }
 
-Result<void> write_scores(const std::vector<float>& scores, const std::string& path) {
-  HostTensor tensor(DType::kF32, {static_cast<std::int64_t>(scores.size())});
-  std::copy(scores.begin(), scores.end(), tensor.as<float>());
-  NamedTensors tensors;
-  tensors.push_back({"score", tensor});
-  return write_npz(path, tensors);
+// As those of networks, so that nobody tests on what it learnt from.
+nn::Notes notes_of(const dataset::Dataset& data, const dataset::Split& split,
+                   const TrainTreesOptions& options, const TrainTreesResult& result) {
+  nn::Notes notes = dataset::data_notes(data, split);
+  const bool by_network = options.split.kind == dataset::SplitKind::kByNetwork;
+  nn::note_training({dataset::to_text(options.split.kind),
+                     by_network ? fmt::format("{}", fmt::join(options.split.holdout, ",")) : ""},
+                    nullptr, &notes);
+  notes["loss"] = options.objective;
+  notes["seed"] = fmt::format("{}", options.seed);
+  notes["records"] = fmt::format("{}", result.records);
+  notes["tasks"] = fmt::format("{}", result.tasks);
+  if (result.test.average.records > 0) {
+    notes["top1"] = fmt::format("{:.4f}", result.test.top1);
+    notes["top5"] = fmt::format("{:.4f}", result.test.top5);
+    notes["pairwise"] = fmt::format("{:.4f}", result.test.average.pairwise);
+  }
+  return notes;
 }
 
 }  // namespace
@@ -79,7 +91,8 @@ Result<TrainTreesResult> train_trees(const TrainTreesOptions& options) {
     if (options.note) options.note(line);
   };
   TESSERA_TRY(const dataset::Dataset data, dataset::load(options.data));
-  TESSERA_TRY(const dataset::Split split, dataset::split(data, options.split));
+  TESSERA_TRY(dataset::Split split, dataset::split(data, options.split));
+  dataset::keep_machine(data, options.machine, false, &split);
   std::vector<std::string> held_out;  // empty: all
   if (options.split.kind == dataset::SplitKind::kByNetwork) {
     TESSERA_TRY(held_out, data.network_names(options.split.holdout));
@@ -106,11 +119,15 @@ Result<TrainTreesResult> train_trees(const TrainTreesOptions& options) {
                           {options.time_limit_s, options.threads, options.rounds, options.depth}));
     out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
-  if (!options.output.empty()) TESSERA_DO(model->save(options.output));
   const std::vector<float> scores = score_all(*store, *model);
-  if (!options.scores.empty()) TESSERA_DO(write_scores(scores, options.scores));
+  if (!options.scores.empty()) {
+    TESSERA_DO(dataset::write_columns(options.scores, {{"score", &scores}}));
+  }
   out.validation = dataset::evaluate(data, split, dataset::kValidation, scores);
   out.test = dataset::evaluate(data, split, dataset::kTest, scores, held_out);
+  if (options.output.empty()) return out;
+  TESSERA_DO(model->save(options.output));
+  TESSERA_DO(model::set_notes(options.output, notes_of(data, split, options, out)));
   return out;
 }
 

@@ -1,5 +1,6 @@
 #include "tessera/model/model_file.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "tessera/support/files.h"
@@ -9,7 +10,8 @@ namespace tessera::model {
 namespace {
 
 constexpr std::string_view kMagic = "tessera-model ";
-constexpr int kVersion = 1;
+// Format 2 has notes.
+constexpr std::size_t kVersion = 2;
 
 Error damaged(const std::string& path, const std::string& what) {
   return make_error(ErrorCode::kIo, "{}: damaged model file: {}", path, what);
@@ -43,8 +45,14 @@ Result<std::size_t> take_number(std::string_view* text, std::string_view key,
 
 Result<void> write_model_file(const std::string& path, const ModelFile& file) {
   std::string head = fmt::format("{}{}\nkind {}\nobjective {}\nschema {}\ncolumns {}\nparts {}\n",
-                                 kMagic, kVersion, file.kind, file.objective, file.schema,
-                                 file.columns, file.parts.size());
+                                 kMagic, file.notes.empty() ? 1 : kVersion, file.kind,
+                                 file.objective, file.schema, file.columns, file.parts.size());
+  if (!file.notes.empty()) head += fmt::format("notes {}\n", file.notes.size());
+  for (const auto& [name, value] : file.notes) {
+    std::string line = fmt::format("note {} {}", name, value);
+    std::replace(line.begin(), line.end(), '\n', ' ');
+    head += line + "\n";
+  }
   std::vector<std::string_view> pieces;
   for (const std::string& part : file.parts) {
     head += fmt::format("bytes {}\ndigest {}\n", part.size(), to_hex(hash_bytes(part)));
@@ -61,9 +69,9 @@ Result<ModelFile> read_model_file(const std::string& path) {
     return make_error(ErrorCode::kInvalidArgument, "{}: not a Tessera model file", path);
   }
   TESSERA_TRY(const std::size_t version, take_number(&text, "tessera-model", path));
-  if (version != kVersion) {
+  if (version == 0 || version > kVersion) {
     return make_error(ErrorCode::kInvalidArgument,
-                      "{}: model file of format {}, this program reads format {}", path, version,
+                      "{}: model file of format {}, this program reads up to {}", path, version,
                       kVersion);
   }
   ModelFile file;
@@ -72,6 +80,15 @@ Result<ModelFile> read_model_file(const std::string& path) {
   TESSERA_TRY(file.schema, take_line(&text, "schema", path));
   TESSERA_TRY(file.columns, take_number(&text, "columns", path));
   TESSERA_TRY(const std::size_t parts, take_number(&text, "parts", path));
+  const std::size_t none = 0;
+  TESSERA_TRY(const std::size_t notes,
+              version > 1 ? take_number(&text, "notes", path) : Result<std::size_t>(none));
+  for (std::size_t i = 0; i < notes; ++i) {
+    TESSERA_TRY(const std::string note, take_line(&text, "note", path));
+    const std::size_t space = note.find(' ');
+    if (space == std::string::npos) return damaged(path, "a note without a value");
+    file.notes[note.substr(0, space)] = note.substr(space + 1);
+  }
   std::vector<std::pair<std::size_t, std::string>> expected;
   for (std::size_t i = 0; i < parts; ++i) {
     TESSERA_TRY(const std::size_t size, take_number(&text, "bytes", path));
@@ -88,6 +105,12 @@ Result<ModelFile> read_model_file(const std::string& path) {
   }
   if (!text.empty()) return damaged(path, "it goes on after its end");
   return file;
+}
+
+Result<void> set_notes(const std::string& path, std::map<std::string, std::string> notes) {
+  TESSERA_TRY(ModelFile file, read_model_file(path));
+  file.notes = std::move(notes);
+  return write_model_file(path, file);
 }
 
 Result<ModelFile> read_model_file(const std::string& path, const std::string& kind,

@@ -1,7 +1,9 @@
 #include "tessera/nn/training_notes.h"
 
 #include <algorithm>
+#include <charconv>
 #include <sstream>
+#include <string_view>
 
 namespace tessera::nn {
 namespace {
@@ -43,6 +45,21 @@ std::vector<TrainingSplit> trainings(const Notes& notes) {
   std::vector<TrainingSplit> out = from_text(text("earlier_splits"));
   if (!text("split").empty()) out.insert(out.begin(), {text("split"), text("holdout")});
   return out;
+}
+
+int most_threads(const Notes& notes) {
+  const auto targets = notes.find("targets");
+  if (targets == notes.end()) return 0;
+  constexpr std::string_view kName = "threads=";
+  const std::string& text = targets->second;
+  int most = 0;
+  for (std::size_t at = text.find(kName); at != std::string::npos; at = text.find(kName, at)) {
+    at += kName.size();
+    int threads = 0;
+    std::from_chars(text.data() + at, text.data() + text.size(), threads);
+    most = std::max(most, threads);
+  }
+  return most;
 }
 
 Notes notes_of_all(const std::vector<Notes>& networks) {

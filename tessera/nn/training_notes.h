@@ -22,6 +22,9 @@ void note_training(const TrainingSplit& split, const Notes* before, Notes* notes
 // All trainings that made the weights, the last first; empty where the notes do not tell. A
 // training that is not known has the kind "unknown".
 std::vector<TrainingSplit> trainings(const Notes& notes);
+// Most threads of any code that was learnt from, by the note "targets" ("TARGET threads=N; ...");
+// 0: not known.
+int most_threads(const Notes& notes);
 // Of several networks that judge together: what all of them say alike, and all their trainings. At
 // least one.
 Notes notes_of_all(const std::vector<Notes>& networks);

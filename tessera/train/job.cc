@@ -3,14 +3,13 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <set>
 #include <thread>
 
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "tessera/dataset/training.h"
 #include "tessera/nn/training_notes.h"
-#include "tessera/support/npz.h"
 
 namespace tessera::train {
 namespace {
@@ -39,26 +38,6 @@ Result<nn::Rows> rows_of(const TrainOptions& options) {
   return entry->rows;
 }
 
-// Other machines neither train nor validate; they stay in the test part.
-void keep_machine(const dataset::Dataset& data, const std::string& text, dataset::Split& split) {
-  if (text.empty()) return;
-  for (std::size_t i = 0; i < split.part.size(); ++i) {
-    const auto machine = static_cast<std::size_t>(data.examples[i].machine);
-    const bool wanted = data.machines[machine].target.find(text) != std::string::npos;
-    if (!wanted && split.part[i] != dataset::kTest) split.part[i] = dataset::kLeftOut;
-  }
-}
-
-std::string training_targets(const dataset::Dataset& data, const dataset::Split& split) {
-  std::set<std::string> targets;
-  for (std::size_t i = 0; i < split.part.size(); ++i) {
-    if (split.part[i] != dataset::kTrain) continue;
-    const auto& machine = data.machines[static_cast<std::size_t>(data.examples[i].machine)];
-    targets.insert(fmt::format("{} threads={}", machine.target, machine.threads));
-  }
-  return fmt::format("{}", fmt::join(targets, "; "));
-}
-
 // For those who evaluate: they must not test on what any of the trainings learnt from.
 Result<nn::Notes> split_notes(const Flags& flags) {
   const bool by_network = flags.examples.kind == dataset::SplitKind::kByNetwork;
@@ -80,19 +59,6 @@ void print_epoch(const EpochReport& r) {
              "{:.0f} s left\n",
              r.epoch, r.epochs, r.loss, r.validation.peak1, r.validation.pairwise,
              r.best ? " best," : ",", r.examples_per_second, r.eta_seconds);
-}
-
-Result<void> write_scores(const Predictions& predictions, const std::string& path) {
-  NamedTensors tensors;
-  const auto add = [&](const char* name, const std::vector<float>& values) {
-    HostTensor tensor(DType::kF32, {static_cast<std::int64_t>(values.size())});
-    std::copy(values.begin(), values.end(), tensor.as<float>());
-    tensors.push_back({name, tensor});
-  };
-  add("score", predictions.score);
-  add("validity", predictions.validity);
-  add("log_time", predictions.log_time);
-  return write_npz(path, tensors);
 }
 
 }  // namespace
@@ -132,7 +98,8 @@ Result<JobResult> run_job(const Flags& flags, Library& library, const std::atomi
   TESSERA_TRY(const nn::Rows kind, rows_of(flags.train));
   TESSERA_TRY(const dataset::Dataset* data, library.dataset(flags.data));
   TESSERA_TRY(dataset::Split split, dataset::split(*data, flags.examples));
-  keep_machine(*data, flags.machine, split);
+  // Other machines stay in the test part.
+  dataset::keep_machine(*data, flags.machine, false, &split);
   const int threads = host_threads(flags.train.learner.threads);
   TESSERA_TRY(const dataset::FeatureStore* store,
               library.features(flags.data, kind, flags.features, threads));
@@ -144,7 +111,7 @@ Result<JobResult> run_job(const Flags& flags, Library& library, const std::atomi
   TESSERA_TRY(out.trained, train(*store, split.part, options, print_epoch, &stop));
   out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   nn::TrainedNetwork& network = out.trained.network;
-  network.notes["targets"] = training_targets(*data, split);
+  network.notes.merge(dataset::data_notes(*data, split));
   network.notes.merge(notes);
   if (!out.trained.interrupted) {
     TESSERA_TRY(const Predictions predictions,
@@ -159,7 +126,11 @@ Result<JobResult> run_job(const Flags& flags, Library& library, const std::atomi
       network.notes["top5"] = fmt::format("{:.4f}", out.test.top5);
       network.notes["pairwise"] = fmt::format("{:.4f}", out.test.average.pairwise);
     }
-    if (!flags.scores.empty()) TESSERA_DO(write_scores(predictions, flags.scores));
+    if (!flags.scores.empty()) {
+      TESSERA_DO(dataset::write_columns(flags.scores, {{"score", &predictions.score},
+                                                       {"validity", &predictions.validity},
+                                                       {"log_time", &predictions.log_time}}));
+    }
   }
   if (!flags.output.empty() && out.trained.improved) {
     TESSERA_DO(nn::save_network(network, flags.output));

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "../dataset/dataset_case.h"
+#include "tessera/driver/eval.h"
 #include "tessera/model/cost_model.h"
+#include "tessera/model/model_file.h"
 #include "tessera/support/npz.h"
 
 namespace tessera::driver {
@@ -53,6 +55,32 @@ TEST_F(TrainTrees, WritesAModelThatSearchCanLoad) {
   for (std::size_t i = 0; i < again.size(); ++i) {
     EXPECT_EQ(again[i], scores->at(0).tensor.as<float>()[i]) << i;
   }
+}
+
+TEST_F(TrainTrees, NotesWhatItLearntFrom) {
+  options_.split.kind = dataset::SplitKind::kByNetwork;
+  options_.split.holdout = {"resnet50"};
+  options_.seed = 7;
+  ASSERT_TRUE(train_trees(options_).ok());
+  const auto file = model::read_model_file(options_.output);
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  EXPECT_EQ(file->notes.at("split"), "by_network");
+  EXPECT_EQ(file->notes.at("holdout"), "resnet50");
+  EXPECT_EQ(file->notes.at("seed"), "7");
+  EXPECT_EQ(file->notes.at("loss"), "rank");
+  EXPECT_EQ(file->notes.at("dataset"), dataset::digest(data_));
+  EXPECT_NE(file->notes.at("targets").find("threads="), std::string::npos);
+  const auto loaded = model::load_model(options_.output);
+  ASSERT_TRUE(loaded.ok());
+  EXPECT_GT((*loaded)->most_threads(), 0);
+  // What another split tests was seen.
+  EvalOptions eval;
+  eval.data = options_.data;
+  eval.split.kind = dataset::SplitKind::kWithinTask;
+  eval.models.push_back({EvalSource::Kind::kWeights, options_.output, "", "", ""});
+  const auto result = evaluate_models(eval);
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  EXPECT_GT(result->models[0].seen.value_or(0), 0u);
 }
 
 TEST_F(TrainTrees, MeasuresOnTheNetworksHeldOutOnly) {

@@ -19,7 +19,7 @@ class ModelFiles : public ::testing::Test {
   void TearDown() override { std::filesystem::remove(path_); }
 
   std::string path_;
-  const ModelFile file_{"xgb", "rank", "0123456789abcdef", 7, {std::string("a\0b\n", 4), ""}};
+  const ModelFile file_{"xgb", "rank", "0123456789abcdef", 7, {std::string("a\0b\n", 4), ""}, {}};
 };
 
 TEST_F(ModelFiles, ReadWhatWasWritten) {
@@ -29,6 +29,24 @@ TEST_F(ModelFiles, ReadWhatWasWritten) {
   EXPECT_EQ(back->objective, "rank");
   EXPECT_EQ(back->columns, 7u);
   EXPECT_EQ(back->parts, file_.parts);
+}
+
+TEST_F(ModelFiles, CarryNotes) {
+  ASSERT_TRUE(write_model_file(path_, file_).ok());
+  EXPECT_NE(read_file(path_)->find("tessera-model 1\n"), std::string::npos);
+  ASSERT_TRUE(set_notes(path_, {{"split", "by_task"}, {"targets", "a b\nc"}, {"empty", ""}}).ok());
+  const auto back = read_model_file(path_);
+  ASSERT_TRUE(back.ok()) << back.error().message;
+  EXPECT_EQ(back->parts, file_.parts);
+  EXPECT_EQ(back->notes, (std::map<std::string, std::string>{
+                             {"split", "by_task"}, {"targets", "a b c"}, {"empty", ""}}));
+  const std::string whole = *read_file(path_);
+  for (std::size_t cut = 0; cut < whole.size(); ++cut) {
+    const std::string part = whole.substr(0, cut);
+    ASSERT_TRUE(write_file(path_, {part}).ok());
+    EXPECT_FALSE(read_model_file(path_).ok()) << "cut after " << cut;
+  }
+  EXPECT_EQ(set_notes(path_ + ".absent", {}).error().code, ErrorCode::kIo);
 }
 
 TEST_F(ModelFiles, RefuseOtherKindsAndSchemas) {

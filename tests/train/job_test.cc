@@ -75,6 +75,7 @@ TEST_F(JobTest, TrainsMeasuresAndWrites) {
   ASSERT_TRUE(network.ok()) << network.error().message;
   EXPECT_EQ(network->spec.network, "sequence");
   EXPECT_EQ(network->notes.at("holdout"), "second");
+  EXPECT_EQ(network->notes.at("dataset").size(), 16u);
   EXPECT_NE(network->notes.at("targets").find("cortex-a72"), std::string::npos);
   const Result<NamedTensors> scores = read_npz(flags_.scores);
   ASSERT_TRUE(scores.ok()) << scores.error().message;

@@ -48,7 +48,7 @@ class Ensemble final : public CostModel {
 
   Result<void> save(const std::string& path) const override {
     if (!ready()) return make_error(ErrorCode::kInvalidArgument, "the model was never fitted");
-    ModelFile file{"xgb_ensemble", options_.objective, options_.schema, columns_, {}};
+    ModelFile file{"xgb_ensemble", options_.objective, options_.schema, columns_, {}, {}};
     for (const Trees& member : members_) {
       TESSERA_TRY(std::string bytes, member.to_bytes());
       file.parts.push_back(std::move(bytes));

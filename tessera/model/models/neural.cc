@@ -1,14 +1,13 @@
 // A trained network, scored by code that Tessera compiled from its graph.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <mutex>
-#include <string_view>
 
 #include "tessera/model/models/models.h"
 #include "tessera/model/network_scorer.h"
 #include "tessera/model/row_schema.h"
+#include "tessera/nn/training_notes.h"
 
 namespace tessera::model {
 namespace {
@@ -17,22 +16,6 @@ namespace {
 float doubt(float validity) {
   return validity > 0 ? std::log1p(std::exp(-validity))
                       : -validity + std::log1p(std::exp(validity));
-}
-
-// Training notes "TARGET threads=N; TARGET threads=N".
-int threads_in_notes(const nn::TrainedNetwork& network) {
-  const auto targets = network.notes.find("targets");
-  if (targets == network.notes.end()) return 0;
-  constexpr std::string_view kName = "threads=";
-  const std::string& text = targets->second;
-  int most = 0;
-  for (std::size_t at = text.find(kName); at != std::string::npos; at = text.find(kName, at)) {
-    at += kName.size();
-    int threads = 0;
-    std::from_chars(text.data() + at, text.data() + text.size(), threads);
-    most = std::max(most, threads);
-  }
-  return most;
 }
 
 class NeuralModel final : public CostModel {
@@ -61,7 +44,7 @@ class NeuralModel final : public CostModel {
     return {n.residual_low, n.residual_mid, n.residual_high};
   }
 
-  int most_threads() const override { return threads_in_notes(scorer_->network()); }
+  int most_threads() const override { return nn::most_threads(scorer_->network().notes); }
 
   std::string last_error() const override {
     const std::lock_guard lock(mutex_);

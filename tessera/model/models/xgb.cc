@@ -3,6 +3,7 @@
 #include "tessera/model/model_file.h"
 #include "tessera/model/models/models.h"
 #include "tessera/model/models/trees.h"
+#include "tessera/nn/training_notes.h"
 
 namespace tessera::model {
 namespace {
@@ -28,17 +29,19 @@ class XgbModel final : public CostModel {
     if (options.depth > 0) tree.depth = options.depth;
     TESSERA_DO(trees_.fit(data, weights, tree, options));
     columns_ = data.features.columns;
+    notes_.clear();
     return {};
   }
 
   bool ready() const override { return columns_ > 0; }
+  int most_threads() const override { return nn::most_threads(notes_); }
   Needs needs() const override { return {rows_of_schema(options_.schema)}; }
 
   Result<void> save(const std::string& path) const override {
     if (!ready()) return make_error(ErrorCode::kInvalidArgument, "the model was never fitted");
     TESSERA_TRY(std::string bytes, trees_.to_bytes());
     return write_model_file(
-        path, {"xgb", options_.objective, options_.schema, columns_, {std::move(bytes)}});
+        path, {"xgb", options_.objective, options_.schema, columns_, {std::move(bytes)}, notes_});
   }
 
   Result<void> load(const std::string& path) override {
@@ -51,6 +54,7 @@ class XgbModel final : public CostModel {
     columns_ = file.columns;
     options_.objective = file.objective;
     options_.schema = file.schema;
+    notes_ = file.notes;
     return {};
   }
 
@@ -58,6 +62,7 @@ class XgbModel final : public CostModel {
   ModelOptions options_;
   Trees trees_;
   std::size_t columns_ = 0;
+  nn::Notes notes_;  // of the file it was loaded from
 };
 
 }  // namespace
