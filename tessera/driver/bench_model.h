@@ -40,8 +40,8 @@ std::vector<HostTensor> random_model_inputs(const std::vector<std::string>& name
                                             const std::vector<graph::TensorType>& types,
                                             std::uint64_t seed);
 
-// Largest difference, relative to the range of `want` (at least 1e-6); infinite when shapes differ
-// or one is NaN where the other is not.
+// Largest difference, relative to the range of `want` (at least 1e-6); infinite when shapes differ,
+// when one is NaN where the other is not, and when all is NaN: that verifies nothing.
 double range_error(const HostTensor& got, const HostTensor& want);
 // What range_error may reach: 1e-4 for f32 and f64, 5e-2 for f16 and bf16, 2e-1 for int8.
 double allowed_range_error(const graph::Graph& graph);

@@ -20,6 +20,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kPolicy = "collect";
+constexpr double kLastTrial_s = 1;   // waited for the trial that runs when all ends
 constexpr int kMostLost = 16;        // trials in a row that lose their workers
 constexpr int kMostDisturbed = 256;  // trials in a row that shared their core
 
@@ -168,7 +169,11 @@ class Collection {
     while (measurer_->pending() > left) {
       if (callbacks_.interrupted && callbacks_.interrupted()) result_.stopped_by = "an interrupt";
       if (options_.budget_s > 0 && elapsed_s() > options_.budget_s) result_.stopped_by = "budget";
-      if (!result_.stopped_by.empty()) return {};
+      if (!result_.stopped_by.empty()) {
+        // The trial that is running is not lost.
+        for (const measure::Measurement& m : measurer_->collect(kLastTrial_s)) TESSERA_DO(take(m));
+        return {};
+      }
       for (const measure::Measurement& m : measurer_->collect(0.25)) TESSERA_DO(take(m));
       if (elapsed_s() - flushed_s_ > 2) TESSERA_DO(flush());
     }

@@ -33,6 +33,8 @@ constexpr std::int64_t kMostLost = 16;
 // times in a row end the search.
 constexpr int kRepeats = 3;
 constexpr std::int64_t kMostDisturbed = 256;
+// Waited for the trial that runs when an interrupt comes.
+constexpr double kLastTrial_s = 1;
 constexpr const char* kFinal = "final";  // policy of records taken side by side at the end
 // Side by side: this many at most, none slower than the best by more than the factor.
 constexpr std::size_t kFinalists = 5;
@@ -238,8 +240,7 @@ std::string TuneSession::search() {
   drop_losers();
   for (;;) {
     if (const auto reason = why_stop()) {
-      measurer_->cancel();
-      pending_.clear();
+      give_up();
       flush();
       return *reason;
     }
@@ -250,6 +251,13 @@ std::string TuneSession::search() {
   flush();
   const bool enough = reached_limit_ || (options_.trials > 0 && trials_ >= options_.trials);
   return enough ? "trials" : "no more gain";
+}
+
+void TuneSession::give_up() {
+  if (measurer_->pending() == 0) return;
+  if (interrupted()) collect(kLastTrial_s);
+  measurer_->cancel();
+  pending_.clear();
 }
 
 std::optional<std::string> TuneSession::why_stop() const {
@@ -268,10 +276,7 @@ void TuneSession::measure_defaults() {
   }
   for (const std::size_t t : order) submit(t, {spaces_[t]->preferred()}, kNoRound);
   while (measurer_->pending() > 0 && !why_stop()) collect(0.25);
-  if (measurer_->pending() > 0) {
-    measurer_->cancel();
-    pending_.clear();
-  }
+  give_up();
   for (std::size_t t = 0; t < tasks(); ++t) {
     if (searches_[t]->best_seconds() > 0) scheduler_->report(t, searches_[t]->best_seconds(), 0);
   }

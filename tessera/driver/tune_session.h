@@ -105,6 +105,8 @@ class TuneSession {
   void store(const std::string& key, const std::string& candidate, const std::string& digest,
              const measure::Measurement& m, const std::string& policy);
   void flush();
+  // Gives up what is pending; after an interrupt not what is running right now.
+  void give_up();
   std::optional<std::string> why_stop() const;
 
   const TuneOptions& options_;

@@ -142,8 +142,12 @@ Result<bool> WholeModels::verify(Selection* selection, std::vector<SubjectReport
       }
       (*reports)[i].max_error = error;
       if (error <= 1) continue;
-      session_.note(fmt::format("{}: the outputs differ by {:.1f} times what is allowed",
-                                subjects[i].name, error));
+      session_.note(std::isinf(error)
+                        ? fmt::format("{}: the outputs differ in shape, NaN or infinity, or are "
+                                      "NaN everywhere",
+                                      subjects[i].name)
+                        : fmt::format("{}: the outputs differ by {:.1f} times what is allowed",
+                                      subjects[i].name, error));
       if (!give_up_rounding(selection)) return false;
       session_.note("trying algorithms that round less");
       again = true;

@@ -25,7 +25,11 @@ struct Reference {
 Result<Reference> reference(const te::Dag& dag, const std::vector<HostTensor>& inputs,
                             std::size_t output, std::int64_t samples, std::uint64_t seed);
 
-// Largest |got - want| / (tolerance * scale) over the points; above 1 is wrong.
+// Whether every value is NaN: then nothing that was computed can be told from what was not.
+bool is_all_nan(const Reference& reference);
+
+// Largest |got - want| / (tolerance * scale) over the points; above 1 is wrong. Infinite when
+// is_all_nan(want): such a comparison verifies nothing.
 double worst_error(const Reference& want, const HostTensor& got, double tolerance);
 
 }  // namespace tessera::kernel

@@ -35,6 +35,11 @@ Result<std::vector<HostTensor>> run_once(const te::Dag& dag, const std::vector<H
     if (outputs[o].size() == 0) continue;
     TESSERA_TRY(const kernel::Reference points,
                 kernel::reference(dag, inputs, o, kSampledPoints, /*seed=*/1));
+    if (kernel::is_all_nan(points)) {
+      return make_error(ErrorCode::kRunFailed,
+                        "output {} is NaN everywhere: nothing can be verified",
+                        dag.outputs[o]->name);
+    }
     const double allowed = allowed_error(dag, outputs[o].dtype());
     const double worst = kernel::worst_error(points, outputs[o], std::max(allowed, 1e-30));
     if (worst > 1 && (is_float(outputs[o].dtype()) || !uses_floats(dag))) {

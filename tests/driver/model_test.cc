@@ -211,6 +211,10 @@ TEST(RangeError, NanInfinityAndShapes) {
   EXPECT_TRUE(std::isinf(range_error(a, b)));
   b.set_float(1, NAN);
   EXPECT_EQ(range_error(a, b), 0);
+  a.set_float(0, NAN);
+  b.set_float(0, NAN);
+  EXPECT_TRUE(std::isinf(range_error(a, b))) << "verifies nothing";
+  EXPECT_EQ(range_error(HostTensor(DType::kF32, {0}), HostTensor(DType::kF32, {0})), 0);
   EXPECT_TRUE(std::isinf(range_error(a, HostTensor(DType::kF32, {3}))));
 }
 

@@ -161,6 +161,27 @@ TEST(Tune, SaysWhenNoTrialGaveATime) {
   EXPECT_TRUE(result->plan.tasks.empty());
 }
 
+TEST(Tune, AnInterruptKeepsTheTrialThatIsRunning) {
+  TuneOptions options = tiny();
+  options.trials = 100;
+  bool stop = false;
+  int calls = 0;
+  use_answers(
+      [&](const measure::Trial&, bool side_by_side, measure::Measurement* m) {
+        if (!side_by_side) stop = ++calls >= 3;
+        m->samples_s = {1e-3};
+      },
+      &options);
+  TuneCallbacks callbacks;
+  callbacks.interrupted = [&] { return stop; };
+  const Result<TuneResult> result = tune(options, callbacks);
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  EXPECT_EQ(result->state, TuneState::kInterrupted);
+  EXPECT_EQ(result->stopped_by, "an interrupt");
+  EXPECT_EQ(result->trials, 4) << "three before it, and the one that had begun";
+  EXPECT_EQ(calls, 4);
+}
+
 TEST(Tune, AnInterruptBeforeTheFirstTrialLeavesNoPlan) {
   TuneCallbacks callbacks;
   callbacks.interrupted = [] { return true; };

@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/kernel/compile_op.h"
 #include "tessera/interp/interp.h"
+#include "tessera/kernel/compile_op.h"
 #include "tessera/te/op_spec.h"
 
 namespace tessera::kernel {
@@ -85,6 +85,18 @@ TEST(WorstError, SpecialValuesOnlyMatchThemselves) {
   EXPECT_GT(error(1, kInf), 1);
   EXPECT_GT(error(kInf, 1), 1);
   EXPECT_GT(error(kInf, -kInf), 1);
+}
+
+TEST(WorstError, NothingButNanVerifiesNothing) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  HostTensor t(DType::kF32, {2});
+  t.set_float(0, kNan);
+  t.set_float(1, kNan);
+  const Reference nans{.points = {0, 1}, .values = {kNan, kNan}, .scale = 0};
+  EXPECT_TRUE(is_all_nan(nans));
+  EXPECT_GT(worst_error(nans, t, 1e-3), 1);
+  EXPECT_FALSE(is_all_nan({.points = {0, 1}, .values = {kNan, 0}, .scale = 0}));
+  EXPECT_FALSE(is_all_nan({}));
 }
 
 TEST(WorstError, AllZerosMustStayZeros) {

@@ -32,6 +32,14 @@ TEST(CompareOutput, AllowsRoundingOnly) {
   EXPECT_EQ(compare_output(dag, want, got.as<std::byte>()), "");
 }
 
+TEST(CompareOutput, NothingButNanVerifiesNothing) {
+  const te::Dag dag = dag_of("matmul:M=4,N=4,K=64");
+  HostTensor want(DType::kF32, {4, 4});
+  for (std::int64_t i = 0; i < 16; ++i) want.set_float(i, NAN);
+  const HostTensor got = want.clone();
+  EXPECT_NE(compare_output(dag, want, got.as<std::byte>()), "");
+}
+
 TEST(CompareOutput, IntegersAreExact) {
   const te::Dag dag = dag_of("matmul:M=4,N=4,K=64,dtype=i8");
   const HostTensor want(DType::kI32, {16});
