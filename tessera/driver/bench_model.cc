@@ -236,29 +236,12 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
     TESSERA_TRY(result.profile, profile_steps(compiled, runner));
   }
   const std::vector<runtime::Samples> samples = timer.run();
-  const double seconds = samples[0].median_s();
-  bench.median_us = seconds * 1e6;
-  bench.p10_us = samples[0].p10_s() * 1e6;
-  bench.p90_us = samples[0].p90_s() * 1e6;
-  bench.trusted = samples[0].trusted;
   double flops = 0, bytes = 0;
   for (const exec::CompiledModel::Step& s : compiled.steps) {
     flops += s.flops;
     bytes += s.bytes;
   }
-  bench.gflops = flops / seconds * 1e-9;
-  bench.gbytes_per_s = bytes / seconds * 1e-9;
-  std::size_t measured = 0;
-  for (PeerResult& peer : bench.peers) {
-    if (!peer.absent.empty()) continue;
-    if (samples[++measured].call_s.empty()) {
-      peer.absent = "its process ended";
-      continue;
-    }
-    const double peer_s = samples[measured].median_s();
-    peer.median_us = peer_s * 1e6;
-    peer.ratio = peer_s / seconds;
-  }
+  set_times(samples, flops, bytes, &bench);
   return result;
 }
 

@@ -48,6 +48,28 @@ Result<Prepared> prepare(const te::OpSpec& spec) {
 
 }  // namespace
 
+void set_times(const std::vector<runtime::Samples>& samples, double flops, double bytes,
+               BenchResult* result) {
+  const double seconds = samples[0].median_s();
+  result->median_us = seconds * 1e6;
+  result->p10_us = samples[0].p10_s() * 1e6;
+  result->p90_us = samples[0].p90_s() * 1e6;
+  result->trusted = samples[0].trusted;
+  result->gflops = flops / seconds * 1e-9;
+  result->gbytes_per_s = bytes / seconds * 1e-9;
+  std::size_t measured = 0;
+  for (PeerResult& peer : result->peers) {
+    if (!peer.absent.empty()) continue;
+    if (samples[++measured].call_s.empty()) {
+      peer.absent = "its process ended";
+      continue;
+    }
+    const double peer_s = samples[measured].median_s();
+    peer.median_us = peer_s * 1e6;
+    peer.ratio = peer_s / seconds;
+  }
+}
+
 Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& target,
                              const BenchOptions& options) {
   BenchResult result;
@@ -116,26 +138,9 @@ Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& targe
     result.peers.push_back(peer);
   }
   const std::vector<runtime::Samples> samples = timer.run();
-  const double seconds = samples[0].median_s();
-  result.median_us = seconds * 1e6;
-  result.p10_us = samples[0].p10_s() * 1e6;
-  result.p90_us = samples[0].p90_s() * 1e6;
-  result.trusted = samples[0].trusted;
   TESSERA_TRY(const te::OpWork work, te::op_work(spec));
-  result.gflops = work.flops / seconds * 1e-9;
-  result.gbytes_per_s = work.bytes / seconds * 1e-9;
+  set_times(samples, work.flops, work.bytes, &result);
   if (options.peak_gflops > 0) result.fraction_of_peak = result.gflops / options.peak_gflops;
-  std::size_t measured = 0;
-  for (PeerResult& peer : result.peers) {
-    if (!peer.absent.empty()) continue;
-    if (samples[++measured].call_s.empty()) {
-      peer.absent = "its process ended";
-      continue;
-    }
-    const double peer_s = samples[measured].median_s();
-    peer.median_us = peer_s * 1e6;
-    peer.ratio = peer_s / seconds;
-  }
   return result;
 }
 

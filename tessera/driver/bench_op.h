@@ -49,6 +49,11 @@ struct BenchResult {
   std::vector<lower::PassTime> times;
 };
 
+// Times and rates from an interleaved run: `samples` are ours, then those of the peers that are not
+// absent. A peer without any ended on the way.
+void set_times(const std::vector<runtime::Samples>& samples, double flops, double bytes,
+               BenchResult* result);
+
 Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& target,
                              const BenchOptions& options);
 

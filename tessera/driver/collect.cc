@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 #include <map>
 #include <memory>
 
@@ -206,27 +205,19 @@ class Collection {
       ++lost_;
       return {};
     }
-    const bool timed = measure::is_timed(m.outcome);
-    record::Record r;
+    record::Record r = record_of(m);
     r.session = session_;
     r.task = s.task().key;
     r.target = target_text_;
     r.threads = options_.measure.threads;
     r.candidate = s.space().to_text(p.candidate);
     r.schedule_digest = p.digest;
-    r.outcome = measure::to_text(m.outcome);
-    r.reason = m.reason;
-    r.samples_s = m.samples_s;
-    r.seconds = timed ? m.seconds() : 0;
-    r.calibration_s = m.calibration_s;
-    r.build_ms = m.build_ms;
     r.policy = kPolicy;
     r.seed = options_.seed;
     r.trial = s.measured();
-    r.unix_time = std::time(nullptr);
     s.take(p.candidate, r.seconds);
     ++result_.records;
-    if (timed) ++result_.valid;
+    if (measure::is_timed(m.outcome)) ++result_.valid;
     unsaved_.push_back(std::move(r));
     if (callbacks_.progress) callbacks_.progress(progress(s));
     return {};

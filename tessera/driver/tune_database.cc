@@ -25,4 +25,16 @@ Result<OpenedDatabase> open_database(const std::string& path,
   return OpenedDatabase{std::move(opened).value(), *id};
 }
 
+record::Record record_of(const measure::Measurement& m) {
+  record::Record r;
+  r.outcome = measure::to_text(m.outcome);
+  r.reason = m.reason;
+  r.samples_s = m.samples_s;
+  r.seconds = measure::is_timed(m.outcome) ? m.seconds() : 0;
+  r.calibration_s = m.calibration_s;
+  r.build_ms = m.build_ms;
+  r.unix_time = std::time(nullptr);
+  return r;
+}
+
 }  // namespace tessera::driver

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tessera/driver/tune_problem.h"
+#include "tessera/measure/measurement.h"
 #include "tessera/record/database.h"
 
 namespace tessera::driver {
@@ -19,5 +20,8 @@ struct OpenedDatabase {
 Result<OpenedDatabase> open_database(const std::string& path,
                                      const std::vector<TuneSubject>& subjects,
                                      record::SessionRow session);
+
+// What a measurement says of itself; the rest of the record is the caller's.
+record::Record record_of(const measure::Measurement& m);
 
 }  // namespace tessera::driver

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ctime>
 #include <limits>
 #include <set>
 #include <utility>
@@ -493,23 +492,16 @@ void TuneSession::store(const std::string& key, const std::string& candidate,
                         const std::string& digest, const measure::Measurement& m,
                         const std::string& policy) {
   if (!database_) return;
-  record::Record r;
+  record::Record r = record_of(m);
   r.session = session_;
   r.task = key;
   r.target = target_text_;
   r.threads = options_.measure.threads;
   r.candidate = candidate;
   r.schedule_digest = digest;
-  r.outcome = measure::to_text(m.outcome);
-  r.reason = m.reason;
-  r.samples_s = m.samples_s;
-  r.seconds = measure::is_timed(m.outcome) ? m.seconds() : 0;
-  r.calibration_s = m.calibration_s;
-  r.build_ms = m.build_ms;
   r.policy = policy;
   r.seed = options_.seed;
   r.trial = trials_ + 1;
-  r.unix_time = std::time(nullptr);
   unsaved_.push_back(std::move(r));
 }
 
