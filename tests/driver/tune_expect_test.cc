@@ -5,6 +5,7 @@
 
 #include "tessera/driver/tune.h"
 #include "tests/driver/fake_measurer.h"
+#include "tests/model/stub_model.h"
 
 namespace tessera::driver {
 namespace {
@@ -20,7 +21,7 @@ std::size_t columns_of(const std::string& spec) {
 }
 
 // Likes small sums; predicts that they are faster, on the task with vectors of that length alone.
-class Promise final : public model::CostModel {
+class Promise final : public model::testing::StubModel {
  public:
   explicit Promise(std::size_t columns) : columns_(columns) {}
   std::vector<float> predict(const feature::FeatureSet& set) const override {
@@ -29,11 +30,6 @@ class Promise final : public model::CostModel {
   std::vector<float> log_time(const feature::FeatureSet& set) const override {
     return columns_ == 0 ? std::vector<float>() : sums(set, set.columns == columns_ ? 0.2f : 0.f);
   }
-  model::Needs needs() const override { return {"decisions"}; }
-  Result<void> fit(const model::TrainingSet&, const model::FitOptions&) override { return {}; }
-  bool ready() const override { return true; }
-  Result<void> save(const std::string&) const override { return {}; }
-  Result<void> load(const std::string&) override { return {}; }
 
  private:
   static std::vector<float> sums(const feature::FeatureSet& set, float factor) {

@@ -11,6 +11,7 @@
 #include "tessera/record/database.h"
 #include "tessera/space/space.h"
 #include "tests/driver/fake_measurer.h"
+#include "tests/model/stub_model.h"
 
 namespace tessera::driver {
 namespace {
@@ -122,17 +123,12 @@ TEST(Tune, GivesEachTaskSoManyTrials) {
 }
 
 // Cannot judge anything.
-class Broken final : public model::CostModel {
+class Broken final : public model::testing::StubModel {
  public:
   std::vector<float> predict(const feature::FeatureSet& set) const override {
     return std::vector<float>(set.candidates(), std::numeric_limits<float>::quiet_NaN());
   }
   std::string last_error() const override { return "does not build"; }
-  model::Needs needs() const override { return {"decisions"}; }
-  Result<void> fit(const model::TrainingSet&, const model::FitOptions&) override { return {}; }
-  bool ready() const override { return true; }
-  Result<void> save(const std::string&) const override { return {}; }
-  Result<void> load(const std::string&) override { return {}; }
 };
 
 TEST(Tune, NotesOnceThatTheModelCannotJudge) {

@@ -8,12 +8,13 @@
 #include "random_network.h"
 #include "tessera/model/cost_model.h"
 #include "tessera/model/row_schema.h"
+#include "tests/model/stub_model.h"
 
 namespace tessera::model {
 namespace {
 
 // Scores are a line through the first column.
-class Line final : public CostModel {
+class Line final : public testing::StubModel {
  public:
   Line(float slope, float offset) : slope_(slope), offset_(offset) {}
   std::vector<float> predict(const feature::FeatureSet& set) const override {
@@ -27,11 +28,6 @@ class Line final : public CostModel {
     return std::vector<float>(slope_ > 0 ? set.candidates() : 0, offset_);
   }
   int most_threads() const override { return static_cast<int>(offset_); }
-  Needs needs() const override { return {}; }
-  Result<void> fit(const TrainingSet&, const FitOptions&) override { return {}; }
-  bool ready() const override { return true; }
-  Result<void> save(const std::string&) const override { return {}; }
-  Result<void> load(const std::string&) override { return {}; }
 
  private:
   float slope_, offset_;

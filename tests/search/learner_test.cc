@@ -8,6 +8,7 @@
 #include "tessera/model/cost_model.h"
 #include "tessera/search/model_scorer.h"
 #include "tessera/te/op_spec.h"
+#include "tests/model/stub_model.h"
 #include "toy_space.h"
 
 namespace tessera::search {
@@ -205,7 +206,7 @@ TEST(Learner, StartsFromASavedModel) {
 }
 
 // Scores by the made-up times, or by the opposite.
-class Oracle final : public model::CostModel {
+class Oracle final : public model::testing::StubModel {
  public:
   explicit Oracle(double sign, float spread = 0) : sign_(sign), spread_(spread) {}
   std::vector<float> predict(const feature::FeatureSet& set) const override {
@@ -222,11 +223,6 @@ class Oracle final : public model::CostModel {
   std::vector<float> spread(const feature::FeatureSet& set) const override {
     return std::vector<float>(spread_ > 0 ? set.candidates() : 0, spread_);
   }
-  model::Needs needs() const override { return {"decisions"}; }
-  Result<void> fit(const model::TrainingSet&, const model::FitOptions&) override { return {}; }
-  bool ready() const override { return true; }
-  Result<void> save(const std::string&) const override { return {}; }
-  Result<void> load(const std::string&) override { return {}; }
 
  private:
   double sign_;
@@ -243,18 +239,13 @@ double order_after(const space::Space& space, Learner& learner, Scorer& scorer, 
 }
 
 // Cannot judge anything.
-class Broken final : public model::CostModel {
+class Broken final : public model::testing::StubModel {
  public:
   std::vector<float> predict(const feature::FeatureSet& set) const override {
     ++asked;
     return std::vector<float>(set.candidates(), std::numeric_limits<float>::quiet_NaN());
   }
   std::string last_error() const override { return asked > 0 ? "does not build" : ""; }
-  model::Needs needs() const override { return {"decisions"}; }
-  Result<void> fit(const model::TrainingSet&, const model::FitOptions&) override { return {}; }
-  bool ready() const override { return true; }
-  Result<void> save(const std::string&) const override { return {}; }
-  Result<void> load(const std::string&) override { return {}; }
 
   mutable int asked = 0;
 };

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/model/cost_model.h"
+#include "tests/model/stub_model.h"
 #include "toy_space.h"
 
 namespace tessera::search {
@@ -50,7 +51,7 @@ TEST(TaskSearch, KeepsTheBestAndCountsFailures) {
 }
 
 // Likes large sums of decisions, and predicts that they are faster.
-class Predictor final : public model::CostModel {
+class Predictor final : public model::testing::StubModel {
  public:
   explicit Predictor(float slope) : slope_(slope) {}
   std::vector<float> predict(const feature::FeatureSet& set) const override { return sums(set); }
@@ -60,11 +61,6 @@ class Predictor final : public model::CostModel {
     for (float& s : out) s *= -slope_;
     return out;
   }
-  model::Needs needs() const override { return {"decisions"}; }
-  Result<void> fit(const model::TrainingSet&, const model::FitOptions&) override { return {}; }
-  bool ready() const override { return true; }
-  Result<void> save(const std::string&) const override { return {}; }
-  Result<void> load(const std::string&) override { return {}; }
 
  private:
   static std::vector<float> sums(const feature::FeatureSet& set) {
