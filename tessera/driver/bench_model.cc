@@ -97,6 +97,24 @@ Result<std::vector<StepTime>> profile_steps(const exec::CompiledModel& model,
   return steps;
 }
 
+// Those that the options give, random ones for the rest.
+Result<std::vector<HostTensor>> chosen_inputs(const exec::CompiledModel& model,
+                                              const ModelBenchOptions& options) {
+  const std::vector<std::string>& names = model.input_names;
+  for (const auto& [name, unused] : options.inputs) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      return make_error(ErrorCode::kInvalidArgument, "the model has no input '{}'; it has: {}",
+                        name, fmt::join(names, " "));
+    }
+  }
+  std::vector<HostTensor> inputs = random_model_inputs(names, model.input_types, kSeed);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const auto it = options.inputs.find(names[i]);
+    if (it != options.inputs.end()) inputs[i] = it->second;
+  }
+  return inputs;
+}
+
 }  // namespace
 
 std::vector<HostTensor> random_model_inputs(const std::vector<std::string>& names,
@@ -174,20 +192,8 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
   result.live_bytes = compiled.live_bytes;
   result.constant_bytes = compiled.constant_bytes;
 
-  for (const auto& [name, unused] : options.inputs) {
-    const std::vector<std::string>& names = compiled.input_names;
-    if (std::find(names.begin(), names.end(), name) == names.end()) {
-      return make_error(ErrorCode::kInvalidArgument, "the model has no input '{}'; it has: {}",
-                        name, fmt::join(names, " "));
-    }
-  }
   runtime::ThreadPool pool({.threads = options.threads});
-  std::vector<HostTensor> inputs =
-      random_model_inputs(compiled.input_names, compiled.input_types, kSeed);
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const auto it = options.inputs.find(compiled.input_names[i]);
-    if (it != options.inputs.end()) inputs[i] = it->second;
-  }
+  TESSERA_TRY(const std::vector<HostTensor> inputs, chosen_inputs(compiled, options));
   exec::ModelRunner runner(compiled, pool);
   for (std::size_t i = 0; i < inputs.size(); ++i) TESSERA_DO(runner.set_input(i, inputs[i]));
   TESSERA_DO(runner.run());

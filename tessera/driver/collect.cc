@@ -19,9 +19,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kPolicy = "collect";
-constexpr double kLastTrial_s = 1;   // waited for the trial that runs when all ends
-constexpr int kMostLost = 16;        // trials in a row that lose their workers
-constexpr int kMostDisturbed = 256;  // trials in a row that shared their core
+constexpr double kLastTrialSeconds = 1;  // waited for the trial that runs when all ends
+constexpr int kMostLost = 16;            // trials in a row that lose their workers
+constexpr int kMostDisturbed = 256;      // trials in a row that shared their core
 
 class Collection {
  public:
@@ -170,7 +170,8 @@ class Collection {
       if (options_.budget_s > 0 && elapsed_s() > options_.budget_s) result_.stopped_by = "budget";
       if (!result_.stopped_by.empty()) {
         // The trial that is running is not lost.
-        for (const measure::Measurement& m : measurer_->collect(kLastTrial_s)) TESSERA_DO(take(m));
+        for (const measure::Measurement& m : measurer_->collect(kLastTrialSeconds))
+          TESSERA_DO(take(m));
         return {};
       }
       for (const measure::Measurement& m : measurer_->collect(0.25)) TESSERA_DO(take(m));

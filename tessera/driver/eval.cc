@@ -66,6 +66,7 @@ std::vector<float> on_a_line(const std::vector<float>& scores, const std::vector
   }
   const double slope = variance > 0 ? covariance / variance : 0;
   std::vector<float> out;
+  out.reserve(scores.size());
   for (const float score : scores) {
     out.push_back(static_cast<float>(y + slope * (static_cast<double>(score) - s)));
   }
@@ -74,6 +75,7 @@ std::vector<float> on_a_line(const std::vector<float>& scores, const std::vector
 
 std::vector<float> sigmoid(const std::vector<float>& scores) {
   std::vector<float> out;
+  out.reserve(scores.size());
   for (const float s : scores) out.push_back(1 / (1 + std::exp(-s)));
   return out;
 }

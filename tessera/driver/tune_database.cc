@@ -15,6 +15,7 @@ Result<OpenedDatabase> open_database(const std::string& path,
   Result<record::Database> opened = record::Database::open(path);
   if (!opened) return unreachable(opened.error());
   std::vector<std::string> names;
+  names.reserve(subjects.size());
   for (const TuneSubject& subject : subjects) names.push_back(subject.name);
   session.model = fmt::format("{}", fmt::join(names, " "));
   session.version = "0.1.0";

@@ -20,9 +20,9 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::size_t kNoRound = std::numeric_limits<std::size_t>::max();
 
 // Of a budget: what is kept for the finals and the whole model.
-constexpr double kFinishShare = 0.18, kFinishMost_s = 150;
+constexpr double kFinishShare = 0.18, kFinishMostSeconds = 150;
 // Rounds are as long as this many seconds of trials, within kRoundLeast and kRoundMost.
-constexpr double kRound_s = 2;
+constexpr double kRoundSeconds = 2;
 constexpr double kRoundLeast = 8, kRoundMost = 64;
 // Trials of a task without any gain before it stops.
 constexpr std::int64_t kStopAfter = 512;
@@ -33,7 +33,7 @@ constexpr std::int64_t kMostLost = 16;
 constexpr int kRepeats = 3;
 constexpr std::int64_t kMostDisturbed = 256;
 // Waited for the trial that runs when an interrupt comes.
-constexpr double kLastTrial_s = 1;
+constexpr double kLastTrialSeconds = 1;
 constexpr const char* kFinal = "final";  // policy of records taken side by side at the end
 // Side by side: this many at most, none slower than the best by more than the factor.
 constexpr std::size_t kFinalists = 5;
@@ -63,7 +63,7 @@ TuneSession::TuneSession(const TuneOptions& options, const TuneCallbacks& callba
   search_until_s_ =
       options.budget_s <= 0
           ? kInfinity
-          : options.budget_s - std::min(kFinishShare * options.budget_s, kFinishMost_s);
+          : options.budget_s - std::min(kFinishShare * options.budget_s, kFinishMostSeconds);
 }
 
 Result<std::unique_ptr<TuneSession>> TuneSession::start(const TuneOptions& options,
@@ -182,7 +182,7 @@ record::Filter TuneSession::filter_of(std::size_t task) const {
 
 Result<std::int64_t> TuneSession::known_records(std::size_t task) const {
   if (!database_) return 0;
-  const Result<std::int64_t> count = database_->count(filter_of(task));
+  Result<std::int64_t> count = database_->count(filter_of(task));
   if (!count) return Error{ErrorCode::kUnavailable, "database: " + count.error().message};
   return count;
 }
@@ -254,7 +254,7 @@ std::string TuneSession::search() {
 
 void TuneSession::give_up() {
   if (measurer_->pending() == 0) return;
-  if (interrupted()) collect(kLastTrial_s);
+  if (interrupted()) collect(kLastTrialSeconds);
   measurer_->cancel();
   pending_.clear();
 }
@@ -339,7 +339,7 @@ std::size_t TuneSession::round_size(std::size_t task) const {
   if (options_.batch > 0) return options_.batch;
   // A trial takes some samples of a call at least, and what building costs.
   const double trial_s = 0.03 + 5 * searches_[task]->best_seconds();
-  double n = kRound_s / trial_s;
+  double n = kRoundSeconds / trial_s;
   // Within half of what is left every task should have had a round.
   double live = 0;
   for (std::size_t t = 0; t < tasks(); ++t) live += scheduler_->stopped(t) ? 0 : 1;
@@ -589,7 +589,8 @@ double TuneSession::cost(const std::vector<TaskUse>& uses, const std::vector<dou
   double sum = 0;
   for (const TaskUse& use : uses) {
     const double s = seconds[use.task];
-    sum += s > 0 ? s * use.count : kInfinity;
+    if (!(s > 0)) return kInfinity;
+    sum += s * use.count;
   }
   return sum;
 }

@@ -51,11 +51,11 @@ struct Simulation {
   // How near a policy came after `trials`, over all tasks and seeds: geometric mean of best time
   // recorded / best time found, at most 1.
   double score(const std::string& policy, std::int64_t trials) const;
-  // Trials after which the score is at least `score`; 0: never.
-  std::int64_t trials_to(const std::string& policy, double score) const;
+  // Trials after which the score is at least `wanted`; 0: never.
+  std::int64_t trials_to(const std::string& policy, double wanted) const;
 };
 
 // kUnavailable: no such database; kInvalidArgument: it has too few records of these tasks.
-Result<Simulation> simulate(const TuneProblem& problem, const SimulateOptions& options);
+Result<Simulation> simulate(const TuneProblem& problem, const SimulateOptions& wanted);
 
 }  // namespace tessera::driver

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "tessera/dataset/candidate_rows.h"
@@ -28,7 +29,8 @@ class Featurizer {
                               std::vector<std::size_t>* kept);
 
  private:
-  Featurizer(model::Needs needs, const space::Space& space) : needs_(needs), space_(space) {}
+  Featurizer(model::Needs needs, const space::Space& space)
+      : needs_(std::move(needs)), space_(space) {}
 
   struct Part {
     feature::FeatureSet set;

@@ -128,6 +128,7 @@ class TaskScorer final : public Scorer {
   void learn(std::span<const Observation> observations) {
     std::vector<space::Candidate> candidates;
     std::vector<const space::Candidate*> pointers;
+    pointers.reserve(observations.size());
     for (const Observation& o : observations) candidates.push_back(o.candidate);
     for (const space::Candidate& c : candidates) pointers.push_back(&c);
     if (global_ != nullptr) fill_cache(candidates);
@@ -192,6 +193,7 @@ class TaskScorer final : public Scorer {
     for (int i = 0; i < kSample; ++i) {
       if (auto c = space_.sample(rng)) drawn.push_back(std::move(*c));
     }
+    pointers.reserve(drawn.size());
     for (const space::Candidate& c : drawn) pointers.push_back(&c);
     std::vector<std::size_t> kept;
     const feature::FeatureSet sample = features_of_global().compute(pointers, &kept);

@@ -183,7 +183,8 @@ double TaskScheduler::family_bound(std::size_t task) const {
   if (others == 0 || best_rate == 0) return kInfinity;
   const double bound = options_.beta * tasks_[task].flops / best_rate;
   const bool tried_enough = self.rounds > rounds / others + kRoundsAheadOfFamily;
-  return bound < self.best_s && tried_enough ? kInfinity : bound;
+  if (bound < self.best_s && tried_enough) return kInfinity;
+  return bound;
 }
 
 double TaskScheduler::gain_per_trial(std::size_t task) const {

@@ -141,6 +141,7 @@ class Committee final : public CostModel {
 
 SharedModel make_committee(const std::vector<SharedModel>& models) {
   std::vector<Member> members;
+  members.reserve(models.size());
   for (const SharedModel& m : models) members.push_back({m});
   return std::make_shared<Committee>(std::move(members));
 }
