@@ -23,6 +23,25 @@ void attach_transform(Context& c, std::size_t stage, const std::string& loop) {
   }
 }
 
+// The axes that are unrolled: those the stage selects by, and those the transform before it does,
+// which then reads its input once for all of them.
+std::map<std::size_t, std::int64_t> unrolled_axes(const Context& c, std::size_t stage) {
+  const Stage& s = c.stage(stage);
+  std::map<std::size_t, std::int64_t> out = s.selectors;
+  for (const Access& read : s.reads) {
+    const int producer = c.analysis.producer(read.buffer);
+    if (producer < 0) continue;
+    const Stage& p = c.stage(static_cast<std::size_t>(producer));
+    if (p.output || p.users.size() != 1 || !is_transform(p)) continue;
+    for (const auto& [axis, modulus] : p.selectors) {
+      const int own = read.indices[axis].single_axis();
+      if (own >= 0 && modulus == 0 && static_cast<std::size_t>(own) + 1 < s.rank())
+        out.emplace(static_cast<std::size_t>(own), 0);
+    }
+  }
+  return out;
+}
+
 std::int64_t choose_vectors(Context& c, const Stage& s) {
   return c.chooser.number(s.op.name, "vectors", DecisionKind::kVector, 1, [&] {
     std::vector<std::int64_t> out = {1};
@@ -75,7 +94,7 @@ void schedule_transform(Context& c, std::size_t stage) {
   const Stage& s = c.stage(stage);
   Writer& w = c.writer;
   const std::string& name = s.op.name;
-  const std::map<std::size_t, std::int64_t>& unrolled = s.selectors;
+  const std::map<std::size_t, std::int64_t> unrolled = unrolled_axes(c, stage);
   std::vector<OuterLoop> outer;
   Loops inner;
   std::size_t rows_of_tiles = s.rank();  // the loop over them
