@@ -28,6 +28,10 @@ constexpr std::int64_t kMaxShortAxis = 8;
 // in proportion.
 constexpr std::int64_t kMaxCode = 800;
 constexpr std::int64_t kConditionCopies = 4;
+// Tiles of rows that use a panel before the next one is wanted: so few leave no time to fetch it.
+constexpr std::int64_t kStreamedTiles = 4;
+// Steps of the reduction that a streamed panel is fetched ahead.
+constexpr std::int64_t kStreamAhead = 288;
 
 class Planner {
  public:
@@ -51,9 +55,10 @@ class Planner {
     } else {
       choose_order();
     }
-    p_.prefetch = x_.chooser.number(name(), "prefetch", DecisionKind::kCache, 0, [] {
-      return std::vector<std::int64_t>{8, 32, 128, 288};
-    });
+    p_.prefetch = x_.chooser.number(name(), "prefetch", DecisionKind::kCache,
+                                    streams() ? kStreamAhead : 0, [] {
+                                      return std::vector<std::int64_t>{8, 32, 128, 288};
+                                    });
     choose_tail();
     check_code();
     p_.sharing = choose_sharing(x_, name(), 2 * s_.iterations());
@@ -71,6 +76,17 @@ class Planner {
     return out;
   }
   std::int64_t tile() const { return p_.rows * parts_of(p_.columns, p_.lanes); }
+
+  // The panels of b come from L3, each for a few tiles. From memory they come no sooner for being
+  // asked for.
+  bool streams() const {
+    if (!b_constant_ || p_.block > 0 || p_.unroll < 2) return false;
+    double bytes = size_bytes(c_.b.buffer->dtype);
+    for (const std::int64_t d : c_.b.buffer->shape) bytes *= static_cast<double>(d);
+    return parts_of(row_extent(), p_.rows) * product(c_.rows) <= kStreamedTiles &&
+           bytes > static_cast<double>(x_.l2_bytes()) &&
+           2 * bytes < static_cast<double>(x_.target.l3_bytes);
+  }
 
   static bool plain(const Access& access) {
     return std::all_of(access.indices.begin(), access.indices.end(), [](const Index& i) {
