@@ -14,6 +14,8 @@ constexpr std::int64_t kMaxBody = 220;
 constexpr std::int64_t kMaxOpenBody = 240;
 constexpr std::int64_t kMaxConditionalBody = 120;
 constexpr std::int64_t kMaxOpenTaps = 64;
+// Blocks of lanes that are read together: two lines.
+constexpr double kMinLaneBytes = 128;
 // Below this length, vectors of partial results cost more than lanes that lie apart.
 constexpr std::int64_t kShortReduction = 64;
 
@@ -22,6 +24,7 @@ struct LaneTile {
   std::int64_t vectors = 4;
   bool unroll_taps = false;
   bool lanes_first = false;  // the loop over lanes stands outside
+  std::int64_t block = 0;    // lanes in blocks of so many tiles, outside of everything; 0: none
 };
 
 bool contiguous_lanes(const Stage& s, std::size_t axis) {
@@ -83,7 +86,18 @@ class LaneWriter {
         outer.push_back({loop, extent, false});
         continue;
       }
-      const Loops l = w.split(name, loop, {length});
+      Loops l;
+      const std::int64_t block = axis == last_ ? tile.block * length : 0;
+      if (block > 0 && block < extent) {
+        l = w.split(name, loop, {tile.block, length});
+        outer.insert(outer.begin(), {l[0], parts_of(extent, block), extent % block != 0});
+        l.erase(l.begin());
+        outer.push_back({l[0], tile.block, false});
+        inner.push_back(l[1]);
+        tiled_.push_back(axis);
+        continue;
+      }
+      l = w.split(name, loop, {length});
       const OuterLoop part{l[0], (extent + length - 1) / length, extent % length != 0};
       const bool first = axis == last_ && tile.lanes_first;
       outer.insert(first ? outer.begin() : outer.end(), part);
@@ -140,12 +154,68 @@ class LaneWriter {
     tile.lanes_first = tile.unroll_taps && lanes_first();
     if (!conditional() && s_.extent(last_) > lanes)
       tile.lanes_first = chooser.flag(name, "lanes_first", DecisionKind::kOrder, tile.lanes_first);
+    tile.block = choose_lane_block(tile);
     const std::int64_t sums = tile.inner * tile.outer * tile.vectors;
     if (sums + 2 > x_.target.vector_registers) chooser.refuse("more sums than registers");
     if (sums * (tile.unroll_taps ? taps() : 1) >
         (conditional() ? kMaxConditionalBody : kMaxOpenBody))
       chooser.refuse("too many operations in one body");
     return tile;
+  }
+
+  // Windows overlap from one row of tiles to the next: a block of lanes that keeps those rows in
+  // L1.
+  std::int64_t choose_lane_block(const LaneTile& tile) {
+    const std::int64_t length = tile.vectors * x_.lanes(s_.dtype());
+    const std::int64_t tiles = parts_of(s_.extent(last_), length);
+    if (tile.lanes_first || last_ < 2 || !tile.unroll_taps || tiles < 2) return 0;
+    return x_.chooser.number(s_.op.name, "lane_block", DecisionKind::kTile,
+                             preferred_lane_block(tile, length, tiles), [&] {
+                               std::vector<std::int64_t> out = {0};
+                               for (const std::int64_t n : {1, 2, 3, 4, 6, 8, 12, 16}) {
+                                 if (n < tiles) out.push_back(n);
+                               }
+                               return out;
+                             });
+  }
+
+  // Whole blocks of at least two lines; a little more than L1 holds if nothing less comes out even.
+  std::int64_t preferred_lane_block(const LaneTile& tile, std::int64_t length,
+                                    std::int64_t tiles) const {
+    if (s_.extent(last_) % length != 0) return 0;
+    const double pixels = window_pixels(tile);
+    const auto bytes = static_cast<double>(length * size_bytes(s_.dtype()));
+    const double fit = static_cast<double>(x_.l1_bytes()) / (pixels * bytes);
+    if (static_cast<double>(tiles) <= fit) return 0;
+    std::int64_t best = 0;
+    for (std::int64_t n = 1; n < tiles; ++n) {
+      const auto count = static_cast<double>(n);
+      if (tiles % n != 0 || count * bytes < kMinLaneBytes || count > 1.5 * fit) continue;
+      if (best > 0 && count > fit) break;
+      best = n;
+    }
+    return best;
+  }
+
+  // Pixels that a row of tiles reads and writes, and the taps.
+  double window_pixels(const LaneTile& tile) const {
+    double rows = static_cast<double>(tile.outer),
+           columns = static_cast<double>(s_.extent(last_ - 1));
+    const double written = rows * columns;
+    for (const Access& r : s_.reads) {
+      if (x_.analysis.constant(r.buffer) || s_.op.reduce_axes.size() < 2) continue;
+      const std::size_t kh = s_.rank(), kw = kh + 1;
+      const auto window = [&](double count, std::size_t axis, std::size_t tap) {
+        const double step = r.strides[tap] > 0 ? static_cast<double>(r.strides[axis]) /
+                                                     static_cast<double>(r.strides[tap])
+                                               : 1;
+        return (count - 1) * step + static_cast<double>(s_.extent(tap));
+      };
+      rows = window(rows, last_ - 2, kh);
+      columns = window(columns, last_ - 1, kw);
+      break;
+    }
+    return rows * columns + written + static_cast<double>(taps());
   }
 
   // The axis of the reduction that axis i of the host stands for; its rank when none.
