@@ -73,6 +73,35 @@ TEST(Structure, PaddingOfDepthwiseIsCutOffLoopsOrCopied) {
   EXPECT_TRUE(contains(small, "reorder Y c.0 n oh.0 ow.0"));
 }
 
+TEST(Structure, WindowsRunOverBlocksOfLanesWhoseRowsFitL1) {
+  const target::Target arm = target::find_target("neoverse-v1").value();
+  const auto text = [&](const std::string& spec) { return schedule_text(dag_of(spec), arm); };
+  // A row of tiles takes 131 pixels with its weights: 96 channels of them fit 64 KiB, 576 do not.
+  const std::string many = text("depthwise:N=1,H=14,W=14,C=576,KH=3,KW=3,P=1");
+  EXPECT_TRUE(contains(many, "split Y c 12 8"));
+  EXPECT_TRUE(contains(many, "reorder Y c.0 n oh.0 ow.0 c.1 kh kw"));
+  // Less than two lines of a pixel are not worth a pass over the image.
+  EXPECT_TRUE(contains(text("depthwise:N=1,H=112,W=112,C=32,KH=3,KW=3,P=1"), "split Y c 8 "));
+  EXPECT_TRUE(contains(text("depthwise:N=1,H=14,W=14,C=64,KH=3,KW=3,P=1"), "split Y c 8 "));
+}
+
+TEST(Structure, BothAxesOfAWinogradTileAreTransformedAtOnce) {
+  const std::string text =
+      schedule_text(dag_of("conv2d:N=1,H=14,W=14,CI=32,CO=32,KH=3,KW=3,P=1,algo=winograd4"));
+  EXPECT_TRUE(contains(text, "annotate V eps unroll"));
+  EXPECT_TRUE(contains(text, "annotate V nu unroll"));
+}
+
+TEST(Structure, PanelsFromL3AreFetchedAhead) {
+  const target::Target arm = target::find_target("neoverse-v1").value();
+  const auto text = [&](const std::string& spec) { return schedule_text(dag_of(spec), arm); };
+  const std::string conv = "conv2d:N=1,H=14,W=14,KH=3,KW=3,P=1,algo=winograd4,";
+  EXPECT_TRUE(contains(text(conv + "CI=256,CO=256"), "prefetch M ci.1 U"));
+  // These stay in L2, those come from memory.
+  EXPECT_FALSE(contains(text(conv + "CI=64,CO=64"), "prefetch"));
+  EXPECT_FALSE(contains(text(conv + "CI=512,CO=512"), "prefetch"));
+}
+
 TEST(Structure, VectorsLieAlongTheImageWhereChannelsAreFew) {
   const target::Target arm = target::find_target("neoverse-v1").value();
   const std::string few =
