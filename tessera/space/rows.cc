@@ -9,8 +9,10 @@
 namespace tessera::space {
 namespace {
 
-// Rows computed side by side: the folding of one hides behind the others.
-constexpr std::int64_t kRows = 4;
+// Rows computed side by side: the folding of one hides behind the others. An odd number: rows are
+// often a power of two apart, and on Neoverse V1 layer normalization of five takes 3 to 8 % less
+// time than of four.
+constexpr std::int64_t kRows = 5;
 // Bytes of the intermediate rows of a block.
 constexpr std::int64_t kMaxRowBytes = 32 << 10;
 constexpr std::int64_t kMaxOpenRowBytes = 512 << 10;
@@ -163,7 +165,7 @@ class RowWriter {
     const std::int64_t preferred = extent >= 2 * kRows && bytes * kRows <= kMaxRowBytes ? kRows : 1;
     block_ = x_.chooser.number(h_.op.name, "rows", DecisionKind::kTile, preferred, [&] {
       std::vector<std::int64_t> out;
-      for (const std::int64_t n : {1, 2, 3, 4, 6, 8}) {
+      for (const std::int64_t n : {1, 2, 3, 4, 5, 6, 8}) {
         if (n <= extent) out.push_back(n);
       }
       return out;
@@ -275,12 +277,12 @@ class RowWriter {
     write_factored(host_);
   }
 
-  // A short expression shares its other operands between the rows of a block.
+  // Row after row, in steps of many vectors; or the rows side by side, which share operands.
   void write_inner(const std::string& block, const Loops& inner, Loops* order) {
     const std::size_t last = h_.rank() - 1;
-    bool together = !block.empty() && h_.nodes <= 16 && inner.size() == 1;
+    bool together = false;
     if (!block.empty() && inner.size() == 1) {
-      together = x_.chooser.flag(h_.op.name, "rows_together", DecisionKind::kOrder, together);
+      together = x_.chooser.flag(h_.op.name, "rows_together", DecisionKind::kOrder, false);
       if (together && h_.nodes * block_ > kMaxTogether)
         x_.chooser.refuse("too long an expression for so many rows");
     }
