@@ -48,10 +48,12 @@ std::int64_t preferred_vectors(const Context& c, const Stage& s) {
   return s.cost >= kLongLatency ? 8 : 4;
 }
 
-std::int64_t choose_vectors(Context& c, const Stage& s, std::int64_t extent) {
+std::int64_t choose_vectors(Context& c, const Stage& s, std::int64_t extent,
+                            std::int64_t least = 1) {
   const std::int64_t lanes = c.lanes(s.dtype());
+  const std::int64_t preferred = std::max(least, preferred_vectors(c, s));
   const std::int64_t vectors =
-      c.chooser.number(s.op.name, "vectors", DecisionKind::kVector, preferred_vectors(c, s), [&] {
+      c.chooser.number(s.op.name, "vectors", DecisionKind::kVector, preferred, [&] {
         std::vector<std::int64_t> out;
         if (is_staggered(c, s) && (kMostStaggered - 1) * lanes < extent)
           out.push_back(kMostStaggered);
@@ -60,7 +62,7 @@ std::int64_t choose_vectors(Context& c, const Stage& s, std::int64_t extent) {
         }
         return out;
       });
-  if (vectors > preferred_vectors(c, s) && s.nodes * vectors > kMaxBody)
+  if (vectors > preferred && s.nodes * vectors > kMaxBody)
     c.chooser.refuse("too long an expression for so many vectors");
   return vectors;
 }
@@ -139,8 +141,9 @@ void schedule_rows(Context& c, const Stage& s) {
 }  // namespace
 
 void vectorize_last(Context& c, const Stage& s, const std::string& loop, std::int64_t extent,
-                    Loops* out) {
-  const std::int64_t step = at_most(c.lanes(s.dtype()) * choose_vectors(c, s, extent), extent);
+                    Loops* out, std::int64_t least) {
+  const std::int64_t step =
+      at_most(c.lanes(s.dtype()) * choose_vectors(c, s, extent, least), extent);
   const Loops parts = c.writer.split(s.op.name, loop, {step});
   c.writer.vectorize(s.op.name, parts[1]);
   out->insert(out->end(), parts.begin(), parts.end());

@@ -10,8 +10,8 @@ namespace tessera::space {
 void schedule_pointwise(Context& context, std::size_t stage);
 
 // Splits the last of `loops` (of `extent` iterations) into vectors for an expression of `nodes`
-// nodes; appends the parts to `out` in place of it.
+// nodes; appends the parts to `out` in place of it. Prefers no fewer than `least` vectors.
 void vectorize_last(Context& context, const Stage& stage, const std::string& loop,
-                    std::int64_t extent, Loops* out);
+                    std::int64_t extent, Loops* out, std::int64_t least = 1);
 
 }  // namespace tessera::space
