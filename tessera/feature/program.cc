@@ -106,6 +106,7 @@ class Builder {
       const schedule::Iter& it = stage.iters[idx(id)];
       p.loops.push_back({.id = program_.loops++,
                          .stage = static_cast<int>(i),
+                         .iter = id,
                          .extent = extent,
                          .reduce = it.reduce,
                          .annotation = it.annotation});

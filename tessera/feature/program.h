@@ -16,6 +16,7 @@ using Numbers = std::pmr::vector<double>;
 struct Loop {
   int id = 0;     // the same for every statement inside the loop
   int stage = 0;  // index in State::stages of the stage it belongs to
+  int iter = 0;   // ... and which of its iterators it is
   double extent = 1;
   bool reduce = false;
   schedule::Annotation annotation = schedule::Annotation::kNone;

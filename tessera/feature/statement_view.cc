@@ -217,6 +217,27 @@ Body find_body(const Statement& s, const target::Target& target) {
   return body;
 }
 
+Ahead find_ahead(const Statement& s) {
+  Ahead out;
+  for (const schedule::Prefetch& p : s.stage->prefetches) {
+    double visits = 1;
+    for (std::size_t l = 0; l < s.loops.size(); ++l) {
+      visits *= s.loops[l].extent;
+      if (s.loops[l].stage != s.stage_index || s.loops[l].iter != p.iter) continue;
+      for (const Access& a : s.accesses) {
+        if (!a.read || a.buffer->name != p.buffer) continue;
+        const auto distance = static_cast<double>(p.distance);
+        const double elements = std::abs(a.stride[l]) * distance;
+        out.count += visits * a.reads;
+        out.iterations = std::max(out.iterations, distance);
+        out.bytes = std::max(out.bytes, elements * a.element_bytes);
+        out.past = std::max(out.past, elements / std::max(1.0, a.stored));
+      }
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 LoopTotals::LoopTotals(const Program& program, std::pmr::memory_resource* memory)
@@ -256,6 +277,7 @@ StatementView view_statement(const Statement& s, const LoopTotals& totals,
   fill_slots(s, totals, std::max(1, target.line_bytes), memory, &view);
   fill_curve(s, totals, &view);
   view.body = find_body(s, target);
+  view.ahead = find_ahead(s);
   const std::array<std::int64_t, kCaches> caches = {target.l1_bytes, target.l2_bytes,
                                                     target.l3_bytes};
   for (std::size_t c = 0; c < kCaches; ++c) {

@@ -70,6 +70,14 @@ struct Body {
   double accumulator_vectors = 0;
 };
 
+// What a statement fetches ahead of its use; of several the farthest. All 0 without.
+struct Ahead {
+  double iterations = 0;
+  double bytes = 0;  // from what is read now
+  double past = 0;   // ... over those of the whole tensor: from 1 on nothing of it lies there
+  double count = 0;  // fetches in all
+};
+
 struct StatementView {
   const Statement* statement = nullptr;
   const target::Target* target = nullptr;
@@ -79,6 +87,7 @@ struct StatementView {
   std::array<Slot, kSlots> slots;
   std::array<double, kCurveSamples> curve = {};  // operations per byte
   Body body;
+  Ahead ahead;
   std::array<double, kCaches> traffic = {};       // bytes that come from beyond L1, L2, L3
   std::array<double, kCaches> fitting_work = {};  // operations while what fits stays there
   double reduce_bytes = 0;        // touched while the outermost reduce loop runs once

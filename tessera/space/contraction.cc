@@ -109,8 +109,8 @@ class ContractionWriter {
                                      [&](const Pack& p) { return p.reads == c_.b.buffer; });
       const std::string& buffer =
           pack != packs_.end() && !pack->name.empty() ? pack->name : c_.b.buffer->name;
-      // Every step of the reduction asks for its share of the panel, unrolled ones too.
-      const std::string& step = p_.unroll < extent ? loops.back() : loops[steady - 1];
+      const std::string& step =
+          p_.prefetch_steps && p_.unroll < extent ? loops.back() : loops[steady - 1];
       x_.writer.prefetch(s_.op.name, step, buffer, p_.prefetch);
     }
   }

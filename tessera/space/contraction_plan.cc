@@ -59,6 +59,10 @@ class Planner {
                                     streams() ? kStreamAhead : 0, [] {
                                       return std::vector<std::int64_t>{8, 32, 128, 288};
                                     });
+    if (p_.prefetch > 0 && p_.unroll > 1) {
+      p_.prefetch_steps =
+          x_.chooser.flag(name(), "prefetch_steps", DecisionKind::kCache, streams());
+    }
     choose_tail();
     check_code();
     p_.sharing = choose_sharing(x_, name(), 2 * s_.iterations());

@@ -31,6 +31,7 @@ struct ContractionPlan {
   std::int64_t unroll = 1;              // steps of the innermost reduce axis
   bool unroll_next = false;             // the reduce axis outside of it, too
   std::int64_t prefetch = 0;            // steps ahead of the tile, of the panel of b; 0: none
+  bool prefetch_steps = false;  // every unrolled step asks for its share, not the first alone
   schedule::Tail row_tail = schedule::Tail::kPeel;
   Sharing sharing;
 

@@ -123,6 +123,20 @@ TEST(Statement, PackedTileWorkedOutByHand) {
   EXPECT_NEAR(row["panel_bytes_per_l1"], log_of(4 * (256 + 64 + 64) / 32768.0), kNear);
 }
 
+// 16 rows of 64 columns ahead, of 64: 4 KiB of 16. One fetch for each of 32 x 64 x 64 sums.
+TEST(Statement, PrefetchTellsHowFarAndHowOften) {
+  const te::Dag dag = product_dag(32, 64, 64);
+  NamedRow row = rows_of(state_of(dag, "prefetch C k B 16\n"), FeatureKind::kStatement).at(0);
+  EXPECT_EQ(row["prefetches"], 1);
+  EXPECT_NEAR(row["prefetch_iterations"], log_of(16), kNear);
+  EXPECT_NEAR(row["prefetch_bytes"], log_of(4096), kNear);
+  EXPECT_NEAR(row["prefetch_past"], log_of(0.25), kNear);
+  EXPECT_NEAR(row["prefetch_count"], log_of(32 * 64 * 64), kNear);
+  row = rows_of(state_of(dag, ""), FeatureKind::kStatement).at(0);
+  EXPECT_EQ(row["prefetches"] + row["prefetch_iterations"] + row["prefetch_bytes"], 0);
+  EXPECT_EQ(row["prefetch_past"] + row["prefetch_count"], 0);
+}
+
 TEST(Statement, TailsWasteIterations) {
   NamedRow row = rows_of(state_of(product_dag(10, 32, 16), "split C i 4\nsplit C j 8 tail=peel\n"),
                          FeatureKind::kStatement)
@@ -181,7 +195,7 @@ TEST(Schema, NamesAreDistinctAndOrdered) {
   EXPECT_EQ(names[147], "arith_intensity_curve_0");
   EXPECT_EQ(names[163], "auto_unroll_max_step");
   EXPECT_EQ(names[164], "work");
-  EXPECT_EQ(names.size(), 229u);
+  EXPECT_EQ(names.size(), 233u);
   EXPECT_EQ(feature_names(FeatureKind::kLoop).size(), 43u);
   EXPECT_EQ(feature_names(FeatureKind::kCurve).size(), 640u);
   EXPECT_NE(schema_digest(FeatureKind::kLoop), schema_digest(FeatureKind::kCurve));
