@@ -1,26 +1,27 @@
 #!/bin/sh
 # What a trained model saves: a search with it against ten times the trials without.
 #
-#   bench/studies/pretrained.sh [-b TESSERA] [-m FILES] [-n 600] [-t THREADS] [-s SEED]
+#   bench/studies/pretrained.sh [-b TESSERA] [-m FILES] [-n 2000] [-t THREADS] [-s SEED]
 #                               [-S SOURCES] [-d FOLDER] MODEL|OPERATION...
 #
 # Each MODEL, or OPERATION as `bench --op` takes it, is tuned three times: -n trials from scratch, a
 # tenth of them from scratch, a tenth with the trained model (-m: as tune --pretrained takes it;
 # default shipped). -S rules,templates leaves the schedules out that are written without measuring,
-# so that nothing but the search finds a good one. The figures are of the whole model after each, in
-# ms; the table is Markdown. With -d FOLDER the results stay there and the same command goes on.
+# so that nothing but the search finds a good one. The figures are sums over the tasks of the fastest
+# that was found, each times its uses, in ms; the table is Markdown. With -d FOLDER the results stay
+# there and the same command goes on.
 set -eu
 
 tessera=tessera
 models=shipped
-trials=600
+trials=2000
 threads=1
 seed=1
 sources=
 folder=
 
 usage() {
-  sed -n '2,12s/^# \{0,1\}//p' "$0"
+  sed -n '2,13s/^# \{0,1\}//p' "$0"
 }
 
 while getopts b:m:n:t:s:S:d:h flag; do
@@ -61,9 +62,9 @@ tune() {
   mv "$folder/$1.part" "$folder/$1.json"
 }
 
-# ms NAME: of the whole model after its tuning
+# ms NAME: the sum over its tasks after its tuning
 ms() {
-  sed -n 's/^ *"after_us": \([0-9.e+-]*\),*$/\1/p' "$folder/$1.json" | head -n 1 |
+  sed -n 's/^ *"sum_best_us": \([0-9.e+-]*\),*$/\1/p' "$folder/$1.json" | head -n 1 |
     awk '{ printf "%.4f", $1 / 1000 }'
 }
 

@@ -104,8 +104,9 @@ struct TuneResult {
   std::vector<TaskReport> tasks;  // by time spent in them, longest first
   std::vector<SubjectReport> subjects;
   record::Plan plan;
-  // Sums of weighted tasks over all subjects: defaults as timed last, the fastest of all trials, the
-  // fastest of this session. 0: a task has none.
+  // Sums of weighted tasks over all subjects: defaults as timed last, the fastest of all trials,
+  // the fastest of this session (of all where it had no trial, as in a space that is used up). 0: a
+  // task has none.
   double sum_default_s = 0, sum_best_s = 0, sum_session_s = 0;
   std::int64_t session = 0, trials = 0, earlier = 0;
   std::int64_t disturbed = 0;  // times that were shared with other work, and do not count

@@ -24,6 +24,8 @@ constexpr double kFinishShare = 0.18, kFinishMostSeconds = 150;
 // Rounds are as long as this many seconds of trials, within kRoundLeast and kRoundMost.
 constexpr double kRoundSeconds = 2;
 constexpr double kRoundLeast = 8, kRoundMost = 64;
+// ... and of a task whose candidates a trained model can tell apart before any is measured.
+constexpr double kRoundLeastTrained = 2;
 // Trials of a task without any gain before it stops.
 constexpr std::int64_t kStopAfter = 512;
 // Trials in a row that lose their workers: nothing can be measured any more.
@@ -351,7 +353,8 @@ std::size_t TuneSession::round_size(std::size_t task) const {
     const double left = (search_until_s_ - elapsed_s()) * taken / std::max(0.1, times_.waiting);
     n = std::min(n, left / (2 * std::max(1.0, live)));
   }
-  return static_cast<std::size_t>(std::clamp(n, kRoundLeast, kRoundMost));
+  const double least = searches_[task]->believes_global() ? kRoundLeastTrained : kRoundLeast;
+  return static_cast<std::size_t>(std::clamp(n, least, kRoundMost));
 }
 
 std::size_t TuneSession::trials_left(std::size_t task) const {
@@ -692,7 +695,10 @@ void TuneSession::describe(TuneResult* result) const {
   for (const TuneChoice& c : problem_.choices) preferred.push_back(c.preferred);
   const std::vector<double> best = best_seconds();
   std::vector<double> of_session;
-  for (const auto& s : searches_) of_session.push_back(s->session_best_seconds());
+  for (std::size_t t = 0; t < tasks(); ++t) {
+    const double seconds = searches_[t]->session_best_seconds();
+    of_session.push_back(seconds > 0 ? seconds : best[t]);
+  }
   const auto known = [](double sum) { return std::isfinite(sum) ? sum : 0; };
   result->sum_default_s = known(total(before_s_, preferred));
   result->sum_best_s = known(total(best, choose(best)));

@@ -28,7 +28,7 @@ class Promise final : public model::testing::StubModel {
     return sums(set, -1);
   }
   std::vector<float> log_time(const feature::FeatureSet& set) const override {
-    return columns_ == 0 ? std::vector<float>() : sums(set, set.columns == columns_ ? 0.2f : 0.f);
+    return columns_ == 0 ? std::vector<float>() : sums(set, set.columns == columns_ ? 1.f : 0.f);
   }
 
  private:
@@ -42,9 +42,11 @@ class Promise final : public model::testing::StubModel {
   std::size_t columns_;  // 0: tells no times
 };
 
-// Rounds of (heavy, light) among the first `rounds`.
-std::pair<std::int64_t, std::int64_t> first(std::int64_t rounds,
-                                            std::shared_ptr<const model::CostModel> global) {
+using Both = std::pair<std::int64_t, std::int64_t>;  // of the heavy and the light task
+
+// Trials of each, their defaults left out. `batch` 0: as many a round as the session thinks right.
+Both trials_of(std::int64_t trials, std::size_t batch,
+               std::shared_ptr<const model::CostModel> global) {
   TuneOptions options;
   options.subjects = {{kHeavy, true, {}}, {kLight, true, {}}};
   options.target = target::host();
@@ -53,32 +55,45 @@ std::pair<std::int64_t, std::int64_t> first(std::int64_t rounds,
   options.learner.background = false;
   options.learner.first_fit = 10'000;
   options.learner.global = std::move(global);
-  options.batch = 8;
-  options.trials = 2 + 8 * rounds;
+  options.batch = batch;
+  options.trials = 2 + trials;
   const auto answer = [](const measure::Trial& t, bool, measure::Measurement* m) {
     m->samples_s = {t.task == 0 ? 2e-3 : 1e-3};
   };
   use_answers(answer, &options);
   const Result<TuneResult> result = tune(options, {});
   EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message);
-  std::pair<std::int64_t, std::int64_t> out;
+  Both out;
   for (const TaskReport& t : result->tasks) {
-    (t.before_s > 1.5e-3 ? out.first : out.second) = (t.trials - 1) / 8;
+    (t.before_s > 1.5e-3 ? out.first : out.second) = t.trials - 1;
   }
   return out;
+}
+
+// Rounds of each among the first `rounds`.
+Both first(std::int64_t rounds, std::shared_ptr<const model::CostModel> global) {
+  const Both trials = trials_of(8 * rounds, 8, std::move(global));
+  return {trials.first / 8, trials.second / 8};
 }
 
 TEST(TuneExpectation, FirstRoundsGoWhereTheModelPromisesMost) {
   const std::size_t heavy = columns_of(kHeavy), light = columns_of(kLight);
   ASSERT_NE(heavy, light);
-  using Rounds = std::pair<std::int64_t, std::int64_t>;
-  EXPECT_EQ(first(1, nullptr), Rounds(1, 0)) << "the heaviest first";
-  EXPECT_EQ(first(2, nullptr), Rounds(1, 1)) << "then the other";
-  EXPECT_EQ(first(2, std::make_shared<Promise>(0)), Rounds(1, 1)) << "it tells no times";
-  EXPECT_EQ(first(2, std::make_shared<Promise>(light)), Rounds(0, 2));
-  EXPECT_EQ(first(2, std::make_shared<Promise>(heavy)), Rounds(2, 0));
+  EXPECT_EQ(first(1, nullptr), Both(1, 0)) << "the heaviest first";
+  EXPECT_EQ(first(2, nullptr), Both(1, 1)) << "then the other";
+  EXPECT_EQ(first(2, std::make_shared<Promise>(0)), Both(1, 1)) << "it tells no times";
+  EXPECT_EQ(first(2, std::make_shared<Promise>(light)), Both(0, 2));
+  EXPECT_EQ(first(2, std::make_shared<Promise>(heavy)), Both(2, 0));
   // What is promised and does not come is believed less and less.
   EXPECT_GT(first(12, std::make_shared<Promise>(light)).first, 0);
+}
+
+// Without a model a round is also there to learn from; with one, two candidates are worth asking.
+TEST(TuneExpectation, FewTrialsAreSharedOutWhenAModelIsThere) {
+  EXPECT_EQ(trials_of(6, 0, nullptr), Both(6, 0));
+  const Both shared = trials_of(6, 0, std::make_shared<Promise>(0));
+  EXPECT_GE(shared.first, 2);
+  EXPECT_GE(shared.second, 2);
 }
 
 }  // namespace
