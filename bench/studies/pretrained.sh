@@ -65,10 +65,14 @@ tune() {
 # ms NAME: the sum over its tasks after its tuning
 ms() {
   sed -n 's/^ *"sum_best_us": \([0-9.e+-]*\),*$/\1/p' "$folder/$1.json" | head -n 1 |
-    awk '{ printf "%.4f", $1 / 1000 }'
+    awk '{ if ($1 > 0) printf "%.4f", $1 / 1000; else printf "-" }'
 }
 
 few=$((trials / 10))
+if [ "$few" -lt 1 ]; then
+  echo "-n $trials: a tenth of it is no trial" >&2
+  exit 2
+fi
 count=0
 rows=
 for subject in "$@"; do

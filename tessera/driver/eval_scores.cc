@@ -151,18 +151,22 @@ void ModelScorer::add_standardised(const std::vector<float>& scores,
     double n = 0, sum = 0, squares = 0;
   };
   std::map<std::pair<std::int32_t, std::int32_t>, Moments> lists;
+  // Unreadable examples may have anything.
+  const auto counts = [&](std::size_t i) {
+    return std::isfinite(scores[i]) &&
+           !std::binary_search(unreadable_.begin(), unreadable_.end(), i);
+  };
   for (const std::size_t i : examples_) {
+    if (!counts(i)) continue;
     const double s = static_cast<double>(scores[i]);
-    // Unreadable examples may have anything.
-    if (!std::isfinite(s)) continue;
     Moments& m = lists[{data_.examples[i].task, data_.examples[i].machine}];
     m.n += 1;
     m.sum += s;
     m.squares += s * s;
   }
   for (const std::size_t i : examples_) {
+    if (!counts(i)) continue;
     const double s = static_cast<double>(scores[i]);
-    if (!std::isfinite(s)) continue;
     const Moments& m = lists[{data_.examples[i].task, data_.examples[i].machine}];
     const double mean = m.sum / m.n;
     const double variance = m.squares / m.n - mean * mean;

@@ -287,7 +287,7 @@ void TuneSession::expect() {
   if (!learner_ || why_stop()) return;
   const auto begin = std::chrono::steady_clock::now();
   Rng rng(options_.seed);
-  for (std::size_t t = 0; t < tasks(); ++t) {
+  for (std::size_t t = 0; t < tasks() && !why_stop(); ++t) {
     const std::uint64_t seed = rng.next();
     // Where an earlier session had a round the records say more.
     const bool fresh = static_cast<double>(searches_[t]->replayed()) < kRoundLeast;
@@ -443,7 +443,10 @@ bool TuneSession::take_disturbed(const Pending& pending, const measure::Measurem
   ++disturbed_;
   ++disturbed_in_a_row_;
   if (pending.round == kNoRound) {
-    before_s_[pending.task] = at_reference(m.seconds(), m.calibration_s);
+    // Its calibration was disturbed as well: the reference of the session must not come from it.
+    before_s_[pending.task] =
+        reference_s_ > 0 ? measure::without_drift(m.seconds(), m.calibration_s, reference_s_)
+                         : m.seconds();
   }
   if (pending.disturbed >= kRepeats) return false;
   Pending again = pending;
@@ -544,7 +547,11 @@ std::vector<Finalist> TuneSession::finals(std::size_t task, bool side_by_side) {
       const bool timed = m.outcome == measure::Outcome::kOk;
       // Shared with other work it is too long: what the search measured may be nearer.
       const bool disturbed = timed && m.disturbed;
-      f.seconds = disturbed ? std::min(f.seconds, m.seconds()) : timed ? m.seconds() : kInfinity;
+      const double speed =
+          m.calibration_s > 0 && reference_s_ > 0 ? m.calibration_s / reference_s_ : 1;
+      f.seconds = disturbed ? std::min(f.seconds * speed, m.seconds())
+                  : timed   ? m.seconds()
+                            : kInfinity;
       if (f.is_default && timed) before_s_[task] = f.seconds;
       if (disturbed) continue;
       store(problem_.tasks[task].task.key, f.candidate, digest_of(f.schedule), m, kFinal);

@@ -72,7 +72,10 @@ double TaskSearch::expected_share(std::uint64_t seed) const {
   if (candidates.empty()) return 1;
   candidates.push_back(space_.preferred());
   std::vector<float> times = learner_->log_times(*scorer_, candidates);
-  if (times.size() != candidates.size()) return 1;
+  const auto finite = [](float t) { return std::isfinite(t); };
+  if (times.size() != candidates.size() || !std::all_of(times.begin(), times.end(), finite)) {
+    return 1;
+  }
   const double of_default = static_cast<double>(times.back());
   times.pop_back();
   // The best of many predictions owes most of its promise to error: the median owes less.

@@ -92,7 +92,7 @@ class LaneWriter {
         l = w.split(name, loop, {tile.block, length});
         outer.insert(outer.begin(), {l[0], parts_of(extent, block), extent % block != 0});
         l.erase(l.begin());
-        outer.push_back({l[0], tile.block, false});
+        outer.push_back({l[0], tile.block, extent % block != 0});
         inner.push_back(l[1]);
         tiled_.push_back(axis);
         continue;

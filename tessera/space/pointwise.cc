@@ -51,7 +51,8 @@ std::int64_t preferred_vectors(const Context& c, const Stage& s) {
 std::int64_t choose_vectors(Context& c, const Stage& s, std::int64_t extent,
                             std::int64_t least = 1) {
   const std::int64_t lanes = c.lanes(s.dtype());
-  const std::int64_t preferred = std::max(least, preferred_vectors(c, s));
+  const std::int64_t preferred =
+      std::min(std::max(least, preferred_vectors(c, s)), schedule::kMaxVector / lanes);
   const std::int64_t vectors =
       c.chooser.number(s.op.name, "vectors", DecisionKind::kVector, preferred, [&] {
         std::vector<std::int64_t> out;

@@ -1,6 +1,7 @@
 #include "tessera/codegen/llvm/level_order.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -181,12 +182,32 @@ Times start_times(const std::vector<Instruction*>& block) {
   }
   for (const Instruction* i : block) {
     if (!is_constant_load(*i)) continue;
+    int first_use = std::numeric_limits<int>::max();
     for (const llvm::User* user : i->users()) {
       if (const auto found = start.find(user); found != start.end())
-        start[i] = std::max(start[i], found->second - 2);
+        first_use = std::min(first_use, found->second);
     }
+    if (first_use != std::numeric_limits<int>::max()) start[i] = std::max(start[i], first_use - 2);
   }
   return start;
+}
+
+// Whether values are made before they are used, and accesses that may meet keep their order.
+bool is_legal(const std::vector<Instruction*>& block, const std::vector<Instruction*>& order) {
+  Times written;  // number in the program, from 1
+  for (const Instruction* i : block) written.emplace(i, static_cast<int>(written.size()) + 1);
+  std::set<const llvm::Value*> placed;
+  MemoryOrder memory;
+  for (const Instruction* i : order) {
+    for (const llvm::Value* operand : i->operands()) {
+      if (written.count(operand) > 0 && placed.count(operand) == 0) return false;
+    }
+    placed.insert(i);
+    if (!is_memory(*i)) continue;
+    if (memory.lowest(*i) > written.at(i)) return false;
+    memory.add(*i, written.at(i));
+  }
+  return true;
 }
 
 // Chains one after the other, as closely as the registers allow: no operation directly follows the
@@ -210,7 +231,7 @@ void stagger(const std::vector<Instruction*>& block, Instruction* end) {
     (most_alive(order_at(middle)) > kRegisters ? too_close : step) = middle;
   }
   const std::vector<Instruction*> order = order_at(step);
-  if (most_alive(order) > kRegisters) return;
+  if (most_alive(order) > kRegisters || !is_legal(block, order)) return;
   for (Instruction* i : order) {
     i->moveBefore(end);
     if (!is_memory(*i)) continue;
