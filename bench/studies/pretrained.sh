@@ -12,42 +12,15 @@
 # there and the same command goes on.
 set -eu
 
-tessera=tessera
-models=shipped
+options=b:m:n:t:s:S:d:h
 trials=2000
-threads=1
-seed=1
 sources=
-folder=
-
-usage() {
-  sed -n '2,13s/^# \{0,1\}//p' "$0"
-}
-
-while getopts b:m:n:t:s:S:d:h flag; do
-  case $flag in
-    b) tessera=$OPTARG ;;
-    m) models=$OPTARG ;;
-    n) trials=$OPTARG ;;
-    t) threads=$OPTARG ;;
-    s) seed=$OPTARG ;;
-    S) sources=$OPTARG ;;
-    d) folder=$OPTARG ;;
-    h) usage; exit 0 ;;
-    *) usage >&2; exit 2 ;;
-  esac
-done
-shift $((OPTIND - 1))
-if [ $# -eq 0 ]; then
-  usage >&2
+. "$(dirname "$0")/study.sh"
+few=$((trials / 10))
+if [ "$few" -lt 1 ]; then
+  echo "-n $trials: a tenth of it is no trial" >&2
   exit 2
 fi
-if [ -z "$folder" ]; then
-  folder=$(mktemp -d)
-  trap 'rm -rf "$folder"' EXIT
-  trap 'exit 130' INT TERM
-fi
-mkdir -p "$folder"
 
 # tune NAME SUBJECT TRIALS PRETRAINED: FOLDER/NAME.json, from an empty database
 tune() {
@@ -64,15 +37,9 @@ tune() {
 
 # ms NAME: the sum over its tasks after its tuning
 ms() {
-  sed -n 's/^ *"sum_best_us": \([0-9.e+-]*\),*$/\1/p' "$folder/$1.json" | head -n 1 |
-    awk '{ if ($1 > 0) printf "%.4f", $1 / 1000; else printf "-" }'
+  number "$1" sum_best_us | awk '{ if ($1 > 0) printf "%.4f", $1 / 1000; else printf "-" }'
 }
 
-few=$((trials / 10))
-if [ "$few" -lt 1 ]; then
-  echo "-n $trials: a tenth of it is no trial" >&2
-  exit 2
-fi
 count=0
 rows=
 for subject in "$@"; do

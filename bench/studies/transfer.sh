@@ -12,42 +12,11 @@
 # FOLDER (default: a temporary one, removed at the end), and the same command with it goes on.
 set -eu
 
-tessera=tessera
-models=shipped
-first=40
+options=b:m:n:l:t:s:d:h
+trials=40
 last=10
-threads=1
-seed=1
-folder=
-
-usage() {
-  sed -n '2,13s/^# \{0,1\}//p' "$0"
-}
-
-while getopts b:m:n:l:t:s:d:h flag; do
-  case $flag in
-    b) tessera=$OPTARG ;;
-    m) models=$OPTARG ;;
-    n) first=$OPTARG ;;
-    l) last=$OPTARG ;;
-    t) threads=$OPTARG ;;
-    s) seed=$OPTARG ;;
-    d) folder=$OPTARG ;;
-    h) usage; exit 0 ;;
-    *) usage >&2; exit 2 ;;
-  esac
-done
-shift $((OPTIND - 1))
-if [ $# -eq 0 ]; then
-  usage >&2
-  exit 2
-fi
-if [ -z "$folder" ]; then
-  folder=$(mktemp -d)
-  trap 'rm -rf "$folder"' EXIT
-  trap 'exit 130' INT TERM
-fi
-mkdir -p "$folder"
+. "$(dirname "$0")/study.sh"
+first=$trials
 
 # tune NAME MODEL TRIALS PRETRAINED: FOLDER/NAME.db and NAME.json
 tune() {
@@ -55,11 +24,6 @@ tune() {
     --seed "$seed" --no-recombine --peers none --db "$folder/$1.db" --plan "$folder/$1.plan" \
     --json > "$folder/$1.part"
   mv "$folder/$1.part" "$folder/$1.json"
-}
-
-# number FILE KEY: the number of the line "KEY": NUMBER
-number() {
-  sed -n "s/^ *\"$2\": \([0-9.e+-]*\),*$/\1/p" "$folder/$1.json" | head -n 1
 }
 
 # row TEXT WITHOUT WITH, in us

@@ -78,7 +78,27 @@ TEST(Tune, TheTransferStudyPrintsItsTable) {
                       files.folder + "/study zoo:mlp")
                 .out,
             study.out);
+  // Another command does not print these results under its own name.
+  const Finished other = run_shell("sh bench/studies/transfer.sh -m none -n 4 -l 2 -d " +
+                                   files.folder + "/study zoo:mlp");
+  EXPECT_EQ(other.code, 2);
+  EXPECT_NE(other.err.find("another command"), std::string::npos) << other.err;
   EXPECT_EQ(run_shell("sh bench/studies/transfer.sh").code, 2);
+  std::filesystem::remove_all(files.folder + "/study");
+}
+
+TEST(Tune, ThePretrainedStudyPrintsItsTable) {
+  const Files files;
+  const std::string study = "sh bench/studies/pretrained.sh -m none -d " + files.folder + "/study ";
+  const Finished done = run_shell(study + "-n 20 " + kOp);
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(done.out.find("| | 20 trials, ms | 2 trials | 2 trials, trained model |"), 0u);
+  EXPECT_NE(done.out.find("| `" + kOp + "` | "), std::string::npos) << done.out;
+  EXPECT_EQ(done.out.find("| - |"), std::string::npos) << "every sum is known: " << done.out;
+  std::filesystem::remove_all(files.folder + "/study");
+  const Finished few = run_shell(study + "-n 9 " + kOp);
+  EXPECT_EQ(few.code, 2);
+  EXPECT_NE(few.err.find("a tenth of it is no trial"), std::string::npos) << few.err;
   std::filesystem::remove_all(files.folder + "/study");
 }
 
