@@ -308,14 +308,9 @@ bool TuneSession::submit(std::size_t task, const std::vector<space::Candidate>& 
       searches_[task]->observe({&refused, 1});
       continue;
     }
-    measure::Trial trial;
-    trial.id = next_id_++;
-    trial.task = task;
-    trial.schedule = schedule::to_text(*steps);
-    trial.incumbent_s = searches_[task]->best_seconds();
-    trial.final = round == kNoRound || options_.record_space;
-    pending_[trial.id] = {task, round, c, digest_of(trial.schedule), 0};
-    trials.push_back(std::move(trial));
+    std::string text = schedule::to_text(*steps);
+    Pending pending{task, round, c, digest_of(text), 0};
+    trials.push_back(make_trial(std::move(pending), std::move(text)));
   }
   if (trials.empty()) return false;
   if (round != kNoRound) rounds_[round].left = trials.size();
@@ -327,14 +322,18 @@ bool TuneSession::submit(std::size_t task, const std::vector<space::Candidate>& 
 void TuneSession::submit_again(Pending pending) {
   const Result<schedule::Schedule> steps = spaces_[pending.task]->schedule(pending.candidate);
   TESSERA_CHECK(steps.ok(), "a candidate that was measured has no schedule");
+  measurer_->submit({make_trial(std::move(pending), schedule::to_text(*steps))});
+}
+
+measure::Trial TuneSession::make_trial(Pending pending, std::string schedule) {
   measure::Trial trial;
   trial.id = next_id_++;
   trial.task = pending.task;
-  trial.schedule = schedule::to_text(*steps);
+  trial.schedule = std::move(schedule);
   trial.incumbent_s = searches_[pending.task]->best_seconds();
   trial.final = pending.round == kNoRound || options_.record_space;
   pending_[trial.id] = std::move(pending);
-  measurer_->submit({std::move(trial)});
+  return trial;
 }
 
 std::size_t TuneSession::round_size(std::size_t task) const {

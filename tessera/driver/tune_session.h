@@ -87,6 +87,8 @@ class TuneSession {
   // Asks the pretrained model where the first rounds promise most.
   void expect();
   bool submit(std::size_t task, const std::vector<space::Candidate>& candidates, std::size_t round);
+  // Awaits what comes of it.
+  measure::Trial make_trial(Pending pending, std::string schedule);
   void submit_again(Pending pending);
   // A time shared with other work says nothing about the candidate: neither the search nor the
   // records learn of it. True: it will be measured again.
