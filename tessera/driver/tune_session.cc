@@ -61,7 +61,8 @@ TuneSession::TuneSession(const TuneOptions& options, const TuneCallbacks& callba
       start_(start),
       target_text_(target::to_text(options.target)),
       exclusive_(options.measure.threads >= static_cast<int>(target::allowed_cpus().size())),
-      before_s_(problem_.tasks.size(), 0) {
+      before_s_(problem_.tasks.size(), 0),
+      ended_(problem_.tasks.size(), 0) {
   search_until_s_ =
       options.budget_s <= 0
           ? kInfinity
@@ -364,7 +365,8 @@ std::size_t TuneSession::trials_left(std::size_t task) const {
   if (options_.trials_per_task > 0) {
     const auto in_flight = std::count_if(pending_.begin(), pending_.end(),
                                          [&](const auto& p) { return p.second.task == task; });
-    left = std::min(left, options_.trials_per_task - searches_[task]->trials() - in_flight);
+    const std::int64_t spent = searches_[task]->replayed() + ended_[task];
+    left = std::min(left, options_.trials_per_task - spent - in_flight);
   }
   return static_cast<std::size_t>(std::max<std::int64_t>(0, left));
 }
@@ -457,6 +459,7 @@ bool TuneSession::take_disturbed(const Pending& pending, const measure::Measurem
 void TuneSession::end_trial(const Pending& p) {
   last_task_ = p.task;
   ++trials_;
+  ++ended_[p.task];
   if (p.round == kNoRound) return;
   Round& round = rounds_[p.round];
   ++round.trials;

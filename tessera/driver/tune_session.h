@@ -130,6 +130,7 @@ class TuneSession {
   // Of the default candidates, 0: none. Where all its times were disturbed the last one, which is
   // too long rather than too short.
   std::vector<double> before_s_;
+  std::vector<std::int64_t> ended_;  // per task: trials of this session, those given up included
   std::map<std::uint64_t, Pending> pending_;
   std::vector<Round> rounds_;
   std::vector<record::Record> unsaved_;

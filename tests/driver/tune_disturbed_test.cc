@@ -90,6 +90,23 @@ TEST_F(Disturbed, AreGivenUpAfterSomeRepeats) {
   EXPECT_EQ(result->tasks[0].after_s, kDefault) << "none became the incumbent";
 }
 
+TEST_F(Disturbed, CountAgainstTheTrialsOfTheirTaskWhenGivenUp) {
+  options_.trials = 0;
+  options_.trials_per_task = 6;
+  std::string preferred;
+  use_answers(
+      [&](const measure::Trial& t, bool, measure::Measurement* m) {
+        if (preferred.empty()) preferred = t.schedule;
+        m->disturbed = t.schedule != preferred;
+        m->samples_s = {kDefault};
+      },
+      &options_);
+  const Result<TuneResult> result = tune(options_, {});
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  EXPECT_EQ(result->trials, 6);
+  EXPECT_EQ(result->stopped_by, "trials");
+}
+
 TEST_F(Disturbed, LeaveTheDefaultWhenNothingElseIsKnown) {
   use_answers(
       [&](const measure::Trial&, bool, measure::Measurement* m) {
