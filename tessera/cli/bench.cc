@@ -17,6 +17,7 @@
 #include "tessera/cli/bench_output.h"
 #include "tessera/cli/command.h"
 #include "tessera/cli/model_args.h"
+#include "tessera/cli/positive.h"
 #include "tessera/driver/bench_op.h"
 #include "tessera/driver/machine.h"
 #include "tessera/driver/peer.h"
@@ -305,7 +306,7 @@ void add_bench(CLI::App& app, std::function<int()>* run) {
   sub->add_option("--schedules", args->schedules, "Folder of schedules");
   sub->add_option("--samples", args->samples, "Clean samples of each")->check(CLI::Range(1, 10000));
   sub->add_option("--time-limit", args->time_limit_s, "Seconds for each operation and peer")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   CLI::Option* json = sub->add_flag("--json", args->json, "Print JSON");
   sub->add_flag("--markdown", args->markdown, "Print a table for a document")->excludes(json);
   sub->add_flag("--machine", args->machine, "Measure FMA rates and memory bandwidths");

@@ -8,6 +8,7 @@
 
 #include "tessera/cli/command.h"
 #include "tessera/cli/dataset_generate.h"
+#include "tessera/cli/positive.h"
 #include "tessera/cli/progress.h"
 #include "tessera/driver/collect.h"
 
@@ -54,20 +55,20 @@ void add_collect(CLI::App& app, std::function<int()>* run) {
   sub->add_option("--op", args->ops, "Operation, as in bench --op (repeatable)");
   sub->add_option("--db", args->options.database, "Database of records to write")->required();
   sub->add_option("--per-task", args->options.per_task, "Records of one task in the end")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   sub->add_option("--round", args->options.round, "Candidates of one task in a row")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   sub->add_option("--uniform", args->options.uniform_share,
                   "Share drawn from the whole space, the rest near the fastest")
       ->check(CLI::Range(0.0, 1.0));
   sub->add_option("--max-flops", args->options.most_flops, "Leave tasks with more work out")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   sub->add_option("--algorithms", args->options.algorithms,
                   "Of convolutions with a choice: direct, winograd2, winograd4, winograd6")
       ->delimiter(',');
   sub->add_option("--shard", args->options.shard,
                   "Number of the part of the tasks to measure, from 0");
-  sub->add_option("--shards", args->options.shards, "Number of parts")->check(CLI::PositiveNumber);
+  sub->add_option("--shards", args->options.shards, "Number of parts")->check(positive());
   sub->add_option("--budget", args->options.budget_s, "Seconds; 0: no limit")
       ->check(CLI::NonNegativeNumber);
   sub->add_option("--threads", args->options.measure.threads, "Threads of the measured code")

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "tessera/cli/command.h"
+#include "tessera/cli/positive.h"
 #include "tessera/cli/progress.h"
 #include "tessera/driver/dataset_build.h"
 #include "tessera/driver/dataset_sample.h"
@@ -156,7 +157,7 @@ void add_sample_options(CLI::App* sub, SampleArgs* args) {
   sub->add_option("MODEL", args->models, "ONNX files or zoo:NAME[@parameter=value,...]");
   sub->add_option("--op", args->ops, "Operation, as in bench --op (repeatable)");
   sub->add_option("-o,--output", o.folder, "Folder of the dataset")->required();
-  sub->add_option("--per-task", o.per_task, "Candidates of one task")->check(CLI::PositiveNumber);
+  sub->add_option("--per-task", o.per_task, "Candidates of one task")->check(positive());
   sub->add_option("--target", args->target,
                   "host, a machine (see targets), or what tessera-runner --machine prints");
   sub->add_option("--threads", o.threads, "Threads of the measured code")
@@ -167,7 +168,7 @@ void add_sample_options(CLI::App* sub, SampleArgs* args) {
                   "Share drawn from the whole space, the rest near the default")
       ->check(CLI::Range(0.0, 1.0));
   sub->add_option("--max-flops", o.scope.most_flops, "Leave tasks with more work out")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   sub->add_option("--algorithms", o.scope.algorithms,
                   "Of convolutions with a choice: direct, winograd2, winograd4, winograd6")
       ->delimiter(',');
@@ -178,7 +179,7 @@ void add_build_options(CLI::App* sub, BuildArgs* args) {
   sub->add_option("--jobs", args->options.jobs, "Compilers side by side")
       ->check(CLI::Range(1, 1024));
   sub->add_option("--build-timeout", args->options.timeout_s, "Seconds of one candidate")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "tessera/artifact/compile_artifact.h"
 #include "tessera/cli/command.h"
 #include "tessera/cli/model_args.h"
+#include "tessera/cli/positive.h"
 #include "tessera/cli/progress.h"
 #include "tessera/cli/simulate_output.h"
 #include "tessera/cli/tune_output.h"
@@ -319,10 +320,10 @@ void add_tune(CLI::App& app, std::function<int()>* run) {
   sub->add_option("--budget", args->budget, "Wall clock: 90s, 5m, 1h30m (default 10m)");
   sub->add_option("--trials", args->trials,
                   "Trials in all, those of earlier sessions included; with or without --budget")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   sub->add_option("--trials-per-task", args->trials_per_task,
                   "Trials of each task, its default and those of earlier sessions included")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   sub->add_option("--threads", args->threads, "Threads of the tuned code")
       ->check(CLI::Range(1, 1024));
   sub->add_option("--db", args->database,
