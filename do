@@ -94,6 +94,8 @@ cmd_peers() {
     case $package in '' | '#'*) continue ;; esac
     if [ -z "$arch" ] || [ "$arch" = "$host_arch" ]; then wanted+=("$package"); fi
   done <peers/packages.txt
+  # Asked for as commands: whoever has npm or pip may have them from elsewhere, in conflict with Debian's packages.
+  if ! command -v npm >/dev/null && ! python3 -m pip --version >/dev/null 2>&1; then wanted+=(python3-pip); fi
   install_missing "${wanted[@]}"
   say "fetching ONNX Runtime"
   peers/fetch_ort.sh "$build_dir/lib/peers/ort"
