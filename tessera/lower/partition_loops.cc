@@ -38,6 +38,27 @@ std::optional<ir::Expr> below_zero(const ir::Expr& cond) {
   return std::nullopt;
 }
 
+// A part of a fused loop's variable: divisions and remainders of it by constants.
+bool is_digit(const ir::Expr& e, const ir::Expr& var) {
+  const auto* b = e.as<ir::Binary>();
+  if (!b || (b->op != ir::BinaryOp::kFloorDiv && b->op != ir::BinaryOp::kFloorMod)) return false;
+  return ir::as_const_int(b->b) && (b->a.same_as(var) || is_digit(b->a, var));
+}
+
+// Puts a variable in the place of every digit equal to `digit`.
+class NameDigit final : public ir::Mutator {
+ public:
+  NameDigit(const ir::Expr& digit, const ir::Expr& name) : digit_(digit), name_(name) {}
+
+ private:
+  using ir::Mutator::rewrite;
+  ir::Expr rewrite(const ir::Expr& e, const ir::Binary& node) override {
+    return ir::equal(e, digit_) ? name_ : Mutator::rewrite(e, node);
+  }
+  const ir::Expr& digit_;
+  const ir::Expr& name_;
+};
+
 struct Cut {
   std::int64_t lo, hi;  // conditions hold for var in [lo, hi)
   std::int64_t dead;    // from here on one of them fails whatever the inner loops do
@@ -56,9 +77,15 @@ class PartitionLoops final : public ir::Mutator {
     ranges_[loop.var.get()] = arith::Interval::of_extent(*extent);
     const bool serial = loop.loop_kind == ir::LoopKind::kSerial;
     const bool parallel = loop.loop_kind == ir::LoopKind::kParallel;
-    const std::optional<Cut> cut = serial || parallel ? find_cut(loop, *extent) : std::nullopt;
+    if (!serial && !parallel) return Mutator::rewrite(s, loop);
+    const bool peel = attrs_.peel.count(loop.var.get()) > 0;
+    if (parallel) {
+      const ir::Stmt body = cut_digits(loop.body, digits_of(loop, peel), peel);
+      if (body && body.same_as(loop.body)) return s;
+      return body ? ir::For::make(loop.var, loop.extent, loop.loop_kind, body) : body;
+    }
+    const std::optional<Cut> cut = find_cut(loop.body, loop.var, *extent, peel);
     if (!cut) return Mutator::rewrite(s, loop);
-    if (parallel) return unswitch(loop, *extent, *cut);
     std::vector<ir::Stmt> parts;
     part(loop, 0, cut->lo, &parts);
     part(loop, cut->lo, cut->hi, &parts);
@@ -83,26 +110,70 @@ class PartitionLoops final : public ir::Mutator {
     }
   }
 
+  using Continue = std::function<ir::Stmt(const ir::Stmt&)>;
+
   // Iterations of a parallel loop must stay one loop, so its body branches: before, inside, after
   // the cut.
-  ir::Stmt unswitch(const ir::For& loop, std::int64_t extent, const Cut& cut) {
-    ir::Stmt body = narrowed(loop, cut.hi, extent);
-    body = branch(ir::lt(loop.var, ir::int_imm(cut.hi)), narrowed(loop, cut.lo, cut.hi), body);
+  ir::Stmt unswitch(const ir::Stmt& body, const ir::Expr& var, std::int64_t extent, const Cut& cut,
+                    const Continue& inside) {
+    ir::Stmt out = narrowed(body, var, cut.hi, extent, inside);
+    out =
+        branch(ir::lt(var, ir::int_imm(cut.hi)), narrowed(body, var, cut.lo, cut.hi, inside), out);
     if (cut.lo > 0)
-      body = branch(ir::lt(loop.var, ir::int_imm(cut.lo)), narrowed(loop, 0, cut.lo), body);
-    return body ? ir::For::make(loop.var, loop.extent, loop.loop_kind, body) : body;
+      out = branch(ir::lt(var, ir::int_imm(cut.lo)), narrowed(body, var, 0, cut.lo, inside), out);
+    return out;
   }
 
-  // The body for iterations [begin, end), simplified and cut further inside; null when nothing
+  // The body for `var` in [begin, end), simplified and cut further inside; null when nothing
   // remains.
-  ir::Stmt narrowed(const ir::For& loop, std::int64_t begin, std::int64_t end) {
+  ir::Stmt narrowed(const ir::Stmt& body, const ir::Expr& var, std::int64_t begin, std::int64_t end,
+                    const Continue& inside) {
     if (begin >= end) return {};
     const arith::Interval whole =
-        std::exchange(ranges_[loop.var.get()], arith::Interval{begin, end - 1});
-    const ir::Stmt simple = arith::simplify(loop.body, ranges_);
-    ir::Stmt out = is_empty(simple) ? ir::Stmt() : (*this)(simple);
-    ranges_[loop.var.get()] = whole;
+        std::exchange(ranges_[var.get()], arith::Interval{begin, end - 1});
+    const ir::Stmt simple = arith::simplify(body, ranges_);
+    ir::Stmt out = is_empty(simple) ? ir::Stmt() : inside(simple);
+    ranges_[var.get()] = whole;
     return is_empty(out) ? ir::Stmt() : out;
+  }
+
+  // The variable of a loop, and of a fused one the parts that conditions of its body depend on.
+  static std::vector<ir::Expr> digits_of(const ir::For& loop, bool peel) {
+    std::vector<ir::Expr> out = {loop.var};
+    const auto collect = [&](const ir::Expr& cond) {
+      ir::for_each_expr(cond, [&](const ir::Expr& e) {
+        const bool known =
+            std::any_of(out.begin(), out.end(), [&](const ir::Expr& d) { return ir::equal(d, e); });
+        if (!known && is_digit(e, loop.var)) out.push_back(e);
+      });
+    };
+    if (peel) {
+      ir::for_each_stmt(loop.body, [&](const ir::Stmt& s) {
+        if (const auto* i = s.as<ir::If>()) collect(i->cond);
+      });
+    }
+    ir::for_each_expr(loop.body, [&](const ir::Expr& e) {
+      if (const auto* sel = e.as<ir::Select>()) collect(sel->cond);
+    });
+    return out;
+  }
+
+  // The body of a loop that stays one loop branches on each part of its variable.
+  ir::Stmt cut_digits(const ir::Stmt& body, std::vector<ir::Expr> digits, bool peel) {
+    if (digits.empty()) return (*this)(body);
+    const ir::Expr digit = digits.back();
+    digits.pop_back();
+    const arith::Interval range = arith::const_bounds(digit, ranges_);
+    const auto inside = [&](const ir::Stmt& s) { return cut_digits(s, digits, peel); };
+    if (range.lo != 0 || !range.hi) return inside(body);
+    const bool whole = digit.as<ir::Var>() != nullptr;
+    const ir::Expr name = whole ? digit : ir::Var::make("part");
+    ranges_[name.get()] = range;
+    const ir::Stmt named = whole ? body : NameDigit(digit, name)(body);
+    const std::optional<Cut> cut = find_cut(named, name, *range.hi + 1, peel);
+    if (!cut) return inside(body);
+    const ir::Stmt out = unswitch(named, name, *range.hi + 1, *cut, inside);
+    return out && !whole ? ir::substitute(out, name, digit) : out;
   }
 
   static bool is_empty(const ir::Stmt& s) {
@@ -116,24 +187,24 @@ class PartitionLoops final : public ir::Mutator {
   }
 
   // The range of the variable on which all its conditions hold whatever the inner loops do.
-  std::optional<Cut> find_cut(const ir::For& loop, std::int64_t extent) {
-    const bool peel = attrs_.peel.count(loop.var.get()) > 0;
+  std::optional<Cut> find_cut(const ir::Stmt& body, const ir::Expr& var, std::int64_t extent,
+                              bool peel) {
     Cut cut{0, extent, extent};
     int nodes = 0;
     bool found = false;
     inner_ = ranges_;
     const auto consider = [&](const ir::Expr& cond) {
-      for_each_conjunct(
-          cond, [&](const ir::Expr& c) { found = narrow(c, loop.var, extent, &cut) || found; });
+      for_each_conjunct(cond,
+                        [&](const ir::Expr& c) { found = narrow(c, var, extent, &cut) || found; });
     };
-    ir::for_each_stmt(loop.body, [&](const ir::Stmt& s) {
+    ir::for_each_stmt(body, [&](const ir::Stmt& s) {
       if (const auto* f = s.as<ir::For>()) {
         if (const auto e = ir::as_const_int(f->extent))
           inner_[f->var.get()] = arith::Interval::of_extent(*e);
       }
       if (const auto* i = s.as<ir::If>(); i && peel) consider(i->cond);
     });
-    ir::for_each_expr(loop.body, [&](const ir::Expr& e) {
+    ir::for_each_expr(body, [&](const ir::Expr& e) {
       ++nodes;
       if (const auto* sel = e.as<ir::Select>()) consider(sel->cond);
     });

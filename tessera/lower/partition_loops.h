@@ -8,9 +8,10 @@
 namespace tessera::lower {
 
 // Serial loops are cut into the ranges where every condition on their variable is decided; the body
-// of a parallel loop becomes `if (all conditions hold) fast copy else general copy`. Applies to
-// loops marked for peeling, and to small loops over selects (padding). Leaves: bodies simplified
-// with the narrowed ranges.
+// of a parallel loop becomes `if (all conditions hold) fast copy else general copy`, for
+// each of the loops that it was fused of. Applies to loops marked for
+// peeling, and to small loops over selects (padding). Leaves: bodies simplified with the narrowed
+// ranges.
 ir::Stmt partition_loops(const ir::Stmt& s, const LoopAttrs& attrs);
 
 // for i in n { if (i < m && rest) body }  ->  for i in min(n, m) { if (rest) body }

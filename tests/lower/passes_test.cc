@@ -47,6 +47,11 @@ const PassCase kCases[] = {
      "split C i 4 tail=peel\nreorder C i.0 j i.1 k\n"},
     {"PeelParallel", "partition_loops", "eltwise:N=30,fn=relu",
      "split Y i 8 tail=peel\nannotate Y i.0 parallel\n"},
+    {"PeelFused", "partition_loops", "matmul:M=6,N=10,K=3",
+     "split C i 4 tail=peel\nsplit C j 4 tail=peel\nreorder C i.0 j.0 i.1 j.1 k\n"
+     "fuse C i.0 j.0\nannotate C i.0@j.0 parallel\n"},
+    {"PaddingFused", "partition_loops", kConv,
+     "compute_inline pad\nfuse Y oh ow\nannotate Y oh@ow parallel\n"},
     {"Guard", "trim_loops", "matmul:M=6,N=8,K=10", "split C i 4\n"},
     {"Flat", "flatten_buffers", "transpose:A=2,B=3,C=4,perm=021", ""},
     {"Packed", "simplify_indices", "dense:M=4,N=10,K=3", "layout W d0 d1/4 d1%4\n"},
