@@ -74,8 +74,9 @@ Result<Named> run_static(const RunArgs& args, const onnx::Model& model, driver::
   exec::ModelOptions options;
   options.progress = build_progress();
   if (plan.has_value()) plan->apply_to(&options);
-  TESSERA_TRY(const exec::CompiledModel compiled,
-              exec::compile_model(graph, target::host(), options));
+  TESSERA_TRY(
+      const exec::CompiledModel compiled,
+      exec::compile_model(graph, target::code_target(target::host(), pool.threads()), options));
   Named out;
   out.names = compiled.output_names;
   TESSERA_TRY(out.tensors, exec::run_model(compiled, pool, inputs));

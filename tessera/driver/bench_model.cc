@@ -172,8 +172,9 @@ double allowed_range_error(const graph::Graph& graph) {
   return half ? 5e-2 : 1e-4;
 }
 
-Result<ModelBenchResult> bench_model(const std::string& spec, const target::Target& target,
+Result<ModelBenchResult> bench_model(const std::string& spec, const target::Target& machine,
                                      const ModelBenchOptions& options) {
+  const target::Target target = target::code_target(machine, options.threads);
   ModelBenchResult result;
   BenchResult& bench = result.bench;
   bench.name = spec;

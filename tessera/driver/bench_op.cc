@@ -70,8 +70,9 @@ void set_times(const std::vector<runtime::Samples>& samples, double flops, doubl
   }
 }
 
-Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& target,
+Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& machine,
                              const BenchOptions& options) {
+  const target::Target target = target::code_target(machine, options.threads);
   BenchResult result;
   result.name = te::to_text(spec);
   result.threads = options.threads;

@@ -144,7 +144,7 @@ Result<TuneResult> tune(const TuneOptions& options, const TuneCallbacks& callbac
     return make_error(ErrorCode::kUnsupported, "there is no kernel to tune");
   }
   TuneOptions of_code = options;
-  of_code.target = code_target(options.target, options.measure.threads);
+  of_code.target = target::code_target(options.target, options.measure.threads);
   TESSERA_TRY(const std::unique_ptr<TuneSession> session,
               TuneSession::start(of_code, callbacks, std::move(problem), start));
   TuneResult result;

@@ -21,7 +21,7 @@ namespace tessera::driver {
 struct TuneOptions {
   std::vector<TuneSubject> subjects;
   exec::ModelOptions model;
-  target::Target target;            // the machine; its cores are those of `measure`: code_target()
+  target::Target target;  // the machine; its cores are those of `measure`: target::code_target()
   measure::MeasureOptions measure;  // threads included
   // Where trials are measured; empty: workers on this machine.
   std::function<Result<std::unique_ptr<measure::Measurer>>(

@@ -218,11 +218,6 @@ class ProblemBuilder {
 
 }  // namespace
 
-target::Target code_target(target::Target machine, int threads) {
-  machine.cores = threads;
-  return machine;
-}
-
 std::string op_signature(const te::OpSpec& spec) {
   te::OpSpec plain = spec;
   if (plain.words.contains("algo")) plain.words["algo"] = "direct";

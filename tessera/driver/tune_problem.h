@@ -54,10 +54,6 @@ struct TuneProblem {
 Result<TuneProblem> make_tune_problem(const std::vector<TuneSubject>& subjects,
                                       const task::PartitionOptions& partition);
 
-// The machine as code of `threads` threads sees it: it can share its work among as many cores.
-// Spaces, default schedules and records of a tuning are made for that; a plan names the machine.
-target::Target code_target(target::Target machine, int threads);
-
 // The key of an operation's choice: its canonical text with algo=direct, whatever it was.
 std::string op_signature(const te::OpSpec& spec);
 

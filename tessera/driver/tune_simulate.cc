@@ -291,7 +291,7 @@ std::int64_t Simulation::trials_to(const std::string& policy, double wanted) con
 
 Result<Simulation> simulate(const TuneProblem& problem, const SimulateOptions& wanted) {
   SimulateOptions options = wanted;
-  options.target = code_target(wanted.target, wanted.threads);
+  options.target = target::code_target(wanted.target, wanted.threads);
   TESSERA_TRY(const record::Database database, record::Database::open_read_only(options.database));
   Simulation out;
   std::vector<Variant> variants;

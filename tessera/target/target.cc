@@ -19,6 +19,11 @@ std::vector<std::string> target_names() {
   return names;
 }
 
+Target code_target(Target machine, int threads) {
+  machine.cores = threads;
+  return machine;
+}
+
 Result<Target> find_target(std::string_view name) {
   if (name == "host") return host();
   std::string_view machine = name;

@@ -42,6 +42,10 @@ const Target& host();
 Result<Target> find_target(std::string_view name);
 std::vector<std::string> target_names();
 
+// The machine as code of `threads` threads sees it: it can share its work among as many cores.
+// Spaces, default schedules and records are made for that; a plan names the machine.
+Target code_target(Target machine, int threads);
+
 // True if code for `t` runs on this machine: same architecture and every feature present.
 bool runs_on_host(const Target& t);
 
