@@ -157,19 +157,19 @@ class DotWriter {
     const std::string& host = h_.op.name;
     std::vector<OuterLoop> outer;
     for (const auto* axes : {&c_.batch, &c_.columns}) {
-      for (const std::size_t i : *axes) outer.push_back({host_axis(i), s_.extent(i), false});
+      for (const std::size_t i : *axes) outer.push_back({host_axis(i), s_.extent(i)});
     }
     const Loops vector =
         self_ ? w.split(host, host_axis(c_.vector), {vectors_, static_cast<std::int64_t>(lanes_)})
               : w.split(host, host_axis(c_.vector), {columns()});
     const std::int64_t extent = s_.extent(c_.vector);
-    const OuterLoop columns_loop{vector[0], parts_of(extent, columns()), extent % columns() != 0};
+    const OuterLoop columns_loop{vector[0], parts_of(extent, columns())};
     if (!rows_outside_) outer.push_back(columns_loop);
-    for (const std::size_t i : c_.rows) outer.push_back({host_axis(i), s_.extent(i), false});
+    for (const std::size_t i : c_.rows) outer.push_back({host_axis(i), s_.extent(i)});
     Loops tile;
     if (c_.row >= 0) {
       const Loops row = w.split(host, host_axis(static_cast<std::size_t>(c_.row)), {rows_});
-      outer.push_back({row[0], parts_of(row_extent(), rows_), row_extent() % rows_ != 0});
+      outer.push_back({row[0], parts_of(row_extent(), rows_)});
       tile.push_back(row[1]);
       w.unroll(host, row[1]);
     }
@@ -186,7 +186,7 @@ class DotWriter {
       w.vectorize(host, vector[1]);
     }
     outer = make_parallel(x_, host, choose_sharing(x_, s_.op.name, s_.iterations()), outer,
-                          outer.size() > 1 ? outer.size() - 1 : 1);
+                          outer.size());
     if (!self_) attach(outer.back().name);
   }
 

@@ -7,6 +7,7 @@ namespace {
 
 // Operations below which threads are not even tried.
 constexpr double kMinShared = 4e4;
+constexpr std::int64_t kPartsPerCore = 4;
 
 bool is_served(const Context& c, const std::string& stage) {
   return std::find(c.served.begin(), c.served.end(), stage) != c.served.end();
@@ -36,35 +37,31 @@ Sharing choose_sharing(Context& context, const std::string& stage, double operat
   return {.parallel = word > 0, .depth = std::max(0, word - 1)};
 }
 
+std::int64_t wanted_parts(const Context& context) {
+  return context.target.cores > 1 ? kPartsPerCore * context.target.cores : 1;
+}
+
 std::vector<OuterLoop> make_parallel(Context& context, const std::string& stage, Sharing sharing,
                                      std::vector<OuterLoop> outer, std::size_t limit) {
   if (!sharing.parallel) return outer;
   limit = std::min(limit, outer.size());
-  const std::int64_t cores = context.target.cores;
-  const std::int64_t wanted = 4 * cores;
   // Loops of one iteration in front share nothing out.
   std::size_t first = 0;
   while (first < limit && outer[first].count == 1) ++first;
-  // A loop too short that cannot be fused: one further in does better.
-  for (std::size_t i = first; sharing.depth == 0 && i < limit; ++i) {
-    const bool stuck = outer[i].tail || i + 1 >= limit || outer[i + 1].tail;
-    if (outer[i].count >= cores || !stuck) break;
-    if (i + 1 < limit && outer[i + 1].count > outer[i].count) first = i + 1;
-  }
   if (first >= limit) return outer;
   std::size_t last = first;
   std::int64_t count = outer[first].count;
   const auto wants_more = [&] {
-    if (sharing.depth == 0) return count < wanted;
+    if (sharing.depth == 0) return count < wanted_parts(context);
     return last + 1 - first < static_cast<std::size_t>(sharing.depth);
   };
-  while (last + 1 < limit && wants_more() && !outer[last].tail && !outer[last + 1].tail) {
+  while (last + 1 < limit && wants_more()) {
     ++last;
     count *= outer[last].count;
   }
   Loops fused;
   for (std::size_t i = first; i <= last; ++i) fused.push_back(outer[i].name);
-  const OuterLoop loop{context.writer.fuse(stage, fused), count, outer[last].tail};
+  const OuterLoop loop{context.writer.fuse(stage, fused), count};
   outer.erase(outer.begin() + static_cast<std::ptrdiff_t>(first),
               outer.begin() + static_cast<std::ptrdiff_t>(last) + 1);
   outer.insert(outer.begin() + static_cast<std::ptrdiff_t>(first), loop);

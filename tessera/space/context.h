@@ -33,7 +33,6 @@ struct Context {
 struct OuterLoop {
   std::string name;
   std::int64_t count = 1;
-  bool tail = false;  // its last iteration is shorter: it cannot be fused
 };
 
 // How work is shared out among threads.
@@ -43,6 +42,10 @@ struct Sharing {
   // core several parts.
   int depth = 0;
 };
+
+// Parts that the work of a stage should have where it is shared out: as many for each core that one
+// more or less does not matter.
+std::int64_t wanted_parts(const Context& context);
 
 // Whether it may be worth trying threads.
 bool may_share(const Context& context, const std::string& stage, double operations);

@@ -116,7 +116,7 @@ class ContractionWriter {
   }
 
   void add_axes(const std::vector<std::size_t>& axes, std::vector<OuterLoop>* out) const {
-    for (const std::size_t i : axes) out->push_back({host_axis(i), s_.extent(i), false});
+    for (const std::size_t i : axes) out->push_back({host_axis(i), s_.extent(i)});
   }
 
   static void append(Loops* out, const Loops& more) {
@@ -138,7 +138,7 @@ class ContractionWriter {
   void write_whole() {
     Writer& w = x_.writer;
     const std::string& host = h_.op.name;
-    for (Pack& p : packs_) write_pack(x_, &p, !c_.batch.empty());
+    for (Pack& p : packs_) write_pack(x_, &p, copies_per_entry());
     std::vector<OuterLoop> outer;
     const bool hoisted = p_.hoist != Hoist::kNone;
     if (hoisted) add_axes(c_.rows, &outer);
@@ -146,8 +146,7 @@ class ContractionWriter {
     const std::size_t batch = p_.pack_a || p_.pack_b ? outer.size() : 0;
     if (p_.order != LoopOrder::kRowsFirst) add_axes(c_.columns, &outer);
     const Loops vector = w.split(host, host_axis(c_.vector), {p_.columns});
-    const OuterLoop n0{vector[0], parts_of(s_.extent(c_.vector), p_.columns),
-                       s_.extent(c_.vector) % p_.columns != 0};
+    const OuterLoop n0{vector[0], parts_of(s_.extent(c_.vector), p_.columns)};
     Loops tile;
     std::vector<OuterLoop> row_loops, other_rows;
     split_rows(&row_loops, &tile);
@@ -164,7 +163,7 @@ class ContractionWriter {
     w.reorder(host, order);
     if (c_.row >= 0) w.unroll(host, tile[0]);
     w.vectorize(host, vector[1]);
-    outer = share_out(host, outer, batch, outer.size() > 1 ? outer.size() - 1 : 1);
+    outer = share_out(host, std::move(outer), batch);
     if (!self_) attach_tile(outer.back().name, reduce);
     attach_packs(outer);
   }
@@ -176,13 +175,13 @@ class ContractionWriter {
     if (p_.panel > 0) {
       const std::int64_t length = p_.panel * p_.rows;
       const Loops l = x_.writer.split(h_.op.name, row_name(h_), {p_.panel, p_.rows}, p_.row_tail);
-      loops->push_back({l[0], parts_of(extent, length), extent % length != 0});
-      loops->push_back({l[1], p_.panel, false});
+      loops->push_back({l[0], parts_of(extent, length)});
+      loops->push_back({l[1], p_.panel});
       tile->push_back(l[2]);
       return;
     }
     const Loops l = x_.writer.split(h_.op.name, row_name(h_), {p_.rows}, p_.row_tail);
-    loops->push_back({l[0], parts_of(extent, p_.rows), extent % p_.rows != 0});
+    loops->push_back({l[0], parts_of(extent, p_.rows)});
     tile->push_back(l[1]);
   }
 
@@ -219,36 +218,28 @@ class ContractionWriter {
     }
   }
 
-  // Copies made once per batch entry must find their loop: only batch loops are fused with it.
+  // Copies are made once per batch entry where the entries give every core its parts, and then
+  // they must find their loop: only batch loops are fused with it.
+  bool copies_per_entry() const {
+    return !c_.batch.empty() && product(c_.batch) >= wanted_parts(x_) / 2;
+  }
+
   std::vector<OuterLoop> share_out(const std::string& host, std::vector<OuterLoop> outer,
-                                   std::size_t batch, std::size_t limit) {
+                                   std::size_t batch) {
+    if (p_.share_tiles) return outer;
     const bool copies =
         std::any_of(packs_.begin(), packs_.end(), [](const Pack& p) { return p.copies; });
-    const bool parallel = p_.sharing.parallel && !p_.share_tiles;
-    if (c_.a.conditional && parallel) {
-      const auto longest = std::max_element(
-          outer.begin(),
-          outer.begin() + static_cast<std::ptrdiff_t>(std::min(limit, c_.rows.size() + 1)),
-          [](const OuterLoop& l, const OuterLoop& r) { return l.count < r.count; });
-      x_.writer.parallel(host, longest->name);
-      return outer;
-    }
-    if (p_.share_tiles) return outer;
-    if (!copies || batch == 0) {
+    if (!copies || batch == 0 || !copies_per_entry()) {
+      const std::size_t limit = outer.size();
       return make_parallel(x_, host, p_.sharing, std::move(outer), limit);
     }
     std::int64_t count = 1;
     for (std::size_t i = 0; i < batch; ++i) count *= outer[i].count;
     Loops fused;
     for (std::size_t i = 0; i < batch; ++i) fused.push_back(outer[i].name);
-    const OuterLoop all{x_.writer.fuse(host, fused), count, false};
+    const OuterLoop all{x_.writer.fuse(host, fused), count};
     outer.erase(outer.begin(), outer.begin() + static_cast<std::ptrdiff_t>(batch));
-    const bool whole = p_.sharing.depth == 0 ? count >= x_.target.cores : p_.sharing.depth == 1;
-    if (parallel && whole) {
-      x_.writer.parallel(host, all.name);
-    } else if (parallel && limit > batch) {
-      outer = make_parallel(x_, host, p_.sharing, std::move(outer), limit - batch);
-    }
+    if (p_.sharing.parallel) x_.writer.parallel(host, all.name);
     outer.insert(outer.begin(), all);
     batch_loop_ = 0;
     return outer;
@@ -277,7 +268,7 @@ class ContractionWriter {
   // L2.
   void write_blocked() {
     Writer& w = x_.writer;
-    for (Pack& p : packs_) write_pack(x_, &p, !c_.batch.empty());
+    for (Pack& p : packs_) write_pack(x_, &p, copies_per_entry());
     std::vector<OuterLoop> outer;
     add_axes(c_.batch, &outer);
     const std::size_t batch = outer.size();
@@ -328,13 +319,13 @@ class ContractionWriter {
     const std::string& name = s_.op.name;
     const std::int64_t columns = s_.extent(c_.vector), rows = row_extent();
     Loops vector = w.split(name, s_.axis_name(c_.vector), {p_.wide / p_.columns, p_.columns});
-    const OuterLoop wide{vector[0], parts_of(columns, p_.wide), columns % p_.wide != 0};
+    const OuterLoop wide{vector[0], parts_of(columns, p_.wide)};
     vector.erase(vector.begin());
     Loops row;
     std::optional<OuterLoop> tall;
     if (p_.tall < rows) {
       row = w.split(name, row_name(s_), {p_.tall / p_.rows, p_.rows}, p_.row_tail);
-      tall = OuterLoop{row[0], parts_of(rows, p_.tall), rows % p_.tall != 0};
+      tall = OuterLoop{row[0], parts_of(rows, p_.tall)};
       row.erase(row.begin());
     } else {
       row = w.split(name, tile_axis(), {p_.rows}, p_.row_tail);
@@ -343,7 +334,7 @@ class ContractionWriter {
     Loops order = unit_loops();
     append(&order, names_of(outer));
     write_blocked_tiles(vector, row, std::move(order));
-    outer = share_out(name, outer, batch, outer.size());
+    outer = share_out(name, std::move(outer), batch);
     attach_packs(outer);
   }
 
@@ -353,7 +344,7 @@ class ContractionWriter {
     const std::string& host = h_.op.name;
     const std::int64_t columns = s_.extent(c_.vector), rows = row_extent();
     const Loops vector = w.split(host, host_axis(c_.vector), {p_.wide});
-    const OuterLoop wide{vector[0], parts_of(columns, p_.wide), columns % p_.wide != 0};
+    const OuterLoop wide{vector[0], parts_of(columns, p_.wide)};
     Loops inner;
     for (const std::size_t i : c_.rows) {
       if (!outer_rows()) inner.push_back(host_axis(i));
@@ -361,7 +352,7 @@ class ContractionWriter {
     std::optional<OuterLoop> tall;
     if (p_.tall < rows) {
       const Loops row = w.split(host, row_name(h_), {p_.tall});
-      tall = OuterLoop{row[0], parts_of(rows, p_.tall), rows % p_.tall != 0};
+      tall = OuterLoop{row[0], parts_of(rows, p_.tall)};
       inner.push_back(row[1]);
     } else {
       inner.push_back(row_name(h_));
@@ -372,7 +363,7 @@ class ContractionWriter {
     append(&order, inner);
     vectorize_last(x_, h_, vector[1], p_.wide, &order);
     w.reorder(host, order);
-    return share_out(host, outer, batch, outer.size());
+    return share_out(host, std::move(outer), batch);
   }
 
   // Inside one part: blocks of k, then tiles. Rows outside columns where there is one axis of rows:

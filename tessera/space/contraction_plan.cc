@@ -40,6 +40,7 @@ class Planner {
         c_(c),
         s_(context.stage(c.stage)),
         self_(self),
+        lane_operands_(has_lane_operands(context.target)),
         a_constant_(context.analysis.constant(c.a.buffer)),
         b_constant_(context.analysis.constant(c.b.buffer)),
         depth_(product(c.reduce)) {}
@@ -107,14 +108,23 @@ class Planner {
     const std::int64_t columns = s_.extent(c_.vector);
     if (!a_constant_ && !same && !transform && plain(c_.a) && c_.rows.empty() &&
         row_extent() >= 4) {
-      const bool pays = columns * product(c_.columns) >= 48 && depth_ >= 16;
+      const bool pays = lane_operands_ && columns * product(c_.columns) >= 48 && depth_ >= 16;
       p_.pack_a = x_.chooser.flag(name(), "pack_a", DecisionKind::kCache, pays);
     }
     if (!b_constant_ && !same && plain(c_.b) && c_.columns.empty()) {
-      const bool pays = row_extent() * product(c_.rows) >= 4;
-      const bool open = c_.b.strides[c_.vector] == 1 && row_extent() >= 2;
+      const bool contiguous = c_.b.strides[c_.vector] == 1;
+      const bool pays = row_extent() * product(c_.rows) >= 4 &&
+                        (lane_operands_ || !contiguous || !b_spans_little());
+      const bool open = contiguous && row_extent() >= 2;
       p_.pack_b = open ? x_.chooser.flag(name(), "pack_b", DecisionKind::kCache, pays) : pays;
     }
+  }
+
+  // The rows of b that a panel takes its columns from lie within a part of L2.
+  bool b_spans_little() const {
+    const std::int64_t step = c_.b.strides[c_.reduce.back()];
+    return c_.reduce.size() == 1 &&
+           4 * step * depth_ * size_bytes(c_.b.buffer->dtype) <= x_.l2_bytes();
   }
 
   void choose_tile_size() {
@@ -156,6 +166,7 @@ class Planner {
   }
 
   std::int64_t preferred_block(std::int64_t extent) const {
+    if (!lane_operands_) return block_in_l2(extent);
     // Tiles over which what is read of a panel is used again.
     const std::int64_t few = (c_.rows.empty() ? 2 : kFewTiles) * p_.rows;
     const bool packed = p_.pack_b || b_constant_;
@@ -171,6 +182,17 @@ class Planner {
     auto length = static_cast<std::int64_t>(kBlockShare * l1 / (bytes * rest));
     length = std::max(kMinBlock, length / 8 * 8);
     const std::int64_t even = even_part(parts_of(extent, 8), length / 8) * 8;
+    return even >= extent ? 0 : even;
+  }
+
+  // Wide vectors and broadcasts leave time to fetch a panel from L2, row of tiles by row of tiles.
+  std::int64_t block_in_l2(std::int64_t extent) const {
+    const auto bytes = static_cast<double>(p_.columns * size_bytes(c_.b.buffer->dtype));
+    const auto l2 = static_cast<double>(x_.l2_bytes());
+    if (bytes * static_cast<double>(depth_) <= l2 / 2) return 0;
+    const double rest = static_cast<double>(depth_ / std::max<std::int64_t>(1, extent));
+    const auto length = static_cast<std::int64_t>(l2 / 4 / (bytes * rest)) / 8 * 8;
+    const std::int64_t even = even_part(parts_of(extent, 8), std::max(kMinBlock, length) / 8) * 8;
     return even >= extent ? 0 : even;
   }
 
@@ -225,6 +247,7 @@ class Planner {
   std::int64_t preferred_unroll(std::int64_t extent) const {
     if (extent <= kMaxShortAxis && extent * tile() <= kMaxUnrolledBody)
       return std::max<std::int64_t>(1, extent);
+    if (!lane_operands_) return tile() >= 16 ? 1 : tile() >= 8 ? 2 : 4;
     const bool vector_operand = !p_.pack_a && c_.a.strides[c_.reduce.back()] == 1;
     if (!vector_operand) return tile() >= 16 ? 1 : 2;
     for (const std::int64_t n : {8, 4, 2}) {
@@ -242,26 +265,41 @@ class Planner {
     return out;
   }
 
+  // Parts become smaller until every core has its share of them, the longer side first.
+  void shrink_parts(std::int64_t columns, std::int64_t rows, std::int64_t* wide,
+                    std::int64_t* tall) const {
+    const std::int64_t others = product(c_.batch) * product(c_.columns);
+    while (others * parts_of(columns, *wide) * parts_of(rows, *tall) < wanted_parts(x_) &&
+           (*wide > 1 || *tall > 1)) {
+      const bool widest = *tall == 1 || (*wide > 1 && *wide * p_.columns >= *tall * p_.rows);
+      std::int64_t* const side = widest ? wide : tall;
+      *side = even_part(widest ? columns : rows, *side / 2);
+    }
+  }
+
   // Convolutions finish one tile of columns over all rows. Products: a block of b in half of L2.
   void choose_parts() {
     const std::int64_t columns = parts_of(s_.extent(c_.vector), p_.columns);
     const double per_tile =
         static_cast<double>(p_.block * p_.columns * size_bytes(c_.b.buffer->dtype));
     const auto fit = static_cast<std::int64_t>(static_cast<double>(x_.l2_bytes()) / 3 / per_tile);
-    const std::int64_t wide =
+    std::int64_t wide =
         c_.rows.empty() ? even_part(columns, std::max<std::int64_t>(1, std::min(fit, columns))) : 1;
+    const std::int64_t rows = parts_of(row_extent(), p_.rows);
+    std::int64_t tall = c_.rows.empty() ? even_part(rows, parts_of(kPartRows, p_.rows)) : rows;
+    if (c_.rows.empty()) shrink_parts(columns, rows, &wide, &tall);
     p_.wide = p_.columns *
               std::min(columns, x_.chooser.number(name(), "part_columns", DecisionKind::kTile, wide,
                                                   [&] { return tile_counts(columns); }));
-    const std::int64_t rows = parts_of(row_extent(), p_.rows);
-    const std::int64_t tall =
-        c_.rows.empty() ? even_part(rows, parts_of(kPartRows, p_.rows)) : rows;
     p_.tall = p_.rows * std::min(rows, x_.chooser.number(name(), "part_rows", DecisionKind::kTile,
                                                          tall, [&] { return tile_counts(rows); }));
     static constexpr const char* kOrders[] = {"columns", "rows", "outer_rows"};
-    p_.part_order =
-        static_cast<PartOrder>(x_.chooser.word(name(), "part_order", DecisionKind::kOrder, 0,
-                                               std::span(kOrders).first(c_.rows.empty() ? 2 : 3)));
+    const std::int64_t parts = product(c_.batch) * product(c_.columns) * columns;
+    const bool few = 4 * parts < 3 * wanted_parts(x_);
+    const auto order = few && !c_.rows.empty() ? PartOrder::kOuterRows : PartOrder::kColumns;
+    p_.part_order = static_cast<PartOrder>(
+        x_.chooser.word(name(), "part_order", DecisionKind::kOrder, static_cast<int>(order),
+                        std::span(kOrders).first(c_.rows.empty() ? 2 : 3)));
     static constexpr const char* kInside[] = {"columns", "rows"};
     p_.rows_outside = x_.chooser.word(name(), "tile_order", DecisionKind::kOrder,
                                       c_.rows.empty() ? 1 : 0, kInside) == 1;
@@ -375,7 +413,7 @@ class Planner {
   Context& x_;
   const Contraction& c_;
   const Stage& s_;
-  bool self_, a_constant_, b_constant_;
+  bool self_, lane_operands_, a_constant_, b_constant_;
   std::int64_t depth_;
   std::int64_t body_ = 1;  // multiply-adds of the innermost body, of its tail too
   ContractionPlan p_;

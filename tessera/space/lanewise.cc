@@ -83,22 +83,22 @@ class LaneWriter {
       if (last_ >= 1 && axis == last_ - 1 && tile.inner > 1) length = tile.inner;
       if (last_ >= 2 && axis == last_ - 2 && tile.outer > 1) length = tile.outer;
       if (length == 0) {
-        outer.push_back({loop, extent, false});
+        outer.push_back({loop, extent});
         continue;
       }
       Loops l;
       const std::int64_t block = axis == last_ ? tile.block * length : 0;
       if (block > 0 && block < extent) {
         l = w.split(name, loop, {tile.block, length});
-        outer.insert(outer.begin(), {l[0], parts_of(extent, block), extent % block != 0});
+        outer.insert(outer.begin(), {l[0], parts_of(extent, block)});
         l.erase(l.begin());
-        outer.push_back({l[0], tile.block, extent % block != 0});
+        outer.push_back({l[0], tile.block});
         inner.push_back(l[1]);
         tiled_.push_back(axis);
         continue;
       }
       l = w.split(name, loop, {length});
-      const OuterLoop part{l[0], (extent + length - 1) / length, extent % length != 0};
+      const OuterLoop part{l[0], parts_of(extent, length)};
       const bool first = axis == last_ && tile.lanes_first;
       outer.insert(first ? outer.begin() : outer.end(), part);
       inner.push_back(l[1]);
@@ -110,7 +110,7 @@ class LaneWriter {
     w.reorder(name, order);
     annotate(name, inner);
     const Sharing sharing = choose_sharing(x_, s_.op.name, s_.iterations() * (2 + s_.cost));
-    if (sharing.parallel) outer = share_out(name, sharing, outer);
+    outer = make_parallel(x_, name, sharing, outer, outer.size());
     if (!self_) attach(outer.back().name);
     if (tile.unroll_taps) {
       for (const te::Axis& a : s_.op.reduce_axes) w.unroll(s_.op.name, a.var.as<ir::Var>()->name);
@@ -237,25 +237,6 @@ class LaneWriter {
     for (const te::Axis& a : s_.op.reduce_axes) taps *= static_cast<double>(a.extent);
     const double bytes = taps * static_cast<double>(s_.extent(last_)) * size_bytes(s_.dtype());
     return !conditional() && 2 * bytes > static_cast<double>(x_.l1_bytes());
-  }
-
-  // Conditions of the padding are cut off loops that run over an axis, not off fused ones.
-  std::vector<OuterLoop> share_out(const std::string& name, Sharing sharing,
-                                   std::vector<OuterLoop> outer) {
-    const std::size_t limit = std::max<std::size_t>(1, outer.size() - 1);
-    if (!conditional()) return make_parallel(x_, name, sharing, std::move(outer), limit);
-    if (sharing.depth > 0) {
-      const auto nth = static_cast<std::size_t>(sharing.depth) - 1;
-      x_.writer.parallel(name, outer[std::min(nth, limit - 1)].name);
-      return outer;
-    }
-    std::size_t best = 0;
-    for (std::size_t i = 1; i < limit; ++i) {
-      const bool short_of_work = outer[best].count < 2 * x_.target.cores;
-      if (short_of_work && outer[i].count > outer[best].count) best = i;
-    }
-    x_.writer.parallel(name, outer[best].name);
-    return outer;
   }
 
   void append_reduce(Loops* order) const {

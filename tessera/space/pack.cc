@@ -169,28 +169,34 @@ void write_pack(Context& x, Pack* pack, bool attached) {
   for (std::size_t d = 0; !transposes && d < loops.names.size(); ++d) {
     if (d != dim && loops.extents[d] > kRowsPerGroup) step_dim = static_cast<int>(d);
   }
-  Loops order, steps;
+  std::vector<OuterLoop> outer;
+  Loops steps;
+  std::int64_t step_count = 1;
   for (std::size_t d = 0; d < loops.names.size(); ++d) {
     if (d == dim) continue;
     if (static_cast<int>(d) != step_dim) {
-      order.push_back(loops.names[d]);
+      outer.push_back({loops.names[d], loops.extents[d]});
       continue;
     }
-    const std::int64_t length = transposes ? kTransposeSteps : kRowsPerGroup;
-    steps = w.split(pack->name, loops.names[d], {at_most(length, loops.extents[d])});
+    const std::int64_t length =
+        at_most(transposes ? kTransposeSteps : kRowsPerGroup, loops.extents[d]);
+    steps = w.split(pack->name, loops.names[d], {length});
+    step_count = parts_of(loops.extents[d], length);
     if (transposes) w.unroll(pack->name, steps[1]);
   }
-  if (!transposes && !steps.empty()) order.push_back(steps[0]);
-  order.push_back(panel[0]);
-  if (transposes && !steps.empty()) order.push_back(steps[0]);
+  const OuterLoop panels{panel[0], parts_of(loops.extents[dim], pack->width)};
+  if (!transposes && !steps.empty()) outer.push_back({steps[0], step_count});
+  outer.push_back(panels);
+  if (transposes && !steps.empty()) outer.push_back({steps[0], step_count});
+  Loops order = names_of(outer);
   if (!steps.empty()) order.push_back(steps[1]);
   order.push_back(panel[1]);
   w.reorder(pack->name, order);
   w.vectorize(pack->name, panel[1]);
   double elements = 1;
   for (const std::int64_t e : loops.extents) elements *= static_cast<double>(e);
-  if (!attached && Context::worth_threads(8 * elements))
-    w.parallel(pack->name, transposes ? panel[0] : order.front());
+  const Sharing sharing{.parallel = !attached && Context::worth_threads(8 * elements)};
+  make_parallel(x, pack->name, sharing, outer, outer.size());
 }
 
 }  // namespace tessera::space

@@ -110,12 +110,12 @@ void schedule_rows(Context& c, const Stage& s) {
               return std::vector<std::int64_t>{4, 8, 16};
             });
   for (std::size_t i = 0; i < last; ++i) {
-    if (static_cast<int>(i) != transposed) outer.push_back({s.axis_name(i), s.extent(i), false});
+    if (static_cast<int>(i) != transposed) outer.push_back({s.axis_name(i), s.extent(i)});
   }
   if (transposed >= 0) {
     const auto t = static_cast<std::size_t>(transposed);
     const Loops parts = c.writer.split(name, s.axis_name(t), {tile});
-    outer.push_back({parts[0], parts_of(s.extent(t), tile), s.extent(t) % tile != 0});
+    outer.push_back({parts[0], parts_of(s.extent(t), tile)});
     inner.push_back(parts[1]);
     c.writer.unroll(name, parts[1]);
   }
@@ -130,7 +130,7 @@ void schedule_rows(Context& c, const Stage& s) {
   const Loops parts = c.writer.split(name, s.axis_name(last), {step});
   c.writer.vectorize(name, parts[1]);
   const std::size_t limit = outer.size();
-  outer.push_back({parts[0], (s.extent(last) + step - 1) / step, s.extent(last) % step != 0});
+  outer.push_back({parts[0], (s.extent(last) + step - 1) / step});
   inner.push_back(parts[1]);
   Loops order = names_of(outer);
   order.insert(order.end(), inner.begin(), inner.end());

@@ -250,10 +250,10 @@ class RowWriter {
         inner.push_back(h_.axis_name(g));
       } else if (last_row && block_ > 1) {
         const Loops l = w.split(name, h_.axis_name(g), {block_});
-        outer.push_back({l[0], (h_.extent(g) + block_ - 1) / block_, h_.extent(g) % block_ != 0});
+        outer.push_back({l[0], (h_.extent(g) + block_ - 1) / block_});
         block = l[1];
       } else {
-        outer.push_back({h_.axis_name(g), h_.extent(g), false});
+        outer.push_back({h_.axis_name(g), h_.extent(g)});
       }
     }
     Loops order = names_of(outer);

@@ -11,7 +11,7 @@ namespace {
 constexpr double kTileOverhead = 24;
 
 constexpr std::int64_t kMaxRows = 16;
-// Rows that lie apart take one address each.
+// Rows that lie apart take one register each for their addresses.
 constexpr std::int64_t kMaxScatteredRows = 8;
 
 struct Machine {
@@ -22,7 +22,7 @@ struct Machine {
 };
 
 Machine machine_of(const target::Target& target) {
-  if (target.arch == target::Arch::kAArch64) return {4, 3, 4, true};
+  if (has_lane_operands(target)) return {4, 3, 4, true};
   return {2, 2, 4, false};
 }
 
@@ -65,6 +65,10 @@ double total_cycles(std::int64_t rows, std::int64_t vectors, const TileRequest& 
 
 }  // namespace
 
+bool has_lane_operands(const target::Target& target) {
+  return target.arch == target::Arch::kAArch64;
+}
+
 RegisterTile choose_tile(const TileRequest& request, const target::Target& target) {
   const Machine m = machine_of(target);
   RegisterTile best;
@@ -72,7 +76,8 @@ RegisterTile choose_tile(const TileRequest& request, const target::Target& targe
   // Registers to spare: loads of the next step start before the last product of this one.
   const std::int64_t limit = target.vector_registers - (request.packed ? 2 : 1);
   const std::int64_t max_vectors = (request.columns + request.lanes - 1) / request.lanes;
-  const std::int64_t most_rows = request.packed ? kMaxRows : kMaxScatteredRows;
+  const bool apart = !request.packed && m.lane_operands;
+  const std::int64_t most_rows = apart ? kMaxScatteredRows : kMaxRows;
   for (std::int64_t rows = 1; rows <= std::min(most_rows, request.rows); ++rows) {
     // Panels are read by whole vectors.
     if (request.packed && m.lane_operands && rows > request.lanes && rows % request.lanes != 0)

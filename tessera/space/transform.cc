@@ -102,14 +102,13 @@ void schedule_transform(Context& c, std::size_t stage) {
     const auto it = unrolled.find(i);
     const std::string& loop = s.axis_name(i);
     if (it == unrolled.end()) {
-      outer.push_back({loop, s.extent(i), false});
+      outer.push_back({loop, s.extent(i)});
     } else if (it->second == 0) {
       inner.push_back(loop);
     } else {
       const Loops parts = w.split(name, loop, {at_most(it->second, s.extent(i))});
       rows_of_tiles = std::min(rows_of_tiles, outer.size());
-      outer.push_back(
-          {parts[0], (s.extent(i) + it->second - 1) / it->second, s.extent(i) % it->second != 0});
+      outer.push_back({parts[0], parts_of(s.extent(i), it->second)});
       inner.push_back(parts[1]);
     }
   }
@@ -117,8 +116,8 @@ void schedule_transform(Context& c, std::size_t stage) {
   const std::int64_t lanes = at_most(choose_vectors(c, s) * c.lanes(s.dtype()), s.extent(last));
   const Loops vector = w.split(name, s.axis_name(last), {lanes});
   const bool by_rows = c.chain_output == static_cast<int>(stage);
-  const std::size_t limit = by_rows ? rows_of_tiles + 1 : std::max<std::size_t>(1, outer.size());
-  outer.push_back({vector[0], (s.extent(last) + lanes - 1) / lanes, s.extent(last) % lanes != 0});
+  outer.push_back({vector[0], parts_of(s.extent(last), lanes)});
+  const std::size_t limit = by_rows ? rows_of_tiles + 1 : outer.size();
   Loops order = names_of(outer);
   order.insert(order.end(), inner.begin(), inner.end());
   order.push_back(vector[1]);

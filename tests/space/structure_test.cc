@@ -1,8 +1,12 @@
 // What is recognised in an expression, and what is chosen by it.
 #include <gtest/gtest.h>
 
+#include "tessera/ir/build.h"
+#include "tessera/ir/visitor.h"
+#include "tessera/lower/lower.h"
 #include "tessera/space/analysis.h"
 #include "tessera/space/contraction.h"
+#include "tessera/space/default_schedule.h"
 #include "tessera/space/inlining.h"
 #include "tessera/space/tile.h"
 #include "tests/space/space_case.h"
@@ -67,10 +71,40 @@ bool contains(const std::string& text, const std::string& part) {
 TEST(Structure, PaddingOfDepthwiseIsCutOffLoopsOrCopied) {
   const std::string wide = schedule_text(dag_of("depthwise:N=1,H=28,W=28,C=96,KH=5,KW=5,P=2"));
   EXPECT_TRUE(contains(wide, "compute_inline pad"));
-  EXPECT_FALSE(contains(wide, "fuse"));
   const std::string small = schedule_text(dag_of("depthwise:N=1,H=7,W=7,C=576,KH=5,KW=5,P=2"));
   EXPECT_FALSE(contains(small, "compute_inline pad"));
   EXPECT_TRUE(contains(small, "reorder Y c.0 n oh.0 ow.0"));
+}
+
+// Iterations of each parallel loop of the default schedule.
+std::vector<std::int64_t> parts_of_default(const std::string& spec, const target::Target& target) {
+  const te::Dag dag = dag_of(spec);
+  const schedule::Schedule steps = default_schedule(dag, target).value();
+  const lower::Lowered lowered = lower::lower(dag, steps, target).value();
+  std::vector<std::int64_t> out;
+  ir::for_each_stmt(lowered.func.body, [&](const ir::Stmt& s) {
+    const auto* loop = s.as<ir::For>();
+    if (loop && loop->loop_kind == ir::LoopKind::kParallel)
+      out.push_back(ir::as_const_int(loop->extent).value());
+  });
+  return out;
+}
+
+TEST(Structure, EveryCoreGetsSeveralParts) {
+  for (const char* machine : {"sapphirerapids", "haswell", "neoverse-v1"}) {
+    const target::Target target = target::code_target(target::find_target(machine).value(), 16);
+    for (const char* spec :
+         {"matmul:M=1024,N=1024,K=1024", "dense:M=128,N=768,K=768", "dense:M=128,N=768,K=3072",
+          "bmm:B=12,M=128,N=128,K=64", "conv2d:N=1,H=56,W=56,CI=64,CO=64,KH=3,KW=3,P=1",
+          "conv2d:N=1,H=28,W=28,CI=128,CO=128,KH=3,KW=3,P=1",
+          "conv2d:N=1,H=7,W=7,CI=512,CO=512,KH=3,KW=3,P=1",
+          "conv2d:N=1,H=14,W=14,CI=256,CO=256,KH=3,KW=3,P=1,algo=winograd4",
+          "depthwise:N=1,H=56,W=56,C=144,KH=3,KW=3,P=1", "softmax:R=1536,C=128"}) {
+      const std::vector<std::int64_t> parts = parts_of_default(spec, target);
+      EXPECT_FALSE(parts.empty()) << machine << " " << spec;
+      for (const std::int64_t n : parts) EXPECT_GE(n, 3 * 16) << machine << " " << spec;
+    }
+  }
 }
 
 TEST(Structure, WindowsRunOverBlocksOfLanesWhoseRowsFitL1) {
