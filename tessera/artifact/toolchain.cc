@@ -1,8 +1,10 @@
 #include "tessera/artifact/toolchain.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
@@ -46,10 +48,60 @@ int start(const std::vector<std::string>& command, const std::string& folder, in
   return error;
 }
 
-bool works(const std::vector<std::string>& cc) {
+// A folder of our own below the system's for temporary files; gone with the object.
+class ProbeFolder {
+ public:
+  ProbeFolder() {
+    std::error_code error;
+    path_ = (std::filesystem::temp_directory_path(error) / "tessera-probe-XXXXXX").string();
+    if (::mkdtemp(path_.data()) == nullptr) path_.clear();
+  }
+  ProbeFolder(const ProbeFolder&) = delete;
+  ProbeFolder& operator=(const ProbeFolder&) = delete;
+  ~ProbeFolder() {
+    std::error_code error;
+    if (!path_.empty()) std::filesystem::remove_all(path_, error);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// Makes an empty library: a compiler that starts may still lack the target's headers or linker.
+Result<void> probe(const std::vector<std::string>& cc) {
+  const ProbeFolder folder;
+  if (folder.path().empty()) {
+    return make_error(ErrorCode::kIo, "no temporary folder: {}", std::strerror(errno));
+  }
   std::vector<std::string> command = cc;
-  command.push_back("--version");
-  return run_tool(command, "/").ok();
+  for (const char* word : {"-shared", "-fPIC", "-pthread", "-x", "c", "-include", "stdio.h",
+                           "-include", "pthread.h", "/dev/null", "-o", "probe.so", "-lm"}) {
+    command.emplace_back(word);
+  }
+  const Result<std::string> done = run_tool(command, folder.path());
+  if (!done.ok()) return done.error();
+  return {};
+}
+
+// The first line that names an error; compilers say where it was included from above it.
+std::string error_line(const std::string& output) {
+  std::string first;
+  for (std::size_t at = 0; at < output.size();) {
+    const std::size_t end = std::min(output.find('\n', at), output.size());
+    std::string line = output.substr(at, end - at);
+    if (line.find("error") != std::string::npos) return line;
+    if (first.empty() && !line.ends_with("failed:")) first = line;
+    at = end + 1;
+  }
+  return first;
+}
+
+// Those of Debian and Ubuntu.
+std::string packages_for(const target::Target& target) {
+  if (target.arch == target::host().arch) return "gcc libc6-dev";
+  return target.arch == target::Arch::kAArch64 ? "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
+                                               : "gcc-x86-64-linux-gnu libc6-dev-amd64-cross";
 }
 
 std::vector<std::vector<std::string>> candidates(const target::Target& target) {
@@ -93,8 +145,13 @@ Result<std::string> run_tool(const std::vector<std::string>& command, const std:
 Result<Toolchain> find_toolchain(const target::Target& target, const std::string& cc) {
   std::vector<std::vector<std::string>> tried = candidates(target);
   if (!cc.empty()) tried = {{absolute_program(cc)}};
+  std::string reasons;
   for (const std::vector<std::string>& candidate : tried) {
-    if (!works(candidate)) continue;
+    if (const Result<void> made = probe(candidate); !made.ok()) {
+      reasons +=
+          fmt::format("\n  {}: {}", fmt::join(candidate, " "), error_line(made.error().message));
+      continue;
+    }
     Toolchain found{candidate, "ar"};
     std::vector<std::string> ask = candidate;
     ask.push_back("-print-prog-name=ar");
@@ -103,13 +160,10 @@ Result<Toolchain> find_toolchain(const target::Target& target, const std::string
     }
     return found;
   }
-  std::vector<std::string> names;
-  for (const std::vector<std::string>& candidate : tried) {
-    names.push_back(fmt::format("{}", fmt::join(candidate, " ")));
-  }
-  return make_error(ErrorCode::kUnavailable,
-                    "no C compiler for {}: tried {}; install one or name it with --cc",
-                    target.triple, fmt::join(names, ", "));
+  return make_error(
+      ErrorCode::kUnavailable,
+      "no C compiler for {}; install one (Debian, Ubuntu: {}) or name it with --cc:{}",
+      target.triple, packages_for(target), reasons);
 }
 
 }  // namespace tessera::artifact

@@ -15,7 +15,8 @@ struct Toolchain {
 };
 
 // `cc`: a program, or empty: the system's compiler for this architecture, <arch>-linux-gnu-gcc or
-// clang --target for another. kUnavailable names what was looked for.
+// clang --target for another; the first that compiles and links an empty library. kUnavailable says
+// why each of them did not, and which packages have one that does.
 Result<Toolchain> find_toolchain(const target::Target& target, const std::string& cc);
 
 // Runs a program in `folder`. kUnavailable: it could not be started; kBuildFailed: it failed, with
