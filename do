@@ -4,9 +4,11 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
 build_dir=build/release
-packages=(build-essential cmake ninja-build pkgconf git ccache mold libfmt-dev libcli11-dev
-  nlohmann-json3-dev zlib1g-dev libgtest-dev libgmock-dev libbenchmark-dev protobuf-compiler libprotobuf-dev
-  libonnx-testdata libsqlite3-dev libxgboost-dev libsimdjson-dev)
+packages=(build-essential cmake ninja-build ccache mold libfmt-dev libcli11-dev nlohmann-json3-dev zlib1g-dev
+  protobuf-compiler libprotobuf-dev libsqlite3-dev libxgboost-dev libsimdjson-dev)
+test_packages=(git libgtest-dev libgmock-dev libbenchmark-dev libonnx-testdata)
+# Training networks; it brings 290 other packages.
+train_packages=(libtorch-dev)
 # The first is the tested one; Tessera compiles with each of them.
 llvm_packages=(llvm-19-dev llvm-18-dev llvm-20-dev llvm-21-dev llvm-22-dev llvm-17-dev llvm-16-dev)
 
@@ -14,15 +16,19 @@ usage() {
   cat <<'USAGE'
 usage: ./do COMMAND [ARGUMENTS]
 
-  deps            install the packages that are missing (Debian 12, Ubuntu 24.04; needs root or sudo)
+  deps [--train]  install the packages that are missing, for the tests too (Debian 12, Ubuntu 24.04; needs root or
+                  sudo); --train: also libtorch, without which `tessera train` knows only trees
   peers           install the libraries that `tessera bench --peers` compares with, and build their modules
   build           build build/release/bin/tessera
   test [ARGS]     deps, build, then every test except nightly and perf; ARGS go to ctest
-  demo            build, then tune a small network for about three minutes and write it as a library
+  demo [--short]  install what the program needs, build it, then tune a small network for about three minutes (--short:
+                  ten seconds) and write it as a library
   bench [ARGS]    build, then `tessera bench ARGS` (default: the core suite beside all peers)
   docs            build, then write docs/conformance.md and the outputs shown in the documents again
   format          rewrite the sources with clang-format 14
-  lint [--all]    check format, then clang-tidy 14 on the files changed since main (or all)
+  lint [--all | --since REVISION]
+                  check format, then clang-tidy 14 on the files changed since main (or REVISION, or all)
+  sanitize        the tests of the folders with threads and parsers, under sanitizers
   fuzz [SECONDS]  build the fuzzers with clang and run each for SECONDS (60)
   clean           remove build/
   help            this text
@@ -73,16 +79,23 @@ install_missing() {
 
 is_debian() { command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; }
 
-cmd_deps() {
+# install_for GROUP...: what building needs, and the given lists of packages.
+install_for() {
   if ! is_debian; then
-    say "no apt-get here; the build needs the equivalents of: ${packages[*]} ${llvm_packages[0]}"
+    say "no apt-get here; the build needs the equivalents of: $* ${llvm_packages[0]}"
     return
   fi
   local llvm
   llvm=$(missing_llvm)
-  install_missing "${packages[@]}" ${llvm:+"$llvm"}
-  # For training alone: without it `tessera train` knows only trees.
-  if ! installed libtorch-dev && apt-cache show libtorch-dev >/dev/null 2>&1; then install_missing libtorch-dev; fi
+  install_missing "$@" ${llvm:+"$llvm"}
+}
+
+cmd_deps() {
+  case ${1-} in
+    '') install_for "${packages[@]}" "${test_packages[@]}" ;;
+    --train) install_for "${packages[@]}" "${test_packages[@]}" "${train_packages[@]}" ;;
+    *) usage >&2; exit 2 ;;
+  esac
 }
 
 # peers/packages.txt: one package a line, optionally followed by the only architecture that has it.
@@ -104,47 +117,80 @@ cmd_peers() {
   cmd_build
 }
 
-# configure_and_build PRESET [CMAKE ARGUMENTS...]
+# configure_and_build PRESET [CMAKE ARGUMENTS...] [-- TARGETS...]
 configure_and_build() {
-  local preset=$1
+  local preset=$1 arguments=()
   shift
+  while [ $# -gt 0 ] && [ "$1" != -- ]; do
+    arguments+=("$1")
+    shift
+  done
+  if [ $# -gt 0 ]; then shift; fi
   say "building build/$preset"
-  cmake --preset "$preset" --log-level=WARNING "$@"
-  cmake --build --preset "$preset" --parallel "$(nproc)"
+  cmake --preset "$preset" --log-level=WARNING "${arguments[@]}"
+  cmake --build --preset "$preset" --parallel "$(nproc)" ${*:+--target "$@"}
 }
 
-cmd_build() { configure_and_build release; }
+# The programs without the tests, whose packages may be absent.
+cmd_build() {
+  local arguments=()
+  if [ ! -f "$build_dir/CMakeCache.txt" ]; then arguments=(-DTESSERA_TESTS=OFF); fi
+  configure_and_build release "${arguments[@]}" -- programs
+}
 
 cmd_test() {
   cmd_deps
-  cmd_build
+  configure_and_build release -DTESSERA_TESTS=ON
   say "testing"
   ctest --preset release "$@"
 }
 
 # The main job on a fresh machine: a small network, tuned for about three minutes.
 cmd_demo() {
+  local budget=150
+  case ${1-} in
+    '') ;;
+    --short) budget=10 ;;
+    *) usage >&2; exit 2 ;;
+  esac
+  install_for "${packages[@]}"
   cmd_build
   local tessera="$build_dir/bin/tessera" model=zoo:squeezenet1_1 out=build/demo threads
   threads=$(nproc)
   if [ "$threads" -gt 4 ]; then threads=4; fi
   mkdir -p "$out"
   if [ ! -f "$build_dir/lib/peers/ort/libonnxruntime.so.1" ]; then
-    if command -v npm >/dev/null; then
+    if command -v npm >/dev/null || python3 -m pip --version >/dev/null 2>&1; then
       say "fetching ONNX Runtime to compare with"
       peers/fetch_ort.sh "$build_dir/lib/peers/ort" || say "no ONNX Runtime: nothing to compare with"
     else
-      say "no npm to fetch ONNX Runtime with: nothing to compare with (./do peers)"
+      say "neither pip nor npm to fetch ONNX Runtime with: nothing to compare with (./do peers)"
     fi
   fi
   say "$model as it is compiled without tuning"
   "$tessera" bench "$model" --threads "$threads" --samples 5 --time-limit 2
-  say "tuning it for 150 s on $threads threads; Ctrl-C keeps the best so far, ./do demo again goes on from there"
-  "$tessera" tune "$model" --budget 150s --threads "$threads" --db "$out/tessera.db" --plan "$out/squeezenet.plan" \
-    -o "$out/squeezenet"
+  say "tuning it for $budget s on $threads threads; Ctrl-C keeps the best so far, ./do demo again goes on from there"
+  "$tessera" tune "$model" --budget "${budget}s" --threads "$threads" --db "$out/tessera.db" \
+    --plan "$out/squeezenet.plan" -o "$out/squeezenet"
   say "the artifact, through its C interface: $out/squeezenet"
   "$tessera" bench "$out/squeezenet" --threads "$threads" --samples 5 --time-limit 2
   say "next: docs/tuning.md tunes your own model; docs/models.md and docs/artifacts.md run it"
+}
+
+# Threads, parsers and what else reads strangers' files.
+cmd_sanitize() {
+  cmd_deps
+  local memory=(support target runtime onnx record) threads=(support runtime measure) folder
+  configure_and_build debug -- "${memory[@]/%/_tests}"
+  for folder in "${memory[@]}"; do
+    say "$folder with the address and undefined-behaviour sanitizers"
+    "build/debug/bin/${folder}_tests" --gtest_brief=1
+  done
+  configure_and_build tsan -- "${threads[@]/%/_tests}"
+  for folder in "${threads[@]}"; do
+    say "$folder with the thread sanitizer"
+    "build/tsan/bin/${folder}_tests" --gtest_brief=1
+  done
 }
 
 cmd_bench() {
@@ -167,7 +213,7 @@ replace_generated() {
 }
 
 cmd_docs() {
-  cmd_build
+  configure_and_build release -DTESSERA_TESTS=ON -- tessera cli_tests
   local cases=/usr/share/libonnx-testdata/data
   if [ -d "$cases" ]; then
     say "docs/conformance.md"
@@ -183,10 +229,10 @@ cmd_docs() {
 
 all_sources() { git ls-files --cached --others --exclude-standard -- '*.cc' '*.h'; }
 
-# Files that differ from where this branch left main, those not yet committed included.
+# Files that differ from where this branch left REVISION, those not yet committed included.
 changed_sources() {
   local base
-  base=$(git merge-base HEAD main 2>/dev/null || git rev-parse HEAD)
+  base=$(git merge-base HEAD "$1" 2>/dev/null || git rev-parse HEAD)
   { git diff --name-only --diff-filter=d "$base" -- '*.cc' '*.h'
     git ls-files --others --exclude-standard -- '*.cc' '*.h'; } | sort -u
 }
@@ -211,19 +257,27 @@ cmd_format() {
 
 cmd_lint() {
   local format tidy files
+  if is_debian; then install_missing clang-format-14 clang-tidy-14; fi
   format=$(pinned clang-format)
   tidy=$(pinned clang-tidy)
   say "clang-format"
   all_sources | xargs -r "$format" --dry-run -Werror
-  if [ "${1-}" = --all ]; then files=$(all_sources); else files=$(changed_sources); fi
-  files=$(grep '\.cc$' <<<"$files" || true)
+  case ${1-} in
+    --all) files=$(all_sources) ;;
+    --since) files=$(changed_sources "${2:?a revision}") ;;
+    '') files=$(changed_sources main) ;;
+    *) usage >&2; exit 2 ;;
+  esac
+  # The peers and training need what may not be installed.
+  files=$(grep '\.cc$' <<<"$files" | grep -vE '^(peers|tessera/train|tests/(train|peers))/' || true)
   if [ -z "$files" ]; then
     say "clang-tidy: no changed source; --all checks every one"
     return
   fi
-  cmake --preset release --log-level=WARNING
+  # clang reads no precompiled headers of gcc; the generated headers must be there.
+  configure_and_build lint -- tessera_onnx_proto
   say "clang-tidy on $(wc -l <<<"$files") files"
-  xargs -n 1 -P "$(nproc)" "$tidy" -p "$build_dir" --quiet <<<"$files"
+  xargs -n 1 -P "$(nproc)" "$tidy" -p build/lint --quiet <<<"$files"
 }
 
 cmd_fuzz() {
@@ -262,7 +316,7 @@ if [ -z "$command" ]; then
 fi
 shift
 case $command in
-  deps | peers | build | test | demo | bench | docs | format | lint | fuzz | clean) "cmd_$command" "$@" ;;
+  deps | peers | build | test | demo | bench | docs | format | lint | sanitize | fuzz | clean) "cmd_$command" "$@" ;;
   help | -h | --help) usage ;;
   *)
     printf './do: no command %s\n' "$command" >&2

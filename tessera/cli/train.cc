@@ -28,9 +28,11 @@ std::string find_trainer() {
 int train(const std::vector<std::string>& words) {
   const std::string program = find_trainer();
   if (program.empty()) {
-    return report(make_error(ErrorCode::kUnavailable,
-                             "training was not built: tessera-train needs libtorch (1.13 or 2.x) "
-                             "when Tessera is configured"));
+    return report(
+        make_error(ErrorCode::kUnavailable,
+                   "training networks needs libtorch (1.13 or 2.x), which was absent when "
+                   "Tessera was built: ./do deps --train && ./do build; boosted trees need "
+                   "none (--model gbt)"));
   }
   std::vector<std::string> copies = {program};
   copies.insert(copies.end(), words.begin(), words.end());
