@@ -26,6 +26,8 @@ usage: ./do COMMAND [ARGUMENTS]
   bench [ARGS]    build, then `tessera bench ARGS` (default: the core suite beside all peers)
   docs            build, then write docs/conformance.md and the outputs shown in the documents again
   format          rewrite the sources with clang-format 14
+  package [--arch x86_64|aarch64]
+                  build/tessera-VERSION-linux-ARCH.tar.xz, which needs nothing but glibc
   lint [--all | --since REVISION]
                   check format, then clang-tidy 14 on the files changed since main (or REVISION, or all)
   sanitize        the tests of the folders with threads and parsers, under sanitizers
@@ -177,6 +179,11 @@ cmd_demo() {
   say "next: docs/tuning.md tunes your own model; docs/models.md and docs/artifacts.md run it"
 }
 
+cmd_package() {
+  install_for "${packages[@]}" libzstd-dev xz-utils git
+  tools/package.sh "$@"
+}
+
 # Threads, parsers and what else reads strangers' files.
 cmd_sanitize() {
   cmd_deps
@@ -316,7 +323,7 @@ if [ -z "$command" ]; then
 fi
 shift
 case $command in
-  deps | peers | build | test | demo | bench | docs | format | lint | sanitize | fuzz | clean) "cmd_$command" "$@" ;;
+  deps | peers | build | test | demo | bench | docs | package | format | lint | sanitize | fuzz | clean) "cmd_$command" "$@" ;;
   help | -h | --help) usage ;;
   *)
     printf './do: no command %s\n' "$command" >&2
