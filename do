@@ -29,7 +29,7 @@ usage: ./do COMMAND [ARGUMENTS]
   package [--arch x86_64|aarch64]
                   build/tessera-VERSION-linux-ARCH.tar.xz, which needs nothing but glibc
   lint [--all | --since REVISION]
-                  check format, then clang-tidy 14 on the files changed since main (or REVISION, or all)
+                  check format, then clang-tidy 14 on the lines changed since main (or REVISION), or on all
   sanitize        the tests of the folders with threads and parsers, under sanitizers
   fuzz [SECONDS]  build the fuzzers with clang and run each for SECONDS (60)
   clean           remove build/
@@ -236,12 +236,23 @@ cmd_docs() {
 
 all_sources() { git ls-files --cached --others --exclude-standard -- '*.cc' '*.h'; }
 
-# Files that differ from where this branch left REVISION, those not yet committed included.
+# Files that differ from REVISION, those not yet committed included.
 changed_sources() {
-  local base
-  base=$(git merge-base HEAD "$1" 2>/dev/null || git rev-parse HEAD)
-  { git diff --name-only --diff-filter=d "$base" -- '*.cc' '*.h'
+  { git diff --name-only --diff-filter=d "$1" -- '*.cc' '*.h'
     git ls-files --others --exclude-standard -- '*.cc' '*.h'; } | sort -u
+}
+
+# changed_lines REVISION FILE...: the lines that differ, as clang-tidy's --line-filter takes them.
+changed_lines() {
+  { git diff -U0 --diff-filter=d "$1" -- "${@:2}" | awk '
+      /^\+\+\+ b\// { name = substr($0, 7) }
+      /^@@/ {
+        split(substr($3, 2), at, ",")
+        count = at[2] == "" ? 1 : at[2]
+        if (count > 0) printf "{\"name\":\"%s\",\"lines\":[[%d,%d]]}\n", name, at[1], at[1] + count - 1
+      }'
+    git ls-files --others --exclude-standard -- "${@:2}" | sed 's/.*/{"name":"&"}/'
+  } | paste -sd, | sed 's/.*/[&]/'
 }
 
 # Prints the command for TOOL at the pinned version.
@@ -262,8 +273,15 @@ cmd_format() {
   all_sources | xargs -r "$tool" -i
 }
 
+# lint_file TOOL REVISION FILE: without a revision all of it, else the lines of it and its header that differ.
+lint_file() {
+  local filter=()
+  if [ -n "$2" ]; then filter=(--line-filter="$(changed_lines "$2" "$3" "${3%.cc}.h")"); fi
+  "$1" -p build/lint --quiet "${filter[@]}" "$3"
+}
+
 cmd_lint() {
-  local format tidy files
+  local format tidy base="" files
   if is_debian; then install_missing clang-format-14 clang-tidy-14; fi
   format=$(pinned clang-format)
   tidy=$(pinned clang-tidy)
@@ -271,12 +289,14 @@ cmd_lint() {
   all_sources | xargs -r "$format" --dry-run -Werror
   case ${1-} in
     --all) files=$(all_sources) ;;
-    --since) files=$(changed_sources "${2:?a revision}") ;;
-    '') files=$(changed_sources main) ;;
+    '' | --since)
+      base=$(git merge-base HEAD "${2:-main}" 2>/dev/null) || fail "no revision '${2:-main}'"
+      files=$(changed_sources "$base")
+      ;;
     *) usage >&2; exit 2 ;;
   esac
   # The peers and training need what may not be installed.
-  files=$(grep '\.cc$' <<<"$files" | grep -vE '^(peers|tessera/train|tests/(train|peers))/' || true)
+  files=$(grep '\.cc$' <<<"$files" | grep -vE '^(cmake|peers|tessera/train|tests/(train|peers))/' || true)
   if [ -z "$files" ]; then
     say "clang-tidy: no changed source; --all checks every one"
     return
@@ -284,7 +304,8 @@ cmd_lint() {
   # clang reads no precompiled headers of gcc; the generated headers must be there.
   configure_and_build lint -- tessera_onnx_proto
   say "clang-tidy on $(wc -l <<<"$files") files"
-  xargs -n 1 -P "$(nproc)" "$tidy" -p build/lint --quiet <<<"$files"
+  export -f lint_file changed_lines
+  xargs -P "$(nproc)" -I FILE bash -c 'lint_file "$@"' _ "$tidy" "$base" FILE <<<"$files"
 }
 
 cmd_fuzz() {
