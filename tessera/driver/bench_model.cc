@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "tessera/driver/peer_process.h"
+#include "tessera/graph/roundings.h"
 
 namespace tessera::driver {
 namespace {
@@ -51,13 +52,6 @@ class ModelFile {
  private:
   fs::path temporary_;
 };
-
-double worst(const std::vector<HostTensor>& got, const std::vector<HostTensor>& want) {
-  double error = 0;
-  for (std::size_t i = 0; i < want.size(); ++i)
-    error = std::max(error, range_error(got[i], want[i]));
-  return error;
-}
 
 // The same model with nothing rewritten, fused or reordered.
 Result<std::vector<HostTensor>> plain_outputs(const onnx::Model& model,
@@ -161,15 +155,14 @@ double range_error(const HostTensor& got, const HostTensor& want) {
   return worst_difference / std::max(range, 1e-6);
 }
 
-double allowed_range_error(const graph::Graph& graph) {
-  bool half = false, quantized = false;
-  for (const graph::Value& v : graph.values) {
-    half = half || v.type.dtype == DType::kF16 || v.type.dtype == DType::kBF16;
-    quantized = quantized || v.type.dtype == DType::kI8 || v.type.dtype == DType::kU8;
+double worst_output(const graph::Graph& graph, const std::vector<HostTensor>& got,
+                    const std::vector<HostTensor>& want) {
+  const std::vector<Roundings> rounded = graph::roundings(graph);
+  double worst = 0;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    worst = std::max(worst, over_tolerance(range_error(got[i], want[i]), tolerance(rounded[i])));
   }
-  // One step of rounding, early in a deep network, ends as this much.
-  if (quantized) return 2e-1;
-  return half ? 5e-2 : 1e-4;
+  return worst;
 }
 
 Result<ModelBenchResult> bench_model(const std::string& spec, const target::Target& machine,
@@ -204,7 +197,6 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
 
   runtime::InterleavedTimer timer(options.timing);
   timer.add([&] { (void)runner.run(); });
-  const double allowed = allowed_range_error(graph);
   ModelFile file;
   std::vector<std::unique_ptr<PeerProcess>> peers;
   for (const std::string& name : options.peers) {
@@ -220,7 +212,7 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
     } else {
       PeerProcess& process = **started;
       peer.version = process.version();
-      const double error = worst(outputs, process.outputs()) / allowed;
+      const double error = worst_output(graph, outputs, process.outputs());
       peer.verified = error <= 1;
       if (result.verified_by.empty()) {
         result.verified_by = peer.version;
@@ -236,7 +228,7 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
     TESSERA_TRY(const std::vector<HostTensor> plain,
                 plain_outputs(model, target, options, inputs, pool));
     result.verified_by = "every node alone";
-    bench.max_error = worst(outputs, plain) / allowed;
+    bench.max_error = worst_output(graph, outputs, plain);
     bench.verified = bench.max_error <= 1;
   }
   if (options.profile) {

@@ -43,8 +43,10 @@ std::vector<HostTensor> random_model_inputs(const std::vector<std::string>& name
 // Largest difference, relative to the range of `want` (at least 1e-6); infinite when shapes differ,
 // when one is NaN where the other is not, and when all is NaN: that verifies nothing.
 double range_error(const HostTensor& got, const HostTensor& want);
-// What range_error may reach: 1e-4 for f32 and f64, 5e-2 for f16 and bf16, 2e-1 for int8.
-double allowed_range_error(const graph::Graph& graph);
+// The largest over_tolerance(range_error) of the outputs of `graph`, each with the tolerance that
+// its own ancestry gives it: above 1 is wrong.
+double worst_output(const graph::Graph& graph, const std::vector<HostTensor>& got,
+                    const std::vector<HostTensor>& want);
 
 Result<ModelBenchResult> bench_model(const std::string& spec, const target::Target& target,
                                      const ModelBenchOptions& options);

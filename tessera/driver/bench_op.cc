@@ -22,11 +22,9 @@ te::OpSpec plain_spec(const te::OpSpec& spec) {
   return plain;
 }
 
-double amplification(const te::OpSpec& spec) {
+bool is_winograd(const te::OpSpec& spec) {
   const auto algo = spec.words.find("algo");
-  if (algo == spec.words.end() || algo->second == "direct") return 1;
-  // Growth of rounding errors through the transforms, relative to direct convolution.
-  return algo->second == "winograd2" ? 4 : algo->second == "winograd4" ? 32 : 128;
+  return algo != spec.words.end() && algo->second != "direct";
 }
 
 struct Prepared {
@@ -40,7 +38,7 @@ Result<Prepared> prepare(const te::OpSpec& spec) {
   TESSERA_TRY(p.plain, te::make_dag(plain_spec(spec)));
   p.inputs = kernel::random_inputs(p.plain, kSeed);
   p.ours = p.inputs;
-  if (amplification(spec) > 1) {
+  if (is_winograd(spec)) {
     TESSERA_TRY(p.ours[1], te::winograd_weights(p.inputs[1], spec.words.at("algo").back() - '0'));
   }
   return p;
@@ -100,14 +98,14 @@ Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& machi
   TESSERA_TRY(const Prepared data, prepare(spec));
   for (std::size_t i = 0; i < data.ours.size(); ++i) TESSERA_DO(runner.set_input(i, data.ours[i]));
   runner.run();
-  const double allowed = kernel::tolerance(data.plain, spec.dtype, amplification(spec));
   result.verified = true;
   std::vector<kernel::Reference> wanted;
   for (std::size_t o = 0; o < dag.outputs.size(); ++o) {
     TESSERA_TRY(const kernel::Reference want,
                 kernel::reference(data.plain, data.inputs, o, kSamples, kSeed));
-    result.max_error = std::max(
-        result.max_error, kernel::worst_error(want, runner.output(o), std::max(allowed, 1e-30)));
+    result.max_error =
+        std::max(result.max_error,
+                 kernel::worst_error(want, runner.output(o), kernel::tolerance(data.plain, o)));
     wanted.push_back(want);
   }
   result.verified = result.max_error <= 1;
@@ -123,9 +121,8 @@ Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& machi
     if (started.ok()) {
       PeerProcess& process = **started;
       peer.version = process.version();
-      // Libraries may use Winograd where we do not.
-      const double bound = std::max(allowed, kernel::tolerance(data.plain, spec.dtype, 128));
-      peer.verified = kernel::worst_error(wanted[0], process.outputs()[0], bound) <= 1;
+      peer.verified = kernel::worst_error(wanted[0], process.outputs()[0],
+                                          kernel::tolerance(data.plain, 0)) <= 1;
       if (peer.verified) {
         timer.add(
             runtime::Sampler([&process](int n, bool warm) { return process.sample(n, warm); }));

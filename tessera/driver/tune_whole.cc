@@ -135,11 +135,7 @@ Result<bool> WholeModels::verify(Selection* selection, std::vector<SubjectReport
       }
       TESSERA_TRY(const Built tuned, build(i, selection));
       TESSERA_TRY(const std::vector<HostTensor> got, outputs_of(tuned));
-      const double allowed = allowed_range_error(tuned.graph);
-      double error = 0;
-      for (std::size_t o = 0; o < got.size(); ++o) {
-        error = std::max(error, range_error(got[o], wanted[i][o]) / allowed);
-      }
+      const double error = worst_output(tuned.graph, got, wanted[i]);
       (*reports)[i].max_error = error;
       if (error <= 1) continue;
       session_.note(std::isinf(error)

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tessera/interp/interp.h"
+#include "tessera/te/roundings.h"
 
 namespace tessera::kernel {
 namespace {
@@ -11,31 +12,10 @@ namespace {
 // Above this many operations the interpreter computes only the sampled points.
 constexpr double kWholeFlops = 2e7;
 
-double unit_roundoff(DType t) {
-  switch (t) {
-    case DType::kF64:
-      return 0x1p-53;
-    case DType::kF32:
-      return 0x1p-24;
-    case DType::kF16:
-      return 0x1p-11;
-    case DType::kBF16:
-      return 0x1p-8;
-    default:
-      return 0;
-  }
-}
-
 }  // namespace
 
-double tolerance(const te::Dag& dag, DType dtype, double amplification) {
-  double longest = 1;
-  for (const te::Op& op : dag.ops) {
-    double length = 1;
-    for (const te::Axis& a : op.reduce_axes) length *= static_cast<double>(a.extent);
-    longest = std::max(longest, length);
-  }
-  return 8 * unit_roundoff(dtype) * std::sqrt(longest) * amplification;
+double tolerance(const te::Dag& dag, std::size_t output) {
+  return tessera::tolerance(te::roundings(dag, output));
 }
 
 Result<Reference> reference(const te::Dag& dag, const std::vector<HostTensor>& inputs,
@@ -73,7 +53,7 @@ double worst_error(const Reference& want, const HostTensor& got, double toleranc
     const double a = got.get_float(want.points[i]);
     const double b = want.values[i];
     if (a == b || (std::isnan(a) && std::isnan(b))) continue;
-    const double error = std::abs(a - b) / (tolerance * want.scale);
+    const double error = over_tolerance(std::abs(a - b), tolerance * want.scale);
     worst = std::isnan(error) ? INFINITY : std::max(worst, error);
   }
   return worst;

@@ -10,10 +10,9 @@
 
 namespace tessera::kernel {
 
-// The difference allowed between two ways to compute `dag`, relative to the largest magnitude of
-// the output: rounding of the type times the square root of the longest reduction. Winograd
-// transforms amplify rounding by `amplification`.
-double tolerance(const te::Dag& dag, DType dtype, double amplification = 1);
+// The difference allowed between two ways to compute an output, relative to its largest magnitude:
+// that of the table (support/tolerance.h) for the roundings on the way to it.
+double tolerance(const te::Dag& dag, std::size_t output);
 
 // Points of one output with the interpreter's values. All points when the Dag is small, else
 // `samples` random ones together with the first and the last.

@@ -10,6 +10,7 @@
 #include "tessera/kernel/check_output.h"
 #include "tessera/kernel/compile_op.h"
 #include "tessera/space/default_schedule.h"
+#include "tessera/te/roundings.h"
 
 namespace tessera::measure {
 namespace {
@@ -40,9 +41,9 @@ Result<std::vector<HostTensor>> run_once(const te::Dag& dag, const std::vector<H
                         "output {} is NaN everywhere: nothing can be verified",
                         dag.outputs[o]->name);
     }
-    const double allowed = allowed_error(dag, outputs[o].dtype());
-    const double worst = kernel::worst_error(points, outputs[o], std::max(allowed, 1e-30));
-    if (worst > 1 && (is_float(outputs[o].dtype()) || !uses_floats(dag))) {
+    const double worst = kernel::worst_error(points, outputs[o], kernel::tolerance(dag, o));
+    const bool undecided = !is_float(outputs[o].dtype()) && te::roundings(dag, o).any();
+    if (worst > 1 && !undecided) {
       return make_error(ErrorCode::kRunFailed, "output {} differs from the interpreter's",
                         dag.outputs[o]->name);
     }

@@ -4,16 +4,12 @@
 #include <cmath>
 #include <cstring>
 
-#include "tessera/kernel/check_output.h"
 #include "tessera/kernel/random_inputs.h"
 #include "tessera/lower/lower.h"
+#include "tessera/te/roundings.h"
 
 namespace tessera::measure {
 namespace {
-
-// A schedule may sum in blocks, in another order, and through Winograd's transforms; an error of
-// the schedule itself is larger by orders of magnitude. Half precision has no room for it.
-constexpr double kAmplification = 16;
 
 std::size_t bytes_of(const ir::Buffer& b) {
   return static_cast<std::size_t>(b.size()) * static_cast<std::size_t>(size_bytes(b->dtype));
@@ -45,31 +41,12 @@ HostTensor gather(const std::byte* output, const std::vector<std::int64_t>& poin
 
 }  // namespace
 
-double allowed_error(const te::Dag& dag, DType dtype) {
-  const bool wide = dtype == DType::kF32 || dtype == DType::kF64;
-  return kernel::tolerance(dag, dtype, wide ? kAmplification : 1);
-}
-
-bool uses_floats(const te::Dag& dag) {
-  for (const te::Op& op : dag.ops) {
-    for (const ir::Buffer& b : op.outputs) {
-      if (is_float(b->dtype)) return true;
-    }
-  }
-  return std::ranges::any_of(dag.inputs,
-                             [](const te::Input& in) { return is_float(in.buffer->dtype); });
-}
-
-std::string compare_output(const te::Dag& dag, const HostTensor& want, const std::byte* got) {
+std::string compare_output(const te::Dag& dag, std::size_t output, const HostTensor& want,
+                           const std::byte* got) {
   const std::int64_t n = want.size();
-  std::int64_t count = 0, first = -1;
-  double first_want = 0, first_got = 0, allowed = 0;
-  const auto bad = [&](std::int64_t i, double w, double g) {
-    if (count++ > 0) return;
-    first = i;
-    first_want = w;
-    first_got = g;
-  };
+  const Roundings rounded = te::roundings(dag, output);
+  const double relative = tolerance(rounded);
+  double allowed = 0;
   if (is_float(want.dtype())) {
     double scale = 0;
     std::int64_t numbers = 0;
@@ -79,8 +56,19 @@ std::string compare_output(const te::Dag& dag, const HostTensor& want, const std
       numbers += std::isnan(v) ? 0 : 1;
     }
     if (n > 0 && numbers == 0) return "NaN everywhere in the reference: nothing can be verified";
-    allowed = allowed_error(dag, want.dtype()) * scale;
+    allowed = relative * scale;
   }
+  const bool quantised = rounded.count(want.dtype()) > 0 && !is_float(want.dtype());
+  const double steps = relative * std::exp2(8 * size_bytes(want.dtype()));
+  std::int64_t count = 0, far = 0, first = -1;
+  double first_want = 0, first_got = 0;
+  const auto bad = [&](std::int64_t i, double w, double g) {
+    if (quantised && std::abs(w - g) > std::max(1.0, steps)) ++far;
+    if (count++ > 0) return;
+    first = i;
+    first_want = w;
+    first_got = g;
+  };
   if (want.dtype() == DType::kF32) {
     scan(want.as<float>(), reinterpret_cast<const float*>(got), n, allowed, bad);
   } else if (std::memcmp(want.data(), got, want.bytes()) != 0) {
@@ -91,8 +79,8 @@ std::string compare_output(const te::Dag& dag, const HostTensor& want, const std
       scan(&w, &g, 1, allowed, [&](std::int64_t, double a, double b) { bad(i, a, b); });
     }
   }
-  const bool undecided = !is_float(want.dtype()) && uses_floats(dag);
-  if (count <= (undecided ? n / 200 : 0)) return "";
+  const bool undecided = !is_float(want.dtype()) && rounded.any();
+  if (far == 0 && count <= (undecided ? n / 200 : 0)) return "";
   return fmt::format("{} of {} elements differ, the first at {}: {:.6g}, not {:.6g}", count, n,
                      first, first_got, first_want);
 }
@@ -156,7 +144,7 @@ std::string TaskData::wrong_output() const {
     const HostTensor got =
         whole ? HostTensor() : gather(outputs_[o].data(), wanted_.points[o], want);
     const std::string what =
-        compare_output(dag_, want, whole ? outputs_[o].data() : got.as<std::byte>());
+        compare_output(dag_, o, want, whole ? outputs_[o].data() : got.as<std::byte>());
     if (!what.empty()) return fmt::format("output {}: {}", dag_.outputs[o]->name, what);
   }
   return "";

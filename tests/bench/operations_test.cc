@@ -53,12 +53,6 @@ std::string case_name(const ::testing::TestParamInfo<Case>& info) {
 
 class ShippedSchedule : public ::testing::TestWithParam<Case> {};
 
-// Differences of the rounding of Winograd's transforms.
-double amplification(const te::OpSpec& spec) {
-  const auto algo = spec.words.find("algo");
-  return algo == spec.words.end() || algo->second == "direct" ? 1 : 128;
-}
-
 TEST_P(ShippedSchedule, AgreesWithTheInterpreter) {
   const te::OpSpec spec = te::parse_op_spec(GetParam().spec).value();
   const te::Dag dag = te::make_dag(spec).value();
@@ -77,9 +71,8 @@ TEST_P(ShippedSchedule, AgreesWithTheInterpreter) {
   runner.run();
   for (std::size_t o = 0; o < dag.outputs.size(); ++o) {
     const kernel::Reference want = kernel::reference(dag, inputs, o, 300, 3).value();
-    const double allowed =
-        std::max(kernel::tolerance(dag, dag.outputs[o]->dtype, amplification(spec)), 1e-30);
-    EXPECT_LE(kernel::worst_error(want, runner.output(o), allowed), 1) << found.path;
+    EXPECT_LE(kernel::worst_error(want, runner.output(o), kernel::tolerance(dag, o)), 1)
+        << found.path;
   }
 }
 

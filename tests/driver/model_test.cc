@@ -66,9 +66,7 @@ void expect_same(Graph graph, bool optimize) {
     const auto got = exec::run_model(*model, pool, inputs);
     ASSERT_TRUE(got.ok()) << got.error().message;
     ASSERT_EQ(got->size(), want->size());
-    for (std::size_t i = 0; i < want->size(); ++i) {
-      EXPECT_LE(range_error((*got)[i], (*want)[i]), allowed_range_error(graph)) << "output " << i;
-    }
+    EXPECT_LE(worst_output(graph, *got, *want), 1);
   }
 }
 
@@ -216,6 +214,27 @@ TEST(RangeError, NanInfinityAndShapes) {
   EXPECT_TRUE(std::isinf(range_error(a, b))) << "verifies nothing";
   EXPECT_EQ(range_error(HostTensor(DType::kF32, {0}), HostTensor(DType::kF32, {0})), 0);
   EXPECT_TRUE(std::isinf(range_error(a, HostTensor(DType::kF32, {3}))));
+}
+
+// The first output is a u8 image times 0.5; the second was rounded to f16 on the way.
+TEST(WorstOutput, EachOutputHasTheBoundOfItsOwnAncestry) {
+  graph::GraphBuilder b("two");
+  const ValueId x = b.input("x", {DType::kU8, {4}});
+  const ValueId y =
+      b.add("mul", {b.cast(x, DType::kF32).value(), b.scalar(DType::kF32, 0.5)}).value();
+  const ValueId z = b.cast(b.cast(y, DType::kF16).value(), DType::kF32).value();
+  const Graph graph = b.finish({y, z}, {"y", "z"});
+  const auto differ = [&](double first, double second) {
+    HostTensor want(DType::kF32, {4}), a(DType::kF32, {4}), c(DType::kF32, {4});
+    for (HostTensor* t : {&want, &a, &c}) t->set_float(0, 1);
+    a.set_float(1, first);
+    c.set_float(1, second);
+    return worst_output(graph, {a, c}, {want, want});
+  };
+  EXPECT_EQ(differ(0, 0), 0);
+  EXPECT_LE(differ(7e-6, 3.8e-3), 1);
+  EXPECT_GT(differ(8e-6, 0), 1) << "an image of bytes is exact";
+  EXPECT_GT(differ(0, 4e-3), 1) << "one value of f16 is no half-precision network";
 }
 
 }  // namespace

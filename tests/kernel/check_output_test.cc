@@ -15,14 +15,29 @@ namespace {
 te::Dag dag_of(const char* spec) { return te::make_dag(te::parse_op_spec(spec).value()).value(); }
 
 TEST(Tolerance, GrowsWithTypeAndReduction) {
-  const te::Dag small = dag_of("matmul:M=4,N=4,K=4"), large = dag_of("matmul:M=4,N=4,K=400");
-  EXPECT_DOUBLE_EQ(tolerance(large, DType::kF32), 10 * tolerance(small, DType::kF32));
-  EXPECT_GT(tolerance(small, DType::kF16), tolerance(small, DType::kF32));
-  EXPECT_GT(tolerance(small, DType::kBF16), tolerance(small, DType::kF16));
-  EXPECT_LT(tolerance(small, DType::kF64), tolerance(small, DType::kF32));
-  EXPECT_EQ(tolerance(small, DType::kI32), 0);
-  EXPECT_DOUBLE_EQ(tolerance(small, DType::kF32, 7), 7 * tolerance(small, DType::kF32));
-  EXPECT_LT(tolerance(large, DType::kF32), 1e-4);
+  const auto of = [](const char* spec) { return tolerance(dag_of(spec), 0); };
+  EXPECT_DOUBLE_EQ(of("matmul:M=4,N=4,K=64"), 4 * of("matmul:M=4,N=4,K=4"));
+  EXPECT_LE(of("matmul:M=4,N=4,K=40000"), 1e-4);
+  EXPECT_GT(of("matmul:M=4,N=4,K=4,dtype=f16"), of("matmul:M=4,N=4,K=4"));
+  EXPECT_GT(of("matmul:M=4,N=4,K=4,dtype=bf16"), of("matmul:M=4,N=4,K=4,dtype=f16"));
+  EXPECT_EQ(of("matmul:M=4,N=4,K=4,dtype=i8"), 0);
+  // Sums of f16 are taken in f32 and rounded once.
+  EXPECT_LT(of("matmul:M=4,N=4,K=4000,dtype=f16"), 5e-3);
+  EXPECT_EQ(of("reduce:R=5,C=9,op=max"), 0) << "nothing rounds";
+}
+
+TEST(Tolerance, RefusesJustAboveAndAcceptsJustBelow) {
+  for (const char* spec : {"matmul:M=5,N=6,K=7", "matmul:M=5,N=6,K=7,dtype=f16"}) {
+    const te::Dag dag = dag_of(spec);
+    const double allowed = tolerance(dag, 0);
+    const Reference want{.points = {0, 1}, .values = {0, 1}, .scale = 1};
+    HostTensor got(DType::kF64, {2});
+    got.set_float(1, 1);
+    got.set_float(0, 0.999 * allowed);
+    EXPECT_LE(worst_error(want, got, allowed), 1) << spec;
+    got.set_float(0, 1.001 * allowed);
+    EXPECT_GT(worst_error(want, got, allowed), 1) << spec;
+  }
 }
 
 struct Checked {
@@ -37,7 +52,7 @@ Checked checked(const char* spec) {
   const std::vector<HostTensor> inputs = random_inputs(c.dag, 1);
   c.want = reference(c.dag, inputs, 0, 50, 2).value();
   c.got = interp::run(c.dag, inputs).value()[0].clone();
-  c.tolerance = tolerance(c.dag, c.got.dtype());
+  c.tolerance = tolerance(c.dag, 0);
   return c;
 }
 

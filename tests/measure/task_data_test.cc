@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/measure/reference.h"
+#include "tessera/te/builder.h"
 #include "tessera/te/op_spec.h"
 
 namespace tessera::measure {
@@ -18,18 +19,18 @@ TEST(CompareOutput, AllowsRoundingOnly) {
   for (std::int64_t i = 0; i < 16; ++i) want.set_float(i, static_cast<double>(i));
   HostTensor got = want.clone();
   got.set_float(3, 3 + 1e-5);
-  EXPECT_EQ(compare_output(dag, want, got.as<std::byte>()), "");
+  EXPECT_EQ(compare_output(dag, 0, want, got.as<std::byte>()), "");
   got.set_float(3, 3.1);
-  EXPECT_EQ(compare_output(dag, want, got.as<std::byte>()),
+  EXPECT_EQ(compare_output(dag, 0, want, got.as<std::byte>()),
             "1 of 16 elements differ, the first at 3: 3.1, not 3");
   got.set_float(3, NAN);
-  EXPECT_NE(compare_output(dag, want, got.as<std::byte>()), "");
+  EXPECT_NE(compare_output(dag, 0, want, got.as<std::byte>()), "");
   want.set_float(3, NAN);
-  EXPECT_EQ(compare_output(dag, want, got.as<std::byte>()), "");
+  EXPECT_EQ(compare_output(dag, 0, want, got.as<std::byte>()), "");
   want.set_float(3, INFINITY);
-  EXPECT_NE(compare_output(dag, want, got.as<std::byte>()), "");
+  EXPECT_NE(compare_output(dag, 0, want, got.as<std::byte>()), "");
   got.set_float(3, INFINITY);
-  EXPECT_EQ(compare_output(dag, want, got.as<std::byte>()), "");
+  EXPECT_EQ(compare_output(dag, 0, want, got.as<std::byte>()), "");
 }
 
 TEST(CompareOutput, NothingButNanVerifiesNothing) {
@@ -37,16 +38,38 @@ TEST(CompareOutput, NothingButNanVerifiesNothing) {
   HostTensor want(DType::kF32, {4, 4});
   for (std::int64_t i = 0; i < 16; ++i) want.set_float(i, NAN);
   const HostTensor got = want.clone();
-  EXPECT_NE(compare_output(dag, want, got.as<std::byte>()), "");
+  EXPECT_NE(compare_output(dag, 0, want, got.as<std::byte>()), "");
 }
 
 TEST(CompareOutput, IntegersAreExact) {
   const te::Dag dag = dag_of("matmul:M=4,N=4,K=64,dtype=i8");
   const HostTensor want(DType::kI32, {16});
   HostTensor got = want.clone();
-  EXPECT_EQ(compare_output(dag, want, got.as<std::byte>()), "");
+  EXPECT_EQ(compare_output(dag, 0, want, got.as<std::byte>()), "");
   got.set_int(0, 1);
-  EXPECT_NE(compare_output(dag, want, got.as<std::byte>()), "");
+  EXPECT_NE(compare_output(dag, 0, want, got.as<std::byte>()), "");
+}
+
+te::Dag quantising() {
+  te::DagBuilder b("quantise");
+  const ir::Buffer x = b.input("x", DType::kF32, {1000});
+  const ir::Buffer y = b.compute("y", {{"i", 1000}}, [&](const te::Indices& i) {
+    return ir::cast(DType::kI8, te::at(x, i) * ir::imm(DType::kF32, 3));
+  });
+  return b.build({y});
+}
+
+TEST(CompareOutput, QuantisedNumbersMayMissByAStepHereAndThere) {
+  const te::Dag dag = quantising();
+  const HostTensor want(DType::kI8, {1000});
+  HostTensor got = want.clone();
+  for (std::int64_t i = 0; i < 5; ++i) got.set_int(i, 1);
+  EXPECT_EQ(compare_output(dag, 0, want, got.as<std::byte>()), "");
+  got.set_int(5, 1);
+  EXPECT_NE(compare_output(dag, 0, want, got.as<std::byte>()), "") << "too many";
+  got = want.clone();
+  got.set_int(5, 40);
+  EXPECT_NE(compare_output(dag, 0, want, got.as<std::byte>()), "") << "too far";
 }
 
 class References : public ::testing::TestWithParam<const char*> {};

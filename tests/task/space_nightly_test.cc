@@ -17,10 +17,6 @@ namespace {
 constexpr int kSamples = 4;
 constexpr std::int64_t kPoints = 24;
 
-double amplification(const Task& t) {
-  return t.name.find("winograd") == std::string::npos ? 8 : 512;
-}
-
 // Empty, or what is wrong.
 std::string check_schedule(const Task& t, const schedule::Schedule& schedule,
                            const std::vector<HostTensor>& inputs, runtime::ThreadPool& pool) {
@@ -34,7 +30,7 @@ std::string check_schedule(const Task& t, const schedule::Schedule& schedule,
   for (std::size_t o = 0; o < t.dag.outputs.size(); ++o) {
     const auto want = kernel::reference(t.dag, inputs, o, kPoints, 1);
     if (!want.ok()) return want.error().message;
-    const double allowed = kernel::tolerance(t.dag, t.dag.outputs[o]->dtype, amplification(t));
+    const double allowed = kernel::tolerance(t.dag, o);
     if (const double error = kernel::worst_error(*want, runner.output(o), allowed); error > 1)
       return fmt::format("output {} is off by {} times what is allowed", o, error);
   }

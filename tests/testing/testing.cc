@@ -10,24 +10,10 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include "tessera/support/tolerance.h"
+
 namespace tessera::testing {
 namespace {
-
-// Distance from 1 to the next value of the type.
-double epsilon(DType t) {
-  switch (t) {
-    case DType::kF16:
-      return 0x1p-10;
-    case DType::kBF16:
-      return 0x1p-7;
-    case DType::kF32:
-      return 0x1p-23;
-    case DType::kF64:
-      return 0x1p-52;
-    default:
-      return 0;
-  }
-}
 
 bool close(double got, double want, double tolerance) {
   if (std::isnan(got) || std::isnan(want)) return std::isnan(got) && std::isnan(want);
@@ -64,8 +50,9 @@ std::size_t first_difference_line(const std::string& a, const std::string& b) {
 }  // namespace
 
 double tolerance(DType t, std::int64_t reduction_length) {
+  if (!is_float(t)) return 0;
   const double n = static_cast<double>(reduction_length);
-  return epsilon(t) * (4 + std::sqrt(n)) + epsilon(compute_type(t)) * n;
+  return 2 * (unit_roundoff(t) * (4 + std::sqrt(n)) + unit_roundoff(compute_type(t)) * n);
 }
 
 std::string mismatch(const HostTensor& got, const HostTensor& want, double tolerance) {

@@ -1,0 +1,15 @@
+// Where values are rounded on the way to each output of a graph.
+#pragma once
+
+#include <vector>
+
+#include "tessera/graph/graph.h"
+#include "tessera/support/tolerance.h"
+
+namespace tessera::graph {
+
+// Per output of the graph: the roundings (te/roundings.h) of the nodes that it needs and that
+// depend on an input. What is made of constants alone is the same in every build.
+std::vector<Roundings> roundings(const Graph& graph);
+
+}  // namespace tessera::graph

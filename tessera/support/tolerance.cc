@@ -1,0 +1,80 @@
+#include "tessera/support/tolerance.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace tessera {
+namespace {
+
+struct Row {
+  DType type;
+  double unit_roundoff;
+  // Roundings that one step may cost. Wide floats are summed in blocks, in another order and
+  // through Winograd's transforms; an error of a schedule is larger by orders of magnitude. Narrow
+  // types have no room for it.
+  double slack;
+  double most;  // of a whole network
+};
+
+constexpr std::array<Row, 6> kRows = {{
+    {DType::kF64, 0x1p-53, 128, 1e-4},
+    {DType::kF32, 0x1p-24, 128, 1e-4},
+    {DType::kF16, 0x1p-11, 8, 5e-2},
+    {DType::kBF16, 0x1p-8, 8, 5e-2},
+    // A value on the border between two integers may fall to either side: one step, two roundings.
+    // Several such steps meet in one sum of the next layer.
+    {DType::kI16, 0.5 / 65535, 8, 1e-3},
+    {DType::kI8, 0.5 / 255, 8, 2e-1},
+}};
+
+// Signed and unsigned integers have the same number of steps.
+DType row_type(DType t) {
+  return t == DType::kU8 ? DType::kI8 : t == DType::kU16 ? DType::kI16 : t;
+}
+
+std::size_t row_of(DType t) {
+  const auto it =
+      std::find_if(kRows.begin(), kRows.end(), [&](const Row& r) { return r.type == row_type(t); });
+  return static_cast<std::size_t>(it - kRows.begin());
+}
+
+}  // namespace
+
+double unit_roundoff(DType t) {
+  const std::size_t row = row_of(t);
+  return row < kRows.size() ? kRows[row].unit_roundoff : 0;
+}
+
+void Roundings::add(DType to, double length) {
+  const std::size_t row = row_of(to);
+  if (row < kRows.size()) counts_[row] += length;
+}
+
+void Roundings::add(const Roundings& other) {
+  for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
+}
+
+double Roundings::count(DType to) const {
+  const std::size_t row = row_of(to);
+  return row < kRows.size() ? counts_[row] : 0;
+}
+
+bool Roundings::any() const {
+  return std::any_of(counts_.begin(), counts_.end(), [](double c) { return c > 0; });
+}
+
+double tolerance(const Roundings& roundings) {
+  double sum = 0;
+  for (const Row& r : kRows) {
+    sum += std::min(r.most, r.slack * r.unit_roundoff * std::sqrt(roundings.count(r.type)));
+  }
+  return sum;
+}
+
+double over_tolerance(double error, double allowed) {
+  if (error == 0) return 0;
+  return allowed > 0 ? error / allowed : std::numeric_limits<double>::infinity();
+}
+
+}  // namespace tessera

@@ -1,0 +1,65 @@
+#include "tessera/te/roundings.h"
+
+#include <gtest/gtest.h>
+
+#include "tessera/te/builder.h"
+#include "tessera/te/op_spec.h"
+
+namespace tessera::te {
+namespace {
+
+Roundings of(const char* spec) {
+  return roundings(make_dag(parse_op_spec(spec).value()).value(), 0);
+}
+
+TEST(Roundings, SumsCountTheirTerms) {
+  EXPECT_EQ(of("matmul:M=4,N=4,K=50").count(DType::kF32), 50);
+  EXPECT_FALSE(of("matmul:M=4,N=4,K=50,dtype=i8").any());
+  EXPECT_FALSE(of("reduce:R=5,C=9,op=max").any());
+  EXPECT_FALSE(of("gather:R=7,C=3,I=5").any());
+  EXPECT_FALSE(of("transpose:A=2,B=3,C=4,perm=021").any());
+}
+
+TEST(Roundings, NarrowSumsAreTakenWideAndRoundedOnce) {
+  const Roundings r = of("matmul:M=4,N=4,K=50,dtype=f16");
+  EXPECT_EQ(r.count(DType::kF32), 50);
+  EXPECT_EQ(r.count(DType::kF16), 1);
+}
+
+ir::Buffer cast_stage(DagBuilder& b, const char* name, const ir::Buffer& x, DType to) {
+  return b.compute(name, {{"i", 8}}, [&](const Indices& i) { return ir::cast(to, at(x, i)); });
+}
+
+TEST(Roundings, OnlyLossyCastsCount) {
+  const auto of_cast = [](DType from, DType to) {
+    DagBuilder b("cast");
+    const ir::Buffer x = b.input("x", from, {8});
+    return roundings(b.build({cast_stage(b, "y", x, to)}), 0).any();
+  };
+  EXPECT_FALSE(of_cast(DType::kU8, DType::kF32));
+  EXPECT_FALSE(of_cast(DType::kU8, DType::kF16));
+  EXPECT_FALSE(of_cast(DType::kI16, DType::kF32));
+  EXPECT_FALSE(of_cast(DType::kF16, DType::kF32));
+  EXPECT_FALSE(of_cast(DType::kF32, DType::kF64));
+  EXPECT_FALSE(of_cast(DType::kI32, DType::kI8)) << "wraps, the same everywhere";
+  EXPECT_TRUE(of_cast(DType::kI16, DType::kF16));
+  EXPECT_TRUE(of_cast(DType::kI32, DType::kF32));
+  EXPECT_TRUE(of_cast(DType::kF64, DType::kF32));
+  EXPECT_TRUE(of_cast(DType::kF32, DType::kBF16));
+  EXPECT_TRUE(of_cast(DType::kF32, DType::kU8));
+}
+
+TEST(Roundings, AnOutputHasThoseOfItsOwnStages) {
+  DagBuilder b("two");
+  const ir::Buffer x = b.input("x", DType::kF32, {8});
+  const ir::Buffer half = cast_stage(b, "half", x, DType::kF16);
+  const ir::Buffer wide = cast_stage(b, "wide", half, DType::kF32);
+  const ir::Buffer copy = b.compute("copy", {{"i", 8}}, [&](const Indices& i) { return at(x, i); });
+  const Dag dag = b.build({wide, copy});
+  EXPECT_EQ(roundings(dag, 0).count(DType::kF16), 1);
+  EXPECT_FALSE(roundings(dag, 1).any());
+  EXPECT_EQ(roundings(dag).count(DType::kF16), 1);
+}
+
+}  // namespace
+}  // namespace tessera::te
