@@ -97,7 +97,7 @@ void print_markdown(const te::OpSpec& spec, const driver::BenchResult& r, bool f
              short_text(spec), r.threads, r.median_us,
              r.verified ? (r.trusted ? "" : " (busy)") : " WRONG", r.gflops,
              100 * r.fraction_of_peak, best ? best->name : "",
-             best ? fmt::format("{:.1f}", best->median_us) : "",
+             best ? fmt::format("{:.1f}{}", best->median_us, best->trusted ? "" : " (busy)") : "",
              best ? fmt::format("{:.2f}", best->ratio) : "", r.build_ms);
 }
 
@@ -126,12 +126,12 @@ Result<std::vector<te::OpSpec>> specs(const BenchArgs& args,
                                       const std::vector<std::pair<int, std::string>>& suite) {
   std::vector<te::OpSpec> out;
   for (const std::string& text : args.ops) {
-    Result<te::OpSpec> spec = te::parse_op_spec(text);
+    Result<te::OpSpec> spec = driver::parse_op(text);
     if (!spec.ok()) return spec.error().with_context(text);
     out.push_back(std::move(spec).value());
   }
   for (const auto& [number, line] : suite) {
-    Result<te::OpSpec> spec = te::parse_op_spec(line);
+    Result<te::OpSpec> spec = driver::parse_op(line);
     if (!spec.ok())
       return spec.error().with_context(fmt::format("{}: line {}", args.suite, number));
     out.push_back(std::move(spec).value());
@@ -290,7 +290,8 @@ void add_bench(CLI::App& app, std::function<int()>* run) {
       ->excludes("--plan");
   sub->add_option(
       "--op", args->ops,
-      "Operation, e.g. conv2d:N=1,H=56,W=56,CI=64,CO=64,KH=3,KW=3,S=1,P=1 (repeatable)");
+      "Operation, e.g. conv2d:N=1,H=56,W=56,CI=64,CO=64,KH=3,KW=3,S=1,P=1 (repeatable); without "
+      "algo= a convolution is computed as in a model");
   sub->add_option(
          "--suite", args->suite,
          "File with one operation or model (zoo:NAME, FILE.onnx) per line; # begins a comment")

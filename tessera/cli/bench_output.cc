@@ -24,7 +24,10 @@ nlohmann::ordered_json to_json(const driver::BenchResult& r) {
   for (const driver::PeerResult& p : r.peers) {
     nlohmann::ordered_json peer = {{"name", p.name}};
     if (p.absent.empty()) {
-      peer.update({{"version", p.version}, {"median_us", p.median_us}, {"ratio", p.ratio}});
+      peer.update({{"version", p.version},
+                   {"median_us", p.median_us},
+                   {"ratio", p.ratio},
+                   {"trusted", p.trusted}});
     } else {
       peer["absent"] = p.absent;
     }
@@ -45,7 +48,8 @@ void print_row(const driver::BenchResult& r, bool times) {
       r.trusted ? "" : " (busy machine)");
   for (const driver::PeerResult& p : r.peers) {
     if (p.absent.empty()) {
-      fmt::print("    {:<10} {:>10.1f} us  {:>6.2f}x\n", p.name, p.median_us, p.ratio);
+      fmt::print("    {:<10} {:>10.1f} us  {:>6.2f}x{}\n", p.name, p.median_us, p.ratio,
+                 p.trusted ? "" : " (busy machine)");
     } else {
       fmt::print("    {:<10} absent: {}\n", p.name, p.absent);
     }

@@ -234,7 +234,7 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
   if (options.profile) {
     TESSERA_TRY(result.profile, profile_steps(compiled, runner));
   }
-  const std::vector<runtime::Samples> samples = timer.run();
+  const std::vector<runtime::Samples> samples = timer.run_undisturbed();
   double flops = 0, bytes = 0;
   for (const exec::CompiledModel::Step& s : compiled.steps) {
     flops += s.flops;

@@ -65,6 +65,7 @@ void set_times(const std::vector<runtime::Samples>& samples, double flops, doubl
     const double peer_s = samples[measured].median_s();
     peer.median_us = peer_s * 1e6;
     peer.ratio = peer_s / seconds;
+    peer.trusted = samples[measured].trusted;
   }
 }
 
@@ -135,7 +136,7 @@ Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& machi
     }
     result.peers.push_back(peer);
   }
-  const std::vector<runtime::Samples> samples = timer.run();
+  const std::vector<runtime::Samples> samples = timer.run_undisturbed();
   TESSERA_TRY(const te::OpWork work, te::op_work(spec));
   set_times(samples, work.flops, work.bytes, &result);
   if (options.peak_gflops > 0) result.fraction_of_peak = result.gflops / options.peak_gflops;

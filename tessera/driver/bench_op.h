@@ -30,6 +30,7 @@ struct PeerResult {
   double median_us = 0;
   double ratio = 0;  // peer time / our time: above 1, ours is faster
   bool verified = false;
+  bool trusted = false;  // as BenchResult's, of its own process
 };
 
 struct BenchResult {

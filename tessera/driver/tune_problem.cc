@@ -169,7 +169,7 @@ class ProblemBuilder {
   }
 
   Result<void> add_op() {
-    TESSERA_TRY(const te::OpSpec spec, te::parse_op_spec(problem_.subjects.back().name));
+    TESSERA_TRY(const te::OpSpec spec, parse_op(problem_.subjects.back().name));
     problem_.subjects.back().name = te::to_text(spec);
     const auto algo = spec.words.find("algo");
     if (algo == spec.words.end()) {
@@ -217,6 +217,21 @@ class ProblemBuilder {
 };
 
 }  // namespace
+
+Result<te::OpSpec> parse_op(const std::string& text) {
+  TESSERA_TRY(te::OpSpec spec, te::parse_op_spec(text));
+  const bool named =
+      text.find(":algo=") != std::string::npos || text.find(",algo=") != std::string::npos;
+  if (!spec.words.contains("algo") || named || spec.dtype != DType::kF32) return spec;
+  te::OpSpec transformed = spec;
+  transformed.words["algo"] = "winograd4";
+  const Result<te::Dag> dag = te::make_dag(transformed);
+  if (!dag) return spec;  // other windows, strides, groups or layouts: there is no choice
+  const Shape& out = dag->outputs[0]->shape;
+  spec.words["algo"] =
+      graph::preferred_convolution(spec.ints.at("CI"), spec.ints.at("CO"), out[1], out[2], {});
+  return spec;
+}
 
 std::string op_signature(const te::OpSpec& spec) {
   te::OpSpec plain = spec;

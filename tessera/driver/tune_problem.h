@@ -54,6 +54,10 @@ struct TuneProblem {
 Result<TuneProblem> make_tune_problem(const std::vector<TuneSubject>& subjects,
                                       const task::PartitionOptions& partition);
 
+// The operation of a text. A convolution that names no algorithm gets the one that a model takes
+// without tuning.
+Result<te::OpSpec> parse_op(const std::string& text);
+
 // The key of an operation's choice: its canonical text with algo=direct, whatever it was.
 std::string op_signature(const te::OpSpec& spec);
 

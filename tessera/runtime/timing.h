@@ -64,6 +64,9 @@ class InterleavedTimer {
 
   // Calls each at least three times. An exception of a callable passes through.
   std::vector<Samples> run();
+  // The same, once more where a result could not be trusted; the run with more clean samples
+  // counts.
+  std::vector<Samples> run_undisturbed();
 
  private:
   TimingOptions options_;

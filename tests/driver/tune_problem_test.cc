@@ -51,6 +51,21 @@ TEST(TuneProblem, TasksOfEqualKeyAreSharedByModels) {
   EXPECT_EQ(2 * calls(one.base), calls(two.base));
 }
 
+TEST(ParseOp, ConvolutionsAreComputedAsInAModel) {
+  const auto algorithm = [](const char* text) { return parse_op(text).value().words.at("algo"); };
+  const std::string wide = "conv2d:N=1,H=56,W=56,CI=64,CO=64,KH=3,KW=3,P=1";
+  EXPECT_EQ(algorithm(wide.c_str()), "winograd4");
+  for (const char* more : {",algo=direct", ",S=2", ",dtype=f16", ",layout=nchw", ",G=2", ",D=2"}) {
+    EXPECT_EQ(algorithm((wide + more).c_str()), "direct") << more;
+  }
+  EXPECT_EQ(algorithm((wide + ",algo=winograd2").c_str()), "winograd2");
+  EXPECT_EQ(algorithm("conv2d:N=1,H=56,W=56,CI=64,CO=64,KH=1,KW=1"), "direct");
+  EXPECT_EQ(algorithm("conv2d:N=1,H=56,W=56,CI=8,CO=64,KH=3,KW=3,P=1"), "direct");
+  EXPECT_EQ(algorithm("conv2d:N=1,H=5,W=5,CI=64,CO=64,KH=3,KW=3,P=1"), "direct");
+  EXPECT_FALSE(parse_op("matmul:M=8,N=8,K=8").value().words.contains("algo"));
+  EXPECT_FALSE(parse_op("conv2d:N=1").ok());
+}
+
 TEST(TuneProblem, OperationsAreTasksOfTheirOwn) {
   const TuneProblem matmul = problem({{"matmul:M=8,N=8,K=8", true, {}}});
   EXPECT_EQ(matmul.tasks.size(), 1u);

@@ -18,6 +18,33 @@ void spin_for(std::chrono::microseconds time) {
   }
 }
 
+// Three calls a run: two to calibrate, one sample.
+TEST(InterleavedTimer, TakesADisturbedRunAgainAndKeepsTheCleanerOne) {
+  if (!RunQueueClock().available()) GTEST_SKIP() << "the kernel does not tell who waited";
+  const auto run = [](int busy_calls, int* asked) {
+    InterleavedTimer timer({.sample_s = 0, .samples = 1, .min_samples = 1, .time_limit_s = 0});
+    timer.add(Sampler([=](int, bool) -> std::optional<TakenSample> {
+      const bool busy = ++*asked <= busy_calls;
+      return TakenSample{.sample = {.total_s = 1.0 * *asked, .wait_s = busy ? 1.0 : 0.0},
+                         .late_wait_s = 0};
+    }));
+    return timer.run_undisturbed().front();
+  };
+  int asked = 0;
+  const Samples quiet = run(0, &asked);
+  EXPECT_TRUE(quiet.trusted);
+  EXPECT_EQ(asked, 3) << "nothing to take again";
+  asked = 0;
+  const Samples again = run(3, &asked);
+  EXPECT_TRUE(again.trusted);
+  EXPECT_EQ(again.median_s(), 6);
+  asked = 0;
+  const Samples busy = run(100, &asked);
+  EXPECT_FALSE(busy.trusted);
+  EXPECT_EQ(busy.median_s(), 3) << "neither is better";
+  EXPECT_EQ(asked, 6) << "not for ever";
+}
+
 TEST(Samples, PercentilesInterpolate) {
   const Samples s{.call_s = {4, 1, 3, 2, 5}};
   EXPECT_DOUBLE_EQ(s.median_s(), 3);

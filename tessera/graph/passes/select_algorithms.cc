@@ -43,15 +43,10 @@ bool has_choice(const Graph& g, const Node& node) {
          w->shape()[3] == 3;
 }
 
-// The rule without measurements. Few channels leave the transforms unpaid; small maps waste most of
-// their 4x4 tiles. F(4 x 4, 3 x 3) takes 36 products for 16 outputs instead of 144, with an error
-// that f32 hides.
 const std::string& preferred_algorithm(const Graph& g, const Node& conv,
                                        const PassOptions& options) {
   const Shape &k = g.shape(conv.inputs[1]), &out = g.shape(conv.outputs[0]);
-  const bool pays = options.winograd && std::min(k[0], k[1]) >= options.winograd_min_channels &&
-                    std::min(out[1], out[2]) >= options.winograd_min_size;
-  return convolution_algorithms()[pays ? 2 : 0];
+  return preferred_convolution(k[1], k[0], out[1], out[2], options);
 }
 
 // The output tile of winograd, 0 for a direct convolution.
@@ -99,6 +94,16 @@ Result<ValueId> to_contract(Editor& e, const Node& conv) {
 }
 
 }  // namespace
+
+// The rule without measurements. Few channels leave the transforms unpaid; small maps waste most of
+// their 4x4 tiles. F(4 x 4, 3 x 3) takes 36 products for 16 outputs instead of 144, with an error
+// that f32 hides.
+const std::string& preferred_convolution(std::int64_t ci, std::int64_t co, std::int64_t h,
+                                         std::int64_t w, const PassOptions& options) {
+  const bool pays = options.winograd && std::min(ci, co) >= options.winograd_min_channels &&
+                    std::min(h, w) >= options.winograd_min_size;
+  return convolution_algorithms()[pays ? 2 : 0];
+}
 
 std::optional<std::string> algorithm_signature(const Graph& graph, const Node& node) {
   const bool transformed = std::string_view(node.op->name) == "conv_winograd";
