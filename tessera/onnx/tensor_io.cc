@@ -183,7 +183,7 @@ Result<std::string_view> ExternalFiles::bytes(const tessera_onnx::TensorProto& t
   }
   auto found = files_.find(location);
   if (found == files_.end()) {
-    auto file = MappedFile::open((std::filesystem::path(folder_) / location).string());
+    auto file = MappedFile::open_inside(folder_, location);
     if (!file.ok()) return invalid(tensor, "external data: " + file.error().message);
     found = files_.emplace(location, std::move(file).value()).first;
   }

@@ -198,8 +198,12 @@ Result<std::vector<Located>> read_directory(std::string_view archive) {
   if (directory.entries > archive.size() / kDirectorySize) return broken("impossible directory");
   Reader r(archive, directory.offset);
   std::vector<Located> entries;
+  std::uint64_t unclaimed = archive.size();
   for (std::uint64_t i = 0; i < directory.entries; ++i) {
     TESSERA_TRY(Located located, read_located(r));
+    // Entries that share their data could unpack to the square of the archive.
+    if (located.packed > unclaimed) return broken("entries overlap");
+    unclaimed -= located.packed;
     entries.push_back(std::move(located));
   }
   return entries;
@@ -339,8 +343,16 @@ void put_directory(std::string* out, const std::vector<Written>& entries, bool a
 
 }  // namespace
 
-Result<std::vector<ZipEntry>> parse_zip(std::string_view archive) {
+Result<std::vector<ZipEntry>> parse_zip(std::string_view archive, std::uint64_t most_bytes) {
   TESSERA_TRY(const std::vector<Located> directory, read_directory(archive));
+  std::uint64_t left = most_bytes;
+  for (const Located& located : directory) {
+    if (located.size > left) {
+      return make_error(ErrorCode::kUnsupported, "zip: the entries take more than {} bytes",
+                        most_bytes);
+    }
+    left -= located.size;
+  }
   std::vector<ZipEntry> entries;
   for (const Located& located : directory) {
     Result<ZipEntry> entry = extract(archive, located);

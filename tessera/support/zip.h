@@ -1,6 +1,7 @@
 // Zip archives as .npz files use them: stored or deflated entries, zip64, no encryption.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,8 +25,13 @@ struct ZipView {
 // compressed.
 Result<std::vector<ZipView>> view_zip(std::string_view archive);
 
-// Entries in the order of the archive's directory, their checksums compared.
-Result<std::vector<ZipEntry>> parse_zip(std::string_view archive);
+// What the entries of an archive may take together when they are unpacked.
+inline constexpr std::uint64_t kMostZipBytes = std::uint64_t{8} << 30;
+
+// Entries in the order of the archive's directory, their checksums compared. kUnsupported: they
+// take more than `most_bytes`.
+Result<std::vector<ZipEntry>> parse_zip(std::string_view archive,
+                                        std::uint64_t most_bytes = kMostZipBytes);
 
 struct ZipOptions {
   bool compress = false;

@@ -282,6 +282,33 @@ TEST(LoadModel, RefusesDataOutsideTheFolder) {
   }
 }
 
+TEST(LoadModel, RefusesLinksThatLeaveTheFolder) {
+  const Folder outside, folder;
+  std::ofstream(outside / "secret") << "1234";
+  fs::create_directory(folder / "in");
+  std::ofstream(folder / "in/data") << "1234";
+  fs::create_symlink(outside / "secret", folder / "file");
+  fs::create_directory_symlink(outside / "", folder / "up");
+  fs::create_directory_symlink("in", folder / "inside");
+  const auto load = [&](const char* location) {
+    auto tensor = tensor_proto(1, {1});
+    tensor.set_data_location(1);
+    auto* entry = tensor.add_external_data();
+    entry->set_key("location");
+    entry->set_value(location);
+    std::ofstream(folder / "m.onnx") << with_initializer(tensor).SerializeAsString();
+    return load_model(folder / "m.onnx");
+  };
+  EXPECT_TRUE(load("in/data").ok());
+  for (const char* location : {"file", "up/secret"}) {
+    EXPECT_THAT(load(location).error().message, HasSubstr("a link leads out of its folder"));
+  }
+  EXPECT_THAT(load("in/absent").error().message, HasSubstr("No such file"));
+  // Links that stay inside are followed where the kernel can tell (openat2).
+  const auto inside = load("inside/data");
+  EXPECT_TRUE(inside.ok() || inside.error().message.find("link") != std::string::npos);
+}
+
 TEST(SaveModel, RefusesForeignTensors) {
   Model model = small_model();
   model.graph.initializers.push_back({"s", ForeignTensor{"string"}});

@@ -1,10 +1,14 @@
 #include "tessera/support/npz.h"
 
+#include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "tessera/support/files.h"
 #include "tessera/support/mapped_file.h"
@@ -258,6 +262,59 @@ TEST(Zip, ImpossibleSizeTakesNoMemory) {
   const auto got = parse_zip(bytes);
   ASSERT_FALSE(got.ok());
   EXPECT_NE(got.error().message.find("impossible size"), std::string::npos);
+}
+
+TEST(Zip, EntriesHaveALimitTogether) {
+  const std::string bytes =
+      zip_bytes({{"x", std::string(600, 'a')}, {"y", std::string(600, 'b')}}, {.compress = true});
+  EXPECT_TRUE(parse_zip(bytes, 1200).ok());
+  const auto got = parse_zip(bytes, 1199);
+  ASSERT_FALSE(got.ok());
+  EXPECT_EQ(got.error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(got.error().message, "zip: the entries take more than 1199 bytes");
+}
+
+// A directory that lists one entry a hundred times.
+TEST(Zip, EntriesMayNotShareTheirData) {
+  const std::string one = zip_bytes({{"x", std::string(5000, 'a')}});
+  const std::size_t directory = one.rfind("PK\x01\x02"), end = one.rfind("PK\x05\x06");
+  std::string bytes = one.substr(0, end);
+  for (int i = 1; i < 100; ++i) bytes += one.substr(directory, end - directory);
+  bytes += one.substr(end);
+  for (const std::size_t at : {std::size_t{8}, std::size_t{10}}) {
+    bytes[bytes.size() - 22 + at] = 100;
+  }
+  const auto got = parse_zip(bytes);
+  ASSERT_FALSE(got.ok());
+  EXPECT_EQ(got.error().message, "zip: entries overlap");
+  EXPECT_FALSE(view_zip(bytes).ok());
+}
+
+TEST(MappedFile, TheWayWithoutLinksTakesNone) {
+  std::string folder = ::testing::TempDir() + "tessera_links_XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  fs::create_directory(folder + "/in");
+  std::ofstream(folder + "/in/data") << "1234";
+  fs::create_symlink("in/data", folder + "/link");
+  fs::create_directory_symlink("in", folder + "/folder");
+  const int at = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY);
+  ASSERT_GE(at, 0);
+  for (const char* good : {"in/data", "./in//data"}) {
+    const int fd = open_without_links(at, good);
+    EXPECT_GE(fd, 0) << good;
+    ::close(fd);
+  }
+  for (const char* bad : {"link", "folder/data", "in/../in/data", "in/data/more", "absent"}) {
+    EXPECT_EQ(open_without_links(at, bad), -1) << bad;
+    EXPECT_NE(errno, 0);
+  }
+  EXPECT_EQ(open_without_links(at, "link"), -1);
+  EXPECT_EQ(errno, ELOOP);
+  ::close(at);
+  const auto whole = MappedFile::open_inside(folder, "in/data");
+  ASSERT_TRUE(whole.ok()) << whole.error().message;
+  EXPECT_EQ(whole->bytes(), "1234");
+  fs::remove_all(folder);
 }
 
 TEST(Files, WriteKeepsTheOldContentWhenItFails) {
