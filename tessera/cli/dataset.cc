@@ -11,6 +11,7 @@
 #include "tessera/cli/positive.h"
 #include "tessera/cli/progress.h"
 #include "tessera/driver/collect.h"
+#include "tessera/measure/confine.h"
 
 namespace tessera::cli {
 namespace {
@@ -39,6 +40,9 @@ int run_collect(CollectArgs& args) {
                     static_cast<double>(p.records) / std::max(1e-9, p.elapsed_s),
                     clock_text(p.elapsed_s), p.task));
   };
+  if (const std::string& why = measure::confinement_note(); !why.empty()) {
+    line.say("tessera: " + why);
+  }
   const Result<driver::CollectResult> done = driver::collect(o, callbacks);
   line.finish();
   if (!done) return report_model(done.error());

@@ -22,6 +22,7 @@
 #include "tessera/driver/plan_schedules.h"
 #include "tessera/driver/shipped_model.h"
 #include "tessera/driver/tune_simulate.h"
+#include "tessera/measure/confine.h"
 #include "tessera/model/cost_model.h"
 #include "tessera/support/files.h"
 
@@ -201,6 +202,7 @@ int tune(const TuneArgs& args) {
     line.show(progress_text(p), p.phase != phase);
     phase = p.phase;
   };
+  if (const std::string& why = measure::confinement_note(); !why.empty()) callbacks.note(why);
   Result<driver::TuneResult> result = driver::tune(*options, callbacks);
   if (!result) {
     line.finish();

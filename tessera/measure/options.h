@@ -32,6 +32,7 @@ struct MeasureOptions {
   double loser_factor = 1.5;   // clearly above incumbent * this after min_samples: censored
   bool check_results = true;
   bool cold_caches = false;
+  bool confine = true;     // candidates run under limits and a filter of system calls (confine.h)
   std::uint64_t seed = 1;  // of the inputs
   WorkerHooks hooks;
 };

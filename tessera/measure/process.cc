@@ -92,6 +92,8 @@ const char* signal_name(int signal) {
       return "SIGSYS";
     case SIGXCPU:
       return "SIGXCPU";
+    case SIGXFSZ:
+      return "SIGXFSZ";
     default:
       return "a signal";
   }

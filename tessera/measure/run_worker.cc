@@ -7,7 +7,9 @@
 
 #include "tessera/measure/calibration.h"
 #include "tessera/measure/candidate.h"
+#include "tessera/measure/confine.h"
 #include "tessera/measure/sampler.h"
+#include "tessera/measure/verdict.h"
 #include "tessera/runtime/run_queue.h"
 #include "tessera/runtime/timing.h"
 
@@ -249,10 +251,16 @@ void serve_runs(Channel& channel, const std::vector<te::Dag>& tasks, const targe
                 const MeasureOptions& options, const ExpectedOfTask& expected,
                 volatile std::uint32_t* current) {
   watch_guards();
+  if (options.confine) confine_process();
   RunWorker worker(channel, tasks, target, options, expected, current);
   while (const std::optional<Frame> frame = channel.receive()) {
     RunRequest request;
     if (frame->kind != Kind::kRun || !decode(*frame, &request)) return;
+    // Deadlines by the clock end a trial before this; it holds where nobody watches them.
+    const double candidates = static_cast<double>(request.items.size());
+    if (options.confine) {
+      limit_cpu_time(options.threads * candidates * (kPrepareLimit + 2 * options.run_timeout_s));
+    }
     RunReply reply;
     try {
       reply = worker.run(request);

@@ -42,6 +42,9 @@ Verdict run_verdict(int status, bool timed_out, bool preparing) {
     return {Outcome::kOutOfBounds, "touched memory beyond a guard zone, or wrote an input"};
   }
   if (preparing) return {Outcome::kWorkerLost, "while preparing: " + describe(status)};
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS) {
+    return {Outcome::kRunError, "a system call that candidates may not make"};
+  }
   return {Outcome::kRunError, describe(status)};
 }
 

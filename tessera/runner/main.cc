@@ -6,6 +6,7 @@
 
 #include <unistd.h>
 
+#include "tessera/measure/confine.h"
 #include "tessera/measure/process.h"
 #include "tessera/runner/run_bundles.h"
 #include "tessera/support/result.h"
@@ -159,6 +160,9 @@ int run(const Args& args) {
     return 0;
   }
   tessera::target::allowed_cpus();
+  if (const std::string& why = tessera::measure::confinement_note(); !why.empty()) {
+    fmt::print(stderr, "tessera-runner: {}\n", why);
+  }
   std::signal(SIGINT, [](int) { g_interrupted = 1; });
   std::signal(SIGTERM, [](int) { g_interrupted = 1; });
   const Result<tessera::runner::RunnerResult> done =

@@ -4,10 +4,16 @@
 #include <csignal>
 #include <thread>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tessera/measure/confine.h"
 #include "tests/measure/workers.h"
 
 namespace tessera::measure {
@@ -130,6 +136,67 @@ TEST(Faults, ASlowBuildIsABuildTimeout) {
   EXPECT_EQ(all[4].outcome, Outcome::kOk) << all[4].reason;
 }
 
+// What `act` does in place of a candidate, told by its outcome.
+Measurement confined(const std::function<void()>& act) {
+  return measure_around([=](auto&&, const auto& call, auto&&) {
+    act();
+    call();
+  })[1];
+}
+
+TEST(Faults, ACandidateMayNotReachBeyondItsProcess) {
+  if (!confinement_note().empty()) GTEST_SKIP() << confinement_note();
+  const std::string path = ::testing::TempDir() + "tessera_confined";
+  const std::function<void()> forbidden[] = {
+      [] { (void)socket(AF_INET, SOCK_STREAM, 0); },
+      [=] { (void)open(path.c_str(), O_WRONLY | O_CREAT, 0600); },
+      [] { (void)open("/dev/null", O_RDWR); },
+      [] { execl("/bin/true", "true", nullptr); },
+      [] { (void)fork(); },
+      [] { ptrace(PTRACE_TRACEME, 0, nullptr, nullptr); },
+      [] { kill(getppid(), SIGTERM); },
+      [=] { (void)unlink(path.c_str()); },
+  };
+  int n = 0;
+  for (const auto& act : forbidden) {
+    const Measurement m = confined(act);
+    EXPECT_EQ(m.outcome, Outcome::kRunError) << n;
+    EXPECT_EQ(m.reason, "a system call that candidates may not make") << n;
+    ++n;
+  }
+  EXPECT_NE(access(path.c_str(), F_OK), 0) << "nothing was written";
+}
+
+TEST(Faults, ACandidateMayReadAndFailAtTheRest) {
+  const bool filtered = confinement_note().empty();
+  const Measurement m = confined([=] {
+    const int fd = open("/proc/self/stat", O_RDONLY);
+    char byte = 0;
+    if (fd < 0 || read(fd, &byte, 1) != 1) _exit(3);
+    close(fd);
+    std::thread([] {}).join();
+    // Not among what ends the process, but refused.
+    if (filtered && (sethostname("x", 1) == 0 || errno != EPERM)) _exit(4);
+  });
+  EXPECT_EQ(m.outcome, Outcome::kOk) << m.reason;
+}
+
+TEST(Faults, ACandidateHasLimits) {
+  const Measurement m = confined([] {
+    rlimit core{}, file{}, memory{}, cpu{};
+    getrlimit(RLIMIT_CORE, &core);
+    getrlimit(RLIMIT_FSIZE, &file);
+    getrlimit(RLIMIT_DATA, &memory);
+    getrlimit(RLIMIT_CPU, &cpu);
+    if (core.rlim_max != 0 || file.rlim_max != 0 || cpu.rlim_cur == RLIM_INFINITY) _exit(3);
+    if (memory.rlim_max == RLIM_INFINITY) return;  // sanitizers need what there is
+    void* p = mmap(nullptr, memory.rlim_max, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p != MAP_FAILED) _exit(4);
+  });
+  EXPECT_EQ(m.outcome, Outcome::kOk) << m.reason;
+}
+
 // Waits for the named worker to be at work on its first try, and kills it.
 void kill_worker(const char* name) {
   std::vector<pid_t> found;
@@ -151,7 +218,7 @@ TEST(Faults, AWorkerKilledFromOutsideIsReplacedAndTheTrialRepeated) {
     fclose(fopen(path.c_str(), "w"));
     hang();
   };
-  MeasureOptions options{.build_workers = 1};
+  MeasureOptions options{.build_workers = 1, .confine = false};  // it leaves a mark in a file
   options.hooks.before_build = [=](const Trial&) { hang_once("build"); };
   options.hooks.call = [=](const Trial&, const std::function<void()>& call, auto&&) {
     hang_once("run");
