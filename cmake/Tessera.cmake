@@ -71,7 +71,8 @@ function(tessera_test folder)
   gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 600)
 endfunction()
 
-# tessera_fuzzer(NAME SOURCES ... DEPS ...): bin/NAME_fuzzer, a libFuzzer binary; only in the fuzz preset.
+# tessera_fuzzer(NAME SOURCES ... DEPS ...): bin/NAME_fuzzer, a libFuzzer binary; only in the fuzz preset. Begins with the
+# seeds in tests/fuzz/corpus/NAME; a nightly test runs it for a minute.
 function(tessera_fuzzer name)
   if(NOT TESSERA_FUZZ)
     return()
@@ -83,4 +84,12 @@ function(tessera_fuzzer name)
   target_link_libraries(${target} PRIVATE ${dep_targets} tessera_warnings)
   target_link_options(${target} PRIVATE -fsanitize=fuzzer)
   add_dependencies(fuzzers ${target})
+  set(found ${CMAKE_BINARY_DIR}/corpus/${target})
+  set(seeds ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${name})
+  file(MAKE_DIRECTORY ${found})
+  if(NOT EXISTS ${seeds})
+    set(seeds "")
+  endif()
+  add_test(NAME ${target} COMMAND ${target} -max_total_time=60 -artifact_prefix=${found}- ${found} ${seeds})
+  set_tests_properties(${target} PROPERTIES LABELS nightly TIMEOUT 300)
 endfunction()
