@@ -115,12 +115,14 @@ void print_prediction(const CompileArgs& args, const driver::ZeroTrialResult& r)
              changed);
   if (r.seconds <= 0) return;
   fmt::print(stderr,
-             "predicted{}: {:.3f} ms with {}, {:.3f} to {:.3f} with 80 % confidence; with default "
-             "schedules {:.3f}\n",
+             "predicted{}: {:.3f} ms with {}{}, {:.3f} to {:.3f} with 80 % confidence{}; with "
+             "default schedules {:.3f}\n",
              part ? " for these" : "", r.seconds * 1e3,
-             r.threads == 1 ? "one thread" : fmt::format("{} threads", r.threads), r.low_s * 1e3,
-             r.high_s * 1e3, r.default_s * 1e3);
-  fmt::print(stderr, "tuning is expected to gain about {:.0f} %\n",
+             r.threads == 1 ? "one thread" : fmt::format("{} threads", r.threads),
+             r.measured_threads == 1 ? ", the only number that was learnt from" : "", r.low_s * 1e3,
+             r.high_s * 1e3, r.calibrated ? "" : " (never calibrated)", r.default_s * 1e3);
+  if (r.tuned_s <= 0) return;
+  fmt::print(stderr, "tuning is expected to gain about {:.0f} %, as it did for tasks like these\n",
              100 * (1 - r.tuned_s / r.seconds));
 }
 

@@ -3,6 +3,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 
@@ -19,6 +20,7 @@ struct EvalArgs {
   std::vector<std::string> weights, scores;
   driver::EvalOptions options;
   bool shipped = false, json = false, markdown = false;
+  bool coverage = false, calibrate = false;
 };
 
 // "FILE" or "NAME[/LOSS]=FILE".
@@ -69,7 +71,10 @@ Result<driver::EvalOptions> eval_options(const EvalArgs& args) {
   return o;
 }
 
-Result<driver::EvalResult> evaluate(const EvalArgs& args) {
+// `work` with options that show how far it is.
+template <class Work>
+auto with_progress(const EvalArgs& args, Work work)
+    -> decltype(work(std::declval<const driver::EvalOptions&>())) {
   TESSERA_TRY(driver::EvalOptions o, eval_options(args));
   ProgressLine line;
   std::mutex mutex;
@@ -77,13 +82,36 @@ Result<driver::EvalResult> evaluate(const EvalArgs& args) {
     const std::lock_guard lock(mutex);
     line.show(fmt::format("{}: {} of {}", what, done, total));
   };
-  Result<driver::EvalResult> result = driver::evaluate_models(o);
+  auto result = work(o);
   line.finish();
+  return result;
+}
+
+int run_coverage(const EvalArgs& args) {
+  const auto result = with_progress(args, driver::measure_coverage);
+  if (!result) return report(result.error());
+  if (args.json) {
+    print_json(to_json(*result));
+  } else {
+    fmt::print("{}", coverage_text(*result));
+  }
+  for (const driver::ModelCoverage& m : *result) {
+    if (!args.calibrate) break;
+    if (const auto stored = driver::store_calibration(m.path, m.calibration); !stored) {
+      return report(stored.error());
+    }
+  }
+  return kOk;
+}
+
+Result<driver::EvalResult> evaluate(const EvalArgs& args) {
+  Result<driver::EvalResult> result = with_progress(args, driver::evaluate_models);
   if (result && !args.plot.empty()) TESSERA_DO(write_file(args.plot, {plot_svg(*result)}));
   return result;
 }
 
 int run_eval(const EvalArgs& args) {
+  if (args.coverage || args.calibrate) return run_coverage(args);
   const Result<driver::EvalResult> result = evaluate(args);
   if (!result) return report(result.error());
   if (args.json) {
@@ -102,6 +130,7 @@ void add_eval(CLI::App& app, std::function<int()>* run) {
       "A file may be given a name and a loss: NAME[/LOSS]=FILE. A,B,C judge together.\n"
       "Examples:\n  tessera eval --shipped --holdout tenset5 --json\n"
       "  tessera eval --data DIR --weights mlp.safetensors atformer.safetensors --plot models.svg\n"
+      "  tessera eval --shipped --coverage\n"
       "  tessera eval --data DIR --scores mlp/rank=mlp.npz --split by-task --markdown");
   const auto args = std::make_shared<EvalArgs>();
   driver::EvalOptions& o = args->options;
@@ -122,6 +151,11 @@ void add_eval(CLI::App& app, std::function<int()>* run) {
       ->check(CLI::Range(1, 1024));
   sub->add_option("--seed", o.seed, "Of the random baseline");
   sub->add_option("--plot", args->plot, "SVG of top-1 and top-5 scores to write");
+  sub->add_flag("--coverage", args->coverage,
+                "How often the 80 % interval of a network's predicted time holds the measured one: "
+                "each network by a calibration on the others, of tasks that no training saw");
+  sub->add_flag("--calibrate", args->calibrate,
+                "The same, and write the calibration into the notes of the files, for compile");
   CLI::Option* json = sub->add_flag("--json", args->json, "Print JSON");
   sub->add_flag("--markdown", args->markdown, "Print tables as Markdown")->excludes(json);
   o.threads = 0;

@@ -256,4 +256,54 @@ std::string plot_svg(const EvalResult& r) {
   return out + "</svg>\n";
 }
 
+std::string coverage_text(const std::vector<driver::ModelCoverage>& models) {
+  std::vector<Row> rows = {
+      {"model", "threads", "networks", "looks", "bias", "sigma", "rho", "low", "high", "coverage"}};
+  for (const driver::ModelCoverage& m : models) {
+    const model::TimeCalibration& c = m.calibration;
+    rows.push_back({m.name, fmt::format("{}", m.threads), fmt::format("{}", m.networks.size()),
+                    fmt::format("{}", m.coverage.networks), fmt::format("{:.3f}", c.bias),
+                    fmt::format("{:.3f}", c.sigma), fmt::format("{:.3f}", c.rho),
+                    fmt::format("{:.2f}", c.low), fmt::format("{:.2f}", c.high),
+                    fmt::format("{:.1f} %", 100 * m.coverage.share())});
+  }
+  return aligned(rows) +
+         "coverage: share of looks at a network (each with other candidates near the default) "
+         "whose "
+         "measured time\nlies in the 80 % interval of a calibration on the other networks\n";
+}
+
+nlohmann::ordered_json to_json(const std::vector<driver::ModelCoverage>& models) {
+  nlohmann::ordered_json out;
+  out["models"] = nlohmann::ordered_json::array();
+  for (const driver::ModelCoverage& m : models) {
+    const model::TimeCalibration& c = m.calibration;
+    nlohmann::ordered_json j = {{"name", m.name},
+                                {"threads", m.threads},
+                                {"coverage", m.coverage.share()},
+                                {"networks", m.networks.size()},
+                                {"looks", m.coverage.networks},
+                                {"covered", m.coverage.covered},
+                                {"bias", c.bias},
+                                {"sigma", c.sigma},
+                                {"rho", c.rho},
+                                {"low", c.low},
+                                {"high", c.high}};
+    for (const auto& [kind, g] : c.gains) {
+      j["gains"][kind.empty() ? "all" : kind] = {{"gained", g.gained}, {"promised", g.promised}};
+    }
+    for (const driver::NetworkTime& n : m.networks) {
+      j["by_network"].push_back({{"name", n.name},
+                                 {"threads", n.threads},
+                                 {"tasks", n.tasks},
+                                 {"low_s", n.low_s},
+                                 {"predicted_s", n.predicted_s},
+                                 {"high_s", n.high_s},
+                                 {"measured_s", n.measured_s}});
+    }
+    out["models"].push_back(std::move(j));
+  }
+  return out;
+}
+
 }  // namespace tessera::cli

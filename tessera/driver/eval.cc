@@ -20,13 +20,41 @@
 namespace tessera::driver {
 namespace fs = std::filesystem;
 
-namespace {
-
 using dataset::Dataset;
 using dataset::Example;
 using dataset::kLeftOut;
 using dataset::kTest;
 using dataset::Split;
+
+Split training_split(const Dataset& data, const nn::TrainingSplit& training) {
+  Split all;
+  all.part.assign(data.examples.size(), dataset::kTrain);
+  const Result<dataset::SplitKind> kind = dataset::split_kind_from_text(training.kind);
+  if (!kind) return all;
+  dataset::SplitOptions options;
+  options.kind = *kind;
+  options.holdout.clear();
+  std::istringstream names(training.holdout);
+  for (std::string name; std::getline(names, name, ',');) {
+    // Networks that this data lacks hold nothing of it out.
+    if (data.network_names({name})) options.holdout.push_back(name);
+  }
+  Result<Split> split = dataset::split(data, options);
+  return split ? std::move(*split) : all;
+}
+
+std::string default_candidate(const Dataset& data, const Example& example) {
+  const dataset::TaskInfo& task = data.tasks[static_cast<std::size_t>(example.task)];
+  if (task.format != "tessera") return "";
+  const auto target =
+      target::target_from_text(data.machines[static_cast<std::size_t>(example.machine)].target);
+  const auto dag = te::dag_from_text(task.definition);
+  if (!target || !dag) return "";
+  const auto space = space::make_space(*dag, *target);
+  return space ? space->to_text(space->preferred()) : "";
+}
+
+namespace {
 
 bool on_machine(const Dataset& data, const Example& e, const std::string& machine) {
   return data.machines[static_cast<std::size_t>(e.machine)].target.find(machine) !=
@@ -78,25 +106,6 @@ std::vector<float> sigmoid(const std::vector<float>& scores) {
   out.reserve(scores.size());
   for (const float s : scores) out.push_back(1 / (1 + std::exp(-s)));
   return out;
-}
-
-// The test part of a training's split on this data. All is learnt from where the split is not
-// known.
-Split training_split(const Dataset& data, const nn::TrainingSplit& training) {
-  Split all;
-  all.part.assign(data.examples.size(), dataset::kTrain);
-  const Result<dataset::SplitKind> kind = dataset::split_kind_from_text(training.kind);
-  if (!kind) return all;
-  dataset::SplitOptions options;
-  options.kind = *kind;
-  options.holdout.clear();
-  std::istringstream names(training.holdout);
-  for (std::string name; std::getline(names, name, ',');) {
-    // Networks that this data lacks hold nothing of it out.
-    if (data.network_names({name})) options.holdout.push_back(name);
-  }
-  Result<Split> split = dataset::split(data, options);
-  return split ? std::move(*split) : all;
 }
 
 std::optional<std::size_t> count_seen(const Dataset& data, const nn::Notes& notes,
@@ -248,7 +257,7 @@ class Evaluator {
       const Example& e = data_.examples[i];
       const auto [at, is_new] = texts.emplace(std::pair(e.task, e.machine), "");
       if (is_new) {
-        at->second = default_text(e);
+        at->second = default_candidate(data_, e);
         if (at->second.empty()) return std::nullopt;
         missing.insert(at->first);
       }
@@ -258,17 +267,6 @@ class Evaluator {
     }
     if (!missing.empty()) return std::nullopt;
     return scores;
-  }
-
-  std::string default_text(const Example& e) const {
-    const dataset::TaskInfo& task = data_.tasks[static_cast<std::size_t>(e.task)];
-    if (task.format != "tessera") return "";
-    const auto target =
-        target::target_from_text(data_.machines[static_cast<std::size_t>(e.machine)].target);
-    const auto dag = te::dag_from_text(task.definition);
-    if (!target || !dag) return "";
-    const auto space = space::make_space(*dag, *target);
-    return space ? space->to_text(space->preferred()) : "";
   }
 
   const EvalOptions& o_;

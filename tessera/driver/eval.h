@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tessera/dataset/metrics.h"
+#include "tessera/nn/training_notes.h"
 
 namespace tessera::driver {
 
@@ -64,6 +65,12 @@ struct EvalResult {
 // kInvalidArgument: no test records, a model of other features, scores of another dataset; kIo:
 // files that cannot be read. Messages name the file.
 Result<EvalResult> evaluate_models(const EvalOptions& options);
+
+// The parts of a training's split on this data; all is learnt from where the split is not known.
+dataset::Split training_split(const dataset::Dataset& data, const nn::TrainingSplit& training);
+
+// The text of the default candidate of an example's task on its machine; empty: not known.
+std::string default_candidate(const dataset::Dataset& data, const dataset::Example& example);
 
 // One line for every model that has seen test records, to be read with its numbers.
 std::string seen_in_training(const EvalResult& result);

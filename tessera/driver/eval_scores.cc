@@ -66,7 +66,7 @@ Result<ScoredModel> read_scores(const std::string& path, const dataset::Dataset&
                       "{}: score is {} {}, the dataset has {} examples: made for another dataset?",
                       path, to_text(values.dtype()), to_text(values.shape()), data.examples.size());
   }
-  ScoredModel out{fs::path(path).stem().string(), "-", "", {}, {}};
+  ScoredModel out{fs::path(path).stem().string(), "-", "", {}, {}, {}};
   for (std::int64_t i = 0; i < values.size(); ++i) {
     out.scores.push_back(static_cast<float>(values.get_float(i)));
     if (split.part[static_cast<std::size_t>(i)] != dataset::kTest ||
@@ -223,16 +223,24 @@ Result<ScoredModel> ModelScorer::score_network(const std::string& path) {
                   loss == network.notes.end() ? "-" : loss->second,
                   network.spec.network,
                   network.notes,
+                  {},
                   {}};
   Result<std::unique_ptr<model::NetworkScorer>> scorer =
       model::NetworkScorer::make(std::move(network), o_.threads);
   if (!scorer) return scorer.error().with_context(path);
+  std::vector<float> times;  // of examples_, in order
   const Run run = [&](const feature::FeatureSet& set) -> Result<std::vector<float>> {
     TESSERA_TRY(model::NetworkOutputs outputs, (*scorer)->run(set));
+    times.insert(times.end(), outputs.log_time.begin(), outputs.log_time.end());
     return std::move(outputs.score);
   };
   TESSERA_TRY(out.scores, run_all(*store, context, out.name, run));
   TESSERA_DO(check_scores(path, *store, out.scores));
+  out.log_times.assign(data_.examples.size(), 0);
+  const auto shift = static_cast<float>((*scorer)->network().time_shift);
+  for (std::size_t n = 0; n < examples_.size(); ++n) {
+    out.log_times[examples_[n]] = times[n] + shift;
+  }
   return out;
 }
 
@@ -248,7 +256,7 @@ Result<ScoredModel> ModelScorer::score_trees(const std::string& path,
   if (file.schema != store->row_schema()) {
     return other_schema(path, nn::to_text(*rows), file.schema, store->row_schema());
   }
-  ScoredModel out{file.kind, file.objective, "", file.notes, {}};
+  ScoredModel out{file.kind, file.objective, "", file.notes, {}, {}};
   const Run run = [&](const feature::FeatureSet& set) -> Result<std::vector<float>> {
     return trees->predict(set);
   };

@@ -14,9 +14,6 @@ namespace {
 
 constexpr std::size_t kPicked = 16;  // best candidates of a task that are looked at closely
 constexpr int kPopulation = 384, kLeastPopulation = 32, kGenerations = 5;
-// Deviations of the model's error that the better of two equal candidates gains: the mean of the
-// larger of two normal variables.
-constexpr double kGainOfMeasuring = 0.56;
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -49,6 +46,11 @@ class TaskChoice {
     if (!judged.empty() && tells_times_) {
       prediction.default_s = std::exp2(judged.front().log_time);
       prediction.seconds = chosen ? std::exp2(chosen->log_time) : prediction.default_s;
+      const auto liked =
+          std::max_element(judged.begin(), judged.end(),
+                           [](const Judged& a, const Judged& b) { return a.score < b.score; });
+      prediction.promised =
+          std::max(0.0, static_cast<double>(judged.front().log_time - liked->log_time));
     }
     if (chosen != nullptr) {
       TESSERA_TRY(const schedule::Schedule steps, space.schedule(chosen->candidate));
@@ -128,18 +130,39 @@ class TaskChoice {
   bool tells_times_ = false;
 };
 
-void sum_up(const model::TimeResiduals& residuals, ZeroTrialResult* out) {
+// As if all tasks erred like the records of the validation part did.
+model::TimeCalibration by_residuals(const model::TimeResiduals& r) {
+  model::TimeCalibration c;
+  c.bias = r.mid;
+  c.sigma = 1;
+  c.low = r.low - r.mid;
+  c.high = r.high - r.mid;
+  return c;
+}
+
+void sum_up(const model::CostModel& model, ZeroTrialResult* out) {
   const bool all = std::all_of(out->tasks.begin(), out->tasks.end(),
                                [](const TaskPrediction& t) { return t.seconds > 0; });
   if (!all) return;
-  const double deviation = (residuals.high - residuals.low) / 2.56;
+  const std::optional<model::TimeCalibration> known = model.calibration();
+  const model::TimeCalibration c = known ? *known : by_residuals(model.residuals());
+  std::vector<double> by_default, chosen;
+  double tuned = 0, untuned = 0;
   for (const TaskPrediction& t : out->tasks) {
-    out->default_s += t.uses * t.default_s * std::exp2(residuals.mid);
-    out->seconds += t.uses * t.seconds * std::exp2(residuals.mid);
-    out->low_s += t.uses * t.seconds * std::exp2(residuals.low);
-    out->high_s += t.uses * t.seconds * std::exp2(residuals.high);
+    by_default.push_back(t.uses * t.default_s);
+    chosen.push_back(t.uses * t.seconds);
+    untuned += t.uses * t.default_s;
+    tuned +=
+        t.uses * t.default_s * std::exp2(-c.expected_gain(model::kind_of_task(t.name), t.promised));
   }
-  out->tuned_s = out->seconds * std::exp2(-kGainOfMeasuring * deviation);
+  const model::TimeInterval interval = model::predict_total(chosen, c);
+  out->default_s = model::predict_total(by_default, c).seconds;
+  out->seconds = interval.seconds;
+  out->low_s = interval.low_s;
+  out->high_s = interval.high_s;
+  out->calibrated = known.has_value();
+  if (c.gains.empty() || untuned <= 0) return;
+  out->tuned_s = std::min(out->seconds, out->default_s * tuned / untuned);
 }
 
 }  // namespace
@@ -148,6 +171,7 @@ Result<ZeroTrialResult> choose_schedules(const std::vector<task::Task>& tasks,
                                          const ZeroTrialOptions& options) {
   ZeroTrialResult out;
   out.threads = options.model->most_threads() == 1 ? 1 : std::max(1, options.threads);
+  out.measured_threads = options.model->most_threads();
   out.plan = options.known;
   out.plan.target = target::to_text(options.target);
   if (options.known.tasks.empty()) out.plan.threads = out.threads;
@@ -172,7 +196,7 @@ Result<ZeroTrialResult> choose_schedules(const std::vector<task::Task>& tasks,
     if (!chosen.ok()) return chosen.error().with_context(fmt::format("task {}", task.name));
     if (options.progress) options.progress(done + 1, order.size());
   }
-  sum_up(options.model->residuals(), &out);
+  sum_up(*options.model, &out);
   return out;
 }
 

@@ -39,20 +39,23 @@ struct TaskPrediction {
   int uses = 0;
   std::int64_t scored = 0;            // candidates
   double default_s = 0, seconds = 0;  // predicted; 0: the model tells no times
-  bool changed = false;               // the schedule is not the default
+  double promised = 0;  // log2 of the default's time over that of the candidate with the best score
+  bool changed = false;  // the schedule is not the default
 };
 
 struct ZeroTrialResult {
   std::vector<TaskPrediction> tasks;  // those that were judged
   record::Plan plan;                  // what was known, and the tasks that changed
   // Predicted sums over all kernels that were judged; 0: the model does not tell the times of all.
-  // `low` and `high` are where the 10 % and the 90 % quantile of validation errors lie, as if all
-  // tasks erred alike.
+  // `low` and `high` are the 10 % and the 90 % quantile by the model's calibration; without one,
+  // those of its validation errors, as if all tasks erred alike.
   double default_s = 0, seconds = 0, low_s = 0, high_s = 0;
-  // What tuning may reach: measuring finds the better ones among candidates that the model cannot
-  // tell apart.
+  bool calibrated = false;
+  // What tuning may reach, by the records of tasks of the same kinds and what the model promises of
+  // these; 0: not known.
   double tuned_s = 0;
-  int threads = 1;  // that the times above are for
+  int threads = 1;           // that the times above are for
+  int measured_threads = 0;  // most of any code that the model learnt from; 0: not known
 };
 
 Result<ZeroTrialResult> choose_schedules(const std::vector<task::Task>& tasks,

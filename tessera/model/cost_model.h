@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tessera/feature/feature_set.h"
+#include "tessera/model/time_calibration.h"
 #include "tessera/support/result.h"
 
 namespace tessera::model {
@@ -69,6 +71,8 @@ class CostModel {
   // cannot tell.
   virtual std::vector<float> log_time(const feature::FeatureSet& features) const;
   virtual TimeResiduals residuals() const { return {}; }
+  // How its times of whole networks are off; nothing: that was never estimated.
+  virtual std::optional<TimeCalibration> calibration() const { return std::nullopt; }
   // Most threads of any code that it learnt from; 0: not known.
   virtual int most_threads() const { return 0; }
   // Why the latest predictions that failed did; empty: none has.

@@ -9,6 +9,7 @@
 
 #include "tessera/dataset/candidate_rows.h"
 #include "tessera/dataset/features.h"
+#include "tessera/driver/coverage.h"
 #include "tessera/model/cost_model.h"
 #include "tessera/model/network_scorer.h"
 #include "tessera/nn/training_notes.h"
@@ -236,6 +237,73 @@ TEST_F(Eval, SaysWhatWasSeenInTraining) {
   EXPECT_NE(seen_in_training(tuned).find("by_network tiny, then by_network tenset5"),
             std::string::npos);
   EXPECT_EQ(evaluated({{"split", "by_eye"}}).models[0].seen, same.records);
+}
+
+// Networks of all three tasks, which no training saw.
+TEST_F(Eval, TimesOfUnseenNetworksCalibrateAModel) {
+  for (int n = 0; n < 6; ++n) {
+    dataset::NetworkInfo network{fmt::format("n{}", n), {}};
+    for (std::size_t t = 0; t < 3; ++t) {
+      network.weights[data_.tasks[t].key] = 1 + (n + static_cast<int>(t)) % 4;
+    }
+    data_.networks.push_back(std::move(network));
+  }
+  save();
+  nn::TrainedNetwork network = make_network("mlp");
+  network.notes["split"] = "by_network";
+  network.notes["holdout"] = "n0";
+  add(Kind::kWeights, save_network(network, "net"));
+  const auto measured = measure_coverage(options_);
+  ASSERT_TRUE(measured.ok()) << measured.error().message;
+  ASSERT_EQ(measured->size(), 1u);
+  const ModelCoverage& m = measured->front();
+  EXPECT_EQ(m.name, "net");
+  EXPECT_EQ(m.threads, 1);
+  ASSERT_EQ(m.networks.size(), 6u) << "those with two tasks do not count";
+  EXPECT_EQ(m.calibration.networks, 6);
+  EXPECT_EQ(m.coverage.networks, 0) << "all share all tasks: none can be judged by the others";
+  EXPECT_TRUE(m.calibration.gains.contains(""));
+  EXPECT_GE(m.calibration.gains.at("").gained, 0);
+  for (const NetworkTime& n : m.networks) {
+    EXPECT_EQ(n.tasks, 3u);
+    EXPECT_GT(n.measured_s, 3e-5);
+    EXPECT_LE(n.low_s, n.high_s);
+  }
+  // What compile reads.
+  ASSERT_TRUE(store_calibration(m.path, m.calibration).ok());
+  const auto stored = nn::load_network(m.path);
+  ASSERT_TRUE(stored.ok());
+  EXPECT_EQ(model::calibration_of(stored->notes)->networks, 6);
+  EXPECT_NEAR(model::calibration_of(stored->notes)->sigma, m.calibration.sigma, 1e-4);
+  EXPECT_FALSE(store_calibration(folder_ + "/absent", m.calibration).ok());
+}
+
+TEST_F(Eval, CoverageNeedsTimesAndUnseenNetworks) {
+  const auto message = [&](const nn::Notes& notes) {
+    nn::TrainedNetwork network = make_network("mlp");
+    network.notes.insert(notes.begin(), notes.end());
+    options_.models.clear();
+    add(Kind::kWeights, save_network(network, "net"));
+    const auto measured = measure_coverage(options_);
+    EXPECT_FALSE(measured.ok());
+    return measured.ok() ? "" : measured.error().message;
+  };
+  EXPECT_NE(message({}).find("do not tell what it was trained on"), std::string::npos);
+  EXPECT_NE(message({{"split", "by_network"}, {"holdout", "resnet50"}}).find("5 are needed"),
+            std::string::npos);
+  options_.models.clear();
+  add(Kind::kScores, write_scores("oracle", labels()));
+  const auto scores = measure_coverage(options_);
+  ASSERT_FALSE(scores.ok());
+  EXPECT_NE(scores.error().message.find("tells times"), std::string::npos);
+}
+
+TEST(CandidateDistance, CountsDecisions) {
+  EXPECT_EQ(candidate_distance("a: x=1 y=2", "a: x=1 y=2"), 0);
+  EXPECT_EQ(candidate_distance("a: x=1 y=2", "a: x=1 y=3"), 1);
+  EXPECT_EQ(candidate_distance("a: x=1 y=2", "a: x=1"), 1);
+  EXPECT_GT(candidate_distance("a: x=1", "b: x=1"), 100);
+  EXPECT_GT(candidate_distance("", "b: x=1"), 100);
 }
 
 TEST_F(Eval, TreesThatWereSaved) {

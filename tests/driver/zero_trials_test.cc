@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/dataset/candidate_rows.h"
+#include "tessera/driver/coverage.h"
 #include "tessera/driver/plan_schedules.h"
 #include "tessera/driver/shipped_model.h"
 #include "tessera/driver/tune_problem.h"
@@ -87,8 +88,8 @@ TEST_F(ZeroTrials, PicksWhatTheModelPromisesAndSaysHowLongItTakes) {
   EXPECT_NEAR(r->seconds, sum * std::exp2(0.1), 1e-6 * r->seconds);
   EXPECT_NEAR(r->low_s, sum * std::exp2(-0.5), 1e-6 * sum);
   EXPECT_NEAR(r->high_s, sum * std::exp2(0.8), 1e-6 * sum);
-  EXPECT_LT(r->tuned_s, r->seconds);
-  EXPECT_GT(r->tuned_s, 0.5 * r->seconds);
+  EXPECT_FALSE(r->calibrated);
+  EXPECT_EQ(r->tuned_s, 0) << "no records tell";
   // What was picked builds, and the same seed picks it again.
   const auto schedules = PlanSchedules::make(r->plan, options_.target, false);
   ASSERT_TRUE(schedules.ok());
@@ -98,6 +99,36 @@ TEST_F(ZeroTrials, PicksWhatTheModelPromisesAndSaysHowLongItTakes) {
   const auto again = choose_schedules(tasks_, options_);
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(record::to_json(again->plan), record::to_json(r->plan));
+}
+
+TEST_F(ZeroTrials, ACalibratedModelTellsAnIntervalAndAGain) {
+  const auto before = choose_schedules(tasks_, options_);
+  ASSERT_TRUE(before.ok());
+  model::TimeCalibration c;
+  c.bias = 0.2;
+  c.sigma = 0.5;
+  c.rho = 0.25;
+  c.low = -1;
+  c.high = 2;
+  c.networks = 9;
+  c.gains[""] = {0.3, 0};
+  c.most_gain = 1;
+  ASSERT_TRUE(store_calibration(path_, c).ok());
+  auto loaded = model::load_model(path_);
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  EXPECT_EQ((*loaded)->calibration(), c);
+  options_.model = std::move(*loaded);
+  const auto r = choose_schedules(tasks_, options_);
+  ASSERT_TRUE(r.ok());
+  EXPECT_TRUE(r->calibrated);
+  std::vector<double> seconds;
+  for (const TaskPrediction& t : r->tasks) seconds.push_back(2 * t.seconds);
+  const model::TimeInterval want = model::predict_total(seconds, c);
+  EXPECT_DOUBLE_EQ(r->seconds, want.seconds);
+  EXPECT_DOUBLE_EQ(r->low_s, want.low_s);
+  EXPECT_DOUBLE_EQ(r->high_s, want.high_s);
+  EXPECT_NEAR(r->tuned_s, std::min(r->seconds, r->default_s * std::exp2(-0.3)), 1e-6 * r->seconds);
+  EXPECT_EQ(record::to_json(r->plan), record::to_json(before->plan)) << "the choice is as it was";
 }
 
 TEST_F(ZeroTrials, KeepsDefaultsThatAreNotClearlyBeaten) {

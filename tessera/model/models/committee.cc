@@ -97,6 +97,11 @@ class Committee final : public CostModel {
     return out;
   }
 
+  // That of the first: the mean of several errs a little less than each.
+  std::optional<TimeCalibration> calibration() const override {
+    return members_.front().model->calibration();
+  }
+
   int most_threads() const override {
     int most = 0;
     for (const Member& m : members_) {

@@ -44,6 +44,10 @@ class NeuralModel final : public CostModel {
     return {n.residual_low, n.residual_mid, n.residual_high};
   }
 
+  std::optional<TimeCalibration> calibration() const override {
+    return calibration_of(scorer_->network().notes);
+  }
+
   int most_threads() const override { return nn::most_threads(scorer_->network().notes); }
 
   std::string last_error() const override {
