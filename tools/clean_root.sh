@@ -59,7 +59,8 @@ make_foreign() {
 
 # In a mount and process namespace of its own: nothing stays mounted or running, however it ends.
 run_in_root() {
-  local folder=$1 binds=()
+  local folder binds=()
+  folder=$(realpath "$1")
   shift
   while [ $# -gt 0 ]; do
     case $1 in
@@ -75,6 +76,9 @@ run_in_root() {
 enter() {
   local folder=$1 count=$2 from to
   shift 2
+  # A mount point, so that it can hold roots in turn.
+  mount --bind "$folder" "$folder"
+  cd "$folder"
   mount -t proc proc "$folder/proc"
   mount --rbind /sys "$folder/sys"
   mount --rbind /dev "$folder/dev"
