@@ -1,4 +1,5 @@
 // Attention and RotaryEmbedding (opset 23 on).
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -17,6 +18,9 @@ Error bad(fmt::format_string<Args...> format, Args&&... args) {
 enum Input : std::size_t { kQ, kK, kV, kMask, kPastKey, kPastValue, kValidKeys };
 
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
+
+// Wider than any sequence; sums with positions do not overflow.
+constexpr std::int64_t kUnboundedWindow = std::int64_t{1} << 40;
 
 struct Heads {
   std::int64_t q = 0, kv = 0;
@@ -45,10 +49,6 @@ Result<Heads> read_heads(const Context& c) {
     return bad("the last dimensions of Q, K and V are not multiples of their numbers of heads");
   }
   if (c.has(kPastKey) != c.has(kPastValue)) return bad("past_key and past_value belong together");
-  for (const char* window : {"left_window_size", "right_window_size"}) {
-    TESSERA_TRY(const std::int64_t size, c.integer(window, -1));
-    if (size >= 0) return make_error(ErrorCode::kUnsupported, "attribute {}", window);
-  }
   return heads;
 }
 
@@ -104,8 +104,38 @@ Term full_mask(Formula& f, Term mask, std::int64_t keys) {
       {{"mode", std::string("constant")}, {"before", Shape(after.size(), 0)}, {"after", after}});
 }
 
-// Scores with attn_mask, is_causal and nonpad_kv_seqlen applied.
-Term apply_masks(Formula& f, Context& c, Term scores, std::int64_t past, bool causal) {
+struct Options {
+  double scale = 1, softcap = 0;
+  bool causal = false;
+  std::int64_t left = -1, right = -1;  // keys that a query sees beside its own; -1: all
+  std::int64_t shown = 0;  // which scores are output 3: as multiplied, capped, masked, softmax
+  DType softmax = DType::kF32;
+};
+
+Result<Options> read_options(const Context& c, std::int64_t head_size) {
+  Options o;
+  TESSERA_TRY(o.scale, c.number("scale", 1 / std::sqrt(static_cast<double>(head_size))));
+  TESSERA_TRY(o.softcap, c.number("softcap", 0.0));
+  TESSERA_TRY(const std::int64_t causal, c.integer("is_causal", 0));
+  o.causal = causal != 0;
+  for (const auto& [name, size] :
+       {std::pair("left_window_size", &o.left), std::pair("right_window_size", &o.right)}) {
+    TESSERA_TRY(*size, c.integer(name, -1));
+    if (*size < -1) return bad("{} is {}", name, *size);
+    *size = std::min(*size, kUnboundedWindow);
+  }
+  TESSERA_TRY(o.shown, c.integer("qk_matmul_output_mode", 0));
+  if (o.shown < 0 || o.shown > 3) return bad("qk_matmul_output_mode {} is not 0 to 3", o.shown);
+  o.softmax = c.dtype(kQ);
+  if (c.has_attribute("softmax_precision")) {
+    TESSERA_TRY(const std::int64_t type, c.integer("softmax_precision"));
+    TESSERA_TRY(o.softmax, dtype_of_number(type));
+  }
+  return o;
+}
+
+// Scores with attn_mask, nonpad_kv_seqlen, is_causal and the windows applied.
+Term apply_masks(Formula& f, Context& c, Term scores, std::int64_t past, const Options& o) {
   if (f.failed()) return scores;
   const Shape s = f.shape(scores);
   if (c.has(kMask)) {
@@ -120,37 +150,48 @@ Term apply_masks(Formula& f, Context& c, Term scores, std::int64_t past, bool ca
     for (std::int64_t j = 0; j < s[3]; ++j) positions.set_int(j, j);
     scores = where(call("lt", f.constant(std::move(positions)), valid), scores, kMinusInfinity);
   }
-  if (causal) {
-    // Query i follows `past` keys, or ends with the last of the valid ones.
-    const Term offset = c.has(kValidKeys) && !c.has(kPastKey)
-                            ? valid - f.number(DType::kI64, static_cast<double>(s[2]))
-                            : f.number(DType::kI64, static_cast<double>(past));
-    scores = where(call("le", distances(f, s[2], s[3]), offset), scores, kMinusInfinity);
-  }
+  if (!o.causal && o.left < 0 && o.right < 0) return scores;
+  // Query i follows `past` keys, or ends with the last of the valid ones.
+  const Term offset = c.has(kValidKeys) && !c.has(kPastKey)
+                          ? valid - f.number(DType::kI64, static_cast<double>(s[2]))
+                          : f.number(DType::kI64, static_cast<double>(past));
+  const Term distance = distances(f, s[2], s[3]);
+  const auto keep = [&](Term allowed) { scores = where(allowed, scores, kMinusInfinity); };
+  if (o.causal) keep(call("le", distance, offset));
+  if (o.left >= 0) keep(call("le", offset - static_cast<double>(o.left), distance));
+  if (o.right >= 0) keep(call("le", distance, offset + static_cast<double>(o.right)));
   return scores;
 }
 
-struct Options {
-  double scale = 1, softcap = 0;
-  bool causal = false;
-  std::int64_t shown = 0;  // which scores are output 3: as multiplied, masked, capped, softmax
-  DType softmax = DType::kF32;
-};
-
-Result<Options> read_options(const Context& c, std::int64_t head_size) {
-  Options o;
-  TESSERA_TRY(o.scale, c.number("scale", 1 / std::sqrt(static_cast<double>(head_size))));
-  TESSERA_TRY(o.softcap, c.number("softcap", 0.0));
-  TESSERA_TRY(const std::int64_t causal, c.integer("is_causal", 0));
-  o.causal = causal != 0;
-  TESSERA_TRY(o.shown, c.integer("qk_matmul_output_mode", 0));
-  if (o.shown < 0 || o.shown > 3) return bad("qk_matmul_output_mode {} is not 0 to 3", o.shown);
-  o.softmax = c.dtype(kQ);
-  if (c.has_attribute("softmax_precision")) {
-    TESSERA_TRY(const std::int64_t type, c.integer("softmax_precision"));
-    TESSERA_TRY(o.softmax, dtype_of_number(type));
+// Whether the constant mask lets every query see a key.
+bool shows_a_key(const HostTensor& mask) {
+  const std::int64_t keys = mask.shape().empty() ? 1 : mask.shape().back();
+  for (std::int64_t row = 0; row < mask.size(); row += keys) {
+    bool shown = false;
+    for (std::int64_t j = row; j < row + keys; ++j) {
+      shown = shown ||
+              (is_float(mask.dtype()) ? mask.get_float(j) != kMinusInfinity : mask.get_int(j) != 0);
+    }
+    if (!shown) return false;
   }
-  return o;
+  return true;
+}
+
+// Whether some query may see no key at all.
+bool may_hide_all(const Context& c, const Options& o) {
+  if (c.has(kValidKeys) || o.left >= 0) return true;
+  if (!c.has(kMask)) return false;
+  const HostTensor* mask = c.b.constant_of(c.in(kMask));
+  return mask == nullptr || o.causal || o.right >= 0 || !shows_a_key(*mask);
+}
+
+// Softmax over the keys; a query that sees none gets weights of 0 instead of 0 / 0.
+Term key_weights(Formula& f, Context& c, Term scores, const Options& o) {
+  const Term wide = f.cast(scores, o.softmax);
+  const Term weights = f.op("softmax", {wide}, {{"axis", std::int64_t{3}}});
+  if (!may_hide_all(c, o)) return f.cast(weights, c.dtype(kQ));
+  const Term hidden = call("eq", f.reduce("max", wide, {3}), kMinusInfinity);
+  return f.cast(where(hidden, 0, weights), c.dtype(kQ));
 }
 
 Result<std::vector<ValueId>> import_attention(Context& c) {
@@ -168,16 +209,14 @@ Result<std::vector<ValueId>> import_attention(Context& c) {
     k = concat(f, {f.in(kPastKey), k}, 2);
     v = concat(f, {f.in(kPastValue), v}, 2);
   }
-  const DType t = c.dtype(kQ);
   const Term raw = per_head(f, q * options.scale, k, false);
   Term capped = raw;
   if (options.softcap > 0) capped = call("tanh", raw / options.softcap) * options.softcap;
-  const Term scores = apply_masks(f, c, capped, past, options.causal);
-  const Term weights =
-      f.cast(f.op("softmax", {f.cast(scores, options.softmax)}, {{"axis", std::int64_t{3}}}), t);
+  const Term scores = apply_masks(f, c, capped, past, options);
+  const Term weights = key_weights(f, c, scores, options);
   const Term y = merge_heads(f, per_head(f, weights, v, true), heads.packed);
   Term shown = raw;
-  if (options.shown == 1) shown = apply_masks(f, c, raw, past, options.causal);
+  if (options.shown == 1) shown = capped;
   if (options.shown == 2) shown = scores;
   if (options.shown == 3) shown = weights;
   return f.result({y, k, v, shown});
