@@ -1,14 +1,12 @@
 #include "tessera/driver/run_eager.h"
 
 #include <cstring>
+#include <functional>
 
 #include "tessera/space/default_schedule.h"
 
 namespace tessera::driver {
 namespace {
-
-// Compiling takes tens of milliseconds, in which the interpreter does about this much.
-constexpr double kWorthCompiling = 2e6;
 
 double work(const te::Dag& dag) {
   double points = 0;
@@ -36,27 +34,29 @@ Result<std::vector<HostTensor>> NodeEvaluator::operator()(
   if (!op.define || op.evaluate) return graph::evaluate_node(op, attrs, inputs);
   std::vector<graph::TensorType> types;
   types.reserve(inputs.size());
-  graph::NodeView node{attrs, {}, {}};
+  graph::NodeView known{attrs, {}, inputs}, node{attrs, {}, {}};
   te::DagBuilder b(op.name);
   std::vector<ir::Buffer> buffers;
   std::vector<const HostTensor*> given;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const HostTensor* t = inputs[i];
     if (t) types.push_back({t->dtype(), t->shape()});
-    node.types.push_back(t ? &types.back() : nullptr);
+    known.types.push_back(t ? &types.back() : nullptr);
     // Values stay out of the definition, so that the next node of this type finds the same code.
     node.constants.push_back(nullptr);
     buffers.push_back(t ? b.input(fmt::format("in{}", i), t->dtype(), t->shape()) : ir::Buffer());
     if (t) given.push_back(t);
   }
-  TESSERA_TRY(const std::vector<graph::TensorType> results, op.infer(node));
+  node.types = known.types;
+  // Sizes and checks may need the values: indices of a table are read unchecked by the code.
+  TESSERA_TRY(const std::vector<graph::TensorType> results, op.infer(known));
   for (const graph::TensorType& type : results) {
     TESSERA_TRY(const std::int64_t count, checked_elements(type.shape, type.dtype));
     if (count == 0) return graph::evaluate_node(op, attrs, inputs);
   }
   TESSERA_TRY(const std::vector<ir::Buffer> outputs, op.define(b, op.name, node, buffers));
   const te::Dag dag = b.build(outputs);
-  if (work(dag) < kWorthCompiling) return graph::evaluate_node(op, attrs, inputs);
+  if (work(dag) < compile_from_) return graph::evaluate_node(op, attrs, inputs);
 
   std::shared_ptr<kernel::CompiledOp>& slot = compiled_[te::to_text(dag)];
   if (!slot) {
@@ -75,15 +75,15 @@ Result<std::vector<HostTensor>> NodeEvaluator::operator()(
   return tensors;
 }
 
+graph::BuilderOptions eager_builder(NodeEvaluator& evaluator) {
+  return {.evaluate = std::ref(evaluator), .fold_limit = std::int64_t{1} << 46};
+}
+
 Result<std::vector<HostTensor>> run_eager(const onnx::Model& model,
                                           const std::map<std::string, HostTensor>& inputs,
                                           NodeEvaluator& evaluator, onnx::ImportOptions options) {
   options.values = inputs;
-  options.builder.fold_limit = std::int64_t{1} << 46;
-  options.builder.evaluate = [&](const graph::OpDef& op, const graph::Attrs& attrs,
-                                 const std::vector<const HostTensor*>& args) {
-    return evaluator(op, attrs, args);
-  };
+  options.builder = eager_builder(evaluator);
   TESSERA_TRY(const graph::Graph graph, onnx::import_model(model, options));
   std::vector<HostTensor> outputs;
   for (std::size_t i = 0; i < graph.outputs.size(); ++i) {

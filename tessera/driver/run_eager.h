@@ -6,17 +6,22 @@
 #include <string>
 #include <vector>
 
-#include "tessera/graph/op.h"
+#include "tessera/graph/builder.h"
 #include "tessera/kernel/compile_op.h"
 #include "tessera/onnx/import.h"
 
 namespace tessera::driver {
 
-// Runs single nodes, compiled when they are worth it; code is kept for the next node like it.
+// Compiling takes tens of milliseconds, in which the interpreter does about this many steps.
+constexpr double kWorthCompiling = 2e6;
+
+// Runs single nodes, compiled when they have at least `compile_from` steps; code is kept for the
+// next node like it.
 class NodeEvaluator {
  public:
-  NodeEvaluator(const target::Target& target, runtime::ThreadPool& pool)
-      : target_(target), pool_(pool) {}
+  NodeEvaluator(const target::Target& target, runtime::ThreadPool& pool,
+                double compile_from = kWorthCompiling)
+      : target_(target), pool_(pool), compile_from_(compile_from) {}
 
   Result<std::vector<HostTensor>> operator()(const graph::OpDef& op, const graph::Attrs& attrs,
                                              const std::vector<const HostTensor*>& inputs);
@@ -24,8 +29,12 @@ class NodeEvaluator {
  private:
   const target::Target& target_;
   runtime::ThreadPool& pool_;
+  double compile_from_;
   std::map<std::string, std::shared_ptr<kernel::CompiledOp>> compiled_;  // by definition
 };
+
+// Computes every node on import, whatever its size, by `evaluator`, which must outlive the import.
+graph::BuilderOptions eager_builder(NodeEvaluator& evaluator);
 
 // Imports the model with all input values given: every node is computed on the way, by
 // `evaluator`. Inputs by name; each must be given. Outputs in the model's order.
