@@ -7,41 +7,106 @@
 #include <thread>
 
 #include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "tessera/cli/command.h"
-#include "tessera/driver/load_graph.h"
+#include "tessera/driver/run_eager.h"
 #include "tessera/exec/model_runner.h"
+#include "tessera/graph/passes/passes.h"
 #include "tessera/onnx/backend_case.h"
 
 namespace tessera::cli {
 namespace {
 
 struct ConformanceArgs {
-  std::string folder, filter;
-  bool json = false, markdown = false, interpret = false, failures = false;
+  std::string folder, filter, mode = "compiled";
+  bool json = false, markdown = false, failures = false;
   int jobs = 0;
 };
 
+// How the outputs of a case were computed.
+enum class Ran {
+  kNot,          // refused before anything ran
+  kCode,         // generated code, perhaps with host functions between kernels
+  kHost,         // host functions only: sorting and the like
+  kFolded,       // import left nothing to compute
+  kNodes,        // node by node, each with the sizes it then has
+  kInterpreted,  // by the interpreter
+};
+
+const char* to_text(Ran ran) {
+  switch (ran) {
+    case Ran::kNot:
+      return "not run";
+    case Ran::kCode:
+      return "code";
+    case Ran::kHost:
+      return "host";
+    case Ran::kFolded:
+      return "folded";
+    case Ran::kNodes:
+      return "nodes";
+    case Ran::kInterpreted:
+      return "interpreted";
+  }
+  return "unknown";
+}
+
+struct Case {
+  std::string name;  // relative to the folder asked for
+  onnx::CaseResult result;
+  Ran ran = Ran::kNot;
+};
+
+// Code counts most: a case may have several data sets.
+Ran most(Ran a, const exec::CompiledModel& model) {
+  if (a == Ran::kCode || !model.kernels.empty()) return Ran::kCode;
+  return a == Ran::kHost || !model.steps.empty() ? Ran::kHost : Ran::kFolded;
+}
+
 Result<std::vector<HostTensor>> run_compiled(const graph::Graph& imported,
-                                             const std::vector<HostTensor>& inputs) {
+                                             const std::vector<HostTensor>& inputs, Ran* ran) {
   graph::Graph graph = imported;
   TESSERA_DO(graph::optimize(graph, {}));
   exec::ModelOptions options;
   options.build_threads = 1;
   TESSERA_TRY(const exec::CompiledModel model, exec::compile_model(graph, target::host(), options));
+  *ran = most(*ran, model);
   runtime::ThreadPool pool({.threads = 1});
   return exec::run_model(model, pool, inputs);
 }
 
-std::vector<onnx::CaseResult> run_all(const std::vector<std::string>& folders,
-                                      const ConformanceArgs& args) {
-  std::vector<onnx::CaseResult> results(folders.size());
+Case run_case(const std::string& folder, const ConformanceArgs& args) {
+  Case c{folder, {}};
+  runtime::ThreadPool pool({.threads = 1});
+  const bool nodes = args.mode == "nodes", interpret = args.mode == "interpret";
+  // Forced to run node by node, every node is compiled, however small: that is what is tested.
+  driver::NodeEvaluator evaluator(target::host(), pool, nodes ? 0 : driver::kWorthCompiling);
+  onnx::CaseOptions options;
+  options.eager = nodes;
+  if (!interpret) options.eager_builder = driver::eager_builder(evaluator);
+  c.result = onnx::run_backend_case(
+      folder, options, [&](const graph::Graph& graph, const std::vector<HostTensor>& inputs) {
+        if (interpret || nodes) return graph::evaluate(graph, inputs);
+        return run_compiled(graph, inputs, &c.ran);
+      });
+  if (c.result.verdict == onnx::Verdict::kUnsupported) {
+    c.ran = Ran::kNot;
+  } else if (interpret) {
+    c.ran = Ran::kInterpreted;
+  } else if (c.result.eager) {
+    c.ran = Ran::kNodes;
+  }
+  return c;
+}
+
+std::vector<Case> run_all(const std::vector<std::string>& folders, const ConformanceArgs& args) {
+  std::vector<Case> cases(folders.size());
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
     for (std::size_t i = next++; i < folders.size(); i = next++) {
-      results[i] = onnx::run_backend_case(
-          folders[i], {}, args.interpret ? onnx::RunGraph(graph::evaluate) : run_compiled);
+      cases[i] = run_case(folders[i], args);
     }
   };
   const unsigned jobs = args.jobs > 0 ? static_cast<unsigned>(args.jobs)
@@ -49,13 +114,8 @@ std::vector<onnx::CaseResult> run_all(const std::vector<std::string>& folders,
   std::vector<std::jthread> threads;
   for (unsigned t = 1; t < jobs; ++t) threads.emplace_back(work);
   work();
-  return results;
+  return cases;
 }
-
-struct Case {
-  std::string name;  // relative to the folder asked for
-  onnx::CaseResult result;
-};
 
 using Counts = std::map<onnx::Verdict, int>;
 
@@ -65,17 +125,27 @@ Counts count(const std::vector<Case>& cases) {
   return counts;
 }
 
+std::map<Ran, int> count_ran(const std::vector<Case>& cases) {
+  std::map<Ran, int> counts;
+  for (const Case& c : cases) ++counts[c.ran];
+  return counts;
+}
+
 void print_json(const std::vector<Case>& cases) {
   auto list = nlohmann::ordered_json::array();
   for (const Case& c : cases) {
-    nlohmann::ordered_json one = {{"name", c.name}, {"status", onnx::to_text(c.result.verdict)}};
+    nlohmann::ordered_json one = {
+        {"name", c.name}, {"status", onnx::to_text(c.result.verdict)}, {"ran", to_text(c.ran)}};
     if (!c.result.reason.empty()) one["reason"] = c.result.reason;
     list.push_back(one);
   }
   Counts counts = count(cases);
+  nlohmann::ordered_json ran;
+  for (const auto& [how, number] : count_ran(cases)) ran[to_text(how)] = number;
   const nlohmann::ordered_json j = {{"passed", counts[onnx::Verdict::kPass]},
                                     {"failed", counts[onnx::Verdict::kFail]},
                                     {"unsupported", counts[onnx::Verdict::kUnsupported]},
+                                    {"ran", ran},
                                     {"cases", list}};
   fmt::print("{}\n", j.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
@@ -83,7 +153,8 @@ void print_json(const std::vector<Case>& cases) {
 void print_text(const std::vector<Case>& cases, bool failures) {
   for (const Case& c : cases) {
     if (failures && c.result.verdict == onnx::Verdict::kPass) continue;
-    fmt::print("{:<12} {} {}\n", onnx::to_text(c.result.verdict), c.name, c.result.reason);
+    fmt::print("{:<12} {:<8} {} {}\n", onnx::to_text(c.result.verdict), to_text(c.ran), c.name,
+               c.result.reason);
   }
   Counts counts = count(cases);
   fmt::print("{} passed, {} failed, {} unsupported of {}\n", counts[onnx::Verdict::kPass],
@@ -98,15 +169,30 @@ std::string table_cell(std::string text) {
   return text;
 }
 
-// Counts of each group (the first part of the names), then every case that did not pass.
+// The names of all cases that ran this way, as a paragraph.
+void print_those(const char* title, const std::vector<Case>& cases, Ran ran) {
+  std::vector<std::string> names;
+  for (const Case& c : cases) {
+    if (c.ran == ran) names.push_back("`" + c.name + "`");
+  }
+  if (!names.empty()) fmt::print("\n{} ({}): {}.\n", title, names.size(), fmt::join(names, ", "));
+}
+
+// Counts of each group (the first part of the names), every case that did not pass, and those that
+// did not run as code.
 void print_markdown(const std::vector<Case>& cases) {
   std::map<std::string, std::vector<Case>> groups;
   for (const Case& c : cases) groups[c.name.substr(0, c.name.find('/'))].push_back(c);
-  fmt::print("| group | cases | passed | failed | unsupported |\n|---|---:|---:|---:|---:|\n");
+  fmt::print(
+      "| group | cases | passed | failed | unsupported | as code | host functions | folded | node "
+      "by node |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|\n");
   const auto row = [](const std::string& name, const std::vector<Case>& group) {
     Counts counts = count(group);
-    fmt::print("| {} | {} | {} | {} | {} |\n", name, group.size(), counts[onnx::Verdict::kPass],
-               counts[onnx::Verdict::kFail], counts[onnx::Verdict::kUnsupported]);
+    std::map<Ran, int> ran = count_ran(group);
+    fmt::print("| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", name, group.size(),
+               counts[onnx::Verdict::kPass], counts[onnx::Verdict::kFail],
+               counts[onnx::Verdict::kUnsupported], ran[Ran::kCode], ran[Ran::kHost],
+               ran[Ran::kFolded], ran[Ran::kNodes]);
   };
   for (const auto& [name, group] : groups) row(name, group);
   row("all", cases);
@@ -116,6 +202,9 @@ void print_markdown(const std::vector<Case>& cases) {
       fmt::print("| {} | {} |\n", c.name, table_cell(c.result.reason));
     }
   }
+  print_those("Host functions only", cases, Ran::kHost);
+  print_those("Folded to constants or copies", cases, Ran::kFolded);
+  print_those("Node by node", cases, Ran::kNodes);
 }
 
 int conformance(const ConformanceArgs& args) {
@@ -127,11 +216,10 @@ int conformance(const ConformanceArgs& args) {
     return report(make_error(ErrorCode::kInvalidArgument,
                              "{}: no case (model.onnx with test_data_set_0)", args.folder));
   }
-  const std::vector<onnx::CaseResult> results = run_all(*folders, args);
-  std::vector<Case> cases;
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    const std::string name = std::filesystem::relative((*folders)[i], args.folder).string();
-    cases.push_back({name == "." ? (*folders)[i] : name, results[i]});
+  std::vector<Case> cases = run_all(*folders, args);
+  for (Case& c : cases) {
+    const std::string name = std::filesystem::relative(c.name, args.folder).string();
+    if (name != ".") c.name = name;
   }
   if (args.json) {
     print_json(cases);
@@ -149,7 +237,7 @@ void add_conformance(CLI::App& app, std::function<int()>* run) {
   CLI::App* sub = app.add_subcommand("conformance", "Run the ONNX backend cases below a folder");
   sub->footer(
       "Examples:\n  tessera conformance /usr/share/libonnx-testdata/data\n"
-      "  tessera conformance DIR --filter conv --failures");
+      "  tessera conformance DIR --filter conv --failures --mode nodes");
   const auto args = std::make_shared<ConformanceArgs>();
   sub->add_option("DIR", args->folder, "Folder with cases: model.onnx beside test_data_set_*/")
       ->required()
@@ -158,8 +246,10 @@ void add_conformance(CLI::App& app, std::function<int()>* run) {
   sub->add_option("--jobs", args->jobs, "Cases at once (default: one per core)")
       ->check(CLI::Range(1, 256));
   sub->add_flag("--failures", args->failures, "Print only cases that did not pass");
-  sub->add_flag("--interpret", args->interpret,
-                "Run the unoptimised graph by the interpreter instead of compiled code");
+  sub->add_option("--mode", args->mode,
+                  "compiled (whole models; node by node only where shapes follow from data), nodes "
+                  "(every case node by node, each node compiled), interpret")
+      ->check(CLI::IsMember({"compiled", "nodes", "interpret"}));
   CLI::Option* json = sub->add_flag("--json", args->json, "Print JSON");
   sub->add_flag("--markdown", args->markdown, "Print the tables of docs/conformance.md")
       ->excludes(json);

@@ -75,7 +75,7 @@ std::string element_text(const HostTensor& t, std::int64_t i) {
 CaseResult from_error(const Error& error) {
   const bool unsupported = error.code == ErrorCode::kUnsupported;
   return {unsupported ? Verdict::kUnsupported : Verdict::kFail,
-          fmt::format("{}: {}", to_text(error.code), error.message)};
+          fmt::format("{}: {}", to_text(error.code), error.message), false};
 }
 
 // Inputs beyond the data of the set keep their defaults.
@@ -83,6 +83,7 @@ ImportOptions with_data(const Model& model, const DataSet& set, const CaseOption
                         bool values) {
   ImportOptions import = options.import;
   import.override_declared = true;  // some cases declare shapes that their data does not have
+  if (values) import.builder = options.eager_builder;
   const std::vector<ValueInfo> inputs = real_inputs(model);
   for (std::size_t i = 0; i < std::min(inputs.size(), set.inputs.size()); ++i) {
     if (values) {
@@ -94,17 +95,19 @@ ImportOptions with_data(const Model& model, const DataSet& set, const CaseOption
   return import;
 }
 
+// *eager becomes true when the values of the inputs were needed.
 Result<std::vector<HostTensor>> run_set(const Model& model, const DataSet& set,
-                                        const CaseOptions& options, const RunGraph& run) {
-  bool eager = options.eager;
-  auto graph = import_model(model, with_data(model, set, options, eager));
-  if (!graph.ok() && graph.error().code == ErrorCode::kDataDependent && !eager &&
+                                        const CaseOptions& options, const RunGraph& run,
+                                        bool* eager) {
+  *eager = options.eager;
+  auto graph = import_model(model, with_data(model, set, options, *eager));
+  if (!graph.ok() && graph.error().code == ErrorCode::kDataDependent && !*eager &&
       options.eager_when_needed) {
-    eager = true;
+    *eager = true;
     graph = import_model(model, with_data(model, set, options, true));
   }
   if (!graph.ok()) return graph.error();
-  return run(*graph, eager ? std::vector<HostTensor>{} : set.inputs);
+  return run(*graph, *eager ? std::vector<HostTensor>{} : set.inputs);
 }
 
 std::string compare_set(const std::vector<HostTensor>& got, const std::vector<HostTensor>& want) {
@@ -202,14 +205,17 @@ CaseResult run_backend_case(const std::string& folder, const CaseOptions& option
   if (!model.ok()) return from_error(model.error());
   const auto sets = load_data_sets(folder, *model);
   if (!sets.ok()) return from_error(sets.error());
-  if (sets->empty()) return {Verdict::kFail, "no data set"};
+  if (sets->empty()) return {Verdict::kFail, "no data set", false};
+  CaseResult result{Verdict::kPass, "", false};
   for (const DataSet& set : *sets) {
-    const auto got = run_set(set.model ? *set.model : *model, set, options, run);
+    bool eager = false;
+    const auto got = run_set(set.model ? *set.model : *model, set, options, run, &eager);
+    result.eager = result.eager || eager;
     if (!got.ok()) return from_error(got.error());
     const std::string bad = compare_set(*got, set.outputs);
-    if (!bad.empty()) return {Verdict::kFail, bad};
+    if (!bad.empty()) return {Verdict::kFail, bad, result.eager};
   }
-  return {Verdict::kPass, ""};
+  return result;
 }
 
 }  // namespace tessera::onnx

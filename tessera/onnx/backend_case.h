@@ -34,6 +34,7 @@ const char* to_text(Verdict verdict);
 struct CaseResult {
   Verdict verdict = Verdict::kFail;
   std::string reason;  // empty when passed
+  bool eager = false;  // a data set was imported with the values of its inputs
 };
 
 struct CaseOptions {
@@ -42,6 +43,8 @@ struct CaseOptions {
   // Values first where shapes alone give kDataDependent.
   bool eager_when_needed = true;
   ImportOptions import;
+  // Of imports with values: what runs the nodes.
+  graph::BuilderOptions eager_builder;
 };
 
 // How a case runs an imported graph; `tessera conformance` compiles, the default interprets.

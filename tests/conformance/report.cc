@@ -74,4 +74,11 @@ Report judge(const std::string& json, std::vector<std::string>* complaints) {
   return report;
 }
 
+std::string ran_of(const std::string& json, const std::string& name) {
+  for (const nlohmann::json& c : nlohmann::json::parse(json).at("cases")) {
+    if (c.at("name") == name) return c.at("ran");
+  }
+  return "";
+}
+
 }  // namespace tessera::conformance

@@ -27,4 +27,7 @@ constexpr double kLeastPassRate = 0.97;
 // passed, no cases at all.
 Report judge(const std::string& json, std::vector<std::string>* complaints);
 
+// How the case ran ("code", "nodes", ...); "" when the report, a good one, has no such case.
+std::string ran_of(const std::string& json, const std::string& name);
+
 }  // namespace tessera::conformance

@@ -70,7 +70,7 @@ CaseResult run_case(const std::string& folder, const tessera::onnx::CaseOptions&
   try {
     return tessera::onnx::run_backend_case(folder, options);
   } catch (const std::exception& bug) {
-    return {Verdict::kFail, fmt::format("exception: {}", bug.what())};
+    return {Verdict::kFail, fmt::format("exception: {}", bug.what()), false};
   }
 }
 
