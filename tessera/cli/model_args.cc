@@ -4,6 +4,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstdio>
+#include <set>
 
 #include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
@@ -19,6 +20,12 @@ Result<std::int64_t> parse_size(std::string_view text, const std::string& whole)
     return make_error(ErrorCode::kInvalidArgument, "'{}' in '{}' is not a size", text, whole);
   }
   return value;
+}
+
+// A model may be imported several times in a run; its flaws are told once.
+void warn_once(const std::string& text) {
+  static std::set<std::string> told;
+  if (told.insert(text).second) fmt::print(stderr, "tessera: warning: {}\n", text);
 }
 
 }  // namespace
@@ -49,6 +56,7 @@ Result<Shape> parse_shape(const std::string& text) {
 
 Result<onnx::ImportOptions> import_options(const ModelArgs& args) {
   onnx::ImportOptions options;
+  options.warn = warn_once;
   for (const std::string& text : args.shapes) {
     const std::size_t colon = text.rfind(':');  // names may contain colons
     if (colon == std::string::npos || colon == 0) {

@@ -2,6 +2,7 @@
 // length and model-local functions are resolved on the way.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -24,6 +25,8 @@ struct ImportOptions {
   // Given shapes and values may contradict the sizes that the model declares.
   bool override_declared = false;
   graph::BuilderOptions builder;
+  // Told what is wrong with the model and was mended (plan.h); null: nobody.
+  std::function<void(const std::string&)> warn;
   std::int64_t max_nodes = 2'000'000;  // of the finished graph: loops that unroll without end
 };
 

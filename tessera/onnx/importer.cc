@@ -75,18 +75,19 @@ Importer::Importer(const Model& model, const ImportOptions& options)
   }
 }
 
-Result<const Plan*> Importer::plan_of(const Graph& graph) {
-  const auto found = plans_.find(&graph);
-  if (found != plans_.end()) return &found->second;
-  TESSERA_TRY(Plan plan, make_plan(graph));
-  return &plans_.emplace(&graph, std::move(plan)).first->second;
-}
+Result<const Plan*> Importer::plan_of(const Graph& graph) { return keep_plan(graph); }
 
-Result<const Plan*> Importer::plan_of(const Function& function) {
-  const auto found = plans_.find(&function);
+Result<const Plan*> Importer::plan_of(const Function& function) { return keep_plan(function); }
+
+template <class Nodes>
+Result<const Plan*> Importer::keep_plan(const Nodes& nodes) {
+  const auto found = plans_.find(&nodes);
   if (found != plans_.end()) return &found->second;
-  TESSERA_TRY(Plan plan, make_plan(function));
-  return &plans_.emplace(&function, std::move(plan)).first->second;
+  TESSERA_TRY(Plan plan, make_plan(nodes));
+  if (options_.warn) {
+    for (const std::string& warning : plan.warnings) options_.warn(warning);
+  }
+  return &plans_.emplace(&nodes, std::move(plan)).first->second;
 }
 
 std::int64_t Importer::opset(const Node& node) const {

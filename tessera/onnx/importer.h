@@ -78,6 +78,8 @@ class Importer final : public BodyImporter {
   std::string label(const Node& node) const;  // "Conv-11"
   Result<const Plan*> plan_of(const Graph& graph);
   Result<const Plan*> plan_of(const Function& function);
+  template <class Nodes>
+  Result<const Plan*> keep_plan(const Nodes& nodes);
 
   const Model& model_;
   const ImportOptions& options_;

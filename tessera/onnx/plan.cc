@@ -40,32 +40,70 @@ class Planner {
  public:
   explicit Planner(const std::vector<Node>& nodes) : nodes_(nodes), producers_(nodes.size()) {}
 
-  Result<void> define(const std::vector<std::string>& given);
+  // Names of inputs and of initializers; an input may have an initializer as its default.
+  Result<void> define_inputs(const std::vector<std::string>& names);
+  void define_initializers(const std::vector<std::string>& names);
+  Result<void> define_nodes();
   Result<Plan> order(const std::vector<std::string>& outputs);
 
  private:
   enum class State : std::uint8_t { kDead, kLive, kOpen, kDone };
 
+  bool is_constant(std::size_t definition) const;
+  void warn_twice(const std::string& name);
+  void warn_unsorted();
   void mark_live(const std::vector<std::string>& outputs);
   Result<void> emit(std::size_t root, Plan& plan);
 
   const std::vector<Node>& nodes_;
-  std::unordered_map<std::string, std::size_t> defined_by_;  // nodes_.size(): given
-  std::vector<std::vector<std::size_t>> producers_;          // of what a node reads
+  // By a node; beyond them by an input or an initializer.
+  std::size_t input() const { return nodes_.size(); }
+  std::size_t initializer() const { return nodes_.size() + 1; }
+
+  std::unordered_map<std::string, std::size_t> defined_by_;
+  std::vector<std::vector<std::size_t>> producers_;  // of what a node reads
   std::vector<State> state_;
+  std::vector<std::string> warnings_;
 };
 
-Result<void> Planner::define(const std::vector<std::string>& given) {
-  for (const std::string& name : given) {
-    if (!defined_by_.emplace(name, nodes_.size()).second) {
+Result<void> Planner::define_inputs(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (!defined_by_.emplace(name, input()).second) {
       return make_error(ErrorCode::kInvalidArgument, "value '{}' is defined twice", name);
     }
   }
+  return {};
+}
+
+void Planner::define_initializers(const std::vector<std::string>& names) {
+  std::unordered_set<std::string> seen;
+  for (const std::string& name : names) {
+    if (!seen.insert(name).second) warn_twice(name);
+    defined_by_.emplace(name, initializer());  // the value of an input is the caller's
+  }
+}
+
+bool Planner::is_constant(std::size_t definition) const {
+  if (definition >= nodes_.size()) return definition == initializer();
+  return nodes_[definition].op_type == "Constant" && nodes_[definition].domain.empty();
+}
+
+void Planner::warn_twice(const std::string& name) {
+  warnings_.push_back(fmt::format("constant '{}' is defined twice: the last one counts", name));
+}
+
+Result<void> Planner::define_nodes() {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     for (const std::string& name : nodes_[i].outputs) {
-      if (name.empty() || defined_by_.emplace(name, i).second) continue;
-      return make_error(ErrorCode::kInvalidArgument, "{}: value '{}' is defined twice",
-                        describe(nodes_[i]), name);
+      if (name.empty()) continue;
+      const auto [at, fresh] = defined_by_.emplace(name, i);
+      if (fresh) continue;
+      if (!is_constant(i) || !is_constant(at->second)) {
+        return make_error(ErrorCode::kInvalidArgument, "{}: value '{}' is defined twice",
+                          describe(nodes_[i]), name);
+      }
+      warn_twice(name);
+      at->second = i;
     }
   }
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
@@ -77,6 +115,18 @@ Result<void> Planner::define(const std::vector<std::string>& given) {
     }
   }
   return {};
+}
+
+// One line for a graph, naming the first node that is too early.
+void Planner::warn_unsorted() {
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    for (const std::size_t p : producers_[i]) {
+      if (p <= i || state_[i] == State::kDead) continue;
+      warnings_.push_back(fmt::format("{} stands before {}, which it needs: nodes were sorted",
+                                      describe(nodes_[i]), describe(nodes_[p])));
+      return;
+    }
+  }
 }
 
 void Planner::mark_live(const std::vector<std::string>& outputs) {
@@ -128,6 +178,8 @@ Result<Plan> Planner::order(const std::vector<std::string>& outputs) {
   mark_live(outputs);
   Plan plan;
   for (std::size_t i = 0; i < nodes_.size(); ++i) TESSERA_DO(emit(i, plan));
+  warn_unsorted();
+  plan.warnings = std::move(warnings_);
   return plan;
 }
 
@@ -141,29 +193,23 @@ std::string describe(const Node& node) {
   return fmt::format("node '{}' ({}, output '{}')", node.name, node.op_type, output);
 }
 
-Result<Plan> make_plan(const std::vector<Node>& nodes, const std::vector<std::string>& given,
-                       const std::vector<std::string>& outputs) {
-  Planner planner(nodes);
-  TESSERA_DO(planner.define(given));
+Result<Plan> make_plan(const Graph& graph) {
+  std::vector<std::string> inputs, initializers, outputs;
+  for (const ValueInfo& v : graph.inputs) inputs.push_back(v.name);
+  for (const Initializer& i : graph.initializers) initializers.push_back(i.name);
+  for (const ValueInfo& v : graph.outputs) outputs.push_back(v.name);
+  Planner planner(graph.nodes);
+  TESSERA_DO(planner.define_inputs(inputs));
+  planner.define_initializers(initializers);
+  TESSERA_DO(planner.define_nodes());
   return planner.order(outputs);
 }
 
-Result<Plan> make_plan(const Graph& graph) {
-  std::vector<std::string> given, outputs;
-  std::unordered_set<std::string> inputs;
-  for (const ValueInfo& v : graph.inputs) {
-    inputs.insert(v.name);
-    given.push_back(v.name);
-  }
-  for (const Initializer& i : graph.initializers) {
-    if (inputs.erase(i.name) == 0) given.push_back(i.name);  // an input may have a default
-  }
-  for (const ValueInfo& v : graph.outputs) outputs.push_back(v.name);
-  return make_plan(graph.nodes, given, outputs);
-}
-
 Result<Plan> make_plan(const Function& function) {
-  return make_plan(function.nodes, function.inputs, function.outputs);
+  Planner planner(function.nodes);
+  TESSERA_DO(planner.define_inputs(function.inputs));
+  TESSERA_DO(planner.define_nodes());
+  return planner.order(function.outputs);
 }
 
 }  // namespace tessera::onnx

@@ -11,13 +11,14 @@ namespace tessera::onnx {
 struct Plan {
   std::vector<const Node*>
       order;  // those that an output needs, producers first, else as in the file
+  // What the format forbids and other engines accept all the same: nodes that are not sorted,
+  // constants defined more than once.
+  std::vector<std::string> warnings;
 };
 
-// `given`: names defined before any node runs (inputs and initializers). Names that nobody defines
-// are left to the surrounding scope. kInvalidArgument: a name is defined twice, or a cycle; both
-// name a node.
-Result<Plan> make_plan(const std::vector<Node>& nodes, const std::vector<std::string>& given,
-                       const std::vector<std::string>& outputs);
+// Names that nobody defines are left to the surrounding scope. Initializers and Constants may
+// repeat a name: the last one counts, Constants after initializers. kInvalidArgument: another name
+// is defined twice, or a cycle; both name a node.
 Result<Plan> make_plan(const Graph& graph);
 Result<Plan> make_plan(const Function& function);
 

@@ -47,6 +47,21 @@ TEST(Run, ComputesWhatTheModelSays) {
   EXPECT_EQ(mismatch(arrays[0].tensor, float_tensor({2, 2}, {11, 22, 24, 38}), 0), "");
 }
 
+TEST(Run, SaysOnceWhatIsWrongWithTheFile) {
+  onnx::Model model = make_model(make_graph({floats("x", {"2"})}, {}, {"y", "n"}));
+  // Data-dependent, so that the model is imported twice.
+  model.graph.nodes = {make_node("Neg", {"a"}, {"y"}), make_node("Abs", {"x"}, {"a"}),
+                       make_node("NonZero", {"x"}, {"n"})};
+  const std::string inputs = save_arrays("x.npz", {{"x", float_tensor({2}, {-3, 4})}});
+  const Finished result = run({"run", save("m.onnx", model), "--inputs", inputs});
+  EXPECT_EQ(result.code, 0) << result.err;
+  const std::string warning =
+      "tessera: warning: node '' (Neg, output 'y') stands before node '' (Abs, output 'a'), which "
+      "it needs: nodes were sorted\n";
+  EXPECT_EQ(result.err.find(warning), 0u) << result.err;
+  EXPECT_EQ(result.err.rfind(warning), 0u) << result.err;
+}
+
 // The interpreter gives the meaning; the program runs optimised, compiled code, on two threads.
 TEST(Run, EqualsTheInterpreterOnANetwork) {
   const std::string file = write_file("lenet.onnx", "");

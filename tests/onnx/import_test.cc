@@ -48,6 +48,46 @@ TEST(Import, SortsNodes) {
   EXPECT_STREQ(graph.nodes[0].op->name, "abs");
 }
 
+// The warnings of importing a valid model.
+std::vector<std::string> warnings_of(const Graph& graph) {
+  std::vector<std::string> warnings;
+  ImportOptions options;
+  options.warn = [&](const std::string& text) { warnings.push_back(text); };
+  const auto imported = import_model(make_model(graph), options);
+  EXPECT_TRUE(imported.ok()) << imported.error().message;
+  return warnings;
+}
+
+TEST(Import, SaysThatNodesWereNotSorted) {
+  const Node last = make_node("Neg", {"a"}, {"y"}), first = make_node("Abs", {"x"}, {"a"});
+  EXPECT_EQ(warnings_of(make_graph({kX}, {first, last}, {"y"})), std::vector<std::string>{});
+  EXPECT_EQ(warnings_of(make_graph({kX}, {last, first}, {"y"})),
+            std::vector<std::string>{"node '' (Neg, output 'y') stands before node '' (Abs, output "
+                                     "'a'), which it needs: nodes were sorted"});
+  // A node that nobody needs may stand anywhere.
+  EXPECT_EQ(warnings_of(make_graph({kX}, {make_node("Exp", {"a"}, {"z"}), first}, {"a"})),
+            std::vector<std::string>{});
+}
+
+TEST(Import, TheLastConstantOfANameCounts) {
+  const auto constant = [](double v) {
+    return make_node("Constant", {}, {"w"}, {{"value", float_tensor({1}, {v}), ""}});
+  };
+  const Node add = make_node("Add", {"x", "w"}, {"y"});
+  const Initializer one{"w", float_tensor({1}, {1})}, two{"w", float_tensor({1}, {2})};
+  const HostTensor x = float_tensor({2, 3}, {0, 0, 0, 0, 0, 0});
+  for (const auto& [graph, want] :
+       {std::pair(make_graph({kX}, {add}, {"y"}, {one, two}), 2.0),
+        std::pair(make_graph({kX}, {constant(3), constant(4), add}, {"y"}), 4.0),
+        std::pair(make_graph({kX}, {constant(5), add}, {"y"}, {one}), 5.0)}) {
+    EXPECT_EQ(warnings_of(graph),
+              std::vector<std::string>{"constant 'w' is defined twice: the last one counts"});
+    const auto y = graph::evaluate(import_ok(make_model(graph)), {x});
+    ASSERT_TRUE(y.ok()) << y.error().message;
+    EXPECT_EQ((*y)[0].get_float(0), want);
+  }
+}
+
 TEST(Import, NamesANodeOfACycle) {
   Node first = make_node("Add", {"x", "b"}, {"a"});
   first.name = "ring";
@@ -70,6 +110,9 @@ TEST(Import, RefusesNamesThatMeanNothingOrTwoThings) {
               HasSubstr("value 'x' is defined twice"));
   EXPECT_THAT(import_error(make_graph({kX}, {make_node("Neg", {"x"}, {"x"})}, {"x"})).message,
               HasSubstr("value 'x' is defined twice"));
+  // Only constants may be replaced, and only by constants.
+  EXPECT_THAT(import_error(make_graph({kX}, {neg}, {"y"}, {{"y", float_tensor({1}, {1})}})).message,
+              HasSubstr("value 'y' is defined twice"));
 }
 
 TEST(Import, OutputsMayBeInputsAndInitializers) {
