@@ -31,13 +31,12 @@ ForeignTensor foreign_constant(const Node& node) {
   return {};
 }
 
-// Inputs of an operator as ids; trailing omitted ones are dropped.
+// Inputs of an operator as ids.
 Result<std::vector<ValueId>> to_ids(const Node& node, const OnnxOp& op,
-                                    std::vector<Binding> inputs) {
-  while (!inputs.empty() && inputs.back().kind == Binding::Kind::kOmitted) inputs.pop_back();
+                                    const std::vector<Binding>& inputs) {
   std::vector<ValueId> ids;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const bool widened = op.takes_widened && inputs[i].id != kNoValue;
+    const bool widened = op.widened != Widened::kRefused && inputs[i].id != kNoValue;
     if (inputs[i].kind == Binding::Kind::kForeign && !widened) {
       return make_error(ErrorCode::kUnsupported, "input '{}' is of type {}", node.inputs[i],
                         inputs[i].type);
@@ -242,10 +241,18 @@ Result<void> Importer::import_node(const Node& node) {
 
 Result<void> Importer::import_operator(const Node& node, std::vector<Binding> inputs) {
   const OnnxOp& op = *find_onnx_op(node.domain, node.op_type, opset(node));
-  TESSERA_TRY(std::vector<ValueId> ids, to_ids(node, op, std::move(inputs)));
+  while (!inputs.empty() && inputs.back().kind == Binding::Kind::kOmitted) inputs.pop_back();
+  TESSERA_TRY(std::vector<ValueId> ids, to_ids(node, op, inputs));
+  std::vector<bool> widened;
+  Binding result;  // the kind and type of what the operator returns
+  for (const Binding& input : inputs) {
+    widened.push_back(input.kind == Binding::Kind::kForeign);
+    if (widened.back() && op.widened == Widened::kMoved) result = input;
+  }
   builder_.set_origin(node.name.empty() ? node.op_type : node.op_type + " " + node.name);
   const auto first_new = static_cast<ValueId>(builder_.graph().values.size());
-  Context context{builder_, node, opset(node), std::move(ids), *this, sequences_};
+  Context context{builder_, node,       opset(node),       std::move(ids),
+                  *this,    sequences_, std::move(widened)};
   TESSERA_TRY(const std::vector<ValueId> outputs, op.import(context));
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     if (!context.wants(i)) continue;
@@ -254,7 +261,8 @@ Result<void> Importer::import_operator(const Node& node, std::vector<Binding> in
       return make_error(ErrorCode::kUnsupported, "output {} ('{}') is not available", i,
                         node.outputs[i]);
     }
-    bind(node.outputs[i], to_binding(outputs[i]));
+    result.id = outputs[i];
+    bind(node.outputs[i], result.type.empty() ? to_binding(outputs[i]) : result);
     // Bodies and functions run several times: their names would repeat.
     if (frame_.depth == 0 && outputs[i] >= first_new) {
       builder_.name_value(outputs[i], node.outputs[i]);

@@ -22,7 +22,7 @@ struct Graph;
 // that only a node that needs it is refused.
 struct ForeignTensor {
   std::string type;
-  // Of int4 and uint4: the elements as i8 and u8.
+  // Of narrow numbers (narrow_types.h): the elements as i8, u8 or f32.
   std::optional<HostTensor> widened = {};
 };
 

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "tessera/onnx/narrow_types.h"
+
 namespace tessera::onnx {
 namespace {
 
@@ -117,13 +119,10 @@ Result<HostTensor> from_typed_fields(const tessera_onnx::TensorProto& t, DType d
   }
 }
 
-// Two elements per byte, the first in the low half.
-Result<AnyTensor> read_nibbles(const tessera_onnx::TensorProto& tensor, const std::string& type,
-                               ExternalFiles& files) {
-  const bool is_signed = type == "int4";
-  const DType dtype = is_signed ? DType::kI8 : DType::kU8;
+Result<AnyTensor> read_narrow(const tessera_onnx::TensorProto& tensor, const NarrowType& type,
+                              ExternalFiles& files) {
   const Shape shape(tensor.dims().begin(), tensor.dims().end());
-  const auto count = checked_elements(shape, dtype);
+  const auto count = checked_elements(shape, type.wide);
   if (!count.ok()) return invalid(tensor, count.error().message);
   std::string fields;  // int32_data holds one byte each
   std::string_view bytes = tensor.raw_data();
@@ -133,17 +132,11 @@ Result<AnyTensor> read_nibbles(const tessera_onnx::TensorProto& tensor, const st
     for (const std::int32_t v : tensor.int32_data()) fields.push_back(static_cast<char>(v));
     bytes = fields;
   }
-  if (bytes.size() != static_cast<std::size_t>(*count / 2 + *count % 2)) {
-    return invalid(tensor,
-                   fmt::format("{} bytes for shape {} of {}", bytes.size(), to_text(shape), type));
+  if (bytes.size() != packed_bytes(type, *count)) {
+    return invalid(tensor, fmt::format("{} bytes for shape {} of {}", bytes.size(), to_text(shape),
+                                       type.name));
   }
-  HostTensor out(dtype, shape);
-  for (std::int64_t i = 0; i < *count; ++i) {
-    const auto byte = static_cast<unsigned char>(bytes[static_cast<std::size_t>(i / 2)]);
-    const int nibble = i % 2 == 0 ? byte & 15 : byte >> 4;
-    out.set_int(i, is_signed && nibble > 7 ? nibble - 16 : nibble);
-  }
-  return AnyTensor(ForeignTensor{type, std::move(out)});
+  return AnyTensor(ForeignTensor{type.name, widen(type, shape, bytes)});
 }
 
 }  // namespace
@@ -200,7 +193,7 @@ Result<AnyTensor> read_tensor(const tessera_onnx::TensorProto& tensor, ExternalF
   }
   const std::string type = element_type_name(tensor.data_type());
   const auto dtype = dtype_from_text(type);
-  if (type == "int4" || type == "uint4") return read_nibbles(tensor, type, files);
+  if (const NarrowType* narrow = find_narrow_type(type)) return read_narrow(tensor, *narrow, files);
   if (!dtype) return AnyTensor(ForeignTensor{type});
   Shape shape(tensor.dims().begin(), tensor.dims().end());
   const auto count = checked_elements(shape, *dtype);

@@ -244,7 +244,7 @@ Result<Values> import_tensor_scatter(Context& c) {
 
 std::vector<OnnxOp> indexing_rows() {
   return {
-      {"Gather", 1, 2, 2, import_gather},
+      {"Gather", 1, 2, 2, import_gather, "", false, Widened::kMoved},
       {"GatherElements", 11, 2, 2, import_gather_elements},
       {"GatherND", 11, 2, 2, import_gather_nd},
       {"Scatter", 9, 3, 3, import_scatter_elements},

@@ -242,18 +242,18 @@ Result<Values> import_space_to_depth(Context& c) {
 
 std::vector<OnnxOp> movement_rows() {
   std::vector<OnnxOp> rows = {
-      {"Reshape", 1, 1, 1, import_reshape_1},
-      {"Reshape", 5, 2, 2, import_reshape},
-      {"Squeeze", 1, 1, 1, import_squeeze},
-      {"Squeeze", 13, 1, 2, import_squeeze},
-      {"Unsqueeze", 1, 1, 1, import_unsqueeze},
-      {"Unsqueeze", 13, 2, 2, import_unsqueeze},
-      {"Flatten", 1, 1, 1, import_flatten},
-      {"Transpose", 1, 1, 1, import_transpose},
-      {"Expand", 8, 2, 2, import_expand},
+      {"Reshape", 1, 1, 1, import_reshape_1, "", false, Widened::kMoved},
+      {"Reshape", 5, 2, 2, import_reshape, "", false, Widened::kMoved},
+      {"Squeeze", 1, 1, 1, import_squeeze, "", false, Widened::kMoved},
+      {"Squeeze", 13, 1, 2, import_squeeze, "", false, Widened::kMoved},
+      {"Unsqueeze", 1, 1, 1, import_unsqueeze, "", false, Widened::kMoved},
+      {"Unsqueeze", 13, 2, 2, import_unsqueeze, "", false, Widened::kMoved},
+      {"Flatten", 1, 1, 1, import_flatten, "", false, Widened::kMoved},
+      {"Transpose", 1, 1, 1, import_transpose, "", false, Widened::kMoved},
+      {"Expand", 8, 2, 2, import_expand, "", false, Widened::kMoved},
       {"Tile", 1, 3, 3, import_tile_1},
       {"Tile", 6, 2, 2, import_tile},
-      {"Concat", 1, 1, -1, import_concat},
+      {"Concat", 1, 1, -1, import_concat, "", false, Widened::kMoved},
       {"DepthToSpace", 1, 1, 1, import_depth_to_space},
       {"SpaceToDepth", 1, 1, 1, import_space_to_depth},
   };

@@ -46,6 +46,7 @@ struct Context {
   std::vector<ValueId> inputs;  // kNoValue where omitted
   BodyImporter& bodies;
   Sequences& sequences;
+  std::vector<bool> widened;  // inputs that are of a narrow type in the model
 
   bool has(std::size_t i) const { return i < inputs.size() && inputs[i] != kNoValue; }
   ValueId in(std::size_t i) const { return inputs[i]; }  // check has() or the table's min_inputs
@@ -78,6 +79,14 @@ struct Context {
   Result<std::int64_t> axis(std::int64_t axis, std::int64_t rank) const;
 };
 
+// What an operator makes of constants of narrow types (int4, float8, ...), which come in a wider
+// one.
+enum class Widened : std::uint8_t {
+  kRefused,
+  kNumbers,  // only the numbers matter, not the range of the type
+  kMoved,    // elements are moved: the results are of the narrow type again
+};
+
 struct OnnxOp {
   const char* name;
   int since;  // used for models of opset >= since, up to the next row of the same name
@@ -86,9 +95,7 @@ struct OnnxOp {
   Result<std::vector<ValueId>> (*import)(Context& c);
   const char* domain = "";
   bool takes_sequences = false;
-  // Constants of int4 and uint4 may come as i8 and u8: only numbers matter, not the range of the
-  // type.
-  bool takes_widened = false;
+  Widened widened = Widened::kRefused;
 };
 
 // The row for an operator at an opset; null when there is none.

@@ -218,7 +218,7 @@ std::vector<OnnxOp> pointwise_rows() {
       {"Bernoulli", 15, 1, 1, refuse_random},
       {"BitShift", 11, 2, 2, import_bit_shift},
       {"Cast", 1, 1, 1, import_cast_by_word},
-      {"Cast", 6, 1, 1, import_cast},
+      {"Cast", 6, 1, 1, import_cast, "", false, Widened::kNumbers},
       {"CastLike", 15, 2, 2, import_cast_like},
       {"Clip", 1, 1, 1, import_clip_attributes},
       {"Clip", 11, 1, 3, import_clip},

@@ -103,7 +103,9 @@ Result<Values> import_quantize(Context& c) {
 
 Result<Values> import_dequantize(Context& c) {
   TESSERA_TRY(const Layout layout, read_layout(c));
-  if (!is_int(c.dtype(0))) return bad("cannot dequantize {}", to_text(c.dtype(0)));
+  if (!is_int(c.dtype(0)) && !c.widened[0]) {
+    return bad("cannot dequantize {}", to_text(c.dtype(0)));
+  }
   if (c.has(2) && c.dtype(2) != c.dtype(0)) {
     return bad("the zero point is {}, the data {}", to_text(c.dtype(2)), to_text(c.dtype(0)));
   }
@@ -148,7 +150,7 @@ Quantized dynamic_quantize(Formula& f, Term x) {
 
 std::vector<OnnxOp> quantization_rows() {
   return {
-      {"DequantizeLinear", 10, 2, 3, import_dequantize, "", false, true},
+      {"DequantizeLinear", 10, 2, 3, import_dequantize, "", false, Widened::kNumbers},
       {"DynamicQuantizeLinear", 11, 1, 1, import_dynamic_quantize},
       {"QuantizeLinear", 10, 2, 3, import_quantize},
   };

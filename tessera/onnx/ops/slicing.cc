@@ -269,9 +269,12 @@ Result<ValueId> gather(graph::GraphBuilder& b, ValueId x, std::int64_t axis, Val
 
 std::vector<OnnxOp> slicing_rows() {
   return {
-      {"Slice", 1, 1, 1, import_slice_1}, {"Slice", 10, 3, 5, import_slice},
-      {"Split", 1, 1, 2, import_split},   {"Pad", 1, 1, 1, import_pad_1},
-      {"Pad", 11, 2, 4, import_pad},      {"CenterCropPad", 18, 2, 2, import_center_crop_pad},
+      {"CenterCropPad", 18, 2, 2, import_center_crop_pad},
+      {"Pad", 1, 1, 1, import_pad_1},
+      {"Pad", 11, 2, 4, import_pad},
+      {"Slice", 1, 1, 1, import_slice_1, "", false, Widened::kMoved},
+      {"Slice", 10, 3, 5, import_slice, "", false, Widened::kMoved},
+      {"Split", 1, 1, 2, import_split, "", false, Widened::kMoved},
   };
 }
 

@@ -1,0 +1,27 @@
+// Element types narrower than any DType: integers of 2 and 4 bits, floats of 4 and 8. Constants of
+// them are kept in a wider type that holds every value.
+#pragma once
+
+#include <string_view>
+
+#include "tessera/support/host_tensor.h"
+
+namespace tessera::onnx {
+
+struct NarrowType {
+  const char* name;  // as element_type_name
+  int bits;          // of an element; bytes hold several, the first in the lowest bits
+  DType wide;        // i8 or u8 of integers, f32 of floats
+  double (*decode)(unsigned bits);
+};
+
+// Null when the type is not narrow.
+const NarrowType* find_narrow_type(std::string_view name);
+
+// Bytes that `count` elements take.
+std::size_t packed_bytes(const NarrowType& type, std::int64_t count);
+
+// The elements that `bytes`, of packed_bytes() for the shape, stand for.
+HostTensor widen(const NarrowType& type, const Shape& shape, std::string_view bytes);
+
+}  // namespace tessera::onnx
