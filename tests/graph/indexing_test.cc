@@ -111,23 +111,49 @@ TEST(Indexing, CacheUpdate) {
   EXPECT_THAT(run(1), ElementsAre(0, -1, -2, -4, 4, -3));
 }
 
-TEST(Indexing, CumsumInEveryDirection) {
+TEST(Indexing, SumsInEveryDirection) {
   Rng rng(4);
   for (const DType t : {DType::kI32, DType::kU8, DType::kF32, DType::kF16}) {
     for (const Shape& shape : {Shape{2, 5, 3}, Shape{1, 100, 2}, Shape{1, 1, 1}}) {
       const HostTensor x = random_tensor(t, shape, rng);
       for (const std::int64_t flags : {0, 1, 2, 3}) {
-        const Attrs attrs{
-            {"axis", std::int64_t{1}}, {"exclusive", flags & 1}, {"reverse", flags >> 1}};
-        expect_agreement("cumsum", attrs, {x}, tessera::testing::tolerance(t, shape[1]));
+        const Attrs attrs{{"kind", std::string("sum")},
+                          {"axis", std::int64_t{1}},
+                          {"exclusive", flags & 1},
+                          {"reverse", flags >> 1}};
+        expect_agreement("cumulate", attrs, {x}, tessera::testing::tolerance(t, shape[1]));
       }
     }
   }
-  const auto y = expect_agreement(
-      "cumsum",
-      {{"axis", std::int64_t{0}}, {"exclusive", std::int64_t{1}}, {"reverse", std::int64_t{1}}},
-      {ints({4}, {1, 2, 3, 4})});
+  const auto y = expect_agreement("cumulate",
+                                  {{"kind", std::string("sum")},
+                                   {"axis", std::int64_t{0}},
+                                   {"exclusive", std::int64_t{1}},
+                                   {"reverse", std::int64_t{1}}},
+                                  {ints({4}, {1, 2, 3, 4})});
   EXPECT_THAT(values_of(y.at(0)), ElementsAre(9, 7, 4, 0));
+}
+
+TEST(Indexing, ProductsInEveryDirection) {
+  const auto run = [](const HostTensor& x, std::int64_t exclusive, std::int64_t reverse) {
+    const Attrs attrs{{"kind", std::string("prod")},
+                      {"axis", std::int64_t{0}},
+                      {"exclusive", exclusive},
+                      {"reverse", reverse}};
+    return values_of(expect_agreement("cumulate", attrs, {x}, 1e-5).at(0));
+  };
+  const HostTensor x = ints({4}, {2, 3, 4, 5});
+  EXPECT_THAT(run(x, 0, 0), ElementsAre(2, 6, 24, 120));
+  EXPECT_THAT(run(x, 1, 0), ElementsAre(1, 2, 6, 24));
+  EXPECT_THAT(run(x, 0, 1), ElementsAre(120, 60, 20, 5));
+  EXPECT_THAT(run(x, 1, 1), ElementsAre(60, 20, 5, 1));
+  // A long axis, in blocks: powers of -1.
+  HostTensor signs(DType::kF32, {100});
+  for (std::int64_t i = 0; i < 100; ++i) signs.set_float(i, -1);
+  const auto y = run(signs, 0, 0);
+  for (std::size_t i = 0; i < 100; ++i) EXPECT_EQ(y[i], i % 2 == 0 ? -1 : 1) << i;
+  EXPECT_NE(refusal("cumulate", {{"kind", std::string("max")}, {"axis", std::int64_t{0}}}, {x}),
+            "");
 }
 
 }  // namespace

@@ -155,5 +155,22 @@ TEST(ImportMaxUnpool, Refuses) {
   EXPECT_NE(refused({2}, {-2}), "");
 }
 
+TEST(Indexing, CumulativeProducts) {
+  const HostTensor x = float_tensor({2, 3}, {1, 2, 3, 4, 5, 6});
+  const auto run = [&](std::int64_t axis, std::int64_t exclusive, std::int64_t reverse) {
+    return values_of(
+        run_case({.op = "CumProd",
+                  .opset = 26,
+                  .attributes = {attr("exclusive", exclusive), attr("reverse", reverse)},
+                  .inputs = {x},
+                  .constants = {int_tensor({}, {axis})}})[0]);
+  };
+  using Numbers = std::vector<double>;
+  EXPECT_EQ(run(1, 0, 0), (Numbers{1, 2, 6, 4, 20, 120}));
+  EXPECT_EQ(run(-1, 1, 0), (Numbers{1, 1, 2, 1, 4, 20}));
+  EXPECT_EQ(run(0, 0, 1), (Numbers{4, 10, 18, 4, 5, 6}));
+  EXPECT_EQ(run(1, 1, 1), (Numbers{6, 3, 1, 30, 6, 1}));
+}
+
 }  // namespace
 }  // namespace tessera::onnx

@@ -1,5 +1,5 @@
 // Operators that choose elements by comparing positions: trilu, reverse_sequence, cache_update,
-// cumsum.
+// cumulate.
 #include <algorithm>
 
 #include "tessera/graph/ops/broadcast.h"
@@ -103,18 +103,20 @@ Result<Buffers> define_cache_update(te::DagBuilder& b, const std::string& name,
   })};
 }
 
-// cumsum {axis, exclusive, reverse}.
-Result<Types> infer_cumsum(const NodeView& node) {
+// cumulate {kind, axis, exclusive, reverse}: sums or products of all elements up to each.
+Result<Types> infer_cumulate(const NodeView& node) {
   const std::int64_t axis = node.attrs.integer("axis");
+  const std::string kind = node.attrs.word("kind");
+  if (kind != "sum" && kind != "prod") return bad_operand("kind '{}' is not sum or prod", kind);
   if (axis < 0 || axis >= static_cast<std::int64_t>(node.shape(0).size()))
     return bad_operand("axis {} of a tensor of rank {}", axis, node.shape(0).size());
-  if (node.dtype(0) == DType::kBool) return bad_operand("cumsum of bool");
+  if (node.dtype(0) == DType::kBool) return bad_operand("cumulate of bool");
   return single_type(node.dtype(0), node.shape(0));
 }
 
 ir::Expr to_type(DType t, const ir::Expr& e) { return e.dtype() == t ? e : ir::cast(t, e); }
 
-// Whether element k of the axis is part of the sum at i.
+// Whether element k of the axis is part of the result at i.
 ir::Expr is_before(const ir::Expr& k, const ir::Expr& i, bool exclusive, bool reverse) {
   const ir::Expr &a = reverse ? i : k, &c = reverse ? k : i;
   return exclusive ? ir::lt(a, c) : ir::le(a, c);
@@ -123,11 +125,15 @@ ir::Expr is_before(const ir::Expr& k, const ir::Expr& i, bool exclusive, bool re
 struct Scan {
   std::size_t axis;
   std::int64_t n, block, blocks;
-  bool exclusive, reverse;
+  bool exclusive, reverse, product;
+
+  te::Reducer reducer() const { return product ? te::Reducer::kProd : te::Reducer::kSum; }
+  // What changes nothing.
+  ir::Expr unit(DType t) const { return product ? ir::imm(t, 1) : ir::zero({t, 1}); }
 };
 
-// Stage [.., n]: sums within the block of each element, and stage [.., blocks]: sums of the blocks
-// that come before. The cost of an element is then 2 sqrt(n), not n.
+// Stage [.., n]: results within the block of each element, and stage [.., blocks]: those of the
+// blocks that come before. The cost of an element is then 2 sqrt(n), not n.
 Buffers blocked_stages(te::DagBuilder& b, const std::string& name, const ir::Buffer& x,
                        const Scan& s) {
   const DType acc = compute_type(x->dtype);
@@ -136,52 +142,52 @@ Buffers blocked_stages(te::DagBuilder& b, const std::string& name, const ir::Buf
     i[s.axis] = at;
     const ir::Expr value = to_type(acc, te::at(x, i));
     if (s.n % s.block == 0) return std::pair(at, value);
-    return std::pair(at, ir::select(ir::lt(at, ir::int_imm(s.n)), value, ir::zero({acc, 1})));
+    return std::pair(at, ir::select(ir::lt(at, ir::int_imm(s.n)), value, s.unit(acc)));
   };
-  const ir::Buffer local =
-      b.reduce(name + ".local", te::Reducer::kSum, axes_over(x->shape), {{"k", s.block}},
-               [&](const te::Indices& i, const te::Indices& k) {
-                 const ir::Expr block = ir::floor_div(i[s.axis], ir::int_imm(s.block));
-                 const auto [at, value] = element(i, block, k[0]);
-                 return ir::select(is_before(at, i[s.axis], s.exclusive, s.reverse), value,
-                                   ir::zero({acc, 1}));
-               });
+  const ir::Buffer local = b.reduce(
+      name + ".local", s.reducer(), axes_over(x->shape), {{"k", s.block}},
+      [&](const te::Indices& i, const te::Indices& k) {
+        const ir::Expr block = ir::floor_div(i[s.axis], ir::int_imm(s.block));
+        const auto [at, value] = element(i, block, k[0]);
+        return ir::select(is_before(at, i[s.axis], s.exclusive, s.reverse), value, s.unit(acc));
+      });
   Shape totals = x->shape;
   totals[s.axis] = s.blocks;
   const ir::Buffer total =
-      b.reduce(name + ".total", te::Reducer::kSum, axes_over(totals), {{"k", s.block}},
+      b.reduce(name + ".total", s.reducer(), axes_over(totals), {{"k", s.block}},
                [&](const te::Indices& i, const te::Indices& k) {
                  return element(i, i[s.axis], k[0]).second;
                });
   const ir::Buffer offset =
-      b.reduce(name + ".offset", te::Reducer::kSum, axes_over(totals), {{"j", s.blocks}},
+      b.reduce(name + ".offset", s.reducer(), axes_over(totals), {{"j", s.blocks}},
                [&](const te::Indices& i, const te::Indices& j) {
                  te::Indices from = i;
                  from[s.axis] = j[0];
                  return ir::select(is_before(j[0], i[s.axis], true, s.reverse), te::at(total, from),
-                                   ir::zero({acc, 1}));
+                                   s.unit(acc));
                });
   return {local, offset};
 }
 
-Result<Buffers> define_cumsum(te::DagBuilder& b, const std::string& name, const NodeView& node,
-                              const Buffers& in) {
+Result<Buffers> define_cumulate(te::DagBuilder& b, const std::string& name, const NodeView& node,
+                                const Buffers& in) {
   const Shape& shape = node.shape(0);
   Scan s{.axis = static_cast<std::size_t>(node.attrs.integer("axis")),
          .n = 0,
          .block = 1,
          .blocks = 1,
          .exclusive = node.attrs.integer("exclusive", 0) != 0,
-         .reverse = node.attrs.integer("reverse", 0) != 0};
+         .reverse = node.attrs.integer("reverse", 0) != 0,
+         .product = node.attrs.word("kind") == "prod"};
   s.n = shape[s.axis];
   const DType t = node.dtype(0), acc = compute_type(t);
   if (s.n <= kShortAxis && acc == t) {
-    return Buffers{b.reduce(name, te::Reducer::kSum, axes_over(shape), {{"k", s.n}},
+    return Buffers{b.reduce(name, s.reducer(), axes_over(shape), {{"k", s.n}},
                             [&](const te::Indices& i, const te::Indices& k) {
                               te::Indices from = i;
                               from[s.axis] = k[0];
                               return ir::select(is_before(k[0], i[s.axis], s.exclusive, s.reverse),
-                                                te::at(in[0], from), ir::zero({t, 1}));
+                                                te::at(in[0], from), s.unit(t));
                             })};
   }
   while (s.block * s.block < s.n) s.block *= 2;
@@ -190,32 +196,35 @@ Result<Buffers> define_cumsum(te::DagBuilder& b, const std::string& name, const 
   return Buffers{b.compute(name, axes_over(shape), [&](const te::Indices& i) {
     te::Indices block = i;
     block[s.axis] = ir::floor_div(i[s.axis], ir::int_imm(s.block));
-    return to_type(t, te::at(stages[0], i) + te::at(stages[1], block));
+    const ir::Expr within = te::at(stages[0], i), before = te::at(stages[1], block);
+    return to_type(t, s.product ? within * before : within + before);
   })};
 }
 
-Result<Tensors> evaluate_cumsum(const NodeView& node, const std::vector<const HostTensor*>& in) {
+Result<Tensors> evaluate_cumulate(const NodeView& node, const std::vector<const HostTensor*>& in) {
   const HostTensor& x = *in[0];
   const std::size_t axis = static_cast<std::size_t>(node.attrs.integer("axis"));
   const bool exclusive = node.attrs.integer("exclusive", 0) != 0,
-             reverse = node.attrs.integer("reverse", 0) != 0;
+             reverse = node.attrs.integer("reverse", 0) != 0,
+             product = node.attrs.word("kind") == "prod";
   const std::int64_t n = x.shape()[axis], inner = span_size(x.shape(), axis + 1, x.shape().size()),
                      outer = span_size(x.shape(), 0, axis);
   HostTensor out(x.dtype(), x.shape());
   for (std::int64_t line = 0; line < outer * inner; ++line) {
     const std::int64_t first = line / inner * n * inner + line % inner;
-    double sum = 0;
-    std::uint64_t isum = 0;
+    double all = product ? 1 : 0;
+    std::uint64_t whole = product ? 1 : 0;
     for (std::int64_t step = 0; step < n; ++step) {
       const std::int64_t at = first + (reverse ? n - 1 - step : step) * inner;
       if (is_float(x.dtype())) {
-        const double next = sum + x.get_float(at);
-        out.set_float(at, exclusive ? sum : next);
-        sum = next;
+        const double next = product ? all * x.get_float(at) : all + x.get_float(at);
+        out.set_float(at, exclusive ? all : next);
+        all = next;
       } else {
-        const std::uint64_t next = isum + static_cast<std::uint64_t>(x.get_int(at));
-        out.set_int(at, static_cast<std::int64_t>(exclusive ? isum : next));
-        isum = next;
+        const auto v = static_cast<std::uint64_t>(x.get_int(at));
+        const std::uint64_t next = product ? whole * v : whole + v;
+        out.set_int(at, static_cast<std::int64_t>(exclusive ? whole : next));
+        whole = next;
       }
     }
   }
@@ -229,7 +238,7 @@ std::vector<OpDef> masking_ops() {
       {"trilu", Fusion::kInjective, infer_trilu, define_trilu},
       {"reverse_sequence", Fusion::kInjective, infer_reverse_sequence, define_reverse_sequence},
       {"cache_update", Fusion::kInjective, infer_cache_update, define_cache_update},
-      {"cumsum", Fusion::kReduction, infer_cumsum, define_cumsum, evaluate_cumsum},
+      {"cumulate", Fusion::kReduction, infer_cumulate, define_cumulate, evaluate_cumulate},
   };
 }
 

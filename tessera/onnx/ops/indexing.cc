@@ -190,13 +190,16 @@ Result<Values> import_trilu(Context& c) {
   return one(c.b.add("trilu", {c.in(0)}, {{"k", k}, {"upper", std::int64_t{upper != 0}}}));
 }
 
-Result<Values> import_cumsum(Context& c) {
+Result<Values> import_cumulate(Context& c) {
   TESSERA_TRY(const std::int64_t raw, constant_number(c, 1, "axis"));
   TESSERA_TRY(const std::int64_t exclusive, c.integer("exclusive", 0));
   TESSERA_TRY(const std::int64_t reverse, c.integer("reverse", 0));
   TESSERA_TRY(const std::int64_t axis, c.axis(raw, c.rank(0)));
-  return one(c.b.add("cumsum", {c.in(0)},
-                     {{"axis", axis}, {"exclusive", exclusive}, {"reverse", reverse}}));
+  return one(c.b.add("cumulate", {c.in(0)},
+                     {{"kind", std::string(c.node.op_type == "CumProd" ? "prod" : "sum")},
+                      {"axis", axis},
+                      {"exclusive", std::int64_t{exclusive != 0}},
+                      {"reverse", std::int64_t{reverse != 0}}}));
 }
 
 Result<Values> import_reverse_sequence(Context& c) {
@@ -252,7 +255,8 @@ std::vector<OnnxOp> indexing_rows() {
       {"ScatterND", 11, 3, 3, import_scatter_nd},
       {"OneHot", 9, 3, 3, import_one_hot},
       {"Trilu", 14, 1, 2, import_trilu},
-      {"CumSum", 11, 2, 2, import_cumsum},
+      {"CumProd", 26, 2, 2, import_cumulate},
+      {"CumSum", 11, 2, 2, import_cumulate},
       {"ReverseSequence", 10, 2, 2, import_reverse_sequence},
       {"Compress", 9, 2, 2, import_compress},
       {"TensorScatter", 24, 2, 3, import_tensor_scatter},
