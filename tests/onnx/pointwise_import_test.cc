@@ -164,5 +164,25 @@ TEST(ActivationImport, SlopesAndIntegers) {
               ElementsAre(-3, 0, 3));
 }
 
+TEST(PointwiseImport, BitCastKeepsTheBits) {
+  const auto cast = [](const HostTensor& x, std::int64_t to) {
+    return run_node({.op = "BitCast", .opset = 26, .attributes = {attr("to", to)}}, {x});
+  };
+  const auto bits = cast(tensor(DType::kF32, {2}, {1, -2}), 6);  // int32
+  ASSERT_TRUE(bits.ok()) << bits.error().message;
+  EXPECT_EQ(bits->at(0).dtype(), DType::kI32);
+  EXPECT_EQ(bits->at(0).get_int(0), 0x3f800000);
+  EXPECT_EQ(bits->at(0).get_int(1), -0x40000000);
+  const auto flags = cast(tensor(DType::kBool, {2}, {1, 0}), 2);  // uint8
+  ASSERT_TRUE(flags.ok()) << flags.error().message;
+  EXPECT_EQ(values(flags->at(0)), (std::vector<double>{1, 0}));
+  const auto back = cast(tensor(DType::kI8, {2}, {0, 1}), 9);  // bool
+  ASSERT_TRUE(back.ok()) << back.error().message;
+  EXPECT_EQ(values(back->at(0)), (std::vector<double>{0, 1}));
+  EXPECT_NE(
+      cast(tensor(DType::kF32, {1}, {1}), 7).error().message.find("the bits of f32 are no i64"),
+      std::string::npos);
+}
+
 }  // namespace
 }  // namespace tessera::onnx::testing

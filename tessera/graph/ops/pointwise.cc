@@ -1,6 +1,7 @@
-// Functions of single elements: one row per function, and pow, where and cast, whose operands
-// differ in type. f16 and bf16 are computed in f32 and rounded once.
+// Functions of single elements: one row per function, and pow, where, cast and bitcast, whose
+// operands differ in type. f16 and bf16 are computed in f32 and rounded once.
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "tessera/graph/ops/broadcast.h"
@@ -279,6 +280,32 @@ Result<Buffers> define_cast(te::DagBuilder& b, const std::string& name, const No
                  [&](const std::vector<Expr>& x) { return te::to_type(to, x[0]); });
 }
 
+// bitcast {to}: the same bits as another type of the same size; bool has none.
+Result<Types> infer_bitcast(const NodeView& node) {
+  TESSERA_DO(check_operands(node, 1));
+  const DType from = node.dtype(0), to = node.attrs.dtype("to");
+  if (size_bytes(from) != size_bytes(to) || from == DType::kBool || to == DType::kBool) {
+    return make_error(ErrorCode::kInvalidArgument, "the bits of {} are no {}", to_text(from),
+                      to_text(to));
+  }
+  return broadcast_output(node, to);
+}
+
+Result<Buffers> define_bitcast(te::DagBuilder& b, const std::string& name, const NodeView& node,
+                               const Buffers& inputs) {
+  const DType to = node.attrs.dtype("to");
+  return compute(b, name, node, inputs, [&](const std::vector<Expr>& x) {
+    return to == x[0].dtype() ? x[0] : ir::Call::make_bitcast(to, x[0]);
+  });
+}
+
+Result<std::vector<HostTensor>> evaluate_bitcast(const NodeView& node,
+                                                 const std::vector<const HostTensor*>& in) {
+  HostTensor out(node.attrs.dtype("to"), in[0]->shape());
+  if (out.bytes() != 0) std::memcpy(out.data(), in[0]->data(), out.bytes());
+  return std::vector<HostTensor>{out};
+}
+
 template <std::size_t... row>
 std::vector<OpDef> make_rows(std::index_sequence<row...>) {
   return {OpDef{.name = kRows[row].name,
@@ -291,6 +318,11 @@ std::vector<OpDef> make_rows(std::index_sequence<row...>) {
 
 std::vector<OpDef> pointwise_ops() {
   std::vector<OpDef> ops = make_rows(std::make_index_sequence<kRows.size()>());
+  ops.push_back({.name = "bitcast",
+                 .fusion = Fusion::kPointwise,
+                 .infer = infer_bitcast,
+                 .define = define_bitcast,
+                 .evaluate = evaluate_bitcast});
   ops.push_back(
       {.name = "cast", .fusion = Fusion::kPointwise, .infer = infer_cast, .define = define_cast});
   ops.push_back(

@@ -165,6 +165,18 @@ Result<Values> import_cast(Context& c) {
   return f.result(f.in(0), to);
 }
 
+// A bool is a byte of 0 or 1.
+Result<Values> import_bit_cast(Context& c) {
+  TESSERA_TRY(const std::int64_t number, c.integer("to"));
+  TESSERA_TRY(const DType to, dtype_of_number(number));
+  Formula f(c);
+  const bool from_bool = c.dtype(0) == DType::kBool, to_bool = to == DType::kBool;
+  const Term bytes = from_bool ? f.cast(f.in(0), DType::kU8) : f.in(0);
+  const DType between = to_bool ? DType::kU8 : to;
+  const Term bits = f.op("bitcast", {bytes}, {{"to", std::string(to_text(between))}});
+  return f.result(bits, to);
+}
+
 Result<Values> import_cast_like(Context& c) {
   Formula f(c);
   return f.result(f.in(0), c.dtype(1));
@@ -216,6 +228,7 @@ void add_rows(std::vector<OnnxOp>& rows, const std::array<Direct, n>& table, int
 std::vector<OnnxOp> pointwise_rows() {
   std::vector<OnnxOp> rows = {
       {"Bernoulli", 15, 1, 1, refuse_random},
+      {"BitCast", 26, 1, 1, import_bit_cast},
       {"BitShift", 11, 2, 2, import_bit_shift},
       {"Cast", 1, 1, 1, import_cast_by_word},
       {"Cast", 6, 1, 1, import_cast, "", false, Widened::kNumbers},
