@@ -81,6 +81,43 @@ TEST(DftImport, InverseOfComplexNumbers) {
   EXPECT_THAT(refusal({.op = "DFT"}, {f32({3}, {1, 2, 3})}), HasSubstr("floats"));
 }
 
+// A real signal, its one-sided spectrum and back, of even and odd length.
+TEST(DftImport, OneSidedInverseGivesTheRealSignal) {
+  for (const std::int64_t n : {4, 5, 9}) {
+    for (const std::int64_t opset : {17, 20}) {
+      std::vector<double> signal;
+      for (std::int64_t i = 0; i < n; ++i)
+        signal.push_back(std::sin(1.3 * static_cast<double>(i)) + 0.5);
+      const HostTensor spectrum =
+          run({.op = "DFT", .opset = opset, .attributes = {attr("onesided", 1)}},
+              {f32({1, n, 1}, signal)});
+      ASSERT_EQ(spectrum.shape(), (Shape{1, n / 2 + 1, 2}));
+      const OneNode inverse = {
+          .op = "DFT", .opset = opset, .attributes = {attr("inverse", 1), attr("onesided", 1)}};
+      const HostTensor back = run(inverse, {spectrum, known(scalar(n))});
+      EXPECT_EQ(back.shape(), (Shape{1, n, 1}));
+      EXPECT_THAT(values(back), near(signal));
+      // The length is even where it is not given.
+      if (n % 2 == 0) {
+        EXPECT_THAT(values(run(inverse, {spectrum})), near(signal));
+      }
+    }
+  }
+}
+
+// Missing bins are zero, bins beyond the length are not read; only real parts of the first and the
+// last bin count.
+TEST(DftImport, OneSidedInverseOfOtherLengths) {
+  const OneNode inverse = {.op = "DFT", .attributes = {attr("inverse", 1), attr("onesided", 1)}};
+  const HostTensor x = f32({1, 3, 2}, {8, 7, 4, 4, 6, 5});
+  // numpy.fft.irfft([8+7j, 4+4j, 6+5j], n)
+  EXPECT_THAT(values(run(inverse, {x})), near({5.5, -1.5, 1.5, 2.5}));
+  EXPECT_THAT(values(run(inverse, {x, known(scalar(2))})), near({6, 2}));
+  EXPECT_THAT(values(run(inverse, {x, known(scalar(6))})),
+              near({4.66666667, -1.59807621, -0.0446582, 2, -0.62200847, 3.59807621}));
+  EXPECT_THAT(refusal(inverse, {f32({1, 1, 2}, {1, 0})}), HasSubstr("no sample"));
+}
+
 TEST(StftImport, FramesOverlap) {
   const HostTensor x = f32({1, 5, 1}, {1, 2, 3, 4, 5});
   const HostTensor y = run({.op = "STFT"}, {x, known(scalar(1)), omitted(), known(scalar(2))});

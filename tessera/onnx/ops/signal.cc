@@ -145,6 +145,7 @@ struct Transform {
   std::int64_t bins = 0;
   std::int64_t parts = 0;  // 1: real samples; 2: complex ones
   bool inverse = false;
+  bool to_real = false;  // inverse of a one-sided spectrum: bins are real samples
 };
 
 // [used, parts, bins, 2]: what a part of a sample adds to the parts of a bin.
@@ -173,26 +174,49 @@ Result<HostTensor> transform_matrix(const Transform& d, DType type) {
   return w;
 }
 
+// [used, parts, bins, 1]: what a part of bin k of a one-sided spectrum adds to a sample. The bins
+// that are not there are the conjugates of those that are; bin 0 and, of an even length, the last
+// have none.
+Result<HostTensor> real_matrix(const Transform& d, DType type) {
+  const Shape shape = {d.used, d.parts, d.bins, 1};
+  TESSERA_TRY(const std::int64_t count, checked_elements(shape, type));
+  if (count > kMaxElements) {
+    return make_error(ErrorCode::kUnsupported, "a Fourier transform of {} samples", d.bins);
+  }
+  HostTensor w(type, shape);
+  for (std::int64_t k = 0; k < d.used; ++k) {
+    const bool single = k == 0 || 2 * k == d.length;
+    const double scale = (single ? 1 : 2) / static_cast<double>(d.length);
+    for (std::int64_t t = 0; t < d.bins; ++t) {
+      const std::int64_t real = k * d.parts * d.bins + t;
+      w.set_float(real, scale * cos_turn(k * t, d.length));
+      if (d.parts == 1) continue;
+      w.set_float(real + d.bins, single ? 0 : -scale * sin_turn(k * t % d.length, d.length));
+    }
+  }
+  return w;
+}
+
 Result<Transform> read_transform(const Context& c, std::int64_t axis) {
   Transform d;
   TESSERA_TRY(const std::int64_t inverse, c.integer("inverse", 0));
   TESSERA_TRY(const std::int64_t onesided, c.integer("onesided", 0));
   d.inverse = inverse != 0;
-  if (d.inverse && onesided != 0) {
-    return make_error(ErrorCode::kUnsupported, "a one-sided inverse transform");
-  }
+  d.to_real = d.inverse && onesided != 0;
   const Shape shape = c.shape(0);
   d.parts = shape.back();
   if (d.parts != 1 && d.parts != 2) {
     return bad("the last axis of {} must have size 1 or 2", to_text(shape));
   }
-  d.length = shape[static_cast<std::size_t>(axis)];
+  const std::int64_t given = shape[static_cast<std::size_t>(axis)];
+  d.length = d.to_real ? 2 * (given - 1) : given;
   if (c.has(1)) {
     TESSERA_TRY(d.length, constant_integer(c, 1, "dft_length", 1));
   }
   if (d.length < 1) return bad("a transform of no sample");
-  d.used = std::min(d.length, shape[static_cast<std::size_t>(axis)]);
-  d.bins = onesided != 0 ? d.length / 2 + 1 : d.length;
+  const std::int64_t half = d.length / 2 + 1;
+  d.used = std::min(d.to_real ? half : d.length, given);
+  d.bins = onesided != 0 && !d.to_real ? half : d.length;
   return d;
 }
 
@@ -218,11 +242,12 @@ Result<Values> import_dft(Context& c) {
   const Shape inner(shape.begin() + axis + 1, shape.end() - 1);
   Formula f(c);
   const Term x = slice(f, f.wide(0), at, 0, d.used);
-  TESSERA_TRY(HostTensor matrix, transform_matrix(d, compute_type(c.dtype(0))));
+  const DType t = compute_type(c.dtype(0));
+  TESSERA_TRY(HostTensor matrix, d.to_real ? real_matrix(d, t) : transform_matrix(d, t));
   const Term samples = f.reshape(x, {elements(outer), d.used, elements(inner), d.parts});
   const Term y = contract(f, samples, "onip", f.constant(std::move(matrix)), "npkq", "okiq");
   shape[at] = d.bins;
-  shape.back() = 2;
+  shape.back() = d.to_real ? 1 : 2;
   return f.result(f.reshape(y, shape), c.dtype(0));
 }
 
@@ -262,8 +287,7 @@ Result<Values> import_stft(Context& c) {
   const Transform d{.length = frames.length,
                     .used = frames.length,
                     .bins = onesided != 0 ? frames.length / 2 + 1 : frames.length,
-                    .parts = shape[2],
-                    .inverse = false};
+                    .parts = shape[2]};
   Formula f(c);
   TESSERA_TRY(HostTensor matrix, transform_matrix(d, compute_type(c.dtype(0))));
   Term w = f.constant(std::move(matrix));
