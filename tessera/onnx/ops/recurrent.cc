@@ -3,7 +3,9 @@
 #include <functional>
 #include <optional>
 
+#include "tessera/onnx/ops/contrib.h"
 #include "tessera/onnx/ops/gate_activations.h"
+#include "tessera/onnx/ops/integers.h"
 #include "tessera/onnx/ops/ops.h"
 #include "tessera/onnx/ops/shapes.h"
 
@@ -15,14 +17,29 @@ Error bad(fmt::format_string<Args...> format, Args&&... args) {
   return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
 }
 
-// Inputs in the order of the operators; the last two exist for LSTM only.
-enum Input : std::size_t { kX, kW, kR, kB, kLengths, kInitialH, kInitialC, kPeepholes };
+// Inputs in the order of the operators; those after kInitialH exist for LSTM only, the last four
+// for DynamicQuantizeLSTM.
+enum Input : std::size_t {
+  kX,
+  kW,
+  kR,
+  kB,
+  kLengths,
+  kInitialH,
+  kInitialC,
+  kPeepholes,
+  kWScale,
+  kWZero,
+  kRScale,
+  kRZero
+};
 
 struct Sizes {
   std::int64_t steps = 0, batch = 0, inputs = 0, hidden = 0, directions = 1;
   std::int64_t gates = 1;
   bool batch_first = false;
-  bool reverse = false;  // the only direction runs backwards
+  bool reverse = false;    // the only direction runs backwards
+  bool quantized = false;  // weights are bytes, and transposed
 };
 
 struct State {
@@ -31,7 +48,9 @@ struct State {
 
 // What one direction of a layer reads.
 struct Direction {
-  Term r;               // [gates * hidden, hidden]
+  Term r;  // [gates * hidden, hidden]; not of quantized weights
+  // Products of rows with the weights of the input and of the state.
+  std::function<Term(Term rows)> times_w, times_r;
   Term w_bias, r_bias;  // [gates * hidden]
   Term peepholes;       // [3 * hidden], LSTM only
   bool has_bias = false, has_peepholes = false;
@@ -41,9 +60,24 @@ struct Direction {
 // One step: gates of the input [batch, gates * hidden] and the old state to the new one.
 using Cell = std::function<State(Term gates, const State& old)>;
 
-Result<Sizes> read_sizes(const Context& c, std::int64_t gates) {
+// Scales and zero points of quantized weights: one per direction, or one per column too.
+Result<void> check_scales(const Context& c, const Sizes& s) {
+  for (const Input i : {kWScale, kWZero, kRScale, kRZero}) {
+    const bool needed = i == kWScale || i == kRScale;
+    if (!c.has(i) && needed) return bad("input {} is missing", static_cast<std::size_t>(i));
+    if (!c.has(i) || c.shape(i) == Shape{s.directions} ||
+        c.shape(i) == Shape{s.directions, s.gates * s.hidden}) {
+      continue;
+    }
+    return bad("input {} is {}", static_cast<std::size_t>(i), to_text(c.shape(i)));
+  }
+  return {};
+}
+
+Result<Sizes> read_sizes(const Context& c, std::int64_t gates, bool quantized) {
   Sizes s;
   s.gates = gates;
+  s.quantized = quantized;
   TESSERA_TRY(const std::int64_t layout, c.integer("layout", 0));
   TESSERA_TRY(const std::string direction, c.word("direction", "forward"));
   if (direction != "forward" && direction != "reverse" && direction != "bidirectional") {
@@ -57,11 +91,13 @@ Result<Sizes> read_sizes(const Context& c, std::int64_t gates) {
   s.steps = x[s.batch_first ? 1 : 0];
   s.batch = x[s.batch_first ? 0 : 1];
   s.inputs = x[2];
-  s.hidden = c.shape(kR)[2];
+  s.hidden = c.shape(kR)[quantized ? 1 : 2];
   TESSERA_TRY(const std::int64_t hidden, c.integer("hidden_size", s.hidden));
   const std::int64_t rows = gates * s.hidden;
-  if (hidden != s.hidden || c.shape(kW) != Shape{s.directions, rows, s.inputs} ||
-      c.shape(kR) != Shape{s.directions, rows, s.hidden}) {
+  const auto weights = [&](std::int64_t columns) {
+    return quantized ? Shape{s.directions, columns, rows} : Shape{s.directions, rows, columns};
+  };
+  if (hidden != s.hidden || c.shape(kW) != weights(s.inputs) || c.shape(kR) != weights(s.hidden)) {
     return bad("W {} and R {} do not fit {} inputs, hidden_size {} and {} direction(s)",
                to_text(c.shape(kW)), to_text(c.shape(kR)), s.inputs, hidden, s.directions);
   }
@@ -76,6 +112,7 @@ Result<Sizes> read_sizes(const Context& c, std::int64_t gates) {
   TESSERA_DO(expect(kInitialH, state));
   TESSERA_DO(expect(kInitialC, state));
   TESSERA_DO(expect(kPeepholes, {s.directions, 3 * s.hidden}));
+  if (quantized) TESSERA_DO(check_scales(c, s));
   return s;
 }
 
@@ -99,7 +136,16 @@ class Layer {
 
   Direction direction(std::int64_t d, const std::vector<GateActivation>& all) {
     Direction one;
-    one.r = pick(f_, f_.in(kR), 0, d);
+    if (s_.quantized) {
+      one.times_w = byte_product(kW, kWScale, d);
+      one.times_r = byte_product(kR, kRScale, d);
+    } else {
+      one.r = pick(f_, f_.in(kR), 0, d);
+      one.times_w = [this, w = pick(f_, f_.in(kW), 0, d)](Term x) {
+        return contract(f_, x, "bik", w, "jk", "bij");
+      };
+      one.times_r = [this, r = one.r](Term h) { return contract(f_, h, "ik", r, "jk", "ij"); };
+    }
     one.has_bias = c_.has(kB);
     if (one.has_bias) {
       const Term both = pick(f_, f_.in(kB), 0, d);
@@ -115,9 +161,8 @@ class Layer {
   }
 
   // Runs direction d; `bias` is what the gates of the input start with (null: nothing).
-  void run(std::int64_t d, const Term& bias, const Cell& cell) {
-    const Term w = pick(f_, f_.in(kW), 0, d);
-    Term gates = contract(f_, x_, "bik", w, "jk", "bij");
+  void run(std::int64_t d, const Direction& direction, const Term& bias, const Cell& cell) {
+    Term gates = direction.times_w(x_);
     if (bias.formula) gates = gates + bias;
     State state{initial(kInitialH, d), initial(kInitialC, d)};
     const bool backwards = s_.reverse || d == 1;
@@ -153,6 +198,24 @@ class Layer {
 
  private:
   std::int64_t rows() const { return s_.gates * s_.hidden; }
+
+  // Rows times weights [columns, rows] of bytes; the rows are quantized on the way, all of a call
+  // with one scale. The zero point follows the scale.
+  std::function<Term(Term)> byte_product(Input weights, Input scale, std::int64_t d) {
+    const Term w = pick(f_, f_.in(weights), 0, d), factor = pick(f_, f_.in(scale), 0, d);
+    const std::size_t zero_point = static_cast<std::size_t>(scale) + 1;
+    const ValueId zero = c_.has(zero_point) ? pick(f_, f_.in(zero_point), 0, d).id : kNoValue;
+    return [this, w, factor, zero](Term x) {
+      if (f_.failed()) return x;
+      const Quantized q = dynamic_quantize(f_, x);
+      const auto product = integer_matmul(f_, c_, {q.data, w, q.zero_point.id, zero});
+      if (!product) {
+        f_.fail(product.error());
+        return x;
+      }
+      return f_.cast(*product, DType::kF32) * (q.scale * factor);
+    };
+  }
 
   Term initial(Input i, std::int64_t d) {
     const bool lstm = s_.gates == 4;
@@ -194,8 +257,8 @@ Term sum_of_biases(const Direction& d) { return d.has_bias ? d.w_bias + d.r_bias
 template <class Make>
 Result<std::vector<ValueId>> import_layer(Context& c, std::int64_t gates,
                                           const std::vector<std::string>& activations,
-                                          const Make& make) {
-  TESSERA_TRY(const Sizes sizes, read_sizes(c, gates));
+                                          const Make& make, bool quantized = false) {
+  TESSERA_TRY(const Sizes sizes, read_sizes(c, gates, quantized));
   TESSERA_TRY(const std::vector<GateActivation> functions,
               read_gate_activations(c, activations, static_cast<std::size_t>(sizes.directions)));
   Formula f(c);
@@ -203,7 +266,7 @@ Result<std::vector<ValueId>> import_layer(Context& c, std::int64_t gates,
   for (std::int64_t d = 0; d < sizes.directions; ++d) {
     const Direction direction = layer.direction(d, functions);
     const auto [bias, cell] = make(f, direction, sizes);
-    layer.run(d, bias, cell);
+    layer.run(d, direction, bias, cell);
   }
   return layer.result();
 }
@@ -249,11 +312,11 @@ Result<std::vector<ValueId>> import_gru(Context& c) {
 }
 
 // Gates i, o, f, c; peepholes i, o, f.
-Result<std::vector<ValueId>> import_lstm(Context& c) {
+Result<std::vector<ValueId>> lstm(Context& c, bool quantized) {
   TESSERA_TRY(const std::int64_t input_forget, c.integer("input_forget", 0));
   const auto make = [&](Formula& f, const Direction& d, const Sizes& s) {
     const Cell cell = [&f, d, hidden = s.hidden, input_forget](Term x, const State& old) {
-      const Term all = x + times_state(f, old.h, d.r);
+      const Term all = x + d.times_r(old.h);
       const auto peek = [&](Term gates, std::int64_t g, Term state) {
         return d.has_peepholes ? gates + gate(f, d.peepholes, g, hidden) * state : gates;
       };
@@ -268,13 +331,26 @@ Result<std::vector<ValueId>> import_lstm(Context& c) {
     };
     return std::pair{sum_of_biases(d), cell};
   };
-  return import_layer(c, 4, {"Sigmoid", "Tanh", "Tanh"}, make);
+  return import_layer(c, 4, {"Sigmoid", "Tanh", "Tanh"}, make, quantized);
+}
+
+Result<std::vector<ValueId>> import_lstm(Context& c) { return lstm(c, false); }
+
+Result<std::vector<ValueId>> import_dynamic_quantize_lstm(Context& c) {
+  if (c.dtype(kX) != DType::kF32) return bad("cannot quantize {}", to_text(c.dtype(kX)));
+  for (const Input i : {kW, kR}) {
+    if (c.dtype(i) != DType::kI8 && c.dtype(i) != DType::kU8) {
+      return bad("weights of {} instead of i8 or u8", to_text(c.dtype(i)));
+    }
+  }
+  return lstm(c, true);
 }
 
 }  // namespace
 
 std::vector<OnnxOp> recurrent_rows() {
   return {
+      {"DynamicQuantizeLSTM", 1, 3, 12, import_dynamic_quantize_lstm, kMicrosoft},
       {"GRU", 7, 3, 6, import_gru},
       {"LSTM", 7, 3, 8, import_lstm},
       {"RNN", 7, 3, 6, import_rnn},
