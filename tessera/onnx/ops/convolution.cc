@@ -114,7 +114,9 @@ std::vector<OnnxOp> convolution_rows() {
       {"Conv", 1, 2, 3, import_conv},
       {"ConvTranspose", 1, 2, 3, import_conv_transpose},
   };
-  for (const OnnxOp& row : integer_conv_rows()) rows.push_back(row);
+  for (const auto part : {deform_conv_rows, integer_conv_rows}) {
+    for (const OnnxOp& row : part()) rows.push_back(row);
+  }
   return rows;
 }
 

@@ -16,6 +16,7 @@ std::vector<OnnxOp> indexing_rows();
 std::vector<OnnxOp> host_rows();
 std::vector<OnnxOp> contraction_rows();
 std::vector<OnnxOp> convolution_rows();
+std::vector<OnnxOp> deform_conv_rows();  // a part of convolution_rows
 std::vector<OnnxOp> pooling_rows();
 std::vector<OnnxOp> reduction_rows();
 std::vector<OnnxOp> normalization_rows();
