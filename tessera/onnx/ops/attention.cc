@@ -1,4 +1,4 @@
-// Attention and RotaryEmbedding (opset 23 on).
+// Attention and RotaryEmbedding (opset 23 on), and FlexAttention, which bodies modify.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -222,6 +222,44 @@ Result<std::vector<ValueId>> import_attention(Context& c) {
   return f.result({y, k, v, shown});
 }
 
+// The body of attribute `name` applied to x, which keeps its type; x itself without it.
+Result<Term> modified(Formula& f, Context& c, const char* name, Term x) {
+  if (!c.has_attribute(name)) return x;
+  if (f.failed()) return f.error();
+  TESSERA_TRY(const Graph* body, c.body(name));
+  TESSERA_TRY(const std::vector<ValueId> out, c.bodies.import_body(*body, {x.id}));
+  if (out.size() != 1) return bad("{} has {} outputs", name, out.size());
+  const Term y = f.value(out[0]);
+  if (f.shape(y) != f.shape(x) || f.dtype(y) != f.dtype(x)) {
+    return bad("{} makes {} of {}", name, graph::to_text(c.b.type(y.id)),
+               graph::to_text(c.b.type(x.id)));
+  }
+  return y;
+}
+
+Result<std::vector<ValueId>> import_flex_attention(Context& c) {
+  if (c.rank(kQ) != 4) return bad("Q, K and V must have rank 4");
+  TESSERA_TRY(const Heads heads, read_heads(c));
+  const Shape q = c.shape(kQ), k = c.shape(kK), v = c.shape(kV);
+  if (v[1] != heads.kv || v[2] != k[2] || k[3] != q[3] || k[0] != q[0] || v[0] != q[0]) {
+    return bad("Q {}, K {} and V {} do not fit", to_text(q), to_text(k), to_text(v));
+  }
+  TESSERA_TRY(const double scale, c.number("scale", 1 / std::sqrt(static_cast<double>(q[3]))));
+  DType precise = compute_type(c.dtype(kQ));
+  if (c.has_attribute("softmax_precision")) {
+    TESSERA_TRY(const std::int64_t type, c.integer("softmax_precision"));
+    TESSERA_TRY(precise, dtype_of_number(type));
+    if (!is_float(precise)) return bad("softmax_precision is {}", to_text(precise));
+  }
+  Formula f(c);
+  const Term query = f.in(kQ);
+  const Term products = per_head(f, query * scale, f.in(kK), false);
+  TESSERA_TRY(const Term scores, modified(f, c, "score_mod", f.cast(products, precise)));
+  const Term softmax = f.op("softmax", {scores}, {{"axis", std::int64_t{3}}});
+  TESSERA_TRY(const Term weights, modified(f, c, "prob_mod", softmax));
+  return f.result(per_head(f, weights, f.cast(f.in(kV), precise), true), c.dtype(kV));
+}
+
 // Cosines or sines for x: [batch, sequence, size], from input `i` and the positions.
 Term rotation_table(Formula& f, Context& c, std::size_t i) {
   const Term table = f.in(i);
@@ -281,10 +319,13 @@ Result<std::vector<ValueId>> import_rotary_embedding(Context& c) {
 }  // namespace
 
 std::vector<OnnxOp> attention_rows() {
-  return {
+  std::vector<OnnxOp> rows = {
       {"Attention", 23, 3, 7, import_attention},
+      {"FlexAttention", 1, 3, 3, import_flex_attention, "ai.onnx.preview"},
       {"RotaryEmbedding", 23, 3, 4, import_rotary_embedding},
   };
+  for (const OnnxOp& row : linear_attention_rows()) rows.push_back(row);
+  return rows;
 }
 
 }  // namespace tessera::onnx

@@ -25,6 +25,7 @@ std::vector<OnnxOp> control_flow_rows();
 std::vector<OnnxOp> sequence_rows();
 std::vector<OnnxOp> vision_rows();
 std::vector<OnnxOp> attention_rows();
+std::vector<OnnxOp> linear_attention_rows();  // a part of attention_rows
 std::vector<OnnxOp> contrib_rows();
 std::vector<OnnxOp> signal_rows();
 std::vector<OnnxOp> text_rows();
