@@ -1,0 +1,91 @@
+// Every model in every way that it can run.
+#include "tests/wild/wild.h"
+
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "tessera/driver/load_graph.h"
+#include "tessera/driver/run_eager.h"
+#include "tessera/exec/model_runner.h"
+#include "tests/testing/testing.h"
+
+namespace tessera::wild {
+namespace {
+
+void expect_outputs(const WildModel& m, const Result<std::vector<HostTensor>>& got,
+                    const std::string& how) {
+  ASSERT_TRUE(got.ok()) << how << ": " << got.error().message;
+  ASSERT_EQ(got->size(), m.want.size()) << how;
+  for (std::size_t i = 0; i < m.want.size(); ++i) {
+    EXPECT_EQ(tessera::testing::mismatch((*got)[i], m.want[i], m.tolerance), "")
+        << how << ", output " << i;
+  }
+}
+
+class Wild : public ::testing::TestWithParam<WildModel> {};
+
+TEST_P(Wild, NodeByNode) {
+  const WildModel& m = GetParam();
+  runtime::ThreadPool pool({.threads = 1});
+  for (const double compile_from : {driver::kWorthCompiling, 0.0}) {
+    driver::NodeEvaluator evaluator(target::host(), pool, compile_from);
+    expect_outputs(m, driver::run_eager(m.model, m.inputs, evaluator),
+                   compile_from > 0 ? "interpreted nodes" : "compiled nodes");
+  }
+}
+
+// Imports with `known` inputs, compiles and runs on the others.
+void expect_compiled(const WildModel& m, const std::map<std::string, HostTensor>& known,
+                     bool optimize) {
+  driver::LoadOptions options;
+  options.optimize = optimize;
+  options.import.values = known;
+  const auto graph = driver::load_graph(m.model, options);
+  ASSERT_TRUE(graph.ok()) << graph.error().message;
+  std::vector<HostTensor> inputs;
+  for (const graph::ValueId id : graph->inputs) {
+    inputs.push_back(m.inputs.at(graph->value(id).name));
+  }
+  expect_outputs(m, graph::evaluate(*graph, inputs), "interpreter");
+  const auto compiled = exec::compile_model(*graph, target::host());
+  ASSERT_TRUE(compiled.ok()) << compiled.error().message;
+  runtime::ThreadPool pool({.threads = 2});
+  expect_outputs(m, exec::run_model(*compiled, pool, inputs), optimize ? "passes" : "no passes");
+}
+
+// As one program. Models that follow from data say so, and compile where the input that decides is
+// known.
+TEST_P(Wild, Compiled) {
+  const WildModel& m = GetParam();
+  std::map<std::string, HostTensor> known;
+  if (!m.follows_from.empty()) {
+    const auto graph = driver::load_graph(m.model, {});
+    ASSERT_FALSE(graph.ok());
+    EXPECT_EQ(graph.error().code, ErrorCode::kDataDependent) << graph.error().message;
+    EXPECT_NE(graph.error().message.find(m.follows_from), std::string::npos)
+        << graph.error().message;
+    if (m.decided_by.empty()) return;
+    known[m.decided_by] = m.inputs.at(m.decided_by);
+  }
+  for (const bool optimize : {true, false}) expect_compiled(m, known, optimize);
+}
+
+TEST_P(Wild, IsSaidToBeSupported) {
+  const auto report = onnx::check_model(GetParam().model, {});
+  ASSERT_TRUE(report.ok()) << report.error().message;
+  EXPECT_TRUE(report->unsupported.empty()) << report->unsupported[0].reason;
+  EXPECT_EQ(report->data_dependent.empty(), GetParam().follows_from.empty());
+}
+
+TEST(WildModels, AreManyAndNamed) {
+  std::set<std::string> names;
+  for (const WildModel& m : wild_models()) EXPECT_TRUE(names.insert(m.name).second) << m.name;
+  EXPECT_GE(names.size(), 20u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Wild, ::testing::ValuesIn(wild_models()),
+                         [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace tessera::wild
