@@ -29,7 +29,7 @@ usage: ./do COMMAND [ARGUMENTS]
   package [--arch x86_64|aarch64]
                   build/tessera-VERSION-linux-ARCH.tar.xz, which needs nothing but glibc
   lint [--all | --since REVISION]
-                  check format, then clang-tidy 14 on the lines changed since main (or REVISION), or on all
+                  check the format of the files and clang-tidy 14 on the lines changed since main (or REVISION), or all
   sanitize        the tests of the folders with threads and parsers, under sanitizers
   fuzz [SECONDS]  build the fuzzers with clang and run each for SECONDS (60)
   clean           remove build/
@@ -285,8 +285,6 @@ cmd_lint() {
   if is_debian; then install_missing clang-format-14 clang-tidy-14; fi
   format=$(pinned clang-format)
   tidy=$(pinned clang-tidy)
-  say "clang-format"
-  all_sources | xargs -r "$format" --dry-run -Werror
   case ${1-} in
     --all) files=$(all_sources) ;;
     '' | --since)
@@ -295,6 +293,8 @@ cmd_lint() {
       ;;
     *) usage >&2; exit 2 ;;
   esac
+  say "clang-format"
+  xargs -r "$format" --dry-run -Werror <<<"$files"
   # The peers and training need what may not be installed.
   files=$(grep '\.cc$' <<<"$files" | grep -vE '^(cmake|peers|tessera/train|tests/(train|peers))/' || true)
   if [ -z "$files" ]; then
