@@ -1,12 +1,12 @@
 // tessera bench: operations beside their peers, and the ceilings of the machine.
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <system_error>
 
@@ -21,6 +21,7 @@
 #include "tessera/driver/bench_op.h"
 #include "tessera/driver/machine.h"
 #include "tessera/driver/peer.h"
+#include "tessera/driver/peer_driver.h"
 #include "tessera/driver/schedule_library.h"
 #include "tessera/driver/tune_problem.h"
 
@@ -89,10 +90,7 @@ void print_markdown(const te::OpSpec& spec, const driver::BenchResult& r, bool f
         "| operation | threads | us | GFLOP/s | % of peak | best peer | its us | ratio | build ms "
         "|\n|---|---:|---:|---:|---:|---|---:|---:|---:|\n");
   }
-  const driver::PeerResult* best = nullptr;
-  for (const driver::PeerResult& p : r.peers) {
-    if (p.absent.empty() && (best == nullptr || p.median_us < best->median_us)) best = &p;
-  }
+  const driver::PeerResult* best = driver::best_peer(r);
   fmt::print("| `{}` | {} | {:.1f}{} | {:.1f} | {:.1f} | {} | {} | {} | {:.1f} |\n",
              short_text(spec), r.threads, r.median_us,
              r.verified ? (r.trusted ? "" : " (busy)") : " WRONG", r.gflops,
@@ -137,6 +135,10 @@ Result<std::vector<te::OpSpec>> specs(const BenchArgs& args,
     out.push_back(std::move(spec).value());
   }
   return out;
+}
+
+bool is_all(const std::vector<std::string>& peers) {
+  return peers.size() == 1 && peers[0] == "all";
 }
 
 // The text of --schedule, checked here so that the message names the file.
@@ -192,6 +194,19 @@ int bench_machine(const BenchArgs& args, const runtime::TimingOptions& timing) {
   return kOk;
 }
 
+// An exit code when one of the names is none.
+std::optional<int> check_peers(const std::vector<std::string>& names) {
+  std::set<std::string> known(driver::peer_names().begin(), driver::peer_names().end());
+  known.insert(driver::driver_peer_names().begin(), driver::driver_peer_names().end());
+  for (const std::string& p : names) {
+    if (known.count(p) == 0 && !is_all(names)) {
+      return report(make_error(ErrorCode::kInvalidArgument, "no peer '{}'; peers are: {}", p,
+                               fmt::join(known, " ")));
+    }
+  }
+  return std::nullopt;
+}
+
 int bench(const BenchArgs& args) {
   if (args.list_ops) return list_ops();
   const runtime::TimingOptions timing{.samples = args.samples, .time_limit_s = args.time_limit_s};
@@ -208,7 +223,8 @@ int bench(const BenchArgs& args) {
     if (!args.ops.empty() || suite->size() + given != models.size()) {
       return report({ErrorCode::kInvalidArgument, "give models or operations, not both"});
     }
-    return bench_models(models, args.model, args.model_bench, {args.threads, args.peers, timing},
+    const auto& peers = is_all(args.peers) ? driver::driver_peer_names() : args.peers;
+    return bench_models(models, args.model, args.model_bench, {args.threads, peers, timing},
                         args.json, args.markdown);
   }
   const Result<std::vector<te::OpSpec>> list = specs(args, *suite);
@@ -220,7 +236,7 @@ int bench(const BenchArgs& args) {
   Result<std::optional<std::string>> text = given_schedule(args.schedule);
   if (!text.ok()) return report(text.error());
   driver::BenchOptions options{.threads = args.threads,
-                               .peers = args.peers,
+                               .peers = is_all(args.peers) ? driver::peer_names() : args.peers,
                                .schedule_folder = args.schedules,
                                .schedule_text = std::move(text).value(),
                                .timing = timing};
@@ -299,7 +315,9 @@ void add_bench(CLI::App& app, std::function<int()>* run) {
   sub->add_option("--threads", args->threads, "Threads of ours and of the peers")
       ->check(CLI::Range(1, 1024));
   sub->add_option("--peers", args->peers,
-                  fmt::format("Comma-separated: {}, or all", fmt::join(driver::peer_names(), ",")))
+                  fmt::format("Comma-separated, or all. Operations: {}. Models: {}",
+                              fmt::join(driver::peer_names(), ","),
+                              fmt::join(driver::driver_peer_names(), ",")))
       ->delimiter(',');
   sub->add_option("--schedule", args->schedule,
                   "Schedule file for the operations, or default: chosen without measuring")
@@ -314,15 +332,8 @@ void add_bench(CLI::App& app, std::function<int()>* run) {
   sub->add_flag("--list-ops", args->list_ops, "Print the operations and their parameters");
   sub->add_flag("--time-passes", args->time_passes, "Print the build time of each pass to stderr");
   sub->callback([args, run] {
-    if (args->peers.size() == 1 && args->peers[0] == "all") args->peers = driver::peer_names();
     *run = [args] {
-      for (const std::string& p : args->peers) {
-        const auto& known = driver::peer_names();
-        if (std::find(known.begin(), known.end(), p) == known.end()) {
-          return report(make_error(ErrorCode::kInvalidArgument, "no peer '{}'; peers are: {}", p,
-                                   fmt::join(known, " ")));
-        }
-      }
+      if (const auto code = check_peers(args->peers)) return *code;
       return bench(*args);
     };
   });

@@ -1,8 +1,11 @@
 #include "tessera/cli/bench_output.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+
+#include <fmt/ranges.h>
 
 namespace tessera::cli {
 
@@ -27,12 +30,14 @@ nlohmann::ordered_json to_json(const driver::BenchResult& r) {
       peer.update({{"version", p.version},
                    {"median_us", p.median_us},
                    {"ratio", p.ratio},
-                   {"trusted", p.trusted}});
+                   {"trusted", p.trusted},
+                   {"verified", p.verified}});
     } else {
       peer["absent"] = p.absent;
     }
     j["peers"].push_back(peer);
   }
+  if (const driver::PeerResult* best = driver::best_peer(r)) j["best_peer"] = best->name;
   return j;
 }
 
@@ -46,38 +51,45 @@ void print_row(const driver::BenchResult& r, bool times) {
       : r.compared ? "WRONG"
                    : "not compared",
       r.trusted ? "" : " (busy machine)");
+  const driver::PeerResult* best = driver::best_peer(r);
+  const auto measured =
+      std::count_if(r.peers.begin(), r.peers.end(), [](const auto& p) { return p.absent.empty(); });
   for (const driver::PeerResult& p : r.peers) {
-    if (p.absent.empty()) {
-      fmt::print("    {:<10} {:>10.1f} us  {:>6.2f}x{}\n", p.name, p.median_us, p.ratio,
-                 p.trusted ? "" : " (busy machine)");
-    } else {
-      fmt::print("    {:<10} absent: {}\n", p.name, p.absent);
+    if (!p.absent.empty()) {
+      fmt::print("    {:<13} absent: {}\n", p.name, p.absent);
+      continue;
     }
+    std::string remark = &p == best && measured > 1 ? "  best" : "";
+    if (!p.trusted) remark += " (busy machine)";
+    if (!p.verified) {
+      remark =
+          fmt::format("  its outputs differ from ours, {:.1f} times what is allowed", p.max_error);
+    }
+    fmt::print("    {:<13} {:>10.1f} us  {:>6.2f}x{}\n", p.name, p.median_us, p.ratio, remark);
   }
   if (times) {
     for (const lower::PassTime& t : r.times) fmt::print(stderr, "{:>9.3f} ms  {}\n", t.ms, t.name);
   }
 }
 
-// Geometric mean of the ratio to the fastest peer of each operation, printed after a list of
-// several.
+// Geometric mean of the ratio to the fastest peer of each, and those where a peer is ahead; printed
+// after a list of several.
 void print_summary(const std::vector<driver::BenchResult>& results) {
   double log_sum = 0;
-  int compared = 0, ahead = 0;
+  int compared = 0;
+  std::vector<std::string> behind;
   for (const driver::BenchResult& r : results) {
-    double best = INFINITY;
-    for (const driver::PeerResult& p : r.peers) {
-      if (p.absent.empty()) best = std::min(best, p.ratio);
-    }
-    if (std::isinf(best)) continue;
-    log_sum += std::log(best);
-    ahead += best > 1 ? 1 : 0;
+    const driver::PeerResult* best = driver::best_peer(r);
+    if (best == nullptr) continue;
+    log_sum += std::log(best->ratio);
+    if (best->ratio <= 1)
+      behind.push_back(fmt::format("    {} ({} {:.2f}x)\n", r.name, best->name, best->ratio));
     ++compared;
   }
-  if (compared > 1) {
-    fmt::print("ahead of the best peer on {} of {}; geometric mean {:.2f}x\n", ahead, compared,
-               std::exp(log_sum / compared));
-  }
+  if (compared <= 1) return;
+  fmt::print("ahead of the best peer on {} of {}; geometric mean {:.2f}x\n",
+             compared - static_cast<int>(behind.size()), compared, std::exp(log_sum / compared));
+  if (!behind.empty()) fmt::print("behind it:\n{}", fmt::join(behind, ""));
 }
 
 }  // namespace tessera::cli

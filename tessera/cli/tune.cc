@@ -19,6 +19,7 @@
 #include "tessera/cli/tune_output.h"
 #include "tessera/driver/machine.h"
 #include "tessera/driver/peer.h"
+#include "tessera/driver/peer_driver.h"
 #include "tessera/driver/plan_schedules.h"
 #include "tessera/driver/shipped_model.h"
 #include "tessera/driver/tune_simulate.h"
@@ -139,7 +140,8 @@ std::vector<PeerComparison> compare_peers(const TuneArgs& args, const driver::Tu
   std::vector<PeerComparison> out;
   std::vector<std::string> peers;
   for (const std::string& name : args.peers) {
-    if (name != "none" && driver::is_peer_built(name)) peers.push_back(name);
+    if (name != "none" && (driver::is_peer_built(name) || driver::is_driver_peer(name)))
+      peers.push_back(name);
   }
   const auto schedules = driver::PlanSchedules::make(plan, options.target, false);
   if (peers.empty() || !schedules) return out;

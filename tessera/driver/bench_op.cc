@@ -46,6 +46,15 @@ Result<Prepared> prepare(const te::OpSpec& spec) {
 
 }  // namespace
 
+const PeerResult* best_peer(const BenchResult& result) {
+  const PeerResult* best = nullptr;
+  for (const PeerResult& p : result.peers) {
+    const bool counts = p.absent.empty() && p.verified;
+    if (counts && (best == nullptr || p.median_us < best->median_us)) best = &p;
+  }
+  return best;
+}
+
 void set_times(const std::vector<runtime::Samples>& samples, double flops, double bytes,
                BenchResult* result) {
   const double seconds = samples[0].median_s();

@@ -28,7 +28,8 @@ struct PeerResult {
   std::string version;
   std::string absent;  // reason; empty when it was measured
   double median_us = 0;
-  double ratio = 0;  // peer time / our time: above 1, ours is faster
+  double ratio = 0;      // peer time / our time: above 1, ours is faster
+  double max_error = 0;  // as of BenchResult, from our outputs
   bool verified = false;
   bool trusted = false;  // as BenchResult's, of its own process
 };
@@ -49,6 +50,9 @@ struct BenchResult {
   std::vector<PeerResult> peers;
   std::vector<lower::PassTime> times;
 };
+
+// The fastest of those that were measured and computed the same; null: none.
+const PeerResult* best_peer(const BenchResult& result);
 
 // Times and rates from an interleaved run: `samples` are ours, then those of the peers that are not
 // absent. A peer without any ended on the way.

@@ -39,16 +39,9 @@ bool bind(void* handle, const char* name, F* function) {
   return *function != nullptr;
 }
 
-std::vector<fs::path> module_folders() {
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  return {program.parent_path().parent_path() / "lib" / "peers",
-          program.parent_path().parent_path() / "lib" / "tessera" / "peers"};
-}
-
 // Modules stay loaded: several of these libraries start threads that must not lose their code.
 Result<Module> load(const std::string& name) {
-  for (const fs::path& folder : module_folders()) {
+  for (const fs::path& folder : peer_module_folders()) {
     const fs::path file = folder / ("libtessera_peer_" + name + ".so");
     std::error_code error;
     if (!fs::exists(file, error)) continue;
@@ -189,8 +182,15 @@ const std::vector<std::string>& peer_names() {
   return names;
 }
 
+std::vector<fs::path> peer_module_folders() {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  return {program.parent_path().parent_path() / "lib" / "peers",
+          program.parent_path().parent_path() / "lib" / "tessera" / "peers"};
+}
+
 bool is_peer_built(const std::string& name) {
-  for (const fs::path& folder : module_folders()) {
+  for (const fs::path& folder : peer_module_folders()) {
     std::error_code error;
     if (fs::exists(folder / ("libtessera_peer_" + name + ".so"), error)) return true;
   }
@@ -219,10 +219,12 @@ Result<std::unique_ptr<PeerModel>> open_peer_model(const std::string& name, cons
   if (!whole) return make_error(ErrorCode::kUnavailable, "it runs operations, not whole models");
   std::array<char, 1024> reason{};
   TesseraPeerModel* model = f.open(path.c_str(), threads, reason.data(), reason.size());
-  if (!model) return make_error(ErrorCode::kUnsupported, "{}", reason.data());
-  const char* version = module.version();
-  return std::unique_ptr<PeerModel>(
-      std::make_unique<ModuleModel>(version ? version : name, f, model));
+  const char* version = module.version();  // null: the module found no library
+  if (!model) {
+    return make_error(version ? ErrorCode::kUnsupported : ErrorCode::kUnavailable, "{}",
+                      reason.data());
+  }
+  return std::unique_ptr<PeerModel>(std::make_unique<ModuleModel>(version, f, model));
 }
 
 }  // namespace tessera::driver

@@ -2,6 +2,7 @@
 // peers/peer.h.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,8 +22,12 @@ class PeerOp {
   virtual Result<HostTensor> output(const Shape& shape) = 0;
 };
 
-// Names of the peers that `bench` knows, in the order they are tried.
+// Names of the peers that have a module, in the order they are tried; peer_driver.h has others for
+// whole models.
 const std::vector<std::string>& peer_names();
+
+// Where modules are looked for, relative to the program.
+std::vector<std::filesystem::path> peer_module_folders();
 
 // True if the module is there; its library may still be missing. Loads nothing.
 bool is_peer_built(const std::string& name);
@@ -44,7 +49,8 @@ class PeerModel {
   virtual Result<void> run() = 0;
 };
 
-// kUnavailable: no such module, or its library runs no models; kUnsupported: it refuses this one.
+// kUnavailable: no such module, no library for it, or one that runs no models; kUnsupported: it
+// refuses this one.
 Result<std::unique_ptr<PeerModel>> open_peer_model(const std::string& name, const std::string& path,
                                                    int threads);
 

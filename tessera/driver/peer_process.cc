@@ -1,71 +1,55 @@
 #include "tessera/driver/peer_process.h"
 
+#include <algorithm>
+#include <array>
+#include <cctype>
 #include <cerrno>
-#include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <limits>
+#include <string_view>
 
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "tessera/driver/peer.h"
+#include "tessera/driver/peer_driver.h"
+#include "tessera/driver/peer_wire.h"
 #include "tessera/runtime/run_queue.h"
 
 namespace tessera::driver {
 namespace {
 
-bool send_bytes(int socket, const void* data, std::size_t bytes) {
-  const auto* at = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t n = send(socket, at, bytes, MSG_NOSIGNAL);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    at += n;
-    bytes -= static_cast<std::size_t>(n);
+constexpr double kForeverS = std::numeric_limits<double>::infinity();
+constexpr int kNotStarted = 127;  // exit status, as of a shell
+
+struct Sockets {
+  int ours = -1, theirs = -1;
+
+  static Result<Sockets> make() {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+      return make_error(ErrorCode::kRunFailed, "socketpair: {}", std::strerror(errno));
+    return Sockets{ends[0], ends[1]};
   }
-  return true;
+};
+
+// For the peer's end, which waits for us as long as it takes.
+bool sent(int socket, const void* data, std::size_t bytes) {
+  return send_bytes(socket, data, bytes, kForeverS) == Transfer::kAll;
 }
-
-bool receive_bytes(int socket, void* data, std::size_t bytes) {
-  auto* at = static_cast<char*>(data);
-  while (bytes > 0) {
-    const ssize_t n = recv(socket, at, bytes, 0);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    at += n;
-    bytes -= static_cast<std::size_t>(n);
-  }
-  return true;
-}
-
-// Sent first: how it went, then the version or the reason.
-struct Greeting {
-  ErrorCode code = ErrorCode::kRunFailed;
-  bool ok = false;
-  std::size_t length = 0;
-};
-
-struct Request {
-  int calls = 1;
-  bool warm = false;
-};
-
-struct Reply {
-  runtime::TakenSample taken;
-  bool ok = false;
-};
 
 bool greet(int socket, const Result<std::string>& text) {
   const std::string& message = text.ok() ? *text : text.error().message;
-  const Greeting greeting{.code = text.ok() ? ErrorCode::kRunFailed : text.error().code,
-                          .ok = text.ok(),
-                          .length = message.size()};
-  return send_bytes(socket, &greeting, sizeof greeting) &&
-         send_bytes(socket, message.data(), message.size());
+  const PeerGreeting greeting{.ok = text.ok() ? 1 : 0,
+                              .code = text.ok() ? 0 : static_cast<int>(text.error().code),
+                              .length = message.size()};
+  return sent(socket, &greeting, sizeof greeting) && sent(socket, message.data(), message.size());
 }
 
 Result<std::vector<HostTensor>> first_run(PeerWork& work) {
@@ -73,17 +57,17 @@ Result<std::vector<HostTensor>> first_run(PeerWork& work) {
   return work.outputs();
 }
 
-Reply take(PeerWork& work, Request request, runtime::RunQueueClock& clock) {
+PeerReply take(PeerWork& work, PeerRequest request, runtime::RunQueueClock& clock) {
   const auto waited_s = [&] { return 1e-9 * static_cast<double>(clock.elapsed_wait_ns()); };
-  Reply reply;
-  reply.taken.late_wait_s = waited_s();
-  reply.ok = !request.warm || work.run().ok();
+  PeerReply reply;
+  reply.late_wait_s = waited_s();
+  bool ok = request.warm == 0 || work.run().ok();
   (void)waited_s();
-  const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < request.calls && reply.ok; ++i) reply.ok = work.run().ok();
-  reply.taken.sample.total_s =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  reply.taken.sample.wait_s = waited_s();
+  const double start_s = steady_now_s();
+  for (int i = 0; i < request.calls && ok; ++i) ok = work.run().ok();
+  reply.total_s = steady_now_s() - start_s;
+  reply.wait_s = waited_s();
+  reply.ok = ok ? 1 : 0;
   return reply;
 }
 
@@ -101,13 +85,13 @@ void serve(int socket, const PeerProcess::MakeWork& make) {
   }
   if (!greet(socket, work.version())) return;
   for (const HostTensor& t : *outputs) {
-    if (!send_bytes(socket, t.data(), t.bytes())) return;
+    if (!sent(socket, t.data(), t.bytes())) return;
   }
   runtime::RunQueueClock clock;
-  Request request;
-  while (receive_bytes(socket, &request, sizeof request)) {
-    const Reply reply = take(work, request, clock);
-    if (!send_bytes(socket, &reply, sizeof reply)) return;
+  PeerRequest request;
+  while (receive_bytes(socket, &request, sizeof request, kForeverS) == Transfer::kAll) {
+    const PeerReply reply = take(work, request, clock);
+    if (!sent(socket, &reply, sizeof reply)) return;
   }
 }
 
@@ -146,56 +130,116 @@ class ModelWork final : public PeerWork {
 }  // namespace
 
 Result<std::unique_ptr<PeerProcess>> PeerProcess::start(const MakeWork& make,
-                                                        std::vector<HostTensor> outputs) {
-  int sockets[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0)
-    return make_error(ErrorCode::kRunFailed, "socketpair: {}", std::strerror(errno));
+                                                        std::vector<HostTensor> outputs,
+                                                        const PeerLimits& limits) {
+  TESSERA_TRY(const Sockets sockets, Sockets::make());
   const pid_t parent = getpid();
   const pid_t child = fork();
   if (child < 0) {
-    close(sockets[0]);
-    close(sockets[1]);
+    close(sockets.ours);
+    close(sockets.theirs);
     return make_error(ErrorCode::kRunFailed, "fork: {}", std::strerror(errno));
   }
   if (child == 0) {
-    close(sockets[0]);
+    close(sockets.ours);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(0);
     try {
-      serve(sockets[1], make);
+      serve(sockets.theirs, make);
     } catch (const std::exception& e) {
-      greet(sockets[1], make_error(ErrorCode::kRunFailed, "{}", e.what()));
+      greet(sockets.theirs, make_error(ErrorCode::kRunFailed, "{}", e.what()));
     }
     _exit(0);  // the libraries' threads and handlers end with it
   }
-  close(sockets[1]);
-  std::unique_ptr<PeerProcess> process(new PeerProcess(child, sockets[0], std::move(outputs)));
-  TESSERA_DO(process->receive_outputs());
+  close(sockets.theirs);
+  std::unique_ptr<PeerProcess> process(
+      new PeerProcess(child, sockets.ours, -1, std::move(outputs), limits));
+  TESSERA_DO(process->receive_outputs(steady_now_s() + limits.start_s));
   process->stop();
   return process;
 }
 
-PeerProcess::PeerProcess(pid_t child, int socket, std::vector<HostTensor> outputs)
-    : child_(child), socket_(socket), outputs_(std::move(outputs)) {}
+Result<std::unique_ptr<PeerProcess>> PeerProcess::start_program(
+    const std::vector<std::string>& command, const std::vector<std::string>& job,
+    std::vector<HostTensor> outputs, const PeerLimits& limits) {
+  std::vector<char*> arguments;
+  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  TESSERA_TRY(const Sockets sockets, Sockets::make());
+  const int printed = memfd_create("tessera-peer", MFD_CLOEXEC);
+  const pid_t parent = getpid();
+  const pid_t child = fork();
+  if (child < 0) {
+    close(sockets.ours);
+    close(sockets.theirs);
+    if (printed >= 0) close(printed);
+    return make_error(ErrorCode::kRunFailed, "fork: {}", std::strerror(errno));
+  }
+  if (child == 0) {
+    // Only calls that are safe after fork() in a process with threads.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(0);
+    dup2(sockets.theirs, STDIN_FILENO);
+    if (printed >= 0) {
+      dup2(printed, STDOUT_FILENO);
+      dup2(printed, STDERR_FILENO);
+    }
+    execvp(arguments[0], arguments.data());
+    _exit(kNotStarted);
+  }
+  close(sockets.theirs);
+  std::unique_ptr<PeerProcess> process(
+      new PeerProcess(child, sockets.ours, printed, std::move(outputs), limits));
+  const double deadline_s = steady_now_s() + limits.start_s;
+  for (const std::string& part : job) {
+    // A program that does not take all of it may have said why.
+    if (send_bytes(sockets.ours, part.data(), part.size(), deadline_s) != Transfer::kAll) break;
+  }
+  TESSERA_DO(process->receive_outputs(deadline_s));
+  process->stop();
+  return process;
+}
+
+PeerProcess::PeerProcess(pid_t child, int socket, int printed, std::vector<HostTensor> outputs,
+                         const PeerLimits& limits)
+    : child_(child),
+      socket_(socket),
+      printed_(printed),
+      limits_(limits),
+      outputs_(std::move(outputs)) {}
 
 PeerProcess::~PeerProcess() {
   close(socket_);
+  if (printed_ >= 0) close(printed_);
   if (child_ <= 0) return;
   kill(child_, SIGKILL);
   while (waitpid(child_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
 
-Result<void> PeerProcess::receive_outputs() {
-  Greeting greeting;
-  if (!receive_bytes(socket_, &greeting, sizeof greeting)) return ended();
-  std::string text(greeting.length, ' ');
-  if (!receive_bytes(socket_, text.data(), text.size())) return ended();
-  if (!greeting.ok) return Error{greeting.code, text};
-  version_ = text;
-  for (HostTensor& t : outputs_) {
-    if (!receive_bytes(socket_, t.data(), t.bytes())) return ended();
+Result<void> PeerProcess::receive(void* data, std::size_t bytes, double deadline_s) {
+  switch (receive_bytes(socket_, data, bytes, deadline_s)) {
+    case Transfer::kAll:
+      return {};
+    case Transfer::kLate:
+      return make_error(ErrorCode::kRunFailed, "not ready after {:.0f} s", limits_.start_s);
+    case Transfer::kEnd:
+      break;
   }
+  return ended();
+}
+
+Result<void> PeerProcess::receive_outputs(double deadline_s) {
+  constexpr std::uint64_t kLongestText = 1 << 16;
+  PeerGreeting greeting;
+  TESSERA_DO(receive(&greeting, sizeof greeting, deadline_s));
+  if (greeting.length > kLongestText)
+    return make_error(ErrorCode::kRunFailed, "it speaks another protocol");
+  std::string text(greeting.length, ' ');
+  TESSERA_DO(receive(text.data(), text.size(), deadline_s));
+  if (greeting.ok == 0) return Error{static_cast<ErrorCode>(greeting.code), text};
+  version_ = text;
+  for (HostTensor& t : outputs_) TESSERA_DO(receive(t.data(), t.bytes(), deadline_s));
   return {};
 }
 
@@ -204,9 +248,26 @@ Error PeerProcess::ended() {
   while (waitpid(child_, &status, 0) < 0 && errno == EINTR) {
   }
   child_ = -1;
-  if (WIFSIGNALED(status))
-    return make_error(ErrorCode::kRunFailed, "its process ended: {}", strsignal(WTERMSIG(status)));
-  return make_error(ErrorCode::kRunFailed, "its process ended");
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kNotStarted)
+    return make_error(ErrorCode::kUnavailable, "its program cannot be started");
+  std::string message = "its process ended";
+  if (WIFSIGNALED(status)) message += fmt::format(": {}", strsignal(WTERMSIG(status)));
+  if (const std::string line = last_line(); !line.empty()) message += fmt::format(" ({})", line);
+  return Error{ErrorCode::kRunFailed, message};
+}
+
+// Of what the program printed; the reason, more often than not.
+std::string PeerProcess::last_line() const {
+  if (printed_ < 0) return "";
+  std::array<char, 1024> tail{};
+  struct stat file {};
+  if (fstat(printed_, &file) != 0) return "";
+  const off_t from = std::max<off_t>(0, file.st_size - static_cast<off_t>(tail.size()));
+  const ssize_t n = pread(printed_, tail.data(), tail.size(), from);
+  std::string_view text(tail.data(), static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0)
+    text.remove_suffix(1);
+  return std::string(text.substr(text.find_last_of('\n') + 1));
 }
 
 // Returns when no thread of it runs any more.
@@ -226,19 +287,26 @@ void PeerProcess::resume() {
 std::optional<runtime::TakenSample> PeerProcess::sample(int calls, bool warm) {
   if (child_ <= 0) return std::nullopt;
   resume();
-  const Request request{.calls = calls, .warm = warm};
-  Reply reply;
+  const PeerRequest request{.calls = calls, .warm = warm ? 1 : 0};
+  PeerReply reply;
+  const double deadline_s = steady_now_s() + limits_.sample_s;
   const bool answered =
-      send_bytes(socket_, &request, sizeof request) && receive_bytes(socket_, &reply, sizeof reply);
+      send_bytes(socket_, &request, sizeof request, deadline_s) == Transfer::kAll &&
+      receive_bytes(socket_, &reply, sizeof reply, deadline_s) == Transfer::kAll;
+  // What did not answer would answer the next request with this one's sample.
+  if (!answered && child_ > 0) kill(child_, SIGKILL);
   stop();
-  if (!answered || !reply.ok) return std::nullopt;
-  return reply.taken;
+  if (!answered || reply.ok == 0) return std::nullopt;
+  return runtime::TakenSample{.sample = {.total_s = reply.total_s, .wait_s = reply.wait_s},
+                              .late_wait_s = reply.late_wait_s};
 }
 
 Result<std::unique_ptr<PeerProcess>> start_peer_op(const std::string& name, const std::string& spec,
                                                    int threads,
                                                    const std::vector<HostTensor>& inputs,
                                                    const Shape& output) {
+  if (is_driver_peer(name) && !is_peer_built(name))
+    return make_error(ErrorCode::kUnsupported, "it runs whole models, not operations");
   const auto make = [&]() -> Result<std::unique_ptr<PeerWork>> {
     TESSERA_TRY(std::unique_ptr<PeerOp> op, open_peer(name, spec, threads));
     for (std::size_t i = 0; i < inputs.size(); ++i)
@@ -259,7 +327,15 @@ Result<std::unique_ptr<PeerProcess>> start_peer_model(const std::string& name,
     TESSERA_DO(model->bind(input_names, inputs, output_names, outputs));
     return std::unique_ptr<PeerWork>(std::make_unique<ModelWork>(std::move(model), outputs));
   };
-  return PeerProcess::start(make, outputs);
+  const bool scripted = is_driver_peer(name);
+  if (!scripted || is_peer_built(name)) {
+    Result<std::unique_ptr<PeerProcess>> started = PeerProcess::start(make, outputs);
+    // The library may be there for Python alone.
+    if (started.ok() || !scripted || started.error().code != ErrorCode::kUnavailable)
+      return started;
+  }
+  return start_driver_peer(find_peer_driver(), {name, path, threads}, {input_names, inputs},
+                           {output_names, std::move(outputs)});
 }
 
 }  // namespace tessera::driver

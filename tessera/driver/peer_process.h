@@ -26,6 +26,12 @@ class PeerWork {
   virtual Result<std::vector<HostTensor>> outputs() = 0;
 };
 
+// How long a peer may take, before it is given up.
+struct PeerLimits {
+  double start_s = 900;  // to load and compile the model and run it once
+  double sample_s = 120;
+};
+
 class PeerProcess {
  public:
   using MakeWork = std::function<Result<std::unique_ptr<PeerWork>>()>;
@@ -33,7 +39,15 @@ class PeerProcess {
   // Makes the work, runs it once and fetches its outputs, of which `outputs` gives types and
   // shapes. The error is that of the work, or kRunFailed with the signal when the process ends.
   static Result<std::unique_ptr<PeerProcess>> start(const MakeWork& make,
-                                                    std::vector<HostTensor> outputs);
+                                                    std::vector<HostTensor> outputs,
+                                                    const PeerLimits& limits = {});
+
+  // The same with another program, which finds the socket of peer_wire.h as its standard input and
+  // is sent `job` first. What it prints is shown only if it ends early.
+  static Result<std::unique_ptr<PeerProcess>> start_program(const std::vector<std::string>& command,
+                                                            const std::vector<std::string>& job,
+                                                            std::vector<HostTensor> outputs,
+                                                            const PeerLimits& limits = {});
   ~PeerProcess();
   PeerProcess(const PeerProcess&) = delete;
   PeerProcess& operator=(const PeerProcess&) = delete;
@@ -41,18 +55,23 @@ class PeerProcess {
   const std::string& version() const { return version_; }
   const std::vector<HostTensor>& outputs() const { return outputs_; }
 
-  // As runtime::Sampler; nullopt when the process has ended or a run failed.
+  // As runtime::Sampler; nullopt when the process has ended, a run failed or took too long.
   std::optional<runtime::TakenSample> sample(int calls, bool warm);
 
  private:
-  PeerProcess(pid_t child, int socket, std::vector<HostTensor> outputs);
-  Result<void> receive_outputs();
+  PeerProcess(pid_t child, int socket, int printed, std::vector<HostTensor> outputs,
+              const PeerLimits& limits);
+  Result<void> receive_outputs(double deadline_s);
+  Result<void> receive(void* data, std::size_t bytes, double deadline_s);
   Error ended();
+  std::string last_line() const;
   void resume();
   void stop();
 
   pid_t child_;
   int socket_;
+  int printed_;  // file of what the program printed; -1: none
+  PeerLimits limits_;
   std::string version_;
   std::vector<HostTensor> outputs_;
 };

@@ -157,6 +157,17 @@ TEST(BenchModel, JsonHasEveryKeyOfTheContract) {
   for (const json& step : r.at("profile")) EXPECT_NE(step.at("node"), "") << step;
 }
 
+TEST(BenchModel, WithoutAnInterpreterPeersFromPythonAreAbsent) {
+  const Finished r = run_shell(
+      "TESSERA_PEERS_PYTHON=/no/such/python3 tessera bench zoo:mlp --peers openvino,torch_compile "
+      "--samples 1 --time-limit 0.01");
+  ASSERT_EQ(r.code, 0) << r.err;
+  const std::string why = "absent: /no/such/python3: its program cannot be started";
+  EXPECT_TRUE(contains(r.out, "openvino      " + why)) << r.out;
+  EXPECT_TRUE(contains(r.out, "torch_compile " + why)) << r.out;
+  EXPECT_TRUE(contains(r.out, "checked by every node alone")) << r.out;
+}
+
 TEST(BenchModel, PeersAreMeasuredOrAbsentWithAReason) {
   const json all = bench_json({"zoo:mlp", "--peers", "ort,openblas"});
   const json& peers = all.at("results").at(0).at("peers");
