@@ -18,7 +18,8 @@ usage: ./do COMMAND [ARGUMENTS]
 
   deps [--train]  install the packages that are missing, for the tests too (Debian 12, Ubuntu 24.04; needs root or
                   sudo); --train: also libtorch, without which `tessera train` knows only trees
-  peers           install the libraries that `tessera bench --peers` compares with, and build their modules
+  peers [--torch] install the libraries that `tessera bench --peers` compares with, and build their modules;
+                  --torch: PyTorch also where its only build on offer brings CUDA along
   build           build build/release/bin/tessera
   test [ARGS]     deps, build, then every test except nightly and perf; ARGS go to ctest
   demo [--short]  install what the program needs, build it, then tune a small network for about three minutes (--short:
@@ -102,6 +103,7 @@ cmd_deps() {
 
 # peers/packages.txt: one package a line, optionally followed by the only architecture that has it.
 cmd_peers() {
+  case $# in 0) ;; 1) [ "$1" = --torch ] || { usage >&2; exit 2; } ;; *) usage >&2; exit 2 ;; esac
   is_debian || fail "the peers come from Debian or Ubuntu packages (peers/packages.txt); no apt-get here"
   local wanted=() package arch host_arch
   host_arch=$(dpkg --print-architecture)
@@ -109,11 +111,14 @@ cmd_peers() {
     case $package in '' | '#'*) continue ;; esac
     if [ -z "$arch" ] || [ "$arch" = "$host_arch" ]; then wanted+=("$package"); fi
   done <peers/packages.txt
-  # Asked for as commands: whoever has npm or pip may have them from elsewhere, in conflict with Debian's packages.
+  # Asked for as commands: whoever has npm or Python may have them from elsewhere, in conflict with Debian's packages.
+  if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then wanted+=(python3-venv); fi
   if ! command -v npm >/dev/null && ! python3 -m pip --version >/dev/null 2>&1; then wanted+=(python3-pip); fi
   install_missing "${wanted[@]}"
   say "fetching ONNX Runtime"
   peers/fetch_ort.sh "$build_dir/lib/peers/ort"
+  say "installing the peers that run from Python"
+  peers/install_python.sh "$@" "$build_dir/lib/peers/venv" || say "no peers that run from Python"
   # A first configuration may have recorded the libraries as absent.
   if [ -f "$build_dir/CMakeCache.txt" ]; then cmake -U 'TESSERA_PEER_*' "$build_dir" >/dev/null; fi
   cmd_build
