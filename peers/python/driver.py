@@ -177,9 +177,9 @@ def main():
         peer = open_peer(job)
         arrays = first_outputs(peer, job)
     except ImportError as error:
-        module = getattr(error, "name", None)
-        reason = f"no module {module}" if isinstance(error, ModuleNotFoundError) else first_line(error)
-        return greet(channel, job.codes["unavailable"], f"{reason}; ./do peers installs it")
+        reason = f"no module {error.name}" if isinstance(error, ModuleNotFoundError) else first_line(error)
+        flag = " --torch" if job.peer in ("torch", "torch_compile", "litert") else ""
+        return greet(channel, job.codes["unavailable"], f"{reason}; ./do peers{flag} installs it")
     except Absent as error:
         return greet(channel, job.codes["unavailable"], str(error))
     except Refused as error:

@@ -168,6 +168,23 @@ TEST(BenchModel, WithoutAnInterpreterPeersFromPythonAreAbsent) {
   EXPECT_TRUE(contains(r.out, "checked by every node alone")) << r.out;
 }
 
+// Those that `./do peers` installed, or TESSERA_PEERS_PYTHON has.
+TEST(BenchModel, PeersFromPythonComputeTheSame) {
+  const json all = bench_json({"zoo:lenet", "--peers", "openvino,torch,iree,litert"});
+  int compared = 0;
+  for (const json& peer : all.at("results").at(0).at("peers")) {
+    if (peer.contains("absent")) {
+      EXPECT_FALSE(peer.at("absent").get<std::string>().empty());
+      continue;
+    }
+    ++compared;
+    EXPECT_TRUE(peer.at("verified")) << peer;
+    EXPECT_GT(peer.at("median_us"), 0) << peer;
+  }
+  if (compared == 0) GTEST_SKIP() << "no peer that runs from Python is installed";
+  EXPECT_TRUE(all.at("results").at(0).contains("best_peer"));
+}
+
 TEST(BenchModel, PeersAreMeasuredOrAbsentWithAReason) {
   const json all = bench_json({"zoo:mlp", "--peers", "ort,openblas"});
   const json& peers = all.at("results").at(0).at("peers");
