@@ -287,6 +287,7 @@ lint_file() {
 
 cmd_lint() {
   local format tidy base="" files
+  cmd_deps
   if is_debian; then install_missing clang-format-14 clang-tidy-14; fi
   format=$(pinned clang-format)
   tidy=$(pinned clang-tidy)
