@@ -144,7 +144,10 @@ int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
     Result<NamedTensors> inputs = read_npz(args.inputs);
     if (!inputs) return report(inputs.error());
     given = std::move(inputs).value();
-    for (const NamedTensor& t : given) options.inputs[t.name] = t.tensor;
+    for (const NamedTensor& t : given) {
+      options.inputs[t.name] = t.tensor;
+      options.load.import.shapes.try_emplace(t.name, t.tensor.shape());
+    }
   }
   std::vector<driver::BenchResult> results;
   auto list = nlohmann::ordered_json::array();

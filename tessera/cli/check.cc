@@ -27,6 +27,21 @@ void print_issues(const char* title, const std::vector<onnx::NodeIssue>& issues)
   for (const onnx::NodeIssue& i : issues) fmt::print("  {:<28} {}: {}\n", i.op, i.node, i.reason);
 }
 
+// Sizes that nobody gave. Other commands refuse a model whose sizes are free.
+void print_sizes(const onnx::CheckReport& r) {
+  const auto list = [](const std::map<std::string, std::int64_t>& sizes) {
+    std::vector<std::string> items;
+    for (const auto& [name, size] : sizes) items.push_back(fmt::format("{}={}", name, size));
+    return items;
+  };
+  if (!r.implied.empty()) {
+    fmt::print("sizes that follow from the model: {}\n", fmt::join(list(r.implied), " "));
+  }
+  if (r.assumed.empty()) return;
+  fmt::print("free sizes, set with --dim or --shape; checked with: {}\n",
+             fmt::join(list(r.assumed), " "));
+}
+
 int check(const ModelArgs& args, bool json) {
   const Result<driver::LoadOptions> options = load_options(args);
   if (!options) return report(options.error());
@@ -41,13 +56,16 @@ int check(const ModelArgs& args, bool json) {
                                 {"supported", r.unsupported.empty()},
                                 {"operators", r.operators},
                                 {"unsupported", to_json(r.unsupported)},
-                                {"data_dependent", to_json(r.data_dependent)}};
+                                {"data_dependent", to_json(r.data_dependent)},
+                                {"implied", r.implied},
+                                {"assumed", r.assumed}};
     print_json(j);
   } else {
     fmt::print("{}: {} nodes, {} operators\n", args.model, r.nodes, r.operators.size());
     for (const auto& [op, count] : r.operators) fmt::print("  {:<28} {}\n", op, count);
     print_issues("not supported", r.unsupported);
     print_issues("shapes follow from data; the model runs node by node", r.data_dependent);
+    print_sizes(r);
     if (r.unsupported.empty()) fmt::print("supported\n");
   }
   return r.unsupported.empty() ? kOk : kUnsupportedModel;

@@ -10,6 +10,8 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include "tessera/support/npz.h"
+
 namespace tessera::cli {
 namespace {
 
@@ -28,6 +30,25 @@ void warn_once(const std::string& text) {
   if (told.insert(text).second) fmt::print(stderr, "tessera: warning: {}\n", text);
 }
 
+// NAME=TEXT or NAME=@FILE.
+Result<void> add_value(const std::string& text, onnx::ImportOptions& options) {
+  const std::size_t equal = text.find('=');
+  if (equal == std::string::npos || equal == 0 || equal + 1 == text.size()) {
+    return make_error(ErrorCode::kInvalidArgument, "--value {}: write NAME=VALUE or NAME=@FILE.npy",
+                      text);
+  }
+  const std::string name = text.substr(0, equal), value = text.substr(equal + 1);
+  if (options.values.contains(name) || options.literals.contains(name)) {
+    return make_error(ErrorCode::kInvalidArgument, "--value is given twice for '{}'", name);
+  }
+  if (value[0] == '@') {
+    TESSERA_TRY(options.values[name], read_npy(value.substr(1)));
+  } else {
+    options.literals[name] = value;
+  }
+  return {};
+}
+
 }  // namespace
 
 void add_model_options(CLI::App& app, ModelArgs& args, bool required) {
@@ -35,10 +56,20 @@ void add_model_options(CLI::App& app, ModelArgs& args, bool required) {
       app.add_option("MODEL", args.model,
                      "ONNX file, or zoo:NAME[@parameter=value,...] (`tessera zoo` lists them)");
   if (required) model->required();
-  app.add_option("--shape", args.shapes, "Shape of an input: NAME:1x3x224x224 (repeatable)");
+  add_input_options(app, args);
   app.add_option("--skip-pass", args.skip,
                  "Graph pass to leave out, e.g. select_algorithms (repeatable)");
-  app.add_option("--dim", args.dims, "Size of a symbolic dimension: NAME=4 (repeatable)");
+}
+
+void add_input_options(CLI::App& app, ModelArgs& args) {
+  app.add_option("--shape", args.shapes, "Shape of an input: NAME:1x3x224x224 (repeatable)")
+      ->allow_extra_args(false);
+  app.add_option("--dim", args.dims, "Size of a symbolic dimension: NAME=4 (repeatable)")
+      ->allow_extra_args(false);
+  app.add_option("--value", args.values,
+                 "Value that an input always has: NAME=16000, NAME=[1,2,3], NAME=@file.npy "
+                 "(repeatable); the model is then made for it, without that input")
+      ->allow_extra_args(false);
 }
 
 Result<Shape> parse_shape(const std::string& text) {
@@ -79,6 +110,7 @@ Result<onnx::ImportOptions> import_options(const ModelArgs& args) {
     }
     TESSERA_TRY(options.symbols[name], parse_size(text.substr(equal + 1), text));
   }
+  for (const std::string& text : args.values) TESSERA_DO(add_value(text, options));
   return options;
 }
 

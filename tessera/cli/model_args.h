@@ -17,11 +17,14 @@ struct ModelArgs {
   std::string model;
   std::vector<std::string> shapes;  // "data:1x3x224x224"
   std::vector<std::string> dims;    // "batch=4"
+  std::vector<std::string> values;  // "sr=16000", "mask=[1,1,0]", "state=@state.npy"
   std::vector<std::string> skip;    // graph passes
 };
 
-// Adds the positional MODEL (optional where a command has other subjects) and --shape, --dim.
+// Adds the positional MODEL (optional where a command has other subjects) and the flags below.
 void add_model_options(CLI::App& app, ModelArgs& args, bool required);
+// --shape, --dim and --value alone: of commands that name their models in another way.
+void add_input_options(CLI::App& app, ModelArgs& args);
 
 Result<onnx::ImportOptions> import_options(const ModelArgs& args);
 // Import and passes as the flags ask; refuses names of passes that do not exist.

@@ -87,11 +87,15 @@ Result<Named> run_node_by_node(const RunArgs& args, const onnx::Model& model,
                                const onnx::ImportOptions& import,
                                const std::map<std::string, HostTensor>& given,
                                runtime::ThreadPool& pool) {
-  TESSERA_TRY(const std::vector<onnx::GraphInput> declared,
-              onnx::resolve_inputs(model.graph, import));
+  TESSERA_TRY(const onnx::ResolvedInputs declared, onnx::resolve_inputs(model.graph, import));
   std::vector<std::string> names;
   std::vector<graph::TensorType> types;
-  for (const onnx::GraphInput& input : declared) {
+  std::map<std::string, HostTensor> values;
+  for (const onnx::GraphInput& input : declared.inputs) {
+    if (input.value) {
+      values[input.name] = *input.value;
+      continue;
+    }
     if (!input.foreign.empty()) {
       return make_error(ErrorCode::kUnsupported, "input '{}' is of type {}", input.name,
                         input.foreign);
@@ -100,7 +104,6 @@ Result<Named> run_node_by_node(const RunArgs& args, const onnx::Model& model,
     types.push_back(input.type);
   }
   TESSERA_TRY(const std::vector<HostTensor> inputs, arrange_inputs(args, given, names, types));
-  std::map<std::string, HostTensor> values;
   for (std::size_t i = 0; i < names.size(); ++i) values[names[i]] = inputs[i];
   driver::NodeEvaluator evaluator(target::host(), pool);
   Named out;
@@ -144,7 +147,13 @@ Result<Named> run_any(const RunArgs& args, std::optional<driver::PlanSchedules>*
   TESSERA_TRY(driver::LoadOptions load, load_options(args.model));
   TESSERA_TRY(const onnx::Model model, driver::load_onnx(args.model.model));
   TESSERA_TRY(const auto given, read_inputs(args));
-  for (const auto& [name, tensor] : given) load.import.shapes.try_emplace(name, tensor.shape());
+  for (const auto& [name, tensor] : given) {
+    if (load.import.values.contains(name) || load.import.literals.contains(name)) {
+      return make_error(ErrorCode::kInvalidArgument, "input '{}' is in --inputs and in --value",
+                        name);
+    }
+    load.import.shapes.try_emplace(name, tensor.shape());
+  }
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   runtime::ThreadPool pool({.threads = args.threads > 0 ? args.threads : cores});
   Result<Named> out = run_static(args, model, load, given, pool, *plan);

@@ -317,10 +317,7 @@ void add_tune(CLI::App& app, std::function<int()>* run) {
                   "ONNX files, or zoo:NAME[@parameter=value,...]; several are tuned together");
   sub->add_option("--op", args->ops, "Operation to tune, as in bench --op (repeatable)")
       ->allow_extra_args(false);
-  sub->add_option("--shape", args->model.shapes, "Shape of an input: NAME:1x3x224x224 (repeatable)")
-      ->allow_extra_args(false);
-  sub->add_option("--dim", args->model.dims, "Size of a symbolic dimension: NAME=4 (repeatable)")
-      ->allow_extra_args(false);
+  add_input_options(*sub, args->model);
   sub->add_option("--budget", args->budget, "Wall clock: 90s, 5m, 1h30m (default 10m)");
   sub->add_option("--trials", args->trials,
                   "Trials in all, those of earlier sessions included; with or without --budget")

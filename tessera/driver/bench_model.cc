@@ -11,6 +11,7 @@
 
 #include "tessera/driver/peer_process.h"
 #include "tessera/graph/roundings.h"
+#include "tessera/onnx/input_types.h"
 
 namespace tessera::driver {
 namespace {
@@ -109,6 +110,26 @@ Result<std::vector<HostTensor>> chosen_inputs(const exec::CompiledModel& model,
   return inputs;
 }
 
+// What a peer is given: it has the inputs, too, that have a fixed value in ours.
+struct PeerInputs {
+  std::vector<std::string> names;
+  std::vector<HostTensor> tensors;
+};
+
+Result<PeerInputs> peer_inputs(const onnx::Model& model, const LoadOptions& load,
+                               const exec::CompiledModel& compiled,
+                               const std::vector<HostTensor>& inputs) {
+  PeerInputs out{compiled.input_names, inputs};
+  if (load.import.values.empty() && load.import.literals.empty()) return out;
+  TESSERA_TRY(const onnx::ResolvedInputs resolved, onnx::resolve_inputs(model.graph, load.import));
+  for (const onnx::GraphInput& input : resolved.inputs) {
+    if (!input.value) continue;
+    out.names.push_back(input.name);
+    out.tensors.push_back(*input.value);
+  }
+  return out;
+}
+
 }  // namespace
 
 std::vector<HostTensor> random_model_inputs(const std::vector<std::string>& names,
@@ -198,6 +219,7 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
   runtime::InterleavedTimer timer(options.timing);
   timer.add([&] { (void)runner.run(); });
   ModelFile file;
+  TESSERA_TRY(const PeerInputs theirs_in, peer_inputs(model, options.load, compiled, inputs));
   std::vector<std::unique_ptr<PeerProcess>> peers;
   for (const std::string& name : options.peers) {
     PeerResult peer{.name = name};
@@ -205,7 +227,7 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
     for (const auto& type : compiled.output_types) theirs.emplace_back(type.dtype, type.shape);
     TESSERA_TRY(const std::string path, file.path(spec, model));
     Result<std::unique_ptr<PeerProcess>> started =
-        start_peer_model(name, path, options.threads, compiled.input_names, inputs,
+        start_peer_model(name, path, options.threads, theirs_in.names, theirs_in.tensors,
                          compiled.output_names, std::move(theirs));
     if (!started) {
       peer.absent = started.error().message;

@@ -84,6 +84,7 @@ Result<std::vector<HostTensor>> run_eager(const onnx::Model& model,
                                           NodeEvaluator& evaluator, onnx::ImportOptions options) {
   options.values = inputs;
   options.builder = eager_builder(evaluator);
+  options.literals.clear();  // those that count are among the inputs
   TESSERA_TRY(const graph::Graph graph, onnx::import_model(model, options));
   std::vector<HostTensor> outputs;
   for (std::size_t i = 0; i < graph.outputs.size(); ++i) {

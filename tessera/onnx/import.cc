@@ -1,5 +1,7 @@
 #include "tessera/onnx/import.h"
 
+#include <array>
+
 #include "tessera/onnx/importer.h"
 
 namespace tessera::onnx {
@@ -45,17 +47,44 @@ Result<graph::Graph> import_model(const Model& model, const ImportOptions& optio
   return graph;
 }
 
-Result<CheckReport> check_model(const Model& model, const ImportOptions& options) {
-  CheckReport report;
-  count_nodes(model.graph.nodes, model.opsets, report);
-  for (const Function& f : model.functions) count_nodes(f.nodes, f.opsets, report);
+namespace {
+
+Result<void> fill_report(const Model& model, const ImportOptions& options, CheckReport& report) {
   Importer importer(model, options);
   if (const auto graph = importer.run(); !graph.ok()) return graph.error();
   for (const Issue& issue : importer.issues()) {
     (issue.code == ErrorCode::kUnsupported ? report.unsupported : report.data_dependent)
         .push_back(issue.text);
   }
-  return report;
+  const DimSizes& sizes = importer.sizes();
+  for (const std::string& name : sizes.implied) report.implied[name] = sizes.sizes.at(name);
+  for (const std::string& name : sizes.assumed) report.assumed[name] = sizes.sizes.at(name);
+  return {};
+}
+
+}  // namespace
+
+Result<CheckReport> check_model(const Model& model, const ImportOptions& options) {
+  CheckReport report;
+  count_nodes(model.graph.nodes, model.opsets, report);
+  for (const Function& f : model.functions) count_nodes(f.nodes, f.opsets, report);
+  // Sizes of images, sequences and little things, the most common first.
+  constexpr std::array<std::int64_t, 6> kTried = {224, 640, 64, 512, 16, 1};
+  const Result<ResolvedInputs> resolved = resolve_inputs(model.graph, options);
+  ImportOptions tried = options;
+  std::size_t next = 0;
+  if (!resolved.ok()) {
+    tried.assumed_size = kTried[next++];
+    // What no size can mend is reported as it is.
+    if (const auto again = resolve_inputs(model.graph, tried); !again.ok()) return again.error();
+  }
+  Result<void> filled = fill_report(model, tried, report);
+  while (!filled.ok() && !resolved.ok() && next < kTried.size()) {
+    tried.assumed_size = kTried[next++];
+    filled = fill_report(model, tried, report);
+  }
+  if (filled.ok()) return report;
+  return resolved.ok() ? filled.error() : resolved.error();
 }
 
 }  // namespace tessera::onnx

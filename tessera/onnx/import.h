@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,13 +16,16 @@ namespace tessera::onnx {
 struct ImportOptions {
   // Shapes of inputs by name ("--shape data:1x3x224x224").
   std::map<std::string, Shape> shapes;
-  // Sizes of symbolic dimensions by name; others become 1 for the first dimension and for names
-  // that say batch, otherwise `default_dim`.
+  // Sizes of symbolic dimensions by name. Others are what the nodes of the model imply, and 1 where
+  // they are batches; what is then left is refused, or of `assumed_size` where that is set.
   std::map<std::string, std::int64_t> symbols;
-  std::int64_t default_dim = 1;
+  std::optional<std::int64_t> assumed_size;
   // Values of inputs by name: they are constants of the imported graph. With every input given the
   // whole model is computed on the way (data-dependent shapes included): all outputs are constants.
   std::map<std::string, HostTensor> values;
+  // The same as text, in the type that the model declares: "0.5", "true", "[1,2,3]"; one number
+  // fills the declared shape.
+  std::map<std::string, std::string> literals;
   // Given shapes and values may contradict the sizes that the model declares.
   bool override_declared = false;
   graph::BuilderOptions builder;
@@ -46,8 +50,12 @@ struct CheckReport {
   std::vector<NodeIssue> unsupported;
   std::vector<NodeIssue>
       data_dependent;  // supported, but shapes follow from data: runs node by node
+  // Sizes that nobody gave: those that the nodes of the model imply, and those that are free, with
+  // what the model was checked with.
+  std::map<std::string, std::int64_t> implied, assumed;
 };
-// Never fails for an unsupported model: that is what the report is for.
+// Never fails for an unsupported model: that is what the report is for. Where sizes are free it
+// tries some that are common.
 Result<CheckReport> check_model(const Model& model, const ImportOptions& options = {});
 
 }  // namespace tessera::onnx

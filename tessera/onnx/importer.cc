@@ -119,8 +119,9 @@ void Importer::bind_initializers(const Graph& graph, Scope& scope) {
 }
 
 Result<void> Importer::bind_inputs(Scope& scope) {
-  TESSERA_TRY(const std::vector<GraphInput> inputs, resolve_inputs(model_.graph, options_));
-  for (const GraphInput& input : inputs) {
+  TESSERA_TRY(ResolvedInputs resolved, resolve_inputs(model_.graph, options_));
+  sizes_ = std::move(resolved.sizes);
+  for (const GraphInput& input : resolved.inputs) {
     if (!input.foreign.empty()) {
       scope.names[input.name] = {Binding::Kind::kForeign, kNoValue, input.foreign};
     } else {

@@ -46,6 +46,7 @@ class Importer final : public BodyImporter {
   // collected in issues().
   Result<graph::Graph> run();
   const std::vector<Issue>& issues() const { return issues_; }
+  const DimSizes& sizes() const { return sizes_; }  // of symbolic dimensions
 
   Result<std::vector<ValueId>> import_body(const Graph& body,
                                            const std::vector<ValueId>& args) override;
@@ -86,6 +87,7 @@ class Importer final : public BodyImporter {
   graph::GraphBuilder builder_;
   std::map<FunctionKey, const Function*> functions_;
   std::unordered_map<const void*, Plan> plans_;  // by graph or function
+  DimSizes sizes_;
   Frame frame_;
   std::vector<const Function*> calls_;  // being imported, the innermost last
   Sequences sequences_;

@@ -1,37 +1,31 @@
 #include "tessera/onnx/input_types.h"
 
-#include <algorithm>
-#include <cctype>
 #include <set>
 
 #include <fmt/ranges.h>
 
+#include "tessera/onnx/literal.h"
+
 namespace tessera::onnx {
 namespace {
-
-using Symbols = std::map<std::string, std::int64_t>;
 
 Error invalid(const ValueInfo& info, const std::string& reason) {
   return make_error(ErrorCode::kInvalidArgument, "input '{}': {}", info.name, reason);
 }
 
-std::string declared_text(const ValueInfo& info) {
-  std::string text = info.type + "[";
-  for (std::size_t i = 0; i < info.dims.size(); ++i) {
-    if (i > 0) text += ",";
-    const Dim& d = info.dims[i];
-    text += d.size >= 0 ? std::to_string(d.size) : d.symbol.empty() ? "?" : d.symbol;
-  }
-  return text + "]";
-}
-
-// The shape or value that the options give for this input, or null.
-const Shape* given_shape(const ValueInfo& info, const ImportOptions& options) {
+// The shape that the options give to this input, by itself, by a value or by the text of one.
+std::optional<Shape> given_shape(const ValueInfo& info, const ImportOptions& options) {
   if (const auto v = options.values.find(info.name); v != options.values.end()) {
-    return &v->second.shape();
+    return v->second.shape();
   }
-  const auto s = options.shapes.find(info.name);
-  return s == options.shapes.end() ? nullptr : &s->second;
+  if (const auto s = options.shapes.find(info.name); s != options.shapes.end()) return s->second;
+  const auto text = options.literals.find(info.name);
+  if (text == options.literals.end()) return std::nullopt;
+  // A list has the length of an input of rank 1; otherwise the declared shape is meant.
+  const Shape shape = shape_of_text(text->second);
+  const bool open = !info.has_shape || (info.dims.size() == 1 && info.dims[0].size < 0);
+  if (open && (!info.has_shape || !shape.empty())) return shape;
+  return std::nullopt;
 }
 
 Result<void> check_given(const ValueInfo& info, const Shape& shape) {
@@ -45,70 +39,49 @@ Result<void> check_given(const ValueInfo& info, const Shape& shape) {
                                    declared_text(info)));
 }
 
-bool says_batch(std::string name) {
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return name.find("batch") != std::string::npos;
-}
-
-Result<Shape> resolve_shape(const ValueInfo& info, const ImportOptions& options,
-                            const Symbols& symbols) {
-  if (const Shape* given = given_shape(info, options)) {
-    if (!options.override_declared) TESSERA_DO(check_given(info, *given));
-    return *given;
+Result<Shape> resolve_shape(const ValueInfo& info, const std::map<std::string, Shape>& given,
+                            const ImportOptions& options, const DimSizes& sizes) {
+  if (const auto shape = given.find(info.name); shape != given.end()) {
+    if (!options.override_declared) TESSERA_DO(check_given(info, shape->second));
+    return shape->second;
   }
   if (!info.has_shape) return invalid(info, "the model declares no shape; give one");
   Shape shape;
   for (std::size_t i = 0; i < info.dims.size(); ++i) {
-    const Dim& d = info.dims[i];
-    const auto known = symbols.find(d.symbol);
-    if (d.size >= 0) {
-      shape.push_back(d.size);
-    } else if (!d.symbol.empty() && known != symbols.end()) {
-      shape.push_back(known->second);
-    } else {
-      shape.push_back(i == 0 || says_batch(d.symbol) ? 1 : options.default_dim);
-    }
+    const std::int64_t declared = info.dims[i].size;
+    shape.push_back(declared >= 0 ? declared : sizes.of(info, i));
   }
   return shape;
 }
 
-Symbols collect_symbols(const Graph& graph, const ImportOptions& options) {
-  Symbols symbols = options.symbols;
-  for (const ValueInfo& info : graph.inputs) {
-    const Shape* given = given_shape(info, options);
-    if (given == nullptr || given->size() != info.dims.size()) continue;
-    for (std::size_t i = 0; i < given->size(); ++i) {
-      if (!info.dims[i].symbol.empty()) symbols.emplace(info.dims[i].symbol, (*given)[i]);
-    }
-  }
-  return symbols;
-}
-
-Result<GraphInput> resolve_input(const ValueInfo& info, const ImportOptions& options,
-                                 const Symbols& symbols) {
+Result<GraphInput> resolve_input(const ValueInfo& info, const std::map<std::string, Shape>& given,
+                                 const ImportOptions& options, const DimSizes& sizes) {
   GraphInput input;
   input.name = info.name;
   const auto value = options.values.find(info.name);
-  const bool has_value = value != options.values.end();
+  const auto text = options.literals.find(info.name);
   auto dtype = dtype_from_text(info.type);
-  if (has_value && info.type == "undefined") dtype = value->second.dtype();
+  if (value != options.values.end() && info.type == "undefined") dtype = value->second.dtype();
   if (!dtype) {
     input.foreign = info.type;
     return input;
   }
-  TESSERA_TRY(Shape shape, resolve_shape(info, options, symbols));
+  TESSERA_TRY(Shape shape, resolve_shape(info, given, options, sizes));
   if (const auto count = checked_elements(shape, *dtype); !count.ok()) {
     return invalid(info, count.error().message);
   }
-  if (has_value) {
+  input.type = {*dtype, std::move(shape)};
+  if (value != options.values.end()) {
     if (value->second.dtype() != *dtype) {
       return invalid(info, fmt::format("a value of type {} was given, the model declares {}",
                                        to_text(value->second.dtype()), info.type));
     }
     input.value = value->second;
+  } else if (text != options.literals.end()) {
+    Result<HostTensor> tensor = tensor_from_text(text->second, input.type);
+    if (!tensor) return invalid(info, tensor.error().message);
+    input.value = std::move(*tensor);
   }
-  input.type = {*dtype, std::move(shape)};
   return input;
 }
 
@@ -126,7 +99,9 @@ Result<void> check_symbols(const Symbols& given, const Graph& graph) {
   std::set<std::string> known;
   for (const ValueInfo& info : graph.inputs) {
     for (const Dim& d : info.dims) {
-      if (!d.symbol.empty()) known.insert(d.symbol);
+      if (d.symbol.empty()) continue;
+      known.insert(d.symbol);
+      for (const std::string& name : symbols_in(parse_size_text(d.symbol))) known.insert(name);
     }
   }
   for (const auto& [name, unused] : given) {
@@ -140,21 +115,30 @@ Result<void> check_symbols(const Symbols& given, const Graph& graph) {
 
 }  // namespace
 
-Result<std::vector<GraphInput>> resolve_inputs(const Graph& graph, const ImportOptions& options) {
+Result<ResolvedInputs> resolve_inputs(const Graph& graph, const ImportOptions& options) {
   std::set<std::string> names, defaults;
   for (const ValueInfo& info : graph.inputs) names.insert(info.name);
   for (const Initializer& i : graph.initializers) defaults.insert(i.name);
   TESSERA_DO(check_names(options.shapes, names));
   TESSERA_DO(check_names(options.values, names));
+  TESSERA_DO(check_names(options.literals, names));
   TESSERA_DO(check_symbols(options.symbols, graph));
-  const Symbols symbols = collect_symbols(graph, options);
-  std::vector<GraphInput> inputs;
+  std::vector<const ValueInfo*> real;
+  std::map<std::string, Shape> given;
   for (const ValueInfo& info : graph.inputs) {
-    if (defaults.count(info.name) != 0 && options.values.count(info.name) == 0) continue;
-    TESSERA_TRY(GraphInput input, resolve_input(info, options, symbols));
-    inputs.push_back(std::move(input));
+    const bool replaced =
+        options.values.contains(info.name) || options.literals.contains(info.name);
+    if (defaults.contains(info.name) && !replaced) continue;
+    real.push_back(&info);
+    if (auto shape = given_shape(info, options)) given[info.name] = std::move(*shape);
   }
-  return inputs;
+  ResolvedInputs out;
+  TESSERA_TRY(out.sizes, find_sizes(graph, real, given, options));
+  for (const ValueInfo* info : real) {
+    TESSERA_TRY(GraphInput input, resolve_input(*info, given, options, out.sizes));
+    out.inputs.push_back(std::move(input));
+  }
+  return out;
 }
 
 }  // namespace tessera::onnx

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "tessera/onnx/import.h"
+#include "tessera/onnx/open_dims.h"
 
 namespace tessera::onnx {
 
@@ -14,8 +14,13 @@ struct GraphInput {
   std::optional<HostTensor> value;  // given: a constant
 };
 
+struct ResolvedInputs {
+  std::vector<GraphInput> inputs;
+  DimSizes sizes;
+};
+
 // The real inputs of the graph, in order: those without an initializer, and those whose initializer
 // is replaced by a given value. A symbol has one size among all inputs unless given shapes differ.
-Result<std::vector<GraphInput>> resolve_inputs(const Graph& graph, const ImportOptions& options);
+Result<ResolvedInputs> resolve_inputs(const Graph& graph, const ImportOptions& options);
 
 }  // namespace tessera::onnx

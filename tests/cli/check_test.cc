@@ -26,7 +26,8 @@ TEST(Check, JsonOfASupportedModel) {
   EXPECT_EQ(result.code, 0) << result.err;
   const json report = json::parse(result.out);
   EXPECT_EQ(report, json::parse(R"({"model": "zoo:mlp", "nodes": 5, "supported": true,
-      "operators": {"Gemm-17": 3, "Relu-17": 2}, "unsupported": [], "data_dependent": []})"));
+      "operators": {"Gemm-17": 3, "Relu-17": 2}, "unsupported": [], "data_dependent": [],
+      "implied": {}, "assumed": {}})"));
 }
 
 TEST(Check, UnsupportedModelIsAnAnswerWithItsOwnCode) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "tests/cli/model_files.h"
 #include "tests/cli/process.h"
@@ -146,6 +147,19 @@ TEST_P(ModelCommand, DimensionsThatAreNone) {
   }
 }
 
+TEST_P(ModelCommand, ValuesThatAreNone) {
+  const std::string file = save("m.onnx", symbolic_model());
+  for (const char* value : {"x", "x=", "=4", "x=@/no/such.npy", "x=four", "z=1"}) {
+    SCOPED_TRACE(value);
+    Args args = command(GetParam(), file);
+    args.insert(args.end(), {"--dim", "C=1", "--value", value});
+    expect_refused(args, 2, {std::string(value).starts_with("z") ? "no input 'z'" : "tessera: "});
+  }
+  Args args = command(GetParam(), file);
+  args.insert(args.end(), {"--value", "x=1", "--value", "x=2"});
+  expect_refused(args, 2, {"twice"});
+}
+
 TEST_P(ModelCommand, MoreElementsThanCanBeCounted) {
   Args args = command(GetParam(), save("m.onnx", symbolic_model()));
   args.insert(args.end(), {"--dim", "N=1000000000000", "--dim", "C=1000000000000"});
@@ -156,19 +170,63 @@ INSTANTIATE_TEST_SUITE_P(Cli, ModelCommand,
                          ::testing::Values("check", "tasks", "run", "bench", "show"),
                          [](const auto& name) { return std::string(name.param); });
 
+// Code is made for sizes: a guess would be code for another model than the one that was meant.
+TEST(FreeSizes, CommandsNameTheDimensionsAndTheFlags) {
+  const std::string file = save("m.onnx", symbolic_model());
+  const std::string folder = write_file("out", "");
+  for (const Args& args : {command("tasks", file), command("run", file), command("bench", file),
+                           command("show", file), Args{"compile", file, "-o", folder + ".d"},
+                           Args{"tune", file, "--trials", "1", "--db", "", "--plan", folder}}) {
+    SCOPED_TRACE(args[0]);
+    expect_refused(args, 2, {"m.onnx", "'x' f32[N,C,4]", "--dim C=SIZE"});
+  }
+}
+
+TEST(FreeSizes, CheckSaysWhatItChecked) {
+  const std::string file = save("m.onnx", symbolic_model());
+  const Finished text = run({"check", file});
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_NE(text.out.find("set with --dim or --shape; checked with: C=224"), std::string::npos)
+      << text.out;
+  const nlohmann::json report = nlohmann::json::parse(run({"check", file, "--json"}).out);
+  EXPECT_EQ(report.at("assumed"), nlohmann::json({{"C", 224}}));
+  EXPECT_EQ(report.at("implied"), nlohmann::json::object());
+  EXPECT_EQ(run({"check", file, "--dim", "C=3"}).out.find("free"), std::string::npos);
+}
+
+// Two convolutions of which the first needs three rows; nothing says how large images are.
+TEST(FreeSizes, CheckAcceptsWhatSomeSizesFit) {
+  onnx::Model model = make_model(make_graph({floats("x", {"N", "c", "h", "w"})},
+                                            {make_node("Conv", {"x", "k"}, {"y"})}, {"y"},
+                                            {{"k", HostTensor(DType::kF32, {2, 3, 3, 3})}}));
+  const Finished result = run({"check", save("m.onnx", model)});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(result.out.find("follow from the model: c=3"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("checked with: h=224 w=224"), std::string::npos) << result.out;
+}
+
+TEST(FreeSizes, BatchesAreOneAndWeightsTellTheRest) {
+  onnx::Model model = linear_model();
+  model.graph.inputs = {floats("x", {"batch", "features"})};
+  const Finished result = run({"run", save("m.onnx", model), "--random"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out.rfind("y f32[1,2]", 0), 0u) << result.out;
+}
+
 TEST(ModelMemory, SizesBeyondTheMachineAreRefusedBeforeTheyAreTouched) {
   const std::string file = save("m.onnx", symbolic_model());
   for (const char* name : {"run", "bench"}) {
     SCOPED_TRACE(name);
     Args args = command(name, file);
-    args.insert(args.end(), {"--dim", "N=1000000000000"});
+    args.insert(args.end(), {"--dim", "N=1000000000000", "--dim", "C=1"});
     expect_refused(args, 2, {"m.onnx", "32000.0 GB", "this machine has"});
   }
 }
 
 TEST(ModelMemory, SizesThatAreOnlyLookedAtMayBeLarge) {
   const std::string file = save("m.onnx", symbolic_model());
-  const Finished shown = run({"show", file, "--stage", "graph", "--dim", "N=1000000000000"});
+  const Finished shown =
+      run({"show", file, "--stage", "graph", "--dim", "N=1000000000000", "--dim", "C=1"});
   EXPECT_EQ(shown.code, 0) << shown.err;
   EXPECT_NE(shown.out.find("f32[1000000000000,1,4]"), std::string::npos) << shown.out;
 }

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/onnx/import.h"
+#include "tessera/support/npz.h"
 #include "tests/cli/model_files.h"
 #include "tests/cli/process.h"
 #include "tests/testing/testing.h"
@@ -127,9 +128,65 @@ TEST(Run, SizesAndSeededValues) {
   EXPECT_EQ(result.out, run({"run", model, "--random", "--shape", "x:2x3x4"}).out);
 }
 
+// y = Reshape(fast ? -x : |x|, to): branch and shape come from inputs.
+onnx::Model steered_model() {
+  const auto body = [](const char* op) {
+    return make_graph({}, {make_node(op, {"x"}, {"r"})}, {"r"});
+  };
+  onnx::ValueInfo fast{"fast", "bool", true, {}}, to{"to", "i64", true, {{-1, "k"}}};
+  return make_model(
+      make_graph({floats("x", {"2", "3"}), fast, to},
+                 {make_node("If", {"fast"}, {"b"},
+                            {onnx::testing::body_attribute("then_branch", body("Neg")),
+                             onnx::testing::body_attribute("else_branch", body("Abs"))}),
+                  make_node("Reshape", {"b", "to"}, {"y"})},
+                 {"y"}));
+}
+
+TEST(Run, ValuesFixInputs) {
+  const std::string model = save("m.onnx", steered_model());
+  const std::string inputs =
+      save_arrays("x.npz", {{"x", float_tensor({2, 3}, {1, 2, 3, 4, 5, 6})}});
+  const Finished fixed =
+      run({"run", model, "--inputs", inputs, "--value", "fast=true", "--value", "to=[6]"});
+  EXPECT_EQ(fixed.code, 0) << fixed.err;
+  EXPECT_EQ(fixed.out, "y f32[6] min -6 max -1 mean -3.5\n");
+  EXPECT_EQ(fixed.err, "") << "compiled, not node by node";
+  const std::string array = write_file("to.npy", npy_bytes(int_tensor({2}, {3, 2})));
+  const Finished file =
+      run({"run", model, "--inputs", inputs, "--value", "fast=false", "--value", "to=@" + array});
+  EXPECT_EQ(file.code, 0) << file.err;
+  EXPECT_EQ(file.out, "y f32[3,2] min 1 max 6 mean 3.5\n");
+}
+
+TEST(Run, OtherCommandsTakeValuesToo) {
+  const std::string model = save("m.onnx", steered_model());
+  const std::vector<std::string> flags = {"--value", "fast=true", "--value", "to=[6]"};
+  const std::string out = write_file("out", "");
+  for (std::vector<std::string> args :
+       {std::vector<std::string>{"tasks", model}, quick_bench({model}),
+        std::vector<std::string>{"check", model},
+        std::vector<std::string>{"show", model, "--stage", "graph"},
+        std::vector<std::string>{"compile", model, "-o", out + ".d"}}) {
+    const std::string command = args[0];
+    args.insert(args.end(), flags.begin(), flags.end());
+    const Finished result = run(args);
+    EXPECT_EQ(result.code, 0) << command << result.err;
+    EXPECT_EQ(result.out.find("follow from data"), std::string::npos) << command << result.out;
+  }
+}
+
+TEST(Run, AnInputHasOneSource) {
+  const std::string model = save("m.onnx", steered_model());
+  const std::string inputs = save_arrays("x.npz", {{"fast", onnx::testing::bool_scalar(true)}});
+  expect_refused(run({"run", model, "--inputs", inputs, "--random", "--value", "fast=true",
+                      "--value", "to=[6]"}),
+                 2, {"'fast'", "--inputs", "--value"});
+}
+
 TEST(Run, EmptyTensors) {
   const Finished result =
-      run({"run", save("m.onnx", symbolic_model()), "--random", "--dim", "N=0"});
+      run({"run", save("m.onnx", symbolic_model()), "--random", "--dim", "N=0", "--dim", "C=1"});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.out.rfind("y f32[0,1,4]", 0), 0u) << result.out;
 }

@@ -196,7 +196,7 @@ TEST(Import, GivesSizesToSymbols) {
   const ValueInfo b{"b", "f32", true, {{-1, "n"}, {-1, "tokens"}}};
   const Model model = make_model(make_graph({a, b}, {}, {"a", "b"}));
   ImportOptions options;
-  options.default_dim = 7;
+  options.assumed_size = 7;
   graph::Graph graph = import_ok(model, options);
   EXPECT_EQ(graph.shape(graph.inputs[0]), (Shape{1, 7, 1, 4}));
   options.symbols["tokens"] = 9;

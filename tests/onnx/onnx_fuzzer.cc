@@ -27,7 +27,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto model = tessera::onnx::parse_model(bytes, "");
   if (!model.ok()) return 0;
   tessera::onnx::ImportOptions options;
-  options.default_dim = 2;
+  options.assumed_size = 2;
   options.max_nodes = 500;
   options.builder.fold_limit = kMaxElements;
   options.builder.evaluate = evaluate_small;
