@@ -68,7 +68,8 @@ function(tessera_test folder)
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()
-  gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 600)
+  gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 600
+    ENVIRONMENT TESSERA_CACHE=off)  # of the user: tests that want one have their own
 endfunction()
 
 # tessera_fuzzer(NAME SOURCES ... DEPS ...): bin/NAME_fuzzer, a libFuzzer binary; only in the fuzz preset. Begins with the

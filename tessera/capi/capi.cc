@@ -8,6 +8,7 @@
 #include "tessera/capi/dl_tensor.h"
 #include "tessera/capi/handles.h"
 #include "tessera/driver/load_graph.h"
+#include "tessera/kernel/kernel_cache.h"
 #include "tessera/support/check.h"
 
 namespace tessera::capi {
@@ -101,10 +102,12 @@ Result<void> compile_onnx(const Result<onnx::Model>& onnx, const std::string& na
   TESSERA_TRY(const tsr_compile_options options, copy_options(given));
   driver::LoadOptions load;
   TESSERA_TRY(load.import, import_options(options));
+  load.cache = kernel::user_kernel_cache();
   auto model = std::make_shared<ModelState>();
   TESSERA_TRY(model->graph, driver::load_graph(*onnx, load));
   exec::ModelOptions build;
   build.build_threads = std::max(0, options.build_threads);
+  build.cache = load.cache;
   TESSERA_TRY(model->compiled, exec::compile_model(model->graph, target::host(), build));
   const exec::CompiledModel& compiled = *model->compiled;
   model->name = name;

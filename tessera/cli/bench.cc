@@ -295,6 +295,7 @@ void add_bench(CLI::App& app, std::function<int()>* run) {
   const auto args = std::make_shared<BenchArgs>();
   args->schedules = default_schedule_folder();
   add_model_options(*sub, args->model, false);
+  add_cache_option(*sub, args->model_bench.no_cache);
   sub->add_option("--inputs", args->model_bench.inputs,
                   "NumPy .npz with inputs of the model; others are random")
       ->check(CLI::ExistingFile);

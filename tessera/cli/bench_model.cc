@@ -21,6 +21,7 @@ nlohmann::ordered_json model_json(const driver::ModelBenchResult& r) {
   nlohmann::ordered_json j = to_json(r.bench);
   j["import_ms"] = r.import_ms;
   j["kernels"] = r.kernels;
+  j["cached_kernels"] = r.cached_kernels;
   j["steps"] = r.steps;
   j["arena_bytes"] = r.arena_bytes;
   j["live_bytes"] = r.live_bytes;
@@ -133,6 +134,7 @@ int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
   options.timing = run.timing;
   options.profile = args.profile;
   options.model.progress = build_progress();
+  options.model.cache = options.load.cache = kernel_cache(args.no_cache);
   Result<std::optional<driver::PlanSchedules>> plan = plan_schedules(args.plan, target::host());
   if (!plan) return report(plan.error());
   if (plan->has_value()) {

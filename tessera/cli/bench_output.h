@@ -19,7 +19,7 @@ void print_summary(const std::vector<driver::BenchResult>& results);
 struct ModelBenchArgs {
   std::string inputs;
   PlanArgs plan;
-  bool profile = false, no_plan = false;
+  bool profile = false, no_plan = false, no_cache = false;
 };
 
 struct BenchRun {

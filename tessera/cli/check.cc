@@ -43,11 +43,12 @@ void print_sizes(const onnx::CheckReport& r) {
 }
 
 int check(const ModelArgs& args, bool json) {
-  const Result<driver::LoadOptions> options = load_options(args);
+  Result<driver::LoadOptions> options = load_options(args);
   if (!options) return report(options.error());
+  options->cache = kernel_cache(false);
   const Result<onnx::Model> model = driver::load_onnx(args.model);
   if (!model) return report(model.error());
-  const Result<onnx::CheckReport> checked = onnx::check_model(*model, options->import);
+  const Result<onnx::CheckReport> checked = driver::check_model(*model, *options);
   if (!checked) return report_model(checked.error().with_context(args.model));
   const onnx::CheckReport& r = *checked;
   if (json) {

@@ -31,6 +31,7 @@ enum ExitCode {
 using AddCommand = void (*)(CLI::App& app, std::function<int()>* run);
 
 void add_bench(CLI::App& app, std::function<int()>* run);
+void add_cache(CLI::App& app, std::function<int()>* run);
 void add_check(CLI::App& app, std::function<int()>* run);
 void add_compile(CLI::App& app, std::function<int()>* run);
 void add_conformance(CLI::App& app, std::function<int()>* run);

@@ -51,9 +51,9 @@ std::string default_schedule_folder() {
 
 namespace {
 
-constexpr AddCommand kCommands[] = {add_bench, add_check, add_compile, add_conformance, add_dataset,
-                                    add_db,    add_eval,  add_run,     add_show,        add_targets,
-                                    add_tasks, add_train, add_tune,    add_zoo};
+constexpr AddCommand kCommands[] = {add_bench,   add_cache, add_check, add_compile, add_conformance,
+                                    add_dataset, add_db,    add_eval,  add_run,     add_show,
+                                    add_targets, add_tasks, add_train, add_tune,    add_zoo};
 
 // CLI11 answers a misspelt command with "A subcommand is required".
 Result<void> check_command(const CLI::App& app, int argc, char** argv) {

@@ -128,6 +128,14 @@ Result<driver::LoadOptions> load_options(const ModelArgs& args) {
   return options;
 }
 
+void add_cache_option(CLI::App& app, bool& no_cache) {
+  app.add_flag("--no-cache", no_cache, "Build every kernel; `tessera cache` says what is kept");
+}
+
+std::shared_ptr<const kernel::KernelCache> kernel_cache(bool no_cache) {
+  return no_cache ? nullptr : kernel::user_kernel_cache();
+}
+
 std::function<void(std::size_t, std::size_t)> build_progress() {
   if (isatty(STDERR_FILENO) == 0) return {};
   return [](std::size_t done, std::size_t total) {

@@ -33,6 +33,11 @@ Result<driver::LoadOptions> load_options(const ModelArgs& args);
 // "1x3x224x224", "scalar" or "" for rank 0.
 Result<Shape> parse_shape(const std::string& text);
 
+// --no-cache, of commands that build code of a model.
+void add_cache_option(CLI::App& app, bool& no_cache);
+// The user's cache of kernels, or null.
+std::shared_ptr<const kernel::KernelCache> kernel_cache(bool no_cache);
+
 // Reports building kernels as one live line on a terminal, nothing elsewhere.
 std::function<void(std::size_t, std::size_t)> build_progress();
 

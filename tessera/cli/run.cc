@@ -24,7 +24,7 @@ struct RunArgs {
   PlanArgs plan;
   std::string inputs, output;
   int threads = 0;
-  bool random = false, no_optimize = false;
+  bool random = false, no_optimize = false, no_cache = false;
 };
 
 struct Named {
@@ -73,6 +73,7 @@ Result<Named> run_static(const RunArgs& args, const onnx::Model& model, driver::
   TESSERA_TRY(const std::vector<HostTensor> inputs, arrange_inputs(args, given, names, types));
   exec::ModelOptions options;
   options.progress = build_progress();
+  options.cache = load.cache;
   if (plan.has_value()) plan->apply_to(&options);
   TESSERA_TRY(
       const exec::CompiledModel compiled,
@@ -84,9 +85,10 @@ Result<Named> run_static(const RunArgs& args, const onnx::Model& model, driver::
 }
 
 Result<Named> run_node_by_node(const RunArgs& args, const onnx::Model& model,
-                               const onnx::ImportOptions& import,
+                               const driver::LoadOptions& load,
                                const std::map<std::string, HostTensor>& given,
                                runtime::ThreadPool& pool) {
+  const onnx::ImportOptions& import = load.import;
   TESSERA_TRY(const onnx::ResolvedInputs declared, onnx::resolve_inputs(model.graph, import));
   std::vector<std::string> names;
   std::vector<graph::TensorType> types;
@@ -105,7 +107,7 @@ Result<Named> run_node_by_node(const RunArgs& args, const onnx::Model& model,
   }
   TESSERA_TRY(const std::vector<HostTensor> inputs, arrange_inputs(args, given, names, types));
   for (std::size_t i = 0; i < names.size(); ++i) values[names[i]] = inputs[i];
-  driver::NodeEvaluator evaluator(target::host(), pool);
+  driver::NodeEvaluator evaluator(target::host(), pool, driver::kWorthCompiling, load.cache);
   Named out;
   for (const onnx::ValueInfo& v : model.graph.outputs) out.names.push_back(v.name);
   TESSERA_TRY(out.tensors, driver::run_eager(model, values, evaluator, import));
@@ -145,6 +147,7 @@ Result<Named> run_any(const RunArgs& args, std::optional<driver::PlanSchedules>*
   }
   TESSERA_TRY(*plan, plan_schedules(args.plan, target::host()));
   TESSERA_TRY(driver::LoadOptions load, load_options(args.model));
+  load.cache = kernel_cache(args.no_cache);
   TESSERA_TRY(const onnx::Model model, driver::load_onnx(args.model.model));
   TESSERA_TRY(const auto given, read_inputs(args));
   for (const auto& [name, tensor] : given) {
@@ -159,7 +162,7 @@ Result<Named> run_any(const RunArgs& args, std::optional<driver::PlanSchedules>*
   Result<Named> out = run_static(args, model, load, given, pool, *plan);
   if (out.ok() || out.error().code != ErrorCode::kDataDependent) return out;
   fmt::print(stderr, "tessera: running node by node: {}\n", out.error().message);
-  return run_node_by_node(args, model, load.import, given, pool);
+  return run_node_by_node(args, model, load, given, pool);
 }
 
 int run_command(const RunArgs& args) {
@@ -206,6 +209,7 @@ void add_run(CLI::App& app, std::function<int()>* run) {
       ->check(CLI::Range(1, 1024));
   sub->add_flag("--random", args->random, "Seeded random values for inputs that are not given");
   sub->add_flag("--no-optimize", args->no_optimize, "Run the graph as imported, without passes");
+  add_cache_option(*sub, args->no_cache);
   sub->callback([args, run] { *run = [args] { return run_command(*args); }; });
 }
 

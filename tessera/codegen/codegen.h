@@ -41,11 +41,6 @@ class Kernel {
   CodegenTimes times;
 };
 
-// Needs: a Func after lowering: only serial and parallel loops, at most one parallel level taking
-// effect. kUnsupported when the target cannot run here; kBuildFailed when LLVM refuses.
-Result<std::unique_ptr<Kernel>> jit(const ir::Func& func, const target::Target& target,
-                                    const CodegenOptions& options = {});
-
 Result<std::string> emit_llvm(const ir::Func& func, const target::Target& target,
                               const CodegenOptions& options = {});
 Result<std::string> emit_asm(const ir::Func& func, const target::Target& target,
@@ -55,6 +50,13 @@ struct ObjectCode {
   std::vector<std::uint8_t> bytes;  // relocatable ELF
   std::vector<KernelInfo> kernels;  // entry symbol = info.name
 };
+// Needs: a Func after lowering: only serial and parallel loops, at most one parallel level taking
+// effect. kUnsupported when the target cannot run here; kBuildFailed when LLVM refuses. `object`,
+// where given, receives what was loaded; its symbol is not the Func's name.
+Result<std::unique_ptr<Kernel>> jit(const ir::Func& func, const target::Target& target,
+                                    const CodegenOptions& options = {},
+                                    ObjectCode* object = nullptr);
+
 Result<ObjectCode> emit_object(const std::vector<ir::Func>& funcs, const target::Target& target,
                                const CodegenOptions& options = {});
 

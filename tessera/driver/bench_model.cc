@@ -202,6 +202,7 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
               exec::compile_model(graph, target, options.model));
   bench.build_ms = elapsed_ms(build);
   result.kernels = static_cast<std::int64_t>(compiled.kernels.size());
+  result.cached_kernels = compiled.cached_kernels;
   result.steps = static_cast<std::int64_t>(compiled.steps.size());
   result.arena_bytes = compiled.arena_bytes;
   result.live_bytes = compiled.live_bytes;

@@ -29,7 +29,7 @@ struct StepTime {
 struct ModelBenchResult {
   BenchResult bench;  // build_ms: passes, schedules and code; not reading the file
   double import_ms = 0;
-  std::int64_t kernels = 0, steps = 0;
+  std::int64_t kernels = 0, cached_kernels = 0, steps = 0;
   std::int64_t arena_bytes = 0, live_bytes = 0, constant_bytes = 0;
   std::string verified_by;        // "ort 1.30" or "node by node"
   std::vector<StepTime> profile;  // in running order; medians of several runs

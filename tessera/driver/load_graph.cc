@@ -11,6 +11,21 @@ namespace {
 
 constexpr std::string_view kZooPrefix = "zoo:";
 
+// Large constants (weights to dequantize or transpose) are folded by compiled code.
+class Folding {
+ public:
+  explicit Folding(const LoadOptions& options)
+      : evaluator_(target::host(), pool_, kWorthCompiling, options.cache), import_(options.import) {
+    if (!import_.builder.evaluate) import_.builder.evaluate = std::ref(evaluator_);
+  }
+  const onnx::ImportOptions& import() const { return import_; }
+
+ private:
+  runtime::ThreadPool pool_{runtime::PoolOptions{.threads = 1}};
+  NodeEvaluator evaluator_;
+  onnx::ImportOptions import_;
+};
+
 }  // namespace
 
 Result<onnx::Model> load_onnx(const std::string& spec) {
@@ -24,13 +39,14 @@ Result<onnx::Model> load_onnx(const std::string& spec) {
                     spec);
 }
 
+Result<onnx::CheckReport> check_model(const onnx::Model& model, const LoadOptions& options) {
+  Folding folding(options);
+  return onnx::check_model(model, folding.import());
+}
+
 Result<graph::Graph> load_graph(const onnx::Model& model, const LoadOptions& options) {
-  // Large constants (weights to dequantize or transpose) are folded by compiled code.
-  runtime::ThreadPool pool({.threads = 1});
-  NodeEvaluator evaluator(target::host(), pool);
-  onnx::ImportOptions import = options.import;
-  if (!import.builder.evaluate) import.builder.evaluate = std::ref(evaluator);
-  TESSERA_TRY(graph::Graph graph, onnx::import_model(model, import));
+  Folding folding(options);
+  TESSERA_TRY(graph::Graph graph, onnx::import_model(model, folding.import()));
   if (options.optimize) TESSERA_DO(graph::optimize(graph, options.passes));
   return graph;
 }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tessera/graph/passes/passes.h"
+#include "tessera/kernel/kernel_cache.h"
 #include "tessera/onnx/import.h"
 
 namespace tessera::driver {
@@ -11,11 +12,15 @@ namespace tessera::driver {
 struct LoadOptions {
   onnx::ImportOptions import;
   graph::PassOptions passes;
-  bool optimize = true;  // false: the graph as import leaves it
+  bool optimize = true;                              // false: the graph as import leaves it
+  std::shared_ptr<const kernel::KernelCache> cache;  // of the code that folds constants
 };
 
 // `spec` is the path of an ONNX file, or zoo:NAME[@parameter=value,...].
 Result<onnx::Model> load_onnx(const std::string& spec);
+
+// onnx::check_model, with large constants folded as load_graph does.
+Result<onnx::CheckReport> check_model(const onnx::Model& model, const LoadOptions& options);
 
 // Import and passes. kDataDependent: run_eager can run it.
 Result<graph::Graph> load_graph(const onnx::Model& model, const LoadOptions& options);

@@ -62,7 +62,7 @@ Result<std::vector<HostTensor>> NodeEvaluator::operator()(
   if (!slot) {
     TESSERA_TRY(const schedule::Schedule schedule, space::default_schedule(dag, target_));
     TESSERA_TRY(kernel::CompiledOp compiled,
-                kernel::compile_op(dag, schedule::to_text(schedule), target_));
+                kernel::compile_op(dag, schedule::to_text(schedule), target_, {.cache = cache_}));
     slot = std::make_shared<kernel::CompiledOp>(std::move(compiled));
   }
   kernel::OpRunner runner(*slot, pool_);

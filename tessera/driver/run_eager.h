@@ -20,8 +20,9 @@ constexpr double kWorthCompiling = 2e6;
 class NodeEvaluator {
  public:
   NodeEvaluator(const target::Target& target, runtime::ThreadPool& pool,
-                double compile_from = kWorthCompiling)
-      : target_(target), pool_(pool), compile_from_(compile_from) {}
+                double compile_from = kWorthCompiling,
+                std::shared_ptr<const kernel::KernelCache> cache = nullptr)
+      : target_(target), pool_(pool), compile_from_(compile_from), cache_(std::move(cache)) {}
 
   Result<std::vector<HostTensor>> operator()(const graph::OpDef& op, const graph::Attrs& attrs,
                                              const std::vector<const HostTensor*>& inputs);
@@ -30,6 +31,7 @@ class NodeEvaluator {
   const target::Target& target_;
   runtime::ThreadPool& pool_;
   double compile_from_;
+  std::shared_ptr<const kernel::KernelCache> cache_;
   std::map<std::string, std::shared_ptr<kernel::CompiledOp>> compiled_;  // by definition
 };
 

@@ -25,7 +25,8 @@ double elapsed_ms(std::chrono::steady_clock::time_point start) {
 
 // Runs fn(0..n-1) on the building threads; returns the error of the smallest failing index.
 Result<void> for_each_task(std::size_t n, const ModelOptions& options,
-                           const std::function<Result<void>(std::size_t)>& fn) {
+                           const std::function<Result<void>(std::size_t)>& fn,
+                           bool report_progress = true) {
   const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
   const std::size_t threads =
       std::min(n, static_cast<std::size_t>(options.build_threads > 0 ? options.build_threads
@@ -40,7 +41,7 @@ Result<void> for_each_task(std::size_t n, const ModelOptions& options,
       const std::lock_guard lock(mutex);
       ++done;
       if (!result && (!failure || i < failure->first)) failure = {i, result.error()};
-      if (options.progress) options.progress(done, n);
+      if (report_progress && options.progress) options.progress(done, n);
     }
   };
   std::vector<std::jthread> pool;
@@ -51,15 +52,55 @@ Result<void> for_each_task(std::size_t n, const ModelOptions& options,
   return {};
 }
 
+// Without a schedule: by the default one.
 Result<LoweredTask> lower_task(const task::Task& task, const target::Target& target,
-                               const ModelOptions& options) {
+                               std::optional<schedule::Schedule> schedule) {
   LoweredTask out;
-  TESSERA_TRY(out.schedule, options.schedule ? options.schedule(task)
-                                             : space::default_schedule(task.dag, target));
+  if (schedule) {
+    out.schedule = std::move(*schedule);
+  } else {
+    TESSERA_TRY(out.schedule, space::default_schedule(task.dag, target));
+  }
   lower::PassOptions passes;
   passes.verify =
       false;  // every schedule was checked by tests; verifying takes a third of the time
   TESSERA_TRY(out.lowered, lower::lower(task.dag, out.schedule, target, passes));
+  return out;
+}
+
+// A kernel that can be called, found or built.
+struct BuiltTask {
+  kernel::CallableKernel code;
+  bool found = false;
+  double lower_ms = 0;
+};
+
+Result<BuiltTask> build_task(const task::Task& task, const target::Target& target,
+                             const ModelOptions& options) {
+  BuiltTask out;
+  std::string key;
+  std::optional<schedule::Schedule> given;
+  if (options.schedule) {
+    TESSERA_TRY(given, options.schedule(task));
+  }
+  if (options.cache) {
+    // No step at all is not the default.
+    const std::string steps = given ? schedule::to_text(*given) + "end" : "";
+    key = kernel::KernelCache::key(target, options.codegen, te::to_text(task.dag), steps);
+    if (std::optional<kernel::CallableKernel> known = options.cache->find(key)) {
+      out.code = std::move(*known);
+      out.found = true;
+      return out;
+    }
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  TESSERA_TRY(LoweredTask lowered, lower_task(task, target, std::move(given)));
+  out.lower_ms = elapsed_ms(begin);
+  codegen::ObjectCode object;
+  TESSERA_TRY(out.code.kernel, codegen::jit(lowered.lowered.func, target, options.codegen,
+                                            key.empty() ? nullptr : &object));
+  out.code.param_layouts = std::move(lowered.lowered.param_layouts);
+  if (!key.empty()) options.cache->store(key, object, out.code.param_layouts);
   return out;
 }
 
@@ -73,31 +114,44 @@ class ConstantPool {
     const auto [it, added] =
         index_.try_emplace(fmt::format("{}:{}", id, order), model_->constants.size());
     if (added) {
-      const HostTensor& t = *graph_.constant(id);
-      model_->constants.push_back(layout.empty() ? t : lower::pack(t, layout));
+      model_->constants.push_back(*graph_.constant(id));
       model_->constant_names.push_back({graph_.value(id).name, order});
+      layouts_.push_back(layout);
     }
     return it->second;
+  }
+
+  // The tensors in their orders: the last thing, all of them at once.
+  Result<void> pack(const ModelOptions& options) {
+    return for_each_task(
+        layouts_.size(), options,
+        [&](std::size_t i) -> Result<void> {
+          HostTensor& t = model_->constants[i];
+          if (!layouts_[i].empty()) t = lower::pack(t, layouts_[i]);
+          return {};
+        },
+        /*report_progress=*/false);
   }
 
  private:
   const graph::Graph& graph_;
   CompiledModel* model_;
   std::map<std::string, std::size_t> index_;
+  std::vector<schedule::Layout> layouts_;  // by constant
 };
 
 class Assembler {
  public:
   Assembler(const graph::Graph& graph, const task::TaskGraph& tasks,
-            const std::vector<LoweredTask>& lowered, CompiledModel* model)
+            const std::vector<std::vector<schedule::Layout>>& layouts, CompiledModel* model)
       : graph_(graph),
         tasks_(tasks),
-        lowered_(lowered),
+        layouts_(layouts),
         plan_(plan_memory(graph, tasks.groups)),
         constants_(graph, model),
         model_(model) {}
 
-  void run() {
+  Result<void> run(const ModelOptions& options) {
     for (std::size_t g = 0; g < tasks_.groups.size(); ++g) {
       const task::Group& group = tasks_.groups[g];
       if (group.kind == task::GroupKind::kKernel) {
@@ -109,12 +163,14 @@ class Assembler {
     for (const OutputCopy& copy : plan_.copies) {
       model_->copies.push_back({storage(copy.from, {}), copy.output});
     }
+    TESSERA_DO(constants_.pack(options));
     model_->arena_bytes = plan_.arena_bytes;
     model_->live_bytes = plan_.live_bytes;
     for (const HostTensor& t : model_->constants) {
       model_->constant_bytes += static_cast<std::int64_t>(t.bytes());
     }
     describe_interface();
+    return {};
   }
 
  private:
@@ -129,7 +185,6 @@ class Assembler {
 
   void add_kernel(const task::Call& call) {
     const task::Task& task = tasks_.tasks[call.task];
-    const lower::Lowered& lowered = lowered_[call.task].lowered;
     const task::Group& group = tasks_.groups[call.group];
     CompiledModel::Step step;
     step.kernel = call.task;
@@ -138,7 +193,7 @@ class Assembler {
     step.flops = task.flops;
     step.bytes = task.bytes;
     for (std::size_t i = 0; i < call.params.size(); ++i) {
-      step.params.push_back(storage(call.params[i], lowered.param_layouts[i]));
+      step.params.push_back(storage(call.params[i], layouts_[call.task][i]));
     }
     for (const ValueId id : group.outputs) step.params.push_back(storage(id, {}));
     model_->steps.push_back(std::move(step));
@@ -179,7 +234,7 @@ class Assembler {
 
   const graph::Graph& graph_;
   const task::TaskGraph& tasks_;
-  const std::vector<LoweredTask>& lowered_;
+  const std::vector<std::vector<schedule::Layout>>& layouts_;  // by task, then by parameter
   MemoryPlan plan_;
   ConstantPool constants_;
   CompiledModel* model_;
@@ -192,7 +247,11 @@ Result<std::vector<LoweredTask>> lower_tasks(const std::vector<task::Task>& task
                                              const ModelOptions& options) {
   std::vector<LoweredTask> lowered(tasks.size());
   TESSERA_DO(for_each_task(tasks.size(), options, [&](std::size_t i) -> Result<void> {
-    auto one = lower_task(tasks[i], target, options);
+    std::optional<schedule::Schedule> given;
+    if (options.schedule) {
+      TESSERA_TRY(given, options.schedule(tasks[i]));
+    }
+    auto one = lower_task(tasks[i], target, std::move(given));
     if (!one) return one.error().with_context(fmt::format("task {}", tasks[i].name));
     lowered[i] = std::move(*one);
     return {};
@@ -232,22 +291,24 @@ Result<CompiledModel> compile_model(const graph::Graph& graph, const target::Tar
   model.target = target;
   const auto start = std::chrono::steady_clock::now();
   TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(graph, options.partition));
-  std::vector<LoweredTask> lowered(tasks.tasks.size());
+  std::vector<std::vector<schedule::Layout>> layouts(tasks.tasks.size());
   model.kernels.resize(tasks.tasks.size());
-  std::atomic<std::int64_t> lower_us{0};
+  std::atomic<std::int64_t> lower_us{0}, found{0};
   TESSERA_DO(for_each_task(tasks.tasks.size(), options, [&](std::size_t i) -> Result<void> {
-    const auto begin = std::chrono::steady_clock::now();
     const task::Task& task = tasks.tasks[i];
-    auto one = lower_task(task, target, options);
+    auto one = build_task(task, target, options);
     if (!one) return one.error().with_context(fmt::format("task {}", task.name));
-    lower_us += static_cast<std::int64_t>(1000 * elapsed_ms(begin));
-    auto kernel = codegen::jit(one->lowered.func, target, options.codegen);
-    if (!kernel) return kernel.error().with_context(fmt::format("task {}", task.name));
-    lowered[i] = std::move(*one);
-    model.kernels[i] = std::move(*kernel);
+    lower_us += static_cast<std::int64_t>(1000 * one->lower_ms);
+    found += one->found ? 1 : 0;
+    layouts[i] = std::move(one->code.param_layouts);
+    model.kernels[i] = std::move(one->code.kernel);
     return {};
   }));
-  Assembler(graph, tasks, lowered, &model).run();
+  model.cached_kernels = found;
+  if (options.cache && found < static_cast<std::int64_t>(tasks.tasks.size())) {
+    options.cache->disk().trim();
+  }
+  TESSERA_DO(Assembler(graph, tasks, layouts, &model).run(options));
   model.lower_ms = static_cast<double>(lower_us.load()) / 1000;
   model.build_ms = elapsed_ms(start);
   return model;
@@ -260,7 +321,9 @@ Result<CompiledModel> plan_model(const graph::Graph& graph, const target::Target
   const auto start = std::chrono::steady_clock::now();
   TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(graph, options.partition));
   TESSERA_TRY(*lowered, lower_tasks(tasks.tasks, target, options));
-  Assembler(graph, tasks, *lowered, &model).run();
+  std::vector<std::vector<schedule::Layout>> layouts;
+  for (const LoweredTask& t : *lowered) layouts.push_back(t.lowered.param_layouts);
+  TESSERA_DO(Assembler(graph, tasks, layouts, &model).run(options));
   model.lower_ms = elapsed_ms(start);
   return model;
 }

@@ -10,6 +10,7 @@
 #include "tessera/codegen/codegen.h"
 #include "tessera/exec/memory_plan.h"
 #include "tessera/graph/graph.h"
+#include "tessera/kernel/kernel_cache.h"
 #include "tessera/lower/lower.h"
 #include "tessera/support/host_tensor.h"
 #include "tessera/target/target.h"
@@ -20,7 +21,8 @@ namespace tessera::exec {
 struct ModelOptions {
   task::PartitionOptions partition;
   codegen::CodegenOptions codegen;
-  int build_threads = 0;  // 0: one per core
+  int build_threads = 0;                             // 0: one per core
+  std::shared_ptr<const kernel::KernelCache> cache;  // of code; null: everything is built
   // The schedule of a task; empty: space::default_schedule.
   std::function<Result<schedule::Schedule>(const task::Task&)> schedule;
   // Called as kernels finish, from the building threads, one at a time: progress on long work.
@@ -72,6 +74,7 @@ struct CompiledModel {
   };
   std::vector<Copy> copies;
   std::int64_t arena_bytes = 0, live_bytes = 0, constant_bytes = 0;
+  std::int64_t cached_kernels = 0;  // that were not built but found
   double lower_ms = 0, build_ms = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tessera/codegen/codegen.h"
+#include "tessera/kernel/kernel_cache.h"
 #include "tessera/kernel/random_inputs.h"
 #include "tessera/lower/lower.h"
 #include "tessera/runtime/aligned_buffer.h"
@@ -21,6 +22,8 @@ namespace tessera::kernel {
 struct CompileOptions {
   lower::PassOptions passes;
   codegen::CodegenOptions codegen;
+  // Where the code may be found: then `lowered` has nothing but the layouts, and `times` nothing.
+  std::shared_ptr<const KernelCache> cache;
 };
 
 struct CompiledOp {

@@ -76,6 +76,31 @@ std::vector<std::string> pass_names() {
           "tensorize_loops", "vectorize_loops", "unroll_loops",     "simplify"};
 }
 
+namespace {
+
+// Element `index` of the tensor goes to the sum of terms[d][index[d]], in bytes.
+template <std::size_t kWidth>
+void scatter(const HostTensor& tensor, const std::vector<std::vector<std::size_t>>& terms,
+             HostTensor& out) {
+  const std::byte* from = tensor.as<std::byte>();
+  std::byte* to = out.as<std::byte>();
+  const std::size_t rank = terms.size();
+  const auto elements = static_cast<std::size_t>(tensor.size());
+  if (rank == 0) return void(std::memcpy(to, from, kWidth));
+  const std::vector<std::size_t>& last = terms[rank - 1];
+  std::vector<std::size_t> index(rank, 0);
+  for (std::size_t done = 0; done < elements; done += last.size()) {
+    std::byte* row = to;
+    for (std::size_t d = 0; d + 1 < rank; ++d) row += terms[d][index[d]];
+    for (std::size_t i = 0; i < last.size(); ++i, from += kWidth) {
+      std::memcpy(row + last[i], from, kWidth);
+    }
+    for (std::size_t d = rank - 1; d-- > 0 && ++index[d] == terms[d].size();) index[d] = 0;
+  }
+}
+
+}  // namespace
+
 HostTensor pack(const HostTensor& tensor, const schedule::Layout& layout) {
   HostTensor out(tensor.dtype(), schedule::layout_shape(layout, tensor.shape()));
   const std::size_t rank = tensor.shape().size();
@@ -95,18 +120,19 @@ HostTensor pack(const HostTensor& tensor, const schedule::Layout& layout) {
     }
     stride *= static_cast<std::size_t>(out.shape()[d]);
   }
-  const std::byte* from = tensor.as<std::byte>();
-  std::byte* to = out.as<std::byte>();
-  const std::size_t elements = static_cast<std::size_t>(tensor.size());
-  const std::size_t row = rank == 0 ? 1 : terms[rank - 1].size();
-  std::vector<std::size_t> index(rank, 0);
-  for (std::size_t done = 0; done < elements; done += row) {
-    std::size_t at = 0;
-    for (std::size_t d = 0; d + 1 < rank; ++d) at += terms[d][index[d]];
-    for (std::size_t i = 0; i < row; ++i, from += width)
-      std::memcpy(to + at + (rank == 0 ? 0 : terms[rank - 1][i]), from, width);
-    for (std::size_t d = rank == 0 ? 0 : rank - 1; d-- > 0 && ++index[d] == terms[d].size();)
-      index[d] = 0;
+  switch (width) {
+    case 1:
+      scatter<1>(tensor, terms, out);
+      break;
+    case 2:
+      scatter<2>(tensor, terms, out);
+      break;
+    case 4:
+      scatter<4>(tensor, terms, out);
+      break;
+    default:
+      TESSERA_CHECK(width == 8, "elements of {} bytes", width);
+      scatter<8>(tensor, terms, out);
   }
   return out;
 }

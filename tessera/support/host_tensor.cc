@@ -5,12 +5,27 @@
 #include <cstring>
 
 #include <fmt/ranges.h>
+#include <sys/mman.h>
 
 namespace tessera {
 namespace {
 
 constexpr std::int64_t kMaxBytes = std::int64_t{1} << 46;
 constexpr std::size_t kAlignment = 64;
+// Tensors of this size come from the system, whose pages are zero already, in huge pages where it
+// has them: filling gigabytes of weights is otherwise mostly page faults.
+constexpr std::size_t kLarge = std::size_t{4} << 20, kHugePage = std::size_t{2} << 20;
+
+std::shared_ptr<std::byte> map_zeros(std::size_t bytes) {
+  const std::size_t mapped = bytes + kHugePage;
+  void* base = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  TESSERA_CHECK(base != MAP_FAILED, "out of memory for a tensor of {} bytes", bytes);
+  const auto address = reinterpret_cast<std::uintptr_t>(base);
+  const std::uintptr_t aligned = (address + kHugePage - 1) / kHugePage * kHugePage;
+  ::madvise(reinterpret_cast<void*>(aligned), bytes, MADV_HUGEPAGE);
+  return {reinterpret_cast<std::byte*>(aligned),
+          [base, mapped](std::byte*) { ::munmap(base, mapped); }};
+}
 
 }  // namespace
 
@@ -44,6 +59,10 @@ std::string to_text(const Shape& shape) {
 HostTensor::HostTensor(DType dtype, Shape shape) : dtype_(dtype), shape_(std::move(shape)) {
   const std::size_t rounded =
       (bytes() + kAlignment) / kAlignment * kAlignment;  // at least one line, also when empty
+  if (rounded >= kLarge) {
+    data_ = map_zeros(rounded);
+    return;
+  }
   void* memory = std::aligned_alloc(kAlignment, rounded);
   TESSERA_CHECK(memory != nullptr, "out of memory for a tensor of {} bytes", rounded);
   std::memset(memory, 0, rounded);

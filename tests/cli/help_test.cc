@@ -19,6 +19,7 @@ void expect_help(const std::vector<std::string>& args, const std::string& golden
 
 TEST(Help, Program) { expect_help({"--help"}, "help.txt"); }
 TEST(Help, Bench) { expect_help({"bench", "--help"}, "help_bench.txt"); }
+TEST(Help, Cache) { expect_help({"cache", "--help"}, "help_cache.txt"); }
 TEST(Help, Check) { expect_help({"check", "--help"}, "help_check.txt"); }
 TEST(Help, Compile) { expect_help({"compile", "--help"}, "help_compile.txt"); }
 TEST(Help, Conformance) { expect_help({"conformance", "--help"}, "help_conformance.txt"); }

@@ -72,6 +72,7 @@ Finished execute(const std::vector<std::string>& command, bool interrupt) {
   const std::string folder = std::filesystem::path(TESSERA_BINARY).parent_path().string();
   static const std::string path = folder + ":" + (std::getenv("PATH") ? std::getenv("PATH") : "");
   ::setenv("PATH", path.c_str(), 1);
+  ::setenv("TESSERA_CACHE", "off", 0);  // not the user's
   const Pipe out;
   const Pipe err;
   const pid_t child = ::fork();

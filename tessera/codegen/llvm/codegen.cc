@@ -73,7 +73,7 @@ class JitKernel final : public Kernel {
 }  // namespace
 
 Result<std::unique_ptr<Kernel>> jit(const ir::Func& func, const target::Target& target,
-                                    const CodegenOptions& options) {
+                                    const CodegenOptions& options, ObjectCode* code) {
   if (!target::runs_on_host(target)) {
     return make_error(ErrorCode::kUnsupported, "code for target {} does not run on this machine",
                       target.name);
@@ -93,6 +93,7 @@ Result<std::unique_ptr<Kernel>> jit(const ir::Func& func, const target::Target& 
   if (!kernel->entry)
     return make_error(ErrorCode::kBuildFailed, "{} is not in its object code", func.name);
   kernel->info = unit->kernels[0];
+  if (code) *code = {{object.begin(), object.end()}, {kernel->info}};
   kernel->info.name = func.name;
   kernel->times = unit->times;
   return std::unique_ptr<Kernel>(std::move(kernel));

@@ -46,11 +46,21 @@ std::optional<std::vector<double>> per_channel(const HostTensor& c, const Shape&
   return out;
 }
 
-// w[.., i, ..] * factor(i), rounded once.
+// w[.., i, ..] * factor(i), rounded once; the factor is the same for `run` elements in a row.
 template <class Factor>
-HostTensor scaled(const HostTensor& w, Factor factor) {
+HostTensor scaled(const HostTensor& w, std::int64_t run, Factor factor) {
   HostTensor out(w.dtype(), w.shape());
-  for (std::int64_t i = 0; i < w.size(); ++i) out.set_float(i, w.get_float(i) * factor(i));
+  const std::int64_t size = w.size();
+  for (std::int64_t begin = 0; begin < size; begin += run) {
+    const double f = factor(begin);
+    if (w.dtype() == DType::kF32) {
+      const float* from = w.as<float>() + begin;
+      float* to = out.as<float>() + begin;
+      for (std::int64_t i = 0; i < run; ++i) to[i] = static_cast<float>(from[i] * f);
+    } else {
+      for (std::int64_t i = begin; i < begin + run; ++i) out.set_float(i, w.get_float(i) * f);
+    }
+  }
   return out;
 }
 
@@ -62,10 +72,10 @@ std::size_t channel_axis(const Node& conv, const Shape& image) {
 HostTensor scale_conv_result(const HostTensor& w, const std::vector<double>& s, const Node& conv) {
   const std::int64_t row = w.size() / w.shape()[0], kernel = row / w.shape()[1];
   if (std::string_view(conv.op->name) == "conv") {
-    return scaled(w, [&](std::int64_t i) { return s[at(i / row)]; });
+    return scaled(w, row, [&](std::int64_t i) { return s[at(i / row)]; });
   }
   const std::int64_t ci_per_group = w.shape()[0] / conv.attrs.integer("group", 1);
-  return scaled(w, [&](std::int64_t i) {
+  return scaled(w, kernel, [&](std::int64_t i) {
     return s[at(i / row / ci_per_group * w.shape()[1] + i % row / kernel)];
   });
 }
@@ -73,7 +83,7 @@ HostTensor scale_conv_result(const HostTensor& w, const std::vector<double>& s, 
 HostTensor scale_conv_operand(const HostTensor& w, const std::vector<double>& s, const Node& conv) {
   const std::int64_t row = w.size() / w.shape()[0], kernel = row / w.shape()[1];
   const std::int64_t co_per_group = w.shape()[0] / conv.attrs.integer("group", 1);
-  return scaled(w, [&](std::int64_t i) {
+  return scaled(w, kernel, [&](std::int64_t i) {
     return s[at(i / row / co_per_group * w.shape()[1] + i % row / kernel)];
   });
 }
@@ -106,8 +116,8 @@ Result<ValueId> scale_result(Editor& e, const Node& linear, const HostTensor& fa
       std::int64_t inner = 1;
       for (std::size_t k = axis + 1; k < w->shape().size(); ++k) inner *= w->shape()[k];
       std::vector<ValueId> inputs = linear.inputs;
-      inputs[side] = e.constant(
-          scaled(*w, [&](std::int64_t i) { return (*s)[at(i / inner % w->shape()[axis])]; }));
+      inputs[side] = e.constant(scaled(
+          *w, inner, [&](std::int64_t i) { return (*s)[at(i / inner % w->shape()[axis])]; }));
       return e.add("contract", inputs, linear.attrs);
     }
   }

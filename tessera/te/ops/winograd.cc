@@ -197,6 +197,21 @@ Result<Dag> make_winograd(const OpSpec& spec) {
   return b.build({y});
 }
 
+namespace {
+
+void store(const double* values, std::size_t count, std::int64_t at, HostTensor& out) {
+  if (out.dtype() == DType::kF32) {
+    float* to = out.as<float>() + at;
+    for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<float>(values[i]);
+    return;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    out.set_float(at + static_cast<std::int64_t>(i), values[i]);
+  }
+}
+
+}  // namespace
+
 Result<HostTensor> winograd_weights(const HostTensor& w, int m) {
   const Shape& shape = w.shape();
   if (!is_float(w.dtype()) || shape.size() != 4 || shape[2] != 3 || shape[3] != 3 ||
@@ -210,22 +225,38 @@ Result<HostTensor> winograd_weights(const HostTensor& w, int m) {
   const std::int64_t co = shape[0], ci = shape[1], alpha = m + 2;
   HostTensor u(compute_type(w.dtype()), {alpha, alpha, ci, co});
   const auto rows = static_cast<std::size_t>(alpha);
-  std::vector<std::array<double, 3>> half(rows);  // g w
+  // Some output channels at a time: they lie side by side in the result.
+  constexpr std::int64_t kBlock = 16;
+  using Block = std::array<double, kBlock>;
+  const float* floats = w.dtype() == DType::kF32 ? w.as<float>() : nullptr;
+  std::array<Block, 9> taps{};
+  std::vector<std::array<Block, 3>> half(rows);  // g w
   for (std::int64_t c = 0; c < ci; ++c) {
-    for (std::int64_t o = 0; o < co; ++o) {
-      std::array<double, 9> taps{};
-      for (std::size_t k = 0; k < 9; ++k) {
-        taps[k] = w.get_float((o * ci + c) * 9 + static_cast<std::int64_t>(k));
+    for (std::int64_t first = 0; first < co; first += kBlock) {
+      const auto n = static_cast<std::size_t>(std::min(kBlock, co - first));
+      for (std::size_t o = 0; o < n; ++o) {
+        const std::int64_t at = ((first + static_cast<std::int64_t>(o)) * ci + c) * 9;
+        for (std::size_t k = 0; k < 9; ++k) {
+          const std::int64_t i = at + static_cast<std::int64_t>(k);
+          taps[k][o] = floats ? floats[i] : w.get_float(i);
+        }
       }
       for (std::size_t e = 0; e < rows; ++e) {
         for (std::size_t k = 0; k < 3; ++k) {
-          half[e][k] = g[e][0] * taps[k] + g[e][1] * taps[3 + k] + g[e][2] * taps[6 + k];
+          for (std::size_t o = 0; o < kBlock; ++o) {
+            half[e][k][o] =
+                g[e][0] * taps[k][o] + g[e][1] * taps[3 + k][o] + g[e][2] * taps[6 + k][o];
+          }
         }
       }
       for (std::size_t e = 0; e < rows; ++e) {
         for (std::size_t f = 0; f < rows; ++f) {
-          const double sum = half[e][0] * g[f][0] + half[e][1] * g[f][1] + half[e][2] * g[f][2];
-          u.set_float((static_cast<std::int64_t>(e * rows + f) * ci + c) * co + o, sum);
+          Block sum{};
+          for (std::size_t o = 0; o < kBlock; ++o) {
+            sum[o] = half[e][0][o] * g[f][0] + half[e][1][o] * g[f][1] + half[e][2][o] * g[f][2];
+          }
+          const std::int64_t at = (static_cast<std::int64_t>(e * rows + f) * ci + c) * co + first;
+          store(sum.data(), n, at, u);
         }
       }
     }

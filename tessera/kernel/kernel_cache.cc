@@ -1,0 +1,195 @@
+#include "tessera/kernel/kernel_cache.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+
+#include <elf.h>
+#include <link.h>
+
+#include "tessera/runtime/object_loader.h"
+
+namespace tessera::kernel {
+namespace {
+
+constexpr std::int64_t kDefaultLimit = std::int64_t{1} << 30;
+
+// The id that the linker gave to the program or library which holds this code.
+struct BuildId {
+  const void* here;
+  std::string id;
+};
+
+int find_build_id(dl_phdr_info* info, std::size_t, void* data) {
+  auto* wanted = static_cast<BuildId*>(data);
+  const auto here = reinterpret_cast<std::uintptr_t>(wanted->here);
+  bool inside = false;
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& p = info->dlpi_phdr[i];
+    const std::uintptr_t start = info->dlpi_addr + p.p_vaddr;
+    inside = inside || (p.p_type == PT_LOAD && here >= start && here - start < p.p_memsz);
+  }
+  if (!inside) return 0;
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& p = info->dlpi_phdr[i];
+    if (p.p_type != PT_NOTE) continue;
+    const auto* at = reinterpret_cast<const char*>(info->dlpi_addr + p.p_vaddr);
+    const char* end = at + p.p_memsz;
+    while (static_cast<std::size_t>(end - at) >= sizeof(ElfW(Nhdr))) {
+      ElfW(Nhdr) note;
+      std::memcpy(&note, at, sizeof(note));
+      const std::size_t name = (note.n_namesz + 3u) & ~3u, bytes = (note.n_descsz + 3u) & ~3u;
+      at += sizeof(note);
+      if (static_cast<std::size_t>(end - at) < name + bytes) break;
+      if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && std::memcmp(at, "GNU", 4) == 0) {
+        for (std::size_t k = 0; k < note.n_descsz; ++k) {
+          wanted->id += fmt::format("{:02x}", static_cast<unsigned char>(at[name + k]));
+        }
+        return 1;
+      }
+      at += name + bytes;
+    }
+  }
+  return 1;
+}
+
+const std::string& build_id() {
+  static const std::string id = [] {
+    BuildId wanted{reinterpret_cast<const void*>(&find_build_id), ""};
+    dl_iterate_phdr(find_build_id, &wanted);
+    return wanted.id;
+  }();
+  return id;
+}
+
+class LoadedKernel final : public codegen::Kernel {
+ public:
+  explicit LoadedKernel(std::unique_ptr<runtime::LoadedObject> object)
+      : object_(std::move(object)) {}
+
+ private:
+  std::unique_ptr<runtime::LoadedObject> object_;
+};
+
+// Numbers and texts one after the other; a text has its length before it.
+class Writer {
+ public:
+  void number(std::int64_t n) { bytes_.append(reinterpret_cast<const char*>(&n), sizeof(n)); }
+  void text(std::string_view t) {
+    number(static_cast<std::int64_t>(t.size()));
+    bytes_ += t;
+  }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  std::string bytes_;
+};
+
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
+  std::int64_t number() {
+    std::int64_t n = 0;
+    if (bytes_.size() < sizeof(n)) return ok_ = false, 0;
+    std::memcpy(&n, bytes_.data(), sizeof(n));
+    bytes_.remove_prefix(sizeof(n));
+    return n;
+  }
+  std::string_view text() {
+    const std::int64_t size = number();
+    if (size < 0 || static_cast<std::uint64_t>(size) > bytes_.size()) return ok_ = false, "";
+    const std::string_view out = bytes_.substr(0, static_cast<std::size_t>(size));
+    bytes_.remove_prefix(out.size());
+    return out;
+  }
+  bool ok() const { return ok_; }
+  bool finished() const { return ok_ && bytes_.empty(); }
+
+ private:
+  std::string_view bytes_;
+  bool ok_ = true;
+};
+
+}  // namespace
+
+std::string KernelCache::key(const target::Target& target, const codegen::CodegenOptions& options,
+                             const std::string& definition, const std::string& schedule) {
+  if (build_id().empty()) return "";
+  return fmt::format("build {}\ntarget {}\nlevel {}\nschedule {}\n{}\n{}", build_id(),
+                     target::to_text(target), options.opt_level,
+                     schedule.empty() ? "default" : "given", schedule, definition);
+}
+
+std::optional<CallableKernel> KernelCache::find(const std::string& key) const {
+  if (key.empty()) return std::nullopt;
+  const std::optional<std::string> bytes = disk_.find(key);
+  if (!bytes) return std::nullopt;
+  Reader reader(*bytes);
+  codegen::KernelInfo info;
+  info.name = reader.text();
+  info.shared_bytes = reader.number();
+  info.worker_bytes = reader.number();
+  CallableKernel out;
+  const std::int64_t count = reader.number();
+  for (std::int64_t i = 0; i < count && reader.ok(); ++i) {
+    const std::string_view text = reader.text();
+    if (text.empty()) {
+      out.param_layouts.emplace_back();
+      continue;
+    }
+    auto layout = schedule::layout_from_text(text);
+    if (!layout) return std::nullopt;
+    out.param_layouts.push_back(std::move(*layout));
+  }
+  const std::string_view object = reader.text();
+  if (!reader.finished()) return std::nullopt;
+  auto loaded = runtime::load_object(object);
+  if (!loaded) return std::nullopt;
+  void* entry = (*loaded)->symbol(info.name);
+  if (entry == nullptr) return std::nullopt;
+  out.kernel = std::make_unique<LoadedKernel>(std::move(*loaded));
+  out.kernel->entry = reinterpret_cast<tsr_kernel>(entry);
+  out.kernel->info = std::move(info);
+  return out;
+}
+
+void KernelCache::store(const std::string& key, const codegen::ObjectCode& object,
+                        const std::vector<schedule::Layout>& param_layouts) const {
+  if (key.empty() || object.kernels.size() != 1) return;
+  Writer writer;
+  const codegen::KernelInfo& info = object.kernels[0];
+  writer.text(info.name);
+  writer.number(info.shared_bytes);
+  writer.number(info.worker_bytes);
+  writer.number(static_cast<std::int64_t>(param_layouts.size()));
+  for (const schedule::Layout& layout : param_layouts) {
+    writer.text(layout.empty() ? "" : schedule::to_text(layout));
+  }
+  writer.text({reinterpret_cast<const char*>(object.bytes.data()), object.bytes.size()});
+  (void)disk_.store(key, writer.bytes());
+}
+
+std::shared_ptr<const KernelCache> user_kernel_cache() {
+  const auto variable = [](const char* name) -> std::string {
+    const char* value = std::getenv(name);
+    return value == nullptr ? "" : value;
+  };
+  std::string folder = variable("TESSERA_CACHE");
+  if (folder == "off") return nullptr;
+  if (folder.empty() && !variable("XDG_CACHE_HOME").empty()) {
+    folder = variable("XDG_CACHE_HOME") + "/tessera";
+  } else if (folder.empty() && !variable("HOME").empty()) {
+    folder = variable("HOME") + "/.cache/tessera";
+  }
+  if (folder.empty()) return nullptr;
+  std::int64_t limit = kDefaultLimit, megabytes = 0;
+  const std::string text = variable("TESSERA_CACHE_MB");
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), megabytes);
+  if (error == std::errc() && end == text.data() + text.size() && megabytes >= 0 &&
+      megabytes < (std::int64_t{1} << 40)) {
+    limit = megabytes << 20;
+  }
+  return std::make_shared<const KernelCache>(DiskCache(folder, limit));
+}
+
+}  // namespace tessera::kernel

@@ -1,0 +1,47 @@
+// Code of kernels that were built before, kept on disk.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tessera/codegen/codegen.h"
+#include "tessera/schedule/state.h"
+#include "tessera/support/disk_cache.h"
+#include "tessera/target/target.h"
+
+namespace tessera::kernel {
+
+// What of a built kernel is needed to call it.
+struct CallableKernel {
+  std::unique_ptr<codegen::Kernel> kernel;
+  std::vector<schedule::Layout> param_layouts;  // as lower::Lowered has them
+};
+
+class KernelCache {
+ public:
+  explicit KernelCache(DiskCache disk) : disk_(std::move(disk)) {}
+  const DiskCache& disk() const { return disk_; }
+
+  // Everything that the code follows from: this very build of the compiler, the machine, what is
+  // computed (te::to_text) and how. `schedule`: its text; empty is the one that this build takes
+  // by default. Empty when the program has no build id: then nothing can be kept.
+  static std::string key(const target::Target& target, const codegen::CodegenOptions& options,
+                         const std::string& definition, const std::string& schedule);
+
+  std::optional<CallableKernel> find(const std::string& key) const;
+  // A cache that cannot be written is as good as none: failures are ignored.
+  void store(const std::string& key, const codegen::ObjectCode& object,
+             const std::vector<schedule::Layout>& param_layouts) const;
+
+ private:
+  DiskCache disk_;
+};
+
+// The user's cache: $TESSERA_CACHE if it is a folder's path, else tessera/ in $XDG_CACHE_HOME or
+// ~/.cache, of 1 GiB or $TESSERA_CACHE_MB. Null with TESSERA_CACHE=off, and where there is no
+// place.
+std::shared_ptr<const KernelCache> user_kernel_cache();
+
+}  // namespace tessera::kernel

@@ -1,0 +1,127 @@
+#include "tessera/kernel/kernel_cache.h"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "tessera/kernel/compile_op.h"
+#include "tessera/te/op_spec.h"
+#include "tests/testing/testing.h"
+
+namespace tessera::kernel {
+namespace {
+
+namespace fs = std::filesystem;
+
+class KernelCacheTest : public ::testing::Test {
+ protected:
+  KernelCacheTest()
+      : folder_(fs::temp_directory_path() / fmt::format("tessera-kernels-{}", getpid())) {
+    fs::remove_all(folder_);
+  }
+  ~KernelCacheTest() override { fs::remove_all(folder_); }
+
+  std::shared_ptr<const KernelCache> cache() const {
+    return std::make_shared<const KernelCache>(DiskCache(folder_.string(), 1 << 24));
+  }
+
+  fs::path folder_;
+};
+
+const te::Dag& dense() {
+  static const te::Dag dag = te::make_dag(te::parse_op_spec("dense:M=5,N=24,K=16").value()).value();
+  return dag;
+}
+
+// The weights are packed by twelve rows: the entry must say so.
+std::string packed_schedule() {
+  const std::string weights = dense().inputs[1].buffer->name;
+  return "layout " + weights + " d0/12 d1 d0%12\n";
+}
+
+HostTensor compute(const CompiledOp& op) {
+  runtime::ThreadPool pool({.threads = 1});
+  OpRunner runner(op, pool);
+  Rng rng(3);
+  for (std::size_t i = 0; i < op.dag.inputs.size(); ++i) {
+    const ir::Buffer& b = op.dag.inputs[i].buffer;
+    EXPECT_TRUE(runner.set_input(i, random_tensor(b->dtype, b->shape, rng)).ok());
+  }
+  runner.run();
+  return runner.output(0);
+}
+
+TEST_F(KernelCacheTest, GivesBackCodeLayoutsAndWorkspace) {
+  const auto built = compile_op(dense(), packed_schedule(), target::host(), {.cache = cache()});
+  ASSERT_TRUE(built.ok()) << built.error().message;
+  EXPECT_FALSE(built->times.empty());
+  const auto found = compile_op(dense(), packed_schedule(), target::host(), {.cache = cache()});
+  ASSERT_TRUE(found.ok()) << found.error().message;
+  EXPECT_TRUE(found->times.empty()) << "nothing was lowered or emitted";
+  EXPECT_EQ(found->lowered.param_layouts, built->lowered.param_layouts);
+  EXPECT_EQ(found->kernel->info.shared_bytes, built->kernel->info.shared_bytes);
+  EXPECT_EQ(found->kernel->info.worker_bytes, built->kernel->info.worker_bytes);
+  EXPECT_EQ(testing::mismatch(compute(*found), compute(*built), 0), "");
+}
+
+TEST_F(KernelCacheTest, KeysDifferInEverythingThatCodeFollowsFrom) {
+  const std::string key = KernelCache::key(target::host(), {}, "a", "b");
+  ASSERT_NE(key, "") << "the linker gives no build id";
+  EXPECT_EQ(key, KernelCache::key(target::host(), {}, "a", "b"));
+  target::Target other = target::host();
+  other.l2_bytes += 1;
+  EXPECT_NE(key, KernelCache::key(other, {}, "a", "b"));
+  EXPECT_NE(key, KernelCache::key(target::host(), {.opt_level = 1}, "a", "b"));
+  EXPECT_NE(key, KernelCache::key(target::host(), {}, "c", "b"));
+  EXPECT_NE(key, KernelCache::key(target::host(), {}, "a", "c"));
+  EXPECT_NE(key, KernelCache::key(target::host(), {}, "a", ""));
+}
+
+TEST_F(KernelCacheTest, EntriesThatAreNoKernelsAreNotLoaded) {
+  const std::string key = KernelCache::key(target::host(), {}, "a", "b");
+  const auto c = cache();
+  EXPECT_FALSE(c->find(key).has_value());
+  ASSERT_TRUE(c->disk().store(key, "short").ok());
+  EXPECT_FALSE(c->find(key).has_value());
+  codegen::ObjectCode no_elf{{1, 2, 3}, {{"f", 0, 0}}};
+  c->store(key, no_elf, {});
+  EXPECT_FALSE(c->find(key).has_value());
+  EXPECT_FALSE(c->find("").has_value());
+  c->store("", no_elf, {});
+  EXPECT_EQ(c->disk().usage().entries, 1);
+}
+
+TEST_F(KernelCacheTest, TheEnvironmentSaysWhereAndHowMuch) {
+  const auto set = [](const char* name, const char* value) {
+    if (value == nullptr) {
+      ::unsetenv(name);
+    } else {
+      ::setenv(name, value, 1);
+    }
+  };
+  set("HOME", "/h");
+  set("XDG_CACHE_HOME", nullptr);
+  set("TESSERA_CACHE", nullptr);
+  EXPECT_EQ(user_kernel_cache()->disk().folder(), "/h/.cache/tessera");
+  EXPECT_EQ(user_kernel_cache()->disk().limit_bytes(), std::int64_t{1} << 30);
+  set("XDG_CACHE_HOME", "/x");
+  EXPECT_EQ(user_kernel_cache()->disk().folder(), "/x/tessera");
+  set("TESSERA_CACHE", "/t");
+  set("TESSERA_CACHE_MB", "5");
+  EXPECT_EQ(user_kernel_cache()->disk().folder(), "/t");
+  EXPECT_EQ(user_kernel_cache()->disk().limit_bytes(), 5 << 20);
+  set("TESSERA_CACHE_MB", "many");
+  EXPECT_EQ(user_kernel_cache()->disk().limit_bytes(), std::int64_t{1} << 30);
+  set("TESSERA_CACHE", "off");
+  EXPECT_EQ(user_kernel_cache(), nullptr);
+  set("TESSERA_CACHE", nullptr);
+  set("XDG_CACHE_HOME", nullptr);
+  set("HOME", nullptr);
+  EXPECT_EQ(user_kernel_cache(), nullptr);
+  set("TESSERA_CACHE", "off");
+}
+
+}  // namespace
+}  // namespace tessera::kernel
