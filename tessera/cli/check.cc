@@ -65,7 +65,7 @@ int check(const ModelArgs& args, bool json) {
     fmt::print("{}: {} nodes, {} operators\n", args.model, r.nodes, r.operators.size());
     for (const auto& [op, count] : r.operators) fmt::print("  {:<28} {}\n", op, count);
     print_issues("not supported", r.unsupported);
-    print_issues("shapes follow from data; the model runs node by node", r.data_dependent);
+    print_issues("shapes follow from data; what waits for them runs on the host", r.data_dependent);
     print_sizes(r);
     if (r.unsupported.empty()) fmt::print("supported\n");
   }

@@ -12,7 +12,7 @@
 #include "tessera/cli/model_args.h"
 #include "tessera/cli/plan_args.h"
 #include "tessera/driver/bench_model.h"
-#include "tessera/driver/run_eager.h"
+#include "tessera/driver/run_split.h"
 #include "tessera/onnx/input_types.h"
 #include "tessera/support/npz.h"
 
@@ -84,10 +84,13 @@ Result<Named> run_static(const RunArgs& args, const onnx::Model& model, driver::
   return out;
 }
 
-Result<Named> run_node_by_node(const RunArgs& args, const onnx::Model& model,
-                               const driver::LoadOptions& load,
-                               const std::map<std::string, HostTensor>& given,
-                               runtime::ThreadPool& pool) {
+// Some shapes follow from data, for `reason`.
+Result<Named> run_in_parts(const RunArgs& args, const onnx::Model& model,
+                           const driver::LoadOptions& load,
+                           const std::map<std::string, HostTensor>& given,
+                           runtime::ThreadPool& pool,
+                           const std::optional<driver::PlanSchedules>& plan,
+                           const std::string& reason) {
   const onnx::ImportOptions& import = load.import;
   TESSERA_TRY(const onnx::ResolvedInputs declared, onnx::resolve_inputs(model.graph, import));
   std::vector<std::string> names;
@@ -108,9 +111,17 @@ Result<Named> run_node_by_node(const RunArgs& args, const onnx::Model& model,
   TESSERA_TRY(const std::vector<HostTensor> inputs, arrange_inputs(args, given, names, types));
   for (std::size_t i = 0; i < names.size(); ++i) values[names[i]] = inputs[i];
   driver::NodeEvaluator evaluator(target::host(), pool, driver::kWorthCompiling, load.cache);
+  exec::ModelOptions options;
+  options.progress = build_progress();
+  options.cache = load.cache;
+  if (plan.has_value()) plan->apply_to(&options);
+  TESSERA_TRY(driver::SplitRun ran,
+              driver::run_split(model, values, evaluator, pool, load, options));
+  fmt::print(stderr, "tessera: {} of {} nodes ran on the host: {}\n", ran.host_nodes,
+             ran.model_nodes, reason);
   Named out;
   for (const onnx::ValueInfo& v : model.graph.outputs) out.names.push_back(v.name);
-  TESSERA_TRY(out.tensors, driver::run_eager(model, values, evaluator, import));
+  out.tensors = std::move(ran.outputs);
   return out;
 }
 
@@ -161,8 +172,10 @@ Result<Named> run_any(const RunArgs& args, std::optional<driver::PlanSchedules>*
   runtime::ThreadPool pool({.threads = args.threads > 0 ? args.threads : cores});
   Result<Named> out = run_static(args, model, load, given, pool, *plan);
   if (out.ok() || out.error().code != ErrorCode::kDataDependent) return out;
-  fmt::print(stderr, "tessera: running node by node: {}\n", out.error().message);
-  return run_node_by_node(args, model, load, given, pool);
+  if (plan->has_value()) (*plan)->apply_to(&load);
+  load.optimize = !args.no_optimize;
+  const std::string reason = out.error().message;
+  return run_in_parts(args, model, load, given, pool, *plan, reason.substr(0, reason.find('\n')));
 }
 
 int run_command(const RunArgs& args) {

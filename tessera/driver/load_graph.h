@@ -22,7 +22,7 @@ Result<onnx::Model> load_onnx(const std::string& spec);
 // onnx::check_model, with large constants folded as load_graph does.
 Result<onnx::CheckReport> check_model(const onnx::Model& model, const LoadOptions& options);
 
-// Import and passes. kDataDependent: run_eager can run it.
+// Import and passes. kDataDependent: run_split can run it.
 Result<graph::Graph> load_graph(const onnx::Model& model, const LoadOptions& options);
 Result<graph::Graph> load_graph(const std::string& spec, const LoadOptions& options);
 

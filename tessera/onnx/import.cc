@@ -47,6 +47,17 @@ Result<graph::Graph> import_model(const Model& model, const ImportOptions& optio
   return graph;
 }
 
+Result<SplitModel> split_model(const Model& model, const ImportOptions& options) {
+  Importer importer(model, options);
+  TESSERA_TRY(SplitModel split, importer.run_split());
+  std::string refused = list_issues(importer.issues(), ErrorCode::kUnsupported);
+  if (!refused.empty()) return Error{ErrorCode::kUnsupported, std::move(refused)};
+  for (const Issue& issue : importer.issues()) {
+    if (split.reason.empty()) split.reason = issue.message;
+  }
+  return split;
+}
+
 namespace {
 
 Result<void> fill_report(const Model& model, const ImportOptions& options, CheckReport& report) {

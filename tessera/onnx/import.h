@@ -40,6 +40,20 @@ struct ImportOptions {
 // node.
 Result<graph::Graph> import_model(const Model& model, const ImportOptions& options = {});
 
+// A model cut where values decide about shapes.
+struct SplitModel {
+  // What is known without the values of inputs. Its outputs are those of the model that it
+  // computes and what `ready` and `later` read of it, by name.
+  graph::Graph known;
+  // Nodes that need values: `ready` those that read nothing but inputs and outputs of `known`,
+  // `later` what follows from them, in order.
+  std::vector<Node> ready, later;
+  std::vector<Initializer> constants;  // that they read
+  std::string reason;                  // why there are any; empty: `known` is the whole model
+};
+// Fails as import_model does, but for kDataDependent.
+Result<SplitModel> split_model(const Model& model, const ImportOptions& options = {});
+
 // One line of `tessera check`.
 struct NodeIssue {
   std::string node, op, reason;  // op: "Gelu-20"
@@ -49,7 +63,7 @@ struct CheckReport {
   std::map<std::string, std::int64_t> operators;  // "Conv-11" -> how many nodes
   std::vector<NodeIssue> unsupported;
   std::vector<NodeIssue>
-      data_dependent;  // supported, but shapes follow from data: runs node by node
+      data_dependent;  // supported, but shapes follow from data: run_split runs it
   // Sizes that nobody gave: those that the nodes of the model imply, and those that are free, with
   // what the model was checked with.
   std::map<std::string, std::int64_t> implied, assumed;

@@ -1,6 +1,7 @@
 #include "tessera/onnx/importer.h"
 
 #include <algorithm>
+#include <set>
 
 namespace tessera::onnx {
 namespace {
@@ -132,17 +133,20 @@ Result<void> Importer::bind_inputs(Scope& scope) {
   return {};
 }
 
-Result<graph::Graph> Importer::run() {
-  Scope scope;
-  bind_initializers(model_.graph, scope);
-  TESSERA_DO(bind_inputs(scope));
-  frame_ = {&scope, &model_.opsets, nullptr, 0};
+Result<void> Importer::walk() {
+  bind_initializers(model_.graph, top_);
+  TESSERA_DO(bind_inputs(top_));
+  frame_ = {&top_, &model_.opsets, nullptr, 0};
   TESSERA_TRY(const Plan* plan, plan_of(model_.graph));
-  TESSERA_DO(import_nodes(*plan, frame_));
+  return import_nodes(*plan, frame_);
+}
+
+Result<graph::Graph> Importer::run() {
+  TESSERA_DO(walk());
   std::vector<ValueId> outputs;
   std::vector<std::string> names;
   for (const ValueInfo& output : model_.graph.outputs) {
-    const Binding* found = scope.find(output.name);
+    const Binding* found = top_.find(output.name);
     if (found == nullptr) return invalid("output '{}' is computed by no node", output.name);
     const bool sequence = Sequences::is_sequence(found->id);
     if (found->kind == Binding::Kind::kForeign || sequence) {
@@ -173,6 +177,11 @@ Result<void> Importer::import_nodes(const Plan& plan, const Frame& frame) {
         frame_ = caller;
         return refused.error();
       }
+    }
+    if (frame_.depth == 0 &&
+        !std::all_of(node->outputs.begin(), node->outputs.end(),
+                     [&](const std::string& name) { return name.empty() || is_known(name); })) {
+      unknown_.push_back(node);
     }
   }
   frame_ = caller;
@@ -348,6 +357,86 @@ Result<std::vector<ValueId>> Importer::import_body(const Graph& body,
     outputs.push_back(found->id);
   }
   return outputs;
+}
+
+bool Importer::is_known(const std::string& name) const {
+  const Binding* found = top_.find(name);
+  return found != nullptr && found->kind == Binding::Kind::kValue &&
+         !Sequences::is_sequence(found->id);
+}
+
+namespace {
+
+// Every name that a node reads, also from inside its bodies. Names that bodies define for
+// themselves may be among them.
+void collect_names(const Node& node, std::set<std::string>& names) {
+  for (const std::string& name : node.inputs) {
+    if (!name.empty()) names.insert(name);
+  }
+  for (const Attribute& a : node.attributes) {
+    const auto* body = std::get_if<std::shared_ptr<const Graph>>(&a.value);
+    if (body == nullptr) continue;
+    for (const Node& inner : (*body)->nodes) collect_names(inner, names);
+    for (const ValueInfo& output : (*body)->outputs) names.insert(output.name);
+  }
+}
+
+}  // namespace
+
+Result<SplitModel> Importer::run_split() {
+  TESSERA_DO(walk());
+  SplitModel out;
+  // Backwards: nodes that only known ones read (a sequence, for example) have done their work.
+  std::set<std::string> wanted, later_names, read;
+  for (const ValueInfo& output : model_.graph.outputs) {
+    if (!is_known(output.name)) wanted.insert(output.name);
+  }
+  std::vector<const Node*> waiting;
+  for (auto node = unknown_.rbegin(); node != unknown_.rend(); ++node) {
+    const std::vector<std::string>& made = (*node)->outputs;
+    if (std::none_of(made.begin(), made.end(), [&](const auto& n) { return wanted.contains(n); })) {
+      continue;
+    }
+    collect_names(**node, wanted);
+    later_names.insert(made.begin(), made.end());
+    waiting.insert(waiting.begin(), *node);
+  }
+  for (const Node* node : waiting) {
+    std::set<std::string> names;
+    collect_names(*node, names);
+    const bool ready = std::none_of(names.begin(), names.end(), [&](const std::string& name) {
+      return later_names.contains(name) && !is_known(name);
+    });
+    (ready ? out.ready : out.later).push_back(*node);
+    read.insert(names.begin(), names.end());
+  }
+  std::vector<ValueId> outputs;
+  std::vector<std::string> names;
+  const graph::Graph& graph = builder_.graph();
+  const auto add_output = [&](const std::string& name) {
+    if (!is_known(name) || std::find(names.begin(), names.end(), name) != names.end()) return;
+    outputs.push_back(top_.find(name)->id);
+    names.push_back(name);
+  };
+  for (const ValueInfo& output : model_.graph.outputs) add_output(output.name);
+  for (const std::string& name : read) {
+    if (!is_known(name)) continue;
+    const ValueId id = top_.find(name)->id;
+    const bool input =
+        std::find(graph.inputs.begin(), graph.inputs.end(), id) != graph.inputs.end();
+    if (const HostTensor* constant = graph.constant(id)) {
+      out.constants.push_back({name, *constant});
+    } else if (!input) {
+      add_output(name);
+    }
+  }
+  for (const Initializer& i : model_.graph.initializers) {
+    if (read.contains(i.name) && std::holds_alternative<ForeignTensor>(i.value)) {
+      out.constants.push_back(i);
+    }
+  }
+  out.known = builder_.finish(std::move(outputs), std::move(names));
+  return out;
 }
 
 }  // namespace tessera::onnx

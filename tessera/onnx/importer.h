@@ -45,6 +45,8 @@ class Importer final : public BodyImporter {
   // Fails for what makes the model invalid; nodes that are unsupported or depend on data are
   // collected in issues().
   Result<graph::Graph> run();
+  // The same for split_model; the model's outputs that are not known are left out.
+  Result<SplitModel> run_split();
   const std::vector<Issue>& issues() const { return issues_; }
   const DimSizes& sizes() const { return sizes_; }  // of symbolic dimensions
 
@@ -61,6 +63,8 @@ class Importer final : public BodyImporter {
   };
   using FunctionKey = std::tuple<std::string, std::string, std::string>;
 
+  Result<void> walk();                           // binds inputs and imports the nodes
+  bool is_known(const std::string& name) const;  // a tensor of the graph, at the outermost level
   Result<void> bind_inputs(Scope& scope);
   void bind_initializers(const Graph& graph, Scope& scope);
   Binding foreign_binding(const ForeignTensor& tensor);
@@ -88,7 +92,9 @@ class Importer final : public BodyImporter {
   std::map<FunctionKey, const Function*> functions_;
   std::unordered_map<const void*, Plan> plans_;  // by graph or function
   DimSizes sizes_;
+  Scope top_;
   Frame frame_;
+  std::vector<const Node*> unknown_;  // outermost nodes with an output that is_known is not true of
   std::vector<const Function*> calls_;  // being imported, the innermost last
   Sequences sequences_;
   std::vector<Issue> issues_;

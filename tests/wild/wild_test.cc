@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/driver/load_graph.h"
-#include "tessera/driver/run_eager.h"
+#include "tessera/driver/run_split.h"
 #include "tessera/exec/model_runner.h"
 #include "tests/testing/testing.h"
 
@@ -69,6 +69,17 @@ TEST_P(Wild, Compiled) {
     known[m.decided_by] = m.inputs.at(m.decided_by);
   }
   for (const bool optimize : {true, false}) expect_compiled(m, known, optimize);
+}
+
+// What is known is compiled, what waits for data runs on the host.
+TEST_P(Wild, InParts) {
+  const WildModel& m = GetParam();
+  runtime::ThreadPool pool({.threads = 1});
+  driver::NodeEvaluator evaluator(target::host(), pool);
+  auto ran = driver::run_split(m.model, m.inputs, evaluator, pool, {}, {});
+  ASSERT_TRUE(ran.ok()) << ran.error().message;
+  EXPECT_EQ(ran->host_nodes == 0, m.follows_from.empty());
+  expect_outputs(m, std::move(ran->outputs), "in parts");
 }
 
 TEST_P(Wild, IsSaidToBeSupported) {
