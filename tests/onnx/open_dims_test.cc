@@ -187,10 +187,10 @@ TEST(OpenDims, CheckReportsWhatItTried) {
 
 TEST(OpenDims, CheckTriesOtherSizesBeforeItGivesUp) {
   const auto model = [](std::int64_t first, std::int64_t second) {
-    return make_model(make_graph(
-        {input("x", {"N", "h"})},
-        {make_node("Split", {"x", "to"}, {"a", "b"}, {{"axis", std::int64_t{1}, ""}})}, {"a", "b"},
-        {integers("to", {first, second})}));
+    return make_model(
+        make_graph({input("x", {"N", "h"})},
+                   {make_node("Split", {"x", "to"}, {"a", "b"}, {{"axis", std::int64_t{1}, ""}})},
+                   {"a", "b"}, {integers("to", {first, second})}));
   };
   EXPECT_TRUE(check_model(model(60, 4)).ok());  // only 64 fits
   const auto none = check_model(model(3, 4));
