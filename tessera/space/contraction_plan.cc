@@ -337,6 +337,9 @@ class Planner {
         static_cast<double>(s_.extent(c_.vector) * product(c_.columns) * product(c_.reduce)) *
         size_bytes(c_.b.buffer->dtype);
     const bool fits = b_bytes <= static_cast<double>(x_.l2_bytes()) / 2;
+    // A panel comes from L2 for every tile, whatever the order: rows outside then read and write
+    // memory as it lies.
+    if (!lane_operands_ && fits) return c_.rows.empty() ? LoopOrder::kRows : LoopOrder::kOuterRows;
     const std::int64_t outer_rows = p_.hoist != Hoist::kNone ? 1 : product(c_.rows);
     if (fits && outer_rows >= 2 * x_.target.cores) return LoopOrder::kOuterRows;
     const bool other_rows = p_.hoist == Hoist::kNone && !c_.rows.empty();
