@@ -20,6 +20,8 @@ std::size_t idx(int i) { return static_cast<std::size_t>(i); }
 
 // Temporaries up to this size live on the stack, where they can become registers.
 constexpr std::int64_t kMaxStackBytes = 16384;
+// What a prefetch asks for.
+constexpr std::int64_t kLineBytes = 64;
 // Elements of an accumulator tile; more than any register file holds, small enough for L1.
 constexpr std::int64_t kMaxAccumulators = 1024;
 
@@ -460,18 +462,30 @@ class NestBuilder {
       if (p.iter != id) continue;
       ir::VarMap ahead;  // this loop `distance` further, the loops inside at their start
       ahead[e.domain.leaf_vars[idx(id)].get()] = e.domain.leaf_vars[idx(id)] + p.distance;
+      ir::Expr vector;  // of several lines
+      std::int64_t elements = 1;
       for (std::size_t q = idx(e.stage.position(id)) + 1; q < e.stage.leaves.size(); ++q) {
-        ahead[e.domain.leaf_vars[idx(e.stage.leaves[q])].get()] = ir::int_imm(0);
+        const int leaf = e.stage.leaves[q];
+        const ir::Expr& var = e.domain.leaf_vars[idx(leaf)];
+        ahead[var.get()] = ir::int_imm(0);
+        if (e.stage.iters[idx(leaf)].annotation != Annotation::kVectorize) continue;
+        vector = var;
+        elements = e.domain.iter_extents[idx(leaf)];
       }
       for (const ir::Expr& v : e.stage.op.values) {
         ir::for_each_expr(v, [&](const ir::Expr& x) {
           const auto* load = x.as<ir::Load>();
           if (!load || load->buffer->name != p.buffer || !can_prefetch(*load)) return;
-          // Not clamped: past the end of a panel lies the next one, which is what a long distance
-          // means.
-          const ir::Expr read =
-              Access(*this, false)(ir::substitute(ir::substitute(x, e.domain.axis_values), ahead));
-          out.push_back(ir::Evaluate::make(ir::call(ir::Intrinsic::kPrefetch, {read})));
+          const ir::Expr now = ir::substitute(x, e.domain.axis_values);
+          const std::int64_t line = kLineBytes / size_bytes(load->buffer->dtype);
+          const bool along = vector && ir::uses_var(now, vector);
+          for (std::int64_t at = 0; at < (along ? elements : 1); at += line) {
+            if (along) ahead[vector.get()] = ir::int_imm(at);
+            // Not clamped: past the end of a panel lies the next one, which is what a long distance
+            // means.
+            const ir::Expr read = Access(*this, false)(ir::substitute(now, ahead));
+            out.push_back(ir::Evaluate::make(ir::call(ir::Intrinsic::kPrefetch, {read})));
+          }
         });
       }
     }

@@ -30,6 +30,8 @@ constexpr std::int64_t kMaxCode = 800;
 constexpr std::int64_t kConditionCopies = 4;
 // Tiles of rows that use a panel before the next one is wanted: so few leave no time to fetch it.
 constexpr std::int64_t kStreamedTiles = 4;
+// Multiply-adds of vectors in the time that a line takes to come from memory.
+constexpr std::int64_t kAheadProducts = 1536;
 // Steps of the reduction that a streamed panel is fetched ahead.
 constexpr std::int64_t kStreamAhead = 288;
 
@@ -56,10 +58,10 @@ class Planner {
     } else {
       choose_order();
     }
-    p_.prefetch = x_.chooser.number(name(), "prefetch", DecisionKind::kCache,
-                                    streams() ? kStreamAhead : 0, [] {
-                                      return std::vector<std::int64_t>{8, 32, 128, 288};
-                                    });
+    p_.prefetch =
+        x_.chooser.number(name(), "prefetch", DecisionKind::kCache, preferred_prefetch(), [] {
+          return std::vector<std::int64_t>{8, 32, 128, 288};
+        });
     if (p_.prefetch > 0 && p_.unroll > 1) {
       p_.prefetch_steps =
           x_.chooser.flag(name(), "prefetch_steps", DecisionKind::kCache, streams());
@@ -91,6 +93,17 @@ class Planner {
     return parts_of(row_extent(), p_.rows) * product(c_.rows) <= kStreamedTiles &&
            bytes > static_cast<double>(x_.l2_bytes()) &&
            2 * bytes < static_cast<double>(x_.target.l3_bytes);
+  }
+
+  // Weights come from L3 or memory for every inference, page by page: hardware that fetches ahead
+  // begins anew with each of them.
+  std::int64_t preferred_prefetch() const {
+    if (lane_operands_) return streams() ? kStreamAhead : 0;
+    if (!b_constant_ || depth_ < 32) return 0;
+    double bytes = size_bytes(c_.b.buffer->dtype);
+    for (const std::int64_t d : c_.b.buffer->shape) bytes *= static_cast<double>(d);
+    const std::int64_t steps = kAheadProducts / std::max<std::int64_t>(1, tile());
+    return bytes > static_cast<double>(x_.l1_bytes()) ? std::max<std::int64_t>(8, steps) : 0;
   }
 
   static bool plain(const Access& access) {
