@@ -85,7 +85,7 @@ std::string interface_text(const std::string& name) {
 /* Readable without opening. */
 const tsr_model_info* {0}_info(void);
 
-/* options: NULL for one thread per processor and embedded weights. TSR_UNSUPPORTED: the processor
+/* options: NULL for one thread a core and embedded weights. TSR_UNSUPPORTED: the processor
  * lacks a feature, which the message names. */
 tsr_status {0}_open(const tsr_open_options* options, tsr_context** context);
 

@@ -76,7 +76,7 @@ class KernelWriter {
     errors_.resize(lowered_->size());
     runtime::ThreadPool pool({.threads = options_.build_threads > 0
                                              ? options_.build_threads
-                                             : static_cast<int>(target::allowed_cpus().size()),
+                                             : target::usable_cpus(),
                               .spin_us = 0});
     pool.parallel_for(
         [](void* self, std::int64_t begin, std::int64_t end, std::int32_t) {

@@ -11,7 +11,7 @@
 namespace tessera::artifact {
 
 struct LoadOptions {
-  int threads = 0;           // 0: one per processor
+  int threads = 0;           // 0: one a core
   tsr_host* host = nullptr;  // runs parallel loops instead of the artifact's own threads
   bool trust_weights = false;
 };

@@ -1,4 +1,4 @@
-// The files of runtime/ and the kernels' interface, as the build embedded them.
+// What artifacts contain of this folder, of runtime and of target, as the build embedded it.
 #pragma once
 
 #include <string_view>

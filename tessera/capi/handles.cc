@@ -38,7 +38,7 @@ Result<std::shared_ptr<ModelState>> load_model(const std::string& path) {
 Result<std::unique_ptr<SessionState>> make_session(std::shared_ptr<const ModelState> model,
                                                    int threads) {
   auto session = std::make_unique<SessionState>();
-  const int wanted = threads > 0 ? threads : static_cast<int>(target::allowed_cpus().size());
+  const int wanted = threads > 0 ? threads : target::default_threads();
   if (model->compiled) {
     session->pool = std::make_unique<runtime::ThreadPool>(runtime::PoolOptions{.threads = wanted});
     session->runner = std::make_unique<exec::ModelRunner>(*model->compiled, *session->pool);

@@ -2,7 +2,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
-#include <thread>
 
 #include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
@@ -15,6 +14,7 @@
 #include "tessera/driver/run_split.h"
 #include "tessera/onnx/input_types.h"
 #include "tessera/support/npz.h"
+#include "tessera/target/cpus.h"
 
 namespace tessera::cli {
 namespace {
@@ -161,15 +161,9 @@ Result<Named> run_any(const RunArgs& args, std::optional<driver::PlanSchedules>*
   load.cache = kernel_cache(args.no_cache);
   TESSERA_TRY(const onnx::Model model, driver::load_onnx(args.model.model));
   TESSERA_TRY(const auto given, read_inputs(args));
-  for (const auto& [name, tensor] : given) {
-    if (load.import.values.contains(name) || load.import.literals.contains(name)) {
-      return make_error(ErrorCode::kInvalidArgument, "input '{}' is in --inputs and in --value",
-                        name);
-    }
-    load.import.shapes.try_emplace(name, tensor.shape());
-  }
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  runtime::ThreadPool pool({.threads = args.threads > 0 ? args.threads : cores});
+  for (const auto& [name, tensor] : given) load.import.shapes.try_emplace(name, tensor.shape());
+  runtime::ThreadPool pool(
+      {.threads = args.threads > 0 ? args.threads : target::default_threads()});
   Result<Named> out = run_static(args, model, load, given, pool, *plan);
   if (out.ok() || out.error().code != ErrorCode::kDataDependent) return out;
   if (plan->has_value()) (*plan)->apply_to(&load);

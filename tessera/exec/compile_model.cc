@@ -11,6 +11,7 @@
 
 #include "tessera/graph/op.h"
 #include "tessera/space/default_schedule.h"
+#include "tessera/target/cpus.h"
 
 namespace tessera::exec {
 namespace {
@@ -25,12 +26,10 @@ double elapsed_ms(std::chrono::steady_clock::time_point start) {
 
 // Runs fn(0..n-1) on the building threads; returns the error of the smallest failing index.
 Result<void> for_each_task(std::size_t n, const ModelOptions& options,
-                           const std::function<Result<void>(std::size_t)>& fn,
-                           bool report_progress = true) {
-  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+                           const std::function<Result<void>(std::size_t)>& fn) {
   const std::size_t threads =
       std::min(n, static_cast<std::size_t>(options.build_threads > 0 ? options.build_threads
-                                                                     : static_cast<int>(cores)));
+                                                                     : target::usable_cpus()));
   std::atomic<std::size_t> next{0};
   std::mutex mutex;
   std::size_t done = 0;

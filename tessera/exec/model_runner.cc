@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "tessera/graph/op.h"
+#include "tessera/runtime/first_touch.h"
 
 namespace tessera::exec {
 namespace {
@@ -14,9 +15,9 @@ std::size_t tensor_bytes(const graph::TensorType& type) {
          static_cast<std::size_t>(size_bytes(type.dtype));
 }
 
-runtime::AlignedBuffer zeroed(std::size_t bytes) {
+runtime::AlignedBuffer zeroed(std::size_t bytes, runtime::ThreadPool& pool) {
   runtime::AlignedBuffer buffer(std::max<std::size_t>(bytes, runtime::AlignedBuffer::kAlignment));
-  std::memset(buffer.data(), 0, buffer.bytes());
+  runtime::first_touch(buffer, pool);
   return buffer;
 }
 
@@ -24,15 +25,15 @@ runtime::AlignedBuffer zeroed(std::size_t bytes) {
 
 ModelRunner::ModelRunner(const CompiledModel& model, runtime::ThreadPool& pool)
     : model_(model), pool_(pool) {
-  for (const auto& type : model.input_types) inputs_.push_back(zeroed(tensor_bytes(type)));
-  for (const auto& type : model.output_types) outputs_.push_back(zeroed(tensor_bytes(type)));
-  arena_ = zeroed(static_cast<std::size_t>(model.arena_bytes));
+  for (const auto& type : model.input_types) inputs_.push_back(zeroed(tensor_bytes(type), pool));
+  for (const auto& type : model.output_types) outputs_.push_back(zeroed(tensor_bytes(type), pool));
+  arena_ = zeroed(static_cast<std::size_t>(model.arena_bytes), pool);
   std::int64_t workspace = 0;
   for (const auto& kernel : model.kernels) {
     workspace = std::max(workspace, kernel->info.shared_bytes +
                                         kernel->info.worker_bytes * pool.host()->num_workers);
   }
-  workspace_ = zeroed(static_cast<std::size_t>(workspace));
+  workspace_ = zeroed(static_cast<std::size_t>(workspace), pool);
   for (const CompiledModel::Step& step : model.steps) {
     Prepared p;
     for (const Storage& s : step.params) p.params.push_back(address(s));
@@ -102,6 +103,7 @@ Result<void> ModelRunner::run_step(std::size_t index) {
 }
 
 Result<void> ModelRunner::run() {
+  const runtime::ThreadPool::Session session(pool_);
   for (std::size_t i = 0; i < model_.steps.size(); ++i) TESSERA_DO(run_step(i));
   for (const CompiledModel::Copy& copy : model_.copies) {
     std::memcpy(outputs_[copy.output].data(), address(copy.from),
@@ -111,6 +113,7 @@ Result<void> ModelRunner::run() {
 }
 
 Result<std::vector<double>> ModelRunner::profile() {
+  const runtime::ThreadPool::Session session(pool_);
   std::vector<double> times;
   for (std::size_t i = 0; i < model_.steps.size(); ++i) {
     const auto start = std::chrono::steady_clock::now();

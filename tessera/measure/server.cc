@@ -28,7 +28,7 @@ Server::Server(Channel owner, std::vector<te::Dag> tasks, target::Target target,
                     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) _exit(1);  // the owner sees the end of the channel
   current_ = static_cast<std::uint32_t*>(page);
-  const std::vector<int>& all = target::allowed_cpus();
+  const std::vector<int>& all = target::cpu_order();
   const auto taken = static_cast<std::size_t>(options_.threads);
   if (taken < all.size()) {
     spare_processors_.assign(all.begin() + static_cast<std::ptrdiff_t>(taken), all.end());

@@ -11,7 +11,7 @@ namespace tessera::runtime {
 
 Result<void> pin_current_thread(int core) {
   if (core < 0) return make_error(ErrorCode::kInvalidArgument, "core {} is negative", core);
-  const std::vector<int>& cpus = target::allowed_cpus();
+  const std::vector<int>& cpus = target::cpu_order();
   const int cpu = cpus[static_cast<std::size_t>(core) % cpus.size()];
   if (cpu >= CPU_SETSIZE) {
     return make_error(ErrorCode::kUnsupported, "processor {} is beyond {}", cpu, CPU_SETSIZE);
@@ -27,7 +27,7 @@ Result<void> pin_current_thread(int core) {
 }
 
 Result<void> leave_cores(int count) {
-  const std::vector<int>& cpus = target::allowed_cpus();
+  const std::vector<int>& cpus = target::cpu_order();
   const auto left = static_cast<std::size_t>(count < 0 ? 0 : count);
   if (left >= cpus.size()) return {};
   cpu_set_t mask;

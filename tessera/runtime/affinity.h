@@ -7,11 +7,11 @@
 
 namespace tessera::runtime {
 
-// Binds the calling thread to the core-th of target::allowed_cpus(), counted modulo their number,
+// Binds the calling thread to the core-th of target::cpu_order(), counted modulo their number,
 // so that a pool larger than the machine still spreads evenly. kInvalidArgument if core < 0.
 Result<void> pin_current_thread(int core);
 
-// Leaves the first `count` of target::allowed_cpus() to others, for the calling thread and those it
+// Leaves the first `count` of target::cpu_order() to others, for the calling thread and those it
 // starts from now on. No change where that would leave no core.
 Result<void> leave_cores(int count);
 

@@ -3,32 +3,38 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
-#include <memory>
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <unistd.h>
+
+#include "tessera/target/processors.h"
 
 namespace tessera::target {
 namespace {
 
 constexpr int kMostCpus = 1 << 18;  // far beyond any kernel's limit
 
-std::vector<int> query_allowed_cpus() {
-  // Doubled until the kernel accepts it: machines may have more processors than the 1024 of a plain
-  // cpu_set_t.
-  for (int capacity = 1024; capacity <= kMostCpus; capacity *= 2) {
-    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(
-        CPU_ALLOC(static_cast<std::size_t>(capacity)), [](cpu_set_t* s) { CPU_FREE(s); });
-    const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(capacity));
-    if (sched_getaffinity(0, bytes, set.get()) != 0) continue;
-    std::vector<int> cpus;
-    for (int cpu = 0; cpu < capacity; ++cpu) {
-      if (CPU_ISSET_S(static_cast<std::size_t>(cpu), bytes, set.get())) cpus.push_back(cpu);
-    }
-    if (!cpus.empty()) return cpus;
-  }
-  return {0};
+// Read together at the first question, before the process restricts itself.
+struct HostCpus {
+  std::vector<int> allowed;
+  CpuOrder order;
+  int quota = 0;
+};
+
+HostCpus query_host_cpus() {
+  HostCpus cpus;
+  cpus.allowed.resize(kMostCpus);
+  const std::int32_t count = tsr_allowed_processors(cpus.allowed.data(), kMostCpus);
+  cpus.allowed.resize(static_cast<std::size_t>(count));
+  cpus.allowed.shrink_to_fit();
+  cpus.order = order_cpus("", cpus.allowed);
+  cpus.quota = cpu_quota("");
+  return cpus;
+}
+
+const HostCpus& host_cpus() {
+  static const HostCpus cpus = query_host_cpus();
+  return cpus;
 }
 
 std::string first_word(const std::string& path) {
@@ -58,9 +64,28 @@ void fill(std::int64_t& bytes, int sysconf_name, std::int64_t fallback) {
 
 }  // namespace
 
-const std::vector<int>& allowed_cpus() {
-  static const std::vector<int> cpus = query_allowed_cpus();
-  return cpus;
+const std::vector<int>& allowed_cpus() { return host_cpus().allowed; }
+
+CpuOrder order_cpus(const std::string& root, std::vector<int> cpus) {
+  CpuOrder order;
+  const auto count = static_cast<std::int32_t>(cpus.size());
+  order.cores = tsr_order_processors(root.c_str(), cpus.data(), count);
+  order.cpus = std::move(cpus);
+  return order;
+}
+
+int cpu_quota(const std::string& root) { return tsr_processor_quota(root.c_str()); }
+
+const std::vector<int>& cpu_order() { return host_cpus().order.cpus; }
+
+int usable_cpus() {
+  const int quota = host_cpus().quota, allowed = static_cast<int>(host_cpus().allowed.size());
+  return quota > 0 ? std::min(quota, allowed) : allowed;
+}
+
+int default_threads() {
+  return tsr_default_threads(static_cast<std::int32_t>(host_cpus().allowed.size()),
+                             host_cpus().order.cores, host_cpus().quota);
 }
 
 int count_cpu_list(const std::string& list) {

@@ -11,6 +11,28 @@ namespace tessera::target {
 // Fixed from then on: a thread that pins itself later does not shrink the list.
 const std::vector<int>& allowed_cpus();
 
+// Processors by what a thread gains on each: one of every core before the second thread of any,
+// fast cores before slow ones. Reads root + /sys/devices/system/cpu.
+struct CpuOrder {
+  std::vector<int> cpus;
+  int cores = 0;  // so many of the first are worth a thread of their own
+};
+CpuOrder order_cpus(const std::string& root, std::vector<int> cpus);
+
+// Whole processors that the control groups (version 1 or 2) of the process pay for; 0: no limit.
+// Reads root + /proc/self/cgroup and root + /sys/fs/cgroup.
+int cpu_quota(const std::string& root);
+
+// allowed_cpus() in that order. Threads are pinned along it.
+const std::vector<int>& cpu_order();
+
+// How many threads can run at once: the allowed processors, or the quota where that is less.
+int usable_cpus();
+
+// How many threads to start when the user does not say: one a core that is worth it, two where
+// there are two processors at all, at most the quota.
+int default_threads();
+
 // Data caches as one core sees them; a cache shared by several cores below the last level counts by
 // its share.
 struct Caches {

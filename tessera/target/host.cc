@@ -21,7 +21,7 @@ Target detect_host() {
   t.cpu = cpu.cpu;
   t.features = feature_string(cpu.arch, cpu.features);
   derive_from_features(t);
-  t.cores = static_cast<int>(cpus.size());
+  t.cores = usable_cpus();
   t.l1_bytes = caches.l1_bytes;
   t.l2_bytes = caches.l2_bytes;
   t.l3_bytes = caches.l3_bytes;

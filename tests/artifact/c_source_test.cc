@@ -32,8 +32,9 @@ TEST(RuntimeSources, CompleteAndInOrder) {
     names.emplace_back(s.name);
     EXPECT_FALSE(s.text.empty()) << s.name;
   }
-  EXPECT_EQ(names, (std::vector<std::string>{"abi.h", "types.h", "program.h", "cpu_check.c",
-                                             "digest.c", "thread_pool.c", "context.c"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"abi.h", "types.h", "program.h", "processors.h",
+                                             "processors.c", "fork_join.h", "fork_join.c",
+                                             "cpu_check.c", "digest.c", "context.c"}));
 }
 
 }  // namespace

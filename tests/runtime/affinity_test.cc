@@ -18,7 +18,7 @@ int allowed_count() {
 }
 
 TEST(Affinity, PinsToTheChosenCore) {
-  const std::vector<int>& cpus = target::allowed_cpus();
+  const std::vector<int>& cpus = target::cpu_order();
   std::thread([&] {
     for (std::size_t core = 0; core < cpus.size() + 1; ++core) {
       ASSERT_TRUE(pin_current_thread(static_cast<int>(core)).ok());
@@ -34,13 +34,13 @@ TEST(Affinity, RefusesNegativeCores) {
 }
 
 TEST(Affinity, LeavesTheFirstCores) {
-  const int all = static_cast<int>(target::allowed_cpus().size());
+  const int all = static_cast<int>(target::cpu_order().size());
   std::thread([&] {
     ASSERT_TRUE(leave_cores(all).ok());
     EXPECT_EQ(allowed_count(), all);
     ASSERT_TRUE(leave_cores(all - 1).ok());
     EXPECT_EQ(allowed_count(), 1);
-    EXPECT_EQ(sched_getcpu(), target::allowed_cpus().back());
+    EXPECT_EQ(sched_getcpu(), target::cpu_order().back());
     std::thread([] { EXPECT_EQ(allowed_count(), 1); }).join();
     ASSERT_TRUE(leave_cores(-1).ok());
     EXPECT_EQ(allowed_count(), all);

@@ -1,10 +1,14 @@
 // Orders of events that a plain use of the pool meets rarely. Run under the tsan preset as well.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tessera/runtime/thread_pool.h"
 
@@ -31,8 +35,9 @@ TEST(ThreadPoolStress, HundredThousandTinyLoops) {
 }
 
 TEST(ThreadPoolStress, WorkersThatParkBetweenLoops) {
-  for (const std::int64_t spin_us : {0, 1, 50}) {
-    ThreadPool pool({.threads = 2, .spin_us = spin_us});
+  for (const auto& [threads, spin_us] :
+       {std::pair(2, 0), {2, 1}, {2, 50}, {5, 0}, {9, 1}, {16, 0}}) {
+    ThreadPool pool({.threads = threads, .spin_us = spin_us});
     std::atomic<std::int64_t> total{0};
     for (int i = 0; i < 2000; ++i) {
       pool.parallel_for(add_count, &total, 8);
@@ -73,6 +78,58 @@ TEST(ThreadPoolStress, CallerSleepsUntilALateWorkerIsDone) {
     EXPECT_EQ(shared.finished.load(), 2);
   }
 }
+
+TEST(ThreadPoolStress, LoopsOfAllLengthsByPoolsOfAllSizes) {
+  for (int threads = 1; threads <= 20; ++threads) {
+    ThreadPool pool({.threads = threads, .spin_us = threads % 3});
+    for (std::int64_t n = 0; n <= 400; n += 1 + n / 7) {
+      std::vector<int> visits(static_cast<std::size_t>(n));
+      const tsr_body body = [](void* closure, std::int64_t begin, std::int64_t end, std::int32_t) {
+        auto& v = *static_cast<std::vector<int>*>(closure);
+        for (std::int64_t i = begin; i < end; ++i) ++v[static_cast<std::size_t>(i)];
+      };
+      pool.parallel_for(body, &visits, n);
+      ASSERT_EQ(std::ranges::count(visits, 1), n) << threads << " threads";
+    }
+  }
+}
+
+TEST(ThreadPoolStress, SessionsOfSeveralPoolsAtOnce) {
+  std::vector<std::thread> users;
+  std::atomic<std::int64_t> total{0};
+  users.reserve(4);
+  for (int u = 0; u < 4; ++u) {
+    users.emplace_back([&] {
+      ThreadPool pool({.threads = 2});
+      for (int run = 0; run < 20; ++run) {
+        const ThreadPool::Session session(pool);
+        for (int i = 0; i < 50; ++i) pool.parallel_for(add_count, &total, 10);
+      }
+    });
+  }
+  for (std::thread& user : users) user.join();
+  EXPECT_EQ(total.load(), 4 * 20 * 50 * 10);
+}
+
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+TEST(ThreadPoolStress, AsManyThreadsAsTheSystemGrants) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    // Room for the stacks of a few threads only; the sanitizers need more than any limit.
+    const rlimit room{std::size_t{1} << 30, std::size_t{1} << 30};
+    if (setrlimit(RLIMIT_AS, &room) != 0) _exit(2);
+    ThreadPool pool({.threads = 4000});
+    std::atomic<std::int64_t> total{0};
+    for (int i = 0; i < 20; ++i) pool.parallel_for(add_count, &total, 5000);
+    _exit(pool.threads() < 4000 && total.load() == 100000 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+#endif
 
 TEST(ThreadPoolStress, SeveralPoolsAtOnce) {
   std::vector<std::thread> users;

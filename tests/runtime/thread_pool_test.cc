@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <limits>
+#include <mutex>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -129,7 +131,7 @@ TEST(ThreadPool, SeveralThreadsTakePart) {
   EXPECT_TRUE(shared.both.load());
 }
 
-TEST(ThreadPool, ChunksCoverTheLoopAndAreNoLargerThanAQuarterShare) {
+TEST(ThreadPool, PartsAreNoLargerThanAnEighthOfAShare) {
   ThreadPool pool({.threads = 2});
   std::atomic<std::int64_t> largest{0};
   const tsr_body body = [](void* closure, std::int64_t begin, std::int64_t end, std::int32_t) {
@@ -139,7 +141,122 @@ TEST(ThreadPool, ChunksCoverTheLoopAndAreNoLargerThanAQuarterShare) {
     }
   };
   pool.parallel_for(body, &largest, 800);
-  EXPECT_EQ(largest.load(), 100);
+  EXPECT_EQ(largest.load(), 50);
+}
+
+TEST(ThreadPool, HugeLoopsAreCutWithoutOverflow) {
+  ThreadPool pool({.threads = 3});
+  constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max() - 5;
+  struct Parts {
+    std::mutex mutex;
+    std::vector<std::pair<std::int64_t, std::int64_t>> all;
+  } parts;
+  const tsr_body body = [](void* closure, std::int64_t begin, std::int64_t end, std::int32_t) {
+    auto& p = *static_cast<Parts*>(closure);
+    const std::lock_guard lock(p.mutex);
+    p.all.emplace_back(begin, end);
+  };
+  pool.parallel_for(body, &parts, kHuge);
+  std::ranges::sort(parts.all);
+  std::int64_t next = 0;
+  for (const auto& [begin, end] : parts.all) {
+    EXPECT_EQ(begin, next);
+    EXPECT_LT(begin, end);
+    next = end;
+  }
+  EXPECT_EQ(next, kHuge);
+}
+
+// Nobody leaves before all have come, so nobody can take a part of another's share.
+struct Meeting {
+  explicit Meeting(int threads) : expected(threads), worker_of(static_cast<std::size_t>(threads)) {}
+
+  static void body(void* closure, std::int64_t begin, std::int64_t end, std::int32_t worker) {
+    auto& self = *static_cast<Meeting*>(closure);
+    for (std::int64_t i = begin; i < end; ++i) self.worker_of[static_cast<std::size_t>(i)] = worker;
+    self.arrived.fetch_add(static_cast<int>(end - begin));
+    while (self.arrived.load() < self.expected) std::this_thread::yield();
+  }
+
+  std::atomic<int> arrived{0};
+  int expected;
+  std::vector<int> worker_of;
+};
+
+TEST_P(ThreadPoolOf, EachWorkerRunsTheSameShareOfEveryLoop) {
+  ThreadPool pool({.threads = GetParam()});
+  std::vector<int> in_order(static_cast<std::size_t>(GetParam()));
+  std::iota(in_order.begin(), in_order.end(), 0);
+  for (int round = 0; round < 20; ++round) {
+    Meeting meeting(GetParam());
+    pool.parallel_for(Meeting::body, &meeting, GetParam());
+    EXPECT_EQ(meeting.worker_of, in_order);
+  }
+}
+
+TEST(ThreadPool, AShortLoopEngagesNoMoreWorkersThanIterations) {
+  ThreadPool pool({.threads = 8});
+  std::atomic<int> highest{0};
+  const tsr_body body = [](void* closure, std::int64_t, std::int64_t, std::int32_t worker) {
+    auto& most = *static_cast<std::atomic<int>*>(closure);
+    int seen = most.load();
+    while (worker > seen && !most.compare_exchange_weak(seen, worker)) {
+    }
+  };
+  for (int round = 0; round < 200; ++round) pool.parallel_for(body, &highest, 3);
+  EXPECT_LT(highest.load(), 3);
+}
+
+TEST(ThreadPool, AWorkerThatStaysAwayDelaysOnlyWhatItHasBegun) {
+  ThreadPool pool({.threads = 4});
+  constexpr int kCount = 32;
+  std::atomic<int> done{0};
+  // Worker 1 stays in its first part until all other parts are done, those of its share as well.
+  const tsr_body body = [](void* closure, std::int64_t begin, std::int64_t end,
+                           std::int32_t worker) {
+    auto& d = *static_cast<std::atomic<int>*>(closure);
+    const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (worker == 1 && d.load() < kCount - 1 && std::chrono::steady_clock::now() < patience) {
+      std::this_thread::yield();
+    }
+    EXPECT_TRUE(worker != 1 || d.load() >= kCount - 1);
+    d.fetch_add(static_cast<int>(end - begin));
+  };
+  pool.parallel_for(body, &done, kCount);
+  EXPECT_EQ(done.load(), kCount);
+}
+
+bool all_sleep(const ThreadPool& pool) {
+  const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (pool.sleeping() < pool.threads() - 1) {
+    if (std::chrono::steady_clock::now() > patience) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+TEST_P(ThreadPoolOf, SleepsWhenNothingIsToDoAndWakesForALoop) {
+  ThreadPool pool({.threads = GetParam()});
+  EXPECT_TRUE(all_sleep(pool));
+  for (int round = 0; round < 5; ++round) {
+    Meeting meeting(GetParam());
+    pool.parallel_for(Meeting::body, &meeting, GetParam());
+    EXPECT_TRUE(all_sleep(pool));
+  }
+}
+
+TEST(ThreadPool, SessionsNestAndEnd) {
+  ThreadPool pool({.threads = 2});
+  {
+    const ThreadPool::Session outer(pool);
+    const ThreadPool::Session inner(pool);
+    Visits visits(100);
+    pool.parallel_for(Visits::body, &visits, 100);
+    EXPECT_EQ(std::ranges::count(visits.count, 1), 100);
+    // A run that does nothing for long lets its workers sleep as well.
+    EXPECT_TRUE(all_sleep(pool));
+  }
+  EXPECT_TRUE(all_sleep(pool));
 }
 
 TEST(ThreadPool, TooFewThreadsCountAsOne) {

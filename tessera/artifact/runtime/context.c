@@ -12,7 +12,10 @@
 #include "tessera/artifact/runtime/cpu_check.c"
 #include "tessera/artifact/runtime/digest.c"
 #include "tessera/artifact/runtime/program.h"
-#include "tessera/artifact/runtime/thread_pool.c"
+#include "tessera/runtime/fork_join.c"
+#include "tessera/target/processors.c"
+
+enum { TSR_PAGE_BYTES = 4096 };
 
 struct tsr_context {
   const tsr_program* program;
@@ -128,6 +131,28 @@ static void tsr_close(tsr_context* context) {
   free(context);
 }
 
+/* threads: the caller included; 0: as many as the processors are worth. */
+static tsr_pool* tsr_own_pool(int32_t threads) {
+  enum { TSR_CAPACITY = 1 << 14, TSR_LINGER_NS = 50000 };
+  int32_t* cpus = (int32_t*)malloc(TSR_CAPACITY * sizeof *cpus);
+  tsr_pool_options options;
+  tsr_pool* pool;
+  int32_t allowed, quota;
+  if (!cpus) return NULL;
+  memset(&options, 0, sizeof options);
+  allowed = tsr_allowed_processors(cpus, TSR_CAPACITY);
+  quota = tsr_processor_quota("");
+  if (threads <= 0) {
+    threads = tsr_default_threads(allowed, tsr_order_processors("", cpus, allowed), quota);
+  }
+  options.threads = threads;
+  options.processors = quota > 0 && quota < allowed ? quota : allowed;
+  options.linger_ns = TSR_LINGER_NS;
+  pool = tsr_pool_create(&options);
+  free(cpus);
+  return pool;
+}
+
 static int tsr_allocate_tables(tsr_context* context) {
   const tsr_model_info* info = context->program->info;
   const size_t in = (size_t)info->num_inputs, out = (size_t)info->num_outputs;
@@ -161,8 +186,8 @@ static tsr_status tsr_open(const tsr_program* program, const tsr_open_options* o
   status = tsr_find_weights(context, options);
   if (status.code == TSR_OK) {
     context->host = options->host;
-    if (!context->host) context->pool = tsr_pool_create(options->threads);
-    if (context->pool) context->host = &context->pool->host;
+    if (!context->host) context->pool = tsr_own_pool(options->threads);
+    if (context->pool) context->host = tsr_pool_host(context->pool);
     if (!context->host || !tsr_allocate_tables(context)) {
       status = tsr_fail(TSR_OUT_OF_MEMORY, "no memory for a context");
     }
@@ -178,6 +203,28 @@ static tsr_status tsr_open(const tsr_program* program, const tsr_open_options* o
 static int64_t tsr_memory_bytes(const tsr_context* context) {
   const tsr_model_info* info = context->program->info;
   return info->arena_bytes + info->shared_bytes + context->host->num_workers * info->worker_bytes;
+}
+
+static void tsr_zero_pages(void* closure, int64_t begin, int64_t end, int32_t worker) {
+  const tsr_context* context = (const tsr_context*)closure;
+  const int64_t bytes = tsr_memory_bytes(context);
+  const int64_t from = begin * TSR_PAGE_BYTES, to = end * TSR_PAGE_BYTES;
+  (void)worker;
+  memset(context->memory + from, 0, (size_t)((to < bytes ? to : bytes) - from));
+}
+
+/* Memory of the context's own. The workers touch it first, each in its share, so that the system
+ * takes it from the part of the machine that they run on. */
+static unsigned char* tsr_own_memory(tsr_context* context) {
+  const int64_t bytes = tsr_memory_bytes(context);
+  if (!context->memory) {
+    context->memory = tsr_allocate(bytes);
+    if (context->memory) {
+      context->host->parallel_for(context->host, tsr_zero_pages, context,
+                                  (bytes + TSR_PAGE_BYTES - 1) / TSR_PAGE_BYTES);
+    }
+  }
+  return context->memory;
 }
 
 /* The caller's memory, or an aligned copy of it; `copy` fills the copy. */
@@ -295,8 +342,8 @@ static tsr_status tsr_run(tsr_context* context, const void* const* inputs, void*
     return tsr_fail(TSR_RUN_FAILED, "the context is running in another thread");
   }
   info = context->program->info;
-  if (!memory && !context->memory) context->memory = tsr_allocate(tsr_memory_bytes(context));
-  if (!memory) memory = context->memory;
+  if (context->pool) tsr_pool_begin(context->pool);
+  if (!memory) memory = tsr_own_memory(context);
   status = memory ? tsr_bind(context, inputs, outputs)
                   : tsr_fail(TSR_OUT_OF_MEMORY, "no memory for %lld bytes",
                              (long long)tsr_memory_bytes(context));
@@ -306,6 +353,7 @@ static tsr_status tsr_run(tsr_context* context, const void* const* inputs, void*
       memcpy(outputs[o], context->outputs[o], (size_t)info->outputs[o].bytes);
     }
   }
+  if (context->pool) tsr_pool_end(context->pool);
   __atomic_store_n(&context->busy, 0, __ATOMIC_RELEASE);
   return status;
 }

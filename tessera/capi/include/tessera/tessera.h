@@ -109,7 +109,7 @@ typedef struct tsr_api {
   const tsr_tensor_info* (*input)(const tsr_model* model, int32_t index);
   const tsr_tensor_info* (*output)(const tsr_model* model, int32_t index);
 
-  /* threads: the caller included; 0: one per processor. */
+  /* threads: the caller included; 0: one a core. */
   tsr_status (*create_session)(const tsr_model* model, int32_t threads, tsr_session** result);
   /* Reads all inputs and writes all outputs, in the order of the model. Types and shapes must be
    * those of the model; strides may be any. */
