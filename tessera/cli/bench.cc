@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -21,9 +20,10 @@
 #include "tessera/driver/bench_op.h"
 #include "tessera/driver/machine.h"
 #include "tessera/driver/peer.h"
-#include "tessera/driver/peer_driver.h"
+#include "tessera/driver/pool_bench.h"
 #include "tessera/driver/schedule_library.h"
 #include "tessera/driver/tune_problem.h"
+#include "tessera/target/cpus.h"
 
 namespace tessera::cli {
 namespace {
@@ -36,7 +36,8 @@ struct BenchArgs {
   int threads = 1;
   int samples = 20;
   double time_limit_s = 10;
-  bool json = false, markdown = false, machine = false, list_ops = false, time_passes = false;
+  bool json = false, markdown = false, machine = false, pool = false, list_ops = false,
+       time_passes = false;
 };
 
 std::string describe(const te::OpParam& p) {
@@ -194,21 +195,26 @@ int bench_machine(const BenchArgs& args, const runtime::TimingOptions& timing) {
   return kOk;
 }
 
-// An exit code when one of the names is none.
-std::optional<int> check_peers(const std::vector<std::string>& names) {
-  std::set<std::string> known(driver::peer_names().begin(), driver::peer_names().end());
-  known.insert(driver::driver_peer_names().begin(), driver::driver_peer_names().end());
-  for (const std::string& p : names) {
-    if (known.count(p) == 0 && !is_all(names)) {
-      return report(make_error(ErrorCode::kInvalidArgument, "no peer '{}'; peers are: {}", p,
-                               fmt::join(known, " ")));
-    }
+int bench_pool(const BenchArgs& args) {
+  const driver::PoolReport r = driver::measure_pool(args.threads);
+  if (args.json) {
+    print_json({{"awake_us", r.awake_us},
+                {"parked_us", r.parked_us},
+                {"awake_all_us", r.awake_all_us},
+                {"parked_all_us", r.parked_all_us},
+                {"threads", r.threads}});
+    return kOk;
   }
-  return std::nullopt;
+  fmt::print("{} threads\n{:<28} {:>8} {:>8}\n", r.threads, "us a loop", "awake", "parked");
+  fmt::print("{:<28} {:>8.2f} {:>8.2f}\n", "empty bodies", r.awake_us, r.parked_us);
+  fmt::print("{:<28} {:>8.2f} {:>8.2f}\n", "until all threads have begun", r.awake_all_us,
+             r.parked_all_us);
+  return kOk;
 }
 
 int bench(const BenchArgs& args) {
   if (args.list_ops) return list_ops();
+  if (args.pool) return bench_pool(args);
   const runtime::TimingOptions timing{.samples = args.samples, .time_limit_s = args.time_limit_s};
   if (args.machine) return bench_machine(args, timing);
   const auto suite = suite_lines(args);
@@ -231,7 +237,7 @@ int bench(const BenchArgs& args) {
   if (!list.ok()) return report(list.error());
   if (list->empty()) {
     return report({ErrorCode::kInvalidArgument,
-                   "nothing to do: give a model, --op, --suite, --machine or --list-ops"});
+                   "nothing to do: give a model, --op, --suite, --machine, --pool or --list-ops"});
   }
   Result<std::optional<std::string>> text = given_schedule(args.schedule);
   if (!text.ok()) return report(text.error());
@@ -243,7 +249,7 @@ int bench(const BenchArgs& args) {
   const PlanArgs& plan_args = args.model_bench.plan;
   const auto plan = plan_schedules(plan_args, target::host());
   if (!plan.ok()) return report(plan.error());
-  std::map<DType, double> peaks;
+  driver::PeakOf peak(target::host(), args.threads, timing);
   std::vector<driver::BenchResult> results;
   bool wrong = false;
   for (te::OpSpec spec : *list) {
@@ -251,13 +257,11 @@ int bench(const BenchArgs& args) {
     Result<driver::BenchResult> r = driver::bench_op(spec, target::host(), options);
     if (!r.ok()) return report(r.error().with_context(te::to_text(spec)));
     // After the operation, so that a mistake in it is reported at once.
-    if (!peaks.count(spec.dtype)) {
-      const Result<double> peak =
-          driver::measure_peak(spec.dtype, target::host(), args.threads, timing);
-      if (!peak.ok()) return report(peak.error());
-      peaks[spec.dtype] = *peak;
-    }
-    if (const double peak = peaks[spec.dtype]; peak > 0) r->fraction_of_peak = r->gflops / peak;
+    const auto algorithm = spec.words.find("algo");
+    const bool saves = algorithm != spec.words.end() && algorithm->second.starts_with("winograd");
+    const Result<double> fraction = peak.fraction(spec.dtype, r->gflops, saves);
+    if (!fraction.ok()) return report(fraction.error());
+    r->fraction_of_peak = *fraction;
     wrong = wrong || !r->verified;
     if (args.markdown) {
       print_markdown(spec, *r, results.empty());
@@ -313,8 +317,9 @@ void add_bench(CLI::App& app, std::function<int()>* run) {
          "--suite", args->suite,
          "File with one operation or model (zoo:NAME, FILE.onnx) per line; # begins a comment")
       ->check(CLI::ExistingFile);
-  sub->add_option("--threads", args->threads, "Threads of ours and of the peers")
-      ->check(CLI::Range(1, 1024));
+  const CLI::Option* threads =
+      sub->add_option("--threads", args->threads, "Threads of ours and of the peers")
+          ->check(CLI::Range(1, 1024));
   sub->add_option("--peers", args->peers,
                   fmt::format("Comma-separated, or all. Operations: {}. Models: {}",
                               fmt::join(driver::peer_names(), ","),
@@ -330,9 +335,13 @@ void add_bench(CLI::App& app, std::function<int()>* run) {
   CLI::Option* json = sub->add_flag("--json", args->json, "Print JSON");
   sub->add_flag("--markdown", args->markdown, "Print a table for a document")->excludes(json);
   sub->add_flag("--machine", args->machine, "Measure FMA rates and memory bandwidths");
+  sub->add_flag("--pool", args->pool,
+                "Measure what a parallel loop costs, workers awake and asleep");
   sub->add_flag("--list-ops", args->list_ops, "Print the operations and their parameters");
   sub->add_flag("--time-passes", args->time_passes, "Print the build time of each pass to stderr");
-  sub->callback([args, run] {
+  sub->callback([args, run, threads] {
+    if (args->pool && threads->count() == 0) args->threads = target::default_threads();
+    if (args->peers.size() == 1 && args->peers[0] == "all") args->peers = driver::peer_names();
     *run = [args] {
       if (const auto code = check_peers(args->peers)) return *code;
       return bench(*args);

@@ -27,6 +27,7 @@ nlohmann::ordered_json model_json(const driver::ModelBenchResult& r) {
   j["live_bytes"] = r.live_bytes;
   j["constant_bytes"] = r.constant_bytes;
   j["verified_by"] = r.verified_by;
+  if (!r.profile.empty()) j["kernels_us"] = r.kernels_us();
   for (const driver::StepTime& s : r.profile) {
     j["profile"].push_back({{"name", s.name},
                             {"node", s.origin},
@@ -44,8 +45,7 @@ void print(const driver::ModelBenchResult& r, double peak) {
       r.kernels, r.steps, static_cast<double>(r.constant_bytes) * 1e-6,
       static_cast<double>(r.arena_bytes) * 1e-6, r.verified_by);
   if (r.profile.empty()) return;
-  double total = 0;
-  for (const driver::StepTime& s : r.profile) total += s.us;
+  const double total = r.kernels_us();
   fmt::print("{:>10} {:>6} {:>9} {:>7} {:>8}  {}\n", "us", "%", "GFLOP/s", "% peak", "GB/s",
              "kernel");
   for (const driver::StepTime& s : r.profile) {
@@ -53,6 +53,8 @@ void print(const driver::ModelBenchResult& r, double peak) {
                100 * s.us / total, s.gflops, peak > 0 ? 100 * s.gflops / peak : 0.0, s.gbytes_per_s,
                s.name, s.origin);
   }
+  fmt::print("{:>10.1f} {:>6.2f}  all kernels, of the model's time\n", total,
+             100 * total / r.bench.median_us);
 }
 
 // An artifact alone: there is no model beside it to check the numbers or to give to a peer.
@@ -153,7 +155,7 @@ int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
   }
   std::vector<driver::BenchResult> results;
   auto list = nlohmann::ordered_json::array();
-  double peak = 0;
+  driver::PeakOf peak(target::host(), run.threads, run.timing);
   bool wrong = false;
   for (const std::string& model : models) {
     if (plan->has_value() && artifact::is_artifact(model)) {
@@ -166,22 +168,19 @@ int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
             : driver::bench_model(model, target::host(), options);
     if (const auto code = report_misses(args.plan, *plan)) return *code;
     if (!result) return report_model(result.error().with_context(model));
-    // After the first model, so that a mistake in it is reported at once.
-    if (results.empty()) {
-      const Result<double> measured =
-          driver::measure_peak(DType::kF32, target::host(), run.threads, run.timing);
-      if (!measured) return report(measured.error());
-      peak = *measured;
-    }
+    // After the first model, so that a mistake in it is reported at once. Convolutions in it may be
+    // by Winograd's algorithm.
     driver::BenchResult& bench = result->bench;
-    if (peak > 0) bench.fraction_of_peak = bench.gflops / peak;
+    const Result<double> fraction = peak.fraction(DType::kF32, bench.gflops, true);
+    if (!fraction) return report(fraction.error());
+    bench.fraction_of_peak = *fraction;
     wrong = wrong || (bench.compared && !bench.verified);
     if (json) {
       list.push_back(model_json(*result));
     } else if (markdown) {
       print_markdown(bench, results.empty());
     } else {
-      print(*result, peak);
+      print(*result, peak.gops(DType::kF32));
     }
     if (std::fflush(stdout) != 0) {
       throw std::system_error(errno, std::generic_category(), "cannot write to standard output");

@@ -186,6 +186,12 @@ double worst_output(const graph::Graph& graph, const std::vector<HostTensor>& go
   return worst;
 }
 
+double ModelBenchResult::kernels_us() const {
+  double sum = 0;
+  for (const StepTime& s : profile) sum += s.us;
+  return sum;
+}
+
 Result<ModelBenchResult> bench_model(const std::string& spec, const target::Target& machine,
                                      const ModelBenchOptions& options) {
   const target::Target target = target::code_target(machine, options.threads);

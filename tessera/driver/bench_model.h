@@ -33,6 +33,8 @@ struct ModelBenchResult {
   std::int64_t arena_bytes = 0, live_bytes = 0, constant_bytes = 0;
   std::string verified_by;        // "ort 1.30" or "node by node"
   std::vector<StepTime> profile;  // in running order; medians of several runs
+
+  double kernels_us() const;  // the sum of the profile
 };
 
 // Inputs for a model: floats in [-1, 1), integers 0 or 1, masks all one.

@@ -2,6 +2,7 @@
 // bandwidth per level.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,26 @@
 #include "tessera/target/target.h"
 
 namespace tessera::driver {
+
+// The peak that results are compared with, measured when first asked for.
+class PeakOf {
+ public:
+  PeakOf(const target::Target& target, int threads, const runtime::TimingOptions& timing)
+      : target_(target), threads_(threads), timing_(timing) {}
+
+  // What part of the peak `gflops` is. A result above it says that the machine was busy when the
+  // peak was measured: it is measured again, and at last raised to the result unless that `saves`
+  // operations (Winograd does, which are counted all the same).
+  Result<double> fraction(DType dtype, double gflops, bool saves);
+  // After fraction().
+  double gops(DType dtype) const;
+
+ private:
+  const target::Target& target_;
+  int threads_;
+  runtime::TimingOptions timing_;
+  std::map<DType, double> peaks_;
+};
 
 struct ComputePeak {
   std::string name;  // "f32_fma", "i8_dot", ...
@@ -30,10 +51,12 @@ struct MachineReport {
   std::vector<Bandwidth> bandwidths;
 };
 
-// The f32 FMA rate of `threads` threads, GFLOP/s: what fraction_of_peak is a fraction of.
+// The multiply-add rate for results of this type, GFLOP/s, of so many threads that run together,
+// the best of several rounds: what fraction_of_peak is a fraction of.
 Result<double> measure_peak(DType dtype, const target::Target& target, int threads,
                             const runtime::TimingOptions& timing);
 
+// Rates and bandwidths of so many threads that run together; each the best of several rounds.
 Result<MachineReport> measure_machine(const target::Target& target, int threads,
                                       const runtime::TimingOptions& timing);
 

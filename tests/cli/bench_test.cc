@@ -108,6 +108,19 @@ TEST(Bench, TwoThreads) {
   EXPECT_EQ(all.at("results").at(0).at("verified"), true);
 }
 
+TEST(Bench, PoolCostsOfALoop) {
+  const Finished result = run({"bench", "--pool", "--threads", "2", "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const json j = json::parse(result.out);
+  EXPECT_EQ(j.at("threads"), 2);
+  for (const char* key : {"awake_us", "parked_us", "awake_all_us", "parked_all_us"}) {
+    EXPECT_GT(j.at(key).get<double>(), 0) << key;
+  }
+  const Finished table = run({"bench", "--pool", "--threads", "1"});
+  ASSERT_EQ(table.code, 0) << table.err;
+  EXPECT_NE(table.out.find("empty bodies"), std::string::npos) << table.out;
+}
+
 TEST(Bench, PassTimesGoToStderr) {
   const Finished result = run(quick_bench({"--op", "matmul:M=8,N=8,K=8", "--time-passes"}));
   EXPECT_EQ(result.code, 0);

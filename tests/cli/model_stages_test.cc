@@ -145,7 +145,7 @@ TEST(BenchModel, JsonHasEveryKeyOfTheContract) {
   const json& r = all.at("results").at(0);
   EXPECT_EQ(r.at("name"), "zoo:mlp");
   EXPECT_EQ(r.at("threads"), 2);
-  for (const char* key : {"median_us", "gflops", "fraction_of_peak", "build_ms"}) {
+  for (const char* key : {"median_us", "gflops", "fraction_of_peak", "build_ms", "kernels_us"}) {
     ASSERT_TRUE(r.at(key).is_number()) << key;
     EXPECT_GT(r.at(key).get<double>(), 0) << key;
   }
@@ -154,7 +154,12 @@ TEST(BenchModel, JsonHasEveryKeyOfTheContract) {
   EXPECT_EQ(r.at("peers"), json::array());
   EXPECT_EQ(r.at("kernels"), 3);
   ASSERT_EQ(r.at("profile").size(), r.at("steps").get<std::size_t>());
-  for (const json& step : r.at("profile")) EXPECT_NE(step.at("node"), "") << step;
+  double sum = 0;
+  for (const json& step : r.at("profile")) {
+    EXPECT_NE(step.at("node"), "") << step;
+    sum += step.at("us").get<double>();
+  }
+  EXPECT_NEAR(r.at("kernels_us").get<double>(), sum, 1e-6 * sum);
 }
 
 TEST(BenchModel, WithoutAnInterpreterPeersFromPythonAreAbsent) {
