@@ -35,6 +35,11 @@ std::string date_text(std::int64_t unix_time) {
                      parts.tm_mday, parts.tm_hour, parts.tm_min);
 }
 
+std::vector<std::string> targets_of(const DbArgs& args) {
+  if (args.target.empty()) return {};
+  return {args.target};
+}
+
 struct Listing {
   std::int64_t records = 0;
   std::vector<record::SessionRow> sessions;
@@ -45,7 +50,7 @@ struct Listing {
 Result<Listing> listing_of(const DbArgs& args) {
   TESSERA_TRY(const Database database, Database::open_read_only(database_path(args.db)));
   Listing out;
-  const record::Filter filter{.target = args.target};
+  const record::Filter filter{.targets = targets_of(args)};
   TESSERA_TRY(out.records, database.count(filter));
   TESSERA_TRY(out.sessions, database.sessions());
   TESSERA_TRY(out.tasks, database.summaries(filter));
@@ -162,7 +167,7 @@ void print_explanation(const record::Explanation& e) {
 
 Result<record::Explanation> explanation_of(const DbArgs& args) {
   TESSERA_TRY(const Database database, Database::open_read_only(database_path(args.db)));
-  const record::Filter filter{.task = args.task, .target = args.target};
+  const record::Filter filter{.task = args.task, .targets = targets_of(args)};
   TESSERA_TRY(record::Explanation out,
               record::explain(database, filter, static_cast<std::size_t>(args.top)));
   if (out.records > 0) return out;
@@ -178,7 +183,7 @@ Result<record::Explanation> explanation_of(const DbArgs& args) {
 Result<std::vector<record::TaskDifference>> differences_of(const DbArgs& args) {
   TESSERA_TRY(const Database a, Database::open_read_only(args.files.at(0)));
   TESSERA_TRY(const Database b, Database::open_read_only(args.files.at(1)));
-  return record::compare(a, b, {.target = args.target});
+  return record::compare(a, b, {.targets = targets_of(args)});
 }
 
 struct Comparison {

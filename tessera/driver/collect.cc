@@ -28,9 +28,12 @@ class Collection {
   Collection(const CollectOptions& options, const CollectCallbacks& callbacks)
       : options_(options),
         callbacks_(callbacks),
-        target_text_(target::to_text(options.target)),
-        exclusive_(options.measure.threads >= static_cast<int>(target::allowed_cpus().size())),
-        start_(Clock::now()) {}
+        exclusive_(options.measure.threads >= target::usable_cpus()),
+        start_(Clock::now()) {
+    // Candidates for as many cores as run them, as tuning draws them.
+    options_.target = target::code_target(options.target, options.measure.threads);
+    target_text_ = target::to_text(options_.target);
+  }
 
   Result<CollectResult> run() {
     TESSERA_DO(check());
@@ -123,12 +126,14 @@ class Collection {
   }
 
   Result<void> load_earlier() {
+    TESSERA_TRY(const std::vector<std::string> targets,
+                targets_of_machine(*database_, options_.target));
     for (const auto& s : samplers_) {
       const task::Task& t = s->task();
       TESSERA_DO(database_->add_task({t.key, t.name, te::to_text(t.dag), t.flops, t.bytes}));
       record::Filter filter;
       filter.task = t.key;
-      filter.target = target_text_;
+      filter.targets = targets;
       filter.threads = options_.measure.threads;
       TESSERA_DO(database_->visit(filter, [&](const record::Record& r) {
         const Result<space::Candidate> c = s->space().parse(r.candidate);
@@ -249,7 +254,7 @@ class Collection {
 
   double elapsed_s() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
 
-  const CollectOptions& options_;
+  CollectOptions options_;
   const CollectCallbacks& callbacks_;
   std::string target_text_;
   bool exclusive_ = false;  // the measured code has every core

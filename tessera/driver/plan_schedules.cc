@@ -4,6 +4,7 @@
 #include <set>
 
 #include "tessera/space/default_schedule.h"
+#include "tessera/target/match.h"
 
 namespace tessera::driver {
 
@@ -42,11 +43,10 @@ Result<schedule::Schedule> PlanSchedules::State::schedule(const task::Task& task
 
 Result<PlanSchedules> PlanSchedules::make(record::Plan plan, const target::Target& target,
                                           bool strict) {
-  const std::string text = target::to_text(target);
-  if (plan.target != text) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      "the plan was made for another target\n  plan:   {}\n  wanted: {}",
-                      plan.target, text);
+  const Result<target::Target> made_for = target::target_from_text(plan.target);
+  if (!made_for.ok()) return made_for.error().with_context("the plan cannot be used here");
+  if (const std::string reason = target::mismatch(*made_for, target); !reason.empty()) {
+    return make_error(ErrorCode::kInvalidArgument, "the plan cannot be used here: {}", reason);
   }
   auto state = std::make_shared<State>();
   state->plan = std::move(plan);

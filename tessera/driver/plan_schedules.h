@@ -14,8 +14,8 @@ namespace tessera::driver {
 // Give both hooks to a build, then ask what the plan did not have. Copies share their state.
 class PlanSchedules {
  public:
-  // kInvalidArgument when the plan was made for another target: its schedules would run, slowly or
-  // not at all. `strict`: a task that the plan does not have is an error.
+  // kInvalidArgument when the plan was made for another instruction set (target::mismatch), saying
+  // what differs. `strict`: a task that the plan does not have is an error.
   static Result<PlanSchedules> make(record::Plan plan, const target::Target& target, bool strict);
 
   // The algorithms of the plan: tasks follow from them.

@@ -4,6 +4,8 @@
 
 #include <fmt/ranges.h>
 
+#include "tessera/target/match.h"
+
 namespace tessera::driver {
 
 Result<OpenedDatabase> open_database(const std::string& path,
@@ -24,6 +26,17 @@ Result<OpenedDatabase> open_database(const std::string& path,
   const Result<std::int64_t> id = opened->begin_session(session);
   if (!id) return unreachable(id.error());
   return OpenedDatabase{std::move(opened).value(), *id};
+}
+
+Result<std::vector<std::string>> targets_of_machine(const record::Database& database,
+                                                    const target::Target& target) {
+  std::vector<std::string> out = {target::to_text(target)};
+  TESSERA_TRY(const std::vector<std::string> known, database.targets());
+  for (const std::string& text : known) {
+    const Result<target::Target> parsed = target::target_from_text(text);
+    if (parsed.ok() && text != out[0] && target::same_machine(*parsed, target)) out.push_back(text);
+  }
+  return out;
 }
 
 record::Record record_of(const measure::Measurement& m) {

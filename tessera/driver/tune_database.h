@@ -21,6 +21,11 @@ Result<OpenedDatabase> open_database(const std::string& path,
                                      const std::vector<TuneSubject>& subjects,
                                      record::SessionRow session);
 
+// The texts under which records of this machine are kept, whatever number of cores they name; never
+// empty.
+Result<std::vector<std::string>> targets_of_machine(const record::Database& database,
+                                                    const target::Target& target);
+
 // What a measurement says of itself; the rest of the record is the caller's.
 record::Record record_of(const measure::Measurement& m);
 

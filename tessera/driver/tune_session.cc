@@ -60,7 +60,7 @@ TuneSession::TuneSession(const TuneOptions& options, const TuneCallbacks& callba
       problem_(std::move(problem)),
       start_(start),
       target_text_(target::to_text(options.target)),
-      exclusive_(options.measure.threads >= static_cast<int>(target::allowed_cpus().size())),
+      exclusive_(options.measure.threads >= target::usable_cpus()),
       before_s_(problem_.tasks.size(), 0),
       ended_(problem_.tasks.size(), 0) {
   search_until_s_ =
@@ -96,6 +96,9 @@ Result<void> TuneSession::open_database() {
               driver::open_database(options_.database, problem_.subjects, std::move(row)));
   database_.emplace(std::move(opened.database));
   session_ = opened.session;
+  Result<std::vector<std::string>> targets = targets_of_machine(*database_, options_.target);
+  if (!targets) return Error{ErrorCode::kUnavailable, "database: " + targets.error().message};
+  known_targets_ = std::move(targets).value();
   for (const TuneTask& t : problem_.tasks) {
     const Result<void> added = database_->add_task(
         {t.task.key, t.task.name, te::to_text(t.task.dag), t.task.flops, t.task.bytes});
@@ -177,7 +180,7 @@ Result<void> TuneSession::make_searches() {
 record::Filter TuneSession::filter_of(std::size_t task) const {
   record::Filter filter;
   filter.task = problem_.tasks[task].task.key;
-  filter.target = target_text_;
+  filter.targets = known_targets_;
   filter.threads = options_.measure.threads;
   filter.format = "tessera";
   return filter;

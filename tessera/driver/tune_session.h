@@ -119,6 +119,7 @@ class TuneSession {
   std::optional<record::Database> database_;
   std::int64_t session_ = 0;
   std::string database_error_, target_text_;
+  std::vector<std::string> known_targets_;  // texts of records that count here
   // The measured code has every core: searching and fitting wait until nothing is being timed.
   bool exclusive_ = false;
   std::unique_ptr<search::Learner> learner_;

@@ -9,8 +9,10 @@
 #include <unordered_set>
 
 #include "tessera/driver/shipped_model.h"
+#include "tessera/driver/tune_database.h"
 #include "tessera/record/database.h"
 #include "tessera/search/task_search.h"
+#include "tessera/support/hash.h"
 
 namespace tessera::driver {
 namespace {
@@ -89,13 +91,19 @@ Result<Table> read_table(const record::Database& database, const task::Task& tas
   std::unordered_map<space::Candidate, Recorded, space::CandidateHash> results;
   record::Filter filter;
   filter.task = task.key;
-  filter.target = target::to_text(options.target);
+  TESSERA_TRY(filter.targets, targets_of_machine(database, options.target));
   filter.threads = options.threads;
   filter.format = "tessera";
   TESSERA_DO(database.visit(filter, [&](const record::Record& r) {
     Recorded recorded;
     const Result<space::Candidate> c = table.whole->parse(r.candidate);
     if (!c || !table.whole->check(*c)) return true;
+    // Drawn for another number of cores, the same words may mean another schedule.
+    const Result<schedule::Schedule> steps = table.whole->schedule(*c);
+    const bool told = !r.schedule_digest.empty();
+    if (!steps || (told && to_hex(hash_bytes(schedule::to_text(*steps))) != r.schedule_digest)) {
+      return true;
+    }
     if (!measure::outcome_from_text(r.outcome, &recorded.outcome)) return true;
     if (recorded.outcome == measure::Outcome::kWorkerLost) return true;
     recorded.seconds = r.seconds;

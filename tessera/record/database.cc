@@ -54,8 +54,12 @@ std::string condition(const Filter& filter) {
     }
   };
   same_text(filter.task, "task");
-  same_text(filter.target, "target");
   same_text(filter.format, "format");
+  if (!filter.targets.empty()) {
+    std::string marks = "?";
+    for (std::size_t i = 1; i < filter.targets.size(); ++i) marks += ", ?";
+    both(fmt::format("r.target IN (SELECT id FROM texts WHERE text IN ({}))", marks));
+  }
   if (filter.session != 0) both("r.session = ?");
   if (filter.threads != 0) both("r.threads = ?");
   if (filter.timed_only) both(fmt::format("r.outcome IN ({}, {})", kTextOk, kTextCensored));
@@ -64,9 +68,10 @@ std::string condition(const Filter& filter) {
 
 void bind_filter(const Filter& filter, Statement& statement) {
   int next = 0;
-  for (const std::string* text : {&filter.task, &filter.target, &filter.format}) {
+  for (const std::string* text : {&filter.task, &filter.format}) {
     if (!text->empty()) statement.bind(next++, *text);
   }
+  for (const std::string& text : filter.targets) statement.bind(next++, text);
   if (filter.session != 0) statement.bind(next++, filter.session);
   if (filter.threads != 0) statement.bind(next++, std::int64_t{filter.threads});
 }
@@ -329,6 +334,17 @@ Result<std::vector<TaskRow>> Database::tasks() const {
                     .definition = select.text(2),
                     .flops = select.real(3),
                     .bytes = select.real(4)});
+  }
+}
+
+Result<std::vector<std::string>> Database::targets() const {
+  TESSERA_TRY(Statement select,
+              impl_->connection.prepare("SELECT text FROM texts WHERE text LIKE '% triple=%'"));
+  std::vector<std::string> out;
+  while (true) {
+    TESSERA_TRY(const bool row, select.step());
+    if (!row) return out;
+    out.push_back(select.text(0));
   }
 }
 

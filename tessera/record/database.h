@@ -16,7 +16,8 @@
 namespace tessera::record {
 
 struct Filter {  // empty fields match everything
-  std::string task, target, format;
+  std::string task, format;
+  std::vector<std::string> targets;  // any of them
   std::int64_t session = 0;
   int threads = 0;
   bool timed_only = false;  // whole or censored
@@ -57,6 +58,8 @@ class Database {
   Result<std::int64_t> count(const Filter& filter) const;
   Result<std::vector<SessionRow>> sessions() const;
   Result<std::vector<TaskRow>> tasks() const;
+  // The lines of target::to_text that its records may carry.
+  Result<std::vector<std::string>> targets() const;
   // Of every task that has matching records, in order of their first.
   Result<std::vector<TaskSummary>> summaries(const Filter& filter) const;
 

@@ -67,6 +67,22 @@ TEST_F(Collect, ADatabaseThatCannotBeHadIsNamed) {
   EXPECT_NE(done.error().message.find(options_.database), std::string::npos);
 }
 
+TEST_F(Collect, GoesOnWhateverNumberOfCoresTheMachineHadThen) {
+  options_.target.cores = 1;
+  ASSERT_TRUE(collect(options_, {}).ok());
+  options_.target.cores = 64;
+  options_.per_task = 8;
+  const Result<CollectResult> more = collect(options_, {});
+  ASSERT_TRUE(more.ok()) << more.error().message;
+  EXPECT_EQ(more->earlier, 6);
+  // Another processor's times are not this one's.
+  options_.target.cpu = "another";
+  options_.per_task = 2;
+  const Result<CollectResult> foreign = collect(options_, {});
+  ASSERT_TRUE(foreign.ok()) << foreign.error().message;
+  EXPECT_EQ(foreign->earlier, 0);
+}
+
 TEST_F(Collect, GoesOnWithOtherCandidates) {
   const auto first = collect(options_, {});
   ASSERT_TRUE(first.ok()) << first.error().message;

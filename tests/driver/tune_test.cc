@@ -60,13 +60,13 @@ TEST(Tune, MakesSchedulesForItsThreadsAndThePlanForTheMachine) {
   EXPECT_EQ(result->plan.threads, 1);
   const auto database = record::Database::open_read_only(options.database);
   ASSERT_TRUE(database.ok());
-  const target::Target one = code_target(options.target, 1);
+  const target::Target one = target::code_target(options.target, 1);
   const auto problem = make_tune_problem(options.subjects, {});
   ASSERT_TRUE(problem.ok());
   const auto space = space::make_space(problem->tasks[0].task.dag, one);
   ASSERT_TRUE(space.ok());
   record::Filter filter;
-  filter.target = target::to_text(one);
+  filter.targets = {target::to_text(one)};
   int records = 0;
   ASSERT_TRUE(database
                   ->visit(filter,

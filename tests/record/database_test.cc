@@ -149,11 +149,25 @@ TEST_F(DatabaseTest, FiltersCombine) {
   EXPECT_EQ(count({.task = "odd"}), 4);
   EXPECT_EQ(count({.task = "odd", .threads = 1}), 2);
   EXPECT_EQ(count({.task = "odd", .threads = 1, .timed_only = true}), 1);
-  EXPECT_EQ(count({.target = "x"}), 1);
+  EXPECT_EQ(count({.targets = {"x"}}), 1);
+  EXPECT_EQ(count({.targets = {"x", "y", "z"}}), 8);
+  EXPECT_EQ(count({.targets = {"z"}}), 0);
   EXPECT_EQ(count({.format = "ansor"}), 1);
   EXPECT_EQ(count({.session = 3}), 1);
-  EXPECT_EQ(count({.task = "even", .target = "x"}), 0);
+  EXPECT_EQ(count({.task = "even", .targets = {"x"}}), 0);
   EXPECT_EQ(all(*database, {.task = "even", .threads = 2}).size(), 2u);
+}
+
+TEST_F(DatabaseTest, KnowsTheTargetsOfItsRecords) {
+  Result<Database> database = Database::open(path("a.db"));
+  std::vector<Record> records = {sample_record(1, "a"), sample_record(2, "a"),
+                                 sample_record(3, "a")};
+  records[0].target = "host triple=x cores=1";
+  records[1].target = "host triple=x cores=2";
+  records[2].target = "llvm -keys=cpu";
+  ASSERT_TRUE(database->append(records).ok());
+  EXPECT_EQ(*database->targets(),
+            (std::vector<std::string>{"host triple=x cores=1", "host triple=x cores=2"}));
 }
 
 TEST_F(DatabaseTest, VisitStopsWhenTold) {

@@ -7,6 +7,7 @@
 
 #include "tessera/target/features.h"
 #include "tessera/target/machine_table.h"
+#include "tessera/target/match.h"
 
 namespace tessera::target {
 namespace {
@@ -136,6 +137,34 @@ TEST(ToText, TellsTargetsApart) {
     EXPECT_EQ(text.find('\n'), std::string::npos);
     EXPECT_TRUE(texts.insert(text).second) << text;
   }
+}
+
+TEST(Mismatch, CoresCachesAndNamesDoNotCount) {
+  Target other = host();
+  other.name = "elsewhere";
+  other.cpu = "generic";
+  other.cores += 3;
+  other.l2_bytes *= 2;
+  EXPECT_EQ(mismatch(host(), other), "");
+  EXPECT_FALSE(same_machine(host(), other));
+  other = host();
+  other.name = "elsewhere";
+  other.cores += 3;
+  EXPECT_TRUE(same_machine(host(), other));
+}
+
+TEST(Mismatch, SaysWhatDiffers) {
+  const Target avx512 = *find_target("skylake-avx512"), arm = *find_target("neoverse-v1");
+  EXPECT_EQ(mismatch(arm, avx512),
+            "made for aarch64-unknown-linux-gnu, wanted for x86_64-unknown-linux-gnu");
+  Target narrow = avx512;
+  narrow.vector_bytes = 32;
+  narrow.vector_registers = 16;
+  EXPECT_EQ(mismatch(narrow, avx512), "made for 16 registers of 32 bytes, wanted for 32 of 64");
+  Target dots = avx512;
+  dots.has_bf16_dot = !dots.has_bf16_dot;
+  EXPECT_NE(mismatch(dots, avx512).find("bf16 dot products"), std::string::npos);
+  EXPECT_NE(mismatch(avx512, dots), mismatch(dots, avx512));
 }
 
 TEST(FromText, ReadsBackEveryMachine) {

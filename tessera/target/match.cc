@@ -1,0 +1,38 @@
+#include "tessera/target/match.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace tessera::target {
+
+std::string mismatch(const Target& made_for, const Target& wanted) {
+  if (made_for.arch != wanted.arch) {
+    return fmt::format("made for {}, wanted for {}", made_for.triple, wanted.triple);
+  }
+  if (made_for.vector_bytes != wanted.vector_bytes ||
+      made_for.vector_registers != wanted.vector_registers) {
+    return fmt::format("made for {} registers of {} bytes, wanted for {} of {}",
+                       made_for.vector_registers, made_for.vector_bytes, wanted.vector_registers,
+                       wanted.vector_bytes);
+  }
+  constexpr std::pair<const char*, bool Target::*> kAbilities[] = {
+      {"fused multiply-add", &Target::has_fma},     {"f16 arithmetic", &Target::has_f16},
+      {"bf16 dot products", &Target::has_bf16_dot}, {"bf16 matrix products", &Target::has_bf16_mma},
+      {"int8 dot products", &Target::has_i8_dot},   {"int8 matrix products", &Target::has_i8_mma}};
+  for (const auto& [name, has] : kAbilities) {
+    if (made_for.*has == wanted.*has) continue;
+    return made_for.*has ? fmt::format("made with {}, which {} lacks", name, wanted.name)
+                         : fmt::format("made without {}, which {} has", name, wanted.name);
+  }
+  return "";
+}
+
+bool same_machine(const Target& a, const Target& b) {
+  Target same = b;
+  same.name = a.name;
+  same.cores = a.cores;
+  return to_text(a) == to_text(same);
+}
+
+}  // namespace tessera::target

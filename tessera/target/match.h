@@ -1,0 +1,19 @@
+// Which targets can stand for one another.
+#pragma once
+
+#include <string>
+
+#include "tessera/target/target.h"
+
+namespace tessera::target {
+
+// Why schedules made for one target do not serve another, in a few words; empty: they do. The
+// instruction set and the vector registers count. Cores, caches and names do not: with others a
+// schedule is at worst slower.
+std::string mismatch(const Target& made_for, const Target& wanted);
+
+// Whether times measured on one are times of the other: everything is equal but the name and the
+// number of cores that were to be used.
+bool same_machine(const Target& a, const Target& b);
+
+}  // namespace tessera::target
