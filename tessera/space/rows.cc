@@ -20,6 +20,9 @@ constexpr std::int64_t kVectors = 8;
 constexpr std::int64_t kMaxRowBytes = 32 << 10;
 constexpr std::int64_t kMaxOpenRowBytes = 512 << 10;
 
+// As many lanes are folded one after the other; more of them by halves, down to two.
+constexpr std::int64_t kScalarLanes = 4;
+
 // Expression nodes, times rows, in the body of a loop over several rows.
 constexpr std::int64_t kMaxTogether = 320;
 
@@ -126,11 +129,18 @@ class RowWriter {
   }
 
  private:
+  // One step of folding lanes: a stage, its loop over what is folded, and the lanes that are left.
+  struct Fold {
+    std::string stage, loop, lane;
+  };
+
   // A reduction along contiguous memory as vectors of partial results.
   struct Factored {
-    std::string outer, lane, fold, last;  // loops: steps, lanes; lanes folded, and the rest of them
-    std::string partial, folded;          // stages; folded is empty when lanes are few
-    Loops others;                         // reduce loops outside of the steps
+    std::string outer, lane;  // loops: steps, lanes
+    std::string partial;      // stage of the partial results
+    std::vector<Fold> folds;  // to one vector, then by halves
+    std::string last;         // loop over the lanes that are left
+    Loops others;             // reduce loops outside of the steps
   };
 
   void choose_shape() {
@@ -230,10 +240,14 @@ class RowWriter {
     f.outer = steps[0];
     f.lane = steps[1];
     f.partial = w.rfactor(name, f.lane, s.rank());
-    const Loops fold = w.split(name, f.lane, {lanes});
-    f.fold = fold[0];
-    f.last = fold[1];
-    f.folded = w.rfactor(name, f.last, s.rank(), 2);
+    f.last = f.lane;
+    const std::int64_t least = lanes > kScalarLanes ? 2 : lanes;
+    for (std::int64_t left = lanes; left >= least; left /= 2) {
+      const Loops fold = w.split(name, f.last, {left});
+      const int repeat = static_cast<int>(f.folds.size()) + 2;
+      f.folds.push_back({w.rfactor(name, fold[1], s.rank(), repeat), fold[0], fold[1]});
+      f.last = fold[1];
+    }
     factored_[stage] = f;
   }
 
@@ -400,7 +414,7 @@ class RowWriter {
     Loops steps = f.others;
     steps.push_back(f.outer);
     write(f.partial, steps, f.lane, false);
-    write(f.folded, {f.fold}, f.last, true);
+    for (const Fold& fold : f.folds) write(fold.stage, {fold.loop}, fold.lane, true);
   }
 
   Context& x_;

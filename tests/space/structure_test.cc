@@ -119,6 +119,17 @@ TEST(Structure, WindowsRunOverBlocksOfLanesWhoseRowsFitL1) {
   EXPECT_TRUE(contains(text("depthwise:N=1,H=14,W=14,C=64,KH=3,KW=3,P=1"), "split Y c 8 "));
 }
 
+TEST(Structure, WideVectorsAreFoldedByHalves) {
+  const auto text = [](const char* name) {
+    return schedule_text(dag_of("softmax:R=64,C=128"), target::find_target(name).value());
+  };
+  // 32 lanes, 16, then 8, 4 and 2; four are added one after the other.
+  EXPECT_TRUE(contains(text("sapphirerapids"), "annotate sm.rf5 c.1.1.1.1.1 vectorize"));
+  EXPECT_TRUE(contains(text("haswell"), "annotate sm.rf4 c.1.1.1.1 vectorize"));
+  EXPECT_TRUE(contains(text("neoverse-v1"), "annotate sm.rf2 c.1.1 vectorize"));
+  EXPECT_FALSE(contains(text("neoverse-v1"), "sm.rf3"));
+}
+
 TEST(Structure, BothAxesOfAWinogradTileAreTransformedAtOnce) {
   const std::string text =
       schedule_text(dag_of("conv2d:N=1,H=14,W=14,CI=32,CO=32,KH=3,KW=3,P=1,algo=winograd4"));
