@@ -119,6 +119,16 @@ TEST(Structure, WindowsRunOverBlocksOfLanesWhoseRowsFitL1) {
   EXPECT_TRUE(contains(text("depthwise:N=1,H=14,W=14,C=64,KH=3,KW=3,P=1"), "split Y c 8 "));
 }
 
+TEST(Structure, WindowsHoldAsManyVectorsAsThereAreRegistersFor) {
+  const std::string spec = "depthwise:N=1,H=56,W=56,C=64,KH=3,KW=3,P=1";
+  const auto text = [&](const char* name) {
+    return schedule_text(dag_of(spec), target::find_target(name).value());
+  };
+  EXPECT_TRUE(contains(text("haswell"), "split Y c 8 "));
+  EXPECT_TRUE(contains(text("sapphirerapids"), "split Y c 32 "));
+  EXPECT_TRUE(contains(text("neoverse-v1"), "split Y c 8 "));
+}
+
 TEST(Structure, WideVectorsAreFoldedByHalves) {
   const auto text = [](const char* name) {
     return schedule_text(dag_of("softmax:R=64,C=128"), target::find_target(name).value());
