@@ -68,6 +68,12 @@ std::int64_t choose_vectors(Context& c, const Stage& s, std::int64_t extent,
   return vectors;
 }
 
+// Chunks of at most `length`, their number a multiple of the cores as long as each gets few.
+std::int64_t even_chunk(std::int64_t length, std::int64_t total, std::int64_t cores) {
+  const std::int64_t chunks = parts_of(total, length);
+  return chunks >= 4 * cores ? length : parts_of(total, parts_of(chunks, cores) * cores);
+}
+
 void schedule_line(Context& c, const Stage& s) {
   Loops all;
   for (std::size_t i = 0; i < s.rank(); ++i) all.push_back(s.axis_name(i));
@@ -91,8 +97,8 @@ void schedule_line(Context& c, const Stage& s) {
         }
         return out;
       });
-  const std::int64_t chunk = at_most(length, total / c.target.cores) / step;
-  const Loops parts = c.writer.split(s.op.name, loop, {std::max<std::int64_t>(1, chunk), step});
+  const std::int64_t chunk = parts_of(even_chunk(length, total, c.target.cores), step);
+  const Loops parts = c.writer.split(s.op.name, loop, {chunk, step});
   c.writer.parallel(s.op.name, parts[0]);
   c.writer.vectorize(s.op.name, parts[2]);
 }

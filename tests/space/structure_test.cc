@@ -140,6 +140,14 @@ TEST(Structure, WideVectorsAreFoldedByHalves) {
   EXPECT_FALSE(contains(text("neoverse-v1"), "sm.rf3"));
 }
 
+TEST(Structure, EveryCoreGetsAsManyChunksAsTheNext) {
+  target::Target many = target::find_target("sapphirerapids").value();
+  many.cores = 16;
+  // 24 chunks of 4096 would keep half of the cores waiting for the other half.
+  EXPECT_TRUE(
+      contains(schedule_text(dag_of("eltwise:N=98304,fn=mul+add+relu"), many), "split Y i 48 64"));
+}
+
 TEST(Structure, BothAxesOfAWinogradTileAreTransformedAtOnce) {
   const std::string text =
       schedule_text(dag_of("conv2d:N=1,H=14,W=14,CI=32,CO=32,KH=3,KW=3,P=1,algo=winograd4"));
