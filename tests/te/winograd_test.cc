@@ -1,7 +1,11 @@
 #include "tessera/te/ops/winograd.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
+#include "tessera/ir/visitor.h"
+#include "tessera/te/op_spec.h"
 #include "tests/testing/testing.h"
 
 namespace tessera::te {
@@ -36,6 +40,34 @@ TEST(WinogradWeights, RefusesOtherShapesTypesAndSizes) {
   EXPECT_FALSE(winograd_weights(HostTensor(DType::kF32, {1, 3, 3}), 2).ok());
   EXPECT_FALSE(winograd_weights(HostTensor(DType::kI8, {1, 1, 3, 3}), 2).ok());
   EXPECT_FALSE(winograd_weights(HostTensor(DType::kF32, {1, 1, 3, 3}), 3).ok());
+}
+
+// Additions and subtractions of floats that differ from each other.
+std::size_t distinct_sums(const Dag& dag, const std::string& stage) {
+  std::vector<ir::Expr> found;
+  for (const Op& op : dag.ops) {
+    if (op.name != stage) continue;
+    ir::for_each_expr(op.values[0], [&](const ir::Expr& e) {
+      const auto* b = e.as<ir::Binary>();
+      if (!b || !is_float(e.dtype())) return;
+      if (b->op != ir::BinaryOp::kAdd && b->op != ir::BinaryOp::kSub) return;
+      const auto same = [&](const ir::Expr& other) { return ir::equal(other, e); };
+      if (std::none_of(found.begin(), found.end(), same)) found.push_back(e);
+    });
+  }
+  return found.size();
+}
+
+TEST(WinogradTransforms, OppositePointsShareTheirSums) {
+  const auto dag = [](const char* algo) {
+    const std::string spec = "conv2d:N=1,H=8,W=8,CI=4,CO=4,KH=3,KW=3,P=1,algo=";
+    return make_dag(parse_op_spec(spec + algo).value()).value();
+  };
+  // Six rows over six terms: two additions for 0 and for infinity, four for each pair of points.
+  EXPECT_EQ(distinct_sums(dag("winograd4"), "V"), 12u);
+  EXPECT_EQ(distinct_sums(dag("winograd4"), "Z"), 10u);
+  EXPECT_EQ(distinct_sums(dag("winograd2"), "V"), 4u);
+  EXPECT_EQ(distinct_sums(dag("winograd2"), "Z"), 4u);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "tessera/te/ops/winograd.h"
 
+#include <algorithm>
 #include <array>
 #include <functional>
 
@@ -55,35 +56,79 @@ Transforms make_transforms(std::size_t m) {
   return t;
 }
 
-// sum_k row[k] * term(k), without products by 0, 1 and -1. Starts with a positive term where there
-// is one.
-ir::Expr linear_combination(const std::vector<double>& row,
-                            const std::function<ir::Expr(std::size_t)>& term) {
-  std::size_t first = row.size();
-  for (std::size_t k = row.size(); k-- > 0;) {
-    if (row[k] > 0 || (row[k] != 0 && first == row.size())) first = k;
-  }
-  TESSERA_CHECK(first < row.size(), "winograd: a transform row is zero");
-  const auto product = [&](std::size_t k, double coefficient) {
-    const ir::Expr value = term(k);
+struct Term {
+  double coefficient;
+  ir::Expr value;
+};
+
+// Their sum, without products by 0, 1 and -1. Starts with a term that needs no product where there
+// is one, or else with a positive one: every other term is then one fused operation.
+ir::Expr sum_of(std::vector<Term> terms) {
+  std::erase_if(terms, [](const Term& t) { return t.coefficient == 0; });
+  TESSERA_CHECK(!terms.empty(), "winograd: a transform row is zero");
+  const auto rank = [](const Term& t) {
+    return t.coefficient == 1 ? 0 : t.coefficient > 0 ? 1 : 2;
+  };
+  const auto first = std::min_element(
+      terms.begin(), terms.end(), [&](const Term& a, const Term& b) { return rank(a) < rank(b); });
+  std::rotate(terms.begin(), first, first + 1);
+  const auto product = [](double coefficient, const ir::Expr& value) {
     return coefficient == 1 ? value : ir::imm(value.dtype(), coefficient) * value;
   };
-  ir::Expr sum = product(first, row[first]);
-  for (std::size_t k = 0; k < row.size(); ++k) {
-    if (k == first || row[k] == 0) continue;
-    sum = row[k] > 0 ? sum + product(k, row[k]) : sum - product(k, -row[k]);
+  ir::Expr sum = product(terms[0].coefficient, terms[0].value);
+  for (std::size_t i = 1; i < terms.size(); ++i) {
+    const auto& [coefficient, value] = terms[i];
+    sum = coefficient > 0 ? sum + product(coefficient, value) : sum - product(-coefficient, value);
   }
   return sum;
 }
 
+using Row = std::vector<double>;
+using Terms = std::function<ir::Expr(std::size_t)>;
+using Combination = ir::Expr (*)(const Row&, const Terms&);
+
+// Rows of bt for the points p and -p differ in the sign of the odd terms: two sums serve both.
+ir::Expr even_and_odd(const Row& row, const Terms& term) {
+  std::array<std::vector<Term>, 2> parts;
+  for (std::size_t k = row.size(); k-- > 0;) {
+    if (row[k] != 0) parts[k % 2].push_back({row[k], term(k)});
+  }
+  if (parts[0].empty() || parts[1].empty())
+    return sum_of(std::move(parts[parts[0].empty() ? 1 : 0]));
+  // Both without a sign or factor that only one of the two rows has.
+  std::vector<Term> sums;
+  for (std::vector<Term>& part : parts) {
+    const double scale = part[0].coefficient;
+    for (Term& t : part) t.coefficient /= scale;
+    sums.push_back({scale, sum_of(std::move(part))});
+  }
+  const auto& [scale, odd] = sums[1];
+  if (sums[0].coefficient != 1 || scale == 1 || scale == -1) return sum_of(std::move(sums));
+  // A product for each row: one that both shared could not be fused with the addition.
+  return sums[0].value + ir::imm(odd.dtype(), scale) * odd;
+}
+
+// Columns of at for the points p and -p differ in sign at most: their sum and their difference
+// serve all rows.
+ir::Expr sums_and_differences(const Row& row, const Terms& term) {
+  std::vector<Term> sums = {{row[0], term(0)}};
+  std::size_t k = 1;
+  for (; k + 2 < row.size(); k += 2) {
+    if (row[k] != 0)
+      sums.push_back({row[k], sum_of({{1, term(k)}, {row[k + 1] / row[k], term(k + 1)}})});
+  }
+  for (; k < row.size(); ++k) sums.push_back({row[k], term(k)});
+  return sum_of(std::move(sums));
+}
+
 // Row `selector` of matrix * (term(0), term(1), ...) as select(selector == 0, .., select(selector
 // == 1, ..)).
-ir::Expr transform(const Matrix& matrix, const ir::Expr& selector,
-                   const std::function<ir::Expr(std::size_t)>& term) {
-  ir::Expr chain = linear_combination(matrix.back(), term);
+ir::Expr transform(const Matrix& matrix, Combination combine, const ir::Expr& selector,
+                   const Terms& term) {
+  ir::Expr chain = combine(matrix.back(), term);
   for (std::size_t r = matrix.size() - 1; r-- > 0;) {
     const ir::Expr here = ir::eq(selector, ir::int_imm(static_cast<std::int64_t>(r)));
-    chain = ir::select(here, linear_combination(matrix[r], term), chain);
+    chain = ir::select(here, combine(matrix[r], term), chain);
   }
   return chain;
 }
@@ -119,7 +164,7 @@ ir::Buffer input_transform(DagBuilder& b, const ir::Buffer& x, const std::vector
   const ir::Expr per_image = ir::int_imm(t.rows * t.columns), per_row = ir::int_imm(t.columns);
   const ir::Buffer rows = b.compute(t.prefix + "T", axes, [&](const Indices& i) {
     const ir::Expr in_image = ir::floor_mod(i[2], per_image);
-    return transform(bt, i[0], [&](std::size_t k) {
+    return transform(bt, even_and_odd, i[0], [&](std::size_t k) {
       const ir::Expr h =
           shifted(ir::floor_div(in_image, per_row) * t.m, static_cast<std::int64_t>(k));
       const ir::Expr w = ir::floor_mod(i[2], per_row) * t.m + i[1];
@@ -127,7 +172,7 @@ ir::Buffer input_transform(DagBuilder& b, const ir::Buffer& x, const std::vector
     });
   });
   return b.compute(t.prefix + "V", axes, [&](const Indices& i) {
-    return transform(bt, i[1], [&](std::size_t k) {
+    return transform(bt, even_and_odd, i[1], [&](std::size_t k) {
       return at(rows, {i[0], ir::int_imm(static_cast<std::int64_t>(k)), i[2], i[3]});
     });
   });
@@ -140,7 +185,7 @@ ir::Buffer output_transform(DagBuilder& b, const std::string& name, const ir::Bu
   const std::int64_t co = products->shape[3];
   const NamedAxes z_axes = {{"i", t.m}, {"nu", t.alpha}, {"tile", t.tiles}, {"co", co}};
   const ir::Buffer z = b.compute(t.prefix + "Z", z_axes, [&](const Indices& i) {
-    return transform(at_matrix, i[0], [&](std::size_t k) {
+    return transform(at_matrix, sums_and_differences, i[0], [&](std::size_t k) {
       return at(products, {ir::int_imm(static_cast<std::int64_t>(k)), i[1], i[2], i[3]});
     });
   });
@@ -149,10 +194,11 @@ ir::Buffer output_transform(DagBuilder& b, const std::string& name, const ir::Bu
   return b.compute(name, y_axes, [&](const Indices& i) {
     const ir::Expr tile =
         (i[0] * t.rows + ir::floor_div(i[1], m)) * t.columns + ir::floor_div(i[2], m);
-    return to_type(out, transform(at_matrix, ir::floor_mod(i[2], m), [&](std::size_t k) {
-                     return at(z, {ir::floor_mod(i[1], m),
-                                   ir::int_imm(static_cast<std::int64_t>(k)), tile, i[3]});
-                   }));
+    const auto term = [&](std::size_t k) {
+      const ir::Expr column = ir::int_imm(static_cast<std::int64_t>(k));
+      return at(z, {ir::floor_mod(i[1], m), column, tile, i[3]});
+    };
+    return to_type(out, transform(at_matrix, sums_and_differences, ir::floor_mod(i[2], m), term));
   });
 }
 
