@@ -17,8 +17,16 @@ void attach_transform(Context& c, std::size_t stage, const std::string& loop) {
     if (c.done[i] || p.output || p.users.size() != 1 || p.users[0] != stage || !is_transform(p))
       continue;
     w.compute_at(p.op.name, c.stage(stage).op.name, loop);
-    for (std::size_t d = 0; d + 1 < p.rank(); ++d) w.unroll(p.op.name, p.axis_name(d));
-    w.vectorize(p.op.name, p.axis_name(p.rank() - 1));
+    // Row after row of the matrix for the same values: what they share need not be kept.
+    Loops order, rows;
+    for (std::size_t d = 0; d + 1 < p.rank(); ++d) {
+      (p.selectors.count(d) > 0 ? rows : order).push_back(p.axis_name(d));
+      w.unroll(p.op.name, p.axis_name(d));
+    }
+    order.insert(order.end(), rows.begin(), rows.end());
+    order.push_back(p.axis_name(p.rank() - 1));
+    w.reorder(p.op.name, order);
+    w.vectorize(p.op.name, order.back());
     c.done[i] = true;
   }
 }

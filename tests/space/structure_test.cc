@@ -153,6 +153,9 @@ TEST(Structure, BothAxesOfAWinogradTileAreTransformedAtOnce) {
       schedule_text(dag_of("conv2d:N=1,H=14,W=14,CI=32,CO=32,KH=3,KW=3,P=1,algo=winograd4"));
   EXPECT_TRUE(contains(text, "annotate V eps unroll"));
   EXPECT_TRUE(contains(text, "annotate V nu unroll"));
+  // All rows of a matrix for one column of values, then the next column.
+  EXPECT_TRUE(contains(text, "reorder T nu tile eps ci"));
+  EXPECT_TRUE(contains(text, "reorder Z nu tile i co"));
 }
 
 TEST(Structure, PanelsFromL3AreFetchedAhead) {
