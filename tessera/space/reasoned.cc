@@ -29,7 +29,7 @@ bool schedule_lanes_of(Context& c, std::size_t host) {
 void write_stages(Context& c) {
   if (const auto chain = find_chain(c.analysis)) {
     const std::string& output = c.stage(chain->output).op.name;
-    if (c.chooser.flag(output, "by_rows", DecisionKind::kLocation, false)) {
+    if (c.chooser.flag(output, "by_rows", DecisionKind::kLocation, pays_by_rows(c, *chain))) {
       c.chain_output = static_cast<int>(chain->output);
       c.served = {c.stage(chain->product).op.name, c.stage(chain->input).op.name};
     }

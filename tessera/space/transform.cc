@@ -98,6 +98,28 @@ std::optional<TransformChain> find_chain(const Analysis& analysis) {
   return std::nullopt;
 }
 
+bool pays_by_rows(const Context& c, const TransformChain& chain) {
+  const auto bytes_of = [&](std::size_t stage) {
+    return c.stage(stage).elements() * size_bytes(c.stage(stage).dtype());
+  };
+  const Stage& output = c.stage(chain.output);
+  const auto rows = std::find_if(output.selectors.begin(), output.selectors.end(),
+                                 [](const auto& entry) { return entry.second > 0; });
+  if (rows == output.selectors.end()) return false;
+  std::int64_t count = parts_of(output.extent(rows->first), rows->second);
+  for (std::size_t i = 0; i < rows->first; ++i) count *= output.extent(i);
+  double weights = 0;
+  for (const Access& read : c.stage(chain.product).reads) {
+    if (c.analysis.constant(read.buffer))
+      weights += static_cast<double>(read.buffer.size()) * size_bytes(read.buffer->dtype);
+  }
+  const double written = bytes_of(chain.input) + bytes_of(chain.product);
+  const auto l2 = static_cast<double>(c.l2_bytes());
+  const std::int64_t rounds = parts_of(count, c.target.cores);
+  const bool even = 4 * count >= 3 * rounds * c.target.cores;
+  return even && written > l2 && weights + written / static_cast<double>(count) < 0.75 * l2;
+}
+
 void schedule_transform(Context& c, std::size_t stage) {
   const Stage& s = c.stage(stage);
   Writer& w = c.writer;

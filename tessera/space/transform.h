@@ -17,6 +17,9 @@ struct TransformChain {
   std::size_t input = 0, product = 0, output = 0;  // stages
 };
 std::optional<TransformChain> find_chain(const Analysis& analysis);
+// True if that is preferred: what is written for a row of tiles then stays in L2 beside the
+// weights, which every row reads again, and rows are enough for the cores.
+bool pays_by_rows(const Context& context, const TransformChain& chain);
 
 // The stage and the transform before it, one vector of the last axis at a time.
 void schedule_transform(Context& context, std::size_t stage);

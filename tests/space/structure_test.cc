@@ -158,6 +158,21 @@ TEST(Structure, BothAxesOfAWinogradTileAreTransformedAtOnce) {
   EXPECT_TRUE(contains(text, "reorder Z nu tile i co"));
 }
 
+TEST(Structure, RowsOfWinogradTilesStayInL2WhereTheWeightsDo) {
+  target::Target wide = target::find_target("sapphirerapids").value();
+  const auto by_rows = [&](const std::string& sizes, int cores) {
+    wide.cores = cores;
+    const std::string spec = "conv2d:N=1,KH=3,KW=3,P=1,algo=winograd4," + sizes;
+    return contains(schedule_text(dag_of(spec), wide), "compute_at V Y oh.0");
+  };
+  EXPECT_TRUE(by_rows("H=56,W=56,CI=64,CO=64", 1));
+  EXPECT_TRUE(by_rows("H=56,W=56,CI=64,CO=64", 16));
+  // 14 rows are few for 48 cores; weights of 2.4 MB are read from L3; all of it fits L2.
+  EXPECT_FALSE(by_rows("H=56,W=56,CI=64,CO=64", 48));
+  EXPECT_FALSE(by_rows("H=28,W=28,CI=128,CO=128", 1));
+  EXPECT_FALSE(by_rows("H=14,W=14,CI=64,CO=64", 1));
+}
+
 TEST(Structure, PanelsFromL3AreFetchedAhead) {
   const target::Target arm = target::find_target("neoverse-v1").value();
   const auto text = [&](const std::string& spec) { return schedule_text(dag_of(spec), arm); };
