@@ -105,5 +105,24 @@ TEST(ContractionTest, MultiplyAddIsFused) {
   EXPECT_EQ(count(*text, "fmul"), 0);
 }
 
+// maxps forgets a NaN that is its first operand.
+TEST(ArithOnX86, MaximumKeepsNanWithoutBlending) {
+  const Buffer a = Buffer::make("a", DType::kF32, {64});
+  const Buffer b = Buffer::make("b", DType::kF32, {64});
+  const Buffer out = Buffer::make("out", DType::kF32, {64});
+  const Expr i = ir::Var::make("i");
+  for (const target::Target& target : {avx2_target(), avx512_target()}) {
+    const int lanes = target.vector_bytes / 4;
+    const Expr value = ir::max(load_vec(a, i * lanes, lanes), load_vec(b, i * lanes, lanes));
+    const auto text =
+        emit_asm(elementwise({a, b}, {{out, value}}, i, lanes), target, {.verify_llvm = true});
+    ASSERT_TRUE(text.ok()) << text.error().message;
+    EXPECT_EQ(count(*text, "vmaxps"), 1) << *text;
+    EXPECT_EQ(count(*text, "vcmp"), 1) << *text;
+    EXPECT_EQ(count(*text, "vblendv"), 0) << *text;
+    EXPECT_EQ(count(*text, "{%k1}"), lanes == 16 ? 1 : 0) << *text;
+  }
+}
+
 }  // namespace
 }  // namespace tessera::codegen

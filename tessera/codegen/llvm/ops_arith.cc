@@ -168,11 +168,19 @@ Value* Ops::float_min_max(bool is_max, Value* a, Value* b) {
                                     b);
   }
   // minps/maxps return the second operand when either is NaN: with a number first, that alone is
-  // right.
-  if (is_constant_number(b)) std::swap(a, b);
+  // right. Otherwise `a` comes second, what a reduction has so far: the test of `b` need not wait
+  // for it.
+  if (!is_constant_number(a)) std::swap(a, b);
   Value* better = is_max ? b_.CreateFCmpOGT(a, b) : b_.CreateFCmpOLT(a, b);
   Value* r = b_.CreateSelect(better, a, b);
-  return is_constant_number(a) ? r : b_.CreateSelect(b_.CreateFCmpUNO(a, a), a, r);
+  if (is_constant_number(a)) return r;
+  // One masked instruction where there are masks; or else ones in every bit, which are NaN.
+  if (target_.vector_bytes >= 64 || !a->getType()->isVectorTy())
+    return b_.CreateSelect(b_.CreateFCmpORD(a, a), r, a);
+  llvm::Type* bits =
+      a->getType()->getWithNewType(b_.getIntNTy(a->getType()->getScalarSizeInBits()));
+  Value* ones = b_.CreateSExt(b_.CreateFCmpUNO(a, a), bits);
+  return b_.CreateBitCast(b_.CreateOr(b_.CreateBitCast(r, bits), ones), a->getType());
 }
 
 Value* Ops::int_binary(BinaryOp op, ir::Type t, Value* a, Value* b, bool non_negative) {
