@@ -76,6 +76,7 @@ Result<artifact::ArtifactReport> compile(const CompileArgs& args,
       {"file", artifact::WeightsPlace::kFile}};
   TESSERA_TRY(const target::Target target, target::find_target(args.target));
   TESSERA_TRY(driver::LoadOptions load, load_options(args.model));
+  load.passes.flops_per_byte = target::flops_per_byte(target);
   TESSERA_TRY(*plan, plan_schedules(args.plan, target));
   if (plan->has_value()) (*plan)->apply_to(&load);
   TESSERA_TRY(const graph::Graph graph, driver::load_graph(args.model.model, load));

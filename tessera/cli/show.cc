@@ -69,8 +69,11 @@ Result<void> show_graph(const ShowArgs& args) {
   TESSERA_TRY(driver::LoadOptions load, load_options(args.model));
   load.optimize = false;
   TESSERA_TRY(graph::Graph graph, driver::load_graph(args.model.model, load));
-  graph::PassOptions passes{
-      .print_after = args.print_after, .stop_after = args.stop_after, .skip = args.skip};
+  TESSERA_TRY(const target::Target target, target::find_target(args.target));
+  graph::PassOptions passes = driver::passes_for(target);
+  passes.print_after = args.print_after;
+  passes.stop_after = args.stop_after;
+  passes.skip = args.skip;
   passes.skip.insert(passes.skip.end(), args.model.skip.begin(), args.model.skip.end());
   TESSERA_TRY(const graph::PassReport report, graph::optimize(graph, passes));
   if (args.time_passes) {

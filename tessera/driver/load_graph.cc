@@ -28,6 +28,12 @@ class Folding {
 
 }  // namespace
 
+graph::PassOptions passes_for(const target::Target& target) {
+  graph::PassOptions passes;
+  passes.flops_per_byte = target::flops_per_byte(target);
+  return passes;
+}
+
 Result<onnx::Model> load_onnx(const std::string& spec) {
   if (spec.starts_with(kZooPrefix)) return zoo::make_model(spec.substr(kZooPrefix.size()));
   Result<onnx::Model> model = onnx::load_model(spec);

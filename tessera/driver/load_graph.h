@@ -6,14 +6,17 @@
 #include "tessera/graph/passes/passes.h"
 #include "tessera/kernel/kernel_cache.h"
 #include "tessera/onnx/import.h"
+#include "tessera/target/target.h"
 
 namespace tessera::driver {
 
+// What the passes know of the machine that the graph is for.
+graph::PassOptions passes_for(const target::Target& target);
+
 struct LoadOptions {
   onnx::ImportOptions import;
-  graph::PassOptions passes;
-  bool optimize = true;                              // false: the graph as import leaves it
-  std::shared_ptr<const kernel::KernelCache> cache;  // of the code that folds constants
+  graph::PassOptions passes = passes_for(target::host());
+  bool optimize = true;  // false: the graph as import leaves it
 };
 
 // `spec` is the path of an ONNX file, or zoo:NAME[@parameter=value,...].

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "tessera/driver/load_graph.h"
 #include "tessera/graph/passes/algorithms.h"
 #include "tessera/support/hash.h"
 
@@ -228,8 +229,8 @@ Result<te::OpSpec> parse_op(const std::string& text) {
   const Result<te::Dag> dag = te::make_dag(transformed);
   if (!dag) return spec;  // other windows, strides, groups or layouts: there is no choice
   const Shape& out = dag->outputs[0]->shape;
-  spec.words["algo"] =
-      graph::preferred_convolution(spec.ints.at("CI"), spec.ints.at("CO"), out[1], out[2], {});
+  spec.words["algo"] = graph::preferred_convolution(spec.ints.at("CI"), spec.ints.at("CO"), out,
+                                                    passes_for(target::host()));
   return spec;
 }
 

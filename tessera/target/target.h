@@ -53,6 +53,10 @@ std::string to_text(const Target& t);  // one line: all fields that influence co
 // Reads it back, on whatever machine. kInvalidArgument names what is missing or no number.
 Result<Target> target_from_text(std::string_view line);
 
+// Floating-point operations of a core in the time in which it reads a byte from memory, roughly.
+// Wide vectors compute faster; memory is as slow for them as for others.
+double flops_per_byte(const Target& t);
+
 std::string default_triple(Arch arch);  // Linux with the GNU C library
 
 }  // namespace tessera::target

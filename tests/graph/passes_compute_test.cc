@@ -188,6 +188,23 @@ TEST(SelectAlgorithms, WinogradForLargeThreeByThree) {
   EXPECT_EQ(winograds(channels_last_conv(4, 5, 3, 7, 1, 1)), 0);
 }
 
+TEST(SelectAlgorithms, LongWeightsOfSmallMapsAreReadFromMemory) {
+  const auto preferred = [](std::int64_t size, double flops_per_byte) {
+    PassOptions options;
+    options.winograd_min_channels = 4;
+    options.flops_per_byte = flops_per_byte;
+    return algorithm_choices(channels_last_conv(4, 5, 3, size, 1, 1), options).at(0).preferred;
+  };
+  for (const double free : {0.0, 3.2}) {
+    for (const std::int64_t size : {7, 14, 28}) EXPECT_EQ(preferred(size, free), "winograd4");
+  }
+  // 4, 16 and 49 tiles of 4x4 for each weight.
+  EXPECT_EQ(preferred(7, 12.8), "winograd2");
+  EXPECT_EQ(preferred(14, 12.8), "winograd2");
+  EXPECT_EQ(preferred(28, 12.8), "winograd4");
+  EXPECT_EQ(preferred(7, 64), "direct");
+}
+
 TEST(SelectAlgorithms, TakesWhatWasChosenForASignature) {
   const Graph g = channels_last_conv(4, 5, 3, 7, 1, 1);
   const std::vector<AlgorithmChoice> choices = algorithm_choices(g, {});

@@ -24,9 +24,9 @@ struct AlgorithmChoice {
 };
 
 // What select_algorithms takes by itself for a dense 3x3 convolution of f32 from `ci` to `co`
-// channels with `h` x `w` results.
-const std::string& preferred_convolution(std::int64_t ci, std::int64_t co, std::int64_t h,
-                                         std::int64_t w, const PassOptions& options);
+// channels with results [n, h, w, co].
+const std::string& preferred_convolution(std::int64_t ci, std::int64_t co, const Shape& out,
+                                         const PassOptions& options);
 
 // Of a graph that select_algorithms has not rewritten (PassOptions::skip), in order of first use.
 std::vector<AlgorithmChoice> algorithm_choices(const Graph& graph, const PassOptions& options);

@@ -25,6 +25,9 @@ struct PassOptions {
   bool winograd = true;
   std::int64_t winograd_min_channels = 32;
   std::int64_t winograd_min_size = 7;
+  // Operations in the time of a byte from memory (target::flops_per_byte): of small maps, the
+  // longer weights of winograd may take longer to read than they save. 0: reading is free.
+  double flops_per_byte = 0;
   // 1x1 convolutions become products of two matrices: one schedule family instead of two.
   bool pointwise_conv_as_contract = true;
   // Contractions of one input share a kernel; their results are then slices of one buffer.

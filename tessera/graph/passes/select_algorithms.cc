@@ -43,10 +43,20 @@ bool has_choice(const Graph& g, const Node& node) {
          w->shape()[3] == 3;
 }
 
+// Operations for one pair of channels with output tiles of m x m (0: direct), or those that would
+// fit into the time in which its weights are read, if that is longer.
+double work_of(std::int64_t m, const Shape& out, double flops_per_byte) {
+  const auto tiles = [&](std::int64_t size) { return (size + m - 1) / m; };
+  const std::int64_t weights = m == 0 ? 9 : (m + 2) * (m + 2);
+  const std::int64_t uses = out[0] * (m == 0 ? out[1] * out[2] : tiles(out[1]) * tiles(out[2]));
+  const double flops = 2.0 * static_cast<double>(weights * uses);
+  return std::max(flops, flops_per_byte * static_cast<double>(weights) * size_bytes(DType::kF32));
+}
+
 const std::string& preferred_algorithm(const Graph& g, const Node& conv,
                                        const PassOptions& options) {
-  const Shape &k = g.shape(conv.inputs[1]), &out = g.shape(conv.outputs[0]);
-  return preferred_convolution(k[1], k[0], out[1], out[2], options);
+  const Shape& k = g.shape(conv.inputs[1]);
+  return preferred_convolution(k[1], k[0], g.shape(conv.outputs[0]), options);
 }
 
 // The output tile of winograd, 0 for a direct convolution.
@@ -97,12 +107,18 @@ Result<ValueId> to_contract(Editor& e, const Node& conv) {
 
 // The rule without measurements. Few channels leave the transforms unpaid; small maps waste most of
 // their 4x4 tiles. F(4 x 4, 3 x 3) takes 36 products for 16 outputs instead of 144, with an error
-// that f32 hides.
-const std::string& preferred_convolution(std::int64_t ci, std::int64_t co, std::int64_t h,
-                                         std::int64_t w, const PassOptions& options) {
-  const bool pays = options.winograd && std::min(ci, co) >= options.winograd_min_channels &&
-                    std::min(h, w) >= options.winograd_min_size;
-  return convolution_algorithms()[pays ? 2 : 0];
+// that f32 hides, and four times the weights: where few tiles share them, memory decides.
+const std::string& preferred_convolution(std::int64_t ci, std::int64_t co, const Shape& out,
+                                         const PassOptions& options) {
+  std::int64_t best = 0;
+  if (options.winograd && std::min(ci, co) >= options.winograd_min_channels &&
+      std::min(out[1], out[2]) >= options.winograd_min_size) {
+    for (const std::int64_t m : {2, 4}) {
+      const double work = work_of(m, out, options.flops_per_byte);
+      if (work <= work_of(best, out, options.flops_per_byte)) best = m;
+    }
+  }
+  return convolution_algorithms()[static_cast<std::size_t>(best / 2)];
 }
 
 std::optional<std::string> algorithm_signature(const Graph& graph, const Node& node) {
