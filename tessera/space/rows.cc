@@ -175,7 +175,8 @@ class RowWriter {
       block_ = at_most(vectors * lanes, extent);
       return;
     }
-    const std::int64_t preferred = extent >= 2 * kRows && bytes * kRows <= kMaxRowBytes ? kRows : 1;
+    const std::int64_t preferred =
+        extent >= 2 * kRows && bytes * kRows <= kMaxRowBytes ? shared_rows(extent) : 1;
     block_ = x_.chooser.number(h_.op.name, "rows", DecisionKind::kTile, preferred, [&] {
       std::vector<std::int64_t> out;
       for (const std::int64_t n : {1, 2, 3, 4, 5, 6, 8}) {
@@ -185,6 +186,30 @@ class RowWriter {
     });
     if (block_ > preferred && bytes * block_ > kMaxOpenRowBytes)
       x_.chooser.refuse("the rows of a block do not fit the cache");
+  }
+
+  // Operations of the host and its members.
+  double work() const {
+    double out = h_.iterations() * (4 + h_.cost);
+    for (const std::size_t m : members_) out += x_.stage(m).iterations() * (1 + x_.stage(m).cost);
+    return out;
+  }
+
+  // Fewer rows side by side where the cores would otherwise not get as many blocks each.
+  std::int64_t shared_rows(std::int64_t extent) const {
+    const std::int64_t cores = x_.target.cores;
+    std::int64_t others = 1;
+    for (const std::size_t g : rows_) {
+      if (g != rows_.back()) others *= h_.extent(g);
+    }
+    const auto blocks = [&](std::int64_t rows) { return others * parts_of(extent, rows); };
+    const auto slowest = [&](std::int64_t rows) { return parts_of(blocks(rows), cores) * rows; };
+    std::int64_t best = kRows;
+    if (!Context::worth_threads(work()) || blocks(kRows) >= 4 * cores) return best;
+    for (std::int64_t rows = kRows - 1; rows > 1; --rows) {
+      if (slowest(rows) < slowest(best)) best = rows;
+    }
+    return best;
   }
 
   // No reduction reads across memory when lanes lie along this axis of the host.
@@ -286,10 +311,8 @@ class RowWriter {
       write_inner(block, inner, &order);
     }
     w.reorder(name, order);
-    double work = h_.iterations() * (4 + h_.cost);
-    for (const std::size_t m : members_) work += x_.stage(m).iterations() * (1 + x_.stage(m).cost);
     if (!outer.empty())
-      outer = make_parallel(x_, name, choose_sharing(x_, name, work), outer, outer.size());
+      outer = make_parallel(x_, name, choose_sharing(x_, name, work()), outer, outer.size());
     if (!outer.empty()) attach_ = outer.back().name;
     write_factored(host_);
   }

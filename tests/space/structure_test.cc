@@ -140,6 +140,18 @@ TEST(Structure, WideVectorsAreFoldedByHalves) {
   EXPECT_FALSE(contains(text("neoverse-v1"), "sm.rf3"));
 }
 
+TEST(Structure, EveryCoreGetsAsManyRowsAsTheNext) {
+  target::Target many = target::find_target("sapphirerapids").value();
+  const auto splits = [&](int cores, const char* split) {
+    many.cores = cores;
+    return contains(schedule_text(dag_of("layernorm:R=128,C=768"), many), split);
+  };
+  EXPECT_TRUE(splits(2, "split Y r 5 "));
+  // 26 blocks of five rows would be two for some of the cores, one for the others.
+  EXPECT_TRUE(splits(16, "split Y r 4 "));
+  EXPECT_TRUE(splits(64, "split Y r 2 "));
+}
+
 TEST(Structure, EveryCoreGetsAsManyChunksAsTheNext) {
   target::Target many = target::find_target("sapphirerapids").value();
   many.cores = 16;
