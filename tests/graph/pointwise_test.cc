@@ -88,6 +88,12 @@ TEST(Pointwise, ExtremesOfFloats) {
     EXPECT_TRUE(std::isnan(binary(op, DType::kF16, {1}, {kNan})[0])) << op;
   }
   EXPECT_THAT(binary("div", DType::kF32, {1, -1}, {0, 0}), ElementsAre(kInf, -kInf));
+  for (const double zero : {0.0, -0.0}) {
+    EXPECT_TRUE(std::signbit(binary("floor_mod", DType::kF32, {zero}, {-2})[0]));
+    EXPECT_FALSE(std::signbit(binary("floor_mod", DType::kF32, {zero}, {2})[0]));
+  }
+  EXPECT_THAT(binary("floor_mod", DType::kF64, {3, -3, 3, -3}, {kInf, kInf, -kInf, -kInf}),
+              ElementsAre(3, kInf, -kInf, -3));
 }
 
 TEST(Pointwise, IntegersWrapAndNeverTrap) {
@@ -102,6 +108,9 @@ TEST(Pointwise, IntegersWrapAndNeverTrap) {
   EXPECT_THAT(unary("sign", DType::kU16, {0, 9}), ElementsAre(0, 1));
   EXPECT_THAT(binary("shl", DType::kU8, {1, 3, 1}, {7, 7, 8}), ElementsAre(128, 128, 0));
   EXPECT_THAT(binary("shr", DType::kU32, {256, 1}, {4, 40}), ElementsAre(16, 0));
+  EXPECT_THAT(binary("shr", DType::kI8, {-8, -8, 8, -1}, {1, 8, 9, -1}),
+              ElementsAre(-4, -1, 0, -1));
+  EXPECT_THAT(binary("shl", DType::kI8, {-8, 65, -8}, {1, 1, 8}), ElementsAre(-16, -126, 0));
   EXPECT_THAT(unary("not", DType::kI8, {5}), ElementsAre(-6));
   EXPECT_THAT(unary("not", DType::kBool, {1, 0}), ElementsAre(0, 1));
   const double big = 9007199254740993.0;  // i64 arithmetic does not pass through floats

@@ -71,21 +71,26 @@ Expr sign(const Expr& a, const Expr&) {
   return ir::select(ir::gt(a, zero(a)), one(a), below);
 }
 
-// Of floats as of integers: the sign of the divisor.
+// Of floats as of integers: the sign of the divisor, that of zeros too.
 Expr floor_mod(const Expr& a, const Expr& b) {
   if (!is_float(a.dtype())) return ir::floor_mod(a, b);
   const Expr r = ir::mod(a, b);
   const Expr other_side = ir::ne(ir::lt(r, zero(r)), ir::lt(b, zero(b)));
-  return ir::select(ir::logical_and(ir::ne(r, zero(r)), other_side), r + b, r);
+  const Expr nothing = ir::select(ir::lt(b, zero(b)), ir::imm(r.dtype(), -0.0), zero(r));
+  return ir::select(ir::eq(r, zero(r)), nothing, ir::select(other_side, r + b, r));
 }
 
-// Shifting out every bit gives 0.
+// Shifting out every bit leaves 0, or what a shift to the right copies: the sign.
 template <BinaryOp op>
 Expr shift(const Expr& a, const Expr& b) {
   const Expr width = ir::int_like(b.type(), 8 * size_bytes(b.dtype()));
   Expr inside = ir::lt(b, width);
   if (is_signed_int(b.dtype())) inside = ir::logical_and(inside, ir::ge(b, zero(b)));
-  return ir::select(inside, binary<op>(a, b), zero(a));
+  Expr rest = zero(a);
+  if (op == BinaryOp::kShr && is_signed_int(a.dtype())) {
+    rest = ir::select(ir::lt(a, zero(a)), ir::int_like(a.type(), -1), rest);
+  }
+  return ir::select(inside, binary<op>(a, b), rest);
 }
 
 constexpr std::array kRows = {
