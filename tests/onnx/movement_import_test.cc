@@ -265,5 +265,23 @@ TEST(ImportMovement, NoNodeWhereNothingMoves) {
               ElementsAre());
 }
 
+TEST(ImportSpaceToDepth, BothOrdersOfChannels) {
+  const auto run = [](const char* mode) {
+    return values_of(run_case(
+        {.op = "SpaceToDepth",
+         .opset = 28,
+         .attributes = {attr("blocksize", std::int64_t{2}), attr("mode", std::string(mode))},
+         .inputs = {counting({1, 2, 2, 2})}})[0]);
+  };
+  EXPECT_EQ(run("DCR"), (std::vector<double>{0, 4, 1, 5, 2, 6, 3, 7}));
+  EXPECT_EQ(run("CRD"), (std::vector<double>{0, 1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_NE(
+      refusal({.op = "SpaceToDepth",
+               .attributes = {attr("blocksize", std::int64_t{2}), attr("mode", std::string("D"))},
+               .inputs = {counting({1, 2, 2, 2})}})
+          .find("mode 'D'"),
+      std::string::npos);
+}
+
 }  // namespace
 }  // namespace tessera::onnx

@@ -208,6 +208,12 @@ Result<std::int64_t> block_size(Context& c) {
   return block;
 }
 
+Result<std::string> block_order(const Context& c) {
+  TESSERA_TRY(const std::string mode, c.word("mode", "DCR"));
+  if (mode != "DCR" && mode != "CRD") return invalid("mode '{}' is not DCR or CRD", mode);
+  return mode;
+}
+
 Result<Values> rearranged(Context& c, const Shape& split, const std::vector<std::int64_t>& perm,
                           const Shape& merged) {
   TESSERA_TRY(const ValueId apart, c.b.reshape(c.in(0), split));
@@ -218,8 +224,7 @@ Result<Values> rearranged(Context& c, const Shape& split, const std::vector<std:
 
 Result<Values> import_depth_to_space(Context& c) {
   TESSERA_TRY(const std::int64_t k, block_size(c));
-  TESSERA_TRY(const std::string mode, c.word("mode", "DCR"));
-  if (mode != "DCR" && mode != "CRD") return invalid("mode '{}' is not DCR or CRD", mode);
+  TESSERA_TRY(const std::string mode, block_order(c));
   const Shape x = c.shape(0);
   if (x[1] % (k * k) != 0) return invalid("{} channels for blocks of {}x{}", x[1], k, k);
   const std::int64_t channels = x[1] / (k * k);
@@ -231,10 +236,13 @@ Result<Values> import_depth_to_space(Context& c) {
 
 Result<Values> import_space_to_depth(Context& c) {
   TESSERA_TRY(const std::int64_t k, block_size(c));
+  TESSERA_TRY(const std::string mode, block_order(c));
   const Shape x = c.shape(0);
   if (x[2] % k != 0 || x[3] % k != 0)
     return invalid("an image of {}x{} for blocks of {}x{}", x[2], x[3], k, k);
-  return rearranged(c, {x[0], x[1], x[2] / k, k, x[3] / k, k}, {0, 3, 5, 1, 2, 4},
+  const std::vector<std::int64_t> depth_last = {0, 3, 5, 1, 2, 4}, depth_first = {0, 1, 3, 5, 2, 4};
+  return rearranged(c, {x[0], x[1], x[2] / k, k, x[3] / k, k},
+                    mode == "DCR" ? depth_last : depth_first,
                     {x[0], x[1] * k * k, x[2] / k, x[3] / k});
 }
 
