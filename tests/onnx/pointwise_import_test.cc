@@ -184,5 +184,16 @@ TEST(PointwiseImport, BitCastKeepsTheBits) {
       std::string::npos);
 }
 
+TEST(PointwiseImport, SwiGluGatesByASwish) {
+  const HostTensor gate = f32({2}, {1, -2}), value = f32({2}, {3, 5});
+  const auto y =
+      run_node({.op = "SwiGLU", .opset = 28, .attributes = {attr("alpha", 2.0F)}}, {gate, value});
+  ASSERT_TRUE(y.ok()) << y.error().message;
+  EXPECT_NEAR(y->at(0).get_float(0), 3 / (1 + std::exp(-2.0)), 1e-5);
+  EXPECT_NEAR(y->at(0).get_float(1), -10 / (1 + std::exp(4.0)), 1e-5);
+  EXPECT_THAT(refusal(OneNode{.op = "SwiGLU", .opset = 28}, {gate, f32({1}, {3})}),
+              HasSubstr("a gate of 2 for 1"));
+}
+
 }  // namespace
 }  // namespace tessera::onnx::testing

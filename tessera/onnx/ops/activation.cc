@@ -135,6 +135,18 @@ Result<Values> import_swish(Context& c) {
   return f.result(x * call("sigmoid", alpha == 1 ? x : x * alpha), c.dtype(0));
 }
 
+// A gate, then what it lets through.
+Result<Values> import_swiglu(Context& c) {
+  TESSERA_TRY(const double alpha, c.number("alpha", 1));
+  if (c.shape(0) != c.shape(1)) {
+    return make_error(ErrorCode::kInvalidArgument, "a gate of {} for {}", to_text(c.shape(0)),
+                      to_text(c.shape(1)));
+  }
+  Formula f(c);
+  const Term x = f.wide(0);
+  return f.result(x * call("sigmoid", alpha == 1 ? x : x * alpha) * f.wide(1), c.dtype(0));
+}
+
 Result<Values> import_shrink(Context& c) {
   TESSERA_TRY(const double bias, c.number("bias", 0));
   TESSERA_TRY(const double lambd, c.number("lambd", 0.5));
@@ -163,6 +175,7 @@ std::vector<OnnxOp> activation_rows() {
       {"Shrink", 9, 1, 1, import_shrink},
       {"Softplus", 1, 1, 1, import_softplus},
       {"Softsign", 1, 1, 1, import_softsign},
+      {"SwiGLU", 28, 2, 2, import_swiglu},
       {"Swish", 24, 1, 1, import_swish},
       {"ThresholdedRelu", 10, 1, 1, import_thresholded_relu},
   };
