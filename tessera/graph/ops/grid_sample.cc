@@ -1,6 +1,6 @@
-// grid_sample {mode, padding, align_corners} x[N, C, D1..Dr], grid[N, O1..Or, r]: reads x at
-// points in [-1, 1] per axis; the grid lists the last axis of x first. Modes nearest, linear,
-// cubic; padding zeros, border, reflection.
+// grid_sample {mode, padding, align_corners, pixels} x[N, C, D1..Dr], grid[N, O1..Or, r]: reads x
+// at points in [-1, 1] per axis, or at pixels; the grid lists the last axis of x first. Modes
+// nearest, linear, cubic; padding zeros, border, reflection.
 #include <algorithm>
 
 #include "tessera/graph/ops/broadcast.h"
@@ -43,7 +43,7 @@ Result<std::vector<TensorType>> infer(const NodeView& node) {
 
 struct Sampler {
   std::string mode, padding;
-  bool align;
+  bool align, pixels;
   DType t;     // of coordinates, weights and sums
   Shape size;  // spatial
 
@@ -53,8 +53,9 @@ struct Sampler {
   ir::Expr coordinate(const ir::Expr& v, std::size_t d) const {
     const double n = static_cast<double>(size[d]);
     const double lo = align ? 0 : -0.5, hi = align ? n - 1 : n - 0.5;
-    ir::Expr x = align ? (v + number(1)) * number((n - 1) / 2)
-                       : (v + number(1)) * number(n / 2) - number(0.5);
+    ir::Expr x = pixels  ? v
+                 : align ? (v + number(1)) * number((n - 1) / 2)
+                         : (v + number(1)) * number(n / 2) - number(0.5);
     if (mode == "nearest") x = ir::call(ir::Intrinsic::kRound, {x});
     const ir::Expr outside = ir::logical_or(ir::lt(x, number(lo)), ir::lt(number(hi), x));
     if (padding == "border")
@@ -123,8 +124,11 @@ Result<Buffers> define(te::DagBuilder& b, const std::string& name, const NodeVie
                        const Buffers& in) {
   const Shape& x = node.shape(0);
   const DType t = node.dtype(0);
-  const Sampler s{node.attrs.word("mode"), node.attrs.word("padding"),
-                  node.attrs.integer("align_corners") != 0, compute_type(t),
+  const Sampler s{node.attrs.word("mode"),
+                  node.attrs.word("padding"),
+                  node.attrs.integer("align_corners") != 0,
+                  node.attrs.integer("pixels", 0) != 0,
+                  compute_type(t),
                   Shape(x.begin() + 2, x.end())};
   const std::size_t rank = s.size.size();
   const ir::Buffer at = coordinate_stage(b, name, s, in[1]);

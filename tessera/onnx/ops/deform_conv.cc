@@ -107,7 +107,7 @@ HostTensor regular_places(const Deform& d) {
   return places;
 }
 
-// [n * offset_group, taps, out..., rank]: places in [-1, 1] over whole pixels.
+// [n * offset_group, taps, out..., rank]: places in pixels.
 Term grid(Formula& f, const Deform& d) {
   const auto rank = static_cast<std::int64_t>(d.rank());
   Shape split = {d.n * d.offset_group, d.taps(), rank};
@@ -115,17 +115,12 @@ Term grid(Formula& f, const Deform& d) {
   std::vector<std::int64_t> perm = {0, 1};
   for (std::int64_t a = 0; a < rank; ++a) perm.push_back(3 + a);
   perm.push_back(2);
-  HostTensor backwards(DType::kI64, {rank}), scale(DType::kF32, {rank});
-  for (std::int64_t a = 0; a < rank; ++a) {
-    backwards.set_int(a, rank - 1 - a);
-    scale.set_float(a, 2 / static_cast<double>(d.image[static_cast<std::size_t>(rank - 1 - a)]));
-  }
+  HostTensor backwards(DType::kI64, {rank});
+  for (std::int64_t a = 0; a < rank; ++a) backwards.set_int(a, rank - 1 - a);
   const Term offset = transpose(f, f.reshape(f.cast(f.in(kOffset), DType::kF32), split), perm);
   const Term turned =
       f.op("gather", {offset, f.constant(std::move(backwards))}, {{"axis", rank + 2}});
-  // The middle of pixel p of n lies at (2 p + 1) / n - 1.
-  const Term places = turned + f.constant(regular_places(d));
-  return (places + 0.5) * f.constant(std::move(scale)) - 1;
+  return turned + f.constant(regular_places(d));
 }
 
 Result<std::vector<ValueId>> import_deform_conv(Context& c) {
@@ -143,7 +138,8 @@ Result<std::vector<ValueId>> import_deform_conv(Context& c) {
   Term samples = f.op("grid_sample", {f.reshape(f.wide(kX), image), f.reshape(grid(f, d), rows)},
                       {{"mode", std::string("linear")},
                        {"padding", std::string("zeros")},
-                       {"align_corners", std::int64_t{0}}});
+                       {"align_corners", std::int64_t{0}},
+                       {"pixels", std::int64_t{1}}});
   samples = f.reshape(samples, {images, channels / d.offset_group, d.taps() * positions});
   if (c.has(kMask)) {
     samples = samples * f.reshape(f.wide(kMask), {images, 1, d.taps() * positions});
