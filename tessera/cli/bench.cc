@@ -20,6 +20,7 @@
 #include "tessera/driver/bench_op.h"
 #include "tessera/driver/machine.h"
 #include "tessera/driver/peer.h"
+#include "tessera/driver/peer_driver.h"
 #include "tessera/driver/pool_bench.h"
 #include "tessera/driver/schedule_library.h"
 #include "tessera/driver/tune_problem.h"
@@ -212,6 +213,19 @@ int bench_pool(const BenchArgs& args) {
   return kOk;
 }
 
+// An exit code when one of the names is none.
+std::optional<int> check_peers(const std::vector<std::string>& names) {
+  std::set<std::string> known(driver::peer_names().begin(), driver::peer_names().end());
+  known.insert(driver::driver_peer_names().begin(), driver::driver_peer_names().end());
+  for (const std::string& p : names) {
+    if (known.count(p) == 0 && !is_all(names)) {
+      return report(make_error(ErrorCode::kInvalidArgument, "no peer '{}'; peers are: {}", p,
+                               fmt::join(known, " ")));
+    }
+  }
+  return std::nullopt;
+}
+
 int bench(const BenchArgs& args) {
   if (args.list_ops) return list_ops();
   if (args.pool) return bench_pool(args);
@@ -341,7 +355,6 @@ void add_bench(CLI::App& app, std::function<int()>* run) {
   sub->add_flag("--time-passes", args->time_passes, "Print the build time of each pass to stderr");
   sub->callback([args, run, threads] {
     if (args->pool && threads->count() == 0) args->threads = target::default_threads();
-    if (args->peers.size() == 1 && args->peers[0] == "all") args->peers = driver::peer_names();
     *run = [args] {
       if (const auto code = check_peers(args->peers)) return *code;
       return bench(*args);

@@ -114,10 +114,7 @@ void print_markdown(const driver::BenchResult& r, bool first) {
         "| model | threads | ms | GFLOP/s | % of peak | best peer | its ms | ratio | build s |\n"
         "|---|---:|---:|---:|---:|---|---:|---:|---:|\n");
   }
-  const driver::PeerResult* peer = nullptr;
-  for (const driver::PeerResult& p : r.peers) {
-    if (p.absent.empty() && (peer == nullptr || p.median_us < peer->median_us)) peer = &p;
-  }
+  const driver::PeerResult* peer = driver::best_peer(r);
   fmt::print(
       "| `{}` | {} | {:.2f}{} | {:.1f} | {:.1f} | {} | {} | {} | {:.1f} |\n", r.name, r.threads,
       r.median_us * 1e-3, r.compared && !r.verified ? " WRONG" : (r.trusted ? "" : " (busy)"),

@@ -161,7 +161,13 @@ Result<Named> run_any(const RunArgs& args, std::optional<driver::PlanSchedules>*
   load.cache = kernel_cache(args.no_cache);
   TESSERA_TRY(const onnx::Model model, driver::load_onnx(args.model.model));
   TESSERA_TRY(const auto given, read_inputs(args));
-  for (const auto& [name, tensor] : given) load.import.shapes.try_emplace(name, tensor.shape());
+  for (const auto& [name, tensor] : given) {
+    if (load.import.values.contains(name) || load.import.literals.contains(name)) {
+      return make_error(ErrorCode::kInvalidArgument, "input '{}' is in --inputs and in --value",
+                        name);
+    }
+    load.import.shapes.try_emplace(name, tensor.shape());
+  }
   runtime::ThreadPool pool(
       {.threads = args.threads > 0 ? args.threads : target::default_threads()});
   Result<Named> out = run_static(args, model, load, given, pool, *plan);

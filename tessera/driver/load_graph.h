@@ -16,7 +16,8 @@ graph::PassOptions passes_for(const target::Target& target);
 struct LoadOptions {
   onnx::ImportOptions import;
   graph::PassOptions passes = passes_for(target::host());
-  bool optimize = true;  // false: the graph as import leaves it
+  bool optimize = true;                              // false: the graph as import leaves it
+  std::shared_ptr<const kernel::KernelCache> cache;  // of the code that folds constants
 };
 
 // `spec` is the path of an ONNX file, or zoo:NAME[@parameter=value,...].

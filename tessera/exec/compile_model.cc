@@ -26,7 +26,8 @@ double elapsed_ms(std::chrono::steady_clock::time_point start) {
 
 // Runs fn(0..n-1) on the building threads; returns the error of the smallest failing index.
 Result<void> for_each_task(std::size_t n, const ModelOptions& options,
-                           const std::function<Result<void>(std::size_t)>& fn) {
+                           const std::function<Result<void>(std::size_t)>& fn,
+                           bool report_progress = true) {
   const std::size_t threads =
       std::min(n, static_cast<std::size_t>(options.build_threads > 0 ? options.build_threads
                                                                      : target::usable_cpus()));

@@ -14,7 +14,7 @@ constexpr std::int64_t kMaxBytes = std::int64_t{1} << 46;
 constexpr std::size_t kAlignment = 64;
 // Tensors of this size come from the system, whose pages are zero already, in huge pages where it
 // has them: filling gigabytes of weights is otherwise mostly page faults.
-constexpr std::size_t kLarge = std::size_t{4} << 20, kHugePage = std::size_t{2} << 20;
+constexpr std::size_t kLarge = std::size_t{2} << 20, kHugePage = std::size_t{2} << 20;
 
 std::shared_ptr<std::byte> map_zeros(std::size_t bytes) {
   const std::size_t mapped = bytes + kHugePage;

@@ -7,7 +7,7 @@ uint64_t probe_digest(const void* bytes, uint64_t count) {
   return tsr_digest((const unsigned char*)bytes, count);
 }
 
-tsr_host* probe_pool_create(int32_t threads) { return &tsr_pool_create(threads)->host; }
+tsr_host* probe_pool_create(int32_t threads) { return tsr_pool_host(tsr_own_pool(threads)); }
 void probe_pool_destroy(tsr_host* host) { tsr_pool_destroy((tsr_pool*)host); }
 
 tsr_status probe_open(const tsr_program* program, const tsr_open_options* options,

@@ -75,7 +75,8 @@ Report judge(const std::string& json, std::vector<std::string>* complaints) {
 }
 
 std::string ran_of(const std::string& json, const std::string& name) {
-  for (const nlohmann::json& c : nlohmann::json::parse(json).at("cases")) {
+  const nlohmann::json report = nlohmann::json::parse(json);
+  for (const nlohmann::json& c : report.at("cases")) {
     if (c.at("name") == name) return c.at("ran");
   }
   return "";
