@@ -74,10 +74,9 @@ class KernelWriter {
   Result<std::vector<codegen::KernelInfo>> run() {
     infos_.resize(lowered_->size());
     errors_.resize(lowered_->size());
-    runtime::ThreadPool pool({.threads = options_.build_threads > 0
-                                             ? options_.build_threads
-                                             : target::usable_cpus(),
-                              .spin_us = 0});
+    runtime::ThreadPool pool(
+        {.threads = options_.build_threads > 0 ? options_.build_threads : target::usable_cpus(),
+         .spin_us = 0});
     pool.parallel_for(
         [](void* self, std::int64_t begin, std::int64_t end, std::int32_t) {
           for (std::int64_t i = begin; i < end; ++i) {

@@ -228,9 +228,10 @@ TEST(CompileArtifact, NoCompilerIsNamedAndLeavesNothing) {
 
 TEST(CompileArtifact, FailingCompilerShowsItsMessage) {
   const std::string folder = fresh_folder();
-  ASSERT_TRUE(write_file(folder + "/cc.sh", {"#!/bin/sh\ncase \"$*\" in *probe.so*) exit 0 ;; esac\n"
-                                             "echo \"disk full, says the compiler\" >&2; exit 1\n"})
-                  .ok());
+  ASSERT_TRUE(
+      write_file(folder + "/cc.sh", {"#!/bin/sh\ncase \"$*\" in *probe.so*) exit 0 ;; esac\n"
+                                     "echo \"disk full, says the compiler\" >&2; exit 1\n"})
+          .ok());
   fs::permissions(folder + "/cc.sh", fs::perms::owner_all);
   const auto report = compile(two_layers(), folder + "/net", {.cc = folder + "/cc.sh"});
   ASSERT_FALSE(report.ok());

@@ -34,7 +34,9 @@ TEST_P(Refused, WithReason) { expect_refused(GetParam().args, GetParam().said); 
 
 const std::vector<Mistake>& mistakes() {
   static const std::vector<Mistake> all = {
-      {"Command", {"shwo"}, {"shwo", "bench cache check compile", "show targets tasks train tune zoo"}},
+      {"Command",
+       {"shwo"},
+       {"shwo", "bench cache check compile", "show targets tasks train tune zoo"}},
       {"Flag", {"bench", "--opp", "matmul"}, {"--opp"}},
       {"NothingToBench", {"bench"}, {"--op", "--suite"}},
       {"NoOp", {"show"}, {"give a model or --op"}},
