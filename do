@@ -192,7 +192,7 @@ cmd_package() {
 # Threads, parsers and what else reads strangers' files.
 cmd_sanitize() {
   cmd_deps
-  local memory=(support target runtime onnx record) threads=(support runtime measure) folder
+  local memory=(support target runtime onnx record) threads=(support runtime) folder
   configure_and_build debug -- "${memory[@]/%/_tests}"
   for folder in "${memory[@]}"; do
     say "$folder with the address and undefined-behaviour sanitizers"

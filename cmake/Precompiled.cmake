@@ -1,4 +1,4 @@
-# Headers that most sources include, compiled once for each kind of target: a third of the time of a fresh build.
+# Headers that most sources include, compiled once for each kind of target.
 # A source still includes what it uses; builds with TESSERA_PCH=OFF (lint) see that it does.
 option(TESSERA_PCH "Build faster: precompiled headers, and -O1 for what is not hot (gcc only)" OFF)
 
