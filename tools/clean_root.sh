@@ -41,6 +41,8 @@ make_root() {
   debootstrap --variant=minbase --include="$packages" "$(release)" "$folder" "$(mirror)" >"$folder.log" 2>&1 ||
     { tail -n 20 "$folder.log" >&2; fail "debootstrap failed"; }
   rm -f "$folder.log"
+  # A folder made by mktemp is closed to others; the root of a system is not.
+  chmod 755 "$folder"
   # The same sources as here, through the same proxy; the keys came with the root.
   rm -f "$folder/etc/apt/sources.list"
   cp -a /etc/apt/sources.list* "$folder/etc/apt/"
