@@ -38,6 +38,8 @@ class StmtSimplifier {
         const Expr value = simplify_(old);
         return value.same_as(old) ? s : ir::Evaluate::make(value);
       }
+      case ir::StmtKind::kBarrier:
+        return s;
     }
     return s;
   }

@@ -64,6 +64,8 @@ class Compiler {
         action->value = program_.compile(s.as<ir::Evaluate>()->value);
         return action->value != nullptr;
       }
+      case ir::StmtKind::kBarrier:
+        return true;
     }
     return false;
   }
@@ -107,6 +109,8 @@ class Executor {
         break;
       case ir::StmtKind::kEvaluate:
         for (int lane = 0; lane < action.value->lanes; ++lane) eval(*action.value, lane, frame_);
+        break;
+      case ir::StmtKind::kBarrier:  // one thread waits for nobody
         break;
     }
   }

@@ -70,6 +70,27 @@ Typing mma(const std::vector<Expr>& args, DType acc, bool bytes, int group) {
 Typing mma2x8(const std::vector<Expr>& args) { return mma(args, DType::kI32, true, 4); }
 Typing mma2x4(const std::vector<Expr>& args) { return mma(args, DType::kF32, false, 2); }
 
+Typing shuffle_xor(const std::vector<Expr>& args) {
+  if (args[0].lanes() != 1) return fail("a shuffle exchanges scalars");
+  const auto* mask = args[1].as<IntImm>();
+  if (!mask || mask->value < 1 || mask->value >= 32) return fail("mask is not a constant in 1..31");
+  return {args[0].type()};
+}
+
+Typing async_copy(const std::vector<Expr>& args) {
+  if (!args[0].as<Load>() || !args[1].as<Load>()) return fail("async_copy needs two loads");
+  if (args[0].type() != args[1].type()) return fail("arguments differ in type");
+  return {Type()};
+}
+
+Typing async_commit(const std::vector<Expr>&) { return {Type()}; }
+
+Typing async_wait(const std::vector<Expr>& args) {
+  const auto* groups = args[0].as<IntImm>();
+  if (!groups || groups->value < 0) return fail("number of groups is not a constant");
+  return {Type()};
+}
+
 struct Row {
   Intrinsic fn;
   const char* name;
@@ -110,6 +131,10 @@ constexpr std::array kRows = {
     Row{Intrinsic::kDot2, "dot2", 3, dot2},
     Row{Intrinsic::kMma2x8, "mma2x8", 3, mma2x8},
     Row{Intrinsic::kMma2x4, "mma2x4", 3, mma2x4},
+    Row{Intrinsic::kShuffleXor, "shuffle_xor", 2, shuffle_xor},
+    Row{Intrinsic::kAsyncCopy, "async_copy", 2, async_copy},
+    Row{Intrinsic::kAsyncCommit, "async_commit", 0, async_commit},
+    Row{Intrinsic::kAsyncWait, "async_wait", 1, async_wait},
 };
 
 constexpr bool rows_follow_enum() {

@@ -3,6 +3,7 @@
 #include <functional>
 #include <unordered_map>
 
+#include "tessera/ir/launch.h"
 #include "tessera/ir/stmt.h"
 
 namespace tessera::ir {
@@ -42,6 +43,29 @@ class Equality {
     if (a->dtype != b->dtype || a->shape != b->shape || a->scope != b->scope) return false;
     bind_nodes(a.get(), b.get());
     return true;
+  }
+
+  bool bind(const std::vector<Buffer>& a, const std::vector<Buffer>& b) {
+    if (a.size() != b.size()) return false;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      if (!bind(a[i], b[i])) return false;
+    }
+    return true;
+  }
+
+  bool operator()(const Launch& a, const Launch& b) {
+    if (a.name != b.name || a.num_outputs != b.num_outputs || a.grid != b.grid ||
+        a.block != b.block || a.params.size() != b.params.size()) {
+      return false;
+    }
+    for (std::size_t i = 0; i < a.params.size(); ++i) {
+      if (!matched(a.params[i].get(), b.params[i].get())) return false;
+    }
+    for (std::size_t d = 0; d < 3; ++d) {
+      bind_nodes(a.block_vars[d].get(), b.block_vars[d].get());
+      bind_nodes(a.thread_vars[d].get(), b.thread_vars[d].get());
+    }
+    return bind(a.shared, b.shared) && (*this)(a.body, b.body);
   }
 
  private:
@@ -116,6 +140,7 @@ class Equality {
     return bind(a.buffer, b.buffer) && (*this)(a.body, b.body);
   }
   bool same(const Evaluate& a, const Evaluate& b) { return (*this)(a.value, b.value); }
+  bool same(const Barrier&, const Barrier&) { return true; }
 
   std::unordered_map<const void*, const void*> pairs_;
   std::unordered_map<const void*, const void*> images_;
@@ -138,13 +163,21 @@ bool equal(const Expr& a, const Expr& b) { return a.same_as(b) || Equality()(a, 
 bool equal(const Stmt& a, const Stmt& b) { return a.same_as(b) || Equality()(a, b); }
 
 bool equal(const Func& a, const Func& b) {
-  if (a.name != b.name || a.num_outputs != b.num_outputs || a.params.size() != b.params.size())
-    return false;
   Equality same;
-  for (std::size_t i = 0; i < a.params.size(); ++i) {
-    if (!same.bind(a.params[i], b.params[i])) return false;
+  return a.name == b.name && a.num_outputs == b.num_outputs && same.bind(a.params, b.params) &&
+         same(a.body, b.body);
+}
+
+bool equal(const DeviceProgram& a, const DeviceProgram& b) {
+  Equality same;
+  if (a.name != b.name || a.num_outputs != b.num_outputs || !same.bind(a.params, b.params) ||
+      !same.bind(a.temporaries, b.temporaries) || a.launches.size() != b.launches.size()) {
+    return false;
   }
-  return same(a.body, b.body);
+  for (std::size_t i = 0; i < a.launches.size(); ++i) {
+    if (!same(a.launches[i], b.launches[i])) return false;
+  }
+  return true;
 }
 
 std::size_t hash(const Expr& e) {

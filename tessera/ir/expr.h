@@ -256,6 +256,13 @@ enum class Intrinsic : std::uint8_t {
   kDot2,      // acc[i] + sum_{q<2} a[2i+q]*b[2i+q]; acc f32xN, a and b bf16 x2N
   kMma2x8,    // acc i32x4 (2x2 row-major) + a(2x8 i8/u8) * b(2x8)^T
   kMma2x4,    // acc f32x4 (2x2 row-major) + a(2x4 bf16) * b(2x4)^T
+  // Of threads: only in launches. All but the first stand alone in an Evaluate and give i64 0.
+  kShuffleXor,  // 2 args: scalar value, constant mask in 1..31: the value that the thread of the
+                // same warp computed whose number differs from ours by the mask
+  kAsyncCopy,  // 2 args: a Load of shared memory = the place, a Load of device memory = the source;
+               // starts the copy
+  kAsyncCommit,  // no args: the copies that this thread started since the last commit are a group
+  kAsyncWait,    // 1 arg, constant n: all groups of this thread but the last n have arrived
 };
 
 struct Call : ExprNode {

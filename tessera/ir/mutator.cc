@@ -142,4 +142,6 @@ Stmt Mutator::rewrite(const Stmt& s, const Evaluate& node) {
   return value.same_as(node.value) ? s : Evaluate::make(std::move(value));
 }
 
+Stmt Mutator::rewrite(const Stmt& s, const Barrier&) { return s; }
+
 }  // namespace tessera::ir

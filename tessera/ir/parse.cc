@@ -1,4 +1,6 @@
+#include <array>
 #include <limits>
+#include <optional>
 
 #include "tessera/ir/syntax.h"
 #include "tessera/ir/text.h"
@@ -14,6 +16,8 @@ namespace {
 constexpr int kMaxNesting = 500;
 constexpr std::size_t kMaxExprTokens = 20000;
 constexpr std::int64_t kMaxLanes = 4096;
+// Of one dimension of a grid, as devices have it.
+constexpr std::int64_t kMaxExtent = std::numeric_limits<std::int32_t>::max();
 
 class Parser : private TokenCursor {
  public:
@@ -22,20 +26,97 @@ class Parser : private TokenCursor {
   Result<Func> func() {
     Func f;
     TESSERA_DO(expect("func"));
-    if (peek().kind != TokenKind::kName && peek().kind != TokenKind::kString)
-      return fail("expected the function's name");
-    f.name = next().text;
-    TESSERA_DO(params(&f.params));
-    TESSERA_DO(expect("->"));
-    const std::size_t inputs = f.params.size();
-    TESSERA_DO(params(&f.params));
-    f.num_outputs = static_cast<int>(f.params.size() - inputs);
+    TESSERA_DO(signature(&f));
     TESSERA_TRY(f.body, body());
     if (peek().kind != TokenKind::kEnd) return fail("expected the end");
     return f;
   }
 
+  Result<DeviceProgram> device() {
+    DeviceProgram p;
+    TESSERA_DO(expect("device"));
+    TESSERA_DO(signature(&p));
+    TESSERA_DO(expect("{"));
+    while (accept("temp")) {
+      TESSERA_TRY(Buffer b, declaration(Scope::kHeap));
+      p.temporaries.push_back(std::move(b));
+    }
+    while (!accept("}")) {
+      TESSERA_TRY(Launch l, launch());
+      p.launches.push_back(std::move(l));
+    }
+    if (peek().kind != TokenKind::kEnd) return fail("expected the end");
+    return p;
+  }
+
  private:
+  Result<std::string> title() {
+    if (peek().kind != TokenKind::kName && peek().kind != TokenKind::kString)
+      return fail("expected the function's name");
+    return next().text;
+  }
+
+  // name(inputs) -> (outputs)
+  template <class Unit>
+  Result<void> signature(Unit* unit) {
+    TESSERA_TRY(unit->name, title());
+    TESSERA_DO(params(&unit->params));
+    TESSERA_DO(expect("->"));
+    const std::size_t inputs = unit->params.size();
+    TESSERA_DO(params(&unit->params));
+    unit->num_outputs = static_cast<int>(unit->params.size() - inputs);
+    return {};
+  }
+
+  Result<Launch> launch() {
+    Launch l;
+    TESSERA_DO(expect("launch"));
+    TESSERA_TRY(l.name, title());
+    TESSERA_DO(names(&l.params));
+    TESSERA_DO(expect("->"));
+    const std::size_t inputs = l.params.size();
+    TESSERA_DO(names(&l.params));
+    l.num_outputs = static_cast<int>(l.params.size() - inputs);
+    TESSERA_DO(expect("{"));
+    const std::size_t outer_vars = vars_.size();
+    const std::size_t outer_buffers = buffers_.size();
+    TESSERA_DO(extents("grid", &l.block_vars, &l.grid));
+    TESSERA_DO(extents("block", &l.thread_vars, &l.block));
+    while (accept("shared")) {
+      TESSERA_TRY(Buffer b, declaration(Scope::kShared));
+      l.shared.push_back(std::move(b));
+    }
+    TESSERA_TRY(l.body, statements());
+    vars_.resize(outer_vars);
+    buffers_.resize(outer_buffers);
+    return l;
+  }
+
+  // Buffers in scope.
+  Result<void> names(std::vector<Buffer>* out) {
+    TESSERA_DO(expect("("));
+    while (!accept(")")) {
+      TESSERA_TRY(Buffer b, buffer());
+      out->push_back(std::move(b));
+      if (!is(")")) TESSERA_DO(expect(","));
+    }
+    return {};
+  }
+
+  Result<void> extents(const char* word, std::array<Expr, 3>* vars,
+                       std::array<std::int64_t, 3>* extent) {
+    TESSERA_DO(expect(word));
+    for (std::size_t d = 0; d < 3; ++d) {
+      if (d > 0) TESSERA_DO(expect(","));
+      TESSERA_TRY(std::string name, new_name());
+      TESSERA_DO(expect("in"));
+      TESSERA_TRY((*extent)[d], integer(1, kMaxExtent));
+      (*vars)[d] = Var::make(name);
+      vars_.emplace_back(std::move(name), (*vars)[d]);
+    }
+    return {};
+  }
+
   Result<std::string> new_name() {
     const bool reserved = peek().kind == TokenKind::kName && is_reserved(peek().text);
     return reserved ? fail("expected a name that is not reserved") : any_name();
@@ -51,8 +132,8 @@ class Parser : private TokenCursor {
     return {};
   }
 
-  // Adds the buffer to the scope.
-  Result<Buffer> declaration() {
+  // Adds the buffer to the scope. Without `fixed`, its memory may be named after the shape.
+  Result<Buffer> declaration(std::optional<Scope> fixed = std::nullopt) {
     const Token at = peek();
     TESSERA_TRY(std::string name, new_name());
     TESSERA_DO(expect(":"));
@@ -65,8 +146,8 @@ class Parser : private TokenCursor {
       if (!is("]")) TESSERA_DO(expect(","));
     }
     if (const auto n = checked_elements(shape, t); !n.ok()) return fail_at(at, n.error().message);
-    Scope scope = Scope::kParam;
-    if (const auto word = scope_from_text(peek().text)) {
+    Scope scope = fixed.value_or(Scope::kParam);
+    if (const auto word = scope_from_text(peek().text); word && !fixed) {
       scope = *word;
       next();
     }
@@ -77,6 +158,11 @@ class Parser : private TokenCursor {
 
   Result<Stmt> body() {
     TESSERA_DO(expect("{"));
+    return statements();
+  }
+
+  // Up to the closing brace.
+  Result<Stmt> statements() {
     if (++nesting_ > kMaxNesting) return fail("nested too deeply");
     std::vector<Stmt> stmts;
     while (!accept("}")) {
@@ -92,6 +178,7 @@ class Parser : private TokenCursor {
     if (const auto kind = loop_kind_from_text(peek().text)) return loop(*kind);
     if (accept("if")) return branch();
     if (accept("alloc")) return allocation();
+    if (accept("barrier")) return Barrier::make();
     if (accept("eval")) {
       TESSERA_TRY(Expr value, expression());
       return Evaluate::make(std::move(value));
@@ -350,6 +437,11 @@ class Parser : private TokenCursor {
 Result<Func> parse_func(std::string_view text) {
   TESSERA_TRY(std::vector<Token> tokens, tokenize(text));
   return Parser(std::move(tokens)).func();
+}
+
+Result<DeviceProgram> parse_device_program(std::string_view text) {
+  TESSERA_TRY(std::vector<Token> tokens, tokenize(text));
+  return Parser(std::move(tokens)).device();
 }
 
 }  // namespace tessera::ir

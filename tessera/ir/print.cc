@@ -86,9 +86,71 @@ class Printer {
     append("\n");
   }
 
+  void device(const DeviceProgram& p) {
+    append("device ");
+    function_name(p.name);
+    params(p.params.begin(), p.params.end() - p.num_outputs);
+    append(" -> ");
+    params(p.params.end() - p.num_outputs, p.params.end());
+    append(" {{\n");
+    ++indent_;
+    for (const Buffer& b : p.temporaries) declaration("temp", b);
+    for (const Launch& l : p.launches) launch(l);
+    --indent_;
+    append("}}\n");
+  }
+
   std::string take() { return std::move(out_); }
 
  private:
+  void declaration(const char* word, const Buffer& b) {
+    start_line();
+    append("{} ", word);
+    declare(b, false);
+    append("\n");
+  }
+
+  void names(const std::vector<Buffer>& buffers, std::size_t begin, std::size_t end) {
+    append("(");
+    for (std::size_t i = begin; i < end; ++i)
+      append("{}{}", i > begin ? ", " : "", names_.use(buffers[i].get(), buffers[i]->name));
+    append(")");
+  }
+
+  void extents(const char* word, const std::array<Expr, 3>& vars,
+               const std::array<std::int64_t, 3>& extent) {
+    start_line();
+    append("{}", word);
+    for (std::size_t d = 0; d < 3; ++d) {
+      append("{} {} in {}", d > 0 ? "," : "", names_.bind(vars[d].get(), vars[d].as<Var>()->name),
+             extent[d]);
+    }
+    append("\n");
+  }
+
+  void launch(const Launch& l) {
+    start_line();
+    append("launch ");
+    function_name(l.name);
+    const std::size_t inputs = l.params.size() - static_cast<std::size_t>(l.num_outputs);
+    names(l.params, 0, inputs);
+    append(" -> ");
+    names(l.params, inputs, l.params.size());
+    append(" {{\n");
+    ++indent_;
+    extents("grid", l.block_vars, l.grid);
+    extents("block", l.thread_vars, l.block);
+    for (const Buffer& b : l.shared) declaration("shared", b);
+    stmt(l.body);
+    --indent_;
+    line("}");
+    for (const Buffer& b : l.shared) names_.release(b.get());
+    for (std::size_t d = 0; d < 3; ++d) {
+      names_.release(l.block_vars[d].get());
+      names_.release(l.thread_vars[d].get());
+    }
+  }
+
   template <class... Args>
   void append(fmt::format_string<Args...> format, Args&&... args) {
     fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
@@ -128,12 +190,12 @@ class Printer {
     append(")");
   }
 
-  void declare(const Buffer& b) {
+  void declare(const Buffer& b, bool scope = true) {
     append("{}: {}[", names_.bind(b.get(), b->name), tessera::to_text(b->dtype));
     for (std::size_t i = 0; i < b->shape.size(); ++i)
       append("{}{}", i > 0 ? ", " : "", b->shape[i]);
     append("]");
-    if (b->scope != Scope::kParam) append(" {}", to_text(b->scope));
+    if (scope && b->scope != Scope::kParam) append(" {}", to_text(b->scope));
   }
 
   // " {", the statements indented, "}" without a line end.
@@ -289,6 +351,8 @@ class Printer {
     append("\n");
   }
 
+  void print(const Barrier&) { line("barrier"); }
+
   std::string out_;
   Names names_;
   int indent_ = 0;
@@ -311,6 +375,12 @@ std::string to_text(const Stmt& s) {
 std::string to_text(const Func& f) {
   Printer printer;
   printer.func(f);
+  return printer.take();
+}
+
+std::string to_text(const DeviceProgram& p) {
+  Printer printer;
+  printer.device(p);
   return printer.take();
 }
 

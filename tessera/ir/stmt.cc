@@ -83,4 +83,6 @@ Stmt Evaluate::make(Expr value) {
   return Stmt(new Evaluate(std::move(value)));
 }
 
+Stmt Barrier::make() { return Stmt(new Barrier()); }
+
 }  // namespace tessera::ir

@@ -11,7 +11,7 @@
 
 namespace tessera::ir {
 
-#define TESSERA_STMT_KINDS(V) V(For) V(Store) V(Block) V(If) V(Allocate) V(Evaluate)
+#define TESSERA_STMT_KINDS(V) V(For) V(Store) V(Block) V(If) V(Allocate) V(Evaluate) V(Barrier)
 
 enum class StmtKind : std::uint8_t {
 #define TESSERA_V(name) k##name,
@@ -123,12 +123,20 @@ struct Allocate : StmtNode {
   Allocate(Buffer b, Stmt s) : StmtNode(kKind), buffer(std::move(b)), body(std::move(s)) {}
 };
 
-// Evaluates for effect only (prefetch).
+// Evaluates for effect only (prefetch, asynchronous copies).
 struct Evaluate : StmtNode {
   static constexpr StmtKind kKind = StmtKind::kEvaluate;
   static Stmt make(Expr value);
   Expr value;
   explicit Evaluate(Expr v) : StmtNode(kKind), value(std::move(v)) {}
+};
+
+// Every thread of the block waits here for all others, and then sees what they have stored. Only in
+// launches (launch.h), and only where all threads of a block arrive together.
+struct Barrier : StmtNode {
+  static constexpr StmtKind kKind = StmtKind::kBarrier;
+  static Stmt make();
+  Barrier() : StmtNode(kKind) {}
 };
 
 // A compiled unit: parameters are buffers of the caller (inputs first, then outputs) that do not

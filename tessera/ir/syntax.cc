@@ -8,9 +8,9 @@
 namespace tessera::ir {
 namespace {
 
-constexpr std::array kWords = {"func", "in",        "if",   "else",    "alloc", "eval",
-                               "true", "false",     "inf",  "nan",     "min",   "max",
-                               "cast", "broadcast", "ramp", "shuffle", "select"};
+constexpr std::array kWords = {"func", "in",        "if",   "else",    "alloc",  "eval",
+                               "true", "false",     "inf",  "nan",     "min",    "max",
+                               "cast", "broadcast", "ramp", "shuffle", "select", "barrier"};
 
 // Longer spellings first: the lexer takes the first that matches.
 constexpr std::array kSymbols = {"->", "//", "%%", "<<", ">>", "==", "!=", "<=", ">=", "(",

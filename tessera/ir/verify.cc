@@ -21,6 +21,10 @@ bool needs_constant_extent(LoopKind kind) {
   return kind == LoopKind::kVectorized || kind == LoopKind::kUnrolled || kind == LoopKind::kVThread;
 }
 
+bool is_thread_loop(LoopKind kind) {
+  return kind >= LoopKind::kThreadX && kind <= LoopKind::kThreadZ;
+}
+
 struct Range {
   std::int64_t min, max;
 };
@@ -46,28 +50,93 @@ class Verifier final : public Visitor {
     if (!error_) {
       stmt(func.body, "body of the function");
     }
-    if (!error_) return {};
-    return make_error(ErrorCode::kInvalidArgument, "{}: {}", func.name, *error_);
+    return result(func.name);
+  }
+
+  Result<void> run(const Launch& l) {
+    launch_ = true;
+    params(l);
+    for (const Buffer& b : l.shared) declare(b, Scope::kShared, "shared buffer");
+    for (std::size_t d = 0; d < 3 && !error_; ++d) {
+      index_var(l.block_vars[d], l.grid[d]);
+      index_var(l.thread_vars[d], l.block[d]);
+      thread_vars_.push_back(l.thread_vars[d]);
+    }
+    if (!error_) stmt(l.body, "body of the launch");
+    return result(l.name);
+  }
+
+  // All but the launches.
+  Result<void> run_outside(const DeviceProgram& p) {
+    params(p);
+    for (const Buffer& b : p.temporaries) declare(b, Scope::kHeap, "temporary");
+    for (const Launch& l : p.launches) {
+      const std::size_t inputs =
+          l.params.size() - static_cast<std::size_t>(std::max(0, l.num_outputs));
+      for (std::size_t i = 0; i < l.params.size() && !error_; ++i) {
+        const Buffer& b = l.params[i];
+        if (!b || !contains(buffers_, b.get())) {
+          fail(fmt::format("launch {} uses {}, which the program does not have", l.name,
+                           b ? b->name : "nothing"));
+        } else if (i >= inputs && contains(inputs_, b.get())) {
+          fail(fmt::format("launch {} writes input {}", l.name, b->name));
+        }
+      }
+    }
+    return result(p.name);
   }
 
  private:
   using Visitor::visit;
 
-  void params(const Func& func) {
-    if (func.num_outputs < 0 || func.num_outputs > static_cast<int>(func.params.size())) {
+  Result<void> result(const std::string& name) const {
+    if (!error_) return {};
+    return make_error(ErrorCode::kInvalidArgument, "{}: {}", name, *error_);
+  }
+
+  template <class Unit>
+  void params(const Unit& unit) {
+    if (unit.num_outputs < 0 || unit.num_outputs > static_cast<int>(unit.params.size())) {
       return fail(
-          fmt::format("output count {} with {} parameters", func.num_outputs, func.params.size()));
+          fmt::format("output count {} with {} parameters", unit.num_outputs, unit.params.size()));
     }
-    const std::size_t inputs = func.params.size() - static_cast<std::size_t>(func.num_outputs);
-    for (const Buffer& b : func.params) {
+    const std::size_t inputs = unit.params.size() - static_cast<std::size_t>(unit.num_outputs);
+    for (const Buffer& b : unit.params) {
       if (!b) return fail("missing parameter");
-      if (b->scope != Scope::kParam)
+      if (b->scope != Scope::kParam && !(launch_ && b->scope == Scope::kHeap))
         return fail(fmt::format("parameter {} does not have the param scope", b->name));
       if (contains(buffers_, b.get()))
         return fail(fmt::format("parameter {} is listed twice", b->name));
       if (buffers_.size() < inputs) inputs_.push_back(b.get());
       buffers_.push_back(b.get());
     }
+  }
+
+  void declare(const Buffer& b, Scope scope, const char* what) {
+    if (!b) return fail(fmt::format("missing {}", what));
+    if (b->scope != scope) return fail(fmt::format("{} {} has another scope", what, b->name));
+    if (contains(buffers_, b.get()))
+      return fail(fmt::format("{} {} is listed twice", what, b->name));
+    buffers_.push_back(b.get());
+  }
+
+  void index_var(const Expr& var, std::int64_t extent) {
+    if (!var.as<Var>() || var.type() != Type())
+      return fail("index of a thread is not an i64 variable");
+    if (contains(vars_, var.get())) return fail("index of a thread is bound twice");
+    if (extent < 1) return fail(fmt::format("{} threads or blocks", extent));
+    vars_.push_back(var.get());
+  }
+
+  // May differ between the threads of a block. Loads are taken to: what they read may.
+  bool is_divergent(const Expr& e) const {
+    bool out = false;
+    for_each_expr(e, [&](const Expr& x) {
+      out = out || x.as<Load>() ||
+            std::any_of(thread_vars_.begin(), thread_vars_.end(),
+                        [&](const Expr& v) { return v.same_as(x); });
+    });
+    return out;
   }
 
   // Keeps the first.
@@ -163,6 +232,8 @@ class Verifier final : public Visitor {
   }
 
   void visit(const Call& n) override {
+    if (n.fn >= Intrinsic::kShuffleXor && thread_vars_.empty())
+      return fail("intrinsic of threads outside a launch", n);
     const bool prefetch = n.fn == Intrinsic::kPrefetch;  // never faults
     guards_ += prefetch;
     for (const Expr& arg : n.args) expr(arg, n);
@@ -199,14 +270,21 @@ class Verifier final : public Visitor {
       return fail("loop extent is not constant", n);
     if (n.loop_kind == LoopKind::kParallel && vectorized_ > 0)
       return fail("parallel loop in a vectorized loop", n);
+    if (launch_ && n.loop_kind != LoopKind::kSerial && n.loop_kind != LoopKind::kUnrolled)
+      return fail("loop in a launch is neither serial nor unrolled", n);
     if (contains(vars_, n.var.get())) return fail("variable is bound twice", n);
+    const bool divergent = is_divergent(n.extent);
+    divergent_ += divergent;
     const bool may_be_empty = !extent || *extent == 0;
     vars_.push_back(n.var.get());
+    if (is_thread_loop(n.loop_kind)) thread_vars_.push_back(n.var);
     vectorized_ += n.loop_kind == LoopKind::kVectorized;
     guards_ += may_be_empty;
     stmt(n.body, "body of a loop");
     guards_ -= may_be_empty;
     vectorized_ -= n.loop_kind == LoopKind::kVectorized;
+    divergent_ -= divergent;
+    if (is_thread_loop(n.loop_kind)) thread_vars_.pop_back();
     vars_.pop_back();
   }
 
@@ -235,15 +313,20 @@ class Verifier final : public Visitor {
     if (!n.cond || n.cond.type() != Type{DType::kBool, 1})
       return fail("condition is not a scalar bool");
     below(n.cond);
+    const bool divergent = is_divergent(n.cond);
+    divergent_ += divergent;
     ++guards_;
     stmt(n.then_body, "body of an if");
     if (n.else_body) stmt(n.else_body, "body of an else");
     --guards_;
+    divergent_ -= divergent;
   }
 
   void visit(const Allocate& n) override {
     if (!n.buffer) return fail("missing buffer of an allocation");
     if (n.buffer->scope == Scope::kParam) return fail("allocation in the param scope", n);
+    if (launch_ && n.buffer->scope != Scope::kStack)
+      return fail("allocation in a launch is not on the stack", n);
     if (contains(buffers_, n.buffer.get())) return fail("buffer is allocated twice", n);
     buffers_.push_back(n.buffer.get());
     stmt(n.body, "body of an allocation");
@@ -255,8 +338,16 @@ class Verifier final : public Visitor {
     below(n.value);
   }
 
+  void visit(const Barrier&) override {
+    if (thread_vars_.empty()) return fail("barrier outside a launch");
+    if (divergent_ > 0) fail("barrier where threads diverge");
+  }
+
   std::optional<std::string> error_;
-  std::vector<const ExprNode*> vars_;       // bound on the path to here
+  bool launch_ = false;
+  std::vector<Expr> thread_vars_;      // of the launch, or of thread loops around
+  int divergent_ = 0;                  // branches and loops around that may differ between threads
+  std::vector<const ExprNode*> vars_;  // bound on the path to here
   std::vector<const BufferNode*> buffers_;  // parameters, then allocations on the path to here
   std::vector<const BufferNode*> inputs_;
   int vectorized_ = 0;  // vectorized loops around
@@ -266,5 +357,11 @@ class Verifier final : public Visitor {
 }  // namespace
 
 Result<void> verify(const Func& func) { return Verifier().run(func); }
+
+Result<void> verify(const DeviceProgram& program) {
+  TESSERA_DO(Verifier().run_outside(program));
+  for (const Launch& l : program.launches) TESSERA_DO(Verifier().run(l));
+  return {};
+}
 
 }  // namespace tessera::ir

@@ -70,6 +70,9 @@ void children(const Evaluate& n, F&& fn) {
 }
 
 template <class F>
+void children(const Barrier&, F&&) {}
+
+template <class F>
 void dispatch(const Expr& e, F&& fn) {
   switch (e.kind()) {
 #define TESSERA_V(name)   \

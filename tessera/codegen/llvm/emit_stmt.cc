@@ -104,6 +104,9 @@ void Emitter::emit_stmt(const ir::Stmt& s) {
     case ir::StmtKind::kStore:
     case ir::StmtKind::kEvaluate:
       return emit_block({s});
+    case ir::StmtKind::kBarrier:
+      fail(ErrorCode::kUnsupported, "barrier in code for one thread", {});
+      return;
   }
 }
 
