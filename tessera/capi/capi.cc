@@ -7,7 +7,7 @@
 #include "tessera/artifact/compile_artifact.h"
 #include "tessera/capi/dl_tensor.h"
 #include "tessera/capi/handles.h"
-#include "tessera/driver/load_graph.h"
+#include "tessera/driver/compile/load_graph.h"
 #include "tessera/kernel/kernel_cache.h"
 #include "tessera/support/check.h"
 

@@ -1,5 +1,5 @@
 // tessera bench MODEL.
-#include "tessera/driver/bench_model.h"
+#include "tessera/driver/bench/bench_model.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -11,7 +11,7 @@
 #include "tessera/artifact/load_artifact.h"
 #include "tessera/cli/bench_output.h"
 #include "tessera/cli/command.h"
-#include "tessera/driver/machine.h"
+#include "tessera/driver/bench/machine.h"
 #include "tessera/support/npz.h"
 
 namespace tessera::cli {

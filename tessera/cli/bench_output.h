@@ -8,7 +8,7 @@
 
 #include "tessera/cli/model_args.h"
 #include "tessera/cli/plan_args.h"
-#include "tessera/driver/bench_op.h"
+#include "tessera/driver/bench/bench_op.h"
 
 namespace tessera::cli {
 

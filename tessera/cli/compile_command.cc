@@ -13,8 +13,8 @@
 #include "tessera/cli/command.h"
 #include "tessera/cli/model_args.h"
 #include "tessera/cli/plan_args.h"
-#include "tessera/driver/shipped_model.h"
-#include "tessera/driver/zero_trials.h"
+#include "tessera/driver/compile/shipped_model.h"
+#include "tessera/driver/compile/zero_trials.h"
 
 namespace tessera::cli {
 namespace {

@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/cli/command.h"
-#include "tessera/driver/run_eager.h"
+#include "tessera/driver/compile/run_eager.h"
 #include "tessera/exec/model_runner.h"
 #include "tessera/graph/passes/passes.h"
 #include "tessera/onnx/backend_case.h"

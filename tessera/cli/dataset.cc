@@ -10,7 +10,7 @@
 #include "tessera/cli/dataset_generate.h"
 #include "tessera/cli/positive.h"
 #include "tessera/cli/progress.h"
-#include "tessera/driver/collect.h"
+#include "tessera/driver/learn/collect.h"
 #include "tessera/measure/confine.h"
 
 namespace tessera::cli {

@@ -14,8 +14,8 @@
 #include "tessera/cli/command.h"
 #include "tessera/cli/positive.h"
 #include "tessera/cli/progress.h"
-#include "tessera/driver/dataset_build.h"
-#include "tessera/driver/dataset_sample.h"
+#include "tessera/driver/learn/dataset_build.h"
+#include "tessera/driver/learn/dataset_sample.h"
 
 namespace tessera::cli {
 namespace {

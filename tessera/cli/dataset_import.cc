@@ -1,5 +1,5 @@
 // tessera dataset import, verify.
-#include "tessera/driver/dataset_import.h"
+#include "tessera/driver/learn/dataset_import.h"
 
 #include <memory>
 

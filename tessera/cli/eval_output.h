@@ -6,8 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tessera/driver/coverage.h"
-#include "tessera/driver/eval.h"
+#include "tessera/driver/learn/coverage.h"
+#include "tessera/driver/learn/eval.h"
 
 namespace tessera::cli {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/driver/load_graph.h"
+#include "tessera/driver/compile/load_graph.h"
 #include "tessera/exec/compile_model.h"
 
 namespace CLI {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "tessera/driver/plan_schedules.h"
+#include "tessera/driver/compile/plan_schedules.h"
 
 namespace CLI {
 class App;

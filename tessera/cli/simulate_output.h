@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tessera/driver/tune_simulate.h"
+#include "tessera/driver/tune/tune_simulate.h"
 
 namespace tessera::cli {
 

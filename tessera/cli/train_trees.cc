@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/cli/command.h"
-#include "tessera/driver/train_trees.h"
+#include "tessera/driver/learn/train_trees.h"
 
 namespace tessera::cli {
 namespace {

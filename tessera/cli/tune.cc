@@ -1,5 +1,5 @@
 // tessera tune: searches for the schedules of models or operations by measuring.
-#include "tessera/driver/tune.h"
+#include "tessera/driver/tune/tune.h"
 
 #include <algorithm>
 #include <charconv>
@@ -17,12 +17,12 @@
 #include "tessera/cli/progress.h"
 #include "tessera/cli/simulate_output.h"
 #include "tessera/cli/tune_output.h"
-#include "tessera/driver/machine.h"
-#include "tessera/driver/peer.h"
-#include "tessera/driver/peer_driver.h"
-#include "tessera/driver/plan_schedules.h"
-#include "tessera/driver/shipped_model.h"
-#include "tessera/driver/tune_simulate.h"
+#include "tessera/driver/bench/machine.h"
+#include "tessera/driver/bench/peer.h"
+#include "tessera/driver/bench/peer_driver.h"
+#include "tessera/driver/compile/plan_schedules.h"
+#include "tessera/driver/compile/shipped_model.h"
+#include "tessera/driver/tune/tune_simulate.h"
 #include "tessera/measure/confine.h"
 #include "tessera/model/cost_model.h"
 #include "tessera/support/files.h"

@@ -6,8 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tessera/driver/bench_model.h"
-#include "tessera/driver/tune.h"
+#include "tessera/driver/bench/bench_model.h"
+#include "tessera/driver/tune/tune.h"
 
 namespace tessera::cli {
 

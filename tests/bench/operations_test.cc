@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/driver/schedule_library.h"
+#include "tessera/driver/compile/schedule_library.h"
 #include "tessera/kernel/check_output.h"
 #include "tessera/kernel/compile_op.h"
 #include "tessera/te/op_spec.h"

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/driver/schedule_library.h"
+#include "tessera/driver/compile/schedule_library.h"
 #include "tessera/schedule/step.h"
 #include "tessera/zoo/zoo.h"
 

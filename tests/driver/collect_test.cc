@@ -1,5 +1,5 @@
 // Collecting records: what is refused, what counts, what an error leaves.
-#include "tessera/driver/collect.h"
+#include "tessera/driver/learn/collect.h"
 
 #include <cmath>
 #include <csignal>
@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/driver/candidate_sampler.h"
+#include "tessera/driver/learn/candidate_sampler.h"
 #include "tessera/record/database.h"
 
 namespace tessera::driver {

@@ -1,4 +1,4 @@
-#include "tessera/driver/dataset_import.h"
+#include "tessera/driver/learn/dataset_import.h"
 
 #include <algorithm>
 #include <filesystem>

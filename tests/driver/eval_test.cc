@@ -1,5 +1,5 @@
 // Models of every kind on a small dataset of real candidates with made-up times.
-#include "tessera/driver/eval.h"
+#include "tessera/driver/learn/eval.h"
 
 #include <cmath>
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 #include "tessera/dataset/candidate_rows.h"
 #include "tessera/dataset/features.h"
-#include "tessera/driver/coverage.h"
+#include "tessera/driver/learn/coverage.h"
 #include "tessera/model/cost_model.h"
 #include "tessera/model/network_scorer.h"
 #include "tessera/nn/training_notes.h"

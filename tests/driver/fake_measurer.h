@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "tessera/driver/tune.h"
+#include "tessera/driver/tune/tune.h"
 #include "tessera/measure/measurer.h"
 
 namespace tessera::driver {

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include "tessera/driver/peer_wire.h"
+#include "tessera/driver/bench/peer_wire.h"
 
 namespace {
 

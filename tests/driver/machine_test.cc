@@ -1,4 +1,4 @@
-#include "tessera/driver/machine.h"
+#include "tessera/driver/bench/machine.h"
 
 #include <algorithm>
 #include <atomic>
@@ -7,8 +7,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/driver/pool_bench.h"
-#include "tessera/driver/run_together.h"
+#include "tessera/driver/bench/pool_bench.h"
+#include "tessera/driver/bench/run_together.h"
 
 namespace tessera::driver {
 namespace {

@@ -1,8 +1,8 @@
 // Whole models: compiled, fused and planned code against the node-by-node interpreter.
 #include <gtest/gtest.h>
 
-#include "tessera/driver/bench_model.h"
-#include "tessera/driver/run_eager.h"
+#include "tessera/driver/bench/bench_model.h"
+#include "tessera/driver/compile/run_eager.h"
 #include "tessera/graph/builder.h"
 
 namespace tessera::driver {

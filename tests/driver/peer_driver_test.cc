@@ -1,4 +1,4 @@
-#include "tessera/driver/peer_driver.h"
+#include "tessera/driver/bench/peer_driver.h"
 
 #include <cstdlib>
 #include <optional>
@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tessera/driver/bench_model.h"
+#include "tessera/driver/bench/bench_model.h"
 #include "tessera/target/target.h"
 
 namespace tessera::driver {

@@ -1,4 +1,4 @@
-#include "tessera/driver/peer_process.h"
+#include "tessera/driver/bench/peer_process.h"
 
 #include <csignal>
 

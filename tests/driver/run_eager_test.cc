@@ -1,5 +1,5 @@
 // Node by node: operators whose inference needs values that their code does not know.
-#include "tessera/driver/run_eager.h"
+#include "tessera/driver/compile/run_eager.h"
 
 #include <algorithm>
 #include <cmath>

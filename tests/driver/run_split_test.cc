@@ -1,5 +1,5 @@
 // Models of which a part waits for data: the rest of them is compiled.
-#include "tessera/driver/run_split.h"
+#include "tessera/driver/compile/run_split.h"
 
 #include <gtest/gtest.h>
 

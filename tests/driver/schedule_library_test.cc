@@ -1,4 +1,4 @@
-#include "tessera/driver/schedule_library.h"
+#include "tessera/driver/compile/schedule_library.h"
 
 #include <filesystem>
 #include <fstream>

@@ -1,11 +1,11 @@
-#include "tessera/driver/train_trees.h"
+#include "tessera/driver/learn/train_trees.h"
 
 #include <filesystem>
 
 #include <gtest/gtest.h>
 
 #include "../dataset/dataset_case.h"
-#include "tessera/driver/eval.h"
+#include "tessera/driver/learn/eval.h"
 #include "tessera/model/cost_model.h"
 #include "tessera/model/model_file.h"
 #include "tessera/support/npz.h"

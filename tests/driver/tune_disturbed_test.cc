@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/driver/tune.h"
+#include "tessera/driver/tune/tune.h"
 #include "tessera/record/database.h"
 #include "tests/driver/fake_measurer.h"
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/driver/tune.h"
+#include "tessera/driver/tune/tune.h"
 #include "tests/driver/fake_measurer.h"
 #include "tests/model/stub_model.h"
 

@@ -1,5 +1,5 @@
 // Which tasks and choices a tuning works on.
-#include "tessera/driver/tune_problem.h"
+#include "tessera/driver/tune/tune_problem.h"
 
 #include <numeric>
 

@@ -1,5 +1,5 @@
 // Tuning in the process, with workers that misbehave on purpose.
-#include "tessera/driver/tune.h"
+#include "tessera/driver/tune/tune.h"
 
 #include <cstdlib>
 #include <filesystem>
@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/driver/plan_schedules.h"
+#include "tessera/driver/compile/plan_schedules.h"
 #include "tessera/record/database.h"
 #include "tessera/space/space.h"
 #include "tests/driver/fake_measurer.h"

@@ -1,4 +1,4 @@
-#include "tessera/driver/zero_trials.h"
+#include "tessera/driver/compile/zero_trials.h"
 
 #include <cmath>
 #include <filesystem>
@@ -7,10 +7,10 @@
 #include <gtest/gtest.h>
 
 #include "tessera/dataset/candidate_rows.h"
-#include "tessera/driver/coverage.h"
-#include "tessera/driver/plan_schedules.h"
-#include "tessera/driver/shipped_model.h"
-#include "tessera/driver/tune_problem.h"
+#include "tessera/driver/compile/plan_schedules.h"
+#include "tessera/driver/compile/shipped_model.h"
+#include "tessera/driver/learn/coverage.h"
+#include "tessera/driver/tune/tune_problem.h"
 #include "tessera/nn/network_file.h"
 #include "tessera/space/space.h"
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/driver/bench_model.h"
+#include "tessera/driver/bench/bench_model.h"
 
 namespace tessera::driver {
 namespace {

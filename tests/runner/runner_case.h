@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "tessera/driver/dataset_build.h"
-#include "tessera/driver/dataset_sample.h"
+#include "tessera/driver/learn/dataset_build.h"
+#include "tessera/driver/learn/dataset_sample.h"
 #include "tessera/measure/bundle.h"
 #include "tessera/record/record.h"
 

@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/driver/load_graph.h"
-#include "tessera/driver/run_split.h"
+#include "tessera/driver/compile/load_graph.h"
+#include "tessera/driver/compile/run_split.h"
 #include "tessera/exec/model_runner.h"
 #include "tests/testing/testing.h"
 

@@ -1,0 +1,277 @@
+#include "tessera/driver/bench/bench_model.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include "tessera/driver/bench/peer_process.h"
+#include "tessera/graph/roundings.h"
+#include "tessera/onnx/input_types.h"
+
+namespace tessera::driver {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr std::uint64_t kSeed = 1;
+
+double elapsed_ms(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+// The model as a file that a peer can open; a temporary one for built-in networks.
+class ModelFile {
+ public:
+  ModelFile() = default;
+  ModelFile(const ModelFile&) = delete;
+  ModelFile& operator=(const ModelFile&) = delete;
+  ~ModelFile() {
+    std::error_code error;
+    if (!temporary_.empty()) fs::remove_all(temporary_, error);
+  }
+
+  Result<std::string> path(const std::string& spec, const onnx::Model& model) {
+    if (!spec.starts_with("zoo:")) return spec;
+    if (temporary_.empty()) {
+      std::error_code error;
+      const fs::path folder = fs::temp_directory_path(error) / fmt::format("tessera-{}", getpid());
+      fs::create_directories(folder, error);
+      if (error) {
+        return make_error(ErrorCode::kIo, "{}: {}", folder.string(), error.message());
+      }
+      temporary_ = folder;
+      TESSERA_DO(onnx::save_model(model, (folder / "model.onnx").string()));
+    }
+    return (temporary_ / "model.onnx").string();
+  }
+
+ private:
+  fs::path temporary_;
+};
+
+// The same model with nothing rewritten, fused or reordered.
+Result<std::vector<HostTensor>> plain_outputs(const onnx::Model& model,
+                                              const target::Target& target,
+                                              const ModelBenchOptions& options,
+                                              const std::vector<HostTensor>& inputs,
+                                              runtime::ThreadPool& pool) {
+  LoadOptions load = options.load;
+  load.optimize = false;
+  TESSERA_TRY(const graph::Graph graph, load_graph(model, load));
+  exec::ModelOptions plain = options.model;
+  plain.partition.fuse = false;
+  plain.schedule = nullptr;
+  TESSERA_TRY(const exec::CompiledModel compiled, exec::compile_model(graph, target, plain));
+  return exec::run_model(compiled, pool, inputs);
+}
+
+Result<std::vector<StepTime>> profile_steps(const exec::CompiledModel& model,
+                                            exec::ModelRunner& runner) {
+  constexpr int kRuns = 9;
+  std::vector<std::vector<double>> times(model.steps.size());
+  for (int r = 0; r < kRuns; ++r) {
+    TESSERA_TRY(const std::vector<double> one, runner.profile());
+    for (std::size_t i = 0; i < one.size(); ++i) times[i].push_back(one[i]);
+  }
+  std::vector<StepTime> steps;
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    std::nth_element(times[i].begin(), times[i].begin() + kRuns / 2, times[i].end());
+    const double us = times[i][kRuns / 2];
+    const exec::CompiledModel::Step& s = model.steps[i];
+    steps.push_back({.name = s.name,
+                     .origin = s.origin,
+                     .us = us,
+                     .gflops = s.flops / us * 1e-3,
+                     .gbytes_per_s = s.bytes / us * 1e-3});
+  }
+  return steps;
+}
+
+// Those that the options give, random ones for the rest.
+Result<std::vector<HostTensor>> chosen_inputs(const exec::CompiledModel& model,
+                                              const ModelBenchOptions& options) {
+  const std::vector<std::string>& names = model.input_names;
+  for (const auto& [name, unused] : options.inputs) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      return make_error(ErrorCode::kInvalidArgument, "the model has no input '{}'; it has: {}",
+                        name, fmt::join(names, " "));
+    }
+  }
+  std::vector<HostTensor> inputs = random_model_inputs(names, model.input_types, kSeed);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const auto it = options.inputs.find(names[i]);
+    if (it != options.inputs.end()) inputs[i] = it->second;
+  }
+  return inputs;
+}
+
+// What a peer is given: it has the inputs, too, that have a fixed value in ours.
+struct PeerInputs {
+  std::vector<std::string> names;
+  std::vector<HostTensor> tensors;
+};
+
+Result<PeerInputs> peer_inputs(const onnx::Model& model, const LoadOptions& load,
+                               const exec::CompiledModel& compiled,
+                               const std::vector<HostTensor>& inputs) {
+  PeerInputs out{compiled.input_names, inputs};
+  if (load.import.values.empty() && load.import.literals.empty()) return out;
+  TESSERA_TRY(const onnx::ResolvedInputs resolved, onnx::resolve_inputs(model.graph, load.import));
+  for (const onnx::GraphInput& input : resolved.inputs) {
+    if (!input.value) continue;
+    out.names.push_back(input.name);
+    out.tensors.push_back(*input.value);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<HostTensor> random_model_inputs(const std::vector<std::string>& names,
+                                            const std::vector<graph::TensorType>& types,
+                                            std::uint64_t seed) {
+  Rng rng(seed);
+  std::vector<HostTensor> inputs;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    HostTensor t = random_tensor(types[i].dtype, types[i].shape, rng);
+    if (!is_float(types[i].dtype)) {
+      const bool mask = names[i].find("mask") != std::string::npos;
+      for (std::int64_t k = 0; k < t.size(); ++k) t.set_int(k, mask ? 1 : rng.below(2));
+    }
+    inputs.push_back(std::move(t));
+  }
+  return inputs;
+}
+
+double range_error(const HostTensor& got, const HostTensor& want) {
+  if (got.shape() != want.shape() || got.dtype() != want.dtype()) {
+    return std::numeric_limits<double>::infinity();
+  }
+  double low = std::numeric_limits<double>::infinity(), high = -low, worst_difference = 0;
+  std::int64_t numbers = 0;
+  for (std::int64_t i = 0; i < want.size(); ++i) {
+    const double a = got.get_float(i), b = want.get_float(i);
+    if (std::isnan(a) != std::isnan(b)) return std::numeric_limits<double>::infinity();
+    numbers += std::isnan(b) ? 0 : 1;
+    if (std::isnan(b) || a == b) {
+      if (std::isfinite(b)) {
+        low = std::min(low, b);
+        high = std::max(high, b);
+      }
+      continue;
+    }
+    if (std::isinf(a) || std::isinf(b)) return std::numeric_limits<double>::infinity();
+    low = std::min(low, b);
+    high = std::max(high, b);
+    worst_difference = std::max(worst_difference, std::abs(a - b));
+  }
+  if (want.size() > 0 && numbers == 0) return std::numeric_limits<double>::infinity();
+  if (worst_difference == 0) return 0;
+  const double range = std::max(high - low, std::max(std::abs(high), std::abs(low)));
+  return worst_difference / std::max(range, 1e-6);
+}
+
+double worst_output(const graph::Graph& graph, const std::vector<HostTensor>& got,
+                    const std::vector<HostTensor>& want) {
+  const std::vector<Roundings> rounded = graph::roundings(graph);
+  double worst = 0;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    worst = std::max(worst, over_tolerance(range_error(got[i], want[i]), tolerance(rounded[i])));
+  }
+  return worst;
+}
+
+double ModelBenchResult::kernels_us() const {
+  double sum = 0;
+  for (const StepTime& s : profile) sum += s.us;
+  return sum;
+}
+
+Result<ModelBenchResult> bench_model(const std::string& spec, const target::Target& machine,
+                                     const ModelBenchOptions& options) {
+  const target::Target target = target::code_target(machine, options.threads);
+  ModelBenchResult result;
+  BenchResult& bench = result.bench;
+  bench.name = spec;
+  bench.threads = options.threads;
+  const auto start = std::chrono::steady_clock::now();
+  TESSERA_TRY(const onnx::Model model, load_onnx(spec));
+  result.import_ms = elapsed_ms(start);
+  const auto build = std::chrono::steady_clock::now();
+  TESSERA_TRY(const graph::Graph graph, load_graph(model, options.load));
+  TESSERA_TRY(const exec::CompiledModel compiled,
+              exec::compile_model(graph, target, options.model));
+  bench.build_ms = elapsed_ms(build);
+  result.kernels = static_cast<std::int64_t>(compiled.kernels.size());
+  result.cached_kernels = compiled.cached_kernels;
+  result.steps = static_cast<std::int64_t>(compiled.steps.size());
+  result.arena_bytes = compiled.arena_bytes;
+  result.live_bytes = compiled.live_bytes;
+  result.constant_bytes = compiled.constant_bytes;
+
+  runtime::ThreadPool pool({.threads = options.threads});
+  TESSERA_TRY(const std::vector<HostTensor> inputs, chosen_inputs(compiled, options));
+  exec::ModelRunner runner(compiled, pool);
+  for (std::size_t i = 0; i < inputs.size(); ++i) TESSERA_DO(runner.set_input(i, inputs[i]));
+  TESSERA_DO(runner.run());
+  std::vector<HostTensor> outputs;
+  for (std::size_t i = 0; i < compiled.output_types.size(); ++i)
+    outputs.push_back(runner.output(i));
+
+  runtime::InterleavedTimer timer(options.timing);
+  timer.add([&] { (void)runner.run(); });
+  ModelFile file;
+  TESSERA_TRY(const PeerInputs theirs_in, peer_inputs(model, options.load, compiled, inputs));
+  std::vector<std::unique_ptr<PeerProcess>> peers;
+  for (const std::string& name : options.peers) {
+    PeerResult peer{.name = name};
+    std::vector<HostTensor> theirs;
+    for (const auto& type : compiled.output_types) theirs.emplace_back(type.dtype, type.shape);
+    TESSERA_TRY(const std::string path, file.path(spec, model));
+    Result<std::unique_ptr<PeerProcess>> started =
+        start_peer_model(name, path, options.threads, theirs_in.names, theirs_in.tensors,
+                         compiled.output_names, std::move(theirs));
+    if (!started) {
+      peer.absent = started.error().message;
+    } else {
+      PeerProcess& process = **started;
+      peer.version = process.version();
+      peer.max_error = worst_output(graph, outputs, process.outputs());
+      peer.verified = peer.max_error <= 1;
+      // The first that agrees with ours; without one, the first.
+      if (result.verified_by.empty() || (peer.verified && !bench.verified)) {
+        result.verified_by = peer.version;
+        bench.max_error = peer.max_error;
+        bench.verified = peer.verified;
+      }
+      timer.add(runtime::Sampler([&process](int n, bool warm) { return process.sample(n, warm); }));
+      peers.push_back(std::move(*started));
+    }
+    bench.peers.push_back(peer);
+  }
+  if (result.verified_by.empty()) {
+    TESSERA_TRY(const std::vector<HostTensor> plain,
+                plain_outputs(model, target, options, inputs, pool));
+    result.verified_by = "every node alone";
+    bench.max_error = worst_output(graph, outputs, plain);
+    bench.verified = bench.max_error <= 1;
+  }
+  if (options.profile) {
+    TESSERA_TRY(result.profile, profile_steps(compiled, runner));
+  }
+  const std::vector<runtime::Samples> samples = timer.run_undisturbed();
+  double flops = 0, bytes = 0;
+  for (const exec::CompiledModel::Step& s : compiled.steps) {
+    flops += s.flops;
+    bytes += s.bytes;
+  }
+  set_times(samples, flops, bytes, &bench);
+  return result;
+}
+
+}  // namespace tessera::driver

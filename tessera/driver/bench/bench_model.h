@@ -1,0 +1,56 @@
+// Times a whole model beside its peers in one interleaved run, after comparing the results.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tessera/driver/bench/bench_op.h"
+#include "tessera/driver/compile/load_graph.h"
+#include "tessera/exec/model_runner.h"
+
+namespace tessera::driver {
+
+struct ModelBenchOptions {
+  int threads = 1;
+  std::vector<std::string> peers;
+  LoadOptions load;
+  exec::ModelOptions model;
+  std::map<std::string, HostTensor> inputs;  // by name; others are random
+  runtime::TimingOptions timing;
+  bool profile = false;
+};
+
+struct StepTime {
+  std::string name, origin;
+  double us = 0, gflops = 0, gbytes_per_s = 0;
+  int calls = 1;
+};
+
+struct ModelBenchResult {
+  BenchResult bench;  // build_ms: passes, schedules and code; not reading the file
+  double import_ms = 0;
+  std::int64_t kernels = 0, cached_kernels = 0, steps = 0;
+  std::int64_t arena_bytes = 0, live_bytes = 0, constant_bytes = 0;
+  std::string verified_by;        // "ort 1.30" or "node by node"
+  std::vector<StepTime> profile;  // in running order; medians of several runs
+
+  double kernels_us() const;  // the sum of the profile
+};
+
+// Inputs for a model: floats in [-1, 1), integers 0 or 1, masks all one.
+std::vector<HostTensor> random_model_inputs(const std::vector<std::string>& names,
+                                            const std::vector<graph::TensorType>& types,
+                                            std::uint64_t seed);
+
+// Largest difference, relative to the range of `want` (at least 1e-6); infinite when shapes differ,
+// when one is NaN where the other is not, and when all is NaN: that verifies nothing.
+double range_error(const HostTensor& got, const HostTensor& want);
+// The largest over_tolerance(range_error) of the outputs of `graph`, each with the tolerance that
+// its own ancestry gives it: above 1 is wrong.
+double worst_output(const graph::Graph& graph, const std::vector<HostTensor>& got,
+                    const std::vector<HostTensor>& want);
+
+Result<ModelBenchResult> bench_model(const std::string& spec, const target::Target& target,
+                                     const ModelBenchOptions& options);
+
+}  // namespace tessera::driver

@@ -1,0 +1,155 @@
+#include "tessera/driver/bench/bench_op.h"
+
+#include <cmath>
+#include <memory>
+
+#include "tessera/driver/bench/peer_process.h"
+#include "tessera/driver/compile/schedule_library.h"
+#include "tessera/kernel/check_output.h"
+#include "tessera/space/default_schedule.h"
+#include "tessera/te/ops/winograd.h"
+
+namespace tessera::driver {
+namespace {
+
+constexpr std::uint64_t kSeed = 1;
+constexpr std::int64_t kSamples = 200;
+
+// What the peer computes: the same operation stated without our choice of algorithm.
+te::OpSpec plain_spec(const te::OpSpec& spec) {
+  te::OpSpec plain = spec;
+  if (plain.words.count("algo")) plain.words["algo"] = "direct";
+  return plain;
+}
+
+bool is_winograd(const te::OpSpec& spec) {
+  const auto algo = spec.words.find("algo");
+  return algo != spec.words.end() && algo->second != "direct";
+}
+
+struct Prepared {
+  te::Dag plain;                   // of plain_spec: the reference and the peers
+  std::vector<HostTensor> inputs;  // of plain
+  std::vector<HostTensor> ours;    // of the Dag that is compiled
+};
+
+Result<Prepared> prepare(const te::OpSpec& spec) {
+  Prepared p;
+  TESSERA_TRY(p.plain, te::make_dag(plain_spec(spec)));
+  p.inputs = kernel::random_inputs(p.plain, kSeed);
+  p.ours = p.inputs;
+  if (is_winograd(spec)) {
+    TESSERA_TRY(p.ours[1], te::winograd_weights(p.inputs[1], spec.words.at("algo").back() - '0'));
+  }
+  return p;
+}
+
+}  // namespace
+
+const PeerResult* best_peer(const BenchResult& result) {
+  const PeerResult* best = nullptr;
+  for (const PeerResult& p : result.peers) {
+    const bool counts = p.absent.empty() && p.verified;
+    if (counts && (best == nullptr || p.median_us < best->median_us)) best = &p;
+  }
+  return best;
+}
+
+void set_times(const std::vector<runtime::Samples>& samples, double flops, double bytes,
+               BenchResult* result) {
+  const double seconds = samples[0].median_s();
+  result->median_us = seconds * 1e6;
+  result->p10_us = samples[0].p10_s() * 1e6;
+  result->p90_us = samples[0].p90_s() * 1e6;
+  result->trusted = samples[0].trusted;
+  result->gflops = flops / seconds * 1e-9;
+  result->gbytes_per_s = bytes / seconds * 1e-9;
+  std::size_t measured = 0;
+  for (PeerResult& peer : result->peers) {
+    if (!peer.absent.empty()) continue;
+    if (samples[++measured].call_s.empty()) {
+      peer.absent = "its process ended";
+      continue;
+    }
+    const double peer_s = samples[measured].median_s();
+    peer.median_us = peer_s * 1e6;
+    peer.ratio = peer_s / seconds;
+    peer.trusted = samples[measured].trusted;
+  }
+}
+
+Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& machine,
+                             const BenchOptions& options) {
+  const target::Target target = target::code_target(machine, options.threads);
+  BenchResult result;
+  result.name = te::to_text(spec);
+  result.threads = options.threads;
+  TESSERA_TRY(const te::Dag dag, te::make_dag(spec));
+  FoundSchedule found;
+  if (options.schedule_text == kDefaultSchedule) {
+    TESSERA_TRY(const schedule::Schedule steps, space::default_schedule(dag, target));
+    found.text = schedule::to_text(steps);
+  } else if (options.schedule_text) {
+    found.text = *options.schedule_text;
+  } else {
+    TESSERA_TRY(found, find_schedule(options.schedule_folder, spec, dag, target));
+  }
+  result.schedule = found.path;
+  Result<kernel::CompiledOp> compiled = kernel::compile_op(dag, found.text, target);
+  if (!compiled.ok())
+    return compiled.error().with_context(found.path.empty() ? "schedule" : found.path);
+  const kernel::CompiledOp op = std::move(compiled).value();
+  result.build_ms = op.total_ms;
+  result.times = op.times;
+
+  // Not pinned: the peers would inherit the one core of this thread.
+  runtime::ThreadPool pool({.threads = options.threads});
+  kernel::OpRunner runner(op, pool);
+  TESSERA_TRY(const Prepared data, prepare(spec));
+  for (std::size_t i = 0; i < data.ours.size(); ++i) TESSERA_DO(runner.set_input(i, data.ours[i]));
+  runner.run();
+  result.verified = true;
+  std::vector<kernel::Reference> wanted;
+  for (std::size_t o = 0; o < dag.outputs.size(); ++o) {
+    TESSERA_TRY(const kernel::Reference want,
+                kernel::reference(data.plain, data.inputs, o, kSamples, kSeed));
+    result.max_error =
+        std::max(result.max_error,
+                 kernel::worst_error(want, runner.output(o), kernel::tolerance(data.plain, o)));
+    wanted.push_back(want);
+  }
+  result.verified = result.max_error <= 1;
+
+  runtime::InterleavedTimer timer(options.timing);
+  timer.add([&] { runner.run(); });
+  std::vector<std::unique_ptr<PeerProcess>> peers;
+  for (const std::string& name : options.peers) {
+    PeerResult peer{.name = name};
+    Result<std::unique_ptr<PeerProcess>> started =
+        start_peer_op(name, te::to_text(plain_spec(spec)), options.threads, data.inputs,
+                      data.plain.outputs[0]->shape);
+    if (started.ok()) {
+      PeerProcess& process = **started;
+      peer.version = process.version();
+      peer.verified = kernel::worst_error(wanted[0], process.outputs()[0],
+                                          kernel::tolerance(data.plain, 0)) <= 1;
+      if (peer.verified) {
+        timer.add(
+            runtime::Sampler([&process](int n, bool warm) { return process.sample(n, warm); }));
+        peers.push_back(std::move(*started));
+      } else {
+        peer.absent = "its result is wrong";
+      }
+    } else {
+      peer.absent = started.error().message;
+    }
+    result.peers.push_back(peer);
+  }
+  const std::vector<runtime::Samples> samples = timer.run_undisturbed();
+  TESSERA_TRY(const te::OpWork work, te::op_work(spec));
+  set_times(samples, work.flops, work.bytes, &result);
+  if (options.peak_gflops > 0) result.fraction_of_peak = result.gflops / options.peak_gflops;
+  return result;
+}
+
+}  // namespace tessera::driver

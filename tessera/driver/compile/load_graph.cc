@@ -1,0 +1,67 @@
+#include "tessera/driver/compile/load_graph.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "tessera/driver/compile/run_eager.h"
+#include "tessera/zoo/zoo.h"
+
+namespace tessera::driver {
+namespace {
+
+constexpr std::string_view kZooPrefix = "zoo:";
+
+// Large constants (weights to dequantize or transpose) are folded by compiled code.
+class Folding {
+ public:
+  explicit Folding(const LoadOptions& options)
+      : evaluator_(target::host(), pool_, kWorthCompiling, options.cache), import_(options.import) {
+    if (!import_.builder.evaluate) import_.builder.evaluate = std::ref(evaluator_);
+  }
+  const onnx::ImportOptions& import() const { return import_; }
+
+ private:
+  runtime::ThreadPool pool_{runtime::PoolOptions{.threads = 1}};
+  NodeEvaluator evaluator_;
+  onnx::ImportOptions import_;
+};
+
+}  // namespace
+
+graph::PassOptions passes_for(const target::Target& target) {
+  graph::PassOptions passes;
+  passes.flops_per_byte = target::flops_per_byte(target);
+  return passes;
+}
+
+Result<onnx::Model> load_onnx(const std::string& spec) {
+  if (spec.starts_with(kZooPrefix)) return zoo::make_model(spec.substr(kZooPrefix.size()));
+  Result<onnx::Model> model = onnx::load_model(spec);
+  const auto& networks = zoo::zoo_table();
+  const bool named = std::ranges::any_of(
+      networks, [&](const auto& n) { return n.name == spec.substr(0, spec.find('@')); });
+  if (model.ok() || !named) return model;
+  return make_error(model.error().code, "{}; the built-in network is zoo:{}", model.error().message,
+                    spec);
+}
+
+Result<onnx::CheckReport> check_model(const onnx::Model& model, const LoadOptions& options) {
+  Folding folding(options);
+  return onnx::check_model(model, folding.import());
+}
+
+Result<graph::Graph> load_graph(const onnx::Model& model, const LoadOptions& options) {
+  Folding folding(options);
+  TESSERA_TRY(graph::Graph graph, onnx::import_model(model, folding.import()));
+  if (options.optimize) TESSERA_DO(graph::optimize(graph, options.passes));
+  return graph;
+}
+
+Result<graph::Graph> load_graph(const std::string& spec, const LoadOptions& options) {
+  TESSERA_TRY(const onnx::Model model, load_onnx(spec));
+  auto graph = load_graph(model, options);
+  if (!graph) return graph.error().with_context(spec);
+  return graph;
+}
+
+}  // namespace tessera::driver

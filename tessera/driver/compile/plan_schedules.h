@@ -1,0 +1,36 @@
+// A plan as the source of a build's schedules.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/driver/compile/load_graph.h"
+#include "tessera/exec/compile_model.h"
+#include "tessera/record/plan.h"
+
+namespace tessera::driver {
+
+// Give both hooks to a build, then ask what the plan did not have. Copies share their state.
+class PlanSchedules {
+ public:
+  // kInvalidArgument when the plan was made for another instruction set (target::mismatch), saying
+  // what differs. `strict`: a task that the plan does not have is an error.
+  static Result<PlanSchedules> make(record::Plan plan, const target::Target& target, bool strict);
+
+  // The algorithms of the plan: tasks follow from them.
+  void apply_to(LoadOptions* options) const;
+  // The schedules. A schedule that does not apply is kInvalidArgument and names the task.
+  void apply_to(exec::ModelOptions* options) const;
+
+  const record::Plan& plan() const;
+  // "KEY name" of the tasks that were asked for and are not in the plan, sorted.
+  std::vector<std::string> missing() const;
+
+ private:
+  struct State;
+  explicit PlanSchedules(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace tessera::driver

@@ -1,0 +1,80 @@
+#include "tessera/driver/compile/shipped_model.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+#include <string_view>
+
+namespace tessera::driver {
+namespace fs = std::filesystem;
+
+std::string shipped_folder(const std::string& bin, const std::string& name,
+                           const std::string& marker) {
+  std::error_code error;
+  const fs::path from(bin);
+  for (const fs::path& folder :
+       {from / "../../.." / name, from / ".." / "share" / "tessera" / name}) {
+    if (fs::exists(folder / marker, error)) return fs::weakly_canonical(folder, error).string();
+  }
+  return "";
+}
+
+std::string shipped_folder(const std::string& name, const std::string& marker) {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  return error ? "" : shipped_folder(program.parent_path().string(), name, marker);
+}
+
+std::string weights_folder() { return shipped_folder("weights", "README.md"); }
+
+std::vector<std::string> shipped_models(const std::string& folder, const target::Target& target) {
+  const std::string arch = target.arch == target::Arch::kAArch64 ? "aarch64-" : "x86_64-";
+  std::vector<std::string> out;
+  std::error_code error;
+  for (const fs::directory_entry& f : fs::directory_iterator(folder, error)) {
+    const bool named = f.path().filename().string().rfind(arch, 0) == 0;
+    if (named && f.path().extension() == ".safetensors") out.push_back(f.path().string());
+  }
+  const std::string preferred = arch + "default";
+  std::sort(out.begin(), out.end(), [&](const std::string& a, const std::string& b) {
+    const bool a_first = fs::path(a).stem() == preferred, b_first = fs::path(b).stem() == preferred;
+    return a_first != b_first ? a_first : a < b;
+  });
+  return out;
+}
+
+std::vector<std::string> default_models(const std::vector<std::string>& shipped) {
+  constexpr std::string_view kNumbered = "-default-";
+  std::vector<std::string> numbered;
+  for (const std::string& path : shipped) {
+    const std::string stem = fs::path(path).stem().string();
+    const std::size_t at = stem.find(kNumbered);
+    if (at == std::string::npos) continue;
+    const std::string number = stem.substr(at + kNumbered.size());
+    const bool digits = number.find_first_not_of("0123456789") == std::string::npos;
+    if (digits && !number.empty()) numbered.push_back(path);
+  }
+  if (numbered.size() > 1) return numbered;
+  return {shipped.begin(), shipped.begin() + (shipped.empty() ? 0 : 1)};
+}
+
+std::vector<std::string> files_in_list(const std::string& text) {
+  std::error_code error;
+  if (fs::exists(text, error)) return {text};
+  std::vector<std::string> out;
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    if (!part.empty()) out.push_back(part);
+  }
+  return out;
+}
+
+std::vector<std::string> model_paths(const std::string& text, const target::Target& target) {
+  if (text == kNoModel) return {};
+  if (text != kShipped) return files_in_list(text);
+  const std::string folder = weights_folder();
+  if (folder.empty()) return {};
+  return default_models(shipped_models(folder, target));
+}
+
+}  // namespace tessera::driver

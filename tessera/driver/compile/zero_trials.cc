@@ -1,0 +1,203 @@
+#include "tessera/driver/compile/zero_trials.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "tessera/lower/lower.h"
+#include "tessera/search/featurizer.h"
+#include "tessera/search/model_scorer.h"
+#include "tessera/search/pinned_space.h"
+
+namespace tessera::driver {
+namespace {
+
+constexpr std::size_t kPicked = 16;  // best candidates of a task that are looked at closely
+constexpr int kPopulation = 384, kLeastPopulation = 32, kGenerations = 5;
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+struct Judged {
+  space::Candidate candidate;
+  float score = 0, log_time = 0;
+};
+
+// One task: candidates by evolution on scores, then the choice among the best.
+class TaskChoice {
+ public:
+  // Without a population the default is judged alone.
+  TaskChoice(const task::Task& task, const ZeroTrialOptions& options, int threads, int population)
+      : task_(task), options_(options), threads_(threads), population_(population) {}
+
+  Result<void> run(ZeroTrialResult* out) {
+    TESSERA_TRY(const space::Space whole, space::make_space(task_.dag, options_.target, {}));
+    // One thread tells nothing about how to share work out.
+    const space::Space pinned = search::with_preferred(whole, space::DecisionKind::kParallel);
+    const space::Space& space = threads_ == 1 ? pinned : whole;
+    TESSERA_TRY(const std::vector<Judged> judged, search(space));
+    TaskPrediction prediction;
+    prediction.key = task_.key;
+    prediction.name = task_.name;
+    prediction.uses = task_.weight;
+    prediction.scored = scored_;
+    const Judged* chosen = judged.empty() ? nullptr : choose(space, judged);
+    if (!judged.empty() && tells_times_) {
+      prediction.default_s = std::exp2(judged.front().log_time);
+      prediction.seconds = chosen ? std::exp2(chosen->log_time) : prediction.default_s;
+      const auto liked =
+          std::max_element(judged.begin(), judged.end(),
+                           [](const Judged& a, const Judged& b) { return a.score < b.score; });
+      prediction.promised =
+          std::max(0.0, static_cast<double>(judged.front().log_time - liked->log_time));
+    }
+    if (chosen != nullptr) {
+      TESSERA_TRY(const schedule::Schedule steps, space.schedule(chosen->candidate));
+      prediction.changed = true;
+      out->plan.tasks[task_.key] = {task_.name, schedule::to_text(steps),
+                                    space.to_text(chosen->candidate), 0};
+    }
+    out->tasks.push_back(std::move(prediction));
+    return {};
+  }
+
+ private:
+  // The default first; empty when not even that has features.
+  Result<std::vector<Judged>> search(const space::Space& space) {
+    search::LearnerOptions learning;
+    learning.model = "random";  // there is nothing to learn from
+    learning.global = options_.model;
+    learning.code_threads = threads_;
+    learning.threads = options_.search_threads;
+    TESSERA_TRY(const std::unique_ptr<search::Learner> learner, search::Learner::make(learning));
+    search::Scorer& scorer = learner->add_task(space);
+    TESSERA_TRY(const search::PolicyEntry* policy, search::find_policy("evolutionary"));
+    search::PolicyOptions evolving;
+    evolving.seed = options_.seed;
+    evolving.random_share = 0;
+    evolving.population = population_;
+    evolving.generations = kGenerations;
+    std::vector<space::Candidate> candidates;
+    if (population_ > 0) candidates = policy->make(space, scorer, evolving)->propose(kPicked + 1);
+    std::erase(candidates, space.preferred());
+    candidates.insert(candidates.begin(), space.preferred());
+    const std::vector<float> scores = scorer.score(candidates);
+    scored_ = learner->state().scored;
+    return with_times(space, candidates, scores);
+  }
+
+  Result<std::vector<Judged>> with_times(const space::Space& space,
+                                         const std::vector<space::Candidate>& candidates,
+                                         const std::vector<float>& scores) {
+    TESSERA_TRY(const std::unique_ptr<search::Featurizer> featurizer,
+                search::Featurizer::make(options_.model->needs(), space, threads_, 1));
+    std::vector<const space::Candidate*> pointers;
+    for (const space::Candidate& c : candidates) pointers.push_back(&c);
+    std::vector<std::size_t> kept;
+    const feature::FeatureSet set = featurizer->compute(pointers, &kept);
+    std::vector<Judged> out;
+    if (kept.empty() || kept.front() != 0) return out;
+    const std::vector<float> times = options_.model->log_time(set);
+    tells_times_ = times.size() == kept.size() && std::isfinite(times.front());
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      out.push_back({candidates[kept[i]], scores[kept[i]], tells_times_ ? times[i] : 0});
+    }
+    return out;
+  }
+
+  // The best score that also promises to be faster by the margin and can be lowered; null: the
+  // default stays. A model that tells no times promises nothing.
+  const Judged* choose(const space::Space& space, const std::vector<Judged>& judged) const {
+    if (!tells_times_) return nullptr;
+    std::vector<const Judged*> order;
+    for (const Judged& j : judged) order.push_back(&j);
+    std::stable_sort(order.begin(), order.end(),
+                     [](const Judged* a, const Judged* b) { return a->score > b->score; });
+    for (const Judged* j : order) {
+      if (j == &judged.front()) return nullptr;
+      if (!(j->log_time <= judged.front().log_time - options_.margin)) continue;
+      const Result<schedule::Schedule> steps = space.schedule(j->candidate);
+      if (steps.ok() && lower::lower(task_.dag, *steps, options_.target).ok()) return j;
+    }
+    return nullptr;
+  }
+
+  const task::Task& task_;
+  const ZeroTrialOptions& options_;
+  int threads_, population_;
+  std::int64_t scored_ = 0;
+  bool tells_times_ = false;
+};
+
+// As if all tasks erred like the records of the validation part did.
+model::TimeCalibration by_residuals(const model::TimeResiduals& r) {
+  model::TimeCalibration c;
+  c.bias = r.mid;
+  c.sigma = 1;
+  c.low = r.low - r.mid;
+  c.high = r.high - r.mid;
+  return c;
+}
+
+void sum_up(const model::CostModel& model, ZeroTrialResult* out) {
+  const bool all = std::all_of(out->tasks.begin(), out->tasks.end(),
+                               [](const TaskPrediction& t) { return t.seconds > 0; });
+  if (!all) return;
+  const std::optional<model::TimeCalibration> known = model.calibration();
+  const model::TimeCalibration c = known ? *known : by_residuals(model.residuals());
+  std::vector<double> by_default, chosen;
+  double tuned = 0, untuned = 0;
+  for (const TaskPrediction& t : out->tasks) {
+    by_default.push_back(t.uses * t.default_s);
+    chosen.push_back(t.uses * t.seconds);
+    untuned += t.uses * t.default_s;
+    tuned +=
+        t.uses * t.default_s * std::exp2(-c.expected_gain(model::kind_of_task(t.name), t.promised));
+  }
+  const model::TimeInterval interval = model::predict_total(chosen, c);
+  out->default_s = model::predict_total(by_default, c).seconds;
+  out->seconds = interval.seconds;
+  out->low_s = interval.low_s;
+  out->high_s = interval.high_s;
+  out->calibrated = known.has_value();
+  if (c.gains.empty() || untuned <= 0) return;
+  out->tuned_s = std::min(out->seconds, out->default_s * tuned / untuned);
+}
+
+}  // namespace
+
+Result<ZeroTrialResult> choose_schedules(const std::vector<task::Task>& tasks,
+                                         const ZeroTrialOptions& options) {
+  ZeroTrialResult out;
+  out.threads = options.model->most_threads() == 1 ? 1 : std::max(1, options.threads);
+  out.measured_threads = options.model->most_threads();
+  out.plan = options.known;
+  out.plan.target = target::to_text(options.target);
+  if (options.known.tasks.empty()) out.plan.threads = out.threads;
+  // The heaviest first: what the time limit cuts short matters least.
+  std::vector<std::size_t> order;
+  for (std::size_t t = 0; t < tasks.size(); ++t) {
+    if (options.known.find(tasks[t].key) == nullptr) order.push_back(t);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return tasks[a].flops * tasks[a].weight > tasks[b].flops * tasks[b].weight;
+  });
+  const std::int64_t each =
+      options.candidates / std::max<std::int64_t>(1, static_cast<std::int64_t>(order.size()));
+  const auto population =
+      std::clamp(static_cast<int>(each / (kGenerations + 1)), kLeastPopulation, kPopulation);
+  const auto start = std::chrono::steady_clock::now();
+  for (std::size_t done = 0; done < order.size(); ++done) {
+    const task::Task& task = tasks[order[done]];
+    const bool in_time = seconds_since(start) < options.time_limit_s;
+    TaskChoice choice(task, options, out.threads, in_time ? population : 0);
+    const Result<void> chosen = choice.run(&out);
+    if (!chosen.ok()) return chosen.error().with_context(fmt::format("task {}", task.name));
+    if (options.progress) options.progress(done + 1, order.size());
+  }
+  sum_up(*options.model, &out);
+  return out;
+}
+
+}  // namespace tessera::driver

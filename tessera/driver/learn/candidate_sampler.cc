@@ -1,0 +1,114 @@
+#include "tessera/driver/learn/candidate_sampler.h"
+
+#include <algorithm>
+
+#include "tessera/support/hash.h"
+
+namespace tessera::driver {
+namespace {
+
+constexpr std::size_t kParents = 16;  // fastest candidates whose neighbours are drawn
+constexpr int kTries = 64;            // for one candidate not seen before
+
+bool is_wanted(const std::string& algorithm, const std::vector<std::string>& names) {
+  return algorithm.empty() || names.empty() ||
+         std::find(names.begin(), names.end(), algorithm) != names.end();
+}
+
+}  // namespace
+
+void CandidateSampler::take(const space::Candidate& candidate, double seconds) {
+  seen_.insert(candidate);
+  ++measured_;
+  if (seconds <= 0) return;
+  const auto at = std::upper_bound(best_.begin(), best_.end(), seconds,
+                                   [](double s, const Timed& t) { return s < t.seconds; });
+  best_.insert(at, {candidate, seconds});
+  if (best_.size() > kParents) best_.pop_back();
+}
+
+void CandidateSampler::go_on() {
+  if (measured_ > 0) rng_ = Rng(hash_bytes(fmt::format("{} {}", seed_, measured_)));
+}
+
+std::vector<space::Candidate> CandidateSampler::draw(std::int64_t n, double uniform_share) {
+  std::vector<space::Candidate> out;
+  if (seen_.empty()) add(space_.preferred(), &out);
+  while (static_cast<std::int64_t>(out.size()) < n && !exhausted_) {
+    bool found = false;
+    for (int i = 0; i < kTries && !found; ++i) found = add(draw_one(uniform_share), &out);
+    exhausted_ = !found;
+  }
+  return out;
+}
+
+bool CandidateSampler::add(std::optional<space::Candidate> c, std::vector<space::Candidate>* out) {
+  if (!c) return false;
+  space_.sketches()[static_cast<std::size_t>(c->sketch)]->settle(c->choice);
+  if (!seen_.insert(*c).second) return false;
+  out->push_back(*std::move(c));
+  return true;
+}
+
+const space::Candidate& CandidateSampler::any_parent() {
+  return best_[static_cast<std::size_t>(rng_.below(std::ssize(best_)))].candidate;
+}
+
+std::optional<space::Candidate> CandidateSampler::draw_one(double uniform_share) {
+  if (rng_.uniform() < uniform_share) return space_.sample(rng_);
+  space::Candidate at = space_.preferred();
+  if (!best_.empty() && rng_.uniform() < 0.85) at = any_parent();
+  if (best_.size() > 1 && rng_.uniform() < 0.25) {
+    const space::Candidate& other = any_parent();
+    if (other.sketch == at.sketch) at = space_.cross(at, other, rng_).value_or(at);
+  }
+  for (std::int64_t steps = 1 + rng_.below(3); steps > 0; --steps) {
+    std::optional<space::Candidate> next = space_.mutate(at, rng_);
+    if (!next) return std::nullopt;
+    at = *std::move(next);
+  }
+  return at;
+}
+
+Result<Samplers> make_samplers(const SampleScope& scope) {
+  if (scope.shards < 1 || scope.shard >= scope.shards) {
+    return make_error(ErrorCode::kInvalidArgument, "there is no shard {} of {}: they count from 0",
+                      scope.shard, scope.shards);
+  }
+  Samplers out;
+  TESSERA_TRY(const TuneProblem problem, make_tune_problem(scope.subjects, {}));
+  std::size_t number = 0;
+  for (const TuneTask& t : problem.tasks) {
+    if (!is_wanted(t.algorithm, scope.algorithms)) {
+      ++out.skipped;
+      continue;
+    }
+    Result<space::Space> space = space::make_space(t.task.dag, scope.target);
+    if (!space) return space.error().with_context(fmt::format("task {}", t.task.name));
+    if (space->size() < scope.least_points || t.task.flops > scope.most_flops) {
+      ++out.skipped;
+      continue;
+    }
+    if (number++ % scope.shards != scope.shard) continue;
+    const std::uint64_t seed = hash_bytes(fmt::format("{} {}", scope.seed, t.task.key));
+    out.samplers.push_back(
+        std::make_unique<CandidateSampler>(t.task, std::move(space).value(), seed));
+  }
+  return out;
+}
+
+Result<void> check_numbers(std::int64_t per_task, double uniform_share, int threads) {
+  if (per_task < 1) {
+    return make_error(ErrorCode::kInvalidArgument, "{} candidates a task: at least 1", per_task);
+  }
+  if (!(uniform_share >= 0 && uniform_share <= 1)) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "a share of {} drawn from the whole space: 0 to 1", uniform_share);
+  }
+  if (threads < 1) {
+    return make_error(ErrorCode::kInvalidArgument, "{} threads: at least 1", threads);
+  }
+  return {};
+}
+
+}  // namespace tessera::driver

@@ -1,0 +1,250 @@
+#include "tessera/driver/learn/dataset_build.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <optional>
+
+#include "tessera/driver/learn/dataset_sample.h"
+#include "tessera/kernel/check_output.h"
+#include "tessera/kernel/random_inputs.h"
+#include "tessera/measure/build_pool.h"
+#include "tessera/measure/bundle.h"
+#include "tessera/runtime/object_loader.h"
+#include "tessera/support/hash.h"
+
+namespace tessera::driver {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kProducer = "tessera 0.1.0";
+constexpr std::uint64_t kInputSeed = 1;
+constexpr std::int64_t kSampledPoints = 256;  // of the interpreter, where a task is large
+constexpr std::size_t kMostPoints = 1024;     // kept of an output
+constexpr int kMostLost = 16;                 // workers in a row that others ended
+
+// The ends and, between them, some at random.
+measure::BundleOutput thinned(const kernel::Reference& all) {
+  measure::BundleOutput out{all.points, all.values};
+  if (all.points.size() <= kMostPoints) return out;
+  Rng rng(kInputSeed);
+  out = {};
+  for (std::size_t i = 0; i < kMostPoints; ++i) {
+    const std::size_t at = i == 0   ? 0
+                           : i == 1 ? all.points.size() - 1
+                                    : static_cast<std::size_t>(rng.below(std::ssize(all.points)));
+    out.points.push_back(all.points[at]);
+    out.values.push_back(all.values[at]);
+  }
+  return out;
+}
+
+Result<measure::BundleTask> describe(const SampledTask& task, const te::Dag& dag) {
+  measure::BundleTask out{task.key, task.name, task.definition, task.flops, task.bytes, {}};
+  const std::vector<HostTensor> inputs = kernel::random_inputs(dag, kInputSeed);
+  for (std::size_t o = 0; o < dag.outputs.size(); ++o) {
+    if (dag.outputs[o].size() == 0) {
+      out.outputs.emplace_back();
+      continue;
+    }
+    TESSERA_TRY(const kernel::Reference reference,
+                kernel::reference(dag, inputs, o, kSampledPoints, kInputSeed));
+    out.outputs.push_back(thinned(reference));
+  }
+  return out;
+}
+
+class ShardBuild {
+ public:
+  ShardBuild(const BuildOptions& options, const std::function<bool(const BuildProgress&)>& progress)
+      : options_(options), callback_(progress), start_(Clock::now()) {}
+
+  Result<BuildResultOfShard> run() {
+    if (options_.jobs < 1 || !(options_.timeout_s > 0)) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "{} compilers with {} seconds a candidate: at least 1, and some time",
+                        options_.jobs, options_.timeout_s);
+    }
+    TESSERA_TRY(manifest_, read_manifest(options_.folder));
+    if (options_.shard >= manifest_.shards) {
+      return make_error(ErrorCode::kInvalidArgument, "there is no shard {} of {}", options_.shard,
+                        manifest_.shards);
+    }
+    TESSERA_TRY(target_, target::target_from_text(manifest_.target));
+    TESSERA_TRY(const auto sample, read_sample(options_.folder, options_.shard));
+    TESSERA_DO(read_tasks(sample));
+    measure::BundleHeader header;
+    header.target = manifest_.target;
+    header.threads = manifest_.threads;
+    header.input_seed = kInputSeed;
+    header.producer = kProducer;
+    TESSERA_TRY(header.sample, sample_digest(options_.folder, options_.shard));
+    TESSERA_TRY(measure::BundleWriter writer,
+                measure::BundleWriter::open(bundle_path(options_.folder, options_.shard), header));
+    writer_ = &writer;
+    measure::BuildPool pool(dags_, target_, options_.jobs, options_.timeout_s);
+    pool_ = &pool;
+    for (std::size_t t = 0; t < tasks_.size(); ++t) {
+      TESSERA_TRY(const bool go_on, build_task(t));
+      if (!go_on) return result_;
+    }
+    if (lost_ > 0) {
+      return make_error(ErrorCode::kUnavailable,
+                        "{} candidates were not built because others ended the compiler: run it "
+                        "again",
+                        lost_);
+    }
+    TESSERA_DO(writer.finish());
+    result_.finished = true;
+    return result_;
+  }
+
+ private:
+  Result<void> read_tasks(const std::vector<SampledCandidate>& sample) {
+    std::map<std::string, std::size_t> index;
+    for (const SampledTask& t : manifest_.tasks) {
+      if (t.shard != options_.shard) continue;
+      Result<te::Dag> dag = te::dag_from_text(t.definition);
+      if (!dag.ok()) return dag.error().with_context("task " + t.name);
+      index[t.key] = tasks_.size();
+      tasks_.push_back(t);
+      dags_.push_back(std::move(dag).value());
+    }
+    candidates_.resize(tasks_.size());
+    for (const SampledCandidate& c : sample) {
+      const auto found = index.find(c.task);
+      if (found == index.end()) {
+        return make_error(ErrorCode::kInvalidArgument, "shard {} has a task that is not in {}",
+                          options_.shard, "manifest.json");
+      }
+      candidates_[found->second].push_back(c);
+    }
+    progress_.candidates = std::ssize(sample);
+    result_.tasks = tasks_.size();
+    return {};
+  }
+
+  // False: stopped.
+  Result<bool> build_task(std::size_t t) {
+    const std::vector<std::string>& keys = writer_->task_keys();
+    if (t < keys.size() && keys[t] != tasks_[t].key) {
+      return make_error(ErrorCode::kInvalidArgument, "{} is of another sample",
+                        bundle_path(options_.folder, options_.shard));
+    }
+    progress_.task = tasks_[t].name;
+    if (t >= keys.size()) {
+      if (!report()) return false;
+      Result<measure::BundleTask> task = describe(tasks_[t], dags_[t]);
+      if (!task.ok()) return task.error().with_context("task " + tasks_[t].name);
+      TESSERA_DO(writer_->add(*task));
+    }
+    std::optional<space::Space> space;
+    for (const SampledCandidate& c : candidates_[t]) {
+      if (writer_->has(t, c.trial)) {
+        ++result_.earlier;
+        ++progress_.done;
+        continue;
+      }
+      if (!space) {
+        TESSERA_TRY(space, space::make_space(dags_[t], target_));
+      }
+      TESSERA_DO(submit(t, c, *space));
+      while (!pool_->has_room()) TESSERA_DO(collect());
+      if (!report()) return false;
+    }
+    while (pool_->pending() > 0) TESSERA_DO(collect());
+    return report();
+  }
+
+  Result<void> submit(std::size_t t, const SampledCandidate& c, const space::Space& space) {
+    const auto refuse = [&](const Error& error) {
+      return error.with_context(fmt::format("task {}: {}", tasks_[t].name, c.candidate));
+    };
+    const Result<space::Candidate> candidate = space.parse(c.candidate);
+    if (!candidate.ok()) return refuse(candidate.error());
+    const Result<schedule::Schedule> steps = space.schedule(*candidate);
+    if (!steps.ok()) return refuse(steps.error());
+    measure::Trial trial;
+    trial.id = next_id_++;
+    trial.task = t;
+    trial.schedule = schedule::to_text(*steps);
+    if (to_hex(hash_bytes(trial.schedule)) != c.digest) {
+      return refuse(make_error(ErrorCode::kInvalidArgument,
+                               "was sampled by a version with other schedules: sample again"));
+    }
+    pending_[trial.id] = {t, c};
+    pool_->submit(std::move(trial));
+    return {};
+  }
+
+  Result<void> collect() {
+    for (measure::BuildResult& r : pool_->collect(0.25)) {
+      const auto [t, c] = pending_.at(r.id);
+      pending_.erase(r.id);
+      const bool lost = r.outcome == measure::Outcome::kWorkerLost;
+      lost_ += lost ? 1 : 0;
+      lost_in_a_row_ = lost ? lost_in_a_row_ + 1 : 0;
+      if (lost_in_a_row_ >= kMostLost) {
+        return make_error(ErrorCode::kUnavailable, "compilers keep going away: {}", r.built.error);
+      }
+      if (!lost) TESSERA_DO(keep(t, c, std::move(r)));
+    }
+    return {};
+  }
+
+  Result<void> keep(std::size_t t, const SampledCandidate& c, measure::BuildResult r) {
+    measure::BundleItem item;
+    item.task = t;
+    item.trial = c.trial;
+    item.seed = manifest_.seed;
+    item.candidate = c.candidate;
+    item.digest = c.digest;
+    item.outcome = r.outcome;
+    item.built = std::move(r.built);
+    if (item.outcome == measure::Outcome::kOk) {
+      const Result<void> loads =
+          runtime::check_object(item.built.object, target_.arch, item.built.symbol);
+      if (!loads.ok()) {
+        item.outcome = measure::Outcome::kBuildError;
+        item.built.error = loads.error().message;
+        item.built.object.clear();
+      }
+    }
+    const bool failed = item.outcome != measure::Outcome::kOk;
+    ++(failed ? result_.failed : result_.built);
+    progress_.failed += failed ? 1 : 0;
+    ++progress_.done;
+    return writer_->add(item);
+  }
+
+  bool report() {
+    progress_.elapsed_s = std::chrono::duration<double>(Clock::now() - start_).count();
+    return !callback_ || callback_(progress_);
+  }
+
+  const BuildOptions& options_;
+  const std::function<bool(const BuildProgress&)>& callback_;
+  Clock::time_point start_;
+  SampleManifest manifest_;
+  target::Target target_;
+  std::vector<SampledTask> tasks_;  // of the shard
+  std::vector<te::Dag> dags_;
+  std::vector<std::vector<SampledCandidate>> candidates_;  // by task
+  measure::BundleWriter* writer_ = nullptr;
+  measure::BuildPool* pool_ = nullptr;
+  std::map<std::uint64_t, std::pair<std::size_t, SampledCandidate>> pending_;
+  std::uint64_t next_id_ = 1;
+  int lost_ = 0, lost_in_a_row_ = 0;
+  BuildProgress progress_;
+  BuildResultOfShard result_;
+};
+
+}  // namespace
+
+Result<BuildResultOfShard> build_dataset(
+    const BuildOptions& options, const std::function<bool(const BuildProgress&)>& progress) {
+  return ShardBuild(options, progress).run();
+}
+
+}  // namespace tessera::driver

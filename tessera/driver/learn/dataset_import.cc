@@ -1,0 +1,353 @@
+#include "tessera/driver/learn/dataset_import.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include "tessera/driver/tune/tune_problem.h"
+#include "tessera/measure/measurement.h"
+#include "tessera/record/database.h"
+#include "tessera/record/json_lines.h"
+#include "tessera/record/log_file.h"
+#include "tessera/support/files.h"
+#include "tessera/support/hash.h"
+
+namespace tessera::driver {
+namespace {
+
+namespace fs = std::filesystem;
+using dataset::Dataset;
+using record::Record;
+
+constexpr std::string_view kSqlite = "SQLite format 3";
+constexpr std::string_view kZoo = "zoo:";
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// What a file adds before drift is corrected.
+struct FileRecords {
+  std::vector<record::TaskRow> tasks;
+  std::vector<Record> records;
+  std::vector<std::string> models;  // that its sessions name
+};
+
+// "hw=24,64,64,..." of an Ansor record, from the rest of its task.
+std::string hardware_of(const Record& r) {
+  const std::size_t begin = r.extra.find("\"task\":[[");
+  if (begin == std::string::npos) return "";
+  const std::size_t list = begin + std::string_view("\"task\":[[").size();
+  const std::size_t end = r.extra.find(']', list);
+  if (end == std::string::npos) return "";
+  return " hw=" + r.extra.substr(list, end - list);
+}
+
+// "conv2d_layer" or the digest of the computation: the first quoted word of a workload key.
+std::string workload_name(const std::string& key) {
+  const std::size_t begin = key.find('"');
+  if (begin == std::string::npos) return key.substr(0, 64);
+  return key.substr(begin + 1, std::min(key.find('"', begin + 1) - begin - 1, std::size_t{64}));
+}
+
+// Measurements of one candidate.
+struct Measured {
+  std::vector<double> clean_s, censored_s;
+  std::string failure;
+
+  dataset::Example example() const {
+    dataset::Example e;
+    const std::vector<double>& times = clean_s.empty() ? censored_s : clean_s;
+    e.seconds = static_cast<float>(median(times));
+    e.outcome = !clean_s.empty() ? "ok" : !censored_s.empty() ? "censored" : failure;
+    return e;
+  }
+};
+
+class Importer {
+ public:
+  explicit Importer(const ImportOptions& options) : options_(options) {}
+
+  Result<ImportResult> run() {
+    for (const std::string& path : options_.files) {
+      say(fmt::format("reading {}", path));
+      TESSERA_DO(read(path));
+    }
+    fill_examples();
+    TESSERA_DO(add_networks());
+    return std::move(out_);
+  }
+
+ private:
+  void say(const std::string& what) const {
+    if (options_.progress) options_.progress(what);
+  }
+
+  Result<void> read(const std::string& path) {
+    TESSERA_TRY(const bool database, is_database(path));
+    FileRecords file;
+    if (database) {
+      TESSERA_DO(read_database(path, &file));
+      return add(file);
+    }
+    const Result<record::LogFormat> format = format_of(path);
+    if (!format) return format.error();
+    if (*format == record::LogFormat::kTessera) {
+      TESSERA_DO(read_export(path, &file));
+      return add(file);
+    }
+    if (*format == record::LogFormat::kAnsor) return read_log(path);
+    return make_error(ErrorCode::kUnsupported, "{}: logs of AutoTVM hold no steps", path);
+  }
+
+  static Result<bool> is_database(const std::string& path) {
+    if (fs::is_directory(path)) return make_error(ErrorCode::kIo, "{}: is a folder", path);
+    FILE* file = std::fopen(path.c_str(), "rb");
+    if (file == nullptr) return make_error(ErrorCode::kUnavailable, "{}: cannot be read", path);
+    char start[kSqlite.size()] = {};
+    const std::size_t count = std::fread(start, 1, sizeof start, file);
+    std::fclose(file);
+    return std::string_view(start, count) == kSqlite;
+  }
+
+  static Result<record::LogFormat> format_of(const std::string& path) {
+    Result<record::LogFormat> format =
+        make_error(ErrorCode::kInvalidArgument, "{}: has no records", path);
+    bool first = true;
+    const Result<void> read =
+        record::visit_lines(path, [&](std::string_view line, std::int64_t) -> Result<void> {
+          if (!first) return {};
+          first = false;
+          format = record::detect_format(line);
+          return format ? Result<void>() : Result<void>(format.error());
+        });
+    if (!read) return read.error();
+    return format;
+  }
+
+  static Result<void> read_database(const std::string& path, FileRecords* out) {
+    TESSERA_TRY(const record::Database database, record::Database::open_read_only(path));
+    TESSERA_TRY(out->tasks, database.tasks());
+    TESSERA_TRY(const std::vector<record::SessionRow> sessions, database.sessions());
+    for (const record::SessionRow& s : sessions) add_models(s.model, out);
+    return database.visit({}, [&](const Record& r) {
+      out->records.push_back(slim(r));
+      return true;
+    });
+  }
+
+  static Result<void> read_export(const std::string& path, FileRecords* out) {
+    return record::visit_lines(path, [&](std::string_view line, std::int64_t) -> Result<void> {
+      TESSERA_TRY(record::Row row, record::row_from_json_line(line));
+      if (auto* task = std::get_if<record::TaskRow>(&row)) out->tasks.push_back(std::move(*task));
+      if (auto* session = std::get_if<record::SessionRow>(&row)) add_models(session->model, out);
+      if (auto* r = std::get_if<Record>(&row)) out->records.push_back(slim(std::move(*r)));
+      return {};
+    });
+  }
+
+  // Without what a dataset has no use for: files of millions of records.
+  static Record slim(Record r) {
+    r.samples_s = {};
+    r.reason.clear();
+    if (r.format == "ansor") r.target += hardware_of(r);
+    r.extra.clear();
+    return r;
+  }
+
+  static void add_models(std::string_view names, FileRecords* out) {
+    while (!names.empty()) {
+      const std::size_t end = std::min(names.find(' '), names.size());
+      const std::string_view name = names.substr(0, end);
+      if (name.starts_with(kZoo)) out->models.emplace_back(name);
+      names.remove_prefix(std::min(end + 1, names.size()));
+    }
+  }
+
+  Result<void> read_log(const std::string& path) {
+    std::string network = fs::path(path).filename().string();
+    network = network.substr(0, network.find('.'));
+    const std::string folder = fs::absolute(path).parent_path().filename().string();
+    std::map<std::string, int> weights;
+    const Result<record::ForeignLog> log =
+        record::read_foreign_log(path, [&](Record& r) -> Result<void> {
+          weights[dataset_key(r)] = 1;
+          r.target += fmt::format(" folder={}{}", folder, hardware_of(r));
+          take(r, r.seconds);
+          return {};
+        });
+    if (!log) return log.error();
+    for (dataset::NetworkInfo& known : out_.dataset.networks) {
+      if (known.name != network) continue;
+      known.weights.merge(weights);
+      return {};
+    }
+    out_.dataset.networks.push_back({network, weights});
+    return {};
+  }
+
+  Result<void> add(const FileRecords& file) {
+    for (const record::TaskRow& t : file.tasks) rows_.emplace(t.key, t);
+    std::map<std::pair<std::string, int>, std::vector<double>> calibrations;
+    for (const Record& r : file.records) {
+      if (r.calibration_s > 0) calibrations[{r.target, r.threads}].push_back(r.calibration_s);
+    }
+    std::map<std::pair<std::string, int>, double> reference;
+    for (auto& [machine, values] : calibrations) reference[machine] = median(std::move(values));
+    for (const Record& r : file.records) {
+      take(r, measure::without_drift(r.seconds, r.calibration_s, reference[{r.target, r.threads}]));
+    }
+    for (const std::string& model : file.models) models_.insert(model);
+    return {};
+  }
+
+  static std::string dataset_key(const Record& r) {
+    return r.format == "tessera" ? r.task : to_hex(hash_bytes(r.task));
+  }
+
+  void take(const Record& r, double seconds) {
+    ++out_.read;
+    const bool own = r.format == "tessera";
+    const bool lost = r.outcome == measure::to_text(measure::Outcome::kWorkerLost);
+    if (lost || (own ? !rows_.contains(r.task) : r.format != "ansor")) {
+      ++out_.dropped;
+      return;
+    }
+    const std::int32_t task = task_number(r);
+    const std::int32_t machine = machine_number(r);
+    Measured& m = measured_[{task, machine}].find(r.candidate, &out_.duplicates);
+    measure::Outcome outcome = measure::Outcome::kRunError;
+    const bool known = measure::outcome_from_text(r.outcome, &outcome);
+    const bool timed = known && measure::is_timed(outcome) && seconds > 0;
+    if (timed && outcome == measure::Outcome::kOk) m.clean_s.push_back(seconds);
+    if (timed && outcome == measure::Outcome::kCensored) m.censored_s.push_back(seconds);
+    if (!timed && m.failure.empty()) m.failure = r.outcome;
+  }
+
+  std::int32_t task_number(const Record& r) {
+    const std::string key = dataset_key(r);
+    Dataset& d = out_.dataset;
+    const auto [at, added] = task_numbers_.emplace(key, static_cast<std::int32_t>(d.tasks.size()));
+    if (!added) return at->second;
+    dataset::TaskInfo t;
+    t.key = key;
+    t.format = r.format;
+    if (r.format == "tessera") {
+      const record::TaskRow& row = rows_.at(r.task);
+      t.name = row.name;
+      t.definition = row.definition;
+      t.flops = row.flops;
+      t.bytes = row.bytes;
+    } else {
+      t.name = workload_name(r.task);
+      t.definition = r.task;
+    }
+    d.tasks.push_back(std::move(t));
+    return at->second;
+  }
+
+  std::int32_t machine_number(const Record& r) {
+    std::vector<dataset::MachineInfo>& machines = out_.dataset.machines;
+    const dataset::MachineInfo info{r.target, r.threads};
+    const auto at = std::find(machines.begin(), machines.end(), info);
+    if (at != machines.end()) return static_cast<std::int32_t>(at - machines.begin());
+    machines.push_back(info);
+    return static_cast<std::int32_t>(machines.size()) - 1;
+  }
+
+  void fill_examples() {
+    for (const auto& [place, candidates] : measured_) {
+      for (std::size_t i = 0; i < candidates.texts.size(); ++i) {
+        dataset::Example e = candidates.measured[i].example();
+        e.task = place.first;
+        e.machine = place.second;
+        e.candidate = candidates.texts[i];
+        out_.dataset.examples.push_back(std::move(e));
+      }
+    }
+    measured_.clear();
+  }
+
+  Result<void> add_networks() {
+    std::vector<std::string> models = options_.networks;
+    if (models.empty()) models.assign(models_.begin(), models_.end());
+    for (const std::string& model : models) {
+      say(fmt::format("tasks of {}", model));
+      TESSERA_TRY(dataset::NetworkInfo info, network_info(model));
+      out_.dataset.networks.push_back(std::move(info));
+    }
+    return {};
+  }
+
+  // Candidates in the order in which they came.
+  struct Candidates {
+    std::vector<std::string> texts;
+    std::vector<Measured> measured;
+    std::unordered_map<std::string, std::size_t> numbers;
+
+    Measured& find(const std::string& text, std::size_t* duplicates) {
+      const auto [at, added] = numbers.emplace(text, texts.size());
+      if (added) {
+        texts.push_back(text);
+        measured.emplace_back();
+      } else {
+        ++*duplicates;
+      }
+      return measured[at->second];
+    }
+  };
+
+  const ImportOptions& options_;
+  ImportResult out_;
+  std::map<std::string, record::TaskRow> rows_;  // by key
+  std::map<std::string, std::int32_t> task_numbers_;
+  std::map<std::pair<std::int32_t, std::int32_t>, Candidates> measured_;  // task, machine
+  std::set<std::string> models_;
+};
+
+}  // namespace
+
+Result<ImportResult> import_dataset(const ImportOptions& options) {
+  return Importer(options).run();
+}
+
+Result<dataset::NetworkInfo> network_info(const std::string& model) {
+  TESSERA_TRY(const TuneProblem problem, make_tune_problem({{model, false, {}}}, {}));
+  dataset::NetworkInfo info;
+  info.name = model.starts_with(kZoo) ? model.substr(kZoo.size()) : model;
+  const auto add = [&](const std::vector<TaskUse>& uses) {
+    for (const TaskUse& use : uses) info.weights[problem.tasks[use.task].task.key] += use.count;
+  };
+  add(problem.base);
+  for (const TuneChoice& choice : problem.choices) {
+    add(choice.options[choice.preferred].uses);
+    // Not run, but of the network all the same: held out with it.
+    for (const TuneOption& option : choice.options) {
+      for (const TaskUse& use : option.uses) info.weights[problem.tasks[use.task].task.key] += 0;
+    }
+  }
+  return info;
+}
+
+Result<std::vector<std::string>> read_names(const std::string& path) {
+  TESSERA_TRY(const std::string text, read_file(path));
+  std::vector<std::string> names;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    std::string line = text.substr(at, end - at);
+    line = line.substr(0, line.find('#'));
+    const std::size_t first = line.find_first_not_of(" \t\r");
+    if (first != std::string::npos) {
+      names.push_back(line.substr(first, line.find_last_not_of(" \t\r") + 1 - first));
+    }
+    at = end + 1;
+  }
+  return names;
+}
+
+}  // namespace tessera::driver

@@ -1,0 +1,345 @@
+#include "tessera/driver/learn/eval.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <sstream>
+
+#include <fmt/ranges.h>
+
+#include "tessera/dataset/training.h"
+#include "tessera/driver/compile/shipped_model.h"
+#include "tessera/driver/learn/eval_scores.h"
+#include "tessera/nn/training_notes.h"
+#include "tessera/space/space.h"
+#include "tessera/support/rng.h"
+#include "tessera/te/dag.h"
+
+namespace tessera::driver {
+namespace fs = std::filesystem;
+
+using dataset::Dataset;
+using dataset::Example;
+using dataset::kLeftOut;
+using dataset::kTest;
+using dataset::Split;
+
+Split training_split(const Dataset& data, const nn::TrainingSplit& training) {
+  Split all;
+  all.part.assign(data.examples.size(), dataset::kTrain);
+  const Result<dataset::SplitKind> kind = dataset::split_kind_from_text(training.kind);
+  if (!kind) return all;
+  dataset::SplitOptions options;
+  options.kind = *kind;
+  options.holdout.clear();
+  std::istringstream names(training.holdout);
+  for (std::string name; std::getline(names, name, ',');) {
+    // Networks that this data lacks hold nothing of it out.
+    if (data.network_names({name})) options.holdout.push_back(name);
+  }
+  Result<Split> split = dataset::split(data, options);
+  return split ? std::move(*split) : all;
+}
+
+std::string default_candidate(const Dataset& data, const Example& example) {
+  const dataset::TaskInfo& task = data.tasks[static_cast<std::size_t>(example.task)];
+  if (task.format != "tessera") return "";
+  const auto target =
+      target::target_from_text(data.machines[static_cast<std::size_t>(example.machine)].target);
+  const auto dag = te::dag_from_text(task.definition);
+  if (!target || !dag) return "";
+  const auto space = space::make_space(*dag, *target);
+  return space ? space->to_text(space->preferred()) : "";
+}
+
+namespace {
+
+bool on_machine(const Dataset& data, const Example& e, const std::string& machine) {
+  return data.machines[static_cast<std::size_t>(e.machine)].target.find(machine) !=
+         std::string::npos;
+}
+
+std::vector<std::size_t> tested(const Dataset& data, const Split& split) {
+  std::vector<std::size_t> out;
+  for (std::size_t i = 0; i < split.part.size(); ++i) {
+    if (split.part[i] == kTest && data.examples[i].seconds > 0) out.push_back(i);
+  }
+  return out;
+}
+
+std::vector<float> labels_of(const Dataset& data) {
+  std::vector<dataset::Timed> timed;
+  for (const Example& e : data.examples) timed.push_back({e.task, e.machine, e.seconds});
+  return dataset::labels_of(timed);
+}
+
+// Least squares over the given examples.
+std::vector<float> on_a_line(const std::vector<float>& scores, const std::vector<float>& labels,
+                             const std::vector<std::size_t>& examples) {
+  double n = 0, s = 0, y = 0;
+  for (const std::size_t i : examples) {
+    n += 1;
+    s += static_cast<double>(scores[i]);
+    y += static_cast<double>(labels[i]);
+  }
+  s /= std::max(1.0, n);
+  y /= std::max(1.0, n);
+  double covariance = 0, variance = 0;
+  for (const std::size_t i : examples) {
+    const double d = static_cast<double>(scores[i]) - s;
+    covariance += d * (static_cast<double>(labels[i]) - y);
+    variance += d * d;
+  }
+  const double slope = variance > 0 ? covariance / variance : 0;
+  std::vector<float> out;
+  out.reserve(scores.size());
+  for (const float score : scores) {
+    out.push_back(static_cast<float>(y + slope * (static_cast<double>(score) - s)));
+  }
+  return out;
+}
+
+std::vector<float> sigmoid(const std::vector<float>& scores) {
+  std::vector<float> out;
+  out.reserve(scores.size());
+  for (const float s : scores) out.push_back(1 / (1 + std::exp(-s)));
+  return out;
+}
+
+std::optional<std::size_t> count_seen(const Dataset& data, const nn::Notes& notes,
+                                      const std::vector<std::size_t>& examples) {
+  const std::vector<nn::TrainingSplit> trainings = nn::trainings(notes);
+  if (trainings.empty()) return std::nullopt;
+  std::set<std::size_t> seen;
+  for (const nn::TrainingSplit& training : trainings) {
+    const Split split = training_split(data, training);
+    for (const std::size_t i : examples) {
+      const std::uint8_t part = split.part[i];
+      if (part == dataset::kTrain || part == dataset::kValidation) seen.insert(i);
+    }
+  }
+  return seen.size();
+}
+
+class Evaluator {
+ public:
+  Evaluator(const EvalOptions& options, Dataset data)
+      : o_(options), data_(std::move(data)), labels_(labels_of(data_)) {}
+
+  Result<EvalResult> run() {
+    TESSERA_TRY(split_, dataset::split(data_, o_.split));
+    if (o_.split.kind == dataset::SplitKind::kByNetwork) {
+      TESSERA_TRY(networks_, data_.network_names(o_.split.holdout));
+    }
+    dataset::keep_machine(data_, o_.machine, true, &split_);
+    EvalResult out;
+    TESSERA_DO(count(&out));
+    ModelScorer scorer(data_, tested(data_, split_), {o_.features, o_.threads, o_.progress});
+    for (const EvalSource& source : o_.models) {
+      // Models of another family of machines than those measured say nothing here.
+      if (!tests_machine(source.machine)) continue;
+      TESSERA_TRY(ModelEvaluation model, evaluate_source(source, &scorer));
+      out.models.push_back(std::move(model));
+    }
+    if (out.models.empty() && !o_.models.empty()) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "{}: no test records of the machines that the models are for", o_.data);
+    }
+    out.unreadable = scorer.unreadable().size();
+    name_apart(&out.models);
+    out.baselines.push_back(random_baseline());
+    if (const auto scores = default_scores()) {
+      out.baselines.push_back(judge("default", "-", *scores, split_));
+    }
+    std::set<std::string> listed;
+    for (const auto* models : {&out.models, &out.baselines}) {
+      for (const ModelEvaluation& m : *models) {
+        for (const auto& [name, score] : m.evaluation.networks) listed.insert(name);
+      }
+    }
+    for (const dataset::NetworkInfo& n : data_.networks) {
+      if (listed.contains(n.name)) out.networks.push_back(n.name);
+    }
+    return out;
+  }
+
+ private:
+  Result<void> count(EvalResult* out) const {
+    std::set<std::int32_t> tasks;
+    for (const std::size_t i : tested(data_, split_)) {
+      ++out->records;
+      tasks.insert(data_.examples[i].task);
+    }
+    out->tasks = tasks.size();
+    if (out->records > 0) return {};
+    return make_error(ErrorCode::kInvalidArgument,
+                      "{}: no test records: {} examples of {} tasks, split {}{} (tasks with fewer "
+                      "than 16 timed records are not tested)",
+                      o_.data, data_.examples.size(), data_.tasks.size(), to_text(o_.split.kind),
+                      o_.machine.empty() ? "" : ", machines with " + o_.machine);
+  }
+
+  bool tests_machine(const std::string& machine) const {
+    const std::vector<std::size_t> examples = tested(data_, split_);
+    return std::any_of(examples.begin(), examples.end(), [&](std::size_t i) {
+      return on_machine(data_, data_.examples[i], machine);
+    });
+  }
+
+  // Order from the scores as they are, values from the scores in the unit of labels.
+  ModelEvaluation judge(std::string name, std::string loss, const std::vector<float>& scores,
+                        const Split& split, bool only_order = false) const {
+    ModelEvaluation out;
+    out.name = std::move(name);
+    out.loss = std::move(loss);
+    out.line = only_order || (out.loss != "mse" && out.loss != "regression");
+    const std::vector<float> values = out.line ? on_a_line(scores, labels_, tested(data_, split))
+                                      : out.loss == "mse" ? sigmoid(scores)
+                                                          : scores;
+    out.evaluation = dataset::evaluate(data_, split, kTest, scores, networks_);
+    const dataset::Metrics unit = dataset::evaluate(data_, split, kTest, values, {}).average;
+    out.evaluation.average.rmse = unit.rmse;
+    out.evaluation.average.r2 = unit.r2;
+    out.evaluation.average.mape = unit.mape;
+    return out;
+  }
+
+  Result<ModelEvaluation> evaluate_source(const EvalSource& source, ModelScorer* scorer) const {
+    const bool is_npz = source.kind == EvalSource::Kind::kScores;
+    TESSERA_TRY(const ScoredModel scored, is_npz ? read_scores(source.path, data_, split_)
+                                                 : scorer->score(files_in_list(source.path)));
+    Split split = split_;
+    dataset::keep_machine(data_, source.machine, true, &split);
+    for (const std::size_t i : scorer->unreadable()) split.part[i] = kLeftOut;
+    ModelEvaluation out = judge(source.name.empty() ? scored.name : source.name,
+                                source.loss.empty() ? scored.loss : source.loss, scored.scores,
+                                split, scored.together);
+    if (out.evaluation.average.records == 0) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "{}: the spaces of the tested tasks have none of the measured candidates",
+                        o_.data);
+    }
+    out.network = scored.network;
+    out.path = source.path;
+    out.notes = scored.notes;
+    out.seen = count_seen(data_, out.notes, tested(data_, split));
+    if (out.seen.value_or(0) > 0) out.notes["seen_in_training"] = fmt::format("{}", *out.seen);
+    return out;
+  }
+
+  // Rows that would read alike get the stem of their files.
+  static void name_apart(std::vector<ModelEvaluation>* models) {
+    std::map<std::pair<std::string, std::string>, int> uses;
+    for (const ModelEvaluation& m : *models) ++uses[{m.name, m.loss}];
+    for (ModelEvaluation& m : *models) {
+      const std::string stem = fs::path(m.path).stem().string();
+      if (uses.at({m.name, m.loss}) > 1 && stem != m.name) m.name += fmt::format(" ({})", stem);
+    }
+  }
+
+  ModelEvaluation random_baseline() const {
+    Rng rng(o_.seed);
+    std::vector<float> scores;
+    for (std::size_t i = 0; i < data_.examples.size(); ++i) {
+      scores.push_back(static_cast<float>(rng.uniform()));
+    }
+    return judge("random", "-", scores, split_);
+  }
+
+  // 1 for default schedules, else 0; nothing if a tested task was not measured with its own.
+  std::optional<std::vector<float>> default_scores() const {
+    std::vector<float> scores(data_.examples.size(), 0);
+    std::map<std::pair<std::int32_t, std::int32_t>, std::string> texts;
+    std::set<std::pair<std::int32_t, std::int32_t>> missing;
+    for (const std::size_t i : tested(data_, split_)) {
+      const Example& e = data_.examples[i];
+      const auto [at, is_new] = texts.emplace(std::pair(e.task, e.machine), "");
+      if (is_new) {
+        at->second = default_candidate(data_, e);
+        if (at->second.empty()) return std::nullopt;
+        missing.insert(at->first);
+      }
+      if (e.candidate != at->second) continue;
+      scores[i] = 1;
+      missing.erase(at->first);
+    }
+    if (!missing.empty()) return std::nullopt;
+    return scores;
+  }
+
+  const EvalOptions& o_;
+  Dataset data_;
+  std::vector<float> labels_;
+  Split split_;
+  std::vector<std::string> networks_;  // empty: all
+};
+
+// "by_network tenset5, then by_task"
+std::string held_out(const nn::Notes& notes) {
+  std::string out;
+  const std::vector<nn::TrainingSplit> trainings = nn::trainings(notes);
+  for (auto t = trainings.rbegin(); t != trainings.rend(); ++t) {
+    out += (out.empty() ? "" : ", then ") + t->kind + (t->holdout.empty() ? "" : " ") + t->holdout;
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<EvalResult> evaluate_models(const EvalOptions& options) {
+  TESSERA_TRY(Dataset data, dataset::load(options.data));
+  return Evaluator(options, std::move(data)).run();
+}
+
+std::string seen_in_training(const EvalResult& result) {
+  std::string out;
+  for (const ModelEvaluation& m : result.models) {
+    if (m.seen.value_or(0) == 0) continue;
+    out += fmt::format("{}: {} of {} test records were seen in training, which held out {}\n",
+                       m.loss == "-" ? m.name : m.name + " " + m.loss, *m.seen,
+                       m.evaluation.average.records, held_out(m.notes));
+  }
+  return out;
+}
+
+std::string data_folder() {
+  std::error_code error;
+  const fs::path bin = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (const fs::path& folder :
+       {fs::path("data"), bin / "../../../data", bin / "../share/tessera/data"}) {
+    if (fs::exists(folder / "dataset.json", error))
+      return fs::weakly_canonical(folder, error).string();
+  }
+  return "";
+}
+
+Result<std::vector<EvalSource>> shipped_sources() {
+  std::vector<EvalSource> out;
+  const std::string folder = weights_folder();
+  for (const target::Arch arch : {target::Arch::kAArch64, target::Arch::kX86_64}) {
+    if (folder.empty()) break;
+    target::Target family;
+    family.arch = arch;
+    const std::vector<std::string> files = shipped_models(folder, family);
+    for (const std::string& path : files) {
+      EvalSource source;
+      source.path = path;
+      source.name = fs::path(path).stem().string();
+      source.machine = fmt::format("triple={}", source.name.substr(0, source.name.find('-')));
+      out.push_back(std::move(source));
+    }
+    const std::vector<std::string> together = default_models(files);
+    if (together.size() < 2) continue;
+    EvalSource source = out.back();
+    source.path = fmt::format("{}", fmt::join(together, ","));
+    source.name = fmt::format("{}-default x{}", source.machine.substr(7), together.size());
+    out.push_back(std::move(source));
+  }
+  if (!out.empty()) return out;
+  return make_error(ErrorCode::kInvalidArgument, "no weights come with this Tessera{}",
+                    folder.empty() ? "" : ": there are none in " + folder);
+}
+
+}  // namespace tessera::driver

@@ -1,0 +1,172 @@
+#include "tessera/driver/tune/tune.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "tessera/driver/tune/tune_session.h"
+#include "tessera/driver/tune/tune_whole.h"
+
+namespace tessera::driver {
+namespace {
+
+// Options that are this much slower than the best one are not timed again.
+constexpr double kCloseOption = 1.15;
+
+// Tasks of all options that could still be the best.
+std::set<std::size_t> contenders(const TuneSession& session) {
+  const std::vector<double> best = session.best_seconds();
+  const std::vector<std::size_t> chosen = session.choose(best);
+  std::set<std::size_t> out;
+  for (const TaskUse& use : session.problem().base) out.insert(use.task);
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    const TuneChoice& c = session.problem().choices[i];
+    const double cheapest = TuneSession::cost(c.options[chosen[i]].uses, best);
+    for (std::size_t o = 0; o < c.options.size(); ++o) {
+      const bool close = TuneSession::cost(c.options[o].uses, best) <= kCloseOption * cheapest;
+      if (!close && o != c.preferred) continue;
+      for (const TaskUse& use : c.options[o].uses) out.insert(use.task);
+    }
+  }
+  return out;
+}
+
+std::vector<std::vector<Finalist>> run_finals(TuneSession& session) {
+  const std::set<std::size_t> timed = contenders(session);
+  std::vector<std::vector<Finalist>> out;
+  for (std::size_t t = 0; t < session.tasks(); ++t) {
+    const bool in_time = !session.interrupted() && session.remaining_s() > 0;
+    out.push_back(session.finals(t, in_time && timed.contains(t)));
+    session.report_progress(TuneProgress::Phase::kFinals, t);
+  }
+  return out;
+}
+
+void describe_tasks(const TuneSession& session, const std::vector<std::vector<Finalist>>& finalists,
+                    const Selection& selection, TuneResult* result) {
+  const TuneProblem& problem = session.problem();
+  for (std::size_t t = 0; t < session.tasks(); ++t) {
+    TaskReport r = session.describe(t);
+    if (selection.picks[t] == kDefaultPick) {
+      r.after_s = r.before_s;
+    } else if (!finalists[t].empty()) {
+      const Finalist& f = finalists[t][std::min(selection.picks[t], finalists[t].size() - 1)];
+      r.after_s = f.seconds;
+      r.candidate = f.candidate;
+    }
+    result->tasks.push_back(std::move(r));
+  }
+  const auto use = [&](const TaskUse& u) {
+    result->tasks[u.task].weight += u.count;
+    result->tasks[u.task].used = true;
+  };
+  std::for_each(problem.base.begin(), problem.base.end(), use);
+  for (std::size_t i = 0; i < problem.choices.size(); ++i) {
+    const TuneChoice& c = problem.choices[i];
+    for (std::size_t o = 0; o < c.options.size(); ++o) {
+      for (const TaskUse& u : c.options[o].uses) {
+        if (o == selection.options[i]) {
+          use(u);
+        } else if (!result->tasks[u.task].used) {
+          result->tasks[u.task].weight += u.count;
+        }
+      }
+    }
+  }
+  std::stable_sort(result->tasks.begin(), result->tasks.end(),
+                   [](const TaskReport& a, const TaskReport& b) {
+                     if (a.used != b.used) return a.used;
+                     return a.after_s * a.weight > b.after_s * b.weight;
+                   });
+}
+
+// Operations have no whole to time: their tasks stand for them.
+void describe_ops(const TuneSession& session, const std::vector<std::vector<Finalist>>& finalists,
+                  const Selection& selection, std::vector<SubjectReport>* reports) {
+  const TuneProblem& problem = session.problem();
+  const std::vector<double> before = session.default_seconds();
+  std::vector<double> after;
+  for (std::size_t t = 0; t < finalists.size(); ++t) {
+    const std::vector<Finalist>& list = finalists[t];
+    after.push_back(list.empty() ? 0 : list[std::min(selection.picks[t], list.size() - 1)].seconds);
+  }
+  const auto add = [&](const std::vector<TaskUse>& uses, const std::vector<double>& seconds,
+                       double SubjectReport::*sum) {
+    for (const TaskUse& use : uses) {
+      if (problem.subjects[use.subject].is_op) (*reports)[use.subject].*sum += seconds[use.task];
+    }
+  };
+  add(problem.base, before, &SubjectReport::before_s);
+  add(problem.base, after, &SubjectReport::after_s);
+  for (std::size_t i = 0; i < problem.choices.size(); ++i) {
+    const TuneChoice& c = problem.choices[i];
+    add(c.options[c.preferred].uses, before, &SubjectReport::before_s);
+    add(c.options[selection.options[i]].uses, after, &SubjectReport::after_s);
+  }
+}
+
+// The target of `options` is that of the code.
+Result<void> finish(const TuneOptions& options, const target::Target& machine, TuneSession& session,
+                    TuneResult* result) {
+  double begin = session.elapsed_s();
+  const std::vector<std::vector<Finalist>> finalists = run_finals(session);
+  result->times.finals = session.elapsed_s() - begin;
+  begin = session.elapsed_s();
+  WholeModels whole(options, session, finalists);
+  Selection selection = whole.fastest();
+  for (const TuneSubject& s : session.problem().subjects) {
+    result->subjects.push_back({.name = s.name, .is_op = s.is_op});
+  }
+  session.report_progress(TuneProgress::Phase::kWholeModel, 0, true);
+  TESSERA_TRY(const bool right, whole.verify(&selection, &result->subjects));
+  if (!right) {
+    result->state = TuneState::kRejected;
+  } else if (!session.interrupted()) {
+    TESSERA_DO(whole.time(&selection, options.recombine, &result->subjects));
+  }
+  if (session.interrupted() && right) result->state = TuneState::kInterrupted;
+  describe_ops(session, finalists, selection, &result->subjects);
+  describe_tasks(session, finalists, selection, result);
+  if (right) {
+    TESSERA_TRY(result->plan, whole.plan(selection));
+    result->plan.target = target::to_text(machine);
+  }
+  result->times.whole_model = session.elapsed_s() - begin;
+  return {};
+}
+
+}  // namespace
+
+Result<TuneResult> tune(const TuneOptions& options, const TuneCallbacks& callbacks) {
+  const auto start = TuneSession::Clock::now();
+  TESSERA_TRY(TuneProblem problem, make_tune_problem(options.subjects, options.model.partition));
+  if (problem.tasks.empty()) {
+    return make_error(ErrorCode::kUnsupported, "there is no kernel to tune");
+  }
+  TuneOptions of_code = options;
+  of_code.target = target::code_target(options.target, options.measure.threads);
+  TESSERA_TRY(const std::unique_ptr<TuneSession> session,
+              TuneSession::start(of_code, callbacks, std::move(problem), start));
+  TuneResult result;
+  result.stopped_by = session->search();
+  const auto none = [](const std::vector<double>& seconds) {
+    return std::none_of(seconds.begin(), seconds.end(), [](double s) { return s > 0; });
+  };
+  if (none(session->best_seconds()) && none(session->default_seconds())) {
+    result.state = session->interrupted() ? TuneState::kInterrupted : TuneState::kNoMeasurement;
+    for (std::size_t t = 0; t < session->tasks(); ++t) {
+      result.tasks.push_back(session->describe(t));
+    }
+  } else {
+    TESSERA_DO(finish(of_code, options.target, *session, &result));
+  }
+  session->end(result.state);
+  const TuneTimes times = result.times;
+  session->describe(&result);
+  result.times.finals = times.finals;
+  result.times.whole_model = times.whole_model;
+  result.times.total = session->elapsed_s();
+  return result;
+}
+
+}  // namespace tessera::driver

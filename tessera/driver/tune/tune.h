@@ -1,0 +1,123 @@
+// Tuning: searches the spaces of all tasks of models or operations by measuring, within a budget,
+// and freezes the winners as a plan that was checked on the whole model.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/driver/tune/tune_problem.h"
+#include "tessera/exec/compile_model.h"
+#include "tessera/measure/measurer.h"
+#include "tessera/record/plan.h"
+#include "tessera/search/model_scorer.h"
+#include "tessera/search/policy.h"
+
+namespace tessera::driver {
+
+struct TuneOptions {
+  std::vector<TuneSubject> subjects;
+  exec::ModelOptions model;
+  target::Target target;  // the machine; its cores are those of `measure`: target::code_target()
+  measure::MeasureOptions measure;  // threads included
+  // Where trials are measured; empty: workers on this machine.
+  std::function<Result<std::unique_ptr<measure::Measurer>>(
+      std::vector<te::Dag> tasks, const target::Target& target, const measure::MeasureOptions&)>
+      start_measurer;
+
+  double budget_s = 0;               // wall clock of the whole call; 0: no limit
+  std::int64_t trials = 0;           // in all, those of earlier sessions included; 0: no limit
+  std::int64_t trials_per_task = 0;  // likewise of each task, the default included; 0: no limit
+  std::string policy = "evolutionary";
+  search::PolicyOptions policy_options;
+  search::LearnerOptions learner;  // model "none": the policy works without
+  // A learner.pretrained that cannot be used is noted and left out, not an error.
+  bool pretrained_optional = false;
+  std::size_t batch = 0;  // trials of a round; 0: by what a trial costs
+  std::vector<std::string> sources;
+  std::vector<std::string> tasks;  // keys; empty: all. Others keep their default schedules
+  bool recombine = true;           // try second bests in the whole model
+  // Losers are timed as fully as winners and no task stops early: a table for simulate().
+  bool record_space = false;
+  std::string database;  // file; empty: nothing is kept
+  std::uint64_t seed = 1;
+  std::string command;  // noted in the session
+};
+
+struct TuneProgress {
+  enum class Phase : std::uint8_t { kDefaults, kSearch, kFinals, kWholeModel };
+  Phase phase = Phase::kDefaults;
+  std::string task;  // measured now: name and algorithm
+  std::size_t tasks = 0, live_tasks = 0;
+  std::int64_t trials = 0, failures = 0;
+  double best_s = 0;                 // of that task
+  double before_s = 0, after_s = 0;  // sums of weighted tasks over all subjects; 0: not known yet
+  double expected_gain = 0;          // share of after_s that the rest of the budget may gain
+  double elapsed_s = 0, remaining_s = 0;
+  bool busy = false;
+};
+
+struct TuneCallbacks {
+  std::function<void(const TuneProgress&)> progress;
+  std::function<void(const std::string&)> note;  // one line for people
+  std::function<bool()> interrupted;             // asked between trials
+};
+
+struct TaskReport {
+  std::string key, name, algorithm;
+  double weight = 0;   // uses over all subjects
+  bool used = false;   // in the plan
+  bool tuned = false;  // was searched
+  double before_s = 0, after_s = 0, flops = 0;
+  double best_s = 0, session_best_s = 0;  // fastest trial, of all and of this session; 0: none
+  std::int64_t trials = 0, earlier = 0;   // trials include earlier ones
+  std::map<std::string, std::int64_t> failures;  // by outcome
+  std::string candidate;
+};
+
+struct SubjectReport {
+  std::string name;
+  bool is_op = false;
+  double before_s = 0, after_s = 0;  // whole models timed side by side; operations: their task
+  double max_error = 0;              // relative to what is allowed, against the untuned model
+  bool trusted = true;               // enough samples that no other process disturbed
+};
+
+// Seconds. build, run and model are those of workers and overlap with the others.
+struct TuneTimes {
+  double total = 0, build = 0, run = 0, model = 0, search = 0, waiting = 0, finals = 0,
+         whole_model = 0;
+};
+
+enum class TuneState : std::uint8_t {
+  kDone,
+  kInterrupted,
+  kNoMeasurement,  // no task has a time: there is no plan
+  kRejected,       // the results of the tuned model are wrong: there is no plan
+};
+
+struct TuneResult {
+  TuneState state = TuneState::kDone;
+  std::vector<TaskReport> tasks;  // by time spent in them, longest first
+  std::vector<SubjectReport> subjects;
+  record::Plan plan;
+  // Sums of weighted tasks over all subjects: defaults as timed last, the fastest of all trials,
+  // the fastest of this session (of all where it had no trial, as in a space that is used up). 0: a
+  // task has none.
+  double sum_default_s = 0, sum_best_s = 0, sum_session_s = 0;
+  std::int64_t session = 0, trials = 0, earlier = 0;
+  std::int64_t disturbed = 0;  // times that were shared with other work, and do not count
+  std::string stopped_by;      // "budget", "trials", "no more gain", ...
+  std::string database_error;  // not empty: later trials were not kept
+  bool busy = false;           // the machine was, for a good part of the time
+  TuneTimes times;
+};
+
+// Starts worker processes first: call it before any thread is started. kUnavailable: the database
+// cannot be had; kUnsupported: a model that cannot be compiled whole.
+Result<TuneResult> tune(const TuneOptions& options, const TuneCallbacks& callbacks);
+
+}  // namespace tessera::driver

@@ -1,0 +1,73 @@
+// What a tuning works on: the distinct tasks of one or several models or operations, and the
+// choices between sets of tasks that compute the same (algorithms of a convolution).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tessera/driver/compile/load_graph.h"
+#include "tessera/record/plan.h"
+#include "tessera/target/target.h"
+#include "tessera/task/task.h"
+#include "tessera/te/op_spec.h"
+
+namespace tessera::driver {
+
+// A model, or a single operation.
+struct TuneSubject {
+  std::string name;  // path, zoo:NAME or the canonical spec
+  bool is_op = false;
+  LoadOptions load;  // of a model
+};
+
+struct TuneTask {
+  task::Task task;        // `weight` is not used: see TaskUse
+  std::string algorithm;  // of the choice it belongs to; empty: there is none
+};
+
+// A subject runs a task `count` times.
+struct TaskUse {
+  std::size_t task = 0, subject = 0;
+  int count = 0;
+};
+
+struct TuneOption {
+  std::string name;  // "direct", "winograd4", ...
+  std::vector<TaskUse> uses;
+};
+
+struct TuneChoice {
+  std::string signature;
+  std::vector<TuneOption> options;  // at least two
+  std::size_t preferred = 0;        // what is taken without tuning
+};
+
+struct TuneProblem {
+  std::vector<TuneSubject> subjects;
+  std::vector<TuneTask> tasks;
+  std::vector<TaskUse> base;  // whatever is chosen
+  std::vector<TuneChoice> choices;
+};
+
+// Models that run node by node are refused (kUnsupported). Tasks of equal key are one.
+Result<TuneProblem> make_tune_problem(const std::vector<TuneSubject>& subjects,
+                                      const task::PartitionOptions& partition);
+
+// The operation of a text. A convolution that names no algorithm gets the one that a model takes
+// without tuning.
+Result<te::OpSpec> parse_op(const std::string& text);
+
+// The key of an operation's choice: its canonical text with algo=direct, whatever it was.
+std::string op_signature(const te::OpSpec& spec);
+
+// An operation with the algorithm and the schedule that a plan has for it; without a schedule when
+// the plan has none.
+struct PlannedOp {
+  te::OpSpec spec;
+  std::string key;
+  std::optional<std::string> schedule;
+};
+Result<PlannedOp> planned_op(const te::OpSpec& spec, const record::Plan& plan);
+
+}  // namespace tessera::driver

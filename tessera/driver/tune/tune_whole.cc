@@ -1,0 +1,290 @@
+#include "tessera/driver/tune/tune_whole.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/ranges.h>
+
+#include "tessera/driver/bench/bench_model.h"
+#include "tessera/exec/model_runner.h"
+#include "tessera/space/default_schedule.h"
+
+namespace tessera::driver {
+namespace {
+
+constexpr std::uint64_t kSeed = 1;
+// A swap must gain this much: less is noise.
+constexpr double kLeastGain = 0.005;
+constexpr double kDisturbed = 0.05;  // the same of times that other processes disturbed
+// Swaps without a gain in a row before the rest is left alone.
+constexpr int kPatience = 6;
+
+runtime::TimingOptions short_timing(double model_s) {
+  return {.samples = 9, .min_samples = 5, .time_limit_s = std::clamp(20 * model_s, 0.3, 4.0)};
+}
+
+// Medians of models that take turns.
+std::vector<runtime::Samples> time_side_by_side(const std::vector<exec::ModelRunner*>& runners,
+                                                const runtime::TimingOptions& timing) {
+  runtime::InterleavedTimer timer(timing);
+  for (exec::ModelRunner* r : runners) timer.add([r] { (void)r->run(); });
+  return timer.run();
+}
+
+Result<void> set_inputs(const exec::CompiledModel& model, exec::ModelRunner& runner) {
+  const std::vector<HostTensor> inputs =
+      random_model_inputs(model.input_names, model.input_types, kSeed);
+  for (std::size_t i = 0; i < inputs.size(); ++i) TESSERA_DO(runner.set_input(i, inputs[i]));
+  return runner.run();
+}
+
+}  // namespace
+
+WholeModels::WholeModels(const TuneOptions& options, TuneSession& session,
+                         const std::vector<std::vector<Finalist>>& finalists)
+    : options_(options), session_(session), finalists_(finalists) {
+  const std::vector<TuneTask>& tasks = session.problem().tasks;
+  for (std::size_t t = 0; t < tasks.size(); ++t) {
+    task_of_key_[tasks[t].task.key] = t;
+    seconds_.push_back(finalists[t].empty() ? 0 : finalists[t][0].seconds);
+  }
+}
+
+Selection WholeModels::fastest() const {
+  return {session_.choose(seconds_), std::vector<std::size_t>(seconds_.size(), 0)};
+}
+
+Selection WholeModels::untuned_algorithms() const {
+  Selection s = fastest();
+  const std::vector<TuneChoice>& choices = session_.problem().choices;
+  for (std::size_t i = 0; i < choices.size(); ++i) s.options[i] = choices[i].preferred;
+  return s;
+}
+
+std::map<std::string, std::string> WholeModels::algorithms(const Selection& selection) const {
+  std::map<std::string, std::string> out;
+  const std::vector<TuneChoice>& choices = session_.problem().choices;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    out[choices[i].signature] = choices[i].options[selection.options[i]].name;
+  }
+  return out;
+}
+
+const Finalist* WholeModels::finalist(const std::string& key, const Selection& selection) const {
+  const auto it = task_of_key_.find(key);
+  if (it == task_of_key_.end()) return nullptr;
+  const std::vector<Finalist>& list = finalists_[it->second];
+  if (selection.picks[it->second] == kDefaultPick) return nullptr;
+  return list.empty() ? nullptr : &list[std::min(selection.picks[it->second], list.size() - 1)];
+}
+
+Result<WholeModels::Built> WholeModels::build(std::size_t subject,
+                                              const Selection* selection) const {
+  const TuneSubject& s = session_.problem().subjects[subject];
+  LoadOptions load = s.load;
+  exec::ModelOptions model = options_.model;
+  if (selection != nullptr) {
+    for (const auto& [signature, name] : algorithms(*selection)) {
+      load.passes.algorithms[signature] = name;
+    }
+    model.schedule = [&](const task::Task& task) -> Result<schedule::Schedule> {
+      const Finalist* f = finalist(task.key, *selection);
+      if (f == nullptr) return space::default_schedule(task.dag, options_.target);
+      return schedule::schedule_from_text(f->schedule);
+    };
+  }
+  Built built;
+  TESSERA_TRY(built.graph, load_graph(s.name, load));
+  TESSERA_TRY(built.model, exec::compile_model(built.graph, options_.target, model));
+  return built;
+}
+
+bool WholeModels::give_up_rounding(Selection* selection) const {
+  const std::vector<TuneChoice>& choices = session_.problem().choices;
+  // Larger output tiles round more.
+  for (const char* name : {"winograd6", "winograd4", "winograd2"}) {
+    bool changed = false;
+    for (std::size_t i = 0; i < choices.size(); ++i) {
+      const TuneChoice& c = choices[i];
+      if (c.options[selection->options[i]].name != name || selection->options[i] == c.preferred) {
+        continue;
+      }
+      selection->options[i] = c.preferred;
+      changed = true;
+    }
+    if (changed) return true;
+  }
+  return false;
+}
+
+Result<bool> WholeModels::verify(Selection* selection, std::vector<SubjectReport>* reports) {
+  const std::vector<TuneSubject>& subjects = session_.problem().subjects;
+  std::vector<std::vector<HostTensor>> wanted(subjects.size());
+  runtime::ThreadPool pool({.threads = options_.measure.threads});
+  const auto outputs_of = [&](const Built& b) {
+    return exec::run_model(b.model, pool,
+                           random_model_inputs(b.model.input_names, b.model.input_types, kSeed));
+  };
+  for (bool again = true; again;) {
+    again = false;
+    for (std::size_t i = 0; i < subjects.size(); ++i) {
+      if (subjects[i].is_op) continue;
+      if (wanted[i].empty()) {
+        TESSERA_TRY(const Built untuned, build(i, nullptr));
+        TESSERA_TRY(wanted[i], outputs_of(untuned));
+      }
+      TESSERA_TRY(const Built tuned, build(i, selection));
+      TESSERA_TRY(const std::vector<HostTensor> got, outputs_of(tuned));
+      const double error = worst_output(tuned.graph, got, wanted[i]);
+      (*reports)[i].max_error = error;
+      if (error <= 1) continue;
+      session_.note(std::isinf(error)
+                        ? fmt::format("{}: the outputs differ in shape, NaN or infinity, or are "
+                                      "NaN everywhere",
+                                      subjects[i].name)
+                        : fmt::format("{}: the outputs differ by {:.1f} times what is allowed",
+                                      subjects[i].name, error));
+      if (!give_up_rounding(selection)) return false;
+      session_.note("trying algorithms that round less");
+      again = true;
+      break;
+    }
+  }
+  return true;
+}
+
+Result<void> WholeModels::time(Selection* selection, bool improve_it,
+                               std::vector<SubjectReport>* reports) {
+  const std::vector<TuneSubject>& subjects = session_.problem().subjects;
+  for (std::size_t i = 0; i < subjects.size(); ++i) {
+    if (subjects[i].is_op) continue;
+    SubjectReport& report = (*reports)[i];
+    TESSERA_TRY(const Built untuned, build(i, nullptr));
+    TESSERA_TRY(Built tuned, build(i, selection));
+    if (improve_it && subjects.size() == 1) {
+      const Selection checked = *selection;
+      TESSERA_DO(improve(i, selection, &tuned));
+      if (selection->picks != checked.picks) {
+        TESSERA_TRY(const bool right, verify(selection, reports));
+        if (!right) *selection = checked;
+        TESSERA_TRY(tuned, build(i, selection));
+      }
+    }
+    runtime::ThreadPool pool({.threads = options_.measure.threads});
+    exec::ModelRunner before(untuned.model, pool), after(tuned.model, pool);
+    TESSERA_DO(set_inputs(untuned.model, before));
+    TESSERA_DO(set_inputs(tuned.model, after));
+    const auto samples = time_side_by_side(
+        {&before, &after}, short_timing(session_.total(seconds_, selection->options)));
+    report.before_s = samples[0].median_s();
+    report.after_s = samples[1].median_s();
+    report.trusted = samples[0].trusted && samples[1].trusted;
+    // Every kernel was timed beside its default before: a disturbed time of the whole says less.
+    const double noise = report.trusted ? kLeastGain : kDisturbed;
+    if (subjects.size() > 1 || report.after_s <= (1 + noise) * report.before_s) continue;
+    // Faster kernels one by one, slower together: nothing was gained, so nothing is changed.
+    *selection = untuned_algorithms();
+    for (std::size_t t = 0; t < finalists_.size(); ++t) {
+      selection->picks[t] = kDefaultPick;
+      for (std::size_t f = 0; f < finalists_[t].size(); ++f) {
+        if (finalists_[t][f].is_default) selection->picks[t] = f;
+      }
+    }
+    report.after_s = report.before_s;
+    session_.note(fmt::format("{}: not faster as a whole; the plan keeps the default schedules",
+                              subjects[i].name));
+  }
+  return {};
+}
+
+Result<void> WholeModels::improve(std::size_t subject, Selection* selection, Built* current) {
+  std::vector<std::size_t> open;  // tasks with something to swap
+  const TuneProblem& problem = session_.problem();
+  std::vector<TaskUse> uses = problem.base;
+  for (std::size_t i = 0; i < problem.choices.size(); ++i) {
+    const std::vector<TaskUse>& more = problem.choices[i].options[selection->options[i]].uses;
+    uses.insert(uses.end(), more.begin(), more.end());
+  }
+  for (const TaskUse& use : uses) {
+    if (finalists_[use.task].size() > 1) open.push_back(use.task);
+  }
+  Rng rng(options_.seed);
+  for (int failed = 0; failed < kPatience && !open.empty();) {
+    const double build_s = current->model.build_ms / 1000;
+    if (session_.remaining_s() < 3 * build_s + 5 || session_.interrupted()) break;
+    Selection variant = *selection;
+    const std::int64_t swaps = rng.between(1, 3);
+    for (std::int64_t s = 0; s < swaps; ++s) {
+      const std::size_t t =
+          open[static_cast<std::size_t>(rng.below(static_cast<std::int64_t>(open.size())))];
+      variant.picks[t] =
+          static_cast<std::size_t>(rng.below(static_cast<std::int64_t>(finalists_[t].size())));
+    }
+    if (variant.picks == selection->picks) continue;
+    TESSERA_TRY(Built built, build(subject, &variant));
+    runtime::ThreadPool pool({.threads = options_.measure.threads});
+    bool faster = false;
+    {
+      exec::ModelRunner old_runner(current->model, pool), new_runner(built.model, pool);
+      TESSERA_DO(set_inputs(current->model, old_runner));
+      TESSERA_DO(set_inputs(built.model, new_runner));
+      const auto samples = time_side_by_side(
+          {&old_runner, &new_runner}, short_timing(session_.total(seconds_, selection->options)));
+      const double noise = samples[0].trusted && samples[1].trusted ? kLeastGain : kDisturbed;
+      faster = samples[1].median_s() < (1 - noise) * samples[0].median_s();
+    }
+    failed = faster ? 0 : failed + 1;
+    session_.report_progress(TuneProgress::Phase::kWholeModel, open[0]);
+    if (!faster) continue;
+    *selection = variant;
+    *current = std::move(built);
+  }
+  return {};
+}
+
+Result<record::Plan> WholeModels::plan(const Selection& selection) const {
+  const TuneProblem& problem = session_.problem();
+  record::Plan plan;
+  std::vector<std::string> names;
+  for (const TuneSubject& s : problem.subjects) names.push_back(s.name);
+  plan.model = fmt::format("{}", fmt::join(names, " "));
+  plan.target = target::to_text(options_.target);
+  plan.threads = options_.measure.threads;
+  plan.algorithms = algorithms(selection);
+  const auto add = [&](const task::Task& task) -> Result<void> {
+    record::PlanEntry entry;
+    entry.name = task.name;
+    if (const Finalist* f = finalist(task.key, selection)) {
+      entry.schedule = f->schedule;
+      entry.candidate = f->candidate;
+      entry.seconds = f->seconds;
+    } else {
+      TESSERA_TRY(const schedule::Schedule steps,
+                  space::default_schedule(task.dag, options_.target));
+      entry.schedule = schedule::to_text(steps);
+    }
+    plan.tasks[task.key] = std::move(entry);
+    return {};
+  };
+  for (std::size_t i = 0; i < problem.subjects.size(); ++i) {
+    if (problem.subjects[i].is_op) continue;
+    LoadOptions load = problem.subjects[i].load;
+    load.passes.algorithms = plan.algorithms;
+    TESSERA_TRY(const graph::Graph graph, load_graph(problem.subjects[i].name, load));
+    TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(graph, options_.model.partition));
+    for (const task::Task& task : tasks.tasks) TESSERA_DO(add(task));
+  }
+  const auto add_op_uses = [&](const std::vector<TaskUse>& uses) -> Result<void> {
+    for (const TaskUse& use : uses) {
+      if (problem.subjects[use.subject].is_op) TESSERA_DO(add(problem.tasks[use.task].task));
+    }
+    return {};
+  };
+  TESSERA_DO(add_op_uses(problem.base));
+  for (std::size_t i = 0; i < problem.choices.size(); ++i) {
+    TESSERA_DO(add_op_uses(problem.choices[i].options[selection.options[i]].uses));
+  }
+  return plan;
+}
+
+}  // namespace tessera::driver

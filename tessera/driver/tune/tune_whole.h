@@ -1,0 +1,59 @@
+// The last part of a tuning: winners of the tasks put together, checked and timed as whole models.
+#pragma once
+
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tessera/driver/tune/tune_session.h"
+
+namespace tessera::driver {
+
+// What is built: an option of every choice and one finalist of every task.
+// Selection::picks of a task that keeps its default schedule.
+inline constexpr std::size_t kDefaultPick = std::numeric_limits<std::size_t>::max();
+
+struct Selection {
+  std::vector<std::size_t> options;  // per choice
+  std::vector<std::size_t> picks;    // per task: index into its finalists
+};
+
+class WholeModels {
+ public:
+  // `finalists` by task, fastest first; tasks without any keep their default schedule.
+  WholeModels(const TuneOptions& options, TuneSession& session,
+              const std::vector<std::vector<Finalist>>& finalists);
+
+  // The cheapest option of every choice with the fastest finalist of every task.
+  Selection fastest() const;
+
+  // Compares the outputs of every model with those of the untuned model; options that round more
+  // are given up one after the other until all agree. False: even the untuned algorithms do not.
+  Result<bool> verify(Selection* selection, std::vector<SubjectReport>* reports);
+  // Times every model beside the untuned one. With one model and `improve`, tries second bests at
+  // random and keeps what is faster; never ends with what is slower than the untuned model.
+  Result<void> time(Selection* selection, bool improve, std::vector<SubjectReport>* reports);
+
+  Result<record::Plan> plan(const Selection& selection) const;
+
+ private:
+  struct Built {
+    graph::Graph graph;
+    exec::CompiledModel model;
+  };
+  Result<Built> build(std::size_t subject, const Selection* selection) const;
+  std::map<std::string, std::string> algorithms(const Selection& selection) const;
+  const Finalist* finalist(const std::string& key, const Selection& selection) const;
+  bool give_up_rounding(Selection* selection) const;
+  Selection untuned_algorithms() const;
+  Result<void> improve(std::size_t subject, Selection* selection, Built* current);
+
+  const TuneOptions& options_;
+  TuneSession& session_;
+  const std::vector<std::vector<Finalist>>& finalists_;
+  std::map<std::string, std::size_t> task_of_key_;
+  std::vector<double> seconds_;  // of the fastest finalists, 0: none
+};
+
+}  // namespace tessera::driver
