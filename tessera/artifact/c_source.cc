@@ -24,7 +24,7 @@ std::string upper(const std::string& name) {
 
 // A C string literal. Octal escapes end after three digits, whatever follows; '?' could begin a
 // trigraph.
-std::string quoted(std::string_view text) {
+std::string c_string(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -125,7 +125,7 @@ std::string tensor_table(const char* symbol, const std::vector<TensorDescription
     const TensorDescription& t = tensors[i];
     shapes += fmt::format("static const int64_t {}_shape{}[] = {{{}}};\n", symbol, i,
                           t.shape.empty() ? "0" : fmt::format("{}", fmt::join(t.shape, ", ")));
-    rows += fmt::format("    {{{}, \"{}\", {}, {}, {}, {}_shape{}, {}}},\n", quoted(t.name),
+    rows += fmt::format("    {{{}, \"{}\", {}, {}, {}, {}_shape{}, {}}},\n", c_string(t.name),
                         to_text(t.dtype), dl_code(t.dtype), 8 * size_bytes(t.dtype), t.shape.size(),
                         symbol, i, t.bytes());
   }
@@ -181,7 +181,7 @@ std::string program_tables(const std::string& name, const exec::CompiledModel& m
     TESSERA_CHECK(step.kind == task::GroupKind::kKernel, "{} is not a kernel", step.name);
     for (const Storage& s : step.params) places += "    " + place_text(s, weights) + ",\n";
     steps += fmt::format("    {{{}, {}, {}, {}}},\n", kernel_symbol(name, step.kernel), count,
-                         step.params.size(), quoted(step.name));
+                         step.params.size(), c_string(step.name));
     count += step.params.size();
   }
   for (const exec::CompiledModel::Copy& copy : model.copies) {
@@ -200,7 +200,7 @@ std::string program_tables(const std::string& name, const exec::CompiledModel& m
 
 std::string info_table(const Metadata& m) {
   std::string features;
-  for (const std::string& feature : m.features) features += quoted(feature) + ", ";
+  for (const std::string& feature : m.features) features += c_string(feature) + ", ";
   return fmt::format(
       "__attribute__((section(\".tessera\"), used)) static const char tsr_metadata[] =\n    {};\n\n"
       "static const char* const tsr_required_features[] = {{{}0}};\n\n"
@@ -208,9 +208,10 @@ std::string info_table(const Metadata& m) {
       "    TSR_ARTIFACT_ABI, {}, {}, {}, {}, {},\n"
       "    {}, {}, {}, {}, {},\n"
       "    {}, {}, {}, {}, {}, tsr_inputs, tsr_outputs, tsr_metadata}};\n\n",
-      quoted(to_json(m)), features, quoted(m.name), quoted(m.tessera_version), quoted(m.target),
-      quoted(m.triple), quoted(fmt::format("{}", fmt::join(m.features, ","))),
-      quoted(m.model_digest), quoted(m.plan_digest), quoted(m.weights_digest), m.weights_bytes,
+      c_string(to_json(m)), features, c_string(m.name), c_string(m.tessera_version),
+      c_string(m.target), c_string(m.triple),
+      c_string(fmt::format("{}", fmt::join(m.features, ","))), c_string(m.model_digest),
+      c_string(m.plan_digest), c_string(m.weights_digest), m.weights_bytes,
       m.weights_file.empty() ? 1 : 0, m.arena_bytes, m.shared_bytes, m.worker_bytes,
       m.inputs.size(), m.outputs.size());
 }
