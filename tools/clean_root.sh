@@ -22,7 +22,7 @@ fail() { printf 'clean_root: %s\n' "$*" >&2; exit 1; }
 possible() {
   [ "$(id -u)" -eq 0 ] || { echo "not root"; return 1; }
   command -v debootstrap >/dev/null || { echo "debootstrap is not installed"; return 1; }
-  unshare --mount --pid --fork chroot / true 2>/dev/null || { echo "mounts or chroot are not allowed here"; return 1; }
+  exec unshare --mount --pid --fork chroot / true 2>/dev/null || { echo "mounts or chroot are not allowed here"; return 1; }
   [ -n "$(mirror)" ] || { echo "apt-get names no mirror of the release $(release)"; return 1; }
 }
 
