@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <thread>
 
 #include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
@@ -15,6 +14,7 @@
 #include "tessera/cli/plan_args.h"
 #include "tessera/driver/compile/shipped_model.h"
 #include "tessera/driver/compile/zero_trials.h"
+#include "tessera/target/cpus.h"
 
 namespace tessera::cli {
 namespace {
@@ -45,7 +45,7 @@ Result<std::optional<driver::ZeroTrialResult>> judge(
   driver::ZeroTrialOptions judging;
   if (plan.has_value()) judging.known = plan->plan();
   if (has_all(judging.known, tasks.tasks)) return std::optional<driver::ZeroTrialResult>();
-  judging.search_threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  judging.search_threads = target::usable_cpus();
   Result<std::shared_ptr<const model::CostModel>> loaded =
       model::load_models(paths, judging.search_threads);
   if (!loaded.ok() && args.search_model == driver::kShipped) {

@@ -15,6 +15,7 @@
 #include "tessera/exec/model_runner.h"
 #include "tessera/graph/passes/passes.h"
 #include "tessera/onnx/backend_case.h"
+#include "tessera/target/cpus.h"
 
 namespace tessera::cli {
 namespace {
@@ -109,10 +110,9 @@ std::vector<Case> run_all(const std::vector<std::string>& folders, const Conform
       cases[i] = run_case(folders[i], args);
     }
   };
-  const unsigned jobs = args.jobs > 0 ? static_cast<unsigned>(args.jobs)
-                                      : std::max(1u, std::thread::hardware_concurrency());
+  const int jobs = args.jobs > 0 ? args.jobs : target::usable_cpus();
   std::vector<std::jthread> threads;
-  for (unsigned t = 1; t < jobs; ++t) threads.emplace_back(work);
+  for (int t = 1; t < jobs; ++t) threads.emplace_back(work);
   work();
   return cases;
 }

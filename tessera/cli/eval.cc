@@ -2,7 +2,6 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 #include <CLI/CLI.hpp>
@@ -11,6 +10,7 @@
 #include "tessera/cli/eval_output.h"
 #include "tessera/cli/progress.h"
 #include "tessera/support/files.h"
+#include "tessera/target/cpus.h"
 
 namespace tessera::cli {
 namespace {
@@ -66,8 +66,7 @@ Result<driver::EvalOptions> eval_options(const EvalArgs& args) {
     return make_error(ErrorCode::kInvalidArgument,
                       "no dataset comes with this Tessera: name one with --data");
   }
-  if (o.threads <= 0)
-    o.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  if (o.threads <= 0) o.threads = target::usable_cpus();
   return o;
 }
 

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <map>
-#include <thread>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "tessera/cli/command.h"
 #include "tessera/driver/learn/train_trees.h"
+#include "tessera/target/cpus.h"
 
 namespace tessera::cli {
 namespace {
@@ -89,8 +89,7 @@ int train_trees(std::vector<std::string> words) {
     return app.exit(e) == 0 ? kOk : kUsage;
   }
   if (o.features.empty()) o.features = o.data + "-features";
-  if (o.threads < 1)
-    o.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  if (o.threads < 1) o.threads = target::usable_cpus();
   o.note = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   const Result<driver::TrainTreesResult> r = driver::train_trees(o);
   if (!r.ok()) return report(r.error());

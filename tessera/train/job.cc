@@ -3,20 +3,20 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <thread>
 
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "tessera/dataset/training.h"
 #include "tessera/nn/training_notes.h"
+#include "tessera/target/cpus.h"
 
 namespace tessera::train {
 namespace {
 
 int host_threads(int asked) {
   if (asked > 0) return asked;
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return target::usable_cpus();
 }
 
 // A long training must not end with a file that cannot be written.

@@ -104,7 +104,7 @@ ir::Expr even_and_odd(const Row& row, const Terms& term) {
   }
   const auto& [scale, odd] = sums[1];
   if (sums[0].coefficient != 1 || scale == 1 || scale == -1) return sum_of(std::move(sums));
-  // A product for each row: one that both shared could not be fused with the addition.
+  // Written as a product and an addition, which become one instruction.
   return sums[0].value + ir::imm(odd.dtype(), scale) * odd;
 }
 
