@@ -1,6 +1,7 @@
 #include <fmt/ranges.h>
 
 #include "tessera/interp/program.h"
+#include "tessera/interp/threads.h"
 
 namespace tessera::interp {
 namespace {
@@ -18,7 +19,8 @@ Scalar eval_arg(const Node& node, std::size_t arg, int lane, Frame& frame) {
 Scalar eval_load(const Node& node, int lane, Frame& frame) {
   const std::optional<std::int64_t> element = element_of(node.slot, node.args, lane, "read", frame);
   if (!element) return of_int(0);
-  const Memory& memory = frame.memory[node.slot];
+  const Memory& memory = *frame.memory[node.slot];
+  if (memory.log) note_access(frame, memory, *element, false);
   const bool defined =
       memory.defined.empty() || memory.defined[static_cast<std::size_t>(*element)] != 0;
   if (!defined && frame.demand) {
@@ -47,6 +49,8 @@ Scalar eval_call(const Node& node, int lane, Frame& frame) {
   switch (node.fn) {
     case Intrinsic::kPrefetch:
       return of_int(0);
+    case Intrinsic::kShuffleXor:
+      return eval_shuffle(node, frame);
     case Intrinsic::kDot4:
       return dot(node, lane, 4 * lane, 4 * lane, 4, frame);
     case Intrinsic::kDot2:
@@ -86,7 +90,7 @@ void Memory::set(std::int64_t element, Scalar v) {
 
 std::optional<std::int64_t> element_of(std::size_t slot, const std::vector<const Node*>& indices,
                                        int lane, const char* access, Frame& frame) {
-  const Memory& memory = frame.memory[slot];
+  const Memory& memory = *frame.memory[slot];
   const std::vector<std::int64_t>& shape = memory.buffer->shape;
   std::int64_t element = 0;
   bool inside = true;

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "tessera/ir/launch.h"
 #include "tessera/ir/stmt.h"
 #include "tessera/support/host_tensor.h"
 #include "tessera/support/result.h"
@@ -24,5 +25,11 @@ Result<std::vector<double>> run_points(const te::Dag& dag, const std::vector<Hos
 // the outputs in place. Reports out-of-bounds accesses and reads of undefined temporaries as
 // kRunFailed with buffer and index.
 Result<void> run(const ir::Func& func, std::vector<HostTensor>& params);
+
+// Runs the launches block by block, the threads of a block statement by statement. Besides the
+// above, reports races between threads and between blocks, whatever the values, barriers that only
+// some threads reach, exchanges with a thread that does not take part, and accesses to elements
+// that an asynchronous copy may still change.
+Result<void> run(const ir::DeviceProgram& program, std::vector<HostTensor>& params);
 
 }  // namespace tessera::interp

@@ -12,7 +12,10 @@ std::size_t Program::declare(const ir::Buffer& buffer) {
 Frame Program::make_frame() const {
   Frame frame;
   frame.vars.resize(var_count_);
-  for (const ir::Buffer& buffer : memory_) frame.memory.push_back({buffer, HostTensor(), {}});
+  for (const ir::Buffer& buffer : memory_) {
+    frame.memory.push_back(std::make_shared<Memory>());
+    frame.memory.back()->buffer = buffer;
+  }
   return frame;
 }
 

@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,23 +16,30 @@
 
 namespace tessera::interp {
 
+class AccessLog;
+struct Threads;
+
 // A buffer at run time.
 struct Memory {
   ir::Buffer buffer;
   HostTensor data;
-  std::vector<std::uint8_t> defined;  // one flag per element; empty: every element is defined
+  std::vector<std::uint8_t> defined;    // one flag per element; empty: every element is defined
+  std::vector<std::uint8_t> in_flight;  // asynchronous copies not waited for; empty: none
+  std::shared_ptr<AccessLog> log;       // who touched what; null where one thread runs
 
   Scalar get(std::int64_t element) const;
   void set(std::int64_t element, Scalar v);
 };
 
 struct Frame {
-  std::vector<std::int64_t> vars;  // by slot
-  std::vector<Memory> memory;      // by slot
+  std::vector<std::int64_t> vars;               // by slot
+  std::vector<std::shared_ptr<Memory>> memory;  // by slot; threads share some of it
   std::optional<Error>
       error;  // the first failure; evaluation continues with zeros until a loop sees it
   // Computes element `element` of memory `slot` when it is read before it is defined; may be empty.
   std::function<void(std::size_t slot, std::int64_t element)> demand;
+  Threads* threads = nullptr;  // of the block that this one is in; null where one thread runs
+  std::size_t thread = 0;      // number in the block
 };
 
 // One expression node with its operands resolved to slots.

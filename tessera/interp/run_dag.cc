@@ -72,7 +72,7 @@ class OpRunner {
 
   Result<void> run() {
     for (std::size_t i = 0; i < outs_.size(); ++i) {
-      frame_.memory[outs_[i]].data = HostTensor(op_.outputs[i]->dtype, op_.outputs[i]->shape);
+      frame_.memory[outs_[i]]->data = HostTensor(op_.outputs[i]->dtype, op_.outputs[i]->shape);
     }
     if (is_empty(op_.axes)) return {};
     std::int64_t element = 0;
@@ -86,7 +86,7 @@ class OpRunner {
   // Prepares for compute(): nothing is defined yet.
   void clear() {
     for (std::size_t i = 0; i < outs_.size(); ++i) {
-      Memory& memory = frame_.memory[outs_[i]];
+      Memory& memory = *frame_.memory[outs_[i]];
       memory.data = HostTensor(op_.outputs[i]->dtype, op_.outputs[i]->shape);
       memory.defined.assign(static_cast<std::size_t>(elements(op_.outputs[i]->shape)), 0);
     }
@@ -105,7 +105,7 @@ class OpRunner {
  private:
   void set_element(std::int64_t element) {
     const std::vector<Scalar>& point = op_.reducer == Reducer::kNone ? evaluate() : reduce();
-    for (std::size_t i = 0; i < outs_.size(); ++i) frame_.memory[outs_[i]].set(element, point[i]);
+    for (std::size_t i = 0; i < outs_.size(); ++i) frame_.memory[outs_[i]]->set(element, point[i]);
   }
 
   const std::vector<Scalar>& evaluate() {
@@ -180,7 +180,7 @@ Result<std::vector<double>> run_points(const te::Dag& dag, const std::vector<Hos
   TESSERA_DO(check_inputs(dag, inputs));
   Program program = declare_buffers(dag);
   Frame frame = program.make_frame();
-  for (std::size_t i = 0; i < inputs.size(); ++i) frame.memory[i].data = inputs[i];
+  for (std::size_t i = 0; i < inputs.size(); ++i) frame.memory[i]->data = inputs[i];
   std::deque<OpRunner> runners;
   std::map<std::size_t, OpRunner*> writer;  // by memory slot
   for (const te::Op& op : dag.ops) {
@@ -193,7 +193,7 @@ Result<std::vector<double>> run_points(const te::Dag& dag, const std::vector<Hos
   const std::size_t slot = *program.slot_of(dag.outputs[output]);
   std::vector<double> values;
   for (const std::int64_t point : points) {
-    Memory& memory = frame.memory[slot];
+    Memory& memory = *frame.memory[slot];
     if (point < 0 || point >= memory.data.size()) {
       return make_error(ErrorCode::kInvalidArgument, "{}: output {} has no element {}", dag.name,
                         output, point);
@@ -211,14 +211,14 @@ Result<std::vector<HostTensor>> run(const te::Dag& dag, const std::vector<HostTe
   TESSERA_DO(check_inputs(dag, inputs));
   Program program = declare_buffers(dag);
   Frame frame = program.make_frame();
-  for (std::size_t i = 0; i < inputs.size(); ++i) frame.memory[i].data = inputs[i];
+  for (std::size_t i = 0; i < inputs.size(); ++i) frame.memory[i]->data = inputs[i];
   for (const te::Op& op : dag.ops) {
     if (auto ok = OpRunner(op, program, frame).run(); !ok.ok())
       return ok.error().with_context(dag.name);
   }
   std::vector<HostTensor> outputs;
   for (const ir::Buffer& out : dag.outputs)
-    outputs.push_back(frame.memory[*program.slot_of(out)].data);
+    outputs.push_back(frame.memory[*program.slot_of(out)]->data);
   return outputs;
 }
 

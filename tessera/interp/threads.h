@@ -1,0 +1,62 @@
+// The threads of a block: what they share, and who touched which element of it.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "tessera/interp/program.h"
+
+namespace tessera::interp {
+
+// Remembers for every element who read and wrote it since the last barrier, and in device memory
+// which blocks did during the launch.
+class AccessLog {
+ public:
+  explicit AccessLog(std::size_t elements) : touches_(elements) {}
+
+  // The other one when this access races with an earlier one: a thread of the same phase, or a
+  // block. A phase lies between two barriers of one block and has its own number.
+  struct Race {
+    bool blocks = false;
+    std::int64_t other = 0;
+  };
+  std::optional<Race> note(std::size_t element, bool write, std::int64_t phase, std::int64_t thread,
+                           std::int64_t block);
+
+ private:
+  // The last phase of each kind, and who took part in it: kMany when several did.
+  struct Touch {
+    std::int64_t write_phase = -1, writer = -1, read_phase = -1, reader = -1;
+    std::int64_t write_block = -1, read_block = -1;
+  };
+  std::vector<Touch> touches_;
+};
+
+struct Threads {
+  // A copy that has started.
+  struct Copy {
+    std::size_t slot;
+    std::int64_t element;
+    Scalar value;
+  };
+  struct Queue {
+    std::vector<Copy> open;                 // since the last commit
+    std::vector<std::vector<Copy>> groups;  // oldest first
+  };
+
+  std::vector<Frame> frames;         // per thread
+  std::vector<std::uint8_t> active;  // takes part in the statement that runs
+  std::vector<Queue> queues;
+  std::int64_t phase = 0;
+  std::int64_t block = 0;
+};
+
+// Records that the thread of the frame touches the element; a race, or a copy to it that is under
+// way, is an error in the frame.
+void note_access(Frame& frame, const Memory& memory, std::int64_t element, bool write);
+
+// shuffle_xor: the value of another thread of the warp.
+Scalar eval_shuffle(const Node& node, Frame& frame);
+
+}  // namespace tessera::interp
