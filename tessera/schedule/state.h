@@ -28,6 +28,15 @@ enum class Annotation : std::uint8_t {
   kTensorize,
 };
 
+constexpr bool is_block(Annotation a) {
+  return a == Annotation::kBlockX || a == Annotation::kBlockY || a == Annotation::kBlockZ;
+}
+// Virtual threads too: they run in one thread, but as if they were several.
+constexpr bool is_thread(Annotation a) {
+  return a == Annotation::kVThread || a == Annotation::kThreadX || a == Annotation::kThreadY ||
+         a == Annotation::kThreadZ;
+}
+
 // Longest loops that may be unrolled or vectorized: beyond, code size only hurts.
 inline constexpr std::int64_t kMaxUnroll = 512;
 inline constexpr std::int64_t kMaxVector = 256;

@@ -41,7 +41,10 @@ Result<void> Annotate::apply(State& state) const {
   TESSERA_TRY(Stage* const s, state.stage(stage));
   TESSERA_TRY(const int id, s->find_leaf(iter));
   Iter& it = s->iters[static_cast<std::size_t>(id)];
-  const bool parallel_like = annotation != Annotation::kNone && annotation != Annotation::kUnroll;
+  // Threads of a GPU can combine their partial results; lowering says where.
+  const bool exchange = is_thread(annotation) && annotation != Annotation::kVThread;
+  const bool parallel_like =
+      annotation != Annotation::kNone && annotation != Annotation::kUnroll && !exchange;
   if (it.reduce && parallel_like) {
     return illegal(
         "loop {} is a reduction: its iterations depend on each other (rfactor makes them "
