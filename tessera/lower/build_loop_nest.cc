@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 
 #include "tessera/arith/simplify.h"
 #include "tessera/ir/build.h"
 #include "tessera/ir/visitor.h"
+#include "tessera/lower/bind_threads.h"
+#include "tessera/lower/check_threads.h"
+#include "tessera/lower/reduce_threads.h"
 #include "tessera/lower/stage_domains.h"
 
 namespace tessera::lower {
@@ -93,9 +97,10 @@ void align_stride(std::vector<std::int64_t>* shape, int dim, std::int64_t factor
 
 class NestBuilder {
  public:
-  NestBuilder(const State& state, Domains domains) : state_(state), domains_(std::move(domains)) {}
+  NestBuilder(const State& state, Domains domains, Machine machine)
+      : state_(state), domains_(std::move(domains)), machine_(machine) {}
 
-  LoopNest run() {
+  Result<LoopNest> run() {
     LoopNest nest;
     nest.func.name = state_.dag.name;
     for (const te::Input& in : state_.dag.inputs) {
@@ -123,6 +128,7 @@ class NestBuilder {
       if (s.attach.kind == Attach::Kind::kRoot) roots.push_back(&s);
     }
     nest.func.body = place(roots, {}, {});
+    if (error_) return *error_;
     nest.attrs = std::move(attrs_);
     return nest;
   }
@@ -134,12 +140,23 @@ class NestBuilder {
                  const std::function<ir::Stmt()>& rest) {
     std::vector<ir::Buffer> temporaries;
     for (const Stage* s : stages) make_storage(*s, &temporaries);
-    for (const Stage* s : stages) body.push_back(emit_stage(*s));
+    for (const Stage* s : stages) {
+      const bool launch = machine_ == Machine::kGpu && s->attach.kind == Attach::Kind::kRoot;
+      body.push_back(launch ? emit_launch(*s) : emit_stage(*s));
+    }
     if (rest) body.push_back(rest());
     ir::Stmt out = ir::Block::make(std::move(body));
     for (std::size_t i = temporaries.size(); i-- > 0;) {
       out = ir::Allocate::make(temporaries[i], out);
     }
+    return out;
+  }
+
+  ir::Stmt emit_launch(const Stage& stage) {
+    shape_ = launch_shape(state_, domains_, stage);
+    cooperative_.clear();
+    const ir::Stmt out = bind_threads(emit_stage(stage), shape_, cooperative_);
+    attrs_.launches[out.as<ir::For>()->var.get()] = stage.name();
     return out;
   }
 
@@ -159,6 +176,12 @@ class NestBuilder {
       for (const std::int64_t e : shape) bytes *= e;
       const bool shared = stage.scope == "shared";
       const bool stack = bytes <= kMaxStackBytes && stage.attach.kind == Attach::Kind::kAt;
+      if (machine_ == Machine::kGpu && stage.attach.kind == Attach::Kind::kAt && !shared &&
+          !stack && !error_) {
+        error_ = make_error(ErrorCode::kIllegalSchedule,
+                            "stage {} needs {} bytes in every thread, more than {}", stage.name(),
+                            bytes, kMaxStackBytes);
+      }
       storage.buffer = ir::Buffer::make(b->name, b->dtype, shape,
                                         shared  ? ir::Scope::kShared
                                         : stack ? ir::Scope::kStack
@@ -198,6 +221,7 @@ class NestBuilder {
     const StageDomain& domain;
     int first_reduce =
         -1;  // position of the first reduce loop (behind all when there is none), -1: no reduction
+    int cross = -1;          // position of a reduce loop bound to threads
     int accumulate_at = -1;  // position from which the tile lives in accumulators, -1: nowhere
     std::vector<ir::Buffer> targets;  // where values are stored at the moment
     std::vector<Index> target_index;  // per target: layouts may differ
@@ -219,7 +243,17 @@ class NestBuilder {
                     .layout = s.layout};  // local_index is already relative to the region
       e.target_index.push_back(local.index(d.local_index));
     }
+    for (std::size_t p = 0; p < stage.leaves.size(); ++p) {
+      const schedule::Iter& it = stage.iters[idx(stage.leaves[p])];
+      if (it.reduce && schedule::is_thread(it.annotation)) e.cross = static_cast<int>(p);
+    }
     e.accumulate_at = choose_accumulation(e);
+    if (e.cross >= 0 && (e.accumulate_at < 0 || e.accumulate_at > e.cross) && !error_) {
+      error_ = make_error(ErrorCode::kIllegalSchedule,
+                          "stage {}: loops over its axes inside the reduction over threads must be "
+                          "unrolled, and hold at most {} elements",
+                          stage.name(), kMaxAccumulators);
+    }
     note_attrs(e);
     return guard(e, -1, false, emit_at(e, 0));
   }
@@ -263,7 +297,7 @@ class NestBuilder {
       if (a.extent == 0) return -1;  // the loops that would set the accumulators never run
     }
     if (!reduces || elements > kMaxAccumulators) return -1;
-    if (all_tile && e.targets[0]->scope == ir::Scope::kStack) return -1;
+    if (all_tile && e.cross < 0 && e.targets[0]->scope == ir::Scope::kStack) return -1;
     return static_cast<int>(start);
   }
 
@@ -276,6 +310,11 @@ class NestBuilder {
       const schedule::Iter& it = e.stage.iters[idx(id)];
       if (it.annotation == Annotation::kTensorize)
         attrs_.tensorize[e.domain.leaf_vars[idx(id)].get()] = it.intrinsic;
+    }
+    if (e.stage.scope == "shared") {
+      const Cooperative c{.stage = static_cast<int>(&e.stage - state_.stages.data()),
+                          .dims = thread_dims(e.stage)};
+      for (const int id : e.stage.leaves) cooperative_[e.domain.leaf_vars[idx(id)].get()] = c;
     }
     for (const schedule::Relation& r : e.stage.relations) {
       if (r.kind != schedule::Relation::Kind::kSplit || r.tail != schedule::Tail::kPeel) continue;
@@ -300,6 +339,7 @@ class NestBuilder {
     ir::Expr all;
     for (const Condition& c : e.domain.conditions) {
       if (c.level != level || (initial && c.reduce)) continue;
+      if (c.edge && e.domain.edges != StageDomain::Edges::kGuard) continue;
       all = all ? ir::logical_and(all, c.expr) : c.expr;
     }
     return all ? ir::If::make(all, std::move(body)) : body;
@@ -393,12 +433,40 @@ class NestBuilder {
     }
     std::vector<ir::Stmt> parts;
     if (!ir::is_const_int(first, 1)) parts.push_back(prefetch_tile(e, p, old));
-    parts.insert(parts.end(),
-                 {spatial_nest(e, p, initial_stores(e)), emit_loops(e, p), write_back});
+    parts.insert(parts.end(), {spatial_nest(e, p, initial_stores(e)), emit_loops(e, p)});
+    if (e.cross >= 0) parts.push_back(reduce_threads(e, p));
+    parts.push_back(write_back);
     ir::Stmt out = ir::Block::make(std::move(parts));
     e.targets = memory;
     e.target_index = memory_index;
     for (const ir::Buffer& acc : accumulators) out = ir::Allocate::make(acc, out);
+    return out;
+  }
+
+  // Every thread holds a partial result; afterwards, the whole one.
+  ir::Stmt reduce_threads(const Emit& e, int p) {
+    const int id = e.stage.leaves[idx(e.cross)];
+    ThreadReduction r{.shape = shape_,
+                      .dim = thread_dim(e.stage.iters[idx(id)].annotation),
+                      .extent = e.domain.iter_extents[idx(id)],
+                      .reducer = e.stage.op.reducer,
+                      .accumulators = e.targets,
+                      .index = e.target_index[0],
+                      .name = e.stage.name()};
+    ThreadExchange exchange = lower::reduce_threads(r);
+    // All threads take part, also those whose loops ended before.
+    const auto together = [&](const ir::Stmt& s) {
+      const ir::Expr once = ir::Var::make("all");
+      once_.push_back(once);
+      cooperative_[once.get()] = {.stage = static_cast<int>(state_.stages.size() + once_.size()),
+                                  .dims = kAllThreadDims,
+                                  .apart = kAllThreadDims};
+      return ir::For::make(once, 1, ir::LoopKind::kSerial, spatial_nest(e, p, s));
+    };
+    std::vector<ir::Stmt> steps;
+    for (const ir::Stmt& s : exchange.steps) steps.push_back(together(s));
+    ir::Stmt out = ir::Block::make(std::move(steps));
+    for (const ir::Buffer& b : exchange.shared) out = ir::Allocate::make(b, out);
     return out;
   }
 
@@ -434,6 +502,14 @@ class NestBuilder {
         old.push_back(ir::Load::make(e.targets[o], e.target_index[o]));
     }
     if (op.reducer != te::Reducer::kNone) values = te::combine(op.reducer, old, values);
+    ir::Expr inside;
+    for (const Condition& c : e.domain.conditions) {
+      if (c.edge) inside = inside ? ir::logical_and(inside, c.expr) : c.expr;
+    }
+    for (ir::Expr& v : values) {
+      if (e.domain.edges == StageDomain::Edges::kFill)
+        v = ir::select(inside, v, ir::zero(v.type()));
+    }
     return stores(e.targets, e.target_index, values);
   }
 
@@ -494,8 +570,13 @@ class NestBuilder {
 
   const State& state_;
   Domains domains_;
+  Machine machine_;
   std::map<ir::Buffer, Storage> storage_;
   LoopAttrs attrs_;
+  std::optional<Error> error_;
+  LaunchShape shape_;  // of the launch that is being emitted
+  CooperativeLoops cooperative_;
+  std::vector<ir::Expr> once_;  // keeps the keys of cooperative_ alive
 };
 
 // Lanes run in lockstep: nothing inside a vectorized loop can be distributed over threads.
@@ -526,10 +607,12 @@ Result<void> check_parallel_nesting(const State& state) {
 
 }  // namespace
 
-Result<LoopNest> build_loop_nest(const State& state) {
+Result<LoopNest> build_loop_nest(const State& state, Machine machine) {
   TESSERA_DO(check_parallel_nesting(state));
+  if (machine == Machine::kGpu) TESSERA_DO(check_threads(state));
   TESSERA_TRY(Domains domains, infer_domains(state));
-  return NestBuilder(state, std::move(domains)).run();
+  if (machine == Machine::kGpu) free_edges(state, &domains);
+  return NestBuilder(state, std::move(domains), machine).run();
 }
 
 }  // namespace tessera::lower

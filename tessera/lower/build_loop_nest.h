@@ -23,7 +23,12 @@ struct LoopAttrs {
       auto_unroll;  // unroll below while the product of extents allows
   std::map<const ir::ExprNode*, std::string>
       tensorize;  // intrinsic that replaces this loop and those inside
+  std::map<const ir::ExprNode*, std::string>
+      launches;  // stage that runs as a launch, by its outermost loop
 };
+
+// Who runs the loops: the threads of a CPU's pool, or blocks of threads of a GPU.
+enum class Machine { kCpu, kGpu };
 
 struct LoopNest {
   ir::Func func;
@@ -33,7 +38,8 @@ struct LoopNest {
 
 // Needs: a State whose inlined stages are gone (inline_stages). Leaves: multi-dimensional buffers,
 // all loop kinds. kIllegalSchedule when a consumer of an attached stage runs outside the loop it is
-// attached to.
-Result<LoopNest> build_loop_nest(const schedule::State& state);
+// attached to. On a GPU every stage at the root becomes a launch (bind_threads), and
+// kIllegalSchedule also says what is wrong with the bindings (check_threads).
+Result<LoopNest> build_loop_nest(const schedule::State& state, Machine machine = Machine::kCpu);
 
 }  // namespace tessera::lower

@@ -57,7 +57,8 @@ Result<Lowered> lower(const schedule::State& state, const target::Target& target
   pass.run("tensorize_loops",
            [&](const ir::Stmt& s) { return tensorize_loops(s, attrs, &tensorized); });
   TESSERA_DO(tensorized);
-  pass.run("vectorize_loops", [&](const ir::Stmt& s) { return vectorize_loops(s, target); });
+  pass.run("vectorize_loops",
+           [&](const ir::Stmt& s) { return vectorize_loops(s, target.vector_bytes); });
   pass.run("unroll_loops",
            unroll_loops);  // last structural pass: it multiplies the work of all later ones
   pass.run("simplify", simplify);

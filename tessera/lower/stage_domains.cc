@@ -68,7 +68,22 @@ class DomainBuilder {
       const int id = target.leaves[p];
       inner[d.leaf_vars[idx(id)].get()] = arith::Interval::of_extent(d.iter_extents[idx(id)]);
     }
+    if (stage.scope == "shared") add_threads_around(stage, &inner);
     return inner;
+  }
+
+  // Memory that a block shares holds what all its threads need: those around the stage vary too.
+  void add_threads_around(const Stage& stage, arith::Ranges* inner) const {
+    for (const Stage* s = &stage; s->attach.kind == Attach::Kind::kAt;) {
+      const Stage& around = *state_.find(s->attach.stage);
+      const StageDomain& d = out_.of.at(&around);
+      for (int p = 0; p <= around.position(s->attach.iter); ++p) {
+        const int id = around.leaves[idx(p)];
+        if (!schedule::is_thread(around.iters[idx(id)].annotation)) continue;
+        (*inner)[d.leaf_vars[idx(id)].get()] = arith::Interval::of_extent(d.iter_extents[idx(id)]);
+      }
+      s = &around;
+    }
   }
 
   Result<void> needed_region(const Stage& stage, StageDomain* d) {
@@ -169,9 +184,9 @@ class DomainBuilder {
       if (d->extents[a] < stage.op.axes[a].extent) {
         // A padded axis may run past the end: its storage has room and its reads are clamped.
         if (d->stored[a] == d->extents[a]) {
-          add_condition(stage, ir::lt(value, ir::int_imm(stage.op.axes[a].extent)), false, d);
+          add_condition(stage, ir::lt(value, ir::int_imm(stage.op.axes[a].extent)), false, d, true);
         }
-        add_condition(stage, ir::le(ir::int_imm(0), value), false, d);
+        add_condition(stage, ir::le(ir::int_imm(0), value), false, d, true);
       }
     }
     for (std::size_t a = 0; a < stage.op.reduce_axes.size(); ++a) {
@@ -189,10 +204,11 @@ class DomainBuilder {
     return -1;
   }
 
-  void add_condition(const Stage& stage, const ir::Expr& cond, bool reduce, StageDomain* d) {
+  void add_condition(const Stage& stage, const ir::Expr& cond, bool reduce, StageDomain* d,
+                     bool edge = false) {
     const ir::Expr simple = arith::simplify(cond, out_.ranges);
     if (const auto value = ir::as_const_int(simple); value && *value != 0) return;
-    Condition c{.expr = simple, .reduce = reduce};
+    Condition c{.expr = simple, .reduce = reduce, .edge = edge};
     for (std::size_t p = 0; p < stage.leaves.size(); ++p) {
       if (ir::uses_var(simple, d->leaf_vars[idx(stage.leaves[p])])) c.level = static_cast<int>(p);
     }
@@ -214,5 +230,43 @@ ir::Expr clamp_index(const ir::Expr& index, std::int64_t extent, const arith::Ra
 }
 
 Result<Domains> infer_domains(const State& state) { return DomainBuilder(state).run(); }
+
+void free_edges(const State& state, Domains* domains) {
+  std::map<ir::Buffer, const Stage*> whole;  // every element of the stored region is set
+  // All reads lie in storage, and what lies there is set, also beyond the edges.
+  const auto reads_whole = [&](const Stage& stage, const StageDomain& d) {
+    bool ok = true;
+    for (const ir::Expr& v : stage.op.values) {
+      ir::for_each_expr(v, [&](const ir::Expr& e) {
+        const auto* load = e.as<ir::Load>();
+        if (!load || !ok) return;
+        const auto from = whole.find(load->buffer);
+        ok = from != whole.end();
+        for (std::size_t dim = 0; ok && dim < load->indices.size(); ++dim) {
+          const std::int64_t extent = from->second->op.axes[dim].extent;
+          if (domains->of.at(from->second).extents[dim] < extent) continue;  // the region read
+          const ir::Expr index = ir::substitute(load->indices[dim], d.axis_values);
+          const arith::Interval bounds = arith::const_bounds(index, domains->ranges);
+          ok = bounds.lo && *bounds.lo >= 0 && bounds.hi && *bounds.hi < extent;
+        }
+      });
+    }
+    return ok;
+  };
+  for (const Stage& stage : state.stages) {
+    if (stage.attach.kind != Attach::Kind::kAt) continue;
+    StageDomain& d = domains->of.at(&stage);
+    const bool cut = std::any_of(d.conditions.begin(), d.conditions.end(),
+                                 [](const Condition& c) { return c.edge; });
+    if (cut && stage.op.reducer == te::Reducer::kNone) {
+      d.edges = StageDomain::Edges::kFill;
+    } else if (cut && reads_whole(stage, d)) {
+      d.edges = StageDomain::Edges::kIgnore;
+    } else if (cut) {
+      continue;
+    }
+    for (const ir::Buffer& b : stage.op.outputs) whole[b] = &stage;
+  }
+}
 
 }  // namespace tessera::lower

@@ -18,6 +18,7 @@ namespace tessera::lower {
 struct Condition {
   ir::Expr expr;
   bool reduce = false;  // does not apply to the initial value
+  bool edge = false;    // of the tensor, not of the region: storage has room where it does not hold
   int level = -1;       // position of the innermost loop of the stage it uses; -1: none
 };
 
@@ -31,6 +32,8 @@ struct StageDomain {
   std::vector<Condition> conditions;
   std::vector<ir::Expr> local_index;  // per output axis: axis value minus min
   std::vector<std::int64_t> stored;   // per output axis: extent in storage (padded splits round up)
+  // What is done about conditions at the edge of the tensor.
+  enum class Edges { kGuard, kFill, kIgnore } edges = Edges::kGuard;
 
   bool padded() const {
     return stored != extents;
@@ -41,6 +44,11 @@ struct Domains {
   std::map<const schedule::Stage*, StageDomain> of;
   arith::Ranges ranges;  // of every loop variable
 };
+
+// For threads, which should not branch in their inner loops: attached stages that do not reduce
+// store zeros beyond the edge of their tensor, and stages that read only such regions compute
+// beyond it too, which no one reads.
+void free_edges(const schedule::State& state, Domains* domains);
 
 // `index` kept within 0..extent-1, as padded stages read; unchanged where the ranges already prove
 // it.

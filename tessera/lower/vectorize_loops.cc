@@ -137,7 +137,7 @@ class VectorizeBody final : public ir::Mutator {
 
 class VectorizeLoops final : public ir::Mutator {
  public:
-  explicit VectorizeLoops(const target::Target& target) : target_(target) {}
+  explicit VectorizeLoops(int vector_bytes) : vector_bytes_(vector_bytes) {}
 
  private:
   using ir::Mutator::rewrite;
@@ -152,8 +152,7 @@ class VectorizeLoops final : public ir::Mutator {
     can(body);
     if (!can.ok) return ir::For::make(loop.var, *extent, ir::LoopKind::kUnrolled, body);
     std::vector<ir::Stmt> parts;
-    const std::int64_t native =
-        std::max<std::int64_t>(1, target_.vector_bytes / widest_store(body));
+    const std::int64_t native = std::max<std::int64_t>(1, vector_bytes_ / widest_store(body));
     std::int64_t done = 0;
     while (done < *extent) {
       std::int64_t lanes = native;
@@ -181,13 +180,13 @@ class VectorizeLoops final : public ir::Mutator {
     return bytes;
   }
 
-  const target::Target& target_;
+  int vector_bytes_;
 };
 
 }  // namespace
 
-ir::Stmt vectorize_loops(const ir::Stmt& s, const target::Target& target) {
-  return VectorizeLoops(target)(s);
+ir::Stmt vectorize_loops(const ir::Stmt& s, int vector_bytes) {
+  return VectorizeLoops(vector_bytes)(s);
 }
 
 }  // namespace tessera::lower

@@ -1,0 +1,70 @@
+#include "tessera/lower/check_limits.h"
+
+#include <algorithm>
+
+#include "tessera/ir/visitor.h"
+
+namespace tessera::lower {
+namespace {
+
+// Addresses, indices and the operands of one statement.
+constexpr std::int64_t kOtherRegisters = 24;
+
+std::int64_t bytes_of(const ir::Buffer& b) { return b.size() * size_bytes(b->dtype); }
+
+class StackDepth final : public ir::Visitor {
+ public:
+  std::int64_t most = 0;
+
+ private:
+  using ir::Visitor::visit;
+  void visit(const ir::Allocate& alloc) override {
+    now_ += bytes_of(alloc.buffer);
+    most = std::max(most, now_);
+    Visitor::visit(alloc);
+    now_ -= bytes_of(alloc.buffer);
+  }
+  std::int64_t now_ = 0;
+};
+
+Result<void> within(const ir::Launch& l, const char* what, std::int64_t needed,
+                    std::int64_t limit) {
+  if (needed <= limit) return {};
+  return make_error(ErrorCode::kIllegalSchedule, "launch {} needs {} {}; the device has {}", l.name,
+                    needed, what, limit);
+}
+
+}  // namespace
+
+std::int64_t shared_bytes(const ir::Launch& launch) {
+  constexpr std::int64_t kAlign = 16;
+  std::int64_t bytes = 0;
+  for (const ir::Buffer& b : launch.shared) bytes += (bytes_of(b) + kAlign - 1) / kAlign * kAlign;
+  return bytes;
+}
+
+std::int64_t estimate_registers(const ir::Launch& launch) {
+  StackDepth depth;
+  depth(launch.body);
+  return (depth.most + 3) / 4 + kOtherRegisters;
+}
+
+Result<void> check_limits(const ir::DeviceProgram& program, const LaunchLimits& limits) {
+  constexpr std::array kDims = {"x", "y", "z"};
+  for (const ir::Launch& l : program.launches) {
+    TESSERA_DO(within(l, "threads in a block", l.threads(), limits.threads));
+    for (std::size_t d = 0; d < 3; ++d) {
+      const std::string threads = fmt::format("threads in dimension {}", kDims[d]);
+      const std::string blocks = fmt::format("blocks in dimension {}", kDims[d]);
+      TESSERA_DO(within(l, threads.c_str(), l.block[d], limits.block[d]));
+      TESSERA_DO(within(l, blocks.c_str(), l.grid[d], limits.grid[d]));
+    }
+    TESSERA_DO(within(l, "bytes of shared memory", shared_bytes(l), limits.shared_bytes));
+    const std::int64_t registers = estimate_registers(l);
+    TESSERA_DO(within(l, "registers in a thread", registers, limits.thread_registers));
+    TESSERA_DO(within(l, "registers in a block", registers * l.threads(), limits.registers));
+  }
+  return {};
+}
+
+}  // namespace tessera::lower

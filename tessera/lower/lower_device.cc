@@ -1,0 +1,59 @@
+#include "tessera/lower/lower_device.h"
+
+#include "tessera/arith/simplify.h"
+#include "tessera/ir/text.h"
+#include "tessera/ir/verify.h"
+#include "tessera/lower/build_loop_nest.h"
+#include "tessera/lower/flatten_buffers.h"
+#include "tessera/lower/inline_stages.h"
+#include "tessera/lower/insert_barriers.h"
+#include "tessera/lower/split_launches.h"
+#include "tessera/lower/unroll_loops.h"
+#include "tessera/lower/vectorize_loops.h"
+
+namespace tessera::lower {
+namespace {
+
+// The widest access of a thread.
+constexpr int kAccessBytes = 16;
+
+ir::Stmt simplify(const ir::Stmt& s) { return arith::simplify(s); }
+
+}  // namespace
+
+Result<LoweredDevice> lower_device(const schedule::State& state, const PassOptions& options) {
+  TESSERA_TRY(LoopNest nest, build_loop_nest(inline_stages(state), Machine::kGpu));
+  const LoopAttrs& attrs = nest.attrs;
+  PassRunner pass(nest.func, options);
+  pass.run("build_loop_nest", [](const ir::Stmt& s) { return s; });
+  pass.run("simplify_loops", simplify);
+  pass.run("mark_auto_unroll", [&](const ir::Stmt& s) { return mark_auto_unroll(s, attrs); });
+  pass.run_func("flatten_buffers", flatten_buffers);
+  pass.run("simplify_indices", simplify);
+  pass.run("insert_barriers", insert_barriers);  // before unrolling: copies keep the barriers
+  pass.run("vectorize_loops", [](const ir::Stmt& s) { return vectorize_loops(s, kAccessBytes); });
+  pass.run("unroll_loops", unroll_loops);
+  pass.run("simplify", simplify);
+  LoweredDevice out{split_launches(pass.func(), attrs), nest.param_layouts, pass.times(),
+                    pass.printed()};
+  if (options.verify && options.stop_after.empty() && options.skip.empty()) {
+    const Result<void> ok = ir::verify(out.program);
+    TESSERA_CHECK(ok.ok(), "split_launches broke the IR: {}\n{}", ok.error().message,
+                  ir::to_text(out.program));
+  }
+  return out;
+}
+
+Result<LoweredDevice> lower_device(const te::Dag& dag, const schedule::Schedule& schedule,
+                                   const PassOptions& options) {
+  TESSERA_TRY(const schedule::State state, schedule::apply(dag, schedule));
+  return lower_device(state, options);
+}
+
+std::vector<std::string> device_pass_names() {
+  return {"build_loop_nest", "simplify_loops",   "mark_auto_unroll",
+          "flatten_buffers", "simplify_indices", "insert_barriers",
+          "vectorize_loops", "unroll_loops",     "simplify"};
+}
+
+}  // namespace tessera::lower

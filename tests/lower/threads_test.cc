@@ -1,0 +1,347 @@
+// Schedules of blocks and threads: what they lower to, and that it computes what the Dag means.
+#include <gtest/gtest.h>
+
+#include "schedule_case.h"
+#include "tessera/ir/text.h"
+#include "tessera/ir/visitor.h"
+#include "tessera/lower/check_limits.h"
+#include "tests/testing/testing.h"
+#include "thread_case.h"
+
+namespace tessera::lower {
+namespace {
+
+// Tiles of 32 x 64 outputs, 4 x 4 per thread; both operands go through shared memory.
+const std::string kMatmul =
+    "cache_write C local\n"
+    "cache_read A shared C.local\n"
+    "cache_read B shared C.local\n"
+    "split C i 8 4\n"
+    "split C j 16 4\n"
+    "reorder C i.0 j.0 i.1 j.1 i.2 j.2\n"
+    "annotate C i.0 blockIdx.y\n"
+    "annotate C j.0 blockIdx.x\n"
+    "annotate C i.1 threadIdx.y\n"
+    "annotate C j.1 threadIdx.x\n"
+    "compute_at C.local C j.1\n"
+    "split C.local k 8\n"
+    "reorder C.local k.0 k.1 i j\n"
+    "annotate C.local i unroll\n"
+    "annotate C.local j unroll\n"
+    "compute_at A.shared C.local k.0\n"
+    "compute_at B.shared C.local k.0\n"
+    "fuse A.shared d0 d1\n"
+    "split A.shared d0@d1 8 16\n"
+    "annotate A.shared d0@d1.1 threadIdx.y\n"
+    "annotate A.shared d0@d1.2 threadIdx.x\n"
+    "fuse B.shared d0 d1\n"
+    "split B.shared d0@d1 8 16 4\n"
+    "annotate B.shared d0@d1.1 threadIdx.y\n"
+    "annotate B.shared d0@d1.2 threadIdx.x\n"
+    "annotate B.shared d0@d1.3 vectorize\n";
+
+const PassOptions kBeforeVectors{.print_after = {}, .stop_after = "insert_barriers", .skip = {}};
+
+TEST(Threads, MatmulOfOddSizes) {
+  const te::Dag dag = dag_of("matmul:M=129,N=65,K=33");
+  testing::expect_golden("lower/threads/matmul.txt",
+                         ir::to_text(lower_threads(dag, kMatmul, kBeforeVectors)));
+  expect_threads_agree(dag, kMatmul);
+}
+
+TEST(Threads, MatmulWithoutTails) {
+  const te::Dag dag = dag_of("matmul:M=64,N=128,K=16");
+  const std::string text = ir::to_text(lower_threads(dag, kMatmul));
+  EXPECT_EQ(text.find("if "), std::string::npos) << text;
+  EXPECT_NE(text.find("B.shared[ramp("), std::string::npos) << text;  // 16 bytes a thread
+  expect_threads_agree(dag, kMatmul);
+}
+
+TEST(Threads, TensorsSmallerThanATile) {
+  expect_threads_agree(dag_of("matmul:M=3,N=5,K=2"), kMatmul);
+  expect_threads_agree(dag_of("matmul:M=1,N=1,K=1"), kMatmul);
+  expect_threads_agree(dag_of("matmul:M=33,N=63,K=9"), kMatmul);
+}
+
+const std::string kConv =
+    "cache_write Y local\n"
+    "cache_read pad shared Y.local\n"
+    "compute_inline pad\n"
+    "cache_read W shared Y.local\n"
+    "split Y oh 2\n"
+    "split Y ow 4\n"
+    "split Y co 4\n"
+    "reorder Y n oh.0 ow.0 co.0 ow.1 co.1 oh.1\n"
+    "fuse Y n oh.0\n"
+    "annotate Y n@oh.0 blockIdx.z\n"
+    "annotate Y ow.0 blockIdx.y\n"
+    "annotate Y co.0 blockIdx.x\n"
+    "annotate Y ow.1 threadIdx.y\n"
+    "annotate Y co.1 threadIdx.x\n"
+    "compute_at Y.local Y co.1\n"
+    "split Y.local ci 2\n"
+    "reorder Y.local ci.0 kh kw ci.1 n oh ow co\n"
+    "annotate Y.local oh unroll\n"
+    "compute_at pad.shared Y.local ci.0\n"
+    "compute_at W.shared Y.local ci.0\n"
+    "fuse pad.shared d0 d1 d2 d3\n"
+    "split pad.shared d0@d1@d2@d3 4 4\n"
+    "annotate pad.shared d0@d1@d2@d3.1 threadIdx.y\n"
+    "annotate pad.shared d0@d1@d2@d3.2 threadIdx.x\n"
+    "fuse W.shared d0 d1 d2 d3\n"
+    "split W.shared d0@d1@d2@d3 4 4\n"
+    "annotate W.shared d0@d1@d2@d3.1 threadIdx.y\n"
+    "annotate W.shared d0@d1@d2@d3.2 threadIdx.x\n";
+
+TEST(Threads, ConvolutionThroughSharedMemory) {
+  const te::Dag dag = dag_of("conv2d:N=1,H=9,W=7,CI=5,CO=7,KH=3,KW=3,P=1");
+  testing::expect_golden("lower/threads/conv.txt",
+                         ir::to_text(lower_threads(dag, kConv, kBeforeVectors)));
+  expect_threads_agree(dag, kConv);
+  expect_threads_agree(dag_of("conv2d:N=2,H=8,W=8,CI=4,CO=8,KH=3,KW=3,P=1,S=2"), kConv);
+}
+
+// Two by two virtual threads: each has accumulators of its own, the copies happen once.
+const std::string kVirtual =
+    "cache_write C local\n"
+    "cache_read A shared C.local\n"
+    "cache_read B shared C.local\n"
+    "split C i 2 4 2\n"
+    "split C j 2 8 2\n"
+    "reorder C i.0 j.0 i.1 j.1 i.2 j.2 i.3 j.3\n"
+    "fuse C i.0 j.0\n"
+    "annotate C i.0@j.0 blockIdx.x\n"
+    "annotate C i.1 vthread\n"
+    "annotate C j.1 vthread\n"
+    "fuse C i.2 j.2\n"
+    "annotate C i.2@j.2 threadIdx.x\n"
+    "compute_at C.local C i.2@j.2\n"
+    "split C.local k 4\n"
+    "reorder C.local k.0 k.1 i j\n"
+    "annotate C.local i unroll\n"
+    "annotate C.local j unroll\n"
+    "compute_at A.shared C.local k.0\n"
+    "compute_at B.shared C.local k.0\n"
+    "fuse A.shared d0 d1\n"
+    "split A.shared d0@d1 32\n"
+    "annotate A.shared d0@d1.1 threadIdx.x\n"
+    "fuse B.shared d0 d1\n"
+    "split B.shared d0@d1 32\n"
+    "annotate B.shared d0@d1.1 threadIdx.x\n";
+
+TEST(Threads, VirtualThreadsInterleave) {
+  const te::Dag dag = dag_of("matmul:M=37,N=33,K=10");
+  testing::expect_golden("lower/threads/vthread.txt",
+                         ir::to_text(lower_threads(dag, kVirtual, kBeforeVectors)));
+  expect_threads_agree(dag, kVirtual);
+  expect_threads_agree(dag_of("matmul:M=32,N=64,K=8"), kVirtual);
+}
+
+TEST(Threads, StagesWithFewerThreadsThanTheLaunch) {
+  // B is copied by 16 of 128 threads, A by one row of them.
+  std::string schedule = kMatmul;
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    schedule.replace(schedule.find(from), from.size(), to);
+  };
+  replace("split A.shared d0@d1 8 16\nannotate A.shared d0@d1.1 threadIdx.y\n",
+          "split A.shared d0@d1 1 16\n");
+  replace("split B.shared d0@d1 8 16 4\n", "split B.shared d0@d1 4 4 4\n");
+  expect_threads_agree(dag_of("matmul:M=40,N=65,K=9"), schedule);
+  // More threads copy than compute.
+  schedule = kMatmul;
+  replace("split B.shared d0@d1 8 16 4\n", "split B.shared d0@d1 8 32 2\n");
+  expect_threads_agree(dag_of("matmul:M=40,N=65,K=9"), schedule);
+}
+
+TEST(Threads, EpilogueAndSeveralLaunches) {
+  const std::string rows =
+      "fuse C i j\nsplit C i@j 32\nannotate C i@j.0 blockIdx.x\nannotate C i@j.1 threadIdx.x\n"
+      "fuse Y i j\nsplit Y i@j 64\nannotate Y i@j.0 blockIdx.x\nannotate Y i@j.1 threadIdx.x\n";
+  const te::Dag dag = dag_of("dense:M=9,N=11,K=5");
+  const ir::DeviceProgram program = lower_threads(dag, rows);
+  ASSERT_EQ(program.launches.size(), 2);
+  ASSERT_EQ(program.temporaries.size(), 1);
+  EXPECT_EQ(program.launches[0].name, "C");
+  EXPECT_EQ(program.launches[0].grid, (std::array<std::int64_t, 3>{4, 1, 1}));
+  EXPECT_EQ(program.launches[1].block, (std::array<std::int64_t, 3>{64, 1, 1}));
+  EXPECT_EQ(program.launches[1].params.back()->name, "Y");
+  expect_threads_agree(dag, rows);
+  // The sums in registers of the thread that uses them.
+  expect_threads_agree(dag,
+                       "split Y j 4\nannotate Y i blockIdx.x\nannotate Y j.0 threadIdx.x\n"
+                       "compute_at C Y j.0\n");
+}
+
+std::string softmax(int rows, int threads) {
+  std::string out = fmt::format(
+      "split Y r {}\nsplit Y c {}\nannotate Y r.0 blockIdx.x\nannotate Y r.1 threadIdx.y\n"
+      "annotate Y c.1 threadIdx.x\ncompute_inline ex\ncompute_inline inv\n",
+      rows, threads);
+  for (const char* stage : {"mx", "sm"}) {
+    out += fmt::format("compute_at {0} Y r.1\nsplit {0} c {1}\nannotate {0} c.1 threadIdx.x\n",
+                       stage, threads);
+  }
+  return out;
+}
+
+TEST(Threads, SoftmaxOfARowPerWarp) {
+  const te::Dag dag = dag_of("softmax:R=5,C=70");
+  const ir::DeviceProgram program = lower_threads(dag, softmax(4, 32));
+  testing::expect_golden("lower/threads/softmax.txt", ir::to_text(program));
+  EXPECT_EQ(count_barriers(program), 0);
+  EXPECT_TRUE(program.launches[0].shared.empty());
+  expect_threads_agree(dag, softmax(4, 32));
+}
+
+TEST(Threads, ReductionsOverThreads) {
+  for (const int threads : {2, 8, 24, 32, 48, 64, 96}) {
+    for (const int rows : {1, 3}) {
+      SCOPED_TRACE(fmt::format("{} threads, {} rows", threads, rows));
+      expect_threads_agree(dag_of("softmax:R=7,C=101"), softmax(rows, threads));
+    }
+  }
+  for (const char* op : {"sum", "argmax"}) {
+    expect_threads_agree(dag_of(fmt::format("reduce:R=3,C=77,op={}", op).c_str()),
+                         "split Y c 64\nannotate Y r blockIdx.x\nannotate Y c.1 threadIdx.x\n");
+  }
+  // Over the second dimension of threads, which are not neighbours.
+  expect_threads_agree(dag_of("matmul:M=3,N=20,K=19"),
+                       "split C j 16\nsplit C k 4\nreorder C i j.0 j.1 k.1 k.0\n"
+                       "annotate C i blockIdx.x\nannotate C j.0 blockIdx.y\n"
+                       "annotate C j.1 threadIdx.x\nannotate C k.1 threadIdx.y\n");
+}
+
+TEST(Threads, FactoredReduction) {
+  const std::string schedule =
+      "split Y c 32\nrfactor Y c.1 1\nannotate Y r blockIdx.x\nannotate Y c.1 threadIdx.x\n"
+      "compute_at Y.rf Y c.1\n";
+  const ir::DeviceProgram program = lower_threads(dag_of("reduce:R=4,C=100,op=sum"), schedule);
+  EXPECT_NE(ir::to_text(program).find("shuffle_xor(Y.acc[0], 16)"), std::string::npos)
+      << ir::to_text(program);
+  expect_threads_agree(dag_of("reduce:R=4,C=100,op=sum"), schedule);
+}
+
+TEST(Threads, StageOfOneThreadNeedsNoBarrier) {
+  // Each thread reads from shared memory what it stored itself.
+  std::string schedule = softmax(1, 32);
+  const std::string inlined = "compute_inline ex\n";
+  schedule.replace(schedule.find(inlined), inlined.size(),
+                   "cache_write ex shared\ncompute_inline ex\ncompute_at ex.shared Y r.1\n"
+                   "split ex.shared c 32\nannotate ex.shared c.1 threadIdx.x\n");
+  const te::Dag dag = dag_of("softmax:R=3,C=70");
+  EXPECT_EQ(count_barriers(lower_threads(dag, schedule)), 0);
+  expect_threads_agree(dag, schedule);
+}
+
+TEST(Threads, SplitKInTwoLaunches) {
+  const std::string schedule =
+      "split C k 8\nrfactor C k.0 0\n"
+      "split C.rf j 16\nannotate C.rf k.0 blockIdx.z\nannotate C.rf i blockIdx.y\n"
+      "annotate C.rf j.0 blockIdx.x\nannotate C.rf j.1 threadIdx.x\n"
+      "fuse C i j\nsplit C i@j 32\nannotate C i@j.0 blockIdx.x\nannotate C i@j.1 threadIdx.x\n";
+  const te::Dag dag = dag_of("matmul:M=5,N=19,K=29");
+  const ir::DeviceProgram program = lower_threads(dag, schedule);
+  ASSERT_EQ(program.launches.size(), 2);
+  EXPECT_EQ(program.launches[0].name, "C.rf");
+  EXPECT_EQ(program.launches[0].grid[2], 4);
+  expect_threads_agree(dag, schedule);
+}
+
+TEST(Threads, RandomTilesOfRandomSizes) {
+  Rng rng(11);
+  const auto pick = [&](std::vector<int> of) {
+    return of[static_cast<std::size_t>(rng.below(static_cast<std::int64_t>(of.size())))];
+  };
+  for (int trial = 0; trial < 40; ++trial) {
+    const int ti = pick({1, 2, 4, 5}), tj = pick({2, 4, 8}), ri = pick({1, 2, 3}),
+              rj = pick({1, 2, 4}), vi = pick({1, 2}), k = pick({1, 2, 3, 8});
+    const std::string spec = fmt::format("matmul:M={},N={},K={}", 1 + rng.below(23),
+                                         1 + rng.below(23), 1 + rng.below(13));
+    std::string schedule = fmt::format(
+        "cache_write C local\nsplit C i {} {} {}\nsplit C j {} {}\n"
+        "reorder C i.0 j.0 i.1 i.2 j.1 i.3 j.2\nannotate C i.0 blockIdx.y\n"
+        "annotate C j.0 blockIdx.x\nannotate C i.1 vthread\nannotate C i.2 threadIdx.y\n"
+        "annotate C j.1 threadIdx.x\ncompute_at C.local C j.1\nsplit C.local k {}\n"
+        "reorder C.local k.0 k.1 i j\nannotate C.local i unroll\n",
+        vi, ti, ri, tj, rj, k);
+    for (const char* in : {"A", "B"}) {
+      if (rng.below(4) == 0) continue;
+      schedule += fmt::format(
+          "cache_read {0} shared C.local\ncompute_at {0}.shared C.local {1}\n"
+          "fuse {0}.shared d0 d1\nsplit {0}.shared d0@d1 {2} {3} {4}\n"
+          "annotate {0}.shared d0@d1.1 threadIdx.y\nannotate {0}.shared d0@d1.2 threadIdx.x\n"
+          "annotate {0}.shared d0@d1.3 vectorize\n",
+          in, pick({0, 1}) == 0 ? "k.0" : "k.1", pick({ti, 1, 3}), pick({tj, 4}), pick({1, 2, 4}));
+      if (rng.below(3) == 0) schedule += fmt::format("storage_align {}.shared 0 4 1\n", in);
+    }
+    SCOPED_TRACE(spec);
+    expect_threads_agree(dag_of(spec.c_str()), schedule);
+  }
+}
+
+TEST(Threads, RefusedWithAReason) {
+  const te::Dag dag = dag_of("matmul:M=16,N=16,K=16");
+  const std::string bound = "annotate C i blockIdx.x\nannotate C j threadIdx.x\n";
+  const std::string copy = bound + "cache_read A shared C\ncompute_at A.shared C i\n";
+  expect_threads_refused(dag, "", "no loop of stage C is bound to blocks or threads");
+  expect_threads_refused(dag, "annotate C j blockIdx.x\n",
+                         "loop j of C is bound to blocks, but runs inside loop i");
+  expect_threads_refused(dag, "annotate C i threadIdx.x\nannotate C j threadIdx.x\n",
+                         "loop j of C: another loop has the same binding");
+  expect_threads_refused(dag, bound + "annotate C i parallel\n",
+                         "loop i of C is parallel: on a GPU, bind it to blocks or threads");
+  expect_threads_refused(dag, copy,
+                         "stage A.shared is shared, but none of its loops is bound to threads");
+  expect_threads_refused(
+      dag, copy + "annotate A.shared d1 blockIdx.y\n",
+      "loop d1 of A.shared is bound to blocks, but A.shared is computed inside C");
+  expect_threads_refused(dag, bound + "cache_read A shared C\nannotate A.shared d0 blockIdx.x\n",
+                         "stage A.shared is shared, but runs as a launch of its own");
+  expect_threads_refused(
+      dag,
+      bound + "cache_read A local C\ncompute_at A.local C j\nannotate A.local d1 threadIdx.x\n",
+      "loop d1 of A.local is bound to threads, but A.local is not shared");
+  expect_threads_refused(dag, "annotate C i vectorize\nannotate C j threadIdx.x\n",
+                         "thread loop j of C runs inside vectorized loop i");
+  expect_threads_refused(
+      dag, bound + "split C k 4\nannotate C k.0 threadIdx.y\nannotate C k.1 threadIdx.z\n",
+      "stage C reduces over more than one dimension of threads");
+  expect_threads_refused(
+      dag, "annotate C i vthread\nannotate C j threadIdx.x\nannotate C k threadIdx.y\n",
+      "stage C reduces over threads, but C has virtual threads");
+  expect_threads_refused(dag,
+                         "annotate C i blockIdx.x\nannotate C k threadIdx.x\nreorder C i k j\n",
+                         "stage C: loops over its axes inside the reduction over threads");
+  expect_threads_refused(dag_of("dense:M=8,N=8192,K=2"),
+                         "annotate Y i blockIdx.x\nannotate Y j threadIdx.x\ncompute_at C Y i\n",
+                         "stage C needs 32768 bytes in every thread");
+  expect_threads_refused(dag, bound + "tensorize C k dot4\n",
+                         "loop k of C: no tensor instruction for a GPU");
+  expect_refused(dag, bound, "bound to GPU threads, but the target is a CPU");
+}
+
+std::string limit_error(const LaunchLimits& limits) {
+  const auto ok = check_limits(lower_threads(dag_of("matmul:M=64,N=128,K=16"), kMatmul), limits);
+  if (ok.ok()) return "";
+  EXPECT_EQ(ok.error().code, ErrorCode::kIllegalSchedule);
+  return ok.error().message;
+}
+
+TEST(Limits, NameWhatIsTooLarge) {
+  EXPECT_EQ(limit_error({}), "");
+  EXPECT_EQ(limit_error({.threads = 100}),
+            "launch C needs 128 threads in a block; the device has 100");
+  EXPECT_EQ(limit_error({.block = {8, 1024, 64}}),
+            "launch C needs 16 threads in dimension x; the device has 8");
+  EXPECT_EQ(limit_error({.grid = {1, 1, 1}}),
+            "launch C needs 2 blocks in dimension x; the device has 1");
+  EXPECT_EQ(limit_error({.shared_bytes = 3000}),
+            "launch C needs 3072 bytes of shared memory; the device has 3000");
+  EXPECT_EQ(limit_error({.thread_registers = 32}),
+            "launch C needs 40 registers in a thread; the device has 32");
+  EXPECT_EQ(limit_error({.registers = 4096}),
+            "launch C needs 5120 registers in a block; the device has 4096");
+}
+
+}  // namespace
+}  // namespace tessera::lower
