@@ -48,6 +48,9 @@ Scalar dot(const Node& node, int lane, int a_first, int b_first, int count, Fram
 Scalar eval_call(const Node& node, int lane, Frame& frame) {
   switch (node.fn) {
     case Intrinsic::kPrefetch:
+    case Intrinsic::kAsyncCopy:  // their effects are those of the statement
+    case Intrinsic::kAsyncCommit:
+    case Intrinsic::kAsyncWait:
       return of_int(0);
     case Intrinsic::kShuffleXor:
       return eval_shuffle(node, frame);

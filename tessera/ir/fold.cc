@@ -174,6 +174,7 @@ double int_to_float(DType to, DType from, std::int64_t v) {
 }
 
 bool fold_call(const Call& call, Expr* result) {
+  if (call.args.empty()) return false;
   const Expr& first = call.args[0];
   if (const auto* i = first.as<IntImm>()) {
     const DType t = first.dtype();

@@ -306,6 +306,9 @@ class NestBuilder {
       if (e.domain.leaf_vars[idx(id)])
         attrs_.auto_unroll[e.domain.leaf_vars[idx(id)].get()] = steps;
     }
+    for (const auto& [id, places] : e.stage.pipeline) {
+      if (e.domain.leaf_vars[idx(id)]) attrs_.pipeline[e.domain.leaf_vars[idx(id)].get()] = places;
+    }
     for (const int id : e.stage.leaves) {
       const schedule::Iter& it = e.stage.iters[idx(id)];
       if (it.annotation == Annotation::kTensorize)

@@ -23,6 +23,8 @@ struct LoopAttrs {
       auto_unroll;  // unroll below while the product of extents allows
   std::map<const ir::ExprNode*, std::string>
       tensorize;  // intrinsic that replaces this loop and those inside
+  std::map<const ir::ExprNode*, std::int64_t>
+      pipeline;  // places for what the loop copies to shared memory
   std::map<const ir::ExprNode*, std::string>
       launches;  // stage that runs as a launch, by its outermost loop
 };

@@ -25,6 +25,10 @@ Result<void> check_bindings(const schedule::State& state) {
                           s.name());
       }
     }
+    if (!s.pipeline.empty()) {
+      return make_error(ErrorCode::kIllegalSchedule,
+                        "stage {} has a pipelined loop, but the target is a CPU", s.name());
+    }
     if (s.scope == "shared") {
       return make_error(ErrorCode::kIllegalSchedule,
                         "stage {} uses shared memory, but the target is a CPU", s.name());

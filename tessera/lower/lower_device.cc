@@ -1,5 +1,7 @@
 #include "tessera/lower/lower_device.h"
 
+#include <set>
+
 #include "tessera/arith/simplify.h"
 #include "tessera/ir/text.h"
 #include "tessera/ir/verify.h"
@@ -7,6 +9,7 @@
 #include "tessera/lower/flatten_buffers.h"
 #include "tessera/lower/inline_stages.h"
 #include "tessera/lower/insert_barriers.h"
+#include "tessera/lower/pipeline_loops.h"
 #include "tessera/lower/split_launches.h"
 #include "tessera/lower/unroll_loops.h"
 #include "tessera/lower/vectorize_loops.h"
@@ -31,9 +34,16 @@ Result<LoweredDevice> lower_device(const schedule::State& state, const PassOptio
   pass.run_func("flatten_buffers", flatten_buffers);
   pass.run("simplify_indices", simplify);
   pass.run("insert_barriers", insert_barriers);  // before unrolling: copies keep the barriers
+  std::set<ir::Buffer> copied;
+  Result<void> pipelined;
+  pass.run("pipeline_loops", [&](const ir::Stmt& s) {  // replaces barriers of its loops
+    return pipeline_loops(s, attrs, &copied, &pipelined);
+  });
+  TESSERA_DO(pipelined);
   pass.run("vectorize_loops", [](const ir::Stmt& s) { return vectorize_loops(s, kAccessBytes); });
   pass.run("unroll_loops", unroll_loops);
   pass.run("simplify", simplify);
+  pass.run("start_copies", [&](const ir::Stmt& s) { return start_copies(s, copied); });
   LoweredDevice out{split_launches(pass.func(), attrs), nest.param_layouts, pass.times(),
                     pass.printed()};
   if (options.verify && options.stop_after.empty() && options.skip.empty()) {
@@ -51,9 +61,9 @@ Result<LoweredDevice> lower_device(const te::Dag& dag, const schedule::Schedule&
 }
 
 std::vector<std::string> device_pass_names() {
-  return {"build_loop_nest", "simplify_loops",   "mark_auto_unroll",
-          "flatten_buffers", "simplify_indices", "insert_barriers",
-          "vectorize_loops", "unroll_loops",     "simplify"};
+  return {"build_loop_nest",  "simplify_loops",  "mark_auto_unroll", "flatten_buffers",
+          "simplify_indices", "insert_barriers", "pipeline_loops",   "vectorize_loops",
+          "unroll_loops",     "simplify",        "start_copies"};
 }
 
 }  // namespace tessera::lower

@@ -77,7 +77,7 @@ class Splitter {
 
   // In the order of the program: what is only read, then what is written.
   void set_params(ir::Launch* l) const {
-    std::set<ir::Buffer> read, written;
+    std::set<ir::Buffer> read, written;  // copies write shared memory only
     ir::for_each_expr(l->body, [&](const ir::Expr& e) {
       if (const auto* load = e.as<ir::Load>()) read.insert(load->buffer);
     });

@@ -247,6 +247,72 @@ TEST(Threads, SplitKInTwoLaunches) {
   expect_threads_agree(dag, schedule);
 }
 
+TEST(Pipeline, CopiesRunAhead) {
+  const te::Dag dag = dag_of("matmul:M=129,N=65,K=33");
+  const std::string schedule = kMatmul + "pragma C.local k.0 pipeline 3\n";
+  testing::expect_golden(
+      "lower/threads/pipeline.txt",
+      ir::to_text(lower_threads(dag, schedule,
+                                {.print_after = {}, .stop_after = "pipeline_loops", .skip = {}})));
+  const ir::DeviceProgram program = lower_threads(dag, schedule);
+  EXPECT_EQ(count_barriers(program), 1);
+  EXPECT_NE(ir::to_text(program).find("async_copy("), std::string::npos);
+  expect_threads_agree(dag, schedule);
+}
+
+TEST(Pipeline, AnyDepthAndLength) {
+  for (const int depth : {2, 3, 5}) {
+    for (const int k : {1, 8, 16, 24, 41}) {
+      SCOPED_TRACE(fmt::format("depth {}, K {}", depth, k));
+      expect_threads_agree(dag_of(fmt::format("matmul:M=33,N=64,K={}", k).c_str()),
+                           kMatmul + fmt::format("pragma C.local k.0 pipeline {}\n", depth));
+    }
+  }
+}
+
+TEST(Pipeline, OfVirtualThreadsAndOfConvolutions) {
+  expect_threads_agree(dag_of("matmul:M=37,N=33,K=10"),
+                       kVirtual + "pragma C.local k.0 pipeline 2\n");
+  expect_threads_agree(dag_of("conv2d:N=1,H=9,W=7,CI=5,CO=7,KH=3,KW=3,P=1"),
+                       kConv + "pragma Y.local ci.0 pipeline 3\n");
+}
+
+TEST(Pipeline, InsideAnotherLoopWaitsBeforeItStartsAgain) {
+  // Each block computes several tiles one after the other.
+  std::string schedule = kMatmul + "pragma C.local k.0 pipeline 3\n";
+  const std::string bound = "annotate C j.0 blockIdx.x\n";
+  schedule.erase(schedule.find(bound), bound.size());
+  for (const int k : {32, 24, 8}) {
+    const te::Dag dag = dag_of(fmt::format("matmul:M=33,N=140,K={}", k).c_str());
+    EXPECT_EQ(count_barriers(lower_threads(dag, schedule)), k == 24 ? 1 : 2);
+    expect_threads_agree(dag, schedule);
+  }
+}
+
+TEST(Pipeline, WhatIsNoPlainCopyIsStored) {
+  // One byte is too little for an asynchronous copy.
+  const te::Dag dag = dag_of("matmul:M=33,N=65,K=20,dtype=i8");
+  std::string schedule = kMatmul + "pragma C.local k.0 pipeline 2\n";
+  const std::string wide = "annotate B.shared d0@d1.3 vectorize\n";
+  schedule.erase(schedule.find(wide), wide.size());
+  const std::string text = ir::to_text(lower_threads(dag, schedule));
+  EXPECT_EQ(text.find("async"), std::string::npos) << text;
+  expect_threads_agree(dag, schedule);
+}
+
+TEST(Pipeline, RefusedWithAReason) {
+  const te::Dag dag = dag_of("matmul:M=40,N=65,K=33");
+  expect_threads_refused(dag, kMatmul + "pragma C.local k.1 pipeline 2\n",
+                         "loop k.1 cannot be pipelined: it copies nothing to shared memory");
+  std::string deep = kMatmul + "pragma C.local k.0 pipeline 2\n";
+  const std::string at = "compute_at B.shared C.local k.0";
+  deep.replace(deep.find(at), at.size(), "compute_at B.shared C.local k.1");
+  expect_threads_refused(dag, deep,
+                         "loop k.0 cannot be pipelined: threads wait for each other inside");
+  expect_refused(dag, "pragma C k pipeline 2\n",
+                 "stage C has a pipelined loop, but the target is a CPU");
+}
+
 TEST(Threads, RandomTilesOfRandomSizes) {
   Rng rng(11);
   const auto pick = [&](std::vector<int> of) {

@@ -26,6 +26,9 @@ constexpr std::array kAnnotations = {
     AnnotationName{Annotation::kThreadZ, "threadIdx.z"},
 };
 
+constexpr const char* kPipeline = "pipeline";
+constexpr std::int64_t kMaxPipeline = 8;
+
 constexpr std::array kTensorIntrinsics = {"dot4", "dot2", "mma2x8", "mma2x4"};
 
 }  // namespace
@@ -105,6 +108,12 @@ std::string Pragma::args() const { return fmt::format("{} {} {} {}", stage, iter
 Result<void> Pragma::apply(State& state) const {
   TESSERA_TRY(Stage* const s, state.stage(stage));
   TESSERA_TRY(const int id, s->find_leaf(iter));
+  if (key == kPipeline) {
+    if (value < 2 || value > kMaxPipeline)
+      return illegal("pipeline must be in 2..{}, not {}", kMaxPipeline, value);
+    s->pipeline[id] = value;
+    return {};
+  }
   if (value < 0 || value > 4096)
     return illegal("auto_unroll_max_step must be in 0..4096, not {}", value);
   s->auto_unroll[id] = value;
@@ -116,9 +125,9 @@ Result<Step> parse_pragma(ArgReader& args) {
   TESSERA_TRY(s.stage, args.word("stage"));
   TESSERA_TRY(s.iter, args.word("loop"));
   TESSERA_TRY(s.key, args.word("pragma"));
-  if (s.key != "auto_unroll_max_step") {
+  if (s.key != "auto_unroll_max_step" && s.key != kPipeline) {
     return make_error(ErrorCode::kInvalidArgument,
-                      "unknown pragma '{}'; the pragma is auto_unroll_max_step", s.key);
+                      "unknown pragma '{}'; pragmas are: auto_unroll_max_step pipeline", s.key);
   }
   TESSERA_TRY(s.value, args.number("value"));
   return Step(s);

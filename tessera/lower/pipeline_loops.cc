@@ -1,0 +1,218 @@
+#include "tessera/lower/pipeline_loops.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "tessera/ir/build.h"
+#include "tessera/ir/visitor.h"
+
+namespace tessera::lower {
+namespace {
+
+ir::Stmt commit() { return ir::Evaluate::make(ir::call(ir::Intrinsic::kAsyncCommit, {})); }
+ir::Stmt wait(std::int64_t groups) {
+  return ir::Evaluate::make(ir::call(ir::Intrinsic::kAsyncWait, {ir::int_imm(groups)}));
+}
+
+// Accesses of a buffer go to place number `slot` of a buffer with several.
+class UseSlot final : public ir::Mutator {
+ public:
+  UseSlot(const std::map<ir::Buffer, ir::Buffer>& places, ir::Expr slot)
+      : places_(places), slot_(std::move(slot)) {}
+
+ private:
+  using ir::Mutator::rewrite;
+  ir::Expr index(const ir::Buffer& b, const ir::Expr& e) { return slot_ * b.size() + (*this)(e); }
+  ir::Expr rewrite(const ir::Expr& e, const ir::Load& load) override {
+    const auto it = places_.find(load.buffer);
+    if (it == places_.end()) return Mutator::rewrite(e, load);
+    return ir::Load::make(it->second, {index(load.buffer, load.indices[0])});
+  }
+  ir::Stmt rewrite(const ir::Stmt& s, const ir::Store& store) override {
+    const auto it = places_.find(store.buffer);
+    if (it == places_.end()) return Mutator::rewrite(s, store);
+    return ir::Store::make(it->second, {index(store.buffer, store.indices[0])},
+                           (*this)(store.value));
+  }
+  const std::map<ir::Buffer, ir::Buffer>& places_;
+  ir::Expr slot_;
+};
+
+bool has_barrier(const ir::Stmt& s) {
+  bool found = false;
+  ir::for_each_stmt(s, [&](const ir::Stmt& x) { found = found || x.as<ir::Barrier>(); });
+  return found;
+}
+
+// Fills shared memory from device memory and does nothing else.
+bool is_copy(const ir::Stmt& s) {
+  bool copy = !has_barrier(s);
+  bool stores = false;
+  ir::for_each_stmt(s, [&](const ir::Stmt& x) {
+    if (const auto* store = x.as<ir::Store>()) {
+      stores = true;
+      copy = copy && store->buffer->scope == ir::Scope::kShared;
+    }
+    if (x.as<ir::Allocate>()) copy = false;
+  });
+  ir::for_each_expr(s, [&](const ir::Expr& e) {
+    const auto* load = e.as<ir::Load>();
+    if (load &&
+        (load->buffer->scope == ir::Scope::kShared || load->buffer->scope == ir::Scope::kStack))
+      copy = false;
+  });
+  return copy && stores;
+}
+
+class PipelineLoops final : public ir::Mutator {
+ public:
+  PipelineLoops(const LoopAttrs& attrs, std::set<ir::Buffer>* copied, Result<void>* result)
+      : attrs_(attrs), copied_(copied), result_(result) {}
+
+ private:
+  using ir::Mutator::rewrite;
+
+  ir::Stmt rewrite(const ir::Stmt& s, const ir::Allocate& alloc) override {
+    const ir::Stmt body = (*this)(alloc.body);
+    const auto it = places_.find(alloc.buffer);
+    if (it != places_.end()) return ir::Allocate::make(it->second, body);
+    return body.same_as(alloc.body) ? s : ir::Allocate::make(alloc.buffer, body);
+  }
+
+  ir::Stmt rewrite(const ir::Stmt& s, const ir::For& loop) override {
+    const auto it = attrs_.pipeline.find(loop.var.get());
+    if (it == attrs_.pipeline.end()) {
+      const bool repeats =
+          loop.loop_kind == ir::LoopKind::kSerial || loop.loop_kind == ir::LoopKind::kUnrolled;
+      repeats_ += repeats;
+      const ir::Stmt out = Mutator::rewrite(s, loop);
+      repeats_ -= repeats;
+      return out;
+    }
+    return pipeline(s, loop, it->second);
+  }
+
+  ir::Stmt refuse(const ir::Stmt& s, const ir::For& loop, const char* why) {
+    if (result_->ok()) {
+      *result_ = make_error(ErrorCode::kIllegalSchedule, "loop {} cannot be pipelined: {}",
+                            loop.var.as<ir::Var>()->name, why);
+    }
+    return s;
+  }
+
+  ir::Stmt pipeline(const ir::Stmt& s, const ir::For& loop, std::int64_t depth) {
+    const auto extent = ir::as_const_int(loop.extent);
+    const auto* block = loop.body.as<ir::Block>();
+    if (!block || !extent) return refuse(s, loop, "it copies nothing to shared memory");
+    std::vector<ir::Stmt> copies, uses;
+    for (const ir::Stmt& child : block->stmts) {
+      if (child.as<ir::Barrier>() && uses.empty()) continue;
+      if (has_barrier(child)) return refuse(s, loop, "threads wait for each other inside");
+      if (!uses.empty() && is_copy(child)) return refuse(s, loop, "a copy follows a use");
+      (is_copy(child) ? copies : uses).push_back(child);
+    }
+    if (copies.empty()) return refuse(s, loop, "it copies nothing to shared memory");
+    std::map<ir::Buffer, ir::Buffer> places;
+    for (const ir::Stmt& copy : copies) {
+      ir::for_each_stmt(copy, [&](const ir::Stmt& x) {
+        const auto* store = x.as<ir::Store>();
+        if (!store || places.count(store->buffer)) return;
+        const ir::Buffer& b = store->buffer;
+        const ir::Buffer several =
+            ir::Buffer::make(b->name, b->dtype, {b.size() * depth}, ir::Scope::kShared);
+        places[b] = places_[b] = several;
+        copied_->insert(several);
+      });
+    }
+    const ir::Stmt copy = ir::Block::make(copies);
+    const auto copy_for = [&](const ir::Expr& k) {
+      const ir::Expr slot = ir::floor_mod(k, ir::int_imm(depth));
+      return UseSlot(places, slot)(ir::substitute(copy, loop.var, k));
+    };
+    std::vector<ir::Stmt> out, body;
+    // Run again, its first copies must not reach the place that others still use for the last time.
+    if (repeats_ > 0 && (*extent - 1) % depth < std::min(depth - 1, *extent))
+      out.push_back(ir::Barrier::make());
+    for (std::int64_t k = 0; k < depth - 1; ++k) {
+      if (k < *extent) out.push_back(copy_for(ir::int_imm(k)));
+      out.push_back(commit());
+    }
+    const ir::Expr ahead = loop.var + (depth - 1);
+    body = {wait(depth - 2), ir::Barrier::make(),
+            ir::If::make(ir::lt(ahead, ir::int_imm(*extent)), copy_for(ahead)), commit(),
+            UseSlot(places,
+                    ir::floor_mod(loop.var, ir::int_imm(depth)))(ir::Block::make(std::move(uses)))};
+    out.push_back(
+        ir::For::make(loop.var, loop.extent, loop.loop_kind, ir::Block::make(std::move(body))));
+    return ir::Block::make(std::move(out));
+  }
+
+  const LoopAttrs& attrs_;
+  std::set<ir::Buffer>* copied_;
+  Result<void>* result_;
+  std::map<ir::Buffer, ir::Buffer> places_;  // of all loops
+  int repeats_ = 0;                          // serial loops around
+};
+
+class StartCopies final : public ir::Mutator {
+ public:
+  explicit StartCopies(const std::set<ir::Buffer>& copied) : copied_(copied) {}
+  bool any = false;
+
+ private:
+  using ir::Mutator::rewrite;
+  ir::Stmt rewrite(const ir::Stmt& s, const ir::Store& store) override {
+    if (!copied_.count(store.buffer)) return s;
+    const auto* choice = store.value.as<ir::Select>();
+    const bool either = choice && choice->cond.lanes() == 1;
+    const ir::Expr& value = either ? choice->on_true : store.value;
+    const auto* load = value.as<ir::Load>();
+    const int bytes = size_bytes(value.dtype()) * value.lanes();
+    const bool device = load && (load->buffer->scope == ir::Scope::kParam ||
+                                 load->buffer->scope == ir::Scope::kHeap);
+    if (!device || !is_dense(load->indices[0]) || !is_dense(store.indices[0]) ||
+        (bytes != 4 && bytes != 8 && bytes != 16)) {
+      return s;
+    }
+    any = true;
+    const ir::Expr place = ir::Load::make(store.buffer, store.indices);
+    const ir::Stmt copy = ir::Evaluate::make(ir::call(ir::Intrinsic::kAsyncCopy, {place, value}));
+    if (!either) return copy;
+    return ir::If::make(choice->cond, copy,
+                        ir::Store::make(store.buffer, store.indices, choice->on_false));
+  }
+
+  static bool is_dense(const ir::Expr& index) {
+    const auto* ramp = index.as<ir::Ramp>();
+    return index.lanes() == 1 || (ramp && ramp->stride == 1);
+  }
+
+  const std::set<ir::Buffer>& copied_;
+};
+
+class DropGroups final : public ir::Mutator {
+  using ir::Mutator::rewrite;
+  ir::Stmt rewrite(const ir::Stmt& s, const ir::Evaluate& node) override {
+    const auto* call = node.value.as<ir::Call>();
+    const bool group =
+        call && (call->fn == ir::Intrinsic::kAsyncCommit || call->fn == ir::Intrinsic::kAsyncWait);
+    return group ? ir::Stmt() : s;
+  }
+};
+
+}  // namespace
+
+ir::Stmt pipeline_loops(const ir::Stmt& s, const LoopAttrs& attrs, std::set<ir::Buffer>* copied,
+                        Result<void>* result) {
+  return attrs.pipeline.empty() ? s : PipelineLoops(attrs, copied, result)(s);
+}
+
+ir::Stmt start_copies(const ir::Stmt& s, const std::set<ir::Buffer>& copied) {
+  if (copied.empty()) return s;
+  StartCopies start(copied);
+  const ir::Stmt out = start(s);
+  return start.any ? out : DropGroups()(s);
+}
+
+}  // namespace tessera::lower
