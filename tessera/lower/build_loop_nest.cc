@@ -9,6 +9,7 @@
 #include "tessera/ir/visitor.h"
 #include "tessera/lower/bind_threads.h"
 #include "tessera/lower/check_threads.h"
+#include "tessera/lower/free_edges.h"
 #include "tessera/lower/reduce_threads.h"
 #include "tessera/lower/stage_domains.h"
 
@@ -341,7 +342,7 @@ class NestBuilder {
   static ir::Stmt guard(const Emit& e, int level, bool initial, ir::Stmt body) {
     ir::Expr all;
     for (const Condition& c : e.domain.conditions) {
-      if (c.level != level || (initial && c.reduce)) continue;
+      if (c.level != level || (initial && c.reduce) || c.moot) continue;
       if (c.edge && e.domain.edges != StageDomain::Edges::kGuard) continue;
       all = all ? ir::logical_and(all, c.expr) : c.expr;
     }

@@ -97,7 +97,8 @@ Result<void> check_scope(const State& state, const Stage& stage) {
     const bool blocks = std::any_of(stage.leaves.begin(), stage.leaves.end(), [&](int id) {
       return schedule::is_block(stage.iters[idx(id)].annotation);
     });
-    if (!blocks && !threads)
+    // A stage without axes has nothing to share.
+    if (!blocks && !threads && !stage.op.axes.empty())
       return illegal("no loop of stage {} is bound to blocks or threads", stage.name());
     return {};
   }

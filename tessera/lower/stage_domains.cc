@@ -231,42 +231,4 @@ ir::Expr clamp_index(const ir::Expr& index, std::int64_t extent, const arith::Ra
 
 Result<Domains> infer_domains(const State& state) { return DomainBuilder(state).run(); }
 
-void free_edges(const State& state, Domains* domains) {
-  std::map<ir::Buffer, const Stage*> whole;  // every element of the stored region is set
-  // All reads lie in storage, and what lies there is set, also beyond the edges.
-  const auto reads_whole = [&](const Stage& stage, const StageDomain& d) {
-    bool ok = true;
-    for (const ir::Expr& v : stage.op.values) {
-      ir::for_each_expr(v, [&](const ir::Expr& e) {
-        const auto* load = e.as<ir::Load>();
-        if (!load || !ok) return;
-        const auto from = whole.find(load->buffer);
-        ok = from != whole.end();
-        for (std::size_t dim = 0; ok && dim < load->indices.size(); ++dim) {
-          const std::int64_t extent = from->second->op.axes[dim].extent;
-          if (domains->of.at(from->second).extents[dim] < extent) continue;  // the region read
-          const ir::Expr index = ir::substitute(load->indices[dim], d.axis_values);
-          const arith::Interval bounds = arith::const_bounds(index, domains->ranges);
-          ok = bounds.lo && *bounds.lo >= 0 && bounds.hi && *bounds.hi < extent;
-        }
-      });
-    }
-    return ok;
-  };
-  for (const Stage& stage : state.stages) {
-    if (stage.attach.kind != Attach::Kind::kAt) continue;
-    StageDomain& d = domains->of.at(&stage);
-    const bool cut = std::any_of(d.conditions.begin(), d.conditions.end(),
-                                 [](const Condition& c) { return c.edge; });
-    if (cut && stage.op.reducer == te::Reducer::kNone) {
-      d.edges = StageDomain::Edges::kFill;
-    } else if (cut && reads_whole(stage, d)) {
-      d.edges = StageDomain::Edges::kIgnore;
-    } else if (cut) {
-      continue;
-    }
-    for (const ir::Buffer& b : stage.op.outputs) whole[b] = &stage;
-  }
-}
-
 }  // namespace tessera::lower

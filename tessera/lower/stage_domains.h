@@ -19,6 +19,7 @@ struct Condition {
   ir::Expr expr;
   bool reduce = false;  // does not apply to the initial value
   bool edge = false;    // of the tensor, not of the region: storage has room where it does not hold
+  bool moot = false;    // where it does not hold, zeros are added
   int level = -1;       // position of the innermost loop of the stage it uses; -1: none
 };
 
@@ -44,11 +45,6 @@ struct Domains {
   std::map<const schedule::Stage*, StageDomain> of;
   arith::Ranges ranges;  // of every loop variable
 };
-
-// For threads, which should not branch in their inner loops: attached stages that do not reduce
-// store zeros beyond the edge of their tensor, and stages that read only such regions compute
-// beyond it too, which no one reads.
-void free_edges(const schedule::State& state, Domains* domains);
 
 // `index` kept within 0..extent-1, as padded stages read; unchanged where the ranges already prove
 // it.

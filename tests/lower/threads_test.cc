@@ -1,10 +1,14 @@
 // Schedules of blocks and threads: what they lower to, and that it computes what the Dag means.
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include "schedule_case.h"
+#include "tessera/ir/build.h"
 #include "tessera/ir/text.h"
 #include "tessera/ir/visitor.h"
 #include "tessera/lower/check_limits.h"
+#include "tessera/te/builder.h"
+#include "tessera/te/op_spec.h"
 #include "tests/testing/testing.h"
 #include "thread_case.h"
 
@@ -330,19 +334,71 @@ TEST(Threads, RandomTilesOfRandomSizes) {
         "annotate C j.1 threadIdx.x\ncompute_at C.local C j.1\nsplit C.local k {}\n"
         "reorder C.local k.0 k.1 i j\nannotate C.local i unroll\n",
         vi, ti, ri, tj, rj, k);
+    const bool pipelined = rng.below(3) == 0;
+    if (pipelined) schedule += fmt::format("pragma C.local k.0 pipeline {}\n", pick({2, 3, 4}));
     for (const char* in : {"A", "B"}) {
-      if (rng.below(4) == 0) continue;
+      if (in[0] == 'B' && rng.below(4) == 0) continue;
       schedule += fmt::format(
           "cache_read {0} shared C.local\ncompute_at {0}.shared C.local {1}\n"
           "fuse {0}.shared d0 d1\nsplit {0}.shared d0@d1 {2} {3} {4}\n"
           "annotate {0}.shared d0@d1.1 threadIdx.y\nannotate {0}.shared d0@d1.2 threadIdx.x\n"
           "annotate {0}.shared d0@d1.3 vectorize\n",
-          in, pick({0, 1}) == 0 ? "k.0" : "k.1", pick({ti, 1, 3}), pick({tj, 4}), pick({1, 2, 4}));
+          in, pipelined || rng.below(2) == 0 ? "k.0" : "k.1", pick({ti, 1, 3}), pick({tj, 4}),
+          pick({1, 2, 4}));
       if (rng.below(3) == 0) schedule += fmt::format("storage_align {}.shared 0 4 1\n", in);
     }
     SCOPED_TRACE(spec);
     expect_threads_agree(dag_of(spec.c_str()), schedule);
   }
+}
+
+// Every stage as a launch of its own, one element per thread.
+std::string element_per_thread(const te::Dag& dag) {
+  std::string out;
+  for (const te::Op& op : dag.ops) {
+    std::vector<std::string> axes;
+    for (const te::Axis& a : op.axes) axes.push_back(a.var.as<ir::Var>()->name);
+    if (axes.empty()) continue;
+    if (axes.size() > 1) out += fmt::format("fuse {} {}\n", op.name, fmt::join(axes, " "));
+    const std::string loop = fmt::format("{}", fmt::join(axes, "@"));
+    out += fmt::format(
+        "split {0} {1} 32\nannotate {0} {1}.0 blockIdx.x\nannotate {0} {1}.1 threadIdx.x\n",
+        op.name, loop);
+  }
+  return out;
+}
+
+TEST(Threads, EveryKindOfOperation) {
+  for (const char* spec :
+       {"matmul:M=5,N=7,K=9", "matmul:M=5,N=7,K=9,dtype=f16", "bmm:B=2,M=3,N=5,K=4",
+        "dense:M=3,N=5,K=4", "conv1d:N=1,W=7,CI=3,CO=5,KW=3,P=1",
+        "conv2d:N=1,H=5,W=7,CI=3,CO=5,KH=3,KW=3,P=1",
+        "conv_transpose2d:N=1,H=3,W=4,CI=3,CO=2,KH=3,KW=3,S=2",
+        "depthwise:N=1,H=5,W=7,C=3,KH=3,KW=3,P=1", "maxpool2d:N=1,H=6,W=5,C=3,KH=3,KW=3,P=1",
+        "avgpool2d:N=1,H=6,W=5,C=3,KH=2,KW=2", "globalavgpool:N=2,H=3,W=5,C=3", "softmax:R=3,C=37",
+        "layernorm:R=3,C=37", "rmsnorm:R=3,C=37", "eltwise:N=70,fn=gelu", "reduce:R=3,C=37,op=max",
+        "reduce:R=3,C=37,op=argmin", "transpose:A=2,B=5,C=9,perm=021"}) {
+    SCOPED_TRACE(spec);
+    const auto op = te::parse_op_spec(spec);
+    ASSERT_TRUE(op.ok()) << op.error().message;
+    const auto dag = te::make_dag(*op);
+    ASSERT_TRUE(dag.ok()) << dag.error().message;
+    expect_threads_agree(*dag, element_per_thread(*dag));
+  }
+}
+
+TEST(Threads, StageWithoutAxesRunsInOneThread) {
+  te::DagBuilder b("norm");
+  const ir::Buffer x = b.input("X", DType::kF32, {100});
+  const ir::Buffer sum = b.reduce(
+      "S", te::Reducer::kSum, {}, {{"k", 100}},
+      [&](const te::Indices&, const te::Indices& k) { return te::at(x, k) * te::at(x, k); });
+  const ir::Buffer root = b.compute("R", {}, [&](const te::Indices&) {
+    return ir::call(ir::Intrinsic::kSqrt, {te::at(sum, {})});
+  });
+  const te::Dag dag = b.build({root});
+  expect_threads_agree(dag, "");
+  expect_threads_agree(dag, "split S k 32\nannotate S k.1 threadIdx.x\n");
 }
 
 TEST(Threads, RefusedWithAReason) {
