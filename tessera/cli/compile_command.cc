@@ -15,6 +15,7 @@
 #include "tessera/driver/compile/shipped_model.h"
 #include "tessera/driver/compile/zero_trials.h"
 #include "tessera/target/cpus.h"
+#include "tessera/target/match.h"
 
 namespace tessera::cli {
 namespace {
@@ -75,6 +76,7 @@ Result<artifact::ArtifactReport> compile(const CompileArgs& args,
       {"embed", artifact::WeightsPlace::kEmbedded},
       {"file", artifact::WeightsPlace::kFile}};
   TESSERA_TRY(const target::Target target, target::find_target(args.target));
+  TESSERA_DO(target::require_cpu(target, "compiled models"));
   TESSERA_TRY(driver::LoadOptions load, load_options(args.model));
   load.passes.flops_per_byte = target::flops_per_byte(target);
   TESSERA_TRY(*plan, plan_schedules(args.plan, target));

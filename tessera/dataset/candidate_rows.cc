@@ -55,11 +55,6 @@ void append_extents(const te::Dag& dag, std::vector<float>* out) {
   out->resize(end);
 }
 
-target::Target with_threads(target::Target target, int threads) {
-  target.cores = threads;
-  return target;
-}
-
 }  // namespace
 
 const std::vector<std::string>& row_names(Rows kind) {
@@ -100,7 +95,7 @@ std::string context_schema(Rows kind) {
 }
 
 CandidateRows::CandidateRows(const target::Target& target, int threads, Rows kind)
-    : target_(with_threads(target, threads)), kind_(kind), extractor_(target_) {}
+    : target_(target::code_target(target, threads)), kind_(kind), extractor_(target_) {}
 
 Result<std::size_t> CandidateRows::append(const space::Space& space,
                                           const space::Candidate& candidate,

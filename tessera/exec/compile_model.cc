@@ -12,6 +12,7 @@
 #include "tessera/graph/op.h"
 #include "tessera/space/default_schedule.h"
 #include "tessera/target/cpus.h"
+#include "tessera/target/match.h"
 
 namespace tessera::exec {
 namespace {
@@ -316,6 +317,7 @@ Result<CompiledModel> compile_model(const graph::Graph& graph, const target::Tar
 
 Result<CompiledModel> plan_model(const graph::Graph& graph, const target::Target& target,
                                  const ModelOptions& options, std::vector<LoweredTask>* lowered) {
+  TESSERA_DO(target::require_cpu(target, "compiled models"));
   CompiledModel model;
   model.target = target;
   const auto start = std::chrono::steady_clock::now();

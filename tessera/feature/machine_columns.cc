@@ -14,7 +14,7 @@ float bytes(std::int64_t n) { return slog(static_cast<double>(n)); }
 
 const std::vector<MachineColumn>& machine_columns() {
   static const std::vector<MachineColumn> columns = {
-      {"cores", [](const Target& t) { return slog(t.cores); }},
+      {"cores", [](const Target& t) { return slog(t.code_threads()); }},
       {"vector_bytes", [](const Target& t) { return slog(t.vector_bytes); }},
       {"vector_registers", [](const Target& t) { return slog(t.vector_registers); }},
       {"l1_bytes", [](const Target& t) { return bytes(t.l1_bytes); }},

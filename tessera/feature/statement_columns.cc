@@ -123,7 +123,7 @@ double body_loads(const View& v) {
 }
 
 double parts(const View& v) { return std::max(1.0, v.parallel.product); }
-double cores(const View& v) { return std::max(1, v.target->cores); }
+double cores(const View& v) { return std::max(1, v.target->code_threads()); }
 
 bool any(const View& v, bool (*test)(const Access& a)) {
   return std::any_of(v.statement->accesses.begin(), v.statement->accesses.end(), test);

@@ -19,7 +19,7 @@ Result<std::unique_ptr<Featurizer>> Featurizer::make(const model::Needs& needs,
                                                      int threads) {
   std::unique_ptr<Featurizer> out(new Featurizer(needs, space));
   out->target_ = space.target();
-  if (code_threads > 0) out->target_.cores = code_threads;
+  if (code_threads > 0) out->target_ = target::code_target(out->target_, code_threads);
   out->threads_ = static_cast<std::size_t>(std::max(1, threads));
   if (needs.rows == "decisions") return out;
   TESSERA_TRY(const model::RowSchema schema, model::row_schema(needs.rows));
@@ -27,7 +27,7 @@ Result<std::unique_ptr<Featurizer>> Featurizer::make(const model::Needs& needs,
   const Result<nn::Rows> kind = nn::rows_from_text(needs.rows);
   if (!kind.ok()) return out;
   for (std::size_t t = 0; t < out->threads_; ++t) {
-    out->rows_.emplace_back(out->target_, out->target_.cores, *kind);
+    out->rows_.emplace_back(out->target_, out->target_.code_threads(), *kind);
   }
   if (needs.context) out->rows_.front().append_context(space.dag(), &out->context_);
   return out;

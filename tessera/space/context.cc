@@ -26,7 +26,7 @@ std::int64_t Context::l2_bytes() const {
 }
 
 bool may_share(const Context& context, const std::string& stage, double operations) {
-  return context.target.cores > 1 && operations > kMinShared && !is_served(context, stage);
+  return context.target.code_threads() > 1 && operations > kMinShared && !is_served(context, stage);
 }
 
 Sharing choose_sharing(Context& context, const std::string& stage, double operations) {
@@ -38,7 +38,7 @@ Sharing choose_sharing(Context& context, const std::string& stage, double operat
 }
 
 std::int64_t wanted_parts(const Context& context) {
-  return context.target.cores > 1 ? kPartsPerCore * context.target.cores : 1;
+  return context.target.code_threads() > 1 ? kPartsPerCore * context.target.code_threads() : 1;
 }
 
 std::vector<OuterLoop> make_parallel(Context& context, const std::string& stage, Sharing sharing,

@@ -354,10 +354,11 @@ class Planner {
     // memory as it lies.
     if (!lane_operands_ && fits) return c_.rows.empty() ? LoopOrder::kRows : LoopOrder::kOuterRows;
     const std::int64_t outer_rows = p_.hoist != Hoist::kNone ? 1 : product(c_.rows);
-    if (fits && outer_rows >= 2 * x_.target.cores) return LoopOrder::kOuterRows;
+    if (fits && outer_rows >= 2 * x_.target.code_threads()) return LoopOrder::kOuterRows;
     const bool other_rows = p_.hoist == Hoist::kNone && !c_.rows.empty();
     const std::int64_t columns = parts_of(s_.extent(c_.vector), p_.columns);
-    const bool few_columns = !other_rows && p_.panel == 0 && columns < 2 * x_.target.cores &&
+    const bool few_columns = !other_rows && p_.panel == 0 &&
+                             columns < 2 * x_.target.code_threads() &&
                              parts_of(row_extent(), p_.rows) > columns;
     return few_columns ? LoopOrder::kRows : LoopOrder::kColumns;
   }

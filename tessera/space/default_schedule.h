@@ -9,7 +9,8 @@
 namespace tessera::space {
 
 // Legal for every verified Dag: what cannot be applied or lowered is replaced by something simpler,
-// in the end by the loops as written. An error only where those cannot be lowered either.
+// in the end by the loops as written. An error only where those cannot be lowered either, and
+// kUnsupported for GPUs.
 Result<schedule::Schedule> default_schedule(const te::Dag& dag, const target::Target& target);
 
 }  // namespace tessera::space

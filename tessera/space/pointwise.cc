@@ -97,7 +97,7 @@ void schedule_line(Context& c, const Stage& s) {
         }
         return out;
       });
-  const std::int64_t chunk = parts_of(even_chunk(length, total, c.target.cores), step);
+  const std::int64_t chunk = parts_of(even_chunk(length, total, c.target.code_threads()), step);
   const Loops parts = c.writer.split(s.op.name, loop, {chunk, step});
   c.writer.parallel(s.op.name, parts[0]);
   c.writer.vectorize(s.op.name, parts[2]);

@@ -197,7 +197,7 @@ class RowWriter {
 
   // Fewer rows side by side where the cores would otherwise not get as many blocks each.
   std::int64_t shared_rows(std::int64_t extent) const {
-    const std::int64_t cores = x_.target.cores;
+    const std::int64_t cores = x_.target.code_threads();
     std::int64_t others = 1;
     for (const std::size_t g : rows_) {
       if (g != rows_.back()) others *= h_.extent(g);

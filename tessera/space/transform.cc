@@ -115,8 +115,8 @@ bool pays_by_rows(const Context& c, const TransformChain& chain) {
   }
   const double written = bytes_of(chain.input) + bytes_of(chain.product);
   const auto l2 = static_cast<double>(c.l2_bytes());
-  const std::int64_t rounds = parts_of(count, c.target.cores);
-  const bool even = 4 * count >= 3 * rounds * c.target.cores;
+  const std::int64_t rounds = parts_of(count, c.target.code_threads());
+  const bool even = 4 * count >= 3 * rounds * c.target.code_threads();
   return even && written > l2 && weights + written / static_cast<double>(count) < 0.75 * l2;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 namespace tessera::target {
 namespace {
@@ -29,6 +30,7 @@ void for_each_feature(std::string_view features, Visit visit) {
 }  // namespace
 
 std::span<const std::string_view> known_features(Arch arch) {
+  if (arch == Arch::kNone) return {};
   if (arch == Arch::kAArch64) return kAArch64Features;
   return kX86Features;
 }
@@ -59,7 +61,27 @@ std::vector<std::string_view> present_features(std::string_view features) {
   return names;
 }
 
+namespace {
+
+// A thread of a GPU reads 16 bytes at once and has at most 255 registers.
+void derive_gpu(Target& t) {
+  constexpr std::string_view kPrefix = "sm_";
+  t.vector_bytes = 16;
+  t.vector_registers = 255;
+  t.has_fma = true;
+  t.gpu.capability = 0;
+  if (t.cpu.starts_with(kPrefix)) {
+    const char* digits = t.cpu.data() + kPrefix.size();
+    std::from_chars(digits, t.cpu.data() + t.cpu.size(), t.gpu.capability);
+  }
+  t.has_f16 = t.gpu.capability >= 53;
+  t.has_bf16_dot = t.has_bf16_mma = t.has_i8_dot = t.has_i8_mma = false;
+}
+
+}  // namespace
+
 void derive_from_features(Target& t) {
+  if (t.arch == Arch::kNone) return derive_gpu(t);
   const auto has = [&t](std::string_view name) { return has_feature(t.features, name); };
   if (t.arch == Arch::kAArch64) {
     t.vector_bytes = 16;  // NEON; SVE registers are not used for code

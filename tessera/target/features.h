@@ -25,7 +25,8 @@ bool has_feature(std::string_view features, std::string_view name);
 // The names with '+'.
 std::vector<std::string_view> present_features(std::string_view features);
 
-// Sets the vector width, the register count and every has_* field from t.arch and t.features.
+// Sets the vector width, the register count and every has_* field from t.arch and t.features; of
+// GPUs also the compute capability, from t.cpu.
 void derive_from_features(Target& t);
 
 }  // namespace tessera::target

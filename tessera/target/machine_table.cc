@@ -72,6 +72,49 @@ constexpr std::array kMachines = {
             96, 32 * kKiB, kMiB, 32 * kMiB, 64},
 };
 
+// "Technical specifications per compute capability" of the CUDA C++ Programming Guide; lanes and
+// the L1, which shared memory is cut from, of the whitepapers of each architecture.
+constexpr GpuGeneration kVolta = {70,        "sm_70",   "+ptx63",   2048, 32,
+                                  96 * kKiB, 96 * kKiB, 128 * kKiB, 64};
+constexpr GpuGeneration kTuring = {75,        "sm_75",   "+ptx63",  1024, 16,
+                                   64 * kKiB, 64 * kKiB, 96 * kKiB, 64};
+constexpr GpuGeneration kA100 = {80,         "sm_80",    "+ptx70",   2048, 32,
+                                 163 * kKiB, 164 * kKiB, 192 * kKiB, 64};
+constexpr GpuGeneration kAmpere = {86,        "sm_86",    "+ptx71",   1536, 16,
+                                   99 * kKiB, 100 * kKiB, 128 * kKiB, 128};
+constexpr GpuGeneration kAda = {89,        "sm_89",    "+ptx78",   1536, 24,
+                                99 * kKiB, 100 * kKiB, 128 * kKiB, 128};
+constexpr GpuGeneration kHopper = {90,         "sm_90a",   "+ptx80",   2048, 32,
+                                   227 * kKiB, 228 * kKiB, 256 * kKiB, 128};
+constexpr std::array kGenerations = {kVolta, kTuring, kA100, kAmpere, kAda, kHopper};
+
+constexpr std::array kGpus = {
+    // V100 SXM2, datasheet and whitepaper: 80 SMs, 6 MiB L2, 1530 MHz boost, 900 GB/s.
+    GpuMachine{"v100", Kind::kCuda, kVolta, 80, 6 * kMiB, 1530, 900, 1024},
+    // T4 datasheet: 40 SMs, 4 MiB L2, 1590 MHz boost, 320 GB/s.
+    GpuMachine{"t4", Kind::kCuda, kTuring, 40, 4 * kMiB, 1590, 320, 1024},
+    // A100 SXM4 80 GB, datasheet and whitepaper: 108 SMs, 40 MiB L2, 1410 MHz, 2039 GB/s.
+    GpuMachine{"a100", Kind::kCuda, kA100, 108, 40 * kMiB, 1410, 2039, 1024},
+    // GeForce RTX 3090, GA102 whitepaper: 82 SMs, 6 MiB L2, 1695 MHz boost, 936 GB/s.
+    GpuMachine{"rtx3090", Kind::kCuda, kAmpere, 82, 6 * kMiB, 1695, 936, 1024},
+    // GeForce RTX 4090, Ada whitepaper: 128 SMs, 72 MiB L2, 2520 MHz boost, 1008 GB/s.
+    GpuMachine{"rtx4090", Kind::kCuda, kAda, 128, 72 * kMiB, 2520, 1008, 1024},
+    // H100 SXM5, datasheet and whitepaper: 132 SMs, 50 MiB L2, 1980 MHz, 3350 GB/s.
+    GpuMachine{"h100", Kind::kCuda, kHopper, 132, 50 * kMiB, 1980, 3350, 1024},
+    // H200 SXM, datasheet: 4800 GB/s; the driver says 132 SMs, 60 MiB L2, 1980 MHz.
+    GpuMachine{"h200", Kind::kCuda, kHopper, 132, 60 * kMiB, 1980, 4800, 1024},
+    // Any device of OpenCL 1.2, full profile: its least CL_DEVICE_LOCAL_MEM_SIZE; groups of 256
+    // work-items run on all GPUs. The rest is that of a small GPU.
+    GpuMachine{"opencl-1.2",
+               Kind::kOpenCl,
+               {0, "generic", "", 1024, 16, 32 * kKiB, 32 * kKiB, 16 * kKiB, 64},
+               8,
+               512 * kKiB,
+               1000,
+               50,
+               256},
+};
+
 constexpr std::array kAliases = {
     Alias{"graviton2", "neoverse-n1"},
     Alias{"graviton3", "neoverse-v1"},
@@ -81,7 +124,16 @@ constexpr std::array kAliases = {
 }  // namespace
 
 std::span<const Machine> machines() { return kMachines; }
+std::span<const GpuMachine> gpu_machines() { return kGpus; }
 std::span<const Alias> aliases() { return kAliases; }
+
+const GpuGeneration& gpu_generation(int capability) {
+  std::size_t found = 0;
+  for (std::size_t i = 0; i < kGenerations.size(); ++i) {
+    if (kGenerations[i].capability <= capability) found = i;
+  }
+  return kGenerations[found];
+}
 
 Target make_target(const Machine& machine) {
   std::vector<std::string_view> present;
@@ -104,6 +156,32 @@ Target make_target(const Machine& machine) {
   t.l2_bytes = machine.l2_bytes;
   t.l3_bytes = machine.l3_bytes;
   t.line_bytes = machine.line_bytes;
+  return t;
+}
+
+Target make_target(const GpuMachine& machine) {
+  const GpuGeneration& generation = machine.generation;
+  Target t;
+  t.name = machine.name;
+  t.kind = machine.kind;
+  t.arch = Arch::kNone;
+  t.triple = machine.kind == Kind::kCuda ? "nvptx64-nvidia-cuda" : "spir64-unknown-unknown";
+  t.cpu = generation.cpu;
+  t.features = generation.features;
+  derive_from_features(t);
+  t.cores = machine.cores;
+  t.l1_bytes = generation.l1_bytes;
+  t.l2_bytes = machine.l2_bytes;
+  t.line_bytes = 128;
+  t.gpu.block_threads = machine.block_threads;
+  t.gpu.core_threads = generation.core_threads;
+  t.gpu.core_blocks = generation.core_blocks;
+  t.gpu.core_registers = 64 * kKiB;
+  t.gpu.block_shared_bytes = generation.block_shared_bytes;
+  t.gpu.core_shared_bytes = generation.core_shared_bytes;
+  t.gpu.core_lanes = generation.core_lanes;
+  t.gpu.clock_mhz = machine.clock_mhz;
+  t.gpu.bandwidth_gb_s = machine.bandwidth_gb_s;
   return t;
 }
 

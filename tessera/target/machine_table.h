@@ -19,13 +19,37 @@ struct Machine {
   int line_bytes;
 };
 
+// What all GPUs of one compute capability have in common.
+struct GpuGeneration {
+  int capability;
+  std::string_view cpu, features;  // LLVM names; the oldest PTX version that knows the cpu
+  int core_threads, core_blocks;
+  std::int64_t block_shared_bytes, core_shared_bytes, l1_bytes;
+  int core_lanes;
+};
+
+struct GpuMachine {
+  std::string_view name;
+  Kind kind;
+  GpuGeneration generation;
+  int cores;
+  std::int64_t l2_bytes;
+  int clock_mhz, bandwidth_gb_s;
+  int block_threads;
+};
+
 struct Alias {
   std::string_view name, machine;
 };
 
 std::span<const Machine> machines();
+std::span<const GpuMachine> gpu_machines();
 std::span<const Alias> aliases();
 
 Target make_target(const Machine& machine);
+Target make_target(const GpuMachine& machine);
+
+// The generation of a compute capability: the newest that is not newer.
+const GpuGeneration& gpu_generation(int capability);
 
 }  // namespace tessera::target

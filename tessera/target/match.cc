@@ -7,7 +7,7 @@
 namespace tessera::target {
 
 std::string mismatch(const Target& made_for, const Target& wanted) {
-  if (made_for.arch != wanted.arch) {
+  if (made_for.kind != wanted.kind || made_for.arch != wanted.arch) {
     return fmt::format("made for {}, wanted for {}", made_for.triple, wanted.triple);
   }
   if (made_for.vector_bytes != wanted.vector_bytes ||
@@ -25,13 +25,23 @@ std::string mismatch(const Target& made_for, const Target& wanted) {
     return made_for.*has ? fmt::format("made with {}, which {} lacks", name, wanted.name)
                          : fmt::format("made without {}, which {} has", name, wanted.name);
   }
+  if (wanted.is_gpu() && made_for.gpu.capability > wanted.gpu.capability) {
+    return fmt::format("made for {}, wanted for the older {}", made_for.cpu, wanted.cpu);
+  }
   return "";
+}
+
+Result<void> require_cpu(const Target& t, std::string_view what) {
+  if (!t.is_gpu()) return {};
+  return make_error(ErrorCode::kUnsupported, "target {}: there are no {} for GPUs yet", t.name,
+                    what);
 }
 
 bool same_machine(const Target& a, const Target& b) {
   Target same = b;
   same.name = a.name;
   same.cores = a.cores;
+  same.threads = a.threads;
   return to_text(a) == to_text(same);
 }
 

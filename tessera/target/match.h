@@ -12,8 +12,11 @@ namespace tessera::target {
 // schedule is at worst slower.
 std::string mismatch(const Target& made_for, const Target& wanted);
 
-// Whether times measured on one are times of the other: everything is equal but the name and the
-// number of cores that were to be used.
+// Whether times measured on one are times of the other: everything is equal but the name, the
+// cores and the threads that were to be used.
 bool same_machine(const Target& a, const Target& b);
+
+// kUnsupported of GPUs, for which `what` ("default schedules") is not made yet.
+Result<void> require_cpu(const Target& t, std::string_view what);
 
 }  // namespace tessera::target

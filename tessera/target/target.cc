@@ -15,12 +15,13 @@ namespace tessera::target {
 std::vector<std::string> target_names() {
   std::vector<std::string> names = {"host"};
   for (const Machine& m : machines()) names.emplace_back(m.name);
+  for (const GpuMachine& m : gpu_machines()) names.emplace_back(m.name);
   for (const Alias& a : aliases()) names.emplace_back(a.name);
   return names;
 }
 
 Target code_target(Target machine, int threads) {
-  machine.cores = threads;
+  machine.threads = threads == machine.cores ? 0 : threads;
   return machine;
 }
 
@@ -31,6 +32,9 @@ Result<Target> find_target(std::string_view name) {
     if (a.name == name) machine = a.machine;
   }
   for (const Machine& m : machines()) {
+    if (m.name == machine) return make_target(m);
+  }
+  for (const GpuMachine& m : gpu_machines()) {
     if (m.name == machine) return make_target(m);
   }
   const std::vector<std::string> names = target_names();
@@ -45,11 +49,50 @@ std::string default_triple(Arch arch) {
   return arch == Arch::kAArch64 ? "aarch64-unknown-linux-gnu" : "x86_64-unknown-linux-gnu";
 }
 
+const char* to_text(Kind kind) {
+  switch (kind) {
+    case Kind::kCpu:
+      return "cpu";
+    case Kind::kCuda:
+      return "cuda";
+    case Kind::kOpenCl:
+      return "opencl";
+  }
+  return "";
+}
+
+namespace {
+
+// The words of a GPU's limits, in the order of its line. The capability follows from the cpu.
+struct GpuWord {
+  std::string_view key;
+  int GpuLimits::*number = nullptr;
+  std::int64_t GpuLimits::*bytes = nullptr;
+};
+constexpr GpuWord kGpuWords[] = {{"warp", &GpuLimits::warp},
+                                 {"block", &GpuLimits::block_threads},
+                                 {"core_threads", &GpuLimits::core_threads},
+                                 {"core_blocks", &GpuLimits::core_blocks},
+                                 {"registers", &GpuLimits::core_registers},
+                                 {"shared", nullptr, &GpuLimits::block_shared_bytes},
+                                 {"core_shared", nullptr, &GpuLimits::core_shared_bytes},
+                                 {"lanes", &GpuLimits::core_lanes},
+                                 {"mhz", &GpuLimits::clock_mhz},
+                                 {"gb_s", &GpuLimits::bandwidth_gb_s}};
+
+}  // namespace
+
 std::string to_text(const Target& t) {
-  return fmt::format(
-      "{} triple={} cpu={} features={} vector={}x{} cores={} l1={} l2={} l3={} line={}", t.name,
-      t.triple, t.cpu, t.features, t.vector_registers, t.vector_bytes, t.cores, t.l1_bytes,
-      t.l2_bytes, t.l3_bytes, t.line_bytes);
+  std::string text =
+      fmt::format("{} triple={} cpu={} features={} vector={}x{} cores={} l1={} l2={} l3={} line={}",
+                  t.name, t.triple, t.cpu, t.features, t.vector_registers, t.vector_bytes, t.cores,
+                  t.l1_bytes, t.l2_bytes, t.l3_bytes, t.line_bytes);
+  if (t.threads > 0) text += fmt::format(" threads={}", t.threads);
+  if (!t.is_gpu()) return text;
+  for (const GpuWord& w : kGpuWords) {
+    text += fmt::format(" {}={}", w.key, w.number ? t.gpu.*w.number : t.gpu.*w.bytes);
+  }
+  return text;
 }
 
 namespace {
@@ -74,6 +117,8 @@ class Fields {
     }
     return std::string(at->second);
   }
+
+  bool has(std::string_view key) const { return values_.contains(key); }
 
   template <class Int>
   Result<void> number(std::string_view key, std::int64_t least, Int* out) const {
@@ -109,6 +154,9 @@ Result<Target> target_from_text(std::string_view line) {
     t.arch = Arch::kAArch64;
   } else if (t.triple.starts_with("x86_64")) {
     t.arch = Arch::kX86_64;
+  } else if (t.triple.starts_with("nvptx64") || t.triple.starts_with("spir64")) {
+    t.kind = t.triple.starts_with("nvptx64") ? Kind::kCuda : Kind::kOpenCl;
+    t.arch = Arch::kNone;
   } else {
     return make_error(ErrorCode::kUnsupported, "target: architecture of '{}'",
                       t.triple.substr(0, 64));
@@ -126,6 +174,12 @@ Result<Target> target_from_text(std::string_view line) {
   TESSERA_DO(fields.number("l2", 0, &t.l2_bytes));
   TESSERA_DO(fields.number("l3", 0, &t.l3_bytes));
   TESSERA_DO(fields.number("line", 1, &t.line_bytes));
+  if (fields.has("threads")) TESSERA_DO(fields.number("threads", 1, &t.threads));
+  if (!t.is_gpu()) return t;
+  for (const GpuWord& w : kGpuWords) {
+    TESSERA_DO(w.number ? fields.number(w.key, 0, &(t.gpu.*w.number))
+                        : fields.number(w.key, 0, &(t.gpu.*w.bytes)));
+  }
   return t;
 }
 

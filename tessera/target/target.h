@@ -1,4 +1,4 @@
-// What a machine is: kind, instruction set, vector width, cores and caches.
+// What a machine is: kind, instruction set, vector width, cores, caches and the limits of GPUs.
 #pragma once
 
 #include <cstdint>
@@ -6,44 +6,67 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/support/dtype.h"
 #include "tessera/support/result.h"
 
 namespace tessera::target {
 
-enum class Arch : std::uint8_t { kX86_64, kAArch64 };
+enum class Kind : std::uint8_t { kCpu, kCuda, kOpenCl };
+enum class Arch : std::uint8_t { kX86_64, kAArch64, kNone };  // kNone: not a CPU
+
+// Limits of a GPU. What CUDA calls a multiprocessor (SM) is a compute unit of OpenCL and one of
+// Target::cores; a thread is a work-item, a block a work-group, shared memory local memory.
+struct GpuLimits {
+  int capability = 0;  // compute capability, 90 is 9.0; 0 where the device has none
+  int warp = 32;       // threads that run in step
+  int block_threads = 0, core_threads = 0;  // most threads of a block, and resident on a core
+  int core_blocks = 0;                      // most blocks resident on a core
+  int core_registers = 0;                   // 32-bit registers of a core
+  std::int64_t block_shared_bytes = 0, core_shared_bytes = 0;
+  int core_lanes = 0;      // f32 multiply-adds that a core starts in a cycle
+  int clock_mhz = 0;       // under load
+  int bandwidth_gb_s = 0;  // of the device's memory
+};
 
 // Facts the compiler decides by. Two targets with equal text produce equal code.
 struct Target {
   std::string name;  // row of the machine table or "host"
+  Kind kind = Kind::kCpu;
   Arch arch = Arch::kX86_64;
   std::string triple;     // for LLVM, e.g. "aarch64-unknown-linux-gnu"
   std::string cpu;        // LLVM CPU name used for scheduling, e.g. "neoverse-v1"
   std::string features;   // LLVM feature string; what the machine lacks is listed with '-', e.g.
                           // "+bf16,-sve"
-  int vector_bytes = 16;  // width of one vector register used for code
-  int vector_registers = 32;
+  int vector_bytes = 16;  // width of one vector register used for code; of GPUs: the widest access
+  int vector_registers = 32;  // of GPUs: 32-bit registers of one thread
   bool has_fma = true;
   bool has_f16 = false;       // f16 arithmetic
   bool has_bf16_dot = false;  // bfdot / vdpbf16ps
   bool has_bf16_mma = false;  // bfmmla
   bool has_i8_dot = false;    // sdot/udot / vnni
   bool has_i8_mma = false;    // smmla
-  int cores = 1;
-  std::int64_t l1_bytes = 0, l2_bytes = 0, l3_bytes = 0;  // data caches; l1 and l2 per core
+  int cores = 1;              // of GPUs: multiprocessors
+  int threads = 0;            // that the code shares its work among; 0: one for each core
+  // Data caches; l1 and l2 per core. The l2 of a GPU serves all its cores.
+  std::int64_t l1_bytes = 0, l2_bytes = 0, l3_bytes = 0;
   int line_bytes = 64;
+  GpuLimits gpu;  // of GPUs only
+
+  int code_threads() const { return threads > 0 ? threads : cores; }
+  bool is_gpu() const { return kind != Kind::kCpu; }
 };
 
 // The machine this program runs on: features from the kernel (HWCAP / cpuid), not from the CPU's
 // name.
 const Target& host();
 
-// "host", or a row of the machine table ("neoverse-v1", "skylake-avx512", ...). The error lists the
-// rows.
+// "host", or a row of the machine table ("neoverse-v1", "skylake-avx512", "h200", ...). The error
+// lists the rows.
 Result<Target> find_target(std::string_view name);
 std::vector<std::string> target_names();
 
-// The machine as code of `threads` threads sees it: it can share its work among as many cores.
-// Spaces, default schedules and records are made for that; a plan names the machine.
+// The machine as code of `threads` threads sees it: it shares its work among as many. Spaces,
+// default schedules and records are made for that; a plan names the machine.
 Target code_target(Target machine, int threads);
 
 // True if code for `t` runs on this machine: same architecture and every feature present.
@@ -57,6 +80,17 @@ Result<Target> target_from_text(std::string_view line);
 // Wide vectors compute faster; memory is as slow for them as for others.
 double flops_per_byte(const Target& t);
 
-std::string default_triple(Arch arch);  // Linux with the GNU C library
+std::string default_triple(Arch arch);  // of CPUs: Linux with the GNU C library
+
+// One multiply-add of small matrices that a warp (or, with m = 64, a group of four) does at once:
+// an m x k operand of the type times k x n. f32 operands are rounded to tf32.
+struct TensorShape {
+  DType dtype;
+  int m, n, k;
+};
+// What the tensor cores of a GPU offer, largest last; none elsewhere.
+std::vector<TensorShape> tensor_shapes(const Target& t);
+
+const char* to_text(Kind kind);  // "cpu", "cuda", "opencl"
 
 }  // namespace tessera::target

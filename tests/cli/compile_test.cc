@@ -112,5 +112,12 @@ TEST(Compile, ForAnotherArchitecture) {
   EXPECT_NE(ran.out.find("f32"), std::string::npos) << ran.out;
 }
 
+TEST(Compile, RefusesGpusInOneLine) {
+  const Finished result =
+      run({"compile", "zoo:mlp", "-o", ::testing::TempDir() + "gpu", "--target", "h200"});
+  EXPECT_EQ(result.code, 5);
+  EXPECT_EQ(result.err, "tessera: target h200: there are no compiled models for GPUs yet\n");
+}
+
 }  // namespace
 }  // namespace tessera::cli

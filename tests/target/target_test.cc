@@ -123,6 +123,72 @@ TEST(MachineTable, DerivesTheRegisterFile) {
   EXPECT_TRUE(find_target("sapphirerapids")->has_f16);
 }
 
+TEST(MachineTable, KnowsTheLimitsOfGpus) {
+  for (const GpuMachine& m : gpu_machines()) {
+    const Target t = make_target(m);
+    EXPECT_TRUE(t.is_gpu());
+    EXPECT_EQ(t.arch, Arch::kNone) << m.name;
+    EXPECT_EQ(t.gpu.block_threads % t.gpu.warp, 0) << m.name;
+    EXPECT_LE(t.gpu.block_threads, t.gpu.core_threads) << m.name;
+    EXPECT_LE(t.gpu.block_shared_bytes, t.gpu.core_shared_bytes) << m.name;
+    EXPECT_FALSE(runs_on_host(t)) << m.name;
+    EXPECT_EQ(t.gpu.capability, m.generation.capability) << m.name;
+  }
+  const Target h200 = find_target("h200").value();
+  EXPECT_EQ(h200.kind, Kind::kCuda);
+  EXPECT_EQ(h200.gpu.capability, 90);
+  EXPECT_EQ(h200.cores, 132);
+  EXPECT_EQ(h200.gpu.block_shared_bytes, 227 << 10);
+  // The datasheet's 67 TFLOP/s.
+  EXPECT_NEAR(2e-6 * h200.cores * h200.gpu.core_lanes * h200.gpu.clock_mhz, 67, 0.5);
+  EXPECT_EQ(find_target("opencl-1.2")->kind, Kind::kOpenCl);
+}
+
+TEST(MachineTable, TakesTheNewestGenerationThatIsNotNewer) {
+  EXPECT_EQ(gpu_generation(75).cpu, "sm_75");
+  EXPECT_EQ(gpu_generation(87).cpu, "sm_86");
+  EXPECT_EQ(gpu_generation(120).capability, 90);
+  EXPECT_EQ(gpu_generation(60).capability, 70);
+}
+
+TEST(TensorShapes, GrowWithTheGeneration) {
+  const auto largest = [](const char* name, DType dtype) {
+    int best = 0;
+    for (const TensorShape& s : tensor_shapes(find_target(name).value())) {
+      if (s.dtype == dtype) best = s.m * s.n * s.k;
+    }
+    return best;
+  };
+  EXPECT_EQ(largest("v100", DType::kF16), 8 * 8 * 4);
+  EXPECT_EQ(largest("v100", DType::kBF16), 0);
+  EXPECT_EQ(largest("t4", DType::kF16), 16 * 8 * 8);
+  EXPECT_EQ(largest("a100", DType::kF16), 16 * 8 * 16);
+  EXPECT_EQ(largest("rtx4090", DType::kF32), 16 * 8 * 8);
+  EXPECT_EQ(largest("h200", DType::kF16), 64 * 256 * 16);
+  EXPECT_TRUE(tensor_shapes(host()).empty());
+  EXPECT_TRUE(tensor_shapes(find_target("opencl-1.2").value()).empty());
+}
+
+TEST(CodeTarget, ThreadsAreApartFromCores) {
+  Target machine = host();
+  machine.cores = 8;
+  EXPECT_EQ(machine.code_threads(), 8);
+  const Target two = code_target(machine, 2);
+  EXPECT_EQ(two.cores, 8);
+  EXPECT_EQ(two.code_threads(), 2);
+  EXPECT_EQ(target_from_text(to_text(two))->code_threads(), 2);
+  // All cores is what a machine means without a number.
+  EXPECT_EQ(to_text(code_target(two, 8)), to_text(machine));
+}
+
+TEST(RequireCpu, NamesTheGpuAndWhatItLacks) {
+  EXPECT_TRUE(require_cpu(host(), "songs").ok());
+  const Result<void> refused = require_cpu(find_target("h200").value(), "songs");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(refused.error().message, "target h200: there are no songs for GPUs yet");
+}
+
 TEST(MachineTable, SwitchesSveOff) {
   for (const Machine& m : machines()) {
     if (m.arch != Arch::kAArch64) continue;
@@ -150,7 +216,15 @@ TEST(Mismatch, CoresCachesAndNamesDoNotCount) {
   other = host();
   other.name = "elsewhere";
   other.cores += 3;
+  other.threads = 2;
   EXPECT_TRUE(same_machine(host(), other));
+}
+
+TEST(Mismatch, CodeForANewerGpuDoesNotServeAnOlderOne) {
+  const Target h200 = *find_target("h200"), a100 = *find_target("a100");
+  EXPECT_EQ(mismatch(h200, a100), "made for sm_90a, wanted for the older sm_80");
+  EXPECT_EQ(mismatch(a100, h200), "");
+  EXPECT_NE(mismatch(a100, host()), "");
 }
 
 TEST(Mismatch, SaysWhatDiffers) {
@@ -170,11 +244,15 @@ TEST(Mismatch, SaysWhatDiffers) {
 TEST(FromText, ReadsBackEveryMachine) {
   std::vector<Target> targets = {host()};
   for (const Machine& m : machines()) targets.push_back(make_target(m));
+  for (const GpuMachine& m : gpu_machines()) targets.push_back(make_target(m));
   for (const Target& t : targets) {
     const Result<Target> read = target_from_text(to_text(t));
     ASSERT_TRUE(read.ok()) << read.error().message;
     EXPECT_EQ(to_text(*read), to_text(t));
     EXPECT_EQ(read->arch, t.arch);
+    EXPECT_EQ(read->kind, t.kind);
+    EXPECT_EQ(read->gpu.capability, t.gpu.capability);
+    EXPECT_EQ(read->gpu.block_shared_bytes, t.gpu.block_shared_bytes);
     EXPECT_EQ(read->has_fma, t.has_fma);
     EXPECT_EQ(read->has_f16, t.has_f16);
     EXPECT_EQ(read->has_bf16_dot, t.has_bf16_dot);
@@ -199,6 +277,10 @@ TEST(FromText, NamesWhatIsWrong) {
   EXPECT_EQ(message(start + "vector=16x32 cores=many"), "target: cores='many' is not a size");
   EXPECT_EQ(message(start + "vector=16x32 cores=99999999999"),
             "target: cores='99999999999' is not a size");
+  const std::string whole = start + "vector=16x32 cores=4 l1=1 l2=1 l3=0 line=64 ";
+  EXPECT_EQ(message(whole + "threads=0"), "target: threads='0' is not a size");
+  const std::string gpu = to_text(*find_target("h200"));
+  EXPECT_EQ(message(gpu.substr(0, gpu.find(" gb_s"))), "target: no gb_s=");
 }
 
 }  // namespace

@@ -77,8 +77,9 @@ Result<std::string> read_text_file(const std::string& path) {
 
 Result<FoundSchedule> find_schedule(const std::string& folder, const te::OpSpec& spec,
                                     const te::Dag& dag, const target::Target& target) {
-  const fs::path root =
-      fs::path(folder) / (target.arch == target::Arch::kAArch64 ? "aarch64" : "x86_64");
+  const fs::path root = fs::path(folder) / (target.is_gpu() ? target::to_text(target.kind)
+                                            : target.arch == target::Arch::kAArch64 ? "aarch64"
+                                                                                    : "x86_64");
   std::error_code error;
   std::vector<fs::path> files;
   for (const fs::directory_entry& f : fs::directory_iterator(root, error)) {

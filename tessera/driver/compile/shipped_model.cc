@@ -5,6 +5,8 @@
 #include <sstream>
 #include <string_view>
 
+#include <fmt/format.h>
+
 namespace tessera::driver {
 namespace fs = std::filesystem;
 
@@ -28,7 +30,9 @@ std::string shipped_folder(const std::string& name, const std::string& marker) {
 std::string weights_folder() { return shipped_folder("weights", "README.md"); }
 
 std::vector<std::string> shipped_models(const std::string& folder, const target::Target& target) {
-  const std::string arch = target.arch == target::Arch::kAArch64 ? "aarch64-" : "x86_64-";
+  const std::string arch = target.is_gpu() ? fmt::format("{}-", target::to_text(target.kind))
+                           : target.arch == target::Arch::kAArch64 ? "aarch64-"
+                                                                   : "x86_64-";
   std::vector<std::string> out;
   std::error_code error;
   for (const fs::directory_entry& f : fs::directory_iterator(folder, error)) {

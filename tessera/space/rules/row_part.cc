@@ -108,7 +108,7 @@ void RowPart::find_axes() {
 void RowPart::add_parallel(std::size_t loops) {
   std::vector<std::int64_t> depths;
   for (std::size_t i = 0; i <= loops; ++i) depths.push_back(static_cast<std::int64_t>(i));
-  if (target_.cores == 1) depths.resize(1);
+  if (target_.code_threads() == 1) depths.resize(1);
   const bool worth = Context::worth_threads(stage().iterations() * (4 + stage().cost));
   parallel_ =
       add(number_decision(name() + ".parallel", DecisionKind::kParallel, depths, worth ? 1 : 0));
@@ -167,10 +167,10 @@ void RowPart::add_fold() {
     if (kMinFold * f * lanes_ <= depth) widths.push_back(f * lanes_);
   }
   vector_ = add(number_decision(name() + ".fold", DecisionKind::kVector, widths, 4 * lanes_));
-  const bool few = s.elements() < 2.0 * target_.cores;
-  if (alone_ && few && target_.cores > 1 && depth >= 64 * lanes_) {
+  const bool few = s.elements() < 2.0 * target_.code_threads();
+  if (alone_ && few && target_.code_threads() > 1 && depth >= 64 * lanes_) {
     has_jobs_ = true;
-    const std::int64_t cores = target_.cores;
+    const std::int64_t cores = target_.code_threads();
     jobs_ = add(number_decision(name() + ".jobs", DecisionKind::kParallel,
                                 {1, cores, 2 * cores, 4 * cores},
                                 Context::worth_threads(s.iterations()) ? cores : 1));

@@ -50,7 +50,7 @@ Answer fold_rule(const Problem& p, const Draft& draft, std::size_t stage, std::v
   const Stage& s = p.stage(stage);
   if (!is_tiled(s)) return Answer::kPass;
   const double space = s.elements(), depth = s.iterations() / std::max(1.0, space);
-  if (space > depth || space > 16.0 * p.target.cores) return Answer::kPass;
+  if (space > depth || space > 16.0 * p.target.code_threads()) return Answer::kPass;
   out->push_back(draft);
   out->back().stages[stage].kind = StagePlan::Kind::kRows;
   if (p.main == stage) out->back().name = "fold";

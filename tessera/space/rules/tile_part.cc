@@ -248,7 +248,7 @@ void TilePart::add_rest() {
   unroll_ = add(number_decision(name + ".unroll", DecisionKind::kUnroll, steps, 1));
   std::vector<std::int64_t> depths;
   for (std::size_t i = 0; i <= axes_.size(); ++i) depths.push_back(static_cast<std::int64_t>(i));
-  if (target_.cores == 1) depths.resize(1);
+  if (target_.code_threads() == 1) depths.resize(1);
   const bool worth = Context::worth_threads(2 * stage().iterations());
   parallel_ =
       add(number_decision(name + ".parallel", DecisionKind::kParallel, depths, worth ? 1 : 0));

@@ -253,7 +253,8 @@ void TilePart::write_copy(Choice choice, const TileOperand& operand, const std::
   order.push_back(panels[1]);
   w.reorder(copy, order);
   w.vectorize(copy, panels[1]);
-  if (target_.cores > 1 && Context::worth_threads(8 * elements)) w.parallel(copy, order.front());
+  if (target_.code_threads() > 1 && Context::worth_threads(8 * elements))
+    w.parallel(copy, order.front());
 }
 
 void TilePart::split_reduce(Choice choice, Writer& w, TileLoops* loops) const {
