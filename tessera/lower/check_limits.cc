@@ -37,7 +37,7 @@ Result<void> within(const ir::Launch& l, const char* what, std::int64_t needed,
 }  // namespace
 
 std::int64_t shared_bytes(const ir::Launch& launch) {
-  constexpr std::int64_t kAlign = 16;
+  constexpr std::int64_t kAlign = 128;  // a row of banks, as code generation places buffers
   std::int64_t bytes = 0;
   for (const ir::Buffer& b : launch.shared) bytes += (bytes_of(b) + kAlign - 1) / kAlign * kAlign;
   return bytes;

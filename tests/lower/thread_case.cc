@@ -42,26 +42,17 @@ int count_barriers(const ir::DeviceProgram& program) {
   return n;
 }
 
-std::string run_threads(const te::Dag& dag, const ir::DeviceProgram& program) {
-  Rng rng(7);
-  std::vector<HostTensor> inputs, params;
-  for (const te::Input& in : dag.inputs) {
-    inputs.push_back(random_tensor(in.buffer->dtype, in.buffer->shape, rng));
-    HostTensor flat(in.buffer->dtype, program.params[inputs.size() - 1]->shape);
-    std::memcpy(flat.data(), inputs.back().data(), flat.bytes());
-    params.push_back(flat);
-  }
+std::string run_threads(const te::Dag& dag, const ir::DeviceProgram& program,
+                        const std::vector<HostTensor>& inputs, double tolerance) {
   const auto want = interp::run(dag, inputs);
   if (!want.ok()) return want.error().message;
-  for (std::size_t i = params.size(); i < program.params.size(); ++i)
-    params.emplace_back(program.params[i]->dtype, program.params[i]->shape);
-  if (const auto ran = interp::run(program, params); !ran.ok()) return ran.error().message;
-  double tolerance = 0;
-  for (const te::Op& op : dag.ops) {
-    std::int64_t length = 1;
-    for (const te::Axis& a : op.reduce_axes) length *= a.extent;
-    for (const ir::Buffer& b : op.outputs) tolerance += 4 * testing::tolerance(b->dtype, length);
+  std::vector<HostTensor> params;
+  for (std::size_t i = 0; i < program.params.size(); ++i) {
+    HostTensor flat(program.params[i]->dtype, program.params[i]->shape);
+    if (i < inputs.size()) std::memcpy(flat.data(), inputs[i].data(), flat.bytes());
+    params.push_back(flat);
   }
+  if (const auto ran = interp::run(program, params); !ran.ok()) return ran.error().message;
   for (std::size_t o = 0; o < want->size(); ++o) {
     HostTensor got((*want)[o].dtype(), (*want)[o].shape());
     std::memcpy(got.data(), params[inputs.size() + o].data(), got.bytes());
@@ -70,6 +61,20 @@ std::string run_threads(const te::Dag& dag, const ir::DeviceProgram& program) {
     if (!difference.empty()) return difference;
   }
   return "";
+}
+
+std::string run_threads(const te::Dag& dag, const ir::DeviceProgram& program) {
+  Rng rng(7);
+  std::vector<HostTensor> inputs;
+  for (const te::Input& in : dag.inputs)
+    inputs.push_back(random_tensor(in.buffer->dtype, in.buffer->shape, rng));
+  double tolerance = 0;
+  for (const te::Op& op : dag.ops) {
+    std::int64_t length = 1;
+    for (const te::Axis& a : op.reduce_axes) length *= a.extent;
+    for (const ir::Buffer& b : op.outputs) tolerance += 4 * testing::tolerance(b->dtype, length);
+  }
+  return run_threads(dag, program, inputs, tolerance);
 }
 
 ir::DeviceProgram lower_threads(const te::Dag& dag, const std::string& schedule,

@@ -2,14 +2,19 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "tessera/lower/lower_device.h"
+#include "tessera/support/host_tensor.h"
 #include "tessera/te/dag.h"
 
 namespace tessera::lower {
 
-// What the program computes for random inputs, compared with the Dag: empty when it agrees,
-// otherwise the error of the interpreter (a race, ...) or the first difference.
+// What the program computes, compared with the Dag: empty when it agrees, otherwise the error of
+// the interpreter (a race, ...) or the first difference.
+std::string run_threads(const te::Dag& dag, const ir::DeviceProgram& program,
+                        const std::vector<HostTensor>& inputs, double tolerance);
+// The same for random inputs.
 std::string run_threads(const te::Dag& dag, const ir::DeviceProgram& program);
 
 // The program; fails the test and returns an empty one when the schedule is refused.
