@@ -36,6 +36,20 @@ Result<void> within(const ir::Launch& l, const char* what, std::int64_t needed,
 
 }  // namespace
 
+LaunchLimits launch_limits(const target::Target& target) {
+  LaunchLimits limits;
+  const target::GpuLimits& gpu = target.gpu;
+  if (gpu.block_threads > 0) {
+    limits.threads = gpu.block_threads;
+    for (std::int64_t& most : limits.block) most = std::min(most, limits.threads);
+  }
+  if (gpu.block_shared_bytes > 0) limits.shared_bytes = gpu.block_shared_bytes;
+  if (gpu.core_registers > 0) limits.registers = gpu.core_registers;
+  if (target.is_gpu()) limits.thread_registers = target.vector_registers;
+  if (target.kind == target::Kind::kOpenCl) limits.grid.fill(limits.grid[0]);
+  return limits;
+}
+
 std::int64_t shared_bytes(const ir::Launch& launch) {
   constexpr std::int64_t kAlign = 128;  // a row of banks, as code generation places buffers
   std::int64_t bytes = 0;

@@ -6,6 +6,7 @@
 
 #include "tessera/ir/launch.h"
 #include "tessera/support/result.h"
+#include "tessera/target/target.h"
 
 namespace tessera::lower {
 
@@ -18,6 +19,9 @@ struct LaunchLimits {
   std::int64_t registers = 65536;  // 4 bytes each
   std::int64_t thread_registers = 255;
 };
+
+// What a GPU says of itself; the defaults where it says nothing.
+LaunchLimits launch_limits(const target::Target& target);
 
 std::int64_t shared_bytes(const ir::Launch& launch);
 

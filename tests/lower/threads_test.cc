@@ -465,5 +465,28 @@ TEST(Limits, NameWhatIsTooLarge) {
             "launch C needs 5120 registers in a block; the device has 4096");
 }
 
+TEST(Limits, ComeFromTheTarget) {
+  const LaunchLimits h200 = launch_limits(target::find_target("h200").value());
+  EXPECT_EQ(h200.threads, 1024);
+  EXPECT_EQ(h200.shared_bytes, 227 * 1024);
+  EXPECT_EQ(h200.thread_registers, 255);
+  EXPECT_EQ(h200.registers, 65536);
+  // A pipeline that fits there does not fit an older device.
+  const ir::DeviceProgram deep =
+      lower_threads(dag_of("matmul:M=512,N=512,K=512"),
+                    "cache_write C local\ncache_read A shared C.local\nsplit C i 16 8\n"
+                    "split C j 16 8\nreorder C i.0 j.0 i.1 j.1 i.2 j.2\n"
+                    "annotate C i.0 blockIdx.y\nannotate C j.0 blockIdx.x\n"
+                    "annotate C i.1 threadIdx.y\nannotate C j.1 threadIdx.x\n"
+                    "compute_at C.local C j.1\nsplit C.local k 64\n"
+                    "reorder C.local k.0 k.1 i j\ncompute_at A.shared C.local k.0\n"
+                    "pragma C.local k.0 pipeline 4\nfuse A.shared d0 d1\n"
+                    "split A.shared d0@d1 16 16 4\nannotate A.shared d0@d1.1 threadIdx.y\n"
+                    "annotate A.shared d0@d1.2 threadIdx.x\n");
+  EXPECT_TRUE(check_limits(deep, h200).ok());
+  EXPECT_EQ(check_limits(deep, launch_limits(target::find_target("t4").value())).error().message,
+            "launch C needs 131072 bytes of shared memory; the device has 65536");
+}
+
 }  // namespace
 }  // namespace tessera::lower
