@@ -239,9 +239,18 @@ class Verifier final : public Visitor {
     for (const Expr& arg : n.args) expr(arg, n);
     guards_ -= prefetch;
     if (error_) return;
+    if (n.fn == Intrinsic::kAsyncCopy && !is_shared_copy(n))
+      return fail("asynchronous copy is not from device to shared memory", n);
     if (n.fn != Intrinsic::kBitcast) return check_type(call_typing(n.fn, n.args), n);
     if (n.args.size() != 1) return fail("wrong number of arguments", n);
     check_type(bitcast_typing(n.type.dtype, n.args[0].type()), n);
+  }
+
+  static bool is_shared_copy(const Call& n) {
+    const auto* place = n.args[0].as<Load>();
+    const auto* source = n.args[1].as<Load>();
+    return place && source && place->buffer->scope == Scope::kShared &&
+           source->buffer->scope != Scope::kShared && source->buffer->scope != Scope::kStack;
   }
 
   // Rules of a load or a store that typing does not cover.

@@ -105,6 +105,10 @@ TEST(Launch, OnlyWhatThreadsMayDo) {
             "line 3, column 6: async_copy: async_copy needs two loads");
   EXPECT_EQ(error_of("eval async_wait(tx)"),
             "line 3, column 6: async_wait: number of groups is not a constant");
+  EXPECT_EQ(error_of("eval async_copy(B[0], A[0])"),
+            "k: asynchronous copy is not from device to shared memory: async_copy(B[0], A[0])");
+  EXPECT_EQ(error_of("eval async_copy(S[0], S[1])"),
+            "k: asynchronous copy is not from device to shared memory: async_copy(S[0], S[1])");
   const Func f{"f", {}, 0, Barrier::make()};
   EXPECT_EQ(verify(f).error().message, "f: barrier outside a launch");
   const Func g{"g", {}, 0, Evaluate::make(Call::make(Intrinsic::kAsyncCommit, {}))};

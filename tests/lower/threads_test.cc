@@ -304,6 +304,40 @@ TEST(Pipeline, WhatIsNoPlainCopyIsStored) {
   expect_threads_agree(dag, schedule);
 }
 
+// A product of doubled elements: X goes to shared memory, its double too, and B.
+te::Dag doubled() {
+  te::DagBuilder b("doubled");
+  const ir::Buffer x = b.input("X", DType::kF32, {7, 20});
+  const ir::Buffer y = b.input("B", DType::kF32, {20, 9});
+  const ir::Buffer p = b.compute("P", {{"i", 7}, {"k", 20}},
+                                 [&](const te::Indices& i) { return te::at(x, i) * te::at(x, i); });
+  return b.build({b.reduce("C", te::Reducer::kSum, {{"i", 7}, {"j", 9}}, {{"k", 20}},
+                           [&](const te::Indices& i, const te::Indices& k) {
+                             return te::at(p, {i[0], k[0]}) * te::at(y, {k[0], i[1]});
+                           })});
+}
+
+std::string chain(bool with_b) {
+  std::string out =
+      "cache_read X shared P\ncache_write P shared\ncompute_inline P\nannotate C i blockIdx.x\n"
+      "annotate C j threadIdx.x\nsplit C k 8\ncompute_at P.shared C k.0\n"
+      "compute_at X.shared C k.0\nsplit P.shared k 4\nannotate P.shared k.1 threadIdx.x\n"
+      "split X.shared d1 8\nannotate X.shared d1.1 threadIdx.x\n";
+  if (with_b) {
+    out +=
+        "cache_read B shared C\ncompute_at B.shared C k.0\nfuse B.shared d0 d1\n"
+        "split B.shared d0@d1 9\nannotate B.shared d0@d1.1 threadIdx.x\n";
+  }
+  return out;
+}
+
+TEST(Threads, SharedStagesThatReadSharedStages) {
+  // The one between the two copies also keeps the next product from overtaking this sum.
+  EXPECT_EQ(count_barriers(lower_threads(doubled(), chain(false))), 2);
+  expect_threads_agree(doubled(), chain(false));
+  expect_threads_agree(doubled(), chain(true));
+}
+
 TEST(Pipeline, RefusedWithAReason) {
   const te::Dag dag = dag_of("matmul:M=40,N=65,K=33");
   expect_threads_refused(dag, kMatmul + "pragma C.local k.1 pipeline 2\n",
@@ -312,6 +346,10 @@ TEST(Pipeline, RefusedWithAReason) {
   const std::string at = "compute_at B.shared C.local k.0";
   deep.replace(deep.find(at), at.size(), "compute_at B.shared C.local k.1");
   expect_threads_refused(dag, deep,
+                         "loop k.0 cannot be pipelined: threads wait for each other inside");
+  expect_threads_refused(doubled(), chain(true) + "pragma C k.0 pipeline 2\n",
+                         "loop k.0 cannot be pipelined: a copy follows a use");
+  expect_threads_refused(doubled(), chain(false) + "pragma C k.0 pipeline 2\n",
                          "loop k.0 cannot be pipelined: threads wait for each other inside");
   expect_refused(dag, "pragma C k pipeline 2\n",
                  "stage C has a pipelined loop, but the target is a CPU");
@@ -423,6 +461,10 @@ TEST(Threads, RefusedWithAReason) {
       dag,
       bound + "cache_read A local C\ncompute_at A.local C j\nannotate A.local d1 threadIdx.x\n",
       "loop d1 of A.local is bound to threads, but A.local is not shared");
+  expect_threads_refused(dag,
+                         "annotate C i blockIdx.x\nannotate C j vectorize\ncache_read A shared C\n"
+                         "compute_at A.shared C j\nannotate A.shared d1 threadIdx.x\n",
+                         "stage A.shared runs inside vectorized loop j of C");
   expect_threads_refused(dag, "annotate C i vectorize\nannotate C j threadIdx.x\n",
                          "thread loop j of C runs inside vectorized loop i");
   expect_threads_refused(
