@@ -1,6 +1,8 @@
 #include "tessera/lower/bind_threads.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "tessera/ir/build.h"
@@ -63,6 +65,59 @@ class Rename final : public ir::Mutator {
     indices.insert(indices.end(), own.begin(), own.end());
     return ir::Load::make(it->second.buffer, std::move(indices));
   }
+};
+
+// Which of some variables what a statement stores depends on, per buffer: directly, through
+// conditions around, and through other buffers that it stores.
+class Dependences final : public ir::Visitor {
+ public:
+  using Vars = std::set<const ir::ExprNode*>;
+  std::map<ir::Buffer, Vars> of;
+
+  // `known`: of buffers that other statements store.
+  Dependences(std::vector<ir::Expr> vars, std::map<ir::Buffer, Vars> known)
+      : of(std::move(known)), vars_(std::move(vars)) {}
+
+  void run(const ir::Stmt& s) {
+    for (std::size_t before = count() + 1; before != count();) {
+      before = count();
+      (*this)(s);
+    }
+  }
+
+ private:
+  using ir::Visitor::visit;
+  std::size_t count() const {
+    std::size_t n = 0;
+    for (const auto& [buffer, vars] : of) n += vars.size();
+    return n;
+  }
+  void add(const ir::Expr& e, Vars* out) const {
+    for (const ir::Expr& v : vars_) {
+      if (ir::uses_var(e, v)) out->insert(v.get());
+    }
+    ir::for_each_expr(e, [&](const ir::Expr& x) {
+      const auto* load = x.as<ir::Load>();
+      const auto it = load ? of.find(load->buffer) : of.end();
+      if (it != of.end()) out->insert(it->second.begin(), it->second.end());
+    });
+  }
+  void visit(const ir::Store& store) override {
+    Vars found = around_;
+    add(store.value, &found);
+    for (const ir::Expr& e : store.indices) add(e, &found);
+    of[store.buffer].insert(found.begin(), found.end());
+  }
+  void visit(const ir::If& branch) override {
+    const Vars outer = around_;
+    add(branch.cond, &around_);
+    (*this)(branch.then_body);
+    if (branch.else_body) (*this)(branch.else_body);
+    around_ = outer;
+  }
+
+  std::vector<ir::Expr> vars_;
+  Vars around_;  // of the conditions around
 };
 
 class Binder {
@@ -270,10 +325,12 @@ class Binder {
       shared_.push_back(alloc.buffer);
       return visit(alloc.body, pending, bound);
     }
+    // One copy per virtual thread, where they store different things.
     Rename::Copies copies;
     std::vector<std::int64_t> shape;
+    const Dependences::Vars differs = dependences(alloc, pending);
     for (const Pending& p : pending) {
-      if (!p.var) continue;
+      if (!p.var || !differs.count(p.var.get())) continue;
       shape.push_back(p.extent);
       copies.which.push_back(p.var);
     }
@@ -286,6 +343,21 @@ class Binder {
     }
     const ir::Stmt body = visit(alloc.body, pending, bound);
     return body ? ir::Allocate::make(buffer, body) : body;
+  }
+
+  Dependences::Vars dependences(const ir::Allocate& alloc, const PendingList& pending) const {
+    std::vector<ir::Expr> vars;
+    for (const Pending& p : pending) {
+      if (p.var) vars.push_back(p.var);
+    }
+    if (vars.empty()) return {};
+    std::map<ir::Buffer, Dependences::Vars> known;
+    for (const auto& [buffer, copies] : rename_.copies) {
+      for (const ir::Expr& which : copies.which) known[buffer].insert(which.get());
+    }
+    Dependences found(std::move(vars), std::move(known));
+    found.run(alloc.body);
+    return found.of[alloc.buffer];
   }
 
   ir::Stmt visit_store(const ir::Store& store, PendingList pending, int bound) {

@@ -30,8 +30,8 @@ using CooperativeLoops = std::map<const ir::ExprNode*, Cooperative>;
 // Replaces block and thread loops by the variables of the launch, with a condition where a loop is
 // shorter than the launch. Conditions that differ between threads, and loops over virtual threads,
 // move inward until they hold nothing cooperative; what is allocated on the way gets one copy per
-// virtual thread. Prefetches are dropped. Result: loops of the blocks, the allocations of shared
-// memory, loops of the threads, the body.
+// virtual thread, unless they store the same. Prefetches are dropped. Result: loops of the blocks,
+// the allocations of shared memory, loops of the threads, the body.
 ir::Stmt bind_threads(const ir::Stmt& stage, const LaunchShape& shape,
                       const CooperativeLoops& cooperative);
 

@@ -304,6 +304,64 @@ TEST(Pipeline, WhatIsNoPlainCopyIsStored) {
   expect_threads_agree(dag, schedule);
 }
 
+// Virtual threads, a transposed tile of A, vector reads from shared memory into registers, copies
+// that run ahead, vector stores: what a library does for large products.
+const std::string kLibrary =
+    "cache_write C local\n"
+    "cache_read A shared C.local\n"
+    "cache_read B shared C.local\n"
+    "cache_read A.shared local C.local\n"
+    "cache_read B.shared local C.local\n"
+    "split C i 2 4 4\n"
+    "split C j 2 8 4\n"
+    "reorder C i.0 j.0 i.1 j.1 i.2 j.2 i.3 j.3\n"
+    "annotate C i.0 blockIdx.y\n"
+    "annotate C j.0 blockIdx.x\n"
+    "annotate C i.1 vthread\n"
+    "annotate C j.1 vthread\n"
+    "annotate C i.2 threadIdx.y\n"
+    "annotate C j.2 threadIdx.x\n"
+    "annotate C i.3 unroll\n"
+    "annotate C j.3 vectorize\n"
+    "compute_at C.local C j.2\n"
+    "split C.local k 8\n"
+    "reorder C.local k.0 k.1 i j\n"
+    "annotate C.local k.1 unroll\n"
+    "annotate C.local i unroll\n"
+    "annotate C.local j unroll\n"
+    "pragma C.local k.0 pipeline 2\n"
+    "compute_at A.shared C.local k.0\n"
+    "compute_at B.shared C.local k.0\n"
+    "compute_at A.shared.local C.local k.1\n"
+    "compute_at B.shared.local C.local k.1\n"
+    "annotate A.shared.local d0 vectorize\n"
+    "annotate B.shared.local d1 vectorize\n"
+    "layout A.shared d1 d0\n"
+    "fuse A.shared d0 d1\n"
+    "split A.shared d0@d1 4 8\n"
+    "annotate A.shared d0@d1.1 threadIdx.y\n"
+    "annotate A.shared d0@d1.2 threadIdx.x\n"
+    "fuse B.shared d0 d1\n"
+    "split B.shared d0@d1 4 8 4\n"
+    "annotate B.shared d0@d1.1 threadIdx.y\n"
+    "annotate B.shared d0@d1.2 threadIdx.x\n"
+    "annotate B.shared d0@d1.3 vectorize\n";
+
+TEST(Threads, ProductAsALibraryWritesIt) {
+  const te::Dag dag = dag_of("matmul:M=64,N=128,K=32");
+  testing::expect_golden(
+      "lower/threads/library.txt",
+      ir::to_text(lower_threads(dag, kLibrary,
+                                {.print_after = {}, .stop_after = "pipeline_loops", .skip = {}})));
+  const std::string text = ir::to_text(lower_threads(dag, kLibrary));
+  // Every access of memory by the inner loop and at the end moves 16 bytes.
+  EXPECT_NE(text.find("= A.shared[ramp("), std::string::npos) << text;
+  EXPECT_NE(text.find("async_copy(B.shared[ramp("), std::string::npos) << text;
+  expect_threads_agree(dag, kLibrary);
+  expect_threads_agree(dag_of("matmul:M=61,N=67,K=29"), kLibrary);
+  expect_threads_agree(dag_of("matmul:M=3,N=2,K=1"), kLibrary);
+}
+
 // A product of doubled elements: X goes to shared memory, its double too, and B.
 te::Dag doubled() {
   te::DagBuilder b("doubled");
