@@ -262,11 +262,18 @@ std::string default_name(const std::string& model) {
 
 Result<ArtifactReport> compile_artifact(const graph::Graph& graph, const target::Target& target,
                                         const std::string& folder, const ArtifactOptions& options) {
+  TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(graph, options.model.partition));
+  return compile_artifact(graph, tasks, target, folder, options);
+}
+
+Result<ArtifactReport> compile_artifact(const graph::Graph& graph, const task::TaskGraph& tasks,
+                                        const target::Target& target, const std::string& folder,
+                                        const ArtifactOptions& options) {
   TESSERA_TRY(StagingFolder staging, StagingFolder::make(folder));
   ArtifactReport report;
   const Clock::time_point start = Clock::now();
   std::vector<exec::LoweredTask> lowered;
-  TESSERA_TRY(exec::CompiledModel model, exec::plan_model(graph, target, options.model, &lowered));
+  TESSERA_TRY(exec::CompiledModel model, exec::lower_model(graph, tasks, target, options.model, &lowered));
   TESSERA_DO(check_steps(model));
   report.lower_ms = elapsed_ms(start);
   Metadata metadata =

@@ -36,6 +36,11 @@ struct ArtifactReport {
 // to `folder`, which appears whole or not at all; an older artifact there is replaced.
 // kUnsupported: the model has operators without kernels (named); kUnavailable: no C compiler; kIo:
 // the folder cannot be written.
+// `tasks` are those of the graph.
+Result<ArtifactReport> compile_artifact(const graph::Graph& graph, const task::TaskGraph& tasks,
+                                        const target::Target& target, const std::string& folder,
+                                        const ArtifactOptions& options = {});
+// With the tasks that options.model.partition gives.
 Result<ArtifactReport> compile_artifact(const graph::Graph& graph, const target::Target& target,
                                         const std::string& folder,
                                         const ArtifactOptions& options = {});

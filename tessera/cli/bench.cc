@@ -271,8 +271,7 @@ int bench(const BenchArgs& args) {
     Result<driver::BenchResult> r = driver::bench_op(spec, target::host(), options);
     if (!r.ok()) return report(r.error().with_context(te::to_text(spec)));
     // After the operation, so that a mistake in it is reported at once.
-    const auto algorithm = spec.words.find("algo");
-    const bool saves = algorithm != spec.words.end() && algorithm->second.starts_with("winograd");
+    const bool saves = te::winograd_tile(spec) > 0;
     const Result<double> fraction = peak.fraction(spec.dtype, r->gflops, saves);
     if (!fraction.ok()) return report(fraction.error());
     r->fraction_of_peak = *fraction;

@@ -29,7 +29,7 @@ struct CompileArgs {
   bool json = false;
 };
 
-bool has_all(const record::Plan& plan, const std::vector<task::Task>& tasks) {
+bool has_all(const plan::Plan& plan, const std::vector<task::Task>& tasks) {
   return std::all_of(tasks.begin(), tasks.end(),
                      [&](const task::Task& t) { return plan.find(t.key) != nullptr; });
 }
@@ -78,7 +78,7 @@ Result<artifact::ArtifactReport> compile(const CompileArgs& args,
   TESSERA_TRY(const target::Target target, target::find_target(args.target));
   TESSERA_DO(target::require_cpu(target, "compiled models"));
   TESSERA_TRY(driver::LoadOptions load, load_options(args.model));
-  load.passes.flops_per_byte = target::flops_per_byte(target);
+  load.passes.rules.flops_per_byte = target::flops_per_byte(target);
   TESSERA_TRY(*plan, plan_schedules(args.plan, target));
   if (plan->has_value()) (*plan)->apply_to(&load);
   TESSERA_TRY(const graph::Graph graph, driver::load_graph(args.model.model, load));

@@ -68,7 +68,8 @@ void add_collect(CLI::App& app, std::function<int()>* run) {
   sub->add_option("--max-flops", args->options.most_flops, "Leave tasks with more work out")
       ->check(positive());
   sub->add_option("--algorithms", args->options.algorithms,
-                  "Of convolutions with a choice: direct, winograd2, winograd4, winograd6")
+                  fmt::format("Of convolutions with a choice: {}",
+                              fmt::join(plan::convolution_algorithms(), ", ")))
       ->delimiter(',');
   sub->add_option("--shard", args->options.shard,
                   "Number of the part of the tasks to measure, from 0");

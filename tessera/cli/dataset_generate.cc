@@ -170,7 +170,8 @@ void add_sample_options(CLI::App* sub, SampleArgs* args) {
   sub->add_option("--max-flops", o.scope.most_flops, "Leave tasks with more work out")
       ->check(positive());
   sub->add_option("--algorithms", o.scope.algorithms,
-                  "Of convolutions with a choice: direct, winograd2, winograd4, winograd6")
+                  fmt::format("Of convolutions with a choice: {}",
+                              fmt::join(plan::convolution_algorithms(), ", ")))
       ->delimiter(',');
   sub->add_option("--seed", o.scope.seed, "Of everything random");
 }

@@ -20,7 +20,7 @@ void add_plan_options(CLI::App& app, PlanArgs& args) {
 Result<std::optional<driver::PlanSchedules>> plan_schedules(const PlanArgs& args,
                                                             const target::Target& target) {
   if (args.plan.empty()) return std::optional<driver::PlanSchedules>();
-  TESSERA_TRY(record::Plan plan, record::load_plan(args.plan));
+  TESSERA_TRY(plan::Plan plan, plan::load_plan(args.plan));
   Result<driver::PlanSchedules> made =
       driver::PlanSchedules::make(std::move(plan), target, args.strict);
   if (!made.ok()) return made.error().with_context(args.plan);

@@ -121,7 +121,7 @@ std::string plan_path(const TuneArgs& args) {
 }
 
 Result<void> write_artifact(const TuneArgs& args, const driver::TuneOptions& options,
-                            const record::Plan& plan) {
+                            const plan::Plan& plan) {
   TESSERA_TRY(const driver::PlanSchedules schedules,
               driver::PlanSchedules::make(plan, options.target, false));
   driver::LoadOptions load = options.subjects[0].load;
@@ -136,7 +136,7 @@ Result<void> write_artifact(const TuneArgs& args, const driver::TuneOptions& opt
 
 // The tuned models beside each installed peer, in one interleaved run each.
 std::vector<PeerComparison> compare_peers(const TuneArgs& args, const driver::TuneOptions& options,
-                                          const record::Plan& plan, ProgressLine& line) {
+                                          const plan::Plan& plan, ProgressLine& line) {
   std::vector<PeerComparison> out;
   std::vector<std::string> peers;
   for (const std::string& name : args.peers) {
@@ -214,7 +214,7 @@ int tune(const TuneArgs& args) {
   const driver::TuneResult& r = summary.result;
   const bool has_plan = r.state != driver::TuneState::kRejected && !r.plan.tasks.empty();
   if (has_plan) {
-    if (const Result<void> saved = record::save_plan(r.plan, plan_path(args)); !saved) {
+    if (const Result<void> saved = plan::save_plan(r.plan, plan_path(args)); !saved) {
       line.finish();
       return report(saved.error());
     }

@@ -283,6 +283,12 @@ Result<void> check_memory(const graph::Graph& graph) {
 
 Result<CompiledModel> compile_model(const graph::Graph& graph, const target::Target& target,
                                     const ModelOptions& options) {
+  TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(graph, options.partition));
+  return compile_model(graph, tasks, target, options);
+}
+
+Result<CompiledModel> compile_model(const graph::Graph& graph, const task::TaskGraph& tasks,
+                                    const target::Target& target, const ModelOptions& options) {
   if (!target::runs_on_host(target)) {
     return make_error(ErrorCode::kUnsupported, "code for {} does not run on this machine",
                       target.name);
@@ -291,7 +297,6 @@ Result<CompiledModel> compile_model(const graph::Graph& graph, const target::Tar
   CompiledModel model;
   model.target = target;
   const auto start = std::chrono::steady_clock::now();
-  TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(graph, options.partition));
   std::vector<std::vector<schedule::Layout>> layouts(tasks.tasks.size());
   model.kernels.resize(tasks.tasks.size());
   std::atomic<std::int64_t> lower_us{0}, found{0};
@@ -315,13 +320,13 @@ Result<CompiledModel> compile_model(const graph::Graph& graph, const target::Tar
   return model;
 }
 
-Result<CompiledModel> plan_model(const graph::Graph& graph, const target::Target& target,
-                                 const ModelOptions& options, std::vector<LoweredTask>* lowered) {
+Result<CompiledModel> lower_model(const graph::Graph& graph, const task::TaskGraph& tasks,
+                                  const target::Target& target, const ModelOptions& options,
+                                  std::vector<LoweredTask>* lowered) {
   TESSERA_DO(target::require_cpu(target, "compiled models"));
   CompiledModel model;
   model.target = target;
   const auto start = std::chrono::steady_clock::now();
-  TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(graph, options.partition));
   TESSERA_TRY(*lowered, lower_tasks(tasks.tasks, target, options));
   std::vector<std::vector<schedule::Layout>> layouts;
   for (const LoweredTask& t : *lowered) layouts.push_back(t.lowered.param_layouts);

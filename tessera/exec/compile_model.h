@@ -82,13 +82,18 @@ struct CompiledModel {
 // this machine: a size given by mistake must not end in the system's out-of-memory killer.
 Result<void> check_memory(const graph::Graph& graph);
 
-// `graph` is as the passes left it. kUnsupported when the target is not this machine.
+// `graph` is as the passes left it, `tasks` are its. kUnsupported when the target is not this
+// machine.
+Result<CompiledModel> compile_model(const graph::Graph& graph, const task::TaskGraph& tasks,
+                                    const target::Target& target, const ModelOptions& options = {});
+// With the tasks that options.partition gives.
 Result<CompiledModel> compile_model(const graph::Graph& graph, const target::Target& target,
                                     const ModelOptions& options = {});
 
 // The model without its kernels, for any target: `kernels` stays empty, Step::kernel is an index
 // into `lowered`. What ahead-of-time output starts from.
-Result<CompiledModel> plan_model(const graph::Graph& graph, const target::Target& target,
-                                 const ModelOptions& options, std::vector<LoweredTask>* lowered);
+Result<CompiledModel> lower_model(const graph::Graph& graph, const task::TaskGraph& tasks,
+                                  const target::Target& target, const ModelOptions& options,
+                                  std::vector<LoweredTask>* lowered);
 
 }  // namespace tessera::exec

@@ -150,7 +150,7 @@ Result<NetworkScorer::Instance*> NetworkScorer::instance(std::int64_t rows) {
   TESSERA_TRY(graph::Graph graph, instance_graph(pruned_.spec, pruned_.weights, made->shape));
   graph::PassOptions passes;
   passes.verify = false;
-  passes.merge_contractions = true;
+  passes.rules.merge_contractions = true;
   TESSERA_DO(graph::optimize(graph, passes));
   exec::ModelOptions options;
   options.build_threads = static_cast<int>(threads_);

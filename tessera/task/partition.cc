@@ -27,19 +27,19 @@ class Partitioner {
     }
   }
 
-  std::vector<Group> run() {
+  Result<std::vector<Group>> run() {
     if (options_.fuse) {
       for (const Fusion anchor : {Fusion::kContraction, Fusion::kReduction, Fusion::kWindow,
                                   Fusion::kInjective, Fusion::kPointwise}) {
         for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
           if (fusion(static_cast<std::int32_t>(n)) == anchor &&
               alone(static_cast<std::int32_t>(n))) {
-            grow_epilogue(static_cast<std::int32_t>(n));
+            TESSERA_DO(grow_epilogue(static_cast<std::int32_t>(n)));
           }
         }
       }
       for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
-        grow_prologue(static_cast<std::int32_t>(n));
+        TESSERA_DO(grow_prologue(static_cast<std::int32_t>(n)));
       }
     }
     return finish();
@@ -142,18 +142,30 @@ class Partitioner {
     members_[at(from)].clear();
   }
 
-  void grow_epilogue(std::int32_t anchor) {
+  // Whether `v`, which could, stays inside a kernel.
+  Result<bool> stays_inside(ValueId v) {
+    if (!options_.decider) return true;
+    const plan::Point point = plan::make_point(plan::PointKind::kFusion,
+                                               "fuse " + graph_.value(v).name, plan::kFused);
+    TESSERA_TRY(const std::size_t value, options_.decider->decide(point));
+    return point.values[value] == plan::kFused;
+  }
+
+  Result<void> grow_epilogue(std::int32_t anchor) {
     const Node& node = graph_.nodes[at(anchor)];
-    if (node.outputs.size() != 1) return;
+    if (node.outputs.size() != 1) return {};
     const std::int32_t group = group_of_[at(anchor)];
     ValueId tail = node.outputs[0];
     while (const auto chain = next_chain(tail)) {
       const std::size_t total = members_[at(group)].size() + chain->nodes.size();
-      if (total > static_cast<std::size_t>(options_.max_nodes)) return;
-      if (path_outside(group, chain->nodes)) return;
+      if (total > static_cast<std::size_t>(options_.max_nodes)) return {};
+      if (path_outside(group, chain->nodes)) return {};
+      TESSERA_TRY(const bool inside, stays_inside(tail));
+      if (!inside) return {};
       for (const std::int32_t n : chain->nodes) merge(group, group_of_[at(n)]);
       tail = chain->tail;
     }
+    return {};
   }
 
   // Whether every node of the group is pointwise (or, for data movement, also injective).
@@ -166,12 +178,12 @@ class Partitioner {
 
   // Pointwise groups that only this reduction, pointwise or movement node reads are computed inside
   // its kernel.
-  void grow_prologue(std::int32_t n) {
+  Result<void> grow_prologue(std::int32_t n) {
     const Fusion f = fusion(n);
     const bool movement = f == Fusion::kInjective || f == Fusion::kPointwise;
-    if (f != Fusion::kReduction && !movement) return;
+    if (f != Fusion::kReduction && !movement) return {};
     // Each part of a concatenation is chosen element by element: work inside would be done for all.
-    if (std::string_view(graph_.nodes[at(n)].op->name) == "concat") return;
+    if (std::string_view(graph_.nodes[at(n)].op->name) == "concat") return {};
     const std::int32_t group = group_of_[at(n)];
     for (const ValueId id : graph_.nodes[at(n)].inputs) {
       if (id == kNoValue || uses_.producer[at(id)] < 0 || uses_.is_output[at(id)]) continue;
@@ -188,8 +200,10 @@ class Partitioner {
         continue;
       }
       if (path_outside(source, members_[at(group)])) continue;
-      merge(group, source);
+      TESSERA_TRY(const bool inside, stays_inside(id));
+      if (inside) merge(group, source);
     }
+    return {};
   }
 
   Group describe(const std::vector<std::int32_t>& nodes) const {
@@ -265,7 +279,7 @@ class Partitioner {
 
 }  // namespace
 
-std::vector<Group> partition(const graph::Graph& graph, const PartitionOptions& options) {
+Result<std::vector<Group>> partition(const graph::Graph& graph, const PartitionOptions& options) {
   return Partitioner(graph, options).run();
 }
 

@@ -1,9 +1,11 @@
 // Cuts a graph into groups of nodes that each become one kernel.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "tessera/graph/op.h"
+#include "tessera/plan/decider.h"
 
 namespace tessera::task {
 
@@ -24,11 +26,15 @@ struct Group {
 struct PartitionOptions {
   bool fuse = true;    // false: every node alone
   int max_nodes = 64;  // of one kernel: bounds its compile time
+  // Asked of every value that could stay inside a kernel ("fuse VALUE"); null: all of them do.
+  std::shared_ptr<plan::Decider> decider;
 };
 
 // Groups in an order in which they can run. A group has at most one contraction, window or
 // reduction; pointwise nodes join it behind (epilogue) when every reader of the value between them
 // joins too, and in front of reductions and data movement when nothing else reads them.
-std::vector<Group> partition(const graph::Graph& graph, const PartitionOptions& options = {});
+// kInvalidArgument: what was decided about a value is no such decision.
+Result<std::vector<Group>> partition(const graph::Graph& graph,
+                                     const PartitionOptions& options = {});
 
 }  // namespace tessera::task

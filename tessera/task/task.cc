@@ -103,9 +103,21 @@ Result<te::Dag> define_group(const graph::Graph& graph, const Group& group,
   return dag;
 }
 
+Result<PlannedGraph> apply_plan(graph::Graph imported, graph::PassOptions passes,
+                                PartitionOptions partition, plan::Decider decider) {
+  const auto shared = std::make_shared<plan::Decider>(std::move(decider));
+  passes.decider = partition.decider = shared;
+  PlannedGraph out;
+  out.graph = std::move(imported);
+  TESSERA_DO(graph::optimize(out.graph, passes));
+  TESSERA_TRY(out.tasks, extract_tasks(out.graph, partition));
+  out.decided = shared->decided();
+  return out;
+}
+
 Result<TaskGraph> extract_tasks(const graph::Graph& graph, const PartitionOptions& options) {
   TaskGraph out;
-  out.groups = partition(graph, options);
+  TESSERA_TRY(out.groups, partition(graph, options));
   std::map<std::string, std::size_t> by_text;
   for (std::size_t g = 0; g < out.groups.size(); ++g) {
     out.call_of_group.push_back(-1);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/graph/passes/passes.h"
 #include "tessera/task/partition.h"
 #include "tessera/te/dag.h"
 
@@ -20,8 +21,8 @@ struct Task {
 
 // A group with its task: `params` are the values behind dag.inputs, in order.
 struct Call {
-  std::size_t group = 0;  // index into Plan::groups
-  std::size_t task = 0;   // index into Plan::tasks
+  std::size_t group = 0;  // index into TaskGraph::groups
+  std::size_t task = 0;   // index into TaskGraph::tasks
   std::vector<graph::ValueId> params;
 };
 
@@ -38,5 +39,18 @@ Result<te::Dag> define_group(const graph::Graph& graph, const Group& group,
                              std::vector<graph::ValueId>* params);
 
 Result<TaskGraph> extract_tasks(const graph::Graph& graph, const PartitionOptions& options = {});
+
+// A model with everything decided but the schedules: what builds and tuners start from.
+struct PlannedGraph {
+  graph::Graph graph;  // as the passes left it
+  TaskGraph tasks;
+  std::vector<plan::Decided> decided;  // every point, in the order of asking
+};
+
+// Rewrites `imported` and cuts it into tasks, every decision by `decider`. A point's values are
+// those that are legal after what was decided before it, so any answer gives a model that computes
+// the same up to rounding.
+Result<PlannedGraph> apply_plan(graph::Graph imported, graph::PassOptions passes,
+                                PartitionOptions partition, plan::Decider decider);
 
 }  // namespace tessera::task

@@ -28,11 +28,11 @@ TEST(TuneProblem, ConvolutionsOfANetworkHaveAChoiceOfAlgorithms) {
   ASSERT_FALSE(p.choices.empty());
   int preferred = calls(p.base);
   for (const TuneChoice& c : p.choices) {
-    ASSERT_EQ(c.options.size(), 4u) << c.signature;
+    ASSERT_EQ(c.options.size(), 4u) << c.key;
     preferred += calls(c.options[c.preferred].uses);
     for (const TuneOption& o : c.options) {
       // Every algorithm computes the same convolutions.
-      EXPECT_EQ(calls(o.uses), calls(c.options[0].uses)) << c.signature << " " << o.name;
+      EXPECT_EQ(calls(o.uses), calls(c.options[0].uses)) << c.key << " " << o.name;
       for (const TaskUse& use : o.uses) EXPECT_EQ(p.tasks[use.task].algorithm, o.name);
     }
   }

@@ -98,7 +98,7 @@ TEST_F(ZeroTrials, PicksWhatTheModelPromisesAndSaysHowLongItTakes) {
   EXPECT_TRUE(exec::lower_tasks(tasks_, options_.target, build).ok());
   const auto again = choose_schedules(tasks_, options_);
   ASSERT_TRUE(again.ok());
-  EXPECT_EQ(record::to_json(again->plan), record::to_json(r->plan));
+  EXPECT_EQ(plan::to_json(again->plan), plan::to_json(r->plan));
 }
 
 TEST_F(ZeroTrials, ACalibratedModelTellsAnIntervalAndAGain) {
@@ -128,7 +128,7 @@ TEST_F(ZeroTrials, ACalibratedModelTellsAnIntervalAndAGain) {
   EXPECT_DOUBLE_EQ(r->low_s, want.low_s);
   EXPECT_DOUBLE_EQ(r->high_s, want.high_s);
   EXPECT_NEAR(r->tuned_s, std::min(r->seconds, r->default_s * std::exp2(-0.3)), 1e-6 * r->seconds);
-  EXPECT_EQ(record::to_json(r->plan), record::to_json(before->plan)) << "the choice is as it was";
+  EXPECT_EQ(plan::to_json(r->plan), plan::to_json(before->plan)) << "the choice is as it was";
 }
 
 TEST_F(ZeroTrials, KeepsDefaultsThatAreNotClearlyBeaten) {
@@ -159,10 +159,10 @@ TEST_F(ZeroTrials, JudgesOnlyWhatAPlanLacks) {
 
 // Parallel decisions of the plan's candidates that differ from the preferred ones.
 int shared_otherwise(const std::vector<task::Task>& tasks, const target::Target& target,
-                     const record::Plan& plan) {
+                     const plan::Plan& plan) {
   int count = 0;
   for (const task::Task& t : tasks) {
-    const record::PlanEntry* entry = plan.find(t.key);
+    const plan::PlanEntry* entry = plan.find(t.key);
     if (entry == nullptr) continue;
     const auto space = space::make_space(t.dag, target);
     EXPECT_TRUE(space.ok());

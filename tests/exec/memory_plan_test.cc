@@ -59,7 +59,7 @@ TEST(MemoryPlan, AChainReusesTwoPlaces) {
   ValueId x = b.input("x", {DType::kF32, {100}});
   for (int i = 0; i < 6; ++i) x = add(b, "tanh", {x});
   const Graph g = b.finish({x}, {"y"});
-  const auto groups = task::partition(g, {.fuse = false});
+  const auto groups = task::partition(g, {.fuse = false, .decider = {}}).value();
   const MemoryPlan plan = plan_memory(g, groups);
   EXPECT_EQ(plan.arena_bytes, 2 * 448);  // 400 bytes each, rounded up to 64
   EXPECT_EQ(plan.live_bytes, 2 * 448);
@@ -73,7 +73,7 @@ TEST(MemoryPlan, AReshapeSharesMemoryEvenWithAnOutput) {
   const ValueId x = add(b, "tanh", {b.input("x", {DType::kF32, {4, 8}})});
   const ValueId r = add(b, "reshape", {x}, {{"shape", std::vector<std::int64_t>{32}}});
   const Graph g = b.finish({r}, {"y"});
-  const MemoryPlan plan = plan_memory(g, task::partition(g));
+  const MemoryPlan plan = plan_memory(g, task::partition(g).value());
   for (const Storage& s : plan.of_value) {
     if (s.place == Place::kInput) continue;
     EXPECT_EQ(s.place, Place::kOutput);
@@ -87,7 +87,7 @@ TEST(MemoryPlan, OutputsThatAreInputsConstantsOrTwiceTheSameAreCopied) {
   const ValueId c = b.constant(HostTensor(DType::kF32, {4}));
   const ValueId y = add(b, "tanh", {x});
   const Graph g = b.finish({x, c, y, y}, {"a", "b", "c", "d"});
-  const MemoryPlan plan = plan_memory(g, task::partition(g));
+  const MemoryPlan plan = plan_memory(g, task::partition(g).value());
   ASSERT_EQ(plan.copies.size(), 3u);
   EXPECT_EQ(plan.copies[0].output, 0u);
   EXPECT_EQ(plan.copies[1].output, 1u);
@@ -113,7 +113,7 @@ TEST(MemoryPlan, RandomGraphsNeverOverlapAndStayNearTheBound) {
       }
     }
     const Graph g = b.finish({pool.back(), pool[pool.size() / 2]}, {"y", "z"});
-    const auto groups = task::partition(g, {.fuse = false});
+    const auto groups = task::partition(g, {.fuse = false, .decider = {}}).value();
     const MemoryPlan plan = plan_memory(g, groups);
     expect_disjoint(g, groups, plan);
     EXPECT_GE(plan.arena_bytes, plan.live_bytes);

@@ -174,7 +174,7 @@ Graph channels_last_conv(std::int64_t ci, std::int64_t co, std::int64_t kernel, 
 
 TEST(SelectAlgorithms, WinogradForLargeThreeByThree) {
   PassOptions options;
-  options.winograd_min_channels = 4;
+  options.rules.winograd_min_channels = 4;
   const auto winograds = [&](const Graph& g) {
     return count(check_pass(g, select_algorithms, options), "conv_winograd");
   };
@@ -184,16 +184,18 @@ TEST(SelectAlgorithms, WinogradForLargeThreeByThree) {
   EXPECT_EQ(winograds(channels_last_conv(4, 5, 3, 6, 1, 1)), 0);
   EXPECT_EQ(winograds(channels_last_conv(4, 5, 3, 15, 1, 2)), 0);
   EXPECT_EQ(winograds(channels_last_conv(4, 5, 5, 9, 2, 1)), 0);
-  options.winograd = false;
+  options.rules.winograd = false;
   EXPECT_EQ(winograds(channels_last_conv(4, 5, 3, 7, 1, 1)), 0);
 }
 
 TEST(SelectAlgorithms, LongWeightsOfSmallMapsAreReadFromMemory) {
   const auto preferred = [](std::int64_t size, double flops_per_byte) {
     PassOptions options;
-    options.winograd_min_channels = 4;
-    options.flops_per_byte = flops_per_byte;
-    return algorithm_choices(channels_last_conv(4, 5, 3, size, 1, 1), options).at(0).preferred;
+    options.rules.winograd_min_channels = 4;
+    options.rules.flops_per_byte = flops_per_byte;
+    const Graph g = channels_last_conv(4, 5, 3, size, 1, 1);
+    const plan::Point point = algorithm_point(g, g.nodes[0], options.rules).value();
+    return point.values[point.preferred];
   };
   for (const double free : {0.0, 3.2}) {
     for (const std::int64_t size : {7, 14, 28}) EXPECT_EQ(preferred(size, free), "winograd4");
@@ -205,20 +207,24 @@ TEST(SelectAlgorithms, LongWeightsOfSmallMapsAreReadFromMemory) {
   EXPECT_EQ(preferred(7, 64), "direct");
 }
 
-TEST(SelectAlgorithms, TakesWhatWasChosenForASignature) {
+PassOptions decided(const plan::Decisions& given) {
+  PassOptions options;
+  options.decider = std::make_shared<plan::Decider>(given);
+  return options;
+}
+
+TEST(SelectAlgorithms, TakesWhatWasDecided) {
   const Graph g = channels_last_conv(4, 5, 3, 7, 1, 1);
-  const std::vector<AlgorithmChoice> choices = algorithm_choices(g, {});
-  ASSERT_EQ(choices.size(), 1u);
-  EXPECT_EQ(choices[0].signature, "conv n1 h7 w7 ci4 co5 k3x3 s1 p1,1,1,1 g1");
-  EXPECT_EQ(choices[0].preferred, "direct");
-  EXPECT_EQ(choices[0].count, 1);
-  ASSERT_EQ(choices[0].options.size(), 4u);
-  for (const std::string& algorithm : choices[0].options) {
-    PassOptions options;
-    options.algorithms[choices[0].signature] = algorithm;
+  const plan::Point point = algorithm_point(g, g.nodes[0], {}).value();
+  EXPECT_EQ(point.key, "conv n1 h7 w7 ci4 co5 k3x3 s1 p1,1,1,1 g1");
+  EXPECT_EQ(point.values[point.preferred], "direct");
+  ASSERT_EQ(point.values.size(), 4u);
+  for (const std::string& algorithm : point.values) {
+    const PassOptions options = decided({{point.key, algorithm}});
     const Graph made = check_pass(g, select_algorithms, options);
     const Node& node = made.nodes[0];
-    EXPECT_EQ(algorithm_signature(made, node), choices[0].signature);
+    EXPECT_EQ(algorithm_key(made, node), point.key);
+    EXPECT_EQ(options.decider->decisions(), (plan::Decisions{{point.key, algorithm}}));
     if (algorithm == "direct") {
       EXPECT_STREQ(node.op->name, "conv");
     } else {
@@ -230,17 +236,17 @@ TEST(SelectAlgorithms, TakesWhatWasChosenForASignature) {
 
 TEST(SelectAlgorithms, RefusesAlgorithmsThatDoNotExist) {
   Graph g = channels_last_conv(4, 5, 3, 7, 1, 1);
-  PassOptions options;
-  options.algorithms[algorithm_choices(g, options)[0].signature] = "winograd5";
-  const Result<bool> done = select_algorithms(g, options);
+  const std::string key = algorithm_point(g, g.nodes[0], {}).value().key;
+  const Result<bool> done = select_algorithms(g, decided({{key, "winograd5"}}));
   ASSERT_FALSE(done.ok());
   EXPECT_NE(done.error().message.find("winograd6"), std::string::npos) << done.error().message;
 }
 
-TEST(SelectAlgorithms, OnlyDenseThreeByThreeHasAChoice) {
-  EXPECT_TRUE(algorithm_choices(channels_last_conv(4, 5, 3, 7, 1, 2), {}).empty());
-  EXPECT_TRUE(algorithm_choices(channels_last_conv(4, 5, 5, 7, 1, 1), {}).empty());
-  EXPECT_TRUE(algorithm_choices(channels_last_conv(4, 5, 1, 7, 0, 1), {}).empty());
+TEST(SelectAlgorithms, OnlyDenseWindowsHaveAChoice) {
+  const auto point = [](const Graph& g) { return algorithm_point(g, g.nodes[0], {}); };
+  EXPECT_FALSE(point(channels_last_conv(4, 5, 3, 7, 1, 2)).has_value());
+  EXPECT_FALSE(point(channels_last_conv(4, 5, 5, 7, 1, 1)).has_value());
+  EXPECT_EQ(point(channels_last_conv(4, 5, 1, 7, 0, 1)).value().kind, plan::PointKind::kPointwise);
 }
 
 TEST(SelectAlgorithms, OneByOneIsAProduct) {
@@ -251,8 +257,11 @@ TEST(SelectAlgorithms, OneByOneIsAProduct) {
   EXPECT_EQ(contracts(channels_last_conv(3, 4, 1, 3, 1, 1)), 0);
   EXPECT_EQ(contracts(channels_last_conv(3, 4, 1, 3, 0, 2)), 0);
   PassOptions off;
-  off.pointwise_conv_as_contract = false;
+  off.rules.pointwise_as_product = false;
   EXPECT_EQ(contracts(channels_last_conv(3, 4, 1, 3, 0, 1), off), 0);
+  EXPECT_EQ(contracts(channels_last_conv(3, 4, 1, 3, 0, 1),
+                      decided({{"pointwise n1 h3 w3 ci3 co4", plan::kDirect}})),
+            0);
 }
 
 // A product of rows, seen as an image of 3 x 5 positions.
@@ -295,7 +304,7 @@ TEST(SinkReshapes, LeavesOperandsThatVaryOverThePositionsAndOtherReshapes) {
 
 TEST(MergeContractions, ProjectionsOfOneInput) {
   PassOptions on;
-  on.merge_contractions = true;
+  on.rules.merge_contractions = true;
   const auto projections = [](bool returned) {
     Net net;
     const ValueId x = net.input({3, 4});
@@ -311,11 +320,15 @@ TEST(MergeContractions, ProjectionsOfOneInput) {
   // A returned slice is a copy, and one product alone is no group.
   EXPECT_EQ(count(check_pass(projections(true), merge_contractions, on), "contract"), 4);
   EXPECT_EQ(count(check_pass(projections(false), merge_contractions), "slice"), 0);
-  on.algorithms[kContractions] = kSeparate;
+  on.decider = decided({{"contractions", plan::kSeparate}}).decider;
   EXPECT_EQ(count(check_pass(projections(false), merge_contractions, on), "slice"), 0);
-  PassOptions chosen;
-  chosen.algorithms[kContractions] = kMerged;
-  EXPECT_EQ(count(check_pass(projections(false), merge_contractions, chosen), "slice"), 2);
+  const auto slices = [&](const char* key, const char* value) {
+    return count(check_pass(projections(false), merge_contractions, decided({{key, value}})),
+                 "slice");
+  };
+  EXPECT_EQ(slices("contractions", plan::kMerged), 2);
+  EXPECT_EQ(slices("merge f32[3,4] mk,kn->mn n5+2", plan::kMerged), 2);
+  EXPECT_EQ(slices("merge f32[3,4] mk,kn->mn n5+3", plan::kMerged), 0);
 }
 
 }  // namespace

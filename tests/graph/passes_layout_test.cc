@@ -4,21 +4,9 @@
 #include "passes_net.h"
 #include "tessera/graph/passes/axis_groups.h"
 #include "tessera/graph/passes/layout_choice.h"
-#include "tessera/graph/passes/min_cut.h"
 
 namespace tessera::graph {
 namespace {
-
-TEST(MinCut, PaysTheCheapestEdges) {
-  MinCut cut;
-  const auto a = cut.add(), b = cut.add();
-  cut.add_cost(cut.no(), a, 5);
-  cut.add_cost(a, b, 2);
-  cut.add_cost(b, cut.yes(), 4);
-  EXPECT_EQ(cut.solve(), 2);
-  EXPECT_FALSE(cut.is_yes(a));
-  EXPECT_TRUE(cut.is_yes(b));
-}
 
 TEST(AxisGroups, SplitsMergesAndOnes) {
   const auto groups = axis_groups({2, 6, 1, 5}, {2, 2, 3, 5, 1});
@@ -244,6 +232,35 @@ TEST(ChannelsLast, ModelsThatTransposeThemselvesLoseThat) {
   const ValueId v = net.relu(net.conv(net.transpose(x, {0, 3, 1, 2}), 4, 3));
   const Graph g = check_pass(net.finish({net.transpose(v, {0, 2, 3, 1})}), channels_last);
   EXPECT_EQ(count(g, "transpose"), 0);
+}
+
+TEST(ChannelsLast, KeepsAConvolutionAsItIsWhereThatWasDecided) {
+  Net net;
+  const auto conv = [&](ValueId x) {
+    return net.op("conv", {x, net.weights({4, 4, 3, 3})}, {{"layout", std::string("nchw")}});
+  };
+  const ValueId first = conv(net.input({1, 4, 9, 9}));
+  const Graph g = net.finish({net.relu(conv(net.relu(first)))});
+  PassOptions options;
+  options.decider = std::make_shared<plan::Decider>();
+  const auto layouts = [&](const Graph& made) {
+    std::string out;
+    for (const Node& node : made.nodes) {
+      if (std::string_view(node.op->name) == "conv") out += node.attrs.word("layout") + " ";
+    }
+    return out;
+  };
+  EXPECT_EQ(layouts(check_pass(g, channels_last, options)), "nhwc nhwc ");
+  const std::vector<plan::Decided> points = options.decider->decided();
+  ASSERT_EQ(points.size(), 2u);
+  options.decider = std::make_shared<plan::Decider>(
+      plan::Decisions{{points[1].point.key, plan::kFirst}});
+  const Graph mixed = check_pass(g, channels_last, options);
+  EXPECT_EQ(layouts(mixed), "nhwc nchw ");
+  // Moving transposes does not undo it.
+  EXPECT_EQ(layouts(check_pass(mixed, move_transposes)), "nhwc nchw ");
+  options.decider = std::make_shared<plan::Decider>(plan::Decisions{{"layouts", plan::kFirst}});
+  EXPECT_EQ(layouts(check_pass(g, channels_last, options)), "nchw nchw ");
 }
 
 }  // namespace

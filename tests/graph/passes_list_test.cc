@@ -82,8 +82,8 @@ class RandomNets : public ::testing::TestWithParam<NamedPass> {};
 
 TEST_P(RandomNets, GiveTheSameValues) {
   PassOptions options;
-  options.winograd_min_channels = 1;
-  options.winograd_min_size = 2;
+  options.rules.winograd_min_channels = 1;
+  options.rules.winograd_min_size = 2;
   options.merge_contractions = true;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
@@ -110,8 +110,8 @@ INSTANTIATE_TEST_SUITE_P(Passes, RandomNets,
 
 TEST(Optimize, RandomNetsGiveTheSameValues) {
   PassOptions options;
-  options.winograd_min_channels = 1;
-  options.winograd_min_size = 2;
+  options.rules.winograd_min_channels = 1;
+  options.rules.winograd_min_size = 2;
   options.merge_contractions = true;
   for (std::uint64_t seed = 100; seed < 220; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));

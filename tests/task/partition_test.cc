@@ -15,7 +15,8 @@ using graph::ValueId;
 // Groups as text, "contract+add | softmax", in running order.
 std::string groups_text(const Graph& graph, const PartitionOptions& options = {}) {
   std::string text;
-  for (const Group& g : partition(graph, options)) {
+  const std::vector<Group> groups = partition(graph, options).value();
+  for (const Group& g : groups) {
     if (!text.empty()) text += " | ";
     for (std::size_t i = 0; i < g.nodes.size(); ++i) {
       if (i > 0) text += "+";
@@ -50,6 +51,31 @@ struct Net {
  private:
   int count_ = 0;
 };
+
+TEST(Partition, StoresAValueWhereThatWasDecided) {
+  Net n;
+  const ValueId m = n.matmul(n.input({4, 8}), 8, 6);
+  const ValueId biased = n.add("add", {m, n.weight({6})});
+  const Graph g = n.finish({n.add("tanh", {biased})});
+  const auto decided_by = [&](const plan::Decisions& given) {
+    PartitionOptions options;
+    options.decider = std::make_shared<plan::Decider>(given);
+    const std::string text = groups_text(g, options);
+    return std::pair(text, options.decider->decided());
+  };
+  const auto [all, points] = decided_by({});
+  EXPECT_EQ(all, "contract+add+tanh");
+  ASSERT_EQ(points.size(), 2u);
+  EXPECT_EQ(decided_by({{points[0].point.key, plan::kStored}}).first, "contract | add+tanh");
+  EXPECT_EQ(decided_by({{points[1].point.key, plan::kStored}}).first, "contract+add | tanh");
+  EXPECT_EQ(decided_by({{"fusion", plan::kStored}}).first, "contract | add | tanh");
+  PartitionOptions wrong;
+  wrong.decider = std::make_shared<plan::Decider>(plan::Decisions{{points[0].point.key, "hot"}});
+  const auto refused = partition(g, wrong);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("fused stored"), std::string::npos)
+      << refused.error().message;
+}
 
 TEST(Partition, PointwiseNodesFollowTheirContraction) {
   Net n;
@@ -93,7 +119,7 @@ TEST(Partition, AResidualAddJoinsOneOfItsContractions) {
   const ValueId x = n.input({4, 8});
   const ValueId y = n.add("add", {n.matmul(x, 8, 8), n.matmul(x, 8, 8)});
   const Graph g = n.finish({y});
-  const std::vector<Group> groups = partition(g);
+  const std::vector<Group> groups = partition(g).value();
   ASSERT_EQ(groups.size(), 2u);
   EXPECT_EQ(groups[0].nodes.size(), 1u);  // the one whose result the other adds
   EXPECT_EQ(groups[1].nodes.size(), 2u);
@@ -129,7 +155,7 @@ TEST(Partition, ReshapesAreAliasesBetweenGroups) {
   const ValueId x = n.add("tanh", {n.input({4, 8})});
   const ValueId r = n.add("reshape", {x}, {{"shape", std::vector<std::int64_t>{32}}});
   const Graph g = n.finish({n.add("exp", {r})});
-  const std::vector<Group> groups = partition(g);
+  const std::vector<Group> groups = partition(g).value();
   ASSERT_EQ(groups.size(), 3u);
   EXPECT_EQ(groups[1].kind, GroupKind::kAlias);
 }
@@ -137,7 +163,7 @@ TEST(Partition, ReshapesAreAliasesBetweenGroups) {
 TEST(Partition, EmptyResultsAreNotComputed) {
   Net n;
   const Graph g = n.finish({n.add("tanh", {n.input({0, 8})})});
-  const std::vector<Group> groups = partition(g);
+  const std::vector<Group> groups = partition(g).value();
   ASSERT_EQ(groups.size(), 1u);
   EXPECT_EQ(groups[0].kind, GroupKind::kEmpty);
 }
@@ -147,7 +173,8 @@ TEST(Partition, TheSizeOfAKernelIsBounded) {
   ValueId x = n.input({4, 8});
   for (int i = 0; i < 10; ++i) x = n.add("tanh", {x});
   const Graph g = n.finish({x});
-  for (const Group& group : partition(g, {.max_nodes = 4})) EXPECT_LE(group.nodes.size(), 4u);
+  const std::vector<Group> groups = partition(g, {.max_nodes = 4, .decider = {}}).value();
+  for (const Group& group : groups) EXPECT_LE(group.nodes.size(), 4u);
 }
 
 }  // namespace

@@ -22,11 +22,6 @@ te::OpSpec plain_spec(const te::OpSpec& spec) {
   return plain;
 }
 
-bool is_winograd(const te::OpSpec& spec) {
-  const auto algo = spec.words.find("algo");
-  return algo != spec.words.end() && algo->second != "direct";
-}
-
 struct Prepared {
   te::Dag plain;                   // of plain_spec: the reference and the peers
   std::vector<HostTensor> inputs;  // of plain
@@ -38,8 +33,8 @@ Result<Prepared> prepare(const te::OpSpec& spec) {
   TESSERA_TRY(p.plain, te::make_dag(plain_spec(spec)));
   p.inputs = kernel::random_inputs(p.plain, kSeed);
   p.ours = p.inputs;
-  if (is_winograd(spec)) {
-    TESSERA_TRY(p.ours[1], te::winograd_weights(p.inputs[1], spec.words.at("algo").back() - '0'));
+  if (const int tile = te::winograd_tile(spec); tile > 0) {
+    TESSERA_TRY(p.ours[1], te::winograd_weights(p.inputs[1], tile));
   }
   return p;
 }

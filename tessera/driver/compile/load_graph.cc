@@ -30,7 +30,7 @@ class Folding {
 
 graph::PassOptions passes_for(const target::Target& target) {
   graph::PassOptions passes;
-  passes.flops_per_byte = target::flops_per_byte(target);
+  passes.rules.flops_per_byte = target::flops_per_byte(target);
   return passes;
 }
 

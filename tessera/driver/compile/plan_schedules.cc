@@ -11,7 +11,7 @@ namespace tessera::driver {
 struct PlanSchedules::State {
   Result<schedule::Schedule> schedule(const task::Task& task);
 
-  record::Plan plan;
+  plan::Plan plan;
   target::Target target;
   bool strict = false;
   std::mutex mutex;  // tasks are built by several threads
@@ -19,7 +19,7 @@ struct PlanSchedules::State {
 };
 
 Result<schedule::Schedule> PlanSchedules::State::schedule(const task::Task& task) {
-  const record::PlanEntry* entry = plan.find(task.key);
+  const plan::PlanEntry* entry = plan.find(task.key);
   if (entry == nullptr) {
     {
       const std::lock_guard lock(mutex);
@@ -41,7 +41,7 @@ Result<schedule::Schedule> PlanSchedules::State::schedule(const task::Task& task
                     applies.error().message);
 }
 
-Result<PlanSchedules> PlanSchedules::make(record::Plan plan, const target::Target& target,
+Result<PlanSchedules> PlanSchedules::make(plan::Plan plan, const target::Target& target,
                                           bool strict) {
   const Result<target::Target> made_for = target::target_from_text(plan.target);
   if (!made_for.ok()) return made_for.error().with_context("the plan cannot be used here");
@@ -56,14 +56,15 @@ Result<PlanSchedules> PlanSchedules::make(record::Plan plan, const target::Targe
 }
 
 void PlanSchedules::apply_to(LoadOptions* options) const {
-  options->passes.algorithms = state_->plan.algorithms;
+  options->passes.decider = std::make_shared<plan::Decider>(state_->plan.decisions);
 }
 
 void PlanSchedules::apply_to(exec::ModelOptions* options) const {
+  options->partition.decider = std::make_shared<plan::Decider>(state_->plan.decisions);
   options->schedule = [state = state_](const task::Task& task) { return state->schedule(task); };
 }
 
-const record::Plan& PlanSchedules::plan() const { return state_->plan; }
+const plan::Plan& PlanSchedules::plan() const { return state_->plan; }
 
 std::vector<std::string> PlanSchedules::missing() const {
   const std::lock_guard lock(state_->mutex);

@@ -7,7 +7,7 @@
 
 #include "tessera/driver/compile/load_graph.h"
 #include "tessera/exec/compile_model.h"
-#include "tessera/record/plan.h"
+#include "tessera/plan/plan.h"
 
 namespace tessera::driver {
 
@@ -16,14 +16,14 @@ class PlanSchedules {
  public:
   // kInvalidArgument when the plan was made for another instruction set (target::mismatch), saying
   // what differs. `strict`: a task that the plan does not have is an error.
-  static Result<PlanSchedules> make(record::Plan plan, const target::Target& target, bool strict);
+  static Result<PlanSchedules> make(plan::Plan plan, const target::Target& target, bool strict);
 
-  // The algorithms of the plan: tasks follow from them.
+  // The decisions of the plan: tasks follow from them.
   void apply_to(LoadOptions* options) const;
-  // The schedules. A schedule that does not apply is kInvalidArgument and names the task.
+  // Those about fusion and the schedules. A schedule that does not apply is kInvalidArgument and names the task.
   void apply_to(exec::ModelOptions* options) const;
 
-  const record::Plan& plan() const;
+  const plan::Plan& plan() const;
   // "KEY name" of the tasks that were asked for and are not in the plan, sorted.
   std::vector<std::string> missing() const;
 

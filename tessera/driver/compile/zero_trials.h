@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tessera/model/cost_model.h"
-#include "tessera/record/plan.h"
+#include "tessera/plan/plan.h"
 #include "tessera/target/target.h"
 #include "tessera/task/task.h"
 
@@ -21,7 +21,7 @@ struct ZeroTrialOptions {
   // is one thread, or when the model has seen one thread only (and then judges one).
   int threads = 1;
   int search_threads = 1;  // of this search
-  record::Plan known;      // schedules that are settled: tasks that it has are not judged
+  plan::Plan known;      // schedules that are settled: tasks that it has are not judged
   // Judged in all, shared out evenly: the same model gives the same code on every run.
   std::int64_t candidates = 40'000;
   // Far above what those take: tasks that come after it keep their defaults.
@@ -45,7 +45,7 @@ struct TaskPrediction {
 
 struct ZeroTrialResult {
   std::vector<TaskPrediction> tasks;  // those that were judged
-  record::Plan plan;                  // what was known, and the tasks that changed
+  plan::Plan plan;                  // what was known, and the tasks that changed
   // Predicted sums over all kernels that were judged; 0: the model does not tell the times of all.
   // `low` and `high` are the 10 % and the 90 % quantile by the model's calibration; without one,
   // those of its validation errors, as if all tasks erred alike.

@@ -12,7 +12,7 @@
 #include "tessera/driver/tune/tune_problem.h"
 #include "tessera/exec/compile_model.h"
 #include "tessera/measure/measurer.h"
-#include "tessera/record/plan.h"
+#include "tessera/plan/plan.h"
 #include "tessera/search/model_scorer.h"
 #include "tessera/search/policy.h"
 
@@ -103,7 +103,7 @@ struct TuneResult {
   TuneState state = TuneState::kDone;
   std::vector<TaskReport> tasks;  // by time spent in them, longest first
   std::vector<SubjectReport> subjects;
-  record::Plan plan;
+  plan::Plan plan;
   // Sums of weighted tasks over all subjects: defaults as timed last, the fastest of all trials,
   // the fastest of this session (of all where it had no trial, as in a space that is used up). 0: a
   // task has none.

@@ -10,8 +10,8 @@
 namespace tessera::driver {
 namespace {
 
-// Uses of one graph, apart by the convolution that has a choice; the empty signature: the rest.
-using UsesBySignature = std::map<std::string, std::vector<TaskUse>>;
+// Uses of one graph, apart by the convolution that has a choice; the empty key: the rest.
+using UsesByKey = std::map<std::string, std::vector<TaskUse>>;
 
 // As task::extract_tasks makes it.
 std::string key_of(const te::Dag& dag) { return to_hex(hash_bytes(te::to_text(dag))); }
@@ -23,6 +23,7 @@ class ProblemBuilder {
   Result<void> add(const TuneSubject& subject) {
     subject_ = problem_.subjects.size();
     problem_.subjects.push_back(subject);
+    problem_.imported.emplace_back();
     return subject.is_op ? add_op() : add_model();
   }
 
@@ -46,27 +47,28 @@ class ProblemBuilder {
     uses.push_back(use);
   }
 
-  Result<UsesBySignature> uses_of(const graph::Graph& graph, const std::string& algorithm) {
-    TESSERA_TRY(task::TaskGraph tasks, task::extract_tasks(graph, partition_));
-    UsesBySignature uses;
-    for (const task::Call& call : tasks.calls) {
-      std::string signature;
-      for (const std::int32_t n : tasks.groups[call.group].nodes) {
-        const auto s = algorithm_signature(graph, graph.nodes[static_cast<std::size_t>(n)]);
-        if (s) signature = *s;
+  Result<UsesByKey> uses_of(const task::PlannedGraph& planned, const std::string& algorithm) {
+    const graph::Graph& graph = planned.graph;
+    UsesByKey uses;
+    for (const task::Call& call : planned.tasks.calls) {
+      std::string key;
+      for (const std::int32_t n : planned.tasks.groups[call.group].nodes) {
+        const auto k = algorithm_key(graph, graph.nodes[static_cast<std::size_t>(n)]);
+        if (k) key = *k;
       }
-      const std::size_t task = add_task(tasks.tasks[call.task], signature.empty() ? "" : algorithm);
-      add_use(uses[signature], {task, subject_, 1});
+      const std::size_t task =
+          add_task(planned.tasks.tasks[call.task], key.empty() ? "" : algorithm);
+      add_use(uses[key], {task, subject_, 1});
     }
     return uses;
   }
 
-  // The option of the choice with that signature, both made when absent.
-  TuneOption& option(const std::string& signature, const std::string& name) {
+  // The option of the choice with that key, both made when absent.
+  TuneOption& option(const std::string& key, const std::string& name) {
     auto choice = std::find_if(problem_.choices.begin(), problem_.choices.end(),
-                               [&](const TuneChoice& c) { return c.signature == signature; });
+                               [&](const TuneChoice& c) { return c.key == key; });
     if (choice == problem_.choices.end()) {
-      problem_.choices.push_back({signature, {}, 0});
+      problem_.choices.push_back({key, {}, 0});
       choice = problem_.choices.end() - 1;
     }
     for (TuneOption& o : choice->options) {
@@ -76,68 +78,65 @@ class ProblemBuilder {
     return choice->options.back();
   }
 
-  void add_option(const std::string& signature, const std::string& name,
+  void add_option(const std::string& key, const std::string& name,
                   const std::vector<TaskUse>& uses) {
-    TuneOption& o = option(signature, name);
+    TuneOption& o = option(key, name);
     for (const TaskUse& use : uses) add_use(o.uses, use);
   }
 
-  void prefer(const std::string& signature, const std::string& name) {
+  void prefer(const std::string& key, const std::string& name) {
     for (TuneChoice& c : problem_.choices) {
-      if (c.signature != signature) continue;
+      if (c.key != key) continue;
       for (std::size_t i = 0; i < c.options.size(); ++i) {
         if (c.options[i].name == name) c.preferred = i;
       }
     }
   }
 
-  static Result<graph::Graph> optimized(const graph::Graph& imported,
-                                        const graph::PassOptions& passes) {
-    graph::Graph graph = imported;
-    TESSERA_DO(graph::optimize(graph, passes));
-    return graph;
+  // The model with the rules' decisions but for those given.
+  Result<task::PlannedGraph> planned(plan::Decisions given) const {
+    return task::apply_plan(problem_.imported.back(), problem_.subjects.back().load.passes,
+                            partition_, plan::Decider(std::move(given)));
   }
 
   Result<void> add_model() {
-    const TuneSubject subject = problem_.subjects.back();
+    const TuneSubject& subject = problem_.subjects.back();
     LoadOptions plain = subject.load;
     plain.optimize = false;
-    TESSERA_TRY(const graph::Graph imported, load_graph(subject.name, plain));
-    graph::PassOptions before = subject.load.passes;
-    before.skip.push_back("select_algorithms");
-    TESSERA_TRY(const graph::Graph unselected, optimized(imported, before));
-    const std::vector<graph::AlgorithmChoice> choices =
-        algorithm_choices(unselected, subject.load.passes);
-
-    TESSERA_TRY(const graph::Graph untuned, optimized(imported, subject.load.passes));
-    TESSERA_TRY(const UsesBySignature uses, uses_of(untuned, ""));
+    TESSERA_TRY(problem_.imported.back(), load_graph(subject.name, plain));
+    TESSERA_TRY(const task::PlannedGraph untuned, planned({}));
+    TESSERA_TRY(const UsesByKey uses, uses_of(untuned, ""));
     if (const auto rest = uses.find(""); rest != uses.end()) {
       for (const TaskUse& use : rest->second) problem_.base.push_back(use);
     }
-    std::vector<std::string> names;
-    for (const graph::AlgorithmChoice& c : choices) {
-      for (const std::string& name : c.options) {
-        if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    const auto has = [&](plan::PointKind kind) {
+      return std::any_of(untuned.decided.begin(), untuned.decided.end(),
+                         [&](const plan::Decided& d) { return d.point.kind == kind; });
+    };
+    if (has(plan::PointKind::kAlgorithm)) TESSERA_DO(add_algorithms(untuned));
+    if (has(plan::PointKind::kMerge)) TESSERA_DO(add_merging());
+    return {};
+  }
+
+  // The algorithms of every convolution that has several: all of them with one after the other.
+  Result<void> add_algorithms(const task::PlannedGraph& untuned) {
+    const plan::KindInfo& kind = plan::info(plan::PointKind::kAlgorithm);
+    for (const std::string& name : kind.values) {
+      TESSERA_TRY(const task::PlannedGraph model, planned({{kind.family, name}}));
+      TESSERA_TRY(const UsesByKey variant, uses_of(model, name));
+      for (const auto& [key, tasks] : variant) {
+        if (!key.empty()) add_option(key, name, tasks);
       }
     }
-    for (const std::string& name : names) {
-      graph::PassOptions passes = subject.load.passes;
-      for (const graph::AlgorithmChoice& c : choices) passes.algorithms[c.signature] = name;
-      TESSERA_TRY(const graph::Graph graph, optimized(imported, passes));
-      TESSERA_TRY(const UsesBySignature variant, uses_of(graph, name));
-      for (const auto& [signature, tasks] : variant) {
-        if (!signature.empty()) add_option(signature, name, tasks);
-      }
-    }
-    for (const graph::AlgorithmChoice& c : choices) prefer(c.signature, c.preferred);
-    return add_merging(imported, subject.load.passes);
+    for (const plan::Decided& d : untuned.decided) prefer(d.point.key, d.text());
+    return {};
   }
 
   // Contractions of one input in one kernel: the tasks that differ are the two options.
-  Result<void> add_merging(const graph::Graph& imported, graph::PassOptions passes) {
-    passes.algorithms[graph::kContractions] = graph::kMerged;
-    TESSERA_TRY(const graph::Graph graph, optimized(imported, passes));
-    TESSERA_TRY(const UsesBySignature uses, uses_of(graph, ""));
+  Result<void> add_merging() {
+    const char* family = plan::info(plan::PointKind::kMerge).family;
+    TESSERA_TRY(const task::PlannedGraph model, planned({{family, plan::kMerged}}));
+    TESSERA_TRY(const UsesByKey uses, uses_of(model, ""));
     std::map<std::size_t, int> more;
     if (const auto rest = uses.find(""); rest != uses.end()) {
       for (const TaskUse& use : rest->second) more[use.task] += use.count;
@@ -157,11 +156,11 @@ class ProblemBuilder {
       }
     }
     std::erase_if(problem_.base, [](const TaskUse& use) { return use.count == 0; });
-    label(separate, graph::kSeparate);
-    label(merged, graph::kMerged);
-    add_option(graph::kContractions, graph::kSeparate, separate);
-    add_option(graph::kContractions, graph::kMerged, merged);
-    prefer(graph::kContractions, graph::kSeparate);
+    label(separate, plan::kSeparate);
+    label(merged, plan::kMerged);
+    add_option(family, plan::kSeparate, separate);
+    add_option(family, plan::kMerged, merged);
+    prefer(family, plan::kSeparate);
     return {};
   }
 
@@ -179,17 +178,17 @@ class ProblemBuilder {
       return {};
     }
     const std::string preferred = algo->second;
-    for (const char* name : {"direct", "winograd2", "winograd4", "winograd6"}) {
+    for (const std::string& name : plan::convolution_algorithms()) {
       te::OpSpec variant = spec;
       variant.words["algo"] = name;
       const Result<std::size_t> task = op_task(variant, name);
       if (task) {
-        add_option(op_signature(spec), name, {{*task, subject_, 1}});
+        add_option(op_key(spec), name, {{*task, subject_, 1}});
       } else if (preferred == name) {
         return task.error();
       }
     }
-    prefer(op_signature(spec), preferred);
+    prefer(op_key(spec), preferred);
     // With one algorithm there is nothing to choose.
     if (problem_.choices.back().options.size() == 1) {
       for (const TaskUse& use : problem_.choices.back().options[0].uses) {
@@ -225,29 +224,29 @@ Result<te::OpSpec> parse_op(const std::string& text) {
       text.find(":algo=") != std::string::npos || text.find(",algo=") != std::string::npos;
   if (!spec.words.contains("algo") || named || spec.dtype != DType::kF32) return spec;
   te::OpSpec transformed = spec;
-  transformed.words["algo"] = "winograd4";
+  transformed.words["algo"] = plan::convolution_algorithms().back();
   const Result<te::Dag> dag = te::make_dag(transformed);
   if (!dag) return spec;  // other windows, strides, groups or layouts: there is no choice
   const Shape& out = dag->outputs[0]->shape;
-  spec.words["algo"] = graph::preferred_convolution(spec.ints.at("CI"), spec.ints.at("CO"), out,
-                                                    passes_for(target::host()));
+  spec.words["algo"] = plan::preferred_algorithm(spec.ints.at("CI"), spec.ints.at("CO"), out,
+                                                 passes_for(target::host()).rules);
   return spec;
 }
 
-std::string op_signature(const te::OpSpec& spec) {
+std::string op_key(const te::OpSpec& spec) {
   te::OpSpec plain = spec;
-  if (plain.words.contains("algo")) plain.words["algo"] = "direct";
+  if (plain.words.contains("algo")) plain.words["algo"] = plan::kDirect;
   return te::to_text(plain);
 }
 
-Result<PlannedOp> planned_op(const te::OpSpec& spec, const record::Plan& plan) {
+Result<PlannedOp> planned_op(const te::OpSpec& spec, const plan::Plan& plan) {
   PlannedOp out;
   out.spec = spec;
-  const auto algorithm = plan.algorithms.find(op_signature(spec));
-  if (algorithm != plan.algorithms.end()) out.spec.words["algo"] = algorithm->second;
+  const auto algorithm = plan.decisions.find(op_key(spec));
+  if (algorithm != plan.decisions.end()) out.spec.words["algo"] = algorithm->second;
   TESSERA_TRY(const te::Dag dag, te::make_dag(out.spec));
   out.key = key_of(dag);
-  if (const record::PlanEntry* entry = plan.find(out.key)) out.schedule = entry->schedule;
+  if (const plan::PlanEntry* entry = plan.find(out.key)) out.schedule = entry->schedule;
   return out;
 }
 

@@ -1,5 +1,5 @@
 // What a tuning works on: the distinct tasks of one or several models or operations, and the
-// choices between sets of tasks that compute the same (algorithms of a convolution).
+// points of its plan that choose between sets of tasks which compute the same.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "tessera/driver/compile/load_graph.h"
-#include "tessera/record/plan.h"
+#include "tessera/graph/graph.h"
+#include "tessera/plan/plan.h"
 #include "tessera/target/target.h"
 #include "tessera/task/task.h"
 #include "tessera/te/op_spec.h"
@@ -32,19 +33,22 @@ struct TaskUse {
   int count = 0;
 };
 
+// A value of a decision point, with the tasks that compute it: the costs of a node.
 struct TuneOption {
-  std::string name;  // "direct", "winograd4", ...
+  std::string name;
   std::vector<TaskUse> uses;
 };
 
+// A point of the plan (or a family of them) whose values tuning measures.
 struct TuneChoice {
-  std::string signature;
+  std::string key;                  // of plan::Decisions
   std::vector<TuneOption> options;  // at least two
   std::size_t preferred = 0;        // what is taken without tuning
 };
 
 struct TuneProblem {
   std::vector<TuneSubject> subjects;
+  std::vector<graph::Graph> imported;  // by subject, before any pass; empty for operations
   std::vector<TuneTask> tasks;
   std::vector<TaskUse> base;  // whatever is chosen
   std::vector<TuneChoice> choices;
@@ -59,7 +63,7 @@ Result<TuneProblem> make_tune_problem(const std::vector<TuneSubject>& subjects,
 Result<te::OpSpec> parse_op(const std::string& text);
 
 // The key of an operation's choice: its canonical text with algo=direct, whatever it was.
-std::string op_signature(const te::OpSpec& spec);
+std::string op_key(const te::OpSpec& spec);
 
 // An operation with the algorithm and the schedule that a plan has for it; without a schedule when
 // the plan has none.
@@ -68,6 +72,6 @@ struct PlannedOp {
   std::string key;
   std::optional<std::string> schedule;
 };
-Result<PlannedOp> planned_op(const te::OpSpec& spec, const record::Plan& plan);
+Result<PlannedOp> planned_op(const te::OpSpec& spec, const plan::Plan& plan);
 
 }  // namespace tessera::driver

@@ -61,13 +61,21 @@ Selection WholeModels::untuned_algorithms() const {
   return s;
 }
 
-std::map<std::string, std::string> WholeModels::algorithms(const Selection& selection) const {
-  std::map<std::string, std::string> out;
+plan::Decisions WholeModels::decisions(const Selection& selection) const {
+  plan::Decisions out;
   const std::vector<TuneChoice>& choices = session_.problem().choices;
   for (std::size_t i = 0; i < choices.size(); ++i) {
-    out[choices[i].signature] = choices[i].options[selection.options[i]].name;
+    out[choices[i].key] = choices[i].options[selection.options[i]].name;
   }
   return out;
+}
+
+Result<task::PlannedGraph> WholeModels::planned(std::size_t subject,
+                                                const Selection* selection) const {
+  const TuneProblem& problem = session_.problem();
+  return task::apply_plan(
+      problem.imported[subject], problem.subjects[subject].load.passes, options_.model.partition,
+      plan::Decider(selection != nullptr ? decisions(*selection) : plan::Decisions()));
 }
 
 const Finalist* WholeModels::finalist(const std::string& key, const Selection& selection) const {
@@ -80,13 +88,8 @@ const Finalist* WholeModels::finalist(const std::string& key, const Selection& s
 
 Result<WholeModels::Built> WholeModels::build(std::size_t subject,
                                               const Selection* selection) const {
-  const TuneSubject& s = session_.problem().subjects[subject];
-  LoadOptions load = s.load;
   exec::ModelOptions model = options_.model;
   if (selection != nullptr) {
-    for (const auto& [signature, name] : algorithms(*selection)) {
-      load.passes.algorithms[signature] = name;
-    }
     model.schedule = [&](const task::Task& task) -> Result<schedule::Schedule> {
       const Finalist* f = finalist(task.key, *selection);
       if (f == nullptr) return space::default_schedule(task.dag, options_.target);
@@ -94,27 +97,27 @@ Result<WholeModels::Built> WholeModels::build(std::size_t subject,
     };
   }
   Built built;
-  TESSERA_TRY(built.graph, load_graph(s.name, load));
-  TESSERA_TRY(built.model, exec::compile_model(built.graph, options_.target, model));
+  TESSERA_TRY(task::PlannedGraph made, planned(subject, selection));
+  built.graph = std::move(made.graph);
+  TESSERA_TRY(built.model,
+              exec::compile_model(built.graph, made.tasks, options_.target, model));
   return built;
 }
 
 bool WholeModels::give_up_rounding(Selection* selection) const {
   const std::vector<TuneChoice>& choices = session_.problem().choices;
-  // Larger output tiles round more.
-  for (const char* name : {"winograd6", "winograd4", "winograd2"}) {
-    bool changed = false;
-    for (std::size_t i = 0; i < choices.size(); ++i) {
-      const TuneChoice& c = choices[i];
-      if (c.options[selection->options[i]].name != name || selection->options[i] == c.preferred) {
-        continue;
-      }
-      selection->options[i] = c.preferred;
-      changed = true;
-    }
-    if (changed) return true;
+  const auto rounding = [&](std::size_t i) {
+    const TuneChoice& c = choices[i];
+    if (selection->options[i] == c.preferred) return 0;
+    return plan::rounding(c.options[selection->options[i]].name);
+  };
+  int most = 0;
+  for (std::size_t i = 0; i < choices.size(); ++i) most = std::max(most, rounding(i));
+  if (most == 0) return false;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    if (rounding(i) == most) selection->options[i] = choices[i].preferred;
   }
-  return false;
+  return true;
 }
 
 Result<bool> WholeModels::verify(Selection* selection, std::vector<SubjectReport>* reports) {
@@ -242,17 +245,17 @@ Result<void> WholeModels::improve(std::size_t subject, Selection* selection, Bui
   return {};
 }
 
-Result<record::Plan> WholeModels::plan(const Selection& selection) const {
+Result<plan::Plan> WholeModels::plan(const Selection& selection) const {
   const TuneProblem& problem = session_.problem();
-  record::Plan plan;
+  plan::Plan plan;
   std::vector<std::string> names;
   for (const TuneSubject& s : problem.subjects) names.push_back(s.name);
   plan.model = fmt::format("{}", fmt::join(names, " "));
   plan.target = target::to_text(options_.target);
   plan.threads = options_.measure.threads;
-  plan.algorithms = algorithms(selection);
+  plan.decisions = decisions(selection);
   const auto add = [&](const task::Task& task) -> Result<void> {
-    record::PlanEntry entry;
+    plan::PlanEntry entry;
     entry.name = task.name;
     if (const Finalist* f = finalist(task.key, selection)) {
       entry.schedule = f->schedule;
@@ -268,11 +271,9 @@ Result<record::Plan> WholeModels::plan(const Selection& selection) const {
   };
   for (std::size_t i = 0; i < problem.subjects.size(); ++i) {
     if (problem.subjects[i].is_op) continue;
-    LoadOptions load = problem.subjects[i].load;
-    load.passes.algorithms = plan.algorithms;
-    TESSERA_TRY(const graph::Graph graph, load_graph(problem.subjects[i].name, load));
-    TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(graph, options_.model.partition));
-    for (const task::Task& task : tasks.tasks) TESSERA_DO(add(task));
+    TESSERA_TRY(const task::PlannedGraph model, planned(i, &selection));
+    for (const plan::Decided& d : model.decided) plan.decisions[d.point.key] = d.text();
+    for (const task::Task& task : model.tasks.tasks) TESSERA_DO(add(task));
   }
   const auto add_op_uses = [&](const std::vector<TaskUse>& uses) -> Result<void> {
     for (const TaskUse& use : uses) {

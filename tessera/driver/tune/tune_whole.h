@@ -35,7 +35,7 @@ class WholeModels {
   // random and keeps what is faster; never ends with what is slower than the untuned model.
   Result<void> time(Selection* selection, bool improve, std::vector<SubjectReport>* reports);
 
-  Result<record::Plan> plan(const Selection& selection) const;
+  Result<plan::Plan> plan(const Selection& selection) const;
 
  private:
   struct Built {
@@ -43,7 +43,9 @@ class WholeModels {
     exec::CompiledModel model;
   };
   Result<Built> build(std::size_t subject, const Selection* selection) const;
-  std::map<std::string, std::string> algorithms(const Selection& selection) const;
+  plan::Decisions decisions(const Selection& selection) const;
+  // A model with what was selected, or, without a selection, as the rules decide.
+  Result<task::PlannedGraph> planned(std::size_t subject, const Selection* selection) const;
   const Finalist* finalist(const std::string& key, const Selection& selection) const;
   bool give_up_rounding(Selection* selection) const;
   Selection untuned_algorithms() const;

@@ -4,7 +4,6 @@
 #include <unordered_map>
 
 #include "tessera/graph/passes/editor.h"
-#include "tessera/graph/passes/min_cut.h"
 
 namespace tessera::graph {
 namespace {
@@ -17,26 +16,15 @@ std::vector<NodeLayout> all_layouts(const Graph& graph, const Orders& orders, co
   return layouts;
 }
 
-// One transpose of a value serves all its readers in the other order.
-void add_value_cost(MinCut& cut, MinCut::Choice producer,
-                    const std::vector<MinCut::Choice>& readers, std::int64_t bytes) {
-  if (bytes == 0 || readers.empty()) return;
-  const MinCut::Choice to_second = cut.add(), to_first = cut.add();
-  cut.add_cost(producer, to_second, bytes);
-  cut.add_cost(to_first, producer, bytes);
-  for (const MinCut::Choice r : readers) {
-    cut.add_cost(to_second, r, MinCut::kNever);
-    cut.add_cost(r, to_first, MinCut::kNever);
-  }
-}
+// The first node of layout_costs.
+constexpr std::size_t kFirstOrder = 0;
+constexpr std::int64_t kNever = plan::CostGraph::kNever;
 
 // The nodes that read `v` in their own order; contracts read any.
-std::vector<MinCut::Choice> bound_readers(const Graph& graph, const Uses& uses, ValueId v,
-                                          const std::vector<NodeLayout>& layouts,
-                                          const std::vector<MinCut::Choice>& choices,
-                                          MinCut::Choice first) {
-  std::vector<MinCut::Choice> readers;
-  if (uses.is_output[at(v)]) readers.push_back(first);
+std::vector<std::size_t> bound_readers(const Graph& graph, const Uses& uses, ValueId v,
+                                       const std::vector<NodeLayout>& layouts) {
+  std::vector<std::size_t> readers;
+  if (uses.is_output[at(v)]) readers.push_back(kFirstOrder);
   for (const std::int32_t n : uses.readers[at(v)]) {
     const NodeLayout& layout = layouts[at(n)];
     if (layout.role == NodeRole::kLabelled) continue;
@@ -44,43 +32,52 @@ std::vector<MinCut::Choice> bound_readers(const Graph& graph, const Uses& uses, 
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] != v) continue;
       const bool tied = layout.role == NodeRole::kTied && layout.tied[i];
-      readers.push_back(tied ? choices[at(n)] : first);
+      readers.push_back(tied ? at(n) + 1 : kFirstOrder);
     }
   }
   return readers;
 }
 
+std::vector<std::int64_t> node_costs(const NodeLayout& layout, LayoutPin pin, bool one_order) {
+  if (layout.role == NodeRole::kFixed) return {0, kNever};
+  // A contract whose result has one order computes that.
+  const bool first = pin == LayoutPin::kFirst || (layout.role == NodeRole::kLabelled && one_order);
+  return {pin == LayoutPin::kSecond ? kNever : layout.first_cost,
+          first ? kNever : layout.second_cost};
+}
+
 }  // namespace
 
-LayoutChoice choose_layouts(const Graph& graph, const Orders& orders,
-                            const std::vector<bool>& forced) {
+plan::CostGraph layout_costs(const Graph& graph, const Orders& orders,
+                             const std::vector<LayoutPin>& pins) {
   const Uses uses = find_uses(graph);
   const std::vector<NodeLayout> layouts = all_layouts(graph, orders, uses);
-  MinCut cut;
-  std::vector<MinCut::Choice> choices(graph.nodes.size(), cut.no());
+  plan::CostGraph out;
+  out.nodes.push_back({"", {0, kNever}});
   for (std::size_t n = 0; n < layouts.size(); ++n) {
-    if (layouts[n].role == NodeRole::kFixed) continue;
-    choices[n] = cut.add();
-    cut.add_cost(cut.no(), choices[n], layouts[n].second_cost);
-    cut.add_cost(choices[n], cut.yes(), layouts[n].first_cost);
-    if (forced[n]) cut.add_cost(choices[n], cut.yes(), MinCut::kNever);
-    // A contract whose result has one order computes that.
-    const bool one_order = orders[at(graph.nodes[n].outputs[0])].empty();
-    if (layouts[n].role == NodeRole::kLabelled && one_order) {
-      cut.add_cost(cut.no(), choices[n], MinCut::kNever);
-    }
+    const ValueId y = graph.nodes[n].outputs[0];
+    out.nodes.push_back(
+        {graph.value(y).name, node_costs(layouts[n], pins[n], orders[at(y)].empty())});
   }
   for (std::size_t v = 0; v < orders.size(); ++v) {
     const auto id = static_cast<ValueId>(v);
     if (orders[v].empty() || keeps_order(graph.shape(id), orders[v])) continue;
     const std::int32_t n = uses.producer[v];
-    add_value_cost(cut, n < 0 ? cut.no() : choices[at(n)],
-                   bound_readers(graph, uses, id, layouts, choices, cut.no()),
-                   value_bytes(graph.type(id)));
+    out.edges.push_back({n < 0 ? kFirstOrder : at(n) + 1, bound_readers(graph, uses, id, layouts),
+                         value_bytes(graph.type(id))});
   }
+  return out;
+}
+
+LayoutChoice choose_layouts(const Graph& graph, const Orders& orders,
+                            const std::vector<LayoutPin>& pins) {
+  const plan::CheapestValues cheapest = plan::cheapest_values(layout_costs(graph, orders, pins));
   LayoutChoice out;
-  out.bytes = cut.solve();
-  for (const MinCut::Choice c : choices) out.second.push_back(cut.is_yes(c));
+  out.bytes = cheapest.cost;
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    out.second.push_back(cheapest.values[n + 1] == 1);
+  }
+  const std::vector<NodeLayout> layouts = all_layouts(graph, orders, find_uses(graph));
   // Transposes outside the problem cost what they did.
   for (std::size_t n = 0; n < layouts.size(); ++n) {
     const Node& node = graph.nodes[n];

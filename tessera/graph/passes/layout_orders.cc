@@ -155,6 +155,11 @@ Shape full_rank(const Shape& shape, std::size_t rank) {
   return out;
 }
 
+bool is_channels_first(const Node& node) {
+  return is_one_of(node.op->name, {"conv", "conv_transpose"}) &&
+         node.attrs.word("layout") == "nchw";
+}
+
 Permutation channels_last_order(std::size_t rank) {
   Permutation p = {0};
   for (std::size_t i = 2; i < rank; ++i) p.push_back(static_cast<std::int64_t>(i));

@@ -45,6 +45,9 @@ Attrs second_attrs(const Graph& graph, const Node& node, const Orders& orders);
 // The shape of a pointwise operand at full rank.
 Shape full_rank(const Shape& shape, std::size_t rank);
 
+// A convolution of images with channels first.
+bool is_channels_first(const Node& node);
+
 // Channels last: (0, 2, ..., rank - 1, 1).
 Permutation channels_last_order(std::size_t rank);
 

@@ -5,8 +5,10 @@
 #include <map>
 #include <string_view>
 
+#include <fmt/ranges.h>
+
 #include "tessera/graph/op.h"
-#include "tessera/graph/passes/algorithms.h"
+#include "tessera/graph/passes/decide.h"
 #include "tessera/graph/passes/editor.h"
 
 namespace tessera::graph {
@@ -97,33 +99,46 @@ Result<ValueId> merged_product(Editor& e, const Node& node, const Group& group, 
   return e.add("contract", inputs, node.attrs);
 }
 
-Result<bool> wanted(const PassOptions& options) {
-  const auto it = options.algorithms.find(kContractions);
-  if (it == options.algorithms.end()) return options.merge_contractions;
-  if (it->second == kMerged || it->second == kSeparate) return it->second == kMerged;
-  return make_error(ErrorCode::kInvalidArgument, "{}: '{}' is neither {} nor {}", kContractions,
-                    it->second, kSeparate, kMerged);
+// "merge f32[128,768] mk,kn->mn n768+768+768": equal groups share a decision.
+std::string key_of(const Graph& graph, const Group& group) {
+  const Node& first = graph.nodes[group.parts[0].node];
+  const bool swapped = graph.constant(first.inputs[0]) != nullptr;
+  std::vector<std::int64_t> sizes;
+  for (const Product& p : group.parts) {
+    sizes.push_back(graph.shape(graph.nodes[p.node].outputs[0])[p.axis]);
+  }
+  return fmt::format("merge {} {},{}->{} n{}", to_text(graph.type(first.inputs[swapped ? 1 : 0])),
+                     first.attrs.word("a"), first.attrs.word("b"), first.attrs.word("out"),
+                     fmt::join(sizes, "+"));
 }
 
 }  // namespace
 
 Result<bool> merge_contractions(Graph& graph, const PassOptions& options) {
-  TESSERA_TRY(const bool merge, wanted(options));
-  if (!merge) return false;
   const Graph old = graph;
   const Uses uses = find_uses(old);
   std::map<std::string, Group> groups;
-  std::map<ValueId, std::pair<Group*, std::size_t>> by_result;
   for (std::size_t n = 0; n < old.nodes.size(); ++n) {
     const auto p = product_of(old, n);
-    if (!p || !slices_are_free(old, uses, *p)) continue;
-    Group& group = groups[p->key];
-    by_result[old.nodes[n].outputs[0]] = {&group, group.parts.size()};
-    group.parts.push_back(*p);
+    if (p && slices_are_free(old, uses, *p)) groups[p->key].parts.push_back(*p);
   }
+  std::map<ValueId, std::pair<Group*, std::size_t>> by_result;
+  for (auto& [key, group] : groups) {
+    if (group.parts.size() < 2) continue;
+    TESSERA_TRY(const std::string chosen,
+                decide(options, plan::make_point(plan::PointKind::kMerge, key_of(old, group),
+                                                 options.rules.merge_contractions
+                                                     ? plan::kMerged
+                                                     : plan::kSeparate)));
+    if (chosen != plan::kMerged) continue;
+    for (std::size_t i = 0; i < group.parts.size(); ++i) {
+      by_result[old.nodes[group.parts[i].node].outputs[0]] = {&group, i};
+    }
+  }
+  if (by_result.empty()) return false;
   return Editor(graph).rewrite([&](Editor& e, const Node& node) -> Result<ValueId> {
     const auto it = by_result.find(node.outputs[0]);
-    if (it == by_result.end() || it->second.first->parts.size() < 2) return kNoValue;
+    if (it == by_result.end()) return kNoValue;
     Group& group = *it->second.first;
     if (group.merged == kNoValue) {
       TESSERA_TRY(group.merged, merged_product(e, node, group, old));

@@ -39,11 +39,19 @@ Orders seed_orders(const Graph& graph, const Permutation& p, bool before, bool b
   return orders;
 }
 
+// Convolutions that compute channels first do so because it was decided.
+std::vector<LayoutPin> pins_of(const Graph& graph) {
+  std::vector<LayoutPin> pins;
+  for (const Node& node : graph.nodes) {
+    pins.push_back(is_channels_first(node) ? LayoutPin::kFirst : LayoutPin::kFree);
+  }
+  return pins;
+}
+
 // Rewrites the graph if the orders that spread from these seeds save bytes.
 Result<bool> try_orders(Graph& graph, Orders orders) {
   spread_orders(graph, find_uses(graph), orders);
-  const LayoutChoice choice =
-      choose_layouts(graph, orders, std::vector<bool>(graph.nodes.size(), false));
+  const LayoutChoice choice = choose_layouts(graph, orders, pins_of(graph));
   if (choice.bytes >= transposed_bytes(graph)) return false;
   TESSERA_DO(apply_layouts(graph, orders, choice));
   return true;

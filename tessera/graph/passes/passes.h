@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "tessera/graph/graph.h"
+#include "tessera/plan/convolution.h"
+#include "tessera/plan/decider.h"
 
 namespace tessera::graph {
 
@@ -20,21 +22,9 @@ struct PassOptions {
   // Rewrites that change the rounding of floats: x / c as x * (1 / c), scales into weights.
   bool allow_reassociation = true;
 
-  // conv_winograd pays when its batched product is long enough in both channel counts and the map
-  // fills its tiles.
-  bool winograd = true;
-  std::int64_t winograd_min_channels = 32;
-  std::int64_t winograd_min_size = 7;
-  // Operations in the time of a byte from memory (target::flops_per_byte): of small maps, the
-  // longer weights of winograd may take longer to read than they save. 0: reading is free.
-  double flops_per_byte = 0;
-  // 1x1 convolutions become products of two matrices: one schedule family instead of two.
-  bool pointwise_conv_as_contract = true;
-  // Contractions of one input share a kernel; their results are then slices of one buffer.
-  bool merge_contractions = false;
-  // What tuning chose, by signature (algorithms.h); the rules above decide where it is absent.
-  // Signatures that the graph does not have are ignored.
-  std::map<std::string, std::string> algorithms;
+  // What is decided without measuring, and by whom it is decided: null, by these rules alone.
+  plan::Rules rules;
+  std::shared_ptr<plan::Decider> decider;
 };
 
 struct PassTime {
@@ -76,13 +66,15 @@ Result<bool> absorb_transposes(Graph& graph, const PassOptions& options);
 Result<bool> move_transposes(Graph& graph, const PassOptions& options);
 // Norms over the positions of images become reductions, where there are convolutions to follow.
 Result<bool> open_image_norms(Graph& graph, const PassOptions& options);
-// Convolutions compute channels last, and what lies between them follows where that saves bytes.
+// Convolutions compute channels last unless decided otherwise, and what lies between them follows
+// where that saves bytes.
 Result<bool> channels_last(Graph& graph, const PassOptions& options);
-// Chooses how a convolution is computed: winograd, matrix product or as it is.
+// Rewrites each convolution to the algorithm that was decided for it: Winograd, matrix product or as
+// it is.
 Result<bool> select_algorithms(Graph& graph, const PassOptions& options);
 // Pointwise nodes behind a product that was reshaped compute in the shape of the product.
 Result<bool> sink_reshapes(Graph& graph, const PassOptions& options);
-// Contractions that read one value with constant weights become one (options.merge_contractions).
+// Contractions that read one value with constant weights become one where that was decided.
 Result<bool> merge_contractions(Graph& graph, const PassOptions& options);
 
 }  // namespace tessera::graph

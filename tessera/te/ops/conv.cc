@@ -81,7 +81,7 @@ Result<Dag> make_blocked(const OpSpec& spec) {
 
 Result<Dag> make_conv2d(const OpSpec& spec) {
   const std::string& layout = spec.words.at("layout");
-  if (spec.words.at("algo") != "direct") return make_winograd(spec);
+  if (winograd_tile(spec) > 0) return make_winograd(spec);
   if (layout == "nchwc") return make_blocked(spec);
   return make_direct(spec, {kHeight, kWidth}, layout == "nchw");
 }
@@ -92,6 +92,12 @@ Result<Dag> make_conv1d(const OpSpec& spec) {
 
 Result<Dag> make_conv3d(const OpSpec& spec) {
   return make_direct(spec, {kDepth, kHeight, kWidth}, spec.words.at("layout") == "ncdhw");
+}
+
+std::vector<const char*> algorithm_names() {
+  std::vector<const char*> names;
+  for (const ConvAlgorithm& a : conv_algorithms()) names.push_back(a.name);
+  return names;
 }
 
 std::vector<OpParam> conv_params(const std::vector<SpatialDim>& dims) {
@@ -173,7 +179,7 @@ OpEntry conv2d_op() {
                 .doc = "2-D convolution",
                 .params = conv_params({kHeight, kWidth}),
                 .words = {{"layout", {"nhwc", "nchw", "nchwc"}, "order of X and Y"},
-                          {"algo", {"direct", "winograd2", "winograd4", "winograd6"}, "algorithm"}},
+                          {"algo", algorithm_names(), "algorithm"}},
                 .make = make_conv2d};
   entry.params.push_back({"CB", kDerived, "channel block of layout=nchwc"});
   return entry;

@@ -204,6 +204,24 @@ ir::Buffer output_transform(DagBuilder& b, const std::string& name, const ir::Bu
 
 }  // namespace
 
+const std::vector<ConvAlgorithm>& conv_algorithms() {
+  static const std::vector<ConvAlgorithm> table = {
+      {"direct", 0}, {"winograd2", 2}, {"winograd4", 4}, {"winograd6", 6}};
+  return table;
+}
+
+int winograd_tile(std::string_view algorithm) {
+  for (const ConvAlgorithm& a : conv_algorithms()) {
+    if (algorithm == a.name) return a.tile;
+  }
+  return 0;
+}
+
+int winograd_tile(const OpSpec& spec) {
+  const auto algorithm = spec.words.find("algo");
+  return algorithm == spec.words.end() ? 0 : winograd_tile(algorithm->second);
+}
+
 Result<ir::Buffer> winograd_stages(DagBuilder& b, const std::string& prefix,
                                    const std::string& name, const ir::Buffer& x,
                                    const ir::Buffer& u, const std::vector<Window>& windows,
@@ -234,7 +252,7 @@ Result<Dag> make_winograd(const OpSpec& spec) {
   TESSERA_TRY(const ElementTypes types, float_types(spec));
   TESSERA_TRY(const std::vector<Window> win, read_windows(spec, {kHeight, kWidth}));
   TESSERA_DO(check_applies(spec, win));
-  const std::int64_t m = spec.words.at("algo").back() - '0';
+  const std::int64_t m = winograd_tile(spec);
   const std::int64_t n = spec.ints.at("N"), ci = spec.ints.at("CI"), co = spec.ints.at("CO");
   DagBuilder b(spec.op);
   const ir::Buffer x = b.input("X", types.in, {n, win[0].size, win[1].size, ci});

@@ -7,6 +7,17 @@
 
 namespace tessera::te {
 
+// A value of `algo` of conv2d: direct, or Winograd with output tiles of tile x tile.
+struct ConvAlgorithm {
+  const char* name;
+  int tile;  // 0: direct
+};
+const std::vector<ConvAlgorithm>& conv_algorithms();  // direct first, then by tile
+
+// The tile of an algorithm, 0 for what is not Winograd.
+int winograd_tile(std::string_view algorithm);
+int winograd_tile(const OpSpec& spec);
+
 // The Dag of conv2d with algo=winograd<m>. Its constant input is U, not the weights: make U with
 // winograd_weights.
 Result<Dag> make_winograd(const OpSpec& spec);

@@ -1,4 +1,4 @@
-#include "tessera/record/plan.h"
+#include "tessera/plan/plan.h"
 
 #include <cmath>
 
@@ -6,12 +6,12 @@
 
 #include "tessera/support/files.h"
 
-namespace tessera::record {
+namespace tessera::plan {
 namespace {
 
 using Json = nlohmann::json;  // its objects are sorted by name
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 constexpr const char* kFormat = "tessera plan";
 
 Error malformed(const std::string& why) {
@@ -77,11 +77,9 @@ const PlanEntry* Plan::find(const std::string& key) const {
 
 std::string to_json(const Plan& plan) {
   Json json = {{"format", kFormat},      {"version", kVersion},     {"model", plan.model},
-               {"target", plan.target},  {"threads", plan.threads}, {"algorithms", Json::object()},
+               {"target", plan.target},  {"threads", plan.threads}, {"decisions", Json::object()},
                {"tasks", Json::object()}};
-  for (const auto& [signature, algorithm] : plan.algorithms) {
-    json["algorithms"][signature] = algorithm;
-  }
+  for (const auto& [key, value] : plan.decisions) json["decisions"][key] = value;
   for (const auto& [key, entry] : plan.tasks) {
     json["tasks"][key] = {{"name", entry.name},
                           {"candidate", entry.candidate},
@@ -108,12 +106,13 @@ Result<Plan> plan_from_json(const std::string& text) {
   TESSERA_DO(read(json, "the file", "model", &plan.model));
   TESSERA_DO(read(json, "the file", "target", &plan.target));
   TESSERA_DO(read(json, "the file", "threads", &plan.threads));
-  TESSERA_TRY(const Json* algorithms, object_of(json, "algorithms"));
-  for (const auto& [signature, algorithm] : algorithms->items()) {
-    if (!algorithm.is_string()) {
-      return malformed(fmt::format("the algorithm of '{}' is {}", signature, algorithm.dump()));
+  // Plans of version 1 had the algorithms alone.
+  TESSERA_TRY(const Json* decisions, object_of(json, version == 1 ? "algorithms" : "decisions"));
+  for (const auto& [key, value] : decisions->items()) {
+    if (!value.is_string()) {
+      return malformed(fmt::format("the decision '{}' is {}", key, value.dump()));
     }
-    plan.algorithms[signature] = algorithm.get<std::string>();
+    plan.decisions[key] = value.get<std::string>();
   }
   TESSERA_TRY(const Json* tasks, object_of(json, "tasks"));
   for (const auto& [key, entry] : tasks->items()) {
@@ -134,4 +133,4 @@ Result<void> save_plan(const Plan& plan, const std::string& path) {
   return write_file(path, {text});
 }
 
-}  // namespace tessera::record
+}  // namespace tessera::plan

@@ -1,13 +1,14 @@
-// A plan: the winners of a tuning, frozen as schedules. Building with it needs no search, no
-// database and gives the same bytes again.
+// A plan: all decisions about a model and the schedules of its tasks, frozen. Building with it needs
+// no search, no database and gives the same bytes again.
 #pragma once
 
 #include <map>
 #include <string>
 
+#include "tessera/plan/point.h"
 #include "tessera/support/result.h"
 
-namespace tessera::record {
+namespace tessera::plan {
 
 struct PlanEntry {
   std::string name;       // of the task, for people
@@ -19,9 +20,7 @@ struct PlanEntry {
 struct Plan {
   std::string model, target;  // what it was made for: target::to_text
   int threads = 1;
-  // Algorithm of each convolution that has a choice, by its signature ("conv ..."): "direct",
-  // "winograd2", "winograd4", "winograd6".
-  std::map<std::string, std::string> algorithms;
+  Decisions decisions;
   std::map<std::string, PlanEntry> tasks;  // by key
 
   const PlanEntry* find(const std::string& key) const;
@@ -33,4 +32,4 @@ Result<Plan> plan_from_json(const std::string& text);
 Result<Plan> load_plan(const std::string& path);
 Result<void> save_plan(const Plan& plan, const std::string& path);  // whole or not at all
 
-}  // namespace tessera::record
+}  // namespace tessera::plan

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace tessera::graph {
+namespace tessera::plan {
 
 class MinCut {
  public:
@@ -37,4 +37,4 @@ class MinCut {
   std::vector<std::size_t> next_;
 };
 
-}  // namespace tessera::graph
+}  // namespace tessera::plan

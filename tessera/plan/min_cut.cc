@@ -1,8 +1,8 @@
-#include "tessera/graph/passes/min_cut.h"
+#include "tessera/plan/min_cut.h"
 
 #include <algorithm>
 
-namespace tessera::graph {
+namespace tessera::plan {
 
 MinCut::MinCut() : edges_(2) {}
 
@@ -72,4 +72,4 @@ std::int64_t MinCut::solve() {
   return total;
 }
 
-}  // namespace tessera::graph
+}  // namespace tessera::plan

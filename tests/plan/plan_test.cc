@@ -1,4 +1,4 @@
-#include "tessera/record/plan.h"
+#include "tessera/plan/plan.h"
 
 #include <fstream>
 
@@ -6,7 +6,7 @@
 
 #include "tests/record/temp_folder.h"
 
-namespace tessera::record {
+namespace tessera::plan {
 namespace {
 
 Plan sample_plan() {
@@ -14,7 +14,7 @@ Plan sample_plan() {
   plan.model = "zoo:mlp";
   plan.target = "neoverse-v1";
   plan.threads = 2;
-  plan.algorithms = {{"conv b", "winograd4"}, {"conv a", "direct"}};
+  plan.decisions = {{"conv b", "winograd4"}, {"conv a", "direct"}};
   plan.tasks["bb"] = {.name = "dense", .schedule = "split C i 4\nvectorize C i.1\n"};
   plan.tasks["aa"] = {
       .name = "conv+relu", .schedule = "", .candidate = "reasoned: C.rows=8", .seconds = 1.0 / 3};
@@ -23,7 +23,7 @@ Plan sample_plan() {
 
 TEST(Plan, JsonIsStableAndSorted) {
   EXPECT_EQ(to_json(sample_plan()), R"({
- "algorithms": {
+ "decisions": {
   "conv a": "direct",
   "conv b": "winograd4"
  },
@@ -48,7 +48,7 @@ TEST(Plan, JsonIsStableAndSorted) {
   }
  },
  "threads": 2,
- "version": 1
+ "version": 2
 }
 )");
 }
@@ -61,10 +61,20 @@ TEST(Plan, RoundTripGivesTheSameBytes) {
   EXPECT_EQ(plan->find("bb")->schedule, "split C i 4\nvectorize C i.1\n");
   EXPECT_EQ(plan->find("aa")->seconds, 1.0 / 3);
   EXPECT_EQ(plan->find("cc"), nullptr);
-  EXPECT_EQ(plan->algorithms.at("conv b"), "winograd4");
+  EXPECT_EQ(plan->decisions.at("conv b"), "winograd4");
 }
 
-class PlanFile : public TempFolder {};
+TEST(Plan, ReadsTheAlgorithmsOfVersionOne) {
+  std::string text = to_json(sample_plan());
+  text.replace(text.find("\"decisions\""), 11, "\"algorithms\"");
+  text.replace(text.find("\"version\": 2"), 12, "\"version\": 1");
+  const Result<Plan> plan = plan_from_json(text);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_EQ(plan->decisions, sample_plan().decisions);
+  EXPECT_EQ(to_json(*plan), to_json(sample_plan()));
+}
+
+class PlanFile : public record::TempFolder {};
 
 TEST_F(PlanFile, SavesAndLoads) {
   ASSERT_TRUE(save_plan(sample_plan(), path("p.json")).ok());
@@ -93,10 +103,10 @@ TEST(Plan, MalformedTextsAreRefusedWithTheReason) {
       {"[]", "no JSON object"},
       {"{}", "has no \"format\""},
       {with("tessera plan", "recipe"), "its format is 'recipe'"},
-      {with("\"version\": 1", "\"version\": 2"), "version 2"},
-      {with("\"version\": 1", "\"version\": \"1\""), "\"version\" of the file is \"1\""},
+      {with("\"version\": 2", "\"version\": 3"), "version 3"},
+      {with("\"version\": 2", "\"version\": \"1\""), "\"version\" of the file is \"1\""},
       {with("\"threads\": 2", "\"threads\": 2.5"), "\"threads\" of the file is 2.5"},
-      {with("\"direct\"", "7"), "algorithm of 'conv a' is 7"},
+      {with("\"direct\"", "7"), "decision 'conv a' is 7"},
       {with("\"aa\": {", "\"zz\": 1, \"aa\": {"), "task zz is not an object"},
       {with("\"schedule\": []", "\"schedule\": \"x\""), "task aa has no list of steps"},
       {with("\"split C i 4\"", "4"), "task bb has a step that is no text"},
@@ -112,4 +122,4 @@ TEST(Plan, MalformedTextsAreRefusedWithTheReason) {
 }
 
 }  // namespace
-}  // namespace tessera::record
+}  // namespace tessera::plan

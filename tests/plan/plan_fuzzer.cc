@@ -2,10 +2,10 @@
 #include <cstdint>
 #include <string>
 
-#include "tessera/record/plan.h"
+#include "tessera/plan/plan.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace tessera::record;  // NOLINT(google-build-using-namespace)
+  using namespace tessera::plan;  // NOLINT(google-build-using-namespace)
   const auto plan = plan_from_json(std::string(reinterpret_cast<const char*>(data), size));
   if (!plan.ok()) {
     if (plan.error().message.empty()) __builtin_trap();

@@ -1,0 +1,103 @@
+#include "tessera/plan/convolution.h"
+
+#include <algorithm>
+
+#include <fmt/ranges.h>
+
+#include "tessera/te/ops/winograd.h"
+
+namespace tessera::plan {
+namespace {
+
+bool all(const Shape& items, std::int64_t v) {
+  return std::all_of(items.begin(), items.end(), [&](std::int64_t i) { return i == v; });
+}
+
+// One group whose windows are contiguous and overlap fully.
+bool is_dense(const Convolution& c) {
+  return c.channels_last && c.groups == 1 && all(c.strides, 1) && all(c.dilations, 1);
+}
+
+// A 1x1 window without padding: positions times channels, channels times channels.
+bool is_product(const Convolution& c) {
+  return is_dense(c) && all(c.window, 1) && all(c.before, 0) && all(c.after, 0);
+}
+
+bool takes_winograd(const Convolution& c) {
+  return is_dense(c) && c.transformable && c.window == Shape{3, 3} && elements(c.out) > 0 &&
+         c.in.back() > 0;
+}
+
+// Operations for one pair of channels with output tiles of m x m (0: direct), or those that would
+// fit into the time in which its weights are read, if that is longer.
+double work_of(std::int64_t m, const Shape& out, double flops_per_byte) {
+  const auto tiles = [&](std::int64_t size) { return (size + m - 1) / m; };
+  const std::int64_t weights = m == 0 ? 9 : (m + 2) * (m + 2);
+  const std::int64_t uses = out[0] * (m == 0 ? out[1] * out[2] : tiles(out[1]) * tiles(out[2]));
+  const double flops = 2.0 * static_cast<double>(weights * uses);
+  return std::max(flops, flops_per_byte * static_cast<double>(weights) * size_bytes(DType::kF32));
+}
+
+// "pointwise n1 h56 w56 ci64 co256".
+std::string pointwise_key(const Convolution& c) {
+  static constexpr const char* kAxes[] = {"d", "h", "w"};
+  std::string key = fmt::format("pointwise n{}", c.in[0]);
+  const std::size_t rank = c.in.size() - 2;
+  for (std::size_t d = 0; d < rank; ++d) {
+    const char* axis = rank > 3 ? "x" : kAxes[3 - rank + d];
+    key += fmt::format(" {}{}", axis, c.in[1 + d]);
+  }
+  return key + fmt::format(" ci{} co{}", c.in.back(), c.out.back());
+}
+
+}  // namespace
+
+const std::vector<std::string>& convolution_algorithms() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> out;
+    for (const te::ConvAlgorithm& a : te::conv_algorithms()) out.emplace_back(a.name);
+    return out;
+  }();
+  return names;
+}
+
+std::string algorithm_key(const Shape& in, std::int64_t co, const Shape& before,
+                          const Shape& after) {
+  return fmt::format("conv n{} h{} w{} ci{} co{} k3x3 s1 p{},{},{},{} g1", in[0], in[1], in[2],
+                     in[3], co, before[0], before[1], after[0], after[1]);
+}
+
+// Few channels leave the transforms unpaid; small maps waste most of their 4x4 tiles. F(4 x 4, 3 x
+// 3) takes 36 products for 16 outputs instead of 144, with an error that f32 hides, and four times
+// the weights: where few tiles share them, memory decides.
+const std::string& preferred_algorithm(std::int64_t ci, std::int64_t co, const Shape& out,
+                                       const Rules& rules) {
+  std::size_t best = 0;
+  const std::vector<te::ConvAlgorithm>& algorithms = te::conv_algorithms();
+  if (rules.winograd && std::min(ci, co) >= rules.winograd_min_channels &&
+      std::min(out[1], out[2]) >= rules.winograd_min_size) {
+    for (std::size_t i = 1; i < algorithms.size(); ++i) {
+      if (algorithms[i].tile > 4) continue;  // rounds too much to be taken unseen
+      const double work = work_of(algorithms[i].tile, out, rules.flops_per_byte);
+      if (work <= work_of(algorithms[best].tile, out, rules.flops_per_byte)) best = i;
+    }
+  }
+  return convolution_algorithms()[best];
+}
+
+std::optional<Point> algorithm_point(const Convolution& c, const Rules& rules) {
+  if (takes_winograd(c)) {
+    return make_point(PointKind::kAlgorithm,
+                      algorithm_key(c.in, c.out.back(), c.before, c.after),
+                      preferred_algorithm(c.in.back(), c.out.back(), c.out, rules));
+  }
+  if (is_product(c)) {
+    return make_point(PointKind::kPointwise, pointwise_key(c),
+                      rules.pointwise_as_product ? kProduct : kDirect);
+  }
+  return std::nullopt;
+}
+
+int rounding(const std::string& algorithm) { return te::winograd_tile(algorithm); }
+
+}  // namespace tessera::plan

@@ -1,0 +1,59 @@
+// Algorithms of a convolution: which it has, and which one is taken without measuring.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tessera/plan/point.h"
+#include "tessera/support/host_tensor.h"
+
+namespace tessera::plan {
+
+// What the rules go by where nothing was measured.
+struct Rules {
+  // The transforms of Winograd pay when its batched product is long enough in both channel counts
+  // and the map fills its tiles.
+  bool winograd = true;
+  std::int64_t winograd_min_channels = 32;
+  std::int64_t winograd_min_size = 7;
+  // Operations in the time of a byte from memory (target::flops_per_byte): of small maps, the
+  // longer weights of Winograd may take longer to read than they save. 0: reading is free.
+  double flops_per_byte = 0;
+  // 1x1 convolutions become products of two matrices: one schedule family instead of two.
+  bool pointwise_as_product = true;
+  // Contractions of one input share a kernel; their results are then slices of one buffer.
+  bool merge_contractions = false;
+};
+
+// A convolution of maps [n, sizes.., channels].
+struct Convolution {
+  Shape in, out;
+  Shape window, strides, dilations, before, after;  // by axis of the map
+  std::int64_t groups = 1;
+  bool channels_last = false;
+  // f32 throughout with constant weights: f16 and integers do not survive the scaling of Winograd.
+  bool transformable = false;
+};
+
+// The point that decides how it is computed; nullopt: there is one way only. Keys are
+// "conv n1 h56 w56 ci64 co64 k3x3 s1 p1,1,1,1 g1".
+std::optional<Point> algorithm_point(const Convolution& conv, const Rules& rules);
+
+// kDirect and Winograd by tile; the names are those of `algo` of te::OpSpec.
+const std::vector<std::string>& convolution_algorithms();
+
+// The key of a 3x3 convolution of maps `in` to `co` channels, whatever computes it.
+std::string algorithm_key(const Shape& in, std::int64_t co, const Shape& before,
+                          const Shape& after);
+
+// What the rules prefer for a dense 3x3 convolution of f32 from `ci` to `co` channels with results
+// [n, h, w, co].
+const std::string& preferred_algorithm(std::int64_t ci, std::int64_t co, const Shape& out,
+                                       const Rules& rules);
+
+// How much an algorithm rounds, compared with others: 0 is direct.
+int rounding(const std::string& algorithm);
+
+}  // namespace tessera::plan

@@ -1,0 +1,67 @@
+#include "tessera/plan/convolution.h"
+
+#include <gtest/gtest.h>
+
+namespace tessera::plan {
+namespace {
+
+Convolution three_by_three() {
+  Convolution c;
+  c.in = {1, 56, 56, 64};
+  c.out = {1, 56, 56, 128};
+  c.window = {3, 3};
+  c.strides = c.dilations = c.before = c.after = {1, 1};
+  c.channels_last = c.transformable = true;
+  return c;
+}
+
+TEST(AlgorithmPoint, DenseWindowsHaveAllAlgorithms) {
+  const std::optional<Point> point = algorithm_point(three_by_three(), {});
+  ASSERT_TRUE(point.has_value());
+  EXPECT_EQ(point->key, "conv n1 h56 w56 ci64 co128 k3x3 s1 p1,1,1,1 g1");
+  EXPECT_EQ(point->values, convolution_algorithms());
+  EXPECT_EQ(point->values[point->preferred], "winograd4");
+}
+
+TEST(AlgorithmPoint, WhatWinogradCannotDoIsDirect) {
+  const auto changed = [](auto change) {
+    Convolution c = three_by_three();
+    change(c);
+    return algorithm_point(c, {});
+  };
+  EXPECT_FALSE(changed([](Convolution& c) { c.strides = {2, 1}; }));
+  EXPECT_FALSE(changed([](Convolution& c) { c.dilations = {1, 2}; }));
+  EXPECT_FALSE(changed([](Convolution& c) { c.groups = 2; }));
+  EXPECT_FALSE(changed([](Convolution& c) { c.channels_last = false; }));
+  EXPECT_FALSE(changed([](Convolution& c) { c.transformable = false; }));
+  EXPECT_FALSE(changed([](Convolution& c) { c.window = {3, 5}; }));
+  EXPECT_FALSE(changed([](Convolution& c) { c.out = {0, 56, 56, 128}; }));
+}
+
+TEST(AlgorithmPoint, OneByOneIsAProductOrAsItIs) {
+  Convolution c = three_by_three();
+  c.window = {1, 1};
+  c.before = c.after = {0, 0};
+  const std::optional<Point> point = algorithm_point(c, {});
+  ASSERT_TRUE(point.has_value());
+  EXPECT_EQ(point->kind, PointKind::kPointwise);
+  EXPECT_EQ(point->key, "pointwise n1 h56 w56 ci64 co128");
+  EXPECT_EQ(point->values[point->preferred], "product");
+  Rules rules;
+  rules.pointwise_as_product = false;
+  EXPECT_EQ(algorithm_point(c, rules)->preferred, 1u);
+  c.before = {1, 0};
+  EXPECT_FALSE(algorithm_point(c, {}));
+}
+
+TEST(Rounding, GrowsWithTheTile) {
+  int last = -1;
+  for (const std::string& name : convolution_algorithms()) {
+    EXPECT_GT(rounding(name), last) << name;
+    last = rounding(name);
+  }
+  EXPECT_EQ(rounding(kMerged), 0);
+}
+
+}  // namespace
+}  // namespace tessera::plan

@@ -1,0 +1,61 @@
+#include "tessera/plan/decider.h"
+
+#include <gtest/gtest.h>
+
+namespace tessera::plan {
+namespace {
+
+Point layout(const std::string& key) { return make_point(PointKind::kLayout, key, kLast); }
+
+TEST(Decider, TakesWhatIsPreferredWithoutDecisions) {
+  Decider decider;
+  EXPECT_EQ(decider.decide(layout("layout a")).value(), 0u);
+  EXPECT_EQ(decider.decide(make_point(PointKind::kFusion, "fuse a", kStored)).value(), 1u);
+  ASSERT_EQ(decider.decided().size(), 2u);
+  EXPECT_EQ(decider.decided()[1].text(), "stored");
+  EXPECT_EQ(to_text(decider.decisions()), "fuse a = stored\nlayout a = last\n");
+}
+
+TEST(Decider, AKeyComesBeforeItsFamily) {
+  Decider decider(Decisions{{"layouts", kFirst}, {"layout a", kLast}});
+  EXPECT_EQ(decider.decide(layout("layout a")).value(), 0u);
+  EXPECT_EQ(decider.decide(layout("layout b")).value(), 1u);
+}
+
+TEST(Decider, APointWithoutTheValueOfItsFamilyIsLeftToTheRule) {
+  Decider decider(Decisions{{"layouts", kFirst}});
+  Point one = layout("layout a");
+  one.values = {kLast};
+  EXPECT_EQ(decider.decide(one).value(), 0u);
+}
+
+TEST(Decider, EqualKeysAreDecidedOnce) {
+  std::size_t asked = 0;
+  Decider decider({}, [&](const Point&) { return asked++ % 2; });
+  EXPECT_EQ(decider.decide(layout("layout a")).value(), 0u);
+  EXPECT_EQ(decider.decide(layout("layout b")).value(), 1u);
+  EXPECT_EQ(decider.decide(layout("layout a")).value(), 0u);
+  EXPECT_EQ(asked, 2u);
+  EXPECT_EQ(decider.decided()[0].count, 2);
+}
+
+TEST(Decider, ReplaysWhatAnotherDecided) {
+  Decider drawn({}, [](const Point& p) { return p.values.size() - 1; });
+  for (const char* key : {"layout a", "layout b"}) (void)drawn.decide(layout(key)).value();
+  Decider again(drawn.decisions());
+  EXPECT_EQ(again.decide(layout("layout b")).value(), 1u);
+}
+
+TEST(Decider, RefusesValuesThatDoNotExist) {
+  for (const char* key : {"layout a", "layouts"}) {
+    Decider decider(Decisions{{key, "sideways"}});
+    const Result<std::size_t> value = decider.decide(layout("layout a"));
+    ASSERT_FALSE(value.ok());
+    EXPECT_EQ(value.error().message,
+              std::string(key) + ": cannot be 'sideways'; it can be: last first");
+    EXPECT_TRUE(decider.decided().empty());
+  }
+}
+
+}  // namespace
+}  // namespace tessera::plan
