@@ -273,7 +273,8 @@ Result<ArtifactReport> compile_artifact(const graph::Graph& graph, const task::T
   ArtifactReport report;
   const Clock::time_point start = Clock::now();
   std::vector<exec::LoweredTask> lowered;
-  TESSERA_TRY(exec::CompiledModel model, exec::lower_model(graph, tasks, target, options.model, &lowered));
+  TESSERA_TRY(exec::CompiledModel model,
+              exec::lower_model(graph, tasks, target, options.model, &lowered));
   TESSERA_DO(check_steps(model));
   report.lower_ms = elapsed_ms(start);
   Metadata metadata =

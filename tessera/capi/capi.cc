@@ -7,7 +7,7 @@
 #include "tessera/artifact/compile_artifact.h"
 #include "tessera/capi/dl_tensor.h"
 #include "tessera/capi/handles.h"
-#include "tessera/driver/compile/load_graph.h"
+#include "tessera/driver/compile/decide_model.h"
 #include "tessera/kernel/kernel_cache.h"
 #include "tessera/support/check.h"
 
@@ -96,19 +96,30 @@ Result<onnx::ImportOptions> import_options(const tsr_compile_options& options) {
   return import;
 }
 
+Result<driver::PlanSchedules> load_plan(const std::string& path, bool strict) {
+  TESSERA_TRY(plan::Plan plan, plan::load_plan(path));
+  Result<driver::PlanSchedules> made =
+      driver::PlanSchedules::make(std::move(plan), target::host(), strict);
+  if (!made.ok()) return made.error().with_context(path);
+  return made;
+}
+
 Result<void> compile_onnx(const Result<onnx::Model>& onnx, const std::string& name,
                           const tsr_compile_options* given, tsr_model** result) {
   if (!onnx.ok()) return onnx.error();
   TESSERA_TRY(const tsr_compile_options options, copy_options(given));
-  driver::LoadOptions load;
-  TESSERA_TRY(load.import, import_options(options));
-  load.cache = kernel::user_kernel_cache();
+  driver::CompileOptions decide;
+  TESSERA_TRY(decide.load.import, import_options(options));
+  decide.load.cache = decide.build.cache = kernel::user_kernel_cache();
+  decide.build.build_threads = std::max(0, options.build_threads);
+  if (options.plan) {
+    TESSERA_TRY(decide.plan, load_plan(options.plan, options.strict_plan != 0));
+  }
+  if (options.cost_model) decide.cost_model = options.cost_model;
   auto model = std::make_shared<ModelState>();
-  TESSERA_TRY(model->graph, driver::load_graph(*onnx, load));
-  exec::ModelOptions build;
-  build.build_threads = std::max(0, options.build_threads);
-  build.cache = load.cache;
-  TESSERA_TRY(model->compiled, exec::compile_model(model->graph, target::host(), build));
+  TESSERA_TRY(model->decided, driver::decide_model(*onnx, decide));
+  TESSERA_TRY(model->compiled, exec::compile_model(model->decided.graph, model->decided.tasks,
+                                                   decide.target, model->decided.build));
   const exec::CompiledModel& compiled = *model->compiled;
   model->name = name;
   for (std::size_t i = 0; i < compiled.input_types.size(); ++i) {
@@ -178,8 +189,10 @@ tsr_status save(const tsr_model* model, const char* folder, const tsr_save_optio
     how.cc = options.cc ? options.cc : "";
     how.emit = static_cast<artifact::Emit>(options.emit);
     how.weights = static_cast<artifact::WeightsPlace>(options.weights);
-    const auto report = artifact::compile_artifact(model->state->graph, target, folder, how);
-    if (!report.ok()) return report.error();
+    // What was decided for this machine says nothing about the schedules of another.
+    const driver::DecidedModel& decided = model->state->decided;
+    if (!options.target) how.model = decided.build;
+    TESSERA_DO(artifact::compile_artifact(decided.graph, decided.tasks, target, folder, how));
     return {};
   });
 }

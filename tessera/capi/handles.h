@@ -8,17 +8,17 @@
 
 #include "tessera/artifact/load_artifact.h"
 #include "tessera/capi/include/tessera/tessera.h"
+#include "tessera/driver/compile/decide_model.h"
 #include "tessera/exec/compile_model.h"
 #include "tessera/exec/model_runner.h"
-#include "tessera/graph/graph.h"
 
 namespace tessera::capi {
 
 // A model, compiled here or loaded from an artifact; sessions share it.
 struct ModelState {
   std::string name;
-  // Compiled here: the graph is kept for save().
-  graph::Graph graph;
+  // Compiled here: what was decided is kept for save().
+  driver::DecidedModel decided;
   std::optional<exec::CompiledModel> compiled;
   std::string artifact;  // else: its path
   std::vector<artifact::TensorDescription> inputs, outputs;

@@ -25,6 +25,7 @@
 #include "tessera/driver/compile/schedule_library.h"
 #include "tessera/driver/tune/tune_problem.h"
 #include "tessera/target/cpus.h"
+#include "tessera/te/ops/winograd.h"
 
 namespace tessera::cli {
 namespace {

@@ -1,5 +1,4 @@
 // tessera compile: a model as a library with a C header, for this machine or another.
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -12,9 +11,7 @@
 #include "tessera/cli/command.h"
 #include "tessera/cli/model_args.h"
 #include "tessera/cli/plan_args.h"
-#include "tessera/driver/compile/shipped_model.h"
-#include "tessera/driver/compile/zero_trials.h"
-#include "tessera/target/cpus.h"
+#include "tessera/driver/compile/decide_model.h"
 #include "tessera/target/match.h"
 
 namespace tessera::cli {
@@ -29,42 +26,6 @@ struct CompileArgs {
   bool json = false;
 };
 
-bool has_all(const plan::Plan& plan, const std::vector<task::Task>& tasks) {
-  return std::all_of(tasks.begin(), tasks.end(),
-                     [&](const task::Task& t) { return plan.find(t.key) != nullptr; });
-}
-
-// Schedules by a cost model for tasks that the plan lacks, nothing measured; nullopt without a
-// model, and where nothing is left to judge.
-Result<std::optional<driver::ZeroTrialResult>> judge(
-    const CompileArgs& args, const graph::Graph& graph, const target::Target& target,
-    const std::optional<driver::PlanSchedules>& plan, exec::ModelOptions* options) {
-  const std::vector<std::string> paths = driver::model_paths(args.search_model, target);
-  // A strict plan refuses what it lacks.
-  if (paths.empty() || args.plan.strict) return std::optional<driver::ZeroTrialResult>();
-  TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(graph, options->partition));
-  driver::ZeroTrialOptions judging;
-  if (plan.has_value()) judging.known = plan->plan();
-  if (has_all(judging.known, tasks.tasks)) return std::optional<driver::ZeroTrialResult>();
-  judging.search_threads = target::usable_cpus();
-  Result<std::shared_ptr<const model::CostModel>> loaded =
-      model::load_models(paths, judging.search_threads);
-  if (!loaded.ok() && args.search_model == driver::kShipped) {
-    fmt::print(stderr, "tessera: {}; default schedules are used\n", loaded.error().message);
-    return std::optional<driver::ZeroTrialResult>();
-  }
-  TESSERA_TRY(judging.model, std::move(loaded));
-  judging.target = target;
-  TESSERA_TRY(driver::ZeroTrialResult result, driver::choose_schedules(tasks.tasks, judging));
-  if (const std::string error = judging.model->last_error(); !error.empty()) {
-    fmt::print(stderr, "tessera: {}; tasks that could not be judged keep their defaults\n", error);
-  }
-  TESSERA_TRY(const driver::PlanSchedules schedules,
-              driver::PlanSchedules::make(result.plan, target, false));
-  schedules.apply_to(options);
-  return std::optional<driver::ZeroTrialResult>(std::move(result));
-}
-
 Result<artifact::ArtifactReport> compile(const CompileArgs& args,
                                          std::optional<driver::PlanSchedules>* plan,
                                          std::optional<driver::ZeroTrialResult>* judged) {
@@ -77,19 +38,25 @@ Result<artifact::ArtifactReport> compile(const CompileArgs& args,
       {"file", artifact::WeightsPlace::kFile}};
   TESSERA_TRY(const target::Target target, target::find_target(args.target));
   TESSERA_DO(target::require_cpu(target, "compiled models"));
-  TESSERA_TRY(driver::LoadOptions load, load_options(args.model));
-  load.passes.rules.flops_per_byte = target::flops_per_byte(target);
+  driver::CompileOptions decide;
+  decide.target = target;
+  decide.cost_model = args.search_model;
+  decide.note = [](const std::string& line) { fmt::print(stderr, "tessera: {}\n", line); };
+  decide.build.progress = build_progress();
+  TESSERA_TRY(decide.load, load_options(args.model));
+  decide.load.passes.rules.flops_per_byte = target::flops_per_byte(target);
   TESSERA_TRY(*plan, plan_schedules(args.plan, target));
-  if (plan->has_value()) (*plan)->apply_to(&load);
-  TESSERA_TRY(const graph::Graph graph, driver::load_graph(args.model.model, load));
+  decide.plan = *plan;
+  TESSERA_TRY(const onnx::Model onnx, driver::load_onnx(args.model.model));
+  Result<driver::DecidedModel> model = driver::decide_model(onnx, decide);
+  if (!model) return model.error().with_context(args.model.model);
   artifact::ArtifactOptions options = args.options;
   options.emit = kEmit.at(args.emit);
   options.weights = kWeights.at(args.weights);
   if (options.name.empty()) options.name = artifact::default_name(args.model.model);
-  options.model.progress = build_progress();
-  if (plan->has_value()) (*plan)->apply_to(&options.model);
-  TESSERA_TRY(*judged, judge(args, graph, target, *plan, &options.model));
-  return artifact::compile_artifact(graph, target, args.output, options);
+  options.model = model->build;
+  *judged = std::move(model->judged);
+  return artifact::compile_artifact(model->graph, model->tasks, target, args.output, options);
 }
 
 void print_report(const CompileArgs& args, const artifact::ArtifactReport& r) {

@@ -12,6 +12,7 @@
 #include "tessera/cli/progress.h"
 #include "tessera/driver/learn/collect.h"
 #include "tessera/measure/confine.h"
+#include "tessera/plan/convolution.h"
 
 namespace tessera::cli {
 namespace {

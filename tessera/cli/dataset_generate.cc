@@ -8,6 +8,7 @@
 #include <optional>
 
 #include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include "tessera/cli/progress.h"
 #include "tessera/driver/learn/dataset_build.h"
 #include "tessera/driver/learn/dataset_sample.h"
+#include "tessera/plan/convolution.h"
 
 namespace tessera::cli {
 namespace {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "tessera/cli/command.h"
@@ -20,7 +21,7 @@ constexpr std::int64_t kCounted = 10000;
 struct TasksArgs {
   ModelArgs model;
   std::string show;  // key
-  bool json = false, no_fuse = false, no_space = false;
+  bool json = false, no_fuse = false, no_space = false, decisions = false;
 };
 
 // Candidates that search chooses from on this machine: all of them, and the legal ones where they
@@ -60,14 +61,41 @@ void print_task(const task::Task& t, const std::string& space) {
              t.bytes * 1e-6, column, t.name);
 }
 
+// What is decided about the model, each with the other values that it could have.
+int list_decisions(const TasksArgs& args, const std::vector<plan::Decided>& decided) {
+  auto list = nlohmann::ordered_json::array();
+  for (const plan::Decided& d : decided) {
+    if (args.json) {
+      list.push_back({{"family", plan::info(d.point.kind).family},
+                      {"key", d.point.key},
+                      {"value", d.text()},
+                      {"values", d.point.values},
+                      {"count", d.count}});
+      continue;
+    }
+    std::vector<std::string> others;
+    for (const std::string& value : d.point.values) {
+      if (value != d.text()) others.push_back(value);
+    }
+    fmt::print("{} = {} (or {})\n", d.point.key, d.text(), fmt::join(others, ", "));
+  }
+  if (args.json) print_json({{"model", args.model.model}, {"decisions", list}});
+  return kOk;
+}
+
 int tasks(const TasksArgs& args) {
-  const Result<driver::LoadOptions> load = load_options(args.model);
+  Result<driver::LoadOptions> load = load_options(args.model);
   if (!load) return report(load.error());
-  const Result<graph::Graph> graph = driver::load_graph(args.model.model, *load);
+  load->optimize = false;
+  Result<graph::Graph> graph = driver::load_graph(args.model.model, *load);
   if (!graph) return report_model(graph.error());
-  const Result<task::TaskGraph> extracted =
-      task::extract_tasks(*graph, task::PartitionOptions{.fuse = !args.no_fuse});
-  if (!extracted) return report_model(extracted.error());
+  task::PartitionOptions partition;
+  partition.fuse = !args.no_fuse;
+  const Result<task::PlannedGraph> planned =
+      task::apply_plan(std::move(graph).value(), load->passes, partition, {});
+  if (!planned) return report_model(planned.error());
+  if (args.decisions) return list_decisions(args, planned->decided);
+  const task::TaskGraph* extracted = &planned->tasks;
   if (!args.show.empty()) {
     for (const task::Task& t : extracted->tasks) {
       if (t.key != args.show) continue;
@@ -111,6 +139,9 @@ void add_tasks(CLI::App& app, std::function<int()>* run) {
   const auto args = std::make_shared<TasksArgs>();
   add_model_options(*sub, args->model, true);
   sub->add_option("--show", args->show, "Print the tensor expression of the task with this key");
+  sub->add_flag(
+      "--decisions", args->decisions,
+      "List instead what is decided about the model: layouts, algorithms, merging, fusion");
   sub->add_flag("--no-fuse", args->no_fuse, "Every node its own kernel");
   sub->add_flag("--no-space", args->no_space, "Leave out the size of the space of schedules");
   sub->add_flag("--json", args->json, "Print JSON");

@@ -20,8 +20,7 @@
 #include "tessera/driver/bench/machine.h"
 #include "tessera/driver/bench/peer.h"
 #include "tessera/driver/bench/peer_driver.h"
-#include "tessera/driver/compile/plan_schedules.h"
-#include "tessera/driver/compile/shipped_model.h"
+#include "tessera/driver/compile/decide_model.h"
 #include "tessera/driver/tune/tune_simulate.h"
 #include "tessera/measure/confine.h"
 #include "tessera/model/cost_model.h"
@@ -124,13 +123,17 @@ Result<void> write_artifact(const TuneArgs& args, const driver::TuneOptions& opt
                             const plan::Plan& plan) {
   TESSERA_TRY(const driver::PlanSchedules schedules,
               driver::PlanSchedules::make(plan, options.target, false));
-  driver::LoadOptions load = options.subjects[0].load;
-  schedules.apply_to(&load);
-  TESSERA_TRY(const graph::Graph graph, driver::load_graph(args.models[0], load));
+  driver::CompileOptions decide;
+  decide.target = options.target;
+  decide.load = options.subjects[0].load;
+  decide.plan = schedules;
+  TESSERA_TRY(const onnx::Model onnx, driver::load_onnx(args.models[0]));
+  TESSERA_TRY(const driver::DecidedModel model, driver::decide_model(onnx, decide));
   artifact::ArtifactOptions out;
   out.name = artifact::default_name(args.models[0]);
-  schedules.apply_to(&out.model);
-  TESSERA_DO(artifact::compile_artifact(graph, options.target, args.artifact, out));
+  out.model = model.build;
+  TESSERA_DO(
+      artifact::compile_artifact(model.graph, model.tasks, options.target, args.artifact, out));
   return {};
 }
 

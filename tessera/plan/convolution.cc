@@ -87,8 +87,7 @@ const std::string& preferred_algorithm(std::int64_t ci, std::int64_t co, const S
 
 std::optional<Point> algorithm_point(const Convolution& c, const Rules& rules) {
   if (takes_winograd(c)) {
-    return make_point(PointKind::kAlgorithm,
-                      algorithm_key(c.in, c.out.back(), c.before, c.after),
+    return make_point(PointKind::kAlgorithm, algorithm_key(c.in, c.out.back(), c.before, c.after),
                       preferred_algorithm(c.in.back(), c.out.back(), c.out, rules));
   }
   if (is_product(c)) {

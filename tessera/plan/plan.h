@@ -1,5 +1,5 @@
-// A plan: all decisions about a model and the schedules of its tasks, frozen. Building with it needs
-// no search, no database and gives the same bytes again.
+// A plan: all decisions about a model and the schedules of its tasks, frozen. Building with it
+// needs no search, no database and gives the same bytes again.
 #pragma once
 
 #include <map>

@@ -6,6 +6,8 @@
 #include <queue>
 #include <set>
 
+#include "tessera/graph/passes/decide.h"
+
 namespace tessera::task {
 namespace {
 
@@ -145,8 +147,10 @@ class Partitioner {
   // Whether `v`, which could, stays inside a kernel.
   Result<bool> stays_inside(ValueId v) {
     if (!options_.decider) return true;
-    const plan::Point point = plan::make_point(plan::PointKind::kFusion,
-                                               "fuse " + graph_.value(v).name, plan::kFused);
+    const Node& node = graph_.nodes[at(uses_.producer[at(v)])];
+    const std::string key =
+        fmt::format("fuse {} of {}", node.op->name, graph::name_in_plan(graph_, node));
+    const plan::Point point = plan::make_point(plan::PointKind::kFusion, key, plan::kFused);
     TESSERA_TRY(const std::size_t value, options_.decider->decide(point));
     return point.values[value] == plan::kFused;
   }

@@ -1,6 +1,8 @@
 // libtessera.so as its users see it: only tessera.h.
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -9,6 +11,7 @@
 #include <tessera/tessera.h>
 
 #include "tessera/onnx/model.h"
+#include "tessera/target/target.h"
 
 namespace tessera::capi {
 namespace {
@@ -274,6 +277,65 @@ TEST(Compile, ShapesByInput) {
   const tsr_status status = api().compile_memory(bytes.data(), bytes.size(), &options, &model);
   ASSERT_EQ(status.code, TSR_OK) << status.message;
   EXPECT_EQ(api().output(model, 0)->shape[0], 5);
+  api().free_model(model);
+}
+
+// With a plan and a cost model.
+tsr_status compile_planned(const std::string& plan, bool strict, const char* cost_model,
+                           tsr_model** model) {
+  const std::string bytes = small_model();
+  const tsr_dimension dimension{"rows", 2};
+  tsr_compile_options options{};
+  options.size = sizeof options;
+  options.dimensions = &dimension;
+  options.num_dimensions = 1;
+  options.plan = plan.empty() ? nullptr : plan.c_str();
+  options.strict_plan = strict ? 1 : 0;
+  options.cost_model = cost_model;
+  return api().compile_memory(bytes.data(), bytes.size(), &options, model);
+}
+
+TEST(Compile, TakesAPlan) {
+  const std::string path = ::testing::TempDir() + "tessera_capi.plan";
+  const auto write = [&](const std::string& decisions) {
+    std::ofstream(path) << R"({"format": "tessera plan", "version": 2, "model": "small", )"
+                        << R"("target": ")" << target::to_text(target::host())
+                        << R"(", "threads": 1, "tasks": {}, "decisions": )" << decisions << "}";
+  };
+  tsr_model* model = nullptr;
+  write("{}");
+  const tsr_status lenient = compile_planned(path, false, nullptr, &model);
+  EXPECT_EQ(lenient.code, TSR_OK) << lenient.message;
+  api().free_model(model);
+  const tsr_status strict = compile_planned(path, true, nullptr, &model);
+  EXPECT_EQ(strict.code, TSR_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(strict.message).find("is not in the plan"), std::string::npos)
+      << strict.message;
+  write("7");
+  EXPECT_EQ(compile_planned(path, false, nullptr, &model).code, TSR_INVALID_ARGUMENT);
+  std::filesystem::remove(path);
+  EXPECT_EQ(compile_planned(path, false, nullptr, &model).code, TSR_IO);
+}
+
+TEST(Compile, ACostModelMustBeThere) {
+  tsr_model* model = nullptr;
+  const tsr_status status = compile_planned("", false, "/nonexistent.safetensors", &model);
+  EXPECT_EQ(status.code, TSR_IO) << status.message;
+  EXPECT_EQ(model, nullptr);
+}
+
+TEST(Compile, OptionsOfTheFirstVersionAreServed) {
+  const std::string bytes = small_model();
+  const tsr_dimension dimension{"rows", 2};
+  tsr_compile_options options{};
+  options.size = offsetof(tsr_compile_options, plan);
+  options.dimensions = &dimension;
+  options.num_dimensions = 1;
+  options.plan = "/what is behind the size is not read";
+  tsr_model* model = nullptr;
+  const tsr_status status =
+      tsr_get_api(1)->compile_memory(bytes.data(), bytes.size(), &options, &model);
+  EXPECT_EQ(status.code, TSR_OK) << status.message;
   api().free_model(model);
 }
 

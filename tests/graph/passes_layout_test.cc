@@ -253,8 +253,8 @@ TEST(ChannelsLast, KeepsAConvolutionAsItIsWhereThatWasDecided) {
   EXPECT_EQ(layouts(check_pass(g, channels_last, options)), "nhwc nhwc ");
   const std::vector<plan::Decided> points = options.decider->decided();
   ASSERT_EQ(points.size(), 2u);
-  options.decider = std::make_shared<plan::Decider>(
-      plan::Decisions{{points[1].point.key, plan::kFirst}});
+  options.decider =
+      std::make_shared<plan::Decider>(plan::Decisions{{points[1].point.key, plan::kFirst}});
   const Graph mixed = check_pass(g, channels_last, options);
   EXPECT_EQ(layouts(mixed), "nhwc nchw ");
   // Moving transposes does not undo it.

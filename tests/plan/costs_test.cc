@@ -36,7 +36,8 @@ CostGraph random_costs(Rng& rng) {
     g.nodes.push_back(node);
   }
   for (std::size_t e = 0; e < nodes; ++e) {
-    CostGraph::Edge edge{static_cast<std::size_t>(rng.below(std::ssize(g.nodes))), {}, rng.below(9)};
+    CostGraph::Edge edge{
+        static_cast<std::size_t>(rng.below(std::ssize(g.nodes))), {}, rng.below(9)};
     for (std::size_t n = 0; n < nodes; ++n) {
       if (n != edge.from && rng.chance(0.4)) edge.to.push_back(n);
     }

@@ -71,6 +71,36 @@ TEST_P(Wild, Compiled) {
   for (const bool optimize : {true, false}) expect_compiled(m, known, optimize);
 }
 
+// Whatever is decided about layouts, algorithms, merging and fusion.
+TEST_P(Wild, WithRandomPlans) {
+  const WildModel& m = GetParam();
+  driver::LoadOptions options;
+  options.optimize = false;
+  if (!m.follows_from.empty()) {
+    if (m.decided_by.empty()) return;
+    options.import.values[m.decided_by] = m.inputs.at(m.decided_by);
+  }
+  const auto imported = driver::load_graph(m.model, options);
+  ASSERT_TRUE(imported.ok()) << imported.error().message;
+  std::vector<HostTensor> inputs;
+  for (const graph::ValueId id : imported->inputs) {
+    inputs.push_back(m.inputs.at(imported->value(id).name));
+  }
+  runtime::ThreadPool pool({.threads = 2});
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    plan::Decider decider({}, [rng = Rng(seed)](const plan::Point& p) mutable {
+      return static_cast<std::size_t>(rng.below(std::ssize(p.values)));
+    });
+    const auto drawn = task::apply_plan(*imported, options.passes, {}, std::move(decider));
+    ASSERT_TRUE(drawn.ok()) << drawn.error().message;
+    const auto compiled = exec::compile_model(drawn->graph, drawn->tasks, target::host());
+    ASSERT_TRUE(compiled.ok()) << compiled.error().message;
+    std::string how;
+    for (const plan::Decided& d : drawn->decided) how += d.point.key + " = " + d.text() + "\n";
+    expect_outputs(m, exec::run_model(*compiled, pool, inputs), how);
+  }
+}
+
 // What is known is compiled, what waits for data runs on the host.
 TEST_P(Wild, InParts) {
   const WildModel& m = GetParam();

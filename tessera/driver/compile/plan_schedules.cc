@@ -66,6 +66,8 @@ void PlanSchedules::apply_to(exec::ModelOptions* options) const {
 
 const plan::Plan& PlanSchedules::plan() const { return state_->plan; }
 
+bool PlanSchedules::strict() const { return state_->strict; }
+
 std::vector<std::string> PlanSchedules::missing() const {
   const std::lock_guard lock(state_->mutex);
   return {state_->missing.begin(), state_->missing.end()};

@@ -20,10 +20,12 @@ class PlanSchedules {
 
   // The decisions of the plan: tasks follow from them.
   void apply_to(LoadOptions* options) const;
-  // Those about fusion and the schedules. A schedule that does not apply is kInvalidArgument and names the task.
+  // Those about fusion and the schedules. A schedule that does not apply is kInvalidArgument and
+  // names the task.
   void apply_to(exec::ModelOptions* options) const;
 
   const plan::Plan& plan() const;
+  bool strict() const;
   // "KEY name" of the tasks that were asked for and are not in the plan, sorted.
   std::vector<std::string> missing() const;
 

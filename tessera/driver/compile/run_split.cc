@@ -132,9 +132,10 @@ class SplitRunner {
     const std::vector<std::string> names = graph.output_names;
     if (names.empty()) return {};
     double work = 0;
+    task::TaskGraph tasks;
     if (!graph.nodes.empty()) {
       if (load_.optimize) TESSERA_DO(graph::optimize(graph, load_.passes));
-      TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(graph, options_.partition));
+      TESSERA_TRY(tasks, task::extract_tasks(graph, options_.partition));
       for (const task::Task& t : tasks.tasks) work += t.flops * t.weight;
     }
     std::vector<HostTensor> inputs;
@@ -145,15 +146,16 @@ class SplitRunner {
     Result<std::vector<HostTensor>> small = make_error(ErrorCode::kUnsupported, "too large");
     if (work < kWorthAPart) small = evaluate(graph, inputs);
     TESSERA_TRY(std::vector<HostTensor> outputs,
-                small.ok() ? std::move(small) : compile_and_run(graph, inputs));
+                small.ok() ? std::move(small) : compile_and_run(graph, tasks, inputs));
     for (std::size_t i = 0; i < names.size(); ++i) values_[names[i]] = std::move(outputs[i]);
     return {};
   }
 
   Result<std::vector<HostTensor>> compile_and_run(const graph::Graph& graph,
+                                                  const task::TaskGraph& tasks,
                                                   const std::vector<HostTensor>& inputs) {
     TESSERA_TRY(const exec::CompiledModel compiled,
-                exec::compile_model(graph, target::host(), options_));
+                exec::compile_model(graph, tasks, target::host(), options_));
     out_.compiled_kernels += static_cast<std::int64_t>(compiled.kernels.size());
     return exec::run_model(compiled, pool_, inputs);
   }

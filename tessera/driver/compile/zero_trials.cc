@@ -1,8 +1,12 @@
 #include "tessera/driver/compile/zero_trials.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
+#include <mutex>
+#include <optional>
+#include <thread>
 
 #include "tessera/lower/lower.h"
 #include "tessera/search/featurizer.h"
@@ -24,6 +28,11 @@ struct Judged {
   float score = 0, log_time = 0;
 };
 
+struct ChosenTask {
+  TaskPrediction prediction;
+  plan::PlanEntry entry;  // where it changed
+};
+
 // One task: candidates by evolution on scores, then the choice among the best.
 class TaskChoice {
  public:
@@ -31,13 +40,14 @@ class TaskChoice {
   TaskChoice(const task::Task& task, const ZeroTrialOptions& options, int threads, int population)
       : task_(task), options_(options), threads_(threads), population_(population) {}
 
-  Result<void> run(ZeroTrialResult* out) {
+  Result<ChosenTask> run() {
     TESSERA_TRY(const space::Space whole, space::make_space(task_.dag, options_.target, {}));
     // One thread tells nothing about how to share work out.
     const space::Space pinned = search::with_preferred(whole, space::DecisionKind::kParallel);
     const space::Space& space = threads_ == 1 ? pinned : whole;
     TESSERA_TRY(const std::vector<Judged> judged, search(space));
-    TaskPrediction prediction;
+    ChosenTask out;
+    TaskPrediction& prediction = out.prediction;
     prediction.key = task_.key;
     prediction.name = task_.name;
     prediction.uses = task_.weight;
@@ -55,11 +65,9 @@ class TaskChoice {
     if (chosen != nullptr) {
       TESSERA_TRY(const schedule::Schedule steps, space.schedule(chosen->candidate));
       prediction.changed = true;
-      out->plan.tasks[task_.key] = {task_.name, schedule::to_text(steps),
-                                    space.to_text(chosen->candidate), 0};
+      out.entry = {task_.name, schedule::to_text(steps), space.to_text(chosen->candidate), 0};
     }
-    out->tasks.push_back(std::move(prediction));
-    return {};
+    return out;
   }
 
  private:
@@ -69,7 +77,7 @@ class TaskChoice {
     learning.model = "random";  // there is nothing to learn from
     learning.global = options_.model;
     learning.code_threads = threads_;
-    learning.threads = options_.search_threads;
+    learning.threads = 1;  // tasks run beside each other
     TESSERA_TRY(const std::unique_ptr<search::Learner> learner, search::Learner::make(learning));
     search::Scorer& scorer = learner->add_task(space);
     TESSERA_TRY(const search::PolicyEntry* policy, search::find_policy("evolutionary"));
@@ -130,6 +138,42 @@ class TaskChoice {
   bool tells_times_ = false;
 };
 
+// Tasks by `order`, beside each other: each is the same whatever the others do. The error of the
+// first of them that fails.
+Result<std::vector<ChosenTask>> choose_all(const std::vector<task::Task>& tasks,
+                                           const std::vector<std::size_t>& order,
+                                           const ZeroTrialOptions& options, int code_threads,
+                                           int population) {
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<std::optional<Result<ChosenTask>>> chosen(order.size());
+  std::atomic<std::size_t> next{0};
+  std::mutex mutex;
+  std::size_t done = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < order.size(); i = next++) {
+      const bool in_time = seconds_since(start) < options.time_limit_s;
+      chosen[i].emplace(
+          TaskChoice(tasks[order[i]], options, code_threads, in_time ? population : 0).run());
+      const std::lock_guard lock(mutex);
+      if (options.progress) options.progress(++done, order.size());
+    }
+  };
+  std::vector<std::jthread> threads;
+  for (int t = 1; t < std::min<int>(options.search_threads, static_cast<int>(order.size())); ++t) {
+    threads.emplace_back(work);
+  }
+  work();
+  threads.clear();
+  std::vector<ChosenTask> out;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (!chosen[i]->ok()) {
+      return chosen[i]->error().with_context(fmt::format("task {}", tasks[order[i]].name));
+    }
+    out.push_back(std::move(*chosen[i]).value());
+  }
+  return out;
+}
+
 // As if all tasks erred like the records of the validation part did.
 model::TimeCalibration by_residuals(const model::TimeResiduals& r) {
   model::TimeCalibration c;
@@ -187,14 +231,11 @@ Result<ZeroTrialResult> choose_schedules(const std::vector<task::Task>& tasks,
       options.candidates / std::max<std::int64_t>(1, static_cast<std::int64_t>(order.size()));
   const auto population =
       std::clamp(static_cast<int>(each / (kGenerations + 1)), kLeastPopulation, kPopulation);
-  const auto start = std::chrono::steady_clock::now();
-  for (std::size_t done = 0; done < order.size(); ++done) {
-    const task::Task& task = tasks[order[done]];
-    const bool in_time = seconds_since(start) < options.time_limit_s;
-    TaskChoice choice(task, options, out.threads, in_time ? population : 0);
-    const Result<void> chosen = choice.run(&out);
-    if (!chosen.ok()) return chosen.error().with_context(fmt::format("task {}", task.name));
-    if (options.progress) options.progress(done + 1, order.size());
+  TESSERA_TRY(std::vector<ChosenTask> chosen,
+              choose_all(tasks, order, options, out.threads, population));
+  for (ChosenTask& task : chosen) {
+    if (task.prediction.changed) out.plan.tasks[task.prediction.key] = std::move(task.entry);
+    out.tasks.push_back(std::move(task.prediction));
   }
   sum_up(*options.model, &out);
   return out;

@@ -20,8 +20,8 @@ struct ZeroTrialOptions {
   // Of the compiled code, as it is judged. Parallel decisions keep their preferred values when that
   // is one thread, or when the model has seen one thread only (and then judges one).
   int threads = 1;
-  int search_threads = 1;  // of this search
-  plan::Plan known;      // schedules that are settled: tasks that it has are not judged
+  int search_threads = 1;  // of this search: that many tasks beside each other
+  plan::Plan known;        // schedules that are settled: tasks that it has are not judged
   // Judged in all, shared out evenly: the same model gives the same code on every run.
   std::int64_t candidates = 40'000;
   // Far above what those take: tasks that come after it keep their defaults.
@@ -45,7 +45,7 @@ struct TaskPrediction {
 
 struct ZeroTrialResult {
   std::vector<TaskPrediction> tasks;  // those that were judged
-  plan::Plan plan;                  // what was known, and the tasks that changed
+  plan::Plan plan;                    // what was known, and the tasks that changed
   // Predicted sums over all kernels that were judged; 0: the model does not tell the times of all.
   // `low` and `high` are the 10 % and the 90 % quantile by the model's calibration; without one,
   // those of its validation errors, as if all tasks erred alike.

@@ -5,6 +5,7 @@
 
 #include "tessera/driver/compile/load_graph.h"
 #include "tessera/graph/passes/algorithms.h"
+#include "tessera/plan/convolution.h"
 #include "tessera/support/hash.h"
 
 namespace tessera::driver {

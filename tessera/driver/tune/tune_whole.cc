@@ -99,8 +99,7 @@ Result<WholeModels::Built> WholeModels::build(std::size_t subject,
   Built built;
   TESSERA_TRY(task::PlannedGraph made, planned(subject, selection));
   built.graph = std::move(made.graph);
-  TESSERA_TRY(built.model,
-              exec::compile_model(built.graph, made.tasks, options_.target, model));
+  TESSERA_TRY(built.model, exec::compile_model(built.graph, made.tasks, options_.target, model));
   return built;
 }
 

@@ -125,11 +125,11 @@ Result<bool> merge_contractions(Graph& graph, const PassOptions& options) {
   std::map<ValueId, std::pair<Group*, std::size_t>> by_result;
   for (auto& [key, group] : groups) {
     if (group.parts.size() < 2) continue;
-    TESSERA_TRY(const std::string chosen,
-                decide(options, plan::make_point(plan::PointKind::kMerge, key_of(old, group),
-                                                 options.rules.merge_contractions
-                                                     ? plan::kMerged
-                                                     : plan::kSeparate)));
+    TESSERA_TRY(
+        const std::string chosen,
+        decide(options, plan::make_point(
+                            plan::PointKind::kMerge, key_of(old, group),
+                            options.rules.merge_contractions ? plan::kMerged : plan::kSeparate)));
     if (chosen != plan::kMerged) continue;
     for (std::size_t i = 0; i < group.parts.size(); ++i) {
       by_result[old.nodes[group.parts[i].node].outputs[0]] = {&group, i};

@@ -69,8 +69,8 @@ Result<bool> open_image_norms(Graph& graph, const PassOptions& options);
 // Convolutions compute channels last unless decided otherwise, and what lies between them follows
 // where that saves bytes.
 Result<bool> channels_last(Graph& graph, const PassOptions& options);
-// Rewrites each convolution to the algorithm that was decided for it: Winograd, matrix product or as
-// it is.
+// Rewrites each convolution to the algorithm that was decided for it: Winograd, matrix product or
+// as it is.
 Result<bool> select_algorithms(Graph& graph, const PassOptions& options);
 // Pointwise nodes behind a product that was reshaped compute in the shape of the product.
 Result<bool> sink_reshapes(Graph& graph, const PassOptions& options);

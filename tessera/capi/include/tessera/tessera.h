@@ -21,7 +21,7 @@ extern "C" {
 
 /* Grows when functions are added at the end of tsr_api or fields at the end of an options struct; a
  * library serves all versions up to its own. */
-#define TSR_API_VERSION 1
+#define TSR_API_VERSION 2
 
 /* The structs of DLPack, member by member: a DLTensor* or DLManagedTensor* may be cast to these. */
 typedef struct tsr_dl_device {
@@ -73,6 +73,13 @@ typedef struct tsr_compile_options {
   const tsr_dimension* dimensions;
   int32_t num_dimensions;
   int32_t build_threads; /* 0: one per processor */
+  /* Since version 2. plan: path of a file that `tessera tune` wrote; tasks that it does not have
+   * get default schedules, or are an error (TSR_INVALID_ARGUMENT) when strict_plan is not 0.
+   * cost_model: what judges schedules that no plan has, without measuring: paths of weights
+   * ("A,B"), or NULL for default schedules. */
+  const char* plan;
+  int32_t strict_plan;
+  const char* cost_model;
 } tsr_compile_options;
 
 enum { TSR_EMIT_SHARED = 0, TSR_EMIT_STATIC = 1, TSR_EMIT_OBJECT = 2 };

@@ -1,0 +1,66 @@
+#include "tessera/driver/compile/decide_model.h"
+
+#include <algorithm>
+
+#include "tessera/target/cpus.h"
+
+namespace tessera::driver {
+namespace {
+
+bool has_all(const plan::Plan& plan, const std::vector<task::Task>& tasks) {
+  return std::all_of(tasks.begin(), tasks.end(),
+                     [&](const task::Task& t) { return plan.find(t.key) != nullptr; });
+}
+
+// Schedules by the cost model for tasks that the plan lacks.
+Result<void> judge(const CompileOptions& options, DecidedModel* model) {
+  const std::vector<std::string> paths = model_paths(options.cost_model, options.target);
+  // A strict plan refuses what it lacks.
+  if (paths.empty() || (options.plan && options.plan->strict())) return {};
+  ZeroTrialOptions judging;
+  if (options.plan) judging.known = options.plan->plan();
+  if (has_all(judging.known, model->tasks.tasks)) return {};
+  const auto note = [&](const std::string& line) {
+    if (options.note) options.note(line);
+  };
+  judging.search_threads =
+      options.build.build_threads > 0 ? options.build.build_threads : target::usable_cpus();
+  Result<std::shared_ptr<const model::CostModel>> loaded =
+      model::load_models(paths, judging.search_threads);
+  if (!loaded.ok() && options.cost_model == kShipped) {
+    note(loaded.error().message + "; default schedules are used");
+    return {};
+  }
+  TESSERA_TRY(judging.model, std::move(loaded));
+  judging.target = options.target;
+  TESSERA_TRY(model->judged, choose_schedules(model->tasks.tasks, judging));
+  if (const std::string error = judging.model->last_error(); !error.empty()) {
+    note(error + "; tasks that could not be judged keep their defaults");
+  }
+  TESSERA_TRY(const PlanSchedules schedules,
+              PlanSchedules::make(model->judged->plan, options.target, false));
+  schedules.apply_to(&model->build);
+  return {};
+}
+
+}  // namespace
+
+Result<DecidedModel> decide_model(const onnx::Model& model, const CompileOptions& options) {
+  DecidedModel out;
+  LoadOptions load = options.load;
+  load.optimize = false;
+  TESSERA_TRY(graph::Graph imported, load_graph(model, load));
+  TESSERA_TRY(task::PlannedGraph planned,
+              task::apply_plan(std::move(imported), load.passes, options.build.partition,
+                               plan::Decider(options.plan ? options.plan->plan().decisions
+                                                          : plan::Decisions())));
+  out.graph = std::move(planned.graph);
+  out.tasks = std::move(planned.tasks);
+  out.decided = std::move(planned.decided);
+  out.build = options.build;
+  if (options.plan) options.plan->apply_to(&out.build);
+  TESSERA_DO(judge(options, &out));
+  return out;
+}
+
+}  // namespace tessera::driver
