@@ -5,6 +5,7 @@
 
 #include "tessera/driver/bench/bench_model.h"
 #include "tessera/driver/compile/load_graph.h"
+#include "tessera/support/rng.h"
 
 namespace tessera::driver {
 namespace {

@@ -8,6 +8,7 @@
 #include "tessera/driver/compile/load_graph.h"
 #include "tessera/driver/compile/run_split.h"
 #include "tessera/exec/model_runner.h"
+#include "tessera/support/rng.h"
 #include "tests/testing/testing.h"
 
 namespace tessera::wild {

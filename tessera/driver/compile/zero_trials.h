@@ -23,7 +23,7 @@ struct ZeroTrialOptions {
   int search_threads = 1;  // of this search: that many tasks beside each other
   plan::Plan known;        // schedules that are settled: tasks that it has are not judged
   // Judged in all, shared out evenly: the same model gives the same code on every run.
-  std::int64_t candidates = 40'000;
+  std::int64_t candidates = 16'000;
   // Far above what those take: tasks that come after it keep their defaults.
   double time_limit_s = 180;
   // What a candidate must promise over the default, in log2 of the seconds. The best of many
