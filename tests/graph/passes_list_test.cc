@@ -84,7 +84,7 @@ TEST_P(RandomNets, GiveTheSameValues) {
   PassOptions options;
   options.rules.winograd_min_channels = 1;
   options.rules.winograd_min_size = 2;
-  options.merge_contractions = true;
+  options.rules.merge_contractions = true;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     Graph g = random_net(seed);
@@ -112,7 +112,7 @@ TEST(Optimize, RandomNetsGiveTheSameValues) {
   PassOptions options;
   options.rules.winograd_min_channels = 1;
   options.rules.winograd_min_size = 2;
-  options.merge_contractions = true;
+  options.rules.merge_contractions = true;
   for (std::uint64_t seed = 100; seed < 220; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     const Graph before = random_net(seed);

@@ -13,7 +13,7 @@ Result<bool> channels_last(Graph& graph, const PassOptions& options) {
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     if (!is_channels_first(node)) continue;
-    const std::string key = "layout " + graph.value(node.outputs[0]).name;
+    const std::string key = "layout " + name_in_plan(graph, node);
     TESSERA_TRY(const std::string layout,
                 decide(options, plan::make_point(plan::PointKind::kLayout, key, plan::kLast)));
     pins[n] = layout == plan::kLast ? LayoutPin::kSecond : LayoutPin::kFirst;

@@ -16,4 +16,10 @@ inline Result<std::string> decide(const PassOptions& options, const plan::Point&
   return point.values[value];
 }
 
+// What a key calls a node: where it came from, which the next version of Tessera knows too; of
+// nodes that came from nowhere, the name of their result. Nodes of one name are decided together.
+inline std::string name_in_plan(const Graph& graph, const Node& node) {
+  return node.origin.empty() ? graph.value(node.outputs[0]).name : node.origin;
+}
+
 }  // namespace tessera::graph
