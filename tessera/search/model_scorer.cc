@@ -190,9 +190,7 @@ class TaskScorer final : public Scorer {
     std::vector<space::Candidate> drawn;
     std::vector<const space::Candidate*> pointers;
     Rng rng(kSampleSeed);
-    for (int i = 0; i < kSample; ++i) {
-      if (auto c = space_.sample(rng)) drawn.push_back(std::move(*c));
-    }
+    for (int i = 0; i < kSample; ++i) drawn.push_back(space_.sample(rng));
     pointers.reserve(drawn.size());
     for (const space::Candidate& c : drawn) pointers.push_back(&c);
     std::vector<std::size_t> kept;

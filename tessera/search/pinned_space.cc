@@ -21,21 +21,30 @@ class PinnedSketch final : public space::Sketch {
     }
   }
 
-  Result<void> check(std::span<const std::int32_t> choice) const override {
-    return base_.check(of_base(choice));
+  // What is pinned is legal whatever was decided before: threads are never wanted too few.
+  void walk(space::Asker& asker) const override {
+    class Pinned final : public space::Asker {
+     public:
+      Pinned(const PinnedSketch& sketch, space::Asker& asker) : sketch_(sketch), asker_(asker) {}
+      std::int32_t ask(std::size_t d, const space::Refusal& refusal) override {
+        const auto& pinned = sketch_.pinned_;
+        if (!std::binary_search(pinned.begin(), pinned.end(), d)) return asker_.ask(d, refusal);
+        return sketch_.base_.decisions()[d].preferred;
+      }
+      bool stopped() const override { return asker_.stopped(); }
+
+     private:
+      const PinnedSketch& sketch_;
+      space::Asker& asker_;
+    } pinned(*this, asker);
+    base_.walk(pinned);
   }
-  void settle(std::span<std::int32_t> choice) const override {
-    std::vector<std::int32_t> settled = of_base(choice);
-    base_.settle(settled);
-    for (const std::size_t d : pinned_) settled[d] = 0;
-    std::copy(settled.begin(), settled.end(), choice.begin());
-  }
-  Result<schedule::Schedule> write(std::span<const std::int32_t> choice) const override {
+  Result<schedule::Schedule> write(space::Choice choice) const override {
     return base_.write(of_base(choice));
   }
 
  private:
-  std::vector<std::int32_t> of_base(std::span<const std::int32_t> choice) const {
+  std::vector<std::int32_t> of_base(space::Choice choice) const {
     std::vector<std::int32_t> out(choice.begin(), choice.end());
     for (const std::size_t d : pinned_) out[d] = base_.decisions()[d].preferred;
     return out;

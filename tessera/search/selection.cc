@@ -6,6 +6,8 @@
 #include <set>
 #include <tuple>
 
+#include "tessera/space/walk.h"
+
 namespace tessera::search {
 namespace {
 
@@ -14,14 +16,16 @@ constexpr double kEnumerable = 1 << 20;
 
 void enumerate_rest(const space::Space& space, std::size_t n, History& history, Rng& rng,
                     std::vector<space::Candidate>* out) {
-  const auto size = static_cast<std::int64_t>(space.size());
-  if (size <= 0) return;
-  const std::int64_t start = rng.below(size);
-  for (std::int64_t i = 0; i < size && out->size() < n; ++i) {
-    space::Candidate c = settled_at(space, (start + i) % size);
-    if (history.seen(c) || !space.check(c).ok()) continue;
-    history.claim(c);
-    out->push_back(std::move(c));
+  std::vector<space::Candidate> rest;
+  space::Enumeration all(space);
+  while (std::optional<space::Candidate> c = all.next()) {
+    if (!history.seen(*c)) rest.push_back(*std::move(c));
+  }
+  while (!rest.empty() && out->size() < n) {
+    std::swap(rest[static_cast<std::size_t>(rng.below(std::ssize(rest)))], rest.back());
+    history.claim(rest.back());
+    out->push_back(std::move(rest.back()));
+    rest.pop_back();
   }
 }
 
@@ -72,25 +76,19 @@ std::vector<space::Candidate> pick_diverse(std::vector<Ranked> ranked, std::size
 
 }  // namespace
 
-space::Candidate settled_at(const space::Space& space, std::int64_t n) {
-  space::Candidate c = space.at(n);
-  space.sketches()[static_cast<std::size_t>(c.sketch)]->settle(c.choice);
-  return c;
-}
-
 std::vector<space::Candidate> draw_unseen(const space::Space& space, std::size_t n,
                                           History& history, Rng& rng) {
   std::vector<space::Candidate> out;
   const int patience = 64;
   int misses = 0;
   while (out.size() < n && misses < patience) {
-    std::optional<space::Candidate> c = space.sample(rng);
-    if (!c || !history.claim(*c)) {
+    space::Candidate c = space.sample(rng);
+    if (!history.claim(c)) {
       ++misses;
       continue;
     }
     misses = 0;
-    out.push_back(std::move(*c));
+    out.push_back(std::move(c));
   }
   if (out.size() < n && space.size() <= kEnumerable) enumerate_rest(space, n, history, rng, &out);
   return out;
@@ -100,10 +98,8 @@ std::vector<space::Candidate> draw_weighted(const space::Space& space,
                                             std::span<const double> weights, std::size_t n,
                                             Rng& rng) {
   std::vector<space::Candidate> out;
-  for (std::size_t tries = 0; out.size() < n && tries < 2 * n + 16; ++tries) {
-    const auto sketch = static_cast<std::int32_t>(draw_index(weights, rng));
-    if (std::optional<space::Candidate> c = space.sample(sketch, rng)) out.push_back(std::move(*c));
-  }
+  while (out.size() < n)
+    out.push_back(space.sample(static_cast<std::int32_t>(draw_index(weights, rng)), rng));
   return out;
 }
 

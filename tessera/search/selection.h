@@ -9,10 +9,6 @@
 
 namespace tessera::search {
 
-// The n-th point of the space with decisions that have no effect at their preferred value: what
-// samples and mutations look like too.
-space::Candidate settled_at(const space::Space& space, std::int64_t n);
-
 // Up to n legal candidates that `history` has not seen, claimed there. Fewer only when the space
 // holds no more, or when it is too large to enumerate and its samples keep repeating.
 std::vector<space::Candidate> draw_unseen(const space::Space& space, std::size_t n,

@@ -105,15 +105,14 @@ class DotWriter {
                               .depth = parts_of(depth, kGroup),
                               .lanes = lanes_,
                               .packed = false};
-    const RegisterTile tile =
-        choose_tile_of(x_, s_.op.name, request, choose_tile(request, x_.target));
+    // Panels of one row are none.
+    const RegisterTile tile = choose_tile_of(
+        x_, s_.op.name, request, choose_tile(request, x_.target), [&](const RegisterTile& t) {
+          return t.rows * whole_vectors(t) <= kMaxBody && (t.rows > 1 || !pack_a);
+        });
     rows_ = tile.rows;
-    vectors_ = std::max<std::int64_t>(
-        1, std::min<std::int64_t>(tile.vectors, s_.extent(c_.vector) / lanes_));
+    vectors_ = whole_vectors(tile);
     steps_ = choose_steps();
-    if (pack_a && rows_ == 1) x_.chooser.refuse("panels of one row");
-    if (steps_ * rows_ * vectors_ > kMaxBody)
-      x_.chooser.refuse("too many instructions in one body");
     if (c_.row >= 0) {
       static constexpr const char* kOrders[] = {"columns", "rows"};
       rows_outside_ = x_.chooser.word(s_.op.name, "order", DecisionKind::kOrder, 0, kOrders) == 1;
@@ -126,18 +125,28 @@ class DotWriter {
   }
 
   std::int64_t columns() const { return vectors_ * lanes_; }
+  std::int64_t whole_vectors(const RegisterTile& tile) const {
+    return std::max<std::int64_t>(
+        1, std::min<std::int64_t>(tile.vectors, s_.extent(c_.vector) / lanes_));
+  }
 
   // Instructions along the reduction in one body: together they read a vector of `a`.
   std::int64_t choose_steps() const {
     const std::int64_t groups = s_.extent(c_.reduce.back()) / kGroup;
     const std::int64_t preferred = groups % 4 == 0 ? 4 : groups % 2 == 0 ? 2 : 1;
-    return x_.chooser.number(s_.op.name, "unroll", DecisionKind::kUnroll, preferred, [&] {
-      std::vector<std::int64_t> out;
-      for (const std::int64_t n : {1, 2, 4, 8}) {
-        if (groups % n == 0) out.push_back(n);
-      }
-      return out;
-    });
+    const auto refusal = [&](std::int64_t steps) {
+      return steps * rows_ * vectors_ > kMaxBody ? "too many instructions in one body" : nullptr;
+    };
+    return x_.chooser.number(
+        s_.op.name, "unroll", DecisionKind::kUnroll, preferred,
+        [&] {
+          std::vector<std::int64_t> out;
+          for (const std::int64_t n : {1, 2, 4, 8}) {
+            if (groups % n == 0) out.push_back(n);
+          }
+          return out;
+        },
+        refusal);
   }
 
   // Loops of the host that stand for axes of extent 1.

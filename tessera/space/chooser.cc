@@ -17,10 +17,6 @@ std::string name_of(const std::string& stage, std::string_view what) {
 
 }  // namespace
 
-Chooser::Chooser(const std::vector<Decision>& decisions, std::span<const std::int32_t> choice,
-                 std::vector<Decision>* listed)
-    : decisions_(&decisions), choice_(choice), listed_(listed), asked_(decisions.size(), false) {}
-
 const Decision* Chooser::find(const std::string& stage, std::string_view what) {
   if (!decisions_) return nullptr;
   const std::size_t count = decisions_->size();
@@ -30,12 +26,31 @@ const Decision* Chooser::find(const std::string& stage, std::string_view what) {
     const Decision& d = (*decisions_)[i];
     if (!is_name(d.name, stage, what)) continue;
     next_ = i + 1 == count ? 0 : i + 1;
-    if (i >= asked_.size()) asked_.resize(count, false);
-    asked_[i] = true;
-    index_ = static_cast<std::size_t>(i < choice_.size() ? choice_[i] : d.preferred);
+    at_ = i;
     return &d;
   }
   return nullptr;
+}
+
+const Decision* Chooser::listed(const std::string& stage, std::string_view what) const {
+  if (!decisions_) return nullptr;
+  const auto it = std::find_if(decisions_->begin(), decisions_->end(),
+                               [&](const Decision& d) { return is_name(d.name, stage, what); });
+  return it == decisions_->end() ? nullptr : &*it;
+}
+
+// Limits keep the search among what compiles quickly. What reasoning takes stays in any case, but
+// where it is beyond them, nothing else is legal from then on.
+std::size_t Chooser::answer(const Refusal& refusal) {
+  const std::int32_t preferred = (*decisions_)[at_].preferred;
+  if (!asker_) return static_cast<std::size_t>(at_ < choice_.size() ? choice_[at_] : preferred);
+  const std::int32_t value = asker_->ask(at_, [&](std::int32_t v) -> const char* {
+    if (v == preferred && all_preferred_) return nullptr;
+    return bound_ ? "what is preferred so far is beyond the limits" : refusal(v);
+  });
+  bound_ = bound_ || refusal(value) != nullptr;
+  all_preferred_ = all_preferred_ && value == preferred;
+  return static_cast<std::size_t>(value);
 }
 
 void Chooser::list_numbers(const std::string& stage, std::string_view what, DecisionKind kind,
@@ -51,10 +66,8 @@ void Chooser::list_numbers(const std::string& stage, std::string_view what, Deci
   if (d.values.size() > 1) listed_->push_back(std::move(d));
 }
 
-int Chooser::word(const std::string& stage, std::string_view what, DecisionKind kind, int preferred,
-                  std::span<const char* const> words) {
-  if (const Decision* d = find(stage, what)) return static_cast<int>(d->values[index_][0]);
-  if (!listed_ || words.size() < 2) return preferred;
+void Chooser::list_words(const std::string& stage, std::string_view what, DecisionKind kind,
+                         int preferred, std::span<const char* const> words) {
   Decision d{.name = name_of(stage, what), .kind = kind, .values = {}, .labels = {}};
   d.preferred = preferred;
   for (const char* word : words) {
@@ -62,17 +75,6 @@ int Chooser::word(const std::string& stage, std::string_view what, DecisionKind 
     d.labels.emplace_back(word);
   }
   listed_->push_back(std::move(d));
-  return preferred;
-}
-
-bool Chooser::flag(const std::string& stage, std::string_view what, DecisionKind kind,
-                   bool preferred) {
-  static constexpr const char* kWords[] = {"no", "yes"};
-  return word(stage, what, kind, preferred ? 1 : 0, kWords) == 1;
-}
-
-void Chooser::refuse(std::string reason) {
-  if (!refusal_) refusal_ = Error{ErrorCode::kIllegalSchedule, std::move(reason)};
 }
 
 }  // namespace tessera::space

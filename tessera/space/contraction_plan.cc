@@ -45,7 +45,8 @@ class Planner {
         lane_operands_(has_lane_operands(context.target)),
         a_constant_(context.analysis.constant(c.a.buffer)),
         b_constant_(context.analysis.constant(c.b.buffer)),
-        depth_(product(c.reduce)) {}
+        depth_(product(c.reduce)),
+        open_(open_decisions()) {}
 
   ContractionPlan run() {
     p_.lanes = x_.lanes(s_.dtype());
@@ -67,7 +68,6 @@ class Planner {
           x_.chooser.flag(name(), "prefetch_steps", DecisionKind::kCache, streams());
     }
     choose_tail();
-    check_code();
     p_.sharing = choose_sharing(x_, name(), 2 * s_.iterations());
     return p_;
   }
@@ -82,7 +82,10 @@ class Planner {
     for (const std::size_t i : axes) out *= s_.extent(i);
     return out;
   }
-  std::int64_t tile() const { return p_.rows * parts_of(p_.columns, p_.lanes); }
+  static std::int64_t tile(const ContractionPlan& p) {
+    return p.rows * parts_of(p.columns, p.lanes);
+  }
+  std::int64_t tile() const { return tile(p_); }
 
   // The panels of b come from L3, each for a few tiles. From memory they come no sooner for being
   // asked for.
@@ -150,32 +153,62 @@ class Planner {
                               .lanes = p_.lanes,
                               .packed = side_by_side};
     const RegisterTile tile = choose_tile(request, x_.target);
-    const RegisterTile choice = choose_tile_of(x_, name(), request, tile);
+    const RegisterTile choice =
+        choose_tile_of(x_, name(), request, tile,
+                       [&](const RegisterTile& t) { return fits_with_some_block(t, columns); });
     p_.rows = choice.rows;
     p_.columns = at_most(choice.vectors * p_.lanes, columns);
+  }
+
+  // Whether anything that is decided later leaves the code of this tile within its limit.
+  bool fits_with_some_block(const RegisterTile& tile, std::int64_t columns) const {
+    ContractionPlan p = p_;
+    p.rows = tile.rows;
+    p.columns = at_most(tile.vectors * p.lanes, columns);
+    if (fits(p, least_body(p), Known::kNothing)) return true;
+    if (c_.row < 0 || !open_.blocks) return false;
+    const auto& blocks = open_.blocks->values;
+    p.block_axis = static_cast<int>(longest());
+    return std::any_of(blocks.begin(), blocks.end(), [&](const auto& value) {
+      p.block = value[0];
+      return p.block > 0 && fits(p, least_body(p), Known::kNothing);
+    });
   }
 
   // The longest reduce axis is cut when the panel of a tile does not stay in L1.
   void choose_block() {
     if (c_.row < 0) return;
-    std::size_t longest = c_.reduce.back();
-    for (const std::size_t r : c_.reduce) {
-      if (s_.extent(r) > s_.extent(longest)) longest = r;
-    }
-    const std::int64_t extent = s_.extent(longest);
+    const std::int64_t extent = s_.extent(longest());
     const std::int64_t preferred = preferred_block(extent);
-    const std::int64_t block =
-        x_.chooser.number(name(), "k_block", DecisionKind::kTile, preferred, [&] {
+    const auto with_block = [&](std::int64_t block) {
+      ContractionPlan p = p_;
+      p.block = block;
+      p.block_axis = block > 0 ? static_cast<int>(longest()) : -1;
+      return p;
+    };
+    const std::int64_t block = x_.chooser.number(
+        name(), "k_block", DecisionKind::kTile, preferred,
+        [&] {
           std::vector<std::int64_t> out = {0};
           for (const std::int64_t b :
                {16, 32, 48, 64, 96, 128, 192, 256, 320, 384, 512, 768, 1024}) {
             if (b < extent) out.push_back(b);
           }
           return out;
+        },
+        [&](std::int64_t value) {
+          const ContractionPlan p = with_block(value);
+          return refuse_code(p, least_body(p), Known::kNothing);
         });
-    if (block == 0) return;
-    p_.block_axis = static_cast<int>(longest);
-    p_.block = block;
+    p_ = with_block(block);
+  }
+
+  std::size_t longest() const {
+    std::size_t out = c_.reduce.back();
+    for (const std::size_t r : c_.reduce) {
+      if (s_.extent(r) > s_.extent(out)) out = r;
+    }
+    return out;
   }
 
   std::int64_t preferred_block(std::int64_t extent) const {
@@ -209,33 +242,73 @@ class Planner {
     return even >= extent ? 0 : even;
   }
 
+  // Iterations of the innermost reduce loop.
+  std::int64_t innermost(const ContractionPlan& p) const {
+    const std::size_t last = c_.reduce.back();
+    return static_cast<int>(last) == p.block_axis ? p.block : s_.extent(last);
+  }
+
+  // Steps of the reduce axis outside of the innermost, where it may be unrolled too; else 0.
+  std::int64_t next_steps(const ContractionPlan& p) const {
+    if (p.unroll < innermost(p) || c_.reduce.size() < 2 || c_.a.conditional) return 0;
+    const std::size_t next = c_.reduce[c_.reduce.size() - 2];
+    const std::int64_t steps = s_.extent(next);
+    return static_cast<int>(next) != p.block_axis && steps <= kMaxShortAxis ? steps : 0;
+  }
+  bool prefers_next(const ContractionPlan& p) const {
+    return next_steps(p) * innermost(p) * tile(p) <= kMaxUnrolledBody;
+  }
+
+  // Multiply-adds of the innermost body, of its tail too.
+  std::int64_t body(const ContractionPlan& p) const {
+    const std::int64_t once = p.unroll * tile(p) * (p.unroll_next ? next_steps(p) : 1);
+    return innermost(p) % p.unroll != 0 ? 2 * once : once;
+  }
+  // ... with the unrolling of `p`, whatever becomes of the axis outside.
+  std::int64_t body_without_next(ContractionPlan p) const {
+    p.unroll_next = !open_.unroll_next && next_steps(p) > 0 && prefers_next(p);
+    return body(p);
+  }
+  // ... one step at a time, which is always among the values.
+  std::int64_t least_body(ContractionPlan p) const {
+    p.unroll = 1;
+    return body_without_next(p);
+  }
+
   // A short innermost axis is unrolled whole, together with the next one if that is short too.
   void choose_unroll() {
-    const std::size_t last = c_.reduce.back();
-    const std::int64_t extent =
-        static_cast<int>(last) == p_.block_axis ? p_.block : s_.extent(last);
-    const std::int64_t unroll =
-        x_.chooser.number(name(), "unroll", DecisionKind::kUnroll, preferred_unroll(extent), [&] {
+    const std::int64_t extent = innermost(p_);
+    const auto with_unroll = [&](std::int64_t unroll) {
+      ContractionPlan p = p_;
+      p.unroll = std::min(unroll, std::max<std::int64_t>(1, extent));
+      return p;
+    };
+    const std::int64_t unroll = x_.chooser.number(
+        name(), "unroll", DecisionKind::kUnroll, preferred_unroll(extent),
+        [&] {
           std::vector<std::int64_t> out;
           for (const std::int64_t n : {1, 2, 4, 8, 16}) {
             if (n <= extent) out.push_back(n);
           }
           return out;
+        },
+        [&](std::int64_t value) -> const char* {
+          const ContractionPlan p = with_unroll(value);
+          if (static_cast<int>(c_.reduce.back()) == p.block_axis && p.block % p.unroll != 0)
+            return "blocks of the reduction are no whole number of unrolled steps";
+          return refuse_code(p, body_without_next(p), Known::kNothing);
         });
-    p_.unroll = std::min(unroll, std::max<std::int64_t>(1, extent));
-    if (p_.block > 0 && static_cast<int>(last) == p_.block_axis && p_.block % p_.unroll != 0)
-      x_.chooser.refuse("blocks of the reduction are no whole number of unrolled steps");
-    body_ = p_.unroll * tile();
-    if (p_.unroll >= extent && c_.reduce.size() >= 2 && !c_.a.conditional) {
-      const std::size_t next = c_.reduce[c_.reduce.size() - 2];
-      const std::int64_t steps = s_.extent(next);
-      if (static_cast<int>(next) != p_.block_axis && steps <= kMaxShortAxis) {
-        const bool fits = steps * extent * tile() <= kMaxUnrolledBody;
-        p_.unroll_next = x_.chooser.flag(name(), "unroll_next", DecisionKind::kUnroll, fits);
-        if (p_.unroll_next) body_ *= steps;
-      }
+    p_ = with_unroll(unroll);
+    if (next_steps(p_) > 0) {
+      const auto refusal = [&](std::int64_t value) {
+        ContractionPlan p = p_;
+        p.unroll_next = value == 1;
+        return refuse_code(p, body(p), Known::kNothing);
+      };
+      p_.unroll_next =
+          x_.chooser.flag(name(), "unroll_next", DecisionKind::kUnroll, prefers_next(p_), refusal);
     }
-    if (extent % p_.unroll != 0) body_ *= 2;
+    body_ = body(p_);
   }
 
   // How often the tile is written along an axis that is cut into parts of whole tiles.
@@ -244,17 +317,57 @@ class Planner {
     return (part < extent ? 1 : 0) + (rest >= tile ? 1 : 0) + (rest % tile != 0 ? 1 : 0);
   }
 
-  void check_code() {
-    const bool parts = p_.block > 0;
-    const std::int64_t wide = parts ? p_.wide : p_.columns;
-    const std::int64_t tall = parts ? p_.tall : std::max<std::int64_t>(1, p_.panel) * p_.rows;
-    std::int64_t code = body_ * copies(s_.extent(c_.vector), wide, p_.columns);
-    if (p_.row_tail == schedule::Tail::kPeel) code *= copies(row_extent(), tall, p_.rows);
-    if (c_.a.conditional || c_.b.conditional) code *= kConditionCopies;
-    if (code > kMaxCode) {
-      x_.chooser.refuse(
-          fmt::format("{} multiply-adds in all copies of the body, more than {}", code, kMaxCode));
+  // The decisions on which the code depends: those that are not open take what is preferred, which
+  // depends on the others.
+  struct Open {
+    const Decision* blocks = nullptr;
+    bool unroll_next = false, part_columns = false, part_rows = false;
+    bool row_panel = false, row_tail = false;
+  };
+  Open open_decisions() const {
+    const auto find = [&](const char* what) { return x_.chooser.listed(name(), what); };
+    return {.blocks = find("k_block"),
+            .unroll_next = find("unroll_next") != nullptr,
+            .part_columns = find("part_columns") != nullptr,
+            .part_rows = find("part_rows") != nullptr,
+            .row_panel = find("row_panel") != nullptr,
+            .row_tail = find("row_tail") != nullptr};
+  }
+
+  // What is decided of that on which the number of copies of the body depends.
+  enum class Known { kNothing, kColumns, kRows, kTail };
+
+  // Multiply-adds of all copies of the body, in the best case of what is not known: one tile is a
+  // part, where that is open, and rows are padded.
+  std::int64_t least_code(const ContractionPlan& p, std::int64_t body, Known known) const {
+    std::int64_t wide = p.columns, tall = p.rows;
+    if (p.block > 0) {
+      if (known >= Known::kColumns) {
+        wide = p.wide;
+      } else if (!open_.part_columns) {
+        wide = preferred_parts(p).wide * p.columns;
+      }
+      if (known >= Known::kRows) {
+        tall = p.tall;
+      } else if (!open_.part_rows) {
+        tall = preferred_parts(p).tall * p.rows;
+      }
+    } else {
+      const std::int64_t panel =
+          known >= Known::kRows || open_.row_panel ? p.panel : preferred_panel(p);
+      tall = std::max<std::int64_t>(1, panel) * p.rows;
     }
+    const bool pads =
+        known == Known::kTail ? p.row_tail == schedule::Tail::kPad : may_pad(p) && open_.row_tail;
+    std::int64_t code = body * copies(s_.extent(c_.vector), wide, p.columns);
+    if (!pads) code *= copies(row_extent(), tall, p.rows);
+    return c_.a.conditional || c_.b.conditional ? code * kConditionCopies : code;
+  }
+  bool fits(const ContractionPlan& p, std::int64_t body, Known known) const {
+    return least_code(p, body, known) <= kMaxCode;
+  }
+  const char* refuse_code(const ContractionPlan& p, std::int64_t body, Known known) const {
+    return fits(p, body, known) ? nullptr : "too many multiply-adds in all copies of the body";
   }
 
   std::int64_t preferred_unroll(std::int64_t extent) const {
@@ -278,37 +391,64 @@ class Planner {
     return out;
   }
 
+  // Columns and rows of a part, in tiles.
+  struct Parts {
+    std::int64_t columns = 1, rows = 1;  // of all
+    std::int64_t wide = 1, tall = 1;
+  };
+
   // Parts become smaller until every core has its share of them, the longer side first.
-  void shrink_parts(std::int64_t columns, std::int64_t rows, std::int64_t* wide,
-                    std::int64_t* tall) const {
+  void shrink_parts(const ContractionPlan& p, Parts* parts) const {
     const std::int64_t others = product(c_.batch) * product(c_.columns);
-    while (others * parts_of(columns, *wide) * parts_of(rows, *tall) < wanted_parts(x_) &&
-           (*wide > 1 || *tall > 1)) {
-      const bool widest = *tall == 1 || (*wide > 1 && *wide * p_.columns >= *tall * p_.rows);
-      std::int64_t* const side = widest ? wide : tall;
-      *side = even_part(widest ? columns : rows, *side / 2);
+    const auto count = [&] {
+      return others * parts_of(parts->columns, parts->wide) * parts_of(parts->rows, parts->tall);
+    };
+    while (count() < wanted_parts(x_) && (parts->wide > 1 || parts->tall > 1)) {
+      const bool widest =
+          parts->tall == 1 || (parts->wide > 1 && parts->wide * p.columns >= parts->tall * p.rows);
+      std::int64_t* const side = widest ? &parts->wide : &parts->tall;
+      *side = even_part(widest ? parts->columns : parts->rows, *side / 2);
     }
   }
 
   // Convolutions finish one tile of columns over all rows. Products: a block of b in half of L2.
-  void choose_parts() {
-    const std::int64_t columns = parts_of(s_.extent(c_.vector), p_.columns);
+  Parts preferred_parts(const ContractionPlan& p) const {
+    Parts out{.columns = parts_of(s_.extent(c_.vector), p.columns),
+              .rows = parts_of(row_extent(), p.rows)};
+    out.tall = out.rows;
+    if (!c_.rows.empty()) return out;
     const double per_tile =
-        static_cast<double>(p_.block * p_.columns * size_bytes(c_.b.buffer->dtype));
+        static_cast<double>(p.block * p.columns * size_bytes(c_.b.buffer->dtype));
     const auto fit = static_cast<std::int64_t>(static_cast<double>(x_.l2_bytes()) / 3 / per_tile);
-    std::int64_t wide =
-        c_.rows.empty() ? even_part(columns, std::max<std::int64_t>(1, std::min(fit, columns))) : 1;
-    const std::int64_t rows = parts_of(row_extent(), p_.rows);
-    std::int64_t tall = c_.rows.empty() ? even_part(rows, parts_of(kPartRows, p_.rows)) : rows;
-    if (c_.rows.empty()) shrink_parts(columns, rows, &wide, &tall);
-    p_.wide = p_.columns *
-              std::min(columns, x_.chooser.number(name(), "part_columns", DecisionKind::kTile, wide,
-                                                  [&] { return tile_counts(columns); }));
-    p_.tall = p_.rows * std::min(rows, x_.chooser.number(name(), "part_rows", DecisionKind::kTile,
-                                                         tall, [&] { return tile_counts(rows); }));
+    out.wide = even_part(out.columns, std::max<std::int64_t>(1, std::min(fit, out.columns)));
+    out.tall = even_part(out.rows, parts_of(kPartRows, p.rows));
+    shrink_parts(p, &out);
+    return out;
+  }
+
+  void choose_parts() {
+    const Parts parts = preferred_parts(p_);
+    const auto with_columns = [&](std::int64_t tiles) {
+      ContractionPlan p = p_;
+      p.wide = p.columns * std::min(parts.columns, tiles);
+      return p;
+    };
+    p_ = with_columns(x_.chooser.number(
+        name(), "part_columns", DecisionKind::kTile, parts.wide,
+        [&] { return tile_counts(parts.columns); },
+        [&](std::int64_t n) { return refuse_code(with_columns(n), body_, Known::kColumns); }));
+    const auto with_rows = [&](std::int64_t tiles) {
+      ContractionPlan p = p_;
+      p.tall = p.rows * std::min(parts.rows, tiles);
+      return p;
+    };
+    p_ = with_rows(x_.chooser.number(
+        name(), "part_rows", DecisionKind::kTile, parts.tall,
+        [&] { return tile_counts(parts.rows); },
+        [&](std::int64_t n) { return refuse_code(with_rows(n), body_, Known::kRows); }));
     static constexpr const char* kOrders[] = {"columns", "rows", "outer_rows"};
-    const std::int64_t parts = product(c_.batch) * product(c_.columns) * columns;
-    const bool few = 4 * parts < 3 * wanted_parts(x_);
+    const std::int64_t count = product(c_.batch) * product(c_.columns) * parts.columns;
+    const bool few = 4 * count < 3 * wanted_parts(x_);
     const auto order = few && !c_.rows.empty() ? PartOrder::kOuterRows : PartOrder::kColumns;
     p_.part_order = static_cast<PartOrder>(
         x_.chooser.word(name(), "part_order", DecisionKind::kOrder, static_cast<int>(order),
@@ -316,8 +456,14 @@ class Planner {
     static constexpr const char* kInside[] = {"columns", "rows"};
     p_.rows_outside = x_.chooser.word(name(), "tile_order", DecisionKind::kOrder,
                                       c_.rows.empty() ? 1 : 0, kInside) == 1;
-    if (may_fuse_pixels())
-      p_.pixels = x_.chooser.flag(name(), "pixels", DecisionKind::kTile, false);
+    if (may_fuse_pixels()) {
+      p_.pixels =
+          x_.chooser.flag(name(), "pixels", DecisionKind::kTile, false, [&](std::int64_t value) {
+            ContractionPlan p = p_;
+            p.pixels = value == 1;
+            return refuse_code(p, body_, Known::kRows);
+          });
+    }
     const double work = 2 * s_.iterations();
     if (may_share(x_, name(), work) && c_.batch.empty() && Context::worth_threads(work))
       p_.share_tiles = x_.chooser.flag(name(), "share_tiles", DecisionKind::kParallel, false);
@@ -364,22 +510,32 @@ class Planner {
   }
 
   // Rows in panels that stay in L2 while columns change.
-  void choose_panel() {
-    const std::int64_t extent = row_extent();
+  std::int64_t preferred_panel(const ContractionPlan& p) const {
+    if (!c_.rows.empty() || c_.row < 0) return 0;
     const double row_bytes =
         static_cast<double>(std::max<std::int64_t>(1, depth_)) * size_bytes(c_.a.buffer->dtype);
     const auto fit = static_cast<std::int64_t>(static_cast<double>(x_.l2_bytes()) / 2 / row_bytes /
-                                               static_cast<double>(p_.rows));
-    const std::int64_t tiles = parts_of(extent, p_.rows);
-    const std::int64_t preferred = fit >= 4 && extent > fit * p_.rows ? even_part(tiles, fit) : 0;
-    p_.panel = x_.chooser.number(name(), "row_panel", DecisionKind::kTile, preferred, [&] {
-      std::vector<std::int64_t> out = {0};
-      for (const std::int64_t n : {2, 4, 8, 16, 32, 64}) {
-        if (n < tiles) out.push_back(n);
-      }
-      return out;
-    });
-    if (p_.panel * p_.rows >= extent) p_.panel = 0;
+                                               static_cast<double>(p.rows));
+    const std::int64_t extent = row_extent();
+    return fit >= 4 && extent > fit * p.rows ? even_part(parts_of(extent, p.rows), fit) : 0;
+  }
+
+  void choose_panel() {
+    const auto with_panel = [&](std::int64_t tiles) {
+      ContractionPlan p = p_;
+      p.panel = tiles * p.rows >= row_extent() ? 0 : tiles;
+      return p;
+    };
+    p_ = with_panel(x_.chooser.number(
+        name(), "row_panel", DecisionKind::kTile, preferred_panel(p_),
+        [&] {
+          std::vector<std::int64_t> out = {0};
+          for (const std::int64_t n : {2, 4, 8, 16, 32, 64}) {
+            if (n < parts_of(row_extent(), p_.rows)) out.push_back(n);
+          }
+          return out;
+        },
+        [&](std::int64_t n) { return refuse_code(with_panel(n), body_, Known::kRows); }));
   }
 
   // Entries of the batch lie within what a step of the row passes over.
@@ -419,12 +575,22 @@ class Planner {
 
   // Where tiles of rows do not come out even: a copy of the code, or rows that nobody reads. Only
   // storage of the schedule itself can grow.
+  bool may_pad(const ContractionPlan& p) const {
+    const bool own = !s_.output && (p.block > 0 || self_);
+    return own && c_.row >= 0 && p.rows > 1 && row_extent() % p.rows != 0 && !p.pixels;
+  }
+
   void choose_tail() {
-    const bool own = !s_.output && (p_.block > 0 || self_);
-    if (!own || c_.row < 0 || p_.rows == 1 || row_extent() % p_.rows == 0 || p_.pixels) return;
+    if (!may_pad(p_)) return;
     static constexpr const char* kTails[] = {"peel", "pad"};
-    if (x_.chooser.word(name(), "row_tail", DecisionKind::kTail, 0, kTails) == 1)
-      p_.row_tail = schedule::Tail::kPad;
+    const auto with_tail = [&](std::int64_t value) {
+      ContractionPlan p = p_;
+      p.row_tail = value == 1 ? schedule::Tail::kPad : schedule::Tail::kPeel;
+      return p;
+    };
+    p_ = with_tail(x_.chooser.word(
+        name(), "row_tail", DecisionKind::kTail, 0, kTails,
+        [&](std::int64_t value) { return refuse_code(with_tail(value), body_, Known::kTail); }));
   }
 
   Context& x_;
@@ -432,7 +598,8 @@ class Planner {
   const Stage& s_;
   bool self_, lane_operands_, a_constant_, b_constant_;
   std::int64_t depth_;
-  std::int64_t body_ = 1;  // multiply-adds of the innermost body, of its tail too
+  Open open_;
+  std::int64_t body_ = 1;  // multiply-adds of the innermost body
   ContractionPlan p_;
 };
 

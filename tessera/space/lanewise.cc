@@ -142,29 +142,40 @@ class LaneWriter {
       }
       return out;
     };
-    tile.vectors = chooser.number(name, "vectors", DecisionKind::kVector, tile.vectors, [&] {
-      return up_to(std::min(parts_of(s_.extent(last_), lanes), schedule::kMaxVector / lanes));
-    });
+    // The sums stay in registers; windows can always be left as loops.
+    const auto fits = [&](std::int64_t sums, std::int64_t taps) -> const char* {
+      if (sums + 2 > x_.target.vector_registers) return "more sums than registers";
+      const std::int64_t most = conditional() ? kMaxConditionalBody : kMaxOpenBody;
+      return sums * taps > most ? "too many operations in one body" : nullptr;
+    };
+    tile.vectors = chooser.number(
+        name, "vectors", DecisionKind::kVector, tile.vectors,
+        [&] {
+          return up_to(std::min(parts_of(s_.extent(last_), lanes), schedule::kMaxVector / lanes));
+        },
+        [&](std::int64_t n) { return fits(n, 1); });
     if (last_ >= 1) {
-      tile.inner = chooser.number(name, "tile_columns", DecisionKind::kTile, tile.inner,
-                                  [&] { return up_to(s_.extent(last_ - 1)); });
+      tile.inner = chooser.number(
+          name, "tile_columns", DecisionKind::kTile, tile.inner,
+          [&] { return up_to(s_.extent(last_ - 1)); },
+          [&](std::int64_t n) { return fits(n * tile.vectors, 1); });
     }
     if (last_ >= 2) {
-      tile.outer = chooser.number(name, "tile_rows", DecisionKind::kTile, tile.outer,
-                                  [&] { return up_to(s_.extent(last_ - 2)); });
+      tile.outer = chooser.number(
+          name, "tile_rows", DecisionKind::kTile, tile.outer,
+          [&] { return up_to(s_.extent(last_ - 2)); },
+          [&](std::int64_t n) { return fits(n * tile.inner * tile.vectors, 1); });
     }
+    const std::int64_t sums = tile.inner * tile.outer * tile.vectors;
     if (taps() <= kMaxOpenTaps) {
-      tile.unroll_taps = chooser.flag(name, "unroll_taps", DecisionKind::kUnroll, tile.unroll_taps);
+      tile.unroll_taps =
+          chooser.flag(name, "unroll_taps", DecisionKind::kUnroll, tile.unroll_taps,
+                       [&](std::int64_t value) { return fits(sums, value == 1 ? taps() : 1); });
     }
     tile.lanes_first = tile.unroll_taps && lanes_first();
     if (!conditional() && s_.extent(last_) > lanes)
       tile.lanes_first = chooser.flag(name, "lanes_first", DecisionKind::kOrder, tile.lanes_first);
     tile.block = choose_lane_block(tile);
-    const std::int64_t sums = tile.inner * tile.outer * tile.vectors;
-    if (sums + 2 > x_.target.vector_registers) chooser.refuse("more sums than registers");
-    if (sums * (tile.unroll_taps ? taps() : 1) >
-        (conditional() ? kMaxConditionalBody : kMaxOpenBody))
-      chooser.refuse("too many operations in one body");
     return tile;
   }
 

@@ -53,8 +53,9 @@ std::int64_t choose_vectors(Context& c, const Stage& s, std::int64_t extent,
   const std::int64_t lanes = c.lanes(s.dtype());
   const std::int64_t preferred =
       std::min(std::max(least, preferred_vectors(c, s)), schedule::kMaxVector / lanes);
-  const std::int64_t vectors =
-      c.chooser.number(s.op.name, "vectors", DecisionKind::kVector, preferred, [&] {
+  return c.chooser.number(
+      s.op.name, "vectors", DecisionKind::kVector, preferred,
+      [&] {
         std::vector<std::int64_t> out;
         if (is_staggered(c, s) && (kMostStaggered - 1) * lanes < extent)
           out.push_back(kMostStaggered);
@@ -62,10 +63,11 @@ std::int64_t choose_vectors(Context& c, const Stage& s, std::int64_t extent,
           if (n * lanes <= schedule::kMaxVector && (n - 1) * lanes < extent) out.push_back(n);
         }
         return out;
+      },
+      [&](std::int64_t n) {
+        const bool fits = n <= preferred || s.nodes * n <= kMaxBody;
+        return fits ? nullptr : "too long an expression for so many vectors";
       });
-  if (vectors > preferred && s.nodes * vectors > kMaxBody)
-    c.chooser.refuse("too long an expression for so many vectors");
-  return vectors;
 }
 
 // Chunks of at most `length`, their number a multiple of the cores as long as each gets few.

@@ -36,12 +36,14 @@ void write_stages(Context& c) {
   }
   const std::size_t count = c.analysis.stages.size();
   for (std::size_t i = 0; i < count; ++i) {
+    if (c.chooser.stopped()) return;
     if (!c.done[i] && is_contraction(c.stage(i))) schedule_contraction(c, i);
   }
   for (std::size_t i = count; i-- > 0;) {
     if (!c.done[i] && is_transform(c.stage(i))) schedule_transform(c, i);
   }
   for (std::size_t i = count; i-- > 0;) {
+    if (c.chooser.stopped()) return;
     if (c.done[i]) continue;
     const bool lanes = c.stage(i).reduces() ? schedule_lanewise(c, i) : schedule_lanes_of(c, i);
     if (!lanes) schedule_rows_of(c, i);
@@ -65,38 +67,24 @@ class ReasonedSketch final : public Sketch {
     list_decisions();
   }
 
-  Result<void> check(std::span<const std::int32_t> choice) const override {
-    TESSERA_TRY(const schedule::Schedule written, write(choice));
-    return {};
+  void walk(Asker& asker) const override {
+    Chooser chooser(decisions_, asker);
+    Writer writer(Writer::Mode::kNames);
+    write_outline(outline_, chooser, writer);
   }
 
-  void settle(std::span<std::int32_t> choice) const override {
+  Result<schedule::Schedule> write(Choice choice) const override {
     Chooser chooser(decisions_, choice);
-    write_outline(outline_, chooser);
-    for (std::size_t i = 0; i < choice.size(); ++i) {
-      if (!chooser.asked()[i]) choice[i] = decisions_[i].preferred;
-    }
-  }
-
-  Result<schedule::Schedule> write(std::span<const std::int32_t> choice) const override {
-    Chooser chooser(decisions_, choice);
-    schedule::Schedule out = write_outline(outline_, chooser);
-    // Limits keep the search among what compiles quickly; what reasoning takes stays in any case.
-    if (chooser.refusal() && !is_preferred(choice)) return *chooser.refusal();
-    return out;
+    return write_outline(outline_, chooser);
   }
 
  private:
-  bool is_preferred(std::span<const std::int32_t> choice) const {
-    return std::equal(choice.begin(), choice.end(), decisions_.begin(), decisions_.end(),
-                      [](std::int32_t c, const Decision& d) { return c == d.preferred; });
-  }
-
   // Some choices open others: each value is tried in turn, beside the preferred ones.
   void list_decisions() {
-    const auto list = [&](std::span<const std::int32_t> choice) {
+    const auto list = [&](Choice choice) {
       Chooser chooser(decisions_, choice, &decisions_);
-      write_outline(outline_, chooser);
+      Writer writer(Writer::Mode::kNames);
+      write_outline(outline_, chooser, writer);
     };
     list({});
     for (std::size_t d = 0; d < decisions_.size(); ++d) {
@@ -138,6 +126,11 @@ Result<Outline> make_outline(const te::Dag& dag, const target::Target& target, E
 
 schedule::Schedule write_outline(const Outline& outline, Chooser& chooser) {
   Writer writer;
+  write_outline(outline, chooser, writer);
+  return std::move(writer).take();
+}
+
+void write_outline(const Outline& outline, Chooser& chooser, Writer& writer) {
   for (const std::string& name : outline.inlined) writer.compute_inline(name);
   Context context{.analysis = outline.analysis,
                   .target = outline.target,
@@ -150,7 +143,6 @@ schedule::Schedule write_outline(const Outline& outline, Chooser& chooser) {
   } else if (outline.effort != Effort::kNone) {
     write_separately(context);
   }
-  return std::move(writer).take();
 }
 
 Result<Outline> best_outline(const te::Dag& dag, const target::Target& target) {

@@ -33,6 +33,7 @@ Result<Outline> make_outline(const te::Dag& dag, const target::Target& target, E
 
 // The steps, each choice taken from `chooser`.
 schedule::Schedule write_outline(const Outline& outline, Chooser& chooser);
+void write_outline(const Outline& outline, Chooser& chooser, Writer& writer);
 
 // The outline of the best effort whose preferred schedule lowers. An error only where the loops as
 // written cannot be lowered.

@@ -177,15 +177,19 @@ class RowWriter {
     }
     const std::int64_t preferred =
         extent >= 2 * kRows && bytes * kRows <= kMaxRowBytes ? shared_rows(extent) : 1;
-    block_ = x_.chooser.number(h_.op.name, "rows", DecisionKind::kTile, preferred, [&] {
-      std::vector<std::int64_t> out;
-      for (const std::int64_t n : {1, 2, 3, 4, 5, 6, 8}) {
-        if (n <= extent) out.push_back(n);
-      }
-      return out;
-    });
-    if (block_ > preferred && bytes * block_ > kMaxOpenRowBytes)
-      x_.chooser.refuse("the rows of a block do not fit the cache");
+    block_ = x_.chooser.number(
+        h_.op.name, "rows", DecisionKind::kTile, preferred,
+        [&] {
+          std::vector<std::int64_t> out;
+          for (const std::int64_t n : {1, 2, 3, 4, 5, 6, 8}) {
+            if (n <= extent) out.push_back(n);
+          }
+          return out;
+        },
+        [&](std::int64_t n) {
+          const bool fits = n <= preferred || bytes * n <= kMaxOpenRowBytes;
+          return fits ? nullptr : "the rows of a block do not fit the cache";
+        });
   }
 
   // Operations of the host and its members.
@@ -246,16 +250,19 @@ class RowWriter {
       loop = w.fuse(name, reduce);
     }
     const std::int64_t preferred = block_ > 1 ? 2 : 4;
-    const std::int64_t vectors =
-        x_.chooser.number(name, "partial_vectors", DecisionKind::kVector, preferred, [&] {
+    const std::int64_t vectors = x_.chooser.number(
+        name, "partial_vectors", DecisionKind::kVector, preferred,
+        [&] {
           std::vector<std::int64_t> out;
           for (const std::int64_t n : {1, 2, 4, 8}) {
             if (n * lanes <= schedule::kMaxVector && 2 * n * lanes <= extent) out.push_back(n);
           }
           return out;
+        },
+        [&](std::int64_t n) {
+          const bool fits = n <= preferred || n * block_ <= x_.target.vector_registers - 4;
+          return fits ? nullptr : "more partial results than registers";
         });
-    if (vectors > preferred && vectors * block_ > x_.target.vector_registers - 4)
-      x_.chooser.refuse("more partial results than registers");
     const std::int64_t wide = vectors * lanes;
     if (extent < 2 * wide) {
       if (loop != reduce.back()) fused_[stage] = loop;
@@ -322,9 +329,11 @@ class RowWriter {
     const std::size_t last = h_.rank() - 1;
     bool together = false;
     if (!block.empty() && inner.size() == 1) {
-      together = x_.chooser.flag(h_.op.name, "rows_together", DecisionKind::kOrder, false);
-      if (together && h_.nodes * block_ > kMaxTogether)
-        x_.chooser.refuse("too long an expression for so many rows");
+      const bool fits = h_.nodes * block_ <= kMaxTogether;
+      together = x_.chooser.flag(
+          h_.op.name, "rows_together", DecisionKind::kOrder, false, [&](std::int64_t value) {
+            return fits || value == 0 ? nullptr : "too long an expression for so many rows";
+          });
     }
     if (!block.empty() && !together) order->push_back(block);
     if (inner.empty()) return;

@@ -4,11 +4,14 @@
 #include <cmath>
 #include <map>
 
+#include "tessera/space/walk.h"
+
 namespace tessera::space {
 namespace {
 
-constexpr int kTries = 400;
-constexpr int kFreeTries = 100;
+constexpr int kTries = 100;
+// Draws of a value before the legal ones are listed.
+constexpr int kDraws = 8;
 // Of a mutation: one decision, or each further one with this chance.
 constexpr double kAnother = 0.25;
 // Of a redrawn value: a neighbour, or any.
@@ -21,17 +24,117 @@ double size_of(const Sketch& sketch) {
   return size;
 }
 
-std::int32_t redraw(const Decision& d, std::int32_t old, Rng& rng) {
-  const auto count = static_cast<std::int64_t>(d.values.size());
-  if (count < 2) return 0;
-  if (!d.labels.empty() || !rng.chance(kNear)) {
-    const auto other = static_cast<std::int32_t>(rng.below(count - 1));
+// Answers that are drawn: legal, and left to be made by one pass over the decisions.
+class Drawing : public Asker {
+ public:
+  Drawing(const Sketch& sketch, Rng& rng) : sketch_(sketch), rng_(rng) {
+    for (const Decision& d : sketch.decisions()) choice_.push_back(d.preferred);
+  }
+
+  std::int32_t ask(std::size_t decision, const Refusal& refusal) override {
+    const Decision& d = sketch_.decisions()[decision];
+    if (d.values.size() > 1) choice_[decision] = draw(decision, refusal);
+    return choice_[decision];
+  }
+  std::vector<std::int32_t> take() && { return std::move(choice_); }
+
+ protected:
+  virtual std::int32_t draw(std::size_t decision, const Refusal& refusal) {
+    return any(sketch_.decisions()[decision], refusal);
+  }
+
+  std::int32_t any(const Decision& d, const Refusal& refusal) {
+    const auto count = static_cast<std::int32_t>(d.values.size());
+    for (int i = 0; i < kDraws; ++i) {
+      const auto v = static_cast<std::int32_t>(rng_.below(count));
+      if (!refusal(v)) return v;
+    }
+    std::vector<std::int32_t> legal;
+    for (std::int32_t v = 0; v < count; ++v) {
+      if (!refusal(v)) legal.push_back(v);
+    }
+    TESSERA_CHECK(!legal.empty(), "sketch {} has no legal value of {}", sketch_.name(), d.name);
+    return legal[static_cast<std::size_t>(rng_.below(std::ssize(legal)))];
+  }
+
+  // The legal value that is nearest to `old`.
+  std::int32_t nearest(const Decision& d, std::int32_t old, const Refusal& refusal) {
+    const auto count = static_cast<std::int32_t>(d.values.size());
+    for (std::int32_t n = 0; n < count; ++n) {
+      if (old - n >= 0 && !refusal(old - n)) return old - n;
+      if (old + n < count && !refusal(old + n)) return old + n;
+    }
+    return any(d, refusal);
+  }
+
+  const Sketch& sketch_;
+  Rng& rng_;
+
+ private:
+  std::vector<std::int32_t> choice_;
+};
+
+// The values of a parent but for some decisions, which are drawn again.
+class Mutation final : public Drawing {
+ public:
+  Mutation(const Sketch& sketch, Choice parent, Rng& rng)
+      : Drawing(sketch, rng), parent_(parent), redrawn_(parent.size(), false) {
+    do {
+      redrawn_[static_cast<std::size_t>(rng.below(std::ssize(parent)))] = true;
+    } while (rng.chance(kAnother));
+  }
+
+ private:
+  std::int32_t draw(std::size_t decision, const Refusal& refusal) override {
+    const Decision& d = sketch_.decisions()[decision];
+    const std::int32_t old = parent_[decision];
+    if (!redrawn_[decision]) return refusal(old) ? nearest(d, old, refusal) : old;
+    for (int i = 0; i < kDraws; ++i) {
+      if (const std::int32_t v = redraw(d, old); !refusal(v)) return v;
+    }
+    return any(d, refusal);
+  }
+
+  std::int32_t redraw(const Decision& d, std::int32_t old) {
+    const auto count = static_cast<std::int64_t>(d.values.size());
+    if (!d.labels.empty() || !rng_.chance(kNear)) {
+      const auto other = static_cast<std::int32_t>(rng_.below(count - 1));
+      return other < old ? other : other + 1;
+    }
+    const std::int64_t low = std::max<std::int64_t>(0, old - kReach);
+    const std::int64_t high = std::min(count - 1, old + kReach);
+    const auto other = static_cast<std::int32_t>(rng_.between(low, high - 1));
     return other < old ? other : other + 1;
   }
-  const std::int64_t low = std::max<std::int64_t>(0, old - kReach);
-  const std::int64_t high = std::min(count - 1, old + kReach);
-  const auto other = static_cast<std::int32_t>(rng.between(low, high - 1));
-  return other < old ? other : other + 1;
+
+  Choice parent_;
+  std::vector<bool> redrawn_;
+};
+
+// Each value from one of two parents.
+class Crossing final : public Drawing {
+ public:
+  Crossing(const Sketch& sketch, Choice a, Choice b, Rng& rng)
+      : Drawing(sketch, rng), a_(a), b_(b) {}
+  bool found() const { return found_; }
+  bool stopped() const override { return !found_; }
+
+ private:
+  std::int32_t draw(std::size_t decision, const Refusal& refusal) override {
+    const bool second = rng_.chance(0.5);
+    const std::int32_t first = (second ? b_ : a_)[decision], other = (second ? a_ : b_)[decision];
+    if (!refusal(first)) return first;
+    if (refusal(other)) found_ = false;
+    return other;
+  }
+
+  Choice a_, b_;
+  bool found_ = true;
+};
+
+std::vector<std::int32_t> drawn(const Sketch& sketch, Drawing&& drawing) {
+  sketch.walk(drawing);
+  return std::move(drawing).take();
 }
 
 // Numbers take a column each, words one each for every word.
@@ -92,63 +195,38 @@ Result<schedule::Schedule> Space::schedule(const Candidate& c) const {
   return sketch.write(c.choice);
 }
 
-std::optional<Candidate> Space::accepted(Candidate c) const {
-  const Sketch& sketch = sketch_of(c);
-  if (!sketch.check(c.choice)) return std::nullopt;
-  sketch.settle(c.choice);
-  return c;
-}
-
-std::optional<Candidate> Space::sample(Rng& rng) const {
+Candidate Space::sample(Rng& rng) const {
   const double x = rng.uniform() * weights_.back();
   const auto it = std::upper_bound(weights_.begin(), weights_.end(), x);
   const auto last = static_cast<std::ptrdiff_t>(weights_.size()) - 1;
   return sample(static_cast<std::int32_t>(std::min(it - weights_.begin(), last)), rng);
 }
 
-std::optional<Candidate> Space::sample(std::int32_t sketch, Rng& rng) const {
-  const std::vector<Decision>& decisions =
-      sketches_.at(static_cast<std::size_t>(sketch))->decisions();
-  Candidate c{.sketch = sketch, .choice = std::vector<std::int32_t>(decisions.size(), 0)};
-  // Where legal points are rare, they lie around the preferred one: after some tries more and more
-  // decisions take their preferred value.
-  for (int i = 0; i < kTries; ++i) {
-    const double settled =
-        std::max(0.0, static_cast<double>(i - kFreeTries) / (kTries - kFreeTries));
-    for (std::size_t d = 0; d < decisions.size(); ++d) {
-      const auto count = static_cast<std::int64_t>(decisions[d].values.size());
-      const auto drawn = static_cast<std::int32_t>(rng.below(count));
-      c.choice[d] = i > kFreeTries && rng.chance(settled) ? decisions[d].preferred : drawn;
-    }
-    if (auto out = accepted(c)) return out;
-  }
-  return std::nullopt;
+Candidate Space::sample(std::int32_t sketch, Rng& rng) const {
+  const Sketch& s = *sketches_.at(static_cast<std::size_t>(sketch));
+  return {.sketch = sketch, .choice = drawn(s, Drawing(s, rng))};
 }
 
 std::optional<Candidate> Space::mutate(const Candidate& parent, Rng& rng) const {
-  const std::vector<Decision>& decisions = this->decisions(parent);
-  if (decisions.empty()) return std::nullopt;
+  const Sketch& sketch = sketch_of(parent);
+  if (parent.choice.empty()) return std::nullopt;
   for (int i = 0; i < kTries; ++i) {
-    Candidate c = parent;
-    do {
-      const auto d =
-          static_cast<std::size_t>(rng.below(static_cast<std::int64_t>(decisions.size())));
-      c.choice[d] = redraw(decisions[d], c.choice[d], rng);
-    } while (rng.chance(kAnother));
-    if (auto out = accepted(std::move(c)); out && *out != parent) return out;
+    Candidate c{.sketch = parent.sketch,
+                .choice = drawn(sketch, Mutation(sketch, parent.choice, rng))};
+    if (c != parent) return c;
   }
   return std::nullopt;
 }
 
 std::optional<Candidate> Space::cross(const Candidate& a, const Candidate& b, Rng& rng) const {
   if (a.sketch != b.sketch) return std::nullopt;
+  const Sketch& sketch = sketch_of(a);
   TESSERA_CHECK(a.choice.size() == b.choice.size(), "candidates of different spaces");
-  for (int i = 0; i < kTries / 4; ++i) {
-    Candidate c = a;
-    for (std::size_t d = 0; d < c.choice.size(); ++d) {
-      if (rng.chance(0.5)) c.choice[d] = b.choice[d];
-    }
-    if (auto out = accepted(std::move(c))) return out;
+  for (int i = 0; i < kTries; ++i) {
+    Crossing crossing(sketch, a.choice, b.choice, rng);
+    sketch.walk(crossing);
+    if (crossing.found())
+      return Candidate{.sketch = a.sketch, .choice = std::move(crossing).take()};
   }
   return std::nullopt;
 }
@@ -161,31 +239,9 @@ double Space::size() const {
 
 std::optional<std::int64_t> Space::count_legal(std::int64_t limit) const {
   if (size() > static_cast<double>(limit)) return std::nullopt;
-  const auto count = static_cast<std::int64_t>(size());
   std::int64_t legal = 0;
-  for (std::int64_t n = 0; n < count; ++n) legal += check(at(n)).ok() ? 1 : 0;
+  for (Enumeration all(*this); all.next();) ++legal;
   return legal;
-}
-
-Candidate Space::at(std::int64_t n) const {
-  Candidate c;
-  for (std::size_t s = 0; s < sketches_.size(); ++s) {
-    const double size = size_of(*sketches_[s]);
-    if (s + 1 < sketches_.size() && static_cast<double>(n) >= size) {
-      n -= static_cast<std::int64_t>(size);
-      continue;
-    }
-    const std::vector<Decision>& decisions = sketches_[s]->decisions();
-    c.sketch = static_cast<std::int32_t>(s);
-    c.choice.resize(decisions.size());
-    for (std::size_t d = decisions.size(); d-- > 0;) {
-      const auto count = static_cast<std::int64_t>(decisions[d].values.size());
-      c.choice[d] = static_cast<std::int32_t>(n % count);
-      n /= count;
-    }
-    break;
-  }
-  return c;
 }
 
 std::vector<float> Space::vector_of(const Candidate& c) const {

@@ -3,41 +3,17 @@
 
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "tessera/schedule/step.h"
-#include "tessera/space/decision.h"
+#include "tessera/space/sketch.h"
 #include "tessera/support/result.h"
 #include "tessera/support/rng.h"
 #include "tessera/target/target.h"
 #include "tessera/te/dag.h"
 
 namespace tessera::space {
-
-// A schedule with decision points. Immutable; safe to use from several threads.
-class Sketch {
- public:
-  virtual ~Sketch() = default;
-
-  const std::string& name() const { return name_; }
-  const std::vector<Decision>& decisions() const { return decisions_; }
-
-  // Static legality of one choice per decision, decided without applying anything: registers,
-  // unrolled body, vector length, workspace. kIllegalSchedule with the reason.
-  virtual Result<void> check(std::span<const std::int32_t> choice) const = 0;
-  // Gives decisions without effect under the others their preferred value, so that candidates with
-  // one schedule are one candidate. Changes neither legality nor the schedule.
-  virtual void settle(std::span<std::int32_t>) const {}
-  // The steps. Whatever passes check() applies, lowers and builds: a failure is a defect.
-  virtual Result<schedule::Schedule> write(std::span<const std::int32_t> choice) const = 0;
-
- protected:
-  std::string name_;  // letters, digits, '_', '.', '+'
-  std::vector<Decision> decisions_;
-};
 
 struct SpaceOptions {
   // Which sources to use, by name; empty: all. "reasoned", "rules", "templates".
@@ -59,22 +35,21 @@ class Space {
   Result<void> check(const Candidate& candidate) const;
   Result<schedule::Schedule> schedule(const Candidate& candidate) const;
 
-  // Legal candidates, or nullopt after a bounded number of tries.
+  // A legal candidate, settled: at every decision each legal value is as likely as the others.
   // The larger the sketch, the likelier, by the logarithm of its size.
-  std::optional<Candidate> sample(Rng& rng) const;
-  std::optional<Candidate> sample(std::int32_t sketch, Rng& rng) const;
-  // Redraws one decision, mostly to a near value, sometimes several; stays within the sketch and
-  // differs from `candidate`.
+  Candidate sample(Rng& rng) const;
+  Candidate sample(std::int32_t sketch, Rng& rng) const;
+  // Redraws one decision, mostly to a near value, sometimes several; what is not legal beside them
+  // takes the nearest value that is. Stays within the sketch and differs from `candidate`; nullopt
+  // if that is not found in a bounded number of tries.
   std::optional<Candidate> mutate(const Candidate& candidate, Rng& rng) const;
   // Each decision from one of two parents of the same sketch.
   std::optional<Candidate> cross(const Candidate& a, const Candidate& b, Rng& rng) const;
 
   // Points before legality: the sum over sketches of the product of their values.
   double size() const;
-  // Legal points by enumeration, if size() is at most `limit`.
+  // Legal candidates, by enumeration, if size() is at most `limit`.
   std::optional<std::int64_t> count_legal(std::int64_t limit) const;
-  // The n-th point in mixed radix order, sketch after sketch (n < size()), legal or not: grids.
-  Candidate at(std::int64_t n) const;
 
   // "reasoned: C.rows=8 C.vectors=3 ...": every decision by name, in order.
   std::string to_text(const Candidate& candidate) const;
@@ -87,7 +62,6 @@ class Space {
   std::vector<float> vector_of(const Candidate& candidate) const;
 
  private:
-  std::optional<Candidate> accepted(Candidate candidate) const;
   const Sketch& sketch_of(const Candidate& candidate) const;
 
   te::Dag dag_;

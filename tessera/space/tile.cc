@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 namespace tessera::space {
 namespace {
 
@@ -98,17 +96,33 @@ RegisterTile choose_tile(const TileRequest& request, const target::Target& targe
 }
 
 RegisterTile choose_tile_of(Context& context, const std::string& stage, const TileRequest& request,
-                            const RegisterTile& preferred) {
-  const std::int64_t rows =
-      context.chooser.number(stage, "rows", DecisionKind::kTile, preferred.rows, [&] {
+                            const RegisterTile& preferred,
+                            const std::function<bool(const RegisterTile&)>& fits) {
+  static constexpr const char* kRefusal = "such a tile does not fit the registers or the body";
+  const auto legal = [&](std::int64_t rows, std::int64_t vectors) {
+    return rows * vectors + vectors + 1 <= context.target.vector_registers &&
+           fits({.rows = rows, .vectors = vectors});
+  };
+  const Decision* widths = context.chooser.listed(stage, "vectors");
+  const auto legal_rows = [&](std::int64_t rows) -> const char* {
+    const bool some = widths ? std::any_of(widths->values.begin(), widths->values.end(),
+                                           [&](const auto& v) { return legal(rows, v[0]); })
+                             : legal(rows, preferred.vectors);
+    return some ? nullptr : kRefusal;
+  };
+  const std::int64_t rows = context.chooser.number(
+      stage, "rows", DecisionKind::kTile, preferred.rows,
+      [&] {
         std::vector<std::int64_t> out;
         for (const std::int64_t n : {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16}) {
           if (n <= request.rows) out.push_back(n);
         }
         return out;
-      });
-  const std::int64_t vectors =
-      context.chooser.number(stage, "vectors", DecisionKind::kVector, preferred.vectors, [&] {
+      },
+      legal_rows);
+  const std::int64_t vectors = context.chooser.number(
+      stage, "vectors", DecisionKind::kVector, preferred.vectors,
+      [&] {
         std::vector<std::int64_t> out;
         for (std::int64_t n = 1; n <= 8; ++n) {
           if (n <= parts_of(request.columns, request.lanes) &&
@@ -116,12 +130,8 @@ RegisterTile choose_tile_of(Context& context, const std::string& stage, const Ti
             out.push_back(n);
         }
         return out;
-      });
-  const std::int64_t needed = rows * vectors + vectors + 1;
-  if (needed > context.target.vector_registers) {
-    context.chooser.refuse(fmt::format("a tile of {} rows by {} vectors takes {} registers of {}",
-                                       rows, vectors, needed, context.target.vector_registers));
-  }
+      },
+      [&](std::int64_t n) { return legal(rows, n) ? nullptr : kRefusal; });
   return {rows, vectors};
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "tessera/space/context.h"
@@ -30,9 +31,11 @@ bool has_lane_operands(const target::Target& target);
 // operands fit the registers of the target.
 RegisterTile choose_tile(const TileRequest& request, const target::Target& target);
 
-// The choice of a tile, preferably `preferred`; refused when it does not fit the registers.
+// The choice of a tile that fits the registers, preferably `preferred`. `fits`: whether it also
+// fits everything else.
 RegisterTile choose_tile_of(Context& context, const std::string& stage, const TileRequest& request,
-                            const RegisterTile& preferred);
+                            const RegisterTile& preferred,
+                            const std::function<bool(const RegisterTile&)>& fits);
 
 // How many parts of `length` cover `extent`.
 inline std::int64_t parts_of(std::int64_t extent, std::int64_t length) {

@@ -6,6 +6,8 @@ namespace tessera::space {
 
 Loops Writer::split(const std::string& stage, const std::string& loop,
                     std::vector<std::int64_t> lengths, schedule::Tail tail) {
+  // Any name that is short.
+  if (!writes()) return Loops(lengths.size() + 1, ".");
   Loops parts;
   for (std::size_t i = 0; i <= lengths.size(); ++i) parts.push_back(fmt::format("{}.{}", loop, i));
   schedule_.steps.emplace_back(schedule::Split{.stage = stage,
@@ -17,7 +19,7 @@ Loops Writer::split(const std::string& stage, const std::string& loop,
 }
 
 std::string Writer::fuse(const std::string& stage, const Loops& loops) {
-  if (loops.size() == 1) return loops[0];
+  if (loops.size() == 1 || !writes()) return loops[0];
   std::string name = loops[0];
   for (std::size_t i = 1; i < loops.size(); ++i) name += "@" + loops[i];
   schedule_.steps.emplace_back(schedule::Fuse{.stage = stage, .iters = loops});
@@ -25,11 +27,13 @@ std::string Writer::fuse(const std::string& stage, const Loops& loops) {
 }
 
 void Writer::reorder(const std::string& stage, const Loops& loops) {
+  if (!writes()) return;
   schedule_.steps.emplace_back(schedule::Reorder{.stage = stage, .iters = loops});
 }
 
 void Writer::annotate(const std::string& stage, const std::string& loop,
                       schedule::Annotation kind) {
+  if (!writes()) return;
   schedule_.steps.emplace_back(
       schedule::Annotate{.stage = stage, .iter = loop, .annotation = kind});
 }
@@ -48,27 +52,33 @@ void Writer::unroll(const std::string& stage, const std::string& loop) {
 
 void Writer::tensorize(const std::string& stage, const std::string& loop,
                        const std::string& instruction) {
+  if (!writes()) return;
   schedule_.steps.emplace_back(
       schedule::Tensorize{.stage = stage, .iter = loop, .intrinsic = instruction});
 }
 
 void Writer::compute_at(const std::string& stage, const std::string& target,
                         const std::string& loop) {
+  if (!writes()) return;
   schedule_.steps.emplace_back(schedule::ComputeAt{.stage = stage, .target = target, .iter = loop});
 }
 
 void Writer::compute_inline(const std::string& stage) {
+  if (!writes()) return;
   schedule_.steps.emplace_back(schedule::ComputeInline{.stage = stage});
 }
 
 std::string Writer::cache_read(const std::string& buffer, const std::string& reader) {
-  schedule_.steps.emplace_back(
-      schedule::CacheRead{.buffer = buffer, .scope = "local", .readers = {reader}});
+  if (writes()) {
+    schedule_.steps.emplace_back(
+        schedule::CacheRead{.buffer = buffer, .scope = "local", .readers = {reader}});
+  }
   return buffer + ".local";
 }
 
 std::string Writer::rfactor(const std::string& stage, const std::string& loop, std::size_t axis,
                             int repeat) {
+  if (!writes()) return stage;
   schedule_.steps.emplace_back(
       schedule::RFactor{.stage = stage, .iter = loop, .axis = static_cast<int>(axis)});
   return repeat == 1 ? stage + ".rf" : fmt::format("{}.rf{}", stage, repeat);
@@ -76,11 +86,13 @@ std::string Writer::rfactor(const std::string& stage, const std::string& loop, s
 
 void Writer::prefetch(const std::string& stage, const std::string& loop, const std::string& buffer,
                       std::int64_t distance) {
+  if (!writes()) return;
   schedule_.steps.emplace_back(
       schedule::PrefetchStep{.stage = stage, .iter = loop, .buffer = buffer, .distance = distance});
 }
 
 void Writer::layout(const std::string& buffer, schedule::Layout layout) {
+  if (!writes()) return;
   schedule_.steps.emplace_back(schedule::SetLayout{.buffer = buffer, .layout = std::move(layout)});
 }
 

@@ -14,6 +14,12 @@ using Loops = std::vector<std::string>;
 
 class Writer {
  public:
+  enum class Mode {
+    kSteps,
+    kNames,  // nothing is written: whoever only wants to know what is asked for
+  };
+  explicit Writer(Mode mode = Mode::kSteps) : mode_(mode) {}
+
   // Tails are peeled: vectors and unrolled tiles want no conditions. Returns the parts.
   Loops split(const std::string& stage, const std::string& loop, std::vector<std::int64_t> lengths,
               schedule::Tail tail = schedule::Tail::kPeel);
@@ -40,7 +46,10 @@ class Writer {
   schedule::Schedule take() && { return std::move(schedule_); }
 
  private:
+  bool writes() const { return mode_ == Mode::kSteps; }
   void annotate(const std::string& stage, const std::string& loop, schedule::Annotation kind);
+
+  Mode mode_;
   schedule::Schedule schedule_;
 };
 

@@ -39,11 +39,11 @@ Dataset small_dataset(std::size_t per_task) {
     Rng rng(7);
     std::set<std::string> seen;
     for (int tries = 0; seen.size() < per_task && tries < 10000; ++tries) {
-      const auto candidate = space.sample(rng);
-      if (!candidate || !seen.insert(space.to_text(*candidate)).second) continue;
+      const std::string candidate = space.to_text(space.sample(rng));
+      if (!seen.insert(candidate).second) continue;
       Example e;
       e.task = static_cast<std::int32_t>(d.tasks.size()) - 1;
-      e.candidate = space.to_text(*candidate);
+      e.candidate = candidate;
       e.outcome = seen.size() % 8 == 0 ? "run_error" : "ok";
       e.seconds = e.outcome == "ok" ? static_cast<float>(1e-5 * (1 + rng.uniform())) : 0.f;
       d.examples.push_back(std::move(e));

@@ -56,13 +56,12 @@ Prepared prepare(const Workload& w) {
   p.space = std::make_unique<space::Space>(space::make_space(p.dag, target::host()).value());
   Rng rng(1);
   for (int i = 0; i < 200; ++i) {
-    auto candidate = p.space->sample(rng);
-    if (!candidate) continue;
-    auto schedule = p.space->schedule(*candidate);
+    const space::Candidate candidate = p.space->sample(rng);
+    auto schedule = p.space->schedule(candidate);
     if (!schedule.ok()) continue;
     auto state = schedule::apply(p.space->dag(), *schedule);
     if (!state.ok()) continue;
-    p.candidates.push_back(*candidate);
+    p.candidates.push_back(candidate);
     p.schedules.push_back(*schedule);
     p.states.push_back(*state);
   }

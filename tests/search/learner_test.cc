@@ -29,9 +29,7 @@ space::Space real_space(const std::string& spec) {
 std::vector<space::Candidate> samples(const space::Space& space, int n, std::uint64_t seed) {
   Rng rng(seed);
   std::vector<space::Candidate> out;
-  for (int i = 0; i < n; ++i) {
-    if (auto c = space.sample(rng)) out.push_back(std::move(*c));
-  }
+  for (int i = 0; i < n; ++i) out.push_back(space.sample(rng));
   return out;
 }
 

@@ -20,8 +20,7 @@ TEST(PinnedSpace, OpensEverythingButTheKind) {
   Rng rng(1);
   int drawn = 0, differ = 0;
   for (int i = 0; i < 200; ++i) {
-    auto c = pinned.sample(rng);
-    if (!c) continue;
+    std::optional<space::Candidate> c = pinned.sample(rng);
     if (i % 2 == 1) c = pinned.mutate(*c, rng);
     if (!c) continue;
     ++drawn;

@@ -82,7 +82,7 @@ TEST_P(EachPolicy, DoesNotProposeWhatItWasToldOf) {
   const auto policy = (*entry)->make(space, no_scorer(), {});
   Rng rng(3);
   std::vector<Observation> known;
-  for (int i = 0; i < 10; ++i) known.push_back({*space.sample(rng), 1.0 + i, i % 3 == 0});
+  for (int i = 0; i < 10; ++i) known.push_back({space.sample(rng), 1.0 + i, i % 3 == 0});
   policy->observe(known);
   for (const space::Candidate& c : policy->propose(1000)) {
     for (const Observation& o : known) EXPECT_NE(c, o.candidate);

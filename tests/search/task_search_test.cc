@@ -88,11 +88,10 @@ TEST(TaskSearch, TellsWhatAModelExpectsOfTheFirstRounds) {
       Rng rng(3);
       std::vector<TrialResult> results;
       for (int i = 0; i < 64; ++i) {
-        const auto c = space.sample(rng);
-        if (!c) continue;
+        const space::Candidate c = space.sample(rng);
         double sum = 0;
-        for (const float v : space.vector_of(*c)) sum += static_cast<double>(v);
-        results.push_back({*c, Outcome::kOk, bad_s * (1 + sum)});
+        for (const float v : space.vector_of(c)) sum += static_cast<double>(v);
+        results.push_back({c, Outcome::kOk, bad_s * (1 + sum)});
       }
       search.observe(results);
       EXPECT_FALSE(search.believes_global());

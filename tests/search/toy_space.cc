@@ -24,16 +24,17 @@ class ToySketch final : public space::Sketch {
       decisions_.push_back(std::move(decision));
     }
   }
-  Result<void> check(std::span<const std::int32_t> choice) const override {
+  void walk(space::Asker& asker) const override {
     const auto values = static_cast<std::int32_t>(decisions_[0].values.size());
-    if (choice[0] + choice[1] > 2 * (values - 1) - values / 3) {
-      return make_error(ErrorCode::kIllegalSchedule, "too large");
+    const std::int32_t most = 2 * (values - 1) - values / 3;
+    std::int32_t first = 0;
+    for (std::size_t d = 0; d < kDecisions; ++d) {
+      const std::int32_t value = asker.ask(
+          d, [&](std::int32_t v) { return d == 1 && first + v > most ? "too large" : nullptr; });
+      if (d == 0) first = value;
     }
-    return {};
   }
-  Result<schedule::Schedule> write(std::span<const std::int32_t>) const override {
-    return schedule::Schedule{};
-  }
+  Result<schedule::Schedule> write(space::Choice) const override { return schedule::Schedule{}; }
 };
 
 // Where decision d is best: in the middle, not at the preferred value 0.

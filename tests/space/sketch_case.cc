@@ -6,14 +6,13 @@
 #include <gtest/gtest.h>
 
 #include "tessera/lower/lower.h"
+#include "tessera/space/walk.h"
 #include "tests/fuzz/check_case.h"
 #include "tests/space/space_case.h"
 #include "tests/testing/testing.h"
 
 namespace tessera::space {
 namespace {
-
-constexpr int kTries = 2000;
 
 void expect_well_formed(const Sketch& sketch) {
   std::set<std::string> names;
@@ -57,15 +56,10 @@ std::vector<std::int32_t> preferred_choice(const Sketch& sketch) {
 }
 
 std::vector<std::int32_t> legal_choice(const Sketch& sketch, Rng& rng) {
-  for (int i = 0; i < kTries; ++i) {
-    std::vector<std::int32_t> choice;
-    for (const Decision& d : sketch.decisions()) {
-      choice.push_back(
-          static_cast<std::int32_t>(rng.below(static_cast<std::int64_t>(d.values.size()))));
-    }
-    if (sketch.check(choice).ok()) return choice;
-  }
-  return {};
+  Walk walk(sketch);
+  while (!walk.done())
+    walk.take(walk.legal()[static_cast<std::size_t>(rng.below(std::ssize(walk.legal())))]);
+  return walk.choice();
 }
 
 void expect_sketches_correct(const te::Dag& dag, const Sketches& sketches, int samples,

@@ -10,7 +10,7 @@ namespace tessera::space {
 
 using Sketches = std::vector<std::unique_ptr<Sketch>>;
 
-// A random choice that passes check(), or an empty one after many tries.
+// A random walk.
 std::vector<std::int32_t> legal_choice(const Sketch& sketch, Rng& rng);
 std::vector<std::int32_t> preferred_choice(const Sketch& sketch);
 

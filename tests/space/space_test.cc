@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/space/default_schedule.h"
+#include "tessera/space/walk.h"
 #include "tests/space/space_case.h"
 
 namespace tessera::space {
@@ -30,16 +31,12 @@ class SmallSketch final : public Sketch {
                           .preferred = 1});
   }
 
-  Result<void> check(std::span<const std::int32_t> choice) const override {
-    if ((choice[0] + 1) * (choice[1] + 1) <= 6) return {};
-    return make_error(ErrorCode::kIllegalSchedule, "too large");
+  void walk(Asker& asker) const override {
+    const std::int32_t a = asker.ask(0, [](std::int32_t) -> const char* { return nullptr; });
+    asker.ask(1, [&](std::int32_t b) { return (a + 1) * (b + 1) > 6 ? "too large" : nullptr; });
+    if (a == 2) asker.ask(2, [](std::int32_t) -> const char* { return nullptr; });
   }
-  void settle(std::span<std::int32_t> choice) const override {
-    if (choice[0] != 2) choice[2] = 1;
-  }
-  Result<schedule::Schedule> write(std::span<const std::int32_t>) const override {
-    return schedule::Schedule{};
-  }
+  Result<schedule::Schedule> write(Choice) const override { return schedule::Schedule{}; }
 };
 
 Space small_space() {
@@ -49,29 +46,67 @@ Space small_space() {
   return Space(dag_of("matmul:M=4,N=4,K=4"), target::host(), std::move(sketches));
 }
 
-TEST(Space, EnumeratesEveryPointOnce) {
+std::vector<Candidate> all_of(const Space& space) {
+  std::vector<Candidate> out;
+  Enumeration all(space);
+  while (auto c = all.next()) out.push_back(*std::move(c));
+  EXPECT_FALSE(all.next().has_value()) << "it has ended";
+  return out;
+}
+
+TEST(Space, EnumeratesEveryCandidateOnce) {
   const Space space = small_space();
   ASSERT_EQ(space.size(), 48);
   std::set<std::string> seen;
-  std::int64_t legal = 0;
-  for (std::int64_t n = 0; n < 48; ++n) {
-    const Candidate c = space.at(n);
+  for (const Candidate& c : all_of(space)) {
     EXPECT_TRUE(seen.insert(space.to_text(c)).second);
-    legal += space.check(c).ok() ? 1 : 0;
+    EXPECT_TRUE(space.check(c).ok());
   }
-  EXPECT_EQ(legal, 2 * 2 * 9);
-  EXPECT_EQ(space.count_legal(48), legal);
+  // Nine legal pairs; two of them have both values of c.
+  EXPECT_EQ(seen.size(), 2u * (9 + 2));
+  EXPECT_EQ(space.count_legal(48), 2 * (9 + 2));
   EXPECT_EQ(space.count_legal(47), std::nullopt);
+}
+
+TEST(Space, WalksListWhatIsLegalNext) {
+  const Space space = small_space();
+  Walk walk(*space.sketches()[0]);
+  using Values = std::vector<std::int32_t>;
+  EXPECT_EQ(walk.decision().name, "x.a");
+  EXPECT_EQ(walk.legal(), (Values{0, 1, 2}));
+  walk.take(1);
+  Walk branch = walk;
+  EXPECT_EQ(walk.decision().name, "x.b");
+  EXPECT_EQ(walk.legal(), (Values{0, 1, 2}));
+  walk.take(2);
+  EXPECT_TRUE(walk.done()) << "c has no effect";
+  EXPECT_EQ(walk.choice(), (Values{1, 2, 1}));
+  EXPECT_FALSE(branch.done());
+  branch = Walk(*space.sketches()[0]);
+  branch.take(2);
+  EXPECT_EQ(branch.legal(), (Values{0, 1}));
+  branch.take(0);
+  EXPECT_EQ(branch.decision().name, "x.c");
+  branch.take(0);
+  EXPECT_EQ(branch.choice(), (Values{2, 0, 0}));
+}
+
+TEST(Space, ARefusalNamesTheDecisionAndTheReason) {
+  const Space space = small_space();
+  const auto checked = space.check(*space.parse("one: x.a=3 x.b=4"));
+  ASSERT_FALSE(checked.ok());
+  EXPECT_EQ(checked.error().code, ErrorCode::kIllegalSchedule);
+  EXPECT_EQ(checked.error().message, "x.b=4: too large");
 }
 
 TEST(Space, TextReadsBack) {
   const Space space = small_space();
-  for (std::int64_t n = 0; n < 48; ++n) {
-    const Result<Candidate> back = space.parse(space.to_text(space.at(n)));
+  for (const Candidate& c : all_of(space)) {
+    const Result<Candidate> back = space.parse(space.to_text(c));
     ASSERT_TRUE(back.ok()) << back.error().message;
-    EXPECT_EQ(*back, space.at(n));
+    EXPECT_EQ(*back, c);
   }
-  EXPECT_EQ(space.to_text(space.at(47)), "two: x.a=3 x.b=4 x.c=out");
+  EXPECT_EQ(space.to_text(all_of(space).back()), "two: x.a=3 x.b=2 x.c=out");
   // Any order; what is absent is preferred.
   EXPECT_EQ(space.to_text(*space.parse(" two:  x.b=3\tx.a=2 ")), "two: x.a=2 x.b=3 x.c=out");
 }
@@ -91,12 +126,11 @@ TEST(Space, DrawsAreLegalSettledAndDeterministic) {
   Rng rng(3), same(3);
   std::set<std::string> seen;
   for (int i = 0; i < 400; ++i) {
-    const auto c = space.sample(rng);
-    ASSERT_TRUE(c.has_value());
+    const Candidate c = space.sample(rng);
     EXPECT_EQ(c, space.sample(same));
-    EXPECT_TRUE(space.check(*c).ok());
-    EXPECT_TRUE(c->choice[0] == 2 || c->choice[2] == 1);
-    seen.insert(space.to_text(*c));
+    EXPECT_TRUE(space.check(c).ok());
+    EXPECT_TRUE(c.choice[0] == 2 || c.choice[2] == 1);
+    seen.insert(space.to_text(c));
   }
   // Nine legal pairs; two of them have both values of c.
   EXPECT_EQ(seen.size(), 2 * (9 + 2));
@@ -139,8 +173,8 @@ TEST(Space, CrossingTakesEachDecisionFromAParent) {
 TEST(Space, VectorsHaveOneLengthAndTellCandidatesApart) {
   const Space space = small_space();
   std::set<std::vector<float>> seen;
-  for (std::int64_t n = 0; n < 48; ++n) seen.insert(space.vector_of(space.at(n)));
-  EXPECT_EQ(seen.size(), 48u);
+  for (const Candidate& c : all_of(space)) seen.insert(space.vector_of(c));
+  EXPECT_EQ(seen.size(), 22u);
   // Two sketches that share the columns of two numbers and two words.
   for (const auto& v : seen) EXPECT_EQ(v.size(), 2u + 2u + 2u);
 }
@@ -148,8 +182,8 @@ TEST(Space, VectorsHaveOneLengthAndTellCandidatesApart) {
 TEST(Space, HashesDiffer) {
   const Space space = small_space();
   std::set<std::uint64_t> seen;
-  for (std::int64_t n = 0; n < 48; ++n) seen.insert(hash_of(space.at(n)));
-  EXPECT_EQ(seen.size(), 48u);
+  for (const Candidate& c : all_of(space)) seen.insert(hash_of(c));
+  EXPECT_EQ(seen.size(), 22u);
 }
 
 TEST(Space, PreferredIsTheDefaultSchedule) {

@@ -24,7 +24,7 @@ struct Recorded {
   double seconds = 0;
 };
 
-// A sketch of which only recorded points exist; every other point stands for the nearest of them.
+// A sketch of which only recorded points exist.
 class RecordedSketch final : public space::Sketch {
  public:
   RecordedSketch(const space::Sketch& sketch, std::vector<Choice> points)
@@ -34,42 +34,30 @@ class RecordedSketch final : public space::Sketch {
     std::sort(points_.begin(), points_.end());
   }
 
-  Result<void> check(std::span<const std::int32_t> choice) const override {
-    const Choice wanted(choice.begin(), choice.end());
-    if (std::binary_search(points_.begin(), points_.end(), wanted)) return {};
-    return make_error(ErrorCode::kIllegalSchedule, "not recorded");
-  }
-
-  void settle(std::span<std::int32_t> choice) const override {
-    const Choice wanted(choice.begin(), choice.end());
-    if (std::binary_search(points_.begin(), points_.end(), wanted)) return;
-    const Choice* nearest = &points_[0];
-    double least = distance(points_[0], wanted, 1e30);
-    for (const Choice& p : points_) {
-      const double d = distance(p, wanted, least);
-      if (d >= least) continue;
-      least = d;
-      nearest = &p;
+  // Values that some recorded point has after what was decided before.
+  void walk(space::Asker& asker) const override {
+    auto begin = points_.begin(), end = points_.end();
+    for (std::size_t d = 0; d < decisions_.size() && !asker.stopped(); ++d) {
+      const auto recorded = [&](std::int32_t value) {
+        const auto first =
+            std::partition_point(begin, end, [&](const Choice& p) { return p[d] < value; });
+        const auto last =
+            std::partition_point(first, end, [&](const Choice& p) { return p[d] == value; });
+        return std::pair{first, last};
+      };
+      const std::int32_t value = asker.ask(d, [&](std::int32_t v) {
+        const auto [first, last] = recorded(v);
+        return first == last ? "not recorded" : nullptr;
+      });
+      std::tie(begin, end) = recorded(value);
     }
-    std::copy(nearest->begin(), nearest->end(), choice.begin());
   }
 
-  Result<schedule::Schedule> write(std::span<const std::int32_t> choice) const override {
+  Result<schedule::Schedule> write(space::Choice choice) const override {
     return sketch_.write(choice);
   }
 
  private:
-  // Words differ or not; numbers differ by how far apart they stand. Stops at `limit`.
-  double distance(const Choice& a, const Choice& b, double limit) const {
-    double sum = 0;
-    for (std::size_t d = 0; d < a.size() && sum < limit; ++d) {
-      if (a[d] == b[d]) continue;
-      const auto steps = static_cast<double>(decisions_[d].values.size() - 1);
-      sum += decisions_[d].labels.empty() ? 0.5 + std::abs(a[d] - b[d]) / steps : 1.5;
-    }
-    return sum;
-  }
-
   const space::Sketch& sketch_;
   std::vector<Choice> points_;
 };

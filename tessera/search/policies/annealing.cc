@@ -57,10 +57,8 @@ class Annealing final : public Policy {
       if (chains_.size() == chains / 4) break;
       chains_.push_back(o.candidate);
     }
-    for (std::size_t tries = 0; chains_.size() < chains && tries < 2 * chains; ++tries) {
-      if (std::optional<space::Candidate> c = space_.sample(rng_)) chains_.push_back(std::move(*c));
-    }
-    if (chains_.empty()) chains_.push_back(space_.preferred());
+    while (chains_.size() < std::max<std::size_t>(1, chains))
+      chains_.push_back(space_.sample(rng_));
   }
 
   std::vector<double> values_of(std::span<const space::Candidate> candidates) {

@@ -91,7 +91,7 @@ class Assembler {
   void add_part(std::unique_ptr<Part> part, std::size_t stage,
                 const std::vector<std::size_t>& stages, const std::vector<std::size_t>& users,
                 bool moves) {
-    if (hook_) part = hook_(std::move(part), stage);
+    if (hook_) hook_(*part, stage);
     sketch_->add(std::move(part), p_.stage(stage).op.name, stages, users, moves);
   }
 

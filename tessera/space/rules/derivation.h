@@ -68,8 +68,8 @@ Problem make_problem(const te::Dag& dag, const std::vector<te::Op>& ops,
                      const target::Target& target);
 std::vector<Draft> derive(const Problem& problem);
 
-// Gets every part with the stage that it is for; returns what takes its place.
-using PartHook = std::function<std::unique_ptr<Part>(std::unique_ptr<Part>, std::size_t)>;
+// Gets every part with the stage that it is for.
+using PartHook = std::function<void(Part&, std::size_t)>;
 
 // `fixed`: the steps that come before all others. Null where not even the preferred choice is
 // legal: expressions too long to be copied.

@@ -1,8 +1,58 @@
 #include "tessera/space/rules/part.h"
 
+#include <algorithm>
+
 namespace tessera::space {
 
-void Part::settle(std::span<std::int32_t>, bool) const {}
+namespace {
+
+class PartChecker final : public Asker {
+ public:
+  explicit PartChecker(Choice choice) : choice_(choice) {}
+  std::int32_t ask(std::size_t decision, const Refusal& refusal) override {
+    legal_ = legal_ && !refusal(choice_[decision]);
+    return choice_[decision];
+  }
+  bool stopped() const override { return !legal_; }
+
+ private:
+  Choice choice_;
+  bool legal_ = true;
+};
+
+}  // namespace
+
+std::vector<std::int32_t> Part::preferred() const {
+  std::vector<std::int32_t> out;
+  for (const Decision& d : decisions_) out.push_back(d.preferred);
+  return out;
+}
+
+bool Part::legal(Choice choice) const {
+  std::vector<std::int32_t> answers = preferred();
+  PartChecker checker(choice);
+  walk(answers, {}, checker);
+  return !checker.stopped();
+}
+
+void Part::keep_open(const std::vector<std::pair<std::string, std::string>>& names) {
+  for (std::size_t i = 0; i < decisions_.size(); ++i) {
+    Decision& d = decisions_[i];
+    const auto it = std::find_if(names.begin(), names.end(), [&](const auto& name) {
+      return d.name.ends_with("." + name.first);
+    });
+    open_[i] = it != names.end() && d.values.size() > 1;
+    if (open_[i]) {
+      d.name = it->second;
+      continue;
+    }
+    const auto kept = static_cast<std::size_t>(d.preferred);
+    d.values = {d.values[kept]};
+    if (!d.labels.empty()) d.labels = {d.labels[kept]};
+    d.preferred = 0;
+  }
+  update();
+}
 
 Decision number_decision(std::string name, DecisionKind kind,
                          const std::vector<std::int64_t>& numbers, std::int64_t preferred) {

@@ -2,21 +2,26 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "tessera/space/decision.h"
+#include "tessera/space/sketch.h"
 #include "tessera/space/writer.h"
-#include "tessera/support/result.h"
 
 namespace tessera::space {
-
-using Choice = std::span<const std::int32_t>;
 
 // A loop in which producers may be computed.
 struct Anchor {
   std::string stage, loop;
+};
+
+// Where a part is computed, as far as it concerns the part.
+struct Place {
+  bool inside = false;  // in a loop of a consumer: it has no threads of its own
+  std::int64_t most_code = std::numeric_limits<std::int64_t>::max();  // of code(), there
 };
 
 class Part {
@@ -24,6 +29,11 @@ class Part {
   virtual ~Part() = default;
 
   const std::vector<Decision>& decisions() const { return decisions_; }
+  // Whether a decision is one of the sketch; else it keeps its preferred value, the only one.
+  bool open(std::size_t decision) const { return open_[decision]; }
+  // Leaves open those decisions of several values whose names end with a word, and names them as it
+  // says.
+  void keep_open(const std::vector<std::pair<std::string, std::string>>& names);
 
   // Words for the loops in which producers may be computed, from the outermost inwards: as many as
   // write() gives.
@@ -31,27 +41,31 @@ class Part {
   // How many of them surround every read that `stage`, one of this part, makes.
   virtual std::size_t depth_of(std::size_t stage) const = 0;
 
-  // `choice` holds one index per decision of this part.
-  virtual Result<void> check(Choice choice) const = 0;
+  // As Sketch::walk, for the decisions of this part; the answers go to `choice`, which has the
+  // preferred values before.
+  virtual void walk(std::span<std::int32_t> choice, const Place& place, Asker& asker) const = 0;
   // Copies that are made of what is computed inside the part's loops.
   virtual std::int64_t copies(Choice) const { return 1; }
-  // Vector operations of the text of the part, with its own copies.
+  // Vector operations of the text of the part, with its own copies; the least there can be.
   virtual std::int64_t code(Choice) const { return 1; }
+  virtual std::int64_t least_code() const { return 1; }
   // True if it pads: loops around it are cut where the conditions change.
   virtual bool pads() const { return false; }
-  // Gives decisions without effect their preferred value; `inside`: the part has no threads of its
-  // own.
-  virtual void settle(std::span<std::int32_t> choice, bool inside) const;
   // `at`: the loop of a consumer the part is computed in; null: by itself, with threads of its own.
   // Consumers are written before producers. Returns the loops that anchor_names() names.
   virtual std::vector<Anchor> write(Choice choice, const Anchor* at, Writer& writer) const = 0;
 
+  std::vector<std::int32_t> preferred() const;
+
+  // Whether a choice is legal where the part is by itself.
+  bool legal(Choice choice) const;
+
  protected:
-  void prefer(std::span<std::int32_t> choice, std::size_t decision) const {
-    choice[decision] = decisions_[decision].preferred;
-  }
+  // Called when the lists of values have changed.
+  virtual void update() {}
   std::size_t add(Decision decision) {
     decisions_.push_back(std::move(decision));
+    open_.push_back(true);
     return decisions_.size() - 1;
   }
   const std::vector<std::int64_t>& values(Choice choice, std::size_t decision) const {
@@ -62,6 +76,7 @@ class Part {
   }
 
   std::vector<Decision> decisions_;
+  std::vector<bool> open_;
   std::vector<std::string> anchor_names_;
 };
 

@@ -79,10 +79,13 @@ void PlanSketch::add_place(const std::string& name, const std::vector<std::size_
 void PlanSketch::add(std::unique_ptr<Part> part, const std::string& name,
                      const std::vector<std::size_t>& stages, const std::vector<std::size_t>& users,
                      bool may_move) {
-  Member member{.part = std::move(part), .stages = stages, .inside = {}};
-  member.first = decisions_.size();
+  Member member{.part = std::move(part), .stages = stages, .decisions = {}, .inside = {}};
   member.nest = members_.size();
-  for (const Decision& d : member.part->decisions()) add_decision(d);
+  const std::vector<Decision>& decisions = member.part->decisions();
+  for (std::size_t i = 0; i < decisions.size(); ++i) {
+    member.decisions.push_back(member.part->open(i) ? static_cast<int>(decisions_.size()) : -1);
+    if (member.part->open(i)) add_decision(decisions[i]);
+  }
   if (may_move && can_move(users)) add_place(name, users, &member);
   members_.push_back(std::move(member));
 }
@@ -93,6 +96,9 @@ bool PlanSketch::finish() {
     for (const Decision& d : decisions_) choice.push_back(d.preferred);
     return check(choice).ok();
   };
+  for (const Member& m : members_) {
+    if (!m.part->legal(m.part->preferred())) return false;
+  }
   if (legal()) return true;
   for (const Member& m : members_) {
     if (m.place >= 0) decisions_[static_cast<std::size_t>(m.place)].preferred = 0;
@@ -100,44 +106,72 @@ bool PlanSketch::finish() {
   return legal();
 }
 
-Choice PlanSketch::slice(const Member& member, Choice choice) const {
-  return choice.subspan(member.first, member.part->decisions().size());
+std::vector<std::int32_t> PlanSketch::slice(const Member& member, Choice choice) const {
+  std::vector<std::int32_t> out = member.part->preferred();
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (const int d = member.decisions[i]; d >= 0) out[i] = choice[static_cast<std::size_t>(d)];
+  }
+  return out;
 }
 
-Result<void> PlanSketch::check(Choice choice) const {
-  for (const Member& m : members_) {
-    for (const std::size_t user : m.inside) {
-      if (place(m, choice) <= place(members_[user], choice)) continue;
-      return make_error(ErrorCode::kIllegalSchedule, "a stage is computed inside of its use");
-    }
-    TESSERA_DO(m.part->check(slice(m, choice)));
-    if (place(m, choice) > 0) TESSERA_DO(check_inside(m, choice));
+namespace {
+
+// Questions of a part as questions of the sketch.
+class MemberAsker final : public Asker {
+ public:
+  MemberAsker(const std::vector<int>& decisions, Asker& asker)
+      : decisions_(decisions), asker_(asker) {}
+  std::int32_t ask(std::size_t decision, const Refusal& refusal) override {
+    const int d = decisions_[decision];
+    return d < 0 ? 0 : asker_.ask(static_cast<std::size_t>(d), refusal);
   }
-  return {};
+  bool stopped() const override { return asker_.stopped(); }
+
+ private:
+  const std::vector<int>& decisions_;
+  Asker& asker_;
+};
+
+}  // namespace
+
+// Places come before what a part decides: it may be anything that fits there. A part by itself
+// always fits, so that consumers need not look ahead.
+void PlanSketch::walk(Asker& asker) const {
+  Path path{.places = std::vector<std::int32_t>(members_.size(), 0), .choices = {}};
+  path.choices.reserve(members_.size());
+  for (std::size_t i = 0; i < members_.size() && !asker.stopped(); ++i) {
+    const Member& m = members_[i];
+    if (m.place >= 0) {
+      path.places[i] = asker.ask(static_cast<std::size_t>(m.place),
+                                 [&](std::int32_t v) { return refuse_place(m, v, path); });
+    }
+    Place place;
+    if (path.places[i] > 0) place = {.inside = true, .most_code = most_code(m, path)};
+    path.choices.push_back(m.part->preferred());
+    MemberAsker member(m.decisions, asker);
+    m.part->walk(path.choices.back(), place, member);
+  }
+}
+
+std::int64_t PlanSketch::most_code(const Member& member, const Path& path) const {
+  return kMaxCopied / members_[member.nest].part->copies(path.choices[member.nest]);
 }
 
 // A consumer copies what it contains; padding copies the consumer in turn.
-Result<void> PlanSketch::check_inside(const Member& member, Choice choice) const {
-  const Member& around = members_[member.nest];
-  const Part& part = *around.part;
-  const std::int64_t copies = part.copies(slice(around, choice));
-  const std::int64_t own = copies * member.part->code(slice(member, choice));
-  const auto levels = static_cast<std::size_t>(place(member, choice));
-  const std::int64_t cut =
-      member.part->pads() ? padding_copies(levels) * part.code(slice(around, choice)) : 0;
-  if (own <= kMaxCopied && cut <= kMaxCut) return {};
-  return make_error(ErrorCode::kIllegalSchedule, "{} operations inside of {} copies", own, copies);
-}
-
-void PlanSketch::settle(std::span<std::int32_t> choice) const {
-  for (const Member& m : members_) {
-    const std::size_t count = m.part->decisions().size();
-    m.part->settle(choice.subspan(m.first, count), place(m, choice) > 0);
+const char* PlanSketch::refuse_place(const Member& member, std::int32_t place,
+                                     const Path& path) const {
+  if (place == 0) return nullptr;
+  for (const std::size_t user : member.inside) {
+    if (place > path.places[user]) return "a stage is computed inside of its use";
   }
+  if (member.part->least_code() > most_code(member, path)) return "too many copies of the stage";
+  const std::int64_t around = members_[member.nest].part->code(path.choices[member.nest]);
+  const bool cut =
+      member.part->pads() && padding_copies(static_cast<std::size_t>(place)) * around > kMaxCut;
+  return cut ? "conditions of the stage cut too much code" : nullptr;
 }
 
 Result<schedule::Schedule> PlanSketch::write(Choice choice) const {
-  TESSERA_DO(check(choice));
   Writer writer;
   std::vector<std::vector<Anchor>> anchors(members_.size());
   for (std::size_t i = 0; i < members_.size(); ++i) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tessera/space/rules/part.h"
-#include "tessera/space/space.h"
+#include "tessera/space/sketch.h"
 
 namespace tessera::space {
 
@@ -28,15 +28,14 @@ class PlanSketch final : public Sketch {
   // True if a part for a stage with these users could be computed inside another.
   bool can_move(const std::vector<std::size_t>& users) const;
 
-  Result<void> check(Choice choice) const override;
-  void settle(std::span<std::int32_t> choice) const override;
+  void walk(Asker& asker) const override;
   Result<schedule::Schedule> write(Choice choice) const override;
 
  private:
   struct Member {
     std::unique_ptr<Part> part;
     std::vector<std::size_t> stages;
-    std::size_t first = 0;            // its decisions
+    std::vector<int> decisions;       // per decision of the part: that of the sketch, or -1
     std::size_t nest = 0;             // the member in whose loops it may be computed, or itself
     int place = -1;                   // the decision of where; -1: by itself
     std::size_t deepest = 0;          // anchors that it may take
@@ -47,8 +46,15 @@ class PlanSketch final : public Sketch {
   std::size_t index_of(const Member& member) const;
   void add_place(const std::string& name, const std::vector<std::size_t>& users, Member* member);
   void add_decision(Decision decision);
-  Result<void> check_inside(const Member& member, Choice choice) const;
-  Choice slice(const Member& member, Choice choice) const;
+  // While the sketch is walked: the places and the choices of the members so far.
+  struct Path {
+    std::vector<std::int32_t> places;
+    std::vector<std::vector<std::int32_t>> choices;
+  };
+  const char* refuse_place(const Member& member, std::int32_t place, const Path& path) const;
+  // Vector operations that a part may have in the loops of the one around it.
+  std::int64_t most_code(const Member& member, const Path& path) const;
+  std::vector<std::int32_t> slice(const Member& member, Choice choice) const;
   std::int32_t place(const Member& member, Choice choice) const {
     return member.place < 0 ? 0 : choice[static_cast<std::size_t>(member.place)];
   }

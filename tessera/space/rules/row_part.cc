@@ -56,9 +56,8 @@ RowPart::RowPart(std::shared_ptr<const Analysis> analysis, const target::Target&
 }
 
 void RowPart::mend_preferred() {
-  std::vector<std::int32_t> choice;
-  for (const Decision& d : decisions_) choice.push_back(d.preferred);
-  while (choice[vector_] > 0 && !check(choice).ok()) --choice[vector_];
+  std::vector<std::int32_t> choice = preferred();
+  while (choice[vector_] > 0 && !legal(choice)) --choice[vector_];
   decisions_[vector_].preferred = choice[vector_];
 }
 
@@ -179,16 +178,28 @@ void RowPart::add_fold() {
   if (!has_jobs_) add_anchors(outer_.size());
 }
 
-std::int64_t RowPart::code(Choice choice) const {
+std::int64_t RowPart::code_of(std::int64_t length, std::int64_t rows, std::int64_t steps) const {
   const Stage& s = stage();
   // An exponential is as long as a chain of twenty operations.
   std::int64_t out = std::max({1, s.nodes / kShortExpression, static_cast<int>(s.cost / 2)});
   if (mode_ == Mode::kScalar) return out;
-  out *= std::max<std::int64_t>(1, ceil_div(value(choice, vector_), lanes_));
+  out *= std::max<std::int64_t>(1, ceil_div(length, lanes_));
   if (mode_ == Mode::kLine || mode_ == Mode::kFold) return out;
-  out *= rows(choice);
-  if (s.reduces()) out *= value(choice, unroll_);
+  out *= rows * steps;
   return pads() ? 4 * out : out;  // conditions cut loops into before, inside and after
+}
+
+std::int64_t RowPart::code(Choice choice) const {
+  const bool window = mode_ == Mode::kLanes;
+  return code_of(mode_ == Mode::kScalar ? 1 : value(choice, vector_), rows(choice),
+                 window ? value(choice, unroll_) : 1);
+}
+
+// The first value is the shortest; rows and windows begin with one.
+std::int64_t RowPart::least_code() const {
+  return code_of(mode_ == Mode::kScalar ? 1 : decisions_[vector_].values[0][0],
+                 has_rows_ ? decisions_[rows_].values[0][0] : 1,
+                 mode_ == Mode::kLanes ? decisions_[unroll_].values[0][0] : 1);
 }
 
 bool RowPart::pads() const {
@@ -196,26 +207,46 @@ bool RowPart::pads() const {
   return std::any_of(reads.begin(), reads.end(), [](const Access& r) { return r.conditional; });
 }
 
-Result<void> RowPart::check(Choice choice) const {
-  const Stage& s = stage();
-  if (mode_ == Mode::kScalar || mode_ == Mode::kFold) return {};
-  const std::int64_t tile = ceil_div(value(choice, vector_), lanes_) * rows(choice);
-  if (code(choice) > kMaxCode && tile > 1)
-    return make_error(ErrorCode::kIllegalSchedule, "{} operations are too much code", code(choice));
-  if (mode_ == Mode::kLine) return {};
-  if (s.reduces() && tile + 1 > target_.vector_registers)
-    return make_error(ErrorCode::kIllegalSchedule, "{} vectors exceed the registers", tile);
-  const auto depth = static_cast<std::size_t>(value(choice, parallel_));
-  const bool odd = has_rows_ && s.extent(outer_.back()) % rows(choice) != 0;
-  if (odd && depth > 1 && depth == outer_.size())
-    return make_error(ErrorCode::kIllegalSchedule, "the rows have a shorter last part");
-  return {};
+const char* RowPart::refuse_tile(std::int64_t length, std::int64_t rows, std::int64_t steps,
+                                 const Place& place) const {
+  const std::int64_t code = code_of(length, rows, steps);
+  if (code > place.most_code) return "too many copies of the stage";
+  if (mode_ == Mode::kFold) return nullptr;
+  const std::int64_t tile = ceil_div(length, lanes_) * rows;
+  if (code > kMaxCode && tile > 1) return "too much code";
+  const bool sums = mode_ == Mode::kLanes;
+  return sums && tile + 1 > target_.vector_registers ? "more vectors than registers" : nullptr;
 }
 
-void RowPart::settle(std::span<std::int32_t> choice, bool inside) const {
-  if (inside) prefer(choice, parallel_);
-  if (mode_ == Mode::kLine && value(choice, parallel_) == 0) prefer(choice, rows_);
-  if (has_jobs_ && value(choice, vector_) == 0) prefer(choice, jobs_);
+// What is decided later can be one row, one step and no threads.
+void RowPart::walk(std::span<std::int32_t> choice, const Place& place, Asker& asker) const {
+  const auto ask = [&](std::size_t d, const auto& refusal) {
+    choice[d] = asker.ask(d, [&](std::int32_t v) -> const char* {
+      return refusal(decisions_[d].values[static_cast<std::size_t>(v)][0]);
+    });
+  };
+  const auto free = [](std::int64_t) -> const char* { return nullptr; };
+  const std::int64_t least_rows = has_rows_ ? decisions_[rows_].values[0][0] : 1;
+  const std::int64_t least_steps = mode_ == Mode::kLanes ? decisions_[unroll_].values[0][0] : 1;
+  if (mode_ != Mode::kScalar) {
+    ask(vector_, [&](std::int64_t v) { return refuse_tile(v, least_rows, least_steps, place); });
+  }
+  if (has_rows_) {
+    const std::int64_t length = value(choice, vector_);
+    ask(rows_, [&](std::int64_t v) { return refuse_tile(length, v, least_steps, place); });
+  }
+  if (mode_ == Mode::kLanes) {
+    const std::int64_t length = value(choice, vector_);
+    ask(unroll_, [&](std::int64_t v) { return refuse_tile(length, rows(choice), v, place); });
+  }
+  if (has_jobs_ && value(choice, vector_) != 0) ask(jobs_, free);
+  if (place.inside) return;
+  const bool odd = has_rows_ && stage().extent(outer_.back()) % rows(choice) != 0;
+  ask(parallel_, [&](std::int64_t depth) {
+    const bool cut = odd && depth > 1 && static_cast<std::size_t>(depth) == outer_.size();
+    return cut ? "the rows have a shorter last part" : nullptr;
+  });
+  if (mode_ == Mode::kLine && value(choice, parallel_) > 0) ask(rows_, free);
 }
 
 std::vector<Anchor> RowPart::write(Choice choice, const Anchor* at, Writer& w) const {

@@ -18,10 +18,10 @@ class RowPart final : public Part {
           bool alone);
 
   std::size_t depth_of(std::size_t) const override { return anchor_names_.size(); }
-  Result<void> check(Choice choice) const override;
+  void walk(std::span<std::int32_t> choice, const Place& place, Asker& asker) const override;
   std::int64_t code(Choice choice) const override;
+  std::int64_t least_code() const override;
   bool pads() const override;
-  void settle(std::span<std::int32_t> choice, bool inside) const override;
   std::vector<Anchor> write(Choice choice, const Anchor* at, Writer& writer) const override;
 
  private:
@@ -46,6 +46,10 @@ class RowPart final : public Part {
   void add_anchors(std::size_t loops);
 
   std::int64_t rows(Choice choice) const { return has_rows_ ? value(choice, rows_) : 1; }
+  // Vectors of `length` elements, of so many rows and steps of the window, by themselves or not.
+  const char* refuse_tile(std::int64_t length, std::int64_t rows, std::int64_t steps,
+                          const Place& place) const;
+  std::int64_t code_of(std::int64_t length, std::int64_t rows, std::int64_t steps) const;
   Loops reduce_names() const;
 
   void write_line(Choice choice, Writer& writer) const;

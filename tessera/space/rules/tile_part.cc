@@ -63,12 +63,12 @@ TilePart::TilePart(std::shared_ptr<const Analysis> analysis, const target::Targe
   add_reduce_axes();
   add_operands();
   add_rest();
+  add_facts();
   mend_preferred();
 }
 
 void TilePart::mend_preferred() {
-  std::vector<std::int32_t> choice;
-  for (const Decision& d : decisions_) choice.push_back(d.preferred);
+  std::vector<std::int32_t> choice = preferred();
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < axes_.size(); ++i) {
     if (i != vector_) order.push_back(axes_[i].decision);
@@ -76,7 +76,7 @@ void TilePart::mend_preferred() {
   order.push_back(axes_[vector_].decision);
   // Values before the preferred one have shorter innermost tiles, or fewer blocks.
   for (const std::size_t d : order) {
-    while (choice[d] > 0 && !check(choice).ok()) --choice[d];
+    while (choice[d] > 0 && !legal(choice)) --choice[d];
     decisions_[d].preferred = choice[d];
   }
 }

@@ -32,6 +32,15 @@ struct TileAxis {
   std::size_t decision = 0;
 };
 
+// What a value of a tile's decision means for the limits.
+struct TileFacts {
+  std::int64_t inner = 1;   // of an axis of rows; vectors of the axis that they lie along
+  std::int64_t local = 1;   // elements of what the host takes over, along this axis
+  std::int64_t copies = 1;  // of the body, where tails are copies
+  bool exact = true;        // no tail
+  bool whole = true;        // whole innermost tiles: the loops outside may end earlier instead
+};
+
 // An operand that may be stored in the order of the loops.
 struct TileOperand {
   Access access;
@@ -54,10 +63,9 @@ class TilePart final : public Part {
            std::size_t stage, std::optional<Host> host, Tiling tiling);
 
   std::size_t depth_of(std::size_t stage) const override;
-  Result<void> check(Choice choice) const override;
+  void walk(std::span<std::int32_t> choice, const Place& place, Asker& asker) const override;
   std::int64_t copies(Choice choice) const override;
   std::int64_t code(Choice choice) const override;
-  void settle(std::span<std::int32_t> choice, bool inside) const override;
   std::vector<Anchor> write(Choice choice, const Anchor* at, Writer& writer) const override;
 
  private:
@@ -72,6 +80,8 @@ class TilePart final : public Part {
   void add_operands();
   void add_operand(const Access& access);
   void add_rest();
+  void update() override { add_facts(); }
+  void add_facts();
   // Shrinks the preferred tile until it is legal.
   void mend_preferred();
   std::vector<std::int64_t> inner_lengths(std::size_t axis) const;
@@ -90,11 +100,29 @@ class TilePart final : public Part {
   // Per reduce axis: iterations that are unrolled; 1: none.
   Result<std::vector<std::int64_t>> unrolled(Choice choice) const;
 
+  const TileFacts& facts(Choice choice, std::size_t i) const {
+    return facts_[i][static_cast<std::size_t>(choice[axes_[i].decision])];
+  }
+  std::int64_t best_copies(const TileFacts& f) const {
+    return may_bound_ && f.whole ? 1 : f.copies;
+  }
+
+  // Sizes of a tile, of some axes or of all.
+  struct Extent {
+    std::int64_t rows = 1, vectors = 1, local = 1, copies = 1;
+  };
+  Extent with(const Extent& tile, std::size_t axis, const TileFacts& f) const;
+  // Within registers, body and code, with the least of what is decided later.
+  const char* refuse_tile(const Extent& tile) const;
+  const char* refuse_axis(Choice choice, std::size_t axis, std::int32_t value) const;
+  const char* refuse_unroll(Choice choice) const;
+  const char* refuse_parallel(Choice choice, bool bounds) const;
+  const char* refuse_code(Choice choice, std::int64_t copies) const;
+
   // Vector operations of the innermost loop.
   std::int64_t body(Choice choice) const;
-  Result<void> check_registers(Choice choice) const;
-  Result<void> check_code(Choice choice) const;
-  Result<void> check_parallel(Choice choice) const;
+  std::int64_t code(Choice choice, std::int64_t copies) const;
+  std::int64_t with_conditions(std::int64_t copies) const;
 
   std::vector<TileLoop> loop_list(Choice choice) const;
   void write_operands(Choice choice, Writer& writer) const;
@@ -123,6 +151,9 @@ class TilePart final : public Part {
   std::vector<std::size_t> memory_order_;  // of reduce_: as the operand in given order lies
   std::vector<TileOperand> operands_;
   std::size_t order_ = 0, reduce_order_ = 0, unroll_ = 0, parallel_ = 0, tail_ = 0;
+  std::vector<std::vector<TileFacts>> facts_;  // per axis and value
+  std::vector<Extent> least_vectors_;  // of the axis of vectors: those that no other is below
+  bool may_bound_ = false;             // loops that end earlier are among the tails
 };
 
 // The output axis along which vectors lie: the last one with several elements of the host. -1:

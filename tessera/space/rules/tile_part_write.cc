@@ -1,4 +1,4 @@
-// What a tiling may be, and its steps.
+// The steps of a tiling.
 #include <algorithm>
 
 #include "tessera/space/context.h"
@@ -7,17 +7,6 @@
 namespace tessera::space {
 namespace {
 
-// Vector operations in the body of the innermost loop, and with all its copies: what machine code
-// is made of in a few tens of milliseconds.
-constexpr std::int64_t kMaxBody = 160;
-constexpr std::int64_t kMaxCode = 288;
-// ... of the loops around a body, which are copied with it.
-constexpr std::int64_t kLoopCode = 12;
-// Nodes of the product of two reads; longer expressions count for more.
-constexpr int kShortExpression = 8;
-// Bytes of what is computed before the host takes it over.
-constexpr std::int64_t kMaxLocalBytes = std::int64_t{4} << 20;
-
 std::int64_t product_from(const Lengths& lengths, std::size_t from) {
   std::int64_t out = 1;
   for (std::size_t i = from; i < lengths.size(); ++i) out *= lengths[i];
@@ -25,21 +14,6 @@ std::int64_t product_from(const Lengths& lengths, std::size_t from) {
 }
 
 void append(Loops* out, const Loops& more) { out->insert(out->end(), more.begin(), more.end()); }
-
-// Full vectors, then one for each power of two of the rest.
-std::int64_t vectors_of(std::int64_t length, int lanes) {
-  std::int64_t out = length / lanes;
-  for (std::int64_t rest = length % lanes; rest > 0; rest &= rest - 1) ++out;
-  return out;
-}
-
-// Copies of the innermost body when every level of a split is peeled.
-std::int64_t peeled_copies(std::int64_t extent, const Lengths& lengths, std::size_t from) {
-  if (extent == 0) return 0;
-  if (from == lengths.size()) return 1;
-  const std::int64_t part = product_from(lengths, from);
-  return (extent >= part ? 1 : 0) + peeled_copies(extent % part, lengths, from + 1);
-}
 
 }  // namespace
 
@@ -56,18 +30,6 @@ schedule::Tail TilePart::tail_of(Choice choice, std::size_t i) const {
   const bool bounds =
       value(choice, tail_) == 1 && !exact(choice, i) && axes_[i].extent % inner(choice, i) == 0;
   return bounds ? schedule::Tail::kGuard : schedule::Tail::kPeel;
-}
-
-void TilePart::settle(std::span<std::int32_t> choice, bool) const {
-  for (std::size_t i = 0; i < axes_.size(); ++i) {
-    if (!exact(choice, i) && axes_[i].extent % inner(choice, i) == 0) return;
-  }
-  prefer(choice, tail_);
-}
-
-std::int64_t TilePart::copies_of(Choice choice, std::size_t i) const {
-  if (exact(choice, i) || tail_of(choice, i) == schedule::Tail::kGuard) return 1;
-  return peeled_copies(axes_[i].extent, tile(choice, i), 0);
 }
 
 std::vector<std::size_t> TilePart::spatial_order(Choice choice, bool innermost) const {
@@ -105,80 +67,6 @@ Result<std::vector<std::int64_t>> TilePart::unrolled(Choice choice) const {
     if (!whole) break;
   }
   return out;
-}
-
-Result<void> TilePart::check_registers(Choice choice) const {
-  std::int64_t rows = 1, elements = 1;
-  for (std::size_t i = 0; i < axes_.size(); ++i) {
-    if (i != vector_) rows *= inner(choice, i);
-    elements *= product_from(tile(choice, i), fused() ? static_cast<std::size_t>(tiling_.fused) - 1
-                                                      : tile(choice, i).size());
-    if (elements * size_bytes(stage().dtype()) > kMaxLocalBytes)
-      return make_error(ErrorCode::kIllegalSchedule, "the local result takes more than 4 MiB");
-  }
-  const std::int64_t vectors = vectors_of(inner(choice, vector_), lanes_);
-  if (rows * vectors + std::min(rows, vectors) > target_.vector_registers) {
-    return make_error(ErrorCode::kIllegalSchedule, "a tile of {} x {} vectors exceeds {} registers",
-                      rows, vectors, target_.vector_registers);
-  }
-  return {};
-}
-
-std::int64_t TilePart::body(Choice choice) const {
-  std::int64_t out = vectors_of(inner(choice, vector_), lanes_);
-  for (std::size_t i = 0; i < axes_.size(); ++i) {
-    if (i != vector_) out *= inner(choice, i);
-  }
-  const auto steps = unrolled(choice);
-  for (std::size_t i = 0; steps.ok() && i < steps->size(); ++i) out *= (*steps)[i];
-  return out * std::max(1, stage().nodes / kShortExpression);
-}
-
-std::int64_t TilePart::code(Choice choice) const {
-  std::int64_t out = (body(choice) + kLoopCode) * copies(choice);
-  const auto steps = unrolled(choice);
-  for (std::size_t i = 0; steps.ok() && i < steps->size(); ++i) {
-    if (reduce_length(choice, i) % (*steps)[i] != 0) out *= 2;
-  }
-  return out;
-}
-
-Result<void> TilePart::check_code(Choice choice) const {
-  TESSERA_TRY(const std::vector<std::int64_t> steps, unrolled(choice));
-  const std::int64_t once = body(choice), all = copies(choice);
-  if (once > kMaxBody || code(choice) > kMaxCode) {
-    return make_error(ErrorCode::kIllegalSchedule, "{} copies of {} operations are too much code",
-                      all, once);
-  }
-  return {};
-}
-
-std::int64_t TilePart::copies(Choice choice) const {
-  std::int64_t out = 1;
-  for (std::size_t i = 0; i < axes_.size(); ++i) out *= copies_of(choice, i);
-  const auto& reads = stage().reads;
-  const bool conditional =
-      std::any_of(reads.begin(), reads.end(), [](const Access& r) { return r.conditional; });
-  return conditional ? out * padding_copies(static_cast<std::size_t>(spatial_groups_) - 1) : out;
-}
-
-Result<void> TilePart::check_parallel(Choice choice) const {
-  const auto depth = static_cast<std::size_t>(value(choice, parallel_));
-  if (depth < 2) return {};
-  const std::vector<std::size_t> order = spatial_order(choice, false);
-  for (std::size_t n = 0; n < depth; ++n) {
-    const std::size_t i = order[n];
-    if (exact(choice, i) || tail_of(choice, i) == schedule::Tail::kGuard) continue;
-    return make_error(ErrorCode::kIllegalSchedule,
-                      "loop {} has a shorter last iteration and cannot be fused", axes_[i].name);
-  }
-  return {};
-}
-
-Result<void> TilePart::check(Choice choice) const {
-  TESSERA_DO(check_registers(choice));
-  TESSERA_DO(check_parallel(choice));
-  return check_code(choice);
 }
 
 std::vector<TileLoop> TilePart::loop_list(Choice choice) const {

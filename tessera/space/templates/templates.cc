@@ -5,7 +5,6 @@
 #include "tessera/space/inlining.h"
 #include "tessera/space/rules/derivation.h"
 #include "tessera/space/rules/inline_rule.h"
-#include "tessera/space/templates/knob_part.h"
 
 namespace tessera::space {
 namespace {
@@ -65,8 +64,11 @@ const std::vector<Template>& template_table() {
   return table;
 }
 
-std::vector<std::pair<std::string, std::string>> knobs_of(const Stage& s, const Template& t) {
-  std::vector<std::pair<std::string, std::string>> out;
+// The last word of the name of a decision, and its name as a knob.
+using Knobs = std::vector<std::pair<std::string, std::string>>;
+
+Knobs knobs_of(const Stage& s, const Template& t) {
+  Knobs out;
   for (std::size_t i = 0; i < s.axis_count(); ++i)
     out.emplace_back(s.axis_name(i), "tile_" + s.axis_name(i));
   for (const char* word : t.open) out.emplace_back(word, word);
@@ -91,10 +93,8 @@ Result<std::vector<std::unique_ptr<Sketch>>> template_sketches(const te::Dag& da
     if (plan.kind != StagePlan::Kind::kTiled) continue;
     const int fused = plan.host && plan.tiling.fused > 0 ? 1 : 0;
     plan.tiling = {.structure = found->structure, .fused = fused, .small = true};
-    const PartHook hook = [&](std::unique_ptr<Part> part, std::size_t stage) {
-      const auto knobs =
-          stage == *problem.main ? knobs_of(main, *found) : decltype(knobs_of(main, *found)){};
-      return std::make_unique<KnobPart>(std::move(part), knobs);
+    const PartHook hook = [&](Part& part, std::size_t stage) {
+      part.keep_open(stage == *problem.main ? knobs_of(main, *found) : Knobs{});
     };
     auto sketch =
         make_sketch(problem, draft, std::string("template.") + found->name, inlined.steps, hook);
