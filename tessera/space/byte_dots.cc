@@ -1,7 +1,9 @@
 #include <algorithm>
 
 #include "tessera/space/contraction.h"
+#include "tessera/space/limits.h"
 #include "tessera/space/pack.h"
+#include "tessera/space/share.h"
 #include "tessera/space/tile.h"
 
 namespace tessera::space {
@@ -10,8 +12,6 @@ namespace {
 // Products that one lane adds up.
 constexpr std::int64_t kGroup = 4;
 constexpr std::int64_t kManyVectors = 16;
-// Instructions in the body of the innermost loop.
-constexpr std::int64_t kMaxBody = 256;
 
 bool is_byte(DType t) { return t == DType::kI8 || t == DType::kU8; }
 
@@ -108,7 +108,7 @@ class DotWriter {
     // Panels of one row are none.
     const RegisterTile tile = choose_tile_of(
         x_, s_.op.name, request, choose_tile(request, x_.target), [&](const RegisterTile& t) {
-          return t.rows * whole_vectors(t) <= kMaxBody && (t.rows > 1 || !pack_a);
+          return t.rows * whole_vectors(t) <= limits::kDots && (t.rows > 1 || !pack_a);
         });
     rows_ = tile.rows;
     vectors_ = whole_vectors(tile);
@@ -135,7 +135,8 @@ class DotWriter {
     const std::int64_t groups = s_.extent(c_.reduce.back()) / kGroup;
     const std::int64_t preferred = groups % 4 == 0 ? 4 : groups % 2 == 0 ? 2 : 1;
     const auto refusal = [&](std::int64_t steps) {
-      return steps * rows_ * vectors_ > kMaxBody ? "too many instructions in one body" : nullptr;
+      return steps * rows_ * vectors_ > limits::kDots ? "too many instructions in one body"
+                                                      : nullptr;
     };
     return x_.chooser.number(
         s_.op.name, "unroll", DecisionKind::kUnroll, preferred,
@@ -194,8 +195,8 @@ class DotWriter {
       w.reorder(host, order);
       w.vectorize(host, vector[1]);
     }
-    outer = make_parallel(x_, host, choose_sharing(x_, s_.op.name, s_.iterations()), outer,
-                          outer.size());
+    outer =
+        share_out(x_, host, choose_sharing(x_, s_.op.name, s_.iterations()), outer, outer.size());
     if (!self_) attach(outer.back().name);
   }
 

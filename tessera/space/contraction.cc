@@ -6,6 +6,7 @@
 #include "tessera/space/contraction_plan.h"
 #include "tessera/space/pack.h"
 #include "tessera/space/pointwise.h"
+#include "tessera/space/share.h"
 #include "tessera/space/tile.h"
 #include "tessera/support/check.h"
 
@@ -163,7 +164,7 @@ class ContractionWriter {
     w.reorder(host, order);
     if (c_.row >= 0) w.unroll(host, tile[0]);
     w.vectorize(host, vector[1]);
-    outer = share_out(host, std::move(outer), batch);
+    outer = share(host, std::move(outer), batch);
     if (!self_) attach_tile(outer.back().name, reduce);
     attach_packs(outer);
   }
@@ -224,22 +225,23 @@ class ContractionWriter {
     return !c_.batch.empty() && product(c_.batch) >= wanted_parts(x_) / 2;
   }
 
-  std::vector<OuterLoop> share_out(const std::string& host, std::vector<OuterLoop> outer,
-                                   std::size_t batch) {
+  std::vector<OuterLoop> share(const std::string& host, std::vector<OuterLoop> outer,
+                               std::size_t batch) {
     if (p_.share_tiles) return outer;
     const bool copies =
         std::any_of(packs_.begin(), packs_.end(), [](const Pack& p) { return p.copies; });
     if (!copies || batch == 0 || !copies_per_entry()) {
       const std::size_t limit = outer.size();
-      return make_parallel(x_, host, p_.sharing, std::move(outer), limit);
+      return share_out(x_, host, p_.sharing, std::move(outer), limit);
     }
     std::int64_t count = 1;
     for (std::size_t i = 0; i < batch; ++i) count *= outer[i].count;
     Loops fused;
     for (std::size_t i = 0; i < batch; ++i) fused.push_back(outer[i].name);
-    const OuterLoop all{x_.writer.fuse(host, fused), count};
+    const OuterLoop all{p_.sharing.parallel ? share_loops(x_.writer, host, fused, batch)[0]
+                                            : x_.writer.fuse(host, fused),
+                        count};
     outer.erase(outer.begin(), outer.begin() + static_cast<std::ptrdiff_t>(batch));
-    if (p_.sharing.parallel) x_.writer.parallel(host, all.name);
     outer.insert(outer.begin(), all);
     batch_loop_ = 0;
     return outer;
@@ -334,7 +336,7 @@ class ContractionWriter {
     Loops order = unit_loops();
     append(&order, names_of(outer));
     write_blocked_tiles(vector, row, std::move(order));
-    outer = share_out(name, std::move(outer), batch);
+    outer = share(name, std::move(outer), batch);
     attach_packs(outer);
   }
 
@@ -363,7 +365,7 @@ class ContractionWriter {
     append(&order, inner);
     vectorize_last(x_, h_, vector[1], p_.wide, &order);
     w.reorder(host, order);
-    return share_out(host, std::move(outer), batch);
+    return share(host, std::move(outer), batch);
   }
 
   // Inside one part: blocks of k, then tiles. Rows outside columns where there is one axis of rows:
@@ -387,7 +389,7 @@ class ContractionWriter {
     w.reorder(name, order);
     w.unroll(name, row[1]);
     w.vectorize(name, vector[1]);
-    if (p_.share_tiles) w.parallel(name, tiles[0]);
+    if (p_.share_tiles) share_loops(w, name, tiles, 1);
   }
 
   void attach_packs(const std::vector<OuterLoop>& outer) {

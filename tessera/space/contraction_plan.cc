@@ -4,36 +4,15 @@
 
 #include <fmt/format.h>
 
+#include "tessera/space/limits.h"
 #include "tessera/space/tile.h"
 #include "tessera/space/transform.h"
 
 namespace tessera::space {
 namespace {
 
-// Share of L1 that the panel of one tile may take while the other operand streams past it.
-constexpr double kPanelShare = 0.62;
-// ... when the sums are kept in memory anyway and blocks may be as short as they like.
-constexpr double kBlockShare = 0.3;
-// Multiply-adds in the body of the innermost loop.
-constexpr std::int64_t kMaxBody = 176;
-constexpr std::int64_t kMaxUnrolledBody = 352;
-// Rows over which a block of columns is used before the next part begins.
-constexpr std::int64_t kPartRows = 128;
-// Tiles of a window below which sums stay in registers, however long the panel.
-constexpr std::int64_t kFewTiles = 5;
-// Shorter blocks spend their time adding to memory.
-constexpr std::int64_t kMinBlock = 32;
+// Iterations of an axis that is unrolled whole.
 constexpr std::int64_t kMaxShortAxis = 8;
-// Multiply-adds of all copies of the body: tails, and what conditions cut off. Compiling takes time
-// in proportion.
-constexpr std::int64_t kMaxCode = 800;
-constexpr std::int64_t kConditionCopies = 4;
-// Tiles of rows that use a panel before the next one is wanted: so few leave no time to fetch it.
-constexpr std::int64_t kStreamedTiles = 4;
-// Multiply-adds of vectors in the time that a line takes to come from memory.
-constexpr std::int64_t kAheadProducts = 1536;
-// Steps of the reduction that a streamed panel is fetched ahead.
-constexpr std::int64_t kStreamAhead = 288;
 
 class Planner {
  public:
@@ -42,7 +21,7 @@ class Planner {
         c_(c),
         s_(context.stage(c.stage)),
         self_(self),
-        lane_operands_(has_lane_operands(context.target)),
+        m_(context.core()),
         a_constant_(context.analysis.constant(c.a.buffer)),
         b_constant_(context.analysis.constant(c.b.buffer)),
         depth_(product(c.reduce)),
@@ -93,7 +72,7 @@ class Planner {
     if (!b_constant_ || p_.block > 0 || p_.unroll < 2) return false;
     double bytes = size_bytes(c_.b.buffer->dtype);
     for (const std::int64_t d : c_.b.buffer->shape) bytes *= static_cast<double>(d);
-    return parts_of(row_extent(), p_.rows) * product(c_.rows) <= kStreamedTiles &&
+    return parts_of(row_extent(), p_.rows) * product(c_.rows) <= m_.streamed_tiles &&
            bytes > static_cast<double>(x_.l2_bytes()) &&
            2 * bytes < static_cast<double>(x_.target.l3_bytes);
   }
@@ -101,11 +80,11 @@ class Planner {
   // Weights come from L3 or memory for every inference, page by page: hardware that fetches ahead
   // begins anew with each of them.
   std::int64_t preferred_prefetch() const {
-    if (lane_operands_) return streams() ? kStreamAhead : 0;
+    if (m_.lane_operands) return streams() ? m_.stream_steps : 0;
     if (!b_constant_ || depth_ < 32) return 0;
     double bytes = size_bytes(c_.b.buffer->dtype);
     for (const std::int64_t d : c_.b.buffer->shape) bytes *= static_cast<double>(d);
-    const std::int64_t steps = kAheadProducts / std::max<std::int64_t>(1, tile());
+    const std::int64_t steps = m_.line_products / std::max<std::int64_t>(1, tile());
     return bytes > static_cast<double>(x_.l1_bytes()) ? std::max<std::int64_t>(8, steps) : 0;
   }
 
@@ -124,13 +103,13 @@ class Planner {
     const std::int64_t columns = s_.extent(c_.vector);
     if (!a_constant_ && !same && !transform && plain(c_.a) && c_.rows.empty() &&
         row_extent() >= 4) {
-      const bool pays = lane_operands_ && columns * product(c_.columns) >= 48 && depth_ >= 16;
+      const bool pays = m_.lane_operands && columns * product(c_.columns) >= 48 && depth_ >= 16;
       p_.pack_a = x_.chooser.flag(name(), "pack_a", DecisionKind::kCache, pays);
     }
     if (!b_constant_ && !same && plain(c_.b) && c_.columns.empty()) {
       const bool contiguous = c_.b.strides[c_.vector] == 1;
       const bool pays = row_extent() * product(c_.rows) >= 4 &&
-                        (lane_operands_ || !contiguous || !b_spans_little());
+                        (m_.lane_operands || !contiguous || !b_spans_little());
       const bool open = contiguous && row_extent() >= 2;
       p_.pack_b = open ? x_.chooser.flag(name(), "pack_b", DecisionKind::kCache, pays) : pays;
     }
@@ -212,9 +191,9 @@ class Planner {
   }
 
   std::int64_t preferred_block(std::int64_t extent) const {
-    if (!lane_operands_) return block_in_l2(extent);
+    if (!m_.lane_operands) return block_in_l2(extent);
     // Tiles over which what is read of a panel is used again.
-    const std::int64_t few = (c_.rows.empty() ? 2 : kFewTiles) * p_.rows;
+    const std::int64_t few = (c_.rows.empty() ? 2 : m_.few_tiles) * p_.rows;
     const bool packed = p_.pack_b || b_constant_;
     if (!packed || row_extent() * product(c_.rows) < few || p_.rows < 2) return 0;
     const double bytes = static_cast<double>(p_.columns * size_bytes(c_.b.buffer->dtype));
@@ -222,11 +201,11 @@ class Planner {
     // Rows of a product are as long as the panel; those of a window overlap.
     const double rows =
         c_.rows.empty() ? static_cast<double>(p_.rows * size_bytes(c_.a.buffer->dtype)) : 0;
-    if ((bytes + rows) * static_cast<double>(depth_) <= (rows > 0 ? 0.8 : kPanelShare) * l1)
+    if ((bytes + rows) * static_cast<double>(depth_) <= (rows > 0 ? 0.8 : m_.panel_share) * l1)
       return 0;
     const double rest = static_cast<double>(depth_ / std::max<std::int64_t>(1, extent));
-    auto length = static_cast<std::int64_t>(kBlockShare * l1 / (bytes * rest));
-    length = std::max(kMinBlock, length / 8 * 8);
+    auto length = static_cast<std::int64_t>(m_.block_share * l1 / (bytes * rest));
+    length = std::max(m_.shortest_block, length / 8 * 8);
     const std::int64_t even = even_part(parts_of(extent, 8), length / 8) * 8;
     return even >= extent ? 0 : even;
   }
@@ -238,7 +217,8 @@ class Planner {
     if (bytes * static_cast<double>(depth_) <= l2 / 2) return 0;
     const double rest = static_cast<double>(depth_ / std::max<std::int64_t>(1, extent));
     const auto length = static_cast<std::int64_t>(l2 / 4 / (bytes * rest)) / 8 * 8;
-    const std::int64_t even = even_part(parts_of(extent, 8), std::max(kMinBlock, length) / 8) * 8;
+    const std::int64_t even =
+        even_part(parts_of(extent, 8), std::max(m_.shortest_block, length) / 8) * 8;
     return even >= extent ? 0 : even;
   }
 
@@ -256,7 +236,7 @@ class Planner {
     return static_cast<int>(next) != p.block_axis && steps <= kMaxShortAxis ? steps : 0;
   }
   bool prefers_next(const ContractionPlan& p) const {
-    return next_steps(p) * innermost(p) * tile(p) <= kMaxUnrolledBody;
+    return next_steps(p) * innermost(p) * tile(p) <= m_.unrolled_body;
   }
 
   // Multiply-adds of the innermost body, of its tail too.
@@ -361,30 +341,30 @@ class Planner {
         known == Known::kTail ? p.row_tail == schedule::Tail::kPad : may_pad(p) && open_.row_tail;
     std::int64_t code = body * copies(s_.extent(c_.vector), wide, p.columns);
     if (!pads) code *= copies(row_extent(), tall, p.rows);
-    return c_.a.conditional || c_.b.conditional ? code * kConditionCopies : code;
+    return c_.a.conditional || c_.b.conditional ? code * limits::kConditionCopies : code;
   }
   bool fits(const ContractionPlan& p, std::int64_t body, Known known) const {
-    return least_code(p, body, known) <= kMaxCode;
+    return least_code(p, body, known) <= limits::kProducts;
   }
   const char* refuse_code(const ContractionPlan& p, std::int64_t body, Known known) const {
     return fits(p, body, known) ? nullptr : "too many multiply-adds in all copies of the body";
   }
 
   std::int64_t preferred_unroll(std::int64_t extent) const {
-    if (extent <= kMaxShortAxis && extent * tile() <= kMaxUnrolledBody)
+    if (extent <= kMaxShortAxis && extent * tile() <= m_.unrolled_body)
       return std::max<std::int64_t>(1, extent);
-    if (!lane_operands_) return tile() >= 16 ? 1 : tile() >= 8 ? 2 : 4;
+    if (!m_.lane_operands) return tile() >= 16 ? 1 : tile() >= 8 ? 2 : 4;
     const bool vector_operand = !p_.pack_a && c_.a.strides[c_.reduce.back()] == 1;
     if (!vector_operand) return tile() >= 16 ? 1 : 2;
     for (const std::int64_t n : {8, 4, 2}) {
-      if (n * tile() <= kMaxBody && (extent % n == 0 || n == 4)) return n;
+      if (n * tile() <= m_.body && (extent % n == 0 || n == 4)) return n;
     }
     return 1;
   }
 
-  static std::vector<std::int64_t> tile_counts(std::int64_t most) {
+  std::vector<std::int64_t> tile_counts(std::int64_t most) const {
     std::vector<std::int64_t> out;
-    for (const std::int64_t n : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 86, 128, 256}) {
+    for (const std::int64_t n : m_.tile_counts) {
       if (n < most) out.push_back(n);
     }
     out.push_back(most);
@@ -421,7 +401,7 @@ class Planner {
         static_cast<double>(p.block * p.columns * size_bytes(c_.b.buffer->dtype));
     const auto fit = static_cast<std::int64_t>(static_cast<double>(x_.l2_bytes()) / 3 / per_tile);
     out.wide = even_part(out.columns, std::max<std::int64_t>(1, std::min(fit, out.columns)));
-    out.tall = even_part(out.rows, parts_of(kPartRows, p.rows));
+    out.tall = even_part(out.rows, parts_of(m_.part_rows, p.rows));
     shrink_parts(p, &out);
     return out;
   }
@@ -465,7 +445,7 @@ class Planner {
           });
     }
     const double work = 2 * s_.iterations();
-    if (may_share(x_, name(), work) && c_.batch.empty() && Context::worth_threads(work))
+    if (may_share(x_, name(), work) && c_.batch.empty() && worth_threads(work))
       p_.share_tiles = x_.chooser.flag(name(), "share_tiles", DecisionKind::kParallel, false);
   }
 
@@ -498,7 +478,8 @@ class Planner {
     const bool fits = b_bytes <= static_cast<double>(x_.l2_bytes()) / 2;
     // A panel comes from L2 for every tile, whatever the order: rows outside then read and write
     // memory as it lies.
-    if (!lane_operands_ && fits) return c_.rows.empty() ? LoopOrder::kRows : LoopOrder::kOuterRows;
+    if (!m_.lane_operands && fits)
+      return c_.rows.empty() ? LoopOrder::kRows : LoopOrder::kOuterRows;
     const std::int64_t outer_rows = p_.hoist != Hoist::kNone ? 1 : product(c_.rows);
     if (fits && outer_rows >= 2 * x_.target.code_threads()) return LoopOrder::kOuterRows;
     const bool other_rows = p_.hoist == Hoist::kNone && !c_.rows.empty();
@@ -596,7 +577,9 @@ class Planner {
   Context& x_;
   const Contraction& c_;
   const Stage& s_;
-  bool self_, lane_operands_, a_constant_, b_constant_;
+  bool self_;
+  const target::Core& m_;
+  bool a_constant_, b_constant_;
   std::int64_t depth_;
   Open open_;
   std::int64_t body_ = 1;  // multiply-adds of the innermost body

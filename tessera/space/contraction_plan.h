@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tessera/space/contraction.h"
+#include "tessera/space/share.h"
 
 namespace tessera::space {
 

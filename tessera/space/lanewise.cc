@@ -2,7 +2,9 @@
 #include <array>
 
 #include "tessera/space/contraction.h"
+#include "tessera/space/limits.h"
 #include "tessera/space/reduction.h"
+#include "tessera/space/share.h"
 #include "tessera/space/tile.h"
 
 namespace tessera::space {
@@ -11,9 +13,6 @@ namespace {
 // Taps of a window that are unrolled, and operations of the unrolled body.
 constexpr std::int64_t kMaxTaps = 32;
 constexpr std::int64_t kMaxBody = 220;
-constexpr std::int64_t kMaxOpenBody = 240;
-constexpr std::int64_t kMaxConditionalBody = 120;
-constexpr std::int64_t kMaxOpenTaps = 64;
 // Blocks of lanes that are read together: two lines.
 constexpr double kMinLaneBytes = 128;
 // Below this length, vectors of partial results cost more than lanes that lie apart.
@@ -115,7 +114,7 @@ class LaneWriter {
     w.reorder(name, order);
     annotate(name, inner);
     const Sharing sharing = choose_sharing(x_, s_.op.name, s_.iterations() * (2 + s_.cost));
-    outer = make_parallel(x_, name, sharing, outer, outer.size());
+    outer = share_out(x_, name, sharing, outer, outer.size());
     if (!self_) attach(outer.back().name);
     if (tile.unroll_taps) {
       for (const te::Axis& a : s_.op.reduce_axes) w.unroll(s_.op.name, a.var.as<ir::Var>()->name);
@@ -144,8 +143,9 @@ class LaneWriter {
     };
     // The sums stay in registers; windows can always be left as loops.
     const auto fits = [&](std::int64_t sums, std::int64_t taps) -> const char* {
-      if (sums + 2 > x_.target.vector_registers) return "more sums than registers";
-      const std::int64_t most = conditional() ? kMaxConditionalBody : kMaxOpenBody;
+      if (!limits::fits_registers_beside(x_.target, sums, 2)) return "more sums than registers";
+      const std::int64_t most =
+          conditional() ? limits::kConditionalWindowBody : limits::kWindowBody;
       return sums * taps > most ? "too many operations in one body" : nullptr;
     };
     tile.vectors = chooser.number(
@@ -167,7 +167,7 @@ class LaneWriter {
           [&](std::int64_t n) { return fits(n * tile.inner * tile.vectors, 1); });
     }
     const std::int64_t sums = tile.inner * tile.outer * tile.vectors;
-    if (taps() <= kMaxOpenTaps) {
+    if (taps() <= limits::kWindowTaps) {
       tile.unroll_taps =
           chooser.flag(name, "unroll_taps", DecisionKind::kUnroll, tile.unroll_taps,
                        [&](std::int64_t value) { return fits(sums, value == 1 ? taps() : 1); });

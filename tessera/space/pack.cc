@@ -147,10 +147,39 @@ void write_groups(Context& x, const Pack& pack, const CopyLoops& loops, bool att
   w.vectorize(pack.name, steps[1]);
   double elements = 1;
   for (const std::int64_t e : loops.extents) elements *= static_cast<double>(e);
-  if (!attached && Context::worth_threads(8 * elements)) w.parallel(pack.name, panel[0]);
+  if (!attached && worth_threads(8 * elements)) share_loops(w, pack.name, {panel[0]}, 1);
 }
 
 }  // namespace
+
+std::vector<OuterLoop> write_panels(Writer& w, const Panels& p) {
+  const Loops panel = w.split(p.name, p.loops[p.dim], {p.width});
+  std::vector<OuterLoop> outer;
+  Loops steps;
+  std::int64_t step_count = 1;
+  for (std::size_t d = 0; d < p.loops.size(); ++d) {
+    if (d == p.dim) continue;
+    if (static_cast<int>(d) != p.step_dim) {
+      outer.push_back({p.loops[d], p.extents[d]});
+      continue;
+    }
+    const std::int64_t length =
+        at_most(p.transposes ? kTransposeSteps : kRowsPerGroup, p.extents[d]);
+    steps = w.split(p.name, p.loops[d], {length});
+    step_count = parts_of(p.extents[d], length);
+    if (p.transposes) w.unroll(p.name, steps[1]);
+  }
+  const OuterLoop panels{panel[0], parts_of(p.extents[p.dim], p.width)};
+  if (!p.transposes && !steps.empty()) outer.push_back({steps[0], step_count});
+  outer.push_back(panels);
+  if (p.transposes && !steps.empty()) outer.push_back({steps[0], step_count});
+  Loops order = names_of(outer);
+  if (!steps.empty()) order.push_back(steps[1]);
+  order.push_back(panel[1]);
+  w.reorder(p.name, order);
+  w.vectorize(p.name, panel[1]);
+  return outer;
+}
 
 void write_pack(Context& x, Pack* pack, bool attached) {
   if (pack->name.empty()) return;
@@ -160,43 +189,21 @@ void write_pack(Context& x, Pack* pack, bool attached) {
   if (pack->producer >= 0) x.done[static_cast<std::size_t>(pack->producer)] = true;
   const CopyLoops loops = loops_of(x, *pack);
   if (pack->group > 1) return write_groups(x, *pack, loops, attached);
-  const std::size_t dim = pack->dim;
-  const Loops panel = w.split(pack->name, loops.names[dim], {pack->width});
-  // Reading along another dimension than writing: a few steps at a time are transposed. Otherwise
-  // rows are read in groups, so that a page serves several panels.
-  const bool transposes = loops.contiguous >= 0 && loops.contiguous != static_cast<int>(dim);
-  int step_dim = transposes ? loops.contiguous : -1;
-  for (std::size_t d = 0; !transposes && d < loops.names.size(); ++d) {
-    if (d != dim && loops.extents[d] > kRowsPerGroup) step_dim = static_cast<int>(d);
+  Panels panels{.name = pack->name,
+                .loops = loops.names,
+                .extents = loops.extents,
+                .dim = pack->dim,
+                .width = pack->width};
+  panels.transposes = loops.contiguous >= 0 && loops.contiguous != static_cast<int>(pack->dim);
+  panels.step_dim = panels.transposes ? loops.contiguous : -1;
+  for (std::size_t d = 0; !panels.transposes && d < loops.names.size(); ++d) {
+    if (d != pack->dim && loops.extents[d] > kRowsPerGroup) panels.step_dim = static_cast<int>(d);
   }
-  std::vector<OuterLoop> outer;
-  Loops steps;
-  std::int64_t step_count = 1;
-  for (std::size_t d = 0; d < loops.names.size(); ++d) {
-    if (d == dim) continue;
-    if (static_cast<int>(d) != step_dim) {
-      outer.push_back({loops.names[d], loops.extents[d]});
-      continue;
-    }
-    const std::int64_t length =
-        at_most(transposes ? kTransposeSteps : kRowsPerGroup, loops.extents[d]);
-    steps = w.split(pack->name, loops.names[d], {length});
-    step_count = parts_of(loops.extents[d], length);
-    if (transposes) w.unroll(pack->name, steps[1]);
-  }
-  const OuterLoop panels{panel[0], parts_of(loops.extents[dim], pack->width)};
-  if (!transposes && !steps.empty()) outer.push_back({steps[0], step_count});
-  outer.push_back(panels);
-  if (transposes && !steps.empty()) outer.push_back({steps[0], step_count});
-  Loops order = names_of(outer);
-  if (!steps.empty()) order.push_back(steps[1]);
-  order.push_back(panel[1]);
-  w.reorder(pack->name, order);
-  w.vectorize(pack->name, panel[1]);
+  const std::vector<OuterLoop> outer = write_panels(w, panels);
   double elements = 1;
   for (const std::int64_t e : loops.extents) elements *= static_cast<double>(e);
-  const Sharing sharing{.parallel = !attached && Context::worth_threads(8 * elements)};
-  make_parallel(x, pack->name, sharing, outer, outer.size());
+  const Sharing sharing{.parallel = !attached && worth_threads(8 * elements)};
+  share_out(x, pack->name, sharing, outer, outer.size());
 }
 
 }  // namespace tessera::space

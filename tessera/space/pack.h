@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tessera/space/contraction.h"
+#include "tessera/space/share.h"
 
 namespace tessera::space {
 
@@ -27,6 +28,22 @@ struct Pack {
 Pack make_pack(const Context& context, const Contraction& c, const Access& access, std::size_t axis,
                std::int64_t width, int block_axis, std::int64_t block, bool copies,
                std::int64_t group = 1);
+
+// The loops of a stage that copies a tensor in panels.
+struct Panels {
+  std::string name;
+  Loops loops;                        // per dimension
+  std::vector<std::int64_t> extents;  // per dimension
+  std::size_t dim = 0;                // that is cut into panels
+  std::int64_t width = 1;
+  int step_dim = -1;        // another one that is cut into steps; -1: none
+  bool transposes = false;  // memory is read along it: a few steps at a time are unrolled
+};
+
+// Panels, one after the other; returns the loops around one. Reading along another dimension than
+// writing, all steps of a panel before the next; otherwise all panels of a group of rows, so that a
+// page serves several of them.
+std::vector<OuterLoop> write_panels(Writer& writer, const Panels& panels);
 
 // Writes the layout and, for a copy, its loops; `attached`: it runs inside loops that are shared
 // out already.

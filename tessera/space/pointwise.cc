@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tessera/space/limits.h"
+#include "tessera/space/share.h"
 #include "tessera/space/tile.h"
 
 namespace tessera::space {
@@ -26,23 +28,15 @@ int transposed_axis(const Stage& s) {
   return -1;
 }
 
-// Expression nodes, times vectors, in the body of a loop.
-constexpr std::int64_t kMaxBody = 640;
-
-// AArch64 code staggers exponentials, which is worth more the longer it can go on: of 32 vectors in
-// place of 16, a softmax takes 3 % less time, and two to five times as long to compile.
-constexpr std::int64_t kStaggered = 16;
-constexpr std::int64_t kMostStaggered = 32;
-
 bool is_staggered(const Context& c, const Stage& s) {
   const auto* call = s.op.values.size() == 1 ? s.op.values[0].as<ir::Call>() : nullptr;
-  return c.target.arch == target::Arch::kAArch64 && s.dtype() == DType::kF32 && call &&
+  return c.core().exp_vectors > 0 && s.dtype() == DType::kF32 && call &&
          call->fn == ir::Intrinsic::kExp;
 }
 
 // Vectors per step: short expressions need several to fill the machine, long ones fill it alone.
 std::int64_t preferred_vectors(const Context& c, const Stage& s) {
-  if (is_staggered(c, s) && s.nodes <= 16) return kStaggered;
+  if (is_staggered(c, s) && s.nodes <= 16) return c.core().exp_vectors;
   if (s.nodes > 120) return 1;
   if (s.nodes > 40) return 2;
   return s.cost >= kLongLatency ? 8 : 4;
@@ -57,15 +51,15 @@ std::int64_t choose_vectors(Context& c, const Stage& s, std::int64_t extent,
       s.op.name, "vectors", DecisionKind::kVector, preferred,
       [&] {
         std::vector<std::int64_t> out;
-        if (is_staggered(c, s) && (kMostStaggered - 1) * lanes < extent)
-          out.push_back(kMostStaggered);
+        if (is_staggered(c, s) && (c.core().most_exp_vectors - 1) * lanes < extent)
+          out.push_back(c.core().most_exp_vectors);
         for (const std::int64_t n : {1, 2, 3, 4, 6, 8, 12, 16}) {
           if (n * lanes <= schedule::kMaxVector && (n - 1) * lanes < extent) out.push_back(n);
         }
         return out;
       },
       [&](std::int64_t n) {
-        const bool fits = n <= preferred || s.nodes * n <= kMaxBody;
+        const bool fits = n <= preferred || s.nodes * n <= limits::kNodesOfVectors;
         return fits ? nullptr : "too long an expression for so many vectors";
       });
 }
@@ -83,7 +77,7 @@ void schedule_line(Context& c, const Stage& s) {
   const auto total = static_cast<std::int64_t>(s.elements());
   const std::int64_t step = at_most(c.lanes(s.dtype()) * choose_vectors(c, s, total), total);
   const double work = s.elements() * (4 + s.cost);
-  bool parallel = Context::worth_threads(work);
+  bool parallel = worth_threads(work);
   if (may_share(c, s.op.name, work))
     parallel = c.chooser.flag(s.op.name, "parallel", DecisionKind::kParallel, parallel);
   if (!parallel) {
@@ -101,7 +95,7 @@ void schedule_line(Context& c, const Stage& s) {
       });
   const std::int64_t chunk = parts_of(even_chunk(length, total, c.target.code_threads()), step);
   const Loops parts = c.writer.split(s.op.name, loop, {chunk, step});
-  c.writer.parallel(s.op.name, parts[0]);
+  share_loops(c.writer, s.op.name, {parts[0]}, 1);
   c.writer.vectorize(s.op.name, parts[2]);
 }
 
@@ -143,8 +137,8 @@ void schedule_rows(Context& c, const Stage& s) {
   Loops order = names_of(outer);
   order.insert(order.end(), inner.begin(), inner.end());
   c.writer.reorder(name, order);
-  make_parallel(c, name, choose_sharing(c, name, s.elements() * (4 + s.cost)), outer,
-                limit == 0 ? 1 : limit);
+  share_out(c, name, choose_sharing(c, name, s.elements() * (4 + s.cost)), outer,
+            limit == 0 ? 1 : limit);
 }
 
 }  // namespace

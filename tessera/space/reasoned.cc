@@ -10,6 +10,7 @@
 #include "tessera/space/inlining.h"
 #include "tessera/space/pointwise.h"
 #include "tessera/space/reduction.h"
+#include "tessera/space/share.h"
 #include "tessera/space/transform.h"
 
 namespace tessera::space {
@@ -54,8 +55,8 @@ void write_separately(Context& c) {
   for (std::size_t i = c.analysis.stages.size(); i-- > 0;) {
     if (!c.stage(i).reduces()) {
       schedule_pointwise(c, i);
-    } else if (c.stage(i).rank() > 0 && Context::worth_threads(c.stage(i).iterations() * 4)) {
-      c.writer.parallel(c.stage(i).op.name, c.stage(i).axis_name(0));
+    } else if (c.stage(i).rank() > 0 && worth_threads(c.stage(i).iterations() * 4)) {
+      share_loops(c.writer, c.stage(i).op.name, {c.stage(i).axis_name(0)}, 1);
     }
   }
 }

@@ -1,30 +1,22 @@
 #include <algorithm>
 #include <map>
 
+#include "tessera/space/fold.h"
 #include "tessera/space/inlining.h"
+#include "tessera/space/limits.h"
 #include "tessera/space/pointwise.h"
 #include "tessera/space/reduction.h"
+#include "tessera/space/share.h"
 #include "tessera/space/tile.h"
 
 namespace tessera::space {
 namespace {
 
-// Rows computed side by side: the folding of one hides behind the others. An odd number: rows are
-// often a power of two apart, and on Neoverse V1 layer normalization of five takes 3 to 8 % less
-// time than of four.
-constexpr std::int64_t kRows = 5;
-// Vectors per step of a short expression, row after row: 4 take 7 % more time in a layer
-// normalization.
-constexpr std::int64_t kVectors = 8;
 // Bytes of the intermediate rows of a block.
 constexpr std::int64_t kMaxRowBytes = 32 << 10;
-constexpr std::int64_t kMaxOpenRowBytes = 512 << 10;
 
 // As many lanes are folded one after the other; more of them by halves, down to two.
 constexpr std::int64_t kScalarLanes = 4;
-
-// Expression nodes, times rows, in the body of a loop over several rows.
-constexpr std::int64_t kMaxTogether = 320;
 
 using AxisMap = std::vector<int>;  // per axis of the host: the axis of a member, or -1
 
@@ -129,18 +121,10 @@ class RowWriter {
   }
 
  private:
-  // One step of folding lanes: a stage, its loop over what is folded, and the lanes that are left.
-  struct Fold {
-    std::string stage, loop, lane;
-  };
-
-  // A reduction along contiguous memory as vectors of partial results.
+  // A reduction along contiguous memory, folded to one vector, then by halves.
   struct Factored {
-    std::string outer, lane;  // loops: steps, lanes
-    std::string partial;      // stage of the partial results
-    std::vector<Fold> folds;  // to one vector, then by halves
-    std::string last;         // loop over the lanes that are left
-    Loops others;             // reduce loops outside of the steps
+    Folding folding;
+    Loops others;  // reduce loops outside of the steps
   };
 
   void choose_shape() {
@@ -176,7 +160,8 @@ class RowWriter {
       return;
     }
     const std::int64_t preferred =
-        extent >= 2 * kRows && bytes * kRows <= kMaxRowBytes ? shared_rows(extent) : 1;
+        extent >= 2 * x_.core().rows && bytes * x_.core().rows <= kMaxRowBytes ? shared_rows(extent)
+                                                                               : 1;
     block_ = x_.chooser.number(
         h_.op.name, "rows", DecisionKind::kTile, preferred,
         [&] {
@@ -187,7 +172,7 @@ class RowWriter {
           return out;
         },
         [&](std::int64_t n) {
-          const bool fits = n <= preferred || bytes * n <= kMaxOpenRowBytes;
+          const bool fits = n <= preferred || bytes * n <= limits::kRowBytes;
           return fits ? nullptr : "the rows of a block do not fit the cache";
         });
   }
@@ -208,9 +193,10 @@ class RowWriter {
     }
     const auto blocks = [&](std::int64_t rows) { return others * parts_of(extent, rows); };
     const auto slowest = [&](std::int64_t rows) { return parts_of(blocks(rows), cores) * rows; };
-    std::int64_t best = kRows;
-    if (!Context::worth_threads(work()) || blocks(kRows) >= 4 * cores) return best;
-    for (std::int64_t rows = kRows - 1; rows > 1; --rows) {
+    const std::int64_t most = x_.core().rows;
+    std::int64_t best = most;
+    if (!worth_threads(work()) || blocks(most) >= 4 * cores) return best;
+    for (std::int64_t rows = most - 1; rows > 1; --rows) {
       if (slowest(rows) < slowest(best)) best = rows;
     }
     return best;
@@ -260,7 +246,8 @@ class RowWriter {
           return out;
         },
         [&](std::int64_t n) {
-          const bool fits = n <= preferred || n * block_ <= x_.target.vector_registers - 4;
+          const bool fits =
+              n <= preferred || limits::fits_registers_beside(x_.target, n * block_, 4);
           return fits ? nullptr : "more partial results than registers";
         });
     const std::int64_t wide = vectors * lanes;
@@ -268,18 +255,10 @@ class RowWriter {
       if (loop != reduce.back()) fused_[stage] = loop;
       return;
     }
-    const Loops steps = w.split(name, loop, {wide});
-    f.outer = steps[0];
-    f.lane = steps[1];
-    f.partial = w.rfactor(name, f.lane, s.rank());
-    f.last = f.lane;
+    std::vector<std::int64_t> lengths;
     const std::int64_t least = lanes > kScalarLanes ? 2 : lanes;
-    for (std::int64_t left = lanes; left >= least; left /= 2) {
-      const Loops fold = w.split(name, f.last, {left});
-      const int repeat = static_cast<int>(f.folds.size()) + 2;
-      f.folds.push_back({w.rfactor(name, fold[1], s.rank(), repeat), fold[0], fold[1]});
-      f.last = fold[1];
-    }
+    for (std::int64_t left = lanes; left >= least; left /= 2) lengths.push_back(left);
+    f.folding = fold_loop(w, name, loop, s.rank(), wide, lengths);
     factored_[stage] = f;
   }
 
@@ -319,7 +298,7 @@ class RowWriter {
     }
     w.reorder(name, order);
     if (!outer.empty())
-      outer = make_parallel(x_, name, choose_sharing(x_, name, work()), outer, outer.size());
+      outer = share_out(x_, name, choose_sharing(x_, name, work()), outer, outer.size());
     if (!outer.empty()) attach_ = outer.back().name;
     write_factored(host_);
   }
@@ -329,7 +308,7 @@ class RowWriter {
     const std::size_t last = h_.rank() - 1;
     bool together = false;
     if (!block.empty() && inner.size() == 1) {
-      const bool fits = h_.nodes * block_ <= kMaxTogether;
+      const bool fits = h_.nodes * block_ <= limits::kNodesOfRows;
       together = x_.chooser.flag(
           h_.op.name, "rows_together", DecisionKind::kOrder, false, [&](std::int64_t value) {
             return fits || value == 0 ? nullptr : "too long an expression for so many rows";
@@ -340,7 +319,8 @@ class RowWriter {
     order->insert(order->end(), inner.begin(), inner.end() - 1);
     Loops parts;
     if (!together) {
-      vectorize_last(x_, h_, inner.back(), h_.extent(last), order, h_.nodes <= 16 ? kVectors : 1);
+      vectorize_last(x_, h_, inner.back(), h_.extent(last), order,
+                     h_.nodes <= 16 ? x_.core().row_vectors : 1);
       return;
     }
     const std::int64_t step = at_most(2 * x_.lanes(h_.dtype()), h_.extent(last));
@@ -352,7 +332,8 @@ class RowWriter {
 
   // What is left of the reduce loops of a stage after factoring.
   Loops reduce_loops(std::size_t stage) const {
-    if (const auto it = factored_.find(stage); it != factored_.end()) return {it->second.last};
+    if (const auto it = factored_.find(stage); it != factored_.end())
+      return {it->second.folding.last};
     if (const auto it = fused_.find(stage); it != fused_.end()) return {it->second};
     Loops out;
     for (const te::Axis& a : x_.stage(stage).op.reduce_axes)
@@ -417,7 +398,7 @@ class RowWriter {
   void write_factored(std::size_t stage) {
     const auto it = factored_.find(stage);
     if (it == factored_.end()) return;
-    const Factored& f = it->second;
+    const Folding& f = it->second.folding;
     Writer& w = x_.writer;
     Loops units, own;
     std::string block;
@@ -443,7 +424,7 @@ class RowWriter {
       if (unroll) w.unroll(name, steps.back());
       w.vectorize(name, lane);
     };
-    Loops steps = f.others;
+    Loops steps = it->second.others;
     steps.push_back(f.outer);
     write(f.partial, steps, f.lane, false);
     for (const Fold& fold : f.folds) write(fold.stage, {fold.loop}, fold.lane, true);

@@ -2,30 +2,15 @@
 
 #include <algorithm>
 
+#include "tessera/space/limits.h"
+
 namespace tessera::space {
 namespace {
 
-// Cycles around the loop of a tile: setting accumulators, writing back, the loops outside.
-constexpr double kTileOverhead = 24;
-
-constexpr std::int64_t kMaxRows = 16;
-// Rows that lie apart take one register each for their addresses.
-constexpr std::int64_t kMaxScatteredRows = 8;
-
-struct Machine {
-  double fma_per_cycle;
-  double loads_per_cycle;
-  double fma_latency;
-  bool lane_operands;  // a multiply takes one lane of a vector: scalars are loaded by vectors
-};
-
-Machine machine_of(const target::Target& target) {
-  if (has_lane_operands(target)) return {4, 3, 4, true};
-  return {2, 2, 4, false};
-}
+using target::Core;
 
 std::int64_t registers_needed(std::int64_t rows, std::int64_t vectors, const TileRequest& r,
-                              const Machine& m) {
+                              const Core& m) {
   if (!m.lane_operands) return rows * vectors + vectors + 1;
   const std::int64_t row_operands = r.packed ? (rows + r.lanes - 1) / r.lanes : rows;
   return rows * vectors + vectors + row_operands;
@@ -38,15 +23,14 @@ double vectors_of(std::int64_t columns, int lanes) {
   return out;
 }
 
-double tile_cycles(double rows, double vectors, const TileRequest& r, const Machine& m) {
+double tile_cycles(double rows, double vectors, const TileRequest& r, const Core& m) {
   const double compute = std::max(rows * vectors / m.fma_per_cycle, m.fma_latency);
   const double scalars = m.lane_operands ? rows / r.lanes : rows;
   const double step = std::max(compute, (vectors + scalars) / m.loads_per_cycle);
-  return step * static_cast<double>(r.depth) + kTileOverhead;
+  return step * static_cast<double>(r.depth) + m.tile_overhead;
 }
 
-double total_cycles(std::int64_t rows, std::int64_t vectors, const TileRequest& r,
-                    const Machine& m) {
+double total_cycles(std::int64_t rows, std::int64_t vectors, const TileRequest& r, const Core& m) {
   const std::int64_t columns = vectors * r.lanes;
   const double row_rest = static_cast<double>(r.rows % rows);
   const double column_rest = vectors_of(r.columns % columns, r.lanes);
@@ -63,19 +47,15 @@ double total_cycles(std::int64_t rows, std::int64_t vectors, const TileRequest& 
 
 }  // namespace
 
-bool has_lane_operands(const target::Target& target) {
-  return target.arch == target::Arch::kAArch64;
-}
-
 RegisterTile choose_tile(const TileRequest& request, const target::Target& target) {
-  const Machine m = machine_of(target);
+  const Core& m = target::core_of(target);
   RegisterTile best;
   double best_cycles = 0;
   // Registers to spare: loads of the next step start before the last product of this one.
   const std::int64_t limit = target.vector_registers - (request.packed ? 2 : 1);
   const std::int64_t max_vectors = (request.columns + request.lanes - 1) / request.lanes;
   const bool apart = !request.packed && m.lane_operands;
-  const std::int64_t most_rows = apart ? kMaxScatteredRows : kMaxRows;
+  const std::int64_t most_rows = apart ? m.scattered_rows : m.most_rows;
   for (std::int64_t rows = 1; rows <= std::min(most_rows, request.rows); ++rows) {
     // Panels are read by whole vectors.
     if (request.packed && m.lane_operands && rows > request.lanes && rows % request.lanes != 0)
@@ -100,7 +80,7 @@ RegisterTile choose_tile_of(Context& context, const std::string& stage, const Ti
                             const std::function<bool(const RegisterTile&)>& fits) {
   static constexpr const char* kRefusal = "such a tile does not fit the registers or the body";
   const auto legal = [&](std::int64_t rows, std::int64_t vectors) {
-    return rows * vectors + vectors + 1 <= context.target.vector_registers &&
+    return limits::fits_registers(context.target, rows, vectors) &&
            fits({.rows = rows, .vectors = vectors});
   };
   const Decision* widths = context.chooser.listed(stage, "vectors");

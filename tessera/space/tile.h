@@ -22,11 +22,6 @@ struct RegisterTile {
   std::int64_t vectors = 1;
 };
 
-// Whether multiplies take one lane of a vector (NEON): the scalars of a step are then loaded
-// together, from rows that lie side by side. Elsewhere each is broadcast from memory wherever it
-// lies, at an offset that is part of the instruction, and copies of the rows gain nothing.
-bool has_lane_operands(const target::Target& target);
-
 // The tile with the least estimated time over the whole extents, tails included. Accumulators and
 // operands fit the registers of the target.
 RegisterTile choose_tile(const TileRequest& request, const target::Target& target);

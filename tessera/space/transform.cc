@@ -4,6 +4,7 @@
 #include <map>
 
 #include "tessera/space/inlining.h"
+#include "tessera/space/share.h"
 #include "tessera/space/tile.h"
 
 namespace tessera::space {
@@ -155,8 +156,7 @@ void schedule_transform(Context& c, std::size_t stage) {
   for (const std::string& loop : inner) w.unroll(name, loop);
   w.vectorize(name, vector[1]);
   const std::size_t before = outer.size();
-  outer =
-      make_parallel(c, name, choose_sharing(c, name, s.elements() * (4 + s.cost)), outer, limit);
+  outer = share_out(c, name, choose_sharing(c, name, s.elements() * (4 + s.cost)), outer, limit);
   if (by_rows) {
     const std::string& row = outer[rows_of_tiles + outer.size() - before].name;
     for (const std::string& served : c.served) w.compute_at(served, name, row);

@@ -111,7 +111,9 @@ void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
   llvm::ModulePassManager passes;
   llvm::cantFail(builder.parsePassPipeline(passes, kPipeline));
   passes.run(module, modules);
-  if (machine.getTargetTriple().isAArch64()) order_by_level(module);
+  const target::Arch arch =
+      machine.getTargetTriple().isAArch64() ? target::Arch::kAArch64 : target::Arch::kX86_64;
+  order_by_level(module, target::core_of(arch, machine.getTargetCPU().str()));
 }
 
 Result<void> verify_module(const llvm::Module& module) {

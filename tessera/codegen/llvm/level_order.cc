@@ -18,14 +18,6 @@ namespace {
 
 using llvm::Instruction;
 
-// Vectors alive at once. Over 32 some are spilled, which costs less than
-// waiting: eight exponentials take 6.3 cycles each side by side, 9.0 one after
-// the other.
-constexpr std::size_t kMostAlive = 56;
-// Where constants are loaded where they are needed, so that nothing would be
-// gained by spilling.
-constexpr std::size_t kRegisters = 32;
-
 // Accesses of different buffers, by their alias scopes, have no order.
 class MemoryOrder {
  public:
@@ -212,7 +204,7 @@ bool is_legal(const std::vector<Instruction*>& block, const std::vector<Instruct
 
 // Chains one after the other, as closely as the registers allow: no operation directly follows the
 // one that it waits for, and few values are alive.
-void stagger(const std::vector<Instruction*>& block, Instruction* end) {
+void stagger(const std::vector<Instruction*>& block, Instruction* end, std::size_t registers) {
   constexpr int kFarthest = 64;
   const Times start = start_times(block);
   const Times chains = chains_of(block);
@@ -228,10 +220,10 @@ void stagger(const std::vector<Instruction*>& block, Instruction* end) {
   int too_close = -1, step = kFarthest;
   while (step - too_close > 1) {
     const int middle = (too_close + step) / 2;
-    (most_alive(order_at(middle)) > kRegisters ? too_close : step) = middle;
+    (most_alive(order_at(middle)) > registers ? too_close : step) = middle;
   }
   const std::vector<Instruction*> order = order_at(step);
-  if (most_alive(order) > kRegisters || !is_legal(block, order)) return;
+  if (most_alive(order) > registers || !is_legal(block, order)) return;
   for (Instruction* i : order) {
     i->moveBefore(end);
     if (!is_memory(*i)) continue;
@@ -241,7 +233,7 @@ void stagger(const std::vector<Instruction*>& block, Instruction* end) {
   }
 }
 
-void order_block(llvm::BasicBlock& block) {
+void order_block(llvm::BasicBlock& block, const target::Core& core) {
   std::map<const llvm::Value*, int> levels;
   std::vector<Instruction*> order;
   MemoryOrder memory;
@@ -259,24 +251,28 @@ void order_block(llvm::BasicBlock& block) {
     levels[&i] = level;
     order.push_back(&i);
   }
-  if (has_constants) return stagger(order, block.getTerminator());
+  if (has_constants) {
+    const auto registers = static_cast<std::size_t>(core.most_alive_staggered);
+    return stagger(order, block.getTerminator(), registers);
+  }
   std::stable_sort(order.begin(), order.end(), [&](const Instruction* a, const Instruction* b) {
     return levels.at(a) < levels.at(b);
   });
-  if (most_alive(order) > kMostAlive) return;
+  if (most_alive(order) > static_cast<std::size_t>(core.most_alive)) return;
   for (Instruction* i : order) i->moveBefore(block.getTerminator());
 }
 
 }  // namespace
 
-void order_by_level(llvm::Module& module) {
+void order_by_level(llvm::Module& module, const target::Core& core) {
+  if (core.most_alive == 0) return;
   for (llvm::Function& function : module) {
     for (llvm::BasicBlock& block : function) {
       const Instruction* end = block.getTerminator();
       bool is_loop = false;
       for (unsigned i = 0; i < end->getNumSuccessors(); ++i)
         is_loop = is_loop || end->getSuccessor(i) == &block;
-      if (is_loop && !sums_products(block)) order_block(block);
+      if (is_loop && !sums_products(block)) order_block(block, core);
     }
   }
 }

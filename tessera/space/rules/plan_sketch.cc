@@ -4,16 +4,9 @@
 #include <cctype>
 #include <iterator>
 
+#include "tessera/space/limits.h"
+
 namespace tessera::space {
-namespace {
-
-// Vector operations of a part in all the places its consumer copies it to.
-constexpr std::int64_t kMaxCopied = 96;
-// ... and of the consumer, cut by conditions.
-constexpr std::int64_t kMaxCut = 480;
-
-}  // namespace
-
 PlanSketch::PlanSketch(std::string name, schedule::Schedule fixed) : fixed_(std::move(fixed)) {
   name_ = std::move(name);
 }
@@ -154,7 +147,7 @@ void PlanSketch::walk(Asker& asker) const {
 }
 
 std::int64_t PlanSketch::most_code(const Member& member, const Path& path) const {
-  return kMaxCopied / members_[member.nest].part->copies(path.choices[member.nest]);
+  return limits::kCopied / members_[member.nest].part->copies(path.choices[member.nest]);
 }
 
 // A consumer copies what it contains; padding copies the consumer in turn.
@@ -166,8 +159,8 @@ const char* PlanSketch::refuse_place(const Member& member, std::int32_t place,
   }
   if (member.part->least_code() > most_code(member, path)) return "too many copies of the stage";
   const std::int64_t around = members_[member.nest].part->code(path.choices[member.nest]);
-  const bool cut =
-      member.part->pads() && padding_copies(static_cast<std::size_t>(place)) * around > kMaxCut;
+  const bool cut = member.part->pads() &&
+                   padding_copies(static_cast<std::size_t>(place)) * around > limits::kCut;
   return cut ? "conditions of the stage cut too much code" : nullptr;
 }
 

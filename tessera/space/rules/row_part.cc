@@ -4,16 +4,14 @@
 
 #include <fmt/format.h>
 
-#include "tessera/space/context.h"
+#include "tessera/space/limits.h"
 #include "tessera/space/rules/tile_values.h"
+#include "tessera/space/share.h"
 #include "tessera/space/tile.h"
 
 namespace tessera::space {
 namespace {
 
-// Vector operations, and the nodes of an expression that are counted as one.
-constexpr std::int64_t kMaxCode = 128;
-constexpr int kShortExpression = 8;
 // Iterations of a reduction below which folding vectors does not pay.
 constexpr std::int64_t kMinFold = 2;
 
@@ -108,7 +106,7 @@ void RowPart::add_parallel(std::size_t loops) {
   std::vector<std::int64_t> depths;
   for (std::size_t i = 0; i <= loops; ++i) depths.push_back(static_cast<std::int64_t>(i));
   if (target_.code_threads() == 1) depths.resize(1);
-  const bool worth = Context::worth_threads(stage().iterations() * (4 + stage().cost));
+  const bool worth = worth_threads(stage().iterations() * (4 + stage().cost));
   parallel_ =
       add(number_decision(name() + ".parallel", DecisionKind::kParallel, depths, worth ? 1 : 0));
 }
@@ -172,7 +170,7 @@ void RowPart::add_fold() {
     const std::int64_t cores = target_.code_threads();
     jobs_ = add(number_decision(name() + ".jobs", DecisionKind::kParallel,
                                 {1, cores, 2 * cores, 4 * cores},
-                                Context::worth_threads(s.iterations()) ? cores : 1));
+                                worth_threads(s.iterations()) ? cores : 1));
   }
   add_parallel(has_jobs_ ? 0 : outer_.size());
   if (!has_jobs_) add_anchors(outer_.size());
@@ -181,7 +179,7 @@ void RowPart::add_fold() {
 std::int64_t RowPart::code_of(std::int64_t length, std::int64_t rows, std::int64_t steps) const {
   const Stage& s = stage();
   // An exponential is as long as a chain of twenty operations.
-  std::int64_t out = std::max({1, s.nodes / kShortExpression, static_cast<int>(s.cost / 2)});
+  std::int64_t out = std::max(limits::length_of(s.nodes), static_cast<std::int64_t>(s.cost / 2));
   if (mode_ == Mode::kScalar) return out;
   out *= std::max<std::int64_t>(1, ceil_div(length, lanes_));
   if (mode_ == Mode::kLine || mode_ == Mode::kFold) return out;
@@ -213,9 +211,10 @@ const char* RowPart::refuse_tile(std::int64_t length, std::int64_t rows, std::in
   if (code > place.most_code) return "too many copies of the stage";
   if (mode_ == Mode::kFold) return nullptr;
   const std::int64_t tile = ceil_div(length, lanes_) * rows;
-  if (code > kMaxCode && tile > 1) return "too much code";
+  if (code > limits::kRowCode && tile > 1) return "too much code";
   const bool sums = mode_ == Mode::kLanes;
-  return sums && tile + 1 > target_.vector_registers ? "more vectors than registers" : nullptr;
+  return sums && !limits::fits_registers_beside(target_, tile, 1) ? "more vectors than registers"
+                                                                  : nullptr;
 }
 
 // What is decided later can be one row, one step and no threads.
@@ -281,21 +280,17 @@ void RowPart::write_line(Choice choice, Writer& w) const {
   }
   const std::int64_t chunk = std::max<std::int64_t>(1, value(choice, rows_) * lanes_ / step);
   const Loops parts = w.split(name(), loop, {chunk, step});
-  w.parallel(name(), parts[0]);
+  share_loops(w, name(), {parts[0]}, 1);
   w.vectorize(name(), parts[2]);
 }
 
-std::vector<Anchor> RowPart::share_out(Choice choice, const std::string& of, Loops loops,
-                                       bool inside, Writer& w) const {
+std::vector<Anchor> RowPart::share(Choice choice, const std::string& of, Loops loops, bool inside,
+                                   Writer& w) const {
   if (loops.empty()) return {};
   const std::size_t count = loops.size();
-  const auto depth = std::min(static_cast<std::size_t>(value(choice, parallel_)), count);
-  if (depth > 0 && !inside) {
-    const auto end = loops.begin() + static_cast<std::ptrdiff_t>(depth);
-    const std::string fused = w.fuse(of, Loops(loops.begin(), end));
-    w.parallel(of, fused);
-    loops.erase(loops.begin(), end);
-    loops.insert(loops.begin(), fused);
+  if (!inside) {
+    loops =
+        share_loops(w, of, std::move(loops), static_cast<std::size_t>(value(choice, parallel_)));
   }
   std::vector<Anchor> anchors;
   if (count > 1) anchors.push_back({of, loops.front()});
@@ -338,7 +333,7 @@ std::vector<Anchor> RowPart::write_vectors(Choice choice, bool inside, Writer& w
   }
   w.vectorize(name(), vector[1]);
   if (outer.empty()) outer.push_back(vector[0]);
-  return share_out(choice, name(), outer, inside, w);
+  return share(choice, name(), outer, inside, w);
 }
 
 std::vector<Anchor> RowPart::write_scalar(Choice choice, bool inside, Writer& w) const {
@@ -348,7 +343,7 @@ std::vector<Anchor> RowPart::write_scalar(Choice choice, bool inside, Writer& w)
   const Loops reduce = reduce_names();
   order.insert(order.end(), reduce.begin(), reduce.end());
   if (!order.empty()) w.reorder(name(), order);
-  return share_out(choice, name(), outer, inside, w);
+  return share(choice, name(), outer, inside, w);
 }
 
 RowPart::Folded RowPart::factor(Choice choice, Writer& w) const {
@@ -374,17 +369,9 @@ RowPart::Folded RowPart::factor(Choice choice, Writer& w) const {
     f.outer.push_back(parts[0]);
     loop = parts[1];
   }
-  const Loops steps = w.split(f.stage, loop, {width});
-  f.step = steps[0];
-  f.lane = steps[1];
-  f.partial = w.rfactor(f.stage, f.lane, rank);
-  f.last = f.lane;
-  if (width > lanes_) {
-    const Loops fold = w.split(f.stage, f.lane, {lanes_});
-    f.fold = fold[0];
-    f.last = fold[1];
-    f.folded = w.rfactor(f.stage, f.last, rank, 2);
-  }
+  std::vector<std::int64_t> lengths;
+  if (width > lanes_) lengths.push_back(lanes_);
+  f.folding = fold_loop(w, f.stage, loop, rank, width, lengths);
   return f;
 }
 
@@ -399,11 +386,12 @@ void RowPart::write_partial(const Folded& f, const std::string& attach, Writer& 
     w.vectorize(of, lane);
   };
   Loops steps = f.others;
-  steps.push_back(f.step);
-  write(f.partial, steps, f.lane);
-  if (f.folded.empty()) return;
-  write(f.folded, {f.fold}, f.last);
-  w.unroll(f.folded, f.fold);
+  steps.push_back(f.folding.outer);
+  write(f.folding.partial, steps, f.folding.lane);
+  for (const Fold& fold : f.folding.folds) {
+    write(fold.stage, {fold.loop}, fold.lane);
+    w.unroll(fold.stage, fold.loop);
+  }
 }
 
 std::vector<Anchor> RowPart::write_fold(Choice choice, bool inside, Writer& w) const {
@@ -415,15 +403,15 @@ std::vector<Anchor> RowPart::write_fold(Choice choice, bool inside, Writer& w) c
   const Folded f = factor(choice, w);
   Loops order = units_;
   order.insert(order.end(), f.outer.begin(), f.outer.end());
-  order.push_back(f.last);
+  order.push_back(f.folding.last);
   w.reorder(f.stage, order);
-  w.unroll(f.stage, f.last);
+  w.unroll(f.stage, f.folding.last);
   std::vector<Anchor> anchors;
   std::string attach = f.outer.empty() ? "" : f.outer.back();
   if (has_jobs_) {
-    if (f.stage != name()) w.parallel(f.stage, f.outer.back());
+    if (f.stage != name()) share_loops(w, f.stage, {f.outer.back()}, 1);
   } else {
-    anchors = share_out(choice, f.stage, f.outer, inside, w);
+    anchors = share(choice, f.stage, f.outer, inside, w);
     if (!anchors.empty()) attach = anchors.back().loop;
   }
   write_partial(f, attach, w);

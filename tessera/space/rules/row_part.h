@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tessera/space/analysis.h"
+#include "tessera/space/fold.h"
 #include "tessera/space/rules/part.h"
 #include "tessera/target/target.h"
 
@@ -57,17 +58,17 @@ class RowPart final : public Part {
   std::vector<Anchor> write_scalar(Choice choice, bool inside, Writer& writer) const;
   // Factors the reduction; returns the stage whose loops are shared out and those loops.
   struct Folded {
-    std::string stage, partial, folded;
-    std::string step, lane, fold, last;  // loops: of the partial sums; of their folding
-    Loops others;                        // reduce loops outside of the steps
+    std::string stage;
+    Folding folding;
+    Loops others;  // reduce loops outside of the steps
     Loops outer;
   };
   std::vector<Anchor> write_fold(Choice choice, bool inside, Writer& writer) const;
   Folded factor(Choice choice, Writer& writer) const;
   void write_partial(const Folded& f, const std::string& attach, Writer& writer) const;
   // Shares out the leading loops unless they run inside others; returns the anchors.
-  std::vector<Anchor> share_out(Choice choice, const std::string& of, Loops loops, bool inside,
-                                Writer& writer) const;
+  std::vector<Anchor> share(Choice choice, const std::string& of, Loops loops, bool inside,
+                            Writer& writer) const;
 
   std::shared_ptr<const Analysis> analysis_;
   target::Target target_;

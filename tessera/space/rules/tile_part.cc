@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "tessera/space/context.h"
+#include "tessera/space/share.h"
 #include "tessera/space/tile.h"
 
 namespace tessera::space {
@@ -249,7 +249,7 @@ void TilePart::add_rest() {
   std::vector<std::int64_t> depths;
   for (std::size_t i = 0; i <= axes_.size(); ++i) depths.push_back(static_cast<std::int64_t>(i));
   if (target_.code_threads() == 1) depths.resize(1);
-  const bool worth = Context::worth_threads(2 * stage().iterations());
+  const bool worth = worth_threads(2 * stage().iterations());
   parallel_ =
       add(number_decision(name + ".parallel", DecisionKind::kParallel, depths, worth ? 1 : 0));
   const bool odd =

@@ -134,7 +134,7 @@ class TilePart final : public Part {
   Loops write_host(Choice choice, Writer& writer) const;
   void order_stage(Choice choice, const TileLoops& loops, Writer& writer) const;
   // Shares out the leading loops; returns the name of the last one of the group.
-  std::string share_out(Choice choice, const Loops& group, Writer& writer) const;
+  std::string share(Choice choice, const Loops& group, Writer& writer) const;
 
   std::shared_ptr<const Analysis> analysis_;
   target::Target target_;

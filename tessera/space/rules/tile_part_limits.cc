@@ -1,21 +1,11 @@
 // What a tiling may be.
 #include <algorithm>
 
+#include "tessera/space/limits.h"
 #include "tessera/space/rules/tile_part.h"
 
 namespace tessera::space {
 namespace {
-
-// Vector operations in the body of the innermost loop, and with all its copies: what machine code
-// is made of in a few tens of milliseconds.
-constexpr std::int64_t kMaxBody = 160;
-constexpr std::int64_t kMaxCode = 288;
-// ... of the loops around a body, which are copied with it.
-constexpr std::int64_t kLoopCode = 12;
-// Nodes of the product of two reads; longer expressions count for more.
-constexpr int kShortExpression = 8;
-// Bytes of what is computed before the host takes it over.
-constexpr std::int64_t kMaxLocalBytes = std::int64_t{4} << 20;
 
 std::int64_t product_from(const Lengths& lengths, std::size_t from) {
   std::int64_t out = 1;
@@ -81,14 +71,13 @@ TilePart::Extent TilePart::with(const Extent& tile, std::size_t axis, const Tile
 }
 
 const char* TilePart::refuse_tile(const Extent& tile) const {
-  if (tile.local * size_bytes(stage().dtype()) > kMaxLocalBytes)
+  if (tile.local * size_bytes(stage().dtype()) > limits::kLocalBytes)
     return "the local result takes more than 4 MiB";
-  if (tile.rows * tile.vectors + std::min(tile.rows, tile.vectors) > target_.vector_registers)
+  if (!limits::fits_registers(target_, tile.rows, tile.vectors))
     return "the tile exceeds the registers";
-  const std::int64_t body =
-      tile.rows * tile.vectors * std::max(1, stage().nodes / kShortExpression);
-  const bool fits =
-      body <= kMaxBody && (body + kLoopCode) * with_conditions(tile.copies) <= kMaxCode;
+  const std::int64_t body = tile.rows * tile.vectors * limits::length_of(stage().nodes);
+  const bool fits = body <= limits::kTileBody &&
+                    (body + limits::kTileLoops) * with_conditions(tile.copies) <= limits::kTileCode;
   return fits ? nullptr : "too much code";
 }
 
@@ -118,7 +107,7 @@ const char* TilePart::refuse_unroll(Choice choice) const {
 }
 
 const char* TilePart::refuse_code(Choice choice, std::int64_t copies) const {
-  const bool fits = body(choice) <= kMaxBody && code(choice, copies) <= kMaxCode;
+  const bool fits = body(choice) <= limits::kTileBody && code(choice, copies) <= limits::kTileCode;
   return fits ? nullptr : "too much code";
 }
 
@@ -178,11 +167,11 @@ std::int64_t TilePart::body(Choice choice) const {
   for (std::size_t i = 0; i < axes_.size(); ++i) out *= facts(choice, i).inner;
   const auto steps = unrolled(choice);
   for (std::size_t i = 0; steps.ok() && i < steps->size(); ++i) out *= (*steps)[i];
-  return out * std::max(1, stage().nodes / kShortExpression);
+  return out * limits::length_of(stage().nodes);
 }
 
 std::int64_t TilePart::code(Choice choice, std::int64_t copies) const {
-  std::int64_t out = (body(choice) + kLoopCode) * copies;
+  std::int64_t out = (body(choice) + limits::kTileLoops) * copies;
   const auto steps = unrolled(choice);
   for (std::size_t i = 0; steps.ok() && i < steps->size(); ++i) {
     if (reduce_length(choice, i) % (*steps)[i] != 0) out *= 2;

@@ -1,8 +1,9 @@
 // The steps of a tiling.
 #include <algorithm>
 
-#include "tessera/space/context.h"
+#include "tessera/space/pack.h"
 #include "tessera/space/rules/tile_part.h"
+#include "tessera/space/share.h"
 
 namespace tessera::space {
 namespace {
@@ -110,39 +111,26 @@ void TilePart::write_operands(Choice choice, Writer& w) const {
   }
 }
 
-// Panels are written one after the other; where they are read across memory, a few steps at a time.
 void TilePart::write_copy(Choice choice, const TileOperand& operand, const std::string& copy,
                           Writer& w) const {
   const std::vector<std::int64_t>& shape = operand.access.buffer->shape;
-  std::size_t panel = 0, contiguous = 0;
-  std::int64_t width = 1;
+  Panels panels{.name = copy, .loops = {}, .extents = shape};
+  std::size_t contiguous = 0;
   double elements = 1;
   for (std::size_t d = 0; d < shape.size(); ++d) {
-    if (operand.access.indices[d].single_axis() == operand.panel_axis) panel = d;
+    panels.loops.push_back("d" + std::to_string(d));
+    if (operand.access.indices[d].single_axis() == operand.panel_axis) panels.dim = d;
     if (shape[d] > 1) contiguous = d;
     elements *= static_cast<double>(shape[d]);
   }
   for (std::size_t i = 0; i < axes_.size(); ++i) {
-    if (static_cast<int>(axes_[i].axis) == operand.panel_axis) width = inner(choice, i);
+    if (static_cast<int>(axes_[i].axis) == operand.panel_axis) panels.width = inner(choice, i);
   }
-  const auto loop = [](std::size_t d) { return "d" + std::to_string(d); };
-  Loops order, last;
-  const Loops panels = w.split(copy, loop(panel), {width});
-  for (std::size_t d = 0; d < shape.size(); ++d) {
-    if (d != panel && d != contiguous) order.push_back(loop(d));
-  }
-  order.push_back(panels[0]);
-  if (contiguous != panel) {
-    const Loops steps =
-        w.split(copy, loop(contiguous), {std::min<std::int64_t>(4, shape[contiguous])});
-    order.insert(order.end(), {steps[0], steps[1]});
-    w.unroll(copy, steps[1]);
-  }
-  order.push_back(panels[1]);
-  w.reorder(copy, order);
-  w.vectorize(copy, panels[1]);
-  if (target_.code_threads() > 1 && Context::worth_threads(8 * elements))
-    w.parallel(copy, order.front());
+  panels.transposes = contiguous != panels.dim;
+  if (panels.transposes) panels.step_dim = static_cast<int>(contiguous);
+  const std::vector<OuterLoop> outer = write_panels(w, panels);
+  if (target_.code_threads() > 1 && worth_threads(8 * elements))
+    share_loops(w, copy, {outer[0].name}, 1);
 }
 
 void TilePart::split_reduce(Choice choice, Writer& w, TileLoops* loops) const {
@@ -223,7 +211,7 @@ Loops TilePart::write_host(Choice choice, Writer& w) const {
     for (std::size_t i = 0; i + 1 < tile_loops.size(); ++i) w.unroll(outer_name(), tile_loops[i]);
   }
   w.vectorize(outer_name(), tile_loops.back());
-  Loops ends = {share_out(choice, groups[0], w)};
+  Loops ends = {share(choice, groups[0], w)};
   for (std::size_t g = 1; g + 1 < groups.size(); ++g) ends.push_back(groups[g].back());
   w.compute_at(name_, outer_name(), ends.back());
   return ends;
@@ -248,13 +236,9 @@ void TilePart::order_stage(Choice choice, const TileLoops& loops, Writer& w) con
   w.vectorize(name_, tile_loops.back());
 }
 
-std::string TilePart::share_out(Choice choice, const Loops& group, Writer& w) const {
-  const auto depth = static_cast<std::size_t>(value(choice, parallel_));
-  if (depth == 0) return group.back();
-  const Loops shared(group.begin(), group.begin() + static_cast<std::ptrdiff_t>(depth));
-  const std::string loop = w.fuse(outer_name(), shared);
-  w.parallel(outer_name(), loop);
-  return depth == group.size() ? loop : group.back();
+std::string TilePart::share(Choice choice, const Loops& group, Writer& w) const {
+  return share_loops(w, outer_name(), group, static_cast<std::size_t>(value(choice, parallel_)))
+      .back();
 }
 
 std::vector<Anchor> TilePart::write(Choice choice, const Anchor*, Writer& w) const {
@@ -268,7 +252,7 @@ std::vector<Anchor> TilePart::write(Choice choice, const Anchor*, Writer& w) con
   split_reduce(choice, w, &loops);
   order_stage(choice, loops, w);
   if (!fused()) {
-    anchors.push_back({name_, share_out(choice, loops.spatial[0], w)});
+    anchors.push_back({name_, share(choice, loops.spatial[0], w)});
     if (spatial_groups_ > 2) anchors.push_back({name_, loops.spatial[1].back()});
   }
   if (reduce_groups_ > 1) {
