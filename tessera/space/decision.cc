@@ -26,6 +26,8 @@ const char* to_text(DecisionKind kind) {
       return "tail";
     case DecisionKind::kLayout:
       return "layout";
+    case DecisionKind::kThread:
+      return "thread";
   }
   return "?";
 }

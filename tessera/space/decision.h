@@ -17,6 +17,7 @@ enum class DecisionKind : std::uint8_t {
   kVector,
   kTail,    // what happens where a split does not divide
   kLayout,  // storage order of constants and copies
+  kThread,  // threads of a block, blocks of a launch
 };
 
 const char* to_text(DecisionKind kind);  // "tile", ...

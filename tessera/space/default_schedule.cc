@@ -1,12 +1,10 @@
 #include "tessera/space/default_schedule.h"
 
 #include "tessera/space/reasoned.h"
-#include "tessera/target/match.h"
 
 namespace tessera::space {
 
 Result<schedule::Schedule> default_schedule(const te::Dag& dag, const target::Target& target) {
-  TESSERA_DO(target::require_cpu(target, "default schedules"));
   TESSERA_TRY(const Outline outline, best_outline(dag, target));
   Chooser chooser;
   return write_outline(outline, chooser);

@@ -9,8 +9,8 @@
 namespace tessera::space {
 
 // Legal for every verified Dag: what cannot be applied or lowered is replaced by something simpler,
-// in the end by the loops as written. An error only where those cannot be lowered either, and
-// kUnsupported for GPUs.
+// in the end by the loops as written. An error only where those cannot be lowered either; for GPUs,
+// where a stage has no axis that blocks or threads could be bound to.
 Result<schedule::Schedule> default_schedule(const te::Dag& dag, const target::Target& target);
 
 }  // namespace tessera::space

@@ -5,7 +5,6 @@
 #include "tessera/space/rules/rules.h"
 #include "tessera/space/space.h"
 #include "tessera/space/templates/templates.h"
-#include "tessera/target/match.h"
 
 namespace tessera::space {
 namespace {
@@ -45,7 +44,6 @@ Result<void> check_names(const std::vector<std::string>& names) {
 Result<Space> make_space(const te::Dag& dag, const target::Target& target,
                          const SpaceOptions& options) {
   TESSERA_DO(check_names(options.sources));
-  TESSERA_DO(target::require_cpu(target, "spaces"));
   Sketches sketches;
   for (const Source& source : kSources) {
     const bool wanted = options.sources.empty() ||

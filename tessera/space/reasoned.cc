@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "tessera/lower/check_limits.h"
 #include "tessera/lower/inline_stages.h"
 #include "tessera/lower/lower.h"
+#include "tessera/lower/lower_device.h"
 #include "tessera/space/context.h"
 #include "tessera/space/contraction.h"
+#include "tessera/space/gpu/gpu.h"
 #include "tessera/space/inlining.h"
 #include "tessera/space/pointwise.h"
 #include "tessera/space/reduction.h"
@@ -102,10 +105,17 @@ class ReasonedSketch final : public Sketch {
   Outline outline_;
 };
 
-// What reasoning prefers has loops.
-bool lowers(const te::Dag& dag, const Outline& outline) {
+// What reasoning prefers has loops, and the machine can run them.
+Result<void> check_lowers(const te::Dag& dag, const Outline& outline) {
   Chooser chooser;
-  return lower::lower(dag, write_outline(outline, chooser), outline.target).ok();
+  const schedule::Schedule schedule = write_outline(outline, chooser);
+  const target::Target& target = outline.target;
+  if (!target.is_gpu()) {
+    TESSERA_TRY(const lower::Lowered lowered, lower::lower(dag, schedule, target));
+    return {};
+  }
+  TESSERA_TRY(const lower::LoweredDevice lowered, lower::lower_device(dag, schedule));
+  return lower::check_limits(lowered.program, lower::launch_limits(target));
 }
 
 }  // namespace
@@ -139,7 +149,9 @@ void write_outline(const Outline& outline, Chooser& chooser, Writer& writer) {
                   .chooser = chooser,
                   .done = std::vector<bool>(outline.analysis.stages.size(), false),
                   .served = {}};
-  if (outline.effort == Effort::kFull) {
+  if (outline.target.is_gpu()) {
+    if (outline.effort != Effort::kNone) write_gpu_stages(context, outline.effort != Effort::kFull);
+  } else if (outline.effort == Effort::kFull) {
     write_stages(context);
   } else if (outline.effort != Effort::kNone) {
     write_separately(context);
@@ -152,9 +164,7 @@ Result<Outline> best_outline(const te::Dag& dag, const target::Target& target) {
     const bool inlines = effort == Effort::kFull || effort == Effort::kSeparate;
     TESSERA_TRY(Outline outline,
                 make_outline(dag, target, effort, inlines ? inlined : std::vector<std::string>{}));
-    Chooser chooser;
-    const schedule::Schedule schedule = write_outline(outline, chooser);
-    TESSERA_TRY(const lower::Lowered lowered, lower::lower(dag, schedule, target));
+    TESSERA_DO(check_lowers(dag, outline));
     return outline;
   };
   for (const Effort effort : {Effort::kFull, Effort::kSeparate, Effort::kWritten}) {
@@ -179,7 +189,7 @@ Result<std::vector<std::unique_ptr<Sketch>>> reasoned_sketches(const te::Dag& da
     if (std::find(seen.begin(), seen.end(), inlined) != seen.end()) continue;
     seen.push_back(inlined);
     Result<Outline> other = make_outline(dag, target, Effort::kFull, std::move(inlined));
-    if (!other || !lowers(dag, *other)) continue;
+    if (!other || !check_lowers(dag, *other)) continue;
     out.push_back(std::make_unique<ReasonedSketch>(name, std::move(other).value()));
   }
   return out;

@@ -68,12 +68,18 @@ void Writer::compute_inline(const std::string& stage) {
   schedule_.steps.emplace_back(schedule::ComputeInline{.stage = stage});
 }
 
-std::string Writer::cache_read(const std::string& buffer, const std::string& reader) {
+std::string Writer::cache_read(const std::string& buffer, const std::string& reader,
+                               const std::string& scope) {
   if (writes()) {
     schedule_.steps.emplace_back(
-        schedule::CacheRead{.buffer = buffer, .scope = "local", .readers = {reader}});
+        schedule::CacheRead{.buffer = buffer, .scope = scope, .readers = {reader}});
   }
-  return buffer + ".local";
+  return buffer + "." + scope;
+}
+
+std::string Writer::cache_write(const std::string& stage, const std::string& scope) {
+  if (writes()) schedule_.steps.emplace_back(schedule::CacheWrite{.stage = stage, .scope = scope});
+  return stage + "." + scope;
 }
 
 std::string Writer::rfactor(const std::string& stage, const std::string& loop, std::size_t axis,

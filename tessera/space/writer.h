@@ -33,8 +33,12 @@ class Writer {
   void tensorize(const std::string& stage, const std::string& loop, const std::string& instruction);
   void compute_at(const std::string& stage, const std::string& target, const std::string& loop);
   void compute_inline(const std::string& stage);
+  void annotate(const std::string& stage, const std::string& loop, schedule::Annotation kind);
   // Returns the name of the copy.
-  std::string cache_read(const std::string& buffer, const std::string& reader);
+  std::string cache_read(const std::string& buffer, const std::string& reader,
+                         const std::string& scope = "local");
+  // Returns the name of the stage that computes.
+  std::string cache_write(const std::string& stage, const std::string& scope);
   // Returns the name of the partial stage; `repeat` counts factorings of the same stage from 1.
   std::string rfactor(const std::string& stage, const std::string& loop, std::size_t axis,
                       int repeat = 1);
@@ -47,7 +51,6 @@ class Writer {
 
  private:
   bool writes() const { return mode_ == Mode::kSteps; }
-  void annotate(const std::string& stage, const std::string& loop, schedule::Annotation kind);
 
   Mode mode_;
   schedule::Schedule schedule_;

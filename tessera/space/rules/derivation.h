@@ -58,8 +58,8 @@ struct Rule {
                   std::vector<Draft>* out);
 };
 
-// In order of precedence.
-const std::vector<Rule>& rule_table();
+// In order of precedence; none for a kind of machine that the rules do not know.
+const std::vector<Rule>& rule_table(target::Kind kind);
 
 // A reduction in which an operand is used for several outputs.
 bool is_tiled(const Stage& stage);

@@ -1,0 +1,23 @@
+// Schedules for GPUs: every stage a launch of its own, but for sums that stay in the registers of
+// the threads that use them and operands that blocks copy to shared memory.
+#pragma once
+
+#include "tessera/space/context.h"
+
+namespace tessera::space {
+
+// All stages of the context. `simple`: one thread for each element, nothing copied.
+void write_gpu_stages(Context& context, bool simple);
+
+// A product with a register tile in every thread, a tile of threads in every block and the operands
+// of a block in shared memory, together with the stage that applies its epilogue. False, and
+// nothing is written, where the stage is none.
+bool schedule_gpu_contraction(Context& context, std::size_t stage);
+
+// A reduction: one thread for each output, or the threads of a warp or a block for a row of it.
+void schedule_gpu_reduction(Context& context, std::size_t stage, bool simple);
+
+// One thread for each element.
+void schedule_gpu_elements(Context& context, std::size_t stage, bool simple);
+
+}  // namespace tessera::space

@@ -1,0 +1,78 @@
+// Schedules for GPUs: whatever is picked lowers to launches within the limits of the device, and
+// the interpreter, which runs them block by block, finds no race and the right result.
+#include <gtest/gtest.h>
+
+#include "tessera/lower/check_limits.h"
+#include "tessera/lower/lower_device.h"
+#include "tessera/space/default_schedule.h"
+#include "tessera/space/walk.h"
+#include "tests/lower/thread_case.h"
+#include "tests/space/sketch_case.h"
+#include "tests/space/space_case.h"
+
+namespace tessera::space {
+namespace {
+
+target::Target gpu() { return target::find_target("h200").value(); }
+
+// Lowers within the limits; with `runs` also computes what the Dag means.
+void expect_runs(const te::Dag& dag, const schedule::Schedule& schedule, bool runs) {
+  const auto lowered = lower::lower_device(dag, schedule);
+  ASSERT_TRUE(lowered.ok()) << lowered.error().message << "\n" << schedule::to_text(schedule);
+  const auto within = lower::check_limits(lowered->program, lower::launch_limits(gpu()));
+  ASSERT_TRUE(within.ok()) << within.error().message << "\n" << schedule::to_text(schedule);
+  if (runs) {
+    EXPECT_EQ(lower::run_threads(dag, lowered->program), "") << schedule::to_text(schedule);
+  }
+}
+
+TEST(Gpu, EveryChoiceComputesTheOperation) {
+  for (const char* spec :
+       {"matmul:M=37,N=29,K=19", "matmul:M=5,N=70,K=33,TA=1,TB=1", "dense:M=9,N=21,K=13",
+        "bmm:B=3,M=11,N=17,K=13", "conv2d:N=1,H=9,W=7,CI=5,CO=7,KH=3,KW=3,P=1",
+        "conv2d:N=2,H=8,W=8,CI=4,CO=8,KH=3,KW=3,P=1,S=2", "depthwise:N=1,H=9,W=7,C=5,KH=3,KW=3,P=1",
+        "softmax:R=5,C=70", "layernorm:R=3,C=50", "reduce:R=7,C=101,op=sum",
+        "reduce:R=13,C=33,axis=0", "eltwise:N=1000,fn=mul+add+relu"}) {
+    SCOPED_TRACE(spec);
+    const te::Dag dag = dag_of(spec);
+    const Space space = make_space(dag, gpu()).value();
+    expect_runs(dag, default_schedule(dag, gpu()).value(), true);
+    Rng rng(5);
+    for (std::size_t s = 0; s < space.sketches().size(); ++s) {
+      for (int i = 0; i < 3; ++i) {
+        const Candidate c{.sketch = static_cast<std::int32_t>(s),
+                          .choice = legal_choice(*space.sketches()[s], rng)};
+        SCOPED_TRACE(space.to_text(c));
+        expect_runs(dag, space.schedule(c).value(), true);
+      }
+    }
+  }
+}
+
+TEST(Gpu, LayersOfNetworksStayWithinTheLimits) {
+  for (const char* spec :
+       {"matmul:M=1024,N=1024,K=1024", "dense:M=128,N=768,K=3072", "dense:M=1,N=1000,K=2048",
+        "bmm:B=12,M=128,N=64,K=128", "conv2d:N=1,H=56,W=56,CI=64,CO=64,KH=3,KW=3,P=1",
+        "conv2d:N=1,H=224,W=224,CI=3,CO=64,KH=7,KW=7,S=2,P=3", "softmax:R=1536,C=128",
+        "layernorm:R=128,C=768", "maxpool2d:N=1,H=112,W=112,C=64,KH=3,KW=3,S=2,P=1"}) {
+    SCOPED_TRACE(spec);
+    const te::Dag dag = dag_of(spec);
+    const Space space = make_space(dag, gpu()).value();
+    expect_runs(dag, space.schedule(space.preferred()).value(), false);
+    Rng rng(5);
+    for (int i = 0; i < 8; ++i) expect_runs(dag, space.schedule(space.sample(rng)).value(), false);
+  }
+}
+
+TEST(Gpu, OperandsOfABlockGoThroughSharedMemory) {
+  const std::string text = schedule_text(dag_of("matmul:M=256,N=256,K=256"), gpu());
+  for (const char* step :
+       {"cache_write C local\n", "cache_read A shared C.local\n", "cache_read B shared C.local\n",
+        "split C i 8 4\n", "split C j 16 4\n", "annotate C i.0@j.0 blockIdx.x\n",
+        "annotate C i.1@j.1 threadIdx.x\n", "compute_at A.shared C.local k.0\n"}) {
+    EXPECT_NE(text.find(step), std::string::npos) << step << "in\n" << text;
+  }
+}
+
+}  // namespace
+}  // namespace tessera::space
