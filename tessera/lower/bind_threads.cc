@@ -13,8 +13,6 @@ namespace {
 
 using ir::LoopKind;
 
-constexpr int kAllDims = 7;
-
 // The dimension of a block or thread loop.
 int dim_of(LoopKind kind, LoopKind x) { return static_cast<int>(kind) - static_cast<int>(x); }
 bool is_block(LoopKind kind) { return kind >= LoopKind::kBlockX && kind <= LoopKind::kBlockZ; }
@@ -294,7 +292,7 @@ class Binder {
         inner.push_back({.guard = ir::eq(shape_.thread_vars[idx(d)], ir::int_imm(0))});
     }
     const int outer = std::exchange(stage_, c.stage);
-    const ir::Stmt out = visit(s, inner, (kAllDims & ~c.dims) | c.apart);
+    const ir::Stmt out = visit(s, inner, (kAllThreadDims & ~c.dims) | c.apart);
     stage_ = outer;
     return out;
   }

@@ -17,6 +17,8 @@ struct LaunchShape {
 };
 LaunchShape make_launch_shape();
 
+inline constexpr int kAllThreadDims = 7;  // a bit for each of x, y, z
+
 // Loops that all threads of the block run together, whatever the threads around them do: those of a
 // stage in shared memory, and exchanges between threads. By variable; loops of one stage have the
 // same number.

@@ -8,8 +8,6 @@
 
 namespace tessera::lower {
 
-inline constexpr int kAllThreadDims = 7;
-
 int thread_dim(schedule::Annotation a);         // 0, 1, 2; -1: not a thread
 int thread_dims(const schedule::Stage& stage);  // bit d: a loop is bound to thread dimension d
 
