@@ -1,0 +1,82 @@
+#include "tessera/runtime/device/cpu_device.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <new>
+
+#include "tessera/runtime/object_loader.h"
+
+namespace tessera::runtime {
+
+CpuKernel::CpuKernel(std::unique_ptr<LoadedObject> object) : object_(std::move(object)) {}
+CpuKernel::~CpuKernel() = default;
+
+Result<std::unique_ptr<CpuKernel>> load_kernel(const Binary& binary, std::size_t kernel) {
+  if (binary.kind != BinaryKind::kObject || !target::runs_on_host(binary.target)) {
+    return make_error(ErrorCode::kUnsupported, "code for target {} does not run on this machine",
+                      binary.target.name);
+  }
+  if (kernel >= binary.kernels.size())
+    return make_error(ErrorCode::kInvalidArgument, "object code has no kernel {}", kernel);
+  const KernelInfo& info = binary.kernels[kernel];
+  TESSERA_TRY(
+      std::unique_ptr<LoadedObject> object,
+      load_object({reinterpret_cast<const char*>(binary.bytes.data()), binary.bytes.size()}));
+  void* entry = object->symbol(info.name);
+  if (!entry) return make_error(ErrorCode::kBuildFailed, "{} is not in its object code", info.name);
+  auto out = std::make_unique<CpuKernel>(std::move(object));
+  out->entry = reinterpret_cast<tsr_kernel>(entry);
+  out->info = info;
+  return out;
+}
+
+CpuDevice::CpuDevice(ThreadPool& pool)
+    : pool_(pool), target_(target::code_target(target::host(), pool.threads())) {}
+
+Result<void*> CpuDevice::allocate(std::size_t bytes) {
+  try {
+    AlignedBuffer buffer(std::max(bytes, AlignedBuffer::kAlignment));
+    void* memory = buffer.data();
+    memory_.emplace(memory, std::move(buffer));
+    return memory;
+  } catch (const std::bad_alloc&) {
+    return make_error(ErrorCode::kRunFailed, "no memory for {} bytes", bytes);
+  }
+}
+
+void CpuDevice::free(void* memory) { memory_.erase(memory); }
+
+Result<void> CpuDevice::upload(void* to, const void* from, std::size_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+  return {};
+}
+
+Result<void> CpuDevice::download(void* to, void* from, std::size_t bytes) {
+  return upload(to, from, bytes);
+}
+
+Result<std::unique_ptr<LoadedCode>> CpuDevice::load(const Binary& binary) {
+  TESSERA_TRY(std::unique_ptr<CpuKernel> kernel, load_kernel(binary));
+  return std::unique_ptr<LoadedCode>(std::move(kernel));
+}
+
+Result<void> CpuDevice::launch(LoadedCode& code, std::span<void* const> params) {
+  const auto& kernel = static_cast<const CpuKernel&>(code);
+  const auto bytes = static_cast<std::size_t>(kernel.info.shared_bytes +
+                                              kernel.info.worker_bytes * pool_.host()->num_workers);
+  if (bytes > workspace_.bytes() || workspace_.bytes() == 0)
+    workspace_ = AlignedBuffer(std::max<std::size_t>(bytes, AlignedBuffer::kAlignment));
+  if (const std::int32_t status = kernel.entry(params.data(), workspace_.data(), pool_.host())) {
+    return make_error(ErrorCode::kRunFailed, "kernel {} returned {}", kernel.info.name, status);
+  }
+  return {};
+}
+
+Result<double> CpuDevice::time(LoadedCode& code, std::span<void* const> params, int calls) {
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < calls; ++i) TESSERA_DO(launch(code, params));
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace tessera::runtime

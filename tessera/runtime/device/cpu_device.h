@@ -1,0 +1,54 @@
+// This process as a device: object code on a thread pool.
+#pragma once
+
+#include <unordered_map>
+
+#include "tessera/runtime/abi.h"
+#include "tessera/runtime/aligned_buffer.h"
+#include "tessera/runtime/device/device.h"
+#include "tessera/runtime/thread_pool.h"
+
+namespace tessera::runtime {
+
+class LoadedObject;
+
+// One kernel of object code in this process. Safe to call from several threads with different
+// workspaces.
+class CpuKernel final : public LoadedCode {
+ public:
+  explicit CpuKernel(std::unique_ptr<LoadedObject> object);
+  ~CpuKernel() override;
+  tsr_kernel entry = nullptr;
+  KernelInfo info;
+
+ private:
+  std::unique_ptr<LoadedObject> object_;
+};
+
+// kUnsupported when the target cannot run here; kBuildFailed when the object is damaged or needs
+// what the process does not have.
+Result<std::unique_ptr<CpuKernel>> load_kernel(const Binary& binary, std::size_t kernel = 0);
+
+class CpuDevice final : public Device {
+ public:
+  // `pool` must outlive the device.
+  explicit CpuDevice(ThreadPool& pool);
+
+  const target::Target& target() const override { return target_; }
+  Result<void*> allocate(std::size_t bytes) override;
+  void free(void* memory) override;
+  Result<void> upload(void* to, const void* from, std::size_t bytes) override;
+  Result<void> download(void* to, void* from, std::size_t bytes) override;
+  Result<std::unique_ptr<LoadedCode>> load(const Binary& binary) override;
+  Result<void> launch(LoadedCode& code, std::span<void* const> params) override;
+  Result<void> synchronise() override { return {}; }
+  Result<double> time(LoadedCode& code, std::span<void* const> params, int calls) override;
+
+ private:
+  ThreadPool& pool_;
+  target::Target target_;
+  std::unordered_map<void*, AlignedBuffer> memory_;
+  AlignedBuffer workspace_;  // of the largest kernel yet
+};
+
+}  // namespace tessera::runtime

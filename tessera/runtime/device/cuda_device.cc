@@ -1,0 +1,255 @@
+#include "tessera/runtime/device/cuda_device.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "tessera/runtime/device/cuda_driver.h"
+#include "tessera/runtime/device/one_word.h"
+#include "tessera/target/features.h"
+#include "tessera/target/machine_table.h"
+
+namespace tessera::runtime {
+namespace {
+
+using cuda::Address;
+using cuda::Driver;
+using cuda::Status;
+
+void* handle_of(Address address) { return reinterpret_cast<void*>(address); }
+Address address_of(const void* handle) { return reinterpret_cast<Address>(handle); }
+
+Result<target::Target> describe(const Driver& d, cuda::DeviceId device) {
+  const auto attribute = [&](cuda::DeviceAttribute which) {
+    int value = 0;
+    return d.device_attribute(&value, which, device) == 0 ? value : 0;
+  };
+  const int capability = 10 * attribute(cuda::kCapabilityMajor) + attribute(cuda::kCapabilityMinor);
+  const target::GpuGeneration& generation = target::gpu_generation(capability);
+  if (capability < generation.capability) {
+    return make_error(ErrorCode::kUnsupported,
+                      "the CUDA device has compute capability {}.{}, at least 7.0 is needed",
+                      capability / 10, capability % 10);
+  }
+  std::array<char, 256> name = {};
+  TESSERA_DO(d.check("cuDeviceGetName", d.device_name(name.data(), name.size() - 1, device)));
+  // A newer device runs code for an older one, but not what only the older one has (sm_90a).
+  std::string cpu(generation.cpu);
+  if (capability != generation.capability && cpu.back() == 'a') cpu.pop_back();
+  target::Target t = target::make_target(
+      target::GpuMachine{"cuda", target::Kind::kCuda, generation, attribute(cuda::kMultiprocessors),
+                         attribute(cuda::kL2Bytes), attribute(cuda::kClockKhz) / 1000,
+                         static_cast<int>(2.0e-6 * attribute(cuda::kMemoryClockKhz) *
+                                          (attribute(cuda::kMemoryBusBits) / 8)),
+                         attribute(cuda::kMaxThreadsPerBlock)});
+  t.name = one_word(name.data());
+  t.cpu = cpu;
+  t.gpu.warp = attribute(cuda::kWarpSize);
+  t.gpu.core_threads = attribute(cuda::kMaxThreadsPerMultiprocessor);
+  t.gpu.core_blocks = attribute(cuda::kMaxBlocksPerMultiprocessor);
+  t.gpu.core_registers = attribute(cuda::kMaxRegistersPerMultiprocessor);
+  t.gpu.block_shared_bytes = attribute(cuda::kMaxSharedPerBlockOptin);
+  t.gpu.core_shared_bytes = attribute(cuda::kMaxSharedPerMultiprocessor);
+  return t;
+}
+
+class CudaCode final : public LoadedCode {
+ public:
+  CudaCode(const Driver& driver, cuda::Module module) : driver_(driver), module_(module) {}
+  ~CudaCode() override {
+    for (const Address a : temporaries) driver_.memory_free(a);
+    driver_.module_unload(module_);
+  }
+  CudaCode(const CudaCode&) = delete;
+  CudaCode& operator=(const CudaCode&) = delete;
+
+  std::vector<LaunchInfo> launches;
+  std::vector<cuda::Function> functions;  // of each launch
+  std::vector<Address> temporaries;
+  std::size_t parameters = 0;
+
+ private:
+  const Driver& driver_;
+  cuda::Module module_;
+};
+
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(const Driver& driver, cuda::DeviceId device, target::Target target)
+      : d_(driver), device_(device), target_(std::move(target)) {}
+
+  ~CudaDevice() override {
+    if (start_) d_.event_destroy(start_);
+    if (end_) d_.event_destroy(end_);
+    if (stream_) d_.stream_destroy(stream_);
+    if (context_) d_.context_release(device_);
+  }
+
+  Result<void> start() {
+    TESSERA_DO(d_.check("cuDevicePrimaryCtxRetain", d_.context_retain(&context_, device_)));
+    TESSERA_DO(bind());
+    TESSERA_DO(d_.check("cuStreamCreate", d_.stream_create(&stream_, cuda::kNonBlocking)));
+    TESSERA_DO(d_.check("cuEventCreate", d_.event_create(&start_, 0)));
+    return d_.check("cuEventCreate", d_.event_create(&end_, 0));
+  }
+
+  const target::Target& target() const override { return target_; }
+
+  Result<void*> allocate(std::size_t bytes) override {
+    TESSERA_DO(bind());
+    Address address = 0;
+    TESSERA_DO(
+        d_.check("cuMemAlloc", d_.memory_allocate(&address, std::max<std::size_t>(bytes, 1))));
+    return handle_of(address);
+  }
+
+  void free(void* memory) override {
+    if (bind().ok()) d_.memory_free(address_of(memory));
+  }
+
+  Result<void> upload(void* to, const void* from, std::size_t bytes) override {
+    if (bytes == 0) return {};
+    TESSERA_DO(bind());
+    TESSERA_DO(d_.check("cuMemcpyHtoD", d_.copy_to_device(address_of(to), from, bytes, stream_)));
+    return synchronise();
+  }
+
+  Result<void> download(void* to, void* from, std::size_t bytes) override {
+    if (bytes == 0) return {};
+    TESSERA_DO(bind());
+    TESSERA_DO(d_.check("cuMemcpyDtoH", d_.copy_to_host(to, address_of(from), bytes, stream_)));
+    return synchronise();
+  }
+
+  Result<std::unique_ptr<LoadedCode>> load(const Binary& binary) override;
+  Result<void> launch(LoadedCode& code, std::span<void* const> params) override;
+
+  Result<void> synchronise() override {
+    TESSERA_DO(bind());
+    return d_.check("the kernels", d_.stream_wait(stream_));
+  }
+
+  Result<double> time(LoadedCode& code, std::span<void* const> params, int calls) override;
+
+ private:
+  // Contexts belong to threads; the device may be used from another one than it was opened in.
+  Result<void> bind() const { return d_.check("cuCtxSetCurrent", d_.context_set(context_)); }
+  Result<cuda::Module> assemble(const Binary& binary) const;
+
+  const Driver& d_;
+  cuda::DeviceId device_;
+  target::Target target_;
+  cuda::Context context_ = nullptr;
+  cuda::Stream stream_ = nullptr;
+  cuda::Event start_ = nullptr, end_ = nullptr;
+};
+
+Result<cuda::Module> CudaDevice::assemble(const Binary& binary) const {
+  std::string log(16 << 10, '\0');
+  std::array<int, 2> options = {cuda::kErrorLog, cuda::kErrorLogBytes};
+  std::array<void*, 2> values = {log.data(), reinterpret_cast<void*>(log.size())};
+  const std::string text(binary.bytes.begin(), binary.bytes.end());
+  cuda::Module module = nullptr;
+  const Status status =
+      d_.module_load(&module, text.c_str(), options.size(), options.data(), values.data());
+  if (status == 0) return module;
+  const Error error = d_.failure(ErrorCode::kBuildFailed, "cuModuleLoadDataEx", status);
+  log.resize(std::min(log.find('\0'), log.size()));
+  return Error{error.code, log.empty() ? error.message : error.message + "\n" + log};
+}
+
+Result<std::unique_ptr<LoadedCode>> CudaDevice::load(const Binary& binary) {
+  if (binary.kind != BinaryKind::kPtx || binary.target.gpu.capability > target_.gpu.capability) {
+    return make_error(ErrorCode::kUnsupported, "code for target {} does not run on {}",
+                      binary.target.name, target_.name);
+  }
+  TESSERA_DO(bind());
+  TESSERA_TRY(const cuda::Module module, assemble(binary));
+  auto code = std::make_unique<CudaCode>(d_, module);
+  code->launches = binary.launches;
+  code->parameters = static_cast<std::size_t>(binary.parameters);
+  for (const std::int64_t bytes : binary.temporaries) {
+    TESSERA_TRY(void* memory, allocate(static_cast<std::size_t>(bytes)));
+    code->temporaries.push_back(address_of(memory));
+  }
+  for (const LaunchInfo& l : binary.launches) {
+    cuda::Function function = nullptr;
+    const Status found = d_.module_function(&function, module, l.name.c_str());
+    if (found != 0) return d_.failure(ErrorCode::kBuildFailed, l.name.c_str(), found);
+    // Beyond 48 KiB shared memory has to be asked for.
+    if (l.shared_bytes > 0) {
+      TESSERA_DO(d_.check("shared memory", d_.function_set(function, cuda::kMaxDynamicShared,
+                                                           static_cast<int>(l.shared_bytes))));
+    }
+    code->functions.push_back(function);
+  }
+  return std::unique_ptr<LoadedCode>(std::move(code));
+}
+
+Result<void> CudaDevice::launch(LoadedCode& loaded, std::span<void* const> params) {
+  auto& code = static_cast<CudaCode&>(loaded);
+  TESSERA_DO(bind());
+  std::vector<Address> addresses;
+  for (void* p : params.first(code.parameters)) addresses.push_back(address_of(p));
+  addresses.insert(addresses.end(), code.temporaries.begin(), code.temporaries.end());
+  for (std::size_t i = 0; i < code.launches.size(); ++i) {
+    const LaunchInfo& l = code.launches[i];
+    std::vector<void*> arguments;
+    for (const int index : l.arguments)
+      arguments.push_back(&addresses[static_cast<std::size_t>(index)]);
+    const auto u = [](std::int64_t n) { return static_cast<unsigned>(n); };
+    const Status status = d_.launch(code.functions[i], u(l.grid[0]), u(l.grid[1]), u(l.grid[2]),
+                                    u(l.block[0]), u(l.block[1]), u(l.block[2]), u(l.shared_bytes),
+                                    stream_, arguments.data(), nullptr);
+    TESSERA_DO(d_.check(l.name.c_str(), status));
+  }
+  return {};
+}
+
+// A graph: on a stream, small kernels would be timed by how fast they can be started.
+Result<double> CudaDevice::time(LoadedCode& code, std::span<void* const> params, int calls) {
+  TESSERA_DO(bind());
+  TESSERA_DO(
+      d_.check("cuStreamBeginCapture", d_.capture_begin(stream_, cuda::kCaptureThreadLocal)));
+  Result<void> launched;
+  for (int i = 0; i < calls && launched.ok(); ++i) launched = launch(code, params);
+  cuda::Graph graph = nullptr;
+  const Status captured = d_.capture_end(stream_, &graph);
+  if (!launched.ok()) return launched.error();
+  TESSERA_DO(d_.check("cuStreamEndCapture", captured));
+  cuda::GraphExec exec = nullptr;
+  const Status made = d_.graph_instantiate(&exec, graph, 0);
+  d_.graph_destroy(graph);
+  TESSERA_DO(d_.check("cuGraphInstantiate", made));
+  const auto run = [&]() -> Result<double> {
+    TESSERA_DO(d_.check("cuGraphUpload", d_.graph_upload(exec, stream_)));
+    TESSERA_DO(d_.check("cuEventRecord", d_.event_record(start_, stream_)));
+    TESSERA_DO(d_.check("cuGraphLaunch", d_.graph_launch(exec, stream_)));
+    TESSERA_DO(d_.check("cuEventRecord", d_.event_record(end_, stream_)));
+    TESSERA_DO(d_.check("the kernels", d_.event_wait(end_)));
+    float ms = 0;
+    TESSERA_DO(d_.check("cuEventElapsedTime", d_.event_milliseconds(&ms, start_, end_)));
+    return 1e-3 * static_cast<double>(ms);
+  };
+  const Result<double> seconds = run();
+  d_.graph_exec_destroy(exec);
+  return seconds;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Device>> open_cuda_device(int ordinal) {
+  TESSERA_TRY(const Driver* d, cuda::driver());
+  cuda::DeviceId id = 0;
+  if (const Status status = d->device_get(&id, ordinal))
+    return d->failure(ErrorCode::kUnavailable, "no such CUDA device", status);
+  TESSERA_TRY(target::Target target, describe(*d, id));
+  auto device = std::make_unique<CudaDevice>(*d, id, std::move(target));
+  if (const Result<void> started = device->start(); !started.ok()) {
+    return Error{ErrorCode::kUnavailable, started.error().message};
+  }
+  return std::unique_ptr<Device>(std::move(device));
+}
+
+}  // namespace tessera::runtime

@@ -1,0 +1,60 @@
+// What runs code and owns the memory it works on: this process, or a GPU behind its driver.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "tessera/runtime/device/binary.h"
+#include "tessera/support/result.h"
+
+namespace tessera::runtime {
+
+// Code that a device has loaded; must not outlive the device.
+class LoadedCode {
+ public:
+  virtual ~LoadedCode() = default;
+};
+
+// Memory is named by opaque handles of the device that gave it: addresses of CPUs and CUDA, memory
+// objects of OpenCL. Work runs in the order in which it was given, and may still run when a call
+// returns; downloads wait for it. One thread at a time may use a device. kUnavailable: the device
+// is gone; kRunFailed: what was started failed, and nothing more may work.
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual const target::Target& target() const = 0;
+
+  // At least 64-byte aligned, of unspecified content. `bytes` may be 0.
+  virtual Result<void*> allocate(std::size_t bytes) = 0;
+  virtual void free(void* memory) = 0;
+  virtual Result<void> upload(void* to, const void* from, std::size_t bytes) = 0;
+  virtual Result<void> download(void* to, void* from, std::size_t bytes) = 0;
+
+  // kUnsupported: made for another kind or machine; kBuildFailed: with the assembler's words.
+  virtual Result<std::unique_ptr<LoadedCode>> load(const Binary& binary) = 0;
+  // Starts the program on its parameters. `code` is this device's.
+  virtual Result<void> launch(LoadedCode& code, std::span<void* const> params) = 0;
+  virtual Result<void> synchronise() = 0;
+  // Seconds that `calls` launches in a row take, by the device's clock, without the way there.
+  virtual Result<double> time(LoadedCode& code, std::span<void* const> params, int calls) = 0;
+};
+
+// A piece of a device's memory, given back with the object. The device must outlive it.
+class DeviceBuffer {
+ public:
+  DeviceBuffer() = default;
+  static Result<DeviceBuffer> make(Device& device, std::size_t bytes);
+  DeviceBuffer(DeviceBuffer&& o) noexcept { *this = std::move(o); }
+  DeviceBuffer& operator=(DeviceBuffer&& o) noexcept;
+  ~DeviceBuffer();
+  void* get() const { return memory_; }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  Device* device_ = nullptr;
+  void* memory_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace tessera::runtime
