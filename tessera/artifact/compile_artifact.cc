@@ -96,8 +96,7 @@ class KernelWriter {
   void write(std::size_t i) {
     ir::Func func = (*lowered_)[i].lowered.func;
     func.name = kernel_symbol(name_, i);
-    const Result<codegen::ObjectCode> code =
-        codegen::emit_object({func}, target_, options_.codegen);
+    const Result<codegen::Binary> code = codegen::compile({func}, target_, options_.codegen);
     if (!code.ok()) {
       errors_[i] = code.error();
       return;

@@ -71,7 +71,8 @@ Result<LoweredTask> lower_task(const task::Task& task, const target::Target& tar
 
 // A kernel that can be called, found or built.
 struct BuiltTask {
-  kernel::CallableKernel code;
+  std::unique_ptr<runtime::CpuKernel> kernel;
+  std::vector<schedule::Layout> param_layouts;
   bool found = false;
   double lower_ms = 0;
 };
@@ -88,8 +89,11 @@ Result<BuiltTask> build_task(const task::Task& task, const target::Target& targe
     // No step at all is not the default.
     const std::string steps = given ? schedule::to_text(*given) + "end" : "";
     key = kernel::KernelCache::key(target, options.codegen, te::to_text(task.dag), steps);
-    if (std::optional<kernel::CallableKernel> known = options.cache->find(key)) {
-      out.code = std::move(*known);
+    std::optional<kernel::CachedKernel> known = options.cache->find(key, target);
+    // A damaged entry is as good as none.
+    if (auto kernel = known ? runtime::load_kernel(known->binary) : Error{}; kernel.ok()) {
+      out.kernel = std::move(*kernel);
+      out.param_layouts = std::move(known->param_layouts);
       out.found = true;
       return out;
     }
@@ -97,11 +101,11 @@ Result<BuiltTask> build_task(const task::Task& task, const target::Target& targe
   const auto begin = std::chrono::steady_clock::now();
   TESSERA_TRY(LoweredTask lowered, lower_task(task, target, std::move(given)));
   out.lower_ms = elapsed_ms(begin);
-  codegen::ObjectCode object;
-  TESSERA_TRY(out.code.kernel, codegen::jit(lowered.lowered.func, target, options.codegen,
-                                            key.empty() ? nullptr : &object));
-  out.code.param_layouts = std::move(lowered.lowered.param_layouts);
-  if (!key.empty()) options.cache->store(key, object, out.code.param_layouts);
+  TESSERA_TRY(const codegen::Binary binary,
+              codegen::compile_kernel(lowered.lowered.func, target, options.codegen));
+  TESSERA_TRY(out.kernel, runtime::load_kernel(binary));
+  out.param_layouts = std::move(lowered.lowered.param_layouts);
+  if (!key.empty()) options.cache->store(key, binary, out.param_layouts);
   return out;
 }
 
@@ -306,8 +310,8 @@ Result<CompiledModel> compile_model(const graph::Graph& graph, const task::TaskG
     if (!one) return one.error().with_context(fmt::format("task {}", task.name));
     lower_us += static_cast<std::int64_t>(1000 * one->lower_ms);
     found += one->found ? 1 : 0;
-    layouts[i] = std::move(one->code.param_layouts);
-    model.kernels[i] = std::move(one->code.kernel);
+    layouts[i] = std::move(one->param_layouts);
+    model.kernels[i] = std::move(one->kernel);
     return {};
   }));
   model.cached_kernels = found;

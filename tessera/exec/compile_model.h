@@ -12,6 +12,7 @@
 #include "tessera/graph/graph.h"
 #include "tessera/kernel/kernel_cache.h"
 #include "tessera/lower/lower.h"
+#include "tessera/runtime/device/cpu_device.h"
 #include "tessera/support/host_tensor.h"
 #include "tessera/target/target.h"
 #include "tessera/task/task.h"
@@ -60,7 +61,7 @@ struct CompiledModel {
   target::Target target;
   std::vector<std::string> input_names, output_names;
   std::vector<graph::TensorType> input_types, output_types;
-  std::vector<std::unique_ptr<codegen::Kernel>> kernels;
+  std::vector<std::unique_ptr<runtime::CpuKernel>> kernels;
   std::vector<HostTensor> constants;  // as the kernels read them
   // What constants[i] is: a value of the graph and the order it was packed in (empty: as it was).
   struct ConstantName {

@@ -1,7 +1,10 @@
 #include "tessera/kernel/compile_op.h"
 
 #include <chrono>
-#include <cstring>
+
+#include "tessera/lower/check_limits.h"
+#include "tessera/lower/lower_device.h"
+#include "tessera/runtime/device/cpu_device.h"
 
 namespace tessera::kernel {
 namespace {
@@ -9,6 +12,32 @@ namespace {
 double elapsed_ms(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
       .count();
+}
+
+Result<std::unique_ptr<runtime::LoadedCode>> load(const runtime::Binary& binary,
+                                                  const CompileOptions& options) {
+  if (options.device) return options.device->load(binary);
+  TESSERA_TRY(std::unique_ptr<runtime::CpuKernel> kernel, runtime::load_kernel(binary));
+  return std::unique_ptr<runtime::LoadedCode>(std::move(kernel));
+}
+
+// Launches of a GPU instead of a function.
+Result<CompiledOp> compile_device(const schedule::State& state, const target::Target& target,
+                                  const CompileOptions& options,
+                                  std::chrono::steady_clock::time_point start, CompiledOp op) {
+  TESSERA_TRY(lower::LoweredDevice lowered, lower::lower_device(state, options.passes));
+  TESSERA_DO(lower::check_limits(lowered.program, lower::launch_limits(target)));
+  op.lowered.param_layouts = std::move(lowered.param_layouts);
+  op.times.insert(op.times.end(), lowered.times.begin(), lowered.times.end());
+  const auto building = std::chrono::steady_clock::now();
+  TESSERA_TRY(const codegen::Binary binary,
+              codegen::compile(lowered.program, target, options.codegen));
+  op.times.push_back({"codegen", elapsed_ms(building)});
+  const auto loading = std::chrono::steady_clock::now();
+  TESSERA_TRY(op.code, load(binary, options));
+  op.times.push_back({"load", elapsed_ms(loading)});
+  op.total_ms = elapsed_ms(start);
+  return op;
 }
 
 }  // namespace
@@ -21,8 +50,10 @@ Result<CompiledOp> compile_op(const te::Dag& dag, const std::string& schedule_te
   std::string key;
   if (options.cache) {
     key = KernelCache::key(target, options.codegen, te::to_text(dag), schedule_text + "end");
-    if (std::optional<CallableKernel> known = options.cache->find(key)) {
-      op.kernel = std::move(known->kernel);
+    std::optional<CachedKernel> known = options.cache->find(key, target);
+    // A damaged entry is as good as none.
+    if (auto code = known ? load(known->binary, options) : Error{}; code.ok()) {
+      op.code = std::move(*code);
       op.lowered.param_layouts = std::move(known->param_layouts);
       op.total_ms = elapsed_ms(start);
       return op;
@@ -31,37 +62,44 @@ Result<CompiledOp> compile_op(const te::Dag& dag, const std::string& schedule_te
   TESSERA_TRY(const schedule::Schedule schedule, schedule::schedule_from_text(schedule_text));
   TESSERA_TRY(const schedule::State state, schedule::apply(dag, schedule));
   op.times.push_back({"apply_schedule", elapsed_ms(start)});
+  if (target.is_gpu()) return compile_device(state, target, options, start, std::move(op));
   TESSERA_TRY(op.lowered, lower::lower(state, target, options.passes));
   op.times.insert(op.times.end(), op.lowered.times.begin(), op.lowered.times.end());
-  codegen::ObjectCode object;
-  TESSERA_TRY(op.kernel, codegen::jit(op.lowered.func, target, options.codegen,
-                                      key.empty() ? nullptr : &object));
-  if (!key.empty()) options.cache->store(key, object, op.lowered.param_layouts);
-  const codegen::CodegenTimes& t = op.kernel->times;
+  codegen::CodegenTimes t;
+  TESSERA_TRY(const codegen::Binary binary,
+              codegen::compile_kernel(op.lowered.func, target, options.codegen, &t));
+  const auto loading = std::chrono::steady_clock::now();
+  TESSERA_TRY(op.code, load(binary, options));
+  const double load_ms = elapsed_ms(loading);
+  if (!key.empty()) options.cache->store(key, binary, op.lowered.param_layouts);
   op.times.push_back({"llvm_build", t.build_ms});
   op.times.push_back({"llvm_optimise", t.optimise_ms});
   op.times.push_back({"llvm_emit", t.emit_ms});
-  op.times.push_back({"llvm_link", t.link_ms});
+  op.times.push_back({"load", load_ms});
   op.total_ms = elapsed_ms(start);
   return op;
 }
 
-OpRunner::OpRunner(const CompiledOp& op, runtime::ThreadPool& pool) : op_(op), pool_(pool) {
-  const auto add = [&](const ir::Buffer& b, const Shape& stored) {
+Result<void> OpRunner::allocate() {
+  if (!buffers_.empty()) return {};
+  std::vector<runtime::DeviceBuffer> buffers;
+  const auto add = [&](const ir::Buffer& b, const Shape& stored) -> Result<void> {
     const auto bytes = static_cast<std::size_t>(elements(stored) * size_bytes(b->dtype));
-    buffers_.emplace_back(std::max<std::size_t>(bytes, 64));
-    std::memset(buffers_.back().data(), 0, bytes);
-    params_.push_back(buffers_.back().data());
+    TESSERA_TRY(runtime::DeviceBuffer memory, runtime::DeviceBuffer::make(device_, bytes));
+    const std::vector<std::byte> zeros(bytes);
+    TESSERA_DO(device_.upload(memory.get(), zeros.data(), bytes));
+    buffers.push_back(std::move(memory));
+    return {};
   };
-  for (std::size_t i = 0; i < op.dag.inputs.size(); ++i) {
-    const ir::Buffer& b = op.dag.inputs[i].buffer;
-    const schedule::Layout& layout = op.lowered.param_layouts[i];
-    add(b, layout.empty() ? b->shape : schedule::layout_shape(layout, b->shape));
+  for (std::size_t i = 0; i < op_.dag.inputs.size(); ++i) {
+    const ir::Buffer& b = op_.dag.inputs[i].buffer;
+    const schedule::Layout& layout = op_.lowered.param_layouts[i];
+    TESSERA_DO(add(b, layout.empty() ? b->shape : schedule::layout_shape(layout, b->shape)));
   }
-  for (const ir::Buffer& b : op.dag.outputs) add(b, b->shape);
-  const codegen::KernelInfo& info = op.kernel->info;
-  const std::int64_t bytes = info.shared_bytes + info.worker_bytes * pool.host()->num_workers;
-  workspace_ = runtime::AlignedBuffer(static_cast<std::size_t>(std::max<std::int64_t>(bytes, 64)));
+  for (const ir::Buffer& b : op_.dag.outputs) TESSERA_DO(add(b, b->shape));
+  buffers_ = std::move(buffers);
+  for (const runtime::DeviceBuffer& b : buffers_) params_.push_back(b.get());
+  return {};
 }
 
 Result<void> OpRunner::set_input(std::size_t index, const HostTensor& tensor) {
@@ -71,18 +109,27 @@ Result<void> OpRunner::set_input(std::size_t index, const HostTensor& tensor) {
                       to_text(b->dtype), to_text(b->shape), to_text(tensor.dtype()),
                       to_text(tensor.shape()));
   }
+  TESSERA_DO(allocate());
   const schedule::Layout& layout = op_.lowered.param_layouts[index];
   const HostTensor stored = layout.empty() ? tensor : lower::pack(tensor, layout);
-  std::memcpy(params_[index], stored.data(), stored.bytes());
-  return {};
+  return device_.upload(params_[index], stored.data(), stored.bytes());
 }
 
-void OpRunner::run() { op_.kernel->entry(params_.data(), workspace_.data(), pool_.host()); }
+Result<void> OpRunner::run() {
+  TESSERA_DO(allocate());
+  return device_.launch(*op_.code, params_);
+}
 
-HostTensor OpRunner::output(std::size_t index) const {
+Result<double> OpRunner::time(int calls) {
+  TESSERA_DO(allocate());
+  return device_.time(*op_.code, params_, calls);
+}
+
+Result<HostTensor> OpRunner::output(std::size_t index) {
+  TESSERA_DO(allocate());
   const ir::Buffer& b = op_.dag.outputs[index];
   HostTensor out(b->dtype, b->shape);
-  std::memcpy(out.data(), params_[op_.dag.inputs.size() + index], out.bytes());
+  TESSERA_DO(device_.download(out.data(), params_[op_.dag.inputs.size() + index], out.bytes()));
   return out;
 }
 

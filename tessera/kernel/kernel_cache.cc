@@ -7,8 +7,6 @@
 #include <elf.h>
 #include <link.h>
 
-#include "tessera/runtime/object_loader.h"
-
 namespace tessera::kernel {
 namespace {
 
@@ -62,15 +60,6 @@ const std::string& build_id() {
   return id;
 }
 
-class LoadedKernel final : public codegen::Kernel {
- public:
-  explicit LoadedKernel(std::unique_ptr<runtime::LoadedObject> object)
-      : object_(std::move(object)) {}
-
- private:
-  std::unique_ptr<runtime::LoadedObject> object_;
-};
-
 // Numbers and texts one after the other; a text has its length before it.
 class Writer {
  public:
@@ -120,16 +109,17 @@ std::string KernelCache::key(const target::Target& target, const codegen::Codege
                      schedule.empty() ? "default" : "given", schedule, definition);
 }
 
-std::optional<CallableKernel> KernelCache::find(const std::string& key) const {
+std::optional<CachedKernel> KernelCache::find(const std::string& key,
+                                              const target::Target& target) const {
   if (key.empty()) return std::nullopt;
   const std::optional<std::string> bytes = disk_.find(key);
   if (!bytes) return std::nullopt;
   Reader reader(*bytes);
-  codegen::KernelInfo info;
+  runtime::KernelInfo info;
   info.name = reader.text();
   info.shared_bytes = reader.number();
   info.worker_bytes = reader.number();
-  CallableKernel out;
+  CachedKernel out;
   const std::int64_t count = reader.number();
   for (std::int64_t i = 0; i < count && reader.ok(); ++i) {
     const std::string_view text = reader.text();
@@ -143,21 +133,18 @@ std::optional<CallableKernel> KernelCache::find(const std::string& key) const {
   }
   const std::string_view object = reader.text();
   if (!reader.finished()) return std::nullopt;
-  auto loaded = runtime::load_object(object);
-  if (!loaded) return std::nullopt;
-  void* entry = (*loaded)->symbol(info.name);
-  if (entry == nullptr) return std::nullopt;
-  out.kernel = std::make_unique<LoadedKernel>(std::move(*loaded));
-  out.kernel->entry = reinterpret_cast<tsr_kernel>(entry);
-  out.kernel->info = std::move(info);
+  out.binary.target = target;
+  out.binary.bytes.assign(object.begin(), object.end());
+  out.binary.kernels.push_back(std::move(info));
   return out;
 }
 
-void KernelCache::store(const std::string& key, const codegen::ObjectCode& object,
+void KernelCache::store(const std::string& key, const runtime::Binary& binary,
                         const std::vector<schedule::Layout>& param_layouts) const {
-  if (key.empty() || object.kernels.size() != 1) return;
+  const bool fits = binary.kind == runtime::BinaryKind::kObject && binary.kernels.size() == 1;
+  if (key.empty() || !fits) return;
   Writer writer;
-  const codegen::KernelInfo& info = object.kernels[0];
+  const runtime::KernelInfo& info = binary.kernels[0];
   writer.text(info.name);
   writer.number(info.shared_bytes);
   writer.number(info.worker_bytes);
@@ -165,7 +152,7 @@ void KernelCache::store(const std::string& key, const codegen::ObjectCode& objec
   for (const schedule::Layout& layout : param_layouts) {
     writer.text(layout.empty() ? "" : schedule::to_text(layout));
   }
-  writer.text({reinterpret_cast<const char*>(object.bytes.data()), object.bytes.size()});
+  writer.text({reinterpret_cast<const char*>(binary.bytes.data()), binary.bytes.size()});
   (void)disk_.store(key, writer.bytes());
 }
 

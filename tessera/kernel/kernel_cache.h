@@ -13,9 +13,9 @@
 
 namespace tessera::kernel {
 
-// What of a built kernel is needed to call it.
-struct CallableKernel {
-  std::unique_ptr<codegen::Kernel> kernel;
+// What of a built kernel is needed to load and call it.
+struct CachedKernel {
+  runtime::Binary binary;                       // of one kernel
   std::vector<schedule::Layout> param_layouts;  // as lower::Lowered has them
 };
 
@@ -30,9 +30,10 @@ class KernelCache {
   static std::string key(const target::Target& target, const codegen::CodegenOptions& options,
                          const std::string& definition, const std::string& schedule);
 
-  std::optional<CallableKernel> find(const std::string& key) const;
+  // `target` is that of the key.
+  std::optional<CachedKernel> find(const std::string& key, const target::Target& target) const;
   // A cache that cannot be written is as good as none: failures are ignored.
-  void store(const std::string& key, const codegen::ObjectCode& object,
+  void store(const std::string& key, const runtime::Binary& binary,
              const std::vector<schedule::Layout>& param_layouts) const;
 
  private:

@@ -24,7 +24,7 @@ Result<Built> build(const te::Dag& dag, const std::string& text, const target::T
   TESSERA_TRY(const schedule::Schedule schedule, schedule::schedule_from_text(text));
   TESSERA_TRY(lower::Lowered lowered, lower::lower(dag, schedule, target));
   lowered.func.name = kSymbol;
-  TESSERA_TRY(const codegen::ObjectCode object, codegen::emit_object({lowered.func}, target));
+  TESSERA_TRY(const codegen::Binary object, codegen::compile({lowered.func}, target));
   Built built;
   built.object.assign(object.bytes.begin(), object.bytes.end());
   built.symbol = object.kernels[0].name;

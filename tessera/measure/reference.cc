@@ -9,6 +9,7 @@
 
 #include "tessera/kernel/check_output.h"
 #include "tessera/kernel/compile_op.h"
+#include "tessera/runtime/device/cpu_device.h"
 #include "tessera/space/default_schedule.h"
 #include "tessera/te/roundings.h"
 
@@ -27,11 +28,15 @@ Result<std::vector<HostTensor>> run_once(const te::Dag& dag, const std::vector<H
                                          const std::string& schedule, const target::Target& target,
                                          runtime::ThreadPool& pool) {
   TESSERA_TRY(const kernel::CompiledOp op, kernel::compile_op(dag, schedule, target));
-  kernel::OpRunner runner(op, pool);
+  runtime::CpuDevice device(pool);
+  kernel::OpRunner runner(op, device);
   for (std::size_t i = 0; i < inputs.size(); ++i) TESSERA_DO(runner.set_input(i, inputs[i]));
-  runner.run();
+  TESSERA_DO(runner.run());
   std::vector<HostTensor> outputs;
-  for (std::size_t o = 0; o < dag.outputs.size(); ++o) outputs.push_back(runner.output(o));
+  for (std::size_t o = 0; o < dag.outputs.size(); ++o) {
+    TESSERA_TRY(HostTensor output, runner.output(o));
+    outputs.push_back(std::move(output));
+  }
   for (std::size_t o = 0; o < outputs.size(); ++o) {
     if (outputs[o].size() == 0) continue;
     TESSERA_TRY(const kernel::Reference points,

@@ -12,6 +12,7 @@
 #include "tessera/driver/compile/schedule_library.h"
 #include "tessera/kernel/check_output.h"
 #include "tessera/kernel/compile_op.h"
+#include "tessera/runtime/device/cpu_device.h"
 #include "tessera/te/op_spec.h"
 
 namespace tessera::driver {
@@ -65,13 +66,14 @@ TEST_P(ShippedSchedule, AgreesWithTheInterpreter) {
   const auto op = kernel::compile_op(dag, found.text, target::host());
   ASSERT_TRUE(op.ok()) << found.path << ": " << op.error().message;
   runtime::ThreadPool pool({.threads = 2});
-  kernel::OpRunner runner(*op, pool);
+  runtime::CpuDevice device(pool);
+  kernel::OpRunner runner(*op, device);
   const std::vector<HostTensor> inputs = kernel::random_inputs(dag, 7);
   for (std::size_t i = 0; i < inputs.size(); ++i) ASSERT_TRUE(runner.set_input(i, inputs[i]).ok());
-  runner.run();
+  ASSERT_TRUE(runner.run().ok());
   for (std::size_t o = 0; o < dag.outputs.size(); ++o) {
     const kernel::Reference want = kernel::reference(dag, inputs, o, 300, 3).value();
-    EXPECT_LE(kernel::worst_error(want, runner.output(o), kernel::tolerance(dag, o)), 1)
+    EXPECT_LE(kernel::worst_error(want, runner.output(o).value(), kernel::tolerance(dag, o)), 1)
         << found.path;
   }
 }

@@ -67,7 +67,7 @@ TEST(CrossTest, ObjectsOfSeveralFuncs) {
   a.name = "first";
   b.name = "second";
   for (const target::Target& target : {aarch64_target(), avx2_target()}) {
-    const auto object = emit_object({a, b}, target);
+    const auto object = compile({a, b}, target);
     ASSERT_TRUE(object.ok()) << object.error().message;
     const std::string bytes(object->bytes.begin(), object->bytes.end());
     EXPECT_EQ(bytes.substr(0, 4),

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/codegen/llvm/lane.h"
+#include "tessera/codegen/lane.h"
 #include "tessera/codegen/llvm/workspace.h"
 #include "tessera/ir/build.h"
 

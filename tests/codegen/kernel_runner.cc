@@ -35,7 +35,13 @@ void threaded_for(tsr_host* host, tsr_body body, void* closure, std::int64_t n) 
 
 }  // namespace
 
-std::unique_ptr<Kernel> compile(const ir::Func& func) {
+Result<std::unique_ptr<CpuKernel>> jit(const ir::Func& func, const target::Target& target,
+                                       const CodegenOptions& options) {
+  TESSERA_TRY(const Binary binary, compile_kernel(func, target, options));
+  return runtime::load_kernel(binary);
+}
+
+std::unique_ptr<CpuKernel> compile(const ir::Func& func) {
   if (const auto ok = ir::verify(func); !ok.ok()) {
     ADD_FAILURE() << ok.error().message;
     return nullptr;
@@ -48,7 +54,7 @@ std::unique_ptr<Kernel> compile(const ir::Func& func) {
   return std::move(kernel).value();
 }
 
-int run(const Kernel& kernel, const std::vector<void*>& params, int workers) {
+int run(const CpuKernel& kernel, const std::vector<void*>& params, int workers) {
   State state;
   tsr_host host{threaded_for, workers, &state};
   const auto bytes =

@@ -11,16 +11,24 @@
 
 #include "tessera/codegen/codegen.h"
 #include "tessera/ir/stmt.h"
+#include "tessera/runtime/device/cpu_device.h"
 #include "tessera/support/host_tensor.h"
 
 namespace tessera::codegen {
 
+using runtime::CpuKernel;
+
+// Compiled and loaded into this process.
+Result<std::unique_ptr<CpuKernel>> jit(const ir::Func& func,
+                                       const target::Target& target = target::host(),
+                                       const CodegenOptions& options = {});
+
 // Fails the current test and returns null when compilation fails.
-std::unique_ptr<Kernel> compile(const ir::Func& func);
+std::unique_ptr<CpuKernel> compile(const ir::Func& func);
 
 // Calls the kernel with a workspace of exactly the stated size, filled with 0xab, and `workers`
 // threads behind parallel_for. Returns the number of parallel_for calls.
-int run(const Kernel& kernel, const std::vector<void*>& params, int workers = 1);
+int run(const CpuKernel& kernel, const std::vector<void*>& params, int workers = 1);
 
 // compile() and run().
 int run(const ir::Func& func, const std::vector<void*>& params, int workers = 1);

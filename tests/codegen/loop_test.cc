@@ -124,8 +124,7 @@ TEST(LoopTest, FailuresAreErrors) {
       target::host());
   ASSERT_FALSE(scope.ok());
   EXPECT_EQ(scope.error().code, ErrorCode::kUnsupported);
-  EXPECT_FALSE(
-      emit_object({micro_kernel(4, 4, 4, 2), micro_kernel(4, 4, 4, 3)}, target::host()).ok());
+  EXPECT_FALSE(compile({micro_kernel(4, 4, 4, 2), micro_kernel(4, 4, 4, 3)}, target::host()).ok());
 }
 
 TEST(LoopTest, ThreadsCompileAndRunIndependently) {

@@ -10,6 +10,7 @@
 #include "tessera/ir/visitor.h"
 #include "tessera/lower/lower.h"
 #include "tessera/runtime/aligned_buffer.h"
+#include "tessera/runtime/device/cpu_device.h"
 #include "tessera/runtime/thread_pool.h"
 #include "tests/testing/testing.h"
 
@@ -85,8 +86,10 @@ std::string check_text(const ir::Func& func) {
 
 std::string check_kernel(const RandomDag& dag, const lower::Lowered& lowered,
                          const std::vector<HostTensor>& want) {
-  const auto kernel =
-      codegen::jit(lowered.func, target::host(), {.opt_level = 1, .verify_llvm = true});
+  const auto binary =
+      codegen::compile_kernel(lowered.func, target::host(), {.opt_level = 1, .verify_llvm = true});
+  if (!binary.ok()) return binary.error().message;
+  const auto kernel = runtime::load_kernel(*binary);
   if (!kernel.ok()) return kernel.error().message;
   for (const int threads : {1, 3}) {
     static runtime::ThreadPool single({.threads = 1});

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "tessera/kernel/compile_op.h"
+#include "tessera/runtime/device/cpu_device.h"
 #include "tessera/te/op_spec.h"
 #include "tests/testing/testing.h"
 
@@ -43,14 +44,15 @@ std::string packed_schedule() {
 
 HostTensor compute(const CompiledOp& op) {
   runtime::ThreadPool pool({.threads = 1});
-  OpRunner runner(op, pool);
+  runtime::CpuDevice device(pool);
+  OpRunner runner(op, device);
   Rng rng(3);
   for (std::size_t i = 0; i < op.dag.inputs.size(); ++i) {
     const ir::Buffer& b = op.dag.inputs[i].buffer;
     EXPECT_TRUE(runner.set_input(i, random_tensor(b->dtype, b->shape, rng)).ok());
   }
-  runner.run();
-  return runner.output(0);
+  EXPECT_TRUE(runner.run().ok());
+  return runner.output(0).value();
 }
 
 TEST_F(KernelCacheTest, GivesBackCodeLayoutsAndWorkspace) {
@@ -61,8 +63,11 @@ TEST_F(KernelCacheTest, GivesBackCodeLayoutsAndWorkspace) {
   ASSERT_TRUE(found.ok()) << found.error().message;
   EXPECT_TRUE(found->times.empty()) << "nothing was lowered or emitted";
   EXPECT_EQ(found->lowered.param_layouts, built->lowered.param_layouts);
-  EXPECT_EQ(found->kernel->info.shared_bytes, built->kernel->info.shared_bytes);
-  EXPECT_EQ(found->kernel->info.worker_bytes, built->kernel->info.worker_bytes);
+  const auto info = [](const CompiledOp& op) {
+    return static_cast<const runtime::CpuKernel&>(*op.code).info;
+  };
+  EXPECT_EQ(info(*found).shared_bytes, info(*built).shared_bytes);
+  EXPECT_EQ(info(*found).worker_bytes, info(*built).worker_bytes);
   EXPECT_EQ(testing::mismatch(compute(*found), compute(*built), 0), "");
 }
 
@@ -82,13 +87,16 @@ TEST_F(KernelCacheTest, KeysDifferInEverythingThatCodeFollowsFrom) {
 TEST_F(KernelCacheTest, EntriesThatAreNoKernelsAreNotLoaded) {
   const std::string key = KernelCache::key(target::host(), {}, "a", "b");
   const auto c = cache();
-  EXPECT_FALSE(c->find(key).has_value());
+  EXPECT_FALSE(c->find(key, target::host()).has_value());
   ASSERT_TRUE(c->disk().store(key, "short").ok());
-  EXPECT_FALSE(c->find(key).has_value());
-  codegen::ObjectCode no_elf{{1, 2, 3}, {{"f", 0, 0}}};
+  EXPECT_FALSE(c->find(key, target::host()).has_value());
+  runtime::Binary no_elf;
+  no_elf.bytes = {1, 2, 3};
+  no_elf.kernels = {{"f", 0, 0}};
   c->store(key, no_elf, {});
-  EXPECT_FALSE(c->find(key).has_value());
-  EXPECT_FALSE(c->find("").has_value());
+  ASSERT_TRUE(c->find(key, target::host()).has_value());
+  EXPECT_FALSE(runtime::load_kernel(c->find(key, target::host())->binary).ok());
+  EXPECT_FALSE(c->find("", target::host()).has_value());
   c->store("", no_elf, {});
   EXPECT_EQ(c->disk().usage().entries, 1);
 }

@@ -9,6 +9,7 @@
 #include "tessera/kernel/compile_op.h"
 #include "tessera/lower/lower.h"
 #include "tessera/measure/build_worker.h"
+#include "tessera/runtime/device/cpu_device.h"
 #include "tessera/space/default_schedule.h"
 #include "tessera/te/op_spec.h"
 
@@ -33,7 +34,7 @@ const char* const kSpecs[] = {"matmul:M=16,N=48,K=32", "softmax:R=5,C=64",
 class Loading : public ::testing::TestWithParam<const char*> {};
 
 // Among them one that calls the C library, through a stub.
-TEST_P(Loading, ComputesWhatTheCompilersLoaderDoes) {
+TEST_P(Loading, ComputesWhatTheDeviceDoes) {
   const te::Dag dag = dag_of(GetParam());
   const target::Target& target = target::host();
   const measure::Built built = build(dag, target);
@@ -47,7 +48,8 @@ TEST_P(Loading, ComputesWhatTheCompilersLoaderDoes) {
   const auto op = kernel::compile_op(
       dag, schedule::to_text(space::default_schedule(dag, target).value()), target);
   ASSERT_TRUE(op.ok()) << op.error().message;
-  kernel::OpRunner runner(*op, pool);
+  CpuDevice device(pool);
+  kernel::OpRunner runner(*op, device);
   const std::vector<HostTensor> inputs = kernel::random_inputs(dag, 1);
   std::vector<HostTensor> stored;
   std::vector<void*> params;
@@ -57,12 +59,12 @@ TEST_P(Loading, ComputesWhatTheCompilersLoaderDoes) {
     stored.push_back(layout.empty() ? inputs[i] : lower::pack(inputs[i], layout));
     params.push_back(stored.back().data());
   }
-  runner.run();
+  ASSERT_TRUE(runner.run().ok());
   HostTensor got(dag.outputs[0]->dtype, dag.outputs[0]->shape);
   params.push_back(got.data());
   AlignedBuffer workspace(static_cast<std::size_t>(built.shared_bytes + built.worker_bytes) + 64);
   EXPECT_EQ(entry(params.data(), workspace.data(), pool.host()), 0);
-  const HostTensor want = runner.output(0);
+  const HostTensor want = runner.output(0).value();
   EXPECT_EQ(std::memcmp(got.data(), want.data(), want.bytes()), 0);
 }
 

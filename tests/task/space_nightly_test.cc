@@ -6,6 +6,7 @@
 #include "tessera/kernel/check_output.h"
 #include "tessera/kernel/compile_op.h"
 #include "tessera/onnx/import.h"
+#include "tessera/runtime/device/cpu_device.h"
 #include "tessera/space/space.h"
 #include "tessera/support/hash.h"
 #include "tessera/task/task.h"
@@ -22,16 +23,18 @@ std::string check_schedule(const Task& t, const schedule::Schedule& schedule,
                            const std::vector<HostTensor>& inputs, runtime::ThreadPool& pool) {
   const auto op = kernel::compile_op(t.dag, schedule::to_text(schedule), target::host());
   if (!op.ok()) return op.error().message;
-  kernel::OpRunner runner(*op, pool);
+  runtime::CpuDevice device(pool);
+  kernel::OpRunner runner(*op, device);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (const auto set = runner.set_input(i, inputs[i]); !set.ok()) return set.error().message;
   }
-  runner.run();
+  if (const auto ran = runner.run(); !ran.ok()) return ran.error().message;
   for (std::size_t o = 0; o < t.dag.outputs.size(); ++o) {
     const auto want = kernel::reference(t.dag, inputs, o, kPoints, 1);
     if (!want.ok()) return want.error().message;
     const double allowed = kernel::tolerance(t.dag, o);
-    if (const double error = kernel::worst_error(*want, runner.output(o), allowed); error > 1)
+    if (const double error = kernel::worst_error(*want, runner.output(o).value(), allowed);
+        error > 1)
       return fmt::format("output {} is off by {} times what is allowed", o, error);
   }
   return "";

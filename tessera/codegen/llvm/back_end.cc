@@ -42,6 +42,10 @@ void initialise_llvm() {
     LLVMInitializeAArch64Target();
     LLVMInitializeAArch64TargetMC();
     LLVMInitializeAArch64AsmPrinter();
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
@@ -52,6 +56,7 @@ void initialise_llvm() {
 Result<std::unique_ptr<llvm::TargetMachine>> make_machine(const target::Target& target,
                                                           int opt_level) {
   initialise_llvm();
+  set_common_options();
   std::string reason;
 #if LLVM_VERSION_MAJOR >= 22
   const llvm::Triple triple(target.triple);
@@ -140,8 +145,7 @@ Result<std::string> emit_file(llvm::Module& module, llvm::TargetMachine& machine
   // Made after the machines of target_machine() and so destroyed before them.
   thread_local std::map<std::pair<const llvm::TargetMachine*, FileKind>, std::unique_ptr<Emission>>
       emissions;
-  set_schedule_options(machine.getTargetTriple().isAArch64() ? target::Arch::kAArch64
-                                                             : target::Arch::kX86_64);
+  const ScheduleOptions options(machine.getTargetTriple().isAArch64());
   std::unique_ptr<Emission>& emission = emissions[{&machine, kind}];
   if (!emission) {
     auto made = std::make_unique<Emission>();

@@ -6,9 +6,9 @@
 #include <llvm/IR/Module.h>
 #include <llvm/Support/raw_ostream.h>
 
+#include "tessera/codegen/back_ends.h"
 #include "tessera/codegen/llvm/back_end.h"
 #include "tessera/codegen/llvm/emitter.h"
-#include "tessera/codegen/llvm/loader.h"
 
 namespace tessera::codegen {
 namespace {
@@ -41,19 +41,17 @@ constexpr bool kAlwaysVerify = false;
 constexpr bool kAlwaysVerify = true;
 #endif
 
-Result<std::unique_ptr<Unit>> build(const ir::Func* funcs, std::size_t count,
-                                    const target::Target& target, const CodegenOptions& options) {
+// A module that `fill` writes functions to.
+template <class Fill>
+Result<std::unique_ptr<Unit>> build(const target::Target& target, const CodegenOptions& options,
+                                    const Fill& fill) {
   auto unit = std::make_unique<Unit>();
   TESSERA_TRY(unit->machine, target_machine(target, options.opt_level));
   Stopwatch watch;
   unit->module = std::make_unique<llvm::Module>("tessera", unit->context);
   prepare(*unit->module, *unit->machine);
-  for (std::size_t i = 0; i < count; ++i) {
-    llvm::IRBuilder<> builder(unit->context);
-    Emitter emitter(*unit->module, builder, target, funcs[i]);
-    TESSERA_TRY(KernelInfo info, emitter.emit());
-    unit->kernels.push_back(std::move(info));
-  }
+  llvm::IRBuilder<> builder(unit->context);
+  TESSERA_DO(fill(*unit, builder));
   if (options.verify_llvm || kAlwaysVerify) TESSERA_DO(verify_module(*unit->module));
   unit->times.build_ms = watch.lap_ms();
   optimise(*unit->module, *unit->machine);
@@ -61,51 +59,59 @@ Result<std::unique_ptr<Unit>> build(const ir::Func* funcs, std::size_t count,
   return unit;
 }
 
-class JitKernel final : public Kernel {
- public:
-  explicit JitKernel(std::unique_ptr<LoadedObject> object) : object_(std::move(object)) {}
-  void* symbol(const std::string& name) { return object_->symbol(name); }
+Result<std::unique_ptr<Unit>> build(const ir::Func* funcs, std::size_t count,
+                                    const target::Target& target, const CodegenOptions& options) {
+  return build(target, options, [&](Unit& unit, llvm::IRBuilder<>& builder) -> Result<void> {
+    for (std::size_t i = 0; i < count; ++i) {
+      Emitter emitter(*unit.module, builder, target, funcs[i]);
+      TESSERA_TRY(KernelInfo info, emitter.emit());
+      unit.kernels.push_back(std::move(info));
+    }
+    return {};
+  });
+}
 
- private:
-  std::unique_ptr<LoadedObject> object_;
-};
+// Completes what describe() knows of the launches.
+Result<std::unique_ptr<Unit>> build(const ir::DeviceProgram& program, Binary* binary,
+                                    const CodegenOptions& options) {
+  const target::Target& target = binary->target;
+  return build(target, options, [&](Unit& unit, llvm::IRBuilder<>& builder) -> Result<void> {
+    for (std::size_t i = 0; i < program.launches.size(); ++i) {
+      runtime::LaunchInfo& info = binary->launches[i];
+      Emitter emitter(*unit.module, builder, target, program.launches[i], info.name);
+      TESSERA_TRY(const runtime::LaunchInfo emitted, emitter.emit_launch());
+      info.shared_bytes = emitted.shared_bytes;
+    }
+    return {};
+  });
+}
 
 }  // namespace
 
-Result<std::unique_ptr<Kernel>> jit(const ir::Func& func, const target::Target& target,
-                                    const CodegenOptions& options, ObjectCode* code) {
-  if (!target::runs_on_host(target)) {
-    return make_error(ErrorCode::kUnsupported, "code for target {} does not run on this machine",
-                      target.name);
-  }
-  // A kernel named like a C function (exp, pow) would call itself where it means the library.
-  ir::Func renamed = func;
-  renamed.name = "tsr." + func.name;
-  TESSERA_TRY(std::unique_ptr<Unit> unit, build(&renamed, 1, target, options));
-  Stopwatch watch;
-  TESSERA_TRY(const std::string object,
-              emit_file(*unit->module, *unit->machine, FileKind::kObject));
-  unit->times.emit_ms = watch.lap_ms();
-  TESSERA_TRY(std::unique_ptr<LoadedObject> loaded, load_object(object));
-  auto kernel = std::make_unique<JitKernel>(std::move(loaded));
-  kernel->entry = reinterpret_cast<tsr_kernel>(kernel->symbol(renamed.name));
-  unit->times.link_ms = watch.lap_ms();
-  if (!kernel->entry)
-    return make_error(ErrorCode::kBuildFailed, "{} is not in its object code", func.name);
-  kernel->info = unit->kernels[0];
-  if (code) *code = {{object.begin(), object.end()}, {kernel->info}};
-  kernel->info.name = func.name;
-  kernel->times = unit->times;
-  return std::unique_ptr<Kernel>(std::move(kernel));
+namespace {
+
+std::string text_of(const Unit& unit) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  unit.module->print(out, nullptr);
+  return std::move(out.str());
 }
+
+}  // namespace
 
 Result<std::string> emit_llvm(const ir::Func& func, const target::Target& target,
                               const CodegenOptions& options) {
   TESSERA_TRY(const std::unique_ptr<Unit> unit, build(&func, 1, target, options));
-  std::string text;
-  llvm::raw_string_ostream out(text);
-  unit->module->print(out, nullptr);
-  return std::move(out.str());
+  return text_of(*unit);
+}
+
+Result<std::string> emit_llvm(const ir::DeviceProgram& program, const target::Target& target,
+                              const CodegenOptions& options) {
+  if (target.kind != target::Kind::kCuda)
+    return make_error(ErrorCode::kUnsupported, "target {}: not compiled by LLVM", target.name);
+  TESSERA_TRY(Binary binary, describe(program, target, runtime::BinaryKind::kPtx));
+  TESSERA_TRY(const std::unique_ptr<Unit> unit, build(program, &binary, options));
+  return text_of(*unit);
 }
 
 Result<std::string> emit_asm(const ir::Func& func, const target::Target& target,
@@ -114,28 +120,32 @@ Result<std::string> emit_asm(const ir::Func& func, const target::Target& target,
   return emit_file(*unit->module, *unit->machine, FileKind::kAssembly);
 }
 
-Result<ObjectCode> emit_object(const std::vector<ir::Func>& funcs, const target::Target& target,
-                               const CodegenOptions& options) {
+Result<Binary> compile_object(const std::vector<ir::Func>& funcs, const target::Target& target,
+                              const CodegenOptions& options, CodegenTimes* times) {
   TESSERA_TRY(const std::unique_ptr<Unit> unit, build(funcs.data(), funcs.size(), target, options));
+  Stopwatch watch;
   TESSERA_TRY(const std::string object,
               emit_file(*unit->module, *unit->machine, FileKind::kObject));
-  return ObjectCode{{object.begin(), object.end()}, unit->kernels};
+  unit->times.emit_ms = watch.lap_ms();
+  if (times) *times = unit->times;
+  Binary binary;
+  binary.target = target;
+  binary.bytes.assign(object.begin(), object.end());
+  binary.kernels = std::move(unit->kernels);
+  return binary;
 }
 
-Result<std::unique_ptr<Kernel>> load_kernel(const ObjectCode& object, std::size_t kernel) {
-  if (kernel >= object.kernels.size())
-    return make_error(ErrorCode::kInvalidArgument, "object code has no kernel {}", kernel);
+Result<Binary> compile_ptx(const ir::DeviceProgram& program, const target::Target& target,
+                           const CodegenOptions& options, CodegenTimes* times) {
+  TESSERA_TRY(Binary binary, describe(program, target, runtime::BinaryKind::kPtx));
+  TESSERA_TRY(const std::unique_ptr<Unit> unit, build(program, &binary, options));
   Stopwatch watch;
-  TESSERA_TRY(std::unique_ptr<LoadedObject> loaded,
-              load_object(std::string(object.bytes.begin(), object.bytes.end())));
-  auto result = std::make_unique<JitKernel>(std::move(loaded));
-  result->info = object.kernels[kernel];
-  result->entry = reinterpret_cast<tsr_kernel>(result->symbol(result->info.name));
-  result->times.link_ms = watch.lap_ms();
-  if (!result->entry) {
-    return make_error(ErrorCode::kBuildFailed, "{} is not in its object code", result->info.name);
-  }
-  return std::unique_ptr<Kernel>(std::move(result));
+  TESSERA_TRY(const std::string text,
+              emit_file(*unit->module, *unit->machine, FileKind::kAssembly));
+  unit->times.emit_ms = watch.lap_ms();
+  if (times) *times = unit->times;
+  binary.bytes.assign(text.begin(), text.end());
+  return binary;
 }
 
 }  // namespace tessera::codegen

@@ -3,8 +3,8 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 
+#include "tessera/codegen/lane.h"
 #include "tessera/codegen/llvm/emitter.h"
-#include "tessera/codegen/llvm/lane.h"
 #include "tessera/ir/build.h"
 
 namespace tessera::codegen {
@@ -20,9 +20,11 @@ Value* Emitter::fail(ErrorCode code, std::string message, ir::Type type) {
 
 Value* Emitter::emit(const Expr& e) {
   if (e.as<ir::IntImm>() || e.as<ir::FloatImm>() || e.as<ir::Var>()) return emit_node(e);
-  if (const auto found = memo_.find(e.get()); found != memo_.end()) return found->second;
-  Value* v = emit_node(e);
-  memo_[e.get()] = v;
+  if (const auto found = memo_.values.find(e.get()); found != memo_.values.end())
+    return found->second;
+  Value* narrow = emit_narrow(e);
+  Value* v = narrow ? widened(narrow, e) : emit_node(e);
+  memo_.values[e.get()] = v;
   return v;
 }
 
@@ -40,9 +42,14 @@ Value* Emitter::emit_node(const Expr& e) {
     }
     case ir::ExprKind::kBinary: {
       const auto* binary = e.as<ir::Binary>();
+      const bool small = is_non_negative(binary->a) && is_non_negative(binary->b);
+      if (ir::is_comparison(binary->op)) {
+        Value* x = emit_narrow(binary->a);
+        Value* y = x ? emit_narrow(binary->b) : nullptr;
+        if (y) return ops_.binary(binary->op, {DType::kI32, 1}, x, y, small);
+      }
       Value* a = emit(binary->a);
       Value* b = emit(binary->b);
-      const bool small = is_non_negative(binary->a) && is_non_negative(binary->b);
       Value* r = ops_.binary(binary->op, binary->a.type(), a, b, small);
       if (r) return r;
       return fail(ErrorCode::kUnsupported,
@@ -98,7 +105,8 @@ Value* Emitter::emit_broadcast(const ir::Broadcast& copy) {
 }
 
 Value* Emitter::emit_call(const ir::Call& call) {
-  if (call.fn == ir::Intrinsic::kPrefetch) {
+  if (Value* v = emit_thread_call(call)) return v;
+  if (call.fn == ir::Intrinsic::kPrefetch && !target_.is_gpu()) {
     const auto* load = call.args[0].as<ir::Load>();
     const auto place = load ? place_of(load->buffer, load->indices) : std::nullopt;
     if (place) {
@@ -219,6 +227,44 @@ Value* Emitter::masked_load(const ir::Select& select, Value* cond) {
                                           pointer(load->buffer, place->base), align, cond, other);
   annotate(v, load->buffer);
   return v;
+}
+
+// Sums that wrap in 32 bits would wrap in 64: no part is larger than its range.
+Value* Emitter::emit_narrow(const Expr& e) {
+  if (!policy_.narrow_indices || e.dtype() != DType::kI64 || e.lanes() != 1) return nullptr;
+  if (const auto found = memo_.narrow.find(e.get()); found != memo_.narrow.end())
+    return found->second;
+  if (!fits_32_bits(range_of(e, ranges_))) return nullptr;
+  if (const auto c = ir::as_const_int(e)) return b_.getInt32(static_cast<std::uint32_t>(*c));
+  if (e.as<ir::Var>()) {
+    const auto found = frame_.vars.find(e.get());
+    return found == frame_.vars.end() ? nullptr : found->second.narrow;
+  }
+  const auto* binary = e.as<ir::Binary>();
+  Value* a = emit_narrow(binary->a);
+  Value* b = a ? emit_narrow(binary->b) : nullptr;
+  if (!b) return nullptr;
+  const bool small = is_non_negative(binary->a) && is_non_negative(binary->b);
+  Value* v = ops_.binary(binary->op, {DType::kI32, 1}, a, b, small);
+  memo_.narrow[e.get()] = v;
+  keep_alive_.push_back(e);
+  return v;
+}
+
+Value* Emitter::emit_narrow_at(const Expr& e, int depth) {
+  if (depth < 0) return emit_narrow(e);
+  Memo here;
+  std::swap(here, memo_);
+  b_.SetInsertPoint(frame_.scopes[static_cast<std::size_t>(depth)].top->getTerminator());
+  Value* v = emit_narrow(e);
+  std::swap(here, memo_);
+  return v;
+}
+
+Value* Emitter::widened(Value* narrow, const Expr& e) {
+  llvm::Type* i64 = b_.getInt64Ty();
+  const auto range = range_of(e, ranges_);
+  return range && range->low >= 0 ? b_.CreateZExt(narrow, i64) : b_.CreateSExt(narrow, i64);
 }
 
 int Emitter::depth_of(const Expr& e) const {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <set>
 
@@ -25,12 +26,15 @@ constexpr std::size_t kMostRunningPointers = 20;
 
 void Emitter::make_alias_scopes() {
   std::vector<const ir::BufferNode*> all;
-  for (const ir::Buffer& param : func_.params) all.push_back(param.get());
-  ir::for_each_stmt(func_.body, [&](const ir::Stmt& s) {
+  for (const ir::Buffer& param : params_) all.push_back(param.get());
+  if (launch_) {
+    for (const ir::Buffer& shared : launch_->shared) all.push_back(shared.get());
+  }
+  ir::for_each_stmt(body_, [&](const ir::Stmt& s) {
     if (const auto* allocate = s.as<ir::Allocate>()) all.push_back(allocate->buffer.get());
   });
   llvm::MDBuilder metadata(b_.getContext());
-  llvm::MDNode* domain = metadata.createAnonymousAliasScopeDomain(func_.name);
+  llvm::MDNode* domain = metadata.createAnonymousAliasScopeDomain(name_);
   std::vector<llvm::Metadata*> scopes;
   for (const ir::BufferNode* buffer : all) {
     scopes.push_back(metadata.createAnonymousAliasScope(domain, buffer->name));
@@ -62,6 +66,11 @@ Expr Emitter::canonical(const Expr& e) {
   return e;
 }
 
+// Factors are numbered as they are met.
+std::size_t Emitter::number_of(const Expr& factor) {
+  return factor_numbers_.try_emplace(factor.get(), factor_numbers_.size()).first->second;
+}
+
 // Terms are added outermost loop first, each at the top of the loop that fixes it, so that what is
 // left for the innermost loop is one pointer per buffer, advanced with the loop, plus constant
 // offsets. Not "inbounds": with the constant added last, a partial sum may lie outside of the
@@ -83,8 +92,9 @@ Value* Emitter::pointer(const ir::Buffer& buffer, const Linear& at) {
   std::int64_t offset = at.constant;
   std::vector<std::int64_t> key = {reinterpret_cast<std::int64_t>(buffer.get())};
   for (auto& [depth, terms] : by_depth) {
-    std::sort(terms.begin(), terms.end(), [](const Linear::Term& x, const Linear::Term& y) {
-      return x.factor.get() < y.factor.get();
+    // Not by address, which differs from run to run.
+    std::sort(terms.begin(), terms.end(), [this](const Linear::Term& x, const Linear::Term& y) {
+      return number_of(x.factor) < number_of(y.factor);
     });
     for (const Linear::Term& term : terms) {
       key.push_back(reinterpret_cast<std::int64_t>(term.factor.get()));
@@ -102,7 +112,7 @@ Value* Emitter::pointer(const ir::Buffer& buffer, const Linear& at) {
     if (!known && runs) known = running_pointer(p, buffer, terms[0].coef, key.back(), scope);
     if (!known) {
       known = extend_pointer(p, buffer, terms, depth);
-      if (scope.has_loops) known = opaque_pointer(known, scope);
+      if (scope.has_loops && policy_.hidden_pointers) known = opaque_pointer(known, scope);
     }
     p = known;
   }
@@ -144,6 +154,13 @@ Value* Emitter::extend_pointer(Value* base, const ir::Buffer& buffer,
   // In place, a factor may branch and end in another block: nothing is restored then.
   std::optional<llvm::IRBuilderBase::InsertPointGuard> guard;
   if (depth >= 0) guard.emplace(b_);
+  if (policy_.narrow_indices) {
+    ir::Expr index = ir::int_imm(0);
+    for (const Linear::Term& term : terms)
+      index = ir::add(index, ir::mul(term.factor, ir::int_imm(term.coef)));
+    if (Value* narrow = emit_narrow_at(index, depth))
+      return b_.CreateGEP(ops_.memory_type({buffer->dtype, 1}), base, narrow);
+  }
   Value* sum = nullptr;
   for (const Linear::Term& term : terms) {
     Value* factor = depth < 0 ? emit(term.factor) : emit_hoisted(term.factor, depth);
@@ -171,16 +188,28 @@ Value* Emitter::offset_pointer(Value* base, const ir::Buffer& buffer, std::int64
                       b_.getInt64(static_cast<std::uint64_t>(elements)));
 }
 
-Value* Emitter::load_at(const ir::Buffer& buffer, Value* address, int lanes) {
+// Of an access of so many lanes there. What the caller gives begins on a multiple of 64 bytes.
+std::int64_t Emitter::align_bytes(const ir::Buffer& buffer, const Linear& at, int lanes) const {
+  const std::int64_t size = size_bytes(buffer->dtype);
+  if (!policy_.aligned_vectors || lanes == 1) return size;
+  std::int64_t unit = at.constant;
+  for (const Linear::Term& term : at.terms) unit = std::gcd(unit, term.coef);
+  std::int64_t align = kAlignment;
+  while (unit * size % align != 0) align /= 2;
+  return align;
+}
+
+Value* Emitter::load_at(const ir::Buffer& buffer, Value* address, int lanes,
+                        std::int64_t align_bytes) {
   const ir::Type type{buffer->dtype, lanes};
-  const auto align = llvm::Align(static_cast<std::uint64_t>(size_bytes(buffer->dtype)));
+  const auto align = llvm::Align(static_cast<std::uint64_t>(align_bytes));
   llvm::LoadInst* v = b_.CreateAlignedLoad(ops_.memory_type(type), address, align);
   annotate(v, buffer);
   return ops_.from_memory(type, v);
 }
 
 Value* Emitter::load_dense(const ir::Buffer& buffer, const Linear& at, int lanes) {
-  return load_at(buffer, pointer(buffer, at), lanes);
+  return load_at(buffer, pointer(buffer, at), lanes, align_bytes(buffer, at, lanes));
 }
 
 Value* Emitter::emit_load(const ir::Load& load) {
@@ -259,13 +288,15 @@ Value* Emitter::gather(const ir::Load& load, const std::optional<Place>& place) 
   const std::vector<Value*> pointers =
       lane_pointers(load.buffer, load.indices, place, load.type.lanes);
   for (std::size_t i = 0; i < pointers.size(); ++i) {
-    v = b_.CreateInsertElement(v, load_at(load.buffer, pointers[i], 1), i);
+    v = b_.CreateInsertElement(
+        v, load_at(load.buffer, pointers[i], 1, size_bytes(load.buffer->dtype)), i);
   }
   return v;
 }
 
-void Emitter::store_at(const ir::Buffer& buffer, Value* address, Value* value, int lanes) {
-  const auto align = llvm::Align(static_cast<std::uint64_t>(size_bytes(buffer->dtype)));
+void Emitter::store_at(const ir::Buffer& buffer, Value* address, Value* value, int lanes,
+                       std::int64_t align_bytes) {
+  const auto align = llvm::Align(static_cast<std::uint64_t>(align_bytes));
   annotate(b_.CreateAlignedStore(ops_.to_memory({buffer->dtype, lanes}, value), address, align),
            buffer);
 }
@@ -279,11 +310,13 @@ void Emitter::emit_store(const ir::Store& store) {
   const bool refused =
       lanes == 3 && size_bytes(store.buffer->dtype) == 1 && target_.arch == target::Arch::kAArch64;
   if (place && (lanes == 1 || (place->stride == 1 && !refused))) {
-    return store_at(store.buffer, pointer(store.buffer, place->base), value, lanes);
+    return store_at(store.buffer, pointer(store.buffer, place->base), value, lanes,
+                    align_bytes(store.buffer, place->base, lanes));
   }
   const std::vector<Value*> pointers = lane_pointers(store.buffer, store.indices, place, lanes);
   for (int i = 0; i < lanes; ++i) {
-    store_at(store.buffer, pointers[static_cast<std::size_t>(i)], ops_.shuffle(value, {i}), 1);
+    store_at(store.buffer, pointers[static_cast<std::size_t>(i)], ops_.shuffle(value, {i}), 1,
+             size_bytes(store.buffer->dtype));
   }
 }
 

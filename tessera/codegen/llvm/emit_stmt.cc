@@ -38,22 +38,33 @@ void set_attributes(llvm::Function* f, const target::Target& target) {
 
 Emitter::Emitter(llvm::Module& module, llvm::IRBuilderBase& builder, const target::Target& target,
                  const ir::Func& func)
-    : module_(module), b_(builder), target_(target), func_(func), ops_(builder, module, target) {}
+    : module_(module),
+      b_(builder),
+      target_(target),
+      name_(func.name),
+      params_(func.params),
+      body_(func.body),
+      policy_(kCpuPolicy),
+      ops_(builder, module, target) {}
 
 Result<KernelInfo> Emitter::emit() {
-  if (module_.getFunction(func_.name)) {
-    return make_error(ErrorCode::kInvalidArgument, "two kernels are named {}", func_.name);
+  if (module_.getFunction(name_)) {
+    return make_error(ErrorCode::kInvalidArgument, "two kernels are named {}", name_);
   }
+  start();
+  workspace_ = plan_workspace(body_);
+  make_entry();
+  if (body_) emit_stmt(body_);
+  b_.CreateRet(b_.getInt32(0));
+  if (failed_) return error_.with_context(name_);
+  return KernelInfo{name_, workspace_.shared_bytes, workspace_.worker_bytes};
+}
+
+void Emitter::start() {
   llvm::FastMathFlags flags;
   flags.setAllowContract(true);
   b_.setFastMathFlags(flags);
-  workspace_ = plan_workspace(func_.body);
   make_alias_scopes();
-  make_entry();
-  if (func_.body) emit_stmt(func_.body);
-  b_.CreateRet(b_.getInt32(0));
-  if (failed_) return error_.with_context(func_.name);
-  return KernelInfo{func_.name, workspace_.shared_bytes, workspace_.worker_bytes};
 }
 
 llvm::BasicBlock* Emitter::new_block(const char* name) {
@@ -72,7 +83,7 @@ void Emitter::open_scope(llvm::BasicBlock* top) {
 void Emitter::make_entry() {
   llvm::Type* ptr = b_.getPtrTy();
   auto* signature = llvm::FunctionType::get(b_.getInt32Ty(), {ptr, ptr, ptr}, false);
-  auto* f = llvm::Function::Create(signature, llvm::Function::ExternalLinkage, func_.name, module_);
+  auto* f = llvm::Function::Create(signature, llvm::Function::ExternalLinkage, name_, module_);
   set_attributes(f, target_);
   for (llvm::Argument& arg : f->args()) arg.addAttr(llvm::Attribute::NoAlias);
   frame_.function = f;
@@ -80,18 +91,18 @@ void Emitter::make_entry() {
   frame_.host = f->getArg(2);
   llvm::BasicBlock* entry = new_block("entry");
   b_.SetInsertPoint(entry);
-  for (std::size_t i = 0; i < func_.params.size(); ++i) {
+  for (std::size_t i = 0; i < params_.size(); ++i) {
     Value* slot = b_.CreateConstGEP1_64(ptr, f->getArg(0), i);
     Value* p = load_pointer(b_, slot);
-    p->setName(func_.params[i]->name);
-    frame_.buffers[func_.params[i].get()] = {p, 0};
+    p->setName(params_[i]->name);
+    frame_.buffers[params_[i].get()] = {p, 0};
   }
   open_scope(entry);
 }
 
 void Emitter::emit_stmt(const ir::Stmt& s) {
   if (!s || failed_) return;
-  memo_.clear();
+  memo_ = {};
   switch (s.kind()) {
     case ir::StmtKind::kFor:
       return emit_for(*s.as<ir::For>());
@@ -105,8 +116,7 @@ void Emitter::emit_stmt(const ir::Stmt& s) {
     case ir::StmtKind::kEvaluate:
       return emit_block({s});
     case ir::StmtKind::kBarrier:
-      fail(ErrorCode::kUnsupported, "barrier in code for one thread", {});
-      return;
+      return emit_barrier();
   }
 }
 
@@ -123,9 +133,9 @@ void Emitter::emit_block(const std::vector<ir::Stmt>& stmts) {
     std::vector<const ir::StmtNode*> region;
     while (end < stmts.size() && is_simple(stmts[end])) region.push_back(stmts[end++].get());
     find_lane_groups(region);
-    find_transposes(region);
+    if (policy_.transposes) find_transposes(region);
     for (; i < end && !failed_; ++i) {
-      memo_.clear();
+      memo_ = {};
       if (const auto* store = stmts[i].as<ir::Store>()) {
         emit_store(*store);
       } else {
@@ -155,7 +165,8 @@ void Emitter::emit_allocate(const ir::Allocate& allocate) {
          fmt::format("buffer {}: a CPU has no shared memory scope", buffer->name), {});
     return;
   }
-  const Slot slot = workspace_.slots.at(&allocate);
+  // What a thread of a GPU allocates is its own.
+  const Slot slot = launch_ ? Slot{Home::kStack} : workspace_.slots.at(&allocate);
   Value* base = nullptr;
   if (slot.home == Home::kStack) {
     llvm::Type* element = ops_.memory_type({buffer->dtype, 1});
@@ -196,19 +207,35 @@ void Emitter::emit_if(const ir::If& branch) {
 }
 
 void Emitter::emit_for(const ir::For& loop) {
+  if (launch_ && loop.loop_kind == ir::LoopKind::kUnrolled) return emit_unrolled(loop);
   if (loop.loop_kind != ir::LoopKind::kSerial && loop.loop_kind != ir::LoopKind::kParallel) {
     fail(ErrorCode::kUnsupported,
-         fmt::format("{} loop: lower it before CPU code generation", to_text(loop.loop_kind)), {});
+         fmt::format("{} loop: lower it before code generation", to_text(loop.loop_kind)), {});
     return;
   }
-  if (runs_parallel(loop, frame_.worker != nullptr)) return emit_parallel(loop);
+  if (!launch_ && runs_parallel(loop, frame_.worker != nullptr)) return emit_parallel(loop);
   const auto extent = ir::as_const_int(loop.extent);
   if (extent && *extent <= 0) return;
+  const auto range = policy_.narrow_indices ? range_of(loop.extent, ranges_) : std::nullopt;
+  if (range) ranges_[loop.var.get()] = {0, std::max<std::int64_t>(range->high - 1, 0)};
   if (extent && *extent == 1) {
-    frame_.vars[loop.var.get()] = {b_.getInt64(0), 0};
+    frame_.vars[loop.var.get()] = {b_.getInt64(0), 0, b_.getInt32(0)};
     return emit_stmt(loop.body);
   }
-  emit_loop(loop.var, b_.getInt64(0), emit(loop.extent), !extent, loop.body);
+  Value* count = emit_narrow(loop.extent);
+  emit_loop(loop.var, b_.getInt64(0), count ? count : emit(loop.extent), !extent, loop.body);
+  ranges_.erase(loop.var.get());
+}
+
+void Emitter::emit_unrolled(const ir::For& loop) {
+  const auto extent = ir::as_const_int(loop.extent);
+  if (!extent) {
+    fail(ErrorCode::kUnsupported, "unrolled loop of unknown extent", {});
+    return;
+  }
+  for (std::int64_t i = 0; i < *extent; ++i) {
+    emit_stmt(ir::substitute(loop.body, loop.var, ir::int_imm(i)));
+  }
 }
 
 // Counts down to zero beside the index: the exit test is then one subtract-and-branch, which is
@@ -218,16 +245,19 @@ void Emitter::emit_loop(const ir::Expr& var, Value* begin, Value* count, bool ma
   llvm::BasicBlock* top = new_block("loop");
   llvm::BasicBlock* exit = new_block("loop.end");
   llvm::BasicBlock* before = b_.GetInsertBlock();
+  llvm::Type* type = count->getType();
   if (may_be_empty) {
-    b_.CreateCondBr(b_.CreateICmpSGT(count, b_.getInt64(0)), top, exit);
+    b_.CreateCondBr(b_.CreateICmpSGT(count, llvm::ConstantInt::get(type, 0)), top, exit);
   } else {
     b_.CreateBr(top);
   }
   b_.SetInsertPoint(top);
-  llvm::PHINode* index = b_.CreatePHI(b_.getInt64Ty(), 2, var.as<ir::Var>()->name);
-  llvm::PHINode* left = b_.CreatePHI(b_.getInt64Ty(), 2, "left");
-  index->addIncoming(begin, before);
+  llvm::PHINode* index = b_.CreatePHI(type, 2, var.as<ir::Var>()->name);
+  llvm::PHINode* left = b_.CreatePHI(type, 2, "left");
+  index->addIncoming(b_.CreateIntCast(begin, type, false), before);
   left->addIncoming(count, before);
+  const bool narrow = type->isIntegerTy(32);
+  Value* wide = narrow ? b_.CreateZExt(index, b_.getInt64Ty()) : index;
   open_scope(top);
   LoopScope& scope = frame_.scopes.back();
   scope.var = var.get();
@@ -236,7 +266,8 @@ void Emitter::emit_loop(const ir::Expr& var, Value* begin, Value* count, bool ma
   ir::for_each_stmt(body, [&](const ir::Stmt& s) {
     if (s.as<ir::For>()) scope.has_loops = true;
   });
-  frame_.vars[var.get()] = {index, static_cast<int>(frame_.scopes.size()) - 1};
+  frame_.vars[var.get()] = {wide, static_cast<int>(frame_.scopes.size()) - 1,
+                            narrow ? index : nullptr};
   emit_stmt(body);
   frame_.vars.erase(var.get());
   close_loop(index, left, top, exit);
@@ -251,14 +282,16 @@ void Emitter::close_loop(llvm::PHINode* index, llvm::PHINode* left, llvm::BasicB
     p.value->addIncoming(
         b_.CreateGEP(p.element, p.value, b_.getInt64(static_cast<std::uint64_t>(p.step))), last);
   }
+  llvm::Constant* one = llvm::ConstantInt::get(left->getType(), 1);
   if (index->use_empty()) {
     index->eraseFromParent();
   } else {
-    index->addIncoming(b_.CreateAdd(index, b_.getInt64(1), "", true, true), last);
+    index->addIncoming(b_.CreateAdd(index, one, "", true, true), last);
   }
-  Value* remaining = b_.CreateSub(left, b_.getInt64(1), "", true, true);
+  Value* remaining = b_.CreateSub(left, one, "", true, true);
   left->addIncoming(remaining, last);
-  b_.CreateCondBr(b_.CreateICmpNE(remaining, b_.getInt64(0)), top, exit);
+  llvm::Constant* zero = llvm::Constant::getNullValue(left->getType());
+  b_.CreateCondBr(b_.CreateICmpNE(remaining, zero), top, exit);
 }
 
 namespace {
@@ -319,8 +352,8 @@ llvm::Function* Emitter::emit_body(const ir::For& loop,
   llvm::Type* i64 = b_.getInt64Ty();
   auto* signature =
       llvm::FunctionType::get(b_.getVoidTy(), {ptr, i64, i64, b_.getInt32Ty()}, false);
-  auto* f = llvm::Function::Create(signature, llvm::Function::InternalLinkage,
-                                   func_.name + ".parallel", module_);
+  auto* f = llvm::Function::Create(signature, llvm::Function::InternalLinkage, name_ + ".parallel",
+                                   module_);
   set_attributes(f, target_);
   f->getArg(0)->addAttr(llvm::Attribute::NoAlias);
   f->getArg(0)->addAttr(llvm::Attribute::ReadOnly);
@@ -347,7 +380,7 @@ llvm::Function* Emitter::emit_body(const ir::For& loop,
   emit_loop(loop.var, f->getArg(1), b_.CreateSub(f->getArg(2), f->getArg(1)), true, loop.body);
   b_.CreateRetVoid();
   frame_ = std::move(outer);
-  memo_.clear();
+  memo_ = {};
   return f;
 }
 

@@ -221,7 +221,7 @@ bool Emitter::transposed_store(const ir::Store& store, Value* value) {
     Linear at = matrix.at;
     at.constant += static_cast<std::int64_t>(r) * matrix.stride;
     store_at(matrix.buffer, pointer(matrix.buffer, at), rows[r],
-             static_cast<int>(matrix.columns.size()));
+             static_cast<int>(matrix.columns.size()), size_bytes(matrix.buffer->dtype));
   }
   return true;
 }

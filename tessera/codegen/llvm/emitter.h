@@ -1,4 +1,5 @@
-// One ir::Func -> LLVM functions in a module: the entry and one body function per parallel loop.
+// One ir::Func -> LLVM functions in a module: the entry and one body function per parallel loop. Or
+// one ir::Launch -> a kernel of a GPU.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +12,10 @@
 
 #include "tessera/codegen/codegen.h"
 #include "tessera/codegen/llvm/index.h"
+#include "tessera/codegen/llvm/index_range.h"
 #include "tessera/codegen/llvm/ops.h"
 #include "tessera/codegen/llvm/workspace.h"
+#include "tessera/ir/launch.h"
 #include "tessera/ir/stmt.h"
 
 namespace llvm {
@@ -25,14 +28,29 @@ class StructType;
 
 namespace tessera::codegen {
 
+// Where code for CPUs and GPUs differs, beside how a function begins.
+struct EmitPolicy {
+  bool narrow_indices;   // indices in 32 bits where their ranges allow
+  bool aligned_vectors;  // vector accesses state the alignment that follows from their index
+  bool hidden_pointers;  // LLVM does not see how pointers of outer loops are made
+  bool transposes;       // strided vectors side by side become dense ones and shuffles
+};
+inline constexpr EmitPolicy kCpuPolicy = {false, false, true, true};
+inline constexpr EmitPolicy kGpuPolicy = {true, true, false, false};
+
 class Emitter {
  public:
   // `func` and `target` must outlive the emitter.
   Emitter(llvm::Module& module, llvm::IRBuilderBase& builder, const target::Target& target,
           const ir::Func& func);
+  // `launch` becomes a kernel of the symbol `name`.
+  Emitter(llvm::Module& module, llvm::IRBuilderBase& builder, const target::Target& target,
+          const ir::Launch& launch, std::string name);
 
   // Leaves the function `func.name` in the module.
   Result<KernelInfo> emit();
+  // Leaves the kernel in the module; its arguments are the launch's params in order.
+  Result<runtime::LaunchInfo> emit_launch();
 
  private:
   struct RunningPointer {
@@ -55,7 +73,8 @@ class Emitter {
   };
   struct Bound {
     llvm::Value* value = nullptr;
-    int depth = 0;  // index into scopes: where the value is available
+    int depth = 0;                  // index into scopes: where the value is available
+    llvm::Value* narrow = nullptr;  // of variables that fit: the same in 32 bits
   };
   // State of the LLVM function being written.
   struct Frame {
@@ -100,9 +119,12 @@ class Emitter {
     std::vector<llvm::Value*> columns;  // of loads: once `done`; of stores: null until given
     bool done;
   };
-  using Memo = std::unordered_map<const ir::ExprNode*, llvm::Value*>;
+  struct Memo {
+    std::unordered_map<const ir::ExprNode*, llvm::Value*> values, narrow;
+  };
 
   llvm::Value* fail(ErrorCode code, std::string message, ir::Type type);
+  void start();  // before the entry is made
 
   // emit_expr.cc
   llvm::Value* emit(const ir::Expr& e);
@@ -119,7 +141,10 @@ class Emitter {
   llvm::Value* masked_load(const ir::Select& select, llvm::Value* cond);
   bool may_fault(const ir::Expr& e) const;
   llvm::Value* emit_hoisted(const ir::Expr& e, int depth);
-  int depth_of(const ir::Expr& e) const;  // -1: must be computed in place
+  int depth_of(const ir::Expr& e) const;        // -1: must be computed in place
+  llvm::Value* emit_narrow(const ir::Expr& e);  // an i64 scalar as i32; null where it may not fit
+  llvm::Value* emit_narrow_at(const ir::Expr& e, int depth);  // at the top of that scope
+  llvm::Value* widened(llvm::Value* narrow, const ir::Expr& e);
 
   // emit_memory.cc
   llvm::Value* pointer(const ir::Buffer& buffer, const Linear& at);
@@ -132,11 +157,14 @@ class Emitter {
   llvm::Value* offset_pointer(llvm::Value* base, const ir::Buffer& buffer, std::int64_t elements);
   llvm::Value* emit_load(const ir::Load& load);
   llvm::Value* load_dense(const ir::Buffer& buffer, const Linear& at, int lanes);
-  llvm::Value* load_at(const ir::Buffer& buffer, llvm::Value* address, int lanes);
+  llvm::Value* load_at(const ir::Buffer& buffer, llvm::Value* address, int lanes,
+                       std::int64_t align_bytes);
+  std::int64_t align_bytes(const ir::Buffer& buffer, const Linear& at, int lanes) const;
   llvm::Value* load_pairs(const ir::Buffer& buffer, const Place& place, int lanes);
   llvm::Value* gather(const ir::Load& load, const std::optional<Place>& place);
   void emit_store(const ir::Store& store);
-  void store_at(const ir::Buffer& buffer, llvm::Value* address, llvm::Value* value, int lanes);
+  void store_at(const ir::Buffer& buffer, llvm::Value* address, llvm::Value* value, int lanes,
+                std::int64_t align_bytes);
   std::vector<llvm::Value*> lane_pointers(const ir::Buffer& buffer,
                                           const std::vector<ir::Expr>& indices,
                                           const std::optional<Place>& place, int lanes);
@@ -147,6 +175,7 @@ class Emitter {
   std::vector<std::int64_t> address_key(const ir::Buffer& buffer, const Linear& at);
   llvm::Value* lane_group_splat(const ir::Load& load, int total_lanes);  // null: not in a group
   ir::Expr canonical(const ir::Expr& e);
+  std::size_t number_of(const ir::Expr& factor);
 
   // emit_transpose.cc
   void find_transposes(const std::vector<const ir::StmtNode*>& region);
@@ -158,6 +187,15 @@ class Emitter {
   llvm::Value* transposed_load(const ir::Load& load);  // null: not part of a transpose
   bool transposed_store(const ir::Store& store, llvm::Value* value);
 
+  // emit_launch.cc
+  void make_kernel_entry();
+  llvm::Value* make_shared(std::int64_t bytes, std::int64_t* dynamic_bytes);
+  void bind_id(const ir::Expr& var, std::int64_t extent, unsigned intrinsic);
+  void emit_barrier();
+  llvm::Value* emit_thread_call(const ir::Call& call);  // null: not an intrinsic of threads
+  llvm::Value* emit_shuffle_xor(const ir::Call& call);
+  void emit_async_copy(const ir::Load& to, const ir::Load& from);
+
   // emit_stmt.cc
   void make_entry();
   void emit_stmt(const ir::Stmt& s);
@@ -165,6 +203,7 @@ class Emitter {
   void emit_allocate(const ir::Allocate& allocate);
   void emit_if(const ir::If& branch);
   void emit_for(const ir::For& loop);
+  void emit_unrolled(const ir::For& loop);
   void emit_loop(const ir::Expr& var, llvm::Value* begin, llvm::Value* count, bool may_be_empty,
                  const ir::Stmt& body);
   void close_loop(llvm::PHINode* index, llvm::PHINode* left, llvm::BasicBlock* top,
@@ -179,10 +218,15 @@ class Emitter {
   llvm::Module& module_;
   llvm::IRBuilderBase& b_;
   const target::Target& target_;
-  const ir::Func& func_;
+  const std::string name_;
+  const std::vector<ir::Buffer>& params_;
+  const ir::Stmt body_;
+  const ir::Launch* launch_ = nullptr;  // null: a Func
+  const EmitPolicy policy_;
   Ops ops_;
   Workspace workspace_;
   Frame frame_;
+  VarRanges ranges_;    // of variables in scope, where known
   Memo memo_;           // values of the current statement
   int lazy_depth_ = 0;  // > 0 inside a branch of a lazy select
   std::vector<LaneGroup> groups_;
@@ -192,6 +236,7 @@ class Emitter {
   std::unordered_map<const void*, std::pair<std::size_t, std::size_t>>
       transpose_of_;  // Load or Store -> transpose, column
   std::unordered_map<std::size_t, std::vector<ir::Expr>> canonical_;
+  std::unordered_map<const ir::ExprNode*, std::size_t> factor_numbers_;
   std::vector<ir::Expr> keep_alive_;  // maps above hold bare nodes
   std::unordered_map<const ir::BufferNode*, std::pair<llvm::MDNode*, llvm::MDNode*>> alias_;
   Error error_;

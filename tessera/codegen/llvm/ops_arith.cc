@@ -135,7 +135,7 @@ Value* Ops::float_binary(BinaryOp op, ir::Type t, Value* a, Value* b) {
                     (t.dtype == DType::kF16 && (!native_half() || op == BinaryOp::kMod));
   if (wide) {
     Value* r = float_binary(op, t.with_dtype(DType::kF32), widen(t, a), widen(t, b));
-    return ir::is_comparison(op) ? r : narrow(t, r);
+    return ir::is_comparison(op) || !r ? r : narrow(t, r);
   }
   switch (op) {
     case BinaryOp::kAdd:
@@ -147,7 +147,8 @@ Value* Ops::float_binary(BinaryOp op, ir::Type t, Value* a, Value* b) {
     case BinaryOp::kDiv:
       return b_.CreateFDiv(a, b);
     case BinaryOp::kMod:
-      return b_.CreateFRem(a, b);
+      // LLVM's way around the lack of fmod on GPUs is not exact.
+      return target_.is_gpu() ? nullptr : b_.CreateFRem(a, b);
     case BinaryOp::kMin:
       return float_min_max(false, a, b);
     case BinaryOp::kMax:
@@ -163,7 +164,9 @@ Value* Ops::float_binary(BinaryOp op, ir::Type t, Value* a, Value* b) {
 }
 
 Value* Ops::float_min_max(bool is_max, Value* a, Value* b) {
-  if (target_.arch == target::Arch::kAArch64) {
+  // max.NaN of f16 and f32.
+  const bool gpu_has = target_.gpu.capability >= 80 && !a->getType()->getScalarType()->isDoubleTy();
+  if (target_.arch == target::Arch::kAArch64 || gpu_has) {
     return b_.CreateBinaryIntrinsic(is_max ? llvm::Intrinsic::maximum : llvm::Intrinsic::minimum, a,
                                     b);
   }

@@ -134,7 +134,8 @@ Value* Ops::math(Intrinsic fn, ir::Type t, const std::vector<Value*>& args) {
   if (!native && (t.dtype == DType::kF16 || t.dtype == DType::kBF16)) {
     std::vector<Value*> wide;
     for (Value* arg : args) wide.push_back(widen(t, arg));
-    return narrow(t, math(fn, t.with_dtype(DType::kF32), wide));
+    Value* r = math(fn, t.with_dtype(DType::kF32), wide);
+    return r ? narrow(t, r) : nullptr;
   }
   const unsigned id = rounding_intrinsic(fn);
   if (id == llvm::Intrinsic::not_intrinsic) {
@@ -146,7 +147,7 @@ Value* Ops::math(Intrinsic fn, ir::Type t, const std::vector<Value*>& args) {
 
 Value* Ops::libm(Intrinsic fn, ir::Type t, const std::vector<Value*>& args) {
   const char* name = libm_name(fn);
-  if (!name) return nullptr;
+  if (!name || target_.is_gpu()) return nullptr;
   llvm::Type* scalar = type(t.with_lanes(1));
   auto* signature =
       llvm::FunctionType::get(scalar, std::vector<llvm::Type*>(args.size(), scalar), false);

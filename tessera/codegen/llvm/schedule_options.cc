@@ -1,5 +1,6 @@
 #include "tessera/codegen/llvm/schedule_options.h"
 
+#include <condition_variable>
 #include <mutex>
 
 #include <llvm/ADT/StringMap.h>
@@ -37,16 +38,7 @@ void skip_idle_passes() {
   }
 }
 
-}  // namespace
-
-void set_schedule_options(target::Arch arch) {
-  static std::mutex mutex;
-  const std::lock_guard<std::mutex> lock(mutex);
-  static int current = -1;
-  if (current == static_cast<int>(arch)) return;
-  if (current == -1) skip_idle_passes();
-  current = static_cast<int>(arch);
-  const bool aarch64 = arch == target::Arch::kAArch64;
+void set_options_of(bool aarch64) {
   // On Neoverse V1 an 8x12 f32 micro-kernel runs at 90 % of peak when its five loads stand together
   // at the top of the loop or are paired, and at 98.6 % when they are spread between the FMAs:
   // scheduling from the top and leaving loads unpaired does that.
@@ -56,6 +48,58 @@ void set_schedule_options(target::Arch arch) {
   set_option("misched-topdown", aarch64 ? "true" : "false");
 #endif
   set_option("aarch64-enable-ldst-opt", aarch64 ? "false" : "true");
+}
+
+// Who emits code now, and for what.
+struct Turn {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool aarch64 = false, chosen = false;
+  int emitting = 0;
+  int waiting = 0;  // until nobody emits; newcomers wait with them
+  int switches = 0;
+};
+
+Turn& turn() {
+  static Turn the_turn;
+  return the_turn;
+}
+
+}  // namespace
+
+void set_common_options() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    skip_idle_passes();
+    // Addresses of shared memory are 32 bits wide.
+    set_option("nvptx-short-ptr", "true");
+  });
+}
+
+ScheduleOptions::ScheduleOptions(bool aarch64) {
+  Turn& t = turn();
+  std::unique_lock lock(t.mutex);
+  const auto is_ours = [&] { return t.chosen && t.aarch64 == aarch64; };
+  if (t.emitting > 0 && (!is_ours() || t.waiting > 0)) {
+    ++t.waiting;
+    const int before = t.switches;
+    t.changed.wait(lock, [&] { return t.emitting == 0 || (is_ours() && t.switches != before); });
+    --t.waiting;
+  }
+  if (!is_ours()) {
+    set_options_of(aarch64);
+    t.aarch64 = aarch64;
+    t.chosen = true;
+    ++t.switches;
+    t.changed.notify_all();
+  }
+  ++t.emitting;
+}
+
+ScheduleOptions::~ScheduleOptions() {
+  Turn& t = turn();
+  const std::lock_guard lock(t.mutex);
+  if (--t.emitting == 0) t.changed.notify_all();
 }
 
 }  // namespace tessera::codegen

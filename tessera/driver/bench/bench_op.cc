@@ -6,6 +6,8 @@
 #include "tessera/driver/bench/peer_process.h"
 #include "tessera/driver/compile/schedule_library.h"
 #include "tessera/kernel/check_output.h"
+#include "tessera/runtime/device/cpu_device.h"
+#include "tessera/runtime/device/devices.h"
 #include "tessera/space/default_schedule.h"
 #include "tessera/te/ops/winograd.h"
 
@@ -37,6 +39,16 @@ Result<Prepared> prepare(const te::OpSpec& spec) {
     TESSERA_TRY(p.ours[1], te::winograd_weights(p.inputs[1], tile));
   }
   return p;
+}
+
+// Samples by the device's own clock; nothing else runs there.
+runtime::Sampler on_device_clock(kernel::OpRunner& runner) {
+  return [&runner](int calls, bool warm) -> std::optional<runtime::TakenSample> {
+    if (warm && !runner.time(1).ok()) return std::nullopt;
+    const Result<double> seconds = runner.time(calls);
+    if (!seconds.ok()) return std::nullopt;
+    return runtime::TakenSample{{.total_s = *seconds}};
+  };
 }
 
 }  // namespace
@@ -75,7 +87,8 @@ void set_times(const std::vector<runtime::Samples>& samples, double flops, doubl
 
 Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& machine,
                              const BenchOptions& options) {
-  const target::Target target = target::code_target(machine, options.threads);
+  const target::Target target =
+      machine.is_gpu() ? machine : target::code_target(machine, options.threads);
   BenchResult result;
   result.name = te::to_text(spec);
   result.threads = options.threads;
@@ -90,33 +103,43 @@ Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& machi
     TESSERA_TRY(found, find_schedule(options.schedule_folder, spec, dag, target));
   }
   result.schedule = found.path;
-  Result<kernel::CompiledOp> compiled = kernel::compile_op(dag, found.text, target);
+  // Not pinned: the peers would inherit the one core of this thread.
+  runtime::ThreadPool pool({.threads = options.threads});
+  std::unique_ptr<runtime::Device> device;
+  if (target.is_gpu()) {
+    TESSERA_TRY(device, runtime::open_device(target.kind));
+  } else {
+    device = std::make_unique<runtime::CpuDevice>(pool);
+  }
+  Result<kernel::CompiledOp> compiled =
+      kernel::compile_op(dag, found.text, target, {.device = device.get()});
   if (!compiled.ok())
     return compiled.error().with_context(found.path.empty() ? "schedule" : found.path);
   const kernel::CompiledOp op = std::move(compiled).value();
   result.build_ms = op.total_ms;
   result.times = op.times;
 
-  // Not pinned: the peers would inherit the one core of this thread.
-  runtime::ThreadPool pool({.threads = options.threads});
-  kernel::OpRunner runner(op, pool);
+  kernel::OpRunner runner(op, *device);
   TESSERA_TRY(const Prepared data, prepare(spec));
   for (std::size_t i = 0; i < data.ours.size(); ++i) TESSERA_DO(runner.set_input(i, data.ours[i]));
-  runner.run();
-  result.verified = true;
+  TESSERA_DO(runner.run());
   std::vector<kernel::Reference> wanted;
   for (std::size_t o = 0; o < dag.outputs.size(); ++o) {
     TESSERA_TRY(const kernel::Reference want,
                 kernel::reference(data.plain, data.inputs, o, kSamples, kSeed));
-    result.max_error =
-        std::max(result.max_error,
-                 kernel::worst_error(want, runner.output(o), kernel::tolerance(data.plain, o)));
+    TESSERA_TRY(const HostTensor got, runner.output(o));
+    result.max_error = std::max(result.max_error,
+                                kernel::worst_error(want, got, kernel::tolerance(data.plain, o)));
     wanted.push_back(want);
   }
   result.verified = result.max_error <= 1;
 
   runtime::InterleavedTimer timer(options.timing);
-  timer.add([&] { runner.run(); });
+  if (target.is_gpu()) {
+    timer.add(on_device_clock(runner));
+  } else {
+    timer.add([&] { (void)runner.run(); });
+  }
   std::vector<std::unique_ptr<PeerProcess>> peers;
   for (const std::string& name : options.peers) {
     PeerResult peer{.name = name};
@@ -142,6 +165,8 @@ Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& machi
   }
   const std::vector<runtime::Samples> samples = timer.run_undisturbed();
   TESSERA_TRY(const te::OpWork work, te::op_work(spec));
+  if (samples[0].call_s.empty())
+    return make_error(ErrorCode::kRunFailed, "the device failed while it was timed");
   set_times(samples, work.flops, work.bytes, &result);
   if (options.peak_gflops > 0) result.fraction_of_peak = result.gflops / options.peak_gflops;
   return result;

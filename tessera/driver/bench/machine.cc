@@ -11,6 +11,7 @@
 #include "tessera/driver/bench/run_together.h"
 #include "tessera/ir/build.h"
 #include "tessera/runtime/aligned_buffer.h"
+#include "tessera/runtime/device/cpu_device.h"
 #include "tessera/runtime/thread_pool.h"
 
 namespace tessera::driver {
@@ -29,7 +30,7 @@ constexpr std::int64_t kMostMemoryBytes = std::int64_t{2} << 30;
 
 // A function that one thread runs alone, with the buffers of each thread and its best time yet.
 struct Probe {
-  std::unique_ptr<codegen::Kernel> code;
+  std::unique_ptr<runtime::CpuKernel> code;
   std::vector<std::vector<runtime::AlignedBuffer>> buffers;  // by worker, then parameter
   std::vector<std::vector<void*>> params;
   double work = 0;  // operations or bytes of one thread and call
@@ -41,7 +42,8 @@ struct Probe {
 Result<Probe> build(const ir::Func& func, const target::Target& target, double work,
                     runtime::ThreadPool& pool) {
   Probe p;
-  TESSERA_TRY(p.code, codegen::jit(func, target));
+  TESSERA_TRY(const codegen::Binary binary, codegen::compile_kernel(func, target));
+  TESSERA_TRY(p.code, runtime::load_kernel(binary));
   p.work = work;
   p.buffers.resize(static_cast<std::size_t>(pool.threads()));
   p.params.resize(p.buffers.size());

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <functional>
 
+#include "tessera/runtime/device/cpu_device.h"
 #include "tessera/space/default_schedule.h"
 
 namespace tessera::driver {
@@ -65,12 +66,14 @@ Result<std::vector<HostTensor>> NodeEvaluator::operator()(
                 kernel::compile_op(dag, schedule::to_text(schedule), target_, {.cache = cache_}));
     slot = std::make_shared<kernel::CompiledOp>(std::move(compiled));
   }
-  kernel::OpRunner runner(*slot, pool_);
+  runtime::CpuDevice device(pool_);
+  kernel::OpRunner runner(*slot, device);
   for (std::size_t i = 0; i < given.size(); ++i) TESSERA_DO(runner.set_input(i, *given[i]));
-  runner.run();
+  TESSERA_DO(runner.run());
   std::vector<HostTensor> tensors;
   for (std::size_t i = 0; i < results.size(); ++i) {
-    tensors.push_back(reshaped(runner.output(i), results[i]));
+    TESSERA_TRY(HostTensor output, runner.output(i));
+    tensors.push_back(reshaped(std::move(output), results[i]));
   }
   return tensors;
 }

@@ -9,6 +9,7 @@
 #include "tessera/graph/builder.h"
 #include "tessera/kernel/compile_op.h"
 #include "tessera/onnx/import.h"
+#include "tessera/runtime/thread_pool.h"
 
 namespace tessera::driver {
 

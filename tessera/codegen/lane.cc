@@ -1,4 +1,4 @@
-#include "tessera/codegen/llvm/lane.h"
+#include "tessera/codegen/lane.h"
 
 #include "tessera/ir/build.h"
 

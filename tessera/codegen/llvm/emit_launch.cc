@@ -1,0 +1,246 @@
+// How a kernel of a GPU begins, and what its threads do together.
+#include <string>
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/InlineAsm.h>
+#include <llvm/IR/IntrinsicsNVPTX.h>
+#include <llvm/IR/MDBuilder.h>
+#include <llvm/IR/Module.h>
+
+#include "tessera/codegen/llvm/emitter.h"
+#include "tessera/ir/build.h"
+
+namespace tessera::codegen {
+
+using llvm::Value;
+
+namespace {
+
+constexpr unsigned kGlobal = 1, kShared = 3;  // address spaces of NVPTX
+constexpr std::uint64_t kParamAlign = 64;     // what devices promise
+constexpr std::int64_t kSharedAlign = 128;    // of each buffer: a row of banks
+// More must be dynamic: asked for at the launch.
+constexpr std::int64_t kMostStaticShared = 48 << 10;
+
+constexpr unsigned kBlockIds[] = {llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x,
+                                  llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_y,
+                                  llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_z};
+constexpr unsigned kThreadIds[] = {llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x,
+                                   llvm::Intrinsic::nvvm_read_ptx_sreg_tid_y,
+                                   llvm::Intrinsic::nvvm_read_ptx_sreg_tid_z};
+
+// Marks `f` as a kernel of at most so many threads, for every version of LLVM.
+void annotate_kernel(llvm::Function* f, const std::array<std::int64_t, 3>& block) {
+  llvm::Module* module = f->getParent();
+  llvm::LLVMContext& ctx = module->getContext();
+  f->setCallingConv(llvm::CallingConv::PTX_Kernel);
+  f->addFnAttr("nvvm.maxntid", fmt::format("{},{},{}", block[0], block[1], block[2]));
+  std::vector<llvm::Metadata*> facts = {llvm::ValueAsMetadata::get(f)};
+  const auto add = [&](const char* name, std::int64_t value) {
+    facts.push_back(llvm::MDString::get(ctx, name));
+    facts.push_back(llvm::ConstantAsMetadata::get(
+        llvm::ConstantInt::get(llvm::Type::getInt32Ty(ctx), static_cast<std::uint64_t>(value))));
+  };
+  add("kernel", 1);
+  add("maxntidx", block[0]);
+  add("maxntidy", block[1]);
+  add("maxntidz", block[2]);
+  module->getOrInsertNamedMetadata("nvvm.annotations")->addOperand(llvm::MDNode::get(ctx, facts));
+}
+
+}  // namespace
+
+Emitter::Emitter(llvm::Module& module, llvm::IRBuilderBase& builder, const target::Target& target,
+                 const ir::Launch& launch, std::string name)
+    : module_(module),
+      b_(builder),
+      target_(target),
+      name_(std::move(name)),
+      params_(launch.params),
+      body_(launch.body),
+      launch_(&launch),
+      policy_(kGpuPolicy),
+      ops_(builder, module, target) {}
+
+Result<runtime::LaunchInfo> Emitter::emit_launch() {
+  runtime::LaunchInfo info{name_, launch_->grid, launch_->block};
+  start();
+  make_kernel_entry();
+  std::int64_t bytes = 0;
+  std::vector<std::int64_t> offsets;
+  for (const ir::Buffer& buffer : launch_->shared) {
+    offsets.push_back(bytes);
+    bytes += buffer.size() * size_bytes(buffer->dtype);
+    bytes = (bytes + kSharedAlign - 1) / kSharedAlign * kSharedAlign;
+  }
+  if (bytes > 0) {
+    Value* start = make_shared(bytes, &info.shared_bytes);
+    for (std::size_t i = 0; i < offsets.size(); ++i) {
+      const auto offset = static_cast<std::uint64_t>(offsets[i]);
+      frame_.buffers[launch_->shared[i].get()] = {
+          b_.CreateConstGEP1_64(b_.getInt8Ty(), start, offset), 0};
+    }
+  }
+  if (body_) emit_stmt(body_);
+  b_.CreateRetVoid();
+  if (failed_) return error_.with_context(launch_->name);
+  return info;
+}
+
+void Emitter::make_kernel_entry() {
+  llvm::LLVMContext& ctx = b_.getContext();
+  llvm::Type* pointer = llvm::PointerType::get(ctx, kGlobal);
+  auto* signature = llvm::FunctionType::get(
+      b_.getVoidTy(), std::vector<llvm::Type*>(params_.size(), pointer), false);
+  auto* f = llvm::Function::Create(signature, llvm::Function::ExternalLinkage, name_, module_);
+  f->setDoesNotThrow();
+  annotate_kernel(f, launch_->block);
+  const std::size_t inputs = params_.size() - static_cast<std::size_t>(launch_->num_outputs);
+  for (std::size_t i = 0; i < params_.size(); ++i) {
+    llvm::Argument* arg = f->getArg(static_cast<unsigned>(i));
+    arg->setName(params_[i]->name);
+    arg->addAttr(llvm::Attribute::NoAlias);
+    arg->addAttr(llvm::Attribute::getWithAlignment(ctx, llvm::Align(kParamAlign)));
+    // Then loads go through the read-only cache.
+    if (i < inputs) arg->addAttr(llvm::Attribute::ReadOnly);
+    frame_.buffers[params_[i].get()] = {arg, 0};
+  }
+  frame_.function = f;
+  llvm::BasicBlock* entry = new_block("entry");
+  b_.SetInsertPoint(entry);
+  for (std::size_t d = 0; d < 3; ++d) {
+    bind_id(launch_->block_vars[d], launch_->grid[d], kBlockIds[d]);
+    bind_id(launch_->thread_vars[d], launch_->block[d], kThreadIds[d]);
+  }
+  open_scope(entry);
+}
+
+void Emitter::bind_id(const ir::Expr& var, std::int64_t extent, unsigned intrinsic) {
+  if (!var) return;
+  ranges_[var.get()] = {0, extent - 1};
+  if (extent == 1) {
+    frame_.vars[var.get()] = {b_.getInt64(0), 0, b_.getInt32(0)};
+    return;
+  }
+  llvm::CallInst* id = b_.CreateIntrinsic(static_cast<llvm::Intrinsic::ID>(intrinsic), {}, {});
+  const llvm::APInt low(32, 0), high(32, static_cast<std::uint64_t>(extent));
+  id->setMetadata(llvm::LLVMContext::MD_range,
+                  llvm::MDBuilder(b_.getContext()).createRange(low, high));
+  id->setName(var.as<ir::Var>()->name);
+  frame_.vars[var.get()] = {b_.CreateZExt(id, b_.getInt64Ty()), 0, id};
+}
+
+// Within the limit a place that the assembler knows; else one whose size the launch tells.
+Value* Emitter::make_shared(std::int64_t bytes, std::int64_t* dynamic_bytes) {
+  const bool is_static = bytes <= kMostStaticShared;
+  *dynamic_bytes = is_static ? 0 : bytes;
+  constexpr const char* kDynamic = "tsr_shared";
+  if (llvm::GlobalVariable* known = module_.getGlobalVariable(kDynamic); known && !is_static)
+    return known;
+  auto* type =
+      llvm::ArrayType::get(b_.getInt8Ty(), is_static ? static_cast<std::uint64_t>(bytes) : 0);
+  auto* memory = new llvm::GlobalVariable(
+      module_, type, false,
+      is_static ? llvm::GlobalValue::InternalLinkage : llvm::GlobalValue::ExternalLinkage,
+      is_static ? llvm::UndefValue::get(type) : nullptr, is_static ? name_ + "_shared" : kDynamic,
+      nullptr, llvm::GlobalValue::NotThreadLocal, kShared);
+  memory->setAlignment(llvm::Align(static_cast<std::uint64_t>(kSharedAlign)));
+  return memory;
+}
+
+void Emitter::emit_barrier() {
+  if (!launch_) {
+    fail(ErrorCode::kUnsupported, "barrier in code for one thread", {});
+    return;
+  }
+  auto* signature = llvm::FunctionType::get(b_.getVoidTy(), false);
+  llvm::CallInst* call = b_.CreateCall(
+      llvm::InlineAsm::get(signature, "bar.sync 0;", "~{memory}", /*hasSideEffects=*/true));
+  call->addFnAttr(llvm::Attribute::Convergent);
+}
+
+Value* Emitter::emit_thread_call(const ir::Call& call) {
+  const auto group = [&](unsigned intrinsic, const std::vector<Value*>& args) {
+    // Before this generation copies are not asynchronous: nothing to wait for.
+    if (target_.gpu.capability >= 80)
+      b_.CreateIntrinsic(static_cast<llvm::Intrinsic::ID>(intrinsic), {}, args);
+  };
+  switch (call.fn) {
+    case ir::Intrinsic::kShuffleXor:
+    case ir::Intrinsic::kAsyncCopy:
+    case ir::Intrinsic::kAsyncCommit:
+    case ir::Intrinsic::kAsyncWait:
+      break;
+    default:
+      return nullptr;
+  }
+  if (!launch_) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("{} in code for one thread", ir::to_text(call.fn)), call.type);
+  }
+  if (call.fn == ir::Intrinsic::kShuffleXor) return emit_shuffle_xor(call);
+  if (call.fn == ir::Intrinsic::kAsyncCopy) {
+    emit_async_copy(*call.args[0].as<ir::Load>(), *call.args[1].as<ir::Load>());
+  } else if (call.fn == ir::Intrinsic::kAsyncCommit) {
+    group(llvm::Intrinsic::nvvm_cp_async_commit_group, {});
+  } else {
+    const auto left = static_cast<std::uint32_t>(ir::as_const_int(call.args[0]).value_or(0));
+    group(llvm::Intrinsic::nvvm_cp_async_wait_group, {b_.getInt32(left)});
+  }
+  return ops_.int_constant(call.type, 0);
+}
+
+// In pieces of 32 bits.
+Value* Emitter::emit_shuffle_xor(const ir::Call& call) {
+  Value* value = ops_.to_memory(call.type, emit(call.args[0]));
+  llvm::Type* type = value->getType();
+  const unsigned bits = type->getScalarSizeInBits();
+  Value* whole = b_.CreateBitCast(value, b_.getIntNTy(bits));
+  const auto mask = static_cast<std::uint32_t>(ir::as_const_int(call.args[1]).value_or(0));
+  Value* result = llvm::ConstantInt::get(whole->getType(), 0);
+  for (unsigned done = 0; done < bits; done += 32) {
+    Value* part = b_.CreateZExtOrTrunc(b_.CreateLShr(whole, done), b_.getInt32Ty());
+    Value* other =
+        b_.CreateIntrinsic(llvm::Intrinsic::nvvm_shfl_sync_bfly_i32, {},
+                           {b_.getInt32(0xffffffff), part, b_.getInt32(mask), b_.getInt32(0x1f)});
+    Value* moved = b_.CreateShl(b_.CreateZExtOrTrunc(other, whole->getType()), done);
+    result = b_.CreateOr(result, moved);
+  }
+  return ops_.from_memory(call.type, b_.CreateBitCast(result, type));
+}
+
+// 4, 8 or 16 bytes that lie as the copy needs them; anything else is loaded and stored.
+void Emitter::emit_async_copy(const ir::Load& to, const ir::Load& from) {
+  const auto place_to = place_of(to.buffer, to.indices);
+  const auto place_from = place_of(from.buffer, from.indices);
+  const int lanes = from.type.lanes;
+  const bool dense =
+      place_to && place_from && (lanes == 1 || (place_to->stride == 1 && place_from->stride == 1));
+  if (!dense) {
+    keep_alive_.push_back(ir::Load::make(from.buffer, from.indices));
+    const ir::Stmt copy = ir::Store::make(to.buffer, to.indices, keep_alive_.back());
+    emit_store(*copy.as<ir::Store>());
+    return;
+  }
+  const std::int64_t bytes = lanes * size_bytes(from.type.dtype);
+  const std::int64_t align = std::min(align_bytes(to.buffer, place_to->base, lanes),
+                                      align_bytes(from.buffer, place_from->base, lanes));
+  const bool fits = bytes == 4 || bytes == 8 || bytes == 16;
+  if (target_.gpu.capability < 80 || !fits || align < bytes) {
+    Value* value = load_dense(from.buffer, place_from->base, lanes);
+    store_at(to.buffer, pointer(to.buffer, place_to->base), value, lanes,
+             align_bytes(to.buffer, place_to->base, lanes));
+    return;
+  }
+  // LLVM's intrinsics want both addresses of the same width. Only 16 bytes may pass by the L1.
+  Value* target = b_.CreatePtrToInt(pointer(to.buffer, place_to->base), b_.getInt32Ty());
+  Value* source = b_.CreatePtrToInt(pointer(from.buffer, place_from->base), b_.getInt64Ty());
+  const std::string text =
+      fmt::format("cp.async.{}.shared.global [$0], [$1], {};", bytes == 16 ? "cg" : "ca", bytes);
+  auto* signature =
+      llvm::FunctionType::get(b_.getVoidTy(), {target->getType(), source->getType()}, false);
+  b_.CreateCall(llvm::InlineAsm::get(signature, text, "r,l,~{memory}", /*hasSideEffects=*/true),
+                {target, source});
+}
+
+}  // namespace tessera::codegen

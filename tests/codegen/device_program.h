@@ -1,0 +1,20 @@
+// Programs of GPUs for the tests of their back ends.
+#pragma once
+
+#include <string>
+
+#include "tessera/ir/launch.h"
+
+namespace tessera::codegen {
+
+// Fails the current test when the text is no program.
+ir::DeviceProgram parse_program(const std::string& text);
+
+// C = A B of n x n, n a multiple of 64: blocks of 64 x 64, 16 x 16 threads with 4 x 4 sums each, 16
+// of the depth at a time in shared memory, copied 16 bytes a thread.
+ir::DeviceProgram tiled_matmul(std::int64_t n);
+
+// Sums of rows of 256 by 64 threads, through shuffles and shared memory; a second launch scales.
+ir::DeviceProgram row_sums(std::int64_t rows);
+
+}  // namespace tessera::codegen

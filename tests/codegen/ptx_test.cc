@@ -1,0 +1,130 @@
+// PTX as text; tests/artifact has it assembled.
+#include <gtest/gtest.h>
+
+#include "device_program.h"
+#include "kernel_runner.h"
+#include "micro_kernel.h"
+
+namespace tessera::codegen {
+namespace {
+
+std::string ptx_of(const ir::DeviceProgram& program, const char* machine = "h200") {
+  const Result<Binary> binary =
+      compile(program, target::find_target(machine).value(), {.verify_llvm = true});
+  if (!binary.ok()) {
+    ADD_FAILURE() << binary.error().message;
+    return "";
+  }
+  EXPECT_EQ(binary->kind, runtime::BinaryKind::kPtx);
+  return {binary->bytes.begin(), binary->bytes.end()};
+}
+
+// From the label of the loop that holds the most of `what` to the branch back.
+std::string inner_loop(const std::string& ptx, const std::string& what) {
+  std::string best;
+  std::size_t at = 0;
+  while ((at = ptx.find("\n$L", at)) != std::string::npos) {
+    const std::size_t end = ptx.find("\n$L", at + 1);
+    const std::string block = ptx.substr(at, end - at);
+    if (count(block, what) > count(best, what)) best = block;
+    ++at;
+  }
+  return best;
+}
+
+TEST(Ptx, KernelsSayTheirParametersAndThreads) {
+  const std::string ptx = ptx_of(tiled_matmul(256));
+  EXPECT_NE(ptx.find(".target sm_90a"), std::string::npos) << ptx.substr(0, 400);
+  EXPECT_NE(ptx.find(".entry tsr0_tiles("), std::string::npos);
+  EXPECT_NE(ptx.find(".maxntid 16, 16, 1"), std::string::npos);
+  EXPECT_NE(ptx.find(".shared"), std::string::npos);
+  EXPECT_EQ(count(ptx, "bar.sync"), 2);
+  EXPECT_EQ(count(ptx, ".local"), 0) << "sums are in memory";
+}
+
+TEST(Ptx, TheInnerLoopOfAMatmulIsLoadsAndFmas) {
+  const std::string ptx = ptx_of(tiled_matmul(256));
+  const std::string loop = inner_loop(ptx, "fma.rn.f32");
+  EXPECT_EQ(count(loop, "fma.rn.f32"), 16) << loop;
+  EXPECT_EQ(count(loop, "ld.shared.v4.f32"), 2) << loop;
+  EXPECT_EQ(count(loop, ".s64"), 0) << loop;
+  EXPECT_EQ(count(loop, ".u64"), 0) << loop;
+  EXPECT_GE(count(ptx, "ld.global.nc.v4.f32"), 1);
+  EXPECT_GE(count(ptx, "st.shared.v4.f32"), 1);
+  EXPECT_EQ(count(ptx, "st.global.v4.f32"), 4);
+}
+
+TEST(Ptx, ThreadsExchangeRegisters) {
+  const std::string ptx = ptx_of(row_sums(32));
+  EXPECT_EQ(count(ptx, "shfl.sync.bfly.b32"), 5);
+  EXPECT_EQ(count(ptx, ".entry"), 2);
+}
+
+TEST(Ptx, LaunchesSayWhichMemoryTheyTake) {
+  const Result<Binary> binary = compile(row_sums(32), target::find_target("t4").value());
+  ASSERT_TRUE(binary.ok()) << binary.error().message;
+  ASSERT_EQ(binary->launches.size(), 2u);
+  EXPECT_EQ(binary->parameters, 2);
+  EXPECT_EQ(binary->temporaries, std::vector<std::int64_t>{32 * 4});
+  EXPECT_EQ(binary->launches[0].arguments, (std::vector<int>{0, 2}));
+  EXPECT_EQ(binary->launches[1].arguments, (std::vector<int>{2, 1}));
+  EXPECT_EQ(binary->launches[0].grid, (std::array<std::int64_t, 3>{32, 1, 1}));
+}
+
+ir::DeviceProgram one_launch(const std::string& params, const std::string& body,
+                             const std::string& shared = "") {
+  return parse_program("device p" + params + " { launch k" +
+                       "(A) -> (B) { grid bx in 4, by in 1, bz in 1 "
+                       "block tx in 32, ty in 1, tz in 1 " +
+                       shared + "\n" + body + "} }");
+}
+
+TEST(Ptx, AsynchronousCopiesFromSm80On) {
+  const ir::DeviceProgram p =
+      one_launch("(A: f32[4, 128]) -> (B: f32[4, 128])",
+                 "eval async_copy(S[ramp(tx * 4, 1, 4)], A[bx, ramp(tx * 4, 1, 4)])\n"
+                 "eval async_commit()\neval async_wait(0)\nbarrier\n"
+                 "B[bx, ramp(tx * 4, 1, 4)] = S[ramp(124 - tx * 4, 1, 4)]\n",
+                 "shared S: f32[128]");
+  const std::string ptx = ptx_of(p);
+  EXPECT_EQ(count(ptx, "cp.async.cg.shared.global"), 1);
+  EXPECT_EQ(count(ptx, "cp.async.commit_group"), 1);
+  EXPECT_EQ(count(ptx, "cp.async.wait_group"), 1);
+  const std::string old = ptx_of(p, "v100");
+  EXPECT_EQ(count(old, "cp.async"), 0);
+  EXPECT_EQ(count(old, "st.shared.v4.f32"), 1);
+}
+
+TEST(Ptx, LargeSharedMemoryIsAskedForAtTheLaunch) {
+  const ir::DeviceProgram p =
+      one_launch("(A: f32[4, 32]) -> (B: f32[4, 32])",
+                 "S[tx] = A[bx, tx]\nbarrier\nB[bx, tx] = S[31 - tx]\n", "shared S: f32[20000]");
+  const Result<Binary> binary = compile(p, target::find_target("h200").value());
+  ASSERT_TRUE(binary.ok()) << binary.error().message;
+  EXPECT_EQ(binary->launches[0].shared_bytes, 80000);
+  const Result<Binary> refused = compile(p, target::find_target("t4").value());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(refused.error().message,
+            "k: 80000 bytes of shared memory, t4 has at most 65536 a block");
+}
+
+TEST(Ptx, RefusesWhatGpusDoNotHave) {
+  const auto refused = [](const std::string& value) {
+    const Result<Binary> b =
+        compile(one_launch("(A: f32[4, 32]) -> (B: f32[4, 32])", "B[bx, tx] = " + value + "\n"),
+                target::find_target("h200").value());
+    return b.ok() ? "" : b.error().message;
+  };
+  EXPECT_EQ(refused("exp(A[bx, tx])"), "");
+  EXPECT_EQ(refused("sin(A[bx, tx])"), "k: sin on f32");
+  EXPECT_EQ(refused("A[bx, tx] % 3.0"), "k: % on f32");
+  const Result<Binary> loops =
+      compile({micro_kernel(4, 4, 4, 8)}, target::find_target("h200").value());
+  ASSERT_FALSE(loops.ok());
+  EXPECT_EQ(loops.error().code, ErrorCode::kUnsupported);
+  EXPECT_FALSE(compile(row_sums(32), target::host()).ok());
+}
+
+}  // namespace
+}  // namespace tessera::codegen
