@@ -6,7 +6,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 build_dir=build/release
 packages=(build-essential cmake ninja-build ccache mold libfmt-dev libcli11-dev nlohmann-json3-dev zlib1g-dev
   protobuf-compiler libprotobuf-dev libsqlite3-dev libxgboost-dev libsimdjson-dev)
-test_packages=(git libgtest-dev libgmock-dev libbenchmark-dev libonnx-testdata)
+# PoCL runs the schedules of GPUs on machines without one.
+test_packages=(git libgtest-dev libgmock-dev libbenchmark-dev libonnx-testdata pocl-opencl-icd ocl-icd-libopencl1)
 # Training networks; it brings 290 other packages.
 train_packages=(libtorch-dev)
 # The first is the tested one; Tessera compiles with each of them.

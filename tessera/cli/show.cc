@@ -6,13 +6,17 @@
 #include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 
+#include "tessera/artifact/ptx_tools.h"
 #include "tessera/cli/command.h"
 #include "tessera/cli/model_args.h"
 #include "tessera/codegen/codegen.h"
 #include "tessera/driver/bench/bench_op.h"
 #include "tessera/driver/compile/schedule_library.h"
 #include "tessera/ir/text.h"
+#include "tessera/lower/check_limits.h"
 #include "tessera/lower/lower.h"
+#include "tessera/lower/lower_device.h"
+#include "tessera/runtime/device/devices.h"
 #include "tessera/space/default_schedule.h"
 #include "tessera/te/op_spec.h"
 
@@ -27,8 +31,8 @@ struct ShowArgs {
   bool time_passes = false;
 };
 
-Result<void> check_pass_names(const std::vector<std::string>& names) {
-  const std::vector<std::string> known = lower::pass_names();
+Result<void> check_pass_names(const std::vector<std::string>& names,
+                              const std::vector<std::string>& known) {
   for (const std::string& name : names) {
     if (name != "all" && !name.empty() &&
         std::find(known.begin(), known.end(), name) == known.end()) {
@@ -69,7 +73,7 @@ Result<void> show_graph(const ShowArgs& args) {
   TESSERA_TRY(driver::LoadOptions load, load_options(args.model));
   load.optimize = false;
   TESSERA_TRY(graph::Graph graph, driver::load_graph(args.model.model, load));
-  TESSERA_TRY(const target::Target target, target::find_target(args.target));
+  TESSERA_TRY(const target::Target target, runtime::resolve_target(args.target));
   graph::PassOptions passes = driver::passes_for(target);
   passes.print_after = args.print_after;
   passes.stop_after = args.stop_after;
@@ -83,6 +87,44 @@ Result<void> show_graph(const ShowArgs& args) {
   }
   fmt::print("{}", report.printed);
   if (args.print_after.empty()) fmt::print("{}", graph::to_text(graph));
+  return {};
+}
+
+// Stages of the code that only one kind of target has.
+Result<void> check_stage(const std::string& stage, const target::Target& target) {
+  const auto of = [&](target::Kind kind) -> Result<void> {
+    if (target.kind == kind) return {};
+    return make_error(ErrorCode::kInvalidArgument, "--stage {} is of {} targets; {} is none", stage,
+                      target::to_text(kind), target.name);
+  };
+  if (stage == "ptx" || stage == "sass") return of(target::Kind::kCuda);
+  if (stage == "opencl") return of(target::Kind::kOpenCl);
+  if (stage == "asm") return of(target::Kind::kCpu);
+  return {};
+}
+
+// The launches of a GPU, as loops or as code.
+Result<void> show_device(const ShowArgs& args, const target::Target& target,
+                         const schedule::State& state, const lower::PassOptions& passes) {
+  TESSERA_TRY(const lower::LoweredDevice lowered, lower::lower_device(state, passes));
+  fmt::print("{}", lowered.printed);
+  if (args.time_passes) print_times(lowered.times);
+  if (args.stage == "ir") {
+    if (args.print_after.empty()) fmt::print("{}", ir::to_text(lowered.program));
+    return {};
+  }
+  TESSERA_DO(lower::check_limits(lowered.program, lower::launch_limits(target)));
+  if (args.stage == "llvm") {
+    TESSERA_TRY(const std::string text, codegen::emit_llvm(lowered.program, target));
+    fmt::print("{}", text);
+    return {};
+  }
+  TESSERA_TRY(const codegen::Binary binary, codegen::compile(lowered.program, target));
+  std::string text(binary.bytes.begin(), binary.bytes.end());
+  if (args.stage == "sass") {
+    TESSERA_TRY(text, artifact::show_sass(text, target.cpu));
+  }
+  fmt::print("{}", text);
   return {};
 }
 
@@ -102,10 +144,13 @@ Result<void> show(const ShowArgs& args) {
                       args.model.model);
   }
   TESSERA_TRY(const te::OpSpec spec, te::parse_op_spec(args.op));
-  TESSERA_TRY(const target::Target target, target::find_target(args.target));
-  TESSERA_DO(check_pass_names(args.print_after));
-  TESSERA_DO(check_pass_names(args.skip));
-  TESSERA_DO(check_pass_names({args.stop_after}));
+  TESSERA_TRY(const target::Target target, runtime::resolve_target(args.target));
+  TESSERA_DO(check_stage(args.stage, target));
+  const std::vector<std::string> passes_known =
+      target.is_gpu() ? lower::device_pass_names() : lower::pass_names();
+  TESSERA_DO(check_pass_names(args.print_after, passes_known));
+  TESSERA_DO(check_pass_names(args.skip, passes_known));
+  TESSERA_DO(check_pass_names({args.stop_after}, passes_known));
   TESSERA_TRY(const te::Dag dag, te::make_dag(spec));
   if (args.stage == "te") {
     fmt::print("{}", te::to_text(dag));
@@ -119,6 +164,7 @@ Result<void> show(const ShowArgs& args) {
   }
   const lower::PassOptions passes{
       .print_after = args.print_after, .stop_after = args.stop_after, .skip = args.skip};
+  if (target.is_gpu()) return show_device(args, target, state, passes);
   TESSERA_TRY(const lower::Lowered lowered, lower::lower(state, target, passes));
   fmt::print("{}", lowered.printed);
   if (args.time_passes) print_times(lowered.times);
@@ -159,15 +205,18 @@ void add_show(CLI::App& app, std::function<int()>* run) {
   const auto args = std::make_shared<ShowArgs>();
   args->schedules = default_schedule_folder();
   sub->add_option("--op", args->op, "Operation, e.g. matmul:M=64,N=64,K=64 (see bench --list-ops)");
-  sub->add_option("--stage", args->stage, "graph (of a model), te, schedule, ir, llvm or asm")
-      ->check(CLI::IsMember({"graph", "te", "schedule", "ir", "llvm", "asm"}));
+  sub->add_option("--stage", args->stage,
+                  "graph (of a model), te, schedule, ir, llvm or asm; of GPUs ptx, sass, opencl")
+      ->check(
+          CLI::IsMember({"graph", "te", "schedule", "ir", "llvm", "asm", "ptx", "sass", "opencl"}));
   add_model_options(*sub, args->model, false);
   sub->add_option(
          "--schedule", args->schedule,
          "Schedule file instead of the one that ships, or default: chosen without measuring")
       ->check(CLI::ExistingFile | CLI::IsMember({driver::kDefaultSchedule}));
   sub->add_option("--schedules", args->schedules, "Folder of schedules");
-  sub->add_option("--target", args->target, "host or a machine (see targets)");
+  sub->add_option("--target", args->target,
+                  "host, a machine (see targets), or cuda or opencl: the device at hand");
   sub->add_option("--print-after", args->print_after,
                   "Print the IR after this pass; 'all' for every pass")
       ->delimiter(',');

@@ -1,0 +1,103 @@
+#include "tessera/artifact/ptx_tools.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+#include <vector>
+
+#include <unistd.h>
+
+#include "tessera/artifact/toolchain.h"
+#include "tessera/support/files.h"
+
+namespace tessera::artifact {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+bool is_program(const fs::path& path) { return ::access(path.c_str(), X_OK) == 0; }
+
+// .../site-packages/nvidia/*/bin of a virtual environment.
+std::vector<fs::path> wheel_folders(const fs::path& environment) {
+  std::vector<fs::path> out;
+  std::error_code error;
+  for (const fs::directory_entry& python : fs::directory_iterator(environment / "lib", error)) {
+    std::error_code none;
+    const fs::path packages = python.path() / "site-packages" / "nvidia";
+    for (const fs::directory_entry& package : fs::directory_iterator(packages, none))
+      out.push_back(package.path() / "bin");
+  }
+  return out;
+}
+
+// A folder of our own for the files of one call; gone with the object.
+class Scratch {
+ public:
+  Scratch() {
+    std::error_code error;
+    path_ = (fs::temp_directory_path(error) / "tessera-ptx-XXXXXX").string();
+    if (::mkdtemp(path_.data()) == nullptr) path_.clear();
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() {
+    std::error_code error;
+    if (!path_.empty()) fs::remove_all(path_, error);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace
+
+Result<std::string> find_cuda_tool(const std::string& name) {
+  std::vector<fs::path> folders;
+  std::stringstream list(variable("PATH"));
+  for (std::string folder; std::getline(list, folder, ':');) folders.emplace_back(folder);
+  if (const std::string home = variable("CUDA_HOME"); !home.empty())
+    folders.push_back(fs::path(home) / "bin");
+  folders.emplace_back("/usr/local/cuda/bin");
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  for (const fs::path& f : wheel_folders(program.parent_path() / "../lib/peers/venv"))
+    folders.push_back(f);
+  if (const fs::path python = variable("TESSERA_PEERS_PYTHON"); !python.empty()) {
+    for (const fs::path& f : wheel_folders(python.parent_path().parent_path()))
+      folders.push_back(f);
+  }
+  for (const fs::path& folder : folders) {
+    if (!folder.empty() && is_program(folder / name)) return (folder / name).string();
+  }
+  return make_error(ErrorCode::kUnavailable,
+                    "no {}: not on PATH, in $CUDA_HOME/bin, /usr/local/cuda/bin or the Python "
+                    "environment of the peers",
+                    name);
+}
+
+Result<std::string> assemble_ptx(const std::string& ptx, const std::string& cpu,
+                                 const std::string& cubin) {
+  TESSERA_TRY(const std::string ptxas, find_cuda_tool("ptxas"));
+  const Scratch scratch;
+  const std::string source = scratch.path() + "/kernel.ptx";
+  TESSERA_DO(write_file(source, {ptx}));
+  const std::string to = cubin.empty() ? scratch.path() + "/kernel.cubin" : cubin;
+  return run_tool({ptxas, "-v", "-arch=" + cpu, "-o", to, source}, scratch.path());
+}
+
+Result<std::string> show_sass(const std::string& ptx, const std::string& cpu) {
+  TESSERA_TRY(const std::string nvdisasm, find_cuda_tool("nvdisasm"));
+  const Scratch scratch;
+  const std::string cubin = scratch.path() + "/kernel.cubin";
+  TESSERA_TRY(const std::string facts, assemble_ptx(ptx, cpu, cubin));
+  TESSERA_TRY(const std::string text, run_tool({nvdisasm, "-c", cubin}, scratch.path()));
+  return text + facts;
+}
+
+}  // namespace tessera::artifact
