@@ -159,7 +159,10 @@ Result<std::string> emit_file(llvm::Module& module, llvm::TargetMachine& machine
   }
   emission->bytes.clear();
   emission->passes.run(module);
-  return std::string(emission->bytes.begin(), emission->bytes.end());
+  std::string text(emission->bytes.begin(), emission->bytes.end());
+  // The printer of PTX keeps what it knew of the last module.
+  if (machine.getTargetTriple().isNVPTX()) emission.reset();
+  return text;
 }
 
 }  // namespace tessera::codegen
