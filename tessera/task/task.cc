@@ -5,6 +5,7 @@
 
 #include "tessera/ir/visitor.h"
 #include "tessera/support/hash.h"
+#include "tessera/te/canonical.h"
 #include "tessera/te/split_axes.h"
 
 namespace tessera::task {
@@ -25,16 +26,6 @@ class StageNames {
  private:
   std::map<std::string, int> count_;
 };
-
-std::string group_name(const graph::Graph& graph, const Group& group) {
-  std::string name;
-  for (const std::int32_t n : group.nodes) {
-    if (!name.empty()) name += '+';
-    name += graph.nodes[static_cast<std::size_t>(n)].op->name;
-    if (name.size() > 60) return name + "+...";
-  }
-  return name;
-}
 
 // Scalars that became immediates are read by nothing: they are no parameters.
 void drop_unread_inputs(te::Dag& dag, std::vector<ValueId>* params) {
@@ -72,7 +63,7 @@ double io_bytes(const te::Dag& dag) {
 
 Result<te::Dag> define_group(const graph::Graph& graph, const Group& group,
                              std::vector<ValueId>* params) {
-  te::DagBuilder b(group_name(graph, group));
+  te::DagBuilder b("");
   std::map<ValueId, ir::Buffer> buffers;
   StageNames names;
   for (const ValueId id : group.inputs) {
@@ -99,8 +90,16 @@ Result<te::Dag> define_group(const graph::Graph& graph, const Group& group,
   for (const ValueId id : group.outputs) results.push_back(buffers.at(id));
   te::Dag dag = te::split_merged_axes(b.build(results));
   drop_unread_inputs(dag, params);
-  TESSERA_DO(te::verify(dag));
-  return dag;
+  te::Canonical canonical = te::canonicalize(dag);
+  std::vector<ValueId> sorted;
+  for (const std::size_t i : canonical.inputs) sorted.push_back((*params)[i]);
+  *params = std::move(sorted);
+  TESSERA_DO(te::verify(canonical.dag));
+  return std::move(canonical.dag);
+}
+
+std::string key_of(const te::Dag& dag) {
+  return to_hex(hash_bytes(te::to_text(te::canonicalize(dag).dag)));
 }
 
 Result<PlannedGraph> apply_plan(graph::Graph imported, graph::PassOptions passes,
@@ -129,7 +128,7 @@ Result<TaskGraph> extract_tasks(const graph::Graph& graph, const PartitionOption
     const auto [it, added] = by_text.try_emplace(text, out.tasks.size());
     if (added) {
       Task task;
-      task.key = to_hex(hash_bytes(text));
+      task.key = key_of(dag);
       task.name = dag.name;
       task.flops = te::flop_count(dag);
       task.bytes = io_bytes(dag);

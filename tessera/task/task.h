@@ -34,6 +34,10 @@ struct TaskGraph {
   std::vector<Call> calls;
 };
 
+// 16 hex digits of the canonical definition: the order of operands that commute and of nodes, and
+// the names of a model, do not matter.
+std::string key_of(const te::Dag& dag);
+
 // The definition of one group. `params` receives the values behind dag.inputs.
 Result<te::Dag> define_group(const graph::Graph& graph, const Group& group,
                              std::vector<graph::ValueId>* params);

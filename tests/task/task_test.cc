@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/graph/builder.h"
+#include "tessera/te/canonical.h"
 
 namespace tessera::task {
 namespace {
@@ -55,6 +56,49 @@ TEST(Tasks, KeysFollowFromTheDefinitionAlone) {
   ASSERT_TRUE(a.ok() && b.ok());
   for (std::size_t i = 0; i < a->tasks.size(); ++i) EXPECT_EQ(a->tasks[i].key, b->tasks[i].key);
   EXPECT_NE(a->tasks[0].key, a->tasks[1].key);
+}
+
+// A product with bias and residual: the residual may stand first, and the nodes beside each other
+// may come in any order.
+Graph residual(bool swapped) {
+  GraphBuilder b("net");
+  const ValueId rest = b.input(swapped ? "other" : "rest", {DType::kF32, {3, 5}});
+  const ValueId x = b.input("x", {DType::kF32, {3, 8}});
+  const ValueId bias = b.constant(HostTensor(DType::kF32, {5}), "bias");
+  const ValueId weights = b.constant(HostTensor(DType::kF32, {8, 5}), "w");
+  const graph::Attrs labels{
+      {"a", std::string("mk")}, {"b", std::string("kn")}, {"out", std::string("mn")}};
+  const auto in_order = [&](ValueId a, ValueId c) {
+    return swapped ? std::vector<ValueId>{c, a} : std::vector<ValueId>{a, c};
+  };
+  const ValueId m = b.add("contract", {x, weights}, labels).value();
+  const ValueId biased = b.add("add", in_order(m, bias)).value();
+  const ValueId sum = b.add("add", in_order(biased, rest)).value();
+  return b.finish({sum}, {"y"});
+}
+
+TEST(Tasks, OperandsThatCommuteGiveOneTask) {
+  const auto a = extract_tasks(residual(false)), b = extract_tasks(residual(true));
+  ASSERT_TRUE(a.ok() && b.ok());
+  ASSERT_EQ(a->tasks.size(), 1u);
+  EXPECT_EQ(a->tasks[0].key, b->tasks[0].key);
+  EXPECT_EQ(te::to_text(a->tasks[0].dag), te::to_text(b->tasks[0].dag));
+  // Parameters follow the inputs: of each graph the same roles, whatever their numbers.
+  for (const auto* g : {&*a, &*b}) {
+    ASSERT_EQ(g->calls[0].params.size(), 4u);
+  }
+  const Graph swapped = residual(true);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(swapped.type(b->calls[0].params[i]).shape, b->tasks[0].dag.inputs[i].buffer->shape);
+  }
+}
+
+TEST(Tasks, KeysAreThoseOfTheCanonicalForm) {
+  const auto tasks = extract_tasks(residual(true));
+  ASSERT_TRUE(tasks.ok());
+  const te::Dag& dag = tasks->tasks[0].dag;
+  EXPECT_EQ(te::to_text(te::canonicalize(dag).dag), te::to_text(dag));
+  EXPECT_EQ(key_of(dag), tasks->tasks[0].key);
 }
 
 }  // namespace

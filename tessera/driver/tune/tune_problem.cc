@@ -6,16 +6,12 @@
 #include "tessera/driver/compile/load_graph.h"
 #include "tessera/graph/passes/algorithms.h"
 #include "tessera/plan/convolution.h"
-#include "tessera/support/hash.h"
 
 namespace tessera::driver {
 namespace {
 
 // Uses of one graph, apart by the convolution that has a choice; the empty key: the rest.
 using UsesByKey = std::map<std::string, std::vector<TaskUse>>;
-
-// As task::extract_tasks makes it.
-std::string key_of(const te::Dag& dag) { return to_hex(hash_bytes(te::to_text(dag))); }
 
 class ProblemBuilder {
  public:
@@ -204,7 +200,7 @@ class ProblemBuilder {
     task::Task task;
     TESSERA_TRY(task.dag, te::make_dag(spec));
     TESSERA_TRY(const te::OpWork work, te::op_work(spec));
-    task.key = key_of(task.dag);
+    task.key = task::key_of(task.dag);
     task.name = spec.op;
     task.flops = work.flops;
     task.bytes = work.bytes;
@@ -246,7 +242,7 @@ Result<PlannedOp> planned_op(const te::OpSpec& spec, const plan::Plan& plan) {
   const auto algorithm = plan.decisions.find(op_key(spec));
   if (algorithm != plan.decisions.end()) out.spec.words["algo"] = algorithm->second;
   TESSERA_TRY(const te::Dag dag, te::make_dag(out.spec));
-  out.key = key_of(dag);
+  out.key = task::key_of(dag);
   if (const plan::PlanEntry* entry = plan.find(out.key)) out.schedule = entry->schedule;
   return out;
 }
