@@ -53,8 +53,9 @@ class Space {
 
   // "reasoned: C.rows=8 C.vectors=3 ...": every decision by name, in order.
   std::string to_text(const Candidate& candidate) const;
-  // Accepts any order; decisions that are absent take their preferred value; names and values that
-  // the space does not have are errors that list what it has.
+  // Accepts any order. Names and values that the space does not have are errors that list what it
+  // has, and so are decisions that are absent: of a record they would be today's preference, not
+  // what ran.
   Result<Candidate> parse(std::string_view text) const;
 
   // Numbers for models that need no program: log2 of the values, one-hot of words, the sketch.

@@ -55,7 +55,8 @@ Result<Candidate> Space::parse(std::string_view text) const {
   }
   const std::vector<Decision>& decisions = (*found)->decisions();
   Candidate c{.sketch = static_cast<std::int32_t>(found - sketches_.begin()), .choice = {}};
-  for (const Decision& d : decisions) c.choice.push_back(d.preferred);
+  constexpr std::int32_t kAbsent = -1;
+  c.choice.assign(decisions.size(), kAbsent);
   for (std::size_t i = 1; i < words.size(); ++i) {
     const std::size_t equals = words[i].rfind('=');
     if (equals == std::string_view::npos)
@@ -71,6 +72,13 @@ Result<Candidate> Space::parse(std::string_view text) const {
     }
     TESSERA_TRY(const std::int32_t index, value_of(*d, words[i].substr(equals + 1)));
     c.choice[static_cast<std::size_t>(d - decisions.begin())] = index;
+  }
+  std::string absent;
+  for (std::size_t d = 0; d < decisions.size(); ++d) {
+    if (c.choice[d] == kAbsent) absent += " " + decisions[d].name;
+  }
+  if (!absent.empty()) {
+    return make_error(ErrorCode::kInvalidArgument, "a candidate of {} without{}", name, absent);
   }
   return c;
 }
