@@ -9,6 +9,7 @@
 #include "tessera/cli/progress.h"
 #include "tessera/dataset/features.h"
 #include "tessera/record/json_lines.h"
+#include "tessera/support/hash.h"
 
 namespace tessera::cli {
 namespace {
@@ -27,6 +28,9 @@ record::Record record_of(const dataset::Dataset& d, const dataset::Example& e) {
   r.target = machine.target;
   r.threads = machine.threads;
   r.candidate = e.candidate;
+  r.schedule = e.schedule;
+  if (!e.schedule.empty()) r.schedule_digest = to_hex(hash_bytes(e.schedule));
+  r.quiet = e.quiet;
   r.outcome = e.outcome;
   r.seconds = static_cast<double>(e.seconds);
   return r;

@@ -1,4 +1,4 @@
-// tessera dataset import, verify.
+// tessera dataset import, update, verify.
 #include "tessera/driver/learn/dataset_import.h"
 
 #include <memory>
@@ -9,6 +9,7 @@
 #include "tessera/cli/command.h"
 #include "tessera/cli/dataset.h"
 #include "tessera/cli/progress.h"
+#include "tessera/driver/tune/record_update.h"
 
 namespace tessera::cli {
 namespace {
@@ -18,6 +19,7 @@ using Json = nlohmann::ordered_json;
 struct ImportArgs {
   std::vector<std::string> files, networks;
   std::string output;
+  bool quiet = false;
 };
 
 // A file of names where one has the name, else the name itself.
@@ -37,6 +39,7 @@ Result<std::vector<std::string>> names_of(const std::vector<std::string>& words)
 Result<driver::ImportResult> import_and_save(const ImportArgs& args) {
   driver::ImportOptions options;
   options.files = args.files;
+  options.quiet = args.quiet;
   TESSERA_TRY(options.networks, names_of(args.networks));
   ProgressLine line;
   options.progress = [&](const std::string& what) { line.show(what); };
@@ -52,9 +55,41 @@ int run_import(const ImportArgs& args) {
   const dataset::Dataset& d = done->dataset;
   fmt::print(
       "{}: {} records of {} tasks, {} networks, {} machines; {} read, {} further measurements of a "
-      "candidate, {} left out\n",
+      "schedule, {} left out\n",
       args.output, d.examples.size(), d.tasks.size(), d.networks.size(), d.machines.size(),
-      done->read, done->duplicates, done->dropped);
+      done->read, done->duplicates, done->dropped + done->without_steps + done->loud);
+  if (done->without_steps > 0) {
+    fmt::print(
+        "{} records of an older version tell no steps, and today's spaces do not have their "
+        "candidates\n",
+        done->without_steps);
+  }
+  if (done->loud > 0) fmt::print("{} records were not quiet\n", done->loud);
+  return kOk;
+}
+
+struct UpdateArgs {
+  std::string folder, output;
+};
+
+Result<driver::UpdatedDataset> update_and_save(const UpdateArgs& args) {
+  TESSERA_TRY(const dataset::Dataset old, dataset::load(args.folder));
+  ProgressLine line;
+  driver::UpdatedDataset done = driver::bring_up_to_date(old);
+  driver::read_networks_again(&done.dataset, [&](const std::string& what) { line.show(what); });
+  line.finish();
+  TESSERA_DO(dataset::save(done.dataset, args.output));
+  return done;
+}
+
+int run_update(const UpdateArgs& args) {
+  const Result<driver::UpdatedDataset> done = update_and_save(args);
+  if (!done) return report(done.error());
+  fmt::print(
+      "{}: {} of {} records, {} of {} tasks ({} were another one under other names); {} "
+      "records without steps left out\n",
+      args.output, done->dataset.examples.size(), done->records, done->dataset.tasks.size(),
+      done->tasks, done->merged, done->without_steps);
   return kOk;
 }
 
@@ -98,7 +133,17 @@ void add_dataset_import(CLI::App& app, std::function<int()>* run) {
                   "Models whose tasks are weighed (zoo:NAME, .onnx), or a file of such names; "
                   "without: the zoo models that the databases name");
   sub->add_option("-o,--output", args->output, "Folder of the dataset")->required();
+  sub->add_flag("--quiet", args->quiet, "Only records taken while nothing else used the cores");
   sub->callback([args, run] { *run = [args] { return run_import(*args); }; });
+}
+
+void add_dataset_update(CLI::App& app, std::function<int()>* run) {
+  CLI::App* sub = app.add_subcommand(
+      "update", "Bring a dataset of an older version up to date: tasks, steps, networks");
+  const auto args = std::make_shared<UpdateArgs>();
+  sub->add_option("FOLDER", args->folder, "Dataset")->required();
+  sub->add_option("-o,--output", args->output, "Folder to write; may be the same")->required();
+  sub->callback([args, run] { *run = [args] { return run_update(*args); }; });
 }
 
 void add_dataset_verify(CLI::App& app, std::function<int()>* run) {

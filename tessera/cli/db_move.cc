@@ -6,6 +6,7 @@
 
 #include "tessera/cli/command.h"
 #include "tessera/cli/db.h"
+#include "tessera/driver/tune/record_update.h"
 #include "tessera/record/json_lines.h"
 #include "tessera/support/files.h"
 
@@ -59,6 +60,11 @@ Result<record::Imported> import_one(Database& database, const DbArgs& args,
   const auto progress = import_progress(file);
   Result<record::Imported> done = record::import_file(database, file, progress);
   if (progress) fmt::print(stderr, "\n");
+  // An older program may have written the file.
+  if (done && done->format == record::LogFormat::kTessera && done->records > 0) {
+    TESSERA_TRY(const std::int64_t changed, driver::bring_up_to_date(database));
+    (void)changed;
+  }
   return done;
 }
 

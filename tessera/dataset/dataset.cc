@@ -57,6 +57,7 @@ std::string digest(const Dataset& dataset) {
   for (const Example& e : dataset.examples) {
     add(fmt::format("{} {} {}", e.task, e.machine, e.seconds));
     add(e.candidate);
+    add(e.schedule);
   }
   return to_hex(h);
 }

@@ -4,7 +4,9 @@
 //   dataset.json      version, machines, networks with their tasks and weights, files with
 //                     checksums
 //   tasks.jsonl.gz    one task a line: key, name, definition (te text), flops, bytes
-//   records-NNN.jsonl.gz  one record a line, those of a task together
+//   records-NNN.jsonl.gz  one record a line, those of a task together: task, machine, seconds,
+//                     outcome, quiet
+//   schedules-NNN.bin.gz  their candidates and steps, in the same order (text_column.h)
 #pragma once
 
 #include <cstdint>
@@ -25,7 +27,7 @@ struct TaskInfo {
 };
 
 struct NetworkInfo {
-  std::string name;                    // "resnet50", "mobilenet_v3_small@size=192"
+  std::string name;  // "resnet50", "mobilenet_v3_small@size=192"
   // Key of a task -> how often the network runs it; 0: it could, with other algorithms.
   std::map<std::string, int> weights;
   friend bool operator==(const NetworkInfo&, const NetworkInfo&) = default;
@@ -45,13 +47,15 @@ struct Example {
   std::string candidate;               // text of space::Space::to_text, or the foreign steps
   float seconds = 0;                   // 0: failed
   std::string outcome;                 // measure::to_text
+  std::string schedule;                // the steps that ran; empty: not known, or foreign
+  bool quiet = false;                  // as record::Record::quiet
   friend bool operator==(const Example&, const Example&) = default;
 };
 
 struct Dataset {
   std::vector<MachineInfo> machines;
   std::vector<NetworkInfo> networks;
-  std::vector<TaskInfo> tasks;
+  std::vector<TaskInfo> tasks;    // also those of networks that have no examples
   std::vector<Example> examples;  // grouped by task
 
   // Keys of the tasks of the named networks; kInvalidArgument lists the names. "tenset5" stands for
@@ -97,12 +101,20 @@ struct SplitOptions {
   double test = 0.1, validation = 0.1;             // shares; kByNetwork: validation of the rest
   std::size_t most_tasks = 0, most_per_task = 0;   // of the training part; 0: all
   std::uint64_t seed = 1;
+  // Tasks of one reduction (te::reduction_of) are never in two parts: those outside the test part
+  // that have a reduction of it are left out. Else tasks are told apart by their keys alone, and
+  // the same product with another epilogue may be learnt from.
+  bool by_reduction = false;
+  bool quiet = false;  // leaves out what was not quiet
 };
 // Validation and test tasks are disjoint from training tasks except for kWithinTask. The part of a
-// task (kWithinTask: of a candidate) follows from its key, the seed and the shares alone, so that it
-// stays where it is when the dataset grows; shares hold on average. Two exceptions: tasks with
+// task (kWithinTask: of a candidate) follows from its key, the seed and the shares alone, so that
+// it stays where it is when the dataset grows; shares hold on average. Two exceptions: tasks with
 // fewer than 16 timed examples are left out of test, and where no task would validate, one of
 // several does.
 Result<Split> split(const Dataset& dataset, const SplitOptions& options);
+
+// Leaves out of the test part the tasks with a reduction of a training or validation task.
+void keep_unseen_reductions(const Dataset& dataset, Split* split);
 
 }  // namespace tessera::dataset

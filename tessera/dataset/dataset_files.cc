@@ -11,6 +11,7 @@
 #include "tessera/dataset/dataset.h"
 #include "tessera/dataset/gzip.h"
 #include "tessera/dataset/replace_folder.h"
+#include "tessera/dataset/text_column.h"
 #include "tessera/support/files.h"
 
 namespace tessera::dataset {
@@ -22,7 +23,9 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kManifest = "dataset.json";
 constexpr const char* kTasks = "tasks.jsonl.gz";
 constexpr const char* kFormat = "tessera dataset";
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;  // 1 had candidates in the lines of records, and no steps
+constexpr std::string_view kSchedules = "schedules-";
+constexpr char kBetween = '\n';  // of a candidate and its steps
 constexpr std::size_t kPerFile = 50'000;
 // A line of a damaged or hostile file must not take all memory.
 constexpr std::size_t kMostBytes = std::size_t{4} << 30;
@@ -75,16 +78,24 @@ Result<void> write_all(const Dataset& d, Writer writer) {
   }
   TESSERA_DO(writer.write(kTasks, text));
   std::size_t number = 0;
-  for (std::size_t begin = 0; begin < d.examples.size(); begin += kPerFile) {
+  for (std::size_t begin = 0; begin < d.examples.size(); begin += kPerFile, ++number) {
     text.clear();
+    std::vector<std::string> schedules;
     for (std::size_t i = begin; i < std::min(d.examples.size(), begin + kPerFile); ++i) {
       const Example& e = d.examples[i];
       // The shortest digits that read back to the same float.
-      text += fmt::format("{{\"task\":{},\"machine\":{},\"seconds\":{},\"outcome\":{},", e.task,
-                          e.machine, e.seconds, dump(e.outcome));
-      text += fmt::format("\"candidate\":{}}}\n", dump(e.candidate));
+      text +=
+          fmt::format("{{\"task\":{},\"machine\":{},\"seconds\":{},\"outcome\":{}{}}}\n", e.task,
+                      e.machine, e.seconds, dump(e.outcome), e.quiet ? ",\"quiet\":true" : "");
+      if (e.candidate.find(kBetween) != std::string::npos) {
+        return make_error(ErrorCode::kInvalidArgument, "a candidate of several lines: {}",
+                          e.candidate);
+      }
+      schedules.push_back(e.candidate + kBetween + e.schedule);
     }
-    TESSERA_DO(writer.write(fmt::format("records-{:03}.jsonl.gz", number++), text));
+    TESSERA_DO(writer.write(fmt::format("records-{:03}.jsonl.gz", number), text));
+    TESSERA_TRY(const std::string packed, pack_texts(schedules));
+    TESSERA_DO(writer.write(fmt::format("{}{:03}.bin.gz", kSchedules, number), packed));
   }
   Json manifest = {{"format", kFormat},         {"version", kVersion},
                    {"tasks", d.tasks.size()},   {"records", d.examples.size()},
@@ -173,8 +184,25 @@ void take_example(const Json& line, Dataset* d) {
   e.machine = line.at("machine").get<std::int32_t>();
   e.seconds = line.at("seconds").get<float>();
   e.outcome = line.at("outcome").get<std::string>();
-  e.candidate = line.at("candidate").get<std::string>();
+  e.quiet = line.value("quiet", false);
+  e.candidate = line.value("candidate", "");  // of version 1
   d->examples.push_back(std::move(e));
+}
+
+// Those of the records from `first` on.
+Result<void> take_schedules(const std::string& bytes, std::size_t first, Dataset* d) {
+  TESSERA_TRY(std::vector<std::string> texts, unpack_texts(bytes, kMostBytes));
+  if (first + texts.size() != d->examples.size()) {
+    return make_error(ErrorCode::kIo, "{} schedules of {} records", texts.size(),
+                      d->examples.size() - first);
+  }
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    Example& e = d->examples[first + i];
+    const std::size_t end = std::min(texts[i].find(kBetween), texts[i].size());
+    e.candidate = texts[i].substr(0, end);
+    e.schedule = texts[i].substr(std::min(end + 1, texts[i].size()));
+  }
+  return {};
 }
 
 void take_manifest(const Json& json, Dataset* d) {
@@ -238,9 +266,16 @@ Result<Dataset> load(const std::string& folder) {
   Dataset d;
   try {
     take_manifest(manifest, &d);
+    std::size_t complete = 0;  // records with their schedules
     for (const Json& entry : manifest.at("files")) {
       const FileCheck file = file_of(entry);
       TESSERA_TRY(const std::string text, read_checked(folder, file));
+      if (file.name.starts_with(kSchedules)) {
+        const Result<void> taken = take_schedules(text, complete, &d);
+        if (!taken) return taken.error().with_context((fs::path(folder) / file.name).string());
+        complete = d.examples.size();
+        continue;
+      }
       const bool tasks = file.name == kTasks;
       visit_lines(text,
                   [&](const Json& line) { tasks ? take_task(line, &d) : take_example(line, &d); });

@@ -42,8 +42,9 @@ class FeatureStore {
 
 // Opens the store of `dataset` in `folder` (npz shards with a manifest and checksums), made first
 // when it is absent or belongs to other data or another schema: `threads` extract at once and
-// memory stays bounded. Examples whose candidate the space no longer has are kept as rows of one
-// zero row with seconds 0 and counted in `unreadable`.
+// memory stays bounded. Numbers come from the steps, whatever spaces have today. Examples without
+// steps, or with steps that no longer apply, are kept as rows of one zero row with seconds 0 and
+// counted in `unreadable`.
 Result<std::unique_ptr<FeatureStore>> open_features(
     const Dataset& dataset, nn::Rows kind, const std::string& folder, int threads,
     const std::function<void(std::size_t done, std::size_t total)>& progress = {},

@@ -3,6 +3,7 @@
 
 #include "tessera/dataset/dataset.h"
 #include "tessera/support/hash.h"
+#include "tessera/te/canonical.h"
 
 namespace tessera::dataset {
 namespace {
@@ -21,6 +22,16 @@ double place_of(const char* purpose, std::string_view key, std::string_view cand
   return static_cast<double>(h >> 11) * 0x1p-53;
 }
 
+// By task; of one that is not ours, or cannot be read, its key.
+std::vector<std::string> reductions_of(const Dataset& d) {
+  std::vector<std::string> out;
+  for (const TaskInfo& t : d.tasks) {
+    const Result<te::Dag> dag = te::dag_from_text(t.format == "tessera" ? t.definition : "");
+    out.push_back(dag ? te::reduction_of(*dag) : t.key);
+  }
+  return out;
+}
+
 class Splitter {
  public:
   Splitter(const Dataset& d, const SplitOptions& o) : d_(d), o_(o) {
@@ -32,6 +43,7 @@ class Splitter {
       if (!by_task_[t].empty()) tasks_.push_back(t);
     }
     split_.part.assign(d.examples.size(), kLeftOut);
+    if (o.by_reduction) reductions_ = reductions_of(d);
   }
 
   Result<Split> run() {
@@ -46,6 +58,7 @@ class Splitter {
         TESSERA_DO(by_network());
         break;
     }
+    if (o_.quiet) keep_quiet();
     limit_training();
     return std::move(split_);
   }
@@ -60,6 +73,12 @@ class Splitter {
     return static_cast<std::size_t>(
         std::count_if(by_task_[task].begin(), by_task_[task].end(),
                       [&](std::size_t i) { return d_.examples[i].seconds > 0; }));
+  }
+
+  void keep_quiet() {
+    for (std::size_t i = 0; i < d_.examples.size(); ++i) {
+      if (!d_.examples[i].quiet) split_.part[i] = kLeftOut;
+    }
   }
 
   void within_tasks() {
@@ -78,7 +97,8 @@ class Splitter {
   }
 
   double task_place(const char* purpose, std::size_t task) const {
-    return place_of(purpose, d_.tasks[task].key, "", o_.seed);
+    const std::string& key = o_.by_reduction ? reductions_[task] : d_.tasks[task].key;
+    return place_of(purpose, key, "", o_.seed);
   }
 
   // One for all machines: a candidate is not tested on one and learned on another.
@@ -110,10 +130,16 @@ class Splitter {
   Result<void> by_network() {
     TESSERA_TRY(const std::vector<std::string> keys, d_.tasks_of(o_.holdout));
     const std::set<std::string> held(keys.begin(), keys.end());
+    std::set<std::string> reductions;  // of what is held out, with records or not
+    for (std::size_t t = 0; t < d_.tasks.size() && o_.by_reduction; ++t) {
+      if (held.contains(d_.tasks[t].key)) reductions.insert(reductions_[t]);
+    }
     std::vector<std::size_t> rest;
     for (const std::size_t t : tasks_) {
       if (held.contains(d_.tasks[t].key)) {
         give(t, kTest);
+      } else if (o_.by_reduction && reductions.contains(reductions_[t])) {
+        give(t, kLeftOut);
       } else {
         rest.push_back(t);
       }
@@ -150,7 +176,8 @@ class Splitter {
   const Dataset& d_;
   const SplitOptions& o_;
   std::vector<std::vector<std::size_t>> by_task_;
-  std::vector<std::size_t> tasks_;  // with examples
+  std::vector<std::size_t> tasks_;       // with examples
+  std::vector<std::string> reductions_;  // by task; where they matter
   Split split_;
 };
 
@@ -185,6 +212,20 @@ Result<Split> split(const Dataset& dataset, const SplitOptions& options) {
                       options.validation);
   }
   return Splitter(dataset, options).run();
+}
+
+void keep_unseen_reductions(const Dataset& dataset, Split* split) {
+  const std::vector<std::string> reductions = reductions_of(dataset);
+  const auto reduction = [&](std::size_t example) -> const std::string& {
+    return reductions[static_cast<std::size_t>(dataset.examples[example].task)];
+  };
+  std::set<std::string> seen;
+  for (std::size_t i = 0; i < split->part.size(); ++i) {
+    if (split->part[i] == kTrain || split->part[i] == kValidation) seen.insert(reduction(i));
+  }
+  for (std::size_t i = 0; i < split->part.size(); ++i) {
+    if (split->part[i] == kTest && seen.contains(reduction(i))) split->part[i] = kLeftOut;
+  }
 }
 
 }  // namespace tessera::dataset

@@ -1,6 +1,7 @@
 #include "tessera/dataset/statistics.h"
 
 #include <algorithm>
+#include <map>
 
 namespace tessera::dataset {
 namespace {
@@ -68,6 +69,47 @@ Statistics statistics_of(const Dataset& d) {
   out.records_a_task = quantiles_of(std::move(counts));
   out.spread = quantiles_of(std::move(spreads));
   for (const NetworkInfo& n : d.networks) out.networks.push_back(of_network(n, d, times));
+  return out;
+}
+
+std::vector<NetworkCoverage> coverage_of(const Dataset& dataset,
+                                         const std::vector<std::string>& networks,
+                                         const std::string& machine) {
+  std::vector<bool> covered(dataset.tasks.size(), false);
+  for (const Example& e : dataset.examples) {
+    const std::string& target = dataset.machines[static_cast<std::size_t>(e.machine)].target;
+    if (e.seconds > 0 && target.find(machine) != std::string::npos) {
+      covered[static_cast<std::size_t>(e.task)] = true;
+    }
+  }
+  std::map<std::string, std::size_t> numbers;
+  for (std::size_t t = 0; t < dataset.tasks.size(); ++t) numbers[dataset.tasks[t].key] = t;
+  std::vector<NetworkCoverage> out;
+  for (const NetworkInfo& n : dataset.networks) {
+    if (std::find(networks.begin(), networks.end(), n.name) == networks.end()) continue;
+    NetworkCoverage& c = out.emplace_back();
+    c.name = n.name;
+    double all = 0, missing = 0;
+    std::vector<std::pair<double, std::string>> tasks;
+    for (const auto& [key, count] : n.weights) {
+      if (count == 0) continue;
+      const auto it = numbers.find(key);
+      if (it == numbers.end()) {
+        ++c.unknown;
+        continue;
+      }
+      const double flops = count * dataset.tasks[it->second].flops;
+      all += flops;
+      if (covered[it->second]) continue;
+      missing += flops;
+      tasks.emplace_back(flops, dataset.tasks[it->second].name);
+    }
+    c.missing = all > 0 ? missing / all : 0;
+    std::sort(tasks.rbegin(), tasks.rend());
+    for (const auto& [flops, name] : tasks) {
+      if (flops > 0.01 * all) c.tasks.push_back(name);
+    }
+  }
   return out;
 }
 

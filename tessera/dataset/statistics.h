@@ -37,4 +37,16 @@ struct Statistics {
 };
 Statistics statistics_of(const Dataset& dataset);
 
+// Of a network: the share of its floating-point operations in tasks without timed records of a
+// machine whose target contains `machine`. Tasks that the dataset does not know are in `unknown`.
+struct NetworkCoverage {
+  std::string name;
+  double missing = 0;
+  std::vector<std::string> tasks;  // names of those without records that are more than 1 %
+  std::size_t unknown = 0;
+};
+std::vector<NetworkCoverage> coverage_of(const Dataset& dataset,
+                                         const std::vector<std::string>& networks,
+                                         const std::string& machine = "");
+
 }  // namespace tessera::dataset

@@ -14,7 +14,7 @@
 #include "tessera/dataset/ansor_rows.h"
 #include "tessera/dataset/candidate_rows.h"
 #include "tessera/dataset/gzip.h"
-#include "tessera/space/space.h"
+#include "tessera/schedule/step.h"
 #include "tessera/support/files.h"
 #include "tessera/support/npz.h"
 
@@ -56,28 +56,27 @@ class TaskReader {
 
   void append_context(std::vector<float>* out) const {
     if (rows_) {
-      rows_->append_context(space_->dag(), out);
+      rows_->append_context(*dag_, out);
     } else {
       append_ansor_context(task_, machine_, out);
     }
   }
 
-  Result<std::size_t> append(const std::string& candidate, std::vector<float>* rows,
+  Result<std::size_t> append(const Example& e, std::vector<float>* rows,
                              std::vector<std::int16_t>* parents) {
-    if (!rows_) return append_ansor_rows(candidate, rows, &cut_);
-    TESSERA_TRY(const space::Candidate parsed, space_->parse(candidate));
-    return rows_->append(*space_, parsed, rows, parents);
+    if (!rows_) return append_ansor_rows(e.candidate, rows, &cut_);
+    if (e.schedule.empty()) return make_error(ErrorCode::kUnavailable, "a record without steps");
+    TESSERA_TRY(const schedule::Schedule steps, schedule::schedule_from_text(e.schedule));
+    return rows_->append(*dag_, steps, rows, parents);
   }
 
  private:
   void open() {
     const Result<target::Target> target = target::target_from_text(machine_.target);
     if (!target) return fail(target.error());
-    const Result<te::Dag> dag = te::dag_from_text(task_.definition);
+    Result<te::Dag> dag = te::dag_from_text(task_.definition);
     if (!dag) return fail(dag.error());
-    Result<space::Space> space = space::make_space(*dag, *target);
-    if (!space) return fail(space.error());
-    space_.emplace(std::move(*space));
+    dag_.emplace(std::move(*dag));
     rows_.emplace(*target, machine_.threads, kind_);
   }
   void fail(const Error& error) {
@@ -88,7 +87,7 @@ class TaskReader {
   const MachineInfo& machine_;
   nn::Rows kind_;
   std::optional<Error> problem_;
-  std::optional<space::Space> space_;
+  std::optional<te::Dag> dag_;
   std::optional<CandidateRows> rows_;  // absent: of Ansor
   std::size_t cut_ = 0;
 };
@@ -120,7 +119,7 @@ Result<Shard> read_shard(const Dataset& d, nn::Rows kind, std::size_t first, std
         reader->append_context(&shard.context);
       }
     }
-    Result<std::size_t> added = reader->append(e.candidate, &shard.rows, &shard.parents);
+    Result<std::size_t> added = reader->append(e, &shard.rows, &shard.parents);
     shard.readable.push_back(added.ok() ? 1 : 0);
     if (!added) {
       ++shard.unreadable;

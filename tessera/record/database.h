@@ -10,18 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "tessera/record/record.h"
+#include "tessera/record/record_store.h"
 #include "tessera/support/result.h"
 
 namespace tessera::record {
-
-struct Filter {  // empty fields match everything
-  std::string task, format;
-  std::vector<std::string> targets;  // any of them
-  std::int64_t session = 0;
-  int threads = 0;
-  bool timed_only = false;  // whole or censored
-};
 
 // The records of one task, counted.
 struct TaskSummary {
@@ -31,7 +23,7 @@ struct TaskSummary {
 };
 
 // Safe to use from several threads.
-class Database {
+class Database final : public RecordStore {
  public:
   // Creates the file when absent. kIo when it cannot be had or is no database; kUnsupported when a
   // newer version wrote it.
@@ -41,25 +33,30 @@ class Database {
   static Result<Database> open_read_only(const std::string& path);
   Database(Database&&) noexcept;
   Database& operator=(Database&&) noexcept;
-  ~Database();
+  ~Database() override;
 
-  Result<std::int64_t> begin_session(const SessionRow& session);
-  Result<void> end_session(std::int64_t session, const std::string& state);
-  Result<void> add_task(const TaskRow& task);  // again: no change
-  // All or nothing, on disk when it returns. Ids are given in order; those in `records` are
-  // ignored.
-  Result<void> append(const std::vector<Record>& records);
+  Result<std::int64_t> begin_session(const SessionRow& session) override;
+  Result<void> end_session(std::int64_t session, const std::string& state) override;
+  Result<void> add_task(const TaskRow& task) override;
+  // On disk when it returns.
+  Result<void> append(const std::vector<Record>& records) override;
 
-  // In order of id. Stops early when `visit` returns false. `visit` must not write to the database.
-  Result<void> visit(const Filter& filter, const std::function<bool(const Record&)>& visit) const;
+  // An older program wrote it: its tasks may have other keys and its records no steps.
+  Result<bool> is_outdated() const;
+  // All tasks and our own records as `task` and `record` change them (key, candidate, steps), all
+  // or nothing; it is no longer outdated then. Returns the number of records that changed.
+  Result<std::int64_t> update(const std::function<TaskRow(const TaskRow&)>& task,
+                              const std::function<void(Record*)>& record);
+
+  Result<void> visit(const Filter& filter,
+                     const std::function<bool(const Record&)>& visit) const override;
   Result<std::optional<Record>> find(std::int64_t id) const;
   // Fastest first, timed and not censored, distinct candidates.
   Result<std::vector<Record>> best(const Filter& filter, std::size_t count) const;
-  Result<std::int64_t> count(const Filter& filter) const;
+  Result<std::int64_t> count(const Filter& filter) const override;
   Result<std::vector<SessionRow>> sessions() const;
   Result<std::vector<TaskRow>> tasks() const;
-  // The lines of target::to_text that its records may carry.
-  Result<std::vector<std::string>> targets() const;
+  Result<std::vector<std::string>> targets() const override;
   // Of every task that has matching records, in order of their first.
   Result<std::vector<TaskSummary>> summaries(const Filter& filter) const;
 

@@ -14,14 +14,18 @@ struct Record {
   std::string task;                // key
   std::string target;              // one line, target::to_text or the foreign target string
   int threads = 1;
-  std::string candidate;        // text of space::Space::to_text
-  std::string schedule_digest;  // 16 hex digits of the schedule's text: detects changed spaces
+  // The steps that ran: schedule::to_text. What learns from, tests or replays a record uses them.
+  // Empty: not known, as of records that older programs wrote.
+  std::string schedule;
+  std::string schedule_digest;  // 16 hex digits of the text of the steps, known or not
+  std::string candidate;        // text of space::Space::to_text: for people and for resuming
   std::string outcome;          // measure::to_text(Outcome)
   std::string reason;
   std::vector<double> samples_s;
   double seconds = 0;        // median; 0 for failures
   double calibration_s = 0;  // beside it
   double build_ms = 0;
+  bool quiet = false;  // nothing else used the cores; false: something did, or nobody looked
   std::string policy;
   std::uint64_t seed = 0;
   std::int64_t trial = 0;      // within task and session

@@ -25,9 +25,11 @@ template <class R, class F>
 void members(R& r, F f) requires std::is_same_v<std::remove_const_t<R>, Record> {
   f("id", r.id), f("session", r.session), f("format", r.format), f("task", r.task);
   f("target", r.target), f("threads", r.threads), f("candidate", r.candidate);
-  f("digest", r.schedule_digest), f("outcome", r.outcome), f("reason", r.reason);
+  f("schedule", r.schedule), f("digest", r.schedule_digest), f("outcome", r.outcome);
+  f("reason", r.reason);
   f("samples_s", r.samples_s), f("seconds", r.seconds), f("calibration_s", r.calibration_s);
-  f("build_ms", r.build_ms), f("policy", r.policy), f("seed", r.seed), f("trial", r.trial);
+  f("build_ms", r.build_ms), f("quiet", r.quiet), f("policy", r.policy), f("seed", r.seed),
+      f("trial", r.trial);
   f("time", r.unix_time), f("extra", r.extra);
 }
 
@@ -48,6 +50,7 @@ Json json_of(const R& row) {
 }
 
 bool fits(const Json& json, const std::string&) { return json.is_string(); }
+bool fits(const Json& json, const bool&) { return json.is_boolean(); }
 bool fits(const Json& json, const double&) { return json.is_number(); }
 bool fits(const Json& json, const std::uint64_t&) { return json.is_number_unsigned(); }
 bool fits(const Json& json, const std::int64_t&) { return json.is_number_integer(); }

@@ -6,7 +6,8 @@
 namespace tessera::record {
 namespace {
 
-// Texts that repeat (keys, targets, outcomes) are kept once. `seconds` is the order of best().
+// Texts that repeat (keys, targets, outcomes, lines of schedules) are kept once. `seconds` is the
+// order of best().
 constexpr const char* kTables = R"(
 CREATE TABLE schema_version (version INTEGER NOT NULL);
 CREATE TABLE texts (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
@@ -27,14 +28,23 @@ CREATE INDEX records_by_session ON records (session);
 CREATE INDEX records_by_time ON records (task, seconds) WHERE outcome = 1;
 INSERT INTO schema_version VALUES (1);
 )";
-static_assert(kSchemaVersion == 1 && kTextOk == 1 && kTextCensored == 2);
 
-enum class Content { kEmpty, kOurs };
+// A schedule is the list of its lines, by their ids in `texts`.
+constexpr const char* kSecondVersion = R"(
+CREATE TABLE schedules (id INTEGER PRIMARY KEY, digest TEXT NOT NULL UNIQUE, lines BLOB NOT NULL);
+ALTER TABLE records ADD COLUMN schedule INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE records ADD COLUMN quiet INTEGER NOT NULL DEFAULT 0;
+UPDATE schema_version SET version = 2;
+)";
+static_assert(kSchemaVersion == 2 && kTextOk == 1 && kTextCensored == 2);
 
-Result<Content> inspect(const Connection& connection) {
+constexpr std::int64_t kEmpty = 0;
+
+// The version of the tables, or kEmpty.
+Result<std::int64_t> inspect(const Connection& connection) {
   TESSERA_TRY(const std::int64_t tables,
               connection.query_integer("SELECT count(*) FROM sqlite_master"));
-  if (tables == 0) return Content::kEmpty;
+  if (tables == 0) return kEmpty;
   TESSERA_TRY(const std::int64_t ours,
               connection.query_integer("SELECT count(*) FROM sqlite_master WHERE type = 'table' "
                                        "AND name IN ('schema_version', 'records', 'texts')"));
@@ -48,7 +58,7 @@ Result<Content> inspect(const Connection& connection) {
                       "{}: a newer version of Tessera wrote it (tables of version {}, known: {})",
                       connection.path(), version, kSchemaVersion);
   }
-  return Content::kOurs;
+  return version;
 }
 
 // Changing the mode does not wait for other connections by itself.
@@ -65,21 +75,25 @@ Result<void> use_wal(const Connection& connection) {
 }  // namespace
 
 Result<void> prepare_schema(const Connection& connection) {
-  TESSERA_TRY(const Content found, inspect(connection));
+  TESSERA_TRY(const std::int64_t found, inspect(connection));
   // FULL: what append() returned for survives a loss of power, not only of the process.
   TESSERA_DO(use_wal(connection));
   TESSERA_DO(connection.execute("PRAGMA synchronous = FULL"));
-  if (found == Content::kOurs) return {};
+  if (found == kSchemaVersion) return {};
   TESSERA_TRY(Transaction transaction, Transaction::begin(connection));
-  TESSERA_TRY(const Content now, inspect(connection));  // another process may have been faster
-  if (now == Content::kOurs) return {};
-  TESSERA_DO(connection.execute(kTables));
+  TESSERA_TRY(const std::int64_t now, inspect(connection));  // another process may have been faster
+  if (now == kEmpty) {
+    TESSERA_DO(connection.execute(kTables));
+    TESSERA_DO(
+        connection.execute(fmt::format("PRAGMA user_version = {}", kContentVersion).c_str()));
+  }
+  if (now < 2) TESSERA_DO(connection.execute(kSecondVersion));
   return transaction.commit();
 }
 
-Result<void> check_schema(const Connection& connection) {
-  TESSERA_TRY(const Content found, inspect(connection));
-  if (found == Content::kOurs) return {};
+Result<std::int64_t> check_schema(const Connection& connection) {
+  TESSERA_TRY(const std::int64_t found, inspect(connection));
+  if (found != kEmpty) return found;
   return make_error(ErrorCode::kIo, "{}: is empty, not a database of records", connection.path());
 }
 

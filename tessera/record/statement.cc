@@ -70,6 +70,17 @@ void Statement::bind_samples(int parameter, const std::vector<double>& samples) 
                       samples.size() * sizeof(double), SQLITE_TRANSIENT);
 }
 
+// Seven bits a byte, the lowest first; the highest bit says that more follow.
+void Statement::bind_ids(int parameter, const std::vector<std::int64_t>& ids) {
+  std::string bytes;
+  for (const std::int64_t id : ids) {
+    auto rest = static_cast<std::uint64_t>(id);
+    for (; rest >= 0x80; rest >>= 7) bytes += static_cast<char>(0x80 | (rest & 0x7f));
+    bytes += static_cast<char>(rest);
+  }
+  sqlite3_bind_blob64(handle_.get(), parameter + 1, bytes.data(), bytes.size(), SQLITE_TRANSIENT);
+}
+
 Result<bool> Statement::step() {
   const int code = sqlite3_step(handle_.get());
   if (code == SQLITE_ROW) return true;
@@ -108,6 +119,23 @@ std::vector<double> Statement::samples(int column) const {
     std::memcpy(samples.data(), bytes, samples.size() * sizeof(double));
   }
   return samples;
+}
+
+std::vector<std::int64_t> Statement::ids(int column) const {
+  const auto* bytes = static_cast<const std::uint8_t*>(sqlite3_column_blob(handle_.get(), column));
+  const int count = sqlite3_column_bytes(handle_.get(), column);
+  std::vector<std::int64_t> out;
+  std::uint64_t value = 0;
+  int shift = 0;
+  for (int i = 0; i < count; ++i) {
+    if (shift < 63) value |= static_cast<std::uint64_t>(bytes[i] & 0x7f) << shift;
+    shift += 7;
+    if ((bytes[i] & 0x80) != 0) continue;
+    out.push_back(static_cast<std::int64_t>(value));
+    value = 0;
+    shift = 0;
+  }
+  return out;
 }
 
 void Connection::Close::operator()(sqlite3* handle) const { sqlite3_close_v2(handle); }

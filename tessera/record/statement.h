@@ -23,6 +23,7 @@ class Statement {
   void bind(int parameter, double value);
   void bind(int parameter, std::string_view text);
   void bind_samples(int parameter, const std::vector<double>& samples);
+  void bind_ids(int parameter, const std::vector<std::int64_t>& ids);  // none negative
 
   // True: a row is there. The statement starts over, with nothing bound, after false or an error.
   Result<bool> step();
@@ -33,6 +34,7 @@ class Statement {
   double real(int column) const;
   std::string text(int column) const;
   std::vector<double> samples(int column) const;
+  std::vector<std::int64_t> ids(int column) const;
 
  private:
   struct Finalize {

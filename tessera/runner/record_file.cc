@@ -15,7 +15,7 @@ namespace tessera::runner {
 namespace {
 
 std::uint64_t identity(const record::Record& r) {
-  return hash_bytes(fmt::format("{} {} {} {}", r.task, r.threads, r.target, r.candidate));
+  return hash_bytes(fmt::format("{} {} {} {}", r.task, r.threads, r.target, r.schedule_digest));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "tessera/measure/bundle.h"
 #include "tessera/measure/run_process.h"
 #include "tessera/runner/record_file.h"
+#include "tessera/support/hash.h"
 #include "tessera/target/features.h"
 
 namespace tessera::runner {
@@ -197,7 +198,8 @@ class Run {
     r.target = loaded.machine;
     r.threads = loaded.measure.threads;
     r.candidate = item.candidate;
-    r.schedule_digest = item.digest;
+    r.schedule = item.schedule;
+    r.schedule_digest = to_hex(hash_bytes(item.schedule));
     r.outcome = measure::to_text(item.outcome);
     r.reason = item.built.error;
     r.build_ms = item.built.build_ms;
@@ -213,7 +215,7 @@ class Run {
     if (item.outcome != measure::Outcome::kOk) return {};
     measure::RunItem run;
     run.job.trial.id = static_cast<std::uint64_t>(item.trial);
-    run.job.trial.task = item.task;
+    run.job.task = item.task;
     run.job.trial.incumbent_s = file_->best_seconds(r->task, r->threads);
     run.built = item.built;
     measure::Measurement m = process.run(run);
@@ -228,6 +230,7 @@ class Run {
     r->samples_s = m.samples_s;
     r->seconds = measure::is_timed(m.outcome) ? m.seconds() : 0;
     r->calibration_s = m.calibration_s;
+    r->quiet = measure::is_timed(m.outcome) && !m.disturbed;
     return {};
   }
 

@@ -39,11 +39,13 @@ Dataset small_dataset(std::size_t per_task) {
     Rng rng(7);
     std::set<std::string> seen;
     for (int tries = 0; seen.size() < per_task && tries < 10000; ++tries) {
-      const std::string candidate = space.to_text(space.sample(rng));
-      if (!seen.insert(candidate).second) continue;
+      const space::Candidate candidate = space.sample(rng);
+      if (!seen.insert(space.to_text(candidate)).second) continue;
       Example e;
       e.task = static_cast<std::int32_t>(d.tasks.size()) - 1;
-      e.candidate = candidate;
+      e.candidate = space.to_text(candidate);
+      e.schedule = schedule::to_text(space.schedule(candidate).value());
+      e.quiet = seen.size() % 2 == 0;
       e.outcome = seen.size() % 8 == 0 ? "run_error" : "ok";
       e.seconds = e.outcome == "ok" ? static_cast<float>(1e-5 * (1 + rng.uniform())) : 0.f;
       d.examples.push_back(std::move(e));
@@ -61,7 +63,7 @@ Dataset plain_dataset(std::size_t tasks, std::size_t per_task) {
     d.tasks.push_back({fmt::format("key{:03}", t), fmt::format("task {}", t), "ansor", "", 1, 1});
     for (std::size_t i = 0; i < per_task; ++i) {
       d.examples.push_back({static_cast<std::int32_t>(t), 0, fmt::format("[{}]", i),
-                            static_cast<float>(i + 1), "ok"});
+                            static_cast<float>(i + 1), "ok", "", false});
     }
   }
   for (std::size_t t = 0; t + 1 < tasks; ++t) {

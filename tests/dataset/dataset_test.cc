@@ -8,6 +8,7 @@
 #include "dataset_case.h"
 #include "tessera/dataset/gzip.h"
 #include "tessera/dataset/replace_folder.h"
+#include "tessera/dataset/text_column.h"
 #include "tessera/support/files.h"
 
 namespace tessera::dataset {
@@ -44,6 +45,31 @@ TEST(Dataset, SavesTheSameBytesAgainAndReplacesWhole) {
   for (const auto& entry : fs::directory_iterator(fs::path(a).parent_path())) {
     EXPECT_EQ(entry.path().filename().string().size(), 1u) << "left behind: " << entry.path();
   }
+}
+
+TEST(Dataset, CandidatesAreOneLine) {
+  Dataset d = small_dataset(4);
+  d.examples[1].candidate = "two\nlines";
+  const Result<void> saved = save(d, test_folder("set"));
+  ASSERT_FALSE(saved.ok());
+  EXPECT_EQ(saved.error().code, ErrorCode::kInvalidArgument);
+}
+
+TEST(Dataset, SchedulesThatAreNotThoseOfTheRecordsAreRefused) {
+  const std::string folder = test_folder("set");
+  ASSERT_TRUE(save(small_dataset(4), folder).ok());
+  const std::string path = folder + "/schedules-000.bin.gz";
+  const std::string bytes = gzip(pack_texts({"one: x.a=1\n"}).value());
+  ASSERT_TRUE(write_file(path, {bytes}).ok());
+  nlohmann::json manifest = nlohmann::json::parse(read_file(folder + "/dataset.json").value());
+  manifest["files"][2]["bytes"] = bytes.size();
+  manifest["files"][2]["crc32"] = fmt::format("{:08x}", crc32_of(bytes));
+  ASSERT_TRUE(write_file(folder + "/dataset.json", {manifest.dump()}).ok());
+  const Result<Dataset> read = load(folder);
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(read.error().code, ErrorCode::kIo);
+  EXPECT_NE(read.error().message.find("1 schedules of 12 records"), std::string::npos)
+      << read.error().message;
 }
 
 TEST(Dataset, WhatCannotBeReplacedStays) {
@@ -86,9 +112,10 @@ TEST(Dataset, DamageIsFound) {
   EXPECT_EQ(read.error().code, ErrorCode::kIo);
   EXPECT_NE(read.error().message.find("checksum"), std::string::npos) << read.error().message;
   const auto checks = verify(folder).value();
-  ASSERT_EQ(checks.size(), 2u);
+  ASSERT_EQ(checks.size(), 3u);
   EXPECT_TRUE(checks[0].problem.empty());
   EXPECT_FALSE(checks[1].problem.empty());
+  EXPECT_TRUE(checks[2].problem.empty());
   fs::remove(path);
   EXPECT_EQ(load(folder).error().code, ErrorCode::kIo);
 }

@@ -83,9 +83,23 @@ TEST_P(Features, AreReadAgainUntilSomethingChanges) {
   EXPECT_GT(made, 0);
 }
 
-TEST(FeatureStore, UnreadableCandidatesAreKeptAndCounted) {
+// What ran is in the steps: a space that changed since does not matter.
+TEST_P(Features, CandidatesThatNoSpaceKnowsHaveThoseOfTheirSteps) {
   Dataset d = small_dataset(8);
-  d.examples[3].candidate = "reasoned: no.such=1";
+  const auto before = open_features(d, GetParam(), test_folder("before"), 1).value();
+  for (Example& e : d.examples) e.candidate = "gone: no.such=1";
+  std::size_t unreadable = 0;
+  const auto after = open_features(d, GetParam(), test_folder("after"), 1, {}, &unreadable).value();
+  EXPECT_EQ(unreadable, 0u);
+  for (std::size_t i = 0; i < before->size(); ++i) {
+    EXPECT_TRUE(std::ranges::equal((*before)[i].rows, (*after)[i].rows)) << i;
+    EXPECT_EQ((*before)[i].label, (*after)[i].label) << i;
+  }
+}
+
+TEST(FeatureStore, RecordsWithoutStepsAreKeptAndCounted) {
+  Dataset d = small_dataset(8);
+  d.examples[3].schedule.clear();
   std::size_t unreadable = 0;
   const auto store = open_features(d, nn::Rows::kLoop, test_folder("store"), 1, {}, &unreadable);
   ASSERT_TRUE(store.ok()) << store.error().message;

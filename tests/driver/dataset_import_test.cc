@@ -28,6 +28,7 @@ record::Record made(const std::string& candidate, const std::string& outcome, do
   r.task = "k1";
   r.target = "machine";
   r.candidate = candidate;
+  r.schedule = "steps of " + candidate + "\n";
   r.outcome = outcome;
   r.seconds = seconds;
   r.calibration_s = calibration_s;
@@ -58,12 +59,45 @@ TEST(Import, MergesMeasurementsOfACandidate) {
   EXPECT_EQ(done->duplicates, 3u);
   EXPECT_EQ(done->dropped, 2u);
   ASSERT_EQ(d.examples.size(), 3u);
-  EXPECT_EQ(d.examples[0], (dataset::Example{0, 0, "c1", 2, "ok"}));
-  EXPECT_EQ(d.examples[1], (dataset::Example{0, 0, "c2", 5, "censored"}));
-  EXPECT_EQ(d.examples[2], (dataset::Example{0, 0, "c3", 0, "run_error"}));
+  EXPECT_EQ(d.examples[0], (dataset::Example{0, 0, "c1", 2, "ok", "steps of c1\n", false}));
+  EXPECT_EQ(d.examples[1], (dataset::Example{0, 0, "c2", 5, "censored", "steps of c2\n", false}));
+  EXPECT_EQ(d.examples[2], (dataset::Example{0, 0, "c3", 0, "run_error", "steps of c3\n", false}));
   ASSERT_EQ(d.tasks.size(), 1u);
   EXPECT_EQ(d.tasks[0].definition, "dag matmul");
   EXPECT_EQ(d.machines, (std::vector<dataset::MachineInfo>{{"machine", 1}}));
+}
+
+TEST(Import, RecordsWithoutStepsAreCountedAndLeftOut) {
+  const std::string path = test_file("a.db");
+  std::vector<record::Record> records = {made("c1", "ok", 3, 1), made("c2", "ok", 3, 1)};
+  records[1].schedule.clear();
+  write_database(path, records);
+  ImportOptions options;
+  options.files = {path};
+  const ImportResult done = import_dataset(options).value();
+  EXPECT_EQ(done.without_steps, 1u);
+  ASSERT_EQ(done.dataset.examples.size(), 1u);
+  EXPECT_EQ(done.dataset.examples[0].candidate, "c1");
+}
+
+TEST(Import, QuietTimesGoBeforeOthers) {
+  const std::string path = test_file("a.db");
+  std::vector<record::Record> records = {made("c1", "ok", 9, 1), made("c1", "ok", 3, 1),
+                                         made("c2", "ok", 4, 1), made("c1", "ok", 8, 1)};
+  records[1].quiet = true;
+  write_database(path, records);
+  ImportOptions options;
+  options.files = {path};
+  dataset::Dataset d = import_dataset(options).value().dataset;
+  ASSERT_EQ(d.examples.size(), 2u);
+  EXPECT_EQ(d.examples[0].seconds, 3);
+  EXPECT_TRUE(d.examples[0].quiet);
+  EXPECT_FALSE(d.examples[1].quiet);
+  options.quiet = true;
+  const ImportResult quiet = import_dataset(options).value();
+  EXPECT_EQ(quiet.loud, 3u);
+  ASSERT_EQ(quiet.dataset.examples.size(), 1u);
+  EXPECT_EQ(quiet.dataset.examples[0].seconds, 3);
 }
 
 TEST(Import, CorrectsDriftWithinAFile) {
@@ -128,7 +162,8 @@ TEST(Import, LogsOfTwoFoldersAreOfTwoMachines) {
 }
 
 TEST(Import, NetworksCountTheirTasks) {
-  const Result<dataset::NetworkInfo> info = network_info("zoo:mlp");
+  std::vector<dataset::TaskInfo> tasks;
+  const Result<dataset::NetworkInfo> info = network_info("zoo:mlp", &tasks);
   ASSERT_TRUE(info.ok()) << info.error().message;
   EXPECT_EQ(info->name, "mlp");
   EXPECT_FALSE(info->weights.empty());
@@ -136,12 +171,13 @@ TEST(Import, NetworksCountTheirTasks) {
     EXPECT_EQ(key.size(), 16u);
     EXPECT_GT(count, 0);
   }
-  EXPECT_FALSE(network_info("zoo:nothing_like_it").ok());
+  EXPECT_FALSE(network_info("zoo:nothing_like_it", &tasks).ok());
 }
 
 // A task that only another algorithm of a convolution would run must not be trained on either.
 TEST(Import, NetworksKnowTheTasksOfTheirAlternatives) {
-  const Result<dataset::NetworkInfo> info = network_info("zoo:squeezenet1_1@size=64");
+  std::vector<dataset::TaskInfo> tasks;
+  const Result<dataset::NetworkInfo> info = network_info("zoo:squeezenet1_1@size=64", &tasks);
   ASSERT_TRUE(info.ok()) << info.error().message;
   const auto unused = std::count_if(info->weights.begin(), info->weights.end(),
                                     [](const auto& task) { return task.second == 0; });

@@ -60,6 +60,121 @@ TEST_F(DatabaseTest, TextsMayHoldAnything) {
   EXPECT_EQ(all(*database).at(0), r);
 }
 
+TEST_F(DatabaseTest, SchedulesAndTheirLinesAreKeptOnce) {
+  const auto count = [&](const char* table) {
+    sqlite3* handle = nullptr;
+    EXPECT_EQ(sqlite3_open(path("a.db").c_str(), &handle), SQLITE_OK);
+    int rows = 0;
+    const auto add = [](void* out, int, char** values, char**) {
+      *static_cast<int*>(out) = std::atoi(values[0]);
+      return 0;
+    };
+    const std::string sql = std::string("SELECT count(*) FROM ") + table;
+    EXPECT_EQ(sqlite3_exec(handle, sql.c_str(), add, &rows, nullptr), SQLITE_OK);
+    sqlite3_close(handle);
+    return rows;
+  };
+  Record unknown = sample_record(9);
+  unknown.schedule.clear();
+  {
+    Result<Database> database = Database::open(path("a.db"));
+    ASSERT_TRUE(database->append({sample_record(1), sample_record(2), sample_record(1)}).ok());
+  }
+  const int texts = count("texts");
+  Result<Database> again = Database::open(path("a.db"));  // nothing in memory
+  ASSERT_TRUE(again->append({sample_record(2), unknown}).ok());
+  EXPECT_EQ(count("schedules"), 2);
+  EXPECT_EQ(count("texts"), texts);
+  const std::vector<Record> read = all(*again);
+  ASSERT_EQ(read.size(), 5u);
+  EXPECT_EQ(read[0].schedule, sample_record(1).schedule);
+  EXPECT_EQ(read[3].schedule, sample_record(2).schedule);
+  EXPECT_EQ(read[4].schedule, "");
+}
+
+TEST_F(DatabaseTest, FindsWhatWasQuiet) {
+  Result<Database> database = Database::open(path("a.db"));
+  Record loud = sample_record(2);
+  loud.quiet = false;
+  ASSERT_TRUE(database->append({sample_record(1), loud}).ok());
+  EXPECT_EQ(*database->count({}), 2);
+  EXPECT_EQ(*database->count({.quiet = true}), 1);
+  EXPECT_EQ(all(*database, {.quiet = true}).at(0).trial, 1);
+}
+
+// The tables of the first version, as programs of then made them.
+constexpr const char* kFirstVersion = R"(
+CREATE TABLE schema_version (version INTEGER NOT NULL);
+CREATE TABLE texts (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
+INSERT INTO texts VALUES (1, 'ok'), (2, 'censored'), (3, 'tessera'), (4, 'old'), (5, 't'), (6, 'p');
+CREATE TABLE sessions (
+  id INTEGER PRIMARY KEY, model TEXT, target TEXT, options TEXT, version TEXT, threads INTEGER,
+  seed INTEGER, started INTEGER, ended INTEGER, state TEXT);
+CREATE TABLE tasks (
+  id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, name TEXT, definition TEXT, flops REAL,
+  bytes REAL);
+INSERT INTO tasks VALUES (1, 'old', 'conv', 'text', 1, 2);
+CREATE TABLE records (
+  id INTEGER PRIMARY KEY, session INTEGER, format INTEGER, task INTEGER, target INTEGER,
+  threads INTEGER, candidate TEXT, digest TEXT, outcome INTEGER, reason TEXT, samples BLOB,
+  seconds REAL, calibration REAL, build_ms REAL, policy INTEGER, seed INTEGER, trial INTEGER,
+  time INTEGER, extra TEXT);
+CREATE INDEX records_by_task ON records (task);
+CREATE INDEX records_by_session ON records (session);
+CREATE INDEX records_by_time ON records (task, seconds) WHERE outcome = 1;
+INSERT INTO records VALUES
+  (1, 0, 3, 4, 5, 1, 'one: x.a=1', 'abc', 1, '', '', 0.5, 0, 0, 6, 1, 1, 1, '');
+INSERT INTO schema_version VALUES (1);
+)";
+
+TEST_F(DatabaseTest, TheFirstVersionIsReadAndBroughtUpToDate) {
+  run_sql(path("old.db"), kFirstVersion);
+  {
+    const Result<Database> old = Database::open_read_only(path("old.db"));
+    ASSERT_TRUE(old.ok()) << old.error().message;
+    EXPECT_TRUE(*old->is_outdated());
+    EXPECT_EQ(all(*old).at(0).candidate, "one: x.a=1");
+    EXPECT_EQ(*old->count({.quiet = true}), 0);
+    EXPECT_TRUE(old->best({.quiet = true}, 1)->empty());
+  }
+  Result<Database> database = Database::open(path("old.db"));
+  ASSERT_TRUE(database.ok()) << database.error().message;
+  EXPECT_TRUE(*database->is_outdated());  // until someone says what the rows mean today
+  ASSERT_TRUE(database->append({sample_record(2, "old")}).ok());
+  const auto updated = database->update(
+      [](const TaskRow& row) {
+        TaskRow out = row;
+        out.key = "new";
+        return out;
+      },
+      [](Record* r) {
+        r->task = "new";
+        if (r->schedule.empty()) r->schedule = "split C i 1\n";
+      });
+  ASSERT_TRUE(updated.ok()) << updated.error().message;
+  EXPECT_EQ(*updated, 2);
+  EXPECT_FALSE(*database->is_outdated());
+  EXPECT_EQ(database->tasks()->at(0).key, "new");
+  const std::vector<Record> records = all(*database, {.task = "new"});
+  ASSERT_EQ(records.size(), 2u);
+  EXPECT_EQ(records[0].schedule, "split C i 1\n");
+  EXPECT_EQ(records[0].seconds, 0.5);
+  EXPECT_EQ(records[1].schedule, sample_record(2).schedule);
+  { EXPECT_FALSE(*Database::open(path("new.db"))->is_outdated()); }
+}
+
+TEST_F(DatabaseTest, ALineOfAScheduleThatIsGoneIsDamage) {
+  {
+    Result<Database> database = Database::open(path("a.db"));
+    ASSERT_TRUE(database->append({sample_record(1)}).ok());
+  }
+  run_sql(path("a.db"), "DELETE FROM texts WHERE text LIKE 'annotate%'");
+  const Result<Database> database = Database::open_read_only(path("a.db"));
+  const Result<std::optional<Record>> found = database->find(1);
+  ASSERT_FALSE(found.ok());
+  EXPECT_EQ(found.error().code, ErrorCode::kIo);
+}
+
 TEST_F(DatabaseTest, SessionsAndTasks) {
   Result<Database> database = Database::open(path("a.db"));
   SessionRow session{.model = "zoo:mlp", .target = "t", .options = "{}", .version = "0.1.0"};

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tessera/record/record.h"
+#include "tessera/support/hash.h"
 
 namespace tessera::record {
 
@@ -14,12 +15,14 @@ inline Record sample_record(int n, const std::string& task = "00000000000000aa")
   r.target = "neoverse-v1 threads=2";
   r.threads = 2;
   r.candidate = "reasoned: C.rows=" + std::to_string(n);
-  r.schedule_digest = "0123456789abcdef";
+  r.schedule = "split C i " + std::to_string(n) + "\nannotate C i.1 vectorize\n";
+  r.schedule_digest = to_hex(hash_bytes(r.schedule));
   r.outcome = "ok";
   r.samples_s = {1e-3 * n, 1.1e-3 * n, 1.0 / 3};
   r.seconds = 1.1e-3 * n;
   r.calibration_s = 1e-4;
   r.build_ms = 12.5;
+  r.quiet = true;
   r.policy = "evolutionary";
   r.seed = 0xfedcba9876543210u;
   r.trial = n;

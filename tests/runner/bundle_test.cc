@@ -42,7 +42,7 @@ BundleItem item(std::uint64_t of_task, std::int64_t trial) {
   i.task = of_task;
   i.trial = trial;
   i.candidate = "reasoned: a=1";
-  i.digest = "0123";
+  i.schedule = "split C i 4\n";
   i.built.object = std::string(100, static_cast<char>(trial));
   i.built.symbol = "f";
   i.built.layouts = {"", "d1 d0"};

@@ -21,7 +21,7 @@ te::Dag dag_of(const std::string& spec) {
 }
 
 measure::Built build(const te::Dag& dag, const target::Target& target) {
-  const std::string schedule = schedule::to_text(space::default_schedule(dag, target).value());
+  const schedule::Schedule schedule = space::default_schedule(dag, target).value();
   const measure::Built built = measure::build_candidate(dag, schedule, target);
   EXPECT_EQ(built.error, "");
   return built;
@@ -45,8 +45,7 @@ TEST_P(Loading, ComputesWhatTheDeviceDoes) {
   EXPECT_EQ((*loaded)->symbol("absent"), nullptr);
 
   ThreadPool pool({.threads = 1});
-  const auto op = kernel::compile_op(
-      dag, schedule::to_text(space::default_schedule(dag, target).value()), target);
+  const auto op = kernel::compile_op(dag, space::default_schedule(dag, target).value(), target);
   ASSERT_TRUE(op.ok()) << op.error().message;
   CpuDevice device(pool);
   kernel::OpRunner runner(*op, device);

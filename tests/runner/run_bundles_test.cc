@@ -43,12 +43,12 @@ TEST(Steps, SamplesAreDistinctAndFollowTheSeed) {
     EXPECT_EQ(read_file(a + file).value(), read_file(b + file).value());
     EXPECT_NE(read_file(a + file).value(), read_file(c + file).value());
   }
-  std::set<std::string> digests;
+  std::set<std::string> schedules;
   const auto sample = driver::read_sample(a, 0);
   ASSERT_TRUE(sample.ok());
   EXPECT_EQ(sample->size(), 6u);
-  for (const auto& s : *sample) digests.insert(s.digest);
-  EXPECT_EQ(digests.size(), 6u);
+  for (const auto& s : *sample) schedules.insert(s.schedule);
+  EXPECT_EQ(schedules.size(), 6u);
 
   // The same call finds its shards; another sample is refused.
   std::filesystem::remove(a + "/sample-0001.jsonl");

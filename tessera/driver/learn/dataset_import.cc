@@ -6,6 +6,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "tessera/driver/tune/record_update.h"
 #include "tessera/driver/tune/tune_problem.h"
 #include "tessera/measure/measurement.h"
 #include "tessera/record/database.h"
@@ -55,16 +56,23 @@ std::string workload_name(const std::string& key) {
   return key.substr(begin + 1, std::min(key.find('"', begin + 1) - begin - 1, std::size_t{64}));
 }
 
-// Measurements of one candidate.
+// Measurements of one schedule.
 struct Measured {
-  std::vector<double> clean_s, censored_s;
-  std::string failure;
+  struct Times {
+    std::vector<double> quiet_s, other_s;
+    bool empty() const { return quiet_s.empty() && other_s.empty(); }
+  };
+  Times clean, censored;
+  std::string candidate, schedule, failure;
 
   dataset::Example example() const {
     dataset::Example e;
-    const std::vector<double>& times = clean_s.empty() ? censored_s : clean_s;
-    e.seconds = static_cast<float>(median(times));
-    e.outcome = !clean_s.empty() ? "ok" : !censored_s.empty() ? "censored" : failure;
+    const Times& times = clean.empty() ? censored : clean;
+    e.quiet = !times.quiet_s.empty();
+    e.seconds = static_cast<float>(median(e.quiet ? times.quiet_s : times.other_s));
+    e.outcome = !clean.empty() ? "ok" : !censored.empty() ? "censored" : failure;
+    e.candidate = candidate;
+    e.schedule = schedule;
     return e;
   }
 };
@@ -191,8 +199,13 @@ class Importer {
     return {};
   }
 
-  Result<void> add(const FileRecords& file) {
-    for (const record::TaskRow& t : file.tasks) rows_.emplace(t.key, t);
+  Result<void> add(FileRecords& file) {
+    RecordUpdate update;
+    for (const record::TaskRow& t : file.tasks) {
+      const record::TaskRow row = update.task(t);
+      rows_.emplace(row.key, row);
+    }
+    for (Record& r : file.records) update.record(&r);
     std::map<std::pair<std::string, int>, std::vector<double>> calibrations;
     for (const Record& r : file.records) {
       if (r.calibration_s > 0) calibrations[{r.target, r.threads}].push_back(r.calibration_s);
@@ -213,19 +226,29 @@ class Importer {
   void take(const Record& r, double seconds) {
     ++out_.read;
     const bool own = r.format == "tessera";
-    const bool lost = r.outcome == measure::to_text(measure::Outcome::kWorkerLost);
+    // Neither says anything about the candidate.
+    const bool lost = r.outcome == measure::to_text(measure::Outcome::kWorkerLost) ||
+                      r.outcome == measure::to_text(measure::Outcome::kCompilerBug);
     if (lost || (own ? !rows_.contains(r.task) : r.format != "ansor")) {
       ++out_.dropped;
       return;
     }
+    if (own && r.schedule.empty()) {
+      ++out_.without_steps;
+      return;
+    }
+    if (options_.quiet && !r.quiet) {
+      ++out_.loud;
+      return;
+    }
     const std::int32_t task = task_number(r);
     const std::int32_t machine = machine_number(r);
-    Measured& m = measured_[{task, machine}].find(r.candidate, &out_.duplicates);
+    Measured& m = measured_[{task, machine}].find(r, &out_.duplicates);
     measure::Outcome outcome = measure::Outcome::kRunError;
     const bool known = measure::outcome_from_text(r.outcome, &outcome);
     const bool timed = known && measure::is_timed(outcome) && seconds > 0;
-    if (timed && outcome == measure::Outcome::kOk) m.clean_s.push_back(seconds);
-    if (timed && outcome == measure::Outcome::kCensored) m.censored_s.push_back(seconds);
+    Measured::Times& times = outcome == measure::Outcome::kOk ? m.clean : m.censored;
+    if (timed) (r.quiet ? times.quiet_s : times.other_s).push_back(seconds);
     if (!timed && m.failure.empty()) m.failure = r.outcome;
   }
 
@@ -262,11 +285,10 @@ class Importer {
 
   void fill_examples() {
     for (const auto& [place, candidates] : measured_) {
-      for (std::size_t i = 0; i < candidates.texts.size(); ++i) {
-        dataset::Example e = candidates.measured[i].example();
+      for (const Measured& m : candidates.measured) {
+        dataset::Example e = m.example();
         e.task = place.first;
         e.machine = place.second;
-        e.candidate = candidates.texts[i];
         out_.dataset.examples.push_back(std::move(e));
       }
     }
@@ -278,23 +300,24 @@ class Importer {
     if (models.empty()) models.assign(models_.begin(), models_.end());
     for (const std::string& model : models) {
       say(fmt::format("tasks of {}", model));
-      TESSERA_TRY(dataset::NetworkInfo info, network_info(model));
+      TESSERA_TRY(dataset::NetworkInfo info, network_info(model, &out_.dataset.tasks));
       out_.dataset.networks.push_back(std::move(info));
     }
     return {};
   }
 
-  // Candidates in the order in which they came.
+  // Schedules in the order in which they came. Foreign records have their steps in the candidate.
   struct Candidates {
-    std::vector<std::string> texts;
     std::vector<Measured> measured;
     std::unordered_map<std::string, std::size_t> numbers;
 
-    Measured& find(const std::string& text, std::size_t* duplicates) {
-      const auto [at, added] = numbers.emplace(text, texts.size());
+    Measured& find(const Record& r, std::size_t* duplicates) {
+      const std::string& steps = r.schedule.empty() ? r.candidate : r.schedule;
+      const auto [at, added] = numbers.emplace(steps, measured.size());
       if (added) {
-        texts.push_back(text);
-        measured.emplace_back();
+        Measured& m = measured.emplace_back();
+        m.candidate = r.candidate;
+        m.schedule = r.schedule;
       } else {
         ++*duplicates;
       }
@@ -316,7 +339,8 @@ Result<ImportResult> import_dataset(const ImportOptions& options) {
   return Importer(options).run();
 }
 
-Result<dataset::NetworkInfo> network_info(const std::string& model) {
+Result<dataset::NetworkInfo> network_info(const std::string& model,
+                                          std::vector<dataset::TaskInfo>* tasks) {
   TESSERA_TRY(const TuneProblem problem, make_tune_problem({{model, false, {}}}, {}));
   dataset::NetworkInfo info;
   info.name = model.starts_with(kZoo) ? model.substr(kZoo.size()) : model;
@@ -331,7 +355,24 @@ Result<dataset::NetworkInfo> network_info(const std::string& model) {
       for (const TaskUse& use : option.uses) info.weights[problem.tasks[use.task].task.key] += 0;
     }
   }
+  std::set<std::string> known;
+  for (const dataset::TaskInfo& t : *tasks) known.insert(t.key);
+  for (const TuneTask& t : problem.tasks) {
+    if (!known.insert(t.task.key).second) continue;
+    tasks->push_back(
+        {t.task.key, t.task.name, "tessera", te::to_text(t.task.dag), t.task.flops, t.task.bytes});
+  }
   return info;
+}
+
+void read_networks_again(dataset::Dataset* dataset,
+                         const std::function<void(const std::string& what)>& progress) {
+  for (dataset::NetworkInfo& network : dataset->networks) {
+    if (progress) progress(fmt::format("tasks of {}", network.name));
+    Result<dataset::NetworkInfo> info =
+        network_info(std::string(kZoo) + network.name, &dataset->tasks);
+    if (info) network = std::move(*info);
+  }
 }
 
 Result<std::vector<std::string>> read_names(const std::string& path) {

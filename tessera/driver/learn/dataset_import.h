@@ -17,24 +17,35 @@ struct ImportOptions {
   // the zoo models that the sessions of the databases name. Of a choice between algorithms the
   // option taken without tuning counts.
   std::vector<std::string> networks;
+  bool quiet = false;  // only records measured while nothing else used the cores
   std::function<void(const std::string& what)> progress;
 };
 
 struct ImportResult {
   dataset::Dataset dataset;
-  std::size_t read = 0;        // records of all files
-  std::size_t duplicates = 0;  // further measurements of a candidate
-  std::size_t dropped = 0;     // lost workers, records of unknown tasks
+  std::size_t read = 0;           // records of all files
+  std::size_t duplicates = 0;     // further measurements of a schedule
+  std::size_t dropped = 0;        // lost workers, crashes of the compiler, records of unknown tasks
+  std::size_t without_steps = 0;  // of older programs, whose candidates today's spaces do not have
+  std::size_t loud = 0;           // not quiet, where only quiet ones are wanted
 };
 
 // Times are corrected by the calibration beside them to the median calibration of their machine in
-// that file. Of several measurements of a candidate the median of the clean ones counts. Logs give
+// that file. Of several measurements of a schedule the median of the clean ones counts, of those
+// that were quiet if any was. Logs give
 // one network each, named after the file, that runs every task once; those of different folders are
 // of different machines, for a target string does not tell two cards apart.
 Result<ImportResult> import_dataset(const ImportOptions& options);
 
-// How often each model runs each task, by key, under the name without "zoo:".
-Result<dataset::NetworkInfo> network_info(const std::string& model);
+// How often each model runs each task, by key, under the name without "zoo:". Adds those of its
+// tasks that `tasks` does not have.
+Result<dataset::NetworkInfo> network_info(const std::string& model,
+                                          std::vector<dataset::TaskInfo>* tasks);
+
+// The networks of a dataset as the zoo has them today, with the definitions of all their tasks;
+// those that it does not have stay.
+void read_networks_again(dataset::Dataset* dataset,
+                         const std::function<void(const std::string& what)>& progress);
 
 // One name a line; empty lines and comments (#) are passed over.
 Result<std::vector<std::string>> read_names(const std::string& path);

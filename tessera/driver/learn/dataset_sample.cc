@@ -14,7 +14,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "tessera-sample";
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 constexpr std::size_t kMostShards = 10000;
 
 std::string manifest_path(const std::string& folder) { return folder + "/manifest.json"; }
@@ -96,21 +96,21 @@ Result<void> write_manifest(const std::string& folder, const SampleManifest& man
 // Lines of one task. Candidates with one schedule are one.
 Result<std::int64_t> draw_lines(CandidateSampler& sampler, const SampleOptions& options,
                                 std::string* out) {
-  std::set<std::string> digests;
-  while (std::ssize(digests) < options.per_task && !sampler.exhausted()) {
-    const std::int64_t left = options.per_task - std::ssize(digests);
+  std::set<std::string> schedules;
+  while (std::ssize(schedules) < options.per_task && !sampler.exhausted()) {
+    const std::int64_t left = options.per_task - std::ssize(schedules);
     for (const space::Candidate& c : sampler.draw(left, options.uniform_share)) {
       TESSERA_TRY(const schedule::Schedule steps, sampler.space().schedule(c));
-      const std::string digest = to_hex(hash_bytes(schedule::to_text(steps)));
-      if (!digests.insert(digest).second || std::ssize(digests) > options.per_task) continue;
+      const std::string text = schedule::to_text(steps);
+      if (!schedules.insert(text).second || std::ssize(schedules) > options.per_task) continue;
       const Json line = {{"task", sampler.task().key},
-                         {"trial", std::ssize(digests) - 1},
+                         {"trial", std::ssize(schedules) - 1},
                          {"candidate", sampler.space().to_text(c)},
-                         {"digest", digest}};
+                         {"schedule", text}};
       *out += line.dump() + "\n";
     }
   }
-  return std::min<std::int64_t>(std::ssize(digests), options.per_task);
+  return std::min<std::int64_t>(std::ssize(schedules), options.per_task);
 }
 
 }  // namespace
@@ -185,7 +185,7 @@ Result<std::vector<SampledCandidate>> read_sample(const std::string& folder, std
       json.at("task").get_to(c.task);
       json.at("trial").get_to(c.trial);
       json.at("candidate").get_to(c.candidate);
-      json.at("digest").get_to(c.digest);
+      json.at("schedule").get_to(c.schedule);
       out.push_back(std::move(c));
     } catch (const Json::exception& e) {
       return make_error(ErrorCode::kInvalidArgument, "{}:{}: {}", path, out.size() + 1, e.what());

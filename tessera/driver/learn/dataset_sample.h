@@ -1,4 +1,4 @@
-// The first step of making a dataset: which candidates, as decisions only, for whatever machine.
+// The first step of making a dataset: which candidates, for whatever machine.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct SampledCandidate {
   std::string task;  // key
   std::int64_t trial = 0;
   std::string candidate;  // text of space::Space::to_text
-  std::string digest;     // of its schedule
+  std::string schedule;   // its steps: what is built
 };
 
 struct SampleOptions {
