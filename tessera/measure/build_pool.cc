@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 
+#include "tessera/measure/bug_report.h"
 #include "tessera/measure/build_worker.h"
 #include "tessera/measure/verdict.h"
 #include "tessera/measure/worker_process.h"
@@ -30,11 +31,12 @@ int BuildPool::bury(Worker& worker) {
   return status;
 }
 
-void BuildPool::submit(Trial trial) {
+void BuildPool::submit(std::size_t task, Trial trial) {
   const auto worker = std::ranges::find(workers_, false, &Worker::busy);
   worker->busy = true;
   ++busy_;
   worker->job.trial = std::move(trial);
+  worker->job.task = task;
   worker->deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                         std::chrono::duration<double>(timeout_s_));
   if (worker->pid == 0) {
@@ -52,20 +54,28 @@ void BuildPool::finish(Worker& worker, Outcome outcome, Built built,
   out->push_back({worker.job.trial.id, outcome, std::move(built)});
 }
 
+void BuildPool::finish_by_defect(Worker& worker, const std::string& what,
+                                 std::vector<BuildResult>* out) {
+  Built built;
+  built.error = report_bug(tasks_[worker.job.task], worker.job.trial.steps, target_, what, "");
+  finish(worker, Outcome::kCompilerBug, std::move(built), out);
+}
+
 void BuildPool::read(Worker& worker, std::vector<BuildResult>* out) {
   const bool alive = worker.channel.fill();
   const std::optional<Frame> frame = worker.channel.next();
   Built built;
   if (frame && frame->kind == Kind::kBuilt && decode(*frame, &built)) {
+    if (built.defect) return finish_by_defect(worker, built.error, out);
     const Outcome outcome = built.error.empty() ? Outcome::kOk : Outcome::kBuildError;
     finish(worker, outcome, std::move(built), out);
     return;
   }
   if (alive) return;
   const int status = bury(worker);
-  const bool lost = lost_to_others(status);
+  if (!lost_to_others(status)) return finish_by_defect(worker, "ended by " + describe(status), out);
   built.error = fmt::format("compiler ended by {}", describe(status));
-  finish(worker, lost ? Outcome::kWorkerLost : Outcome::kBuildError, std::move(built), out);
+  finish(worker, Outcome::kWorkerLost, std::move(built), out);
 }
 
 std::vector<BuildResult> BuildPool::collect(double wait_s) {

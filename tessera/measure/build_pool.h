@@ -13,7 +13,7 @@ namespace tessera::measure {
 
 struct BuildResult {
   std::uint64_t id = 0;            // of the trial
-  Outcome outcome = Outcome::kOk;  // else kBuildError, kBuildTimeout, kWorkerLost
+  Outcome outcome = Outcome::kOk;  // else kBuildError, kBuildTimeout, kWorkerLost, kCompilerBug
   Built built;                     // its `error` is the reason
 };
 
@@ -29,7 +29,8 @@ class BuildPool {
 
   bool has_room() const { return busy_ < workers_.size(); }
   std::size_t pending() const { return busy_; }
-  void submit(Trial trial);  // needs has_room()
+  // Of the task with this index; needs has_room().
+  void submit(std::size_t task, Trial trial);
   // Those that are built after at most `wait_s`.
   std::vector<BuildResult> collect(double wait_s);
 
@@ -44,6 +45,7 @@ class BuildPool {
   };
   void read(Worker& worker, std::vector<BuildResult>* out);
   void finish(Worker& worker, Outcome outcome, Built built, std::vector<BuildResult>* out);
+  void finish_by_defect(Worker& worker, const std::string& what, std::vector<BuildResult>* out);
   int bury(Worker& worker);
 
   const std::vector<te::Dag>& tasks_;

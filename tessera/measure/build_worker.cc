@@ -2,6 +2,7 @@
 
 #include <ctime>
 #include <exception>
+#include <new>
 
 #include "tessera/codegen/codegen.h"
 #include "tessera/lower/lower.h"
@@ -20,9 +21,9 @@ double processor_ms() {
   return 1e3 * static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_nsec);
 }
 
-Result<Built> build(const te::Dag& dag, const std::string& text, const target::Target& target) {
-  TESSERA_TRY(const schedule::Schedule schedule, schedule::schedule_from_text(text));
-  TESSERA_TRY(lower::Lowered lowered, lower::lower(dag, schedule, target));
+Result<Built> build(const te::Dag& dag, const schedule::Schedule& steps,
+                    const target::Target& target) {
+  TESSERA_TRY(lower::Lowered lowered, lower::lower(dag, steps, target));
   lowered.func.name = kSymbol;
   TESSERA_TRY(const codegen::Binary object, codegen::compile({lowered.func}, target));
   Built built;
@@ -37,19 +38,22 @@ Result<Built> build(const te::Dag& dag, const std::string& text, const target::T
 
 }  // namespace
 
-Built build_candidate(const te::Dag& dag, const std::string& schedule,
+Built build_candidate(const te::Dag& dag, const schedule::Schedule& steps,
                       const target::Target& target) {
   const double start_ms = processor_ms();
   Built built;
   try {
-    Result<Built> result = build(dag, schedule, target);
+    Result<Built> result = build(dag, steps, target);
     if (result.ok()) {
       built = std::move(result).value();
     } else {
       built.error = fmt::format("{}: {}", to_text(result.error().code), result.error().message);
     }
-  } catch (const std::exception& e) {  // a defect of the compiler, or no memory for this candidate
-    built.error = fmt::format("compiler: {}", e.what());
+  } catch (const std::bad_alloc&) {
+    built.error = "no memory for this candidate";
+  } catch (const std::exception& e) {
+    built.error = e.what();
+    built.defect = true;
   }
   built.build_ms = processor_ms() - start_ms;
   return built;
@@ -59,10 +63,9 @@ void serve_builds(Channel& channel, const std::vector<te::Dag>& tasks, const tar
                   const WorkerHooks& hooks) {
   while (const std::optional<Frame> frame = channel.receive()) {
     Job job;
-    if (frame->kind != Kind::kBuild || !decode(*frame, &job) || job.trial.task >= tasks.size())
-      return;
+    if (frame->kind != Kind::kBuild || !decode(*frame, &job) || job.task >= tasks.size()) return;
     if (hooks.before_build) hooks.before_build(job.trial);
-    const Built built = build_candidate(tasks[job.trial.task], job.trial.schedule, target);
+    const Built built = build_candidate(tasks[job.task], job.trial.steps, target);
     if (!channel.send(Kind::kBuilt, encode(built))) return;
   }
 }

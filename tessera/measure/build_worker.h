@@ -8,8 +8,8 @@
 
 namespace tessera::measure {
 
-// Schedule text -> object code with one kernel. Failures of any kind are in Built::error.
-Built build_candidate(const te::Dag& dag, const std::string& schedule,
+// Steps -> object code with one kernel. Failures of any kind are in Built::error.
+Built build_candidate(const te::Dag& dag, const schedule::Schedule& steps,
                       const target::Target& target);
 
 // Serves Job frames until the channel ends.

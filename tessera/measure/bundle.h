@@ -16,7 +16,7 @@
 namespace tessera::measure {
 
 struct BundleHeader {
-  std::uint32_t version = 2;
+  std::uint32_t version = 3;
   std::string target;            // target::to_text
   int threads = 1;               // that the candidates were sampled for
   std::uint64_t input_seed = 1;  // of kernel::random_inputs
@@ -56,13 +56,13 @@ struct BundleItem {
   std::int64_t trial = 0;          // of the sample
   std::uint64_t seed = 0;          //
   std::string candidate;           // text of space::Space::to_text
-  std::string digest;              // of its schedule
+  std::string schedule;            // the steps that were built
   Outcome outcome = Outcome::kOk;  // else why it could not be built; built.error has the reason
   Built built;
 };
 template <class A>
 void fields(A& a, BundleItem& i) {
-  a(i.task, i.trial, i.seed, i.candidate, i.digest, i.outcome, i.built);
+  a(i.task, i.trial, i.seed, i.candidate, i.schedule, i.outcome, i.built);
 }
 
 // A bundle that is read: header and tasks in memory, candidates from the file.

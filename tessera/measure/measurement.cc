@@ -22,6 +22,7 @@ constexpr Row kRows[] = {
     {Outcome::kWrongResult, "wrong_result"},
     {Outcome::kOutOfBounds, "out_of_bounds"},
     {Outcome::kWorkerLost, "worker_lost"},
+    {Outcome::kCompilerBug, "compiler_bug"},
 };
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "tessera/schedule/step.h"
+
 namespace tessera::measure {
 
 enum class Outcome : std::uint8_t {
@@ -18,6 +20,7 @@ enum class Outcome : std::uint8_t {
   kWrongResult,
   kOutOfBounds,  // wrote into a guard zone
   kWorkerLost,   // the worker went away for a reason that is not the candidate's
+  kCompilerBug,  // the compiler ended or threw: a defect of Tessera's, with its input in a file
 };
 
 const char* to_text(Outcome outcome);  // "ok", "build_error", ...: used in records
@@ -25,9 +28,9 @@ bool outcome_from_text(const std::string& text, Outcome* outcome);
 inline bool is_timed(Outcome o) { return o == Outcome::kOk || o == Outcome::kCensored; }
 
 struct Trial {
-  std::uint64_t id = 0;    // of the caller
-  std::size_t task = 0;    // index into the tasks of the measurer
-  std::string schedule;    // text
+  std::uint64_t id = 0;  // of the caller
+  std::string task;      // key of one of the measurer's tasks
+  schedule::Schedule steps;
   double incumbent_s = 0;  // best time so far; 0: none. Scales deadlines and stops losers early
   bool final = false;      // measure fully, whatever the incumbent
 };

@@ -51,8 +51,8 @@ class MachineTracker {
 
 class LocalMeasurer final : public Measurer {
  public:
-  LocalMeasurer(Channel server, pid_t pid, std::size_t tasks)
-      : server_(std::move(server)), pid_(pid), tasks_(tasks) {}
+  LocalMeasurer(Channel server, pid_t pid, std::map<std::string, std::size_t> tasks)
+      : server_(std::move(server)), pid_(pid), tasks_(std::move(tasks)) {}
 
   // The end of the channel ends the server, and that ends the workers.
   ~LocalMeasurer() override {
@@ -98,11 +98,13 @@ class LocalMeasurer final : public Measurer {
   std::uint64_t send(Trial trial, std::uint64_t group, std::uint64_t group_size) {
     const std::uint64_t number = next_++;
     waiting_[number] = {trial.id, group};
-    if (trial.task >= tasks_) {
+    const auto task = tasks_.find(trial.task);
+    if (task == tasks_.end()) {
       settle(number, {.id = trial.id,
                       .outcome = Outcome::kInvalidStatic,
                       .reason = fmt::format("there is no task {}", trial.task)});
-    } else if (!server_.send(Kind::kSubmit, encode(Job{number, group, group_size, trial}))) {
+    } else if (!server_.send(Kind::kSubmit,
+                             encode(Job{number, group, group_size, trial, task->second}))) {
       lose_all();
     }
     return number;
@@ -149,7 +151,7 @@ class LocalMeasurer final : public Measurer {
 
   Channel server_;
   pid_t pid_;
-  std::size_t tasks_;
+  std::map<std::string, std::size_t> tasks_;  // by key
   std::uint64_t next_ = 1;
   std::map<std::uint64_t, Waiting> waiting_;
   std::vector<Measurement> results_;
@@ -162,7 +164,7 @@ std::vector<Measurement> LocalMeasurer::compare(const std::vector<Trial>& trials
   const std::uint64_t group = next_;
   std::uint64_t valid = 0;
   for (std::size_t i = 0; i < std::min(trials.size(), kMostCompared); ++i)
-    valid += trials[i].task < tasks_ ? 1 : 0;
+    valid += tasks_.contains(trials[i].task) ? 1 : 0;
   for (std::size_t i = 0; i < trials.size(); ++i) {
     if (i < kMostCompared) {
       Trial trial = trials[i];
@@ -183,9 +185,9 @@ std::vector<Measurement> LocalMeasurer::compare(const std::vector<Trial>& trials
   return out;
 }
 
-Result<void> check(const std::vector<te::Dag>& tasks, const target::Target& target,
+Result<void> check(const std::vector<MeasuredTask>& tasks, const target::Target& target,
                    const MeasureOptions& options) {
-  for (const te::Dag& dag : tasks) TESSERA_DO(te::verify(dag));
+  for (const MeasuredTask& task : tasks) TESSERA_DO(te::verify(task.dag));
   if (!target::runs_on_host(target)) {
     return make_error(ErrorCode::kUnsupported, "code for target {} does not run on this machine",
                       target.name);
@@ -208,7 +210,7 @@ Result<void> check(const std::vector<te::Dag>& tasks, const target::Target& targ
 
 }  // namespace
 
-Result<std::unique_ptr<Measurer>> start_local_measurer(std::vector<te::Dag> tasks,
+Result<std::unique_ptr<Measurer>> start_local_measurer(std::vector<MeasuredTask> tasks,
                                                        const target::Target& target,
                                                        const MeasureOptions& options) {
   TESSERA_DO(check(tasks, target, options));
@@ -217,7 +219,12 @@ Result<std::unique_ptr<Measurer>> start_local_measurer(std::vector<te::Dag> task
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return make_error(ErrorCode::kUnavailable, "no socket for workers: {}", std::strerror(errno));
   Channel ours(ends[0]), theirs(ends[1]);
-  const std::size_t count = tasks.size();
+  std::map<std::string, std::size_t> numbers;
+  std::vector<te::Dag> dags;
+  for (MeasuredTask& task : tasks) {
+    numbers.emplace(task.key, dags.size());
+    dags.push_back(std::move(task.dag));
+  }
   const pid_t pid = fork();
   if (pid < 0)
     return make_error(ErrorCode::kUnavailable, "cannot fork workers: {}", std::strerror(errno));
@@ -225,13 +232,14 @@ Result<std::unique_ptr<Measurer>> start_local_measurer(std::vector<te::Dag> task
     become_worker(theirs.fd(), "tessera-serve");
     // An error that nobody can handle ends the server; the owner sees the end of the channel.
     try {
-      Server(std::move(theirs), std::move(tasks), target, options).run();
+      Server(std::move(theirs), std::move(dags), target, options).run();
     } catch (...) {
       _exit(1);
     }
     _exit(0);
   }
-  return std::unique_ptr<Measurer>(std::make_unique<LocalMeasurer>(std::move(ours), pid, count));
+  return std::unique_ptr<Measurer>(
+      std::make_unique<LocalMeasurer>(std::move(ours), pid, std::move(numbers)));
 }
 
 }  // namespace tessera::measure

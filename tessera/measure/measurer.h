@@ -21,6 +21,11 @@ struct MachineState {
   bool busy = false;              // something else is using the cores
 };
 
+struct MeasuredTask {
+  std::string key;  // by which trials name it
+  te::Dag dag;
+};
+
 // Trials go in, measurements come out in any order. One owner thread.
 class Measurer {
  public:
@@ -40,10 +45,10 @@ class Measurer {
 };
 
 // Worker processes on this machine, forked from a small server that is itself forked before any
-// thread is started: call it early. `tasks` are known to all workers; trials name them by index.
+// thread is started: call it early. `tasks` are known to all workers; trials name them by key.
 // All processes end with the caller's, also when it is killed. A trial whose worker is killed from
 // outside is tried once more.
-Result<std::unique_ptr<Measurer>> start_local_measurer(std::vector<te::Dag> tasks,
+Result<std::unique_ptr<Measurer>> start_local_measurer(std::vector<MeasuredTask> tasks,
                                                        const target::Target& target,
                                                        const MeasureOptions& options);
 

@@ -5,13 +5,14 @@
 #include <vector>
 
 #include "tessera/measure/measurement.h"
+#include "tessera/measure/step_fields.h"
 #include "tessera/measure/wire.h"
 
 namespace tessera::measure {
 
 template <class A>
 void fields(A& a, Trial& t) {
-  a(t.id, t.task, t.schedule, t.incumbent_s, t.final);
+  a(t.id, t.task, t.steps, t.incumbent_s, t.final);
 }
 
 template <class A>
@@ -25,10 +26,11 @@ struct Job {
   std::uint64_t number = 0;
   std::uint64_t group = 0, group_size = 0;
   Trial trial;
+  std::size_t task = 0;  // of the trial: index into the tasks of the measurer
 };
 template <class A>
 void fields(A& a, Job& j) {
-  a(j.number, j.group, j.group_size, j.trial);
+  a(j.number, j.group, j.group_size, j.trial, j.task);
 }
 
 struct Cancel {
@@ -47,10 +49,11 @@ struct Built {
   std::int64_t worker_bytes = 0;     //
   std::vector<std::string> layouts;  // text, per parameter; empty: as the Dag says
   double build_ms = 0;
+  bool defect = false;  // the error is one of the compiler, not of the candidate
 };
 template <class A>
 void fields(A& a, Built& b) {
-  a(b.error, b.object, b.symbol, b.shared_bytes, b.worker_bytes, b.layouts, b.build_ms);
+  a(b.error, b.object, b.symbol, b.shared_bytes, b.worker_bytes, b.layouts, b.build_ms, b.defect);
 }
 
 struct RunItem {

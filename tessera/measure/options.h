@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 
 #include "tessera/measure/measurement.h"
 
@@ -35,6 +36,7 @@ struct MeasureOptions {
   bool confine = true;     // candidates run under limits and a filter of system calls (confine.h)
   std::uint64_t seed = 1;  // of the inputs
   WorkerHooks hooks;
+  std::string bug_folder;  // for what made the compiler crash; empty: that of temporary files
 };
 
 // For records to learn from: a slow candidate is worth one honest time, not a precise one.

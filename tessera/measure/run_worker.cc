@@ -120,7 +120,7 @@ Result<TaskData*> RunWorker::data_of(std::size_t task) {
 std::unique_ptr<Candidate> RunWorker::load_checked(const RunRequest& request, std::size_t item,
                                                    Measurement* m) {
   const RunItem& run_item = request.items[item];
-  const std::size_t task = run_item.job.trial.task;
+  const std::size_t task = run_item.job.task;
   *current_ = static_cast<std::uint32_t>(item);
   const auto fail = [&](const Error& error) {
     m->outcome = Outcome::kRunError;

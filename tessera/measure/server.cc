@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "tessera/measure/bug_report.h"
 #include "tessera/measure/build_worker.h"
 #include "tessera/measure/process.h"
 #include "tessera/measure/run_worker.h"
@@ -46,7 +47,8 @@ void Server::warm_up() {
   const Result<te::OpSpec> spec = te::parse_op_spec("matmul:M=4,N=8,K=4");
   if (!spec.ok()) return;
   const Result<te::Dag> dag = te::make_dag(*spec);
-  if (dag.ok()) build_candidate(*dag, "annotate C j vectorize\n", target_);
+  const schedule::Annotate vectorized{"C", "j", schedule::Annotation::kVectorize};
+  if (dag.ok()) build_candidate(*dag, {{vectorized}}, target_);
 }
 
 void Server::run() {
@@ -286,7 +288,10 @@ void Server::check_deadlines() {
 
 void Server::on_built(const Job& job, Built built) {
   losses_.erase(job.number);  // those of its build say nothing about its run
-  if (!built.error.empty()) {
+  if (built.defect) {
+    fail_by_defect(job, built.error);
+    settle_group(job, nullptr);
+  } else if (!built.error.empty()) {
     fail(job, Outcome::kBuildError, built.error, built.build_ms);
     settle_group(job, nullptr);
   } else if (job.group != 0) {
@@ -307,7 +312,7 @@ void Server::on_builder_death(Worker& worker, int status) {
     }
     fail(job, Outcome::kWorkerLost, fmt::format("build worker ended by {}", describe(status)));
   } else {
-    fail(job, Outcome::kBuildError, fmt::format("compiler ended by {}", describe(status)));
+    fail_by_defect(job, "ended by " + describe(status));
   }
   settle_group(job, nullptr);
 }
@@ -358,6 +363,11 @@ void Server::fail(const Job& job, Outcome outcome, const std::string& reason, do
   m.reason = reason;
   m.build_ms = build_ms;
   report(job, std::move(m), -1);
+}
+
+void Server::fail_by_defect(const Job& job, const std::string& what) {
+  fail(job, Outcome::kCompilerBug,
+       report_bug(tasks_[job.task], job.trial.steps, target_, what, options_.bug_folder));
 }
 
 void Server::report(const Job& job, Measurement measurement, double waiting_share) {

@@ -75,6 +75,7 @@ class Server {
   void settle_group(const Job& job, const Built* built);  // null: failed
   bool try_again(const Job& job);
   void fail(const Job& job, Outcome outcome, const std::string& reason, double build_ms = 0);
+  void fail_by_defect(const Job& job, const std::string& what);
   void report(const Job& job, Measurement measurement, double waiting_share);
 
   Channel owner_;

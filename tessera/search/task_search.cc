@@ -153,8 +153,9 @@ std::int64_t TaskSearch::failures() const {
   std::int64_t sum = 0;
   for (std::size_t i = 0; i < kOutcomes; ++i) {
     const auto outcome = static_cast<measure::Outcome>(i);
-    if (!measure::is_timed(outcome) && outcome != measure::Outcome::kWorkerLost)
-      sum += outcomes_[i];
+    const bool own =
+        outcome != measure::Outcome::kWorkerLost && outcome != measure::Outcome::kCompilerBug;
+    if (!measure::is_timed(outcome) && own) sum += outcomes_[i];
   }
   return sum;
 }

@@ -23,7 +23,7 @@ struct TrialResult {
 
 class TaskSearch {
  public:
-  static constexpr std::size_t kOutcomes = 10;  // enumerators of measure::Outcome
+  static constexpr std::size_t kOutcomes = 11;  // enumerators of measure::Outcome
 
   // `space` and `learner` (null: no model) must outlive it. A policy that wants a model and has
   // none works from measured times alone.
@@ -60,7 +60,7 @@ class TaskSearch {
     return learner_ != nullptr && learner_->believes_global(*scorer_);
   }
   const std::array<std::int64_t, kOutcomes>& outcomes() const { return outcomes_; }
-  std::int64_t failures() const;  // outcomes without a time, lost workers left out
+  std::int64_t failures() const;  // without a time; not lost workers and crashes of the compiler
 
  private:
   void take(std::span<const TrialResult> results);

@@ -49,7 +49,7 @@ TEST_F(Disturbed, AreMeasuredAgain) {
   std::map<std::string, int> seen;
   use_answers(
       [&](const measure::Trial& t, bool side_by_side, measure::Measurement* m) {
-        m->disturbed = !side_by_side && seen[t.schedule]++ == 0;
+        m->disturbed = !side_by_side && seen[schedule::to_text(t.steps)]++ == 0;
         m->samples_s = {m->disturbed ? kDefault / 10 : kDefault};
       },
       &options_);
@@ -70,9 +70,9 @@ TEST_F(Disturbed, AreGivenUpAfterSomeRepeats) {
   std::map<std::string, int> seen;
   use_answers(
       [&](const measure::Trial& t, bool, measure::Measurement* m) {
-        if (preferred.empty()) preferred = t.schedule;
-        ++seen[t.schedule];
-        m->disturbed = t.schedule != preferred;
+        if (preferred.empty()) preferred = schedule::to_text(t.steps);
+        ++seen[schedule::to_text(t.steps)];
+        m->disturbed = schedule::to_text(t.steps) != preferred;
         m->samples_s = {m->disturbed ? kDefault / 10 : kDefault};
       },
       &options_);
@@ -96,8 +96,8 @@ TEST_F(Disturbed, CountAgainstTheTrialsOfTheirTaskWhenGivenUp) {
   std::string preferred;
   use_answers(
       [&](const measure::Trial& t, bool, measure::Measurement* m) {
-        if (preferred.empty()) preferred = t.schedule;
-        m->disturbed = t.schedule != preferred;
+        if (preferred.empty()) preferred = schedule::to_text(t.steps);
+        m->disturbed = schedule::to_text(t.steps) != preferred;
         m->samples_s = {kDefault};
       },
       &options_);
@@ -130,8 +130,8 @@ TEST_F(Disturbed, DoNotDecideTheFinals) {
   std::string preferred;
   use_answers(
       [&](const measure::Trial& t, bool side_by_side, measure::Measurement* m) {
-        if (preferred.empty()) preferred = t.schedule;
-        const bool is_default = t.schedule == preferred;
+        if (preferred.empty()) preferred = schedule::to_text(t.steps);
+        const bool is_default = schedule::to_text(t.steps) == preferred;
         m->disturbed = side_by_side && is_default;
         m->samples_s = {m->disturbed ? 2 * kDefault : is_default ? kDefault : 1.05 * kDefault};
       },

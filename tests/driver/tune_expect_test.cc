@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "tessera/driver/tune/tune.h"
+#include "tessera/task/task.h"
+#include "tessera/te/op_spec.h"
 #include "tests/driver/fake_measurer.h"
 #include "tests/model/stub_model.h"
 
@@ -52,6 +54,10 @@ std::shared_ptr<const model::CostModel> promise(std::vector<float> of) {
 
 using Both = std::pair<std::int64_t, std::int64_t>;  // of the heavy and the light task
 
+std::string heavy_key() {
+  return task::key_of(te::make_dag(te::parse_op_spec(kHeavy).value()).value());
+}
+
 // Trials of each, their defaults left out. `batch` 0: as many a round as the session thinks right.
 Both trials_of(std::int64_t trials, std::size_t batch,
                std::shared_ptr<const model::CostModel> global) {
@@ -66,7 +72,7 @@ Both trials_of(std::int64_t trials, std::size_t batch,
   options.batch = batch;
   options.trials = 2 + trials;
   const auto answer = [](const measure::Trial& t, bool, measure::Measurement* m) {
-    m->samples_s = {t.task == 0 ? 2e-3 : 1e-3};
+    m->samples_s = {t.task == heavy_key() ? 2e-3 : 1e-3};
   };
   use_answers(answer, &options);
   const Result<TuneResult> result = tune(options, {});

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <filesystem>
+#include <stdexcept>
 #include <thread>
 
 #include <fcntl.h>
@@ -13,7 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tessera/measure/bug_report.h"
 #include "tessera/measure/confine.h"
+#include "tessera/support/files.h"
 #include "tests/measure/workers.h"
 
 namespace tessera::measure {
@@ -37,9 +41,7 @@ std::vector<Measurement> measure_around(Call fault, MeasureOptions options = {})
     }
   };
   const auto measurer = start({dag_of(kMatmul)}, options);
-  measurer->submit({{.id = 0, .schedule = ""},
-                    {.id = 1, .schedule = "", .incumbent_s = 1e-3},
-                    {.id = 2, .schedule = ""}});
+  measurer->submit({{.id = 0}, {.id = 1, .incumbent_s = 1e-3}, {.id = 2}});
   std::vector<Measurement> all = collect_all(*measurer);
   EXPECT_EQ(all.size(), 3u);
   all.resize(3);
@@ -122,18 +124,50 @@ TEST(Faults, ASlowBuildIsABuildTimeout) {
   MeasureOptions options{.build_timeout_s = 0.5};
   options.hooks.before_build = [](const Trial& trial) {
     if (trial.id == 1) hang();
-    if (trial.id == 3) raise(SIGABRT);
   };
   const auto measurer = start({dag_of(kMatmul)}, options);
-  measurer->submit({{.id = 0}, {.id = 1}, {.id = 2}, {.id = 3}, {.id = 4}});
+  measurer->submit({{.id = 0}, {.id = 1}, {.id = 2}});
   const auto all = collect_all(*measurer);
-  ASSERT_EQ(all.size(), 5u);
+  ASSERT_EQ(all.size(), 3u);
   EXPECT_EQ(all[0].outcome, Outcome::kOk) << all[0].reason;
   EXPECT_EQ(all[1].outcome, Outcome::kBuildTimeout);
   EXPECT_EQ(all[2].outcome, Outcome::kOk) << all[2].reason;
-  EXPECT_EQ(all[3].outcome, Outcome::kBuildError);
-  EXPECT_EQ(all[3].reason, "compiler ended by SIGABRT");
-  EXPECT_EQ(all[4].outcome, Outcome::kOk) << all[4].reason;
+}
+
+TEST(Faults, ACrashOfTheCompilerIsABugWithItsInputSaved) {
+  const std::string folder = ::testing::TempDir() + "tessera_bugs";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  MeasureOptions options;
+  options.bug_folder = folder;
+  options.hooks.before_build = [](const Trial& trial) {
+    if (trial.id == 1) raise(SIGABRT);
+    if (trial.id == 2) throw std::runtime_error("an invariant");
+  };
+  const te::Dag dag = dag_of(kMatmul);
+  const auto measurer = start({dag}, options);
+  measurer->submit({{.id = 0}, {.id = 1, .steps = steps("split C i 4\n")}, {.id = 2}, {.id = 3}});
+  const auto all = collect_all(*measurer);
+  ASSERT_EQ(all.size(), 4u);
+  EXPECT_EQ(all[0].outcome, Outcome::kOk) << all[0].reason;
+  EXPECT_EQ(all[1].outcome, Outcome::kCompilerBug);
+  EXPECT_EQ(all[1].reason.rfind(
+                "a defect of the compiler: ended by SIGABRT; please report it with " + folder, 0),
+            0u)
+      << all[1].reason;
+  EXPECT_EQ(all[2].outcome, Outcome::kCompilerBug);
+  EXPECT_EQ(all[3].outcome, Outcome::kOk) << all[3].reason;
+  const std::string path = all[1].reason.substr(all[1].reason.find(folder));
+  const std::string text = read_file(path).value();
+  EXPECT_NE(text.find(te::to_text(dag)), std::string::npos) << text;
+  EXPECT_NE(text.find("split C i 4\n"), std::string::npos) << text;
+  EXPECT_NE(text.find(target::to_text(target::host())), std::string::npos) << text;
+}
+
+TEST(Faults, ABugWhoseInputCannotBeSavedIsToldAllTheSame) {
+  const std::string told =
+      report_bug(dag_of(kMatmul), {}, target::host(), "ended by SIGSEGV", "/nowhere/at/all");
+  EXPECT_NE(told.find("ended by SIGSEGV; its input could not be saved"), std::string::npos) << told;
 }
 
 // What `act` does in place of a candidate, told by its outcome.
@@ -225,7 +259,7 @@ TEST(Faults, AWorkerKilledFromOutsideIsReplacedAndTheTrialRepeated) {
     call();
   };
   const auto measurer = start({dag_of(kMatmul)}, options);
-  measurer->submit({{.id = 1, .schedule = ""}});
+  measurer->submit({{.id = 1}});
   kill_worker("tessera-build");
   kill_worker("tessera-run");
   const auto all = collect_all(*measurer);
@@ -271,7 +305,7 @@ TEST(Faults, ACompareLosesOnlyTheCulprit) {
 
 TEST(Faults, WithoutItsServerEverythingIsLostAtOnce) {
   const auto measurer = start({dag_of(kMatmul)}, {});
-  EXPECT_EQ(measure_one(*measurer, {.schedule = ""}).outcome, Outcome::kOk);
+  EXPECT_EQ(measure_one(*measurer, {}).outcome, Outcome::kOk);
   std::vector<pid_t> below = descendants(getpid(), "");
   ASSERT_GE(below.size(), 3u);
   measurer->submit({{.id = 1}, {.id = 2}});
@@ -279,7 +313,7 @@ TEST(Faults, WithoutItsServerEverythingIsLostAtOnce) {
   for (const Measurement& m : collect_all(*measurer)) {
     EXPECT_TRUE(m.outcome == Outcome::kOk || m.outcome == Outcome::kWorkerLost) << m.reason;
   }
-  EXPECT_EQ(measure_one(*measurer, {.schedule = ""}).outcome, Outcome::kWorkerLost);
+  EXPECT_EQ(measure_one(*measurer, {}).outcome, Outcome::kWorkerLost);
   EXPECT_TRUE(measurer->compare({{.id = 5}})[0].outcome == Outcome::kWorkerLost);
   EXPECT_TRUE(eventually([&] { return std::ranges::none_of(below, is_alive); }));
 }
@@ -288,7 +322,7 @@ TEST(Faults, WorkersEndWithTheMeasurer) {
   std::vector<pid_t> below;
   {
     const auto measurer = start({dag_of(kMatmul)}, {});
-    EXPECT_EQ(measure_one(*measurer, {.schedule = ""}).outcome, Outcome::kOk);
+    EXPECT_EQ(measure_one(*measurer, {}).outcome, Outcome::kOk);
     below = descendants(getpid(), "");
     EXPECT_GE(below.size(), 3u);
   }
@@ -301,8 +335,8 @@ TEST(Faults, WorkersEndWithAnOwnerThatIsKilled) {
   if (owner == 0) {
     MeasureOptions options{.run_timeout_s = 1000};
     options.hooks.call = [](auto&&...) { hang(); };
-    const auto a = start_local_measurer({dag_of(kMatmul)}, target::host(), options);
-    const auto b = start_local_measurer({dag_of(kMatmul)}, target::host(), options);
+    const auto a = start_local_measurer({{"", dag_of(kMatmul)}}, target::host(), options);
+    const auto b = start_local_measurer({{"", dag_of(kMatmul)}}, target::host(), options);
     (*a)->submit({{.id = 1}});
     (*b)->submit({{.id = 1}});
     (*a)->collect(1000);

@@ -20,10 +20,12 @@ class MeasurerThreads : public ::testing::TestWithParam<int> {};
 TEST_P(MeasurerThreads, GoodTrialsGiveSamples) {
   const te::Dag matmul = dag_of(kMatmul), softmax = dag_of("softmax:R=16,C=100");
   const auto measurer = start({matmul, softmax}, {.threads = GetParam()});
-  measurer->submit({{.id = 1, .task = 0, .schedule = ""},
-                    {.id = 2, .task = 0, .schedule = kTiled},
-                    {.id = 3, .task = 1, .schedule = default_text(softmax)},
-                    {.id = 4, .task = 0, .schedule = default_text(matmul), .final = true}});
+  measurer->submit({{
+                        .id = 1,
+                    },
+                    {.id = 2, .steps = steps(kTiled)},
+                    {.id = 3, .task = "1", .steps = default_steps(softmax)},
+                    {.id = 4, .steps = default_steps(matmul), .final = true}});
   EXPECT_EQ(measurer->pending(), 4u);
   const std::vector<Measurement> all = collect_all(*measurer);
   ASSERT_EQ(all.size(), 4u);
@@ -53,18 +55,19 @@ TEST(Measurer, PacksConstants) {
   const te::Dag dense = dag_of("dense:M=5,N=10,K=7");
   const auto measurer = start({dense}, {});
   const Measurement m =
-      measure_one(*measurer, {.schedule = "layout W d0/4 d1 d0%4\nsplit C j 4 tail=peel\n"});
+      measure_one(*measurer, {.steps = steps("layout W d0/4 d1 d0%4\nsplit C j 4 tail=peel\n")});
   EXPECT_EQ(m.outcome, Outcome::kOk) << m.reason;
 }
 
 TEST(Measurer, BadSchedulesAreBuildErrorsWithAReason) {
   const auto measurer = start({dag_of(kMatmul)}, {});
-  measurer->submit({{.id = 1, .schedule = "spilt C i 4\n"},
-                    {.id = 2, .schedule = "split C i 4\nsplit D i 4\n"},
-                    {.id = 3, .schedule = std::string("\xff\x00\x01 \n\n;;", 8)},
-                    {.id = 4, .schedule = "annotate C i threadIdx.x\n"},
-                    {.id = 5, .task = 9, .schedule = ""},
-                    {.id = 6, .schedule = ""}});
+  const schedule::Split nothing{.stage = std::string("\xff\x00\x01 \n\n;;", 8)};
+  measurer->submit({{.id = 1, .steps = steps("split C z 4\n")},
+                    {.id = 2, .steps = steps("split C i 4\nsplit D i 4\n")},
+                    {.id = 3, .steps = {{nothing}}},
+                    {.id = 4, .steps = steps("annotate C i threadIdx.x\n")},
+                    {.id = 5, .task = "9"},
+                    {.id = 6}});
   const std::vector<Measurement> all = collect_all(*measurer);
   ASSERT_EQ(all.size(), 6u);
   for (std::size_t i = 0; i < 4; ++i) {
@@ -79,24 +82,23 @@ TEST(Measurer, BadSchedulesAreBuildErrorsWithAReason) {
 
 TEST(Measurer, LosersAreCensored) {
   const auto measurer = start({dag_of(kMatmul)}, {});
-  const Measurement m = measure_one(*measurer, {.schedule = "", .incumbent_s = 1e-7});
+  const Measurement m = measure_one(*measurer, {.incumbent_s = 1e-7});
   EXPECT_EQ(m.outcome, Outcome::kCensored) << m.reason;
   EXPECT_GT(m.seconds(), 1e-7);
-  const Measurement full =
-      measure_one(*measurer, {.schedule = "", .incumbent_s = 1e-7, .final = true});
+  const Measurement full = measure_one(*measurer, {.incumbent_s = 1e-7, .final = true});
   EXPECT_EQ(full.outcome, Outcome::kOk) << full.reason;
 }
 
 TEST(Measurer, CancelForgetsAndGoesOn) {
   const auto measurer = start({dag_of(kMatmul)}, {});
   std::vector<Trial> many;
-  for (std::uint64_t i = 0; i < 50; ++i) many.push_back({.id = i, .schedule = kTiled});
+  for (std::uint64_t i = 0; i < 50; ++i) many.push_back({.id = i, .steps = steps(kTiled)});
   measurer->submit(many);
   EXPECT_FALSE(measurer->collect(10).empty());
   measurer->cancel();
   EXPECT_EQ(measurer->pending(), 0u);
   EXPECT_TRUE(measurer->collect(0.01).empty());
-  const Measurement m = measure_one(*measurer, {.id = 77, .schedule = kTiled});
+  const Measurement m = measure_one(*measurer, {.id = 77, .steps = steps(kTiled)});
   EXPECT_EQ(m.id, 77u);
   EXPECT_EQ(m.outcome, Outcome::kOk) << m.reason;
 }
@@ -104,11 +106,12 @@ TEST(Measurer, CancelForgetsAndGoesOn) {
 TEST(Measurer, ComparesSideBySide) {
   const te::Dag dag = dag_of(kMatmul);
   const auto measurer = start({dag}, {.trial_limit_s = 0.1});
-  measurer->submit({{.id = 40, .schedule = kTiled}});
-  const std::vector<Measurement> all = measurer->compare({{.id = 9, .schedule = ""},
-                                                          {.id = 8, .schedule = "nonsense\n"},
-                                                          {.id = 7, .task = 3, .schedule = ""},
-                                                          {.id = 6, .schedule = kTiled}});
+  measurer->submit({{.id = 40, .steps = steps(kTiled)}});
+  const std::vector<Measurement> all =
+      measurer->compare({{.id = 9},
+                         {.id = 8, .steps = steps("split D i 4\n")},
+                         {.id = 7, .task = "3"},
+                         {.id = 6, .steps = steps(kTiled)}});
   ASSERT_EQ(all.size(), 4u);
   EXPECT_EQ(all[0].id, 9u);
   EXPECT_EQ(all[0].outcome, Outcome::kOk) << all[0].reason;
@@ -118,7 +121,7 @@ TEST(Measurer, ComparesSideBySide) {
   EXPECT_EQ(all[3].outcome, Outcome::kOk) << all[3].reason;
   EXPECT_GT(all[0].seconds(), all[3].seconds());
   EXPECT_TRUE(measurer->compare({}).empty());
-  EXPECT_TRUE(measurer->compare({{.id = 1, .task = 5}})[0].outcome == Outcome::kInvalidStatic);
+  EXPECT_TRUE(measurer->compare({{.id = 1, .task = "5"}})[0].outcome == Outcome::kInvalidStatic);
   const std::vector<Measurement> rest = collect_all(*measurer);
   ASSERT_EQ(rest.size(), 1u);
   EXPECT_EQ(rest[0].id, 40u);
@@ -127,10 +130,10 @@ TEST(Measurer, ComparesSideBySide) {
 TEST(Measurer, ColdCaches) {
   const te::Dag dag = dag_of(kMatmul);
   const auto measurer = start({dag}, {.max_samples = 4, .cold_caches = true});
-  const Measurement m = measure_one(*measurer, {.schedule = kTiled});
+  const Measurement m = measure_one(*measurer, {.steps = steps(kTiled)});
   EXPECT_EQ(m.outcome, Outcome::kOk) << m.reason;
   const std::vector<Measurement> all =
-      measurer->compare({{.id = 1, .schedule = kTiled}, {.id = 2, .schedule = ""}});
+      measurer->compare({{.id = 1, .steps = steps(kTiled)}, {.id = 2}});
   EXPECT_EQ(all[0].outcome, Outcome::kOk) << all[0].reason;
   EXPECT_EQ(all[1].outcome, Outcome::kOk) << all[1].reason;
 }
@@ -139,19 +142,19 @@ TEST(Measurer, TwoAtOnceDoNotMix) {
   const te::Dag dag = dag_of(kMatmul);
   const auto first = start({dag}, {});
   auto second = start({dag}, {.threads = 2});
-  first->submit({{.id = 1, .schedule = kTiled}, {.id = 2, .schedule = ""}});
-  second->submit({{.id = 3, .schedule = ""}, {.id = 4, .schedule = kTiled}});
+  first->submit({{.id = 1, .steps = steps(kTiled)}, {.id = 2}});
+  second->submit({{.id = 3}, {.id = 4, .steps = steps(kTiled)}});
   const std::vector<Measurement> a = collect_all(*first), b = collect_all(*second);
   ASSERT_EQ(a.size(), 2u);
   ASSERT_EQ(b.size(), 2u);
   EXPECT_EQ(a[0].id, 1u);
   EXPECT_EQ(b[0].id, 3u);
   second.reset();
-  EXPECT_EQ(measure_one(*first, {.schedule = kTiled}).outcome, Outcome::kOk);
+  EXPECT_EQ(measure_one(*first, {.steps = steps(kTiled)}).outcome, Outcome::kOk);
 }
 
 TEST(Measurer, RefusesNonsense) {
-  const std::vector<te::Dag> tasks = {dag_of(kMatmul)};
+  const std::vector<MeasuredTask> tasks = {{"", dag_of(kMatmul)}};
   EXPECT_FALSE(start_local_measurer(tasks, target::host(), {.threads = 0}).ok());
   EXPECT_FALSE(start_local_measurer(tasks, target::host(), {.build_workers = -1}).ok());
   EXPECT_FALSE(start_local_measurer(tasks, target::host(), {.min_samples = 0}).ok());

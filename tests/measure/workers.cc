@@ -41,12 +41,20 @@ Process read_process(const std::string& pid) {
 
 te::Dag dag_of(const char* spec) { return te::make_dag(te::parse_op_spec(spec).value()).value(); }
 
-std::string default_text(const te::Dag& dag) {
-  return schedule::to_text(space::default_schedule(dag, target::host()).value());
+schedule::Schedule default_steps(const te::Dag& dag) {
+  return space::default_schedule(dag, target::host()).value();
+}
+
+schedule::Schedule steps(const std::string& text) {
+  return schedule::schedule_from_text(text).value();
 }
 
 std::unique_ptr<Measurer> start(const std::vector<te::Dag>& tasks, const MeasureOptions& options) {
-  auto measurer = start_local_measurer(tasks, target::host(), options);
+  std::vector<MeasuredTask> named;
+  for (const te::Dag& dag : tasks) {
+    named.push_back({named.empty() ? "" : std::to_string(named.size()), dag});
+  }
+  auto measurer = start_local_measurer(named, target::host(), options);
   EXPECT_TRUE(measurer.ok()) << measurer.error().message;
   return std::move(measurer).value();
 }

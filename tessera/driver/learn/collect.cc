@@ -9,8 +9,7 @@
 
 #include "tessera/driver/learn/candidate_sampler.h"
 #include "tessera/driver/tune/tune_database.h"
-#include "tessera/record/database.h"
-#include "tessera/support/hash.h"
+#include "tessera/record/record_store.h"
 #include "tessera/target/cpus.h"
 
 namespace tessera::driver {
@@ -38,16 +37,16 @@ class Collection {
   Result<CollectResult> run() {
     TESSERA_DO(check());
     TESSERA_DO(choose_tasks());
-    std::vector<te::Dag> dags;
-    for (const auto& s : samplers_) dags.push_back(s->task().dag);
-    TESSERA_TRY(measurer_, measure::start_local_measurer(dags, options_.target, options_.measure));
+    std::vector<measure::MeasuredTask> tasks;
+    for (const auto& s : samplers_) tasks.push_back({s->task().key, s->task().dag});
+    TESSERA_TRY(measurer_, measure::start_local_measurer(tasks, options_.target, options_.measure));
     TESSERA_DO(open());
     const Result<void> measured = measure_all();
     measurer_->cancel();
     // Whatever ended it, what was measured is kept.
     const Result<void> flushed = flush();
     const bool done = measured && flushed && result_.stopped_by.empty();
-    const Result<void> ended = database_->end_session(session_, done ? "done" : "interrupted");
+    const Result<void> ended = store_->end_session(session_, done ? "done" : "interrupted");
     for (const Result<void>* step : {&measured, &flushed, &ended}) {
       if (!*step) return step->error();
     }
@@ -59,7 +58,7 @@ class Collection {
   struct Pending {
     std::size_t task = 0;
     space::Candidate candidate;
-    std::string digest;
+    std::string schedule;
   };
 
   Result<void> check() const {
@@ -118,24 +117,24 @@ class Collection {
     row.options = options_.command;
     row.threads = options_.measure.threads;
     row.seed = options_.seed;
-    TESSERA_TRY(OpenedDatabase opened,
+    TESSERA_TRY(OpenedStore opened,
                 open_database(options_.database, options_.subjects, std::move(row)));
-    database_.emplace(std::move(opened.database));
+    store_ = std::move(opened.store);
     session_ = opened.session;
     return {};
   }
 
   Result<void> load_earlier() {
     TESSERA_TRY(const std::vector<std::string> targets,
-                targets_of_machine(*database_, options_.target));
+                targets_of_machine(*store_, options_.target));
     for (const auto& s : samplers_) {
       const task::Task& t = s->task();
-      TESSERA_DO(database_->add_task({t.key, t.name, te::to_text(t.dag), t.flops, t.bytes}));
+      TESSERA_DO(store_->add_task({t.key, t.name, te::to_text(t.dag), t.flops, t.bytes}));
       record::Filter filter;
       filter.task = t.key;
       filter.targets = targets;
       filter.threads = options_.measure.threads;
-      TESSERA_DO(database_->visit(filter, [&](const record::Record& r) {
+      TESSERA_DO(store_->visit(filter, [&](const record::Record& r) {
         const Result<space::Candidate> c = s->space().parse(r.candidate);
         if (c && s->space().check(*c)) {
           s->take(*c, r.seconds);
@@ -158,10 +157,10 @@ class Collection {
       TESSERA_TRY(const schedule::Schedule steps, s.space().schedule(c));
       measure::Trial trial;
       trial.id = next_id_++;
-      trial.task = t;
-      trial.schedule = schedule::to_text(steps);
+      trial.task = s.task().key;
+      trial.steps = steps;
       trial.incumbent_s = s.best_seconds();
-      pending_[trial.id] = {t, c, to_hex(hash_bytes(trial.schedule))};
+      pending_[trial.id] = {t, c, schedule::to_text(steps)};
       trials.push_back(std::move(trial));
     }
     if (trials.empty()) return false;
@@ -200,7 +199,9 @@ class Collection {
                         "other work takes the cores from what is measured: {} times in a row",
                         disturbed_in_a_row_);
     }
-    const bool lost = worker_lost || disturbed;
+    const bool defect = m.outcome == measure::Outcome::kCompilerBug;
+    if (defect) result_.bugs.push_back(m.reason);
+    const bool lost = worker_lost || disturbed || defect;
     if (lost_in_a_row_ >= kMostLost) {
       return make_error(ErrorCode::kUnavailable, "the workers that measure keep going away: {}",
                         m.reason);
@@ -211,13 +212,12 @@ class Collection {
       ++lost_;
       return {};
     }
-    record::Record r = record_of(m);
+    record::Record r = record_of(m, p.schedule, measurer_->machine());
     r.session = session_;
     r.task = s.task().key;
     r.target = target_text_;
     r.threads = options_.measure.threads;
     r.candidate = s.space().to_text(p.candidate);
-    r.schedule_digest = p.digest;
     r.policy = kPolicy;
     r.seed = options_.seed;
     r.trial = s.measured();
@@ -247,7 +247,7 @@ class Collection {
   Result<void> flush() {
     flushed_s_ = elapsed_s();
     if (unsaved_.empty()) return {};
-    TESSERA_DO(database_->append(unsaved_));
+    TESSERA_DO(store_->append(unsaved_));
     unsaved_.clear();
     return {};
   }
@@ -261,7 +261,7 @@ class Collection {
   Clock::time_point start_;
   std::vector<std::unique_ptr<CandidateSampler>> samplers_;
   std::unique_ptr<measure::Measurer> measurer_;
-  std::optional<record::Database> database_;
+  std::unique_ptr<record::RecordStore> store_;
   std::int64_t session_ = 0;
   std::map<std::uint64_t, Pending> pending_;
   std::vector<record::Record> unsaved_;

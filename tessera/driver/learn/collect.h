@@ -47,7 +47,8 @@ struct CollectCallbacks {
 struct CollectResult {
   std::size_t tasks = 0, skipped = 0;  // skipped: spaces too small or work too large
   std::int64_t records = 0, valid = 0, earlier = 0;
-  std::string stopped_by;  // "done", "budget", "an interrupt"
+  std::string stopped_by;         // "done", "budget", "an interrupt"
+  std::vector<std::string> bugs;  // candidates that crashed the compiler: what to tell people
 };
 
 // Starts worker processes first: call it before any thread is started. Goes on where an earlier

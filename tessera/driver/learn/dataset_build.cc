@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
-#include <optional>
 
 #include "tessera/driver/learn/dataset_sample.h"
 #include "tessera/kernel/check_output.h"
@@ -11,7 +10,6 @@
 #include "tessera/measure/build_pool.h"
 #include "tessera/measure/bundle.h"
 #include "tessera/runtime/object_loader.h"
-#include "tessera/support/hash.h"
 
 namespace tessera::driver {
 namespace {
@@ -139,17 +137,13 @@ class ShardBuild {
       if (!task.ok()) return task.error().with_context("task " + tasks_[t].name);
       TESSERA_DO(writer_->add(*task));
     }
-    std::optional<space::Space> space;
     for (const SampledCandidate& c : candidates_[t]) {
       if (writer_->has(t, c.trial)) {
         ++result_.earlier;
         ++progress_.done;
         continue;
       }
-      if (!space) {
-        TESSERA_TRY(space, space::make_space(dags_[t], target_));
-      }
-      TESSERA_DO(submit(t, c, *space));
+      TESSERA_DO(submit(t, c));
       while (!pool_->has_room()) TESSERA_DO(collect());
       if (!report()) return false;
     }
@@ -157,24 +151,15 @@ class ShardBuild {
     return report();
   }
 
-  Result<void> submit(std::size_t t, const SampledCandidate& c, const space::Space& space) {
-    const auto refuse = [&](const Error& error) {
-      return error.with_context(fmt::format("task {}: {}", tasks_[t].name, c.candidate));
-    };
-    const Result<space::Candidate> candidate = space.parse(c.candidate);
-    if (!candidate.ok()) return refuse(candidate.error());
-    const Result<schedule::Schedule> steps = space.schedule(*candidate);
-    if (!steps.ok()) return refuse(steps.error());
+  Result<void> submit(std::size_t t, const SampledCandidate& c) {
     measure::Trial trial;
     trial.id = next_id_++;
-    trial.task = t;
-    trial.schedule = schedule::to_text(*steps);
-    if (to_hex(hash_bytes(trial.schedule)) != c.digest) {
-      return refuse(make_error(ErrorCode::kInvalidArgument,
-                               "was sampled by a version with other schedules: sample again"));
-    }
+    trial.task = c.task;
+    Result<schedule::Schedule> steps = schedule::schedule_from_text(c.schedule);
+    if (!steps.ok()) return steps.error().with_context("task " + tasks_[t].name);
+    trial.steps = std::move(*steps);
     pending_[trial.id] = {t, c};
-    pool_->submit(std::move(trial));
+    pool_->submit(t, std::move(trial));
     return {};
   }
 
@@ -199,7 +184,7 @@ class ShardBuild {
     item.trial = c.trial;
     item.seed = manifest_.seed;
     item.candidate = c.candidate;
-    item.digest = c.digest;
+    item.schedule = c.schedule;
     item.outcome = r.outcome;
     item.built = std::move(r.built);
     if (item.outcome == measure::Outcome::kOk) {

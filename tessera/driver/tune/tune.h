@@ -24,8 +24,9 @@ struct TuneOptions {
   target::Target target;  // the machine; its cores are those of `measure`: target::code_target()
   measure::MeasureOptions measure;  // threads included
   // Where trials are measured; empty: workers on this machine.
-  std::function<Result<std::unique_ptr<measure::Measurer>>(
-      std::vector<te::Dag> tasks, const target::Target& target, const measure::MeasureOptions&)>
+  std::function<Result<std::unique_ptr<measure::Measurer>>(std::vector<measure::MeasuredTask> tasks,
+                                                           const target::Target& target,
+                                                           const measure::MeasureOptions&)>
       start_measurer;
 
   double budget_s = 0;               // wall clock of the whole call; 0: no limit

@@ -75,11 +75,11 @@ Result<std::unique_ptr<TuneSession>> TuneSession::start(const TuneOptions& optio
                                                         Clock::time_point start) {
   std::unique_ptr<TuneSession> s(new TuneSession(options, callbacks, std::move(problem), start));
   // Workers are forked, so they come before the learner's threads.
-  std::vector<te::Dag> dags;
-  for (const TuneTask& t : s->problem_.tasks) dags.push_back(t.task.dag);
+  std::vector<measure::MeasuredTask> measured;
+  for (const TuneTask& t : s->problem_.tasks) measured.push_back({t.task.key, t.task.dag});
   const auto& start_measurer =
       options.start_measurer ? options.start_measurer : measure::start_local_measurer;
-  TESSERA_TRY(s->measurer_, start_measurer(std::move(dags), options.target, options.measure));
+  TESSERA_TRY(s->measurer_, start_measurer(std::move(measured), options.target, options.measure));
   TESSERA_DO(s->open_database());
   TESSERA_DO(s->make_searches());
   return s;
@@ -92,15 +92,15 @@ Result<void> TuneSession::open_database() {
   row.options = options_.command;
   row.threads = options_.measure.threads;
   row.seed = options_.seed;
-  TESSERA_TRY(OpenedDatabase opened,
+  TESSERA_TRY(OpenedStore opened,
               driver::open_database(options_.database, problem_.subjects, std::move(row)));
-  database_.emplace(std::move(opened.database));
+  store_ = std::move(opened.store);
   session_ = opened.session;
-  Result<std::vector<std::string>> targets = targets_of_machine(*database_, options_.target);
+  Result<std::vector<std::string>> targets = targets_of_machine(*store_, options_.target);
   if (!targets) return Error{ErrorCode::kUnavailable, "database: " + targets.error().message};
   known_targets_ = std::move(targets).value();
   for (const TuneTask& t : problem_.tasks) {
-    const Result<void> added = database_->add_task(
+    const Result<void> added = store_->add_task(
         {t.task.key, t.task.name, te::to_text(t.task.dag), t.task.flops, t.task.bytes});
     if (!added) {
       return make_error(ErrorCode::kUnavailable, "database {}: {}", options_.database,
@@ -187,14 +187,14 @@ record::Filter TuneSession::filter_of(std::size_t task) const {
 }
 
 Result<std::int64_t> TuneSession::known_records(std::size_t task) const {
-  if (!database_) return 0;
-  Result<std::int64_t> count = database_->count(filter_of(task));
+  if (!store_) return 0;
+  Result<std::int64_t> count = store_->count(filter_of(task));
   if (!count) return Error{ErrorCode::kUnavailable, "database: " + count.error().message};
   return count;
 }
 
 Result<void> TuneSession::resume(std::size_t task) {
-  if (!database_) return {};
+  if (!store_) return {};
   const space::Space& space = *spaces_[task];
   const std::string preferred = space.to_text(space.preferred());
   const auto replay = [&](const record::Record& r) {
@@ -213,7 +213,7 @@ Result<void> TuneSession::resume(std::size_t task) {
     ++trials_;
     return true;
   };
-  const Result<void> done = database_->visit(filter_of(task), replay);
+  const Result<void> done = store_->visit(filter_of(task), replay);
   if (!done) return Error{ErrorCode::kUnavailable, "database: " + done.error().message};
   if (searches_[task]->best_seconds() > 0) {
     scheduler_->report(task, searches_[task]->best_seconds(), 0);
@@ -312,9 +312,7 @@ bool TuneSession::submit(std::size_t task, const std::vector<space::Candidate>& 
       searches_[task]->observe({&refused, 1});
       continue;
     }
-    std::string text = schedule::to_text(*steps);
-    Pending pending{task, round, c, digest_of(text), 0};
-    trials.push_back(make_trial(std::move(pending), std::move(text)));
+    trials.push_back(make_trial({task, round, c, *steps, 0}));
   }
   if (trials.empty()) return false;
   if (round != kNoRound) rounds_[round].left = trials.size();
@@ -324,16 +322,14 @@ bool TuneSession::submit(std::size_t task, const std::vector<space::Candidate>& 
 }
 
 void TuneSession::submit_again(Pending pending) {
-  const Result<schedule::Schedule> steps = spaces_[pending.task]->schedule(pending.candidate);
-  TESSERA_CHECK(steps.ok(), "a candidate that was measured has no schedule");
-  measurer_->submit({make_trial(std::move(pending), schedule::to_text(*steps))});
+  measurer_->submit({make_trial(std::move(pending))});
 }
 
-measure::Trial TuneSession::make_trial(Pending pending, std::string schedule) {
+measure::Trial TuneSession::make_trial(Pending pending) {
   measure::Trial trial;
   trial.id = next_id_++;
-  trial.task = pending.task;
-  trial.schedule = std::move(schedule);
+  trial.task = problem_.tasks[pending.task].task.key;
+  trial.steps = pending.steps;
   trial.incumbent_s = searches_[pending.task]->best_seconds();
   trial.final = pending.round == kNoRound || options_.record_space;
   pending_[trial.id] = std::move(pending);
@@ -437,9 +433,10 @@ void TuneSession::take(const measure::Measurement& m) {
   }
   lost_in_a_row_ = m.outcome == measure::Outcome::kWorkerLost ? lost_in_a_row_ + 1 : 0;
   searches_[p.task]->observe({&result, 1});
+  if (m.outcome == measure::Outcome::kCompilerBug) note(m.reason);
   if (p.round == kNoRound && m.outcome == measure::Outcome::kOk) before_s_[p.task] = result.seconds;
-  store(problem_.tasks[p.task].task.key, spaces_[p.task]->to_text(p.candidate), p.digest, m,
-        p.round == kNoRound ? "default" : options_.policy);
+  store(problem_.tasks[p.task].task.key, spaces_[p.task]->to_text(p.candidate),
+        schedule::to_text(p.steps), m, p.round == kNoRound ? "default" : options_.policy);
   end_trial(p);
 }
 
@@ -500,16 +497,15 @@ void TuneSession::drop_losers() {
 }
 
 void TuneSession::store(const std::string& key, const std::string& candidate,
-                        const std::string& digest, const measure::Measurement& m,
+                        const std::string& schedule, const measure::Measurement& m,
                         const std::string& policy) {
-  if (!database_) return;
-  record::Record r = record_of(m);
+  if (!store_) return;
+  record::Record r = record_of(m, schedule, measurer_->machine());
   r.session = session_;
   r.task = key;
   r.target = target_text_;
   r.threads = options_.measure.threads;
   r.candidate = candidate;
-  r.schedule_digest = digest;
   r.policy = policy;
   r.seed = options_.seed;
   r.trial = trials_ + 1;
@@ -518,8 +514,8 @@ void TuneSession::store(const std::string& key, const std::string& candidate,
 
 void TuneSession::flush() {
   last_flush_s_ = elapsed_s();
-  if (!database_ || unsaved_.empty()) return;
-  const Result<void> done = database_->append(unsaved_);
+  if (!store_ || unsaved_.empty()) return;
+  const Result<void> done = store_->append(unsaved_);
   if (done) {
     unsaved_.clear();
   } else {
@@ -536,7 +532,7 @@ std::vector<Finalist> TuneSession::finals(std::size_t task, bool side_by_side) {
     const Result<schedule::Schedule> steps = space.schedule(c);
     if (!steps || seconds <= 0) return;
     finalists.push_back({space.to_text(c), schedule::to_text(*steps), seconds, c == preferred});
-    trials.push_back({trials.size(), task, finalists.back().schedule, 0, true});
+    trials.push_back({trials.size(), problem_.tasks[task].task.key, *steps, 0, true});
   };
   add(preferred, before_s_[task]);
   for (const search::Observation& o : searches_[task]->best(kFinalists)) {
@@ -559,7 +555,7 @@ std::vector<Finalist> TuneSession::finals(std::size_t task, bool side_by_side) {
                             : kInfinity;
       if (f.is_default && timed) before_s_[task] = f.seconds;
       if (disturbed) continue;
-      store(problem_.tasks[task].task.key, f.candidate, digest_of(f.schedule), m, kFinal);
+      store(problem_.tasks[task].task.key, f.candidate, f.schedule, m, kFinal);
     }
     flush();
   }
@@ -592,9 +588,9 @@ void TuneSession::end(TuneState state) {
                       learnt.tasks_without_global, learnt.tasks));
     }
   }
-  if (!database_) return;
+  if (!store_) return;
   const Result<void> ended =
-      database_->end_session(session_, state == TuneState::kInterrupted ? "interrupted" : "done");
+      store_->end_session(session_, state == TuneState::kInterrupted ? "interrupted" : "done");
   if (!ended && database_error_.empty()) {
     database_error_ = fmt::format("database {}: {}", options_.database, ended.error().message);
   }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tessera/driver/tune/tune.h"
-#include "tessera/record/database.h"
+#include "tessera/record/record_store.h"
 #include "tessera/search/task_scheduler.h"
 #include "tessera/search/task_search.h"
 
@@ -64,7 +64,7 @@ class TuneSession {
   struct Pending {
     std::size_t task = 0, round = 0;
     space::Candidate candidate;
-    std::string digest;
+    schedule::Schedule steps;
     int disturbed = 0;  // times so far
   };
   struct Round {
@@ -88,7 +88,7 @@ class TuneSession {
   void expect();
   bool submit(std::size_t task, const std::vector<space::Candidate>& candidates, std::size_t round);
   // Awaits what comes of it.
-  measure::Trial make_trial(Pending pending, std::string schedule);
+  measure::Trial make_trial(Pending pending);
   void submit_again(Pending pending);
   // A time shared with other work says nothing about the candidate: neither the search nor the
   // records learn of it. True: it will be measured again.
@@ -104,7 +104,7 @@ class TuneSession {
   void drop_losers();
   // Once more where other work disturbed a time.
   std::vector<measure::Measurement> compare(const std::vector<measure::Trial>& trials);
-  void store(const std::string& key, const std::string& candidate, const std::string& digest,
+  void store(const std::string& key, const std::string& candidate, const std::string& schedule,
              const measure::Measurement& m, const std::string& policy);
   void flush();
   // Gives up what is pending; after an interrupt not what is running right now.
@@ -116,7 +116,7 @@ class TuneSession {
   TuneProblem problem_;
   Clock::time_point start_;
   std::unique_ptr<measure::Measurer> measurer_;
-  std::optional<record::Database> database_;
+  std::unique_ptr<record::RecordStore> store_;  // null: nothing is kept
   std::int64_t session_ = 0;
   std::string database_error_, target_text_;
   std::vector<std::string> known_targets_;  // texts of records that count here
