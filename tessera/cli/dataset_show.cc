@@ -178,6 +178,10 @@ void add_split_options(CLI::App& app, SplitArgs* args) {
   app.add_option("--tasks", args->options.most_tasks, "Train on at most this many tasks");
   app.add_option("--per-task", args->options.most_per_task,
                  "Train on at most this many candidates of a task");
+  app.add_flag("--by-reduction", args->options.by_reduction,
+               "No part has a reduction (expression and shapes) of another part");
+  app.add_flag("--quiet", args->options.quiet,
+               "Only records taken while nothing else used the cores");
   app.add_option("--seed", args->options.seed, "Of the choice");
 }
 

@@ -142,6 +142,7 @@ void add_eval(CLI::App& app, std::function<int()>* run) {
                   "(default)")
       ->delimiter(',');
   sub->add_option("--split", args->split, "within-task, by-task or by-network (default)");
+  sub->add_flag("--quiet", o.split.quiet, "Only records taken while nothing else used the cores");
   sub->add_option("--machine", o.machine, "Only machines whose target contains this");
   sub->add_option("--features", o.features,
                   "Folder of the dataset's features, as in tessera train (default: those that are "

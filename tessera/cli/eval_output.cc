@@ -23,20 +23,51 @@ std::vector<const ModelEvaluation*> all_models(const EvalResult& r) {
   return out;
 }
 
-std::string number(double value) { return fmt::format("{:.4f}", value); }
+double at(const std::map<int, double>& values, int k) {
+  const auto it = values.find(k);
+  return it == values.end() ? 0 : it->second;
+}
+
+// A baseline that no test record tells of has no numbers.
+std::string number(double value, const dataset::Evaluation& of) {
+  return of.average.records > 0 ? fmt::format("{:.4f}", value) : "-";
+}
 
 // Header first; the leading two columns are names.
 std::vector<Row> metric_rows(const EvalResult& r) {
   std::vector<Row> rows = {{"model", "loss", "RMSE", "R2", "MAPE", "pairwise", "tau", "peak@1",
                             "top-1", "top-5", "slow@1", "slow@5"}};
   for (const ModelEvaluation* m : all_models(r)) {
-    const Metrics& a = m->evaluation.average;
-    rows.push_back({m->name, m->loss, number(a.rmse), number(a.r2), number(a.mape),
-                    number(a.pairwise), number(a.kendall), number(a.peak.at(1)),
-                    number(m->evaluation.top1), number(m->evaluation.top5),
-                    number(a.slowdown.at(1)), number(a.slowdown.at(5))});
+    const dataset::Evaluation& e = m->evaluation;
+    Row row = {m->name, m->loss};
+    for (const double value : {e.average.rmse, e.average.r2, e.average.mape, e.average.pairwise,
+                               e.average.kendall, at(e.average.peak, 1), e.top1, e.top5,
+                               at(e.average.slowdown, 1), at(e.average.slowdown, 5)}) {
+      row.push_back(number(value, e));
+    }
+    rows.push_back(std::move(row));
   }
   return rows;
+}
+
+std::vector<Row> reduction_rows(const EvalResult& r) {
+  std::vector<Row> rows = {{"model", "loss", "pairwise", "tau", "peak@1", "top-1", "top-5"}};
+  for (const ModelEvaluation* m : all_models(r)) {
+    const dataset::Evaluation& e = m->by_reduction;
+    Row row = {m->name, m->loss};
+    for (const double value :
+         {e.average.pairwise, e.average.kendall, at(e.average.peak, 1), e.top1, e.top5}) {
+      row.push_back(number(value, e));
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::string reduction_title(const EvalResult& r) {
+  return fmt::format(
+      "by reduction: {} test records of {} tasks whose reduction no training task has",
+      r.unseen_records, r.unseen_tasks);
 }
 
 std::vector<Row> network_rows(const EvalResult& r) {
@@ -88,14 +119,18 @@ std::string markdown(const std::vector<Row>& rows) {
 std::string summary(const EvalResult& r) {
   std::string out = fmt::format("{} test records of {} tasks", r.records, r.tasks);
   if (r.unreadable > 0) {
-    out += fmt::format("; {} name candidates that the space no longer has and are left out",
-                       r.unreadable);
+    out += fmt::format("; {} have no steps that apply and are left out", r.unreadable);
+  }
+  if (r.default_tasks == 0) {
+    out += "; default: no task was measured with it";
+  } else if (r.default_tasks < r.tasks) {
+    out += fmt::format("; default: the {} tasks that were measured with it", r.default_tasks);
   }
   const auto all = all_models(r);
   std::vector<std::string> lined;
   for (const ModelEvaluation* m : all) {
     const std::string name = m->loss == "-" ? m->name : m->name + " " + m->loss;
-    if (m->line) lined.push_back(name);
+    if (m->line && m->evaluation.average.records > 0) lined.push_back(name);
   }
   out += '\n';
   if (!lined.empty()) {
@@ -134,6 +169,11 @@ nlohmann::ordered_json model_json(const ModelEvaluation& m) {
   by_depth("peak", a.peak);
   by_depth("slowdown", a.slowdown);
   j["networks"] = networks;
+  j["by_reduction"] = {{"top1", m.by_reduction.top1},
+                       {"top5", m.by_reduction.top5},
+                       {"pairwise", m.by_reduction.average.pairwise},
+                       {"kendall", m.by_reduction.average.kendall},
+                       {"records", m.by_reduction.average.records}};
   if (!m.network.empty()) j["network"] = m.network;
   if (!m.path.empty()) j["file"] = m.path;
   if (!m.notes.empty()) j["notes"] = m.notes;
@@ -213,34 +253,52 @@ std::string bars_of(const Bars& p, std::size_t n, const ModelEvaluation& m) {
 }  // namespace
 
 std::string eval_text(const EvalResult& r) {
-  std::string out = aligned(metric_rows(r));
+  std::string out = driver::not_covered(r) + aligned(metric_rows(r));
   if (!r.networks.empty()) {
     out += fmt::format("\n{}\n{}", kNetworksTitle, aligned(network_rows(r)));
+  }
+  if (r.unseen_records < r.records) {
+    out += fmt::format("\n{}\n{}", reduction_title(r), aligned(reduction_rows(r)));
   }
   return out + "\n" + summary(r);
 }
 
 std::string eval_markdown(const EvalResult& r) {
-  std::string out = markdown(metric_rows(r));
+  std::string out = driver::not_covered(r);
+  if (!out.empty()) out += "\n";
+  out += markdown(metric_rows(r));
   if (!r.networks.empty()) {
     out += fmt::format("\n{}:\n\n{}", kNetworksTitle, markdown(network_rows(r)));
+  }
+  if (r.unseen_records < r.records) {
+    out += fmt::format("\n{}:\n\n{}", reduction_title(r), markdown(reduction_rows(r)));
   }
   return out + "\n" + summary(r);
 }
 
 nlohmann::ordered_json to_json(const EvalResult& r) {
-  nlohmann::ordered_json j = {{"models", nlohmann::ordered_json::array()},
-                              {"baselines", nlohmann::ordered_json::array()},
-                              {"records", r.records},
-                              {"tasks", r.tasks},
-                              {"unreadable", r.unreadable}};
+  nlohmann::ordered_json j = {
+      {"models", nlohmann::ordered_json::array()},
+      {"baselines", nlohmann::ordered_json::array()},
+      {"records", r.records},
+      {"tasks", r.tasks},
+      {"unreadable", r.unreadable},
+      {"default_tasks", r.default_tasks},
+      {"unseen_reductions", {{"records", r.unseen_records}, {"tasks", r.unseen_tasks}}},
+      {"coverage", nlohmann::ordered_json::array()}};
+  for (const dataset::NetworkCoverage& c : r.coverage) {
+    j["coverage"].push_back(
+        {{"network", c.name}, {"missing", c.missing}, {"tasks", c.tasks}, {"unknown", c.unknown}});
+  }
   for (const ModelEvaluation& m : r.models) j["models"].push_back(model_json(m));
   for (const ModelEvaluation& m : r.baselines) j["baselines"].push_back(model_json(m));
   return j;
 }
 
 std::string plot_svg(const EvalResult& r) {
-  const auto models = all_models(r);
+  auto models = all_models(r);
+  std::erase_if(models,
+                [](const ModelEvaluation* m) { return m->evaluation.average.records == 0; });
   Bars p;
   p.models = models.size();
   double least = 0.9;

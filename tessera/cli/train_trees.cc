@@ -49,6 +49,9 @@ void add_flags(CLI::App& app, driver::TrainTreesOptions& o, std::string& split, 
       ->check(CLI::IsMember(kSplits));
   app.add_option("--holdout", o.split.holdout, "Test networks of by-network, comma-separated")
       ->delimiter(',');
+  app.add_flag("--by-reduction", o.split.by_reduction,
+               "Also leave out tasks with a reduction (expression and shapes) of a test task");
+  app.add_flag("--quiet", o.split.quiet, "Only records taken while nothing else used the cores");
   app.add_option("--tasks", o.split.most_tasks, "Train on at most this many tasks");
   app.add_option("--per-task", o.split.most_per_task,
                  "Train on at most this many candidates of a task");

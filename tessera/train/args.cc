@@ -27,6 +27,9 @@ void add_data_flags(CLI::App& app, Flags& f) {
   app.add_option("--split", f.split, "within-task, by-task or by-network")->capture_default_str();
   app.add_option("--holdout", f.holdout, "Test networks of by-network, comma-separated")
       ->capture_default_str();
+  app.add_flag("--by-reduction", f.examples.by_reduction,
+               "Also leave out tasks with a reduction (expression and shapes) of a test task");
+  app.add_flag("--quiet", f.examples.quiet, "Only records taken while nothing else used the cores");
   app.add_option("--tasks", f.examples.most_tasks, "Train on at most this many tasks");
   app.add_option("--per-task", f.examples.most_per_task,
                  "Train on at most this many candidates of a task");

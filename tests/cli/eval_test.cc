@@ -30,7 +30,8 @@ class Eval : public ::testing::Test {
       const std::string key = "key" + std::to_string(t);
       d.tasks.push_back({key, "task", "ansor", "[\"op\", 1]", 1, 1});
       for (int i = 1; i <= 20; ++i) {
-        d.examples.push_back({t, 0, std::to_string(i), static_cast<float>(i) * 1e-3f, "ok"});
+        d.examples.push_back(
+            {t, 0, std::to_string(i), static_cast<float>(i) * 1e-3f, "ok", "", false});
         right.push_back(1 / static_cast<float>(i));
         near.push_back(static_cast<float>(i % 2 == 1 ? -i - 1 : -i + 1));
       }

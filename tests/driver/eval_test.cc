@@ -125,7 +125,7 @@ TEST_F(Eval, ScoresOfAnOracleAndOfItsOpposite) {
   EXPECT_EQ(r.models[1].loss, "rank");
   EXPECT_EQ(r.models[1].evaluation.average.pairwise, 0);
   EXPECT_LT(r.models[1].evaluation.top5, 0.8);
-  ASSERT_EQ(r.baselines.size(), 1u);
+  ASSERT_EQ(r.baselines.size(), 2u);
   EXPECT_EQ(r.baselines[0].name, "random");
   EXPECT_GT(r.baselines[0].evaluation.average.pairwise, 0.2);
   EXPECT_LT(r.baselines[0].evaluation.average.pairwise, 0.8);
@@ -339,20 +339,21 @@ TEST_F(Eval, TheDefaultScheduleIsABaselineWhereItWasMeasured) {
     const auto space = space::make_space(te::dag_from_text(data_.tasks[t].definition).value(),
                                          target::target_from_text(data_.machines[0].target).value())
                            .value();
-    const std::string text = space.to_text(space.preferred());
+    const std::string text = schedule::to_text(space.schedule(space.preferred()).value());
     const auto& weights = data_.networks[0].weights;
     const double uses = weights.contains(data_.tasks[t].key) ? weights.at(data_.tasks[t].key) : 0;
     float fastest = 1;
     for (dataset::Example& e : data_.examples) {
       if (e.task != static_cast<std::int32_t>(t)) continue;
-      if (e.candidate == text) e.candidate += " ";  // no longer the default
+      if (e.schedule == text) e.schedule += " ";  // no longer the default
       if (e.seconds > 0) fastest = std::min(fastest, e.seconds);
     }
     const auto first = std::find_if(data_.examples.begin(), data_.examples.end(), [&](auto& e) {
       return e.task == static_cast<std::int32_t>(t) && e.seconds > 2 * 1e-6f + fastest;
     });
     ASSERT_NE(first, data_.examples.end());
-    first->candidate = text;
+    first->schedule = text;
+    first->candidate = "by another name";
     best += uses * static_cast<double>(fastest);
     chosen += uses * static_cast<double>(first->seconds);
   }
@@ -362,6 +363,58 @@ TEST_F(Eval, TheDefaultScheduleIsABaselineWhereItWasMeasured) {
   ASSERT_EQ(r.baselines.size(), 2u);
   EXPECT_EQ(r.baselines[1].name, "default");
   EXPECT_NEAR(r.baselines[1].evaluation.top1, best / chosen, 1e-6);
+  EXPECT_EQ(r.default_tasks, 2u);
+}
+
+TEST_F(Eval, TasksWithoutTheDefaultAreLeftOutOfItsRow) {
+  for (dataset::Example& e : data_.examples) {
+    if (e.schedule == default_of(data_, e).schedule) e.schedule += " ";
+  }
+  dataset::Example& of_product = data_.examples[0];
+  of_product.schedule = default_of(data_, of_product).schedule;
+  save();
+  add(Kind::kScores, write_scores("oracle", labels()));
+  const EvalResult r = evaluate();
+  EXPECT_EQ(r.default_tasks, 1u);
+  EXPECT_EQ(r.baselines[1].evaluation.average.records,
+            static_cast<std::int64_t>(kPerTask - kPerTask / 8));
+}
+
+TEST_F(Eval, SaysWhatOfANetworkHasNoRecords) {
+  add(Kind::kScores, write_scores("oracle", labels()));
+  EXPECT_EQ(not_covered(evaluate()), "");
+  dataset::TaskInfo unmeasured = data_.tasks[0];
+  unmeasured.key = "unmeasured";
+  unmeasured.name = "projection";
+  data_.tasks.push_back(unmeasured);
+  data_.networks[0].weights["unmeasured"] = 2;
+  save();
+  const EvalResult r = evaluate();
+  ASSERT_EQ(r.coverage.size(), 1u);
+  const double product = 2 * data_.tasks[0].flops, convolution = 5 * data_.tasks[1].flops;
+  EXPECT_NEAR(r.coverage[0].missing, product / (2 * product + convolution), 1e-9);
+  EXPECT_EQ(not_covered(r).rfind("not covered by records: resnet50", 0), 0u) << not_covered(r);
+}
+
+// The network "tiny" has the product too, and trains.
+TEST_F(Eval, GivesFiguresByReduction) {
+  dataset::TaskInfo other = data_.tasks[0];  // the same product under another key
+  other.key = "other";
+  data_.tasks.push_back(other);
+  const std::size_t count = data_.examples.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (data_.examples[i].task != 0) continue;
+    dataset::Example e = data_.examples[i];
+    e.task = 3;
+    data_.examples.push_back(std::move(e));
+  }
+  save();
+  add(Kind::kScores, write_scores("oracle", labels()));
+  const EvalResult r = evaluate();
+  EXPECT_EQ(r.tasks, 2u);
+  EXPECT_EQ(r.unseen_tasks, 1u);  // the convolution
+  EXPECT_EQ(r.models[0].by_reduction.average.records,
+            static_cast<std::int64_t>(kPerTask - kPerTask / 8));
 }
 
 TEST_F(Eval, RowsThatReadAlikeAreNamedApart) {
@@ -375,8 +428,9 @@ TEST_F(Eval, RowsThatReadAlikeAreNamedApart) {
   EXPECT_EQ(r.models[2].name, "mlp");
 }
 
-TEST_F(Eval, CandidatesThatTheSpaceNoLongerHasAreLeftOut) {
-  data_.examples[0].candidate = "gone: a=1";
+TEST_F(Eval, RecordsWithoutStepsAreLeftOut) {
+  for (dataset::Example& e : data_.examples) e.candidate = "gone: a=1";  // nobody reads it
+  data_.examples[0].schedule.clear();
   ASSERT_GT(data_.examples[0].seconds, 0);
   save();
   add(Kind::kWeights, save_network(make_network("mlp"), "net"));

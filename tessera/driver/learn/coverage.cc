@@ -113,7 +113,7 @@ class ModelCoverageOf {
       });
       if (seen) continue;
       const auto [text, is_new] = defaults.emplace(TaskOnMachine(e.task, e.machine), "");
-      if (is_new) text->second = default_candidate(data_, e);
+      if (is_new) text->second = default_of(data_, e).candidate;
       if (text->second.empty()) continue;
       threads_ = std::max(threads_, m.threads);
       TaskRecords& records = tasks_[{e.task, e.machine}];

@@ -43,18 +43,22 @@ Split training_split(const Dataset& data, const nn::TrainingSplit& training) {
   return split ? std::move(*split) : all;
 }
 
-std::string default_candidate(const Dataset& data, const Example& example) {
+DefaultSchedule default_of(const Dataset& data, const Example& example) {
   const dataset::TaskInfo& task = data.tasks[static_cast<std::size_t>(example.task)];
-  if (task.format != "tessera") return "";
+  if (task.format != "tessera") return {};
   const auto target =
       target::target_from_text(data.machines[static_cast<std::size_t>(example.machine)].target);
   const auto dag = te::dag_from_text(task.definition);
-  if (!target || !dag) return "";
+  if (!target || !dag) return {};
   const auto space = space::make_space(*dag, *target);
-  return space ? space->to_text(space->preferred()) : "";
+  if (!space) return {};
+  const auto steps = space->schedule(space->preferred());
+  return {space->to_text(space->preferred()), steps ? schedule::to_text(*steps) : ""};
 }
 
 namespace {
+
+constexpr double kCovered = 0.01;  // what may miss of a network that counts as covered
 
 bool on_machine(const Dataset& data, const Example& e, const std::string& machine) {
   return data.machines[static_cast<std::size_t>(e.machine)].target.find(machine) !=
@@ -134,7 +138,13 @@ class Evaluator {
       TESSERA_TRY(networks_, data_.network_names(o_.split.holdout));
     }
     dataset::keep_machine(data_, o_.machine, true, &split_);
+    Split unseen = split_;
+    dataset::keep_unseen_reductions(data_, &unseen);
+    for (std::size_t i = 0; i < data_.examples.size(); ++i) {
+      seen_reduction_.push_back(split_.part[i] == kTest && unseen.part[i] != kTest);
+    }
     EvalResult out;
+    out.coverage = dataset::coverage_of(data_, networks_, o_.machine);
     TESSERA_DO(count(&out));
     ModelScorer scorer(data_, tested(data_, split_), {o_.features, o_.threads, o_.progress});
     for (const EvalSource& source : o_.models) {
@@ -150,9 +160,7 @@ class Evaluator {
     out.unreadable = scorer.unreadable().size();
     name_apart(&out.models);
     out.baselines.push_back(random_baseline());
-    if (const auto scores = default_scores()) {
-      out.baselines.push_back(judge("default", "-", *scores, split_));
-    }
+    out.baselines.push_back(default_baseline(&out.default_tasks));
     std::set<std::string> listed;
     for (const auto* models : {&out.models, &out.baselines}) {
       for (const ModelEvaluation& m : *models) {
@@ -167,12 +175,16 @@ class Evaluator {
 
  private:
   Result<void> count(EvalResult* out) const {
-    std::set<std::int32_t> tasks;
+    std::set<std::int32_t> tasks, unseen;
     for (const std::size_t i : tested(data_, split_)) {
       ++out->records;
       tasks.insert(data_.examples[i].task);
+      if (seen_reduction_[i]) continue;
+      ++out->unseen_records;
+      unseen.insert(data_.examples[i].task);
     }
     out->tasks = tasks.size();
+    out->unseen_tasks = unseen.size();
     if (out->records > 0) return {};
     return make_error(ErrorCode::kInvalidArgument,
                       "{}: no test records: {} examples of {} tasks, split {}{} (tasks with fewer "
@@ -203,6 +215,11 @@ class Evaluator {
     out.evaluation.average.rmse = unit.rmse;
     out.evaluation.average.r2 = unit.r2;
     out.evaluation.average.mape = unit.mape;
+    Split unseen = split;
+    for (std::size_t i = 0; i < unseen.part.size(); ++i) {
+      if (seen_reduction_[i]) unseen.part[i] = kLeftOut;
+    }
+    out.by_reduction = dataset::evaluate(data_, unseen, kTest, scores, networks_);
     return out;
   }
 
@@ -248,25 +265,32 @@ class Evaluator {
     return judge("random", "-", scores, split_);
   }
 
-  // 1 for default schedules, else 0; nothing if a tested task was not measured with its own.
-  std::optional<std::vector<float>> default_scores() const {
+  // 1 for default schedules, else 0; tasks that were not measured with their own are left out.
+  ModelEvaluation default_baseline(std::size_t* measured) const {
     std::vector<float> scores(data_.examples.size(), 0);
-    std::map<std::pair<std::int32_t, std::int32_t>, std::string> texts;
-    std::set<std::pair<std::int32_t, std::int32_t>> missing;
-    for (const std::size_t i : tested(data_, split_)) {
+    std::map<std::pair<std::int32_t, std::int32_t>, DefaultSchedule> defaults;
+    std::set<std::pair<std::int32_t, std::int32_t>> found;
+    const std::vector<std::size_t> examples = tested(data_, split_);
+    for (const std::size_t i : examples) {
       const Example& e = data_.examples[i];
-      const auto [at, is_new] = texts.emplace(std::pair(e.task, e.machine), "");
-      if (is_new) {
-        at->second = default_candidate(data_, e);
-        if (at->second.empty()) return std::nullopt;
-        missing.insert(at->first);
-      }
-      if (e.candidate != at->second) continue;
+      const auto [at, is_new] = defaults.emplace(std::pair(e.task, e.machine), DefaultSchedule{});
+      if (is_new) at->second = default_of(data_, e);
+      if (at->second.schedule.empty() || e.schedule != at->second.schedule) continue;
       scores[i] = 1;
-      missing.erase(at->first);
+      found.insert(at->first);
     }
-    if (!missing.empty()) return std::nullopt;
-    return scores;
+    Split split = split_;
+    std::set<std::int32_t> tasks;
+    for (const std::size_t i : examples) {
+      const Example& e = data_.examples[i];
+      if (found.contains({e.task, e.machine})) {
+        tasks.insert(e.task);
+      } else {
+        split.part[i] = kLeftOut;
+      }
+    }
+    *measured = tasks.size();
+    return judge("default", "-", scores, split);
   }
 
   const EvalOptions& o_;
@@ -274,6 +298,7 @@ class Evaluator {
   std::vector<float> labels_;
   Split split_;
   std::vector<std::string> networks_;  // empty: all
+  std::vector<bool> seen_reduction_;  // by example: of the test part, with one of the training part
 };
 
 // "by_network tenset5, then by_task"
@@ -291,6 +316,21 @@ std::string held_out(const nn::Notes& notes) {
 Result<EvalResult> evaluate_models(const EvalOptions& options) {
   TESSERA_TRY(Dataset data, dataset::load(options.data));
   return Evaluator(options, std::move(data)).run();
+}
+
+std::string not_covered(const EvalResult& result) {
+  std::vector<std::string> parts;
+  for (const dataset::NetworkCoverage& c : result.coverage) {
+    if (c.missing <= kCovered && c.unknown == 0) continue;
+    std::string part = fmt::format("{} {:.1f} % of its FLOP", c.name, 100 * c.missing);
+    if (!c.tasks.empty()) part += fmt::format(" ({})", fmt::join(c.tasks, ", "));
+    if (c.unknown > 0) {
+      part += fmt::format(" and {} tasks that the dataset does not know", c.unknown);
+    }
+    parts.push_back(std::move(part));
+  }
+  if (parts.empty()) return "";
+  return fmt::format("not covered by records: {}\n", fmt::join(parts, "; "));
 }
 
 std::string seen_in_training(const EvalResult& result) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tessera/dataset/metrics.h"
+#include "tessera/dataset/statistics.h"
 #include "tessera/nn/training_notes.h"
 
 namespace tessera::driver {
@@ -50,16 +51,21 @@ struct ModelEvaluation {
   // "seen_in_training".
   std::optional<std::size_t> seen;
   dataset::Evaluation evaluation;
+  // The same on the test tasks whose reduction no training task of the split has.
+  dataset::Evaluation by_reduction;
 };
 
 struct EvalResult {
   std::size_t records = 0, tasks = 0;  // with a time, in the test part
-  std::size_t unreadable = 0;          // candidates that the space no longer has: left out
-  std::vector<std::string> networks;   // of all models, in the order of the dataset
+  std::size_t unreadable = 0;          // without steps, or with some that do not apply: left out
+  std::size_t unseen_records = 0, unseen_tasks = 0;  // of `records` and `tasks`: by_reduction
+  std::vector<dataset::NetworkCoverage> coverage;    // of the test networks
+  std::vector<std::string> networks;                 // of all models, in the order of the dataset
   std::vector<ModelEvaluation> models;
-  // "random": scores that know nothing. "default": the schedule chosen without a model, where every
-  // test task was measured with it.
+  // "random": scores that know nothing. "default": the schedule chosen without a model, on the test
+  // tasks that were measured with it: `default_tasks` of them.
   std::vector<ModelEvaluation> baselines;
+  std::size_t default_tasks = 0;
 };
 
 // kInvalidArgument: no test records, a model of other features, scores of another dataset; kIo:
@@ -69,8 +75,15 @@ Result<EvalResult> evaluate_models(const EvalOptions& options);
 // The parts of a training's split on this data; all is learnt from where the split is not known.
 dataset::Split training_split(const dataset::Dataset& data, const nn::TrainingSplit& training);
 
-// The text of the default candidate of an example's task on its machine; empty: not known.
-std::string default_candidate(const dataset::Dataset& data, const dataset::Example& example);
+// The default of an example's task on its machine: its candidate and its steps, or nothing where
+// they are not known.
+struct DefaultSchedule {
+  std::string candidate, schedule;
+};
+DefaultSchedule default_of(const dataset::Dataset& data, const dataset::Example& example);
+
+// One line for the networks of which records miss more than 1 %; empty: there are none.
+std::string not_covered(const EvalResult& result);
 
 // One line for every model that has seen test records, to be read with its numbers.
 std::string seen_in_training(const EvalResult& result);
