@@ -47,6 +47,7 @@ int run_collect(CollectArgs& args) {
   const Result<driver::CollectResult> done = driver::collect(o, callbacks);
   line.finish();
   if (!done) return report_model(done.error());
+  for (const std::string& bug : done->bugs) fmt::print(stderr, "tessera: {}\n", bug);
   fmt::print("{} records of {} tasks ({} valid), {} earlier, {} tasks skipped; ended by {}\n",
              done->records, done->tasks, done->valid, done->earlier, done->skipped,
              done->stopped_by);
@@ -94,6 +95,8 @@ void add_dataset(CLI::App& app, std::function<int()>* run) {
   add_dataset_export(*sub, run);
   add_dataset_stats(*sub, run);
   add_dataset_split(*sub, run);
+  add_dataset_replay(*sub, run);
+  add_dataset_update(*sub, run);
   add_dataset_verify(*sub, run);
 }
 

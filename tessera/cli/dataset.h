@@ -16,6 +16,8 @@ void add_dataset_import(CLI::App& app, std::function<int()>* run);
 void add_dataset_export(CLI::App& app, std::function<int()>* run);
 void add_dataset_stats(CLI::App& app, std::function<int()>* run);
 void add_dataset_split(CLI::App& app, std::function<int()>* run);
+void add_dataset_replay(CLI::App& app, std::function<int()>* run);
+void add_dataset_update(CLI::App& app, std::function<int()>* run);
 void add_dataset_verify(CLI::App& app, std::function<int()>* run);
 
 // Flags of a split; `kind` is read after parsing.

@@ -42,6 +42,12 @@ TEST(Help, DatasetExport) {
 }
 TEST(Help, DatasetStats) { expect_help({"dataset", "stats", "--help"}, "help_dataset_stats.txt"); }
 TEST(Help, DatasetSplit) { expect_help({"dataset", "split", "--help"}, "help_dataset_split.txt"); }
+TEST(Help, DatasetUpdate) {
+  expect_help({"dataset", "update", "--help"}, "help_dataset_update.txt");
+}
+TEST(Help, DatasetReplay) {
+  expect_help({"dataset", "replay", "--help"}, "help_dataset_replay.txt");
+}
 TEST(Help, DatasetVerify) {
   expect_help({"dataset", "verify", "--help"}, "help_dataset_verify.txt");
 }

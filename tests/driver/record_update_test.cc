@@ -60,7 +60,7 @@ TEST_F(Update, RecordsGetTheStepsOfTheirCandidates) {
   const te::Dag dag = te::dag_from_text(update.task(row_).definition).value();
   Rng rng(5);
   for (int i = 0; i < 20; ++i) {
-    record::Record r = record(space_.sample(rng).value(), i % 2 == 0);
+    record::Record r = record(space_.sample(rng), i % 2 == 0);
     update.record(&r);
     EXPECT_EQ(r.task, task::key_of(old_));
     ASSERT_FALSE(r.schedule.empty()) << r.candidate;

@@ -114,9 +114,16 @@ TEST(Reasoned, TheHandWrittenProductIsAPoint) {
   target::Target target = target::find_target("neoverse-v1").value();
   target.cores = 2;
   const Space space = make_space(dag, target, {.sources = {"reasoned"}}).value();
-  const auto candidate = space.parse(
-      "reasoned: C.pack_a=yes C.pack_b=yes C.rows=8 C.vectors=3 C.k_block=256 C.unroll=1 "
-      "C.part_columns=86 C.part_rows=128 C.tile_order=rows C.share_tiles=yes");
+  // What reasoning alone takes, but for these decisions.
+  std::string words = space.to_text(space.preferred()) + " ";
+  for (const std::string decision :
+       {"C.pack_a=yes", "C.pack_b=yes", "C.rows=8", "C.vectors=3", "C.k_block=256", "C.unroll=1",
+        "C.part_columns=86", "C.part_rows=128", "C.tile_order=rows", "C.share_tiles=yes"}) {
+    const std::size_t at = words.find(" " + decision.substr(0, decision.find('=') + 1));
+    ASSERT_NE(at, std::string::npos) << decision << " in " << words;
+    words.replace(at + 1, words.find(' ', at + 1) - at - 1, decision);
+  }
+  const auto candidate = space.parse(words);
   ASSERT_TRUE(candidate.ok()) << candidate.error().message;
   const auto schedule = space.schedule(*candidate);
   ASSERT_TRUE(schedule.ok()) << schedule.error().message;
