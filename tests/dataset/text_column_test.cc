@@ -57,7 +57,7 @@ TEST(TextColumn, DamagedBytesAreRefusedOrReadAsTexts) {
       std::string bad = bytes;
       bad[at] = static_cast<char>(bad[at] ^ change);
       const auto read = unpack_texts(bad, kMost);  // whatever it is, it ends
-      if (!read.ok()) EXPECT_EQ(read.error().code, ErrorCode::kIo);
+      EXPECT_TRUE(read.ok() || read.error().code == ErrorCode::kIo);
     }
   }
 }

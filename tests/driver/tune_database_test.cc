@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tessera/record/database.h"
+
 namespace tessera::driver {
 namespace {
 

@@ -45,7 +45,8 @@ TEST_P(Loading, ComputesWhatTheDeviceDoes) {
   EXPECT_EQ((*loaded)->symbol("absent"), nullptr);
 
   ThreadPool pool({.threads = 1});
-  const auto op = kernel::compile_op(dag, space::default_schedule(dag, target).value(), target);
+  const auto op = kernel::compile_op(
+      dag, schedule::to_text(space::default_schedule(dag, target).value()), target);
   ASSERT_TRUE(op.ok()) << op.error().message;
   CpuDevice device(pool);
   kernel::OpRunner runner(*op, device);
