@@ -372,8 +372,8 @@ Result<std::int64_t> Database::Impl::update_records(const std::function<void(Rec
   TESSERA_TRY(Statement read, connection.prepare(select + " WHERE r.id > ? AND f.text = 'tessera'"
                                                           " ORDER BY r.id LIMIT 1024"));
   TESSERA_TRY(Statement write,
-              connection.prepare("UPDATE records SET task = ?, candidate = ?, schedule = ?"
-                                 " WHERE id = ?"));
+              connection.prepare("UPDATE records SET task = ?, candidate = ?, schedule = ?,"
+                                 " digest = ? WHERE id = ?"));
   std::int64_t changed = 0;
   for (std::int64_t last = 0;;) {
     std::vector<Record> batch;
@@ -399,7 +399,8 @@ Result<std::int64_t> Database::Impl::update_records(const std::function<void(Rec
       write.bind(0, task);
       write.bind(1, r.candidate);
       write.bind(2, schedule);
-      write.bind(3, r.id);
+      write.bind(3, r.schedule_digest);
+      write.bind(4, r.id);
       TESSERA_DO(finish(write));
     }
   }

@@ -43,8 +43,9 @@ class Database final : public RecordStore {
 
   // An older program wrote it: its tasks may have other keys and its records no steps.
   Result<bool> is_outdated() const;
-  // All tasks and our own records as `task` and `record` change them (key, candidate, steps), all
-  // or nothing; it is no longer outdated then. Returns the number of records that changed.
+  // All tasks and our own records as `task` and `record` change them (key, candidate, steps,
+  // digest), all or nothing; it is no longer outdated then. Returns the number of records that
+  // changed.
   Result<std::int64_t> update(const std::function<TaskRow(const TaskRow&)>& task,
                               const std::function<void(Record*)>& record);
 

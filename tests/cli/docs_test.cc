@@ -164,6 +164,13 @@ TEST(Docs, EveryExampleScheduleIsRight) {
     ASSERT_NE(at, std::string::npos) << f.path();
     const std::string op =
         text.substr(at + marker.size(), text.find('\n', at) - at - marker.size());
+    if (f.path().filename().string().starts_with("gpu-")) {  // run where a device is: kernel_tests
+      const Finished ptx = run({"show", "--op", op, "--schedule", f.path().string(), "--target",
+                                "h200", "--stage", "ptx"});
+      EXPECT_EQ(ptx.code, 0) << f.path() << ptx.err;
+      EXPECT_NE(ptx.out.find(".visible .entry"), std::string::npos) << f.path() << ptx.out;
+      continue;
+    }
     const Finished result = run(quick_bench({"--op", op, "--schedule", f.path().string()}));
     EXPECT_EQ(result.code, 0) << f.path() << result.err;
     EXPECT_NE(result.out.find("verified"), std::string::npos) << f.path() << result.out;
