@@ -26,7 +26,8 @@ struct Group {
 struct PartitionOptions {
   bool fuse = true;    // false: every node alone
   int max_nodes = 64;  // of one kernel: bounds its compile time
-  // Asked of every value that could stay inside a kernel ("fuse add of NODE"); null: all of them do.
+  // Asked of every value that could stay inside a kernel ("fuse add of NODE"); null: all of them
+  // do.
   std::shared_ptr<plan::Decider> decider;
 };
 
