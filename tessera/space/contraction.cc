@@ -451,7 +451,7 @@ int turn_to_rows(Context& x, const Contraction& c) {
 
 }  // namespace
 
-bool schedule_contraction(Context& context, std::size_t stage) {
+std::optional<PlacedContraction> place_contraction(Context& context, std::size_t stage) {
   const Stage& s = context.stage(stage);
   Host host{.stage = stage, .axis = {}};
   for (std::size_t i = 0; i < s.rank(); ++i) host.axis.push_back(i);
@@ -461,15 +461,22 @@ bool schedule_contraction(Context& context, std::size_t stage) {
       host = *found;
   }
   const Stage& h = context.stage(host.stage);
-  // Vectors lie along the last axis that is written.
   int vector = -1;
   for (std::size_t i = 0; i < s.rank(); ++i) {
     const bool later = vector < 0 || host.axis[i] > host.axis[static_cast<std::size_t>(vector)];
     if (h.extent(host.axis[i]) > 1 && later) vector = static_cast<int>(i);
   }
-  if (vector < 0) return false;
+  if (vector < 0) return std::nullopt;
   auto contraction = match_contraction(context.analysis, stage, static_cast<std::size_t>(vector));
-  if (!contraction) return false;
+  if (!contraction) return std::nullopt;
+  return PlacedContraction{std::move(*contraction), std::move(host)};
+}
+
+bool schedule_contraction(Context& context, std::size_t stage) {
+  auto placed = place_contraction(context, stage);
+  if (!placed) return false;
+  std::optional<Contraction> contraction = std::move(placed->contraction);
+  Host& host = placed->host;
   if (schedule_byte_dots(context, *contraction, host)) return true;
   if (const int row = turn_to_rows(context, *contraction); row >= 0) {
     contraction = match_contraction(context.analysis, stage, static_cast<std::size_t>(row));

@@ -33,6 +33,15 @@ std::optional<Host> find_host(const Analysis& analysis, std::size_t stage);
 std::optional<Contraction> match_contraction(const Analysis& analysis, std::size_t stage,
                                              std::size_t vector);
 
+// A contraction whose vectors lie along the last axis that is written, and the stage that writes
+// it: asks whether the epilogue is computed with the sums. Nothing where the stage is no
+// contraction.
+struct PlacedContraction {
+  Contraction contraction;
+  Host host;
+};
+std::optional<PlacedContraction> place_contraction(Context& context, std::size_t stage);
+
 // A product of bytes by an instruction that adds four of them at once. False, and nothing is
 // written, where the target has none or the operands cannot be had in its order.
 bool schedule_byte_dots(Context& context, const Contraction& contraction, const Host& host);

@@ -251,23 +251,9 @@ class GpuContraction {
 }  // namespace
 
 bool schedule_gpu_contraction(Context& context, std::size_t stage) {
-  const Stage& s = context.stage(stage);
-  Host host{.stage = stage, .axis = {}};
-  for (std::size_t i = 0; i < s.rank(); ++i) host.axis.push_back(i);
-  if (const auto found = find_host(context.analysis, stage); found && !context.done[found->stage]) {
-    if (context.chooser.flag(s.op.name, "fuse_epilogue", DecisionKind::kLocation, true))
-      host = *found;
-  }
-  const Stage& h = context.stage(host.stage);
-  int vector = -1;
-  for (std::size_t i = 0; i < s.rank(); ++i) {
-    const bool later = vector < 0 || host.axis[i] > host.axis[static_cast<std::size_t>(vector)];
-    if (h.extent(host.axis[i]) > 1 && later) vector = static_cast<int>(i);
-  }
-  if (vector < 0) return false;
-  auto contraction = match_contraction(context.analysis, stage, static_cast<std::size_t>(vector));
-  if (!contraction || contraction->reduce.empty()) return false;
-  GpuContraction(context, std::move(*contraction), std::move(host)).run();
+  auto placed = place_contraction(context, stage);
+  if (!placed || placed->contraction.reduce.empty()) return false;
+  GpuContraction(context, std::move(placed->contraction), std::move(placed->host)).run();
   return true;
 }
 
