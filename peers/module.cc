@@ -98,6 +98,13 @@ int tessera_peer_run(TesseraPeerOp* op) {
   });
 }
 
+int tessera_peer_time(TesseraPeerOp* op, int calls, double* seconds) {
+  return guarded(op, [&] {
+    if (!op->bound) throw std::logic_error("not all inputs are set");
+    *seconds = op->operation->time(calls).value_or(-1);
+  });
+}
+
 int tessera_peer_get_output(TesseraPeerOp* op, float* data, int64_t count) {
   return guarded(op, [&] {
     check_count(op->spec.output_count, count);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -51,6 +52,10 @@ class Operation {
 
   // The timed call.
   virtual void run() = 0;
+
+  // Seconds of `calls` calls by the clock of the device they run on, without the way there;
+  // nullopt: they run in this process.
+  virtual std::optional<double> time(int /*calls*/) { return std::nullopt; }
 
   // Writes the result in canonical layout.
   virtual void get_output(float* data) = 0;

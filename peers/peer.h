@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-#define TESSERA_PEER_ABI 1
+#define TESSERA_PEER_ABI 2
 
 /* One operation with its buffers, prepared for repeated calls. */
 typedef struct TesseraPeerOp TesseraPeerOp;
@@ -41,6 +41,10 @@ TESSERA_PEER_EXPORT int tessera_peer_set_input(TesseraPeerOp* op, int index, con
 
 /* One call, complete on return; 0 on success. Needs all inputs. */
 TESSERA_PEER_EXPORT int tessera_peer_run(TesseraPeerOp* op);
+
+/* Seconds of `calls` calls by the clock of the device they run on; negative when they run in this
+ * process, whose clock is then the caller's. 0 on success. */
+TESSERA_PEER_EXPORT int tessera_peer_time(TesseraPeerOp* op, int calls, double* seconds);
 
 TESSERA_PEER_EXPORT int tessera_peer_get_output(TesseraPeerOp* op, float* data, int64_t count);
 

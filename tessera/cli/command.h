@@ -38,6 +38,7 @@ void add_conformance(CLI::App& app, std::function<int()>* run);
 void add_dataset(CLI::App& app, std::function<int()>* run);
 void add_db(CLI::App& app, std::function<int()>* run);
 void add_eval(CLI::App& app, std::function<int()>* run);
+void add_peer_op(CLI::App& app, std::function<int()>* run);
 void add_run(CLI::App& app, std::function<int()>* run);
 void add_show(CLI::App& app, std::function<int()>* run);
 void add_targets(CLI::App& app, std::function<int()>* run);

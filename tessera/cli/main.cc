@@ -51,17 +51,18 @@ std::string default_schedule_folder() {
 
 namespace {
 
-constexpr AddCommand kCommands[] = {add_bench,   add_cache, add_check, add_compile, add_conformance,
-                                    add_dataset, add_db,    add_eval,  add_run,     add_show,
-                                    add_targets, add_tasks, add_train, add_tune,    add_zoo};
+constexpr AddCommand kCommands[] = {add_bench,       add_cache,   add_check, add_compile,
+                                    add_conformance, add_dataset, add_db,    add_eval,
+                                    add_peer_op,     add_run,     add_show,  add_targets,
+                                    add_tasks,       add_train,   add_tune,  add_zoo};
 
 // CLI11 answers a misspelt command with "A subcommand is required".
 Result<void> check_command(const CLI::App& app, int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-') return {};
   std::vector<std::string> names;
-  for (const CLI::App* sub : app.get_subcommands({})) names.push_back(sub->get_name());
-  for (const std::string& name : names) {
-    if (name == argv[1]) return {};
+  for (const CLI::App* sub : app.get_subcommands({})) {
+    if (sub->get_name() == argv[1]) return {};
+    if (!sub->get_group().empty()) names.push_back(sub->get_name());
   }
   return make_error(ErrorCode::kInvalidArgument, "no command '{}'; commands are: {}", argv[1],
                     fmt::join(names, " "));

@@ -4,7 +4,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+#include "tessera/driver/bench/peer_program.h"
 
 namespace tessera::driver {
 namespace {
@@ -79,6 +82,64 @@ TEST(PeerProcess, ACrashIsAnErrorNotOurEnd) {
   const auto failing = start(2, -1);
   ASSERT_TRUE(failing.ok());
   EXPECT_FALSE((*failing)->sample(1, false).has_value());
+}
+
+// The clock of a device, which runs a thousand times as fast as that of the process.
+class TimedWork final : public PeerWork {
+ public:
+  std::string version() const override { return "timed 1"; }
+  Result<void> run() override { return {}; }
+  Result<double> time(int calls) override {
+    if (calls > 99) return make_error(ErrorCode::kRunFailed, "too many");
+    return 1e3 * calls;
+  }
+  Result<std::vector<HostTensor>> outputs() override { return std::vector<HostTensor>{}; }
+};
+
+TEST(PeerProcess, TheClockOfADeviceCounts) {
+  const auto process = PeerProcess::start(
+      []() -> Result<std::unique_ptr<PeerWork>> {
+        return std::unique_ptr<PeerWork>(std::make_unique<TimedWork>());
+      },
+      {});
+  ASSERT_TRUE(process.ok());
+  const auto sample = (*process)->sample(3, true);
+  ASSERT_TRUE(sample.has_value());
+  EXPECT_EQ(sample->sample.total_s, 3e3);
+  EXPECT_FALSE((*process)->sample(100, false).has_value());
+}
+
+// What is sent to the program that serves an operation, and what it says.
+std::string answer_to(const std::string& sent) {
+  int ends[2];
+  EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  EXPECT_EQ(write(ends[0], sent.data(), sent.size()), static_cast<ssize_t>(sent.size()));
+  shutdown(ends[0], SHUT_WR);
+  const Result<void> served = serve_peer_program(ends[1]);
+  close(ends[0]);
+  close(ends[1]);
+  return served.ok() ? "" : served.error().message;
+}
+
+std::string with_length(const std::string& text) {
+  const std::uint64_t length = text.size();
+  return std::string(reinterpret_cast<const char*>(&length), sizeof length) + text;
+}
+
+TEST(PeerProgram, RefusesWhatIsNoJob) {
+  using testing::HasSubstr;
+  EXPECT_THAT(answer_to(""), HasSubstr("no socket with a job"));
+  EXPECT_THAT(answer_to("eight eight eight"), HasSubstr("not a job for a peer"));
+  EXPECT_THAT(answer_to(with_length("{\"peer\": 1}")), HasSubstr("not a job for a peer"));
+  EXPECT_THAT(answer_to(with_length(R"({"peer": "none", "spec": "", "threads": 1,)"
+                                    R"( "inputs": [[4]], "output": [4]})")),
+              HasSubstr("no socket with a job"));
+}
+
+TEST(PeerProgram, SaysWhatThePeerSays) {
+  EXPECT_EQ(answer_to(with_length(R"({"peer": "none", "spec": "", "threads": 1,)"
+                                  R"( "inputs": [], "output": [4]})")),
+            "");  // the reason went to the other end
 }
 
 TEST(PeerProcess, ExceptionsOfALibraryAreErrors) {

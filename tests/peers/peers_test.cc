@@ -27,7 +27,8 @@ extern "C" const char* __lsan_default_suppressions() { return "leak:libonnxrunti
 namespace tessera::peers {
 namespace {
 
-const char* const kPeers[] = {"openblas", "blis", "onednn", "acl", "xnnpack", "ort", "torch"};
+const char* const kPeers[] = {"openblas", "blis",  "onednn", "acl",  "xnnpack",
+                              "ort",      "torch", "cublas", "cudnn"};
 
 struct Case {
   const char* name;
@@ -68,7 +69,8 @@ bool is_unsupported(const std::string& peer, const std::string& name) {
   static const std::set<std::string> kBlas = {
       "matmul",       "matmul_one", "matmul_large", "matmul_ta", "matmul_tb",
       "matmul_ta_tb", "bmm",        "bmm_one",      "dense",     "dense_row"};
-  if (peer == "openblas" || peer == "blis") return !kBlas.contains(name);
+  if (peer == "openblas" || peer == "blis" || peer == "cublas") return !kBlas.contains(name);
+  if (peer == "cudnn") return kBlas.contains(name) || name == "layernorm";
   if (peer == "acl") return kPrepacksOnly.contains(name) || name == "conv_groups";
   if (peer == "xnnpack") return kPrepacksOnly.contains(name);
   return false;

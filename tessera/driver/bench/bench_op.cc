@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "tessera/driver/bench/peer_process.h"
+#include "tessera/driver/bench/peer_program.h"
 #include "tessera/driver/compile/schedule_library.h"
 #include "tessera/kernel/check_output.h"
 #include "tessera/runtime/device/cpu_device.h"
@@ -144,8 +145,9 @@ Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& machi
   for (const std::string& name : options.peers) {
     PeerResult peer{.name = name};
     Result<std::unique_ptr<PeerProcess>> started =
-        start_peer_op(name, te::to_text(plain_spec(spec)), options.threads, data.inputs,
-                      data.plain.outputs[0]->shape);
+        (target.is_gpu() ? start_peer_program : start_peer_op)(name, te::to_text(plain_spec(spec)),
+                                                               options.threads, data.inputs,
+                                                               data.plain.outputs[0]->shape);
     if (started.ok()) {
       PeerProcess& process = **started;
       peer.version = process.version();

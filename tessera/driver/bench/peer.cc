@@ -18,6 +18,7 @@ struct Module {
   decltype(&tessera_peer_create) create = nullptr;
   decltype(&tessera_peer_set_input) set_input = nullptr;
   decltype(&tessera_peer_run) run = nullptr;
+  decltype(&tessera_peer_time) time = nullptr;
   decltype(&tessera_peer_get_output) get_output = nullptr;
   decltype(&tessera_peer_destroy) destroy = nullptr;
   void* handle = nullptr;
@@ -54,6 +55,7 @@ Result<Module> load(const std::string& name) {
                        bind(handle, "tessera_peer_create", &m.create) &&
                        bind(handle, "tessera_peer_set_input", &m.set_input) &&
                        bind(handle, "tessera_peer_run", &m.run) &&
+                       bind(handle, "tessera_peer_time", &m.time) &&
                        bind(handle, "tessera_peer_get_output", &m.get_output) &&
                        bind(handle, "tessera_peer_destroy", &m.destroy);
     if (!whole || m.abi() != TESSERA_PEER_ABI) {
@@ -80,6 +82,12 @@ class ModuleOp final : public PeerOp {
   }
 
   bool run() override { return module_.run(op_) == 0; }
+
+  Result<double> time(int calls) override {
+    double seconds = -1;
+    if (module_.time(op_, calls, &seconds) == 0) return seconds;
+    return make_error(ErrorCode::kRunFailed, "the call failed");
+  }
 
   Result<HostTensor> output(const Shape& shape) override {
     HostTensor out(DType::kF32, shape);
@@ -177,8 +185,8 @@ class ModuleModel final : public PeerModel {
 }  // namespace
 
 const std::vector<std::string>& peer_names() {
-  static const std::vector<std::string> names = {"acl", "blis",  "onednn", "openblas",
-                                                 "ort", "torch", "xnnpack"};
+  static const std::vector<std::string> names = {"acl",      "blis", "cublas", "cudnn",  "onednn",
+                                                 "openblas", "ort",  "torch",  "xnnpack"};
   return names;
 }
 

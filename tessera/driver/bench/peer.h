@@ -19,6 +19,9 @@ class PeerOp {
   virtual std::string version() const = 0;
   virtual Result<void> set_input(int index, const HostTensor& tensor) = 0;
   virtual bool run() = 0;
+  // Seconds of `calls` calls by the clock of the device they run on; negative: they run in this
+  // process.
+  virtual Result<double> time(int calls) = 0;
   virtual Result<HostTensor> output(const Shape& shape) = 0;
 };
 

@@ -63,36 +63,16 @@ PeerReply take(PeerWork& work, PeerRequest request, runtime::RunQueueClock& cloc
   reply.late_wait_s = waited_s();
   bool ok = request.warm == 0 || work.run().ok();
   (void)waited_s();
+  const Result<double> on_device = ok ? work.time(request.calls) : Result<double>(-1.0);
+  ok = ok && on_device.ok();
   const double start_s = steady_now_s();
-  for (int i = 0; i < request.calls && ok; ++i) ok = work.run().ok();
-  reply.total_s = steady_now_s() - start_s;
+  if (ok && *on_device < 0) {
+    for (int i = 0; i < request.calls && ok; ++i) ok = work.run().ok();
+  }
+  reply.total_s = ok && *on_device >= 0 ? *on_device : steady_now_s() - start_s;
   reply.wait_s = waited_s();
   reply.ok = ok ? 1 : 0;
   return reply;
-}
-
-void serve(int socket, const PeerProcess::MakeWork& make) {
-  Result<std::unique_ptr<PeerWork>> made = make();
-  if (!made.ok()) {
-    greet(socket, made.error());
-    return;
-  }
-  PeerWork& work = **made;
-  const Result<std::vector<HostTensor>> outputs = first_run(work);
-  if (!outputs.ok()) {
-    greet(socket, outputs.error());
-    return;
-  }
-  if (!greet(socket, work.version())) return;
-  for (const HostTensor& t : *outputs) {
-    if (!sent(socket, t.data(), t.bytes())) return;
-  }
-  runtime::RunQueueClock clock;
-  PeerRequest request;
-  while (receive_bytes(socket, &request, sizeof request, kForeverS) == Transfer::kAll) {
-    const PeerReply reply = take(work, request, clock);
-    if (!sent(socket, &reply, sizeof reply)) return;
-  }
 }
 
 class OpWork final : public PeerWork {
@@ -104,6 +84,7 @@ class OpWork final : public PeerWork {
     if (op_->run()) return {};
     return make_error(ErrorCode::kRunFailed, "the call failed");
   }
+  Result<double> time(int calls) override { return op_->time(calls); }
   Result<std::vector<HostTensor>> outputs() override {
     TESSERA_TRY(HostTensor out, op_->output(shape_));
     return std::vector<HostTensor>{std::move(out)};
@@ -129,6 +110,30 @@ class ModelWork final : public PeerWork {
 
 }  // namespace
 
+void serve_peer(int socket, const PeerProcess::MakeWork& make) {
+  Result<std::unique_ptr<PeerWork>> made = make();
+  if (!made.ok()) {
+    greet(socket, made.error());
+    return;
+  }
+  PeerWork& work = **made;
+  const Result<std::vector<HostTensor>> outputs = first_run(work);
+  if (!outputs.ok()) {
+    greet(socket, outputs.error());
+    return;
+  }
+  if (!greet(socket, work.version())) return;
+  for (const HostTensor& t : *outputs) {
+    if (!sent(socket, t.data(), t.bytes())) return;
+  }
+  runtime::RunQueueClock clock;
+  PeerRequest request;
+  while (receive_bytes(socket, &request, sizeof request, kForeverS) == Transfer::kAll) {
+    const PeerReply reply = take(work, request, clock);
+    if (!sent(socket, &reply, sizeof reply)) return;
+  }
+}
+
 Result<std::unique_ptr<PeerProcess>> PeerProcess::start(const MakeWork& make,
                                                         std::vector<HostTensor> outputs,
                                                         const PeerLimits& limits) {
@@ -145,7 +150,7 @@ Result<std::unique_ptr<PeerProcess>> PeerProcess::start(const MakeWork& make,
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(0);
     try {
-      serve(sockets.theirs, make);
+      serve_peer(sockets.theirs, make);
     } catch (const std::exception& e) {
       greet(sockets.theirs, make_error(ErrorCode::kRunFailed, "{}", e.what()));
     }
@@ -301,19 +306,24 @@ std::optional<runtime::TakenSample> PeerProcess::sample(int calls, bool warm) {
                               .late_wait_s = reply.late_wait_s};
 }
 
+PeerProcess::MakeWork peer_op_work(const std::string& name, const std::string& spec, int threads,
+                                   const std::vector<HostTensor>& inputs, const Shape& output) {
+  return [=]() -> Result<std::unique_ptr<PeerWork>> {
+    TESSERA_TRY(std::unique_ptr<PeerOp> op, open_peer(name, spec, threads));
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      TESSERA_DO(op->set_input(static_cast<int>(i), inputs[i]));
+    return std::unique_ptr<PeerWork>(std::make_unique<OpWork>(std::move(op), output));
+  };
+}
+
 Result<std::unique_ptr<PeerProcess>> start_peer_op(const std::string& name, const std::string& spec,
                                                    int threads,
                                                    const std::vector<HostTensor>& inputs,
                                                    const Shape& output) {
   if (is_driver_peer(name) && !is_peer_built(name))
     return make_error(ErrorCode::kUnsupported, "it runs whole models, not operations");
-  const auto make = [&]() -> Result<std::unique_ptr<PeerWork>> {
-    TESSERA_TRY(std::unique_ptr<PeerOp> op, open_peer(name, spec, threads));
-    for (std::size_t i = 0; i < inputs.size(); ++i)
-      TESSERA_DO(op->set_input(static_cast<int>(i), inputs[i]));
-    return std::unique_ptr<PeerWork>(std::make_unique<OpWork>(std::move(op), output));
-  };
-  return PeerProcess::start(make, {HostTensor(DType::kF32, output)});
+  return PeerProcess::start(peer_op_work(name, spec, threads, inputs, output),
+                            {HostTensor(DType::kF32, output)});
 }
 
 Result<std::unique_ptr<PeerProcess>> start_peer_model(const std::string& name,

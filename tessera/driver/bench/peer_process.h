@@ -22,6 +22,8 @@ class PeerWork {
   virtual ~PeerWork() = default;
   virtual std::string version() const = 0;
   virtual Result<void> run() = 0;
+  // Seconds of `calls` runs by the clock of a device; negative: by that of the process.
+  virtual Result<double> time(int /*calls*/) { return -1.0; }
   // After a run.
   virtual Result<std::vector<HostTensor>> outputs() = 0;
 };
@@ -76,7 +78,13 @@ class PeerProcess {
   std::vector<HostTensor> outputs_;
 };
 
+// In the process of the peer: makes the work, runs it once, then takes samples until the socket of
+// peer_wire.h is closed.
+void serve_peer(int socket, const PeerProcess::MakeWork& make);
+
 // The operation `spec` with these inputs; f32 alone crosses the border.
+PeerProcess::MakeWork peer_op_work(const std::string& name, const std::string& spec, int threads,
+                                   const std::vector<HostTensor>& inputs, const Shape& output);
 Result<std::unique_ptr<PeerProcess>> start_peer_op(const std::string& name, const std::string& spec,
                                                    int threads,
                                                    const std::vector<HostTensor>& inputs,

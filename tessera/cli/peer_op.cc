@@ -1,0 +1,21 @@
+// tessera peer-op: one operation of a peer library in a process of its own, for `bench`.
+#include <CLI/CLI.hpp>
+#include <unistd.h>
+
+#include "tessera/cli/command.h"
+#include "tessera/driver/bench/peer_program.h"
+
+namespace tessera::cli {
+
+void add_peer_op(CLI::App& app, std::function<int()>* command) {
+  CLI::App* sub = app.add_subcommand("peer-op", "Serve an operation of a peer to `bench`");
+  sub->group("");  // not for people
+  sub->callback([command] {
+    *command = [] {
+      const Result<void> served = driver::serve_peer_program(STDIN_FILENO);
+      return served.ok() ? kOk : report(served.error());
+    };
+  });
+}
+
+}  // namespace tessera::cli
