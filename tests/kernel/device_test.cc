@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include "tessera/interp/interp.h"
 #include "tessera/kernel/check_output.h"
 #include "tessera/kernel/compile_op.h"
+#include "tessera/lower/lower_device.h"
 #include "tessera/runtime/device/devices.h"
 #include "tessera/te/op_spec.h"
 #include "tests/testing/testing.h"
@@ -65,6 +67,55 @@ TEST_P(OnDevice, Softmax) {
 TEST_P(OnDevice, ConvolutionWithSharedStaging) {
   expect_computes("conv2d:N=1,H=14,W=14,CI=8,CO=16,KH=3,KW=3,S=1,P=1",
                   schedule_file("gpu-conv2d.txt"));
+}
+
+// Two programs in parts of one piece of memory, temporaries included, prepared once.
+TEST_P(OnDevice, ARecordingRunsItsCallsInOrder) {
+  const te::Dag dag = te::make_dag(te::parse_op_spec("softmax:R=16,C=128").value()).value();
+  // Every stage is a launch, and all but the last one write temporaries.
+  std::string steps;
+  for (const char* stage : {"mx", "ex", "sm", "inv", "Y"})
+    steps += fmt::format("annotate {} r blockIdx.x\n", stage);
+  const auto lowered = lower::lower_device(dag, schedule::schedule_from_text(steps).value());
+  ASSERT_TRUE(lowered.ok()) << lowered.error().message;
+  const runtime::Binary binary = codegen::compile(lowered->program, device_->target()).value();
+  EXPECT_EQ(binary.temporaries.size(), 4u);
+  const auto code = device_->load(binary);
+  ASSERT_TRUE(code.ok()) << code.error().message;
+  const std::size_t bytes = 16 * 128 * 4;
+  const std::size_t pieces = 3 + binary.temporaries.size();
+  const auto memory = runtime::DeviceBuffer::make(*device_, pieces * bytes);
+  ASSERT_TRUE(memory.ok());
+  std::vector<void*> parts;
+  for (std::size_t i = 0; i < pieces; ++i) {
+    const auto part = device_->part(memory->get(), i * bytes, bytes);
+    ASSERT_TRUE(part.ok()) << part.error().message;
+    parts.push_back(*part);
+  }
+  runtime::Call first{code->get(), {parts[0], parts[1]}}, second{code->get(), {parts[1], parts[2]}};
+  for (std::size_t i = 3; i < pieces; ++i) first.memory.push_back(parts[i]);
+  const auto recording = device_->record({first, second});  // the second with its own temporaries
+  ASSERT_TRUE(recording.ok()) << recording.error().message;
+  for (const std::uint64_t seed : {1, 2}) {
+    const std::vector<HostTensor> inputs = random_inputs(dag, seed);
+    ASSERT_TRUE(device_->upload(parts[0], inputs[0].data(), bytes).ok());
+    ASSERT_TRUE(device_->replay(**recording).ok());
+    const std::vector<HostTensor> once = interp::run(dag, inputs).value();
+    const std::vector<HostTensor> want = interp::run(dag, once).value();
+    HostTensor got(DType::kF32, {16, 128});
+    ASSERT_TRUE(device_->download(got.data(), parts[2], bytes).ok());
+    EXPECT_EQ(testing::mismatch(got, want[0], 1e-5), "");
+  }
+  const auto seconds = device_->time_replays(**recording, 3);
+  ASSERT_TRUE(seconds.ok());
+  EXPECT_GT(*seconds, 0);
+}
+
+TEST_P(OnDevice, MemoryThatIsNotThereIsAnError) {
+  const auto memory = device_->allocate(std::size_t{1} << 50);
+  ASSERT_FALSE(memory.ok());
+  EXPECT_EQ(memory.error().code, ErrorCode::kRunFailed);
+  EXPECT_NE(memory.error().message.find("no memory for 1125899906842624 bytes"), std::string::npos);
 }
 
 TEST_P(OnDevice, RefusesLoopsWithoutThreads) {

@@ -5,9 +5,23 @@
 #include <cstring>
 #include <new>
 
+#include "tessera/runtime/first_touch.h"
 #include "tessera/runtime/object_loader.h"
 
 namespace tessera::runtime {
+namespace {
+
+class CpuRecording final : public Recording {
+ public:
+  explicit CpuRecording(std::vector<Call> c) : calls(std::move(c)) {}
+  std::vector<Call> calls;
+};
+
+Result<void> failed(const CpuKernel& kernel, std::int32_t status) {
+  return make_error(ErrorCode::kRunFailed, "kernel {} returned {}", kernel.info.name, status);
+}
+
+}  // namespace
 
 CpuKernel::CpuKernel(std::unique_ptr<LoadedObject> object) : object_(std::move(object)) {}
 CpuKernel::~CpuKernel() = default;
@@ -37,6 +51,7 @@ CpuDevice::CpuDevice(ThreadPool& pool)
 Result<void*> CpuDevice::allocate(std::size_t bytes) {
   try {
     AlignedBuffer buffer(std::max(bytes, AlignedBuffer::kAlignment));
+    first_touch(buffer, pool_);
     void* memory = buffer.data();
     memory_.emplace(memory, std::move(buffer));
     return memory;
@@ -46,6 +61,10 @@ Result<void*> CpuDevice::allocate(std::size_t bytes) {
 }
 
 void CpuDevice::free(void* memory) { memory_.erase(memory); }
+
+Result<void*> CpuDevice::part(void* memory, std::size_t offset, std::size_t) {
+  return static_cast<std::byte*>(memory) + offset;
+}
 
 Result<void> CpuDevice::upload(void* to, const void* from, std::size_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
@@ -61,21 +80,39 @@ Result<std::unique_ptr<LoadedCode>> CpuDevice::load(const Binary& binary) {
   return std::unique_ptr<LoadedCode>(std::move(kernel));
 }
 
-Result<void> CpuDevice::launch(LoadedCode& code, std::span<void* const> params) {
-  const auto& kernel = static_cast<const CpuKernel&>(code);
+void CpuDevice::provide_workspace(const CpuKernel& kernel) {
   const auto bytes = static_cast<std::size_t>(kernel.info.shared_bytes +
                                               kernel.info.worker_bytes * pool_.host()->num_workers);
-  if (bytes > workspace_.bytes() || workspace_.bytes() == 0)
-    workspace_ = AlignedBuffer(std::max<std::size_t>(bytes, AlignedBuffer::kAlignment));
-  if (const std::int32_t status = kernel.entry(params.data(), workspace_.data(), pool_.host())) {
-    return make_error(ErrorCode::kRunFailed, "kernel {} returned {}", kernel.info.name, status);
+  if (bytes <= workspace_.bytes() && workspace_.bytes() > 0) return;
+  workspace_ = AlignedBuffer(std::max<std::size_t>(bytes, AlignedBuffer::kAlignment));
+  first_touch(workspace_, pool_);
+}
+
+Result<void> CpuDevice::launch(LoadedCode& code, std::span<void* const> memory) {
+  const auto& kernel = static_cast<const CpuKernel&>(code);
+  provide_workspace(kernel);
+  const std::int32_t status = kernel.entry(memory.data(), workspace_.data(), pool_.host());
+  return status == 0 ? Result<void>() : failed(kernel, status);
+}
+
+Result<std::unique_ptr<Recording>> CpuDevice::record(std::vector<Call> calls) {
+  for (const Call& call : calls) provide_workspace(static_cast<const CpuKernel&>(*call.code));
+  return std::unique_ptr<Recording>(std::make_unique<CpuRecording>(std::move(calls)));
+}
+
+Result<void> CpuDevice::replay(Recording& recording) {
+  const ThreadPool::Session session(pool_);
+  for (const Call& call : static_cast<CpuRecording&>(recording).calls) {
+    const auto& kernel = static_cast<const CpuKernel&>(*call.code);
+    const std::int32_t status = kernel.entry(call.memory.data(), workspace_.data(), pool_.host());
+    if (status != 0) return failed(kernel, status);
   }
   return {};
 }
 
-Result<double> CpuDevice::time(LoadedCode& code, std::span<void* const> params, int calls) {
+Result<double> CpuDevice::time_replays(Recording& recording, int replays) {
   const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < calls; ++i) TESSERA_DO(launch(code, params));
+  for (int i = 0; i < replays; ++i) TESSERA_DO(replay(recording));
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 

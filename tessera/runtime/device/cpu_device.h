@@ -31,20 +31,25 @@ Result<std::unique_ptr<CpuKernel>> load_kernel(const Binary& binary, std::size_t
 
 class CpuDevice final : public Device {
  public:
-  // `pool` must outlive the device.
+  // `pool` must outlive the device. New memory is zero and near the cores of the pool.
   explicit CpuDevice(ThreadPool& pool);
 
   const target::Target& target() const override { return target_; }
   Result<void*> allocate(std::size_t bytes) override;
   void free(void* memory) override;
+  Result<void*> part(void* memory, std::size_t offset, std::size_t bytes) override;
   Result<void> upload(void* to, const void* from, std::size_t bytes) override;
   Result<void> download(void* to, void* from, std::size_t bytes) override;
   Result<std::unique_ptr<LoadedCode>> load(const Binary& binary) override;
-  Result<void> launch(LoadedCode& code, std::span<void* const> params) override;
+  Result<void> launch(LoadedCode& code, std::span<void* const> memory) override;
   Result<void> synchronise() override { return {}; }
-  Result<double> time(LoadedCode& code, std::span<void* const> params, int calls) override;
+  Result<std::unique_ptr<Recording>> record(std::vector<Call> calls) override;
+  Result<void> replay(Recording& recording) override;
+  Result<double> time_replays(Recording& recording, int replays) override;
 
  private:
+  void provide_workspace(const CpuKernel& kernel);
+
   ThreadPool& pool_;
   target::Target target_;
   std::unordered_map<void*, AlignedBuffer> memory_;

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "tessera/runtime/device/cuda_driver.h"
 #include "tessera/runtime/device/one_word.h"
 #include "tessera/target/features.h"
@@ -66,12 +68,26 @@ class CudaCode final : public LoadedCode {
 
   std::vector<LaunchInfo> launches;
   std::vector<cuda::Function> functions;  // of each launch
-  std::vector<Address> temporaries;
+  std::vector<std::int64_t> temporary_bytes;
+  std::vector<Address> temporaries;  // its own, made when a call brings none
   std::size_t parameters = 0;
 
  private:
   const Driver& driver_;
   cuda::Module module_;
+};
+
+class CudaRecording final : public Recording {
+ public:
+  CudaRecording(const Driver& driver, cuda::GraphExec e) : exec(e), driver_(driver) {}
+  ~CudaRecording() override { driver_.graph_exec_destroy(exec); }
+  CudaRecording(const CudaRecording&) = delete;
+  CudaRecording& operator=(const CudaRecording&) = delete;
+
+  const cuda::GraphExec exec;
+
+ private:
+  const Driver& driver_;
 };
 
 class CudaDevice final : public Device {
@@ -99,13 +115,18 @@ class CudaDevice final : public Device {
   Result<void*> allocate(std::size_t bytes) override {
     TESSERA_DO(bind());
     Address address = 0;
-    TESSERA_DO(
-        d_.check("cuMemAlloc", d_.memory_allocate(&address, std::max<std::size_t>(bytes, 1))));
-    return handle_of(address);
+    const Status status = d_.memory_allocate(&address, std::max<std::size_t>(bytes, 1));
+    if (status == 0) return handle_of(address);
+    return d_.failure(ErrorCode::kRunFailed, fmt::format("no memory for {} bytes", bytes).c_str(),
+                      status);
   }
 
   void free(void* memory) override {
     if (bind().ok()) d_.memory_free(address_of(memory));
+  }
+
+  Result<void*> part(void* memory, std::size_t offset, std::size_t) override {
+    return handle_of(address_of(memory) + offset);
   }
 
   Result<void> upload(void* to, const void* from, std::size_t bytes) override {
@@ -123,19 +144,28 @@ class CudaDevice final : public Device {
   }
 
   Result<std::unique_ptr<LoadedCode>> load(const Binary& binary) override;
-  Result<void> launch(LoadedCode& code, std::span<void* const> params) override;
+  Result<void> launch(LoadedCode& code, std::span<void* const> memory) override;
 
   Result<void> synchronise() override {
     TESSERA_DO(bind());
     return d_.check("the kernels", d_.stream_wait(stream_));
   }
 
-  Result<double> time(LoadedCode& code, std::span<void* const> params, int calls) override;
+  Result<std::unique_ptr<Recording>> record(std::vector<Call> calls) override;
+
+  Result<void> replay(Recording& recording) override {
+    TESSERA_DO(bind());
+    const cuda::GraphExec exec = static_cast<CudaRecording&>(recording).exec;
+    return d_.check("cuGraphLaunch", d_.graph_launch(exec, stream_));
+  }
+
+  Result<double> time_replays(Recording& recording, int replays) override;
 
  private:
   // Contexts belong to threads; the device may be used from another one than it was opened in.
   Result<void> bind() const { return d_.check("cuCtxSetCurrent", d_.context_set(context_)); }
   Result<cuda::Module> assemble(const Binary& binary) const;
+  Result<void> provide_temporaries(CudaCode& code, std::size_t given);
 
   const Driver& d_;
   cuda::DeviceId device_;
@@ -169,10 +199,7 @@ Result<std::unique_ptr<LoadedCode>> CudaDevice::load(const Binary& binary) {
   auto code = std::make_unique<CudaCode>(d_, module);
   code->launches = binary.launches;
   code->parameters = static_cast<std::size_t>(binary.parameters);
-  for (const std::int64_t bytes : binary.temporaries) {
-    TESSERA_TRY(void* memory, allocate(static_cast<std::size_t>(bytes)));
-    code->temporaries.push_back(address_of(memory));
-  }
+  code->temporary_bytes = binary.temporaries;
   for (const LaunchInfo& l : binary.launches) {
     cuda::Function function = nullptr;
     const Status found = d_.module_function(&function, module, l.name.c_str());
@@ -182,17 +209,31 @@ Result<std::unique_ptr<LoadedCode>> CudaDevice::load(const Binary& binary) {
       TESSERA_DO(d_.check("shared memory", d_.function_set(function, cuda::kMaxDynamicShared,
                                                            static_cast<int>(l.shared_bytes))));
     }
+    // Asking loads it now: a launch that is captured must not.
+    int registers = 0;
+    TESSERA_DO(d_.check(l.name.c_str(), d_.function_get(&registers, cuda::kRegisters, function)));
     code->functions.push_back(function);
   }
   return std::unique_ptr<LoadedCode>(std::move(code));
 }
 
-Result<void> CudaDevice::launch(LoadedCode& loaded, std::span<void* const> params) {
+Result<void> CudaDevice::provide_temporaries(CudaCode& code, std::size_t given) {
+  if (given > code.parameters) return {};
+  for (std::size_t i = code.temporaries.size(); i < code.temporary_bytes.size(); ++i) {
+    TESSERA_TRY(void* memory, allocate(static_cast<std::size_t>(code.temporary_bytes[i])));
+    code.temporaries.push_back(address_of(memory));
+  }
+  return {};
+}
+
+Result<void> CudaDevice::launch(LoadedCode& loaded, std::span<void* const> memory) {
   auto& code = static_cast<CudaCode&>(loaded);
   TESSERA_DO(bind());
+  TESSERA_DO(provide_temporaries(code, memory.size()));
   std::vector<Address> addresses;
-  for (void* p : params.first(code.parameters)) addresses.push_back(address_of(p));
-  addresses.insert(addresses.end(), code.temporaries.begin(), code.temporaries.end());
+  for (void* m : memory) addresses.push_back(address_of(m));
+  if (memory.size() == code.parameters)
+    addresses.insert(addresses.end(), code.temporaries.begin(), code.temporaries.end());
   for (std::size_t i = 0; i < code.launches.size(); ++i) {
     const LaunchInfo& l = code.launches[i];
     std::vector<void*> arguments;
@@ -207,34 +248,42 @@ Result<void> CudaDevice::launch(LoadedCode& loaded, std::span<void* const> param
   return {};
 }
 
-// A graph: on a stream, small kernels would be timed by how fast they can be started.
-Result<double> CudaDevice::time(LoadedCode& code, std::span<void* const> params, int calls) {
+// A graph: on a stream, small kernels would take as long as it takes to start them.
+Result<std::unique_ptr<Recording>> CudaDevice::record(std::vector<Call> calls) {
   TESSERA_DO(bind());
+  for (const Call& call : calls)
+    TESSERA_DO(provide_temporaries(static_cast<CudaCode&>(*call.code), call.memory.size()));
   TESSERA_DO(
       d_.check("cuStreamBeginCapture", d_.capture_begin(stream_, cuda::kCaptureThreadLocal)));
   Result<void> launched;
-  for (int i = 0; i < calls && launched.ok(); ++i) launched = launch(code, params);
+  for (const Call& call : calls) {
+    if (launched.ok()) launched = launch(*call.code, call.memory);
+  }
   cuda::Graph graph = nullptr;
   const Status captured = d_.capture_end(stream_, &graph);
-  if (!launched.ok()) return launched.error();
+  if (!launched.ok()) {
+    if (graph) d_.graph_destroy(graph);
+    return launched.error();
+  }
   TESSERA_DO(d_.check("cuStreamEndCapture", captured));
   cuda::GraphExec exec = nullptr;
   const Status made = d_.graph_instantiate(&exec, graph, 0);
   d_.graph_destroy(graph);
   TESSERA_DO(d_.check("cuGraphInstantiate", made));
-  const auto run = [&]() -> Result<double> {
-    TESSERA_DO(d_.check("cuGraphUpload", d_.graph_upload(exec, stream_)));
-    TESSERA_DO(d_.check("cuEventRecord", d_.event_record(start_, stream_)));
-    TESSERA_DO(d_.check("cuGraphLaunch", d_.graph_launch(exec, stream_)));
-    TESSERA_DO(d_.check("cuEventRecord", d_.event_record(end_, stream_)));
-    TESSERA_DO(d_.check("the kernels", d_.event_wait(end_)));
-    float ms = 0;
-    TESSERA_DO(d_.check("cuEventElapsedTime", d_.event_milliseconds(&ms, start_, end_)));
-    return 1e-3 * static_cast<double>(ms);
-  };
-  const Result<double> seconds = run();
-  d_.graph_exec_destroy(exec);
-  return seconds;
+  auto recording = std::make_unique<CudaRecording>(d_, exec);
+  TESSERA_DO(d_.check("cuGraphUpload", d_.graph_upload(exec, stream_)));
+  return std::unique_ptr<Recording>(std::move(recording));
+}
+
+Result<double> CudaDevice::time_replays(Recording& recording, int replays) {
+  TESSERA_DO(bind());
+  TESSERA_DO(d_.check("cuEventRecord", d_.event_record(start_, stream_)));
+  for (int i = 0; i < replays; ++i) TESSERA_DO(replay(recording));
+  TESSERA_DO(d_.check("cuEventRecord", d_.event_record(end_, stream_)));
+  TESSERA_DO(d_.check("the kernels", d_.event_wait(end_)));
+  float ms = 0;
+  TESSERA_DO(d_.check("cuEventElapsedTime", d_.event_milliseconds(&ms, start_, end_)));
+  return 1e-3 * static_cast<double>(ms);
 }
 
 }  // namespace

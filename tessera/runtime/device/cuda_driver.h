@@ -67,6 +67,7 @@ inline constexpr unsigned kNonBlocking = 1;    // CU_STREAM_NON_BLOCKING
   V(module_unload, "cuModuleUnload", (Module module))                                            \
   V(module_function, "cuModuleGetFunction",                                                      \
     (Function * function, Module module, const char* name))                                      \
+  V(function_get, "cuFuncGetAttribute", (int* value, int attribute, Function function))          \
   V(function_set, "cuFuncSetAttribute", (Function function, int attribute, int value))           \
   V(launch, "cuLaunchKernel",                                                                    \
     (Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,     \

@@ -4,6 +4,13 @@
 
 namespace tessera::runtime {
 
+Result<double> Device::time(LoadedCode& code, std::span<void* const> memory, int calls) {
+  const Call call{&code, {memory.begin(), memory.end()}};
+  TESSERA_TRY(const std::unique_ptr<Recording> recording,
+              record(std::vector<Call>(static_cast<std::size_t>(calls), call)));
+  return time_replays(*recording, 1);
+}
+
 Result<DeviceBuffer> DeviceBuffer::make(Device& device, std::size_t bytes) {
   DeviceBuffer out;
   TESSERA_TRY(out.memory_, device.allocate(bytes));

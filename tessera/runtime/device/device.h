@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "tessera/runtime/device/binary.h"
 #include "tessera/support/result.h"
@@ -16,10 +17,25 @@ class LoadedCode {
   virtual ~LoadedCode() = default;
 };
 
+// A program on its memory: its parameters, then its temporaries. Without the temporaries it works
+// on some that the code owns.
+struct Call {
+  LoadedCode* code = nullptr;
+  std::vector<void*> memory;
+};
+
+// Calls in a row that a device has prepared once, to run them often; must not outlive the device,
+// the code or the memory.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+};
+
 // Memory is named by opaque handles of the device that gave it: addresses of CPUs and CUDA, memory
 // objects of OpenCL. Work runs in the order in which it was given, and may still run when a call
-// returns; downloads wait for it. One thread at a time may use a device. kUnavailable: the device
-// is gone; kRunFailed: what was started failed, and nothing more may work.
+// returns; downloads wait for it. One thread at a time may use a device, but several may load code.
+// kUnavailable: the device is gone; kRunFailed: there is no memory, or what was started failed, and
+// nothing more may work.
 class Device {
  public:
   virtual ~Device() = default;
@@ -28,16 +44,24 @@ class Device {
   // At least 64-byte aligned, of unspecified content. `bytes` may be 0.
   virtual Result<void*> allocate(std::size_t bytes) = 0;
   virtual void free(void* memory) = 0;
+  // `bytes` of `memory` from `offset` on, a multiple of kPartAlignment; gone with `memory`.
+  static constexpr std::size_t kPartAlignment = 512;
+  virtual Result<void*> part(void* memory, std::size_t offset, std::size_t bytes) = 0;
   virtual Result<void> upload(void* to, const void* from, std::size_t bytes) = 0;
   virtual Result<void> download(void* to, void* from, std::size_t bytes) = 0;
 
   // kUnsupported: made for another kind or machine; kBuildFailed: with the assembler's words.
   virtual Result<std::unique_ptr<LoadedCode>> load(const Binary& binary) = 0;
-  // Starts the program on its parameters. `code` is this device's.
-  virtual Result<void> launch(LoadedCode& code, std::span<void* const> params) = 0;
+  // Starts the program on its memory, as of Call. `code` is this device's.
+  virtual Result<void> launch(LoadedCode& code, std::span<void* const> memory) = 0;
   virtual Result<void> synchronise() = 0;
-  // Seconds that `calls` launches in a row take, by the device's clock, without the way there.
-  virtual Result<double> time(LoadedCode& code, std::span<void* const> params, int calls) = 0;
+
+  virtual Result<std::unique_ptr<Recording>> record(std::vector<Call> calls) = 0;
+  virtual Result<void> replay(Recording& recording) = 0;
+  // Seconds that so many replays in a row take, by the device's clock, without the way there.
+  virtual Result<double> time_replays(Recording& recording, int replays) = 0;
+  // The same of `calls` launches in a row.
+  Result<double> time(LoadedCode& code, std::span<void* const> memory, int calls);
 };
 
 // A piece of a device's memory, given back with the object. The device must outlive it.

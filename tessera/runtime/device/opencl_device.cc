@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "tessera/runtime/device/one_word.h"
@@ -53,12 +54,19 @@ class OpenClCode final : public LoadedCode {
 
   std::vector<LaunchInfo> launches;
   std::vector<opencl::Kernel> kernels;  // of each launch
-  std::vector<opencl::Memory> temporaries;
+  std::vector<std::int64_t> temporary_bytes;
+  std::vector<opencl::Memory> temporaries;  // its own, made when a call brings none
   std::size_t parameters = 0;
 
  private:
   const Driver& driver_;
   opencl::Program program_;
+};
+
+class OpenClRecording final : public Recording {
+ public:
+  explicit OpenClRecording(std::vector<Call> c) : calls(std::move(c)) {}
+  std::vector<Call> calls;
 };
 
 class OpenClDevice final : public Device {
@@ -85,11 +93,26 @@ class OpenClDevice final : public Device {
     Status status = 0;
     opencl::Memory memory = d_.create_buffer(context_, opencl::kReadWrite,
                                              std::max<std::size_t>(bytes, 1), nullptr, &status);
-    TESSERA_DO(d_.check("clCreateBuffer", status));
-    return static_cast<void*>(memory);
+    if (status == 0) return static_cast<void*>(memory);
+    return make_error(ErrorCode::kRunFailed, "no memory for {} bytes: OpenCL error {}", bytes,
+                      status);
   }
 
-  void free(void* memory) override { d_.release_buffer(static_cast<opencl::Memory>(memory)); }
+  void free(void* memory) override {
+    for (const opencl::Memory m : parts_[memory]) d_.release_buffer(m);
+    parts_.erase(memory);
+    d_.release_buffer(static_cast<opencl::Memory>(memory));
+  }
+
+  Result<void*> part(void* memory, std::size_t offset, std::size_t bytes) override {
+    const std::array<std::size_t, 2> region = {offset, std::max<std::size_t>(bytes, 1)};
+    Status status = 0;
+    opencl::Memory made = d_.create_part(static_cast<opencl::Memory>(memory), opencl::kReadWrite,
+                                         opencl::kRegion, region.data(), &status);
+    TESSERA_DO(d_.check("clCreateSubBuffer", status));
+    parts_[memory].push_back(made);
+    return static_cast<void*>(made);
+  }
 
   Result<void> upload(void* to, const void* from, std::size_t bytes) override {
     if (bytes == 0) return {};
@@ -105,17 +128,27 @@ class OpenClDevice final : public Device {
 
   Result<std::unique_ptr<LoadedCode>> load(const Binary& binary) override;
 
-  Result<void> launch(LoadedCode& code, std::span<void* const> params) override {
-    return enqueue(static_cast<OpenClCode&>(code), params, nullptr);
+  Result<void> launch(LoadedCode& code, std::span<void* const> memory) override {
+    return enqueue(static_cast<OpenClCode&>(code), memory, nullptr);
   }
 
   Result<void> synchronise() override { return d_.check("clFinish", d_.finish(queue_)); }
 
-  Result<double> time(LoadedCode& code, std::span<void* const> params, int calls) override;
+  Result<std::unique_ptr<Recording>> record(std::vector<Call> calls) override {
+    return std::unique_ptr<Recording>(std::make_unique<OpenClRecording>(std::move(calls)));
+  }
+
+  Result<void> replay(Recording& recording) override {
+    for (const Call& call : static_cast<OpenClRecording&>(recording).calls)
+      TESSERA_DO(launch(*call.code, call.memory));
+    return {};
+  }
+
+  Result<double> time_replays(Recording& recording, int replays) override;
 
  private:
   // Adds the events of its first and last kernel to `events`, where given.
-  Result<void> enqueue(OpenClCode& code, std::span<void* const> params,
+  Result<void> enqueue(OpenClCode& code, std::span<void* const> given,
                        std::vector<opencl::Event>* events);
   std::string build_log(opencl::Program program) const;
 
@@ -124,6 +157,7 @@ class OpenClDevice final : public Device {
   target::Target target_;
   opencl::Context context_ = nullptr;
   opencl::Queue queue_ = nullptr;
+  std::unordered_map<void*, std::vector<opencl::Memory>> parts_;  // by what they are parts of
 };
 
 std::string OpenClDevice::build_log(opencl::Program program) const {
@@ -157,10 +191,7 @@ Result<std::unique_ptr<LoadedCode>> OpenClDevice::load(const Binary& binary) {
   }
   code->launches = binary.launches;
   code->parameters = static_cast<std::size_t>(binary.parameters);
-  for (const std::int64_t size : binary.temporaries) {
-    TESSERA_TRY(void* memory, allocate(static_cast<std::size_t>(size)));
-    code->temporaries.push_back(static_cast<opencl::Memory>(memory));
-  }
+  code->temporary_bytes = binary.temporaries;
   for (const LaunchInfo& l : binary.launches) {
     opencl::Kernel kernel = d_.create_kernel(program, l.name.c_str(), &status);
     if (status != 0)
@@ -170,18 +201,24 @@ Result<std::unique_ptr<LoadedCode>> OpenClDevice::load(const Binary& binary) {
   return std::unique_ptr<LoadedCode>(std::move(code));
 }
 
-Result<void> OpenClDevice::enqueue(OpenClCode& code, std::span<void* const> params,
+Result<void> OpenClDevice::enqueue(OpenClCode& code, std::span<void* const> given,
                                    std::vector<opencl::Event>* events) {
+  std::vector<opencl::Memory> memory;
+  for (void* m : given) memory.push_back(static_cast<opencl::Memory>(m));
+  if (given.size() == code.parameters) {
+    for (std::size_t i = code.temporaries.size(); i < code.temporary_bytes.size(); ++i) {
+      TESSERA_TRY(void* made, allocate(static_cast<std::size_t>(code.temporary_bytes[i])));
+      code.temporaries.push_back(static_cast<opencl::Memory>(made));
+    }
+    memory.insert(memory.end(), code.temporaries.begin(), code.temporaries.end());
+  }
   for (std::size_t i = 0; i < code.launches.size(); ++i) {
     const LaunchInfo& l = code.launches[i];
     for (std::size_t a = 0; a < l.arguments.size(); ++a) {
-      const auto index = static_cast<std::size_t>(l.arguments[a]);
-      const opencl::Memory memory = index < code.parameters
-                                        ? static_cast<opencl::Memory>(params[index])
-                                        : code.temporaries[index - code.parameters];
-      TESSERA_DO(d_.check("clSetKernelArg",
-                          d_.set_argument(code.kernels[i], static_cast<std::uint32_t>(a),
-                                          sizeof(memory), static_cast<const void*>(&memory))));
+      const opencl::Memory& m = memory[static_cast<std::size_t>(l.arguments[a])];
+      TESSERA_DO(
+          d_.check("clSetKernelArg", d_.set_argument(code.kernels[i], static_cast<std::uint32_t>(a),
+                                                     sizeof(m), static_cast<const void*>(&m))));
     }
     std::array<std::size_t, 3> items = {}, group = {};
     for (std::size_t d = 0; d < 3; ++d) {
@@ -198,11 +235,14 @@ Result<void> OpenClDevice::enqueue(OpenClCode& code, std::span<void* const> para
   return {};
 }
 
-Result<double> OpenClDevice::time(LoadedCode& code, std::span<void* const> params, int calls) {
+Result<double> OpenClDevice::time_replays(Recording& recording, int replays) {
   std::vector<opencl::Event> events;
   Result<void> result;
-  for (int i = 0; i < calls && result.ok(); ++i)
-    result = enqueue(static_cast<OpenClCode&>(code), params, &events);
+  for (int i = 0; i < replays; ++i) {
+    for (const Call& call : static_cast<OpenClRecording&>(recording).calls) {
+      if (result.ok()) result = enqueue(static_cast<OpenClCode&>(*call.code), call.memory, &events);
+    }
+  }
   if (result.ok()) result = synchronise();
   std::uint64_t start = 0, end = 0;
   if (result.ok() && !events.empty()) {

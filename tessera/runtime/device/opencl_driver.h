@@ -21,6 +21,7 @@ using Event = struct _cl_event*;
 
 inline constexpr Flags kGpuDevice = 1 << 2, kAnyDevice = 0xffffffff;
 inline constexpr Flags kReadWrite = 1, kProfiling = 1 << 1, kRoundsDivisions = 1 << 7;
+inline constexpr std::uint32_t kRegion = 0x1220;  // of create_part: two sizes, origin and bytes
 enum Info : std::uint32_t {
   kComputeUnits = 0x1002,
   kMaxGroupSize = 0x1004,
@@ -53,6 +54,8 @@ enum Info : std::uint32_t {
   V(Status, finish, "clFinish", (Queue queue))                                                    \
   V(Memory, create_buffer, "clCreateBuffer",                                                      \
     (Context context, Flags flags, std::size_t bytes, void* host, Status* status))                \
+  V(Memory, create_part, "clCreateSubBuffer",                                                     \
+    (Memory memory, Flags flags, std::uint32_t type, const void* region, Status* status))         \
   V(Status, release_buffer, "clReleaseMemObject", (Memory memory))                                \
   V(Status, write, "clEnqueueWriteBuffer",                                                        \
     (Queue queue, Memory memory, std::uint32_t blocking, std::size_t offset, std::size_t bytes,   \
