@@ -24,6 +24,9 @@ std::optional<Expr> lane_of_call(const ir::Call& call, int lane) {
     case ir::Intrinsic::kMma2x8:
     case ir::Intrinsic::kMma2x4:
     case ir::Intrinsic::kPrefetch:
+    case ir::Intrinsic::kMatrixRows:
+    case ir::Intrinsic::kMatrixColumns:
+    case ir::Intrinsic::kMma:
       return std::nullopt;
     default:
       break;

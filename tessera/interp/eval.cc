@@ -54,6 +54,11 @@ Scalar eval_call(const Node& node, int lane, Frame& frame) {
       return of_int(0);
     case Intrinsic::kShuffleXor:
       return eval_shuffle(node, frame);
+    case Intrinsic::kMatrixRows:
+    case Intrinsic::kMatrixColumns:
+      return eval_matrix(node, lane, frame);
+    case Intrinsic::kMma:
+      return eval_mma(node, lane, frame);
     case Intrinsic::kDot4:
       return dot(node, lane, 4 * lane, 4 * lane, 4, frame);
     case Intrinsic::kDot2:

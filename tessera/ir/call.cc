@@ -91,6 +91,34 @@ Typing async_wait(const std::vector<Expr>& args) {
   return {Type()};
 }
 
+bool is_matrix_type(DType t) {
+  return t == DType::kF16 || t == DType::kBF16 || t == DType::kF32 || is_byte(t);
+}
+
+Typing matrix_rows(const std::vector<Expr>& args) {
+  const auto* load = args[0].as<Load>();
+  if (!load || load->buffer->scope != Scope::kShared) return fail("not a load of shared memory");
+  if (!is_matrix_type(args[0].dtype())) return fail("operand has the wrong type");
+  if (args[0].lanes() * size_bytes(args[0].dtype()) != 16) return fail("a row has 16 bytes");
+  return {args[0].type()};
+}
+
+Typing matrix_columns(const std::vector<Expr>& args) {
+  if (size_bytes(args[0].dtype()) != 2) return fail("only elements of 2 bytes are transposed");
+  return matrix_rows(args);
+}
+
+Typing warp_mma(const std::vector<Expr>& args) {
+  const DType t = args[1].dtype();
+  const DType acc = is_byte(t) ? DType::kI32 : DType::kF32;
+  if (args[0].type() != Type{acc, 4}) return fail("accumulator has the wrong type");
+  const bool same = args[2].dtype() == t || (is_byte(t) && is_byte(args[2].dtype()));
+  if (!is_matrix_type(t) || !same) return fail("operand has the wrong type");
+  if (args[1].lanes() * size_bytes(t) != 16 || args[2].lanes() * size_bytes(t) != 8)
+    return fail("operand has the wrong number of lanes");
+  return {args[0].type()};
+}
+
 struct Row {
   Intrinsic fn;
   const char* name;
@@ -135,6 +163,9 @@ constexpr std::array kRows = {
     Row{Intrinsic::kAsyncCopy, "async_copy", 2, async_copy},
     Row{Intrinsic::kAsyncCommit, "async_commit", 0, async_commit},
     Row{Intrinsic::kAsyncWait, "async_wait", 1, async_wait},
+    Row{Intrinsic::kMatrixRows, "matrix_rows", 1, matrix_rows},
+    Row{Intrinsic::kMatrixColumns, "matrix_columns", 1, matrix_columns},
+    Row{Intrinsic::kMma, "mma", 3, warp_mma},
 };
 
 constexpr bool rows_follow_enum() {

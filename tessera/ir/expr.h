@@ -256,13 +256,19 @@ enum class Intrinsic : std::uint8_t {
   kDot2,      // acc[i] + sum_{q<2} a[2i+q]*b[2i+q]; acc f32xN, a and b bf16 x2N
   kMma2x8,    // acc i32x4 (2x2 row-major) + a(2x8 i8/u8) * b(2x8)^T
   kMma2x4,    // acc f32x4 (2x2 row-major) + a(2x4 bf16) * b(2x4)^T
-  // Of threads: only in launches. All but the first stand alone in an Evaluate and give i64 0.
+  // Of threads: only in launches. Those of asynchronous copies stand alone in an Evaluate and give
+  // i64 0; all threads of a warp evaluate kMatrixRows, kMatrixColumns and kMma together.
   kShuffleXor,  // 2 args: scalar value, constant mask in 1..31: the value that the thread of the
                 // same warp computed whose number differs from ours by the mask
   kAsyncCopy,  // 2 args: a Load of shared memory = the place, a Load of device memory = the source;
                // starts the copy
-  kAsyncCommit,  // no args: the copies that this thread started since the last commit are a group
-  kAsyncWait,    // 1 arg, constant n: all groups of this thread but the last n have arrived
+  kAsyncCommit,    // no args: the copies that this thread started since the last commit are a group
+  kAsyncWait,      // 1 arg, constant n: all groups of this thread but the last n have arrived
+  kMatrixRows,     // 1 arg: a Load of 16 bytes of shared memory, row number (thread of the warp) of
+                   // four matrices of 8 rows; every thread gets 4 bytes of each matrix
+  kMatrixColumns,  // the same of the transposed matrices; 2-byte elements only
+  kMma,  // 3 args: accumulator f32x4 (i32x4), operands of 16 and 8 bytes: what the threads of a
+         // warp hold of the 16 x 8 sums, of the 16 x k and of the k x 8 operand
 };
 
 struct Call : ExprNode {

@@ -6,6 +6,7 @@
 
 #include "tessera/arith/simplify.h"
 #include "tessera/ir/build.h"
+#include "tessera/ir/launch.h"
 #include "tessera/ir/visitor.h"
 #include "tessera/lower/bind_threads.h"
 #include "tessera/lower/check_threads.h"
@@ -175,6 +176,8 @@ class NestBuilder {
       }
       std::int64_t bytes = size_bytes(b->dtype);
       for (const std::int64_t e : shape) bytes *= e;
+      // The threads of a warp hold it together.
+      if (inside_instruction(stage, stage.leaves.size())) bytes /= ir::kWarpThreads;
       const bool shared = stage.scope == "shared";
       const bool stack = bytes <= kMaxStackBytes && stage.attach.kind == Attach::Kind::kAt;
       if (machine_ == Machine::kGpu && stage.attach.kind == Attach::Kind::kAt && !shared &&
@@ -263,8 +266,16 @@ class NestBuilder {
     const schedule::Iter& it = e.stage.iters[idx(e.stage.leaves[p])];
     return !it.reduce &&
            (it.annotation == Annotation::kUnroll || it.annotation == Annotation::kVectorize ||
-            it.annotation == Annotation::kTensorize ||
+            it.annotation == Annotation::kTensorize || inside_instruction(e.stage, p) ||
             e.domain.iter_extents[idx(e.stage.leaves[p])] == 1);
+  }
+
+  // Loops inside one that becomes an instruction of a warp belong to it.
+  bool inside_instruction(const Stage& stage, std::size_t p) const {
+    return machine_ == Machine::kGpu &&
+           std::any_of(
+               stage.leaves.begin(), stage.leaves.begin() + static_cast<std::ptrdiff_t>(p),
+               [&](int id) { return stage.iters[idx(id)].annotation == Annotation::kTensorize; });
   }
 
   bool has_attached(const Stage& stage, int iter) const {

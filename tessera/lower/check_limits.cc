@@ -34,6 +34,27 @@ Result<void> within(const ir::Launch& l, const char* what, std::int64_t needed,
                     needed, what, limit);
 }
 
+Result<void> check_products(const ir::Launch& l, const LaunchLimits& limits) {
+  Result<void> result;
+  ir::for_each_expr(l.body, [&](const ir::Expr& e) {
+    const auto* call = e.as<ir::Call>();
+    if (!call || call->fn != ir::Intrinsic::kMma || !result.ok()) return;
+    const DType t = call->args[1].dtype();
+    const int depth = 32 / size_bytes(t);
+    const auto& cores = limits.tensor_cores;
+    const bool has = std::any_of(cores.begin(), cores.end(), [&](const target::TensorShape& s) {
+      const bool bytes = size_bytes(t) == 1 && s.dtype == DType::kI8;
+      return (s.dtype == t || bytes) && s.m == 16 && s.n == 8 && s.k == depth;
+    });
+    if (has) return;
+    result = make_error(ErrorCode::kIllegalSchedule,
+                        "launch {} needs tensor cores for products of 16 x 8 x {} in {}; the "
+                        "device has none",
+                        l.name, depth, to_text(t));
+  });
+  return result;
+}
+
 }  // namespace
 
 LaunchLimits launch_limits(const target::Target& target) {
@@ -46,6 +67,7 @@ LaunchLimits launch_limits(const target::Target& target) {
   if (gpu.block_shared_bytes > 0) limits.shared_bytes = gpu.block_shared_bytes;
   if (gpu.core_registers > 0) limits.registers = gpu.core_registers;
   if (target.is_gpu()) limits.thread_registers = target.vector_registers;
+  limits.tensor_cores = target::tensor_shapes(target);
   if (target.kind == target::Kind::kOpenCl) limits.grid.fill(limits.grid[0]);
   return limits;
 }
@@ -77,6 +99,7 @@ Result<void> check_limits(const ir::DeviceProgram& program, const LaunchLimits& 
     const std::int64_t registers = estimate_registers(l);
     TESSERA_DO(within(l, "registers in a thread", registers, limits.thread_registers));
     TESSERA_DO(within(l, "registers in a block", registers * l.threads(), limits.registers));
+    TESSERA_DO(check_products(l, limits));
   }
   return {};
 }

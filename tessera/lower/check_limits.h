@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "tessera/ir/launch.h"
 #include "tessera/support/result.h"
@@ -18,6 +19,7 @@ struct LaunchLimits {
   std::int64_t shared_bytes = 48 * 1024;
   std::int64_t registers = 65536;  // 4 bytes each
   std::int64_t thread_registers = 255;
+  std::vector<target::TensorShape> tensor_cores;  // what they multiply; empty: there are none
 };
 
 // What a GPU says of itself; the defaults where it says nothing.

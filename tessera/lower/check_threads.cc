@@ -53,8 +53,14 @@ Result<void> check_loops(const Stage& stage) {
     if (a == Annotation::kParallel)
       return illegal("loop {} of {} is parallel: on a GPU, bind it to blocks or threads", it.name,
                      stage.name());
-    if (a == Annotation::kTensorize)
-      return illegal("loop {} of {}: no tensor instruction for a GPU", it.name, stage.name());
+    if (a == Annotation::kTensorize && !schedule::is_warp_intrinsic(it.intrinsic))
+      return illegal("loop {} of {}: {} is not an instruction of GPUs", it.name, stage.name(),
+                     it.intrinsic);
+    if (a == Annotation::kTensorize && !attached)
+      return illegal(
+          "loop {} of {} is tensorized, but {} is not computed at a loop over the threads of a "
+          "block",
+          it.name, stage.name(), stage.name());
     if (schedule::is_block(a)) {
       if (attached)
         return illegal("loop {} of {} is bound to blocks, but {} is computed inside {}", it.name,

@@ -28,8 +28,10 @@ class FlattenBuffers final : public ir::Mutator {
       strides[d] = stride;
       stride *= b->shape[d];
     }
-    for (std::size_t d = 0; d < indices.size(); ++d) out = out + indices[d] * strides[d];
-    return out;
+    const auto* ramp = indices.empty() ? nullptr : indices.back().as<ir::Ramp>();
+    for (std::size_t d = 0; d < indices.size(); ++d)
+      out = out + (ramp && d + 1 == indices.size() ? ramp->base : indices[d] * strides[d]);
+    return ramp ? ir::Ramp::make(out, ramp->stride, ramp->type.lanes) : out;
   }
 
   ir::Expr rewrite(const ir::Expr& e, const ir::Load& load) override {

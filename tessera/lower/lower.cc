@@ -25,6 +25,14 @@ Result<void> check_bindings(const schedule::State& state) {
                           s.name());
       }
     }
+    for (const int id : s.leaves) {
+      const schedule::Iter& it = s.iters[static_cast<std::size_t>(id)];
+      if (schedule::is_warp_intrinsic(it.intrinsic)) {
+        return make_error(ErrorCode::kIllegalSchedule,
+                          "loop {} of {}: {} is an instruction of GPUs, but the target is a CPU",
+                          it.name, s.name(), it.intrinsic);
+      }
+    }
     if (!s.pipeline.empty()) {
       return make_error(ErrorCode::kIllegalSchedule,
                         "stage {} has a pipelined loop, but the target is a CPU", s.name());

@@ -11,6 +11,7 @@
 #include "tessera/lower/insert_barriers.h"
 #include "tessera/lower/pipeline_loops.h"
 #include "tessera/lower/split_launches.h"
+#include "tessera/lower/tensorize_warps.h"
 #include "tessera/lower/unroll_loops.h"
 #include "tessera/lower/vectorize_loops.h"
 
@@ -30,6 +31,11 @@ Result<LoweredDevice> lower_device(const schedule::State& state, const PassOptio
   PassRunner pass(nest.func, options);
   pass.run("build_loop_nest", [](const ir::Stmt& s) { return s; });
   pass.run("simplify_loops", simplify);
+  Result<void> tensorized;
+  pass.run("tensorize_warps", [&](const ir::Stmt& s) {  // before flattening: tiles have two sides
+    return tensorize_warps(s, attrs, &tensorized);
+  });
+  TESSERA_DO(tensorized);
   pass.run("mark_auto_unroll", [&](const ir::Stmt& s) { return mark_auto_unroll(s, attrs); });
   pass.run_func("flatten_buffers", flatten_buffers);
   pass.run("simplify_indices", simplify);
@@ -61,9 +67,9 @@ Result<LoweredDevice> lower_device(const te::Dag& dag, const schedule::Schedule&
 }
 
 std::vector<std::string> device_pass_names() {
-  return {"build_loop_nest",  "simplify_loops",  "mark_auto_unroll", "flatten_buffers",
-          "simplify_indices", "insert_barriers", "pipeline_loops",   "vectorize_loops",
-          "unroll_loops",     "simplify",        "start_copies"};
+  return {"build_loop_nest", "simplify_loops",   "tensorize_warps", "mark_auto_unroll",
+          "flatten_buffers", "simplify_indices", "insert_barriers", "pipeline_loops",
+          "vectorize_loops", "unroll_loops",     "simplify",        "start_copies"};
 }
 
 }  // namespace tessera::lower

@@ -23,7 +23,12 @@ class UseSlot final : public ir::Mutator {
 
  private:
   using ir::Mutator::rewrite;
-  ir::Expr index(const ir::Buffer& b, const ir::Expr& e) { return slot_ * b.size() + (*this)(e); }
+  ir::Expr index(const ir::Buffer& b, const ir::Expr& e) {
+    const ir::Expr inner = (*this)(e);
+    const auto* ramp = inner.as<ir::Ramp>();
+    if (!ramp) return slot_ * b.size() + inner;
+    return ir::Ramp::make(slot_ * b.size() + ramp->base, ramp->stride, ramp->type.lanes);
+  }
   ir::Expr rewrite(const ir::Expr& e, const ir::Load& load) override {
     const auto it = places_.find(load.buffer);
     if (it == places_.end()) return Mutator::rewrite(e, load);

@@ -53,6 +53,16 @@ TEST(InterpLaunch, ReportsRacesBetweenThreads) {
             "k: block 0, thread 0: race: store of element 1 of S, which thread 1 also touches");
 }
 
+TEST(InterpLaunch, AllThreadsOfAWarpMultiplyTogether) {
+  // Four threads are no warp.
+  EXPECT_EQ(run_body("alloc c: f32[4] stack { c[ramp(0, 1, 4)] = mma(broadcast(0.0, 4), "
+                     "broadcast(1.0f16, 8), broadcast(1.0f16, 4)) }"),
+            "k: block 0, thread 0: exchange with thread 4, which does not take part");
+  EXPECT_EQ(run_body("S[tx] = A[tx] alloc c: f32[4] stack { c[ramp(0, 1, 4)] = "
+                     "matrix_rows(S[ramp(tx, 1, 4)]) }"),
+            "k: block 0, thread 0: exchange with thread 8, which does not take part");
+}
+
 TEST(InterpLaunch, ReportsRacesBetweenBlocks) {
   EXPECT_EQ(run_body("B[tx] = 1.0"),
             "k: block 1, thread 0: race: store of element 0 of B, which block 0 also touches");

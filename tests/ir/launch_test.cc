@@ -105,6 +105,18 @@ TEST(Launch, OnlyWhatThreadsMayDo) {
             "line 3, column 6: async_copy: async_copy needs two loads");
   EXPECT_EQ(error_of("eval async_wait(tx)"),
             "line 3, column 6: async_wait: number of groups is not a constant");
+  EXPECT_EQ(error_of("eval matrix_rows(A[0])"),
+            "line 3, column 6: matrix_rows: not a load of shared memory");
+  EXPECT_EQ(error_of("eval matrix_rows(S[ramp(0, 1, 2)])"),
+            "line 3, column 6: matrix_rows: a row has 16 bytes");
+  EXPECT_EQ(error_of("eval matrix_columns(S[ramp(0, 1, 4)])"),
+            "line 3, column 6: matrix_columns: only elements of 2 bytes are transposed");
+  EXPECT_EQ(error_of("eval mma(broadcast(0.0f16, 4), broadcast(0.0f16, 8), broadcast(0.0f16, 4))"),
+            "line 3, column 6: mma: accumulator has the wrong type");
+  EXPECT_EQ(error_of("eval mma(broadcast(0.0, 4), broadcast(0.0f16, 8), broadcast(0.0bf16, 4))"),
+            "line 3, column 6: mma: operand has the wrong type");
+  EXPECT_EQ(error_of("eval mma(broadcast(0.0, 4), broadcast(0.0f16, 8), broadcast(0.0f16, 8))"),
+            "line 3, column 6: mma: operand has the wrong number of lanes");
   EXPECT_EQ(error_of("eval async_copy(B[0], A[0])"),
             "k: asynchronous copy is not from device to shared memory: async_copy(B[0], A[0])");
   EXPECT_EQ(error_of("eval async_copy(S[0], S[1])"),

@@ -538,7 +538,7 @@ TEST(Threads, RefusedWithAReason) {
                          "annotate Y i blockIdx.x\nannotate Y j threadIdx.x\ncompute_at C Y i\n",
                          "stage C needs 32768 bytes in every thread");
   expect_threads_refused(dag, bound + "tensorize C k dot4\n",
-                         "loop k of C: no tensor instruction for a GPU");
+                         "loop k of C: dot4 is not an instruction of GPUs");
   expect_refused(dag, bound, "bound to GPU threads, but the target is a CPU");
 }
 

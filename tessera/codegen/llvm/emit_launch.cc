@@ -170,6 +170,9 @@ Value* Emitter::emit_thread_call(const ir::Call& call) {
     case ir::Intrinsic::kAsyncCopy:
     case ir::Intrinsic::kAsyncCommit:
     case ir::Intrinsic::kAsyncWait:
+    case ir::Intrinsic::kMatrixRows:
+    case ir::Intrinsic::kMatrixColumns:
+    case ir::Intrinsic::kMma:
       break;
     default:
       return nullptr;
@@ -179,6 +182,9 @@ Value* Emitter::emit_thread_call(const ir::Call& call) {
                 fmt::format("{} in code for one thread", ir::to_text(call.fn)), call.type);
   }
   if (call.fn == ir::Intrinsic::kShuffleXor) return emit_shuffle_xor(call);
+  if (call.fn == ir::Intrinsic::kMma) return emit_mma(call);
+  if (call.fn == ir::Intrinsic::kMatrixRows || call.fn == ir::Intrinsic::kMatrixColumns)
+    return emit_matrix(call);
   if (call.fn == ir::Intrinsic::kAsyncCopy) {
     emit_async_copy(*call.args[0].as<ir::Load>(), *call.args[1].as<ir::Load>());
   } else if (call.fn == ir::Intrinsic::kAsyncCommit) {

@@ -196,6 +196,11 @@ class Emitter {
   llvm::Value* emit_shuffle_xor(const ir::Call& call);
   void emit_async_copy(const ir::Load& to, const ir::Load& from);
 
+  // emit_mma.cc
+  llvm::Value* emit_matrix(const ir::Call& call);
+  llvm::Value* emit_mma(const ir::Call& call);
+  std::vector<llvm::Value*> matrix_pieces(const ir::Expr& operand);
+
   // emit_stmt.cc
   void make_entry();
   void emit_stmt(const ir::Stmt& s);

@@ -539,6 +539,9 @@ class KernelPrinter {
       case Intrinsic::kAsyncCopy:
       case Intrinsic::kAsyncCommit:
       case Intrinsic::kAsyncWait:
+      case Intrinsic::kMatrixRows:
+      case Intrinsic::kMatrixColumns:
+      case Intrinsic::kMma:
         return fail(ir::to_text(c.fn));
       default:
         break;

@@ -1,6 +1,8 @@
 // annotate, tensorize, pragma, prefetch.
 #include <array>
 
+#include <fmt/ranges.h>
+
 #include "tessera/ir/visitor.h"
 #include "tessera/schedule/steps/step_text.h"
 
@@ -29,7 +31,8 @@ constexpr std::array kAnnotations = {
 constexpr const char* kPipeline = "pipeline";
 constexpr std::int64_t kMaxPipeline = 8;
 
-constexpr std::array kTensorIntrinsics = {"dot4", "dot2", "mma2x8", "mma2x4"};
+constexpr std::array kTensorIntrinsics = {"dot4",       "dot2",        "mma2x8",     "mma2x4",
+                                          "mma16x16x8", "mma16x16x16", "mma16x16x32"};
 
 }  // namespace
 
@@ -99,8 +102,8 @@ Result<Step> parse_tensorize(ArgReader& args) {
   for (const char* name : kTensorIntrinsics) {
     if (s.intrinsic == name) return Step(s);
   }
-  return make_error(ErrorCode::kInvalidArgument,
-                    "unknown intrinsic '{}'; intrinsics are: dot4 dot2 mma2x8 mma2x4", s.intrinsic);
+  return make_error(ErrorCode::kInvalidArgument, "unknown intrinsic '{}'; intrinsics are: {}",
+                    s.intrinsic, fmt::join(kTensorIntrinsics, " "));
 }
 
 std::string Pragma::args() const { return fmt::format("{} {} {} {}", stage, iter, key, value); }
