@@ -3,7 +3,8 @@
 usage: driver.py PEER, with the socket of tessera/driver/bench/peer_wire.h as standard input
 
 A peer is a module `<name>_peer.py` whose `open_model(job)` returns an object with `version`, `run()`, one
-inference from the inputs it was opened with, and `outputs()`, arrays in the order of `job.outputs`.
+inference from the inputs it was opened with, and `outputs()`, arrays in the order of `job.outputs`. One that runs on a
+GPU also has `time(calls)`, the seconds of that many inferences by the clock of the device.
 """
 import gc
 import importlib
@@ -23,8 +24,10 @@ PEERS = {
     "ort": "ort_peer",
     "torch": "torch_peer",
     "torch_compile": "torch_peer",
+    "torch_max": "torch_peer",
     "tvm": "tvm_peer",
 }
+ON_GPUS = ("torch", "torch_compile", "torch_max")
 # The types of Tessera by their names in NumPy; bf16 is there with ml_dtypes alone.
 DTYPES = {
     "bool": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16",
@@ -45,6 +48,7 @@ class Job:
     def __init__(self, text):
         fields = json.loads(text)
         self.peer, self.model, self.threads = fields["peer"], fields["model"], fields["threads"]
+        self.device, self.dtype = fields.get("device", "cpu"), fields.get("dtype", "f32")
         self.codes = fields["codes"]
         self.fields = fields
 
@@ -101,6 +105,8 @@ def open_peer(job):
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(job.threads)
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # NumPy's own
+    if job.device != "cpu" and job.peer not in ON_GPUS:
+        raise Refused("it runs on the CPU here; on GPUs: " + ", ".join(ON_GPUS))
     return importlib.import_module(PEERS[job.peer]).open_model(job)
 
 
@@ -144,16 +150,20 @@ def serve(channel, peer):
     gc.collect()
     gc.disable()
     run = peer.run
+    on_device = getattr(peer, "time", None)
     while True:
         calls, warm = REQUEST.unpack(receive(channel, REQUEST.size))
         late = clock.elapsed()
         if warm:
             run()
             clock.elapsed()
-        start = time.perf_counter()
-        for _ in range(calls):
-            run()
-        total = time.perf_counter() - start
+        if on_device:
+            total = on_device(calls)
+        else:
+            start = time.perf_counter()
+            for _ in range(calls):
+                run()
+            total = time.perf_counter() - start
         channel.sendall(REPLY.pack(total, clock.elapsed(), late, 1))
 
 
@@ -178,7 +188,7 @@ def main():
         arrays = first_outputs(peer, job)
     except ImportError as error:
         reason = f"no module {error.name}" if isinstance(error, ModuleNotFoundError) else first_line(error)
-        flag = " --torch" if job.peer in ("torch", "torch_compile", "litert") else ""
+        flag = " --torch" if job.peer in (*ON_GPUS, "litert") else ""
         return greet(channel, job.codes["unavailable"], f"{reason}; ./do peers{flag} installs it")
     except Absent as error:
         return greet(channel, job.codes["unavailable"], str(error))

@@ -40,8 +40,8 @@ nlohmann::json description(const NamedList& list) {
 }  // namespace
 
 const std::vector<std::string>& driver_peer_names() {
-  static const std::vector<std::string> names = {"iree",  "litert",        "openvino", "ort",
-                                                 "torch", "torch_compile", "tvm"};
+  static const std::vector<std::string> names = {"iree",  "litert",        "openvino",  "ort",
+                                                 "torch", "torch_compile", "torch_max", "tvm"};
   return names;
 }
 
@@ -77,6 +77,8 @@ Result<std::unique_ptr<PeerProcess>> start_driver_peer(const PeerDriver& driver,
       {"peer", job.peer},
       {"model", job.model},
       {"threads", job.threads},
+      {"device", job.place.device},
+      {"dtype", job.place.dtype},
       {"codes", codes},
       {"inputs", description(inputs)},
       {"outputs",

@@ -26,6 +26,7 @@ PeerDriver find_peer_driver();
 struct DriverJob {
   std::string peer, model;  // name, and path of the ONNX file
   int threads = 1;
+  PeerPlace place = {};
 };
 
 struct NamedList {

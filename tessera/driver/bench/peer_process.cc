@@ -331,20 +331,23 @@ Result<std::unique_ptr<PeerProcess>> start_peer_model(const std::string& name,
                                                       const std::vector<std::string>& input_names,
                                                       const std::vector<HostTensor>& inputs,
                                                       const std::vector<std::string>& output_names,
-                                                      std::vector<HostTensor> outputs) {
+                                                      std::vector<HostTensor> outputs,
+                                                      const PeerPlace& place) {
   const auto make = [&]() -> Result<std::unique_ptr<PeerWork>> {
     TESSERA_TRY(std::unique_ptr<PeerModel> model, open_peer_model(name, path, threads));
     TESSERA_DO(model->bind(input_names, inputs, output_names, outputs));
     return std::unique_ptr<PeerWork>(std::make_unique<ModelWork>(std::move(model), outputs));
   };
   const bool scripted = is_driver_peer(name);
-  if (!scripted || is_peer_built(name)) {
+  if (place != PeerPlace{} && !scripted)
+    return make_error(ErrorCode::kUnsupported, "it runs f32 models on the CPU");
+  if (place == PeerPlace{} && (!scripted || is_peer_built(name))) {
     Result<std::unique_ptr<PeerProcess>> started = PeerProcess::start(make, outputs);
     // The library may be there for Python alone.
     if (started.ok() || !scripted || started.error().code != ErrorCode::kUnavailable)
       return started;
   }
-  return start_driver_peer(find_peer_driver(), {name, path, threads}, {input_names, inputs},
+  return start_driver_peer(find_peer_driver(), {name, path, threads, place}, {input_names, inputs},
                            {output_names, std::move(outputs)});
 }
 

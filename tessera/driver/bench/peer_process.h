@@ -90,12 +90,21 @@ Result<std::unique_ptr<PeerProcess>> start_peer_op(const std::string& name, cons
                                                    const std::vector<HostTensor>& inputs,
                                                    const Shape& output);
 
+// What a model runs on, as the peers from Python know it, and the type of its arithmetic.
+struct PeerPlace {
+  std::string device = "cpu";  // or "cuda"
+  std::string dtype = "f32";   // or "f16": weights and values of a f32 model as f16
+
+  bool operator==(const PeerPlace&) const = default;
+};
+
 // The model file, with tensors for its outputs.
 Result<std::unique_ptr<PeerProcess>> start_peer_model(const std::string& name,
                                                       const std::string& path, int threads,
                                                       const std::vector<std::string>& input_names,
                                                       const std::vector<HostTensor>& inputs,
                                                       const std::vector<std::string>& output_names,
-                                                      std::vector<HostTensor> outputs);
+                                                      std::vector<HostTensor> outputs,
+                                                      const PeerPlace& place = {});
 
 }  // namespace tessera::driver
