@@ -1,6 +1,11 @@
 # Headers that most sources include, compiled once for each kind of target.
 # A source still includes what it uses; builds with TESSERA_PCH=OFF (lint) see that it does.
-option(TESSERA_PCH "Build faster: precompiled headers, and -O1 for what is not hot (gcc only)" OFF)
+# Several work trees share a compiler cache better with OFF: precompiled headers are of one tree.
+set(precompile OFF)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  set(precompile ON)
+endif()
+option(TESSERA_PCH "Build faster: precompiled headers, and -O1 for what is not hot (gcc only)" ${precompile})
 
 set(common_headers <algorithm> <array> <atomic> <cmath> <cstdint> <cstring> <filesystem> <functional> <limits> <map> <memory>
   <optional> <set> <span> <string> <unordered_map> <utility> <vector> <fmt/format.h> <fmt/ranges.h>)

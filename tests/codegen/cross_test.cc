@@ -40,6 +40,13 @@ TEST(CrossTest, ReluOnX86IsOneInstruction) {
   EXPECT_EQ(count(text, "vcmp") + count(text, "vblend"), 0) << text;
 }
 
+TEST(CrossTest, AProcessorThatLlvmDoesNotKnow) {
+  target::Target future = avx512_target(), arm = aarch64_target();
+  future.cpu = arm.cpu = "futurelake";
+  EXPECT_EQ(count(asm_of(micro_kernel(8, 48, 16, 64), future), "vfmadd"), 24);
+  EXPECT_GE(count(asm_of(micro_kernel(4, 8, 4, 64), arm), "fmla"), 8);
+}
+
 // Pointers of outer loops are opaque to LLVM, at no instruction.
 TEST(CrossTest, NestedLoopsOnEveryTarget) {
   const ir::Buffer a = ir::Buffer::make("a", DType::kF32, {8, 64});

@@ -9,6 +9,7 @@
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
 #include <llvm/IR/Verifier.h>
+#include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/TargetSelect.h>
@@ -53,6 +54,17 @@ void initialise_llvm() {
   });
 }
 
+// The name chooses a scheduling model; features are given apart. An LLVM older than the processor
+// does not know it, and would end the program.
+template <class Triple>
+std::string known_cpu(const llvm::Target& registered, const Triple& triple,
+                      const target::Target& target) {
+  const std::unique_ptr<llvm::MCSubtargetInfo> info(
+      registered.createMCSubtargetInfo(triple, "", ""));
+  if (info && info->isCPUStringValid(target.cpu)) return target.cpu;
+  return target.is_gpu() ? target.cpu : target.arch == target::Arch::kX86_64 ? "x86-64" : "generic";
+}
+
 Result<std::unique_ptr<llvm::TargetMachine>> make_machine(const target::Target& target,
                                                           int opt_level) {
   initialise_llvm();
@@ -72,8 +84,8 @@ Result<std::unique_ptr<llvm::TargetMachine>> make_machine(const target::Target& 
   const auto& machine_triple = triple;
 #endif
   std::unique_ptr<llvm::TargetMachine> machine(registered->createTargetMachine(
-      machine_triple, target.cpu, target.features, llvm::TargetOptions(), llvm::Reloc::PIC_,
-      std::nullopt, static_cast<OptLevel>(level)));
+      machine_triple, known_cpu(*registered, machine_triple, target), target.features,
+      llvm::TargetOptions(), llvm::Reloc::PIC_, std::nullopt, static_cast<OptLevel>(level)));
   if (!machine)
     return make_error(ErrorCode::kUnsupported, "target {}: LLVM has no machine for it",
                       target.name);
