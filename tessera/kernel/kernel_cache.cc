@@ -99,6 +99,55 @@ class Reader {
   bool ok_ = true;
 };
 
+// Everything of a binary but its code and its target.
+void write_description(Writer& writer, const runtime::Binary& binary) {
+  writer.number(static_cast<std::int64_t>(binary.kind));
+  writer.number(static_cast<std::int64_t>(binary.kernels.size()));
+  for (const runtime::KernelInfo& k : binary.kernels) {
+    writer.text(k.name);
+    writer.number(k.shared_bytes);
+    writer.number(k.worker_bytes);
+  }
+  writer.number(static_cast<std::int64_t>(binary.launches.size()));
+  for (const runtime::LaunchInfo& l : binary.launches) {
+    writer.text(l.name);
+    for (const auto* sizes : {&l.grid, &l.block}) {
+      for (const std::int64_t n : *sizes) writer.number(n);
+    }
+    writer.number(l.shared_bytes);
+    writer.number(static_cast<std::int64_t>(l.arguments.size()));
+    for (const int a : l.arguments) writer.number(a);
+  }
+  writer.number(static_cast<std::int64_t>(binary.temporaries.size()));
+  for (const std::int64_t t : binary.temporaries) writer.number(t);
+  writer.number(binary.parameters);
+}
+
+void read_description(Reader& reader, runtime::Binary* binary) {
+  binary->kind = static_cast<runtime::BinaryKind>(reader.number());
+  for (std::int64_t n = reader.number(); n > 0 && reader.ok(); --n) {
+    runtime::KernelInfo k;
+    k.name = reader.text();
+    k.shared_bytes = reader.number();
+    k.worker_bytes = reader.number();
+    binary->kernels.push_back(std::move(k));
+  }
+  for (std::int64_t n = reader.number(); n > 0 && reader.ok(); --n) {
+    runtime::LaunchInfo l;
+    l.name = reader.text();
+    for (auto* sizes : {&l.grid, &l.block}) {
+      for (std::int64_t& size : *sizes) size = reader.number();
+    }
+    l.shared_bytes = reader.number();
+    for (std::int64_t a = reader.number(); a > 0 && reader.ok(); --a)
+      l.arguments.push_back(static_cast<int>(reader.number()));
+    binary->launches.push_back(std::move(l));
+  }
+  for (std::int64_t n = reader.number(); n > 0 && reader.ok(); --n)
+    binary->temporaries.push_back(reader.number());
+  binary->parameters = static_cast<int>(reader.number());
+}
+
 }  // namespace
 
 std::string KernelCache::key(const target::Target& target, const codegen::CodegenOptions& options,
@@ -115,11 +164,8 @@ std::optional<CachedKernel> KernelCache::find(const std::string& key,
   const std::optional<std::string> bytes = disk_.find(key);
   if (!bytes) return std::nullopt;
   Reader reader(*bytes);
-  runtime::KernelInfo info;
-  info.name = reader.text();
-  info.shared_bytes = reader.number();
-  info.worker_bytes = reader.number();
   CachedKernel out;
+  read_description(reader, &out.binary);
   const std::int64_t count = reader.number();
   for (std::int64_t i = 0; i < count && reader.ok(); ++i) {
     const std::string_view text = reader.text();
@@ -131,23 +177,18 @@ std::optional<CachedKernel> KernelCache::find(const std::string& key,
     if (!layout) return std::nullopt;
     out.param_layouts.push_back(std::move(*layout));
   }
-  const std::string_view object = reader.text();
+  const std::string_view code = reader.text();
   if (!reader.finished()) return std::nullopt;
   out.binary.target = target;
-  out.binary.bytes.assign(object.begin(), object.end());
-  out.binary.kernels.push_back(std::move(info));
+  out.binary.bytes.assign(code.begin(), code.end());
   return out;
 }
 
 void KernelCache::store(const std::string& key, const runtime::Binary& binary,
                         const std::vector<schedule::Layout>& param_layouts) const {
-  const bool fits = binary.kind == runtime::BinaryKind::kObject && binary.kernels.size() == 1;
-  if (key.empty() || !fits) return;
+  if (key.empty()) return;
   Writer writer;
-  const runtime::KernelInfo& info = binary.kernels[0];
-  writer.text(info.name);
-  writer.number(info.shared_bytes);
-  writer.number(info.worker_bytes);
+  write_description(writer, binary);
   writer.number(static_cast<std::int64_t>(param_layouts.size()));
   for (const schedule::Layout& layout : param_layouts) {
     writer.text(layout.empty() ? "" : schedule::to_text(layout));
