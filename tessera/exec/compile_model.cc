@@ -10,6 +10,9 @@
 #include <unistd.h>
 
 #include "tessera/graph/op.h"
+#include "tessera/lower/check_limits.h"
+#include "tessera/lower/lower_device.h"
+#include "tessera/runtime/device/cpu_device.h"
 #include "tessera/space/default_schedule.h"
 #include "tessera/target/cpus.h"
 #include "tessera/target/match.h"
@@ -69,10 +72,50 @@ Result<LoweredTask> lower_task(const task::Task& task, const target::Target& tar
   return out;
 }
 
+// The code of a task and what its caller must do.
+struct BuiltCode {
+  runtime::Binary binary;
+  std::vector<schedule::Layout> param_layouts;
+  double lower_ms = 0;
+};
+
+Result<BuiltCode> build_code(const task::Task& task, const target::Target& target,
+                             const ModelOptions& options,
+                             std::optional<schedule::Schedule> schedule) {
+  BuiltCode out;
+  const auto begin = std::chrono::steady_clock::now();
+  if (!target.is_gpu()) {
+    TESSERA_TRY(LoweredTask lowered, lower_task(task, target, std::move(schedule)));
+    out.lower_ms = elapsed_ms(begin);
+    TESSERA_TRY(out.binary, codegen::compile_kernel(lowered.lowered.func, target, options.codegen));
+    out.param_layouts = std::move(lowered.lowered.param_layouts);
+    return out;
+  }
+  if (!schedule) {
+    TESSERA_TRY(schedule, space::default_schedule(task.dag, target));
+  }
+  lower::PassOptions passes;
+  passes.verify = false;
+  TESSERA_TRY(lower::LoweredDevice lowered, lower::lower_device(task.dag, *schedule, passes));
+  TESSERA_DO(lower::check_limits(lowered.program, lower::launch_limits(target)));
+  out.lower_ms = elapsed_ms(begin);
+  TESSERA_TRY(out.binary, codegen::compile(lowered.program, target, options.codegen));
+  out.param_layouts = std::move(lowered.param_layouts);
+  return out;
+}
+
+Result<std::unique_ptr<runtime::LoadedCode>> load_code(const runtime::Binary& binary,
+                                                       const ModelOptions& options) {
+  if (options.device) return options.device->load(binary);
+  TESSERA_TRY(std::unique_ptr<runtime::CpuKernel> kernel, runtime::load_kernel(binary));
+  return std::unique_ptr<runtime::LoadedCode>(std::move(kernel));
+}
+
 // A kernel that can be called, found or built.
 struct BuiltTask {
-  std::unique_ptr<runtime::CpuKernel> kernel;
+  std::unique_ptr<runtime::LoadedCode> kernel;
   std::vector<schedule::Layout> param_layouts;
+  std::vector<std::int64_t> temporaries;
   bool found = false;
   double lower_ms = 0;
 };
@@ -91,21 +134,20 @@ Result<BuiltTask> build_task(const task::Task& task, const target::Target& targe
     key = kernel::KernelCache::key(target, options.codegen, te::to_text(task.dag), steps);
     std::optional<kernel::CachedKernel> known = options.cache->find(key, target);
     // A damaged entry is as good as none.
-    if (auto kernel = known ? runtime::load_kernel(known->binary) : Error{}; kernel.ok()) {
+    if (auto kernel = known ? load_code(known->binary, options) : Error{}; kernel.ok()) {
       out.kernel = std::move(*kernel);
       out.param_layouts = std::move(known->param_layouts);
+      out.temporaries = std::move(known->binary.temporaries);
       out.found = true;
       return out;
     }
   }
-  const auto begin = std::chrono::steady_clock::now();
-  TESSERA_TRY(LoweredTask lowered, lower_task(task, target, std::move(given)));
-  out.lower_ms = elapsed_ms(begin);
-  TESSERA_TRY(const codegen::Binary binary,
-              codegen::compile_kernel(lowered.lowered.func, target, options.codegen));
-  TESSERA_TRY(out.kernel, runtime::load_kernel(binary));
-  out.param_layouts = std::move(lowered.lowered.param_layouts);
-  if (!key.empty()) options.cache->store(key, binary, out.param_layouts);
+  TESSERA_TRY(BuiltCode built, build_code(task, target, options, std::move(given)));
+  out.lower_ms = built.lower_ms;
+  TESSERA_TRY(out.kernel, load_code(built.binary, options));
+  if (!key.empty()) options.cache->store(key, built.binary, built.param_layouts);
+  out.param_layouts = std::move(built.param_layouts);
+  out.temporaries = std::move(built.binary.temporaries);
   return out;
 }
 
@@ -145,14 +187,33 @@ class ConstantPool {
   std::vector<schedule::Layout> layouts_;  // by constant
 };
 
+// What the kernels of the tasks need, by task.
+struct Needs {
+  std::vector<std::vector<schedule::Layout>> layouts;  // by parameter
+  std::vector<std::vector<std::int64_t>> temporaries;
+};
+
+MemoryOptions memory_options(const task::TaskGraph& tasks, const Needs& needs,
+                             const target::Target& target) {
+  MemoryOptions out;
+  if (!target.is_gpu()) return out;
+  out.alignment = runtime::Device::kPartAlignment;
+  for (const std::int32_t call : tasks.call_of_group) {
+    out.temporaries.emplace_back();
+    if (call < 0) continue;
+    out.temporaries.back() = needs.temporaries[tasks.calls[static_cast<std::size_t>(call)].task];
+  }
+  return out;
+}
+
 class Assembler {
  public:
-  Assembler(const graph::Graph& graph, const task::TaskGraph& tasks,
-            const std::vector<std::vector<schedule::Layout>>& layouts, CompiledModel* model)
+  Assembler(const graph::Graph& graph, const task::TaskGraph& tasks, const Needs& needs,
+            CompiledModel* model)
       : graph_(graph),
         tasks_(tasks),
-        layouts_(layouts),
-        plan_(plan_memory(graph, tasks.groups)),
+        needs_(needs),
+        plan_(plan_memory(graph, tasks.groups, memory_options(tasks, needs, model->target))),
         constants_(graph, model),
         model_(model) {}
 
@@ -198,9 +259,13 @@ class Assembler {
     step.flops = task.flops;
     step.bytes = task.bytes;
     for (std::size_t i = 0; i < call.params.size(); ++i) {
-      step.params.push_back(storage(call.params[i], layouts_[call.task][i]));
+      step.params.push_back(storage(call.params[i], needs_.layouts[call.task][i]));
     }
     for (const ValueId id : group.outputs) step.params.push_back(storage(id, {}));
+    if (!plan_.temporaries.empty()) {
+      const std::vector<Storage>& own = plan_.temporaries[call.group];
+      step.params.insert(step.params.end(), own.begin(), own.end());
+    }
     model_->steps.push_back(std::move(step));
   }
 
@@ -239,11 +304,33 @@ class Assembler {
 
   const graph::Graph& graph_;
   const task::TaskGraph& tasks_;
-  const std::vector<std::vector<schedule::Layout>>& layouts_;  // by task, then by parameter
+  const Needs& needs_;
   MemoryPlan plan_;
   ConstantPool constants_;
   CompiledModel* model_;
 };
+
+// The constants of `model` to the device, each once.
+Result<void> upload_constants(runtime::Device& device, CompiledModel* model) {
+  std::size_t bytes = 0;
+  std::vector<std::size_t> offsets;
+  for (const HostTensor& t : model->constants) {
+    offsets.push_back(bytes);
+    constexpr std::size_t kStep = runtime::Device::kPartAlignment;
+    bytes += (t.bytes() + kStep - 1) / kStep * kStep;
+  }
+  TESSERA_TRY(model->constant_memory, runtime::DeviceBuffer::make(device, bytes));
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    const HostTensor& t = model->constants[i];
+    void* part = nullptr;
+    if (t.bytes() > 0) {
+      TESSERA_TRY(part, device.part(model->constant_memory.get(), offsets[i], t.bytes()));
+      TESSERA_DO(device.upload(part, t.data(), t.bytes()));
+    }
+    model->device_constants.push_back(part);
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -293,15 +380,18 @@ Result<CompiledModel> compile_model(const graph::Graph& graph, const target::Tar
 
 Result<CompiledModel> compile_model(const graph::Graph& graph, const task::TaskGraph& tasks,
                                     const target::Target& target, const ModelOptions& options) {
-  if (!target::runs_on_host(target)) {
-    return make_error(ErrorCode::kUnsupported, "code for {} does not run on this machine",
-                      target.name);
+  if (options.device ? target.kind != options.device->target().kind
+                     : !target::runs_on_host(target)) {
+    return make_error(ErrorCode::kUnsupported, "code for {} does not run on {}", target.name,
+                      options.device ? options.device->target().name : "this machine");
   }
   TESSERA_DO(check_memory(graph));
   CompiledModel model;
   model.target = target;
   const auto start = std::chrono::steady_clock::now();
-  std::vector<std::vector<schedule::Layout>> layouts(tasks.tasks.size());
+  Needs needs;
+  needs.layouts.resize(tasks.tasks.size());
+  needs.temporaries.resize(tasks.tasks.size());
   model.kernels.resize(tasks.tasks.size());
   std::atomic<std::int64_t> lower_us{0}, found{0};
   TESSERA_DO(for_each_task(tasks.tasks.size(), options, [&](std::size_t i) -> Result<void> {
@@ -310,7 +400,8 @@ Result<CompiledModel> compile_model(const graph::Graph& graph, const task::TaskG
     if (!one) return one.error().with_context(fmt::format("task {}", task.name));
     lower_us += static_cast<std::int64_t>(1000 * one->lower_ms);
     found += one->found ? 1 : 0;
-    layouts[i] = std::move(one->param_layouts);
+    needs.layouts[i] = std::move(one->param_layouts);
+    needs.temporaries[i] = std::move(one->temporaries);
     model.kernels[i] = std::move(one->kernel);
     return {};
   }));
@@ -318,7 +409,8 @@ Result<CompiledModel> compile_model(const graph::Graph& graph, const task::TaskG
   if (options.cache && found < static_cast<std::int64_t>(tasks.tasks.size())) {
     options.cache->disk().trim();
   }
-  TESSERA_DO(Assembler(graph, tasks, layouts, &model).run(options));
+  TESSERA_DO(Assembler(graph, tasks, needs, &model).run(options));
+  if (target.is_gpu()) TESSERA_DO(upload_constants(*options.device, &model));
   model.lower_ms = static_cast<double>(lower_us.load()) / 1000;
   model.build_ms = elapsed_ms(start);
   return model;
@@ -327,14 +419,14 @@ Result<CompiledModel> compile_model(const graph::Graph& graph, const task::TaskG
 Result<CompiledModel> lower_model(const graph::Graph& graph, const task::TaskGraph& tasks,
                                   const target::Target& target, const ModelOptions& options,
                                   std::vector<LoweredTask>* lowered) {
-  TESSERA_DO(target::require_cpu(target, "compiled models"));
+  TESSERA_DO(target::require_cpu(target, "artifacts"));
   CompiledModel model;
   model.target = target;
   const auto start = std::chrono::steady_clock::now();
   TESSERA_TRY(*lowered, lower_tasks(tasks.tasks, target, options));
-  std::vector<std::vector<schedule::Layout>> layouts;
-  for (const LoweredTask& t : *lowered) layouts.push_back(t.lowered.param_layouts);
-  TESSERA_DO(Assembler(graph, tasks, layouts, &model).run(options));
+  Needs needs;
+  for (const LoweredTask& t : *lowered) needs.layouts.push_back(t.lowered.param_layouts);
+  TESSERA_DO(Assembler(graph, tasks, needs, &model).run(options));
   model.lower_ms = elapsed_ms(start);
   return model;
 }

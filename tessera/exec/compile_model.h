@@ -12,7 +12,7 @@
 #include "tessera/graph/graph.h"
 #include "tessera/kernel/kernel_cache.h"
 #include "tessera/lower/lower.h"
-#include "tessera/runtime/device/cpu_device.h"
+#include "tessera/runtime/device/device.h"
 #include "tessera/support/host_tensor.h"
 #include "tessera/target/target.h"
 #include "tessera/task/task.h"
@@ -24,6 +24,7 @@ struct ModelOptions {
   codegen::CodegenOptions codegen;
   int build_threads = 0;                             // 0: one per core
   std::shared_ptr<const kernel::KernelCache> cache;  // of code; null: everything is built
+  runtime::Device* device = nullptr;                 // that loads the code; null: this process
   // The schedule of a task; empty: space::default_schedule.
   std::function<Result<schedule::Schedule>(const task::Task&)> schedule;
   // Called as kernels finish, from the building threads, one at a time: progress on long work.
@@ -45,10 +46,11 @@ Result<std::vector<LoweredTask>> lower_tasks(const std::vector<task::Task>& task
 struct CompiledModel {
   struct Step {
     task::GroupKind kind = task::GroupKind::kKernel;
-    std::size_t kernel = 0;       // index into kernels
-    std::vector<Storage> params;  // inputs then outputs; kConstant: index into constants
-    std::string name;             // operators of the group, for the profile
-    std::string origin;           // the model's node
+    std::size_t kernel = 0;  // index into kernels
+    // Inputs, outputs and, of GPUs, temporaries; kConstant: index into constants.
+    std::vector<Storage> params;
+    std::string name;    // operators of the group, for the profile
+    std::string origin;  // the model's node
     double flops = 0, bytes = 0;
     // Host operators: what to call.
     const graph::OpDef* op = nullptr;
@@ -61,8 +63,11 @@ struct CompiledModel {
   target::Target target;
   std::vector<std::string> input_names, output_names;
   std::vector<graph::TensorType> input_types, output_types;
-  std::vector<std::unique_ptr<runtime::CpuKernel>> kernels;
+  std::vector<std::unique_ptr<runtime::LoadedCode>> kernels;
   std::vector<HostTensor> constants;  // as the kernels read them
+  // The same on a GPU, all in one piece of its memory; empty: in this process.
+  runtime::DeviceBuffer constant_memory;
+  std::vector<void*> device_constants;
   // What constants[i] is: a value of the graph and the order it was packed in (empty: as it was).
   struct ConstantName {
     std::string value, layout;
@@ -83,8 +88,9 @@ struct CompiledModel {
 // this machine: a size given by mistake must not end in the system's out-of-memory killer.
 Result<void> check_memory(const graph::Graph& graph);
 
-// `graph` is as the passes left it, `tasks` are its. kUnsupported when the target is not this
-// machine.
+// `graph` is as the passes left it, `tasks` are its. kUnsupported when the target is neither this
+// machine nor options.device, which must outlive the model; kRunFailed when that has too little
+// memory.
 Result<CompiledModel> compile_model(const graph::Graph& graph, const task::TaskGraph& tasks,
                                     const target::Target& target, const ModelOptions& options = {});
 // With the tasks that options.partition gives.

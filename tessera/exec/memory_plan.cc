@@ -11,13 +11,9 @@ using graph::ValueId;
 
 std::size_t at(ValueId id) { return static_cast<std::size_t>(id); }
 
-std::int64_t stored_bytes(const graph::TensorType& type) {
-  const std::int64_t bytes = elements(type.shape) * size_bytes(type.dtype);
-  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
-}
-
 struct Block {
-  ValueId root = kNoValue;
+  ValueId root = kNoValue;         // or
+  std::size_t group = 0, nth = 0;  // a temporary of a group
   std::int64_t bytes = 0;
   int first = 0, last = 0;  // groups, inclusive
   std::int64_t offset = 0;
@@ -25,9 +21,11 @@ struct Block {
 
 class Planner {
  public:
-  Planner(const graph::Graph& graph, const std::vector<task::Group>& groups)
-      : graph_(graph), groups_(groups), root_(graph.values.size()) {
+  Planner(const graph::Graph& graph, const std::vector<task::Group>& groups,
+          const MemoryOptions& options)
+      : graph_(graph), groups_(groups), options_(options), root_(graph.values.size()) {
     std::iota(root_.begin(), root_.end(), 0);
+    for (const auto& sizes : options.temporaries) plan_.temporaries.emplace_back(sizes.size());
     plan_.of_value.resize(graph.values.size());
   }
 
@@ -47,18 +45,25 @@ class Planner {
   }
 
  private:
+  std::int64_t aligned(std::int64_t bytes) const {
+    return (bytes + options_.alignment - 1) / options_.alignment * options_.alignment;
+  }
+  std::int64_t stored_bytes(const graph::TensorType& type) const {
+    return aligned(elements(type.shape) * size_bytes(type.dtype));
+  }
+
   void place_callers_memory() {
     for (std::size_t v = 0; v < graph_.values.size(); ++v) {
-      if (graph_.values[v].is_constant) plan_.of_value[v] = {Place::kConstant, v, 0};
+      if (graph_.values[v].is_constant) plan_.of_value[v] = {Place::kConstant, v};
     }
     for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
-      plan_.of_value[at(graph_.inputs[i])] = {Place::kInput, i, 0};
+      plan_.of_value[at(graph_.inputs[i])] = {Place::kInput, i};
     }
     for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
       if (elements(graph_.shape(graph_.outputs[i])) == 0) continue;
       Storage& storage = plan_.of_value[at(root_[at(graph_.outputs[i])])];
       if (storage.place == Place::kNone) {
-        storage = {Place::kOutput, i, 0};
+        storage = {Place::kOutput, i};
       } else {
         plan_.copies.push_back({graph_.outputs[i], i});
       }
@@ -76,11 +81,22 @@ class Planner {
           if (elements(graph_.shape(root)) == 0) continue;
           if (block_of[at(root)] < 0) {
             block_of[at(root)] = static_cast<int>(blocks.size());
-            blocks.push_back({root, stored_bytes(graph_.type(root)), static_cast<int>(g),
-                              static_cast<int>(g), 0});
+            blocks.push_back({.root = root,
+                              .bytes = stored_bytes(graph_.type(root)),
+                              .first = static_cast<int>(g),
+                              .last = static_cast<int>(g)});
           }
           blocks[static_cast<std::size_t>(block_of[at(root)])].last = static_cast<int>(g);
         }
+      }
+    }
+    for (std::size_t g = 0; g < options_.temporaries.size(); ++g) {
+      for (std::size_t i = 0; i < options_.temporaries[g].size(); ++i) {
+        blocks.push_back({.group = g,
+                          .nth = i,
+                          .bytes = aligned(options_.temporaries[g][i]),
+                          .first = static_cast<int>(g),
+                          .last = static_cast<int>(g)});
       }
     }
     return blocks;
@@ -107,7 +123,9 @@ class Planner {
       }
       b.offset = offset;
       plan_.arena_bytes = std::max(plan_.arena_bytes, offset + b.bytes);
-      plan_.of_value[at(b.root)] = {Place::kArena, 0, offset};
+      Storage& storage =
+          b.root == kNoValue ? plan_.temporaries[b.group][b.nth] : plan_.of_value[at(b.root)];
+      storage = {Place::kArena, 0, offset, b.bytes};
       const auto where =
           std::upper_bound(placed.begin(), placed.end(), b,
                            [](const Block& x, const Block& y) { return x.offset < y.offset; });
@@ -117,14 +135,16 @@ class Planner {
 
   const graph::Graph& graph_;
   const std::vector<task::Group>& groups_;
+  const MemoryOptions& options_;
   std::vector<ValueId> root_;
   MemoryPlan plan_;
 };
 
 }  // namespace
 
-MemoryPlan plan_memory(const graph::Graph& graph, const std::vector<task::Group>& groups) {
-  return Planner(graph, groups).run();
+MemoryPlan plan_memory(const graph::Graph& graph, const std::vector<task::Group>& groups,
+                       const MemoryOptions& options) {
+  return Planner(graph, groups, options).run();
 }
 
 }  // namespace tessera::exec

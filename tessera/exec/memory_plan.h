@@ -20,6 +20,7 @@ struct Storage {
   Place place = Place::kNone;
   std::size_t index = 0;
   std::int64_t offset = 0;
+  std::int64_t bytes = 0;  // of places in the arena
 };
 
 // An output that is also an input, a constant, or another output under a second name.
@@ -29,7 +30,8 @@ struct OutputCopy {
 };
 
 struct MemoryPlan {
-  std::vector<Storage> of_value;  // by ValueId
+  std::vector<Storage> of_value;                  // by ValueId
+  std::vector<std::vector<Storage>> temporaries;  // by group, as MemoryOptions has them
   std::vector<OutputCopy> copies;
   std::int64_t arena_bytes = 0;
   std::int64_t live_bytes = 0;  // the largest sum of sizes alive at once: no plan can use less
@@ -37,8 +39,15 @@ struct MemoryPlan {
 
 inline constexpr std::int64_t kArenaAlignment = 64;
 
+struct MemoryOptions {
+  std::int64_t alignment = kArenaAlignment;
+  // Bytes of memory that a group needs while it runs, by group; empty: no group needs any.
+  std::vector<std::vector<std::int64_t>> temporaries;
+};
+
 // Values live from the group that writes them to the last group that reads them; a reshape shares
 // the memory of its input. Large values are placed first, each at the lowest free offset.
-MemoryPlan plan_memory(const graph::Graph& graph, const std::vector<task::Group>& groups);
+MemoryPlan plan_memory(const graph::Graph& graph, const std::vector<task::Group>& groups,
+                       const MemoryOptions& options = {});
 
 }  // namespace tessera::exec

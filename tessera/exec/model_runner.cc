@@ -1,61 +1,131 @@
 #include "tessera/exec/model_runner.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <optional>
 
 #include "tessera/graph/op.h"
-#include "tessera/runtime/first_touch.h"
+#include "tessera/runtime/device/cpu_device.h"
 
 namespace tessera::exec {
 namespace {
+
+// Of one kernel in its profile on a GPU: a single launch is timed by how fast it can be started.
+constexpr int kRepeats = 20;
 
 std::size_t tensor_bytes(const graph::TensorType& type) {
   return static_cast<std::size_t>(elements(type.shape)) *
          static_cast<std::size_t>(size_bytes(type.dtype));
 }
 
-runtime::AlignedBuffer zeroed(std::size_t bytes, runtime::ThreadPool& pool) {
-  runtime::AlignedBuffer buffer(std::max<std::size_t>(bytes, runtime::AlignedBuffer::kAlignment));
-  runtime::first_touch(buffer, pool);
-  return buffer;
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
+
+// Keeps the workers of this process awake between the parts of a run.
+class Awake {
+ public:
+  explicit Awake(runtime::ThreadPool* pool) {
+    if (pool) session_.emplace(*pool);
+  }
+
+ private:
+  std::optional<runtime::ThreadPool::Session> session_;
+};
+
+bool is_host(const CompiledModel::Step& step) { return step.kind == task::GroupKind::kHost; }
 
 }  // namespace
 
 ModelRunner::ModelRunner(const CompiledModel& model, runtime::ThreadPool& pool)
-    : model_(model), pool_(pool) {
-  for (const auto& type : model.input_types) inputs_.push_back(zeroed(tensor_bytes(type), pool));
-  for (const auto& type : model.output_types) outputs_.push_back(zeroed(tensor_bytes(type), pool));
-  arena_ = zeroed(static_cast<std::size_t>(model.arena_bytes), pool);
-  std::int64_t workspace = 0;
-  for (const auto& kernel : model.kernels) {
-    workspace = std::max(workspace, kernel->info.shared_bytes +
-                                        kernel->info.worker_bytes * pool.host()->num_workers);
-  }
-  workspace_ = zeroed(static_cast<std::size_t>(workspace), pool);
-  for (const CompiledModel::Step& step : model.steps) {
-    Prepared p;
-    for (const Storage& s : step.params) p.params.push_back(address(s));
-    prepared_.push_back(std::move(p));
-  }
+    : model_(model),
+      process_(std::make_unique<runtime::CpuDevice>(pool)),
+      device_(*process_),
+      pool_(&pool) {
+  ready_ = set_up();
 }
 
-void* ModelRunner::address(const Storage& storage) {
+ModelRunner::ModelRunner(const CompiledModel& model, runtime::Device& device)
+    : model_(model), device_(device) {
+  ready_ = set_up();
+}
+
+Result<void> ModelRunner::set_up() {
+  const auto make = [&](const std::vector<graph::TensorType>& types,
+                        std::vector<runtime::DeviceBuffer>* to) -> Result<void> {
+    for (const graph::TensorType& type : types) {
+      TESSERA_TRY(runtime::DeviceBuffer buffer,
+                  runtime::DeviceBuffer::make(device_, tensor_bytes(type)));
+      to->push_back(std::move(buffer));
+    }
+    return {};
+  };
+  TESSERA_DO(make(model_.input_types, &inputs_));
+  TESSERA_DO(make(model_.output_types, &outputs_));
+  TESSERA_TRY(arena_,
+              runtime::DeviceBuffer::make(device_, static_cast<std::size_t>(model_.arena_bytes)));
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    const graph::TensorType& type = model_.output_types[i];
+    if (!process_) downloads_.emplace_back(type.dtype, type.shape);
+    results_.push_back(process_ ? outputs_[i].get() : downloads_[i].data());
+  }
+  for (const CompiledModel::Step& step : model_.steps) {
+    memory_.emplace_back();
+    for (const Storage& s : step.params) {
+      TESSERA_TRY(void* place, address(s));
+      memory_.back().push_back(place);
+    }
+  }
+  for (const CompiledModel::Copy& copy : model_.copies) {
+    TESSERA_TRY(void* place, address(copy.from));
+    copied_.push_back(place);
+  }
+  return record_parts();
+}
+
+Result<void> ModelRunner::record_parts() {
+  std::vector<runtime::Call> calls;
+  const auto end_recording = [&]() -> Result<void> {
+    if (calls.empty()) return {};
+    Part part;
+    TESSERA_TRY(part.recording, device_.record(std::exchange(calls, {})));
+    parts_.push_back(std::move(part));
+    return {};
+  };
+  for (std::size_t i = 0; i < model_.steps.size(); ++i) {
+    const CompiledModel::Step& step = model_.steps[i];
+    if (!is_host(step)) {
+      calls.push_back({model_.kernels[step.kernel].get(), memory_[i]});
+      continue;
+    }
+    TESSERA_DO(end_recording());
+    parts_.push_back({.recording = nullptr, .host_step = i});
+  }
+  return end_recording();
+}
+
+Result<void*> ModelRunner::address(const Storage& storage) {
   switch (storage.place) {
     case Place::kNone:
-      return nullptr;
+      break;
     case Place::kInput:
-      return inputs_[storage.index].data();
+      return inputs_[storage.index].get();
     case Place::kOutput:
-      return outputs_[storage.index].data();
+      return outputs_[storage.index].get();
     case Place::kConstant:
+      if (!model_.device_constants.empty()) return model_.device_constants[storage.index];
       // Kernels only read constants; the ABI has one pointer type for all parameters.
       return const_cast<void*>(model_.constants[storage.index].data());
-    case Place::kArena:
-      return arena_.data() + storage.offset;
+    case Place::kArena: {
+      void*& place = places_[{storage.offset, storage.bytes}];
+      if (!place) {
+        TESSERA_TRY(place, device_.part(arena_.get(), static_cast<std::size_t>(storage.offset),
+                                        static_cast<std::size_t>(storage.bytes)));
+      }
+      return place;
+    }
   }
-  return nullptr;
+  return static_cast<void*>(nullptr);
 }
 
 Result<void> ModelRunner::set_input(std::size_t index, const HostTensor& tensor) {
@@ -65,15 +135,17 @@ Result<void> ModelRunner::set_input(std::size_t index, const HostTensor& tensor)
     return make_error(ErrorCode::kInvalidArgument, "input {} must be {}, not {}",
                       model_.input_names[index], to_text(type), to_text(given));
   }
-  if (tensor.bytes() > 0) std::memcpy(inputs_[index].data(), tensor.data(), tensor.bytes());
-  return {};
+  if (!ready_.ok()) return ready_.error();
+  return device_.upload(inputs_[index].get(), tensor.data(), tensor.bytes());
 }
 
-Result<void> ModelRunner::run_host(const CompiledModel::Step& step, const Prepared& prepared) {
+Result<void> ModelRunner::run_host(std::size_t index) {
+  const CompiledModel::Step& step = model_.steps[index];
+  const std::vector<void*>& memory = memory_[index];
   std::vector<HostTensor> tensors;
   for (std::size_t i = 0; i < step.input_types.size(); ++i) {
     HostTensor t(step.input_types[i].dtype, step.input_types[i].shape);
-    if (t.bytes() > 0) std::memcpy(t.data(), prepared.params[i], t.bytes());
+    TESSERA_DO(device_.download(t.data(), memory[i], t.bytes()));
     tensors.push_back(std::move(t));
   }
   std::vector<const HostTensor*> args;
@@ -82,45 +154,60 @@ Result<void> ModelRunner::run_host(const CompiledModel::Step& step, const Prepar
   auto results = graph::evaluate_node(*step.op, step.attrs, args);
   if (!results) return results.error().with_context(step.origin);
   for (std::size_t i = 0; i < step.output_types.size(); ++i) {
-    void* to = prepared.params[step.input_types.size() + i];
-    if (to && (*results)[i].bytes() > 0) {
-      std::memcpy(to, (*results)[i].data(), (*results)[i].bytes());
-    }
+    void* to = memory[step.input_types.size() + i];
+    const HostTensor& t = (*results)[i];
+    if (to) TESSERA_DO(device_.upload(to, t.data(), t.bytes()));
   }
   return {};
 }
 
-Result<void> ModelRunner::run_step(std::size_t index) {
-  const CompiledModel::Step& step = model_.steps[index];
-  if (step.kind == task::GroupKind::kHost) return run_host(step, prepared_[index]);
-  const std::int32_t status = model_.kernels[step.kernel]->entry(prepared_[index].params.data(),
-                                                                 workspace_.data(), pool_.host());
-  if (status != 0) {
-    return make_error(ErrorCode::kRunFailed, "{}: kernel {} returned {}", step.origin, step.name,
-                      status);
-  }
+Result<void> ModelRunner::run_parts() {
+  for (const Part& part : parts_)
+    TESSERA_DO(part.recording ? device_.replay(*part.recording) : run_host(part.host_step));
   return {};
 }
 
 Result<void> ModelRunner::run() {
-  const runtime::ThreadPool::Session session(pool_);
-  for (std::size_t i = 0; i < model_.steps.size(); ++i) TESSERA_DO(run_step(i));
-  for (const CompiledModel::Copy& copy : model_.copies) {
-    std::memcpy(outputs_[copy.output].data(), address(copy.from),
-                tensor_bytes(model_.output_types[copy.output]));
+  if (!ready_.ok()) return ready_.error();
+  const Awake awake(pool_);
+  TESSERA_DO(run_parts());
+  for (std::size_t i = 0; i < downloads_.size(); ++i)
+    TESSERA_DO(device_.download(results_[i], outputs_[i].get(), downloads_[i].bytes()));
+  for (std::size_t i = 0; i < copied_.size(); ++i) {
+    const std::size_t output = model_.copies[i].output;
+    TESSERA_DO(
+        device_.download(results_[output], copied_[i], tensor_bytes(model_.output_types[output])));
   }
   return {};
 }
 
+Result<double> ModelRunner::time(int runs) {
+  if (!ready_.ok()) return ready_.error();
+  if (parts_.size() == 1 && parts_[0].recording)
+    return device_.time_replays(*parts_[0].recording, runs);
+  TESSERA_DO(device_.synchronise());
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < runs; ++i) TESSERA_DO(run_parts());
+  TESSERA_DO(device_.synchronise());
+  return seconds_since(start);
+}
+
 Result<std::vector<double>> ModelRunner::profile() {
-  const runtime::ThreadPool::Session session(pool_);
+  if (!ready_.ok()) return ready_.error();
+  const Awake awake(pool_);
+  const int repeats = process_ ? 1 : kRepeats;
   std::vector<double> times;
   for (std::size_t i = 0; i < model_.steps.size(); ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    TESSERA_DO(run_step(i));
-    times.push_back(
-        std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
-            .count());
+    const CompiledModel::Step& step = model_.steps[i];
+    if (is_host(step)) {
+      const auto start = std::chrono::steady_clock::now();
+      TESSERA_DO(run_host(i));
+      times.push_back(1e6 * seconds_since(start));
+      continue;
+    }
+    TESSERA_TRY(const double seconds,
+                device_.time(*model_.kernels[step.kernel], memory_[i], repeats));
+    times.push_back(1e6 * seconds / repeats);
   }
   return times;
 }
@@ -128,22 +215,37 @@ Result<std::vector<double>> ModelRunner::profile() {
 HostTensor ModelRunner::output(std::size_t index) const {
   const graph::TensorType& type = model_.output_types.at(index);
   HostTensor out(type.dtype, type.shape);
-  if (out.bytes() > 0) std::memcpy(out.data(), outputs_[index].data(), out.bytes());
+  if (out.bytes() > 0) std::memcpy(out.data(), results_.at(index), out.bytes());
   return out;
 }
 
-Result<std::vector<HostTensor>> run_model(const CompiledModel& model, runtime::ThreadPool& pool,
-                                          const std::vector<HostTensor>& inputs) {
+namespace {
+
+Result<std::vector<HostTensor>> run_once(const CompiledModel& model, ModelRunner& runner,
+                                         const std::vector<HostTensor>& inputs) {
   if (inputs.size() != model.input_types.size()) {
     return make_error(ErrorCode::kInvalidArgument, "{} inputs given, the model has {}",
                       inputs.size(), model.input_types.size());
   }
-  ModelRunner runner(model, pool);
   for (std::size_t i = 0; i < inputs.size(); ++i) TESSERA_DO(runner.set_input(i, inputs[i]));
   TESSERA_DO(runner.run());
   std::vector<HostTensor> outputs;
   for (std::size_t i = 0; i < model.output_types.size(); ++i) outputs.push_back(runner.output(i));
   return outputs;
+}
+
+}  // namespace
+
+Result<std::vector<HostTensor>> run_model(const CompiledModel& model, runtime::ThreadPool& pool,
+                                          const std::vector<HostTensor>& inputs) {
+  ModelRunner runner(model, pool);
+  return run_once(model, runner, inputs);
+}
+
+Result<std::vector<HostTensor>> run_model(const CompiledModel& model, runtime::Device& device,
+                                          const std::vector<HostTensor>& inputs) {
+  ModelRunner runner(model, device);
+  return run_once(model, runner, inputs);
 }
 
 }  // namespace tessera::exec

@@ -1,6 +1,7 @@
-// Runs a compiled model on this machine.
+// Runs a compiled model on the device that has its code.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -10,42 +11,63 @@
 
 namespace tessera::exec {
 
-// Owns the arena and memory for inputs and outputs. One run at a time.
+// Owns the arena and memory for inputs and outputs. Kernels between host operators are recorded
+// once, so that a model without any is one recording. One run at a time.
 class ModelRunner {
  public:
-  // `model` and `pool` must outlive the runner.
+  // In this process. `model` and `pool` must outlive the runner.
   ModelRunner(const CompiledModel& model, runtime::ThreadPool& pool);
+  // On a GPU, that of ModelOptions.
+  ModelRunner(const CompiledModel& model, runtime::Device& device);
 
-  // Checks type and shape, naming the input.
+  // Checks type and shape, naming the input. kRunFailed: the device has no memory for the model.
   Result<void> set_input(std::size_t index, const HostTensor& tensor);
-  // kRunFailed: a host operator refused its data.
+  // kRunFailed: a host operator refused its data, or the device failed.
   Result<void> run();
+  // Seconds of so many runs in a row, inputs and outputs on the device: by the device's clock, or,
+  // with host operators, by this machine's.
+  Result<double> time(int runs);
   HostTensor output(std::size_t index) const;
-  // The memory of inputs and outputs themselves, for callers that fill and read them in place: as
-  // many bytes as the type has, valid as long as the runner.
-  void* input_data(std::size_t index) { return inputs_.at(index).data(); }
-  const void* output_data(std::size_t index) const { return outputs_.at(index).data(); }
+  // The memory of inputs and outputs themselves, for callers in this process that fill and read
+  // them in place: as many bytes as the type has, valid as long as the runner.
+  void* input_data(std::size_t index) { return inputs_.at(index).get(); }
+  const void* output_data(std::size_t index) const { return results_.at(index); }
 
-  // Microseconds of each step in one run.
+  // Microseconds of each step: of one run, or, on a GPU, each step repeated by itself. The outputs
+  // are afterwards those of no run.
   Result<std::vector<double>> profile();
 
  private:
-  struct Prepared {
-    std::vector<void*> params;
+  // Kernels in a row, or one host operator.
+  struct Part {
+    std::unique_ptr<runtime::Recording> recording;
+    std::size_t host_step = 0;
   };
-  void* address(const Storage& storage);
-  Result<void> run_step(std::size_t index);
-  Result<void> run_host(const CompiledModel::Step& step, const Prepared& prepared);
+  Result<void> set_up();
+  Result<void> record_parts();
+  Result<void*> address(const Storage& storage);
+  Result<void> run_parts();
+  Result<void> run_host(std::size_t step);
 
   const CompiledModel& model_;
-  runtime::ThreadPool& pool_;
-  std::vector<runtime::AlignedBuffer> inputs_, outputs_;
-  runtime::AlignedBuffer arena_, workspace_;
-  std::vector<Prepared> prepared_;  // by step
+  std::unique_ptr<runtime::Device> process_;  // where there is no other device
+  runtime::Device& device_;
+  runtime::ThreadPool* pool_ = nullptr;  // of this process, where it runs the model
+  Result<void> ready_;                   // why there is no memory, or code that cannot be recorded
+  std::vector<runtime::DeviceBuffer> inputs_, outputs_;
+  runtime::DeviceBuffer arena_;
+  std::map<std::pair<std::int64_t, std::int64_t>, void*> places_;  // of the arena: offset, bytes
+  std::vector<std::vector<void*>> memory_;                         // by step, as its params
+  std::vector<Part> parts_;
+  std::vector<void*> copied_;  // what each copy of the model is of
+  std::vector<HostTensor> downloads_;
+  std::vector<void*> results_;  // outputs as this process reads them
 };
 
 // One call: inputs in the model's order.
 Result<std::vector<HostTensor>> run_model(const CompiledModel& model, runtime::ThreadPool& pool,
+                                          const std::vector<HostTensor>& inputs);
+Result<std::vector<HostTensor>> run_model(const CompiledModel& model, runtime::Device& device,
                                           const std::vector<HostTensor>& inputs);
 
 }  // namespace tessera::exec

@@ -54,6 +54,35 @@ void expect_disjoint(const Graph& graph, const std::vector<task::Group>& groups,
   }
 }
 
+// Memory that kernels need while they run lies beside what lives then, and is used again.
+TEST(MemoryPlan, TemporariesOfAGroupShareTheArena) {
+  GraphBuilder b("chain");
+  ValueId x = b.input("x", {DType::kF32, {100}});
+  for (int i = 0; i < 3; ++i) x = add(b, "tanh", {x});
+  const Graph g = b.finish({x}, {"y"});
+  const auto groups = task::partition(g, {.fuse = false, .decider = {}}).value();
+  ASSERT_EQ(groups.size(), 3u);
+  const MemoryPlan plan =
+      plan_memory(g, groups, {.alignment = 512, .temporaries = {{}, {1000, 8}, {1024}}});
+  ASSERT_EQ(plan.temporaries.size(), 3u);
+  EXPECT_TRUE(plan.temporaries[0].empty());
+  std::vector<Storage> second = plan.temporaries[1];
+  EXPECT_EQ(second[0].bytes, 1024);
+  EXPECT_EQ(second[1].bytes, 512);
+  for (const ValueId id : {groups[1].inputs[0], groups[1].outputs[0]})
+    second.push_back(plan.of_value[static_cast<std::size_t>(id)]);
+  for (std::size_t i = 0; i < second.size(); ++i) {
+    EXPECT_EQ(second[i].place, Place::kArena);
+    EXPECT_EQ(second[i].offset % 512, 0);
+    for (std::size_t j = 0; j < i; ++j) {
+      EXPECT_TRUE(second[i].offset + second[i].bytes <= second[j].offset ||
+                  second[j].offset + second[j].bytes <= second[i].offset);
+    }
+  }
+  EXPECT_EQ(plan.live_bytes, 1024 + 512 + 512 + 512);
+  EXPECT_EQ(plan.arena_bytes, plan.live_bytes);
+}
+
 TEST(MemoryPlan, AChainReusesTwoPlaces) {
   GraphBuilder b("chain");
   ValueId x = b.input("x", {DType::kF32, {100}});
