@@ -228,11 +228,6 @@ std::optional<int> check_peers(const std::vector<std::string>& names) {
   return std::nullopt;
 }
 
-// What the datasheet promises: GPUs are not measured here.
-double f32_gflops(const target::Target& t) {
-  return 2e-3 * t.cores * t.gpu.core_lanes * t.gpu.clock_mhz;
-}
-
 int bench(const BenchArgs& args) {
   if (args.list_ops) return list_ops();
   if (args.pool) return bench_pool(args);
@@ -245,18 +240,16 @@ int bench(const BenchArgs& args) {
   for (const auto& [number, line] : *suite) {
     if (names_model(line)) models.push_back(line);
   }
-  if (!models.empty() && args.target != "host") {
-    return report_model(make_error(ErrorCode::kUnsupported,
-                                   "--target {}: models are timed on the host only", args.target));
-  }
+  const Result<target::Target> target = runtime::resolve_target(args.target);
+  if (!target.ok()) return report(target.error());
   if (!models.empty()) {
     const std::size_t given = args.model.model.empty() ? 0 : 1;
     if (!args.ops.empty() || suite->size() + given != models.size()) {
       return report({ErrorCode::kInvalidArgument, "give models or operations, not both"});
     }
     const auto& peers = is_all(args.peers) ? driver::driver_peer_names() : args.peers;
-    return bench_models(models, args.model, args.model_bench, {args.threads, peers, timing},
-                        args.json, args.markdown);
+    return bench_models(models, args.model, args.model_bench,
+                        {*target, args.threads, peers, timing}, args.json, args.markdown);
   }
   const Result<std::vector<te::OpSpec>> list = specs(args, *suite);
   if (!list.ok()) return report(list.error());
@@ -272,11 +265,9 @@ int bench(const BenchArgs& args) {
                                .schedule_text = std::move(text).value(),
                                .timing = timing};
   const PlanArgs& plan_args = args.model_bench.plan;
-  const Result<target::Target> target = runtime::resolve_target(args.target);
-  if (!target.ok()) return report(target.error());
   const auto plan = plan_schedules(plan_args, *target);
   if (!plan.ok()) return report(plan.error());
-  driver::PeakOf peak(target::host(), args.threads, timing);
+  driver::PeakOf peak(*target, args.threads, timing);
   std::vector<driver::BenchResult> results;
   bool wrong = false;
   for (te::OpSpec spec : *list) {
@@ -285,8 +276,7 @@ int bench(const BenchArgs& args) {
     if (!r.ok()) return report(r.error().with_context(te::to_text(spec)));
     // After the operation, so that a mistake in it is reported at once.
     const bool saves = te::winograd_tile(spec) > 0;
-    const Result<double> fraction = target->is_gpu() ? r->gflops / f32_gflops(*target)
-                                                     : peak.fraction(spec.dtype, r->gflops, saves);
+    const Result<double> fraction = peak.fraction(spec.dtype, r->gflops, saves);
     if (!fraction.ok()) return report(fraction.error());
     r->fraction_of_peak = *fraction;
     wrong = wrong || !r->verified;
@@ -356,9 +346,7 @@ void add_bench(CLI::App& app, std::function<int()>* run) {
                   "Schedule file for the operations, or default: chosen without measuring")
       ->check(CLI::ExistingFile | CLI::IsMember({driver::kDefaultSchedule}));
   sub->add_option("--schedules", args->schedules, "Folder of schedules");
-  sub->add_option(
-      "--target", args->target,
-      "Of the operations: host, or cuda or opencl: the device at hand (with --schedule)");
+  sub->add_option("--target", args->target, "host, or cuda or opencl: the device at hand");
   sub->add_option("--samples", args->samples, "Clean samples of each")->check(CLI::Range(1, 10000));
   sub->add_option("--time-limit", args->time_limit_s, "Seconds for each operation and peer")
       ->check(positive());

@@ -128,7 +128,7 @@ void print_markdown(const driver::BenchResult& r, bool first) {
 int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
                  const ModelBenchArgs& args, const BenchRun& run, bool json, bool markdown) {
   driver::ModelBenchOptions options;
-  Result<driver::LoadOptions> load = load_options(flags);
+  Result<driver::LoadOptions> load = load_options(flags, run.target);
   if (!load) return report(load.error());
   options.load = std::move(load).value();
   options.threads = run.threads;
@@ -137,7 +137,7 @@ int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
   options.profile = args.profile;
   options.model.progress = build_progress();
   options.model.cache = options.load.cache = kernel_cache(args.no_cache);
-  Result<std::optional<driver::PlanSchedules>> plan = plan_schedules(args.plan, target::host());
+  Result<std::optional<driver::PlanSchedules>> plan = plan_schedules(args.plan, run.target);
   if (!plan) return report(plan.error());
   if (plan->has_value()) {
     (*plan)->apply_to(&options.load);
@@ -155,9 +155,12 @@ int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
   }
   std::vector<driver::BenchResult> results;
   auto list = nlohmann::ordered_json::array();
-  driver::PeakOf peak(target::host(), run.threads, run.timing);
+  driver::PeakOf peak(run.target, run.threads, run.timing);
   bool wrong = false;
   for (const std::string& model : models) {
+    if (run.target.is_gpu() && artifact::is_artifact(model)) {
+      return report(make_error(ErrorCode::kUnsupported, "{}: an artifact is for CPUs", model));
+    }
     if (plan->has_value() && artifact::is_artifact(model)) {
       return report(make_error(ErrorCode::kInvalidArgument,
                                "{}: an artifact has its schedules; drop --plan", model));
@@ -165,7 +168,7 @@ int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
     Result<driver::ModelBenchResult> result =
         artifact::is_artifact(model)
             ? bench_artifact(model, given, run.threads, run.peers, run.timing)
-            : driver::bench_model(model, target::host(), options);
+            : driver::bench_model(model, run.target, options);
     if (const auto code = report_misses(args.plan, *plan)) return *code;
     if (!result) return report_model(result.error().with_context(model));
     // After the first model, so that a mistake in it is reported at once. Convolutions in it may be

@@ -23,6 +23,7 @@ struct ModelBenchArgs {
 };
 
 struct BenchRun {
+  target::Target target;
   int threads = 1;
   std::vector<std::string> peers;
   runtime::TimingOptions timing;

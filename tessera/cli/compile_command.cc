@@ -12,6 +12,7 @@
 #include "tessera/cli/model_args.h"
 #include "tessera/cli/plan_args.h"
 #include "tessera/driver/compile/decide_model.h"
+#include "tessera/runtime/device/devices.h"
 #include "tessera/target/match.h"
 
 namespace tessera::cli {
@@ -36,15 +37,14 @@ Result<artifact::ArtifactReport> compile(const CompileArgs& args,
       {"auto", artifact::WeightsPlace::kAuto},
       {"embed", artifact::WeightsPlace::kEmbedded},
       {"file", artifact::WeightsPlace::kFile}};
-  TESSERA_TRY(const target::Target target, target::find_target(args.target));
-  TESSERA_DO(target::require_cpu(target, "compiled models"));
+  TESSERA_TRY(const target::Target target, runtime::resolve_target(args.target));
+  TESSERA_DO(target::require_cpu(target, "artifacts"));
   driver::CompileOptions decide;
   decide.target = target;
   decide.cost_model = args.search_model;
   decide.note = [](const std::string& line) { fmt::print(stderr, "tessera: {}\n", line); };
   decide.build.progress = build_progress();
-  TESSERA_TRY(decide.load, load_options(args.model));
-  decide.load.passes.rules.flops_per_byte = target::flops_per_byte(target);
+  TESSERA_TRY(decide.load, load_options(args.model, target));
   TESSERA_TRY(*plan, plan_schedules(args.plan, target));
   decide.plan = *plan;
   TESSERA_TRY(const onnx::Model onnx, driver::load_onnx(args.model.model));

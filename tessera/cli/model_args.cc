@@ -114,8 +114,9 @@ Result<onnx::ImportOptions> import_options(const ModelArgs& args) {
   return options;
 }
 
-Result<driver::LoadOptions> load_options(const ModelArgs& args) {
+Result<driver::LoadOptions> load_options(const ModelArgs& args, const target::Target& target) {
   driver::LoadOptions options;
+  options.passes = driver::passes_for(target);
   TESSERA_TRY(options.import, import_options(args));
   const std::vector<std::string> known = graph::pass_names();
   for (const std::string& name : args.skip) {

@@ -27,8 +27,9 @@ void add_model_options(CLI::App& app, ModelArgs& args, bool required);
 void add_input_options(CLI::App& app, ModelArgs& args);
 
 Result<onnx::ImportOptions> import_options(const ModelArgs& args);
-// Import and passes as the flags ask; refuses names of passes that do not exist.
-Result<driver::LoadOptions> load_options(const ModelArgs& args);
+// Import and passes as the flags ask and `target` needs; refuses names of passes that do not exist.
+Result<driver::LoadOptions> load_options(const ModelArgs& args,
+                                         const target::Target& target = target::host());
 
 // "1x3x224x224", "scalar" or "" for rank 0.
 Result<Shape> parse_shape(const std::string& text);

@@ -13,6 +13,7 @@
 #include "tessera/driver/bench/bench_model.h"
 #include "tessera/driver/compile/run_split.h"
 #include "tessera/onnx/input_types.h"
+#include "tessera/runtime/device/devices.h"
 #include "tessera/support/npz.h"
 #include "tessera/target/cpus.h"
 
@@ -22,7 +23,7 @@ namespace {
 struct RunArgs {
   ModelArgs model;
   PlanArgs plan;
-  std::string inputs, output;
+  std::string inputs, output, target = "host";
   int threads = 0;
   bool random = false, no_optimize = false, no_cache = false;
 };
@@ -58,8 +59,13 @@ Result<std::vector<HostTensor>> arrange_inputs(const RunArgs& args,
 }
 
 Result<Named> run_static(const RunArgs& args, const onnx::Model& model, driver::LoadOptions load,
-                         const std::map<std::string, HostTensor>& given, runtime::ThreadPool& pool,
+                         const std::map<std::string, HostTensor>& given,
+                         const target::Target& machine, runtime::ThreadPool& pool,
                          const std::optional<driver::PlanSchedules>& plan) {
+  std::unique_ptr<runtime::Device> device;  // or this process
+  if (machine.is_gpu()) {
+    TESSERA_TRY(device, runtime::open_device(machine.kind));
+  }
   if (plan.has_value()) plan->apply_to(&load);
   load.optimize = !args.no_optimize;
   TESSERA_TRY(const graph::Graph graph, driver::load_graph(model, load));
@@ -74,13 +80,14 @@ Result<Named> run_static(const RunArgs& args, const onnx::Model& model, driver::
   exec::ModelOptions options;
   options.progress = build_progress();
   options.cache = load.cache;
+  options.device = device.get();
   if (plan.has_value()) plan->apply_to(&options);
-  TESSERA_TRY(
-      const exec::CompiledModel compiled,
-      exec::compile_model(graph, target::code_target(target::host(), pool.threads()), options));
+  const target::Target target = device ? machine : target::code_target(machine, pool.threads());
+  TESSERA_TRY(const exec::CompiledModel compiled, exec::compile_model(graph, target, options));
   Named out;
   out.names = compiled.output_names;
-  TESSERA_TRY(out.tensors, exec::run_model(compiled, pool, inputs));
+  TESSERA_TRY(out.tensors, device ? exec::run_model(compiled, *device, inputs)
+                                  : exec::run_model(compiled, pool, inputs));
   return out;
 }
 
@@ -152,12 +159,14 @@ Result<Named> run_artifact(const RunArgs& args) {
 }
 
 Result<Named> run_any(const RunArgs& args, std::optional<driver::PlanSchedules>* plan) {
+  TESSERA_TRY(const target::Target machine, runtime::resolve_target(args.target));
   if (artifact::is_artifact(args.model.model)) {
+    if (machine.is_gpu()) return make_error(ErrorCode::kUnsupported, "an artifact is for CPUs");
     if (args.plan.plan.empty()) return run_artifact(args);
     return make_error(ErrorCode::kInvalidArgument, "an artifact has its schedules; drop --plan");
   }
-  TESSERA_TRY(*plan, plan_schedules(args.plan, target::host()));
-  TESSERA_TRY(driver::LoadOptions load, load_options(args.model));
+  TESSERA_TRY(*plan, plan_schedules(args.plan, machine));
+  TESSERA_TRY(driver::LoadOptions load, load_options(args.model, machine));
   load.cache = kernel_cache(args.no_cache);
   TESSERA_TRY(const onnx::Model model, driver::load_onnx(args.model.model));
   TESSERA_TRY(const auto given, read_inputs(args));
@@ -170,8 +179,12 @@ Result<Named> run_any(const RunArgs& args, std::optional<driver::PlanSchedules>*
   }
   runtime::ThreadPool pool(
       {.threads = args.threads > 0 ? args.threads : target::default_threads()});
-  Result<Named> out = run_static(args, model, load, given, pool, *plan);
+  Result<Named> out = run_static(args, model, load, given, machine, pool, *plan);
   if (out.ok() || out.error().code != ErrorCode::kDataDependent) return out;
+  if (machine.is_gpu()) {
+    return make_error(ErrorCode::kUnsupported, "{}; such models run on the host only",
+                      out.error().message);
+  }
   if (plan->has_value()) (*plan)->apply_to(&load);
   load.optimize = !args.no_optimize;
   const std::string reason = out.error().message;
@@ -218,6 +231,7 @@ void add_run(CLI::App& app, std::function<int()>* run) {
   sub->add_option("--inputs", args->inputs, "NumPy .npz: one array per input, by name")
       ->check(CLI::ExistingFile);
   sub->add_option("--output", args->output, "NumPy .npz to write: one array per output");
+  sub->add_option("--target", args->target, "host, or cuda or opencl: the device at hand");
   sub->add_option("--threads", args->threads, "Threads (default: one per core)")
       ->check(CLI::Range(1, 1024));
   sub->add_flag("--random", args->random, "Seeded random values for inputs that are not given");

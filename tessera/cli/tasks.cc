@@ -10,6 +10,7 @@
 
 #include "tessera/cli/command.h"
 #include "tessera/cli/model_args.h"
+#include "tessera/runtime/device/devices.h"
 #include "tessera/space/space.h"
 
 namespace tessera::cli {
@@ -20,19 +21,20 @@ constexpr std::int64_t kCounted = 10000;
 
 struct TasksArgs {
   ModelArgs model;
+  std::string target = "host";
   std::string show;  // key
   bool json = false, no_fuse = false, no_space = false, decisions = false;
 };
 
-// Candidates that search chooses from on this machine: all of them, and the legal ones where they
+// Candidates that search chooses from on a machine: all of them, and the legal ones where they
 // are few enough to be counted.
 struct SpaceSize {
   double points = 0;
   std::optional<std::int64_t> legal;
 };
 
-SpaceSize space_size(const te::Dag& dag) {
-  const Result<space::Space> space = space::make_space(dag, target::host());
+SpaceSize space_size(const te::Dag& dag, const target::Target& target) {
+  const Result<space::Space> space = space::make_space(dag, target);
   if (!space) return {};
   return {.points = space->size(), .legal = space->count_legal(kCounted)};
 }
@@ -41,14 +43,14 @@ std::string to_text(const SpaceSize& size) {
   return size.legal ? fmt::format("{}", *size.legal) : fmt::format("{:.1e}", size.points);
 }
 
-nlohmann::ordered_json to_json(const task::Task& t, bool with_space) {
+nlohmann::ordered_json to_json(const task::Task& t, const target::Target& target, bool with_space) {
   nlohmann::ordered_json out = {{"key", t.key},
                                 {"name", t.name},
                                 {"weight", t.weight},
                                 {"flops", t.flops},
                                 {"bytes", t.bytes}};
   if (!with_space) return out;
-  const SpaceSize size = space_size(t.dag);
+  const SpaceSize size = space_size(t.dag, target);
   out["space"] = size.points;
   out["legal"] = size.legal ? nlohmann::ordered_json(*size.legal) : nullptr;
   return out;
@@ -84,7 +86,9 @@ int list_decisions(const TasksArgs& args, const std::vector<plan::Decided>& deci
 }
 
 int tasks(const TasksArgs& args) {
-  Result<driver::LoadOptions> load = load_options(args.model);
+  const Result<target::Target> target = runtime::resolve_target(args.target);
+  if (!target.ok()) return report(target.error());
+  Result<driver::LoadOptions> load = load_options(args.model, *target);
   if (!load) return report(load.error());
   load->optimize = false;
   Result<graph::Graph> graph = driver::load_graph(args.model.model, *load);
@@ -114,9 +118,9 @@ int tasks(const TasksArgs& args) {
   for (const task::Task& t : extracted->tasks) {
     flops += t.flops * t.weight;
     if (args.json) {
-      list.push_back(to_json(t, !args.no_space));
+      list.push_back(to_json(t, *target, !args.no_space));
     } else {
-      print_task(t, args.no_space ? "" : to_text(space_size(t.dag)));
+      print_task(t, args.no_space ? "" : to_text(space_size(t.dag, *target)));
     }
   }
   if (args.json) {
@@ -138,6 +142,7 @@ void add_tasks(CLI::App& app, std::function<int()>* run) {
       "  tessera tasks zoo:mlp --show KEY");
   const auto args = std::make_shared<TasksArgs>();
   add_model_options(*sub, args->model, true);
+  sub->add_option("--target", args->target, "host, a machine (see targets), cuda or opencl");
   sub->add_option("--show", args->show, "Print the tensor expression of the task with this key");
   sub->add_flag(
       "--decisions", args->decisions,

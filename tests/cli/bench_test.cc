@@ -66,6 +66,30 @@ TEST(Bench, AllPeersAreListedOnce) {
                                           "xnnpack"}));
 }
 
+// The fields of the CPU on the devices of this machine; where there is none, one line says why.
+TEST(Bench, ModelsOnDevicesHaveTheSameFields) {
+  for (const std::string target : {"cuda", "opencl"}) {
+    const std::vector<std::string> args =
+        quick_bench({"zoo:mlp", "--target", target, "--json", "--profile"});
+    const Finished result = run(args);
+    if (result.code == 6) {
+      EXPECT_EQ(result.out, "");
+      EXPECT_TRUE(result.err.starts_with("tessera: target " + target + ": no ")) << result.err;
+      EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+      continue;
+    }
+    EXPECT_EQ(result.code, 0) << result.err;
+    const json all = json::parse(result.out, nullptr, false);
+    ASSERT_FALSE(all.is_discarded()) << result.out;
+    const json& r = all.at("results").at(0);
+    EXPECT_EQ(r.at("verified"), true);
+    EXPECT_EQ(r.at("verified_by"), "this machine's cores");
+    for (const char* key : {"median_us", "p10_us", "gflops", "build_ms", "kernels_us"})
+      EXPECT_GT(r.at(key).get<double>(), 0) << key;
+    EXPECT_EQ(r.at("profile").size(), r.at("steps").get<std::size_t>());
+  }
+}
+
 TEST(Bench, SuiteSkipsCommentsAndKeepsTheOrder) {
   const std::string suite = write_file("suite.txt",
                                        "# two operations\n\n  softmax:R=2,C=8   # the first\r\n"

@@ -116,7 +116,7 @@ TEST(Compile, RefusesGpusInOneLine) {
   const Finished result =
       run({"compile", "zoo:mlp", "-o", ::testing::TempDir() + "gpu", "--target", "h200"});
   EXPECT_EQ(result.code, 5);
-  EXPECT_EQ(result.err, "tessera: target h200: there are no compiled models for GPUs yet\n");
+  EXPECT_EQ(result.err, "tessera: target h200: there are no artifacts for GPUs yet\n");
 }
 
 }  // namespace

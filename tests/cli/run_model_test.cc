@@ -48,6 +48,21 @@ TEST(Run, ComputesWhatTheModelSays) {
   EXPECT_EQ(mismatch(arrays[0].tensor, float_tensor({2, 2}, {11, 22, 24, 38}), 0), "");
 }
 
+TEST(Run, AGpuComputesTheSame) {
+  const std::string model = save("m.onnx", linear_model());
+  const std::string inputs =
+      save_arrays("x.npz", {{"x", float_tensor({2, 3}, {1, 0, 0, 1, 1, 2})}});
+  for (const std::string target : {"cuda", "opencl"}) {
+    const Finished result = run({"run", model, "--inputs", inputs, "--target", target});
+    if (result.code == 6) {
+      expect_refused(result, 6, {"target " + target + ": no "});
+      continue;
+    }
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_EQ(result.out, "y f32[2,2] min 11 max 38 mean 23.75\n");
+  }
+}
+
 TEST(Run, SaysOnceWhatIsWrongWithTheFile) {
   onnx::Model model = make_model(make_graph({floats("x", {"2"})}, {}, {"y", "n"}));
   // Data-dependent, so that the model is imported twice.

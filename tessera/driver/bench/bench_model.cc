@@ -12,6 +12,8 @@
 #include "tessera/driver/bench/peer_process.h"
 #include "tessera/graph/roundings.h"
 #include "tessera/onnx/input_types.h"
+#include "tessera/runtime/device/devices.h"
+#include "tessera/target/cpus.h"
 
 namespace tessera::driver {
 namespace {
@@ -53,6 +55,21 @@ class ModelFile {
  private:
   fs::path temporary_;
 };
+
+// The same model compiled for the cores of this machine: what a GPU's results are compared with.
+Result<std::vector<HostTensor>> cpu_outputs(const onnx::Model& model,
+                                            const ModelBenchOptions& options,
+                                            const std::vector<HostTensor>& inputs) {
+  runtime::ThreadPool pool({.threads = target::default_threads()});
+  const target::Target target = target::code_target(target::host(), pool.threads());
+  LoadOptions load = options.load;
+  load.passes = passes_for(target);
+  TESSERA_TRY(const graph::Graph graph, load_graph(model, load));
+  exec::ModelOptions build;
+  build.cache = options.model.cache;
+  TESSERA_TRY(const exec::CompiledModel compiled, exec::compile_model(graph, target, build));
+  return exec::run_model(compiled, pool, inputs);
+}
 
 // The same model with nothing rewritten, fused or reordered.
 Result<std::vector<HostTensor>> plain_outputs(const onnx::Model& model,
@@ -194,7 +211,14 @@ double ModelBenchResult::kernels_us() const {
 
 Result<ModelBenchResult> bench_model(const std::string& spec, const target::Target& machine,
                                      const ModelBenchOptions& options) {
-  const target::Target target = target::code_target(machine, options.threads);
+  const target::Target target =
+      machine.is_gpu() ? machine : target::code_target(machine, options.threads);
+  std::unique_ptr<runtime::Device> device;  // or this process
+  exec::ModelOptions building = options.model;
+  if (target.is_gpu()) {
+    TESSERA_TRY(device, runtime::open_device(target.kind));
+    building.device = device.get();
+  }
   ModelBenchResult result;
   BenchResult& bench = result.bench;
   bench.name = spec;
@@ -204,8 +228,7 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
   result.import_ms = elapsed_ms(start);
   const auto build = std::chrono::steady_clock::now();
   TESSERA_TRY(const graph::Graph graph, load_graph(model, options.load));
-  TESSERA_TRY(const exec::CompiledModel compiled,
-              exec::compile_model(graph, target, options.model));
+  TESSERA_TRY(const exec::CompiledModel compiled, exec::compile_model(graph, target, building));
   bench.build_ms = elapsed_ms(build);
   result.kernels = static_cast<std::int64_t>(compiled.kernels.size());
   result.cached_kernels = compiled.cached_kernels;
@@ -216,7 +239,8 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
 
   runtime::ThreadPool pool({.threads = options.threads});
   TESSERA_TRY(const std::vector<HostTensor> inputs, chosen_inputs(compiled, options));
-  exec::ModelRunner runner(compiled, pool);
+  exec::ModelRunner runner =
+      device ? exec::ModelRunner(compiled, *device) : exec::ModelRunner(compiled, pool);
   for (std::size_t i = 0; i < inputs.size(); ++i) TESSERA_DO(runner.set_input(i, inputs[i]));
   TESSERA_DO(runner.run());
   std::vector<HostTensor> outputs;
@@ -224,7 +248,11 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
     outputs.push_back(runner.output(i));
 
   runtime::InterleavedTimer timer(options.timing);
-  timer.add([&] { (void)runner.run(); });
+  if (device) {
+    timer.add(on_device_clock([&](int runs) { return runner.time(runs); }));
+  } else {
+    timer.add([&] { (void)runner.run(); });
+  }
   ModelFile file;
   TESSERA_TRY(const PeerInputs theirs_in, peer_inputs(model, options.load, compiled, inputs));
   std::vector<std::unique_ptr<PeerProcess>> peers;
@@ -256,8 +284,9 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
   }
   if (result.verified_by.empty()) {
     TESSERA_TRY(const std::vector<HostTensor> plain,
-                plain_outputs(model, target, options, inputs, pool));
-    result.verified_by = "every node alone";
+                device ? cpu_outputs(model, options, inputs)
+                       : plain_outputs(model, target, options, inputs, pool));
+    result.verified_by = device ? "this machine's cores" : "every node alone";
     bench.max_error = worst_output(graph, outputs, plain);
     bench.verified = bench.max_error <= 1;
   }
@@ -265,6 +294,8 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
     TESSERA_TRY(result.profile, profile_steps(compiled, runner));
   }
   const std::vector<runtime::Samples> samples = timer.run_undisturbed();
+  if (samples[0].call_s.empty())
+    return make_error(ErrorCode::kRunFailed, "the device failed while it was timed");
   double flops = 0, bytes = 0;
   for (const exec::CompiledModel::Step& s : compiled.steps) {
     flops += s.flops;

@@ -31,7 +31,7 @@ struct ModelBenchResult {
   double import_ms = 0;
   std::int64_t kernels = 0, cached_kernels = 0, steps = 0;
   std::int64_t arena_bytes = 0, live_bytes = 0, constant_bytes = 0;
-  std::string verified_by;        // "ort 1.30" or "node by node"
+  std::string verified_by;        // "ort 1.30", "every node alone", of GPUs "this machine's cores"
   std::vector<StepTime> profile;  // in running order; medians of several runs
 
   double kernels_us() const;  // the sum of the profile

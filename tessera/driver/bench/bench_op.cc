@@ -42,17 +42,17 @@ Result<Prepared> prepare(const te::OpSpec& spec) {
   return p;
 }
 
-// Samples by the device's own clock; nothing else runs there.
-runtime::Sampler on_device_clock(kernel::OpRunner& runner) {
-  return [&runner](int calls, bool warm) -> std::optional<runtime::TakenSample> {
-    if (warm && !runner.time(1).ok()) return std::nullopt;
-    const Result<double> seconds = runner.time(calls);
+}  // namespace
+
+// Nothing else runs there: no sample is disturbed.
+runtime::Sampler on_device_clock(std::function<Result<double>(int)> time) {
+  return [time = std::move(time)](int calls, bool warm) -> std::optional<runtime::TakenSample> {
+    if (warm && !time(1).ok()) return std::nullopt;
+    const Result<double> seconds = time(calls);
     if (!seconds.ok()) return std::nullopt;
     return runtime::TakenSample{{.total_s = *seconds}};
   };
 }
-
-}  // namespace
 
 const PeerResult* best_peer(const BenchResult& result) {
   const PeerResult* best = nullptr;
@@ -137,7 +137,7 @@ Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& machi
 
   runtime::InterleavedTimer timer(options.timing);
   if (target.is_gpu()) {
-    timer.add(on_device_clock(runner));
+    timer.add(on_device_clock([&](int calls) { return runner.time(calls); }));
   } else {
     timer.add([&] { (void)runner.run(); });
   }

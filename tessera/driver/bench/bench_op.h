@@ -1,6 +1,7 @@
 // Times one operation beside its peers in one interleaved run, after checking the result.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -58,6 +59,9 @@ const PeerResult* best_peer(const BenchResult& result);
 // absent. A peer without any ended on the way.
 void set_times(const std::vector<runtime::Samples>& samples, double flops, double bytes,
                BenchResult* result);
+
+// Samples by a device's own clock: `time` gives the seconds of so many calls.
+runtime::Sampler on_device_clock(std::function<Result<double>(int calls)> time);
 
 Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& target,
                              const BenchOptions& options);

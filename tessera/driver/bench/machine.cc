@@ -227,6 +227,10 @@ Result<double> measure_peak(DType dtype, const target::Target& target, int threa
 Result<double> PeakOf::fraction(DType dtype, double gflops, bool saves) {
   constexpr int kMostAgain = 2;
   double& peak = peaks_[dtype];
+  if (target_.is_gpu()) {
+    peak = 2e-3 * target_.cores * target_.gpu.core_lanes * target_.gpu.clock_mhz;
+    return peak > 0 ? gflops / peak : 0;
+  }
   for (int again = 0; peak == 0 || (peak < gflops && again < kMostAgain); ++again) {
     TESSERA_TRY(const double measured, measure_peak(dtype, target_, threads_, timing_));
     peak = std::max(peak, measured);

@@ -13,7 +13,8 @@
 
 namespace tessera::driver {
 
-// The peak that results are compared with, measured when first asked for.
+// The peak that results are compared with, measured when first asked for; of GPUs, what the
+// datasheet promises of their f32 lanes.
 class PeakOf {
  public:
   PeakOf(const target::Target& target, int threads, const runtime::TimingOptions& timing)
@@ -27,7 +28,7 @@ class PeakOf {
   double gops(DType dtype) const;
 
  private:
-  const target::Target& target_;
+  target::Target target_;
   int threads_;
   runtime::TimingOptions timing_;
   std::map<DType, double> peaks_;

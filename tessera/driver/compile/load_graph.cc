@@ -31,6 +31,12 @@ class Folding {
 graph::PassOptions passes_for(const target::Target& target) {
   graph::PassOptions passes;
   passes.rules.flops_per_byte = target::flops_per_byte(target);
+  if (target.is_gpu()) {
+    // Its transforms would be kernels of their own, which cost more than they save at batch 1.
+    passes.rules.winograd = false;
+    // One larger product fills more multiprocessors, and two launches are saved.
+    passes.rules.merge_contractions = true;
+  }
   return passes;
 }
 
