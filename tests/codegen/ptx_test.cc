@@ -115,6 +115,7 @@ ir::DeviceProgram products(const std::string& type, const std::string& acc, int 
 TEST(Ptx, ProductsOfAWarpGoToTensorCores) {
   const std::string half = ptx_of(products("f16", "f32", 8));
   EXPECT_EQ(count(half, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"), 2) << half;
+  EXPECT_EQ(count(half, ".minnctapersm 1"), 1) << half;
   EXPECT_EQ(count(half, "ldmatrix.sync.aligned.m8n8.x4.shared.b16"), 1) << half;  // once for all
   EXPECT_EQ(count(ptx_of(products("bf16", "f32", 8), "a100"), ".f32.bf16.bf16.f32"), 2);
   EXPECT_EQ(count(ptx_of(products("i8", "i32", 16)), "m16n8k32.row.col.s32.s8.s8.s32"), 2);

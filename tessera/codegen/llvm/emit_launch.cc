@@ -9,6 +9,7 @@
 
 #include "tessera/codegen/llvm/emitter.h"
 #include "tessera/ir/build.h"
+#include "tessera/ir/visitor.h"
 
 namespace tessera::codegen {
 
@@ -29,8 +30,18 @@ constexpr unsigned kThreadIds[] = {llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x,
                                    llvm::Intrinsic::nvvm_read_ptx_sreg_tid_y,
                                    llvm::Intrinsic::nvvm_read_ptx_sreg_tid_z};
 
-// Marks `f` as a kernel of at most so many threads, for every version of LLVM.
-void annotate_kernel(llvm::Function* f, const std::array<std::int64_t, 3>& block) {
+bool multiplies_matrices(const ir::Stmt& body) {
+  bool found = false;
+  ir::for_each_expr(body, [&](const ir::Expr& e) {
+    const auto* call = e.as<ir::Call>();
+    found = found || (call && call->fn == ir::Intrinsic::kMma);
+  });
+  return found;
+}
+
+// Marks `f` as a kernel of at most so many threads, for every version of LLVM. `registers`: more of
+// them are worth more than more blocks at once.
+void annotate_kernel(llvm::Function* f, const std::array<std::int64_t, 3>& block, bool registers) {
   llvm::Module* module = f->getParent();
   llvm::LLVMContext& ctx = module->getContext();
   f->setCallingConv(llvm::CallingConv::PTX_Kernel);
@@ -45,6 +56,10 @@ void annotate_kernel(llvm::Function* f, const std::array<std::int64_t, 3>& block
   add("maxntidx", block[0]);
   add("maxntidy", block[1]);
   add("maxntidz", block[2]);
+  if (registers) {
+    add("minctasm", 1);
+    f->addFnAttr("nvvm.minctasm", "1");
+  }
   module->getOrInsertNamedMetadata("nvvm.annotations")->addOperand(llvm::MDNode::get(ctx, facts));
 }
 
@@ -94,7 +109,8 @@ void Emitter::make_kernel_entry() {
       b_.getVoidTy(), std::vector<llvm::Type*>(params_.size(), pointer), false);
   auto* f = llvm::Function::Create(signature, llvm::Function::ExternalLinkage, name_, module_);
   f->setDoesNotThrow();
-  annotate_kernel(f, launch_->block);
+  // Without room for operands ahead of their use, every product waits for shared memory.
+  annotate_kernel(f, launch_->block, body_ && multiplies_matrices(body_));
   const std::size_t inputs = params_.size() - static_cast<std::size_t>(launch_->num_outputs);
   for (std::size_t i = 0; i < params_.size(); ++i) {
     llvm::Argument* arg = f->getArg(static_cast<unsigned>(i));
