@@ -127,13 +127,18 @@ bool names_model(const std::string& line) {
 Result<std::vector<te::OpSpec>> specs(const BenchArgs& args,
                                       const std::vector<std::pair<int, std::string>>& suite) {
   std::vector<te::OpSpec> out;
+  TESSERA_TRY(const DType dtype, float_type(args.model));
+  const auto parse = [&](const std::string& text) {
+    const bool typed = dtype == DType::kF32 || text.find("dtype=") != std::string::npos;
+    return driver::parse_op(typed ? text : fmt::format("{},dtype={}", text, to_text(dtype)));
+  };
   for (const std::string& text : args.ops) {
-    Result<te::OpSpec> spec = driver::parse_op(text);
+    Result<te::OpSpec> spec = parse(text);
     if (!spec.ok()) return spec.error().with_context(text);
     out.push_back(std::move(spec).value());
   }
   for (const auto& [number, line] : suite) {
-    Result<te::OpSpec> spec = driver::parse_op(line);
+    Result<te::OpSpec> spec = parse(line);
     if (!spec.ok())
       return spec.error().with_context(fmt::format("{}: line {}", args.suite, number));
     out.push_back(std::move(spec).value());

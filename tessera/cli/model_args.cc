@@ -59,6 +59,16 @@ void add_model_options(CLI::App& app, ModelArgs& args, bool required) {
   add_input_options(app, args);
   app.add_option("--skip-pass", args.skip,
                  "Graph pass to leave out, e.g. select_algorithms (repeatable)");
+  app.add_option("--dtype", args.dtype,
+                 "Compute what is f32 in f16 or bf16: weights are converted, sums stay f32, inputs "
+                 "and outputs keep their types");
+}
+
+Result<DType> float_type(const ModelArgs& args) {
+  for (const DType t : {DType::kF32, DType::kF16, DType::kBF16}) {
+    if (args.dtype == to_text(t)) return t;
+  }
+  return make_error(ErrorCode::kInvalidArgument, "--dtype {}: write f32, f16 or bf16", args.dtype);
 }
 
 void add_input_options(CLI::App& app, ModelArgs& args) {
@@ -126,6 +136,7 @@ Result<driver::LoadOptions> load_options(const ModelArgs& args, const target::Ta
     }
   }
   options.passes.skip = args.skip;
+  TESSERA_TRY(options.passes.floats, float_type(args));
   return options;
 }
 

@@ -19,10 +19,13 @@ struct ModelArgs {
   std::vector<std::string> dims;    // "batch=4"
   std::vector<std::string> values;  // "sr=16000", "mask=[1,1,0]", "state=@state.npy"
   std::vector<std::string> skip;    // graph passes
+  std::string dtype = "f32";        // that f32 is computed in
 };
 
 // Adds the positional MODEL (optional where a command has other subjects) and the flags below.
 void add_model_options(CLI::App& app, ModelArgs& args, bool required);
+// --dtype: f32, f16 or bf16.
+Result<DType> float_type(const ModelArgs& args);
 // --shape, --dim and --value alone: of commands that name their models in another way.
 void add_input_options(CLI::App& app, ModelArgs& args);
 

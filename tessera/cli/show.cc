@@ -78,6 +78,7 @@ Result<void> show_graph(const ShowArgs& args) {
   passes.print_after = args.print_after;
   passes.stop_after = args.stop_after;
   passes.skip = args.skip;
+  passes.floats = load.passes.floats;
   passes.skip.insert(passes.skip.end(), args.model.skip.begin(), args.model.skip.end());
   TESSERA_TRY(const graph::PassReport report, graph::optimize(graph, passes));
   if (args.time_passes) {

@@ -19,6 +19,8 @@ const std::vector<Pass>& pass_list() {
       {"match_norms", match_norms},
       // Before layouts: the constants still line up with the channel axis of the model.
       {"fold_scales", fold_scales},
+      // After what computes weights and finds norms, before what chooses by type.
+      {"narrow_floats", narrow_floats},
       {"absorb_transposes", absorb_transposes},
       {"open_image_norms", open_image_norms},
       {"simplify", simplify},  // the reshapes round an opened group norm meet

@@ -22,6 +22,9 @@ struct PassOptions {
   // Rewrites that change the rounding of floats: x / c as x * (1 / c), scales into weights.
   bool allow_reassociation = true;
 
+  // What f32 is computed in: kF32, kF16 or kBF16. Inputs and outputs of the graph keep their types.
+  DType floats = DType::kF32;
+
   // What is decided without measuring, and by whom it is decided: null, by these rules alone.
   plan::Rules rules;
   std::shared_ptr<plan::Decider> decider;
@@ -60,6 +63,9 @@ Result<bool> match_norms(Graph& graph, const PassOptions& options);
 // Constant factors and offsets per channel move into the weights of the neighbouring conv,
 // conv_transpose or contract; what is left after one of them is a single add.
 Result<bool> fold_scales(Graph& graph, const PassOptions& options);
+// Values of f32 become narrower floats, constants too; sums, norms and softmax stay f32 inside. What
+// its operator refuses, or runs on the host, stays f32 between casts.
+Result<bool> narrow_floats(Graph& graph, const PassOptions& options);
 // Transposes at a contract become an order of its labels.
 Result<bool> absorb_transposes(Graph& graph, const PassOptions& options);
 // Moves transposes to where fewest bytes are transposed, often none. Never transposes more.

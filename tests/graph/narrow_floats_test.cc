@@ -1,0 +1,107 @@
+// narrow_floats: what becomes f16 or bf16, what stays, and that the values agree.
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "passes_net.h"
+#include "tessera/graph/roundings.h"
+
+namespace tessera::graph {
+namespace {
+
+Graph narrowed(Graph g, DType to = DType::kF16) {
+  PassOptions options;
+  options.floats = to;
+  const auto changed = narrow_floats(g, options);
+  if (!changed) throw std::runtime_error(changed.error().message);
+  compact(g);
+  const auto ok = verify(g);
+  EXPECT_TRUE(ok.ok()) << ok.error().message << "\n" << to_text(g);
+  return g;
+}
+
+// Within what the table allows for the roundings of the narrow graph.
+void expect_close(const Graph& want, const Graph& got) {
+  Rng rng(3);
+  std::vector<HostTensor> inputs;
+  for (const ValueId id : want.inputs)
+    inputs.push_back(random_tensor(want.type(id).dtype, want.shape(id), rng));
+  const auto a = evaluate(want, inputs), b = evaluate(got, inputs);
+  ASSERT_TRUE(a.ok() && b.ok()) << to_text(got);
+  const std::vector<Roundings> rounded = roundings(got);
+  for (std::size_t o = 0; o < a->size(); ++o) {
+    ASSERT_EQ((*a)[o].dtype(), (*b)[o].dtype());
+    double worst = 0, largest = 0;
+    for (std::int64_t i = 0; i < (*a)[o].size(); ++i) {
+      largest = std::max(largest, std::abs((*a)[o].get_float(i)));
+      worst = std::max(worst, std::abs((*a)[o].get_float(i) - (*b)[o].get_float(i)));
+    }
+    EXPECT_LE(worst, tolerance(rounded[o]) * largest) << to_text(got);
+    EXPECT_GT(worst, 0) << "nothing was rounded";
+  }
+}
+
+TEST(NarrowFloats, AllButTheBorderOfTheGraph) {
+  Net net;
+  ValueId v = net.relu(net.conv(net.input({1, 4, 5, 5}), 6, 3, 1));
+  v = net.reshape(net.reduce(v, "mean", {2, 3}), {1, 6});
+  const Graph g = net.finish({net.contract(v, net.weights({6, 3}), "mk", "kn", "mn")});
+  for (const DType to : {DType::kF16, DType::kBF16}) {
+    const Graph out = narrowed(g, to);
+    EXPECT_EQ(out.type(out.inputs[0]).dtype, DType::kF32);
+    EXPECT_EQ(out.type(out.outputs[0]).dtype, DType::kF32);
+    EXPECT_EQ(count(out, "cast"), 2) << to_text(out);
+    for (const Node& node : out.nodes) {
+      for (const ValueId id : node.inputs) {
+        if (std::string_view(node.op->name) == "cast") continue;
+        EXPECT_EQ(out.type(id).dtype, to);
+      }
+    }
+    expect_close(g, out);
+  }
+}
+
+TEST(NarrowFloats, NothingForF32) {
+  Net net;
+  const Graph g = net.finish({net.relu(net.input({4}))});
+  const Graph same = check_pass(g, narrow_floats);
+  EXPECT_EQ(to_text(same), to_text(g));
+}
+
+TEST(NarrowFloats, ConstantsStayFinite) {
+  Net net;
+  const Graph g = net.finish({net.op("mul", {net.input({4}), net.scalar(-3e38)})});
+  const Graph out = narrowed(g);
+  const auto values = evaluate(out, {HostTensor(DType::kF32, {4})});
+  ASSERT_TRUE(values.ok());
+  EXPECT_EQ((*values)[0].get_float(0), 0) << "zero times an infinity";
+}
+
+TEST(NarrowFloats, IntegersAndWhatComesFromThemStay) {
+  Net net;
+  const ValueId n = net.op("cast", {net.input({3}, DType::kI64)}, {{"to", std::string("f32")}});
+  const ValueId exact = net.op("cast", {n}, {{"to", std::string("i64")}});
+  const Graph g = net.finish({exact, net.op("mul", {n, net.input({3})})});
+  const Graph out = narrowed(g);
+  HostTensor numbers(DType::kI64, {3});
+  numbers.set_int(0, 70001);
+  const auto values = evaluate(out, {numbers, HostTensor(DType::kF32, {3})});
+  ASSERT_TRUE(values.ok());
+  EXPECT_EQ((*values)[0].get_int(0), 70001);
+}
+
+TEST(NarrowFloats, WholeNetworks) {
+  for (const std::uint64_t seed : {1, 2, 3, 4}) {
+    SCOPED_TRACE(seed);
+    const Graph g = random_net(seed);
+    PassOptions options;
+    options.floats = DType::kF16;
+    Graph out = g;
+    const auto report = optimize(out, options);
+    ASSERT_TRUE(report.ok()) << report.error().message;
+    expect_close(g, out);
+  }
+}
+
+}  // namespace
+}  // namespace tessera::graph
