@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/arith/interval.h"
+#include "tessera/arith/simplify.h"
 #include "tessera/ir/build.h"
 #include "tessera/ir/visitor.h"
 
@@ -120,10 +122,11 @@ class Dependences final : public ir::Visitor {
 
 class Binder {
  public:
-  Binder(const LaunchShape& shape, const CooperativeLoops& cooperative)
-      : shape_(shape), cooperative_(cooperative) {}
+  Binder(const LaunchShape& shape, const CooperativeLoops& cooperative, const SetExtents& set)
+      : shape_(shape), cooperative_(cooperative), set_(set) {}
 
   ir::Stmt run(const ir::Stmt& stage) {
+    find_ranges(stage);
     ir::Stmt out = visit(stage, {}, 0);
     if (!out) out = ir::Block::make({});
     for (int d = 0; d < 3; ++d) {  // thread x innermost, and always there
@@ -142,6 +145,18 @@ class Binder {
 
  private:
   static std::size_t idx(int i) { return static_cast<std::size_t>(i); }
+
+  void find_ranges(const ir::Stmt& stage) {
+    for (int d = 0; d < 3; ++d) {
+      ranges_[shape_.thread_vars[idx(d)].get()] = arith::Interval::of_extent(shape_.block[idx(d)]);
+      ranges_[shape_.block_vars[idx(d)].get()] = arith::Interval::of_extent(shape_.grid[idx(d)]);
+    }
+    ir::for_each_stmt(stage, [&](const ir::Stmt& x) {
+      const auto* loop = x.as<ir::For>();
+      const auto extent = loop ? ir::as_const_int(loop->extent) : std::nullopt;
+      if (extent) ranges_[loop->var.get()] = arith::Interval::of_extent(*extent);
+    });
+  }
 
   const Cooperative* cooperative(const ir::For& loop) const {
     const auto it = cooperative_.find(loop.var.get());
@@ -186,9 +201,43 @@ class Binder {
     return only;
   }
 
-  static ir::Stmt place(const PendingList& pending, ir::Stmt s) {
+  // Adds up what lies in shared memory: harmless in threads whose results are not stored.
+  bool only_computes(const ir::Stmt& s) const {
+    bool only = true, shared = false;
+    std::set<ir::Buffer> stored;
+    ir::for_each_stmt(s, [&](const ir::Stmt& x) {
+      if (const auto* store = x.as<ir::Store>()) {
+        only = only && store->buffer->scope == ir::Scope::kStack;
+        stored.insert(store->buffer);
+      }
+      if (x.as<ir::Evaluate>() || x.as<ir::Barrier>()) only = false;
+    });
+    if (!only) return false;
+    ir::for_each_expr(s, [&](const ir::Expr& e) {
+      const auto* load = e.as<ir::Load>();
+      if (e.as<ir::Call>()) only = false;
+      if (!load || !only || stored.count(load->buffer)) return;
+      shared = true;
+      only = is_set(*load);
+    });
+    return only && shared;
+  }
+
+  bool is_set(const ir::Load& load) const {
+    const auto extents = set_.find(load.buffer);
+    if (extents == set_.end()) return false;
+    for (std::size_t d = 0; d < load.indices.size(); ++d) {
+      const ir::Expr index = arith::simplify(load.indices[d], ranges_);
+      const arith::Interval bounds = arith::const_bounds(index, ranges_);
+      if (!bounds.lo || *bounds.lo < 0 || !bounds.hi || *bounds.hi >= extents->second[d])
+        return false;
+    }
+    return true;
+  }
+
+  ir::Stmt place(const PendingList& pending, ir::Stmt s) const {
     if (!s) return s;
-    const bool initial = only_initialises(s);
+    const bool initial = only_initialises(s) || only_computes(s);
     for (std::size_t i = pending.size(); i-- > 0;) {
       const Pending& p = pending[i];
       if (p.guard) {
@@ -218,7 +267,8 @@ class Binder {
       }
       if (now) {
         const ir::Stmt body = visit_kind(s, rest, bound);
-        return body && !only_initialises(body) ? ir::If::make(now, body) : body;
+        const bool harmless = body && (only_initialises(body) || only_computes(body));
+        return body && !harmless ? ir::If::make(now, body) : body;
       }
     }
     return visit_kind(s, pending, bound);
@@ -368,7 +418,9 @@ class Binder {
 
   const LaunchShape& shape_;
   const CooperativeLoops& cooperative_;
+  const SetExtents& set_;
   Rename rename_;
+  arith::Ranges ranges_;  // of all loops
   std::vector<ir::Buffer> shared_;
   int stage_ = -1;  // the cooperative stage that is being visited
 };
@@ -386,8 +438,8 @@ LaunchShape make_launch_shape() {
 }
 
 ir::Stmt bind_threads(const ir::Stmt& stage, const LaunchShape& shape,
-                      const CooperativeLoops& cooperative) {
-  return Binder(shape, cooperative).run(stage);
+                      const CooperativeLoops& cooperative, const SetExtents& set) {
+  return Binder(shape, cooperative, set).run(stage);
 }
 
 }  // namespace tessera::lower

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "tessera/ir/stmt.h"
 
@@ -29,12 +30,17 @@ struct Cooperative {
 };
 using CooperativeLoops = std::map<const ir::ExprNode*, Cooperative>;
 
+// Shared buffers of which every element up to these extents is set, also beyond the edges of the
+// tensor.
+using SetExtents = std::map<ir::Buffer, std::vector<std::int64_t>>;
+
 // Replaces block and thread loops by the variables of the launch, with a condition where a loop is
 // shorter than the launch. Conditions that differ between threads, and loops over virtual threads,
 // move inward until they hold nothing cooperative; what is allocated on the way gets one copy per
-// virtual thread, unless they store the same. Prefetches are dropped. Result: loops of the blocks,
-// the allocations of shared memory, loops of the threads, the body.
+// virtual thread, unless they store the same. What only computes on `set` elements needs no
+// condition: its results are not stored. Prefetches are dropped. Result: loops of the blocks, the
+// allocations of shared memory, loops of the threads, the body.
 ir::Stmt bind_threads(const ir::Stmt& stage, const LaunchShape& shape,
-                      const CooperativeLoops& cooperative);
+                      const CooperativeLoops& cooperative, const SetExtents& set);
 
 }  // namespace tessera::lower

@@ -157,7 +157,7 @@ class NestBuilder {
   ir::Stmt emit_launch(const Stage& stage) {
     shape_ = launch_shape(state_, domains_, stage);
     cooperative_.clear();
-    const ir::Stmt out = bind_threads(emit_stage(stage), shape_, cooperative_);
+    const ir::Stmt out = bind_threads(emit_stage(stage), shape_, cooperative_, set_);
     attrs_.launches[out.as<ir::For>()->var.get()] = stage.name();
     return out;
   }
@@ -191,8 +191,25 @@ class NestBuilder {
                                         : stack ? ir::Scope::kStack
                                                 : ir::Scope::kHeap);
       temporaries->push_back(storage.buffer);
+      if (shared) note_set(d, storage);
       storage_[b] = std::move(storage);
     }
+  }
+
+  // Rows that are longer than what is stored, and blocks of a layout, have elements that no one
+  // sets.
+  void note_set(const StageDomain& d, const Storage& storage) {
+    const bool cut = d.edges == StageDomain::Edges::kGuard &&
+                     std::any_of(d.conditions.begin(), d.conditions.end(),
+                                 [](const Condition& c) { return c.edge; });
+    std::vector<std::int64_t> extents = d.extents;
+    for (std::size_t i = 0; storage.layout && i < storage.layout->size(); ++i) {
+      const schedule::LayoutDim& dim = (*storage.layout)[i];
+      if (storage.layout->size() != d.extents.size() || dim.divisor != 1 || dim.modulus != 0)
+        return;
+      extents[i] = d.extents[idx(dim.dim)];
+    }
+    if (!cut) set_[storage.buffer] = std::move(extents);
   }
 
   // Loads of Dag tensors become loads of their storage. `clamp`: the stage runs past the end of its
@@ -591,6 +608,7 @@ class NestBuilder {
   std::optional<Error> error_;
   LaunchShape shape_;  // of the launch that is being emitted
   CooperativeLoops cooperative_;
+  SetExtents set_;
   std::vector<ir::Expr> once_;  // keeps the keys of cooperative_ alive
 };
 

@@ -102,4 +102,18 @@ void Writer::layout(const std::string& buffer, schedule::Layout layout) {
   schedule_.steps.emplace_back(schedule::SetLayout{.buffer = buffer, .layout = std::move(layout)});
 }
 
+void Writer::pragma(const std::string& stage, const std::string& loop, const std::string& key,
+                    std::int64_t value) {
+  if (!writes()) return;
+  schedule_.steps.emplace_back(
+      schedule::Pragma{.stage = stage, .iter = loop, .key = key, .value = value});
+}
+
+void Writer::storage_align(const std::string& stage, int dim, std::int64_t factor,
+                           std::int64_t offset) {
+  if (!writes()) return;
+  schedule_.steps.emplace_back(
+      schedule::StorageAlign{.stage = stage, .dim = dim, .factor = factor, .offset = offset});
+}
+
 }  // namespace tessera::space

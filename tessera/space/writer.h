@@ -45,6 +45,9 @@ class Writer {
   void prefetch(const std::string& stage, const std::string& loop, const std::string& buffer,
                 std::int64_t distance);
   void layout(const std::string& buffer, schedule::Layout layout);
+  void pragma(const std::string& stage, const std::string& loop, const std::string& key,
+              std::int64_t value);
+  void storage_align(const std::string& stage, int dim, std::int64_t factor, std::int64_t offset);
 
   const schedule::Schedule& schedule() const { return schedule_; }
   schedule::Schedule take() && { return std::move(schedule_); }

@@ -7,6 +7,7 @@
 #include "tessera/interp/interp.h"
 #include "tessera/ir/text.h"
 #include "tessera/ir/visitor.h"
+#include "tessera/lower/lower.h"
 #include "tests/testing/testing.h"
 
 namespace tessera::lower {
@@ -43,13 +44,18 @@ int count_barriers(const ir::DeviceProgram& program) {
 }
 
 std::string run_threads(const te::Dag& dag, const ir::DeviceProgram& program,
-                        const std::vector<HostTensor>& inputs, double tolerance) {
+                        const std::vector<HostTensor>& inputs, double tolerance,
+                        const std::vector<schedule::Layout>& layouts) {
   const auto want = interp::run(dag, inputs);
   if (!want.ok()) return want.error().message;
   std::vector<HostTensor> params;
   for (std::size_t i = 0; i < program.params.size(); ++i) {
     HostTensor flat(program.params[i]->dtype, program.params[i]->shape);
-    if (i < inputs.size()) std::memcpy(flat.data(), inputs[i].data(), flat.bytes());
+    if (i < inputs.size()) {
+      const bool packs = i < layouts.size() && !layouts[i].empty();
+      const HostTensor stored = packs ? pack(inputs[i], layouts[i]) : inputs[i];
+      std::memcpy(flat.data(), stored.data(), flat.bytes());
+    }
     params.push_back(flat);
   }
   if (const auto ran = interp::run(program, params); !ran.ok()) return ran.error().message;
@@ -63,7 +69,8 @@ std::string run_threads(const te::Dag& dag, const ir::DeviceProgram& program,
   return "";
 }
 
-std::string run_threads(const te::Dag& dag, const ir::DeviceProgram& program) {
+std::string run_threads(const te::Dag& dag, const ir::DeviceProgram& program,
+                        const std::vector<schedule::Layout>& layouts) {
   Rng rng(7);
   std::vector<HostTensor> inputs;
   for (const te::Input& in : dag.inputs)
@@ -74,7 +81,7 @@ std::string run_threads(const te::Dag& dag, const ir::DeviceProgram& program) {
     for (const te::Axis& a : op.reduce_axes) length *= a.extent;
     for (const ir::Buffer& b : op.outputs) tolerance += 4 * testing::tolerance(b->dtype, length);
   }
-  return run_threads(dag, program, inputs, tolerance);
+  return run_threads(dag, program, inputs, tolerance, layouts);
 }
 
 ir::DeviceProgram lower_threads(const te::Dag& dag, const std::string& schedule,

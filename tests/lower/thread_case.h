@@ -13,9 +13,11 @@ namespace tessera::lower {
 // What the program computes, compared with the Dag: empty when it agrees, otherwise the error of
 // the interpreter (a race, ...) or the first difference.
 std::string run_threads(const te::Dag& dag, const ir::DeviceProgram& program,
-                        const std::vector<HostTensor>& inputs, double tolerance);
-// The same for random inputs.
-std::string run_threads(const te::Dag& dag, const ir::DeviceProgram& program);
+                        const std::vector<HostTensor>& inputs, double tolerance,
+                        const std::vector<schedule::Layout>& layouts = {});
+// The same for random inputs, packed as `layouts` says.
+std::string run_threads(const te::Dag& dag, const ir::DeviceProgram& program,
+                        const std::vector<schedule::Layout>& layouts = {});
 
 // The program; fails the test and returns an empty one when the schedule is refused.
 ir::DeviceProgram lower_threads(const te::Dag& dag, const std::string& schedule,

@@ -22,7 +22,8 @@ void expect_runs(const te::Dag& dag, const schedule::Schedule& schedule, bool ru
   const auto within = lower::check_limits(lowered->program, lower::launch_limits(gpu()));
   ASSERT_TRUE(within.ok()) << within.error().message << "\n" << schedule::to_text(schedule);
   if (runs) {
-    EXPECT_EQ(lower::run_threads(dag, lowered->program), "") << schedule::to_text(schedule);
+    EXPECT_EQ(lower::run_threads(dag, lowered->program, lowered->param_layouts), "")
+        << schedule::to_text(schedule);
   }
 }
 
@@ -65,11 +66,13 @@ TEST(Gpu, LayersOfNetworksStayWithinTheLimits) {
 }
 
 TEST(Gpu, OperandsOfABlockGoThroughSharedMemory) {
-  const std::string text = schedule_text(dag_of("matmul:M=256,N=256,K=256"), gpu());
+  const std::string text = schedule_text(dag_of("matmul:M=4096,N=4096,K=4096"), gpu());
   for (const char* step :
        {"cache_write C local\n", "cache_read A shared C.local\n", "cache_read B shared C.local\n",
-        "split C i 8 4\n", "split C j 16 4\n", "annotate C i.0@j.0 blockIdx.x\n",
-        "annotate C i.1@j.1 threadIdx.x\n", "compute_at A.shared C.local k.0\n"}) {
+        "split C i 8 16\n", "split C j 2 16 4\n", "annotate C i.0@j.0 blockIdx.x\n",
+        "annotate C i.1 vthread\n", "annotate C i.2@j.2 threadIdx.x\n",
+        "compute_at A.shared C.local k.0\n", "annotate A.shared d0@d1.2 vectorize\n",
+        "pragma C.local k.0 pipeline 3\n"}) {
     EXPECT_NE(text.find(step), std::string::npos) << step << "in\n" << text;
   }
 }

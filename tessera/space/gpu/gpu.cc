@@ -42,24 +42,61 @@ bool reads_along_outputs(const Stage& s) {
                      [&](const Access& r) { return r.strides[last] == 1; });
 }
 
+// Elements of 16 bytes, where they lie side by side wherever they are read.
+std::int64_t preferred_lanes(const Stage& s) {
+  if (s.reduces()) return 1;
+  const std::size_t last = s.rank() - 1;
+  const bool dense = std::all_of(s.reads.begin(), s.reads.end(), [&](const Access& r) {
+    return !r.irregular[last] && (r.strides[last] == 0 || r.strides[last] == 1);
+  });
+  const std::int64_t lanes = 16 / size_bytes(s.dtype());
+  return dense && s.extent(last) % lanes == 0 ? lanes : 1;
+}
+
 }  // namespace
+
+GpuElements bind_gpu_elements(Context& c, std::size_t stage, std::int64_t threads,
+                              std::int64_t lanes, const Loops& reduce) {
+  const Stage& s = c.stage(stage);
+  Writer& w = c.writer;
+  const std::string& name = s.op.name;
+  Loops outer = output_loops(s), inner = reduce;
+  if (s.extent(s.rank() - 1) % lanes != 0) lanes = 1;
+  if (lanes > 1) {
+    const Loops last = w.split(name, outer.back(), {lanes}, schedule::Tail::kGuard);
+    outer.back() = last[0];
+    inner.push_back(last[1]);
+    w.vectorize(name, last[1]);
+  }
+  if (!reduce.empty()) {
+    Loops order = outer;
+    order.insert(order.end(), inner.begin(), inner.end());
+    w.reorder(name, order);
+  }
+  const Loops parts = w.split(name, w.fuse(name, outer), {threads}, schedule::Tail::kGuard);
+  w.annotate(name, parts[0], schedule::Annotation::kBlockX);
+  w.annotate(name, parts[1], schedule::Annotation::kThreadX);
+  return {parts[1], lanes};
+}
 
 void schedule_gpu_elements(Context& c, std::size_t stage, bool simple) {
   const Stage& s = c.stage(stage);
   c.done[stage] = true;
   if (s.rank() == 0) return;
-  Writer& w = c.writer;
   const std::string& name = s.op.name;
   std::int64_t threads = std::min(kThreads, block_threads(c));
-  if (!simple) {
-    threads = c.chooser.number(name, "threads", DecisionKind::kThread, threads, [&] {
-      return up_to(block_threads(c), {32, 64, 128, 256, 512, 1024});
-    });
+  if (simple) {
+    bind_gpu_elements(c, stage, threads, 1, {});
+    return;
   }
-  const Loops parts =
-      w.split(name, w.fuse(name, output_loops(s)), {threads}, schedule::Tail::kGuard);
-  w.annotate(name, parts[0], schedule::Annotation::kBlockX);
-  w.annotate(name, parts[1], schedule::Annotation::kThreadX);
+  threads = c.chooser.number(name, "threads", DecisionKind::kThread, threads, [&] {
+    return up_to(block_threads(c), {32, 64, 128, 256, 512, 1024});
+  });
+  const std::int64_t lanes =
+      c.chooser.number(name, "lanes", DecisionKind::kVector, preferred_lanes(s), [&] {
+        return up_to(s.extent(s.rank() - 1), {1, 2, 4, 8});
+      });
+  bind_gpu_elements(c, stage, threads, lanes, {});
 }
 
 void schedule_gpu_reduction(Context& c, std::size_t stage, bool simple) {

@@ -17,7 +17,17 @@ bool schedule_gpu_contraction(Context& context, std::size_t stage);
 // A reduction: one thread for each output, or the threads of a warp or a block for a row of it.
 void schedule_gpu_reduction(Context& context, std::size_t stage, bool simple);
 
-// One thread for each element.
+// Loops of a stage that computes element by element, bound to blocks and threads: a thread has
+// `lanes` elements side by side where the last axis divides, and in between the loop `reduce` if
+// the stage has one.
+struct GpuElements {
+  std::string thread;
+  std::int64_t lanes = 1;
+};
+GpuElements bind_gpu_elements(Context& context, std::size_t stage, std::int64_t threads,
+                              std::int64_t lanes, const Loops& reduce);
+
+// One thread for each element, or for a few side by side.
 void schedule_gpu_elements(Context& context, std::size_t stage, bool simple);
 
 }  // namespace tessera::space

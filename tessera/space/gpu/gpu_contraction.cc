@@ -1,24 +1,34 @@
 #include <algorithm>
-#include <array>
+#include <optional>
 
 #include "tessera/space/contraction.h"
 #include "tessera/space/gpu/gpu.h"
+#include "tessera/space/gpu/gpu_tile.h"
 #include "tessera/space/tile.h"
 
 namespace tessera::space {
 namespace {
 
-// What launches get without asking for more, and what a thread needs beside its sums.
+// Sums that a thread may hold at all, products in one unrolled body, rounds of a copy that are
+// unrolled.
+constexpr std::int64_t kMaxSums = 128;
+constexpr std::int64_t kMaxBody = 1600;
+constexpr std::int64_t kMaxRounds = 16;
+// Where no limit is known.
 constexpr std::int64_t kSharedBytes = 48 << 10;
-constexpr std::int64_t kOtherRegisters = 32;
-constexpr std::int64_t kMaxSums = 64;
+constexpr std::int64_t kCopyBytes = 16, kBanks = 32;
+// That add up the parts of a reduction.
+constexpr std::int64_t kSumThreads = 128;
+// Operations that may be repeated in every block that copies.
+constexpr double kCheapCopy = 8;
 
-struct GpuTile {
-  std::int64_t thread_rows = 8, thread_columns = 16;  // threads of a block
-  std::int64_t rows = 4, columns = 4;                 // sums of a thread
-  std::int64_t steps = 8;                             // of the reduction in shared memory at once
-
-  std::int64_t threads() const { return thread_rows * thread_columns; }
+// An operand on its way through shared memory.
+struct Operand {
+  const Access* access = nullptr;
+  bool shared = false;
+  std::vector<std::size_t> order;  // dimensions as they are stored, outermost first
+  bool moved = false;              // that order is not the one of the buffer
+  bool constant = false;           // then the buffer itself can be stored in this order
 };
 
 class GpuContraction {
@@ -30,210 +40,418 @@ class GpuContraction {
         s_(context.stage(c_.stage)),
         h_(context.stage(host_.stage)),
         self_(host_.stage == c_.stage),
-        block_axis_(longest_reduce()) {}
+        cut_(choose_cut()) {
+    if (!c_.rows.empty()) {
+      outer_ = static_cast<int>(c_.rows.back());
+      c_.rows.pop_back();
+    }
+    a_ = make_operand(c_.a, cut_);
+    b_ = make_operand(c_.b, c_.vector);
+  }
 
   void run() {
     choose();
     Writer& w = x_.writer;
-    const std::string& outer = h_.op.name;
-    inner_ = self_ ? w.cache_write(s_.op.name, "local") : s_.op.name;
-    std::vector<std::string> copies;
-    for (const Access* a : {&c_.a, &c_.b}) {
-      if (shares(*a)) copies.push_back(copy(*a));
+    if (tile_.parts > 1) {
+      const Loops cut = w.split(name(), s_.axis_name(cut_), {s_.extent(cut_) / tile_.parts},
+                                schedule::Tail::kGuard);
+      part_ = cut[0];
+      cut_name_ = cut[1];
+      launch_ = w.rfactor(name(), part_, 0);
+      inner_ = w.cache_write(launch_, "local");
+    } else {
+      cut_name_ = s_.axis_name(cut_);
+      launch_ = h_.op.name;
+      inner_ = self_ ? w.cache_write(name(), "local") : name();
     }
-    const Loops threads = write_outer(outer);
-    w.compute_at(inner_, outer, threads.back());
-    const std::string step = write_inner();
-    for (const std::string& name : copies) w.compute_at(name, inner_, step);
-    for (const Access* a : {&c_.a, &c_.b}) {
-      if (shares(*a)) write_copy(*a);
-    }
+    for (const Operand* o : {&a_, &b_}) begin_copy(*o);
+    write_launch();
+    const std::string step = write_sums();
+    for (const Operand* o : {&a_, &b_}) write_copy(*o, step);
+    if (tile_.places > 1 && (a_.shared || b_.shared))
+      w.pragma(inner_, step, "pipeline", tile_.places);
     x_.done[c_.stage] = true;
     x_.done[host_.stage] = true;
+    if (tile_.parts > 1) add_parts();
   }
 
  private:
   const std::string& name() const { return s_.op.name; }
-  std::int64_t row_extent() const {
-    return c_.row < 0 ? 1 : s_.extent(static_cast<std::size_t>(c_.row));
+  std::int64_t extent_of(int axis) const {
+    return axis < 0 ? 1 : s_.extent(static_cast<std::size_t>(axis));
   }
-  std::size_t longest_reduce() const {
+
+  // The reduce axis that goes through shared memory step by step: that of the vectors of `a` if it
+  // is worth it, else the longest.
+  std::size_t choose_cut() const {
     std::size_t out = c_.reduce.back();
     for (const std::size_t r : c_.reduce) {
+      if (c_.a.strides[r] == 1 && s_.extent(r) >= 8) return r;
       if (s_.extent(r) > s_.extent(out)) out = r;
     }
     return out;
   }
-  bool shares(const Access& a) const { return &a == &c_.a ? share_a_ : share_b_; }
+
+  // Stored so that the dimension of `along` comes last, where the copy may move it.
+  Operand make_operand(const Access& a, std::size_t along) const {
+    Operand o{.access = &a};
+    o.constant = x_.analysis.constant(a.buffer);
+    std::size_t last = a.indices.size();
+    for (std::size_t d = 0; d < a.indices.size(); ++d) {
+      const auto& terms = a.indices[d].terms;
+      const bool here = std::any_of(terms.begin(), terms.end(), [&](const IndexTerm& t) {
+        return t.axis == along && t.coefficient == 1;
+      });
+      if (here) last = d;
+    }
+    const bool moves = last + 1 < a.indices.size() && (o.constant || along == c_.vector);
+    // The other dimensions in the order of the reduce loops.
+    for (std::size_t d = 0; d < a.indices.size(); ++d) {
+      if (!moves || d != last) o.order.push_back(d);
+    }
+    if (moves && o.constant) {
+      std::stable_sort(o.order.begin(), o.order.end(), [&](std::size_t x, std::size_t y) {
+        return place_in_loops(a.indices[x]) < place_in_loops(a.indices[y]);
+      });
+    }
+    if (moves) o.order.push_back(last);
+    o.moved = moves;
+    return o;
+  }
+  std::size_t place_in_loops(const Index& index) const {
+    for (const IndexTerm& t : index.terms) {
+      if (t.axis < s_.rank()) return 0;
+      for (std::size_t i = 0; i < c_.reduce.size(); ++i) {
+        if (c_.reduce[i] == t.axis) return t.axis == cut_ ? c_.reduce.size() + 1 : i + 1;
+      }
+    }
+    return 0;
+  }
+  bool sharable(const Operand& o) const {
+    return c_.a.buffer != c_.b.buffer && o.access->regular();
+  }
+
+  // Elements of a dimension that a block needs for some steps.
+  std::int64_t span(const Access& a, std::size_t d, const GpuTile& tile) const {
+    std::int64_t out = 1;
+    for (const IndexTerm& t : a.indices[d].terms) {
+      std::int64_t length = t.axis < s_.rank() ? 1 : s_.extent(t.axis);
+      if (t.axis == c_.vector) length = tile.column_length();
+      if (static_cast<int>(t.axis) == c_.row) length = tile.row_length();
+      if (static_cast<int>(t.axis) == outer_) length = tile.outer_length();
+      if (t.axis == cut_) length = tile.steps;
+      out += std::abs(t.coefficient) * (at_most(length, s_.extent(t.axis)) - 1);
+    }
+    return std::min(out, std::max<std::int64_t>(1, a.buffer->shape[d]));
+  }
+  std::int64_t pitch(const Operand& o, const GpuTile& tile) const {
+    const std::int64_t row = span(*o.access, o.order.back(), tile);
+    return pads(o, tile) ? row + kCopyBytes / size_bytes(o.access->buffer->dtype) : row;
+  }
+  std::int64_t bytes_of(const Operand& o, const GpuTile& tile) const {
+    std::int64_t out = size_bytes(o.access->buffer->dtype) * pitch(o, tile);
+    for (std::size_t i = 0; i + 1 < o.order.size(); ++i) out *= span(*o.access, o.order[i], tile);
+    return (out + 127) / 128 * 128;
+  }
+  // Rows of `a` that the threads of a warp read at once would lie in the same banks.
+  bool pads(const Operand& o, const GpuTile& tile) const {
+    if (&o != &a_ || o.moved || o.order.size() < 2 || o.access->strides[cut_] != 1) return false;
+    const std::int64_t apart = kBanks / std::min(kBanks, tile.column_threads);
+    const std::int64_t bytes =
+        span(*o.access, o.order.back(), tile) * size_bytes(o.access->buffer->dtype);
+    return bytes % kCopyBytes == 0 && apart > 1 && apart * bytes > 4 * kBanks &&
+           bytes % (4 * kBanks / 2) == 0;
+  }
 
   std::int64_t most_threads() const {
     return std::max<std::int64_t>(1, x_.target.gpu.block_threads);
   }
   std::int64_t shared_limit() const {
     const std::int64_t own = x_.target.gpu.block_shared_bytes;
-    return own > 0 ? std::min(own, kSharedBytes) : kSharedBytes;
+    return own > 0 ? own : kSharedBytes;
   }
 
-  const char* refuse_threads(std::int64_t threads) const {
-    return threads > most_threads() ? "more threads than a block has" : nullptr;
+  const char* refuse_threads() const {
+    return tile_.threads() > most_threads() ? "more threads than a block has" : nullptr;
   }
   // Sums of a thread, and registers of all threads of a block.
-  const char* refuse_sums(std::int64_t sums) const {
-    const std::int64_t registers = sums + kOtherRegisters;
-    const bool fits = sums <= kMaxSums && registers <= x_.target.vector_registers &&
+  const char* refuse_sums() const {
+    const std::int64_t registers = tile_.registers();
+    const bool fits = tile_.sums() <= kMaxSums && registers <= x_.target.vector_registers &&
                       registers * tile_.threads() <= x_.target.gpu.core_registers;
-    return fits ? nullptr : "more sums than registers";
+    return tile_.sums() <= tile_.lanes || fits ? nullptr : "more sums than registers";
   }
 
-  // Elements of an operand that a block needs for some steps.
-  std::int64_t shared_bytes(const Access& a) const {
-    const auto length = [&](std::size_t axis) -> std::int64_t {
-      if (axis == c_.vector) return at_most(tile_.thread_columns * tile_.columns, s_.extent(axis));
-      if (static_cast<int>(axis) == c_.row)
-        return at_most(tile_.thread_rows * tile_.rows, s_.extent(axis));
-      if (axis == block_axis_) return at_most(tile_.steps, s_.extent(axis));
-      return axis < s_.rank() ? 1 : s_.extent(axis);
-    };
-    std::int64_t out = size_bytes(a.buffer->dtype);
-    for (std::size_t d = 0; d < a.indices.size(); ++d) {
-      std::int64_t span = 1;
-      for (const IndexTerm& t : a.indices[d].terms)
-        span += std::abs(t.coefficient) * (length(t.axis) - 1);
-      if (!a.indices[d].irregular.empty()) span = a.buffer->shape[d];
-      out *= std::min(span, std::max<std::int64_t>(1, a.buffer->shape[d]));
+  GpuProblem problem() const {
+    GpuProblem p{.outer = extent_of(outer_),
+                 .row = extent_of(c_.row),
+                 .column = s_.extent(c_.vector),
+                 .reduce = s_.extent(cut_),
+                 .vectors = c_.a.strides[cut_] == 1 || a_.constant};
+    for (const auto* axes : {&c_.batch, &c_.rows, &c_.columns}) {
+      for (const std::size_t i : *axes) p.batch *= s_.extent(i);
     }
-    return out;
+    for (const std::size_t r : c_.reduce) p.taps *= r == cut_ ? 1 : s_.extent(r);
+    p.step_bytes = [this](const GpuTile& tile) {
+      std::int64_t bytes = 0;
+      for (const Operand* o : {&a_, &b_}) bytes += sharable(*o) ? bytes_of(*o, tile) : 0;
+      return bytes;
+    };
+    return p;
   }
 
   void choose() {
-    GpuTile preferred;
-    preferred.thread_rows = c_.row < 0 ? 1 : preferred.thread_rows;
-    preferred.rows = c_.row < 0 ? 1 : preferred.rows;
-    while (preferred.rows > 1 && preferred.thread_rows * preferred.rows > row_extent())
-      preferred.rows /= 2;
-    while (preferred.columns > 1 &&
-           preferred.thread_columns * preferred.columns > s_.extent(c_.vector))
-      preferred.columns /= 2;
-    const auto number = [&](const char* what, std::int64_t value, std::int64_t most,
-                            std::initializer_list<std::int64_t> values, const auto& refusal) {
-      return x_.chooser.number(
-          name(), what, DecisionKind::kThread, value,
+    const GpuProblem p = problem();
+    const std::int64_t lanes = p.column >= 4 ? 4 : 1;
+    GpuTile preferred{.lanes = lanes};
+    if (!x_.chooser.listed(name(), "column_threads"))
+      preferred = choose_gpu_tile(x_.target, p, lanes);
+    tile_ = GpuTile{.lanes = lanes, .steps = 1, .places = 1};
+    const auto number = [&](const char* what, std::int64_t GpuTile::*field, std::int64_t most,
+                            const std::vector<std::int64_t>& values, const auto& refusal) {
+      tile_.*field = x_.chooser.number(
+          name(), what, DecisionKind::kThread, preferred.*field,
           [&] {
             std::vector<std::int64_t> out = {1};
             for (const std::int64_t v : values) {
-              if (v < 2 * most) out.push_back(v);
+              if (v > 1 && v <= most) out.push_back(v);
             }
             return out;
           },
-          refusal);
+          [&](std::int64_t n) {
+            const std::int64_t before = std::exchange(tile_.*field, n);
+            const char* why = refusal();
+            tile_.*field = before;
+            return why;
+          });
     };
-    tile_ = {.thread_rows = 1, .thread_columns = 1, .rows = 1, .columns = 1};
-    tile_.thread_rows =
-        number("thread_rows", preferred.thread_rows, row_extent(), {2, 4, 8, 16, 32},
-               [&](std::int64_t n) { return refuse_threads(n); });
-    tile_.thread_columns =
-        number("thread_columns", preferred.thread_columns, s_.extent(c_.vector), {4, 8, 16, 32, 64},
-               [&](std::int64_t n) { return refuse_threads(n * tile_.thread_rows); });
-    tile_.rows = number("rows", preferred.rows, row_extent(), {2, 4, 6, 8},
-                        [&](std::int64_t n) { return refuse_sums(n); });
-    tile_.columns = number("columns", preferred.columns, s_.extent(c_.vector), {2, 4, 8},
-                           [&](std::int64_t n) { return refuse_sums(n * tile_.rows); });
-    tile_.steps = number("steps", preferred.steps, s_.extent(block_axis_), {2, 4, 8, 16, 32},
-                         [](std::int64_t) -> const char* { return nullptr; });
+    const auto threads = [&] { return refuse_threads(); };
+    const auto sums = [&] {
+      const bool used = (tile_.outer_rows - 1) * tile_.outer_threads < p.outer &&
+                        (tile_.rows - 1) * tile_.row_threads < p.row &&
+                        (tile_.chunks - 1) * tile_.column_threads * lanes < p.column;
+      return used ? refuse_sums() : "more than the axis has";
+    };
+    const std::int64_t columns = parts_of(p.column, lanes);
+    if (outer_ >= 0)
+      number("outer_threads", &GpuTile::outer_threads, p.outer, kGpuRowThreads, threads);
+    if (c_.row >= 0) number("row_threads", &GpuTile::row_threads, p.row, kGpuRowThreads, threads);
+    number("column_threads", &GpuTile::column_threads, columns, kGpuColumnThreads, threads);
+    if (outer_ >= 0) number("outer_rows", &GpuTile::outer_rows, p.outer, kGpuRows, sums);
+    if (c_.row >= 0) number("rows", &GpuTile::rows, p.row, kGpuRows, sums);
+    number("chunks", &GpuTile::chunks, columns, kGpuChunks, sums);
+    number("steps", &GpuTile::steps, p.reduce, kGpuSteps, [] { return nullptr; });
     choose_copies();
+    number("places", &GpuTile::places, kGpuPlaces.back(), kGpuPlaces, [&]() -> const char* {
+      return shared_bytes() > shared_limit() ? "more than the shared memory of a block" : nullptr;
+    });
+    number("parts", &GpuTile::parts, p.reduce, kGpuParts,
+           [&] { return refuse_parts(p, tile_.steps, tile_.parts); });
+    // What reasoning prefers may not fit.
+    while (tile_.places > 1 && shared_bytes() > shared_limit()) --tile_.places;
   }
 
-  // An operand that is used by one row of threads alone gains nothing.
+  std::int64_t shared_bytes() const {
+    std::int64_t bytes = 0;
+    for (const Operand* o : {&a_, &b_}) bytes += o->shared ? bytes_of(*o, tile_) : 0;
+    return bytes * tile_.places;
+  }
+
   void choose_copies() {
-    const bool same = c_.a.buffer == c_.b.buffer;
-    std::int64_t used = 0;
-    const auto share = [&](const char* what, const Access& a, std::int64_t users) {
-      const std::int64_t bytes = shared_bytes(a);
-      const bool fits = used + bytes <= shared_limit();
-      const bool yes =
-          !same && a.regular() &&
-          x_.chooser.flag(
-              name(), what, DecisionKind::kCache, users > 1 && fits, [&](std::int64_t value) {
-                return value == 1 && !fits ? "more than the shared memory of a block" : nullptr;
-              });
-      if (yes) used += bytes;
-      return yes;
+    const auto share = [&](const char* what, Operand* o) {
+      if (!sharable(*o)) return;
+      o->shared = true;
+      const bool fits = shared_bytes() <= shared_limit();
+      o->shared = x_.chooser.flag(name(), what, DecisionKind::kCache, fits, [&](std::int64_t v) {
+        return v == 1 && !fits ? "more than the shared memory of a block" : nullptr;
+      });
     };
-    share_a_ = share("share_a", c_.a, tile_.thread_columns);
-    share_b_ = share("share_b", c_.b, tile_.thread_rows);
-    // What does not fit although reasoning prefers it.
-    if (used > shared_limit()) share_a_ = share_b_ = false;
+    share("share_a", &a_);
+    share("share_b", &b_);
   }
 
-  std::string copy(const Access& a) {
-    return x_.writer.cache_read(a.buffer->name, inner_, "shared");
-  }
-
-  std::string host_axis(std::size_t axis) const { return h_.axis_name(host_.axis[axis]); }
-
-  // Blocks, then threads, then the sums of one; returns the loops of blocks and of threads.
-  Loops write_outer(const std::string& outer) {
+  // What makes the operand is computed by the copy, if that is little.
+  void begin_copy(const Operand& o) {
     Writer& w = x_.writer;
-    Loops blocks, threads, sums;
-    std::vector<bool> mapped(h_.rank(), false);
-    for (const std::size_t a : host_.axis) mapped[a] = true;
-    for (std::size_t i = 0; i < h_.rank(); ++i) {
-      if (!mapped[i]) blocks.push_back(h_.axis_name(i));
+    if (o.constant && o.moved) w.layout(o.access->buffer->name, layout(o));
+    if (!o.shared) return;
+    w.cache_read(o.access->buffer->name, inner_, "shared");
+    const int producer = x_.analysis.producer(o.access->buffer);
+    if (producer < 0) return;
+    const auto p = static_cast<std::size_t>(producer);
+    const Stage& made = x_.stage(p);
+    if (x_.done[p] || made.output || made.reduces() || made.users.size() != 1 ||
+        made.op.outputs.size() != 1)
+      return;
+    if (!x_.chooser.flag(made.op.name, "in_copy", DecisionKind::kLocation, made.cost <= kCheapCopy))
+      return;
+    w.compute_inline(made.op.name);
+    x_.done[p] = true;
+  }
+
+  static schedule::Layout layout(const Operand& o) {
+    schedule::Layout out;
+    for (const std::size_t d : o.order) out.push_back({.dim = static_cast<int>(d)});
+    return out;
+  }
+
+  std::string axis_of(std::size_t axis) const {
+    return tile_.parts > 1 ? s_.axis_name(axis) : h_.axis_name(host_.axis[axis]);
+  }
+
+  // Blocks, then virtual threads and threads, then the columns of one.
+  void write_launch() {
+    Writer& w = x_.writer;
+    Loops blocks, virtuals, threads;
+    if (tile_.parts > 1) {
+      blocks.push_back(part_);
+    } else {
+      std::vector<bool> mapped(h_.rank(), false);
+      for (const std::size_t a : host_.axis) mapped[a] = true;
+      for (std::size_t i = 0; i < h_.rank(); ++i) {
+        if (!mapped[i]) blocks.push_back(h_.axis_name(i));
+      }
     }
     for (const auto* axes : {&c_.units, &c_.batch, &c_.rows, &c_.columns}) {
-      for (const std::size_t i : *axes) blocks.push_back(host_axis(i));
+      for (const std::size_t i : *axes) blocks.push_back(axis_of(i));
     }
-    const auto split = [&](std::size_t axis, std::int64_t of_threads, std::int64_t of_sums) {
-      const Loops l =
-          w.split(outer, host_axis(axis), {of_threads, of_sums}, schedule::Tail::kGuard);
+    const auto split = [&](int axis, std::vector<std::int64_t> lengths) -> std::string {
+      if (axis < 0) return {};
+      const bool several = lengths[0] > 1;
+      const Loops l = w.split(launch_, axis_of(static_cast<std::size_t>(axis)), std::move(lengths),
+                              schedule::Tail::kGuard);
       blocks.push_back(l[0]);
-      threads.push_back(l[1]);
-      sums.push_back(l[2]);
+      virtuals.push_back(l[1]);
+      threads.push_back(l[2]);
+      if (several) w.annotate(launch_, l[1], schedule::Annotation::kVThread);
+      return l.back();
     };
-    if (c_.row >= 0) split(static_cast<std::size_t>(c_.row), tile_.thread_rows, tile_.rows);
-    split(c_.vector, tile_.thread_columns, tile_.columns);
+    split(outer_, {tile_.outer_rows, tile_.outer_threads});
+    split(c_.row, {tile_.rows, tile_.row_threads});
+    const std::string lane =
+        split(static_cast<int>(c_.vector), {tile_.chunks, tile_.column_threads, tile_.lanes});
     Loops order = blocks;
+    order.insert(order.end(), virtuals.begin(), virtuals.end());
     order.insert(order.end(), threads.begin(), threads.end());
-    order.insert(order.end(), sums.begin(), sums.end());
-    w.reorder(outer, order);
-    const std::string block = w.fuse(outer, blocks), thread = w.fuse(outer, threads);
-    w.annotate(outer, block, schedule::Annotation::kBlockX);
-    w.annotate(outer, thread, schedule::Annotation::kThreadX);
-    for (const std::string& loop : sums) w.unroll(outer, loop);
-    return {block, thread};
+    order.push_back(lane);
+    w.reorder(launch_, order);
+    w.annotate(launch_, w.fuse(launch_, blocks), schedule::Annotation::kBlockX);
+    const std::string thread = w.fuse(launch_, threads);
+    w.annotate(launch_, thread, schedule::Annotation::kThreadX);
+    if (tile_.lanes > 1) w.vectorize(launch_, lane);
+    w.compute_at(inner_, launch_, thread);
   }
 
   // The sums of a thread, some steps at a time; returns the loop around those steps.
-  std::string write_inner() {
+  std::string write_sums() {
     Writer& w = x_.writer;
+    const bool vectors = problem_vectors() && tile_.steps % 4 == 0;
     const Loops steps =
-        w.split(inner_, s_.axis_name(block_axis_), {tile_.steps}, schedule::Tail::kGuard);
+        vectors ? w.split(inner_, cut_name_, {tile_.steps / 4, 4}, schedule::Tail::kGuard)
+                : w.split(inner_, cut_name_, {tile_.steps}, schedule::Tail::kGuard);
     Loops order = {steps[0]};
+    std::int64_t body = tile_.steps * tile_.sums();
+    Loops unrolled;
+    for (std::size_t i = c_.reduce.size(); i-- > 0;) {
+      const std::size_t r = c_.reduce[i];
+      if (r == cut_) continue;
+      body *= s_.extent(r);
+      if (body <= kMaxBody) unrolled.push_back(s_.axis_name(r));
+    }
     for (const std::size_t r : c_.reduce) {
-      if (r != block_axis_) order.push_back(s_.axis_name(r));
+      if (r != cut_) order.push_back(s_.axis_name(r));
     }
-    order.push_back(steps[1]);
+    order.insert(order.end(), steps.begin() + 1, steps.end());
+    unrolled.insert(unrolled.end(), steps.begin() + 1, steps.end());
+    if (tile_.parts > 1) {
+      order.push_back(part_);
+      unrolled.push_back(part_);
+    }
     for (std::size_t i = 0; i < s_.rank(); ++i) {
-      if (i != c_.vector && static_cast<int>(i) != c_.row) order.push_back(s_.axis_name(i));
+      if (i == c_.vector) continue;
+      order.push_back(s_.axis_name(i));
+      unrolled.push_back(s_.axis_name(i));
     }
-    Loops sums;
-    if (c_.row >= 0) sums.push_back(s_.axis_name(static_cast<std::size_t>(c_.row)));
-    sums.push_back(s_.axis_name(c_.vector));
-    order.insert(order.end(), sums.begin(), sums.end());
+    order.push_back(s_.axis_name(c_.vector));
     w.reorder(inner_, order);
-    for (const std::string& loop : sums) w.unroll(inner_, loop);
+    for (const std::string& loop : unrolled) w.unroll(inner_, loop);
+    if (tile_.lanes > 1) {
+      w.vectorize(inner_, s_.axis_name(c_.vector));
+    } else {
+      w.unroll(inner_, s_.axis_name(c_.vector));
+    }
     return steps[0];
   }
+  bool problem_vectors() const { return c_.a.strides[cut_] == 1 || a_.constant; }
 
-  // All threads of a block, element after element.
-  void write_copy(const Access& a) {
+  // All threads of a block, as many bytes at once as lie side by side on both sides.
+  void write_copy(const Operand& o, const std::string& step) {
+    if (!o.shared) return;
     Writer& w = x_.writer;
+    const Access& a = *o.access;
     const std::string stage = a.buffer->name + ".shared";
+    w.compute_at(stage, inner_, step);
+    if (o.moved) w.layout(stage, layout(o));
+    // What the buffer's own order does not allow is written where it belongs, one by one.
+    const bool apart = o.moved && !o.constant;
     Loops dims;
-    for (std::size_t d = 0; d < a.indices.size(); ++d) dims.push_back("d" + std::to_string(d));
+    for (const std::size_t d : o.order) dims.push_back("d" + std::to_string(d));
+    if (apart) std::sort(dims.begin(), dims.end());
+    if (o.moved && !apart) w.reorder(stage, dims);
+    if (pads(o, tile_)) {
+      const std::int64_t size = size_bytes(a.buffer->dtype);
+      const std::int64_t banks = kBanks * 4 / size;
+      w.storage_align(stage, static_cast<int>(o.order.size()) - 2, banks,
+                      (span(a, o.order.back(), tile_) + kCopyBytes / size) % banks);
+    }
+    const std::int64_t lanes = apart ? 1 : copy_lanes(o);
+    std::int64_t elements = 1;
+    for (const std::size_t d : o.order) elements *= span(a, d, tile_);
+    std::vector<std::int64_t> lengths = {tile_.threads()};
+    if (lanes > 1) lengths.push_back(lanes);
     const Loops parts =
-        w.split(stage, w.fuse(stage, dims), {tile_.threads()}, schedule::Tail::kGuard);
+        w.split(stage, w.fuse(stage, dims), std::move(lengths), schedule::Tail::kGuard);
+    if (elements <= kMaxRounds * tile_.threads() * lanes) w.unroll(stage, parts[0]);
     w.annotate(stage, parts[1], schedule::Annotation::kThreadX);
+    if (lanes > 1) w.vectorize(stage, parts[2]);
+  }
+
+  // Elements of one access: whole vectors in every row of the tensor and of its part in the block.
+  std::int64_t copy_lanes(const Operand& o) const {
+    const Access& a = *o.access;
+    const std::size_t last = o.order.back();
+    const std::int64_t lanes = kCopyBytes / size_bytes(a.buffer->dtype);
+    const auto& terms = a.indices[last].terms;
+    const bool plain = std::all_of(terms.begin(), terms.end(), [&](const IndexTerm& t) {
+      return t.coefficient == 1 ? terms.size() == 1 || s_.extent(t.axis) % lanes == 0
+                                : t.coefficient % lanes == 0;
+    });
+    const bool whole = a.buffer->shape[last] % lanes == 0 && span(a, last, tile_) % lanes == 0;
+    return plain && whole ? lanes : 1;
+  }
+
+  // The parts are added up by threads of their own, which also apply the epilogue.
+  void add_parts() {
+    Writer& w = x_.writer;
+    const std::string& host = h_.op.name;
+    const GpuElements loops =
+        bind_gpu_elements(x_, host_.stage, kSumThreads, 4, self_ ? Loops{part_} : Loops{});
+    if (self_) {
+      w.unroll(name(), part_);
+      return;
+    }
+    w.compute_at(name(), host, loops.thread);
+    Loops order = {part_};
+    for (std::size_t i = 0; i < s_.rank(); ++i) order.push_back(s_.axis_name(i));
+    w.reorder(name(), order);
+    w.unroll(name(), part_);
+    for (std::size_t i = 0; i < s_.rank(); ++i) {
+      if (i == c_.vector && loops.lanes > 1) {
+        w.vectorize(name(), s_.axis_name(i));
+      } else {
+        w.unroll(name(), s_.axis_name(i));
+      }
+    }
   }
 
   Context& x_;
@@ -242,10 +460,13 @@ class GpuContraction {
   const Stage& s_;
   const Stage& h_;
   bool self_;
-  std::size_t block_axis_;  // reduce axis that goes through shared memory step by step
+  std::size_t cut_;  // reduce axis that goes through shared memory step by step
+  int outer_ = -1;   // second axis of rows
+  Operand a_, b_;
   GpuTile tile_;
-  bool share_a_ = false, share_b_ = false;
-  std::string inner_;  // stage of the sums
+  std::string launch_;           // stage whose loops are blocks and threads
+  std::string inner_;            // stage of the sums
+  std::string part_, cut_name_;  // loops of the cut axis
 };
 
 }  // namespace

@@ -1,0 +1,169 @@
+#include "tessera/space/gpu/gpu_tile.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tessera/space/tile.h"
+
+namespace tessera::space {
+
+const std::vector<std::int64_t> kGpuRows = {1, 2, 4, 7, 8, 16};
+const std::vector<std::int64_t> kGpuRowThreads = {1, 2, 4, 7, 8, 14, 16, 32};
+const std::vector<std::int64_t> kGpuChunks = {1, 2, 4};
+const std::vector<std::int64_t> kGpuColumnThreads = {1, 2, 4, 8, 16, 32};
+const std::vector<std::int64_t> kGpuSteps = {1, 2, 4, 8, 16, 32};
+const std::vector<std::int64_t> kGpuParts = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
+const std::vector<std::int64_t> kGpuPlaces = {1, 2, 3, 4};
+
+namespace {
+
+// What the estimate knows of a multiprocessor: four schedulers, shared memory of 32 banks. Cycles
+// until a launch has begun and its first operands are there, until operands of a later step are
+// there, and of a barrier; bytes that the second cache delivers to one multiprocessor in a cycle.
+constexpr double kSchedulers = 4;
+constexpr double kStart = 2200, kLatency = 900, kBarrier = 40;
+constexpr double kCacheBytes = 28;
+
+// Products that one body holds unrolled, and what a block may reasonably ask for.
+constexpr std::int64_t kMaxThreads = 256, kMinThreads = 32;
+constexpr std::int64_t kMaxSums = 64;
+constexpr std::int64_t kStepProducts = 96;
+
+std::int64_t core_threads(const target::Target& t) {
+  return t.gpu.core_threads > 0 ? t.gpu.core_threads : 1024;
+}
+
+// Blocks that a multiprocessor holds at once.
+std::int64_t resident_blocks(const target::Target& t, const GpuTile& tile, std::int64_t bytes) {
+  std::int64_t n = std::max<std::int64_t>(1, core_threads(t) / tile.threads());
+  if (t.gpu.core_blocks > 0) n = std::min<std::int64_t>(n, t.gpu.core_blocks);
+  const std::int64_t registers = tile.registers() * tile.threads();
+  if (t.gpu.core_registers > 0) n = std::min(n, t.gpu.core_registers / registers);
+  const std::int64_t shared = bytes * tile.places;
+  if (t.gpu.core_shared_bytes > 0 && shared > 0)
+    n = std::min(n, t.gpu.core_shared_bytes / (shared + 1024));
+  return n;
+}
+
+// Steps that make up some dozens of products for each sum, and lie in vectors.
+std::int64_t preferred_steps(const GpuProblem& p) {
+  std::int64_t steps = 1;
+  for (const std::int64_t s : kGpuSteps) {
+    if (s <= 16 && s <= p.reduce && (s == 1 || s * p.taps <= kStepProducts)) steps = s;
+  }
+  return steps;
+}
+
+}  // namespace
+
+std::int64_t GpuTile::registers() const {
+  return std::max<std::int64_t>(32, sums() + 4 * thread_rows() + lanes * chunks + 24);
+}
+
+const char* refuse_parts(const GpuProblem& p, std::int64_t steps, std::int64_t parts) {
+  if (parts == 1) return nullptr;
+  if (p.reduce % parts != 0) return "the parts differ in length";
+  return p.reduce / parts < steps ? "less than the steps between copies" : nullptr;
+}
+
+double estimate_cycles(const target::Target& t, const GpuProblem& p, const GpuTile& tile) {
+  const std::int64_t bytes = p.step_bytes(tile);
+  const std::int64_t resident = resident_blocks(t, tile, bytes);
+  if (resident < 1) return HUGE_VAL;
+  const std::int64_t tiles = p.batch * parts_of(p.outer, tile.outer_length()) *
+                             parts_of(p.row, tile.row_length()) *
+                             parts_of(p.column, tile.column_length());
+  const std::int64_t cores = std::max(1, t.cores);
+  const auto per_core = static_cast<double>(parts_of(tiles * tile.parts, cores));
+  const double at_once = std::min(per_core, static_cast<double>(resident));
+  const auto warps = static_cast<double>(parts_of(tile.threads(), 32));
+  const auto iterations = static_cast<double>(parts_of(parts_of(p.reduce, tile.parts), tile.steps));
+  const auto products = static_cast<double>(tile.steps * p.taps);  // of a sum between copies
+  // Instructions of a warp between copies: products, reads of operands, the copies themselves.
+  const double reads = static_cast<double>(tile.thread_rows()) / (p.vectors ? 4.0 : 1.0) +
+                       static_cast<double>(tile.chunks);
+  const double copies = static_cast<double>(bytes) / 16 / static_cast<double>(tile.threads());
+  const double issued =
+      products * (static_cast<double>(tile.sums()) + 2 * reads) + 8 * copies + kBarrier;
+  // Warps of a scheduler hide each other's waits.
+  const double hiding = at_once * warps / kSchedulers;
+  const double efficiency = hiding / (hiding + 0.35);
+  const double lanes = t.gpu.core_lanes > 0 ? t.gpu.core_lanes : 64;
+  const double compute = issued * warps * 32 / lanes / efficiency;
+  const double memory = static_cast<double>(bytes) / kCacheBytes;
+  const double waits = tile.places > 1 ? kLatency / static_cast<double>(tile.places - 1) : kLatency;
+  const double round =
+      std::max({at_once * compute, at_once * memory, waits}) + (tile.places > 1 ? 0.0 : kLatency);
+  double cycles = kStart + round * iterations * per_core / at_once;
+  if (tile.parts > 1) {
+    const auto sums = static_cast<double>(p.outer * p.row * p.column * p.batch);
+    cycles += kStart * 0.6 + sums * 4 * static_cast<double>(tile.parts + 1) /
+                                 (kCacheBytes * static_cast<double>(cores));
+  }
+  return cycles;
+}
+
+GpuTile choose_gpu_tile(const target::Target& t, const GpuProblem& p, std::int64_t lanes) {
+  const std::int64_t most_threads =
+      std::min(kMaxThreads, std::max<std::int64_t>(1, t.gpu.block_threads));
+  GpuTile best{.lanes = lanes, .steps = preferred_steps(p), .places = 1};
+  double least = HUGE_VAL;
+  // Lengths of which the last part would not be empty.
+  const auto useful = [](std::int64_t count, std::int64_t of, std::int64_t extent) {
+    return count == 1 || (count - 1) * of < extent;
+  };
+  const auto odd = [](std::int64_t count, std::int64_t extent) {
+    return count % 7 == 0 && extent % 7 != 0;
+  };
+  GpuTile tile{.lanes = lanes, .steps = best.steps};
+  const auto consider = [&] {
+    if (tile.threads() > most_threads || tile.sums() > kMaxSums) return;
+    for (const std::int64_t parts : kGpuParts) {
+      if (refuse_parts(p, tile.steps, parts)) continue;
+      tile.parts = parts;
+      tile.places = 3;
+      const double cycles = estimate_cycles(t, p, tile);
+      if (cycles < least) {
+        least = cycles;
+        best = tile;
+      }
+    }
+    tile.parts = 1;
+  };
+  const auto filled = [&](std::int64_t extent, std::int64_t of) {
+    return std::min(parts_of(extent, of), kMinThreads);
+  };
+  const std::int64_t least_threads =
+      std::min(kMinThreads, filled(p.column, lanes) * filled(p.row, 1) * filled(p.outer, 1) / 4);
+  for (const std::int64_t ct : kGpuColumnThreads) {
+    if (!useful(ct, lanes, p.column)) break;
+    for (const std::int64_t chunks : kGpuChunks) {
+      if (chunks > 2 || !useful(chunks, ct * lanes, p.column)) break;
+      for (const std::int64_t rt : kGpuRowThreads) {
+        if (!useful(rt, 1, p.row) || rt * ct > most_threads) break;
+        if (odd(rt, p.row)) continue;
+        for (const std::int64_t rows : kGpuRows) {
+          if (!useful(rows, rt, p.row) || rows * chunks * lanes > kMaxSums) break;
+          if (odd(rows, p.row)) continue;
+          for (const std::int64_t ot : kGpuRowThreads) {
+            if (!useful(ot, 1, p.outer) || rt * ct * ot > most_threads) break;
+            for (const std::int64_t outer : kGpuRows) {
+              if (!useful(outer, ot, p.outer)) break;
+              if (odd(ot, p.outer) || odd(outer, p.outer)) continue;
+              tile.column_threads = ct;
+              tile.chunks = chunks;
+              tile.row_threads = rt;
+              tile.rows = rows;
+              tile.outer_threads = ot;
+              tile.outer_rows = outer;
+              if (tile.threads() >= least_threads) consider();
+            }
+          }
+        }
+      }
+    }
+  }
+  return best;
+}
+
+}  // namespace tessera::space

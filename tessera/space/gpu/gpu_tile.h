@@ -1,0 +1,59 @@
+// The tile of a contraction on a GPU: sums of a thread, threads of a block, steps of the reduction
+// between copies; and what it is likely to cost.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "tessera/target/target.h"
+
+namespace tessera::space {
+
+// Threads and virtual threads of each axis; the columns of a thread come in chunks of `lanes`.
+struct GpuTile {
+  std::int64_t outer_rows = 1, outer_threads = 1;  // of the second axis of rows
+  std::int64_t rows = 1, row_threads = 1;
+  std::int64_t chunks = 1, column_threads = 1, lanes = 4;
+  std::int64_t steps = 8;   // of the reduction in shared memory at once
+  std::int64_t parts = 1;   // of the reduction, each in blocks of its own
+  std::int64_t places = 2;  // for copies: so many steps are under way; 1: none while others compute
+
+  std::int64_t threads() const { return outer_threads * row_threads * column_threads; }
+  std::int64_t thread_rows() const { return outer_rows * rows; }
+  std::int64_t sums() const { return thread_rows() * chunks * lanes; }
+  std::int64_t outer_length() const { return outer_rows * outer_threads; }
+  std::int64_t row_length() const { return rows * row_threads; }
+  std::int64_t column_length() const { return chunks * column_threads * lanes; }
+  // Of a thread: sums, operands, addresses.
+  std::int64_t registers() const;
+};
+
+// What a tile is chosen for.
+struct GpuProblem {
+  std::int64_t outer = 1, row = 1,
+               column = 1;  // extents; without a second axis of rows `outer` is 1
+  std::int64_t batch = 1;   // everything else that is computed
+  std::int64_t reduce = 1;  // extent of the axis that is cut into steps
+  std::int64_t taps = 1;    // the other reduce axes
+  bool vectors = true;      // rows are read by vectors along the steps
+  // Bytes of the operands of one step in shared memory.
+  std::function<std::int64_t(const GpuTile&)> step_bytes;
+};
+
+// Values that tuning may take, ascending.
+extern const std::vector<std::int64_t> kGpuRows, kGpuRowThreads, kGpuChunks, kGpuColumnThreads,
+    kGpuSteps, kGpuParts, kGpuPlaces;
+
+// Clock cycles, roughly; for comparison only.
+double estimate_cycles(const target::Target& target, const GpuProblem& problem,
+                       const GpuTile& tile);
+
+// The best of the listed values by that estimate.
+GpuTile choose_gpu_tile(const target::Target& target, const GpuProblem& problem,
+                        std::int64_t lanes);
+
+// Why parts of the reduction cannot be computed apart; null if they can.
+const char* refuse_parts(const GpuProblem& problem, std::int64_t steps, std::int64_t parts);
+
+}  // namespace tessera::space
