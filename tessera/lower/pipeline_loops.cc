@@ -130,8 +130,7 @@ class PipelineLoops final : public ir::Mutator {
         copied_->insert(several);
       });
     }
-    const ir::Stmt copy = ir::Block::make(copies);
-    const auto copy_for = [&](const ir::Expr& k) {
+    const auto copy_for = [&](const ir::Stmt& copy, const ir::Expr& k) {
       const ir::Expr slot = ir::floor_mod(k, ir::int_imm(depth));
       return UseSlot(places, slot)(ir::substitute(copy, loop.var, k));
     };
@@ -140,17 +139,53 @@ class PipelineLoops final : public ir::Mutator {
     if (repeats_ > 0 && (*extent - 1) % depth < std::min(depth - 1, *extent))
       out.push_back(ir::Barrier::make());
     for (std::int64_t k = 0; k < depth - 1; ++k) {
-      if (k < *extent) out.push_back(copy_for(ir::int_imm(k)));
+      for (const ir::Stmt& copy : copies) {
+        if (k < *extent) out.push_back(copy_for(copy, ir::int_imm(k)));
+      }
       out.push_back(commit());
     }
     const ir::Expr ahead = loop.var + (depth - 1);
-    body = {wait(depth - 2), ir::Barrier::make(),
-            ir::If::make(ir::lt(ahead, ir::int_imm(*extent)), copy_for(ahead)), commit(),
-            UseSlot(places,
-                    ir::floor_mod(loop.var, ir::int_imm(depth)))(ir::Block::make(std::move(uses)))};
+    const auto copy_ahead = [&](const ir::Stmt& copy) {
+      return ir::If::make(ir::lt(ahead, ir::int_imm(*extent)), copy_for(copy, ahead));
+    };
+    UseSlot now(places, ir::floor_mod(loop.var, ir::int_imm(depth)));
+    for (ir::Stmt& use : uses) use = now(use);
+    body = {wait(depth - 2), ir::Barrier::make()};
+    if (depth > 2 && can_spread(copies, uses)) {
+      spread(copies, copy_ahead, *uses[0].as<ir::For>(), &body);
+    } else {
+      body.push_back(copy_ahead(ir::Block::make(copies)));
+      body.push_back(commit());
+      body.insert(body.end(), uses.begin(), uses.end());
+    }
     out.push_back(
         ir::For::make(loop.var, loop.extent, loop.loop_kind, ir::Block::make(std::move(body))));
     return ir::Block::make(std::move(out));
+  }
+
+  static bool can_spread(const std::vector<ir::Stmt>& copies, const std::vector<ir::Stmt>& uses) {
+    const auto* loop = uses.size() == 1 ? uses[0].as<ir::For>() : nullptr;
+    const auto extent = loop ? ir::as_const_int(loop->extent) : std::nullopt;
+    return extent && loop->loop_kind == ir::LoopKind::kUnrolled &&
+           *extent > static_cast<std::int64_t>(copies.size());
+  }
+  // Each copy after another iteration of the uses, a loop that will be unrolled: their reads of
+  // shared memory would wait for all copies before them.
+  template <class F>
+  static void spread(const std::vector<ir::Stmt>& copies, const F& copy_ahead, const ir::For& uses,
+                     std::vector<ir::Stmt>* body) {
+    const auto part = [&](std::int64_t begin, std::int64_t end) {
+      const ir::Expr var = ir::Var::make(uses.var.as<ir::Var>()->name);
+      body->push_back(ir::For::make(var, end - begin, ir::LoopKind::kUnrolled,
+                                    ir::substitute(uses.body, uses.var, var + begin)));
+    };
+    const auto count = static_cast<std::int64_t>(copies.size());
+    for (std::int64_t i = 0; i < count; ++i) {
+      part(i, i + 1);
+      body->push_back(copy_ahead(copies[static_cast<std::size_t>(i)]));
+    }
+    body->push_back(commit());
+    part(count, *ir::as_const_int(uses.extent));
   }
 
   const LoopAttrs& attrs_;

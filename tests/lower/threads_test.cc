@@ -264,6 +264,19 @@ TEST(Pipeline, CopiesRunAhead) {
   expect_threads_agree(dag, schedule);
 }
 
+TEST(Pipeline, CopiesStandBetweenUnrolledUses) {
+  const std::string schedule =
+      kMatmul + "annotate C.local k.1 unroll\npragma C.local k.0 pipeline 3\n";
+  const te::Dag dag = dag_of("matmul:M=64,N=64,K=64");
+  const std::string text = ir::to_text(lower_threads(
+      dag, schedule, {.print_after = {}, .stop_after = "pipeline_loops", .skip = {}}));
+  const std::size_t barrier = text.rfind("barrier");
+  EXPECT_LT(text.find("C.local[", barrier), text.find("A.shared[(", barrier)) << text;
+  for (const int k : {8, 33, 64}) {
+    expect_threads_agree(dag_of(fmt::format("matmul:M=33,N=64,K={}", k).c_str()), schedule);
+  }
+}
+
 TEST(Pipeline, AnyDepthAndLength) {
   for (const int depth : {2, 3, 5}) {
     for (const int k : {1, 8, 16, 24, 41}) {
