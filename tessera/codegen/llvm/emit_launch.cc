@@ -231,8 +231,38 @@ Value* Emitter::emit_shuffle_xor(const ir::Call& call) {
   return ops_.from_memory(call.type, b_.CreateBitCast(result, type));
 }
 
-// 4, 8 or 16 bytes that lie as the copy needs them; anything else is loaded and stored.
-void Emitter::emit_async_copy(const ir::Load& to, const ir::Load& from) {
+// A copy where a condition holds, zeros elsewhere: one instruction for both.
+bool Emitter::emit_copy_or_zeros(const ir::If& branch) {
+  const auto* copy = branch.then_body.as<ir::Evaluate>();
+  const auto* call = copy ? copy->value.as<ir::Call>() : nullptr;
+  const auto* zeros = branch.else_body ? branch.else_body.as<ir::Store>() : nullptr;
+  if (!call || call->fn != ir::Intrinsic::kAsyncCopy || !zeros) return false;
+  const auto* to = call->args[0].as<ir::Load>();
+  const auto* from = call->args[1].as<ir::Load>();
+  const auto* copies = zeros->value.as<ir::Broadcast>();
+  const auto* number = (copies ? copies->value : zeros->value).as<ir::FloatImm>();
+  if (!number || number->value != 0 || zeros->buffer != to->buffer ||
+      !ir::equal(zeros->indices[0], to->indices[0]) || !copies_asynchronously(*to, *from))
+    return false;
+  emit_async_copy(*to, *from, emit(branch.cond));
+  return true;
+}
+
+bool Emitter::copies_asynchronously(const ir::Load& to, const ir::Load& from) const {
+  const auto place_to = place_of(to.buffer, to.indices);
+  const auto place_from = place_of(from.buffer, from.indices);
+  const int lanes = from.type.lanes;
+  if (!place_to || !place_from || target_.gpu.capability < 80) return false;
+  if (lanes > 1 && (place_to->stride != 1 || place_from->stride != 1)) return false;
+  const std::int64_t bytes = lanes * size_bytes(from.type.dtype);
+  const std::int64_t align = std::min(align_bytes(to.buffer, place_to->base, lanes),
+                                      align_bytes(from.buffer, place_from->base, lanes));
+  return (bytes == 4 || bytes == 8 || bytes == 16) && align >= bytes;
+}
+
+// 4, 8 or 16 bytes that lie as the copy needs them; anything else is loaded and stored. With
+// `wanted`, zeros where it is false.
+void Emitter::emit_async_copy(const ir::Load& to, const ir::Load& from, llvm::Value* wanted) {
   const auto place_to = place_of(to.buffer, to.indices);
   const auto place_from = place_of(from.buffer, from.indices);
   const int lanes = from.type.lanes;
@@ -245,10 +275,7 @@ void Emitter::emit_async_copy(const ir::Load& to, const ir::Load& from) {
     return;
   }
   const std::int64_t bytes = lanes * size_bytes(from.type.dtype);
-  const std::int64_t align = std::min(align_bytes(to.buffer, place_to->base, lanes),
-                                      align_bytes(from.buffer, place_from->base, lanes));
-  const bool fits = bytes == 4 || bytes == 8 || bytes == 16;
-  if (target_.gpu.capability < 80 || !fits || align < bytes) {
+  if (!copies_asynchronously(to, from)) {
     Value* value = load_dense(from.buffer, place_from->base, lanes);
     store_at(to.buffer, pointer(to.buffer, place_to->base), value, lanes,
              align_bytes(to.buffer, place_to->base, lanes));
@@ -257,12 +284,19 @@ void Emitter::emit_async_copy(const ir::Load& to, const ir::Load& from) {
   // LLVM's intrinsics want both addresses of the same width. Only 16 bytes may pass by the L1.
   Value* target = b_.CreatePtrToInt(pointer(to.buffer, place_to->base), b_.getInt32Ty());
   Value* source = b_.CreatePtrToInt(pointer(from.buffer, place_from->base), b_.getInt64Ty());
-  const std::string text =
-      fmt::format("cp.async.{}.shared.global [$0], [$1], {};", bytes == 16 ? "cg" : "ca", bytes);
-  auto* signature =
-      llvm::FunctionType::get(b_.getVoidTy(), {target->getType(), source->getType()}, false);
-  b_.CreateCall(llvm::InlineAsm::get(signature, text, "r,l,~{memory}", /*hasSideEffects=*/true),
-                {target, source});
+  std::vector<Value*> args = {target, source};
+  std::vector<llvm::Type*> types = {target->getType(), source->getType()};
+  if (wanted) {  // bytes to read; the rest is filled
+    args.push_back(
+        b_.CreateSelect(wanted, b_.getInt32(static_cast<std::uint32_t>(bytes)), b_.getInt32(0)));
+    types.push_back(b_.getInt32Ty());
+  }
+  const std::string text = fmt::format("cp.async.{}.shared.global [$0], [$1], {}{};",
+                                       bytes == 16 ? "cg" : "ca", bytes, wanted ? ", $2" : "");
+  auto* signature = llvm::FunctionType::get(b_.getVoidTy(), types, false);
+  b_.CreateCall(llvm::InlineAsm::get(signature, text, wanted ? "r,l,r,~{memory}" : "r,l,~{memory}",
+                                     /*hasSideEffects=*/true),
+                args);
 }
 
 }  // namespace tessera::codegen

@@ -216,7 +216,10 @@ Value* Emitter::emit_load(const ir::Load& load) {
   const int lanes = load.type.lanes;
   const auto place = place_of(load.buffer, load.indices);
   if (!place) return gather(load, place);
-  if (lanes == 1) return load_dense(load.buffer, place->base, 1);
+  if (lanes == 1) {
+    if (Value* v = lane_group_splat(load, 1)) return v;
+    return load_dense(load.buffer, place->base, 1);
+  }
   if (Value* v = transposed_load(load)) return v;
   switch (place->stride) {
     case 0:
@@ -323,25 +326,33 @@ void Emitter::emit_store(const ir::Store& store) {
 namespace {
 
 // Loads whose value is only wanted as copies in every lane, outside of lazily evaluated
-// expressions.
+// expressions. With `scalars` also loads of one element that is used as it is.
 class SplatLoads final : public ir::Visitor {
  public:
+  explicit SplatLoads(bool scalars) : scalars_(scalars) {}
   std::vector<const ir::Load*> found;
 
  private:
   using ir::Visitor::visit;
+  // What threads do together takes places, not values.
+  void visit(const ir::Call& call) override {
+    if (!scalars_ || call.fn <= ir::Intrinsic::kBitcast) Visitor::visit(call);
+  }
   void visit(const ir::Select& select) override { (*this)(select.cond); }
   void visit(const ir::Broadcast& copy) override {
-    if (const auto* load = copy.value.as<ir::Load>()) found.push_back(load);
+    const auto* load = copy.value.as<ir::Load>();
+    if (load && !scalars_) found.push_back(load);
     Visitor::visit(copy);
   }
   void visit(const ir::Load& load) override {
+    if (load.type.lanes == 1 && scalars_) found.push_back(&load);
     if (load.type.lanes > 1) {
       const auto place = place_of(load.buffer, load.indices);
       if (place && place->stride == 0) found.push_back(&load);
     }
     Visitor::visit(load);
   }
+  bool scalars_;
 };
 
 // Elements that make up one lane of a by-lane instruction for such a load; 0 if there is none.
@@ -357,26 +368,34 @@ int lane_unit(const ir::Load& load, const Place& place) {
 }  // namespace
 
 // AArch64 multiplies by a lane of a vector for free, so A[k*8+0..7], each broadcast, is two vector
-// loads. Elsewhere a broadcasting load is as cheap as a plain one.
+// loads. Threads of a GPU load any neighbours by one access. Elsewhere a broadcasting load is as
+// cheap as a plain one.
 void Emitter::find_lane_groups(const std::vector<const ir::StmtNode*>& region) {
   groups_.clear();
   group_of_.clear();
-  if (target_.arch != target::Arch::kAArch64) return;
-  SplatLoads splats;
+  if (target_.arch != target::Arch::kAArch64 && !launch_) return;
+  SplatLoads splats(launch_ != nullptr);
   std::set<const ir::BufferNode*> stored;
   for (const ir::StmtNode* s : region) {
     if (s->kind == ir::StmtKind::kStore) {
       const auto* store = static_cast<const ir::Store*>(s);
       stored.insert(store->buffer.get());
       splats(store->value);
-    } else {
-      splats(static_cast<const ir::Evaluate*>(s)->value);
+      continue;
+    }
+    const auto* evaluate = static_cast<const ir::Evaluate*>(s);
+    const auto* call = evaluate->value.as<ir::Call>();
+    if (!launch_) {
+      splats(evaluate->value);
+    } else if (call && !call->args.empty()) {
+      if (const auto* place = call->args[0].as<ir::Load>()) stored.insert(place->buffer.get());
     }
   }
   std::map<std::vector<std::int64_t>, SplatFamily> families;
   for (const ir::Load* load : splats.found) {
     const auto place = place_of(load->buffer, load->indices);
     if (!place || stored.contains(load->buffer.get())) continue;
+    if (launch_ && load->buffer->scope == ir::Scope::kStack) continue;
     const int unit = lane_unit(*load, *place);
     const std::vector<std::int64_t> key = address_key(load->buffer, place->base);
     if (unit == 0 || key.empty()) continue;
@@ -400,8 +419,8 @@ std::vector<std::int64_t> Emitter::address_key(const ir::Buffer& buffer, const L
   return key;
 }
 
-// Cuts runs of neighbouring units into 16-byte groups; what remains of a run may make one of 8
-// bytes.
+// Cuts runs of neighbouring units into 16-byte groups; what remains of a run, or does not lie as a
+// GPU wants it, may make one of 8 bytes.
 void Emitter::group_lanes(const SplatFamily& family) {
   const int unit_bytes = family.unit * size_bytes(family.buffer->dtype);
   const auto full = static_cast<std::size_t>(16 / unit_bytes);
@@ -413,7 +432,14 @@ void Emitter::group_lanes(const SplatFamily& family) {
            offsets[begin + units] == offsets[begin + units - 1] + family.unit) {
       ++units;
     }
-    if (units < full) units = units >= full / 2 ? full / 2 : 1;
+    const auto lies = [&](std::size_t n) {
+      Linear at = family.at;
+      at.constant = offsets[begin];
+      const auto lanes = static_cast<int>(n) * family.unit;
+      return !launch_ ||
+             align_bytes(family.buffer, at, lanes) >= lanes * size_bytes(family.buffer->dtype);
+    };
+    if (units < full || !lies(full)) units = units >= full / 2 && lies(full / 2) ? full / 2 : 1;
     if (units > 1) {
       Linear at = family.at;
       at.constant = offsets[begin];

@@ -194,7 +194,9 @@ class Emitter {
   void emit_barrier();
   llvm::Value* emit_thread_call(const ir::Call& call);  // null: not an intrinsic of threads
   llvm::Value* emit_shuffle_xor(const ir::Call& call);
-  void emit_async_copy(const ir::Load& to, const ir::Load& from);
+  void emit_async_copy(const ir::Load& to, const ir::Load& from, llvm::Value* wanted = nullptr);
+  bool copies_asynchronously(const ir::Load& to, const ir::Load& from) const;
+  bool emit_copy_or_zeros(const ir::If& branch);  // false: nothing is emitted
 
   // emit_mma.cc
   llvm::Value* emit_matrix(const ir::Call& call);
