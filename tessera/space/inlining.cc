@@ -123,7 +123,8 @@ class Inliner {
   bool may_inline(std::size_t i, const Sites& sites) const {
     const Stage& s = analysis_.stages[i];
     if (s.output || s.reduces() || s.users.empty() || s.op.outputs.size() != 1) return false;
-    const bool eager = inlining_ == Inlining::kEager;
+    const bool threads = inlining_ == Inlining::kThreads;
+    const bool eager = inlining_ == Inlining::kEager || (threads && s.selectors.empty());
     double evaluations = 0;
     for (const auto& [site, use] : sites) {
       const Stage& host = analysis_.stages[site];
@@ -134,7 +135,7 @@ class Inliner {
       if (is_lanewise(host) && mostly_padding(s)) return false;
       if (pads_last_axis(s, host)) return false;
       if (nodes_[site] + use.copies * s.nodes > kMaxNodes) return false;
-      if (!host.reduces() && use.evaluations >= 3 && has_select(s)) return false;
+      if (!threads && !host.reduces() && use.evaluations >= 3 && has_select(s)) return false;
       evaluations += use.evaluations * host.iterations();
     }
     return eager || s.cost <= kCheap || evaluations <= kMaxRepeats * std::max(1.0, s.elements());

@@ -10,8 +10,9 @@ namespace tessera::space {
 
 enum class Inlining {
   kReasoned,
-  kEager,  // also what is computed again for each use
-  kLazy,   // nothing into reductions
+  kEager,    // also what is computed again for each use
+  kLazy,     // nothing into reductions
+  kThreads,  // of a GPU: eager but for transforms, which have many values in common
 };
 
 // Names of the stages to inline, users before producers. `analysis` is that of the Dag as written.

@@ -159,7 +159,9 @@ void write_outline(const Outline& outline, Chooser& chooser, Writer& writer) {
 }
 
 Result<Outline> best_outline(const te::Dag& dag, const target::Target& target) {
-  const std::vector<std::string> inlined = choose_inlined(analyse(dag, dag.ops));
+  // Threads compute again what would have to go through memory.
+  const Inlining usual = target.is_gpu() ? Inlining::kThreads : Inlining::kReasoned;
+  const std::vector<std::string> inlined = choose_inlined(analyse(dag, dag.ops), usual);
   const auto attempt = [&](Effort effort) -> Result<Outline> {
     const bool inlines = effort == Effort::kFull || effort == Effort::kSeparate;
     TESSERA_TRY(Outline outline,
@@ -183,8 +185,9 @@ Result<std::vector<std::unique_ptr<Sketch>>> reasoned_sketches(const te::Dag& da
   if (!full) return out;
   const Analysis analysis = analyse(dag, dag.ops);
   std::vector<std::vector<std::string>> seen = {usual};
-  for (const auto& [name, inlining] :
-       {std::pair{"reasoned.eager", Inlining::kEager}, {"reasoned.lazy", Inlining::kLazy}}) {
+  for (const auto& [name, inlining] : {std::pair{"reasoned.plain", Inlining::kReasoned},
+                                       {"reasoned.eager", Inlining::kEager},
+                                       {"reasoned.lazy", Inlining::kLazy}}) {
     std::vector<std::string> inlined = choose_inlined(analysis, inlining);
     if (std::find(seen.begin(), seen.end(), inlined) != seen.end()) continue;
     seen.push_back(inlined);

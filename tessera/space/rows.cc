@@ -6,6 +6,7 @@
 #include "tessera/space/limits.h"
 #include "tessera/space/pointwise.h"
 #include "tessera/space/reduction.h"
+#include "tessera/space/row_group.h"
 #include "tessera/space/share.h"
 #include "tessera/space/tile.h"
 
@@ -17,87 +18,6 @@ constexpr std::int64_t kMaxRowBytes = 32 << 10;
 
 // As many lanes are folded one after the other; more of them by halves, down to two.
 constexpr std::int64_t kScalarLanes = 4;
-
-using AxisMap = std::vector<int>;  // per axis of the host: the axis of a member, or -1
-
-// The stages that can be computed row by row with the host, and how their axes meet its axes.
-class Group {
- public:
-  Group(const Context& context, std::size_t host) : x_(context), host_(host) {
-    const Stage& h = x_.stage(host);
-    AxisMap own;
-    for (std::size_t i = 0; i < h.rank(); ++i) own.push_back(static_cast<int>(i));
-    maps_[host] = own;
-    for (std::size_t i = host; i-- > 0;) try_member(i);
-  }
-
-  std::vector<std::size_t> members() const {
-    std::vector<std::size_t> out;
-    for (const auto& [stage, map] : maps_) {
-      if (stage != host_) out.push_back(stage);
-    }
-    return out;
-  }
-  const AxisMap& map(std::size_t stage) const { return maps_.at(stage); }
-
-  // Axes of the host that every member has.
-  std::vector<std::size_t> rows() const {
-    std::vector<std::size_t> out;
-    for (std::size_t g = 0; g < x_.stage(host_).rank(); ++g) {
-      const bool all = std::all_of(maps_.begin(), maps_.end(),
-                                   [&](const auto& entry) { return entry.second[g] >= 0; });
-      if (all) out.push_back(g);
-    }
-    return out;
-  }
-
- private:
-  void try_member(std::size_t i) {
-    const Stage& p = x_.stage(i);
-    if (x_.done[i] || p.output || p.users.empty() || is_contraction(p)) return;
-    AxisMap map;
-    for (const std::size_t user : p.users) {
-      const auto it = maps_.find(user);
-      if (it == maps_.end()) return;
-      for (const Access& read : x_.stage(user).reads) {
-        if (x_.analysis.producer(read.buffer) != static_cast<int>(i)) continue;
-        merge(through(read, x_.stage(user), it->second, p), &map);
-      }
-    }
-    maps_[i] = map;
-    std::vector<std::size_t> common = rows();
-    const Stage& h = x_.stage(host_);
-    if (std::none_of(common.begin(), common.end(), [&](std::size_t g) { return h.extent(g) > 1; }))
-      maps_.erase(i);
-  }
-
-  static AxisMap through(const Access& read, const Stage& user, const AxisMap& user_map,
-                         const Stage& p) {
-    AxisMap out(user_map.size(), -1);
-    for (std::size_t g = 0; g < user_map.size(); ++g) {
-      for (std::size_t d = 0; d < p.rank() && user_map[g] >= 0; ++d) {
-        const bool same = read.indices[d].single_axis() == user_map[g];
-        if (same && p.extent(d) == user.extent(static_cast<std::size_t>(user_map[g])))
-          out[g] = static_cast<int>(d);
-      }
-    }
-    return out;
-  }
-
-  static void merge(const AxisMap& more, AxisMap* map) {
-    if (map->empty()) {
-      *map = more;
-      return;
-    }
-    for (std::size_t g = 0; g < more.size(); ++g) {
-      if ((*map)[g] != more[g]) (*map)[g] = -1;
-    }
-  }
-
-  const Context& x_;
-  std::size_t host_;
-  std::map<std::size_t, AxisMap> maps_;
-};
 
 class RowWriter {
  public:
@@ -433,7 +353,7 @@ class RowWriter {
   Context& x_;
   std::size_t host_;
   const Stage& h_;
-  Group group_;
+  RowGroup group_;
   std::vector<std::size_t> members_;
   std::vector<std::size_t> rows_;
   bool lanes_are_rows_ = false;  // the last axis of the host is one that all stages have

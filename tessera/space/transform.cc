@@ -8,9 +8,7 @@
 #include "tessera/space/tile.h"
 
 namespace tessera::space {
-namespace {
 
-// The transform before this one, for what one iteration of `loop` needs of it.
 void attach_transform(Context& c, std::size_t stage, const std::string& loop) {
   Writer& w = c.writer;
   for (std::size_t i = stage; i-- > 0;) {
@@ -32,8 +30,6 @@ void attach_transform(Context& c, std::size_t stage, const std::string& loop) {
   }
 }
 
-// The axes that are unrolled: those the stage selects by, and those the transform before it does,
-// which then reads its input once for all of them.
 std::map<std::size_t, std::int64_t> unrolled_axes(const Context& c, std::size_t stage) {
   const Stage& s = c.stage(stage);
   std::map<std::size_t, std::int64_t> out = s.selectors;
@@ -50,6 +46,8 @@ std::map<std::size_t, std::int64_t> unrolled_axes(const Context& c, std::size_t 
   }
   return out;
 }
+
+namespace {
 
 std::int64_t choose_vectors(Context& c, const Stage& s) {
   return c.chooser.number(s.op.name, "vectors", DecisionKind::kVector, 1, [&] {

@@ -28,12 +28,30 @@ void expect_runs(const te::Dag& dag, const schedule::Schedule& schedule, bool ru
 }
 
 TEST(Gpu, EveryChoiceComputesTheOperation) {
-  for (const char* spec :
-       {"matmul:M=37,N=29,K=19", "matmul:M=5,N=70,K=33,TA=1,TB=1", "dense:M=9,N=21,K=13",
-        "bmm:B=3,M=11,N=17,K=13", "conv2d:N=1,H=9,W=7,CI=5,CO=7,KH=3,KW=3,P=1",
-        "conv2d:N=2,H=8,W=8,CI=4,CO=8,KH=3,KW=3,P=1,S=2", "depthwise:N=1,H=9,W=7,C=5,KH=3,KW=3,P=1",
-        "softmax:R=5,C=70", "layernorm:R=3,C=50", "reduce:R=7,C=101,op=sum",
-        "reduce:R=13,C=33,axis=0", "eltwise:N=1000,fn=mul+add+relu"}) {
+  for (const char* spec : {"matmul:M=37,N=29,K=19",
+                           "matmul:M=5,N=70,K=33,TA=1,TB=1",
+                           "dense:M=9,N=21,K=13",
+                           "bmm:B=3,M=11,N=17,K=13",
+                           "conv2d:N=1,H=9,W=7,CI=5,CO=7,KH=3,KW=3,P=1",
+                           "conv2d:N=2,H=8,W=8,CI=4,CO=8,KH=3,KW=3,P=1,S=2",
+                           "depthwise:N=1,H=9,W=7,C=5,KH=3,KW=3,P=1",
+                           "depthwise:N=1,H=8,W=8,C=8,KH=3,KW=3,P=1,S=2",
+                           "maxpool2d:N=1,H=7,W=9,C=5,KH=3,KW=3,P=1",
+                           "avgpool2d:N=1,H=7,W=7,C=36,KH=7,KW=7",
+                           "matmul:M=1,N=13,K=70",
+                           "dense:M=1,N=9,K=64",
+                           "conv2d:N=1,H=6,W=7,CI=8,CO=12,KH=3,KW=3,P=1,G=2",
+                           "conv2d:N=1,H=9,W=7,CI=5,CO=7,KH=3,KW=3,P=1,algo=winograd2",
+                           "conv2d:N=1,H=5,W=6,CI=4,CO=6,KH=1,KW=1,layout=nchw",
+                           "conv_transpose2d:N=1,H=4,W=3,CI=4,CO=5,KH=4,KW=4,S=2,P=1",
+                           "softmax:R=5,C=70",
+                           "softmax:R=3,C=64",
+                           "layernorm:R=3,C=50",
+                           "reduce:R=7,C=101,op=sum",
+                           "reduce:R=13,C=33,axis=0",
+                           "transpose:A=19,B=37,C=1,perm=102",
+                           "transpose:A=3,B=18,C=21,perm=021",
+                           "eltwise:N=1000,fn=mul+add+relu"}) {
     SCOPED_TRACE(spec);
     const te::Dag dag = dag_of(spec);
     const Space space = make_space(dag, gpu()).value();
@@ -55,7 +73,11 @@ TEST(Gpu, LayersOfNetworksStayWithinTheLimits) {
        {"matmul:M=1024,N=1024,K=1024", "dense:M=128,N=768,K=3072", "dense:M=1,N=1000,K=2048",
         "bmm:B=12,M=128,N=64,K=128", "conv2d:N=1,H=56,W=56,CI=64,CO=64,KH=3,KW=3,P=1",
         "conv2d:N=1,H=224,W=224,CI=3,CO=64,KH=7,KW=7,S=2,P=3", "softmax:R=1536,C=128",
-        "layernorm:R=128,C=768", "maxpool2d:N=1,H=112,W=112,C=64,KH=3,KW=3,S=2,P=1"}) {
+        "layernorm:R=128,C=768", "maxpool2d:N=1,H=112,W=112,C=64,KH=3,KW=3,S=2,P=1",
+        "conv2d:N=1,H=14,W=14,CI=256,CO=256,KH=3,KW=3,P=1,algo=winograd4",
+        "conv2d:N=1,H=7,W=7,CI=512,CO=512,KH=3,KW=3,P=1",
+        "depthwise:N=1,H=56,W=56,C=144,KH=3,KW=3,P=1", "transpose:A=1024,B=1024,C=1,perm=102",
+        "softmax:R=16,C=50257"}) {
     SCOPED_TRACE(spec);
     const te::Dag dag = dag_of(spec);
     const Space space = make_space(dag, gpu()).value();
@@ -69,11 +91,27 @@ TEST(Gpu, OperandsOfABlockGoThroughSharedMemory) {
   const std::string text = schedule_text(dag_of("matmul:M=4096,N=4096,K=4096"), gpu());
   for (const char* step :
        {"cache_write C local\n", "cache_read A shared C.local\n", "cache_read B shared C.local\n",
-        "split C i 8 16\n", "split C j 2 16 4\n", "annotate C i.0@j.0 blockIdx.x\n",
-        "annotate C i.1 vthread\n", "annotate C i.2@j.2 threadIdx.x\n",
-        "compute_at A.shared C.local k.0\n", "annotate A.shared d0@d1.2 vectorize\n",
-        "pragma C.local k.0 pipeline 3\n"}) {
+        "annotate C i.0@j.0 blockIdx.x\n", "annotate C i.1 vthread\n",
+        "annotate C i.2@j.2 threadIdx.x\n", "compute_at A.shared C.local k.0\n",
+        "annotate A.shared d0@d1.2 vectorize\n", "pragma C.local k.0 pipeline "}) {
     EXPECT_NE(text.find(step), std::string::npos) << step << "in\n" << text;
+  }
+}
+
+TEST(Gpu, FewTilesShareTheReductionAmongBlocks) {
+  const std::string text =
+      schedule_text(dag_of("conv2d:N=1,H=7,W=7,CI=512,CO=512,KH=3,KW=3,P=1,algo=direct"), gpu());
+  EXPECT_NE(text.find("rfactor Y ci.0 0\n"), std::string::npos) << text;
+  // The padding is part of the copy.
+  EXPECT_NE(text.find("compute_inline pad\n"), std::string::npos) << text;
+}
+
+TEST(Gpu, RowsAreReducedAndUsedInOneLaunch) {
+  for (const char* spec : {"softmax:R=1536,C=128", "layernorm:R=128,C=768"}) {
+    const te::Dag dag = dag_of(spec);
+    const auto lowered = lower::lower_device(dag, default_schedule(dag, gpu()).value());
+    ASSERT_TRUE(lowered.ok()) << lowered.error().message;
+    EXPECT_EQ(lowered->program.launches.size(), 1U) << spec;
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tessera/space/contraction.h"
 #include "tessera/space/inlining.h"
 #include "tessera/space/tile.h"
 
@@ -25,12 +26,6 @@ std::int64_t block_threads(const Context& c) {
 Loops output_loops(const Stage& s) {
   Loops out;
   for (std::size_t i = 0; i < s.rank(); ++i) out.push_back(s.axis_name(i));
-  return out;
-}
-
-Loops reduce_loops(const Stage& s) {
-  Loops out;
-  for (std::size_t i = s.rank(); i < s.axis_count(); ++i) out.push_back(s.axis_name(i));
   return out;
 }
 
@@ -99,43 +94,40 @@ void schedule_gpu_elements(Context& c, std::size_t stage, bool simple) {
   bind_gpu_elements(c, stage, threads, lanes, {});
 }
 
-void schedule_gpu_reduction(Context& c, std::size_t stage, bool simple) {
+namespace {
+
+// A reduction with its epilogue: the threads of a row, of columns, or one for each output.
+void schedule_reduction(Context& c, std::size_t stage) {
   const Stage& s = c.stage(stage);
-  const std::string& name = s.op.name;
-  std::int64_t length = 1;
-  for (const te::Axis& a : s.op.reduce_axes) length *= std::max<std::int64_t>(1, a.extent);
-  const std::int64_t warp = c.target.gpu.warp;
-  const bool rows = !simple && !s.op.reduce_axes.empty() && s.rank() > 0 && length >= 2;
-  static constexpr const char* kWords[] = {"outputs", "rows"};
-  const bool wants_rows = !reads_along_outputs(s) && length >= warp;
-  if (!rows ||
-      c.chooser.word(name, "threads_of", DecisionKind::kThread, wants_rows ? 1 : 0, kWords) == 0)
-    return schedule_gpu_elements(c, stage, simple);
-  c.done[stage] = true;
-  Writer& w = c.writer;
-  const std::int64_t most = block_threads(c);
-  const std::int64_t preferred = length >= 8 * warp && s.elements() < 64.0 * c.target.cores
-                                     ? std::min<std::int64_t>(8 * warp, most)
-                                     : std::min(warp, most);
-  const std::int64_t threads =
-      c.chooser.number(name, "row_threads", DecisionKind::kThread, preferred, [&] {
-        return up_to(most, {warp / 4, warp / 2, warp, 2 * warp, 4 * warp, 8 * warp, 16 * warp});
-      });
-  const std::int64_t side = c.chooser.number(
-      name, "block_rows", DecisionKind::kThread, std::max<std::int64_t>(1, 4 * warp / threads),
-      [&] {
-        return up_to(most, {1, 2, 4, 8});
-      },
-      [&](std::int64_t n) {
-        return n * threads > most ? "more threads than a block has" : nullptr;
-      });
-  const Loops out = w.split(name, w.fuse(name, output_loops(s)), {side}, schedule::Tail::kGuard);
-  const Loops reduce = reduce_loops(s);
-  const Loops steps = w.split(name, w.fuse(name, reduce), {threads}, schedule::Tail::kGuard);
-  w.annotate(name, out[0], schedule::Annotation::kBlockX);
-  w.annotate(name, out[1], schedule::Annotation::kThreadY);
-  w.annotate(name, steps[1], schedule::Annotation::kThreadX);
+  static constexpr const char* kWords[] = {"columns", "rows"};
+  const bool several = s.op.reduce_axes.size() > 0 && s.rank() > 0;
+  if (several) {
+    const std::size_t last = s.axis_count() - 1;
+    const bool along = std::any_of(s.reads.begin(), s.reads.end(),
+                                   [&](const Access& r) { return r.strides[last] == 1; });
+    const bool rows = along && !reads_along_outputs(s) && s.extent(last) >= c.target.gpu.warp / 2;
+    const int word =
+        c.chooser.word(s.op.name, "threads_of", DecisionKind::kThread, rows ? 1 : 0, kWords);
+    if (word == 1 ? schedule_gpu_row_sums(c, stage) : schedule_gpu_columns(c, stage)) return;
+  }
+  schedule_gpu_elements(c, stage, false);
 }
+
+// What a stage that is computed element by element uses of reductions is computed with it.
+bool schedule_reductions_of(Context& c, std::size_t host) {
+  if (schedule_gpu_rows(c, host)) return true;
+  for (std::size_t p = host; p-- > 0;) {
+    const Stage& s = c.stage(p);
+    if (c.done[p] || !s.reduces() || s.users.size() != 1 || s.users[0] != host) continue;
+    const auto found = find_host(c.analysis, p);
+    if (!found) continue;
+    schedule_reduction(c, p);
+    if (c.done[host]) return true;
+  }
+  return false;
+}
+
+}  // namespace
 
 void write_gpu_stages(Context& c, bool simple) {
   const std::size_t count = c.analysis.stages.size();
@@ -143,13 +135,18 @@ void write_gpu_stages(Context& c, bool simple) {
     if (c.chooser.stopped()) return;
     if (!c.done[i] && is_contraction(c.stage(i))) schedule_gpu_contraction(c, i);
   }
+  for (std::size_t i = count; i-- > 0 && !simple;) {
+    if (!c.done[i]) schedule_gpu_transform(c, i);
+  }
   for (std::size_t i = count; i-- > 0;) {
     if (c.chooser.stopped()) return;
     if (c.done[i]) continue;
-    if (c.stage(i).reduces()) {
-      schedule_gpu_reduction(c, i, simple);
-    } else {
-      schedule_gpu_elements(c, i, simple);
+    if (simple) {
+      schedule_gpu_elements(c, i, true);
+    } else if (c.stage(i).reduces()) {
+      schedule_reduction(c, i);
+    } else if (!schedule_reductions_of(c, i) && !schedule_gpu_transpose(c, i)) {
+      schedule_gpu_elements(c, i, false);
     }
   }
 }

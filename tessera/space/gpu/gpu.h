@@ -1,5 +1,6 @@
 // Schedules for GPUs: every stage a launch of its own, but for sums that stay in the registers of
-// the threads that use them and operands that blocks copy to shared memory.
+// the threads that use them, rows that are reduced and used by the same threads, and operands that
+// blocks copy to shared memory.
 #pragma once
 
 #include "tessera/space/context.h"
@@ -11,11 +12,25 @@ void write_gpu_stages(Context& context, bool simple);
 
 // A product with a register tile in every thread, a tile of threads in every block and the operands
 // of a block in shared memory, together with the stage that applies its epilogue. False, and
-// nothing is written, where the stage is none.
+// nothing is written, where the stage is none or has a single row.
 bool schedule_gpu_contraction(Context& context, std::size_t stage);
 
-// A reduction: one thread for each output, or the threads of a warp or a block for a row of it.
-void schedule_gpu_reduction(Context& context, std::size_t stage, bool simple);
+// The reductions along memory that a stage uses, row by row, and the stage itself. False, and
+// nothing is written, where it uses none.
+bool schedule_gpu_rows(Context& context, std::size_t host);
+// One such reduction, with its epilogue.
+bool schedule_gpu_row_sums(Context& context, std::size_t stage);
+
+// A reduction across memory with its epilogue: depthwise convolutions, pools. False, and nothing is
+// written, where there is nothing to reduce.
+bool schedule_gpu_columns(Context& context, std::size_t stage);
+
+// A transform of tiles, and the transform before it: a thread computes all elements of a tile.
+// False, and nothing is written, where the stage is none.
+bool schedule_gpu_transform(Context& context, std::size_t stage);
+
+// Elements that are read across memory. False, and nothing is written, where they are not.
+bool schedule_gpu_transpose(Context& context, std::size_t stage);
 
 // Loops of a stage that computes element by element, bound to blocks and threads: a thread has
 // `lanes` elements side by side where the last axis divides, and in between the loop `reduce` if

@@ -474,6 +474,10 @@ class GpuContraction {
 bool schedule_gpu_contraction(Context& context, std::size_t stage) {
   auto placed = place_contraction(context, stage);
   if (!placed || placed->contraction.reduce.empty()) return false;
+  // Every element of `b` is used once: as good as any row.
+  const Contraction& found = placed->contraction;
+  if (found.row < 0 && found.batch.empty() && found.b.strides[found.reduce.back()] == 1)
+    return false;
   GpuContraction(context, std::move(placed->contraction), std::move(placed->host)).run();
   return true;
 }

@@ -1,0 +1,201 @@
+// Reductions whose neighbours in memory are different outputs: depthwise convolutions, pools, sums
+// over leading axes. A thread has a few channels of a few positions; where there are few outputs,
+// threads share the reduction, too.
+#include <algorithm>
+
+#include "tessera/space/contraction.h"
+#include "tessera/space/gpu/gpu.h"
+#include "tessera/space/tile.h"
+
+namespace tessera::space {
+namespace {
+
+constexpr std::int64_t kAccessBytes = 16;
+constexpr std::int64_t kMaxBody = 512;      // operations of an unrolled body
+constexpr std::int64_t kBusyThreads = 256;  // of a multiprocessor, below which it waits for memory
+constexpr std::int64_t kColumns = 32;       // side by side, where threads share the reduction
+
+std::int64_t taps_of(const Stage& s) {
+  std::int64_t taps = 1;
+  for (const te::Axis& a : s.op.reduce_axes) taps *= std::max<std::int64_t>(1, a.extent);
+  return taps;
+}
+
+class GpuColumns {
+ public:
+  GpuColumns(Context& context, std::size_t stage, Host host)
+      : x_(context),
+        s_(context.stage(stage)),
+        h_(context.stage(host.stage)),
+        stage_(stage),
+        host_(std::move(host)),
+        self_(host_.stage == stage),
+        taps_(taps_of(s_)) {}
+
+  void run() {
+    choose();
+    order_constants();
+    Writer& w = x_.writer;
+    inner_ = self_ ? w.cache_write(s_.op.name, "local") : s_.op.name;
+    write_launch();
+    write_sums();
+    x_.done[stage_] = true;
+    x_.done[host_.stage] = true;
+  }
+
+ private:
+  const std::string& name() const { return s_.op.name; }
+  std::size_t last() const { return h_.rank() - 1; }
+  std::int64_t most_threads() const {
+    return std::max<std::int64_t>(1, x_.target.gpu.block_threads);
+  }
+
+  void choose() {
+    const std::int64_t wide = kAccessBytes / size_bytes(h_.dtype());
+    const auto outputs = static_cast<std::int64_t>(s_.elements());
+    const std::int64_t busy = kBusyThreads * std::max(1, x_.target.cores);
+    // Taps that a thread adds up one after the other.
+    std::int64_t sharing = 1;
+    while (outputs * sharing < busy && 8 * sharing <= taps_ && 2 * sharing * kColumns <= 512)
+      sharing *= 2;
+    sharers_ = x_.chooser.number(
+        name(), "sharers", DecisionKind::kThread, sharing,
+        [] {
+          return std::vector<std::int64_t>{1, 2, 4, 8, 16};
+        },
+        [&](std::int64_t n) -> const char* {
+          if (n == 1) return nullptr;
+          if (n > taps_) return "more threads than taps";
+          return n * kColumns > most_threads() ? "more threads than a block has" : nullptr;
+        });
+    if (sharers_ > 1) {
+      threads_ = kColumns;
+      return;
+    }
+    const bool vectors = h_.extent(last()) % wide == 0 && outputs / wide >= busy / 8;
+    lanes_ = x_.chooser.number(
+        name(), "lanes", DecisionKind::kVector, vectors ? wide : 1,
+        [] {
+          return std::vector<std::int64_t>{1, 2, 4};
+        },
+        [&](std::int64_t n) {
+          return n > 1 && h_.extent(last()) % n != 0 ? "not whole vectors" : nullptr;
+        });
+    const std::int64_t positions = h_.rank() > 1 ? h_.extent(last() - 1) : 1;
+    if (positions > 1) {
+      const bool many = outputs / lanes_ >= 8 * busy && taps_ > 1;
+      strip_ = x_.chooser.number(
+          name(), "strip", DecisionKind::kTile, many && positions % 2 == 0 ? 2 : 1,
+          [] {
+            return std::vector<std::int64_t>{1, 2, 4};
+          },
+          [&](std::int64_t n) {
+            return n > 1 && n > positions ? "more than the axis has" : nullptr;
+          });
+    }
+    threads_ = x_.chooser.number(name(), "threads", DecisionKind::kThread,
+                                 std::min<std::int64_t>(128, most_threads()), [&] {
+                                   std::vector<std::int64_t> out;
+                                   for (const std::int64_t t : {32, 64, 128, 256, 512})
+                                     if (t <= most_threads()) out.push_back(t);
+                                   return out;
+                                 });
+  }
+
+  // Weights lie along the vectors.
+  void order_constants() {
+    if (lanes_ == 1 || !self_axis_is_last()) return;
+    for (const Access& read : s_.reads) {
+      if (!x_.analysis.constant(read.buffer) || read.indices.empty()) continue;
+      std::size_t along = read.indices.size();
+      for (std::size_t d = 0; d < read.indices.size(); ++d) {
+        if (read.indices[d].single_axis() == static_cast<int>(s_.rank() - 1)) along = d;
+      }
+      if (along + 1 >= read.indices.size()) continue;
+      schedule::Layout layout;
+      for (std::size_t d = 0; d < read.indices.size(); ++d) {
+        if (d != along) layout.push_back({.dim = static_cast<int>(d)});
+      }
+      layout.push_back({.dim = static_cast<int>(along)});
+      x_.writer.layout(read.buffer->name, layout);
+    }
+  }
+  bool self_axis_is_last() const { return host_.axis.back() == last(); }
+
+  void write_launch() {
+    Writer& w = x_.writer;
+    const std::string& launch = h_.op.name;
+    Loops outer, inner;
+    for (std::size_t i = 0; i < h_.rank(); ++i) outer.push_back(h_.axis_name(i));
+    if (strip_ > 1) {
+      const Loops parts = w.split(launch, outer[last() - 1], {strip_}, schedule::Tail::kGuard);
+      outer[last() - 1] = parts[0];
+      inner.push_back(parts[1]);
+      w.unroll(launch, parts[1]);
+    }
+    if (lanes_ > 1) {
+      const Loops parts = w.split(launch, outer[last()], {lanes_}, schedule::Tail::kGuard);
+      outer[last()] = parts[0];
+      inner.push_back(parts[1]);
+      w.vectorize(launch, parts[1]);
+    }
+    Loops order = outer;
+    order.insert(order.end(), inner.begin(), inner.end());
+    if (!inner.empty()) w.reorder(launch, order);
+    const Loops parts = w.split(launch, w.fuse(launch, outer), {threads_}, schedule::Tail::kGuard);
+    w.annotate(launch, parts[0], schedule::Annotation::kBlockX);
+    w.annotate(launch, parts[1], schedule::Annotation::kThreadX);
+    w.compute_at(inner_, launch, parts[1]);
+  }
+
+  void write_sums() {
+    Writer& w = x_.writer;
+    Loops axes, taps;
+    for (std::size_t i = 0; i < s_.rank(); ++i) axes.push_back(s_.axis_name(i));
+    for (std::size_t i = s_.rank(); i < s_.axis_count(); ++i) taps.push_back(s_.axis_name(i));
+    if (sharers_ > 1) {
+      const Loops parts = w.split(inner_, w.fuse(inner_, taps), {sharers_}, schedule::Tail::kGuard);
+      w.annotate(inner_, parts[1], schedule::Annotation::kThreadY);
+      return;
+    }
+    Loops order = taps;
+    order.insert(order.end(), axes.begin(), axes.end());
+    w.reorder(inner_, order);
+    std::int64_t body = lanes_ * strip_;
+    for (std::size_t i = taps.size(); i-- > 0;) {
+      body *= s_.extent(s_.rank() + i);
+      if (body <= kMaxBody) w.unroll(inner_, taps[i]);
+    }
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      if (lanes_ > 1 && host_.axis[i] == last()) {
+        w.vectorize(inner_, axes[i]);
+      } else {
+        w.unroll(inner_, axes[i]);
+      }
+    }
+  }
+
+  Context& x_;
+  const Stage& s_;
+  const Stage& h_;
+  std::size_t stage_;
+  Host host_;
+  bool self_;
+  std::int64_t taps_;
+  std::int64_t sharers_ = 1, lanes_ = 1, strip_ = 1, threads_ = 128;
+  std::string inner_;  // stage of the sums
+};
+
+}  // namespace
+
+bool schedule_gpu_columns(Context& c, std::size_t stage) {
+  const Stage& s = c.stage(stage);
+  if (s.rank() == 0 || !s.reduces() || s.op.outputs.size() != 1 || taps_of(s) < 2) return false;
+  Host host{.stage = stage, .axis = {}};
+  for (std::size_t i = 0; i < s.rank(); ++i) host.axis.push_back(i);
+  if (auto found = find_host(c.analysis, stage); found && !c.done[found->stage]) host = *found;
+  GpuColumns(c, stage, std::move(host)).run();
+  return true;
+}
+
+}  // namespace tessera::space
