@@ -106,7 +106,9 @@ def open_peer(job):
         os.environ[name] = str(job.threads)
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # NumPy's own
     if job.device != "cpu" and job.peer not in ON_GPUS:
-        raise Refused("it runs on the CPU here; on GPUs: " + ", ".join(ON_GPUS))
+        raise Refused("it runs on the CPU here; on CUDA devices: " + ", ".join(ON_GPUS))
+    if job.device not in ("cpu", "cuda"):
+        raise Refused(f"it does not run on {job.device} devices")
     return importlib.import_module(PEERS[job.peer]).open_model(job)
 
 

@@ -255,6 +255,11 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
   }
   ModelFile file;
   TESSERA_TRY(const PeerInputs theirs_in, peer_inputs(model, options.load, compiled, inputs));
+  // Types that are not f32 matter to peers on a GPU; on a CPU they run the model as it is.
+  PeerPlace place;
+  if (device) {
+    place = {.device = target::to_text(target.kind), .dtype = to_text(options.load.passes.floats)};
+  }
   std::vector<std::unique_ptr<PeerProcess>> peers;
   for (const std::string& name : options.peers) {
     PeerResult peer{.name = name};
@@ -263,7 +268,7 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
     TESSERA_TRY(const std::string path, file.path(spec, model));
     Result<std::unique_ptr<PeerProcess>> started =
         start_peer_model(name, path, options.threads, theirs_in.names, theirs_in.tensors,
-                         compiled.output_names, std::move(theirs));
+                         compiled.output_names, std::move(theirs), place);
     if (!started) {
       peer.absent = started.error().message;
     } else {
