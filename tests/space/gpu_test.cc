@@ -5,6 +5,7 @@
 #include "tessera/lower/check_limits.h"
 #include "tessera/lower/lower_device.h"
 #include "tessera/space/default_schedule.h"
+#include "tessera/space/gpu/gpu_tensor.h"
 #include "tessera/space/walk.h"
 #include "tests/lower/thread_case.h"
 #include "tests/space/sketch_case.h"
@@ -113,6 +114,59 @@ TEST(Gpu, RowsAreReducedAndUsedInOneLaunch) {
     ASSERT_TRUE(lowered.ok()) << lowered.error().message;
     EXPECT_EQ(lowered->program.launches.size(), 1U) << spec;
   }
+}
+
+bool uses_tensor_cores(const schedule::Schedule& schedule) {
+  return schedule::to_text(schedule).find("tensorize") != std::string::npos;
+}
+
+TEST(Gpu, ProductsOfHalvesGoToTensorCores) {
+  for (const char* spec :
+       {"matmul:M=37,N=70,K=45,dtype=f16", "matmul:M=64,N=48,K=64,TA=1,dtype=bf16",
+        "dense:M=33,N=64,K=130,dtype=f16", "bmm:B=2,M=32,N=24,K=40,dtype=f16",
+        "conv2d:N=1,H=3,W=20,CI=16,CO=32,KH=3,KW=3,P=1,dtype=f16,algo=direct",
+        "conv2d:N=1,H=5,W=36,CI=24,CO=16,KH=3,KW=3,P=1,S=2,dtype=bf16,algo=direct"}) {
+    SCOPED_TRACE(spec);
+    const te::Dag dag = dag_of(spec);
+    const schedule::Schedule preferred = default_schedule(dag, gpu()).value();
+    EXPECT_TRUE(uses_tensor_cores(preferred)) << schedule::to_text(preferred);
+    expect_runs(dag, preferred, true);
+    const Space space = make_space(dag, gpu()).value();
+    Rng rng(5);
+    int seen = 0;
+    for (int i = 0; i < 12 && seen < 3; ++i) {
+      const schedule::Schedule other = space.schedule(space.sample(rng)).value();
+      if (!uses_tensor_cores(other)) continue;
+      ++seen;
+      expect_runs(dag, other, true);
+    }
+  }
+}
+
+TEST(Gpu, WithoutTensorCoresForTheTypeThreadsMultiply) {
+  const target::Target t4 = target::find_target("t4").value();
+  for (const char* spec : {"matmul:M=64,N=64,K=64,dtype=bf16", "matmul:M=64,N=64,K=64"}) {
+    const te::Dag dag = dag_of(spec);
+    EXPECT_FALSE(uses_tensor_cores(default_schedule(dag, t4).value())) << spec;
+  }
+  // Too short for a tile.
+  EXPECT_FALSE(
+      uses_tensor_cores(default_schedule(dag_of("matmul:M=8,N=64,K=64,dtype=f16"), gpu()).value()));
+}
+
+TEST(Gpu, TensorTilesFillTheDevice) {
+  const target::Target h200 = gpu();
+  const TensorProblem large{.row = 4096, .column = 4096, .reduce = 4096};
+  const TensorTile tile = choose_tensor_tile(h200, large);
+  EXPECT_EQ(refuse_tensor_tile(h200, large, tile), nullptr);
+  EXPECT_GE(tile.rows() * tile.columns(), 128 * 128);
+  EXPECT_EQ(tile.parts, 1);
+  // Few outputs: the sum is cut into parts rather than leaving most of the device idle.
+  const TensorProblem deep{.row = 128, .column = 768, .reduce = 3072};
+  const TensorTile cut = choose_tensor_tile(h200, deep);
+  EXPECT_GE(128 * 768 / (cut.rows() * cut.columns()) * cut.parts, h200.cores / 2);
+  const TensorTile wide{.warp_rows = 128, .warp_columns = 128};
+  EXPECT_STREQ(refuse_tensor_tile(h200, large, wide), "more sums than registers");
 }
 
 }  // namespace

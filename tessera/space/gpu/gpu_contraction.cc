@@ -3,6 +3,7 @@
 
 #include "tessera/space/contraction.h"
 #include "tessera/space/gpu/gpu.h"
+#include "tessera/space/gpu/gpu_tensor.h"
 #include "tessera/space/gpu/gpu_tile.h"
 #include "tessera/space/tile.h"
 
@@ -478,6 +479,7 @@ bool schedule_gpu_contraction(Context& context, std::size_t stage) {
   const Contraction& found = placed->contraction;
   if (found.row < 0 && found.batch.empty() && found.b.strides[found.reduce.back()] == 1)
     return false;
+  if (schedule_gpu_tensor(context, placed->contraction, placed->host)) return true;
   GpuContraction(context, std::move(placed->contraction), std::move(placed->host)).run();
   return true;
 }

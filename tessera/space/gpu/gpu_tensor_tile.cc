@@ -1,0 +1,111 @@
+#include <algorithm>
+#include <cmath>
+
+#include "tessera/space/gpu/gpu_tensor.h"
+
+namespace tessera::space {
+namespace {
+
+constexpr std::int64_t kPad = 16;       // bytes between rows of shared memory
+constexpr std::int64_t kMaxWarps = 16;  // of a block
+constexpr double kProducts = 1180;      // of f16 that a multiprocessor adds in a cycle (mma.sync)
+constexpr double kSharedBytes = 128;    // that it reads in a cycle,
+constexpr double kCopiedBytes = 44;     // that reach it from the L2,
+constexpr double kStoredBytes = 24;     // and that it stores
+constexpr double kLatency = 800;        // of a copy
+constexpr double kStart = 1500;         // of a launch, until the first products
+constexpr double kStep = 60;            // barrier and addresses
+
+double parts_of(std::int64_t n, std::int64_t of) { return static_cast<double>((n + of - 1) / of); }
+
+}  // namespace
+
+std::int64_t tensor_shared_bytes(const TensorProblem& p, const TensorTile& t) {
+  // Whichever way round an operand lies, the padding of its rows is at most this.
+  const auto operand = [&](std::int64_t side) {
+    const std::int64_t rows = std::max(side, t.steps);
+    return (side * t.steps * p.bytes + rows * kPad + 127) / 128 * 128;
+  };
+  return t.places * (operand(t.rows()) + operand(t.columns()));
+}
+
+const char* refuse_tensor_tile(const target::Target& target, const TensorProblem& p,
+                               const TensorTile& t) {
+  const target::GpuLimits& gpu = target.gpu;
+  if (t.rows() > p.row || t.columns() > p.column || t.steps > p.reduce)
+    return "more than the axis has";
+  if (t.warps() > kMaxWarps || t.warps() * gpu.warp > gpu.block_threads)
+    return "more threads than a block has";
+  if (t.registers() > target.vector_registers ||
+      t.registers() * t.warps() * gpu.warp > gpu.core_registers)
+    return "more sums than registers";
+  if (tensor_shared_bytes(p, t) > gpu.block_shared_bytes)
+    return "more than the shared memory of a block";
+  // Parts must be of equal length and made of whole steps.
+  if (t.parts > 1 && (p.reduce % (t.parts * t.steps) != 0 || p.reduce / t.parts < 2 * t.steps))
+    return "parts of the sum are no whole steps";
+  return nullptr;
+}
+
+double estimate_tensor_cycles(const target::Target& target, const TensorProblem& p,
+                              const TensorTile& t) {
+  const target::GpuLimits& gpu = target.gpu;
+  const auto as = [](std::int64_t n) { return static_cast<double>(n); };
+  const double cores = target.cores;
+  const double blocks =
+      as(p.batch * t.parts) * parts_of(p.row, t.rows()) * parts_of(p.column, t.columns());
+  const double fits =
+      std::min({std::floor(as(gpu.core_registers) / as(t.registers() * t.warps() * gpu.warp)),
+                std::floor(as(gpu.core_shared_bytes) / as(tensor_shared_bytes(p, t) + 1024)),
+                std::floor(as(gpu.core_threads) / as(t.warps() * gpu.warp))});
+  const double resident = std::max(1.0, fits);
+  const double waves = std::ceil(blocks / (cores * resident));
+  const double at_once = std::min(resident, std::ceil(blocks / cores));
+  const double scale = as(p.bytes) / 2;  // f32 takes twice, bytes half
+  // Each quarter of a multiprocessor multiplies for its own warps.
+  const double busy = std::min(1.0, at_once * as(t.warps()) / 8);
+  const double products =
+      at_once * as(t.rows() * t.columns() * t.steps) * scale / (kProducts * (0.4 + 0.6 * busy));
+  const double reads = at_once * as(t.warps() * (t.warp_rows + t.warp_columns) * t.steps) *
+                       as(p.bytes) / kSharedBytes;
+  const double copies = at_once * as((t.rows() + t.columns()) * t.steps * p.bytes) / kCopiedBytes;
+  const double wait = kLatency / as(t.places - 1) / at_once;
+  const double step = std::max({products, reads, copies, wait}) + kStep;
+  const double steps = parts_of(p.reduce / t.parts, t.steps) * as(p.taps);
+  const double stores = at_once * as(t.rows() * t.columns()) * (t.parts > 1 ? 4 : 2) / kStoredBytes;
+  double out = kStart + waves * (kLatency + steps * step + stores);
+  if (t.parts > 1) {
+    out += kStart + as(p.batch * p.row * p.column) * as(4 * t.parts + 2) / (cores * kCopiedBytes);
+  }
+  return out;
+}
+
+TensorTile choose_tensor_tile(const target::Target& target, const TensorProblem& p) {
+  TensorTile best{.steps = p.depth};
+  double least = estimate_tensor_cycles(target, p, best);
+  for (const std::int64_t warp_rows : {16, 32, 64}) {
+    for (const std::int64_t warp_columns : {16, 32, 64}) {
+      for (const std::int64_t row_warps : {1, 2, 4}) {
+        for (const std::int64_t column_warps : {1, 2, 4}) {
+          for (const std::int64_t steps : {p.depth, 2 * p.depth, 4 * p.depth}) {
+            for (const std::int64_t places : {2, 3, 4}) {
+              for (const std::int64_t parts : {1, 2, 3, 4, 6, 8, 12}) {
+                const TensorTile t{warp_rows, warp_columns, row_warps, column_warps,
+                                   steps,     places,       parts};
+                if (refuse_tensor_tile(target, p, t)) continue;
+                const double cycles = estimate_tensor_cycles(target, p, t);
+                if (cycles < least) {
+                  least = cycles;
+                  best = t;
+                }
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  return best;
+}
+
+}  // namespace tessera::space
