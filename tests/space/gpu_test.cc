@@ -1,5 +1,6 @@
 // Schedules for GPUs: whatever is picked lowers to launches within the limits of the device, and
 // the interpreter, which runs them block by block, finds no race and the right result.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tessera/lower/check_limits.h"
@@ -118,6 +119,33 @@ TEST(Gpu, RowsAreReducedAndUsedInOneLaunch) {
 
 bool uses_tensor_cores(const schedule::Schedule& schedule) {
   return schedule::to_text(schedule).find("tensorize") != std::string::npos;
+}
+
+// Weights lie along the window, maps along the channels: neighbouring threads take neighbouring
+// channels. The epilogue reads the only image by number.
+TEST(Gpu, DepthwiseWindowsAreNoRows) {
+  for (const int size : {10, 112}) {
+    const te::Dag dag = te::dag_from_text(fmt::format(R"(dag depthwise+add
+  input x: f32[1, {1}, {1}, 32]
+  constant w: f32[32, 1, 3, 3]
+  constant b: f32[1, 1, 1, 32]
+  stage conv: f32[1, {0}, {0}, 32]
+    conv[n, oh, ow, c] = sum(kh in 3, kw in 3) x[n, oh + kh, ow + kw, c] * w[c, 0, kh, kw]
+  stage add: f32[1, {0}, {0}, 32]
+    add[i0, i1, i2, i3] = conv[0, i1, i2, i3] + b[0, 0, 0, i3]
+  output add
+)",
+                                                      size, size + 2))
+                            .value();
+    const schedule::Schedule schedule = default_schedule(dag, gpu()).value();
+    expect_runs(dag, schedule, size == 10);
+    const auto lowered = lower::lower_device(dag, schedule).value();
+    ASSERT_EQ(lowered.program.launches.size(), 1u);
+    EXPECT_GE(lowered.program.launches[0].threads(), 64);
+    EXPECT_EQ(schedule::to_text(schedule).find("threadIdx.x"),
+              schedule::to_text(schedule).rfind("threadIdx.x"))
+        << "the window is not shared along x";
+  }
 }
 
 TEST(Gpu, ProductsOfHalvesGoToTensorCores) {

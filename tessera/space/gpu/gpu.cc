@@ -29,14 +29,6 @@ Loops output_loops(const Stage& s) {
   return out;
 }
 
-// Elements side by side in memory are read by neighbouring threads.
-bool reads_along_outputs(const Stage& s) {
-  if (s.rank() == 0) return false;
-  const std::size_t last = s.rank() - 1;
-  return std::any_of(s.reads.begin(), s.reads.end(),
-                     [&](const Access& r) { return r.strides[last] == 1; });
-}
-
 // Elements of 16 bytes, where they lie side by side wherever they are read.
 std::int64_t preferred_lanes(const Stage& s) {
   if (s.reduces()) return 1;
@@ -49,6 +41,15 @@ std::int64_t preferred_lanes(const Stage& s) {
 }
 
 }  // namespace
+
+bool reads_along_outputs(const Stage& s) {
+  if (s.rank() == 0) return false;
+  return std::any_of(s.reads.begin(), s.reads.end(), [&](const Access& r) {
+    const bool reduced = std::any_of(r.strides.begin() + static_cast<std::ptrdiff_t>(s.rank()),
+                                     r.strides.end(), [](std::int64_t n) { return n != 0; });
+    return r.strides[s.rank() - 1] == 1 && (reduced || !s.reduces());
+  });
+}
 
 GpuElements bind_gpu_elements(Context& c, std::size_t stage, std::int64_t threads,
                               std::int64_t lanes, const Loops& reduce) {

@@ -45,4 +45,8 @@ GpuElements bind_gpu_elements(Context& context, std::size_t stage, std::int64_t 
 // One thread for each element, or for a few side by side.
 void schedule_gpu_elements(Context& context, std::size_t stage, bool simple);
 
+// Neighbouring outputs are computed, or reduced, of neighbouring elements: threads that take one
+// each read whole lines.
+bool reads_along_outputs(const Stage& stage);
+
 }  // namespace tessera::space

@@ -181,7 +181,8 @@ bool schedule_gpu_rows(Context& c, std::size_t host) {
   if (members.empty() || rows.empty()) return false;
   for (const std::size_t m : members) {
     const Stage& s = c.stage(m);
-    if (!s.reduces() || !reads_along_row(s) || row_length(s) < 2) return false;
+    if (!s.reduces() || !reads_along_row(s) || reads_along_outputs(s) || row_length(s) < 2)
+      return false;
     for (std::size_t d = 0; d < s.rank(); ++d) {
       const bool known = std::any_of(rows.begin(), rows.end(), [&](std::size_t g) {
         return group.map(m)[g] == static_cast<int>(d);
