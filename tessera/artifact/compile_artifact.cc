@@ -18,6 +18,7 @@
 #include "tessera/runtime/thread_pool.h"
 #include "tessera/support/files.h"
 #include "tessera/support/hash.h"
+#include "tessera/support/run_tool.h"
 #include "tessera/target/cpus.h"
 #include "tessera/target/features.h"
 

@@ -1,4 +1,4 @@
-// The C compiler that turns an artifact's source into a library, and running it.
+// The C compiler that turns an artifact's source into a library.
 #pragma once
 
 #include <string>
@@ -18,9 +18,5 @@ struct Toolchain {
 // clang --target for another; the first that compiles and links an empty library. kUnavailable says
 // why each of them did not, and which packages have one that does.
 Result<Toolchain> find_toolchain(const target::Target& target, const std::string& cc);
-
-// Runs a program in `folder`. kUnavailable: it could not be started; kBuildFailed: it failed, with
-// the end of what it printed.
-Result<std::string> run_tool(const std::vector<std::string>& command, const std::string& folder);
 
 }  // namespace tessera::artifact

@@ -6,10 +6,10 @@
 #include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 
-#include "tessera/artifact/ptx_tools.h"
 #include "tessera/cli/command.h"
 #include "tessera/cli/model_args.h"
 #include "tessera/codegen/codegen.h"
+#include "tessera/codegen/ptx_tools.h"
 #include "tessera/driver/bench/bench_op.h"
 #include "tessera/driver/compile/schedule_library.h"
 #include "tessera/ir/text.h"
@@ -123,7 +123,7 @@ Result<void> show_device(const ShowArgs& args, const target::Target& target,
   TESSERA_TRY(const codegen::Binary binary, codegen::compile(lowered.program, target));
   std::string text(binary.bytes.begin(), binary.bytes.end());
   if (args.stage == "sass") {
-    TESSERA_TRY(text, artifact::show_sass(text, target.cpu));
+    TESSERA_TRY(text, codegen::show_sass(text, target.cpu));
   }
   fmt::print("{}", text);
   return {};

@@ -10,6 +10,7 @@
 #include "tessera/artifact/toolchain.h"
 #include "tessera/graph/builder.h"
 #include "tessera/support/files.h"
+#include "tessera/support/run_tool.h"
 #include "tests/testing/testing.h"
 
 namespace tessera::artifact {

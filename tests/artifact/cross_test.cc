@@ -4,6 +4,7 @@
 #include "tessera/artifact/compile_artifact.h"
 #include "tessera/artifact/load_artifact.h"
 #include "tessera/artifact/toolchain.h"
+#include "tessera/support/run_tool.h"
 #include "tests/artifact/artifact_fixture.h"
 
 namespace tessera::artifact {

@@ -7,6 +7,7 @@
 #include "tessera/artifact/elf.h"
 #include "tessera/artifact/toolchain.h"
 #include "tessera/support/files.h"
+#include "tessera/support/run_tool.h"
 #include "tests/artifact/artifact_fixture.h"
 
 namespace tessera::artifact {

@@ -1,25 +1,25 @@
-#include "tessera/artifact/ptx_tools.h"
+#include "tessera/codegen/ptx_tools.h"
 
 #include <gtest/gtest.h>
 
 #include "tessera/codegen/codegen.h"
 #include "tests/codegen/device_program.h"
 
-namespace tessera::artifact {
+namespace tessera::codegen {
 namespace {
 
 std::string ptx_of(const ir::DeviceProgram& program, const target::Target& target) {
-  const Result<codegen::Binary> binary = codegen::compile(program, target);
+  const Result<Binary> binary = compile(program, target);
   EXPECT_TRUE(binary.ok()) << binary.error().message;
   return binary.ok() ? std::string(binary->bytes.begin(), binary->bytes.end()) : "";
 }
 
 // B = f(A), 32 threads with so many elements each.
 ir::DeviceProgram elementwise(const std::string& dtype, const std::string& value) {
-  return codegen::parse_program("device p(A: " + dtype + "[4, 128]) -> (B: " + dtype +
-                                "[4, 128]) { launch k(A) -> (B) { grid bx in 4, by in 1, bz in 1 "
-                                "block tx in 32, ty in 1, tz in 1\n" +
-                                value + "} }");
+  return parse_program("device p(A: " + dtype + "[4, 128]) -> (B: " + dtype +
+                       "[4, 128]) { launch k(A) -> (B) { grid bx in 4, by in 1, bz in 1 "
+                       "block tx in 32, ty in 1, tz in 1\n" +
+                       value + "} }");
 }
 
 class Assembler : public ::testing::Test {
@@ -31,7 +31,7 @@ class Assembler : public ::testing::Test {
 };
 
 TEST_F(Assembler, TakesEveryTypeForEveryMachine) {
-  std::vector<ir::DeviceProgram> programs = {codegen::tiled_matmul(256), codegen::row_sums(32)};
+  std::vector<ir::DeviceProgram> programs = {tiled_matmul(256), row_sums(32)};
   const std::string mine = "A[bx, ramp(tx * 4, 1, 4)]", other = "A[bx, ramp(124 - tx * 4, 1, 4)]";
   for (const char* t : {"f16", "bf16", "f32", "f64", "i8", "i64"}) {
     programs.push_back(elementwise(t, "B[bx, ramp(tx * 4, 1, 4)] = max(" + mine + " * " + mine +
@@ -45,10 +45,11 @@ TEST_F(Assembler, TakesEveryTypeForEveryMachine) {
     // ptxas of CUDA 13 has dropped what is older than sm_75.
     if (target.kind != target::Kind::kCuda || target.gpu.capability < 75) continue;
     for (const ir::DeviceProgram& program : programs) {
-      const auto facts = assemble_ptx(ptx_of(program, target), target.cpu);
-      EXPECT_TRUE(facts.ok()) << name << " " << program.name << ": " << facts.error().message;
-      if (!facts.ok()) continue;
-      EXPECT_NE(facts->find("0 bytes spill stores"), std::string::npos) << *facts;
+      const auto built = assemble_ptx(ptx_of(program, target), target.cpu);
+      EXPECT_TRUE(built.ok()) << name << " " << program.name << ": " << built.error().message;
+      if (!built.ok()) continue;
+      EXPECT_EQ(std::string(built->cubin.begin() + 1, built->cubin.begin() + 4), "ELF");
+      EXPECT_NE(built->facts.find("0 bytes spill stores"), std::string::npos) << built->facts;
     }
   }
 }
@@ -62,7 +63,7 @@ TEST_F(Assembler, SaysWhatIsWrong) {
 TEST_F(Assembler, ShowsMachineCode) {
   if (!find_cuda_tool("nvdisasm").ok()) GTEST_SKIP() << "no nvdisasm";
   const target::Target h200 = target::find_target("h200").value();
-  const auto sass = show_sass(ptx_of(codegen::tiled_matmul(256), h200), h200.cpu);
+  const auto sass = show_sass(ptx_of(tiled_matmul(256), h200), h200.cpu);
   ASSERT_TRUE(sass.ok()) << sass.error().message;
   EXPECT_NE(sass->find("FFMA"), std::string::npos);
   EXPECT_NE(sass->find("LDS.128"), std::string::npos);
@@ -77,4 +78,4 @@ TEST(FindCudaTool, NamesThePlaces) {
 }
 
 }  // namespace
-}  // namespace tessera::artifact
+}  // namespace tessera::codegen

@@ -1,4 +1,4 @@
-#include "tessera/artifact/ptx_tools.h"
+#include "tessera/codegen/ptx_tools.h"
 
 #include <cstdlib>
 #include <filesystem>
@@ -7,10 +7,10 @@
 
 #include <unistd.h>
 
-#include "tessera/artifact/toolchain.h"
 #include "tessera/support/files.h"
+#include "tessera/support/run_tool.h"
 
-namespace tessera::artifact {
+namespace tessera::codegen {
 namespace {
 
 namespace fs = std::filesystem;
@@ -81,23 +81,28 @@ Result<std::string> find_cuda_tool(const std::string& name) {
                     name);
 }
 
-Result<std::string> assemble_ptx(const std::string& ptx, const std::string& cpu,
-                                 const std::string& cubin) {
+Result<Assembled> assemble_ptx(const std::string& ptx, const std::string& cpu) {
   TESSERA_TRY(const std::string ptxas, find_cuda_tool("ptxas"));
   const Scratch scratch;
-  const std::string source = scratch.path() + "/kernel.ptx";
+  const std::string source = scratch.path() + "/kernel.ptx",
+                    cubin = scratch.path() + "/kernel.cubin";
   TESSERA_DO(write_file(source, {ptx}));
-  const std::string to = cubin.empty() ? scratch.path() + "/kernel.cubin" : cubin;
-  return run_tool({ptxas, "-v", "-arch=" + cpu, "-o", to, source}, scratch.path());
+  Assembled out;
+  TESSERA_TRY(out.facts,
+              run_tool({ptxas, "-v", "-arch=" + cpu, "-o", cubin, source}, scratch.path()));
+  TESSERA_TRY(const std::string bytes, read_file(cubin));
+  out.cubin.assign(bytes.begin(), bytes.end());
+  return out;
 }
 
 Result<std::string> show_sass(const std::string& ptx, const std::string& cpu) {
   TESSERA_TRY(const std::string nvdisasm, find_cuda_tool("nvdisasm"));
+  TESSERA_TRY(const Assembled assembled, assemble_ptx(ptx, cpu));
   const Scratch scratch;
   const std::string cubin = scratch.path() + "/kernel.cubin";
-  TESSERA_TRY(const std::string facts, assemble_ptx(ptx, cpu, cubin));
+  TESSERA_DO(write_file(cubin, {std::string(assembled.cubin.begin(), assembled.cubin.end())}));
   TESSERA_TRY(const std::string text, run_tool({nvdisasm, "-c", cubin}, scratch.path()));
-  return text + facts;
+  return text + assembled.facts;
 }
 
-}  // namespace tessera::artifact
+}  // namespace tessera::codegen
