@@ -4,8 +4,13 @@
 #include <exception>
 #include <new>
 
+#include <sys/resource.h>
+
 #include "tessera/codegen/codegen.h"
+#include "tessera/codegen/ptx_tools.h"
+#include "tessera/lower/check_limits.h"
 #include "tessera/lower/lower.h"
+#include "tessera/lower/lower_device.h"
 #include "tessera/schedule/step.h"
 
 namespace tessera::measure {
@@ -18,11 +23,52 @@ constexpr const char* kSymbol = "tsr.candidate";
 double processor_ms() {
   timespec t{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return 1e3 * static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_nsec);
+  rusage children{};  // assemblers
+  getrusage(RUSAGE_CHILDREN, &children);
+  const auto ms = [](const timeval& v) {
+    return 1e3 * static_cast<double>(v.tv_sec) + 1e-3 * static_cast<double>(v.tv_usec);
+  };
+  return 1e3 * static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_nsec) +
+         ms(children.ru_utime) + ms(children.ru_stime);
+}
+
+void add_layouts(const std::vector<schedule::Layout>& layouts, Built* built) {
+  for (const schedule::Layout& layout : layouts)
+    built->layouts.push_back(schedule::to_text(layout));
+}
+
+// Where there is an assembler, all builders use it side by side; else the driver assembles when the
+// one run worker loads the code.
+Result<void> assemble(runtime::Binary* binary) {
+  if (binary->kind != runtime::BinaryKind::kPtx) return {};
+  Result<codegen::Assembled> done = codegen::assemble_ptx(
+      std::string(binary->bytes.begin(), binary->bytes.end()), binary->target.cpu);
+  if (!done.ok() && done.error().code == ErrorCode::kUnavailable) return {};
+  if (!done.ok()) return done.error();
+  binary->bytes = std::move(done->cubin);
+  binary->kind = runtime::BinaryKind::kCubin;
+  return {};
+}
+
+Result<Built> build_device(const te::Dag& dag, const schedule::Schedule& steps,
+                           const target::Target& target) {
+  TESSERA_TRY(const lower::LoweredDevice lowered, lower::lower_device(dag, steps));
+  TESSERA_DO(lower::check_limits(lowered.program, lower::launch_limits(target)));
+  TESSERA_TRY(codegen::Binary binary, codegen::compile(lowered.program, target));
+  TESSERA_DO(assemble(&binary));
+  Built built;
+  built.kind = binary.kind;
+  built.object.assign(binary.bytes.begin(), binary.bytes.end());
+  built.launches = std::move(binary.launches);
+  built.temporaries = std::move(binary.temporaries);
+  add_layouts(lowered.param_layouts, &built);
+  built.layouts.resize(dag.inputs.size() + dag.outputs.size());
+  return built;
 }
 
 Result<Built> build(const te::Dag& dag, const schedule::Schedule& steps,
                     const target::Target& target) {
+  if (target.is_gpu()) return build_device(dag, steps, target);
   TESSERA_TRY(lower::Lowered lowered, lower::lower(dag, steps, target));
   lowered.func.name = kSymbol;
   TESSERA_TRY(const codegen::Binary object, codegen::compile({lowered.func}, target));
@@ -31,8 +77,7 @@ Result<Built> build(const te::Dag& dag, const schedule::Schedule& steps,
   built.symbol = object.kernels[0].name;
   built.shared_bytes = object.kernels[0].shared_bytes;
   built.worker_bytes = object.kernels[0].worker_bytes;
-  for (const schedule::Layout& layout : lowered.param_layouts)
-    built.layouts.push_back(schedule::to_text(layout));
+  add_layouts(lowered.param_layouts, &built);
   return built;
 }
 
@@ -65,7 +110,8 @@ void serve_builds(Channel& channel, const std::vector<te::Dag>& tasks, const tar
     Job job;
     if (frame->kind != Kind::kBuild || !decode(*frame, &job) || job.task >= tasks.size()) return;
     if (hooks.before_build) hooks.before_build(job.trial);
-    const Built built = build_candidate(tasks[job.task], job.trial.steps, target);
+    Built built = build_candidate(tasks[job.task], job.trial.steps, target);
+    if (hooks.after_build) hooks.after_build(job.trial, &built);
     if (!channel.send(Kind::kBuilt, encode(built))) return;
   }
 }

@@ -8,7 +8,8 @@
 
 namespace tessera::measure {
 
-// Steps -> object code with one kernel. Failures of any kind are in Built::error.
+// Steps -> object code with one kernel, or a program of a GPU: machine code where there is an
+// assembler. Failures of any kind are in Built::error.
 Built build_candidate(const te::Dag& dag, const schedule::Schedule& steps,
                       const target::Target& target);
 

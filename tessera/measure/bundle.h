@@ -16,7 +16,7 @@
 namespace tessera::measure {
 
 struct BundleHeader {
-  std::uint32_t version = 3;
+  std::uint32_t version = 4;
   std::string target;            // target::to_text
   int threads = 1;               // that the candidates were sampled for
   std::uint64_t input_seed = 1;  // of kernel::random_inputs

@@ -18,6 +18,9 @@ Result<std::unique_ptr<Candidate>> Candidate::load(const RunItem& item, const te
     const std::string layout = i < built.layouts.size() ? built.layouts[i] : "";
     TESSERA_TRY(std::byte * at, data.input(i, layout));
     c->params_.push_back(at);
+    const ir::Buffer& b = dag.inputs[i].buffer;
+    const auto bytes = static_cast<std::size_t>(b.size() * size_bytes(b->dtype));
+    if (!dag.inputs[i].constant) c->variables_.emplace_back(at, bytes);
   }
   for (std::byte* at : data.outputs()) c->params_.push_back(at);
   const std::int64_t bytes =
@@ -43,6 +46,13 @@ bool Candidate::check(Measurement* m) {
   std::memset(workspace_.data(), 0xff, workspace_.bytes());
   call();
   return recheck(m);
+}
+
+void Candidate::touch_variables() const {
+  for (const std::span<const std::byte> memory : variables_) {
+    const volatile std::byte* at = memory.data();
+    for (std::size_t i = 0; i < memory.size(); i += 64) (void)at[i];
+  }
 }
 
 bool Candidate::recheck(Measurement* m) const {

@@ -3,11 +3,13 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "tessera/measure/messages.h"
 #include "tessera/measure/options.h"
+#include "tessera/measure/run_stand.h"
 #include "tessera/measure/task_data.h"
 #include "tessera/runtime/abi.h"
 #include "tessera/runtime/object_loader.h"
@@ -15,7 +17,7 @@
 
 namespace tessera::measure {
 
-class Candidate {
+class Candidate final : public LoadedCandidate {
  public:
   // `item`, `data` and `pool` must outlive it. Loads the code and stores the constants as it wants
   // them.
@@ -24,10 +26,10 @@ class Candidate {
                                                  const WorkerHooks& hooks);
 
   void call();
-  // Calls it once on outputs that hold nothing; false with outcome and reason of what went wrong.
-  bool check(Measurement* m);
+  bool check(Measurement* m) override;
   // What the buffers show after further calls.
   bool recheck(Measurement* m) const;
+  void touch_variables() const;  // reads the inputs that are no constants
 
  private:
   Candidate(const RunItem& item, TaskData& data, runtime::ThreadPool& pool,
@@ -41,6 +43,7 @@ class Candidate {
   std::unique_ptr<runtime::LoadedObject> object_;
   tsr_kernel entry_ = nullptr;
   std::vector<void*> params_;
+  std::vector<std::span<const std::byte>> variables_;
   GuardedBuffer workspace_;
   std::function<void()> plain_call_;
 };

@@ -15,6 +15,9 @@
 #include "tessera/measure/messages.h"
 #include "tessera/measure/process.h"
 #include "tessera/measure/server.h"
+#include "tessera/measure/verdict.h"
+#include "tessera/measure/worker_process.h"
+#include "tessera/runtime/device/devices.h"
 #include "tessera/target/cpus.h"
 
 namespace tessera::measure {
@@ -51,7 +54,11 @@ class MachineTracker {
 
 class LocalMeasurer final : public Measurer {
  public:
-  LocalMeasurer(Channel server, pid_t pid, std::map<std::string, std::size_t> tasks)
+  struct KnownTask {
+    std::size_t number = 0;
+    bool cold_caches = false;
+  };
+  LocalMeasurer(Channel server, pid_t pid, std::map<std::string, KnownTask> tasks)
       : server_(std::move(server)), pid_(pid), tasks_(std::move(tasks)) {}
 
   // The end of the channel ends the server, and that ends the workers.
@@ -104,7 +111,8 @@ class LocalMeasurer final : public Measurer {
                       .outcome = Outcome::kInvalidStatic,
                       .reason = fmt::format("there is no task {}", trial.task)});
     } else if (!server_.send(Kind::kSubmit,
-                             encode(Job{number, group, group_size, trial, task->second}))) {
+                             encode(Job{number, group, group_size, trial, task->second.number,
+                                        task->second.cold_caches}))) {
       lose_all();
     }
     return number;
@@ -151,7 +159,7 @@ class LocalMeasurer final : public Measurer {
 
   Channel server_;
   pid_t pid_;
-  std::map<std::string, std::size_t> tasks_;  // by key
+  std::map<std::string, KnownTask> tasks_;  // by key
   std::uint64_t next_ = 1;
   std::map<std::uint64_t, Waiting> waiting_;
   std::vector<Measurement> results_;
@@ -185,10 +193,21 @@ std::vector<Measurement> LocalMeasurer::compare(const std::vector<Trial>& trials
   return out;
 }
 
+// What a driver says of the device at hand.
+struct Answer {
+  bool ok = false;
+  ErrorCode code{};
+  std::string text;  // of the target, or why there is none
+};
+template <class A>
+void fields(A& a, Answer& s) {
+  a(s.ok, s.code, s.text);
+}
+
 Result<void> check(const std::vector<MeasuredTask>& tasks, const target::Target& target,
                    const MeasureOptions& options) {
   for (const MeasuredTask& task : tasks) TESSERA_DO(te::verify(task.dag));
-  if (!target::runs_on_host(target)) {
+  if (!target.is_gpu() && !target::runs_on_host(target)) {
     return make_error(ErrorCode::kUnsupported, "code for target {} does not run on this machine",
                       target.name);
   }
@@ -210,6 +229,38 @@ Result<void> check(const std::vector<MeasuredTask>& tasks, const target::Target&
 
 }  // namespace
 
+Result<target::Target> ask_target(const std::string& name) {
+  const auto is = [&](target::Kind kind) { return name == target::to_text(kind); };
+  if (name == "host") return target::host();
+  if (!is(target::Kind::kCuda) && !is(target::Kind::kOpenCl)) {
+    TESSERA_TRY(const target::Target known, target::find_target(name));
+    return make_error(ErrorCode::kUnsupported,
+                      "target {}: candidates are measured on the machine at hand: host, cuda or "
+                      "opencl",
+                      known.name);
+  }
+  const auto answer = [&](Channel& channel) {
+    const Result<target::Target> found = runtime::resolve_target(name);
+    Answer said;
+    said.ok = found.ok();
+    said.code = found.ok() ? ErrorCode{} : found.error().code;
+    said.text = found.ok() ? target::to_text(*found) : found.error().message;
+    channel.send(Kind::kTarget, encode(said));
+  };
+  Channel channel;
+  const pid_t pid = fork_worker("tessera-ask", answer, &channel);
+  if (pid == 0) return make_error(ErrorCode::kUnavailable, "target {}: cannot fork", name);
+  const std::optional<Frame> frame = channel.receive();
+  const int status = bury_worker(pid);
+  Answer said;
+  if (!frame || !decode(*frame, &said)) {
+    return make_error(ErrorCode::kUnavailable, "target {}: its driver ended by {}", name,
+                      describe(status));
+  }
+  if (!said.ok) return Error{said.code, said.text};
+  return target::target_from_text(said.text);
+}
+
 Result<std::unique_ptr<Measurer>> start_local_measurer(std::vector<MeasuredTask> tasks,
                                                        const target::Target& target,
                                                        const MeasureOptions& options) {
@@ -219,10 +270,11 @@ Result<std::unique_ptr<Measurer>> start_local_measurer(std::vector<MeasuredTask>
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return make_error(ErrorCode::kUnavailable, "no socket for workers: {}", std::strerror(errno));
   Channel ours(ends[0]), theirs(ends[1]);
-  std::map<std::string, std::size_t> numbers;
+  std::map<std::string, LocalMeasurer::KnownTask> numbers;
   std::vector<te::Dag> dags;
   for (MeasuredTask& task : tasks) {
-    numbers.emplace(task.key, dags.size());
+    numbers.emplace(task.key,
+                    LocalMeasurer::KnownTask{dags.size(), task.cold_caches || options.cold_caches});
     dags.push_back(std::move(task.dag));
   }
   const pid_t pid = fork();

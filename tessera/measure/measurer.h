@@ -24,6 +24,9 @@ struct MachineState {
 struct MeasuredTask {
   std::string key;  // by which trials name it
   te::Dag dag;
+  // Constants come from memory, as in a model that has more of them than the cache holds; each
+  // sample is then one call.
+  bool cold_caches = false;
 };
 
 // Trials go in, measurements come out in any order. One owner thread.
@@ -44,10 +47,17 @@ class Measurer {
   virtual MachineState machine() const = 0;
 };
 
+// Where candidates can be measured, by the name that users give: "host", or the device at hand
+// ("cuda", "opencl"). A process of its own asks the driver: what a driver has begun does not survive
+// the fork of a worker. Call it before any thread is started. kUnavailable: there is no such device.
+Result<target::Target> ask_target(const std::string& name);
+
 // Worker processes on this machine, forked from a small server that is itself forked before any
 // thread is started: call it early. `tasks` are known to all workers; trials name them by key.
 // All processes end with the caller's, also when it is killed. A trial whose worker is killed from
 // outside is tried once more.
+// Candidates for a GPU run in one worker that owns the device; no driver may have been used in this
+// process before.
 Result<std::unique_ptr<Measurer>> start_local_measurer(std::vector<MeasuredTask> tasks,
                                                        const target::Target& target,
                                                        const MeasureOptions& options);

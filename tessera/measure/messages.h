@@ -7,6 +7,7 @@
 #include "tessera/measure/measurement.h"
 #include "tessera/measure/step_fields.h"
 #include "tessera/measure/wire.h"
+#include "tessera/runtime/device/binary.h"
 
 namespace tessera::measure {
 
@@ -26,11 +27,12 @@ struct Job {
   std::uint64_t number = 0;
   std::uint64_t group = 0, group_size = 0;
   Trial trial;
-  std::size_t task = 0;  // of the trial: index into the tasks of the measurer
+  std::size_t task = 0;      // of the trial: index into the tasks of the measurer
+  bool cold_caches = false;  // as MeasuredTask says
 };
 template <class A>
 void fields(A& a, Job& j) {
-  a(j.number, j.group, j.group_size, j.trial, j.task);
+  a(j.number, j.group, j.group_size, j.trial, j.task, j.cold_caches);
 }
 
 struct Cancel {
@@ -41,19 +43,31 @@ void fields(A& a, Cancel& c) {
   a(c.before);
 }
 
+// How a kernel of a GPU is started, as runtime::LaunchInfo.
+template <class A>
+void fields(A& a, runtime::LaunchInfo& l) {
+  a(l.name, l.grid[0], l.grid[1], l.grid[2], l.block[0], l.block[1], l.block[2], l.shared_bytes,
+    l.arguments);
+}
+
 struct Built {
   std::string error;                 // not empty: nothing below but build_ms
-  std::string object;                // relocatable ELF with one kernel
+  std::string object;                // of CPUs: relocatable ELF with one kernel; else the program
   std::string symbol;                // of the kernel
   std::int64_t shared_bytes = 0;     // of its workspace
   std::int64_t worker_bytes = 0;     //
   std::vector<std::string> layouts;  // text, per parameter; empty: as the Dag says
   double build_ms = 0;
   bool defect = false;  // the error is one of the compiler, not of the candidate
+  // Of programs for GPUs, as in runtime::Binary.
+  runtime::BinaryKind kind = runtime::BinaryKind::kObject;
+  std::vector<runtime::LaunchInfo> launches;
+  std::vector<std::int64_t> temporaries;
 };
 template <class A>
 void fields(A& a, Built& b) {
   a(b.error, b.object, b.symbol, b.shared_bytes, b.worker_bytes, b.layouts, b.build_ms, b.defect);
+  a(b.kind, b.launches, b.temporaries);
 }
 
 struct RunItem {
@@ -85,10 +99,11 @@ void fields(A& a, Calling& c) {
 struct RunReply {
   std::vector<Measurement> measurements;  // as the items of the request
   double waiting_share = 0;               // of the timed running, waiting for a core
+  bool last = false;                      // the worker ends: its device runs nothing any more
 };
 template <class A>
 void fields(A& a, RunReply& r) {
-  a(r.measurements, r.waiting_share);
+  a(r.measurements, r.waiting_share, r.last);
 }
 
 struct Measured {

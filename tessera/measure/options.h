@@ -10,9 +10,12 @@
 
 namespace tessera::measure {
 
+struct Built;
+
 // Called inside the workers, which are forked and so know them: tests of failures use them.
 struct WorkerHooks {
   std::function<void(const Trial& trial)> before_build;
+  std::function<void(const Trial& trial, Built* built)> after_build;
   // In place of each call of a candidate; `call` is the candidate, `params` its parameters.
   std::function<void(const Trial& trial, const std::function<void()>& call,
                      std::span<void* const> params)>
@@ -28,13 +31,14 @@ struct MeasureOptions {
   double run_timeout_s = 10;  // of one trial; also at most ~20 times the incumbent per call
   // Sampling: until the interval is tight, the candidate clearly loses, or the limits are reached.
   int min_samples = 3, max_samples = 12;
-  double sample_s = 1e-3;      // calls are repeated until a sample takes at least this long
+  double sample_s = 1e-3;  // calls (of devices at most 0.3 ms of them) are repeated until a sample
+                           // takes at least this long
   double trial_limit_s = 0.3;  // of timed running
   double loser_factor = 1.5;   // clearly above incumbent * this after min_samples: censored
   bool check_results = true;
-  bool cold_caches = false;
-  bool confine = true;     // candidates run under limits and a filter of system calls (confine.h)
-  std::uint64_t seed = 1;  // of the inputs
+  bool cold_caches = false;  // of all tasks; see MeasuredTask
+  bool confine = true;       // candidates run under limits and a filter of system calls (confine.h)
+  std::uint64_t seed = 1;    // of the inputs
   WorkerHooks hooks;
   std::string bug_folder;  // for what made the compiler crash; empty: that of temporary files
 };

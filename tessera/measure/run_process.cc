@@ -71,11 +71,13 @@ bool RunProcess::receive(const RunItem& item, Measurement* m) {
       RunReply reply;
       if (frame->kind == Kind::kRan && decode(*frame, &reply) && reply.measurements.size() == 1) {
         *m = std::move(reply.measurements[0]);
+        if (reply.last) bury();
         return true;
       }
       preparing = false;
-      deadline = in_seconds(frame->kind == Kind::kCalling ? call_limit_s(item.job.trial, options_)
-                                                          : options_.run_timeout_s);
+      deadline =
+          in_seconds(frame->kind == Kind::kCalling ? call_limit_s(item.job.trial, target_, options_)
+                                                   : options_.run_timeout_s);
     }
     if (!alive) break;
   }

@@ -33,49 +33,50 @@ double quantile(std::vector<double> values, double q) {
 
 class Sampling {
  public:
-  Sampling(const std::function<void()>& call, const std::function<void()>& before_call,
-           const SamplerOptions& options)
-      : call_(call), before_call_(before_call), options_(options) {}
+  Sampling(const SampledCalls& sampled, const SamplerOptions& options)
+      : sampled_(sampled), options_(options) {}
 
-  Sampled run() {
-    choose_calls();
+  Result<Sampled> run() {
+    TESSERA_DO(choose_calls());
     run_queue_.elapsed_wait_ns();
     const int most = 3 * std::max(1, options_.max_samples);
-    while (!done() && static_cast<int>(raw_.size()) < most) take();
+    while (!done() && static_cast<int>(raw_.size()) < most) TESSERA_DO(take());
     return result();
   }
 
  private:
-  double timed(int calls) {
-    if (before_call_) before_call_();
-    const Clock::time_point start = Clock::now();
-    for (int i = 0; i < calls; ++i) call_();
-    return std::max(seconds_since(start), 1e-9);
+  Result<double> timed(int calls) {
+    TESSERA_TRY(const double seconds, sampled_.seconds(calls));
+    return std::max(seconds, 1e-9);
   }
 
-  void choose_calls() {
-    if (before_call_) return;
-    const double once_s = timed(1);
+  Result<void> choose_calls() {
+    if (sampled_.one_call) return {};
+    TESSERA_TRY(const double once_s, timed(1));
     // A call this slow is a sample; asking again would double the cost of a loser.
-    if (once_s >= options_.sample_s) return;
-    const double call_s = std::min(once_s, timed(1));
+    if (once_s >= options_.sample_s) return {};
+    TESSERA_TRY(const double again_s, timed(1));
+    const double call_s = std::min(once_s, again_s);
     constexpr double kMostCalls = 1 << 20;
     calls_ = static_cast<int>(std::clamp(std::ceil(options_.sample_s / call_s), 1.0, kMostCalls));
-    if (calls_ < 16) return;
+    if (calls_ < 16) return {};
     // The clock itself and the first touch weigh in a single short call: corrects the count.
-    const double total_s = timed(calls_);
+    TESSERA_TRY(const double total_s, timed(calls_));
     calls_ = static_cast<int>(
         std::clamp(std::ceil(calls_ * options_.sample_s / total_s), 1.0, kMostCalls));
+    return {};
   }
 
-  void take() {
-    const double total_s = timed(calls_);
-    const double wait_s = 1e-9 * static_cast<double>(run_queue_.elapsed_wait_ns());
+  Result<void> take() {
+    TESSERA_TRY(const double total_s, timed(calls_));
+    const double waited_s = 1e-9 * static_cast<double>(run_queue_.elapsed_wait_ns());
+    const double wait_s = sampled_.on_device ? 0 : waited_s;
     // The kernel may charge a wait only in the sample that follows it.
     if (!raw_.empty()) raw_.back().wait_s = std::max(raw_.back().wait_s, wait_s);
     raw_.push_back({.total_s = total_s, .wait_s = wait_s});
     timed_s_ += total_s;
     wait_s_ += wait_s;
+    return {};
   }
 
   std::vector<double> clean() const {
@@ -122,8 +123,7 @@ class Sampling {
             .timed_s = timed_s_};
   }
 
-  const std::function<void()>& call_;
-  const std::function<void()>& before_call_;
+  const SampledCalls& sampled_;
   const SamplerOptions& options_;
   runtime::RunQueueClock run_queue_;
   int calls_ = 1;
@@ -134,6 +134,18 @@ class Sampling {
 
 }  // namespace
 
+SamplerOptions sampler_options(const Trial& trial, const MeasureOptions& options) {
+  SamplerOptions out;
+  out.min_samples = options.min_samples;
+  out.max_samples = options.max_samples;
+  out.sample_s = options.sample_s;
+  out.limit_s = options.trial_limit_s;
+  out.incumbent_s = trial.incumbent_s;
+  out.loser_factor = options.loser_factor;
+  out.full = trial.final;
+  return out;
+}
+
 bool is_tight(const std::vector<double>& samples_s, double precision) {
   if (samples_s.empty()) return false;
   const double spread = quantile(samples_s, 0.75) - quantile(samples_s, 0.25);
@@ -142,9 +154,21 @@ bool is_tight(const std::vector<double>& samples_s, double precision) {
   return half_width <= precision * quantile(samples_s, 0.5);
 }
 
+Result<Sampled> take_samples(const SampledCalls& calls, const SamplerOptions& options) {
+  return Sampling(calls, options).run();
+}
+
 Sampled take_samples(const std::function<void()>& call, const std::function<void()>& before_call,
                      const SamplerOptions& options) {
-  return Sampling(call, before_call, options).run();
+  SampledCalls sampled;
+  sampled.one_call = static_cast<bool>(before_call);
+  sampled.seconds = [&](int calls) -> Result<double> {
+    if (before_call) before_call();
+    const Clock::time_point start = Clock::now();
+    for (int i = 0; i < calls; ++i) call();
+    return seconds_since(start);
+  };
+  return take_samples(sampled, options).value();
 }
 
 }  // namespace tessera::measure

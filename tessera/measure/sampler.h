@@ -4,6 +4,9 @@
 #include <functional>
 #include <vector>
 
+#include "tessera/measure/options.h"
+#include "tessera/support/result.h"
+
 namespace tessera::measure {
 
 struct SamplerOptions {
@@ -15,6 +18,8 @@ struct SamplerOptions {
   bool full = false;  // max_samples whatever they say
 };
 
+SamplerOptions sampler_options(const Trial& trial, const MeasureOptions& options);
+
 struct Sampled {
   std::vector<double> samples_s;  // seconds per call
   bool censored = false;          // clearly slower than the incumbent
@@ -22,8 +27,17 @@ struct Sampled {
   double wait_s = 0, timed_s = 0;
 };
 
-// `call` must have run before. `before_call`, if any, runs outside the clock before each call (cold
-// caches), and each sample is then a single call.
+// What is sampled; it must have run before.
+struct SampledCalls {
+  std::function<Result<double>(int calls)> seconds;  // that so many calls in a row take
+  bool one_call = false;                             // a sample is a single call
+  bool on_device = false;  // timed by the clock of a device: cores do not matter
+};
+// The first error of `seconds` ends it.
+Result<Sampled> take_samples(const SampledCalls& calls, const SamplerOptions& options);
+
+// The same by the clock of this process. `before_call`, if any, runs outside the clock before
+// each call (cold caches), and each sample is then a single call.
 Sampled take_samples(const std::function<void()>& call, const std::function<void()>& before_call,
                      const SamplerOptions& options);
 

@@ -13,6 +13,7 @@
 #include "tessera/measure/run_worker.h"
 #include "tessera/measure/verdict.h"
 #include "tessera/measure/worker_process.h"
+#include "tessera/space/default_schedule.h"
 #include "tessera/target/cpus.h"
 #include "tessera/te/op_spec.h"
 
@@ -47,8 +48,9 @@ void Server::warm_up() {
   const Result<te::OpSpec> spec = te::parse_op_spec("matmul:M=4,N=8,K=4");
   if (!spec.ok()) return;
   const Result<te::Dag> dag = te::make_dag(*spec);
-  const schedule::Annotate vectorized{"C", "j", schedule::Annotation::kVectorize};
-  if (dag.ok()) build_candidate(*dag, {{vectorized}}, target_);
+  if (!dag.ok()) return;
+  const Result<schedule::Schedule> steps = space::default_schedule(*dag, target_);
+  if (steps.ok()) build_candidate(*dag, *steps, target_);
 }
 
 void Server::run() {
@@ -71,7 +73,9 @@ void Server::fork_worker(Worker& worker) {
 Result<Expected> Server::expected(std::size_t task, const std::vector<HostTensor>& inputs,
                                   runtime::ThreadPool& pool) {
   if (!options_.check_results) return Expected{};
-  return shared_expected(references_[task], tasks_[task], inputs, target_, pool);
+  const target::Target& cpu =
+      target_.is_gpu() ? target::code_target(target::host(), pool.threads()) : target_;
+  return shared_expected(references_[task], tasks_[task], inputs, cpu, pool);
 }
 
 void Server::serve_as(Channel& channel, bool runs) {
@@ -242,7 +246,7 @@ void Server::read_runner() {
       on_ran(reply);
     }
   }
-  if (alive) return;
+  if (alive || runner_.pid == 0) return;
   const bool was_busy = runner_.busy;
   const int status = bury(runner_);
   if (was_busy) on_runner_death(status, /*timed_out=*/false);
@@ -255,7 +259,7 @@ void Server::on_announced(const Frame& frame) {
   const Trial& trial = runner_.request.items[calling.item].job.trial;
   if (frame.kind == Kind::kCalling) {
     runner_.phase = Worker::Phase::kCalling;
-    set_deadline(runner_, call_limit_s(trial, options_));
+    set_deadline(runner_, call_limit_s(trial, target_, options_));
     stop_builders();
     return;
   }
@@ -271,6 +275,7 @@ void Server::on_ran(const RunReply& reply) {
   const std::vector<RunItem> items = std::move(runner_.request.items);
   for (std::size_t i = 0; i < items.size() && i < reply.measurements.size(); ++i)
     report(items[i].job, reply.measurements[i], reply.waiting_share);
+  if (reply.last) bury(runner_);
 }
 
 void Server::check_deadlines() {

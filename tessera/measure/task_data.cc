@@ -137,17 +137,22 @@ std::vector<std::byte*> TaskData::outputs() const {
   return out;
 }
 
-std::string TaskData::wrong_output() const {
-  for (std::size_t o = 0; o < wanted_.outputs.size(); ++o) {
-    const HostTensor& want = wanted_.outputs[o];
-    const bool whole = o >= wanted_.points.size() || wanted_.points[o].empty();
-    const HostTensor got =
-        whole ? HostTensor() : gather(outputs_[o].data(), wanted_.points[o], want);
-    const std::string what =
-        compare_output(dag_, o, want, whole ? outputs_[o].data() : got.as<std::byte>());
-    if (!what.empty()) return fmt::format("output {}: {}", dag_.outputs[o]->name, what);
+std::string compare_outputs(const te::Dag& dag, const Expected& wanted,
+                            const std::vector<const std::byte*>& outputs) {
+  for (std::size_t o = 0; o < wanted.outputs.size(); ++o) {
+    const HostTensor& want = wanted.outputs[o];
+    const bool whole = o >= wanted.points.size() || wanted.points[o].empty();
+    const HostTensor got = whole ? HostTensor() : gather(outputs[o], wanted.points[o], want);
+    const std::string what = compare_output(dag, o, want, whole ? outputs[o] : got.as<std::byte>());
+    if (!what.empty()) return fmt::format("output {}: {}", dag.outputs[o]->name, what);
   }
   return "";
+}
+
+std::string TaskData::wrong_output() const {
+  std::vector<const std::byte*> got;
+  for (const GuardedBuffer& b : outputs_) got.push_back(b.data());
+  return compare_outputs(dag_, wanted_, got);
 }
 
 std::string TaskData::damage() const {

@@ -28,6 +28,10 @@ struct Expected {
 std::string compare_output(const te::Dag& dag, std::size_t output, const HostTensor& want,
                            const std::byte* got);
 
+// The same of all outputs.
+std::string compare_outputs(const te::Dag& dag, const Expected& wanted,
+                            const std::vector<const std::byte*>& outputs);
+
 class TaskData {
  public:
   // `expected` is asked once, with the inputs of `seed`.

@@ -11,11 +11,13 @@
 
 namespace tessera::measure {
 
-double call_limit_s(const Trial& trial, const MeasureOptions& options) {
+double call_limit_s(const Trial& trial, const target::Target& target,
+                    const MeasureOptions& options) {
   // This many times the incumbent, but never less than kLeastCall: the first call touches its
   // memory, and the system may have other things to do.
   constexpr double kCallFactor = 20, kLeastCall = 0.25;
-  if (trial.incumbent_s <= 0 || trial.final) return options.run_timeout_s;
+  const bool compiles = target.kind == target::Kind::kOpenCl;
+  if (trial.incumbent_s <= 0 || trial.final || compiles) return options.run_timeout_s;
   return std::min(std::max(kLeastCall, kCallFactor * trial.incumbent_s), options.run_timeout_s);
 }
 
@@ -40,6 +42,9 @@ Verdict run_verdict(int status, bool timed_out, bool preparing) {
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == kGuardExit) {
     return {Outcome::kOutOfBounds, "touched memory beyond a guard zone, or wrote an input"};
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kDeviceExit) {
+    return {Outcome::kRunError, "the device failed while it ran beside others"};
   }
   if (preparing) return {Outcome::kWorkerLost, "while preparing: " + describe(status)};
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS) {

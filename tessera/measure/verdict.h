@@ -5,6 +5,7 @@
 
 #include "tessera/measure/measurement.h"
 #include "tessera/measure/options.h"
+#include "tessera/target/target.h"
 
 namespace tessera::measure {
 
@@ -12,8 +13,12 @@ namespace tessera::measure {
 // interpreter first.
 inline constexpr double kPrepareLimit = 120;
 
-// Of the first call: scaled to the incumbent where there is one.
-double call_limit_s(const Trial& trial, const MeasureOptions& options);
+// The exit status of a worker whose device failed while several candidates were on it.
+inline constexpr int kDeviceExit = 87;
+
+// Of the first call: scaled to the incumbent where there is one. OpenCL compiles in it.
+double call_limit_s(const Trial& trial, const target::Target& target,
+                    const MeasureOptions& options);
 
 // Ended by a signal that a candidate does not raise: someone else ended the worker, or memory ran
 // out. `status` is that of wait().

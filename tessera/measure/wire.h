@@ -102,6 +102,7 @@ enum class Kind : std::uint8_t {
   kCalling,   // run worker -> server: Calling: about to call a candidate for the first time
   kTiming,    // run worker -> server: Calling: its result is right, samples follow
   kRan,       // run worker -> server: RunReply
+  kTarget,    // who asks a driver -> owner: Answer
 };
 
 struct Frame {

@@ -20,8 +20,9 @@ std::vector<std::string> target_names() {
   return names;
 }
 
+// The threads of GPUs are decisions of their schedules.
 Target code_target(Target machine, int threads) {
-  machine.threads = threads == machine.cores ? 0 : threads;
+  if (!machine.is_gpu()) machine.threads = threads == machine.cores ? 0 : threads;
   return machine;
 }
 

@@ -223,6 +223,9 @@ class SmallDevice final : public runtime::Device {
   Result<void*> part(void* memory, std::size_t offset, std::size_t bytes) override {
     return device_.part(memory, offset, bytes);
   }
+  Result<void> fill(void* memory, std::uint8_t value, std::size_t bytes) override {
+    return device_.fill(memory, value, bytes);
+  }
   Result<void> upload(void* to, const void* from, std::size_t bytes) override {
     return device_.upload(to, from, bytes);
   }

@@ -25,6 +25,39 @@ TEST(CpuDevice, KeepsWhatIsUploaded) {
   EXPECT_TRUE(DeviceBuffer::make(device, 0).ok());
 }
 
+// Of whatever device there is.
+void expect_fills(Device& device) {
+  constexpr std::size_t kPart = Device::kPartAlignment;
+  const Result<DeviceBuffer> whole = DeviceBuffer::make(device, 3 * kPart);
+  ASSERT_TRUE(whole.ok());
+  ASSERT_TRUE(device.fill(whole->get(), 0xa5, 3 * kPart).ok());
+  const Result<void*> part = device.part(whole->get(), kPart, kPart);
+  ASSERT_TRUE(part.ok()) << part.error().message;
+  ASSERT_TRUE(device.fill(*part, 7, kPart).ok());
+  EXPECT_TRUE(device.fill(*part, 8, 0).ok());
+  std::vector<std::uint8_t> got(3 * kPart);
+  ASSERT_TRUE(device.download(got.data(), whole->get(), got.size()).ok());
+  for (std::size_t i = 0; i < got.size(); ++i)
+    ASSERT_EQ(got[i], i / kPart == 1 ? 7 : 0xa5) << "at " << i;
+}
+
+TEST(CpuDevice, FillsMemory) {
+  ThreadPool pool({.threads = 1});
+  CpuDevice device(pool);
+  expect_fills(device);
+}
+
+TEST(Devices, FillMemory) {
+  int found = 0;
+  for (const target::Kind kind : {target::Kind::kCuda, target::Kind::kOpenCl}) {
+    const auto device = open_device(kind);
+    if (!device.ok()) continue;
+    ++found;
+    expect_fills(**device);
+  }
+  if (found == 0) GTEST_SKIP() << "no device";
+}
+
 TEST(CpuDevice, MemoryThatIsNotThereIsAnError) {
   ThreadPool pool({.threads = 1});
   CpuDevice device(pool);

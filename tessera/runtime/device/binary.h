@@ -13,6 +13,7 @@ namespace tessera::runtime {
 enum class BinaryKind : std::uint8_t {
   kObject,   // relocatable ELF
   kPtx,      // text of NVIDIA's virtual machine, assembled by the driver
+  kCubin,    // the same, assembled for the target's generation alone
   kOpenClC,  // source, compiled by the driver
 };
 

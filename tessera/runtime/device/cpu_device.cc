@@ -66,6 +66,11 @@ Result<void*> CpuDevice::part(void* memory, std::size_t offset, std::size_t) {
   return static_cast<std::byte*>(memory) + offset;
 }
 
+Result<void> CpuDevice::fill(void* memory, std::uint8_t value, std::size_t bytes) {
+  if (bytes > 0) std::memset(memory, value, bytes);
+  return {};
+}
+
 Result<void> CpuDevice::upload(void* to, const void* from, std::size_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
   return {};

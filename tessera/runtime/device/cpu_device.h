@@ -38,6 +38,7 @@ class CpuDevice final : public Device {
   Result<void*> allocate(std::size_t bytes) override;
   void free(void* memory) override;
   Result<void*> part(void* memory, std::size_t offset, std::size_t bytes) override;
+  Result<void> fill(void* memory, std::uint8_t value, std::size_t bytes) override;
   Result<void> upload(void* to, const void* from, std::size_t bytes) override;
   Result<void> download(void* to, void* from, std::size_t bytes) override;
   Result<std::unique_ptr<LoadedCode>> load(const Binary& binary) override;

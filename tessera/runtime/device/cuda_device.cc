@@ -129,6 +129,12 @@ class CudaDevice final : public Device {
     return handle_of(address_of(memory) + offset);
   }
 
+  Result<void> fill(void* memory, std::uint8_t value, std::size_t bytes) override {
+    if (bytes == 0) return {};
+    TESSERA_DO(bind());
+    return d_.check("cuMemsetD8", d_.memory_fill(address_of(memory), value, bytes, stream_));
+  }
+
   Result<void> upload(void* to, const void* from, std::size_t bytes) override {
     if (bytes == 0) return {};
     TESSERA_DO(bind());
@@ -190,7 +196,10 @@ Result<cuda::Module> CudaDevice::assemble(const Binary& binary) const {
 }
 
 Result<std::unique_ptr<LoadedCode>> CudaDevice::load(const Binary& binary) {
-  if (binary.kind != BinaryKind::kPtx || binary.target.gpu.capability > target_.gpu.capability) {
+  const int made_for = binary.target.gpu.capability, here = target_.gpu.capability;
+  const bool fits = (binary.kind == BinaryKind::kPtx && made_for <= here) ||
+                    (binary.kind == BinaryKind::kCubin && made_for == here);
+  if (!fits) {
     return make_error(ErrorCode::kUnsupported, "code for target {} does not run on {}",
                       binary.target.name, target_.name);
   }

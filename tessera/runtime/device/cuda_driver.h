@@ -58,6 +58,8 @@ inline constexpr unsigned kNonBlocking = 1;    // CU_STREAM_NON_BLOCKING
   V(context_set, "cuCtxSetCurrent", (Context context))                                           \
   V(memory_allocate, "cuMemAlloc_v2", (Address * address, std::size_t bytes))                    \
   V(memory_free, "cuMemFree_v2", (Address address))                                              \
+  V(memory_fill, "cuMemsetD8Async",                                                              \
+    (Address to, unsigned char value, std::size_t bytes, Stream stream))                         \
   V(copy_to_device, "cuMemcpyHtoDAsync_v2",                                                      \
     (Address to, const void* from, std::size_t bytes, Stream stream))                            \
   V(copy_to_host, "cuMemcpyDtoHAsync_v2",                                                        \

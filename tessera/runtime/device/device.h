@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -47,6 +48,7 @@ class Device {
   // `bytes` of `memory` from `offset` on, a multiple of kPartAlignment; gone with `memory`.
   static constexpr std::size_t kPartAlignment = 512;
   virtual Result<void*> part(void* memory, std::size_t offset, std::size_t bytes) = 0;
+  virtual Result<void> fill(void* memory, std::uint8_t value, std::size_t bytes) = 0;
   virtual Result<void> upload(void* to, const void* from, std::size_t bytes) = 0;
   virtual Result<void> download(void* to, void* from, std::size_t bytes) = 0;
 

@@ -114,6 +114,12 @@ class OpenClDevice final : public Device {
     return static_cast<void*>(made);
   }
 
+  Result<void> fill(void* memory, std::uint8_t value, std::size_t bytes) override {
+    if (bytes == 0) return {};
+    return d_.check("clEnqueueFillBuffer", d_.fill(queue_, static_cast<opencl::Memory>(memory),
+                                                   &value, 1, 0, bytes, 0, nullptr, nullptr));
+  }
+
   Result<void> upload(void* to, const void* from, std::size_t bytes) override {
     if (bytes == 0) return {};
     return d_.check("clEnqueueWriteBuffer", d_.write(queue_, static_cast<opencl::Memory>(to), 1, 0,

@@ -56,6 +56,9 @@ enum Info : std::uint32_t {
     (Context context, Flags flags, std::size_t bytes, void* host, Status* status))                \
   V(Memory, create_part, "clCreateSubBuffer",                                                     \
     (Memory memory, Flags flags, std::uint32_t type, const void* region, Status* status))         \
+  V(Status, fill, "clEnqueueFillBuffer",                                                          \
+    (Queue queue, Memory memory, const void* pattern, std::size_t size, std::size_t offset,       \
+     std::size_t bytes, std::uint32_t waits, const Event* wait, Event* event))                    \
   V(Status, release_buffer, "clReleaseMemObject", (Memory memory))                                \
   V(Status, write, "clEnqueueWriteBuffer",                                                        \
     (Queue queue, Memory memory, std::uint32_t blocking, std::size_t offset, std::size_t bytes,   \

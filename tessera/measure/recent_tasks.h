@@ -1,0 +1,52 @@
+// What run workers keep of the tasks they ran lately.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <utility>
+
+namespace tessera::measure {
+
+// `Data` has bytes() and forget(most_bytes).
+template <class Data>
+class RecentTasks {
+ public:
+  // Null: not kept.
+  Data* find(std::size_t task) {
+    const auto found = std::ranges::find(used_, task, &Entry::task);
+    if (found == used_.end()) return nullptr;
+    used_.splice(used_.begin(), used_, found);
+    return found->data.get();
+  }
+  Data* add(std::size_t task, std::unique_ptr<Data> data) {
+    used_.push_front({task, std::move(data)});
+    return used_.front().data.get();
+  }
+  void drop(std::size_t task) {
+    std::erase_if(used_, [&](const Entry& e) { return e.task == task; });
+  }
+  // Call it when nothing refers to the buffers any more. The latest task stays.
+  void tidy() {
+    std::size_t kept = 0;
+    for (auto entry = used_.begin(); entry != used_.end();) {
+      entry->data->forget(kStoredBytes);
+      kept += entry->data->bytes();
+      const bool drop = kept > kAllTasksBytes && entry != used_.begin();
+      entry = drop ? used_.erase(entry) : std::next(entry);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kAllTasksBytes = std::size_t{1} << 30;  // for tasks to come again
+  static constexpr std::size_t kStoredBytes = std::size_t{256} << 20;  // of one: packed constants
+
+  struct Entry {
+    std::size_t task;
+    std::unique_ptr<Data> data;
+  };
+  std::list<Entry> used_;  // latest first
+};
+
+}  // namespace tessera::measure
