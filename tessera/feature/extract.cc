@@ -11,18 +11,25 @@ namespace {
 
 constexpr std::size_t kMemoryBytes = std::size_t{1} << 19;
 
-void append_statement_rows(const Program& program, const target::Target& target,
+// With `launches`, each row goes on with the columns of its launch.
+void append_statement_rows(const Program& program, const target::Target& target, bool launches,
                            std::pmr::memory_resource* memory, std::vector<float>* out) {
   const std::vector<StatementColumn>& columns = statement_columns();
+  const std::vector<LaunchColumn>& more = launch_columns();
+  const std::size_t width = columns.size() + (launches ? more.size() : 0);
   const LoopTotals totals(program, memory);
-  for (const Statement& s : program.statements) {
-    const StatementView view = view_statement(s, totals, target, memory);
+  for (std::size_t i = 0; i < program.statements.size(); ++i) {
+    const StatementView view = view_statement(program.statements[i], totals, target, memory);
     const std::size_t at = out->size();
-    out->resize(at + columns.size());
+    out->resize(at + width);
     for (std::size_t c = 0; c < columns.size(); ++c)
       (*out)[at + c] = columns[c].read(view, columns[c].item);
+    if (!launches) continue;
+    const LaunchView launch = view_launch(program, i, view, target);
+    for (std::size_t c = 0; c < more.size(); ++c)
+      (*out)[at + columns.size() + c] = more[c].read(launch, target);
   }
-  if (program.statements.empty()) out->resize(out->size() + columns.size());
+  if (program.statements.empty()) out->resize(out->size() + width);
 }
 
 }  // namespace
@@ -36,7 +43,8 @@ Result<void> Extractor::extract(const schedule::State& state, FeatureKind kind,
   TESSERA_DO(build_program(state, std::max(1, target_.line_bytes), &program, &memory));
   switch (kind) {
     case FeatureKind::kStatement:
-      append_statement_rows(program, target_, &memory, out);
+    case FeatureKind::kLaunch:
+      append_statement_rows(program, target_, kind == FeatureKind::kLaunch, &memory, out);
       break;
     case FeatureKind::kLoop:
       append_loop_rows(program, &memory, out, nullptr);

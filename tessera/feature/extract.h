@@ -16,9 +16,10 @@ enum class FeatureKind : std::uint8_t {
   kStatement,  // one row a statement: Ansor's 164 with their defects mended, then the machine
   kLoop,       // one row a loop: AutoTVM's context vectors
   kCurve,      // one row: AutoTVM's relations between them
+  kLaunch,     // of GPUs: kStatement, then the launch that a statement is in and the device
 };
 
-const char* to_text(FeatureKind kind);  // "statement", "loop", "curve"
+const char* to_text(FeatureKind kind);  // "statement", "loop", "curve", "launch"
 
 // Names of the columns; equal length for every program. Values and names come from one table.
 const std::vector<std::string>& feature_names(FeatureKind kind);

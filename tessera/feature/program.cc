@@ -41,8 +41,11 @@ struct Placed {
         loop_of(memory),
         groups(memory),
         expr(memory) {}
-  int target = -1;  // stage it is computed in
+  int target = -1;   // stage it is computed in
+  int attached = 0;  // id of the loop it is computed at, where there is a target
   bool live = false;
+  // The threads of a block compute it together: it is outside of those of the stages around it.
+  bool shared = false;
   std::pmr::vector<Loop> loops;
   std::size_t own = 0;
   std::pmr::vector<Interval> needed;  // [level 0..own][axis]: what the loops from there inward need
@@ -55,7 +58,18 @@ struct Placed {
   const Interval& region(std::size_t rank, std::size_t axis) const {
     return needed[own * rank + axis];
   }
+  std::size_t index_of(int loop_id) const {  // loops.size(): not around this stage
+    std::size_t l = 0;
+    while (l < loops.size() && loops[l].id != loop_id) ++l;
+    return l;
+  }
 };
+
+// What the loop adds to the region of a dimension that it moves by `step`.
+Interval extended(const Interval& region, const Loop& loop, double step) {
+  const double reach = step * (loop.extent - 1);
+  return {region.lo + std::min(0.0, reach), region.hi + std::max(0.0, reach)};
+}
 
 class Builder {
  public:
@@ -136,9 +150,13 @@ class Builder {
     const Placed& target = placed_[idx(p->target)];
     std::size_t count = target.own;
     for (int q = 0; q <= position; ++q) count += target.loop_of[idx(q)] >= 0 ? 1 : 0;
-    p->loops.assign(target.loops.begin(),
-                    target.loops.begin() + static_cast<std::ptrdiff_t>(count));
-    p->own = count;
+    p->shared = stage.scope == "shared";
+    for (std::size_t l = 0; l < count; ++l) {
+      p->attached = target.loops[l].id;
+      if (!p->shared || !schedule::is_thread(target.loops[l].annotation))
+        p->loops.push_back(target.loops[l]);
+    }
+    p->own = p->loops.size();
     return {};
   }
 
@@ -159,14 +177,12 @@ class Builder {
       const Placed& q = placed_[j];
       for (const Group& g : q.groups) {
         if (!g.read || !writes(stage, g.buffer)) continue;
-        const bool inside = q.loops.size() >= p.own &&
-                            (p.own == 0 || q.loops[p.own - 1].id == p.loops[p.own - 1].id);
-        if (!inside) {
+        if (!is_inside(p, q)) {
           return make_error(ErrorCode::kIllegalSchedule,
                             "stage {} is computed at a loop of {}, but {} uses it outside",
                             stage.name(), stage.attach.stage, state_.stages[j].name());
         }
-        join(g, rank, !used, &p);
+        join(q, g, rank, !used, &p);
         used = true;
       }
     }
@@ -185,19 +201,43 @@ class Builder {
     return {};
   }
 
-  static void join(const Group& g, std::size_t rank, bool first, Placed* p) {
-    const std::size_t n = (p->own + 1) * rank;
-    if (first) {
-      p->needed.assign(g.region.begin(), g.region.begin() + static_cast<std::ptrdiff_t>(n));
-      for (std::size_t l = 0; l < p->own; ++l) {
-        for (std::size_t a = 0; a < rank; ++a)
-          p->step.push_back(g.point[l * rank + a] - g.origin[a]);
-      }
-      return;
+  // Whether `q`, which reads what `p` computes, is in all loops around it.
+  static bool is_inside(const Placed& p, const Placed& q) {
+    return std::all_of(p.loops.begin(), p.loops.begin() + static_cast<std::ptrdiff_t>(p.own),
+                       [&](const Loop& l) { return q.index_of(l.id) < q.loops.size(); });
+  }
+
+  // The level of `q` at which `p` is computed.
+  static std::size_t attach_level(const Placed& p, const Placed& q) {
+    const std::size_t at = q.index_of(p.attached);
+    if (at < q.loops.size() && p.target >= 0) return at + 1;
+    return p.own == 0 ? 0 : q.index_of(p.loops[p.own - 1].id) + 1;
+  }
+
+  // The region that `q` reads while its loops from `level` on run, with all threads of a block.
+  static Interval region_of(const Placed& q, const Group& g, std::size_t level, std::size_t dim,
+                            bool all_threads, std::size_t from = 0) {
+    Interval out = g.region[level * g.rank + dim];
+    for (std::size_t t = from; all_threads && t < level; ++t) {
+      if (schedule::is_thread(q.loops[t].annotation))
+        out = extended(out, q.loops[t], g.point[t * g.rank + dim] - g.origin[dim]);
     }
-    for (std::size_t k = 0; k < n; ++k) {
-      p->needed[k].lo = std::min(p->needed[k].lo, g.region[k].lo);
-      p->needed[k].hi = std::max(p->needed[k].hi, g.region[k].hi);
+    return out;
+  }
+
+  static void join(const Placed& q, const Group& g, std::size_t rank, bool first, Placed* p) {
+    for (std::size_t l = 0; l <= p->own; ++l) {
+      const std::size_t at = l < p->own ? q.index_of(p->loops[l].id) : attach_level(*p, q);
+      for (std::size_t a = 0; a < rank; ++a) {
+        const Interval region = region_of(q, g, at, a, p->shared);
+        if (first) {
+          p->needed.push_back(region);
+          if (l < p->own) p->step.push_back(g.point[at * rank + a] - g.origin[a]);
+          continue;
+        }
+        Interval& all = p->needed[l * rank + a];
+        all = {std::min(all.lo, region.lo), std::max(all.hi, region.hi)};
+      }
     }
   }
 
@@ -333,7 +373,7 @@ class Builder {
       const bool made_here = a.write && !is_dag_output(a.buffer);
       if (made_here) s.allocated += a.stored;
     }
-    s.loops = std::move(p.loops);
+    s.loops = p.loops;  // those who read it later ask where it is computed
   }
 
   bool is_dag_output(const ir::BufferNode* buffer) const {
@@ -435,23 +475,30 @@ class Builder {
     const double origin = flat_index(a, layout, relative);
     for (std::size_t loop = 0; loop < depth; ++loop) {
       for (std::size_t d = 0; d < g.rank; ++d) {
-        const double shift = from && loop < from->own ? from->step[loop * g.rank + d] : 0;
+        const double shift = from ? step_of(*from, p.loops[loop].id, d, g.rank) : 0;
         relative[d] = g.point[loop * g.rank + d] - shift - (from ? from->region(g.rank, d).lo : 0);
       }
       a.stride.push_back(flat_index(a, layout, relative) - origin);
     }
     std::pmr::vector<Interval> part(g.rank, memory_);
+    const std::size_t inside = from ? std::min(attach_level(*from, p), depth) : 0;
     for (std::size_t level = 0; level <= depth; ++level) {
       // Storage inside a loop is the same at each of its iterations.
-      const std::size_t seen = from ? std::max(level, std::min(from->own, depth)) : level;
+      const std::size_t seen = std::max(level, inside);
       for (std::size_t d = 0; d < g.rank; ++d) {
         const double lo = from ? from->region(g.rank, d).lo : 0;
-        const Interval& r = g.region[seen * g.rank + d];
+        const Interval r = region_of(p, g, seen, d, from && from->shared, level);
         part[d].lo = std::clamp(r.lo - lo, 0.0, plain[d] - 1);
         part[d].hi = std::clamp(r.hi - lo, part[d].lo, plain[d] - 1);
       }
       measure_level(layout, part, &a);
     }
+  }
+
+  // By how much an iteration of a loop around `p` moves what it computes.
+  static double step_of(const Placed& p, int loop_id, std::size_t axis, std::size_t rank) {
+    const std::size_t l = p.index_of(loop_id);
+    return l < p.own ? p.step[l * rank + axis] : 0;
   }
 
   static double flat_index(const Access& a, const schedule::Layout* layout, const Numbers& index) {

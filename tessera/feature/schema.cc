@@ -12,6 +12,8 @@ const char* to_text(FeatureKind kind) {
       return "loop";
     case FeatureKind::kCurve:
       return "curve";
+    case FeatureKind::kLaunch:
+      return "launch";
   }
   return "statement";
 }
@@ -22,7 +24,14 @@ const std::vector<std::string>& feature_names(FeatureKind kind) {
     for (const StatementColumn& c : statement_columns()) names.push_back(c.name);
     return names;
   }();
+  static const std::vector<std::string> launch = [] {
+    std::vector<std::string> names = statement;
+    for (const LaunchColumn& c : launch_columns()) names.push_back(c.name);
+    return names;
+  }();
   switch (kind) {
+    case FeatureKind::kLaunch:
+      return launch;
     case FeatureKind::kStatement:
       return statement;
     case FeatureKind::kLoop:

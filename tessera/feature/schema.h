@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tessera/feature/extract.h"
+#include "tessera/feature/launch_view.h"
 #include "tessera/feature/program.h"
 #include "tessera/feature/statement_view.h"
 #include "tessera/target/target.h"
@@ -28,6 +29,12 @@ struct StatementColumn {
   std::size_t item;  // which buffer slot or sample, where the column is one of several
 };
 const std::vector<StatementColumn>& statement_columns();
+
+struct LaunchColumn {
+  std::string name;
+  float (*read)(const LaunchView& view, const target::Target& target);
+};
+const std::vector<LaunchColumn>& launch_columns();
 
 const std::vector<std::string>& loop_names();
 const std::vector<std::string>& curve_names();

@@ -52,15 +52,22 @@ constexpr const char* kPositionNames[kPositions] = {
     "inner_reduce", "middle_reduce", "outer_reduce",   "mixed",
 };
 
-// GPU loops do not occur on the targets there are; the columns keep their places.
+// The extent of the loops that a statement binds; 1 where it binds none.
+template <schedule::Annotation kBound>
+float bound_length(const View& v) {
+  double length = 1;
+  for (const Loop& l : v.statement->loops) length *= l.annotation == kBound ? l.extent : 1;
+  return slog(length);
+}
+
 constexpr Row kThreadRows[] = {
-    {"is_gpu", [](const View&) { return 0.0f; }},
-    {"blockIdx_x_len", [](const View&) { return slog(1); }},
-    {"blockIdx_y_len", [](const View&) { return slog(1); }},
-    {"blockIdx_z_len", [](const View&) { return slog(1); }},
-    {"threadIdx_x_len", [](const View&) { return slog(1); }},
-    {"threadIdx_y_len", [](const View&) { return slog(1); }},
-    {"threadIdx_z_len", [](const View&) { return slog(1); }},
+    {"is_gpu", [](const View& v) { return flag(v.target->is_gpu()); }},
+    {"blockIdx_x_len", bound_length<schedule::Annotation::kBlockX>},
+    {"blockIdx_y_len", bound_length<schedule::Annotation::kBlockY>},
+    {"blockIdx_z_len", bound_length<schedule::Annotation::kBlockZ>},
+    {"threadIdx_x_len", bound_length<schedule::Annotation::kThreadX>},
+    {"threadIdx_y_len", bound_length<schedule::Annotation::kThreadY>},
+    {"threadIdx_z_len", bound_length<schedule::Annotation::kThreadZ>},
     {"vthread_len", [](const View& v) { return slog(v.vthreads); }},
 };
 

@@ -34,7 +34,7 @@ Result<std::unique_ptr<CostModel>> make_model(const std::string& name,
 
 std::string rows_of_schema(const std::string& schema) {
   for (const auto kind : {feature::FeatureKind::kStatement, feature::FeatureKind::kLoop,
-                          feature::FeatureKind::kCurve}) {
+                          feature::FeatureKind::kCurve, feature::FeatureKind::kLaunch}) {
     if (schema == feature::schema_digest(kind)) return feature::to_text(kind);
   }
   return "decisions";

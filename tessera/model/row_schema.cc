@@ -13,12 +13,12 @@ Result<RowSchema> row_schema(const std::string& rows) {
     return RowSchema{dataset::row_schema(kind), size(dataset::row_names(kind)),
                      dataset::context_schema(kind), size(dataset::context_names(kind))};
   }
-  constexpr auto kCurve = feature::FeatureKind::kCurve;
-  if (rows == feature::to_text(kCurve)) {
-    return RowSchema{feature::schema_digest(kCurve), size(feature::feature_names(kCurve)), "", 0};
+  for (const auto kind : {feature::FeatureKind::kCurve, feature::FeatureKind::kLaunch}) {
+    if (rows != feature::to_text(kind)) continue;
+    return RowSchema{feature::schema_digest(kind), size(feature::feature_names(kind)), "", 0};
   }
   return make_error(ErrorCode::kInvalidArgument,
-                    "no features \"{}\": statement, loop, step, curve, decisions", rows);
+                    "no features \"{}\": statement, loop, step, curve, launch, decisions", rows);
 }
 
 }  // namespace tessera::model

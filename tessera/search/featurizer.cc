@@ -25,7 +25,10 @@ Result<std::unique_ptr<Featurizer>> Featurizer::make(const model::Needs& needs,
   TESSERA_TRY(const model::RowSchema schema, model::row_schema(needs.rows));
   out->columns_ = static_cast<std::size_t>(schema.columns);
   const Result<nn::Rows> kind = nn::rows_from_text(needs.rows);
-  if (!kind.ok()) return out;
+  if (!kind.ok()) {
+    for (std::size_t t = 0; t < out->threads_; ++t) out->extractors_.emplace_back(out->target_);
+    return out;
+  }
   for (std::size_t t = 0; t < out->threads_; ++t) {
     out->rows_.emplace_back(out->target_, out->target_.code_threads(), *kind);
   }
@@ -43,7 +46,11 @@ bool Featurizer::compute_rows(const space::Candidate& candidate, std::size_t thr
   const Result<schedule::Schedule> schedule = space_.schedule(candidate);
   if (!schedule.ok()) return false;
   const Result<schedule::State> state = schedule::apply(space_.dag(), *schedule);
-  return state.ok() && feature::extract(*state, target_, feature::FeatureKind::kCurve, rows).ok();
+  if (!state.ok()) return false;
+  const auto kind = needs_.rows == feature::to_text(feature::FeatureKind::kLaunch)
+                        ? feature::FeatureKind::kLaunch
+                        : feature::FeatureKind::kCurve;
+  return extractors_[thread].extract(*state, kind, rows).ok();
 }
 
 void Featurizer::add(const space::Candidate& candidate, std::size_t index, std::size_t thread,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tessera/dataset/candidate_rows.h"
+#include "tessera/feature/extract.h"
 #include "tessera/feature/feature_set.h"
 #include "tessera/model/cost_model.h"
 #include "tessera/space/space.h"
@@ -44,11 +45,12 @@ class Featurizer {
 
   model::Needs needs_;
   const space::Space& space_;
-  target::Target target_;                     // its cores are the threads of the code
-  std::size_t threads_ = 1;                   // of this
-  std::size_t columns_ = 0;                   // 0: as many as the candidate has decisions
-  std::vector<dataset::CandidateRows> rows_;  // one a thread; empty: curves or decisions
-  std::vector<float> context_;                // of the task
+  target::Target target_;                       // its cores are the threads of the code
+  std::size_t threads_ = 1;                     // of this
+  std::size_t columns_ = 0;                     // 0: as many as the candidate has decisions
+  std::vector<dataset::CandidateRows> rows_;    // one a thread; empty: see below, or decisions
+  std::vector<feature::Extractor> extractors_;  // likewise, of launches and curves
+  std::vector<float> context_;                  // of the task
 };
 
 }  // namespace tessera::search
