@@ -19,6 +19,7 @@ namespace {
 
 struct CollectArgs {
   std::vector<std::string> models, ops;
+  std::string target = "host";
   driver::CollectOptions options;
 };
 
@@ -26,7 +27,9 @@ int run_collect(CollectArgs& args) {
   driver::CollectOptions& o = args.options;
   for (const std::string& name : args.models) o.subjects.push_back({name, false, {}});
   for (const std::string& spec : args.ops) o.subjects.push_back({spec, true, {}});
-  o.target = target::host();
+  const Result<target::Target> target = measure::ask_target(args.target);
+  if (!target) return report(target.error());
+  o.target = *target;
   const int threads = o.measure.threads;
   o.measure = measure::survey_options();
   o.measure.threads = threads;
@@ -78,6 +81,8 @@ void add_collect(CLI::App& app, std::function<int()>* run) {
   sub->add_option("--shards", args->options.shards, "Number of parts")->check(positive());
   sub->add_option("--budget", args->options.budget_s, "Seconds; 0: no limit")
       ->check(CLI::NonNegativeNumber);
+  sub->add_option("--target", args->target,
+                  "Where candidates run: host, cuda or opencl, the device at hand");
   sub->add_option("--threads", args->options.measure.threads, "Threads of the measured code")
       ->check(CLI::Range(1, 1024));
   sub->add_option("--seed", args->options.seed, "Of everything random");

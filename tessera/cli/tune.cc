@@ -33,7 +33,7 @@ struct TuneArgs {
   ModelArgs model;  // flags of all models
   std::vector<std::string> models, ops, sources, tasks, peers = {"ort"};
   std::string budget, policy = "evolutionary", cost_model = "xgb", objective = "rank";
-  std::string pretrained = driver::kShipped;
+  std::string pretrained = driver::kShipped, target = "host";
   std::string database = "tessera.db", plan, artifact, simulate, plot;
   int seeds = 3;
   std::int64_t trials = 0, trials_per_task = 0;
@@ -80,7 +80,7 @@ Result<driver::TuneOptions> tune_options(const TuneArgs& args) {
   if (!args.artifact.empty() && (args.models.size() != 1 || !args.ops.empty())) {
     return make_error(ErrorCode::kInvalidArgument, "-o takes one model and nothing beside it");
   }
-  o.target = target::host();
+  TESSERA_TRY(o.target, measure::ask_target(args.target));
   o.measure.threads = args.threads;
   o.trials = args.trials;
   o.trials_per_task = args.trials_per_task;
@@ -175,6 +175,16 @@ std::vector<PeerComparison> compare_peers(const TuneArgs& args, const driver::Tu
   return out;
 }
 
+// Of CPUs measured, of GPUs by what the machine can start in a second; 0: not known.
+double peak_gflops(const target::Target& target, int threads) {
+  if (target.is_gpu()) {
+    return 2e-3 * target.cores * target.gpu.core_lanes * target.gpu.clock_mhz;
+  }
+  const Result<double> peak =
+      driver::measure_peak(DType::kF32, target, threads, {.samples = 5, .time_limit_s = 1});
+  return peak ? *peak : 0;
+}
+
 int exit_code(const driver::TuneResult& r) {
   switch (r.state) {
     case driver::TuneState::kNoMeasurement:
@@ -232,9 +242,7 @@ int tune(const TuneArgs& args) {
       summary.artifact_path = args.artifact;
     }
     summary.peers = compare_peers(args, *options, r.plan, line);
-    const Result<double> peak = driver::measure_peak(DType::kF32, options->target, args.threads,
-                                                     {.samples = 5, .time_limit_s = 1});
-    if (peak) summary.peak_gflops = *peak;
+    summary.peak_gflops = peak_gflops(options->target, args.threads);
   }
   line.finish();
   if (args.json) {
@@ -311,6 +319,7 @@ void add_tune(CLI::App& app, std::function<int()>* run) {
       "Examples:\n  tessera tune zoo:resnet18 --budget 20m --threads 2 --plan resnet18.plan\n"
       "  tessera tune model.onnx --shape input:1x3x224x224 --trials 2000 -o out\n"
       "  tessera tune --op matmul:M=1024,N=1024,K=1024 --budget 1m --plan gemm.plan\n"
+      "  tessera tune --op matmul:M=1024,N=1024,K=1024 --target cuda --budget 15s\n"
       "  tessera bench zoo:resnet18 --plan resnet18.plan --peers ort\n"
       "  tessera tune --op matmul:M=512,N=512,K=512 --simulate tessera.db --policy random,genetic\n"
       "The same command again goes on where it ended. Ctrl-C saves the best so far (exit 130).\n"
@@ -328,6 +337,8 @@ void add_tune(CLI::App& app, std::function<int()>* run) {
   sub->add_option("--trials-per-task", args->trials_per_task,
                   "Trials of each task, its default and those of earlier sessions included")
       ->check(positive());
+  sub->add_option("--target", args->target,
+                  "Where candidates run: host, cuda or opencl, the device at hand");
   sub->add_option("--threads", args->threads, "Threads of the tuned code")
       ->check(CLI::Range(1, 1024));
   sub->add_option("--db", args->database,

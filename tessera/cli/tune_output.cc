@@ -98,6 +98,13 @@ void print_summary(const TuneSummary& summary) {
   if (r.disturbed > 0) fmt::print("; {} times disturbed", r.disturbed);
   fmt::print("\n");
   print_times(r);
+  const double searched_s = r.times.search + r.times.waiting;
+  if (r.trials > 0 && searched_s > 0)
+    fmt::print("{:.1f} trials a second\n", static_cast<double>(r.trials) / searched_s);
+  const auto cold = std::count_if(r.tasks.begin(), r.tasks.end(),
+                                  [](const driver::TaskReport& t) { return t.cold; });
+  if (cold > 0)
+    fmt::print("{} of {} tasks were timed with their constants in memory\n", cold, r.tasks.size());
   for (const driver::SubjectReport& s : r.subjects) {
     if (s.before_s <= 0 || s.after_s <= 0) continue;
     fmt::print("{}: {} -> {} ({:.2f}x){}\n", s.name, time_text(s.before_s), time_text(s.after_s),
@@ -153,6 +160,7 @@ nlohmann::ordered_json to_json(const TuneSummary& summary) {
                           {"session_best_us", t.session_best_s * 1e6},
                           {"gflops", t.after_s > 0 ? t.flops / t.after_s * 1e-9 : 0},
                           {"trials", t.trials},
+                          {"cold_caches", t.cold},
                           {"earlier_trials", t.earlier},
                           {"failures", t.failures},
                           {"candidate", t.candidate}});

@@ -4,35 +4,15 @@
 #include <cmath>
 #include <set>
 
+#include "tessera/driver/tune/tune_costs.h"
 #include "tessera/driver/tune/tune_session.h"
 #include "tessera/driver/tune/tune_whole.h"
 
 namespace tessera::driver {
 namespace {
 
-// Options that are this much slower than the best one are not timed again.
-constexpr double kCloseOption = 1.15;
-
-// Tasks of all options that could still be the best.
-std::set<std::size_t> contenders(const TuneSession& session) {
-  const std::vector<double> best = session.best_seconds();
-  const std::vector<std::size_t> chosen = session.choose(best);
-  std::set<std::size_t> out;
-  for (const TaskUse& use : session.problem().base) out.insert(use.task);
-  for (std::size_t i = 0; i < chosen.size(); ++i) {
-    const TuneChoice& c = session.problem().choices[i];
-    const double cheapest = TuneSession::cost(c.options[chosen[i]].uses, best);
-    for (std::size_t o = 0; o < c.options.size(); ++o) {
-      const bool close = TuneSession::cost(c.options[o].uses, best) <= kCloseOption * cheapest;
-      if (!close && o != c.preferred) continue;
-      for (const TaskUse& use : c.options[o].uses) out.insert(use.task);
-    }
-  }
-  return out;
-}
-
 std::vector<std::vector<Finalist>> run_finals(TuneSession& session) {
-  const std::set<std::size_t> timed = contenders(session);
+  const std::set<std::size_t> timed = contending_tasks(session.problem(), session.best_seconds());
   std::vector<std::vector<Finalist>> out;
   for (std::size_t t = 0; t < session.tasks(); ++t) {
     const bool in_time = !session.interrupted() && session.remaining_s() > 0;

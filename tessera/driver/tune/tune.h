@@ -72,6 +72,7 @@ struct TaskReport {
   double weight = 0;   // uses over all subjects
   bool used = false;   // in the plan
   bool tuned = false;  // was searched
+  bool cold = false;   // timed with its constants in memory
   double before_s = 0, after_s = 0, flops = 0;
   double best_s = 0, session_best_s = 0;  // fastest trial, of all and of this session; 0: none
   std::int64_t trials = 0, earlier = 0;   // trials include earlier ones

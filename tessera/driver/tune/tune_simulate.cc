@@ -9,7 +9,7 @@
 #include <unordered_set>
 
 #include "tessera/driver/compile/shipped_model.h"
-#include "tessera/driver/tune/tune_database.h"
+#include "tessera/driver/tune/trial_records.h"
 #include "tessera/record/database.h"
 #include "tessera/search/task_search.h"
 #include "tessera/support/hash.h"

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "tessera/driver/bench/bench_model.h"
+#include "tessera/driver/tune/tune_costs.h"
 #include "tessera/exec/model_runner.h"
 #include "tessera/space/default_schedule.h"
 
@@ -51,7 +52,8 @@ WholeModels::WholeModels(const TuneOptions& options, TuneSession& session,
 }
 
 Selection WholeModels::fastest() const {
-  return {session_.choose(seconds_), std::vector<std::size_t>(seconds_.size(), 0)};
+  return {cheapest_options(session_.problem(), seconds_),
+          std::vector<std::size_t>(seconds_.size(), 0)};
 }
 
 Selection WholeModels::untuned_algorithms() const {
@@ -177,7 +179,8 @@ Result<void> WholeModels::time(Selection* selection, bool improve_it,
     TESSERA_DO(set_inputs(untuned.model, before));
     TESSERA_DO(set_inputs(tuned.model, after));
     const auto samples = time_side_by_side(
-        {&before, &after}, short_timing(session_.total(seconds_, selection->options)));
+        {&before, &after},
+        short_timing(total_cost(session_.problem(), seconds_, selection->options)));
     report.before_s = samples[0].median_s();
     report.after_s = samples[1].median_s();
     report.trusted = samples[0].trusted && samples[1].trusted;
@@ -231,7 +234,8 @@ Result<void> WholeModels::improve(std::size_t subject, Selection* selection, Bui
       TESSERA_DO(set_inputs(current->model, old_runner));
       TESSERA_DO(set_inputs(built.model, new_runner));
       const auto samples = time_side_by_side(
-          {&old_runner, &new_runner}, short_timing(session_.total(seconds_, selection->options)));
+          {&old_runner, &new_runner},
+          short_timing(total_cost(session_.problem(), seconds_, selection->options)));
       const double noise = samples[0].trusted && samples[1].trusted ? kLeastGain : kDisturbed;
       faster = samples[1].median_s() < (1 - noise) * samples[0].median_s();
     }

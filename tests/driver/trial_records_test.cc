@@ -1,4 +1,4 @@
-#include "tessera/driver/tune/tune_database.h"
+#include "tessera/driver/tune/trial_records.h"
 
 #include <filesystem>
 

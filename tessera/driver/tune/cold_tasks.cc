@@ -1,0 +1,56 @@
+#include "tessera/driver/tune/cold_tasks.h"
+
+#include <algorithm>
+
+namespace tessera::driver {
+namespace {
+
+constexpr const char* kColdMark = R"({"cold_caches":true})";
+
+double constant_bytes(const te::Dag& dag) {
+  double bytes = 0;
+  for (const te::Input& input : dag.inputs) {
+    if (input.constant)
+      bytes += static_cast<double>(input.buffer.size() * size_bytes(input.buffer->dtype));
+  }
+  return bytes;
+}
+
+// Of the cache that all threads share, or of theirs together where there is none.
+double last_cache_bytes(const target::Target& t) {
+  if (t.is_gpu()) return static_cast<double>(t.l2_bytes);
+  const auto own = static_cast<double>(t.l2_bytes) * t.code_threads();
+  return std::max(static_cast<double>(t.l3_bytes), own);
+}
+
+}  // namespace
+
+std::vector<bool> cold_tasks(const TuneProblem& problem, const target::Target& target) {
+  std::vector<double> bytes(problem.subjects.size(), 0);  // of all constants, as it is untuned
+  const auto add = [&](const TaskUse& use) {
+    bytes[use.subject] += use.count * constant_bytes(problem.tasks[use.task].task.dag);
+  };
+  std::for_each(problem.base.begin(), problem.base.end(), add);
+  for (const TuneChoice& c : problem.choices)
+    std::for_each(c.options[c.preferred].uses.begin(), c.options[c.preferred].uses.end(), add);
+
+  std::vector<bool> out(problem.tasks.size(), false);
+  const double cache = last_cache_bytes(target);
+  const auto mark = [&](const TaskUse& use) {
+    const bool exceeds = !problem.subjects[use.subject].is_op && cache > 0 &&
+                         bytes[use.subject] > cache &&
+                         constant_bytes(problem.tasks[use.task].task.dag) > 0;
+    if (exceeds) out[use.task] = true;
+  };
+  std::for_each(problem.base.begin(), problem.base.end(), mark);
+  for (const TuneChoice& c : problem.choices) {
+    for (const TuneOption& o : c.options) std::for_each(o.uses.begin(), o.uses.end(), mark);
+  }
+  return out;
+}
+
+void mark_cold(record::Record* record) { record->extra = kColdMark; }
+
+bool was_cold(const record::Record& record) { return record.extra == kColdMark; }
+
+}  // namespace tessera::driver

@@ -1,0 +1,19 @@
+// Which tasks of a tuning find their constants in memory rather than in a cache.
+#pragma once
+
+#include <vector>
+
+#include "tessera/driver/tune/tune_problem.h"
+#include "tessera/record/record.h"
+
+namespace tessera::driver {
+
+// By task. A model whose constants exceed the last cache has none of them there when it runs again:
+// its kernels must be timed as they run in it. Operations of their own run again and again.
+std::vector<bool> cold_tasks(const TuneProblem& problem, const target::Target& target);
+
+// Records of times that were taken so carry a mark.
+void mark_cold(record::Record* record);
+bool was_cold(const record::Record& record);
+
+}  // namespace tessera::driver

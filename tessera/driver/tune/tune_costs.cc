@@ -1,0 +1,91 @@
+#include "tessera/driver/tune/tune_costs.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace tessera::driver {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// Options that are this much slower than the best one are not timed again.
+constexpr double kCloseOption = 1.15;
+
+// An option that is this much slower than the best one of its choice gets no more trials.
+double losing_factor(std::int64_t trials) { return trials < 8 ? 2.5 : trials < 64 ? 1.5 : 1.2; }
+
+}  // namespace
+
+double cost(const std::vector<TaskUse>& uses, const std::vector<double>& seconds) {
+  double sum = 0;
+  for (const TaskUse& use : uses) {
+    const double s = seconds[use.task];
+    if (!(s > 0)) return kInfinity;
+    sum += s * use.count;
+  }
+  return sum;
+}
+
+std::vector<std::size_t> cheapest_options(const TuneProblem& problem,
+                                          const std::vector<double>& seconds) {
+  std::vector<std::size_t> out;
+  for (const TuneChoice& c : problem.choices) {
+    std::size_t best = c.preferred;
+    for (std::size_t i = 0; i < c.options.size(); ++i) {
+      if (cost(c.options[i].uses, seconds) < cost(c.options[best].uses, seconds)) best = i;
+    }
+    out.push_back(best);
+  }
+  return out;
+}
+
+std::vector<std::size_t> preferred_options(const TuneProblem& problem) {
+  std::vector<std::size_t> out;
+  for (const TuneChoice& c : problem.choices) out.push_back(c.preferred);
+  return out;
+}
+
+double total_cost(const TuneProblem& problem, const std::vector<double>& seconds,
+                  const std::vector<std::size_t>& options) {
+  double sum = cost(problem.base, seconds);
+  for (std::size_t i = 0; i < problem.choices.size(); ++i)
+    sum += cost(problem.choices[i].options[options[i]].uses, seconds);
+  return sum;
+}
+
+std::set<std::size_t> hopeless_tasks(const TuneProblem& problem, const std::vector<double>& best,
+                                     const std::vector<std::int64_t>& trials) {
+  std::set<std::size_t> needed;  // by an option that may still win, or by all
+  std::set<std::size_t> losing;
+  for (const TaskUse& use : problem.base) needed.insert(use.task);
+  for (const TuneChoice& c : problem.choices) {
+    double cheapest = kInfinity;
+    for (const TuneOption& o : c.options) cheapest = std::min(cheapest, cost(o.uses, best));
+    for (const TuneOption& o : c.options) {
+      std::int64_t least = std::numeric_limits<std::int64_t>::max();
+      for (const TaskUse& use : o.uses) least = std::min(least, trials[use.task]);
+      const bool lost = least > 0 && cost(o.uses, best) > losing_factor(least) * cheapest;
+      for (const TaskUse& use : o.uses) (lost ? losing : needed).insert(use.task);
+    }
+  }
+  std::erase_if(losing, [&](std::size_t t) { return needed.contains(t); });
+  return losing;
+}
+
+std::set<std::size_t> contending_tasks(const TuneProblem& problem,
+                                       const std::vector<double>& best) {
+  const std::vector<std::size_t> chosen = cheapest_options(problem, best);
+  std::set<std::size_t> out;
+  for (const TaskUse& use : problem.base) out.insert(use.task);
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    const TuneChoice& c = problem.choices[i];
+    const double cheapest = cost(c.options[chosen[i]].uses, best);
+    for (std::size_t o = 0; o < c.options.size(); ++o) {
+      const bool close = cost(c.options[o].uses, best) <= kCloseOption * cheapest;
+      if (!close && o != c.preferred) continue;
+      for (const TaskUse& use : c.options[o].uses) out.insert(use.task);
+    }
+  }
+  return out;
+}
+
+}  // namespace tessera::driver

@@ -1,0 +1,32 @@
+// What the options of a tuning cost, from the times of their tasks.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "tessera/driver/tune/tune_problem.h"
+
+namespace tessera::driver {
+
+// Of an option by `seconds` (one per task, 0: unknown); infinite when one is unknown.
+double cost(const std::vector<TaskUse>& uses, const std::vector<double>& seconds);
+
+// The cheapest option of each choice, and those that are taken without tuning.
+std::vector<std::size_t> cheapest_options(const TuneProblem& problem,
+                                          const std::vector<double>& seconds);
+std::vector<std::size_t> preferred_options(const TuneProblem& problem);
+
+// Of all subjects with these options.
+double total_cost(const TuneProblem& problem, const std::vector<double>& seconds,
+                  const std::vector<std::size_t>& options);
+
+// Tasks that only options need which are far behind the best one of their choice: the more trials
+// an option had, the less it can still catch up. `trials` per task.
+std::set<std::size_t> hopeless_tasks(const TuneProblem& problem, const std::vector<double>& best,
+                                     const std::vector<std::int64_t>& trials);
+
+// Tasks of all options that could still be the best.
+std::set<std::size_t> contending_tasks(const TuneProblem& problem, const std::vector<double>& best);
+
+}  // namespace tessera::driver

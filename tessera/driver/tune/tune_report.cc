@@ -1,0 +1,100 @@
+// What a session tells of itself, while it runs and afterwards.
+#include <algorithm>
+#include <cmath>
+
+#include "tessera/driver/tune/tune_costs.h"
+#include "tessera/driver/tune/tune_session.h"
+
+namespace tessera::driver {
+
+void TuneSession::report_progress(TuneProgress::Phase phase, std::size_t task, bool force) {
+  if (!callbacks_.progress || (!force && elapsed_s() - last_progress_s_ < 0.2)) return;
+  last_progress_s_ = elapsed_s();
+  TuneProgress p;
+  p.phase = phase;
+  const TuneTask& t = problem_.tasks[task];
+  p.task = t.algorithm.empty() ? t.task.name : t.task.name + " " + t.algorithm;
+  p.tasks = tasks();
+  p.live_tasks = searches_->live();
+  p.failures = searches_->failures();
+  p.trials = trials_;
+  p.best_s = searches_->task(task).best_seconds();
+  p.before_s = total_cost(problem_, before_s_, preferred_options(problem_));
+  const std::vector<double> best = best_seconds();
+  p.after_s = total_cost(problem_, best, cheapest_options(problem_, best));
+  if (!std::isfinite(p.before_s)) p.before_s = 0;
+  if (!std::isfinite(p.after_s)) p.after_s = 0;
+  if (p.before_s == 0 && phase == TuneProgress::Phase::kSearch)
+    p.phase = TuneProgress::Phase::kDefaults;
+  p.elapsed_s = elapsed_s();
+  const double rate = p.elapsed_s > 0 ? static_cast<double>(trials_ - earlier_) / p.elapsed_s : 0;
+  if (options_.budget_s > 0) {
+    p.remaining_s = std::max(0.0, remaining_s());
+  } else if (options_.trials > 0 && rate > 0) {
+    p.remaining_s = static_cast<double>(options_.trials - trials_) / rate;
+  }
+  if (phase == TuneProgress::Phase::kSearch && p.after_s > 0) {
+    const auto more = static_cast<std::int64_t>(rate * p.remaining_s);
+    const double gain = searches_->expected_gain(std::max<std::int64_t>(more, 0));
+    // The sum counts alternatives too; what they gain is a share of what is used.
+    const double whole = problem_.subjects.size() > 1 ? searches_->objective() : p.after_s;
+    if (std::isfinite(gain)) p.expected_gain = std::clamp(gain / whole, 0.0, 1.0);
+  }
+  p.busy = loop_->machine().busy;
+  callbacks_.progress(p);
+}
+
+TaskReport TuneSession::describe(std::size_t task) const {
+  const TuneTask& t = problem_.tasks[task];
+  const search::TaskSearch& search = searches_->task(task);
+  TaskReport r;
+  r.key = t.task.key;
+  r.name = t.task.name;
+  r.algorithm = t.algorithm;
+  r.tuned = searches_->is_tuned(task);
+  r.cold = cold_[task];
+  r.before_s = before_s_[task];
+  r.after_s = r.best_s = search.best_seconds();
+  r.session_best_s = search.session_best_seconds();
+  r.flops = t.task.flops;
+  r.trials = search.trials();
+  r.earlier = search.replayed();
+  const auto& outcomes = search.outcomes();
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    const auto outcome = static_cast<measure::Outcome>(i);
+    if (outcomes[i] > 0 && !measure::is_timed(outcome))
+      r.failures[measure::to_text(outcome)] = outcomes[i];
+  }
+  return r;
+}
+
+void TuneSession::describe(TuneResult* result) const {
+  const std::vector<double> best = best_seconds();
+  std::vector<double> of_session;
+  for (std::size_t t = 0; t < tasks(); ++t) {
+    const double seconds = searches_->task(t).session_best_seconds();
+    of_session.push_back(seconds > 0 ? seconds : best[t]);
+  }
+  const auto sum = [&](const std::vector<double>& seconds,
+                       const std::vector<std::size_t>& options) {
+    const double all = total_cost(problem_, seconds, options);
+    return std::isfinite(all) ? all : 0;
+  };
+  result->sum_default_s = sum(before_s_, preferred_options(problem_));
+  result->sum_best_s = sum(best, cheapest_options(problem_, best));
+  result->sum_session_s = sum(of_session, cheapest_options(problem_, of_session));
+  result->session = records_.session();
+  result->trials = trials_ - earlier_;
+  result->earlier = earlier_;
+  result->disturbed = loop_->disturbed();
+  result->database_error = records_.error();
+  result->busy = loop_->was_busy();
+  const LoopTimes& times = loop_->times();
+  result->times.build = times.build;
+  result->times.run = times.run;
+  result->times.waiting = times.waiting;
+  result->times.search = searching_s_;
+  result->times.model = fitting_s_;
+}
+
+}  // namespace tessera::driver

@@ -1,0 +1,174 @@
+#include "tessera/driver/tune/tune_searches.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tessera/driver/tune/tune_costs.h"
+#include "tessera/support/hash.h"
+
+namespace tessera::driver {
+namespace {
+
+// Trials of a task without any gain before it stops.
+constexpr std::int64_t kStopAfter = 512;
+
+}  // namespace
+
+Result<std::unique_ptr<TuneSearches>> TuneSearches::make(const TuneOptions& options,
+                                                         const TuneProblem& problem,
+                                                         const TrialRecords& records,
+                                                         bool foreground, Note note) {
+  std::unique_ptr<TuneSearches> out(new TuneSearches(options, problem, std::move(note)));
+  for (const std::string& key : options.tasks) {
+    const bool known = std::any_of(problem.tasks.begin(), problem.tasks.end(),
+                                   [&](const TuneTask& t) { return t.task.key == key; });
+    if (!known) return make_error(ErrorCode::kInvalidArgument, "there is no task {}", key);
+  }
+  TESSERA_TRY(const search::PolicyEntry* policy, search::find_policy(options.policy));
+  TESSERA_DO(out->make_learner(*policy, foreground));
+  out->make_scheduler();
+  TESSERA_DO(out->make_tasks(*policy, records));
+  return out;
+}
+
+Result<void> TuneSearches::make_learner(const search::PolicyEntry& policy, bool foreground) {
+  if (!policy.uses_model || options_.learner.model == "none") return {};
+  search::LearnerOptions learning = options_.learner;
+  if (foreground) learning.background = false;
+  if (options_.target.is_gpu()) learning.features = "launch";
+  Result<std::unique_ptr<search::Learner>> made = search::Learner::make(learning);
+  if (!made && options_.pretrained_optional && !learning.pretrained.empty()) {
+    note_(made.error().message + "; tuning starts without a pretrained model");
+    learning.pretrained.clear();
+    made = search::Learner::make(learning);
+  }
+  if (made) {
+    learner_ = std::move(made).value();
+  } else if (made.error().code == ErrorCode::kUnavailable) {
+    note_(made.error().message + "; the policy works from measured times alone");
+  } else {
+    return made.error();
+  }
+  return {};
+}
+
+void TuneSearches::make_scheduler() {
+  search::SchedulerOptions schedule;
+  schedule.stop_after = options_.record_space ? 0 : kStopAfter;
+  schedule.seed = options_.seed;
+  if (problem_.subjects.size() > 1)
+    schedule.objective = search::SchedulerOptions::Objective::kGeometricMean;
+  std::vector<search::ScheduledTask> scheduled;
+  for (const TuneTask& t : problem_.tasks) {
+    scheduled.push_back({search::family_of(t.task.name), t.task.flops,
+                         std::vector<double>(problem_.subjects.size(), 0)});
+  }
+  const auto weigh = [&](const TaskUse& use) {
+    scheduled[use.task].weights[use.subject] += use.count;
+  };
+  for (const TaskUse& use : problem_.base) weigh(use);
+  for (const TuneChoice& c : problem_.choices) {
+    for (const TuneOption& o : c.options) std::for_each(o.uses.begin(), o.uses.end(), weigh);
+  }
+  scheduler_ = std::make_unique<search::TaskScheduler>(std::move(scheduled), schedule);
+}
+
+Result<void> TuneSearches::make_tasks(const search::PolicyEntry& policy,
+                                      const TrialRecords& records) {
+  Rng rng(options_.seed);
+  for (std::size_t t = 0; t < problem_.tasks.size(); ++t) {
+    const task::Task& task = problem_.tasks[t].task;
+    Result<space::Space> space =
+        space::make_space(task.dag, options_.target, {.sources = options_.sources});
+    if (!space) return space.error().with_context(fmt::format("task {}", task.name));
+    spaces_.push_back(std::make_unique<space::Space>(std::move(space).value()));
+    search::PolicyOptions policy_options = options_.policy_options;
+    // A session that goes on must not draw again what the last one drew.
+    TESSERA_TRY(const std::int64_t known, records.count(task.key));
+    policy_options.seed = hash_bytes(fmt::format("{} {}", rng.next(), known));
+    searches_.push_back(std::make_unique<search::TaskSearch>(*spaces_.back(), policy,
+                                                             policy_options, learner_.get()));
+    if (!is_tuned(t)) scheduler_->stop(t);
+  }
+  return {};
+}
+
+bool TuneSearches::is_tuned(std::size_t task) const {
+  const std::vector<std::string>& keys = options_.tasks;
+  const std::string& key = problem_.tasks[task].task.key;
+  return keys.empty() || std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+
+std::vector<double> TuneSearches::best_seconds() const {
+  std::vector<double> out;
+  for (const auto& s : searches_) out.push_back(s->best_seconds());
+  return out;
+}
+
+std::vector<std::int64_t> TuneSearches::trials() const {
+  std::vector<std::int64_t> out;
+  for (const auto& s : searches_) out.push_back(s->trials());
+  return out;
+}
+
+std::int64_t TuneSearches::failures() const {
+  std::int64_t sum = 0;
+  for (const auto& s : searches_) sum += s->failures();
+  return sum;
+}
+
+std::size_t TuneSearches::live() const {
+  std::size_t out = 0;
+  for (std::size_t t = 0; t < tasks(); ++t) out += scheduler_->stopped(t) ? 0 : 1;
+  return out;
+}
+
+void TuneSearches::report(std::size_t task, std::int64_t trials) {
+  const search::TaskSearch& s = *searches_[task];
+  if (trials > 0) {
+    scheduler_->set_promise(task, s.promise());
+    if (!s.believes_global()) scheduler_->set_expectation(task, 1);
+  }
+  scheduler_->report(task, s.best_seconds(), trials);
+  if (trials > 0 && s.exhausted()) scheduler_->stop(task);
+}
+
+void TuneSearches::drop_losers() {
+  for (const std::size_t t : hopeless_tasks(problem_, best_seconds(), trials()))
+    scheduler_->stop(t);
+}
+
+void TuneSearches::expect(double first_round, const std::function<bool()>& stop) {
+  if (!learner_) return;
+  Rng rng(options_.seed);
+  for (std::size_t t = 0; t < tasks() && !stop(); ++t) {
+    const std::uint64_t seed = rng.next();
+    // Where an earlier session had a round the records say more.
+    const bool fresh = static_cast<double>(searches_[t]->replayed()) < first_round;
+    if (fresh && !scheduler_->stopped(t))
+      scheduler_->set_expectation(t, searches_[t]->expected_share(seed));
+  }
+}
+
+void TuneSearches::update(bool wait) {
+  if (!learner_) return;
+  learner_->update();
+  if (wait) learner_->wait();
+  const std::string error = learner_->state().last_error;
+  if (!error.empty() && !std::exchange(noted_error_, true))
+    note_(error + "; the search goes on without what the cost model cannot tell");
+}
+
+double TuneSearches::end() {
+  if (!learner_) return 0;
+  const search::LearnerState learnt = learner_->state();
+  if (learnt.tasks_without_global > 0) {
+    note_(
+        fmt::format("the pretrained model was left aside on {} of {} tasks, where it ordered "
+                    "candidates worse than what was measured did",
+                    learnt.tasks_without_global, learnt.tasks));
+  }
+  return learnt.fit_seconds;
+}
+
+}  // namespace tessera::driver
