@@ -71,7 +71,8 @@ Result<double> parse_duration(const std::string& text) {
 
 Result<driver::TuneOptions> tune_options(const TuneArgs& args) {
   driver::TuneOptions o;
-  TESSERA_TRY(const driver::LoadOptions load, load_options(args.model));
+  TESSERA_TRY(o.target, measure::ask_target(args.target));
+  TESSERA_TRY(const driver::LoadOptions load, load_options(args.model, o.target));
   for (const std::string& name : args.models) o.subjects.push_back({name, false, load});
   for (const std::string& spec : args.ops) o.subjects.push_back({spec, true, {}});
   if (o.subjects.empty()) {
@@ -80,7 +81,6 @@ Result<driver::TuneOptions> tune_options(const TuneArgs& args) {
   if (!args.artifact.empty() && (args.models.size() != 1 || !args.ops.empty())) {
     return make_error(ErrorCode::kInvalidArgument, "-o takes one model and nothing beside it");
   }
-  TESSERA_TRY(o.target, measure::ask_target(args.target));
   o.measure.threads = args.threads;
   o.trials = args.trials;
   o.trials_per_task = args.trials_per_task;

@@ -6,8 +6,9 @@
 #include <fmt/ranges.h>
 
 #include "tessera/driver/bench/bench_model.h"
+#include "tessera/driver/bench/bench_op.h"
 #include "tessera/driver/tune/tune_costs.h"
-#include "tessera/exec/model_runner.h"
+#include "tessera/runtime/device/devices.h"
 #include "tessera/space/default_schedule.h"
 
 namespace tessera::driver {
@@ -22,14 +23,6 @@ constexpr int kPatience = 6;
 
 runtime::TimingOptions short_timing(double model_s) {
   return {.samples = 9, .min_samples = 5, .time_limit_s = std::clamp(20 * model_s, 0.3, 4.0)};
-}
-
-// Medians of models that take turns.
-std::vector<runtime::Samples> time_side_by_side(const std::vector<exec::ModelRunner*>& runners,
-                                                const runtime::TimingOptions& timing) {
-  runtime::InterleavedTimer timer(timing);
-  for (exec::ModelRunner* r : runners) timer.add([r] { (void)r->run(); });
-  return timer.run();
 }
 
 Result<void> set_inputs(const exec::CompiledModel& model, exec::ModelRunner& runner) {
@@ -88,9 +81,17 @@ const Finalist* WholeModels::finalist(const std::string& key, const Selection& s
   return list.empty() ? nullptr : &list[std::min(selection.picks[it->second], list.size() - 1)];
 }
 
-Result<WholeModels::Built> WholeModels::build(std::size_t subject,
-                                              const Selection* selection) const {
+Result<WholeModels::Built> WholeModels::build(std::size_t subject, const Selection* selection) {
   exec::ModelOptions model = options_.model;
+  // Not earlier: what a driver has begun does not survive the fork of a worker.
+  if (options_.target.is_gpu() && !device_) {
+    TESSERA_TRY(device_, runtime::open_device(options_.target.kind));
+  }
+  if (!options_.target.is_gpu() && !pool_) {
+    pool_ = std::make_unique<runtime::ThreadPool>(
+        runtime::PoolOptions{.threads = options_.measure.threads});
+  }
+  model.device = device_.get();
   if (selection != nullptr) {
     model.schedule = [&](const task::Task& task) -> Result<schedule::Schedule> {
       const Finalist* f = finalist(task.key, *selection);
@@ -103,6 +104,29 @@ Result<WholeModels::Built> WholeModels::build(std::size_t subject,
   built.graph = std::move(made.graph);
   TESSERA_TRY(built.model, exec::compile_model(built.graph, made.tasks, options_.target, model));
   return built;
+}
+
+std::unique_ptr<exec::ModelRunner> WholeModels::runner(const Built& built) const {
+  if (device_) return std::make_unique<exec::ModelRunner>(built.model, *device_);
+  return std::make_unique<exec::ModelRunner>(built.model, *pool_);
+}
+
+// Medians of models that take turns.
+Result<std::vector<runtime::Samples>> WholeModels::time_side_by_side(
+    const std::vector<const Built*>& models, const Selection& selection) {
+  std::vector<std::unique_ptr<exec::ModelRunner>> runners;
+  runtime::InterleavedTimer timer(
+      short_timing(total_cost(session_.problem(), seconds_, selection.options)));
+  for (const Built* built : models) {
+    exec::ModelRunner& r = *runners.emplace_back(runner(*built));
+    TESSERA_DO(set_inputs(built->model, r));
+    if (device_) {
+      timer.add(on_device_clock([&r](int runs) { return r.time(runs); }));
+    } else {
+      timer.add([&r] { (void)r.run(); });
+    }
+  }
+  return timer.run();
 }
 
 bool WholeModels::give_up_rounding(Selection* selection) const {
@@ -124,10 +148,11 @@ bool WholeModels::give_up_rounding(Selection* selection) const {
 Result<bool> WholeModels::verify(Selection* selection, std::vector<SubjectReport>* reports) {
   const std::vector<TuneSubject>& subjects = session_.problem().subjects;
   std::vector<std::vector<HostTensor>> wanted(subjects.size());
-  runtime::ThreadPool pool({.threads = options_.measure.threads});
   const auto outputs_of = [&](const Built& b) {
-    return exec::run_model(b.model, pool,
-                           random_model_inputs(b.model.input_names, b.model.input_types, kSeed));
+    const std::vector<HostTensor> inputs =
+        random_model_inputs(b.model.input_names, b.model.input_types, kSeed);
+    return device_ ? exec::run_model(b.model, *device_, inputs)
+                   : exec::run_model(b.model, *pool_, inputs);
   };
   for (bool again = true; again;) {
     again = false;
@@ -174,13 +199,8 @@ Result<void> WholeModels::time(Selection* selection, bool improve_it,
         TESSERA_TRY(tuned, build(i, selection));
       }
     }
-    runtime::ThreadPool pool({.threads = options_.measure.threads});
-    exec::ModelRunner before(untuned.model, pool), after(tuned.model, pool);
-    TESSERA_DO(set_inputs(untuned.model, before));
-    TESSERA_DO(set_inputs(tuned.model, after));
-    const auto samples = time_side_by_side(
-        {&before, &after},
-        short_timing(total_cost(session_.problem(), seconds_, selection->options)));
+    TESSERA_TRY(const std::vector<runtime::Samples> samples,
+                time_side_by_side({&untuned, &tuned}, *selection));
     report.before_s = samples[0].median_s();
     report.after_s = samples[1].median_s();
     report.trusted = samples[0].trusted && samples[1].trusted;
@@ -227,18 +247,10 @@ Result<void> WholeModels::improve(std::size_t subject, Selection* selection, Bui
     }
     if (variant.picks == selection->picks) continue;
     TESSERA_TRY(Built built, build(subject, &variant));
-    runtime::ThreadPool pool({.threads = options_.measure.threads});
-    bool faster = false;
-    {
-      exec::ModelRunner old_runner(current->model, pool), new_runner(built.model, pool);
-      TESSERA_DO(set_inputs(current->model, old_runner));
-      TESSERA_DO(set_inputs(built.model, new_runner));
-      const auto samples = time_side_by_side(
-          {&old_runner, &new_runner},
-          short_timing(total_cost(session_.problem(), seconds_, selection->options)));
-      const double noise = samples[0].trusted && samples[1].trusted ? kLeastGain : kDisturbed;
-      faster = samples[1].median_s() < (1 - noise) * samples[0].median_s();
-    }
+    TESSERA_TRY(const std::vector<runtime::Samples> samples,
+                time_side_by_side({current, &built}, *selection));
+    const double noise = samples[0].trusted && samples[1].trusted ? kLeastGain : kDisturbed;
+    const bool faster = samples[1].median_s() < (1 - noise) * samples[0].median_s();
     failed = faster ? 0 : failed + 1;
     session_.report_progress(TuneProgress::Phase::kWholeModel, open[0]);
     if (!faster) continue;

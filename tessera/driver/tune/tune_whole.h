@@ -3,10 +3,13 @@
 
 #include <limits>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "tessera/driver/tune/tune_session.h"
+#include "tessera/exec/model_runner.h"
+#include "tessera/runtime/timing.h"
 
 namespace tessera::driver {
 
@@ -42,7 +45,11 @@ class WholeModels {
     graph::Graph graph;
     exec::CompiledModel model;
   };
-  Result<Built> build(std::size_t subject, const Selection* selection) const;
+  Result<Built> build(std::size_t subject, const Selection* selection);
+  // Where models run: the device, opened with the first, or the cores of this process.
+  std::unique_ptr<exec::ModelRunner> runner(const Built& built) const;
+  Result<std::vector<runtime::Samples>> time_side_by_side(const std::vector<const Built*>& models,
+                                                          const Selection& selection);
   plan::Decisions decisions(const Selection& selection) const;
   // A model with what was selected, or, without a selection, as the rules decide.
   Result<task::PlannedGraph> planned(std::size_t subject, const Selection* selection) const;
@@ -53,6 +60,8 @@ class WholeModels {
 
   const TuneOptions& options_;
   TuneSession& session_;
+  std::unique_ptr<runtime::Device> device_;    // of GPUs
+  std::unique_ptr<runtime::ThreadPool> pool_;  // else
   const std::vector<std::vector<Finalist>>& finalists_;
   std::map<std::string, std::size_t> task_of_key_;
   std::vector<double> seconds_;  // of the fastest finalists, 0: none
