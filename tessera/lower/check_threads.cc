@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tessera/ir/launch.h"
+
 namespace tessera::lower {
 namespace {
 
@@ -179,6 +181,9 @@ LaunchShape launch_shape(const State& state, const Domains& domains, const Stage
       if (const int t = thread_dim(a); t >= 0)
         shape.block[idx(t)] = std::max(shape.block[idx(t)], extent);
       if (const int b = block_dim(a); b >= 0) shape.grid[idx(b)] = extent;
+      // Also those threads of a warp that have no element of their own.
+      if (schedule::is_warp_intrinsic(stage.iters[idx(id)].intrinsic))
+        shape.block[0] = std::max(shape.block[0], ir::kWarpThreads);
     }
   }
   return shape;

@@ -61,7 +61,7 @@ class EdgeFreer {
   }
 
   bool is_part(const Stage& stage, std::size_t dim) const {
-    return domains_.of.at(&stage).extents[dim] < stage.op.axes[dim].extent;
+    return domains_.of.at(&stage).is_part(dim);
   }
 
   // A product of loads, each of which is zero where the axis has ended.

@@ -86,6 +86,43 @@ class DomainBuilder {
     }
   }
 
+  static bool multiplies(const Stage& s) {
+    return std::any_of(s.iters.begin(), s.iters.end(), [](const schedule::Iter& it) {
+      return schedule::is_warp_intrinsic(it.intrinsic);
+    });
+  }
+
+  // Instructions of warps compute whole tiles, also where the tensor ends within one: sums and the
+  // copies that they read have room for them.
+  bool has_room(const Stage& stage) const {
+    return multiplies(stage) ||
+           (stage.scope == "shared" && stage.attach.kind == Attach::Kind::kAt &&
+            multiplies(*state_.find(stage.attach.stage)));
+  }
+
+  // The axis that the leaf is a part of; -1: of several.
+  static int axis_of(const Stage& stage, int id) {
+    for (std::size_t i = stage.relations.size(); i-- > 0;) {
+      const schedule::Relation& r = stage.relations[i];
+      if (std::find(r.to.begin(), r.to.end(), id) == r.to.end()) continue;
+      if (r.kind != schedule::Relation::Kind::kSplit) return -1;
+      id = r.from[0];
+    }
+    return id;
+  }
+
+  // Elements of an axis that come at once: the rows and columns of an instruction.
+  static std::int64_t unit_of(const Stage& stage, std::size_t axis) {
+    constexpr std::int64_t kSide = 16;
+    for (std::size_t p = 0; p + 1 < stage.leaves.size(); ++p) {
+      if (!schedule::is_warp_intrinsic(stage.iters[idx(stage.leaves[p])].intrinsic)) continue;
+      for (const std::size_t q : {p, p + 1}) {
+        if (axis_of(stage, stage.leaves[q]) == static_cast<int>(axis)) return kSide;
+      }
+    }
+    return 1;
+  }
+
   Result<void> needed_region(const Stage& stage, StageDomain* d) {
     const std::size_t rank = stage.op.axes.size();
     std::vector<ir::Expr> lo(rank), hi(rank);
@@ -130,9 +167,13 @@ class DomainBuilder {
       if (whole[dim]) continue;
       const ir::Expr span = arith::simplify(hi[dim] - lo[dim], out_.ranges);
       const auto extent = arith::const_bounds(span, out_.ranges).hi;
-      if (!extent || *extent + 1 >= stage.op.axes[dim].extent) continue;  // the whole axis
+      if (!extent) continue;
+      const std::int64_t axis = stage.op.axes[dim].extent, unit = unit_of(stage, dim);
+      const std::int64_t needed = (*extent + unit) / unit * unit;
+      const bool beyond = has_room(stage) && (needed > axis || !ir::is_const_int(lo[dim], 0));
+      if (needed >= axis && !beyond) continue;  // the whole axis
       d->mins[dim] = lo[dim];
-      d->extents[dim] = *extent + 1;
+      d->extents[dim] = needed;
     }
     return {};
   }
@@ -181,7 +222,7 @@ class DomainBuilder {
       const ir::Expr value = d->mins[a] + map.values[a];
       d->axis_values[stage.op.axes[a].var.get()] = value;
       // Only tails and lazily read edges can leave the tensor.
-      if (d->extents[a] < stage.op.axes[a].extent) {
+      if (d->is_part(a)) {
         // A padded axis may run past the end: its storage has room and its reads are clamped.
         if (d->stored[a] == d->extents[a]) {
           add_condition(stage, ir::lt(value, ir::int_imm(stage.op.axes[a].extent)), false, d, true);

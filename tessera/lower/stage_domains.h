@@ -36,6 +36,10 @@ struct StageDomain {
   // What is done about conditions at the edge of the tensor.
   enum class Edges { kGuard, kFill, kIgnore } edges = Edges::kGuard;
 
+  // Holds a part of the axis, or room beyond its end.
+  bool is_part(std::size_t axis) const {
+    return extents[axis] != stage->op.axes[axis].extent || !ir::is_const_int(mins[axis], 0);
+  }
   bool padded() const {
     return stored != extents;
   }  // runs past the end of its axes: its reads are clamped

@@ -82,6 +82,11 @@ TEST(TensorizeWarps, OddSizesAddZeros) {
   expect_threads_agree(dag_of("matmul:M=37,N=70,K=45,dtype=f16"), schedule_of({}));
 }
 
+TEST(TensorizeWarps, TensorsSmallerThanATile) {
+  expect_threads_agree(dag_of("matmul:M=7,N=10,K=19,dtype=f16"), schedule_of({}));
+  expect_threads_agree(dag_of("matmul:M=20,N=33,K=40,TA=1,TB=1,dtype=f16"), schedule_of({}));
+}
+
 TEST(TensorizeWarps, OperandsOfEveryOrder) {
   for (const char* spec :
        {"matmul:M=32,N=64,K=40,TA=1,dtype=f16", "matmul:M=32,N=64,K=40,TB=1,dtype=f16",

@@ -153,6 +153,8 @@ TEST(Gpu, ProductsOfHalvesGoToTensorCores) {
        {"matmul:M=37,N=70,K=45,dtype=f16", "matmul:M=64,N=48,K=64,TA=1,dtype=bf16",
         "dense:M=33,N=64,K=130,dtype=f16", "bmm:B=2,M=32,N=24,K=40,dtype=f16",
         "conv2d:N=1,H=3,W=20,CI=16,CO=32,KH=3,KW=3,P=1,dtype=f16,algo=direct",
+        "matmul:M=7,N=10,K=19,dtype=f16",
+        "conv2d:N=2,H=3,W=7,CI=16,CO=24,KH=3,KW=3,P=1,dtype=f16,algo=direct",
         "conv2d:N=1,H=5,W=36,CI=24,CO=16,KH=3,KW=3,P=1,S=2,dtype=bf16,algo=direct"}) {
     SCOPED_TRACE(spec);
     const te::Dag dag = dag_of(spec);
@@ -179,7 +181,7 @@ TEST(Gpu, WithoutTensorCoresForTheTypeThreadsMultiply) {
   }
   // Too short for a tile.
   EXPECT_FALSE(
-      uses_tensor_cores(default_schedule(dag_of("matmul:M=8,N=64,K=64,dtype=f16"), gpu()).value()));
+      uses_tensor_cores(default_schedule(dag_of("matmul:M=3,N=64,K=64,dtype=f16"), gpu()).value()));
 }
 
 TEST(Gpu, TensorTilesFillTheDevice) {

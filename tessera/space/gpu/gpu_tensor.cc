@@ -12,6 +12,7 @@ namespace tessera::space {
 namespace {
 
 constexpr std::int64_t kSide = 16;  // of a tile of sums
+constexpr std::int64_t kLeastRows = 5;
 constexpr std::int64_t kCopyBytes = 16;
 // Rounds of a copy that are unrolled, threads that add up parts, operations of a copy that every
 // block may repeat.
@@ -66,6 +67,10 @@ class GpuTensor {
       for (const std::size_t i : *axes) problem_.batch *= s_.extent(i);
     }
     for (const std::size_t r : c_.reduce) problem_.taps *= r == cut_ ? 1 : s_.extent(r);
+    // Most of a tile would be empty.
+    if (problem_.row < kLeastRows || problem_.column < kSide / 2 ||
+        problem_.reduce < instruction_.depth)
+      return false;
     const TensorTile least{.warp_rows = kSide, .warp_columns = kSide, .steps = instruction_.depth};
     return refuse_tensor_tile(x_.target, problem_, least) == nullptr;
   }

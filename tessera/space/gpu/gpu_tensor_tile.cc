@@ -6,6 +6,7 @@
 namespace tessera::space {
 namespace {
 
+constexpr std::int64_t kSide = 16;      // of a tile
 constexpr std::int64_t kPad = 16;       // bytes between rows of shared memory
 constexpr std::int64_t kMaxWarps = 16;  // of a block
 constexpr double kProducts = 1180;      // of f16 that a multiprocessor adds in a cycle (mma.sync)
@@ -32,7 +33,7 @@ std::int64_t tensor_shared_bytes(const TensorProblem& p, const TensorTile& t) {
 const char* refuse_tensor_tile(const target::Target& target, const TensorProblem& p,
                                const TensorTile& t) {
   const target::GpuLimits& gpu = target.gpu;
-  if (t.rows() > p.row || t.columns() > p.column || t.steps > p.reduce)
+  if (t.rows() - kSide >= p.row || t.columns() - kSide >= p.column || t.steps - p.depth >= p.reduce)
     return "more than the axis has";
   if (t.warps() > kMaxWarps || t.warps() * gpu.warp > gpu.block_threads)
     return "more threads than a block has";
