@@ -23,9 +23,9 @@ std::int64_t block_threads(const Context& c) {
   return std::max<std::int64_t>(1, c.target.gpu.block_threads);
 }
 
-Loops output_loops(const Stage& s) {
-  Loops out;
-  for (std::size_t i = 0; i < s.rank(); ++i) out.push_back(s.axis_name(i));
+std::vector<std::size_t> all_axes(const Stage& s) {
+  std::vector<std::size_t> out;
+  for (std::size_t i = 0; i < s.rank(); ++i) out.push_back(i);
   return out;
 }
 
@@ -51,12 +51,24 @@ bool reads_along_outputs(const Stage& s) {
   });
 }
 
+GpuLoops gpu_loops(const Stage& s, const std::vector<std::size_t>& axes) {
+  GpuLoops out;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const bool only = i + 1 == axes.size() && out.shared.empty();
+    const bool shares = s.extent(axes[i]) > 1 || only;
+    (shares ? out.shared : out.units).push_back(s.axis_name(axes[i]));
+  }
+  return out;
+}
+
 GpuElements bind_gpu_elements(Context& c, std::size_t stage, std::int64_t threads,
                               std::int64_t lanes, const Loops& reduce) {
   const Stage& s = c.stage(stage);
   Writer& w = c.writer;
   const std::string& name = s.op.name;
-  Loops outer = output_loops(s), inner = reduce;
+  const auto [shared, units] = gpu_loops(s, all_axes(s));
+  Loops outer = shared, inner = units;
+  inner.insert(inner.end(), reduce.begin(), reduce.end());
   if (s.extent(s.rank() - 1) % lanes != 0) lanes = 1;
   if (lanes > 1) {
     const Loops last = w.split(name, outer.back(), {lanes}, schedule::Tail::kGuard);
@@ -64,7 +76,7 @@ GpuElements bind_gpu_elements(Context& c, std::size_t stage, std::int64_t thread
     inner.push_back(last[1]);
     w.vectorize(name, last[1]);
   }
-  if (!reduce.empty()) {
+  if (!inner.empty()) {
     Loops order = outer;
     order.insert(order.end(), inner.begin(), inner.end());
     w.reorder(name, order);

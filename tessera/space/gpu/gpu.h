@@ -32,6 +32,13 @@ bool schedule_gpu_transform(Context& context, std::size_t stage);
 // Elements that are read across memory. False, and nothing is written, where they are not.
 bool schedule_gpu_transpose(Context& context, std::size_t stage);
 
+// Output loops of more than one iteration, the last one if there is none; and the others. Fused
+// with the first, the others would only cost divisions.
+struct GpuLoops {
+  Loops shared, units;
+};
+GpuLoops gpu_loops(const Stage& stage, const std::vector<std::size_t>& axes);
+
 // Loops of a stage that computes element by element, bound to blocks and threads: a thread has
 // `lanes` elements side by side where the last axis divides, and in between the loop `reduce` if
 // the stage has one.

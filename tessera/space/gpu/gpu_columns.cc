@@ -125,20 +125,22 @@ class GpuColumns {
   void write_launch() {
     Writer& w = x_.writer;
     const std::string& launch = h_.op.name;
-    Loops outer, inner;
-    for (std::size_t i = 0; i < h_.rank(); ++i) outer.push_back(h_.axis_name(i));
-    if (strip_ > 1) {
-      const Loops parts = w.split(launch, outer[last() - 1], {strip_}, schedule::Tail::kGuard);
-      outer[last() - 1] = parts[0];
-      inner.push_back(parts[1]);
-      w.unroll(launch, parts[1]);
+    Loops outer, inner, units;
+    for (std::size_t i = 0; i < h_.rank(); ++i) {
+      const bool lane = i == last() && lanes_ > 1, strip = i + 1 == last() && strip_ > 1;
+      const std::string& axis = h_.axis_name(i);
+      if (lane || strip) {
+        const Loops parts = w.split(launch, axis, {lane ? lanes_ : strip_}, schedule::Tail::kGuard);
+        outer.push_back(parts[0]);
+        inner.push_back(parts[1]);
+        lane ? w.vectorize(launch, parts[1]) : w.unroll(launch, parts[1]);
+      } else if (h_.extent(i) > 1 || (i == last() && outer.empty())) {
+        outer.push_back(axis);
+      } else {
+        units.push_back(axis);
+      }
     }
-    if (lanes_ > 1) {
-      const Loops parts = w.split(launch, outer[last()], {lanes_}, schedule::Tail::kGuard);
-      outer[last()] = parts[0];
-      inner.push_back(parts[1]);
-      w.vectorize(launch, parts[1]);
-    }
+    inner.insert(inner.begin(), units.begin(), units.end());
     Loops order = outer;
     order.insert(order.end(), inner.begin(), inner.end());
     if (!inner.empty()) w.reorder(launch, order);

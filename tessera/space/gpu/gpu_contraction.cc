@@ -53,6 +53,7 @@ class GpuContraction {
   void run() {
     choose();
     Writer& w = x_.writer;
+    if (tile_.groups > 1) return run_groups();
     if (tile_.parts > 1) {
       const Loops cut = w.split(name(), s_.axis_name(cut_), {s_.extent(cut_) / tile_.parts},
                                 schedule::Tail::kGuard);
@@ -77,6 +78,120 @@ class GpuContraction {
   }
 
  private:
+  // Groups of threads have partial sums, which meet in shared memory.
+  void run_groups() {
+    Writer& w = x_.writer;
+    const Loops cut = w.split(name(), s_.axis_name(cut_),
+                              {tile_.groups, tile_.steps / tile_.groups}, schedule::Tail::kGuard);
+    part_ = cut[1];
+    const std::string partial = w.rfactor(name(), part_, 0);
+    inner_ = w.cache_write(partial, "shared");
+    w.compute_inline(partial);
+    for (const Operand* o : {&a_, &b_}) begin_copy(*o);
+    write_group_launch();
+    write_group_sums(cut);
+    for (const Operand* o : {&a_, &b_}) write_copy(*o, cut[0]);
+    if (tile_.places > 1 && (a_.shared || b_.shared))
+      w.pragma(inner_, cut[0], "pipeline", tile_.places);
+    x_.done[c_.stage] = true;
+    x_.done[host_.stage] = true;
+  }
+
+  // Blocks, then all threads for the elements of a tile.
+  void write_group_launch() {
+    Writer& w = x_.writer;
+    launch_ = h_.op.name;
+    Loops blocks, inner;
+    std::vector<bool> mapped(h_.rank(), false);
+    for (const std::size_t a : host_.axis) mapped[a] = true;
+    for (std::size_t i = 0; i < h_.rank(); ++i) {
+      if (!mapped[i]) blocks.push_back(h_.axis_name(i));
+    }
+    for (const auto* axes : {&c_.units, &c_.batch, &c_.rows, &c_.columns}) {
+      for (const std::size_t i : *axes) blocks.push_back(axis_of(i));
+    }
+    std::string lane;
+    const auto split = [&](int axis, std::vector<std::int64_t> lengths) {
+      if (axis < 0) return;
+      const Loops l = w.split(launch_, axis_of(static_cast<std::size_t>(axis)), std::move(lengths),
+                              schedule::Tail::kGuard);
+      blocks.push_back(l[0]);
+      inner.push_back(l[1]);
+      lane = l.back();
+    };
+    split(outer_, {tile_.outer_length()});
+    split(c_.row, {tile_.row_length()});
+    split(static_cast<int>(c_.vector), {tile_.column_length() / tile_.lanes, tile_.lanes});
+    Loops order = blocks;
+    order.insert(order.end(), inner.begin(), inner.end());
+    if (self_) order.push_back(part_);
+    order.push_back(lane);
+    w.reorder(launch_, order);
+    const std::string block = w.fuse(launch_, blocks);
+    w.annotate(launch_, block, schedule::Annotation::kBlockX);
+    const Loops parts =
+        w.split(launch_, w.fuse(launch_, inner), {tile_.threads()}, schedule::Tail::kGuard);
+    w.unroll(launch_, parts[0]);
+    w.annotate(launch_, parts[1], schedule::Annotation::kThreadX);
+    if (tile_.lanes > 1) w.vectorize(launch_, lane);
+    w.compute_at(inner_, launch_, block);
+    if (self_) {
+      w.unroll(launch_, part_);
+    } else {
+      add_at(parts[1], tile_.lanes > 1);
+    }
+  }
+
+  void write_group_sums(const Loops& cut) {
+    Writer& w = x_.writer;
+    Loops order, virtuals, threads = {part_};
+    for (std::size_t i = 0; i < s_.rank(); ++i) {
+      const bool tiled =
+          i == c_.vector || static_cast<int>(i) == c_.row || static_cast<int>(i) == outer_;
+      if (!tiled) order.push_back(s_.axis_name(i));
+    }
+    const auto split = [&](int axis, std::vector<std::int64_t> lengths, std::int64_t count) {
+      if (axis < 0) return std::string();
+      const Loops l = w.split(inner_, s_.axis_name(static_cast<std::size_t>(axis)),
+                              std::move(lengths), schedule::Tail::kGuard);
+      virtuals.push_back(l[0]);
+      threads.push_back(l[1]);
+      if (count > 1) w.annotate(inner_, l[0], schedule::Annotation::kVThread);
+      return l.back();
+    };
+    split(outer_, {tile_.outer_threads}, tile_.outer_rows);
+    split(c_.row, {tile_.row_threads}, tile_.rows);
+    const std::string lane =
+        split(static_cast<int>(c_.vector), {tile_.column_threads, tile_.lanes}, tile_.chunks);
+    Loops steps = {cut[2]};
+    const std::int64_t each = tile_.steps / tile_.groups;
+    if (problem_vectors() && each % 4 == 0 && each > 4)
+      steps = w.split(inner_, cut[2], {4}, schedule::Tail::kGuard);
+    order.insert(order.end(), virtuals.begin(), virtuals.end());
+    order.insert(order.end(), threads.begin(), threads.end());
+    order.push_back(cut[0]);
+    Loops unrolled = steps;
+    std::int64_t body = each * tile_.sums();
+    for (std::size_t i = c_.reduce.size(); i-- > 0;) {
+      if (c_.reduce[i] == cut_) continue;
+      body *= s_.extent(c_.reduce[i]);
+      if (body <= kMaxBody) unrolled.push_back(s_.axis_name(c_.reduce[i]));
+    }
+    for (const std::size_t r : c_.reduce) {
+      if (r != cut_) order.push_back(s_.axis_name(r));
+    }
+    order.insert(order.end(), steps.begin(), steps.end());
+    order.push_back(lane);
+    w.reorder(inner_, order);
+    for (const std::string& loop : unrolled) w.unroll(inner_, loop);
+    w.annotate(inner_, w.fuse(inner_, threads), schedule::Annotation::kThreadX);
+    if (tile_.lanes > 1) {
+      w.vectorize(inner_, lane);
+    } else {
+      w.unroll(inner_, lane);
+    }
+  }
+
   const std::string& name() const { return s_.op.name; }
   std::int64_t extent_of(int axis) const {
     return axis < 0 ? 1 : s_.extent(static_cast<std::size_t>(axis));
@@ -242,12 +357,21 @@ class GpuContraction {
     if (c_.row >= 0) number("rows", &GpuTile::rows, p.row, kGpuRows, sums);
     number("chunks", &GpuTile::chunks, columns, kGpuChunks, sums);
     number("steps", &GpuTile::steps, p.reduce, kGpuSteps, [] { return nullptr; });
+    number("groups", &GpuTile::groups, p.reduce, kGpuGroups, [&]() -> const char* {
+      if (const char* why = refuse_groups(p, tile_.steps, tile_.groups)) return why;
+      if (const char* why = tile_.groups > 1 ? refuse_threads() : nullptr) return why;
+      if (tile_.groups > 1 && refuse_sums()) return refuse_sums();
+      return tile_.exchange_bytes() > shared_limit() ? "more than the shared memory of a block"
+                                                     : nullptr;
+    });
     choose_copies();
     number("places", &GpuTile::places, kGpuPlaces.back(), kGpuPlaces, [&]() -> const char* {
       return shared_bytes() > shared_limit() ? "more than the shared memory of a block" : nullptr;
     });
-    number("parts", &GpuTile::parts, p.reduce, kGpuParts,
-           [&] { return refuse_parts(p, tile_.steps, tile_.parts); });
+    if (tile_.groups == 1) {
+      number("parts", &GpuTile::parts, p.reduce, kGpuParts,
+             [&] { return refuse_parts(p, tile_.steps, tile_.parts); });
+    }
     // What reasoning prefers may not fit.
     while (tile_.places > 1 && shared_bytes() > shared_limit()) --tile_.places;
   }
@@ -255,7 +379,7 @@ class GpuContraction {
   std::int64_t shared_bytes() const {
     std::int64_t bytes = 0;
     for (const Operand* o : {&a_, &b_}) bytes += o->shared ? bytes_of(*o, tile_) : 0;
-    return bytes * tile_.places;
+    return bytes * tile_.places + tile_.exchange_bytes();
   }
 
   void choose_copies() {
@@ -434,20 +558,25 @@ class GpuContraction {
   // The parts are added up by threads of their own, which also apply the epilogue.
   void add_parts() {
     Writer& w = x_.writer;
-    const std::string& host = h_.op.name;
     const GpuElements loops =
         bind_gpu_elements(x_, host_.stage, kSumThreads, 4, self_ ? Loops{part_} : Loops{});
     if (self_) {
       w.unroll(name(), part_);
       return;
     }
-    w.compute_at(name(), host, loops.thread);
+    add_at(loops.thread, loops.lanes > 1);
+  }
+
+  // The sum of what the parts have, where the host needs it.
+  void add_at(const std::string& thread, bool vectors) {
+    Writer& w = x_.writer;
+    w.compute_at(name(), h_.op.name, thread);
     Loops order = {part_};
     for (std::size_t i = 0; i < s_.rank(); ++i) order.push_back(s_.axis_name(i));
     w.reorder(name(), order);
     w.unroll(name(), part_);
     for (std::size_t i = 0; i < s_.rank(); ++i) {
-      if (i == c_.vector && loops.lanes > 1) {
+      if (i == c_.vector && vectors) {
         w.vectorize(name(), s_.axis_name(i));
       } else {
         w.unroll(name(), s_.axis_name(i));

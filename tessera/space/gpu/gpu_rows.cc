@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kAccessBytes = 16;
 // Rounds of the threads over a row that are unrolled.
-constexpr std::int64_t kMaxRounds = 4;
+constexpr std::int64_t kMaxRounds = 8;
 // Threads of a multiprocessor that keep its memory busy.
 constexpr std::int64_t kBusyThreads = 1024;
 
@@ -98,12 +98,13 @@ class GpuRows {
 
   void write_host() {
     Writer& w = x_.writer;
-    Loops rows, rest;
+    const auto [rows, units] = gpu_loops(h_, rows_);
+    Loops rest;
     std::int64_t length = 1, last = 1;
     for (std::size_t i = 0; i < h_.rank(); ++i) {
-      const bool row = std::find(rows_.begin(), rows_.end(), i) != rows_.end();
-      (row ? rows : rest).push_back(h_.axis_name(i));
-      if (!row) length *= last = h_.extent(i);
+      if (std::find(rows_.begin(), rows_.end(), i) != rows_.end()) continue;
+      rest.push_back(h_.axis_name(i));
+      length *= last = h_.extent(i);
     }
     for (std::size_t i = h_.rank(); i < h_.axis_count(); ++i) {
       rest.push_back(h_.axis_name(i));
@@ -116,6 +117,7 @@ class GpuRows {
       lane = parts[1];
     }
     Loops order = rows;
+    order.insert(order.end(), units.begin(), units.end());
     order.insert(order.end(), rest.begin(), rest.end());
     if (!lane.empty()) order.push_back(lane);
     w.reorder(name(), order);

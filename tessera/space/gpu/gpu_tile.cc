@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "tessera/space/tile.h"
 
@@ -11,7 +12,8 @@ const std::vector<std::int64_t> kGpuRows = {1, 2, 4, 7, 8, 16};
 const std::vector<std::int64_t> kGpuRowThreads = {1, 2, 4, 7, 8, 14, 16, 32};
 const std::vector<std::int64_t> kGpuChunks = {1, 2, 4};
 const std::vector<std::int64_t> kGpuColumnThreads = {1, 2, 4, 8, 16, 32};
-const std::vector<std::int64_t> kGpuSteps = {1, 2, 4, 8, 16, 32};
+const std::vector<std::int64_t> kGpuSteps = {1, 2, 4, 8, 16, 32, 64};
+const std::vector<std::int64_t> kGpuGroups = {1, 2, 4, 8};
 const std::vector<std::int64_t> kGpuParts = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
 const std::vector<std::int64_t> kGpuPlaces = {1, 2, 3, 4};
 
@@ -25,6 +27,7 @@ namespace {
 // time.
 constexpr double kSchedulers = 4;
 constexpr double kStart = 1650, kSecondStart = 2930, kLatency = 840, kBarrier = 52, kCopy = 15;
+constexpr double kExchange = 300;
 constexpr double kCacheBytes = 20, kRead = 0.63, kBankRow = 1.29, kWaiting = 0.35;
 
 // Products that one body holds unrolled, and what a block may reasonably ask for.
@@ -42,7 +45,7 @@ std::int64_t resident_blocks(const target::Target& t, const GpuTile& tile, std::
   if (t.gpu.core_blocks > 0) n = std::min<std::int64_t>(n, t.gpu.core_blocks);
   const std::int64_t registers = (tile.registers() + 7) / 8 * 8 * tile.threads();
   if (t.gpu.core_registers > 0) n = std::min(n, t.gpu.core_registers / registers);
-  const std::int64_t shared = bytes * tile.places;
+  const std::int64_t shared = bytes * tile.places + tile.exchange_bytes();
   if (t.gpu.core_shared_bytes > 0 && shared > 0)
     n = std::min(n, t.gpu.core_shared_bytes / (shared + 1024));
   return n;
@@ -63,6 +66,12 @@ std::int64_t GpuTile::registers() const {
   return std::max<std::int64_t>(32, sums() + 4 * thread_rows() + lanes * chunks + 24);
 }
 
+const char* refuse_groups(const GpuProblem& p, std::int64_t steps, std::int64_t groups) {
+  if (groups == 1) return nullptr;
+  if (steps % groups != 0 || p.reduce % steps != 0) return "the groups differ in steps";
+  return p.reduce == steps && steps == groups ? "a step for each group is all there is" : nullptr;
+}
+
 const char* refuse_parts(const GpuProblem& p, std::int64_t steps, std::int64_t parts) {
   if (parts == 1) return nullptr;
   if (p.reduce % parts != 0) return "the parts differ in length";
@@ -81,7 +90,8 @@ double estimate_cycles(const target::Target& t, const GpuProblem& p, const GpuTi
   const double at_once = std::min(per_core, static_cast<double>(resident));
   const auto warps = static_cast<double>(parts_of(tile.threads(), 32));
   const auto iterations = static_cast<double>(parts_of(parts_of(p.reduce, tile.parts), tile.steps));
-  const auto products = static_cast<double>(tile.steps * p.taps);  // of a sum between copies
+  // Of a sum between copies.
+  const auto products = static_cast<double>(tile.steps / tile.groups * p.taps);
   // Instructions of a warp between copies: products, reads of operands, the copies themselves.
   const auto across = static_cast<double>(std::min<std::int64_t>(32, tile.column_threads));
   const auto read = [](double threads) { return kRead + kBankRow * std::max(1.0, threads / 8); };
@@ -101,6 +111,10 @@ double estimate_cycles(const target::Target& t, const GpuProblem& p, const GpuTi
   const double round =
       std::max({at_once * compute, at_once * memory, waits}) + (tile.places > 1 ? 0.0 : kLatency);
   double cycles = kStart + round * iterations * per_core / at_once;
+  // Sums of the groups go through shared memory once.
+  cycles += tile.groups == 1
+                ? 0
+                : kExchange + 2 * static_cast<double>(tile.exchange_bytes()) / 128 * per_core;
   if (tile.parts > 1) {
     const auto sums = static_cast<double>(p.outer * p.row * p.column * p.batch);
     cycles += kSecondStart + sums * 4 * static_cast<double>(tile.parts + 1) /
@@ -124,17 +138,30 @@ GpuTile choose_gpu_tile(const target::Target& t, const GpuProblem& p, std::int64
   GpuTile tile{.lanes = lanes, .steps = best.steps};
   const auto consider = [&] {
     if (tile.threads() > most_threads || tile.sums() > kMaxSums) return;
-    for (const std::int64_t parts : kGpuParts) {
-      if (refuse_parts(p, tile.steps, parts)) continue;
-      tile.parts = parts;
-      tile.places = 3;
+    const auto compare = [&] {
       const double cycles = estimate_cycles(t, p, tile);
-      if (cycles < least) {
-        least = cycles;
-        best = tile;
-      }
+      if (cycles >= least) return;
+      least = cycles;
+      best = tile;
+    };
+    tile.places = 3;
+    for (const std::int64_t parts : kGpuParts) {
+      tile.parts = parts;
+      if (!refuse_parts(p, tile.steps, parts) && p.reduce / parts % tile.steps == 0) compare();
+      if (parts == 1 && p.reduce % tile.steps != 0) compare();
     }
     tile.parts = 1;
+    tile.places = 2;
+    for (const std::int64_t groups : kGpuGroups) {
+      const std::int64_t steps = groups * (p.taps > 1 ? 4 : 8);
+      if (groups == 1 || tile.group_threads() * groups > most_threads) continue;
+      if (refuse_groups(p, steps, groups)) continue;
+      tile.groups = groups;
+      const std::int64_t before = std::exchange(tile.steps, steps);
+      compare();
+      tile.steps = before;
+      tile.groups = 1;
+    }
   };
   const auto filled = [&](std::int64_t extent, std::int64_t of) {
     return std::min(parts_of(extent, of), kMinThreads);
@@ -162,7 +189,7 @@ GpuTile choose_gpu_tile(const target::Target& t, const GpuProblem& p, std::int64
               tile.rows = rows;
               tile.outer_threads = ot;
               tile.outer_rows = outer;
-              if (tile.threads() >= least_threads) consider();
+              if (tile.group_threads() >= least_threads) consider();
             }
           }
         }

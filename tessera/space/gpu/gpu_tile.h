@@ -16,15 +16,22 @@ struct GpuTile {
   std::int64_t rows = 1, row_threads = 1;
   std::int64_t chunks = 1, column_threads = 1, lanes = 4;
   std::int64_t steps = 8;   // of the reduction in shared memory at once
+  std::int64_t groups = 1;  // of threads, which share the steps and add up their sums at the end
   std::int64_t parts = 1;   // of the reduction, each in blocks of its own
   std::int64_t places = 2;  // for copies: so many steps are under way; 1: none while others compute
 
-  std::int64_t threads() const { return outer_threads * row_threads * column_threads; }
+  // Of one group, and of the block.
+  std::int64_t group_threads() const { return outer_threads * row_threads * column_threads; }
+  std::int64_t threads() const { return groups * group_threads(); }
   std::int64_t thread_rows() const { return outer_rows * rows; }
   std::int64_t sums() const { return thread_rows() * chunks * lanes; }
   std::int64_t outer_length() const { return outer_rows * outer_threads; }
   std::int64_t row_length() const { return rows * row_threads; }
   std::int64_t column_length() const { return chunks * column_threads * lanes; }
+  // Bytes in which the groups of a block exchange their sums.
+  std::int64_t exchange_bytes() const {
+    return groups == 1 ? 0 : 4 * groups * outer_length() * row_length() * column_length();
+  }
   // Of a thread: sums, operands, addresses.
   std::int64_t registers() const;
 };
@@ -43,7 +50,7 @@ struct GpuProblem {
 
 // Values that tuning may take, ascending.
 extern const std::vector<std::int64_t> kGpuRows, kGpuRowThreads, kGpuChunks, kGpuColumnThreads,
-    kGpuSteps, kGpuParts, kGpuPlaces;
+    kGpuSteps, kGpuGroups, kGpuParts, kGpuPlaces;
 
 // Clock cycles, roughly; for comparison only.
 double estimate_cycles(const target::Target& target, const GpuProblem& problem,
@@ -53,6 +60,8 @@ double estimate_cycles(const target::Target& target, const GpuProblem& problem,
 GpuTile choose_gpu_tile(const target::Target& target, const GpuProblem& problem,
                         std::int64_t lanes);
 
+// Why groups cannot share the steps; null if they can.
+const char* refuse_groups(const GpuProblem& problem, std::int64_t steps, std::int64_t groups);
 // Why parts of the reduction cannot be computed apart; null if they can.
 const char* refuse_parts(const GpuProblem& problem, std::int64_t steps, std::int64_t parts);
 

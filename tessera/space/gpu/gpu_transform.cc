@@ -25,7 +25,8 @@ bool schedule_gpu_transform(Context& c, std::size_t stage) {
   for (std::size_t i = 0; i < s.rank(); ++i) {
     const auto it = unrolled.find(i);
     if (it == unrolled.end()) {
-      outer.push_back(s.axis_name(i));
+      const bool only = i + 1 == s.rank() && outer.empty();
+      (s.extent(i) > 1 || only ? outer : inner).push_back(s.axis_name(i));
     } else if (it->second == 0) {
       inner.push_back(s.axis_name(i));
     } else {

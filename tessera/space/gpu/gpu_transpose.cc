@@ -16,14 +16,26 @@ struct Crossed {
   std::size_t axis = 0;  // along which it lies in memory
 };
 
+// The last axis of more than one element.
+std::size_t last_axis(const Stage& s) {
+  std::size_t last = s.rank() - 1;
+  while (last > 0 && s.extent(last) == 1) --last;
+  return last;
+}
+
 // The only read that lies along another axis than the last one.
 Crossed find_crossed(const Context& c, const Stage& s) {
   Crossed out;
-  const std::size_t last = s.rank() - 1;
+  const std::size_t last = last_axis(s);
   for (const Access& r : s.reads) {
     if (!r.irregular[last] && r.strides[last] <= 1) continue;
-    const std::size_t dims = r.indices.size();
-    const int along = dims > 0 ? r.indices[dims - 1].single_axis() : -1;
+    int along = -1;
+    for (std::size_t d = 0; d < r.indices.size(); ++d) {
+      const int axis = r.indices[d].single_axis();
+      if (axis >= 0 && r.strides[static_cast<std::size_t>(axis)] == 1 &&
+          s.extent(static_cast<std::size_t>(axis)) > 1)
+        along = axis;
+    }
     if (out.read || along < 0 || !r.regular() || r.conditional || c.analysis.constant(r.buffer))
       return {};
     out = {&r, static_cast<std::size_t>(along)};
@@ -54,12 +66,13 @@ bool schedule_gpu_transpose(Context& c, std::size_t stage) {
   Writer& w = c.writer;
   const std::string copy = w.cache_read(crossed.read->buffer->name, name, "shared");
   Loops blocks;
-  for (std::size_t i = 0; i + 1 < s.rank(); ++i) {
-    if (i != crossed.axis) blocks.push_back(s.axis_name(i));
+  const std::size_t last = last_axis(s);
+  for (std::size_t i = 0; i < s.rank(); ++i) {
+    if (i != crossed.axis && i != last) blocks.push_back(s.axis_name(i));
   }
   const Loops across =
       w.split(name, s.axis_name(crossed.axis), {kTile / rows, rows}, schedule::Tail::kGuard);
-  const Loops along = w.split(name, s.axis_name(s.rank() - 1), {kTile}, schedule::Tail::kGuard);
+  const Loops along = w.split(name, s.axis_name(last), {kTile}, schedule::Tail::kGuard);
   blocks.push_back(across[0]);
   blocks.push_back(along[0]);
   Loops order = blocks;
@@ -71,7 +84,12 @@ bool schedule_gpu_transpose(Context& c, std::size_t stage) {
   w.annotate(name, w.fuse(name, {across[2], along[1]}), schedule::Annotation::kThreadX);
   w.compute_at(copy, name, block);
   const std::size_t dims = crossed.read->indices.size();
-  w.storage_align(copy, static_cast<int>(dims) - 2, kBanks, 1);
+  // The rows of the tile begin in different banks.
+  int row = -1;
+  for (std::size_t d = 0; d < dims; ++d) {
+    if (crossed.read->indices[d].single_axis() == static_cast<int>(last)) row = static_cast<int>(d);
+  }
+  if (row >= 0 && row + 1 < static_cast<int>(dims)) w.storage_align(copy, row, kBanks, 1);
   Loops all;
   for (std::size_t d = 0; d < dims; ++d) all.push_back("d" + std::to_string(d));
   const Loops parts = w.split(copy, w.fuse(copy, all), {kTile * rows}, schedule::Tail::kGuard);
