@@ -92,4 +92,19 @@ ir::DeviceProgram row_sums(std::int64_t rows) {
                   rows));
 }
 
+ir::DeviceProgram warp_products(const std::string& type, const std::string& acc, int row,
+                                int step) {
+  std::string half;
+  for (int i = 0; i < row / 2; ++i) half += fmt::format("{}{}", i > 0 ? ", " : "", i);
+  return parse_program(fmt::format(
+      "device p(A: {0}[512]) -> (B: {1}[512]) {{ launch k(A) -> (B) {{ grid bx in 1, by in 1, bz "
+      "in "
+      "1 block tx in 32, ty in 1, tz in 1 shared S: {0}[512]\n"
+      "S[ramp(tx * {2}, 1, {2})] = A[ramp(tx * {2}, 1, {2})]\nbarrier\n"
+      "B[ramp(tx * 4, 1, 4)] = mma(mma(B[ramp(tx * 4, 1, 4)], matrix_rows(S[ramp(tx * {3}, 1, "
+      "{2})]), shuffle(matrix_rows(S[ramp(tx * {2}, 1, {2})]), [{4}])), matrix_rows(S[ramp(tx * "
+      "{3}, 1, {2})]), A[ramp(tx * {2}, 1, {5})])}} }}",
+      type, acc, row, step > 0 ? step : row, half, row / 2));
+}
+
 }  // namespace tessera::codegen

@@ -17,4 +17,9 @@ ir::DeviceProgram tiled_matmul(std::int64_t n);
 // Sums of rows of 256 by 64 threads, through shuffles and shared memory; a second launch scales.
 ir::DeviceProgram row_sums(std::int64_t rows);
 
+// Two products of a warp in the type, with sums in `acc`; 16 bytes have `row` elements. Rows of
+// shared memory begin at `step` times the thread, by default `row`.
+ir::DeviceProgram warp_products(const std::string& type, const std::string& acc, int row,
+                                int step = 0);
+
 }  // namespace tessera::codegen

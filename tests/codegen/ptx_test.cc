@@ -95,31 +95,14 @@ TEST(Ptx, AsynchronousCopiesFromSm80On) {
   EXPECT_EQ(count(old, "st.shared.v4.f32"), 1);
 }
 
-ir::DeviceProgram products(const std::string& type, const std::string& acc, int row,
-                           std::string step = "") {
-  if (step.empty()) step = fmt::format("tx * {}", row);
-  return one_launch(
-      fmt::format("(A: {0}[512]) -> (B: {1}[512])", type, acc),
-      fmt::format("S[ramp(tx * {0}, 1, {0})] = A[ramp(tx * {0}, 1, {0})]\nbarrier\n"
-                  "B[ramp(tx * 4, 1, 4)] = mma(mma(B[ramp(tx * 4, 1, 4)], matrix_rows(S[ramp({2}, "
-                  "1, {0})]), shuffle(matrix_rows(S[ramp(tx * {0}, 1, {0})]), {1})), "
-                  "matrix_rows(S[ramp({2}, 1, {0})]), A[ramp(tx * {0}, 1, {3})])",
-                  row,
-                  row == 4   ? "[0, 1]"
-                  : row == 8 ? "[0, 1, 2, 3]"
-                             : "[0, 1, 2, 3, 4, 5, 6, 7]",
-                  step, row / 2),
-      fmt::format("shared S: {}[512]", type));
-}
-
 TEST(Ptx, ProductsOfAWarpGoToTensorCores) {
-  const std::string half = ptx_of(products("f16", "f32", 8));
+  const std::string half = ptx_of(warp_products("f16", "f32", 8));
   EXPECT_EQ(count(half, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"), 2) << half;
   EXPECT_EQ(count(half, ".minnctapersm 1"), 1) << half;
   EXPECT_EQ(count(half, "ldmatrix.sync.aligned.m8n8.x4.shared.b16"), 1) << half;  // once for all
-  EXPECT_EQ(count(ptx_of(products("bf16", "f32", 8), "a100"), ".f32.bf16.bf16.f32"), 2);
-  EXPECT_EQ(count(ptx_of(products("i8", "i32", 16)), "m16n8k32.row.col.s32.s8.s8.s32"), 2);
-  const std::string single = ptx_of(products("f32", "f32", 4));
+  EXPECT_EQ(count(ptx_of(warp_products("bf16", "f32", 8), "a100"), ".f32.bf16.bf16.f32"), 2);
+  EXPECT_EQ(count(ptx_of(warp_products("i8", "i32", 16)), "m16n8k32.row.col.s32.s8.s8.s32"), 2);
+  const std::string single = ptx_of(warp_products("f32", "f32", 4));
   EXPECT_EQ(count(single, "m16n8k8.row.col.f32.tf32.tf32.f32"), 2);
   EXPECT_GE(count(single, "cvt.rna.tf32.f32"), 6);
 }
@@ -129,11 +112,11 @@ TEST(Ptx, RefusesProductsThatTheDeviceLacks) {
     const Result<Binary> binary = compile(program, target::find_target(machine).value());
     return binary.ok() ? std::string() : binary.error().message;
   };
-  EXPECT_EQ(refused(products("bf16", "f32", 8), "t4"),
+  EXPECT_EQ(refused(warp_products("bf16", "f32", 8), "t4"),
             "k: t4 has no tensor cores for products of 16 x 8 x 16 in bf16");
-  EXPECT_EQ(refused(products("f16", "f32", 8, "tx * 9"), "h200"),
+  EXPECT_EQ(refused(warp_products("f16", "f32", 8, 9), "h200"),
             "k: rows of S for tensor cores do not begin at multiples of 16 bytes (storage_align)");
-  EXPECT_EQ(refused(products("f16", "f32", 8), "opencl-1.2"),
+  EXPECT_EQ(refused(warp_products("f16", "f32", 8), "opencl-1.2"),
             "k: a product of vectors in OpenCL C");
 }
 

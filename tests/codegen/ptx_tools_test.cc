@@ -1,5 +1,7 @@
 #include "tessera/codegen/ptx_tools.h"
 
+#include <tuple>
+
 #include <gtest/gtest.h>
 
 #include "tessera/codegen/codegen.h"
@@ -49,6 +51,21 @@ TEST_F(Assembler, TakesEveryTypeForEveryMachine) {
       EXPECT_TRUE(built.ok()) << name << " " << program.name << ": " << built.error().message;
       if (!built.ok()) continue;
       EXPECT_EQ(std::string(built->cubin.begin() + 1, built->cubin.begin() + 4), "ELF");
+      EXPECT_NE(built->facts.find("0 bytes spill stores"), std::string::npos) << built->facts;
+    }
+  }
+}
+
+TEST_F(Assembler, TakesProductsOfWarps) {
+  for (const char* name : {"a100", "rtx4090", "h200"}) {
+    const target::Target target = target::find_target(name).value();
+    for (const auto& [type, acc, row] : {std::tuple{"f16", "f32", 8},
+                                         {"bf16", "f32", 8},
+                                         {"f32", "f32", 4},
+                                         {"i8", "i32", 16},
+                                         {"u8", "i32", 16}}) {
+      const auto built = assemble_ptx(ptx_of(warp_products(type, acc, row), target), target.cpu);
+      ASSERT_TRUE(built.ok()) << name << " " << type << ": " << built.error().message;
       EXPECT_NE(built->facts.find("0 bytes spill stores"), std::string::npos) << built->facts;
     }
   }

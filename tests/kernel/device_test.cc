@@ -1,4 +1,5 @@
 // Whole operations with GPU schedules on the devices of this machine, against the interpreter.
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -57,6 +58,19 @@ class OnDevice : public ::testing::TestWithParam<Kind> {
 TEST_P(OnDevice, Matmul) {
   expect_computes("matmul:M=64,N=128,K=32", schedule_file("gpu-matmul.txt"));
   expect_computes("matmul:M=61,N=75,K=29", schedule_file("gpu-matmul.txt"));
+}
+
+TEST_P(OnDevice, TensorCores) {
+  const std::string schedule = schedule_file("gpu-mma.txt");
+  const auto shapes = target::tensor_shapes(device_->target());
+  const bool has = std::any_of(shapes.begin(), shapes.end(), [](const target::TensorShape& s) {
+    return s.dtype == DType::kBF16 && s.k == 16;
+  });
+  if (!has) GTEST_SKIP() << "the device has no tensor cores for products of 16 x 8 x 16";
+  for (const char* type : {"f16", "bf16"}) {
+    expect_computes(fmt::format("matmul:M=128,N=192,K=96,dtype={}", type), schedule);
+    expect_computes(fmt::format("matmul:M=61,N=75,K=45,TA=1,TB=1,dtype={}", type), schedule);
+  }
 }
 
 TEST_P(OnDevice, Softmax) {
