@@ -25,6 +25,8 @@ struct Rules {
   bool pointwise_as_product = true;
   // Contractions of one input share a kernel; their results are then slices of one buffer.
   bool merge_contractions = false;
+  // Contractions read slices of their operands in place, with no copy of them made.
+  bool slices_in_place = false;
 };
 
 // A convolution of maps [n, sizes.., channels].

@@ -23,6 +23,22 @@ Numbers contract(const Attrs& attrs, const HostTensor& a, const HostTensor& b) {
   return y.ok() ? values_of((*y)[0]) : Numbers{};
 }
 
+TEST(Contract, PartsOfOperands) {
+  const HostTensor a = floats({2, 3}, {1, 2, 0, 3, 4, 0}), b = floats({2, 2}, {5, 6, 7, 8});
+  Attrs attrs = labels("ik", "kj", "ij");
+  attrs.set("a_starts", std::vector<std::int64_t>{1, 0});
+  attrs.set("a_sizes", std::vector<std::int64_t>{1, 2});
+  EXPECT_EQ(contract(attrs, a, b), (Numbers{43, 50}));
+  attrs.set("b_starts", std::vector<std::int64_t>{0, 1});
+  attrs.set("b_sizes", std::vector<std::int64_t>{2, 1});
+  EXPECT_EQ(contract(attrs, a, b), (Numbers{50}));
+  attrs.set("b_starts", std::vector<std::int64_t>{0, 2});
+  EXPECT_NE(refusal("contract", attrs, {a, b}).find("a part 2+1 of an axis of size 2"),
+            std::string::npos);
+  attrs.set("b_starts", std::vector<std::int64_t>{0});
+  EXPECT_NE(refusal("contract", attrs, {a, b}).find("a part of rank 1"), std::string::npos);
+}
+
 TEST(Contract, MatrixProductsInAnyStorage) {
   const HostTensor a = floats({2, 2}, {1, 2, 3, 4}), b = floats({2, 2}, {5, 6, 7, 8});
   EXPECT_EQ(contract(labels("ik", "kj", "ij"), a, b), (Numbers{19, 22, 43, 50}));

@@ -302,6 +302,83 @@ TEST(SinkReshapes, LeavesOperandsThatVaryOverThePositionsAndOtherReshapes) {
   }
 }
 
+ValueId slice_of(Net& n, ValueId x, const Integers& starts, const Integers& sizes) {
+  return n.op("slice", {x},
+              {{"starts", starts}, {"steps", Integers(starts.size(), 1)}, {"sizes", sizes}});
+}
+
+TEST(AbsorbSlices, ContractionsReadPartsOfTheirOperands) {
+  PassOptions on;
+  on.rules.slices_in_place = true;
+  Net n;
+  // Queries and keys of two heads, side by side in one value.
+  const ValueId x = n.op("exp", {n.input({1, 5, 16})});
+  const ValueId q = n.reshape(slice_of(n, x, {0, 0, 0}, {1, 5, 8}), {1, 5, 2, 4});
+  const ValueId k = n.reshape(slice_of(n, x, {0, 0, 8}, {1, 5, 8}), {1, 5, 2, 4});
+  const ValueId s = n.contract(q, k, "bihk", "bjhk", "bhij");
+  // One of an axis that is dropped, and, without a reshape, several axes at once.
+  const ValueId third = slice_of(n, n.reshape(x, {1, 5, 4, 4}), {0, 0, 2, 0}, {1, 5, 1, 4});
+  const ValueId z = n.contract(n.reshape(third, {5, 1, 4}), n.weights({4, 2}), "ibk", "kj", "bij");
+  const ValueId y =
+      n.contract(slice_of(n, x, {0, 1, 3}, {1, 3, 6}), n.weights({6, 2}), "bik", "kj", "bij");
+  const Graph graph = n.finish({s, y, z});
+  Graph g = check_pass(graph, absorb_slices, on);
+  ASSERT_TRUE(remove_dead(g, on).ok());
+  compact(g);
+  EXPECT_EQ(count(g, "slice"), 0) << to_text(g);
+  const Node& scores = last_node(g, 0);
+  EXPECT_NE(scores.inputs[0], scores.inputs[1]);
+  EXPECT_EQ(scores.attrs.integers("b_starts"), (Integers{0, 0, 2, 0}));
+  EXPECT_EQ(g.shape(scores.inputs[1]), (Shape{1, 5, 4, 4}));
+  EXPECT_EQ(g.shape(last_node(g, 2).inputs[0]), (Shape{5, 4, 4}));
+  EXPECT_EQ(count(check_pass(graph, absorb_slices), "slice"), 4);
+}
+
+TEST(AbsorbSlices, LeavesWhatIsNoPart) {
+  PassOptions on;
+  on.rules.slices_in_place = true;
+  Net n;
+  const ValueId x = n.op("exp", {n.input({1, 5, 16})});
+  // The cut is not where heads begin, elements are left out between, and the rows are mixed.
+  const ValueId a = n.reshape(slice_of(n, x, {0, 0, 6}, {1, 5, 8}), {1, 5, 2, 4});
+  const ValueId b = n.op(
+      "slice", {x},
+      {{"starts", Integers{0, 0, 0}}, {"steps", Integers{1, 1, 2}}, {"sizes", Integers{1, 5, 8}}});
+  const ValueId c = n.reshape(slice_of(n, x, {0, 0, 8}, {1, 5, 8}), {1, 10, 4});
+  const Graph graph = n.finish({n.contract(a, n.weights({4, 3}), "bihk", "kj", "bihj"),
+                                n.contract(b, n.weights({8, 3}), "bik", "kj", "bij"),
+                                n.contract(c, n.weights({4, 3}), "bik", "kj", "bij")});
+  EXPECT_EQ(count(check_pass(graph, absorb_slices, on), "slice"), 3);
+}
+
+TEST(MergeContractions, BiasesOfProjectionsThatContractionsRead) {
+  PassOptions on;
+  on.rules.merge_contractions = true;
+  const auto attention = [](const Shape& bias) {
+    Net n;
+    const ValueId x = n.input({1, 5, 6});
+    const auto heads = [&] {
+      const ValueId y = n.contract(x, n.weights({6, 8}), "bik", "kj", "bij");
+      return n.reshape(n.op("add", {n.weights(bias), y}), {1, 5, 2, 4});
+    };
+    const ValueId q = heads(), k = heads();
+    return n.finish({n.contract(q, k, "bihk", "bjhk", "bhij")});
+  };
+  const auto last = [&](const Graph& g) {
+    return std::string_view(g.nodes[g.nodes.size() - 2].op->name);
+  };
+  // Slices, then the sums of each; in place: one sum, then slices.
+  const Graph apart = check_pass(attention({8}), merge_contractions, on);
+  EXPECT_EQ(count(apart, "add"), 2) << to_text(apart);
+  on.rules.slices_in_place = true;
+  const Graph together = check_pass(attention({8}), merge_contractions, on);
+  EXPECT_EQ(count(together, "add"), 1) << to_text(together);
+  EXPECT_EQ(count(together, "contract"), 2);
+  EXPECT_EQ(last(together), "reshape");
+  // A bias of every element is none of the channels.
+  EXPECT_EQ(count(check_pass(attention({5, 8}), merge_contractions, on), "add"), 2);
+}
+
 TEST(MergeContractions, ProjectionsOfOneInput) {
   PassOptions on;
   on.rules.merge_contractions = true;

@@ -85,6 +85,7 @@ TEST_P(RandomNets, GiveTheSameValues) {
   options.rules.winograd_min_channels = 1;
   options.rules.winograd_min_size = 2;
   options.rules.merge_contractions = true;
+  options.rules.slices_in_place = true;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     Graph g = random_net(seed);
@@ -105,7 +106,8 @@ INSTANTIATE_TEST_SUITE_P(Passes, RandomNets,
                                            NamedPass{"open_image_norms", open_image_norms},
                                            NamedPass{"channels_last", channels_last},
                                            NamedPass{"select_algorithms", select_algorithms},
-                                           NamedPass{"merge_contractions", merge_contractions}),
+                                           NamedPass{"merge_contractions", merge_contractions},
+                                           NamedPass{"absorb_slices", absorb_slices}),
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST(Optimize, RandomNetsGiveTheSameValues) {
@@ -113,6 +115,7 @@ TEST(Optimize, RandomNetsGiveTheSameValues) {
   options.rules.winograd_min_channels = 1;
   options.rules.winograd_min_size = 2;
   options.rules.merge_contractions = true;
+  options.rules.slices_in_place = true;
   for (std::uint64_t seed = 100; seed < 220; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     const Graph before = random_net(seed);

@@ -34,8 +34,9 @@ graph::PassOptions passes_for(const target::Target& target) {
   if (target.is_gpu()) {
     // Its transforms would be kernels of their own, which cost more than they save at batch 1.
     passes.rules.winograd = false;
-    // One larger product fills more multiprocessors, and two launches are saved.
+    // One larger product fills more multiprocessors, and launches are saved.
     passes.rules.merge_contractions = true;
+    passes.rules.slices_in_place = true;
   }
   return passes;
 }

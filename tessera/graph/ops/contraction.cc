@@ -37,11 +37,31 @@ Result<void> read_labels(const std::string& labels, const Shape& shape,
   return {};
 }
 
+// What is read of operand 0 ("a_starts", "a_sizes") or 1.
+Result<te::OperandPart> read_part(const NodeView& node, std::size_t operand) {
+  const std::string name = operand == 0 ? "a" : "b";
+  if (!node.attrs.has(name + "_starts")) return te::OperandPart{};
+  te::OperandPart part{node.attrs.integers(name + "_starts"), node.attrs.integers(name + "_sizes")};
+  const Shape& shape = node.shape(operand);
+  if (part.starts.size() != shape.size() || part.sizes.size() != shape.size())
+    return bad("a part of rank {} of an operand of rank {}", part.starts.size(), shape.size());
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (part.starts[d] < 0 || part.sizes[d] < 0 || part.starts[d] > shape[d] - part.sizes[d]) {
+      return bad("a part {}+{} of an axis of size {}", part.starts[d], part.sizes[d], shape[d]);
+    }
+  }
+  return part;
+}
+
 Result<Types> infer_contract(const NodeView& node) {
   TESSERA_TRY(const te::ElementTypes types, te::product_types(node.dtype(0), node.dtype(1)));
   std::map<char, std::int64_t> extents;
-  TESSERA_DO(read_labels(node.attrs.word("a"), node.shape(0), &extents));
-  TESSERA_DO(read_labels(node.attrs.word("b"), node.shape(1), &extents));
+  TESSERA_TRY(const te::OperandPart a, read_part(node, 0));
+  TESSERA_TRY(const te::OperandPart b, read_part(node, 1));
+  TESSERA_DO(
+      read_labels(node.attrs.word("a"), a.sizes.empty() ? node.shape(0) : a.sizes, &extents));
+  TESSERA_DO(
+      read_labels(node.attrs.word("b"), b.sizes.empty() ? node.shape(1) : b.sizes, &extents));
   const std::string& out = node.attrs.word("out");
   Shape shape;
   for (std::size_t d = 0; d < out.size(); ++d) {
@@ -56,9 +76,12 @@ Result<Types> infer_contract(const NodeView& node) {
 Result<Buffers> define_contract(te::DagBuilder& b, const std::string& name, const NodeView& node,
                                 const Buffers& in) {
   TESSERA_TRY(const te::ElementTypes types, te::product_types(node.dtype(0), node.dtype(1)));
+  TESSERA_TRY(const te::OperandPart lhs, read_part(node, 0));
+  TESSERA_TRY(const te::OperandPart rhs, read_part(node, 1));
   const std::string sum = types.acc == types.out ? name : name + ".acc";
-  const te::Stage y = te::contract_stage(b, sum, in[0], node.attrs.word("a"), in[1],
-                                         node.attrs.word("b"), node.attrs.word("out"), types.acc);
+  const te::Stage y =
+      te::contract_stage(b, sum, in[0], node.attrs.word("a"), in[1], node.attrs.word("b"),
+                         node.attrs.word("out"), types.acc, lhs, rhs);
   return Buffers{te::cast_output(b, y.buffer, types.out, y.axes, name)};
 }
 

@@ -1,6 +1,7 @@
 // contract(x, w1), contract(x, w2), ... -> slices of contract(x, [w1; w2; ...]). The slices must
 // cost nothing: either they are contiguous, because the merged axis comes first in memory, or all
-// that reads them is computed in loops that can start anywhere.
+// that reads them is computed in loops that can start anywhere. Biases that follow every one of
+// them are merged as well where contractions read slices in place.
 #include <algorithm>
 #include <map>
 #include <string_view>
@@ -10,6 +11,7 @@
 #include "tessera/graph/op.h"
 #include "tessera/graph/passes/decide.h"
 #include "tessera/graph/passes/editor.h"
+#include "tessera/graph/passes/layout_orders.h"
 
 namespace tessera::graph {
 namespace {
@@ -76,8 +78,51 @@ bool slices_are_free(const Graph& graph, const Uses& uses, const Product& p) {
 // The merged product and, by old result, where its slice starts.
 struct Group {
   std::vector<Product> parts;
+  std::vector<std::int32_t> biases;  // by part, the nodes that add a constant; empty: not all do
   ValueId merged = kNoValue;
 };
+
+// The node that adds a constant which varies along the merged axis alone, where nothing else reads
+// the product; -1: there is none.
+std::int32_t bias_of(const Graph& graph, const Uses& uses, const Product& p) {
+  const ValueId y = graph.nodes[p.node].outputs[0];
+  const auto& readers = uses.readers[static_cast<std::size_t>(y)];
+  if (uses.is_output[static_cast<std::size_t>(y)] || readers.size() != 1) return -1;
+  const Node& add = graph.nodes[static_cast<std::size_t>(readers[0])];
+  if (std::string_view(add.op->name) != "add" || add.inputs[0] == add.inputs[1]) return -1;
+  const ValueId other = add.inputs[add.inputs[0] == y ? 1 : 0];
+  const Shape& shape = graph.shape(y);
+  if (!graph.constant(other) || graph.shape(add.outputs[0]) != shape) return -1;
+  if (graph.type(other).dtype != graph.type(y).dtype || graph.shape(other).size() > shape.size())
+    return -1;
+  Shape wanted(shape.size(), 1);
+  wanted[p.axis] = shape[p.axis];
+  return full_rank(graph.shape(other), shape.size()) == wanted ? readers[0] : -1;
+}
+
+// Contractions read all of `v`, maybe through reshapes.
+bool contractions_read(const Graph& graph, const Uses& uses, ValueId v) {
+  const auto& readers = uses.readers[static_cast<std::size_t>(v)];
+  if (uses.is_output[static_cast<std::size_t>(v)] || readers.empty()) return false;
+  return std::all_of(readers.begin(), readers.end(), [&](std::int32_t r) {
+    const Node& reader = graph.nodes[static_cast<std::size_t>(r)];
+    const std::string_view op = reader.op->name;
+    return op == "contract" ||
+           (op == "reshape" && contractions_read(graph, uses, reader.outputs[0]));
+  });
+}
+
+std::vector<std::int32_t> biases_of(const Graph& graph, const Uses& uses, const Group& group) {
+  std::vector<std::int32_t> out;
+  for (const Product& p : group.parts) {
+    const std::int32_t add = bias_of(graph, uses, p);
+    if (add < 0) return {};
+    if (!contractions_read(graph, uses, graph.nodes[static_cast<std::size_t>(add)].outputs[0]))
+      return {};
+    out.push_back(add);
+  }
+  return out;
+}
 
 Result<ValueId> slice_part(Editor& e, const Group& group, const Graph& old, std::size_t part) {
   const std::size_t axis = group.parts[part].axis;
@@ -89,6 +134,28 @@ Result<ValueId> slice_part(Editor& e, const Group& group, const Graph& old, std:
   return e.add("slice", {group.merged}, {{"starts", starts}, {"steps", steps}, {"sizes", size}});
 }
 
+// The product that `add` adds a bias to.
+const Node& biased_product(const Editor& e, const Node& add) {
+  const Node* left = e.producer(add.inputs[0], "contract");
+  return left ? *left : *e.producer(add.inputs[1], "contract");
+}
+
+// The constants of all biases side by side along the merged axis.
+Result<ValueId> merged_bias(Editor& e, const Group& group, const Graph& old) {
+  std::vector<ValueId> constants;
+  for (std::size_t i = 0; i < group.parts.size(); ++i) {
+    const Product& p = group.parts[i];
+    const Node& add = old.nodes[static_cast<std::size_t>(group.biases[i])];
+    const ValueId y = old.nodes[p.node].outputs[0];
+    Shape shape(old.shape(y).size(), 1);
+    shape[p.axis] = old.shape(y)[p.axis];
+    TESSERA_TRY(const ValueId full,
+                e.add("reshape", {add.inputs[add.inputs[0] == y ? 1 : 0]}, {{"shape", shape}}));
+    constants.push_back(full);
+  }
+  return e.add("concat", constants, {{"axis", static_cast<std::int64_t>(group.parts[0].axis)}});
+}
+
 Result<ValueId> merged_product(Editor& e, const Node& node, const Group& group, const Graph& old) {
   const std::size_t side = e.constant_of(node.inputs[0]) ? 0 : 1;
   std::vector<ValueId> weights;
@@ -96,7 +163,10 @@ Result<ValueId> merged_product(Editor& e, const Node& node, const Group& group, 
   std::vector<ValueId> inputs = node.inputs;
   TESSERA_TRY(inputs[side], e.add("concat", weights,
                                   {{"axis", static_cast<std::int64_t>(group.parts[0].w_axis)}}));
-  return e.add("contract", inputs, node.attrs);
+  TESSERA_TRY(const ValueId y, e.add("contract", inputs, node.attrs));
+  if (group.biases.empty()) return y;
+  TESSERA_TRY(const ValueId bias, merged_bias(e, group, old));
+  return e.add("add", {y, bias});
 }
 
 // "merge f32[128,768] mk,kn->mn n768+768+768": equal groups share a decision.
@@ -131,8 +201,11 @@ Result<bool> merge_contractions(Graph& graph, const PassOptions& options) {
                             plan::PointKind::kMerge, key_of(old, group),
                             options.rules.merge_contractions ? plan::kMerged : plan::kSeparate)));
     if (chosen != plan::kMerged) continue;
+    if (options.rules.slices_in_place) group.biases = biases_of(old, uses, group);
     for (std::size_t i = 0; i < group.parts.size(); ++i) {
-      by_result[old.nodes[group.parts[i].node].outputs[0]] = {&group, i};
+      const std::size_t last =
+          group.biases.empty() ? group.parts[i].node : static_cast<std::size_t>(group.biases[i]);
+      by_result[old.nodes[last].outputs[0]] = {&group, i};
     }
   }
   if (by_result.empty()) return false;
@@ -141,7 +214,8 @@ Result<bool> merge_contractions(Graph& graph, const PassOptions& options) {
     if (it == by_result.end()) return kNoValue;
     Group& group = *it->second.first;
     if (group.merged == kNoValue) {
-      TESSERA_TRY(group.merged, merged_product(e, node, group, old));
+      const Node& first = group.biases.empty() ? node : biased_product(e, node);
+      TESSERA_TRY(group.merged, merged_product(e, first, group, old));
     }
     return slice_part(e, group, old, it->second.second);
   });

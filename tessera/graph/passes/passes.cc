@@ -39,6 +39,8 @@ const std::vector<Pass>& pass_list() {
       {"merge_contractions", merge_contractions},
       // After all that looks for convolutions and their neighbours in the shape of images.
       {"sink_reshapes", sink_reshapes},
+      // After all that rewrites contracts: they would have to know of parts of operands.
+      {"absorb_slices", absorb_slices},
       {"simplify", simplify},
       {"remove_dead", remove_dead},
   };

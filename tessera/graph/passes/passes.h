@@ -82,5 +82,7 @@ Result<bool> select_algorithms(Graph& graph, const PassOptions& options);
 Result<bool> sink_reshapes(Graph& graph, const PassOptions& options);
 // Contractions that read one value with constant weights become one where that was decided.
 Result<bool> merge_contractions(Graph& graph, const PassOptions& options);
+// Contractions read the values that their operands are slices of, where the rules say so.
+Result<bool> absorb_slices(Graph& graph, const PassOptions& options);
 
 }  // namespace tessera::graph

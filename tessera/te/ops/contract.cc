@@ -8,10 +8,16 @@ namespace tessera::te {
 
 Stage contract_stage(DagBuilder& b, const std::string& name, const ir::Buffer& lhs,
                      std::string_view lhs_labels, const ir::Buffer& rhs,
-                     std::string_view rhs_labels, std::string_view out_labels, DType acc) {
+                     std::string_view rhs_labels, std::string_view out_labels, DType acc,
+                     const OperandPart& lhs_part, const OperandPart& rhs_part) {
   std::map<char, std::int64_t> extents;
-  for (std::size_t d = 0; d < lhs_labels.size(); ++d) extents[lhs_labels[d]] = lhs->shape[d];
-  for (std::size_t d = 0; d < rhs_labels.size(); ++d) extents[rhs_labels[d]] = rhs->shape[d];
+  const auto add_extents = [&](const ir::Buffer& buffer, std::string_view labels,
+                               const OperandPart& part) {
+    const Shape& shape = part.sizes.empty() ? buffer->shape : part.sizes;
+    for (std::size_t d = 0; d < labels.size(); ++d) extents[labels[d]] = shape[d];
+  };
+  add_extents(lhs, lhs_labels, lhs_part);
+  add_extents(rhs, rhs_labels, rhs_part);
   std::string sums;
   for (const std::string_view labels : {lhs_labels, rhs_labels}) {
     for (const char label : labels) {
@@ -28,15 +34,17 @@ Stage contract_stage(DagBuilder& b, const std::string& name, const ir::Buffer& l
   Stage stage;
   stage.axes = axes_of(out_labels);
   const auto value = [&](const Indices& i, const Indices& r) {
-    const auto load = [&](const ir::Buffer& buffer, std::string_view labels) {
+    const auto load = [&](const ir::Buffer& buffer, std::string_view labels,
+                          const OperandPart& part) {
       Indices indices;
-      for (const char label : labels) {
-        const std::size_t kept = out_labels.find(label);
-        indices.push_back(kept != std::string_view::npos ? i[kept] : r[sums.find(label)]);
+      for (std::size_t d = 0; d < labels.size(); ++d) {
+        const std::size_t kept = out_labels.find(labels[d]);
+        const ir::Expr& index = kept != std::string_view::npos ? i[kept] : r[sums.find(labels[d])];
+        indices.push_back(part.starts.empty() ? index : shifted(index, part.starts[d]));
       }
       return to_type(acc, at(buffer, indices));
     };
-    return load(lhs, lhs_labels) * load(rhs, rhs_labels);
+    return load(lhs, lhs_labels, lhs_part) * load(rhs, rhs_labels, rhs_part);
   };
   stage.buffer = b.reduce(name, sums.empty() ? Reducer::kNone : Reducer::kSum, stage.axes,
                           axes_of(sums), value);
