@@ -264,11 +264,12 @@ int bench(const BenchArgs& args) {
   }
   Result<std::optional<std::string>> text = given_schedule(args.schedule);
   if (!text.ok()) return report(text.error());
-  driver::BenchOptions options{.threads = args.threads,
-                               .peers = is_all(args.peers) ? driver::peer_names() : args.peers,
-                               .schedule_folder = args.schedules,
-                               .schedule_text = std::move(text).value(),
-                               .timing = timing};
+  driver::BenchOptions options{
+      .threads = args.threads,
+      .peers = is_all(args.peers) ? driver::peer_names_on(target->kind) : args.peers,
+      .schedule_folder = args.schedules,
+      .schedule_text = std::move(text).value(),
+      .timing = timing};
   const PlanArgs& plan_args = args.model_bench.plan;
   const auto plan = plan_schedules(plan_args, *target);
   if (!plan.ok()) return report(plan.error());

@@ -9,11 +9,13 @@ Result<std::unique_ptr<Candidate>> Candidate::load(const RunItem& item, const te
                                                    const WorkerHooks& hooks) {
   const Built& built = item.built;
   std::unique_ptr<Candidate> c(new Candidate(item, data, pool, hooks));
-  TESSERA_TRY(c->object_, runtime::load_object(built.object));
+  // Whoever built it had no complaint.
+  Result<std::unique_ptr<runtime::LoadedObject>> object = runtime::load_object(built.object);
+  if (!object.ok()) return Error{ErrorCode::kRunFailed, object.error().message};
+  c->object_ = std::move(object).value();
   c->entry_ = reinterpret_cast<tsr_kernel>(c->object_->symbol(built.symbol));
-  if (c->entry_ == nullptr) {
-    return make_error(ErrorCode::kBuildFailed, "{} is not in its object code", built.symbol);
-  }
+  if (c->entry_ == nullptr)
+    return make_error(ErrorCode::kRunFailed, "{} is not in its object code", built.symbol);
   for (std::size_t i = 0; i < dag.inputs.size(); ++i) {
     const std::string layout = i < built.layouts.size() ? built.layouts[i] : "";
     TESSERA_TRY(std::byte * at, data.input(i, layout));

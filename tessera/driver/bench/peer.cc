@@ -190,6 +190,16 @@ const std::vector<std::string>& peer_names() {
   return names;
 }
 
+std::vector<std::string> peer_names_on(target::Kind kind) {
+  std::vector<std::string> out;
+  for (const std::string& name : peer_names()) {
+    const bool cuda = name == "cublas" || name == "cudnn";
+    if (kind == target::Kind::kCuda ? cuda : kind == target::Kind::kCpu && !cuda)
+      out.push_back(name);
+  }
+  return out;
+}
+
 std::vector<fs::path> peer_module_folders() {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);

@@ -9,6 +9,7 @@
 
 #include "tessera/support/host_tensor.h"
 #include "tessera/support/result.h"
+#include "tessera/target/target.h"
 
 namespace tessera::driver {
 
@@ -25,9 +26,10 @@ class PeerOp {
   virtual Result<HostTensor> output(const Shape& shape) = 0;
 };
 
-// Names of the peers that have a module, in the order they are tried; peer_driver.h has others for
-// whole models.
+// Names of the peers that have a module; peer_driver.h has others for whole models.
 const std::vector<std::string>& peer_names();
+// Those of them that run on such a target.
+std::vector<std::string> peer_names_on(target::Kind kind);
 
 // Where modules are looked for, relative to the program.
 std::vector<std::filesystem::path> peer_module_folders();
