@@ -5,6 +5,8 @@
 #include "tessera/graph/passes/passes.h"
 #include "tessera/kernel/check_output.h"
 #include "tessera/kernel/compile_op.h"
+#include "tessera/lower/check_limits.h"
+#include "tessera/lower/lower_device.h"
 #include "tessera/onnx/import.h"
 #include "tessera/runtime/device/cpu_device.h"
 #include "tessera/space/space.h"
@@ -67,6 +69,34 @@ TEST_P(SpacesOfTheZoo, AreCorrect) {
   ASSERT_TRUE(tasks.ok()) << tasks.error().message;
   runtime::ThreadPool pool({.threads = 2});
   for (const Task& t : tasks->tasks) check_task(t, pool);
+}
+
+// Nothing runs: what is asked for lies within the limits of the device.
+TEST_P(SpacesOfTheZoo, StayWithinTheLimitsOfAGpu) {
+  const auto model = zoo::make_model(GetParam(), {.fill_weights = false});
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  auto graph = onnx::import_model(*model, {});
+  ASSERT_TRUE(graph.ok()) << graph.error().message;
+  const auto optimized = graph::optimize(*graph, {});
+  ASSERT_TRUE(optimized.ok()) << optimized.error().message;
+  const auto tasks = extract_tasks(*graph);
+  ASSERT_TRUE(tasks.ok()) << tasks.error().message;
+  const target::Target gpu = target::find_target("h200").value();
+  for (const Task& t : tasks->tasks) {
+    const auto space = space::make_space(t.dag, gpu);
+    ASSERT_TRUE(space.ok()) << t.name << ": " << space.error().message;
+    Rng rng(hash_bytes(t.key));
+    for (int i = 0; i < kSamples; ++i) {
+      const space::Candidate candidate = i == 0 ? space->preferred() : space->sample(rng);
+      SCOPED_TRACE(t.name + " " + t.key + "\n" + space->to_text(candidate));
+      const auto schedule = space->schedule(candidate);
+      ASSERT_TRUE(schedule.ok()) << schedule.error().message;
+      const auto lowered = lower::lower_device(t.dag, *schedule);
+      ASSERT_TRUE(lowered.ok()) << lowered.error().message;
+      const auto within = lower::check_limits(lowered->program, lower::launch_limits(gpu));
+      EXPECT_TRUE(within.ok()) << within.error().message;
+    }
+  }
 }
 
 std::vector<std::string> names() {

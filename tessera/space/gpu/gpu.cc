@@ -69,6 +69,8 @@ GpuElements bind_gpu_elements(Context& c, std::size_t stage, std::int64_t thread
   const auto [shared, units] = gpu_loops(s, all_axes(s));
   Loops outer = shared, inner = units;
   inner.insert(inner.end(), reduce.begin(), reduce.end());
+  for (std::size_t i = s.rank(); i < s.axis_count() && reduce.empty(); ++i)
+    inner.push_back(s.axis_name(i));
   if (s.extent(s.rank() - 1) % lanes != 0) lanes = 1;
   if (lanes > 1) {
     const Loops last = w.split(name, outer.back(), {lanes}, schedule::Tail::kGuard);

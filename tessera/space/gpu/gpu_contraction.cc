@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
+#include <utility>
 
 #include "tessera/space/contraction.h"
 #include "tessera/space/gpu/gpu.h"
@@ -284,7 +286,9 @@ class GpuContraction {
   }
   std::int64_t shared_limit() const {
     const std::int64_t own = x_.target.gpu.block_shared_bytes;
-    return own > 0 ? own : kSharedBytes;
+    const std::int64_t limit = own > 0 ? own : kSharedBytes;
+    // Spans are estimates: regions at the end of an axis may be longer.
+    return tile_.groups > 1 ? limit / 8 * 7 : limit;
   }
 
   const char* refuse_threads() const {
@@ -313,7 +317,23 @@ class GpuContraction {
       for (const Operand* o : {&a_, &b_}) bytes += sharable(*o) ? bytes_of(*o, tile) : 0;
       return bytes;
     };
+    p.apart = [this](const GpuTile& tile) {
+      return GpuProblem::Apart{shared_stride(a_, outer_, tile), shared_stride(a_, c_.row, tile)};
+    };
     return p;
+  }
+
+  // Bytes from one element of an axis to the next in the copy of an operand.
+  std::int64_t shared_stride(const Operand& o, int axis, const GpuTile& tile) const {
+    const Access& a = *o.access;
+    std::int64_t stride = size_bytes(a.buffer->dtype), out = 0;
+    for (std::size_t i = o.order.size(); i-- > 0;) {
+      for (const IndexTerm& t : a.indices[o.order[i]].terms) {
+        if (static_cast<int>(t.axis) == axis) out += t.coefficient * stride;
+      }
+      stride *= i + 1 == o.order.size() ? pitch(o, tile) : span(a, o.order[i], tile);
+    }
+    return std::abs(out);
   }
 
   void choose() {

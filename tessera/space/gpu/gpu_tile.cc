@@ -19,16 +19,35 @@ const std::vector<std::int64_t> kGpuPlaces = {1, 2, 3, 4};
 
 namespace {
 
-// What the estimate knows of a multiprocessor, fitted to schedules that were timed on an H200 (76
-// of 9 operations, mean error 7 %): cycles of a launch, of another launch that adds up parts, until
-// operands of a later step are there, of a barrier and of a copy; bytes that the second cache
-// delivers to one multiprocessor in a cycle; cycles of a vector read from shared memory, and of
-// every row of banks that it touches; and the warps of a scheduler whose waits take half of the
-// time.
+// What the estimate knows of a multiprocessor, fitted to 174 schedules of 14 operations that were
+// timed on an H200 (mean error 10 %): cycles of a launch, of another launch that adds up parts, of
+// an exchange between groups, until operands of a later step are there, of a barrier and of a copy;
+// bytes that the second cache delivers to one multiprocessor in a cycle; cycles of every row of
+// banks that a read of shared memory touches, for its warp and for all of them; and the warps of a
+// scheduler whose waits take half of the time.
 constexpr double kSchedulers = 4;
-constexpr double kStart = 1650, kSecondStart = 2930, kLatency = 840, kBarrier = 52, kCopy = 15;
-constexpr double kExchange = 300;
-constexpr double kCacheBytes = 20, kRead = 0.63, kBankRow = 1.29, kWaiting = 0.35;
+constexpr double kStart = 1680, kSecondStart = 3390, kExchange = 500;
+constexpr double kLatency = 835, kBarrier = 49, kCopy = 17, kCacheBytes = 40;
+constexpr double kBankRow = 1.88, kBankRowOfAll = 1.04, kWaiting = 0.335;
+constexpr std::int64_t kVectorBytes = 16, kBankVectors = 8;
+
+// Rows of banks that a warp touches when its threads read a vector of their rows.
+double bank_rows(const GpuProblem& p, const GpuTile& tile) {
+  const GpuProblem::Apart apart = p.apart(tile);
+  std::int64_t seen[32];
+  std::int64_t most = 1, vectors = 0;
+  std::int64_t count[kBankVectors] = {};
+  for (std::int64_t lane = 0; lane < 32; lane += std::min<std::int64_t>(32, tile.column_threads)) {
+    const std::int64_t row = lane % tile.group_threads() / tile.column_threads;
+    const std::int64_t at =
+        row / tile.row_threads * apart.outer + row % tile.row_threads * apart.row;
+    const std::int64_t vector = at / kVectorBytes;
+    if (std::find(seen, seen + vectors, vector) != seen + vectors) continue;
+    seen[vectors++] = vector;
+    most = std::max(most, ++count[vector % kBankVectors]);
+  }
+  return static_cast<double>(most);
+}
 
 // Products that one body holds unrolled, and what a block may reasonably ask for.
 constexpr std::int64_t kMaxThreads = 256, kMinThreads = 32;
@@ -55,7 +74,9 @@ std::int64_t resident_blocks(const target::Target& t, const GpuTile& tile, std::
 std::int64_t preferred_steps(const GpuProblem& p) {
   std::int64_t steps = 1;
   for (const std::int64_t s : kGpuSteps) {
-    if (s <= 16 && s <= p.reduce && (s == 1 || s * p.taps <= kStepProducts)) steps = s;
+    const bool short_sum = s == 32 && (p.taps > 1 || p.reduce < 256);
+    if (s > 32 || s > p.reduce || short_sum) break;
+    if (s == 1 || s * p.taps <= kStepProducts) steps = s;
   }
   return steps;
 }
@@ -78,8 +99,17 @@ const char* refuse_parts(const GpuProblem& p, std::int64_t steps, std::int64_t p
   return p.reduce / parts < steps ? "less than the steps between copies" : nullptr;
 }
 
-double estimate_cycles(const target::Target& t, const GpuProblem& p, const GpuTile& tile) {
-  const std::int64_t bytes = p.step_bytes(tile);
+namespace {
+
+// What a tile asks of shared memory, however many parts there are.
+struct Memory {
+  std::int64_t bytes = 0;  // of a step
+  double bank_rows = 1;
+};
+
+double estimate(const target::Target& t, const GpuProblem& p, const GpuTile& tile,
+                const Memory& memory_use) {
+  const std::int64_t bytes = memory_use.bytes;
   const std::int64_t resident = resident_blocks(t, tile, bytes);
   if (resident < 1) return HUGE_VAL;
   const std::int64_t tiles = p.batch * parts_of(p.outer, tile.outer_length()) *
@@ -94,18 +124,18 @@ double estimate_cycles(const target::Target& t, const GpuProblem& p, const GpuTi
   const auto products = static_cast<double>(tile.steps / tile.groups * p.taps);
   // Instructions of a warp between copies: products, reads of operands, the copies themselves.
   const auto across = static_cast<double>(std::min<std::int64_t>(32, tile.column_threads));
-  const auto read = [](double threads) { return kRead + kBankRow * std::max(1.0, threads / 8); };
   const double reads =
-      static_cast<double>(tile.thread_rows()) / (p.vectors ? 4.0 : 1.0) * read(32 / across) +
-      static_cast<double>(tile.chunks) * read(across);
+      static_cast<double>(tile.thread_rows()) / (p.vectors ? 4.0 : 1.0) * memory_use.bank_rows +
+      static_cast<double>(tile.chunks) * std::max(1.0, across / 8);
   const double copies = static_cast<double>(bytes) / 16 / static_cast<double>(tile.threads());
   const double issued =
-      products * (static_cast<double>(tile.sums()) + reads) + kCopy * copies + kBarrier;
+      products * (static_cast<double>(tile.sums()) + kBankRow * reads) + kCopy * copies + kBarrier;
   // Warps of a scheduler hide each other's waits.
   const double hiding = at_once * warps / kSchedulers;
   const double efficiency = hiding / (hiding + kWaiting);
   const double lanes = t.gpu.core_lanes > 0 ? t.gpu.core_lanes : 64;
-  const double compute = issued * warps * 32 / lanes / efficiency;
+  const double compute =
+      std::max(issued * warps * 32 / lanes / efficiency, products * reads * warps * kBankRowOfAll);
   const double memory = static_cast<double>(bytes) / kCacheBytes;
   const double waits = tile.places > 1 ? kLatency / static_cast<double>(tile.places - 1) : kLatency;
   const double round =
@@ -123,6 +153,12 @@ double estimate_cycles(const target::Target& t, const GpuProblem& p, const GpuTi
   return cycles;
 }
 
+}  // namespace
+
+double estimate_cycles(const target::Target& t, const GpuProblem& p, const GpuTile& tile) {
+  return estimate(t, p, tile, {.bytes = p.step_bytes(tile), .bank_rows = bank_rows(p, tile)});
+}
+
 GpuTile choose_gpu_tile(const target::Target& t, const GpuProblem& p, std::int64_t lanes) {
   const std::int64_t most_threads =
       std::min(kMaxThreads, std::max<std::int64_t>(1, t.gpu.block_threads));
@@ -138,27 +174,30 @@ GpuTile choose_gpu_tile(const target::Target& t, const GpuProblem& p, std::int64
   GpuTile tile{.lanes = lanes, .steps = best.steps};
   const auto consider = [&] {
     if (tile.threads() > most_threads || tile.sums() > kMaxSums) return;
-    const auto compare = [&] {
-      const double cycles = estimate_cycles(t, p, tile);
+    const auto compare = [&](const Memory& memory) {
+      const double cycles = estimate(t, p, tile, memory);
       if (cycles >= least) return;
       least = cycles;
       best = tile;
     };
     tile.places = 3;
+    const Memory memory{.bytes = p.step_bytes(tile), .bank_rows = bank_rows(p, tile)};
     for (const std::int64_t parts : kGpuParts) {
       tile.parts = parts;
-      if (!refuse_parts(p, tile.steps, parts) && p.reduce / parts % tile.steps == 0) compare();
-      if (parts == 1 && p.reduce % tile.steps != 0) compare();
+      if (!refuse_parts(p, tile.steps, parts) && p.reduce / parts % tile.steps == 0)
+        compare(memory);
+      if (parts == 1 && p.reduce % tile.steps != 0) compare(memory);
     }
     tile.parts = 1;
     tile.places = 2;
     for (const std::int64_t groups : kGpuGroups) {
       const std::int64_t steps = groups * (p.taps > 1 ? 4 : 8);
       if (groups == 1 || tile.group_threads() * groups > most_threads) continue;
+      if (tile.group_threads() % 32 != 0) continue;  // a warp would belong to two of them
       if (refuse_groups(p, steps, groups)) continue;
       tile.groups = groups;
       const std::int64_t before = std::exchange(tile.steps, steps);
-      compare();
+      compare({.bytes = p.step_bytes(tile), .bank_rows = bank_rows(p, tile)});
       tile.steps = before;
       tile.groups = 1;
     }

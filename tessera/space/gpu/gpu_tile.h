@@ -30,7 +30,9 @@ struct GpuTile {
   std::int64_t column_length() const { return chunks * column_threads * lanes; }
   // Bytes in which the groups of a block exchange their sums.
   std::int64_t exchange_bytes() const {
-    return groups == 1 ? 0 : 4 * groups * outer_length() * row_length() * column_length();
+    return groups == 1
+               ? 0
+               : (4 * groups * outer_length() * row_length() * column_length() + 127) / 128 * 128;
   }
   // Of a thread: sums, operands, addresses.
   std::int64_t registers() const;
@@ -46,6 +48,11 @@ struct GpuProblem {
   bool vectors = true;      // rows are read by vectors along the steps
   // Bytes of the operands of one step in shared memory.
   std::function<std::int64_t(const GpuTile&)> step_bytes;
+  // Bytes between the rows of neighbouring threads there.
+  struct Apart {
+    std::int64_t outer = 0, row = 0;
+  };
+  std::function<Apart(const GpuTile&)> apart;
 };
 
 // Values that tuning may take, ascending.
