@@ -5,12 +5,17 @@
 
 #include "tessera/driver/tune/tune_costs.h"
 #include "tessera/support/hash.h"
+#include "tessera/target/cpus.h"
 
 namespace tessera::driver {
 namespace {
 
 // Trials of a task without any gain before it stops.
 constexpr std::int64_t kStopAfter = 512;
+// On a device trials are cheap.
+constexpr std::int64_t kStopAfterOnDevice = 2048;
+// For the features of candidates there, which are wanted faster than one thread computes them.
+constexpr int kModelThreads = 4;
 
 }  // namespace
 
@@ -35,7 +40,10 @@ Result<void> TuneSearches::make_learner(const search::PolicyEntry& policy, bool 
   if (!policy.uses_model || options_.learner.model == "none") return {};
   search::LearnerOptions learning = options_.learner;
   if (foreground) learning.background = false;
-  if (options_.target.is_gpu()) learning.features = "launch";
+  if (options_.target.is_gpu()) {
+    learning.features = "launch";
+    learning.threads = std::clamp(target::usable_cpus() / 4, 1, kModelThreads);
+  }
   Result<std::unique_ptr<search::Learner>> made = search::Learner::make(learning);
   if (!made && options_.pretrained_optional && !learning.pretrained.empty()) {
     note_(made.error().message + "; tuning starts without a pretrained model");
@@ -54,7 +62,8 @@ Result<void> TuneSearches::make_learner(const search::PolicyEntry& policy, bool 
 
 void TuneSearches::make_scheduler() {
   search::SchedulerOptions schedule;
-  schedule.stop_after = options_.record_space ? 0 : kStopAfter;
+  const std::int64_t patience = options_.target.is_gpu() ? kStopAfterOnDevice : kStopAfter;
+  schedule.stop_after = options_.record_space ? 0 : patience;
   schedule.seed = options_.seed;
   if (problem_.subjects.size() > 1)
     schedule.objective = search::SchedulerOptions::Objective::kGeometricMean;
