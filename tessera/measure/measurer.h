@@ -48,8 +48,9 @@ class Measurer {
 };
 
 // Where candidates can be measured, by the name that users give: "host", or the device at hand
-// ("cuda", "opencl"). A process of its own asks the driver: what a driver has begun does not survive
-// the fork of a worker. Call it before any thread is started. kUnavailable: there is no such device.
+// ("cuda", "opencl"). A process of its own asks the driver: what a driver has begun does not
+// survive the fork of a worker. Call it before any thread is started. kUnavailable: there is no
+// such device.
 Result<target::Target> ask_target(const std::string& name);
 
 // Worker processes on this machine, forked from a small server that is itself forked before any

@@ -20,12 +20,20 @@ class SharedReference {
   SharedReference& operator=(SharedReference&&) = delete;
 
   bool ready() const;
+  // Somebody computes them: wait() is worth it. Until keep(), or release() where that failed.
+  void claim() { set_state(kClaimed); }
+  void release() { set_state(kNone); }
+  bool wait(double seconds) const;  // ready() as soon as nobody computes them any more, or later
   // Keeps the outputs; from now on this process cannot write them.
   void keep(const std::vector<HostTensor>& outputs);
   // As kept; call only when ready().
   std::vector<HostTensor> outputs(const te::Dag& dag) const;
 
  private:
+  static constexpr std::uint32_t kNone = 0, kReady = 1, kClaimed = 2;
+  std::uint32_t state() const;
+  void set_state(std::uint32_t state);
+
   std::byte* memory_ = nullptr;
   std::size_t bytes_ = 0;
 };

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "tessera/kernel/random_inputs.h"
 #include "tessera/measure/bug_report.h"
 #include "tessera/measure/build_worker.h"
 #include "tessera/measure/process.h"
@@ -41,6 +42,33 @@ Server::Server(Channel owner, std::vector<te::Dag> tasks, target::Target target,
   builders_.resize(count);
   runner_.runs = true;
   warm_up();
+  if (target_.is_gpu() && options_.check_results) start_references();
+}
+
+// By processes beside the builders, which end by themselves: the one run worker would compute them
+// one after the other, with the device idle.
+void Server::start_references() {
+  const std::size_t count = std::min(builders_.size(), tasks_.size());
+  const int threads = static_cast<int>(std::max<std::size_t>(1, builders_.size() / count));
+  for (SharedReference& r : references_) r.claim();
+  for (std::size_t first = 0; first < count; ++first) {
+    const auto compute = [&](Channel&) {
+      const target::Target cpu = target::code_target(target::host(), threads);
+      runtime::ThreadPool pool({.threads = threads});
+      for (std::size_t t = first; t < tasks_.size(); t += count) {
+        const Result<std::vector<HostTensor>> outputs = compute_reference(
+            tasks_[t], kernel::random_inputs(tasks_[t], options_.seed), cpu, pool);
+        if (outputs.ok()) {
+          references_[t].keep(*outputs);
+        } else {
+          references_[t].release();
+        }
+      }
+    };
+    Channel unused;
+    if (measure::fork_worker("tessera-ref", compute, &unused) != 0) continue;
+    for (std::size_t t = first; t < tasks_.size(); t += count) references_[t].release();
+  }
 }
 
 // LLVM's tables and passes are made once, here, instead of in every worker.

@@ -236,7 +236,10 @@ void TuneSession::fill() {
   const Clock::time_point begin = Clock::now();
   searches_->update();
   // The next round is proposed while the last third of this one is measured.
-  while (loop_->pending() < std::max<std::size_t>(round_size(last_task_) / 3, 4)) {
+  // Many builders work for a device: each has a candidate, and another one waits.
+  const std::size_t least =
+      options_.target.is_gpu() ? 2 * static_cast<std::size_t>(target::usable_cpus()) : 4;
+  while (loop_->pending() < std::max<std::size_t>(round_size(last_task_) / 3, least)) {
     const bool enough = options_.trials > 0 &&
                         trials_ + static_cast<std::int64_t>(loop_->pending()) >= options_.trials;
     const std::optional<std::size_t> task = enough ? std::nullopt : searches_->next();
