@@ -58,6 +58,8 @@ class CpuStand final : public RunStand {
   }
 
   Result<std::unique_ptr<LoadedCandidate>> load(const RunItem& item) override {
+    if (item.job.cold_caches && !flusher_)
+      flusher_ = std::make_unique<CacheFlusher>(parts_.target, pool_);
     Result<TaskData*> data = data_of(item.job.task);
     if (!data.ok()) return data.error().with_context("reference");
     TESSERA_TRY(
@@ -75,7 +77,6 @@ class CpuStand final : public RunStand {
   Result<TaskData*> data_of(std::size_t task);
   // Constants are in memory, what the kernel before has just written is in the caches.
   void make_cold(Candidate& candidate) {
-    if (!flusher_) flusher_ = std::make_unique<CacheFlusher>(parts_.target, pool_);
     flusher_->flush();
     candidate.touch_variables();
   }
