@@ -55,6 +55,40 @@ HostTensor compute(const CompiledOp& op) {
   return runner.output(0).value();
 }
 
+TEST_F(KernelCacheTest, GivesBackProgramsOfGpus) {
+  const target::Target h200 = target::find_target("h200").value();
+  runtime::Binary ptx;
+  ptx.kind = runtime::BinaryKind::kPtx;
+  ptx.bytes = {'p', 't', 'x'};
+  ptx.launches = {{"first", {7, 1, 1}, {32, 4, 1}, 0, {0, 2}},
+                  {"second", {1, 2, 3}, {64, 1, 1}, 65536, {2, 1}}};
+  ptx.temporaries = {4096};
+  ptx.parameters = 2;
+  const std::string key = KernelCache::key(h200, {}, "dag", "steps");
+  ASSERT_NE(key, "");
+  cache()->store(key, ptx, {{}, schedule::layout_from_text("d1 d0").value()});
+  const auto found = cache()->find(key, h200);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->binary.kind, ptx.kind);
+  EXPECT_EQ(found->binary.target.name, "h200");
+  EXPECT_EQ(found->binary.bytes, ptx.bytes);
+  EXPECT_EQ(found->binary.temporaries, ptx.temporaries);
+  EXPECT_EQ(found->binary.parameters, 2);
+  EXPECT_TRUE(found->binary.kernels.empty());
+  ASSERT_EQ(found->binary.launches.size(), 2u);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const runtime::LaunchInfo &got = found->binary.launches[i], &want = ptx.launches[i];
+    EXPECT_EQ(got.name, want.name);
+    EXPECT_EQ(got.grid, want.grid);
+    EXPECT_EQ(got.block, want.block);
+    EXPECT_EQ(got.shared_bytes, want.shared_bytes);
+    EXPECT_EQ(got.arguments, want.arguments);
+  }
+  ASSERT_EQ(found->param_layouts.size(), 2u);
+  EXPECT_TRUE(found->param_layouts[0].empty());
+  EXPECT_EQ(schedule::to_text(found->param_layouts[1]), "d1 d0");
+}
+
 TEST_F(KernelCacheTest, GivesBackCodeLayoutsAndWorkspace) {
   const auto built = compile_op(dense(), packed_schedule(), target::host(), {.cache = cache()});
   ASSERT_TRUE(built.ok()) << built.error().message;
