@@ -276,18 +276,19 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
       peer.version = process.version();
       peer.max_error = worst_output(graph, outputs, process.outputs());
       peer.verified = peer.max_error <= 1;
-      // The first that agrees with ours; without one, the first.
-      if (result.verified_by.empty() || (peer.verified && !bench.verified)) {
+      // The first that agrees with ours.
+      if (peer.verified && !bench.verified) {
         result.verified_by = peer.version;
         bench.max_error = peer.max_error;
-        bench.verified = peer.verified;
+        bench.verified = true;
       }
       timer.add(runtime::Sampler([&process](int n, bool warm) { return process.sample(n, warm); }));
       peers.push_back(std::move(*started));
     }
     bench.peers.push_back(peer);
   }
-  if (result.verified_by.empty()) {
+  // A peer that disagrees may itself be wrong.
+  if (!bench.verified) {
     TESSERA_TRY(const std::vector<HostTensor> plain,
                 device ? cpu_outputs(model, options, inputs)
                        : plain_outputs(model, target, options, inputs, pool));
