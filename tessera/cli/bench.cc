@@ -220,7 +220,7 @@ int bench_pool(const BenchArgs& args) {
   return kOk;
 }
 
-// An exit code when one of the names is none.
+// An exit code when one of the names is not a peer's.
 std::optional<int> check_peers(const std::vector<std::string>& names) {
   std::set<std::string> known(driver::peer_names().begin(), driver::peer_names().end());
   known.insert(driver::driver_peer_names().begin(), driver::driver_peer_names().end());
@@ -344,7 +344,7 @@ void add_bench(CLI::App& app, std::function<int()>* run) {
       sub->add_option("--threads", args->threads, "Threads of ours and of the peers")
           ->check(CLI::Range(1, 1024));
   sub->add_option("--peers", args->peers,
-                  fmt::format("Comma-separated, or all. Operations: {}. Models: {}",
+                  fmt::format("Comma-separated, all, or none. Operations: {}. Models: {}",
                               fmt::join(driver::peer_names(), ","),
                               fmt::join(driver::driver_peer_names(), ",")))
       ->delimiter(',');
@@ -366,6 +366,7 @@ void add_bench(CLI::App& app, std::function<int()>* run) {
   sub->callback([args, run, threads] {
     if (args->pool && threads->count() == 0) args->threads = target::default_threads();
     *run = [args] {
+      if (args->peers == std::vector<std::string>{"none"}) args->peers.clear();
       if (const auto code = check_peers(args->peers)) return *code;
       return bench(*args);
     };

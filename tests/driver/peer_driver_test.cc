@@ -154,13 +154,15 @@ ModelBenchResult bench_mlp(const char* how) {
 }
 
 TEST(PeerDriver, WrongOutputsAreToldAndDoNotCount) {
-  const BenchResult wrong = bench_mlp("zeros").bench;
+  const ModelBenchResult result = bench_mlp("zeros");
+  const BenchResult& wrong = result.bench;
   ASSERT_EQ(wrong.peers.size(), 1u);
   EXPECT_EQ(wrong.peers[0].absent, "");
   EXPECT_FALSE(wrong.peers[0].verified);
   EXPECT_GT(wrong.peers[0].max_error, 1);
   EXPECT_EQ(best_peer(wrong), nullptr);
-  EXPECT_FALSE(wrong.verified);  // nobody else was asked
+  EXPECT_TRUE(wrong.verified);  // the nodes alone say the same as the model
+  EXPECT_EQ(result.verified_by, "every node alone");
 }
 
 TEST(PeerDriver, AnAbsentPeerLeavesTheComparisonWithOurselves) {
