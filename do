@@ -194,6 +194,9 @@ cmd_package() {
 cmd_sanitize() {
   cmd_deps
   local memory=(support target runtime onnx record) threads=(support runtime) folder
+  # Allocations that cannot be are errors of ours, not ends of the test.
+  export ASAN_OPTIONS=allocator_may_return_null=1${ASAN_OPTIONS:+:$ASAN_OPTIONS}
+  export TSAN_OPTIONS=allocator_may_return_null=1${TSAN_OPTIONS:+:$TSAN_OPTIONS}
   configure_and_build debug -- "${memory[@]/%/_tests}"
   for folder in "${memory[@]}"; do
     say "$folder with the address and undefined-behaviour sanitizers"

@@ -30,7 +30,8 @@ if [ "$arch" != "$host" ]; then
 fi
 say "building $build"
 cmake --preset package --log-level=WARNING "${arguments[@]}"
-cmake --build "$build" --parallel "$(nproc)" --target tessera tessera-runner tessera_shared tessera_peer_ort
+cmake --build "$build" --parallel "$(nproc)" --target tessera tessera-runner tessera_shared \
+  tessera_peer_ort tessera_peer_cublas tessera_peer_cudnn
 
 version=$(sed -n 's/^CMAKE_PROJECT_VERSION:STATIC=//p' "$build/CMakeCache.txt")
 name=tessera-$version-linux-$arch
