@@ -63,8 +63,8 @@ Result<bool> match_norms(Graph& graph, const PassOptions& options);
 // Constant factors and offsets per channel move into the weights of the neighbouring conv,
 // conv_transpose or contract; what is left after one of them is a single add.
 Result<bool> fold_scales(Graph& graph, const PassOptions& options);
-// Values of f32 become narrower floats, constants too; sums, norms and softmax stay f32 inside. What
-// its operator refuses, or runs on the host, stays f32 between casts.
+// Values of f32 become narrower floats, constants too; sums, norms and softmax stay f32 inside.
+// What its operator refuses, or runs on the host, stays f32 between casts.
 Result<bool> narrow_floats(Graph& graph, const PassOptions& options);
 // Transposes at a contract become an order of its labels.
 Result<bool> absorb_transposes(Graph& graph, const PassOptions& options);
