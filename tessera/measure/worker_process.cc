@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <thread>
 
 #include <sys/socket.h>
@@ -20,7 +21,13 @@ constexpr int kForkTries = 5;
                             const std::function<void(Channel&)>& serve, pid_t parent) {
   die_with(parent);
   become_worker(channel.fd(), name);
-  serve(channel);
+  // Thrown on, an exception would reach handlers of the process that forked, with the channel
+  // closed on the way: whoever reads it would take a crash for a worker that left.
+  try {
+    serve(channel);
+  } catch (...) {
+    std::abort();
+  }
   _exit(0);
 }
 
