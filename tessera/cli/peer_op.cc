@@ -7,11 +7,11 @@
 
 namespace tessera::cli {
 
-void add_peer_op(CLI::App& app, std::function<int()>* command) {
+void add_peer_op(CLI::App& app, std::function<int()>* run) {
   CLI::App* sub = app.add_subcommand("peer-op", "Serve an operation of a peer to `bench`");
   sub->group("");  // not for people
-  sub->callback([command] {
-    *command = [] {
+  sub->callback([run] {
+    *run = [] {
       const Result<void> served = driver::serve_peer_program(STDIN_FILENO);
       return served.ok() ? kOk : report(served.error());
     };

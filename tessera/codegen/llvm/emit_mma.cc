@@ -101,6 +101,7 @@ Value* Emitter::emit_mma(const ir::Call& call) {
   llvm::Type* element = is_int ? b_.getInt32Ty() : b_.getFloatTy();
   auto* result = llvm::StructType::get(b_.getContext(), {element, element, element, element});
   std::vector<llvm::Type*> types;
+  types.reserve(args.size());
   for (const Value* arg : args) types.push_back(arg->getType());
   const char* acc = is_int ? "s32" : "f32";
   // No side effects: threads that leave out a product whose result nobody wants all do so.

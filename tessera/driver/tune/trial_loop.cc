@@ -111,6 +111,7 @@ std::size_t TrialLoop::pending_of(std::size_t task) const {
 std::vector<measure::Measurement> TrialLoop::compare(const std::vector<Attempt>& attempts,
                                                      const std::function<bool()>& again) {
   std::vector<measure::Trial> trials;
+  trials.reserve(attempts.size());
   for (const Attempt& a : attempts) trials.push_back(trial_of(a, trials.size()));
   for (int repeats = 0;; ++repeats) {
     std::vector<measure::Measurement> compared = measurer_->compare(trials);
