@@ -5,6 +5,7 @@
 
 #include "tessera/space/contraction.h"
 #include "tessera/space/gpu/gpu.h"
+#include "tessera/space/gpu/gpu_parts.h"
 #include "tessera/space/gpu/gpu_tensor.h"
 #include "tessera/space/gpu/gpu_tile.h"
 #include "tessera/space/tile.h"
@@ -21,7 +22,6 @@ constexpr std::int64_t kMaxRounds = 16;
 constexpr std::int64_t kSharedBytes = 48 << 10;
 constexpr std::int64_t kCopyBytes = 16, kBanks = 32;
 // That add up the parts of a reduction.
-constexpr std::int64_t kSumThreads = 128;
 // Operations that may be repeated in every block that copies.
 constexpr double kCheapCopy = 8;
 
@@ -56,27 +56,16 @@ class GpuContraction {
     choose();
     Writer& w = x_.writer;
     if (tile_.groups > 1) return run_groups();
-    if (tile_.parts > 1) {
-      const Loops cut = w.split(name(), s_.axis_name(cut_), {s_.extent(cut_) / tile_.parts},
-                                schedule::Tail::kGuard);
-      part_ = cut[0];
-      cut_name_ = cut[1];
-      launch_ = w.rfactor(name(), part_, 0);
-      inner_ = w.cache_write(launch_, "local");
-    } else {
-      cut_name_ = s_.axis_name(cut_);
-      launch_ = h_.op.name;
-      inner_ = self_ ? w.cache_write(name(), "local") : name();
-    }
+    sum_ = cut_gpu_sum(x_, c_, host_, cut_, tile_.parts);
     for (const Operand* o : {&a_, &b_}) begin_copy(*o);
     write_launch();
     const std::string step = write_sums();
     for (const Operand* o : {&a_, &b_}) write_copy(*o, step);
     if (tile_.places > 1 && (a_.shared || b_.shared))
-      w.pragma(inner_, step, "pipeline", tile_.places);
+      w.pragma(sum_.inner, step, "pipeline", tile_.places);
     x_.done[c_.stage] = true;
     x_.done[host_.stage] = true;
-    if (tile_.parts > 1) add_parts();
+    if (tile_.parts > 1) add_gpu_parts(x_, c_, host_, sum_.part);
   }
 
  private:
@@ -85,16 +74,16 @@ class GpuContraction {
     Writer& w = x_.writer;
     const Loops cut = w.split(name(), s_.axis_name(cut_),
                               {tile_.groups, tile_.steps / tile_.groups}, schedule::Tail::kGuard);
-    part_ = cut[1];
-    const std::string partial = w.rfactor(name(), part_, 0);
-    inner_ = w.cache_write(partial, "shared");
+    sum_.part = cut[1];
+    const std::string partial = w.rfactor(name(), sum_.part, 0);
+    sum_.inner = w.cache_write(partial, "shared");
     w.compute_inline(partial);
     for (const Operand* o : {&a_, &b_}) begin_copy(*o);
     write_group_launch();
     write_group_sums(cut);
     for (const Operand* o : {&a_, &b_}) write_copy(*o, cut[0]);
     if (tile_.places > 1 && (a_.shared || b_.shared))
-      w.pragma(inner_, cut[0], "pipeline", tile_.places);
+      w.pragma(sum_.inner, cut[0], "pipeline", tile_.places);
     x_.done[c_.stage] = true;
     x_.done[host_.stage] = true;
   }
@@ -102,21 +91,13 @@ class GpuContraction {
   // Blocks, then all threads for the elements of a tile.
   void write_group_launch() {
     Writer& w = x_.writer;
-    launch_ = h_.op.name;
-    Loops blocks, inner;
-    std::vector<bool> mapped(h_.rank(), false);
-    for (const std::size_t a : host_.axis) mapped[a] = true;
-    for (std::size_t i = 0; i < h_.rank(); ++i) {
-      if (!mapped[i]) blocks.push_back(h_.axis_name(i));
-    }
-    for (const auto* axes : {&c_.units, &c_.batch, &c_.rows, &c_.columns}) {
-      for (const std::size_t i : *axes) blocks.push_back(axis_of(i));
-    }
+    sum_.launch = h_.op.name;
+    Loops blocks = gpu_block_loops(x_, c_, host_, ""), inner;
     std::string lane;
     const auto split = [&](int axis, std::vector<std::int64_t> lengths) {
       if (axis < 0) return;
-      const Loops l = w.split(launch_, axis_of(static_cast<std::size_t>(axis)), std::move(lengths),
-                              schedule::Tail::kGuard);
+      const Loops l = w.split(sum_.launch, axis_of(static_cast<std::size_t>(axis)),
+                              std::move(lengths), schedule::Tail::kGuard);
       blocks.push_back(l[0]);
       inner.push_back(l[1]);
       lane = l.back();
@@ -126,27 +107,27 @@ class GpuContraction {
     split(static_cast<int>(c_.vector), {tile_.column_length() / tile_.lanes, tile_.lanes});
     Loops order = blocks;
     order.insert(order.end(), inner.begin(), inner.end());
-    if (self_) order.push_back(part_);
+    if (self_) order.push_back(sum_.part);
     order.push_back(lane);
-    w.reorder(launch_, order);
-    const std::string block = w.fuse(launch_, blocks);
-    w.annotate(launch_, block, schedule::Annotation::kBlockX);
+    w.reorder(sum_.launch, order);
+    const std::string block = w.fuse(sum_.launch, blocks);
+    w.annotate(sum_.launch, block, schedule::Annotation::kBlockX);
     const Loops parts =
-        w.split(launch_, w.fuse(launch_, inner), {tile_.threads()}, schedule::Tail::kGuard);
-    w.unroll(launch_, parts[0]);
-    w.annotate(launch_, parts[1], schedule::Annotation::kThreadX);
-    if (tile_.lanes > 1) w.vectorize(launch_, lane);
-    w.compute_at(inner_, launch_, block);
+        w.split(sum_.launch, w.fuse(sum_.launch, inner), {tile_.threads()}, schedule::Tail::kGuard);
+    w.unroll(sum_.launch, parts[0]);
+    w.annotate(sum_.launch, parts[1], schedule::Annotation::kThreadX);
+    if (tile_.lanes > 1) w.vectorize(sum_.launch, lane);
+    w.compute_at(sum_.inner, sum_.launch, block);
     if (self_) {
-      w.unroll(launch_, part_);
+      w.unroll(sum_.launch, sum_.part);
     } else {
-      add_at(parts[1], tile_.lanes > 1);
+      add_gpu_parts_at(x_, c_, host_, sum_.part, parts[1], tile_.lanes > 1);
     }
   }
 
   void write_group_sums(const Loops& cut) {
     Writer& w = x_.writer;
-    Loops order, virtuals, threads = {part_};
+    Loops order, virtuals, threads = {sum_.part};
     for (std::size_t i = 0; i < s_.rank(); ++i) {
       const bool tiled =
           i == c_.vector || static_cast<int>(i) == c_.row || static_cast<int>(i) == outer_;
@@ -154,11 +135,11 @@ class GpuContraction {
     }
     const auto split = [&](int axis, std::vector<std::int64_t> lengths, std::int64_t count) {
       if (axis < 0) return std::string();
-      const Loops l = w.split(inner_, s_.axis_name(static_cast<std::size_t>(axis)),
+      const Loops l = w.split(sum_.inner, s_.axis_name(static_cast<std::size_t>(axis)),
                               std::move(lengths), schedule::Tail::kGuard);
       virtuals.push_back(l[0]);
       threads.push_back(l[1]);
-      if (count > 1) w.annotate(inner_, l[0], schedule::Annotation::kVThread);
+      if (count > 1) w.annotate(sum_.inner, l[0], schedule::Annotation::kVThread);
       return l.back();
     };
     split(outer_, {tile_.outer_threads}, tile_.outer_rows);
@@ -168,7 +149,7 @@ class GpuContraction {
     Loops steps = {cut[2]};
     const std::int64_t each = tile_.steps / tile_.groups;
     if (problem_vectors() && each % 4 == 0 && each > 4)
-      steps = w.split(inner_, cut[2], {4}, schedule::Tail::kGuard);
+      steps = w.split(sum_.inner, cut[2], {4}, schedule::Tail::kGuard);
     order.insert(order.end(), virtuals.begin(), virtuals.end());
     order.insert(order.end(), threads.begin(), threads.end());
     order.push_back(cut[0]);
@@ -184,13 +165,13 @@ class GpuContraction {
     }
     order.insert(order.end(), steps.begin(), steps.end());
     order.push_back(lane);
-    w.reorder(inner_, order);
-    for (const std::string& loop : unrolled) w.unroll(inner_, loop);
-    w.annotate(inner_, w.fuse(inner_, threads), schedule::Annotation::kThreadX);
+    w.reorder(sum_.inner, order);
+    for (const std::string& loop : unrolled) w.unroll(sum_.inner, loop);
+    w.annotate(sum_.inner, w.fuse(sum_.inner, threads), schedule::Annotation::kThreadX);
     if (tile_.lanes > 1) {
-      w.vectorize(inner_, lane);
+      w.vectorize(sum_.inner, lane);
     } else {
-      w.unroll(inner_, lane);
+      w.unroll(sum_.inner, lane);
     }
   }
 
@@ -420,7 +401,7 @@ class GpuContraction {
     Writer& w = x_.writer;
     if (o.constant && o.moved) w.layout(o.access->buffer->name, layout(o));
     if (!o.shared) return;
-    w.cache_read(o.access->buffer->name, inner_, "shared");
+    w.cache_read(o.access->buffer->name, sum_.inner, "shared");
     const int producer = x_.analysis.producer(o.access->buffer);
     if (producer < 0) return;
     const auto p = static_cast<std::size_t>(producer);
@@ -447,28 +428,16 @@ class GpuContraction {
   // Blocks, then virtual threads and threads, then the columns of one.
   void write_launch() {
     Writer& w = x_.writer;
-    Loops blocks, virtuals, threads;
-    if (tile_.parts > 1) {
-      blocks.push_back(part_);
-    } else {
-      std::vector<bool> mapped(h_.rank(), false);
-      for (const std::size_t a : host_.axis) mapped[a] = true;
-      for (std::size_t i = 0; i < h_.rank(); ++i) {
-        if (!mapped[i]) blocks.push_back(h_.axis_name(i));
-      }
-    }
-    for (const auto* axes : {&c_.units, &c_.batch, &c_.rows, &c_.columns}) {
-      for (const std::size_t i : *axes) blocks.push_back(axis_of(i));
-    }
+    Loops blocks = gpu_block_loops(x_, c_, host_, sum_.part), virtuals, threads;
     const auto split = [&](int axis, std::vector<std::int64_t> lengths) -> std::string {
       if (axis < 0) return {};
       const bool several = lengths[0] > 1;
-      const Loops l = w.split(launch_, axis_of(static_cast<std::size_t>(axis)), std::move(lengths),
-                              schedule::Tail::kGuard);
+      const Loops l = w.split(sum_.launch, axis_of(static_cast<std::size_t>(axis)),
+                              std::move(lengths), schedule::Tail::kGuard);
       blocks.push_back(l[0]);
       virtuals.push_back(l[1]);
       threads.push_back(l[2]);
-      if (several) w.annotate(launch_, l[1], schedule::Annotation::kVThread);
+      if (several) w.annotate(sum_.launch, l[1], schedule::Annotation::kVThread);
       return l.back();
     };
     split(outer_, {tile_.outer_rows, tile_.outer_threads});
@@ -479,12 +448,12 @@ class GpuContraction {
     order.insert(order.end(), virtuals.begin(), virtuals.end());
     order.insert(order.end(), threads.begin(), threads.end());
     order.push_back(lane);
-    w.reorder(launch_, order);
-    w.annotate(launch_, w.fuse(launch_, blocks), schedule::Annotation::kBlockX);
-    const std::string thread = w.fuse(launch_, threads);
-    w.annotate(launch_, thread, schedule::Annotation::kThreadX);
-    if (tile_.lanes > 1) w.vectorize(launch_, lane);
-    w.compute_at(inner_, launch_, thread);
+    w.reorder(sum_.launch, order);
+    w.annotate(sum_.launch, w.fuse(sum_.launch, blocks), schedule::Annotation::kBlockX);
+    const std::string thread = w.fuse(sum_.launch, threads);
+    w.annotate(sum_.launch, thread, schedule::Annotation::kThreadX);
+    if (tile_.lanes > 1) w.vectorize(sum_.launch, lane);
+    w.compute_at(sum_.inner, sum_.launch, thread);
   }
 
   // The sums of a thread, some steps at a time; returns the loop around those steps.
@@ -492,8 +461,8 @@ class GpuContraction {
     Writer& w = x_.writer;
     const bool vectors = problem_vectors() && tile_.steps % 4 == 0;
     const Loops steps =
-        vectors ? w.split(inner_, cut_name_, {tile_.steps / 4, 4}, schedule::Tail::kGuard)
-                : w.split(inner_, cut_name_, {tile_.steps}, schedule::Tail::kGuard);
+        vectors ? w.split(sum_.inner, sum_.cut, {tile_.steps / 4, 4}, schedule::Tail::kGuard)
+                : w.split(sum_.inner, sum_.cut, {tile_.steps}, schedule::Tail::kGuard);
     Loops order = {steps[0]};
     std::int64_t body = tile_.steps * tile_.sums();
     Loops unrolled;
@@ -509,8 +478,8 @@ class GpuContraction {
     order.insert(order.end(), steps.begin() + 1, steps.end());
     unrolled.insert(unrolled.end(), steps.begin() + 1, steps.end());
     if (tile_.parts > 1) {
-      order.push_back(part_);
-      unrolled.push_back(part_);
+      order.push_back(sum_.part);
+      unrolled.push_back(sum_.part);
     }
     for (std::size_t i = 0; i < s_.rank(); ++i) {
       if (i == c_.vector) continue;
@@ -518,12 +487,12 @@ class GpuContraction {
       unrolled.push_back(s_.axis_name(i));
     }
     order.push_back(s_.axis_name(c_.vector));
-    w.reorder(inner_, order);
-    for (const std::string& loop : unrolled) w.unroll(inner_, loop);
+    w.reorder(sum_.inner, order);
+    for (const std::string& loop : unrolled) w.unroll(sum_.inner, loop);
     if (tile_.lanes > 1) {
-      w.vectorize(inner_, s_.axis_name(c_.vector));
+      w.vectorize(sum_.inner, s_.axis_name(c_.vector));
     } else {
-      w.unroll(inner_, s_.axis_name(c_.vector));
+      w.unroll(sum_.inner, s_.axis_name(c_.vector));
     }
     return steps[0];
   }
@@ -535,7 +504,7 @@ class GpuContraction {
     Writer& w = x_.writer;
     const Access& a = *o.access;
     const std::string stage = a.buffer->name + ".shared";
-    w.compute_at(stage, inner_, step);
+    w.compute_at(stage, sum_.inner, step);
     if (o.moved) w.layout(stage, layout(o));
     // What the buffer's own order does not allow is written where it belongs, one by one.
     const bool apart = o.moved && !o.constant;
@@ -575,35 +544,6 @@ class GpuContraction {
     return plain && whole ? lanes : 1;
   }
 
-  // The parts are added up by threads of their own, which also apply the epilogue.
-  void add_parts() {
-    Writer& w = x_.writer;
-    const GpuElements loops =
-        bind_gpu_elements(x_, host_.stage, kSumThreads, 4, self_ ? Loops{part_} : Loops{});
-    if (self_) {
-      w.unroll(name(), part_);
-      return;
-    }
-    add_at(loops.thread, loops.lanes > 1);
-  }
-
-  // The sum of what the parts have, where the host needs it.
-  void add_at(const std::string& thread, bool vectors) {
-    Writer& w = x_.writer;
-    w.compute_at(name(), h_.op.name, thread);
-    Loops order = {part_};
-    for (std::size_t i = 0; i < s_.rank(); ++i) order.push_back(s_.axis_name(i));
-    w.reorder(name(), order);
-    w.unroll(name(), part_);
-    for (std::size_t i = 0; i < s_.rank(); ++i) {
-      if (i == c_.vector && vectors) {
-        w.vectorize(name(), s_.axis_name(i));
-      } else {
-        w.unroll(name(), s_.axis_name(i));
-      }
-    }
-  }
-
   Context& x_;
   Contraction c_;
   Host host_;
@@ -614,9 +554,7 @@ class GpuContraction {
   int outer_ = -1;   // second axis of rows
   Operand a_, b_;
   GpuTile tile_;
-  std::string launch_;           // stage whose loops are blocks and threads
-  std::string inner_;            // stage of the sums
-  std::string part_, cut_name_;  // loops of the cut axis
+  GpuSum sum_;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "tessera/space/contraction.h"
 #include "tessera/space/gpu/gpu.h"
+#include "tessera/space/gpu/gpu_parts.h"
 
 namespace tessera::space {
 namespace {
@@ -16,7 +17,7 @@ constexpr std::int64_t kLeastRows = 5;
 constexpr std::int64_t kCopyBytes = 16;
 // Rounds of a copy that are unrolled, threads that add up parts, operations of a copy that every
 // block may repeat.
-constexpr std::int64_t kMaxRounds = 16, kSumThreads = 128;
+constexpr std::int64_t kMaxRounds = 16;
 constexpr double kCheapCopy = 8;
 
 struct Instruction {
@@ -78,26 +79,15 @@ class GpuTensor {
   void run() {
     choose();
     Writer& w = x_.writer;
-    if (tile_.parts > 1) {
-      const Loops cut = w.split(name(), s_.axis_name(cut_), {s_.extent(cut_) / tile_.parts},
-                                schedule::Tail::kGuard);
-      part_ = cut[0];
-      cut_name_ = cut[1];
-      launch_ = w.rfactor(name(), part_, 0);
-      inner_ = w.cache_write(launch_, "local");
-    } else {
-      cut_name_ = s_.axis_name(cut_);
-      launch_ = h_.op.name;
-      inner_ = self_ ? w.cache_write(name(), "local") : name();
-    }
+    sum_ = cut_gpu_sum(x_, c_, host_, cut_, tile_.parts);
     for (const Operand& o : operands_) begin_copy(o);
     write_launch();
     const std::string step = write_sums();
     for (const Operand& o : operands_) write_copy(o, step);
-    w.pragma(inner_, step, "pipeline", tile_.places);
+    w.pragma(sum_.inner, step, "pipeline", tile_.places);
     x_.done[c_.stage] = true;
     x_.done[host_.stage] = true;
-    if (tile_.parts > 1) add_parts();
+    if (tile_.parts > 1) add_gpu_parts(x_, c_, host_, sum_.part);
   }
 
  private:
@@ -204,7 +194,7 @@ class GpuTensor {
     Writer& w = x_.writer;
     const Access& a = *o.access;
     if (o.moved) w.layout(a.buffer->name, layout(o));
-    w.cache_read(a.buffer->name, inner_, "shared");
+    w.cache_read(a.buffer->name, sum_.inner, "shared");
     const int producer = x_.analysis.producer(a.buffer);
     if (producer < 0) return;
     const auto p = static_cast<std::size_t>(producer);
@@ -225,37 +215,26 @@ class GpuTensor {
   // Blocks, then warps, then the threads of a warp, then what one of them holds.
   void write_launch() {
     Writer& w = x_.writer;
-    Loops blocks;
-    if (tile_.parts > 1) {
-      blocks.push_back(part_);
-    } else {
-      std::vector<bool> mapped(h_.rank(), false);
-      for (const std::size_t a : host_.axis) mapped[a] = true;
-      for (std::size_t i = 0; i < h_.rank(); ++i) {
-        if (!mapped[i]) blocks.push_back(h_.axis_name(i));
-      }
-    }
-    for (const auto* axes : {&c_.units, &c_.batch, &c_.rows, &c_.columns}) {
-      for (const std::size_t i : *axes) blocks.push_back(axis_of(i));
-    }
+    Loops blocks = gpu_block_loops(x_, c_, host_, sum_.part);
     const Loops row =
-        w.split(launch_, axis_of(static_cast<std::size_t>(c_.row)),
+        w.split(sum_.launch, axis_of(static_cast<std::size_t>(c_.row)),
                 {tile_.row_warps, tile_.warp_rows / kSide, 2, 8}, schedule::Tail::kGuard);
     const Loops column =
-        w.split(launch_, axis_of(c_.vector), {tile_.column_warps, tile_.warp_columns / 8, 4, 2},
+        w.split(sum_.launch, axis_of(c_.vector), {tile_.column_warps, tile_.warp_columns / 8, 4, 2},
                 schedule::Tail::kGuard);
     blocks.insert(blocks.end(), {row[0], column[0]});
     Loops order = blocks;
     order.insert(order.end(),
                  {row[1], column[1], row[4], column[3], row[2], row[3], column[2], column[4]});
-    w.reorder(launch_, order);
-    w.annotate(launch_, w.fuse(launch_, blocks), schedule::Annotation::kBlockX);
-    const std::string warp = w.fuse(launch_, {row[1], column[1]});
-    w.annotate(launch_, warp, schedule::Annotation::kThreadY);
-    w.annotate(launch_, w.fuse(launch_, {row[4], column[3]}), schedule::Annotation::kThreadX);
-    for (const std::string& loop : {row[2], row[3], column[2]}) w.unroll(launch_, loop);
-    w.vectorize(launch_, column[4]);
-    w.compute_at(inner_, launch_, warp);
+    w.reorder(sum_.launch, order);
+    w.annotate(sum_.launch, w.fuse(sum_.launch, blocks), schedule::Annotation::kBlockX);
+    const std::string warp = w.fuse(sum_.launch, {row[1], column[1]});
+    w.annotate(sum_.launch, warp, schedule::Annotation::kThreadY);
+    w.annotate(sum_.launch, w.fuse(sum_.launch, {row[4], column[3]}),
+               schedule::Annotation::kThreadX);
+    for (const std::string& loop : {row[2], row[3], column[2]}) w.unroll(sum_.launch, loop);
+    w.vectorize(sum_.launch, column[4]);
+    w.compute_at(sum_.inner, sum_.launch, warp);
   }
 
   // The sums of a warp, some steps at a time; returns the loop around those steps.
@@ -263,10 +242,11 @@ class GpuTensor {
     Writer& w = x_.writer;
     const std::int64_t depth = instruction_.depth;
     const Loops steps =
-        w.split(inner_, cut_name_, {tile_.steps / depth, depth}, schedule::Tail::kGuard);
-    const Loops row = w.split(inner_, s_.axis_name(static_cast<std::size_t>(c_.row)), {kSide},
+        w.split(sum_.inner, sum_.cut, {tile_.steps / depth, depth}, schedule::Tail::kGuard);
+    const Loops row = w.split(sum_.inner, s_.axis_name(static_cast<std::size_t>(c_.row)), {kSide},
                               schedule::Tail::kGuard);
-    const Loops column = w.split(inner_, s_.axis_name(c_.vector), {kSide}, schedule::Tail::kGuard);
+    const Loops column =
+        w.split(sum_.inner, s_.axis_name(c_.vector), {kSide}, schedule::Tail::kGuard);
     Loops outer;
     for (const std::size_t r : c_.reduce) {
       if (r != cut_) outer.push_back(s_.axis_name(r));
@@ -275,16 +255,16 @@ class GpuTensor {
     Loops order = outer;
     order.push_back(steps[1]);
     Loops unrolled = {steps[1], row[0], column[0]};
-    if (tile_.parts > 1) unrolled.push_back(part_);
+    if (tile_.parts > 1) unrolled.push_back(sum_.part);
     for (std::size_t i = 0; i < s_.rank(); ++i) {
       if (i != c_.vector && static_cast<int>(i) != c_.row) unrolled.push_back(s_.axis_name(i));
     }
     order.insert(order.end(), unrolled.begin() + 3, unrolled.end());
     order.insert(order.end(), {row[0], column[0], row[1], column[1], steps[2]});
-    w.reorder(inner_, order);
-    for (const std::string& loop : unrolled) w.unroll(inner_, loop);
-    w.tensorize(inner_, row[1], instruction_.name);
-    return w.fuse(inner_, outer);
+    w.reorder(sum_.inner, order);
+    for (const std::string& loop : unrolled) w.unroll(sum_.inner, loop);
+    w.tensorize(sum_.inner, row[1], instruction_.name);
+    return w.fuse(sum_.inner, outer);
   }
 
   // Elements of a dimension that a block needs for some steps.
@@ -304,7 +284,7 @@ class GpuTensor {
     Writer& w = x_.writer;
     const Access& a = *o.access;
     const std::string stage = a.buffer->name + ".shared";
-    w.compute_at(stage, inner_, step);
+    w.compute_at(stage, sum_.inner, step);
     Loops dims;
     std::int64_t elements = 1;
     for (const std::size_t d : o.order) {
@@ -332,29 +312,6 @@ class GpuTensor {
     if (lanes > 1) w.vectorize(stage, parts[3]);
   }
 
-  // The parts are added up by threads of their own, which also apply the epilogue.
-  void add_parts() {
-    Writer& w = x_.writer;
-    const GpuElements loops =
-        bind_gpu_elements(x_, host_.stage, kSumThreads, 4, self_ ? Loops{part_} : Loops{});
-    if (self_) {
-      w.unroll(name(), part_);
-      return;
-    }
-    w.compute_at(name(), h_.op.name, loops.thread);
-    Loops order = {part_};
-    for (std::size_t i = 0; i < s_.rank(); ++i) order.push_back(s_.axis_name(i));
-    w.reorder(name(), order);
-    w.unroll(name(), part_);
-    for (std::size_t i = 0; i < s_.rank(); ++i) {
-      if (i == c_.vector && loops.lanes > 1) {
-        w.vectorize(name(), s_.axis_name(i));
-      } else {
-        w.unroll(name(), s_.axis_name(i));
-      }
-    }
-  }
-
   Context& x_;
   const Contraction& c_;
   const Host& host_;
@@ -366,9 +323,7 @@ class GpuTensor {
   std::vector<Operand> operands_;
   TensorProblem problem_;
   TensorTile tile_;
-  std::string launch_;           // stage whose loops are blocks and threads
-  std::string inner_;            // stage of the sums
-  std::string part_, cut_name_;  // loops of the cut axis
+  GpuSum sum_;
 };
 
 }  // namespace

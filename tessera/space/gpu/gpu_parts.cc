@@ -1,0 +1,80 @@
+#include "tessera/space/gpu/gpu_parts.h"
+
+namespace tessera::space {
+namespace {
+
+constexpr std::int64_t kSumThreads = 128;
+constexpr std::int64_t kSumLanes = 4;
+
+}  // namespace
+
+GpuSum cut_gpu_sum(Context& x, const Contraction& c, const Host& host, std::size_t cut,
+                   std::int64_t parts) {
+  Writer& w = x.writer;
+  const Stage& s = x.stage(c.stage);
+  const std::string& name = s.op.name;
+  GpuSum sum{.cut = s.axis_name(cut)};
+  if (parts > 1) {
+    const Loops loops = w.split(name, sum.cut, {s.extent(cut) / parts}, schedule::Tail::kGuard);
+    sum.part = loops[0];
+    sum.cut = loops[1];
+    sum.launch = w.rfactor(name, sum.part, 0);
+    sum.inner = w.cache_write(sum.launch, "local");
+    return sum;
+  }
+  sum.launch = x.stage(host.stage).op.name;
+  sum.inner = host.stage == c.stage ? w.cache_write(name, "local") : name;
+  return sum;
+}
+
+Loops gpu_block_loops(const Context& x, const Contraction& c, const Host& host,
+                      const std::string& part) {
+  const Stage &s = x.stage(c.stage), &h = x.stage(host.stage);
+  Loops blocks;
+  if (!part.empty()) {
+    blocks.push_back(part);
+  } else {
+    std::vector<bool> mapped(h.rank(), false);
+    for (const std::size_t a : host.axis) mapped[a] = true;
+    for (std::size_t i = 0; i < h.rank(); ++i) {
+      if (!mapped[i]) blocks.push_back(h.axis_name(i));
+    }
+  }
+  for (const auto* axes : {&c.units, &c.batch, &c.rows, &c.columns}) {
+    for (const std::size_t i : *axes)
+      blocks.push_back(part.empty() ? h.axis_name(host.axis[i]) : s.axis_name(i));
+  }
+  return blocks;
+}
+
+void add_gpu_parts(Context& x, const Contraction& c, const Host& host, const std::string& part) {
+  const bool self = host.stage == c.stage;
+  const GpuElements loops =
+      bind_gpu_elements(x, host.stage, kSumThreads, kSumLanes, self ? Loops{part} : Loops{});
+  if (self) {
+    x.writer.unroll(x.stage(c.stage).op.name, part);
+  } else {
+    add_gpu_parts_at(x, c, host, part, loops.thread, loops.lanes > 1);
+  }
+}
+
+void add_gpu_parts_at(Context& x, const Contraction& c, const Host& host, const std::string& part,
+                      const std::string& thread, bool vectors) {
+  Writer& w = x.writer;
+  const Stage& s = x.stage(c.stage);
+  const std::string& name = s.op.name;
+  w.compute_at(name, x.stage(host.stage).op.name, thread);
+  Loops order = {part};
+  for (std::size_t i = 0; i < s.rank(); ++i) order.push_back(s.axis_name(i));
+  w.reorder(name, order);
+  w.unroll(name, part);
+  for (std::size_t i = 0; i < s.rank(); ++i) {
+    if (i == c.vector && vectors) {
+      w.vectorize(name, s.axis_name(i));
+    } else {
+      w.unroll(name, s.axis_name(i));
+    }
+  }
+}
+
+}  // namespace tessera::space
