@@ -10,14 +10,14 @@
 #include "tessera/dataset/candidate_rows.h"
 #include "tessera/dataset/features.h"
 #include "tessera/driver/learn/coverage.h"
+#include "tessera/infer/network_scorer.h"
 #include "tessera/model/cost_model.h"
-#include "tessera/model/network_scorer.h"
 #include "tessera/nn/training_notes.h"
 #include "tessera/space/space.h"
 #include "tessera/support/files.h"
 #include "tessera/support/npz.h"
 #include "tests/dataset/dataset_case.h"
-#include "tests/model/random_network.h"
+#include "tests/infer/random_network.h"
 
 namespace tessera::driver {
 namespace {
@@ -68,7 +68,7 @@ class Eval : public ::testing::Test {
   // A network of random weights that reads what the dataset has.
   nn::TrainedNetwork make_network(const std::string& name) const {
     const nn::Rows rows = nn::find_network(name).value()->rows;
-    nn::TrainedNetwork network = model::testing::random_network(
+    nn::TrainedNetwork network = infer::testing::random_network(
         name, static_cast<std::int64_t>(dataset::row_names(rows).size()),
         static_cast<std::int64_t>(dataset::context_names(rows).size()), false, 3);
     network.row_schema = dataset::row_schema(rows);
@@ -181,7 +181,7 @@ TEST_P(EvalNetwork, IsScoredByCompiledCode) {
     set.context.insert(set.context.end(), v.context.begin(), v.context.end());
     set.parents.insert(set.parents.end(), v.parents.begin(), v.parents.end());
   }
-  auto scorer = model::NetworkScorer::make(network, 1);
+  auto scorer = infer::NetworkScorer::make(network, 1);
   ASSERT_TRUE(scorer.ok()) << scorer.error().message;
   const auto outputs = (*scorer)->run(set);
   ASSERT_TRUE(outputs.ok()) << outputs.error().message;

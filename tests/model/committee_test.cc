@@ -5,9 +5,9 @@
 
 #include <gtest/gtest.h>
 
-#include "random_network.h"
 #include "tessera/model/cost_model.h"
 #include "tessera/model/row_schema.h"
+#include "tests/infer/random_network.h"
 #include "tests/model/stub_model.h"
 
 namespace tessera::model {
@@ -86,7 +86,7 @@ class CommitteeFiles : public ::testing::Test {
  protected:
   std::string write(const char* rows, const char* network, std::uint64_t seed) {
     const RowSchema schema = row_schema(rows).value();
-    nn::TrainedNetwork n = testing::random_network(network, schema.columns, 0, false, seed);
+    nn::TrainedNetwork n = infer::testing::random_network(network, schema.columns, 0, false, seed);
     n.row_schema = schema.digest;
     const std::string path =
         ::testing::TempDir() + "/committee_" + network + std::to_string(seed) + ".safetensors";
@@ -110,8 +110,8 @@ TEST_F(CommitteeFiles, AreLoadedTogether) {
   EXPECT_TRUE((*both)->per_task());
   EXPECT_EQ((*both)->needs(), (*alone)->needs());
   const RowSchema schema = row_schema("statement").value();
-  const auto network = testing::random_network("mlp", schema.columns, 0, false, 1);
-  const Judgement judged = (*both)->judge(testing::random_features(network, 9, 3, 2));
+  const auto network = infer::testing::random_network("mlp", schema.columns, 0, false, 1);
+  const Judgement judged = (*both)->judge(infer::testing::random_features(network, 9, 3, 2));
   ASSERT_EQ(judged.scores.size(), 9u);
   ASSERT_EQ(judged.spread.size(), 9u);
   for (const float s : judged.spread) EXPECT_GT(s, 0);

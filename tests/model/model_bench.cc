@@ -4,10 +4,10 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "random_network.h"
 #include "tessera/feature/extract.h"
+#include "tessera/infer/network_scorer.h"
 #include "tessera/model/cost_model.h"
-#include "tessera/model/network_scorer.h"
+#include "tests/infer/random_network.h"
 
 namespace tessera::model {
 namespace {
@@ -27,7 +27,7 @@ nn::TrainedNetwork from_text(const std::string& text) {
   }
   const auto columns =
       static_cast<std::int64_t>(feature::feature_names(feature::FeatureKind::kStatement).size());
-  return testing::random_network(name, columns, 10, true, 1, hyper);
+  return infer::testing::random_network(name, columns, 10, true, 1, hyper);
 }
 
 // "gbt:rounds=N,depth=N": trees fitted to noise, which makes them as large as they may be.
@@ -38,7 +38,7 @@ void run_trees(const std::string& text, int threads) {
   };
   const nn::TrainedNetwork like = from_text("mlp:hidden=8");
   TrainingSet data;
-  data.features = testing::random_features(like, 2000, 8, 3);
+  data.features = infer::testing::random_features(like, 2000, 8, 3);
   Rng rng(4);
   for (std::size_t i = 0; i < data.features.candidates(); ++i) {
     data.labels.push_back(static_cast<float>(rng.uniform()));
@@ -49,7 +49,7 @@ void run_trees(const std::string& text, int threads) {
   FitOptions fit{0, threads, number("rounds", 400), number("depth", 8)};
   TESSERA_CHECK((*model)->fit(data, fit).ok(), "no fit");
   for (const std::int64_t most_rows : {4, 8, 16}) {
-    const feature::FeatureSet set = testing::random_features(like, 4096, most_rows, 2);
+    const feature::FeatureSet set = infer::testing::random_features(like, 4096, most_rows, 2);
     std::size_t done = 0;
     const auto begin = std::chrono::steady_clock::now();
     while (seconds_since(begin) < 1.0) {
@@ -66,11 +66,11 @@ void run(const std::string& text, int threads) {
   Result<nn::TrainedNetwork> file = nn::load_network(text);
   const nn::TrainedNetwork network = file.ok() ? std::move(*file) : from_text(text);
   const auto start = std::chrono::steady_clock::now();
-  auto scorer = NetworkScorer::make(network, threads);
+  auto scorer = infer::NetworkScorer::make(network, threads);
   TESSERA_CHECK(scorer.ok(), "{}", scorer.error().message);
   const double load_s = seconds_since(start);
   for (const std::int64_t most_rows : {4, 8, 16}) {
-    const feature::FeatureSet set = testing::random_features(network, 4096, most_rows, 2);
+    const feature::FeatureSet set = infer::testing::random_features(network, 4096, most_rows, 2);
     (void)(*scorer)->run(set);
     std::size_t done = 0;
     const auto begin = std::chrono::steady_clock::now();

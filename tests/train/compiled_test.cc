@@ -5,9 +5,9 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/model/network_scorer.h"
+#include "tessera/infer/network_scorer.h"
 #include "tessera/train/trainer.h"
-#include "tests/model/random_network.h"
+#include "tests/infer/random_network.h"
 #include "tests/train/memory_store.h"
 
 namespace tessera::train {
@@ -68,14 +68,14 @@ class CompiledNetwork : public ::testing::TestWithParam<Case> {};
 
 TEST_P(CompiledNetwork, EqualsTorch) {
   nn::TrainedNetwork network =
-      model::testing::random_network(GetParam().network, 19, 3, true, 5, GetParam().hyper);
+      infer::testing::random_network(GetParam().network, 19, 3, true, 5, GetParam().hyper);
   network.row_schema = "rows";
   network.context_schema = "context";
   const nn::Rows rows = nn::find_network(GetParam().network).value()->rows;
-  const feature::FeatureSet set = model::testing::random_features(network, 40, 20, 6);
+  const feature::FeatureSet set = infer::testing::random_features(network, 40, 20, 6);
   const Predictions want =
       predict(store_of(set, rows), network, LearnerOptions{.threads = 1}).value();
-  const auto scorer = model::NetworkScorer::make(network, 1);
+  const auto scorer = infer::NetworkScorer::make(network, 1);
   ASSERT_TRUE(scorer.ok()) << scorer.error().message;
   const auto got = (*scorer)->run(set);
   ASSERT_TRUE(got.ok()) << got.error().message;

@@ -10,9 +10,9 @@
 
 #include <fmt/ranges.h>
 
+#include "tessera/infer/network_scorer.h"
 #include "tessera/model/cost_model.h"
 #include "tessera/model/model_file.h"
-#include "tessera/model/network_scorer.h"
 #include "tessera/nn/training_notes.h"
 #include "tessera/support/npz.h"
 
@@ -225,12 +225,12 @@ Result<ScoredModel> ModelScorer::score_network(const std::string& path) {
                   network.notes,
                   {},
                   {}};
-  Result<std::unique_ptr<model::NetworkScorer>> scorer =
-      model::NetworkScorer::make(std::move(network), o_.threads);
+  Result<std::unique_ptr<infer::NetworkScorer>> scorer =
+      infer::NetworkScorer::make(std::move(network), o_.threads);
   if (!scorer) return scorer.error().with_context(path);
   std::vector<float> times;  // of examples_, in order
   const Run run = [&](const feature::FeatureSet& set) -> Result<std::vector<float>> {
-    TESSERA_TRY(model::NetworkOutputs outputs, (*scorer)->run(set));
+    TESSERA_TRY(infer::NetworkOutputs outputs, (*scorer)->run(set));
     times.insert(times.end(), outputs.log_time.begin(), outputs.log_time.end());
     return std::move(outputs.score);
   };

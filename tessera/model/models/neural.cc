@@ -4,8 +4,8 @@
 #include <limits>
 #include <mutex>
 
+#include "tessera/infer/network_scorer.h"
 #include "tessera/model/models/models.h"
-#include "tessera/model/network_scorer.h"
 #include "tessera/model/row_schema.h"
 #include "tessera/nn/training_notes.h"
 
@@ -20,11 +20,11 @@ float doubt(float validity) {
 
 class NeuralModel final : public CostModel {
  public:
-  explicit NeuralModel(std::unique_ptr<NetworkScorer> scorer) : scorer_(std::move(scorer)) {}
+  explicit NeuralModel(std::unique_ptr<infer::NetworkScorer> scorer) : scorer_(std::move(scorer)) {}
 
   // A candidate that will not run is worth nothing however fast it would be.
   std::vector<float> predict(const feature::FeatureSet& features) const override {
-    Result<NetworkOutputs> out = run(features);
+    Result<infer::NetworkOutputs> out = run(features);
     if (!out.ok()) {
       return std::vector<float>(features.candidates(), std::numeric_limits<float>::quiet_NaN());
     }
@@ -33,7 +33,7 @@ class NeuralModel final : public CostModel {
   }
 
   std::vector<float> log_time(const feature::FeatureSet& features) const override {
-    Result<NetworkOutputs> out = run(features);
+    Result<infer::NetworkOutputs> out = run(features);
     if (!out.ok()) return {};
     for (float& t : out->log_time) t += static_cast<float>(scorer_->network().time_shift);
     return std::move(out->log_time);
@@ -75,8 +75,8 @@ class NeuralModel final : public CostModel {
 
  private:
   // An instance for a number of rows that comes up late may fail to build.
-  Result<NetworkOutputs> run(const feature::FeatureSet& features) const {
-    Result<NetworkOutputs> out = scorer_->run(features);
+  Result<infer::NetworkOutputs> run(const feature::FeatureSet& features) const {
+    Result<infer::NetworkOutputs> out = scorer_->run(features);
     if (!out.ok()) {
       const std::lock_guard lock(mutex_);
       error_ = out.error().message;
@@ -84,7 +84,7 @@ class NeuralModel final : public CostModel {
     return out;
   }
 
-  std::unique_ptr<NetworkScorer> scorer_;
+  std::unique_ptr<infer::NetworkScorer> scorer_;
   mutable std::mutex mutex_;
   mutable std::string error_;
 };
@@ -108,7 +108,8 @@ Result<std::unique_ptr<CostModel>> load_neural(const std::string& path, int thre
                       "{}: made for a context of schema {}, this program computes {}", path,
                       network.context_schema, schema.context_digest);
   }
-  Result<std::unique_ptr<NetworkScorer>> scorer = NetworkScorer::make(std::move(network), threads);
+  Result<std::unique_ptr<infer::NetworkScorer>> scorer =
+      infer::NetworkScorer::make(std::move(network), threads);
   if (!scorer.ok()) return scorer.error().with_context(path);
   return std::unique_ptr<CostModel>(std::make_unique<NeuralModel>(std::move(*scorer)));
 }

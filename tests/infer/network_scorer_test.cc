@@ -1,16 +1,14 @@
-#include "tessera/model/network_scorer.h"
+#include "tessera/infer/network_scorer.h"
 
 #include <cmath>
-#include <filesystem>
 
 #include <gtest/gtest.h>
 
 #include "random_network.h"
-#include "tessera/feature/extract.h"
 #include "tessera/graph/op.h"
-#include "tessera/model/cost_model.h"
+#include "tessera/infer/compiled_network.h"
 
-namespace tessera::model {
+namespace tessera::infer {
 namespace {
 
 using testing::random_features;
@@ -122,7 +120,7 @@ TEST(NetworkScorer, CutsCandidatesThatAreTooLong) {
   ASSERT_TRUE(scorer.ok());
   feature::FeatureSet set;
   set.columns = 6;
-  set.add(std::vector<float>(6 * 500, 0.5f));
+  set.add(std::vector<float>(3000, 0.5f));
   EXPECT_TRUE((*scorer)->run(set).ok());
 }
 
@@ -139,37 +137,18 @@ TEST(NetworkScorer, RefusesFeaturesOfOtherSizes) {
   EXPECT_EQ(NetworkScorer::make(broken, 1).error().code, ErrorCode::kInvalidArgument);
 }
 
-TEST(LoadModel, ReadsNetworksOfItsOwnFeaturesOnly) {
-  const std::string path = ::testing::TempDir() + "/network.safetensors";
-  const auto columns =
-      static_cast<std::int64_t>(feature::feature_names(feature::FeatureKind::kStatement).size());
-  nn::TrainedNetwork network = random_network("mlp", columns, 0, false, 4);
-  network.row_schema = feature::schema_digest(feature::FeatureKind::kStatement);
-  network.time_shift = -9;
-  network.residual_low = -0.5;
-  ASSERT_TRUE(nn::save_network(network, path).ok());
-  const auto model = load_model(path);
-  ASSERT_TRUE(model.ok()) << model.error().message;
-  EXPECT_EQ((*model)->needs(), (Needs{"statement", false, false}));
-  EXPECT_EQ((*model)->residuals().low, -0.5);
-  EXPECT_FALSE((*model)->fit({}, {}).ok());
-  const feature::FeatureSet set = random_features(network, 5, 3, 2);
-  auto scorer = NetworkScorer::make(network, 1);
-  ASSERT_TRUE(scorer.ok());
-  const NetworkOutputs out = (*scorer)->run(set).value();
-  const std::vector<float> score = (*model)->predict(set), time = (*model)->log_time(set);
-  for (std::size_t i = 0; i < score.size(); ++i) {
-    EXPECT_NEAR(score[i], out.score[i] - std::log1p(std::exp(-out.validity[i])), 1e-4);
-    EXPECT_NEAR(time[i], out.log_time[i] - 9, 1e-4);
-  }
-  network.row_schema = "0123456789abcdef";
-  ASSERT_TRUE(nn::save_network(network, path).ok());
-  EXPECT_EQ(load_model(path).error().code, ErrorCode::kInvalidArgument);
-  std::filesystem::resize_file(path, 100);
-  EXPECT_FALSE(load_model(path).ok());
-  std::filesystem::remove(path);
-  EXPECT_EQ(load_model(path).error().code, ErrorCode::kIo);
+TEST(CompiledNetwork, NamesTheWeightThatIsMissing) {
+  const nn::TrainedNetwork network = random_network("mlp", 8, 2, false, 3);
+  auto built = nn::build_network(network.spec, {.batch = 1, .rows = 1});
+  ASSERT_TRUE(built.ok());
+  const std::string missing = built->parameters.back().name;
+  std::map<std::string, HostTensor> weights = network.weights;
+  weights.erase(missing);
+  const auto bound = bind_weights(std::move(*built), weights, "mlp");
+  ASSERT_EQ(bound.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(bound.error().message.find("mlp: no weight " + missing + " of shape"), 0u)
+      << bound.error().message;
 }
 
 }  // namespace
-}  // namespace tessera::model
+}  // namespace tessera::infer

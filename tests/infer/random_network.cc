@@ -1,6 +1,6 @@
 #include "random_network.h"
 
-namespace tessera::model::testing {
+namespace tessera::infer::testing {
 namespace {
 
 float draw(Rng& rng) { return static_cast<float>(2 * rng.uniform() - 1); }
@@ -60,4 +60,4 @@ feature::FeatureSet random_features(const nn::TrainedNetwork& network, std::size
   return set;
 }
 
-}  // namespace tessera::model::testing
+}  // namespace tessera::infer::testing

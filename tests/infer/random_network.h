@@ -4,7 +4,7 @@
 #include "tessera/feature/feature_set.h"
 #include "tessera/nn/network_file.h"
 
-namespace tessera::model::testing {
+namespace tessera::infer::testing {
 
 // `hyper` replaces the small sizes used otherwise. Normalisers are random; every fourth column says
 // nothing when `silent`.
@@ -16,4 +16,4 @@ nn::TrainedNetwork random_network(const std::string& name, std::int64_t columns,
 feature::FeatureSet random_features(const nn::TrainedNetwork& network, std::size_t candidates,
                                     std::int64_t most_rows, std::uint64_t seed);
 
-}  // namespace tessera::model::testing
+}  // namespace tessera::infer::testing

@@ -1,4 +1,4 @@
-#include "tessera/model/network_scorer.h"
+#include "tessera/infer/network_scorer.h"
 
 #include <algorithm>
 #include <atomic>
@@ -6,103 +6,28 @@
 #include <optional>
 #include <thread>
 
-#include "tessera/exec/model_runner.h"
-#include "tessera/graph/passes/passes.h"
+#include "tessera/infer/compiled_network.h"
 
-namespace tessera::model {
+namespace tessera::infer {
 namespace {
 
 // Rows of one batch, all candidates together: enough for products to be efficient, few enough for
 // what lies between layers to stay in the cache.
 constexpr std::int64_t kBatchRows = 384;
 constexpr std::int64_t kLeastBatch = 8, kMostBatch = 128;
-// Columns that are left are rounded up to a multiple of this by keeping some that say nothing.
-constexpr std::size_t kColumnStep = 8;
-
-// `tensor` with only the given indices of its first axis.
-HostTensor take_rows(const HostTensor& tensor, const std::vector<std::int32_t>& indices) {
-  Shape shape = tensor.shape();
-  const std::size_t bytes = tensor.bytes() / static_cast<std::size_t>(shape[0]);
-  shape[0] = static_cast<std::int64_t>(indices.size());
-  HostTensor out(tensor.dtype(), shape);
-  auto* to = static_cast<std::byte*>(out.data());
-  const auto* from = static_cast<const std::byte*>(tensor.data());
-  for (const std::int32_t i : indices) {
-    std::memcpy(to, from + static_cast<std::size_t>(i) * bytes, bytes);
-    to += bytes;
-  }
-  return out;
-}
-
-std::vector<std::int32_t> telling_columns(const nn::Normalizer& normalizer) {
-  std::vector<std::int32_t> kept, silent;
-  for (std::size_t c = 0; c < normalizer.scale.size(); ++c) {
-    (normalizer.scale[c] != 0 ? kept : silent).push_back(static_cast<std::int32_t>(c));
-  }
-  for (std::size_t i = 0; i < silent.size() && (kept.size() % kColumnStep != 0 || kept.empty());
-       ++i) {
-    kept.push_back(silent[i]);
-  }
-  std::sort(kept.begin(), kept.end());
-  return kept;
-}
 
 }  // namespace
-
-Result<PrunedNetwork> prune_columns(const nn::TrainedNetwork& network) {
-  PrunedNetwork full{network.spec, network.weights, {}};
-  for (std::int64_t c = 0; c < network.spec.columns; ++c) {
-    full.columns.push_back(static_cast<std::int32_t>(c));
-  }
-  PrunedNetwork pruned = full;
-  pruned.columns = telling_columns(network.rows);
-  if (pruned.columns.size() >= full.columns.size()) return full;
-  pruned.spec.columns = static_cast<std::int64_t>(pruned.columns.size());
-  TESSERA_TRY(const nn::Network before, nn::build_network(full.spec, {.batch = 1, .rows = 1}));
-  TESSERA_TRY(const nn::Network after, nn::build_network(pruned.spec, {.batch = 1, .rows = 1}));
-  if (before.parameters.size() != after.parameters.size()) return full;
-  for (std::size_t i = 0; i < before.parameters.size(); ++i) {
-    const nn::Parameter &old = before.parameters[i], &now = after.parameters[i];
-    if (old.shape == now.shape) continue;
-    // Only the reading axis of a product: its first, and what it is normalised by.
-    Shape expected = old.shape;
-    expected[0] = pruned.spec.columns;
-    const bool reads = old.shape.size() == 2 && old.shape[0] == full.spec.columns &&
-                       now.shape == expected && old.fan_in == full.spec.columns &&
-                       now.fan_in == pruned.spec.columns;
-    if (!reads) return full;
-    HostTensor& weight = pruned.weights.at(old.name);
-    weight = take_rows(weight, pruned.columns);
-  }
-  return pruned;
-}
 
 Result<graph::Graph> instance_graph(const nn::NetworkSpec& spec,
                                     const std::map<std::string, HostTensor>& weights,
                                     const nn::InstanceShape& shape) {
   TESSERA_TRY(nn::Network network, nn::build_network(spec, shape));
-  graph::Graph& graph = network.graph;
-  const std::size_t data = graph.inputs.size() - network.parameters.size();
-  for (std::size_t i = 0; i < network.parameters.size(); ++i) {
-    const nn::Parameter& parameter = network.parameters[i];
-    const auto found = weights.find(parameter.name);
-    if (found == weights.end() || found->second.shape() != parameter.shape) {
-      return make_error(ErrorCode::kInvalidArgument, "{}: no weight {} of shape {}", spec.network,
-                        parameter.name, to_text(parameter.shape));
-    }
-    graph::Value& value = graph.value(graph.inputs[data + i]);
-    value.is_constant = true;
-    value.constant = found->second;
-  }
-  graph.inputs.resize(data);
-  return std::move(graph);
+  return bind_weights(std::move(network), weights, spec.network);
 }
 
 struct NetworkScorer::Instance {
   nn::InstanceShape shape;
-  exec::CompiledModel model;
-  std::vector<std::unique_ptr<runtime::ThreadPool>> pools;
-  std::vector<std::unique_ptr<exec::ModelRunner>> runners;  // one a thread
+  std::unique_ptr<CompiledNetwork> code;  // a runner for each thread
 };
 
 struct NetworkScorer::Batch {
@@ -148,25 +73,14 @@ Result<NetworkScorer::Instance*> NetworkScorer::instance(std::int64_t rows) {
   auto made = std::make_unique<Instance>();
   made->shape = {.batch = std::clamp(kBatchRows / rows, kLeastBatch, kMostBatch), .rows = rows};
   TESSERA_TRY(graph::Graph graph, instance_graph(pruned_.spec, pruned_.weights, made->shape));
-  graph::PassOptions passes;
-  passes.verify = false;
-  passes.rules.merge_contractions = true;
-  TESSERA_DO(graph::optimize(graph, passes));
-  exec::ModelOptions options;
-  options.build_threads = static_cast<int>(threads_);
-  TESSERA_TRY(made->model, exec::compile_model(graph, target::host(), options));
-  for (std::size_t t = 0; t < threads_; ++t) {
-    made->pools.push_back(
-        std::make_unique<runtime::ThreadPool>(runtime::PoolOptions{.threads = 1}));
-    made->runners.push_back(std::make_unique<exec::ModelRunner>(made->model, *made->pools.back()));
-  }
+  TESSERA_TRY(made->code, CompiledNetwork::make(std::move(graph), threads_));
   slot = std::move(made);
   return slot.get();
 }
 
 void NetworkScorer::fill(const feature::FeatureSet& features, const Batch& batch,
                          Instance& instance, std::size_t runner) const {
-  exec::ModelRunner& run = *instance.runners[runner];
+  exec::ModelRunner& run = instance.code->runner(runner);
   const auto rows = static_cast<std::size_t>(instance.shape.rows);
   const std::size_t columns = pruned_.columns.size();
   auto* to = static_cast<float*>(run.input_data(0));
@@ -221,7 +135,8 @@ Result<void> NetworkScorer::run_rows(const feature::FeatureSet& features,
       const Batch part{candidates.data() + b * batch,
                        std::min(batch, candidates.size() - b * batch), &first_row};
       fill(features, part, *made, runner);
-      const Result<void> ran = made->runners[runner]->run();
+      exec::ModelRunner& run = made->code->runner(runner);
+      const Result<void> ran = run.run();
       if (!ran.ok()) {
         const std::lock_guard lock(mutex);
         failure = ran.error();
@@ -229,7 +144,7 @@ Result<void> NetworkScorer::run_rows(const feature::FeatureSet& features,
       }
       std::vector<float>* const outputs[] = {&out->score, &out->validity, &out->log_time};
       for (std::size_t o = 0; o < 3; ++o) {
-        const auto* values = static_cast<const float*>(made->runners[runner]->output_data(o));
+        const auto* values = static_cast<const float*>(run.output_data(o));
         for (std::size_t i = 0; i < part.count; ++i) {
           (*outputs[o])[part.candidates[i]] = values[i];
         }
@@ -273,4 +188,4 @@ Result<NetworkOutputs> NetworkScorer::run(const feature::FeatureSet& features) {
   return out;
 }
 
-}  // namespace tessera::model
+}  // namespace tessera::infer

@@ -9,24 +9,15 @@
 #include <vector>
 
 #include "tessera/feature/feature_set.h"
+#include "tessera/infer/prune_columns.h"
 #include "tessera/nn/network_file.h"
 
-namespace tessera::model {
+namespace tessera::infer {
 
 // One value a candidate of each output of nn::Network.
 struct NetworkOutputs {
   std::vector<float> score, validity, log_time;
 };
-
-// A network that reads fewer columns and computes the same.
-struct PrunedNetwork {
-  nn::NetworkSpec spec;
-  std::map<std::string, HostTensor> weights;
-  std::vector<std::int32_t> columns;  // of the full rows, in the order the network reads them
-};
-// Leaves out columns whose scale is 0: they are 0 after normalising and add nothing to products.
-// All columns stay where the network does more with them than multiply them by weights.
-Result<PrunedNetwork> prune_columns(const nn::TrainedNetwork& network);
 
 // The graph of one instance with its weights in it, before passes.
 Result<graph::Graph> instance_graph(const nn::NetworkSpec& spec,
@@ -69,4 +60,4 @@ class NetworkScorer {
   std::map<std::int64_t, std::unique_ptr<Instance>> instances_;  // by rows
 };
 
-}  // namespace tessera::model
+}  // namespace tessera::infer

@@ -1,0 +1,46 @@
+#include "tessera/infer/compiled_network.h"
+
+#include "tessera/graph/passes/passes.h"
+
+namespace tessera::infer {
+
+Result<graph::Graph> bind_weights(nn::Network network,
+                                  const std::map<std::string, HostTensor>& weights,
+                                  const std::string& name) {
+  graph::Graph& graph = network.graph;
+  const std::size_t data = graph.inputs.size() - network.parameters.size();
+  for (std::size_t i = 0; i < network.parameters.size(); ++i) {
+    const nn::Parameter& parameter = network.parameters[i];
+    const auto found = weights.find(parameter.name);
+    if (found == weights.end() || found->second.shape() != parameter.shape) {
+      return make_error(ErrorCode::kInvalidArgument, "{}: no weight {} of shape {}", name,
+                        parameter.name, to_text(parameter.shape));
+    }
+    graph::Value& value = graph.value(graph.inputs[data + i]);
+    value.is_constant = true;
+    value.constant = found->second;
+  }
+  graph.inputs.resize(data);
+  return std::move(graph);
+}
+
+Result<std::unique_ptr<CompiledNetwork>> CompiledNetwork::make(graph::Graph graph,
+                                                               std::size_t runners) {
+  graph::PassOptions passes;
+  passes.verify = false;
+  passes.rules.merge_contractions = true;
+  TESSERA_DO(graph::optimize(graph, passes));
+  exec::ModelOptions options;
+  options.build_threads = static_cast<int>(runners);
+  TESSERA_TRY(exec::CompiledModel model, exec::compile_model(graph, target::host(), options));
+  std::unique_ptr<CompiledNetwork> made(new CompiledNetwork(std::move(model)));
+  for (std::size_t i = 0; i < runners; ++i) {
+    made->pools_.push_back(
+        std::make_unique<runtime::ThreadPool>(runtime::PoolOptions{.threads = 1}));
+    made->runners_.push_back(
+        std::make_unique<exec::ModelRunner>(made->model_, *made->pools_.back()));
+  }
+  return made;
+}
+
+}  // namespace tessera::infer
