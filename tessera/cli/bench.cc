@@ -9,14 +9,12 @@
 #include <sstream>
 #include <system_error>
 
-#include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "tessera/cli/bench_output.h"
 #include "tessera/cli/command.h"
 #include "tessera/cli/model_args.h"
-#include "tessera/cli/positive.h"
 #include "tessera/driver/bench/bench_op.h"
 #include "tessera/driver/bench/machine.h"
 #include "tessera/driver/bench/peer.h"
@@ -309,8 +307,8 @@ int bench(const BenchArgs& args) {
 
 }  // namespace
 
-void add_bench(CLI::App& app, std::function<int()>* run) {
-  CLI::App* sub = app.add_subcommand(
+void add_bench(Flags& app, std::function<int()>* run) {
+  Flags* sub = app.add_subcommand(
       "bench", "Time a model or operations beside peer libraries, or measure the machine");
   sub->footer(
       "Examples:\n  tessera bench zoo:resnet50 --threads 2 --peers ort --json\n"
@@ -325,7 +323,7 @@ void add_bench(CLI::App& app, std::function<int()>* run) {
   add_cache_option(*sub, args->model_bench.no_cache);
   sub->add_option("--inputs", args->model_bench.inputs,
                   "NumPy .npz with inputs of the model; others are random")
-      ->check(CLI::ExistingFile);
+      ->check(existing_file());
   sub->add_flag("--profile", args->model_bench.profile,
                 "Print time, FLOP/s and bytes/s of each kernel of the model");
   add_plan_options(*sub, args->model_bench.plan);
@@ -339,10 +337,10 @@ void add_bench(CLI::App& app, std::function<int()>* run) {
   sub->add_option(
          "--suite", args->suite,
          "File with one operation or model (zoo:NAME, FILE.onnx) per line; # begins a comment")
-      ->check(CLI::ExistingFile);
-  const CLI::Option* threads =
+      ->check(existing_file());
+  const Option* threads =
       sub->add_option("--threads", args->threads, "Threads of ours and of the peers")
-          ->check(CLI::Range(1, 1024));
+          ->check(range(1, 1024));
   sub->add_option("--peers", args->peers,
                   fmt::format("Comma-separated, all, or none. Operations: {}. Models: {}",
                               fmt::join(driver::peer_names(), ","),
@@ -350,13 +348,13 @@ void add_bench(CLI::App& app, std::function<int()>* run) {
       ->delimiter(',');
   sub->add_option("--schedule", args->schedule,
                   "Schedule file for the operations, or default: chosen without measuring")
-      ->check(CLI::ExistingFile | CLI::IsMember({driver::kDefaultSchedule}));
+      ->check(existing_file() | one_of({driver::kDefaultSchedule}));
   sub->add_option("--schedules", args->schedules, "Folder of schedules");
   sub->add_option("--target", args->target, "host, or cuda or opencl: the device at hand");
-  sub->add_option("--samples", args->samples, "Clean samples of each")->check(CLI::Range(1, 10000));
+  sub->add_option("--samples", args->samples, "Clean samples of each")->check(range(1, 10000));
   sub->add_option("--time-limit", args->time_limit_s, "Seconds for each operation and peer")
       ->check(positive());
-  CLI::Option* json = sub->add_flag("--json", args->json, "Print JSON");
+  Option* json = sub->add_flag("--json", args->json, "Print JSON");
   sub->add_flag("--markdown", args->markdown, "Print a table for a document")->excludes(json);
   sub->add_flag("--machine", args->machine, "Measure FMA rates and memory bandwidths");
   sub->add_flag("--pool", args->pool,

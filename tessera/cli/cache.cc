@@ -2,7 +2,6 @@
 #include <cstdio>
 #include <memory>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "tessera/cli/command.h"
@@ -39,16 +38,16 @@ int clear() {
 
 }  // namespace
 
-void add_cache(CLI::App& app, std::function<int()>* run) {
-  CLI::App* cache = app.add_subcommand("cache", "Show or clear the kernels kept from earlier runs");
+void add_cache(Flags& app, std::function<int()>* run) {
+  Flags* cache = app.add_subcommand("cache", "Show or clear the kernels kept from earlier runs");
   cache->footer(
       "Examples:\n  tessera cache show\n  tessera cache clear\n"
       "run and bench keep the kernels that they build in $TESSERA_CACHE, else in tessera/ of\n"
       "$XDG_CACHE_HOME or ~/.cache; those used least recently go when they take more than 1 GiB\n"
       "($TESSERA_CACHE_MB). TESSERA_CACHE=off keeps none.");
-  cache->require_subcommand(1);
+  cache->require_subcommand(1, 1);
   const auto json = std::make_shared<bool>(false);
-  CLI::App* shown = cache->add_subcommand("show", "Where they are, how many, how large");
+  Flags* shown = cache->add_subcommand("show", "Where they are, how many, how large");
   shown->add_flag("--json", *json, "Print JSON");
   shown->callback([json, run] { *run = [json] { return show(*json); }; });
   cache->add_subcommand("clear", "Remove all of them")->callback([run] { *run = clear; });

@@ -2,7 +2,6 @@
 #include <cstdio>
 #include <memory>
 
-#include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
@@ -100,9 +99,8 @@ int export_model(const std::string& spec, const std::string& path) {
 
 }  // namespace
 
-void add_check(CLI::App& app, std::function<int()>* run) {
-  CLI::App* sub =
-      app.add_subcommand("check", "Say which nodes of a model are supported, and why not");
+void add_check(Flags& app, std::function<int()>* run) {
+  Flags* sub = app.add_subcommand("check", "Say which nodes of a model are supported, and why not");
   sub->footer(
       "Examples:\n  tessera check model.onnx --shape input:1x3x224x224\n"
       "  tessera check zoo:resnet50 --json");
@@ -113,8 +111,8 @@ void add_check(CLI::App& app, std::function<int()>* run) {
   sub->callback([args, json, run] { *run = [args, json] { return check(*args, *json); }; });
 }
 
-void add_zoo(CLI::App& app, std::function<int()>* run) {
-  CLI::App* sub =
+void add_zoo(Flags& app, std::function<int()>* run) {
+  Flags* sub =
       app.add_subcommand("zoo", "List the built-in networks, or write one as an ONNX file");
   sub->footer(
       "Examples:\n  tessera zoo\n  tessera zoo --export resnet50@batch=4 --output resnet50.onnx");
@@ -123,9 +121,9 @@ void add_zoo(CLI::App& app, std::function<int()>* run) {
     bool json = false;
   };
   const auto args = std::make_shared<Args>();
-  CLI::Option* name =
+  Option* name =
       sub->add_option("--export", args->name, "Network to write: NAME[@parameter=value,...]");
-  CLI::Option* output = sub->add_option("--output,-o", args->output, "ONNX file to write");
+  Option* output = sub->add_option("--output,-o", args->output, "ONNX file to write");
   name->needs(output);
   output->needs(name);
   sub->add_flag("--json", args->json, "Print JSON");

@@ -6,11 +6,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "tessera/cli/flags.h"
 #include "tessera/support/result.h"
-
-namespace CLI {
-class App;
-}
 
 namespace tessera::cli {
 
@@ -28,24 +25,24 @@ enum ExitCode {
 };
 
 // Adds the subcommand to `app`; *run is set when the user chose it.
-using AddCommand = void (*)(CLI::App& app, std::function<int()>* run);
+using AddCommand = void (*)(Flags& app, std::function<int()>* run);
 
-void add_bench(CLI::App& app, std::function<int()>* run);
-void add_cache(CLI::App& app, std::function<int()>* run);
-void add_check(CLI::App& app, std::function<int()>* run);
-void add_compile(CLI::App& app, std::function<int()>* run);
-void add_conformance(CLI::App& app, std::function<int()>* run);
-void add_dataset(CLI::App& app, std::function<int()>* run);
-void add_db(CLI::App& app, std::function<int()>* run);
-void add_eval(CLI::App& app, std::function<int()>* run);
-void add_peer_op(CLI::App& app, std::function<int()>* run);
-void add_run(CLI::App& app, std::function<int()>* run);
-void add_show(CLI::App& app, std::function<int()>* run);
-void add_targets(CLI::App& app, std::function<int()>* run);
-void add_tasks(CLI::App& app, std::function<int()>* run);
-void add_train(CLI::App& app, std::function<int()>* run);
-void add_tune(CLI::App& app, std::function<int()>* run);
-void add_zoo(CLI::App& app, std::function<int()>* run);
+void add_bench(Flags& app, std::function<int()>* run);
+void add_cache(Flags& app, std::function<int()>* run);
+void add_check(Flags& app, std::function<int()>* run);
+void add_compile(Flags& app, std::function<int()>* run);
+void add_conformance(Flags& app, std::function<int()>* run);
+void add_dataset(Flags& app, std::function<int()>* run);
+void add_db(Flags& app, std::function<int()>* run);
+void add_eval(Flags& app, std::function<int()>* run);
+void add_peer_op(Flags& app, std::function<int()>* run);
+void add_run(Flags& app, std::function<int()>* run);
+void add_show(Flags& app, std::function<int()>* run);
+void add_targets(Flags& app, std::function<int()>* run);
+void add_tasks(Flags& app, std::function<int()>* run);
+void add_train(Flags& app, std::function<int()>* run);
+void add_tune(Flags& app, std::function<int()>* run);
+void add_zoo(Flags& app, std::function<int()>* run);
 
 // Prints "tessera: reason" to stderr and returns the code that fits the error.
 int report(const Error& error);

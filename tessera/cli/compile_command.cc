@@ -4,7 +4,6 @@
 #include <map>
 #include <memory>
 
-#include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 
 #include "tessera/artifact/compile_artifact.h"
@@ -113,8 +112,8 @@ int compile_command(const CompileArgs& args) {
 
 }  // namespace
 
-void add_compile(CLI::App& app, std::function<int()>* run) {
-  CLI::App* sub = app.add_subcommand("compile", "Write a model as a library with a C header");
+void add_compile(Flags& app, std::function<int()>* run) {
+  Flags* sub = app.add_subcommand("compile", "Write a model as a library with a C header");
   sub->footer(
       "Examples:\n  tessera compile model.onnx -o out\n"
       "  tessera compile zoo:resnet18 -o out --emit a --weights file --target x86-64-v3\n"
@@ -125,10 +124,10 @@ void add_compile(CLI::App& app, std::function<int()>* run) {
   add_plan_options(*sub, args->plan);
   sub->add_option("-o,--output", args->output, "Folder to write; an older artifact is replaced")
       ->required();
-  sub->add_option("--emit", args->emit, "so, a or obj")->check(CLI::IsMember({"so", "a", "obj"}));
+  sub->add_option("--emit", args->emit, "so, a or obj")->check(one_of({"so", "a", "obj"}));
   sub->add_option("--weights", args->weights,
                   "embed: inside the library; file: NAME.safetensors; auto: embed below 64 MiB")
-      ->check(CLI::IsMember({"auto", "embed", "file"}));
+      ->check(one_of({"auto", "embed", "file"}));
   sub->add_option("--target", args->target, "host or a machine (see targets)");
   sub->add_option("--search-model", args->search_model,
                   "Cost model that picks schedules where no plan does: a file, several that judge "

@@ -6,7 +6,6 @@
 #include <memory>
 #include <thread>
 
-#include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
@@ -233,24 +232,24 @@ int conformance(const ConformanceArgs& args) {
 
 }  // namespace
 
-void add_conformance(CLI::App& app, std::function<int()>* run) {
-  CLI::App* sub = app.add_subcommand("conformance", "Run the ONNX backend cases below a folder");
+void add_conformance(Flags& app, std::function<int()>* run) {
+  Flags* sub = app.add_subcommand("conformance", "Run the ONNX backend cases below a folder");
   sub->footer(
       "Examples:\n  tessera conformance /usr/share/libonnx-testdata/data\n"
       "  tessera conformance DIR --filter conv --failures --mode nodes");
   const auto args = std::make_shared<ConformanceArgs>();
   sub->add_option("DIR", args->folder, "Folder with cases: model.onnx beside test_data_set_*/")
       ->required()
-      ->check(CLI::ExistingDirectory);
+      ->check(existing_folder());
   sub->add_option("--filter", args->filter, "Only cases whose path contains this");
   sub->add_option("--jobs", args->jobs, "Cases at once (default: one per core)")
-      ->check(CLI::Range(1, 256));
+      ->check(range(1, 256));
   sub->add_flag("--failures", args->failures, "Print only cases that did not pass");
   sub->add_option("--mode", args->mode,
                   "compiled (whole models; node by node only where shapes follow from data), nodes "
                   "(every case node by node, each node compiled), interpret")
-      ->check(CLI::IsMember({"compiled", "nodes", "interpret"}));
-  CLI::Option* json = sub->add_flag("--json", args->json, "Print JSON");
+      ->check(one_of({"compiled", "nodes", "interpret"}));
+  Option* json = sub->add_flag("--json", args->json, "Print JSON");
   sub->add_flag("--markdown", args->markdown, "Print the tables of docs/conformance.md")
       ->excludes(json);
   sub->callback([args, run] { *run = [args] { return conformance(*args); }; });

@@ -3,12 +3,10 @@
 
 #include <memory>
 
-#include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 
 #include "tessera/cli/command.h"
 #include "tessera/cli/dataset_generate.h"
-#include "tessera/cli/positive.h"
 #include "tessera/cli/progress.h"
 #include "tessera/driver/learn/collect.h"
 #include "tessera/measure/confine.h"
@@ -57,8 +55,8 @@ int run_collect(CollectArgs& args) {
   return interrupted() ? kInterrupted : kOk;
 }
 
-void add_collect(CLI::App& app, std::function<int()>* run) {
-  CLI::App* sub = app.add_subcommand("collect", "Measure candidates of many tasks on this machine");
+void add_collect(Flags& app, std::function<int()>* run) {
+  Flags* sub = app.add_subcommand("collect", "Measure candidates of many tasks on this machine");
   const auto args = std::make_shared<CollectArgs>();
   sub->add_option("MODEL", args->models, "ONNX files or zoo:NAME[@parameter=value,...]");
   sub->add_option("--op", args->ops, "Operation, as in bench --op (repeatable)");
@@ -69,7 +67,7 @@ void add_collect(CLI::App& app, std::function<int()>* run) {
       ->check(positive());
   sub->add_option("--uniform", args->options.uniform_share,
                   "Share drawn from the whole space, the rest near the fastest")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(range(0.0, 1.0));
   sub->add_option("--max-flops", args->options.most_flops, "Leave tasks with more work out")
       ->check(positive());
   sub->add_option("--algorithms", args->options.algorithms,
@@ -80,20 +78,20 @@ void add_collect(CLI::App& app, std::function<int()>* run) {
                   "Number of the part of the tasks to measure, from 0");
   sub->add_option("--shards", args->options.shards, "Number of parts")->check(positive());
   sub->add_option("--budget", args->options.budget_s, "Seconds; 0: no limit")
-      ->check(CLI::NonNegativeNumber);
+      ->check(non_negative());
   sub->add_option("--target", args->target,
                   "Where candidates run: host, cuda or opencl, the device at hand");
   sub->add_option("--threads", args->options.measure.threads, "Threads of the measured code")
-      ->check(CLI::Range(1, 1024));
+      ->check(range(1, 1024));
   sub->add_option("--seed", args->options.seed, "Of everything random");
   sub->callback([args, run] { *run = [args] { return run_collect(*args); }; });
 }
 
 }  // namespace
 
-void add_dataset(CLI::App& app, std::function<int()>* run) {
-  CLI::App* sub = app.add_subcommand("dataset", "Measured candidates to learn from");
-  sub->require_subcommand(1);
+void add_dataset(Flags& app, std::function<int()>* run) {
+  Flags* sub = app.add_subcommand("dataset", "Measured candidates to learn from");
+  sub->require_subcommand(1, 1);
   add_collect(*sub, run);
   add_dataset_steps(*sub, run);
   add_dataset_import(*sub, run);

@@ -2,8 +2,6 @@
 #include <cstdio>
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "tessera/cli/command.h"
 #include "tessera/cli/dataset.h"
 #include "tessera/cli/progress.h"
@@ -79,8 +77,8 @@ Result<void> export_dataset(const ExportArgs& args) {
 
 }  // namespace
 
-void add_dataset_export(CLI::App& app, std::function<int()>* run) {
-  CLI::App* sub = app.add_subcommand("export", "Write a dataset as JSON lines or as numbers");
+void add_dataset_export(Flags& app, std::function<int()>* run) {
+  Flags* sub = app.add_subcommand("export", "Write a dataset as JSON lines or as numbers");
   const auto args = std::make_shared<ExportArgs>();
   sub->add_option("FOLDER", args->folder, "Dataset")->required();
   sub->add_option("-o,--output", args->output, "File (jsonl) or folder (npz) to write")->required();

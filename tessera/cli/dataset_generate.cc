@@ -7,13 +7,11 @@
 #include <memory>
 #include <optional>
 
-#include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "tessera/cli/command.h"
-#include "tessera/cli/positive.h"
 #include "tessera/cli/progress.h"
 #include "tessera/driver/learn/dataset_build.h"
 #include "tessera/driver/learn/dataset_sample.h"
@@ -154,7 +152,7 @@ int generate(GenerateArgs& args) {
   return run_program(std::move(words));
 }
 
-void add_sample_options(CLI::App* sub, SampleArgs* args) {
+void add_sample_options(Flags* sub, SampleArgs* args) {
   driver::SampleOptions& o = args->options;
   sub->add_option("MODEL", args->models, "ONNX files or zoo:NAME[@parameter=value,...]");
   sub->add_option("--op", args->ops, "Operation, as in bench --op (repeatable)");
@@ -162,13 +160,12 @@ void add_sample_options(CLI::App* sub, SampleArgs* args) {
   sub->add_option("--per-task", o.per_task, "Candidates of one task")->check(positive());
   sub->add_option("--target", args->target,
                   "host, a machine (see targets), or what tessera-runner --machine prints");
-  sub->add_option("--threads", o.threads, "Threads of the measured code")
-      ->check(CLI::Range(1, 1024));
+  sub->add_option("--threads", o.threads, "Threads of the measured code")->check(range(1, 1024));
   sub->add_option("--shards", o.scope.shards, "Number of parts to build and measure on their own")
-      ->check(CLI::Range(1, 10000));
+      ->check(range(1, 10000));
   sub->add_option("--uniform", o.uniform_share,
                   "Share drawn from the whole space, the rest near the default")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(range(0.0, 1.0));
   sub->add_option("--max-flops", o.scope.most_flops, "Leave tasks with more work out")
       ->check(positive());
   sub->add_option("--algorithms", o.scope.algorithms,
@@ -178,17 +175,16 @@ void add_sample_options(CLI::App* sub, SampleArgs* args) {
   sub->add_option("--seed", o.scope.seed, "Of everything random");
 }
 
-void add_build_options(CLI::App* sub, BuildArgs* args) {
-  sub->add_option("--jobs", args->options.jobs, "Compilers side by side")
-      ->check(CLI::Range(1, 1024));
+void add_build_options(Flags* sub, BuildArgs* args) {
+  sub->add_option("--jobs", args->options.jobs, "Compilers side by side")->check(range(1, 1024));
   sub->add_option("--build-timeout", args->options.timeout_s, "Seconds of one candidate")
       ->check(positive());
 }
 
 }  // namespace
 
-void add_dataset_steps(CLI::App& dataset, std::function<int()>* run) {
-  CLI::App* sample_app =
+void add_dataset_steps(Flags& dataset, std::function<int()>* run) {
+  Flags* sample_app =
       dataset.add_subcommand("sample", "Step 1: draw candidates of the tasks of models");
   const auto sample_args = std::make_shared<SampleArgs>();
   add_sample_options(sample_app, sample_args.get());
@@ -199,7 +195,7 @@ void add_dataset_steps(CLI::App& dataset, std::function<int()>* run) {
     };
   });
 
-  CLI::App* build_app =
+  Flags* build_app =
       dataset.add_subcommand("build", "Step 2: compile a sample into bundles of object code");
   const auto build_args = std::make_shared<BuildArgs>();
   build_app->add_option("FOLDER", build_args->options.folder, "Folder of `dataset sample`")
@@ -214,14 +210,14 @@ void add_dataset_steps(CLI::App& dataset, std::function<int()>* run) {
     };
   });
 
-  CLI::App* all =
+  Flags* all =
       dataset.add_subcommand("generate", "Sample, build and measure on this machine, in one go");
   const auto args = std::make_shared<GenerateArgs>();
   add_sample_options(all, &args->sample);
   add_build_options(all, &args->build);
   all->add_option("--records", args->output, "Records to write (default: FOLDER/records.jsonl)");
   all->add_option("--budget", args->budget_s, "Seconds of measuring; the same command goes on")
-      ->check(CLI::NonNegativeNumber);
+      ->check(non_negative());
   all->add_flag("--any-machine", args->any_machine,
                 "Also for the description of a machine that is not this one");
   all->add_option("--runner", args->runner, "tessera-runner (default: beside this program)");

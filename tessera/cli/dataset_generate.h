@@ -3,13 +3,11 @@
 
 #include <functional>
 
-namespace CLI {
-class App;
-}
+#include "tessera/cli/flags.h"
 
 namespace tessera::cli {
 
 // The three steps of making a dataset, to be run here or on several machines.
-void add_dataset_steps(CLI::App& dataset, std::function<int()>* run);
+void add_dataset_steps(Flags& dataset, std::function<int()>* run);
 
 }  // namespace tessera::cli

@@ -3,7 +3,6 @@
 
 #include <memory>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "tessera/cli/command.h"
@@ -123,8 +122,8 @@ int run_verify(const VerifyArgs& args) {
 
 }  // namespace
 
-void add_dataset_import(CLI::App& app, std::function<int()>* run) {
-  CLI::App* sub = app.add_subcommand("import", "Make a dataset of databases and logs");
+void add_dataset_import(Flags& app, std::function<int()>* run) {
+  Flags* sub = app.add_subcommand("import", "Make a dataset of databases and logs");
   const auto args = std::make_shared<ImportArgs>();
   sub->add_option("FILE", args->files,
                   "Databases of records, their exports, logs of Ansor and TenSet (.gz too)")
@@ -137,8 +136,8 @@ void add_dataset_import(CLI::App& app, std::function<int()>* run) {
   sub->callback([args, run] { *run = [args] { return run_import(*args); }; });
 }
 
-void add_dataset_update(CLI::App& app, std::function<int()>* run) {
-  CLI::App* sub = app.add_subcommand(
+void add_dataset_update(Flags& app, std::function<int()>* run) {
+  Flags* sub = app.add_subcommand(
       "update", "Bring a dataset of an older version up to date: tasks, steps, networks");
   const auto args = std::make_shared<UpdateArgs>();
   sub->add_option("FOLDER", args->folder, "Dataset")->required();
@@ -146,8 +145,8 @@ void add_dataset_update(CLI::App& app, std::function<int()>* run) {
   sub->callback([args, run] { *run = [args] { return run_update(*args); }; });
 }
 
-void add_dataset_verify(CLI::App& app, std::function<int()>* run) {
-  CLI::App* sub = app.add_subcommand("verify", "Compare the files of a dataset with its checksums");
+void add_dataset_verify(Flags& app, std::function<int()>* run) {
+  Flags* sub = app.add_subcommand("verify", "Compare the files of a dataset with its checksums");
   const auto args = std::make_shared<VerifyArgs>();
   sub->add_option("FOLDER", args->folder, "Dataset")->required();
   sub->add_flag("--json", args->json, "Print JSON");

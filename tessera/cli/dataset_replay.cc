@@ -1,11 +1,8 @@
 // tessera dataset replay: whether records still lower to the programs that were measured.
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "tessera/cli/command.h"
 #include "tessera/cli/dataset.h"
-#include "tessera/cli/positive.h"
 #include "tessera/driver/learn/replay.h"
 
 namespace tessera::cli {
@@ -46,16 +43,16 @@ int run_replay(const ReplayArgs& args) {
 
 }  // namespace
 
-void add_dataset_replay(CLI::App& app, std::function<int()>* run) {
-  CLI::App* sub = app.add_subcommand(
-      "replay", "Compare the loop programs of records with those that were kept");
+void add_dataset_replay(Flags& app, std::function<int()>* run) {
+  Flags* sub = app.add_subcommand("replay",
+                                  "Compare the loop programs of records with those that were kept");
   const auto args = std::make_shared<ReplayArgs>();
   sub->add_option("FOLDER", args->folder, "Dataset with a file programs.txt")->required();
   sub->add_flag("--update", args->update, "Keep the programs as they are today");
   sub->add_option("--pick-from", args->pick_from,
                   "Make FOLDER of records of this dataset, of every family of tasks");
   sub->add_option("--per-family", args->per_family, "Records to pick of each")->check(positive());
-  sub->add_option("--threads", args->threads, "Of this program")->check(CLI::Range(1, 1024));
+  sub->add_option("--threads", args->threads, "Of this program")->check(range(1, 1024));
   sub->callback([args, run] { *run = [args] { return run_replay(*args); }; });
 }
 

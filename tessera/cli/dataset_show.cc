@@ -3,7 +3,6 @@
 #include <memory>
 #include <set>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "tessera/cli/command.h"
@@ -166,15 +165,15 @@ int run_split(const SplitCommandArgs& args) {
 
 }  // namespace
 
-void add_split_options(CLI::App& app, SplitArgs* args) {
+void add_split_options(Flags& app, SplitArgs* args) {
   app.add_option("--split", args->kind, "within-task, by-task or by-network");
   app.add_option("--holdout", args->options.holdout,
                  "Test networks of by-network, comma-separated; tenset5: the five of TenSet")
       ->delimiter(',');
   app.add_option("--test", args->options.test, "Share of the test part (not by-network)")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(range(0.0, 1.0));
   app.add_option("--validation", args->options.validation, "Share of the validation part")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(range(0.0, 1.0));
   app.add_option("--tasks", args->options.most_tasks, "Train on at most this many tasks");
   app.add_option("--per-task", args->options.most_per_task,
                  "Train on at most this many candidates of a task");
@@ -191,8 +190,8 @@ Result<dataset::Split> split_of(const Dataset& d, const SplitArgs& args) {
   return dataset::split(d, options);
 }
 
-void add_dataset_stats(CLI::App& app, std::function<int()>* run) {
-  CLI::App* sub = app.add_subcommand("stats", "Count what a dataset holds");
+void add_dataset_stats(Flags& app, std::function<int()>* run) {
+  Flags* sub = app.add_subcommand("stats", "Count what a dataset holds");
   const auto args = std::make_shared<StatsArgs>();
   sub->add_option("FOLDER", args->folder, "Dataset")->required();
   sub->add_flag("--json", args->json, "Print JSON");
@@ -200,9 +199,8 @@ void add_dataset_stats(CLI::App& app, std::function<int()>* run) {
   sub->callback([args, run] { *run = [args] { return run_stats(*args); }; });
 }
 
-void add_dataset_split(CLI::App& app, std::function<int()>* run) {
-  CLI::App* sub =
-      app.add_subcommand("split", "Divide a dataset into training, validation and test");
+void add_dataset_split(Flags& app, std::function<int()>* run) {
+  Flags* sub = app.add_subcommand("split", "Divide a dataset into training, validation and test");
   const auto args = std::make_shared<SplitCommandArgs>();
   sub->add_option("FOLDER", args->folder, "Dataset")->required();
   add_split_options(*sub, &args->split);

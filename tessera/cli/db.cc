@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <memory>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "tessera/cli/command.h"
@@ -41,7 +40,7 @@ constexpr SubCommand kSubCommands[] = {
      db_import},
 };
 
-void add_flags(CLI::App& sub, const std::string& name, DbArgs& args) {
+void add_flags(Flags& sub, const std::string& name, DbArgs& args) {
   if (name == "diff") {
     sub.add_option("FILES", args.files, "Two databases")->required()->expected(2);
   } else {
@@ -50,17 +49,17 @@ void add_flags(CLI::App& sub, const std::string& name, DbArgs& args) {
   if (name == "import") {
     sub.add_option("FILES", args.files, "Files to read")->required();
     sub.add_option("--format", args.format, "auto, tessera, ansor or autotvm")
-        ->check(CLI::IsMember({"auto", "tessera", "ansor", "autotvm"}));
+        ->check(one_of({"auto", "tessera", "ansor", "autotvm"}));
   }
   if (name == "export") {
     args.format = "tessera";
     sub.add_option("-o,--output", args.output, "File to write; - is standard output")->required();
     sub.add_option("--format", args.format, "tessera, ansor or autotvm")
-        ->check(CLI::IsMember({"tessera", "ansor", "autotvm"}));
+        ->check(one_of({"tessera", "ansor", "autotvm"}));
   }
   if (name == "explain") {
     sub.add_option("--task", args.task, "Key of the task (`tessera db list`)")->required();
-    sub.add_option("--top", args.top, "How many of the best to show")->check(CLI::Range(1, 1000));
+    sub.add_option("--top", args.top, "How many of the best to show")->check(range(1, 1000));
   }
   if (name == "explain" || name == "diff" || name == "list") {
     sub.add_option("--target", args.target, "Records of this target alone");
@@ -77,14 +76,14 @@ std::string database_path(const std::string& flag) {
   return "tessera.db";
 }
 
-void add_db(CLI::App& app, std::function<int()>* run) {
-  CLI::App* db = app.add_subcommand("db", "Look into a database of records, move records");
+void add_db(Flags& app, std::function<int()>* run) {
+  Flags* db = app.add_subcommand("db", "Look into a database of records, move records");
   db->footer(
       "Examples:\n  tessera db list --db tuning.db\n  tessera db explain --task KEY\n"
       "  tessera db diff before.db after.db\n  tessera db import log.json.gz --db logs.db\n"
       "Records and plans: docs/search.md.");
   db->require_subcommand(0, 1);
-  db->allow_extras();
+  db->allow_extras(true);
   const auto extras = [db, run] {
     *run = [db] {
       std::vector<std::string> names;
@@ -99,10 +98,10 @@ void add_db(CLI::App& app, std::function<int()>* run) {
     };
   };
   db->callback([db, extras] {
-    if (db->get_subcommands().empty()) extras();
+    if (!db->chose_subcommand()) extras();
   });
   for (const SubCommand& s : kSubCommands) {
-    CLI::App* sub = db->add_subcommand(s.name, s.help);
+    Flags* sub = db->add_subcommand(s.name, s.help);
     sub->footer(s.examples);
     sub->allow_extras(false);  // it would be inherited
     const auto args = std::make_shared<DbArgs>();

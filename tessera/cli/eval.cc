@@ -4,8 +4,6 @@
 #include <mutex>
 #include <utility>
 
-#include <CLI/CLI.hpp>
-
 #include "tessera/cli/command.h"
 #include "tessera/cli/eval_output.h"
 #include "tessera/cli/progress.h"
@@ -40,14 +38,9 @@ driver::EvalSource source_from_text(const std::string& text, driver::EvalSource:
   return source;
 }
 
-Result<dataset::SplitKind> split_from_text(std::string text) {
-  std::replace(text.begin(), text.end(), '-', '_');
-  return dataset::split_kind_from_text(text);
-}
-
 Result<driver::EvalOptions> eval_options(const EvalArgs& args) {
   driver::EvalOptions o = args.options;
-  TESSERA_TRY(o.split.kind, split_from_text(args.split));
+  TESSERA_TRY(o.split.kind, dataset::split_kind_from_text(args.split));
   if (args.shipped) {
     TESSERA_TRY(o.models, driver::shipped_sources());
   }
@@ -123,8 +116,8 @@ int run_eval(const EvalArgs& args) {
 
 }  // namespace
 
-void add_eval(CLI::App& app, std::function<int()>* run) {
-  CLI::App* sub = app.add_subcommand("eval", "Compare cost models on measured candidates");
+void add_eval(Flags& app, std::function<int()>* run) {
+  Flags* sub = app.add_subcommand("eval", "Compare cost models on measured candidates");
   sub->footer(
       "A file may be given a name and a loss: NAME[/LOSS]=FILE. A,B,C judge together.\n"
       "Examples:\n  tessera eval --shipped --holdout tenset5 --json\n"
@@ -147,8 +140,7 @@ void add_eval(CLI::App& app, std::function<int()>* run) {
   sub->add_option("--features", o.features,
                   "Folder of the dataset's features, as in tessera train (default: those that are "
                   "needed are made and not kept)");
-  sub->add_option("--threads", o.threads, "Of this program (default: all)")
-      ->check(CLI::Range(1, 1024));
+  sub->add_option("--threads", o.threads, "Of this program (default: all)")->check(range(1, 1024));
   sub->add_option("--seed", o.seed, "Of the random baseline");
   sub->add_option("--plot", args->plot, "SVG of top-1 and top-5 scores to write");
   sub->add_flag("--coverage", args->coverage,
@@ -156,7 +148,7 @@ void add_eval(CLI::App& app, std::function<int()>* run) {
                 "each network by a calibration on the others, of tasks that no training saw");
   sub->add_flag("--calibrate", args->calibrate,
                 "The same, and write the calibration into the notes of the files, for compile");
-  CLI::Option* json = sub->add_flag("--json", args->json, "Print JSON");
+  Option* json = sub->add_flag("--json", args->json, "Print JSON");
   sub->add_flag("--markdown", args->markdown, "Print tables as Markdown")->excludes(json);
   o.threads = 0;
   sub->callback([args, run] { *run = [args] { return run_eval(*args); }; });

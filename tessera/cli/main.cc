@@ -5,12 +5,10 @@
 #include <filesystem>
 #include <new>
 
-#include <CLI/CLI.hpp>
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "tessera/cli/command.h"
-#include "tessera/support/nearest_name.h"
 
 namespace tessera::cli {
 
@@ -56,33 +54,6 @@ constexpr AddCommand kCommands[] = {add_bench,       add_cache,   add_check, add
                                     add_peer_op,     add_run,     add_show,  add_targets,
                                     add_tasks,       add_train,   add_tune,  add_zoo};
 
-// CLI11 answers a misspelt command with "A subcommand is required".
-Result<void> check_command(const CLI::App& app, int argc, char** argv) {
-  if (argc < 2 || argv[1][0] == '-') return {};
-  std::vector<std::string> names;
-  for (const CLI::App* sub : app.get_subcommands({})) {
-    if (sub->get_name() == argv[1]) return {};
-    if (!sub->get_group().empty()) names.push_back(sub->get_name());
-  }
-  return make_error(ErrorCode::kInvalidArgument, "no command '{}'; commands are: {}", argv[1],
-                    fmt::join(names, " "));
-}
-
-// Says which flag was probably meant by the first that does not exist.
-void suggest_flag(const CLI::App& app) {
-  const CLI::App* sub = &app;
-  while (!sub->get_subcommands().empty()) sub = sub->get_subcommands().front();
-  std::vector<std::string> names;
-  for (const CLI::Option* option : sub->get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  }
-  for (const std::string& word : sub->remaining()) {
-    if (word.rfind("--", 0) != 0) continue;
-    fmt::print(stderr, "Did you mean {}?\n", nearest_name(word, names));
-    return;
-  }
-}
-
 // What is still buffered counts too: a full disk must not look like success.
 bool finish_output() {
   errno = 0;
@@ -93,20 +64,12 @@ bool finish_output() {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("Tessera: a learned tensor compiler", "tessera");
-  app.require_subcommand(1);
-  app.set_version_flag("--version", "tessera 0.1.0");
+  Flags app("Tessera: a learned tensor compiler", "tessera");
+  app.require_subcommand(1, 1);
+  app.version("tessera 0.1.0");
   std::function<int()> command;
   for (const AddCommand add : kCommands) add(app, &command);
-  if (const Result<void> known = check_command(app, argc, argv); !known.ok())
-    return report(known.error());
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    const int code = app.exit(e);
-    if (dynamic_cast<const CLI::ExtrasError*>(&e) != nullptr) suggest_flag(app);
-    return code == 0 ? kOk : kUsage;
-  }
+  if (const std::optional<int> code = app.parse(argc, argv)) return *code;
   return command();
 }
 

@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <set>
 
-#include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 #include <unistd.h>
 
@@ -51,8 +50,8 @@ Result<void> add_value(const std::string& text, onnx::ImportOptions& options) {
 
 }  // namespace
 
-void add_model_options(CLI::App& app, ModelArgs& args, bool required) {
-  CLI::Option* model =
+void add_model_options(Flags& app, ModelArgs& args, bool required) {
+  Option* model =
       app.add_option("MODEL", args.model,
                      "ONNX file, or zoo:NAME[@parameter=value,...] (`tessera zoo` lists them)");
   if (required) model->required();
@@ -71,7 +70,7 @@ Result<DType> float_type(const ModelArgs& args) {
   return make_error(ErrorCode::kInvalidArgument, "--dtype {}: write f32, f16 or bf16", args.dtype);
 }
 
-void add_input_options(CLI::App& app, ModelArgs& args) {
+void add_input_options(Flags& app, ModelArgs& args) {
   app.add_option("--shape", args.shapes, "Shape of an input: NAME:1x3x224x224 (repeatable)")
       ->allow_extra_args(false);
   app.add_option("--dim", args.dims, "Size of a symbolic dimension: NAME=4 (repeatable)")
@@ -140,7 +139,7 @@ Result<driver::LoadOptions> load_options(const ModelArgs& args, const target::Ta
   return options;
 }
 
-void add_cache_option(CLI::App& app, bool& no_cache) {
+void add_cache_option(Flags& app, bool& no_cache) {
   app.add_flag("--no-cache", no_cache, "Build every kernel; `tessera cache` says what is kept");
 }
 

@@ -4,12 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "tessera/cli/flags.h"
 #include "tessera/driver/compile/load_graph.h"
 #include "tessera/exec/compile_model.h"
-
-namespace CLI {
-class App;
-}
 
 namespace tessera::cli {
 
@@ -23,11 +20,11 @@ struct ModelArgs {
 };
 
 // Adds the positional MODEL (optional where a command has other subjects) and the flags below.
-void add_model_options(CLI::App& app, ModelArgs& args, bool required);
+void add_model_options(Flags& app, ModelArgs& args, bool required);
 // --dtype: f32, f16 or bf16.
 Result<DType> float_type(const ModelArgs& args);
 // --shape, --dim and --value alone: of commands that name their models in another way.
-void add_input_options(CLI::App& app, ModelArgs& args);
+void add_input_options(Flags& app, ModelArgs& args);
 
 Result<onnx::ImportOptions> import_options(const ModelArgs& args);
 // Import and passes as the flags ask and `target` needs; refuses names of passes that do not exist.
@@ -38,7 +35,7 @@ Result<driver::LoadOptions> load_options(const ModelArgs& args,
 Result<Shape> parse_shape(const std::string& text);
 
 // --no-cache, of commands that build code of a model.
-void add_cache_option(CLI::App& app, bool& no_cache);
+void add_cache_option(Flags& app, bool& no_cache);
 // The user's cache of kernels, or null.
 std::shared_ptr<const kernel::KernelCache> kernel_cache(bool no_cache);
 

@@ -1,5 +1,4 @@
 // tessera peer-op: one operation of a peer library in a process of its own, for `bench`.
-#include <CLI/CLI.hpp>
 #include <unistd.h>
 
 #include "tessera/cli/command.h"
@@ -7,9 +6,9 @@
 
 namespace tessera::cli {
 
-void add_peer_op(CLI::App& app, std::function<int()>* run) {
-  CLI::App* sub = app.add_subcommand("peer-op", "Serve an operation of a peer to `bench`");
-  sub->group("");  // not for people
+void add_peer_op(Flags& app, std::function<int()>* run) {
+  Flags* sub = app.add_subcommand("peer-op", "Serve an operation of a peer to `bench`");
+  sub->hide();  // not for people
   sub->callback([run] {
     *run = [] {
       const Result<void> served = driver::serve_peer_program(STDIN_FILENO);

@@ -2,17 +2,16 @@
 
 #include <cstdio>
 
-#include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 
 #include "tessera/cli/command.h"
 
 namespace tessera::cli {
 
-void add_plan_options(CLI::App& app, PlanArgs& args) {
-  CLI::Option* plan = app.add_option("--plan", args.plan,
-                                     "Schedules that `tessera tune` found; a task that it does not "
-                                     "have gets its default schedule");
+void add_plan_options(Flags& app, PlanArgs& args) {
+  Option* plan = app.add_option("--plan", args.plan,
+                                "Schedules that `tessera tune` found; a task that it does not "
+                                "have gets its default schedule");
   app.add_flag("--strict", args.strict, "A task that the plan does not have is an error (exit 7)")
       ->needs(plan);
 }

@@ -4,11 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "tessera/cli/flags.h"
 #include "tessera/driver/compile/plan_schedules.h"
-
-namespace CLI {
-class App;
-}
 
 namespace tessera::cli {
 
@@ -17,7 +14,7 @@ struct PlanArgs {
   bool strict = false;
 };
 
-void add_plan_options(CLI::App& app, PlanArgs& args);
+void add_plan_options(Flags& app, PlanArgs& args);
 
 // The plan behind the flags; nullopt without --plan. Errors name the file.
 Result<std::optional<driver::PlanSchedules>> plan_schedules(const PlanArgs& args,

@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <memory>
 
-#include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 
 #include "tessera/artifact/load_artifact.h"
@@ -220,8 +219,8 @@ int run_command(const RunArgs& args) {
 
 }  // namespace
 
-void add_run(CLI::App& app, std::function<int()>* run) {
-  CLI::App* sub = app.add_subcommand("run", "Run a model or an artifact once on NumPy arrays");
+void add_run(Flags& app, std::function<int()>* run) {
+  Flags* sub = app.add_subcommand("run", "Run a model or an artifact once on NumPy arrays");
   sub->footer(
       "Examples:\n  tessera run model.onnx --inputs x.npz --output y.npz\n"
       "  tessera run zoo:resnet18 --random\n  tessera run DIR --inputs x.npz --output y.npz");
@@ -229,11 +228,11 @@ void add_run(CLI::App& app, std::function<int()>* run) {
   add_model_options(*sub, args->model, true);
   add_plan_options(*sub, args->plan);
   sub->add_option("--inputs", args->inputs, "NumPy .npz: one array per input, by name")
-      ->check(CLI::ExistingFile);
+      ->check(existing_file());
   sub->add_option("--output", args->output, "NumPy .npz to write: one array per output");
   sub->add_option("--target", args->target, "host, or cuda or opencl: the device at hand");
   sub->add_option("--threads", args->threads, "Threads (default: one per core)")
-      ->check(CLI::Range(1, 1024));
+      ->check(range(1, 1024));
   sub->add_flag("--random", args->random, "Seeded random values for inputs that are not given");
   sub->add_flag("--no-optimize", args->no_optimize, "Run the graph as imported, without passes");
   add_cache_option(*sub, args->no_cache);

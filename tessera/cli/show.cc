@@ -3,7 +3,6 @@
 #include <cstdio>
 #include <memory>
 
-#include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 
 #include "tessera/cli/command.h"
@@ -195,8 +194,8 @@ int list_targets() {
 
 }  // namespace
 
-void add_show(CLI::App& app, std::function<int()>* run) {
-  CLI::App* sub =
+void add_show(Flags& app, std::function<int()>* run) {
+  Flags* sub =
       app.add_subcommand("show", "Print a stage of the compilation of a model or one operation");
   sub->footer(
       "Examples:\n  tessera show zoo:resnet18 --stage graph --print-after=fold_scales\n"
@@ -208,13 +207,12 @@ void add_show(CLI::App& app, std::function<int()>* run) {
   sub->add_option("--op", args->op, "Operation, e.g. matmul:M=64,N=64,K=64 (see bench --list-ops)");
   sub->add_option("--stage", args->stage,
                   "graph (of a model), te, schedule, ir, llvm or asm; of GPUs ptx, sass, opencl")
-      ->check(
-          CLI::IsMember({"graph", "te", "schedule", "ir", "llvm", "asm", "ptx", "sass", "opencl"}));
+      ->check(one_of({"graph", "te", "schedule", "ir", "llvm", "asm", "ptx", "sass", "opencl"}));
   add_model_options(*sub, args->model, false);
   sub->add_option(
          "--schedule", args->schedule,
          "Schedule file instead of the one that ships, or default: chosen without measuring")
-      ->check(CLI::ExistingFile | CLI::IsMember({driver::kDefaultSchedule}));
+      ->check(existing_file() | one_of({driver::kDefaultSchedule}));
   sub->add_option("--schedules", args->schedules, "Folder of schedules");
   sub->add_option("--target", args->target,
                   "host, a machine (see targets), or cuda or opencl: the device at hand");
@@ -233,8 +231,8 @@ void add_show(CLI::App& app, std::function<int()>* run) {
   });
 }
 
-void add_targets(CLI::App& app, std::function<int()>* run) {
-  CLI::App* sub = app.add_subcommand("targets", "List the machines that code can be generated for");
+void add_targets(Flags& app, std::function<int()>* run) {
+  Flags* sub = app.add_subcommand("targets", "List the machines that code can be generated for");
   sub->callback([run] { *run = list_targets; });
 }
 

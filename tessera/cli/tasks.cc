@@ -4,7 +4,6 @@
 #include <memory>
 #include <optional>
 
-#include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
@@ -134,8 +133,8 @@ int tasks(const TasksArgs& args) {
 
 }  // namespace
 
-void add_tasks(CLI::App& app, std::function<int()>* run) {
-  CLI::App* sub = app.add_subcommand(
+void add_tasks(Flags& app, std::function<int()>* run) {
+  Flags* sub = app.add_subcommand(
       "tasks", "List the kernels of a model: key, weight, work, size of the space of schedules");
   sub->footer(
       "Examples:\n  tessera tasks zoo:resnet18\n  tessera tasks model.onnx --json\n"

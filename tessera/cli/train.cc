@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <memory>
 
-#include <CLI/CLI.hpp>
 #include <unistd.h>
 
 #include "tessera/cli/command.h"
@@ -46,13 +45,13 @@ int train(const std::vector<std::string>& words) {
 
 }  // namespace
 
-void add_train(CLI::App& app, std::function<int()>* run) {
-  CLI::App* sub = app.add_subcommand("train", "Train a cost model on a dataset");
+void add_train(Flags& app, std::function<int()>* run) {
+  Flags* sub = app.add_subcommand("train", "Train a cost model on a dataset");
   sub->footer(
       "The flags are those of tessera-train, which is built where libtorch is found.\n"
       "Boosted trees need neither: tessera train --model gbt --help");
   // Where the trainer is there, it explains its own flags.
-  if (!find_trainer().empty()) sub->set_help_flag();
+  if (!find_trainer().empty()) sub->leave_help();
   sub->prefix_command();
   sub->callback([sub, run] {
     const std::vector<std::string> words = sub->remaining();

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "tessera/cli/command.h"
@@ -35,18 +34,18 @@ nlohmann::ordered_json to_json(const driver::TrainTreesOptions& o,
             {"networks", networks}}}};
 }
 
-void add_flags(CLI::App& app, driver::TrainTreesOptions& o, std::string& split, bool& json) {
-  static const std::vector<std::string> kModels = {"gbt"};
-  static const std::map<std::string, dataset::SplitKind> kSplits = {
-      {"within-task", dataset::SplitKind::kWithinTask},
-      {"by-task", dataset::SplitKind::kByTask},
-      {"by-network", dataset::SplitKind::kByNetwork}};
-  app.add_option("--model", "gbt: boosted trees")->check(CLI::IsMember(kModels));
+struct Words {
+  std::string model, split = "by-network";
+  bool json = false;
+};
+
+void add_flags(Flags& app, driver::TrainTreesOptions& o, Words& words) {
+  app.add_option("--model", words.model, "gbt: boosted trees")->check(one_of({"gbt"}));
   app.add_option("--data", o.data, "Folder of the dataset")->required();
   app.add_option("--features", o.features,
                  "Folder that keeps the features (made when absent; default: DATA-features)");
-  app.add_option("--split", split, "within-task, by-task or by-network")
-      ->check(CLI::IsMember(kSplits));
+  app.add_option("--split", words.split, "within-task, by-task or by-network")
+      ->check(one_of({"by-network", "by-task", "within-task"}));
   app.add_option("--holdout", o.split.holdout, "Test networks of by-network, comma-separated")
       ->delimiter(',');
   app.add_flag("--by-reduction", o.split.by_reduction,
@@ -57,16 +56,15 @@ void add_flags(CLI::App& app, driver::TrainTreesOptions& o, std::string& split, 
                  "Train on at most this many candidates of a task");
   app.add_option("--machine", o.machine, "Train on targets that contain this");
   app.add_option("--loss", o.objective, "rank or regression")
-      ->check(CLI::IsMember({"rank", "regression"}));
-  app.add_option("--rounds", o.rounds, "Trees at most")->check(CLI::Range(1, 100000));
-  app.add_option("--depth", o.depth, "Of a tree")->check(CLI::Range(1, 16));
+      ->check(one_of({"rank", "regression"}));
+  app.add_option("--rounds", o.rounds, "Trees at most")->check(range(1, 100000));
+  app.add_option("--depth", o.depth, "Of a tree")->check(range(1, 16));
   app.add_option("--time-limit", o.time_limit_s, "Of the fit, in seconds; 0: none");
   app.add_option("--threads", o.threads, "0: all cores");
   app.add_option("--seed", o.seed);
   app.add_option("-o,--output", o.output, "Model file to write");
   app.add_option("--scores", o.scores, "Write an npz with the score of every example");
-  app.add_flag("--json", json, "Print the final metrics as JSON");
-  app.final_callback([&] { o.split.kind = kSplits.at(split); });
+  app.add_flag("--json", words.json, "Print the final metrics as JSON");
 }
 
 }  // namespace
@@ -81,22 +79,19 @@ bool asks_for_trees(const std::vector<std::string>& words) {
 
 int train_trees(std::vector<std::string> words) {
   driver::TrainTreesOptions o;
-  std::string split = "by-network";
-  bool json = false;
-  CLI::App app("Fit boosted trees to a dataset", "tessera train");
-  add_flags(app, o, split, json);
-  std::reverse(words.begin(), words.end());
-  try {
-    app.parse(std::move(words));
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? kOk : kUsage;
-  }
+  Words given;
+  Flags app("Fit boosted trees to a dataset", "tessera train");
+  add_flags(app, o, given);
+  if (const std::optional<int> code = app.parse(std::move(words))) return *code;
+  const Result<dataset::SplitKind> kind = dataset::split_kind_from_text(given.split);
+  if (!kind.ok()) return report(kind.error());
+  o.split.kind = *kind;
   if (o.features.empty()) o.features = o.data + "-features";
   if (o.threads < 1) o.threads = target::usable_cpus();
   o.note = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   const Result<driver::TrainTreesResult> r = driver::train_trees(o);
   if (!r.ok()) return report(r.error());
-  if (json) {
+  if (given.json) {
     print_json(to_json(o, *r));
     return kOk;
   }

@@ -7,13 +7,11 @@
 #include <cstdio>
 #include <memory>
 
-#include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 
 #include "tessera/artifact/compile_artifact.h"
 #include "tessera/cli/command.h"
 #include "tessera/cli/model_args.h"
-#include "tessera/cli/positive.h"
 #include "tessera/cli/progress.h"
 #include "tessera/cli/simulate_output.h"
 #include "tessera/cli/tune_output.h"
@@ -312,8 +310,8 @@ std::vector<std::string> model_names() {
 
 }  // namespace
 
-void add_tune(CLI::App& app, std::function<int()>* run) {
-  CLI::App* sub =
+void add_tune(Flags& app, std::function<int()>* run) {
+  Flags* sub =
       app.add_subcommand("tune", "Find faster schedules by measuring; the winners are a plan");
   sub->footer(
       "Examples:\n  tessera tune zoo:resnet18 --budget 20m --threads 2 --plan resnet18.plan\n"
@@ -339,8 +337,7 @@ void add_tune(CLI::App& app, std::function<int()>* run) {
       ->check(positive());
   sub->add_option("--target", args->target,
                   "Where candidates run: host, cuda or opencl, the device at hand");
-  sub->add_option("--threads", args->threads, "Threads of the tuned code")
-      ->check(CLI::Range(1, 1024));
+  sub->add_option("--threads", args->threads, "Threads of the tuned code")->check(range(1, 1024));
   sub->add_option("--db", args->database,
                   "File with the records of all tunings; empty: keep none (default tessera.db)");
   sub->add_option("--plan", args->plan, "Plan to write (default: NAME.plan)");
@@ -349,7 +346,7 @@ void add_tune(CLI::App& app, std::function<int()>* run) {
                   fmt::format("Search policy: {}", fmt::join(policy_names(), ", ")));
   sub->add_option("--model", args->cost_model,
                   fmt::format("Cost model: {}", fmt::join(model_names(), ", ")))
-      ->check(CLI::IsMember(model_names()));
+      ->check(one_of(model_names()));
   sub->add_option("--objective", args->objective, "Of the cost model: rank or regression");
   sub->add_option("--pretrained", args->pretrained,
                   "Model to start from: a file, several that judge together (A,B,C), none, or "
@@ -362,7 +359,7 @@ void add_tune(CLI::App& app, std::function<int()>* run) {
       ->delimiter(',')
       ->allow_extra_args(false);
   sub->add_option("--batch", args->batch, "Trials of one round (default: by what a trial costs)")
-      ->check(CLI::Range(1, 1024));
+      ->check(range(1, 1024));
   sub->add_option("--seed", args->seed, "Of everything random");
   sub->add_flag("--no-recombine", args->no_recombine, "Do not try second bests in the whole model");
   sub->add_flag("--record", args->record,
@@ -371,12 +368,12 @@ void add_tune(CLI::App& app, std::function<int()>* run) {
                   "Peers to time the tuned models beside where installed; none: no peer")
       ->delimiter(',')
       ->allow_extra_args(false);
-  CLI::Option* simulation =
+  Option* simulation =
       sub->add_option("--simulate", args->simulate,
                       "Database whose measured candidates stand for the machine: compares the "
                       "policies (and objectives) of a comma-separated list, nothing is measured");
   sub->add_option("--seeds", args->seeds, "Runs of each policy with --simulate")
-      ->check(CLI::Range(1, 1000))
+      ->check(range(1, 1000))
       ->needs(simulation);
   sub->add_option("--plot", args->plot, "SVG of the simulation to write")->needs(simulation);
   sub->add_flag("--json", args->json, "Print JSON");

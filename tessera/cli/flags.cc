@@ -1,0 +1,188 @@
+#include "tessera/cli/flags.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+
+#include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
+
+#include "tessera/cli/command.h"
+#include "tessera/support/nearest_name.h"
+
+namespace tessera::cli {
+
+Check::Check(const CLI::Validator& validator)
+    : validator_(std::make_shared<CLI::Validator>(validator)) {}
+
+Check range(int low, int high) { return Check(CLI::Range(low, high)); }
+Check range(double low, double high) { return Check(CLI::Range(low, high)); }
+Check non_negative() { return Check(CLI::NonNegativeNumber); }
+Check one_of(const std::vector<std::string>& words) { return Check(CLI::IsMember(words)); }
+Check existing_file() { return Check(CLI::ExistingFile); }
+Check existing_folder() { return Check(CLI::ExistingDirectory); }
+
+// The one of CLI11 names the largest double.
+Check positive() {
+  const auto test = [](std::string& text) {
+    double value = 0;
+    const bool above = CLI::detail::lexical_cast(text, value) && value > 0;
+    return above ? std::string() : fmt::format("{} is not a number above 0", text);
+  };
+  return Check(CLI::Validator(test, "POSITIVE"));
+}
+
+Check operator|(const Check& a, const Check& b) { return Check(a.validator() | b.validator()); }
+
+Option* Option::required() {
+  option_->required();
+  return this;
+}
+
+Option* Option::check(const Check& check) {
+  option_->check(check.validator());
+  return this;
+}
+
+Option* Option::delimiter(char c) {
+  option_->delimiter(c);
+  return this;
+}
+
+Option* Option::expected(int count) {
+  option_->expected(count);
+  return this;
+}
+
+Option* Option::allow_extra_args(bool allow) {
+  option_->allow_extra_args(allow);
+  return this;
+}
+
+Option* Option::needs(const Option* other) {
+  option_->needs(other->option_);
+  return this;
+}
+
+Option* Option::excludes(const Option* other) {
+  option_->excludes(other->option_);
+  return this;
+}
+
+Option* Option::excludes(const std::string& name) {
+  option_->excludes(name);
+  return this;
+}
+
+std::size_t Option::count() const { return option_->count(); }
+
+struct Flags::State {
+  std::unique_ptr<CLI::App> own;  // of a whole program
+  std::deque<Option> options;
+  std::deque<std::unique_ptr<Flags>> commands;
+};
+
+Flags::Flags(CLI::App* app) : app_(app), state_(std::make_unique<State>()) {}
+
+Flags::Flags(const std::string& description, const std::string& name) : Flags(nullptr) {
+  state_->own = std::make_unique<CLI::App>(description, name);
+  app_ = state_->own.get();
+}
+
+Flags::~Flags() = default;
+
+template <typename T>
+Option* Flags::add_option(const std::string& names, T& value, const std::string& help) {
+  return &state_->options.emplace_back(app_->add_option(names, value, help));
+}
+
+#define TESSERA_OPTION(T) \
+  template Option* Flags::add_option(const std::string&, T&, const std::string&)
+TESSERA_OPTION(int);
+TESSERA_OPTION(std::int64_t);
+TESSERA_OPTION(std::uint64_t);
+TESSERA_OPTION(std::optional<std::size_t>);
+TESSERA_OPTION(double);
+TESSERA_OPTION(std::string);
+TESSERA_OPTION(std::vector<std::string>);
+#undef TESSERA_OPTION
+
+Option* Flags::add_flag(const std::string& names, bool& value, const std::string& help) {
+  return &state_->options.emplace_back(app_->add_flag(names, value, help));
+}
+
+Flags* Flags::add_subcommand(const std::string& name, const std::string& description) {
+  Flags* sub = new Flags(app_->add_subcommand(name, description));
+  return state_->commands.emplace_back(sub).get();
+}
+
+void Flags::require_subcommand(int least, int most) { app_->require_subcommand(least, most); }
+void Flags::footer(const std::string& text) { app_->footer(text); }
+void Flags::version(const std::string& text) { app_->set_version_flag("--version", text); }
+void Flags::hide() { app_->group(""); }
+void Flags::leave_help() { app_->set_help_flag(); }
+void Flags::allow_extras(bool allow) { app_->allow_extras(allow); }
+void Flags::prefix_command() { app_->prefix_command(); }
+void Flags::callback(std::function<void()> run) { app_->callback(std::move(run)); }
+bool Flags::chose_subcommand() const { return !app_->get_subcommands().empty(); }
+std::vector<std::string> Flags::remaining() const { return app_->remaining(); }
+
+namespace {
+
+// CLI11 answers a misspelt command with "A subcommand is required".
+Result<void> check_command(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return {};
+  std::vector<std::string> names;
+  for (const CLI::App* sub : app.get_subcommands({})) {
+    if (sub->get_name() == argv[1]) return {};
+    if (!sub->get_group().empty()) names.push_back(sub->get_name());
+  }
+  return make_error(ErrorCode::kInvalidArgument, "no command '{}'; commands are: {}", argv[1],
+                    fmt::join(names, " "));
+}
+
+// Says which flag was probably meant by the first that does not exist.
+void suggest_flag(const CLI::App& app) {
+  const CLI::App* sub = &app;
+  while (!sub->get_subcommands().empty()) sub = sub->get_subcommands().front();
+  std::vector<std::string> names;
+  for (const CLI::Option* option : sub->get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  for (const std::string& word : sub->remaining()) {
+    if (word.rfind("--", 0) != 0) continue;
+    fmt::print(stderr, "Did you mean {}?\n", nearest_name(word, names));
+    return;
+  }
+}
+
+int explain(const CLI::App& app, const CLI::ParseError& e) {
+  const int code = app.exit(e);
+  if (dynamic_cast<const CLI::ExtrasError*>(&e) != nullptr) suggest_flag(app);
+  return code == 0 ? kOk : kUsage;
+}
+
+}  // namespace
+
+std::optional<int> Flags::parse(int argc, char** argv) {
+  if (const Result<void> known = check_command(*app_, argc, argv); !known.ok())
+    return report(known.error());
+  try {
+    app_->parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return explain(*app_, e);
+  }
+  return std::nullopt;
+}
+
+std::optional<int> Flags::parse(std::vector<std::string> words) {
+  std::reverse(words.begin(), words.end());
+  try {
+    app_->parse(std::move(words));
+  } catch (const CLI::ParseError& e) {
+    return explain(*app_, e);
+  }
+  return std::nullopt;
+}
+
+}  // namespace tessera::cli
