@@ -122,13 +122,14 @@ bool names_model(const std::string& line) {
   return line.starts_with("zoo:") || line.ends_with(".onnx");
 }
 
-Result<std::vector<te::OpSpec>> specs(const BenchArgs& args,
+Result<std::vector<te::OpSpec>> specs(const BenchArgs& args, const target::Target& target,
                                       const std::vector<std::pair<int, std::string>>& suite) {
   std::vector<te::OpSpec> out;
   TESSERA_TRY(const DType dtype, float_type(args.model));
   const auto parse = [&](const std::string& text) {
     const bool typed = dtype == DType::kF32 || text.find("dtype=") != std::string::npos;
-    return driver::parse_op(typed ? text : fmt::format("{},dtype={}", text, to_text(dtype)));
+    return driver::parse_op(typed ? text : fmt::format("{},dtype={}", text, to_text(dtype)),
+                            driver::passes_for(target).rules);
   };
   for (const std::string& text : args.ops) {
     Result<te::OpSpec> spec = parse(text);
@@ -254,7 +255,7 @@ int bench(const BenchArgs& args) {
     return bench_models(models, args.model, args.model_bench,
                         {*target, args.threads, peers, timing}, args.json, args.markdown);
   }
-  const Result<std::vector<te::OpSpec>> list = specs(args, *suite);
+  const Result<std::vector<te::OpSpec>> list = specs(args, *target, *suite);
   if (!list.ok()) return report(list.error());
   if (list->empty()) {
     return report({ErrorCode::kInvalidArgument,

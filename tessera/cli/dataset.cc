@@ -23,11 +23,13 @@ struct CollectArgs {
 
 int run_collect(CollectArgs& args) {
   driver::CollectOptions& o = args.options;
-  for (const std::string& name : args.models) o.subjects.push_back({name, false, {}});
-  for (const std::string& spec : args.ops) o.subjects.push_back({spec, true, {}});
   const Result<target::Target> target = measure::ask_target(args.target);
   if (!target) return report(target.error());
   o.target = *target;
+  driver::LoadOptions load;
+  load.passes = driver::passes_for(o.target);
+  for (const std::string& name : args.models) o.subjects.push_back({name, false, load});
+  for (const std::string& spec : args.ops) o.subjects.push_back({spec, true, load});
   const int threads = o.measure.threads;
   o.measure = measure::survey_options();
   o.measure.threads = threads;

@@ -47,11 +47,13 @@ Result<target::Target> target_of(const std::string& text) {
 
 int sample(SampleArgs& args) {
   driver::SampleScope& scope = args.options.scope;
-  for (const std::string& name : args.models) scope.subjects.push_back({name, false, {}});
-  for (const std::string& spec : args.ops) scope.subjects.push_back({spec, true, {}});
   Result<target::Target> target = target_of(args.target);
   if (!target) return report(target.error());
   scope.target = std::move(target).value();
+  driver::LoadOptions load;
+  load.passes = driver::passes_for(scope.target);
+  for (const std::string& name : args.models) scope.subjects.push_back({name, false, load});
+  for (const std::string& spec : args.ops) scope.subjects.push_back({spec, true, load});
   ProgressLine line;
   const auto progress = [&](std::size_t done, std::size_t all) {
     line.show(fmt::format("sampling: {} of {} tasks", done, all));

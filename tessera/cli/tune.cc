@@ -72,7 +72,7 @@ Result<driver::TuneOptions> tune_options(const TuneArgs& args) {
   TESSERA_TRY(o.target, measure::ask_target(args.target));
   TESSERA_TRY(const driver::LoadOptions load, load_options(args.model, o.target));
   for (const std::string& name : args.models) o.subjects.push_back({name, false, load});
-  for (const std::string& spec : args.ops) o.subjects.push_back({spec, true, {}});
+  for (const std::string& spec : args.ops) o.subjects.push_back({spec, true, load});
   if (o.subjects.empty()) {
     return make_error(ErrorCode::kInvalidArgument, "nothing to tune: give a model or --op");
   }

@@ -44,7 +44,11 @@ Result<Target> find_target(std::string_view name) {
 }
 
 // A core of Neoverse V1 does 83 Gflop/s beside 26 GB/s. Cores with wider vectors read no faster.
-double flops_per_byte(const Target& t) { return 0.2 * t.vector_bytes; }
+double flops_per_byte(const Target& t) {
+  if (t.is_gpu() && t.gpu.bandwidth_gb_s > 0)
+    return 2e-3 * t.cores * t.gpu.core_lanes * t.gpu.clock_mhz / t.gpu.bandwidth_gb_s;
+  return 0.2 * t.vector_bytes;
+}
 
 std::string default_triple(Arch arch) {
   return arch == Arch::kAArch64 ? "aarch64-unknown-linux-gnu" : "x86_64-unknown-linux-gnu";

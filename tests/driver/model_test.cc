@@ -165,11 +165,13 @@ class ModelOnGpu : public ::testing::TestWithParam<target::Kind> {
     device_ = std::move(*device);
   }
 
-  void expect_same(Graph graph) {
+  void expect_same(Graph graph, const plan::Decisions& decisions = {}) {
     const std::vector<HostTensor> inputs = inputs_of(graph);
     const auto want = graph::evaluate(graph, inputs);
     ASSERT_TRUE(want.ok()) << want.error().message;
-    const auto passes = graph::optimize(graph, passes_for(device_->target()));
+    graph::PassOptions how = passes_for(device_->target());
+    how.decider = std::make_shared<plan::Decider>(decisions);
+    const auto passes = graph::optimize(graph, how);
     ASSERT_TRUE(passes.ok()) << passes.error().message;
     exec::ModelOptions options;
     options.device = device_.get();
@@ -198,6 +200,9 @@ class ModelOnGpu : public ::testing::TestWithParam<target::Kind> {
 };
 
 TEST_P(ModelOnGpu, AConvolutionalNetwork) { expect_same(residual_network()); }
+TEST_P(ModelOnGpu, TransformedConvolutions) {
+  expect_same(residual_network(), {{"convolutions", "winograd4"}});
+}
 // With 9 rows PoCL 3.1 leaves out the last one, of a program that `interp` runs right.
 TEST_P(ModelOnGpu, Attention) {
   expect_same(attention_network(GetParam() == target::Kind::kOpenCl ? 8 : 9));

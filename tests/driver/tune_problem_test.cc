@@ -52,7 +52,10 @@ TEST(TuneProblem, TasksOfEqualKeyAreSharedByModels) {
 }
 
 TEST(ParseOp, ConvolutionsAreComputedAsInAModel) {
-  const auto algorithm = [](const char* text) { return parse_op(text).value().words.at("algo"); };
+  const plan::Rules rules = passes_for(target::host()).rules;
+  const auto algorithm = [&](const char* text) {
+    return parse_op(text, rules).value().words.at("algo");
+  };
   const std::string wide = "conv2d:N=1,H=56,W=56,CI=64,CO=64,KH=3,KW=3,P=1";
   EXPECT_EQ(algorithm(wide.c_str()), "winograd4");
   for (const char* more : {",algo=direct", ",S=2", ",dtype=f16", ",layout=nchw", ",G=2", ",D=2"}) {
@@ -62,8 +65,24 @@ TEST(ParseOp, ConvolutionsAreComputedAsInAModel) {
   EXPECT_EQ(algorithm("conv2d:N=1,H=56,W=56,CI=64,CO=64,KH=1,KW=1"), "direct");
   EXPECT_EQ(algorithm("conv2d:N=1,H=56,W=56,CI=8,CO=64,KH=3,KW=3,P=1"), "direct");
   EXPECT_EQ(algorithm("conv2d:N=1,H=5,W=5,CI=64,CO=64,KH=3,KW=3,P=1"), "direct");
-  EXPECT_FALSE(parse_op("matmul:M=8,N=8,K=8").value().words.contains("algo"));
-  EXPECT_FALSE(parse_op("conv2d:N=1").ok());
+  EXPECT_FALSE(parse_op("matmul:M=8,N=8,K=8", rules).value().words.contains("algo"));
+  EXPECT_FALSE(parse_op("conv2d:N=1", rules).ok());
+}
+
+TEST(ParseOp, GpusTransformLargeMaps) {
+  for (const char* name : {"h200", "t4", "opencl-1.2"}) {
+    const plan::Rules rules = passes_for(target::find_target(name).value()).rules;
+    const auto algorithm = [&](int size, const char* more) {
+      const std::string text =
+          fmt::format("conv2d:N=1,H={0},W={0},CI=64,CO=64,KH=3,KW=3,P=1{1}", size, more);
+      return parse_op(text, rules).value().words.at("algo");
+    };
+    EXPECT_EQ(algorithm(56, ""), "winograd4") << name;
+    EXPECT_EQ(algorithm(28, ""), "winograd4") << name;
+    EXPECT_EQ(algorithm(14, ""), "direct") << name;
+    EXPECT_EQ(algorithm(7, ""), "direct") << name;
+    EXPECT_EQ(algorithm(56, ",dtype=f16"), "direct") << name;
+  }
 }
 
 TEST(TuneProblem, OperationsAreTasksOfTheirOwn) {

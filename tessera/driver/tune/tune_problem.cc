@@ -166,7 +166,8 @@ class ProblemBuilder {
   }
 
   Result<void> add_op() {
-    TESSERA_TRY(const te::OpSpec spec, parse_op(problem_.subjects.back().name));
+    TESSERA_TRY(const te::OpSpec spec, parse_op(problem_.subjects.back().name,
+                                                problem_.subjects.back().load.passes.rules));
     problem_.subjects.back().name = te::to_text(spec);
     const auto algo = spec.words.find("algo");
     if (algo == spec.words.end()) {
@@ -215,7 +216,7 @@ class ProblemBuilder {
 
 }  // namespace
 
-Result<te::OpSpec> parse_op(const std::string& text) {
+Result<te::OpSpec> parse_op(const std::string& text, const plan::Rules& rules) {
   TESSERA_TRY(te::OpSpec spec, te::parse_op_spec(text));
   const bool named =
       text.find(":algo=") != std::string::npos || text.find(",algo=") != std::string::npos;
@@ -225,8 +226,8 @@ Result<te::OpSpec> parse_op(const std::string& text) {
   const Result<te::Dag> dag = te::make_dag(transformed);
   if (!dag) return spec;  // other windows, strides, groups or layouts: there is no choice
   const Shape& out = dag->outputs[0]->shape;
-  spec.words["algo"] = plan::preferred_algorithm(spec.ints.at("CI"), spec.ints.at("CO"), out,
-                                                 passes_for(target::host()).rules);
+  spec.words["algo"] =
+      plan::preferred_algorithm(spec.ints.at("CI"), spec.ints.at("CO"), out, rules);
   return spec;
 }
 

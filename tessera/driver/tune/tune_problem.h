@@ -19,7 +19,7 @@ namespace tessera::driver {
 struct TuneSubject {
   std::string name;  // path, zoo:NAME or the canonical spec
   bool is_op = false;
-  LoadOptions load;  // of a model
+  LoadOptions load;  // of a model; of an operation the rules alone
 };
 
 struct TuneTask {
@@ -59,8 +59,8 @@ Result<TuneProblem> make_tune_problem(const std::vector<TuneSubject>& subjects,
                                       const task::PartitionOptions& partition);
 
 // The operation of a text. A convolution that names no algorithm gets the one that a model takes
-// without tuning.
-Result<te::OpSpec> parse_op(const std::string& text);
+// without tuning by these rules (passes_for).
+Result<te::OpSpec> parse_op(const std::string& text, const plan::Rules& rules);
 
 // The key of an operation's choice: its canonical text with algo=direct, whatever it was.
 std::string op_key(const te::OpSpec& spec);
