@@ -2,6 +2,7 @@
 
 #include <array>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <string>
@@ -70,9 +71,10 @@ class TensorizeWarps final : public ir::Mutator {
   // A mark that met no loop must not be ignored in silence.
   void refuse_unmet_marks() {
     for (const auto& [var, name] : attrs_.tensorize) {
-      if (!met_.count(var))
+      if (!met_.count(var)) {
         fail(fmt::format("loop {} is not the outermost of the loops of {}",
                          static_cast<const ir::Var*>(var)->name, name));
+      }
     }
   }
 
@@ -104,14 +106,15 @@ class TensorizeWarps final : public ir::Mutator {
     met_.insert(loop.var.get());
     const Nest nest = collect(loop);
     const auto tiled = nest.store ? sums_.find(nest.store->buffer) : sums_.end();
-    if (tiled == sums_.end()) {
+    if (!nest.store || tiled == sums_.end()) {
       fail(fmt::format("loop {} holds more than {}", loop.var.as<ir::Var>()->name,
                        "the loops of the instruction"));
       return s;
     }
-    for (const ir::For* inner : nest.loops)
+    for (const ir::For* inner : nest.loops) {
       ranges_[inner->var.get()] =
           arith::Interval::of_extent(ir::as_const_int(inner->extent).value_or(1));
+    }
     return nest.loops.size() == 2 ? set(tiled->second, nest)
                                   : multiply(tiled->second, nest, *find(marked->second));
   }
@@ -132,9 +135,10 @@ class TensorizeWarps final : public ir::Mutator {
       const bool shape = nest.loops.size() == 3 && ir::is_const_int(nest.loops[0]->extent, kSide) &&
                          ir::is_const_int(nest.loops[1]->extent, kSide) &&
                          ir::is_const_int(nest.loops[2]->extent, depth);
-      if (!shape)
+      if (!shape) {
         return fail(
             fmt::format("the loops of {} must be {}, {}, {}", marked->second, kSide, kSide, depth));
+      }
       add_sums(*nest.store, nest.loops[0]->var, nest.loops[1]->var);
     });
   }
@@ -213,9 +217,10 @@ class TensorizeWarps final : public ir::Mutator {
       first.push_back(simple(e));
     }
     for (const std::size_t d : {t.row, t.column}) {
-      if (!ir::is_const_int(simple(ir::floor_mod(first[d], ir::int_imm(kSide))), 0))
+      if (!ir::is_const_int(simple(ir::floor_mod(first[d], ir::int_imm(kSide))), 0)) {
         fail(fmt::format("tiles of {} do not begin at multiples of {}", nest.store->buffer->name,
                          kSide));
+      }
     }
     return place(nest.store->buffer, t, first);
   }
@@ -269,9 +274,9 @@ class TensorizeWarps final : public ir::Mutator {
     const ir::Expr first = tile_of(t, nest);
     const int half = right.lanes() / 2;
     for (int side = 0; side < 2; ++side) {
-      const ir::Expr at = ir::Ramp::make(simple(first + side * 4), 1, 4);
-      std::vector<int> picks;
-      for (int i = 0; i < half; ++i) picks.push_back(side * half + i);
+      const ir::Expr at = ir::Ramp::make(simple(first + std::int64_t{4} * side), 1, 4);
+      std::vector<int> picks(half);
+      std::iota(picks.begin(), picks.end(), side * half);
       products.push_back(ir::Store::make(
           t.held, {at},
           ir::call(ir::Intrinsic::kMma, {ir::Load::make(t.held, {at}), left,

@@ -67,7 +67,7 @@ class CpuStand final : public RunStand {
         Candidate::load(item, parts_.tasks[item.job.task], **data, pool_, parts_.options.hooks));
     return std::unique_ptr<LoadedCandidate>(std::move(candidate));
   }
-  void time_alone(LoadedCandidate& candidate, const Job& job, Measurement* m,
+  void time_alone(LoadedCandidate& loaded, const Job& job, Measurement* m,
                   RunReply* reply) override;
   void time_together(const std::vector<std::unique_ptr<LoadedCandidate>>& candidates,
                      bool cold_caches, RunReply* reply) override;
@@ -134,6 +134,7 @@ std::vector<runtime::Samples> CpuStand::time_cold(const std::vector<std::functio
     }
   }
   std::vector<runtime::Samples> samples;
+  samples.reserve(raw.size());
   for (const auto& r : raw)
     samples.push_back(runtime::summarize(r, 1, run_queue.available(), timing));
   return samples;

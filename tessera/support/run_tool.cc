@@ -30,6 +30,7 @@ std::string read_all(int descriptor) {
 int start(const std::vector<std::string>& command, const std::string& folder, int output,
           pid_t* child) {
   std::vector<char*> argv;
+  argv.reserve(command.size() + 1);
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   posix_spawn_file_actions_t actions;

@@ -2,6 +2,7 @@
 
 #include <tuple>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tessera/codegen/codegen.h"
@@ -36,8 +37,8 @@ TEST_F(Assembler, TakesEveryTypeForEveryMachine) {
   std::vector<ir::DeviceProgram> programs = {tiled_matmul(256), row_sums(32)};
   const std::string mine = "A[bx, ramp(tx * 4, 1, 4)]", other = "A[bx, ramp(124 - tx * 4, 1, 4)]";
   for (const char* t : {"f16", "bf16", "f32", "f64", "i8", "i64"}) {
-    programs.push_back(elementwise(t, "B[bx, ramp(tx * 4, 1, 4)] = max(" + mine + " * " + mine +
-                                          " + " + other + ", " + mine + ")\n"));
+    programs.push_back(elementwise(
+        t, fmt::format("B[bx, ramp(tx * 4, 1, 4)] = max({0} * {0} + {1}, {0})\n", mine, other)));
   }
   for (const char* fn : {"exp", "log", "tanh", "erf", "sqrt", "round"}) {
     programs.push_back(elementwise("f16", fmt::format("B[bx, tx] = {}(A[bx, tx])\n", fn)));

@@ -27,6 +27,7 @@ class OnDevice : public ::testing::TestWithParam<const char*> {
   std::unique_ptr<Measurer> start_for(const std::vector<te::Dag>& tasks, MeasureOptions options,
                                       bool cold = false) {
     std::vector<MeasuredTask> named;
+    named.reserve(tasks.size());
     for (const te::Dag& dag : tasks) named.push_back({std::to_string(named.size()), dag, cold});
     options.run_timeout_s = 5;
     auto measurer = start_local_measurer(named, target_, options);

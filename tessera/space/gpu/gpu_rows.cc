@@ -85,7 +85,7 @@ class GpuRows {
         if (t > 0) out.push_back(t);
       return out;
     });
-    const std::int64_t side = std::max<std::int64_t>(1, 4 * warp / threads_);
+    const std::int64_t side = std::max<std::int64_t>(1, std::int64_t{4} * warp / threads_);
     block_rows_ = x_.chooser.number(
         name(), "block_rows", DecisionKind::kThread, rows < 2 * x_.target.cores ? 1 : side,
         [] {

@@ -21,7 +21,10 @@ constexpr double kWait = 140;         // for copies, shared by those that are un
 constexpr double kMixed = 0.02;       // of what should overlap
 constexpr double kLaunch = 1300;      // of another kernel
 
-double parts_of(std::int64_t n, std::int64_t of) { return static_cast<double>((n + of - 1) / of); }
+double parts_of(std::int64_t n, std::int64_t of) {
+  const std::int64_t parts = (n + of - 1) / of;
+  return static_cast<double>(parts);
+}
 
 }  // namespace
 

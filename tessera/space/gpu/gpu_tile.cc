@@ -121,7 +121,8 @@ double estimate(const target::Target& t, const GpuProblem& p, const GpuTile& til
   const auto warps = static_cast<double>(parts_of(tile.threads(), 32));
   const auto iterations = static_cast<double>(parts_of(parts_of(p.reduce, tile.parts), tile.steps));
   // Of a sum between copies.
-  const auto products = static_cast<double>(tile.steps / tile.groups * p.taps);
+  const std::int64_t steps = tile.steps / tile.groups;
+  const auto products = static_cast<double>(steps * p.taps);
   // Instructions of a warp between copies: products, reads of operands, the copies themselves.
   const auto across = static_cast<double>(std::min<std::int64_t>(32, tile.column_threads));
   const double reads =
