@@ -283,9 +283,11 @@ cmd_format() {
 }
 
 # lint_file TOOL REVISION FILE: without a revision all of it, else the lines of it and its header that differ.
+# The analyzer takes half of the time and finds nothing in tests that their run does not.
 lint_file() {
   local filter=()
   if [ -n "$2" ]; then filter=(--line-filter="$(changed_lines "$2" "$3" "${3%.cc}.h")"); fi
+  if [[ $3 == tests/* ]]; then filter+=(--checks='-clang-analyzer-*'); fi
   "$1" -p build/lint --quiet "${filter[@]}" "$3"
 }
 
