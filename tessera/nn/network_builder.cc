@@ -53,6 +53,8 @@ ValueId NetworkBuilder::parameter(const std::string& name, const Shape& shape, I
 
 ValueId NetworkBuilder::scalar(double value) { return graph_.scalar(DType::kF32, value); }
 
+ValueId NetworkBuilder::constant(HostTensor tensor) { return graph_.constant(std::move(tensor)); }
+
 Linear NetworkBuilder::linear_layer(const std::string& name, std::int64_t in, std::int64_t out,
                                     bool bias) {
   Linear layer{.in = in, .out = out};
@@ -72,13 +74,19 @@ ValueId NetworkBuilder::linear(ValueId x, std::int64_t out, const std::string& n
   return apply(linear_layer(name, width(x), out, bias), x);
 }
 
-ValueId NetworkBuilder::layer_norm(ValueId x, const std::string& name) {
+Norm NetworkBuilder::norm_layer(const std::string& name, std::int64_t width) {
+  return {.scale = parameter(name + ".scale", {width}, Init::kOne, width),
+          .shift = parameter(name + ".shift", {width}, Init::kZero, width)};
+}
+
+ValueId NetworkBuilder::apply(const Norm& norm, ValueId x) {
   if (error_) return kNoValue;
-  const std::int64_t n = width(x);
-  const ValueId scale = parameter(name + ".scale", {n}, Init::kOne, n);
-  const ValueId shift = parameter(name + ".shift", {n}, Init::kZero, n);
   const auto axis = static_cast<std::int64_t>(graph_.shape(x).size()) - 1;
-  return node("layernorm", {x, scale, shift}, {{"axis", axis}, {"epsilon", kEpsilon}});
+  return node("layernorm", {x, norm.scale, norm.shift}, {{"axis", axis}, {"epsilon", kEpsilon}});
+}
+
+ValueId NetworkBuilder::layer_norm(ValueId x, const std::string& name) {
+  return error_ ? kNoValue : apply(norm_layer(name, width(x)), x);
 }
 
 ValueId NetworkBuilder::softmax(ValueId x) {

@@ -18,6 +18,11 @@ struct Linear {
   std::int64_t in = 0, out = 0;
 };
 
+// A learned scale and shift [width] behind a norm of the last axis.
+struct Norm {
+  ValueId scale = graph::kNoValue, shift = graph::kNoValue;
+};
+
 class NetworkBuilder {
  public:
   NetworkBuilder(const std::string& name, const InstanceShape& shape);
@@ -37,12 +42,14 @@ class NetworkBuilder {
   // Names of parameters differ.
   ValueId parameter(const std::string& name, const Shape& shape, Init init, std::int64_t fan_in);
   ValueId scalar(double value);
+  ValueId constant(HostTensor tensor);
 
   Linear linear_layer(const std::string& name, std::int64_t in, std::int64_t out, bool bias = true);
   // x W + b over the last axis of a value of rank 2 or 3.
   ValueId apply(const Linear& layer, ValueId x);
   ValueId linear(ValueId x, std::int64_t out, const std::string& name, bool bias = true);
-  // Over the last axis, with a learned scale and shift.
+  Norm norm_layer(const std::string& name, std::int64_t width);
+  ValueId apply(const Norm& norm, ValueId x);
   ValueId layer_norm(ValueId x, const std::string& name);
 
   ValueId add(ValueId a, ValueId b) { return node("add", {a, b}); }
