@@ -7,10 +7,18 @@
 #include <string>
 
 #include "tessera/measure/measurement.h"
+#include "tessera/schedule/step.h"
+#include "tessera/support/result.h"
+#include "tessera/target/target.h"
+#include "tessera/te/dag.h"
 
 namespace tessera::measure {
 
 struct Built;
+
+// Steps for a task on a target.
+using ScheduleOf =
+    std::function<Result<schedule::Schedule>(const te::Dag& dag, const target::Target& target)>;
 
 // Called inside the workers, which are forked and so know them: tests of failures use them.
 struct WorkerHooks {
@@ -39,6 +47,9 @@ struct MeasureOptions {
   bool cold_caches = false;  // of all tasks; see MeasuredTask
   bool confine = true;       // candidates run under limits and a filter of system calls (confine.h)
   std::uint64_t seed = 1;    // of the inputs
+  // By which the right outputs of large tasks are computed; empty: by the loops as written, which
+  // takes long.
+  ScheduleOf reference_schedule;
   WorkerHooks hooks;
   std::string bug_folder;  // for what made the compiler crash; empty: that of temporary files
 };

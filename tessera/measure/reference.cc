@@ -12,7 +12,6 @@
 #include "tessera/kernel/check_output.h"
 #include "tessera/kernel/compile_op.h"
 #include "tessera/runtime/device/cpu_device.h"
-#include "tessera/space/default_schedule.h"
 #include "tessera/te/roundings.h"
 
 namespace tessera::measure {
@@ -120,12 +119,13 @@ std::vector<HostTensor> SharedReference::outputs(const te::Dag& dag) const {
 Result<std::vector<HostTensor>> compute_reference(const te::Dag& dag,
                                                   const std::vector<HostTensor>& inputs,
                                                   const target::Target& target,
-                                                  runtime::ThreadPool& pool) {
+                                                  runtime::ThreadPool& pool,
+                                                  const ScheduleOf& fast) {
   const bool small = te::flop_count(dag) <= kPlainFlops;
-  if (!small) {
-    const Result<schedule::Schedule> reasoned = space::default_schedule(dag, target);
-    if (reasoned.ok()) {
-      auto outputs = run_once(dag, inputs, schedule::to_text(*reasoned), target, pool);
+  if (!small && fast) {
+    const Result<schedule::Schedule> steps = fast(dag, target);
+    if (steps.ok()) {
+      auto outputs = run_once(dag, inputs, schedule::to_text(*steps), target, pool);
       if (outputs.ok()) return outputs;
     }
   }
@@ -134,9 +134,10 @@ Result<std::vector<HostTensor>> compute_reference(const te::Dag& dag,
 
 Result<Expected> shared_expected(SharedReference& shared, const te::Dag& dag,
                                  const std::vector<HostTensor>& inputs,
-                                 const target::Target& target, runtime::ThreadPool& pool) {
+                                 const target::Target& target, runtime::ThreadPool& pool,
+                                 const ScheduleOf& fast) {
   if (shared.wait(kWaitSeconds)) return Expected{shared.outputs(dag), {}};
-  TESSERA_TRY(std::vector<HostTensor> outputs, compute_reference(dag, inputs, target, pool));
+  TESSERA_TRY(std::vector<HostTensor> outputs, compute_reference(dag, inputs, target, pool, fast));
   shared.keep(outputs);
   return Expected{std::move(outputs), {}};
 }

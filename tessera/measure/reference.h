@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "tessera/measure/options.h"
 #include "tessera/measure/task_data.h"
 #include "tessera/runtime/thread_pool.h"
 #include "tessera/target/target.h"
@@ -38,16 +39,18 @@ class SharedReference {
   std::size_t bytes_ = 0;
 };
 
-// The outputs by the loops as written, or, where those would take long, by the schedule that
-// reasoning gives; either is first compared with the interpreter, on sampled points if large.
+// The outputs by the loops as written, or, where those would take long, by `fast` if that is not
+// empty; either is first compared with the interpreter, on sampled points if large.
 Result<std::vector<HostTensor>> compute_reference(const te::Dag& dag,
                                                   const std::vector<HostTensor>& inputs,
                                                   const target::Target& target,
-                                                  runtime::ThreadPool& pool);
+                                                  runtime::ThreadPool& pool,
+                                                  const ScheduleOf& fast);
 
 // Those of `shared`, computed and kept there first where they are not yet.
 Result<Expected> shared_expected(SharedReference& shared, const te::Dag& dag,
                                  const std::vector<HostTensor>& inputs,
-                                 const target::Target& target, runtime::ThreadPool& pool);
+                                 const target::Target& target, runtime::ThreadPool& pool,
+                                 const ScheduleOf& fast);
 
 }  // namespace tessera::measure

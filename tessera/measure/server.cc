@@ -14,7 +14,6 @@
 #include "tessera/measure/run_worker.h"
 #include "tessera/measure/verdict.h"
 #include "tessera/measure/worker_process.h"
-#include "tessera/space/default_schedule.h"
 #include "tessera/target/cpus.h"
 #include "tessera/te/op_spec.h"
 
@@ -56,8 +55,9 @@ void Server::start_references() {
       const target::Target cpu = target::code_target(target::host(), threads);
       runtime::ThreadPool pool({.threads = threads});
       for (std::size_t t = first; t < tasks_.size(); t += count) {
-        const Result<std::vector<HostTensor>> outputs = compute_reference(
-            tasks_[t], kernel::random_inputs(tasks_[t], options_.seed), cpu, pool);
+        const Result<std::vector<HostTensor>> outputs =
+            compute_reference(tasks_[t], kernel::random_inputs(tasks_[t], options_.seed), cpu, pool,
+                              options_.reference_schedule);
         if (outputs.ok()) {
           references_[t].keep(*outputs);
         } else {
@@ -77,7 +77,9 @@ void Server::warm_up() {
   if (!spec.ok()) return;
   const Result<te::Dag> dag = te::make_dag(*spec);
   if (!dag.ok()) return;
-  const Result<schedule::Schedule> steps = space::default_schedule(*dag, target_);
+  const Result<schedule::Schedule> steps = options_.reference_schedule
+                                               ? options_.reference_schedule(*dag, target_)
+                                               : schedule::Schedule{};
   if (steps.ok()) build_candidate(*dag, *steps, target_);
 }
 
@@ -103,7 +105,8 @@ Result<Expected> Server::expected(std::size_t task, const std::vector<HostTensor
   if (!options_.check_results) return Expected{};
   const target::Target& cpu =
       target_.is_gpu() ? target::code_target(target::host(), pool.threads()) : target_;
-  return shared_expected(references_[task], tasks_[task], inputs, cpu, pool);
+  return shared_expected(references_[task], tasks_[task], inputs, cpu, pool,
+                         options_.reference_schedule);
 }
 
 void Server::serve_as(Channel& channel, bool runs) {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "tessera/measure/messages.h"
+#include "tessera/space/default_schedule.h"
 #include "tessera/space/space.h"
 #include "tests/measure/workers.h"
 
@@ -30,6 +31,7 @@ class OnDevice : public ::testing::TestWithParam<const char*> {
     named.reserve(tasks.size());
     for (const te::Dag& dag : tasks) named.push_back({std::to_string(named.size()), dag, cold});
     options.run_timeout_s = 5;
+    options.reference_schedule = space::default_schedule;
     auto measurer = start_local_measurer(named, target_, options);
     EXPECT_TRUE(measurer.ok()) << measurer.error().message;
     return std::move(measurer).value();

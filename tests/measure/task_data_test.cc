@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include "tessera/kernel/random_inputs.h"
 #include "tessera/measure/reference.h"
+#include "tessera/space/default_schedule.h"
 #include "tessera/te/builder.h"
 #include "tessera/te/op_spec.h"
 
@@ -80,7 +82,7 @@ TEST_P(References, AreComputedOnceAndShared) {
   SharedReference shared(dag);
   EXPECT_FALSE(shared.ready());
   const auto expected = [&](const std::vector<HostTensor>& inputs) {
-    return shared_expected(shared, dag, inputs, target::host(), pool);
+    return shared_expected(shared, dag, inputs, target::host(), pool, space::default_schedule);
   };
   const auto first = TaskData::make(dag, 1, expected);
   ASSERT_TRUE(first.ok()) << first.error().message;
@@ -101,6 +103,19 @@ INSTANTIATE_TEST_SUITE_P(All, References,
                                            "softmax:R=5,C=33", "reduce:R=5,C=9,op=argmax",
                                            "conv2d:N=1,H=12,W=12,CI=8,CO=8,KH=3,KW=3,P=1,"
                                            "algo=winograd4"));
+
+TEST(Reference, OfLargeTasksDoWithoutASchedule) {
+  const te::Dag dag = dag_of("matmul:M=512,N=640,K=512");
+  runtime::ThreadPool pool({.threads = 1});
+  SharedReference shared(dag);
+  const auto refuse = [](const te::Dag&, const target::Target&) -> Result<schedule::Schedule> {
+    return make_error(ErrorCode::kIllegalSchedule, "none");
+  };
+  const auto expected =
+      shared_expected(shared, dag, kernel::random_inputs(dag, 1), target::host(), pool, refuse);
+  ASSERT_TRUE(expected.ok()) << expected.error().message;
+  EXPECT_TRUE(shared.ready());
+}
 
 TEST(TaskData, KeepsInputsInTheLayoutAsked) {
   const te::Dag dag = dag_of("dense:M=5,N=10,K=7");

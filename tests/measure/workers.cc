@@ -49,11 +49,12 @@ schedule::Schedule steps(const std::string& text) {
   return schedule::schedule_from_text(text).value();
 }
 
-std::unique_ptr<Measurer> start(const std::vector<te::Dag>& tasks, const MeasureOptions& options) {
+std::unique_ptr<Measurer> start(const std::vector<te::Dag>& tasks, MeasureOptions options) {
   std::vector<MeasuredTask> named;
   for (const te::Dag& dag : tasks) {
     named.push_back({named.empty() ? "" : std::to_string(named.size()), dag});
   }
+  options.reference_schedule = space::default_schedule;
   auto measurer = start_local_measurer(named, target::host(), options);
   EXPECT_TRUE(measurer.ok()) << measurer.error().message;
   return std::move(measurer).value();

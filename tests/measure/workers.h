@@ -15,7 +15,7 @@ schedule::Schedule default_steps(const te::Dag& dag);  // of the schedule by rea
 schedule::Schedule steps(const std::string& text);
 
 // The key of the first task is empty, so that trials need not name it; others are "1", "2", ...
-std::unique_ptr<Measurer> start(const std::vector<te::Dag>& tasks, const MeasureOptions& options);
+std::unique_ptr<Measurer> start(const std::vector<te::Dag>& tasks, MeasureOptions options);
 // Everything pending, within a minute; in order of the ids.
 std::vector<Measurement> collect_all(Measurer& measurer);
 Measurement measure_one(Measurer& measurer, Trial trial);

@@ -97,7 +97,7 @@ TEST(Steps, ReferencePointsAreThoseOfTheLocalMeasurer) {
       const te::Dag dag = te::dag_from_text(task.definition).value();
       runtime::ThreadPool pool({.threads = 1});
       const auto inputs = kernel::random_inputs(dag, bundle->header().input_seed);
-      const auto whole = measure::compute_reference(dag, inputs, target::host(), pool);
+      const auto whole = measure::compute_reference(dag, inputs, target::host(), pool, {});
       ASSERT_TRUE(whole.ok());
       ASSERT_EQ(task.outputs.size(), whole->size());
       for (std::size_t o = 0; o < whole->size(); ++o) {

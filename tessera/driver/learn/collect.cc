@@ -105,7 +105,7 @@ class Collection {
       known.push_back(&s->task());
     }
     TESSERA_TRY(std::unique_ptr<measure::Measurer> measurer,
-                measure::start_local_measurer(measured, options_.target, options_.measure));
+                start_workers(measured, options_.target, options_.measure));
     TESSERA_TRY(records_,
                 TrialRecords::open({options_.database, options_.subjects, options_.target,
                                     options_.measure.threads, options_.seed, options_.command},

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tessera/driver/tune/cold_tasks.h"
+#include "tessera/space/default_schedule.h"
 
 namespace tessera::driver {
 namespace {
@@ -25,6 +26,13 @@ bool is_disturbed(const measure::Measurement& m) {
 }
 
 }  // namespace
+
+Result<std::unique_ptr<measure::Measurer>> start_workers(std::vector<measure::MeasuredTask> tasks,
+                                                         const target::Target& target,
+                                                         measure::MeasureOptions options) {
+  options.reference_schedule = space::default_schedule;
+  return measure::start_local_measurer(std::move(tasks), target, options);
+}
 
 TrialLoop::TrialLoop(std::unique_ptr<measure::Measurer> measurer, std::vector<LoopTask> tasks,
                      int repeats, TrialRecords* records, OnEnd on_end)

@@ -16,6 +16,11 @@
 
 namespace tessera::driver {
 
+// Workers on this machine, which compute the right outputs of large tasks by default schedules.
+Result<std::unique_ptr<measure::Measurer>> start_workers(std::vector<measure::MeasuredTask> tasks,
+                                                         const target::Target& target,
+                                                         measure::MeasureOptions options);
+
 struct LoopTask {
   std::string key;           // of the measurer
   bool cold_caches = false;  // as of measure::MeasuredTask; its records say so

@@ -77,8 +77,7 @@ Result<void> TuneSession::prepare() {
     loop_tasks.push_back({task.key, cold_[t]});
     known.push_back(&task);
   }
-  const auto& start_measurer =
-      options_.start_measurer ? options_.start_measurer : measure::start_local_measurer;
+  const auto& start_measurer = options_.start_measurer ? options_.start_measurer : start_workers;
   TESSERA_TRY(std::unique_ptr<measure::Measurer> measurer,
               start_measurer(std::move(measured), options_.target, options_.measure));
   TESSERA_TRY(records_,
