@@ -38,9 +38,9 @@ struct LoopNest {
   std::vector<schedule::Layout> param_layouts;  // per parameter; empty: as declared
 };
 
-// Needs: a State whose inlined stages are gone (inline_stages). Leaves: multi-dimensional buffers,
-// all loop kinds. kIllegalSchedule when a consumer of an attached stage runs outside the loop it is
-// attached to. On a GPU every stage at the root becomes a launch (bind_threads), and
+// Needs: a State whose inlined stages are gone (schedule::inline_stages). Leaves: multi-dimensional
+// buffers, all loop kinds. kIllegalSchedule when a consumer of an attached stage runs outside the
+// loop it is attached to. On a GPU every stage at the root becomes a launch (bind_threads), and
 // kIllegalSchedule also says what is wrong with the bindings (check_threads).
 Result<LoopNest> build_loop_nest(const schedule::State& state, Machine machine = Machine::kCpu);
 

@@ -5,11 +5,11 @@
 #include "tessera/arith/simplify.h"
 #include "tessera/lower/build_loop_nest.h"
 #include "tessera/lower/flatten_buffers.h"
-#include "tessera/lower/inline_stages.h"
 #include "tessera/lower/partition_loops.h"
 #include "tessera/lower/tensorize_loops.h"
 #include "tessera/lower/unroll_loops.h"
 #include "tessera/lower/vectorize_loops.h"
+#include "tessera/schedule/inline_stages.h"
 
 namespace tessera::lower {
 namespace {
@@ -52,7 +52,7 @@ ir::Stmt simplify(const ir::Stmt& s) { return arith::simplify(s); }
 Result<Lowered> lower(const schedule::State& state, const target::Target& target,
                       const PassOptions& options) {
   TESSERA_DO(check_bindings(state));
-  TESSERA_TRY(LoopNest nest, build_loop_nest(inline_stages(state)));
+  TESSERA_TRY(LoopNest nest, build_loop_nest(schedule::inline_stages(state)));
   const LoopAttrs& attrs = nest.attrs;
   PassRunner pass(nest.func, options);
   pass.run("build_loop_nest",

@@ -7,13 +7,13 @@
 #include "tessera/ir/verify.h"
 #include "tessera/lower/build_loop_nest.h"
 #include "tessera/lower/flatten_buffers.h"
-#include "tessera/lower/inline_stages.h"
 #include "tessera/lower/insert_barriers.h"
 #include "tessera/lower/pipeline_loops.h"
 #include "tessera/lower/split_launches.h"
 #include "tessera/lower/tensorize_warps.h"
 #include "tessera/lower/unroll_loops.h"
 #include "tessera/lower/vectorize_loops.h"
+#include "tessera/schedule/inline_stages.h"
 
 namespace tessera::lower {
 namespace {
@@ -26,7 +26,7 @@ ir::Stmt simplify(const ir::Stmt& s) { return arith::simplify(s); }
 }  // namespace
 
 Result<LoweredDevice> lower_device(const schedule::State& state, const PassOptions& options) {
-  TESSERA_TRY(LoopNest nest, build_loop_nest(inline_stages(state), Machine::kGpu));
+  TESSERA_TRY(LoopNest nest, build_loop_nest(schedule::inline_stages(state), Machine::kGpu));
   const LoopAttrs& attrs = nest.attrs;
   PassRunner pass(nest.func, options);
   pass.run("build_loop_nest", [](const ir::Stmt& s) { return s; });

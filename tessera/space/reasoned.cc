@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "tessera/lower/check_limits.h"
-#include "tessera/lower/inline_stages.h"
 #include "tessera/lower/lower.h"
 #include "tessera/lower/lower_device.h"
+#include "tessera/schedule/inline_stages.h"
 #include "tessera/space/context.h"
 #include "tessera/space/contraction.h"
 #include "tessera/space/gpu/gpu.h"
@@ -129,7 +129,7 @@ Result<Outline> make_outline(const te::Dag& dag, const target::Target& target, E
     for (const std::string& name : out.inlined) writer.compute_inline(name);
     TESSERA_TRY(const schedule::State state, schedule::apply(dag, writer.schedule()));
     ops.clear();
-    for (const schedule::Stage& s : lower::inline_stages(state).stages) ops.push_back(s.op);
+    for (const schedule::Stage& s : schedule::inline_stages(state).stages) ops.push_back(s.op);
   }
   out.analysis = analyse(dag, ops);
   return out;

@@ -3,8 +3,8 @@
 
 #include "feature_case.h"
 #include "tessera/feature/program.h"
-#include "tessera/lower/inline_stages.h"
 #include "tessera/lower/stage_domains.h"
+#include "tessera/schedule/inline_stages.h"
 #include "tessera/space/default_schedule.h"
 #include "tests/fuzz/random_dag.h"
 #include "tests/fuzz/random_schedule.h"
@@ -19,7 +19,7 @@ struct Tally {
 void compare(const te::Dag& dag, const schedule::Schedule& schedule, Tally* tally) {
   const auto state = schedule::apply(dag, schedule);
   ASSERT_TRUE(state.ok()) << state.error().message;
-  const schedule::State inlined = lower::inline_stages(*state);
+  const schedule::State inlined = schedule::inline_stages(*state);
   const auto domains = lower::infer_domains(inlined);
   std::pmr::monotonic_buffer_resource memory;
   Program program(&memory);

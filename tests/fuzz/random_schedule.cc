@@ -5,7 +5,7 @@
 #include "tessera/ir/build.h"
 #include "tessera/ir/visitor.h"
 #include "tessera/lower/build_loop_nest.h"
-#include "tessera/lower/inline_stages.h"
+#include "tessera/schedule/inline_stages.h"
 
 namespace tessera::fuzz {
 namespace {
@@ -64,7 +64,7 @@ class ScheduleDrawer {
       return;
     }
     if (copies(*state) > kMaxCopies) return;
-    const Result<lower::LoopNest> nest = lower::build_loop_nest(lower::inline_stages(*state));
+    const Result<lower::LoopNest> nest = lower::build_loop_nest(schedule::inline_stages(*state));
     if (!nest.ok()) {
       TESSERA_CHECK(nest.error().code == ErrorCode::kIllegalSchedule, "refused with {}: {}",
                     to_text(nest.error().code), nest.error().message);

@@ -8,7 +8,6 @@
 #include "tessera/ir/visitor.h"
 #include "tessera/lower/build_loop_nest.h"
 #include "tessera/lower/flatten_buffers.h"
-#include "tessera/lower/inline_stages.h"
 #include "tessera/lower/partition_loops.h"
 #include "tessera/lower/tensorize_loops.h"
 #include "tessera/lower/unroll_loops.h"
@@ -26,6 +25,7 @@ struct PassCase {
   const char* schedule;
 };
 
+// NOLINTNEXTLINE(readability-identifier-naming): found by this name
 void PrintTo(const PassCase& c, std::ostream* out) { *out << c.pass << " of " << c.spec; }
 
 constexpr const char* kConv = "conv2d:N=1,H=6,W=7,CI=3,CO=4,KH=3,KW=3,P=1";

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "tessera/ir/visitor.h"
-#include "tessera/lower/inline_stages.h"
+#include "tessera/schedule/inline_stages.h"
 #include "tessera/space/inlining.h"
 #include "tessera/space/writer.h"
 
@@ -35,7 +35,7 @@ bool apply_inlining(const te::Dag& dag, const std::vector<std::string>& names, I
   const auto state = schedule::apply(dag, writer.schedule());
   if (!state.ok()) return false;
   out->steps = writer.schedule();
-  for (const schedule::Stage& s : lower::inline_stages(*state).stages) out->ops.push_back(s.op);
+  for (const schedule::Stage& s : schedule::inline_stages(*state).stages) out->ops.push_back(s.op);
   return true;
 }
 

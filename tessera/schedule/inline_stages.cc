@@ -1,9 +1,9 @@
-#include "tessera/lower/inline_stages.h"
+#include "tessera/schedule/inline_stages.h"
 
 #include "tessera/ir/build.h"
 #include "tessera/ir/visitor.h"
 
-namespace tessera::lower {
+namespace tessera::schedule {
 namespace {
 
 class InlineOp final : public ir::Mutator {
@@ -13,7 +13,7 @@ class InlineOp final : public ir::Mutator {
  private:
   using ir::Mutator::rewrite;
   ir::Expr rewrite(const ir::Expr& e, const ir::Load& load) override {
-    const ir::Expr inner = Mutator::rewrite(e, load);
+    ir::Expr inner = Mutator::rewrite(e, load);
     const auto* node = inner.as<ir::Load>();
     for (std::size_t o = 0; o < op_.outputs.size(); ++o) {
       if (node->buffer != op_.outputs[o]) continue;
@@ -29,17 +29,17 @@ class InlineOp final : public ir::Mutator {
 
 }  // namespace
 
-schedule::State inline_stages(const schedule::State& state) {
-  schedule::State out = state;
+State inline_stages(const State& state) {
+  State out = state;
   out.stages.clear();
   std::vector<te::Op> inlined;
-  for (const schedule::Stage& s : state.stages) {
-    schedule::Stage stage = s;
+  for (const Stage& s : state.stages) {
+    Stage stage = s;
     // Earlier inlined ops first, so that chains collapse whole.
     for (const te::Op& op : inlined) {
       for (ir::Expr& v : stage.op.values) v = InlineOp(op)(v);
     }
-    if (s.attach.kind == schedule::Attach::Kind::kInline) {
+    if (s.attach.kind == Attach::Kind::kInline) {
       inlined.push_back(stage.op);
     } else {
       out.stages.push_back(std::move(stage));
@@ -48,4 +48,4 @@ schedule::State inline_stages(const schedule::State& state) {
   return out;
 }
 
-}  // namespace tessera::lower
+}  // namespace tessera::schedule

@@ -3,9 +3,9 @@
 
 #include "tessera/schedule/state.h"
 
-namespace tessera::lower {
+namespace tessera::schedule {
 
 // Leaves: no stage with Attach::kInline.
-schedule::State inline_stages(const schedule::State& state);
+State inline_stages(const State& state);
 
-}  // namespace tessera::lower
+}  // namespace tessera::schedule
