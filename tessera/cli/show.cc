@@ -12,7 +12,6 @@
 #include "tessera/driver/bench/bench_op.h"
 #include "tessera/driver/compile/schedule_library.h"
 #include "tessera/ir/text.h"
-#include "tessera/lower/check_limits.h"
 #include "tessera/lower/lower.h"
 #include "tessera/lower/lower_device.h"
 #include "tessera/runtime/device/devices.h"
@@ -106,14 +105,17 @@ Result<void> check_stage(const std::string& stage, const target::Target& target)
 // The launches of a GPU, as loops or as code.
 Result<void> show_device(const ShowArgs& args, const target::Target& target,
                          const schedule::State& state, const lower::PassOptions& passes) {
-  TESSERA_TRY(const lower::LoweredDevice lowered, lower::lower_device(state, passes));
+  // Loops may be looked at whatever they need; code is for a device that can run them.
+  const bool loops = args.stage == "ir";
+  TESSERA_TRY(const lower::LoweredDevice lowered, loops
+                                                      ? lower::lower_device(state, passes)
+                                                      : lower::lower_device(state, target, passes));
   fmt::print("{}", lowered.printed);
   if (args.time_passes) print_times(lowered.times);
-  if (args.stage == "ir") {
+  if (loops) {
     if (args.print_after.empty()) fmt::print("{}", ir::to_text(lowered.program));
     return {};
   }
-  TESSERA_DO(lower::check_limits(lowered.program, lower::launch_limits(target)));
   if (args.stage == "llvm") {
     TESSERA_TRY(const std::string text, codegen::emit_llvm(lowered.program, target));
     fmt::print("{}", text);

@@ -25,8 +25,7 @@ Result<Binary> compile_opencl(const ir::DeviceProgram& program, const target::Ta
                               const CodegenOptions& options, CodegenTimes* times);
 
 // A Binary of the program without code: its parameters, temporaries and launches, whose kernels
-// have symbols that are names in every language. kUnsupported when a launch is beyond the limits of
-// the target.
+// have symbols that are names in every language.
 Result<Binary> describe(const ir::DeviceProgram& program, const target::Target& target,
                         runtime::BinaryKind kind);
 

@@ -32,21 +32,6 @@ std::string symbol_of(const ir::Launch& launch, std::size_t index) {
   return name;
 }
 
-Result<void> check_limits(const ir::Launch& launch, const target::Target& target) {
-  if (launch.threads() > target.gpu.block_threads) {
-    return make_error(ErrorCode::kUnsupported, "{}: {} threads a block, {} has at most {}",
-                      launch.name, launch.threads(), target.name, target.gpu.block_threads);
-  }
-  std::int64_t bytes = 0;
-  for (const ir::Buffer& b : launch.shared) bytes += b.size() * size_bytes(b->dtype);
-  if (bytes > target.gpu.block_shared_bytes) {
-    return make_error(ErrorCode::kUnsupported,
-                      "{}: {} bytes of shared memory, {} has at most {} a block", launch.name,
-                      bytes, target.name, target.gpu.block_shared_bytes);
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<Binary> describe(const ir::DeviceProgram& program, const target::Target& target,
@@ -62,7 +47,6 @@ Result<Binary> describe(const ir::DeviceProgram& program, const target::Target& 
   }
   for (std::size_t i = 0; i < program.launches.size(); ++i) {
     const ir::Launch& launch = program.launches[i];
-    TESSERA_DO(check_limits(launch, target));
     runtime::LaunchInfo info{symbol_of(launch, i), launch.grid, launch.block};
     for (const ir::Buffer& b : launch.params) {
       const auto found = std::find(memory.begin(), memory.end(), b);

@@ -39,8 +39,8 @@ Result<std::string> emit_asm(const ir::Func& func, const target::Target& target,
 Result<Binary> compile(const std::vector<ir::Func>& funcs, const target::Target& target,
                        const CodegenOptions& options = {}, CodegenTimes* times = nullptr);
 
-// The launches of a GPU program, each a kernel: PTX or OpenCL C. kUnsupported when one is beyond
-// the limits of the target or uses what it does not have.
+// The launches of a GPU program, each a kernel: PTX or OpenCL C. Needs: launches within the limits
+// of the target (lower::lower_device). kUnsupported when one uses what the target does not have.
 Result<Binary> compile(const ir::DeviceProgram& program, const target::Target& target,
                        const CodegenOptions& options = {}, CodegenTimes* times = nullptr);
 

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "tessera/graph/op.h"
-#include "tessera/lower/check_limits.h"
 #include "tessera/lower/lower_device.h"
 #include "tessera/runtime/device/cpu_device.h"
 #include "tessera/space/default_schedule.h"
@@ -96,8 +95,8 @@ Result<BuiltCode> build_code(const task::Task& task, const target::Target& targe
   }
   lower::PassOptions passes;
   passes.verify = false;
-  TESSERA_TRY(lower::LoweredDevice lowered, lower::lower_device(task.dag, *schedule, passes));
-  TESSERA_DO(lower::check_limits(lowered.program, lower::launch_limits(target)));
+  TESSERA_TRY(lower::LoweredDevice lowered,
+              lower::lower_device(task.dag, *schedule, target, passes));
   out.lower_ms = elapsed_ms(begin);
   TESSERA_TRY(out.binary, codegen::compile(lowered.program, target, options.codegen));
   out.param_layouts = std::move(lowered.param_layouts);

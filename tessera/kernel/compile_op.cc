@@ -2,7 +2,6 @@
 
 #include <chrono>
 
-#include "tessera/lower/check_limits.h"
 #include "tessera/lower/lower_device.h"
 #include "tessera/runtime/device/cpu_device.h"
 
@@ -25,8 +24,7 @@ Result<std::unique_ptr<runtime::LoadedCode>> load(const runtime::Binary& binary,
 Result<CompiledOp> compile_device(const schedule::State& state, const target::Target& target,
                                   const CompileOptions& options,
                                   std::chrono::steady_clock::time_point start, CompiledOp op) {
-  TESSERA_TRY(lower::LoweredDevice lowered, lower::lower_device(state, options.passes));
-  TESSERA_DO(lower::check_limits(lowered.program, lower::launch_limits(target)));
+  TESSERA_TRY(lower::LoweredDevice lowered, lower::lower_device(state, target, options.passes));
   op.lowered.param_layouts = std::move(lowered.param_layouts);
   op.times.insert(op.times.end(), lowered.times.begin(), lowered.times.end());
   const auto building = std::chrono::steady_clock::now();

@@ -6,6 +6,7 @@
 #include "tessera/ir/text.h"
 #include "tessera/ir/verify.h"
 #include "tessera/lower/build_loop_nest.h"
+#include "tessera/lower/check_limits.h"
 #include "tessera/lower/flatten_buffers.h"
 #include "tessera/lower/insert_barriers.h"
 #include "tessera/lower/pipeline_loops.h"
@@ -58,6 +59,19 @@ Result<LoweredDevice> lower_device(const schedule::State& state, const PassOptio
                   ir::to_text(out.program));
   }
   return out;
+}
+
+Result<LoweredDevice> lower_device(const schedule::State& state, const target::Target& target,
+                                   const PassOptions& options) {
+  TESSERA_TRY(LoweredDevice out, lower_device(state, options));
+  TESSERA_DO(check_limits(out.program, launch_limits(target)));
+  return out;
+}
+
+Result<LoweredDevice> lower_device(const te::Dag& dag, const schedule::Schedule& schedule,
+                                   const target::Target& target, const PassOptions& options) {
+  TESSERA_TRY(const schedule::State state, schedule::apply(dag, schedule));
+  return lower_device(state, target, options);
 }
 
 Result<LoweredDevice> lower_device(const te::Dag& dag, const schedule::Schedule& schedule,

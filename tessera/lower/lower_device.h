@@ -8,6 +8,7 @@
 #include "tessera/lower/pass_runner.h"
 #include "tessera/schedule/step.h"
 #include "tessera/support/result.h"
+#include "tessera/target/target.h"
 
 namespace tessera::lower {
 
@@ -19,8 +20,16 @@ struct LoweredDevice {
   std::string printed;  // what print_after asked for
 };
 
-// Applies the schedule to the Dag and lowers it to launches. kIllegalSchedule names the step, the
-// stage or the loop. With `stop_after`, the loops of the program are those after that pass.
+// Applies the schedule to the Dag and lowers it to launches that the target can run: the one place
+// where they are compared with its limits (check_limits). kIllegalSchedule names the step, the
+// stage, the loop or the limit.
+Result<LoweredDevice> lower_device(const te::Dag& dag, const schedule::Schedule& schedule,
+                                   const target::Target& target, const PassOptions& options = {});
+Result<LoweredDevice> lower_device(const schedule::State& state, const target::Target& target,
+                                   const PassOptions& options = {});
+
+// The same for a device without limits, to look at. With `stop_after`, the loops of the program are
+// those after that pass.
 Result<LoweredDevice> lower_device(const te::Dag& dag, const schedule::Schedule& schedule,
                                    const PassOptions& options = {});
 Result<LoweredDevice> lower_device(const schedule::State& state, const PassOptions& options = {});

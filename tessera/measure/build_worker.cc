@@ -8,7 +8,6 @@
 
 #include "tessera/codegen/codegen.h"
 #include "tessera/codegen/ptx_tools.h"
-#include "tessera/lower/check_limits.h"
 #include "tessera/lower/lower.h"
 #include "tessera/lower/lower_device.h"
 #include "tessera/schedule/step.h"
@@ -52,8 +51,7 @@ Result<void> assemble(runtime::Binary* binary) {
 
 Result<Built> build_device(const te::Dag& dag, const schedule::Schedule& steps,
                            const target::Target& target) {
-  TESSERA_TRY(const lower::LoweredDevice lowered, lower::lower_device(dag, steps));
-  TESSERA_DO(lower::check_limits(lowered.program, lower::launch_limits(target)));
+  TESSERA_TRY(const lower::LoweredDevice lowered, lower::lower_device(dag, steps, target));
   TESSERA_TRY(codegen::Binary binary, codegen::compile(lowered.program, target));
   TESSERA_DO(assemble(&binary));
   Built built;

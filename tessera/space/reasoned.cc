@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "tessera/lower/check_limits.h"
 #include "tessera/lower/lower.h"
 #include "tessera/lower/lower_device.h"
 #include "tessera/schedule/inline_stages.h"
@@ -114,8 +113,8 @@ Result<void> check_lowers(const te::Dag& dag, const Outline& outline) {
     TESSERA_TRY(const lower::Lowered lowered, lower::lower(dag, schedule, target));
     return {};
   }
-  TESSERA_TRY(const lower::LoweredDevice lowered, lower::lower_device(dag, schedule));
-  return lower::check_limits(lowered.program, lower::launch_limits(target));
+  TESSERA_TRY(const lower::LoweredDevice lowered, lower::lower_device(dag, schedule, target));
+  return {};
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "tessera/ir/text.h"
+#include "tessera/ir/visitor.h"
+#include "tessera/schedule/inline_stages.h"
 #include "tessera/schedule/iter_map.h"
 #include "tessera/schedule/step.h"
 #include "tessera/te/builder.h"
@@ -168,6 +170,30 @@ TEST(Layout, ShapeRoundsUp) {
   EXPECT_EQ(layout_shape(layout, {30, 7}), (std::vector<std::int64_t>{3, 7, 12}));
   EXPECT_TRUE(check_layout(layout, 2).ok());
   EXPECT_EQ(to_text(layout), "d0/12 d1 d0%12");
+}
+
+TEST(InlineStages, ChainsCollapseIntoTheirReader) {
+  te::DagBuilder b("chain");
+  const ir::Buffer x = b.input("X", DType::kF32, {8});
+  const te::NamedAxes axes = {{"i", 8}};
+  const auto twice = [&](const char* name, const ir::Buffer& of) {
+    return b.compute(name, axes,
+                     [&](const te::Indices& i) { return te::at(of, i) + te::at(of, i); });
+  };
+  const ir::Buffer first = twice("A", x), second = twice("B", first);
+  const te::Dag dag = b.build({twice("C", second)});
+  const auto steps = schedule_from_text("compute_inline A\ncompute_inline B\n").value();
+  const State inlined = inline_stages(apply(dag, steps).value());
+  ASSERT_EQ(inlined.stages.size(), 1u);
+  EXPECT_EQ(inlined.stages[0].name(), "C");
+  int reads = 0;
+  ir::for_each_expr(inlined.stages[0].op.values[0], [&](const ir::Expr& e) {
+    const auto* load = e.as<ir::Load>();
+    if (!load) return;
+    EXPECT_EQ(load->buffer, x);
+    ++reads;
+  });
+  EXPECT_EQ(reads, 8);
 }
 
 }  // namespace

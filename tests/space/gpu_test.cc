@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tessera/lower/check_limits.h"
 #include "tessera/lower/lower_device.h"
 #include "tessera/space/default_schedule.h"
 #include "tessera/space/gpu/gpu_tensor.h"
@@ -19,10 +18,8 @@ target::Target gpu() { return target::find_target("h200").value(); }
 
 // Lowers within the limits; with `runs` also computes what the Dag means.
 void expect_runs(const te::Dag& dag, const schedule::Schedule& schedule, bool runs) {
-  const auto lowered = lower::lower_device(dag, schedule);
+  const auto lowered = lower::lower_device(dag, schedule, gpu());
   ASSERT_TRUE(lowered.ok()) << lowered.error().message << "\n" << schedule::to_text(schedule);
-  const auto within = lower::check_limits(lowered->program, lower::launch_limits(gpu()));
-  ASSERT_TRUE(within.ok()) << within.error().message << "\n" << schedule::to_text(schedule);
   if (runs) {
     EXPECT_EQ(lower::run_threads(dag, lowered->program, lowered->param_layouts), "")
         << schedule::to_text(schedule);

@@ -5,7 +5,6 @@
 #include "tessera/graph/passes/passes.h"
 #include "tessera/kernel/check_output.h"
 #include "tessera/kernel/compile_op.h"
-#include "tessera/lower/check_limits.h"
 #include "tessera/lower/lower_device.h"
 #include "tessera/onnx/import.h"
 #include "tessera/runtime/device/cpu_device.h"
@@ -91,10 +90,8 @@ TEST_P(SpacesOfTheZoo, StayWithinTheLimitsOfAGpu) {
       SCOPED_TRACE(t.name + " " + t.key + "\n" + space->to_text(candidate));
       const auto schedule = space->schedule(candidate);
       ASSERT_TRUE(schedule.ok()) << schedule.error().message;
-      const auto lowered = lower::lower_device(t.dag, *schedule);
+      const auto lowered = lower::lower_device(t.dag, *schedule, gpu);
       ASSERT_TRUE(lowered.ok()) << lowered.error().message;
-      const auto within = lower::check_limits(lowered->program, lower::launch_limits(gpu));
-      EXPECT_TRUE(within.ok()) << within.error().message;
     }
   }
 }
