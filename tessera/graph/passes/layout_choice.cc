@@ -53,18 +53,21 @@ plan::CostGraph layout_costs(const Graph& graph, const Orders& orders,
   const Uses uses = find_uses(graph);
   const std::vector<NodeLayout> layouts = all_layouts(graph, orders, uses);
   plan::CostGraph out;
-  out.nodes.push_back({"", {0, kNever}});
+  const auto add = [&](std::string name, std::vector<std::int64_t> costs) {
+    out.add(plan::CostGraph::Node{std::move(name), {"first", "second"}, std::move(costs)});
+  };
+  add("", {0, kNever});
   for (std::size_t n = 0; n < layouts.size(); ++n) {
     const ValueId y = graph.nodes[n].outputs[0];
-    out.nodes.push_back(
-        {graph.value(y).name, node_costs(layouts[n], pins[n], orders[at(y)].empty())});
+    add(graph.value(y).name, node_costs(layouts[n], pins[n], orders[at(y)].empty()));
   }
   for (std::size_t v = 0; v < orders.size(); ++v) {
     const auto id = static_cast<ValueId>(v);
     if (orders[v].empty() || keeps_order(graph.shape(id), orders[v])) continue;
     const std::int32_t n = uses.producer[v];
-    out.edges.push_back({n < 0 ? kFirstOrder : at(n) + 1, bound_readers(graph, uses, id, layouts),
-                         value_bytes(graph.type(id))});
+    out.add(plan::CostGraph::Edge{n < 0 ? kFirstOrder : at(n) + 1,
+                                  bound_readers(graph, uses, id, layouts),
+                                  value_bytes(graph.type(id))});
   }
   return out;
 }
