@@ -2,37 +2,34 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <list>
+#include <map>
+#include <string>
 #include <vector>
 
+#include "tessera/measure/measurer.h"
 #include "tessera/measure/messages.h"
-#include "tessera/target/target.h"
-#include "tessera/te/dag.h"
 
 namespace tessera::measure {
 
-struct BuildResult {
-  std::uint64_t id = 0;            // of the trial
-  Outcome outcome = Outcome::kOk;  // else kBuildError, kBuildTimeout, kWorkerLost, kCompilerBug
-  Built built;                     // its `error` is the reason
-};
-
-// Used by a process of one thread. All workers end with it.
-class BuildPool {
+// A measurer that times nothing: what comes of a trial is its code, or why there is none
+// (kBuildError, kBuildTimeout, kWorkerLost, kCompilerBug). Used by a process of one thread. All
+// workers end with it.
+class BuildPool final : public Measurer {
  public:
-  // The arguments must outlive it.
-  BuildPool(const std::vector<te::Dag>& tasks, const target::Target& target, int jobs,
+  BuildPool(const std::vector<MeasuredTask>& tasks, target::Target target, int jobs,
             double timeout_s);
-  ~BuildPool();
+  ~BuildPool() override;
   BuildPool(const BuildPool&) = delete;
   BuildPool& operator=(const BuildPool&) = delete;
 
-  bool has_room() const { return busy_ < workers_.size(); }
-  std::size_t pending() const { return busy_; }
-  // Of the task with this index; needs has_room().
-  void submit(std::size_t task, Trial trial);
-  // Those that are built after at most `wait_s`.
-  std::vector<BuildResult> collect(double wait_s);
+  void submit(std::vector<Trial> trials) override;
+  std::vector<Measurement> collect(double timeout_s) override;
+  std::size_t pending() const override { return waiting_.size() + busy_; }
+  void cancel() override;
+  std::vector<Measurement> compare(const std::vector<Trial>& trials) override;
+  MachineState machine() const override { return {}; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -43,14 +40,19 @@ class BuildPool {
     Job job;
     Clock::time_point deadline{};
   };
-  void read(Worker& worker, std::vector<BuildResult>* out);
-  void finish(Worker& worker, Outcome outcome, Built built, std::vector<BuildResult>* out);
-  void finish_by_defect(Worker& worker, const std::string& what, std::vector<BuildResult>* out);
+  void start_waiting();
+  void start(Worker& worker, Job job);
+  void poll_once(double wait_s, std::vector<Measurement>* out);
+  void read(Worker& worker, std::vector<Measurement>* out);
+  void finish(Worker& worker, Outcome outcome, Built built, std::vector<Measurement>* out);
+  void finish_by_defect(Worker& worker, const std::string& what, std::vector<Measurement>* out);
   int bury(Worker& worker);
 
-  const std::vector<te::Dag>& tasks_;
-  const target::Target& target_;
+  std::vector<te::Dag> tasks_;
+  std::map<std::string, std::size_t> index_;  // by key
+  target::Target target_;
   double timeout_s_;
+  std::deque<Job> waiting_;
   std::list<Worker> workers_;
   std::size_t busy_ = 0;
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,8 @@ struct Trial {
   bool final = false;      // measure fully, whatever the incumbent
 };
 
+struct Built;  // messages.h
+
 struct Measurement {
   std::uint64_t id = 0;
   Outcome outcome = Outcome::kOk;
@@ -43,6 +46,7 @@ struct Measurement {
   double calibration_s = 0;         // the calibration kernel beside them; 0: not taken
   double build_ms = 0, run_ms = 0;  // what the trial cost: of a processor, and by the clock
   bool disturbed = false;           // no clean samples could be had: the machine was busy
+  std::shared_ptr<Built> built;     // of measurers that build and do not run (build_pool.h)
 
   // Median of the samples; infinity when there are none.
   double seconds() const;

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <memory>
+#include <optional>
 
 #include "tessera/driver/learn/dataset_sample.h"
+#include "tessera/driver/tune/trial_loop.h"
 #include "tessera/kernel/check_output.h"
 #include "tessera/kernel/random_inputs.h"
 #include "tessera/measure/build_pool.h"
@@ -20,7 +23,6 @@ constexpr const char* kProducer = "tessera 0.1.0";
 constexpr std::uint64_t kInputSeed = 1;
 constexpr std::int64_t kSampledPoints = 256;  // of the interpreter, where a task is large
 constexpr std::size_t kMostPoints = 1024;     // kept of an output
-constexpr int kMostLost = 16;                 // workers in a row that others ended
 
 // The ends and, between them, some at random.
 measure::BundleOutput thinned(const kernel::Reference& all) {
@@ -81,8 +83,7 @@ class ShardBuild {
     TESSERA_TRY(measure::BundleWriter writer,
                 measure::BundleWriter::open(bundle_path(options_.folder, options_.shard), header));
     writer_ = &writer;
-    measure::BuildPool pool(dags_, target_, options_.jobs, options_.timeout_s);
-    pool_ = &pool;
+    start_loop();
     for (std::size_t t = 0; t < tasks_.size(); ++t) {
       TESSERA_TRY(const bool go_on, build_task(t));
       if (!go_on) return result_;
@@ -144,49 +145,63 @@ class ShardBuild {
         continue;
       }
       TESSERA_DO(submit(t, c));
-      while (!pool_->has_room()) TESSERA_DO(collect());
+      while (loop_->pending() >= static_cast<std::size_t>(options_.jobs)) TESSERA_DO(collect());
       if (!report()) return false;
     }
-    while (pool_->pending() > 0) TESSERA_DO(collect());
+    while (loop_->pending() > 0) TESSERA_DO(collect());
     return report();
   }
 
+  void start_loop() {
+    std::vector<measure::MeasuredTask> measured;
+    std::vector<LoopTask> loop_tasks;
+    for (std::size_t t = 0; t < tasks_.size(); ++t) {
+      measured.push_back({tasks_[t].key, dags_[t]});
+      loop_tasks.push_back({tasks_[t].key});
+    }
+    loop_ = std::make_unique<TrialLoop>(
+        std::make_unique<measure::BuildPool>(measured, target_, options_.jobs, options_.timeout_s),
+        std::move(loop_tasks), /*repeats=*/0, &records_,
+        [this](const Attempt& a, const measure::Measurement& m, bool) { return take(a, m); });
+  }
+
   Result<void> submit(std::size_t t, const SampledCandidate& c) {
-    measure::Trial trial;
-    trial.id = next_id_++;
-    trial.task = c.task;
+    Attempt attempt;
+    attempt.task = t;
     Result<schedule::Schedule> steps = schedule::schedule_from_text(c.schedule);
     if (!steps.ok()) return steps.error().with_context("task " + tasks_[t].name);
-    trial.steps = std::move(*steps);
-    pending_[trial.id] = {t, c};
-    pool_->submit(t, std::move(trial));
+    attempt.steps = std::move(*steps);
+    attempt.group = static_cast<std::uint64_t>(&c - candidates_[t].data());
+    loop_->submit({std::move(attempt)});
     return {};
   }
 
   Result<void> collect() {
-    for (measure::BuildResult& r : pool_->collect(0.25)) {
-      const auto [t, c] = pending_.at(r.id);
-      pending_.erase(r.id);
-      const bool lost = r.outcome == measure::Outcome::kWorkerLost;
-      lost_ += lost ? 1 : 0;
-      lost_in_a_row_ = lost ? lost_in_a_row_ + 1 : 0;
-      if (lost_in_a_row_ >= kMostLost) {
-        return make_error(ErrorCode::kUnavailable, "compilers keep going away: {}", r.built.error);
-      }
-      if (!lost) TESSERA_DO(keep(t, c, std::move(r)));
+    loop_->collect(0.25);
+    TESSERA_DO(kept_);
+    if (const auto trouble = loop_->trouble()) {
+      return make_error(ErrorCode::kUnavailable, "{}", trouble->reason);
     }
     return {};
   }
 
-  Result<void> keep(std::size_t t, const SampledCandidate& c, measure::BuildResult r) {
+  // Bundles keep it, databases do not.
+  std::optional<std::int64_t> take(const Attempt& a, const measure::Measurement& m) {
+    const bool lost = m.outcome == measure::Outcome::kWorkerLost;
+    lost_ += lost ? 1 : 0;
+    if (!lost && kept_.ok()) kept_ = keep(a.task, candidates_[a.task][a.group], m);
+    return std::nullopt;
+  }
+
+  Result<void> keep(std::size_t t, const SampledCandidate& c, const measure::Measurement& m) {
     measure::BundleItem item;
     item.task = t;
     item.trial = c.trial;
     item.seed = manifest_.seed;
     item.candidate = c.candidate;
     item.schedule = c.schedule;
-    item.outcome = r.outcome;
-    item.built = std::move(r.built);
+    item.outcome = m.outcome;
+    item.built = std::move(*m.built);
     if (item.outcome == measure::Outcome::kOk) {
       const Result<void> loads =
           runtime::check_object(item.built.object, target_.arch, item.built.symbol);
@@ -217,10 +232,10 @@ class ShardBuild {
   std::vector<te::Dag> dags_;
   std::vector<std::vector<SampledCandidate>> candidates_;  // by task
   measure::BundleWriter* writer_ = nullptr;
-  measure::BuildPool* pool_ = nullptr;
-  std::map<std::uint64_t, std::pair<std::size_t, SampledCandidate>> pending_;
-  std::uint64_t next_id_ = 1;
-  int lost_ = 0, lost_in_a_row_ = 0;
+  TrialRecords records_;  // of no database
+  std::unique_ptr<TrialLoop> loop_;
+  Result<void> kept_;  // what went wrong with the bundle
+  int lost_ = 0;
   BuildProgress progress_;
   BuildResultOfShard result_;
 };

@@ -132,8 +132,7 @@ std::vector<measure::Measurement> TrialLoop::compare(const std::vector<Attempt>&
 std::optional<TrialLoop::Trouble> TrialLoop::trouble() const {
   if (!records_->error().empty()) return Trouble{"the database", records_->error()};
   if (lost_in_a_row_ >= kMostLost) {
-    return Trouble{"the loss of its workers",
-                   "the workers that measure keep going away: " + lost_reason_};
+    return Trouble{"the loss of its workers", "workers keep going away: " + lost_reason_};
   }
   if (disturbed_in_a_row_ >= kMostDisturbed) {
     return Trouble{

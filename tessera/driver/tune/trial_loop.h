@@ -1,4 +1,5 @@
-// Trials on their way: what tunings and collections do with a measurer, and with what comes of it.
+// Trials on their way: what tunings, collections and builds of datasets do with a measurer, and
+// with what comes of it.
 #pragma once
 
 #include <chrono>
