@@ -6,6 +6,7 @@
 #include "tessera/feature/expression.h"
 #include "tessera/feature/iter_widths.h"
 #include "tessera/schedule/iter_map.h"
+#include "tessera/schedule/storage.h"
 
 namespace tessera::feature {
 namespace {
@@ -428,18 +429,10 @@ class Builder {
                         r.tail == schedule::Tail::kPad && r.from[0] < static_cast<int>(g.rank);
       if (pads) (*shape)[idx(r.from[0])] = std::max((*shape)[idx(r.from[0])], covered(p, r));
     }
-    for (const auto& [dim, rule] : stage.align) align(dim, rule.first, rule.second, shape);
-  }
-
-  static void align(int dim, std::int64_t factor, std::int64_t offset, Numbers* shape) {
-    double inner = 1;
-    for (std::size_t d = idx(dim) + 2; d < shape->size(); ++d) inner *= (*shape)[d];
-    for (std::int64_t grow = 0; grow < factor; ++grow) {
-      const double stride = ((*shape)[idx(dim) + 1] + static_cast<double>(grow)) * inner;
-      if (std::fmod(stride, static_cast<double>(factor)) != static_cast<double>(offset)) continue;
-      (*shape)[idx(dim) + 1] += static_cast<double>(grow);
-      return;
-    }
+    if (stage.align.empty()) return;
+    std::vector<std::int64_t> aligned(shape->begin(), shape->end());
+    schedule::align_strides(stage, &aligned);
+    shape->assign(aligned.begin(), aligned.end());
   }
 
   void write_access(const Placed& p, const Group& g, Statement* s) {

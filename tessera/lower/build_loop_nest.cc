@@ -13,6 +13,7 @@
 #include "tessera/lower/free_edges.h"
 #include "tessera/lower/reduce_threads.h"
 #include "tessera/lower/stage_domains.h"
+#include "tessera/schedule/storage.h"
 
 namespace tessera::lower {
 namespace {
@@ -84,19 +85,6 @@ struct Storage {
   }
 };
 
-// The dimension after `dim` grows until the stride of `dim` is `offset` modulo `factor`.
-void align_stride(std::vector<std::int64_t>* shape, int dim, std::int64_t factor,
-                  std::int64_t offset) {
-  std::int64_t inner = 1;
-  for (std::size_t d = idx(dim) + 2; d < shape->size(); ++d) inner *= (*shape)[d];
-  for (std::int64_t grow = 0; grow < factor; ++grow) {
-    if (((*shape)[idx(dim) + 1] + grow) * inner % factor == offset) {
-      (*shape)[idx(dim) + 1] += grow;
-      return;
-    }
-  }
-}
-
 class NestBuilder {
  public:
   NestBuilder(const State& state, Domains domains, Machine machine)
@@ -167,8 +155,7 @@ class NestBuilder {
     for (const ir::Buffer& b : stage.op.outputs) {
       if (storage_.count(b)) continue;  // an output of the Dag
       std::vector<std::int64_t> shape = d.stored;
-      for (const auto& [dim, rule] : stage.align)
-        align_stride(&shape, dim, rule.first, rule.second);
+      schedule::align_strides(stage, &shape);
       Storage storage{.mins = d.mins};
       if (const auto layout = state_.layouts.find(b); layout != state_.layouts.end()) {
         storage.layout = &layout->second;
