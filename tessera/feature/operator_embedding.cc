@@ -5,6 +5,7 @@
 
 #include "tessera/feature/schema.h"
 #include "tessera/ir/visitor.h"
+#include "tessera/te/reads.h"
 
 namespace tessera::feature {
 namespace {
@@ -52,10 +53,6 @@ Vars vars_of(const std::vector<te::Axis>& axes) {
   return vars;
 }
 
-bool any_in(const Vars& a, const Vars& b) {
-  return std::any_of(a.begin(), a.end(), [&](const ir::ExprNode* v) { return b.contains(v); });
-}
-
 // The read below conversions and the padding of a select.
 const ir::Load* read_of(const Expr& e) {
   if (const auto* cast = e.as<ir::Cast>()) return read_of(cast->value);
@@ -79,21 +76,16 @@ Operands operands_of(const Expr& e) {
 }
 
 // Reduce axes that move within an index along with an output axis: those of a window.
-Vars window_axes(const te::Op& op) {
-  const Vars axes = vars_of(op.axes), reduced = vars_of(op.reduce_axes);
-  Vars out;
-  for (const Expr& value : op.values) {
-    ir::for_each_expr(value, [&](const Expr& e) {
-      const auto* load = e.as<ir::Load>();
-      if (load == nullptr) return;
-      for (const Expr& index : load->indices) {
-        const Vars used = vars_of(index);
-        if (!any_in(used, axes)) continue;
-        for (const ir::ExprNode* v : used) {
-          if (reduced.contains(v)) out.insert(v);
-        }
-      }
-    });
+std::set<std::size_t> window_axes(const te::Op& op) {
+  const std::size_t rank = op.axes.size();
+  std::set<std::size_t> out;
+  for (const te::Access& read : te::reads_of(op)) {
+    for (const te::Index& index : read.indices) {
+      std::set<std::size_t> used(index.irregular.begin(), index.irregular.end());
+      for (const te::IndexTerm& term : index.terms) used.insert(term.axis);
+      if (used.empty() || *used.begin() >= rank) continue;
+      out.insert(used.lower_bound(rank), used.end());
+    }
   }
   return out;
 }
@@ -107,7 +99,7 @@ Vars vars_of(const ir::Load& load) {
 void add_reduction(const te::Op& op, OperatorFacts* facts) {
   const Operands operands =
       op.reducer == te::Reducer::kSum ? operands_of(op.values[0]) : Operands();
-  const Vars window = window_axes(op);
+  const std::set<std::size_t> window = window_axes(op);
   if (operands.left == nullptr || operands.right == nullptr) {
     facts->pooling = facts->pooling || !window.empty();
     return;

@@ -40,14 +40,10 @@ class ValueVisitor final : public ir::Visitor {
  public:
   double cost = 0;
   int nodes = 0;
-  std::vector<std::pair<const ir::Load*, bool>> loads;  // with: below a select
 
  private:
   using ir::Visitor::visit;
-  void visit(const ir::Load& load) override {
-    ++nodes;
-    loads.emplace_back(&load, selects_ > 0);
-  }
+  void visit(const ir::Load&) override { ++nodes; }
   void visit(const ir::Binary& b) override {
     ++nodes;
     cost += b.op == ir::BinaryOp::kDiv || b.op == ir::BinaryOp::kMod ? 4 : 1;
@@ -63,66 +59,15 @@ class ValueVisitor final : public ir::Visitor {
     const double before = cost;
     (*this)(s.cond);
     if (arithmetic_free(s.cond)) cost = before;  // conditions on indices are cut off the loops
-    ++selects_;
     (*this)(s.on_true);
     (*this)(s.on_false);
-    --selects_;
   }
   static bool arithmetic_free(const ir::Expr& cond) {
     bool reads = false;
     ir::for_each_expr(cond, [&](const ir::Expr& e) { reads = reads || e.as<ir::Load>(); });
     return !reads;
   }
-  int selects_ = 0;
 };
-
-// Wraps instead of overflowing: an absurd coefficient gives an absurd stride, nothing worse.
-std::int64_t times(std::int64_t a, std::int64_t b) {
-  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
-}
-
-std::int64_t plus(std::int64_t a, std::int64_t b) {
-  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
-}
-
-std::map<const ir::ExprNode*, std::size_t> axis_numbers(const te::Op& op) {
-  std::map<const ir::ExprNode*, std::size_t> out;
-  for (const te::Axis& a : op.axes) out.emplace(a.var.get(), out.size());
-  for (const te::Axis& a : op.reduce_axes) out.emplace(a.var.get(), out.size());
-  return out;
-}
-
-Access read_of(const ir::Load& load, bool conditional, const te::Op& op,
-               const std::map<const ir::ExprNode*, std::size_t>& axes) {
-  const std::size_t count = op.axes.size() + op.reduce_axes.size();
-  Access out{.buffer = load.buffer,
-             .indices = {},
-             .strides = std::vector<std::int64_t>(count, 0),
-             .irregular = std::vector<bool>(count, false),
-             .conditional = conditional};
-  std::vector<std::int64_t> dim_stride(load.indices.size(), 1);
-  for (std::size_t d = load.indices.size(); d-- > 1;)
-    dim_stride[d - 1] = times(dim_stride[d], load.buffer->shape[d]);
-  for (std::size_t d = 0; d < load.indices.size(); ++d) {
-    Index index;
-    for (const arith::Term& term : arith::to_linear(load.indices[d]).terms) {
-      if (const auto it = axes.find(term.atom.get()); it != axes.end()) {
-        index.terms.push_back({it->second, term.coefficient});
-        out.strides[it->second] =
-            plus(out.strides[it->second], times(term.coefficient, dim_stride[d]));
-        continue;
-      }
-      ir::for_each_expr(term.atom, [&](const ir::Expr& e) {
-        const auto it = axes.find(e.get());
-        if (it == axes.end()) return;
-        index.irregular.push_back(it->second);
-        out.irregular[it->second] = true;
-      });
-    }
-    out.indices.push_back(std::move(index));
-  }
-  return out;
-}
 
 // Values of an axis that is selected by.
 constexpr std::int64_t kMaxSelected = 8;
@@ -191,21 +136,11 @@ int operands_along_last(const Stage& stage) {
 
 Stage stage_of(const te::Dag& dag, const te::Op& op) {
   Stage s{.op = op};
-  const auto axes = axis_numbers(op);
+  s.reads = te::reads_of(op);
   ValueVisitor visitor;
   for (const ir::Expr& v : op.values) visitor(v);
   s.cost = visitor.cost;
   s.nodes = visitor.nodes;
-  // Reads inside indices (gathers) are reads too.
-  for (const auto& [load, conditional] : visitor.loads) {
-    s.reads.push_back(read_of(*load, conditional, op, axes));
-    for (const ir::Expr& index : load->indices) {
-      ir::for_each_expr(index, [&](const ir::Expr& e) {
-        if (const auto* inner = e.as<ir::Load>())
-          s.reads.push_back(read_of(*inner, conditional, op, axes));
-      });
-    }
-  }
   for (const ir::Buffer& b : op.outputs) s.output = s.output || dag.is_output(b);
   s.operands_along_last = operands_along_last(s);
   s.selectors = selectors_of(s);
@@ -226,15 +161,6 @@ ir::Expr strip(ir::Expr e) {
 }
 
 }  // namespace
-
-int Index::single_axis() const {
-  if (!irregular.empty() || terms.size() != 1 || terms[0].coefficient != 1) return -1;
-  return static_cast<int>(terms[0].axis);
-}
-
-bool Access::regular() const {
-  return std::none_of(irregular.begin(), irregular.end(), [](bool b) { return b; });
-}
 
 const std::string& Stage::axis_name(std::size_t i) const { return axis(i).var.as<ir::Var>()->name; }
 

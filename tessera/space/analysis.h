@@ -6,36 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "tessera/te/dag.h"
+#include "tessera/te/reads.h"
 
 namespace tessera::space {
 
-// One part of an index: coefficient * axis.
-struct IndexTerm {
-  std::size_t axis = 0;  // of the stage: output axes first, then reduce axes
-  std::int64_t coefficient = 0;
-};
-
-// One index of a read. Axes below a division, a modulo or another read are irregular: they occur,
-// but the index is not linear in them.
-struct Index {
-  std::vector<IndexTerm> terms;
-  std::vector<std::size_t> irregular;
-
-  // The axis when the index is exactly that axis (plus a constant); -1 otherwise.
-  int single_axis() const;
-};
-
-struct Access {
-  ir::Buffer buffer;
-  std::vector<Index> indices;
-  std::vector<std::int64_t> strides;  // per axis, elements of the row-major buffer
-  std::vector<bool> irregular;        // per axis
-  bool conditional = false;           // below a select
-
-  bool uses(std::size_t axis) const { return strides[axis] != 0 || irregular[axis]; }
-  bool regular() const;
-};
+using te::Access;
+using te::Index;
+using te::IndexTerm;
 
 struct Stage {
   te::Op op;
