@@ -2,7 +2,7 @@
 #include <chrono>
 
 #include "tessera/measure/calibration.h"
-#include "tessera/measure/candidate.h"
+#include "tessera/measure/cpu_candidate.h"
 #include "tessera/measure/recent_tasks.h"
 #include "tessera/measure/run_stand.h"
 #include "tessera/measure/sampler.h"
@@ -63,8 +63,8 @@ class CpuStand final : public RunStand {
     Result<TaskData*> data = data_of(item.job.task);
     if (!data.ok()) return data.error().with_context("reference");
     TESSERA_TRY(
-        std::unique_ptr<Candidate> candidate,
-        Candidate::load(item, parts_.tasks[item.job.task], **data, pool_, parts_.options.hooks));
+        std::unique_ptr<CpuCandidate> candidate,
+        CpuCandidate::load(item, parts_.tasks[item.job.task], **data, pool_, parts_.options.hooks));
     return std::unique_ptr<LoadedCandidate>(std::move(candidate));
   }
   void time_alone(LoadedCandidate& loaded, const Job& job, Measurement* m,
@@ -76,12 +76,12 @@ class CpuStand final : public RunStand {
  private:
   Result<TaskData*> data_of(std::size_t task);
   // Constants are in memory, what the kernel before has just written is in the caches.
-  void make_cold(Candidate& candidate) {
+  void make_cold(CpuCandidate& candidate) {
     flusher_->flush();
     candidate.touch_variables();
   }
   std::vector<runtime::Samples> time_cold(const std::vector<std::function<void()>>& calls,
-                                          const std::vector<Candidate*>& candidates,
+                                          const std::vector<CpuCandidate*>& candidates,
                                           const runtime::TimingOptions& timing);
 
   StandParts parts_;
@@ -101,7 +101,7 @@ Result<TaskData*> CpuStand::data_of(std::size_t task) {
 
 void CpuStand::time_alone(LoadedCandidate& loaded, const Job& job, Measurement* m,
                           RunReply* reply) {
-  auto& candidate = static_cast<Candidate&>(loaded);
+  auto& candidate = static_cast<CpuCandidate&>(loaded);
   const SamplerOptions sampling = sampler_options(job.trial, parts_.options);
   std::function<void()> before_call;
   if (job.cold_caches) before_call = [&] { make_cold(candidate); };
@@ -118,7 +118,7 @@ void CpuStand::time_alone(LoadedCandidate& loaded, const Job& job, Measurement* 
 
 // One call a sample, after its data was pushed out.
 std::vector<runtime::Samples> CpuStand::time_cold(const std::vector<std::function<void()>>& calls,
-                                                  const std::vector<Candidate*>& candidates,
+                                                  const std::vector<CpuCandidate*>& candidates,
                                                   const runtime::TimingOptions& timing) {
   runtime::RunQueueClock run_queue;
   std::vector<std::vector<runtime::RawSample>> raw(calls.size());
@@ -149,12 +149,12 @@ void CpuStand::time_together(const std::vector<std::unique_ptr<LoadedCandidate>>
   timing.min_samples = options.min_samples;
   timing.time_limit_s = 4 * options.trial_limit_s;
   std::vector<std::size_t> timed;
-  std::vector<Candidate*> loaded;
+  std::vector<CpuCandidate*> loaded;
   std::vector<std::function<void()>> calls;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     if (!candidates[i]) continue;
     timed.push_back(i);
-    loaded.push_back(static_cast<Candidate*>(candidates[i].get()));
+    loaded.push_back(static_cast<CpuCandidate*>(candidates[i].get()));
     calls.emplace_back([this, i, raw = loaded.back()] {
       *parts_.current = static_cast<std::uint32_t>(i);
       raw->call();

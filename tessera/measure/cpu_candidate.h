@@ -17,13 +17,13 @@
 
 namespace tessera::measure {
 
-class Candidate final : public LoadedCandidate {
+class CpuCandidate final : public LoadedCandidate {
  public:
   // `item`, `data` and `pool` must outlive it. Loads the code and stores the constants as it wants
   // them.
-  static Result<std::unique_ptr<Candidate>> load(const RunItem& item, const te::Dag& dag,
-                                                 TaskData& data, runtime::ThreadPool& pool,
-                                                 const WorkerHooks& hooks);
+  static Result<std::unique_ptr<CpuCandidate>> load(const RunItem& item, const te::Dag& dag,
+                                                    TaskData& data, runtime::ThreadPool& pool,
+                                                    const WorkerHooks& hooks);
 
   void call();
   bool check(Measurement* m) override;
@@ -32,8 +32,8 @@ class Candidate final : public LoadedCandidate {
   void touch_variables() const;  // reads the inputs that are no constants
 
  private:
-  Candidate(const RunItem& item, TaskData& data, runtime::ThreadPool& pool,
-            const WorkerHooks& hooks)
+  CpuCandidate(const RunItem& item, TaskData& data, runtime::ThreadPool& pool,
+               const WorkerHooks& hooks)
       : item_(item), data_(data), pool_(pool), hooks_(hooks) {}
 
   const RunItem& item_;

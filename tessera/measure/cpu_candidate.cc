@@ -1,14 +1,14 @@
-#include "tessera/measure/candidate.h"
+#include "tessera/measure/cpu_candidate.h"
 
 #include <cstring>
 
 namespace tessera::measure {
 
-Result<std::unique_ptr<Candidate>> Candidate::load(const RunItem& item, const te::Dag& dag,
-                                                   TaskData& data, runtime::ThreadPool& pool,
-                                                   const WorkerHooks& hooks) {
+Result<std::unique_ptr<CpuCandidate>> CpuCandidate::load(const RunItem& item, const te::Dag& dag,
+                                                         TaskData& data, runtime::ThreadPool& pool,
+                                                         const WorkerHooks& hooks) {
   const Built& built = item.built;
-  std::unique_ptr<Candidate> c(new Candidate(item, data, pool, hooks));
+  std::unique_ptr<CpuCandidate> c(new CpuCandidate(item, data, pool, hooks));
   // Whoever built it had no complaint.
   Result<std::unique_ptr<runtime::LoadedObject>> object = runtime::load_object(built.object);
   if (!object.ok()) return Error{ErrorCode::kRunFailed, object.error().message};
@@ -34,7 +34,7 @@ Result<std::unique_ptr<Candidate>> Candidate::load(const RunItem& item, const te
   return c;
 }
 
-void Candidate::call() {
+void CpuCandidate::call() {
   if (hooks_.call) {
     hooks_.call(item_.job.trial, plain_call_, params_);
   } else {
@@ -42,7 +42,7 @@ void Candidate::call() {
   }
 }
 
-bool Candidate::check(Measurement* m) {
+bool CpuCandidate::check(Measurement* m) {
   data_.clear_outputs();
   // Temporaries that are read before they are written show as wrong results.
   std::memset(workspace_.data(), 0xff, workspace_.bytes());
@@ -50,14 +50,14 @@ bool Candidate::check(Measurement* m) {
   return recheck(m);
 }
 
-void Candidate::touch_variables() const {
+void CpuCandidate::touch_variables() const {
   for (const std::span<const std::byte> memory : variables_) {
     const volatile std::byte* at = memory.data();
     for (std::size_t i = 0; i < memory.size(); i += 64) (void)at[i];
   }
 }
 
-bool Candidate::recheck(Measurement* m) const {
+bool CpuCandidate::recheck(Measurement* m) const {
   std::string damage = data_.damage();
   if (damage.empty()) {
     damage = workspace_.damage();
