@@ -1,0 +1,66 @@
+// Candidates that a language model writes: every answer is one of the legal values, so that every
+// sentence is a candidate of the space.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "tessera/lm/reader.h"
+#include "tessera/lm/subject.h"
+#include "tessera/support/rng.h"
+
+namespace tessera::lm {
+
+struct GenerateOptions {
+  float quality = 1;  // that is wished for
+  // Of the chances at every question: below 1 the likely become likelier; 0: the likeliest alone.
+  double temperature = 1;
+  // Of the likeliest values as few as reach this chance together; the others are left out.
+  double top_p = 1;
+  int rows = 64;  // sentences that are written side by side
+};
+
+struct Generated {
+  space::Candidate candidate;
+  double log_prob = 0;  // of the sketch and all answers, by the model and not by what drew them
+};
+
+// Not for use by two threads at once. Space and reader must outlive it.
+class Generator {
+ public:
+  Generator(const space::Space& space, Reader& reader, const GenerateOptions& options);
+
+  // False: the candidate is not wanted (again).
+  using Claim = std::function<bool(const space::Candidate&)>;
+
+  // Up to n candidates that `claim` accepts, in the order of drawing, none twice. Where draws keep
+  // repeating they become bolder; fewer than n: nothing new was drawn for several rounds.
+  Result<std::vector<Generated>> sample(std::size_t n, Rng& rng, const Claim& claim);
+  // The n likeliest that a search with `width` unfinished sentences of each sketch finds, the
+  // likeliest first. Deterministic.
+  Result<std::vector<Generated>> beams(std::size_t n, std::size_t width);
+
+ private:
+  struct Row;
+  const Subject& subject(std::int32_t sketch);
+  Result<void> choose_sketches();
+  Result<void> write(std::int32_t sketch, std::size_t rows, double temperature, Rng& rng,
+                     std::vector<Generated>* out);
+  Result<void> beams_of(std::int32_t sketch, std::size_t width, std::vector<Generated>* out);
+
+  const space::Space& space_;
+  Reader& reader_;
+  GenerateOptions options_;
+  Scribe scribe_;
+  Subject choice_;
+  std::vector<float> sketches_;  // log-chances; empty: not asked yet
+  std::map<std::int32_t, Subject> subjects_;
+};
+
+// Draws an index by log-chances under temperature and top_p.
+std::size_t draw_value(std::span<const float> log_probs, double temperature, double top_p,
+                       Rng& rng);
+
+}  // namespace tessera::lm
