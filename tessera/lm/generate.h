@@ -46,7 +46,7 @@ class Generator {
   struct Row;
   const Subject& subject(std::int32_t sketch);
   Result<void> choose_sketches();
-  Result<void> write(std::int32_t sketch, std::size_t rows, double temperature, Rng& rng,
+  Result<void> write(std::int32_t sketch, std::size_t count, double temperature, Rng& rng,
                      std::vector<Generated>* out);
   Result<void> beams_of(std::int32_t sketch, std::size_t width, std::vector<Generated>* out);
 

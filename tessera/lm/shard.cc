@@ -115,14 +115,14 @@ void put_subject(const Subject& s, Put& put) {
 Subject get_subject(Get& get) {
   Subject s;
   for (std::string* text : {&s.task, &s.reduction, &s.machine, &s.sketch}) *text = get.text();
-  s.prompt.resize(get.count(2 * kWordNumbers));
+  s.prompt.resize(get.count(std::size_t{2} * kWordNumbers));
   for (Word& w : s.prompt) {
     for (float& x : w) x = get.small();
   }
-  s.questions.resize(get.count(2 * kWordNumbers));
+  s.questions.resize(get.count(std::size_t{2} * kWordNumbers));
   for (Question& q : s.questions) {
     for (float& x : q.word) x = get.small();
-    q.values.resize(get.count(2 * kValueNumbers));
+    q.values.resize(get.count(std::size_t{2} * kValueNumbers));
     for (std::size_t c = 0; c < kValueNumbers; ++c) {
       for (Value& v : q.values) v[c] = get.small();
     }
