@@ -29,7 +29,7 @@ struct ImportOptions {
   // Given shapes and values may contradict the sizes that the model declares.
   bool override_declared = false;
   graph::BuilderOptions builder;
-  // Told what is wrong with the model and was mended (plan.h); null: nobody.
+  // Told what is wrong with the model and was mended (import_order.h); null: nobody.
   std::function<void(const std::string&)> warn;
   std::int64_t max_nodes = 2'000'000;  // of the finished graph: loops that unroll without end
 };

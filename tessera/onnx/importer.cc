@@ -75,19 +75,21 @@ Importer::Importer(const Model& model, const ImportOptions& options)
   }
 }
 
-Result<const Plan*> Importer::plan_of(const Graph& graph) { return keep_plan(graph); }
+Result<const ImportOrder*> Importer::order_of(const Graph& graph) { return keep_order(graph); }
 
-Result<const Plan*> Importer::plan_of(const Function& function) { return keep_plan(function); }
+Result<const ImportOrder*> Importer::order_of(const Function& function) {
+  return keep_order(function);
+}
 
 template <class Nodes>
-Result<const Plan*> Importer::keep_plan(const Nodes& nodes) {
-  const auto found = plans_.find(&nodes);
-  if (found != plans_.end()) return &found->second;
-  TESSERA_TRY(Plan plan, make_plan(nodes));
+Result<const ImportOrder*> Importer::keep_order(const Nodes& nodes) {
+  const auto found = orders_.find(&nodes);
+  if (found != orders_.end()) return &found->second;
+  TESSERA_TRY(ImportOrder order, import_order(nodes));
   if (options_.warn) {
-    for (const std::string& warning : plan.warnings) options_.warn(warning);
+    for (const std::string& warning : order.warnings) options_.warn(warning);
   }
-  return &plans_.emplace(&nodes, std::move(plan)).first->second;
+  return &orders_.emplace(&nodes, std::move(order)).first->second;
 }
 
 std::int64_t Importer::opset(const Node& node) const {
@@ -137,8 +139,8 @@ Result<void> Importer::walk() {
   bind_initializers(model_.graph, top_);
   TESSERA_DO(bind_inputs(top_));
   frame_ = {&top_, &model_.opsets, nullptr, 0};
-  TESSERA_TRY(const Plan* plan, plan_of(model_.graph));
-  return import_nodes(*plan, frame_);
+  TESSERA_TRY(const ImportOrder* order, order_of(model_.graph));
+  return import_nodes(*order, frame_);
 }
 
 Result<graph::Graph> Importer::run() {
@@ -161,9 +163,9 @@ Result<graph::Graph> Importer::run() {
   return builder_.finish(std::move(outputs), std::move(names));
 }
 
-Result<void> Importer::import_nodes(const Plan& plan, const Frame& frame) {
+Result<void> Importer::import_nodes(const ImportOrder& order, const Frame& frame) {
   const Frame caller = std::exchange(frame_, frame);
-  for (const Node* node : plan.order) {
+  for (const Node* node : order.nodes) {
     const std::size_t issues_before = issues_.size();
     Result<void> done = check_budget();
     if (done.ok()) {
@@ -313,10 +315,10 @@ Result<void> Importer::call_function(const Function& function, const Node& node,
     scope.names[function.inputs[i]] =
         i < inputs.size() ? inputs[i] : Binding{Binding::Kind::kOmitted, kNoValue, ""};
   }
-  TESSERA_TRY(const Plan* plan, plan_of(function));
+  TESSERA_TRY(const ImportOrder* order, order_of(function));
   calls_.push_back(&function);
   const Result<void> body =
-      import_nodes(*plan, {&scope, &function.opsets, &attributes, frame_.depth + 1});
+      import_nodes(*order, {&scope, &function.opsets, &attributes, frame_.depth + 1});
   calls_.pop_back();
   TESSERA_DO(body);
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
@@ -340,11 +342,11 @@ Result<std::vector<ValueId>> Importer::import_body(const Graph& body,
   for (std::size_t i = 0; i < args.size(); ++i) {
     scope.names[body.inputs[i].name] = to_binding(args[i]);
   }
-  TESSERA_TRY(const Plan* plan, plan_of(body));
+  TESSERA_TRY(const ImportOrder* order, order_of(body));
   Frame inner = frame_;
   inner.scope = &scope;
   ++inner.depth;
-  TESSERA_DO(import_nodes(*plan, inner));
+  TESSERA_DO(import_nodes(*order, inner));
   std::vector<ValueId> outputs;
   for (const ValueInfo& output : body.outputs) {
     const Binding* found = scope.find(output.name);

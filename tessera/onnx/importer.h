@@ -6,9 +6,9 @@
 #include <unordered_map>
 
 #include "tessera/onnx/import.h"
+#include "tessera/onnx/import_order.h"
 #include "tessera/onnx/input_types.h"
 #include "tessera/onnx/ops/op.h"
-#include "tessera/onnx/plan.h"
 
 namespace tessera::onnx {
 
@@ -68,7 +68,7 @@ class Importer final : public BodyImporter {
   Result<void> bind_inputs(Scope& scope);
   void bind_initializers(const Graph& graph, Scope& scope);
   Binding foreign_binding(const ForeignTensor& tensor);
-  Result<void> import_nodes(const Plan& plan, const Frame& frame);
+  Result<void> import_nodes(const ImportOrder& order, const Frame& frame);
   Result<void> import_node(const Node& node);
   Result<void> import_operator(const Node& node, std::vector<Binding> inputs);
   Result<void> call_function(const Function& function, const Node& node,
@@ -81,16 +81,16 @@ class Importer final : public BodyImporter {
   Node resolve_references(const Node& node) const;
   std::int64_t opset(const Node& node) const;
   std::string label(const Node& node) const;  // "Conv-11"
-  Result<const Plan*> plan_of(const Graph& graph);
-  Result<const Plan*> plan_of(const Function& function);
+  Result<const ImportOrder*> order_of(const Graph& graph);
+  Result<const ImportOrder*> order_of(const Function& function);
   template <class Nodes>
-  Result<const Plan*> keep_plan(const Nodes& nodes);
+  Result<const ImportOrder*> keep_order(const Nodes& nodes);
 
   const Model& model_;
   const ImportOptions& options_;
   graph::GraphBuilder builder_;
   std::map<FunctionKey, const Function*> functions_;
-  std::unordered_map<const void*, Plan> plans_;  // by graph or function
+  std::unordered_map<const void*, ImportOrder> orders_;  // by graph or function
   DimSizes sizes_;
   Scope top_;
   Frame frame_;

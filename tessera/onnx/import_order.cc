@@ -1,4 +1,4 @@
-#include "tessera/onnx/plan.h"
+#include "tessera/onnx/import_order.h"
 
 #include <unordered_map>
 #include <unordered_set>
@@ -36,15 +36,15 @@ void add_captured_names(const Graph& body, std::vector<std::string>& names) {
   for (const ValueInfo& v : body.outputs) add(v.name);
 }
 
-class Planner {
+class NodeSorter {
  public:
-  explicit Planner(const std::vector<Node>& nodes) : nodes_(nodes), producers_(nodes.size()) {}
+  explicit NodeSorter(const std::vector<Node>& nodes) : nodes_(nodes), producers_(nodes.size()) {}
 
   // Names of inputs and of initializers; an input may have an initializer as its default.
   Result<void> define_inputs(const std::vector<std::string>& names);
   void define_initializers(const std::vector<std::string>& names);
   Result<void> define_nodes();
-  Result<Plan> order(const std::vector<std::string>& outputs);
+  Result<ImportOrder> order(const std::vector<std::string>& outputs);
 
  private:
   enum class State : std::uint8_t { kDead, kLive, kOpen, kDone };
@@ -53,7 +53,7 @@ class Planner {
   void warn_twice(const std::string& name);
   void warn_unsorted();
   void mark_live(const std::vector<std::string>& outputs);
-  Result<void> emit(std::size_t root, Plan& plan);
+  Result<void> emit(std::size_t root, ImportOrder& out);
 
   const std::vector<Node>& nodes_;
   // By a node; beyond them by an input or an initializer.
@@ -66,7 +66,7 @@ class Planner {
   std::vector<std::string> warnings_;
 };
 
-Result<void> Planner::define_inputs(const std::vector<std::string>& names) {
+Result<void> NodeSorter::define_inputs(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (!defined_by_.emplace(name, input()).second) {
       return make_error(ErrorCode::kInvalidArgument, "value '{}' is defined twice", name);
@@ -75,7 +75,7 @@ Result<void> Planner::define_inputs(const std::vector<std::string>& names) {
   return {};
 }
 
-void Planner::define_initializers(const std::vector<std::string>& names) {
+void NodeSorter::define_initializers(const std::vector<std::string>& names) {
   std::unordered_set<std::string> seen;
   for (const std::string& name : names) {
     if (!seen.insert(name).second) warn_twice(name);
@@ -83,16 +83,16 @@ void Planner::define_initializers(const std::vector<std::string>& names) {
   }
 }
 
-bool Planner::is_constant(std::size_t definition) const {
+bool NodeSorter::is_constant(std::size_t definition) const {
   if (definition >= nodes_.size()) return definition == initializer();
   return nodes_[definition].op_type == "Constant" && nodes_[definition].domain.empty();
 }
 
-void Planner::warn_twice(const std::string& name) {
+void NodeSorter::warn_twice(const std::string& name) {
   warnings_.push_back(fmt::format("constant '{}' is defined twice: the last one counts", name));
 }
 
-Result<void> Planner::define_nodes() {
+Result<void> NodeSorter::define_nodes() {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     for (const std::string& name : nodes_[i].outputs) {
       if (name.empty()) continue;
@@ -118,7 +118,7 @@ Result<void> Planner::define_nodes() {
 }
 
 // One line for a graph, naming the first node that is too early.
-void Planner::warn_unsorted() {
+void NodeSorter::warn_unsorted() {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     for (const std::size_t p : producers_[i]) {
       if (p <= i || state_[i] == State::kDead) continue;
@@ -129,7 +129,7 @@ void Planner::warn_unsorted() {
   }
 }
 
-void Planner::mark_live(const std::vector<std::string>& outputs) {
+void NodeSorter::mark_live(const std::vector<std::string>& outputs) {
   state_.assign(nodes_.size(), State::kDead);
   std::vector<std::size_t> work;
   const auto mark = [&](std::size_t i) {
@@ -149,7 +149,7 @@ void Planner::mark_live(const std::vector<std::string>& outputs) {
 }
 
 // Depth-first from `root`, without recursion: a chain may be as long as the file.
-Result<void> Planner::emit(std::size_t root, Plan& plan) {
+Result<void> NodeSorter::emit(std::size_t root, ImportOrder& out) {
   std::vector<std::pair<std::size_t, std::size_t>> path;  // node, next producer to look at
   const auto open = [&](std::size_t i) {
     state_[i] = State::kOpen;
@@ -160,7 +160,7 @@ Result<void> Planner::emit(std::size_t root, Plan& plan) {
     auto& [i, next] = path.back();
     if (next == producers_[i].size()) {
       state_[i] = State::kDone;
-      plan.order.push_back(&nodes_[i]);
+      out.nodes.push_back(&nodes_[i]);
       path.pop_back();
       continue;
     }
@@ -174,13 +174,13 @@ Result<void> Planner::emit(std::size_t root, Plan& plan) {
   return {};
 }
 
-Result<Plan> Planner::order(const std::vector<std::string>& outputs) {
+Result<ImportOrder> NodeSorter::order(const std::vector<std::string>& outputs) {
   mark_live(outputs);
-  Plan plan;
-  for (std::size_t i = 0; i < nodes_.size(); ++i) TESSERA_DO(emit(i, plan));
+  ImportOrder out;
+  for (std::size_t i = 0; i < nodes_.size(); ++i) TESSERA_DO(emit(i, out));
   warn_unsorted();
-  plan.warnings = std::move(warnings_);
-  return plan;
+  out.warnings = std::move(warnings_);
+  return out;
 }
 
 }  // namespace
@@ -193,23 +193,23 @@ std::string describe(const Node& node) {
   return fmt::format("node '{}' ({}, output '{}')", node.name, node.op_type, output);
 }
 
-Result<Plan> make_plan(const Graph& graph) {
+Result<ImportOrder> import_order(const Graph& graph) {
   std::vector<std::string> inputs, initializers, outputs;
   for (const ValueInfo& v : graph.inputs) inputs.push_back(v.name);
   for (const Initializer& i : graph.initializers) initializers.push_back(i.name);
   for (const ValueInfo& v : graph.outputs) outputs.push_back(v.name);
-  Planner planner(graph.nodes);
-  TESSERA_DO(planner.define_inputs(inputs));
-  planner.define_initializers(initializers);
-  TESSERA_DO(planner.define_nodes());
-  return planner.order(outputs);
+  NodeSorter sorter(graph.nodes);
+  TESSERA_DO(sorter.define_inputs(inputs));
+  sorter.define_initializers(initializers);
+  TESSERA_DO(sorter.define_nodes());
+  return sorter.order(outputs);
 }
 
-Result<Plan> make_plan(const Function& function) {
-  Planner planner(function.nodes);
-  TESSERA_DO(planner.define_inputs(function.inputs));
-  TESSERA_DO(planner.define_nodes());
-  return planner.order(function.outputs);
+Result<ImportOrder> import_order(const Function& function) {
+  NodeSorter sorter(function.nodes);
+  TESSERA_DO(sorter.define_inputs(function.inputs));
+  TESSERA_DO(sorter.define_nodes());
+  return sorter.order(function.outputs);
 }
 
 }  // namespace tessera::onnx

@@ -8,9 +8,9 @@
 
 namespace tessera::onnx {
 
-struct Plan {
+struct ImportOrder {
   std::vector<const Node*>
-      order;  // those that an output needs, producers first, else as in the file
+      nodes;  // those that an output needs, producers first, else as in the file
   // What the format forbids and other engines accept all the same: nodes that are not sorted,
   // constants defined more than once.
   std::vector<std::string> warnings;
@@ -19,8 +19,8 @@ struct Plan {
 // Names that nobody defines are left to the surrounding scope. Initializers and Constants may
 // repeat a name: the last one counts, Constants after initializers. kInvalidArgument: another name
 // is defined twice, or a cycle; both name a node.
-Result<Plan> make_plan(const Graph& graph);
-Result<Plan> make_plan(const Function& function);
+Result<ImportOrder> import_order(const Graph& graph);
+Result<ImportOrder> import_order(const Function& function);
 
 // "node 'conv1' (Conv, output 'y')"
 std::string describe(const Node& node);
