@@ -1,6 +1,7 @@
-/* Runs a compiled model on raw tensors: run_artifact [--weights FILE] [--threads N] INPUT...
- * OUTPUT... Build, for the model `mlp` that `tessera compile zoo:mlp -o DIR` wrote: cc
- * -DMODEL_HEADER='"mlp.h"' -DMODEL_API=mlp_api -IDIR run_artifact.c DIR/libmlp.so */
+/* Runs a compiled model on raw tensors: run_artifact [--weights FILE] [--threads N] [--device N]
+ * [--repeat N] INPUT... OUTPUT... Build, for the model `mlp` that `tessera compile zoo:mlp -o DIR`
+ * wrote, for a processor or a GPU:
+ * cc -DMODEL_HEADER='"mlp.h"' -DMODEL_API=mlp_api -IDIR run_artifact.c DIR/libmlp.so */
 #include MODEL_HEADER
 
 #include <stdio.h>
@@ -41,10 +42,12 @@ int main(int argc, char** argv) {
   void** outputs = calloc((size_t)info->num_outputs + 1, sizeof *outputs);
   void* memory;
   int32_t i;
-  int next = 1;
+  int next = 1, repeat = 1;
   for (; next + 1 < argc && argv[next][0] == '-'; next += 2) {
     if (strcmp(argv[next], "--weights") == 0) options.weights_path = argv[next + 1];
     if (strcmp(argv[next], "--threads") == 0) options.threads = atoi(argv[next + 1]);
+    if (strcmp(argv[next], "--device") == 0) options.device = atoi(argv[next + 1]);
+    if (strcmp(argv[next], "--repeat") == 0) repeat = atoi(argv[next + 1]);
   }
   if (!inputs || !outputs) fail("memory", "exhausted");
   if (argc - next != info->num_inputs + info->num_outputs) {
@@ -61,7 +64,7 @@ int main(int argc, char** argv) {
   for (i = 0; i < info->num_outputs; ++i) outputs[i] = allocate(info->outputs[i].bytes);
   /* The memory between inputs and outputs may come from the caller too. */
   memory = allocate(api->memory_bytes(context));
-  check(api->run(context, inputs, outputs, memory));
+  for (; repeat > 0; --repeat) check(api->run(context, inputs, outputs, memory));
   for (i = 0; i < info->num_outputs; ++i) {
     transfer(argv[next++], "wb", outputs[i], info->outputs[i].bytes);
     printf("%s: %s, %lld bytes\n", info->outputs[i].name, info->outputs[i].dtype,

@@ -19,10 +19,10 @@ std::string weights_symbol(const std::string& name);
 std::string identifier(const std::string& text);
 
 std::string header_text(const Metadata& metadata);
-// Needs: every step of the model is a kernel.
+// Of processors. Needs: every step of the model is a kernel.
 std::string source_text(const Metadata& metadata, const exec::CompiledModel& model,
                         const Weights& weights);
-// Assembler text that embeds the file weights.bin of the working folder, read-only and aligned.
-std::string weights_assembly(const std::string& name);
+// Assembler text that embeds a file of the working folder, read-only and aligned.
+std::string blob_assembly(const std::string& symbol, const std::string& file);
 
 }  // namespace tessera::artifact

@@ -5,11 +5,11 @@
 #include <filesystem>
 #include <optional>
 
-#include <fmt/ranges.h>
-
 #include "tessera/artifact/c_source.h"
+#include "tessera/artifact/device_code.h"
+#include "tessera/artifact/device_source.h"
 #include "tessera/artifact/digest.h"
-#include "tessera/artifact/runtime/types.h"
+#include "tessera/artifact/model_program.h"
 #include "tessera/artifact/staging_folder.h"
 #include "tessera/artifact/toolchain.h"
 #include "tessera/artifact/weights.h"
@@ -19,8 +19,6 @@
 #include "tessera/support/files.h"
 #include "tessera/support/hash.h"
 #include "tessera/support/run_tool.h"
-#include "tessera/target/cpus.h"
-#include "tessera/target/features.h"
 
 namespace tessera::artifact {
 namespace {
@@ -30,19 +28,6 @@ using Clock = std::chrono::steady_clock;
 
 double elapsed_ms(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
-
-Result<void> check_steps(const exec::CompiledModel& model) {
-  std::vector<std::string> bad;
-  for (const exec::CompiledModel::Step& step : model.steps) {
-    if (step.kind != task::GroupKind::kKernel) {
-      bad.push_back(fmt::format("{} ({})", step.origin, step.name));
-    }
-  }
-  if (bad.empty()) return {};
-  return make_error(ErrorCode::kUnsupported,
-                    "an artifact holds kernels only, these nodes run on the host: {}",
-                    fmt::join(bad, ", "));
 }
 
 std::string model_digest(const graph::Graph& graph) {
@@ -55,11 +40,13 @@ std::string model_digest(const graph::Graph& graph) {
   return to_hex(hash_bytes(text));
 }
 
-std::string plan_digest(const target::Target& target,
-                        const std::vector<exec::LoweredTask>& lowered) {
-  std::uint64_t hash = hash_bytes(target::to_text(target));
-  for (const exec::LoweredTask& task : lowered) {
+std::string plan_digest(const ModelProgram& program) {
+  std::uint64_t hash = hash_bytes(target::to_text(program.model.target));
+  for (const exec::LoweredTask& task : program.lowered) {
     hash = hash_bytes(ir::to_text(task.lowered.func), hash);
+  }
+  for (const runtime::Binary& b : program.binaries) {
+    hash = hash_bytes({reinterpret_cast<const char*>(b.bytes.data()), b.bytes.size()}, hash);
   }
   return to_hex(hash);
 }
@@ -75,9 +62,7 @@ class KernelWriter {
   Result<std::vector<codegen::KernelInfo>> run() {
     infos_.resize(lowered_->size());
     errors_.resize(lowered_->size());
-    runtime::ThreadPool pool(
-        {.threads = options_.build_threads > 0 ? options_.build_threads : target::usable_cpus(),
-         .spin_us = 0});
+    runtime::ThreadPool pool({.threads = building_threads(options_), .spin_us = 0});
     pool.parallel_for(
         [](void* self, std::int64_t begin, std::int64_t end, std::int32_t) {
           for (std::int64_t i = begin; i < end; ++i) {
@@ -123,32 +108,6 @@ std::string library_name(const std::string& name, Emit emit) {
   return emit == Emit::kStatic ? fmt::format("lib{}.a", name) : name + ".o";
 }
 
-Metadata describe(const exec::CompiledModel& model, const std::string& name, Emit emit) {
-  Metadata m;
-  m.abi = TSR_ARTIFACT_ABI;
-  m.name = name;
-  m.tessera_version = TESSERA_VERSION;
-  m.library = library_name(name, emit);
-  m.target = target::to_text(model.target);
-  m.triple = model.target.triple;
-  for (const std::string_view feature : target::present_features(model.target.features)) {
-    m.features.emplace_back(feature);
-  }
-  m.arena_bytes = model.arena_bytes;
-  for (std::size_t i = 0; i < model.input_types.size(); ++i) {
-    m.inputs.push_back(
-        {model.input_names[i], model.input_types[i].dtype, model.input_types[i].shape});
-  }
-  for (std::size_t i = 0; i < model.output_types.size(); ++i) {
-    m.outputs.push_back(
-        {model.output_names[i], model.output_types[i].dtype, model.output_types[i].shape});
-  }
-  for (const exec::CompiledModel::Step& step : model.steps) {
-    m.steps.push_back({step.name, step.origin, step.flops});
-  }
-  return m;
-}
-
 bool embed(WeightsPlace place, std::int64_t bytes) {
   return place == WeightsPlace::kEmbedded || bytes == 0 ||
          (place == WeightsPlace::kAuto && bytes < kEmbedLimit);
@@ -168,7 +127,7 @@ Result<void> link(const Toolchain& tools, const Metadata& m, Emit emit, const st
   if (emit == Emit::kShared) {
     command = with(tools.cc, {"-shared", "-pthread", "-static-libgcc", "-Wl,-soname," + m.library,
                               "-Wl,-z,defs", "-Wl,-z,noexecstack", "-o", output});
-    command = with(with(command, files), {"-lm"});
+    command = with(with(command, files), {m.device == target::Kind::kCpu ? "-lm" : "-ldl"});
   } else if (emit == Emit::kStatic) {
     command = with({tools.ar, "rcsD", output}, files);
   } else {
@@ -185,30 +144,67 @@ class Builder {
   Builder(const std::string& folder, const ArtifactOptions& options)
       : folder_(folder), objects_(folder + "/obj"), options_(options) {}
 
-  Result<Metadata> build(exec::CompiledModel& model, std::vector<exec::LoweredTask>* lowered,
-                         Metadata m, ArtifactReport* report) {
-    TESSERA_TRY(const Toolchain tools, find_toolchain(model.target, options_.cc));
+  Result<Metadata> build(ModelProgram& program, Metadata m, ArtifactReport* report) {
+    const exec::CompiledModel& model = program.model;
+    TESSERA_TRY(const Toolchain tools, find_toolchain(library_target(model.target), options_.cc));
     std::error_code error;
     fs::create_directory(objects_, error);
     if (error) return make_error(ErrorCode::kIo, "cannot write {}: {}", objects_, error.message());
     const Clock::time_point start = Clock::now();
-    TESSERA_TRY(const auto kernels,
-                KernelWriter(m.name, model.target, options_.model, objects_, lowered).run());
-    report->emit_ms = elapsed_ms(start);
-    for (const codegen::KernelInfo& k : kernels) {
-      m.shared_bytes = std::max(m.shared_bytes, k.shared_bytes);
-      m.worker_bytes = std::max(m.worker_bytes, k.worker_bytes);
+    DeviceCode code;
+    if (model.target.is_gpu()) {
+      TESSERA_TRY(code, write_code(program, &m));
+    } else {
+      TESSERA_DO(write_objects(program, &m));
     }
+    report->emit_ms = elapsed_ms(start);
     TESSERA_TRY(const Weights weights, place_weights(model, &m));
     const Clock::time_point link_start = Clock::now();
-    TESSERA_DO(write_sources(m, model, weights));
-    TESSERA_DO(compile_and_link(tools, m, lowered->size(), weights));
+    TESSERA_DO(write_file(folder_ + "/" + m.name + ".h", {header_text(m)}));
+    TESSERA_DO(write_file(folder_ + "/" + m.name + ".json", {to_json(m)}));
+    TESSERA_DO(write_file(
+        objects_ + "/" + m.name + ".c",
+        {model.target.is_gpu()
+             ? device_source_text(
+                   m, model, make_device_program(model, program.binaries, code, weights), weights)
+             : source_text(m, model, weights)}));
+    if (m.weights_file.empty() && weights.bytes > 0) {
+      blobs_.push_back({"weights", weights_symbol(m.name)});
+    }
+    TESSERA_DO(compile_and_link(tools, m));
     report->link_ms = elapsed_ms(link_start);
     if (!options_.keep_sources) fs::remove_all(objects_, error);
     return m;
   }
 
  private:
+  // A file NAME.bin of the objects that becomes part of the library.
+  struct Blob {
+    std::string name, symbol;
+  };
+
+  Result<void> write_objects(ModelProgram& program, Metadata* m) {
+    TESSERA_TRY(const auto kernels, KernelWriter(m->name, program.model.target, options_.model,
+                                                 objects_, &program.lowered)
+                                        .run());
+    for (std::size_t i = 0; i < kernels.size(); ++i) {
+      m->shared_bytes = std::max(m->shared_bytes, kernels[i].shared_bytes);
+      m->worker_bytes = std::max(m->worker_bytes, kernels[i].worker_bytes);
+      files_.push_back(KernelWriter::object(i));
+    }
+    return {};
+  }
+
+  Result<DeviceCode> write_code(const ModelProgram& program, Metadata* m) {
+    TESSERA_TRY(DeviceCode code,
+                make_device_code(program.binaries, building_threads(options_.model)));
+    m->code = code.kinds;
+    if (code.bytes.empty()) return code;
+    TESSERA_DO(write_file(objects_ + "/code.bin", {code.bytes}));
+    blobs_.push_back({"code", code_symbol(m->name)});
+    return code;
+  }
+
   Result<Weights> place_weights(const exec::CompiledModel& model, Metadata* m) {
     const bool embedded = embed(options_.weights, model.constant_bytes);
     const std::string file = m->name + ".safetensors";
@@ -220,25 +216,17 @@ class Builder {
     return weights;
   }
 
-  Result<void> write_sources(const Metadata& m, const exec::CompiledModel& model,
-                             const Weights& weights) {
-    TESSERA_DO(write_file(folder_ + "/" + m.name + ".h", {header_text(m)}));
-    TESSERA_DO(write_file(folder_ + "/" + m.name + ".json", {to_json(m)}));
-    TESSERA_DO(write_file(objects_ + "/" + m.name + ".c", {source_text(m, model, weights)}));
-    return write_file(objects_ + "/weights.S", {weights_assembly(m.name)});
-  }
-
-  Result<void> compile_and_link(const Toolchain& tools, const Metadata& m, std::size_t kernels,
-                                const Weights& weights) {
+  Result<void> compile_and_link(const Toolchain& tools, const Metadata& m) {
     std::vector<std::string> files = {"model.o"};
     TESSERA_DO(compile(tools, {"-std=gnu11", "-O2", "-fPIC", "-pthread", "-fvisibility=hidden",
                                "-I..", "-c", m.name + ".c", "-o", files[0]}));
-    if (m.weights_file.empty() && weights.bytes > 0) {
-      files.emplace_back("weights.o");
-      TESSERA_DO(compile(tools, {"-c", "weights.S", "-o", files.back()}));
+    for (const Blob& blob : blobs_) {
+      TESSERA_DO(write_file(objects_ + "/" + blob.name + ".S",
+                            {blob_assembly(blob.symbol, blob.name + ".bin")}));
+      files.push_back(blob.name + ".o");
+      TESSERA_DO(compile(tools, {"-c", blob.name + ".S", "-o", files.back()}));
     }
-    for (std::size_t i = 0; i < kernels; ++i) files.push_back(KernelWriter::object(i));
-    return link(tools, m, options_.emit, objects_, files);
+    return link(tools, m, options_.emit, objects_, with(files, files_));
   }
 
   Result<void> compile(const Toolchain& tools, const std::vector<std::string>& arguments) {
@@ -250,6 +238,8 @@ class Builder {
   const std::string& folder_;
   std::string objects_;
   const ArtifactOptions& options_;
+  std::vector<std::string> files_;  // objects of kernels
+  std::vector<Blob> blobs_;
 };
 
 }  // namespace
@@ -272,18 +262,15 @@ Result<ArtifactReport> compile_artifact(const graph::Graph& graph, const task::T
   TESSERA_TRY(StagingFolder staging, StagingFolder::make(folder));
   ArtifactReport report;
   const Clock::time_point start = Clock::now();
-  std::vector<exec::LoweredTask> lowered;
-  TESSERA_TRY(exec::CompiledModel model,
-              exec::lower_model(graph, tasks, target, options.model, &lowered));
-  TESSERA_DO(check_steps(model));
+  TESSERA_TRY(ModelProgram program, make_model_program(graph, tasks, target, options.model));
   report.lower_ms = elapsed_ms(start);
   Metadata metadata =
-      describe(model, identifier(options.name.empty() ? graph.name : options.name), options.emit);
+      describe(program.model, identifier(options.name.empty() ? graph.name : options.name));
+  metadata.library = library_name(metadata.name, options.emit);
   metadata.model_digest = model_digest(graph);
-  metadata.plan_digest = plan_digest(target, lowered);
-  TESSERA_TRY(
-      report.metadata,
-      Builder(staging.path(), options).build(model, &lowered, std::move(metadata), &report));
+  metadata.plan_digest = plan_digest(program);
+  TESSERA_TRY(report.metadata,
+              Builder(staging.path(), options).build(program, std::move(metadata), &report));
   TESSERA_DO(staging.publish());
   return report;
 }

@@ -13,23 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Error to_error(const tsr_status& status) {
-  const auto code = [&] {
-    switch (status.code) {
-      case TSR_UNSUPPORTED:
-        return ErrorCode::kUnsupported;
-      case TSR_IO:
-        return ErrorCode::kIo;
-      case TSR_RUN_FAILED:
-      case TSR_OUT_OF_MEMORY:
-        return ErrorCode::kRunFailed;
-      default:
-        return ErrorCode::kInvalidArgument;
-    }
-  };
-  return {code(), status.message};
-}
-
 struct Library {
   explicit Library(void* h) : handle(h) {}
   ~Library() {
@@ -51,9 +34,12 @@ class Opened final : public LoadedArtifact {
   ~Opened() override { api_->close(context_); }
 
   Result<void> run_in_place(const void* const* inputs, void* const* outputs) override {
-    const tsr_status status = api_->run(context_, inputs, outputs, nullptr);
-    if (status.code != TSR_OK) return to_error(status);
-    return {};
+    return to_result(api_->run(context_, inputs, outputs, nullptr));
+  }
+
+  Result<void> run_tensors(const tsr_dl_tensor* inputs, const tsr_dl_tensor* outputs,
+                           void* stream) override {
+    return to_result(api_->run_tensors(context_, inputs, outputs, stream));
   }
 
  private:
@@ -84,6 +70,28 @@ Result<void> check_machine(const Metadata& m) {
 }
 
 }  // namespace
+
+Result<void> to_result(const tsr_status& status) {
+  if (status.code == TSR_OK) return {};
+  const auto code = [&] {
+    switch (status.code) {
+      case TSR_UNSUPPORTED:
+        return ErrorCode::kUnsupported;
+      case TSR_IO:
+        return ErrorCode::kIo;
+      case TSR_UNAVAILABLE:
+        return ErrorCode::kUnavailable;
+      case TSR_BUILD_FAILED:
+        return ErrorCode::kBuildFailed;
+      case TSR_RUN_FAILED:
+      case TSR_OUT_OF_MEMORY:
+        return ErrorCode::kRunFailed;
+      default:
+        return ErrorCode::kInvalidArgument;
+    }
+  };
+  return Error{code(), status.message};
+}
 
 Result<std::vector<HostTensor>> LoadedArtifact::run(const std::vector<HostTensor>& inputs) {
   if (inputs.size() != metadata_.inputs.size()) {
@@ -138,11 +146,12 @@ Result<std::unique_ptr<LoadedArtifact>> load_artifact(const std::string& path,
   tsr_open_options open{};
   open.threads = options.threads;
   open.host = options.host;
+  open.device = options.device;
+  open.queue = options.queue;
   open.trust_weights = options.trust_weights ? 1 : 0;
   if (!metadata.weights_file.empty()) open.weights_path = weights.c_str();
   tsr_context* context = nullptr;
-  const tsr_status status = api->open(&open, &context);
-  if (status.code != TSR_OK) return to_error(status);
+  TESSERA_DO(to_result(api->open(&open, &context)));
   return std::unique_ptr<LoadedArtifact>(
       std::make_unique<Opened>(std::move(metadata), std::move(library), api, context));
 }

@@ -1,6 +1,7 @@
 #include "tessera/artifact/metadata.h"
 
 #include <filesystem>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
@@ -56,6 +57,14 @@ class Fields {
     if (!value || !value->is_array()) return fail(key), empty;
     return *value;
   }
+  std::vector<std::string> texts(const char* key) {
+    std::vector<std::string> out;
+    for (const Json& item : list(key)) {
+      if (item.is_string()) out.push_back(item.get<std::string>());
+      if (!item.is_string()) fail(key);
+    }
+    return out;
+  }
   void fail(const std::string& key) {
     if (bad_.empty()) bad_ = key;
   }
@@ -70,6 +79,13 @@ class Fields {
   const Json& json_;
   std::string bad_;
 };
+
+std::optional<target::Kind> device_from_text(std::string_view text) {
+  for (const target::Kind kind : {target::Kind::kCpu, target::Kind::kCuda, target::Kind::kOpenCl}) {
+    if (text == target::to_text(kind)) return kind;
+  }
+  return std::nullopt;
+}
 
 std::vector<TensorDescription> tensors_from_json(const char* key, Fields& fields) {
   std::vector<TensorDescription> tensors;
@@ -117,6 +133,8 @@ std::string to_json(const Metadata& m) {
                {"library", m.library},
                {"target", m.target},
                {"triple", m.triple},
+               {"device", target::to_text(m.device)},
+               {"code", m.code},
                {"features", m.features},
                {"model_digest", m.model_digest},
                {"plan_digest", m.plan_digest},
@@ -146,10 +164,14 @@ Result<Metadata> metadata_from_json(std::string_view text) {
   m.library = fields.text("library");
   m.target = fields.text("target");
   m.triple = fields.text("triple");
-  for (const Json& feature : fields.list("features")) {
-    if (feature.is_string()) m.features.push_back(feature.get<std::string>());
-    if (!feature.is_string()) fields.fail("features");
+  // Version 1 had processors only.
+  if (m.abi >= 2) {
+    const auto device = device_from_text(fields.text("device"));
+    if (!device) fields.fail("device");
+    m.device = device.value_or(target::Kind::kCpu);
+    m.code = fields.texts("code");
   }
+  m.features = fields.texts("features");
   m.model_digest = fields.text("model_digest");
   m.plan_digest = fields.text("plan_digest");
   m.weights_digest = fields.text("weights_digest");

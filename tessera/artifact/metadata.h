@@ -9,6 +9,7 @@
 
 #include "tessera/support/host_tensor.h"
 #include "tessera/support/result.h"
+#include "tessera/target/target.h"
 
 namespace tessera::artifact {
 
@@ -31,8 +32,11 @@ struct Metadata {
   std::string name;
   std::string tessera_version;
   std::string library;  // file beside the metadata: "libmlp.so", "libmlp.a", "mlp.o"
-  std::string target, triple;
-  std::vector<std::string> features;  // what the processor must have
+  std::string target;
+  std::string triple;                        // of the library
+  target::Kind device = target::Kind::kCpu;  // where it computes
+  std::vector<std::string> code;             // "object", "ptx", "cubin", "opencl-c"
+  std::vector<std::string> features;         // what the processor must have
   std::string model_digest, plan_digest, weights_digest;
   std::string weights_file;  // empty: embedded
   std::int64_t weights_bytes = 0;

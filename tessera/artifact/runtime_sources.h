@@ -11,7 +11,7 @@ struct RuntimeSource {
   std::string_view text;
 };
 
-// In the order in which an artifact's source needs them: abi.h and types.h first.
+// All of them; c_parts has what an artifact needs, in which order.
 const std::vector<RuntimeSource>& runtime_sources();
 
 }  // namespace tessera::artifact

@@ -10,12 +10,16 @@
 #include <unistd.h>
 
 #include "tessera/artifact/digest.h"
+#include "tessera/runtime/device/device.h"
 #include "tessera/support/safetensors.h"
 
 namespace tessera::artifact {
 namespace {
 
-constexpr std::uint64_t kAlignment = 64;
+std::uint64_t alignment_of(const exec::CompiledModel& model) {
+  return model.target.is_gpu() ? runtime::Device::kPartAlignment
+                               : runtime::AlignedBuffer::kAlignment;
+}
 
 std::string unique_name(std::string name, std::set<std::string>* used) {
   if (name.empty()) name = "constant";
@@ -51,11 +55,29 @@ Result<Weights> write_weights(const exec::CompiledModel& model, const std::strin
     if (!origin.layout.empty()) metadata["layout:" + name] = origin.layout;
     tensors.push_back({name, model.constants[i]});
   }
-  TESSERA_TRY(const SafetensorsLayout layout, lay_out_safetensors(tensors, metadata, kAlignment));
-  TESSERA_DO(write_safetensors(path, tensors, metadata, kAlignment));
+  const std::uint64_t alignment = alignment_of(model);
+  TESSERA_TRY(const SafetensorsLayout layout, lay_out_safetensors(tensors, metadata, alignment));
+  TESSERA_DO(write_safetensors(path, tensors, metadata, alignment));
   weights.offsets = layout.offsets;
   weights.bytes = static_cast<std::int64_t>(layout.bytes);
   TESSERA_TRY(weights.digest, digest_of_file(path, layout.bytes));
+  return weights;
+}
+
+Weights pack_weights(const exec::CompiledModel& model, runtime::AlignedBuffer* buffer) {
+  Weights weights;
+  const std::uint64_t alignment = alignment_of(model);
+  std::uint64_t bytes = 0;
+  for (const HostTensor& t : model.constants) {
+    weights.offsets.push_back(bytes);
+    bytes += (t.bytes() + alignment - 1) / alignment * alignment;
+  }
+  *buffer = runtime::AlignedBuffer(bytes);
+  for (std::size_t i = 0; i < weights.offsets.size(); ++i) {
+    const HostTensor& t = model.constants[i];
+    if (t.bytes() > 0) std::memcpy(buffer->data() + weights.offsets[i], t.data(), t.bytes());
+  }
+  weights.bytes = static_cast<std::int64_t>(bytes);
   return weights;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tessera/exec/compile_model.h"
+#include "tessera/runtime/aligned_buffer.h"
 #include "tessera/support/result.h"
 
 namespace tessera::artifact {
@@ -16,8 +17,12 @@ struct Weights {
   std::uint64_t digest = 0;            // of all bytes
 };
 
-// Writes model.constants to `path`; every tensor starts at a multiple of 64 bytes. Names are those
-// of the graph, layouts of packed ones are in the metadata of the file.
+// Writes model.constants to `path`; every tensor starts at a multiple of 64 bytes, or, of GPUs,
+// where a part of a device's memory may start. Names are those of the graph, layouts of packed ones
+// are in the metadata of the file.
 Result<Weights> write_weights(const exec::CompiledModel& model, const std::string& path);
+
+// The same constants in memory, without names; no digest.
+Weights pack_weights(const exec::CompiledModel& model, runtime::AlignedBuffer* buffer);
 
 }  // namespace tessera::artifact

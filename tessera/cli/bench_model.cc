@@ -159,7 +159,8 @@ int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
   bool wrong = false;
   for (const std::string& model : models) {
     if (run.target.is_gpu() && artifact::is_artifact(model)) {
-      return report(make_error(ErrorCode::kUnsupported, "{}: an artifact is for CPUs", model));
+      return report(make_error(ErrorCode::kInvalidArgument,
+                               "{}: an artifact has its target; drop --target", model));
     }
     if (plan->has_value() && artifact::is_artifact(model)) {
       return report(make_error(ErrorCode::kInvalidArgument,

@@ -12,7 +12,6 @@
 #include "tessera/cli/plan_args.h"
 #include "tessera/driver/compile/decide_model.h"
 #include "tessera/runtime/device/devices.h"
-#include "tessera/target/match.h"
 
 namespace tessera::cli {
 namespace {
@@ -37,7 +36,6 @@ Result<artifact::ArtifactReport> compile(const CompileArgs& args,
       {"embed", artifact::WeightsPlace::kEmbedded},
       {"file", artifact::WeightsPlace::kFile}};
   TESSERA_TRY(const target::Target target, runtime::resolve_target(args.target));
-  TESSERA_DO(target::require_cpu(target, "artifacts"));
   driver::CompileOptions decide;
   decide.target = target;
   decide.cost_model = args.search_model;
@@ -65,9 +63,11 @@ void print_report(const CompileArgs& args, const artifact::ArtifactReport& r) {
   fmt::print("{}\n", (folder / (m.name + ".h")).string());
   fmt::print("{}\n", (folder / (m.name + ".json")).string());
   if (!m.weights_file.empty()) fmt::print("{}\n", (folder / m.weights_file).string());
-  fmt::print(stderr, "{} for {}: {} kernels, {} bytes of weights, {} bytes of arena; {:.1f} s\n",
-             m.name, m.triple, m.steps.size(), m.weights_bytes, m.arena_bytes,
-             (r.lower_ms + r.emit_ms + r.link_ms) / 1000);
+  fmt::print(stderr, "{} for {}: {} kernels{}, {} bytes of weights, {} bytes of arena; {:.1f} s\n",
+             m.name, m.device == target::Kind::kCpu ? m.triple : target::to_text(m.device),
+             m.steps.size(),
+             m.device == target::Kind::kCpu ? "" : fmt::format(" as {}", fmt::join(m.code, ", ")),
+             m.weights_bytes, m.arena_bytes, (r.lower_ms + r.emit_ms + r.link_ms) / 1000);
 }
 
 void print_prediction(const CompileArgs& args, const driver::ZeroTrialResult& r) {
@@ -118,6 +118,7 @@ void add_compile(Flags& app, std::function<int()>* run) {
       "Examples:\n  tessera compile model.onnx -o out\n"
       "  tessera compile zoo:resnet18 -o out --emit a --weights file --target x86-64-v3\n"
       "  tessera compile model.onnx -o out --plan model.plan --strict\n"
+      "  tessera compile zoo:resnet18 -o out --target h200\n"
       "The folder holds libNAME.so (libNAME.a, NAME.o), NAME.h and NAME.json; docs/artifacts.md.");
   const auto args = std::make_shared<CompileArgs>();
   add_model_options(*sub, args->model, true);
@@ -128,7 +129,8 @@ void add_compile(Flags& app, std::function<int()>* run) {
   sub->add_option("--weights", args->weights,
                   "embed: inside the library; file: NAME.safetensors; auto: embed below 64 MiB")
       ->check(one_of({"auto", "embed", "file"}));
-  sub->add_option("--target", args->target, "host or a machine (see targets)");
+  sub->add_option("--target", args->target,
+                  "host, cuda or opencl (the device at hand), or a machine (see targets)");
   sub->add_option("--search-model", args->search_model,
                   "Cost model that picks schedules where no plan does: a file, several that judge "
                   "together (A,B,C), none, or shipped: what comes with Tessera for the target "

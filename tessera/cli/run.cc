@@ -158,12 +158,13 @@ Result<Named> run_artifact(const RunArgs& args) {
 }
 
 Result<Named> run_any(const RunArgs& args, std::optional<driver::PlanSchedules>* plan) {
-  TESSERA_TRY(const target::Target machine, runtime::resolve_target(args.target));
   if (artifact::is_artifact(args.model.model)) {
-    if (machine.is_gpu()) return make_error(ErrorCode::kUnsupported, "an artifact is for CPUs");
+    if (args.target != "host")
+      return make_error(ErrorCode::kInvalidArgument, "an artifact has its target; drop --target");
     if (args.plan.plan.empty()) return run_artifact(args);
     return make_error(ErrorCode::kInvalidArgument, "an artifact has its schedules; drop --plan");
   }
+  TESSERA_TRY(const target::Target machine, runtime::resolve_target(args.target));
   TESSERA_TRY(*plan, plan_schedules(args.plan, machine));
   TESSERA_TRY(driver::LoadOptions load, load_options(args.model, machine));
   load.cache = kernel_cache(args.no_cache);

@@ -9,12 +9,12 @@
 
 #include <unistd.h>
 
+#include "tessera/exec/build_model.h"
 #include "tessera/graph/op.h"
 #include "tessera/lower/lower_device.h"
 #include "tessera/runtime/device/cpu_device.h"
 #include "tessera/space/default_schedule.h"
 #include "tessera/target/cpus.h"
-#include "tessera/target/match.h"
 
 namespace tessera::exec {
 namespace {
@@ -418,7 +418,6 @@ Result<CompiledModel> compile_model(const graph::Graph& graph, const task::TaskG
 Result<CompiledModel> lower_model(const graph::Graph& graph, const task::TaskGraph& tasks,
                                   const target::Target& target, const ModelOptions& options,
                                   std::vector<LoweredTask>* lowered) {
-  TESSERA_DO(target::require_cpu(target, "artifacts"));
   CompiledModel model;
   model.target = target;
   const auto start = std::chrono::steady_clock::now();
@@ -427,6 +426,34 @@ Result<CompiledModel> lower_model(const graph::Graph& graph, const task::TaskGra
   for (const LoweredTask& t : *lowered) needs.layouts.push_back(t.lowered.param_layouts);
   TESSERA_DO(Assembler(graph, tasks, needs, &model).run(options));
   model.lower_ms = elapsed_ms(start);
+  return model;
+}
+
+Result<CompiledModel> build_model(const graph::Graph& graph, const task::TaskGraph& tasks,
+                                  const target::Target& target, const ModelOptions& options,
+                                  std::vector<runtime::Binary>* code) {
+  CompiledModel model;
+  model.target = target;
+  const auto start = std::chrono::steady_clock::now();
+  Needs needs;
+  needs.layouts.resize(tasks.tasks.size());
+  needs.temporaries.resize(tasks.tasks.size());
+  code->resize(tasks.tasks.size());
+  TESSERA_DO(for_each_task(tasks.tasks.size(), options, [&](std::size_t i) -> Result<void> {
+    const task::Task& task = tasks.tasks[i];
+    std::optional<schedule::Schedule> given;
+    if (options.schedule) {
+      TESSERA_TRY(given, options.schedule(task));
+    }
+    Result<BuiltCode> one = build_code(task, target, options, std::move(given));
+    if (!one) return one.error().with_context(fmt::format("task {}", task.name));
+    needs.layouts[i] = std::move(one->param_layouts);
+    needs.temporaries[i] = one->binary.temporaries;
+    (*code)[i] = std::move(one->binary);
+    return {};
+  }));
+  TESSERA_DO(Assembler(graph, tasks, needs, &model).run(options));
+  model.build_ms = elapsed_ms(start);
   return model;
 }
 

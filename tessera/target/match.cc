@@ -31,12 +31,6 @@ std::string mismatch(const Target& made_for, const Target& wanted) {
   return "";
 }
 
-Result<void> require_cpu(const Target& t, std::string_view what) {
-  if (!t.is_gpu()) return {};
-  return make_error(ErrorCode::kUnsupported, "target {}: there are no {} for GPUs yet", t.name,
-                    what);
-}
-
 bool same_machine(const Target& a, const Target& b) {
   Target same = b;
   same.name = a.name;

@@ -16,7 +16,4 @@ std::string mismatch(const Target& made_for, const Target& wanted);
 // cores and the threads that were to be used.
 bool same_machine(const Target& a, const Target& b);
 
-// kUnsupported of GPUs, for which `what` ("default schedules") is not made yet.
-Result<void> require_cpu(const Target& t, std::string_view what);
-
 }  // namespace tessera::target

@@ -13,6 +13,9 @@ graph::Graph two_layers();
 // One host operator.
 graph::Graph with_topk();
 
+// Two inputs, one of them empty, as outputs.
+graph::Graph nothing();
+
 std::vector<HostTensor> inputs_for(const graph::Graph& graph);
 // The interpreter's results.
 std::vector<HostTensor> expected(const graph::Graph& graph, const std::vector<HostTensor>& inputs);

@@ -8,7 +8,6 @@
 #include "tessera/artifact/elf.h"
 #include "tessera/artifact/load_artifact.h"
 #include "tessera/artifact/toolchain.h"
-#include "tessera/graph/builder.h"
 #include "tessera/support/files.h"
 #include "tessera/support/run_tool.h"
 #include "tessera/support/safetensors.h"
@@ -162,8 +161,8 @@ TEST(CompileArtifact, ExportsOnlyItsInterface) {
   Names symbols;
   std::stringstream lines(*printed);
   for (std::string address, kind, name; lines >> address >> kind >> name;) symbols.push_back(name);
-  EXPECT_EQ(symbols,
-            (Names{"net_api", "net_close", "net_info", "net_memory_bytes", "net_open", "net_run"}));
+  EXPECT_EQ(symbols, (Names{"net_api", "net_close", "net_info", "net_memory_bytes", "net_open",
+                            "net_run", "net_run_tensors"}));
 }
 
 TEST(CompileArtifact, WeightsFileHoldsNamesAndLayouts) {
@@ -192,10 +191,7 @@ TEST(CompileArtifact, KeepsSourcesOnDemand) {
 }
 
 TEST(CompileArtifact, ModelsWithoutKernels) {
-  graph::GraphBuilder b("nothing");
-  const graph::ValueId x = b.input("x", {DType::kF32, {2, 3}});
-  const graph::ValueId empty = b.input("e", {DType::kF32, {0, 3}});
-  const graph::Graph graph = b.finish({x, empty}, {"same", "none"});
+  const graph::Graph graph = nothing();
   const std::string folder = fresh_folder() + "/net";
   const auto report = compile(graph, folder);
   ASSERT_TRUE(report.ok()) << report.error().message;

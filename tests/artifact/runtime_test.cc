@@ -110,12 +110,14 @@ class ContextTest : public ::testing::Test {
     info_.num_outputs = 2;
     info_.inputs = &in_;
     info_.outputs = outs_;
-    program_ = {&info_,  features_.data(),
-                steps_,  2,
-                places_, &copy_,
-                1,       3,
-                nullptr, probe_digest(weights_, sizeof weights_)};
-    program_.embedded = reinterpret_cast<const unsigned char*>(weights_);
+    info_.device_type = TSR_DL_CPU;
+    program_ = {{&info_, reinterpret_cast<const unsigned char*>(weights_),
+                 probe_digest(weights_, sizeof weights_), &copy_, 1},
+                features_.data(),
+                steps_,
+                2,
+                places_,
+                3};
   }
 
   void TearDown() override { probe_close(context_); }
@@ -143,11 +145,11 @@ class ContextTest : public ::testing::Test {
   alignas(64) float in_data_[4] = {10, 20, 30, 40};
   alignas(64) float out_data_[4] = {};
   alignas(64) float copy_data_[4] = {};
-  const tsr_place places_[6] = {{TSR_PLACE_INPUT, 0, 0},   {TSR_PLACE_WEIGHTS, 0, 0},
-                                {TSR_PLACE_ARENA, 0, 0},   {TSR_PLACE_ARENA, 0, 0},
-                                {TSR_PLACE_WEIGHTS, 0, 0}, {TSR_PLACE_OUTPUT, 0, 0}};
+  const tsr_place places_[6] = {{TSR_PLACE_INPUT, 0, 0, 16},   {TSR_PLACE_WEIGHTS, 0, 0, 16},
+                                {TSR_PLACE_ARENA, 0, 0, 16},   {TSR_PLACE_ARENA, 0, 0, 16},
+                                {TSR_PLACE_WEIGHTS, 0, 0, 16}, {TSR_PLACE_OUTPUT, 0, 0, 16}};
   const tsr_step steps_[2] = {{add_kernel, 0, 3, "add"}, {add_kernel, 3, 3, "add"}};
-  const tsr_copy copy_ = {{TSR_PLACE_INPUT, 0, 0}, 1};
+  const tsr_copy copy_ = {{TSR_PLACE_INPUT, 0, 0, 16}, 1};
   std::vector<const char*> features_ = {nullptr};
   tsr_model_info info_;
   tsr_program program_;
@@ -229,7 +231,7 @@ TEST_F(ContextTest, HostOfTheCaller) {
 }
 
 TEST_F(ContextTest, WeightsFromMemoryAndFile) {
-  program_.embedded = nullptr;
+  program_.common.embedded = nullptr;
   EXPECT_NE(std::string(open().message).find("give weights_path"), std::string::npos);
   ASSERT_EQ(open({.threads = 1, .weights = weights_, .weights_bytes = sizeof weights_}).code,
             TSR_OK);
@@ -246,7 +248,7 @@ TEST_F(ContextTest, WeightsFromMemoryAndFile) {
 }
 
 TEST_F(ContextTest, RefusesOtherWeights) {
-  program_.embedded = nullptr;
+  program_.common.embedded = nullptr;
   alignas(64) float other[4] = {1, 2, 3, 5};
   const tsr_status damaged = open({.weights = other, .weights_bytes = sizeof other});
   EXPECT_EQ(damaged.code, TSR_INVALID_ARGUMENT);
@@ -267,7 +269,7 @@ TEST_F(ContextTest, RefusesOtherWeights) {
 TEST_F(ContextTest, LongMessagesAreCutVisibly) {
   const std::string name(1000, 'n');
   info_.name = name.c_str();
-  program_.embedded = nullptr;
+  program_.common.embedded = nullptr;
   const tsr_status status = open();
   EXPECT_EQ(std::strlen(status.message), sizeof status.message - 1);
   EXPECT_STREQ(status.message + std::strlen(status.message) - 3, "...");

@@ -112,11 +112,31 @@ TEST(Compile, ForAnotherArchitecture) {
   EXPECT_NE(ran.out.find("f32"), std::string::npos) << ran.out;
 }
 
-TEST(Compile, RefusesGpusInOneLine) {
-  const Finished result =
-      run({"compile", "zoo:mlp", "-o", ::testing::TempDir() + "gpu", "--target", "h200"});
-  EXPECT_EQ(result.code, 5);
-  EXPECT_EQ(result.err, "tessera: target h200: there are no artifacts for GPUs yet\n");
+// Compiled on any machine; run where there is a device.
+TEST(Compile, ForGpus) {
+  const std::string folder = fresh_folder();
+  const Finished h200 = run({"compile", "zoo:mlp", "-o", folder + "/h200", "--target", "h200"});
+  ASSERT_EQ(h200.code, 0) << h200.err;
+  EXPECT_NE(h200.err.find("mlp for cuda: 3 kernels as ptx"), std::string::npos) << h200.err;
+  const Finished absent = run({"run", folder + "/h200", "--random"});
+  if (absent.code != 0) {
+    EXPECT_EQ(absent.code, 6);
+    EXPECT_NE(absent.err.find("no CUDA d"), std::string::npos) << absent.err;
+  }
+  const Finished twice = run({"run", folder + "/h200", "--random", "--target", "cuda"});
+  EXPECT_EQ(twice.code, 2);
+  EXPECT_NE(twice.err.find("an artifact has its target; drop --target"), std::string::npos);
+  const Finished bad = run({"compile", "zoo:mlp", "-o", folder + "/bad", "--target", "h300"});
+  EXPECT_EQ(bad.code, 2);
+  EXPECT_NE(bad.err.find("h300"), std::string::npos) << bad.err;
+  const Finished opencl =
+      run({"compile", "zoo:mlp", "-o", folder + "/opencl", "--target", "opencl"});
+  if (opencl.code == 6) GTEST_SKIP() << opencl.err;
+  ASSERT_EQ(opencl.code, 0) << opencl.err;
+  const Finished ran = run({"run", folder + "/opencl", "--random"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const std::string here = run({"run", "zoo:mlp", "--random"}).out;
+  EXPECT_EQ(ran.out.substr(0, ran.out.find(" min")), here.substr(0, here.find(" min")));
 }
 
 }  // namespace

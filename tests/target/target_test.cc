@@ -181,14 +181,6 @@ TEST(CodeTarget, ThreadsAreApartFromCores) {
   EXPECT_EQ(to_text(code_target(two, 8)), to_text(machine));
 }
 
-TEST(RequireCpu, NamesTheGpuAndWhatItLacks) {
-  EXPECT_TRUE(require_cpu(host(), "songs").ok());
-  const Result<void> refused = require_cpu(find_target("h200").value(), "songs");
-  ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
-  EXPECT_EQ(refused.error().message, "target h200: there are no songs for GPUs yet");
-}
-
 TEST(MachineTable, SwitchesSveOff) {
   for (const Machine& m : machines()) {
     if (m.arch != Arch::kAArch64) continue;

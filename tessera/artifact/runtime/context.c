@@ -1,17 +1,11 @@
-/* Opening and running the program of an artifact. */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdarg.h>
-#include <stdio.h>
+/* Opening and running the program of an artifact on the processor. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "tessera/artifact/runtime/cpu_check.c"
-#include "tessera/artifact/runtime/digest.c"
 #include "tessera/artifact/runtime/program.h"
+#include "tessera/artifact/runtime/tensors.c"
+#include "tessera/artifact/runtime/weights.c"
 #include "tessera/runtime/fork_join.c"
 #include "tessera/target/processors.c"
 
@@ -21,42 +15,14 @@ struct tsr_context {
   const tsr_program* program;
   tsr_host* host;
   tsr_pool* pool; /* NULL: the caller's host */
-  const unsigned char* weights;
-  void* mapping;          /* of the weights file, or NULL */
+  tsr_weights weights;
   unsigned char* memory;  /* own arena and scratch, made by the first run that needs it */
-  unsigned char** staged; /* own aligned copies, by input then output; NULL: not needed yet */
+  tsr_given* given;       /* of this run: inputs, then outputs */
+  unsigned char** staged; /* own aligned copies of them; NULL: not needed yet */
+  unsigned char** used;   /* what kernels read and write: the given or the copies */
   void** params;
-  const unsigned char** inputs; /* of this run */
-  unsigned char** outputs;
   int32_t busy;
 };
-
-static tsr_status tsr_ok(void) {
-  tsr_status status;
-  status.code = TSR_OK;
-  status.message[0] = '\0';
-  return status;
-}
-
-#if defined(__GNUC__)
-__attribute__((format(printf, 2, 3)))
-#endif
-static tsr_status
-tsr_fail(int32_t code, const char* format, ...) {
-  tsr_status status;
-  va_list arguments;
-  int length;
-  status.code = code;
-  va_start(arguments, format);
-  length = vsnprintf(status.message, sizeof status.message, format, arguments);
-  va_end(arguments);
-  if (length >= (int)sizeof status.message) {
-    memcpy(status.message + sizeof status.message - 4, "...", 4);
-  }
-  return status;
-}
-
-static int tsr_aligned(const void* p) { return ((uintptr_t)p & (TSR_ALIGNMENT - 1)) == 0; }
 
 static unsigned char* tsr_allocate(int64_t bytes) {
   void* p = NULL;
@@ -65,68 +31,19 @@ static unsigned char* tsr_allocate(int64_t bytes) {
   return (unsigned char*)p;
 }
 
-static tsr_status tsr_map_weights(tsr_context* context, const char* path) {
-  const tsr_model_info* info = context->program->info;
-  struct stat file;
-  void* mapping;
-  const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return tsr_fail(TSR_IO, "cannot read %s: %s", path, strerror(errno));
-  if (fstat(descriptor, &file) != 0 || (int64_t)file.st_size != info->weights_bytes) {
-    close(descriptor);
-    return tsr_fail(TSR_INVALID_ARGUMENT,
-                    "%s is not the weights file of %s: it must have %lld bytes", path, info->name,
-                    (long long)info->weights_bytes);
-  }
-  mapping = mmap(NULL, (size_t)info->weights_bytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
-  close(descriptor);
-  if (mapping == MAP_FAILED) return tsr_fail(TSR_IO, "cannot map %s: %s", path, strerror(errno));
-  context->mapping = mapping;
-  context->weights = (const unsigned char*)mapping;
-  return tsr_ok();
-}
-
-static tsr_status tsr_find_weights(tsr_context* context, const tsr_open_options* options) {
-  const tsr_program* program = context->program;
-  const tsr_model_info* info = program->info;
-  if (program->embedded || info->weights_bytes == 0) {
-    context->weights = program->embedded;
-    return tsr_ok();
-  }
-  if (options->weights) {
-    if ((int64_t)options->weights_bytes != info->weights_bytes || !tsr_aligned(options->weights)) {
-      return tsr_fail(TSR_INVALID_ARGUMENT,
-                      "the weights of %s must be %lld bytes at a multiple of 64", info->name,
-                      (long long)info->weights_bytes);
-    }
-    context->weights = (const unsigned char*)options->weights;
-  } else if (options->weights_path) {
-    const tsr_status mapped = tsr_map_weights(context, options->weights_path);
-    if (mapped.code != TSR_OK) return mapped;
-  } else {
-    return tsr_fail(TSR_INVALID_ARGUMENT,
-                    "%s has its weights in a file: give weights_path or weights", info->name);
-  }
-  if (!options->trust_weights &&
-      tsr_digest(context->weights, (uint64_t)info->weights_bytes) != program->weights_digest) {
-    return tsr_fail(TSR_INVALID_ARGUMENT, "%s: the weights are damaged or of another build",
-                    info->name);
-  }
-  return tsr_ok();
-}
-
 static void tsr_close(tsr_context* context) {
   int32_t i;
   if (!context) return;
   tsr_pool_destroy(context->pool);
-  if (context->mapping) munmap(context->mapping, (size_t)context->program->info->weights_bytes);
+  tsr_release_weights(&context->program->common, &context->weights);
   if (context->staged) {
-    const tsr_model_info* info = context->program->info;
+    const tsr_model_info* info = context->program->common.info;
     for (i = 0; i < info->num_inputs + info->num_outputs; ++i) free(context->staged[i]);
   }
+  free(context->given);
   free(context->staged);
+  free(context->used);
   free(context->params);
-  free((void*)context->inputs);
-  free(context->outputs);
   free(context->memory);
   free(context);
 }
@@ -154,14 +71,14 @@ static tsr_pool* tsr_own_pool(int32_t threads) {
 }
 
 static int tsr_allocate_tables(tsr_context* context) {
-  const tsr_model_info* info = context->program->info;
-  const size_t in = (size_t)info->num_inputs, out = (size_t)info->num_outputs;
-  context->staged = (unsigned char**)calloc(in + out + 1, sizeof *context->staged);
+  const tsr_model_info* info = context->program->common.info;
+  const size_t slots = (size_t)(info->num_inputs + info->num_outputs) + 1;
+  context->given = (tsr_given*)calloc(slots, sizeof *context->given);
+  context->staged = (unsigned char**)calloc(slots, sizeof *context->staged);
+  context->used = (unsigned char**)calloc(slots, sizeof *context->used);
   context->params =
       (void**)calloc((size_t)context->program->max_places + 1, sizeof *context->params);
-  context->inputs = (const unsigned char**)calloc(in + 1, sizeof *context->inputs);
-  context->outputs = (unsigned char**)calloc(out + 1, sizeof *context->outputs);
-  return context->staged && context->params && context->inputs && context->outputs;
+  return context->given && context->staged && context->used && context->params;
 }
 
 static tsr_status tsr_open(const tsr_program* program, const tsr_open_options* options,
@@ -175,7 +92,7 @@ static tsr_status tsr_open(const tsr_program* program, const tsr_open_options* o
   if (!options) options = &defaults;
   if (missing) {
     return tsr_fail(TSR_UNSUPPORTED, "this machine lacks %s, which %s was compiled for (needs %s)",
-                    missing, program->info->name, program->info->features);
+                    missing, program->common.info->name, program->common.info->features);
   }
   if (options->host && (options->host->num_workers < 1 || !options->host->parallel_for)) {
     return tsr_fail(TSR_INVALID_ARGUMENT, "the host needs parallel_for and at least one worker");
@@ -183,7 +100,7 @@ static tsr_status tsr_open(const tsr_program* program, const tsr_open_options* o
   context = (tsr_context*)calloc(1, sizeof *context);
   if (!context) return tsr_fail(TSR_OUT_OF_MEMORY, "no memory for a context");
   context->program = program;
-  status = tsr_find_weights(context, options);
+  status = tsr_find_weights(&program->common, options, &context->weights);
   if (status.code == TSR_OK) {
     context->host = options->host;
     if (!context->host) context->pool = tsr_own_pool(options->threads);
@@ -201,7 +118,7 @@ static tsr_status tsr_open(const tsr_program* program, const tsr_open_options* o
 }
 
 static int64_t tsr_memory_bytes(const tsr_context* context) {
-  const tsr_model_info* info = context->program->info;
+  const tsr_model_info* info = context->program->common.info;
   return info->arena_bytes + info->shared_bytes + context->host->num_workers * info->worker_bytes;
 }
 
@@ -227,79 +144,31 @@ static unsigned char* tsr_own_memory(tsr_context* context) {
   return context->memory;
 }
 
-/* The caller's memory, or an aligned copy of it; `copy` fills the copy. */
-static tsr_status tsr_stage(tsr_context* context, const tsr_tensor_info* tensor, int32_t slot,
-                            const void* given, int copy, unsigned char** used) {
-  if (!given && tensor->bytes > 0) {
-    return tsr_fail(TSR_INVALID_ARGUMENT, "no memory given for %s", tensor->name);
-  }
-  *used = (unsigned char*)(uintptr_t)given;
-  if (tsr_aligned(given)) return tsr_ok();
+/* What kernels use: the caller's memory, or an aligned copy of it. */
+static tsr_status tsr_stage(tsr_context* context, int32_t slot) {
+  const tsr_model_info* info = context->program->common.info;
+  const tsr_tensor_info* tensor = tsr_tensor(info, slot);
+  unsigned char* data = (unsigned char*)context->given[slot].data;
+  context->used[slot] = data;
+  if (tsr_aligned(data)) return tsr_ok();
   if (!context->staged[slot]) context->staged[slot] = tsr_allocate(tensor->bytes);
   if (!context->staged[slot]) {
     return tsr_fail(TSR_OUT_OF_MEMORY, "no memory for a copy of %s", tensor->name);
   }
-  if (copy) memcpy(context->staged[slot], given, (size_t)tensor->bytes);
-  *used = context->staged[slot];
+  if (slot < info->num_inputs) memcpy(context->staged[slot], data, (size_t)tensor->bytes);
+  context->used[slot] = context->staged[slot];
   return tsr_ok();
-}
-
-static int tsr_overlap(const void* a, int64_t a_bytes, const void* b, int64_t b_bytes) {
-  const uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
-  return a_bytes > 0 && b_bytes > 0 && x < y + (uintptr_t)b_bytes && y < x + (uintptr_t)a_bytes;
-}
-
-/* Kernels write an output while inputs and other outputs are still read. */
-static tsr_status tsr_check_overlap(const tsr_model_info* info, const void* const* inputs,
-                                    void* const* outputs) {
-  int32_t o, i;
-  for (o = 0; o < info->num_outputs; ++o) {
-    const tsr_tensor_info* out = &info->outputs[o];
-    for (i = 0; i < info->num_inputs; ++i) {
-      if (tsr_overlap(outputs[o], out->bytes, inputs[i], info->inputs[i].bytes)) {
-        return tsr_fail(TSR_INVALID_ARGUMENT, "output %s overlaps input %s", out->name,
-                        info->inputs[i].name);
-      }
-    }
-    for (i = 0; i < o; ++i) {
-      if (tsr_overlap(outputs[o], out->bytes, outputs[i], info->outputs[i].bytes)) {
-        return tsr_fail(TSR_INVALID_ARGUMENT, "outputs %s and %s overlap", info->outputs[i].name,
-                        out->name);
-      }
-    }
-  }
-  return tsr_ok();
-}
-
-static tsr_status tsr_bind(tsr_context* context, const void* const* inputs, void* const* outputs) {
-  const tsr_model_info* info = context->program->info;
-  tsr_status status = tsr_ok();
-  int32_t i;
-  if ((!inputs && info->num_inputs > 0) || (!outputs && info->num_outputs > 0)) {
-    return tsr_fail(TSR_INVALID_ARGUMENT, "no inputs or no outputs given");
-  }
-  status = tsr_check_overlap(info, inputs, outputs);
-  for (i = 0; status.code == TSR_OK && i < info->num_inputs; ++i) {
-    unsigned char* used = NULL;
-    status = tsr_stage(context, &info->inputs[i], i, inputs[i], 1, &used);
-    context->inputs[i] = used;
-  }
-  for (i = 0; status.code == TSR_OK && i < info->num_outputs; ++i) {
-    status = tsr_stage(context, &info->outputs[i], info->num_inputs + i, outputs[i], 0,
-                       &context->outputs[i]);
-  }
-  return status;
 }
 
 static void* tsr_resolve(const tsr_context* context, const tsr_place* place,
                          unsigned char* memory) {
   switch (place->kind) {
     case TSR_PLACE_INPUT: /* kernels only read inputs and weights; their parameters have one type */
-      return (void*)(uintptr_t)context->inputs[place->index];
+      return context->used[place->index];
     case TSR_PLACE_OUTPUT:
-      return context->outputs[place->index];
+      return context->used[context->program->common.info->num_inputs + place->index];
     case TSR_PLACE_WEIGHTS:
-      return (void*)(uintptr_t)(context->weights + place->offset);
+      return (void*)(uintptr_t)(context->weights.bytes + place->offset);
     case TSR_PLACE_ARENA:
       return memory + place->offset;
     default:
@@ -309,7 +178,8 @@ static void* tsr_resolve(const tsr_context* context, const tsr_place* place,
 
 static tsr_status tsr_execute(tsr_context* context, unsigned char* memory) {
   const tsr_program* program = context->program;
-  unsigned char* scratch = memory + program->info->arena_bytes;
+  const tsr_model_info* info = program->common.info;
+  unsigned char* scratch = memory + info->arena_bytes;
   int64_t s, c;
   int32_t i;
   for (s = 0; s < program->num_steps; ++s) {
@@ -321,39 +191,60 @@ static tsr_status tsr_execute(tsr_context* context, unsigned char* memory) {
     code = step->kernel(context->params, scratch, context->host);
     if (code != 0) return tsr_fail(TSR_RUN_FAILED, "kernel %s returned %d", step->name, (int)code);
   }
-  for (c = 0; c < program->num_copies; ++c) {
-    const tsr_copy* copy = &program->copies[c];
-    memcpy(context->outputs[copy->output], tsr_resolve(context, &copy->from, memory),
-           (size_t)program->info->outputs[copy->output].bytes);
+  for (c = 0; c < program->common.num_copies; ++c) {
+    const tsr_copy* copy = &program->common.copies[c];
+    memcpy(context->used[info->num_inputs + copy->output],
+           tsr_resolve(context, &copy->from, memory), (size_t)info->outputs[copy->output].bytes);
   }
   return tsr_ok();
 }
 
+/* With what was given. */
+static tsr_status tsr_run_given(tsr_context* context, void* memory) {
+  const tsr_model_info* info = context->program->common.info;
+  const int32_t in = info->num_inputs, all = in + info->num_outputs;
+  tsr_status status = tsr_ok();
+  int32_t i;
+  if (context->pool) tsr_pool_begin(context->pool);
+  if (!memory) memory = tsr_own_memory(context);
+  if (!memory) {
+    status = tsr_fail(TSR_OUT_OF_MEMORY, "no memory for %lld bytes",
+                      (long long)tsr_memory_bytes(context));
+  }
+  for (i = 0; status.code == TSR_OK && i < all; ++i) status = tsr_stage(context, i);
+  if (status.code == TSR_OK) status = tsr_execute(context, (unsigned char*)memory);
+  for (i = in; status.code == TSR_OK && i < all; ++i) {
+    if (context->used[i] == (unsigned char*)context->given[i].data) continue;
+    memcpy(context->given[i].data, context->used[i], (size_t)tsr_tensor(info, i)->bytes);
+  }
+  if (context->pool) tsr_pool_end(context->pool);
+  return status;
+}
+
 static tsr_status tsr_run(tsr_context* context, const void* const* inputs, void* const* outputs,
                           void* memory) {
-  const tsr_model_info* info;
   tsr_status status;
-  int32_t o;
   if (!context) return tsr_fail(TSR_INVALID_ARGUMENT, "no context");
   if (memory && !tsr_aligned(memory)) {
     return tsr_fail(TSR_INVALID_ARGUMENT, "the memory must start at a multiple of 64 bytes");
   }
-  if (__atomic_exchange_n(&context->busy, 1, __ATOMIC_ACQUIRE)) {
-    return tsr_fail(TSR_RUN_FAILED, "the context is running in another thread");
-  }
-  info = context->program->info;
-  if (context->pool) tsr_pool_begin(context->pool);
-  if (!memory) memory = tsr_own_memory(context);
-  status = memory ? tsr_bind(context, inputs, outputs)
-                  : tsr_fail(TSR_OUT_OF_MEMORY, "no memory for %lld bytes",
-                             (long long)tsr_memory_bytes(context));
-  if (status.code == TSR_OK) status = tsr_execute(context, (unsigned char*)memory);
-  for (o = 0; status.code == TSR_OK && o < info->num_outputs; ++o) {
-    if (context->outputs[o] != outputs[o]) {
-      memcpy(outputs[o], context->outputs[o], (size_t)info->outputs[o].bytes);
-    }
-  }
-  if (context->pool) tsr_pool_end(context->pool);
-  __atomic_store_n(&context->busy, 0, __ATOMIC_RELEASE);
+  status = tsr_begin(&context->busy);
+  if (status.code != TSR_OK) return status;
+  status = tsr_take_pointers(context->program->common.info, inputs, outputs, context->given);
+  if (status.code == TSR_OK) status = tsr_run_given(context, memory);
+  tsr_end(&context->busy);
+  return status;
+}
+
+static tsr_status tsr_run_tensors(tsr_context* context, const tsr_dl_tensor* inputs,
+                                  const tsr_dl_tensor* outputs, void* stream) {
+  tsr_status status;
+  if (!context) return tsr_fail(TSR_INVALID_ARGUMENT, "no context");
+  if (stream) return tsr_fail(TSR_INVALID_ARGUMENT, "a processor has no streams");
+  status = tsr_begin(&context->busy);
+  if (status.code != TSR_OK) return status;
+  status = tsr_take_tensors(context->program->common.info, inputs, outputs, 0, context->given);
+  if (status.code == TSR_OK) status = tsr_run_given(context, NULL);
+  tsr_end(&context->busy);
   return status;
 }

@@ -18,13 +18,8 @@ typedef struct tsr_place {
   int32_t kind;
   int32_t index;  /* of the input or output */
   int64_t offset; /* bytes into the weights or the arena */
+  int64_t bytes;  /* there */
 } tsr_place;
-
-typedef struct tsr_step {
-  tsr_kernel kernel;
-  int32_t first_place, num_places; /* of its parameters, in tsr_program.places */
-  const char* name;
-} tsr_step;
 
 /* An output that no kernel writes: it is an input, a constant or another output. */
 typedef struct tsr_copy {
@@ -32,17 +27,56 @@ typedef struct tsr_copy {
   int32_t output;
 } tsr_copy;
 
-typedef struct tsr_program {
+/* What both kinds of programs have. */
+typedef struct tsr_common {
   const tsr_model_info* info;
+  const unsigned char* embedded; /* NULL: the weights come from outside */
+  uint64_t weights_digest;
+  const tsr_copy* copies;
+  int64_t num_copies;
+} tsr_common;
+
+/* Of processors: functions of the library itself. */
+typedef struct tsr_step {
+  tsr_kernel kernel;
+  int32_t first_place, num_places; /* of its parameters, in tsr_program.places */
+  const char* name;
+} tsr_step;
+
+typedef struct tsr_program {
+  tsr_common common;
   const char* const* features; /* ends with NULL */
   const tsr_step* steps;
   int64_t num_steps;
   const tsr_place* places;
-  const tsr_copy* copies;
-  int64_t num_copies;
-  int32_t max_places;            /* of one step */
-  const unsigned char* embedded; /* NULL: the weights come from outside */
-  uint64_t weights_digest;
+  int32_t max_places; /* of one step */
 } tsr_program;
+
+/* Of GPUs: code that the driver loads, and kernels of it in the order in which they run. */
+typedef struct tsr_module {
+  int64_t text, text_bytes;     /* PTX or OpenCL C in tsr_device_program.code, a zero behind it */
+  int64_t binary, binary_bytes; /* the same assembled for the capability; 0 bytes: there is none */
+} tsr_module;
+
+typedef struct tsr_launch {
+  const char* kernel; /* its name in the module */
+  int32_t module;
+  int32_t first_argument, num_arguments; /* in tsr_device_program.arguments */
+  uint32_t grid[3], block[3], shared_bytes;
+} tsr_launch;
+
+typedef struct tsr_device_program {
+  tsr_common common;
+  const unsigned char* code;
+  int32_t capability; /* of CUDA: what the code was made for, 90 is 9.0 */
+  const tsr_module* modules;
+  int64_t num_modules;
+  const tsr_launch* launches;
+  int64_t num_launches;
+  const int32_t* arguments; /* numbers of places */
+  int32_t max_arguments;    /* of one launch */
+  const tsr_place* places;
+  int64_t num_places;
+} tsr_device_program;
 
 #endif

@@ -23,34 +23,6 @@ extern "C" {
  * library serves all versions up to its own. */
 #define TSR_API_VERSION 2
 
-/* The structs of DLPack, member by member: a DLTensor* or DLManagedTensor* may be cast to these. */
-typedef struct tsr_dl_device {
-  int32_t device_type; /* 1: CPU, the only one accepted */
-  int32_t device_id;
-} tsr_dl_device;
-
-typedef struct tsr_dl_type {
-  uint8_t code; /* 0 int, 1 uint, 2 float, 4 bfloat, 6 bool */
-  uint8_t bits;
-  uint16_t lanes; /* 1 */
-} tsr_dl_type;
-
-typedef struct tsr_dl_tensor {
-  void* data;
-  tsr_dl_device device;
-  int32_t ndim;
-  tsr_dl_type dtype;
-  int64_t* shape;
-  int64_t* strides; /* in elements; NULL: row-major without gaps */
-  uint64_t byte_offset;
-} tsr_dl_tensor;
-
-typedef struct tsr_dl_managed_tensor {
-  tsr_dl_tensor dl_tensor;
-  void* manager_ctx;
-  void (*deleter)(struct tsr_dl_managed_tensor* self);
-} tsr_dl_managed_tensor;
-
 typedef struct tsr_model tsr_model;
 typedef struct tsr_session tsr_session;
 

@@ -1,0 +1,47 @@
+#include "tessera/artifact/device_program.h"
+
+#include <algorithm>
+#include <map>
+
+#include "tessera/artifact/c_parts.h"
+
+namespace tessera::artifact {
+
+DeviceProgram make_device_program(const exec::CompiledModel& model,
+                                  const std::vector<runtime::Binary>& binaries,
+                                  const DeviceCode& code, const Weights& weights) {
+  DeviceProgram out;
+  out.capability = model.target.gpu.capability;
+  const auto i64 = [](std::size_t n) { return static_cast<std::int64_t>(n); };
+  for (const DeviceCode::Module& m : code.modules) {
+    out.modules.push_back({i64(m.text), i64(m.text_bytes), i64(m.binary), i64(m.binary_bytes)});
+  }
+  std::map<std::string, std::int32_t> numbers;  // of places
+  for (const exec::CompiledModel::Step& step : model.steps) {
+    for (const runtime::LaunchInfo& l : binaries[step.kernel].launches) {
+      out.names.push_back(l.name);
+      tsr_launch launch{};
+      launch.kernel = out.names.back().c_str();
+      launch.module = static_cast<std::int32_t>(step.kernel);
+      launch.first_argument = static_cast<std::int32_t>(out.arguments.size());
+      launch.num_arguments = static_cast<std::int32_t>(l.arguments.size());
+      for (std::size_t d = 0; d < 3; ++d) {
+        launch.grid[d] = static_cast<std::uint32_t>(l.grid[d]);
+        launch.block[d] = static_cast<std::uint32_t>(l.block[d]);
+      }
+      launch.shared_bytes = static_cast<std::uint32_t>(l.shared_bytes);
+      out.launches.push_back(launch);
+      out.max_arguments = std::max(out.max_arguments, launch.num_arguments);
+      for (const int a : l.arguments) {
+        const tsr_place place = place_of(step.params[static_cast<std::size_t>(a)], model, weights);
+        const auto [it, added] =
+            numbers.try_emplace(place_text(place), static_cast<std::int32_t>(out.places.size()));
+        if (added) out.places.push_back(place);
+        out.arguments.push_back(it->second);
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace tessera::artifact

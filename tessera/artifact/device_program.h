@@ -1,0 +1,30 @@
+// What an artifact for GPUs does, as its C runtime reads it.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "tessera/artifact/device_code.h"
+#include "tessera/artifact/runtime/program.h"
+#include "tessera/artifact/weights.h"
+#include "tessera/exec/compile_model.h"
+
+namespace tessera::artifact {
+
+// Tables of tsr_device_program.
+struct DeviceProgram {
+  std::vector<tsr_module> modules;
+  std::vector<tsr_launch> launches;  // in the order in which they run
+  std::vector<std::int32_t> arguments;
+  std::vector<tsr_place> places;  // what several launches use has one
+  std::int32_t max_arguments = 0, capability = 0;
+  std::deque<std::string> names;  // of the kernels
+};
+
+// Needs: every step of the model is a kernel; Step::kernel is an index into `binaries`.
+DeviceProgram make_device_program(const exec::CompiledModel& model,
+                                  const std::vector<runtime::Binary>& binaries,
+                                  const DeviceCode& code, const Weights& weights);
+
+}  // namespace tessera::artifact

@@ -1,0 +1,16 @@
+// Ahead-of-time output for GPUs: the model with the code of its kernels as bytes.
+#pragma once
+
+#include <vector>
+
+#include "tessera/exec/compile_model.h"
+
+namespace tessera::exec {
+
+// As lower_model, for any GPU, whose plan of the memory needs the code: Step::kernel is an index
+// into `code`. No device is needed.
+Result<CompiledModel> build_model(const graph::Graph& graph, const task::TaskGraph& tasks,
+                                  const target::Target& target, const ModelOptions& options,
+                                  std::vector<runtime::Binary>* code);
+
+}  // namespace tessera::exec

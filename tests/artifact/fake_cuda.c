@@ -1,0 +1,184 @@
+/* A CUDA driver without a device, for what an artifact does around its kernels: memory is that of
+ * the process, copies are made, kernels compute nothing. Says on stderr what it was asked for. The
+ * variables FAKE_CUDA_DEVICES, FAKE_CUDA_CAPABILITY and FAKE_CUDA_FAIL (a function) change it. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FAKE_MOST = 1 << 12 };
+
+typedef struct {
+  void* to;
+  const void* from;
+  size_t bytes; /* 0: a kernel */
+} fake_work;
+
+typedef struct {
+  fake_work work[FAKE_MOST];
+  int count;
+} fake_graph;
+
+static fake_graph recorded;
+static int recording, contexts;
+
+static int fails(const char* function) {
+  const char* named = getenv("FAKE_CUDA_FAIL");
+  return named && strcmp(named, function) == 0 ? 2 : 0;
+}
+
+static int number(const char* variable, int otherwise) {
+  const char* text = getenv(variable);
+  return text ? atoi(text) : otherwise;
+}
+
+static int work(void* to, const void* from, size_t bytes) {
+  if (recording) {
+    fake_work* w = &recorded.work[recorded.count++];
+    w->to = to;
+    w->from = from;
+    w->bytes = bytes;
+  } else if (bytes > 0) {
+    memcpy(to, from, bytes);
+  }
+  return 0;
+}
+
+int cuInit(unsigned flags) { return (int)flags + fails("cuInit"); }
+int cuGetErrorName(int status, const char** name) {
+  *name = status == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR";
+  return 0;
+}
+int cuGetErrorString(int status, const char** text) {
+  (void)status;
+  *text = "as asked";
+  return 0;
+}
+int cuDeviceGetCount(int* count) {
+  *count = number("FAKE_CUDA_DEVICES", 1);
+  return 0;
+}
+int cuDeviceGet(int* device, int ordinal) {
+  *device = ordinal;
+  return 0;
+}
+int cuDeviceGetAttribute(int* value, int attribute, int device) {
+  const int capability = number("FAKE_CUDA_CAPABILITY", 90);
+  (void)device;
+  *value = attribute == 75 ? capability / 10 : capability % 10;
+  return 0;
+}
+int cuDevicePrimaryCtxRetain(void** context, int device) {
+  *context = &contexts;
+  (void)device;
+  return 0;
+}
+int cuDevicePrimaryCtxRelease_v2(int device) {
+  fprintf(stderr, "released %d, %d entered\n", device, contexts);
+  return 0;
+}
+int cuCtxPushCurrent_v2(void* context) {
+  ++*(int*)context;
+  return 0;
+}
+int cuCtxPopCurrent_v2(void** context) {
+  *context = &contexts;
+  --contexts;
+  return 0;
+}
+int cuMemAlloc_v2(void** memory, size_t bytes) {
+  if (fails("cuMemAlloc")) return 2;
+  *memory = aligned_alloc(512, (bytes + 511) / 512 * 512);
+  return 0;
+}
+int cuMemFree_v2(void* memory) {
+  free(memory);
+  return 0;
+}
+int cuMemcpyHtoDAsync_v2(void* to, const void* from, size_t bytes, void* stream) {
+  (void)stream;
+  return work(to, from, bytes);
+}
+int cuMemcpyDtoHAsync_v2(void* to, void* from, size_t bytes, void* stream) {
+  (void)stream;
+  return work(to, from, bytes);
+}
+int cuMemcpyDtoDAsync_v2(void* to, void* from, size_t bytes, void* stream) {
+  (void)stream;
+  return work(to, from, bytes);
+}
+int cuPointerGetAttribute(void* value, int attribute, void* memory) {
+  *(int*)value = 0;
+  return memory == NULL || attribute != 9;
+}
+int cuModuleLoadDataEx(void** module, const void* image, unsigned count, int* options,
+                       void** values) {
+  const int text = strstr((const char*)image, ".version") != NULL;
+  fprintf(stderr, "module %s\n", text ? "text" : "binary");
+  *module = (void*)(uintptr_t)image;
+  if (!fails("cuModuleLoadDataEx")) return 0;
+  if (count == 2 && options[0] == 5) strcpy((char*)values[0], "line 7 is wrong");
+  return 2;
+}
+int cuModuleUnload(void* module) { return module == NULL; }
+int cuModuleGetFunction(void** function, void* module, const char* name) {
+  *function = module;
+  return name[0] == '\0';
+}
+int cuFuncGetAttribute(int* value, int attribute, void* function) {
+  *value = 1;
+  return function == NULL || attribute != 4;
+}
+int cuFuncSetAttribute(void* function, int attribute, int value) {
+  return function == NULL || attribute != 8 || value <= 0;
+}
+int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                   unsigned bz, unsigned shared, void* stream, void** arguments, void** extra) {
+  (void)shared;
+  if (fails("cuLaunchKernel")) return 2;
+  fprintf(stderr, recording ? "recorded\n" : "launched\n");
+  if (!function || !stream || !arguments || extra || gx * gy * gz * bx * by * bz == 0) return 1;
+  return work(NULL, *(void**)arguments[0], 0);
+}
+int cuStreamCreate(void** stream, unsigned flags) {
+  *stream = malloc(1);
+  return flags != 1;
+}
+int cuStreamDestroy_v2(void* stream) {
+  free(stream);
+  return 0;
+}
+int cuStreamSynchronize(void* stream) { return stream == NULL; }
+int cuStreamBeginCapture_v2(void* stream, int mode) {
+  recording = 1;
+  recorded.count = 0;
+  return stream == NULL || mode != 1;
+}
+int cuStreamEndCapture(void* stream, void** graph) {
+  recording = 0;
+  *graph = malloc(sizeof recorded);
+  memcpy(*graph, &recorded, sizeof recorded);
+  return stream == NULL;
+}
+int cuGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long flags) {
+  *exec = malloc(sizeof recorded);
+  memcpy(*exec, graph, sizeof recorded);
+  return flags != 0;
+}
+int cuGraphLaunch(void* exec, void* stream) {
+  const fake_graph* graph = (const fake_graph*)exec;
+  int i;
+  fprintf(stderr, "replayed\n");
+  for (i = 0; i < graph->count; ++i) {
+    work(graph->work[i].to, graph->work[i].from, graph->work[i].bytes);
+  }
+  return stream == NULL;
+}
+int cuGraphDestroy(void* graph) {
+  free(graph);
+  return 0;
+}
+int cuGraphExecDestroy(void* exec) {
+  free(exec);
+  return 0;
+}
