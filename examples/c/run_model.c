@@ -1,5 +1,6 @@
-/* Compiles or loads a model and runs it once: run_model MODEL [--threads N] [--save FOLDER]
- * MODEL is an ONNX file, zoo:NAME, or the folder of an artifact. Inputs are a fixed pattern. */
+/* Compiles or loads a model and runs it once: run_model MODEL [--threads N] [--target NAME]
+ * [--save FOLDER]. MODEL is an ONNX file, zoo:NAME, or the folder of an artifact. Inputs are a
+ * fixed pattern. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,18 +56,20 @@ int main(int argc, char** argv) {
   tsr_model* model = NULL;
   tsr_session* session = NULL;
   tsr_dl_tensor *inputs, *outputs;
+  tsr_compile_options options = {sizeof options};
   int32_t i, num_inputs, num_outputs, threads = 0;
   tsr_status loaded;
   if (!api || argc < 2) {
-    fprintf(stderr, "usage: run_model MODEL [--threads N] [--save FOLDER]\n");
+    fprintf(stderr, "usage: run_model MODEL [--threads N] [--target NAME] [--save FOLDER]\n");
     return 2;
   }
   for (i = 2; i + 1 < argc; i += 2) {
     if (strcmp(argv[i], "--threads") == 0) threads = atoi(argv[i + 1]);
+    if (strcmp(argv[i], "--target") == 0) options.target = argv[i + 1];
     if (strcmp(argv[i], "--save") == 0) save = argv[i + 1];
   }
   loaded = api->load(argv[1], &model);
-  if (loaded.code != TSR_OK) check(api->compile(argv[1], NULL, &model));
+  if (loaded.code != TSR_OK) check(api->compile(argv[1], &options, &model));
   if (save) check(api->save(model, save, NULL));
   check(api->create_session(model, threads, &session));
   num_inputs = api->num_inputs(model);

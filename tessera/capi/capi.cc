@@ -5,10 +5,12 @@
 #include <new>
 
 #include "tessera/artifact/compile_artifact.h"
+#include "tessera/artifact/model_program.h"
 #include "tessera/capi/dl_tensor.h"
 #include "tessera/capi/handles.h"
 #include "tessera/driver/compile/decide_model.h"
 #include "tessera/kernel/kernel_cache.h"
+#include "tessera/runtime/device/devices.h"
 #include "tessera/support/check.h"
 
 namespace tessera::capi {
@@ -96,12 +98,22 @@ Result<onnx::ImportOptions> import_options(const tsr_compile_options& options) {
   return import;
 }
 
-Result<driver::PlanSchedules> load_plan(const std::string& path, bool strict) {
+Result<driver::PlanSchedules> load_plan(const std::string& path, const target::Target& target,
+                                        bool strict) {
   TESSERA_TRY(plan::Plan plan, plan::load_plan(path));
-  Result<driver::PlanSchedules> made =
-      driver::PlanSchedules::make(std::move(plan), target::host(), strict);
+  Result<driver::PlanSchedules> made = driver::PlanSchedules::make(std::move(plan), target, strict);
   if (!made.ok()) return made.error().with_context(path);
   return made;
+}
+
+// Of processors only this machine's can run what was compiled.
+Result<target::Target> gpu_target(const std::string& name) {
+  TESSERA_TRY(target::Target target, runtime::resolve_target(name));
+  if (target.is_gpu() || name == "host") return target;
+  return make_error(ErrorCode::kUnsupported,
+                    "target {}: models are compiled for this machine or a GPU; give the target to "
+                    "save",
+                    name);
 }
 
 Result<void> compile_onnx(const Result<onnx::Model>& onnx, const std::string& name,
@@ -109,26 +121,35 @@ Result<void> compile_onnx(const Result<onnx::Model>& onnx, const std::string& na
   if (!onnx.ok()) return onnx.error();
   TESSERA_TRY(const tsr_compile_options options, copy_options(given));
   driver::CompileOptions decide;
+  if (options.target) {
+    TESSERA_TRY(decide.target, gpu_target(options.target));
+    decide.load.passes = driver::passes_for(decide.target);
+  }
   TESSERA_TRY(decide.load.import, import_options(options));
   decide.load.cache = decide.build.cache = kernel::user_kernel_cache();
   decide.build.build_threads = std::max(0, options.build_threads);
   if (options.plan) {
-    TESSERA_TRY(decide.plan, load_plan(options.plan, options.strict_plan != 0));
+    TESSERA_TRY(decide.plan, load_plan(options.plan, decide.target, options.strict_plan != 0));
   }
   if (options.cost_model) decide.cost_model = options.cost_model;
   auto model = std::make_shared<ModelState>();
   TESSERA_TRY(model->decided, driver::decide_model(*onnx, decide));
-  TESSERA_TRY(model->compiled, exec::compile_model(model->decided.graph, model->decided.tasks,
-                                                   decide.target, model->decided.build));
-  const exec::CompiledModel& compiled = *model->compiled;
   model->name = name;
-  for (std::size_t i = 0; i < compiled.input_types.size(); ++i) {
-    model->inputs.push_back(
-        {compiled.input_names[i], compiled.input_types[i].dtype, compiled.input_types[i].shape});
-  }
-  for (std::size_t i = 0; i < compiled.output_types.size(); ++i) {
-    model->outputs.push_back(
-        {compiled.output_names[i], compiled.output_types[i].dtype, compiled.output_types[i].shape});
+  model->target = decide.target;
+  model->kind = decide.target.kind;
+  model->device = options.device;
+  model->queue = options.queue;
+  if (decide.target.is_gpu()) {
+    TESSERA_TRY(model->gpu, artifact::DeviceModel::make(model->decided.graph, model->decided.tasks,
+                                                        decide.target, model->decided.build, name));
+    model->inputs = model->gpu->metadata().inputs;
+    model->outputs = model->gpu->metadata().outputs;
+  } else {
+    TESSERA_TRY(model->compiled, exec::compile_model(model->decided.graph, model->decided.tasks,
+                                                     decide.target, model->decided.build));
+    const artifact::Metadata metadata = artifact::describe(*model->compiled, name);
+    model->inputs = metadata.inputs;
+    model->outputs = metadata.outputs;
   }
   model->describe();
   *result = new tsr_model{std::move(model)};
@@ -173,7 +194,7 @@ tsr_status load(const char* path, tsr_model** result) {
 tsr_status save(const tsr_model* model, const char* folder, const tsr_save_options* given) {
   return guarded([&]() -> Result<void> {
     if (!model || !folder) return missing("model and folder");
-    if (!model->state->compiled) {
+    if (!model->state->artifact.empty()) {
       return make_error(ErrorCode::kUnsupported, "{} was loaded from an artifact: copy its folder",
                         model->state->name);
     }
@@ -182,8 +203,14 @@ tsr_status save(const tsr_model* model, const char* folder, const tsr_save_optio
         options.weights < TSR_WEIGHTS_AUTO || options.weights > TSR_WEIGHTS_FILE) {
       return make_error(ErrorCode::kInvalidArgument, "no such value of emit or weights");
     }
-    TESSERA_TRY(const target::Target target,
-                target::find_target(options.target ? options.target : "host"));
+    target::Target target = model->state->target;
+    if (options.target) {
+      TESSERA_TRY(target, runtime::resolve_target(options.target));
+    }
+    if (target.kind != model->state->kind) {
+      return make_error(ErrorCode::kUnsupported, "{} was compiled for {}, not for {}",
+                        model->state->name, target::to_text(model->state->kind), target.name);
+    }
     artifact::ArtifactOptions how;
     how.name = options.name ? options.name : model->state->name;
     how.cc = options.cc ? options.cc : "";
@@ -231,37 +258,35 @@ tsr_status create_session(const tsr_model* model, std::int32_t threads, tsr_sess
 }
 
 Result<void> check_tensors(const char* kind, const tsr_dl_tensor* given, std::int32_t count,
-                           const std::vector<artifact::TensorDescription>& want) {
+                           const std::vector<artifact::TensorDescription>& want,
+                           target::Kind device) {
   if (count < 0 || static_cast<std::size_t>(count) != want.size()) {
     return make_error(ErrorCode::kInvalidArgument, "{} {}s given, the model has {}", count, kind,
                       want.size());
   }
   if (!given && count > 0) return missing("inputs and outputs");
   for (std::size_t i = 0; i < want.size(); ++i) {
-    TESSERA_DO(check_tensor(given[i], want[i].dtype, want[i].shape,
+    TESSERA_DO(check_tensor(given[i], want[i].dtype, want[i].shape, device,
                             fmt::format("{} {}", kind, want[i].name)));
   }
   return {};
 }
 
-tsr_status run(tsr_session* session, const tsr_dl_tensor* inputs, std::int32_t input_count,
-               const tsr_dl_tensor* outputs, std::int32_t output_count) {
+tsr_status run_on_stream(tsr_session* session, const tsr_dl_tensor* inputs,
+                         std::int32_t input_count, const tsr_dl_tensor* outputs,
+                         std::int32_t output_count, void* stream) {
   return guarded([&]() -> Result<void> {
     if (!session) return missing("session");
-    SessionState& state = *session->state;
-    const ModelState& model = *state.model;
-    TESSERA_DO(check_tensors("input", inputs, input_count, model.inputs));
-    TESSERA_DO(check_tensors("output", outputs, output_count, model.outputs));
-    std::vector<HostTensor> tensors;
-    for (std::size_t i = 0; i < model.inputs.size(); ++i) {
-      tensors.push_back(read_tensor(inputs[i], model.inputs[i].dtype, model.inputs[i].shape));
-    }
-    TESSERA_DO(state.run(tensors));
-    for (std::size_t i = 0; i < model.outputs.size(); ++i) {
-      write_tensor(state.outputs[i], outputs[i]);
-    }
-    return {};
+    const ModelState& model = *session->state->model;
+    TESSERA_DO(check_tensors("input", inputs, input_count, model.inputs, model.kind));
+    TESSERA_DO(check_tensors("output", outputs, output_count, model.outputs, model.kind));
+    return session->state->run(inputs, outputs, stream);
   });
+}
+
+tsr_status run(tsr_session* session, const tsr_dl_tensor* inputs, std::int32_t input_count,
+               const tsr_dl_tensor* outputs, std::int32_t output_count) {
+  return run_on_stream(session, inputs, input_count, outputs, output_count, nullptr);
 }
 
 tsr_status copy_output(const tsr_session* session, std::int32_t index,
@@ -274,7 +299,11 @@ tsr_status copy_output(const tsr_session* session, std::int32_t index,
       return make_error(ErrorCode::kInvalidArgument, "no output {}{}", index,
                         outputs.empty() ? ": nothing was run" : "");
     }
-    *result = make_managed(outputs[static_cast<std::size_t>(index)]);
+    const HostTensor& output = outputs[static_cast<std::size_t>(index)];
+    if (!output.data() &&
+        session->state->model->outputs[static_cast<std::size_t>(index)].bytes() > 0)
+      return make_error(ErrorCode::kInvalidArgument, "output {} is in memory of the device", index);
+    *result = make_managed(output);
     return {};
   });
 }
@@ -284,7 +313,7 @@ void free_session(tsr_session* session) { delete session; }
 constexpr tsr_api kApi = {
     TSR_API_VERSION, tessera_version, compile, compile_memory, load,           save, free_model,
     num_inputs,      num_outputs,     input,   output,         create_session, run,  copy_output,
-    free_session};
+    free_session,    run_on_stream};
 
 }  // namespace
 }  // namespace tessera::capi

@@ -6,10 +6,10 @@
 namespace tessera::capi {
 namespace {
 
-constexpr std::int32_t kCpu = 1;
-
-std::byte* data_of(const tsr_dl_tensor& t) {
-  return static_cast<std::byte*>(t.data) + t.byte_offset;
+bool is_on(const tsr_dl_tensor& t, target::Kind device) {
+  const std::int32_t type = t.device.device_type;
+  if (device == target::Kind::kCuda) return type == TSR_DL_CUDA || type == TSR_DL_CUDA_MANAGED;
+  return device == target::Kind::kOpenCl && type == TSR_DL_OPENCL;
 }
 
 // Calls visit(element index, pointer into `t`) for every element in row-major order.
@@ -30,6 +30,22 @@ void for_each_element(const tsr_dl_tensor& t, const Shape& shape, std::int64_t e
   }
 }
 
+struct Managed {
+  HostTensor tensor;
+  Shape shape;
+  tsr_dl_managed_tensor handle;
+};
+
+}  // namespace
+
+bool on_host(const tsr_dl_tensor& t) {
+  return t.device.device_type == TSR_DL_CPU || t.device.device_type == TSR_DL_CUDA_HOST;
+}
+
+std::byte* data_of(const tsr_dl_tensor& t) {
+  return static_cast<std::byte*>(t.data) + t.byte_offset;
+}
+
 bool is_dense(const tsr_dl_tensor& t, const Shape& shape) {
   if (!t.strides) return true;
   std::int64_t stride = 1;
@@ -40,14 +56,6 @@ bool is_dense(const tsr_dl_tensor& t, const Shape& shape) {
   return true;
 }
 
-struct Managed {
-  HostTensor tensor;
-  Shape shape;
-  tsr_dl_managed_tensor handle;
-};
-
-}  // namespace
-
 tsr_dl_type dl_type(DType dtype) {
   const auto bits = static_cast<std::uint8_t>(8 * size_bytes(dtype));
   if (dtype == DType::kBool) return {6, bits, 1};
@@ -57,11 +65,15 @@ tsr_dl_type dl_type(DType dtype) {
 }
 
 Result<void> check_tensor(const tsr_dl_tensor& t, DType dtype, const Shape& shape,
-                          const std::string& name) {
+                          target::Kind device, const std::string& name) {
   const tsr_dl_type want = dl_type(dtype);
-  if (t.device.device_type != kCpu) {
-    return make_error(ErrorCode::kInvalidArgument, "{}: device {} is not the CPU", name,
-                      t.device.device_type);
+  if (!on_host(t) && !is_on(t, device)) {
+    return make_error(
+        ErrorCode::kInvalidArgument, "{}: DLPack device {} is neither the CPU{}", name,
+        t.device.device_type,
+        device == target::Kind::kCpu
+            ? " nor memory that CUDA pinned"
+            : fmt::format(" nor {}, where the model computes", target::to_text(device)));
   }
   if (t.dtype.code != want.code || t.dtype.bits != want.bits || t.dtype.lanes != 1) {
     return make_error(ErrorCode::kInvalidArgument, "{} must be {}, not DLPack type {}/{}/{}", name,
@@ -77,6 +89,10 @@ Result<void> check_tensor(const tsr_dl_tensor& t, DType dtype, const Shape& shap
   }
   if (!t.data && elements(shape) > 0) {
     return make_error(ErrorCode::kInvalidArgument, "{} has no data", name);
+  }
+  if (!on_host(t) && !is_dense(t, shape)) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "{} is on the device: it must be row-major without gaps", name);
   }
   return {};
 }
@@ -114,7 +130,7 @@ tsr_dl_managed_tensor* make_managed(const HostTensor& tensor) {
   owner->tensor = tensor.clone();
   owner->shape = tensor.shape();
   owner->handle.dl_tensor = {owner->tensor.data(),
-                             {kCpu, 0},
+                             {TSR_DL_CPU, 0},
                              static_cast<std::int32_t>(owner->shape.size()),
                              dl_type(tensor.dtype()),
                              owner->shape.data(),

@@ -5,17 +5,23 @@
 
 #include "tessera/capi/include/tessera/tessera.h"
 #include "tessera/support/host_tensor.h"
+#include "tessera/target/target.h"
 
 namespace tessera::capi {
 
 // DLPack's code for the type; lanes is 1.
 tsr_dl_type dl_type(DType dtype);
 
-// `name` is for messages. kInvalidArgument: another device, type, rank or shape, or no data.
-Result<void> check_tensor(const tsr_dl_tensor& tensor, DType dtype, const Shape& shape,
-                          const std::string& name);
+bool on_host(const tsr_dl_tensor& tensor);
+bool is_dense(const tsr_dl_tensor& tensor, const Shape& shape);  // row-major without gaps
+std::byte* data_of(const tsr_dl_tensor& tensor);
 
-// Both need a checked tensor.
+// `name` is for messages, `device` where the model computes: memory of the host is always taken.
+// kInvalidArgument: another device, type, rank or shape, gaps on a device, or no data.
+Result<void> check_tensor(const tsr_dl_tensor& tensor, DType dtype, const Shape& shape,
+                          target::Kind device, const std::string& name);
+
+// Both need a checked tensor of the host.
 HostTensor read_tensor(const tsr_dl_tensor& tensor, DType dtype, const Shape& shape);
 void write_tensor(const HostTensor& from, const tsr_dl_tensor& tensor);
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/artifact/device_model.h"
 #include "tessera/artifact/load_artifact.h"
 #include "tessera/capi/include/tessera/tessera.h"
 #include "tessera/driver/compile/decide_model.h"
@@ -19,8 +20,13 @@ struct ModelState {
   std::string name;
   // Compiled here: what was decided is kept for save().
   driver::DecidedModel decided;
+  target::Target target;
   std::optional<exec::CompiledModel> compiled;
-  std::string artifact;  // else: its path
+  std::shared_ptr<const artifact::DeviceModel> gpu;  // or for a GPU,
+  int device = 0;                                    // this one, or that of
+  void* queue = nullptr;                             // the caller's of OpenCL
+  std::string artifact;                              // else: its path
+  target::Kind kind = target::Kind::kCpu;            // where it computes
   std::vector<artifact::TensorDescription> inputs, outputs;
   std::vector<tsr_tensor_info> input_infos, output_infos;  // point into the two above
 
@@ -33,9 +39,15 @@ struct SessionState {
   std::unique_ptr<runtime::ThreadPool> pool;
   std::unique_ptr<exec::ModelRunner> runner;
   std::unique_ptr<artifact::LoadedArtifact> loaded;
-  std::vector<HostTensor> outputs;  // of the last run
+  std::vector<HostTensor> outputs;  // of the last run; without shape: in memory of the device
 
-  Result<void> run(const std::vector<HostTensor>& given);
+  // Tensors that were checked.
+  Result<void> run(const tsr_dl_tensor* inputs, const tsr_dl_tensor* results, void* stream);
+
+ private:
+  Result<void> run_on_host(const tsr_dl_tensor* inputs);
+  Result<void> run_on_device(const tsr_dl_tensor* inputs, const tsr_dl_tensor* results,
+                             void* stream);
 };
 
 Result<std::shared_ptr<ModelState>> load_model(const std::string& path);

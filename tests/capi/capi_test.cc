@@ -167,7 +167,7 @@ TEST_F(Session, BadTensorsAreNamed) {
   Tensor bad = x_;
   bad.dl = x_.dl;
   bad.dl.device.device_type = 2;
-  expect_refused(bad, y_, "input x: device 2");
+  expect_refused(bad, y_, "input x: DLPack device 2 is neither the CPU nor");
   bad.dl = x_.dl;
   bad.dl.dtype.bits = 64;
   expect_refused(bad, y_, "input x must be f32");
@@ -336,6 +336,135 @@ TEST(Compile, OptionsOfTheFirstVersionAreServed) {
   const tsr_status status =
       tsr_get_api(1)->compile_memory(bytes.data(), bytes.size(), &options, &model);
   EXPECT_EQ(status.code, TSR_OK) << status.message;
+  api().free_model(model);
+}
+
+// Compiled in memory, for a device at hand or not.
+tsr_status compile_for(const char* target, tsr_model** model, std::int32_t device = 0) {
+  const std::string bytes = small_model();
+  const tsr_dimension dimension{"rows", 2};
+  tsr_compile_options options{};
+  options.size = sizeof options;
+  options.dimensions = &dimension;
+  options.num_dimensions = 1;
+  options.target = target;
+  options.device = device;
+  return api().compile_memory(bytes.data(), bytes.size(), &options, model);
+}
+
+class OnDevice : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    const tsr_status status = compile_for(GetParam(), &model_);
+    if (status.code == TSR_UNAVAILABLE) GTEST_SKIP() << status.message;
+    ASSERT_EQ(status.code, TSR_OK) << status.message;
+  }
+  void TearDown() override { api().free_model(model_); }
+
+  void expect_computes(const tsr_model* model) {
+    tsr_session* session = nullptr;
+    tsr_status status = api().create_session(model, 0, &session);
+    ASSERT_EQ(status.code, TSR_OK) << status.message;
+    for (int i = 0; i < 3; ++i) {
+      Tensor y({2, 2}, {0, 0, 7, 0, 0, 7});
+      y.dl.strides = rows_;
+      status = api().run(session, &x_.dl, 1, &y.dl, 1);
+      ASSERT_EQ(status.code, TSR_OK) << status.message;
+      EXPECT_EQ(y.values, (std::vector<float>{22, 28, 7, 49, 64, 7}));
+    }
+    tsr_dl_managed_tensor* copy = nullptr;
+    ASSERT_EQ(api().copy_output(session, 0, &copy).code, TSR_OK);
+    EXPECT_EQ(static_cast<const float*>(copy->dl_tensor.data)[3], 64);
+    copy->deleter(copy);
+    Tensor bad = x_, y({2, 2}, {0, 0, 0, 0});
+    bad.dl = x_.dl;
+    bad.dl.device.device_type = 12;
+    status = api().run(session, &bad.dl, 1, &y.dl, 1);
+    EXPECT_EQ(status.code, TSR_INVALID_ARGUMENT);
+    EXPECT_NE(
+        std::string(status.message)
+            .find("input x: DLPack device 12 is neither the CPU nor " + std::string(GetParam())),
+        std::string::npos)
+        << status.message;
+    api().free_session(session);
+  }
+
+  std::int64_t rows_[2] = {3, 1};
+  Tensor x_{{2, 3}, {1, 2, 3, 4, 5, 6}};
+  tsr_model* model_ = nullptr;
+};
+
+INSTANTIATE_TEST_SUITE_P(Kinds, OnDevice, ::testing::Values("cuda", "opencl"),
+                         [](const auto& kind) { return std::string(kind.param); });
+
+TEST_P(OnDevice, Computes) { expect_computes(model_); }
+
+TEST_P(OnDevice, SavedAndLoadedComputesTheSame) {
+  const std::string folder = ::testing::TempDir() + "capi_saved_" + GetParam();
+  std::filesystem::remove_all(folder);
+  tsr_status status = api().save(model_, folder.c_str(), nullptr);
+  ASSERT_EQ(status.code, TSR_OK) << status.message;
+  tsr_model* loaded = nullptr;
+  status = api().load(folder.c_str(), &loaded);
+  ASSERT_EQ(status.code, TSR_OK) << status.message;
+  expect_computes(loaded);
+  api().free_model(loaded);
+  tsr_save_options options{};
+  options.size = sizeof options;
+  options.target = "host";
+  status = api().save(model_, folder.c_str(), &options);
+  EXPECT_EQ(status.code, TSR_UNSUPPORTED);
+  EXPECT_NE(std::string(status.message).find("was compiled for"), std::string::npos);
+}
+
+TEST_P(OnDevice, DevicesThatAreNotThere) {
+  tsr_model* model = nullptr;
+  ASSERT_EQ(compile_for(GetParam(), &model, 77).code, TSR_OK);
+  tsr_session* session = nullptr;
+  const tsr_status status = api().create_session(model, 0, &session);
+  EXPECT_EQ(status.code, TSR_UNAVAILABLE);
+  EXPECT_NE(std::string(status.message).find("device 77"), std::string::npos) << status.message;
+  EXPECT_EQ(session, nullptr);
+  api().free_model(model);
+}
+
+// A GPU of the table needs none here to compile and save.
+TEST(Compile, ForAGpuThatIsElsewhere) {
+  tsr_model* model = nullptr;
+  tsr_status status = compile_for("h200", &model);
+  ASSERT_EQ(status.code, TSR_OK) << status.message;
+  EXPECT_EQ(api().num_outputs(model), 1);
+  const std::string folder = ::testing::TempDir() + "capi_saved_h200";
+  std::filesystem::remove_all(folder);
+  status = api().save(model, folder.c_str(), nullptr);
+  EXPECT_EQ(status.code, TSR_OK) << status.message;
+  tsr_model* none = nullptr;
+  if (compile_for("cuda", &none).code == TSR_UNAVAILABLE) {
+    tsr_session* session = nullptr;
+    status = api().create_session(model, 0, &session);
+    EXPECT_EQ(status.code, TSR_UNAVAILABLE);
+    EXPECT_NE(std::string(status.message).find("no CUDA d"), std::string::npos) << status.message;
+    EXPECT_EQ(api().load(folder.c_str(), &none).code, TSR_UNAVAILABLE);
+  }
+  api().free_model(none);
+  api().free_model(model);
+}
+
+TEST(Compile, TargetsThatAreNone) {
+  tsr_model* model = nullptr;
+  EXPECT_EQ(compile_for("h300", &model).code, TSR_INVALID_ARGUMENT);
+  const tsr_status cpu = compile_for("x86-64-v3", &model);
+  EXPECT_EQ(cpu.code, TSR_UNSUPPORTED);
+  EXPECT_NE(std::string(cpu.message).find("give the target to save"), std::string::npos);
+  EXPECT_EQ(model, nullptr);
+  EXPECT_EQ(compile_for("host", &model).code, TSR_OK);
+  tsr_session* session = nullptr;
+  ASSERT_EQ(api().create_session(model, 1, &session).code, TSR_OK);
+  Tensor x({2, 3}, {1, 2, 3, 4, 5, 6}), y({2, 2}, {0, 0, 0, 0});
+  int stream = 0;
+  EXPECT_EQ(api().run_on_stream(session, &x.dl, 1, &y.dl, 1, &stream).code, TSR_INVALID_ARGUMENT);
+  EXPECT_EQ(api().run_on_stream(session, &x.dl, 1, &y.dl, 1, nullptr).code, TSR_OK);
+  api().free_session(session);
   api().free_model(model);
 }
 

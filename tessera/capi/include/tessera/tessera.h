@@ -21,7 +21,7 @@ extern "C" {
 
 /* Grows when functions are added at the end of tsr_api or fields at the end of an options struct; a
  * library serves all versions up to its own. */
-#define TSR_API_VERSION 2
+#define TSR_API_VERSION 3
 
 typedef struct tsr_model tsr_model;
 typedef struct tsr_session tsr_session;
@@ -52,6 +52,13 @@ typedef struct tsr_compile_options {
   const char* plan;
   int32_t strict_plan;
   const char* cost_model;
+  /* Since version 3. target: "cuda" or "opencl" for the device at hand, or a GPU of `tessera
+   * targets`, which need not be here to compile and save; NULL: this machine's processor. device:
+   * which one sessions use, counted from 0. queue: of OpenCL, a cl_command_queue whose device and
+   * context they use instead, so that memory objects of that context can be given. */
+  const char* target;
+  int32_t device;
+  void* queue;
 } tsr_compile_options;
 
 enum { TSR_EMIT_SHARED = 0, TSR_EMIT_STATIC = 1, TSR_EMIT_OBJECT = 2 };
@@ -60,7 +67,7 @@ enum { TSR_WEIGHTS_AUTO = 0, TSR_WEIGHTS_EMBEDDED = 1, TSR_WEIGHTS_FILE = 2 };
 typedef struct tsr_save_options {
   size_t size;        /* sizeof(tsr_save_options) */
   const char* name;   /* of files and symbols; NULL: the model's */
-  const char* target; /* a row of `tessera targets`; NULL: this machine */
+  const char* target; /* a row of `tessera targets`; NULL: what the model was compiled for */
   const char* cc;     /* C compiler; NULL: found by the target */
   int32_t emit, weights;
 } tsr_save_options;
@@ -70,14 +77,17 @@ typedef struct tsr_api {
   const char* (*tessera_version)(void);
 
   /* model: path of an ONNX file, or "zoo:NAME@parameter=value,...". TSR_UNSUPPORTED names the nodes
-   * that cannot be compiled. options may be NULL. */
+   * that cannot be compiled; of GPUs also those that would run on the host. TSR_UNAVAILABLE: there
+   * is no such device. options may be NULL. */
   tsr_status (*compile)(const char* model, const tsr_compile_options* options, tsr_model** result);
   /* The bytes of an ONNX file without external data. */
   tsr_status (*compile_memory)(const void* bytes, size_t count, const tsr_compile_options* options,
                                tsr_model** result);
-  /* An artifact: its folder or its shared library. TSR_UNSUPPORTED: this machine cannot run it. */
+  /* An artifact: its folder or its shared library. TSR_UNSUPPORTED: this machine cannot run it;
+   * TSR_UNAVAILABLE: it is for a GPU, and there is none. */
   tsr_status (*load)(const char* path, tsr_model** result);
-  /* Writes a compiled (not a loaded) model as an artifact; see docs/artifacts.md. */
+  /* Writes a compiled (not a loaded) model as an artifact; see docs/artifacts.md. A target of
+   * another kind than the model's is TSR_UNSUPPORTED: the graph was made for one. */
   tsr_status (*save)(const tsr_model* model, const char* folder, const tsr_save_options* options);
   /* Sessions stay valid. NULL is ignored. */
   void (*free_model)(tsr_model* model);
@@ -88,16 +98,25 @@ typedef struct tsr_api {
   const tsr_tensor_info* (*input)(const tsr_model* model, int32_t index);
   const tsr_tensor_info* (*output)(const tsr_model* model, int32_t index);
 
-  /* threads: the caller included; 0: one a core. */
+  /* threads: the caller included; 0: one a core; unused by GPUs, of which a session uploads the
+   * weights. TSR_UNAVAILABLE: there is no driver or no device. */
   tsr_status (*create_session)(const tsr_model* model, int32_t threads, tsr_session** result);
   /* Reads all inputs and writes all outputs, in the order of the model. Types and shapes must be
-   * those of the model; strides may be any. */
+   * those of the model; strides may be any. Models for GPUs also take tensors of their device,
+   * without gaps, which are used in place and must be ready; the run waits until its outputs are.
+   */
   tsr_status (*run)(tsr_session* session, const tsr_dl_tensor* inputs, int32_t num_inputs,
                     const tsr_dl_tensor* outputs, int32_t num_outputs);
-  /* A copy of an output of the last run, with its own deleter. */
+  /* A copy of an output of the last run, with its own deleter; on the host. TSR_INVALID_ARGUMENT:
+   * the output went to memory of the device. */
   tsr_status (*copy_output)(const tsr_session* session, int32_t index,
                             tsr_dl_managed_tensor** result);
   void (*free_session)(tsr_session* session);
+
+  /* Since version 3. As run, on a stream of the caller (CUstream, cl_command_queue): with all
+   * tensors on the device it is only put on it. */
+  tsr_status (*run_on_stream)(tsr_session* session, const tsr_dl_tensor* inputs, int32_t num_inputs,
+                              const tsr_dl_tensor* outputs, int32_t num_outputs, void* stream);
 } tsr_api;
 
 /* NULL: the library is older than `version`. */
