@@ -5,7 +5,7 @@ function(tessera_wanted folder result)
     # Those that need LLVM, SQLite, protobuf or CLI11, and those above them. Of kernel, measure and record, the parts
     # that need none are built.
     set(compiler codegen onnx zoo exec infer model search driver artifact capi cli)
-    if(folder IN_LIST compiler OR (folder MATCHES "^(dataset|lm)$" AND NOT ZLIB_FOUND))
+    if(folder IN_LIST compiler OR (folder MATCHES "^(dataset|graphset|lm)$" AND NOT ZLIB_FOUND))
       set(wanted FALSE)
     endif()
   endif()

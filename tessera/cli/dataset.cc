@@ -98,6 +98,7 @@ void add_dataset(Flags& app, std::function<int()>* run) {
   add_dataset_steps(*sub, run);
   add_dataset_import(*sub, run);
   add_dataset_export(*sub, run);
+  add_dataset_show(*sub, run);
   add_dataset_stats(*sub, run);
   add_dataset_split(*sub, run);
   add_dataset_replay(*sub, run);

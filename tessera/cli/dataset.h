@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "tessera/cli/flags.h"
 #include "tessera/dataset/dataset.h"
@@ -11,11 +12,15 @@ namespace tessera::cli {
 
 void add_dataset_import(Flags& app, std::function<int()>* run);
 void add_dataset_export(Flags& app, std::function<int()>* run);
+void add_dataset_show(Flags& app, std::function<int()>* run);
 void add_dataset_stats(Flags& app, std::function<int()>* run);
 void add_dataset_split(Flags& app, std::function<int()>* run);
 void add_dataset_replay(Flags& app, std::function<int()>* run);
 void add_dataset_update(Flags& app, std::function<int()>* run);
 void add_dataset_verify(Flags& app, std::function<int()>* run);
+
+// Converts raw protobufs of TpuGraphs; returns an exit code.
+int import_graphs(const std::vector<std::string>& files, const std::string& output);
 
 // Flags of a split; `kind` is read after parsing.
 struct SplitArgs {

@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 
 struct ImportArgs {
   std::vector<std::string> files, networks;
-  std::string output;
+  std::string output, from;
   bool quiet = false;
 };
 
@@ -49,6 +49,7 @@ Result<driver::ImportResult> import_and_save(const ImportArgs& args) {
 }
 
 int run_import(const ImportArgs& args) {
+  if (args.from == "tpugraphs") return import_graphs(args.files, args.output);
   const Result<driver::ImportResult> done = import_and_save(args);
   if (!done) return report_model(done.error());
   const dataset::Dataset& d = done->dataset;
@@ -128,10 +129,14 @@ void add_dataset_import(Flags& app, std::function<int()>* run) {
   sub->add_option("FILE", args->files,
                   "Databases of records, their exports, logs of Ansor and TenSet (.gz too)")
       ->required();
+  sub->add_option("--from", args->from,
+                  "records (default); tpugraphs: raw protobufs of its tuning, written as npz")
+      ->check(one_of({"records", "tpugraphs"}));
   sub->add_option("--networks", args->networks,
                   "Models whose tasks are weighed (zoo:NAME, .onnx), or a file of such names; "
                   "without: the zoo models that the databases name");
-  sub->add_option("-o,--output", args->output, "Folder of the dataset")->required();
+  sub->add_option("-o,--output", args->output, "Folder of the dataset, or an npz file of one graph")
+      ->required();
   sub->add_flag("--quiet", args->quiet, "Only records taken while nothing else used the cores");
   sub->callback([args, run] { *run = [args] { return run_import(*args); }; });
 }

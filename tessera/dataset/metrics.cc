@@ -8,7 +8,6 @@
 namespace tessera::dataset {
 namespace {
 
-constexpr int kDepths[] = {1, 5, 10};
 constexpr double kLeastVariance = 1e-6;
 
 // Scores that are no numbers are worse than all others.
@@ -107,13 +106,14 @@ float best_of(const std::vector<std::size_t>& order, std::span<const float> labe
   return best;
 }
 
-void choose(std::span<const float> scores, std::span<const float> labels, Metrics* out) {
+void choose(std::span<const float> scores, std::span<const float> labels,
+            std::span<const int> depths, Metrics* out) {
   const std::vector<std::size_t> order = chosen_order(scores, labels);
   const std::size_t n = order.size();
   const double best = best_of(order, labels, n);
   std::vector<float> fastest(labels.begin(), labels.end());
   std::sort(fastest.begin(), fastest.end(), std::greater<>());
-  for (const int depth : kDepths) {
+  for (const int depth : depths) {
     const std::size_t k = std::min(n, static_cast<std::size_t>(depth));
     double found = 0, running = 0;
     for (std::size_t m = 0; m < k; ++m) {
@@ -248,7 +248,8 @@ NetworkScore network_score(const NetworkInfo& network, const TaskGroups& tasks) 
 
 }  // namespace
 
-Metrics task_metrics(std::span<const float> scores, std::span<const float> labels) {
+Metrics task_metrics(std::span<const float> scores, std::span<const float> labels,
+                     std::span<const int> depths) {
   TESSERA_CHECK(scores.size() == labels.size(), "{} scores of {} records", scores.size(),
                 labels.size());
   Metrics out;
@@ -262,7 +263,7 @@ Metrics task_metrics(std::span<const float> scores, std::span<const float> label
   out.pairwise = unequal > 0 ? (pairs.same + pairs.tied_scores / 2) / unequal : 0.5;
   const double norm = std::sqrt(unequal * (all - pairs.equal_scores));
   out.kendall = norm > 0 ? (pairs.same - pairs.opposite) / norm : 0;
-  choose(scores, labels, &out);
+  choose(scores, labels, depths, &out);
   return out;
 }
 

@@ -16,12 +16,14 @@ struct Metrics {
   double rmse = 0, r2 = 0, mape = 0;  // of scores against labels
   double pairwise = 0;                // accuracy; pairs of equal labels are left out
   double kendall = 0;                 // tau-b
-  // By k (1, 5, 10): share of the k fastest among the k chosen; mean over m <= k of the best label
+  // By k: share of the k fastest among the k chosen; mean over m <= k of the best label
   // of m chosen over the best; best seconds of k chosen over the best seconds, less 1.
   std::map<int, double> recall, peak, slowdown;
   std::int64_t records = 0;
 };
-Metrics task_metrics(std::span<const float> scores, std::span<const float> labels);
+inline constexpr int kTaskDepths[] = {1, 5, 10};
+Metrics task_metrics(std::span<const float> scores, std::span<const float> labels,
+                     std::span<const int> depths = kTaskDepths);
 
 struct NetworkScore {
   double top1 = 0, top5 = 0, pairwise = 0, kendall = 0;

@@ -40,6 +40,7 @@ TEST(Help, DatasetImport) {
 TEST(Help, DatasetExport) {
   expect_help({"dataset", "export", "--help"}, "help_dataset_export.txt");
 }
+TEST(Help, DatasetShow) { expect_help({"dataset", "show", "--help"}, "help_dataset_show.txt"); }
 TEST(Help, DatasetStats) { expect_help({"dataset", "stats", "--help"}, "help_dataset_stats.txt"); }
 TEST(Help, DatasetSplit) { expect_help({"dataset", "split", "--help"}, "help_dataset_split.txt"); }
 TEST(Help, DatasetUpdate) {
