@@ -34,13 +34,15 @@ Result<std::unique_ptr<CompiledNetwork>> CompiledNetwork::make(graph::Graph grap
   options.build_threads = static_cast<int>(runners);
   TESSERA_TRY(exec::CompiledModel model, exec::compile_model(graph, target::host(), options));
   std::unique_ptr<CompiledNetwork> made(new CompiledNetwork(std::move(model)));
-  for (std::size_t i = 0; i < runners; ++i) {
-    made->pools_.push_back(
-        std::make_unique<runtime::ThreadPool>(runtime::PoolOptions{.threads = 1}));
-    made->runners_.push_back(
-        std::make_unique<exec::ModelRunner>(made->model_, *made->pools_.back()));
-  }
+  made->reserve(runners);
   return made;
+}
+
+void CompiledNetwork::reserve(std::size_t runners) {
+  while (runners_.size() < runners) {
+    pools_.push_back(std::make_unique<runtime::ThreadPool>(runtime::PoolOptions{.threads = 1}));
+    runners_.push_back(std::make_unique<exec::ModelRunner>(model_, *pools_.back()));
+  }
 }
 
 }  // namespace tessera::infer

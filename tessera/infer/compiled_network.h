@@ -23,6 +23,8 @@ class CompiledNetwork {
   // `graph` with its weights in it, before passes. A runner has one core.
   static Result<std::unique_ptr<CompiledNetwork>> make(graph::Graph graph, std::size_t runners);
 
+  // At least so many runners from here on; those there are stay.
+  void reserve(std::size_t runners);
   exec::ModelRunner& runner(std::size_t index) { return *runners_.at(index); }
 
  private:

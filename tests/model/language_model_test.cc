@@ -1,0 +1,208 @@
+#include "tessera/model/language_model.h"
+
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "tessera/graph/op.h"
+#include "tessera/lm/columns.h"
+
+namespace tessera::model {
+namespace {
+
+struct Said {
+  std::int32_t question, taken;
+  std::vector<std::int32_t> legal;
+};
+
+template <class Numbers>
+Numbers random_numbers(Rng& rng) {
+  Numbers out{};
+  for (float& x : out) x = rng.chance(0.2) ? static_cast<float>(2 * rng.uniform() - 1) : 0.0F;
+  return out;
+}
+
+lm::Subject random_subject(std::size_t words, const std::vector<int>& values, Rng& rng) {
+  lm::Subject subject;
+  for (std::size_t i = 0; i < words; ++i) subject.prompt.push_back(random_numbers<lm::Word>(rng));
+  for (const int count : values) {
+    lm::Question question;
+    question.word = random_numbers<lm::Word>(rng);
+    for (int v = 0; v < count; ++v) question.values.push_back(random_numbers<lm::Value>(rng));
+    subject.questions.push_back(question);
+  }
+  return subject;
+}
+
+nn::TrainedLanguage random_language(const nn::Hyper& hyper = {}) {
+  nn::TrainedLanguage out;
+  nn::Hyper all = {{"width", 16}, {"layers", 2}, {"heads", 4},       {"key_heads", 2},
+                   {"ffn", 24},   {"choice", 8}, {"max_prompt", 40}, {"max_answers", 20}};
+  for (const auto& [name, value] : hyper) all[name] = value;
+  out.spec = nn::make_language_spec(all, lm::kWordNumbers, lm::kValueNumbers).value();
+  out.weights = nn::initial_weights(out.spec, 3).value();
+  out.schema = lm::schema();
+  return out;
+}
+
+// The definition, by the interpreter: chances of the legal values at each word.
+std::vector<std::vector<double>> reference(const nn::TrainedLanguage& language,
+                                           const lm::Subject& subject,
+                                           const std::vector<Said>& said, float quality) {
+  const nn::LanguageSpec& spec = language.spec;
+  nn::LanguageShape shape;
+  shape.prompt = static_cast<std::int64_t>(subject.prompt.size());
+  shape.answers = static_cast<std::int64_t>(said.size());
+  shape.questions = static_cast<std::int64_t>(subject.questions.size());
+  for (const lm::Question& q : subject.questions) {
+    shape.values = std::max(shape.values, static_cast<std::int64_t>(q.values.size()));
+  }
+  const nn::Network network = nn::build_sentences(spec, shape).value();
+  std::vector<HostTensor> in;
+  for (const graph::ValueId id : network.graph.inputs) {
+    const auto weight = language.weights.find(network.graph.value(id).name);
+    in.push_back(weight != language.weights.end()
+                     ? weight->second
+                     : HostTensor(DType::kF32, network.graph.shape(id)));
+  }
+  for (std::size_t i = 0; i < subject.prompt.size(); ++i) {
+    std::copy(subject.prompt[i].begin(), subject.prompt[i].end(),
+              in[0].as<float>() + i * lm::kWordNumbers);
+    in[1].as<float>()[i] = 1;
+  }
+  for (std::size_t i = 0; i < said.size(); ++i) {
+    const lm::Question& now = subject.questions[static_cast<std::size_t>(said[i].question)];
+    const lm::Question* before =
+        i == 0 ? nullptr : &subject.questions[static_cast<std::size_t>(said[i - 1].question)];
+    nn::write_answer_word(
+        spec, now.word.data(), i == 0 ? nullptr : before->word.data(),
+        i == 0 ? nullptr : before->values[static_cast<std::size_t>(said[i - 1].taken)].data(),
+        quality, in[2].as<float>() + static_cast<std::int64_t>(i) * nn::answer_columns(spec));
+  }
+  for (std::size_t q = 0; q < subject.questions.size(); ++q) {
+    const lm::Question& question = subject.questions[q];
+    std::copy(question.word.begin(), question.word.end(), in[3].as<float>() + q * lm::kWordNumbers);
+    for (std::size_t v = 0; v < question.values.size(); ++v) {
+      std::copy(
+          question.values[v].begin(), question.values[v].end(),
+          in[4].as<float>() + (q * static_cast<std::size_t>(shape.values) + v) * lm::kValueNumbers);
+    }
+  }
+  const auto out = graph::evaluate(network.graph, in);
+  EXPECT_TRUE(out.ok());
+  const std::int64_t choice = spec.hyper.at("choice");
+  std::vector<std::vector<double>> chances;
+  for (std::size_t i = 0; i < said.size(); ++i) {
+    std::vector<double> scores;
+    double sum = 0;
+    for (const std::int32_t value : said[i].legal) {
+      const float* query = (*out)[0].as<float>() + static_cast<std::int64_t>(i) * choice;
+      const float* embedding =
+          (*out)[1].as<float>() + (said[i].question * shape.values + value) * choice;
+      scores.push_back(std::inner_product(query, query + choice, embedding, 0.0));
+      sum += std::exp(scores.back());
+    }
+    for (double& s : scores) s -= std::log(sum);
+    chances.push_back(scores);
+  }
+  return chances;
+}
+
+// What the model says for one row, question by question.
+std::vector<std::vector<float>> read(LanguageModel& model, std::int32_t row,
+                                     const std::vector<Said>& said, std::int32_t previous = -1) {
+  std::vector<std::vector<float>> out;
+  for (const Said& s : said) {
+    const lm::Step step{row, s.question, previous, s.legal};
+    out.push_back(model.step({&step, 1}).value());
+    previous = s.taken;
+  }
+  return out;
+}
+
+void expect_near(const std::vector<float>& got, const std::vector<double>& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-4);
+}
+
+const std::vector<int> kCounts = {3, 2, 4, 3};
+// The second question leaves no choice.
+const std::vector<Said> kSaid = {{0, 2, {0, 2}}, {1, 1, {1}}, {2, 3, {0, 1, 3}}, {3, 0, {0, 1, 2}}};
+const std::vector<Said> kChoices = {kSaid[0], kSaid[2], kSaid[3]};
+
+void expect_definition(const nn::Hyper& hyper) {
+  Rng rng(5);
+  const nn::TrainedLanguage language = random_language(hyper);
+  const auto model = LanguageModel::make(language, 2).value();
+  const lm::Subject subject = random_subject(5, kCounts, rng);
+  const auto want = reference(language, subject, kChoices, 0.9F);
+  // Alone, and as one of more rows than a block has.
+  for (const int rows : {1, 70}) {
+    ASSERT_TRUE(model->begin(subject, rows, 0.9F).ok());
+    const auto got = read(*model, rows - 1, kSaid);
+    ASSERT_EQ(got.size(), 4u);
+    EXPECT_EQ(got[1], std::vector<float>{0});
+    expect_near(got[0], want[0]);
+    expect_near(got[2], want[1]);
+    expect_near(got[3], want[2]);
+  }
+}
+
+TEST(LanguageModel, ReadsAsItsDefinitionSays) { expect_definition({}); }
+TEST(LanguageModel, ReadsAsItsDefinitionSaysWithRotaryPositions) {
+  expect_definition({{"rotary", 1}});
+}
+
+TEST(LanguageModel, RowsAreApartAndMayBeCopied) {
+  Rng rng(6);
+  const nn::TrainedLanguage language = random_language();
+  const auto model = LanguageModel::make(language, 1).value();
+  const lm::Subject subject = random_subject(3, kCounts, rng);
+  const std::vector<Said> other = {{2, 0, {0, 1, 2, 3}}, {0, 1, {0, 1}}, {3, 2, {1, 2}}};
+  ASSERT_TRUE(model->begin(subject, 3, lm::kUnknownQuality).ok());
+  (void)read(*model, 0, {kChoices[0], kChoices[1]});
+  (void)read(*model, 1, {other[0], other[1]});
+  const std::int32_t sources[] = {1, 0, 1};
+  ASSERT_TRUE(model->copy_rows(sources).ok());
+  const auto first = reference(language, subject, kChoices, lm::kUnknownQuality);
+  const auto second = reference(language, subject, other, lm::kUnknownQuality);
+  // All at once, and in any order.
+  const lm::Step steps[] = {{2, 3, other[1].taken, other[2].legal},
+                            {1, 3, kChoices[1].taken, kChoices[2].legal}};
+  const std::vector<float> got = model->step(steps).value();
+  expect_near({got.begin(), got.begin() + 2}, second[2]);
+  expect_near({got.begin() + 2, got.end()}, first[2]);
+  expect_near(read(*model, 0, {other[2]}, other[1].taken)[0], second[2]);
+}
+
+TEST(LanguageModel, LongPromptsAndSentencesAreCutOff) {
+  Rng rng(7);
+  const nn::TrainedLanguage language = random_language({{"max_prompt", 4}, {"max_answers", 2}});
+  const auto model = LanguageModel::make(language, 1).value();
+  lm::Subject subject = random_subject(6, kCounts, rng);
+  ASSERT_TRUE(model->begin(subject, 1, 1).ok());
+  const auto got = read(*model, 0, kChoices);
+  subject.prompt.resize(4);
+  const auto want = reference(language, subject, {kChoices[0], kChoices[1]}, 1);
+  expect_near(got[1], want[1]);
+  expect_near(got[2], std::vector<double>(3, -std::log(3.0)));
+}
+
+TEST(LanguageModel, RefusesWordsOfAnotherSchema) {
+  nn::TrainedLanguage language = random_language();
+  language.schema = "another";
+  const std::string path = ::testing::TempDir() + "tessera_language_model.safetensors";
+  ASSERT_TRUE(nn::save_language(language, nn::WeightStorage::kF16, path).ok());
+  const auto model = LanguageModel::load(path, 1);
+  ASSERT_FALSE(model.ok());
+  EXPECT_NE(model.error().message.find("words of schema another"), std::string::npos);
+  EXPECT_FALSE(LanguageModel::load(path + ".absent", 1).ok());
+  language.schema = lm::schema();
+  const auto good = LanguageModel::make(language, 1).value();
+  EXPECT_FALSE(good->begin(lm::Subject{}, 0, 1).ok());
+}
+
+}  // namespace
+}  // namespace tessera::model
