@@ -43,6 +43,19 @@ const Stage& launch_of(const State& state, const Stage& stage) {
   return *s;
 }
 
+// The stage with a loop over virtual threads around the stage, or itself; null if there is none.
+const Stage* virtual_threads_around(const State& state, const Stage& stage) {
+  const auto is_virtual = [](const Stage& s, int leaves) {
+    return std::any_of(s.leaves.begin(), s.leaves.begin() + leaves,
+                       [&](int id) { return s.iters[idx(id)].annotation == Annotation::kVThread; });
+  };
+  if (is_virtual(stage, static_cast<int>(stage.leaves.size()))) return &stage;
+  for (const Stage* s = &stage; const Stage* outer = around(state, *s); s = outer) {
+    if (is_virtual(*outer, outer->position(s->attach.iter) + 1)) return outer;
+  }
+  return nullptr;
+}
+
 // Rules of one loop, and of one loop after the other.
 Result<void> check_loops(const Stage& stage) {
   const bool attached = stage.attach.kind == Attach::Kind::kAt;
@@ -156,15 +169,9 @@ Result<void> check_threads(const State& state) {
     for (const int id : stage.leaves) {
       const Iter& it = stage.iters[idx(id)];
       if (!it.reduce || thread_dim(it.annotation) < 0) continue;
-      const Stage& root = launch_of(state, stage);
-      for (const Stage& other : state.stages) {
-        const bool same = &launch_of(state, other) == &root;
-        for (const int o : other.leaves) {
-          if (same && other.iters[idx(o)].annotation == Annotation::kVThread)
-            return illegal("stage {} reduces over threads, but {} has virtual threads",
-                           stage.name(), other.name());
-        }
-      }
+      if (const Stage* other = virtual_threads_around(state, stage))
+        return illegal("stage {} reduces over threads, but runs inside virtual threads of {}",
+                       stage.name(), other->name());
     }
   }
   return {};

@@ -543,7 +543,7 @@ TEST(Threads, RefusedWithAReason) {
       "stage C reduces over more than one dimension of threads");
   expect_threads_refused(
       dag, "annotate C i vthread\nannotate C j threadIdx.x\nannotate C k threadIdx.y\n",
-      "stage C reduces over threads, but C has virtual threads");
+      "stage C reduces over threads, but runs inside virtual threads of C");
   expect_threads_refused(dag,
                          "annotate C i blockIdx.x\nannotate C k threadIdx.x\nreorder C i k j\n",
                          "stage C: loops over its axes inside the reduction over threads");

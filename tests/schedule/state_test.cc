@@ -63,6 +63,14 @@ constexpr const char* kSoftmax =
     "Y local\n"
     "compute_at Y.local Y r\ncache_read X local mx\n";
 
+TEST(State, AStageThatBecomesACopyKeepsItsScope) {
+  const State state =
+      state_of(softmax(4, 8), "cache_write ex shared\ncache_write ex.shared shared\n");
+  EXPECT_EQ(state.find("ex.shared.shared")->scope, "shared");
+  EXPECT_EQ(state.find("ex.shared")->scope, "shared");
+  EXPECT_NE(state.find("ex")->scope, "shared");
+}
+
 TEST(StateText, Golden) {
   testing::expect_golden("schedule/matmul.txt",
                          to_text(state_of(dag_of("matmul:M=30,N=50,K=70"), kTiledMatmul)));

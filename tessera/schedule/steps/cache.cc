@@ -144,8 +144,10 @@ Result<void> CacheWrite::apply(State& state) const {
   TESSERA_DO(check_free_name(state, name));
   te::Op inner = move_computation(*s, name);
   const Attach attach = s->attach;
+  const std::string kept = s->scope;
   *s = make_stage(s->op);
   s->attach = attach;
+  s->scope = kept;
   Stage cache = make_stage(std::move(inner));
   cache.scope = scope;
   state.stages.insert(state.stages.begin() + state.index_of(stage), std::move(cache));
