@@ -43,6 +43,8 @@ TEST(Gpu, EveryChoiceComputesTheOperation) {
                            "conv2d:N=1,H=9,W=7,CI=5,CO=7,KH=3,KW=3,P=1,algo=winograd2",
                            "conv2d:N=1,H=5,W=6,CI=4,CO=6,KH=1,KW=1,layout=nchw",
                            "conv_transpose2d:N=1,H=4,W=3,CI=4,CO=5,KH=4,KW=4,S=2,P=1",
+                           "attention:B=2,M=19,N=45,D=20",
+                           "attention:B=1,M=9,N=150,D=7,mask=causal",
                            "softmax:R=5,C=70",
                            "softmax:R=3,C=64",
                            "layernorm:R=3,C=50",
@@ -114,6 +116,60 @@ TEST(Gpu, RowsAreReducedAndUsedInOneLaunch) {
   }
 }
 
+TEST(Gpu, AttentionIsOneLaunch) {
+  for (const char* spec :
+       {"attention:B=12,M=128,N=128,D=64", "attention:B=12,M=197,N=197,D=64",
+        "attention:B=12,M=128,N=128,D=64,mask=causal", "attention:B=16,M=384,N=384,D=80",
+        "attention:B=12,M=128,N=128,D=64,dtype=f16", "attention:B=12,M=197,N=197,D=64,dtype=f16",
+        "attention:B=12,M=1024,N=1024,D=64,dtype=f16"}) {
+    SCOPED_TRACE(spec);
+    const te::Dag dag = dag_of(spec);
+    const schedule::Schedule schedule = default_schedule(dag, gpu()).value();
+    expect_runs(dag, schedule, false);
+    EXPECT_EQ(lower::lower_device(dag, schedule)->program.launches.size(), 1U);
+  }
+  // The scores of a block do not fit.
+  const te::Dag dag = dag_of("attention:B=1,M=64,N=8192,D=64");
+  const schedule::Schedule schedule = default_schedule(dag, gpu()).value();
+  EXPECT_GT(lower::lower_device(dag, schedule)->program.launches.size(), 1U);
+}
+
+// As a model has it: heads are parts of one value, and the scores have an epilogue.
+TEST(Gpu, AttentionOfAModelIsOneLaunch) {
+  const auto dag = [](int tokens, int heads, int size) {
+    return te::dag_from_text(fmt::format(R"(dag attention
+  input q: f32[1, {0}, {2}, {3}]
+  input k: f32[1, {0}, {2}, {3}]
+  input mask: f32[1, 1, 1, {0}]
+  input v: f32[1, {0}, {2}, {3}]
+  stage s: f32[1, {1}, {0}, {0}]
+    s[b, c, i, j] = sum(k in {3}) q[b, i, c, k] * k[b, j, c + {1}, k]
+  stage mul: f32[1, {1}, {0}, {0}]
+    mul[i0, i1, i2, i3] = s[0, i1, i2, i3] * 0.125
+  stage add: f32[1, {1}, {0}, {0}]
+    add[i0, i1, i2, i3] = mul[0, i1, i2, i3] + mask[0, 0, 0, i3]
+  stage mx: f32[1, {1}, {0}]
+    mx[i0, i1, i2] = max(i3 in {0}) add[i0, i1, i2, i3]
+  stage ex: f32[1, {1}, {0}, {0}]
+    ex[i0, i1, i2, i3] = exp(add[i0, i1, i2, i3] - mx[i0, i1, i2])
+  stage sm: f32[1, {1}, {0}]
+    sm[i0, i1, i2] = sum(i3 in {0}) ex[i0, i1, i2, i3]
+  stage p: f32[1, {1}, {0}, {0}]
+    p[i0, i1, i2, i3] = ex[i0, i1, i2, i3] / sm[i0, i1, i2]
+  stage y: f32[1, {0}, {1}, {3}]
+    y[b, i, c, j] = sum(k in {0}) p[b, c, i, k] * v[b, k, c + {4}, j]
+  output y
+)",
+                                         tokens, heads, 3 * heads, size, 2 * heads))
+        .value();
+  };
+  for (const auto& [made, runs] : {std::pair(dag(128, 12, 64), false), {dag(13, 2, 12), true}}) {
+    const schedule::Schedule schedule = default_schedule(made, gpu()).value();
+    expect_runs(made, schedule, runs);
+    EXPECT_EQ(lower::lower_device(made, schedule)->program.launches.size(), 1U);
+  }
+}
+
 bool uses_tensor_cores(const schedule::Schedule& schedule) {
   return schedule::to_text(schedule).find("tensorize") != std::string::npos;
 }
@@ -150,7 +206,8 @@ TEST(Gpu, ProductsOfHalvesGoToTensorCores) {
        {"matmul:M=37,N=70,K=45,dtype=f16", "matmul:M=64,N=48,K=64,TA=1,dtype=bf16",
         "dense:M=33,N=64,K=130,dtype=f16", "bmm:B=2,M=32,N=24,K=40,dtype=f16",
         "conv2d:N=1,H=3,W=20,CI=16,CO=32,KH=3,KW=3,P=1,dtype=f16,algo=direct",
-        "matmul:M=7,N=10,K=19,dtype=f16",
+        "matmul:M=7,N=10,K=19,dtype=f16", "attention:B=2,M=20,N=32,D=24,dtype=f16",
+        "attention:B=1,M=18,N=85,D=40,mask=causal,dtype=f16",
         "conv2d:N=2,H=3,W=7,CI=16,CO=24,KH=3,KW=3,P=1,dtype=f16,algo=direct",
         "conv2d:N=1,H=5,W=36,CI=24,CO=16,KH=3,KW=3,P=1,S=2,dtype=bf16,algo=direct"}) {
     SCOPED_TRACE(spec);

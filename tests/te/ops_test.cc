@@ -42,6 +42,8 @@ constexpr Definition kDefinitions[] = {
      "avgpool2d:N=1,H=9,W=7,C=4,KH=3,KW=3,S=2,P=1,include_pad=yes,layout=nchw"},
     {"globalavgpool", "globalavgpool:N=2,H=7,W=7,C=5"},
     {"softmax", "softmax:R=3,C=10"},
+    {"attention", "attention:B=2,M=3,N=5,D=4"},
+    {"attention_causal_f16", "attention:B=1,M=3,N=4,D=8,mask=causal,dtype=f16"},
     {"layernorm", "layernorm:R=3,C=10"},
     {"rmsnorm", "rmsnorm:R=3,C=10"},
     {"reduce_sum", "reduce:R=3,C=10"},

@@ -24,6 +24,7 @@ constexpr const char* kSpecs[] = {
     "maxpool2d:N=1,H=9,W=7,C=4,KH=3,KW=3,S=2,P=1",
     "avgpool2d:N=1,H=9,W=7,C=4,KH=3,KW=3,S=2,P=1",
     "softmax:R=3,C=10",
+    "attention:B=1,M=3,N=4,D=8,mask=causal,dtype=f16",
     "layernorm:R=3,C=10",
     "rmsnorm:R=3,C=10",
     "reduce:R=3,C=10,op=mean,axis=0,dtype=f16",

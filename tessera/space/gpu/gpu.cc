@@ -148,6 +148,10 @@ void write_gpu_stages(Context& c, bool simple) {
   const std::size_t count = c.analysis.stages.size();
   for (std::size_t i = 0; i < count && !simple; ++i) {
     if (c.chooser.stopped()) return;
+    if (!c.done[i]) schedule_gpu_attention(c, i);
+  }
+  for (std::size_t i = 0; i < count && !simple; ++i) {
+    if (c.chooser.stopped()) return;
     if (!c.done[i] && is_contraction(c.stage(i))) schedule_gpu_contraction(c, i);
   }
   for (std::size_t i = count; i-- > 0 && !simple;) {

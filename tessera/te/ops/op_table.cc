@@ -5,10 +5,10 @@ namespace tessera::te {
 
 const std::vector<OpEntry>& op_table() {
   static const std::vector<OpEntry> table = {
-      avgpool2d_op(),        bmm_op(),       conv1d_op(),    conv2d_op(),    conv3d_op(),
-      conv_transpose2d_op(), dense_op(),     depthwise_op(), eltwise_op(),   gather_op(),
-      globalavgpool_op(),    layernorm_op(), matmul_op(),    maxpool2d_op(), reduce_op(),
-      rmsnorm_op(),          softmax_op(),   transpose_op(),
+      attention_op(), avgpool2d_op(),        bmm_op(),       conv1d_op(),    conv2d_op(),
+      conv3d_op(),    conv_transpose2d_op(), dense_op(),     depthwise_op(), eltwise_op(),
+      gather_op(),    globalavgpool_op(),    layernorm_op(), matmul_op(),    maxpool2d_op(),
+      reduce_op(),    rmsnorm_op(),          softmax_op(),   transpose_op(),
   };
   return table;
 }

@@ -5,6 +5,7 @@
 
 namespace tessera::te {
 
+OpEntry attention_op();
 OpEntry avgpool2d_op();
 OpEntry bmm_op();
 OpEntry conv1d_op();

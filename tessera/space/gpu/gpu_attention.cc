@@ -1,0 +1,534 @@
+// Attention in one launch: a block has the scores of some queries in shared memory, from the
+// product that makes them, over the softmax, to the product that uses them.
+#include <algorithm>
+#include <optional>
+
+#include "tessera/space/contraction.h"
+#include "tessera/space/gpu/gpu.h"
+#include "tessera/space/gpu/gpu_parts.h"
+#include "tessera/space/gpu/gpu_tensor.h"
+#include "tessera/space/inlining.h"
+#include "tessera/space/row_group.h"
+#include "tessera/space/tile.h"
+
+namespace tessera::space {
+namespace {
+
+constexpr std::int64_t kWarp = 32;
+constexpr std::int64_t kSide = 16;  // of a tile of sums on tensor cores
+constexpr std::int64_t kCopyBytes = 16;
+// Rounds of the threads over a row, and products, that are unrolled.
+constexpr std::int64_t kMaxRounds = 8, kMaxBody = 1600;
+// Where no limit is known.
+constexpr std::int64_t kSharedBytes = 48 << 10;
+// Threads side by side along keys, keys of a thread, elements of a head or keys between copies.
+constexpr std::int64_t kKeyThreads = 16, kThreadKeys = 8, kSteps = 32;
+
+struct Attention {
+  Contraction scores, values;
+  Host scored, valued;  // what writes the scores and the output
+  std::size_t weights = 0;
+  std::vector<std::size_t> members;  // reductions of the softmax
+  std::size_t row = 0, key = 0;      // axes of the weights
+};
+
+Host own_host(const Stage& s, std::size_t stage) {
+  Host host{.stage = stage, .axis = {}};
+  for (std::size_t i = 0; i < s.rank(); ++i) host.axis.push_back(i);
+  return host;
+}
+
+// The axis of a stage that the dimension of a read is exactly; -1: none.
+int dimension_of(const Access& read, int axis) {
+  for (std::size_t d = 0; d < read.indices.size(); ++d) {
+    if (read.indices[d].single_axis() == axis) return static_cast<int>(d);
+  }
+  return -1;
+}
+
+// The operand lies along the axis, element by element.
+bool lies_along(const Access& a, std::size_t axis) {
+  const auto& terms = a.indices.back().terms;
+  return a.regular() && !a.conditional && terms.size() == 1 && terms[0].axis == axis &&
+         terms[0].coefficient == 1;
+}
+
+class Matcher {
+ public:
+  Matcher(const Context& context, std::size_t stage) : x_(context), stage_(stage) {}
+
+  std::optional<Attention> run() {
+    if (!find_values() || !find_softmax() || !find_scores()) return std::nullopt;
+    return std::move(out_);
+  }
+
+ private:
+  const Analysis& analysis() const { return x_.analysis; }
+
+  // The contraction with vectors along the last axis that its host writes.
+  bool match(std::size_t stage, const Host& host, Contraction* out) const {
+    const Stage& s = x_.stage(stage);
+    if (s.rank() < 2) return false;
+    std::size_t vector = 0;
+    for (std::size_t i = 0; i < s.rank(); ++i) {
+      if (host.axis[i] > host.axis[vector]) vector = i;
+    }
+    auto found = match_contraction(analysis(), stage, vector);
+    if (!found || found->row < 0 || found->reduce.size() != 1 || !found->columns.empty() ||
+        found->a.buffer == found->b.buffer)
+      return false;
+    *out = std::move(*found);
+    return true;
+  }
+
+  bool find_values() {
+    const Stage& s = x_.stage(stage_);
+    if (!is_contraction(s)) return false;
+    const auto host = find_host(analysis(), stage_);
+    out_.valued = host && !x_.done[host->stage] ? *host : own_host(s, stage_);
+    Contraction& c = out_.values;
+    if (!match(stage_, out_.valued, &c) || !lies_along(c.b, c.vector)) return false;
+    const int made = analysis().producer(c.a.buffer);
+    if (made < 0) return false;
+    out_.weights = static_cast<std::size_t>(made);
+    const Stage& p = x_.stage(out_.weights);
+    if (x_.done[out_.weights] || p.output || p.reduces() || p.users.size() != 1 || p.rank() < 2)
+      return false;
+    // Every dimension of the weights is one axis of the product.
+    for (std::size_t d = 0; d < p.rank(); ++d) {
+      if (c.a.indices[d].single_axis() < 0 && p.extent(d) > 1) return false;
+    }
+    const int row = dimension_of(c.a, c.row);
+    const int key = dimension_of(c.a, static_cast<int>(c.reduce[0]));
+    if (row < 0 || key != static_cast<int>(p.rank()) - 1) return false;
+    out_.row = static_cast<std::size_t>(row);
+    out_.key = static_cast<std::size_t>(key);
+    return true;
+  }
+
+  // The reductions over the keys that the weights need.
+  bool find_softmax() {
+    const RowGroup group(x_, out_.weights);
+    for (const std::size_t m : group.members()) {
+      const Stage& s = x_.stage(m);
+      if (!s.reduces()) continue;
+      const bool rows = group.map(m)[out_.row] >= 0 && group.map(m)[out_.key] < 0;
+      if (!rows || s.op.reduce_axes.size() != 1 || s.op.reduce_axes[0].extent != keys())
+        return false;
+      out_.members.push_back(m);
+    }
+    return !out_.members.empty();
+  }
+
+  std::int64_t keys() const { return x_.stage(out_.weights).extent(out_.key); }
+
+  bool inside(std::size_t stage) const {
+    return stage == out_.weights ||
+           std::find(out_.members.begin(), out_.members.end(), stage) != out_.members.end();
+  }
+
+  // What the weights and all reductions read of one product, by row and key.
+  bool find_scores() {
+    for (const Access& read : x_.stage(out_.weights).reads) {
+      const int made = analysis().producer(read.buffer);
+      if (made < 0 || inside(static_cast<std::size_t>(made))) continue;
+      if (dimension_of(read, static_cast<int>(out_.key)) !=
+          static_cast<int>(read.indices.size()) - 1)
+        continue;
+      const int row = dimension_of(read, static_cast<int>(out_.row));
+      if (row >= 0 && take_scores(static_cast<std::size_t>(made), static_cast<std::size_t>(row)))
+        return true;
+    }
+    return false;
+  }
+
+  bool take_scores(std::size_t stored, std::size_t row) {
+    const Stage& x = x_.stage(stored);
+    const bool used =
+        std::all_of(x.users.begin(), x.users.end(), [&](std::size_t user) { return inside(user); });
+    if (x_.done[stored] || x.output || !used) return false;
+    std::size_t product = stored;
+    out_.scored = own_host(x, stored);
+    if (!is_contraction(x)) {
+      if (x.reduces()) return false;
+      const auto found = std::find_if(x.reads.begin(), x.reads.end(), [&](const Access& read) {
+        const int made = analysis().producer(read.buffer);
+        return made >= 0 && is_contraction(x_.stage(static_cast<std::size_t>(made)));
+      });
+      if (found == x.reads.end()) return false;
+      product = static_cast<std::size_t>(analysis().producer(found->buffer));
+      const auto host = find_host(analysis(), product);
+      if (!host || host->stage != stored || x_.done[product]) return false;
+      out_.scored = *host;
+    }
+    Contraction& c = out_.scores;
+    if (!match(product, out_.scored, &c)) return false;
+    return out_.scored.axis[c.vector] == x.rank() - 1 &&
+           out_.scored.axis[static_cast<std::size_t>(c.row)] == row &&
+           lies_along(c.a, c.reduce[0]) && lies_along(c.b, c.reduce[0]);
+  }
+
+  const Context& x_;
+  std::size_t stage_;
+  Attention out_;
+};
+
+class GpuAttention {
+ public:
+  GpuAttention(Context& context, const Attention& a)
+      : x_(context),
+        a_(a),
+        score_(context.stage(a.scores.stage)),
+        scored_(context.stage(a.scored.stage)),
+        weight_(context.stage(a.weights)),
+        value_(context.stage(a.values.stage)),
+        out_(context.stage(a.valued.stage)),
+        tensor_(has_tensor_cores()) {}
+
+  std::int64_t keys() const { return weight_.extent(a_.key); }
+  std::int64_t head() const { return value_.extent(a_.values.vector); }
+  std::int64_t queries() const { return weight_.extent(a_.row); }
+
+  // Of a block; copies of operands have two places.
+  std::int64_t shared_bytes(std::int64_t rows) const {
+    const std::int64_t pitch = keys() + 2 * kSide;
+    const std::int64_t element = size_bytes(weight_.dtype());
+    const std::int64_t kept = rows * pitch * (size_bytes(scored_.dtype()) + element);
+    const std::int64_t slice = kSteps + kCopyBytes / element;
+    const std::int64_t operands = (rows + tile_keys()) * slice + kSteps * (head() + kSide) +
+                                  (copies_weights() ? rows * slice : 0);
+    return kept + 2 * operands * element + 1024;
+  }
+
+  bool fits() const {
+    return (!tensor_ || queries() >= kSide) && shared_bytes(least_rows()) <= shared_limit() &&
+           warps_ * kWarp <= x_.target.gpu.block_threads;
+  }
+
+  void run() {
+    choose();
+    Writer& w = x_.writer;
+    const std::string& weights = weight_.op.name;
+    const bool apart = a_.scored.stage != a_.scores.stage;  // the sums have an epilogue
+    inner_scores_ = apart ? score_.op.name : w.cache_write(score_.op.name, "local");
+    scores_ = w.cache_write(scored_.op.name, "shared");
+    w.compute_inline(scored_.op.name);
+    weights_ = w.cache_write(weights, "shared");
+    w.compute_inline(weights);
+    if (copies_weights()) {
+      copied_ = weights_;
+      weights_ = w.cache_write(copied_, "shared");
+    }
+    launch_ = out_.op.name;
+    inner_values_ =
+        a_.valued.stage == a_.values.stage ? w.cache_write(launch_, "local") : value_.op.name;
+    write_launch();
+    write_product(a_.values, value_, inner_values_, true);
+    write_weights();
+    write_scores();
+    write_product(a_.scores, score_, inner_scores_, false);
+    for (const std::size_t s :
+         {a_.scores.stage, a_.scored.stage, a_.weights, a_.values.stage, a_.valued.stage})
+      x_.done[s] = true;
+    for (const std::size_t m : a_.members) x_.done[m] = true;
+  }
+
+ private:
+  bool has_tensor_cores() const {
+    const DType type = a_.scores.a.buffer->dtype;
+    if (type != a_.scores.b.buffer->dtype || type != weight_.dtype() ||
+        type != a_.values.b.buffer->dtype || size_bytes(type) != 2)
+      return false;
+    const auto shapes = target::tensor_shapes(x_.target);
+    return std::any_of(shapes.begin(), shapes.end(), [&](const target::TensorShape& s) {
+      return s.dtype == type && s.m == kSide && s.k == kSide;
+    });
+  }
+
+  std::int64_t shared_limit() const {
+    const std::int64_t own = x_.target.gpu.block_shared_bytes;
+    return own > 0 ? own : kSharedBytes;
+  }
+  std::int64_t least_rows() const { return tensor_ ? kSide : kSide / 2; }
+  // Tensor cores read whole steps: weights past the last key must be zeros, which copies have.
+  bool copies_weights() const { return tensor_ && keys() % kSteps != 0; }
+
+  // Keys whose scores a block computes at once.
+  std::int64_t tile_keys() const {
+    if (tensor_) return warps_ * kSide * tiles_of_warp();
+    return kKeyThreads * keys_of_thread();
+  }
+  std::int64_t tiles_of_warp() const {
+    const std::int64_t tiles = parts_of(keys(), kSide * warps_);
+    return parts_of(tiles, parts_of(tiles, 4));
+  }
+  std::int64_t keys_of_thread() const {
+    const std::int64_t each = parts_of(keys(), kKeyThreads);
+    return parts_of(each, parts_of(each, kThreadKeys));
+  }
+
+  void choose() {
+    std::int64_t others = 1;
+    for (const std::size_t i : a_.values.batch) others *= value_.extent(i);
+    for (const std::size_t i : a_.values.rows) others *= value_.extent(i);
+    // Larger tiles read keys and values less often, as long as all multiprocessors have blocks.
+    std::int64_t preferred = least_rows();
+    const auto blocks = [&](std::int64_t rows) { return others * parts_of(queries(), rows); };
+    while (preferred < 32 && 3 * blocks(2 * preferred) >= std::int64_t{2} * x_.target.cores &&
+           shared_bytes(2 * preferred) <= shared_limit() / 2)
+      preferred *= 2;
+    rows_ = x_.chooser.number(
+        launch_name(), "queries", DecisionKind::kThread, preferred,
+        [&] {
+          return tensor_ ? std::vector<std::int64_t>{16, 32, 64}
+                         : std::vector<std::int64_t>{8, 16, 32, 64};
+        },
+        [&](std::int64_t n) {
+          return n > least_rows() && shared_bytes(n) > shared_limit()
+                     ? "more than the shared memory of a block"
+                     : nullptr;
+        });
+  }
+  const std::string& launch_name() const { return value_.op.name; }
+
+  static void append(Loops* to, const Loops& more) {
+    to->insert(to->end(), more.begin(), more.end());
+  }
+
+  // Threads of a tile in warps: bound to y and x, the innermost loop of which is returned.
+  std::string bind(const std::string& stage, const Loops& loops) {
+    Writer& w = x_.writer;
+    const Loops parts = w.split(stage, w.fuse(stage, loops), {kWarp}, schedule::Tail::kGuard);
+    w.annotate(stage, parts[0], schedule::Annotation::kThreadY);
+    w.annotate(stage, parts[1], schedule::Annotation::kThreadX);
+    return parts[1];
+  }
+
+  struct Tile {
+    std::int64_t row_threads, rows, chunks, column_threads, lanes;
+  };
+  // A tile of results in registers: of threads, or of warps on tensor cores. `blocks`: bound to
+  // the blocks of a launch, where there are. Returns the loop that the sums are computed at.
+  std::string write_tile(const std::string& stage, Loops outer, const std::string& row,
+                         const std::string& column, const Tile& tile, bool blocks) {
+    Writer& w = x_.writer;
+    Loops order, threads;
+    std::string sums;
+    if (tensor_) {
+      const Loops r = w.split(stage, row, {1, rows_ / kSide, 2, 8}, schedule::Tail::kGuard);
+      const Loops c =
+          w.split(stage, column, {warps_, tile.chunks * 2, 4, 2}, schedule::Tail::kGuard);
+      append(&outer, {r[0], c[0]});
+      order = outer;
+      append(&order, {r[1], c[1], r[4], c[3], r[2], r[3], c[2], c[4]});
+      w.reorder(stage, order);
+      block_ = blocks ? w.fuse(stage, outer) : block_;
+      sums = w.fuse(stage, {r[1], c[1]});
+      w.annotate(stage, sums, schedule::Annotation::kThreadY);
+      w.annotate(stage, w.fuse(stage, {r[4], c[3]}), schedule::Annotation::kThreadX);
+      for (const std::string& loop : {r[2], r[3], c[2]}) w.unroll(stage, loop);
+      w.vectorize(stage, c[4]);
+    } else {
+      const Loops r = w.split(stage, row, {tile.row_threads, tile.rows}, schedule::Tail::kGuard);
+      const Loops c = w.split(stage, column, {tile.chunks, tile.column_threads, tile.lanes},
+                              schedule::Tail::kGuard);
+      append(&outer, {r[0], c[0]});
+      order = outer;
+      append(&order, {c[1], r[1], c[2], r[2], c[3]});
+      w.reorder(stage, order);
+      block_ = blocks ? w.fuse(stage, outer) : block_;
+      if (tile.chunks > 1) w.annotate(stage, c[1], schedule::Annotation::kVThread);
+      sums = bind(stage, {r[1], c[2]});
+      w.unroll(stage, r[2]);
+      if (tile.lanes > 1) {
+        w.vectorize(stage, c[3]);
+      } else {
+        w.unroll(stage, c[3]);
+      }
+    }
+    if (blocks) w.annotate(stage, block_, schedule::Annotation::kBlockX);
+    return sums;
+  }
+
+  Tile scores_tile() const {
+    if (tensor_) return {.row_threads = 1, .rows = 1, .chunks = tiles_of_warp()};
+    const std::int64_t row_threads = warps_ * kWarp / kKeyThreads;
+    Tile t{.row_threads = row_threads,
+           .rows = parts_of(rows_, row_threads),
+           .chunks = keys_of_thread(),
+           .column_threads = kKeyThreads,
+           .lanes = 1};
+    t.row_threads = parts_of(rows_, t.rows);
+    return t;
+  }
+  Tile values_tile() const {
+    if (tensor_) return {.row_threads = 1, .rows = 1, .chunks = parts_of(head(), kSide * warps_)};
+    Tile t{.lanes = head() % 4 == 0 ? 4 : 1};
+    t.column_threads = kKeyThreads;
+    while (t.column_threads > 1 && t.column_threads * t.lanes / 2 >= head()) t.column_threads /= 2;
+    t.chunks = parts_of(head(), t.column_threads * t.lanes);
+    t.row_threads = warps_ * kWarp / t.column_threads;
+    t.rows = parts_of(rows_, t.row_threads);
+    t.row_threads = parts_of(rows_, t.rows);
+    return t;
+  }
+
+  void write_launch() {
+    Loops blocks = gpu_block_loops(x_, a_.values, a_.valued, "");
+    const auto axis = [&](std::size_t i) { return out_.axis_name(a_.valued.axis[i]); };
+    const std::string sums =
+        write_tile(launch_, blocks, axis(static_cast<std::size_t>(a_.values.row)),
+                   axis(a_.values.vector), values_tile(), true);
+    x_.writer.compute_at(inner_values_, launch_, sums);
+  }
+
+  // Other axes of a stage: of one iteration in every block.
+  static Loops others(const Stage& s, std::size_t row, std::size_t column) {
+    Loops out;
+    for (std::size_t i = 0; i < s.rank(); ++i) {
+      if (i != row && i != column) out.push_back(s.axis_name(i));
+    }
+    return out;
+  }
+
+  void write_scores() {
+    const Stage& s = scored_;
+    const std::size_t row = a_.scored.axis[static_cast<std::size_t>(a_.scores.row)];
+    const std::size_t key = a_.scored.axis[a_.scores.vector];
+    x_.writer.compute_at(scores_, launch_, block_);
+    const std::string sums = write_tile(scores_, others(s, row, key), s.axis_name(row),
+                                        s.axis_name(key), scores_tile(), false);
+    align(scores_, s.rank(), s.dtype());
+    x_.writer.compute_at(inner_scores_, scores_, sums);
+  }
+
+  // Rows begin in different banks, at a multiple of 16 bytes.
+  void align(const std::string& stage, std::size_t rank, DType type) {
+    const auto dim = static_cast<int>(rank) - 2;
+    if (dim < 0) return;
+    const std::int64_t most = kCopyBytes / size_bytes(type);
+    if (tensor_ && size_bytes(type) == 2) {
+      x_.writer.storage_align(stage, dim, 2 * most, most);
+    } else {
+      x_.writer.storage_align(stage, dim, kWarp, most);
+    }
+  }
+
+  // A warp has a row: its reductions, then its weights.
+  void write_weights() {
+    Writer& w = x_.writer;
+    const Stage& s = weight_;
+    w.compute_at(weights_, launch_, block_);
+    const Loops row = w.split(weights_, s.axis_name(a_.row), {warps_}, schedule::Tail::kGuard);
+    const Loops key = w.split(weights_, s.axis_name(a_.key), {kWarp}, schedule::Tail::kGuard);
+    Loops order = others(s, a_.row, a_.key);
+    append(&order, {row[0], row[1], key[0], key[1]});
+    w.reorder(weights_, order);
+    w.annotate(weights_, row[1], schedule::Annotation::kThreadY);
+    w.annotate(weights_, key[1], schedule::Annotation::kThreadX);
+    const bool few = keys() <= kMaxRounds * kWarp;
+    if (few) w.unroll(weights_, key[0]);
+    align(weights_, s.rank(), s.dtype());
+    for (const std::size_t m : a_.members) {
+      const Stage& r = x_.stage(m);
+      const std::string& name = r.op.name;
+      w.compute_at(name, weights_, row[1]);
+      const Loops parts = w.split(name, r.axis_name(r.rank()), {kWarp}, schedule::Tail::kGuard);
+      w.annotate(name, parts[1], schedule::Annotation::kThreadX);
+      if (few) w.unroll(name, parts[0]);
+    }
+  }
+
+  // Sums of a thread or a warp, some steps at a time, and the copies of the operands.
+  void write_product(const Contraction& c, const Stage& s, const std::string& inner, bool values) {
+    Writer& w = x_.writer;
+    const std::string &cut = s.axis_name(c.reduce[0]), &column = s.axis_name(c.vector);
+    const std::string& row = s.axis_name(static_cast<std::size_t>(c.row));
+    const bool copies = values && !copied_.empty();
+    if (!values) w.cache_read(c.a.buffer->name, inner, "shared");
+    w.cache_read(c.b.buffer->name, inner, "shared");
+    Loops order, unrolled = others(s, static_cast<std::size_t>(c.row), c.vector);
+    Loops steps;
+    if (tensor_) {
+      steps = w.split(inner, cut, {kSteps / kSide, kSide}, schedule::Tail::kGuard);
+      const Loops r = w.split(inner, row, {kSide}, schedule::Tail::kGuard);
+      const Loops k = w.split(inner, column, {kSide}, schedule::Tail::kGuard);
+      order = {steps[0], steps[1]};
+      append(&order, unrolled);
+      append(&order, {r[0], k[0], r[1], k[1], steps[2]});
+      append(&unrolled, {steps[1], r[0], k[0]});
+      w.reorder(inner, order);
+      for (const std::string& loop : unrolled) w.unroll(inner, loop);
+      w.tensorize(inner, r[1], "mma16x16x16");
+    } else {
+      steps = w.split(inner, cut, {kSteps / 4, 4}, schedule::Tail::kGuard);
+      order = steps;
+      append(&order, unrolled);
+      append(&order, {row, column});
+      append(&unrolled, {steps[2], row});
+      const Tile tile = values ? values_tile() : scores_tile();
+      if (tile.rows * tile.chunks * tile.lanes * kSteps <= kMaxBody) unrolled.push_back(steps[1]);
+      w.reorder(inner, order);
+      const bool vectors = tile.lanes > 1;
+      if (!vectors) unrolled.push_back(column);
+      for (const std::string& loop : unrolled) w.unroll(inner, loop);
+      if (vectors) w.vectorize(inner, column);
+    }
+    if (copies) {
+      Loops dims;
+      for (std::size_t d = 0; d < weight_.rank(); ++d) dims.push_back(weight_.axis_name(d));
+      write_copy(copied_, dims, inner, steps[0], weight_.dtype(), 1);
+    }
+    if (!values) write_operand(c.a, inner, steps[0]);
+    write_operand(c.b, inner, steps[0]);
+    if (s.extent(c.reduce[0]) > kSteps && !copies) w.pragma(inner, steps[0], "pipeline", 2);
+  }
+
+  void write_operand(const Access& a, const std::string& inner, const std::string& step) {
+    const std::int64_t most = kCopyBytes / size_bytes(a.buffer->dtype);
+    std::int64_t lanes = most;
+    while (lanes > 1 && a.buffer->shape.back() % lanes != 0) lanes /= 2;
+    Loops dims;
+    for (std::size_t d = 0; d < a.indices.size(); ++d) dims.push_back("d" + std::to_string(d));
+    write_copy(a.buffer->name + ".shared", dims, inner, step, a.buffer->dtype, lanes);
+  }
+
+  void write_copy(const std::string& stage, const Loops& dims, const std::string& inner,
+                  const std::string& step, DType type, std::int64_t lanes) {
+    Writer& w = x_.writer;
+    w.compute_at(stage, inner, step);
+    align(stage, dims.size(), type);
+    std::vector<std::int64_t> lengths = {warps_, kWarp};
+    if (lanes > 1) lengths.push_back(lanes);
+    const Loops parts =
+        w.split(stage, w.fuse(stage, dims), std::move(lengths), schedule::Tail::kGuard);
+    w.annotate(stage, parts[1], schedule::Annotation::kThreadY);
+    w.annotate(stage, parts[2], schedule::Annotation::kThreadX);
+    if (lanes > 1) w.vectorize(stage, parts[3]);
+  }
+
+  Context& x_;
+  const Attention& a_;
+  const Stage &score_, &scored_, &weight_, &value_, &out_;
+  bool tensor_;
+  std::int64_t warps_ = 4, rows_ = kSide;
+  // Names: stages in shared memory, those of the sums, the launch and the loop of its blocks.
+  std::string scores_, weights_, copied_, inner_scores_, inner_values_, launch_, block_;
+};
+
+}  // namespace
+
+bool schedule_gpu_attention(Context& context, std::size_t stage) {
+  const auto found = Matcher(context, stage).run();
+  if (!found) return false;
+  GpuAttention attention(context, *found);
+  if (!attention.fits()) return false;
+  static constexpr const char* kWords[] = {"apart", "together"};
+  const std::string& name = context.stage(stage).op.name;
+  if (context.chooser.word(name, "attention", DecisionKind::kLocation, 1, kWords) == 0)
+    return false;
+  attention.run();
+  return true;
+}
+
+}  // namespace tessera::space
