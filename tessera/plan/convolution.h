@@ -27,6 +27,9 @@ struct Rules {
   bool merge_contractions = false;
   // Contractions read slices of their operands in place, with no copy of them made.
   bool slices_in_place = false;
+  // A product, its softmax over at most so many columns and the product that uses it share a
+  // kernel. 0: never.
+  std::int64_t attention_keys = 0;
 };
 
 // A convolution of maps [n, sizes.., channels].

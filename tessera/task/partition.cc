@@ -43,6 +43,9 @@ class Partitioner {
       for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
         TESSERA_DO(grow_prologue(static_cast<std::int32_t>(n)));
       }
+      for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+        TESSERA_DO(join_attention(static_cast<std::int32_t>(n)));
+      }
     }
     return finish();
   }
@@ -207,6 +210,47 @@ class Partitioner {
       TESSERA_TRY(const bool inside, stays_inside(id));
       if (inside) merge(group, source);
     }
+    return {};
+  }
+
+  bool is(std::int32_t n, std::string_view op) const {
+    return std::string_view(graph_.nodes[at(n)].op->name) == op;
+  }
+  // The only node that reads the value, which is no output; -1: there are others.
+  std::int32_t only_reader(ValueId v) const {
+    const auto& readers = uses_.readers[at(v)];
+    return readers.size() == 1 && !uses_.is_output[at(v)] ? readers[0] : -1;
+  }
+
+  // The product in front of a softmax over the last axis, with its epilogue, and the product that
+  // alone uses it become one kernel.
+  Result<void> join_attention(std::int32_t n) {
+    constexpr std::int64_t kLeastQueries = 8;
+    if (options_.attention_keys <= 0 || !is(n, "softmax") || !alone(n)) return {};
+    const Node& softmax = graph_.nodes[at(n)];
+    const ValueId scores = softmax.inputs[0], weights = softmax.outputs[0];
+    const Shape& shape = graph_.shape(scores);
+    const bool suits = shape.size() >= 2 && shape.back() <= options_.attention_keys &&
+                       shape[shape.size() - 2] >= kLeastQueries &&
+                       softmax.attrs.integer("axis") == static_cast<std::int64_t>(shape.size()) - 1;
+    const std::int32_t maker = uses_.producer[at(scores)], user = only_reader(weights);
+    if (!suits || maker < 0 || user < 0 || only_reader(scores) != n || !is(user, "contract"))
+      return {};
+    const std::int32_t first = group_of_[at(maker)], last = group_of_[at(user)];
+    const auto& members = members_[at(first)];
+    const bool product = std::any_of(members.begin(), members.end(),
+                                     [&](std::int32_t m) { return is(m, "contract"); });
+    const std::size_t total = members.size() + members_[at(last)].size() + 1;
+    if (!product || first == last || total > static_cast<std::size_t>(options_.max_nodes) ||
+        path_outside(first, {n}))
+      return {};
+    std::vector<std::int32_t> rest = members_[at(last)];
+    rest.push_back(n);
+    if (path_outside(first, rest)) return {};
+    TESSERA_TRY(const bool inside, stays_inside(weights));
+    if (!inside) return {};
+    merge(first, group_of_[at(n)]);
+    merge(first, last);
     return {};
   }
 

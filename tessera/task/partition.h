@@ -26,6 +26,8 @@ struct Group {
 struct PartitionOptions {
   bool fuse = true;    // false: every node alone
   int max_nodes = 64;  // of one kernel: bounds its compile time
+  // Attention over at most so many keys is one kernel; 0: none is.
+  std::int64_t attention_keys = 0;
   // Asked of every value that could stay inside a kernel ("fuse add of NODE"); null: all of them
   // do.
   std::shared_ptr<plan::Decider> decider;
@@ -33,7 +35,8 @@ struct PartitionOptions {
 
 // Groups in an order in which they can run. A group has at most one contraction, window or
 // reduction; pointwise nodes join it behind (epilogue) when every reader of the value between them
-// joins too, and in front of reductions and data movement when nothing else reads them.
+// joins too, and in front of reductions and data movement when nothing else reads them. Attention
+// has two contractions, around its softmax.
 // kInvalidArgument: what was decided about a value is no such decision.
 Result<std::vector<Group>> partition(const graph::Graph& graph,
                                      const PartitionOptions& options = {});

@@ -175,6 +175,7 @@ class ModelOnGpu : public ::testing::TestWithParam<target::Kind> {
     ASSERT_TRUE(passes.ok()) << passes.error().message;
     exec::ModelOptions options;
     options.device = device_.get();
+    options.partition.attention_keys = how.rules.attention_keys;
     const auto model = exec::compile_model(graph, device_->target(), options);
     ASSERT_TRUE(model.ok()) << model.error().message;
     exec::ModelRunner runner(*model, *device_);

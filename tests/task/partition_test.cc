@@ -77,6 +77,47 @@ TEST(Partition, StoresAValueWhereThatWasDecided) {
       << refused.error().message;
 }
 
+// softmax(x y) z, each of `keys` columns.
+Graph attention(std::int64_t queries, std::int64_t keys) {
+  Net n;
+  const auto product = [&](ValueId a, ValueId b, const char* out) {
+    return n.add("contract", {a, b},
+                 {{"a", std::string("mk")}, {"b", std::string("kn")}, {"out", std::string(out)}});
+  };
+  const ValueId scores = product(n.input({queries, 4}), n.input({4, keys}), "mn");
+  const ValueId masked = n.add("add", {scores, n.input({keys})});
+  const ValueId weights = n.add("softmax", {masked}, {{"axis", std::int64_t{1}}});
+  return n.finish({n.add("tanh", {product(weights, n.input({keys, 4}), "mn")})});
+}
+
+TEST(Partition, AttentionIsOneKernelWhereTheRulesSaySo) {
+  const Graph g = attention(8, 16);
+  EXPECT_EQ(groups_text(g), "contract+add | softmax | contract+tanh");
+  EXPECT_EQ(groups_text(g, {.attention_keys = 16}), "contract+add+softmax+contract+tanh");
+  EXPECT_EQ(groups_text(g, {.attention_keys = 15}), groups_text(g));
+  EXPECT_EQ(groups_text(g, {.max_nodes = 4, .attention_keys = 16}), groups_text(g));
+  EXPECT_EQ(groups_text(attention(7, 16), {.attention_keys = 16}), groups_text(g));
+  PartitionOptions options{.attention_keys = 16};
+  options.decider = std::make_shared<plan::Decider>();
+  groups_text(g, options);
+  const std::string key = options.decider->decided().back().point.key;
+  EXPECT_TRUE(key.starts_with("fuse softmax of ")) << key;
+  options.decider = std::make_shared<plan::Decider>(plan::Decisions{{key, plan::kStored}});
+  EXPECT_EQ(groups_text(g, options), groups_text(g));
+}
+
+TEST(Partition, WeightsThatOthersReadAreStored) {
+  Net n;
+  const auto labels = std::vector<std::string>{"mk", "kn", "mn"};
+  const auto product = [&](ValueId a, ValueId b) {
+    return n.add("contract", {a, b}, {{"a", labels[0]}, {"b", labels[1]}, {"out", labels[2]}});
+  };
+  const ValueId scores = product(n.input({8, 4}), n.input({4, 16}));
+  const ValueId weights = n.add("softmax", {scores}, {{"axis", std::int64_t{1}}});
+  const Graph g = n.finish({product(weights, n.input({16, 4})), weights});
+  EXPECT_EQ(groups_text(g, {.attention_keys = 64}), "contract | softmax | contract");
+}
+
 TEST(Partition, PointwiseNodesFollowTheirContraction) {
   Net n;
   const ValueId m = n.matmul(n.input({4, 8}), 8, 6);

@@ -38,6 +38,8 @@ graph::PassOptions passes_for(const target::Target& target) {
     // One larger product fills more multiprocessors, and launches are saved.
     passes.rules.merge_contractions = true;
     passes.rules.slices_in_place = true;
+    // By estimate, not measured: every block reads all keys, which grows with their square.
+    passes.rules.attention_keys = 512;
   }
   return passes;
 }
