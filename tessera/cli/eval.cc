@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tessera/cli/command.h"
+#include "tessera/cli/eval_graphs.h"
 #include "tessera/cli/eval_output.h"
 #include "tessera/cli/progress.h"
 #include "tessera/support/files.h"
@@ -15,10 +16,10 @@ namespace {
 
 struct EvalArgs {
   std::string split = "by-network", plot;
-  std::vector<std::string> weights, scores;
+  std::vector<std::string> weights, scores, graphs;
   driver::EvalOptions options;
   bool shipped = false, json = false, markdown = false;
-  bool coverage = false, calibrate = false;
+  bool coverage = false, calibrate = false, unseen = false;
 };
 
 // "FILE" or "NAME[/LOSS]=FILE".
@@ -102,7 +103,22 @@ Result<driver::EvalResult> evaluate(const EvalArgs& args) {
   return result;
 }
 
+int run_graphs(const EvalArgs& args) {
+  if (args.weights.size() != 1) {
+    return report(make_error(ErrorCode::kInvalidArgument,
+                             "--graphs needs the weights of one network, not {}",
+                             args.weights.size()));
+  }
+  const int threads = args.options.threads > 0 ? args.options.threads : target::usable_cpus();
+  return eval_graphs({.files = args.graphs,
+                      .weights = args.weights.front(),
+                      .unseen = args.unseen,
+                      .json = args.json,
+                      .threads = threads});
+}
+
 int run_eval(const EvalArgs& args) {
+  if (!args.graphs.empty()) return run_graphs(args);
   if (args.coverage || args.calibrate) return run_coverage(args);
   const Result<driver::EvalResult> result = evaluate(args);
   if (!result) return report(result.error());
@@ -123,11 +139,17 @@ void add_eval(Flags& app, std::function<int()>* run) {
       "Examples:\n  tessera eval --shipped --holdout tenset5 --json\n"
       "  tessera eval --data DIR --weights mlp.safetensors atformer.safetensors --plot models.svg\n"
       "  tessera eval --shipped --coverage\n"
-      "  tessera eval --data DIR --scores mlp/rank=mlp.npz --split by-task --markdown");
+      "  tessera eval --data DIR --scores mlp/rank=mlp.npz --split by-task --markdown\n"
+      "  tessera eval --graphs net.npz --weights graphsage.safetensors --json");
   const auto args = std::make_shared<EvalArgs>();
   driver::EvalOptions& o = args->options;
   sub->add_option("--data", o.data, "Folder of the dataset (default: the one that ships)");
   sub->add_option("--weights", args->weights, "Trained networks or trees");
+  sub->add_option("--graphs", args->graphs,
+                  "Order the configurations of these npz files in TpuGraphs' schema by a network "
+                  "of graphs");
+  sub->add_flag("--unseen", args->unseen,
+                "Of --graphs: only configurations outside of the share that training learnt from");
   sub->add_option("--scores", args->scores, "npz files of tessera train --scores");
   sub->add_flag("--shipped", args->shipped, "The models that come with Tessera");
   sub->add_option("--holdout", o.split.holdout,

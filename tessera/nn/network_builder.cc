@@ -91,7 +91,11 @@ ValueId NetworkBuilder::layer_norm(ValueId x, const std::string& name) {
 
 ValueId NetworkBuilder::softmax(ValueId x) {
   if (error_) return kNoValue;
-  return node("softmax", {x}, {{"axis", static_cast<std::int64_t>(graph_.shape(x).size()) - 1}});
+  return softmax(x, static_cast<std::int64_t>(graph_.shape(x).size()) - 1);
+}
+
+ValueId NetworkBuilder::softmax(ValueId x, std::int64_t axis) {
+  return node("softmax", {x}, {{"axis", axis}});
 }
 
 ValueId NetworkBuilder::sum(ValueId x, std::int64_t axis, bool keep) {

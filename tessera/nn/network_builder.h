@@ -61,6 +61,7 @@ class NetworkBuilder {
   ValueId tanh(ValueId x) { return node("tanh", {x}); }
   ValueId sigmoid(ValueId x) { return node("sigmoid", {x}); }
   ValueId softmax(ValueId x);  // over the last axis
+  ValueId softmax(ValueId x, std::int64_t axis);
   ValueId sum(ValueId x, std::int64_t axis, bool keep = false);
   // As an einsum of two operands: contract("bpc,bch->bph", p, h).
   ValueId contract(const std::string& labels, ValueId a, ValueId b);

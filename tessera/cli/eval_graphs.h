@@ -1,0 +1,19 @@
+// tessera eval --graphs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tessera::cli {
+
+struct EvalGraphsArgs {
+  std::vector<std::string> files;
+  std::string weights;
+  bool unseen = false, json = false;
+  int threads = 1;
+};
+
+// Returns an exit code.
+int eval_graphs(const EvalGraphsArgs& args);
+
+}  // namespace tessera::cli

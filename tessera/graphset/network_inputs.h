@@ -1,0 +1,41 @@
+// Graphs as the numbers that networks of graphs read (nn/graph_network.h).
+#pragma once
+
+#include <span>
+
+#include "tessera/graphset/segments.h"
+#include "tessera/nn/graph_network_file.h"
+
+namespace tessera::graphset {
+
+// Numbers that one number of a layout becomes: 1 at what it is, from -1 on.
+inline constexpr std::int64_t kLayoutValues = 8;
+
+struct Encoding {
+  Kind kind = Kind::kLayout;
+  nn::Normalizer nodes, configs;
+  std::int64_t columns = 0, config_columns = 0;  // of a node; of a place, as it is encoded
+};
+
+// The encoding that fits these graphs. kInvalidArgument: they are of different kinds or columns, or
+// none.
+Result<Encoding> fit_encoding(const std::vector<ConfigGraph>& graphs);
+Encoding encoding_of(const nn::TrainedGraphNetwork& network);
+
+// kInvalidArgument, naming the graph: of another kind or with other columns, or layouts that name
+// no dimension.
+Result<void> check_fits(const Encoding& encoding, const ConfigGraph& graph);
+
+CutOptions cut_options(const nn::GraphNetworkSpec& spec);
+
+// An input that does not depend on the configurations, padded to `shape`. Empty: there is none of
+// that name.
+std::vector<float> still_input(const std::string& name, const Encoding& encoding,
+                               const ConfigGraph& graph, const Segment& segment,
+                               const nn::GraphShape& shape);
+
+// "configs" for these configurations; those missing to shape.configs are 0.
+void fill_configs(const Encoding& encoding, const ConfigGraph& graph, const Segment& segment,
+                  std::span<const std::int64_t> configs, const nn::GraphShape& shape, float* out);
+
+}  // namespace tessera::graphset

@@ -1,0 +1,104 @@
+#include "tessera/model/graph_scorer.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+namespace tessera::model {
+namespace {
+
+// Of one run: as many as training compares, where the network compares them.
+constexpr std::int64_t kConfigs = 64;
+
+}  // namespace
+
+GraphScorer::GraphScorer(nn::TrainedGraphNetwork network, int threads)
+    : network_(std::move(network)),
+      encoding_(graphset::encoding_of(network_)),
+      threads_(static_cast<std::size_t>(std::max(1, threads))) {}
+
+Result<std::unique_ptr<GraphScorer>> GraphScorer::make(nn::TrainedGraphNetwork network,
+                                                       int threads) {
+  const nn::GraphShape shape = nn::smallest_shape(network.spec);
+  TESSERA_TRY(nn::Network built, nn::build_graph_network(network.spec, shape));
+  TESSERA_DO(infer::bind_weights(std::move(built), network.weights, network.spec.network));
+  return std::unique_ptr<GraphScorer>(new GraphScorer(std::move(network), threads));
+}
+
+Result<GraphScorer::Instance*> GraphScorer::instance(const nn::GraphShape& shape) {
+  const auto key = std::pair(shape.nodes, shape.places);
+  if (const auto found = instances_.find(key); found != instances_.end()) return &found->second;
+  TESSERA_TRY(nn::Network built, nn::build_graph_network(network_.spec, shape));
+  TESSERA_TRY(graph::Graph graph,
+              infer::bind_weights(std::move(built), network_.weights, network_.spec.network));
+  Instance made;
+  for (const graph::ValueId id : graph.inputs) made.inputs.push_back(graph.value(id).name);
+  TESSERA_TRY(made.code, infer::CompiledNetwork::make(std::move(graph), threads_));
+  return &instances_.emplace(key, std::move(made)).first->second;
+}
+
+Result<void> GraphScorer::add_scores(const graphset::ConfigGraph& graph,
+                                     const graphset::Segment& segment, std::vector<float>* scores) {
+  const nn::GraphShape shape = nn::padded_graph_shape(
+      network_.spec, {.configs = kConfigs,
+                      .nodes = static_cast<std::int64_t>(segment.nodes.size()),
+                      .places = static_cast<std::int64_t>(segment.places.size())});
+  TESSERA_TRY(Instance* const made, instance(shape));
+  const std::int64_t batches = (graph.size() + kConfigs - 1) / kConfigs;
+  std::atomic<std::int64_t> next{0};
+  std::mutex mutex;
+  std::optional<Error> failure;
+  const auto work = [&](std::size_t thread) {
+    exec::ModelRunner& runner = made->code->runner(thread);
+    float* configs = nullptr;
+    for (std::size_t i = 0; i < made->inputs.size(); ++i) {
+      auto* to = static_cast<float*>(runner.input_data(i));
+      const std::vector<float> still =
+          graphset::still_input(made->inputs[i], encoding_, graph, segment, shape);
+      if (made->inputs[i] == "configs") configs = to;
+      if (!still.empty()) std::memcpy(to, still.data(), still.size() * sizeof(float));
+    }
+    std::vector<std::int64_t> batch(kConfigs);
+    for (std::int64_t b = next++; b < batches; b = next++) {
+      // The last ones are compared with some of the first.
+      for (std::int64_t i = 0; i < kConfigs; ++i) {
+        batch[static_cast<std::size_t>(i)] = (b * kConfigs + i) % graph.size();
+      }
+      graphset::fill_configs(encoding_, graph, segment, batch, shape, configs);
+      if (const Result<void> ran = runner.run(); !ran.ok()) {
+        const std::lock_guard lock(mutex);
+        failure = ran.error();
+        return;
+      }
+      const auto* out = static_cast<const float*>(runner.output_data(0));
+      const std::int64_t count = std::min(kConfigs, graph.size() - b * kConfigs);
+      for (std::int64_t i = 0; i < count; ++i) {
+        (*scores)[static_cast<std::size_t>(b * kConfigs + i)] += out[i];
+      }
+    }
+  };
+  std::vector<std::jthread> threads;
+  for (std::size_t t = 1; t < threads_; ++t) threads.emplace_back(work, t);
+  work(0);
+  threads.clear();
+  if (failure) return *failure;
+  return {};
+}
+
+Result<std::vector<float>> GraphScorer::score(const graphset::ConfigGraph& graph) {
+  TESSERA_DO(graphset::check_fits(encoding_, graph));
+  std::vector<float> scores(static_cast<std::size_t>(graph.size()), 0);
+  if (scores.empty()) return scores;
+  for (const graphset::Segment& segment :
+       graphset::cut(graph, graphset::cut_options(network_.spec))) {
+    if (const Result<void> added = add_scores(graph, segment, &scores); !added.ok()) {
+      return added.error().with_context(graph.name);
+    }
+  }
+  return scores;
+}
+
+}  // namespace tessera::model
