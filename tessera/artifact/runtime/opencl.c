@@ -1,6 +1,7 @@
 /* Devices of OpenCL 1.2, whose library is loaded when a model is opened. */
 #include <dlfcn.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tessera/artifact/runtime/device.h"
 #include "tessera/artifact/runtime/status.c"
@@ -58,6 +59,7 @@
 enum {
   TSR_CL_MAX_GROUP = 0x1004,
   TSR_CL_SINGLE_CONFIG = 0x101b,
+  TSR_CL_VERSION = 0x102f,
   TSR_CL_QUEUE_CONTEXT = 0x1090,
   TSR_CL_QUEUE_DEVICE = 0x1091,
   TSR_CL_MEMORY_BYTES = 0x1102,
@@ -168,15 +170,16 @@ static tsr_status tsr_cl_build(tsr_device* d, int64_t m) {
   const char* text = (const char*)d->base.program->code + module->text;
   const size_t bytes = (size_t)module->text_bytes;
   uint64_t config = 0;
+  char version[128] = "", options[128] = "-cl-std=CL1.2";
   int32_t code = 0;
   d->programs[m] = d->clCreateProgramWithSource(d->context, 1, &text, &bytes, &code);
   if (code != 0) return tsr_cl_check("clCreateProgramWithSource", code);
   d->clGetDeviceInfo(d->id, TSR_CL_SINGLE_CONFIG, sizeof config, &config, NULL);
-  code = d->clBuildProgram(d->programs[m], 1, &d->id,
-                           config & TSR_CL_ROUNDS_DIVISIONS
-                               ? "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt"
-                               : "-cl-std=CL1.2",
-                           NULL, NULL);
+  if (config & TSR_CL_ROUNDS_DIVISIONS) strcat(options, " -cl-fp32-correctly-rounded-divide-sqrt");
+  /* Its optimizer breaks what threads keep across barriers where only some of them change it. */
+  d->clGetDeviceInfo(d->id, TSR_CL_VERSION, sizeof version - 1, version, NULL);
+  if (strstr(version, "PoCL") || strstr(version, "pocl")) strcat(options, " -cl-opt-disable");
+  code = d->clBuildProgram(d->programs[m], 1, &d->id, options, NULL, NULL);
   if (code != 0) {
     char log[400] = "";
     d->clGetProgramBuildInfo(d->programs[m], d->id, TSR_CL_BUILD_LOG, sizeof log - 1, log, NULL);

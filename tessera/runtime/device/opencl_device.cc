@@ -21,11 +21,28 @@ T info_of(const Driver& d, opencl::DeviceId device, opencl::Info what) {
   return d.device_info(device, what, sizeof(value), &value, nullptr) == 0 ? value : T{0};
 }
 
+std::string text_of(const Driver& d, opencl::DeviceId device, opencl::Info what) {
+  std::array<char, 256> text = {};
+  d.device_info(device, what, text.size() - 1, text.data(), nullptr);
+  return text.data();
+}
+
+// PoCL's optimizer breaks what threads keep across barriers where only some of them change it: the
+// same text compiled by others, or by it without optimizations, is right.
+std::string build_options(const Driver& d, opencl::DeviceId device) {
+  std::string options = "-cl-std=CL1.2";
+  const auto config = info_of<std::uint64_t>(d, device, opencl::kSingleConfig);
+  if ((config & opencl::kRoundsDivisions) != 0)
+    options += " -cl-fp32-correctly-rounded-divide-sqrt";
+  const std::string version = text_of(d, device, opencl::kDeviceVersion);
+  if (version.find("PoCL") != std::string::npos || version.find("pocl") != std::string::npos)
+    options += " -cl-opt-disable";
+  return options;
+}
+
 target::Target describe(const Driver& d, opencl::DeviceId device) {
-  std::array<char, 256> name = {};
-  d.device_info(device, opencl::kDeviceName, name.size() - 1, name.data(), nullptr);
   target::Target t = target::find_target("opencl-1.2").value();
-  t.name = one_word(name.data());
+  t.name = one_word(text_of(d, device, opencl::kDeviceName));
   t.cores =
       static_cast<int>(std::max(1u, info_of<std::uint32_t>(d, device, opencl::kComputeUnits)));
   t.l2_bytes = static_cast<std::int64_t>(
@@ -187,11 +204,8 @@ Result<std::unique_ptr<LoadedCode>> OpenClDevice::load(const Binary& binary) {
   opencl::Program program = d_.create_program(context_, 1, &source, &bytes, &status);
   TESSERA_DO(d_.check("clCreateProgramWithSource", status));
   auto code = std::make_unique<OpenClCode>(d_, program);
-  const auto config = info_of<std::uint64_t>(d_, device_, opencl::kSingleConfig);
-  const char* options = (config & opencl::kRoundsDivisions) != 0
-                            ? "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt"
-                            : "-cl-std=CL1.2";
-  status = d_.build_program(program, 1, &device_, options, nullptr, nullptr);
+  const std::string options = build_options(d_, device_);
+  status = d_.build_program(program, 1, &device_, options.c_str(), nullptr, nullptr);
   if (status != 0) {
     return make_error(ErrorCode::kBuildFailed, "OpenCL error {}\n{}", status, build_log(program));
   }

@@ -31,6 +31,7 @@ enum Info : std::uint32_t {
   kCacheBytes = 0x101e,
   kLocalBytes = 0x1023,
   kDeviceName = 0x102b,
+  kDeviceVersion = 0x102f,
   kBuildLog = 0x1183,
   kCommandStart = 0x1282,
   kCommandEnd = 0x1283,
