@@ -40,7 +40,8 @@ void add_training_flags(CLI::App& app, Flags& f) {
   TrainOptions& t = f.train;
   app.add_option("--model", f.model, "Network (default: mlp, or that of --init)");
   app.add_option("--hyper", f.hyper, "Sizes of the network: hidden=256,layers=2");
-  app.add_option("--loss", f.loss, "rank, lambdarank, mse or listmle")->capture_default_str();
+  app.add_option("--loss", f.loss, "rank, lambdarank, mse, listmle or hinge")
+      ->capture_default_str();
   app.add_option("--epochs", t.epochs)->capture_default_str();
   app.add_option("--batch", t.batch, "Candidates a step")->capture_default_str();
   app.add_option("--list", t.list, "Candidates of one task in a step, at most")

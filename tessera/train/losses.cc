@@ -31,6 +31,11 @@ Tensor rank(const Tensor& scores, const Tensor& labels, const Tensor& member) {
   return (pairs * pair_costs(scores)).sum({1, 2}) / pairs.sum({1, 2}).clamp_min(1);
 }
 
+Tensor hinge(const Tensor& scores, const Tensor& labels, const Tensor& member) {
+  const Tensor pairs = ordered_pairs(labels, member);
+  return (pairs * at::relu(1 - differences(scores))).sum({1, 2}) / pairs.sum({1, 2}).clamp_min(1);
+}
+
 Tensor lambda_weights(const Tensor& scores, const Tensor& labels, const Tensor& member) {
   const Tensor outside = 1 - member;
   const auto order = [&](const Tensor& x) {  // best first, those outside last
@@ -78,6 +83,8 @@ at::Tensor list_loss(Loss loss, const at::Tensor& scores, const at::Tensor& labe
       return lambda_rank(scores, labels, member);
     case Loss::kListMle:
       return list_mle(scores, labels, member);
+    case Loss::kHinge:
+      return hinge(scores, labels, member);
   }
   TESSERA_CHECK(false, "loss {}", static_cast<int>(loss));
 }

@@ -16,6 +16,7 @@ namespace tessera::train {
 //               G = (2^y - 1) / the best DCG
 //   listmle     mean over the elements, best label first, of
 //               log(sum of exp(s) over it and those behind it) - s
+//   hinge       mean over pairs y_i > y_j of max(0, 1 - (s_i - s_j))
 at::Tensor list_loss(Loss loss, const at::Tensor& scores, const at::Tensor& labels,
                      const at::Tensor& member);
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/support/files.h"
+#include "tessera/train/graph_job.h"
 #include "tessera/train/job.h"
 
 namespace tessera::train {
@@ -36,7 +37,8 @@ std::optional<int> parse(std::vector<std::string> words, Flags& flags) {
   app.footer(
       "Examples:\n  tessera train --data data --model mlp -o mlp.safetensors\n"
       "  tessera train --data data --model atformer --device cuda --batch 2048 -o a.safetensors\n"
-      "  tessera train --data data --jobs jobs.txt --json");
+      "  tessera train --data data --jobs jobs.txt --json\n"
+      "Networks that order the configurations of graphs: tessera train --graphs FILE.npz --help");
   add_flags(app, flags);
   std::reverse(words.begin(), words.end());  // as CLI11 takes them
   try {
@@ -94,8 +96,14 @@ int run(int argc, char** argv) {
 }  // namespace tessera::train
 
 int main(int argc, char** argv) {
+  namespace train = tessera::train;
   try {
-    return tessera::train::run(argc, argv);
+    const std::vector<std::string> words(argv + 1, argv + argc);
+    if (train::asks_for_graphs(words)) {
+      std::signal(SIGINT, train::ask_to_stop);
+      return train::run_graphs(words, train::stop_asked);
+    }
+    return train::run(argc, argv);
   } catch (const tessera::InternalError& e) {
     fmt::print(stderr, "tessera train: internal error, please report it: {}\n", e.what());
   } catch (const std::exception& e) {

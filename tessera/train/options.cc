@@ -5,7 +5,7 @@
 namespace tessera::train {
 namespace {
 
-constexpr std::array kLosses = {"mse", "rank", "lambdarank", "listmle"};
+constexpr std::array kLosses = {"mse", "rank", "lambdarank", "listmle", "hinge"};
 constexpr std::array kDecays = {"cosine", "exponential"};
 
 template <class Enum, std::size_t n>

@@ -14,8 +14,9 @@ enum class Loss : std::uint8_t {
   kRank,        // logistic, on all pairs of a list
   kLambdaRank,  // pairs weighted by what exchanging them changes in DCG
   kListMle,     // likelihood of the order
+  kHinge,       // on all pairs of a list, with a margin of 1
 };
-const char* to_text(Loss loss);  // "mse", "rank", "lambdarank", "listmle"
+const char* to_text(Loss loss);  // "mse", "rank", "lambdarank", "listmle", "hinge"
 Result<Loss> loss_from_text(const std::string& text);
 
 enum class Decay : std::uint8_t { kCosine, kExponential };

@@ -1,4 +1,6 @@
-// Commands on graphs in TpuGraphs' schema.
+// Commands on graphs in TpuGraphs' schema: show, import, train, eval.
+#include <filesystem>
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -9,11 +11,12 @@
 namespace tessera::cli {
 namespace {
 
+namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-std::string graph_file() {
+std::string graph_file(std::int64_t nodes = 18, std::int64_t configs = 200) {
   std::string path = graphset::testing::temp_file("chain.npz");
-  EXPECT_TRUE(graphset::write_graph(path, graphset::testing::layout_graph(18, 200, 1)).ok());
+  EXPECT_TRUE(graphset::write_graph(path, graphset::testing::layout_graph(nodes, configs, 1)).ok());
   return path;
 }
 
@@ -42,6 +45,33 @@ TEST(Graphs, WrongFilesAreUsageErrors) {
   EXPECT_EQ(imported.code, 2);
   EXPECT_NE(imported.err.find("bad.pb: protobuf"), std::string::npos) << imported.err;
   EXPECT_EQ(run({"dataset", "import", "--from", "nowhere", bad, "-o", "x"}).code, 2);
+  const Finished evaluated = run({"eval", "--graphs", graph_file()});
+  EXPECT_EQ(evaluated.code, 2);
+  EXPECT_NE(evaluated.err.find("weights of one network, not 0"), std::string::npos);
+  EXPECT_EQ(run({"eval", "--graphs", graph_file(), "--weights", text}).code, 2);
+}
+
+TEST(Graphs, TrainedNetworksAreEvaluated) {
+  if (!fs::exists(fs::path(TESSERA_BINARY).parent_path() / "tessera-train")) {
+    GTEST_SKIP() << "tessera-train was not built";
+  }
+  const std::string file = graph_file(36, 500), weights = file + ".safetensors";
+  const Finished trained =
+      run({"train", "--model", "additive", "--graphs", file, "--share", "0.6", "--epochs", "20",
+           "--threads", "1", "--lr", "0.05", "-o", weights, "--json"});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const Json of_training = Json::parse(trained.out)["unseen"][0];
+  const Finished done = run({"eval", "--graphs", file, "--weights", weights, "--unseen", "--json"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  const Json graph = Json::parse(done.out)["graphs"][0];
+  EXPECT_EQ(graph["name"], "chain");
+  EXPECT_EQ(graph["configs"], of_training["configs"]);
+  EXPECT_NEAR(graph["tau"].get<double>(), of_training["tau"].get<double>(), 0.02);
+  EXPECT_GT(graph["tau"].get<double>(), 0.3);
+  for (const char* k : {"1", "5", "10", "100"}) EXPECT_GE(graph["slowdown"][k], 0) << k;
+  const Finished refused = run({"train", "--model", "no-such", "--graphs", file});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("there are additive"), std::string::npos) << refused.err;
 }
 
 }  // namespace

@@ -52,6 +52,18 @@ double plain_rank(const Numbers& s, const Numbers& y) {
   return pairs > 0 ? sum / pairs : 0;
 }
 
+double plain_hinge(const Numbers& s, const Numbers& y) {
+  double sum = 0, pairs = 0;
+  for (std::size_t i = 0; i < s.size(); ++i) {
+    for (std::size_t j = 0; j < s.size(); ++j) {
+      if (!(y[i] > y[j])) continue;
+      sum += std::max(0.0, 1 - (s[i] - s[j]));
+      pairs += 1;
+    }
+  }
+  return pairs > 0 ? sum / pairs : 0;
+}
+
 // Positions from 1 on, largest first.
 Numbers positions(const Numbers& x) {
   Numbers out;
@@ -95,6 +107,7 @@ TEST(Losses, OfTwoCandidatesByHand) {
   EXPECT_NEAR(losses(Loss::kSquared, s, y, 2)[0], (0.25 + 0.0625) / 2, 1e-12);
   EXPECT_NEAR(losses(Loss::kRank, s, y, 2)[0], std::log(4.0), 1e-12);
   EXPECT_NEAR(losses(Loss::kListMle, s, y, 2)[0], std::log(4.0) / 2, 1e-12);
+  EXPECT_NEAR(losses(Loss::kHinge, s, y, 2)[0], 1 + std::log(3.0), 1e-12);
   // Positions 2 and 1: |1/log2 3 - 1|; gains 1 and sqrt 2 - 1 over 1 + (sqrt 2 - 1) / log2 3.
   const double weight =
       (1 - 1 / std::log2(3.0)) * (2 - std::sqrt(2.0)) / (1 + (std::sqrt(2.0) - 1) / std::log2(3.0));
@@ -117,7 +130,8 @@ TEST(Losses, EqualPlainLoopsOnListsOfAnyLength) {
       {Loss::kSquared, plain_squared},
       {Loss::kRank, plain_rank},
       {Loss::kLambdaRank, plain_lambda_rank},
-      {Loss::kListMle, plain_list_mle}};
+      {Loss::kListMle, plain_list_mle},
+      {Loss::kHinge, plain_hinge}};
   for (const auto& [loss, plain] : kinds) {
     const Numbers got = losses(loss, scores, labels, 12);
     for (std::size_t l = 0; l < scores.size(); ++l) {
@@ -127,7 +141,8 @@ TEST(Losses, EqualPlainLoopsOnListsOfAnyLength) {
 }
 
 TEST(Losses, LargeScoresStayFinite) {
-  for (const Loss loss : {Loss::kSquared, Loss::kRank, Loss::kLambdaRank, Loss::kListMle}) {
+  for (const Loss loss :
+       {Loss::kSquared, Loss::kRank, Loss::kLambdaRank, Loss::kListMle, Loss::kHinge}) {
     at::Tensor s = matrix({{-1e4, 1e4}, {3, 0}}, 3).to(at::kFloat);
     s.set_requires_grad(true);
     const at::Tensor y = matrix({{1, 0.2}, {0.5, 0}}, 3).to(at::kFloat);

@@ -1,0 +1,162 @@
+#include "tessera/train/graph_job.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "tessera/graphset/npz_file.h"
+#include "tessera/train/args.h"
+#include "tessera/train/exit_code.h"
+#include "tessera/train/graph_trainer.h"
+
+namespace tessera::train {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct GraphFlags {
+  std::vector<std::string> files;
+  std::string hyper, loss = "hinge", output;
+  bool json = false;
+  GraphTrainOptions train;
+};
+
+std::string network_names() {
+  std::vector<std::string> names;
+  for (const nn::GraphNetworkEntry& entry : nn::graph_network_table()) {
+    names.emplace_back(entry.name);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+void add_graph_flags(CLI::App& app, GraphFlags& f) {
+  GraphTrainOptions& t = f.train;
+  const auto share = CLI::Range(0.0, 1.0);
+  app.add_option("--graphs", f.files, "npz files in TpuGraphs' schema (see `tessera dataset show`)")
+      ->required();
+  app.add_option("--model", t.network, network_names())->capture_default_str();
+  app.add_option("--hyper", f.hyper, "Of the network: hidden=64,layers=2,hops=1");
+  app.add_option("--loss", f.loss, "hinge, listmle, mse, rank or lambdarank")
+      ->capture_default_str();
+  app.add_option("--share", t.share,
+                 "Learn from this share of the configurations; the rest is judged at the end")
+      ->check(share)
+      ->capture_default_str();
+  app.add_option("--validation", t.validation, "Share of those that choose the best epoch")
+      ->check(share)
+      ->capture_default_str();
+  app.add_option("--epochs", t.epochs)->check(CLI::Range(1, 100000))->capture_default_str();
+  app.add_option("--list", t.list, "Configurations of one graph a step")
+      ->check(CLI::Range(2, 4096))
+      ->capture_default_str();
+  app.add_option("--lr", t.lr, "Largest learning rate (default: 1e-3, additive 2e-2)");
+  app.add_option("--warmup", t.warmup, "Share of the steps that warm up")
+      ->check(share)
+      ->capture_default_str();
+  app.add_option("--weight-decay", t.weight_decay)->capture_default_str();
+  app.add_option("--clip", t.clip, "Largest norm of a gradient; 0: any")->capture_default_str();
+  app.add_option("--keep", t.keep,
+                 "Of graphs in segments: probability that what another segment said last is used")
+      ->check(share)
+      ->capture_default_str();
+  app.add_option("--patience", t.patience, "Epochs without a better tau; 0: all")
+      ->capture_default_str();
+  app.add_option("--seed", t.seed)->capture_default_str();
+  app.add_option("--device", t.device, "cpu, cuda or auto")->capture_default_str();
+  app.add_option("--threads", t.threads, "Of the host; 0: all cores")->capture_default_str();
+  app.add_option("-o,--output", f.output, "File to write");
+  app.add_flag("--json", f.json, "Print the final numbers as JSON");
+}
+
+void print_epoch(const GraphEpoch& e) {
+  fmt::print(stderr, "epoch {:>3}/{} loss {:.4f} tau {:.4f}{} {:.0f} s\n", e.epoch, e.epochs,
+             e.loss, e.tau, e.best ? " best," : ",", e.seconds);
+}
+
+Json json_of(const graphset::Ranking& r) {
+  Json slowdown = Json::object();
+  for (const auto& [k, value] : r.slowdown) slowdown[std::to_string(k)] = value;
+  return {{"name", r.name},
+          {"configs", r.configs},
+          {"tau", r.tau},
+          {"pairwise", r.pairwise},
+          {"slowdown", slowdown}};
+}
+
+void print_result(const GraphFlags& f, const GraphTrained& r) {
+  if (f.json) {
+    Json unseen = Json::array();
+    for (const graphset::Ranking& ranking : r.unseen) unseen.push_back(json_of(ranking));
+    const Json all = {{"model", r.network.spec.network},
+                      {"hyper", r.network.spec.hyper},
+                      {"loss", f.loss},
+                      {"seed", f.train.seed},
+                      {"share", f.train.share},
+                      {"output", f.output},
+                      {"epochs", r.epochs},
+                      {"validation_tau", r.tau},
+                      {"segments", r.segments},
+                      {"largest_segment", r.largest},
+                      {"unseen", unseen}};
+    fmt::print("{}\n", all.dump(2));
+    return;
+  }
+  fmt::print("{}: {} epochs, {} segments of at most {} nodes, validation tau {:.4f}\n",
+             r.network.spec.network, r.epochs, r.segments, r.largest, r.tau);
+  for (const graphset::Ranking& u : r.unseen) {
+    fmt::print("{}: tau {:.4f} pairwise {:.4f} slowdown@1 {:.4f} on {} that it did not see\n",
+               u.name, u.tau, u.pairwise, u.slowdown.at(1), u.configs);
+  }
+}
+
+Result<GraphTrained> train_and_save(GraphFlags& f, const std::atomic<bool>& stop) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(f.output).parent_path();
+  std::error_code error;
+  if (!folder.empty() && !fs::is_directory(folder, error)) {
+    return make_error(ErrorCode::kIo, "{}: there is no folder {}", f.output, folder.string());
+  }
+  TESSERA_TRY(f.train.hyper, parse_hyper(f.hyper));
+  TESSERA_TRY(f.train.loss, loss_from_text(f.loss));
+  std::vector<graphset::ConfigGraph> graphs;
+  for (const std::string& file : f.files) {
+    TESSERA_TRY(graphs.emplace_back(), graphset::read_graph(file));
+  }
+  TESSERA_TRY(GraphTrained trained, train_graphs(graphs, f.train, print_epoch, stop));
+  if (!f.output.empty()) TESSERA_DO(nn::save_graph_network(trained.network, f.output));
+  return trained;
+}
+
+}  // namespace
+
+bool asks_for_graphs(const std::vector<std::string>& words) {
+  return std::any_of(words.begin(), words.end(), [](const std::string& word) {
+    return word == "--graphs" || word.starts_with("--graphs=");
+  });
+}
+
+int run_graphs(std::vector<std::string> words, const std::atomic<bool>& stop) {
+  GraphFlags flags;
+  CLI::App app("Train a network that orders the configurations of graphs", "tessera train");
+  app.footer(
+      "Examples:\n  tessera train --model graphsage --graphs train/*.npz -o w.safetensors\n"
+      "  tessera train --model additive --graphs net.npz --share 0.5 --json");
+  add_graph_flags(app, flags);
+  std::reverse(words.begin(), words.end());  // as CLI11 takes them
+  try {
+    app.parse(std::move(words));
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? kOk : kUsage;
+  }
+  const Result<GraphTrained> trained = train_and_save(flags, stop);
+  if (!trained) return report("tessera train", trained.error());
+  print_result(flags, *trained);
+  std::fflush(stdout);
+  return trained->interrupted ? kInterrupted : kOk;
+}
+
+}  // namespace tessera::train

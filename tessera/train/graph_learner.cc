@@ -1,0 +1,106 @@
+#include "tessera/train/graph_learner.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+
+namespace tessera::train {
+
+using at::Tensor;
+
+GraphLearner::GraphLearner(nn::GraphNetworkSpec spec, graphset::Encoding encoding,
+                           std::int64_t configs, const at::Device& device,
+                           std::vector<nn::Parameter> parameters)
+    : spec_(std::move(spec)),
+      encoding_(std::move(encoding)),
+      configs_(configs),
+      device_(device),
+      adam_(std::move(parameters), device) {}
+
+Result<std::unique_ptr<GraphLearner>> GraphLearner::make(nn::GraphNetworkSpec spec,
+                                                         graphset::Encoding encoding,
+                                                         std::int64_t configs, at::Device device,
+                                                         std::uint64_t seed) {
+  TESSERA_TRY(nn::Network network, nn::build_graph_network(spec, nn::smallest_shape(spec)));
+  Rng rng(seed);
+  Weights weights;
+  for (const nn::Parameter& p : network.parameters) weights[p.name] = nn::initial_value(p, rng);
+  std::unique_ptr<GraphLearner> learner(new GraphLearner(
+      std::move(spec), std::move(encoding), configs, device, std::move(network.parameters)));
+  TESSERA_DO(learner->adam_.set_weights(weights));
+  return learner;
+}
+
+LoadedGraph GraphLearner::load(const graphset::ConfigGraph& graph) const {
+  LoadedGraph out{&graph, graphset::cut(graph, graphset::cut_options(spec_)), {}};
+  out.still.resize(out.segments.size());
+  return out;
+}
+
+Result<const GraphLearner::Instance*> GraphLearner::instance(const nn::GraphShape& shape) {
+  const auto key = std::pair(shape.nodes, shape.places);
+  if (const auto found = instances_.find(key); found != instances_.end()) return &found->second;
+  TESSERA_TRY(nn::Network network, nn::build_graph_network(spec_, shape));
+  std::vector<std::string> inputs;
+  const std::size_t data = network.graph.inputs.size() - network.parameters.size();
+  for (std::size_t i = 0; i < data; ++i) {
+    inputs.push_back(network.graph.value(network.graph.inputs[i]).name);
+  }
+  TESSERA_TRY(GraphEval eval,
+              GraphEval::make(std::move(network.graph),
+                              at::TensorOptions().device(device_).dtype(at::kFloat)));
+  return &instances_.emplace(key, Instance{std::move(eval), std::move(inputs)}).first->second;
+}
+
+Result<Tensor> GraphLearner::run(LoadedGraph& graph, std::size_t segment,
+                                 std::span<const std::int64_t> configs) {
+  const graphset::Segment& part = graph.segments[segment];
+  const nn::GraphShape shape =
+      nn::padded_graph_shape(spec_, {.configs = configs_,
+                                     .nodes = static_cast<std::int64_t>(part.nodes.size()),
+                                     .places = static_cast<std::int64_t>(part.places.size())});
+  TESSERA_TRY(const Instance* const network, instance(shape));
+  std::vector<std::int64_t> full;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(configs_); ++i) {
+    full.push_back(configs[i % configs.size()]);
+  }
+  std::vector<Tensor> inputs;
+  for (const std::string& name : network->inputs) {
+    if (name == "configs") {
+      Tensor host = at::empty({shape.places, configs_, encoding_.config_columns}, at::kFloat);
+      graphset::fill_configs(encoding_, *graph.graph, part, full, shape, host.data_ptr<float>());
+      inputs.push_back(host.to(device_));
+      continue;
+    }
+    Tensor& kept = graph.still[segment][name];
+    if (!kept.defined()) {
+      const std::vector<float> values =
+          graphset::still_input(name, encoding_, *graph.graph, part, shape);
+      const auto rows = name == "mask" ? 1 : name == "place_opcodes" ? shape.places : shape.nodes;
+      kept = at::tensor(values, at::kFloat)
+                 .reshape({rows, static_cast<std::int64_t>(values.size()) / rows})
+                 .to(device_);
+    }
+    inputs.push_back(kept);
+  }
+  const std::vector<Tensor>& weights = adam_.parts();
+  inputs.insert(inputs.end(), weights.begin(), weights.end());
+  return network->eval.run(inputs)[0];
+}
+
+Result<std::vector<float>> GraphLearner::predict(LoadedGraph& graph,
+                                                 std::span<const std::int64_t> configs) {
+  const c10::AutoGradMode no_gradients(false);
+  std::vector<float> scores(configs.size(), 0);
+  const auto step = static_cast<std::size_t>(configs_);
+  for (std::size_t s = 0; s < graph.segments.size(); ++s) {
+    for (std::size_t first = 0; first < configs.size(); first += step) {
+      const std::size_t count = std::min(step, configs.size() - first);
+      TESSERA_TRY(const Tensor out, run(graph, s, configs.subspan(first, count)));
+      const Tensor host = out.to(at::kCPU).contiguous();
+      for (std::size_t i = 0; i < count; ++i) scores[first + i] += host.data_ptr<float>()[i];
+    }
+  }
+  return scores;
+}
+
+}  // namespace tessera::train
