@@ -188,6 +188,16 @@ at::Tensor to_torch(const HostTensor& tensor, const at::TensorOptions& options) 
   return host.to(options.device(), options.dtype().toScalarType());
 }
 
+at::Tensor on_device(const std::vector<float>& data, const Shape& shape, const at::Device& device) {
+  return at::from_blob(const_cast<float*>(data.data()), shape, at::kFloat).to(device);
+}
+
+at::Tensor on_device(const std::vector<std::int64_t>& data, const at::Device& device) {
+  return at::from_blob(const_cast<std::int64_t*>(data.data()),
+                       {static_cast<std::int64_t>(data.size())}, at::kLong)
+      .to(device);
+}
+
 HostTensor to_host(const at::Tensor& tensor) {
   const at::Tensor host = tensor.detach().to(at::kCPU, at::kFloat).contiguous();
   HostTensor out(DType::kF32, host.sizes().vec());

@@ -32,5 +32,7 @@ class GraphEval {
 // Values copied; f32 only on the way back.
 at::Tensor to_torch(const HostTensor& tensor, const at::TensorOptions& options);
 HostTensor to_host(const at::Tensor& tensor);
+at::Tensor on_device(const std::vector<float>& data, const Shape& shape, const at::Device& device);
+at::Tensor on_device(const std::vector<std::int64_t>& data, const at::Device& device);
 
 }  // namespace tessera::train

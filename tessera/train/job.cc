@@ -19,15 +19,6 @@ int host_threads(int asked) {
   return target::usable_cpus();
 }
 
-// A long training must not end with a file that cannot be written.
-Result<void> check_writable(const std::string& path) {
-  if (path.empty()) return {};
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  std::error_code error;
-  if (folder.empty() || std::filesystem::is_directory(folder, error)) return {};
-  return make_error(ErrorCode::kIo, "{}: there is no folder {}", path, folder.string());
-}
-
 Result<nn::Rows> rows_of(const TrainOptions& options) {
   std::string network = options.network;
   if (!options.init.empty()) {
@@ -62,6 +53,14 @@ void print_epoch(const EpochReport& r) {
 }
 
 }  // namespace
+
+Result<void> check_writable(const std::string& path) {
+  if (path.empty()) return {};
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code error;
+  if (folder.empty() || std::filesystem::is_directory(folder, error)) return {};
+  return make_error(ErrorCode::kIo, "{}: there is no folder {}", path, folder.string());
+}
 
 Result<const dataset::Dataset*> Library::dataset(const std::string& folder) {
   std::unique_ptr<dataset::Dataset>& kept = datasets_[folder];

@@ -15,6 +15,9 @@
 
 namespace tessera::train {
 
+// A long training must not end with a file that cannot be written. Empty: none is asked for.
+Result<void> check_writable(const std::string& path);
+
 // Datasets and features that several jobs read, loaded once.
 class Library {
  public:

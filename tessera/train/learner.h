@@ -2,7 +2,6 @@
 // apart from what it calls; this header needs none.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,18 +9,11 @@
 #include "tessera/nn/network_file.h"
 #include "tessera/train/batches.h"
 #include "tessera/train/options.h"
+#include "tessera/train/weights.h"
 
 namespace tessera::train {
 
-using Weights = std::map<std::string, HostTensor>;  // by parameter, f32
-
 Result<Weights> initial_weights(const nn::NetworkSpec& spec, std::uint64_t seed);
-
-// What a step leaves behind besides the weights: the moments of Adam.
-struct OptimizerState {
-  Weights first, second;
-  std::int64_t steps = 0;
-};
 
 struct Outputs {
   std::vector<float> score, validity, log_time;  // one per example of the batch

@@ -1,4 +1,5 @@
-// tessera-train: trains cost models. `tessera train` passes its arguments on to it.
+// tessera-train: trains cost models and language models. `tessera train` and `tessera lm` pass
+// their arguments on to it.
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -8,14 +9,13 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/support/files.h"
+#include "tessera/train/exit_code.h"
 #include "tessera/train/graph_job.h"
 #include "tessera/train/job.h"
+#include "tessera/train/language_job.h"
 
 namespace tessera::train {
 namespace {
-
-// As those of `tessera`.
-enum ExitCode { kOk = 0, kInternal = 1, kUsage = 2, kUnreachable = 6, kInterrupted = 130 };
 
 std::atomic<bool> stop_asked = false;
 
@@ -25,11 +25,7 @@ void ask_to_stop(int) {
   std::signal(SIGINT, SIG_DFL);
 }
 
-int report(const Error& error) {
-  fmt::print(stderr, "tessera train: {}\n", error.message);
-  if (error.code == ErrorCode::kUnavailable) return kUnreachable;
-  return error.code == ErrorCode::kRunFailed ? kInternal : kUsage;
-}
+constexpr const char* kProgram = "tessera train";
 
 // Parses `words` as flags. An exit code where there is nothing to run: help, or an error.
 std::optional<int> parse(std::vector<std::string> words, Flags& flags) {
@@ -51,10 +47,10 @@ std::optional<int> parse(std::vector<std::string> words, Flags& flags) {
 
 int run_one(Flags& flags, Library& library, bool one_line) {
   if (const Result<void> resolved = resolve(flags); !resolved.ok()) {
-    return report(resolved.error());
+    return report(kProgram, resolved.error());
   }
   const Result<JobResult> result = run_job(flags, library, stop_asked);
-  if (!result) return report(result.error());
+  if (!result) return report(kProgram, result.error());
   fmt::print(stderr, "{}", unimproved_note(flags, result->trained));
   if (flags.json) {
     fmt::print("{}\n", to_json(flags, *result).dump(one_line ? -1 : 2));
@@ -68,7 +64,7 @@ int run_one(Flags& flags, Library& library, bool one_line) {
 // The first failure ends the list; jobs before it are done and written.
 int run_jobs(const std::vector<std::string>& shared, const std::string& path) {
   const Result<std::string> text = read_file(path);
-  if (!text) return report(text.error());
+  if (!text) return report(kProgram, text.error());
   Library library;
   const std::vector<std::vector<std::string>> jobs = parse_jobs(*text);
   for (std::size_t i = 0; i < jobs.size(); ++i) {
@@ -84,6 +80,10 @@ int run_jobs(const std::vector<std::string>& shared, const std::string& path) {
 
 int run(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
+  if (!words.empty() && words[0] == "lm") {
+    std::signal(SIGINT, ask_to_stop);
+    return run_language({words.begin() + 1, words.end()}, stop_asked);
+  }
   Flags flags;
   if (const std::optional<int> code = parse(words, flags)) return *code;
   std::signal(SIGINT, ask_to_stop);

@@ -30,8 +30,8 @@ Result<void> predict_into(const FeatureStore& store, const nn::NetworkSpec& spec
                           std::span<const std::uint32_t> examples, const ExampleFacts& facts,
                           const Scaling& scaling, Learner& learner, int fillers, Predictions& out) {
   const std::vector<Step> steps = plan_prediction(spec, examples, facts, kPredictionBatch);
-  Prefetcher batches([&](std::size_t i) { return fill_batch(store, steps[i], scaling); },
-                     steps.size(), filler_count(fillers, learner));
+  Prefetcher<Batch> batches([&](std::size_t i) { return fill_batch(store, steps[i], scaling); },
+                            steps.size(), filler_count(fillers, learner));
   while (const std::optional<Batch> batch = batches.next()) {
     TESSERA_TRY(const Outputs outputs, learner.predict(*batch));
     for (std::size_t i = 0; i < batch->examples.size(); ++i) {
@@ -256,8 +256,8 @@ class Run {
     Rng rng(hash_bytes(fmt::format("epoch {}", epoch), options_.seed));
     const std::vector<Step> steps =
         plan_epoch(result_.spec, groups_, facts_, options_.batch, options_.list, rng);
-    Prefetcher batches([&](std::size_t i) { return fill_batch(store_, steps[i], scaling_); },
-                       steps.size(), filler_count(options_.fillers, *learner_));
+    Prefetcher<Batch> batches([&](std::size_t i) { return fill_batch(store_, steps[i], scaling_); },
+                              steps.size(), filler_count(options_.fillers, *learner_));
     double done = 0;
     while (const std::optional<Batch> batch = batches.next()) {
       if (stopped()) return false;

@@ -153,12 +153,13 @@ TEST(Batches, PrefetchedOnesComeInOrder) {
     batch.lists = static_cast<std::int64_t>(i);
     return batch;
   };
-  Prefetcher all(make, 50, 3, 2);
+  Prefetcher<Batch> all(make, 50, 3, 2);
   for (std::int64_t i = 0; i < 50; ++i) EXPECT_EQ(all.next().value().lists, i);
   EXPECT_FALSE(all.next().has_value());
-  Prefetcher some(make, 50, 2, 2);
+  Prefetcher<Batch> some(make, 50, 2, 2);
   EXPECT_EQ(some.next().value().lists, 0);  // and nobody takes the others
-  Prefetcher failing([](std::size_t) -> Batch { throw std::runtime_error("no disk"); }, 3, 2);
+  Prefetcher<Batch> failing([](std::size_t) -> Batch { throw std::runtime_error("no disk"); }, 3,
+                            2);
   EXPECT_THROW(failing.next(), std::runtime_error);
 }
 

@@ -1,0 +1,196 @@
+#include "tessera/train/language_job.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tessera/target/cpus.h"
+#include "tessera/train/args.h"
+#include "tessera/train/exit_code.h"
+#include "tessera/train/job.h"
+#include "tessera/train/language_trainer.h"
+
+namespace tessera::train {
+namespace {
+
+struct LanguageFlags {
+  std::vector<std::string> data;
+  std::string hyper, recipe = "best", decay = "cosine", output, storage = "f16";
+  bool json = false;
+  LanguageOptions options;
+};
+
+void add_shared_flags(CLI::App& app, LanguageFlags& f) {
+  LanguageOptions& o = f.options;
+  TrainOptions& t = o.train;
+  app.add_option("--data", f.data, "Folders of sentences (see `tessera lm corpus`)")->required();
+  app.add_option("--holdout", o.holdout, "Share of the reductions that is only for judging")
+      ->capture_default_str();
+  app.add_flag("!--no-quality", o.quality, "Words say nothing of the quality of sentences");
+  app.add_option("--hidden", o.hidden, "Share of the sentences that do not say their quality")
+      ->capture_default_str();
+  app.add_option("--epochs", t.epochs)->capture_default_str();
+  app.add_option("--batch", t.batch, "Sentences a step")->capture_default_str();
+  app.add_option("--group", o.group, "Sentences about one subject in a step, at most")
+      ->capture_default_str();
+  app.add_option("--lr", t.lr, "Largest learning rate")->capture_default_str();
+  app.add_option("--last-lr", t.last_lr, "Learning rate at the end")->capture_default_str();
+  app.add_option("--decay", f.decay, "cosine or exponential")->capture_default_str();
+  app.add_option("--warmup", t.warmup, "Share of the steps that warm up")->capture_default_str();
+  app.add_option("--weight-decay", t.learner.weight_decay)->capture_default_str();
+  app.add_option("--clip", t.learner.clip, "Largest norm of a gradient; 0: any")
+      ->capture_default_str();
+  app.add_option("--validate-every", o.round, "Steps between validations; 0: an epoch")
+      ->capture_default_str();
+  app.add_option("--validate-most", o.validate_most, "Sentences of a validation")
+      ->capture_default_str();
+  app.add_option("--seed", t.seed)->capture_default_str();
+  app.add_option("--device", t.learner.device, "cpu, cuda or auto")->capture_default_str();
+  app.add_option("--threads", t.learner.threads, "Of the host; 0: all cores")
+      ->capture_default_str();
+  app.add_option("--checkpoint", t.checkpoint, "Folder for checkpoints");
+  app.add_option("--checkpoint-every", o.checkpoint_every, "Steps between checkpoints")
+      ->capture_default_str();
+  app.add_flag("--resume", t.resume, "Go on from the checkpoint, when there is one");
+  app.add_option("-o,--output", f.output, "File to write");
+  app.add_option("--storage", f.storage, "f16 or f32: matrices in the file")->capture_default_str();
+  app.add_flag("--json", f.json, "Print the final numbers as JSON");
+}
+
+// What was asked for, or the exit code where there is nothing to run.
+std::optional<int> parse(std::vector<std::string> words, LanguageFlags& f) {
+  CLI::App app("Train a language model that writes schedules", "tessera lm");
+  LanguageOptions& o = f.options;
+  TrainOptions& t = o.train;
+  t.learner.device = "auto";
+  t.batch = 256;
+  // Fine-tuning forgets quickly what it moves away from.
+  const bool tunes = !words.empty() && words[0] == "finetune";
+  t.epochs = tunes ? 10 : 2;
+  t.lr = tunes ? 1e-4 : 1e-3;
+  CLI::App* pretrain = app.add_subcommand("pretrain", "Learn from all sentences");
+  pretrain->footer(
+      "Example:\n  tessera lm pretrain --data corpus --hyper width=192,layers=4 "
+      "--checkpoint run --resume -o base.safetensors");
+  CLI::App* finetune = app.add_subcommand("finetune", "Go on with a model on measured sentences");
+  finetune->footer(
+      "Example:\n  tessera lm finetune --init base.safetensors --data measured --recipe preference "
+      "-o lm.safetensors");
+  app.require_subcommand(1);
+  for (CLI::App* sub : {pretrain, finetune}) add_shared_flags(*sub, f);
+  pretrain->add_option("--hyper", f.hyper, "Sizes of the network: width=192,layers=4");
+  pretrain->add_option("--init", t.init, "Start from this file");
+  finetune->add_option("--init", t.init, "Start from this file")->required();
+  finetune
+      ->add_option("--recipe", f.recipe,
+                   "best: the best sentences of each task; all: every sentence with its quality; "
+                   "preference: pairs of which one is better")
+      ->capture_default_str();
+  finetune->add_option("--best", o.best, "Quality from which on sentences are the best")
+      ->capture_default_str();
+  finetune->add_option("--beta", o.preference.beta, "How soon a preference suffices")
+      ->capture_default_str();
+  finetune->add_option("--gap", o.preference.gap, "Of quality, between the sentences of a pair")
+      ->capture_default_str();
+  finetune->add_option("--keep", o.preference.keep, "Weight of the likelihood beside preferences")
+      ->capture_default_str();
+  std::reverse(words.begin(), words.end());  // as CLI11 takes them
+  try {
+    app.parse(std::move(words));
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? kOk : kUsage;
+  }
+  if (!tunes) f.recipe = "all";
+  return std::nullopt;
+}
+
+Result<nn::WeightStorage> storage_of(const std::string& text) {
+  if (text == "f16") return nn::WeightStorage::kF16;
+  if (text == "f32") return nn::WeightStorage::kF32;
+  return make_error(ErrorCode::kInvalidArgument, "no storage '{}'; there are f16, f32", text);
+}
+
+void print_report(const LanguageReport& r) {
+  fmt::print(stderr,
+             "step {:>5}/{} loss {:.4f} held out: loss {:.4f} accuracy {:.4f} pairs {:.4f}{} "
+             "{:.0f} sentences/s, {:.0f} s left\n",
+             r.step, r.steps, r.loss, r.scores.loss, r.scores.accuracy, r.scores.pairs,
+             r.best ? " best," : ",", r.sentences_per_second, r.eta_seconds);
+}
+
+nlohmann::ordered_json to_json(const LanguageFlags& f, const TrainedLanguageRun& run,
+                               double seconds) {
+  const LanguageScores& s = run.scores;
+  return {{"recipe", to_text(f.options.recipe)},
+          {"weights", run.weights},
+          {"sentences", run.sentences},
+          {"subjects", run.subjects},
+          {"seconds", seconds},
+          {"interrupted", run.interrupted},
+          {"held_out",
+           {{"sentences", s.sentences},
+            {"answers", s.answers},
+            {"loss", s.loss},
+            {"accuracy", s.accuracy},
+            {"uniform_loss", s.uniform_loss},
+            {"uniform_accuracy", s.uniform_accuracy},
+            {"preferred_accuracy", s.preferred_accuracy},
+            {"pairs", s.pairs}}}};
+}
+
+std::string to_text(const TrainedLanguageRun& run, double seconds) {
+  const LanguageScores& s = run.scores;
+  std::string out = fmt::format("{} weights, {} sentences about {} subjects, {:.0f} s\n",
+                                run.weights, run.sentences, run.subjects, seconds);
+  if (s.answers == 0) return out + "no sentence is held out\n";
+  out += fmt::format("held out: {} answers of {} good sentences\n", s.answers, s.sentences);
+  out += fmt::format("  loss {:.4f} (uniform {:.4f})\n", s.loss, s.uniform_loss);
+  out += fmt::format(
+      "  value taken is the likeliest {:.1f} % (uniform {:.1f} %, preferred {:.1f} %)\n",
+      100 * s.accuracy, 100 * s.uniform_accuracy, 100 * s.preferred_accuracy);
+  if (s.pairs > 0) out += fmt::format("  better sentence is likelier {:.1f} %\n", 100 * s.pairs);
+  return out;
+}
+
+Result<int> run(LanguageFlags& f, const std::atomic<bool>& stop) {
+  LanguageOptions& o = f.options;
+  TESSERA_TRY(o.train.hyper, parse_hyper(f.hyper));
+  TESSERA_TRY(o.train.decay, decay_from_text(f.decay));
+  TESSERA_TRY(o.recipe, recipe_from_text(f.recipe));
+  TESSERA_TRY(const nn::WeightStorage storage, storage_of(f.storage));
+  TESSERA_DO(check_writable(f.output));
+  if (o.train.learner.threads <= 0) o.train.learner.threads = target::usable_cpus();
+  LanguageTask task;
+  TESSERA_TRY(task.start, start_language(o));
+  TESSERA_TRY(task.sentences, load_sentences(f.data, task.start.spec.hyper.at("max_answers")));
+  fmt::print(stderr, "{} sentences about {} subjects\n", task.sentences.size(),
+             task.sentences.subjects());
+  const auto begin = std::chrono::steady_clock::now();
+  TESSERA_TRY(const TrainedLanguageRun trained, train_language(task, o, print_report, &stop));
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+  if (!f.output.empty() && !trained.interrupted) {
+    TESSERA_DO(nn::save_language(trained.model, storage, f.output));
+  }
+  if (f.json) {
+    fmt::print("{}\n", to_json(f, trained, spent.count()).dump(2));
+  } else {
+    fmt::print("{}", to_text(trained, spent.count()));
+  }
+  return static_cast<int>(trained.interrupted ? kInterrupted : kOk);
+}
+
+}  // namespace
+
+int run_language(const std::vector<std::string>& words, const std::atomic<bool>& stop) {
+  LanguageFlags flags;
+  if (const std::optional<int> code = parse(words, flags)) return *code;
+  const Result<int> code = run(flags, stop);
+  return code.ok() ? *code : report("tessera lm", code.error());
+}
+
+}  // namespace tessera::train

@@ -1,0 +1,61 @@
+// A language model with its weights on a device: steps of training, and chances of sentences. This
+// header needs no torch.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/nn/language_network.h"
+#include "tessera/train/language_batch.h"
+#include "tessera/train/options.h"
+#include "tessera/train/weights.h"
+
+namespace tessera::train {
+
+enum class LanguageLoss : std::uint8_t {
+  kLikelihood,  // of the values taken; prompts and padding carry none
+  // Of pairs about one subject, the better one first: log(1 + exp(-beta (a - b))), a and b the
+  // logarithms of how much likelier each became since the weights that training began with; and a
+  // share of kLikelihood on the better half, without which both may become unlikely.
+  kPreference,
+};
+
+struct LanguageLossOptions {
+  LanguageLoss loss = LanguageLoss::kLikelihood;
+  double beta = 0.1;
+  double gap = 0.1;   // of quality, that pairs differ by at least
+  double keep = 0.2;  // share of the likelihood
+};
+
+// By subject, sentence and answer, as LanguageBatch.
+struct Chances {
+  std::vector<float> log_prob;          // of the value taken, natural; 0 where there is none
+  std::vector<std::int64_t> likeliest;  // value
+};
+
+class LanguageLearner {
+ public:
+  virtual ~LanguageLearner() = default;
+  // One step of AdamW. Fails where the device does (memory).
+  virtual Result<void> step(const LanguageBatch& batch, double lr) = 0;
+  // Mean loss of the steps since the last call; waits for the device.
+  virtual double take_loss() = 0;
+  virtual Result<Chances> chances(const LanguageBatch& batch) = 0;
+
+  virtual Weights weights() const = 0;
+  virtual OptimizerState optimizer() const = 0;
+  // kInvalidArgument: not those of the network.
+  virtual Result<void> set_weights(const Weights& weights) = 0;
+  virtual Result<void> set_optimizer(const OptimizerState& state) = 0;
+  virtual std::string device() const = 0;  // "cpu", "cuda"
+};
+
+// `weights` are also those that preferences are compared with. Of `options` device, threads, weight
+// decay and clipping count.
+Result<std::unique_ptr<LanguageLearner>> make_language_learner(const nn::LanguageSpec& spec,
+                                                               const Weights& weights,
+                                                               const LearnerOptions& options,
+                                                               const LanguageLossOptions& loss);
+
+}  // namespace tessera::train
