@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/cli/command.h"
+#include "tessera/cli/lm.h"
 
 namespace tessera::cli {
 
@@ -49,10 +50,10 @@ std::string default_schedule_folder() {
 
 namespace {
 
-constexpr AddCommand kCommands[] = {add_bench,       add_cache,   add_check, add_compile,
-                                    add_conformance, add_dataset, add_db,    add_eval,
-                                    add_peer_op,     add_run,     add_show,  add_targets,
-                                    add_tasks,       add_train,   add_tune,  add_zoo};
+constexpr AddCommand kCommands[] = {
+    add_bench,   add_cache, add_check, add_compile, add_conformance, add_dataset,
+    add_db,      add_eval,  add_lm,    add_peer_op, add_run,         add_show,
+    add_targets, add_tasks, add_train, add_tune,    add_zoo};
 
 // What is still buffered counts too: a full disk must not look like success.
 bool finish_output() {

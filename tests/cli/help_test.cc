@@ -59,6 +59,10 @@ TEST(Help, DbDiff) { expect_help({"db", "diff", "--help"}, "help_db_diff.txt"); 
 TEST(Help, DbExport) { expect_help({"db", "export", "--help"}, "help_db_export.txt"); }
 TEST(Help, DbImport) { expect_help({"db", "import", "--help"}, "help_db_import.txt"); }
 TEST(Help, Eval) { expect_help({"eval", "--help"}, "help_eval.txt"); }
+TEST(Help, Lm) { expect_help({"lm", "--help"}, "help_lm.txt"); }
+TEST(Help, LmCorpus) { expect_help({"lm", "corpus", "--help"}, "help_lm_corpus.txt"); }
+TEST(Help, LmGenerate) { expect_help({"lm", "generate", "--help"}, "help_lm_generate.txt"); }
+TEST(Help, LmShow) { expect_help({"lm", "show", "--help"}, "help_lm_show.txt"); }
 TEST(Help, Run) { expect_help({"run", "--help"}, "help_run.txt"); }
 TEST(Help, Show) { expect_help({"show", "--help"}, "help_show.txt"); }
 TEST(Help, Targets) { expect_help({"targets", "--help"}, "help_targets.txt"); }

@@ -1,0 +1,264 @@
+// tessera lm generate, tessera lm show: what a language model writes, and its chances on the way.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <numeric>
+#include <optional>
+
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "tessera/cli/command.h"
+#include "tessera/cli/lm.h"
+#include "tessera/dataset/dataset.h"
+#include "tessera/driver/learn/eval.h"
+#include "tessera/driver/tune/tune_problem.h"
+#include "tessera/lm/generate.h"
+#include "tessera/lm/transcribe.h"
+#include "tessera/lm/uniform_reader.h"
+#include "tessera/runtime/device/devices.h"
+
+namespace tessera::cli {
+namespace {
+
+struct LmArgs {
+  std::string op, task, target = "host", data;
+  int threads = 0;
+  std::size_t count = 10, beams = 0;
+  lm::GenerateOptions generate;
+  double quality = 1;
+  std::uint64_t seed = 1;
+  bool json = false;
+};
+
+// What is to be scheduled, and the fastest candidate that records know of it.
+struct Problem {
+  std::unique_ptr<space::Space> space;
+  std::optional<space::Candidate> best;
+  double best_s = 0;
+};
+
+std::string data_of(const LmArgs& args) {
+  return args.data.empty() ? driver::data_folder() : args.data;
+}
+
+Result<te::Dag> dag_of(const LmArgs& args, const target::Target& target,
+                       const dataset::Dataset& data) {
+  if (args.op.empty() == args.task.empty())
+    return make_error(ErrorCode::kInvalidArgument, "name an operation or a task: --op or --task");
+  if (!args.op.empty()) {
+    TESSERA_TRY(const te::OpSpec spec, driver::parse_op(args.op, driver::passes_for(target).rules));
+    return te::make_dag(spec);
+  }
+  for (const dataset::TaskInfo& t : data.tasks) {
+    if (t.key == args.task) return te::dag_from_text(t.definition);
+  }
+  return make_error(ErrorCode::kInvalidArgument, "{} has no task {}", data_of(args), args.task);
+}
+
+// The fastest record of the task on that machine, where the space still has it.
+void find_best(const dataset::Dataset& data, const std::string& key, Problem* problem) {
+  const target::Target& target = problem->space->target();
+  for (const dataset::Example& e : data.examples) {
+    const dataset::MachineInfo& m = data.machines[static_cast<std::size_t>(e.machine)];
+    const bool wanted = data.tasks[static_cast<std::size_t>(e.task)].key == key && e.seconds > 0 &&
+                        (problem->best_s == 0 || e.seconds < problem->best_s) &&
+                        m.target.starts_with(target.name) && m.threads == target.code_threads();
+    if (!wanted) continue;
+    Result<space::Candidate> c = problem->space->parse(e.candidate);
+    if (!c || !problem->space->check(*c)) continue;
+    problem->best = std::move(c).value();
+    problem->best_s = static_cast<double>(e.seconds);
+  }
+}
+
+Result<Problem> make_problem(const LmArgs& args, bool with_best) {
+  TESSERA_TRY(target::Target target, runtime::resolve_target(args.target));
+  if (args.threads > 0 && !target.is_gpu()) target = target::code_target(target, args.threads);
+  dataset::Dataset data;
+  if (!args.task.empty() || (with_best && !data_of(args).empty())) {
+    TESSERA_TRY(data, dataset::load(data_of(args)));
+  }
+  TESSERA_TRY(const te::Dag dag, dag_of(args, target, data));
+  TESSERA_TRY(space::Space space, space::make_space(dag, target));
+  Problem out;
+  out.space = std::make_unique<space::Space>(std::move(space));
+  if (with_best) find_best(data, task::key_of(dag), &out);
+  return out;
+}
+
+Result<std::unique_ptr<lm::Reader>> open_reader(const LmArgs&) {
+  return std::unique_ptr<lm::Reader>(std::make_unique<lm::UniformReader>());
+}
+
+int generate(const LmArgs& args) {
+  const Result<Problem> problem = make_problem(args, false);
+  if (!problem) return report(problem.error());
+  const Result<std::unique_ptr<lm::Reader>> reader = open_reader(args);
+  if (!reader) return report(reader.error());
+  const space::Space& space = *problem->space;
+  lm::GenerateOptions options = args.generate;
+  options.quality = static_cast<float>(args.quality);
+  lm::Generator generator(space, **reader, options);
+  Rng rng(args.seed);
+  const auto start = std::chrono::steady_clock::now();
+  const Result<std::vector<lm::Generated>> made =
+      args.beams > 0
+          ? generator.beams(args.count, args.beams)
+          : generator.sample(args.count, rng, [](const space::Candidate&) { return true; });
+  if (!made) return report(made.error());
+  const double elapsed_s =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  auto list = nlohmann::ordered_json::array();
+  for (const lm::Generated& g : *made) {
+    const Result<schedule::Schedule> steps = space.schedule(g.candidate);
+    if (!steps) return report(steps.error());
+    if (args.json) {
+      list.push_back({{"text", space.to_text(g.candidate)},
+                      {"schedule", schedule::to_text(*steps)},
+                      {"log_prob", g.log_prob}});
+    } else {
+      fmt::print("{:8.2f}  {}\n", g.log_prob, space.to_text(g.candidate));
+    }
+  }
+  const double rate = static_cast<double>(made->size()) / std::max(1e-9, elapsed_s);
+  if (args.json) {
+    print_json({{"candidates", list}, {"per_second", rate}});
+  } else {
+    fmt::print(stderr, "{} candidates, {:.0f} a second\n", made->size(), rate);
+  }
+  return kOk;
+}
+
+// The likeliest values with their chances, and what was taken.
+std::string chances_text(std::span<const std::string> labels, std::span<const float> log_probs,
+                         std::size_t taken, std::size_t preferred) {
+  constexpr std::size_t kShown = 5;
+  std::vector<std::size_t> order(labels.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return log_probs[a] > log_probs[b]; });
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < order.size() && i < kShown; ++i) {
+    words.push_back(fmt::format("{}{} {:.2f}", labels[order[i]], order[i] == preferred ? "*" : "",
+                                std::exp(log_probs[order[i]])));
+  }
+  const std::size_t more = order.size() - words.size();
+  return fmt::format("{} {:.2f} <- {}{}", labels[taken], std::exp(log_probs[taken]),
+                     fmt::join(words, ", "), more > 0 ? fmt::format(", {} more", more) : "");
+}
+
+Result<void> show_sketches(const space::Space& space, const lm::Scribe& scribe, lm::Reader& reader,
+                           std::int32_t taken, float quality) {
+  std::vector<std::string> labels;
+  std::vector<std::int32_t> legal;
+  for (const auto& s : space.sketches()) {
+    legal.push_back(static_cast<std::int32_t>(labels.size()));
+    labels.push_back(s->name());
+  }
+  const lm::Subject subject = scribe.choice_of_sketch();
+  TESSERA_DO(reader.begin(subject, 1, quality));
+  const lm::Step step{.row = 0, .question = 0, .previous = -1, .legal = legal};
+  TESSERA_TRY(const std::vector<float> chances, reader.step({&step, 1}));
+  fmt::print("  {:<20} {}\n", "sketch",
+             chances_text(labels, chances, static_cast<std::size_t>(taken), 0));
+  return {};
+}
+
+Result<void> show_answers(const space::Space& space, const lm::Scribe& scribe, lm::Reader& reader,
+                          const space::Candidate& candidate, float quality) {
+  const space::Sketch& sketch = *space.sketches()[static_cast<std::size_t>(candidate.sketch)];
+  TESSERA_TRY(const std::vector<lm::Answer> answers, lm::transcribe(sketch, candidate.choice));
+  const lm::Subject subject = scribe.subject(candidate.sketch);
+  TESSERA_DO(reader.begin(subject, 1, quality));
+  std::int32_t previous = -1;
+  for (const lm::Answer& a : answers) {
+    const lm::Step step{.row = 0, .question = a.question, .previous = previous, .legal = a.legal};
+    TESSERA_TRY(const std::vector<float> chances, reader.step({&step, 1}));
+    const space::Decision& d = sketch.decisions()[static_cast<std::size_t>(a.question)];
+    std::vector<std::string> labels;
+    for (const std::int32_t v : a.legal) labels.push_back(d.label(v));
+    const auto place = [&](std::int32_t value) {
+      return static_cast<std::size_t>(std::lower_bound(a.legal.begin(), a.legal.end(), value) -
+                                      a.legal.begin());
+    };
+    const bool legal = std::binary_search(a.legal.begin(), a.legal.end(), d.preferred);
+    fmt::print(
+        "  {:<20} {}\n", d.name,
+        chances_text(labels, chances, place(a.taken), legal ? place(d.preferred) : labels.size()));
+    previous = a.taken;
+  }
+  return {};
+}
+
+int show(const LmArgs& args) {
+  const Result<Problem> problem = make_problem(args, true);
+  if (!problem) return report(problem.error());
+  const Result<std::unique_ptr<lm::Reader>> reader = open_reader(args);
+  if (!reader) return report(reader.error());
+  const space::Space& space = *problem->space;
+  const lm::Scribe scribe(space);
+  const space::Candidate candidate = problem->best.value_or(space.preferred());
+  const lm::Subject subject = scribe.subject(candidate.sketch);
+  fmt::print("task {} on {}: {} words, {} questions\n", subject.task, subject.machine,
+             subject.prompt.size(), subject.questions.size());
+  if (problem->best) {
+    fmt::print("answers of the fastest known ({:.1f} us), chances of each; *: preferred\n",
+               problem->best_s * 1e6);
+  } else {
+    fmt::print("answers that reasoning prefers (*), chances of each; nothing faster is known\n");
+  }
+  const auto quality = static_cast<float>(args.quality);
+  Result<void> done = show_sketches(space, scribe, **reader, candidate.sketch, quality);
+  if (done.ok()) done = show_answers(space, scribe, **reader, candidate, quality);
+  return done.ok() ? static_cast<int>(kOk) : report(done.error());
+}
+
+void add_common(Flags* sub, LmArgs* args) {
+  sub->add_option("--op", args->op, "Operation, e.g. matmul:M=64,N=64,K=64 (see bench --list-ops)");
+  sub->add_option("--task", args->task, "Instead: key of a task of the dataset");
+  sub->add_option("--data", args->data, "Dataset (default: the one that comes with Tessera)");
+  sub->add_option("--target", args->target,
+                  "host, a machine (see targets), or cuda or opencl: the device at hand");
+  sub->add_option("--threads", args->threads, "Threads of the code (default: all cores)")
+      ->check(range(1, 1024));
+  sub->add_option("--quality", args->quality,
+                  "That is wished for: share of candidates that are slower")
+      ->check(range(0.0, 1.0));
+}
+
+}  // namespace
+
+void add_lm_generate(Flags& lm, std::function<int()>* run) {
+  Flags* make = lm.add_subcommand("generate", "Write candidates of an operation or a task");
+  const auto args = std::make_shared<LmArgs>();
+  add_common(make, args.get());
+  make->add_option("--count", args->count, "Candidates")->check(positive());
+  make->add_option("--temperature", args->generate.temperature,
+                   "Below 1 the likely become likelier; 0: the likeliest alone")
+      ->check(range(0.0, 100.0));
+  make->add_option("--top-p", args->generate.top_p,
+                   "Draw among the likeliest values that reach this chance together")
+      ->check(range(0.0, 1.0));
+  make->add_option("--beams", args->beams,
+                   "Instead of drawing: the likeliest, by a search with so many unfinished "
+                   "sentences of each sketch")
+      ->check(range(1, 4096));
+  make->add_option("--rows", args->generate.rows, "Sentences written side by side")
+      ->check(range(1, 4096));
+  make->add_option("--seed", args->seed, "Of the draws");
+  make->add_flag("--json", args->json, "Print JSON");
+  make->footer(
+      "Example:\n  tessera lm generate --op matmul:M=64,N=64,K=64 --target neoverse-v1 --count 5");
+  make->callback([args, run] { *run = [args] { return generate(*args); }; });
+
+  Flags* look = lm.add_subcommand("show", "Print a sentence and the chances of its answers");
+  const auto shown = std::make_shared<LmArgs>();
+  add_common(look, shown.get());
+  look->footer(
+      "Example:\n  tessera lm show --op matmul:M=64,N=64,K=64 --target neoverse-v1 --threads 2");
+  look->callback([shown, run] { *run = [shown] { return show(*shown); }; });
+}
+
+}  // namespace tessera::cli
