@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/lm/reader.h"
 #include "tessera/space/space.h"
 #include "tessera/support/result.h"
 
@@ -39,6 +40,11 @@ struct PolicyOptions {
   double diversity = 0;              // weight of new values in a batch; 0: off
   int diversity_factor = 3;          // batches are picked from the best factor * n
   std::string acquisition = "mean";  // or "ei", "ucb"
+  // Whether what reasoning prefers is proposed first and bred from; studies withhold it.
+  bool with_preferred = true;
+  // What policy "lm" writes by; null: every legal value is as likely as the others. One thread at
+  // a time.
+  std::shared_ptr<lm::Reader> language;
 };
 
 // Deterministic: the same seed, space, scores and observations give the same proposals.

@@ -23,6 +23,7 @@ const std::vector<PolicyEntry>& policy_table() {
   static const std::vector<PolicyEntry> table = {
       {"evolutionary", "evolution on the scores of a model; the default", true, make_evolutionary},
       {"annealing", "parallel simulated annealing on the scores of a model", true, make_annealing},
+      {"lm", "written by a language model, then bred where a task stalls", true, make_language},
       {"local", "mutations of the fastest measured, no model", false, make_local},
       {"genetic", "generations of measured candidates, no model", false, make_genetic},
       {"random", "legal points at random, none twice", false, make_random},

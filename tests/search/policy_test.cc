@@ -104,10 +104,10 @@ TEST_P(EachPolicy, SurvivesNothingButFailures) {
 
 INSTANTIATE_TEST_SUITE_P(All, EachPolicy,
                          ::testing::Values("random", "grid", "genetic", "annealing", "evolutionary",
-                                           "local"),
+                                           "lm", "local"),
                          [](const auto& test) { return std::string(test.param); });
 
-TEST(Policies, TheListAboveIsTheTable) { EXPECT_EQ(policy_table().size(), 6u); }
+TEST(Policies, TheListAboveIsTheTable) { EXPECT_EQ(policy_table().size(), 7u); }
 
 TEST(Policies, UnknownNamesAreAnsweredWithTheList) {
   const auto found = find_policy("evolution");

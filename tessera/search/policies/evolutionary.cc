@@ -31,7 +31,7 @@ class Evolutionary final : public Policy {
   std::vector<space::Candidate> propose(std::size_t n) override {
     std::vector<space::Candidate> out;
     if (n == 0) return out;
-    add_preferred(space_, history_, &out);
+    if (options_.with_preferred) add_preferred(space_, history_, &out);
     const std::size_t room = n - out.size();
     std::vector<space::Candidate> rest;
     if (scorer_.ready()) {
@@ -39,7 +39,8 @@ class Evolutionary final : public Policy {
       population_ = population_for(n);
       rest = pick_batch(evolve(), guided, options_, history_);
     } else {
-      const double share = history_.fastest().empty() ? 0.5 : kRandomWithoutModel;
+      const double first = options_.with_preferred ? 0.5 : 1;
+      const double share = history_.fastest().empty() ? first : kRandomWithoutModel;
       rest = breed_measured(space_, room, share, history_, rng_);
     }
     std::move(rest.begin(), rest.end(), std::back_inserter(out));
@@ -73,7 +74,7 @@ class Evolutionary final : public Policy {
       if (out.size() >= share(kMeasuredShare)) break;
       add(o.candidate);
     }
-    add(space_.preferred());
+    if (options_.with_preferred) add(space_.preferred());
     for (const space::Candidate& c : survivors_) add(c);
     const std::size_t room = population_ - std::min(population_, out.size());
     for (const space::Candidate& c : draw_weighted(space_, history_.sketch_weights(), room, rng_)) {

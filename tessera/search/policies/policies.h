@@ -19,5 +19,7 @@ std::unique_ptr<Policy> make_annealing(const space::Space& space, Scorer& scorer
                                        const PolicyOptions& options);
 std::unique_ptr<Policy> make_evolutionary(const space::Space& space, Scorer& scorer,
                                           const PolicyOptions& options);
+std::unique_ptr<Policy> make_language(const space::Space& space, Scorer& scorer,
+                                      const PolicyOptions& options);
 
 }  // namespace tessera::search
