@@ -17,13 +17,15 @@
 #include "tessera/lm/generate.h"
 #include "tessera/lm/transcribe.h"
 #include "tessera/lm/uniform_reader.h"
+#include "tessera/model/language_model.h"
 #include "tessera/runtime/device/devices.h"
+#include "tessera/target/cpus.h"
 
 namespace tessera::cli {
 namespace {
 
 struct LmArgs {
-  std::string op, task, target = "host", data;
+  std::string op, task, target = "host", data, weights;
   int threads = 0;
   std::size_t count = 10, beams = 0;
   lm::GenerateOptions generate;
@@ -88,8 +90,12 @@ Result<Problem> make_problem(const LmArgs& args, bool with_best) {
   return out;
 }
 
-Result<std::unique_ptr<lm::Reader>> open_reader(const LmArgs&) {
-  return std::unique_ptr<lm::Reader>(std::make_unique<lm::UniformReader>());
+// Without weights every legal value is as likely as the others.
+Result<std::unique_ptr<lm::Reader>> open_reader(const LmArgs& args) {
+  if (args.weights.empty()) return std::unique_ptr<lm::Reader>(new lm::UniformReader());
+  TESSERA_TRY(std::unique_ptr<model::LanguageModel> loaded,
+              model::LanguageModel::load(args.weights, target::default_threads()));
+  return std::unique_ptr<lm::Reader>(std::move(loaded));
 }
 
 int generate(const LmArgs& args) {
@@ -223,6 +229,8 @@ void add_common(Flags* sub, LmArgs* args) {
                   "host, a machine (see targets), or cuda or opencl: the device at hand");
   sub->add_option("--threads", args->threads, "Threads of the code (default: all cores)")
       ->check(range(1, 1024));
+  sub->add_option("--weights", args->weights,
+                  "What `tessera lm pretrain` wrote; without it all legal values are as likely");
   sub->add_option("--quality", args->quality,
                   "That is wished for: share of candidates that are slower")
       ->check(range(0.0, 1.0));

@@ -22,7 +22,9 @@
 #include "tessera/driver/tune/tune_simulate.h"
 #include "tessera/measure/confine.h"
 #include "tessera/model/cost_model.h"
+#include "tessera/model/language_model.h"
 #include "tessera/support/files.h"
+#include "tessera/target/cpus.h"
 
 namespace tessera::cli {
 namespace {
@@ -31,7 +33,7 @@ struct TuneArgs {
   ModelArgs model;  // flags of all models
   std::vector<std::string> models, ops, sources, tasks, peers = {"ort"};
   std::string budget, policy = "evolutionary", cost_model = "xgb", objective = "rank";
-  std::string pretrained = driver::kShipped, target = "host";
+  std::string pretrained = driver::kShipped, target = "host", language;
   std::string database = "tessera.db", plan, artifact, simulate, plot;
   int seeds = 3;
   std::int64_t trials = 0, trials_per_task = 0;
@@ -89,6 +91,14 @@ Result<driver::TuneOptions> tune_options(const TuneArgs& args) {
   }
   TESSERA_TRY([[maybe_unused]] const auto* policy, search::find_policy(args.policy));
   o.policy = args.policy;
+  if (args.policy == "lm" && args.language.empty()) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "--policy lm needs the weights of a language model: --language FILE");
+  }
+  if (!args.language.empty()) {
+    TESSERA_TRY(o.policy_options.language,
+                model::LanguageModel::load(args.language, target::default_threads()));
+  }
   o.learner.model = args.cost_model;
   o.learner.objective = args.objective;
   o.learner.seed = args.seed;
@@ -344,6 +354,8 @@ void add_tune(Flags& app, std::function<int()>* run) {
   sub->add_option("-o,--output", args->artifact, "Also write the tuned model as an artifact");
   sub->add_option("--policy", args->policy,
                   fmt::format("Search policy: {}", fmt::join(policy_names(), ", ")));
+  sub->add_option("--language", args->language,
+                  "Weights of the language model that policy lm writes by (see lm pretrain)");
   sub->add_option("--model", args->cost_model,
                   fmt::format("Cost model: {}", fmt::join(model_names(), ", ")))
       ->check(one_of(model_names()));
