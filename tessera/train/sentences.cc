@@ -21,9 +21,14 @@ std::uint64_t hash_of(const std::vector<T>& values, std::uint64_t hash) {
 
 std::uint32_t Sentences::add(const lm::Subject& subject) {
   const std::string name = fmt::format("{}\n{}\n{}", subject.task, subject.machine, subject.sketch);
-  const auto [it, fresh] = by_name_.emplace(name, static_cast<std::uint32_t>(subjects_.size()));
-  if (fresh) subjects_.push_back(subject);
-  return it->second;
+  // Names do not say all: spaces for other numbers of threads ask for other values.
+  const auto [begin, end] = by_name_.equal_range(name);
+  for (auto it = begin; it != end; ++it) {
+    if (subjects_[it->second] == subject) return it->second;
+  }
+  by_name_.emplace(name, static_cast<std::uint32_t>(subjects_.size()));
+  subjects_.push_back(subject);
+  return static_cast<std::uint32_t>(subjects_.size() - 1);
 }
 
 Result<void> Sentences::add(std::uint32_t subject, const lm::Sentence& sentence,

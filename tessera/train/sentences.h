@@ -47,7 +47,7 @@ class Sentences {
 
  private:
   std::vector<lm::Subject> subjects_;
-  std::map<std::string, std::uint32_t> by_name_;
+  std::multimap<std::string, std::uint32_t> by_name_;
   std::vector<Entry> entries_;
   std::vector<Answer> answers_;
   std::vector<std::uint16_t> legal_;                  // counts, each followed by that many values

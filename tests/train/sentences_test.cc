@@ -33,6 +33,22 @@ TEST(Sentences, KeepsChoicesOnly) {
   EXPECT_EQ(all.answers(all[1]).size(), 1u);
 }
 
+// For other numbers of threads a sketch of the same name asks for other values.
+TEST(Sentences, SubjectsOfOneNameMayAskForOtherValues) {
+  Sentences all;
+  lm::Subject more = toy_subject(1);
+  more.questions[0].values.push_back(more.questions[0].values[0]);
+  const std::uint32_t first = all.add(toy_subject(1)), second = all.add(more);
+  EXPECT_NE(first, second);
+  EXPECT_EQ(all.add(more), second);
+  EXPECT_EQ(all.add(toy_subject(1)), first);
+  lm::Sentence sentence;
+  sentence.answers = {{0, static_cast<std::int32_t>(more.questions[0].values.size()) - 1, {0, 1}}};
+  sentence.answers[0].legal.push_back(sentence.answers[0].taken);
+  EXPECT_FALSE(all.add(first, sentence, 64).ok());
+  EXPECT_TRUE(all.add(second, sentence, 64).ok());
+}
+
 TEST(Sentences, RefusesAnswersThatTheSubjectDoesNotAsk) {
   Sentences all;
   const std::uint32_t subject = all.add(toy_subject(0));
