@@ -50,8 +50,8 @@ Result<driver::CorpusOptions> corpus_options(const CorpusArgs& args) {
   return o;
 }
 
-Result<driver::RecordOptions> record_options(const CorpusArgs& args) {
-  driver::RecordOptions o;
+Result<driver::RecordedOptions> record_options(const CorpusArgs& args) {
+  driver::RecordedOptions o;
   o.data = args.records == "shipped" ? driver::data_folder() : args.records;
   if (o.data.empty()) {
     return make_error(ErrorCode::kInvalidArgument,
@@ -86,10 +86,10 @@ class Shown {
 };
 
 int run_records(const CorpusArgs& args) {
-  const Result<driver::RecordOptions> options = record_options(args);
+  const Result<driver::RecordedOptions> options = record_options(args);
   if (!options) return report(options.error());
   Shown shown;
-  const Result<driver::RecordResult> done = driver::tell_records(*options, shown.callback());
+  const Result<driver::RecordedResult> done = driver::tell_records(*options, shown.callback());
   shown.finish();
   if (!done) return report(done.error());
   if (args.json) {

@@ -246,7 +246,8 @@ Result<CorpusResult> draw_sentences(const CorpusOptions& options, const CorpusCa
   return result;
 }
 
-Result<RecordResult> tell_records(const RecordOptions& options, const CorpusCallback& progress) {
+Result<RecordedResult> tell_records(const RecordedOptions& options,
+                                    const CorpusCallback& progress) {
   TESSERA_TRY(const dataset::Dataset data, dataset::load(options.data));
   std::vector<bool> wanted;
   if (!options.whole) {
@@ -262,7 +263,7 @@ Result<RecordResult> tell_records(const RecordOptions& options, const CorpusCall
   };
   TESSERA_TRY(const lm::RecordedResult written, lm::write_recorded(data, wanted, told, &out));
   TESSERA_DO(out.flush());
-  return RecordResult{written.sentences, written.tasks, written.unreadable};
+  return RecordedResult{written.sentences, written.tasks, written.unreadable};
 }
 
 std::vector<std::string> study_machines() { return {"neoverse-v1", "skylake-avx512", "h200"}; }

@@ -54,18 +54,18 @@ std::vector<std::string> study_holdout();
 // Machines that sentences are drawn for unless others are named.
 std::vector<std::string> study_machines();
 
-struct RecordOptions {
+struct RecordedOptions {
   std::string data;             // folder of a dataset
   dataset::SplitOptions split;  // which part is written
   std::uint8_t part = dataset::kTrain;
   bool whole = false;  // all of it instead
   std::string folder;
 };
-struct RecordResult {
+struct RecordedResult {
   std::size_t sentences = 0, tasks = 0, unreadable = 0;
 };
 // One shard with the records of a dataset and their qualities. Errors as above, and those of
 // load().
-Result<RecordResult> tell_records(const RecordOptions& options, const CorpusCallback& progress);
+Result<RecordedResult> tell_records(const RecordedOptions& options, const CorpusCallback& progress);
 
 }  // namespace tessera::driver
