@@ -192,6 +192,10 @@ Result<void> check_hyper(const GraphNetworkSpec& spec, const GraphNetworkEntry& 
   for (const auto& [name, value] : entry.defaults) {
     if (spec.hyper.count(name) == 0) return bad("hyper-parameter {} is missing", name);
   }
+  // The places of a second segment would be taken for those of the first.
+  const auto places = spec.hyper.find("places");
+  if (places != spec.hyper.end() && places->second > spec.hyper.at("segment"))
+    return bad("places={} is more than a segment has", places->second);
   return {};
 }
 

@@ -196,10 +196,12 @@ class GraphTrainer {
   std::vector<Subject> subjects_;
 };
 
-// Additive models of one graph have weights of its places.
+// Additive models of one graph have weights of its places, where one segment holds them.
 nn::Hyper hyper_for(const GraphTrainOptions& options, const std::vector<ConfigGraph>& graphs) {
   nn::Hyper hyper = options.hyper;
-  if (options.network == "additive" && graphs.size() == 1 && hyper.count("places") == 0) {
+  constexpr std::int64_t kMostPlaces = 4096;
+  if (options.network == "additive" && graphs.size() == 1 && hyper.count("places") == 0 &&
+      graphs.front().places() <= kMostPlaces) {
     hyper["places"] = graphs.front().places();
   }
   return hyper;

@@ -152,6 +152,7 @@ TEST(GraphNetwork, RefusesUselessSizes) {
   EXPECT_NE(reason("mlp", {}).find("there are additive"), std::string::npos);
   EXPECT_NE(reason("gcn", {{"both", 1}}).find("unknown hyper-parameter"), std::string::npos);
   EXPECT_NE(reason("gcn", {{"hidden", 0}}).find("outside"), std::string::npos);
+  EXPECT_NE(reason("additive", {{"places", 4097}}).find("than a segment"), std::string::npos);
   const GraphNetworkSpec spec = make_graph_spec("gcn", {}, kColumns, kConfigColumns).value();
   EXPECT_FALSE(build_graph_network(spec, {.configs = 0, .nodes = 1, .places = 1}).ok());
   const GraphNetworkSpec places =
