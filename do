@@ -10,7 +10,7 @@ packages=(build-essential cmake ninja-build ccache mold libfmt-dev libcli11-dev 
 test_packages=(git libgtest-dev libgmock-dev libbenchmark-dev libonnx-testdata pocl-opencl-icd ocl-icd-libopencl1)
 # Training networks; it brings 290 other packages.
 # Without OpenBLAS libtorch multiplies by the reference BLAS, tens of times slower.
-train_packages=(libtorch-dev libopenblas0-pthread)
+train_packages=(libtorch-dev libopenblas0-openmp)
 # The first is the tested one; Tessera compiles with each of them.
 llvm_packages=(llvm-19-dev llvm-18-dev llvm-20-dev llvm-21-dev llvm-22-dev llvm-17-dev llvm-16-dev)
 

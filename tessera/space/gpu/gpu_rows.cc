@@ -87,7 +87,8 @@ class GpuRows {
     });
     const std::int64_t side = std::max<std::int64_t>(1, std::int64_t{4} * warp / threads_);
     block_rows_ = x_.chooser.number(
-        name(), "block_rows", DecisionKind::kThread, rows < 2 * x_.target.cores ? 1 : side,
+        name(), "block_rows", DecisionKind::kThread,
+        rows < std::int64_t{2} * x_.target.cores ? 1 : side,
         [] {
           return std::vector<std::int64_t>{1, 2, 4, 8};
         },
