@@ -91,7 +91,7 @@ TEST(NarrowFloats, IntegersAndWhatComesFromThemStay) {
 }
 
 TEST(NarrowFloats, WholeNetworks) {
-  for (const std::uint64_t seed : {1, 2, 3, 4}) {
+  for (const std::uint64_t seed : {1u, 2u, 3u, 4u}) {
     SCOPED_TRACE(seed);
     const Graph g = random_net(seed);
     PassOptions options;

@@ -110,7 +110,7 @@ TEST_P(OnDevice, ARecordingRunsItsCallsInOrder) {
   for (std::size_t i = 3; i < pieces; ++i) first.memory.push_back(parts[i]);
   const auto recording = device_->record({first, second});  // the second with its own temporaries
   ASSERT_TRUE(recording.ok()) << recording.error().message;
-  for (const std::uint64_t seed : {1, 2}) {
+  for (const std::uint64_t seed : {1u, 2u}) {
     const std::vector<HostTensor> inputs = random_inputs(dag, seed);
     ASSERT_TRUE(device_->upload(parts[0], inputs[0].data(), bytes).ok());
     ASSERT_TRUE(device_->replay(**recording).ok());
