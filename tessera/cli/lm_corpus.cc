@@ -46,6 +46,10 @@ Result<driver::CorpusOptions> corpus_options(const CorpusArgs& args) {
     const bool counted = args.code_threads > 0 && !machine.is_gpu();
     o.machines.push_back(counted ? target::code_target(machine, args.code_threads) : machine);
   }
+  if (args.judge == driver::kShipped && o.machines.size() > 1) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "--judge shipped judges one kind of machine: name one with --machine");
+  }
   o.judges = driver::model_paths(args.judge, o.machines.front());
   return o;
 }

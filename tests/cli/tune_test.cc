@@ -263,6 +263,14 @@ TEST(Tune, RefusesWhatItCannotDo) {
   EXPECT_EQ(code({"tune", "--op", kOp, "--budget", "soon", "--db", ""}), 2);
   EXPECT_EQ(code({"tune", "--op", kOp, "--budget", "inf", "--db", ""}), 2);
   EXPECT_EQ(code({"tune", "--op", kOp, "--policy", "luck", "--db", ""}), 2);
+  const Finished wordless = run({"tune", "--op", kOp, "--policy", "lm", "--db", ""});
+  EXPECT_EQ(wordless.code, 2);
+  EXPECT_NE(wordless.err.find("--language FILE"), std::string::npos) << wordless.err;
+  const Finished unjudged =
+      run({"lm", "corpus", "--op", kOp, "--machine", "neoverse-v1", "--machine", "h200", "--judge",
+           "shipped", "-o", files.folder + "/drawn"});
+  EXPECT_EQ(unjudged.code, 2);
+  EXPECT_NE(unjudged.err.find("one kind of machine"), std::string::npos) << unjudged.err;
   EXPECT_EQ(code({"tune", "--op", "matmull:M=1", "--db", ""}), 2);
   EXPECT_EQ(code({"tune", "--op", kOp, "--tasks", "0123456789abcdef", "--db", ""}), 2);
   const Finished unreachable =
