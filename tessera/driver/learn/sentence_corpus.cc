@@ -263,7 +263,7 @@ Result<RecordedResult> tell_records(const RecordedOptions& options,
   };
   TESSERA_TRY(const lm::RecordedResult written, lm::write_recorded(data, wanted, told, &out));
   TESSERA_DO(out.flush());
-  return RecordedResult{written.sentences, written.tasks, written.unreadable};
+  return RecordedResult{out.sentences(), written.tasks, written.unreadable};
 }
 
 std::vector<std::string> study_machines() { return {"neoverse-v1", "skylake-avx512", "h200"}; }
