@@ -125,7 +125,7 @@ bool names_model(const std::string& line) {
 Result<std::vector<te::OpSpec>> specs(const BenchArgs& args, const target::Target& target,
                                       const std::vector<std::pair<int, std::string>>& suite) {
   std::vector<te::OpSpec> out;
-  TESSERA_TRY(const DType dtype, float_type(args.model));
+  TESSERA_TRY(const DType dtype, float_type(args.model.dtype));
   const auto parse = [&](const std::string& text) {
     const bool typed = dtype == DType::kF32 || text.find("dtype=") != std::string::npos;
     return driver::parse_op(typed ? text : fmt::format("{},dtype={}", text, to_text(dtype)),

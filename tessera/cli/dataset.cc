@@ -7,6 +7,7 @@
 
 #include "tessera/cli/command.h"
 #include "tessera/cli/dataset_generate.h"
+#include "tessera/cli/model_args.h"
 #include "tessera/cli/progress.h"
 #include "tessera/driver/learn/collect.h"
 #include "tessera/measure/confine.h"
@@ -16,7 +17,7 @@ namespace tessera::cli {
 namespace {
 
 struct CollectArgs {
-  std::vector<std::string> models, ops;
+  std::vector<std::string> models, ops, types = {"f32"};
   std::string target = "host";
   driver::CollectOptions options;
 };
@@ -28,7 +29,12 @@ int run_collect(CollectArgs& args) {
   o.target = *target;
   driver::LoadOptions load;
   load.passes = driver::passes_for(o.target);
-  for (const std::string& name : args.models) o.subjects.push_back({name, false, load});
+  for (const std::string& type : args.types) {
+    const Result<DType> floats = float_type(type);
+    if (!floats) return report(floats.error());
+    load.passes.floats = *floats;
+    for (const std::string& name : args.models) o.subjects.push_back({name, false, load});
+  }
   for (const std::string& spec : args.ops) o.subjects.push_back({spec, true, load});
   const int threads = o.measure.threads;
   o.measure = measure::survey_options();
@@ -83,6 +89,8 @@ void add_collect(Flags& app, std::function<int()>* run) {
       ->check(non_negative());
   sub->add_option("--target", args->target,
                   "Where candidates run: host, cuda or opencl, the device at hand");
+  sub->add_option("--dtype", args->types, "Of what is f32 in the models: f32, f16, bf16")
+      ->delimiter(',');
   sub->add_option("--threads", args->options.measure.threads, "Threads of the measured code")
       ->check(range(1, 1024));
   sub->add_option("--seed", args->options.seed, "Of everything random");

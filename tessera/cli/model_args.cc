@@ -63,11 +63,11 @@ void add_model_options(Flags& app, ModelArgs& args, bool required) {
                  "and outputs keep their types");
 }
 
-Result<DType> float_type(const ModelArgs& args) {
+Result<DType> float_type(const std::string& name) {
   for (const DType t : {DType::kF32, DType::kF16, DType::kBF16}) {
-    if (args.dtype == to_text(t)) return t;
+    if (name == to_text(t)) return t;
   }
-  return make_error(ErrorCode::kInvalidArgument, "--dtype {}: write f32, f16 or bf16", args.dtype);
+  return make_error(ErrorCode::kInvalidArgument, "--dtype {}: write f32, f16 or bf16", name);
 }
 
 void add_input_options(Flags& app, ModelArgs& args) {
@@ -135,7 +135,7 @@ Result<driver::LoadOptions> load_options(const ModelArgs& args, const target::Ta
     }
   }
   options.passes.skip = args.skip;
-  TESSERA_TRY(options.passes.floats, float_type(args));
+  TESSERA_TRY(options.passes.floats, float_type(args.dtype));
   return options;
 }
 

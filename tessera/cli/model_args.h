@@ -22,7 +22,7 @@ struct ModelArgs {
 // Adds the positional MODEL (optional where a command has other subjects) and the flags below.
 void add_model_options(Flags& app, ModelArgs& args, bool required);
 // --dtype: f32, f16 or bf16.
-Result<DType> float_type(const ModelArgs& args);
+Result<DType> float_type(const std::string& name);
 // --shape, --dim and --value alone: of commands that name their models in another way.
 void add_input_options(Flags& app, ModelArgs& args);
 
