@@ -88,6 +88,24 @@ TEST(Gpu, LayersOfNetworksStayWithinTheLimits) {
   }
 }
 
+// Threads and tensor cores cut their tiles by decisions of their own: what one may take does not
+// limit the other.
+TEST(Gpu, AnyDrawOfAHalfPrecisionLayerIsLegal) {
+  for (const char* spec : {"conv2d:N=1,H=56,W=56,CI=64,CO=64,KH=1,KW=1,dtype=f16",
+                           "conv2d:N=1,H=56,W=56,CI=64,CO=64,KH=3,KW=3,P=1,dtype=f16,algo=direct",
+                           "matmul:M=128,N=768,K=768,dtype=f16"}) {
+    SCOPED_TRACE(spec);
+    const te::Dag dag = dag_of(spec);
+    const Space space = make_space(dag, gpu()).value();
+    Rng rng(7);
+    for (int i = 0; i < 400; ++i) {
+      const Candidate c = space.sample(rng);
+      ASSERT_TRUE(space.check(c).ok()) << space.to_text(c);
+      if (i < 8) expect_runs(dag, space.schedule(c).value(), false);
+    }
+  }
+}
+
 TEST(Gpu, OperandsOfABlockGoThroughSharedMemory) {
   const std::string text = schedule_text(dag_of("matmul:M=4096,N=4096,K=4096"), gpu());
   for (const char* step :

@@ -184,9 +184,9 @@ class GpuTensor {
     number("warp_columns", &TensorTile::warp_columns, {16, 32, 64, 128});
     number("row_warps", &TensorTile::row_warps, {1, 2, 4});
     number("column_warps", &TensorTile::column_warps, {1, 2, 4});
-    number("steps", &TensorTile::steps, {depth, 2 * depth, 4 * depth});
-    number("places", &TensorTile::places, {2, 3, 4, 5});
-    number("parts", &TensorTile::parts, {1, 2, 3, 4, 6, 8, 12, 16});
+    number("tensor_steps", &TensorTile::steps, {depth, 2 * depth, 4 * depth});
+    number("tensor_places", &TensorTile::places, {2, 3, 4, 5});
+    number("tensor_parts", &TensorTile::parts, {1, 2, 3, 4, 6, 8, 12, 16});
   }
 
   // What makes the operand is computed by the copy, if that is little.
