@@ -80,6 +80,7 @@ Result<Named> run_static(const RunArgs& args, const onnx::Model& model, driver::
   options.progress = build_progress();
   options.cache = load.cache;
   options.device = device.get();
+  options.partition.attention_keys = load.passes.rules.attention_keys;
   if (plan.has_value()) plan->apply_to(&options);
   const target::Target target = device ? machine : target::code_target(machine, pool.threads());
   TESSERA_TRY(const exec::CompiledModel compiled, exec::compile_model(graph, target, options));

@@ -90,6 +90,23 @@ TEST(Bench, ModelsOnDevicesHaveTheSameFields) {
   }
 }
 
+// As many kernels as `tasks` counts: attention is one of them.
+TEST(Bench, ModelsOnDevicesHaveTheKernelsOfTheirTasks) {
+  const std::string model = "zoo:bert_mini@layers=1,seq=8,hidden=32,ffn=64,heads=2,vocab=50";
+  const Finished tasks = run({"tasks", model, "--target", "opencl"});
+  if (tasks.code == 6) GTEST_SKIP() << tasks.err;
+  ASSERT_EQ(tasks.code, 0) << tasks.err;
+  EXPECT_NE(tasks.out.find("softmax+contract"), std::string::npos) << tasks.out;
+  const Finished result = run(quick_bench({model, "--target", "opencl", "--json"}));
+  ASSERT_EQ(result.code, 0) << result.err;
+  const json all = json::parse(result.out, nullptr, false);
+  ASSERT_FALSE(all.is_discarded()) << result.out;
+  const json& r = all.at("results").at(0);
+  EXPECT_EQ(r.at("verified"), true);
+  const std::string count = " " + std::to_string(r.at("steps").get<int>()) + " kernels";
+  EXPECT_NE(tasks.out.find(count), std::string::npos) << count << "\n" << tasks.out;
+}
+
 TEST(Bench, SuiteSkipsCommentsAndKeepsTheOrder) {
   const std::string suite = write_file("suite.txt",
                                        "# two operations\n\n  softmax:R=2,C=8   # the first\r\n"

@@ -215,6 +215,7 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
       machine.is_gpu() ? machine : target::code_target(machine, options.threads);
   std::unique_ptr<runtime::Device> device;  // or this process
   exec::ModelOptions building = options.model;
+  building.partition.attention_keys = options.load.passes.rules.attention_keys;
   if (target.is_gpu()) {
     TESSERA_TRY(device, runtime::open_device(target.kind));
     building.device = device.get();
