@@ -194,13 +194,18 @@ static tsr_status tsr_device_open(tsr_device* d, const tsr_open_options* options
   return status;
 }
 
+static void tsr_device_drop_kernels(tsr_device* d) {
+  int i;
+  for (i = 0; i < TSR_RECORDINGS; ++i) {
+    if (d->recordings[i].exec) d->graph_exec_destroy(d->recordings[i].exec);
+    d->recordings[i].exec = NULL;
+  }
+}
+
 static void tsr_device_close(tsr_device* d) {
   const tsr_device_program* program = d->base.program;
   int64_t i;
   if (tsr_device_enter(d).code == TSR_OK) {
-    for (i = 0; i < TSR_RECORDINGS; ++i) {
-      if (d->recordings[i].exec) d->graph_exec_destroy(d->recordings[i].exec);
-    }
     for (i = 0; d->modules && i < program->num_modules; ++i) {
       if (d->modules[i]) d->module_unload(d->modules[i]);
     }

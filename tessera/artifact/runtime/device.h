@@ -20,6 +20,8 @@ typedef struct tsr_device tsr_device;
 static size_t tsr_device_size(void);
 /* Loads the driver, opens the device and loads the code. */
 static tsr_status tsr_device_open(tsr_device* device, const tsr_open_options* options);
+/* What still refers to memory of the device. */
+static void tsr_device_drop_kernels(tsr_device* device);
 static void tsr_device_close(tsr_device* device);
 
 /* Around everything below: what the calling thread has current is left as it was. */

@@ -47,6 +47,7 @@ static void tsr_close(tsr_context* context) {
   if (!context) return;
   if (context->device) {
     if (tsr_device_enter(context->device).code == TSR_OK) {
+      tsr_device_drop_kernels(context->device);
       tsr_free_memory(context);
       tsr_device_leave(context->device);
     }

@@ -210,17 +210,24 @@ static tsr_status tsr_device_open(tsr_device* d, const tsr_open_options* options
   return status;
 }
 
-static void tsr_device_close(tsr_device* d) {
+/* Some drivers touch the arguments of a kernel when it goes: it goes before the memory does. */
+static void tsr_device_drop_kernels(tsr_device* d) {
   int64_t i;
+  if (d->base.stream) d->clFinish(d->base.stream);
   for (i = 0; d->kernels && i < d->base.program->num_launches; ++i) {
     if (d->kernels[i]) d->clReleaseKernel(d->kernels[i]);
   }
+  free(d->kernels);
+  d->kernels = NULL;
+}
+
+static void tsr_device_close(tsr_device* d) {
+  int64_t i;
   for (i = 0; d->programs && i < d->base.program->num_modules; ++i) {
     if (d->programs[i]) d->clReleaseProgram(d->programs[i]);
   }
   if (d->base.stream) d->clReleaseCommandQueue(d->base.stream);
   if (d->context) d->clReleaseContext(d->context);
-  free(d->kernels);
   free(d->programs);
 }
 
