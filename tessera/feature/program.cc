@@ -431,7 +431,7 @@ class Builder {
     }
     if (stage.align.empty()) return;
     std::vector<std::int64_t> aligned(shape->begin(), shape->end());
-    schedule::align_strides(stage, &aligned);
+    schedule::align_strides(stage, layout_of(g.buffer), &aligned);
     shape->assign(aligned.begin(), aligned.end());
   }
 

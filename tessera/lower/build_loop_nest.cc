@@ -155,12 +155,11 @@ class NestBuilder {
     for (const ir::Buffer& b : stage.op.outputs) {
       if (storage_.count(b)) continue;  // an output of the Dag
       std::vector<std::int64_t> shape = d.stored;
-      schedule::align_strides(stage, &shape);
       Storage storage{.mins = d.mins};
-      if (const auto layout = state_.layouts.find(b); layout != state_.layouts.end()) {
+      if (const auto layout = state_.layouts.find(b); layout != state_.layouts.end())
         storage.layout = &layout->second;
-        shape = schedule::layout_shape(layout->second, shape);
-      }
+      schedule::align_strides(stage, storage.layout, &shape);
+      if (storage.layout) shape = schedule::layout_shape(*storage.layout, shape);
       std::int64_t bytes = size_bytes(b->dtype);
       for (const std::int64_t e : shape) bytes *= e;
       // The threads of a warp hold it together.

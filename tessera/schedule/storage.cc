@@ -1,18 +1,31 @@
 #include "tessera/schedule/storage.h"
 
+#include <algorithm>
+
 namespace tessera::schedule {
 namespace {
 
 std::size_t idx(int i) { return static_cast<std::size_t>(i); }
 
-// The dimension after `dim` grows until the stride of `dim` is `offset` modulo `factor`.
-void align_stride(std::vector<std::int64_t>* shape, int dim, std::int64_t factor,
-                  std::int64_t offset) {
+// Dimensions as they are stored, outermost first; those of a layout that cuts some as they are.
+std::vector<std::size_t> storage_order(const Layout* layout, std::size_t rank) {
+  std::vector<std::size_t> out;
+  for (std::size_t d = 0; d < rank; ++d) out.push_back(d);
+  if (!layout || layout->size() != rank) return out;
+  for (std::size_t d = 0; d < rank; ++d) out[d] = idx((*layout)[d].dim);
+  return out;
+}
+
+// The dimension stored after `dim` grows until the stride of `dim` is `offset` modulo `factor`.
+void align_stride(std::vector<std::int64_t>* shape, const std::vector<std::size_t>& order, int dim,
+                  std::int64_t factor, std::int64_t offset) {
+  auto next = std::find(order.begin(), order.end(), idx(dim));
+  if (next == order.end() || ++next == order.end()) return;
   std::int64_t inner = 1;
-  for (std::size_t d = idx(dim) + 2; d < shape->size(); ++d) inner *= (*shape)[d];
+  for (auto d = next + 1; d != order.end(); ++d) inner *= (*shape)[*d];
   for (std::int64_t grow = 0; grow < factor; ++grow) {
-    if (((*shape)[idx(dim) + 1] + grow) * inner % factor == offset) {
-      (*shape)[idx(dim) + 1] += grow;
+    if (((*shape)[*next] + grow) * inner % factor == offset) {
+      (*shape)[*next] += grow;
       return;
     }
   }
@@ -20,8 +33,10 @@ void align_stride(std::vector<std::int64_t>* shape, int dim, std::int64_t factor
 
 }  // namespace
 
-void align_strides(const Stage& stage, std::vector<std::int64_t>* shape) {
-  for (const auto& [dim, rule] : stage.align) align_stride(shape, dim, rule.first, rule.second);
+void align_strides(const Stage& stage, const Layout* layout, std::vector<std::int64_t>* shape) {
+  const std::vector<std::size_t> order = storage_order(layout, shape->size());
+  for (const auto& [dim, rule] : stage.align)
+    align_stride(shape, order, dim, rule.first, rule.second);
 }
 
 }  // namespace tessera::schedule

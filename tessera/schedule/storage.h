@@ -9,6 +9,7 @@
 namespace tessera::schedule {
 
 // Widens `shape`, per output axis, until the strides are those that storage_align asks for.
-void align_strides(const Stage& stage, std::vector<std::int64_t>* shape);
+// `layout`: of the stage's output; null: as declared.
+void align_strides(const Stage& stage, const Layout* layout, std::vector<std::int64_t>* shape);
 
 }  // namespace tessera::schedule

@@ -245,6 +245,26 @@ TEST(Gpu, ProductsOfHalvesGoToTensorCores) {
   }
 }
 
+// Rows of 33 elements are no whole vectors: the constant is stored by columns, which are.
+TEST(Gpu, ConstantsThatAreNoWholeVectorsAreStoredOtherwise) {
+  const te::Dag dag = te::dag_from_text(R"(dag head
+  input X: f16[32, 64]
+  constant W: f16[64, 33]
+  stage C: f32[32, 33]
+    C[i, j] = sum(k in 64) f32(X[i, k]) * f32(W[k, j])
+  stage Y: f32[32, 33]
+    Y[i, j] = f32(f16(C[i, j]))
+  output Y
+)")
+                          .value();
+  const schedule::Schedule schedule = default_schedule(dag, gpu()).value();
+  const std::string text = schedule::to_text(schedule);
+  EXPECT_NE(text.find("tensorize"), std::string::npos) << text;
+  EXPECT_NE(text.find("layout W d1 d0\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("storage_align W.shared 1 16 8\n"), std::string::npos) << text;
+  expect_runs(dag, schedule, true);
+}
+
 TEST(Gpu, WithoutTensorCoresForTheTypeThreadsMultiply) {
   const target::Target t4 = target::find_target("t4").value();
   for (const char* spec : {"matmul:M=64,N=64,K=64,dtype=bf16", "matmul:M=64,N=64,K=64"}) {

@@ -48,7 +48,13 @@ Result<void> StorageAlign::apply(State& state) const {
       return illegal("{} is an output: its layout belongs to the caller", stage);
   }
   const int rank = static_cast<int>(s->op.axes.size());
-  if (dim < 0 || dim + 1 >= rank)
+  int last = rank - 1;  // as stored
+  for (const ir::Buffer& b : s->op.outputs) {
+    const auto layout = state.layouts.find(b);
+    if (layout != state.layouts.end() && static_cast<int>(layout->second.size()) == rank)
+      last = layout->second.back().dim;
+  }
+  if (dim < 0 || dim >= rank || dim == last)
     return illegal("dimension {} has no stride to align (rank {})", dim, rank);
   if (factor < 1 || factor > 4096 || offset < 0 || offset >= factor) {
     return illegal("factor must be in 1..4096 and offset in 0..factor-1");

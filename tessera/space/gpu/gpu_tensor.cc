@@ -121,22 +121,28 @@ class GpuTensor {
     bool moved = false;              // that order is not the one of the buffer
   };
 
-  // As it lies; a constant that does not lie right is stored in another order.
+  // As it lies; a constant that does not lie right, or whose rows are no whole vectors, is stored
+  // in another order.
   std::optional<Operand> make_operand(const Access& a, std::size_t outer) const {
     Operand o{.access = &a};
     for (std::size_t d = 0; d < a.indices.size(); ++d) o.order.push_back(d);
-    if (lies_along(a, outer)) return o;
+    const bool constant = x_.analysis.constant(a.buffer) && a.regular();
+    const std::int64_t vector = kCopyBytes / size_bytes(a.buffer->dtype);
+    const bool whole = a.buffer->shape.back() % vector == 0;
+    const bool better = constant && !whole && s_.extent(cut_) % vector == 0;
+    std::optional<Operand> as_is;
+    if (lies_along(a, outer)) as_is = o;
+    if (as_is && !better) return o;
     const auto at = [&](std::size_t axis) {
       return std::find_if(o.order.begin(), o.order.end(), [&](std::size_t d) {
         const auto& terms = a.indices[d].terms;
         return terms.size() == 1 && terms[0].axis == axis && terms[0].coefficient == 1;
       });
     };
-    if (!x_.analysis.constant(a.buffer) || !a.regular()) return std::nullopt;
+    if (!constant) return std::nullopt;
     for (const std::size_t axis : {outer, cut_}) {  // to the end, one after the other
       const auto found = at(axis);
-      // Rows are padded by the dimension before them.
-      if (found == o.order.end() || (axis == cut_ && *found == 0)) return std::nullopt;
+      if (found == o.order.end()) return as_is;
       const std::size_t d = *found;
       o.order.erase(found);
       o.order.push_back(d);
@@ -297,7 +303,10 @@ class GpuTensor {
     }
     const std::size_t last = o.order.back();
     const std::int64_t most = kCopyBytes / size_bytes(a.buffer->dtype);
-    if (last > 0) w.storage_align(stage, static_cast<int>(last) - 1, 2 * most, most);
+    if (o.order.size() > 1) {  // rows end up in different banks
+      const std::size_t row = o.order[o.order.size() - 2];
+      w.storage_align(stage, static_cast<int>(row), 2 * most, most);
+    }
     std::int64_t lanes = most;
     while (lanes > 1 && (a.buffer->shape[last] % lanes != 0 || span(a, last) % lanes != 0))
       lanes /= 2;
