@@ -11,10 +11,12 @@ namespace tessera::plan {
 const KindInfo& info(PointKind kind) {
   static const std::array<KindInfo, kPointKinds> table = {{
       {"layouts", {kLast, kFirst}},
+      {"concatenations", {kJoined, kSplitUp}},
       {"convolutions", convolution_algorithms()},
       {"pointwise", {kProduct, kDirect}},
       {"contractions", {kSeparate, kMerged}},
       {"fusion", {kFused, kStored}},
+      {"fronts", {kStored, kFused}},
   }};
   return table[static_cast<std::size_t>(kind)];
 }

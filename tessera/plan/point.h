@@ -9,13 +9,15 @@
 namespace tessera::plan {
 
 enum class PointKind : std::uint8_t {
-  kLayout,     // of a convolution: channels last or first
+  kLayout,     // of a convolution, a pool or a concatenation: channels last or first
+  kSplit,      // a convolution of a concatenation, or the sum of those of its parts
   kAlgorithm,  // of a convolution with a 3x3 window
   kPointwise,  // a 1x1 convolution as a product of matrices, or as it is
   kMerge,      // contractions of one input in one kernel
   kFusion,     // a value inside the kernel that computes it, or stored between two
+  kFront,      // what only a contraction or a window reads: stored, or computed in its kernel
 };
-inline constexpr std::size_t kPointKinds = 5;
+inline constexpr std::size_t kPointKinds = 7;
 
 // What all points of a kind have in common.
 struct KindInfo {
@@ -28,6 +30,8 @@ inline constexpr const char* kLast = "last";
 inline constexpr const char* kFirst = "first";
 inline constexpr const char* kDirect = "direct";
 inline constexpr const char* kProduct = "product";
+inline constexpr const char* kJoined = "joined";
+inline constexpr const char* kSplitUp = "split";
 inline constexpr const char* kSeparate = "separate";
 inline constexpr const char* kMerged = "merged";
 inline constexpr const char* kFused = "fused";

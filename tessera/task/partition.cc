@@ -44,6 +44,9 @@ class Partitioner {
         TESSERA_DO(grow_prologue(static_cast<std::int32_t>(n)));
       }
       for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+        TESSERA_DO(grow_front(static_cast<std::int32_t>(n)));
+      }
+      for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
         TESSERA_DO(join_attention(static_cast<std::int32_t>(n)));
       }
     }
@@ -209,6 +212,40 @@ class Partitioner {
       if (path_outside(source, members_[at(group)])) continue;
       TESSERA_TRY(const bool inside, stays_inside(id));
       if (inside) merge(group, source);
+    }
+    return {};
+  }
+
+  // A contraction or a window takes in what it alone reads, as an operand that its kernel prepares,
+  // where that was decided.
+  Result<void> grow_front(std::int32_t n) {
+    const Fusion f = fusion(n);
+    if (!options_.decider || (f != Fusion::kContraction && f != Fusion::kWindow)) return {};
+    const std::int32_t group = group_of_[at(n)];
+    for (const ValueId id : graph_.nodes[at(n)].inputs) {
+      if (id == kNoValue || uses_.producer[at(id)] < 0 || only_reader(id) != n) continue;
+      // A product of matrices reads its image through a reshape.
+      const std::int32_t alias = fusion(uses_.producer[at(id)]) == Fusion::kAlias
+                                     ? uses_.producer[at(id)]
+                                     : std::int32_t{-1};
+      const ValueId made = alias < 0 ? id : graph_.nodes[at(alias)].inputs[0];
+      if (uses_.producer[at(made)] < 0 || (alias >= 0 && only_reader(made) != alias)) continue;
+      const std::int32_t source = group_of_[at(uses_.producer[at(made)])];
+      if (source == group || !only(source, true)) continue;
+      const std::size_t total = members_[at(group)].size() + members_[at(source)].size() + 1;
+      if (total > static_cast<std::size_t>(options_.max_nodes)) continue;
+      std::vector<std::int32_t> behind = members_[at(group)];
+      if (alias >= 0) behind.push_back(alias);
+      if (path_outside(source, behind)) continue;
+      const Node& node = graph_.nodes[at(uses_.producer[at(made)])];
+      const plan::Point point = plan::make_point(
+          plan::PointKind::kFront,
+          fmt::format("front {} of {}", node.op->name, graph::name_in_plan(graph_, node)),
+          plan::kStored);
+      TESSERA_TRY(const std::size_t value, options_.decider->decide(point));
+      if (point.values[value] != plan::kFused) continue;
+      merge(group, source);
+      if (alias >= 0) merge(group, group_of_[at(alias)]);
     }
     return {};
   }

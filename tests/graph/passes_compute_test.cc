@@ -408,5 +408,33 @@ TEST(MergeContractions, ProjectionsOfOneInput) {
   EXPECT_EQ(slices("merge f32[3,4] mk,kn->mn n5+3", plan::kMerged), 0);
 }
 
+TEST(SplitConcats, AConvolutionOfPartsIsTheSumOfTheirs) {
+  for (const char* layout : {"nchw", "nhwc"}) {
+    const bool last = std::string_view(layout) == "nhwc";
+    const auto made = [&](std::size_t parts, bool read_twice) {
+      Net net;
+      std::vector<ValueId> in(parts);
+      for (std::int64_t c = 2; ValueId & part : in) {
+        part = net.input(last ? Shape{1, 5, 5, c} : Shape{1, c, 5, 5});
+        ++c;
+      }
+      const ValueId all = net.op("concat", in, {{"axis", std::int64_t{last ? 3 : 1}}});
+      const std::int64_t ci = net.shape(all)[last ? 3 : 1];
+      const ValueId y = net.op("conv", {all, net.weights({4, ci, 3, 3})},
+                               {{"layout", std::string(layout)}, {"before", Integers{1, 1}}});
+      return net.finish(read_twice ? std::vector<ValueId>{y, all} : std::vector<ValueId>{y});
+    };
+    const plan::Decisions split = {{"concatenations", plan::kSplitUp}};
+    EXPECT_EQ(count(check_pass(made(3, false), split_concats, decided(split)), "conv"), 3);
+    EXPECT_EQ(count(check_pass(made(3, false), split_concats, decided(split)), "concat"), 0);
+    EXPECT_EQ(count(check_pass(made(3, false), split_concats, decided({})), "conv"), 1);
+    EXPECT_EQ(count(check_pass(made(5, false), split_concats, decided(split)), "conv"), 1);
+    EXPECT_EQ(count(check_pass(made(2, true), split_concats, decided(split)), "conv"), 1);
+    PassOptions exact = decided(split);
+    exact.allow_reassociation = false;
+    EXPECT_EQ(count(check_pass(made(2, false), split_concats, exact), "conv"), 1);
+  }
+}
+
 }  // namespace
 }  // namespace tessera::graph

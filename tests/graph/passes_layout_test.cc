@@ -263,5 +263,32 @@ TEST(ChannelsLast, KeepsAConvolutionAsItIsWhereThatWasDecided) {
   EXPECT_EQ(layouts(check_pass(g, channels_last, options)), "nchw nchw ");
 }
 
+TEST(ChannelsLast, PoolsAndConcatenationsMayBeDecidedToo) {
+  Net net;
+  const ValueId a = net.conv(net.input({1, 4, 9, 9}), 6, 3, 1);
+  const ValueId pooled =
+      net.op("pool", {net.op("concat", {a, net.relu(a)}, {{"axis", std::int64_t{1}}})},
+             {{"kind", std::string("max")},
+              {"kernel", Integers{2, 2}},
+              {"strides", Integers{2, 2}},
+              {"layout", std::string("nchw")}});
+  const Graph g = net.finish({net.conv(pooled, 4, 3)});
+  PassOptions options;
+  options.decider = std::make_shared<plan::Decider>();
+  EXPECT_EQ(count(check_pass(g, channels_last, options), "transpose"), 2);
+  const std::vector<plan::Decided> points = options.decider->decided();
+  ASSERT_EQ(points.size(), 4u);  // convolutions first
+  EXPECT_EQ(points[2].text(), plan::kLast);
+  // One of them alone stands between two transposes more; both together no more than that.
+  plan::Decisions given;
+  for (const std::size_t i : {2u, 3u}) {
+    given[points[i].point.key] = plan::kFirst;
+    options.decider = std::make_shared<plan::Decider>(given);
+    const Graph made = check_pass(g, channels_last, options);
+    EXPECT_GE(count(made, "transpose"), 4);
+    EXPECT_EQ(options.decider->decisions().at(points[i].point.key), plan::kFirst);
+  }
+}
+
 }  // namespace
 }  // namespace tessera::graph

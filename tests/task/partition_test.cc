@@ -90,6 +90,26 @@ Graph attention(std::int64_t queries, std::int64_t keys) {
   return n.finish({n.add("tanh", {product(weights, n.input({keys, 4}), "mn")})});
 }
 
+TEST(Partition, PreparesOperandsInTheKernelWhereThatWasDecided) {
+  const auto text = [](const Graph& g, const plan::Decisions& given) {
+    PartitionOptions options;
+    options.decider = std::make_shared<plan::Decider>(given);
+    return groups_text(g, options);
+  };
+  const plan::Decisions fused = {{"fronts", plan::kFused}};
+  Net n;
+  const ValueId scaled = n.add("mul", {n.input({1, 2, 2, 8}), n.weight({8})});
+  const ValueId rows = n.add("reshape", {scaled}, {{"shape", Shape{4, 8}}});
+  const ValueId turned = n.add("transpose", {n.input({8, 4})}, {{"perm", Shape{1, 0}}});
+  const Graph g = n.finish({n.add("tanh", {n.matmul(rows, 8, 6)}), n.matmul(turned, 8, 3)});
+  EXPECT_EQ(text(g, {}), "mul | reshape | transpose | contract+tanh | contract");
+  EXPECT_EQ(text(g, fused), "mul+reshape+contract+tanh | transpose+contract");
+  // What something else reads as well is stored.
+  Net m;
+  const ValueId shared = m.add("tanh", {m.input({4, 8})});
+  EXPECT_EQ(text(m.finish({m.matmul(shared, 8, 6), shared}), fused), "tanh | contract");
+}
+
 TEST(Partition, AttentionIsOneKernelWhereTheRulesSaySo) {
   const Graph g = attention(8, 16);
   EXPECT_EQ(groups_text(g), "contract+add | softmax | contract+tanh");

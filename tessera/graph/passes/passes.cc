@@ -29,6 +29,8 @@ const std::vector<Pass>& pass_list() {
       {"absorb_transposes", absorb_transposes},
       // Again: factors now stand next to the products that transposes hid.
       {"fold_scales", fold_scales},
+      // Before algorithms are chosen: each part has its own.
+      {"split_concats", split_concats},
       // After channels_last: the algorithms exist for that layout only.
       {"select_algorithms", select_algorithms},
       {"simplify", simplify},

@@ -75,6 +75,8 @@ Result<bool> open_image_norms(Graph& graph, const PassOptions& options);
 // Convolutions compute channels last unless decided otherwise, and what lies between them follows
 // where that saves bytes.
 Result<bool> channels_last(Graph& graph, const PassOptions& options);
+// A convolution of a concatenation becomes the sum of those of its parts where that was decided.
+Result<bool> split_concats(Graph& graph, const PassOptions& options);
 // Rewrites each convolution to the algorithm that was decided for it: Winograd, matrix product or
 // as it is.
 Result<bool> select_algorithms(Graph& graph, const PassOptions& options);
