@@ -20,7 +20,14 @@ Scalar eval_load(const Node& node, int lane, Frame& frame) {
   const std::optional<std::int64_t> element = element_of(node.slot, node.args, lane, "read", frame);
   if (!element) return of_int(0);
   const Memory& memory = *frame.memory[node.slot];
-  if (memory.log) note_access(frame, memory, *element, false);
+  if (memory.log) {
+    note_access(frame, memory, *element, false);
+  } else if (!memory.in_flight.empty() &&
+             memory.in_flight[static_cast<std::size_t>(*element)] != 0 && !frame.error) {
+    frame.error =
+        make_error(ErrorCode::kRunFailed, "read of element {} of {} before its product ended",
+                   *element, memory.buffer->name);
+  }
   const bool defined =
       memory.defined.empty() || memory.defined[static_cast<std::size_t>(*element)] != 0;
   if (!defined && frame.demand) {

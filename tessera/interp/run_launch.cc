@@ -7,6 +7,7 @@
 #include "tessera/interp/action.h"
 #include "tessera/interp/interp.h"
 #include "tessera/interp/threads.h"
+#include "tessera/ir/group_tile.h"
 
 namespace tessera::interp {
 namespace {
@@ -113,7 +114,31 @@ class BlockRunner {
       for (int lane = 0; lane < lanes && !failed_; ++lane, ++next)
         set(t, action.slot, *elements[next], values[next]);
     }
+    if (!failed_ && is_group_product(*action.value)) start_products(*action.value, active);
     check(active);
+  }
+
+  // All threads of a group take part, and nothing may touch their sums or tiles from now on.
+  void start_products(const Node& product, const Active& active) {
+    constexpr auto kThreads = static_cast<std::size_t>(ir::kGroupThreads);
+    for (const std::size_t t : active) {
+      Frame& frame = threads_.frames[t];
+      const std::size_t first = t / kThreads * kThreads;
+      for (std::size_t other = first; other < first + kThreads; ++other) {
+        if ((other >= threads_.active.size() || threads_.active[other] == 0) && !frame.error) {
+          frame.error =
+              make_error(ErrorCode::kRunFailed,
+                         "product of a group without thread {}, which does not take part", other);
+        }
+      }
+      Threads::Product p = start_product(product, frame);
+      for (const Threads::Use& u : p.sums) {
+        Memory& memory = *frame.memory[u.slot];
+        memory.in_flight.resize(static_cast<std::size_t>(memory.data.size()));
+        ++memory.in_flight[static_cast<std::size_t>(u.element)];
+      }
+      threads_.queues[t].products.push_back(std::move(p));
+    }
   }
 
   void run_allocate(const Action& action, const Active& active) {
@@ -138,7 +163,9 @@ class BlockRunner {
         queue.groups.push_back(std::move(queue.open));
         queue.open.clear();
       } else if (node.kind == ir::ExprKind::kCall && node.fn == ir::Intrinsic::kAsyncWait) {
-        wait(static_cast<std::size_t>(node.args[0]->value.i), t);
+        const auto left = static_cast<std::size_t>(node.args[0]->value.i);
+        wait(left, t);
+        finish_products(left == 0 ? 0 : 1, threads_.frames[t]);
       } else {
         for (int lane = 0; lane < node.lanes; ++lane) eval(node, lane, threads_.frames[t]);
       }

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 
+#include "tessera/ir/group_tile.h"
 #include "tessera/ir/launch.h"
 
 namespace tessera::interp {
@@ -51,7 +52,103 @@ Scalar operand(DType from, DType to, Scalar v) {
   return of_float(std::bit_cast<float>((bits + (kDropped + 1) / 2) & ~kDropped));
 }
 
+// A tile of shared memory, by its first element.
+struct Tile {
+  std::size_t slot = 0;
+  std::int64_t first = 0;
+  bool rows = false;  // the elements of a sum are side by side
+
+  // Element `k` of the sum of row or column `side`.
+  std::int64_t element(std::int64_t side, std::int64_t k) const {
+    constexpr std::int64_t kRow = ir::kTileRow;
+    return ir::swizzled(rows ? first + side * kRow + k
+                             : first + side / kRow * kRow * kRow + k * kRow + side % kRow);
+  }
+};
+
+std::optional<Tile> tile_of(const Node& operand, std::int64_t sides, Frame& frame) {
+  const Node& load = *operand.args[0];
+  const auto first = element_of(load.slot, load.args, 0, "read", frame);
+  if (!first) return std::nullopt;
+  const Tile tile{load.slot, *first, operand.fn == ir::Intrinsic::kMatrixRows};
+  const Memory& memory = *frame.memory[load.slot];
+  const std::int64_t depth = ir::kGroupDepth;
+  const std::int64_t end =
+      tile.rows ? sides * ir::kTileRow : (sides + depth - 1) / depth * depth * ir::kTileRow;
+  if (*first + end <= memory.data.size()) return tile;
+  if (!frame.error) {
+    frame.error = make_error(ErrorCode::kRunFailed, "a tile of {} ends beyond its {} elements",
+                             memory.buffer->name, memory.data.size());
+  }
+  return std::nullopt;
+}
+
+// One sum of a product of a group: threads hold of its 64 rows what those of a warp hold of 16.
+Scalar eval_group(const Node& node, int lane, Frame& frame) {
+  const auto t = static_cast<int>(frame.thread % static_cast<std::size_t>(ir::kGroupThreads));
+  const int row = t / 32 * 16 + lane % 4 / 2 * 8 + t % 32 / 4;
+  const int column = lane / 4 * 8 + t % 4 * 2 + lane % 2;
+  const auto a = tile_of(*node.args[1], ir::kGroupRows, frame);
+  const auto b = tile_of(*node.args[2], std::int64_t{2} * node.lanes, frame);
+  const Node& sums = *node.args[0];
+  const auto old = element_of(sums.slot, sums.args, lane, "read", frame);
+  if (!a || !b || !old) return of_int(0);
+  Scalar sum = frame.memory[sums.slot]->get(*old);
+  for (std::int64_t k = 0; k < ir::kGroupDepth; ++k) {
+    const Scalar x = frame.memory[a->slot]->get(a->element(row, k));
+    const Scalar y = frame.memory[b->slot]->get(b->element(column, k));
+    const Scalar product =
+        binary(ir::BinaryOp::kMul, node.dtype, convert(node.args[1]->dtype, node.dtype, x),
+               convert(node.args[2]->dtype, node.dtype, y));
+    sum = binary(ir::BinaryOp::kAdd, node.dtype, sum, product);
+  }
+  return sum;
+}
+
 }  // namespace
+
+bool is_group_product(const Node& node) {
+  return node.kind == ir::ExprKind::kCall && node.fn == ir::Intrinsic::kMma &&
+         node.args[1]->lanes == 1;
+}
+
+Threads::Product start_product(const Node& node, Frame& frame) {
+  Threads::Product out;
+  const Node& sums = *node.args[0];
+  for (int lane = 0; lane < node.lanes; ++lane) {
+    if (const auto e = element_of(sums.slot, sums.args, lane, "read", frame))
+      out.sums.push_back({sums.slot, *e});
+  }
+  const auto t = static_cast<std::int64_t>(frame.thread) % ir::kGroupThreads;
+  for (const std::size_t i : {1, 2}) {
+    const std::int64_t sides = i == 1 ? ir::kGroupRows : std::int64_t{2} * node.lanes;
+    const auto tile = tile_of(*node.args[i], sides, frame);
+    if (!tile) return out;
+    for (std::int64_t n = t; n < sides * ir::kGroupDepth; n += ir::kGroupThreads) {
+      const std::int64_t element = tile->element(n / ir::kGroupDepth, n % ir::kGroupDepth);
+      const Memory& memory = *frame.memory[tile->slot];
+      note_access(frame, memory, element, false);
+      if (memory.defined[static_cast<std::size_t>(element)] == 0 && !frame.error) {
+        frame.error = make_error(ErrorCode::kRunFailed, "read of undefined element {} of {}",
+                                 element, memory.buffer->name);
+      }
+      out.operands.push_back({tile->slot, element});
+    }
+  }
+  return out;
+}
+
+void finish_products(std::size_t left, Frame& frame) {
+  auto& products = frame.threads->queues[frame.thread].products;
+  while (products.size() > left) {
+    for (const Threads::Use& u : products.front().sums)
+      --frame.memory[u.slot]->in_flight[static_cast<std::size_t>(u.element)];
+    // Until now the tiles were in use.
+    for (const Threads::Use& u : products.front().operands)
+      note_access(frame, *frame.memory[u.slot], u.element, false);
+    products.erase(products.begin());
+  }
+}
 
 std::optional<AccessLog::Race> AccessLog::note(std::size_t element, bool write, std::int64_t phase,
                                                std::int64_t thread, std::int64_t block) {
@@ -105,6 +202,7 @@ Scalar eval_matrix(const Node& node, int lane, Frame& frame) {
 }
 
 Scalar eval_mma(const Node& node, int lane, Frame& frame) {
+  if (is_group_product(node)) return eval_group(node, lane, frame);
   const Node& a = *node.args[1];
   const Node& b = *node.args[2];
   const int e = elements_of_piece(a.dtype);

@@ -40,9 +40,19 @@ struct Threads {
     std::int64_t element;
     Scalar value;
   };
+  // What a product of a warp group that may still go on uses: sums of this thread, and some of the
+  // elements of its tiles, which the threads of the group share out.
+  struct Use {
+    std::size_t slot;
+    std::int64_t element;
+  };
+  struct Product {
+    std::vector<Use> sums, operands;
+  };
   struct Queue {
     std::vector<Copy> open;                 // since the last commit
     std::vector<std::vector<Copy>> groups;  // oldest first
+    std::vector<Product> products;          // oldest first
   };
 
   std::vector<Frame> frames;         // per thread
@@ -61,5 +71,12 @@ Scalar eval_shuffle(const Node& node, Frame& frame);
 // matrix_rows, matrix_columns and mma: what a lane of this thread's value holds.
 Scalar eval_matrix(const Node& node, int lane, Frame& frame);
 Scalar eval_mma(const Node& node, int lane, Frame& frame);
+
+// Products of warp groups: mma of tiles.
+bool is_group_product(const Node& node);
+// What the product that this thread takes part in uses; reads of its tiles are noted.
+Threads::Product start_product(const Node& node, Frame& frame);
+// The thread has waited for all but the last so many.
+void finish_products(std::size_t left, Frame& frame);
 
 }  // namespace tessera::interp

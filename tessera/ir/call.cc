@@ -1,6 +1,7 @@
 // The table of intrinsics: name, number of arguments and typing rule of each.
 #include <array>
 
+#include "tessera/ir/group_tile.h"
 #include "tessera/ir/typing.h"
 
 namespace tessera::ir {
@@ -99,7 +100,9 @@ Typing matrix_rows(const std::vector<Expr>& args) {
   const auto* load = args[0].as<Load>();
   if (!load || load->buffer->scope != Scope::kShared) return fail("not a load of shared memory");
   if (!is_matrix_type(args[0].dtype())) return fail("operand has the wrong type");
-  if (args[0].lanes() * size_bytes(args[0].dtype()) != 16) return fail("a row has 16 bytes");
+  const bool tile = args[0].lanes() == 1 && size_bytes(args[0].dtype()) == 2;
+  if (!tile && args[0].lanes() * size_bytes(args[0].dtype()) != 16)
+    return fail("a row has 16 bytes");
   return {args[0].type()};
 }
 
@@ -108,7 +111,23 @@ Typing matrix_columns(const std::vector<Expr>& args) {
   return matrix_rows(args);
 }
 
+// Operands of a warp group are the first elements of tiles.
+Typing group_mma(const std::vector<Expr>& args) {
+  const int columns = args[0].lanes() * 2;
+  if (args[0].dtype() != DType::kF32 || columns % 8 != 0 || columns > kMostGroupColumns)
+    return fail("accumulator has the wrong type");
+  for (const Expr& arg : {args[1], args[2]}) {
+    const auto* tile = arg.as<Call>();
+    const bool place =
+        tile && (tile->fn == Intrinsic::kMatrixRows || tile->fn == Intrinsic::kMatrixColumns);
+    if (!place || arg.lanes() != 1 || arg.dtype() != args[1].dtype())
+      return fail("operand is not a tile of shared memory");
+  }
+  return {args[0].type()};
+}
+
 Typing warp_mma(const std::vector<Expr>& args) {
+  if (args[1].lanes() == 1) return group_mma(args);
   const DType t = args[1].dtype();
   const DType acc = is_byte(t) ? DType::kI32 : DType::kF32;
   if (args[0].type() != Type{acc, 4}) return fail("accumulator has the wrong type");

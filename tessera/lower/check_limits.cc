@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tessera/ir/group_tile.h"
 #include "tessera/ir/visitor.h"
 
 namespace tessera::lower {
@@ -41,16 +42,18 @@ Result<void> check_products(const ir::Launch& l, const LaunchLimits& limits) {
     if (!call || call->fn != ir::Intrinsic::kMma || !result.ok()) return;
     const DType t = call->args[1].dtype();
     const int depth = 32 / size_bytes(t);
+    const bool group = ir::is_group_product(e);
     const auto& cores = limits.tensor_cores;
     const bool has = std::any_of(cores.begin(), cores.end(), [&](const target::TensorShape& s) {
       const bool bytes = size_bytes(t) == 1 && s.dtype == DType::kI8;
-      return (s.dtype == t || bytes) && s.m == 16 && s.n == 8 && s.k == depth;
+      const bool shape = group ? s.m == ir::kGroupRows : s.m == 16 && s.n == 8;
+      return (s.dtype == t || bytes) && shape && s.k == depth;
     });
     if (has) return;
     result = make_error(ErrorCode::kIllegalSchedule,
-                        "launch {} needs tensor cores for products of 16 x 8 x {} in {}; the "
+                        "launch {} needs tensor cores for products of {} x {} in {}; the "
                         "device has none",
-                        l.name, depth, to_text(t));
+                        l.name, group ? "64 x 256" : "16 x 8", depth, to_text(t));
   });
   return result;
 }
@@ -73,9 +76,13 @@ LaunchLimits launch_limits(const target::Target& target) {
 }
 
 std::int64_t shared_bytes(const ir::Launch& launch) {
-  constexpr std::int64_t kAlign = 128;  // a row of banks, as code generation places buffers
+  // As code generation places buffers: at rows of banks, or as tiles must lie.
+  std::int64_t align = 128;
+  ir::for_each_expr(launch.body, [&](const ir::Expr& e) {
+    if (ir::is_group_product(e)) align = ir::kTileAlign;
+  });
   std::int64_t bytes = 0;
-  for (const ir::Buffer& b : launch.shared) bytes += (bytes_of(b) + kAlign - 1) / kAlign * kAlign;
+  for (const ir::Buffer& b : launch.shared) bytes += (bytes_of(b) + align - 1) / align * align;
   return bytes;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tessera/ir/launch.h"
+#include "tessera/lower/warp_instruction.h"
 
 namespace tessera::lower {
 namespace {
@@ -68,7 +69,7 @@ Result<void> check_loops(const Stage& stage) {
     if (a == Annotation::kParallel)
       return illegal("loop {} of {} is parallel: on a GPU, bind it to blocks or threads", it.name,
                      stage.name());
-    if (a == Annotation::kTensorize && !schedule::is_warp_intrinsic(it.intrinsic))
+    if (a == Annotation::kTensorize && !find_warp_instruction(it.intrinsic))
       return illegal("loop {} of {}: {} is not an instruction of GPUs", it.name, stage.name(),
                      it.intrinsic);
     if (a == Annotation::kTensorize && !attached)
@@ -189,8 +190,8 @@ LaunchShape launch_shape(const State& state, const Domains& domains, const Stage
         shape.block[idx(t)] = std::max(shape.block[idx(t)], extent);
       if (const int b = block_dim(a); b >= 0) shape.grid[idx(b)] = extent;
       // Also those threads of a warp that have no element of their own.
-      if (schedule::is_warp_intrinsic(stage.iters[idx(id)].intrinsic))
-        shape.block[0] = std::max(shape.block[0], ir::kWarpThreads);
+      if (const auto* product = find_warp_instruction(stage.iters[idx(id)].intrinsic))
+        shape.block[0] = std::max(shape.block[0], product->threads);
     }
   }
   return shape;

@@ -9,6 +9,7 @@
 #include "tessera/lower/tensorize_loops.h"
 #include "tessera/lower/unroll_loops.h"
 #include "tessera/lower/vectorize_loops.h"
+#include "tessera/lower/warp_instruction.h"
 #include "tessera/schedule/inline_stages.h"
 
 namespace tessera::lower {
@@ -27,7 +28,7 @@ Result<void> check_bindings(const schedule::State& state) {
     }
     for (const int id : s.leaves) {
       const schedule::Iter& it = s.iters[static_cast<std::size_t>(id)];
-      if (schedule::is_warp_intrinsic(it.intrinsic)) {
+      if (find_warp_instruction(it.intrinsic)) {
         return make_error(ErrorCode::kIllegalSchedule,
                           "loop {} of {}: {} is an instruction of GPUs, but the target is a CPU",
                           it.name, s.name(), it.intrinsic);

@@ -11,6 +11,7 @@
 #include "tessera/lower/insert_barriers.h"
 #include "tessera/lower/pipeline_loops.h"
 #include "tessera/lower/split_launches.h"
+#include "tessera/lower/swizzle_tiles.h"
 #include "tessera/lower/tensorize_warps.h"
 #include "tessera/lower/unroll_loops.h"
 #include "tessera/lower/vectorize_loops.h"
@@ -50,6 +51,9 @@ Result<LoweredDevice> lower_device(const schedule::State& state, const PassOptio
   pass.run("vectorize_loops", [](const ir::Stmt& s) { return vectorize_loops(s, kAccessBytes); });
   pass.run("unroll_loops", unroll_loops);
   pass.run("simplify", simplify);
+  Result<void> swizzled;
+  pass.run("swizzle_tiles", [&](const ir::Stmt& s) { return swizzle_tiles(s, &swizzled); });
+  TESSERA_DO(swizzled);
   pass.run("start_copies", [&](const ir::Stmt& s) { return start_copies(s, copied); });
   LoweredDevice out{split_launches(pass.func(), attrs), nest.param_layouts, pass.times(),
                     pass.printed()};
@@ -83,7 +87,8 @@ Result<LoweredDevice> lower_device(const te::Dag& dag, const schedule::Schedule&
 std::vector<std::string> device_pass_names() {
   return {"build_loop_nest", "simplify_loops",   "tensorize_warps", "mark_auto_unroll",
           "flatten_buffers", "simplify_indices", "insert_barriers", "pipeline_loops",
-          "vectorize_loops", "unroll_loops",     "simplify",        "start_copies"};
+          "vectorize_loops", "unroll_loops",     "simplify",        "swizzle_tiles",
+          "start_copies"};
 }
 
 }  // namespace tessera::lower

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tessera/ir/build.h"
+#include "tessera/ir/group_tile.h"
 #include "tessera/ir/visitor.h"
 
 namespace tessera::lower {
@@ -50,6 +51,12 @@ bool has_barrier(const ir::Stmt& s) {
   return found;
 }
 
+bool has_group_product(const ir::Stmt& s) {
+  bool found = false;
+  ir::for_each_expr(s, [&](const ir::Expr& e) { found = found || ir::is_group_product(e); });
+  return found;
+}
+
 // Fills shared memory from device memory and does nothing else.
 bool is_copy(const ir::Stmt& s) {
   bool copy = !has_barrier(s);
@@ -85,6 +92,15 @@ class PipelineLoops final : public ir::Mutator {
     return body.same_as(alloc.body) ? s : ir::Allocate::make(alloc.buffer, body);
   }
 
+  ir::Stmt rewrite(const ir::Stmt& s, const ir::Store& store) override {
+    if (ir::is_group_product(store.value) && result_->ok()) {
+      *result_ = make_error(ErrorCode::kIllegalSchedule,
+                            "products of warp groups ({}) must be in a pipelined loop",
+                            store.buffer->name);
+    }
+    return s;
+  }
+
   ir::Stmt rewrite(const ir::Stmt& s, const ir::For& loop) override {
     const auto it = attrs_.pipeline.find(loop.var.get());
     if (it == attrs_.pipeline.end()) {
@@ -118,6 +134,9 @@ class PipelineLoops final : public ir::Mutator {
       (is_copy(child) ? copies : uses).push_back(child);
     }
     if (copies.empty()) return refuse(s, loop, "it copies nothing to shared memory");
+    // Products of groups go on while the next iteration begins, so one place more is in use.
+    const bool grouped = std::any_of(uses.begin(), uses.end(), has_group_product);
+    if (grouped && depth < 3) return refuse(s, loop, "products of warp groups need 3 places");
     std::map<ir::Buffer, ir::Buffer> places;
     for (const ir::Stmt& copy : copies) {
       ir::for_each_stmt(copy, [&](const ir::Stmt& x) {
@@ -134,24 +153,29 @@ class PipelineLoops final : public ir::Mutator {
       const ir::Expr slot = ir::floor_mod(k, ir::int_imm(depth));
       return UseSlot(places, slot)(ir::substitute(copy, loop.var, k));
     };
+    const std::int64_t early = grouped ? depth - 2 : depth - 1;  // iterations ahead
     std::vector<ir::Stmt> out, body;
     // Run again, its first copies must not reach the place that others still use for the last time.
-    if (repeats_ > 0 && (*extent - 1) % depth < std::min(depth - 1, *extent))
+    if (repeats_ > 0 && (grouped || (*extent - 1) % depth < std::min(depth - 1, *extent)))
       out.push_back(ir::Barrier::make());
-    for (std::int64_t k = 0; k < depth - 1; ++k) {
+    for (std::int64_t k = 0; k < early; ++k) {
       for (const ir::Stmt& copy : copies) {
         if (k < *extent) out.push_back(copy_for(copy, ir::int_imm(k)));
       }
       out.push_back(commit());
     }
-    const ir::Expr ahead = loop.var + (depth - 1);
+    const ir::Expr ahead = loop.var + early;
     const auto copy_ahead = [&](const ir::Stmt& copy) {
       return ir::If::make(ir::lt(ahead, ir::int_imm(*extent)), copy_for(copy, ahead));
     };
     UseSlot now(places, ir::floor_mod(loop.var, ir::int_imm(depth)));
     for (ir::Stmt& use : uses) use = now(use);
-    body = {wait(depth - 2), ir::Barrier::make()};
-    if (depth > 2 && can_spread(copies, uses)) {
+    body = {wait(early - 1), ir::Barrier::make()};
+    if (grouped) {
+      body.insert(body.end(), uses.begin(), uses.end());
+      body.push_back(copy_ahead(ir::Block::make(copies)));
+      body.push_back(commit());
+    } else if (depth > 2 && can_spread(copies, uses)) {
       spread(copies, copy_ahead, *uses[0].as<ir::For>(), &body);
     } else {
       body.push_back(copy_ahead(ir::Block::make(copies)));
@@ -160,6 +184,7 @@ class PipelineLoops final : public ir::Mutator {
     }
     out.push_back(
         ir::For::make(loop.var, loop.extent, loop.loop_kind, ir::Block::make(std::move(body))));
+    if (grouped) out.push_back(wait(0));
     return ir::Block::make(std::move(out));
   }
 
@@ -245,14 +270,14 @@ class DropGroups final : public ir::Mutator {
 
 ir::Stmt pipeline_loops(const ir::Stmt& s, const LoopAttrs& attrs, std::set<ir::Buffer>* copied,
                         Result<void>* result) {
-  return attrs.pipeline.empty() ? s : PipelineLoops(attrs, copied, result)(s);
+  return PipelineLoops(attrs, copied, result)(s);
 }
 
 ir::Stmt start_copies(const ir::Stmt& s, const std::set<ir::Buffer>& copied) {
   if (copied.empty()) return s;
   StartCopies start(copied);
   const ir::Stmt out = start(s);
-  return start.any ? out : DropGroups()(s);
+  return start.any || has_group_product(s) ? out : DropGroups()(s);  // products are waited for too
 }
 
 }  // namespace tessera::lower

@@ -4,6 +4,7 @@
 
 #include "tessera/arith/simplify.h"
 #include "tessera/ir/visitor.h"
+#include "tessera/lower/warp_instruction.h"
 
 namespace tessera::lower {
 namespace {
@@ -88,7 +89,7 @@ class DomainBuilder {
 
   static bool multiplies(const Stage& s) {
     return std::any_of(s.iters.begin(), s.iters.end(), [](const schedule::Iter& it) {
-      return schedule::is_warp_intrinsic(it.intrinsic);
+      return find_warp_instruction(it.intrinsic) != nullptr;
     });
   }
 
@@ -113,12 +114,13 @@ class DomainBuilder {
 
   // Elements of an axis that come at once: the rows and columns of an instruction.
   static std::int64_t unit_of(const Stage& stage, std::size_t axis) {
-    constexpr std::int64_t kSide = 16;
     for (std::size_t p = 0; p + 1 < stage.leaves.size(); ++p) {
-      if (!schedule::is_warp_intrinsic(stage.iters[idx(stage.leaves[p])].intrinsic)) continue;
-      for (const std::size_t q : {p, p + 1}) {
-        if (axis_of(stage, stage.leaves[q]) == static_cast<int>(axis)) return kSide;
-      }
+      const WarpInstruction* found =
+          find_warp_instruction(stage.iters[idx(stage.leaves[p])].intrinsic);
+      if (!found) continue;
+      if (axis_of(stage, stage.leaves[p]) == static_cast<int>(axis)) return found->rows;
+      if (axis_of(stage, stage.leaves[p + 1]) != static_cast<int>(axis)) continue;
+      return found->is_group() ? stage.iters[idx(stage.leaves[p + 1])].extent : found->columns;
     }
     return 1;
   }

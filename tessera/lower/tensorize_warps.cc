@@ -1,6 +1,5 @@
 #include "tessera/lower/tensorize_warps.h"
 
-#include <array>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -11,32 +10,27 @@
 
 #include "tessera/arith/simplify.h"
 #include "tessera/ir/build.h"
+#include "tessera/ir/group_tile.h"
 #include "tessera/ir/launch.h"
 #include "tessera/ir/visitor.h"
+#include "tessera/lower/warp_instruction.h"
 
 namespace tessera::lower {
 namespace {
 
-constexpr std::int64_t kSide = 16;  // of a tile of sums: two products of 16 x 8
-constexpr int kHeld = static_cast<int>(kSide * kSide / ir::kWarpThreads);  // by one thread
+using Instruction = WarpInstruction;
 
-struct Instruction {
-  const char* name;
-  std::int64_t depth;
-  std::array<DType, 2> operands;  // the element types it takes
-  DType sums;
-};
-constexpr std::array kInstructions = {
-    Instruction{"mma16x16x8", 8, {DType::kF32, DType::kF32}, DType::kF32},
-    Instruction{"mma16x16x16", 16, {DType::kF16, DType::kBF16}, DType::kF32},
-    Instruction{"mma16x16x32", 32, {DType::kI8, DType::kU8}, DType::kI32},
-};
-
-// A buffer of sums that a warp holds: which dimensions are the rows and columns of its tiles.
+// A buffer of sums that a warp or a group holds: which dimensions are the rows and columns of its
+// tiles, and how many of them a tile has.
 struct Tiled {
   ir::Buffer held;  // by one thread
   std::size_t row = 0, column = 0;
+  std::int64_t rows = 0, columns = 0, threads = 0;
+
+  std::int64_t of_thread() const { return rows * columns / threads; }  // sums of a tile
 };
+
+constexpr std::int64_t kWarpRows = 16;  // of the sums of a group, and all of a warp
 
 struct Nest {
   std::vector<const ir::For*> loops;
@@ -85,13 +79,6 @@ class TensorizeWarps final : public ir::Mutator {
     if (result_->ok()) *result_ = make_error(ErrorCode::kIllegalSchedule, "tensorize: {}", why);
   }
 
-  static const Instruction* find(const std::string& name) {
-    for (const Instruction& i : kInstructions) {
-      if (name == i.name) return &i;
-    }
-    return nullptr;
-  }
-
   ir::Stmt rewrite(const ir::Stmt& s, const ir::For& loop) override {
     if (!result_->ok()) return s;
     const auto extent = ir::as_const_int(loop.extent);
@@ -115,8 +102,9 @@ class TensorizeWarps final : public ir::Mutator {
       ranges_[inner->var.get()] =
           arith::Interval::of_extent(ir::as_const_int(inner->extent).value_or(1));
     }
-    return nest.loops.size() == 2 ? set(tiled->second, nest)
-                                  : multiply(tiled->second, nest, *find(marked->second));
+    return nest.loops.size() == 2
+               ? set(tiled->second, nest)
+               : multiply(tiled->second, nest, *find_warp_instruction(marked->second));
   }
 
   // The buffers that marked nests add to.
@@ -127,33 +115,51 @@ class TensorizeWarps final : public ir::Mutator {
       if (marked == attrs_.tensorize.end() || !result_->ok()) return;
       const Nest nest = collect(*loop);
       if (!nest.store || !ir::reads_buffer(nest.store->value, nest.store->buffer)) return;
-      if (lanes_ != ir::kWarpThreads) {
-        return fail(fmt::format("{} is done by warps: the launch must have {} threads in x, not {}",
-                                marked->second, ir::kWarpThreads, lanes_));
+      const Instruction& instruction = *find_warp_instruction(marked->second);
+      if (lanes_ != instruction.threads) {
+        return fail(fmt::format("{} is done by {}: the launch must have {} threads in x, not {}",
+                                marked->second, instruction.is_group() ? "four warps" : "warps",
+                                instruction.threads, lanes_));
       }
-      const std::int64_t depth = find(marked->second)->depth;
-      const bool shape = nest.loops.size() == 3 && ir::is_const_int(nest.loops[0]->extent, kSide) &&
-                         ir::is_const_int(nest.loops[1]->extent, kSide) &&
-                         ir::is_const_int(nest.loops[2]->extent, depth);
-      if (!shape) {
-        return fail(
-            fmt::format("the loops of {} must be {}, {}, {}", marked->second, kSide, kSide, depth));
-      }
-      add_sums(*nest.store, nest.loops[0]->var, nest.loops[1]->var);
+      add_sums(nest, instruction);
     });
   }
 
-  void add_sums(const ir::Store& store, const ir::Expr& row, const ir::Expr& column) {
-    const auto r = dimension_of(store.indices, row), c = dimension_of(store.indices, column);
-    const ir::Buffer& b = store.buffer;
-    const bool tiles = r && c && *r != *c && b->scope == ir::Scope::kStack &&
-                       b->shape[*r] % kSide == 0 && b->shape[*c] % kSide == 0;
-    if (!tiles) {
-      return fail(fmt::format("{} is not made of tiles of {} x {} sums in registers", b->name,
-                              kSide, kSide));
+  // The extents of the nest are those of the instruction.
+  static bool has_shape(const Nest& nest, const Instruction& instruction) {
+    if (nest.loops.size() != 3 || !ir::is_const_int(nest.loops[0]->extent, instruction.rows) ||
+        !ir::is_const_int(nest.loops[2]->extent, instruction.depth))
+      return false;
+    const auto columns = ir::as_const_int(nest.loops[1]->extent);
+    if (!instruction.is_group()) return columns == instruction.columns;
+    return columns && *columns % 8 == 0 && *columns <= ir::kMostGroupColumns;
+  }
+
+  void add_sums(const Nest& nest, const Instruction& instruction) {
+    if (!has_shape(nest, instruction)) {
+      return fail(fmt::format("the loops of {} must be {}, {}, {}", instruction.name,
+                              instruction.rows,
+                              instruction.is_group() ? std::string("a multiple of 8 up to 256")
+                                                     : std::to_string(instruction.columns),
+                              instruction.depth));
     }
-    sums_[b] = {ir::Buffer::make(b->name, b->dtype, {b.size() / ir::kWarpThreads}, b->scope), *r,
-                *c};
+    const ir::Store& store = *nest.store;
+    const auto r = dimension_of(store.indices, nest.loops[0]->var),
+               c = dimension_of(store.indices, nest.loops[1]->var);
+    const ir::Buffer& b = store.buffer;
+    const std::int64_t rows = instruction.rows, columns = *ir::as_const_int(nest.loops[1]->extent);
+    const bool tiles = r && c && *r != *c && b->scope == ir::Scope::kStack &&
+                       b->shape[*r] % rows == 0 && b->shape[*c] % columns == 0;
+    if (!tiles) {
+      return fail(fmt::format("{} is not made of tiles of {} x {} sums in registers", b->name, rows,
+                              columns));
+    }
+    sums_[b] = {ir::Buffer::make(b->name, b->dtype, {b.size() / instruction.threads}, b->scope),
+                *r,
+                *c,
+                rows,
+                columns,
+                instruction.threads};
   }
 
   ir::Expr simple(const ir::Expr& e) const { return arith::simplify(e, ranges_); }
@@ -172,16 +178,28 @@ class TensorizeWarps final : public ir::Mutator {
     }
     const ir::Expr& row = indices[t.row];
     const ir::Expr& column = indices[t.column];
-    tile = tile * (b->shape[t.row] / kSide) + div(row, kSide);
-    tile = tile * (b->shape[t.column] / kSide) + div(column, kSide);
-    return simple(tile * kHeld + div(mod(column, kSide), 8) * 4 + div(mod(row, kSide), 8) * 2 +
-                  mod(column, 2));
+    tile = tile * (b->shape[t.row] / t.rows) + div(row, t.rows);
+    tile = tile * (b->shape[t.column] / t.columns) + div(column, t.columns);
+    return simple(tile * t.of_thread() + div(mod(column, t.columns), 8) * 4 +
+                  div(mod(row, kWarpRows), 8) * 2 + mod(column, 2));
   }
 
   ir::Expr holder(const Tiled& t, const std::vector<ir::Expr>& indices) const {
     const ir::Expr row = ir::floor_mod(indices[t.row], ir::int_imm(8));
     const ir::Expr column = ir::floor_mod(indices[t.column], ir::int_imm(8));
-    return row * 4 + ir::floor_div(column, ir::int_imm(2));
+    const ir::Expr warp =
+        ir::floor_div(ir::floor_mod(indices[t.row], ir::int_imm(t.rows)), ir::int_imm(kWarpRows));
+    return warp * ir::kWarpThreads + row * 4 + ir::floor_div(column, ir::int_imm(2));
+  }
+
+  // Whether each thread is the holder itself, by algebra or one after the other.
+  bool holds(const Tiled& t, const std::vector<ir::Expr>& indices) const {
+    const ir::Expr by = simple(holder(t, indices));
+    if (ir::is_const_int(simple(by - lane_), 0)) return true;
+    for (std::int64_t i = 0; i < t.threads; ++i) {
+      if (!ir::is_const_int(simple(ir::substitute(by, lane_, ir::int_imm(i))), i)) return false;
+    }
+    return true;
   }
 
   ir::Stmt rewrite(const ir::Stmt& s, const ir::Allocate& alloc) override {
@@ -199,7 +217,7 @@ class TensorizeWarps final : public ir::Mutator {
   ir::Expr rewrite(const ir::Expr& e, const ir::Load& load) override {
     const auto it = sums_.find(load.buffer);
     if (it == sums_.end()) return Mutator::rewrite(e, load);
-    if (!ir::is_const_int(simple(holder(it->second, load.indices) - lane_), 0)) {
+    if (!holds(it->second, load.indices)) {
       fail(fmt::format(
           "a thread reads {} of another: thread 4r + c of a warp holds rows r and r + 8, columns "
           "2c and 2c + 1 of every 16 x 8",
@@ -216,10 +234,10 @@ class TensorizeWarps final : public ir::Mutator {
       for (std::size_t i = 0; i < 2; ++i) e = ir::substitute(e, nest.loops[i]->var, ir::int_imm(0));
       first.push_back(simple(e));
     }
-    for (const std::size_t d : {t.row, t.column}) {
-      if (!ir::is_const_int(simple(ir::floor_mod(first[d], ir::int_imm(kSide))), 0)) {
+    for (const auto& [d, side] : {std::pair(t.row, t.rows), std::pair(t.column, t.columns)}) {
+      if (!ir::is_const_int(simple(ir::floor_mod(first[d], ir::int_imm(side))), 0)) {
         fail(fmt::format("tiles of {} do not begin at multiples of {}", nest.store->buffer->name,
-                         kSide));
+                         side));
       }
     }
     return place(nest.store->buffer, t, first);
@@ -231,8 +249,9 @@ class TensorizeWarps final : public ir::Mutator {
       fail(fmt::format("{} is set to something else than a constant", nest.store->buffer->name));
       return nest.loops[0]->body;
     }
-    return ir::Store::make(t.held, {ir::Ramp::make(tile_of(t, nest), 1, kHeld)},
-                           ir::Broadcast::make(value, kHeld));
+    const auto held = static_cast<int>(t.of_thread());
+    return ir::Store::make(t.held, {ir::Ramp::make(tile_of(t, nest), 1, held)},
+                           ir::Broadcast::make(value, held));
   }
 
   // The load of a factor, converted to the type of the sums or of that type.
@@ -268,6 +287,7 @@ class TensorizeWarps final : public ir::Mutator {
     if (uses(*b, nest.loops[0]->var)) std::swap(a, b);
     if (uses(*a, nest.loops[1]->var) || uses(*b, nest.loops[0]->var))
       return fail("a factor depends on both rows and columns"), unchanged;
+    if (instruction.is_group()) return multiply_tiles(t, nest, *a, *b);
     const ir::Expr left = operand(*a, nest, 0), right = operand(*b, nest, 1);
     if (!result_->ok()) return unchanged;
     std::vector<ir::Stmt> products;
@@ -283,6 +303,70 @@ class TensorizeWarps final : public ir::Mutator {
                                          ir::Shuffle::make(right, std::move(picks))})));
     }
     return ir::Block::make(std::move(products));
+  }
+
+  ir::Stmt multiply_tiles(const Tiled& t, const Nest& nest, const ir::Load& a, const ir::Load& b) {
+    const ir::Expr left = tile(a, nest, 0), right = tile(b, nest, 1);
+    if (!result_->ok()) return nest.loops[0]->body;
+    const ir::Expr at = ir::Ramp::make(tile_of(t, nest), 1, static_cast<int>(t.of_thread()));
+    return ir::Store::make(
+        t.held, {at}, ir::call(ir::Intrinsic::kMma, {ir::Load::make(t.held, {at}), left, right}));
+  }
+
+  // The place of an operand's element with the numbers in its loops, from the start of its buffer.
+  ir::Expr flat_place(const ir::Load& load, const Nest& nest, std::size_t side, std::int64_t outer,
+                      std::int64_t inner) const {
+    ir::Expr out = ir::int_imm(0);
+    for (std::size_t d = 0; d < load.indices.size(); ++d) {
+      const ir::Expr row =
+          ir::substitute(load.indices[d], nest.loops[side]->var, ir::int_imm(outer));
+      out =
+          out * load.buffer->shape[d] + ir::substitute(row, nest.loops[2]->var, ir::int_imm(inner));
+    }
+    return simple(out);
+  }
+
+  // The tile of an operand, by its first element; `side` as in operand().
+  ir::Expr tile(const ir::Load& load, const Nest& nest, std::size_t side) {
+    const ir::Expr first = flat_place(load, nest, side, 0, 0);
+    const std::int64_t length = *ir::as_const_int(nest.loops[side]->extent);
+    const auto lies = [&](bool rows) {
+      // The corners of rows and tiles, and a neighbour: indices are sums, quotients and remainders.
+      for (const std::int64_t i : {std::int64_t{1}, ir::kTileRow - 1, ir::kTileRow, length - 1}) {
+        for (const std::int64_t k : {std::int64_t{0}, std::int64_t{1}, ir::kGroupDepth - 1}) {
+          if (i >= length) continue;
+          const std::int64_t place = rows ? i * ir::kTileRow + k
+                                          : i / ir::kTileRow * ir::kTileRow * ir::kGroupDepth +
+                                                k * ir::kTileRow + i % ir::kTileRow;
+          if (!ir::is_const_int(simple(flat_place(load, nest, side, i, k) - first), place))
+            return false;
+        }
+      }
+      return true;
+    };
+    const bool rows = lies(true);
+    const std::int64_t align = ir::kTileAlign / size_bytes(load.type.dtype);
+    if (load.buffer->scope != ir::Scope::kShared) {
+      fail(fmt::format("{} is not in shared memory", load.buffer->name));
+    } else if (!rows && !lies(false)) {
+      fail(
+          fmt::format("{} does not lie in rows of {} elements as the products of a group need it "
+                      "(layout)",
+                      load.buffer->name, ir::kTileRow));
+    } else if (load.buffer.size() % align != 0 ||
+               !ir::is_const_int(simple(ir::floor_mod(first, ir::int_imm(align))), 0)) {
+      fail(fmt::format("tiles of {} do not begin at multiples of {} bytes", load.buffer->name,
+                       ir::kTileAlign));
+    }
+    std::vector<ir::Expr> indices;
+    for (const ir::Expr& e : load.indices) {
+      indices.push_back(
+          simple(ir::substitute(ir::substitute(e, nest.loops[side]->var, ir::int_imm(0)),
+                                nest.loops[2]->var, ir::int_imm(0))));
+    }
+    if (!result_->ok()) return {};
+    return ir::call(rows ? ir::Intrinsic::kMatrixRows : ir::Intrinsic::kMatrixColumns,
+                    {ir::Load::make(load.buffer, std::move(indices))});
   }
 
   // What a thread holds of the tile of an operand: rows of 16 bytes of shared memory that it names

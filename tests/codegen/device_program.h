@@ -22,4 +22,7 @@ ir::DeviceProgram row_sums(std::int64_t rows);
 ir::DeviceProgram warp_products(const std::string& type, const std::string& acc, int row,
                                 int step = 0);
 
+// A product of a warp group, 64 x `columns`, of tiles that a copy has filled.
+ir::DeviceProgram group_product(const std::string& type, int columns);
+
 }  // namespace tessera::codegen

@@ -107,6 +107,18 @@ TEST(Ptx, ProductsOfAWarpGoToTensorCores) {
   EXPECT_GE(count(single, "cvt.rna.tf32.f32"), 6);
 }
 
+TEST(Ptx, WarpGroupsMultiplyTilesOfSharedMemory) {
+  const std::string ptx = ptx_of(group_product("bf16", 128));
+  EXPECT_EQ(count(ptx, "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16"), 4) << ptx;
+  EXPECT_EQ(count(ptx, ", 1, 1, 1, 0, 1;"), 4);  // the right operand lies the other way round
+  EXPECT_EQ(count(ptx, "wgmma.commit_group.sync.aligned"), 1);
+  EXPECT_EQ(count(ptx, "wgmma.wait_group.sync.aligned 1"), 1);
+  EXPECT_EQ(count(ptx, "wgmma.wait_group.sync.aligned 0"), 1);
+  EXPECT_EQ(count(ptx, "fence.proxy.async.shared::cta"), 2);
+  EXPECT_NE(ptx.find(".shared .align 1024"), std::string::npos);
+  EXPECT_EQ(count(ptx, ".local"), 0) << "sums are in memory";
+}
+
 TEST(Ptx, RefusesProductsThatTheDeviceLacks) {
   const auto refused = [](const ir::DeviceProgram& program, const char* machine) {
     const Result<Binary> binary = compile(program, target::find_target(machine).value());
@@ -116,6 +128,9 @@ TEST(Ptx, RefusesProductsThatTheDeviceLacks) {
             "k: t4 has no tensor cores for products of 16 x 8 x 16 in bf16");
   EXPECT_EQ(refused(warp_products("f16", "f32", 8, 9), "h200"),
             "k: rows of S for tensor cores do not begin at multiples of 16 bytes (storage_align)");
+  EXPECT_EQ(refused(group_product("f16", 64), "a100"),
+            "k: a100 has no tensor cores for products of 64 x 64 x 16 in f16");
+  EXPECT_EQ(refused(group_product("f16", 64), "opencl-1.2"), "k: a product of vectors in OpenCL C");
   EXPECT_EQ(refused(warp_products("f16", "f32", 8), "opencl-1.2"),
             "k: a product of vectors in OpenCL C");
 }

@@ -72,6 +72,18 @@ TEST_F(Assembler, TakesProductsOfWarps) {
   }
 }
 
+TEST_F(Assembler, TakesProductsOfWarpGroups) {
+  const target::Target target = target::find_target("h200").value();
+  for (const int columns : {8, 64, 256}) {
+    for (const char* type : {"f16", "bf16"}) {
+      const auto built = assemble_ptx(ptx_of(group_product(type, columns), target), target.cpu);
+      ASSERT_TRUE(built.ok()) << columns << " " << type << ": " << built.error().message;
+      EXPECT_NE(built->facts.find("0 bytes spill stores"), std::string::npos) << built->facts;
+      EXPECT_EQ(built->facts.find("serialized"), std::string::npos) << built->facts;
+    }
+  }
+}
+
 TEST_F(Assembler, SaysWhatIsWrong) {
   const auto refused = assemble_ptx(".version 8.0\n.target sm_90\nnonsense\n", "sm_90");
   ASSERT_FALSE(refused.ok());

@@ -73,6 +73,15 @@ TEST_P(OnDevice, TensorCores) {
   }
 }
 
+TEST_P(OnDevice, WarpGroups) {
+  if (device_->target().gpu.capability != 90) GTEST_SKIP() << "only sm_90a has wgmma";
+  const std::string schedule = schedule_file("gpu-wgmma.txt");
+  for (const char* type : {"f16", "bf16"}) {
+    expect_computes(fmt::format("matmul:M=256,N=512,K=512,dtype={}", type), schedule);
+    expect_computes(fmt::format("matmul:M=200,N=264,K=136,dtype={}", type), schedule);
+  }
+}
+
 TEST_P(OnDevice, Softmax) {
   expect_computes("softmax:R=16,C=128", schedule_file("gpu-softmax.txt"));
   expect_computes("softmax:R=5,C=33", schedule_file("gpu-softmax.txt"));

@@ -9,6 +9,7 @@
 
 #include "tessera/codegen/llvm/emitter.h"
 #include "tessera/ir/build.h"
+#include "tessera/ir/group_tile.h"
 #include "tessera/ir/visitor.h"
 
 namespace tessera::codegen {
@@ -75,7 +76,8 @@ Emitter::Emitter(llvm::Module& module, llvm::IRBuilderBase& builder, const targe
       body_(launch.body),
       launch_(&launch),
       policy_(kGpuPolicy),
-      ops_(builder, module, target) {}
+      ops_(builder, module, target),
+      grouped_(has_group_products(launch.body)) {}
 
 Result<runtime::LaunchInfo> Emitter::emit_launch() {
   runtime::LaunchInfo info{name_, launch_->grid, launch_->block};
@@ -86,7 +88,8 @@ Result<runtime::LaunchInfo> Emitter::emit_launch() {
   for (const ir::Buffer& buffer : launch_->shared) {
     offsets.push_back(bytes);
     bytes += buffer.size() * size_bytes(buffer->dtype);
-    bytes = (bytes + kSharedAlign - 1) / kSharedAlign * kSharedAlign;
+    const std::int64_t align = shared_align();
+    bytes = (bytes + align - 1) / align * align;
   }
   if (bytes > 0) {
     Value* start = make_shared(bytes, &info.shared_bytes);
@@ -101,6 +104,8 @@ Result<runtime::LaunchInfo> Emitter::emit_launch() {
   if (failed_) return error_.with_context(launch_->name);
   return info;
 }
+
+std::int64_t Emitter::shared_align() const { return grouped_ ? ir::kTileAlign : kSharedAlign; }
 
 void Emitter::make_kernel_entry() {
   llvm::LLVMContext& ctx = b_.getContext();
@@ -151,8 +156,11 @@ Value* Emitter::make_shared(std::int64_t bytes, std::int64_t* dynamic_bytes) {
   const bool is_static = bytes <= kMostStaticShared;
   *dynamic_bytes = is_static ? 0 : bytes;
   constexpr const char* kDynamic = "tsr_shared";
-  if (llvm::GlobalVariable* known = module_.getGlobalVariable(kDynamic); known && !is_static)
+  if (llvm::GlobalVariable* known = module_.getGlobalVariable(kDynamic); known && !is_static) {
+    const auto align = llvm::Align(static_cast<std::uint64_t>(shared_align()));
+    known->setAlignment(std::max(align, known->getAlign().valueOrOne()));
     return known;
+  }
   auto* type =
       llvm::ArrayType::get(b_.getInt8Ty(), is_static ? static_cast<std::uint64_t>(bytes) : 0);
   auto* memory = new llvm::GlobalVariable(
@@ -160,7 +168,7 @@ Value* Emitter::make_shared(std::int64_t bytes, std::int64_t* dynamic_bytes) {
       is_static ? llvm::GlobalValue::InternalLinkage : llvm::GlobalValue::ExternalLinkage,
       is_static ? llvm::UndefValue::get(type) : nullptr, is_static ? name_ + "_shared" : kDynamic,
       nullptr, llvm::GlobalValue::NotThreadLocal, kShared);
-  memory->setAlignment(llvm::Align(static_cast<std::uint64_t>(kSharedAlign)));
+  memory->setAlignment(llvm::Align(static_cast<std::uint64_t>(shared_align())));
   return memory;
 }
 
@@ -208,6 +216,7 @@ Value* Emitter::emit_thread_call(const ir::Call& call) {
   } else {
     const auto left = static_cast<std::uint32_t>(ir::as_const_int(call.args[0]).value_or(0));
     group(llvm::Intrinsic::nvvm_cp_async_wait_group, {b_.getInt32(left)});
+    if (grouped_) wait_for_products(left == 0 ? 0 : 1);
   }
   return ops_.int_constant(call.type, 0);
 }

@@ -305,8 +305,15 @@ void Emitter::store_at(const ir::Buffer& buffer, Value* address, Value* value, i
 }
 
 void Emitter::emit_store(const ir::Store& store) {
+  if (emit_group_product(store)) return;
   const int lanes = store.value.lanes();
   Value* value = emit(store.value);
+  if (grouped_ && store.buffer->scope == ir::Scope::kStack) {  // as products hold them
+    const auto all = place_of(store.buffer, store.indices);
+    std::vector<Value*> each;
+    for (int i = 0; i < lanes; ++i) each.push_back(ops_.shuffle(value, {i}));
+    if (all && (lanes == 1 || all->stride == 1)) return store_sums(store.buffer, all->base, each);
+  }
   if (transposed_store(store, value)) return;
   const auto place = place_of(store.buffer, store.indices);
   // LLVM 19 writes wrong lanes for a <3 x i8> store of a truncated <3 x i64> on AArch64.

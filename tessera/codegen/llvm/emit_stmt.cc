@@ -45,7 +45,8 @@ Emitter::Emitter(llvm::Module& module, llvm::IRBuilderBase& builder, const targe
       params_(func.params),
       body_(func.body),
       policy_(kCpuPolicy),
-      ops_(builder, module, target) {}
+      ops_(builder, module, target),
+      grouped_(false) {}
 
 Result<KernelInfo> Emitter::emit() {
   if (module_.getFunction(name_)) {

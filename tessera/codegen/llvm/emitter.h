@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -37,6 +38,9 @@ struct EmitPolicy {
 };
 inline constexpr EmitPolicy kCpuPolicy = {false, false, true, true};
 inline constexpr EmitPolicy kGpuPolicy = {true, true, false, false};
+
+// Whether warp groups multiply: their tiles begin at multiples of ir::kTileAlign.
+bool has_group_products(const ir::Stmt& body);
 
 class Emitter {
  public:
@@ -190,6 +194,7 @@ class Emitter {
   // emit_launch.cc
   void make_kernel_entry();
   llvm::Value* make_shared(std::int64_t bytes, std::int64_t* dynamic_bytes);
+  std::int64_t shared_align() const;  // of each buffer, in bytes
   void bind_id(const ir::Expr& var, std::int64_t extent, unsigned intrinsic);
   void emit_barrier();
   llvm::Value* emit_thread_call(const ir::Call& call);  // null: not an intrinsic of threads
@@ -202,6 +207,18 @@ class Emitter {
   llvm::Value* emit_matrix(const ir::Call& call);
   llvm::Value* emit_mma(const ir::Call& call);
   std::vector<llvm::Value*> matrix_pieces(const ir::Expr& operand);
+
+  // emit_wgmma.cc
+  bool emit_group_product(const ir::Store& store);  // false: it is none
+  llvm::Value* emit_tile(const ir::Call& tile);
+  void wait_for_products(std::int64_t left);
+  std::vector<llvm::Value*> load_sums(const ir::Buffer& buffer, const Linear& first,
+                                      std::int64_t count);
+  void store_sums(const ir::Buffer& buffer, const Linear& first,
+                  const std::vector<llvm::Value*>& sums);
+  std::vector<llvm::Value*> run_on_sums(const std::vector<llvm::Value*>& sums,
+                                        const std::string& text,
+                                        const std::vector<llvm::Value*>& others);
 
   // emit_stmt.cc
   void make_entry();
@@ -246,6 +263,8 @@ class Emitter {
   std::unordered_map<const ir::ExprNode*, std::size_t> factor_numbers_;
   std::vector<ir::Expr> keep_alive_;  // maps above hold bare nodes
   std::unordered_map<const ir::BufferNode*, std::pair<llvm::MDNode*, llvm::MDNode*>> alias_;
+  const bool grouped_;               // warp groups multiply
+  std::set<ir::Buffer> group_sums_;  // of their products so far
   Error error_;
   bool failed_ = false;
 };

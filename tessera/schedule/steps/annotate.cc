@@ -31,8 +31,8 @@ constexpr std::array kAnnotations = {
 constexpr const char* kPipeline = "pipeline";
 constexpr std::int64_t kMaxPipeline = 8;
 
-constexpr std::array kTensorIntrinsics = {"dot4",       "dot2",        "mma2x8",     "mma2x4",
-                                          "mma16x16x8", "mma16x16x16", "mma16x16x32"};
+constexpr std::array kTensorIntrinsics = {"dot4",       "dot2",        "mma2x8",      "mma2x4",
+                                          "mma16x16x8", "mma16x16x16", "mma16x16x32", "wgmma"};
 
 }  // namespace
 
