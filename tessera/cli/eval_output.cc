@@ -5,6 +5,8 @@
 
 #include <fmt/ranges.h>
 
+#include "tessera/plot/chart.h"
+
 namespace tessera::cli {
 namespace {
 
@@ -180,76 +182,6 @@ nlohmann::ordered_json model_json(const ModelEvaluation& m) {
   return j;
 }
 
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    out += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : std::string(1, c);
-  }
-  return out;
-}
-
-// A plane with models to the right and score upwards.
-struct Bars {
-  double left = 56, right = 90, top = 20, bottom = 56, height = 360, group = 84, bar = 30;
-  double low = 0;  // score at the bottom
-  std::size_t models = 0;
-
-  double width() const { return left + right + group * static_cast<double>(models); }
-  double y(double score) const {
-    const double share = (std::clamp(score, low, 1.0) - low) / (1 - low);
-    return height - bottom - (height - top - bottom) * share;
-  }
-};
-
-constexpr const char* kColours[] = {"#0b6e99", "#d68910"};
-
-std::string grid(const Bars& p) {
-  std::string out;
-  for (int i = 0; i <= 4; ++i) {
-    const double score = p.low + (1 - p.low) * i / 4;
-    out += fmt::format(
-        "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"#ddd\"/>"
-        "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{:.2f}</text>\n",
-        p.left, p.y(score), p.width() - p.right, p.y(score), p.left - 6, p.y(score) + 4, score);
-  }
-  out += fmt::format(
-      "<text transform=\"rotate(-90)\" x=\"{:.1f}\" y=\"14\" text-anchor=\"middle\">score, mean "
-      "of the networks</text>\n",
-      -(p.top + p.height - p.bottom) / 2);
-  for (int i = 0; i < 2; ++i) {
-    const double y = p.top + 14 + 18 * i;
-    out += fmt::format(
-        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"12\" height=\"12\" fill=\"{}\"/><text "
-        "x=\"{:.1f}\" "
-        "y=\"{:.1f}\">{}</text>\n",
-        p.width() - p.right + 10, y - 6, kColours[i], p.width() - p.right + 28, y + 4,
-        i == 0 ? "top-1" : "top-5");
-  }
-  return out;
-}
-
-std::string bars_of(const Bars& p, std::size_t n, const ModelEvaluation& m) {
-  const double centre = p.left + p.group * (static_cast<double>(n) + 0.5);
-  std::string out;
-  for (int i = 0; i < 2; ++i) {
-    const double score = i == 0 ? m.evaluation.top1 : m.evaluation.top5;
-    const double x = centre + (i == 0 ? -p.bar - 1 : 1);
-    out += fmt::format(
-        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"/>"
-        "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\" font-size=\"10\">{:.3f}</text>\n",
-        x, p.y(score), p.bar, p.y(p.low) - p.y(score), kColours[i], x + p.bar / 2, p.y(score) - 4,
-        score);
-  }
-  std::string name = m.name;
-  if (name.size() > 14) name = name.substr(0, 12) + "..";
-  out += fmt::format(
-      "<text x=\"{0:.1f}\" y=\"{1:.1f}\" text-anchor=\"middle\" font-size=\"11\">{2}</text>"
-      "<text x=\"{0:.1f}\" y=\"{3:.1f}\" text-anchor=\"middle\" font-size=\"11\">{4}</text>\n",
-      centre, p.height - p.bottom + 16, escaped(name), p.height - p.bottom + 31,
-      escaped(m.loss == "-" ? "" : m.loss));
-  return out;
-}
-
 }  // namespace
 
 std::string eval_text(const EvalResult& r) {
@@ -296,22 +228,20 @@ nlohmann::ordered_json to_json(const EvalResult& r) {
 }
 
 std::string plot_svg(const EvalResult& r) {
-  auto models = all_models(r);
-  std::erase_if(models,
-                [](const ModelEvaluation* m) { return m->evaluation.average.records == 0; });
-  Bars p;
-  p.models = models.size();
+  plot::RowChart chart{.title = "Scores of cost models, mean of the networks",
+                       .x = {.label = "score, mean of the networks", .high = 1},
+                       .series = {"top-1", "top-5"},
+                       .digits = 3};
   double least = 0.9;
-  for (const ModelEvaluation* m : models) least = std::min(least, m->evaluation.top1);
-  p.low = std::max(0.0, std::floor(10 * least) / 10);
-  std::string out = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
-      "height=\"{1}\" font-family=\"sans-serif\" font-size=\"12\">\n"
-      "<rect width=\"{0}\" height=\"{1}\" fill=\"white\"/>\n",
-      p.width(), p.height);
-  out += grid(p);
-  for (std::size_t n = 0; n < models.size(); ++n) out += bars_of(p, n, *models[n]);
-  return out + "</svg>\n";
+  for (const ModelEvaluation* m : all_models(r)) {
+    const dataset::Evaluation& e = m->evaluation;
+    if (e.average.records == 0) continue;
+    least = std::min(least, e.top1);
+    chart.rows.push_back(
+        {.label = m->loss == "-" ? m->name : m->name + " " + m->loss, .values = {e.top1, e.top5}});
+  }
+  chart.x.low = std::max(0.0, std::floor(10 * least) / 10);
+  return plot::to_svg(chart);
 }
 
 std::string coverage_text(const std::vector<driver::ModelCoverage>& models) {

@@ -18,7 +18,7 @@ nlohmann::ordered_json to_json(const driver::EvalResult& result);
 // One row a model: its calibration and how often its intervals held.
 std::string coverage_text(const std::vector<driver::ModelCoverage>& models);
 nlohmann::ordered_json to_json(const std::vector<driver::ModelCoverage>& models);
-// Top-1 and top-5 scores as bars, one group a model.
+// Top-1 and top-5 scores, one row per model.
 std::string plot_svg(const driver::EvalResult& result);
 
 }  // namespace tessera::cli

@@ -11,7 +11,7 @@ namespace tessera::cli {
 
 void print_simulation(const driver::Simulation& simulation, std::int64_t trials);
 nlohmann::ordered_json to_json(const driver::Simulation& simulation);
-// Score against trials, one line a policy.
+// Score against trials, one line per policy.
 std::string plot_svg(const driver::Simulation& simulation, std::int64_t trials);
 
 }  // namespace tessera::cli

@@ -129,13 +129,15 @@ TEST_F(Eval, Plot) {
   EXPECT_EQ(svg.rfind("<svg ", 0), 0u);
   EXPECT_NE(svg.find("a&lt;b"), std::string::npos) << svg;
   EXPECT_NE(svg.find(">top-1<"), std::string::npos);
-  // Background, two of the legend, two of each model.
-  std::size_t rects = 0;
-  for (std::size_t at = svg.find("<rect"); at != std::string::npos;
-       at = svg.find("<rect", at + 1)) {
-    ++rects;
+  EXPECT_NE(svg.find("score, mean of the networks"), std::string::npos);
+  // Two of the legend, two of each model: bars or, where the axis starts above zero, dots.
+  const bool dots = svg.find("starts at 0.") != std::string::npos;
+  const std::string shape = dots ? "class=\"marker" : "class=\"bar";
+  std::size_t shapes = 0;
+  for (std::size_t at = svg.find(shape); at != std::string::npos; at = svg.find(shape, at + 1)) {
+    ++shapes;
   }
-  EXPECT_EQ(rects, 1u + 2 + 2 * 2);
+  EXPECT_EQ(shapes, 2u + 2 * 2);
 }
 
 TEST_F(Eval, WhatGoesWrong) {
