@@ -101,6 +101,7 @@ class VectorMath {
   }
 
   Value* fma(Value* a, Value* b, Value* c);
+  Value* quotient(Value* a, Value* b);
   Value* at_most(Value* v, double limit);
   Value* at_least(Value* v, double limit);
   Value* polynomial(std::span<const double> coefficients, Value* v);
@@ -260,7 +261,25 @@ Value* VectorMath::tanh() {
   Value* t = fma(b_.CreateFMul(r, r), polynomial(kHalfExpm1, r), r);
   Value* scale = power_of_two(rounded);
   Value* e = fma(scale, t, fma(scale, number(0.5), number(-0.5)));
-  return copysign(b_.CreateFDiv(e, b_.CreateFAdd(e, number(1))));
+  return copysign(quotient(e, b_.CreateFAdd(e, number(1))));
+}
+
+// Rounded to within two units on NVIDIA GPUs, where the exact one is a call.
+Value* VectorMath::quotient(Value* a, Value* b) {
+  if (target_.kind != target::Kind::kCuda) return b_.CreateFDiv(a, b);
+  llvm::Type* scalar = type_->getScalarType();
+  auto* divide = llvm::InlineAsm::get(llvm::FunctionType::get(scalar, {scalar, scalar}, false),
+                                      "div.full.f32 $0, $1, $2;", "=f,f,f",
+                                      /*hasSideEffects=*/false);
+  const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type_);
+  if (!vector) return b_.CreateCall(divide, {a, b});
+  Value* out = llvm::PoisonValue::get(type_);
+  for (unsigned i = 0; i < vector->getNumElements(); ++i) {
+    Value* one =
+        b_.CreateCall(divide, {b_.CreateExtractElement(a, i), b_.CreateExtractElement(b, i)});
+    out = b_.CreateInsertElement(out, one, i);
+  }
+  return out;
 }
 
 // An odd polynomial near zero, 1 - 2^(log2(1 - erf)) elsewhere.
