@@ -125,6 +125,15 @@ TEST(Gpu, FewTilesShareTheReductionAmongBlocks) {
   EXPECT_NE(text.find("compute_inline pad\n"), std::string::npos) << text;
 }
 
+TEST(Gpu, PartsOfSumsStayInTheCache) {
+  const te::Dag dag = dag_of("matmul:M=128,N=11264,K=2048");
+  const auto lowered = lower::lower_device(dag, default_schedule(dag, gpu()).value(), gpu());
+  ASSERT_TRUE(lowered.ok()) << lowered.error().message;
+  std::int64_t bytes = 0;
+  for (const ir::Buffer& b : lowered->program.temporaries) bytes += 4 * b.size();
+  EXPECT_LE(bytes, gpu().l2_bytes / 2);
+}
+
 TEST(Gpu, RowsAreReducedAndUsedInOneLaunch) {
   for (const char* spec : {"softmax:R=1536,C=128", "layernorm:R=128,C=768"}) {
     const te::Dag dag = dag_of(spec);

@@ -107,6 +107,16 @@ struct Memory {
   double bank_rows = 1;
 };
 
+// Of adding up parts of so many bytes each, and of writing them where they do not stay in the
+// cache.
+double add_cycles(const target::Target& t, double bytes, double parts) {
+  const double cache = kCacheBytes * static_cast<double>(std::max(1, t.cores));
+  const bool stay = parts * bytes <= static_cast<double>(t.l2_bytes) / 2;
+  if (stay || t.gpu.clock_mhz <= 0) return bytes * (parts + 1) / cache;
+  const double memory = 1e3 * t.gpu.bandwidth_gb_s / t.gpu.clock_mhz;  // bytes of a cycle
+  return bytes * (2 * parts + 1) / std::min(cache, memory);
+}
+
 double estimate(const target::Target& t, const GpuProblem& p, const GpuTile& tile,
                 const Memory& memory_use) {
   const std::int64_t bytes = memory_use.bytes;
@@ -148,8 +158,7 @@ double estimate(const target::Target& t, const GpuProblem& p, const GpuTile& til
                 : kExchange + 2 * static_cast<double>(tile.exchange_bytes()) / 128 * per_core;
   if (tile.parts > 1) {
     const auto sums = static_cast<double>(p.outer * p.row * p.column * p.batch);
-    cycles += kSecondStart + sums * 4 * static_cast<double>(tile.parts + 1) /
-                                 (kCacheBytes * static_cast<double>(cores));
+    cycles += kSecondStart + add_cycles(t, 4 * sums, static_cast<double>(tile.parts));
   }
   return cycles;
 }
