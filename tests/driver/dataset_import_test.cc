@@ -8,6 +8,7 @@
 
 #include "tessera/record/database.h"
 #include "tessera/support/files.h"
+#include "tessera/target/target.h"
 
 namespace tessera::driver {
 namespace {
@@ -163,7 +164,7 @@ TEST(Import, LogsOfTwoFoldersAreOfTwoMachines) {
 
 TEST(Import, NetworksCountTheirTasks) {
   std::vector<dataset::TaskInfo> tasks;
-  const Result<dataset::NetworkInfo> info = network_info("zoo:mlp", &tasks);
+  const Result<dataset::NetworkInfo> info = network_info("zoo:mlp", loads_for({}), &tasks);
   ASSERT_TRUE(info.ok()) << info.error().message;
   EXPECT_EQ(info->name, "mlp");
   EXPECT_FALSE(info->weights.empty());
@@ -171,18 +172,63 @@ TEST(Import, NetworksCountTheirTasks) {
     EXPECT_EQ(key.size(), 16u);
     EXPECT_GT(count, 0);
   }
-  EXPECT_FALSE(network_info("zoo:nothing_like_it", &tasks).ok());
+  EXPECT_FALSE(network_info("zoo:nothing_like_it", loads_for({}), &tasks).ok());
 }
 
 // A task that only another algorithm of a convolution would run must not be trained on either.
 TEST(Import, NetworksKnowTheTasksOfTheirAlternatives) {
   std::vector<dataset::TaskInfo> tasks;
-  const Result<dataset::NetworkInfo> info = network_info("zoo:squeezenet1_1@size=64", &tasks);
+  const Result<dataset::NetworkInfo> info =
+      network_info("zoo:squeezenet1_1@size=64", loads_for({}), &tasks);
   ASSERT_TRUE(info.ok()) << info.error().message;
   const auto unused = std::count_if(info->weights.begin(), info->weights.end(),
                                     [](const auto& task) { return task.second == 0; });
   EXPECT_GT(unused, 0);
   EXPECT_GT(static_cast<std::int64_t>(info->weights.size()), unused);
+}
+
+// What a GPU runs of a network depends on its rules and on the type that is computed in.
+TEST(Import, NetworksHaveTheTasksOfTheMachinesThatRanThem) {
+  const std::string h200 = target::to_text(target::find_target("h200").value());
+  EXPECT_EQ(loads_for({{"a processor", 1}, {"another", 4}}).size(), 1u);
+  const std::vector<LoadOptions> gpu = loads_for({{h200, 1}});
+  ASSERT_EQ(gpu.size(), 2u);
+  EXPECT_EQ(loads_for({{h200, 1}, {"a processor", 1}}).size(), 3u);
+  std::vector<dataset::TaskInfo> tasks;
+  const dataset::NetworkInfo f32 = network_info("zoo:mlp", {gpu[0]}, &tasks).value();
+  const dataset::NetworkInfo f16 = network_info("zoo:mlp", {gpu[1]}, &tasks).value();
+  const dataset::NetworkInfo both = network_info("zoo:mlp", gpu, &tasks).value();
+  EXPECT_EQ(both.weights.size(), f32.weights.size() + f16.weights.size());
+  for (const auto& [key, count] : f16.weights) EXPECT_EQ(both.weights.at(key), count);
+}
+
+TEST(Import, DatasetsAreMerged) {
+  const std::string first = test_file("a.db"), folder = test_file("a.ds"),
+                    second = test_file("b.db");
+  write_database(first, {made("c1", "ok", 3, 1), made("c2", "censored", 5, 1)});
+  ImportOptions options;
+  options.files = {first};
+  options.networks = {"zoo:mlp"};
+  const dataset::Dataset before = import_dataset(options).value().dataset;
+  ASSERT_TRUE(dataset::save(before, folder).ok());
+  record::Record other = made("c3", "ok", 2, 1);
+  other.threads = 16;
+  write_database(second, {other, made("c1", "ok", 3, 1)});
+  options.files = {folder, second};
+  options.networks.clear();
+  const Result<ImportResult> done = import_dataset(options);
+  ASSERT_TRUE(done.ok()) << done.error().message;
+  const dataset::Dataset& d = done->dataset;
+  EXPECT_EQ(d.networks, before.networks);
+  EXPECT_EQ(d.machines, (std::vector<dataset::MachineInfo>{{"machine", 1}, {"machine", 16}}));
+  ASSERT_EQ(d.examples.size(), 3u);
+  EXPECT_EQ(d.examples[0], before.examples[0]);
+  EXPECT_EQ(d.examples[1], before.examples[1]);
+  EXPECT_EQ(d.examples[2], (dataset::Example{0, 1, "c3", 2, "ok", "steps of c3\n", false}));
+  EXPECT_EQ(done->duplicates, 1u);
+  options.files = {test_file("")};  // a folder without a dataset
+  EXPECT_NE(import_dataset(options).error().message.find("import_DatasetsAreMerged"),
+            std::string::npos);
 }
 
 TEST(Import, SaysWhichFileIsWrong) {

@@ -97,6 +97,7 @@ class Importer {
   }
 
   Result<void> read(const std::string& path) {
+    if (fs::is_directory(path)) return read_dataset(path);
     TESSERA_TRY(const bool database, is_database(path));
     FileRecords file;
     if (database) {
@@ -114,7 +115,6 @@ class Importer {
   }
 
   static Result<bool> is_database(const std::string& path) {
-    if (fs::is_directory(path)) return make_error(ErrorCode::kIo, "{}: is a folder", path);
     FILE* file = std::fopen(path.c_str(), "rb");
     if (file == nullptr) return make_error(ErrorCode::kUnavailable, "{}: cannot be read", path);
     char start[kSqlite.size()] = {};
@@ -159,6 +159,52 @@ class Importer {
     });
   }
 
+  Result<void> read_dataset(const std::string& path) {
+    TESSERA_TRY(const Dataset d, dataset::load(path));
+    for (const dataset::TaskInfo& t : d.tasks) {
+      if (t.format == "tessera") rows_.emplace(t.key, row_of(t));
+    }
+    for (const dataset::Example& e : d.examples) {
+      const dataset::TaskInfo& t = d.tasks[static_cast<std::size_t>(e.task)];
+      const dataset::MachineInfo& machine = d.machines[static_cast<std::size_t>(e.machine)];
+      Record r;
+      r.format = t.format;
+      r.task = t.format == "tessera" ? t.key : t.definition;
+      r.target = machine.target;
+      r.threads = machine.threads;
+      r.candidate = e.candidate;
+      r.schedule = e.schedule;
+      r.outcome = e.outcome;
+      r.quiet = e.quiet;
+      take(r, e.seconds);
+    }
+    for (const dataset::NetworkInfo& network : d.networks) add_network(network);
+    return {};
+  }
+
+  static record::TaskRow row_of(const dataset::TaskInfo& t) {
+    record::TaskRow row;
+    row.key = t.key;
+    row.name = t.name;
+    row.definition = t.definition;
+    row.flops = t.flops;
+    row.bytes = t.bytes;
+    return row;
+  }
+
+  // Networks of one name are one: what either runs, it runs.
+  void add_network(dataset::NetworkInfo network) {
+    for (dataset::NetworkInfo& known : out_.dataset.networks) {
+      if (known.name != network.name) continue;
+      for (const auto& [key, count] : network.weights) {
+        int& uses = known.weights[key];
+        uses = std::max(uses, count);
+      }
+      return;
+    }
+    out_.dataset.networks.push_back(std::move(network));
+  }
+
   // Without what a dataset has no use for: files of millions of records.
   static Record slim(Record r) {
     r.samples_s = {};
@@ -190,12 +236,7 @@ class Importer {
           return {};
         });
     if (!log) return log.error();
-    for (dataset::NetworkInfo& known : out_.dataset.networks) {
-      if (known.name != network) continue;
-      known.weights.merge(weights);
-      return {};
-    }
-    out_.dataset.networks.push_back({network, weights});
+    add_network({network, weights});
     return {};
   }
 
@@ -298,10 +339,11 @@ class Importer {
   Result<void> add_networks() {
     std::vector<std::string> models = options_.networks;
     if (models.empty()) models.assign(models_.begin(), models_.end());
+    const std::vector<LoadOptions> loads = loads_for(out_.dataset.machines);
     for (const std::string& model : models) {
       say(fmt::format("tasks of {}", model));
-      TESSERA_TRY(dataset::NetworkInfo info, network_info(model, &out_.dataset.tasks));
-      out_.dataset.networks.push_back(std::move(info));
+      TESSERA_TRY(dataset::NetworkInfo info, network_info(model, loads, &out_.dataset.tasks));
+      add_network(std::move(info));
     }
     return {};
   }
@@ -339,38 +381,69 @@ Result<ImportResult> import_dataset(const ImportOptions& options) {
   return Importer(options).run();
 }
 
-Result<dataset::NetworkInfo> network_info(const std::string& model,
-                                          std::vector<dataset::TaskInfo>* tasks) {
-  TESSERA_TRY(const TuneProblem problem, make_tune_problem({{model, false, {}}}, {}));
-  dataset::NetworkInfo info;
-  info.name = model.starts_with(kZoo) ? model.substr(kZoo.size()) : model;
-  const auto add = [&](const std::vector<TaskUse>& uses) {
-    for (const TaskUse& use : uses) info.weights[problem.tasks[use.task].task.key] += use.count;
-  };
-  add(problem.base);
-  for (const TuneChoice& choice : problem.choices) {
-    add(choice.options[choice.preferred].uses);
-    // Not run, but of the network all the same: held out with it.
-    for (const TuneOption& option : choice.options) {
-      for (const TaskUse& use : option.uses) info.weights[problem.tasks[use.task].task.key] += 0;
+std::vector<LoadOptions> loads_for(const std::vector<dataset::MachineInfo>& machines) {
+  std::vector<LoadOptions> out;
+  bool processor = machines.empty();
+  std::set<target::Kind> gpus;
+  for (const dataset::MachineInfo& m : machines) {
+    const Result<target::Target> target = target::target_from_text(m.target);
+    if (!target || !target->is_gpu()) {
+      processor = true;
+    } else if (gpus.insert(target->kind).second) {
+      for (const DType type : {DType::kF32, DType::kF16}) {
+        LoadOptions load;
+        load.passes = passes_for(*target);
+        load.passes.floats = type;
+        out.push_back(std::move(load));
+      }
     }
   }
+  if (processor) out.insert(out.begin(), LoadOptions());
+  return out;
+}
+
+Result<dataset::NetworkInfo> network_info(const std::string& model,
+                                          const std::vector<LoadOptions>& loads,
+                                          std::vector<dataset::TaskInfo>* tasks) {
+  dataset::NetworkInfo info;
+  info.name = model.starts_with(kZoo) ? model.substr(kZoo.size()) : model;
   std::set<std::string> known;
   for (const dataset::TaskInfo& t : *tasks) known.insert(t.key);
-  for (const TuneTask& t : problem.tasks) {
-    if (!known.insert(t.task.key).second) continue;
-    tasks->push_back(
-        {t.task.key, t.task.name, "tessera", te::to_text(t.task.dag), t.task.flops, t.task.bytes});
+  for (const LoadOptions& load : loads) {
+    TESSERA_TRY(const TuneProblem problem, make_tune_problem({{model, false, load}}, {}));
+    std::map<std::string, int> weights;
+    const auto add = [&](const std::vector<TaskUse>& uses) {
+      for (const TaskUse& use : uses) weights[problem.tasks[use.task].task.key] += use.count;
+    };
+    add(problem.base);
+    for (const TuneChoice& choice : problem.choices) {
+      add(choice.options[choice.preferred].uses);
+      // Not run, but of the network all the same: held out with it.
+      for (const TuneOption& option : choice.options) {
+        for (const TaskUse& use : option.uses) weights[problem.tasks[use.task].task.key] += 0;
+      }
+    }
+    // A task that is the same however it is loaded counts once.
+    for (const auto& [key, count] : weights) {
+      int& uses = info.weights[key];
+      uses = std::max(uses, count);
+    }
+    for (const TuneTask& t : problem.tasks) {
+      if (!known.insert(t.task.key).second) continue;
+      tasks->push_back({t.task.key, t.task.name, "tessera", te::to_text(t.task.dag), t.task.flops,
+                        t.task.bytes});
+    }
   }
   return info;
 }
 
 void read_networks_again(dataset::Dataset* dataset,
                          const std::function<void(const std::string& what)>& progress) {
+  const std::vector<LoadOptions> loads = loads_for(dataset->machines);
   for (dataset::NetworkInfo& network : dataset->networks) {
     if (progress) progress(fmt::format("tasks of {}", network.name));
     Result<dataset::NetworkInfo> info =
-        network_info(std::string(kZoo) + network.name, &dataset->tasks);
+        network_info(std::string(kZoo) + network.name, loads, &dataset->tasks);
     if (info) network = std::move(*info);
   }
 }

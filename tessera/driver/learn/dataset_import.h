@@ -1,4 +1,4 @@
-// Databases of records and logs of other programs as a dataset.
+// Databases of records, other datasets and logs of other programs as a dataset.
 #pragma once
 
 #include <functional>
@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "tessera/dataset/dataset.h"
+#include "tessera/driver/compile/load_graph.h"
 
 namespace tessera::driver {
 
 struct ImportOptions {
-  // Databases, their exports as JSON lines, logs of Ansor and TenSet; plain or gzip. What each is
-  // follows from its content.
+  // Databases, their exports as JSON lines, logs of Ansor and TenSet, plain or gzip; folders of
+  // datasets, whose networks are kept. What each is follows from its content.
   std::vector<std::string> files;
   // Models whose uses of tasks are counted: zoo:NAME[@parameter=value,...] or ONNX files. Empty:
   // the zoo models that the sessions of the databases name. Of a choice between algorithms the
@@ -38,9 +39,15 @@ struct ImportResult {
 Result<ImportResult> import_dataset(const ImportOptions& options);
 
 // How often each model runs each task, by key, under the name without "zoo:". Adds those of its
-// tasks that `tasks` does not have.
+// tasks that `tasks` does not have. Models are loaded in each of these ways; on GPUs a network has
+// the tasks of all types that it may be run in.
 Result<dataset::NetworkInfo> network_info(const std::string& model,
+                                          const std::vector<LoadOptions>& loads,
                                           std::vector<dataset::TaskInfo>* tasks);
+
+// How models are loaded for these machines: once for all processors, in f32 and f16 for a kind of
+// GPU.
+std::vector<LoadOptions> loads_for(const std::vector<dataset::MachineInfo>& machines);
 
 // The networks of a dataset as the zoo has them today, with the definitions of all their tasks;
 // those that it does not have stay.
