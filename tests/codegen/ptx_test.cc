@@ -79,11 +79,13 @@ ir::DeviceProgram one_launch(const std::string& params, const std::string& body,
                        shared + "\n" + body + "} }");
 }
 
-TEST(Ptx, TanhDividesWithoutACall) {
-  const std::string ptx =
-      ptx_of(one_launch("(A: f32[4, 32]) -> (B: f32[4, 32])", "B[bx, tx] = tanh(A[bx, tx])\n"));
-  EXPECT_GE(count(ptx, "div.full.f32"), 1);
-  EXPECT_EQ(count(ptx, "div.rn.f32"), 0);
+// Those that round exactly are calls.
+TEST(Ptx, QuotientsAndRootsAreInstructions) {
+  const std::string ptx = ptx_of(one_launch("(A: f32[4, 32]) -> (B: f32[4, 32])",
+                                            "B[bx, tx] = tanh(A[bx, tx]) / sqrt(A[bx, tx])\n"));
+  EXPECT_EQ(count(ptx, "div.full.f32"), 2);
+  EXPECT_EQ(count(ptx, "sqrt.approx.f32"), 1);
+  EXPECT_EQ(count(ptx, "div.rn.f32") + count(ptx, "sqrt.rn.f32"), 0);
 }
 
 TEST(Ptx, AsynchronousCopiesFromSm80On) {

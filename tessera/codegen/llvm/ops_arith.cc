@@ -5,6 +5,7 @@
 #include <llvm/IR/Module.h>
 
 #include "tessera/codegen/llvm/ops.h"
+#include "tessera/codegen/llvm/vector_math.h"
 
 namespace tessera::codegen {
 
@@ -145,7 +146,7 @@ Value* Ops::float_binary(BinaryOp op, ir::Type t, Value* a, Value* b) {
     case BinaryOp::kMul:
       return b_.CreateFMul(a, b);
     case BinaryOp::kDiv:
-      return b_.CreateFDiv(a, b);
+      return t.dtype == DType::kF32 ? quotient(b_, target_, a, b) : b_.CreateFDiv(a, b);
     case BinaryOp::kMod:
       // LLVM's way around the lack of fmod on GPUs is not exact.
       return target_.is_gpu() ? nullptr : b_.CreateFRem(a, b);

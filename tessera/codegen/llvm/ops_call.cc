@@ -137,6 +137,7 @@ Value* Ops::math(Intrinsic fn, ir::Type t, const std::vector<Value*>& args) {
     Value* r = math(fn, t.with_dtype(DType::kF32), wide);
     return r ? narrow(t, r) : nullptr;
   }
+  if (fn == Intrinsic::kSqrt && t.dtype == DType::kF32) return square_root(b_, target_, args[0]);
   const unsigned id = rounding_intrinsic(fn);
   if (id == llvm::Intrinsic::not_intrinsic) {
     Value* fast = t.dtype == DType::kF32 ? vector_math(b_, target_, fn, args[0]) : nullptr;

@@ -101,7 +101,6 @@ class VectorMath {
   }
 
   Value* fma(Value* a, Value* b, Value* c);
-  Value* quotient(Value* a, Value* b);
   Value* at_most(Value* v, double limit);
   Value* at_least(Value* v, double limit);
   Value* polynomial(std::span<const double> coefficients, Value* v);
@@ -261,25 +260,7 @@ Value* VectorMath::tanh() {
   Value* t = fma(b_.CreateFMul(r, r), polynomial(kHalfExpm1, r), r);
   Value* scale = power_of_two(rounded);
   Value* e = fma(scale, t, fma(scale, number(0.5), number(-0.5)));
-  return copysign(quotient(e, b_.CreateFAdd(e, number(1))));
-}
-
-// Rounded to within two units on NVIDIA GPUs, where the exact one is a call.
-Value* VectorMath::quotient(Value* a, Value* b) {
-  if (target_.kind != target::Kind::kCuda) return b_.CreateFDiv(a, b);
-  llvm::Type* scalar = type_->getScalarType();
-  auto* divide = llvm::InlineAsm::get(llvm::FunctionType::get(scalar, {scalar, scalar}, false),
-                                      "div.full.f32 $0, $1, $2;", "=f,f,f",
-                                      /*hasSideEffects=*/false);
-  const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type_);
-  if (!vector) return b_.CreateCall(divide, {a, b});
-  Value* out = llvm::PoisonValue::get(type_);
-  for (unsigned i = 0; i < vector->getNumElements(); ++i) {
-    Value* one =
-        b_.CreateCall(divide, {b_.CreateExtractElement(a, i), b_.CreateExtractElement(b, i)});
-    out = b_.CreateInsertElement(out, one, i);
-  }
-  return out;
+  return copysign(quotient(b_, target_, e, b_.CreateFAdd(e, number(1))));
 }
 
 // An odd polynomial near zero, 1 - 2^(log2(1 - erf)) elsewhere.
@@ -294,6 +275,40 @@ Value* VectorMath::erf() {
 }
 
 }  // namespace
+
+namespace {
+
+// An instruction of NVIDIA GPUs for every lane.
+Value* each_lane(llvm::IRBuilderBase& b, const char* text, const char* constraints,
+                 const std::vector<Value*>& args) {
+  llvm::Type* type = args[0]->getType();
+  llvm::Type* scalar = type->getScalarType();
+  const std::vector<llvm::Type*> types(args.size(), scalar);
+  auto* code = llvm::InlineAsm::get(llvm::FunctionType::get(scalar, types, false), text,
+                                    constraints, /*hasSideEffects=*/false);
+  const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
+  if (!vector) return b.CreateCall(code, args);
+  Value* out = llvm::PoisonValue::get(type);
+  for (unsigned i = 0; i < vector->getNumElements(); ++i) {
+    std::vector<Value*> one;
+    for (Value* arg : args) one.push_back(b.CreateExtractElement(arg, i));
+    out = b.CreateInsertElement(out, b.CreateCall(code, one), i);
+  }
+  return out;
+}
+
+}  // namespace
+
+Value* quotient(llvm::IRBuilderBase& builder, const target::Target& target, Value* a, Value* b) {
+  if (target.kind != target::Kind::kCuda) return builder.CreateFDiv(a, b);
+  return each_lane(builder, "div.full.f32 $0, $1, $2;", "=f,f,f", {a, b});
+}
+
+Value* square_root(llvm::IRBuilderBase& builder, const target::Target& target, Value* x) {
+  if (target.kind != target::Kind::kCuda)
+    return builder.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, x);
+  return each_lane(builder, "sqrt.approx.f32 $0, $1;", "=f,f", {x});
+}
 
 Value* vector_math(llvm::IRBuilderBase& builder, const target::Target& target, ir::Intrinsic fn,
                    Value* x) {

@@ -25,4 +25,11 @@ inline constexpr double kErfUlps = 1.8;
 llvm::Value* vector_math(llvm::IRBuilderBase& builder, const target::Target& target,
                          ir::Intrinsic fn, llvm::Value* x);
 
+// a / b and the square root of f32, scalar or vector. On NVIDIA GPUs, where the exactly rounded
+// ones are calls, within two units in the last place; as OpenCL has them.
+llvm::Value* quotient(llvm::IRBuilderBase& builder, const target::Target& target, llvm::Value* a,
+                      llvm::Value* b);
+llvm::Value* square_root(llvm::IRBuilderBase& builder, const target::Target& target,
+                         llvm::Value* x);
+
 }  // namespace tessera::codegen
