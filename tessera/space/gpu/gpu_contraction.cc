@@ -143,9 +143,14 @@ class GpuContraction {
       return l.back();
     };
     split(outer_, {tile_.outer_threads}, tile_.outer_rows);
-    split(c_.row, {tile_.row_threads}, tile_.rows);
+    const std::string pair =
+        split(c_.row,
+              tile_.row_pairs() ? std::vector{tile_.row_threads / kGpuPair, kGpuPair}
+                                : std::vector{tile_.row_threads},
+              tile_.rows);
     const std::string lane =
         split(static_cast<int>(c_.vector), {tile_.column_threads, tile_.lanes}, tile_.chunks);
+    if (tile_.row_pairs()) threads.push_back(pair);
     Loops steps = {cut[2]};
     const std::int64_t each = tile_.steps / tile_.groups;
     if (problem_vectors() && each % 4 == 0 && each > 4)
@@ -441,9 +446,12 @@ class GpuContraction {
       return l.back();
     };
     split(outer_, {tile_.outer_rows, tile_.outer_threads});
-    split(c_.row, {tile_.rows, tile_.row_threads});
+    const std::string pair = split(
+        c_.row, tile_.row_pairs() ? std::vector{tile_.rows, tile_.row_threads / kGpuPair, kGpuPair}
+                                  : std::vector{tile_.rows, tile_.row_threads});
     const std::string lane =
         split(static_cast<int>(c_.vector), {tile_.chunks, tile_.column_threads, tile_.lanes});
+    if (tile_.row_pairs()) threads.push_back(pair);
     Loops order = blocks;
     order.insert(order.end(), virtuals.begin(), virtuals.end());
     order.insert(order.end(), threads.begin(), threads.end());

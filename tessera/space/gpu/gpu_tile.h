@@ -10,6 +10,10 @@
 
 namespace tessera::space {
 
+// Neighbouring threads that take the same columns of rows side by side: reads of 16 bytes are
+// served two quarters of a warp at a time where neighbours want the same.
+inline constexpr std::int64_t kGpuPair = 2;
+
 // Threads and virtual threads of each axis; the columns of a thread come in chunks of `lanes`.
 struct GpuTile {
   std::int64_t outer_rows = 1, outer_threads = 1;  // of the second axis of rows
@@ -23,6 +27,10 @@ struct GpuTile {
   // Of one group, and of the block.
   std::int64_t group_threads() const { return outer_threads * row_threads * column_threads; }
   std::int64_t threads() const { return groups * group_threads(); }
+  // Where a warp has many columns and few rows, pairs cost as much as they save (H200).
+  bool row_pairs() const {
+    return row_threads % kGpuPair == 0 && column_threads > 1 && column_threads <= 8;
+  }
   std::int64_t thread_rows() const { return outer_rows * rows; }
   std::int64_t sums() const { return thread_rows() * chunks * lanes; }
   std::int64_t outer_length() const { return outer_rows * outer_threads; }
