@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
+#include <span>
 #include <utility>
 
 #include "tessera/space/contraction.h"
 #include "tessera/space/gpu/gpu.h"
+#include "tessera/space/gpu/gpu_group.h"
+#include "tessera/space/gpu/gpu_operand.h"
 #include "tessera/space/gpu/gpu_parts.h"
 
 namespace tessera::space {
@@ -14,11 +16,8 @@ namespace {
 
 constexpr std::int64_t kSide = 16;  // of a tile of sums
 constexpr std::int64_t kLeastRows = 5;
-constexpr std::int64_t kCopyBytes = 16;
-// Rounds of a copy that are unrolled, threads that add up parts, operations of a copy that every
-// block may repeat.
-constexpr std::int64_t kMaxRounds = 16;
-constexpr double kCheapCopy = 8;
+
+constexpr std::int64_t kMaxRounds = 16;  // of a copy that are unrolled
 
 struct Instruction {
   DType type;
@@ -52,11 +51,12 @@ class GpuTensor {
 
   // Operands lie with the sums or their own rows side by side, in the copies too.
   bool fits() {
-    const auto cut = find_cut();
+    const auto cut = find_gpu_cut(x_, c_, instruction_.depth);
     if (!cut || c_.row < 0 || c_.a.conditional || c_.b.conditional) return false;
     cut_ = *cut;
     const auto row = static_cast<std::size_t>(c_.row);
-    const auto a = make_operand(c_.a, row), b = make_operand(c_.b, c_.vector);
+    const auto a = make_gpu_operand(x_, c_, c_.a, row, cut_);
+    const auto b = make_gpu_operand(x_, c_, c_.b, c_.vector, cut_);
     if (!a || !b) return false;
     operands_ = {*a, *b};
     problem_ = {.row = s_.extent(row),
@@ -76,14 +76,18 @@ class GpuTensor {
     return refuse_tensor_tile(x_.target, problem_, least) == nullptr;
   }
 
+  double cycles() const {  // of the best tile
+    return estimate_tensor_cycles(x_.target, problem_, choose_tensor_tile(x_.target, problem_));
+  }
+
   void run() {
     choose();
     Writer& w = x_.writer;
     sum_ = cut_gpu_sum(x_, c_, host_, cut_, tile_.parts);
-    for (const Operand& o : operands_) begin_copy(o);
+    for (const GpuOperand& o : operands_) begin_gpu_copy(x_, o, sum_.inner);
     write_launch();
     const std::string step = write_sums();
-    for (const Operand& o : operands_) write_copy(o, step);
+    for (const GpuOperand& o : operands_) write_copy(o, step);
     w.pragma(sum_.inner, step, "pipeline", tile_.places);
     x_.done[c_.stage] = true;
     x_.done[host_.stage] = true;
@@ -92,82 +96,6 @@ class GpuTensor {
 
  private:
   const std::string& name() const { return s_.op.name; }
-
-  // The axis moves along the last index, one by one.
-  static bool is_last(const Access& a, std::size_t axis) {
-    const auto& terms = a.indices.back().terms;
-    return std::any_of(terms.begin(), terms.end(),
-                       [&](const IndexTerm& t) { return t.axis == axis && t.coefficient == 1; });
-  }
-
-  // The reduce axis along which an operand lies, or else the longest.
-  std::optional<std::size_t> find_cut() const {
-    for (const Access* a : {&c_.a, &c_.b}) {
-      for (const std::size_t r : c_.reduce) {
-        if (is_last(*a, r) && s_.extent(r) >= instruction_.depth) return r;
-      }
-    }
-    std::optional<std::size_t> out;
-    for (const std::size_t r : c_.reduce) {
-      if (!out || s_.extent(r) > s_.extent(*out)) out = r;
-    }
-    return out;
-  }
-
-  // An operand on its way through shared memory.
-  struct Operand {
-    const Access* access = nullptr;
-    std::vector<std::size_t> order;  // dimensions as they are stored, outermost first
-    bool moved = false;              // that order is not the one of the buffer
-  };
-
-  // As it lies; a constant that does not lie right, or whose rows are no whole vectors, is stored
-  // in another order.
-  std::optional<Operand> make_operand(const Access& a, std::size_t outer) const {
-    Operand o{.access = &a};
-    for (std::size_t d = 0; d < a.indices.size(); ++d) o.order.push_back(d);
-    const bool constant = x_.analysis.constant(a.buffer) && a.regular();
-    const std::int64_t vector = kCopyBytes / size_bytes(a.buffer->dtype);
-    const bool whole = a.buffer->shape.back() % vector == 0;
-    const bool better = constant && !whole && s_.extent(cut_) % vector == 0;
-    std::optional<Operand> as_is;
-    if (lies_along(a, outer)) as_is = o;
-    if (as_is && !better) return o;
-    const auto at = [&](std::size_t axis) {
-      return std::find_if(o.order.begin(), o.order.end(), [&](std::size_t d) {
-        const auto& terms = a.indices[d].terms;
-        return terms.size() == 1 && terms[0].axis == axis && terms[0].coefficient == 1;
-      });
-    };
-    if (!constant) return std::nullopt;
-    for (const std::size_t axis : {outer, cut_}) {  // to the end, one after the other
-      const auto found = at(axis);
-      if (found == o.order.end()) return as_is;
-      const std::size_t d = *found;
-      o.order.erase(found);
-      o.order.push_back(d);
-    }
-    o.moved = true;
-    return o;
-  }
-
-  static schedule::Layout layout(const Operand& o) {
-    schedule::Layout out;
-    for (const std::size_t d : o.order) out.push_back({.dim = static_cast<int>(d)});
-    return out;
-  }
-
-  bool lies_along(const Access& a, std::size_t outer) const {
-    if (!a.regular() || a.indices.empty() || a.indices.back().terms.size() != 1) return false;
-    if (!is_last(a, cut_) && !is_last(a, outer)) return false;
-    // Nothing else moves with the axis that lies side by side.
-    const std::size_t along = is_last(a, cut_) ? cut_ : outer;
-    int uses = 0;
-    for (const Index& index : a.indices) {
-      for (const IndexTerm& t : index.terms) uses += t.axis == along ? 1 : 0;
-    }
-    return uses == 1;
-  }
 
   void choose() {
     TensorTile preferred;
@@ -193,25 +121,6 @@ class GpuTensor {
     number("tensor_steps", &TensorTile::steps, {depth, 2 * depth, 4 * depth});
     number("tensor_places", &TensorTile::places, {2, 3, 4, 5});
     number("tensor_parts", &TensorTile::parts, {1, 2, 3, 4, 6, 8, 12, 16});
-  }
-
-  // What makes the operand is computed by the copy, if that is little.
-  void begin_copy(const Operand& o) {
-    Writer& w = x_.writer;
-    const Access& a = *o.access;
-    if (o.moved) w.layout(a.buffer->name, layout(o));
-    w.cache_read(a.buffer->name, sum_.inner, "shared");
-    const int producer = x_.analysis.producer(a.buffer);
-    if (producer < 0) return;
-    const auto p = static_cast<std::size_t>(producer);
-    const Stage& made = x_.stage(p);
-    if (x_.done[p] || made.output || made.reduces() || made.users.size() != 1 ||
-        made.op.outputs.size() != 1)
-      return;
-    if (!x_.chooser.flag(made.op.name, "in_copy", DecisionKind::kLocation, made.cost <= kCheapCopy))
-      return;
-    w.compute_inline(made.op.name);
-    x_.done[p] = true;
   }
 
   std::string axis_of(std::size_t axis) const {
@@ -286,7 +195,7 @@ class GpuTensor {
     return std::min(out, std::max<std::int64_t>(1, a.buffer->shape[d]));
   }
 
-  void write_copy(const Operand& o, const std::string& step) {
+  void write_copy(const GpuOperand& o, const std::string& step) {
     Writer& w = x_.writer;
     const Access& a = *o.access;
     const std::string stage = a.buffer->name + ".shared";
@@ -298,18 +207,15 @@ class GpuTensor {
       elements *= span(a, d);
     }
     if (o.moved) {
-      w.layout(stage, layout(o));
+      w.layout(stage, o.layout());
       w.reorder(stage, dims);
     }
-    const std::size_t last = o.order.back();
-    const std::int64_t most = kCopyBytes / size_bytes(a.buffer->dtype);
+    const std::int64_t most = kGpuCopyBytes / size_bytes(a.buffer->dtype);
     if (o.order.size() > 1) {  // rows end up in different banks
       const std::size_t row = o.order[o.order.size() - 2];
       w.storage_align(stage, static_cast<int>(row), 2 * most, most);
     }
-    std::int64_t lanes = most;
-    while (lanes > 1 && (a.buffer->shape[last] % lanes != 0 || span(a, last) % lanes != 0))
-      lanes /= 2;
+    const std::int64_t lanes = gpu_copy_lanes(o, span(a, o.order.back()));
     std::vector<std::int64_t> lengths = {tile_.warps(), x_.target.gpu.warp};
     if (lanes > 1) lengths.push_back(lanes);
     const Loops parts =
@@ -329,7 +235,7 @@ class GpuTensor {
   bool self_;
   const Instruction& instruction_;
   std::size_t cut_ = 0;  // reduce axis that goes through shared memory step by step
-  std::vector<Operand> operands_;
+  std::vector<GpuOperand> operands_;
   TensorProblem problem_;
   TensorTile tile_;
   GpuSum sum_;
@@ -346,10 +252,15 @@ bool schedule_gpu_tensor(Context& context, const Contraction& contraction, const
     return false;
   GpuTensor tensor(context, contraction, host, *instruction);
   if (!tensor.fits()) return false;
-  static constexpr const char* kWords[] = {"threads", "tensor_cores"};
+  static constexpr const char* kWords[] = {"threads", "tensor_cores", "warp_groups"};
+  const auto group = make_gpu_group(context, contraction, host);
+  const int preferred = group && group->wins(tensor.cycles()) ? 2 : 1;
   const std::string& name = context.stage(contraction.stage).op.name;
-  if (context.chooser.word(name, "multiply", DecisionKind::kThread, 1, kWords) == 0) return false;
-  tensor.run();
+  const int word = context.chooser.word(name, "multiply", DecisionKind::kThread, preferred,
+                                        std::span(kWords).first(group ? 3 : 2));
+  if (word == 0) return false;
+  if (word == 1) tensor.run();
+  if (word == 2) group->run();
   return true;
 }
 

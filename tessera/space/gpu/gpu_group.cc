@@ -1,0 +1,224 @@
+#include "tessera/space/gpu/gpu_group.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "tessera/space/gpu/gpu.h"
+#include "tessera/space/gpu/gpu_operand.h"
+#include "tessera/space/gpu/gpu_parts.h"
+
+namespace tessera::space {
+namespace {
+
+constexpr std::int64_t kRows = 64, kDepth = 64;  // of a product
+constexpr std::int64_t kThreads = 128;           // of a group
+constexpr std::int64_t kMaxRounds = 16;          // of a copy that are unrolled
+constexpr std::int64_t kLeastColumns = 32;
+constexpr std::int64_t kUsualRows = 256;  // fewer are not taken without measuring
+
+class Group final : public GpuGroup {
+ public:
+  Group(Context& context, const Contraction& c, const Host& host)
+      : x_(context),
+        c_(c),
+        host_(host),
+        s_(context.stage(c_.stage)),
+        h_(context.stage(host_.stage)) {}
+
+  bool fits() {
+    const auto cut = find_gpu_cut(x_, c_, kDepth);
+    if (!cut || c_.row < 0 || c_.a.conditional || c_.b.conditional) return false;
+    cut_ = *cut;
+    const auto row = static_cast<std::size_t>(c_.row);
+    const auto a = make_gpu_operand(x_, c_, c_.a, row, cut_);
+    const auto b = make_gpu_operand(x_, c_, c_.b, c_.vector, cut_);
+    if (!a || !b || !has_dense_rows(c_.a, row) || !has_dense_rows(c_.b, c_.vector)) return false;
+    operands_ = {*a, *b};
+    problem_ = {.row = s_.extent(row), .column = s_.extent(c_.vector), .reduce = s_.extent(cut_)};
+    for (const auto* axes : {&c_.batch, &c_.rows, &c_.columns}) {
+      for (const std::size_t i : *axes) problem_.batch *= s_.extent(i);
+    }
+    for (const std::size_t r : c_.reduce) problem_.taps *= r == cut_ ? 1 : s_.extent(r);
+    // Most of a tile would be empty, or there is nothing to copy ahead.
+    if (problem_.row <= kRows / 2 || problem_.column < kLeastColumns || problem_.reduce < kDepth ||
+        (problem_.reduce + kDepth - 1) / kDepth * problem_.taps < 2)
+      return false;
+    best_ = choose_group_tile(x_.target, problem_);
+    return refuse_group_tile(x_.target, problem_, best_) == nullptr;
+  }
+
+  bool wins(double others) const override {
+    return problem_.row >= kUsualRows && estimate_group_cycles(x_.target, problem_, best_) < others;
+  }
+
+  void run() override {
+    choose();
+    sum_ = cut_gpu_sum(x_, c_, host_, cut_, 1);
+    for (const GpuOperand& o : operands_) begin_gpu_copy(x_, o, sum_.inner);
+    write_launch();
+    const std::string step = write_sums();
+    for (const GpuOperand& o : operands_) write_copy(o, step);
+    x_.writer.pragma(sum_.inner, step, "pipeline", tile_.places);
+    x_.done[c_.stage] = true;
+    x_.done[host_.stage] = true;
+  }
+
+ private:
+  // Neighbours along the axis are neighbours in one dimension of the operand.
+  static bool has_dense_rows(const Access& a, std::size_t axis) {
+    int uses = 0;
+    for (const Index& index : a.indices) {
+      for (const IndexTerm& t : index.terms) {
+        if (t.axis != axis) continue;
+        if (t.coefficient != 1) return false;
+        ++uses;
+      }
+    }
+    return uses == 1;
+  }
+
+  void choose() {
+    tile_ = {.places = 3};
+    const auto number = [&](const char* what, std::int64_t GroupTile::*field,
+                            std::initializer_list<std::int64_t> values) {
+      tile_.*field = x_.chooser.number(
+          s_.op.name, what, DecisionKind::kThread, best_.*field,
+          [&] { return std::vector<std::int64_t>(values); },
+          [&](std::int64_t n) {
+            GroupTile t = tile_;
+            t.*field = n;
+            return refuse_group_tile(x_.target, problem_, t);
+          });
+    };
+    number("group_columns", &GroupTile::columns, {64, 96, 128, 192, 256});
+    number("group_tiles", &GroupTile::row_tiles, {1, 2});
+    number("row_groups", &GroupTile::row_groups, {1, 2, 3, 4});
+    number("column_groups", &GroupTile::column_groups, {1, 2});
+    number("group_places", &GroupTile::places, {3, 4, 5, 6});
+  }
+
+  // Blocks, then groups, then the threads of a group, then what one of them holds.
+  void write_launch() {
+    Writer& w = x_.writer;
+    Loops blocks = gpu_block_loops(x_, c_, host_, sum_.part);
+    const Loops row =
+        w.split(sum_.launch, h_.axis_name(host_.axis[static_cast<std::size_t>(c_.row)]),
+                {tile_.row_groups, tile_.row_tiles, 4, 2, 8}, schedule::Tail::kGuard);
+    const Loops column =
+        w.split(sum_.launch, h_.axis_name(host_.axis[c_.vector]),
+                {tile_.column_groups, tile_.columns / 8, 4, 2}, schedule::Tail::kGuard);
+    blocks.insert(blocks.end(), {row[0], column[0]});
+    Loops order = blocks;
+    order.insert(order.end(), {row[1], column[1], row[3], row[5], column[3], row[2], row[4],
+                               column[2], column[4]});
+    w.reorder(sum_.launch, order);
+    w.annotate(sum_.launch, w.fuse(sum_.launch, blocks), schedule::Annotation::kBlockX);
+    const std::string group = w.fuse(sum_.launch, {row[1], column[1]});
+    w.annotate(sum_.launch, group, schedule::Annotation::kThreadY);
+    w.annotate(sum_.launch, w.fuse(sum_.launch, {row[3], row[5], column[3]}),
+               schedule::Annotation::kThreadX);
+    for (const std::string& loop : {row[2], row[4], column[2]}) w.unroll(sum_.launch, loop);
+    w.vectorize(sum_.launch, column[4]);
+    w.compute_at(sum_.inner, sum_.launch, group);
+  }
+
+  // The sums of a group, 64 steps at a time; returns the loop around those steps.
+  std::string write_sums() {
+    Writer& w = x_.writer;
+    const auto split = [&](const std::string& axis, std::int64_t length) {
+      return w.split(sum_.inner, axis, {length}, schedule::Tail::kGuard);
+    };
+    const Loops steps = split(sum_.cut, kDepth);
+    const Loops row = split(s_.axis_name(static_cast<std::size_t>(c_.row)), kRows);
+    const Loops column = split(s_.axis_name(c_.vector), tile_.columns);
+    Loops outer;
+    for (const std::size_t r : c_.reduce) {
+      if (r != cut_) outer.push_back(s_.axis_name(r));
+    }
+    outer.push_back(steps[0]);
+    Loops unrolled;
+    for (std::size_t i = 0; i < s_.rank(); ++i) {
+      if (i != c_.vector && static_cast<int>(i) != c_.row) unrolled.push_back(s_.axis_name(i));
+    }
+    unrolled.insert(unrolled.end(), {row[0], column[0]});
+    Loops order = outer;
+    order.insert(order.end(), unrolled.begin(), unrolled.end());
+    order.insert(order.end(), {row[1], column[1], steps[1]});
+    w.reorder(sum_.inner, order);
+    for (const std::string& loop : unrolled) w.unroll(sum_.inner, loop);
+    w.tensorize(sum_.inner, row[1], "wgmma");
+    return w.fuse(sum_.inner, outer);
+  }
+
+  // Elements of a dimension that a block needs for some steps.
+  std::int64_t span(const Access& a, std::size_t d) const {
+    std::int64_t out = 1;
+    for (const IndexTerm& t : a.indices[d].terms) {
+      if (t.axis == c_.vector) out += tile_.all_columns() - 1;
+      if (static_cast<int>(t.axis) == c_.row) out += tile_.rows() - 1;
+      if (t.axis == cut_) out += kDepth - 1;
+    }
+    return std::min(out, std::max<std::int64_t>(1, a.buffer->shape[d]));
+  }
+
+  void write_copy(const GpuOperand& o, const std::string& step) {
+    Writer& w = x_.writer;
+    const Access& a = *o.access;
+    const std::string stage = a.buffer->name + ".shared";
+    w.compute_at(stage, sum_.inner, step);
+    Loops dims;
+    std::int64_t elements = 1;
+    for (const std::size_t d : o.order) {
+      dims.push_back("d" + std::to_string(d));
+      elements *= span(a, d);
+    }
+    const std::size_t last = o.order.back();
+    if (o.moved) {
+      w.layout(stage, o.layout());
+      w.reorder(stage, dims);
+    } else if (!is_last_axis(a, cut_)) {  // rows of 64, and the next 64 after all of them
+      schedule::Layout cut = o.layout();
+      cut.insert(cut.begin(), schedule::LayoutDim{static_cast<int>(last), kDepth});
+      cut.back().modulus = kDepth;
+      w.layout(stage, cut);
+    }
+    const std::int64_t lanes = gpu_copy_lanes(o, span(a, last));
+    const std::int64_t groups = tile_.threads() / kThreads;
+    std::vector<std::int64_t> lengths = {groups, kThreads};
+    if (lanes > 1) lengths.push_back(lanes);
+    const Loops parts =
+        w.split(stage, w.fuse(stage, dims), std::move(lengths), schedule::Tail::kGuard);
+    if (elements <= kMaxRounds * tile_.threads() * lanes) w.unroll(stage, parts[0]);
+    w.annotate(stage, parts[1], schedule::Annotation::kThreadY);
+    w.annotate(stage, parts[2], schedule::Annotation::kThreadX);
+    if (lanes > 1) w.vectorize(stage, parts[3]);
+  }
+
+  Context& x_;
+  const Contraction& c_;
+  const Host& host_;
+  const Stage& s_;
+  const Stage& h_;
+  std::size_t cut_ = 0;  // reduce axis that goes through shared memory step by step
+  std::vector<GpuOperand> operands_;
+  TensorProblem problem_;
+  GroupTile best_, tile_;
+  GpuSum sum_;
+};
+
+}  // namespace
+
+std::unique_ptr<GpuGroup> make_gpu_group(Context& context, const Contraction& contraction,
+                                         const Host& host) {
+  const DType type = contraction.a.buffer->dtype;
+  const auto shapes = target::tensor_shapes(context.target);
+  const bool has = std::any_of(shapes.begin(), shapes.end(), [&](const target::TensorShape& s) {
+    return s.dtype == type && s.m == kRows && size_bytes(type) == 2;
+  });
+  if (!has) return nullptr;
+  auto group = std::make_unique<Group>(context, contraction, host);
+  return group->fits() ? std::move(group) : nullptr;
+}
+
+}  // namespace tessera::space

@@ -1,0 +1,94 @@
+#include <algorithm>
+#include <cmath>
+
+#include "tessera/space/gpu/gpu_group.h"
+
+namespace tessera::space {
+namespace {
+
+constexpr std::int64_t kRowBytes = 128;  // of a copy: 64 elements of two bytes
+constexpr std::int64_t kSteps = 64;
+constexpr std::int64_t kMaxThreads = 512;
+// Cycles of an H200, by the times of 30 tiles of seven products.
+constexpr double kProducts = 1750;   // that a multiprocessor adds in a cycle,
+constexpr double kCopiedBytes = 64;  // that reach it from the L2,
+constexpr double kStoredBytes = 20;  // and that it stores
+constexpr double kStart = 3000;      // of a block, until the first products
+constexpr double kStep = 60;         // barrier and addresses
+constexpr double kAlone = 0.85;      // of the speed, where a multiprocessor has one group
+
+double parts_of(std::int64_t n, std::int64_t of) {
+  const std::int64_t parts = (n + of - 1) / of;
+  return static_cast<double>(parts);
+}
+
+}  // namespace
+
+std::int64_t group_shared_bytes(const GroupTile& t) {
+  // Columns side by side come in rows of 64.
+  const std::int64_t columns = (t.all_columns() + kSteps - 1) / kSteps * kSteps;
+  return t.places * (t.rows() + columns) * kRowBytes;
+}
+
+const char* refuse_group_tile(const target::Target& target, const TensorProblem& p,
+                              const GroupTile& t) {
+  const target::GpuLimits& gpu = target.gpu;
+  if (t.rows() - 64 >= p.row || t.all_columns() - t.columns >= p.column ||
+      (t.columns > 64 && t.columns - 32 >= p.column))
+    return "more than the axis has";
+  if (t.column_groups > 1 && t.columns % 64 != 0) return "groups do not begin with a row of copies";
+  if (t.threads() > std::min<std::int64_t>(kMaxThreads, gpu.block_threads))
+    return "more threads than a block has";
+  if (t.registers() > target.vector_registers || t.registers() * t.threads() > gpu.core_registers)
+    return "more sums than registers";
+  if (group_shared_bytes(t) > gpu.block_shared_bytes)
+    return "more than the shared memory of a block";
+  return nullptr;
+}
+
+double estimate_group_cycles(const target::Target& target, const TensorProblem& p,
+                             const GroupTile& t) {
+  const target::GpuLimits& gpu = target.gpu;
+  const auto as = [](std::int64_t n) { return static_cast<double>(n); };
+  const double blocks =
+      as(p.batch) * parts_of(p.row, t.rows()) * parts_of(p.column, t.all_columns());
+  const double fits =
+      std::min({std::floor(as(gpu.core_registers) / as(t.registers() * t.threads())),
+                std::floor(as(gpu.core_shared_bytes) / as(group_shared_bytes(t) + 1024)), 4.0});
+  const double resident = std::max(1.0, fits);
+  const double waves = std::ceil(blocks / (target.cores * resident));
+  const double at_once = std::min(resident, std::ceil(blocks / target.cores));
+  const double busy = at_once * as(t.threads()) > 128 ? 1 : kAlone;
+  const double products = at_once * as(t.rows() * t.all_columns() * kSteps) / kProducts;
+  const double copies = at_once * as((t.rows() + t.all_columns()) * kRowBytes) / kCopiedBytes;
+  // With three places a product ends before the next begins.
+  const double step = std::max(products, copies) / busy + kStep * (t.places > 3 ? 1 : 6);
+  const double steps = parts_of(p.reduce, kSteps) * as(p.taps);
+  const double stores = at_once * as(t.rows() * t.all_columns() * 2) / kStoredBytes;
+  return waves * (kStart + steps * step + stores);
+}
+
+GroupTile choose_group_tile(const target::Target& target, const TensorProblem& p) {
+  GroupTile best;
+  double least = estimate_group_cycles(target, p, best);
+  for (const std::int64_t row_groups : {2, 1}) {
+    for (const std::int64_t column_groups : {1, 2}) {
+      for (const std::int64_t row_tiles : {1, 2}) {
+        for (const std::int64_t columns : {64, 96, 128, 192, 256}) {
+          for (const std::int64_t places : {3, 4, 6}) {
+            const GroupTile t{row_groups, column_groups, row_tiles, columns, places};
+            if (refuse_group_tile(target, p, t)) continue;
+            const double cycles = estimate_group_cycles(target, p, t);
+            if (cycles < least) {
+              least = cycles;
+              best = t;
+            }
+          }
+        }
+      }
+    }
+  }
+  return best;
+}
+
+}  // namespace tessera::space

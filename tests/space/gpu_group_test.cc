@@ -1,0 +1,81 @@
+// Products by warp groups: every tile computes the operation, and the estimate takes them where
+// they are worth it.
+#include "tessera/space/gpu/gpu_group.h"
+
+#include <gtest/gtest.h>
+
+#include "tessera/lower/lower_device.h"
+#include "tessera/space/default_schedule.h"
+#include "tessera/space/walk.h"
+#include "tests/lower/thread_case.h"
+#include "tests/space/space_case.h"
+
+namespace tessera::space {
+namespace {
+
+const target::Target& h200() {
+  static const target::Target target = target::find_target("h200").value();
+  return target;
+}
+
+bool uses_groups(const schedule::Schedule& schedule) {
+  return schedule::to_text(schedule).find("wgmma") != std::string::npos;
+}
+
+TEST(GpuGroup, EveryTileComputesTheOperation) {
+  for (const char* spec :
+       {"matmul:M=130,N=72,K=136,dtype=f16", "matmul:M=64,N=64,K=130,TA=1,dtype=bf16",
+        "dense:M=70,N=96,K=200,dtype=f16", "bmm:B=2,M=40,N=64,K=128,dtype=f16",
+        "conv2d:N=1,H=3,W=50,CI=64,CO=40,KH=3,KW=3,P=1,dtype=f16,algo=direct"}) {
+    SCOPED_TRACE(spec);
+    const te::Dag dag = dag_of(spec);
+    const Space space = make_space(dag, h200()).value();
+    Rng rng(5);
+    int seen = 0;
+    for (int i = 0; i < 200 && seen < 4; ++i) {
+      const schedule::Schedule schedule = space.schedule(space.sample(rng)).value();
+      if (!uses_groups(schedule)) continue;
+      const auto lowered = lower::lower_device(dag, schedule, h200());
+      ASSERT_TRUE(lowered.ok()) << lowered.error().message << "\n" << schedule::to_text(schedule);
+      if (++seen > 2) continue;
+      EXPECT_EQ(lower::run_threads(dag, lowered->program, lowered->param_layouts), "")
+          << schedule::to_text(schedule);
+    }
+    EXPECT_GE(seen, 2);
+  }
+}
+
+TEST(GpuGroup, LargeProductsOfHalvesTakeThem) {
+  for (const char* spec :
+       {"matmul:M=4096,N=4096,K=4096,dtype=f16", "dense:M=2048,N=3072,K=768,dtype=bf16"}) {
+    const schedule::Schedule schedule = default_schedule(dag_of(spec), h200()).value();
+    EXPECT_TRUE(uses_groups(schedule)) << schedule::to_text(schedule);
+    EXPECT_TRUE(lower::lower_device(dag_of(spec), schedule, h200()).ok());
+    const auto a100 = target::find_target("a100").value();
+    EXPECT_FALSE(uses_groups(default_schedule(dag_of(spec), a100).value()));
+  }
+  // Few rows, or nothing to copy ahead.
+  for (const char* spec : {"matmul:M=16,N=4096,K=4096,dtype=f16",
+                           "matmul:M=128,N=128,K=64,dtype=f16", "matmul:M=1024,N=1024,K=1024"})
+    EXPECT_FALSE(uses_groups(default_schedule(dag_of(spec), h200()).value())) << spec;
+}
+
+TEST(GpuGroup, TilesFitTheDevice) {
+  const TensorProblem large{.row = 4096, .column = 4096, .reduce = 4096};
+  const GroupTile tile = choose_group_tile(h200(), large);
+  EXPECT_EQ(refuse_group_tile(h200(), large, tile), nullptr);
+  EXPECT_GE(tile.rows() * tile.all_columns(), 128 * 128);
+  const auto refused = [&](const GroupTile& t, const TensorProblem& p) {
+    return std::string(refuse_group_tile(h200(), p, t));
+  };
+  EXPECT_EQ(refused({.row_tiles = 2, .columns = 256}, large), "more sums than registers");
+  EXPECT_EQ(refused({.row_groups = 2, .columns = 256, .places = 6}, large),
+            "more than the shared memory of a block");
+  EXPECT_EQ(refused({.row_groups = 4, .column_groups = 2}, large), "more threads than a block has");
+  EXPECT_EQ(refused({.column_groups = 2, .columns = 96}, large),
+            "groups do not begin with a row of copies");
+  EXPECT_EQ(refused({.row_groups = 2}, {.row = 64, .column = 64}), "more than the axis has");
+}
+
+}  // namespace
+}  // namespace tessera::space
