@@ -60,7 +60,7 @@ Scalar eval_call(const Node& node, int lane, Frame& frame) {
     case Intrinsic::kAsyncWait:
       return of_int(0);
     case Intrinsic::kShuffleXor:
-      return eval_shuffle(node, frame);
+      return eval_shuffle(node, lane, frame);
     case Intrinsic::kMatrixRows:
     case Intrinsic::kMatrixColumns:
       return eval_matrix(node, lane, frame);

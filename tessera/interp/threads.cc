@@ -188,9 +188,9 @@ void note_access(Frame& frame, const Memory& memory, std::int64_t element, bool 
   }
 }
 
-Scalar eval_shuffle(const Node& node, Frame& frame) {
+Scalar eval_shuffle(const Node& node, int lane, Frame& frame) {
   const std::size_t peer = frame.thread ^ static_cast<std::size_t>(node.args[1]->value.i);
-  return eval_peer(*node.args[0], 0, peer, frame);
+  return eval_peer(*node.args[0], lane, peer, frame);
 }
 
 Scalar eval_matrix(const Node& node, int lane, Frame& frame) {

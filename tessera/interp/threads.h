@@ -67,7 +67,7 @@ struct Threads {
 void note_access(Frame& frame, const Memory& memory, std::int64_t element, bool write);
 
 // shuffle_xor: the value of another thread of the warp.
-Scalar eval_shuffle(const Node& node, Frame& frame);
+Scalar eval_shuffle(const Node& node, int lane, Frame& frame);
 // matrix_rows, matrix_columns and mma: what a lane of this thread's value holds.
 Scalar eval_matrix(const Node& node, int lane, Frame& frame);
 Scalar eval_mma(const Node& node, int lane, Frame& frame);

@@ -72,7 +72,9 @@ Typing mma2x8(const std::vector<Expr>& args) { return mma(args, DType::kI32, tru
 Typing mma2x4(const std::vector<Expr>& args) { return mma(args, DType::kF32, false, 2); }
 
 Typing shuffle_xor(const std::vector<Expr>& args) {
-  if (args[0].lanes() != 1) return fail("a shuffle exchanges scalars");
+  const bool pair = args[0].lanes() == 2 && size_bytes(args[0].dtype()) == 2;
+  if (args[0].lanes() != 1 && !pair)
+    return fail("a shuffle exchanges scalars, or pairs of 2 bytes");
   const auto* mask = args[1].as<IntImm>();
   if (!mask || mask->value < 1 || mask->value >= 32) return fail("mask is not a constant in 1..31");
   return {args[0].type()};

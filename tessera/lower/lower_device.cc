@@ -15,6 +15,7 @@
 #include "tessera/lower/tensorize_warps.h"
 #include "tessera/lower/unroll_loops.h"
 #include "tessera/lower/vectorize_loops.h"
+#include "tessera/lower/widen_stores.h"
 #include "tessera/schedule/inline_stages.h"
 
 namespace tessera::lower {
@@ -54,6 +55,7 @@ Result<LoweredDevice> lower_device(const schedule::State& state, const PassOptio
   Result<void> swizzled;
   pass.run("swizzle_tiles", [&](const ir::Stmt& s) { return swizzle_tiles(s, &swizzled); });
   TESSERA_DO(swizzled);
+  pass.run("widen_stores", widen_stores);
   pass.run("start_copies", [&](const ir::Stmt& s) { return start_copies(s, copied); });
   LoweredDevice out{split_launches(pass.func(), attrs), nest.param_layouts, pass.times(),
                     pass.printed()};
@@ -88,7 +90,7 @@ std::vector<std::string> device_pass_names() {
   return {"build_loop_nest", "simplify_loops",   "tensorize_warps", "mark_auto_unroll",
           "flatten_buffers", "simplify_indices", "insert_barriers", "pipeline_loops",
           "vectorize_loops", "unroll_loops",     "simplify",        "swizzle_tiles",
-          "start_copies"};
+          "widen_stores",    "start_copies"};
 }
 
 }  // namespace tessera::lower

@@ -88,6 +88,13 @@ TEST(Ptx, QuotientsAndRootsAreInstructions) {
   EXPECT_EQ(count(ptx, "div.rn.f32") + count(ptx, "sqrt.rn.f32"), 0);
 }
 
+TEST(Ptx, PairsOfHalvesAreExchangedAtOnce) {
+  const std::string ptx =
+      ptx_of(one_launch("(A: f16[4, 64]) -> (B: f16[4, 64])",
+                        "B[bx, ramp(tx * 2, 1, 2)] = shuffle_xor(A[bx, ramp(tx * 2, 1, 2)], 1)\n"));
+  EXPECT_EQ(count(ptx, "shfl.sync.bfly.b32"), 1) << ptx;
+}
+
 TEST(Ptx, AsynchronousCopiesFromSm80On) {
   const ir::DeviceProgram p =
       one_launch("(A: f32[4, 128]) -> (B: f32[4, 128])",

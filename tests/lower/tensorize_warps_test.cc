@@ -73,6 +73,17 @@ TEST(TensorizeWarps, LoopsBecomeProductsOfAWarp) {
                          ir::to_text(lower_threads(dag, schedule_of(small))));
 }
 
+// Four threads exchange what they hold of a row, unless some of them have nothing to store.
+TEST(TensorizeWarps, ResultsAreStored16BytesAtATime) {
+  const auto text = [](const char* spec) {
+    return ir::to_text(lower_threads(dag_of(spec), schedule_of({})));
+  };
+  const std::string wide = text("matmul:M=64,N=64,K=64,dtype=f16");
+  EXPECT_NE(wide.find(", 1, 8)] = out.row[ramp(0, 1, 8)]"), std::string::npos) << wide;
+  EXPECT_EQ(wide.find("], 1, 2)] = cast<f16>"), std::string::npos) << wide;
+  EXPECT_EQ(text("matmul:M=64,N=70,K=64,dtype=f16").find("shuffle_xor"), std::string::npos);
+}
+
 TEST(TensorizeWarps, WholeTiles) {
   expect_threads_agree(dag_of("matmul:M=64,N=64,K=64,dtype=f16"), schedule_of({}));
   expect_threads_agree(dag_of("matmul:M=32,N=64,K=32,dtype=bf16"), schedule_of({}));

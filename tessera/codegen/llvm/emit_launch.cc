@@ -225,7 +225,7 @@ Value* Emitter::emit_thread_call(const ir::Call& call) {
 Value* Emitter::emit_shuffle_xor(const ir::Call& call) {
   Value* value = ops_.to_memory(call.type, emit(call.args[0]));
   llvm::Type* type = value->getType();
-  const unsigned bits = type->getScalarSizeInBits();
+  const auto bits = static_cast<unsigned>(type->getPrimitiveSizeInBits().getFixedValue());
   Value* whole = b_.CreateBitCast(value, b_.getIntNTy(bits));
   const auto mask = static_cast<std::uint32_t>(ir::as_const_int(call.args[1]).value_or(0));
   Value* result = llvm::ConstantInt::get(whole->getType(), 0);
