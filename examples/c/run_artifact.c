@@ -1,7 +1,8 @@
 /* Runs a compiled model on raw tensors: run_artifact [--weights FILE] [--threads N] [--device N]
  * [--repeat N] INPUT... OUTPUT... Build, for the model `mlp` that `tessera compile zoo:mlp -o DIR`
  * wrote, for a processor or a GPU:
- * cc -DMODEL_HEADER='"mlp.h"' -DMODEL_API=mlp_api -IDIR run_artifact.c DIR/libmlp.so */
+ * cc -DMODEL_HEADER='"mlp.h"' -DMODEL_API=mlp_api -IDIR run_artifact.c DIR/libmlp.so \
+ *   -Wl,-rpath,"$(realpath DIR)" -o run_artifact */
 #include MODEL_HEADER
 
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* Compiles or loads a model and runs it once: run_model MODEL [--threads N] [--target NAME]
- * [--save FOLDER]. MODEL is an ONNX file, zoo:NAME, or the folder of an artifact. Inputs are a
- * fixed pattern. */
+ * [--plan FILE] [--save FOLDER]. MODEL is an ONNX file, zoo:NAME, or the folder of an artifact.
+ * Inputs are a fixed pattern. Build, for a Tessera that is installed below PREFIX:
+ * cc run_model.c -IPREFIX/include -LPREFIX/lib -ltessera -Wl,-rpath,PREFIX/lib -o run_model */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,14 +61,17 @@ int main(int argc, char** argv) {
   int32_t i, num_inputs, num_outputs, threads = 0;
   tsr_status loaded;
   if (!api || argc < 2) {
-    fprintf(stderr, "usage: run_model MODEL [--threads N] [--target NAME] [--save FOLDER]\n");
+    fprintf(stderr,
+            "usage: run_model MODEL [--threads N] [--target NAME] [--plan FILE] [--save FOLDER]\n");
     return 2;
   }
   for (i = 2; i + 1 < argc; i += 2) {
     if (strcmp(argv[i], "--threads") == 0) threads = atoi(argv[i + 1]);
     if (strcmp(argv[i], "--target") == 0) options.target = argv[i + 1];
+    if (strcmp(argv[i], "--plan") == 0) options.plan = argv[i + 1];
     if (strcmp(argv[i], "--save") == 0) save = argv[i + 1];
   }
+  options.threads = threads;
   loaded = api->load(argv[1], &model);
   if (loaded.code != TSR_OK) check(api->compile(argv[1], &options, &model));
   if (save) check(api->save(model, save, NULL));

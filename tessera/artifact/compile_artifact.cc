@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "tessera/artifact/c_source.h"
+#include "tessera/artifact/cmake_config.h"
 #include "tessera/artifact/device_code.h"
 #include "tessera/artifact/device_source.h"
 #include "tessera/artifact/digest.h"
@@ -162,6 +163,7 @@ class Builder {
     const Clock::time_point link_start = Clock::now();
     TESSERA_DO(write_file(folder_ + "/" + m.name + ".h", {header_text(m)}));
     TESSERA_DO(write_file(folder_ + "/" + m.name + ".json", {to_json(m)}));
+    TESSERA_DO(write_file(folder_ + "/" + cmake_config_name(m), {cmake_config_text(m)}));
     TESSERA_DO(write_file(
         objects_ + "/" + m.name + ".c",
         {model.target.is_gpu()

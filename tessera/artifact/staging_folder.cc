@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tessera/artifact/cmake_config.h"
 #include "tessera/artifact/metadata.h"
 
 namespace tessera::artifact {
@@ -33,7 +34,7 @@ bool belongs(const Metadata& m, const fs::path& entry) {
     return fs::exists(entry / (m.name + ".c"), error);
   }
   return file == m.library || file == m.name + ".h" || file == m.name + ".json" ||
-         file == m.weights_file;
+         file == cmake_config_name(m) || file == m.weights_file;
 }
 
 // Replacing removes the whole folder: it may hold nothing but one artifact.

@@ -9,6 +9,7 @@
 #include "tessera/capi/dl_tensor.h"
 #include "tessera/capi/handles.h"
 #include "tessera/driver/compile/decide_model.h"
+#include "tessera/graph/graph.h"
 #include "tessera/kernel/kernel_cache.h"
 #include "tessera/runtime/device/devices.h"
 #include "tessera/support/check.h"
@@ -106,14 +107,15 @@ Result<driver::PlanSchedules> load_plan(const std::string& path, const target::T
   return made;
 }
 
-// Of processors only this machine's can run what was compiled.
-Result<target::Target> gpu_target(const std::string& name) {
-  TESSERA_TRY(target::Target target, runtime::resolve_target(name));
-  if (target.is_gpu() || name == "host") return target;
-  return make_error(ErrorCode::kUnsupported,
-                    "target {}: models are compiled for this machine or a GPU; give the target to "
-                    "save",
-                    name);
+std::vector<artifact::TensorDescription> describe_values(const graph::Graph& graph,
+                                                         const std::vector<graph::ValueId>& ids,
+                                                         const std::vector<std::string>& names) {
+  std::vector<artifact::TensorDescription> out;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const graph::Value& value = graph.value(ids[i]);
+    out.push_back({names.empty() ? value.name : names[i], value.type.dtype, value.type.shape});
+  }
+  return out;
 }
 
 Result<void> compile_onnx(const Result<onnx::Model>& onnx, const std::string& name,
@@ -121,10 +123,13 @@ Result<void> compile_onnx(const Result<onnx::Model>& onnx, const std::string& na
   if (!onnx.ok()) return onnx.error();
   TESSERA_TRY(const tsr_compile_options options, copy_options(given));
   driver::CompileOptions decide;
+  bool elsewhere = false;  // a processor that only save() is for
   if (options.target) {
-    TESSERA_TRY(decide.target, gpu_target(options.target));
+    TESSERA_TRY(decide.target, runtime::resolve_target(options.target));
     decide.load.passes = driver::passes_for(decide.target);
+    elsewhere = !decide.target.is_gpu() && std::string_view(options.target) != "host";
   }
+  if (options.threads > 0) decide.target = target::code_target(decide.target, options.threads);
   TESSERA_TRY(decide.load.import, import_options(options));
   decide.load.cache = decide.build.cache = kernel::user_kernel_cache();
   decide.build.build_threads = std::max(0, options.build_threads);
@@ -139,7 +144,12 @@ Result<void> compile_onnx(const Result<onnx::Model>& onnx, const std::string& na
   model->kind = decide.target.kind;
   model->device = options.device;
   model->queue = options.queue;
-  if (decide.target.is_gpu()) {
+  model->threads = std::max(0, options.threads);
+  const graph::Graph& graph = model->decided.graph;
+  if (elsewhere) {
+    model->inputs = describe_values(graph, graph.inputs, {});
+    model->outputs = describe_values(graph, graph.outputs, graph.output_names);
+  } else if (decide.target.is_gpu()) {
     TESSERA_TRY(model->gpu, artifact::DeviceModel::make(model->decided.graph, model->decided.tasks,
                                                         decide.target, model->decided.build, name));
     model->inputs = model->gpu->metadata().inputs;
@@ -266,6 +276,7 @@ Result<void> check_tensors(const char* kind, const tsr_dl_tensor* given, std::in
   }
   if (!given && count > 0) return missing("inputs and outputs");
   for (std::size_t i = 0; i < want.size(); ++i) {
+    if (fits(given[i], want[i].dtype, want[i].shape, device)) continue;
     TESSERA_DO(check_tensor(given[i], want[i].dtype, want[i].shape, device,
                             fmt::format("{} {}", kind, want[i].name)));
   }
@@ -294,16 +305,9 @@ tsr_status copy_output(const tsr_session* session, std::int32_t index,
   return guarded([&]() -> Result<void> {
     if (!session || !result) return missing("session and result");
     *result = nullptr;
-    const std::vector<HostTensor>& outputs = session->state->outputs;
-    if (index < 0 || static_cast<std::size_t>(index) >= outputs.size()) {
-      return make_error(ErrorCode::kInvalidArgument, "no output {}{}", index,
-                        outputs.empty() ? ": nothing was run" : "");
-    }
-    const HostTensor& output = outputs[static_cast<std::size_t>(index)];
-    if (!output.data() &&
-        session->state->model->outputs[static_cast<std::size_t>(index)].bytes() > 0)
-      return make_error(ErrorCode::kInvalidArgument, "output {} is in memory of the device", index);
-    *result = make_managed(output);
+    if (index < 0) return make_error(ErrorCode::kInvalidArgument, "no output {}", index);
+    TESSERA_TRY(HostTensor output, session->state->output(static_cast<std::size_t>(index)));
+    *result = make_managed(std::move(output));
     return {};
   });
 }

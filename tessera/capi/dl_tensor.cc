@@ -1,7 +1,9 @@
 #include "tessera/capi/dl_tensor.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 namespace tessera::capi {
 namespace {
@@ -64,6 +66,15 @@ tsr_dl_type dl_type(DType dtype) {
   return {static_cast<std::uint8_t>(is_signed_int(dtype) ? 0 : 1), bits, 1};
 }
 
+bool fits(const tsr_dl_tensor& t, DType dtype, const Shape& shape, target::Kind device) {
+  const tsr_dl_type want = dl_type(dtype);
+  return (on_host(t) || (is_on(t, device) && is_dense(t, shape))) && t.dtype.code == want.code &&
+         t.dtype.bits == want.bits && t.dtype.lanes == 1 &&
+         t.ndim == static_cast<std::int32_t>(shape.size()) &&
+         (t.ndim == 0 || (t.shape && std::equal(shape.begin(), shape.end(), t.shape))) &&
+         (t.data || elements(shape) == 0);
+}
+
 Result<void> check_tensor(const tsr_dl_tensor& t, DType dtype, const Shape& shape,
                           target::Kind device, const std::string& name) {
   const tsr_dl_type want = dl_type(dtype);
@@ -97,42 +108,49 @@ Result<void> check_tensor(const tsr_dl_tensor& t, DType dtype, const Shape& shap
   return {};
 }
 
-HostTensor read_tensor(const tsr_dl_tensor& t, DType dtype, const Shape& shape) {
-  HostTensor out(dtype, shape);
-  if (out.bytes() == 0) return out;
-  if (is_dense(t, shape)) {
-    std::memcpy(out.data(), data_of(t), out.bytes());
-    return out;
-  }
+void gather(const tsr_dl_tensor& t, DType dtype, const Shape& shape, void* to) {
   const auto size = static_cast<std::size_t>(size_bytes(dtype));
-  auto* to = out.as<std::byte>();
-  for_each_element(t, shape, size_bytes(dtype), [&](std::int64_t i, const std::byte* from) {
-    std::memcpy(to + static_cast<std::size_t>(i) * size, from, size);
-  });
-  return out;
-}
-
-void write_tensor(const HostTensor& from, const tsr_dl_tensor& t) {
-  if (from.bytes() == 0) return;
-  if (is_dense(t, from.shape())) {
-    std::memcpy(data_of(t), from.data(), from.bytes());
+  const std::size_t bytes = static_cast<std::size_t>(elements(shape)) * size;
+  if (bytes == 0) return;
+  if (is_dense(t, shape)) {
+    std::memcpy(to, data_of(t), bytes);
     return;
   }
-  const auto size = static_cast<std::size_t>(size_bytes(from.dtype()));
-  const auto* values = from.as<std::byte>();
-  for_each_element(t, from.shape(), size_bytes(from.dtype()), [&](std::int64_t i, std::byte* to) {
+  auto* out = static_cast<std::byte*>(to);
+  for_each_element(t, shape, size_bytes(dtype), [&](std::int64_t i, const std::byte* from) {
+    std::memcpy(out + static_cast<std::size_t>(i) * size, from, size);
+  });
+}
+
+void scatter(const void* from, DType dtype, const Shape& shape, const tsr_dl_tensor& t) {
+  const auto size = static_cast<std::size_t>(size_bytes(dtype));
+  const std::size_t bytes = static_cast<std::size_t>(elements(shape)) * size;
+  if (bytes == 0) return;
+  if (is_dense(t, shape)) {
+    std::memcpy(data_of(t), from, bytes);
+    return;
+  }
+  const auto* values = static_cast<const std::byte*>(from);
+  for_each_element(t, shape, size_bytes(dtype), [&](std::int64_t i, std::byte* to) {
     std::memcpy(to, values + static_cast<std::size_t>(i) * size, size);
   });
 }
 
-tsr_dl_managed_tensor* make_managed(const HostTensor& tensor) {
+HostTensor read_tensor(const tsr_dl_tensor& t, DType dtype, const Shape& shape) {
+  HostTensor out(dtype, shape);
+  gather(t, dtype, shape, out.data());
+  return out;
+}
+
+tsr_dl_managed_tensor* make_managed(HostTensor tensor) {
   auto owner = std::make_unique<Managed>();
-  owner->tensor = tensor.clone();
   owner->shape = tensor.shape();
+  const tsr_dl_type type = dl_type(tensor.dtype());
+  owner->tensor = std::move(tensor);
   owner->handle.dl_tensor = {owner->tensor.data(),
                              {TSR_DL_CPU, 0},
                              static_cast<std::int32_t>(owner->shape.size()),
-                             dl_type(tensor.dtype()),
+                             type,
                              owner->shape.data(),
                              nullptr,
                              0};

@@ -21,11 +21,15 @@ std::byte* data_of(const tsr_dl_tensor& tensor);
 Result<void> check_tensor(const tsr_dl_tensor& tensor, DType dtype, const Shape& shape,
                           target::Kind device, const std::string& name);
 
-// Both need a checked tensor of the host.
-HostTensor read_tensor(const tsr_dl_tensor& tensor, DType dtype, const Shape& shape);
-void write_tensor(const HostTensor& from, const tsr_dl_tensor& tensor);
+// Whether it is all of that, without a word why not.
+bool fits(const tsr_dl_tensor& tensor, DType dtype, const Shape& shape, target::Kind device);
 
-// Owns a copy until its deleter is called.
-tsr_dl_managed_tensor* make_managed(const HostTensor& tensor);
+// All need a checked tensor of the host. Elements to row-major memory without gaps, and back.
+void gather(const tsr_dl_tensor& tensor, DType dtype, const Shape& shape, void* to);
+void scatter(const void* from, DType dtype, const Shape& shape, const tsr_dl_tensor& tensor);
+HostTensor read_tensor(const tsr_dl_tensor& tensor, DType dtype, const Shape& shape);
+
+// Owns the tensor until its deleter is called.
+tsr_dl_managed_tensor* make_managed(HostTensor tensor);
 
 }  // namespace tessera::capi

@@ -21,6 +21,7 @@ struct ModelState {
   // Compiled here: what was decided is kept for save().
   driver::DecidedModel decided;
   target::Target target;
+  // For this processor; with no other that follows it can only be saved: it is for another one.
   std::optional<exec::CompiledModel> compiled;
   std::shared_ptr<const artifact::DeviceModel> gpu;  // or for a GPU,
   int device = 0;                                    // this one, or that of
@@ -29,6 +30,8 @@ struct ModelState {
   target::Kind kind = target::Kind::kCpu;            // where it computes
   std::vector<artifact::TensorDescription> inputs, outputs;
   std::vector<tsr_tensor_info> input_infos, output_infos;  // point into the two above
+
+  int threads = 0;  // that the code was made for; 0: one a core
 
   void describe();  // fills the infos
 };
@@ -39,15 +42,21 @@ struct SessionState {
   std::unique_ptr<runtime::ThreadPool> pool;
   std::unique_ptr<exec::ModelRunner> runner;
   std::unique_ptr<artifact::LoadedArtifact> loaded;
-  std::vector<HostTensor> outputs;  // of the last run; without shape: in memory of the device
 
   // Tensors that were checked.
   Result<void> run(const tsr_dl_tensor* inputs, const tsr_dl_tensor* results, void* stream);
+  // Of the last run, which must have been good. kInvalidArgument: in memory of the device, or there
+  // is no such output.
+  Result<HostTensor> output(std::size_t index) const;
 
  private:
-  Result<void> run_on_host(const tsr_dl_tensor* inputs);
+  Result<void> run_compiled(const tsr_dl_tensor* inputs, const tsr_dl_tensor* results);
+  Result<void> run_loaded(const tsr_dl_tensor* inputs, const tsr_dl_tensor* results);
   Result<void> run_on_device(const tsr_dl_tensor* inputs, const tsr_dl_tensor* results,
                              void* stream);
+
+  bool was_run_ = false;
+  std::vector<HostTensor> outputs_;  // of a loaded model; without shape: in memory of the device
 };
 
 Result<std::shared_ptr<ModelState>> load_model(const std::string& path);

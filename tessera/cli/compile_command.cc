@@ -6,6 +6,7 @@
 
 #include <fmt/ranges.h>
 
+#include "tessera/artifact/cmake_config.h"
 #include "tessera/artifact/compile_artifact.h"
 #include "tessera/cli/command.h"
 #include "tessera/cli/model_args.h"
@@ -62,6 +63,7 @@ void print_report(const CompileArgs& args, const artifact::ArtifactReport& r) {
   fmt::print("{}\n", (folder / m.library).string());
   fmt::print("{}\n", (folder / (m.name + ".h")).string());
   fmt::print("{}\n", (folder / (m.name + ".json")).string());
+  fmt::print("{}\n", (folder / artifact::cmake_config_name(m)).string());
   if (!m.weights_file.empty()) fmt::print("{}\n", (folder / m.weights_file).string());
   fmt::print(stderr, "{} for {}: {} kernels{}, {} bytes of weights, {} bytes of arena; {:.1f} s\n",
              m.name, m.device == target::Kind::kCpu ? m.triple : target::to_text(m.device),
@@ -119,7 +121,8 @@ void add_compile(Flags& app, std::function<int()>* run) {
       "  tessera compile zoo:resnet18 -o out --emit a --weights file --target x86-64-v3\n"
       "  tessera compile model.onnx -o out --plan model.plan --strict\n"
       "  tessera compile zoo:resnet18 -o out --target h200\n"
-      "The folder holds libNAME.so (libNAME.a, NAME.o), NAME.h and NAME.json; docs/artifacts.md.");
+      "The folder holds libNAME.so (libNAME.a, NAME.o), NAME.h, NAME.json and NAMEConfig.cmake;\n"
+      "docs/artifacts.md says more.");
   const auto args = std::make_shared<CompileArgs>();
   add_model_options(*sub, args->model, true);
   add_plan_options(*sub, args->plan);

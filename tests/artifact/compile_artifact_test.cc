@@ -82,9 +82,10 @@ TEST(CompileArtifact, MetadataIsInEveryFile) {
     const auto report = compile(two_layers(), folder, {.emit = emit});
     ASSERT_TRUE(report.ok()) << report.error().message;
     const Metadata& m = report->metadata;
-    EXPECT_EQ(files_in(folder), (emit == Emit::kShared   ? Names{"libnet.so", "net.h", "net.json"}
-                                 : emit == Emit::kStatic ? Names{"libnet.a", "net.h", "net.json"}
-                                                         : Names{"net.h", "net.json", "net.o"}));
+    EXPECT_EQ(files_in(folder),
+              (emit == Emit::kShared   ? Names{"libnet.so", "net.h", "net.json", "netConfig.cmake"}
+               : emit == Emit::kStatic ? Names{"libnet.a", "net.h", "net.json", "netConfig.cmake"}
+                                       : Names{"net.h", "net.json", "net.o", "netConfig.cmake"}));
     for (const std::string& path : {folder, folder + "/net.json", folder + "/" + m.library}) {
       const auto read = read_metadata(path);
       ASSERT_TRUE(read.ok()) << read.error().message;
@@ -241,7 +242,8 @@ TEST(CompileArtifact, ReplacesAnOlderArtifactOnly) {
   const std::string folder = fresh_folder();
   ASSERT_TRUE(compile(two_layers(), folder + "/net", {.emit = Emit::kStatic}).ok());
   ASSERT_TRUE(compile(two_layers(), folder + "/net/").ok());
-  EXPECT_EQ(files_in(folder + "/net"), (Names{"libnet.so", "net.h", "net.json"}));
+  EXPECT_EQ(files_in(folder + "/net"),
+            (Names{"libnet.so", "net.h", "net.json", "netConfig.cmake"}));
   EXPECT_EQ(files_in(folder), Names{"net"});
   fs::create_directory(folder + "/mine");
   std::ofstream(folder + "/mine/thesis.txt") << "years of work";
@@ -263,7 +265,8 @@ TEST(CompileArtifact, FilesBesideAnArtifactAreKept) {
   EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
   EXPECT_NE(refused.error().message.find("thesis.txt"), std::string::npos)
       << refused.error().message;
-  EXPECT_EQ(files_in(folder), (Names{"libnet.so", "net.h", "net.json", "thesis.txt"}));
+  EXPECT_EQ(files_in(folder),
+            (Names{"libnet.so", "net.h", "net.json", "netConfig.cmake", "thesis.txt"}));
 }
 
 }  // namespace

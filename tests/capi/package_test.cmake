@@ -1,4 +1,4 @@
-# Builds examples/c with find_package(Tessera) from FROM (build or install), saves a model as an
+# Builds examples/c and examples/cpp with find_package(Tessera) from FROM (build or install), saves a model as an
 # artifact, and runs it three ways: compiled, loaded, and linked into a program of its own.
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK})
@@ -20,7 +20,7 @@ else()
   set(package -DTessera_DIR=${BUILD}/cmake)
 endif()
 
-set(configure ${CMAKE_COMMAND} -S ${EXAMPLES} -B ${WORK}/build ${package} -DCMAKE_C_FLAGS=${C_FLAGS})
+set(configure ${CMAKE_COMMAND} -S ${EXAMPLES}/c -B ${WORK}/build ${package} -DCMAKE_C_FLAGS=${C_FLAGS})
 run(${configure})
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 run(${WORK}/build/run_model zoo:mlp --threads 2 --save ${WORK}/mlp)
@@ -43,4 +43,20 @@ file(WRITE ${WORK}/input "${zeros}")
 run(${WORK}/build/run_artifact ${WORK}/input ${WORK}/output)
 if(NOT printed MATCHES "f32, [0-9]+ bytes")
   message(FATAL_ERROR "run_artifact printed: ${printed}")
+endif()
+
+# C++: the header, several sessions in threads, and the artifact by its own CMake package.
+run(${CMAKE_COMMAND} -S ${EXAMPLES}/cpp -B ${WORK}/cpp ${package} -Dmlp_DIR=${WORK}/mlp -DCMAKE_CXX_FLAGS=${C_FLAGS})
+run(${CMAKE_COMMAND} --build ${WORK}/cpp)
+run(${WORK}/cpp/run_model zoo:mlp)
+if(NOT printed MATCHES "^input input: f32 1 784\noutput output: f32 1 10\n-?[0-9]")
+  message(FATAL_ERROR "run_model printed: ${printed}")
+endif()
+run(${WORK}/cpp/run_mlp)
+if(NOT printed MATCHES "^10 outputs, the first is -?[0-9]")
+  message(FATAL_ERROR "run_mlp printed: ${printed}")
+endif()
+run(${WORK}/cpp/serve zoo:mlp 2 50)
+if(NOT printed MATCHES "^50 requests, 2 sessions: [0-9.e+]+ a second\n$")
+  message(FATAL_ERROR "serve printed: ${printed}")
 endif()

@@ -35,9 +35,9 @@ TEST(Compile, PrintsTheFilesItWrote) {
       run({"compile", "zoo:mlp", "-o", folder + "/out", "--emit", "a", "--weights", "file"});
   ASSERT_EQ(done.code, 0) << done.err;
   const std::vector<std::string> files = lines_of(done.out);
-  EXPECT_EQ(files,
-            (std::vector<std::string>{folder + "/out/libmlp.a", folder + "/out/mlp.h",
-                                      folder + "/out/mlp.json", folder + "/out/mlp.safetensors"}));
+  EXPECT_EQ(files, (std::vector<std::string>{
+                       folder + "/out/libmlp.a", folder + "/out/mlp.h", folder + "/out/mlp.json",
+                       folder + "/out/mlpConfig.cmake", folder + "/out/mlp.safetensors"}));
   for (const std::string& file : files) EXPECT_TRUE(fs::exists(file)) << file;
   EXPECT_NE(done.err.find("mlp for "), std::string::npos) << done.err;
 }

@@ -21,7 +21,7 @@ extern "C" {
 
 /* Grows when functions are added at the end of tsr_api or fields at the end of an options struct; a
  * library serves all versions up to its own. */
-#define TSR_API_VERSION 3
+#define TSR_API_VERSION 4
 
 typedef struct tsr_model tsr_model;
 typedef struct tsr_session tsr_session;
@@ -52,13 +52,17 @@ typedef struct tsr_compile_options {
   const char* plan;
   int32_t strict_plan;
   const char* cost_model;
-  /* Since version 3. target: "cuda" or "opencl" for the device at hand, or a GPU of `tessera
-   * targets`, which need not be here to compile and save; NULL: this machine's processor. device:
-   * which one sessions use, counted from 0. queue: of OpenCL, a cl_command_queue whose device and
-   * context they use instead, so that memory objects of that context can be given. */
+  /* Since version 3. target: "cuda" or "opencl" for the device at hand, or a machine of `tessera
+   * targets`, which need not be here to compile and save (processors: since version 4); NULL: this
+   * machine's processor. device: which one sessions use, counted from 0. queue: of OpenCL, a
+   * cl_command_queue whose device and context they use instead, so that memory objects of that
+   * context can be given. */
   const char* target;
   int32_t device;
   void* queue;
+  /* Since version 4. Threads that the code of a processor shares its work among; 0: one a core.
+   * Sessions of another number run it too, but not as well. */
+  int32_t threads;
 } tsr_compile_options;
 
 enum { TSR_EMIT_SHARED = 0, TSR_EMIT_STATIC = 1, TSR_EMIT_OBJECT = 2 };
@@ -98,12 +102,14 @@ typedef struct tsr_api {
   const tsr_tensor_info* (*input)(const tsr_model* model, int32_t index);
   const tsr_tensor_info* (*output)(const tsr_model* model, int32_t index);
 
-  /* threads: the caller included; 0: one a core; unused by GPUs, of which a session uploads the
-   * weights. TSR_UNAVAILABLE: there is no driver or no device. */
+  /* threads: the caller included; 0: what the model was compiled for; unused by GPUs, of which a
+   * session uploads the weights. TSR_UNAVAILABLE: there is no driver or no device.
+   * TSR_UNSUPPORTED: the model is for another processor. */
   tsr_status (*create_session)(const tsr_model* model, int32_t threads, tsr_session** result);
   /* Reads all inputs and writes all outputs, in the order of the model. Types and shapes must be
-   * those of the model; strides may be any. Models for GPUs also take tensors of their device,
-   * without gaps, which are used in place and must be ready; the run waits until its outputs are.
+   * those of the model; strides may be any, those without gaps are fastest. Models for GPUs also
+   * take tensors of their device, without gaps, which are used in place and must be ready; the run
+   * waits until its outputs are.
    */
   tsr_status (*run)(tsr_session* session, const tsr_dl_tensor* inputs, int32_t num_inputs,
                     const tsr_dl_tensor* outputs, int32_t num_outputs);

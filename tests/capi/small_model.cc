@@ -1,0 +1,21 @@
+#include "tests/capi/small_model.h"
+
+#include "tessera/onnx/model.h"
+
+namespace tessera::capi {
+
+std::string small_model(const std::string& op) {
+  onnx::Model model;
+  model.opsets[""] = 13;
+  onnx::Graph& g = model.graph;
+  g.name = "small";
+  HostTensor w(DType::kF32, {3, 2});
+  for (int i = 0; i < 6; ++i) w.set_float(i, i + 1);
+  g.initializers.push_back({"w", w});
+  g.inputs.push_back({"x", "f32", true, {{-1, "rows"}, {3, ""}}});
+  g.outputs.push_back({"y", "f32", true, {{-1, "rows"}, {2, ""}}});
+  g.nodes.push_back({.name = "node", .op_type = op, .inputs = {"x", "w"}, .outputs = {"y"}});
+  return *onnx::serialize_model(model);
+}
+
+}  // namespace tessera::capi

@@ -1,0 +1,12 @@
+// A model for the tests of the interface, as the bytes of an ONNX file.
+#pragma once
+
+#include <string>
+
+namespace tessera::capi {
+
+// y = x * w with x f32[rows, 3], w = {{1,2},{3,4},{5,6}}; `op` other than MatMul gives a broken
+// model.
+std::string small_model(const std::string& op = "MatMul");
+
+}  // namespace tessera::capi
