@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # ./do package [--arch x86_64|aarch64]: build/tessera-VERSION-linux-ARCH.tar.xz with the programs, the C library and
 # everything they need but glibc. Another architecture is built with Debian's cross compiler and its packages unpacked
-# into build/sysroot-ARCH.
+# into build/sysroot-ARCH. With --stage the folder that would be packed is printed instead: build/package/stage/NAME.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -10,7 +10,14 @@ fail() { printf './do package: %s\n' "$*" >&2; exit 1; }
 
 host=$(uname -m)
 arch=$host
-if [ "${1-}" = --arch ]; then arch=${2-}; elif [ $# -gt 0 ]; then fail "usage: ./do package [--arch x86_64|aarch64]"; fi
+stage_only=""
+while [ $# -gt 0 ]; do
+  case $1 in
+    --arch) arch=${2-}; shift 2 || shift ;;
+    --stage) stage_only=1; shift ;;
+    *) fail "usage: ./do package [--arch x86_64|aarch64]" ;;
+  esac
+done
 case $arch in
   x86_64 | aarch64) ;;
   *) fail "no architecture '$arch': x86_64 or aarch64" ;;
@@ -27,11 +34,16 @@ if [ "$arch" != "$host" ]; then
   tools/sysroot.sh "$arch" "$sysroot"
   arguments=(--toolchain "cmake/$arch-linux.cmake" -B "$build" -DTESSERA_SYSROOT="$sysroot"
     -DLLVM_DIR="$(echo "$sysroot"/usr/lib/llvm-*/lib/cmake/llvm)")
+  # Manual pages and completions are the same everywhere: a program that runs here writes them.
+  for program in build/package/bin/tessera build/release/bin/tessera; do
+    if [ -x "$program" ]; then arguments+=(-DTESSERA_HOST_PROGRAM="$PWD/$program"); break; fi
+  done
 fi
 say "building $build"
-cmake --preset package --log-level=WARNING "${arguments[@]}"
-cmake --build "$build" --parallel "$(nproc)" --target tessera tessera-runner tessera_shared \
-  tessera_peer_ort tessera_peer_cublas tessera_peer_cudnn
+cmake --preset package --log-level=WARNING "${arguments[@]}" >&2
+targets=(tessera tessera-runner tessera_shared tessera_peer_ort tessera_peer_cublas tessera_peer_cudnn)
+if cmake --build "$build" --target help | grep -q '^tessera_manual:'; then targets+=(tessera_manual); fi
+cmake --build "$build" --parallel "$(nproc)" --target "${targets[@]}" >&2
 
 version=$(sed -n 's/^CMAKE_PROJECT_VERSION:STATIC=//p' "$build/CMakeCache.txt")
 name=tessera-$version-linux-$arch
@@ -86,6 +98,10 @@ grep -ohE '/usr/share/common-licenses/[A-Za-z]+(-[0-9.]*[0-9])?' "$stage"/share/
     if [ -f "$text" ]; then cp -L "$text" "$stage/share/doc/tessera/licences/"; fi
   done
 
+if [ -n "$stage_only" ]; then
+  echo "$stage"
+  exit
+fi
 say "packing"
 tar -C "$build/stage" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$(git log -1 --format=%ct)" -cf - "$name" |
   xz -9 >"build/$name.tar.xz.new"

@@ -41,6 +41,7 @@ struct TuneArgs {
   std::size_t batch = 0;
   std::uint64_t seed = 1;
   bool no_recombine = false, record = false, json = false;
+  bool json_progress = false;
 };
 
 constexpr double kDefaultBudget_s = 600;
@@ -225,6 +226,7 @@ int tune(const TuneArgs& args) {
     line.show(progress_text(p), p.phase != phase);
     phase = p.phase;
   };
+  if (args.json_progress) callbacks.progress = print_progress_json;
   if (const std::string& why = measure::confinement_note(); !why.empty()) callbacks.note(why);
   Result<driver::TuneResult> result = driver::tune(*options, callbacks);
   if (!result) {
@@ -389,6 +391,8 @@ void add_tune(Flags& app, std::function<int()>* run) {
       ->needs(simulation);
   sub->add_option("--plot", args->plot, "SVG of the simulation to write")->needs(simulation);
   sub->add_flag("--json", args->json, "Print JSON");
+  sub->add_flag("--json-progress", args->json_progress,
+                "Report progress on stderr as JSON, an object a line");
   sub->callback([args, run] {
     *run = [args] { return args->simulate.empty() ? tune(*args) : simulate(*args); };
   });

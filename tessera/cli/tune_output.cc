@@ -120,6 +120,20 @@ void print_summary(const TuneSummary& summary) {
   if (!summary.artifact_path.empty()) fmt::print("artifact: {}\n", summary.artifact_path);
 }
 
+void print_progress_json(const driver::TuneProgress& p) {
+  constexpr const char* kPhases[] = {"defaults", "search", "finals", "whole model"};
+  const nlohmann::ordered_json j = {{"phase", kPhases[static_cast<std::size_t>(p.phase)]},
+                                    {"task", p.task},
+                                    {"trials", p.trials},
+                                    {"failures", p.failures},
+                                    {"before_s", p.before_s},
+                                    {"after_s", p.after_s},
+                                    {"elapsed_s", p.elapsed_s},
+                                    {"remaining_s", p.remaining_s}};
+  fmt::print(stderr, "{}\n", j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  std::fflush(stderr);
+}
+
 nlohmann::ordered_json to_json(const TuneSummary& summary) {
   const driver::TuneResult& r = summary.result;
   nlohmann::ordered_json j = {{"state", to_text(r.state)},  {"stopped_by", r.stopped_by},

@@ -12,6 +12,8 @@
 namespace tessera::cli {
 
 std::string progress_text(const driver::TuneProgress& progress);
+// For programs: one line on stderr.
+void print_progress_json(const driver::TuneProgress& progress);
 
 // A tuned model beside a peer, if it is installed.
 struct PeerComparison {

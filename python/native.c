@@ -1,0 +1,408 @@
+/* tessera._native: the C interface of Tessera as two Python types, Model and Session. Built against the stable ABI of
+ * Python 3.11, so that one library serves all later versions. What is pleasant to use is in tessera/__init__.py. */
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030b0000
+#include <Python.h>
+#include <pythread.h>
+#include <string.h>
+
+#include <tessera/tessera.h>
+
+static const tsr_api* api;
+static PyObject* error_type; /* tessera.Error, with the number of the status as `code` */
+static PyTypeObject* model_type;
+static PyTypeObject* session_type;
+static PyObject* dlpack_name;
+
+enum { kMostTensors = 128, kMostDims = 16 };
+
+static PyObject* raise_status(const tsr_status* status) {
+  PyObject* error = PyObject_CallFunction(error_type, "s", status->message);
+  PyObject* code = PyLong_FromLong(status->code);
+  if (error && code && PyObject_SetAttrString(error, "code", code) == 0) PyErr_SetObject(error_type, error);
+  Py_XDECREF(code);
+  Py_XDECREF(error);
+  return NULL;
+}
+
+/* ---- models ---- */
+
+typedef struct {
+  PyObject_HEAD tsr_model* handle;
+} Model;
+
+typedef struct {
+  PyObject_HEAD tsr_session* handle;
+  PyThread_type_lock lock; /* one run at a time */
+} Session;
+
+static void free_object(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+  release(self);
+  Py_DECREF(type);
+}
+
+static PyObject* wrap_model(tsr_model* handle) {
+  allocfunc make = (allocfunc)PyType_GetSlot(model_type, Py_tp_alloc);
+  Model* self = (Model*)make(model_type, 0);
+  if (!self) {
+    api->free_model(handle);
+    return NULL;
+  }
+  self->handle = handle;
+  return (PyObject*)self;
+}
+
+static void model_dealloc(PyObject* self) {
+  api->free_model(((Model*)self)->handle);
+  free_object(self);
+}
+
+/* {name: (sizes...)} and {name: size} as the options take them; the arrays live as long as `memory`. */
+typedef struct {
+  tsr_input_shape shapes[64];
+  int64_t sizes[64][kMostDims];
+  tsr_dimension dimensions[64];
+} Inputs;
+
+static int fill_shapes(PyObject* dict, Inputs* to, int32_t* count) {
+  PyObject *key, *value;
+  Py_ssize_t at = 0;
+  *count = 0;
+  while (dict != Py_None && PyDict_Next(dict, &at, &key, &value)) {
+    Py_ssize_t rank = PySequence_Size(value), d;
+    tsr_input_shape* shape = &to->shapes[*count];
+    if (rank < 0) return -1;
+    if (*count == 64 || rank > kMostDims) {
+      PyErr_SetString(PyExc_ValueError, "too many shapes or dimensions");
+      return -1;
+    }
+    for (d = 0; d < rank; ++d) {
+      PyObject* item = PySequence_GetItem(value, d);
+      if (!item) return -1;
+      to->sizes[*count][d] = PyLong_AsLongLong(item);
+      Py_DECREF(item);
+      if (PyErr_Occurred()) return -1;
+    }
+    shape->name = PyUnicode_AsUTF8AndSize(key, NULL);
+    if (!shape->name) return -1;
+    shape->shape = to->sizes[*count];
+    shape->rank = (int32_t)rank;
+    ++*count;
+  }
+  return 0;
+}
+
+static int fill_dimensions(PyObject* dict, Inputs* to, int32_t* count) {
+  PyObject *key, *value;
+  Py_ssize_t at = 0;
+  *count = 0;
+  while (dict != Py_None && PyDict_Next(dict, &at, &key, &value)) {
+    tsr_dimension* dimension = &to->dimensions[*count];
+    if (*count == 64) {
+      PyErr_SetString(PyExc_ValueError, "too many dimensions");
+      return -1;
+    }
+    dimension->name = PyUnicode_AsUTF8AndSize(key, NULL);
+    dimension->value = PyLong_AsLongLong(value);
+    if (!dimension->name || PyErr_Occurred()) return -1;
+    ++*count;
+  }
+  return 0;
+}
+
+/* compile(model, shapes, dims, plan, strict, cost_model, target, device, build_threads, threads) */
+static PyObject* compile(PyObject* module, PyObject* args) {
+  PyObject *source, *shapes, *dims;
+  tsr_compile_options options;
+  tsr_model* model = NULL;
+  tsr_status status;
+  Inputs inputs;
+  (void)module;
+  memset(&options, 0, sizeof options);
+  options.size = sizeof options;
+  if (!PyArg_ParseTuple(args, "OOOzizziii", &source, &shapes, &dims, &options.plan, &options.strict_plan,
+                        &options.cost_model, &options.target, &options.device, &options.build_threads, &options.threads)) {
+    return NULL;
+  }
+  if (fill_shapes(shapes, &inputs, &options.num_shapes) || fill_dimensions(dims, &inputs, &options.num_dimensions)) {
+    return NULL;
+  }
+  options.shapes = inputs.shapes;
+  options.dimensions = inputs.dimensions;
+  if (PyBytes_Check(source)) {
+    char* bytes;
+    Py_ssize_t size;
+    if (PyBytes_AsStringAndSize(source, &bytes, &size)) return NULL;
+    Py_BEGIN_ALLOW_THREADS status = api->compile_memory(bytes, (size_t)size, &options, &model);
+    Py_END_ALLOW_THREADS
+  } else {
+    const char* name = PyUnicode_AsUTF8AndSize(source, NULL);
+    if (!name) return NULL;
+    Py_BEGIN_ALLOW_THREADS status = api->compile(name, &options, &model);
+    Py_END_ALLOW_THREADS
+  }
+  return status.code == TSR_OK ? wrap_model(model) : raise_status(&status);
+}
+
+static PyObject* load(PyObject* module, PyObject* path) {
+  const char* name = PyUnicode_AsUTF8AndSize(path, NULL);
+  tsr_model* model = NULL;
+  tsr_status status;
+  (void)module;
+  if (!name) return NULL;
+  Py_BEGIN_ALLOW_THREADS status = api->load(name, &model);
+  Py_END_ALLOW_THREADS
+  return status.code == TSR_OK ? wrap_model(model) : raise_status(&status);
+}
+
+static PyObject* model_save(PyObject* self, PyObject* args) {
+  const char* folder;
+  tsr_save_options options;
+  tsr_status status;
+  memset(&options, 0, sizeof options);
+  options.size = sizeof options;
+  if (!PyArg_ParseTuple(args, "szzzii", &folder, &options.name, &options.target, &options.cc, &options.emit,
+                        &options.weights)) {
+    return NULL;
+  }
+  Py_BEGIN_ALLOW_THREADS status = api->save(((Model*)self)->handle, folder, &options);
+  Py_END_ALLOW_THREADS
+  if (status.code != TSR_OK) return raise_status(&status);
+  Py_RETURN_NONE;
+}
+
+static PyObject* describe(const tsr_tensor_info* info) {
+  PyObject* shape = PyTuple_New(info->rank);
+  int32_t d;
+  for (d = 0; shape && d < info->rank; ++d) {
+    PyObject* size = PyLong_FromLongLong(info->shape[d]);
+    if (!size || PyTuple_SetItem(shape, d, size)) Py_CLEAR(shape);
+  }
+  return shape ? Py_BuildValue("(ssN)", info->name, info->dtype, shape) : NULL;
+}
+
+static PyObject* describe_all(const tsr_model* model, int32_t count,
+                              const tsr_tensor_info* (*get)(const tsr_model*, int32_t)) {
+  PyObject* list = PyList_New(count);
+  int32_t i;
+  for (i = 0; list && i < count; ++i) {
+    PyObject* one = describe(get(model, i));
+    if (!one || PyList_SetItem(list, i, one)) Py_CLEAR(list);
+  }
+  return list;
+}
+
+static PyObject* model_inputs(PyObject* self, PyObject* unused) {
+  tsr_model* model = ((Model*)self)->handle;
+  (void)unused;
+  return describe_all(model, api->num_inputs(model), api->input);
+}
+
+static PyObject* model_outputs(PyObject* self, PyObject* unused) {
+  tsr_model* model = ((Model*)self)->handle;
+  (void)unused;
+  return describe_all(model, api->num_outputs(model), api->output);
+}
+
+static PyObject* model_session(PyObject* self, PyObject* args) {
+  int threads;
+  tsr_status status;
+  tsr_session* handle = NULL;
+  Session* session;
+  if (!PyArg_ParseTuple(args, "i", &threads)) return NULL;
+  Py_BEGIN_ALLOW_THREADS status = api->create_session(((Model*)self)->handle, threads, &handle);
+  Py_END_ALLOW_THREADS
+  if (status.code != TSR_OK) return raise_status(&status);
+  session = (Session*)((allocfunc)PyType_GetSlot(session_type, Py_tp_alloc))(session_type, 0);
+  if (!session) {
+    api->free_session(handle);
+    return NULL;
+  }
+  session->handle = handle;
+  session->lock = PyThread_allocate_lock();
+  if (!session->lock) {
+    Py_DECREF(session);
+    return PyErr_NoMemory();
+  }
+  return (PyObject*)session;
+}
+
+/* ---- sessions ---- */
+
+static void session_dealloc(PyObject* self) {
+  Session* session = (Session*)self;
+  api->free_session(session->handle);
+  if (session->lock) PyThread_free_lock(session->lock);
+  free_object(self);
+}
+
+/* A tensor of the caller, by its buffer or through DLPack: nothing is copied. */
+typedef struct {
+  Py_buffer buffer;
+  PyObject* capsule;
+  int64_t strides[kMostDims];
+} Held;
+
+static int bad_tensor(const char* what) {
+  PyErr_SetString(PyExc_TypeError, what);
+  return -1;
+}
+
+static int fill_from_buffer(PyObject* object, int writable, Held* held, tsr_dl_tensor* to) {
+  Py_buffer* b = &held->buffer;
+  const char* format;
+  int d;
+  int64_t dense = 1;
+  if (PyObject_GetBuffer(object, b, writable ? PyBUF_RECORDS : PyBUF_RECORDS_RO)) return -1;
+  format = b->format ? b->format : "B";
+  if (*format == '@' || *format == '=' || *format == '<') ++format;
+  if (b->ndim > kMostDims || format[0] == '\0' || format[1] != '\0') {
+    return bad_tensor("the elements of a tensor must be plain numbers");
+  }
+  switch (*format) {
+    case '?': to->dtype.code = 6; break;
+    case 'b': case 'h': case 'i': case 'l': case 'q': to->dtype.code = 0; break;
+    case 'B': case 'H': case 'I': case 'L': case 'Q': to->dtype.code = 1; break;
+    case 'e': case 'f': case 'd': to->dtype.code = 2; break;
+    default: return bad_tensor("the elements of a tensor must be plain numbers");
+  }
+  to->dtype.bits = (uint8_t)(8 * b->itemsize);
+  to->dtype.lanes = 1;
+  to->device.device_type = TSR_DL_CPU;
+  to->device.device_id = 0;
+  to->data = b->buf;
+  to->byte_offset = 0;
+  to->ndim = b->ndim;
+  to->shape = (int64_t*)b->shape;
+  to->strides = NULL;
+  for (d = b->ndim - 1; d >= 0; --d) {
+    if (b->strides[d] % b->itemsize != 0) return bad_tensor("strides must be whole elements");
+    held->strides[d] = b->strides[d] / b->itemsize;
+    if (b->shape[d] != 1 && held->strides[d] != dense) to->strides = held->strides;
+    dense *= b->shape[d];
+  }
+  return 0;
+}
+
+static int fill_from_dlpack(PyObject* object, Held* held, tsr_dl_tensor* to) {
+  const tsr_dl_managed_tensor* managed;
+  if (PyCapsule_IsValid(object, "dltensor")) {
+    Py_INCREF(object);
+    held->capsule = object;
+  } else {
+    held->capsule = PyObject_CallMethodObjArgs(object, dlpack_name, NULL);
+  }
+  if (!held->capsule) {
+    if (PyErr_ExceptionMatches(PyExc_AttributeError)) {
+      PyErr_Clear();
+      return bad_tensor("a tensor must have a buffer (NumPy) or __dlpack__ (PyTorch, JAX, CuPy)");
+    }
+    return -1;
+  }
+  managed = PyCapsule_GetPointer(held->capsule, "dltensor");
+  if (!managed) return -1;
+  *to = managed->dl_tensor;
+  return 0;
+}
+
+static int fill(PyObject* object, int writable, Held* held, tsr_dl_tensor* to) {
+  held->buffer.obj = NULL;
+  held->capsule = NULL;
+  if (PyObject_CheckBuffer(object)) return fill_from_buffer(object, writable, held, to);
+  return fill_from_dlpack(object, held, to);
+}
+
+static void release(Held* held) {
+  if (held->buffer.obj) PyBuffer_Release(&held->buffer);
+  Py_XDECREF(held->capsule);
+}
+
+/* run(inputs, outputs): tuples of tensors in the order of the model. */
+static PyObject* session_run(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  Session* session = (Session*)self;
+  Held held[2 * kMostTensors];
+  tsr_dl_tensor tensors[2 * kMostTensors];
+  tsr_status status = {TSR_OK, ""};
+  Py_ssize_t sizes[2], i, done = 0;
+  int part, failed = 0;
+  if (count != 2 || !PyTuple_Check(args[0]) || !PyTuple_Check(args[1])) {
+    PyErr_SetString(PyExc_TypeError, "run takes a tuple of inputs and a tuple of outputs");
+    return NULL;
+  }
+  for (part = 0; part < 2 && !failed; ++part) {
+    sizes[part] = PyTuple_Size(args[part]);
+    if (sizes[part] > kMostTensors) {
+      PyErr_SetString(PyExc_ValueError, "too many tensors");
+      failed = 1;
+    }
+    for (i = 0; i < sizes[part] && !failed; ++i) {
+      failed = fill(PyTuple_GetItem(args[part], i), part, &held[done], &tensors[done]) != 0;
+      ++done;
+    }
+  }
+  if (!failed) {
+    Py_BEGIN_ALLOW_THREADS
+    PyThread_acquire_lock(session->lock, WAIT_LOCK);
+    status = api->run(session->handle, tensors, (int32_t)sizes[0], tensors + sizes[0], (int32_t)sizes[1]);
+    PyThread_release_lock(session->lock);
+    Py_END_ALLOW_THREADS
+  }
+  for (i = 0; i < done; ++i) release(&held[i]);
+  if (failed) return NULL;
+  if (status.code != TSR_OK) return raise_status(&status);
+  Py_RETURN_NONE;
+}
+
+/* ---- the module ---- */
+
+static PyMethodDef model_methods[] = {
+    {"save", model_save, METH_VARARGS, NULL},
+    {"session", model_session, METH_VARARGS, NULL},
+    {"inputs", model_inputs, METH_NOARGS, NULL},
+    {"outputs", model_outputs, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL}};
+static PyType_Slot model_slots[] = {
+    {Py_tp_dealloc, (void*)model_dealloc}, {Py_tp_methods, model_methods}, {0, NULL}};
+static PyType_Spec model_spec = {"tessera._native.Model", sizeof(Model), 0,
+                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, model_slots};
+
+static PyMethodDef session_methods[] = {
+    {"run", (PyCFunction)(void (*)(void))session_run, METH_FASTCALL, NULL}, {NULL, NULL, 0, NULL}};
+static PyType_Slot session_slots[] = {
+    {Py_tp_dealloc, (void*)session_dealloc}, {Py_tp_methods, session_methods}, {0, NULL}};
+static PyType_Spec session_spec = {"tessera._native.Session", sizeof(Session), 0,
+                                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, session_slots};
+
+static PyObject* version(PyObject* module, PyObject* unused) {
+  (void)module;
+  (void)unused;
+  return PyUnicode_FromString(api->tessera_version());
+}
+
+static PyMethodDef functions[] = {{"compile", compile, METH_VARARGS, NULL},
+                                  {"load", load, METH_O, NULL},
+                                  {"version", version, METH_NOARGS, NULL},
+                                  {NULL, NULL, 0, NULL}};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "tessera._native", NULL, -1, functions,
+                                        NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__native(void) {
+  PyObject* module;
+  api = tsr_get_api(TSR_API_VERSION);
+  if (!api) {
+    PyErr_SetString(PyExc_ImportError, "libtessera.so is older than this package");
+    return NULL;
+  }
+  module = PyModule_Create(&definition);
+  model_type = (PyTypeObject*)PyType_FromSpec(&model_spec);
+  session_type = (PyTypeObject*)PyType_FromSpec(&session_spec);
+  error_type = PyErr_NewExceptionWithDoc("tessera.Error", "What Tessera refused, and why; `code` is that of tsr_status.",
+                                         PyExc_RuntimeError, Py_BuildValue("{si}", "code", 0));
+  dlpack_name = PyUnicode_InternFromString("__dlpack__");
+  if (!module || !model_type || !session_type || !error_type || !dlpack_name) return NULL;
+  Py_INCREF(error_type);
+  if (PyModule_AddObject(module, "Error", error_type)) return NULL;
+  return module;
+}

@@ -1,0 +1,182 @@
+"""Models and sessions: what `compile` and `load` return."""
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
+
+from . import _native
+from ._native import Error
+
+# By Tessera's name of the type: NumPy's, which is also PyTorch's but for bool.
+_NUMPY = {
+    "f16": "float16", "f32": "float32", "f64": "float64", "bool": "bool",
+    "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
+    "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
+}
+
+PathLike = Union[str, "os.PathLike[str]"]
+
+
+class TensorInfo(NamedTuple):
+    """An input or output of a model: ``name``, ``dtype`` ("f32", "i64", ...) and ``shape``."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class Session:
+    """Memory and threads to run a model with. A session runs one call at a time; others wait for it. Use one session
+    a thread to run a model in several threads at once (see examples/serve).
+    """
+
+    def __init__(self, model: Model, threads: int = 0) -> None:
+        self.model = model
+        self._run = model._native.session(threads).run
+        self._count = len(model.inputs)
+        # Known once a kind of array has come: its type, what allocates one, and shapes and types of the outputs.
+        self._array: Any = None
+        self._allocate: Any = None
+        self._empty: list[tuple[tuple[int, ...], Any]] = []
+        self._tensor: Any = None  # PyTorch's, likewise
+        self._capsule: Any = None
+        self._new_tensor: Any = None
+        self._tensors: list[tuple[tuple[int, ...], Any]] = []
+
+    def __call__(self, *inputs: Any, out: Any = None, **named: Any) -> Any:
+        """Runs the model. Inputs go by position or by name; NumPy arrays give NumPy arrays, PyTorch tensors give
+        tensors. ``out``: a tensor or a sequence of them to write the outputs to. Returns the output, or a tuple.
+        """
+        if named or len(inputs) != self._count:
+            inputs = self._ordered(inputs, named)
+        if out is not None:
+            outputs = tuple(out) if isinstance(out, (tuple, list)) else (out,)
+        elif inputs and type(inputs[0]) is self._array:
+            allocate = self._allocate
+            outputs = tuple([allocate(shape, dtype) for shape, dtype in self._empty])
+        elif inputs and type(inputs[0]) is self._tensor and all([self._is_plain(x) for x in inputs]):
+            return self._run_tensors(inputs)
+        else:
+            inputs, outputs = self._prepared(inputs)
+        self._run(inputs, outputs)
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Runs the model on inputs by name; returns the outputs by name."""
+        outputs = self(**dict(inputs))
+        names = [t.name for t in self.model.outputs]
+        return dict(zip(names, outputs if len(names) > 1 else (outputs,)))
+
+    def _is_plain(self, x: Any) -> bool:
+        return type(x) is self._tensor and x.is_cpu and not x.requires_grad
+
+    def _run_tensors(self, inputs: tuple[Any, ...]) -> Any:
+        """PyTorch's tensors on the host: their __dlpack__ takes longer than a small model."""
+        capsule = self._capsule
+        outputs = tuple([self._new_tensor(shape, dtype=dtype) for shape, dtype in self._tensors])
+        self._run(tuple([capsule(x) for x in inputs]), tuple([capsule(y) for y in outputs]))
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def _ordered(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
+        names = [t.name for t in self.model.inputs]
+        given = dict(zip(names, inputs))
+        for name, value in named.items():
+            if name not in names or name in given:
+                raise TypeError(f"{'second' if name in given else 'no'} input {name!r}; inputs are: {', '.join(names)}")
+            given[name] = value
+        missing = [name for name in names if name not in given]
+        if missing or len(inputs) > len(names):
+            raise TypeError(f"the model takes {len(names)} inputs ({', '.join(names)}), {len(inputs) + len(named)} given")
+        return tuple(given[name] for name in names)
+
+    def _prepared(self, inputs: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        torch = sys.modules.get("torch")
+        if torch is not None:
+            first = next((x for x in inputs if isinstance(x, torch.Tensor)), None)
+            if first is not None:
+                self._tensor, self._capsule, self._new_tensor = torch.Tensor, torch.utils.dlpack.to_dlpack, torch.empty
+                self._tensors = [(t.shape, getattr(torch, "bfloat16" if t.dtype == "bf16" else _NUMPY[t.dtype]))
+                                 for t in self.model.outputs]
+                return inputs, tuple(torch.empty(shape, dtype=dtype, device=first.device)
+                                     for shape, dtype in self._tensors)
+        import numpy
+
+        if any(t.dtype not in _NUMPY for t in self.model.outputs):
+            raise TypeError("NumPy has no bfloat16: give PyTorch tensors, or out=")
+        self._array, self._allocate = numpy.ndarray, numpy.empty
+        self._empty = [(t.shape, numpy.dtype(_NUMPY[t.dtype])) for t in self.model.outputs]
+        # Numbers and lists are arrays of the type that the model takes; arrays are checked, not converted.
+        ready = tuple(x if hasattr(x, "__dlpack__") or hasattr(x, "__array_interface__") else
+                      numpy.asarray(x, numpy.dtype(_NUMPY[t.dtype])) for x, t in zip(inputs, self.model.inputs))
+        return ready, tuple(numpy.empty(shape, dtype) for shape, dtype in self._empty)
+
+
+class Model:
+    """A compiled model. Call it as a function, or make a :class:`Session` for each thread that does."""
+
+    def __init__(self, native: _native.Model, threads: int = 0) -> None:
+        self._native = native
+        self._threads = threads
+        self._default: Optional[Session] = None
+        self.inputs = tuple(TensorInfo(*t) for t in native.inputs())
+        self.outputs = tuple(TensorInfo(*t) for t in native.outputs())
+
+    def session(self, threads: int = 0) -> Session:
+        """A session of its own; ``threads``: the caller's included, 0: as many as the model was compiled with."""
+        return Session(self, threads or self._threads)
+
+    def __call__(self, *inputs: Any, out: Any = None, **named: Any) -> Any:
+        """Runs the model: see :meth:`Session.__call__`."""
+        session = self._default
+        if session is None:
+            session = self._default = self.session()
+        return session(*inputs, out=out, **named)
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Runs the model on inputs by name; returns the outputs by name."""
+        if self._default is None:
+            self._default = self.session()
+        return self._default.run(inputs)
+
+    def save(self, folder: PathLike, *, name: Optional[str] = None, target: Optional[str] = None,
+             cc: Optional[str] = None, emit: str = "so", weights: str = "auto") -> None:
+        """Writes the model as a library with a C header (docs/artifacts.md), which needs nothing of Tessera. ``emit``:
+        "so", "a" or "obj"; ``weights``: "auto", "embed" or "file"; ``target``: another machine (`tessera targets`).
+        """
+        kinds, places = ("so", "a", "obj"), ("auto", "embed", "file")
+        if emit not in kinds or weights not in places:
+            raise ValueError(f"emit is one of {', '.join(kinds)}; weights of {', '.join(places)}")
+        self._native.save(os.fspath(folder), name, target, cc, kinds.index(emit), places.index(weights))
+
+    def __repr__(self) -> str:
+        def text(tensors: Sequence[TensorInfo]) -> str:
+            return ", ".join(f"{t.name}: {t.dtype}{list(t.shape)}" for t in tensors)
+
+        return f"<tessera.Model ({text(self.inputs)}) -> ({text(self.outputs)})>"
+
+
+Shapes = Union[Mapping[str, Sequence[int]], None]
+
+
+def compile(model: Union[PathLike, bytes], shapes: Shapes = None, dims: Optional[Mapping[str, int]] = None, *,
+            plan: Any = None, strict: bool = False, cost_model: Optional[str] = None, target: Optional[str] = None,
+            device: int = 0, threads: int = 0, build_threads: int = 0) -> Model:
+    """Compiles an ONNX file (a path, its bytes, or "zoo:NAME") for this machine.
+
+    shapes: of inputs whose shapes the model leaves open, by name; dims: sizes of its symbolic dimensions.
+    plan: what :func:`tune` returned, or the path of a plan; strict: refuse a plan that lacks a task of the model.
+    cost_model: "shipped" or paths of weights that choose schedules where no plan does.
+    target: "cuda" or "opencl" for a GPU, of which ``device`` is the number. threads: of a run, 0: one a core.
+    """
+    source = model if isinstance(model, bytes) else os.fspath(model)
+    path = getattr(plan, "plan", plan)
+    native = _native.compile(source, {k: tuple(v) for k, v in shapes.items()} if shapes else None,
+                             dict(dims) if dims else None, os.fspath(path) if path is not None else None, int(strict),
+                             cost_model, target, device, build_threads, threads)
+    return Model(native, threads)
+
+
+def load(path: PathLike, *, threads: int = 0) -> Model:
+    """Loads what ``tessera compile`` or :meth:`Model.save` wrote: the folder, or its shared library."""
+    return Model(_native.load(os.fspath(path)), threads)

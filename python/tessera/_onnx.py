@@ -1,0 +1,79 @@
+"""The inputs that an ONNX file declares, read from its bytes: enough to know which shapes are open."""
+from __future__ import annotations
+
+from typing import Iterator, Union
+
+# TensorProto.DataType, as ONNX Runtime spells it.
+ElementTypes = {
+    1: "float", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 8: "string", 9: "bool",
+    10: "float16", 11: "double", 12: "uint32", 13: "uint64", 16: "bfloat16",
+}
+
+Value = Union[int, memoryview]
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+        shift += 7
+
+
+def _fields(data: memoryview) -> Iterator[tuple[int, Value]]:
+    """Field numbers and values of a protobuf message; fixed-size ones, which are not wanted here, as their bytes."""
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        kind = tag & 7
+        if kind == 0:
+            value, at = _varint(data, at)
+            yield tag >> 3, value
+            continue
+        if kind == 2:
+            size, at = _varint(data, at)
+        elif kind in (1, 5):
+            size = 8 if kind == 1 else 4
+        else:
+            raise ValueError("not an ONNX file")
+        if at + size > len(data):
+            raise ValueError("not an ONNX file, or a part of one")
+        yield tag >> 3, data[at:at + size]
+        at += size
+
+
+def _only(data: Value, number: int) -> list[Value]:
+    return [v for n, v in _fields(data) if n == number] if isinstance(data, memoryview) else []
+
+
+def _text(values: list[Value]) -> str:
+    return bytes(values[-1]).decode() if values and isinstance(values[-1], memoryview) else ""
+
+
+def _dimension(data: Value) -> Union[int, str, None]:
+    sizes = _only(data, 1)
+    if sizes and isinstance(sizes[-1], int) and sizes[-1] < 1 << 63:
+        return sizes[-1]
+    return _text(_only(data, 2)) or None
+
+
+def graph_inputs(content: bytes) -> list[tuple[str, int, list[Union[int, str, None]]]]:
+    """Name, element type and shape of each input that is no initializer."""
+    try:
+        graph = _only(memoryview(content), 7)[-1]
+        initializers = {_text(_only(t, 8)) for t in _only(graph, 5)}
+        out = []
+        for info in _only(graph, 11):
+            name = _text(_only(info, 1))
+            tensors = [t for kind in _only(info, 2) for t in _only(kind, 1)]
+            if name in initializers or not tensors:
+                continue
+            kind = _only(tensors[0], 1)
+            shape = [_dimension(d) for s in _only(tensors[0], 2) for d in _only(s, 1)]
+            out.append((name, kind[-1] if kind and isinstance(kind[-1], int) else 0, shape))
+        return out
+    except IndexError:
+        raise ValueError("not an ONNX file") from None

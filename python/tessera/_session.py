@@ -1,0 +1,99 @@
+"""A stand-in for the common case of ONNX Runtime: `InferenceSession(path).run(None, {...})`."""
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
+
+from ._model import Model, PathLike, compile
+from ._onnx import ElementTypes, graph_inputs
+
+_MOST_SHAPES = 8  # of one session that are kept compiled
+
+_TYPES = {
+    "f16": "float16", "f32": "float", "f64": "double", "bool": "bool", "bf16": "bfloat16", "i8": "int8", "i16": "int16",
+    "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
+}
+
+
+class NodeArg(NamedTuple):
+    """Name, shape (sizes, names of symbolic dimensions or None) and type ("tensor(float)") of an input or output."""
+
+    name: str
+    shape: list[Union[int, str, None]]
+    type: str
+
+
+class InferenceSession:
+    """Runs an ONNX model as ``onnxruntime.InferenceSession`` does. A model whose shapes are fixed is compiled at once,
+    another one when it is first run with new shapes of its inputs; the last eight are kept.
+
+    ``sess_options.intra_op_num_threads`` and ``providers`` are looked at: CUDAExecutionProvider compiles for a GPU.
+    Other arguments are taken and ignored.
+    """
+
+    def __init__(self, path_or_bytes: Union[PathLike, bytes], sess_options: Any = None,
+                 providers: Optional[Sequence[Any]] = None, provider_options: Any = None, **ignored: Any) -> None:
+        self._source = path_or_bytes if isinstance(path_or_bytes, bytes) else os.fspath(path_or_bytes)
+        self._threads = int(getattr(sess_options, "intra_op_num_threads", 0) or 0)
+        names = [p[0] if isinstance(p, tuple) else p for p in providers or []]
+        self._target = "cuda" if names and names[0] in ("CUDAExecutionProvider", "TensorrtExecutionProvider") else None
+        self._models: OrderedDict[tuple[tuple[int, ...], ...], Model] = OrderedDict()
+        self._inputs = self._declared()
+        if all(isinstance(size, int) for node in self._inputs for size in node.shape):
+            self._model(tuple(tuple(n.shape) for n in self._inputs))  # type: ignore[arg-type]
+
+    def _declared(self) -> list[NodeArg]:
+        if isinstance(self._source, str) and self._source.startswith("zoo:"):
+            model = compile(self._source, threads=self._threads, target=self._target)
+            self._models[tuple(t.shape for t in model.inputs)] = model
+            return [NodeArg(t.name, list(t.shape), f"tensor({_TYPES[t.dtype]})") for t in model.inputs]
+        content = self._source
+        if isinstance(content, str):
+            with open(content, "rb") as file:
+                content = file.read()
+        return [NodeArg(name, shape, f"tensor({ElementTypes.get(kind, '?')})")
+                for name, kind, shape in graph_inputs(content)]
+
+    def _model(self, shapes: tuple[tuple[int, ...], ...]) -> Model:
+        model = self._models.get(shapes)
+        if model is None:
+            named = {n.name: s for n, s in zip(self._inputs, shapes)}
+            model = compile(self._source, shapes=named, threads=self._threads, target=self._target)
+            self._models[shapes] = model
+            if len(self._models) > _MOST_SHAPES:
+                self._models.popitem(last=False)
+        else:
+            self._models.move_to_end(shapes)
+        return model
+
+    def run(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any],
+            run_options: Any = None) -> list[Any]:
+        """The outputs of those names, or all (None), for inputs by name."""
+        try:
+            inputs = [input_feed[n.name] for n in self._inputs]
+        except KeyError as e:
+            raise ValueError(f"input {e} is missing; inputs are: {', '.join(n.name for n in self._inputs)}") from None
+        model = self._model(tuple(tuple(x.shape) for x in inputs))
+        result = model(*inputs)
+        outputs = list(result) if len(model.outputs) > 1 else [result]
+        if not output_names:
+            return outputs
+        at = {t.name: i for i, t in enumerate(model.outputs)}
+        unknown = [name for name in output_names if name not in at]
+        if unknown:
+            raise ValueError(f"no output {unknown[0]!r}; outputs are: {', '.join(at)}")
+        return [outputs[at[name]] for name in output_names]
+
+    def get_inputs(self) -> list[NodeArg]:
+        return list(self._inputs)
+
+    def get_outputs(self) -> list[NodeArg]:
+        """Known once the model was compiled: at once, or at the first run of a model with open shapes."""
+        if not self._models:
+            raise RuntimeError("the shapes of this model are open: run it first")
+        model = next(reversed(self._models.values()))
+        return [NodeArg(t.name, list(t.shape), f"tensor({_TYPES[t.dtype]})") for t in model.outputs]
+
+    def get_providers(self) -> list[str]:
+        return ["TesseraExecutionProvider"]

@@ -1,0 +1,143 @@
+"""Tuning, by the program `tessera` that comes with this package: trials run in processes of their own, so that code
+that is tried cannot harm this one."""
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from dataclasses import dataclass, field
+from typing import Any, Callable, IO, Mapping, Optional, Sequence, Union
+
+from ._model import Error, PathLike
+
+
+@dataclass
+class Progress:
+    """Where a tuning stands; times in seconds, 0 as long as they are not known."""
+
+    phase: str
+    task: str
+    trials: int
+    failures: int
+    before_s: float
+    after_s: float
+    elapsed_s: float
+    remaining_s: float
+
+
+@dataclass
+class Tuning:
+    """What a tuning found. ``plan``: path of the plan, which :func:`compile` takes; ``before_s`` and ``after_s``: the
+    time of the model with default schedules and with the plan; ``report``: all that `tessera tune --json` prints.
+    """
+
+    plan: str
+    before_s: float
+    after_s: float
+    interrupted: bool = False
+    report: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def gain(self) -> float:
+        """How many times as fast the model became."""
+        return self.before_s / self.after_s if self.after_s > 0 else 1.0
+
+
+def program() -> str:
+    """The path of the program `tessera`: the one in this package, $TESSERA_PROGRAM, or the one on PATH."""
+    own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "tessera")
+    found = os.environ.get("TESSERA_PROGRAM") or (own if os.path.exists(own) else shutil.which("tessera"))
+    if not found:
+        raise FileNotFoundError("no program tessera in this package or on PATH")
+    return found
+
+
+def main() -> None:
+    """The command `tessera` of an installed wheel."""
+    import sys
+
+    os.execv(program(), ["tessera", *sys.argv[1:]])
+
+
+def _words(model: PathLike, shapes: Optional[Mapping[str, Sequence[int]]], dims: Optional[Mapping[str, int]],
+           flags: Mapping[str, Any]) -> list[str]:
+    words = [program(), "tune", os.fspath(model)]
+    for name, shape in (shapes or {}).items():
+        words += ["--shape", f"{name}:{'x'.join(map(str, shape))}"]
+    for name, size in (dims or {}).items():
+        words += ["--dim", f"{name}={size}"]
+    for name, value in flags.items():
+        flag = "--" + name.replace("_", "-")
+        if value is True:
+            words.append(flag)
+        elif value is not None and value is not False:
+            words += [flag, str(value)]
+    return words
+
+
+def _follow(stream: IO[str], progress: Optional[Callable[[Progress], Any]], said: list[str],
+            failures: list[BaseException]) -> None:
+    for line in stream:
+        if not line.startswith("{"):
+            said.append(line.rstrip("\n"))
+        elif progress is not None and not failures:
+            try:
+                progress(Progress(**json.loads(line)))
+            except BaseException as e:  # raised in the caller's thread
+                failures.append(e)
+
+
+def tune(model: PathLike, /, *, budget: Union[str, float, None] = None, trials: Optional[int] = None, threads: int = 1,
+         plan: Optional[PathLike] = None, shapes: Optional[Mapping[str, Sequence[int]]] = None,
+         dims: Optional[Mapping[str, int]] = None, target: Optional[str] = None, db: Optional[PathLike] = None,
+         progress: Optional[Callable[[Progress], Any]] = None, **flags: Any) -> Tuning:
+    """Searches for faster schedules of an ONNX file or "zoo:NAME" by measuring, and returns a :class:`Tuning`.
+
+    budget: wall clock, "90s", "2m", "1h30m" or seconds; trials: how many candidates to measure. Without both: 10 minutes.
+    threads: of the tuned code. plan: file to write (default: one in a temporary folder). db: file that keeps all
+    records, so that a later call goes on. progress: called with a :class:`Progress`. Other flags of `tessera tune` go
+    by name: ``policy="genetic"``, ``seed=3``.
+
+    An interrupt (Ctrl-C, "stop" in a notebook) ends the search and returns the best so far.
+    """
+    path = os.fspath(plan) if plan is not None else os.path.join(tempfile.mkdtemp(prefix="tessera-"), "model.plan")
+    words = _words(model, shapes, dims, {
+        "budget": f"{budget}s" if isinstance(budget, (int, float)) else budget, "trials": trials, "threads": threads,
+        "plan": path, "target": target, "json": True, "json_progress": True, "peers": "none", **flags})
+    words += ["--db", os.fspath(db) if db is not None else ""]
+    said: list[str] = []
+    failures: list[BaseException] = []
+    child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    assert child.stdout is not None and child.stderr is not None
+    answer: list[str] = []
+    readers = [threading.Thread(target=_follow, args=(child.stderr, progress, said, failures)),
+               threading.Thread(target=lambda out: answer.append(out.read()), args=(child.stdout,))]
+    for reader in readers:
+        reader.start()
+    stopped = False
+    while child.poll() is None:
+        try:
+            child.wait(0.1)
+        except subprocess.TimeoutExpired:
+            if failures and not stopped:
+                stopped = True
+                child.send_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            stopped = True
+            child.send_signal(signal.SIGINT)
+    for reader in readers:
+        reader.join()
+    child.stdout.close()
+    child.stderr.close()
+    if failures:
+        raise failures[0]
+    if child.returncode not in (0, 130) or not os.path.exists(path):
+        raise Error("\n".join(said[-5:]) or f"tessera tune ended with {child.returncode}")
+    report = json.loads(answer[0]) if answer and answer[0].strip() else {}
+    times = (report.get("subjects") or [{}])[0]
+    return Tuning(path, times.get("before_us", 0.0) * 1e-6, times.get("after_us", 0.0) * 1e-6,
+                  report.get("state") == "interrupted" or stopped, report)

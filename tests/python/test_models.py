@@ -1,0 +1,159 @@
+"""tessera.compile, load, Model and Session on NumPy arrays."""
+import os
+import subprocess
+import tempfile
+import threading
+import unittest
+
+import numpy as np
+import tessera
+
+
+def mlp_file(folder):
+    path = os.path.join(folder, "mlp.onnx")
+    subprocess.run([tessera.program(), "zoo", "--export", "mlp", "--output", path], check=True, capture_output=True)
+    return path
+
+
+class ModelTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.model = tessera.compile("zoo:mlp", threads=1)
+        cls.x = np.random.default_rng(1).random((1, 784), np.float32)
+        cls.y = cls.model(cls.x)
+
+    def test_describes_itself(self):
+        self.assertEqual(self.model.inputs, (tessera.TensorInfo("input", "f32", (1, 784)),))
+        self.assertEqual(repr(self.model), "<tessera.Model (input: f32[1, 784]) -> (output: f32[1, 10])>")
+        self.assertRegex(tessera.__version__, r"^\d+\.\d+\.\d+$")
+
+    def test_by_position_name_and_dict(self):
+        self.assertEqual(self.y.shape, (1, 10))
+        self.assertEqual(self.y.dtype, np.float32)
+        np.testing.assert_array_equal(self.model(input=self.x), self.y)
+        np.testing.assert_array_equal(self.model.run({"input": self.x})["output"], self.y)
+
+    def test_writes_where_it_is_told(self):
+        out = np.zeros((1, 10), np.float32)
+        self.assertIs(self.model(self.x, out=out), out)
+        np.testing.assert_array_equal(out, self.y)
+        wide = np.zeros((1, 20), np.float32)
+        self.model(self.x, out=wide[:, ::2])
+        np.testing.assert_array_equal(wide[:, ::2], self.y)
+        out.setflags(write=False)
+        with self.assertRaises((ValueError, BufferError)):
+            self.model(self.x, out=out)
+
+    def test_takes_strides_lists_and_read_only_arrays(self):
+        wide = np.zeros((1, 784 * 2), np.float32)
+        wide[:, ::2] = self.x
+        np.testing.assert_array_equal(self.model(wide[:, ::2]), self.y)
+        np.testing.assert_array_equal(self.model(self.x.tolist()), self.y)
+        fixed = self.x.copy()
+        fixed.setflags(write=False)
+        np.testing.assert_array_equal(self.model(fixed), self.y)
+
+    def test_says_what_is_wrong(self):
+        with self.assertRaisesRegex(tessera.Error, "input input must have shape 1x784, not 1x3"):
+            self.model(self.x[:, :3])
+        with self.assertRaisesRegex(tessera.Error, "must be f32") as raised:
+            self.model(self.x.astype(np.float64))
+        self.assertEqual(raised.exception.code, 1)
+        with self.assertRaisesRegex(TypeError, "takes 1 inputs .input., 2 given"):
+            self.model(self.x, self.x)
+        with self.assertRaisesRegex(TypeError, "no input 'x'; inputs are: input"):
+            self.model(x=self.x)
+        with self.assertRaisesRegex(TypeError, "__dlpack__"):
+            self.model(self.x, out=object())
+        with self.assertRaisesRegex(tessera.Error, "nonexistent"):
+            tessera.compile("/nonexistent.onnx")
+        with self.assertRaisesRegex(tessera.Error, "h300"):
+            tessera.compile("zoo:mlp", target="h300")
+        with self.assertRaises(ValueError):
+            self.model.save("/tmp/x", emit="exe")
+
+    def test_many_threads(self):
+        wrong = []
+
+        def work(run):
+            for _ in range(50):
+                if not np.array_equal(run(self.x), self.y):
+                    wrong.append(1)
+
+        threads = [threading.Thread(target=work, args=(run,))
+                   for run in (self.model, self.model, self.model.session(1), self.model.session(1))]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(wrong, [])
+
+    def test_files_bytes_and_artifacts(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = mlp_file(folder)
+            with open(path, "rb") as file:
+                content = file.read()
+            for source in (path, content):
+                np.testing.assert_allclose(tessera.compile(source)(self.x), self.y, rtol=1e-5)
+            self.model.save(os.path.join(folder, "out"), name="net", weights="file")
+            self.assertEqual(sorted(os.listdir(os.path.join(folder, "out"))),
+                             ["libnet.so", "net.h", "net.json", "net.safetensors", "netConfig.cmake"])
+            loaded = tessera.load(os.path.join(folder, "out"), threads=1)
+            np.testing.assert_allclose(loaded(self.x), self.y, rtol=1e-5)
+            with self.assertRaisesRegex(tessera.Error, "copy its folder"):
+                loaded.save(os.path.join(folder, "again"))
+
+
+class SessionTest(unittest.TestCase):
+    """The stand-in for ONNX Runtime's class."""
+
+    def test_runs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            session = tessera.InferenceSession(mlp_file(folder), providers=["CPUExecutionProvider"])
+            x = np.ones((1, 784), np.float32)
+            name = session.get_inputs()[0].name
+            self.assertEqual(session.get_inputs()[0], ("input", [1, 784], "tensor(float)"))
+            self.assertEqual(session.get_outputs()[0].shape, [1, 10])
+            everything = session.run(None, {name: x})
+            self.assertEqual([y.shape for y in everything], [(1, 10)])
+            np.testing.assert_array_equal(session.run(["output"], {name: x})[0], everything[0])
+            with self.assertRaisesRegex(ValueError, "no output 'logits'; outputs are: output"):
+                session.run(["logits"], {name: x})
+            with self.assertRaisesRegex(ValueError, "input 'input' is missing"):
+                session.run(None, {})
+
+    def test_open_shapes_are_compiled_when_they_come(self):
+        session = tessera.InferenceSession(symbolic_model())
+        self.assertEqual(session.get_inputs(), [("x", ["rows", 3], "tensor(float)")])
+        with self.assertRaisesRegex(RuntimeError, "run it first"):
+            session.get_outputs()
+        for rows in (2, 5, 2):
+            x = np.arange(-4, 3 * rows - 4, dtype=np.float32).reshape(rows, 3)
+            np.testing.assert_array_equal(session.run(None, {"x": x})[0], np.abs(x))
+        self.assertEqual(session.get_outputs()[0].shape, [2, 3])
+
+    def test_what_is_no_model(self):
+        for content in (b"", b"\x07", b"hello world"):
+            with self.assertRaises((ValueError, tessera.Error)):
+                tessera.InferenceSession(content)
+
+
+def field(number, content):
+    """A field of a protobuf message: a number, or bytes."""
+    if isinstance(content, int):
+        return bytes([number << 3, content])
+    return bytes([number << 3 | 2, len(content)]) + content
+
+
+def symbolic_model():
+    """y = |x| with x f32[rows, 3], as the bytes of an ONNX file."""
+    shape = field(1, field(2, b"rows")) + field(1, field(1, 3))
+    kind = field(1, field(1, 1) + field(2, shape))
+    node = field(1, b"x") + field(2, b"y") + field(4, b"Abs")
+    graph = (field(1, node) + field(2, b"abs") + field(11, field(1, b"x") + field(2, kind)) +
+             field(12, field(1, b"y") + field(2, kind)))
+    return field(1, 8) + field(7, graph) + field(8, field(1, b"") + field(2, 13))
+
+
+if __name__ == "__main__":
+    unittest.main()
