@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "tessera/cli/command.h"
+#include "tessera/cli/manual.h"
 #include "tessera/support/nearest_name.h"
 
 namespace tessera::cli {
@@ -164,7 +165,52 @@ int explain(const CLI::App& app, const CLI::ParseError& e) {
 
 }  // namespace
 
+namespace {
+
+const CLI::App* program = nullptr;  // whose command line was parsed last
+
+// "TEXT:{so,a,obj}" is how CLI11 describes a value that is one of three.
+std::vector<std::string> words_of(const std::string& type) {
+  const std::size_t begin = type.find('{'), end = type.find('}', begin);
+  if (end == std::string::npos) return {};
+  return CLI::detail::split(type.substr(begin + 1, end - begin - 1), ',');
+}
+
+FlagDescription describe(const CLI::Option& option) {
+  FlagDescription out;
+  out.is_position = option.get_positional();
+  if (out.is_position) out.names.push_back(option.get_name(true));
+  for (const std::string& name : option.get_snames()) out.names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) out.names.push_back("--" + name);
+  out.help = option.get_description();
+  out.words = words_of(option.get_type_name());
+  out.takes_value = option.get_items_expected_max() > 0;
+  out.is_required = option.get_required();
+  out.is_list = option.get_items_expected_max() > 1;
+  return out;
+}
+
+CommandDescription describe(const CLI::App& app) {
+  CommandDescription out{app.get_name(), app.get_description(), app.get_footer(), {}, {}};
+  for (const CLI::Option* option : app.get_options()) {
+    if (!option->get_group().empty()) out.flags.push_back(describe(*option));
+  }
+  for (const CLI::App* sub : app.get_subcommands({})) {
+    if (!sub->get_group().empty()) out.commands.push_back(describe(*sub));
+  }
+  std::sort(out.commands.begin(), out.commands.end(),
+            [](const auto& a, const auto& b) { return a.name < b.name; });
+  return out;
+}
+
+}  // namespace
+
+CommandDescription describe_program() {
+  return program ? describe(*program) : CommandDescription{};
+}
+
 std::optional<int> Flags::parse(int argc, char** argv) {
+  program = app_;
   if (const Result<void> known = check_command(*app_, argc, argv); !known.ok())
     return report(known.error());
   try {

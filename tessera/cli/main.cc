@@ -10,6 +10,8 @@
 
 #include "tessera/cli/command.h"
 #include "tessera/cli/lm.h"
+#include "tessera/cli/manual.h"
+#include "tessera/driver/compile/shipped_model.h"
 
 namespace tessera::cli {
 
@@ -41,18 +43,18 @@ std::string default_schedule_folder() {
   namespace fs = std::filesystem;
   std::error_code error;
   const fs::path bin = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (const fs::path& folder : {fs::path("bench/schedules"), bin / "../../../bench/schedules",
-                                 bin / "../share/tessera/schedules"}) {
+  for (const fs::path& folder : {fs::path("bench/schedules"), bin / "../../../bench/schedules"}) {
     if (fs::is_directory(folder, error)) return fs::weakly_canonical(folder, error).string();
   }
-  return "bench/schedules";
+  const std::string installed = driver::shipped_folder("schedules", ".");
+  return installed.empty() ? "bench/schedules" : installed;
 }
 
 namespace {
 
 constexpr AddCommand kCommands[] = {
-    add_bench,   add_cache, add_check, add_compile, add_conformance, add_dataset,
-    add_db,      add_eval,  add_lm,    add_peer_op, add_run,         add_show,
+    add_bench,   add_cache, add_check, add_compile, add_completion, add_conformance, add_dataset,
+    add_db,      add_eval,  add_lm,    add_manual,  add_peer_op,    add_run,         add_show,
     add_targets, add_tasks, add_train, add_tune,    add_zoo};
 
 // What is still buffered counts too: a full disk must not look like success.
@@ -67,7 +69,7 @@ bool finish_output() {
 int run(int argc, char** argv) {
   Flags app("Tessera: a learned tensor compiler", "tessera");
   app.require_subcommand(1, 1);
-  app.version("tessera 0.1.0");
+  app.version("tessera " TESSERA_VERSION);
   std::function<int()> command;
   for (const AddCommand add : kCommands) add(app, &command);
   if (const std::optional<int> code = app.parse(argc, argv)) return *code;

@@ -22,6 +22,7 @@ TEST(Help, Bench) { expect_help({"bench", "--help"}, "help_bench.txt"); }
 TEST(Help, Cache) { expect_help({"cache", "--help"}, "help_cache.txt"); }
 TEST(Help, Check) { expect_help({"check", "--help"}, "help_check.txt"); }
 TEST(Help, Compile) { expect_help({"compile", "--help"}, "help_compile.txt"); }
+TEST(Help, Completion) { expect_help({"completion", "--help"}, "help_completion.txt"); }
 TEST(Help, Conformance) { expect_help({"conformance", "--help"}, "help_conformance.txt"); }
 TEST(Help, Dataset) { expect_help({"dataset", "--help"}, "help_dataset.txt"); }
 TEST(Help, DatasetCollect) {

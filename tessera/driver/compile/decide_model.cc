@@ -15,6 +15,8 @@ bool has_all(const plan::Plan& plan, const std::vector<task::Task>& tasks) {
 // Schedules by the cost model for tasks that the plan lacks.
 Result<void> judge(const CompileOptions& options, DecidedModel* model) {
   const std::vector<std::string> paths = model_paths(options.cost_model, options.target);
+  if (options.cost_model == kShipped && options.note && weights_folder().empty())
+    options.note(kNoWeights);
   // A strict plan refuses what it lacks.
   if (paths.empty() || (options.plan && options.plan->strict())) return {};
   ZeroTrialOptions judging;

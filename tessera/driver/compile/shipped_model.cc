@@ -1,10 +1,12 @@
 #include "tessera/driver/compile/shipped_model.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <sstream>
 #include <string_view>
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 namespace tessera::driver {
@@ -21,10 +23,33 @@ std::string shipped_folder(const std::string& bin, const std::string& name,
   return "";
 }
 
+namespace {
+
+// The folder of the file that this code was loaded from: the program, or libtessera.so in another.
+std::string own_folder() {
+  static const char mark = 0;
+  Dl_info info;
+  if (::dladdr(&mark, &info) == 0 || !info.dli_fname) return "";
+  std::error_code error;
+  return fs::weakly_canonical(info.dli_fname, error).parent_path().string();
+}
+
+}  // namespace
+
 std::string shipped_folder(const std::string& name, const std::string& marker) {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  return error ? "" : shipped_folder(program.parent_path().string(), name, marker);
+  for (const std::string& bin : {program.parent_path().string(), own_folder()}) {
+    const std::string found = bin.empty() ? "" : shipped_folder(bin, name, marker);
+    if (!found.empty()) return found;
+  }
+  const char* given = std::getenv("TESSERA_SHARE");
+  for (const fs::path& share :
+       {fs::path(given ? given : ""), fs::path(TESSERA_SHARE_FOLDER),
+        fs::path("/usr/local/share/tessera"), fs::path("/usr/share/tessera")}) {
+    if (!share.empty() && fs::exists(share / name / marker, error)) return (share / name).string();
+  }
+  return "";
 }
 
 std::string weights_folder() { return shipped_folder("weights", "README.md"); }

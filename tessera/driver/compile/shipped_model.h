@@ -12,6 +12,10 @@ namespace tessera::driver {
 
 inline constexpr const char* kShipped = "shipped";
 inline constexpr const char* kNoModel = "none";
+// For people, where kShipped is wanted and there is no folder of weights at all.
+inline constexpr const char* kNoWeights =
+    "no trained weights beside this program or in $TESSERA_SHARE/weights: working without a cost "
+    "model";
 
 // The folder of that name that belongs to a program in the folder `bin`: that of the sources which
 // it was built from (bin/../../../NAME), or the installed one (bin/../share/tessera/NAME). The
@@ -19,7 +23,8 @@ inline constexpr const char* kNoModel = "none";
 // anybody's, counts for nothing.
 std::string shipped_folder(const std::string& bin, const std::string& name,
                            const std::string& marker);
-// That of the running program.
+// That of the running program, or of the library that this code is in; else, for a program that was
+// copied somewhere, NAME below $TESSERA_SHARE or where Tessera installs it.
 std::string shipped_folder(const std::string& name, const std::string& marker);
 
 std::string weights_folder();

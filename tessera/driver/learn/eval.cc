@@ -346,13 +346,8 @@ std::string seen_in_training(const EvalResult& result) {
 
 std::string data_folder() {
   std::error_code error;
-  const fs::path bin = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (const fs::path& folder :
-       {fs::path("data"), bin / "../../../data", bin / "../share/tessera/data"}) {
-    if (fs::exists(folder / "dataset.json", error))
-      return fs::weakly_canonical(folder, error).string();
-  }
-  return "";
+  if (fs::exists("data/dataset.json", error)) return fs::weakly_canonical("data", error).string();
+  return shipped_folder("data", "dataset.json");
 }
 
 Result<std::vector<EvalSource>> shipped_sources() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tessera/driver/compile/shipped_model.h"
 #include "tessera/driver/tune/tune_costs.h"
 #include "tessera/support/hash.h"
 #include "tessera/target/cpus.h"
@@ -44,6 +45,7 @@ Result<void> TuneSearches::make_learner(const search::PolicyEntry& policy, bool 
     learning.features = "launch";
     learning.threads = std::clamp(target::usable_cpus() / 4, 1, kModelThreads);
   }
+  if (options_.pretrained_optional && weights_folder().empty()) note_(kNoWeights);
   Result<std::unique_ptr<search::Learner>> made = search::Learner::make(learning);
   if (!made && options_.pretrained_optional && !learning.pretrained.empty()) {
     note_(made.error().message + "; tuning starts without a pretrained model");
