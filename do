@@ -31,6 +31,11 @@ usage: ./do COMMAND [ARGUMENTS]
   format          rewrite the sources with clang-format 14
   package [--arch x86_64|aarch64]
                   build/tessera-VERSION-linux-ARCH.tar.xz, which needs nothing but glibc
+  deb [--arch x86_64|aarch64]
+                  build/tessera_VERSION_ARCH.deb of the same files: /usr/bin/tessera, manual pages, completions, headers
+  wheel [--arch x86_64|aarch64]
+                  build/wheel/tessera-VERSION-*.whl, the Python package, and its tests in an environment of their own
+  walk            a new user's first hour from the package: own model, C, C++, Python, cross, signals, full disk
   lint [--all | --since REVISION]
                   check the format of the files and clang-tidy 14 on the lines changed since main (or REVISION), or all
   sanitize        the tests of the folders with threads and parsers, under sanitizers
@@ -191,6 +196,20 @@ cmd_package() {
   tools/package.sh "$@"
 }
 
+cmd_deb() {
+  install_for "${packages[@]}" libzstd-dev xz-utils git
+  tools/deb.sh "$@"
+}
+
+cmd_wheel() {
+  install_for "${packages[@]}" libzstd-dev xz-utils git
+  # Asked for as a command: whoever has Python may have it from elsewhere.
+  if is_debian && ! python3 -c 'import ensurepip, venv' 2>/dev/null; then install_missing python3-venv python3-dev; fi
+  tools/wheel.sh "$@"
+}
+
+cmd_walk() { tests/walk/walk.sh "$@"; }
+
 # Threads, parsers and what else reads strangers' files.
 cmd_sanitize() {
   cmd_deps
@@ -308,8 +327,8 @@ cmd_lint() {
   esac
   say "clang-format"
   xargs -r "$format" --dry-run -Werror <<<"$files"
-  # The peers and training need what may not be installed.
-  files=$(grep '\.cc$' <<<"$files" | grep -vE '^(cmake|peers|tessera/train|tests/(train|peers))/' || true)
+  # The peers, training and examples need what may not be installed.
+  files=$(grep '\.cc$' <<<"$files" | grep -vE '^(cmake|examples|peers|tessera/train|tests/(train|peers))/' || true)
   if [ -z "$files" ]; then
     say "clang-tidy: no changed source; --all checks every one"
     return
@@ -357,7 +376,7 @@ if [ -z "$command" ]; then
 fi
 shift
 case $command in
-  deps | peers | build | test | demo | bench | docs | package | format | lint | sanitize | fuzz | clean) "cmd_$command" "$@" ;;
+  deps | peers | build | test | demo | bench | docs | package | deb | wheel | walk | format | lint | sanitize | fuzz | clean) "cmd_$command" "$@" ;;
   help | -h | --help) usage ;;
   *)
     printf './do: no command %s\n' "$command" >&2
