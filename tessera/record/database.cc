@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "tessera/record/schema.h"
+#include "tessera/record/session_owner.h"
 #include "tessera/record/statement.h"
 #include "tessera/support/hash.h"
 
@@ -291,7 +292,7 @@ Result<std::int64_t> Database::begin_session(const SessionRow& s) {
   add.bind(next++, static_cast<std::int64_t>(s.seed));
   add.bind(next++, s.started);
   add.bind(next++, s.ended);
-  add.bind(next++, s.state.empty() ? "running" : s.state);
+  add.bind(next++, s.state.empty() || s.state == "running" ? running_here() : s.state);
   TESSERA_DO(finish(add));
   const std::int64_t id = impl_->connection.last_id();
   TESSERA_DO(transaction.commit());
@@ -493,7 +494,7 @@ Result<std::vector<SessionRow>> Database::sessions() const {
     s.seed = static_cast<std::uint64_t>(select.integer(6));
     s.started = select.integer(7);
     s.ended = select.integer(8);
-    s.state = select.text(9);
+    s.state = state_now(select.text(9));
     s.records = select.integer(10);
   }
 }

@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 #include <sqlite3.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "tessera/record/session_owner.h"
 #include "tests/record/sample_records.h"
 #include "tests/record/temp_folder.h"
 
@@ -202,6 +205,28 @@ TEST_F(DatabaseTest, SessionsAndTasks) {
   const Result<void> unknown = database->end_session(99, "done");
   ASSERT_FALSE(unknown.ok());
   EXPECT_NE(unknown.error().message.find("no session 99"), std::string::npos);
+}
+
+TEST_F(DatabaseTest, ASessionRunsOnlyAsLongAsItsProcess) {
+  Result<Database> database = Database::open(path("a.db"));
+  ASSERT_TRUE(database->begin_session({.model = "m"}).ok());
+  EXPECT_EQ(database->sessions()->at(0).state, "running");
+  const pid_t child = fork();
+  if (child == 0) {
+    // The connection of the parent is not used here.
+    Result<Database> own = Database::open(path("b.db"));
+    _exit(own.ok() && own->begin_session({.model = "m"}).ok() ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0);
+  EXPECT_EQ(Database::open_read_only(path("b.db"))->sessions()->at(0).state, "killed");
+  // A process of another machine cannot be asked; an older program named none.
+  for (const auto& [kept, state] :
+       {std::pair("running 1 1 elsewhere", "running"), std::pair("running", "killed"),
+        std::pair("running x", "killed"), std::pair("done", "done")}) {
+    EXPECT_EQ(state_now(kept), state);
+  }
 }
 
 TEST_F(DatabaseTest, BestIsFastestWholeAndDistinct) {
