@@ -170,6 +170,11 @@ std::optional<int> apply_plan(const std::optional<driver::PlanSchedules>& plan, 
                planned->key);
     return kStrictMiss;
   }
+  if (!planned->schedule) {
+    fmt::print(stderr,
+               "tessera: warning: {}: task {} is not in the plan and gets its default schedule\n",
+               te::to_text(*spec), planned->key);
+  }
   *spec = planned->spec;
   options->schedule_text = planned->schedule.value_or(driver::kDefaultSchedule);
   return std::nullopt;
@@ -272,6 +277,7 @@ int bench(const BenchArgs& args) {
   const PlanArgs& plan_args = args.model_bench.plan;
   const auto plan = plan_schedules(plan_args, *target);
   if (!plan.ok()) return report(plan.error());
+  if (!target->is_gpu()) warn_of_threads(plan_args, *plan, args.threads);
   driver::PeakOf peak(*target, args.threads, timing);
   std::vector<driver::BenchResult> results;
   bool wrong = false;

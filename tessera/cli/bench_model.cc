@@ -139,6 +139,7 @@ int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
   options.model.cache = options.load.cache = kernel_cache(args.no_cache);
   Result<std::optional<driver::PlanSchedules>> plan = plan_schedules(args.plan, run.target);
   if (!plan) return report(plan.error());
+  if (!run.target.is_gpu()) warn_of_threads(args.plan, *plan, run.threads);
   if (plan->has_value()) {
     (*plan)->apply_to(&options.load);
     (*plan)->apply_to(&options.model);

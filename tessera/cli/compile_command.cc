@@ -54,6 +54,13 @@ Result<artifact::ArtifactReport> compile(const CompileArgs& args,
   if (options.name.empty()) options.name = artifact::default_name(args.model.model);
   options.model = model->build;
   *judged = std::move(model->judged);
+  if (plan->has_value() && judged->has_value()) {
+    const std::size_t all = model->tasks.tasks.size(), found = all - (*judged)->tasks.size();
+    fmt::print(stderr,
+               "tessera: warning: {}: has schedules for {} of {} tasks; a cost model picks the "
+               "others\n",
+               args.plan.plan, found, all);
+  }
   return artifact::compile_artifact(model->graph, model->tasks, target, args.output, options);
 }
 

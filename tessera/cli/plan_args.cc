@@ -26,13 +26,23 @@ Result<std::optional<driver::PlanSchedules>> plan_schedules(const PlanArgs& args
   return std::optional<driver::PlanSchedules>(std::move(made).value());
 }
 
+void warn_of_threads(const PlanArgs& args, const std::optional<driver::PlanSchedules>& plan,
+                     int threads) {
+  if (!plan.has_value() || plan->plan().threads == threads) return;
+  fmt::print(stderr, "tessera: warning: {}: was tuned with {} thread{}, not with {}\n", args.plan,
+             plan->plan().threads, plan->plan().threads == 1 ? "" : "s", threads);
+}
+
 std::optional<int> report_misses(const PlanArgs& args,
                                  const std::optional<driver::PlanSchedules>& plan) {
   if (!plan.has_value()) return std::nullopt;
   const std::vector<std::string> missing = plan->missing();
   if (missing.empty()) return std::nullopt;
-  fmt::print(stderr, "tessera: {}: has no schedule for {} of the model's tasks{}:\n  {}\n",
-             args.plan, missing.size(), args.strict ? "" : ", their defaults are used",
+  const std::size_t found = plan->found();
+  fmt::print(stderr, "tessera: {}{}: has schedules for {} of {} tasks{}{}:\n  {}\n",
+             args.strict ? "" : "warning: ", args.plan, found, found + missing.size(),
+             found == 0 ? fmt::format(" (it was made for {})", plan->plan().model) : "",
+             args.strict ? "; it lacks" : "; the others get their default schedules",
              fmt::join(missing, "\n  "));
   if (!args.strict) return std::nullopt;
   return kStrictMiss;

@@ -20,8 +20,12 @@ void add_plan_options(Flags& app, PlanArgs& args);
 Result<std::optional<driver::PlanSchedules>> plan_schedules(const PlanArgs& args,
                                                             const target::Target& target);
 
-// After a build with `plan`, failed or not: says on stderr which tasks it did not have. Returns
-// kStrictMiss when that ended the build, else nullopt.
+// Says on stderr when the plan was tuned with another number of threads than it is used with.
+void warn_of_threads(const PlanArgs& args, const std::optional<driver::PlanSchedules>& plan,
+                     int threads);
+
+// After a build with `plan`, failed or not: says on stderr how many tasks it had and which not.
+// Returns kStrictMiss when that ended the build, else nullopt.
 std::optional<int> report_misses(const PlanArgs& args,
                                  const std::optional<driver::PlanSchedules>& plan);
 

@@ -180,6 +180,7 @@ Result<Named> run_any(const RunArgs& args, std::optional<driver::PlanSchedules>*
   }
   runtime::ThreadPool pool(
       {.threads = args.threads > 0 ? args.threads : target::default_threads()});
+  if (!machine.is_gpu()) warn_of_threads(args.plan, *plan, pool.threads());
   Result<Named> out = run_static(args, model, load, given, machine, pool, *plan);
   if (out.ok() || out.error().code != ErrorCode::kDataDependent) return out;
   if (machine.is_gpu()) {

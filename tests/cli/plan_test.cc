@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -76,7 +77,7 @@ TEST_F(PlanFlag, AbsentTasksGetTheirDefaultAndAreNamed) {
   const Finished done = compile("one", {"--plan", plan, "--search-model", "none"});
   EXPECT_EQ(done.code, 0) << done.err;
   const std::string key = tasks_[1]["key"].get<std::string>();
-  EXPECT_NE(done.err.find("their defaults are used"), std::string::npos) << done.err;
+  EXPECT_NE(done.err.find("has schedules for 1 of "), std::string::npos) << done.err;
   EXPECT_NE(done.err.find(key), std::string::npos) << done.err;
   EXPECT_EQ(done.err.find(tasks_[0]["key"].get<std::string>()), std::string::npos) << done.err;
 }
@@ -124,6 +125,30 @@ TEST_F(PlanFlag, SaysInALineWhatDoesNotMatch) {
   const Finished unknown = compile("one", {"--plan", write()});
   EXPECT_EQ(unknown.code, 2);
   EXPECT_NE(unknown.err.find("the plan cannot be used here"), std::string::npos) << unknown.err;
+}
+
+TEST_F(PlanFlag, SaysHowMuchOfTheModelItFits) {
+  for (const Json& task : tasks_) add(task, {});
+  const std::string plan = write();
+  const std::string none = fmt::format("has schedules for 0 of {} tasks", tasks_.size());
+  const Finished other = run(quick_bench({"zoo:mlp@batch=3", "--plan", plan}));
+  EXPECT_EQ(other.code, 0) << other.err;
+  EXPECT_NE(other.err.find(none), std::string::npos) << other.err;
+  EXPECT_NE(other.err.find("made for zoo:mlp"), std::string::npos) << other.err;
+  const Finished fits = run(quick_bench({kModel, "--plan", plan}));
+  EXPECT_EQ(fits.err.find("warning"), std::string::npos) << fits.err;
+  for (const std::vector<std::string>& command :
+       {quick_bench({kModel}), quick_bench({"--op", "matmul:M=4,N=4,K=4"}),
+        std::vector<std::string>{"run", kModel, "--random"}}) {
+    std::vector<std::string> args = command;
+    args.insert(args.end(), {"--plan", plan, "--threads", "2"});
+    const Finished threads = run(args);
+    EXPECT_NE(threads.err.find("was tuned with 1 thread, not with 2"), std::string::npos)
+        << threads.err;
+  }
+  const Finished op = run(quick_bench({"--op", "matmul:M=4,N=4,K=4", "--plan", plan}));
+  EXPECT_EQ(op.code, 0) << op.err;
+  EXPECT_NE(op.err.find("is not in the plan"), std::string::npos) << op.err;
 }
 
 TEST_F(PlanFlag, RunsWithAPlan) {

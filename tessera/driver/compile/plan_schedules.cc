@@ -15,7 +15,7 @@ struct PlanSchedules::State {
   target::Target target;
   bool strict = false;
   std::mutex mutex;  // tasks are built by several threads
-  std::set<std::string> missing;
+  std::set<std::string> missing, found;
 };
 
 Result<schedule::Schedule> PlanSchedules::State::schedule(const task::Task& task) {
@@ -27,6 +27,10 @@ Result<schedule::Schedule> PlanSchedules::State::schedule(const task::Task& task
     }
     if (!strict) return space::default_schedule(task.dag, target);
     return make_error(ErrorCode::kInvalidArgument, "{} is not in the plan", task.key);
+  }
+  {
+    const std::lock_guard lock(mutex);
+    found.insert(task.key);
   }
   Result<schedule::Schedule> steps = schedule::schedule_from_text(entry->schedule);
   Result<void> applies;
@@ -71,6 +75,11 @@ bool PlanSchedules::strict() const { return state_->strict; }
 std::vector<std::string> PlanSchedules::missing() const {
   const std::lock_guard lock(state_->mutex);
   return {state_->missing.begin(), state_->missing.end()};
+}
+
+std::size_t PlanSchedules::found() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->found.size();
 }
 
 }  // namespace tessera::driver

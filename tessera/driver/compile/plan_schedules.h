@@ -28,6 +28,8 @@ class PlanSchedules {
   bool strict() const;
   // "KEY name" of the tasks that were asked for and are not in the plan, sorted.
   std::vector<std::string> missing() const;
+  // How many of the tasks that were asked for are in the plan.
+  std::size_t found() const;
 
  private:
   struct State;
