@@ -60,7 +60,7 @@ int run_collect(CollectArgs& args) {
   fmt::print("{} records of {} tasks ({} valid), {} earlier, {} tasks skipped; ended by {}\n",
              done->records, done->tasks, done->valid, done->earlier, done->skipped,
              done->stopped_by);
-  return interrupted() ? kInterrupted : kOk;
+  return interrupted() ? interrupt_code() : kOk;
 }
 
 void add_collect(Flags& app, std::function<int()>* run) {

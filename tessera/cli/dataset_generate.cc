@@ -62,7 +62,7 @@ int sample(SampleArgs& args) {
   const Result<driver::SampleResult> done = driver::sample_dataset(args.options, progress);
   line.finish();
   if (!done) return report_model(done.error());
-  if (interrupted()) return kInterrupted;
+  if (interrupted()) return interrupt_code();
   fmt::print("{} candidates of {} tasks in {} shards ({} were there), {} tasks skipped: {}\n",
              done->candidates, done->tasks, scope.shards, done->earlier, done->skipped,
              args.options.folder);
@@ -83,7 +83,7 @@ int build_shard(const driver::BuildOptions& options) {
   fmt::print("{}: {} built, {} failed, {} earlier, {} tasks{}\n",
              driver::bundle_path(options.folder, options.shard), done->built, done->failed,
              done->earlier, done->tasks, done->finished ? "" : "; interrupted");
-  return done->finished ? kOk : kInterrupted;
+  return done->finished ? kOk : interrupt_code();
 }
 
 int build(BuildArgs& args) {

@@ -105,7 +105,7 @@ int run_records(const CorpusArgs& args) {
     fmt::print("{} sentences of {} tasks, {} records are not of today's spaces: {}\n",
                done->sentences, done->tasks, done->unreadable, options->folder);
   }
-  return interrupted() ? kInterrupted : kOk;
+  return interrupted() ? interrupt_code() : kOk;
 }
 
 int run_drawn(const CorpusArgs& args) {
@@ -133,7 +133,7 @@ int run_drawn(const CorpusArgs& args) {
                done->tasks, done->machines, rate, done->finished ? "" : "; interrupted",
                options->folder);
   }
-  return interrupted() ? kInterrupted : kOk;
+  return interrupted() ? interrupt_code() : kOk;
 }
 
 }  // namespace

@@ -14,9 +14,18 @@
 namespace tessera::cli {
 namespace {
 
-volatile std::sig_atomic_t interrupts = 0;
+volatile std::sig_atomic_t interrupts = 0, first_signal = 0, all_saved = 1;
 
-void note_interrupt(int) { interrupts = 1; }
+void end_by(int signal) {
+  std::signal(signal, SIG_DFL);
+  (void)::raise(signal);
+}
+
+void note_interrupt(int signal) {
+  if (interrupts == 0) first_signal = signal;
+  interrupts = interrupts + 1;
+  if (interrupts > (all_saved != 0 ? 1 : 2)) end_by(signal);
+}
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -50,6 +59,10 @@ void ProgressLine::show(const std::string& line, bool important) {
   std::fflush(stderr);
 }
 
+std::size_t ProgressLine::width() const {
+  return terminal_ ? terminal_width() : std::numeric_limits<std::size_t>::max();
+}
+
 void ProgressLine::say(const std::string& line) {
   const std::string live = shown_;
   if (terminal_ && !live.empty()) fmt::print(stderr, "\r\033[K");
@@ -64,15 +77,28 @@ void ProgressLine::finish() {
   std::fflush(stderr);
 }
 
-void catch_interrupt() {
+void catch_interrupt(OnInterrupt state) {
+  all_saved = state == OnInterrupt::kAllSaved ? 1 : 0;
   struct sigaction action {};
   action.sa_handler = note_interrupt;
-  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+  action.sa_flags = SA_RESTART;
   ::sigemptyset(&action.sa_mask);
-  ::sigaction(SIGINT, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction before {};
+    const bool known = ::sigaction(signal, nullptr, &before) == 0;
+    if (signal == SIGHUP && known && before.sa_handler == SIG_IGN) continue;
+    ::sigaction(signal, &action, nullptr);
+  }
 }
 
 bool interrupted() { return interrupts != 0; }
+
+void end_if_hurried() {
+  all_saved = 1;
+  if (interrupts > 1) end_by(first_signal);
+}
+
+int interrupt_code() { return 128 + (first_signal != 0 ? first_signal : SIGINT); }
 
 std::string clock_text(double seconds) {
   const auto total = static_cast<long long>(std::max(0.0, seconds) + 0.5);

@@ -1,6 +1,7 @@
 // Live progress on stderr: one line that is rewritten on a terminal, now and then a line elsewhere.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace tessera::cli {
@@ -17,6 +18,8 @@ class ProgressLine {
   void show(const std::string& line, bool important = false);
   // A line that stays, above the live one.
   void say(const std::string& line);
+  // What the terminal shows of a line; elsewhere all of it.
+  std::size_t width() const;
   // Leaves the last line standing.
   void finish();
 
@@ -26,9 +29,16 @@ class ProgressLine {
   std::string shown_;
 };
 
-// Set by the first SIGINT; the second ends the program as usual.
-void catch_interrupt();
+// SIGINT, SIGTERM and SIGHUP (unless nohup ignores it) ask the program to end from now on. The
+// first is noted; the next one ends the program, but not before what is `unsaved` is on disk: see
+// end_if_hurried(). The one after that does at any time.
+enum class OnInterrupt : std::uint8_t { kAllSaved, kUnsaved };
+void catch_interrupt(OnInterrupt state = OnInterrupt::kAllSaved);
 bool interrupted();
+// All is saved from now on; ends the program when a second signal came before that.
+void end_if_hurried();
+// What an interrupted program leaves with: 128 and the signal, 130 for Ctrl-C.
+int interrupt_code();
 
 // "1:02:03", "4:05".
 std::string clock_text(double seconds);

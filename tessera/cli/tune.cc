@@ -12,6 +12,7 @@
 #include "tessera/artifact/compile_artifact.h"
 #include "tessera/cli/command.h"
 #include "tessera/cli/model_args.h"
+#include "tessera/cli/outputs.h"
 #include "tessera/cli/progress.h"
 #include "tessera/cli/simulate_output.h"
 #include "tessera/cli/tune_output.h"
@@ -146,15 +147,37 @@ Result<void> write_artifact(const TuneArgs& args, const driver::TuneOptions& opt
   return {};
 }
 
-// The tuned models beside each installed peer, in one interleaved run each.
-std::vector<PeerComparison> compare_peers(const TuneArgs& args, const driver::TuneOptions& options,
-                                          const plan::Plan& plan, ProgressLine& line) {
-  std::vector<PeerComparison> out;
+std::vector<std::string> usable_peers(const TuneArgs& args) {
   std::vector<std::string> peers;
   for (const std::string& name : args.peers) {
     if (name != "none" && (driver::is_peer_built(name) || driver::is_driver_peer(name)))
       peers.push_back(name);
   }
+  return peers;
+}
+
+constexpr double kPeakMostSeconds = 1, kPeersMostSeconds = 4;
+// Of a budget: for the peak of the machine, for each model beside its peers.
+constexpr double kPeakShare = 0.01, kPeersShare = 0.05;
+
+double peers_limit_s(double budget_s) {
+  return budget_s > 0 ? std::min(kPeersMostSeconds, kPeersShare * budget_s) : kPeersMostSeconds;
+}
+
+// What follows the tuning itself belongs to the budget too. Building a model for the peers takes
+// about as long as timing it.
+double after_tuning_s(const TuneArgs& args, double budget_s) {
+  if (budget_s <= 0) return 0;
+  const double models = usable_peers(args).empty() ? 0 : static_cast<double>(args.models.size());
+  const double wanted = kPeakShare * budget_s + 2 * models * peers_limit_s(budget_s);
+  return std::min(wanted, budget_s / 4);
+}
+
+// The tuned models beside each installed peer, in one interleaved run each.
+std::vector<PeerComparison> compare_peers(const TuneArgs& args, const driver::TuneOptions& options,
+                                          const plan::Plan& plan, ProgressLine& line) {
+  std::vector<PeerComparison> out;
+  const std::vector<std::string> peers = usable_peers(args);
   const auto schedules = driver::PlanSchedules::make(plan, options.target, false);
   if (peers.empty() || !schedules) return out;
   for (const std::string& model : args.models) {
@@ -165,7 +188,7 @@ std::vector<PeerComparison> compare_peers(const TuneArgs& args, const driver::Tu
     schedules->apply_to(&bench.model);
     bench.threads = args.threads;
     bench.peers = peers;
-    bench.timing = {.samples = 11, .time_limit_s = 4};
+    bench.timing = {.samples = 11, .time_limit_s = peers_limit_s(options.budget_s)};
     const auto result = driver::bench_model(model, options.target, bench);
     if (!result) {
       line.say(fmt::format("{}: {}", model, result.error().message));
@@ -185,12 +208,14 @@ std::vector<PeerComparison> compare_peers(const TuneArgs& args, const driver::Tu
 }
 
 // Of CPUs measured, of GPUs by what the machine can start in a second; 0: not known.
-double peak_gflops(const target::Target& target, int threads) {
+double peak_gflops(const target::Target& target, int threads, double budget_s) {
   if (target.is_gpu()) {
     return 2e-3 * target.cores * target.gpu.core_lanes * target.gpu.clock_mhz;
   }
+  const double limit_s =
+      budget_s > 0 ? std::min(kPeakMostSeconds, kPeakShare * budget_s) : kPeakMostSeconds;
   const Result<double> peak =
-      driver::measure_peak(DType::kF32, target, threads, {.samples = 5, .time_limit_s = 1});
+      driver::measure_peak(DType::kF32, target, threads, {.samples = 5, .time_limit_s = limit_s});
   return peak ? *peak : 0;
 }
 
@@ -202,7 +227,7 @@ int exit_code(const driver::TuneResult& r) {
       return report({ErrorCode::kRunFailed, "the tuned model computes wrong numbers: no plan"}),
              kWrongNumbers;
     case driver::TuneState::kInterrupted:
-      return kInterrupted;
+      return interrupt_code();
     case driver::TuneState::kDone:
       break;
   }
@@ -210,23 +235,39 @@ int exit_code(const driver::TuneResult& r) {
   return kOk;
 }
 
+// Before the first trial: a place that cannot be written must not cost the budget.
+Result<void> check_outputs(const TuneArgs& args, const target::Target& target) {
+  TESSERA_DO(check_output_file(plan_path(args)));
+  if (args.artifact.empty()) return {};
+  return check_output_artifact(args.artifact, target);
+}
+
 int tune(const TuneArgs& args) {
-  const Result<driver::TuneOptions> options = tune_options(args);
+  Result<driver::TuneOptions> options = tune_options(args);
   if (!options) return report(options.error());
+  if (const Result<void> can = check_outputs(args, options->target); !can)
+    return report(can.error());
+  options->budget_s -= after_tuning_s(args, options->budget_s);
   TuneSummary summary;
   summary.threads = args.threads;
   ProgressLine line;
-  catch_interrupt();
+  catch_interrupt(OnInterrupt::kUnsaved);
   std::signal(SIGXFSZ, SIG_IGN);  // a file at its limit is an error with a reason, not the end
   driver::TuneCallbacks callbacks;
   callbacks.interrupted = interrupted;
   callbacks.note = [&](const std::string& text) { line.say("tessera: " + text); };
   auto phase = driver::TuneProgress::Phase::kDefaults;
   callbacks.progress = [&](const driver::TuneProgress& p) {
-    line.show(progress_text(p), p.phase != phase);
+    line.show(progress_text(p, line.width()), p.phase != phase);
     phase = p.phase;
   };
   if (args.json_progress) callbacks.progress = print_progress_json;
+  callbacks.save = [&](const plan::Plan& plan) {
+    if (const Result<void> saved = plan::save_plan(plan, plan_path(args)); !saved)
+      callbacks.note(saved.error().message);
+    end_if_hurried();
+    callbacks.note("checking the whole model; another Ctrl-C leaves the plan unchecked");
+  };
   if (const std::string& why = measure::confinement_note(); !why.empty()) callbacks.note(why);
   Result<driver::TuneResult> result = driver::tune(*options, callbacks);
   if (!result) {
@@ -239,7 +280,13 @@ int tune(const TuneArgs& args) {
   if (has_plan) {
     if (const Result<void> saved = plan::save_plan(r.plan, plan_path(args)); !saved) {
       line.finish();
-      return report(saved.error());
+      const std::string again = args.database.empty()
+                                    ? ""
+                                    : fmt::format(
+                                          "; its trials are in {}: the same command with "
+                                          "another --plan does not measure them again",
+                                          args.database);
+      return report({saved.error().code, saved.error().message + again});
     }
     summary.plan_path = plan_path(args);
   }
@@ -252,7 +299,7 @@ int tune(const TuneArgs& args) {
       summary.artifact_path = args.artifact;
     }
     summary.peers = compare_peers(args, *options, r.plan, line);
-    summary.peak_gflops = peak_gflops(options->target, args.threads);
+    summary.peak_gflops = peak_gflops(options->target, args.threads, options->budget_s);
   }
   line.finish();
   if (args.json) {

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+
+#include <fmt/ranges.h>
 
 #include "tessera/cli/progress.h"
 
@@ -24,31 +27,59 @@ const char* to_text(driver::TuneState state) {
 
 double ratio(double before, double after) { return after > 0 ? before / after : 0; }
 
-std::string failures_text(const driver::TaskReport& task) {
-  std::string text;
-  for (const auto& [outcome, count] : task.failures) {
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, outcome);
-  }
-  return text;
+std::int64_t failures_of(const driver::TaskReport& task) {
+  std::int64_t sum = 0;
+  for (const auto& [outcome, count] : task.failures) sum += count;
+  return sum;
+}
+
+// "winograd2 conv+add 1x56x56x64 over 3x3x64".
+std::string full_name(const driver::TaskReport& t) {
+  return fmt::format("{}{}{} {}", t.algorithm, t.algorithm.empty() ? "" : " ", t.name, t.shape);
 }
 
 void print_tasks(const TuneSummary& summary) {
-  fmt::print("{:<34} {:>6} {:>10} {:>10} {:>6} {:>8} {:>6} {:>6}  {}\n", "task", "weight", "before",
-             "after", "gain", "GFLOP/s", "% peak", "trials", "failures");
+  fmt::print("{:<16} {:>6} {:>10} {:>10} {:>6} {:>8} {:>6} {:>6} {:>6}  {}\n", "task", "weight",
+             "before", "after", "gain", "GFLOP/s", "% peak", "trials", "failed",
+             "what it computes");
   bool rest = false;
   for (const driver::TaskReport& t : summary.result.tasks) {
     if (!t.used && !rest) fmt::print("not used:\n");
     rest = rest || !t.used;
-    std::string name = t.algorithm.empty() ? t.name : t.algorithm + " " + t.name;
-    if (name.size() > 34) name = name.substr(0, 31) + "...";
     const double gflops = t.after_s > 0 ? t.flops / t.after_s * 1e-9 : 0;
     const std::string share = summary.peak_gflops > 0 && gflops > 0
                                   ? fmt::format("{:.1f}", 100 * gflops / summary.peak_gflops)
                                   : "";
-    fmt::print("{:<34} {:>6} {:>10} {:>10} {:>6} {:>8.1f} {:>6} {:>6}  {}\n", name, t.weight,
+    const std::int64_t failed = failures_of(t);
+    fmt::print("{:<16} {:>6} {:>10} {:>10} {:>6} {:>8.1f} {:>6} {:>6} {:>6}  {}\n", t.key, t.weight,
                time_text(t.before_s), time_text(t.after_s),
                t.before_s > 0 ? fmt::format("{:.2f}", ratio(t.before_s, t.after_s)) : "", gflops,
-               share, t.trials, failures_text(t));
+               share, t.trials, failed > 0 ? std::to_string(failed) : "", full_name(t));
+  }
+}
+
+// Why trials failed, the most frequent reason first.
+void print_reasons(const driver::TuneResult& r) {
+  struct Reason {
+    std::int64_t count = 0;
+    std::vector<std::string> tasks;
+  };
+  std::map<std::string, Reason> reasons;
+  for (const driver::TaskReport& t : r.tasks) {
+    for (const auto& [text, count] : t.reasons) {
+      reasons[text].count += count;
+      reasons[text].tasks.push_back(t.key);
+    }
+  }
+  if (reasons.empty()) return;
+  std::vector<std::pair<std::string, Reason>> sorted(reasons.begin(), reasons.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second.count > b.second.count; });
+  fmt::print("failed trials:\n");
+  for (const auto& [text, reason] : sorted) {
+    const bool one = reason.tasks.size() == 1;
+    fmt::print("{:>6}  {} ({})\n", reason.count, text,
+               one ? "task " + reason.tasks[0] : fmt::format("{} tasks", reason.tasks.size()));
   }
 }
 
@@ -63,35 +94,43 @@ void print_times(const driver::TuneResult& r) {
 
 }  // namespace
 
-std::string progress_text(const driver::TuneProgress& p) {
+std::string progress_text(const driver::TuneProgress& p, std::size_t width) {
   using Phase = driver::TuneProgress::Phase;
-  std::string text;
-  if (p.phase == Phase::kDefaults) {
-    text = fmt::format("default schedules: {} of {} tasks", p.trials, p.tasks);
-  } else if (p.phase == Phase::kFinals) {
-    text = "timing the best side by side: " + p.task;
-  } else if (p.phase == Phase::kWholeModel) {
-    text = "checking and timing the whole model";
-  } else {
-    text = fmt::format("{} trials, {} of {} tasks live; {}: {}", p.trials, p.live_tasks, p.tasks,
-                       p.task, time_text(p.best_s));
-    if (p.before_s > 0 && p.after_s > 0) {
-      text += fmt::format("; sum {} -> {} ({:.2f}x)", time_text(p.before_s), time_text(p.after_s),
-                          p.before_s / p.after_s);
-    }
-    if (p.expected_gain > 0.001)
-      text += fmt::format(", maybe {:.1f} % more", 100 * p.expected_gain);
+  std::string text =
+      p.remaining_s > 0 ? clock_text(p.remaining_s) + " left" : clock_text(p.elapsed_s);
+  if (p.before_s > 0 && p.after_s > 0) {
+    text += fmt::format(", {} -> {} ({:.2f}x)", time_text(p.before_s), time_text(p.after_s),
+                        p.before_s / p.after_s);
   }
-  text += fmt::format("; {}", clock_text(p.elapsed_s));
-  if (p.remaining_s > 0) text += fmt::format(", {} left", clock_text(p.remaining_s));
-  if (p.failures > 0) text += fmt::format(", {} failed", p.failures);
   if (p.busy) text += " [machine busy]";
-  return text;
+  std::string rest;
+  switch (p.phase) {
+    case Phase::kDefaults:
+      rest = fmt::format("default schedules: {} of {} tasks", p.trials, p.tasks);
+      break;
+    case Phase::kFinals:
+      rest = "best side by side: " + p.task;
+      break;
+    case Phase::kWholeModel:
+      rest = "checking and timing the whole model";
+      break;
+    case Phase::kSearch:
+      rest = fmt::format("{} trials{}, {}/{} tasks, {} {}", p.trials,
+                         p.failures > 0 ? fmt::format(" ({} failed)", p.failures) : "",
+                         p.live_tasks, p.tasks, time_text(p.best_s), p.task);
+      if (p.expected_gain > 0.001)
+        rest += fmt::format(", maybe {:.1f} % more", 100 * p.expected_gain);
+      break;
+  }
+  text += "; " + rest;
+  return text.size() > width ? text.substr(0, width) : text;
 }
 
 void print_summary(const TuneSummary& summary) {
   const driver::TuneResult& r = summary.result;
   print_tasks(summary);
+  print_reasons(r);
+  if (!r.pretrained.empty()) fmt::print("trained model: {}\n", fmt::join(r.pretrained, ", "));
   fmt::print("{} trials", r.trials);
   if (r.earlier > 0) fmt::print(" and {} of earlier sessions", r.earlier);
   fmt::print("; ended by {}", r.stopped_by);
@@ -140,7 +179,8 @@ nlohmann::ordered_json to_json(const TuneSummary& summary) {
                               {"threads", summary.threads}, {"session", r.session},
                               {"trials", r.trials},         {"earlier_trials", r.earlier},
                               {"disturbed", r.disturbed},   {"busy", r.busy},
-                              {"plan", summary.plan_path},  {"artifact", summary.artifact_path}};
+                              {"plan", summary.plan_path},  {"artifact", summary.artifact_path},
+                              {"pretrained", r.pretrained}};
   j["sum_default_us"] = r.sum_default_s * 1e6;
   j["sum_best_us"] = r.sum_best_s * 1e6;
   j["sum_session_us"] = r.sum_session_s * 1e6;
@@ -165,6 +205,7 @@ nlohmann::ordered_json to_json(const TuneSummary& summary) {
   for (const driver::TaskReport& t : r.tasks) {
     j["tasks"].push_back({{"key", t.key},
                           {"name", t.name},
+                          {"shape", t.shape},
                           {"algorithm", t.algorithm},
                           {"weight", t.weight},
                           {"used", t.used},
@@ -177,6 +218,7 @@ nlohmann::ordered_json to_json(const TuneSummary& summary) {
                           {"cold_caches", t.cold},
                           {"earlier_trials", t.earlier},
                           {"failures", t.failures},
+                          {"reasons", t.reasons},
                           {"candidate", t.candidate}});
   }
   const driver::TuneTimes& t = r.times;

@@ -11,9 +11,10 @@
 
 namespace tessera::cli {
 
-std::string progress_text(const driver::TuneProgress& progress);
 // For programs: one line on stderr.
 void print_progress_json(const driver::TuneProgress& progress);
+// A line of at most `width` characters: the time left, what was gained, then the rest.
+std::string progress_text(const driver::TuneProgress& progress, std::size_t width);
 
 // A tuned model beside a peer, if it is installed.
 struct PeerComparison {

@@ -36,7 +36,8 @@ void reset_signals() {
   for (int s = 1; s < NSIG; ++s) {
     if (s != SIGKILL && s != SIGSTOP) std::signal(s, SIG_DFL);
   }
-  std::signal(SIGINT, SIG_IGN);
+  // What asks a whole group of processes to end is for the first of them, which ends the others.
+  for (const int s : {SIGINT, SIGTERM, SIGHUP}) std::signal(s, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
   sigset_t none;
   sigemptyset(&none);

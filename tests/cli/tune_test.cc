@@ -186,12 +186,130 @@ TEST(Tune, InterruptSavesTheBestSoFar) {
   EXPECT_EQ(bench.code, 0) << bench.err;
 }
 
+TEST(Tune, OtherSignalsEndLikeCtrlC) {
+  const Files files;
+  for (const auto& [signal, code] : {std::pair("TERM", 143), std::pair("HUP", 129)}) {
+    std::filesystem::remove(files.plan);
+    const Json json = tuned(files.tune("--op " + kOp + " --budget 60s") +
+                                fmt::format(" & pid=$!; sleep 3; kill -{} $pid; wait $pid", signal),
+                            code);
+    EXPECT_EQ(json["state"], "interrupted");
+    EXPECT_TRUE(std::filesystem::exists(files.plan)) << signal;
+  }
+}
+
+TEST(Tune, ASecondCtrlCSavesToo) {
+  const Files files;
+  const Finished done =
+      run_shell(files.tune("zoo:mlp --budget 60s") +
+                " & pid=$!; sleep 3; kill -INT $pid; kill -INT $pid; wait $pid; echo $? >&2");
+  EXPECT_NE(done.err.find("130\n"), std::string::npos) << done.err;
+  const Finished bench = run(quick_bench({"zoo:mlp", "--plan", files.plan, "--strict"}));
+  EXPECT_EQ(bench.code, 0) << bench.err;
+}
+
+TEST(Tune, NoTrialBeforeTheOutputsCanBeWritten) {
+  const Files files;
+  const std::string nowhere = files.folder + "/nowhere/t.plan", db = " --db " + files.db;
+  for (const std::string& more : {db + " --plan " + nowhere, db + " --plan " + files.folder,
+                                  db + " --plan " + files.plan + " -o " + files.folder,
+                                  db + " --plan " + files.plan + " -o /proc/none/out",
+                                  " --db " + nowhere + " --plan " + files.plan}) {
+    const Finished done = run_shell("tessera tune zoo:mlp --peers none" + more);
+    EXPECT_TRUE(done.code == 2 || done.code == 6) << more << done.err;
+    EXPECT_EQ(done.out, "") << more;
+    EXPECT_EQ(done.err.find("trials"), std::string::npos) << done.err;
+    EXPECT_NE(done.err.find("/"), std::string::npos) << done.err;
+  }
+  EXPECT_FALSE(std::filesystem::exists(files.plan));
+}
+
+TEST(Tune, AnAlgorithmThatTheUserNamedStays) {
+  const Files files;
+  const std::string op = "conv2d:N=1,H=10,W=10,CI=8,CO=16,KH=3,KW=3,S=1,P=1";
+  const Json fixed = tuned(files.tune("--op " + op + ",algo=direct --trials 12"));
+  ASSERT_EQ(fixed["tasks"].size(), 1u);
+  EXPECT_EQ(fixed["tasks"][0]["algorithm"], "direct");
+  // Without a name bench takes what the plan has.
+  const Finished bench = run(quick_bench({"--op", op, "--plan", files.plan, "--json"}));
+  const std::string name = Json::parse(bench.out)["results"][0]["name"];
+  EXPECT_NE(name.find("algo=direct"), std::string::npos) << name;
+  // A task of the user's choice is tuned, however fast another algorithm is.
+  const std::string key = fixed["tasks"][0]["key"];
+  const Json one = tuned(files.tune("--op " + op + " --tasks " + key + " --trials 40"));
+  std::int64_t of_key = 0;
+  for (const Json& t : one["tasks"]) {
+    if (t["key"] == key) of_key = t["trials"];
+  }
+  EXPECT_GE(of_key, 30);
+}
+
+TEST(Tune, SaysWhichModelJudgedAndWhyTrialsFailed) {
+  const Files files;
+  const std::string command = fmt::format(
+      "tessera tune --op {} --trials 24 --db {} --plan {} --peers none", kOp, files.db, files.plan);
+  const Finished done = run_shell(command);
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_NE(done.out.find("trained model: "), std::string::npos) << done.out;
+  EXPECT_NE(done.out.find(".safetensors"), std::string::npos) << done.out;
+  EXPECT_NE(done.out.find("48x40 over 32"), std::string::npos) << done.out;
+  const Finished without = run_shell(command + " --pretrained none");
+  EXPECT_EQ(without.out.find("trained model: "), std::string::npos) << without.out;
+}
+
+TEST(Tune, WhatCannotRunIsSaidAndNotTriedAgain) {
+  using onnx::testing::make_node;
+  const std::string model = save(
+      "nan.onnx",
+      onnx::testing::make_model(onnx::testing::make_graph(
+          {floats("x", {"8", "16"})},
+          {make_node("Mul", {"x", "x"}, {"square"}),
+           make_node("Sub", {"minus", "square"}, {"below"}), make_node("Sqrt", {"below"}, {"z"})},
+          {"z"}, {{"minus", onnx::testing::float_tensor({1}, {-1})}})));
+  const Files files;
+  const Json first = tuned(files.tune(model + " --trials 40"), 3);
+  EXPECT_EQ(first["state"], "no valid measurement");
+  const Json& task = first["tasks"][0];
+  ASSERT_EQ(task["reasons"].size(), 1u) << task;
+  EXPECT_NE(task["reasons"].begin().key().find("NaN everywhere"), std::string::npos) << task;
+  EXPECT_LE(first["trials"], 32);
+  const Json second = tuned(files.tune(model + " --trials 40"), 3);
+  EXPECT_EQ(second["trials"], 0) << second;
+  EXPECT_EQ(second["tasks"][0]["reasons"], task["reasons"]);
+}
+
+TEST(Tune, TheLiveLineFitsATerminal) {
+  const Files files;
+  const Finished done = run_shell(
+      fmt::format("script -qec 'stty cols 80; {}' {}/terminal </dev/null >/dev/null",
+                  files.tune("--op conv2d:N=1,H=14,W=14,CI=16,CO=16,KH=3,KW=3,S=1,P=1 --budget 5s"),
+                  files.folder));
+  if (done.code == 127) GTEST_SKIP() << "no program script: " << done.err;
+  const std::string text = read_file(files.folder + "/terminal");
+  const std::string begin = "\r\033[K";
+  int lines = 0, gains = 0, left = 0;
+  for (std::size_t at = text.find(begin); at != std::string::npos;
+       at = text.find(begin, at + begin.size())) {
+    const std::size_t from = at + begin.size();
+    const std::string line = text.substr(from, text.find_first_of("\r\n", from) - from);
+    EXPECT_LE(line.size(), 79u) << line;
+    left += line.find(" left, ") < 8 ? 1 : 0;
+    gains += line.find("x)") != std::string::npos ? 1 : 0;
+    ++lines;
+  }
+  EXPECT_GT(lines, 2) << text;
+  EXPECT_GT(gains, 0) << text;
+  EXPECT_GT(left, 0) << text;
+}
+
 TEST(Tune, KilledTunerLosesNothingThatWasRecorded) {
   const Files files;
   const std::string command = files.tune("--op " + kOp + " --budget 60s");
   run_shell(command + " & pid=$!; sleep 4; kill -9 $pid; wait $pid");
   const std::int64_t kept = files.records();
   EXPECT_GT(kept, 0);
+  const Finished list = run({"db", "list", "--db", files.db, "--json"});
+  EXPECT_EQ(Json::parse(list.out)["sessions"][0]["state"], "killed");
   const Json json = tuned(files.tune(fmt::format("--op {} --trials {}", kOp, kept + 4)));
   EXPECT_EQ(json["earlier_trials"], kept);
   EXPECT_EQ(json["trials"], 4);

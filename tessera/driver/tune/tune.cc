@@ -15,7 +15,7 @@ std::vector<std::vector<Finalist>> run_finals(TuneSession& session) {
   const std::set<std::size_t> timed = contending_tasks(session.problem(), session.best_seconds());
   std::vector<std::vector<Finalist>> out;
   for (std::size_t t = 0; t < session.tasks(); ++t) {
-    const bool in_time = !session.interrupted() && session.remaining_s() > 0;
+    const bool in_time = !session.interrupted() && session.remaining_s() > session.whole_model_s();
     out.push_back(session.finals(t, in_time && timed.contains(t)));
     session.report_progress(TuneProgress::Phase::kFinals, t);
   }
@@ -86,8 +86,8 @@ void describe_ops(const TuneSession& session, const std::vector<std::vector<Fina
 }
 
 // The target of `options` is that of the code.
-Result<void> finish(const TuneOptions& options, const target::Target& machine, TuneSession& session,
-                    TuneResult* result) {
+Result<void> finish(const TuneOptions& options, const target::Target& machine,
+                    const TuneCallbacks& callbacks, TuneSession& session, TuneResult* result) {
   double begin = session.elapsed_s();
   const std::vector<std::vector<Finalist>> finalists = run_finals(session);
   result->times.finals = session.elapsed_s() - begin;
@@ -98,6 +98,15 @@ Result<void> finish(const TuneOptions& options, const target::Target& machine, T
     result->subjects.push_back({.name = s.name, .is_op = s.is_op});
   }
   session.report_progress(TuneProgress::Phase::kWholeModel, 0, true);
+  const auto plan_of = [&]() -> Result<plan::Plan> {
+    TESSERA_TRY(plan::Plan plan, whole.plan(selection));
+    plan.target = target::to_text(machine);
+    return plan;
+  };
+  if (session.interrupted() && callbacks.save) {
+    TESSERA_TRY(const plan::Plan unchecked, plan_of());
+    callbacks.save(unchecked);
+  }
   TESSERA_TRY(const bool right, whole.verify(&selection, &result->subjects));
   if (!right) {
     result->state = TuneState::kRejected;
@@ -108,8 +117,7 @@ Result<void> finish(const TuneOptions& options, const target::Target& machine, T
   describe_ops(session, finalists, selection, &result->subjects);
   describe_tasks(session, finalists, selection, result);
   if (right) {
-    TESSERA_TRY(result->plan, whole.plan(selection));
-    result->plan.target = target::to_text(machine);
+    TESSERA_TRY(result->plan, plan_of());
   }
   result->times.whole_model = session.elapsed_s() - begin;
   return {};
@@ -138,7 +146,7 @@ Result<TuneResult> tune(const TuneOptions& options, const TuneCallbacks& callbac
       result.tasks.push_back(session->describe(t));
     }
   } else {
-    TESSERA_DO(finish(of_code, options.target, *session, &result));
+    TESSERA_DO(finish(of_code, options.target, callbacks, *session, &result));
   }
   session->end(result.state);
   const TuneTimes times = result.times;

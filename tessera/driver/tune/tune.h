@@ -51,7 +51,7 @@ struct TuneOptions {
 struct TuneProgress {
   enum class Phase : std::uint8_t { kDefaults, kSearch, kFinals, kWholeModel };
   Phase phase = Phase::kDefaults;
-  std::string task;  // measured now: name and algorithm
+  std::string task;  // measured now: name, algorithm and sizes
   std::size_t tasks = 0, live_tasks = 0;
   std::int64_t trials = 0, failures = 0;
   double best_s = 0;                 // of that task
@@ -65,10 +65,13 @@ struct TuneCallbacks {
   std::function<void(const TuneProgress&)> progress;
   std::function<void(const std::string&)> note;  // one line for people
   std::function<bool()> interrupted;             // asked between trials
+  // After an interrupt, before the whole model is checked: the best so far, in case that check
+  // never ends. A plan that fails it is not in the result.
+  std::function<void(const plan::Plan&)> save;
 };
 
 struct TaskReport {
-  std::string key, name, algorithm;
+  std::string key, name, algorithm, shape;
   double weight = 0;   // uses over all subjects
   bool used = false;   // in the plan
   bool tuned = false;  // was searched
@@ -77,6 +80,7 @@ struct TaskReport {
   double best_s = 0, session_best_s = 0;  // fastest trial, of all and of this session; 0: none
   std::int64_t trials = 0, earlier = 0;   // trials include earlier ones
   std::map<std::string, std::int64_t> failures;  // by outcome
+  std::map<std::string, std::int64_t> reasons;   // of the failures: "outcome: reason"
   std::string candidate;
 };
 
@@ -113,6 +117,8 @@ struct TuneResult {
   std::int64_t session = 0, trials = 0, earlier = 0;
   std::int64_t disturbed = 0;  // times that were shared with other work, and do not count
   std::string stopped_by;      // "budget", "trials", "no more gain", ...
+  // Files of the trained model that judged candidates; empty: none did.
+  std::vector<std::string> pretrained;
   std::string database_error;  // not empty: later trials were not kept
   bool busy = false;           // the machine was, for a good part of the time
   TuneTimes times;

@@ -10,6 +10,10 @@
 namespace tessera::driver {
 namespace {
 
+bool names_algorithm(const std::string& op) {
+  return op.find(":algo=") != std::string::npos || op.find(",algo=") != std::string::npos;
+}
+
 // Uses of one graph, apart by the convolution that has a choice; the empty key: the rest.
 using UsesByKey = std::map<std::string, std::vector<TaskUse>>;
 
@@ -166,6 +170,7 @@ class ProblemBuilder {
   }
 
   Result<void> add_op() {
+    const bool fixed = names_algorithm(problem_.subjects.back().name);
     TESSERA_TRY(const te::OpSpec spec, parse_op(problem_.subjects.back().name,
                                                 problem_.subjects.back().load.passes.rules));
     problem_.subjects.back().name = te::to_text(spec);
@@ -177,6 +182,7 @@ class ProblemBuilder {
     }
     const std::string preferred = algo->second;
     for (const std::string& name : plan::convolution_algorithms()) {
+      if (fixed && name != preferred) continue;
       te::OpSpec variant = spec;
       variant.words["algo"] = name;
       const Result<std::size_t> task = op_task(variant, name);
@@ -187,8 +193,8 @@ class ProblemBuilder {
       }
     }
     prefer(op_key(spec), preferred);
-    // With one algorithm there is nothing to choose.
-    if (problem_.choices.back().options.size() == 1) {
+    // With one algorithm there is nothing to choose; one that the user chose is in the plan.
+    if (!fixed && problem_.choices.back().options.size() == 1) {
       for (const TaskUse& use : problem_.choices.back().options[0].uses) {
         problem_.base.push_back(use);
       }
@@ -218,9 +224,8 @@ class ProblemBuilder {
 
 Result<te::OpSpec> parse_op(const std::string& text, const plan::Rules& rules) {
   TESSERA_TRY(te::OpSpec spec, te::parse_op_spec(text));
-  const bool named =
-      text.find(":algo=") != std::string::npos || text.find(",algo=") != std::string::npos;
-  if (!spec.words.contains("algo") || named || spec.dtype != DType::kF32) return spec;
+  if (!spec.words.contains("algo") || names_algorithm(text) || spec.dtype != DType::kF32)
+    return spec;
   te::OpSpec transformed = spec;
   transformed.words["algo"] = plan::convolution_algorithms().back();
   const Result<te::Dag> dag = te::make_dag(transformed);

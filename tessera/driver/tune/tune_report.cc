@@ -4,6 +4,7 @@
 
 #include "tessera/driver/tune/tune_costs.h"
 #include "tessera/driver/tune/tune_session.h"
+#include "tessera/task/shape_text.h"
 
 namespace tessera::driver {
 
@@ -14,6 +15,7 @@ void TuneSession::report_progress(TuneProgress::Phase phase, std::size_t task, b
   p.phase = phase;
   const TuneTask& t = problem_.tasks[task];
   p.task = t.algorithm.empty() ? t.task.name : t.task.name + " " + t.algorithm;
+  p.task += " " + task::shape_text(t.task.dag);
   p.tasks = tasks();
   p.live_tasks = searches_->live();
   p.failures = searches_->failures();
@@ -51,6 +53,7 @@ TaskReport TuneSession::describe(std::size_t task) const {
   r.key = t.task.key;
   r.name = t.task.name;
   r.algorithm = t.algorithm;
+  r.shape = task::shape_text(t.task.dag);
   r.tuned = searches_->is_tuned(task);
   r.cold = cold_[task];
   r.before_s = before_s_[task];
@@ -65,6 +68,7 @@ TaskReport TuneSession::describe(std::size_t task) const {
     if (outcomes[i] > 0 && !measure::is_timed(outcome))
       r.failures[measure::to_text(outcome)] = outcomes[i];
   }
+  r.reasons = reasons_[task];
   return r;
 }
 
@@ -90,6 +94,7 @@ void TuneSession::describe(TuneResult* result) const {
   result->database_error = records_.error();
   result->busy = loop_->was_busy();
   const LoopTimes& times = loop_->times();
+  result->pretrained = searches_->pretrained();
   result->times.build = times.build;
   result->times.run = times.run;
   result->times.waiting = times.waiting;

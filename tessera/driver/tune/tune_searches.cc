@@ -15,6 +15,8 @@ namespace {
 constexpr std::int64_t kStopAfter = 512;
 // On a device trials are cheap.
 constexpr std::int64_t kStopAfterOnDevice = 2048;
+// A task that failed this often and never ran gets no more trials.
+constexpr std::int64_t kMostFailures = 16;
 // For the features of candidates there, which are wanted faster than one thread computes them.
 constexpr int kModelThreads = 4;
 
@@ -54,6 +56,7 @@ Result<void> TuneSearches::make_learner(const search::PolicyEntry& policy, bool 
   }
   if (made) {
     learner_ = std::move(made).value();
+    pretrained_ = learning.pretrained;
   } else if (made.error().code == ErrorCode::kUnavailable) {
     note_(made.error().message + "; the policy works from measured times alone");
   } else {
@@ -142,11 +145,19 @@ void TuneSearches::report(std::size_t task, std::int64_t trials) {
   }
   scheduler_->report(task, s.best_seconds(), trials);
   if (trials > 0 && s.exhausted()) scheduler_->stop(task);
+  stop_if_hopeless(task);
+}
+
+void TuneSearches::stop_if_hopeless(std::size_t task) {
+  const search::TaskSearch& s = *searches_[task];
+  if (s.best_seconds() <= 0 && s.failures() >= kMostFailures) scheduler_->stop(task);
 }
 
 void TuneSearches::drop_losers() {
-  for (const std::size_t t : hopeless_tasks(problem_, best_seconds(), trials()))
-    scheduler_->stop(t);
+  for (const std::size_t t : hopeless_tasks(problem_, best_seconds(), trials())) {
+    // What the user named is tuned, whatever computes the same faster.
+    if (options_.tasks.empty()) scheduler_->stop(t);
+  }
 }
 
 void TuneSearches::expect(double first_round, const std::function<bool()>& stop) {

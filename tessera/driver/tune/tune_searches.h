@@ -44,6 +44,8 @@ class TuneSearches {
   // After `trials` of a task: what it gained, and which options have lost against others.
   void report(std::size_t task, std::int64_t trials);
   void drop_losers();
+  // Nothing of the task ran in all its trials: it is left alone.
+  void stop_if_hopeless(std::size_t task);
   // Asks the pretrained model where the first rounds promise most; ends early when `stop` says so.
   void expect(double first_round, const std::function<bool()>& stop);
   // Of all subjects together, by so many more trials; not finite: unknown.
@@ -54,6 +56,8 @@ class TuneSearches {
   void update(bool wait = false);
   // Seconds of all fits; notes where a pretrained model was left aside.
   double end();
+  // Files of the trained model that takes part; empty: none does.
+  const std::vector<std::string>& pretrained() const { return pretrained_; }
 
  private:
   TuneSearches(const TuneOptions& options, const TuneProblem& problem, Note note)
@@ -66,7 +70,8 @@ class TuneSearches {
   const TuneProblem& problem_;
   Note note_;
   std::unique_ptr<search::Learner> learner_;  // null: policies work from measured times alone
-  bool noted_error_ = false;                  // of the learner
+  std::vector<std::string> pretrained_;
+  bool noted_error_ = false;  // of the learner
   std::vector<std::unique_ptr<space::Space>> spaces_;
   std::vector<std::unique_ptr<search::TaskSearch>> searches_;
   std::unique_ptr<search::TaskScheduler> scheduler_;

@@ -19,6 +19,9 @@ constexpr std::uint64_t kNoRound = std::numeric_limits<std::uint64_t>::max();
 
 // Of a budget: what is kept for the finals and the whole model.
 constexpr double kFinishShare = 0.18, kFinishMostSeconds = 150;
+constexpr double kFinishMostShare = 0.5;  // ... of a model that takes long to build
+// To load and check a whole model, and how often it runs to be timed.
+constexpr double kWholeModelLeastSeconds = 0.5, kWholeModelRuns = 40;
 // Rounds are as long as this many seconds of trials, within kRoundLeast and kRoundMost.
 constexpr double kRoundSeconds = 2;
 constexpr double kRoundLeast = 8, kRoundMost = 64;
@@ -50,12 +53,9 @@ TuneSession::TuneSession(const TuneOptions& options, const TuneCallbacks& callba
       start_(start),
       exclusive_(!options.target.is_gpu() && options.measure.threads >= target::usable_cpus()),
       before_s_(problem_.tasks.size(), 0),
-      ended_(problem_.tasks.size(), 0) {
-  search_until_s_ =
-      options.budget_s <= 0
-          ? kInfinity
-          : options.budget_s - std::min(kFinishShare * options.budget_s, kFinishMostSeconds);
-}
+      ended_(problem_.tasks.size(), 0),
+      reasons_(problem_.tasks.size()),
+      default_failed_(problem_.tasks.size(), false) {}
 
 Result<std::unique_ptr<TuneSession>> TuneSession::start(const TuneOptions& options,
                                                         const TuneCallbacks& callbacks,
@@ -111,11 +111,16 @@ Result<void> TuneSession::resume(std::size_t task) {
     if (r.candidate == preferred && timed) before_s_[task] = known.seconds;
     // Finals repeat candidates that have records of their own.
     if (r.policy == kFinal || !searches_->task(task).replay(known)) return;
+    if (!timed && r.outcome != to_text(measure::Outcome::kCensored)) {
+      note_failure(task, r.outcome, r.reason);
+      if (r.candidate == preferred) default_failed_[task] = true;
+    }
     ++earlier_;
     ++trials_;
   };
   TESSERA_DO(records_.visit(problem_.tasks[task].task.key, replay));
   if (searches_->task(task).best_seconds() > 0) searches_->report(task, 0);
+  searches_->stop_if_hopeless(task);
   return {};
 }
 
@@ -128,6 +133,22 @@ double TuneSession::elapsed_s() const { return seconds_since(start_); }
 
 double TuneSession::remaining_s() const {
   return options_.budget_s > 0 ? options_.budget_s - elapsed_s() : kInfinity;
+}
+
+double TuneSession::search_until_s() const {
+  const double budget = options_.budget_s;
+  if (budget <= 0) return kInfinity;
+  const double share = std::min(kFinishShare * budget, kFinishMostSeconds);
+  return budget - std::max(share, std::min(whole_model_s(), kFinishMostShare * budget));
+}
+
+double TuneSession::whole_model_s() const {
+  // Each task is built for the untuned and the tuned model, by the cores side by side.
+  const auto taken = static_cast<double>(std::max<std::int64_t>(1, trials_ - earlier_));
+  const double build_s = loop_->times().build / taken;
+  const double built = 2 * build_s * static_cast<double>(tasks()) / target::usable_cpus();
+  const double sum = total_cost(problem_, before_s_, preferred_options(problem_));
+  return kWholeModelLeastSeconds + built + (std::isfinite(sum) ? kWholeModelRuns * sum : 0);
 }
 
 std::string TuneSession::search() {
@@ -159,14 +180,15 @@ std::string TuneSession::search() {
 
 std::optional<std::string> TuneSession::why_stop() const {
   if (interrupted()) return "an interrupt";
-  if (elapsed_s() >= search_until_s_) return "budget";
+  if (elapsed_s() >= search_until_s()) return "budget";
   if (const auto trouble = loop_->trouble()) return trouble->what;
   return std::nullopt;
 }
 
 void TuneSession::measure_defaults() {
   for (std::size_t t = 0; t < tasks(); ++t) {
-    if (before_s_[t] <= 0) submit(t, {searches_->space(t).preferred()}, kNoRound);
+    if (before_s_[t] <= 0 && !default_failed_[t])
+      submit(t, {searches_->space(t).preferred()}, kNoRound);
   }
   while (loop_->pending() > 0 && !why_stop()) collect(0.25);
   loop_->give_up(interrupted());
@@ -211,7 +233,7 @@ std::size_t TuneSession::round_size(std::size_t task) const {
   const auto taken = static_cast<double>(trials_ - earlier_);
   if (options_.budget_s > 0 && taken > 0) {
     const double waited_s = std::max(0.1, loop_->times().waiting);
-    n = std::min(n, (search_until_s_ - elapsed_s()) * taken / waited_s / (2 * live));
+    n = std::min(n, (search_until_s() - elapsed_s()) * taken / waited_s / (2 * live));
   }
   const bool trained = searches_->task(task).believes_global();
   return static_cast<std::size_t>(std::clamp(n, trained ? kRoundLeastTrained : kRoundLeast,
@@ -278,10 +300,16 @@ std::optional<std::int64_t> TuneSession::take(const Attempt& a, const measure::M
   if (measure::is_timed(m.outcome)) result.seconds = at_reference(m.seconds(), m.calibration_s);
   searches_->task(a.task).observe({&result, 1});
   if (m.outcome == measure::Outcome::kCompilerBug) note(m.reason);
+  if (!measure::is_timed(m.outcome)) note_failure(a.task, measure::to_text(m.outcome), m.reason);
   if (is_default && m.outcome == measure::Outcome::kOk) before_s_[a.task] = result.seconds;
   const std::int64_t number = trials_ + 1;
   end_trial(a);
   return number;
+}
+
+void TuneSession::note_failure(std::size_t task, const std::string& outcome,
+                               const std::string& reason) {
+  ++reasons_[task][reason.empty() ? outcome : outcome + ": " + reason];
 }
 
 void TuneSession::end_trial(const Attempt& a) {

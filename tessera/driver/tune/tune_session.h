@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,6 +47,8 @@ class TuneSession {
   bool interrupted() const { return callbacks_.interrupted && callbacks_.interrupted(); }
   double elapsed_s() const;
   double remaining_s() const;  // of the whole budget; infinite without one
+  // What building, checking and timing the whole model will take, roughly.
+  double whole_model_s() const;
   void report_progress(TuneProgress::Phase phase, std::size_t task, bool force = false);
   void note(const std::string& line) const {
     if (callbacks_.note) callbacks_.note(line);
@@ -78,7 +81,9 @@ class TuneSession {
   std::optional<std::int64_t> take(const Attempt& attempt, const measure::Measurement& m,
                                    bool disturbed);
   void end_trial(const Attempt& attempt);
+  void note_failure(std::size_t task, const std::string& outcome, const std::string& reason);
   std::optional<std::string> why_stop() const;
+  double search_until_s() const;  // when the rest of the budget is needed for the end
 
   const TuneOptions& options_;
   const TuneCallbacks& callbacks_;
@@ -94,12 +99,15 @@ class TuneSession {
   // too long rather than too short.
   std::vector<double> before_s_;
   std::vector<std::int64_t> ended_;  // per task: trials of this session, those given up included
+  // Per task: failures by outcome and reason, those of earlier sessions too.
+  std::vector<std::map<std::string, std::int64_t>> reasons_;
+  std::vector<bool> default_failed_;  // per task, in an earlier session: not tried again
   std::vector<Round> rounds_;
   std::int64_t trials_ = 0, earlier_ = 0;
   bool reached_limit_ = false;  // trials of a task
   double reference_s_ = 0;      // of the calibration kernel; 0: not known yet
   std::size_t last_task_ = 0;
-  double search_until_s_ = 0, last_progress_s_ = -1;
+  double last_progress_s_ = -1;
   double searching_s_ = 0, fitting_s_ = 0;
 };
 

@@ -106,6 +106,21 @@ Result<WholeModels::Built> WholeModels::build(std::size_t subject, const Selecti
   return built;
 }
 
+Result<std::shared_ptr<const WholeModels::Built>> WholeModels::untuned(std::size_t subject) {
+  if (untuned_ != nullptr) return untuned_;
+  TESSERA_TRY(Built built, build(subject, nullptr));
+  auto made = std::make_shared<const Built>(std::move(built));
+  if (session_.problem().subjects.size() == 1) untuned_ = made;
+  return std::shared_ptr<const Built>(std::move(made));
+}
+
+Result<std::shared_ptr<const WholeModels::Built>> WholeModels::selected(
+    std::size_t subject, const Selection& selection) {
+  if (verified_ != nullptr && verified_selection_ == selection) return verified_;
+  TESSERA_TRY(Built built, build(subject, &selection));
+  return std::make_shared<const Built>(std::move(built));
+}
+
 std::unique_ptr<exec::ModelRunner> WholeModels::runner(const Built& built) const {
   if (device_) return std::make_unique<exec::ModelRunner>(built.model, *device_);
   return std::make_unique<exec::ModelRunner>(built.model, *pool_);
@@ -159,12 +174,16 @@ Result<bool> WholeModels::verify(Selection* selection, std::vector<SubjectReport
     for (std::size_t i = 0; i < subjects.size(); ++i) {
       if (subjects[i].is_op) continue;
       if (wanted[i].empty()) {
-        TESSERA_TRY(const Built untuned, build(i, nullptr));
-        TESSERA_TRY(wanted[i], outputs_of(untuned));
+        TESSERA_TRY(const auto plain, untuned(i));
+        TESSERA_TRY(wanted[i], outputs_of(*plain));
       }
-      TESSERA_TRY(const Built tuned, build(i, selection));
+      TESSERA_TRY(Built tuned, build(i, selection));
       TESSERA_TRY(const std::vector<HostTensor> got, outputs_of(tuned));
       const double error = worst_output(tuned.graph, got, wanted[i]);
+      if (subjects.size() == 1) {
+        verified_ = std::make_shared<const Built>(std::move(tuned));
+        verified_selection_ = *selection;
+      }
       (*reports)[i].max_error = error;
       if (error <= 1) continue;
       session_.note(std::isinf(error)
@@ -188,19 +207,19 @@ Result<void> WholeModels::time(Selection* selection, bool improve_it,
   for (std::size_t i = 0; i < subjects.size(); ++i) {
     if (subjects[i].is_op) continue;
     SubjectReport& report = (*reports)[i];
-    TESSERA_TRY(const Built untuned, build(i, nullptr));
-    TESSERA_TRY(Built tuned, build(i, selection));
+    TESSERA_TRY(const auto plain, untuned(i));
+    TESSERA_TRY(auto tuned, selected(i, *selection));
     if (improve_it && subjects.size() == 1) {
       const Selection checked = *selection;
       TESSERA_DO(improve(i, selection, &tuned));
       if (selection->picks != checked.picks) {
         TESSERA_TRY(const bool right, verify(selection, reports));
         if (!right) *selection = checked;
-        TESSERA_TRY(tuned, build(i, selection));
+        TESSERA_TRY(tuned, selected(i, *selection));
       }
     }
     TESSERA_TRY(const std::vector<runtime::Samples> samples,
-                time_side_by_side({&untuned, &tuned}, *selection));
+                time_side_by_side({plain.get(), tuned.get()}, *selection));
     report.before_s = samples[0].median_s();
     report.after_s = samples[1].median_s();
     report.trusted = samples[0].trusted && samples[1].trusted;
@@ -222,7 +241,8 @@ Result<void> WholeModels::time(Selection* selection, bool improve_it,
   return {};
 }
 
-Result<void> WholeModels::improve(std::size_t subject, Selection* selection, Built* current) {
+Result<void> WholeModels::improve(std::size_t subject, Selection* selection,
+                                  std::shared_ptr<const Built>* current) {
   std::vector<std::size_t> open;  // tasks with something to swap
   const TuneProblem& problem = session_.problem();
   std::vector<TaskUse> uses = problem.base;
@@ -235,7 +255,7 @@ Result<void> WholeModels::improve(std::size_t subject, Selection* selection, Bui
   }
   Rng rng(options_.seed);
   for (int failed = 0; failed < kPatience && !open.empty();) {
-    const double build_s = current->model.build_ms / 1000;
+    const double build_s = (*current)->model.build_ms / 1000;
     if (session_.remaining_s() < 3 * build_s + 5 || session_.interrupted()) break;
     Selection variant = *selection;
     const std::int64_t swaps = rng.between(1, 3);
@@ -248,14 +268,14 @@ Result<void> WholeModels::improve(std::size_t subject, Selection* selection, Bui
     if (variant.picks == selection->picks) continue;
     TESSERA_TRY(Built built, build(subject, &variant));
     TESSERA_TRY(const std::vector<runtime::Samples> samples,
-                time_side_by_side({current, &built}, *selection));
+                time_side_by_side({current->get(), &built}, *selection));
     const double noise = samples[0].trusted && samples[1].trusted ? kLeastGain : kDisturbed;
     const bool faster = samples[1].median_s() < (1 - noise) * samples[0].median_s();
     failed = faster ? 0 : failed + 1;
     session_.report_progress(TuneProgress::Phase::kWholeModel, open[0]);
     if (!faster) continue;
     *selection = variant;
-    *current = std::move(built);
+    *current = std::make_shared<const Built>(std::move(built));
   }
   return {};
 }

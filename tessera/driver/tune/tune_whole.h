@@ -20,6 +20,8 @@ inline constexpr std::size_t kDefaultPick = std::numeric_limits<std::size_t>::ma
 struct Selection {
   std::vector<std::size_t> options;  // per choice
   std::vector<std::size_t> picks;    // per task: index into its finalists
+
+  friend bool operator==(const Selection&, const Selection&) = default;
 };
 
 class WholeModels {
@@ -46,6 +48,10 @@ class WholeModels {
     exec::CompiledModel model;
   };
   Result<Built> build(std::size_t subject, const Selection* selection);
+  // The untuned model, built once where there is one model only.
+  Result<std::shared_ptr<const Built>> untuned(std::size_t subject);
+  // The one that verify() built last, if that is it.
+  Result<std::shared_ptr<const Built>> selected(std::size_t subject, const Selection& selection);
   // Where models run: the device, opened with the first, or the cores of this process.
   std::unique_ptr<exec::ModelRunner> runner(const Built& built) const;
   Result<std::vector<runtime::Samples>> time_side_by_side(const std::vector<const Built*>& models,
@@ -56,7 +62,8 @@ class WholeModels {
   const Finalist* finalist(const std::string& key, const Selection& selection) const;
   bool give_up_rounding(Selection* selection) const;
   Selection untuned_algorithms() const;
-  Result<void> improve(std::size_t subject, Selection* selection, Built* current);
+  Result<void> improve(std::size_t subject, Selection* selection,
+                       std::shared_ptr<const Built>* current);
 
   const TuneOptions& options_;
   TuneSession& session_;
@@ -64,7 +71,9 @@ class WholeModels {
   std::unique_ptr<runtime::ThreadPool> pool_;  // else
   const std::vector<std::vector<Finalist>>& finalists_;
   std::map<std::string, std::size_t> task_of_key_;
-  std::vector<double> seconds_;  // of the fastest finalists, 0: none
+  std::vector<double> seconds_;                      // of the fastest finalists, 0: none
+  std::shared_ptr<const Built> untuned_, verified_;  // of the only model; the latter as selected:
+  Selection verified_selection_;
 };
 
 }  // namespace tessera::driver
