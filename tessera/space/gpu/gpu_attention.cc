@@ -23,6 +23,7 @@ constexpr std::int64_t kMaxRounds = 8, kMaxBody = 1600;
 constexpr std::int64_t kSharedBytes = 48 << 10;
 // Threads side by side along keys, keys of a thread, elements of a head or keys between copies.
 constexpr std::int64_t kKeyThreads = 16, kThreadKeys = 8, kSteps = 32;
+constexpr std::int64_t kMostPlaces = 5;
 
 struct Attention {
   Contraction scores, values;
@@ -189,15 +190,22 @@ class GpuAttention {
   std::int64_t head() const { return value_.extent(a_.values.vector); }
   std::int64_t queries() const { return weight_.extent(a_.row); }
 
-  // Of a block; copies of operands have two places.
+  // Of a block.
   std::int64_t shared_bytes(std::int64_t rows) const {
     const std::int64_t pitch = keys() + 2 * kSide;
     const std::int64_t element = size_bytes(weight_.dtype());
     const std::int64_t kept = rows * pitch * (size_bytes(scored_.dtype()) + element);
     const std::int64_t slice = kSteps + kCopyBytes / element;
-    const std::int64_t operands = (rows + tile_keys()) * slice + kSteps * (head() + kSide) +
-                                  (copies_weights() ? rows * slice : 0);
-    return kept + 2 * operands * element + 1024;
+    const std::int64_t values = kSteps * (head() + kSide) + (copies_weights() ? rows * slice : 0);
+    const std::int64_t operands =
+        places(score_.extent(a_.scores.reduce[0])) * (rows + tile_keys()) * slice +
+        places(keys()) * values;
+    return kept + operands * element + 1024;
+  }
+  // For copies of the steps of a sum. Where a multiprocessor has few blocks, each starts them all:
+  // nothing else hides how long they take.
+  std::int64_t places(std::int64_t extent) const {
+    return few_ ? std::min(parts_of(extent, kSteps) + 1, kMostPlaces) : 2;
   }
 
   bool fits() const {
@@ -288,6 +296,9 @@ class GpuAttention {
                      ? "more than the shared memory of a block"
                      : nullptr;
         });
+    const std::int64_t each = parts_of(blocks(rows_), std::max(1, x_.target.cores));
+    few_ = each <= 2;
+    if (shared_bytes(rows_) > shared_limit() / each) few_ = false;
   }
   const std::string& launch_name() const { return value_.op.name; }
 
@@ -481,7 +492,8 @@ class GpuAttention {
     }
     if (!values) write_operand(c.a, inner, steps[0]);
     write_operand(c.b, inner, steps[0]);
-    if (s.extent(c.reduce[0]) > kSteps && !copies) w.pragma(inner, steps[0], "pipeline", 2);
+    const std::int64_t extent = s.extent(c.reduce[0]);
+    if (extent > kSteps && !copies) w.pragma(inner, steps[0], "pipeline", places(extent));
   }
 
   void write_operand(const Access& a, const std::string& inner, const std::string& step) {
@@ -512,6 +524,7 @@ class GpuAttention {
   const Stage &score_, &scored_, &weight_, &value_, &out_;
   bool tensor_;
   std::int64_t warps_ = 4, rows_ = kSide;
+  bool few_ = false;  // blocks of a multiprocessor
   // Names: stages in shared memory, those of the sums, the launch and the loop of its blocks.
   std::string scores_, weights_, copied_, inner_scores_, inner_values_, launch_, block_;
 };
