@@ -70,6 +70,9 @@ std::int64_t resident_blocks(const target::Target& t, const GpuTile& tile, std::
   return n;
 }
 
+// Sums of a few steps: the wait for each may weigh more than the way to the first.
+bool short_sum(const GpuProblem& p) { return p.taps == 1 && p.reduce >= 64 && p.reduce < 256; }
+
 // Steps that make up some dozens of products for each sum, and lie in vectors.
 std::int64_t preferred_steps(const GpuProblem& p) {
   std::int64_t steps = 1;
@@ -191,13 +194,19 @@ GpuTile choose_gpu_tile(const target::Target& t, const GpuProblem& p, std::int64
       best = tile;
     };
     tile.places = 3;
-    const Memory memory{.bytes = p.step_bytes(tile), .bank_rows = bank_rows(p, tile)};
-    for (const std::int64_t parts : kGpuParts) {
-      tile.parts = parts;
-      if (!refuse_parts(p, tile.steps, parts) && p.reduce / parts % tile.steps == 0)
-        compare(memory);
-      if (parts == 1 && p.reduce % tile.steps != 0) compare(memory);
+    const std::int64_t preferred = tile.steps;
+    for (const std::int64_t steps : {preferred, 2 * preferred}) {
+      if (steps > preferred && !(short_sum(p) && p.reduce % steps == 0)) continue;
+      tile.steps = steps;
+      const Memory memory{.bytes = p.step_bytes(tile), .bank_rows = bank_rows(p, tile)};
+      for (const std::int64_t parts : kGpuParts) {
+        tile.parts = parts;
+        if (!refuse_parts(p, tile.steps, parts) && p.reduce / parts % tile.steps == 0)
+          compare(memory);
+        if (parts == 1 && p.reduce % tile.steps != 0) compare(memory);
+      }
     }
+    tile.steps = preferred;
     tile.parts = 1;
     tile.places = 2;
     for (const std::int64_t groups : kGpuGroups) {
