@@ -134,6 +134,19 @@ TEST(Gpu, PartsOfSumsStayInTheCache) {
   EXPECT_LE(bytes, gpu().l2_bytes / 2);
 }
 
+// Where nothing else hides the wait for copies, there are few of them.
+TEST(Gpu, FewBlocksWaitSeldom) {
+  const auto text = [](const char* spec) {
+    return schedule::to_text(default_schedule(dag_of(spec), gpu()).value());
+  };
+  const std::string product = text("matmul:M=49,N=960,K=160");
+  EXPECT_NE(product.find("split C.local k 8 4\n"), std::string::npos) << product;
+  const std::string attention = text("attention:B=12,M=128,N=128,D=64,dtype=f16");
+  EXPECT_NE(attention.find("pipeline 5\n"), std::string::npos) << attention;
+  const std::string many = text("attention:B=96,M=128,N=128,D=64,dtype=f16");
+  EXPECT_EQ(many.find("pipeline 5\n"), std::string::npos) << many;
+}
+
 TEST(Gpu, RowsAreReducedAndUsedInOneLaunch) {
   for (const char* spec : {"softmax:R=1536,C=128", "layernorm:R=128,C=768"}) {
     const te::Dag dag = dag_of(spec);
