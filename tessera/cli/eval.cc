@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <sstream>
 #include <utility>
 
 #include "tessera/cli/command.h"
@@ -104,14 +105,17 @@ Result<driver::EvalResult> evaluate(const EvalArgs& args) {
 }
 
 int run_graphs(const EvalArgs& args) {
-  if (args.weights.size() != 1) {
+  if (args.weights.size() != 1 || args.weights.front().empty()) {
     return report(make_error(ErrorCode::kInvalidArgument,
-                             "--graphs needs the weights of one network, not {}",
+                             "--graphs needs the weights of one network, or A,B,C, not {}",
                              args.weights.size()));
   }
   const int threads = args.options.threads > 0 ? args.options.threads : target::usable_cpus();
+  std::vector<std::string> together;
+  std::istringstream words(args.weights.front());
+  for (std::string file; std::getline(words, file, ',');) together.push_back(file);
   return eval_graphs({.files = args.graphs,
-                      .weights = args.weights.front(),
+                      .weights = together,
                       .unseen = args.unseen,
                       .json = args.json,
                       .threads = threads});

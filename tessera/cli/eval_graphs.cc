@@ -1,5 +1,7 @@
 #include "tessera/cli/eval_graphs.h"
 
+#include <cmath>
+
 #include <nlohmann/json.hpp>
 
 #include "tessera/cli/command.h"
@@ -13,18 +15,43 @@ namespace {
 using Json = nlohmann::ordered_json;
 using graphset::Ranking;
 
+// Adds scores whose mean is 0 and whose deviation is 1: networks vote alike.
+void add_standardized(const std::vector<float>& scores, std::vector<float>* sum) {
+  double mean = 0, square = 0;
+  for (const float s : scores) mean += s / static_cast<double>(scores.size());
+  for (const float s : scores) square += (s - mean) * (s - mean);
+  const double deviation = std::sqrt(square / static_cast<double>(scores.size()));
+  sum->resize(scores.size(), 0);
+  for (std::size_t i = 0; i < scores.size() && deviation > 0; ++i) {
+    (*sum)[i] += static_cast<float>((scores[i] - mean) / deviation);
+  }
+}
+
 Result<std::vector<Ranking>> rank_files(const EvalGraphsArgs& args) {
-  TESSERA_TRY(nn::TrainedGraphNetwork network, nn::load_graph_network(args.weights));
-  const double share = network.share;
-  TESSERA_TRY(const std::unique_ptr<model::GraphScorer> scorer,
-              model::GraphScorer::make(std::move(network), args.threads));
+  std::vector<std::unique_ptr<model::GraphScorer>> scorers;
+  for (const std::string& file : args.weights) {
+    TESSERA_TRY(nn::TrainedGraphNetwork network, nn::load_graph_network(file));
+    TESSERA_TRY(scorers.emplace_back(), model::GraphScorer::make(std::move(network), args.threads));
+  }
+  const double share = scorers.front()->network().share;
+  for (const auto& scorer : scorers) {
+    if (!args.unseen || scorer->network().share == share) continue;
+    return make_error(ErrorCode::kInvalidArgument,
+                      "networks that learnt from different shares ({} and {}) cannot be judged "
+                      "on what all did not see",
+                      share, scorer->network().share);
+  }
   std::vector<Ranking> out;
   for (const std::string& file : args.files) {
     TESSERA_TRY(const graphset::ConfigGraph read, graphset::read_graph(file));
     graphset::ConfigGraph graph = graphset::merge_equal(read);
     if (args.unseen) graph = graphset::take_side(graph, share, false);
-    TESSERA_TRY(const std::vector<float> scores, scorer->score(graph));
-    out.push_back(graphset::rank(graph, scores));
+    std::vector<float> sum;
+    for (const auto& scorer : scorers) {
+      TESSERA_TRY(const std::vector<float> scores, scorer->score(graph));
+      add_standardized(scores, &sum);
+    }
+    out.push_back(graphset::rank(graph, sum));
   }
   return out;
 }

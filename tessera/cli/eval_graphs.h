@@ -8,7 +8,7 @@ namespace tessera::cli {
 
 struct EvalGraphsArgs {
   std::vector<std::string> files;
-  std::string weights;
+  std::vector<std::string> weights;  // at least one; several judge together
   bool unseen = false, json = false;
   int threads = 1;
 };
