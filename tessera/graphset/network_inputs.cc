@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+
+#include "tessera/support/rng.h"
 
 namespace tessera::graphset {
 namespace {
 
 constexpr float kNever = -1e9F;
 constexpr double kLeastDeviation = 1e-6;
+constexpr int kComparedRounds = 4;
 
 template <class... Args>
 Error bad(fmt::format_string<Args...> format, Args&&... args) {
@@ -155,7 +159,8 @@ Encoding encoding_of(const nn::TrainedGraphNetwork& network) {
           .nodes = network.nodes,
           .configs = network.configs,
           .columns = network.spec.columns,
-          .config_columns = network.spec.config_columns};
+          .config_columns = network.spec.config_columns,
+          .places = network.spec.hyper.at("places")};
 }
 
 Result<void> check_fits(const Encoding& encoding, const ConfigGraph& graph) {
@@ -169,12 +174,32 @@ Result<void> check_fits(const Encoding& encoding, const ConfigGraph& graph) {
     return bad("{}: nodes of {} and configurations of {} numbers where {} and {} are read",
                graph.name, graph.columns(), graph.config_columns(), encoding.columns, raw);
   }
+  if (encoding.places > 0 && graph.places() != encoding.places) {
+    return bad("{}: {} places, the weights are of {}", graph.name, graph.places(), encoding.places);
+  }
   const float* values = graph.configs.as<float>();
   if (!tile && !std::all_of(values, values + graph.configs.size(), names_dimension)) {
     return bad("{}: layouts have numbers that are no dimension (-1 to {})", graph.name,
                kLayoutValues - 2);
   }
   return {};
+}
+
+int score_rounds(const nn::GraphNetworkSpec& spec) {
+  const auto compare = spec.hyper.find("compare");
+  return compare != spec.hyper.end() && compare->second != 0 ? kComparedRounds : 1;
+}
+
+std::vector<std::int64_t> round_order(std::int64_t size, int round) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(size));
+  std::iota(order.begin(), order.end(), 0);
+  if (round == 0) return order;
+  Rng rng(static_cast<std::uint64_t>(round));
+  for (std::size_t i = order.size(); i > 1; --i) {
+    std::swap(order[i - 1],
+              order[static_cast<std::size_t>(rng.below(static_cast<std::int64_t>(i)))]);
+  }
+  return order;
 }
 
 CutOptions cut_options(const nn::GraphNetworkSpec& spec) {
@@ -201,6 +226,11 @@ std::vector<float> still_input(const std::string& name, const Encoding& encoding
     }
     fill_opcodes(graph, nodes.empty() ? std::vector{segment.nodes.back()} : nodes,
                  &(out = zeros(m, nn::kGraphOpcodes)));
+  } else if (name == "place_ids") {
+    out = zeros(m, encoding.places);
+    for (std::size_t p = 0; p < segment.places.size(); ++p) {
+      out[at(static_cast<std::int64_t>(p), encoding.places, segment.places[p])] = 1;
+    }
   } else if (name == "place") {
     fill_place(segment, shape, &(out = zeros(n, m)));
   } else if (name == "mask") {

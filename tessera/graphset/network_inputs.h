@@ -15,6 +15,7 @@ struct Encoding {
   Kind kind = Kind::kLayout;
   nn::Normalizer nodes, configs;
   std::int64_t columns = 0, config_columns = 0;  // of a node; of a place, as it is encoded
+  std::int64_t places = 0;                       // of the only graph that it fits; 0: of any
 };
 
 // The encoding that fits these graphs. kInvalidArgument: they are of different kinds or columns, or
@@ -22,9 +23,15 @@ struct Encoding {
 Result<Encoding> fit_encoding(const std::vector<ConfigGraph>& graphs);
 Encoding encoding_of(const nn::TrainedGraphNetwork& network);
 
-// kInvalidArgument, naming the graph: of another kind or with other columns, or layouts that name
-// no dimension.
+// kInvalidArgument, naming the graph: of another kind, with other columns or places, or layouts
+// that name no dimension.
 Result<void> check_fits(const Encoding& encoding, const ConfigGraph& graph);
+
+// Networks that compare configurations say something else of one beside others: their scores are
+// means over rounds, each in another order.
+int score_rounds(const nn::GraphNetworkSpec& spec);
+// Numbers below `size` as they are batched in a round: the first round has them as they are.
+std::vector<std::int64_t> round_order(std::int64_t size, int round);
 
 CutOptions cut_options(const nn::GraphNetworkSpec& spec);
 

@@ -22,7 +22,7 @@ GraphScorer::GraphScorer(nn::TrainedGraphNetwork network, int threads)
 
 Result<std::unique_ptr<GraphScorer>> GraphScorer::make(nn::TrainedGraphNetwork network,
                                                        int threads) {
-  const nn::GraphShape shape = nn::smallest_shape(network.spec);
+  const nn::GraphShape shape = nn::smallest_shape();
   TESSERA_TRY(nn::Network built, nn::build_graph_network(network.spec, shape));
   TESSERA_DO(infer::bind_weights(std::move(built), network.weights, network.spec.network));
   return std::unique_ptr<GraphScorer>(new GraphScorer(std::move(network), threads));
@@ -42,12 +42,18 @@ Result<GraphScorer::Instance*> GraphScorer::instance(const nn::GraphShape& shape
 
 Result<void> GraphScorer::add_scores(const graphset::ConfigGraph& graph,
                                      const graphset::Segment& segment, std::vector<float>* scores) {
-  const nn::GraphShape shape = nn::padded_graph_shape(
-      network_.spec, {.configs = kConfigs,
-                      .nodes = static_cast<std::int64_t>(segment.nodes.size()),
-                      .places = static_cast<std::int64_t>(segment.places.size())});
+  const nn::GraphShape shape =
+      nn::padded_graph_shape({.configs = kConfigs,
+                              .nodes = static_cast<std::int64_t>(segment.nodes.size()),
+                              .places = static_cast<std::int64_t>(segment.places.size())});
   TESSERA_TRY(Instance* const made, instance(shape));
   const std::int64_t batches = (graph.size() + kConfigs - 1) / kConfigs;
+  const int rounds = graphset::score_rounds(network_.spec);
+  std::vector<std::vector<std::int64_t>> orders;
+  orders.reserve(static_cast<std::size_t>(rounds));
+  for (int round = 0; round < rounds; ++round) {
+    orders.push_back(graphset::round_order(graph.size(), round));
+  }
   std::atomic<std::int64_t> next{0};
   std::mutex mutex;
   std::optional<Error> failure;
@@ -62,21 +68,26 @@ Result<void> GraphScorer::add_scores(const graphset::ConfigGraph& graph,
       if (!still.empty()) std::memcpy(to, still.data(), still.size() * sizeof(float));
     }
     std::vector<std::int64_t> batch(kConfigs);
-    for (std::int64_t b = next++; b < batches; b = next++) {
+    for (std::int64_t job = next++; job < batches * rounds; job = next++) {
+      const std::vector<std::int64_t>& order = orders[static_cast<std::size_t>(job / batches)];
+      const std::int64_t first = job % batches * kConfigs;
       // The last ones are compared with some of the first.
       for (std::int64_t i = 0; i < kConfigs; ++i) {
-        batch[static_cast<std::size_t>(i)] = (b * kConfigs + i) % graph.size();
+        batch[static_cast<std::size_t>(i)] =
+            order[static_cast<std::size_t>((first + i) % graph.size())];
       }
       graphset::fill_configs(encoding_, graph, segment, batch, shape, configs);
-      if (const Result<void> ran = runner.run(); !ran.ok()) {
-        const std::lock_guard lock(mutex);
+      const Result<void> ran = runner.run();
+      const std::lock_guard lock(mutex);
+      if (!ran.ok()) {
         failure = ran.error();
         return;
       }
       const auto* out = static_cast<const float*>(runner.output_data(0));
-      const std::int64_t count = std::min(kConfigs, graph.size() - b * kConfigs);
+      const std::int64_t count = std::min(kConfigs, graph.size() - first);
       for (std::int64_t i = 0; i < count; ++i) {
-        (*scores)[static_cast<std::size_t>(b * kConfigs + i)] += out[i];
+        (*scores)[static_cast<std::size_t>(batch[static_cast<std::size_t>(i)])] +=
+            out[i] / static_cast<float>(rounds);
       }
     }
   };

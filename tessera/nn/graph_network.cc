@@ -35,24 +35,51 @@ class GraphNetworkBuilder {
       : spec_(spec), shape_(shape), b_(spec.network, {shape.configs, shape.nodes}) {}
 
   Result<Network> build() {
-    const ValueId score = spec_.network == "additive" ? additive() : messages();
+    const bool still = spec_.network == "additive" || spec_.network == "pairs";
+    const ValueId score = still ? tables() : messages();
     return b_.finish(Rows::kStatement, {{"score", score}});
   }
 
  private:
   std::int64_t hyper(const char* name) const { return spec_.hyper.at(name); }
 
-  // A weight for every place and column, alone or by the place's operation.
-  ValueId additive() {
-    const std::int64_t m = shape_.places, k = spec_.config_columns;
-    const ValueId configs = b_.input("configs", {m, shape_.configs, k});
-    const bool by_place = hyper("places") > 0;
-    const ValueId opcodes = by_place ? kNoValue : b_.input("place_opcodes", {m, kGraphOpcodes});
-    const std::int64_t rows = by_place ? hyper("places") : kGraphOpcodes;
-    ValueId table = b_.parameter("table", {rows, k}, Init::kZero, k);
-    if (by_place && m != rows) b_.refuse("{} places, the weights are of {}", m, rows);
-    if (!by_place) table = b_.contract("mk,kn->mn", opcodes, table);
-    return b_.contract("mbk,mk->b", configs, table);
+  // What the tables of places are read by, [places, rows]: each place's own number, or its
+  // operation.
+  ValueId place_keys() {
+    const std::int64_t m = shape_.places, own = hyper("places");
+    return own > 0 ? b_.input("place_ids", {m, own})
+                   : b_.input("place_opcodes", {m, kGraphOpcodes});
+  }
+  std::int64_t key_rows() const { return hyper("places") > 0 ? hyper("places") : kGraphOpcodes; }
+
+  // A weight for every place and column.
+  ValueId additive(ValueId configs, ValueId keys) {
+    const std::int64_t k = spec_.config_columns;
+    const ValueId table = b_.parameter("table", {key_rows(), k}, Init::kZero, k);
+    return b_.contract("mbk,mk->b", configs, b_.contract("mk,kn->mn", keys, table));
+  }
+
+  // The additive model and a weight for every two that are set together: the product of what each
+  // says, added over all pairs as half of the square of the sum without the squares.
+  ValueId pairs(ValueId configs, ValueId keys) {
+    const std::int64_t k = spec_.config_columns, h = hyper("hidden");
+    const ValueId alone = additive(configs, keys);
+    const ValueId table = b_.parameter("pairs", {key_rows(), k * h}, Init::kNormal, k * h);
+    const ValueId each = b_.reshape(b_.contract("mk,kn->mn", keys, table), {shape_.places, k, h});
+    const ValueId sum = b_.contract("mbk,mkh->bh", configs, each);
+    const ValueId same = b_.contract("mbk,mkh->bh", configs, b_.mul(each, each));
+    const ValueId weight = b_.parameter("pair_weight", {h, 1}, Init::kNormal, 1);
+    const ValueId both = b_.mul(b_.sub(b_.mul(sum, sum), same), b_.scalar(0.5));
+    const ValueId score = b_.contract("mk,kn->mn", both, weight);
+    return b_.add(alone, b_.reshape(score, {shape_.configs}));
+  }
+
+  // Networks without messages.
+  ValueId tables() {
+    const ValueId configs =
+        b_.input("configs", {shape_.places, shape_.configs, spec_.config_columns});
+    const ValueId keys = place_keys();
+    return spec_.network == "pairs" ? pairs(configs, keys) : additive(configs, keys);
   }
 
   // Of the nodes alone: [nodes, hidden].
@@ -88,9 +115,12 @@ class GraphNetworkBuilder {
     return b_.contract("nmb,mbh->nbh", b_.softmax(scores, 1), value);
   }
 
-  // Each configuration beside the share that it has among those of the batch.
+  // Each configuration beside the share that it has among those of the batch, by a softmax of
+  // learned sharpness.
   ValueId compare(ValueId x, const std::string& name) {
-    const ValueId share = b_.mul(b_.softmax(x, 1), b_.scalar(static_cast<double>(configs_now_)));
+    const ValueId sharp = b_.parameter(name + ".sharpness", {1}, Init::kOne, 1);
+    const ValueId share =
+        b_.mul(b_.softmax(b_.mul(x, sharp), 1), b_.scalar(static_cast<double>(configs_now_)));
     return b_.linear(b_.concat({x, b_.mul(share, x)}, 2), hyper("hidden"), name + ".compare");
   }
 
@@ -135,9 +165,16 @@ class GraphNetworkBuilder {
     const ValueId configs = b_.input("configs", {m, shape_.configs, spec_.config_columns});
     const ValueId place = b_.input("place", {n, m});
     const ValueId mask = b_.input("mask", {1, n});
+    const std::int64_t own = hyper("places"), k = spec_.config_columns;
+    const ValueId ids = own > 0 ? b_.input("place_ids", {m, own}) : kNoValue;
     add_matrices();
     const ValueId still = b_.reshape(embed_nodes(nodes, opcodes), {n, 1, h});
-    const ValueId said = b_.linear(configs, h, "config", false);
+    ValueId said = b_.linear(configs, h, "config", false);
+    if (own > 0) {
+      const ValueId table = b_.parameter("place_config", {own, k * h}, Init::kNormal, k * h);
+      const ValueId each = b_.reshape(b_.contract("mk,kn->mn", ids, table), {m, k, h});
+      said = b_.add(said, b_.contract("mbk,mkh->mbh", configs, each));
+    }
     if (early) {
       const ValueId x = b_.add(b_.contract("nm,mbh->nbh", place, said), still);
       return read_out(layers(b_.relu(x)), n, mask);
@@ -159,8 +196,8 @@ class GraphNetworkBuilder {
 };
 
 Hyper message_defaults(const Hyper& own) {
-  Hyper out = {{"hidden", 64}, {"layers", 2}, {"early", 1},    {"residual", 1},
-               {"compare", 0}, {"hops", 1},   {"segment", 512}};
+  Hyper out = {{"hidden", 64}, {"layers", 2}, {"early", 1},     {"residual", 1},
+               {"compare", 0}, {"hops", 1},   {"segment", 512}, {"places", 0}};
   out.insert(own.begin(), own.end());
   return out;
 }
@@ -192,10 +229,6 @@ Result<void> check_hyper(const GraphNetworkSpec& spec, const GraphNetworkEntry& 
   for (const auto& [name, value] : entry.defaults) {
     if (spec.hyper.count(name) == 0) return bad("hyper-parameter {} is missing", name);
   }
-  // The places of a second segment would be taken for those of the first.
-  const auto places = spec.hyper.find("places");
-  if (places != spec.hyper.end() && places->second > spec.hyper.at("segment"))
-    return bad("places={} is more than a segment has", places->second);
   return {};
 }
 
@@ -209,7 +242,10 @@ const std::vector<GraphNetworkEntry>& graph_network_table() {
       {"gat", "attention over a node's neighbours", message_defaults({})},
       {"gcn", "neighbours averaged with the node by the symmetric matrix", message_defaults({})},
       {"graphsage", "means over sources and users beside the node itself",
-       message_defaults({{"both", 1}})}};
+       message_defaults({{"both", 1}})},
+      {"pairs",
+       "additive, and a weight for every two that are set together",
+       {{"hidden", 16}, {"places", 0}, {"hops", 0}, {"segment", 4096}}}};
   return table;
 }
 
@@ -236,15 +272,9 @@ Result<Network> build_graph_network(const GraphNetworkSpec& spec, const GraphSha
   return network;
 }
 
-GraphShape padded_graph_shape(const GraphNetworkSpec& spec, const GraphShape& shape) {
+GraphShape padded_graph_shape(const GraphShape& shape) {
   const auto up = [](std::int64_t x, std::int64_t step) { return (x + step - 1) / step * step; };
-  GraphShape out = {shape.configs, up(shape.nodes, kNodeStep), up(shape.places, kPlaceStep)};
-  const auto places = spec.hyper.find("places");
-  // One that is too large is refused where it is built.
-  if (places != spec.hyper.end() && places->second > 0) {
-    out.places = std::max(shape.places, places->second);
-  }
-  return out;
+  return {shape.configs, up(shape.nodes, kNodeStep), up(shape.places, kPlaceStep)};
 }
 
 }  // namespace tessera::nn

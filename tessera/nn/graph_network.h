@@ -34,7 +34,7 @@ bool is_graph_network(const std::string& name);
 //   residual             1: layers add to what they read
 //   compare              1: layers compare the configurations of a batch with each other
 //   hops, segment        how the graph is cut (graphset/segments.h)
-//   places               additive: weights of so many places; 0: of operations instead
+//   places               weights of the so many places of one graph; 0: of operations instead
 Result<GraphNetworkSpec> make_graph_spec(const std::string& network, const Hyper& hyper,
                                          std::int64_t columns, std::int64_t config_columns);
 
@@ -47,6 +47,7 @@ struct GraphShape {
 //   configs [places, configs, config_columns]
 //   place [nodes, places]             1 where a place is the node's
 //   place_opcodes [places, kGraphOpcodes]
+//   place_ids [places, hyper places]  1 at the place's number in the graph
 //   mask [1, nodes]                   1 for real nodes
 //   sources, users [nodes, nodes]     rows: the mean over a node's sources, or users
 //   symmetric [nodes, nodes]          D^-1/2 (A + A' + 1) D^-1/2
@@ -55,6 +56,6 @@ struct GraphShape {
 Result<Network> build_graph_network(const GraphNetworkSpec& spec, const GraphShape& shape);
 
 // What a segment of so many nodes and places is padded to: few instances, little waste.
-GraphShape padded_graph_shape(const GraphNetworkSpec& spec, const GraphShape& shape);
+GraphShape padded_graph_shape(const GraphShape& shape);
 
 }  // namespace tessera::nn

@@ -21,7 +21,7 @@ constexpr VectorField kVectors[] = {
 };
 
 Result<void> check_network(const TrainedGraphNetwork& network) {
-  TESSERA_TRY(const Network built, build_graph_network(network.spec, smallest_shape(network.spec)));
+  TESSERA_TRY(const Network built, build_graph_network(network.spec, smallest_shape()));
   TESSERA_DO(check_weights(network.spec.network, built.parameters, network.weights));
   for (const VectorField& field : kVectors) {
     const std::vector<float>& v = network.*field.normalizer.*field.member;
@@ -69,9 +69,7 @@ Result<TrainedGraphNetwork> parse(const std::string& path) {
 
 }  // namespace
 
-GraphShape smallest_shape(const GraphNetworkSpec& spec) {
-  return padded_graph_shape(spec, {.configs = 1, .nodes = 1, .places = 1});
-}
+GraphShape smallest_shape() { return padded_graph_shape({.configs = 1, .nodes = 1, .places = 1}); }
 
 Result<void> save_graph_network(const TrainedGraphNetwork& network, const std::string& path) {
   if (auto whole = check_network(network); !whole.ok()) return whole.error().with_context(path);

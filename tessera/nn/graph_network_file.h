@@ -18,7 +18,7 @@ struct TrainedGraphNetwork {
 };
 
 // The same parameters for every shape.
-GraphShape smallest_shape(const GraphNetworkSpec& spec);
+GraphShape smallest_shape();
 
 // As save_network and load_network (network_file.h).
 Result<void> save_graph_network(const TrainedGraphNetwork& network, const std::string& path);

@@ -23,6 +23,11 @@ bool is_linear(const std::string& a, const std::string& b, const std::string& ou
 
 Tensor contract(const Attrs& attrs, const Tensors& in) {
   const std::string &a = attrs.word("a"), &b = attrs.word("b"), &out = attrs.word("out");
+  if (in[0].is_sparse()) {  // rows of a matrix times whatever lies behind the first axis
+    std::vector<std::int64_t> wide = in[1].sizes().vec();
+    wide[0] = in[0].size(0);
+    return at::mm(in[0], in[1].reshape({in[1].size(0), -1})).reshape(wide);
+  }
   if (!is_linear(a, b, out)) return at::einsum(a + "," + b + "->" + out, {in[0], in[1]});
   std::vector<std::int64_t> shape = in[0].sizes().vec();
   shape.back() = in[1].size(1);

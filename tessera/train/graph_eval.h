@@ -16,7 +16,8 @@ class GraphEval {
   // use of it, that networks do not have (nn/README.md lists those they have).
   static Result<GraphEval> make(graph::Graph graph, const at::TensorOptions& options);
 
-  // `inputs` in the order of the graph's; returns its outputs. Torch reports failures (memory) as
+  // `inputs` in the order of the graph's; returns its outputs. A matrix that is only the first
+  // operand of contractions "nm,m...->n..." may be sparse. Torch reports failures (memory) as
   // exceptions.
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs) const;
 

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+#include <sys/resource.h>
 
 #include "tessera/graphset/npz_file.h"
 #include "tessera/train/args.h"
@@ -21,7 +22,7 @@ using Json = nlohmann::ordered_json;
 struct GraphFlags {
   std::vector<std::string> files;
   std::string hyper, loss = "hinge", output;
-  bool json = false;
+  bool json = false, leave_one_out = false;
   GraphTrainOptions train;
 };
 
@@ -68,13 +69,27 @@ void add_graph_flags(CLI::App& app, GraphFlags& f) {
   app.add_option("--seed", t.seed)->capture_default_str();
   app.add_option("--device", t.device, "cpu, cuda or auto")->capture_default_str();
   app.add_option("--threads", t.threads, "Of the host; 0: all cores")->capture_default_str();
+  app.add_flag("--leave-one-out", f.leave_one_out,
+               "Judge each graph by a network that learnt from the others; writes no file");
   app.add_option("-o,--output", f.output, "File to write");
   app.add_flag("--json", f.json, "Print the final numbers as JSON");
 }
 
 void print_epoch(const GraphEpoch& e) {
+  if (!e.finished) {
+    fmt::print(stderr, "epoch {:>3}/{} step {}/{} loss {:.4f}, {:.0f} s\n", e.epoch, e.epochs,
+               e.step, e.steps, e.loss, e.seconds);
+    return;
+  }
   fmt::print(stderr, "epoch {:>3}/{} loss {:.4f} tau {:.4f}{} {:.0f} s\n", e.epoch, e.epochs,
              e.loss, e.tau, e.best ? " best," : ",", e.seconds);
+}
+
+// Of this process so far, in bytes.
+double peak_memory() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) * 1024;
 }
 
 Json json_of(const graphset::Ranking& r) {
@@ -101,16 +116,47 @@ void print_result(const GraphFlags& f, const GraphTrained& r) {
                       {"validation_tau", r.tau},
                       {"segments", r.segments},
                       {"largest_segment", r.largest},
+                      {"peak_bytes", peak_memory()},
                       {"unseen", unseen}};
     fmt::print("{}\n", all.dump(2));
     return;
   }
-  fmt::print("{}: {} epochs, {} segments of at most {} nodes, validation tau {:.4f}\n",
-             r.network.spec.network, r.epochs, r.segments, r.largest, r.tau);
+  fmt::print(
+      "{}: {} epochs, {} segments of at most {} nodes, validation tau {:.4f}, at most {:.2f} GB\n",
+      r.network.spec.network, r.epochs, r.segments, r.largest, r.tau, peak_memory() / 1e9);
   for (const graphset::Ranking& u : r.unseen) {
-    fmt::print("{}: tau {:.4f} pairwise {:.4f} slowdown@1 {:.4f} on {} that it did not see\n",
-               u.name, u.tau, u.pairwise, u.slowdown.at(1), u.configs);
+    fmt::print(
+        "{}: tau {:.4f} pairwise {:.4f} slowdown@1 {:.4f} @5 {:.4f} on {} that it did not see\n",
+        u.name, u.tau, u.pairwise, u.slowdown.at(1), u.slowdown.at(5), u.configs);
   }
+}
+
+Result<std::vector<graphset::ConfigGraph>> read_all(const GraphFlags& f) {
+  std::vector<graphset::ConfigGraph> graphs;
+  for (const std::string& file : f.files) {
+    TESSERA_TRY(graphs.emplace_back(), graphset::read_graph(file));
+  }
+  return graphs;
+}
+
+// One network a graph; the result is the last one's, with what each said of its graph.
+Result<GraphTrained> leave_one_out(const GraphFlags& f,
+                                   const std::vector<graphset::ConfigGraph>& graphs,
+                                   const std::atomic<bool>& stop) {
+  if (graphs.size() < 2) {
+    return make_error(ErrorCode::kInvalidArgument, "--leave-one-out needs at least two graphs");
+  }
+  GraphTrained out;
+  std::vector<graphset::Ranking> rankings;
+  for (std::size_t i = 0; i < graphs.size() && !stop; ++i) {
+    std::vector<graphset::ConfigGraph> others = graphs;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+    fmt::print(stderr, "without {}\n", graphs[i].name);
+    TESSERA_TRY(out, train_graphs(others, f.train, print_epoch, stop, {graphs[i]}));
+    rankings.push_back(out.unseen.back());
+  }
+  out.unseen = std::move(rankings);
+  return out;
 }
 
 Result<GraphTrained> train_and_save(GraphFlags& f, const std::atomic<bool>& stop) {
@@ -122,10 +168,8 @@ Result<GraphTrained> train_and_save(GraphFlags& f, const std::atomic<bool>& stop
   }
   TESSERA_TRY(f.train.hyper, parse_hyper(f.hyper));
   TESSERA_TRY(f.train.loss, loss_from_text(f.loss));
-  std::vector<graphset::ConfigGraph> graphs;
-  for (const std::string& file : f.files) {
-    TESSERA_TRY(graphs.emplace_back(), graphset::read_graph(file));
-  }
+  TESSERA_TRY(const std::vector<graphset::ConfigGraph> graphs, read_all(f));
+  if (f.leave_one_out) return leave_one_out(f, graphs, stop);
   TESSERA_TRY(GraphTrained trained, train_graphs(graphs, f.train, print_epoch, stop));
   if (!f.output.empty()) TESSERA_DO(nn::save_graph_network(trained.network, f.output));
   return trained;

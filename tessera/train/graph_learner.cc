@@ -4,6 +4,20 @@
 #include <c10/core/GradMode.h>
 
 namespace tessera::train {
+namespace {
+
+// Below, a dense product takes less time.
+constexpr std::int64_t kSparseNodes = 128;
+
+// Whether an input is only multiplied with rows of nodes or places, and mostly 0.
+bool is_sparse(const std::string& name, const nn::GraphNetworkSpec& spec,
+               const nn::GraphShape& shape) {
+  if (shape.nodes < kSparseNodes) return false;
+  const bool early_place = name == "place" && spec.hyper.at("early") != 0;
+  return name == "sources" || name == "users" || name == "symmetric" || early_place;
+}
+
+}  // namespace
 
 using at::Tensor;
 
@@ -20,7 +34,7 @@ Result<std::unique_ptr<GraphLearner>> GraphLearner::make(nn::GraphNetworkSpec sp
                                                          graphset::Encoding encoding,
                                                          std::int64_t configs, at::Device device,
                                                          std::uint64_t seed) {
-  TESSERA_TRY(nn::Network network, nn::build_graph_network(spec, nn::smallest_shape(spec)));
+  TESSERA_TRY(nn::Network network, nn::build_graph_network(spec, nn::smallest_shape()));
   Rng rng(seed);
   Weights weights;
   for (const nn::Parameter& p : network.parameters) weights[p.name] = nn::initial_value(p, rng);
@@ -55,9 +69,9 @@ Result<Tensor> GraphLearner::run(LoadedGraph& graph, std::size_t segment,
                                  std::span<const std::int64_t> configs) {
   const graphset::Segment& part = graph.segments[segment];
   const nn::GraphShape shape =
-      nn::padded_graph_shape(spec_, {.configs = configs_,
-                                     .nodes = static_cast<std::int64_t>(part.nodes.size()),
-                                     .places = static_cast<std::int64_t>(part.places.size())});
+      nn::padded_graph_shape({.configs = configs_,
+                              .nodes = static_cast<std::int64_t>(part.nodes.size()),
+                              .places = static_cast<std::int64_t>(part.places.size())});
   TESSERA_TRY(const Instance* const network, instance(shape));
   std::vector<std::int64_t> full;
   for (std::size_t i = 0; i < static_cast<std::size_t>(configs_); ++i) {
@@ -75,10 +89,10 @@ Result<Tensor> GraphLearner::run(LoadedGraph& graph, std::size_t segment,
     if (!kept.defined()) {
       const std::vector<float> values =
           graphset::still_input(name, encoding_, *graph.graph, part, shape);
-      const auto rows = name == "mask" ? 1 : name == "place_opcodes" ? shape.places : shape.nodes;
-      kept = at::tensor(values, at::kFloat)
-                 .reshape({rows, static_cast<std::int64_t>(values.size()) / rows})
-                 .to(device_);
+      const bool of_places = name == "place_opcodes" || name == "place_ids";
+      const auto rows = name == "mask" ? 1 : of_places ? shape.places : shape.nodes;
+      kept = on_device(values, {rows, static_cast<std::int64_t>(values.size()) / rows}, at::kCPU);
+      kept = (is_sparse(name, spec_, shape) ? kept.to_sparse() : kept.clone()).to(device_);
     }
     inputs.push_back(kept);
   }
@@ -92,12 +106,28 @@ Result<std::vector<float>> GraphLearner::predict(LoadedGraph& graph,
   const c10::AutoGradMode no_gradients(false);
   std::vector<float> scores(configs.size(), 0);
   const auto step = static_cast<std::size_t>(configs_);
-  for (std::size_t s = 0; s < graph.segments.size(); ++s) {
+  const int rounds = graphset::score_rounds(spec_);
+  for (int round = 0; round < rounds; ++round) {
+    const std::vector<std::int64_t> order =
+        graphset::round_order(static_cast<std::int64_t>(configs.size()), round);
+    std::vector<std::int64_t> batch;
     for (std::size_t first = 0; first < configs.size(); first += step) {
       const std::size_t count = std::min(step, configs.size() - first);
-      TESSERA_TRY(const Tensor out, run(graph, s, configs.subspan(first, count)));
-      const Tensor host = out.to(at::kCPU).contiguous();
-      for (std::size_t i = 0; i < count; ++i) scores[first + i] += host.data_ptr<float>()[i];
+      batch.clear();
+      // The last ones are compared with some of the first.
+      for (std::size_t i = 0; i < step; ++i) {
+        batch.push_back(configs[static_cast<std::size_t>(order[(first + i) % order.size()])]);
+      }
+      Tensor sum = at::zeros({configs_}, at::TensorOptions().device(device_).dtype(at::kFloat));
+      for (std::size_t s = 0; s < graph.segments.size(); ++s) {
+        TESSERA_TRY(const Tensor out, run(graph, s, batch));
+        sum += out;
+      }
+      const Tensor host = sum.to(at::kCPU).contiguous();
+      for (std::size_t i = 0; i < count; ++i) {
+        scores[static_cast<std::size_t>(order[first + i])] +=
+            host.data_ptr<float>()[i] / static_cast<float>(rounds);
+      }
     }
   }
   return scores;

@@ -19,6 +19,7 @@ using at::Tensor;
 using graphset::ConfigGraph;
 
 constexpr double kTableRate = 0.02, kNetworkRate = 1e-3;
+constexpr std::chrono::seconds kTellAfter{10};
 
 // 1 for the fastest of the given configurations, 0 for the slowest; equal times are equal.
 std::vector<float> percentiles(const ConfigGraph& graph, const std::vector<std::int64_t>& configs) {
@@ -34,6 +35,9 @@ std::vector<float> percentiles(const ConfigGraph& graph, const std::vector<std::
   }
   return out;
 }
+
+// Networks of weights by place, which take larger steps.
+bool is_table(const std::string& network) { return network == "additive" || network == "pairs"; }
 
 struct Subject {
   LoadedGraph loaded;
@@ -82,8 +86,9 @@ class GraphTrainer {
 
   const std::vector<Subject>& subjects() const { return subjects_; }
 
-  // Mean loss of a pass over all configurations.
-  Result<double> epoch(int number, const std::atomic<bool>& stop) {
+  // A pass over all configurations; `line` gets the mean loss. `report` is told now and then.
+  Result<void> epoch(GraphEpoch* line, const std::function<void()>& report,
+                     const std::atomic<bool>& stop) {
     std::vector<Step> steps;
     for (std::size_t s = 0; s < subjects_.size(); ++s) {
       Subject& subject = subjects_[s];
@@ -98,14 +103,22 @@ class GraphTrainer {
       std::swap(steps[i - 1],
                 steps[static_cast<std::size_t>(rng_.below(static_cast<std::int64_t>(i)))]);
     }
+    line->steps = static_cast<std::int64_t>(steps.size());
     const double total = static_cast<double>(steps.size()) * options_.epochs;
-    double sum = 0;
+    Tensor sum;  // on the device: reading every loss would wait for every step
     for (std::size_t i = 0; i < steps.size() && !stop; ++i) {
-      const double done = (static_cast<double>(steps.size()) * number + static_cast<double>(i));
-      TESSERA_TRY(const double loss, step(steps[i], rate(done / total)));
-      sum += loss;
+      const double done =
+          static_cast<double>(steps.size()) * (line->epoch - 1) + static_cast<double>(i);
+      TESSERA_TRY(const Tensor loss, step(steps[i], rate(done / total)));
+      sum = sum.defined() ? sum + loss : loss;
+      line->step = static_cast<std::int64_t>(i) + 1;
+      if (std::chrono::steady_clock::now() - told_ < kTellAfter) continue;
+      told_ = std::chrono::steady_clock::now();
+      line->loss = sum.item<double>() / static_cast<double>(line->step);
+      report();
     }
-    return sum / static_cast<double>(std::max<std::size_t>(1, steps.size()));
+    if (sum.defined()) line->loss = sum.item<double>() / static_cast<double>(line->step);
+    return {};
   }
 
   // Mean tau over the graphs' parts that have two times to compare.
@@ -121,18 +134,25 @@ class GraphTrainer {
     return count > 0 ? sum / count : 0;
   }
 
-  Result<std::vector<graphset::Ranking>> rank_unseen() {
+  // Graphs of which nothing was learnt come behind those that were.
+  Result<std::vector<graphset::Ranking>> rank_unseen(const std::vector<ConfigGraph>& others) {
     std::vector<graphset::Ranking> out;
     for (Subject& s : subjects_) {
       if (s.unseen.empty()) continue;
       TESSERA_TRY(out.emplace_back(), rank_part(s, s.unseen));
+    }
+    for (const ConfigGraph& graph : others) {
+      LoadedGraph loaded = learner_.load(graph);
+      const std::vector<std::int64_t> all = graphset::round_order(graph.size(), 0);
+      TESSERA_TRY(const std::vector<float> scores, learner_.predict(loaded, all));
+      out.push_back(graphset::rank(graph, scores));
     }
     return out;
   }
 
  private:
   double rate(double done) const {
-    const bool table = options_.network == "additive";
+    const bool table = is_table(options_.network);
     const double most = options_.lr > 0 ? options_.lr : (table ? kTableRate : kNetworkRate);
     if (done < options_.warmup) return most * (0.01 + done / options_.warmup);
     const double rest = (done - options_.warmup) / std::max(1e-9, 1 - options_.warmup);
@@ -159,7 +179,7 @@ class GraphTrainer {
     return sum;
   }
 
-  Result<double> step(const Step& at_step, double lr) {
+  Result<Tensor> step(const Step& at_step, double lr) {
     Subject& s = subjects_[at_step.subject];
     const auto list = static_cast<std::size_t>(learner_.configs());
     const std::size_t size = std::min(list, s.learnt.size() - at_step.first);
@@ -182,29 +202,39 @@ class GraphTrainer {
                                   member.to(fresh.device()))
                             .sum();
     learner_.adam().step(loss, lr, options_.weight_decay, options_.clip);
-    const Tensor host = fresh.detach().to(at::kCPU).contiguous();
-    for (std::size_t i = 0; i < configs.size(); ++i) {
-      s.remembered[static_cast<std::size_t>(configs[i]) * count + segment] =
-          host.data_ptr<float>()[i];
+    if (count > 1) {
+      const Tensor host = fresh.detach().to(at::kCPU).contiguous();
+      for (std::size_t i = 0; i < configs.size(); ++i) {
+        s.remembered[static_cast<std::size_t>(configs[i]) * count + segment] =
+            host.data_ptr<float>()[i];
+      }
     }
-    return loss.item<double>();
+    return loss.detach();
   }
 
   const GraphTrainOptions& options_;
   GraphLearner& learner_;
   Rng rng_;
   std::vector<Subject> subjects_;
+  std::chrono::steady_clock::time_point told_ = std::chrono::steady_clock::now();
 };
 
-// Additive models of one graph have weights of its places, where one segment holds them.
+// Tables of one graph have weights of its places.
 nn::Hyper hyper_for(const GraphTrainOptions& options, const std::vector<ConfigGraph>& graphs) {
   nn::Hyper hyper = options.hyper;
   constexpr std::int64_t kMostPlaces = 4096;
-  if (options.network == "additive" && graphs.size() == 1 && hyper.count("places") == 0 &&
+  if (is_table(options.network) && graphs.size() == 1 && hyper.count("places") == 0 &&
       graphs.front().places() <= kMostPlaces) {
     hyper["places"] = graphs.front().places();
   }
   return hyper;
+}
+
+std::vector<ConfigGraph> merge_all(const std::vector<ConfigGraph>& graphs) {
+  std::vector<ConfigGraph> out;
+  out.reserve(graphs.size());
+  for (const ConfigGraph& g : graphs) out.push_back(graphset::merge_equal(g));
+  return out;
 }
 
 GraphTrained describe(const GraphTrainer& trainer, const nn::GraphNetworkSpec& spec,
@@ -232,33 +262,40 @@ GraphTrained describe(const GraphTrainer& trainer, const nn::GraphNetworkSpec& s
 
 Result<GraphTrained> run_epochs(GraphTrainer& trainer, GraphLearner& learner, GraphTrained out,
                                 const GraphTrainOptions& options,
+                                const std::vector<ConfigGraph>& judged,
                                 const std::function<void(const GraphEpoch&)>& report,
                                 const std::atomic<bool>& stop) {
   const auto start = std::chrono::steady_clock::now();
+  const auto seconds = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
   out.network.weights = learner.adam().weights();
-  TESSERA_TRY(out.tau, trainer.validate());
   for (int e = 0, best = 0; e < options.epochs && !stop; ++e) {
     GraphEpoch line{.epoch = e + 1, .epochs = options.epochs};
-    TESSERA_TRY(line.loss, trainer.epoch(e, stop));
+    const auto tell = [&] {
+      line.seconds = seconds();
+      if (report) report(line);
+    };
+    TESSERA_DO(trainer.epoch(&line, tell, stop));
     if (!std::isfinite(line.loss)) {
       return make_error(ErrorCode::kRunFailed, "training diverged: try a smaller --lr");
     }
     TESSERA_TRY(line.tau, trainer.validate());
+    line.finished = true;
     line.best = line.tau > out.tau || e == 0;
-    line.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (line.best) {
       out.tau = line.tau;
       out.network.weights = learner.adam().weights();
       best = e;
     }
     out.epochs = e + 1;
-    if (report) report(line);
+    tell();
     if (options.patience > 0 && e - best >= options.patience) break;
   }
   out.interrupted = stop;
   out.network.notes["tau"] = fmt::format("{:.4f}", out.tau);
   TESSERA_DO(learner.adam().set_weights(out.network.weights));
-  TESSERA_TRY(out.unseen, trainer.rank_unseen());
+  TESSERA_TRY(out.unseen, trainer.rank_unseen(judged));
   return out;
 }
 
@@ -267,13 +304,17 @@ Result<GraphTrained> run_epochs(GraphTrainer& trainer, GraphLearner& learner, Gr
 Result<GraphTrained> train_graphs(const std::vector<ConfigGraph>& graphs,
                                   const GraphTrainOptions& options,
                                   const std::function<void(const GraphEpoch&)>& report,
-                                  const std::atomic<bool>& stop) {
-  std::vector<ConfigGraph> merged;
-  for (const ConfigGraph& g : graphs) merged.push_back(graphset::merge_equal(g));
-  TESSERA_TRY(const graphset::Encoding encoding, graphset::fit_encoding(merged));
+                                  const std::atomic<bool>& stop,
+                                  const std::vector<ConfigGraph>& judged) {
+  const std::vector<ConfigGraph> merged = merge_all(graphs), others = merge_all(judged);
+  TESSERA_TRY(graphset::Encoding encoding, graphset::fit_encoding(merged));
   TESSERA_TRY(const nn::GraphNetworkSpec spec,
               nn::make_graph_spec(options.network, hyper_for(options, merged), encoding.columns,
                                   encoding.config_columns));
+  encoding.places = spec.hyper.at("places");
+  for (const auto* list : {&merged, &others}) {
+    for (const ConfigGraph& g : *list) TESSERA_DO(graphset::check_fits(encoding, g));
+  }
   try {
     TESSERA_TRY(const at::Device device, prepare_device(options.device, options.threads));
     TESSERA_TRY(const std::unique_ptr<GraphLearner> learner,
@@ -285,7 +326,7 @@ Result<GraphTrained> train_graphs(const std::vector<ConfigGraph>& graphs,
                         "no graph has two configurations with times to learn from");
     }
     return run_epochs(trainer, *learner, describe(trainer, spec, encoding, options), options,
-                      report, stop);
+                      others, report, stop);
   } catch (const std::exception& e) {  // what torch throws
     return make_error(ErrorCode::kRunFailed, "training failed: {}", e.what());
   }

@@ -30,9 +30,13 @@ struct GraphTrainOptions {
   int threads = 0;
 };
 
+// Of an epoch, told when it is over and every some seconds within.
 struct GraphEpoch {
   int epoch = 0, epochs = 0;
-  double loss = 0, tau = 0, seconds = 0;  // tau: mean over the graphs' validation parts
+  std::int64_t step = 0, steps = 0;
+  double loss = 0, seconds = 0;
+  bool finished = false;
+  double tau = 0;  // once it is finished: mean over the graphs' validation parts
   bool best = false;
 };
 
@@ -48,10 +52,12 @@ struct GraphTrained {
 // A step takes configurations of one graph. Of a graph in several segments it runs one with
 // gradients; the others add the scores that they had last (graph segment training), each kept with
 // the probability `keep`, the fresh one weighing for those dropped. Equal configurations count
-// once. kInvalidArgument: no graph has two times to compare, or they do not fit each other.
+// once. Nothing is learnt from the graphs `judged`. kInvalidArgument: no graph has two times to
+// compare, or they do not fit each other.
 Result<GraphTrained> train_graphs(const std::vector<graphset::ConfigGraph>& graphs,
                                   const GraphTrainOptions& options,
                                   const std::function<void(const GraphEpoch&)>& report,
-                                  const std::atomic<bool>& stop);
+                                  const std::atomic<bool>& stop,
+                                  const std::vector<graphset::ConfigGraph>& judged = {});
 
 }  // namespace tessera::train

@@ -47,7 +47,7 @@ TEST(Graphs, WrongFilesAreUsageErrors) {
   EXPECT_EQ(run({"dataset", "import", "--from", "nowhere", bad, "-o", "x"}).code, 2);
   const Finished evaluated = run({"eval", "--graphs", graph_file()});
   EXPECT_EQ(evaluated.code, 2);
-  EXPECT_NE(evaluated.err.find("weights of one network, not 0"), std::string::npos);
+  EXPECT_NE(evaluated.err.find("weights of one network, or A,B,C, not 0"), std::string::npos);
   EXPECT_EQ(run({"eval", "--graphs", graph_file(), "--weights", text}).code, 2);
 }
 
@@ -69,9 +69,41 @@ TEST(Graphs, TrainedNetworksAreEvaluated) {
   EXPECT_NEAR(graph["tau"].get<double>(), of_training["tau"].get<double>(), 0.02);
   EXPECT_GT(graph["tau"].get<double>(), 0.3);
   for (const char* k : {"1", "5", "10", "100"}) EXPECT_GE(graph["slowdown"][k], 0) << k;
+  const Finished both =
+      run({"eval", "--graphs", file, "--weights", weights + "," + weights, "--unseen", "--json"});
+  ASSERT_EQ(both.code, 0) << both.err;
+  EXPECT_NEAR(Json::parse(both.out)["graphs"][0]["tau"].get<double>(), graph["tau"].get<double>(),
+              1e-3);
   const Finished refused = run({"train", "--model", "no-such", "--graphs", file});
   EXPECT_EQ(refused.code, 2);
   EXPECT_NE(refused.err.find("there are additive"), std::string::npos) << refused.err;
+}
+
+TEST(Graphs, EachIsJudgedByWhatOthersTaught) {
+  if (!fs::exists(fs::path(TESSERA_BINARY).parent_path() / "tessera-train")) {
+    GTEST_SKIP() << "tessera-train was not built";
+  }
+  std::vector<std::string> words = {"train",  "--model",   "graphsage", "--leave-one-out",
+                                    "--json", "--threads", "1",         "--epochs",
+                                    "2",      "--hyper",   "hidden=8",  "--graphs"};
+  const Finished alone = run([&] {
+    std::vector<std::string> one = words;
+    one.push_back(graph_file());
+    return one;
+  }());
+  EXPECT_EQ(alone.code, 2);
+  EXPECT_NE(alone.err.find("at least two graphs"), std::string::npos) << alone.err;
+  for (const std::uint64_t seed : {1U, 2U, 3U}) {
+    const std::string path = graphset::testing::temp_file(fmt::format("kernel{}.npz", seed));
+    ASSERT_TRUE(graphset::write_graph(path, graphset::testing::tile_graph(40, seed)).ok());
+    words.push_back(path);
+  }
+  const Finished done = run(words);
+  ASSERT_EQ(done.code, 0) << done.err;
+  const Json json = Json::parse(done.out);
+  ASSERT_EQ(json["unseen"].size(), 3U);
+  EXPECT_EQ(json["unseen"][2]["name"], "kernel3");
+  EXPECT_GT(json["peak_bytes"], 1e6);
 }
 
 }  // namespace

@@ -12,15 +12,35 @@ using graphset::ConfigGraph;
 
 const std::atomic<bool> kGoOn = false;
 
-class CompiledGraphs : public ::testing::TestWithParam<const char*> {};
+struct Compiled {
+  const char* name;
+  const char* network;
+  nn::Hyper hyper;
+};
+std::vector<Compiled> compiled_cases() {
+  const nn::Hyper small = {{"hidden", 8}, {"layers", 1}, {"segment", 24}, {"hops", -1}};
+  nn::Hyper compare = small, whole = small, places = small;
+  compare["compare"] = 1;
+  whole["segment"] = 256;  // where training multiplies sparse matrices
+  places["places"] = 50;
+  return {{"additive", "additive", {}},
+          {"pairs", "pairs", {{"hidden", 4}}},
+          {"gat", "gat", small},
+          {"gcn", "gcn", small},
+          {"graphsage", "graphsage", small},
+          {"compare", "graphsage", compare},
+          {"whole_sage", "graphsage", whole},
+          {"whole_gcn", "gcn", whole},
+          {"places", "graphsage", places}};
+}
+
+class CompiledGraphs : public ::testing::TestWithParam<Compiled> {};
 
 TEST_P(CompiledGraphs, OrderAsTorch) {
-  const ConfigGraph graph = graphset::merge_equal(graphset::testing::layout_graph(40, 150, 3));
+  const ConfigGraph graph = graphset::merge_equal(graphset::testing::layout_graph(150, 150, 3));
   GraphTrainOptions options;
-  options.network = GetParam();
-  if (options.network != "additive") {
-    options.hyper = {{"hidden", 8}, {"layers", 1}, {"segment", 24}, {"hops", -1}};
-  }
+  options.network = GetParam().network;
+  options.hyper = GetParam().hyper;
   options.epochs = 2;
   options.share = 0.5;
   options.threads = 1;
@@ -37,9 +57,8 @@ TEST_P(CompiledGraphs, OrderAsTorch) {
   EXPECT_NEAR(ranking.tau, trained->unseen[0].tau, 0.02);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, CompiledGraphs,
-                         ::testing::Values("additive", "gat", "gcn", "graphsage"),
-                         [](const auto& each) { return std::string(each.param); });
+INSTANTIATE_TEST_SUITE_P(All, CompiledGraphs, ::testing::ValuesIn(compiled_cases()),
+                         [](const auto& each) { return std::string(each.param.name); });
 
 TEST(GraphScorer, RefusesGraphsThatItCannotRead) {
   GraphTrainOptions options;

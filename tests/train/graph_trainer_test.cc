@@ -16,10 +16,11 @@ const std::atomic<bool> kGoOn = false;
 GraphTrainOptions small(const std::string& network) {
   GraphTrainOptions o;
   o.network = network;
-  if (network != "additive") o.hyper = {{"hidden", 16}, {"layers", 2}, {"hops", 0}};
+  const bool table = network == "additive" || network == "pairs";
+  if (!table) o.hyper = {{"hidden", 16}, {"layers", 2}, {"hops", 0}};
   o.epochs = 12;
   o.list = 32;
-  o.lr = network == "additive" ? 0.05 : 5e-3;
+  o.lr = table ? 0.05 : 5e-3;
   o.share = 0.6;
   o.threads = 1;
   return o;
@@ -46,6 +47,34 @@ TEST(GraphTrainer, MessagesLearnWhatNeighboursDo) {
   GraphTrainOptions options = small("graphsage");
   options.epochs = 30;
   EXPECT_GT(unseen_tau(graphs, options), unseen_tau(graphs, small("additive")) + 0.02);
+}
+
+TEST(GraphTrainer, PairsLearn) {
+  GraphTrainOptions options = small("pairs");
+  options.epochs = 30;
+  options.weight_decay = 0.01;
+  EXPECT_GT(unseen_tau({layout_graph(24, 600, 1)}, options), 0.5);
+}
+
+TEST(GraphTrainer, TablesOfPlacesAreOfOneGraph) {
+  GraphTrainOptions options = small("graphsage");
+  options.hyper["places"] = 8;
+  EXPECT_GT(unseen_tau({layout_graph(24, 400, 1)}, options), 0.6);
+  EXPECT_NE(
+      trained({layout_graph(36, 50, 1)}, options).error().message.find("the weights are of 8"),
+      std::string::npos);
+}
+
+TEST(GraphTrainer, JudgesGraphsThatItDidNotSee) {
+  GraphTrainOptions options = small("graphsage");
+  options.epochs = 40;
+  options.share = 1;
+  const Result<GraphTrained> out = train_graphs({tile_graph(120, 1), tile_graph(120, 2)}, options,
+                                                nullptr, kGoOn, {tile_graph(90, 3)});
+  ASSERT_TRUE(out.ok()) << out.error().message;
+  ASSERT_EQ(out->unseen.size(), 1U);
+  EXPECT_LE(out->unseen[0].configs, 64);  // as many as there are tiles
+  EXPECT_GT(out->unseen[0].tau, 0.5);
 }
 
 class GraphLosses : public ::testing::TestWithParam<Loss> {};
