@@ -57,5 +57,5 @@ Description: learned tensor compiler
  manual pages and completions.
 CONTROL
 say "packing"
-SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) dpkg-deb --root-owner-group -Zxz --build "$root" "build/tessera_${version}_$debian.deb" >&2
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) dpkg-deb --root-owner-group -Zxz -z9 --build "$root" "build/tessera_${version}_$debian.deb" >&2
 du -h --apparent-size "build/tessera_${version}_$debian.deb"

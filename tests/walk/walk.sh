@@ -6,6 +6,14 @@
 set -euo pipefail
 source=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
+prefix=""
+if [ "${1-}" = --prefix ] && [ $# -eq 2 ]; then
+  prefix=$(realpath "$2")
+elif [ $# -gt 0 ]; then
+  echo "usage: walk.sh [--prefix DIR]" >&2
+  exit 2
+fi
+
 step=start
 say() { step=$*; printf '==> walk: %s\n' "$*" >&2; }
 fail() { printf 'walk: FAILED at "%s": %s\n' "$step" "$*" >&2; exit 1; }
@@ -24,11 +32,7 @@ cd "$work"
 export HOME=$work/home XDG_CACHE_HOME=$work/home/.cache
 mkdir -p "$HOME"
 
-if [ "${1-}" = --prefix ]; then
-  prefix=$(realpath "${2:?usage: walk.sh [--prefix DIR]}")
-elif [ $# -gt 0 ]; then
-  echo "usage: walk.sh [--prefix DIR]" >&2; exit 2
-else
+if [ -z "$prefix" ]; then
   package=$(ls "$source"/build/tessera-*-linux-"$(uname -m)".tar.xz 2>/dev/null | tail -n 1) ||
     { echo "walk: no package: ./do package" >&2; exit 1; }
   say "unpacking ${package##*/}"
