@@ -1,6 +1,7 @@
 #include "tessera/train/adam.h"
 
 #include <cmath>
+#include <cstdlib>
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -37,18 +38,35 @@ void set_threads(int threads) {
   if (blas != nullptr) reinterpret_cast<void (*)(int)>(blas)(threads);
 }
 
+// Nothing names a symbol of torch's part for CUDA: it registers itself when it is loaded, which has
+// to be before torch is first asked for it. Empty: there is a device, else why not.
+std::string missing_cuda() {
+  static const std::string why = [] {
+    std::string out;
+    // Without it products are not the same in every run. Read when the device is first used.
+    ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+    if (::dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+      const char* const said = ::dlerror();
+      out = said != nullptr ? said : "no libtorch_cuda.so";
+    }
+    return at::hasCUDA() ? "" : out.empty() ? std::string("no device answers") : out;
+  }();
+  return why;
+}
+
 }  // namespace
 
 Result<at::Device> prepare_device(const std::string& name, int threads) {
-  if (threads > 0) set_threads(threads);
-  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
-  if (name == "cpu" || (name == "auto" && !at::hasCUDA())) return at::Device(at::kCPU);
-  if (name != "cuda" && name != "auto") {
+  if (name != "cpu" && name != "cuda" && name != "auto") {
     return make_error(ErrorCode::kInvalidArgument, "no device '{}'; there are cpu, cuda, auto",
                       name);
   }
-  if (!at::hasCUDA()) {
-    return make_error(ErrorCode::kUnavailable, "this torch has no CUDA device");
+  if (threads > 0) set_threads(threads);
+  const std::string missing = name == "cpu" ? "" : missing_cuda();
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
+  if (name == "cpu" || (name == "auto" && !missing.empty())) return at::Device(at::kCPU);
+  if (!missing.empty()) {
+    return make_error(ErrorCode::kUnavailable, "torch has no CUDA device: {}", missing);
   }
   return at::Device(at::kCUDA, 0);
 }

@@ -56,6 +56,9 @@ void add_shared_flags(CLI::App& app, LanguageFlags& f) {
   app.add_option("--checkpoint", t.checkpoint, "Folder for checkpoints");
   app.add_option("--checkpoint-every", o.checkpoint_every, "Steps between checkpoints")
       ->capture_default_str();
+  app.add_option("--limit", o.limit_s,
+                 "Seconds after which training ends early, its learning rate fallen; 0: none")
+      ->capture_default_str();
   app.add_flag("--resume", t.resume, "Go on from the checkpoint, when there is one");
   app.add_option("-o,--output", f.output, "File to write");
   app.add_option("--storage", f.storage, "f16 or f32: matrices in the file")->capture_default_str();

@@ -124,14 +124,19 @@ class LanguageRun {
   Result<TrainedLanguageRun> train() {
     TESSERA_DO(prepare());
     TESSERA_DO(resume());
-    mark_ = Clock::now();
-    while (step_ < steps_ && !stopped()) TESSERA_DO(run_epoch(step_ / per_epoch_));
+    begin_ = mark_ = Clock::now();
+    while (step_ < steps_ && !stopped() && time_share() < 1)
+      TESSERA_DO(run_epoch(step_ / per_epoch_));
     if (stopped() && step_ < steps_) TESSERA_DO(keep_checkpoint());
     return finish();
   }
 
  private:
   bool stopped() const { return stop_ != nullptr && stop_->load(); }
+  // Of what this call may take; 0 where there is no limit.
+  double time_share() const {
+    return options_.limit_s > 0 ? seconds_since(begin_) / options_.limit_s : 0;
+  }
 
   Result<void> check_options() const {
     const TrainOptions& t = options_.train;
@@ -279,12 +284,15 @@ class LanguageRun {
                                       first);
     while (const std::optional<LanguageBatch> batch = batches.next()) {
       if (stopped()) return {};
-      const double share = static_cast<double>(step_ + 1) / static_cast<double>(steps_);
-      TESSERA_DO(learner_->step(*batch, learning_rate(options_.train, share)));
+      const double spent = time_share();
+      const double share =
+          std::max(static_cast<double>(step_ + 1) / static_cast<double>(steps_), spent);
+      TESSERA_DO(learner_->step(*batch, learning_rate(options_.train, std::min(share, 1.0))));
       ++step_;
       done_ += batch->sentences;
       if (step_ % round_ == 0 || step_ == steps_) TESSERA_DO(end_round());
       if (step_ % options_.checkpoint_every == 0 || step_ == steps_) TESSERA_DO(keep_checkpoint());
+      if (spent >= 1) return step_ % round_ == 0 ? Result<void>() : end_round();
     }
     return {};
   }
@@ -371,7 +379,7 @@ class LanguageRun {
   std::vector<LanguageStep> validation_, held_out_steps_;
   std::int64_t subjects_ = 1, per_epoch_ = 0, steps_ = 0, round_ = 1, step_ = 0;
   std::size_t done_ = 0;
-  Clock::time_point mark_;
+  Clock::time_point begin_, mark_;
   std::unique_ptr<LanguageLearner> learner_;
   std::vector<LanguageReport> history_;
   std::optional<double> best_metric_;

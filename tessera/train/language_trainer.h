@@ -34,6 +34,9 @@ struct LanguageOptions {
   std::int64_t validate_most = 2000;    // sentences
   std::int64_t round = 0;               // steps between validations; 0: an epoch
   std::int64_t checkpoint_every = 500;  // steps
+  // Wall clock that a call may take; 0: any. The learning rate falls with it, and where it ends a
+  // run the weights follow from the speed of the machine too.
+  double limit_s = 0;
 };
 
 // How well the values of held-out sentences are foreseen; those of quality >= 0.9 where qualities

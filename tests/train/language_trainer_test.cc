@@ -107,6 +107,18 @@ TEST(LanguageTrainer, AResumedRunEndsAsAnUninterruptedOne) {
       << other.error().message;
 }
 
+TEST(LanguageTrainer, ALimitEndsARunEarlyWithItsWeights) {
+  LanguageOptions options = small_options();
+  options.train.epochs = 1000;
+  options.limit_s = 1e-6;
+  const LanguageTask task = toy_task(options, true, 20);
+  const TrainedLanguageRun run = train_language(task, options, nullptr).value();
+  EXPECT_FALSE(run.interrupted);
+  EXPECT_EQ(run.history.size(), 1u);
+  EXPECT_EQ(run.history[0].step, 1);
+  EXPECT_EQ(run.model.notes.at("steps"), "1");
+}
+
 TEST(LanguageTrainer, RefusesWhatMakesNoSense) {
   LanguageOptions options = small_options();
   const LanguageTask task = toy_task(options, false, 2);
