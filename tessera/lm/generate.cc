@@ -54,7 +54,15 @@ struct Generator::Row {
   space::Walk walk;
   std::int32_t previous = -1;
   double log_prob = 0;
+  bool thrown_away = false;
 };
+
+Step Generator::step_of(const Row& row, std::size_t number) {
+  return {.row = static_cast<std::int32_t>(number),
+          .question = static_cast<std::int32_t>(row.walk.next()),
+          .previous = row.previous,
+          .legal = row.walk.legal()};
+}
 
 Generator::Generator(const space::Space& space, Reader& reader, const GenerateOptions& options)
     : space_(space),
@@ -88,15 +96,20 @@ Result<void> Generator::write(std::int32_t sketch, std::size_t count, double tem
                               std::vector<Generated>* out) {
   const space::Sketch& s = *space_.sketches()[static_cast<std::size_t>(sketch)];
   std::vector<Row> rows(count, Row{.walk = space::Walk(s)});
+  std::size_t most = 0;
+  for (const space::Decision& d : s.decisions()) most = std::max(most, d.values.size());
+  std::vector<std::int32_t> values(most);
+  std::iota(values.begin(), values.end(), 0);
+  begun_ += count;
   TESSERA_DO(reader_.begin(subject(sketch), static_cast<int>(count), options_.quality));
   for (;;) {
     std::vector<Step> steps;
     for (std::size_t r = 0; r < count; ++r) {
-      if (rows[r].walk.done()) continue;
-      steps.push_back({.row = static_cast<std::int32_t>(r),
-                       .question = static_cast<std::int32_t>(rows[r].walk.next()),
-                       .previous = rows[r].previous,
-                       .legal = rows[r].walk.legal()});
+      const space::Walk& walk = rows[r].walk;
+      if (walk.done() || rows[r].thrown_away) continue;
+      const std::span<const std::int32_t> all(values.data(), walk.decision().values.size());
+      steps.push_back(step_of(rows[r], r));
+      if (!options_.constrained) steps.back().legal = all;
     }
     if (steps.empty()) break;
     TESSERA_TRY(const std::vector<float> chances, reader_.step(steps));
@@ -108,11 +121,15 @@ Result<void> Generator::write(std::int32_t sketch, std::size_t count, double tem
       const std::size_t at = draw_value(own, temperature, options_.top_p, rng);
       row.log_prob += static_cast<double>(own[at]);
       row.previous = step.legal[at];
-      row.walk.take(row.previous);
+      const std::vector<std::int32_t>& legal = row.walk.legal();
+      row.thrown_away = !std::binary_search(legal.begin(), legal.end(), row.previous);
+      if (!row.thrown_away) row.walk.take(row.previous);
     }
   }
   const auto of_sketch = static_cast<double>(sketches_[static_cast<std::size_t>(sketch)]);
   for (const Row& row : rows) {
+    thrown_away_ += row.thrown_away ? 1 : 0;
+    if (row.thrown_away) continue;
     out->push_back({{.sketch = sketch, .choice = row.walk.choice()}, of_sketch + row.log_prob});
   }
   return {};
@@ -145,7 +162,7 @@ Result<std::vector<Generated>> Generator::sample(std::size_t n, Rng& rng, const 
     }
     barren = out.size() == before ? barren + draws : 0;
     // Half of a round that repeats asks for bolder draws.
-    if (2 * (out.size() - before) < drawn.size()) {
+    if (options_.constrained && 2 * (out.size() - before) < drawn.size()) {
       temperature = std::max(temperature, kLeastTemperature) * kBolder;
     }
   }
@@ -171,10 +188,7 @@ Result<void> Generator::beams_of(std::int32_t sketch, std::size_t width,
         branches.push_back({r, -1, rows[r].log_prob});
         continue;
       }
-      steps.push_back({.row = static_cast<std::int32_t>(r),
-                       .question = static_cast<std::int32_t>(rows[r].walk.next()),
-                       .previous = rows[r].previous,
-                       .legal = rows[r].walk.legal()});
+      steps.push_back(step_of(rows[r], r));
     }
     if (steps.empty()) break;
     TESSERA_TRY(const std::vector<float> chances, reader_.step(steps));

@@ -20,6 +20,9 @@ struct GenerateOptions {
   // Of the likeliest values as few as reach this chance together; the others are left out.
   double top_p = 1;
   int rows = 64;  // sentences that are written side by side
+  // Whether answers are drawn among the legal values. Else among all values, as models do that know
+  // no space, and a sentence is thrown away at the first that is not legal: for studies.
+  bool constrained = true;
 };
 
 struct Generated {
@@ -42,8 +45,13 @@ class Generator {
   // likeliest first. Deterministic.
   Result<std::vector<Generated>> beams(std::size_t n, std::size_t width);
 
+  // Sentences that sample() has begun, and those of them that it threw away.
+  std::size_t begun() const { return begun_; }
+  std::size_t thrown_away() const { return thrown_away_; }
+
  private:
   struct Row;
+  static Step step_of(const Row& row, std::size_t number);
   const Subject& subject(std::int32_t sketch);
   Result<void> choose_sketches();
   Result<void> write(std::int32_t sketch, std::size_t count, double temperature, Rng& rng,
@@ -57,6 +65,7 @@ class Generator {
   Subject choice_;
   std::vector<float> sketches_;  // log-chances; empty: not asked yet
   std::map<std::int32_t, Subject> subjects_;
+  std::size_t begun_ = 0, thrown_away_ = 0;
 };
 
 // Draws an index by log-chances under temperature and top_p.

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tessera/lm/guided_reader.h"
 #include "tessera/lm/uniform_reader.h"
 #include "tests/lm/lm_case.h"
 
@@ -57,8 +58,8 @@ class FailingReader final : public Reader {
   Result<void> copy_rows(std::span<const std::int32_t>) override { return {}; }
 };
 
-// By construction, on machines of all kinds: tens of thousands of sentences, none refused.
-TEST(Generate, EverySentenceIsALegalCandidate) {
+// On machines of all kinds, so many of each space; gives the number of sentences.
+std::size_t check_sentences(std::size_t of_each) {
   std::size_t all = 0;
   for (const char* target : kTargets) {
     for (const char* spec : kSpecs) {
@@ -66,18 +67,64 @@ TEST(Generate, EverySentenceIsALegalCandidate) {
       UniformReader reader;
       Generator generator(space, reader, {});
       Rng rng(5);
-      const auto made = generator.sample(1500, rng, kAny);
-      ASSERT_TRUE(made.ok()) << made.error().message;
+      const auto made = generator.sample(of_each, rng, kAny);
+      EXPECT_TRUE(made.ok()) << made.error().message;
+      EXPECT_EQ(generator.thrown_away(), 0u);
       std::unordered_set<space::Candidate, space::CandidateHash> distinct;
       for (const Generated& g : *made) {
-        ASSERT_TRUE(space.check(g.candidate).ok()) << space.to_text(g.candidate);
+        EXPECT_TRUE(space.check(g.candidate).ok()) << space.to_text(g.candidate);
         EXPECT_TRUE(distinct.insert(g.candidate).second);
         EXPECT_LE(g.log_prob, 0);
       }
       all += made->size();
     }
   }
-  EXPECT_GT(all, 10000u);
+  return all;
+}
+
+// By construction: tens of thousands of sentences, none refused. A million every night.
+TEST(Generate, EverySentenceIsALegalCandidate) { EXPECT_GT(check_sentences(1500), 10000u); }
+TEST(Generate, DISABLED_AMillionSentencesAreLegal) { EXPECT_GT(check_sentences(80000), 1000000u); }
+
+// Of quality 1 it likes values by their place, of unknown quality all alike.
+class Judging final : public Reader {
+ public:
+  Result<void> begin(const Subject&, int, float quality) override {
+    slope_ = quality < 0 ? 0 : -0.5F;
+    return {};
+  }
+  Result<std::vector<float>> step(std::span<const Step> steps) override {
+    std::vector<float> out;
+    for (const Step& s : steps) {
+      for (const std::int32_t v : s.legal) out.push_back(slope_ * static_cast<float>(v) - 3);
+    }
+    return out;
+  }
+  Result<void> copy_rows(std::span<const std::int32_t>) override { return {}; }
+
+ private:
+  float slope_ = 0;
+};
+
+TEST(Guided, EvidenceIsWeightedBesideTheLikelihood) {
+  GuidedReader reader(std::make_unique<Judging>(), std::make_unique<Judging>(), 2);
+  ASSERT_TRUE(reader.begin({}, 1, 1).ok());
+  const std::vector<std::int32_t> legal = {0, 2};
+  const Step step{.legal = legal};
+  EXPECT_EQ(reader.step({&step, 1}).value(), (std::vector<float>{-3, -3 - 1 - 2 * 1}));
+  EXPECT_TRUE(reader.copy_rows({}).ok());
+}
+
+TEST(Generate, WithoutConstraintsSentencesAreThrownAway) {
+  const space::Space space = space_of(kSpecs[0]);
+  UniformReader reader;
+  Generator generator(space, reader, {.constrained = false});
+  Rng rng(1);
+  const auto made = generator.sample(500, rng, kAny);
+  ASSERT_TRUE(made.ok());
+  for (const Generated& g : *made) EXPECT_TRUE(space.check(g.candidate).ok());
+  EXPECT_GT(generator.thrown_away(), 0u);
+  EXPECT_GE(generator.begun(), made->size() + generator.thrown_away());
 }
 
 TEST(Generate, TheSameSeedGivesTheSame) {
