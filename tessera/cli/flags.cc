@@ -105,6 +105,7 @@ TESSERA_OPTION(std::uint64_t);
 TESSERA_OPTION(std::optional<std::size_t>);
 TESSERA_OPTION(double);
 TESSERA_OPTION(std::string);
+TESSERA_OPTION(std::vector<std::int64_t>);
 TESSERA_OPTION(std::vector<std::string>);
 #undef TESSERA_OPTION
 

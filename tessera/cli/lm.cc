@@ -31,6 +31,7 @@ void add_lm(Flags& app, std::function<int()>* run) {
   add_training(*sub, "pretrain", "Train a language model on sentences", run);
   add_training(*sub, "finetune", "Train one further, on those that were measured", run);
   add_lm_generate(*sub, run);
+  add_lm_eval(*sub, run);
 }
 
 }  // namespace tessera::cli

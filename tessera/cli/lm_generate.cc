@@ -12,6 +12,7 @@
 #include "tessera/cli/command.h"
 #include "tessera/cli/lm.h"
 #include "tessera/dataset/dataset.h"
+#include "tessera/driver/compile/shipped_model.h"
 #include "tessera/driver/learn/eval.h"
 #include "tessera/driver/tune/tune_problem.h"
 #include "tessera/lm/generate.h"
@@ -25,7 +26,7 @@ namespace tessera::cli {
 namespace {
 
 struct LmArgs {
-  std::string op, task, target = "host", data, weights;
+  std::string op, task, target = "host", data, weights = driver::kShipped;
   int threads = 0;
   std::size_t count = 10, beams = 0;
   lm::GenerateOptions generate;
@@ -91,17 +92,21 @@ Result<Problem> make_problem(const LmArgs& args, bool with_best) {
 }
 
 // Without weights every legal value is as likely as the others.
-Result<std::unique_ptr<lm::Reader>> open_reader(const LmArgs& args) {
-  if (args.weights.empty()) return std::unique_ptr<lm::Reader>(new lm::UniformReader());
+Result<std::unique_ptr<lm::Reader>> open_reader(const LmArgs& args, const target::Target& target) {
+  const std::string path = args.weights == driver::kShipped
+                               ? driver::shipped_language(driver::weights_folder(), target)
+                               : args.weights;
+  if (path.empty() || path == driver::kNoModel)
+    return std::unique_ptr<lm::Reader>(new lm::UniformReader());
   TESSERA_TRY(std::unique_ptr<model::LanguageModel> loaded,
-              model::LanguageModel::load(args.weights, target::default_threads()));
+              model::LanguageModel::load(path, target::default_threads()));
   return std::unique_ptr<lm::Reader>(std::move(loaded));
 }
 
 int generate(const LmArgs& args) {
   const Result<Problem> problem = make_problem(args, false);
   if (!problem) return report(problem.error());
-  const Result<std::unique_ptr<lm::Reader>> reader = open_reader(args);
+  const Result<std::unique_ptr<lm::Reader>> reader = open_reader(args, problem->space->target());
   if (!reader) return report(reader.error());
   const space::Space& space = *problem->space;
   lm::GenerateOptions options = args.generate;
@@ -130,9 +135,16 @@ int generate(const LmArgs& args) {
   }
   const double rate = static_cast<double>(made->size()) / std::max(1e-9, elapsed_s);
   if (args.json) {
-    print_json({{"candidates", list}, {"per_second", rate}});
+    print_json({{"candidates", list},
+                {"per_second", rate},
+                {"begun", generator.begun()},
+                {"thrown_away", generator.thrown_away()}});
   } else {
     fmt::print(stderr, "{} candidates, {:.0f} a second\n", made->size(), rate);
+    if (!options.constrained) {
+      fmt::print(stderr, "{} of {} sentences were no candidates\n", generator.thrown_away(),
+                 generator.begun());
+    }
   }
   return kOk;
 }
@@ -201,7 +213,7 @@ Result<void> show_answers(const space::Space& space, const lm::Scribe& scribe, l
 int show(const LmArgs& args) {
   const Result<Problem> problem = make_problem(args, true);
   if (!problem) return report(problem.error());
-  const Result<std::unique_ptr<lm::Reader>> reader = open_reader(args);
+  const Result<std::unique_ptr<lm::Reader>> reader = open_reader(args, problem->space->target());
   if (!reader) return report(reader.error());
   const space::Space& space = *problem->space;
   const lm::Scribe scribe(space);
@@ -229,8 +241,10 @@ void add_common(Flags* sub, LmArgs* args) {
                   "host, a machine (see targets), or cuda or opencl: the device at hand");
   sub->add_option("--threads", args->threads, "Threads of the code (default: all cores)")
       ->check(range(1, 1024));
-  sub->add_option("--weights", args->weights,
-                  "What `tessera lm pretrain` wrote; without it all legal values are as likely");
+  sub->add_option(
+      "--weights", args->weights,
+      "What `tessera lm pretrain` wrote, shipped: what comes with Tessera for the target "
+      "(default), or none: all legal values are as likely");
   sub->add_option("--quality", args->quality,
                   "That is wished for: share of candidates that are slower")
       ->check(range(0.0, 1.0));
@@ -255,6 +269,8 @@ void add_lm_generate(Flags& lm, std::function<int()>* run) {
       ->check(range(1, 4096));
   make->add_option("--rows", args->generate.rows, "Sentences written side by side")
       ->check(range(1, 4096));
+  make->add_flag("!--unconstrained", args->generate.constrained,
+                 "Draw among all values and throw away what is not legal: how often that is");
   make->add_option("--seed", args->seed, "Of the draws");
   make->add_flag("--json", args->json, "Print JSON");
   make->footer(

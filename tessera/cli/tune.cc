@@ -34,7 +34,7 @@ struct TuneArgs {
   ModelArgs model;  // flags of all models
   std::vector<std::string> models, ops, sources, tasks, peers = {"ort"};
   std::string budget, policy = "evolutionary", cost_model = "xgb", objective = "rank";
-  std::string pretrained = driver::kShipped, target = "host", language;
+  std::string pretrained = driver::kShipped, target = "host", language = driver::kShipped;
   std::string database = "tessera.db", plan, artifact, simulate, plot;
   int seeds = 3;
   std::int64_t trials = 0, trials_per_task = 0;
@@ -93,13 +93,10 @@ Result<driver::TuneOptions> tune_options(const TuneArgs& args) {
   }
   TESSERA_TRY([[maybe_unused]] const auto* policy, search::find_policy(args.policy));
   o.policy = args.policy;
-  if (args.policy == "lm" && args.language.empty()) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      "--policy lm needs the weights of a language model: --language FILE");
-  }
-  if (!args.language.empty()) {
+  if (args.policy == "lm") {
+    TESSERA_TRY(const std::string path, driver::language_path(args.language, o.target));
     TESSERA_TRY(o.policy_options.language,
-                model::LanguageModel::load(args.language, target::default_threads()));
+                model::LanguageModel::load(path, target::default_threads()));
   }
   o.learner.model = args.cost_model;
   o.learner.objective = args.objective;
@@ -404,7 +401,8 @@ void add_tune(Flags& app, std::function<int()>* run) {
   sub->add_option("--policy", args->policy,
                   fmt::format("Search policy: {}", fmt::join(policy_names(), ", ")));
   sub->add_option("--language", args->language,
-                  "Weights of the language model that policy lm writes by (see lm pretrain)");
+                  "Weights that policy lm writes by (see lm pretrain), or shipped: those that come "
+                  "with Tessera for this machine (default)");
   sub->add_option("--model", args->cost_model,
                   fmt::format("Cost model: {}", fmt::join(model_names(), ", ")))
       ->check(one_of(model_names()));

@@ -381,9 +381,10 @@ TEST(Tune, RefusesWhatItCannotDo) {
   EXPECT_EQ(code({"tune", "--op", kOp, "--budget", "soon", "--db", ""}), 2);
   EXPECT_EQ(code({"tune", "--op", kOp, "--budget", "inf", "--db", ""}), 2);
   EXPECT_EQ(code({"tune", "--op", kOp, "--policy", "luck", "--db", ""}), 2);
-  const Finished wordless = run({"tune", "--op", kOp, "--policy", "lm", "--db", ""});
-  EXPECT_EQ(wordless.code, 2);
-  EXPECT_NE(wordless.err.find("--language FILE"), std::string::npos) << wordless.err;
+  const Finished wordless =
+      run({"tune", "--op", kOp, "--policy", "lm", "--language", "/no/such.file", "--db", ""});
+  EXPECT_NE(wordless.code, 0);
+  EXPECT_NE(wordless.err.find("/no/such.file"), std::string::npos) << wordless.err;
   const Finished unjudged =
       run({"lm", "corpus", "--op", kOp, "--machine", "neoverse-v1", "--machine", "h200", "--judge",
            "shipped", "-o", files.folder + "/drawn"});

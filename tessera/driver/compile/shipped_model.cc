@@ -11,6 +11,18 @@
 
 namespace tessera::driver {
 namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* kLanguage = "language.safetensors";
+
+// What the names of its files begin with.
+std::string family_of(const target::Target& target) {
+  return target.is_gpu()                         ? fmt::format("{}-", target::to_text(target.kind))
+         : target.arch == target::Arch::kAArch64 ? "aarch64-"
+                                                 : "x86_64-";
+}
+
+}  // namespace
 
 std::string shipped_folder(const std::string& bin, const std::string& name,
                            const std::string& marker) {
@@ -55,14 +67,13 @@ std::string shipped_folder(const std::string& name, const std::string& marker) {
 std::string weights_folder() { return shipped_folder("weights", "README.md"); }
 
 std::vector<std::string> shipped_models(const std::string& folder, const target::Target& target) {
-  const std::string arch = target.is_gpu() ? fmt::format("{}-", target::to_text(target.kind))
-                           : target.arch == target::Arch::kAArch64 ? "aarch64-"
-                                                                   : "x86_64-";
+  const std::string arch = family_of(target);
   std::vector<std::string> out;
   std::error_code error;
   for (const fs::directory_entry& f : fs::directory_iterator(folder, error)) {
     const bool named = f.path().filename().string().rfind(arch, 0) == 0;
-    if (named && f.path().extension() == ".safetensors") out.push_back(f.path().string());
+    const bool judges = f.path().filename() != arch + kLanguage;
+    if (named && judges && f.path().extension() == ".safetensors") out.push_back(f.path().string());
   }
   const std::string preferred = arch + "default";
   std::sort(out.begin(), out.end(), [&](const std::string& a, const std::string& b) {
@@ -70,6 +81,30 @@ std::vector<std::string> shipped_models(const std::string& folder, const target:
     return a_first != b_first ? a_first : a < b;
   });
   return out;
+}
+
+std::string shipped_language(const std::string& folder, const target::Target& target) {
+  std::error_code error;
+  const fs::path path = fs::path(folder) / (family_of(target) + kLanguage);
+  return !folder.empty() && fs::exists(path, error) ? path.string() : "";
+}
+
+bool ships_language() {
+  std::error_code error;
+  const std::string folder = weights_folder();
+  if (folder.empty()) return false;
+  for (const fs::directory_entry& f : fs::directory_iterator(folder, error)) {
+    if (f.path().filename().string().ends_with(std::string("-") + kLanguage)) return true;
+  }
+  return false;
+}
+
+Result<std::string> language_path(const std::string& text, const target::Target& target) {
+  if (text != kShipped) return text;
+  std::string path = shipped_language(weights_folder(), target);
+  if (!path.empty()) return path;
+  return make_error(ErrorCode::kUnavailable, "no language model comes with this Tessera for {}",
+                    target.name);
 }
 
 std::vector<std::string> default_models(const std::vector<std::string>& shipped) {

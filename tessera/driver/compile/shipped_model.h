@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tessera/model/cost_model.h"
+#include "tessera/support/result.h"
 #include "tessera/target/target.h"
 
 namespace tessera::driver {
@@ -29,9 +30,16 @@ std::string shipped_folder(const std::string& name, const std::string& marker);
 
 std::string weights_folder();
 
-// Files of the folder for the family of the target, the one that is used by default first: the one
-// named "<arch>-default", then by name.
+// Cost models of the folder for the family of the target, the one that is used by default first:
+// the one named "<arch>-default", then by name.
 std::vector<std::string> shipped_models(const std::string& folder, const target::Target& target);
+
+// The language model of that folder: "<arch>-language"; empty: there is none.
+std::string shipped_language(const std::string& folder, const target::Target& target);
+// Whether there is one for any target.
+bool ships_language();
+// What a flag names: "shipped", or a file. kUnavailable: nothing ships for the target.
+Result<std::string> language_path(const std::string& text, const target::Target& target);
 
 // Those of them that are used together by default: the files "<arch>-default-<number>" where there
 // are several, else the first alone.

@@ -12,6 +12,7 @@
 #include "tessera/lm/corpus.h"
 #include "tessera/search/model_scorer.h"
 #include "tessera/support/hash.h"
+#include "tessera/te/canonical.h"
 
 namespace tessera::driver {
 namespace {
@@ -81,10 +82,11 @@ class UnitCollector {
   }
   Result<void> leave_out(const TuneSubject& subject, std::size_t machine) {
     TESSERA_TRY(const TuneProblem problem, read(subject, machine));
-    for (const TuneTask& t : problem.tasks) known_.emplace(t.task.key, machine);
+    for (const TuneTask& t : problem.tasks) left_out_.insert(te::reduction_of(t.task.dag));
     return {};
   }
   void add(const task::Task& task, std::size_t machine) {
+    if (left_out_.contains(te::reduction_of(task.dag))) return;
     if (known_.emplace(task.key, machine).second) units_.push_back({task, machine});
   }
 
@@ -92,6 +94,7 @@ class UnitCollector {
   const CorpusCallback& progress_;
   Clock::time_point start_ = Clock::now();
   std::set<std::pair<std::string, std::size_t>> known_;
+  std::set<std::string> left_out_;  // reductions
   std::vector<Unit> units_;
 };
 

@@ -14,7 +14,7 @@ namespace tessera::driver {
 
 struct CorpusOptions {
   std::vector<TuneSubject> subjects;     // networks and operations
-  std::vector<TuneSubject> without;      // their tasks are left out
+  std::vector<TuneSubject> without;      // what has a reduction of theirs is left out
   std::vector<target::Target> machines;  // of CPUs with the threads of the code
   std::size_t sentences = 100'000;       // drawn, shared out evenly over tasks and machines
   std::size_t shards = 16;               // the same whatever `threads` is

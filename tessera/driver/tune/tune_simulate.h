@@ -18,9 +18,7 @@ struct SimulateOptions {
   target::Target target;  // the machine
   int threads = 1;
   std::vector<std::string> sources;
-  // "annealing", or with options "annealing+diversity=1+acquisition=ei+features=curve" or
-  // "evolutionary+pretrained=none".
-  std::vector<std::string> policies;
+  std::vector<std::string> policies;    // as policy_variant() reads them
   std::vector<std::string> objectives;  // of policies that use a model
   std::int64_t trials = 256;            // per task
   std::size_t batch = 16;

@@ -1,0 +1,158 @@
+// tessera lm eval: how soon language models find fast candidates, beside other searches.
+#include <filesystem>
+#include <memory>
+#include <mutex>
+
+#include <nlohmann/json.hpp>
+
+#include "tessera/cli/command.h"
+#include "tessera/cli/lm.h"
+#include "tessera/cli/progress.h"
+#include "tessera/driver/compile/shipped_model.h"
+#include "tessera/driver/learn/eval.h"
+#include "tessera/driver/learn/language_eval.h"
+#include "tessera/measure/measurer.h"
+
+namespace tessera::cli {
+namespace {
+
+struct EvalArgs {
+  std::vector<std::string> weights, policies;
+  int code_threads = 1;
+  bool json = false;
+  driver::LanguageEvalOptions options;
+};
+
+// "NAME=REST"; without a name it is the other one.
+std::pair<std::string, std::string> named(const std::string& text, const std::string& other) {
+  const std::size_t equals = text.find('=');
+  // Options of policies have such signs too, behind a plus sign.
+  if (equals == std::string::npos || text.find('+') < equals) return {other, text};
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+std::vector<driver::StudiedPolicy> policies_of(const EvalArgs& args) {
+  std::vector<driver::StudiedPolicy> out;
+  for (const std::string& text : args.policies) {
+    const auto [name, rest] = named(text, text);
+    out.push_back({name, rest});
+  }
+  if (out.empty()) {
+    out = {{"random", "random"},
+           {"evolution", "evolutionary+model=none"},
+           {"evolution, cost model", "evolutionary"}};
+  }
+  std::vector<std::string> weights = args.weights;
+  if (weights.empty() && args.policies.empty() && driver::ships_language())
+    weights = {fmt::format("language model={}", driver::kShipped)};
+  for (const std::string& text : weights) {
+    const auto [name, file] = named(text, std::filesystem::path(text).stem().string());
+    out.push_back({name, fmt::format("lm+language={}+model=none", file)});
+    out.push_back({name + ", cost model", fmt::format("lm+language={}", file)});
+  }
+  return out;
+}
+
+nlohmann::ordered_json to_json(const driver::LanguageEval& eval) {
+  auto policies = nlohmann::ordered_json::array();
+  for (const driver::PolicyShares& p : eval.policies) {
+    policies.push_back({{"name", p.name},
+                        {"trials", eval.trials},
+                        {"share", p.share},
+                        {"low", p.low},
+                        {"high", p.high}});
+  }
+  return {{"policies", policies},
+          {"tasks", eval.tasks},
+          {"candidates", eval.candidates},
+          {"finished", eval.finished}};
+}
+
+void print(const driver::LanguageEval& eval, const EvalArgs& args) {
+  fmt::print("share of the best known speed, {} tasks, {} candidates {}, {} seeds, no default\n",
+             eval.tasks, eval.candidates, args.options.measured ? "measured" : "recorded",
+             args.options.seeds);
+  fmt::print("{:<32}", "policy \\ trials");
+  for (const std::int64_t n : eval.trials) fmt::print(" {:>14}", n);
+  fmt::print("\n");
+  for (const driver::PolicyShares& p : eval.policies) {
+    fmt::print("{:<32}", p.name);
+    for (std::size_t i = 0; i < p.share.size(); ++i) {
+      fmt::print(" {:>14}", fmt::format("{:.3f} ({:.2f}-{:.2f})", p.share[i], p.low[i], p.high[i]));
+    }
+    fmt::print("\n");
+  }
+}
+
+Result<driver::LanguageEval> evaluate(EvalArgs args) {
+  driver::LanguageEvalOptions& o = args.options;
+  o.policies = policies_of(args);
+  if (o.data.empty()) o.data = driver::data_folder();
+  if (o.data.empty()) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "no dataset comes with this Tessera: name one with --data");
+  }
+  if (o.measured) {
+    TESSERA_TRY(const target::Target machine, measure::ask_target("host"));
+    o.target = target::code_target(machine, args.code_threads);
+    o.measure.threads = args.code_threads;
+    o.measure.seed = o.seed;
+  }
+  ProgressLine line;
+  o.progress = [&](std::size_t done, std::size_t total) {
+    line.show(fmt::format("{} of {} tasks", done, total));
+    return !interrupted();
+  };
+  Result<driver::LanguageEval> eval = driver::evaluate_language(o);
+  line.finish();
+  return eval;
+}
+
+int run_eval(const EvalArgs& args) {
+  catch_interrupt();
+  const Result<driver::LanguageEval> eval = evaluate(args);
+  if (!eval) return report(eval.error());
+  if (args.json) {
+    print_json(to_json(*eval));
+  } else {
+    print(*eval, args);
+  }
+  return eval->finished ? kOk : kInterrupted;
+}
+
+}  // namespace
+
+void add_lm_eval(Flags& lm, std::function<int()>* run) {
+  Flags* sub =
+      lm.add_subcommand("eval", "Compare language models with other searches, without defaults");
+  const auto args = std::make_shared<EvalArgs>();
+  driver::LanguageEvalOptions& o = args->options;
+  sub->add_option("--weights", args->weights,
+                  "[NAME=]FILE of a language model, or shipped (repeatable)");
+  sub->add_option("--policy", args->policies,
+                  "[NAME=]POLICY[+option=value...] instead of random and evolutions (repeatable)");
+  sub->add_option("--data", o.data, "Dataset (default: the one that comes with Tessera)");
+  sub->add_option("--holdout", o.networks, "Networks whose tasks are judged")->delimiter(',');
+  sub->add_option("--machine", o.machine, "Records of machines with this in their target alone");
+  sub->add_option("--trials", o.trials, "Numbers of trials, ascending")->delimiter(',');
+  sub->add_option("--seeds", o.seeds, "Runs of each policy")->check(range(1, 1000));
+  sub->add_option("--tasks", o.most_tasks, "Tasks of each machine (default: all)");
+  sub->add_option("--threads", o.threads, "Searches beside each other, on records")
+      ->check(range(1, 1024));
+  sub->add_flag("--measure", o.measured,
+                "Search whole spaces and measure on this machine instead of taking what the "
+                "dataset has");
+  sub->add_option("--code-threads", args->code_threads, "Threads of the measured code")
+      ->check(range(1, 1024));
+  sub->add_option("--db", o.database, "File that keeps what is measured");
+  sub->add_option("--seed", o.seed, "Of everything random");
+  sub->add_flag("--json", args->json, "Print JSON");
+  sub->footer(
+      "Examples:\n"
+      "  tessera lm eval --machine neoverse-v1 --threads 2\n"
+      "  tessera lm eval --weights a=best.safetensors --weights b=preference.safetensors --json\n"
+      "  tessera lm eval --measure --tasks 8 --trials 1,4,16");
+  sub->callback([args, run] { *run = [args] { return run_eval(*args); }; });
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,423 @@
+#include "tessera/driver/learn/language_eval.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <thread>
+
+#include "tessera/dataset/dataset.h"
+#include "tessera/driver/compile/shipped_model.h"
+#include "tessera/driver/tune/policy_run.h"
+#include "tessera/driver/tune/recorded_task.h"
+#include "tessera/driver/tune/trial_loop.h"
+#include "tessera/task/task.h"
+#include "tessera/te/canonical.h"
+
+namespace tessera::driver {
+namespace {
+
+// A search that has enough of its trials to fit a model must not wait for its last ones.
+constexpr std::int64_t kMostOfARound = 16;
+constexpr double kNothingValid = 0.01;
+constexpr int kRepeats = 2;
+
+// A task on a machine, with the records there are of it.
+struct StudiedTask {
+  const dataset::TaskInfo* task = nullptr;
+  target::Target target;  // of the code
+  std::vector<const dataset::Example*> examples;
+};
+
+// Best times by policy, seed and trial.
+struct TaskCurves {
+  std::vector<std::vector<std::vector<double>>> best_s;
+  double known_s = 0;
+};
+
+std::vector<std::size_t> rounds_of(const std::vector<std::int64_t>& trials) {
+  std::vector<std::size_t> out;
+  std::int64_t done = 0;
+  for (const std::int64_t until : trials) {
+    while (done < until) {
+      const std::int64_t n = std::min(until - done, kMostOfARound);
+      out.push_back(static_cast<std::size_t>(n));
+      done += n;
+    }
+  }
+  return out;
+}
+
+// After each trial; 0: nothing ran yet. A loser that was not timed to the end counts by what it
+// took until then, which flatters who proposed it.
+std::vector<double> best_times(const std::vector<search::TrialResult>& trials) {
+  std::vector<double> out;
+  double best = 0;
+  for (const search::TrialResult& t : trials) {
+    const bool timed = measure::is_timed(t.outcome) && t.seconds > 0;
+    if (timed && (best == 0 || t.seconds < best)) best = t.seconds;
+    out.push_back(best);
+  }
+  return out;
+}
+
+Result<std::vector<PolicyVariant>> variants_for(const LanguageEvalOptions& options,
+                                                const target::Target& target) {
+  PolicyVariant base;
+  base.policy_options.with_preferred = false;
+  base.learner.pretrained = model_paths(kShipped, target);
+  base.learner.code_threads = target.code_threads();
+  std::vector<PolicyVariant> out;
+  for (const StudiedPolicy& p : options.policies) {
+    TESSERA_TRY(PolicyVariant v, policy_variant(p.text, base, target));
+    v.label = p.name;
+    out.push_back(std::move(v));
+  }
+  TESSERA_DO(load_pretrained(&out));
+  return out;
+}
+
+// So many of them, by an order that says nothing.
+void keep_some(std::size_t most, std::vector<StudiedTask>* tasks) {
+  if (most == 0 || tasks->size() <= most) return;
+  std::sort(tasks->begin(), tasks->end(),
+            [](const StudiedTask& a, const StudiedTask& b) { return a.task->key < b.task->key; });
+  std::vector<StudiedTask> kept;
+  for (std::size_t i = 0; i < most; ++i)
+    kept.push_back(std::move((*tasks)[i * tasks->size() / most]));
+  *tasks = std::move(kept);
+}
+
+class Study {
+ public:
+  Study(const LanguageEvalOptions& options, const dataset::Dataset& data)
+      : options_(options), data_(data), rounds_(rounds_of(options.trials)) {}
+
+  Result<LanguageEval> run() {
+    TESSERA_TRY(const std::vector<std::string> keys, data_.tasks_of(options_.networks));
+    held_out_ = {keys.begin(), keys.end()};
+    if (options_.measured) {
+      TESSERA_DO(run_measured());
+    } else {
+      TESSERA_DO(run_recorded());
+    }
+    if (curves_.empty() && !stopped_) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "no task of these networks has {} timed records{}", options_.least_records,
+                        options_.machine.empty() ? "" : " on " + options_.machine);
+    }
+    return summary();
+  }
+
+ private:
+  std::vector<StudiedTask> recorded_tasks(std::size_t machine) const {
+    std::map<std::int32_t, StudiedTask> found;
+    for (const dataset::Example& e : data_.examples) {
+      const dataset::TaskInfo& task = data_.tasks[static_cast<std::size_t>(e.task)];
+      if (static_cast<std::size_t>(e.machine) != machine || task.format != "tessera") continue;
+      if (!held_out_.contains(task.key)) continue;
+      found[e.task].task = &task;
+      found[e.task].examples.push_back(&e);
+    }
+    std::vector<StudiedTask> out;
+    for (auto& [unused, task] : found) out.push_back(std::move(task));
+    return out;
+  }
+
+  static Result<RecordedTask> read(const StudiedTask& studied) {
+    TESSERA_TRY(const te::Dag dag, te::dag_from_text(studied.task->definition));
+    TESSERA_TRY(space::Space made, space::make_space(dag, studied.target));
+    auto whole = std::make_unique<space::Space>(std::move(made));
+    std::vector<RecordedTrial> trials;
+    for (const dataset::Example* e : studied.examples) {
+      RecordedTrial t;
+      Result<space::Candidate> c = whole->parse(e->candidate);
+      if (!c || !whole->check(*c) || !measure::outcome_from_text(e->outcome, &t.outcome)) continue;
+      if (t.outcome == measure::Outcome::kWorkerLost) continue;
+      t.candidate = std::move(c).value();
+      t.seconds = static_cast<double>(e->seconds);
+      trials.push_back(std::move(t));
+    }
+    return RecordedTask(std::move(whole), std::move(trials), /*withheld=*/true);
+  }
+
+  Result<void> run_recorded() {
+    std::vector<std::vector<StudiedTask>> machines;
+    for (std::size_t m = 0; m < data_.machines.size(); ++m) {
+      const dataset::MachineInfo& info = data_.machines[m];
+      if (info.target.find(options_.machine) == std::string::npos) continue;
+      std::vector<StudiedTask> tasks = recorded_tasks(m);
+      if (tasks.empty()) continue;
+      TESSERA_TRY(const target::Target machine, target::target_from_text(info.target));
+      const target::Target target =
+          machine.is_gpu() ? machine : target::code_target(machine, info.threads);
+      for (StudiedTask& t : tasks) t.target = target;
+      keep_some(options_.most_tasks, &tasks);
+      total_ += tasks.size();
+      machines.push_back(std::move(tasks));
+    }
+    for (const std::vector<StudiedTask>& tasks : machines) TESSERA_DO(run_machine(tasks));
+    return {};
+  }
+
+  // Tasks beside each other. A language model reads for one search at a time: every thread has its
+  // own.
+  Result<void> run_machine(const std::vector<StudiedTask>& tasks) {
+    std::atomic<std::size_t> next{0};
+    const auto work = [&]() -> Result<void> {
+      TESSERA_TRY(const std::vector<PolicyVariant> variants,
+                  variants_for(options_, tasks.front().target));
+      for (std::size_t i = next++; i < tasks.size() && !stopped_; i = next++) {
+        TESSERA_TRY(const RecordedTask task, read(tasks[i]));
+        TESSERA_DO(run_task(task, variants));
+      }
+      return {};
+    };
+    std::mutex mutex;
+    std::optional<Error> failure;
+    const auto guarded = [&] {
+      if (const Result<void> done = work(); !done.ok()) {
+        const std::lock_guard lock(mutex);
+        failure = done.error();
+        stopped_ = true;
+      }
+    };
+    const std::size_t threads =
+        std::min(tasks.size(), static_cast<std::size_t>(std::max(1, options_.threads)));
+    std::vector<std::jthread> others;
+    for (std::size_t t = 1; t < threads; ++t) others.emplace_back(guarded);
+    guarded();
+    others.clear();
+    if (failure) return *failure;
+    return {};
+  }
+
+  Result<void> run_task(const RecordedTask& task, const std::vector<PolicyVariant>& variants) {
+    if (task.recorded() == nullptr || task.timed() < options_.least_records) {
+      advance();
+      return {};
+    }
+    TaskCurves curves;
+    for (const PolicyVariant& variant : variants) {
+      PolicyVariant own = variant;
+      if (own.policy_options.language) {
+        own.policy_options.language = whole_chances(task.whole(), *variant.policy_options.language);
+      }
+      curves.best_s.emplace_back();
+      for (int i = 0; i < options_.seeds && !stopped_; ++i) {
+        const std::uint64_t seed = options_.seed + static_cast<std::uint64_t>(i);
+        TESSERA_TRY(const std::vector<search::TrialResult> found,
+                    run_policy(own, {.space = task.recorded(),
+                                     .measure = [&](auto c) { return task.results(c); },
+                                     .others = task.shuffled(seed),
+                                     .rounds = rounds_,
+                                     .seed = seed}));
+        curves.best_s.back().push_back(best_times(found));
+      }
+    }
+    curves.known_s = task.best_s();
+    keep(std::move(curves), task.size());
+    return {};
+  }
+
+  Result<void> run_measured();
+
+  void keep(TaskCurves curves, std::size_t candidates) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!stopped_) {
+        curves_.push_back(std::move(curves));
+        candidates_ += candidates;
+      }
+    }
+    advance();
+  }
+  void advance() {
+    const std::lock_guard lock(mutex_);
+    ++done_;
+    if (options_.progress && !options_.progress(done_, total_)) stopped_ = true;
+  }
+
+  LanguageEval summary() const {
+    LanguageEval out;
+    out.tasks = curves_.size();
+    out.candidates = candidates_;
+    out.trials = options_.trials;
+    out.finished = !stopped_;
+    for (std::size_t p = 0; p < options_.policies.size(); ++p) {
+      PolicyShares shares{.name = options_.policies[p].name};
+      for (const std::int64_t n : options_.trials) {
+        double sum = 0, low = 1, high = 0;
+        for (int seed = 0; seed < options_.seeds; ++seed) {
+          const double log_share = mean_log_share(p, static_cast<std::size_t>(seed), n);
+          sum += log_share;
+          low = std::min(low, std::exp(log_share));
+          high = std::max(high, std::exp(log_share));
+        }
+        shares.share.push_back(std::exp(sum / options_.seeds));
+        shares.low.push_back(low);
+        shares.high.push_back(high);
+      }
+      out.policies.push_back(std::move(shares));
+    }
+    return out;
+  }
+
+  double mean_log_share(std::size_t policy, std::size_t seed, std::int64_t trials) const {
+    double sum = 0;
+    for (const TaskCurves& c : curves_) {
+      const std::vector<double>& best = c.best_s[policy][seed];
+      const std::size_t n = std::min(static_cast<std::size_t>(trials), best.size());
+      const double found = n > 0 ? best[n - 1] : 0;
+      sum += std::log(found > 0 ? std::min(1.0, c.known_s / found) : kNothingValid);
+    }
+    return curves_.empty() ? 0 : sum / static_cast<double>(curves_.size());
+  }
+
+  const LanguageEvalOptions& options_;
+  const dataset::Dataset& data_;
+  std::vector<std::size_t> rounds_;
+  std::set<std::string> held_out_;  // keys
+  std::mutex mutex_;
+  std::atomic<bool> stopped_ = false;
+  std::size_t done_ = 0, total_ = 0, candidates_ = 0;
+  std::vector<TaskCurves> curves_;
+};
+
+// Measures candidates of several tasks, each of them once.
+class Stand {
+ public:
+  static Result<std::unique_ptr<Stand>> start(const LanguageEvalOptions& options,
+                                              const std::vector<task::Task>& tasks) {
+    auto stand = std::make_unique<Stand>();
+    std::vector<measure::MeasuredTask> measured;
+    std::vector<LoopTask> loop_tasks;
+    std::vector<const task::Task*> known;
+    for (const task::Task& t : tasks) {
+      measured.push_back({t.key, t.dag, false});
+      loop_tasks.push_back({t.key, false});
+      known.push_back(&t);
+    }
+    const auto& start_measurer = options.start_measurer ? options.start_measurer : start_workers;
+    TESSERA_TRY(std::unique_ptr<measure::Measurer> measurer,
+                start_measurer(std::move(measured), options.target, options.measure));
+    TESSERA_TRY(stand->records_, TrialRecords::open({options.database,
+                                                     {},
+                                                     options.target,
+                                                     options.measure.threads,
+                                                     options.seed,
+                                                     "lm eval"},
+                                                    known));
+    stand->results_.resize(tasks.size());
+    stand->loop_ = std::make_unique<TrialLoop>(
+        std::move(measurer), std::move(loop_tasks), kRepeats, &stand->records_,
+        [s = stand.get()](const Attempt& a, const measure::Measurement& m, bool) {
+          const bool timed = measure::is_timed(m.outcome);
+          s->results_[a.task][a.candidate] = {a.candidate, m.outcome, timed ? m.seconds() : 0};
+          return std::optional<std::int64_t>(++s->trials_);
+        });
+    return stand;
+  }
+
+  Result<std::vector<search::TrialResult>> measure(std::size_t task, const space::Space& space,
+                                                   std::span<const space::Candidate> candidates,
+                                                   const std::string& policy) {
+    std::vector<Attempt> attempts;
+    for (const space::Candidate& c : candidates) {
+      if (results_[task].contains(c)) continue;
+      TESSERA_TRY(const schedule::Schedule steps, space.schedule(c));
+      attempts.push_back({task, c, steps, space.to_text(c), policy, 0, /*final=*/true, 0});
+    }
+    loop_->submit(std::move(attempts));
+    while (loop_->pending() > 0) {
+      loop_->collect(0.25);
+      if (const auto trouble = loop_->trouble())
+        return make_error(ErrorCode::kRunFailed, "{}", trouble->reason);
+    }
+    std::vector<search::TrialResult> out;
+    for (const space::Candidate& c : candidates) out.push_back(results_[task].at(c));
+    return out;
+  }
+
+  std::size_t measured(std::size_t task) const { return results_[task].size(); }
+  double best_s(std::size_t task) const {
+    double best = 0;
+    for (const auto& [unused, r] : results_[task]) {
+      const bool ok = r.outcome == measure::Outcome::kOk && r.seconds > 0;
+      if (ok && (best == 0 || r.seconds < best)) best = r.seconds;
+    }
+    return best;
+  }
+  void end() {
+    records_.flush();
+    records_.end("done");
+  }
+
+ private:
+  using Results = std::unordered_map<space::Candidate, search::TrialResult, space::CandidateHash>;
+  TrialRecords records_;
+  std::unique_ptr<TrialLoop> loop_;
+  std::vector<Results> results_;  // by task
+  std::int64_t trials_ = 0;
+};
+
+Result<void> Study::run_measured() {
+  std::vector<StudiedTask> studied;
+  for (const dataset::TaskInfo& t : data_.tasks) {
+    if (t.format == "tessera" && held_out_.contains(t.key))
+      studied.push_back({&t, options_.target, {}});
+  }
+  keep_some(options_.most_tasks, &studied);
+  std::vector<task::Task> tasks;
+  for (const StudiedTask& s : studied) {
+    TESSERA_TRY(te::Dag dag, te::dag_from_text(s.task->definition));
+    tasks.push_back({.key = s.task->key, .name = s.task->name, .dag = std::move(dag)});
+  }
+  total_ = tasks.size();
+  TESSERA_TRY(const std::unique_ptr<Stand> stand, Stand::start(options_, tasks));
+  TESSERA_TRY(const std::vector<PolicyVariant> variants, variants_for(options_, options_.target));
+  for (std::size_t t = 0; t < tasks.size() && !stopped_; ++t) {
+    TESSERA_TRY(const space::Space space, space::make_space(tasks[t].dag, options_.target));
+    TaskCurves curves;
+    for (const PolicyVariant& v : variants) {
+      curves.best_s.emplace_back();
+      for (int i = 0; i < options_.seeds; ++i) {
+        const auto measure = [&](std::span<const space::Candidate> c) {
+          return stand->measure(t, space, c, v.label);
+        };
+        TESSERA_TRY(const std::vector<search::TrialResult> found,
+                    run_policy(v, {.space = &space,
+                                   .measure = measure,
+                                   .others = {},
+                                   .rounds = rounds_,
+                                   .seed = options_.seed + static_cast<std::uint64_t>(i)}));
+        curves.best_s.back().push_back(best_times(found));
+      }
+    }
+    // What is best known: of all searches, and the default.
+    const space::Candidate preferred = space.preferred();
+    TESSERA_DO(stand->measure(t, space, {&preferred, 1}, "default"));
+    curves.known_s = stand->best_s(t);
+    keep(std::move(curves), stand->measured(t));
+  }
+  stand->end();
+  return {};
+}
+
+}  // namespace
+
+Result<LanguageEval> evaluate_language(const LanguageEvalOptions& options) {
+  const bool ascending = std::is_sorted(options.trials.begin(), options.trials.end());
+  if (options.policies.empty() || options.trials.empty() || !ascending ||
+      options.trials.front() < 1 || options.seeds < 1) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "a study needs policies, seeds and ascending numbers of trials");
+  }
+  TESSERA_TRY(const dataset::Dataset data, dataset::load(options.data));
+  return Study(options, data).run();
+}
+
+}  // namespace tessera::driver

@@ -1,0 +1,53 @@
+// One search of one task, trial after trial: what comparisons of policies are made of.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tessera/search/model_scorer.h"
+#include "tessera/search/policy.h"
+#include "tessera/search/task_search.h"
+#include "tessera/target/target.h"
+
+namespace tessera::driver {
+
+// One way to search.
+struct PolicyVariant {
+  std::string label;
+  const search::PolicyEntry* policy = nullptr;
+  search::PolicyOptions policy_options;
+  search::LearnerOptions learner;  // model "none": the policy works without
+};
+
+// Weights of a language model, read on all cores; with a guidance above 0 by a GuidedReader.
+Result<std::shared_ptr<lm::Reader>> open_language(const std::string& path, double guidance);
+
+// "annealing", or with options "annealing+diversity=1+acquisition=ei+features=curve",
+// "evolutionary+pretrained=none" or "lm+language=FILE+guidance=1+model=none"; what it leaves open
+// is as in `base`.
+Result<PolicyVariant> policy_variant(const std::string& text, const PolicyVariant& base,
+                                     const target::Target& target);
+
+// Replaces the paths of pretrained models by the models: each file is loaded once.
+Result<void> load_pretrained(std::vector<PolicyVariant>* variants);
+
+struct PolicyRun {
+  const space::Space* space = nullptr;
+  // What comes of candidates, in their order.
+  std::function<Result<std::vector<search::TrialResult>>(std::span<const space::Candidate>)>
+      measure;
+  // Taken from the back where the policy proposes nothing more; a space that is used up ends the
+  // run.
+  std::vector<space::Candidate> others;
+  std::vector<std::size_t> rounds;  // trials of each
+  std::uint64_t seed = 1;
+};
+
+// The trials in the order in which they were proposed.
+Result<std::vector<search::TrialResult>> run_policy(const PolicyVariant& variant, PolicyRun run);
+
+}  // namespace tessera::driver

@@ -1,0 +1,167 @@
+// Searches on recorded candidates, and on candidates that a made-up machine measures.
+#include "tessera/driver/learn/language_eval.h"
+
+#include <cmath>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "tessera/driver/tune/recorded_task.h"
+#include "tessera/lm/generate.h"
+#include "tessera/lm/uniform_reader.h"
+#include "tessera/space/walk.h"
+#include "tests/dataset/dataset_case.h"
+#include "tests/driver/fake_measurer.h"
+
+namespace tessera::driver {
+namespace {
+
+std::unique_ptr<space::Space> matmul_space() {
+  const te::OpSpec spec = te::parse_op_spec("matmul:M=48,N=64,K=32").value();
+  const target::Target target = target::code_target(target::find_target("neoverse-v1").value(), 1);
+  return std::make_unique<space::Space>(
+      space::make_space(te::make_dag(spec).value(), target).value());
+}
+
+std::vector<RecordedTrial> draw_trials(const space::Space& space, std::size_t count) {
+  Rng rng(3);
+  std::vector<RecordedTrial> out = {{space.preferred(), measure::Outcome::kOk, 1e-6}};
+  while (out.size() < count)
+    out.push_back({space.sample(rng), measure::Outcome::kOk, 1e-3 * rng.uniform() + 1e-5});
+  return out;
+}
+
+TEST(RecordedTask, HasWhatWasRecordedAndNothingElse) {
+  auto whole = matmul_space();
+  const std::vector<RecordedTrial> trials = draw_trials(*whole, 60);
+  const RecordedTask task(std::move(whole), trials, /*withheld=*/false);
+  std::set<std::string> texts, recorded;
+  for (const RecordedTrial& t : trials) texts.insert(task.whole().to_text(t.candidate));
+  space::Enumeration all(*task.recorded());
+  for (auto c = all.next(); c; c = all.next()) recorded.insert(task.recorded()->to_text(*c));
+  EXPECT_EQ(recorded, texts);
+  EXPECT_EQ(task.size(), texts.size());
+  EXPECT_EQ(task.best_s(), 1e-6);
+  EXPECT_EQ(task.recorded()->preferred(), task.whole().preferred());
+}
+
+TEST(RecordedTask, WithheldDefaultsCannotBeProposedButAreKnown) {
+  auto whole = matmul_space();
+  const RecordedTask task(matmul_space(), draw_trials(*whole, 60), /*withheld=*/true);
+  const std::string preferred = whole->to_text(whole->preferred());
+  for (const space::Candidate& c : task.shuffled(1))
+    EXPECT_NE(task.recorded()->to_text(c), preferred);
+  EXPECT_EQ(task.best_s(), 1e-6);
+  const RecordedTask nothing(matmul_space(), draw_trials(*whole, 1), /*withheld=*/true);
+  EXPECT_EQ(nothing.recorded(), nullptr);
+}
+
+TEST(RecordedTask, ChancesAreThoseOfTheWholeSpace) {
+  auto whole = matmul_space();
+  const std::vector<RecordedTrial> trials = draw_trials(*whole, 20);
+  const RecordedTask task(std::move(whole), trials, /*withheld=*/false);
+  lm::UniformReader uniform;
+  const std::unique_ptr<lm::Reader> reader = whole_chances(task.whole(), uniform);
+  lm::Generator generator(*task.recorded(), *reader, {});
+  Rng rng(1);
+  const auto made = generator.sample(8, rng, [](const space::Candidate&) { return true; }).value();
+  ASSERT_EQ(made.size(), 8u);
+  for (const lm::Generated& g : made) {
+    const space::Sketch& sketch =
+        *task.recorded()->sketches()[static_cast<std::size_t>(g.candidate.sketch)];
+    // The same answers in the whole space, where each legal value is as likely as the others.
+    double expected = -std::log(static_cast<double>(task.recorded()->sketches().size()));
+    for (const auto& s : task.whole().sketches()) {
+      if (s->name() != sketch.name()) continue;
+      for (space::Walk walk(*s); !walk.done();) {
+        expected -= std::log(static_cast<double>(walk.legal().size()));
+        walk.take(g.candidate.choice[walk.next()]);
+      }
+    }
+    EXPECT_NEAR(g.log_prob, expected, 1e-3);
+  }
+}
+
+class LanguageEvaluation : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    data_ = dataset::small_dataset(40);
+    options_.data = dataset::test_folder("data");
+    ASSERT_TRUE(dataset::save(data_, options_.data).ok());
+    options_.networks = {data_.networks[0].name};
+    options_.policies = {{"random", "random"}, {"written", "lm+model=none"}};
+    options_.trials = {1, 4, 64};
+    options_.seeds = 2;
+    options_.least_records = 8;
+  }
+
+  std::string refusal() const {
+    const Result<LanguageEval> eval = evaluate_language(options_);
+    return eval.ok() ? "" : eval.error().message;
+  }
+
+  dataset::Dataset data_;
+  LanguageEvalOptions options_;
+};
+
+TEST_F(LanguageEvaluation, SharesGrowWithTrialsUntilAllIsFound) {
+  const LanguageEval one = evaluate_language(options_).value();
+  EXPECT_GT(one.tasks, 0u);
+  ASSERT_EQ(one.policies.size(), 2u);
+  for (const PolicyShares& p : one.policies) {
+    ASSERT_EQ(p.share.size(), 3u);
+    EXPECT_GT(p.share[0], 0);
+    EXPECT_LE(p.share[0], p.share[1]);
+    EXPECT_LE(p.share[1], p.share[2]);
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_LE(p.low[i], p.share[i] + 1e-12);
+      EXPECT_GE(p.high[i], p.share[i] - 1e-12);
+    }
+  }
+  // More trials than records: what is left below 1 is what only the default reached.
+  EXPECT_DOUBLE_EQ(one.policies[0].share[2], one.policies[1].share[2]);
+  options_.threads = 3;
+  const LanguageEval beside = evaluate_language(options_).value();
+  EXPECT_EQ(beside.tasks, one.tasks);
+  for (std::size_t p = 0; p < 2; ++p)
+    EXPECT_NEAR(beside.policies[p].share[0], one.policies[p].share[0], 1e-12);
+}
+
+TEST_F(LanguageEvaluation, MeasuresWhatSearchesProposeOnceEach) {
+  options_.measured = true;
+  options_.target = target::code_target(target::find_target("neoverse-v1").value(), 1);
+  options_.most_tasks = 1;
+  std::set<std::string> seen;
+  TuneOptions fake;
+  use_answers(
+      [&](const measure::Trial& trial, bool, measure::Measurement* m) {
+        EXPECT_TRUE(seen.insert(schedule::to_text(trial.steps)).second);
+        m->outcome = measure::Outcome::kOk;
+        m->samples_s = {1e-3 / static_cast<double>(seen.size())};
+      },
+      &fake);
+  options_.start_measurer = fake.start_measurer;
+  const LanguageEval eval = evaluate_language(options_).value();
+  EXPECT_EQ(eval.tasks, 1u);
+  EXPECT_EQ(eval.candidates, seen.size());
+  EXPECT_LT(eval.policies[0].share[0], eval.policies[0].share[2]);
+}
+
+TEST_F(LanguageEvaluation, RefusesWhatItCannotJudge) {
+  options_.trials = {4, 1};
+  EXPECT_NE(refusal().find("ascending numbers of trials"), std::string::npos) << refusal();
+  options_.trials = {1};
+  options_.least_records = 100000;
+  EXPECT_NE(refusal().find("no task of these networks"), std::string::npos) << refusal();
+  options_.least_records = 8;
+  options_.policies = {{"x", "luck"}};
+  EXPECT_NE(refusal().find("luck"), std::string::npos) << refusal();
+  options_.policies = {{"x", "lm+language=/no/such.safetensors"}};
+  EXPECT_NE(refusal().find("/no/such.safetensors"), std::string::npos) << refusal();
+  options_.policies = {{"x", "random"}};
+  options_.networks = {"nobody"};
+  EXPECT_NE(refusal().find("nobody"), std::string::npos) << refusal();
+}
+
+}  // namespace
+}  // namespace tessera::driver
