@@ -7,7 +7,7 @@ namespace tessera::train {
 namespace {
 
 // Groups are sorted by length among so many steps' worth of them.
-constexpr std::size_t kWindow = 16;
+constexpr std::size_t kWindow = 64;
 
 template <class T>
 void shuffle(std::vector<T>& v, Rng& rng) {
@@ -20,12 +20,17 @@ std::int64_t up(std::size_t n, std::int64_t step) {
   return std::max<std::int64_t>(step, (static_cast<std::int64_t>(n) + step - 1) / step * step);
 }
 
+// Numbers that a group fills.
 std::size_t length(const Sentences& sentences, const SentenceGroup& group) {
-  std::size_t most = 0;
+  const lm::Subject& subject = sentences.subject(group.subject);
+  std::size_t answers = 0, values = 0;
   for (const std::uint32_t i : group.entries) {
-    most = std::max<std::size_t>(most, sentences[i].count);
+    answers = std::max<std::size_t>(answers, sentences[i].count);
   }
-  return most * group.entries.size() + sentences.subject(group.subject).prompt.size();
+  for (const lm::Question& q : subject.questions) values = std::max(values, q.values.size());
+  return answers * group.entries.size() * lm::kWordNumbers +
+         subject.prompt.size() * lm::kWordNumbers +
+         subject.questions.size() * values * lm::kValueNumbers;
 }
 
 nn::LanguageShape shape_of(const Sentences& sentences, const nn::LanguageSpec& spec,

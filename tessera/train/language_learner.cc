@@ -57,8 +57,9 @@ class TorchLanguageLearner final : public LanguageLearner {
     try {
       at::globalContext().setAllowTF32CuBLAS(false);
       const c10::AutoGradMode no_gradients(false);
-      TESSERA_TRY(const Tensor all, value_chances(batch, adam_.parts()));
-      const Tensor taken = (chosen(all, batch) * answered(batch)).to(at::kCPU).contiguous();
+      const Loaded on = load(batch);
+      TESSERA_TRY(const Tensor all, value_chances(on, adam_.parts()));
+      const Tensor taken = (chosen(all, on) * on.answered).to(at::kCPU).contiguous();
       const Tensor best = all.argmax(1).to(at::kCPU).contiguous();
       const std::size_t n = batch.taken.size();
       const float* chance = taken.data_ptr<float>();
@@ -99,50 +100,68 @@ class TorchLanguageLearner final : public LanguageLearner {
     return &instances_.emplace(key, std::move(eval)).first->second;
   }
 
-  Tensor answered(const LanguageBatch& batch) const {
-    return on_device(batch.answered, {static_cast<std::int64_t>(batch.answered.size())}, device_);
+  // A batch in the memory of the device.
+  struct Loaded {
+    nn::LanguageShape shape;
+    std::vector<Tensor> inputs;  // of the network
+    Tensor asked, taken, answered, legal, quality;
+  };
+
+  Loaded load(const LanguageBatch& batch) const {
+    const auto [s, p, g, t, q, n] = batch.shape;
+    return {.shape = batch.shape,
+            .inputs = {on_device(batch.prompt, {s, p, spec_.word}, device_),
+                       on_device(batch.prompt_mask, {s, p}, device_),
+                       on_device(batch.words, {s, g, t, nn::answer_columns(spec_)}, device_),
+                       on_device(batch.questions, {s, q, spec_.word}, device_),
+                       on_device(batch.values, {s, q, n, spec_.value}, device_)},
+            .asked = on_device(batch.asked, device_),
+            .taken = on_device(batch.taken, device_),
+            .answered = on_device(batch.answered, {s * g * t}, device_),
+            .legal = on_device(batch.legal, {s * g * t, n}, device_),
+            .quality = on_device(batch.quality, {s, g}, device_)};
   }
 
   // Logarithms of the chances of all values at each answer [answers of the batch, values]; those
   // that are not legal are far below the others.
-  Result<Tensor> value_chances(const LanguageBatch& batch, const std::vector<Tensor>& weights) {
-    const auto [s, p, g, t, q, n] = batch.shape;
-    TESSERA_TRY(const GraphEval* network, instance(batch.shape));
-    std::vector<Tensor> inputs = {
-        on_device(batch.prompt, {s, p, spec_.word}, device_),
-        on_device(batch.prompt_mask, {s, p}, device_),
-        on_device(batch.words, {s, g, t, nn::answer_columns(spec_)}, device_),
-        on_device(batch.questions, {s, q, spec_.word}, device_),
-        on_device(batch.values, {s, q, n, spec_.value}, device_)};
+  Result<Tensor> value_chances(const Loaded& on, const std::vector<Tensor>& weights) {
+    const auto [s, p, g, t, q, n] = on.shape;
+    TESSERA_TRY(const GraphEval* network, instance(on.shape));
+    std::vector<Tensor> inputs = on.inputs;
     inputs.insert(inputs.end(), weights.begin(), weights.end());
     const std::vector<Tensor> out = network->run(inputs);
     const std::int64_t choice = spec_.hyper.at("choice");
-    const Tensor choices =
-        out[1].reshape({s * q, n, choice}).index_select(0, on_device(batch.asked, device_));
-    const Tensor scores = at::bmm(choices, out[0].reshape({s * g * t, choice, 1})).squeeze(2);
-    const Tensor legal = on_device(batch.legal, {s * g * t, n}, device_);
+    // With the values of all questions about its subject, then those of its own: rows of values for
+    // every answer would be much more to move than a product is to compute.
+    const Tensor products = at::bmm(out[0].reshape({s, g * t, choice}),
+                                    out[1].reshape({s, q * n, choice}).transpose(1, 2))
+                                .reshape({s * g * t, q, n});
+    const Tensor question = on.asked.remainder(q).reshape({-1, 1, 1}).expand({-1, 1, n});
+    const Tensor scores = products.gather(1, question).squeeze(1);
     // Answers that are not there have no legal value: all are equally unlikely, none is NaN.
-    return at::log_softmax(scores + (legal - 1) * kNever, 1);
+    return at::log_softmax(scores + (on.legal - 1) * kNever, 1);
   }
 
-  Tensor chosen(const Tensor& all, const LanguageBatch& batch) const {
-    return all.gather(1, on_device(batch.taken, device_).unsqueeze(1)).squeeze(1);
+  static Tensor chosen(const Tensor& all, const Loaded& on) {
+    return all.gather(1, on.taken.unsqueeze(1)).squeeze(1);
   }
 
   Result<Tensor> loss_of(const LanguageBatch& batch) {
-    TESSERA_TRY(const Tensor all, value_chances(batch, adam_.parts()));
-    const Tensor each = chosen(all, batch), there = answered(batch);
+    const Loaded on = load(batch);
+    TESSERA_TRY(const Tensor all, value_chances(on, adam_.parts()));
+    const Tensor each = chosen(all, on);
+    const Tensor& there = on.answered;
     if (loss_.loss == LanguageLoss::kLikelihood) return -mean_where(each, there);
     const std::int64_t s = batch.shape.subjects, g = batch.shape.sentences;
     const auto sums = [&](const Tensor& x) { return (x * there).reshape({s, g, -1}).sum(2); };
     Tensor before;
     {
       const c10::AutoGradMode no_gradients(false);
-      TESSERA_TRY(const Tensor reference, value_chances(batch, reference_));
-      before = sums(chosen(reference, batch));
+      TESSERA_TRY(const Tensor reference, value_chances(on, reference_));
+      before = sums(chosen(reference, on));
     }
     const Tensor gain = sums(each) - before;
-    const Tensor quality = on_device(batch.quality, {s, g}, device_);
+    const Tensor& quality = on.quality;
     const Tensor known = (quality >= 0).to(at::kFloat);
     const Tensor better =
         (quality.unsqueeze(2) - quality.unsqueeze(1) >= loss_.gap).to(at::kFloat) *
