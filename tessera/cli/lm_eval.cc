@@ -12,12 +12,15 @@
 #include "tessera/driver/learn/eval.h"
 #include "tessera/driver/learn/language_eval.h"
 #include "tessera/measure/measurer.h"
+#include "tessera/plot/chart.h"
+#include "tessera/support/files.h"
 
 namespace tessera::cli {
 namespace {
 
 struct EvalArgs {
   std::vector<std::string> weights, policies;
+  std::string plot;
   int code_threads = 1;
   bool json = false;
   driver::LanguageEvalOptions options;
@@ -84,6 +87,21 @@ void print(const driver::LanguageEval& eval, const EvalArgs& args) {
   }
 }
 
+std::string plot_svg(const driver::LanguageEval& eval) {
+  plot::LineChart chart{.title = "Share of the best known speed over trials",
+                        .x = {.label = "trials per task", .logarithmic = true, .low = 1},
+                        .y = {.label = "best known / best found", .low = 0, .high = 1},
+                        .width = 720,
+                        .height = 420};
+  for (const driver::PolicyShares& p : eval.policies) {
+    plot::Series series{.name = p.name};
+    for (std::size_t i = 0; i < p.share.size(); ++i)
+      series.points.push_back({static_cast<double>(eval.trials[i]), p.share[i]});
+    chart.series.push_back(std::move(series));
+  }
+  return plot::to_svg(chart);
+}
+
 Result<driver::LanguageEval> evaluate(EvalArgs args) {
   driver::LanguageEvalOptions& o = args.options;
   o.policies = policies_of(args);
@@ -105,6 +123,7 @@ Result<driver::LanguageEval> evaluate(EvalArgs args) {
   };
   Result<driver::LanguageEval> eval = driver::evaluate_language(o);
   line.finish();
+  if (eval && !args.plot.empty()) TESSERA_DO(write_file(args.plot, {plot_svg(*eval)}));
   return eval;
 }
 
@@ -145,6 +164,7 @@ void add_lm_eval(Flags& lm, std::function<int()>* run) {
   sub->add_option("--code-threads", args->code_threads, "Threads of the measured code")
       ->check(range(1, 1024));
   sub->add_option("--db", o.database, "File that keeps what is measured");
+  sub->add_option("--plot", args->plot, "SVG to write");
   sub->add_option("--seed", o.seed, "Of everything random");
   sub->add_flag("--json", args->json, "Print JSON");
   sub->footer(

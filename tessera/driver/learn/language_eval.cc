@@ -68,6 +68,7 @@ Result<std::vector<PolicyVariant>> variants_for(const LanguageEvalOptions& optio
                                                 const target::Target& target) {
   PolicyVariant base;
   base.policy_options.with_preferred = false;
+  base.language_threads = options.threads > 1 && !options.measured ? 1 : 0;
   base.learner.pretrained = model_paths(kShipped, target);
   base.learner.code_threads = target.code_threads();
   std::vector<PolicyVariant> out;

@@ -64,8 +64,9 @@ Result<void> set_option(const std::string& text, const target::Target& target, P
 
 }  // namespace
 
-Result<std::shared_ptr<lm::Reader>> open_language(const std::string& path, double guidance) {
-  const int threads = target::default_threads();
+Result<std::shared_ptr<lm::Reader>> open_language(const std::string& path, double guidance,
+                                                  int threads) {
+  if (threads == 0) threads = target::default_threads();
   TESSERA_TRY(std::unique_ptr<lm::Reader> wished, model::LanguageModel::load(path, threads));
   if (guidance == 0) return std::shared_ptr<lm::Reader>(std::move(wished));
   TESSERA_TRY(std::unique_ptr<lm::Reader> unknown, model::LanguageModel::load(path, threads));
@@ -90,7 +91,8 @@ Result<PolicyVariant> policy_variant(const std::string& text, const PolicyVarian
   for (std::size_t i = 1; i < parts.size(); ++i)
     TESSERA_DO(set_option(parts[i], target, &v, &language));
   if (!language.path.empty()) {
-    TESSERA_TRY(v.policy_options.language, open_language(language.path, language.guidance));
+    TESSERA_TRY(v.policy_options.language,
+                open_language(language.path, language.guidance, v.language_threads));
   }
   return v;
 }

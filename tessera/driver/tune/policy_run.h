@@ -21,10 +21,12 @@ struct PolicyVariant {
   const search::PolicyEntry* policy = nullptr;
   search::PolicyOptions policy_options;
   search::LearnerOptions learner;  // model "none": the policy works without
+  int language_threads = 0;        // that a language model reads on; 0: all cores
 };
 
-// Weights of a language model, read on all cores; with a guidance above 0 by a GuidedReader.
-Result<std::shared_ptr<lm::Reader>> open_language(const std::string& path, double guidance);
+// Weights of a language model; with a guidance above 0 by a GuidedReader. `threads` as above.
+Result<std::shared_ptr<lm::Reader>> open_language(const std::string& path, double guidance,
+                                                  int threads);
 
 // "annealing", or with options "annealing+diversity=1+acquisition=ei+features=curve",
 // "evolutionary+pretrained=none" or "lm+language=FILE+guidance=1+model=none"; what it leaves open
