@@ -268,5 +268,21 @@ TEST_F(ZeroTrials, ShippedModelsAreFoundByFamily) {
   EXPECT_EQ(model_paths("some/file,b,", options_.target), (Paths{"some/file", "b"}));
 }
 
+TEST_F(ZeroTrials, LanguageModelsAreNoCostModels) {
+  const std::string arch = options_.target.arch == target::Arch::kAArch64 ? "aarch64" : "x86_64";
+  const target::Target gpu = target::find_target("h200").value();
+  const std::size_t before = shipped_models(folder_, options_.target).size();
+  EXPECT_EQ(shipped_language(folder_, options_.target), "");
+  EXPECT_EQ(shipped_language("", options_.target), "");
+  std::ofstream(folder_ + "/cpu-language.safetensors") << "x";
+  EXPECT_EQ(fs::path(shipped_language(folder_, options_.target)).stem(), "cpu-language");
+  EXPECT_EQ(shipped_language(folder_, gpu), "");
+  std::ofstream(folder_ + "/" + arch + "-language.safetensors") << "x";
+  EXPECT_EQ(fs::path(shipped_language(folder_, options_.target)).stem(), arch + "-language");
+  EXPECT_EQ(shipped_models(folder_, options_.target).size(), before);
+  EXPECT_EQ(language_path("some/file", gpu).value(), "some/file");
+  EXPECT_FALSE(language_path(kShipped, gpu).ok());
+}
+
 }  // namespace
 }  // namespace tessera::driver

@@ -85,8 +85,13 @@ std::vector<std::string> shipped_models(const std::string& folder, const target:
 
 std::string shipped_language(const std::string& folder, const target::Target& target) {
   std::error_code error;
-  const fs::path path = fs::path(folder) / (family_of(target) + kLanguage);
-  return !folder.empty() && fs::exists(path, error) ? path.string() : "";
+  if (folder.empty()) return "";
+  for (const std::string& family :
+       {family_of(target), std::string(target.is_gpu() ? "" : "cpu-")}) {
+    const fs::path path = fs::path(folder) / (family + kLanguage);
+    if (!family.empty() && fs::exists(path, error)) return path.string();
+  }
+  return "";
 }
 
 bool ships_language() {

@@ -34,7 +34,8 @@ std::string weights_folder();
 // the one named "<arch>-default", then by name.
 std::vector<std::string> shipped_models(const std::string& folder, const target::Target& target);
 
-// The language model of that folder: "<arch>-language"; empty: there is none.
+// The language model of that folder: "<arch>-language", or of CPUs "cpu-language", which reads of
+// its prompt what machine it writes for; empty: there is none.
 std::string shipped_language(const std::string& folder, const target::Target& target);
 // Whether there is one for any target.
 bool ships_language();

@@ -124,6 +124,7 @@ class Study {
       found[e.task].examples.push_back(&e);
     }
     std::vector<StudiedTask> out;
+    out.reserve(found.size());
     for (auto& [unused, task] : found) out.push_back(std::move(task));
     return out;
   }
