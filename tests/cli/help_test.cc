@@ -62,6 +62,7 @@ TEST(Help, DbImport) { expect_help({"db", "import", "--help"}, "help_db_import.t
 TEST(Help, Eval) { expect_help({"eval", "--help"}, "help_eval.txt"); }
 TEST(Help, Lm) { expect_help({"lm", "--help"}, "help_lm.txt"); }
 TEST(Help, LmCorpus) { expect_help({"lm", "corpus", "--help"}, "help_lm_corpus.txt"); }
+TEST(Help, LmEval) { expect_help({"lm", "eval", "--help"}, "help_lm_eval.txt"); }
 TEST(Help, LmGenerate) { expect_help({"lm", "generate", "--help"}, "help_lm_generate.txt"); }
 TEST(Help, LmShow) { expect_help({"lm", "show", "--help"}, "help_lm_show.txt"); }
 TEST(Help, Run) { expect_help({"run", "--help"}, "help_run.txt"); }
