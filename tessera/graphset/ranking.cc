@@ -28,6 +28,81 @@ double mean_cost(const ConfigGraph& graph, const std::vector<std::int64_t>& grou
   return sum / static_cast<double>(group.size());
 }
 
+double tau(const std::vector<double>& a, const std::vector<double>& b) {
+  return dataset::task_metrics(labels_of(a), labels_of(b), kDepths).kendall;
+}
+
+// Configurations measured again by noise that is drawn from what repeated ones show. Drawing treats
+// all alike, which they are not: the noise is scaled until drawn measurements of a configuration
+// agree with each other as well as the real ones do.
+class RepeatNoise {
+ public:
+  explicit RepeatNoise(std::uint64_t seed) : seed_(seed), rng_(seed) {}
+
+  void add(const std::vector<double>& costs, double mean) {
+    means_.push_back(mean);
+    counts_.push_back(costs.size());
+    if (costs.size() < 2) return;
+    const auto n = static_cast<double>(costs.size());
+    // The mean has moved towards each of its measurements.
+    for (const double cost : costs) spread_.push_back((cost / mean - 1) * std::sqrt(n / (n - 1)));
+    const auto one = static_cast<std::size_t>(rng_.below(static_cast<std::int64_t>(costs.size())));
+    seen_one_.push_back(costs[one]);
+    seen_rest_.push_back((mean * n - costs[one]) / (n - 1));
+  }
+
+  // Kendall's tau of the means with the means of as many drawn measurements.
+  double ceiling() const {
+    std::vector<double> measured, one, rest;
+    draw(scale(), &measured, &one, &rest);
+    return tau(means_, measured);
+  }
+
+ private:
+  double scale() const {
+    if (seen_one_.size() < kFewestRepeated) return 1;
+    const double seen = tau(seen_one_, seen_rest_);
+    double low = 1 / kMostScale, high = kMostScale;
+    for (int i = 0; i < kHalvings; ++i) {
+      const double middle = std::sqrt(low * high);
+      std::vector<double> measured, one, rest;
+      draw(middle, &measured, &one, &rest);
+      (tau(one, rest) > seen ? low : high) = middle;
+    }
+    return std::sqrt(low * high);
+  }
+
+  // Of all: the mean of the drawn. Of repeated ones: one, and the mean of the others.
+  void draw(double scale, std::vector<double>* measured, std::vector<double>* one,
+            std::vector<double>* rest) const {
+    Rng rng(seed_);
+    for (std::size_t i = 0; i < means_.size(); ++i) {
+      double sum = 0, last = 0;
+      for (std::size_t k = 0; k < counts_[i]; ++k) {
+        const auto at =
+            static_cast<std::size_t>(rng.below(static_cast<std::int64_t>(spread_.size())));
+        // No noise makes a time vanish.
+        last = means_[i] * std::max(kLeastFactor, 1 + scale * spread_[at]);
+        sum += last;
+      }
+      const auto n = static_cast<double>(counts_[i]);
+      measured->push_back(sum / n);
+      if (counts_[i] < 2) continue;
+      one->push_back(last);
+      rest->push_back((sum - last) / (n - 1));
+    }
+  }
+
+  static constexpr std::size_t kFewestRepeated = 20;
+  static constexpr double kMostScale = 4, kLeastFactor = 1e-3;
+  static constexpr int kHalvings = 10;
+
+  std::uint64_t seed_;
+  Rng rng_;
+  std::vector<double> means_, spread_, seen_one_, seen_rest_;
+  std::vector<std::size_t> counts_;
+};
+
 }  // namespace
 
 ConfigGraph merge_equal(const ConfigGraph& graph) {
@@ -70,33 +145,25 @@ Ranking rank(const ConfigGraph& graph, std::span<const float> scores) {
 
 Repeats study_repeats(const ConfigGraph& graph, std::uint64_t seed) {
   Repeats out;
-  std::vector<double> means, noise, spread;
+  std::vector<double> noise;
+  RepeatNoise again(seed);
   for (const std::vector<std::int64_t>& group : equal_configs(graph)) {
     const double mean = mean_cost(graph, group);
     ++out.distinct;
     if (mean <= 0) continue;
-    means.push_back(mean);
+    std::vector<double> costs;
+    costs.reserve(group.size());
+    for (const std::int64_t i : group) costs.push_back(graph.cost(i));
+    again.add(costs, mean);
     if (group.size() < 2) continue;
     ++out.repeated;
-    const auto n = static_cast<double>(group.size());
-    for (const std::int64_t i : group) {
-      const double off = graph.cost(i) / mean - 1;
-      noise.push_back(std::abs(off));
-      // The mean has moved towards each of its measurements.
-      spread.push_back(off * std::sqrt(n / (n - 1)));
-    }
+    for (const double cost : costs) noise.push_back(std::abs(cost / mean - 1));
   }
   if (noise.empty()) return out;
   std::sort(noise.begin(), noise.end());
   out.median_noise = noise[noise.size() / 2];
   out.p95_noise = noise[noise.size() * 95 / 100];
-  Rng rng(seed);
-  std::vector<double> measured;
-  for (const double mean : means) {
-    const auto draw = static_cast<std::size_t>(rng.below(static_cast<std::int64_t>(spread.size())));
-    measured.push_back(mean * (1 + spread[draw]));
-  }
-  out.ceiling = dataset::task_metrics(labels_of(means), labels_of(measured), kDepths).kendall;
+  out.ceiling = again.ceiling();
   return out;
 }
 

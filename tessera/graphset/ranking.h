@@ -28,9 +28,9 @@ struct Repeats {
   std::int64_t distinct = 0, repeated = 0;  // configurations; those measured more than once
   // Relative difference of a measurement from the mean of its configuration.
   double median_noise = 0, p95_noise = 0;
-  // Kendall's tau of a predictor that knows the mean times, on times with noise drawn from what
-  // repeated configurations show; near the truth as far as means of few measurements are. Nothing
-  // repeated: 1.
+  // Kendall's tau of a predictor that knows the mean times, on means of as many measurements with
+  // noise drawn from what repeated configurations show, scaled so that drawn measurements agree as
+  // well as real ones. Nothing repeated: 1.
   double ceiling = 1;
 };
 Repeats study_repeats(const ConfigGraph& graph, std::uint64_t seed = 1);
