@@ -79,7 +79,16 @@ void print_report(const CompileArgs& args, const artifact::ArtifactReport& r) {
              m.weights_bytes, m.arena_bytes, (r.lower_ms + r.emit_ms + r.link_ms) / 1000);
 }
 
-void print_prediction(const CompileArgs& args, const driver::ZeroTrialResult& r) {
+// "with 4 threads"; of a device nothing.
+std::string threads_text(const driver::ZeroTrialResult& r, target::Kind device) {
+  if (device != target::Kind::kCpu) return "";
+  return fmt::format(" with {}{}",
+                     r.threads == 1 ? "one thread" : fmt::format("{} threads", r.threads),
+                     r.measured_threads == 1 ? ", the only number that was learnt from" : "");
+}
+
+void print_prediction(const CompileArgs& args, const driver::ZeroTrialResult& r,
+                      target::Kind device) {
   std::int64_t scored = 0, changed = 0;
   for (const driver::TaskPrediction& t : r.tasks) {
     scored += t.scored;
@@ -93,11 +102,9 @@ void print_prediction(const CompileArgs& args, const driver::ZeroTrialResult& r)
              changed);
   if (r.seconds <= 0) return;
   fmt::print(stderr,
-             "predicted{}: {:.3f} ms with {}{}, {:.3f} to {:.3f} with 80 % confidence{}; with "
+             "predicted{}: {:.3f} ms{}, {:.3f} to {:.3f} with 80 % confidence{}; with "
              "default schedules {:.3f}\n",
-             part ? " for these" : "", r.seconds * 1e3,
-             r.threads == 1 ? "one thread" : fmt::format("{} threads", r.threads),
-             r.measured_threads == 1 ? ", the only number that was learnt from" : "", r.low_s * 1e3,
+             part ? " for these" : "", r.seconds * 1e3, threads_text(r, device), r.low_s * 1e3,
              r.high_s * 1e3, r.calibrated ? "" : " (never calibrated)", r.default_s * 1e3);
   if (r.tuned_s <= 0) return;
   fmt::print(stderr, "tuning is expected to gain about {:.0f} %, as it did for tasks like these\n",
@@ -115,7 +122,8 @@ int compile_command(const CompileArgs& args) {
   } else {
     print_report(args, *result);
   }
-  if (judged) print_prediction(args, *judged);  // on stderr, beside JSON too
+  if (judged)
+    print_prediction(args, *judged, result->metadata.device);  // on stderr, beside JSON too
   return kOk;
 }
 
