@@ -11,6 +11,7 @@
 #include "tessera/cli/command.h"
 #include "tessera/cli/lm.h"
 #include "tessera/cli/manual.h"
+#include "tessera/cli/report_command.h"
 #include "tessera/driver/compile/shipped_model.h"
 
 namespace tessera::cli {
@@ -53,9 +54,9 @@ std::string default_schedule_folder() {
 namespace {
 
 constexpr AddCommand kCommands[] = {
-    add_bench,   add_cache, add_check, add_compile, add_completion, add_conformance, add_dataset,
-    add_db,      add_eval,  add_lm,    add_manual,  add_peer_op,    add_run,         add_show,
-    add_targets, add_tasks, add_train, add_tune,    add_zoo};
+    add_bench, add_cache,   add_check, add_compile, add_completion, add_conformance, add_dataset,
+    add_db,    add_eval,    add_lm,    add_manual,  add_peer_op,    add_report,      add_run,
+    add_show,  add_targets, add_tasks, add_train,   add_tune,       add_zoo};
 
 // What is still buffered counts too: a full disk must not look like success.
 bool finish_output() {

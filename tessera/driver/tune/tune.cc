@@ -6,6 +6,7 @@
 
 #include "tessera/driver/tune/tune_costs.h"
 #include "tessera/driver/tune/tune_session.h"
+#include "tessera/driver/tune/tune_summary.h"
 #include "tessera/driver/tune/tune_whole.h"
 
 namespace tessera::driver {
@@ -154,6 +155,8 @@ Result<TuneResult> tune(const TuneOptions& options, const TuneCallbacks& callbac
   result.times.finals = times.finals;
   result.times.whole_model = times.whole_model;
   result.times.total = session->elapsed_s();
+  const Result<void> kept = keep_summary(options.database, result, session->problem());
+  if (!kept) session->note("no summary for reports: " + kept.error().message);
   return result;
 }
 
