@@ -1,9 +1,10 @@
-// cuBLASLt: matrix products on CUDA devices, in f32 without TF32. Of the algorithms that its
-// heuristic offers the fastest is taken, measured outside the timed call.
+// cuBLASLt: matrix products on CUDA devices, in f32 without TF32, f16 or bf16 with sums in f32. Of
+// the algorithms that its heuristic offers the fastest is taken, measured outside the timed call.
 #include <algorithm>
 #include <limits>
 
 #include "peers/cuda.h"
+#include "tessera/support/host_tensor.h"
 
 namespace tessera::peers {
 namespace {
@@ -19,7 +20,7 @@ struct Heuristic {
   float waves;
   int reserved[4];
 };
-constexpr int kCompute32F = 68, kReal32F = 0;
+constexpr int kCompute32F = 68, kReal32F = 0, kReal16F = 2, kReal16BF = 14;
 constexpr int kTransA = 3, kTransB = 4, kEpilogue = 7, kBiasPointer = 8;  // of a product
 constexpr int kBatchCount = 5, kBatchStride = 6;                          // of a matrix
 constexpr int kWorkspaceBytes = 1;                                        // of a preference
@@ -70,6 +71,14 @@ void check(const char* what, Status status) {
     throw std::runtime_error(std::string(what) + ": cuBLAS status " + std::to_string(status));
 }
 
+DType dtype_of(Element e) {
+  return e == Element::kF32 ? DType::kF32 : e == Element::kF16 ? DType::kF16 : DType::kBF16;
+}
+
+int library_type(Element e) {
+  return e == Element::kF32 ? kReal32F : e == Element::kF16 ? kReal16F : kReal16BF;
+}
+
 // Matrices of the library are column-major: it is asked for the transposed product, whose operands
 // are ours in reverse order.
 class CublasOperation final : public Operation {
@@ -95,8 +104,11 @@ class CublasOperation final : public Operation {
   }
 
   void bind(const std::vector<Buffer>& inputs) override {
-    for (std::size_t i = 0; i < inputs.size(); ++i)
-      stream_.upload(inputs_[i], inputs[i].data(), inputs[i].bytes());
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      HostTensor t(dtype_of(spec_.element), {inputs[i].count()});
+      for (std::int64_t e = 0; e < t.size(); ++e) t.set_float(e, inputs[i].data()[e]);
+      stream_.upload(inputs_[i], t.data(), t.bytes());
+    }
     choose();
   }
 
@@ -110,18 +122,24 @@ class CublasOperation final : public Operation {
   }
 
   void get_output(float* data) override {
-    stream_.download(data, output_, static_cast<std::size_t>(spec_.output_count) * sizeof(float));
+    HostTensor t(dtype_of(spec_.element), {spec_.output_count});
+    stream_.download(t.data(), output_, t.bytes());
+    for (std::int64_t e = 0; e < t.size(); ++e) data[e] = static_cast<float>(t.get_float(e));
   }
+
+  bool takes(Element) const override { return true; }
 
  private:
   void* allocate(std::int64_t count) {
-    return stream_.allocate(static_cast<std::size_t>(count) * sizeof(float));
+    const int bytes = size_bytes(dtype_of(spec_.element));
+    return stream_.allocate(static_cast<std::size_t>(count * bytes));
   }
 
   Descriptor matrix(std::int64_t rows, std::int64_t columns, bool transposed) {
     if (transposed) std::swap(rows, columns);
     Descriptor out = nullptr;
-    check("a matrix", library().matrix_create(&out, kReal32F, static_cast<std::uint64_t>(columns),
+    check("a matrix", library().matrix_create(&out, library_type(spec_.element),
+                                              static_cast<std::uint64_t>(columns),
                                               static_cast<std::uint64_t>(rows), columns));
     const int batch = to_int(spec_.batch);
     const std::int64_t stride = rows * columns;

@@ -62,6 +62,11 @@ TesseraPeerOp* tessera_peer_create(const char* spec, int threads, char* reason,
     auto op = std::make_unique<TesseraPeerOp>();
     op->spec = tessera::peers::parse_spec(spec);
     op->operation = tessera::peers::make_operation(op->spec, threads);
+    if (!op->operation->takes(op->spec.element)) {
+      throw tessera::peers::Unsupported(std::string("dtype ") +
+                                        tessera::peers::to_text(op->spec.element) +
+                                        ": the peer runs f32 only");
+    }
     op->inputs.resize(op->spec.input_counts.size());
     return op.release();
   } catch (const std::exception& e) {

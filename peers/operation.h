@@ -46,6 +46,9 @@ class Operation {
  public:
   virtual ~Operation() = default;
 
+  // Whether it computes in that type; data is given and taken as f32 in any case.
+  virtual bool takes(Element element) const { return element == Element::kF32; }
+
   // Takes over new inputs, in canonical layout, and packs what is constant. Called once all inputs
   // are known and again whenever one changed; `inputs` outlives the operation.
   virtual void bind(const std::vector<Buffer>& inputs) = 0;

@@ -139,6 +139,13 @@ void count_elements(Spec& spec) {
   }
 }
 
+Element parse_element(const std::string& text) {
+  for (const Element e : {Element::kF32, Element::kF16, Element::kBF16}) {
+    if (text == to_text(e)) return e;
+  }
+  throw Unsupported("dtype " + text + ": peers run f32, f16 and bf16");
+}
+
 }  // namespace
 
 const char* to_text(OpKind kind) {
@@ -161,14 +168,17 @@ const char* to_text(OpKind kind) {
   return "";
 }
 
+const char* to_text(Element element) {
+  return element == Element::kF32 ? "f32" : element == Element::kF16 ? "f16" : "bf16";
+}
+
 Spec parse_spec(const std::string& text) {
   const std::size_t colon = text.find(':');
   const Fields fields(colon == std::string::npos ? std::string_view()
                                                  : std::string_view(text).substr(colon + 1));
   Spec spec;
   spec.kind = parse_kind(text.substr(0, colon));
-  const std::string dtype = fields.text_or("dtype", "f32");
-  if (dtype != "f32") throw Unsupported("dtype " + dtype + ": peers run f32 only");
+  spec.element = parse_element(fields.text_or("dtype", "f32"));
   switch (spec.kind) {
     case OpKind::kBmm:
       spec.batch = fields.size("B");

@@ -19,8 +19,12 @@ struct ConvShape {
   Layout layout = Layout::kNhwc;  // of the canonical input and output
 };
 
+// Of inputs and output; data crosses the border as f32 in any case.
+enum class Element { kF32, kF16, kBF16 };
+
 struct Spec {
   OpKind kind = OpKind::kMatmul;
+  Element element = Element::kF32;
   std::int64_t batch = 1, m = 1, n = 1, k = 1;  // matmul, bmm, dense
   bool transpose_a = false, transpose_b = false;
   ConvShape conv;                          // conv2d, depthwise
@@ -29,10 +33,11 @@ struct Spec {
   std::int64_t output_count = 0;
 };
 
-// Throws Unsupported for an unknown operation, a missing or bad size, a dtype other than f32.
+// Throws Unsupported for an unknown operation, a missing or bad size, an unknown dtype.
 // Unknown keys are ignored: they steer Tessera's own search (e.g. algo=winograd).
 Spec parse_spec(const std::string& text);
 
 const char* to_text(OpKind kind);
+const char* to_text(Element element);
 
 }  // namespace tessera::peers

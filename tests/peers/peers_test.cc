@@ -222,7 +222,7 @@ TEST_P(Peer, RefusesBadSpecsWithReason) {
       {"matmul:M=16777216,N=1,K=16777216", "more than 2^34 elements"},
       {"matmul:M=4,N=4,K=4,M=5", "M is given twice"},
       {"matmul:M=4,N", "expected key=value, got 'N'"},
-      {"matmul:M=4,N=4,K=4,dtype=f16", "dtype f16"},
+      {"matmul:M=4,N=4,K=4,dtype=f64", "dtype f64: peers run f32, f16 and bf16"},
       {"conv2d:N=1,H=2,W=2,CI=1,CO=1,KH=3,KW=3,S=1,P=0", "kernel exceeds"},
       {"conv2d:N=1,H=8,W=8,CI=4,CO=4,KH=3,KW=3,S=1,P=1,G=3", "G does not divide"},
       {"conv2d:N=1,H=8,W=8,CI=4,CO=4,KH=3,KW=3,S=1,P=1,layout=chwn", "layout=chwn"},
@@ -235,6 +235,17 @@ TEST_P(Peer, RefusesBadSpecsWithReason) {
   std::string reason;
   EXPECT_EQ(create(*module_, "matmul:M=4,N=4,K=4", 0, &reason), nullptr);
   EXPECT_NE(reason.find("threads"), std::string::npos) << reason;
+}
+
+TEST_P(Peer, RefusesTypesItDoesNotRun) {
+  if (is_unsupported(GetParam(), "matmul")) GTEST_SKIP() << "it has no matmul";
+  std::string reason;
+  const Op op = create(*module_, "matmul:M=2,N=3,K=4,dtype=f16", 1, &reason);
+  if (op) {
+    EXPECT_EQ(std::string(GetParam()), "cublas");
+  } else {
+    EXPECT_NE(reason.find("dtype f16: the peer runs f32 only"), std::string::npos) << reason;
+  }
 }
 
 TEST_P(Peer, RefusesMisuse) {

@@ -53,9 +53,11 @@ Result<std::unique_ptr<PeerProcess>> start_peer_program(const std::string& name,
   std::vector<std::string> parts = {
       std::string(reinterpret_cast<const char*>(&length), sizeof length), text};
   for (const HostTensor& t : inputs) {
-    if (t.dtype() != DType::kF32)
+    if (!is_float(t.dtype()) || size_bytes(t.dtype()) > 4)
       return make_error(ErrorCode::kUnsupported, "peers take f32, not {}", to_text(t.dtype()));
-    parts.emplace_back(static_cast<const char*>(t.data()), t.bytes());
+    HostTensor wide(DType::kF32, t.shape());  // halves too: the peer rounds them back
+    for (std::int64_t i = 0; i < t.size(); ++i) wide.set_float(i, t.get_float(i));
+    parts.emplace_back(static_cast<const char*>(wide.data()), wide.bytes());
   }
   return PeerProcess::start_program({"/proc/self/exe", "peer-op"}, parts,
                                     {HostTensor(DType::kF32, output)});
