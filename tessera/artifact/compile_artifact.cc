@@ -147,7 +147,8 @@ class Builder {
 
   Result<Metadata> build(ModelProgram& program, Metadata m, ArtifactReport* report) {
     const exec::CompiledModel& model = program.model;
-    TESSERA_TRY(const Toolchain tools, find_toolchain(library_target(model.target), options_.cc));
+    TESSERA_TRY(const Toolchain tools, find_toolchain(library_target(model.target), options_.cc,
+                                                      options_.emit == Emit::kShared));
     std::error_code error;
     fs::create_directory(objects_, error);
     if (error) return make_error(ErrorCode::kIo, "cannot write {}: {}", objects_, error.message());

@@ -35,16 +35,18 @@ class ProbeFolder {
 };
 
 // Makes an empty library: a compiler that starts may still lack the target's headers or linker.
-Result<void> probe(const std::vector<std::string>& cc) {
+Result<void> probe(const std::vector<std::string>& cc, bool links) {
   const ProbeFolder folder;
   if (folder.path().empty()) {
     return make_error(ErrorCode::kIo, "no temporary folder: {}", std::strerror(errno));
   }
   std::vector<std::string> command = cc;
-  for (const char* word : {"-shared", "-fPIC", "-pthread", "-x", "c", "-include", "stdio.h",
-                           "-include", "pthread.h", "/dev/null", "-o", "probe.so", "-lm"}) {
+  for (const char* word :
+       {links ? "-shared" : "-c", "-fPIC", "-pthread", "-x", "c", "-include", "stdio.h", "-include",
+        "pthread.h", "/dev/null", "-o", links ? "probe.so" : "probe.o"}) {
     command.emplace_back(word);
   }
+  if (links) command.emplace_back("-lm");
   const Result<std::string> done = run_tool(command, folder.path());
   if (!done.ok()) return done.error();
   return {};
@@ -85,12 +87,12 @@ std::string absolute_program(const std::string& program) {
 
 }  // namespace
 
-Result<Toolchain> find_toolchain(const target::Target& target, const std::string& cc) {
+Result<Toolchain> find_toolchain(const target::Target& target, const std::string& cc, bool links) {
   std::vector<std::vector<std::string>> tried = candidates(target);
   if (!cc.empty()) tried = {{absolute_program(cc)}};
   std::string reasons;
   for (const std::vector<std::string>& candidate : tried) {
-    if (const Result<void> made = probe(candidate); !made.ok()) {
+    if (const Result<void> made = probe(candidate, links); !made.ok()) {
       reasons +=
           fmt::format("\n  {}: {}", fmt::join(candidate, " "), error_line(made.error().message));
       continue;

@@ -15,8 +15,10 @@ struct Toolchain {
 };
 
 // `cc`: a program, or empty: the system's compiler for this architecture, <arch>-linux-gnu-gcc or
-// clang --target for another; the first that compiles and links an empty library. kUnavailable says
-// why each of them did not, and which packages have one that does.
-Result<Toolchain> find_toolchain(const target::Target& target, const std::string& cc);
+// clang --target for another; the first that compiles and, where `links`, links an empty library:
+// what is not linked needs the headers of the C library alone. kUnavailable says why each of them
+// did not, and which packages have one that does.
+Result<Toolchain> find_toolchain(const target::Target& target, const std::string& cc,
+                                 bool links = true);
 
 }  // namespace tessera::artifact

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <set>
@@ -36,7 +37,7 @@ struct BenchArgs {
   std::string suite, schedule, schedules, target = "host";
   int threads = 1;
   int samples = 20;
-  double time_limit_s = 10;
+  double time_limit_s = 10, duration_s = 0, warmup_s = 0;
   bool json = false, markdown = false, machine = false, pool = false, list_ops = false,
        time_passes = false;
 };
@@ -240,7 +241,13 @@ std::optional<int> check_peers(const std::vector<std::string>& names) {
 int bench(const BenchArgs& args) {
   if (args.list_ops) return list_ops();
   if (args.pool) return bench_pool(args);
-  const runtime::TimingOptions timing{.samples = args.samples, .time_limit_s = args.time_limit_s};
+  runtime::TimingOptions timing{.samples = args.samples, .time_limit_s = args.time_limit_s};
+  if (args.duration_s > 0) {
+    // Every call is a sample of its own until the time is over.
+    timing.sample_s = 0;
+    timing.samples = std::numeric_limits<int>::max();
+    timing.time_limit_s = args.duration_s;
+  }
   if (args.machine) return bench_machine(args, timing);
   const auto suite = suite_lines(args);
   if (!suite.ok()) return report(suite.error());
@@ -258,7 +265,8 @@ int bench(const BenchArgs& args) {
     }
     const auto& peers = is_all(args.peers) ? driver::driver_peer_names() : args.peers;
     return bench_models(models, args.model, args.model_bench,
-                        {*target, args.threads, peers, timing}, args.json, args.markdown);
+                        {*target, args.threads, peers, timing, args.warmup_s}, args.json,
+                        args.markdown);
   }
   const Result<std::vector<te::OpSpec>> list = specs(args, *target, *suite);
   if (!list.ok()) return report(list.error());
@@ -273,7 +281,8 @@ int bench(const BenchArgs& args) {
       .peers = is_all(args.peers) ? driver::peer_names_on(target->kind) : args.peers,
       .schedule_folder = args.schedules,
       .schedule_text = std::move(text).value(),
-      .timing = timing};
+      .timing = timing,
+      .warmup_s = args.warmup_s};
   const PlanArgs& plan_args = args.model_bench.plan;
   const auto plan = plan_schedules(plan_args, *target);
   if (!plan.ok()) return report(plan.error());
@@ -294,6 +303,7 @@ int bench(const BenchArgs& args) {
     if (args.markdown) {
       print_markdown(spec, *r, results.empty());
     } else if (!args.json) {
+      if (results.empty()) print_header();
       print_row(*r, args.time_passes);
     }
     if (std::fflush(stdout) != 0) {
@@ -320,19 +330,20 @@ void add_bench(Flags& app, std::function<int()>* run) {
   sub->footer(
       "Examples:\n  tessera bench zoo:resnet50 --threads 2 --peers ort --json\n"
       "  tessera bench model.onnx --shape input:1x3x224x224 --profile\n"
+      "  tessera bench model.onnx --batch 8 --warmup 1s --duration 10s\n"
+      "  tessera bench out                          # an artifact of `tessera compile`\n"
       "  tessera bench --machine\n"
       "  tessera bench --op matmul:M=1024,N=1024,K=1024 --threads 1 --peers openblas,blis,acl "
       "--json\n"
       "  tessera bench --suite bench/suites/core.txt --peers all");
   const auto args = std::make_shared<BenchArgs>();
-  args->schedules = default_schedule_folder();
   add_model_options(*sub, args->model, false);
   add_cache_option(*sub, args->model_bench.no_cache);
   sub->add_option("--inputs", args->model_bench.inputs,
                   "NumPy .npz with inputs of the model; others are random")
       ->check(existing_file());
   sub->add_flag("--profile", args->model_bench.profile,
-                "Print time, FLOP/s and bytes/s of each kernel of the model");
+                "Print time, FLOP/s and bytes/s of each kernel of the model, the slowest first");
   add_plan_options(*sub, args->model_bench.plan);
   sub->add_flag("--no-plan", args->model_bench.no_plan,
                 "The untuned default schedules (no plan is used without --plan)")
@@ -356,11 +367,24 @@ void add_bench(Flags& app, std::function<int()>* run) {
   sub->add_option("--schedule", args->schedule,
                   "Schedule file for the operations, or default: chosen without measuring")
       ->check(existing_file() | one_of({driver::kDefaultSchedule}));
-  sub->add_option("--schedules", args->schedules, "Folder of schedules");
+  sub->add_option("--schedules", args->schedules,
+                  "Folder of schedules (default: those that come with Tessera)");
   sub->add_option("--target", args->target, "host, or cuda or opencl: the device at hand");
   sub->add_option("--samples", args->samples, "Clean samples of each")->check(range(1, 10000));
-  sub->add_option("--time-limit", args->time_limit_s, "Seconds for each operation and peer")
-      ->check(positive());
+  sub->add_duration("--time-limit", args->time_limit_s,
+                    "For each model, operation and peer: 90s, 5m");
+  sub->add_duration("--duration", args->duration_s,
+                    "Call each for so long and time every call, instead of --samples: the "
+                    "percentiles are those of single calls")
+      ->excludes("--samples")
+      ->excludes("--time-limit");
+  sub->add_duration("--warmup", args->warmup_s, "Call ours for so long before the first sample",
+                    Flags::Zero::kNoLimit);
+  sub->add_option("--batch", args->model_bench.batch,
+                  "Batch of the models: the parameter of built-in ones, else the symbolic first "
+                  "dimension of the inputs; per s counts its items")
+      ->check(range(1, 1 << 20))
+      ->hide_default();
   Option* json = sub->add_flag("--json", args->json, "Print JSON");
   sub->add_flag("--markdown", args->markdown, "Print a table for a document")->excludes(json);
   sub->add_flag("--machine", args->machine, "Measure FMA rates and memory bandwidths");
@@ -369,6 +393,7 @@ void add_bench(Flags& app, std::function<int()>* run) {
   sub->add_flag("--list-ops", args->list_ops, "Print the operations and their parameters");
   sub->add_flag("--time-passes", args->time_passes, "Print the build time of each pass to stderr");
   sub->callback([args, run, threads] {
+    if (args->schedules.empty()) args->schedules = default_schedule_folder();
     if (args->pool && threads->count() == 0) args->threads = target::default_threads();
     *run = [args] {
       if (args->peers == std::vector<std::string>{"none"}) args->peers.clear();

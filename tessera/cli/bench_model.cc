@@ -46,9 +46,13 @@ void print(const driver::ModelBenchResult& r, double peak) {
       static_cast<double>(r.arena_bytes) * 1e-6, r.verified_by);
   if (r.profile.empty()) return;
   const double total = r.kernels_us();
-  fmt::print("{:>10} {:>6} {:>9} {:>7} {:>8}  {}\n", "us", "%", "GFLOP/s", "% peak", "GB/s",
-             "kernel");
-  for (const driver::StepTime& s : r.profile) {
+  fmt::print("kernels, the slowest first:\n{:>10} {:>6} {:>9} {:>7} {:>8}  {}\n", "us", "%",
+             "GFLOP/s", "% peak", "GB/s", "kernel");
+  std::vector<driver::StepTime> steps = r.profile;
+  std::stable_sort(
+      steps.begin(), steps.end(),
+      [](const driver::StepTime& a, const driver::StepTime& b) { return a.us > b.us; });
+  for (const driver::StepTime& s : steps) {
     fmt::print("{:>10.1f} {:>6.2f} {:>9.2f} {:>7.1f} {:>8.2f}  {}  [{}]\n", s.us,
                100 * s.us / total, s.gflops, peak > 0 ? 100 * s.gflops / peak : 0.0, s.gbytes_per_s,
                s.name, s.origin);
@@ -59,8 +63,8 @@ void print(const driver::ModelBenchResult& r, double peak) {
 
 // An artifact alone: there is no model beside it to check the numbers or to give to a peer.
 Result<driver::ModelBenchResult> bench_artifact(const std::string& path, const NamedTensors& given,
-                                                int threads, const std::vector<std::string>& peers,
-                                                const runtime::TimingOptions& timing) {
+                                                const BenchRun& run) {
+  const int threads = run.threads;
   TESSERA_TRY(const auto loaded, artifact::load_artifact(path, {.threads = threads}));
   const artifact::Metadata& m = loaded->metadata();
   std::vector<std::string> names;
@@ -84,8 +88,10 @@ Result<driver::ModelBenchResult> bench_artifact(const std::string& path, const N
   std::vector<void*> out;
   for (const HostTensor& t : inputs) in.push_back(t.data());
   for (HostTensor& t : outputs) out.push_back(t.data());
-  runtime::InterleavedTimer timer(timing);
-  timer.add([&] { (void)loaded->run_in_place(in.data(), out.data()); });
+  runtime::InterleavedTimer timer(run.timing);
+  const auto call = [&] { (void)loaded->run_in_place(in.data(), out.data()); };
+  driver::warm_up(run.warmup_s, call);
+  timer.add(call);
   const runtime::Samples samples = timer.run()[0];
   driver::ModelBenchResult result;
   result.verified_by = "nothing: an artifact alone has no reference";
@@ -99,12 +105,44 @@ Result<driver::ModelBenchResult> bench_artifact(const std::string& path, const N
   bench.median_us = samples.median_s() * 1e6;
   bench.p10_us = samples.p10_s() * 1e6;
   bench.p90_us = samples.p90_s() * 1e6;
+  bench.p99_us = samples.percentile(0.99) * 1e6;
   bench.trusted = samples.trusted;
   for (const artifact::StepDescription& s : m.steps)
     bench.gflops += s.flops / bench.median_us * 1e-3;
-  for (const std::string& name : peers) {
+  for (const std::string& name : run.peers) {
     bench.peers.push_back({.name = name, .absent = "an artifact has no model for it"});
   }
+  return result;
+}
+
+// A model with another batch: the parameter of a built-in one, else the symbolic first dimension of
+// the inputs.
+Result<driver::ModelBenchResult> bench_batched(const std::string& model, std::int64_t batch,
+                                               const target::Target& target,
+                                               const driver::ModelBenchOptions& options) {
+  if (batch == 0) return driver::bench_model(model, target, options);
+  std::string name = model;
+  driver::ModelBenchOptions batched = options;
+  if (model.starts_with("zoo:")) {
+    name += fmt::format("{}batch={}", model.find('@') == std::string::npos ? "@" : ",", batch);
+  } else {
+    TESSERA_TRY(const onnx::Model read, driver::load_onnx(model));
+    bool found = false;
+    for (const onnx::ValueInfo& v : read.graph.inputs) {
+      if (v.dims.empty()) continue;
+      const onnx::Dim& first = v.dims[0];
+      if (!first.symbol.empty()) batched.load.import.symbols[first.symbol] = batch;
+      found = found || !first.symbol.empty() || first.size == batch;
+    }
+    if (!found) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "--batch {}: no input begins with a symbolic dimension (`tessera info` "
+                        "shows them); give every shape with --shape",
+                        batch);
+    }
+  }
+  TESSERA_TRY(driver::ModelBenchResult result, driver::bench_model(name, target, batched));
+  result.bench.batch = batch;
   return result;
 }
 
@@ -134,6 +172,7 @@ int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
   options.threads = run.threads;
   options.peers = run.peers;
   options.timing = run.timing;
+  options.warmup_s = run.warmup_s;
   options.profile = args.profile;
   options.model.progress = build_progress();
   options.model.cache = options.load.cache = kernel_cache(args.no_cache);
@@ -168,9 +207,8 @@ int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
                                "{}: an artifact has its schedules; drop --plan", model));
     }
     Result<driver::ModelBenchResult> result =
-        artifact::is_artifact(model)
-            ? bench_artifact(model, given, run.threads, run.peers, run.timing)
-            : driver::bench_model(model, run.target, options);
+        artifact::is_artifact(model) ? bench_artifact(model, given, run)
+                                     : bench_batched(model, args.batch, run.target, options);
     if (const auto code = report_misses(args.plan, *plan)) return *code;
     if (!result) return report_model(result.error().with_context(model));
     // After the first model, so that a mistake in it is reported at once. Convolutions in it may be
@@ -185,6 +223,7 @@ int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
     } else if (markdown) {
       print_markdown(bench, results.empty());
     } else {
+      if (results.empty()) print_header();
       print(*result, peak.gops(DType::kF32));
     }
     if (std::fflush(stdout) != 0) {

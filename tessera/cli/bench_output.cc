@@ -15,6 +15,9 @@ nlohmann::ordered_json to_json(const driver::BenchResult& r) {
                               {"median_us", r.median_us},
                               {"p10_us", r.p10_us},
                               {"p90_us", r.p90_us},
+                              {"p99_us", r.p99_us},
+                              {"batch", r.batch},
+                              {"per_s", driver::throughput(r)},
                               {"gflops", r.gflops},
                               {"fraction_of_peak", r.fraction_of_peak},
                               {"gbytes_per_s", r.gbytes_per_s},
@@ -41,16 +44,22 @@ nlohmann::ordered_json to_json(const driver::BenchResult& r) {
   return j;
 }
 
+void print_header() {
+  fmt::print("{:>7} {:>10} {:>10} {:>10} {:>9} {:>8} {:>6} {:>7} {:>8}  {:<8}  {}\n", "threads",
+             "p50 us", "p90 us", "p99 us", "per s", "GFLOP/s", "% peak", "GB/s", "build ms",
+             "result", "what");
+}
+
 void print_row(const driver::BenchResult& r, bool times) {
   fmt::print(
-      "{:<58} {:>2}T {:>10.1f} us {:>8.1f} GFLOP/s {:>6.1f} % {:>6.1f} GB/s build {:>6.1f} ms "
+      "{:>7} {:>10.1f} {:>10.1f} {:>10.1f} {:>9.1f} {:>8.1f} {:>6.1f} {:>7.1f} {:>8.1f}  {:<8}  "
       "{}{}\n",
-      r.name, r.threads, r.median_us, r.gflops, 100 * r.fraction_of_peak, r.gbytes_per_s,
-      r.build_ms,
+      r.threads, r.median_us, r.p90_us, r.p99_us, driver::throughput(r), r.gflops,
+      100 * r.fraction_of_peak, r.gbytes_per_s, r.build_ms,
       r.verified   ? "verified"
       : r.compared ? "WRONG"
                    : "not compared",
-      r.trusted ? "" : " (busy machine)");
+      r.name, r.trusted ? "" : " (busy machine)");
   const driver::PeerResult* best = driver::best_peer(r);
   const auto measured =
       std::count_if(r.peers.begin(), r.peers.end(), [](const auto& p) { return p.absent.empty(); });

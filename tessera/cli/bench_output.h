@@ -13,12 +13,14 @@
 namespace tessera::cli {
 
 nlohmann::ordered_json to_json(const driver::BenchResult& r);
+void print_header();
 void print_row(const driver::BenchResult& r, bool times);
 void print_summary(const std::vector<driver::BenchResult>& results);
 
 struct ModelBenchArgs {
   std::string inputs;
   PlanArgs plan;
+  std::int64_t batch = 0;  // 0: as the model is
   bool profile = false, no_plan = false, no_cache = false;
 };
 
@@ -27,6 +29,7 @@ struct BenchRun {
   int threads = 1;
   std::vector<std::string> peers;
   runtime::TimingOptions timing;
+  double warmup_s = 0;
 };
 
 // Times models one after another and prints them; returns the exit code.

@@ -114,8 +114,7 @@ void add_check(Flags& app, std::function<int()>* run) {
 void add_zoo(Flags& app, std::function<int()>* run) {
   Flags* sub =
       app.add_subcommand("zoo", "List the built-in networks, or write one as an ONNX file");
-  sub->footer(
-      "Examples:\n  tessera zoo\n  tessera zoo --export resnet50@batch=4 --output resnet50.onnx");
+  sub->footer("Examples:\n  tessera zoo\n  tessera zoo --export resnet50@batch=4 -o resnet50.onnx");
   struct Args {
     std::string name, output;
     bool json = false;
@@ -123,7 +122,7 @@ void add_zoo(Flags& app, std::function<int()>* run) {
   const auto args = std::make_shared<Args>();
   Option* name =
       sub->add_option("--export", args->name, "Network to write: NAME[@parameter=value,...]");
-  Option* output = sub->add_option("--output,-o", args->output, "ONNX file to write");
+  Option* output = sub->add_option("-o,--output", args->output, "ONNX file to write");
   name->needs(output);
   output->needs(name);
   sub->add_flag("--json", args->json, "Print JSON");

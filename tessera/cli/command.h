@@ -20,8 +20,8 @@ enum ExitCode {
   kWrongNumbers = 4,
   kUnsupportedModel = 5,
   kUnreachable = 6,
-  kStrictMiss = 7,     // a plan lacks a task
-  kInterrupted = 130,  // the best so far is saved
+  kStrictMiss = 7,  // a plan lacks a task
+  // 128 and a signal: interrupted, the best so far is saved (interrupt_code())
 };
 
 // Adds the subcommand to `app`; *run is set when the user chose it.
@@ -35,6 +35,7 @@ void add_conformance(Flags& app, std::function<int()>* run);
 void add_dataset(Flags& app, std::function<int()>* run);
 void add_db(Flags& app, std::function<int()>* run);
 void add_eval(Flags& app, std::function<int()>* run);
+void add_info(Flags& app, std::function<int()>* run);
 void add_peer_op(Flags& app, std::function<int()>* run);
 void add_run(Flags& app, std::function<int()>* run);
 void add_show(Flags& app, std::function<int()>* run);

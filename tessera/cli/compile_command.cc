@@ -37,6 +37,12 @@ Result<artifact::ArtifactReport> compile(const CompileArgs& args,
       {"embed", artifact::WeightsPlace::kEmbedded},
       {"file", artifact::WeightsPlace::kFile}};
   TESSERA_TRY(const target::Target target, runtime::resolve_target(args.target));
+  if (target.cpu.starts_with("apple")) {
+    fmt::print(stderr,
+               "tessera: warning: {}: writes ELF files for Linux on such a machine, none "
+               "for macOS\n",
+               target.name);
+  }
   driver::CompileOptions decide;
   decide.target = target;
   decide.cost_model = args.search_model;

@@ -85,8 +85,8 @@ void add_collect(Flags& app, std::function<int()>* run) {
   sub->add_option("--shard", args->options.shard,
                   "Number of the part of the tasks to measure, from 0");
   sub->add_option("--shards", args->options.shards, "Number of parts")->check(positive());
-  sub->add_option("--budget", args->options.budget_s, "Seconds; 0: no limit")
-      ->check(non_negative());
+  sub->add_duration("--budget", args->options.budget_s,
+                    "Wall clock: 90s, 5m; 0: no limit (default)", Flags::Zero::kNoLimit);
   sub->add_option("--target", args->target,
                   "Where candidates run: host, cuda or opencl, the device at hand");
   sub->add_option("--dtype", args->types, "Of what is f32 in the models: f32, f16, bf16")
@@ -94,6 +94,10 @@ void add_collect(Flags& app, std::function<int()>* run) {
   sub->add_option("--threads", args->options.measure.threads, "Threads of the measured code")
       ->check(range(1, 1024));
   sub->add_option("--seed", args->options.seed, "Of everything random");
+  sub->footer(
+      "Examples:\n  tessera dataset collect zoo:resnet18 --db a.db --per-task 200 --budget 30m\n"
+      "  tessera dataset collect --op matmul:M=64,N=64,K=64 --db a.db\n"
+      "The same command again goes on where it ended.");
   sub->callback([args, run] { *run = [args] { return run_collect(*args); }; });
 }
 
@@ -101,6 +105,10 @@ void add_collect(Flags& app, std::function<int()>* run) {
 
 void add_dataset(Flags& app, std::function<int()>* run) {
   Flags* sub = app.add_subcommand("dataset", "Measured candidates to learn from");
+  sub->footer(
+      "Examples:\n  tessera dataset collect zoo:resnet18 --db a.db\n"
+      "  tessera dataset import a.db -o my.ds\n  tessera dataset stats my.ds\n"
+      "docs/learning.md says more.");
   sub->require_subcommand(1, 1);
   add_collect(*sub, run);
   add_dataset_steps(*sub, run);

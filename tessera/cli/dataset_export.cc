@@ -86,7 +86,10 @@ void add_dataset_export(Flags& app, std::function<int()>* run) {
                   "jsonl: records as `db export` writes them; npz: features in shards with a "
                   "manifest of checksums");
   sub->add_option("--rows", args->rows, "Of npz: a row for each statement, loop or step");
-  sub->add_option("--threads", args->threads, "Of npz");
+  sub->add_option("--threads", args->threads, "Of this program, for npz")->check(range(1, 1024));
+  sub->footer(
+      "Examples:\n  tessera dataset export my.ds -o my.jsonl\n"
+      "  tessera dataset export my.ds -o features --format npz --rows loop");
   sub->callback([args, run] {
     *run = [args] {
       const Result<void> done = export_dataset(*args);

@@ -179,8 +179,7 @@ void add_sample_options(Flags* sub, SampleArgs* args) {
 
 void add_build_options(Flags* sub, BuildArgs* args) {
   sub->add_option("--jobs", args->options.jobs, "Compilers side by side")->check(range(1, 1024));
-  sub->add_option("--build-timeout", args->options.timeout_s, "Seconds of one candidate")
-      ->check(positive());
+  sub->add_duration("--build-timeout", args->options.timeout_s, "Of one candidate: 90s, 5m");
 }
 
 }  // namespace
@@ -190,6 +189,9 @@ void add_dataset_steps(Flags& dataset, std::function<int()>* run) {
       dataset.add_subcommand("sample", "Step 1: draw candidates of the tasks of models");
   const auto sample_args = std::make_shared<SampleArgs>();
   add_sample_options(sample_app, sample_args.get());
+  sample_app->footer(
+      "Examples:\n  tessera dataset sample zoo:resnet18 -o my.ds --per-task 200\n"
+      "  tessera dataset sample zoo:resnet18 -o my.ds --target neoverse-v1 --shards 4");
   sample_app->callback([sample_args, run] {
     *run = [sample_args] {
       catch_interrupt();
@@ -204,7 +206,9 @@ void add_dataset_steps(Flags& dataset, std::function<int()>* run) {
       ->required();
   build_app->add_option("--shard", build_args->shard, "This one only");
   add_build_options(build_app, build_args.get());
-  build_app->footer("Step 3, on the machine to be measured: tessera-runner BUNDLE... -o RECORDS");
+  build_app->footer(
+      "Examples:\n  tessera dataset build my.ds\n  tessera dataset build my.ds --shard 0 --jobs 4\n"
+      "Step 3, on the machine to be measured: tessera-runner BUNDLE... -o RECORDS");
   build_app->callback([build_args, run] {
     *run = [build_args] {
       catch_interrupt();
@@ -218,11 +222,13 @@ void add_dataset_steps(Flags& dataset, std::function<int()>* run) {
   add_sample_options(all, &args->sample);
   add_build_options(all, &args->build);
   all->add_option("--records", args->output, "Records to write (default: FOLDER/records.jsonl)");
-  all->add_option("--budget", args->budget_s, "Seconds of measuring; the same command goes on")
-      ->check(non_negative());
+  all->add_duration("--budget", args->budget_s,
+                    "Time of measuring: 90s, 5m; 0: no limit (default). The same command goes on",
+                    Flags::Zero::kNoLimit);
   all->add_flag("--any-machine", args->any_machine,
                 "Also for the description of a machine that is not this one");
   all->add_option("--runner", args->runner, "tessera-runner (default: beside this program)");
+  all->footer("Examples:\n  tessera dataset generate zoo:resnet18 -o my.ds --budget 30m");
   all->callback([args, run] { *run = [args] { return generate(*args); }; });
 }
 

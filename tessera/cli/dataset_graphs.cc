@@ -158,6 +158,7 @@ void add_dataset_show(Flags& app, std::function<int()>* run) {
   const auto args = std::make_shared<ShowArgs>();
   sub->add_option("FILE", args->files, "Layout or tile sets")->required();
   sub->add_flag("--json", args->json, "Print JSON");
+  sub->footer("Examples:\n  tessera dataset show layout.npz tile.npz --json");
   sub->callback([args, run] { *run = [args] { return run_show(*args); }; });
 }
 

@@ -131,7 +131,7 @@ void add_dataset_import(Flags& app, std::function<int()>* run) {
          "Databases of records, their exports, datasets, logs of Ansor and TenSet (.gz too)")
       ->required();
   sub->add_option("--from", args->from,
-                  "records (default); tpugraphs: raw protobufs of its tuning, written as npz")
+                  "records, or tpugraphs: raw protobufs of its tuning, written as npz")
       ->check(one_of({"records", "tpugraphs"}));
   sub->add_option("--networks", args->networks,
                   "Models whose tasks are weighed (zoo:NAME, .onnx), or a file of such names; "
@@ -139,6 +139,9 @@ void add_dataset_import(Flags& app, std::function<int()>* run) {
   sub->add_option("-o,--output", args->output, "Folder of the dataset, or an npz file of one graph")
       ->required();
   sub->add_flag("--quiet", args->quiet, "Only records taken while nothing else used the cores");
+  sub->footer(
+      "Examples:\n  tessera dataset import a.db b.db -o my.ds\n"
+      "  tessera dataset import a.db --networks zoo:resnet18 -o my.ds --quiet");
   sub->callback([args, run] { *run = [args] { return run_import(*args); }; });
 }
 
@@ -148,6 +151,7 @@ void add_dataset_update(Flags& app, std::function<int()>* run) {
   const auto args = std::make_shared<UpdateArgs>();
   sub->add_option("FOLDER", args->folder, "Dataset")->required();
   sub->add_option("-o,--output", args->output, "Folder to write; may be the same")->required();
+  sub->footer("Examples:\n  tessera dataset update old.ds -o new.ds");
   sub->callback([args, run] { *run = [args] { return run_update(*args); }; });
 }
 
@@ -156,6 +160,7 @@ void add_dataset_verify(Flags& app, std::function<int()>* run) {
   const auto args = std::make_shared<VerifyArgs>();
   sub->add_option("FOLDER", args->folder, "Dataset")->required();
   sub->add_flag("--json", args->json, "Print JSON");
+  sub->footer("Examples:\n  tessera dataset verify my.ds");
   sub->callback([args, run] { *run = [args] { return run_verify(*args); }; });
 }
 

@@ -53,6 +53,7 @@ void add_dataset_replay(Flags& app, std::function<int()>* run) {
                   "Make FOLDER of records of this dataset, of every family of tasks");
   sub->add_option("--per-family", args->per_family, "Records to pick of each")->check(positive());
   sub->add_option("--threads", args->threads, "Of this program")->check(range(1, 1024));
+  sub->footer("Examples:\n  tessera dataset replay my.ds\n  tessera dataset replay my.ds --update");
   sub->callback([args, run] { *run = [args] { return run_replay(*args); }; });
 }
 

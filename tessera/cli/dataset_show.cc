@@ -196,6 +196,7 @@ void add_dataset_stats(Flags& app, std::function<int()>* run) {
   sub->add_option("FOLDER", args->folder, "Dataset")->required();
   sub->add_flag("--json", args->json, "Print JSON");
   sub->add_flag("--tasks", args->tasks, "Every task too");
+  sub->footer("Examples:\n  tessera dataset stats my.ds --tasks");
   sub->callback([args, run] { *run = [args] { return run_stats(*args); }; });
 }
 
@@ -206,6 +207,9 @@ void add_dataset_split(Flags& app, std::function<int()>* run) {
   add_split_options(*sub, &args->split);
   sub->add_option("-o,--output", args->output, "npz file: the part of every record, 0 to 3");
   sub->add_flag("--json", args->json, "Print JSON");
+  sub->footer(
+      "Examples:\n  tessera dataset split my.ds\n"
+      "  tessera dataset split my.ds --split by-network --holdout resnet18 -o parts.npz");
   sub->callback([args, run] { *run = [args] { return run_split(*args); }; });
 }
 

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "tessera/cli/command.h"
+#include "tessera/cli/duration.h"
 #include "tessera/cli/manual.h"
 #include "tessera/support/nearest_name.h"
 
@@ -75,6 +76,11 @@ Option* Option::excludes(const std::string& name) {
   return this;
 }
 
+Option* Option::hide_default() {
+  option_->default_str("");
+  return this;
+}
+
 std::size_t Option::count() const { return option_->count(); }
 
 struct Flags::State {
@@ -87,6 +93,7 @@ Flags::Flags(CLI::App* app) : app_(app), state_(std::make_unique<State>()) {}
 
 Flags::Flags(const std::string& description, const std::string& name) : Flags(nullptr) {
   state_->own = std::make_unique<CLI::App>(description, name);
+  state_->own->option_defaults()->always_capture_default();
   app_ = state_->own.get();
 }
 
@@ -94,7 +101,9 @@ Flags::~Flags() = default;
 
 template <typename T>
 Option* Flags::add_option(const std::string& names, T& value, const std::string& help) {
-  return &state_->options.emplace_back(app_->add_option(names, value, help));
+  CLI::Option* option = app_->add_option(names, value, help);
+  if (option->get_default_str() == "[]") option->default_str("");  // an empty list
+  return &state_->options.emplace_back(option);
 }
 
 #define TESSERA_OPTION(T) \
@@ -108,6 +117,21 @@ TESSERA_OPTION(std::string);
 TESSERA_OPTION(std::vector<std::int64_t>);
 TESSERA_OPTION(std::vector<std::string>);
 #undef TESSERA_OPTION
+
+Option* Flags::add_duration(const std::string& names, double& seconds, const std::string& help,
+                            Zero zero) {
+  const auto take = [&seconds, zero, names](const std::string& text) {
+    const Result<double> parsed = parse_duration(text);
+    if (!parsed.ok()) throw CLI::ValidationError(names, parsed.error().message);
+    if (*parsed <= 0 && zero == Zero::kRefused)
+      throw CLI::ValidationError(names, "must be more than 0");
+    seconds = *parsed;
+  };
+  CLI::Option* option = app_->add_option_function<std::string>(names, take, help);
+  option->type_name("TIME");
+  option->default_str(seconds > 0 ? to_duration(seconds) : "");
+  return &state_->options.emplace_back(option);
+}
 
 Option* Flags::add_flag(const std::string& names, bool& value, const std::string& help) {
   return &state_->options.emplace_back(app_->add_flag(names, value, help));
@@ -212,10 +236,18 @@ CommandDescription describe_program() {
 
 std::optional<int> Flags::parse(int argc, char** argv) {
   program = app_;
-  if (const Result<void> known = check_command(*app_, argc, argv); !known.ok())
+  std::vector<char*> words(argv, argv + argc);
+  static char ask[] = "--help";
+  // `help COMMAND...` is `COMMAND... --help`.
+  if (argc > 1 && std::string_view(argv[1]) == "help") {
+    words.erase(words.begin() + 1);
+    words.push_back(ask);
+  }
+  const int count = static_cast<int>(words.size());
+  if (const Result<void> known = check_command(*app_, count, words.data()); !known.ok())
     return report(known.error());
   try {
-    app_->parse(argc, argv);
+    app_->parse(count, words.data());
   } catch (const CLI::ParseError& e) {
     return explain(*app_, e);
   }

@@ -2,6 +2,7 @@
 // includes it, so one file does.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -47,6 +48,7 @@ class Option {
   Option* needs(const Option* other);
   Option* excludes(const Option* other);
   Option* excludes(const std::string& name);
+  Option* hide_default();  // where the help says it in words
 
   std::size_t count() const;  // how often the user gave it
 
@@ -63,8 +65,13 @@ class Flags {
   Flags& operator=(const Flags&) = delete;
 
   // The types of values are those instantiated in flags.cc. A name without dashes is a position.
+  // The help shows the value that it has now as the default.
   template <typename T>
   Option* add_option(const std::string& names, T& value, const std::string& help = "");
+  // A span of time in seconds, written as 90s, 5m or 1h30m. Zero, where it is taken: no limit.
+  enum class Zero : std::uint8_t { kRefused, kNoLimit };
+  Option* add_duration(const std::string& names, double& seconds, const std::string& help,
+                       Zero zero = Zero::kRefused);
   Option* add_flag(const std::string& names, bool& value, const std::string& help = "");
   Flags* add_subcommand(const std::string& name, const std::string& description);
   void require_subcommand(int least, int most);

@@ -26,6 +26,10 @@ void add_training(Flags& lm, const std::string& name, const std::string& help,
 
 void add_lm(Flags& app, std::function<int()>* run) {
   Flags* sub = app.add_subcommand("lm", "Schedules as sentences that a language model writes");
+  sub->footer(
+      "Examples:\n  tessera lm corpus zoo:resnet18 --sentences 100000 -o drawn\n"
+      "  tessera lm generate --op matmul:M=64,N=64,K=64 --count 5\n"
+      "docs/language-model.md says more.");
   sub->require_subcommand(1, 1);
   add_lm_corpus(*sub, run);
   add_training(*sub, "pretrain", "Train a language model on sentences", run);

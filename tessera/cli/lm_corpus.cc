@@ -150,7 +150,8 @@ void add_lm_corpus(Flags& lm, std::function<int()>* run) {
   sub->add_option("--machine", args->machines, "host or a machine (see targets; repeatable)");
   sub->add_option("--code-threads", args->code_threads,
                   "Threads of the code on CPUs (default: all cores of the machine)")
-      ->check(range(1, 1024));
+      ->check(range(1, 1024))
+      ->hide_default();
   sub->add_option("--sentences", o.sentences, "Sentences to draw in all")->check(positive());
   sub->add_option("--shards", o.shards, "Files to write")->check(range(1, 10000));
   sub->add_option("--threads", o.threads, "Threads that draw")->check(range(1, 1024));

@@ -136,7 +136,7 @@ int run_eval(const EvalArgs& args) {
   } else {
     print(*eval, args);
   }
-  return eval->finished ? kOk : kInterrupted;
+  return eval->finished ? kOk : interrupt_code();
 }
 
 }  // namespace

@@ -240,7 +240,8 @@ void add_common(Flags* sub, LmArgs* args) {
   sub->add_option("--target", args->target,
                   "host, a machine (see targets), or cuda or opencl: the device at hand");
   sub->add_option("--threads", args->threads, "Threads of the code (default: all cores)")
-      ->check(range(1, 1024));
+      ->check(range(1, 1024))
+      ->hide_default();
   sub->add_option(
       "--weights", args->weights,
       "What `tessera lm pretrain` wrote, shipped: what comes with Tessera for the target "
@@ -274,14 +275,14 @@ void add_lm_generate(Flags& lm, std::function<int()>* run) {
   make->add_option("--seed", args->seed, "Of the draws");
   make->add_flag("--json", args->json, "Print JSON");
   make->footer(
-      "Example:\n  tessera lm generate --op matmul:M=64,N=64,K=64 --target neoverse-v1 --count 5");
+      "Examples:\n  tessera lm generate --op matmul:M=64,N=64,K=64 --target neoverse-v1 --count 5");
   make->callback([args, run] { *run = [args] { return generate(*args); }; });
 
   Flags* look = lm.add_subcommand("show", "Print a sentence and the chances of its answers");
   const auto shown = std::make_shared<LmArgs>();
   add_common(look, shown.get());
   look->footer(
-      "Example:\n  tessera lm show --op matmul:M=64,N=64,K=64 --target neoverse-v1 --threads 2");
+      "Examples:\n  tessera lm show --op matmul:M=64,N=64,K=64 --target neoverse-v1 --threads 2");
   look->callback([shown, run] { *run = [shown] { return show(*shown); }; });
 }
 

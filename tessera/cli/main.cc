@@ -54,9 +54,9 @@ std::string default_schedule_folder() {
 namespace {
 
 constexpr AddCommand kCommands[] = {
-    add_bench, add_cache,   add_check, add_compile, add_completion, add_conformance, add_dataset,
-    add_db,    add_eval,    add_lm,    add_manual,  add_peer_op,    add_report,      add_run,
-    add_show,  add_targets, add_tasks, add_train,   add_tune,       add_zoo};
+    add_bench, add_cache, add_check,   add_compile, add_completion, add_conformance, add_dataset,
+    add_db,    add_eval,  add_info,    add_lm,      add_manual,     add_peer_op,     add_report,
+    add_run,   add_show,  add_targets, add_tasks,   add_train,      add_tune,        add_zoo};
 
 // What is still buffered counts too: a full disk must not look like success.
 bool finish_output() {
@@ -71,6 +71,10 @@ int run(int argc, char** argv) {
   Flags app("Tessera: a learned tensor compiler", "tessera");
   app.require_subcommand(1, 1);
   app.version("tessera " TESSERA_VERSION);
+  app.footer(
+      "Examples:\n$ tessera info model.onnx\n$ tessera run model.onnx --random\n"
+      "$ tessera tune model.onnx --budget 5m && tessera bench model.onnx --plan model.plan\n"
+      "`tessera help COMMAND` explains a command. Exit codes: docs/exit-codes.md.");
   std::function<int()> command;
   for (const AddCommand add : kCommands) add(app, &command);
   if (const std::optional<int> code = app.parse(argc, argv)) return *code;

@@ -49,9 +49,13 @@ Result<std::vector<HostTensor>> arrange_inputs(const RunArgs& args,
     if (it != given.end()) {
       inputs[i] = it->second;
     } else if (!args.random) {
+      std::vector<std::string> all;
+      for (std::size_t k = 0; k < names.size(); ++k)
+        all.push_back(fmt::format("'{}' {}", names[k], to_text(types[k])));
       return make_error(ErrorCode::kInvalidArgument,
-                        "input '{}' {} is not given; put it into --inputs, or add --random",
-                        names[i], to_text(types[i]));
+                        "input '{}' {} is not given; put it into --inputs, or add --random; the "
+                        "inputs are: {}",
+                        names[i], to_text(types[i]), fmt::join(all, ", "));
     }
   }
   return inputs;
@@ -225,17 +229,18 @@ int run_command(const RunArgs& args) {
 void add_run(Flags& app, std::function<int()>* run) {
   Flags* sub = app.add_subcommand("run", "Run a model or an artifact once on NumPy arrays");
   sub->footer(
-      "Examples:\n  tessera run model.onnx --inputs x.npz --output y.npz\n"
-      "  tessera run zoo:resnet18 --random\n  tessera run DIR --inputs x.npz --output y.npz");
+      "Examples:\n  tessera run model.onnx --inputs x.npz -o y.npz\n"
+      "  tessera run zoo:resnet18 --random\n  tessera run DIR --inputs x.npz -o y.npz");
   const auto args = std::make_shared<RunArgs>();
   add_model_options(*sub, args->model, true);
   add_plan_options(*sub, args->plan);
   sub->add_option("--inputs", args->inputs, "NumPy .npz: one array per input, by name")
       ->check(existing_file());
-  sub->add_option("--output", args->output, "NumPy .npz to write: one array per output");
+  sub->add_option("-o,--output", args->output, "NumPy .npz to write: one array per output");
   sub->add_option("--target", args->target, "host, or cuda or opencl: the device at hand");
-  sub->add_option("--threads", args->threads, "Threads (default: one per core)")
-      ->check(range(1, 1024));
+  sub->add_option("--threads", args->threads, "Threads of the code (default: one per core)")
+      ->check(range(1, 1024))
+      ->hide_default();
   sub->add_flag("--random", args->random, "Seeded random values for inputs that are not given");
   sub->add_flag("--no-optimize", args->no_optimize, "Run the graph as imported, without passes");
   add_cache_option(*sub, args->no_cache);

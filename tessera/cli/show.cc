@@ -205,7 +205,6 @@ void add_show(Flags& app, std::function<int()>* run) {
       "  tessera show --op softmax:R=8,C=64 --stage asm --target skylake-avx512\n"
       "  tessera show --op matmul:M=64,N=64,K=64 --print-after vectorize_loops --time-passes");
   const auto args = std::make_shared<ShowArgs>();
-  args->schedules = default_schedule_folder();
   sub->add_option("--op", args->op, "Operation, e.g. matmul:M=64,N=64,K=64 (see bench --list-ops)");
   sub->add_option("--stage", args->stage,
                   "graph (of a model), te, schedule, ir, llvm or asm; of GPUs ptx, sass, opencl")
@@ -215,7 +214,8 @@ void add_show(Flags& app, std::function<int()>* run) {
          "--schedule", args->schedule,
          "Schedule file instead of the one that ships, or default: chosen without measuring")
       ->check(existing_file() | one_of({driver::kDefaultSchedule}));
-  sub->add_option("--schedules", args->schedules, "Folder of schedules");
+  sub->add_option("--schedules", args->schedules,
+                  "Folder of schedules (default: those that come with Tessera)");
   sub->add_option("--target", args->target,
                   "host, a machine (see targets), or cuda or opencl: the device at hand");
   sub->add_option("--print-after", args->print_after,
@@ -225,6 +225,7 @@ void add_show(Flags& app, std::function<int()>* run) {
   sub->add_option("--skip", args->skip, "Leave out these passes")->delimiter(',');
   sub->add_flag("--time-passes", args->time_passes, "Print the time of each pass to stderr");
   sub->callback([args, run] {
+    if (args->schedules.empty()) args->schedules = default_schedule_folder();
     *run = [args] {
       const Result<void> result = show(*args);
       if (result.ok()) return static_cast<int>(kOk);
@@ -235,6 +236,7 @@ void add_show(Flags& app, std::function<int()>* run) {
 
 void add_targets(Flags& app, std::function<int()>* run) {
   Flags* sub = app.add_subcommand("targets", "List the machines that code can be generated for");
+  sub->footer("Examples:\n  tessera targets\n  tessera compile zoo:mlp -o out --target x86-64-v3");
   sub->callback([run] { *run = list_targets; });
 }
 

@@ -59,9 +59,10 @@ void add_flags(Flags& app, driver::TrainTreesOptions& o, Words& words) {
       ->check(one_of({"rank", "regression"}));
   app.add_option("--rounds", o.rounds, "Trees at most")->check(range(1, 100000));
   app.add_option("--depth", o.depth, "Of a tree")->check(range(1, 16));
-  app.add_option("--time-limit", o.time_limit_s, "Of the fit, in seconds; 0: none");
-  app.add_option("--threads", o.threads, "0: all cores");
-  app.add_option("--seed", o.seed);
+  app.add_duration("--time-limit", o.time_limit_s, "Of the fit: 90s, 5m; 0: none",
+                   Flags::Zero::kNoLimit);
+  app.add_option("--threads", o.threads, "Of this program; 0: all cores");
+  app.add_option("--seed", o.seed, "Of everything random");
   app.add_option("-o,--output", o.output, "Model file to write");
   app.add_option("--scores", o.scores, "Write an npz with the score of every example");
   app.add_flag("--json", words.json, "Print the final metrics as JSON");
@@ -82,6 +83,7 @@ int train_trees(std::vector<std::string> words) {
   Words given;
   Flags app("Fit boosted trees to a dataset", "tessera train");
   add_flags(app, o, given);
+  app.footer("Examples:\n  tessera train --model gbt --data my.ds -o trees.model");
   if (const std::optional<int> code = app.parse(std::move(words))) return *code;
   const Result<dataset::SplitKind> kind = dataset::split_kind_from_text(given.split);
   if (!kind.ok()) return report(kind.error());

@@ -2,7 +2,6 @@
 #include "tessera/driver/tune/tune.h"
 
 #include <algorithm>
-#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <memory>
@@ -11,6 +10,7 @@
 
 #include "tessera/artifact/compile_artifact.h"
 #include "tessera/cli/command.h"
+#include "tessera/cli/duration.h"
 #include "tessera/cli/model_args.h"
 #include "tessera/cli/outputs.h"
 #include "tessera/cli/progress.h"
@@ -20,6 +20,7 @@
 #include "tessera/driver/bench/peer.h"
 #include "tessera/driver/bench/peer_driver.h"
 #include "tessera/driver/compile/decide_model.h"
+#include "tessera/driver/tune/policy_run.h"
 #include "tessera/driver/tune/tune_simulate.h"
 #include "tessera/measure/confine.h"
 #include "tessera/model/cost_model.h"
@@ -33,7 +34,9 @@ namespace {
 struct TuneArgs {
   ModelArgs model;  // flags of all models
   std::vector<std::string> models, ops, sources, tasks, peers = {"ort"};
-  std::string budget, policy = "evolutionary", cost_model = "xgb", objective = "rank";
+  double budget_s = 0;
+  bool budget_given = false;
+  std::string policy = "evolutionary", cost_model = "xgb", objective = "rank";
   std::string pretrained = driver::kShipped, target = "host", language = driver::kShipped;
   std::string database = "tessera.db", plan, artifact, simulate, plot;
   int seeds = 3;
@@ -46,30 +49,6 @@ struct TuneArgs {
 };
 
 constexpr double kDefaultBudget_s = 600;
-
-// "90s", "5m", "1h", "1h30m", "90".
-Result<double> parse_duration(const std::string& text) {
-  double total = 0;
-  const char* at = text.data();
-  const char* end = at + text.size();
-  while (at != end) {
-    double value = 0;
-    const auto [rest, error] = std::from_chars(at, end, value, std::chars_format::fixed);
-    if (error != std::errc() || value < 0) break;
-    double unit = 1;
-    at = rest;
-    if (at != end) {
-      if (*at != 's' && *at != 'm' && *at != 'h') break;
-      unit = *at == 's' ? 1 : *at == 'm' ? 60 : 3600;
-      ++at;
-    }
-    total += value * unit;
-  }
-  constexpr double kLongest_s = 1e8;
-  if (at == end && total > 0 && total <= kLongest_s) return total;
-  return make_error(ErrorCode::kInvalidArgument, "'{}' is no duration; write 90s, 5m or 1h30m",
-                    text);
-}
 
 Result<driver::TuneOptions> tune_options(const TuneArgs& args) {
   driver::TuneOptions o;
@@ -86,24 +65,26 @@ Result<driver::TuneOptions> tune_options(const TuneArgs& args) {
   o.measure.threads = args.threads;
   o.trials = args.trials;
   o.trials_per_task = args.trials_per_task;
-  if (!args.budget.empty()) {
-    TESSERA_TRY(o.budget_s, parse_duration(args.budget));
-  } else if (args.trials == 0 && args.trials_per_task == 0) {
-    o.budget_s = kDefaultBudget_s;
-  }
-  TESSERA_TRY([[maybe_unused]] const auto* policy, search::find_policy(args.policy));
-  o.policy = args.policy;
-  if (args.policy == "lm") {
-    TESSERA_TRY(const std::string path, driver::language_path(args.language, o.target));
-    TESSERA_TRY(o.policy_options.language,
-                model::LanguageModel::load(path, target::default_threads()));
-  }
+  o.budget_s = args.budget_s;
+  const bool limited = args.trials > 0 || args.trials_per_task > 0 || args.budget_given;
+  if (!limited) o.budget_s = kDefaultBudget_s;
   o.learner.model = args.cost_model;
   o.learner.objective = args.objective;
   o.learner.seed = args.seed;
   o.learner.pretrained = driver::model_paths(args.pretrained, o.target);
   o.pretrained_optional = args.pretrained == driver::kShipped;
   o.learner.code_threads = args.threads;
+  const driver::PolicyVariant base{.policy_options = o.policy_options, .learner = o.learner};
+  TESSERA_TRY(const driver::PolicyVariant variant,
+              driver::policy_variant(args.policy, base, o.target));
+  o.policy = variant.policy->name;
+  o.policy_options = variant.policy_options;
+  o.learner = variant.learner;
+  if (o.policy == "lm" && !o.policy_options.language) {
+    TESSERA_TRY(const std::string path, driver::language_path(args.language, o.target));
+    TESSERA_TRY(o.policy_options.language,
+                model::LanguageModel::load(path, target::default_threads()));
+  }
   o.batch = args.batch;
   o.sources = args.sources;
   o.tasks = args.tasks;
@@ -115,8 +96,8 @@ Result<driver::TuneOptions> tune_options(const TuneArgs& args) {
   o.command = fmt::format(
       "--policy {} --model {} --pretrained {} --objective {} --budget {} --trials {} "
       "--trials-per-task {}",
-      args.policy, args.cost_model, args.pretrained, args.objective, args.budget, args.trials,
-      args.trials_per_task);
+      args.policy, args.cost_model, args.pretrained, args.objective, to_duration(args.budget_s),
+      args.trials, args.trials_per_task);
   return o;
 }
 
@@ -376,7 +357,8 @@ void add_tune(Flags& app, std::function<int()>* run) {
       "  tessera tune --op matmul:M=1024,N=1024,K=1024 --target cuda --budget 15s\n"
       "  tessera bench zoo:resnet18 --plan resnet18.plan --peers ort\n"
       "  tessera tune --op matmul:M=512,N=512,K=512 --simulate tessera.db --policy random,genetic\n"
-      "The same command again goes on where it ended. Ctrl-C saves the best so far (exit 130).\n"
+      "The same command again goes on where it ended. Ctrl-C, SIGTERM and SIGHUP save the\n"
+      "best so far (exit 130, 143, 129).\n"
       "docs/tuning.md says more.");
   const auto args = std::make_shared<TuneArgs>();
   sub->add_option("MODEL", args->models,
@@ -384,22 +366,31 @@ void add_tune(Flags& app, std::function<int()>* run) {
   sub->add_option("--op", args->ops, "Operation to tune, as in bench --op (repeatable)")
       ->allow_extra_args(false);
   add_input_options(*sub, args->model);
-  sub->add_option("--budget", args->budget, "Wall clock: 90s, 5m, 1h30m (default 10m)");
+  const Option* budget = sub->add_duration(
+      "--budget", args->budget_s,
+      "Wall clock of the whole command: 90s, 5m, 1h30m; 0: no limit (default: 10m without --trials "
+      "and --trials-per-task, else no limit)",
+      Flags::Zero::kNoLimit);
   sub->add_option("--trials", args->trials,
                   "Trials in all, those of earlier sessions included; with or without --budget")
-      ->check(positive());
+      ->check(positive())
+      ->hide_default();
   sub->add_option("--trials-per-task", args->trials_per_task,
                   "Trials of each task, its default and those of earlier sessions included")
-      ->check(positive());
+      ->check(positive())
+      ->hide_default();
   sub->add_option("--target", args->target,
                   "Where candidates run: host, cuda or opencl, the device at hand");
   sub->add_option("--threads", args->threads, "Threads of the tuned code")->check(range(1, 1024));
-  sub->add_option("--db", args->database,
-                  "File with the records of all tunings; empty: keep none (default tessera.db)");
+  sub->add_option("--db", args->database, "File with the records of all tunings; empty: keep none");
   sub->add_option("--plan", args->plan, "Plan to write (default: NAME.plan)");
   sub->add_option("-o,--output", args->artifact, "Also write the tuned model as an artifact");
   sub->add_option("--policy", args->policy,
-                  fmt::format("Search policy: {}", fmt::join(policy_names(), ", ")));
+                  fmt::format("Search policy: {}; with options after it: "
+                              "+diversity=NUMBER +acquisition=mean|ei|ucb "
+                              "+features=statement|loop|curve|decisions +model=none "
+                              "+pretrained=none|shipped|FILE",
+                              fmt::join(policy_names(), ", ")));
   sub->add_option("--language", args->language,
                   "Weights that policy lm writes by (see lm pretrain), or shipped: those that come "
                   "with Tessera for this machine (default)");
@@ -409,7 +400,7 @@ void add_tune(Flags& app, std::function<int()>* run) {
   sub->add_option("--objective", args->objective, "Of the cost model: rank or regression");
   sub->add_option("--pretrained", args->pretrained,
                   "Model to start from: a file, several that judge together (A,B,C), none, or "
-                  "shipped: what comes with Tessera for this machine (default)");
+                  "shipped: what comes with Tessera for this machine");
   sub->add_option("--sources", args->sources,
                   "Comma-separated sources of candidates: reasoned, rules, templates (default all)")
       ->delimiter(',')
@@ -418,7 +409,8 @@ void add_tune(Flags& app, std::function<int()>* run) {
       ->delimiter(',')
       ->allow_extra_args(false);
   sub->add_option("--batch", args->batch, "Trials of one round (default: by what a trial costs)")
-      ->check(range(1, 1024));
+      ->check(range(1, 1024))
+      ->hide_default();
   sub->add_option("--seed", args->seed, "Of everything random");
   sub->add_flag("--no-recombine", args->no_recombine, "Do not try second bests in the whole model");
   sub->add_flag("--record", args->record,
@@ -438,7 +430,8 @@ void add_tune(Flags& app, std::function<int()>* run) {
   sub->add_flag("--json", args->json, "Print JSON");
   sub->add_flag("--json-progress", args->json_progress,
                 "Report progress on stderr as JSON, an object a line");
-  sub->callback([args, run] {
+  sub->callback([args, run, budget] {
+    args->budget_given = budget->count() > 0;
     *run = [args] { return args->simulate.empty() ? tune(*args) : simulate(*args); };
   });
 }

@@ -29,8 +29,10 @@ Result<std::vector<std::string>> Dataset::network_names(
     if (has(name)) out.push_back(name);
     if (name == kTenset5) std::ranges::copy_if(holdout_networks(), std::back_inserter(out), has);
     if (out.size() > before) continue;
-    return make_error(ErrorCode::kInvalidArgument, "no network '{}'; the dataset has: {}", name,
-                      known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")));
+    return make_error(ErrorCode::kInvalidArgument,
+                      "no network '{}'; the dataset has: {}; name one with --holdout, or split it "
+                      "by-task",
+                      name, known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")));
   }
   return out;
 }

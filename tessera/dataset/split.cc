@@ -201,7 +201,7 @@ Result<SplitKind> split_kind_from_text(const std::string& text) {
   for (const SplitKind kind : {SplitKind::kWithinTask, SplitKind::kByTask, SplitKind::kByNetwork}) {
     if (name == to_text(kind)) return kind;
   }
-  return make_error(ErrorCode::kInvalidArgument, "no split '{}': within_task, by_task, by_network",
+  return make_error(ErrorCode::kInvalidArgument, "no split '{}': within-task, by-task, by-network",
                     text);
 }
 

@@ -86,11 +86,17 @@ Result<GraphInput> resolve_input(const ValueInfo& info, const std::map<std::stri
 }
 
 template <class Map>
-Result<void> check_names(const Map& given, const std::set<std::string>& names) {
+Result<void> check_names(const Map& given, const Graph& graph) {
   for (const auto& [name, unused] : given) {
-    if (names.count(name) == 0) {
-      return make_error(ErrorCode::kInvalidArgument, "the model has no input '{}'", name);
+    std::vector<std::string> inputs;
+    bool known = false;
+    for (const ValueInfo& info : graph.inputs) {
+      known = known || info.name == name;
+      inputs.push_back(fmt::format("'{}' {}", info.name, declared_text(info)));
     }
+    if (known) continue;
+    return make_error(ErrorCode::kInvalidArgument, "the model has no input '{}'; it has: {}", name,
+                      inputs.empty() ? "none" : fmt::format("{}", fmt::join(inputs, ", ")));
   }
   return {};
 }
@@ -116,12 +122,11 @@ Result<void> check_symbols(const Symbols& given, const Graph& graph) {
 }  // namespace
 
 Result<ResolvedInputs> resolve_inputs(const Graph& graph, const ImportOptions& options) {
-  std::set<std::string> names, defaults;
-  for (const ValueInfo& info : graph.inputs) names.insert(info.name);
+  std::set<std::string> defaults;
   for (const Initializer& i : graph.initializers) defaults.insert(i.name);
-  TESSERA_DO(check_names(options.shapes, names));
-  TESSERA_DO(check_names(options.values, names));
-  TESSERA_DO(check_names(options.literals, names));
+  TESSERA_DO(check_names(options.shapes, graph));
+  TESSERA_DO(check_names(options.values, graph));
+  TESSERA_DO(check_names(options.literals, graph));
   TESSERA_DO(check_symbols(options.symbols, graph));
   std::vector<const ValueInfo*> real;
   std::map<std::string, Shape> given;

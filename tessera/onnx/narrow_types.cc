@@ -63,6 +63,8 @@ constexpr NarrowType kTypes[] = {
 
 }  // namespace
 
+std::span<const NarrowType> narrow_types() { return kTypes; }
+
 const NarrowType* find_narrow_type(std::string_view name) {
   for (const NarrowType& type : kTypes) {
     if (name == type.name) return &type;

@@ -2,6 +2,7 @@
 // them are kept in a wider type that holds every value.
 #pragma once
 
+#include <span>
 #include <string_view>
 
 #include "tessera/support/host_tensor.h"
@@ -15,6 +16,7 @@ struct NarrowType {
   double (*decode)(unsigned bits);
 };
 
+std::span<const NarrowType> narrow_types();
 // Null when the type is not narrow.
 const NarrowType* find_narrow_type(std::string_view name);
 

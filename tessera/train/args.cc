@@ -38,11 +38,13 @@ void add_data_flags(CLI::App& app, Flags& f) {
 
 void add_training_flags(CLI::App& app, Flags& f) {
   TrainOptions& t = f.train;
-  app.add_option("--model", f.model, "Network (default: mlp, or that of --init)");
+  app.add_option(
+      "--model", f.model,
+      "Network (default: mlp, or that of --init); gbt: boosted trees, see --model gbt --help");
   app.add_option("--hyper", f.hyper, "Sizes of the network: hidden=256,layers=2");
   app.add_option("--loss", f.loss, "rank, lambdarank, mse, listmle or hinge")
       ->capture_default_str();
-  app.add_option("--epochs", t.epochs)->capture_default_str();
+  app.add_option("--epochs", t.epochs, "Passes over the examples")->capture_default_str();
   app.add_option("--batch", t.batch, "Candidates a step")->capture_default_str();
   app.add_option("--list", t.list, "Candidates of one task in a step, at most")
       ->capture_default_str();
@@ -50,7 +52,7 @@ void add_training_flags(CLI::App& app, Flags& f) {
   app.add_option("--last-lr", t.last_lr, "Learning rate at the end")->capture_default_str();
   app.add_option("--decay", f.decay, "cosine or exponential")->capture_default_str();
   app.add_option("--warmup", t.warmup, "Share of the steps that warm up")->capture_default_str();
-  app.add_option("--weight-decay", t.learner.weight_decay)->capture_default_str();
+  app.add_option("--weight-decay", t.learner.weight_decay, "Of AdamW")->capture_default_str();
   app.add_option("--clip", t.learner.clip, "Largest norm of a gradient; 0: any")
       ->capture_default_str();
   app.add_option("--validity-weight", t.learner.validity_weight, "Of that output's loss")
@@ -61,7 +63,7 @@ void add_training_flags(CLI::App& app, Flags& f) {
                  "Stop after this many epochs without a better validation metric; 0: never")
       ->capture_default_str();
   app.add_flag("!--no-context", t.context, "Hide the operator embedding from the network");
-  app.add_option("--seed", t.seed)->capture_default_str();
+  app.add_option("--seed", t.seed, "Of everything random")->capture_default_str();
   app.add_option("--init", t.init, "Start from this network file");
 }
 

@@ -75,6 +75,14 @@ TEST_F(ToolchainTest, NextCandidateIsTakenWhenTheFirstFails) {
   EXPECT_EQ(tools->ar, "/somewhere/ar");
 }
 
+TEST_F(ToolchainTest, WhatIsNotLinkedNeedsNoLibrary) {
+  write_program(
+      "mine",
+      "#!/bin/sh\ncase \" $* \" in *\" -shared \"*) echo 'error: no -lm'; exit 1 ;; esac\n");
+  EXPECT_FALSE(find_toolchain(other_, folder_ + "/mine").ok());
+  EXPECT_TRUE(find_toolchain(other_, folder_ + "/mine", false).ok());
+}
+
 TEST_F(ToolchainTest, NamedCompilerIsProbedAndNoOther) {
   write_program(cross_gcc_, kWorks);
   write_program("mine", kWithoutHeaders);

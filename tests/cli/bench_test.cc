@@ -1,6 +1,8 @@
 // `tessera bench`: what scripts read. No test here depends on how long anything takes.
 #include <algorithm>
+#include <limits>
 #include <set>
+#include <sstream>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -39,6 +41,50 @@ TEST(Bench, JsonHasTheContractedKeys) {
   EXPECT_EQ(r.at("verified"), true);
   EXPECT_TRUE(r.at("trusted").is_boolean());
   EXPECT_EQ(r.at("peers"), json::array());
+}
+
+TEST(Bench, PrintsAHeaderPercentilesAndThroughput) {
+  const Finished text = run(quick_bench({"--op", "matmul:M=8,N=8,K=8"}));
+  EXPECT_EQ(text.out.find("threads     p50 us     p90 us     p99 us     per s"), 0u) << text.out;
+  const json r = bench_json({"zoo:mlp", "--batch", "3"}).at("results").at(0);
+  EXPECT_EQ(r.at("name"), "zoo:mlp@batch=3");
+  EXPECT_LE(r.at("median_us"), r.at("p90_us"));
+  EXPECT_LE(r.at("p90_us"), r.at("p99_us"));
+  EXPECT_NEAR(r.at("per_s").get<double>() * r.at("median_us").get<double>(), 3e6, 1);
+}
+
+TEST(Bench, TimesEveryCallForAWhile) {
+  const Finished done =
+      run({"bench", "zoo:mlp", "--duration", "100ms", "--warmup", "10ms", "--json"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_GT(json::parse(done.out).at("results").at(0).at("p99_us"), 0);
+  EXPECT_EQ(run({"bench", "zoo:mlp", "--duration", "1s", "--samples", "3"}).code, 2);
+}
+
+TEST(Bench, ABatchNeedsADimensionToSet) {
+  const Finished fixed = run(quick_bench({"docs/examples/unsupported.onnx", "--batch", "77"}));
+  EXPECT_NE(fixed.code, 0);
+  const Finished symbolic =
+      run(quick_bench({"docs/examples/symbolic.onnx", "--batch", "2", "--json"}));
+  EXPECT_EQ(symbolic.err.find("--batch"), std::string::npos) << symbolic.err;
+}
+
+TEST(Bench, TheProfileBeginsWithTheSlowestKernel) {
+  const Finished done = run(quick_bench({"zoo:lenet", "--profile"}));
+  ASSERT_EQ(done.code, 0) << done.err;
+  std::stringstream lines(done.out.substr(done.out.find("kernels, the slowest first:")));
+  std::string line;
+  std::getline(lines, line);
+  std::getline(lines, line);
+  double last = std::numeric_limits<double>::infinity();
+  int kernels = 0;
+  while (std::getline(lines, line) && line.find("all kernels") == std::string::npos) {
+    const double us = std::stod(line);
+    EXPECT_LE(us, last) << done.out;
+    last = us;
+    ++kernels;
+  }
+  EXPECT_GE(kernels, 5) << done.out;
 }
 
 TEST(Bench, EveryPeerIsMeasuredOrAbsentWithAReason) {

@@ -112,6 +112,13 @@ TEST(Compile, ForAnotherArchitecture) {
   EXPECT_NE(ran.out.find("f32"), std::string::npos) << ran.out;
 }
 
+TEST(Compile, SaysThatAppleMeansLinux) {
+  const Finished done = run({"compile", "zoo:mlp", "-o", fresh_folder() + "/out", "--emit", "obj",
+                             "--target", "apple-m1"});
+  EXPECT_TRUE(done.code == 0 || done.code == 6) << done.err;
+  EXPECT_NE(done.err.find("ELF files for Linux"), std::string::npos) << done.err;
+}
+
 // Compiled on any machine; run where there is a device.
 TEST(Compile, ForGpus) {
   const std::string folder = fresh_folder();

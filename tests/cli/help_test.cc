@@ -1,4 +1,5 @@
 // What --help prints is an interface: it changes only on purpose.
+#include <filesystem>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -60,6 +61,7 @@ TEST(Help, DbDiff) { expect_help({"db", "diff", "--help"}, "help_db_diff.txt"); 
 TEST(Help, DbExport) { expect_help({"db", "export", "--help"}, "help_db_export.txt"); }
 TEST(Help, DbImport) { expect_help({"db", "import", "--help"}, "help_db_import.txt"); }
 TEST(Help, Eval) { expect_help({"eval", "--help"}, "help_eval.txt"); }
+TEST(Help, Info) { expect_help({"info", "--help"}, "help_info.txt"); }
 TEST(Help, Lm) { expect_help({"lm", "--help"}, "help_lm.txt"); }
 TEST(Help, LmCorpus) { expect_help({"lm", "corpus", "--help"}, "help_lm_corpus.txt"); }
 TEST(Help, LmEval) { expect_help({"lm", "eval", "--help"}, "help_lm_eval.txt"); }
@@ -86,6 +88,39 @@ TEST(Help, EveryCommandHasAGoldenFile) {
     ++commands;
   }
   EXPECT_GE(commands, 8);
+}
+
+TEST(Help, EveryHelpHasExamples) {
+  namespace fs = std::filesystem;
+  for (const fs::directory_entry& f : fs::directory_iterator(TESSERA_ROOT "/tests/golden/cli")) {
+    if (f.path().filename().string().rfind("help", 0) != 0) continue;
+    EXPECT_NE(read_file(f.path().string()).find("Examples:"), std::string::npos) << f.path();
+  }
+}
+
+TEST(Help, HelpIsACommandToo) {
+  EXPECT_EQ(run({"help"}).out, run({"--help"}).out);
+  EXPECT_EQ(run({"help", "tune"}).out, run({"tune", "--help"}).out);
+  EXPECT_EQ(run({"help", "db", "list"}).out, run({"db", "list", "--help"}).out);
+  EXPECT_EQ(run({"help", "tuna"}).code, 2);
+}
+
+TEST(Help, DurationsAreWrittenAlikeEverywhere) {
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"bench", "--machine", "--time-limit"},
+        {"bench", "--machine", "--warmup"},
+        {"tune", "zoo:mlp", "--budget"},
+        {"dataset", "collect", "zoo:mlp", "--db", "x.db", "--budget"},
+        {"dataset", "build", "x.ds", "--build-timeout"},
+        {"train", "--model", "gbt", "--data", "x.ds", "--time-limit"}}) {
+    for (const char* wrong : {"soon", "inf", "3 m", "-1s", "2d"}) {
+      std::vector<std::string> args = command;
+      args.emplace_back(wrong);
+      const Finished done = run(args);
+      EXPECT_EQ(done.code, 2) << command[0] << wrong;
+      EXPECT_NE(done.err.find("write 90s, 5m or 1h30m"), std::string::npos) << done.err;
+    }
+  }
 }
 
 TEST(Help, Version) {

@@ -244,6 +244,20 @@ TEST(Tune, AnAlgorithmThatTheUserNamedStays) {
   EXPECT_GE(of_key, 30);
 }
 
+TEST(Tune, TakesOptionsOfThePolicyAsSimulationsDo) {
+  const Files files;
+  const std::string command = fmt::format(
+      "tessera tune --op {} --trials 12 --peers none --json --db {} --plan {} --policy ", kOp,
+      files.db, files.plan);
+  const Json json =
+      tuned(command + "annealing+diversity=1+acquisition=ei+features=curve --model xgb_ensemble");
+  EXPECT_EQ(json["trials"], 12);
+  EXPECT_TRUE(json["pretrained"].is_array());
+  for (const char* wrong : {"annealing+colour=red", "annealing+model=none_such", "luck"}) {
+    EXPECT_EQ(run_shell(command + wrong).code, 2) << wrong;
+  }
+}
+
 TEST(Tune, SaysWhichModelJudgedAndWhyTrialsFailed) {
   const Files files;
   const std::string command = fmt::format(

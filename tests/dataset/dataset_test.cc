@@ -207,7 +207,10 @@ TEST(Dataset, TasksOfNetworks) {
   EXPECT_EQ(d.tasks_of({"tiny", "resnet50"})->size(), 4u);
   const auto unknown = d.tasks_of({"vgg"});
   ASSERT_FALSE(unknown.ok());
-  EXPECT_EQ(unknown.error().message, "no network 'vgg'; the dataset has: resnet50, tiny");
+  EXPECT_EQ(
+      unknown.error().message,
+      "no network 'vgg'; the dataset has: resnet50, tiny; name one with --holdout, or split it "
+      "by-task");
   EXPECT_FALSE(plain_dataset(3, 4).tasks_of({"tenset5"}).ok());
 }
 

@@ -297,6 +297,7 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
     bench.max_error = worst_output(graph, outputs, plain);
     bench.verified = bench.max_error <= 1;
   }
+  warm_up(options.warmup_s, [&] { (void)runner.run(); });
   if (options.profile) {
     TESSERA_TRY(result.profile, profile_steps(compiled, runner));
   }

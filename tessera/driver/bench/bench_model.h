@@ -17,6 +17,7 @@ struct ModelBenchOptions {
   exec::ModelOptions model;
   std::map<std::string, HostTensor> inputs;  // by name; others are random
   runtime::TimingOptions timing;
+  double warmup_s = 0;  // of calls of ours before the first that is timed
   bool profile = false;
 };
 

@@ -1,5 +1,6 @@
 #include "tessera/driver/bench/bench_op.h"
 
+#include <chrono>
 #include <cmath>
 #include <memory>
 
@@ -54,6 +55,18 @@ runtime::Sampler on_device_clock(std::function<Result<double>(int)> time) {
   };
 }
 
+void warm_up(double seconds, const std::function<void()>& call) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto elapsed_s = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  while (elapsed_s() < seconds) call();
+}
+
+double throughput(const BenchResult& result) {
+  return result.median_us > 0 ? static_cast<double>(result.batch) * 1e6 / result.median_us : 0;
+}
+
 const PeerResult* best_peer(const BenchResult& result) {
   const PeerResult* best = nullptr;
   for (const PeerResult& p : result.peers) {
@@ -69,6 +82,7 @@ void set_times(const std::vector<runtime::Samples>& samples, double flops, doubl
   result->median_us = seconds * 1e6;
   result->p10_us = samples[0].p10_s() * 1e6;
   result->p90_us = samples[0].p90_s() * 1e6;
+  result->p99_us = samples[0].percentile(0.99) * 1e6;
   result->trusted = samples[0].trusted;
   result->gflops = flops / seconds * 1e-9;
   result->gbytes_per_s = bytes / seconds * 1e-9;
@@ -165,6 +179,7 @@ Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& machi
     }
     result.peers.push_back(peer);
   }
+  warm_up(options.warmup_s, [&] { (void)runner.run(); });
   const std::vector<runtime::Samples> samples = timer.run_undisturbed();
   TESSERA_TRY(const te::OpWork work, te::op_work(spec));
   if (samples[0].call_s.empty())

@@ -21,6 +21,7 @@ struct BenchOptions {
   std::string schedule_folder;
   std::optional<std::string> schedule_text;  // instead of a file of the folder
   runtime::TimingOptions timing;
+  double warmup_s = 0;     // of calls of ours before the first that is timed
   double peak_gflops = 0;  // of all threads; 0: fraction_of_peak is not known
 };
 
@@ -39,7 +40,8 @@ struct BenchResult {
   std::string name;      // canonical spec
   std::string schedule;  // file, or empty
   int threads = 1;
-  double median_us = 0, p10_us = 0, p90_us = 0;
+  double median_us = 0, p10_us = 0, p90_us = 0, p99_us = 0;
+  std::int64_t batch = 1;  // results of one call, for the throughput
   double gflops = 0;
   double fraction_of_peak = 0;
   double gbytes_per_s = 0;  // inputs + outputs once
@@ -51,6 +53,12 @@ struct BenchResult {
   std::vector<PeerResult> peers;
   std::vector<lower::PassTime> times;
 };
+
+// Calls `call` for so long, not at all for 0.
+void warm_up(double seconds, const std::function<void()>& call);
+
+// Results a second by the median.
+double throughput(const BenchResult& result);
 
 // The fastest of those that were measured and computed the same; null: none.
 const PeerResult* best_peer(const BenchResult& result);
