@@ -175,7 +175,7 @@ TEST(Bench, TableHasOneRowPerOperation) {
       run(quick_bench({"--op", "matmul:M=8,N=8,K=8", "--op", "softmax:R=2,C=8"}));
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.err, "");
-  EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 2) << result.out;
+  EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 3) << result.out;
   EXPECT_NE(result.out.find("GFLOP/s"), std::string::npos);
   EXPECT_NE(result.out.find("verified"), std::string::npos);
   EXPECT_EQ(result.out.find("WRONG"), std::string::npos);
