@@ -22,6 +22,7 @@
 #include "tessera/driver/compile/decide_model.h"
 #include "tessera/driver/tune/policy_run.h"
 #include "tessera/driver/tune/tune_simulate.h"
+#include "tessera/kernel/kernel_cache.h"
 #include "tessera/measure/confine.h"
 #include "tessera/model/cost_model.h"
 #include "tessera/model/language_model.h"
@@ -38,6 +39,7 @@ struct TuneArgs {
   bool budget_given = false;
   std::string policy = "evolutionary", cost_model = "xgb", objective = "rank";
   std::string pretrained = driver::kShipped, target = "host", language = driver::kShipped;
+  std::string level = "kernel";
   std::string database = "tessera.db", plan, artifact, simulate, plot;
   int seeds = 3;
   std::int64_t trials = 0, trials_per_task = 0;
@@ -62,6 +64,11 @@ Result<driver::TuneOptions> tune_options(const TuneArgs& args) {
   if (!args.artifact.empty() && (args.models.size() != 1 || !args.ops.empty())) {
     return make_error(ErrorCode::kInvalidArgument, "-o takes one model and nothing beside it");
   }
+  o.level = args.level == "graph"  ? driver::TuneLevel::kGraph
+            : args.level == "both" ? driver::TuneLevel::kBoth
+                                   : driver::TuneLevel::kKernel;
+  // Plans of one model share most of their kernels.
+  if (o.level != driver::TuneLevel::kKernel) o.model.cache = kernel::user_kernel_cache();
   o.measure.threads = args.threads;
   o.trials = args.trials;
   o.trials_per_task = args.trials_per_task;
@@ -353,6 +360,7 @@ void add_tune(Flags& app, std::function<int()>* run) {
   sub->footer(
       "Examples:\n  tessera tune zoo:resnet18 --budget 20m --threads 2 --plan resnet18.plan\n"
       "  tessera tune model.onnx --shape input:1x3x224x224 --trials 2000 -o out\n"
+      "  tessera tune zoo:squeezenet1_1 --level graph --budget 2m --plan squeezenet.plan\n"
       "  tessera tune --op matmul:M=1024,N=1024,K=1024 --budget 1m --plan gemm.plan\n"
       "  tessera tune --op matmul:M=1024,N=1024,K=1024 --target cuda --budget 15s\n"
       "  tessera bench zoo:resnet18 --plan resnet18.plan --peers ort\n"
@@ -366,6 +374,9 @@ void add_tune(Flags& app, std::function<int()>* run) {
   sub->add_option("--op", args->ops, "Operation to tune, as in bench --op (repeatable)")
       ->allow_extra_args(false);
   add_input_options(*sub, args->model);
+  sub->add_option("--level", args->level,
+                  "What is tuned: kernel, the schedules; graph, the decisions about a model; both")
+      ->check(one_of({"kernel", "graph", "both"}));
   const Option* budget = sub->add_duration(
       "--budget", args->budget_s,
       "Wall clock of the whole command: 90s, 5m, 1h30m; 0: no limit (default: 10m without --trials "

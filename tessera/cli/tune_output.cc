@@ -83,6 +83,35 @@ void print_reasons(const driver::TuneResult& r) {
   }
 }
 
+// What was tried as a whole, and what the plan decides otherwise than the rules.
+void print_graph(const driver::GraphReport& g) {
+  if (g.points == 0) return;
+  fmt::print("{} decisions; {} kernels measured, {} plans judged, {} measured as a whole\n",
+             g.points, g.tasks, g.judged, g.measured);
+  for (const driver::GraphReport::Plan& p : g.plans) {
+    fmt::print("  {:<22} {:>4} changes  judged {:.3f}x  measured {:.3f}x\n", p.found_by, p.changes,
+               1 / p.judged_share, ratio(p.before_s, p.after_s));
+  }
+  for (const driver::GraphReport::Change& c : g.changes) fmt::print("  {} = {}\n", c.key, c.value);
+}
+
+nlohmann::ordered_json graph_json(const driver::GraphReport& g) {
+  auto plans = nlohmann::ordered_json::array(), changes = plans;
+  for (const driver::GraphReport::Plan& p : g.plans) {
+    plans.push_back({{"found_by", p.found_by},
+                     {"changes", p.changes},
+                     {"judged_gain", 1 / p.judged_share},
+                     {"before_us", p.before_s * 1e6},
+                     {"after_us", p.after_s * 1e6},
+                     {"gain", ratio(p.before_s, p.after_s)}});
+  }
+  for (const driver::GraphReport::Change& c : g.changes) {
+    changes.push_back({{"family", c.family}, {"key", c.key}, {"value", c.value}});
+  }
+  return {{"points", g.points},     {"tasks", g.tasks}, {"judged", g.judged},
+          {"measured", g.measured}, {"plans", plans},   {"changes", changes}};
+}
+
 void print_times(const driver::TuneResult& r) {
   const driver::TuneTimes& t = r.times;
   fmt::print(
@@ -137,6 +166,7 @@ void print_summary(const TuneSummary& summary) {
   if (r.disturbed > 0) fmt::print("; {} times disturbed", r.disturbed);
   fmt::print("\n");
   print_times(r);
+  print_graph(r.graph);
   const double searched_s = r.times.search + r.times.waiting;
   if (r.trials > 0 && searched_s > 0)
     fmt::print("{:.1f} trials a second\n", static_cast<double>(r.trials) / searched_s);
@@ -181,6 +211,11 @@ nlohmann::ordered_json to_json(const TuneSummary& summary) {
                               {"disturbed", r.disturbed},   {"busy", r.busy},
                               {"plan", summary.plan_path},  {"artifact", summary.artifact_path},
                               {"pretrained", r.pretrained}};
+  if (r.subjects.size() == 1) {
+    j["before_us"] = r.subjects[0].before_s * 1e6;
+    j["after_us"] = r.subjects[0].after_s * 1e6;
+  }
+  if (r.graph.points > 0) j["graph"] = graph_json(r.graph);
   j["sum_default_us"] = r.sum_default_s * 1e6;
   j["sum_best_us"] = r.sum_best_s * 1e6;
   j["sum_session_us"] = r.sum_session_s * 1e6;

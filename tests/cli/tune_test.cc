@@ -61,6 +61,18 @@ TEST(Tune, CountsTrialsOfEachTaskAndSumsTheirTimes) {
   EXPECT_GE(second["sum_session_us"], second["sum_best_us"]);
 }
 
+TEST(Tune, DecisionsOfAModelAreALevel) {
+  const Files files;
+  const Json json = tuned(files.tune("zoo:lenet --level graph --budget 8s"));
+  EXPECT_GT(json["before_us"], 0);
+  EXPECT_LE(json["after_us"], json["before_us"]);
+  EXPECT_GT(json["graph"]["points"], 0);
+  EXPECT_TRUE(json["graph"]["plans"].is_array());
+  EXPECT_EQ(run({"check", "zoo:lenet", "--plan", files.plan}).code, 0);
+  EXPECT_EQ(run({"tune", "--op", kOp, "--level", "graph"}).code, 2);
+  EXPECT_EQ(run({"tune", "zoo:lenet", "--level", "loop"}).code, 2);
+}
+
 TEST(Tune, NumbersOfTrialsAreAboveZero) {
   using Pair = std::pair<const char*, const char*>;
   for (const auto& [flag, value] :

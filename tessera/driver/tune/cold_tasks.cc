@@ -43,6 +43,7 @@ std::vector<bool> cold_tasks(const TuneProblem& problem, const target::Target& t
     if (exceeds) out[use.task] = true;
   };
   std::for_each(problem.base.begin(), problem.base.end(), mark);
+  std::for_each(problem.others.begin(), problem.others.end(), mark);
   for (const TuneChoice& c : problem.choices) {
     for (const TuneOption& o : c.options) std::for_each(o.uses.begin(), o.uses.end(), mark);
   }

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tessera/driver/tune/tune_costs.h"
+#include "tessera/driver/tune/tune_graph.h"
 #include "tessera/driver/tune/tune_session.h"
 #include "tessera/driver/tune/tune_summary.h"
 #include "tessera/driver/tune/tune_whole.h"
@@ -124,9 +125,10 @@ Result<void> finish(const TuneOptions& options, const target::Target& machine,
   return {};
 }
 
-}  // namespace
+// Of a budget for both levels.
+constexpr double kGraphShare = 0.4;
 
-Result<TuneResult> tune(const TuneOptions& options, const TuneCallbacks& callbacks) {
+Result<TuneResult> tune_kernels(const TuneOptions& options, const TuneCallbacks& callbacks) {
   const auto start = TuneSession::Clock::now();
   TESSERA_TRY(TuneProblem problem, make_tune_problem(options.subjects, options.model.partition));
   if (problem.tasks.empty()) {
@@ -158,6 +160,36 @@ Result<TuneResult> tune(const TuneOptions& options, const TuneCallbacks& callbac
   const Result<void> kept = keep_summary(options.database, result, session->problem());
   if (!kept) session->note("no summary for reports: " + kept.error().message);
   return result;
+}
+
+// The decisions first; kernels are tuned for what they lead to.
+Result<TuneResult> tune_both(const TuneOptions& options, const TuneCallbacks& callbacks) {
+  TuneOptions first = options, second = options;
+  first.budget_s = kGraphShare * options.budget_s;
+  first.trials_per_task = 1;
+  TESSERA_TRY(TuneResult graph, tune_graph(first, callbacks));
+  if (graph.state != TuneState::kDone) return graph;
+  second.subjects[0].given = fixed_decisions(graph.graph);
+  if (options.budget_s > 0) second.budget_s = std::max(1.0, options.budget_s - graph.times.total);
+  TESSERA_TRY(TuneResult both, tune_kernels(second, callbacks));
+  both.graph = std::move(graph.graph);
+  both.times.total += graph.times.total;
+  both.trials += graph.trials;
+  return both;
+}
+
+}  // namespace
+
+Result<TuneResult> tune(const TuneOptions& options, const TuneCallbacks& callbacks) {
+  switch (options.level) {
+    case TuneLevel::kGraph:
+      return tune_graph(options, callbacks);
+    case TuneLevel::kBoth:
+      return tune_both(options, callbacks);
+    case TuneLevel::kKernel:
+      break;
+  }
+  return tune_kernels(options, callbacks);
 }
 
 }  // namespace tessera::driver

@@ -18,8 +18,15 @@
 
 namespace tessera::driver {
 
+enum class TuneLevel : std::uint8_t {
+  kKernel,  // schedules, and the algorithms and merging that follow from their times
+  kGraph,   // every decision about a model, with the fastest schedules that are known
+  kBoth,    // decisions first, then the kernels that they lead to
+};
+
 struct TuneOptions {
   std::vector<TuneSubject> subjects;
+  TuneLevel level = TuneLevel::kKernel;
   exec::ModelOptions model;
   target::Target target;  // the machine; its cores are those of `measure`: target::code_target()
   measure::MeasureOptions measure;  // threads included
@@ -92,6 +99,23 @@ struct SubjectReport {
   bool trusted = true;               // enough samples that no other process disturbed
 };
 
+// What tuning the decisions of a model found.
+struct GraphReport {
+  std::int64_t points = 0, tasks = 0;     // to decide; kernels of plans that were measured
+  std::int64_t judged = 0, measured = 0;  // plans: by sums of kernels, as whole models
+  struct Change {
+    std::string family, key, value;
+  };
+  std::vector<Change> changes;  // of the plan, against the rules
+  struct Plan {
+    std::string found_by;
+    std::size_t changes = 0;
+    double judged_share = 0;           // of the rules' plan
+    double before_s = 0, after_s = 0;  // side by side
+  };
+  std::vector<Plan> plans;  // as they were measured
+};
+
 // Seconds. build, run and model are those of workers and overlap with the others.
 struct TuneTimes {
   double total = 0, build = 0, run = 0, model = 0, search = 0, waiting = 0, finals = 0,
@@ -110,6 +134,7 @@ struct TuneResult {
   std::vector<TaskReport> tasks;  // by time spent in them, longest first
   std::vector<SubjectReport> subjects;
   plan::Plan plan;
+  GraphReport graph;  // of levels graph and both
   // Sums of weighted tasks over all subjects: defaults as timed last, the fastest of all trials,
   // the fastest of this session (of all where it had no trial, as in a space that is used up). 0: a
   // task has none.

@@ -94,8 +94,10 @@ class ProblemBuilder {
     }
   }
 
-  // The model with the rules' decisions but for those given.
+  // The model with the rules' decisions but for those given, here or with the subject.
   Result<task::PlannedGraph> planned(plan::Decisions given) const {
+    const plan::Decisions& settled = problem_.subjects.back().given;
+    given.insert(settled.begin(), settled.end());
     return task::apply_plan(problem_.imported.back(), problem_.subjects.back().load.passes,
                             partition_, plan::Decider(std::move(given)));
   }

@@ -19,7 +19,8 @@ namespace tessera::driver {
 struct TuneSubject {
   std::string name;  // path, zoo:NAME or the canonical spec
   bool is_op = false;
-  LoadOptions load;  // of a model; of an operation the rules alone
+  LoadOptions load;       // of a model; of an operation the rules alone
+  plan::Decisions given;  // of a model: what is settled about it; the rest is left to rules
 };
 
 struct TuneTask {
@@ -50,7 +51,8 @@ struct TuneProblem {
   std::vector<TuneSubject> subjects;
   std::vector<graph::Graph> imported;  // by subject, before any pass; empty for operations
   std::vector<TuneTask> tasks;
-  std::vector<TaskUse> base;  // whatever is chosen
+  std::vector<TaskUse> base;    // whatever is chosen
+  std::vector<TaskUse> others;  // measured as well: of plans that are not what is tuned
   std::vector<TuneChoice> choices;
 };
 

@@ -81,6 +81,7 @@ void TuneSearches::make_scheduler() {
     scheduled[use.task].weights[use.subject] += use.count;
   };
   for (const TaskUse& use : problem_.base) weigh(use);
+  for (const TaskUse& use : problem_.others) weigh(use);
   for (const TuneChoice& c : problem_.choices) {
     for (const TuneOption& o : c.options) std::for_each(o.uses.begin(), o.uses.end(), weigh);
   }

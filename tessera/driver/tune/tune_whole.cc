@@ -45,8 +45,13 @@ WholeModels::WholeModels(const TuneOptions& options, TuneSession& session,
 }
 
 Selection WholeModels::fastest() const {
-  return {cheapest_options(session_.problem(), seconds_),
-          std::vector<std::size_t>(seconds_.size(), 0)};
+  Selection s = {cheapest_options(session_.problem(), seconds_),
+                 std::vector<std::size_t>(seconds_.size(), 0),
+                 {}};
+  for (const TuneSubject& subject : session_.problem().subjects) {
+    s.given.insert(subject.given.begin(), subject.given.end());
+  }
+  return s;
 }
 
 Selection WholeModels::untuned_algorithms() const {
@@ -57,7 +62,7 @@ Selection WholeModels::untuned_algorithms() const {
 }
 
 plan::Decisions WholeModels::decisions(const Selection& selection) const {
-  plan::Decisions out;
+  plan::Decisions out = selection.given;
   const std::vector<TuneChoice>& choices = session_.problem().choices;
   for (std::size_t i = 0; i < choices.size(); ++i) {
     out[choices[i].key] = choices[i].options[selection.options[i]].name;
@@ -228,6 +233,7 @@ Result<void> WholeModels::time(Selection* selection, bool improve_it,
     if (subjects.size() > 1 || report.after_s <= (1 + noise) * report.before_s) continue;
     // Faster kernels one by one, slower together: nothing was gained, so nothing is changed.
     *selection = untuned_algorithms();
+    selection->given.clear();
     for (std::size_t t = 0; t < finalists_.size(); ++t) {
       selection->picks[t] = kDefaultPick;
       for (std::size_t f = 0; f < finalists_[t].size(); ++f) {

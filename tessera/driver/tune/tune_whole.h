@@ -20,6 +20,7 @@ inline constexpr std::size_t kDefaultPick = std::numeric_limits<std::size_t>::ma
 struct Selection {
   std::vector<std::size_t> options;  // per choice
   std::vector<std::size_t> picks;    // per task: index into its finalists
+  plan::Decisions given;             // beside those of the choices
 
   friend bool operator==(const Selection&, const Selection&) = default;
 };
@@ -42,20 +43,23 @@ class WholeModels {
 
   Result<plan::Plan> plan(const Selection& selection) const;
 
- private:
   struct Built {
     graph::Graph graph;
     exec::CompiledModel model;
   };
+  // Without a selection: as it is untuned.
   Result<Built> build(std::size_t subject, const Selection* selection);
+  // Models that take turns.
+  Result<std::vector<runtime::Samples>> time_side_by_side(const std::vector<const Built*>& models,
+                                                          const Selection& selection);
+
+ private:
   // The untuned model, built once where there is one model only.
   Result<std::shared_ptr<const Built>> untuned(std::size_t subject);
   // The one that verify() built last, if that is it.
   Result<std::shared_ptr<const Built>> selected(std::size_t subject, const Selection& selection);
   // Where models run: the device, opened with the first, or the cores of this process.
   std::unique_ptr<exec::ModelRunner> runner(const Built& built) const;
-  Result<std::vector<runtime::Samples>> time_side_by_side(const std::vector<const Built*>& models,
-                                                          const Selection& selection);
   plan::Decisions decisions(const Selection& selection) const;
   // A model with what was selected, or, without a selection, as the rules decide.
   Result<task::PlannedGraph> planned(std::size_t subject, const Selection* selection) const;

@@ -1,0 +1,55 @@
+#include "tessera/driver/tune/plan_costs.h"
+
+#include <limits>
+
+#include "tessera/graph/passes/algorithms.h"
+
+namespace tessera::driver {
+
+Result<PlanCosts> PlanCosts::make(graph::Graph imported, graph::PassOptions passes,
+                                  const task::PartitionOptions& partition) {
+  PlanCosts out;
+  graph::PassOptions first = passes;
+  first.stop_after = "open_image_norms";
+  TESSERA_DO(graph::optimize(imported, first));
+  out.undecided_ = std::move(imported);
+  out.passes_ = std::move(passes);
+  out.passes_.verify = false;
+  out.partition_ = partition;
+  return out;
+}
+
+Result<const PlanTasks*> PlanCosts::tasks_of(const plan::Decisions& decisions) {
+  if (const auto known = plans_.find(decisions); known != plans_.end()) return &known->second;
+  const graph::ShapesOnly quick;
+  TESSERA_TRY(const task::PlannedGraph planned,
+              task::apply_plan(undecided_, passes_, partition_, plan::Decider(decisions)));
+  PlanTasks out;
+  for (const task::Task& task : planned.tasks.tasks) {
+    out[task.key] += task.weight;
+    if (index_.try_emplace(task.key, tasks_.size()).second) tasks_.push_back(task);
+  }
+  return &plans_.emplace(decisions, std::move(out)).first->second;
+}
+
+Result<std::vector<plan::Decided>> PlanCosts::points() const {
+  TESSERA_TRY(const task::PlannedGraph planned,
+              task::apply_plan(undecided_, passes_, partition_, plan::Decider()));
+  return planned.decided;
+}
+
+double PlanCosts::seconds(const plan::Decisions& decisions) {
+  constexpr double kUnknown = std::numeric_limits<double>::infinity();
+  ++judged_;
+  const Result<const PlanTasks*> plan = tasks_of(decisions);
+  if (!plan) return kUnknown;
+  double sum = 0;
+  for (const auto& [key, count] : **plan) {
+    const auto known = seconds_.find(key);
+    if (known == seconds_.end() || !(known->second > 0)) return kUnknown;
+    sum += count * known->second;
+  }
+  return sum;
+}
+
+}  // namespace tessera::driver

@@ -1,0 +1,52 @@
+// What plans of a model cost: the kernels that a plan runs, and the time that each was measured to
+// take.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tessera/graph/passes/passes.h"
+#include "tessera/plan/point.h"
+#include "tessera/task/task.h"
+
+namespace tessera::driver {
+
+// A model with some decisions, as kernels: how often each runs, by the key of the task.
+using PlanTasks = std::map<std::string, int>;
+
+class PlanCosts {
+ public:
+  // `imported` as import leaves it.
+  static Result<PlanCosts> make(graph::Graph imported, graph::PassOptions passes,
+                                const task::PartitionOptions& partition);
+
+  // The rules decide what is not given. Kept for the next time. kInvalidArgument: a value that the
+  // point does not have after what was decided before it.
+  Result<const PlanTasks*> tasks_of(const plan::Decisions& decisions);
+
+  // Every point that the rules' plan asks, in order.
+  Result<std::vector<plan::Decided>> points() const;
+
+  // Of all plans so far, in the order in which they were met first.
+  const std::vector<task::Task>& tasks() const { return tasks_; }
+
+  // What a run of each task takes, by key.
+  void set_seconds(std::map<std::string, double> seconds) { seconds_ = std::move(seconds); }
+  // Of a whole plan; infinite when a task was not measured or the decisions do not fit each other.
+  double seconds(const plan::Decisions& decisions);
+  std::int64_t judged() const { return judged_; }  // calls of seconds()
+
+ private:
+  graph::Graph undecided_;  // rewritten as far as no decision is asked
+  graph::PassOptions passes_;
+  task::PartitionOptions partition_;
+  std::map<plan::Decisions, PlanTasks> plans_;
+  std::map<std::string, std::size_t> index_;  // into tasks_
+  std::vector<task::Task> tasks_;
+  std::map<std::string, double> seconds_;
+  std::int64_t judged_ = 0;
+};
+
+}  // namespace tessera::driver

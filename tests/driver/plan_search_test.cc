@@ -1,0 +1,139 @@
+// Plans judged by times of kernels, and the decisions of a model tuned by them.
+#include "tessera/driver/tune/plan_search.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "tessera/driver/compile/load_graph.h"
+#include "tessera/driver/tune/tune.h"
+#include "tessera/graph/builder.h"
+#include "tests/driver/fake_measurer.h"
+
+namespace tessera::driver {
+namespace {
+
+// Convolutions of 3x3 windows one behind the other, which layouts and algorithms are decided about.
+graph::Graph chain(int length) {
+  graph::GraphBuilder b("chain");
+  graph::ValueId v = b.input("x", {DType::kF32, {1, 8, 12, 12}});
+  for (int i = 0; i < length; ++i) {
+    HostTensor w(DType::kF32, {8, 8, 3, 3});
+    v = b.add("conv", {v, b.constant(w)},
+              {{"layout", std::string("nchw")},
+               {"strides", Shape{1, 1}},
+               {"before", Shape{1, 1}},
+               {"after", Shape{1, 1}}})
+            .value();
+    v = b.add("max", {v, b.scalar(DType::kF32, 0)}).value();
+  }
+  return b.finish({v}, {"y"});
+}
+
+bool starts_with(const std::string& text, const char* begin) { return text.rfind(begin, 0) == 0; }
+
+PlanCosts neighbours_of(const graph::Graph& graph) {
+  PlanCosts costs = PlanCosts::make(graph, passes_for(target::host()), {}).value();
+  EXPECT_TRUE(visit_neighbours(costs, [] { return false; }).ok());
+  return costs;
+}
+
+TEST(PlanCosts, SumsWhatAPlanRuns) {
+  PlanCosts costs = PlanCosts::make(chain(2), passes_for(target::host()), {}).value();
+  EXPECT_TRUE(std::isinf(costs.seconds({}))) << "nothing was measured";
+  const auto plan = costs.tasks_of({});
+  ASSERT_TRUE(plan.ok());
+  std::map<std::string, double> seconds;
+  double sum = 0;
+  for (const auto& [key, count] : **plan) {
+    seconds[key] = 1e-6 * static_cast<double>(seconds.size() + 1);
+    sum += count * seconds[key];
+  }
+  costs.set_seconds(seconds);
+  EXPECT_DOUBLE_EQ(costs.seconds({}), sum);
+  EXPECT_TRUE(std::isinf(costs.seconds({{"layouts", plan::kFirst}}))) << "of kernels not measured";
+  EXPECT_TRUE(std::isinf(costs.seconds({{"layouts", "sideways"}}))) << "no plan";
+}
+
+// Channels first are faster, but one layout alone pays for two conversions.
+TEST(PlanSearch, TheCutFindsLayoutsThatPayTogether) {
+  PlanCosts costs = neighbours_of(chain(4));
+  const auto first = costs.tasks_of({{"layouts", plan::kFirst}});
+  ASSERT_TRUE(first.ok());
+  std::map<std::string, double> seconds;
+  for (const task::Task& task : costs.tasks()) {
+    const bool is_conversion = starts_with(task.name, "transpose");
+    seconds[task.key] = is_conversion ? 4e-6 : (*first)->contains(task.key) ? 5e-6 : 8e-6;
+  }
+  costs.set_seconds(seconds);
+  const double rules_s = costs.seconds({});
+  const std::vector<JudgedPlan> plans = search_plans(costs, {.steps = 0});
+  ASSERT_FALSE(plans.empty());
+  EXPECT_EQ(plans[0].found_by, "cut");
+  EXPECT_DOUBLE_EQ(plans[0].seconds, costs.seconds({{"layouts", plan::kFirst}}));
+  EXPECT_LT(plans[0].seconds, rules_s);
+  EXPECT_DOUBLE_EQ(plans[0].seconds, costs.seconds(plans[0].decisions));
+}
+
+TEST(PlanSearch, TakesValuesThatGainAloneAndAnnealsOn) {
+  PlanCosts costs = neighbours_of(chain(3));
+  std::map<std::string, double> seconds;
+  for (const task::Task& task : costs.tasks()) {
+    seconds[task.key] = starts_with(task.name, "conv_winograd") ? 2e-6 : 6e-6;
+  }
+  costs.set_seconds(seconds);
+  const std::vector<JudgedPlan> plans = search_plans(costs, {.steps = 200});
+  ASSERT_FALSE(plans.empty());
+  for (std::size_t i = 1; i < plans.size(); ++i) EXPECT_GE(plans[i].seconds, plans[i - 1].seconds);
+  bool winograd = false;
+  for (const auto& [key, value] : plans[0].decisions) winograd |= starts_with(value, "winograd");
+  EXPECT_TRUE(winograd);
+  // Nothing is better than what the rules take when everything else is slower.
+  const auto rules = costs.tasks_of({});
+  for (auto& [key, s] : seconds) s = (*rules)->contains(key) ? 1e-6 : 1e-3;
+  costs.set_seconds(seconds);
+  EXPECT_TRUE(search_plans(costs, {.steps = 50}).empty());
+}
+
+TEST(TuneGraph, WholeModelsDecide) {
+  TuneOptions options;
+  options.subjects = {{"zoo:lenet", false, {}}};
+  options.target = target::host();
+  options.level = TuneLevel::kGraph;
+  options.budget_s = 20;
+  // Kernels that the rules do not take promise much: the whole models tell the truth.
+  std::map<std::string, int> seen;
+  use_answers(
+      [&](const measure::Trial& trial, bool, measure::Measurement* m) {
+        m->samples_s = {(seen.emplace(trial.task, seen.size()).first->second < 6 ? 9 : 3) * 1e-6};
+      },
+      &options);
+  const Result<TuneResult> result = tune(options, {});
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  EXPECT_EQ(result->state, TuneState::kDone);
+  EXPECT_GT(result->graph.points, 4);
+  EXPECT_GT(result->graph.judged, 10);
+  EXPECT_GT(result->graph.measured, 0);
+  ASSERT_EQ(result->subjects.size(), 1u);
+  EXPECT_GT(result->subjects[0].before_s, 0);
+  EXPECT_LE(result->subjects[0].after_s, result->subjects[0].before_s);
+  EXPECT_FALSE(result->plan.tasks.empty());
+  for (const GraphReport::Change& c : result->graph.changes) {
+    EXPECT_EQ(result->plan.decisions.at(c.key), c.value);
+  }
+}
+
+TEST(TuneGraph, TakesOneModel) {
+  TuneOptions options;
+  options.target = target::host();
+  for (const TuneLevel level : {TuneLevel::kGraph, TuneLevel::kBoth}) {
+    options.level = level;
+    options.subjects = {{"matmul:M=32,N=24,K=16", true, {}}};
+    EXPECT_EQ(tune(options, {}).error().code, ErrorCode::kInvalidArgument);
+    options.subjects = {{"zoo:lenet", false, {}}, {"zoo:mlp", false, {}}};
+    EXPECT_EQ(tune(options, {}).error().code, ErrorCode::kInvalidArgument);
+  }
+}
+
+}  // namespace
+}  // namespace tessera::driver
