@@ -112,6 +112,7 @@ void add_dataset(Flags& app, std::function<int()>* run) {
   sub->require_subcommand(1, 1);
   add_collect(*sub, run);
   add_dataset_steps(*sub, run);
+  add_dataset_graphs(*sub, run);
   add_dataset_import(*sub, run);
   add_dataset_export(*sub, run);
   add_dataset_show(*sub, run);

@@ -10,6 +10,7 @@
 
 namespace tessera::cli {
 
+void add_dataset_graphs(Flags& app, std::function<int()>* run);
 void add_dataset_import(Flags& app, std::function<int()>* run);
 void add_dataset_export(Flags& app, std::function<int()>* run);
 void add_dataset_show(Flags& app, std::function<int()>* run);

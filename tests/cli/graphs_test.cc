@@ -34,6 +34,20 @@ TEST(Graphs, ShowSaysWhatIsInside) {
   EXPECT_NEAR(json["tau_ceiling"].get<double>(), 1, 1e-9);
 }
 
+TEST(Graphs, PlansOfAModelAreADataset) {
+  const std::string folder = graphset::testing::temp_file("plans");
+  fs::remove_all(folder);
+  const Finished made = run({"dataset", "graphs", "zoo:lenet", "--plans", "3", "-o", folder});
+  EXPECT_EQ(made.code, 0) << made.err;
+  EXPECT_NE(made.out.find("0 wrong; ended by all plans"), std::string::npos) << made.out;
+  const Finished shown = run({"dataset", "show", folder + "/lenet.npz", "--json"});
+  ASSERT_EQ(shown.code, 0) << shown.err;
+  EXPECT_EQ(Json::parse(shown.out)["graphs"][0]["config_columns"], 18);
+  EXPECT_EQ(run({"dataset", "graphs", "zoo:lenet", "--plans", "0", "-o", folder}).code, 2);
+  EXPECT_EQ(run({"dataset", "graphs", "zoo:nothing", "-o", folder}).code, 2);
+  fs::remove_all(folder);
+}
+
 TEST(Graphs, WrongFilesAreUsageErrors) {
   const std::string text = write_file("text.npz", "no archive");
   const Finished shown = run({"dataset", "show", text});

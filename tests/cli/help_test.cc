@@ -36,6 +36,9 @@ TEST(Help, DatasetBuild) { expect_help({"dataset", "build", "--help"}, "help_dat
 TEST(Help, DatasetGenerate) {
   expect_help({"dataset", "generate", "--help"}, "help_dataset_generate.txt");
 }
+TEST(Help, DatasetGraphs) {
+  expect_help({"dataset", "graphs", "--help"}, "help_dataset_graphs.txt");
+}
 TEST(Help, DatasetImport) {
   expect_help({"dataset", "import", "--help"}, "help_dataset_import.txt");
 }

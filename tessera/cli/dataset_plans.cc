@@ -1,0 +1,62 @@
+// tessera dataset graphs: whole models with many plans, timed on this machine.
+#include <memory>
+
+#include <fmt/ranges.h>
+
+#include "tessera/cli/command.h"
+#include "tessera/cli/dataset.h"
+#include "tessera/cli/model_args.h"
+#include "tessera/cli/progress.h"
+#include "tessera/driver/learn/collect_plans.h"
+#include "tessera/kernel/kernel_cache.h"
+
+namespace tessera::cli {
+namespace {
+
+int run_graphs(driver::CollectPlansOptions& o) {
+  o.target = target::code_target(target::host(), o.threads);
+  o.load.passes = driver::passes_for(target::host());
+  o.build.cache = kernel::user_kernel_cache();
+  catch_interrupt();
+  ProgressLine line(30);
+  driver::CollectPlansCallbacks callbacks;
+  callbacks.interrupted = interrupted;
+  callbacks.progress = [&](const driver::CollectPlansProgress& p) {
+    line.show(fmt::format("{}: {} of {} plans, {} again or wrong; rules {}, best {}", p.model,
+                          p.plans, p.wanted, p.failed, time_text(p.rules_s), time_text(p.best_s)));
+  };
+  const Result<driver::CollectPlansResult> done = driver::collect_plans(o, callbacks);
+  line.finish();
+  if (!done) return report_model(done.error());
+  for (const std::string& why : done->skipped) fmt::print(stderr, "left out: {}\n", why);
+  fmt::print("{}: {} plans of {} models ({} were there), {} drawn again, {} wrong; ended by {}\n",
+             o.folder, done->plans, done->models, done->earlier, done->failed - done->wrong,
+             done->wrong, done->stopped_by);
+  return interrupted() ? kInterrupted : kOk;
+}
+
+}  // namespace
+
+void add_dataset_graphs(Flags& app, std::function<int()>* run) {
+  Flags* sub = app.add_subcommand(
+      "graphs", "Time whole models with many plans, as graphs in TpuGraphs' schema");
+  sub->footer(
+      "Examples:\n  tessera dataset graphs zoo:squeezenet1_1 zoo:resnet18 --plans 200 -o plans\n"
+      "  tessera train --model graphsage --graphs plans/*.npz -o w.safetensors\n"
+      "The same command goes on where it ended.");
+  const auto args = std::make_shared<driver::CollectPlansOptions>();
+  sub->add_option("MODEL", args->models, "ONNX files or zoo:NAME[@parameter=value,...]")
+      ->required();
+  sub->add_option("-o,--output", args->folder, "Folder with NAME.npz for each model")->required();
+  sub->add_option("--plans", args->plans, "Plans of one model in the end")->check(positive());
+  sub->add_option("--searched", args->searched_share,
+                  "Share drawn near the fastest so far, the rest anywhere")
+      ->check(range(0.0, 1.0));
+  sub->add_option("--budget", args->budget_s, "Seconds; 0: no limit")->check(non_negative());
+  sub->add_option("--threads", args->threads, "Threads of the measured code")
+      ->check(range(1, 1024));
+  sub->add_option("--seed", args->seed, "Of everything random");
+  sub->callback([args, run] { *run = [args] { return run_graphs(*args); }; });
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,296 @@
+#include "tessera/driver/learn/collect_plans.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <set>
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+#include "tessera/driver/bench/bench_model.h"
+#include "tessera/driver/learn/plan_graphs.h"
+#include "tessera/exec/model_runner.h"
+#include "tessera/graphset/npz_file.h"
+#include "tessera/runtime/thread_pool.h"
+#include "tessera/runtime/timing.h"
+#include "tessera/support/files.h"
+#include "tessera/support/hash.h"
+#include "tessera/support/rng.h"
+
+namespace tessera::driver {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+using plan::Decisions;
+
+constexpr std::uint64_t kInputSeed = 1;
+// Files are written again after so many plans.
+constexpr std::int64_t kWriteEvery = 10;
+
+constexpr std::int64_t kMostInVain = 20;  // draws, beside two for every plan that is wanted
+
+// The fastest of these are what a search goes on from.
+constexpr std::size_t kParents = 8;
+
+std::string file_name(const std::string& model) {
+  const std::string stem =
+      model.starts_with("zoo:") ? model.substr(4) : fs::path(model).stem().string();
+  std::string out;
+  for (const char c : stem) out += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  return out;
+}
+
+// One line of a plan that was measured.
+struct Line {
+  Decisions decisions;  // all
+  double seconds = 0;   // at the speed that the machine had when the rules' plan was timed first
+  double rules_s = 0;   // of the rules' plan beside it
+};
+
+Result<std::vector<Line>> read_lines(const std::string& path) {
+  std::vector<Line> out;
+  if (!fs::exists(path)) return out;
+  TESSERA_TRY(const std::string text, read_file(path));
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
+    try {
+      Line l;
+      l.seconds = json.at("seconds").get<double>();
+      l.rules_s = json.at("rules_s").get<double>();
+      for (const auto& [key, value] : json.at("decisions").items()) {
+        l.decisions[key] = value.get<std::string>();
+      }
+      out.push_back(std::move(l));
+    } catch (const nlohmann::json::exception&) {
+      return make_error(ErrorCode::kInvalidArgument, "{}: line {} is no plan", path,
+                        out.size() + 1);
+    }
+  }
+  return out;
+}
+
+std::string to_text(const std::vector<Line>& lines) {
+  std::string out;
+  for (const Line& l : lines) {
+    const nlohmann::json json = {
+        {"seconds", l.seconds}, {"rules_s", l.rules_s}, {"decisions", l.decisions}};
+    out += json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  }
+  return out;
+}
+
+// The plans of one model.
+class ModelPlans {
+ public:
+  ModelPlans(const CollectPlansOptions& options, const std::string& model,
+             runtime::ThreadPool& pool)
+      : options_(options),
+        model_(model),
+        pool_(pool),
+        base_((fs::path(options.folder) / file_name(model)).string()) {}
+
+  Result<void> open() {
+    LoadOptions plain = options_.load;
+    plain.optimize = false;
+    TESSERA_TRY(imported_, load_graph(model_, plain));
+    TESSERA_TRY(PlanGraph graph,
+                PlanGraph::make(imported_, options_.load.passes, file_name(model_)));
+    graph_.emplace(std::move(graph));
+    TESSERA_TRY(lines_, read_lines(lines_path()));
+    for (const Line& l : lines_) known_.insert(l.decisions);
+    earlier_ = std::ssize(lines_);
+    if (earlier_ >= options_.plans) return {};
+    TESSERA_TRY(task::PlannedGraph rules, planned({}));
+    TESSERA_TRY(rules_, build(std::move(rules)));
+    TESSERA_TRY(wanted_, outputs_of(rules_));
+    if (lines_.empty()) TESSERA_DO(measure(rules_));
+    return {};
+  }
+
+  // Small models have few plans: draws that were there before end it too.
+  bool complete() const {
+    return std::ssize(lines_) >= options_.plans || failed_ >= 2 * options_.plans + kMostInVain;
+  }
+  std::int64_t size() const { return std::ssize(lines_); }
+  std::int64_t earlier() const { return earlier_; }
+  std::int64_t failed() const { return failed_; }
+  std::int64_t wrong() const { return wrong_; }
+  double rules_s() const { return lines_.empty() ? 0 : lines_[0].rules_s; }
+  double best_s() const {
+    double best = rules_s();
+    for (const Line& l : lines_) best = std::min(best, l.seconds);
+    return best;
+  }
+
+  // Draws, builds, checks and times one more plan.
+  Result<void> next() {
+    // By the number of the plan, so that a call that goes on draws what the first would have.
+    Rng rng(hash_bytes(fmt::format("{} {} {}", options_.seed, model_, size() + failed_)));
+    TESSERA_TRY(task::PlannedGraph planned, draw(rng));
+    if (known_.contains(decisions_of(planned))) {
+      ++failed_;
+      return {};
+    }
+    const Result<Built> made = build(std::move(planned));
+    const Result<std::vector<HostTensor>> got =
+        made ? outputs_of(*made) : Result<std::vector<HostTensor>>(made.error());
+    if (!got || worst_output(made->graph, *got, wanted_) > 1) {
+      ++failed_;
+      ++wrong_;
+      return {};
+    }
+    TESSERA_DO(measure(*made));
+    if (std::ssize(lines_) % kWriteEvery == 0) return write();
+    return {};
+  }
+
+  Result<void> write() const {
+    if (lines_.empty()) return {};
+    TESSERA_DO(write_file(lines_path(), {to_text(lines_)}));
+    std::vector<PlanGraph::Measured> plans;
+    for (const Line& l : lines_) plans.push_back({l.decisions, l.seconds});
+    TESSERA_TRY(const graphset::ConfigGraph graph, graph_->with(plans));
+    return graphset::write_graph(base_ + ".npz", graph);
+  }
+
+ private:
+  struct Built {
+    graph::Graph graph;
+    Decisions decisions;
+    exec::CompiledModel model;
+  };
+
+  std::string lines_path() const { return base_ + ".plans.jsonl"; }
+
+  Result<task::PlannedGraph> planned(plan::Decider decider) const {
+    return task::apply_plan(imported_, options_.load.passes, options_.build.partition,
+                            std::move(decider));
+  }
+  static Decisions decisions_of(const task::PlannedGraph& planned) {
+    Decisions out;
+    for (const plan::Decided& d : planned.decided) out[d.point.key] = d.text();
+    return out;
+  }
+  Result<Built> build(task::PlannedGraph planned) const {
+    Built out;
+    out.decisions = decisions_of(planned);
+    out.graph = std::move(planned.graph);
+    TESSERA_TRY(out.model,
+                exec::compile_model(out.graph, planned.tasks, options_.target, options_.build));
+    return out;
+  }
+
+  // Near a fast plan a few values change; anywhere, any share of all values is drawn.
+  Result<task::PlannedGraph> draw(Rng& rng) const {
+    const bool near = rng.chance(options_.searched_share) && !lines_.empty();
+    Decisions given;
+    double share = std::pow(rng.uniform(), 2);
+    if (near) {
+      std::vector<const Line*> order;
+      for (const Line& l : lines_) order.push_back(&l);
+      std::stable_sort(order.begin(), order.end(),
+                       [](const Line* a, const Line* b) { return a->seconds < b->seconds; });
+      order.resize(std::min(order.size(), kParents));
+      given = order[static_cast<std::size_t>(rng.below(std::ssize(order)))]->decisions;
+      share = std::min(1.0, (1 + 6 * share) / static_cast<double>(given.size() + 1));
+    }
+    const auto pick = [&rng, share, given](const plan::Point& p) mutable -> std::size_t {
+      if (rng.chance(share)) return static_cast<std::size_t>(rng.below(std::ssize(p.values)));
+      const auto kept = given.find(p.key);
+      if (kept == given.end()) return p.preferred;
+      const auto it = std::find(p.values.begin(), p.values.end(), kept->second);
+      return it == p.values.end() ? p.preferred : static_cast<std::size_t>(it - p.values.begin());
+    };
+    return planned(plan::Decider({}, pick));
+  }
+
+  std::vector<HostTensor> inputs_of(const Built& built) const {
+    return random_model_inputs(built.model.input_names, built.model.input_types, kInputSeed);
+  }
+  Result<std::vector<HostTensor>> outputs_of(const Built& built) const {
+    return exec::run_model(built.model, pool_, inputs_of(built));
+  }
+
+  // Beside the rules' plan, which tells how fast the machine is at the moment.
+  Result<void> measure(const Built& built) {
+    exec::ModelRunner rules(rules_.model, pool_), other(built.model, pool_);
+    runtime::InterleavedTimer timer({.samples = 7, .min_samples = 3, .time_limit_s = 0.5});
+    const std::vector<HostTensor> inputs = inputs_of(built);
+    for (exec::ModelRunner* runner : {&rules, &other}) {
+      for (std::size_t i = 0; i < inputs.size(); ++i) TESSERA_DO(runner->set_input(i, inputs[i]));
+      TESSERA_DO(runner->run());
+      timer.add([runner] { (void)runner->run(); });
+    }
+    const std::vector<runtime::Samples> samples = timer.run();
+    const double rules_s = samples[0].median_s();
+    const double reference_s = lines_.empty() ? rules_s : lines_[0].rules_s;
+    lines_.push_back({built.decisions, samples[1].median_s() * reference_s / rules_s, rules_s});
+    known_.insert(built.decisions);
+    return {};
+  }
+
+  const CollectPlansOptions& options_;
+  std::string model_;
+  runtime::ThreadPool& pool_;
+  std::string base_;
+  graph::Graph imported_;
+  std::optional<PlanGraph> graph_;
+  Built rules_;
+  std::vector<HostTensor> wanted_;
+  std::vector<Line> lines_;
+  std::set<Decisions> known_;
+  std::int64_t earlier_ = 0, failed_ = 0, wrong_ = 0;
+};
+
+}  // namespace
+
+Result<CollectPlansResult> collect_plans(const CollectPlansOptions& options,
+                                         const CollectPlansCallbacks& callbacks) {
+  const Clock::time_point start = Clock::now();
+  std::error_code error;
+  fs::create_directories(options.folder, error);
+  if (error) {
+    return make_error(ErrorCode::kIo, "{}: {}", options.folder, error.message());
+  }
+  const auto why_stop = [&]() -> std::string {
+    if (callbacks.interrupted && callbacks.interrupted()) return "an interrupt";
+    const double elapsed_s = std::chrono::duration<double>(Clock::now() - start).count();
+    return options.budget_s > 0 && elapsed_s > options.budget_s ? "budget" : "";
+  };
+  runtime::ThreadPool pool({.threads = options.threads});
+  CollectPlansResult result;
+  for (const std::string& model : options.models) {
+    if (!why_stop().empty()) break;
+    ModelPlans plans(options, model, pool);
+    if (const Result<void> opened = plans.open(); !opened) {
+      // Models that cannot be compiled whole, or leave nothing to decide, are no reason to end.
+      if (opened.error().code != ErrorCode::kUnsupported &&
+          opened.error().code != ErrorCode::kDataDependent)
+        return opened.error().with_context(model);
+      result.skipped.push_back(model + ": " + opened.error().message);
+      continue;
+    }
+    while (!plans.complete() && why_stop().empty()) {
+      TESSERA_DO(plans.next());
+      if (callbacks.progress) {
+        callbacks.progress(
+            {model, plans.size(), options.plans, plans.failed(), plans.rules_s(), plans.best_s()});
+      }
+    }
+    TESSERA_DO(plans.write());
+    ++result.models;
+    result.plans += plans.size();
+    result.earlier += plans.earlier();
+    result.failed += plans.failed();
+    result.wrong += plans.wrong();
+  }
+  result.stopped_by = why_stop();
+  if (result.stopped_by.empty()) result.stopped_by = "all plans";
+  return result;
+}
+
+}  // namespace tessera::driver
