@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "tessera/cli/command.h"
+#include "tessera/cli/layout_picture.h"
 #include "tessera/cli/model_args.h"
 #include "tessera/codegen/codegen.h"
 #include "tessera/codegen/ptx_tools.h"
@@ -14,8 +15,11 @@
 #include "tessera/ir/text.h"
 #include "tessera/lower/lower.h"
 #include "tessera/lower/lower_device.h"
+#include "tessera/plan/plan.h"
 #include "tessera/runtime/device/devices.h"
 #include "tessera/space/default_schedule.h"
+#include "tessera/support/files.h"
+#include "tessera/task/task.h"
 #include "tessera/te/op_spec.h"
 
 namespace tessera::cli {
@@ -23,7 +27,7 @@ namespace {
 
 struct ShowArgs {
   ModelArgs model;
-  std::string op, stage = "ir", schedule, target = "host", schedules;
+  std::string op, stage = "ir", schedule, target = "host", schedules, plan, output;
   std::vector<std::string> print_after, skip;
   std::string stop_after;
   bool time_passes = false;
@@ -89,6 +93,26 @@ Result<void> show_graph(const ShowArgs& args) {
   return {};
 }
 
+// The kernels of a model by layout, as the rules decide and as a plan does.
+Result<void> show_layouts(const ShowArgs& args) {
+  TESSERA_TRY(const target::Target target, runtime::resolve_target(args.target));
+  TESSERA_TRY(driver::LoadOptions load, load_options(args.model, target));
+  load.optimize = false;
+  TESSERA_TRY(const graph::Graph graph, driver::load_graph(args.model.model, load));
+  plan::Plan plan;
+  if (!args.plan.empty()) {
+    TESSERA_TRY(plan, plan::load_plan(args.plan));
+  }
+  TESSERA_TRY(const task::PlannedGraph rules, task::apply_plan(graph, load.passes, {}, {}));
+  TESSERA_TRY(const task::PlannedGraph planned,
+              task::apply_plan(graph, load.passes, {}, plan::Decider(plan.decisions)));
+  std::vector<PlanView> views = {{args.model.model + ", by rules", &rules}};
+  if (!args.plan.empty()) views.push_back({args.model.model + ", " + args.plan, &planned});
+  if (!args.output.empty()) return write_file(args.output, {layout_picture(views, plan)});
+  for (const PlanView& view : views) fmt::print("{}", layout_table(view, plan));
+  return {};
+}
+
 // Stages of the code that only one kind of target has.
 Result<void> check_stage(const std::string& stage, const target::Target& target) {
   const auto of = [&](target::Kind kind) -> Result<void> {
@@ -134,16 +158,18 @@ Result<void> show(const ShowArgs& args) {
   if (args.op.empty() == args.model.model.empty()) {
     return make_error(ErrorCode::kInvalidArgument, "give a model or --op, one of them");
   }
-  if (args.stage == "graph") {
+  if (args.stage == "graph" || args.stage == "layouts") {
     if (!args.op.empty()) {
-      return make_error(ErrorCode::kInvalidArgument, "--stage graph needs a model, not --op");
+      return make_error(ErrorCode::kInvalidArgument, "--stage {} needs a model, not --op",
+                        args.stage);
     }
-    return show_graph(args);
+    return args.stage == "graph" ? show_graph(args) : show_layouts(args);
   }
   if (args.op.empty()) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      "a model has the stage graph; its kernels: tessera tasks {} --show KEY",
-                      args.model.model);
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        "a model has the stages graph and layouts; its kernels: tessera tasks {} --show KEY",
+        args.model.model);
   }
   TESSERA_TRY(const te::OpSpec spec, te::parse_op_spec(args.op));
   TESSERA_TRY(const target::Target target, runtime::resolve_target(args.target));
@@ -201,15 +227,23 @@ void add_show(Flags& app, std::function<int()>* run) {
       app.add_subcommand("show", "Print a stage of the compilation of a model or one operation");
   sub->footer(
       "Examples:\n  tessera show zoo:resnet18 --stage graph --print-after=fold_scales\n"
+      "  tessera show zoo:squeezenet1_1 --stage layouts --plan squeezenet.plan -o layouts.svg\n"
       "  tessera show --op matmul:M=64,N=64,K=64 --stage ir\n"
       "  tessera show --op softmax:R=8,C=64 --stage asm --target skylake-avx512\n"
       "  tessera show --op matmul:M=64,N=64,K=64 --print-after vectorize_loops --time-passes");
   const auto args = std::make_shared<ShowArgs>();
   sub->add_option("--op", args->op, "Operation, e.g. matmul:M=64,N=64,K=64 (see bench --list-ops)");
-  sub->add_option("--stage", args->stage,
-                  "graph (of a model), te, schedule, ir, llvm or asm; of GPUs ptx, sass, opencl")
-      ->check(one_of({"graph", "te", "schedule", "ir", "llvm", "asm", "ptx", "sass", "opencl"}));
+  sub->add_option(
+         "--stage", args->stage,
+         "graph or layouts (of a model), te, schedule, ir, llvm or asm; of GPUs ptx, sass, "
+         "opencl")
+      ->check(one_of(
+          {"graph", "layouts", "te", "schedule", "ir", "llvm", "asm", "ptx", "sass", "opencl"}));
   add_model_options(*sub, args->model, false);
+  sub->add_option("--plan", args->plan,
+                  "With --stage layouts: also as this plan of `tessera tune` decides");
+  sub->add_option("-o,--output", args->output,
+                  "With --stage layouts: SVG to write, a coloured graph");
   sub->add_option(
          "--schedule", args->schedule,
          "Schedule file instead of the one that ships, or default: chosen without measuring")

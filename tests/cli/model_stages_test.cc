@@ -1,5 +1,7 @@
 // tessera tasks, tessera show MODEL, tessera bench MODEL.
 #include <csignal>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -129,6 +131,34 @@ TEST(ShowGraph, AModelHasNoOtherStage) {
   }
   const Finished both = run({"show", "zoo:mlp", "--op", "matmul:M=4,N=4,K=4"});
   EXPECT_EQ(both.code, 2);
+}
+
+TEST(ShowLayouts, KernelsByLayoutAsTextAndAsAPicture) {
+  const Finished rules = run({"show", "zoo:lenet", "--stage", "layouts"});
+  EXPECT_EQ(rules.code, 0) << rules.err;
+  EXPECT_TRUE(contains(rules.out, "channels last ")) << rules.out;
+  EXPECT_FALSE(contains(rules.out, "channels first")) << rules.out;
+  const Finished shown = run({"targets"});
+  const std::string plan =
+      write_file("first.plan", json{{"format", "tessera plan"},
+                                    {"version", 1},
+                                    {"model", "zoo:lenet"},
+                                    {"target", shown.out.substr(0, shown.out.find('\n'))},
+                                    {"threads", 1},
+                                    {"decisions", {{"layouts", "first"}}},
+                                    {"tasks", json::object()}}
+                                   .dump());
+  const Finished both = run({"show", "zoo:lenet", "--stage", "layouts", "--plan", plan});
+  EXPECT_TRUE(contains(both.out, "channels first")) << both.out << both.err;
+  const std::string svg = plan + ".svg";
+  EXPECT_EQ(run({"show", "zoo:lenet", "--stage", "layouts", "--plan", plan, "-o", svg}).code, 0);
+  std::ifstream file(svg);
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_EQ(text.find("<svg "), 0u);
+  EXPECT_TRUE(contains(text, "zoo:lenet, by rules"));
+  EXPECT_TRUE(contains(text, "conv+add+tanh"));
+  EXPECT_EQ(run({"show", "--op", "matmul:M=4,N=4,K=4", "--stage", "layouts"}).code, 2);
+  EXPECT_NE(run({"show", "zoo:lenet", "--stage", "layouts", "--plan", svg}).code, 0);
 }
 
 json bench_json(const std::vector<std::string>& args) {
