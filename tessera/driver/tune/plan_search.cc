@@ -85,6 +85,8 @@ class PlanSearch {
         for (std::size_t v = 0; v < d->point.values.size() && !stopped(); ++v) {
           if (v == d->value) continue;
           const std::string& value = d->point.values[v];
+          // What was not visited was not measured either.
+          if (!costs_.knows({{d->point.key, value}})) continue;
           const double seconds = judge({{d->point.key, value}});
           if (seconds < rules_s_) gains.push_back({seconds, d->point.key, value});
         }

@@ -16,7 +16,7 @@ using plan::Decisions;
 
 // Of the budget: plans are listed until the first, kernels measured until the second (a session
 // keeps a part of what it has for its end), plans judged until the third.
-constexpr double kListUntil = 0.1, kMeasureUntil = 0.75, kJudgeUntil = 0.7;
+constexpr double kListUntil = 0.12, kMeasureUntil = 0.68, kJudgeUntil = 0.72;
 constexpr double kJudgeMostSeconds = 20;
 // Plans that are measured as whole models, beside the best with one kind of decisions alone.
 constexpr std::size_t kPlans = 4;
