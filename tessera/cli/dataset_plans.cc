@@ -32,7 +32,7 @@ int run_graphs(driver::CollectPlansOptions& o) {
   fmt::print("{}: {} plans of {} models ({} were there), {} drawn again, {} wrong; ended by {}\n",
              o.folder, done->plans, done->models, done->earlier, done->failed - done->wrong,
              done->wrong, done->stopped_by);
-  return interrupted() ? kInterrupted : kOk;
+  return interrupted() ? interrupt_code() : kOk;
 }
 
 }  // namespace
@@ -52,7 +52,8 @@ void add_dataset_graphs(Flags& app, std::function<int()>* run) {
   sub->add_option("--searched", args->searched_share,
                   "Share drawn near the fastest so far, the rest anywhere")
       ->check(range(0.0, 1.0));
-  sub->add_option("--budget", args->budget_s, "Seconds; 0: no limit")->check(non_negative());
+  sub->add_duration("--budget", args->budget_s, "Wall clock: 90s, 5m; 0: no limit (default)",
+                    Flags::Zero::kNoLimit);
   sub->add_option("--threads", args->threads, "Threads of the measured code")
       ->check(range(1, 1024));
   sub->add_option("--seed", args->seed, "Of everything random");

@@ -141,7 +141,7 @@ TEST(ShowLayouts, KernelsByLayoutAsTextAndAsAPicture) {
   const Finished shown = run({"targets"});
   const std::string plan =
       write_file("first.plan", json{{"format", "tessera plan"},
-                                    {"version", 1},
+                                    {"version", 2},
                                     {"model", "zoo:lenet"},
                                     {"target", shown.out.substr(0, shown.out.find('\n'))},
                                     {"threads", 1},
