@@ -1,11 +1,11 @@
-/* tessera._native: the C interface of Tessera as two Python types, Model and Session. Built against the stable ABI of
- * Python 3.11, so that one library serves all later versions. What is pleasant to use is in tessera/__init__.py. */
+/* tessera._native: the C interface of Tessera as two Python types, Model and Session. Built against
+ * the stable ABI of Python 3.11, so that one library serves all later versions. What is pleasant to
+ * use is in tessera/__init__.py. */
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030b0000
 #include <Python.h>
 #include <pythread.h>
 #include <string.h>
-
 #include <tessera/tessera.h>
 
 static const tsr_api* api;
@@ -19,7 +19,8 @@ enum { kMostTensors = 128, kMostDims = 16 };
 static PyObject* raise_status(const tsr_status* status) {
   PyObject* error = PyObject_CallFunction(error_type, "s", status->message);
   PyObject* code = PyLong_FromLong(status->code);
-  if (error && code && PyObject_SetAttrString(error, "code", code) == 0) PyErr_SetObject(error_type, error);
+  if (error && code && PyObject_SetAttrString(error, "code", code) == 0)
+    PyErr_SetObject(error_type, error);
   Py_XDECREF(code);
   Py_XDECREF(error);
   return NULL;
@@ -59,7 +60,8 @@ static void model_dealloc(PyObject* self) {
   free_object(self);
 }
 
-/* {name: (sizes...)} and {name: size} as the options take them; the arrays live as long as `memory`. */
+/* {name: (sizes...)} and {name: size} as the options take them; the arrays live as long as
+ * `memory`. */
 typedef struct {
   tsr_input_shape shapes[64];
   int64_t sizes[64][kMostDims];
@@ -122,11 +124,13 @@ static PyObject* compile(PyObject* module, PyObject* args) {
   (void)module;
   memset(&options, 0, sizeof options);
   options.size = sizeof options;
-  if (!PyArg_ParseTuple(args, "OOOzizziii", &source, &shapes, &dims, &options.plan, &options.strict_plan,
-                        &options.cost_model, &options.target, &options.device, &options.build_threads, &options.threads)) {
+  if (!PyArg_ParseTuple(args, "OOOzizziii", &source, &shapes, &dims, &options.plan,
+                        &options.strict_plan, &options.cost_model, &options.target, &options.device,
+                        &options.build_threads, &options.threads)) {
     return NULL;
   }
-  if (fill_shapes(shapes, &inputs, &options.num_shapes) || fill_dimensions(dims, &inputs, &options.num_dimensions)) {
+  if (fill_shapes(shapes, &inputs, &options.num_shapes) ||
+      fill_dimensions(dims, &inputs, &options.num_dimensions)) {
     return NULL;
   }
   options.shapes = inputs.shapes;
@@ -153,8 +157,7 @@ static PyObject* load(PyObject* module, PyObject* path) {
   (void)module;
   if (!name) return NULL;
   Py_BEGIN_ALLOW_THREADS status = api->load(name, &model);
-  Py_END_ALLOW_THREADS
-  return status.code == TSR_OK ? wrap_model(model) : raise_status(&status);
+  Py_END_ALLOW_THREADS return status.code == TSR_OK ? wrap_model(model) : raise_status(&status);
 }
 
 static PyObject* model_save(PyObject* self, PyObject* args) {
@@ -163,13 +166,12 @@ static PyObject* model_save(PyObject* self, PyObject* args) {
   tsr_status status;
   memset(&options, 0, sizeof options);
   options.size = sizeof options;
-  if (!PyArg_ParseTuple(args, "szzzii", &folder, &options.name, &options.target, &options.cc, &options.emit,
-                        &options.weights)) {
+  if (!PyArg_ParseTuple(args, "szzzii", &folder, &options.name, &options.target, &options.cc,
+                        &options.emit, &options.weights)) {
     return NULL;
   }
   Py_BEGIN_ALLOW_THREADS status = api->save(((Model*)self)->handle, folder, &options);
-  Py_END_ALLOW_THREADS
-  if (status.code != TSR_OK) return raise_status(&status);
+  Py_END_ALLOW_THREADS if (status.code != TSR_OK) return raise_status(&status);
   Py_RETURN_NONE;
 }
 
@@ -213,8 +215,7 @@ static PyObject* model_session(PyObject* self, PyObject* args) {
   Session* session;
   if (!PyArg_ParseTuple(args, "i", &threads)) return NULL;
   Py_BEGIN_ALLOW_THREADS status = api->create_session(((Model*)self)->handle, threads, &handle);
-  Py_END_ALLOW_THREADS
-  if (status.code != TSR_OK) return raise_status(&status);
+  Py_END_ALLOW_THREADS if (status.code != TSR_OK) return raise_status(&status);
   session = (Session*)((allocfunc)PyType_GetSlot(session_type, Py_tp_alloc))(session_type, 0);
   if (!session) {
     api->free_session(handle);
@@ -262,11 +263,30 @@ static int fill_from_buffer(PyObject* object, int writable, Held* held, tsr_dl_t
     return bad_tensor("the elements of a tensor must be plain numbers");
   }
   switch (*format) {
-    case '?': to->dtype.code = 6; break;
-    case 'b': case 'h': case 'i': case 'l': case 'q': to->dtype.code = 0; break;
-    case 'B': case 'H': case 'I': case 'L': case 'Q': to->dtype.code = 1; break;
-    case 'e': case 'f': case 'd': to->dtype.code = 2; break;
-    default: return bad_tensor("the elements of a tensor must be plain numbers");
+    case '?':
+      to->dtype.code = 6;
+      break;
+    case 'b':
+    case 'h':
+    case 'i':
+    case 'l':
+    case 'q':
+      to->dtype.code = 0;
+      break;
+    case 'B':
+    case 'H':
+    case 'I':
+    case 'L':
+    case 'Q':
+      to->dtype.code = 1;
+      break;
+    case 'e':
+    case 'f':
+    case 'd':
+      to->dtype.code = 2;
+      break;
+    default:
+      return bad_tensor("the elements of a tensor must be plain numbers");
   }
   to->dtype.bits = (uint8_t)(8 * b->itemsize);
   to->dtype.lanes = 1;
@@ -343,9 +363,9 @@ static PyObject* session_run(PyObject* self, PyObject* const* args, Py_ssize_t c
     }
   }
   if (!failed) {
-    Py_BEGIN_ALLOW_THREADS
-    PyThread_acquire_lock(session->lock, WAIT_LOCK);
-    status = api->run(session->handle, tensors, (int32_t)sizes[0], tensors + sizes[0], (int32_t)sizes[1]);
+    Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(session->lock, WAIT_LOCK);
+    status = api->run(session->handle, tensors, (int32_t)sizes[0], tensors + sizes[0],
+                      (int32_t)sizes[1]);
     PyThread_release_lock(session->lock);
     Py_END_ALLOW_THREADS
   }
@@ -357,23 +377,24 @@ static PyObject* session_run(PyObject* self, PyObject* const* args, Py_ssize_t c
 
 /* ---- the module ---- */
 
-static PyMethodDef model_methods[] = {
-    {"save", model_save, METH_VARARGS, NULL},
-    {"session", model_session, METH_VARARGS, NULL},
-    {"inputs", model_inputs, METH_NOARGS, NULL},
-    {"outputs", model_outputs, METH_NOARGS, NULL},
-    {NULL, NULL, 0, NULL}};
+static PyMethodDef model_methods[] = {{"save", model_save, METH_VARARGS, NULL},
+                                      {"session", model_session, METH_VARARGS, NULL},
+                                      {"inputs", model_inputs, METH_NOARGS, NULL},
+                                      {"outputs", model_outputs, METH_NOARGS, NULL},
+                                      {NULL, NULL, 0, NULL}};
 static PyType_Slot model_slots[] = {
     {Py_tp_dealloc, (void*)model_dealloc}, {Py_tp_methods, model_methods}, {0, NULL}};
 static PyType_Spec model_spec = {"tessera._native.Model", sizeof(Model), 0,
-                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, model_slots};
+                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                 model_slots};
 
 static PyMethodDef session_methods[] = {
     {"run", (PyCFunction)(void (*)(void))session_run, METH_FASTCALL, NULL}, {NULL, NULL, 0, NULL}};
 static PyType_Slot session_slots[] = {
     {Py_tp_dealloc, (void*)session_dealloc}, {Py_tp_methods, session_methods}, {0, NULL}};
 static PyType_Spec session_spec = {"tessera._native.Session", sizeof(Session), 0,
-                                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, session_slots};
+                                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                   session_slots};
 
 static PyObject* version(PyObject* module, PyObject* unused) {
   (void)module;
@@ -385,8 +406,8 @@ static PyMethodDef functions[] = {{"compile", compile, METH_VARARGS, NULL},
                                   {"load", load, METH_O, NULL},
                                   {"version", version, METH_NOARGS, NULL},
                                   {NULL, NULL, 0, NULL}};
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "tessera._native", NULL, -1, functions,
-                                        NULL, NULL, NULL, NULL};
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "tessera._native", NULL, -1, functions, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__native(void) {
   PyObject* module;
@@ -398,8 +419,9 @@ PyMODINIT_FUNC PyInit__native(void) {
   module = PyModule_Create(&definition);
   model_type = (PyTypeObject*)PyType_FromSpec(&model_spec);
   session_type = (PyTypeObject*)PyType_FromSpec(&session_spec);
-  error_type = PyErr_NewExceptionWithDoc("tessera.Error", "What Tessera refused, and why; `code` is that of tsr_status.",
-                                         PyExc_RuntimeError, Py_BuildValue("{si}", "code", 0));
+  error_type = PyErr_NewExceptionWithDoc(
+      "tessera.Error", "What Tessera refused, and why; `code` is that of tsr_status.",
+      PyExc_RuntimeError, Py_BuildValue("{si}", "code", 0));
   dlpack_name = PyUnicode_InternFromString("__dlpack__");
   if (!module || !model_type || !session_type || !error_type || !dlpack_name) return NULL;
   Py_INCREF(error_type);

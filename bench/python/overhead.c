@@ -1,10 +1,10 @@
-/* What a run costs from C: overhead MODEL RUNS prints microseconds of the fastest of 1000 rounds. */
+/* What a run costs from C: overhead MODEL RUNS prints microseconds of the fastest of 1000 rounds.
+ */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
-
 #include <tessera/tessera.h>
+#include <time.h>
 
 static tsr_dl_tensor make_tensor(const tsr_tensor_info* info) {
   tsr_dl_tensor t = {0};

@@ -61,8 +61,9 @@ struct Report {
   double after_s() const;
 };
 
-// Of the database at `path`, of one session; 0: of all sessions that tuned what the last one with records did, on its machine
-// with its threads. kInvalidArgument: there is no such session, or it has no records.
+// Of the database at `path`, of one session; 0: of all sessions that tuned what the last one with
+// records did, on its machine with its threads. kInvalidArgument: there is no such session, or it
+// has no records.
 Result<Report> collect(const record::Database& database, const std::string& path,
                        std::int64_t session);
 
