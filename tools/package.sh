@@ -42,7 +42,8 @@ fi
 say "building $build"
 cmake --preset package --log-level=WARNING "${arguments[@]}" >&2
 targets=(tessera tessera-runner tessera_shared tessera_peer_ort tessera_peer_cublas tessera_peer_cudnn)
-if cmake --build "$build" --target help | grep -q '^tessera_manual:'; then targets+=(tessera_manual); fi
+# Read to the end: whoever writes into a closed pipe has failed.
+if [ "$(cmake --build "$build" --target help | grep -c '^tessera_manual:')" -gt 0 ]; then targets+=(tessera_manual); fi
 cmake --build "$build" --parallel "$(nproc)" --target "${targets[@]}" >&2
 
 version=$(sed -n 's/^CMAKE_PROJECT_VERSION:STATIC=//p' "$build/CMakeCache.txt")

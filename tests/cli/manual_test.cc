@@ -49,10 +49,9 @@ TEST_F(Manual, EveryCommandHasAPageWithItsFlags) {
     const std::string name = help.substr(at + 3, help.find(' ', at + 3) - at - 3);
     const std::string page = read_file(fmt::format("{}/man/man1/tessera-{}.1", folder_, name));
     EXPECT_EQ(page.rfind(".TH ", 0), 0u) << name;
-    if (name == "train") {  // its flags are those of another program, which prints them
-      EXPECT_NE(page.find("tessera train \\-\\-help lists them"), std::string::npos);
+    // Where the trainer is built, the flags are those of that program, which prints them.
+    if (name == "train" && page.find("tessera train \\-\\-help lists them") != std::string::npos)
       continue;
-    }
     for (std::string flag : flags_of(name)) {
       for (std::size_t d = 0; (d = flag.find('-', d)) != std::string::npos; d += 2)
         flag.replace(d, 1, "\\-");

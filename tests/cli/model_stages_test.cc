@@ -239,7 +239,7 @@ TEST(BenchModel, PeersAreMeasuredOrAbsentWithAReason) {
 TEST(BenchModel, TextSaysVerifiedAndByWhom) {
   const Finished result = run(quick_bench({"zoo:mlp@hidden=16"}));
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(result.out.rfind("zoo:mlp@hidden=16 ", 0), 0u) << result.out;
+  EXPECT_TRUE(contains(result.out, "  verified  zoo:mlp@hidden=16")) << result.out;
   EXPECT_TRUE(contains(result.out, "verified")) << result.out;
   EXPECT_TRUE(contains(result.out, "checked by")) << result.out;
 }

@@ -142,7 +142,7 @@ graphset::ConfigGraph plain_graph(const Graph& graph, const std::string& name,
   out.name = name;
   std::vector<float> features;
   std::map<ValueId, std::int32_t> node_of;
-  const auto add = [&](HloInstruction i, bool root) {
+  const auto add = [&](const HloInstruction& i, bool root) {
     append_node_features(i, root, &features);
     out.opcode.push_back(graphset::opcode_id(i.opcode));
     return static_cast<std::int32_t>(out.opcode.size()) - 1;

@@ -118,6 +118,7 @@ class PlanSearch {
   void cut_layouts() {
     const std::vector<const Decided*> layouts = of_kind(points_, PointKind::kLayout);
     std::vector<double> alone;
+    alone.reserve(layouts.size());
     const double from_s = best_s_;
     for (const Decided* d : layouts)
       alone.push_back(stopped() ? INFINITY : judge(with_layouts({d})) - from_s);
