@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 Json info_of(const std::string& path) {
   const Finished done = run({"info", path, "--json"});
   EXPECT_EQ(done.code, 0) << done.err;
-  const Json json = Json::parse(done.out, nullptr, false);
+  Json json = Json::parse(done.out, nullptr, false);
   EXPECT_FALSE(json.is_discarded()) << done.out;
   return json;
 }
