@@ -155,7 +155,7 @@ graphset::ConfigGraph plain_graph(const Graph& graph, const std::string& name,
     i.opcode = graph.values[v].is_constant ? "constant" : "parameter";
     if (input != graph.inputs.end()) i.parameter_number = input - graph.inputs.begin();
     describe_type(graph.values[v].type, &i);
-    node_of[id] = add(std::move(i), false);
+    node_of[id] = add(i, false);
   }
   *first = static_cast<std::int32_t>(out.opcode.size());
   for (const Node& node : graph.nodes) {
