@@ -23,10 +23,10 @@ done
 "$work/tree/usr/bin/tessera" bench zoo:mlp --samples 3 --time-limit 0.5 | grep -q verified || fail "it does not run unpacked"
 
 reason=$("$root_tool" possible) || { echo "no clean root: $reason; not installed"; exit 0; }
-"$root_tool" make "$work/root" gcc libc6-dev
-cp "$package" "$work/root/tmp/"
-"$root_tool" run "$work/root" dpkg -i "/tmp/${package##*/}"
-"$root_tool" run "$work/root" tessera compile zoo:mlp -o /tmp/out
-[ -f "$work/root/tmp/out/libmlp.so" ] || fail "no artifact was written"
-"$root_tool" run "$work/root" dpkg -r tessera
-[ ! -e "$work/root/usr/lib/tessera" ] || fail "removing it leaves /usr/lib/tessera"
+"$root_tool" make "$work/clean" gcc libc6-dev
+cp "$package" "$work/clean/tmp/"
+"$root_tool" run "$work/clean" dpkg -i "/tmp/${package##*/}"
+"$root_tool" run "$work/clean" tessera compile zoo:mlp -o /tmp/out
+[ -f "$work/clean/tmp/out/libmlp.so" ] || fail "no artifact was written"
+"$root_tool" run "$work/clean" dpkg -r tessera
+[ ! -e "$work/clean/usr/lib/tessera" ] || fail "removing it leaves /usr/lib/tessera"
