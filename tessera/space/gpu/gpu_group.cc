@@ -13,7 +13,6 @@ namespace {
 
 constexpr std::int64_t kRows = 64, kDepth = 64;  // of a product
 constexpr std::int64_t kThreads = 128;           // of a group
-constexpr std::int64_t kMaxRounds = 16;          // of a copy that are unrolled
 constexpr std::int64_t kLeastColumns = 32;
 constexpr std::int64_t kUsualRows = 256;  // fewer are not taken without measuring
 
@@ -184,15 +183,7 @@ class Group final : public GpuGroup {
       w.layout(stage, cut);
     }
     const std::int64_t lanes = gpu_copy_lanes(o, span(a, last));
-    const std::int64_t groups = tile_.threads() / kThreads;
-    std::vector<std::int64_t> lengths = {groups, kThreads};
-    if (lanes > 1) lengths.push_back(lanes);
-    const Loops parts =
-        w.split(stage, w.fuse(stage, dims), std::move(lengths), schedule::Tail::kGuard);
-    if (elements <= kMaxRounds * tile_.threads() * lanes) w.unroll(stage, parts[0]);
-    w.annotate(stage, parts[1], schedule::Annotation::kThreadY);
-    w.annotate(stage, parts[2], schedule::Annotation::kThreadX);
-    if (lanes > 1) w.vectorize(stage, parts[3]);
+    share_gpu_copy(w, stage, dims, elements, lanes, tile_.threads() / kThreads, kThreads);
   }
 
   Context& x_;

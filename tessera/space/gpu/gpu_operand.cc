@@ -5,7 +5,8 @@
 namespace tessera::space {
 namespace {
 
-constexpr double kCheapCopy = 8;  // operations of a copy that every block may repeat
+constexpr double kCheapCopy = 8;         // operations of a copy that every block may repeat
+constexpr std::int64_t kMaxRounds = 16;  // of a copy that are unrolled
 
 bool lies_along(const Access& a, std::size_t outer, std::size_t cut) {
   if (!a.regular() || a.indices.empty() || a.indices.back().terms.size() != 1) return false;
@@ -100,6 +101,18 @@ std::int64_t gpu_copy_lanes(const GpuOperand& o, std::int64_t span) {
   std::int64_t lanes = kGpuCopyBytes / size_bytes(buffer->dtype);
   while (lanes > 1 && (buffer->shape[o.order.back()] % lanes != 0 || span % lanes != 0)) lanes /= 2;
   return lanes;
+}
+
+void share_gpu_copy(Writer& w, const std::string& stage, const Loops& dims, std::int64_t elements,
+                    std::int64_t lanes, std::int64_t groups, std::int64_t threads) {
+  std::vector<std::int64_t> lengths = {groups, threads};
+  if (lanes > 1) lengths.push_back(lanes);
+  const Loops parts =
+      w.split(stage, w.fuse(stage, dims), std::move(lengths), schedule::Tail::kGuard);
+  if (elements <= kMaxRounds * groups * threads * lanes) w.unroll(stage, parts[0]);
+  w.annotate(stage, parts[1], schedule::Annotation::kThreadY);
+  w.annotate(stage, parts[2], schedule::Annotation::kThreadX);
+  if (lanes > 1) w.vectorize(stage, parts[3]);
 }
 
 }  // namespace tessera::space

@@ -39,4 +39,9 @@ void begin_gpu_copy(Context& x, const GpuOperand& operand, const std::string& re
 // ones.
 std::int64_t gpu_copy_lanes(const GpuOperand& operand, std::int64_t span);
 
+// Lets `groups` (y) of `threads` (x) copy the `elements` that the loops `dims` run over, `lanes`
+// each at a time.
+void share_gpu_copy(Writer& w, const std::string& stage, const Loops& dims, std::int64_t elements,
+                    std::int64_t lanes, std::int64_t groups, std::int64_t threads);
+
 }  // namespace tessera::space

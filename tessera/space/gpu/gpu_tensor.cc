@@ -17,8 +17,6 @@ namespace {
 constexpr std::int64_t kSide = 16;  // of a tile of sums
 constexpr std::int64_t kLeastRows = 5;
 
-constexpr std::int64_t kMaxRounds = 16;  // of a copy that are unrolled
-
 struct Instruction {
   DType type;
   std::int64_t depth;
@@ -216,15 +214,7 @@ class GpuTensor {
       w.storage_align(stage, static_cast<int>(row), 2 * most, most);
     }
     const std::int64_t lanes = gpu_copy_lanes(o, span(a, o.order.back()));
-    std::vector<std::int64_t> lengths = {tile_.warps(), x_.target.gpu.warp};
-    if (lanes > 1) lengths.push_back(lanes);
-    const Loops parts =
-        w.split(stage, w.fuse(stage, dims), std::move(lengths), schedule::Tail::kGuard);
-    if (elements <= kMaxRounds * tile_.warps() * x_.target.gpu.warp * lanes)
-      w.unroll(stage, parts[0]);
-    w.annotate(stage, parts[1], schedule::Annotation::kThreadY);
-    w.annotate(stage, parts[2], schedule::Annotation::kThreadX);
-    if (lanes > 1) w.vectorize(stage, parts[3]);
+    share_gpu_copy(w, stage, dims, elements, lanes, tile_.warps(), x_.target.gpu.warp);
   }
 
   Context& x_;
