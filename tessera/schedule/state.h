@@ -37,9 +37,6 @@ constexpr bool is_thread(Annotation a) {
          a == Annotation::kThreadZ;
 }
 
-// Replaces loops by what the 32 threads of a warp do together.
-constexpr bool is_warp_intrinsic(std::string_view name) { return name.starts_with("mma16x16"); }
-
 // Longest loops that may be unrolled or vectorized: beyond, code size only hurts.
 inline constexpr std::int64_t kMaxUnroll = 512;
 inline constexpr std::int64_t kMaxVector = 256;
