@@ -12,7 +12,7 @@ static const tsr_api* api;
 static PyObject* error_type; /* tessera.Error, with the number of the status as `code` */
 static PyTypeObject* model_type;
 static PyTypeObject* session_type;
-static PyObject* dlpack_name;
+static PyObject *dlpack_name, *exchange_name, *gradient_name;
 
 enum { kMostTensors = 128, kMostDims = 16 };
 
@@ -35,6 +35,7 @@ typedef struct {
 typedef struct {
   PyObject_HEAD tsr_session* handle;
   PyThread_type_lock lock; /* one run at a time */
+  PyObject* model;         /* its outputs are described there */
 } Session;
 
 static void free_object(PyObject* self) {
@@ -222,6 +223,8 @@ static PyObject* model_session(PyObject* self, PyObject* args) {
     return NULL;
   }
   session->handle = handle;
+  Py_INCREF(self);
+  session->model = self;
   session->lock = PyThread_allocate_lock();
   if (!session->lock) {
     Py_DECREF(session);
@@ -236,14 +239,60 @@ static void session_dealloc(PyObject* self) {
   Session* session = (Session*)self;
   api->free_session(session->handle);
   if (session->lock) PyThread_free_lock(session->lock);
+  Py_XDECREF(session->model);
   free_object(self);
+}
+
+/* DLPack's table of functions (version 1.2), which types of tensors may offer: no capsule, no call
+ * of Python. PyTorch has it since 2.10. */
+typedef struct ManagedTensor {
+  uint32_t major, minor;
+  void* context;
+  void (*deleter)(struct ManagedTensor*);
+  uint64_t flags;
+  tsr_dl_tensor tensor;
+} ManagedTensor;
+
+typedef struct Exchange {
+  uint32_t major, minor;
+  const struct Exchange* previous;
+  int (*allocate)(tsr_dl_tensor* prototype, ManagedTensor** out, void* context,
+                  void (*fail)(void* context, const char* kind, const char* message));
+  int (*managed_from_object)(void* object, ManagedTensor** out);
+  int (*object_from_managed)(ManagedTensor* tensor, void** out);
+  int (*tensor_from_object)(void* object, tsr_dl_tensor* out); /* may be NULL */
+  int (*current_stream)(int32_t device_type, int32_t device_id, void** out);
+} Exchange;
+
+/* The table of the object's type, or NULL. The last type that had one is remembered. */
+static const Exchange* exchange_of(PyObject* object) {
+  static PyObject* known_type;
+  static const Exchange* known;
+  PyObject *type = (PyObject*)Py_TYPE(object), *capsule;
+  const Exchange* found;
+  if (type == known_type) return known;
+  capsule = PyObject_GetAttr(type, exchange_name);
+  if (!capsule) {
+    PyErr_Clear();
+    return NULL;
+  }
+  found = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
+  Py_DECREF(capsule);
+  PyErr_Clear();
+  while (found && found->major != 1) found = found->previous;
+  if (!found || !found->tensor_from_object) return NULL;
+  Py_INCREF(type);
+  Py_XDECREF(known_type);
+  known_type = type;
+  known = found;
+  return found;
 }
 
 /* A tensor of the caller, by its buffer or through DLPack: nothing is copied. */
 typedef struct {
   Py_buffer buffer;
   PyObject* capsule;
-  int64_t strides[kMostDims];
+  int64_t shape[kMostDims], strides[kMostDims];
 } Held;
 
 static int bad_tensor(const char* what) {
@@ -327,10 +376,43 @@ static int fill_from_dlpack(PyObject* object, Held* held, tsr_dl_tensor* to) {
   return 0;
 }
 
+/* Whether a tensor is one to differentiate by, which nobody else may write or read unnoticed. */
+static int has_gradient(PyObject* object) {
+  PyObject* value = PyObject_GetAttr(object, gradient_name);
+  int has;
+  if (!value) {
+    PyErr_Clear();
+    return 0;
+  }
+  has = value == Py_True;
+  Py_DECREF(value);
+  return has;
+}
+
+/* 1: `to` is the tensor, which is on the host; 0: ask for a capsule, which waits for devices. */
+static int fill_from_exchange(const Exchange* exchange, PyObject* object, Held* held,
+                              tsr_dl_tensor* to) {
+  if (has_gradient(object) || exchange->tensor_from_object(object, to)) {
+    PyErr_Clear();
+    return 0;
+  }
+  if (to->device.device_type != TSR_DL_CPU || to->ndim > kMostDims) return 0;
+  memcpy(held->shape, to->shape, (size_t)to->ndim * sizeof *to->shape);
+  to->shape = held->shape;
+  if (to->strides) {
+    memcpy(held->strides, to->strides, (size_t)to->ndim * sizeof *to->strides);
+    to->strides = held->strides;
+  }
+  return 1;
+}
+
 static int fill(PyObject* object, int writable, Held* held, tsr_dl_tensor* to) {
+  const Exchange* exchange;
   held->buffer.obj = NULL;
   held->capsule = NULL;
   if (PyObject_CheckBuffer(object)) return fill_from_buffer(object, writable, held, to);
+  exchange = exchange_of(object);
+  if (exchange && fill_from_exchange(exchange, object, held, to)) return 0;
   return fill_from_dlpack(object, held, to);
 }
 
@@ -339,40 +421,114 @@ static void release(Held* held) {
   Py_XDECREF(held->capsule);
 }
 
+static PyObject* run_tensors(Session* session, tsr_dl_tensor* tensors, Py_ssize_t inputs,
+                             Py_ssize_t outputs) {
+  tsr_status status;
+  Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(session->lock, WAIT_LOCK);
+  status = api->run(session->handle, tensors, (int32_t)inputs, tensors + inputs, (int32_t)outputs);
+  PyThread_release_lock(session->lock);
+  Py_END_ALLOW_THREADS if (status.code != TSR_OK) return raise_status(&status);
+  Py_RETURN_NONE;
+}
+
+/* Describes the tensors of a tuple from `held` and `tensors` on; *done counts those to release. */
+static int fill_all(PyObject* tuple, int writable, Held* held, tsr_dl_tensor* tensors,
+                    Py_ssize_t* done) {
+  const Py_ssize_t count = PyTuple_Size(tuple);
+  Py_ssize_t i;
+  if (count > kMostTensors) {
+    PyErr_SetString(PyExc_ValueError, "too many tensors");
+    return -1;
+  }
+  for (i = 0; i < count; ++i) {
+    const int failed = fill(PyTuple_GetItem(tuple, i), writable, &held[*done], &tensors[*done]);
+    ++*done;
+    if (failed) return -1;
+  }
+  return 0;
+}
+
 /* run(inputs, outputs): tuples of tensors in the order of the model. */
 static PyObject* session_run(PyObject* self, PyObject* const* args, Py_ssize_t count) {
-  Session* session = (Session*)self;
   Held held[2 * kMostTensors];
   tsr_dl_tensor tensors[2 * kMostTensors];
-  tsr_status status = {TSR_OK, ""};
-  Py_ssize_t sizes[2], i, done = 0;
-  int part, failed = 0;
+  Py_ssize_t i, done = 0;
+  PyObject* result = NULL;
   if (count != 2 || !PyTuple_Check(args[0]) || !PyTuple_Check(args[1])) {
     PyErr_SetString(PyExc_TypeError, "run takes a tuple of inputs and a tuple of outputs");
     return NULL;
   }
-  for (part = 0; part < 2 && !failed; ++part) {
-    sizes[part] = PyTuple_Size(args[part]);
-    if (sizes[part] > kMostTensors) {
-      PyErr_SetString(PyExc_ValueError, "too many tensors");
-      failed = 1;
-    }
-    for (i = 0; i < sizes[part] && !failed; ++i) {
-      failed = fill(PyTuple_GetItem(args[part], i), part, &held[done], &tensors[done]) != 0;
-      ++done;
-    }
-  }
-  if (!failed) {
-    Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(session->lock, WAIT_LOCK);
-    status = api->run(session->handle, tensors, (int32_t)sizes[0], tensors + sizes[0],
-                      (int32_t)sizes[1]);
-    PyThread_release_lock(session->lock);
-    Py_END_ALLOW_THREADS
+  if (!fill_all(args[0], 0, held, tensors, &done) && !fill_all(args[1], 1, held, tensors, &done)) {
+    const Py_ssize_t inputs = PyTuple_Size(args[0]);
+    result = run_tensors((Session*)self, tensors, inputs, done - inputs);
   }
   for (i = 0; i < done; ++i) release(&held[i]);
-  if (failed) return NULL;
-  if (status.code != TSR_OK) return raise_status(&status);
-  Py_RETURN_NONE;
+  return result;
+}
+
+static void fail_allocation(void* context, const char* kind, const char* message) {
+  (void)context;
+  (void)kind;
+  PyErr_SetString(PyExc_MemoryError, message);
+}
+
+/* A new tensor of the library behind `exchange`; a new reference. */
+static PyObject* new_tensor(const Exchange* exchange, const tsr_tensor_info* info) {
+  tsr_dl_tensor prototype;
+  ManagedTensor* managed = NULL;
+  void* object = NULL;
+  memset(&prototype, 0, sizeof prototype);
+  prototype.device.device_type = TSR_DL_CPU;
+  prototype.dtype.code = (uint8_t)info->dl_code;
+  prototype.dtype.bits = (uint8_t)info->dl_bits;
+  prototype.dtype.lanes = 1;
+  prototype.ndim = info->rank;
+  prototype.shape = (int64_t*)info->shape;
+  if (exchange->allocate(&prototype, &managed, NULL, fail_allocation)) return NULL;
+  if (exchange->object_from_managed(managed, &object)) return NULL;
+  return object;
+}
+
+/* run_new(inputs): a tuple of new tensors of the same library as the first input; NotImplemented
+ * unless all inputs are of its type, on the host, and it has DLPack's table. */
+static PyObject* session_run_new(PyObject* self, PyObject* inputs) {
+  Session* session = (Session*)self;
+  const tsr_model* model = ((Model*)session->model)->handle;
+  const int32_t outputs = api->num_outputs(model);
+  Held held[2 * kMostTensors];
+  tsr_dl_tensor tensors[2 * kMostTensors];
+  const Exchange* exchange = NULL;
+  PyObject *made, *none = NULL;
+  Py_ssize_t count, i;
+  if (!PyTuple_Check(inputs)) {
+    PyErr_SetString(PyExc_TypeError, "run_new takes a tuple of inputs");
+    return NULL;
+  }
+  count = PyTuple_Size(inputs);
+  for (i = 0; i < count && count <= kMostTensors && outputs <= kMostTensors; ++i) {
+    PyObject* object = PyTuple_GetItem(inputs, i);
+    if (i == 0) exchange = exchange_of(object);
+    if (!exchange || Py_TYPE(object) != Py_TYPE(PyTuple_GetItem(inputs, 0)) ||
+        !fill_from_exchange(exchange, object, &held[i], &tensors[i])) {
+      break;
+    }
+  }
+  if (i < count || !exchange) {
+    Py_INCREF(Py_NotImplemented);
+    return Py_NotImplemented;
+  }
+  made = PyTuple_New(outputs);
+  for (i = 0; made && i < outputs; ++i) {
+    PyObject* tensor = new_tensor(exchange, api->output(model, (int32_t)i));
+    if (!tensor || PyTuple_SetItem(made, i, tensor) ||
+        exchange->tensor_from_object(tensor, &tensors[count + i])) {
+      Py_CLEAR(made);
+    }
+  }
+  if (made) none = run_tensors(session, tensors, count, outputs);
+  if (!none) Py_CLEAR(made);
+  Py_XDECREF(none);
+  return made;
 }
 
 /* ---- the module ---- */
@@ -389,7 +545,9 @@ static PyType_Spec model_spec = {"tessera._native.Model", sizeof(Model), 0,
                                  model_slots};
 
 static PyMethodDef session_methods[] = {
-    {"run", (PyCFunction)(void (*)(void))session_run, METH_FASTCALL, NULL}, {NULL, NULL, 0, NULL}};
+    {"run", (PyCFunction)(void (*)(void))session_run, METH_FASTCALL, NULL},
+    {"run_new", session_run_new, METH_O, NULL},
+    {NULL, NULL, 0, NULL}};
 static PyType_Slot session_slots[] = {
     {Py_tp_dealloc, (void*)session_dealloc}, {Py_tp_methods, session_methods}, {0, NULL}};
 static PyType_Spec session_spec = {"tessera._native.Session", sizeof(Session), 0,
@@ -423,7 +581,12 @@ PyMODINIT_FUNC PyInit__native(void) {
       "tessera.Error", "What Tessera refused, and why; `code` is that of tsr_status.",
       PyExc_RuntimeError, Py_BuildValue("{si}", "code", 0));
   dlpack_name = PyUnicode_InternFromString("__dlpack__");
-  if (!module || !model_type || !session_type || !error_type || !dlpack_name) return NULL;
+  exchange_name = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
+  gradient_name = PyUnicode_InternFromString("requires_grad");
+  if (!module || !model_type || !session_type || !error_type || !dlpack_name || !exchange_name ||
+      !gradient_name) {
+    return NULL;
+  }
   Py_INCREF(error_type);
   if (PyModule_AddObject(module, "Error", error_type)) return NULL;
   return module;

@@ -33,16 +33,14 @@ class Session:
 
     def __init__(self, model: Model, threads: int = 0) -> None:
         self.model = model
-        self._run = model._native.session(threads).run
+        native = model._native.session(threads)
+        self._run, self._run_new = native.run, native.run_new
         self._count = len(model.inputs)
         # Known once a kind of array has come: its type, what allocates one, and shapes and types of the outputs.
         self._array: Any = None
         self._allocate: Any = None
         self._empty: list[tuple[tuple[int, ...], Any]] = []
-        self._tensor: Any = None  # PyTorch's, likewise
-        self._capsule: Any = None
-        self._new_tensor: Any = None
-        self._tensors: list[tuple[tuple[int, ...], Any]] = []
+        self._tensor: Any = None  # PyTorch's
 
     def __call__(self, *inputs: Any, out: Any = None, **named: Any) -> Any:
         """Runs the model. Inputs go by position or by name; NumPy arrays give NumPy arrays, PyTorch tensors give
@@ -55,9 +53,11 @@ class Session:
         elif inputs and type(inputs[0]) is self._array:
             allocate = self._allocate
             outputs = tuple([allocate(shape, dtype) for shape, dtype in self._empty])
-        elif inputs and type(inputs[0]) is self._tensor and all([self._is_plain(x) for x in inputs]):
-            return self._run_tensors(inputs)
         else:
+            if inputs and type(inputs[0]) is self._tensor:
+                outputs = self._run_new(inputs)
+                if outputs is not NotImplemented:
+                    return outputs[0] if len(outputs) == 1 else outputs
             inputs, outputs = self._prepared(inputs)
         self._run(inputs, outputs)
         return outputs[0] if len(outputs) == 1 else outputs
@@ -67,16 +67,6 @@ class Session:
         outputs = self(**dict(inputs))
         names = [t.name for t in self.model.outputs]
         return dict(zip(names, outputs if len(names) > 1 else (outputs,)))
-
-    def _is_plain(self, x: Any) -> bool:
-        return type(x) is self._tensor and x.is_cpu and not x.requires_grad
-
-    def _run_tensors(self, inputs: tuple[Any, ...]) -> Any:
-        """PyTorch's tensors on the host: their __dlpack__ takes longer than a small model."""
-        capsule = self._capsule
-        outputs = tuple([self._new_tensor(shape, dtype=dtype) for shape, dtype in self._tensors])
-        self._run(tuple([capsule(x) for x in inputs]), tuple([capsule(y) for y in outputs]))
-        return outputs[0] if len(outputs) == 1 else outputs
 
     def _ordered(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
         names = [t.name for t in self.model.inputs]
@@ -95,11 +85,10 @@ class Session:
         if torch is not None:
             first = next((x for x in inputs if isinstance(x, torch.Tensor)), None)
             if first is not None:
-                self._tensor, self._capsule, self._new_tensor = torch.Tensor, torch.utils.dlpack.to_dlpack, torch.empty
-                self._tensors = [(t.shape, getattr(torch, "bfloat16" if t.dtype == "bf16" else _NUMPY[t.dtype]))
-                                 for t in self.model.outputs]
-                return inputs, tuple(torch.empty(shape, dtype=dtype, device=first.device)
-                                     for shape, dtype in self._tensors)
+                self._tensor = torch.Tensor
+                names = ["bfloat16" if t.dtype == "bf16" else _NUMPY[t.dtype] for t in self.model.outputs]
+                return inputs, tuple(torch.empty(t.shape, dtype=getattr(torch, name), device=first.device)
+                                     for t, name in zip(self.model.outputs, names))
         import numpy
 
         if any(t.dtype not in _NUMPY for t in self.model.outputs):

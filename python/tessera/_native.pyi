@@ -5,6 +5,7 @@ class Error(RuntimeError):
 
 class Session:
     def run(self, inputs: tuple[Any, ...], outputs: tuple[Any, ...], /) -> None: ...
+    def run_new(self, inputs: tuple[Any, ...], /) -> Any: ...
 
 class Model:
     def save(self, folder: str, name: Optional[str], target: Optional[str], cc: Optional[str], emit: int,

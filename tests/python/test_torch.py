@@ -34,6 +34,24 @@ class TorchTest(unittest.TestCase):
         self.model(x, out=out)
         self.assertFalse(torch.equal(before, out))
 
+    def test_what_mixes_or_is_not_plain_takes_the_slow_way(self):
+        x = torch.rand(1, 784)
+        y = self.model(x)
+        self.assertTrue(torch.equal(self.model(torch.nn.Parameter(x, requires_grad=False)), y))
+        out = np.empty((1, 10), np.float32)
+        self.model(x, out=out)
+        np.testing.assert_array_equal(out, y.numpy())
+        with self.assertRaisesRegex(tessera.Error, "f32"):
+            self.model(x.double())
+        with self.assertRaises(tessera.Error):
+            self.model(x.T)
+
+    def test_outputs_outlive_the_session(self):
+        y = tessera.compile("zoo:mlp", threads=1)(torch.zeros(1, 784))
+        kept = y.clone()
+        y += 1
+        self.assertTrue(torch.equal(y, kept + 1))
+
     def test_strides(self):
         wide = torch.rand(784, 1)
         np.testing.assert_array_equal(self.model(wide.T).numpy(), self.model(wide.T.contiguous()).numpy())
