@@ -6,6 +6,7 @@
 #include "tessera/feature/expression.h"
 #include "tessera/feature/iter_widths.h"
 #include "tessera/schedule/iter_map.h"
+#include "tessera/schedule/nest.h"
 #include "tessera/schedule/storage.h"
 
 namespace tessera::feature {
@@ -148,17 +149,22 @@ class Builder {
       return make_error(ErrorCode::kIllegalSchedule, "stage {} is computed at a loop that {} lacks",
                         stage.name(), stage.attach.stage);
     }
-    const Placed& target = placed_[idx(p->target)];
-    std::size_t count = target.own;
-    for (int q = 0; q <= position; ++q) count += target.loop_of[idx(q)] >= 0 ? 1 : 0;
     p->shared = stage.scope == "shared";
-    for (std::size_t l = 0; l < count; ++l) {
-      p->attached = target.loops[l].id;
-      if (!p->shared || !schedule::is_thread(target.loops[l].annotation))
-        p->loops.push_back(target.loops[l]);
+    for (const schedule::NestLoop& around : schedule::loops_around(state_, stage)) {
+      const Loop* loop = loop_of(around);
+      if (loop == nullptr) continue;  // of one iteration
+      p->attached = loop->id;
+      if (!around.together) p->loops.push_back(*loop);
     }
     p->own = p->loops.size();
     return {};
+  }
+
+  const Loop* loop_of(const schedule::NestLoop& loop) const {
+    const auto stage = static_cast<std::size_t>(loop.stage - state_.stages.data());
+    const Placed& p = placed_[stage];
+    const double l = p.loop_of[idx(loop.stage->position(loop.iter))];
+    return l < 0 ? nullptr : &p.loops[static_cast<std::size_t>(l)];
   }
 
   static bool writes(const Stage& stage, const ir::BufferNode* buffer) {
@@ -178,11 +184,7 @@ class Builder {
       const Placed& q = placed_[j];
       for (const Group& g : q.groups) {
         if (!g.read || !writes(stage, g.buffer)) continue;
-        if (!is_inside(p, q)) {
-          return make_error(ErrorCode::kIllegalSchedule,
-                            "stage {} is computed at a loop of {}, but {} uses it outside",
-                            stage.name(), stage.attach.stage, state_.stages[j].name());
-        }
+        TESSERA_DO(schedule::loops_of_visit(state_, stage, state_.stages[j]));
         join(q, g, rank, !used, &p);
         used = true;
       }
@@ -202,17 +204,23 @@ class Builder {
     return {};
   }
 
-  // Whether `q`, which reads what `p` computes, is in all loops around it.
-  static bool is_inside(const Placed& p, const Placed& q) {
-    return std::all_of(p.loops.begin(), p.loops.begin() + static_cast<std::ptrdiff_t>(p.own),
-                       [&](const Loop& l) { return q.index_of(l.id) < q.loops.size(); });
-  }
-
   // The level of `q` at which `p` is computed.
   static std::size_t attach_level(const Placed& p, const Placed& q) {
     const std::size_t at = q.index_of(p.attached);
     if (at < q.loops.size() && p.target >= 0) return at + 1;
-    return p.own == 0 ? 0 : q.index_of(p.loops[p.own - 1].id) + 1;
+    for (std::size_t l = p.own; l-- > 0;) {
+      if (q.index_of(p.loops[l].id) < q.loops.size()) return q.index_of(p.loops[l].id) + 1;
+    }
+    return 0;
+  }
+
+  // The level of `q` at which loop `l` around `p` runs. Threads that compute `q` together are not
+  // around it.
+  static std::size_t level_of(const Placed& p, std::size_t l, const Placed& q) {
+    for (; l < p.own; ++l) {
+      if (const std::size_t at = q.index_of(p.loops[l].id); at < q.loops.size()) return at;
+    }
+    return attach_level(p, q);
   }
 
   // The region that `q` reads while its loops from `level` on run, with all threads of a block.
@@ -228,12 +236,13 @@ class Builder {
 
   static void join(const Placed& q, const Group& g, std::size_t rank, bool first, Placed* p) {
     for (std::size_t l = 0; l <= p->own; ++l) {
-      const std::size_t at = l < p->own ? q.index_of(p->loops[l].id) : attach_level(*p, q);
+      const std::size_t at = level_of(*p, l, q);
+      const bool moves = l < p->own && at < q.loops.size() && q.loops[at].id == p->loops[l].id;
       for (std::size_t a = 0; a < rank; ++a) {
         const Interval region = region_of(q, g, at, a, p->shared);
         if (first) {
           p->needed.push_back(region);
-          if (l < p->own) p->step.push_back(g.point[at * rank + a] - g.origin[a]);
+          if (l < p->own) p->step.push_back(moves ? g.point[at * rank + a] - g.origin[a] : 0);
           continue;
         }
         Interval& all = p->needed[l * rank + a];
@@ -384,16 +393,10 @@ class Builder {
     return false;
   }
 
-  static double covered(const Placed& p, const schedule::Relation& r) {
-    double product = 1;
-    for (const int id : r.to) product *= static_cast<double>(p.iters[idx(id)]);
-    return product;
-  }
-
   static void count_tails(const Stage& stage, const Placed& p, Statement* s) {
     for (const schedule::Relation& r : stage.relations) {
       if (r.kind != schedule::Relation::Kind::kSplit) continue;
-      if (covered(p, r) <= static_cast<double>(p.iters[idx(r.from[0])])) continue;
+      if (schedule::covered(r, p.iters) <= p.iters[idx(r.from[0])]) continue;
       s->guards += r.tail == schedule::Tail::kGuard ? 1 : 0;
       s->peels += r.tail == schedule::Tail::kPeel ? 1 : 0;
       s->pads += r.tail == schedule::Tail::kPad ? 1 : 0;
@@ -422,17 +425,9 @@ class Builder {
       return;
     }
     const Stage& stage = state_.stages[idx(maker)];
-    const Placed& p = placed_[idx(maker)];
-    for (std::size_t a = 0; a < g.rank; ++a) shape->push_back(static_cast<double>(p.iters[a]));
-    for (const schedule::Relation& r : stage.relations) {
-      const bool pads = r.kind == schedule::Relation::Kind::kSplit &&
-                        r.tail == schedule::Tail::kPad && r.from[0] < static_cast<int>(g.rank);
-      if (pads) (*shape)[idx(r.from[0])] = std::max((*shape)[idx(r.from[0])], covered(p, r));
-    }
-    if (stage.align.empty()) return;
-    std::vector<std::int64_t> aligned(shape->begin(), shape->end());
-    schedule::align_strides(stage, layout_of(g.buffer), &aligned);
-    shape->assign(aligned.begin(), aligned.end());
+    std::vector<std::int64_t> stored = schedule::stored_extents(stage, placed_[idx(maker)].iters);
+    if (!stage.align.empty()) schedule::align_strides(stage, layout_of(g.buffer), &stored);
+    shape->assign(stored.begin(), stored.end());
   }
 
   void write_access(const Placed& p, const Group& g, Statement* s) {

@@ -13,6 +13,7 @@
 #include "tessera/lower/free_edges.h"
 #include "tessera/lower/reduce_threads.h"
 #include "tessera/lower/stage_domains.h"
+#include "tessera/schedule/nest.h"
 #include "tessera/schedule/storage.h"
 
 namespace tessera::lower {
@@ -606,19 +607,14 @@ Result<void> check_parallel_nesting(const State& state) {
       if (stage.iters[idx(id)].annotation == Annotation::kParallel) end = stage.position(id);
     }
     if (end < 0) continue;
-    const std::string& name = stage.iters[idx(stage.leaves[idx(end)])].name;
-    for (const Stage* around = &stage; around;) {
-      for (int p = 0; p < end; ++p) {
-        const schedule::Iter& it = around->iters[idx(around->leaves[idx(p)])];
-        if (it.annotation != Annotation::kVectorize) continue;
-        return make_error(ErrorCode::kIllegalSchedule,
-                          "parallel loop {} of {} runs inside vectorized loop {} of {}", name,
-                          stage.name(), it.name, around->name());
-      }
-      const Stage* next =
-          around->attach.kind == Attach::Kind::kAt ? state.find(around->attach.stage) : nullptr;
-      end = next ? next->position(around->attach.iter) + 1 : 0;
-      around = next;
+    std::vector<schedule::NestLoop> outside = schedule::loops_around(state, stage);
+    for (int p = 0; p < end; ++p) outside.push_back({&stage, stage.leaves[idx(p)]});
+    for (const schedule::NestLoop& l : outside) {
+      if (l.it().annotation != Annotation::kVectorize) continue;
+      return make_error(ErrorCode::kIllegalSchedule,
+                        "parallel loop {} of {} runs inside vectorized loop {} of {}",
+                        stage.iters[idx(stage.leaves[idx(end)])].name, stage.name(), l.it().name,
+                        l.stage->name());
     }
   }
   return {};

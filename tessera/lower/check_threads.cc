@@ -4,6 +4,7 @@
 
 #include "tessera/ir/launch.h"
 #include "tessera/lower/warp_instruction.h"
+#include "tessera/schedule/nest.h"
 
 namespace tessera::lower {
 namespace {
@@ -34,27 +35,20 @@ Error illegal(fmt::format_string<Args...> format, Args&&... args) {
   return make_error(ErrorCode::kIllegalSchedule, format, std::forward<Args>(args)...);
 }
 
-const Stage* around(const State& state, const Stage& stage) {
-  return stage.attach.kind == Attach::Kind::kAt ? state.find(stage.attach.stage) : nullptr;
-}
-
 const Stage& launch_of(const State& state, const Stage& stage) {
   const Stage* s = &stage;
-  while (const Stage* next = around(state, *s)) s = next;
+  while (const Stage* next = schedule::stage_around(state, *s)) s = next;
   return *s;
 }
 
 // The stage with a loop over virtual threads around the stage, or itself; null if there is none.
 const Stage* virtual_threads_around(const State& state, const Stage& stage) {
-  const auto is_virtual = [](const Stage& s, int leaves) {
-    return std::any_of(s.leaves.begin(), s.leaves.begin() + leaves,
-                       [&](int id) { return s.iters[idx(id)].annotation == Annotation::kVThread; });
-  };
-  if (is_virtual(stage, static_cast<int>(stage.leaves.size()))) return &stage;
-  for (const Stage* s = &stage; const Stage* outer = around(state, *s); s = outer) {
-    if (is_virtual(*outer, outer->position(s->attach.iter) + 1)) return outer;
-  }
-  return nullptr;
+  std::vector<schedule::NestLoop> loops = schedule::loops_around(state, stage);
+  for (const int id : stage.leaves) loops.push_back({&stage, id});
+  const auto innermost = std::find_if(loops.rbegin(), loops.rend(), [](const auto& l) {
+    return l.it().annotation == Annotation::kVThread;
+  });
+  return innermost == loops.rend() ? nullptr : innermost->stage;
 }
 
 // Rules of one loop, and of one loop after the other.

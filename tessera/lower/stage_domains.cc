@@ -5,6 +5,8 @@
 #include "tessera/arith/simplify.h"
 #include "tessera/ir/visitor.h"
 #include "tessera/lower/warp_instruction.h"
+#include "tessera/schedule/nest.h"
+#include "tessera/schedule/storage.h"
 
 namespace tessera::lower {
 namespace {
@@ -46,45 +48,15 @@ class DomainBuilder {
   // Loop variables that vary while one visit of `stage` at its attach point is consumed, seen from
   // consumer `q`.
   Result<arith::Ranges> inner_vars(const Stage& stage, const Stage& q) const {
-    const Stage& target = *state_.find(stage.attach.stage);
-    const int attach_position = target.position(stage.attach.iter);
+    TESSERA_TRY(const std::vector<schedule::NestLoop> loops,
+                schedule::loops_of_visit(state_, stage, q));
     arith::Ranges inner;
-    const Stage* s = &q;
-    while (s != &target) {
-      const StageDomain& d = out_.of.at(s);
-      for (const int id : s->leaves)
-        inner[d.leaf_vars[idx(id)].get()] = arith::Interval::of_extent(d.iter_extents[idx(id)]);
-      const Stage* next =
-          s->attach.kind == Attach::Kind::kAt ? state_.find(s->attach.stage) : nullptr;
-      if (!next || (next == &target && target.position(s->attach.iter) < attach_position)) {
-        return make_error(ErrorCode::kIllegalSchedule,
-                          "stage {} is computed at loop {} of {}, but {} uses it outside",
-                          stage.name(), target.iters[idx(stage.attach.iter)].name, target.name(),
-                          q.name());
-      }
-      s = next;
+    for (const schedule::NestLoop& l : loops) {
+      const StageDomain& d = out_.of.at(l.stage);
+      inner[d.leaf_vars[idx(l.iter)].get()] =
+          arith::Interval::of_extent(d.iter_extents[idx(l.iter)]);
     }
-    const StageDomain& d = out_.of.at(&target);
-    for (std::size_t p = idx(attach_position) + 1; p < target.leaves.size(); ++p) {
-      const int id = target.leaves[p];
-      inner[d.leaf_vars[idx(id)].get()] = arith::Interval::of_extent(d.iter_extents[idx(id)]);
-    }
-    if (stage.scope == "shared") add_threads_around(stage, &inner);
     return inner;
-  }
-
-  // Memory that a block shares holds what all its threads need: those around the stage vary too.
-  void add_threads_around(const Stage& stage, arith::Ranges* inner) const {
-    for (const Stage* s = &stage; s->attach.kind == Attach::Kind::kAt;) {
-      const Stage& around = *state_.find(s->attach.stage);
-      const StageDomain& d = out_.of.at(&around);
-      for (int p = 0; p <= around.position(s->attach.iter); ++p) {
-        const int id = around.leaves[idx(p)];
-        if (!schedule::is_thread(around.iters[idx(id)].annotation)) continue;
-        (*inner)[d.leaf_vars[idx(id)].get()] = arith::Interval::of_extent(d.iter_extents[idx(id)]);
-      }
-      s = &around;
-    }
   }
 
   static bool multiplies(const Stage& s) {
@@ -96,9 +68,8 @@ class DomainBuilder {
   // Instructions of warps compute whole tiles, also where the tensor ends within one: sums and the
   // copies that they read have room for them.
   bool has_room(const Stage& stage) const {
-    return multiplies(stage) ||
-           (stage.scope == "shared" && stage.attach.kind == Attach::Kind::kAt &&
-            multiplies(*state_.find(stage.attach.stage)));
+    const Stage* around = schedule::stage_around(state_, stage);
+    return multiplies(stage) || (stage.scope == "shared" && around && multiplies(*around));
   }
 
   // The axis that the leaf is a part of; -1: of several.
@@ -208,15 +179,9 @@ class DomainBuilder {
           arith::Interval::of_extent(d->iter_extents[idx(id)]);
     }
     const schedule::IterMap map = schedule::map_iters(stage, d->iter_extents, d->leaf_vars);
-    d->stored = d->extents;
+    d->stored = schedule::stored_extents(stage, d->iter_extents);
     for (const schedule::Guard& g : map.guards) {
-      const int padded = padded_axis(stage, map, g);
-      if (padded >= 0) {
-        const auto last =
-            arith::const_bounds(arith::simplify(g.value, out_.ranges), out_.ranges).hi;
-        d->stored[idx(padded)] = std::max(d->stored[idx(padded)], *last + 1);
-        continue;
-      }
+      if (is_stored(stage, map, g)) continue;
       add_condition(stage, ir::lt(g.value, ir::int_imm(g.extent)), g.reduce, d);
     }
     for (std::size_t a = 0; a < rank; ++a) {
@@ -237,14 +202,13 @@ class DomainBuilder {
     }
   }
 
-  // The output axis whose storage absorbs this guard, or -1 when the guard must stay.
-  static int padded_axis(const Stage& stage, const schedule::IterMap& map,
-                         const schedule::Guard& g) {
-    if (g.tail != schedule::Tail::kPad) return -1;
-    for (std::size_t a = 0; a < stage.op.axes.size(); ++a) {
-      if (map.values[a].same_as(g.value)) return static_cast<int>(a);
-    }
-    return -1;
+  // Storage has room where the guard does not hold: it need not stay.
+  static bool is_stored(const Stage& stage, const schedule::IterMap& map,
+                        const schedule::Guard& g) {
+    const auto end = map.values.begin() + static_cast<std::ptrdiff_t>(stage.op.axes.size());
+    return g.tail == schedule::Tail::kPad &&
+           std::any_of(map.values.begin(), end,
+                       [&](const ir::Expr& value) { return value.same_as(g.value); });
   }
 
   void add_condition(const Stage& stage, const ir::Expr& cond, bool reduce, StageDomain* d,

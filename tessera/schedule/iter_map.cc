@@ -43,6 +43,12 @@ std::vector<std::int64_t> iter_extents(const Stage& stage,
   return extents;
 }
 
+std::int64_t covered(const Relation& split, const std::vector<std::int64_t>& extents) {
+  std::int64_t product = 1;
+  for (const int id : split.to) product *= extents[idx(id)];
+  return product;
+}
+
 IterMap map_iters(const Stage& stage, const std::vector<std::int64_t>& extents,
                   const std::vector<ir::Expr>& leaf_vars) {
   IterMap map;
@@ -51,15 +57,13 @@ IterMap map_iters(const Stage& stage, const std::vector<std::int64_t>& extents,
     const Relation& r = stage.relations[k];
     if (r.kind == Relation::Kind::kSplit) {
       ir::Expr value = map.values[idx(r.to[0])];
-      std::int64_t covered = extents[idx(r.to[0])];
       for (std::size_t i = 1; i < r.to.size(); ++i) {
-        const std::int64_t part = extents[idx(r.to[i])];
-        value = ir::add(ir::mul(value, ir::int_imm(part)), map.values[idx(r.to[i])]);
-        covered *= part;
+        value =
+            ir::add(ir::mul(value, ir::int_imm(extents[idx(r.to[i])])), map.values[idx(r.to[i])]);
       }
       const std::int64_t extent = extents[idx(r.from[0])];
       map.values[idx(r.from[0])] = value;
-      if (covered > extent) {
+      if (covered(r, extents) > extent) {
         map.guards.push_back({value, extent, stage.iters[idx(r.from[0])].reduce, r.tail});
       }
       continue;

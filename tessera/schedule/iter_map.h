@@ -15,6 +15,10 @@ namespace tessera::schedule {
 std::vector<std::int64_t> iter_extents(const Stage& stage,
                                        const std::vector<std::int64_t>& root_extents);
 
+// Iterations that the parts of a split run over together: more than it has where they do not
+// divide.
+std::int64_t covered(const Relation& split, const std::vector<std::int64_t>& extents);
+
 struct Guard {
   ir::Expr value;  // value < extent must hold
   std::int64_t extent;

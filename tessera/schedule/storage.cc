@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tessera/schedule/iter_map.h"
+
 namespace tessera::schedule {
 namespace {
 
@@ -32,6 +34,19 @@ void align_stride(std::vector<std::int64_t>* shape, const std::vector<std::size_
 }
 
 }  // namespace
+
+std::vector<std::int64_t> stored_extents(const Stage& stage,
+                                         const std::vector<std::int64_t>& iter_extents) {
+  const std::size_t rank = stage.op.axes.size();
+  std::vector<std::int64_t> out(iter_extents.begin(),
+                                iter_extents.begin() + static_cast<std::ptrdiff_t>(rank));
+  for (const Relation& r : stage.relations) {
+    const bool pads =
+        r.kind == Relation::Kind::kSplit && r.tail == Tail::kPad && idx(r.from[0]) < rank;
+    if (pads) out[idx(r.from[0])] = std::max(out[idx(r.from[0])], covered(r, iter_extents));
+  }
+  return out;
+}
 
 void align_strides(const Stage& stage, const Layout* layout, std::vector<std::int64_t>* shape) {
   const std::vector<std::size_t> order = storage_order(layout, shape->size());
