@@ -13,6 +13,7 @@
 #include "tessera/driver/bench/bench_op.h"
 #include "tessera/driver/compile/schedule_library.h"
 #include "tessera/ir/text.h"
+#include "tessera/lower/check_lowers.h"
 #include "tessera/lower/lower.h"
 #include "tessera/lower/lower_device.h"
 #include "tessera/plan/plan.h"
@@ -53,7 +54,7 @@ Result<schedule::State> scheduled(const ShowArgs& args, const te::OpSpec& spec,
   if (args.schedule.empty()) {
     TESSERA_TRY(file, driver::find_schedule(args.schedules, spec, dag, target));
   } else if (args.schedule == driver::kDefaultSchedule) {
-    TESSERA_TRY(*schedule, space::default_schedule(dag, target));
+    TESSERA_TRY(*schedule, space::default_schedule(dag, target, lower::check_lowers));
     return schedule::apply(dag, *schedule);
   } else {
     TESSERA_TRY(file.text, driver::read_text_file(args.schedule));

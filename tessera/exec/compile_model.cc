@@ -11,6 +11,7 @@
 
 #include "tessera/exec/build_model.h"
 #include "tessera/graph/op.h"
+#include "tessera/lower/check_lowers.h"
 #include "tessera/lower/lower_device.h"
 #include "tessera/runtime/device/cpu_device.h"
 #include "tessera/space/default_schedule.h"
@@ -62,7 +63,7 @@ Result<LoweredTask> lower_task(const task::Task& task, const target::Target& tar
   if (schedule) {
     out.schedule = std::move(*schedule);
   } else {
-    TESSERA_TRY(out.schedule, space::default_schedule(task.dag, target));
+    TESSERA_TRY(out.schedule, space::default_schedule(task.dag, target, lower::check_lowers));
   }
   lower::PassOptions passes;
   passes.verify =
@@ -91,7 +92,7 @@ Result<BuiltCode> build_code(const task::Task& task, const target::Target& targe
     return out;
   }
   if (!schedule) {
-    TESSERA_TRY(schedule, space::default_schedule(task.dag, target));
+    TESSERA_TRY(schedule, space::default_schedule(task.dag, target, lower::check_lowers));
   }
   lower::PassOptions passes;
   passes.verify = false;

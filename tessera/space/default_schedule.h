@@ -2,15 +2,14 @@
 #pragma once
 
 #include "tessera/schedule/step.h"
-#include "tessera/support/result.h"
-#include "tessera/target/target.h"
-#include "tessera/te/dag.h"
+#include "tessera/space/lowers.h"
 
 namespace tessera::space {
 
 // Legal for every verified Dag: what cannot be applied or lowered is replaced by something simpler,
 // in the end by the loops as written. An error only where those cannot be lowered either; for GPUs,
 // where a stage has no axis that blocks or threads could be bound to.
-Result<schedule::Schedule> default_schedule(const te::Dag& dag, const target::Target& target);
+Result<schedule::Schedule> default_schedule(const te::Dag& dag, const target::Target& target,
+                                            Lowers lowers);
 
 }  // namespace tessera::space

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "tessera/lower/lower.h"
-#include "tessera/lower/lower_device.h"
 #include "tessera/schedule/inline_stages.h"
 #include "tessera/space/context.h"
 #include "tessera/space/contraction.h"
@@ -105,16 +103,9 @@ class ReasonedSketch final : public Sketch {
 };
 
 // What reasoning prefers has loops, and the machine can run them.
-Result<void> check_lowers(const te::Dag& dag, const Outline& outline) {
+Result<void> check_preferred(const te::Dag& dag, const Outline& outline, Lowers lowers) {
   Chooser chooser;
-  const schedule::Schedule schedule = write_outline(outline, chooser);
-  const target::Target& target = outline.target;
-  if (!target.is_gpu()) {
-    TESSERA_TRY(const lower::Lowered lowered, lower::lower(dag, schedule, target));
-    return {};
-  }
-  TESSERA_TRY(const lower::LoweredDevice lowered, lower::lower_device(dag, schedule, target));
-  return {};
+  return lowers(dag, write_outline(outline, chooser), outline.target);
 }
 
 }  // namespace
@@ -157,7 +148,7 @@ void write_outline(const Outline& outline, Chooser& chooser, Writer& writer) {
   }
 }
 
-Result<Outline> best_outline(const te::Dag& dag, const target::Target& target) {
+Result<Outline> best_outline(const te::Dag& dag, const target::Target& target, Lowers lowers) {
   // Threads compute again what would have to go through memory.
   const Inlining usual = target.is_gpu() ? Inlining::kThreads : Inlining::kReasoned;
   const std::vector<std::string> inlined = choose_inlined(analyse(dag, dag.ops), usual);
@@ -165,7 +156,7 @@ Result<Outline> best_outline(const te::Dag& dag, const target::Target& target) {
     const bool inlines = effort == Effort::kFull || effort == Effort::kSeparate;
     TESSERA_TRY(Outline outline,
                 make_outline(dag, target, effort, inlines ? inlined : std::vector<std::string>{}));
-    TESSERA_DO(check_lowers(dag, outline));
+    TESSERA_DO(check_preferred(dag, outline, lowers));
     return outline;
   };
   for (const Effort effort : {Effort::kFull, Effort::kSeparate, Effort::kWritten}) {
@@ -175,8 +166,9 @@ Result<Outline> best_outline(const te::Dag& dag, const target::Target& target) {
 }
 
 Result<std::vector<std::unique_ptr<Sketch>>> reasoned_sketches(const te::Dag& dag,
-                                                               const target::Target& target) {
-  TESSERA_TRY(Outline outline, best_outline(dag, target));
+                                                               const target::Target& target,
+                                                               Lowers lowers) {
+  TESSERA_TRY(Outline outline, best_outline(dag, target, lowers));
   const std::vector<std::string> usual = outline.inlined;
   const bool full = outline.effort == Effort::kFull;
   std::vector<std::unique_ptr<Sketch>> out;
@@ -191,7 +183,7 @@ Result<std::vector<std::unique_ptr<Sketch>>> reasoned_sketches(const te::Dag& da
     if (std::find(seen.begin(), seen.end(), inlined) != seen.end()) continue;
     seen.push_back(inlined);
     Result<Outline> other = make_outline(dag, target, Effort::kFull, std::move(inlined));
-    if (!other || !check_lowers(dag, *other)) continue;
+    if (!other || !check_preferred(dag, *other, lowers)) continue;
     out.push_back(std::make_unique<ReasonedSketch>(name, std::move(other).value()));
   }
   return out;

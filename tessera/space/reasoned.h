@@ -7,6 +7,7 @@
 
 #include "tessera/space/analysis.h"
 #include "tessera/space/chooser.h"
+#include "tessera/space/lowers.h"
 #include "tessera/space/space.h"
 #include "tessera/space/writer.h"
 
@@ -37,10 +38,11 @@ void write_outline(const Outline& outline, Chooser& chooser, Writer& writer);
 
 // The outline of the best effort whose preferred schedule lowers. An error only where the loops as
 // written cannot be lowered.
-Result<Outline> best_outline(const te::Dag& dag, const target::Target& target);
+Result<Outline> best_outline(const te::Dag& dag, const target::Target& target, Lowers lowers);
 
 // The first has the default schedule as its preferred candidate.
 Result<std::vector<std::unique_ptr<Sketch>>> reasoned_sketches(const te::Dag& dag,
-                                                               const target::Target& target);
+                                                               const target::Target& target,
+                                                               Lowers lowers);
 
 }  // namespace tessera::space

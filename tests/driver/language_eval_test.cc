@@ -9,6 +9,7 @@
 #include "tessera/driver/tune/recorded_task.h"
 #include "tessera/lm/generate.h"
 #include "tessera/lm/uniform_reader.h"
+#include "tessera/lower/check_lowers.h"
 #include "tessera/space/walk.h"
 #include "tests/dataset/dataset_case.h"
 #include "tests/driver/fake_measurer.h"
@@ -20,7 +21,7 @@ std::unique_ptr<space::Space> matmul_space() {
   const te::OpSpec spec = te::parse_op_spec("matmul:M=48,N=64,K=32").value();
   const target::Target target = target::code_target(target::find_target("neoverse-v1").value(), 1);
   return std::make_unique<space::Space>(
-      space::make_space(te::make_dag(spec).value(), target).value());
+      space::make_space(te::make_dag(spec).value(), target, lower::check_lowers).value());
 }
 
 std::vector<RecordedTrial> draw_trials(const space::Space& space, std::size_t count) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "tessera/lower/check_lowers.h"
 #include "tessera/space/default_schedule.h"
 
 namespace tessera::driver {
@@ -56,7 +57,8 @@ TEST_F(ScheduleLibrary, AbsentFolderGivesTheDefault) {
                                   target::host());
   ASSERT_TRUE(none.ok());
   EXPECT_EQ(none->path, "");
-  const auto standard = space::default_schedule(te::make_dag(spec).value(), target::host());
+  const auto standard =
+      space::default_schedule(te::make_dag(spec).value(), target::host(), lower::check_lowers);
   EXPECT_EQ(none->text, schedule::to_text(standard.value()));
 }
 

@@ -11,6 +11,7 @@
 #include "tessera/driver/compile/shipped_model.h"
 #include "tessera/driver/learn/coverage.h"
 #include "tessera/driver/tune/tune_problem.h"
+#include "tessera/lower/check_lowers.h"
 #include "tessera/nn/network_file.h"
 #include "tessera/space/space.h"
 
@@ -164,7 +165,7 @@ int shared_otherwise(const std::vector<task::Task>& tasks, const target::Target&
   for (const task::Task& t : tasks) {
     const plan::PlanEntry* entry = plan.find(t.key);
     if (entry == nullptr) continue;
-    const auto space = space::make_space(t.dag, target);
+    const auto space = space::make_space(t.dag, target, lower::check_lowers);
     EXPECT_TRUE(space.ok());
     const auto c = space->parse(entry->candidate);
     EXPECT_TRUE(c.ok()) << entry->candidate;

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "tessera/lower/check_lowers.h"
 #include "tessera/measure/messages.h"
-#include "tessera/space/default_schedule.h"
 #include "tessera/space/space.h"
 #include "tests/measure/workers.h"
 
@@ -31,14 +31,14 @@ class OnDevice : public ::testing::TestWithParam<const char*> {
     named.reserve(tasks.size());
     for (const te::Dag& dag : tasks) named.push_back({std::to_string(named.size()), dag, cold});
     options.run_timeout_s = 5;
-    options.reference_schedule = space::default_schedule;
+    options.reference_schedule = reasoned;
     auto measurer = start_local_measurer(named, target_, options);
     EXPECT_TRUE(measurer.ok()) << measurer.error().message;
     return std::move(measurer).value();
   }
 
   Trial trial(std::uint64_t id, const te::Dag& dag, std::size_t task = 0) const {
-    const auto space = space::make_space(dag, target_).value();
+    const auto space = space::make_space(dag, target_, lower::check_lowers).value();
     return {.id = id, .task = std::to_string(task), .steps = *space.schedule(space.preferred())};
   }
 

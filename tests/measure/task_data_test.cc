@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/kernel/random_inputs.h"
+#include "tessera/lower/check_lowers.h"
 #include "tessera/measure/reference.h"
 #include "tessera/space/default_schedule.h"
 #include "tessera/te/builder.h"
@@ -81,8 +82,11 @@ TEST_P(References, AreComputedOnceAndShared) {
   runtime::ThreadPool pool({.threads = 1});
   SharedReference shared(dag);
   EXPECT_FALSE(shared.ready());
+  const auto reasoned = [](const te::Dag& d, const target::Target& target) {
+    return space::default_schedule(d, target, lower::check_lowers);
+  };
   const auto expected = [&](const std::vector<HostTensor>& inputs) {
-    return shared_expected(shared, dag, inputs, target::host(), pool, space::default_schedule);
+    return shared_expected(shared, dag, inputs, target::host(), pool, reasoned);
   };
   const auto first = TaskData::make(dag, 1, expected);
   ASSERT_TRUE(first.ok()) << first.error().message;

@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <gtest/gtest.h>
 
+#include "tessera/lower/check_lowers.h"
 #include "tessera/space/default_schedule.h"
 #include "tessera/te/op_spec.h"
 
@@ -42,7 +43,11 @@ Process read_process(const std::string& pid) {
 te::Dag dag_of(const char* spec) { return te::make_dag(te::parse_op_spec(spec).value()).value(); }
 
 schedule::Schedule default_steps(const te::Dag& dag) {
-  return space::default_schedule(dag, target::host()).value();
+  return reasoned(dag, target::host()).value();
+}
+
+Result<schedule::Schedule> reasoned(const te::Dag& dag, const target::Target& target) {
+  return space::default_schedule(dag, target, lower::check_lowers);
 }
 
 schedule::Schedule steps(const std::string& text) {
@@ -54,7 +59,7 @@ std::unique_ptr<Measurer> start(const std::vector<te::Dag>& tasks, MeasureOption
   for (const te::Dag& dag : tasks) {
     named.push_back({named.empty() ? "" : std::to_string(named.size()), dag});
   }
-  options.reference_schedule = space::default_schedule;
+  options.reference_schedule = reasoned;
   auto measurer = start_local_measurer(named, target::host(), options);
   EXPECT_TRUE(measurer.ok()) << measurer.error().message;
   return std::move(measurer).value();

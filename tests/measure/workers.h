@@ -12,6 +12,7 @@ namespace tessera::measure {
 
 te::Dag dag_of(const char* spec);
 schedule::Schedule default_steps(const te::Dag& dag);  // of the schedule by reasoning
+Result<schedule::Schedule> reasoned(const te::Dag& dag, const target::Target& target);
 schedule::Schedule steps(const std::string& text);
 
 // The key of the first task is empty, so that trials need not name it; others are "1", "2", ...

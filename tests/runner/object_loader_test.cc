@@ -7,6 +7,7 @@
 
 #include "tessera/codegen/codegen.h"
 #include "tessera/kernel/compile_op.h"
+#include "tessera/lower/check_lowers.h"
 #include "tessera/lower/lower.h"
 #include "tessera/measure/build_worker.h"
 #include "tessera/runtime/device/cpu_device.h"
@@ -21,7 +22,8 @@ te::Dag dag_of(const std::string& spec) {
 }
 
 measure::Built build(const te::Dag& dag, const target::Target& target) {
-  const schedule::Schedule schedule = space::default_schedule(dag, target).value();
+  const schedule::Schedule schedule =
+      space::default_schedule(dag, target, lower::check_lowers).value();
   const measure::Built built = measure::build_candidate(dag, schedule, target);
   EXPECT_EQ(built.error, "");
   return built;
@@ -46,7 +48,8 @@ TEST_P(Loading, ComputesWhatTheDeviceDoes) {
 
   ThreadPool pool({.threads = 1});
   const auto op = kernel::compile_op(
-      dag, schedule::to_text(space::default_schedule(dag, target).value()), target);
+      dag, schedule::to_text(space::default_schedule(dag, target, lower::check_lowers).value()),
+      target);
   ASSERT_TRUE(op.ok()) << op.error().message;
   CpuDevice device(pool);
   kernel::OpRunner runner(*op, device);

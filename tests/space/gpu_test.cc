@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "tessera/lower/check_lowers.h"
 #include "tessera/lower/lower_device.h"
 #include "tessera/space/default_schedule.h"
 #include "tessera/space/gpu/gpu_tensor.h"
@@ -55,8 +56,8 @@ TEST(Gpu, EveryChoiceComputesTheOperation) {
                            "eltwise:N=1000,fn=mul+add+relu"}) {
     SCOPED_TRACE(spec);
     const te::Dag dag = dag_of(spec);
-    const Space space = make_space(dag, gpu()).value();
-    expect_runs(dag, default_schedule(dag, gpu()).value(), true);
+    const Space space = make_space(dag, gpu(), lower::check_lowers).value();
+    expect_runs(dag, default_schedule(dag, gpu(), lower::check_lowers).value(), true);
     Rng rng(5);
     for (std::size_t s = 0; s < space.sketches().size(); ++s) {
       for (int i = 0; i < 3; ++i) {
@@ -81,7 +82,7 @@ TEST(Gpu, LayersOfNetworksStayWithinTheLimits) {
         "softmax:R=16,C=50257"}) {
     SCOPED_TRACE(spec);
     const te::Dag dag = dag_of(spec);
-    const Space space = make_space(dag, gpu()).value();
+    const Space space = make_space(dag, gpu(), lower::check_lowers).value();
     expect_runs(dag, space.schedule(space.preferred()).value(), false);
     Rng rng(5);
     for (int i = 0; i < 8; ++i) expect_runs(dag, space.schedule(space.sample(rng)).value(), false);
@@ -96,7 +97,7 @@ TEST(Gpu, AnyDrawOfAHalfPrecisionLayerIsLegal) {
                            "matmul:M=128,N=768,K=768,dtype=f16"}) {
     SCOPED_TRACE(spec);
     const te::Dag dag = dag_of(spec);
-    const Space space = make_space(dag, gpu()).value();
+    const Space space = make_space(dag, gpu(), lower::check_lowers).value();
     Rng rng(7);
     for (int i = 0; i < 400; ++i) {
       const Candidate c = space.sample(rng);
@@ -127,7 +128,8 @@ TEST(Gpu, FewTilesShareTheReductionAmongBlocks) {
 
 TEST(Gpu, PartsOfSumsStayInTheCache) {
   const te::Dag dag = dag_of("matmul:M=128,N=11264,K=2048");
-  const auto lowered = lower::lower_device(dag, default_schedule(dag, gpu()).value(), gpu());
+  const auto lowered =
+      lower::lower_device(dag, default_schedule(dag, gpu(), lower::check_lowers).value(), gpu());
   ASSERT_TRUE(lowered.ok()) << lowered.error().message;
   std::int64_t bytes = 0;
   for (const ir::Buffer& b : lowered->program.temporaries) bytes += 4 * b.size();
@@ -137,7 +139,7 @@ TEST(Gpu, PartsOfSumsStayInTheCache) {
 // Where nothing else hides the wait for copies, there are few of them.
 TEST(Gpu, FewBlocksWaitSeldom) {
   const auto text = [](const char* spec) {
-    return schedule::to_text(default_schedule(dag_of(spec), gpu()).value());
+    return schedule::to_text(default_schedule(dag_of(spec), gpu(), lower::check_lowers).value());
   };
   const std::string product = text("matmul:M=49,N=960,K=160");
   EXPECT_NE(product.find("split C.local k 8 4\n"), std::string::npos) << product;
@@ -150,7 +152,8 @@ TEST(Gpu, FewBlocksWaitSeldom) {
 TEST(Gpu, RowsAreReducedAndUsedInOneLaunch) {
   for (const char* spec : {"softmax:R=1536,C=128", "layernorm:R=128,C=768"}) {
     const te::Dag dag = dag_of(spec);
-    const auto lowered = lower::lower_device(dag, default_schedule(dag, gpu()).value());
+    const auto lowered =
+        lower::lower_device(dag, default_schedule(dag, gpu(), lower::check_lowers).value());
     ASSERT_TRUE(lowered.ok()) << lowered.error().message;
     EXPECT_EQ(lowered->program.launches.size(), 1U) << spec;
   }
@@ -164,13 +167,13 @@ TEST(Gpu, AttentionIsOneLaunch) {
         "attention:B=12,M=1024,N=1024,D=64,dtype=f16"}) {
     SCOPED_TRACE(spec);
     const te::Dag dag = dag_of(spec);
-    const schedule::Schedule schedule = default_schedule(dag, gpu()).value();
+    const schedule::Schedule schedule = default_schedule(dag, gpu(), lower::check_lowers).value();
     expect_runs(dag, schedule, false);
     EXPECT_EQ(lower::lower_device(dag, schedule)->program.launches.size(), 1U);
   }
   // The scores of a block do not fit.
   const te::Dag dag = dag_of("attention:B=1,M=64,N=8192,D=64");
-  const schedule::Schedule schedule = default_schedule(dag, gpu()).value();
+  const schedule::Schedule schedule = default_schedule(dag, gpu(), lower::check_lowers).value();
   EXPECT_GT(lower::lower_device(dag, schedule)->program.launches.size(), 1U);
 }
 
@@ -204,7 +207,7 @@ TEST(Gpu, AttentionOfAModelIsOneLaunch) {
         .value();
   };
   for (const auto& [made, runs] : {std::pair(dag(128, 12, 64), false), {dag(13, 2, 12), true}}) {
-    const schedule::Schedule schedule = default_schedule(made, gpu()).value();
+    const schedule::Schedule schedule = default_schedule(made, gpu(), lower::check_lowers).value();
     expect_runs(made, schedule, runs);
     EXPECT_EQ(lower::lower_device(made, schedule)->program.launches.size(), 1U);
   }
@@ -230,7 +233,7 @@ TEST(Gpu, DepthwiseWindowsAreNoRows) {
 )",
                                                       size, size + 2))
                             .value();
-    const schedule::Schedule schedule = default_schedule(dag, gpu()).value();
+    const schedule::Schedule schedule = default_schedule(dag, gpu(), lower::check_lowers).value();
     expect_runs(dag, schedule, size == 10);
     const auto lowered = lower::lower_device(dag, schedule).value();
     ASSERT_EQ(lowered.program.launches.size(), 1u);
@@ -252,10 +255,10 @@ TEST(Gpu, ProductsOfHalvesGoToTensorCores) {
         "conv2d:N=1,H=5,W=36,CI=24,CO=16,KH=3,KW=3,P=1,S=2,dtype=bf16,algo=direct"}) {
     SCOPED_TRACE(spec);
     const te::Dag dag = dag_of(spec);
-    const schedule::Schedule preferred = default_schedule(dag, gpu()).value();
+    const schedule::Schedule preferred = default_schedule(dag, gpu(), lower::check_lowers).value();
     EXPECT_TRUE(uses_tensor_cores(preferred)) << schedule::to_text(preferred);
     expect_runs(dag, preferred, true);
-    const Space space = make_space(dag, gpu()).value();
+    const Space space = make_space(dag, gpu(), lower::check_lowers).value();
     Rng rng(5);
     int seen = 0;
     for (int i = 0; i < 12 && seen < 3; ++i) {
@@ -279,7 +282,7 @@ TEST(Gpu, ConstantsThatAreNoWholeVectorsAreStoredOtherwise) {
   output Y
 )")
                           .value();
-  const schedule::Schedule schedule = default_schedule(dag, gpu()).value();
+  const schedule::Schedule schedule = default_schedule(dag, gpu(), lower::check_lowers).value();
   const std::string text = schedule::to_text(schedule);
   EXPECT_NE(text.find("tensorize"), std::string::npos) << text;
   EXPECT_NE(text.find("layout W d1 d0\n"), std::string::npos) << text;
@@ -291,11 +294,12 @@ TEST(Gpu, WithoutTensorCoresForTheTypeThreadsMultiply) {
   const target::Target t4 = target::find_target("t4").value();
   for (const char* spec : {"matmul:M=64,N=64,K=64,dtype=bf16", "matmul:M=64,N=64,K=64"}) {
     const te::Dag dag = dag_of(spec);
-    EXPECT_FALSE(uses_tensor_cores(default_schedule(dag, t4).value())) << spec;
+    EXPECT_FALSE(uses_tensor_cores(default_schedule(dag, t4, lower::check_lowers).value())) << spec;
   }
   // Too short for a tile.
-  EXPECT_FALSE(
-      uses_tensor_cores(default_schedule(dag_of("matmul:M=3,N=64,K=64,dtype=f16"), gpu()).value()));
+  EXPECT_FALSE(uses_tensor_cores(
+      default_schedule(dag_of("matmul:M=3,N=64,K=64,dtype=f16"), gpu(), lower::check_lowers)
+          .value()));
 }
 
 TEST(Gpu, TensorTilesFillTheDevice) {

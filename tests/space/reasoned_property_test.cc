@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tessera/lower/check_lowers.h"
 #include "tessera/space/reasoned.h"
 #include "tests/fuzz/check_case.h"
 #include "tests/space/sketch_case.h"
@@ -17,7 +18,7 @@ const char* const kSpecs[] = {
 };
 
 Sketches sketches_of(const te::Dag& dag, const target::Target& target) {
-  auto sketches = reasoned_sketches(dag, target);
+  auto sketches = reasoned_sketches(dag, target, lower::check_lowers);
   EXPECT_TRUE(sketches.ok()) << sketches.error().message;
   return sketches.ok() ? std::move(sketches).value() : Sketches{};
 }
@@ -113,7 +114,8 @@ TEST(Reasoned, TheHandWrittenProductIsAPoint) {
   const te::Dag dag = dag_of("matmul:M=1024,N=1024,K=1024");
   target::Target target = target::find_target("neoverse-v1").value();
   target.cores = 2;
-  const Space space = make_space(dag, target, {.sources = {"reasoned"}}).value();
+  const Space space =
+      make_space(dag, target, lower::check_lowers, {.sources = {"reasoned"}}).value();
   // What reasoning alone takes, but for these decisions.
   std::string words = space.to_text(space.preferred()) + " ";
   for (const std::string decision :

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tessera/lower/check_lowers.h"
 #include "tessera/space/default_schedule.h"
 #include "tessera/space/walk.h"
 #include "tests/space/space_case.h"
@@ -194,7 +195,7 @@ TEST(Space, PreferredIsTheDefaultSchedule) {
         "conv2d:N=1,H=14,W=14,CI=64,CO=64,KH=3,KW=3,P=1,algo=winograd4",
         "depthwise:N=1,H=28,W=28,C=96,KH=3,KW=3,P=1", "softmax:R=64,C=128", "reduce:R=1,C=1"}) {
     const te::Dag dag = dag_of(spec);
-    const Space space = make_space(dag, target::host()).value();
+    const Space space = make_space(dag, target::host(), lower::check_lowers).value();
     const auto schedule = space.schedule(space.preferred());
     ASSERT_TRUE(schedule.ok()) << spec << ": " << schedule.error().message;
     EXPECT_EQ(schedule::to_text(*schedule), schedule_text(dag)) << spec;
@@ -203,9 +204,10 @@ TEST(Space, PreferredIsTheDefaultSchedule) {
 
 TEST(Space, SourcesAreChosenByName) {
   const te::Dag dag = dag_of("matmul:M=64,N=64,K=64");
-  const Space space = make_space(dag, target::host(), {.sources = {"reasoned"}}).value();
+  const Space space =
+      make_space(dag, target::host(), lower::check_lowers, {.sources = {"reasoned"}}).value();
   for (const auto& sketch : space.sketches()) EXPECT_TRUE(sketch->name().starts_with("reasoned"));
-  EXPECT_FALSE(make_space(dag, target::host(), {.sources = {"oracle"}}).ok());
+  EXPECT_FALSE(make_space(dag, target::host(), lower::check_lowers, {.sources = {"oracle"}}).ok());
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "tessera/graph/passes/passes.h"
 #include "tessera/kernel/check_output.h"
 #include "tessera/kernel/compile_op.h"
+#include "tessera/lower/check_lowers.h"
 #include "tessera/lower/lower_device.h"
 #include "tessera/onnx/import.h"
 #include "tessera/runtime/device/cpu_device.h"
@@ -42,7 +43,7 @@ std::string check_schedule(const Task& t, const schedule::Schedule& schedule,
 }
 
 void check_task(const Task& t, runtime::ThreadPool& pool) {
-  const auto space = space::make_space(t.dag, target::host());
+  const auto space = space::make_space(t.dag, target::host(), lower::check_lowers);
   ASSERT_TRUE(space.ok()) << t.name << ": " << space.error().message;
   const std::vector<HostTensor> inputs = kernel::random_inputs(t.dag, 1);
   Rng rng(hash_bytes(t.key));
@@ -82,7 +83,7 @@ TEST_P(SpacesOfTheZoo, StayWithinTheLimitsOfAGpu) {
   ASSERT_TRUE(tasks.ok()) << tasks.error().message;
   const target::Target gpu = target::find_target("h200").value();
   for (const Task& t : tasks->tasks) {
-    const auto space = space::make_space(t.dag, gpu);
+    const auto space = space::make_space(t.dag, gpu, lower::check_lowers);
     ASSERT_TRUE(space.ok()) << t.name << ": " << space.error().message;
     Rng rng(hash_bytes(t.key));
     for (int i = 0; i < kSamples; ++i) {

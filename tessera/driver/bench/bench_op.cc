@@ -8,6 +8,7 @@
 #include "tessera/driver/bench/peer_program.h"
 #include "tessera/driver/compile/schedule_library.h"
 #include "tessera/kernel/check_output.h"
+#include "tessera/lower/check_lowers.h"
 #include "tessera/runtime/device/cpu_device.h"
 #include "tessera/runtime/device/devices.h"
 #include "tessera/space/default_schedule.h"
@@ -110,7 +111,8 @@ Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& machi
   TESSERA_TRY(const te::Dag dag, te::make_dag(spec));
   FoundSchedule found;
   if (options.schedule_text == kDefaultSchedule) {
-    TESSERA_TRY(const schedule::Schedule steps, space::default_schedule(dag, target));
+    TESSERA_TRY(const schedule::Schedule steps,
+                space::default_schedule(dag, target, lower::check_lowers));
     found.text = schedule::to_text(steps);
   } else if (options.schedule_text) {
     found.text = *options.schedule_text;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/lower/check_lowers.h"
 #include "tessera/lower/lower.h"
 #include "tessera/schedule/step.h"
 #include "tessera/space/default_schedule.h"
@@ -101,7 +102,8 @@ Result<FoundSchedule> find_schedule(const std::string& folder, const te::OpSpec&
   for (const Candidate& c : candidates) {
     if (fits(c.schedule.text, dag, target)) return c.schedule;
   }
-  TESSERA_TRY(const schedule::Schedule steps, space::default_schedule(dag, target));
+  TESSERA_TRY(const schedule::Schedule steps,
+              space::default_schedule(dag, target, lower::check_lowers));
   return FoundSchedule{"", schedule::to_text(steps)};
 }
 

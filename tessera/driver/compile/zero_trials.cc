@@ -8,6 +8,7 @@
 #include <optional>
 #include <thread>
 
+#include "tessera/lower/check_lowers.h"
 #include "tessera/lower/lower.h"
 #include "tessera/search/featurizer.h"
 #include "tessera/search/model_scorer.h"
@@ -41,7 +42,8 @@ class TaskChoice {
       : task_(task), options_(options), threads_(threads), population_(population) {}
 
   Result<ChosenTask> run() {
-    TESSERA_TRY(const space::Space whole, space::make_space(task_.dag, options_.target, {}));
+    TESSERA_TRY(const space::Space whole,
+                space::make_space(task_.dag, options_.target, lower::check_lowers, {}));
     // One thread tells nothing about how to share work out.
     const space::Space pinned = search::with_preferred(whole, space::DecisionKind::kParallel);
     const space::Space& space = threads_ == 1 ? pinned : whole;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tessera/lower/check_lowers.h"
 #include "tessera/support/hash.h"
 
 namespace tessera::driver {
@@ -83,7 +84,7 @@ Result<Samplers> make_samplers(const SampleScope& scope) {
       ++out.skipped;
       continue;
     }
-    Result<space::Space> space = space::make_space(t.task.dag, scope.target);
+    Result<space::Space> space = space::make_space(t.task.dag, scope.target, lower::check_lowers);
     if (!space) return space.error().with_context(fmt::format("task {}", t.task.name));
     if (space->size() < scope.least_points || t.task.flops > scope.most_flops) {
       ++out.skipped;

@@ -14,6 +14,7 @@
 #include "tessera/driver/tune/policy_run.h"
 #include "tessera/driver/tune/recorded_task.h"
 #include "tessera/driver/tune/trial_loop.h"
+#include "tessera/lower/check_lowers.h"
 #include "tessera/task/task.h"
 #include "tessera/te/canonical.h"
 
@@ -131,7 +132,7 @@ class Study {
 
   static Result<RecordedTask> read(const StudiedTask& studied) {
     TESSERA_TRY(const te::Dag dag, te::dag_from_text(studied.task->definition));
-    TESSERA_TRY(space::Space made, space::make_space(dag, studied.target));
+    TESSERA_TRY(space::Space made, space::make_space(dag, studied.target, lower::check_lowers));
     auto whole = std::make_unique<space::Space>(std::move(made));
     std::vector<RecordedTrial> trials;
     for (const dataset::Example* e : studied.examples) {
@@ -382,7 +383,8 @@ Result<void> Study::run_measured() {
   TESSERA_TRY(const std::unique_ptr<Stand> stand, Stand::start(options_, tasks));
   TESSERA_TRY(const std::vector<PolicyVariant> variants, variants_for(options_, options_.target));
   for (std::size_t t = 0; t < tasks.size() && !stopped_; ++t) {
-    TESSERA_TRY(const space::Space space, space::make_space(tasks[t].dag, options_.target));
+    TESSERA_TRY(const space::Space space,
+                space::make_space(tasks[t].dag, options_.target, lower::check_lowers));
     TaskCurves curves;
     for (const PolicyVariant& v : variants) {
       curves.best_s.emplace_back();

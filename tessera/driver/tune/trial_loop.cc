@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tessera/driver/tune/cold_tasks.h"
+#include "tessera/lower/check_lowers.h"
 #include "tessera/space/default_schedule.h"
 
 namespace tessera::driver {
@@ -30,7 +31,9 @@ bool is_disturbed(const measure::Measurement& m) {
 Result<std::unique_ptr<measure::Measurer>> start_workers(std::vector<measure::MeasuredTask> tasks,
                                                          const target::Target& target,
                                                          measure::MeasureOptions options) {
-  options.reference_schedule = space::default_schedule;
+  options.reference_schedule = [](const te::Dag& dag, const target::Target& machine) {
+    return space::default_schedule(dag, machine, lower::check_lowers);
+  };
   return measure::start_local_measurer(std::move(tasks), target, options);
 }
 

@@ -5,6 +5,7 @@
 
 #include "tessera/driver/compile/shipped_model.h"
 #include "tessera/driver/tune/tune_costs.h"
+#include "tessera/lower/check_lowers.h"
 #include "tessera/support/hash.h"
 #include "tessera/target/cpus.h"
 
@@ -93,8 +94,8 @@ Result<void> TuneSearches::make_tasks(const search::PolicyEntry& policy,
   Rng rng(options_.seed);
   for (std::size_t t = 0; t < problem_.tasks.size(); ++t) {
     const task::Task& task = problem_.tasks[t].task;
-    Result<space::Space> space =
-        space::make_space(task.dag, options_.target, {.sources = options_.sources});
+    Result<space::Space> space = space::make_space(task.dag, options_.target, lower::check_lowers,
+                                                   {.sources = options_.sources});
     if (!space) return space.error().with_context(fmt::format("task {}", task.name));
     spaces_.push_back(std::make_unique<space::Space>(std::move(space).value()));
     search::PolicyOptions policy_options = options_.policy_options;

@@ -8,6 +8,7 @@
 #include "tessera/driver/bench/bench_model.h"
 #include "tessera/driver/bench/bench_op.h"
 #include "tessera/driver/tune/tune_costs.h"
+#include "tessera/lower/check_lowers.h"
 #include "tessera/runtime/device/devices.h"
 #include "tessera/space/default_schedule.h"
 
@@ -100,7 +101,8 @@ Result<WholeModels::Built> WholeModels::build(std::size_t subject, const Selecti
   if (selection != nullptr) {
     model.schedule = [&](const task::Task& task) -> Result<schedule::Schedule> {
       const Finalist* f = finalist(task.key, *selection);
-      if (f == nullptr) return space::default_schedule(task.dag, options_.target);
+      if (f == nullptr)
+        return space::default_schedule(task.dag, options_.target, lower::check_lowers);
       return schedule::schedule_from_text(f->schedule);
     };
   }
@@ -304,7 +306,7 @@ Result<plan::Plan> WholeModels::plan(const Selection& selection) const {
       entry.seconds = f->seconds;
     } else {
       TESSERA_TRY(const schedule::Schedule steps,
-                  space::default_schedule(task.dag, options_.target));
+                  space::default_schedule(task.dag, options_.target, lower::check_lowers));
       entry.schedule = schedule::to_text(steps);
     }
     plan.tasks[task.key] = std::move(entry);
