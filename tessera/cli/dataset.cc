@@ -68,6 +68,8 @@ void add_collect(Flags& app, std::function<int()>* run) {
   const auto args = std::make_shared<CollectArgs>();
   sub->add_option("MODEL", args->models, "ONNX files or zoo:NAME[@parameter=value,...]");
   sub->add_option("--op", args->ops, "Operation, as in bench --op (repeatable)");
+  sub->add_option("--task", args->options.tasks,
+                  "Only tasks with these keys, as `tessera tasks` lists them (repeatable)");
   sub->add_option("--db", args->options.database, "Database of records to write")->required();
   sub->add_option("--per-task", args->options.per_task, "Records of one task in the end")
       ->check(positive());

@@ -97,6 +97,19 @@ TEST_F(Collect, GoesOnWithOtherCandidates) {
   EXPECT_EQ(last_state(), "done");
 }
 
+TEST_F(Collect, OnlyTheTasksThatAreNamed) {
+  const SampleScope scope{.subjects = options_.subjects, .target = options_.target};
+  const std::string key = make_samplers(scope)->samplers.at(0)->task().key;
+  options_.subjects.push_back({"matmul:M=16,N=24,K=16", true, {}});
+  options_.tasks = {key};
+  const Result<CollectResult> done = collect(options_, {});
+  ASSERT_TRUE(done.ok()) << done.error().message;
+  EXPECT_EQ(done->tasks, 1U);
+  EXPECT_EQ(done->skipped, 1U);
+  options_.tasks = {"0123"};
+  EXPECT_EQ(collect(options_, {}).error().message, "no task has the key 0123");
+}
+
 TEST_F(Collect, LostWorkersDoNotCount) {
   options_.measure.hooks.before_build = [](const measure::Trial& trial) {
     if (trial.id == 2 || trial.id == 6) std::raise(SIGKILL);

@@ -11,9 +11,9 @@ namespace {
 constexpr std::size_t kParents = 16;  // fastest candidates whose neighbours are drawn
 constexpr int kTries = 64;            // for one candidate not seen before
 
-bool is_wanted(const std::string& algorithm, const std::vector<std::string>& names) {
-  return algorithm.empty() || names.empty() ||
-         std::find(names.begin(), names.end(), algorithm) != names.end();
+// An empty list names all.
+bool is_named(const std::string& name, const std::vector<std::string>& names) {
+  return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
 }
 
 }  // namespace
@@ -78,9 +78,15 @@ Result<Samplers> make_samplers(const SampleScope& scope) {
   }
   Samplers out;
   TESSERA_TRY(const TuneProblem problem, make_tune_problem(scope.subjects, {}));
+  for (const std::string& key : scope.tasks) {
+    const bool found = std::any_of(problem.tasks.begin(), problem.tasks.end(),
+                                   [&](const TuneTask& t) { return t.task.key == key; });
+    if (!found) return make_error(ErrorCode::kInvalidArgument, "no task has the key {}", key);
+  }
   std::size_t number = 0;
   for (const TuneTask& t : problem.tasks) {
-    if (!is_wanted(t.algorithm, scope.algorithms)) {
+    if (!is_named(t.task.key, scope.tasks) ||
+        (!t.algorithm.empty() && !is_named(t.algorithm, scope.algorithms))) {
       ++out.skipped;
       continue;
     }

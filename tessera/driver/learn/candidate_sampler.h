@@ -62,6 +62,7 @@ class CandidateSampler {
 struct SampleScope {
   std::vector<TuneSubject> subjects;
   target::Target target;
+  std::vector<std::string> tasks;       // keys of those that count; empty: all
   double least_points = 32;             // spaces with fewer are left out
   double most_flops = 1e12;             // of one task
   std::vector<std::string> algorithms;  // of convolutions with a choice; empty: all
@@ -74,7 +75,7 @@ struct Samplers {
   std::size_t skipped = 0;
 };
 
-// kInvalidArgument: `shard` is none of `shards`.
+// kInvalidArgument: `shard` is none of `shards`, or no subject has a task with one of the keys.
 Result<Samplers> make_samplers(const SampleScope& scope);
 
 // kInvalidArgument unless there is something to draw and a share of it.

@@ -81,6 +81,7 @@ class Collection {
     SampleScope scope;
     scope.subjects = options_.subjects;
     scope.target = options_.target;
+    scope.tasks = options_.tasks;
     scope.least_points = options_.least_points;
     scope.most_flops = options_.most_flops;
     scope.algorithms = options_.algorithms;

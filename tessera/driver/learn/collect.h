@@ -16,6 +16,7 @@ struct CollectOptions {
   std::vector<TuneSubject> subjects;
   target::Target target;
   measure::MeasureOptions measure;  // threads included
+  std::vector<std::string> tasks;   // keys of those to measure; empty: all
   std::int64_t per_task = 400;      // records of a task in the end, those in the database included
   // Rounds of this many candidates a task, so that whatever ends the work leaves all tasks even.
   std::int64_t round = 32;
