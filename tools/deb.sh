@@ -44,7 +44,7 @@ cat >"$root/DEBIAN/control" <<CONTROL
 Package: tessera
 Version: $version
 Architecture: $debian
-Maintainer: The Tessera authors <tessera@localhost>
+Maintainer: ${DEBFULLNAME:-Tessera maintainers} <${DEBEMAIL:-maintainers@tessera.example}>
 Installed-Size: $(du -sk "$root/usr" | cut -f1)
 Depends: libc6 (>= ${glibc:?no file of the package needs glibc})
 Recommends: gcc | c-compiler
