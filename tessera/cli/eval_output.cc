@@ -219,8 +219,11 @@ nlohmann::ordered_json to_json(const EvalResult& r) {
       {"unseen_reductions", {{"records", r.unseen_records}, {"tasks", r.unseen_tasks}}},
       {"coverage", nlohmann::ordered_json::array()}};
   for (const dataset::NetworkCoverage& c : r.coverage) {
-    j["coverage"].push_back(
-        {{"network", c.name}, {"missing", c.missing}, {"tasks", c.tasks}, {"unknown", c.unknown}});
+    j["coverage"].push_back({{"machine", c.machine},
+                             {"network", c.name},
+                             {"missing", c.missing},
+                             {"tasks", c.tasks},
+                             {"unknown", c.unknown}});
   }
   for (const ModelEvaluation& m : r.models) j["models"].push_back(model_json(m));
   for (const ModelEvaluation& m : r.baselines) j["baselines"].push_back(model_json(m));

@@ -29,6 +29,40 @@ NetworkStatistics of_network(const NetworkInfo& network, const Dataset& d,
   return out;
 }
 
+// "cpu=NAME" of the text of a target; without one the text itself.
+std::string processor_of(const std::string& target) {
+  const std::size_t at = target.find("cpu=");
+  if (at == std::string::npos) return target;
+  return target.substr(at + 4, target.find(' ', at) - at - 4);
+}
+
+NetworkCoverage network_coverage(const Dataset& dataset, const NetworkInfo& network,
+                                 const std::map<std::string, std::size_t>& numbers,
+                                 const std::vector<bool>& timed) {
+  NetworkCoverage c{.name = network.name};
+  double all = 0, missing = 0;
+  std::vector<std::pair<double, std::string>> tasks;
+  for (const auto& [key, count] : network.weights) {
+    if (count == 0) continue;
+    const auto it = numbers.find(key);
+    if (it == numbers.end()) {
+      ++c.unknown;
+      continue;
+    }
+    const double flops = count * dataset.tasks[it->second].flops;
+    all += flops;
+    if (timed[it->second]) continue;
+    missing += flops;
+    tasks.emplace_back(flops, dataset.tasks[it->second].name);
+  }
+  c.missing = all > 0 ? missing / all : 0;
+  std::sort(tasks.rbegin(), tasks.rend());
+  for (const auto& [flops, name] : tasks) {
+    if (flops > 0.01 * all) c.tasks.push_back(name);
+  }
+  return c;
+}
+
 }  // namespace
 
 Quantiles quantiles_of(std::vector<double> values) {
@@ -75,39 +109,22 @@ Statistics statistics_of(const Dataset& d) {
 std::vector<NetworkCoverage> coverage_of(const Dataset& dataset,
                                          const std::vector<std::string>& networks,
                                          const std::string& machine) {
-  std::vector<bool> covered(dataset.tasks.size(), false);
+  std::vector<std::vector<bool>> timed(dataset.machines.size());  // by machine, then by task
   for (const Example& e : dataset.examples) {
-    const std::string& target = dataset.machines[static_cast<std::size_t>(e.machine)].target;
-    if (e.seconds > 0 && target.find(machine) != std::string::npos) {
-      covered[static_cast<std::size_t>(e.task)] = true;
-    }
+    std::vector<bool>& tasks = timed[static_cast<std::size_t>(e.machine)];
+    tasks.resize(dataset.tasks.size());
+    if (e.seconds > 0) tasks[static_cast<std::size_t>(e.task)] = true;
   }
   std::map<std::string, std::size_t> numbers;
   for (std::size_t t = 0; t < dataset.tasks.size(); ++t) numbers[dataset.tasks[t].key] = t;
   std::vector<NetworkCoverage> out;
-  for (const NetworkInfo& n : dataset.networks) {
-    if (std::find(networks.begin(), networks.end(), n.name) == networks.end()) continue;
-    NetworkCoverage& c = out.emplace_back();
-    c.name = n.name;
-    double all = 0, missing = 0;
-    std::vector<std::pair<double, std::string>> tasks;
-    for (const auto& [key, count] : n.weights) {
-      if (count == 0) continue;
-      const auto it = numbers.find(key);
-      if (it == numbers.end()) {
-        ++c.unknown;
-        continue;
-      }
-      const double flops = count * dataset.tasks[it->second].flops;
-      all += flops;
-      if (covered[it->second]) continue;
-      missing += flops;
-      tasks.emplace_back(flops, dataset.tasks[it->second].name);
-    }
-    c.missing = all > 0 ? missing / all : 0;
-    std::sort(tasks.rbegin(), tasks.rend());
-    for (const auto& [flops, name] : tasks) {
-      if (flops > 0.01 * all) c.tasks.push_back(name);
+  for (std::size_t m = 0; m < timed.size(); ++m) {
+    const std::string& target = dataset.machines[m].target;
+    if (timed[m].empty() || target.find(machine) == std::string::npos) continue;
+    for (const NetworkInfo& n : dataset.networks) {
+      if (std::find(networks.begin(), networks.end(), n.name) == networks.end()) continue;
+      out.push_back(network_coverage(dataset, n, numbers, timed[m]));
+      out.back().machine = processor_of(target);
     }
   }
   return out;

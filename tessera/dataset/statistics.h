@@ -37,14 +37,16 @@ struct Statistics {
 };
 Statistics statistics_of(const Dataset& dataset);
 
-// Of a network: the share of its floating-point operations in tasks without timed records of a
-// machine whose target contains `machine`. Tasks that the dataset does not know are in `unknown`.
+// Of a network on a machine: the share of its floating-point operations in tasks without timed
+// records. Tasks that the dataset does not know are in `unknown`.
 struct NetworkCoverage {
+  std::string machine;  // its processor
   std::string name;
   double missing = 0;
   std::vector<std::string> tasks;  // names of those without records that are more than 1 %
   std::size_t unknown = 0;
 };
+// On every machine that has records and whose target contains `machine`.
 std::vector<NetworkCoverage> coverage_of(const Dataset& dataset,
                                          const std::vector<std::string>& networks,
                                          const std::string& machine = "");

@@ -323,7 +323,8 @@ std::string not_covered(const EvalResult& result) {
   std::vector<std::string> parts;
   for (const dataset::NetworkCoverage& c : result.coverage) {
     if (c.missing <= kCovered && c.unknown == 0) continue;
-    std::string part = fmt::format("{} {:.1f} % of its FLOP", c.name, 100 * c.missing);
+    std::string part =
+        fmt::format("{} on {} {:.1f} % of its FLOP", c.name, c.machine, 100 * c.missing);
     if (!c.tasks.empty()) part += fmt::format(" ({})", fmt::join(c.tasks, ", "));
     if (c.unknown > 0) {
       part += fmt::format(" and {} tasks that the dataset does not know", c.unknown);
