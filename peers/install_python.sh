@@ -41,7 +41,7 @@ cuda_packages() {
 }
 
 install common --no-deps --require-hashes || exit 1
-for name in openvino iree; do install "$name" --no-deps --require-hashes || true; done
+for name in openvino iree xla; do install "$name" --no-deps --require-hashes || true; done
 count=$(cuda_packages | wc -l)
 if [ "$count" -gt 0 ] && [ -z "$with_cuda" ]; then
   say "torch, litert: left out: pip offers PyTorch only with $count packages of CUDA, several GB; --torch takes it"

@@ -26,8 +26,9 @@ PEERS = {
     "torch_compile": "torch_peer",
     "torch_max": "torch_peer",
     "tvm": "tvm_peer",
+    "xla": "xla_peer",
 }
-ON_GPUS = ("torch", "torch_compile", "torch_max")
+ON_GPUS = ("torch", "torch_compile", "torch_max", "xla")
 # The types of Tessera by their names in NumPy; bf16 is there with ml_dtypes alone.
 DTYPES = {
     "bool": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16",
@@ -190,7 +191,7 @@ def main():
         arrays = first_outputs(peer, job)
     except ImportError as error:
         reason = f"no module {error.name}" if isinstance(error, ModuleNotFoundError) else first_line(error)
-        flag = " --torch" if job.peer in (*ON_GPUS, "litert") else ""
+        flag = " --torch" if job.peer in ("torch", "torch_compile", "torch_max", "litert") else ""
         return greet(channel, job.codes["unavailable"], f"{reason}; ./do peers{flag} installs it")
     except Absent as error:
         return greet(channel, job.codes["unavailable"], str(error))

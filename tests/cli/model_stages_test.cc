@@ -205,7 +205,7 @@ TEST(BenchModel, WithoutAnInterpreterPeersFromPythonAreAbsent) {
 
 // Those that `./do peers` installed, or TESSERA_PEERS_PYTHON has.
 TEST(BenchModel, PeersFromPythonComputeTheSame) {
-  const json all = bench_json({"zoo:lenet", "--peers", "openvino,torch,iree,litert"});
+  const json all = bench_json({"zoo:lenet", "--peers", "openvino,torch,iree,litert,xla"});
   int compared = 0;
   for (const json& peer : all.at("results").at(0).at("peers")) {
     if (peer.contains("absent")) {

@@ -40,8 +40,8 @@ nlohmann::json description(const NamedList& list) {
 }  // namespace
 
 const std::vector<std::string>& driver_peer_names() {
-  static const std::vector<std::string> names = {"iree",  "litert",        "openvino",  "ort",
-                                                 "torch", "torch_compile", "torch_max", "tvm"};
+  static const std::vector<std::string> names = {
+      "iree", "litert", "openvino", "ort", "torch", "torch_compile", "torch_max", "tvm", "xla"};
   return names;
 }
 

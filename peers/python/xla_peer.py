@@ -1,0 +1,60 @@
+"""XLA through JAX, its own search for kernels on. f32 is f32: no TF32."""
+import os
+import time
+
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # others need memory of the device too
+
+import jax
+import numpy
+
+from driver import Absent
+from onnx_files import load_with_shapes
+from onnx_to_jax import Program
+
+
+class XlaModel:
+    def __init__(self, job):
+        jax.config.update("jax_enable_x64", True)
+        platform = "gpu" if job.device == "cuda" else "cpu"
+        try:
+            device = jax.devices(platform)[0]
+        except RuntimeError as error:
+            raise Absent(f"JAX has no {platform} here") from error
+        self.version = "JAX " + jax.__version__
+        self.half = job.dtype == "f16"
+        if not self.half:
+            jax.config.update("jax_default_matmul_precision", "highest")
+        program = Program(load_with_shapes(job).graph, [t.name for t in job.inputs], [t.name for t in job.outputs],
+                          numpy.dtype("float16" if self.half else "float32"))
+        self.weights = jax.device_put(program.weights, device)
+        inputs = [t.array.astype("float16") if self.half and t.array.dtype == numpy.float32 else t.array
+                  for t in job.inputs]
+        self.inputs = jax.device_put(inputs, device)
+        self.call = jax.jit(program).lower(self.weights, self.inputs).compile()
+        self.results = None
+        if job.device == "cuda":
+            self.time = self.pipelined
+
+    def run(self):
+        self.results = jax.block_until_ready(self.call(self.weights, self.inputs))
+
+    def pipelined(self, calls):
+        """One call after the other without waiting for each: what the host does between them is hidden."""
+        start = time.perf_counter()
+        for _ in range(calls):
+            self.results = self.call(self.weights, self.inputs)
+        jax.block_until_ready(self.results)
+        return time.perf_counter() - start
+
+    def outputs(self):
+        arrays = [numpy.asarray(a) for a in self.results]
+        return [a.astype("float32") if self.half and a.dtype == numpy.float16 else a for a in arrays]
+
+
+def open_model(job):
+    if job.device == "cpu":
+        # One thread for each that was asked for; XLA reads this when its client starts.
+        os.environ["XLA_FLAGS"] = (os.environ.get("XLA_FLAGS", "") +
+                                   f" --xla_cpu_multi_thread_eigen={'true' if job.threads > 1 else 'false'}")
+        os.sched_setaffinity(0, set(list(os.sched_getaffinity(0))[:job.threads]))
+    return XlaModel(job)
