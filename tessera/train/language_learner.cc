@@ -3,11 +3,9 @@
 #include <array>
 #include <utility>
 
-#include <ATen/ATen.h>
-#include <c10/core/GradMode.h>
-
-#include "tessera/train/adam.h"
 #include "tessera/train/graph_eval.h"
+#include "tessera/train/losses.h"
+#include "tessera/train/torch_learner.h"
 
 namespace tessera::train {
 namespace {
@@ -17,46 +15,18 @@ using at::Tensor;
 // Far below every score, and far from the end of f32.
 constexpr double kNever = 1e9;
 
-Tensor mean_where(const Tensor& x, const Tensor& weight) {
-  return (x * weight).sum() / weight.sum().clamp_min(1);
-}
-
-class TorchLanguageLearner final : public LanguageLearner {
+class SentenceLearner final : public TorchLearner<LanguageLearner> {
  public:
-  TorchLanguageLearner(nn::LanguageSpec spec, std::vector<nn::Parameter> parameters,
-                       at::Device device, const LearnerOptions& options,
-                       const LanguageLossOptions& loss)
-      : spec_(std::move(spec)),
-        device_(device),
-        options_(options),
-        loss_(loss),
-        adam_(std::move(parameters), device),
-        loss_sum_(at::zeros({}, at::TensorOptions().device(device).dtype(at::kDouble))) {}
+  SentenceLearner(nn::LanguageSpec spec, std::vector<nn::Parameter> parameters, at::Device device,
+                  const LearnerOptions& options, const LanguageLossOptions& loss)
+      : TorchLearner(std::move(parameters), device, options), spec_(std::move(spec)), loss_(loss) {}
 
   Result<void> step(const LanguageBatch& batch, double lr) override {
-    try {
-      at::globalContext().setAllowTF32CuBLAS(true);
-      TESSERA_TRY(const Tensor loss, loss_of(batch));
-      adam_.step(loss, lr, options_.weight_decay, options_.clip);
-      const c10::AutoGradMode no_gradients(false);
-      loss_sum_ += loss.detach();
-      ++losses_;
-    } catch (const std::exception& e) {  // what torch throws
-      return make_error(ErrorCode::kRunFailed, "a step of training failed: {}", e.what());
-    }
-    return {};
-  }
-
-  double take_loss() override {
-    const double sum = loss_sum_.item<double>();
-    loss_sum_.zero_();
-    return losses_ == 0 ? 0 : sum / static_cast<double>(std::exchange(losses_, 0));
+    return descend(lr, [&] { return loss_of(batch); });
   }
 
   Result<Chances> chances(const LanguageBatch& batch) override {
-    try {
-      at::globalContext().setAllowTF32CuBLAS(false);
-      const c10::AutoGradMode no_gradients(false);
+    return predicted([&]() -> Result<Chances> {
       const Loaded on = load(batch);
       TESSERA_TRY(const Tensor all, value_chances(on, adam_.parts()));
       const Tensor taken = (chosen(all, on) * on.answered).to(at::kCPU).contiguous();
@@ -65,18 +35,8 @@ class TorchLanguageLearner final : public LanguageLearner {
       const float* chance = taken.data_ptr<float>();
       const std::int64_t* value = best.data_ptr<std::int64_t>();
       return Chances{{chance, chance + n}, {value, value + n}};
-    } catch (const std::exception& e) {  // what torch throws
-      return make_error(ErrorCode::kRunFailed, "prediction failed: {}", e.what());
-    }
+    });
   }
-
-  Weights weights() const override { return adam_.weights(); }
-  OptimizerState optimizer() const override { return adam_.state(); }
-  Result<void> set_weights(const Weights& weights) override { return adam_.set_weights(weights); }
-  Result<void> set_optimizer(const OptimizerState& state) override {
-    return adam_.set_state(state);
-  }
-  std::string device() const override { return device_.is_cpu() ? "cpu" : "cuda"; }
 
   // What preferences are compared with: the weights as they are now.
   void keep_reference() {
@@ -151,7 +111,7 @@ class TorchLanguageLearner final : public LanguageLearner {
     TESSERA_TRY(const Tensor all, value_chances(on, adam_.parts()));
     const Tensor each = chosen(all, on);
     const Tensor& there = on.answered;
-    if (loss_.loss == LanguageLoss::kLikelihood) return -mean_where(each, there);
+    if (loss_.loss == LanguageLoss::kLikelihood) return -weighted_mean(each, there);
     const std::int64_t s = batch.shape.subjects, g = batch.shape.sentences;
     const auto sums = [&](const Tensor& x) { return (x * there).reshape({s, g, -1}).sum(2); };
     Tensor before;
@@ -167,20 +127,15 @@ class TorchLanguageLearner final : public LanguageLearner {
         (quality.unsqueeze(2) - quality.unsqueeze(1) >= loss_.gap).to(at::kFloat) *
         known.unsqueeze(2) * known.unsqueeze(1);
     const Tensor pairs =
-        mean_where(at::softplus(-loss_.beta * (gain.unsqueeze(2) - gain.unsqueeze(1))), better);
+        weighted_mean(at::softplus(-loss_.beta * (gain.unsqueeze(2) - gain.unsqueeze(1))), better);
     const Tensor good =
         ((quality >= 0.5).to(at::kFloat).unsqueeze(2) * there.reshape({s, g, -1})).reshape({-1});
-    return pairs - loss_.keep * mean_where(each, good);
+    return pairs - loss_.keep * weighted_mean(each, good);
   }
 
   nn::LanguageSpec spec_;
-  at::Device device_;
-  LearnerOptions options_;
   LanguageLossOptions loss_;
-  AdamW adam_;
   std::vector<Tensor> reference_;
-  Tensor loss_sum_;
-  std::int64_t losses_ = 0;
   std::map<Key, GraphEval> instances_;
 };
 
@@ -192,15 +147,14 @@ Result<std::unique_ptr<LanguageLearner>> make_language_learner(const nn::Languag
                                                                const LanguageLossOptions& loss) {
   TESSERA_TRY(const at::Device device, prepare_device(options.device, options.threads));
   TESSERA_TRY(nn::Network network, nn::build_choices(spec, 1));
-  try {
-    auto learner = std::make_unique<TorchLanguageLearner>(spec, std::move(network.parameters),
-                                                          device, options, loss);
+  using Made = Result<std::unique_ptr<LanguageLearner>>;
+  return guarded(ErrorCode::kUnavailable, "torch cannot use " + options.device, [&]() -> Made {
+    auto learner = std::make_unique<SentenceLearner>(spec, std::move(network.parameters), device,
+                                                     options, loss);
     TESSERA_DO(learner->set_weights(weights));
     learner->keep_reference();
     return std::unique_ptr<LanguageLearner>(std::move(learner));
-  } catch (const std::exception& e) {  // what torch throws
-    return make_error(ErrorCode::kUnavailable, "torch cannot use {}: {}", options.device, e.what());
-  }
+  });
 }
 
 }  // namespace tessera::train

@@ -3,13 +3,12 @@
 #pragma once
 
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "tessera/nn/language_network.h"
 #include "tessera/train/language_batch.h"
+#include "tessera/train/optimized.h"
 #include "tessera/train/options.h"
-#include "tessera/train/weights.h"
 
 namespace tessera::train {
 
@@ -34,21 +33,11 @@ struct Chances {
   std::vector<std::int64_t> likeliest;  // value
 };
 
-class LanguageLearner {
+class LanguageLearner : public Optimized {
  public:
-  virtual ~LanguageLearner() = default;
   // One step of AdamW. Fails where the device does (memory).
   virtual Result<void> step(const LanguageBatch& batch, double lr) = 0;
-  // Mean loss of the steps since the last call; waits for the device.
-  virtual double take_loss() = 0;
   virtual Result<Chances> chances(const LanguageBatch& batch) = 0;
-
-  virtual Weights weights() const = 0;
-  virtual OptimizerState optimizer() const = 0;
-  // kInvalidArgument: not those of the network.
-  virtual Result<void> set_weights(const Weights& weights) = 0;
-  virtual Result<void> set_optimizer(const OptimizerState& state) = 0;
-  virtual std::string device() const = 0;  // "cpu", "cuda"
 };
 
 // `weights` are also those that preferences are compared with. Of `options` device, threads, weight

@@ -2,61 +2,34 @@
 
 #include <utility>
 
-#include <ATen/ATen.h>
-#include <c10/core/GradMode.h>
-
-#include "tessera/train/adam.h"
 #include "tessera/train/graph_eval.h"
 #include "tessera/train/losses.h"
+#include "tessera/train/torch_learner.h"
 
 namespace tessera::train {
 namespace {
 
 using at::Tensor;
 
-Tensor weighted_mean(const Tensor& x, const Tensor& weight) {
-  return (x * weight).sum() / weight.sum().clamp_min(1);
-}
-
 struct Heads {
   Tensor score, validity, log_time;
 };
 
-class TorchLearner final : public Learner {
+class NetworkLearner final : public TorchLearner<Learner> {
  public:
-  TorchLearner(nn::NetworkSpec spec, std::vector<nn::Parameter> parameters, at::Device device,
-               const LearnerOptions& options)
-      : spec_(std::move(spec)),
-        device_(device),
-        options_(options),
-        adam_(std::move(parameters), device),
-        loss_sum_(at::zeros({}, at::TensorOptions().device(device).dtype(at::kDouble))) {}
+  NetworkLearner(nn::NetworkSpec spec, std::vector<nn::Parameter> parameters, at::Device device,
+                 const LearnerOptions& options)
+      : TorchLearner(std::move(parameters), device, options), spec_(std::move(spec)) {}
 
   Result<void> step(const Batch& batch, double lr) override {
-    try {
-      at::globalContext().setAllowTF32CuBLAS(true);
+    return descend(lr, [&]() -> Result<Tensor> {
       TESSERA_TRY(const Heads heads, forward(batch));
-      const Tensor loss = total_loss(heads, batch);
-      adam_.step(loss, lr, options_.weight_decay, options_.clip);
-      const c10::AutoGradMode no_gradients(false);
-      loss_sum_ += loss.detach();
-      ++losses_;
-    } catch (const std::exception& e) {  // what torch throws
-      return make_error(ErrorCode::kRunFailed, "a step of training failed: {}", e.what());
-    }
-    return {};
-  }
-
-  double take_loss() override {
-    const double sum = loss_sum_.item<double>();
-    loss_sum_.zero_();
-    return losses_ == 0 ? 0 : sum / static_cast<double>(std::exchange(losses_, 0));
+      return total_loss(heads, batch);
+    });
   }
 
   Result<Outputs> predict(const Batch& batch) override {
-    try {
-      at::globalContext().setAllowTF32CuBLAS(false);
-      const c10::AutoGradMode no_gradients(false);
+    return predicted([&]() -> Result<Outputs> {
       TESSERA_TRY(const Heads heads, forward(batch));
       const auto copy = [&](const Tensor& t) {
         const Tensor host = t.to(at::kCPU).contiguous();
@@ -64,18 +37,8 @@ class TorchLearner final : public Learner {
         return std::vector<float>(data, data + batch.examples.size());
       };
       return Outputs{copy(heads.score), copy(heads.validity), copy(heads.log_time)};
-    } catch (const std::exception& e) {  // what torch throws
-      return make_error(ErrorCode::kRunFailed, "prediction failed: {}", e.what());
-    }
+    });
   }
-
-  Weights weights() const override { return adam_.weights(); }
-  OptimizerState optimizer() const override { return adam_.state(); }
-  Result<void> set_weights(const Weights& weights) override { return adam_.set_weights(weights); }
-  Result<void> set_optimizer(const OptimizerState& state) override {
-    return adam_.set_state(state);
-  }
-  std::string device() const override { return device_.is_cpu() ? "cpu" : "cuda"; }
 
  private:
   struct Instance {
@@ -136,11 +99,6 @@ class TorchLearner final : public Learner {
   }
 
   nn::NetworkSpec spec_;
-  at::Device device_;
-  LearnerOptions options_;
-  AdamW adam_;
-  Tensor loss_sum_;
-  std::int64_t losses_ = 0;
   std::map<std::pair<std::int64_t, std::int64_t>, Instance> instances_;
 };
 
@@ -161,14 +119,13 @@ Result<std::unique_ptr<Learner>> make_learner(const nn::NetworkSpec& spec, const
                                               const LearnerOptions& options) {
   TESSERA_TRY(const at::Device device, prepare_device(options.device, options.threads));
   TESSERA_TRY(nn::Network network, nn::build_network(spec, kSmallest));
-  try {
+  using Made = Result<std::unique_ptr<Learner>>;
+  return guarded(ErrorCode::kUnavailable, "torch cannot use " + options.device, [&]() -> Made {
     auto learner =
-        std::make_unique<TorchLearner>(spec, std::move(network.parameters), device, options);
+        std::make_unique<NetworkLearner>(spec, std::move(network.parameters), device, options);
     TESSERA_DO(learner->set_weights(weights));
     return std::unique_ptr<Learner>(std::move(learner));
-  } catch (const std::exception& e) {  // what torch throws
-    return make_error(ErrorCode::kUnavailable, "torch cannot use {}: {}", options.device, e.what());
-  }
+  });
 }
 
 }  // namespace tessera::train

@@ -3,13 +3,12 @@
 #pragma once
 
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "tessera/nn/network_file.h"
 #include "tessera/train/batches.h"
+#include "tessera/train/optimized.h"
 #include "tessera/train/options.h"
-#include "tessera/train/weights.h"
 
 namespace tessera::train {
 
@@ -19,21 +18,11 @@ struct Outputs {
   std::vector<float> score, validity, log_time;  // one per example of the batch
 };
 
-class Learner {
+class Learner : public Optimized {
  public:
-  virtual ~Learner() = default;
   // One step of AdamW on the sum of the losses. Fails where the device does (memory).
   virtual Result<void> step(const Batch& batch, double lr) = 0;
-  // Mean loss of the steps since the last call; waits for the device.
-  virtual double take_loss() = 0;
   virtual Result<Outputs> predict(const Batch& batch) = 0;
-
-  virtual Weights weights() const = 0;
-  virtual OptimizerState optimizer() const = 0;
-  // kInvalidArgument: not those of the network.
-  virtual Result<void> set_weights(const Weights& weights) = 0;
-  virtual Result<void> set_optimizer(const OptimizerState& state) = 0;
-  virtual std::string device() const = 0;  // "cpu", "cuda"
 };
 
 // Torch is set to deterministic algorithms. kUnavailable: the device is absent; kInvalidArgument:

@@ -89,4 +89,8 @@ at::Tensor list_loss(Loss loss, const at::Tensor& scores, const at::Tensor& labe
   TESSERA_CHECK(false, "loss {}", static_cast<int>(loss));
 }
 
+at::Tensor weighted_mean(const at::Tensor& x, const at::Tensor& weight) {
+  return (x * weight).sum() / weight.sum().clamp_min(1);
+}
+
 }  // namespace tessera::train

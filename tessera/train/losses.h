@@ -20,4 +20,7 @@ namespace tessera::train {
 at::Tensor list_loss(Loss loss, const at::Tensor& scores, const at::Tensor& labels,
                      const at::Tensor& member);
 
+// The mean of `x` where `weight` is 1; 0 where it is nowhere.
+at::Tensor weighted_mean(const at::Tensor& x, const at::Tensor& weight);
+
 }  // namespace tessera::train

@@ -45,7 +45,7 @@ TEST(Args, BadWordsAreNamed) {
   EXPECT_EQ(refusal({}), "--data names no dataset");
   EXPECT_EQ(refusal({"--data", "d", "--loss", "l1"}),
             "no loss 'l1'; there are mse, rank, lambdarank, listmle, hinge");
-  EXPECT_NE(refusal({"--data", "d", "--split", "x"}).find("by_network"), std::string::npos);
+  EXPECT_NE(refusal({"--data", "d", "--split", "x"}).find("by-network"), std::string::npos);
   EXPECT_EQ(refusal({"--data", "d", "--hyper", "hidden"}), "'hidden' is not NAME=NUMBER");
   EXPECT_EQ(refusal({"--data", "d", "--hyper", "=3"}), "'=3' is not NAME=NUMBER");
   EXPECT_EQ(refusal({"--data", "d", "--hyper", "hidden=3x"}), "'hidden=3x' is not NAME=NUMBER");
