@@ -123,6 +123,25 @@ constexpr const char* kAnsor =
     R"([[], [["SP", 2, 0, 64, [8], 1]]]], "r": [[1e10], 4, 1.5, 1620000000], "v": "v0.6"})"
     "\n";
 
+TEST(Import, IdleCoresMakeNoOtherMachine) {
+  const std::string path = test_file("a.db");
+  target::Target machine = target::find_target("neoverse-v1").value();
+  std::vector<record::Record> records;
+  for (const int cores : {1, 16}) {
+    machine.cores = cores;
+    records.push_back(made("c" + std::to_string(cores), "ok", 1, 1));
+    records.back().target = target::to_text(target::code_target(machine, 1));
+  }
+  write_database(path, records);
+  ImportOptions options;
+  options.files = {path};
+  const ImportResult done = import_dataset(options).value();
+  machine.cores = 1;
+  EXPECT_EQ(done.dataset.machines,
+            (std::vector<dataset::MachineInfo>{{target::to_text(machine), 1}}));
+  EXPECT_EQ(done.dataset.examples.size(), 2u);
+}
+
 TEST(Import, LogsOfAnsorAreNetworksOfTheirFiles) {
   const std::string log = test_file("resnet_18.jsonl"), other = test_file("vgg.json");
   ASSERT_TRUE(write_file(log, {kAnsor}).ok());

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <unordered_map>
+#include <utility>
 
 #include "tessera/driver/tune/record_update.h"
 #include "tessera/driver/tune/tune_problem.h"
@@ -14,6 +15,7 @@
 #include "tessera/record/log_file.h"
 #include "tessera/support/files.h"
 #include "tessera/support/hash.h"
+#include "tessera/target/target.h"
 
 namespace tessera::driver {
 namespace {
@@ -317,11 +319,21 @@ class Importer {
 
   std::int32_t machine_number(const Record& r) {
     std::vector<dataset::MachineInfo>& machines = out_.dataset.machines;
-    const dataset::MachineInfo info{r.target, r.threads};
+    const auto [used, added] = used_.emplace(r.target, "");
+    if (added) used->second = used_machine(r.target);
+    const dataset::MachineInfo info{used->second, r.threads};
     const auto at = std::find(machines.begin(), machines.end(), info);
     if (at != machines.end()) return static_cast<std::int32_t>(at - machines.begin());
     machines.push_back(info);
     return static_cast<std::int32_t>(machines.size()) - 1;
+  }
+
+  // Cores that the code leaves idle make no other machine.
+  static std::string used_machine(const std::string& text) {
+    Result<target::Target> target = target::target_from_text(text);
+    if (!target || target->is_gpu() || target->threads == 0) return text;
+    target->cores = std::exchange(target->threads, 0);
+    return target::to_text(*target);
   }
 
   void fill_examples() {
@@ -373,6 +385,7 @@ class Importer {
   std::map<std::string, std::int32_t> task_numbers_;
   std::map<std::pair<std::int32_t, std::int32_t>, Candidates> measured_;  // task, machine
   std::set<std::string> models_;
+  std::map<std::string, std::string> used_;  // texts of targets as used_machine() has them
 };
 
 }  // namespace
