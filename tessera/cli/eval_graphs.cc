@@ -1,7 +1,5 @@
 #include "tessera/cli/eval_graphs.h"
 
-#include <cmath>
-
 #include <nlohmann/json.hpp>
 
 #include "tessera/cli/command.h"
@@ -14,18 +12,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using graphset::Ranking;
-
-// Adds scores whose mean is 0 and whose deviation is 1: networks vote alike.
-void add_standardized(const std::vector<float>& scores, std::vector<float>* sum) {
-  double mean = 0, square = 0;
-  for (const float s : scores) mean += s / static_cast<double>(scores.size());
-  for (const float s : scores) square += (s - mean) * (s - mean);
-  const double deviation = std::sqrt(square / static_cast<double>(scores.size()));
-  sum->resize(scores.size(), 0);
-  for (std::size_t i = 0; i < scores.size() && deviation > 0; ++i) {
-    (*sum)[i] += static_cast<float>((scores[i] - mean) / deviation);
-  }
-}
 
 Result<std::vector<Ranking>> rank_files(const EvalGraphsArgs& args) {
   std::vector<std::unique_ptr<model::GraphScorer>> scorers;
@@ -49,7 +35,7 @@ Result<std::vector<Ranking>> rank_files(const EvalGraphsArgs& args) {
     std::vector<float> sum;
     for (const auto& scorer : scorers) {
       TESSERA_TRY(const std::vector<float> scores, scorer->score(graph));
-      add_standardized(scores, &sum);
+      model::add_standardized(scores, &sum);
     }
     out.push_back(graphset::rank(graph, sum));
   }

@@ -34,7 +34,7 @@ namespace {
 
 struct TuneArgs {
   ModelArgs model;  // flags of all models
-  std::vector<std::string> models, ops, sources, tasks, peers = {"ort"};
+  std::vector<std::string> models, ops, sources, tasks, judges, peers = {"ort"};
   double budget_s = 0;
   bool budget_given = false;
   std::string policy = "evolutionary", cost_model = "xgb", objective = "rank";
@@ -42,7 +42,7 @@ struct TuneArgs {
   std::string level = "kernel";
   std::string database = "tessera.db", plan, artifact, simulate, plot;
   int seeds = 3;
-  std::int64_t trials = 0, trials_per_task = 0;
+  std::int64_t trials = 0, trials_per_task = 0, plans = 0;
   int threads = 1;
   std::size_t batch = 0;
   std::uint64_t seed = 1;
@@ -95,6 +95,8 @@ Result<driver::TuneOptions> tune_options(const TuneArgs& args) {
   o.batch = args.batch;
   o.sources = args.sources;
   o.tasks = args.tasks;
+  o.judges = args.judges;
+  o.plans = args.plans;
   o.recombine = !args.no_recombine;
   o.record_space = args.record;
   o.database = args.database;
@@ -377,6 +379,17 @@ void add_tune(Flags& app, std::function<int()>* run) {
   sub->add_option("--level", args->level,
                   "What is tuned: kernel, the schedules; graph, the decisions about a model; both")
       ->check(one_of({"kernel", "graph", "both"}));
+  sub->add_option(
+         "--judge", args->judges,
+         "Of levels graph and both: weights of graph networks that order plans before they are "
+         "measured (A,B,C: together), in place of sums of kernels; none: plans come as they are "
+         "drawn")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  sub->add_option("--plans", args->plans,
+                  "Of levels graph and both: plans to measure as whole models, at most")
+      ->check(positive())
+      ->hide_default();
   const Option* budget = sub->add_duration(
       "--budget", args->budget_s,
       "Wall clock of the whole command: 90s, 5m, 1h30m; 0: no limit (default: 10m without --trials "

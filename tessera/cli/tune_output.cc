@@ -89,8 +89,10 @@ void print_graph(const driver::GraphReport& g) {
   fmt::print("{} decisions; {} kernels measured, {} plans judged, {} measured as a whole\n",
              g.points, g.tasks, g.judged, g.measured);
   for (const driver::GraphReport::Plan& p : g.plans) {
+    const bool by_search = p.found_by == "evolution";
+    if (by_search && !p.kept) continue;
     fmt::print("  {:<22} {:>4} changes  judged {:.3f}x  measured {:.3f}x\n", p.found_by, p.changes,
-               1 / p.judged_share, ratio(p.before_s, p.after_s));
+               1 / p.judged_share, 1 / p.share);
   }
   for (const driver::GraphReport::Change& c : g.changes) fmt::print("  {} = {}\n", c.key, c.value);
 }
@@ -103,13 +105,16 @@ nlohmann::ordered_json graph_json(const driver::GraphReport& g) {
                      {"judged_gain", 1 / p.judged_share},
                      {"before_us", p.before_s * 1e6},
                      {"after_us", p.after_s * 1e6},
-                     {"gain", ratio(p.before_s, p.after_s)}});
+                     {"gain", 1 / p.share},
+                     {"kept", p.kept}});
   }
   for (const driver::GraphReport::Change& c : g.changes) {
     changes.push_back({{"family", c.family}, {"key", c.key}, {"value", c.value}});
   }
-  return {{"points", g.points},     {"tasks", g.tasks}, {"judged", g.judged},
-          {"measured", g.measured}, {"plans", plans},   {"changes", changes}};
+  nlohmann::ordered_json out = {{"points", g.points},     {"tasks", g.tasks}, {"judged", g.judged},
+                                {"measured", g.measured}, {"plans", plans},   {"changes", changes}};
+  if (g.untuned_s > 0) out["untuned_us"] = g.untuned_s * 1e6;
+  return out;
 }
 
 void print_times(const driver::TuneResult& r) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <mutex>
 #include <optional>
@@ -110,6 +111,17 @@ Result<std::vector<float>> GraphScorer::score(const graphset::ConfigGraph& graph
     }
   }
   return scores;
+}
+
+void add_standardized(const std::vector<float>& scores, std::vector<float>* sum) {
+  double mean = 0, square = 0;
+  for (const float s : scores) mean += s / static_cast<double>(scores.size());
+  for (const float s : scores) square += (s - mean) * (s - mean);
+  const double deviation = std::sqrt(square / static_cast<double>(scores.size()));
+  sum->resize(scores.size(), 0);
+  for (std::size_t i = 0; i < scores.size() && deviation > 0; ++i) {
+    (*sum)[i] += static_cast<float>((scores[i] - mean) / deviation);
+  }
 }
 
 }  // namespace tessera::model

@@ -38,4 +38,7 @@ class GraphScorer {
   std::map<std::pair<std::int64_t, std::int64_t>, Instance> instances_;  // by nodes and places
 };
 
+// Adds scores whose mean is 0 and whose deviation is 1: networks that judge together vote alike.
+void add_standardized(const std::vector<float>& scores, std::vector<float>* sum);
+
 }  // namespace tessera::model

@@ -63,13 +63,18 @@ TEST(Tune, CountsTrialsOfEachTaskAndSumsTheirTimes) {
 
 TEST(Tune, DecisionsOfAModelAreALevel) {
   const Files files;
-  const Json json = tuned(files.tune("zoo:lenet --level graph --budget 8s"));
+  const Json json = tuned(files.tune("zoo:lenet --level graph --budget 60s --plans 3"));
   EXPECT_GT(json["before_us"], 0);
   EXPECT_LE(json["after_us"], json["before_us"]);
   EXPECT_GT(json["graph"]["points"], 0);
   EXPECT_TRUE(json["graph"]["plans"].is_array());
   EXPECT_EQ(run({"run", "zoo:lenet", "--random", "--plan", files.plan}).code, 0);
+  for (const Json& plan : json["graph"]["plans"]) {
+    EXPECT_TRUE(plan.contains("kept")) << plan;
+    EXPECT_GT(plan["gain"], 0);
+  }
   EXPECT_EQ(run({"tune", "--op", kOp, "--level", "graph"}).code, 2);
+  EXPECT_NE(run({"tune", "zoo:lenet", "--level", "graph", "--judge", "/nonexistent"}).code, 0);
   EXPECT_EQ(run({"tune", "zoo:lenet", "--level", "loop"}).code, 2);
 }
 

@@ -100,7 +100,8 @@ TEST(TuneGraph, WholeModelsDecide) {
   options.subjects = {{"zoo:lenet", false, {}}};
   options.target = target::host();
   options.level = TuneLevel::kGraph;
-  options.budget_s = 20;
+  options.budget_s = 100;
+  options.plans = 4;
   // Kernels that the rules do not take promise much: the whole models tell the truth.
   std::map<std::string, int> seen;
   use_answers(
@@ -121,6 +122,43 @@ TEST(TuneGraph, WholeModelsDecide) {
   for (const GraphReport::Change& c : result->graph.changes) {
     EXPECT_EQ(result->plan.decisions.at(c.key), c.value);
   }
+}
+
+// Schedules that are found make the rules' plan faster too: both have them.
+TEST(TuneGraph, BothLevelsTuneKernelsFirst) {
+  TuneOptions options;
+  options.subjects = {{"zoo:lenet", false, {}}};
+  options.target = target::host();
+  options.level = TuneLevel::kBoth;
+  options.budget_s = 100;
+  options.plans = 4;
+  options.trials_per_task = 4;
+  std::map<std::string, int> trials;
+  use_answers([&](const measure::Trial& trial, bool,
+                  measure::Measurement* m) { m->samples_s = {1e-5 / ++trials[trial.task]}; },
+              &options);
+  const Result<TuneResult> result = tune(options, {});
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  EXPECT_EQ(result->state, TuneState::kDone);
+  EXPECT_GT(result->graph.measured, 0);
+  EXPECT_LE(result->graph.measured, 4 + static_cast<int>(plan::kPointKinds))
+      << "and each kind alone";
+  EXPECT_GT(result->graph.untuned_s, 0);
+  EXPECT_LE(result->subjects[0].after_s, result->subjects[0].before_s);
+  std::int64_t tuned = 0;
+  for (const auto& [task, count] : trials) tuned += count > 1 ? 1 : 0;
+  EXPECT_GE(tuned, 4);
+  EXPECT_LT(tuned, std::ssize(trials)) << "kernels of plans that promise nothing";
+  EXPECT_FALSE(result->plan.tasks.empty());
+}
+
+TEST(TuneGraph, SaysWhatIsWrongWithAJudge) {
+  TuneOptions options;
+  options.subjects = {{"zoo:lenet", false, {}}};
+  options.target = target::host();
+  options.level = TuneLevel::kGraph;
+  options.judges = {"/nonexistent/weights.safetensors"};
+  EXPECT_FALSE(tune(options, {}).ok());
 }
 
 TEST(TuneGraph, TakesOneModel) {

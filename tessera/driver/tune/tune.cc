@@ -125,9 +125,6 @@ Result<void> finish(const TuneOptions& options, const target::Target& machine,
   return {};
 }
 
-// Of a budget for both levels.
-constexpr double kGraphShare = 0.4;
-
 Result<TuneResult> tune_kernels(const TuneOptions& options, const TuneCallbacks& callbacks) {
   const auto start = TuneSession::Clock::now();
   TESSERA_TRY(TuneProblem problem, make_tune_problem(options.subjects, options.model.partition));
@@ -162,34 +159,11 @@ Result<TuneResult> tune_kernels(const TuneOptions& options, const TuneCallbacks&
   return result;
 }
 
-// The decisions first; kernels are tuned for what they lead to.
-Result<TuneResult> tune_both(const TuneOptions& options, const TuneCallbacks& callbacks) {
-  TuneOptions first = options, second = options;
-  first.budget_s = kGraphShare * options.budget_s;
-  first.trials_per_task = 1;
-  TESSERA_TRY(TuneResult graph, tune_graph(first, callbacks));
-  if (graph.state != TuneState::kDone) return graph;
-  second.subjects[0].given = fixed_decisions(graph.graph);
-  if (options.budget_s > 0) second.budget_s = std::max(1.0, options.budget_s - graph.times.total);
-  TESSERA_TRY(TuneResult both, tune_kernels(second, callbacks));
-  both.graph = std::move(graph.graph);
-  both.times.total += graph.times.total;
-  both.trials += graph.trials;
-  return both;
-}
-
 }  // namespace
 
 Result<TuneResult> tune(const TuneOptions& options, const TuneCallbacks& callbacks) {
-  switch (options.level) {
-    case TuneLevel::kGraph:
-      return tune_graph(options, callbacks);
-    case TuneLevel::kBoth:
-      return tune_both(options, callbacks);
-    case TuneLevel::kKernel:
-      break;
-  }
-  return tune_kernels(options, callbacks);
+  return options.level == TuneLevel::kKernel ? tune_kernels(options, callbacks)
+                                             : tune_graph(options, callbacks);
 }
 
 }  // namespace tessera::driver

@@ -21,7 +21,7 @@ namespace tessera::driver {
 enum class TuneLevel : std::uint8_t {
   kKernel,  // schedules, and the algorithms and merging that follow from their times
   kGraph,   // every decision about a model, with the fastest schedules that are known
-  kBoth,    // decisions first, then the kernels that they lead to
+  kBoth,    // the kernels of the plans that promise most, then every decision with them
 };
 
 struct TuneOptions {
@@ -46,8 +46,10 @@ struct TuneOptions {
   bool pretrained_optional = false;
   std::size_t batch = 0;  // trials of a round; 0: by what a trial costs
   std::vector<std::string> sources;
-  std::vector<std::string> tasks;  // keys; empty: all. Others keep their default schedules
-  bool recombine = true;           // try second bests in the whole model
+  std::vector<std::string> tasks;   // keys; empty: all. Others keep their default schedules
+  std::vector<std::string> judges;  // weights of networks that order plans; empty: sums of kernels
+  std::int64_t plans = 0;           // that are measured as whole models, at most; 0: no limit
+  bool recombine = true;            // try second bests in the whole model
   // Losers are timed as fully as winners and no task stops early: a table for simulate().
   bool record_space = false;
   std::string database;  // file; empty: nothing is kept
@@ -110,10 +112,13 @@ struct GraphReport {
   struct Plan {
     std::string found_by;
     std::size_t changes = 0;
-    double judged_share = 0;           // of the rules' plan
-    double before_s = 0, after_s = 0;  // side by side
+    double judged_share = 0;           // of the rules' plan, by sums of kernels
+    double before_s = 0, after_s = 0;  // the fastest plan until then and this one, side by side
+    double share = 0;                  // of the rules' plan, by all such steps
+    bool kept = false;                 // became the fastest
   };
   std::vector<Plan> plans;  // as they were measured
+  double untuned_s = 0;     // of the rules' plan with default schedules; 0: kernels were not tuned
 };
 
 // Seconds. build, run and model are those of workers and overlap with the others.

@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <set>
 
+#include <unistd.h>
+
+#include "tessera/driver/tune/plan_evolution.h"
 #include "tessera/driver/tune/plan_search.h"
 #include "tessera/driver/tune/tune_session.h"
 #include "tessera/driver/tune/tune_whole.h"
@@ -14,14 +18,27 @@ namespace {
 
 using plan::Decisions;
 
-// Of the budget: plans are listed until the first, kernels measured until the second (a session
-// keeps a part of what it has for its end), plans judged until the third.
-constexpr double kListUntil = 0.12, kMeasureUntil = 0.68, kJudgeUntil = 0.72;
-constexpr double kJudgeMostSeconds = 20;
-// Plans that are measured as whole models, beside the best with one kind of decisions alone.
-constexpr std::size_t kPlans = 4;
-// A plan must gain this much to count: less is noise, more so where times were disturbed.
-constexpr double kLeastGain = 0.003, kDisturbed = 0.02;
+// Shares of the budget by whose end the parts are over: plans are listed, every kernel is measured
+// once, kernels are tuned and compared (level both), whole models are searched, and the best of
+// them is taken apart. The rest is for the last comparison.
+struct Shares {
+  double list, survey, tune, finals, search, apart;
+};
+constexpr Shares kGraphShares = {0.08, 0.45, 0.45, 0.45, 0.85, 0.93};
+constexpr Shares kBothShares = {0.05, 0.25, 0.55, 0.62, 0.88, 0.94};
+constexpr double kJudgeMostSeconds = 20, kJudgeShare = 0.04;
+// Plans of the search by sums that are measured before others are drawn, and whose kernels are
+// tuned.
+constexpr std::size_t kPlans = 4, kTunedPlans = 2;
+// Without a budget the search over whole models ends after so many plans without a gain.
+constexpr int kPatience = 24, kPatienceInTime = 150;
+// A plan must gain this much to count: less is noise. Plans are compared by their fast samples,
+// which other programs on the machine disturb least.
+constexpr double kLeastGain = 0.003;
+// Tuned schedules are given up where a whole model is slower by this much.
+constexpr double kSlower = 0.01;
+// Comparisons of the winner with what was, until fast samples and medians agree.
+constexpr int kConfirm = 3;
 
 std::string family_of(const std::vector<plan::Decided>& points, const std::string& key) {
   for (const plan::Decided& d : points) {
@@ -30,54 +47,79 @@ std::string family_of(const std::vector<plan::Decided>& points, const std::strin
   return {};
 }
 
+// Records that carry times from one session to the next where the caller keeps none.
+class OwnDatabase {
+ public:
+  OwnDatabase()
+      : path_(std::filesystem::temp_directory_path() /
+              fmt::format("tessera-graph-{}-{}.db", getpid(), ++count)) {}
+  OwnDatabase(const OwnDatabase&) = delete;
+  OwnDatabase& operator=(const OwnDatabase&) = delete;
+  ~OwnDatabase() {
+    std::error_code ignored;
+    for (const char* end : {"", "-wal", "-shm"}) {
+      std::filesystem::remove(path_.string() + end, ignored);
+    }
+  }
+  std::string path() const { return path_.string(); }
+
+ private:
+  static inline int count = 0;
+  std::filesystem::path path_;
+};
+
 class GraphTuning {
  public:
   GraphTuning(const TuneOptions& options, const TuneCallbacks& callbacks)
-      : options_(options), callbacks_(callbacks), start_(TuneSession::Clock::now()) {
-    // Sessions measure kernels: what they may spend ends before whole models are timed.
-    options_.target = target::code_target(options.target, options.measure.threads);
+      : both_(options.level == TuneLevel::kBoth),
+        shares_(both_ ? kBothShares : kGraphShares),
+        kernel_options_(options),
+        callbacks_(callbacks),
+        start_(TuneSession::Clock::now()) {
+    kernel_options_.target = target::code_target(options.target, options.measure.threads);
+    if (both_ && options.database.empty()) {
+      own_database_ = std::make_unique<OwnDatabase>();
+      kernel_options_.database = own_database_->path();
+    }
+    options_ = kernel_options_;
     options_.trials = 0;
+    options_.trials_per_task = 1;
     // Many kernels are measured once each.
     const measure::MeasureOptions survey = measure::survey_options();
     options_.measure.min_samples = survey.min_samples;
     options_.measure.max_samples = survey.max_samples;
     options_.measure.sample_s = survey.sample_s;
     options_.measure.trial_limit_s = survey.trial_limit_s;
-    options_.trials_per_task = std::max<std::int64_t>(1, options.trials_per_task);
-    budget_s_ = options.budget_s;
-    if (budget_s_ > 0) options_.budget_s = kMeasureUntil * budget_s_;
   }
 
   Result<TuneResult> run(const target::Target& machine) {
     const TuneSubject& subject = options_.subjects[0];
     LoadOptions plain = subject.load;
     plain.optimize = false;
-    TESSERA_TRY(graph::Graph imported, load_graph(subject.name, plain));
-    TESSERA_TRY(costs_, PlanCosts::make(imported, subject.load.passes, options_.model.partition));
-    TESSERA_DO(visit_neighbours(*costs_, [this] { return over(kListUntil); }));
+    TESSERA_TRY(imported_, load_graph(subject.name, plain));
+    TESSERA_TRY(costs_, PlanCosts::make(imported_, subject.load.passes, options_.model.partition));
+    TESSERA_DO(visit_neighbours(*costs_, [this] { return over(shares_.list); }));
     TESSERA_TRY(rules_, costs_->tasks_of({}));
     TESSERA_TRY(points_, costs_->points());
     if (costs_->tasks().empty()) {
       return make_error(ErrorCode::kUnsupported, "there is no kernel to tune");
     }
-    TESSERA_TRY(session_,
-                TuneSession::start(options_, callbacks_, problem(std::move(imported)), start_));
-    result_.stopped_by = session_->search();
-    learn_seconds();
+    TESSERA_DO(make_judge());
+    TESSERA_TRY(session_, TuneSession::start(options_, callbacks_, problem({}), start_));
+    result_.stopped_by = session_->search(until_s(shares_.survey));
+    learn_seconds({});
     result_.subjects.push_back({.name = subject.name});
     result_.graph.points = std::ssize(points_);
     result_.graph.tasks = std::ssize(costs_->tasks());
+    if (both_ && timed() && !interrupted()) TESSERA_DO(tune_kernels());
     // Where the budget ended before the rules' own kernels had times, their plan is what is left.
-    const bool timed = std::any_of(finalists_.begin(), finalists_.end(),
-                                   [](const std::vector<Finalist>& f) { return !f.empty(); });
-    if (timed) {
+    if (timed()) {
       TESSERA_DO(choose(machine));
     } else {
       result_.state = interrupted() ? TuneState::kInterrupted : TuneState::kNoMeasurement;
     }
     result_.graph.judged = costs_->judged();
-    session_->end(result_.state);
-    session_->describe(&result_);
+    end_session();
     result_.times.total = session_->elapsed_s();
     return std::move(result_);
   }
@@ -87,17 +129,43 @@ class GraphTuning {
   double elapsed_s() const {
     return std::chrono::duration<double>(TuneSession::Clock::now() - start_).count();
   }
+  double budget_s() const { return options_.budget_s; }
   bool over(double share) const {
-    return interrupted() || (budget_s_ > 0 && elapsed_s() > share * budget_s_);
+    return interrupted() || (budget_s() > 0 && elapsed_s() > share * budget_s());
+  }
+  bool searched() const {
+    const bool enough = options_.plans > 0 && result_.graph.measured >= options_.plans;
+    return enough || over(shares_.search);
+  }
+  std::optional<double> until_s(double share) const {
+    return budget_s() > 0 ? std::optional(share * budget_s()) : std::nullopt;
+  }
+  bool timed() const {
+    return std::any_of(finalists_.begin(), finalists_.end(),
+                       [](const std::vector<Finalist>& f) { return !f.empty(); });
   }
 
-  // All kernels of all plans; those that the rules do not take are measured beside the others.
-  TuneProblem problem(graph::Graph imported) const {
+  bool unjudged() const { return options_.judges == std::vector<std::string>{"none"}; }
+
+  Result<void> make_judge() {
+    if (unjudged()) return {};
+    if (options_.judges.empty()) {
+      judge_ = std::make_unique<SumJudge>(*costs_);
+      return {};
+    }
+    TESSERA_TRY(judge_, NetworkJudge::make(imported_, options_.subjects[0].load.passes, points_,
+                                           options_.judges));
+    return {};
+  }
+
+  // Kernels of all plans, or those given; what the rules do not take is measured beside the others.
+  TuneProblem problem(const std::set<std::string>& keys) const {
     TuneProblem p;
     p.subjects = options_.subjects;
-    p.imported.push_back(std::move(imported));
+    p.imported.push_back(imported_);
     for (const task::Task& task : costs_->tasks()) {
       const auto count = rules_->find(task.key);
+      if (!keys.empty() && count == rules_->end() && !keys.contains(task.key)) continue;
       const TaskUse use = {p.tasks.size(), 0, count == rules_->end() ? 1 : count->second};
       (count == rules_->end() ? p.others : p.base).push_back(use);
       p.tasks.push_back({task, ""});
@@ -105,107 +173,199 @@ class GraphTuning {
     return p;
   }
 
-  void learn_seconds() {
+  // The fastest schedules of every kernel; those in `compared` are timed side by side first.
+  void learn_seconds(const std::set<std::string>& compared) {
     std::map<std::string, double> seconds;
+    finalists_.clear();
     for (std::size_t t = 0; t < session_->tasks(); ++t) {
-      finalists_.push_back(session_->finals(t, false));
-      if (finalists_.back().empty()) continue;
-      seconds[session_->problem().tasks[t].task.key] = finalists_.back()[0].seconds;
+      const std::string& key = session_->problem().tasks[t].task.key;
+      const bool side_by_side = compared.contains(key) && !over(shares_.finals);
+      finalists_.push_back(session_->finals(t, side_by_side));
+      if (!finalists_.back().empty()) seconds[key] = finalists_.back()[0].seconds;
     }
     costs_->set_seconds(std::move(seconds));
   }
 
-  // The best plans that judging finds, then the best of them with the decisions of one kind alone,
-  // which says what each kind is worth.
-  std::vector<JudgedPlan> candidates() {
-    const double until = std::min(elapsed_s() + kJudgeMostSeconds,
-                                  budget_s_ > 0 ? kJudgeUntil * budget_s_ : INFINITY);
+  void end_session() {
+    session_->end(result_.state);
+    const TuneResult before = result_;
+    session_->describe(&result_);
+    result_.trials = std::max(result_.trials, before.trials);
+    result_.times.whole_model = before.times.whole_model;
+  }
+
+  // A session for the kernels of the rules' plan and of those that promise most.
+  Result<void> tune_kernels() {
+    std::set<std::string> known, tuned;
+    for (const auto& [key, count] : *rules_) tuned.insert(key);
+    const std::vector<JudgedPlan> plans = judged();
+    for (std::size_t i = 0; i < std::min(kTunedPlans, plans.size()); ++i) {
+      TESSERA_TRY(const PlanTasks* tasks, costs_->tasks_of(plans[i].decisions));
+      for (const auto& [key, count] : *tasks) tuned.insert(key);
+    }
+    for (std::size_t t = 0; t < session_->tasks(); ++t) {
+      if (!finalists_[t].empty()) known.insert(session_->problem().tasks[t].task.key);
+    }
+    known.insert(tuned.begin(), tuned.end());
+    kernel_options_.tasks.assign(tuned.begin(), tuned.end());
+    end_session();
+    session_.reset();
+    TESSERA_TRY(session_, TuneSession::start(kernel_options_, callbacks_, problem(known), start_));
+    result_.stopped_by = session_->search(until_s(shares_.tune));
+    const double begin = elapsed_s();
+    learn_seconds(tuned);
+    result_.times.finals = elapsed_s() - begin;
+    return {};
+  }
+
+  // The best plans by sums of kernels.
+  std::vector<JudgedPlan> judged() {
+    const double begin = elapsed_s();
+    const double most =
+        budget_s() > 0 ? std::min(kJudgeMostSeconds, kJudgeShare * budget_s()) : kJudgeMostSeconds;
     std::vector<JudgedPlan> plans =
         search_plans(*costs_, {.seed = options_.seed, .keep = kPlans, .stop = [&] {
-                                 return interrupted() || elapsed_s() > until;
+                                 return interrupted() || elapsed_s() - begin > most;
                                }});
     if (plans.size() > kPlans) plans.resize(kPlans);
-    if (plans.empty()) return plans;
-    std::map<std::string, Decisions> by_family;
-    for (const auto& [key, value] : plans[0].decisions)
-      by_family[family_of(points_, key)][key] = value;
-    if (by_family.size() < 2) return plans;
-    for (auto& [family, decisions] : by_family) {
-      const double seconds = costs_->seconds(decisions);
-      plans.push_back({std::move(decisions), seconds, family + " alone"});
-    }
     return plans;
   }
 
   // The last part: whole models.
   Result<void> choose(const target::Target& machine) {
-    const std::vector<JudgedPlan> plans = candidates();
+    const std::vector<JudgedPlan> plans = unjudged() ? std::vector<JudgedPlan>() : judged();
     const double begin = elapsed_s();
     session_->report_progress(TuneProgress::Phase::kWholeModel, 0, true);
     WholeModels whole(options_, *session_, finalists_);
-    const Selection rules = {{}, std::vector<std::size_t>(finalists_.size(), 0), {}};
-    Selection best = rules;
-    TESSERA_TRY(const bool sane, whole.verify(&best, &result_.subjects));
+    Selection rules = {{}, std::vector<std::size_t>(finalists_.size(), 0), {}};
+    TESSERA_TRY(const bool sane, whole.verify(&rules, &result_.subjects));
     if (!sane) {
       result_.state = TuneState::kRejected;
       return {};
     }
-    TESSERA_TRY(const WholeModels::Built before, whole.build(0, &rules));
-    double best_share = 1;
+    TESSERA_TRY(const auto before, whole.selected(0, rules));
+    rules_selection_ = best_selection_ = rules;
+    shares_by_kernels_ = {{*rules_, 1.0}};
+    best_ = before;
+    PlanEvolution evolution(points_, judge_.get(), options_.seed);
     for (const JudgedPlan& p : plans) {
       // The first plan is measured whatever the budget says: it was paid for.
-      if (interrupted() || (result_.graph.measured > 0 && over(0.95))) break;
-      Selection selection = rules;
-      selection.given = p.decisions;
-      TESSERA_TRY(const double share, measure(whole, before, p, &selection));
-      if (share >= best_share) continue;
-      best_share = share;
-      best = selection;
+      if (interrupted() || (result_.graph.measured > 0 && searched())) break;
+      TESSERA_TRY(const double share, measure(whole, p.decisions, p.found_by));
+      evolution.observe(p.decisions, share);
     }
-    TESSERA_DO(confirm(whole, before, rules, &best));
+    const int patience = budget_s() > 0 ? kPatienceInTime : kPatience;
+    for (int vain = 0; vain < patience && !searched();) {
+      TESSERA_TRY(const std::optional<Decisions> plan, evolution.next());
+      if (!plan) break;
+      const double last = best_share_;
+      TESSERA_TRY(const double share, measure(whole, *plan, "evolution"));
+      evolution.observe(*plan, share);
+      vain = best_share_ < last ? 0 : vain + 1;
+    }
+    TESSERA_DO(take_apart(whole));
+    TESSERA_DO(confirm(whole, *before));
     if (interrupted()) result_.state = TuneState::kInterrupted;
-    TESSERA_TRY(result_.plan, whole.plan(best));
+    TESSERA_TRY(result_.plan, whole.plan(best_selection_));
     result_.plan.target = target::to_text(machine);
-    describe(best);
+    describe(best_selection_);
     result_.times.whole_model = elapsed_s() - begin;
     return {};
   }
 
-  // Its time as a share of that before; 1 where it is no better, or computes something else.
-  Result<double> measure(WholeModels& whole, const WholeModels::Built& before, const JudgedPlan& p,
-                         Selection* selection) {
+  // The best with the decisions of one kind alone, which says what each kind is worth.
+  Result<void> take_apart(WholeModels& whole) {
+    std::map<std::string, Decisions> by_family;
+    for (const auto& [key, value] : best_selection_.given)
+      by_family[family_of(points_, key)][key] = value;
+    if (by_family.size() < 2) return {};
+    for (const auto& [family, decisions] : by_family) {
+      if (over(shares_.apart)) break;
+      TESSERA_TRY(const double share, measure(whole, decisions, family + " alone"));
+      (void)share;
+    }
+    return {};
+  }
+
+  // Its time as a share of the rules' plan's; not finite where it cannot be built or computes
+  // something else. What is faster than the best is the best from then on.
+  Result<double> measure(WholeModels& whole, const Decisions& decisions,
+                         const std::string& found_by) {
+    constexpr double kNone = std::numeric_limits<double>::infinity();
+    const Result<const PlanTasks*> kernels = costs_->tasks_of(decisions);
+    if (!kernels) return kNone;
+    // Decisions that lead to the same kernels take the same time.
+    const auto [same, fresh] = shares_by_kernels_.try_emplace(**kernels, kNone);
+    if (!fresh) return same->second;
+    Selection selection = rules_selection_;
+    selection.given = decisions;
     std::vector<SubjectReport> checked = result_.subjects;
-    TESSERA_TRY(const bool right, whole.verify(selection, &checked));
-    if (!right) return 1.0;
-    TESSERA_TRY(const WholeModels::Built built, whole.build(0, selection));
-    TESSERA_TRY(const std::vector<runtime::Samples> samples,
-                whole.time_side_by_side({&before, &built}, *selection));
+    const Result<bool> right = whole.verify(&selection, &checked);
+    // Decisions that do not fit each other are no plan: not an error of the model.
+    if (!right || !*right) return kNone;
+    TESSERA_TRY(const auto built, whole.selected(0, selection));
+    double before_s = 0, after_s = 0;
+    // What seems faster is timed again: noise seems so too.
+    for (int round = 0; round < 2; ++round) {
+      TESSERA_TRY(const std::vector<runtime::Samples> samples,
+                  whole.time_side_by_side({best_.get(), built.get()}));
+      before_s += samples[0].p10_s();
+      after_s += samples[1].p10_s();
+      if (after_s > (1 - kLeastGain) * before_s) break;
+    }
     ++result_.graph.measured;
-    const double before_s = samples[0].median_s(), after_s = samples[1].median_s();
-    result_.graph.plans.push_back(
-        {p.found_by, p.decisions.size(), p.seconds / costs_->seconds({}), before_s, after_s});
+    const bool kept = after_s < (1 - kLeastGain) * before_s;
+    const double share = same->second = best_share_ * after_s / before_s;
+    result_.graph.plans.push_back({found_by, decisions.size(),
+                                   costs_->seconds(decisions) / costs_->seconds({}), before_s,
+                                   after_s, share, kept});
     session_->report_progress(TuneProgress::Phase::kWholeModel, 0, true);
-    const double noise = samples[0].trusted && samples[1].trusted ? kLeastGain : kDisturbed;
-    return after_s < (1 - noise) * before_s ? after_s / before_s : 1.0;
+    if (!kept) return share;
+    best_share_ = share;
+    best_selection_ = selection;
+    best_ = built;
+    return share;
   }
 
   // Once more, the winner and what was: the times that are told. What does not hold is given up.
-  Result<void> confirm(WholeModels& whole, const WholeModels::Built& before, const Selection& rules,
-                       Selection* best) {
+  Result<void> confirm(WholeModels& whole, const WholeModels::Built& before) {
     SubjectReport& report = result_.subjects[0];
-    TESSERA_TRY(const WholeModels::Built after, whole.build(0, best));
-    TESSERA_TRY(const std::vector<runtime::Samples> samples,
-                whole.time_side_by_side({&before, &after}, *best));
+    std::vector<const WholeModels::Built*> models = {&before, best_.get()};
+    std::shared_ptr<const WholeModels::Built> untuned;
+    if (both_) {
+      TESSERA_TRY(untuned, whole.untuned(0));
+      models.push_back(untuned.get());
+    }
+    bool faster = false;
+    std::vector<runtime::Samples> samples;
+    for (int i = 0; i < kConfirm; ++i) {
+      TESSERA_TRY(samples, whole.time_side_by_side(models));
+      faster = samples[1].median_s() < samples[0].median_s();
+      if (faster == (samples[1].p10_s() < samples[0].p10_s())) break;
+    }
     report.before_s = samples[0].median_s();
     report.after_s = samples[1].median_s();
     report.trusted = samples[0].trusted && samples[1].trusted;
-    if (!best->given.empty() && report.after_s < report.before_s) return {};
-    if (!best->given.empty()) {
-      session_->note(fmt::format("{}: not faster as a whole; the plan keeps the rules' decisions",
-                                 report.name));
+    if (both_) result_.graph.untuned_s = samples[2].median_s();
+    const bool found = !best_selection_.given.empty();
+    if (!found || !faster) {
+      if (found) {
+        session_->note(fmt::format("{}: not faster as a whole; the plan keeps the rules' decisions",
+                                   report.name));
+      }
+      best_selection_ = rules_selection_;
+      report.after_s = report.before_s;
     }
-    *best = rules;
-    report.after_s = report.before_s;
+    const std::size_t chosen = best_selection_.given.empty() ? 0 : 1;
+    const auto slower = [](double now_s, double then_s) { return now_s > (1 + kSlower) * then_s; };
+    if (!both_ || !slower(samples[chosen].median_s(), samples[2].median_s()) ||
+        !slower(samples[chosen].p10_s(), samples[2].p10_s()))
+      return {};
+    session_->note(fmt::format("{}: not faster as a whole; the plan keeps the default schedules",
+                               report.name));
+    best_selection_ = rules_selection_;
+    std::fill(best_selection_.picks.begin(), best_selection_.picks.end(), kDefaultPick);
+    report.before_s = report.after_s = result_.graph.untuned_s;
     return {};
   }
 
@@ -221,7 +381,9 @@ class GraphTuning {
       TaskReport r = session_->describe(t);
       r.used = true;
       r.weight = used->second;
-      if (!finalists_[t].empty()) {
+      if (best.picks[t] == kDefaultPick) {
+        r.after_s = r.before_s;
+      } else if (!finalists_[t].empty()) {
         r.after_s = finalists_[t][0].seconds;
         r.candidate = finalists_[t][0].candidate;
       }
@@ -233,15 +395,23 @@ class GraphTuning {
                      });
   }
 
-  TuneOptions options_;
+  bool both_;
+  Shares shares_;
+  std::unique_ptr<OwnDatabase> own_database_;
+  TuneOptions options_, kernel_options_;  // of the sessions: survey and tuning
   const TuneCallbacks& callbacks_;
   TuneSession::Clock::time_point start_;
-  double budget_s_ = 0;
+  graph::Graph imported_;
   std::optional<PlanCosts> costs_;
+  std::unique_ptr<PlanJudge> judge_;
   const PlanTasks* rules_ = nullptr;
   std::vector<plan::Decided> points_;
   std::unique_ptr<TuneSession> session_;
   std::vector<std::vector<Finalist>> finalists_;
+  Selection rules_selection_, best_selection_;
+  std::shared_ptr<const WholeModels::Built> best_;
+  double best_share_ = 1;
+  std::map<PlanTasks, double> shares_by_kernels_;  // of the plans that were measured
   TuneResult result_;
 };
 
@@ -253,16 +423,6 @@ Result<TuneResult> tune_graph(const TuneOptions& options, const TuneCallbacks& c
                       "--level graph and both tune the decisions of one model");
   }
   return GraphTuning(options, callbacks).run(options.target);
-}
-
-plan::Decisions fixed_decisions(const GraphReport& report) {
-  const std::set<std::string> chosen_by_kernels = {plan::info(plan::PointKind::kAlgorithm).family,
-                                                   plan::info(plan::PointKind::kMerge).family};
-  plan::Decisions out;
-  for (const GraphReport::Change& c : report.changes) {
-    if (!chosen_by_kernels.contains(c.family)) out[c.key] = c.value;
-  }
-  return out;
 }
 
 }  // namespace tessera::driver

@@ -137,6 +137,7 @@ double TuneSession::remaining_s() const {
 
 double TuneSession::search_until_s() const {
   const double budget = options_.budget_s;
+  if (until_s_) return *until_s_;
   if (budget <= 0) return kInfinity;
   const double share = std::min(kFinishShare * budget, kFinishMostSeconds);
   return budget - std::max(share, std::min(whole_model_s(), kFinishMostShare * budget));
@@ -151,7 +152,8 @@ double TuneSession::whole_model_s() const {
   return kWholeModelLeastSeconds + built + (std::isfinite(sum) ? kWholeModelRuns * sum : 0);
 }
 
-std::string TuneSession::search() {
+std::string TuneSession::search(std::optional<double> until_s) {
+  until_s_ = until_s;
   // Proposing and fitting stay off the cores of the measured code. Where that fails, samples in
   // which it waited are rejected all the same.
   const runtime::ScopedAffinity all_cores;

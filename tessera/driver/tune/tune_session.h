@@ -33,8 +33,9 @@ class TuneSession {
   const TuneProblem& problem() const { return problem_; }
   std::size_t tasks() const { return problem_.tasks.size(); }
 
-  // Defaults first, then rounds until something ends it: returns what.
-  std::string search();
+  // Defaults first, then rounds until something ends it: returns what. `until_s`: of the budget is
+  // spent by then; else a part of it is kept for the finals and the whole model.
+  std::string search(std::optional<double> until_s = std::nullopt);
   // Times the best few of a task side by side, the default among them; fastest first, at least the
   // default when it was ever timed. Without `side_by_side`: from what was recorded.
   std::vector<Finalist> finals(std::size_t task, bool side_by_side);
@@ -105,7 +106,8 @@ class TuneSession {
   std::vector<Round> rounds_;
   std::int64_t trials_ = 0, earlier_ = 0;
   bool reached_limit_ = false;  // trials of a task
-  double reference_s_ = 0;      // of the calibration kernel; 0: not known yet
+  std::optional<double> until_s_;
+  double reference_s_ = 0;  // of the calibration kernel; 0: not known yet
   std::size_t last_task_ = 0;
   double last_progress_s_ = -1;
   double searching_s_ = 0, fitting_s_ = 0;

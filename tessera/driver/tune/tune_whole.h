@@ -49,15 +49,14 @@ class WholeModels {
   };
   // Without a selection: as it is untuned.
   Result<Built> build(std::size_t subject, const Selection* selection);
-  // Models that take turns.
-  Result<std::vector<runtime::Samples>> time_side_by_side(const std::vector<const Built*>& models,
-                                                          const Selection& selection);
-
- private:
   // The untuned model, built once where there is one model only.
   Result<std::shared_ptr<const Built>> untuned(std::size_t subject);
   // The one that verify() built last, if that is it.
   Result<std::shared_ptr<const Built>> selected(std::size_t subject, const Selection& selection);
+  // Models that take turns.
+  Result<std::vector<runtime::Samples>> time_side_by_side(const std::vector<const Built*>& models);
+
+ private:
   // Where models run: the device, opened with the first, or the cores of this process.
   std::unique_ptr<exec::ModelRunner> runner(const Built& built) const;
   plan::Decisions decisions(const Selection& selection) const;

@@ -1,0 +1,141 @@
+// The search over plans by measured shares, and the judges in front of it.
+#include "tessera/driver/tune/plan_evolution.h"
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "tessera/driver/compile/load_graph.h"
+#include "tessera/graphset/network_inputs.h"
+#include "tessera/graphset/node_features.h"
+#include "tessera/nn/graph_network_file.h"
+#include "tessera/support/files.h"
+
+namespace tessera::driver {
+namespace {
+
+using plan::Decisions;
+
+// Points of two values, the rules take the first.
+std::vector<plan::Decided> switches(int count) {
+  std::vector<plan::Decided> out;
+  for (int i = 0; i < count; ++i) {
+    const auto kind = i % 2 == 0 ? plan::PointKind::kSplit : plan::PointKind::kFront;
+    plan::Decided d;
+    d.point = {kind, "p" + std::to_string(i), {"no", "yes"}, 0};
+    d.count = 1;
+    out.push_back(std::move(d));
+  }
+  return out;
+}
+
+// Every third point gains, the others lose.
+double share_of(const Decisions& plan) {
+  double log = 0;
+  for (const auto& [key, value] : plan) log += std::stoi(key.substr(1)) % 3 == 0 ? -0.03 : 0.02;
+  return std::exp(log);
+}
+
+class Oracle final : public PlanJudge {
+ public:
+  Result<std::vector<double>> judge(const std::vector<Decisions>& plans) override {
+    std::vector<double> out;
+    for (const Decisions& p : plans) out.push_back(share_of(p));
+    return out;
+  }
+  std::size_t pool() const override { return 32; }
+};
+
+// Plans that are measured until the best of all is.
+int plans_until_best(PlanJudge* judge, std::uint64_t seed) {
+  const std::vector<plan::Decided> points = switches(18);
+  PlanEvolution evolution(points, judge, seed);
+  std::set<Decisions> seen;
+  for (int i = 1; i < 400; ++i) {
+    const auto next = evolution.next();
+    if (!next.ok() || !*next) return i;
+    EXPECT_TRUE(seen.insert(**next).second) << "no plan is measured twice";
+    evolution.observe(**next, share_of(**next));
+    if (evolution.best_share() < std::exp(-0.03 * 6) + 1e-9) return i;
+  }
+  return 400;
+}
+
+TEST(PlanEvolution, FindsTheBestAndAJudgeSavesMeasurements) {
+  Oracle oracle;
+  int alone = 0, judged = 0;
+  for (const std::uint64_t seed : {1u, 2u, 3u}) {
+    alone += plans_until_best(nullptr, seed);
+    judged += plans_until_best(&oracle, seed);
+  }
+  EXPECT_LT(alone, 3 * 400) << "found without a judge";
+  EXPECT_LT(judged, alone / 2);
+}
+
+TEST(PlanEvolution, PlansThatFailAreLeftAlone) {
+  const std::vector<plan::Decided> points = switches(6);
+  PlanEvolution evolution(points, nullptr, 1);
+  int bad = 0, all = 0;
+  for (; all < 40; ++all) {
+    const auto next = evolution.next();
+    ASSERT_TRUE(next.ok());
+    if (!*next) break;
+    const bool fails = (*next)->contains("p1");
+    bad += fails ? 1 : 0;
+    evolution.observe(**next, fails ? std::numeric_limits<double>::infinity() : 1.0);
+  }
+  EXPECT_LT(bad, all / 3);
+  EXPECT_FALSE(evolution.best().contains("p1"));
+}
+
+TEST(PlanEvolution, EndsWhereThereIsNothingToDecide) {
+  PlanEvolution none({}, nullptr, 1);
+  EXPECT_FALSE(none.next().value().has_value());
+  const std::vector<plan::Decided> one = switches(1);
+  PlanEvolution evolution(one, nullptr, 1);
+  const auto only = evolution.next().value();
+  ASSERT_TRUE(only.has_value());
+  evolution.observe(*only, 0.9);
+  EXPECT_FALSE(evolution.next().value().has_value()) << "both plans are known";
+  EXPECT_DOUBLE_EQ(evolution.best_share(), 0.9);
+}
+
+TEST(NetworkJudge, OrdersPlansByANetwork) {
+  nn::TrainedGraphNetwork network;
+  constexpr std::int64_t kColumns = 18 * graphset::kLayoutValues;
+  network.spec =
+      nn::make_graph_spec("graphsage", {{"hidden", 8}}, graphset::kNodeFeatures, kColumns).value();
+  network.kind = "layout";
+  network.nodes.shift.assign(graphset::kNodeFeatures, 0);
+  network.nodes.scale.assign(graphset::kNodeFeatures, 1);
+  Rng rng(1);
+  const nn::Network built = nn::build_graph_network(network.spec, nn::smallest_shape()).value();
+  for (const nn::Parameter& p : built.parameters) {
+    network.weights[p.name] = random_tensor(DType::kF32, p.shape, rng);
+  }
+  const std::string path = ::testing::TempDir() + "plan_judge.safetensors";
+  ASSERT_TRUE(nn::save_graph_network(network, path).ok());
+  LoadOptions load;
+  load.optimize = false;
+  const auto imported = load_graph("zoo:squeezenet1_1@size=40,classes=10", load);
+  ASSERT_TRUE(imported.ok());
+  const auto costs = PlanCosts::make(*imported, load.passes, {});
+  ASSERT_TRUE(costs.ok());
+  const std::vector<plan::Decided> points = costs->points().value();
+  const auto judge = NetworkJudge::make(*imported, load.passes, points, {path, path});
+  ASSERT_TRUE(judge.ok()) << judge.error().message;
+  const auto scores = (*judge)->judge(
+      {{}, {{points[0].point.key, points[0].point.values[1 - points[0].value]}}, {}});
+  ASSERT_TRUE(scores.ok()) << scores.error().message;
+  ASSERT_EQ(scores->size(), 3u);
+  EXPECT_EQ((*scores)[0], (*scores)[2]);
+  EXPECT_NE((*scores)[0], (*scores)[1]);
+  ASSERT_TRUE(write_file(path, {"nothing"}).ok());
+  EXPECT_FALSE(NetworkJudge::make(*imported, load.passes, points, {path}).ok());
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+}  // namespace tessera::driver
