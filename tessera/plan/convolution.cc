@@ -24,30 +24,52 @@ bool is_product(const Convolution& c) {
 }
 
 bool takes_winograd(const Convolution& c) {
-  return is_dense(c) && c.transformable && c.window == Shape{3, 3} && elements(c.out) > 0 &&
-         c.in.back() > 0;
+  const std::size_t rank = c.window.size();
+  return is_dense(c) && c.transformable && (rank == 2 || rank == 3) && c.window[rank - 2] == 3 &&
+         c.window[rank - 1] == 3 && elements(c.out) > 0 && c.in.back() > 0;
 }
 
-// Operations for one pair of channels with output tiles of m x m (0: direct), or those that would
-// fit into the time in which its weights are read, if that is longer.
-double work_of(std::int64_t m, const Shape& out, double flops_per_byte) {
-  const auto tiles = [&](std::int64_t size) { return (size + m - 1) / m; };
+// Height, width and all frames of results [n, h, w, co] or [n, d, h, w, co].
+struct Maps {
+  std::int64_t height, width, frames;
+
+  explicit Maps(const Shape& out)
+      : height(out[out.size() - 3]),
+        width(out[out.size() - 2]),
+        frames(out.size() > 4 ? out[0] * out[1] : out[0]) {}
+};
+
+// Operations for one pair of channels and one frame of a window with output tiles of m x m (0:
+// direct), or those that would fit into the time in which its weights are read, if that is longer.
+double work_of(std::int64_t m, const Maps& out, double flops_per_byte) {
+  const auto tiles = [&](std::int64_t size) { return m == 0 ? size : (size + m - 1) / m; };
   const std::int64_t weights = m == 0 ? 9 : (m + 2) * (m + 2);
-  const std::int64_t uses = out[0] * (m == 0 ? out[1] * out[2] : tiles(out[1]) * tiles(out[2]));
+  const std::int64_t uses = out.frames * tiles(out.height) * tiles(out.width);
   const double flops = 2.0 * static_cast<double>(weights * uses);
   return std::max(flops, flops_per_byte * static_cast<double>(weights) * size_bytes(DType::kF32));
 }
 
-// "pointwise n1 h56 w56 ci64 co256".
-std::string pointwise_key(const Convolution& c) {
+// "n1 h56 w56 ci64 co256".
+std::string maps_key(const Convolution& c) {
   static constexpr const char* kAxes[] = {"d", "h", "w"};
-  std::string key = fmt::format("pointwise n{}", c.in[0]);
+  std::string key = fmt::format("n{}", c.in[0]);
   const std::size_t rank = c.in.size() - 2;
   for (std::size_t d = 0; d < rank; ++d) {
     const char* axis = rank > 3 ? "x" : kAxes[3 - rank + d];
     key += fmt::format(" {}{}", axis, c.in[1 + d]);
   }
   return key + fmt::format(" ci{} co{}", c.in.back(), c.out.back());
+}
+
+// Frames of the smallest maps that fill tiles of 4 x 4 well.
+constexpr std::int64_t kSmallFrame = 7;
+
+bool fills_tiles(const Shape& shape, const Rules& rules) {
+  const Maps out(shape);
+  const std::int64_t least = std::min(out.height, out.width), size = rules.winograd_min_size;
+  if (shape.size() == 4) return least >= size;
+  return rules.winograd_depth && least >= std::min(kSmallFrame, size) &&
+         out.frames * out.height * out.width >= size * size;
 }
 
 }  // namespace
@@ -61,10 +83,9 @@ const std::vector<std::string>& convolution_algorithms() {
   return names;
 }
 
-std::string algorithm_key(const Shape& in, std::int64_t co, const Shape& before,
-                          const Shape& after) {
-  return fmt::format("conv n{} h{} w{} ci{} co{} k3x3 s1 p{},{},{},{} g1", in[0], in[1], in[2],
-                     in[3], co, before[0], before[1], after[0], after[1]);
+std::string algorithm_key(const Convolution& c) {
+  return fmt::format("conv {} k{} s1 p{},{} g1", maps_key(c), fmt::join(c.window, "x"),
+                     fmt::join(c.before, ","), fmt::join(c.after, ","));
 }
 
 // Few channels leave the transforms unpaid; small maps waste most of their 4x4 tiles. F(4 x 4, 3 x
@@ -75,11 +96,12 @@ const std::string& preferred_algorithm(std::int64_t ci, std::int64_t co, const S
   std::size_t best = 0;
   const std::vector<te::ConvAlgorithm>& algorithms = te::conv_algorithms();
   if (rules.winograd && std::min(ci, co) >= rules.winograd_min_channels &&
-      std::min(out[1], out[2]) >= rules.winograd_min_size) {
+      fills_tiles(out, rules)) {
+    const Maps maps(out);
     for (std::size_t i = 1; i < algorithms.size(); ++i) {
       if (algorithms[i].tile > 4) continue;  // rounds too much to be taken unseen
-      const double work = work_of(algorithms[i].tile, out, rules.flops_per_byte);
-      if (work <= work_of(algorithms[best].tile, out, rules.flops_per_byte)) best = i;
+      const double work = work_of(algorithms[i].tile, maps, rules.flops_per_byte);
+      if (work <= work_of(algorithms[best].tile, maps, rules.flops_per_byte)) best = i;
     }
   }
   return convolution_algorithms()[best];
@@ -87,11 +109,11 @@ const std::string& preferred_algorithm(std::int64_t ci, std::int64_t co, const S
 
 std::optional<Point> algorithm_point(const Convolution& c, const Rules& rules) {
   if (takes_winograd(c)) {
-    return make_point(PointKind::kAlgorithm, algorithm_key(c.in, c.out.back(), c.before, c.after),
+    return make_point(PointKind::kAlgorithm, algorithm_key(c),
                       preferred_algorithm(c.in.back(), c.out.back(), c.out, rules));
   }
   if (is_product(c)) {
-    return make_point(PointKind::kPointwise, pointwise_key(c),
+    return make_point(PointKind::kPointwise, "pointwise " + maps_key(c),
                       rules.pointwise_as_product ? kProduct : kDirect);
   }
   return std::nullopt;

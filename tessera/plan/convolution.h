@@ -18,6 +18,8 @@ struct Rules {
   bool winograd = true;
   std::int64_t winograd_min_channels = 32;
   std::int64_t winograd_min_size = 7;
+  // Of convolutions with depth, frame by frame.
+  bool winograd_depth = false;
   // Operations in the time of a byte from memory (target::flops_per_byte): of small maps, the
   // longer weights of Winograd may take longer to read than they save. 0: reading is free.
   double flops_per_byte = 0;
@@ -43,18 +45,17 @@ struct Convolution {
 };
 
 // The point that decides how it is computed; nullopt: there is one way only. Keys are
-// "conv n1 h56 w56 ci64 co64 k3x3 s1 p1,1,1,1 g1".
+// "conv n1 h56 w56 ci64 co64 k3x3 s1 p1,1,1,1 g1", with depth "conv n1 d16 h56 .. k3x3x3 ..".
 std::optional<Point> algorithm_point(const Convolution& conv, const Rules& rules);
 
 // kDirect and Winograd by tile; the names are those of `algo` of te::OpSpec.
 const std::vector<std::string>& convolution_algorithms();
 
-// The key of a 3x3 convolution of maps `in` to `co` channels, whatever computes it.
-std::string algorithm_key(const Shape& in, std::int64_t co, const Shape& before,
-                          const Shape& after);
+// The key of a convolution with windows of 3x3, whatever computes it.
+std::string algorithm_key(const Convolution& conv);
 
 // What the rules prefer for a dense 3x3 convolution of f32 from `ci` to `co` channels with results
-// [n, h, w, co].
+// [n, h, w, co] or [n, d, h, w, co].
 const std::string& preferred_algorithm(std::int64_t ci, std::int64_t co, const Shape& out,
                                        const Rules& rules);
 

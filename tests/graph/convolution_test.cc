@@ -224,6 +224,24 @@ TEST(ConvWinograd, EqualsTheSum) {
   }
 }
 
+// Frames are transformed one by one; sums run over those of a window too.
+TEST(ConvWinograd, EqualsTheSumWithDepth) {
+  for (const std::int64_t batch : {1, 2}) {
+    const ConvCase c{"",        {batch, 3, 4, 7, 5}, {4, 3, 3, 3, 3}, {1, 1, 1},
+                     {1, 1, 0}, {1, 1, 2},           {1, 1, 1}};
+    Rng rng(4);
+    const HostTensor x = random_tensor(DType::kF32, c.x, rng);
+    const HostTensor w = random_tensor(DType::kF32, c.w, rng);
+    for (const int m : {2, 4}) {
+      const Attrs attrs{{"m", std::int64_t{m}}, {"before", c.before}, {"after", c.after}};
+      const auto y = run_node("conv_winograd", attrs,
+                              {move_channels(x, true), te::winograd_weights(w, m).value()});
+      ASSERT_TRUE(y.ok()) << y.error().message;
+      EXPECT_EQ(mismatch(move_channels((*y)[0], false), reference_conv(c, x, w), 1e-4), "") << m;
+    }
+  }
+}
+
 TEST(Conv, RefusesWhatDoesNotFit) {
   const HostTensor x(DType::kF32, {1, 4, 5, 5}), w(DType::kF32, {4, 2, 3, 3});
   const auto with = [](std::int64_t group, const Shape& strides, const char* layout = "nchw") {

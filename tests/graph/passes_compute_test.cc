@@ -188,6 +188,22 @@ TEST(SelectAlgorithms, WinogradForLargeThreeByThree) {
   EXPECT_EQ(winograds(channels_last_conv(4, 5, 3, 7, 1, 1)), 0);
 }
 
+TEST(SelectAlgorithms, WinogradWithDepth) {
+  Net net;
+  const ValueId w = net.weights({4, 4, 3, 3, 3});
+  const Graph g = net.finish({net.op("conv", {net.input({1, 3, 7, 8, 4}), w},
+                                     {{"before", Integers{1, 1, 0}},
+                                      {"after", Integers{1, 1, 1}},
+                                      {"layout", std::string("nhwc")}})});
+  PassOptions options;
+  options.rules.winograd_min_channels = 4;
+  EXPECT_EQ(count(check_pass(g, select_algorithms, options), "conv_winograd"), 0);
+  options.rules.winograd_depth = true;
+  const Graph made = check_pass(g, select_algorithms, options);
+  ASSERT_EQ(count(made, "conv_winograd"), 1);
+  EXPECT_EQ(algorithm_key(made, made.nodes[0]), algorithm_point(g, g.nodes[0], {})->key);
+}
+
 TEST(SelectAlgorithms, LongWeightsOfSmallMapsAreReadFromMemory) {
   const auto preferred = [](std::int64_t size, double flops_per_byte) {
     PassOptions options;

@@ -38,6 +38,27 @@ TEST(AlgorithmPoint, WhatWinogradCannotDoIsDirect) {
   EXPECT_FALSE(changed([](Convolution& c) { c.out = {0, 56, 56, 128}; }));
 }
 
+TEST(AlgorithmPoint, FramesCountTogether) {
+  const auto preferred = [](Shape out, bool allowed) {
+    Convolution c = three_by_three();
+    c.in = c.out = std::move(out);
+    c.window = {3, 3, 3};
+    c.strides = c.dilations = c.before = c.after = {1, 1, 1};
+    Rules rules;
+    rules.winograd_min_size = 28;
+    rules.winograd_depth = allowed;
+    const Point point = algorithm_point(c, rules).value();
+    EXPECT_EQ(point.key.find("conv n1 d"), 0U);
+    EXPECT_NE(point.key.find(" k3x3x3 s1 p1,1,1,1,1,1 g1"), std::string::npos) << point.key;
+    return point.values[point.preferred];
+  };
+  EXPECT_EQ(preferred({1, 16, 56, 56, 64}, true), "winograd4");
+  EXPECT_EQ(preferred({1, 16, 56, 56, 64}, false), "direct");
+  EXPECT_EQ(preferred({1, 4, 14, 14, 256}, true), "winograd4");
+  EXPECT_EQ(preferred({1, 2, 7, 7, 512}, true), "direct");
+  EXPECT_EQ(preferred({1, 64, 4, 4, 64}, true), "direct");
+}
+
 TEST(AlgorithmPoint, OneByOneIsAProductOrAsItIs) {
   Convolution c = three_by_three();
   c.window = {1, 1};

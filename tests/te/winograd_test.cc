@@ -30,6 +30,15 @@ TEST(WinogradWeights, LayoutIsTransformThenInputThenOutputChannel) {
   EXPECT_EQ(u.get_float(0), 0);
 }
 
+TEST(WinogradWeights, DepthComesBeforeTheChannels) {
+  HostTensor w(DType::kF32, {2, 3, 2, 3, 3});
+  w.set_float(((1 * 3 + 2) * 2 + 1) * 9, 1);  // co = 1, ci = 2, frame 1, tap (0, 0)
+  const HostTensor u = winograd_weights(w, 4).value();
+  ASSERT_EQ(u.shape(), (Shape{6, 6, 2, 3, 2}));
+  EXPECT_EQ(u.get_float((1 * 3 + 2) * 2 + 1), 1.0 / 16);
+  EXPECT_EQ(u.get_float(2 * 2 + 1), 0);
+}
+
 TEST(WinogradWeights, HalfPrecisionWeightsGiveFloat) {
   EXPECT_EQ(winograd_weights(HostTensor(DType::kF16, {1, 1, 3, 3}), 6).value().dtype(),
             DType::kF32);

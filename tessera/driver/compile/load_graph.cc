@@ -35,6 +35,7 @@ graph::PassOptions passes_for(const target::Target& target) {
     // Transforms are kernels of their own. On an H200 they pay from maps of 28 x 28 on, where tiles
     // of 4 take two thirds of the time (7.1 us, direct 10.7, of 56 x 56 with 64 channels).
     passes.rules.winograd_min_size = 28;
+    passes.rules.winograd_depth = true;
     // One larger product fills more multiprocessors, and launches are saved.
     passes.rules.merge_contractions = true;
     passes.rules.slices_in_place = true;

@@ -86,26 +86,33 @@ Result<Buffers> define_conv(te::DagBuilder& b, const std::string& name, const No
   return Buffers{te::merge_groups(b, name, y, params, types.out)};
 }
 
-// The windows of a 3x3 kernel, stride 1.
+// The windows of a 3x3 kernel, stride 1, after that along the depth if there is one.
 Result<std::vector<te::Window>> read_winograd(const NodeView& node) {
   const Shape& x = node.shape(0);
   const Shape& u = node.shape(1);
   const std::int64_t m = node.attrs.integer("m");
   if (m != 2 && m != 4 && m != 6) return bad("m = {} is not 2, 4 or 6", m);
-  if (x.size() != 4 || u.size() != 4 || u[0] != m + 2 || u[1] != m + 2 || u[2] != x[3]) {
+  const std::size_t rank = x.size();
+  if ((rank != 4 && rank != 5) || u.size() != rank || u[0] != m + 2 || u[1] != m + 2 ||
+      u[rank - 2] != x.back()) {
     return bad("an image {} and transformed weights {}", tessera::to_text(x), tessera::to_text(u));
   }
   if (!is_float(node.dtype(0)) || node.dtype(1) != compute_type(node.dtype(0))) {
     return bad("an image of {} and transformed weights of {}", to_text(node.dtype(0)),
                to_text(node.dtype(1)));
   }
-  return read_windows(node, Image{false, x[0], x[3], {x[1], x[2]}}, {3, 3});
+  Shape kernel = {3, 3};
+  if (rank == 5) kernel.insert(kernel.begin(), u[2]);
+  return read_windows(node, Image{false, x[0], x.back(), Shape(x.begin() + 1, x.end() - 1)},
+                      kernel);
 }
 
 Result<Types> infer_winograd(const NodeView& node) {
   TESSERA_TRY(const std::vector<te::Window> windows, read_winograd(node));
-  return Types{
-      {node.dtype(0), {node.shape(0)[0], windows[0].out, windows[1].out, node.shape(1)[3]}}};
+  Shape out = {node.shape(0)[0]};
+  for (const te::Window& w : windows) out.push_back(w.out);
+  out.push_back(node.shape(1).back());
+  return Types{{node.dtype(0), out}};
 }
 
 Result<Buffers> define_winograd(te::DagBuilder& b, const std::string& name, const NodeView& node,

@@ -37,16 +37,19 @@ thread_local bool shapes_only = false;
 
 Result<HostTensor> transformed(const HostTensor& w, int m) {
   if (!shapes_only) return te::winograd_weights(w, m);
-  const std::int64_t size = m + 2;
-  return HostTensor(w.dtype(), {size, size, w.shape()[1], w.shape()[0]});
+  Shape shape(2, m + 2);
+  shape.insert(shape.end(), w.shape().begin() + 2, w.shape().end() - 2);  // the depth
+  shape.insert(shape.end(), {w.shape()[1], w.shape()[0]});
+  return HostTensor(w.dtype(), shape);
 }
 
 Result<ValueId> to_winograd(Editor& e, const Node& conv, int m) {
   TESSERA_TRY(HostTensor u, transformed(*e.constant_of(conv.inputs[1]), m));
+  const std::size_t rank = e.shape(conv.inputs[1]).size() - 2;
   return e.add("conv_winograd", {conv.inputs[0], e.constant(std::move(u))},
                {{"m", std::int64_t{m}},
-                {"before", per_dim(conv, "before", 2, 0)},
-                {"after", per_dim(conv, "after", 2, 0)}});
+                {"before", per_dim(conv, "before", rank, 0)},
+                {"after", per_dim(conv, "after", rank, 0)}});
 }
 
 Result<ValueId> to_contract(Editor& e, const Node& conv) {
@@ -78,8 +81,15 @@ std::optional<plan::Point> algorithm_point(const Graph& graph, const Node& node,
 
 std::optional<std::string> algorithm_key(const Graph& graph, const Node& node) {
   if (std::string_view(node.op->name) == "conv_winograd") {
-    return plan::algorithm_key(graph.shape(node.inputs[0]), graph.shape(node.outputs[0]).back(),
-                               per_dim(node, "before", 2, 0), per_dim(node, "after", 2, 0));
+    const Shape &u = graph.shape(node.inputs[1]), &out = graph.shape(node.outputs[0]);
+    plan::Convolution c;
+    c.in = graph.shape(node.inputs[0]);
+    c.out = out;
+    c.window = Shape(u.begin() + 2, u.end() - 2);
+    c.window.insert(c.window.end(), {3, 3});
+    c.before = per_dim(node, "before", c.window.size(), 0);
+    c.after = per_dim(node, "after", c.window.size(), 0);
+    return plan::algorithm_key(c);
   }
   const std::optional<plan::Point> point = algorithm_point(graph, node, {});
   if (!point || point->kind != plan::PointKind::kAlgorithm) return std::nullopt;

@@ -146,59 +146,126 @@ Result<void> check_applies(const OpSpec& spec, const std::vector<Window>& win) {
 }
 
 struct Tiling {
-  std::string prefix;                           // of the stages
-  std::int64_t m, alpha, rows, columns, tiles;  // tiles = batch * rows * columns
+  std::string prefix;  // of the stages
+  std::int64_t m, alpha, rows, columns;
+  std::int64_t tiles = 0;   // of all images, with depth those of a frame
+  std::int64_t depth = 0;   // frames of an image with their padding; 0: images are pictures
+  std::int64_t frames = 0;  // of all images
+
+  // Two small axes, the frame if there is one, the tile and a channel.
+  NamedAxes axes(const NamedAxes::value_type& first, const NamedAxes::value_type& second,
+                 std::int64_t of_frames, const NamedAxes::value_type& channel) const {
+    NamedAxes out = {first, second, {"tile", tiles}, channel};
+    if (depth > 0) out.insert(out.begin() + 2, {"frame", of_frames});
+    return out;
+  }
 };
 
-// Stages pad, T, V: V[eps, nu, tile, ci] = (BT d B)[eps, nu] of every input tile d.
+// The same place of other rows of a transform.
+Indices with_rows(const Indices& i, ir::Expr first, ir::Expr second) {
+  Indices out = i;
+  out[0] = std::move(first);
+  out[1] = std::move(second);
+  return out;
+}
+
+ir::Expr number(std::size_t k) { return ir::int_imm(static_cast<std::int64_t>(k)); }
+
+// Stages pad, T, V: V[eps, nu, frame, tile, ci] = (BT d B)[eps, nu] of every input tile d.
 ir::Buffer input_transform(DagBuilder& b, const ir::Buffer& x, const std::vector<Window>& win,
                            const Tiling& t, const Matrix& bt, DType acc) {
-  const std::vector<std::int64_t> lo = {win[0].pad_lo, win[1].pad_lo};
+  const Window &height = win[win.size() - 2], &width = win.back();
+  std::vector<std::string> names = {"n", "h", "w", "c"};
+  std::vector<std::int64_t> lo = {height.pad_lo, width.pad_lo};
   // Whole tiles: the last one may reach past the padding that was asked for.
-  const std::vector<std::int64_t> hi = {t.rows * t.m + 2 - win[0].size - lo[0],
-                                        t.columns * t.m + 2 - win[1].size - lo[1]};
+  std::vector<std::int64_t> hi = {t.rows * t.m + 2 - height.size - lo[0],
+                                  t.columns * t.m + 2 - width.size - lo[1]};
+  if (t.depth > 0) {
+    names.insert(names.begin() + 1, "d");
+    lo.insert(lo.begin(), win[0].pad_lo);
+    hi.insert(hi.begin(), win[0].pad_hi);
+  }
   const ir::Buffer padded =
-      pad_stage(b, t.prefix + "pad", x, {"n", "h", "w", "c"}, 1, lo, hi, ir::imm(x->dtype, 0));
-  const std::int64_t ci = x->shape[3];
-  const NamedAxes axes = {{"eps", t.alpha}, {"nu", t.alpha}, {"tile", t.tiles}, {"ci", ci}};
+      pad_stage(b, t.prefix + "pad", x, names, 1, lo, hi, ir::imm(x->dtype, 0));
+  const NamedAxes axes =
+      t.axes({"eps", t.alpha}, {"nu", t.alpha}, t.frames, {"ci", x->shape.back()});
   const ir::Expr per_image = ir::int_imm(t.rows * t.columns), per_row = ir::int_imm(t.columns);
   const ir::Buffer rows = b.compute(t.prefix + "T", axes, [&](const Indices& i) {
-    const ir::Expr in_image = ir::floor_mod(i[2], per_image);
+    const ir::Expr& tile = i[i.size() - 2];
+    Indices image = {ir::floor_div(tile, per_image)};
+    ir::Expr in_image = ir::floor_mod(tile, per_image);
+    if (t.depth > 0) {
+      const bool one = t.frames == t.depth;
+      image = {one ? ir::int_imm(0) : ir::floor_div(i[2], ir::int_imm(t.depth)),
+               one ? i[2] : ir::floor_mod(i[2], ir::int_imm(t.depth))};
+      in_image = tile;
+    }
     return transform(bt, even_and_odd, i[0], [&](std::size_t k) {
-      const ir::Expr h =
-          shifted(ir::floor_div(in_image, per_row) * t.m, static_cast<std::int64_t>(k));
-      const ir::Expr w = ir::floor_mod(i[2], per_row) * t.m + i[1];
-      return to_type(acc, at(padded, {ir::floor_div(i[2], per_image), h, w, i[3]}));
+      Indices from = image;
+      from.push_back(shifted(ir::floor_div(in_image, per_row) * t.m, static_cast<std::int64_t>(k)));
+      from.push_back(ir::floor_mod(tile, per_row) * t.m + i[1]);
+      from.push_back(i.back());
+      return to_type(acc, at(padded, from));
     });
   });
   return b.compute(t.prefix + "V", axes, [&](const Indices& i) {
-    return transform(bt, even_and_odd, i[1], [&](std::size_t k) {
-      return at(rows, {i[0], ir::int_imm(static_cast<std::int64_t>(k)), i[2], i[3]});
-    });
+    return transform(bt, even_and_odd, i[1],
+                     [&](std::size_t k) { return at(rows, with_rows(i, i[0], number(k))); });
   });
+}
+
+// Stage M: the products of transforms, summed over channels and the window along the depth.
+ir::Buffer products_of(DagBuilder& b, const ir::Buffer& v, const ir::Buffer& u, const Tiling& t) {
+  const std::int64_t ci = v->shape.back(), co = u->shape.back();
+  NamedAxes reduce = {{"ci", ci}};
+  std::int64_t frames = 0;
+  if (t.depth > 0) {
+    reduce.insert(reduce.begin(), {"kd", u->shape[2]});
+    // Between two images some sums belong to none: they are not read.
+    frames = t.frames - u->shape[2] + 1;
+  }
+  const NamedAxes axes = t.axes({"eps", t.alpha}, {"nu", t.alpha}, frames, {"co", co});
+  return b.reduce(t.prefix + "M", Reducer::kSum, axes, reduce,
+                  [&](const Indices& i, const Indices& r) {
+                    Indices from = i;
+                    from.back() = r.back();
+                    Indices weight = {i[0], i[1]};
+                    if (t.depth > 0) from[2] = i[2] + r[0];
+                    weight.insert(weight.end(), r.begin(), r.end());
+                    weight.push_back(i.back());
+                    return at(v, from) * at(u, weight);
+                  });
 }
 
 // Stages Z and `name`: Y = AT M A of every tile, cropped to the output.
 ir::Buffer output_transform(DagBuilder& b, const std::string& name, const ir::Buffer& products,
                             const std::vector<Window>& win, const Tiling& t,
                             const Matrix& at_matrix, std::int64_t batch, DType out) {
-  const std::int64_t co = products->shape[3];
-  const NamedAxes z_axes = {{"i", t.m}, {"nu", t.alpha}, {"tile", t.tiles}, {"co", co}};
+  const std::int64_t co = products->shape.back();
+  const NamedAxes z_axes = t.axes({"i", t.m}, {"nu", t.alpha}, products->shape[2], {"co", co});
   const ir::Buffer z = b.compute(t.prefix + "Z", z_axes, [&](const Indices& i) {
-    return transform(at_matrix, sums_and_differences, i[0], [&](std::size_t k) {
-      return at(products, {ir::int_imm(static_cast<std::int64_t>(k)), i[1], i[2], i[3]});
-    });
+    return transform(at_matrix, sums_and_differences, i[0],
+                     [&](std::size_t k) { return at(products, with_rows(i, number(k), i[1])); });
   });
-  const NamedAxes y_axes = {{"n", batch}, {"oh", win[0].out}, {"ow", win[1].out}, {"co", co}};
+  NamedAxes y_axes = {{"n", batch}};
+  for (const Window& w : win) y_axes.emplace_back(w.out_axis(), w.out);
+  y_axes.emplace_back("co", co);
   const ir::Expr m = ir::int_imm(t.m);
   return b.compute(name, y_axes, [&](const Indices& i) {
-    const ir::Expr tile =
-        (i[0] * t.rows + ir::floor_div(i[1], m)) * t.columns + ir::floor_div(i[2], m);
+    const ir::Expr &oh = i[i.size() - 3], &ow = i[i.size() - 2];
+    const ir::Expr row = ir::floor_div(oh, m), column = ir::floor_div(ow, m);
     const auto term = [&](std::size_t k) {
-      const ir::Expr column = ir::int_imm(static_cast<std::int64_t>(k));
-      return at(z, {ir::floor_mod(i[1], m), column, tile, i[3]});
+      Indices from = {ir::floor_mod(oh, m), number(k)};
+      if (t.depth > 0) {
+        from.push_back(batch == 1 ? i[1] : i[0] * t.depth + i[1]);
+        from.push_back(row * t.columns + column);
+      } else {
+        from.push_back((i[0] * t.rows + row) * t.columns + column);
+      }
+      from.push_back(i.back());
+      return at(z, from);
     };
-    return to_type(out, transform(at_matrix, sums_and_differences, ir::floor_mod(i[2], m), term));
+    return to_type(out, transform(at_matrix, sums_and_differences, ir::floor_mod(ow, m), term));
   });
 }
 
@@ -227,24 +294,22 @@ Result<ir::Buffer> winograd_stages(DagBuilder& b, const std::string& prefix,
                                    const ir::Buffer& u, const std::vector<Window>& windows,
                                    std::int64_t m, DType out) {
   const DType acc = u->dtype;
-  const std::int64_t n = x->shape[0], ci = x->shape[3], co = u->shape[3];
+  const std::int64_t n = x->shape[0];
+  const Window &height = windows[windows.size() - 2], &width = windows.back();
   Tiling t{.prefix = prefix,
            .m = m,
            .alpha = m + 2,
-           .rows = (windows[0].out + m - 1) / m,
-           .columns = (windows[1].out + m - 1) / m,
-           .tiles = 0};
+           .rows = (height.out + m - 1) / m,
+           .columns = (width.out + m - 1) / m};
+  if (windows.size() > 2) t.depth = windows[0].padded();
   // Before the product: verify() sees only the finished shapes.
   TESSERA_TRY([[maybe_unused]] const std::int64_t fits,
-              checked_elements({n, t.rows, t.columns}, acc));
-  t.tiles = n * t.rows * t.columns;
+              checked_elements({n, std::max<std::int64_t>(1, t.depth), t.rows, t.columns}, acc));
+  t.frames = n * t.depth;
+  t.tiles = (t.depth > 0 ? 1 : n) * t.rows * t.columns;
   const Transforms matrices = make_transforms(static_cast<std::size_t>(m));
   const ir::Buffer v = input_transform(b, x, windows, t, matrices.bt, acc);
-  const NamedAxes axes = {{"eps", t.alpha}, {"nu", t.alpha}, {"tile", t.tiles}, {"co", co}};
-  const ir::Buffer products = b.reduce(
-      prefix + "M", Reducer::kSum, axes, {{"ci", ci}}, [&](const Indices& i, const Indices& r) {
-        return at(v, {i[0], i[1], i[2], r[0]}) * at(u, {i[0], i[1], r[0], i[3]});
-      });
+  const ir::Buffer products = products_of(b, v, u, t);
   return output_transform(b, name, products, windows, t, matrices.at, n, out);
 }
 
@@ -278,28 +343,32 @@ void store(const double* values, std::size_t count, std::int64_t at, HostTensor&
 
 Result<HostTensor> winograd_weights(const HostTensor& w, int m) {
   const Shape& shape = w.shape();
-  if (!is_float(w.dtype()) || shape.size() != 4 || shape[2] != 3 || shape[3] != 3 ||
-      (m != 2 && m != 4 && m != 6)) {
+  const std::size_t rank = shape.size();
+  if (!is_float(w.dtype()) || (rank != 4 && rank != 5) || shape[rank - 2] != 3 ||
+      shape[rank - 1] != 3 || (m != 2 && m != 4 && m != 6)) {
     return make_error(ErrorCode::kInvalidArgument,
-                      "winograd weights: float [co, ci, 3, 3] and m = 2, 4 or 6 are needed, not {} "
-                      "{} with m = {}",
+                      "winograd weights: float [co, ci, 3, 3] or [co, ci, d, 3, 3] and m = 2, 4 or "
+                      "6 are needed, not {} {} with m = {}",
                       to_text(w.dtype()), tessera::to_text(shape), m);
   }
   const Matrix g = make_transforms(static_cast<std::size_t>(m)).g;
   const std::int64_t co = shape[0], ci = shape[1], alpha = m + 2;
-  HostTensor u(compute_type(w.dtype()), {alpha, alpha, ci, co});
+  const std::int64_t depth = rank == 5 ? shape[2] : 1;
+  const Shape whole = rank == 5 ? Shape{alpha, alpha, depth, ci, co} : Shape{alpha, alpha, ci, co};
+  HostTensor u(compute_type(w.dtype()), whole);
   const auto rows = static_cast<std::size_t>(alpha);
   // Some output channels at a time: they lie side by side in the result.
   constexpr std::int64_t kBlock = 16;
   using Block = std::array<double, kBlock>;
   const float* floats = w.dtype() == DType::kF32 ? w.as<float>() : nullptr;
   std::array<Block, 9> taps{};
-  std::vector<std::array<Block, 3>> half(rows);  // g w
-  for (std::int64_t c = 0; c < ci; ++c) {
+  std::vector<std::array<Block, 3>> half(rows);    // g w
+  for (std::int64_t c = 0; c < depth * ci; ++c) {  // as they lie in the result
     for (std::int64_t first = 0; first < co; first += kBlock) {
       const auto n = static_cast<std::size_t>(std::min(kBlock, co - first));
       for (std::size_t o = 0; o < n; ++o) {
-        const std::int64_t at = ((first + static_cast<std::int64_t>(o)) * ci + c) * 9;
+        const std::int64_t filter = (first + static_cast<std::int64_t>(o)) * ci + c % ci;
+        const std::int64_t at = (filter * depth + c / ci) * 9;
         for (std::size_t k = 0; k < 9; ++k) {
           const std::int64_t i = at + static_cast<std::int64_t>(k);
           taps[k][o] = floats ? floats[i] : w.get_float(i);
@@ -319,7 +388,8 @@ Result<HostTensor> winograd_weights(const HostTensor& w, int m) {
           for (std::size_t o = 0; o < kBlock; ++o) {
             sum[o] = half[e][0][o] * g[f][0] + half[e][1][o] * g[f][1] + half[e][2][o] * g[f][2];
           }
-          const std::int64_t at = (static_cast<std::int64_t>(e * rows + f) * ci + c) * co + first;
+          const std::int64_t at =
+              (static_cast<std::int64_t>(e * rows + f) * depth * ci + c) * co + first;
           store(sum.data(), n, at, u);
         }
       }
