@@ -192,7 +192,7 @@ class DomainBuilder {
       if (d->is_part(a)) {
         // A padded axis may run past the end: its storage has room and its reads are clamped.
         if (d->stored[a] == d->extents[a]) {
-          add_condition(stage, ir::lt(value, ir::int_imm(stage.op.axes[a].extent)), false, d, true);
+          add_condition(stage, ir::lt(value, ir::int_imm(room_of(stage, a))), false, d, true);
         }
         add_condition(stage, ir::le(ir::int_imm(0), value), false, d, true);
       }
@@ -200,6 +200,24 @@ class DomainBuilder {
     for (std::size_t a = 0; a < stage.op.reduce_axes.size(); ++a) {
       d->axis_values[stage.op.reduce_axes[a].var.get()] = map.values[rank + a];
     }
+  }
+
+  // Elements of an axis that may be computed. Constants that are packed in blocks end with a whole
+  // block, zeros at its end: a copy may go on until there.
+  std::int64_t room_of(const Stage& stage, std::size_t axis) const {
+    const te::Op& op = stage.op;
+    const std::int64_t extent = op.axes[axis].extent;
+    const auto* load = op.values.size() == 1 ? op.values[0].as<ir::Load>() : nullptr;
+    if (!load || op.reducer != te::Reducer::kNone || load->indices.size() != op.axes.size() ||
+        !load->indices[axis].same_as(op.axes[axis].var))
+      return extent;
+    const auto layout = state_.layouts.find(load->buffer);
+    if (layout == state_.layouts.end()) return extent;
+    for (const schedule::LayoutDim& d : layout->second) {
+      if (d.dim == static_cast<int>(axis) && d.modulus > 0)
+        return (extent + d.modulus - 1) / d.modulus * d.modulus;
+    }
+    return extent;
   }
 
   // Storage has room where the guard does not hold: it need not stay.

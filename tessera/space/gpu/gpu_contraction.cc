@@ -404,7 +404,11 @@ class GpuContraction {
   // What makes the operand is computed by the copy, if that is little.
   void begin_copy(const Operand& o) {
     Writer& w = x_.writer;
-    if (o.constant && o.moved) w.layout(o.access->buffer->name, layout(o));
+    if (in_blocks(o)) {
+      w.layout(o.access->buffer->name, block_layout(o));
+    } else if (o.constant && o.moved) {
+      w.layout(o.access->buffer->name, layout(o));
+    }
     if (!o.shared) return;
     w.cache_read(o.access->buffer->name, sum_.inner, "shared");
     const int producer = x_.analysis.producer(o.access->buffer);
@@ -423,6 +427,23 @@ class GpuContraction {
   static schedule::Layout layout(const Operand& o) {
     schedule::Layout out;
     for (const std::size_t d : o.order) out.push_back({.dim = static_cast<int>(d)});
+    return out;
+  }
+
+  // Rows that are no whole vectors: what a block copies is stored together, with room at the end.
+  bool in_blocks(const Operand& o) const {
+    const Access& a = *o.access;
+    const std::size_t last = o.order.back();
+    const std::int64_t lanes = kCopyBytes / size_bytes(a.buffer->dtype);
+    return &o == &b_ && o.constant && o.shared &&
+           a.indices[last].single_axis() == static_cast<int>(c_.vector) &&
+           a.buffer->shape[last] == s_.extent(c_.vector) && a.buffer->shape[last] % lanes != 0 &&
+           a.buffer->shape[last] > tile_.column_length() && tile_.column_length() % lanes == 0;
+  }
+  schedule::Layout block_layout(const Operand& o) const {
+    schedule::Layout out = layout(o);
+    out.insert(out.begin(), {.dim = out.back().dim, .divisor = tile_.column_length()});
+    out.back().modulus = tile_.column_length();
     return out;
   }
 
@@ -548,7 +569,8 @@ class GpuContraction {
       return t.coefficient == 1 ? terms.size() == 1 || s_.extent(t.axis) % lanes == 0
                                 : t.coefficient % lanes == 0;
     });
-    const bool whole = a.buffer->shape[last] % lanes == 0 && span(a, last, tile_) % lanes == 0;
+    const bool whole =
+        (in_blocks(o) || a.buffer->shape[last] % lanes == 0) && span(a, last, tile_) % lanes == 0;
     return plain && whole ? lanes : 1;
   }
 
