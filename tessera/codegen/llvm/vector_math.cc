@@ -286,13 +286,19 @@ Value* each_lane(llvm::IRBuilderBase& b, const char* text, const char* constrain
   const std::vector<llvm::Type*> types(args.size(), scalar);
   auto* code = llvm::InlineAsm::get(llvm::FunctionType::get(scalar, types, false), text,
                                     constraints, /*hasSideEffects=*/false);
+  const auto call = [&](const std::vector<Value*>& of) {
+    llvm::CallInst* made = b.CreateCall(code, of);
+    made->setDoesNotAccessMemory();  // equal ones become one
+    made->setDoesNotThrow();
+    return made;
+  };
   const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
-  if (!vector) return b.CreateCall(code, args);
+  if (!vector) return call(args);
   Value* out = llvm::PoisonValue::get(type);
   for (unsigned i = 0; i < vector->getNumElements(); ++i) {
     std::vector<Value*> one;
     for (Value* arg : args) one.push_back(b.CreateExtractElement(arg, i));
-    out = b.CreateInsertElement(out, b.CreateCall(code, one), i);
+    out = b.CreateInsertElement(out, call(one), i);
   }
   return out;
 }
