@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kRows = 64, kDepth = 64;  // of a product
 constexpr std::int64_t kThreads = 128;           // of a group
 constexpr std::int64_t kLeastColumns = 32;
-constexpr std::int64_t kUsualRows = 256;  // fewer are not taken without measuring
+constexpr std::int64_t kUsualRows = 128;  // fewer are not taken without measuring
 
 class Group final : public GpuGroup {
  public:
@@ -53,7 +53,7 @@ class Group final : public GpuGroup {
 
   void run() override {
     choose();
-    sum_ = cut_gpu_sum(x_, c_, host_, cut_, 1);
+    sum_ = cut_gpu_sum(x_, c_, host_, cut_, tile_.parts);
     for (const GpuOperand& o : operands_) begin_gpu_copy(x_, o, sum_.inner);
     write_launch();
     const std::string step = write_sums();
@@ -61,6 +61,7 @@ class Group final : public GpuGroup {
     x_.writer.pragma(sum_.inner, step, "pipeline", tile_.places);
     x_.done[c_.stage] = true;
     x_.done[host_.stage] = true;
+    if (tile_.parts > 1) add_gpu_parts(x_, c_, host_, sum_.part);
   }
 
  private:
@@ -90,23 +91,27 @@ class Group final : public GpuGroup {
             return refuse_group_tile(x_.target, problem_, t);
           });
     };
-    number("group_columns", &GroupTile::columns, {64, 96, 128, 192, 256});
+    number("group_columns", &GroupTile::columns, {32, 48, 64, 96, 128, 192, 256});
     number("group_tiles", &GroupTile::row_tiles, {1, 2});
     number("row_groups", &GroupTile::row_groups, {1, 2, 3, 4});
     number("column_groups", &GroupTile::column_groups, {1, 2});
     number("group_places", &GroupTile::places, {3, 4, 5, 6});
+    number("group_parts", &GroupTile::parts, {1, 2, 3, 4, 6, 8, 12});
+  }
+
+  std::string axis_of(std::size_t axis) const {
+    return tile_.parts > 1 ? s_.axis_name(axis) : h_.axis_name(host_.axis[axis]);
   }
 
   // Blocks, then groups, then the threads of a group, then what one of them holds.
   void write_launch() {
     Writer& w = x_.writer;
     Loops blocks = gpu_block_loops(x_, c_, host_, sum_.part);
-    const Loops row =
-        w.split(sum_.launch, h_.axis_name(host_.axis[static_cast<std::size_t>(c_.row)]),
-                {tile_.row_groups, tile_.row_tiles, 4, 2, 8}, schedule::Tail::kGuard);
+    const Loops row = w.split(sum_.launch, axis_of(static_cast<std::size_t>(c_.row)),
+                              {tile_.row_groups, tile_.row_tiles, 4, 2, 8}, schedule::Tail::kGuard);
     const Loops column =
-        w.split(sum_.launch, h_.axis_name(host_.axis[c_.vector]),
-                {tile_.column_groups, tile_.columns / 8, 4, 2}, schedule::Tail::kGuard);
+        w.split(sum_.launch, axis_of(c_.vector), {tile_.column_groups, tile_.columns / 8, 4, 2},
+                schedule::Tail::kGuard);
     blocks.insert(blocks.end(), {row[0], column[0]});
     Loops order = blocks;
     order.insert(order.end(), {row[1], column[1], row[3], row[5], column[3], row[2], row[4],
@@ -137,6 +142,7 @@ class Group final : public GpuGroup {
     }
     outer.push_back(steps[0]);
     Loops unrolled;
+    if (tile_.parts > 1) unrolled.push_back(sum_.part);
     for (std::size_t i = 0; i < s_.rank(); ++i) {
       if (i != c_.vector && static_cast<int>(i) != c_.row) unrolled.push_back(s_.axis_name(i));
     }

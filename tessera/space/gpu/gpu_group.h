@@ -16,6 +16,7 @@ struct GroupTile {
   std::int64_t row_tiles = 1;  // of 64 rows, that a group holds
   std::int64_t columns = 64;   // of a group
   std::int64_t places = 4;     // for copies of 64 steps of the reduction
+  std::int64_t parts = 1;      // of the reduction, each in blocks of its own
 
   std::int64_t rows() const { return row_groups * row_tiles * 64; }
   std::int64_t all_columns() const { return column_groups * columns; }

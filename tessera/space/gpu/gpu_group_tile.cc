@@ -9,13 +9,17 @@ namespace {
 constexpr std::int64_t kRowBytes = 128;  // of a copy: 64 elements of two bytes
 constexpr std::int64_t kSteps = 64;
 constexpr std::int64_t kMaxThreads = 512;
-// Cycles of an H200, by the times of 30 tiles of seven products.
+// Cycles of an H200, by the times of 50 tiles of eleven products.
 constexpr double kProducts = 1750;   // that a multiprocessor adds in a cycle,
-constexpr double kCopiedBytes = 64;  // that reach it from the L2,
+constexpr double kCopiedBytes = 66;  // that reach it from the L2,
 constexpr double kStoredBytes = 20;  // and that it stores
-constexpr double kStart = 3000;      // of a block, until the first products
-constexpr double kStep = 60;         // barrier and addresses
+constexpr double kStart = 1400;      // of a block, until the first products
+constexpr double kStep = 130;        // barrier and addresses,
+constexpr double kPlace = 30;        // and for each place that six are more than there are
+constexpr double kNoOverlap = 300;   // with three places a product ends before the next begins
 constexpr double kAlone = 0.85;      // of the speed, where a multiprocessor has one group
+constexpr double kLaunch = 2200;     // of another kernel, that adds up parts
+constexpr std::int64_t kMostPlaces = 6;
 
 double parts_of(std::int64_t n, std::int64_t of) {
   const std::int64_t parts = (n + of - 1) / of;
@@ -43,6 +47,8 @@ const char* refuse_group_tile(const target::Target& target, const TensorProblem&
     return "more sums than registers";
   if (group_shared_bytes(t) > gpu.block_shared_bytes)
     return "more than the shared memory of a block";
+  if (t.parts > 1 && (p.reduce % (t.parts * kSteps) != 0 || p.reduce / t.parts < 2 * kSteps))
+    return "parts of the sum are no whole steps";
   return nullptr;
 }
 
@@ -51,7 +57,7 @@ double estimate_group_cycles(const target::Target& target, const TensorProblem& 
   const target::GpuLimits& gpu = target.gpu;
   const auto as = [](std::int64_t n) { return static_cast<double>(n); };
   const double blocks =
-      as(p.batch) * parts_of(p.row, t.rows()) * parts_of(p.column, t.all_columns());
+      as(p.batch * t.parts) * parts_of(p.row, t.rows()) * parts_of(p.column, t.all_columns());
   const double fits =
       std::min({std::floor(as(gpu.core_registers) / as(t.registers() * t.threads())),
                 std::floor(as(gpu.core_shared_bytes) / as(group_shared_bytes(t) + 1024)), 4.0});
@@ -59,13 +65,17 @@ double estimate_group_cycles(const target::Target& target, const TensorProblem& 
   const double waves = std::ceil(blocks / (target.cores * resident));
   const double at_once = std::min(resident, std::ceil(blocks / target.cores));
   const double busy = at_once * as(t.threads()) > 128 ? 1 : kAlone;
-  const double products = at_once * as(t.rows() * t.all_columns() * kSteps) / kProducts;
+  const double products = at_once * as(t.rows() * t.all_columns() * kSteps) / (kProducts * busy);
   const double copies = at_once * as((t.rows() + t.all_columns()) * kRowBytes) / kCopiedBytes;
-  // With three places a product ends before the next begins.
-  const double step = std::max(products, copies) / busy + kStep * (t.places > 3 ? 1 : 6);
-  const double steps = parts_of(p.reduce, kSteps) * as(p.taps);
-  const double stores = at_once * as(t.rows() * t.all_columns() * 2) / kStoredBytes;
-  return waves * (kStart + steps * step + stores);
+  const double step = std::max(products, copies) + kStep + kPlace * as(kMostPlaces - t.places) +
+                      (t.places > 3 ? 0 : kNoOverlap);
+  const double steps = parts_of(p.reduce / t.parts, kSteps) * as(p.taps);
+  const std::int64_t stored = t.parts > 1 ? 4 : 2;
+  const double stores = at_once * as(t.rows() * t.all_columns() * stored) / kStoredBytes;
+  const double once = waves * (kStart + steps * step + stores);
+  if (t.parts == 1) return once;
+  const double added = as(p.batch * p.row * p.column) * as(4 * t.parts + 2);
+  return once + kLaunch + added / (kCopiedBytes / 4 * target.cores);
 }
 
 GroupTile choose_group_tile(const target::Target& target, const TensorProblem& p) {
@@ -74,14 +84,16 @@ GroupTile choose_group_tile(const target::Target& target, const TensorProblem& p
   for (const std::int64_t row_groups : {2, 1}) {
     for (const std::int64_t column_groups : {1, 2}) {
       for (const std::int64_t row_tiles : {1, 2}) {
-        for (const std::int64_t columns : {64, 96, 128, 192, 256}) {
+        for (const std::int64_t columns : {32, 48, 64, 96, 128, 192, 256}) {
           for (const std::int64_t places : {3, 4, 6}) {
-            const GroupTile t{row_groups, column_groups, row_tiles, columns, places};
-            if (refuse_group_tile(target, p, t)) continue;
-            const double cycles = estimate_group_cycles(target, p, t);
-            if (cycles < least) {
-              least = cycles;
-              best = t;
+            for (const std::int64_t parts : {1, 2, 3, 4, 6, 8}) {
+              const GroupTile t{row_groups, column_groups, row_tiles, columns, places, parts};
+              if (refuse_group_tile(target, p, t)) continue;
+              const double cycles = estimate_group_cycles(target, p, t);
+              if (cycles < least) {
+                least = cycles;
+                best = t;
+              }
             }
           }
         }
