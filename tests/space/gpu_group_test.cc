@@ -48,7 +48,8 @@ TEST(GpuGroup, EveryTileComputesTheOperation) {
 
 TEST(GpuGroup, LargeProductsOfHalvesTakeThem) {
   for (const char* spec :
-       {"matmul:M=4096,N=4096,K=4096,dtype=f16", "dense:M=2048,N=3072,K=768,dtype=bf16"}) {
+       {"matmul:M=4096,N=4096,K=4096,dtype=f16", "dense:M=2048,N=3072,K=768,dtype=bf16",
+        "dense:M=128,N=3072,K=768,dtype=f16", "matmul:M=128,N=768,K=3072,dtype=f16"}) {
     const schedule::Schedule schedule =
         default_schedule(dag_of(spec), h200(), lower::check_lowers).value();
     EXPECT_TRUE(uses_groups(schedule)) << schedule::to_text(schedule);
@@ -78,6 +79,12 @@ TEST(GpuGroup, TilesFitTheDevice) {
   EXPECT_EQ(refused({.column_groups = 2, .columns = 96}, large),
             "groups do not begin with a row of copies");
   EXPECT_EQ(refused({.row_groups = 2}, {.row = 64, .column = 64}), "more than the axis has");
+  // Few outputs of long sums: parts of them keep the multiprocessors busy.
+  const TensorProblem deep{.row = 128, .column = 768, .reduce = 3072};
+  const GroupTile cut = choose_group_tile(h200(), deep);
+  EXPECT_GT(cut.parts, 1);
+  EXPECT_GE(128 * 768 / (cut.rows() * cut.all_columns()) * cut.parts, h200().cores / 2);
+  EXPECT_EQ(refused({.parts = 5}, deep), "parts of the sum are no whole steps");
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "tessera/space/default_schedule.h"
 #include "tessera/space/gpu/gpu_tensor.h"
 #include "tessera/space/walk.h"
+#include "tessera/te/ops/winograd.h"
 #include "tests/lower/thread_case.h"
 #include "tests/space/sketch_case.h"
 #include "tests/space/space_case.h"
@@ -112,7 +113,7 @@ TEST(Gpu, OperandsOfABlockGoThroughSharedMemory) {
   for (const char* step :
        {"cache_write C local\n", "cache_read A shared C.local\n", "cache_read B shared C.local\n",
         "annotate C i.0@j.0 blockIdx.x\n", "annotate C i.1 vthread\n",
-        "annotate C i.2@j.2 threadIdx.x\n", "compute_at A.shared C.local k.0\n",
+        "annotate C i.2@j.2@i.3 threadIdx.x\n", "compute_at A.shared C.local k.0\n",
         "annotate A.shared d0@d1.2 vectorize\n", "pragma C.local k.0 pipeline "}) {
     EXPECT_NE(text.find(step), std::string::npos) << step << "in\n" << text;
   }
@@ -252,7 +253,9 @@ TEST(Gpu, ProductsOfHalvesGoToTensorCores) {
         "matmul:M=7,N=10,K=19,dtype=f16", "attention:B=2,M=20,N=32,D=24,dtype=f16",
         "attention:B=1,M=18,N=85,D=40,mask=causal,dtype=f16",
         "conv2d:N=2,H=3,W=7,CI=16,CO=24,KH=3,KW=3,P=1,dtype=f16,algo=direct",
-        "conv2d:N=1,H=5,W=36,CI=24,CO=16,KH=3,KW=3,P=1,S=2,dtype=bf16,algo=direct"}) {
+        "conv2d:N=1,H=5,W=36,CI=24,CO=16,KH=3,KW=3,P=1,S=2,dtype=bf16,algo=direct",
+        "dense:M=33,N=64,K=160,dtype=i8", "matmul:M=20,N=40,K=64,TB=1,dtype=u8",
+        "conv2d:N=1,H=3,W=20,CI=32,CO=24,KH=3,KW=3,P=1,dtype=i8"}) {
     SCOPED_TRACE(spec);
     const te::Dag dag = dag_of(spec);
     const schedule::Schedule preferred = default_schedule(dag, gpu(), lower::check_lowers).value();
@@ -268,6 +271,75 @@ TEST(Gpu, ProductsOfHalvesGoToTensorCores) {
       expect_runs(dag, other, true);
     }
   }
+}
+
+// Threads multiply: what a block copies of rows of 133 elements is stored together.
+TEST(Gpu, ColumnsThatAreNoWholeVectorsAreStoredInBlocks) {
+  const auto dag = [](int columns) {
+    return te::dag_from_text(fmt::format(R"(dag head
+  input X: f32[16, 32]
+  constant W: f32[{0}, 32]
+  stage C: f32[16, {0}]
+    C[i, j] = sum(k in 32) X[i, k] * W[j, k]
+  output C
+)",
+                                         columns))
+        .value();
+  };
+  const schedule::Schedule schedule =
+      default_schedule(dag(133), gpu(), lower::check_lowers).value();
+  const std::string text = schedule::to_text(schedule);
+  const std::size_t layout = text.find("layout W d0/");
+  ASSERT_NE(layout, std::string::npos) << text;
+  EXPECT_NE(text.find(" d1 d0%", layout), std::string::npos) << text;
+  EXPECT_NE(text.find("annotate W.shared d1@d0.2 vectorize"), std::string::npos) << text;
+  expect_runs(dag(133), schedule, true);
+  EXPECT_EQ(schedule::to_text(default_schedule(dag(132), gpu(), lower::check_lowers).value())
+                .find("layout W d0/"),
+            std::string::npos);
+}
+
+// Several rows of a map share the weights that a block copies.
+TEST(Gpu, WindowsOfHalvesShareTheirWeights) {
+  const target::Target h200 = gpu();
+  const TensorProblem small{.row = 7, .column = 512, .reduce = 512, .taps = 9, .outer = 7};
+  EXPECT_EQ(choose_tensor_tile(h200, small).outer_warps, 7);
+  TensorTile tile{.outer_warps = 8};
+  EXPECT_STREQ(refuse_tensor_tile(h200, small, tile), "more than the axis has");
+  for (const char* spec :
+       {"conv2d:N=1,H=7,W=7,CI=32,CO=32,KH=3,KW=3,P=1,dtype=f16,algo=direct",
+        "conv2d:N=1,H=9,W=11,CI=32,CO=32,KH=3,KW=3,S=2,P=1,dtype=f16,algo=direct"}) {
+    const te::Dag dag = dag_of(spec);
+    const Space space = make_space(dag, h200, lower::check_lowers).value();
+    Rng rng(7);
+    int seen = 0;
+    for (int i = 0; i < 200 && seen < 3; ++i) {
+      const schedule::Schedule other = space.schedule(space.sample(rng)).value();
+      const std::string text = schedule::to_text(other);
+      if (!uses_tensor_cores(other) || text.find("oh.1@ow.1@co.1 threadIdx.y") == std::string::npos)
+        continue;
+      ++seen;
+      expect_runs(dag, other, true);
+    }
+    EXPECT_GT(seen, 0) << spec;
+  }
+}
+
+// Winograd with depth: the product takes several frames, which share their window.
+TEST(Gpu, TransformsOfFrames) {
+  te::DagBuilder b("frames");
+  const ir::Buffer x = b.input("X", DType::kF32, {1, 3, 8, 8, 8});
+  const ir::Buffer u = b.constant("U", DType::kF32, {6, 6, 3, 8, 8});
+  std::vector<te::Window> windows;
+  for (const auto& [axis, size] : {std::pair("d", 3), {"h", 8}, {"w", 8}}) {
+    te::Window w{.axis = axis, .size = size, .kernel = 3, .pad_lo = 1, .pad_hi = 1, .out = size};
+    windows.push_back(w);
+  }
+  const ir::Buffer y = te::winograd_stages(b, "", "Y", x, u, windows, 4, DType::kF32).value();
+  const te::Dag dag = b.build({y});
+  const schedule::Schedule schedule = default_schedule(dag, gpu(), lower::check_lowers).value();
+  expect_runs(dag, schedule, true);
+  EXPECT_EQ(lower::lower_device(dag, schedule)->program.launches.size(), 3U);
 }
 
 // Rows of 33 elements are no whole vectors: the constant is stored by columns, which are.
@@ -292,10 +364,15 @@ TEST(Gpu, ConstantsThatAreNoWholeVectorsAreStoredOtherwise) {
 
 TEST(Gpu, WithoutTensorCoresForTheTypeThreadsMultiply) {
   const target::Target t4 = target::find_target("t4").value();
-  for (const char* spec : {"matmul:M=64,N=64,K=64,dtype=bf16", "matmul:M=64,N=64,K=64"}) {
+  for (const char* spec : {"matmul:M=64,N=64,K=64,dtype=bf16", "matmul:M=64,N=64,K=64",
+                           "dense:M=64,N=64,K=64,dtype=i8"}) {
     const te::Dag dag = dag_of(spec);
     EXPECT_FALSE(uses_tensor_cores(default_schedule(dag, t4, lower::check_lowers).value())) << spec;
   }
+  // Bytes that do not lie along the sums, and cannot be stored otherwise.
+  EXPECT_FALSE(uses_tensor_cores(
+      default_schedule(dag_of("matmul:M=64,N=64,K=64,dtype=i8"), gpu(), lower::check_lowers)
+          .value()));
   // Too short for a tile.
   EXPECT_FALSE(uses_tensor_cores(
       default_schedule(dag_of("matmul:M=3,N=64,K=64,dtype=f16"), gpu(), lower::check_lowers)

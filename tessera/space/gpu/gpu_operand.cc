@@ -56,7 +56,10 @@ std::optional<GpuOperand> make_gpu_operand(const Context& x, const Contraction& 
   const bool constant = x.analysis.constant(a.buffer) && a.regular();
   const std::int64_t vector = kGpuCopyBytes / size_bytes(a.buffer->dtype);
   const bool whole = a.buffer->shape.back() % vector == 0;
-  const bool better = constant && !whole && x.stage(c.stage).extent(cut) % vector == 0;
+  const bool cut_is_whole = x.stage(c.stage).extent(cut) % vector == 0;
+  // Bytes must lie along the sums.
+  const bool apart = size_bytes(a.buffer->dtype) == 1 && !is_last_axis(a, cut);
+  const bool better = constant && (apart || (!whole && cut_is_whole));
   std::optional<GpuOperand> as_is;
   if (lies_along(a, outer, cut)) as_is = o;
   if (as_is && !better) return o;

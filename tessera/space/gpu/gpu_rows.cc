@@ -14,6 +14,8 @@ namespace {
 constexpr std::int64_t kAccessBytes = 16;
 // Rounds of the threads over a row that are unrolled.
 constexpr std::int64_t kMaxRounds = 8;
+// Warps that take a row at once at most.
+constexpr std::int64_t kOnceWarps = 8;
 // Threads of a multiprocessor that keep its memory busy.
 constexpr std::int64_t kBusyThreads = 1024;
 
@@ -78,11 +80,18 @@ class GpuRows {
            ((rows * preferred < busy && 2 * preferred * lanes_ <= length) ||
             preferred * lanes_ * 16 < length))
       preferred *= 2;
+    // Few rows wait for each access: one round of all threads, if there is one without a rest.
+    const std::int64_t once = length / std::max<std::int64_t>(1, wide);
+    const bool exact =
+        once > 0 && once * wide == length && once % warp == 0 && once <= kOnceWarps * warp;
+    if (exact && rows < std::int64_t{2} * x_.target.cores)
+      preferred = std::min(once, most_threads());
     threads_ = x_.chooser.number(name(), "row_threads", DecisionKind::kThread, preferred, [&] {
       std::vector<std::int64_t> out;
+      if (exact && once <= most_threads()) out.push_back(once);
       for (std::int64_t t = warp / 4; t <= std::min<std::int64_t>(16 * warp, most_threads());
            t *= 2)
-        if (t > 0) out.push_back(t);
+        if (t > 0 && (out.empty() || t != out.front())) out.push_back(t);
       return out;
     });
     const std::int64_t side = std::max<std::int64_t>(1, std::int64_t{4} * warp / threads_);

@@ -22,14 +22,16 @@ struct Instruction {
   std::int64_t depth;
   const char* name;
 };
-constexpr std::array kInstructions = {Instruction{DType::kF16, 16, "mma16x16x16"},
-                                      Instruction{DType::kBF16, 16, "mma16x16x16"}};
+constexpr std::array kInstructions = {
+    Instruction{DType::kF16, 16, "mma16x16x16"}, Instruction{DType::kBF16, 16, "mma16x16x16"},
+    Instruction{DType::kI8, 32, "mma16x16x32"}, Instruction{DType::kU8, 32, "mma16x16x32"}};
 
 const Instruction* find_instruction(const target::Target& target, DType type) {
   for (const Instruction& i : kInstructions) {
     if (i.type != type) continue;
     for (const target::TensorShape& s : target::tensor_shapes(target)) {
-      if (s.dtype == type && s.m == kSide && s.k == i.depth) return &i;
+      const bool same = s.dtype == (type == DType::kU8 ? DType::kI8 : type);
+      if (same && s.m == kSide && s.k == i.depth) return &i;
     }
   }
   return nullptr;
@@ -45,7 +47,12 @@ class GpuTensor {
         s_(context.stage(c_.stage)),
         h_(context.stage(host_.stage)),
         self_(host_.stage == c_.stage),
-        instruction_(instruction) {}
+        instruction_(instruction) {
+    if (!c_.rows.empty()) {
+      outer_ = static_cast<int>(c_.rows.back());
+      c_.rows.pop_back();
+    }
+  }
 
   // Operands lie with the sums or their own rows side by side, in the copies too.
   bool fits() {
@@ -57,11 +64,21 @@ class GpuTensor {
     const auto b = make_gpu_operand(x_, c_, c_.b, c_.vector, cut_);
     if (!a || !b) return false;
     operands_ = {*a, *b};
+    if (size_bytes(instruction_.type) == 1) {
+      // Elements of two bytes can be turned round on their way to registers, others not.
+      for (const GpuOperand& o : operands_) {
+        const auto& terms = o.access->indices[o.order.back()].terms;
+        if (terms.size() != 1 || terms[0].axis != cut_ || terms[0].coefficient != 1) return false;
+      }
+    }
     problem_ = {.row = s_.extent(row),
                 .column = s_.extent(c_.vector),
                 .reduce = s_.extent(cut_),
                 .bytes = size_bytes(instruction_.type),
-                .depth = instruction_.depth};
+                .depth = instruction_.depth,
+                .outer = outer_ < 0 ? 1 : s_.extent(static_cast<std::size_t>(outer_)),
+                .row_step = step_of(c_.a, c_.row),
+                .outer_step = step_of(c_.a, outer_)};
     for (const auto* axes : {&c_.batch, &c_.rows, &c_.columns}) {
       for (const std::size_t i : *axes) problem_.batch *= s_.extent(i);
     }
@@ -95,6 +112,16 @@ class GpuTensor {
  private:
   const std::string& name() const { return s_.op.name; }
 
+  // Elements from one row to the next in their dimension of the operand.
+  static std::int64_t step_of(const Access& a, int axis) {
+    for (const Index& index : a.indices) {
+      for (const IndexTerm& t : index.terms) {
+        if (static_cast<int>(t.axis) == axis && t.coefficient != 0) return std::abs(t.coefficient);
+      }
+    }
+    return 1;
+  }
+
   void choose() {
     TensorTile preferred;
     if (!x_.chooser.listed(name(), "warp_rows"))
@@ -119,6 +146,7 @@ class GpuTensor {
     number("tensor_steps", &TensorTile::steps, {depth, 2 * depth, 4 * depth});
     number("tensor_places", &TensorTile::places, {2, 3, 4, 5});
     number("tensor_parts", &TensorTile::parts, {1, 2, 3, 4, 6, 8, 12, 16});
+    if (outer_ >= 0) number("outer_warps", &TensorTile::outer_warps, {1, 2, 4, 7, 8});
   }
 
   std::string axis_of(std::size_t axis) const {
@@ -135,13 +163,21 @@ class GpuTensor {
     const Loops column =
         w.split(sum_.launch, axis_of(c_.vector), {tile_.column_warps, tile_.warp_columns / 8, 4, 2},
                 schedule::Tail::kGuard);
+    Loops warps;
+    if (outer_ >= 0) {
+      const Loops outer = w.split(sum_.launch, axis_of(static_cast<std::size_t>(outer_)),
+                                  {tile_.outer_warps}, schedule::Tail::kGuard);
+      blocks.push_back(outer[0]);
+      warps.push_back(outer[1]);
+    }
     blocks.insert(blocks.end(), {row[0], column[0]});
+    warps.insert(warps.end(), {row[1], column[1]});
     Loops order = blocks;
-    order.insert(order.end(),
-                 {row[1], column[1], row[4], column[3], row[2], row[3], column[2], column[4]});
+    order.insert(order.end(), warps.begin(), warps.end());
+    order.insert(order.end(), {row[4], column[3], row[2], row[3], column[2], column[4]});
     w.reorder(sum_.launch, order);
     w.annotate(sum_.launch, w.fuse(sum_.launch, blocks), schedule::Annotation::kBlockX);
-    const std::string warp = w.fuse(sum_.launch, {row[1], column[1]});
+    const std::string warp = w.fuse(sum_.launch, warps);
     w.annotate(sum_.launch, warp, schedule::Annotation::kThreadY);
     w.annotate(sum_.launch, w.fuse(sum_.launch, {row[4], column[3]}),
                schedule::Annotation::kThreadX);
@@ -187,6 +223,7 @@ class GpuTensor {
       std::int64_t length = 1;
       if (t.axis == c_.vector) length = tile_.columns();
       if (static_cast<int>(t.axis) == c_.row) length = tile_.rows();
+      if (static_cast<int>(t.axis) == outer_) length = tile_.outer_warps;
       if (t.axis == cut_) length = tile_.steps;
       out += std::abs(t.coefficient) * (length - 1);
     }
@@ -218,12 +255,13 @@ class GpuTensor {
   }
 
   Context& x_;
-  const Contraction& c_;
+  Contraction c_;
   const Host& host_;
   const Stage& s_;
   const Stage& h_;
   bool self_;
   const Instruction& instruction_;
+  int outer_ = -1;       // second axis of rows
   std::size_t cut_ = 0;  // reduce axis that goes through shared memory step by step
   std::vector<GpuOperand> operands_;
   TensorProblem problem_;
@@ -234,11 +272,12 @@ class GpuTensor {
 }  // namespace
 
 bool schedule_gpu_tensor(Context& context, const Contraction& contraction, const Host& host) {
-  const DType type = contraction.a.buffer->dtype;
+  const DType type = contraction.a.buffer->dtype, other = contraction.b.buffer->dtype;
   const Instruction* instruction = find_instruction(context.target, type);
-  if (!instruction || contraction.b.buffer->dtype != type ||
-      contraction.a.buffer == contraction.b.buffer ||
-      context.stage(contraction.stage).dtype() != DType::kF32)
+  const bool bytes =
+      size_bytes(type) == 1 && find_instruction(context.target, other) && size_bytes(other) == 1;
+  if (!instruction || (other != type && !bytes) || contraction.a.buffer == contraction.b.buffer ||
+      context.stage(contraction.stage).dtype() != (bytes ? DType::kI32 : DType::kF32))
     return false;
   GpuTensor tensor(context, contraction, host, *instruction);
   if (!tensor.fits()) return false;

@@ -8,7 +8,7 @@
 
 namespace tessera::space {
 
-// A product of f16 or bf16 on tensor cores, with its epilogue: tiles of warps in blocks, operands
+// A product of f16, bf16 or bytes on tensor cores, with its epilogue: tiles of warps in blocks, operands
 // through shared memory. False, and nothing is written, where the target has none for the types or
 // the operands do not lie as they need them.
 bool schedule_gpu_tensor(Context& context, const Contraction& contraction, const Host& host);
@@ -19,10 +19,12 @@ struct TensorTile {
   std::int64_t steps = 32;                         // of the reduction in shared memory at once
   std::int64_t places = 2;                         // for copies
   std::int64_t parts = 1;                          // of the reduction, each in blocks of its own
+  std::int64_t outer_warps = 1;                    // of a block, along the second axis of rows
 
-  std::int64_t rows() const { return warp_rows * row_warps; }
+  std::int64_t rows() const { return warp_rows * row_warps; }  // along the first axis of them
+  std::int64_t all_rows() const { return outer_warps * rows(); }
   std::int64_t columns() const { return warp_columns * column_warps; }
-  std::int64_t warps() const { return row_warps * column_warps; }
+  std::int64_t warps() const { return outer_warps * row_warps * column_warps; }
   // Of a thread: sums, operands of a step, addresses.
   std::int64_t registers() const {
     return warp_rows * warp_columns / 32 + (warp_rows + warp_columns) / 2 + 44;
@@ -37,6 +39,9 @@ struct TensorProblem {
   std::int64_t taps = 1;               // the other reduce axes
   std::int64_t bytes = 2;              // of an element
   std::int64_t depth = 16;             // of the instruction
+  std::int64_t outer = 1;              // extent of the second axis of rows
+  // Rows of an operand that are copied for one of the sums: windows with strides leave some out.
+  std::int64_t row_step = 1, outer_step = 1;
 };
 
 // Shared memory of a block.

@@ -10,20 +10,29 @@ constexpr std::int64_t kSide = 16;       // of a tile
 constexpr std::int64_t kPad = 16;        // bytes between rows of shared memory
 constexpr std::int64_t kMaxWarps = 16;   // of a block
 constexpr std::int64_t kUsualWarps = 8;  // what is chosen without measuring
-// Cycles of an H200 fitted to the times of 39 tiles of six products, with an error of 7 %.
-constexpr double kProducts = 890;     // of f16 that a multiprocessor adds in a cycle (mma.sync),
-constexpr double kSharedBytes = 128;  // that it reads in a cycle,
-constexpr double kCopiedBytes = 30;   // that reach it from the L2,
-constexpr double kStoredBytes = 10;   // and that it stores
-constexpr double kStart = 300;        // of a block, until the first products
-constexpr double kStep = 200;         // barrier and addresses,
-constexpr double kWait = 140;         // for copies, shared by those that are under way
-constexpr double kMixed = 0.02;       // of what should overlap
-constexpr double kLaunch = 1300;      // of another kernel
+// Cycles of an H200 fitted to the times of 40 tiles of nine products and convolutions, with an
+// error of 13 %.
+constexpr double kProducts = 1100;     // of f16 that a multiprocessor adds in a cycle (mma.sync),
+constexpr double kSharedBytes = 90;    // that it reads in a cycle,
+constexpr double kCopiedBytes = 30;    // that reach it from the L2,
+constexpr double kStoredBytes = 13.6;  // and that it stores
+constexpr double kStart = 2030;        // of a block, until the first products
+constexpr double kStep = 180;          // barrier and addresses,
+constexpr double kWait = 140;          // for copies, shared by those that are under way,
+constexpr double kCopy = 7.2;          // of a thread, for each vector that it copies
+constexpr double kMixed = 0.03;        // of what should overlap
+constexpr double kLaunch = 1850;       // of another kernel
+constexpr std::int64_t kLeastSteps = 32;  // what is chosen without measuring
 
 double parts_of(std::int64_t n, std::int64_t of) {
   const std::int64_t parts = (n + of - 1) / of;
   return static_cast<double>(parts);
+}
+
+// Rows of shared memory that the rows of a block take.
+std::int64_t copied_rows(const TensorProblem& p, const TensorTile& t) {
+  const auto reach = [](std::int64_t n, std::int64_t step) { return (n - 1) * step + 1; };
+  return reach(t.outer_warps, p.outer_step) * reach(t.rows(), p.row_step);
 }
 
 }  // namespace
@@ -34,13 +43,14 @@ std::int64_t tensor_shared_bytes(const TensorProblem& p, const TensorTile& t) {
     const std::int64_t rows = std::max(side, t.steps);
     return (side * t.steps * p.bytes + rows * kPad + 127) / 128 * 128;
   };
-  return t.places * (operand(t.rows()) + operand(t.columns()));
+  return t.places * (operand(copied_rows(p, t)) + operand(t.columns()));
 }
 
 const char* refuse_tensor_tile(const target::Target& target, const TensorProblem& p,
                                const TensorTile& t) {
   const target::GpuLimits& gpu = target.gpu;
-  if (t.rows() - kSide >= p.row || t.columns() - kSide >= p.column || t.steps - p.depth >= p.reduce)
+  if (t.rows() - kSide >= p.row || t.columns() - kSide >= p.column ||
+      t.steps - p.depth >= p.reduce || t.outer_warps > p.outer)
     return "more than the axis has";
   if (t.warps() > kMaxWarps || t.warps() * gpu.warp > gpu.block_threads)
     return "more threads than a block has";
@@ -50,7 +60,8 @@ const char* refuse_tensor_tile(const target::Target& target, const TensorProblem
   if (tensor_shared_bytes(p, t) > gpu.block_shared_bytes)
     return "more than the shared memory of a block";
   // Parts must be of equal length and made of whole steps.
-  if (t.parts > 1 && (p.reduce % (t.parts * t.steps) != 0 || p.reduce / t.parts < 2 * t.steps))
+  if (t.parts > 1 &&
+      (p.reduce % (t.parts * t.steps) != 0 || p.reduce / t.parts * p.taps < 2 * t.steps))
     return "parts of the sum are no whole steps";
   return nullptr;
 }
@@ -60,8 +71,8 @@ double estimate_tensor_cycles(const target::Target& target, const TensorProblem&
   const target::GpuLimits& gpu = target.gpu;
   const auto as = [](std::int64_t n) { return static_cast<double>(n); };
   const double cores = target.cores;
-  const double blocks =
-      as(p.batch * t.parts) * parts_of(p.row, t.rows()) * parts_of(p.column, t.columns());
+  const double blocks = as(p.batch * t.parts) * parts_of(p.outer, t.outer_warps) *
+                        parts_of(p.row, t.rows()) * parts_of(p.column, t.columns());
   const double fits =
       std::min({std::floor(as(gpu.core_registers) / as(t.registers() * t.warps() * gpu.warp)),
                 std::floor(as(gpu.core_shared_bytes) / as(tensor_shared_bytes(p, t) + 1024)),
@@ -73,17 +84,22 @@ double estimate_tensor_cycles(const target::Target& target, const TensorProblem&
   // Each quarter of a multiprocessor multiplies for its own warps.
   const double busy = std::min(1.0, at_once * as(t.warps()) / 8);
   const double products =
-      at_once * as(t.rows() * t.columns() * t.steps) * scale / (kProducts * (0.4 + 0.6 * busy));
+      at_once * as(t.all_rows() * t.columns() * t.steps) * scale / (kProducts * (0.4 + 0.6 * busy));
   const double reads = at_once * as(t.warps() * (t.warp_rows + t.warp_columns) * t.steps) *
                        as(p.bytes) / kSharedBytes;
-  const double copies = at_once * as((t.rows() + t.columns()) * t.steps * p.bytes) / kCopiedBytes;
+  const double copies =
+      at_once * as((copied_rows(p, t) + t.columns()) * t.steps * p.bytes) / kCopiedBytes;
+  const double vectors =
+      parts_of((copied_rows(p, t) + t.columns()) * t.steps * p.bytes / 16, t.warps() * gpu.warp);
   const double step = std::max({products, reads, copies}) + kMixed * (products + reads + copies) +
-                      kStep + kWait / as(t.places - 1);
+                      kStep + kWait / as(t.places - 1) + kCopy * vectors;
   const double steps = parts_of(p.reduce / t.parts, t.steps) * as(p.taps);
-  const double stores = at_once * as(t.rows() * t.columns()) * (t.parts > 1 ? 4 : 2) / kStoredBytes;
+  const double stores =
+      at_once * as(t.all_rows() * t.columns()) * (t.parts > 1 ? 4 : 2) / kStoredBytes;
   double out = waves * (kStart + steps * step + stores);
   if (t.parts > 1) {
-    out += kLaunch + as(p.batch * p.row * p.column) * as(4 * t.parts + 2) / (cores * kCopiedBytes);
+    out += kLaunch +
+           as(p.batch * p.outer * p.row * p.column) * as(4 * t.parts + 2) / (cores * kCopiedBytes);
   }
   return out;
 }
@@ -97,14 +113,19 @@ TensorTile choose_tensor_tile(const target::Target& target, const TensorProblem&
         for (const std::int64_t column_warps : {1, 2, 4}) {
           for (const std::int64_t steps : {p.depth, 2 * p.depth, 4 * p.depth}) {
             for (const std::int64_t places : {2, 3, 4}) {
-              for (const std::int64_t parts : {1, 2, 3, 4, 6, 8, 12}) {
-                const TensorTile t{warp_rows, warp_columns, row_warps, column_warps,
-                                   steps,     places,       parts};
-                if (t.warps() > kUsualWarps || refuse_tensor_tile(target, p, t)) continue;
-                const double cycles = estimate_tensor_cycles(target, p, t);
-                if (cycles < least) {
-                  least = cycles;
-                  best = t;
+              for (const std::int64_t parts : {1, 2, 3, 4, 6, 8, 12, 16}) {
+                for (const std::int64_t outer_warps : {1, 2, 4, 7}) {
+                  const TensorTile t{warp_rows, warp_columns, row_warps, column_warps,
+                                     steps,     places,       parts,     outer_warps};
+                  // Windows with steps copy what they leave out.
+                  if (p.outer % outer_warps != 0 || (outer_warps > 1 && p.outer_step > 1)) continue;
+                  if (steps < std::min(kLeastSteps, p.reduce)) continue;
+                  if (t.warps() > kUsualWarps || refuse_tensor_tile(target, p, t)) continue;
+                  const double cycles = estimate_tensor_cycles(target, p, t);
+                  if (cycles < least) {
+                    least = cycles;
+                    best = t;
+                  }
                 }
               }
             }
