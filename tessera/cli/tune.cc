@@ -229,9 +229,18 @@ Result<void> check_outputs(const TuneArgs& args, const target::Target& target) {
   return check_output_artifact(args.artifact, target);
 }
 
+// The same command again goes on with what it decided.
+plan::Decisions earlier_decisions(const TuneArgs& args, const driver::TuneOptions& options) {
+  if (options.level == driver::TuneLevel::kKernel) return {};
+  const Result<plan::Plan> earlier = plan::load_plan(plan_path(args));
+  return earlier && earlier->model == options.subjects[0].name ? earlier->decisions
+                                                               : plan::Decisions();
+}
+
 int tune(const TuneArgs& args) {
   Result<driver::TuneOptions> options = tune_options(args);
   if (!options) return report(options.error());
+  options->start = earlier_decisions(args, *options);
   if (const Result<void> can = check_outputs(args, options->target); !can)
     return report(can.error());
   options->budget_s -= after_tuning_s(args, options->budget_s);

@@ -152,6 +152,26 @@ TEST(TuneGraph, BothLevelsTuneKernelsFirst) {
   EXPECT_FALSE(result->plan.tasks.empty());
 }
 
+TEST(TuneGraph, GoesOnFromAnEarlierPlan) {
+  TuneOptions options;
+  options.subjects = {{"zoo:lenet", false, {}}};
+  options.target = target::host();
+  options.level = TuneLevel::kGraph;
+  options.budget_s = 100;
+  options.plans = 1;
+  options.judges = {"none"};
+  options.start = {{"layout Conv /conv1/Conv", plan::kFirst},
+                   {"layout Conv /conv9/Conv", plan::kFirst},
+                   {"layout Conv /conv2/Conv", "sideways"}};
+  use_answers([](const measure::Trial&, bool, measure::Measurement* m) { m->samples_s = {1e-5}; },
+              &options);
+  const Result<TuneResult> result = tune(options, {});
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  ASSERT_FALSE(result->graph.plans.empty());
+  EXPECT_EQ(result->graph.plans[0].found_by, "earlier plan");
+  EXPECT_EQ(result->graph.plans[0].changes, 1u) << "what there is and what it can be";
+}
+
 TEST(TuneGraph, SaysWhatIsWrongWithAJudge) {
   TuneOptions options;
   options.subjects = {{"zoo:lenet", false, {}}};

@@ -48,6 +48,7 @@ struct TuneOptions {
   std::vector<std::string> sources;
   std::vector<std::string> tasks;   // keys; empty: all. Others keep their default schedules
   std::vector<std::string> judges;  // weights of networks that order plans; empty: sums of kernels
+  plan::Decisions start;            // of an earlier plan: levels graph and both go on from it
   std::int64_t plans = 0;           // that are measured as whole models, at most; 0: no limit
   bool recombine = true;            // try second bests in the whole model
   // Losers are timed as fully as winners and no task stops early: a table for simulate().

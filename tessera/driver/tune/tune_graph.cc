@@ -198,10 +198,11 @@ class GraphTuning {
   Result<void> tune_kernels() {
     std::set<std::string> known, tuned;
     for (const auto& [key, count] : *rules_) tuned.insert(key);
-    const std::vector<JudgedPlan> plans = judged();
+    const std::vector<JudgedPlan> plans = promising();
     for (std::size_t i = 0; i < std::min(kTunedPlans, plans.size()); ++i) {
-      TESSERA_TRY(const PlanTasks* tasks, costs_->tasks_of(plans[i].decisions));
-      for (const auto& [key, count] : *tasks) tuned.insert(key);
+      const Result<const PlanTasks*> tasks = costs_->tasks_of(plans[i].decisions);
+      if (!tasks) continue;
+      for (const auto& [key, count] : **tasks) tuned.insert(key);
     }
     for (std::size_t t = 0; t < session_->tasks(); ++t) {
       if (!finalists_[t].empty()) known.insert(session_->problem().tasks[t].task.key);
@@ -216,6 +217,28 @@ class GraphTuning {
     learn_seconds(tuned);
     result_.times.finals = elapsed_s() - begin;
     return {};
+  }
+
+  // What an earlier plan decides otherwise than the rules, as far as it still can be.
+  Decisions earlier() const {
+    Decisions out;
+    for (const plan::Decided& d : points_) {
+      const auto it = options_.start.find(d.point.key);
+      if (it == options_.start.end() || it->second == d.text()) continue;
+      const std::vector<std::string>& values = d.point.values;
+      if (std::find(values.begin(), values.end(), it->second) != values.end())
+        out[d.point.key] = it->second;
+    }
+    return out;
+  }
+
+  // The earlier plan, then the best by sums of kernels.
+  std::vector<JudgedPlan> promising() {
+    std::vector<JudgedPlan> plans = unjudged() ? std::vector<JudgedPlan>() : judged();
+    const Decisions start = earlier();
+    if (!start.empty())
+      plans.insert(plans.begin(), {start, costs_->seconds(start), "earlier plan"});
+    return plans;
   }
 
   // The best plans by sums of kernels.
@@ -233,7 +256,7 @@ class GraphTuning {
 
   // The last part: whole models.
   Result<void> choose(const target::Target& machine) {
-    const std::vector<JudgedPlan> plans = unjudged() ? std::vector<JudgedPlan>() : judged();
+    const std::vector<JudgedPlan> plans = promising();
     const double begin = elapsed_s();
     session_->report_progress(TuneProgress::Phase::kWholeModel, 0, true);
     WholeModels whole(options_, *session_, finalists_);
