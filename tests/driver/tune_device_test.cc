@@ -42,6 +42,24 @@ class OnDevice : public ::testing::TestWithParam<const char*> {
 INSTANTIATE_TEST_SUITE_P(Kinds, OnDevice, ::testing::Values("cuda", "opencl"),
                          [](const auto& kind) { return std::string(kind.param); });
 
+TEST_P(OnDevice, DecisionsOfAModelAreTuned) {
+  TuneOptions options;
+  options.subjects = {{"zoo:lenet@size=12", false, {}}};
+  options.target = target_;
+  options.level = TuneLevel::kGraph;
+  options.plans = 1;
+  options.budget_s = 10;
+  options.learner.model = "none";
+  options.database = database_;
+  const Result<TuneResult> result = tune(options, {});
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  EXPECT_GT(result->graph.points, 0);
+  if (result->state == TuneState::kNoMeasurement) GTEST_SKIP() << "the device is too slow";
+  EXPECT_EQ(result->state, TuneState::kDone);
+  EXPECT_GT(result->subjects[0].before_s, 0);
+  EXPECT_LE(result->subjects[0].after_s, result->subjects[0].before_s);
+}
+
 TEST_P(OnDevice, TuningMakesAPlanForIt) {
   TuneOptions options;
   options.subjects = {{"matmul:M=32,N=32,K=32", true, {}}};

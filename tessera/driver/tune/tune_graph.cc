@@ -259,7 +259,7 @@ class GraphTuning {
     const std::vector<JudgedPlan> plans = promising();
     const double begin = elapsed_s();
     session_->report_progress(TuneProgress::Phase::kWholeModel, 0, true);
-    WholeModels whole(options_, *session_, finalists_);
+    WholeModels& whole = whole_.emplace(options_, *session_, finalists_);
     Selection rules = {{}, std::vector<std::size_t>(finalists_.size(), 0), {}};
     TESSERA_TRY(const bool sane, whole.verify(&rules, &result_.subjects));
     if (!sane) {
@@ -432,6 +432,8 @@ class GraphTuning {
   std::unique_ptr<TuneSession> session_;
   std::vector<std::vector<Finalist>> finalists_;
   Selection rules_selection_, best_selection_;
+  // Models hold memory of the device that is opened here, and go before it.
+  std::optional<WholeModels> whole_;
   std::shared_ptr<const WholeModels::Built> best_;
   double best_share_ = 1;
   std::map<PlanTasks, double> shares_by_kernels_;  // of the plans that were measured
