@@ -92,6 +92,37 @@ std::vector<std::string> pass_names() {
 
 namespace {
 
+// Elements of a row that stay side by side, in bytes from the beginning of where the row goes.
+struct Run {
+  std::size_t to = 0, bytes = 0;
+};
+
+std::vector<Run> runs_of(const std::vector<std::size_t>& offsets, std::size_t width) {
+  std::vector<Run> runs;
+  for (const std::size_t offset : offsets) {
+    if (!runs.empty() && runs.back().to + runs.back().bytes == offset) {
+      runs.back().bytes += width;
+    } else {
+      runs.push_back({offset, width});
+    }
+  }
+  return runs;
+}
+
+// A run of one element is the width of the type, which the compiler then knows.
+template <std::size_t kWidth>
+const std::byte* copy_runs(const std::vector<Run>& runs, const std::byte* from, std::byte* to) {
+  for (const Run& r : runs) {
+    if (r.bytes == kWidth) {
+      std::memcpy(to + r.to, from, kWidth);
+    } else {
+      std::memcpy(to + r.to, from, r.bytes);
+    }
+    from += r.bytes;
+  }
+  return from;
+}
+
 // Element `index` of the tensor goes to the sum of terms[d][index[d]], in bytes.
 template <std::size_t kWidth>
 void scatter(const HostTensor& tensor, const std::vector<std::vector<std::size_t>>& terms,
@@ -101,14 +132,13 @@ void scatter(const HostTensor& tensor, const std::vector<std::vector<std::size_t
   const std::size_t rank = terms.size();
   const auto elements = static_cast<std::size_t>(tensor.size());
   if (rank == 0) return void(std::memcpy(to, from, kWidth));
-  const std::vector<std::size_t>& last = terms[rank - 1];
+  const std::size_t length = terms[rank - 1].size();
+  const std::vector<Run> runs = runs_of(terms[rank - 1], kWidth);
   std::vector<std::size_t> index(rank, 0);
-  for (std::size_t done = 0; done < elements; done += last.size()) {
+  for (std::size_t done = 0; done < elements; done += length) {
     std::byte* row = to;
     for (std::size_t d = 0; d + 1 < rank; ++d) row += terms[d][index[d]];
-    for (std::size_t i = 0; i < last.size(); ++i, from += kWidth) {
-      std::memcpy(row + last[i], from, kWidth);
-    }
+    from = copy_runs<kWidth>(runs, from, row);
     for (std::size_t d = rank - 1; d-- > 0 && ++index[d] == terms[d].size();) index[d] = 0;
   }
 }
