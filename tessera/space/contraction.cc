@@ -13,8 +13,9 @@
 namespace tessera::space {
 namespace {
 
-// Full vectors along a row that takes the place of columns.
-constexpr std::int64_t kVectorsPerRow = 4;
+// Full vectors along a row that takes the place of columns; where columns would fill a quarter of
+// a vector at most, fewer are enough. Groups of channels read too little of a row for that.
+constexpr std::int64_t kVectorsPerRow = 4, kVectorsPerRowOfFew = 2;
 
 // Writes one contraction. The host is the stage itself where there is no epilogue.
 class ContractionWriter {
@@ -425,8 +426,12 @@ int turn_to_rows(Context& x, const Contraction& c) {
   if (s.extent(c.vector) >= lanes || c.row < 0 || c.a.conditional) return -1;
   const auto row = static_cast<std::size_t>(c.row);
   const int p = x.analysis.producer(c.a.buffer);
-  if (s.extent(row) < kVectorsPerRow * lanes || p < 0 || !x.analysis.constant(c.b.buffer))
-    return -1;
+  const bool groups = std::any_of(c.batch.begin(), c.batch.end(), [&](std::size_t b) {
+    return c.a.strides[b] > 0 && c.a.strides[b] < c.a.strides[row];
+  });
+  const bool few = 4 * s.extent(c.vector) <= lanes && !groups;
+  const std::int64_t vectors = few ? kVectorsPerRowOfFew : kVectorsPerRow;
+  if (s.extent(row) < vectors * lanes || p < 0 || !x.analysis.constant(c.b.buffer)) return -1;
   const Stage& producer = x.stage(static_cast<std::size_t>(p));
   if (producer.output || producer.reduces() || producer.users.size() != 1) return -1;
   int along = -1;
@@ -447,6 +452,18 @@ int turn_to_rows(Context& x, const Contraction& c) {
   layout.push_back({along, 1, 0});
   x.writer.layout(c.a.buffer->name, layout);
   return c.row;
+}
+
+// Sums that the schedule keeps lie as their vectors do.
+void store_along(Context& x, std::size_t stage, std::size_t axis) {
+  const Stage& s = x.stage(stage);
+  if (s.output) return;
+  schedule::Layout layout;
+  for (std::size_t d = 0; d < s.rank(); ++d) {
+    if (d != axis) layout.push_back({static_cast<int>(d), 1, 0});
+  }
+  layout.push_back({static_cast<int>(axis), 1, 0});
+  x.writer.layout(s.op.outputs[0]->name, layout);
 }
 
 }  // namespace
@@ -481,6 +498,7 @@ bool schedule_contraction(Context& context, std::size_t stage) {
   if (const int row = turn_to_rows(context, *contraction); row >= 0) {
     contraction = match_contraction(context.analysis, stage, static_cast<std::size_t>(row));
     TESSERA_CHECK(contraction.has_value(), "the rows of a contraction are read by one operand");
+    if (host.stage == stage) store_along(context, stage, static_cast<std::size_t>(row));
   }
   // Without copies, vectors must be contiguous in memory, or it is a dot product.
   const Access& b = contraction->b;

@@ -334,6 +334,11 @@ TEST(Groups, DepthwiseMostlyPadding) {
 
 // Fewer output channels than lanes: vectors along the image.
 TEST(Groups, FewOutputChannels) {
+  const te::Dag image = dag_of("conv_transpose2d:N=1,H=4,W=33,CI=5,CO=3,KH=4,KW=4,S=2,P=1");
+  expect_correct(image);
+  const std::string text = schedule_text(image, target::find_target("sapphirerapids").value());
+  EXPECT_NE(text.find("layout pad d0 d1 d3 d2"), std::string::npos) << text;
+  EXPECT_NE(text.find("layout Q d0 d1 d2 d3 d5 d4"), std::string::npos) << text;
   expect_correct(dag_of("conv_transpose2d:N=1,H=17,W=19,CI=5,CO=3,KH=4,KW=4,S=2,P=1"));
   expect_correct(dag_of("conv_transpose2d:N=1,H=5,W=19,CI=5,CO=2,KH=3,KW=3,S=3,P=1"));
   for (const std::int64_t channels : {1, 2, 3}) {
