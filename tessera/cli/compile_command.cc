@@ -88,9 +88,10 @@ void print_report(const CompileArgs& args, const artifact::ArtifactReport& r) {
 // "with 4 threads"; of a device nothing.
 std::string threads_text(const driver::ZeroTrialResult& r, target::Kind device) {
   if (device != target::Kind::kCpu) return "";
+  if (r.measured_threads == 1) return " with one thread, the only number that was learnt from";
   return fmt::format(" with {}{}",
                      r.threads == 1 ? "one thread" : fmt::format("{} threads", r.threads),
-                     r.measured_threads == 1 ? ", the only number that was learnt from" : "");
+                     r.threads == r.measured_threads ? ", the most that was learnt from" : "");
 }
 
 void print_prediction(const CompileArgs& args, const driver::ZeroTrialResult& r,

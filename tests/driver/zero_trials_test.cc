@@ -212,6 +212,9 @@ TEST_F(ZeroTrials, AModelOfOneThreadSharesNothingOut) {
   const ZeroTrialResult four = choose("a cores=1 threads=1; b cores=4 threads=4");
   EXPECT_EQ(four.threads, 4);
   EXPECT_GT(shared_otherwise(tasks_, options_.target, four.plan), 0);
+  // No further than what was learnt from.
+  options_.threads = 64;
+  EXPECT_EQ(choose("a cores=1 threads=1; b cores=4 threads=4").threads, 4);
   // What is judged for one thread cannot be shared out well either.
   options_.threads = 1;
   const ZeroTrialResult judged = choose("a cores=1 threads=1; b cores=4 threads=4");

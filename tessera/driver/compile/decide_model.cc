@@ -1,6 +1,7 @@
 #include "tessera/driver/compile/decide_model.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "tessera/target/cpus.h"
 
@@ -35,6 +36,9 @@ Result<void> judge(const CompileOptions& options, DecidedModel* model) {
   }
   TESSERA_TRY(judging.model, std::move(loaded));
   judging.target = options.target;
+  if (!options.target.is_gpu()) judging.threads = options.target.code_threads();
+  // How several threads share work out is told too poorly to leave the default for it.
+  if (judging.threads > 1) judging.margin = std::numeric_limits<double>::infinity();
   TESSERA_TRY(model->judged, choose_schedules(model->tasks.tasks, judging));
   if (const std::string error = judging.model->last_error(); !error.empty()) {
     note(error + "; tasks that could not be judged keep their defaults");

@@ -216,8 +216,9 @@ void sum_up(const model::CostModel& model, ZeroTrialResult* out) {
 Result<ZeroTrialResult> choose_schedules(const std::vector<task::Task>& tasks,
                                          const ZeroTrialOptions& options) {
   ZeroTrialResult out;
-  out.threads = options.model->most_threads() == 1 ? 1 : std::max(1, options.threads);
   out.measured_threads = options.model->most_threads();
+  out.threads = std::max(1, options.threads);
+  if (out.measured_threads > 0) out.threads = std::min(out.threads, out.measured_threads);
   out.plan = options.known;
   out.plan.target = target::to_text(options.target);
   if (options.known.tasks.empty()) out.plan.threads = out.threads;
