@@ -20,7 +20,7 @@ namespace {
 
 struct LanguageFlags {
   std::vector<std::string> data;
-  std::string hyper, recipe = "best", decay = "cosine", output, storage = "f16";
+  std::string hyper, recipe, decay = "cosine", output, storage = "f16";
   bool json = false;
   LanguageOptions options;
 };
@@ -76,6 +76,7 @@ std::optional<int> parse(std::vector<std::string> words, LanguageFlags& f) {
   const bool tunes = !words.empty() && words[0] == "finetune";
   t.epochs = tunes ? 10 : 2;
   t.lr = tunes ? 1e-4 : 1e-3;
+  f.recipe = tunes ? "best" : "all";
   CLI::App* pretrain = app.add_subcommand("pretrain", "Learn from all sentences");
   pretrain->footer(
       "Example:\n  tessera lm pretrain --data corpus --hyper width=192,layers=4 "
@@ -89,10 +90,17 @@ std::optional<int> parse(std::vector<std::string> words, LanguageFlags& f) {
   pretrain->add_option("--hyper", f.hyper, "Sizes of the network: width=192,layers=4");
   pretrain->add_option("--init", t.init, "Start from this file");
   finetune->add_option("--init", t.init, "Start from this file")->required();
+  pretrain
+      ->add_option("--recipe", f.recipe,
+                   "all: every sentence with its quality; contrast: quality tells the best from "
+                   "the common")
+      ->check(CLI::IsMember({"all", "contrast"}))
+      ->capture_default_str();
   finetune
       ->add_option("--recipe", f.recipe,
                    "best: the best sentences of each task; all: every sentence with its quality; "
-                   "preference: pairs of which one is better")
+                   "preference: pairs of which one is better; contrast: quality tells the best "
+                   "from the common")
       ->capture_default_str();
   finetune->add_option("--best", o.best, "Quality from which on sentences are the best")
       ->capture_default_str();
@@ -100,15 +108,20 @@ std::optional<int> parse(std::vector<std::string> words, LanguageFlags& f) {
       ->capture_default_str();
   finetune->add_option("--gap", o.preference.gap, "Of quality, between the sentences of a pair")
       ->capture_default_str();
-  finetune->add_option("--keep", o.preference.keep, "Weight of the likelihood beside preferences")
-      ->capture_default_str();
+  for (CLI::App* sub : {pretrain, finetune}) {
+    sub->add_option("--keep", o.preference.keep,
+                    "Weight of the likelihood beside preferences and contrasts")
+        ->capture_default_str();
+    sub->add_option("--tilt", o.preference.tilt,
+                    "Of quality, that makes a sentence e times as likely in a contrast")
+        ->capture_default_str();
+  }
   std::reverse(words.begin(), words.end());  // as CLI11 takes them
   try {
     app.parse(std::move(words));
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? kOk : kUsage;
   }
-  if (!tunes) f.recipe = "all";
   return std::nullopt;
 }
 

@@ -48,6 +48,7 @@ class SentenceLearner final : public TorchLearner<LanguageLearner> {
 
  private:
   using Key = std::array<std::int64_t, 6>;
+  static constexpr std::size_t kWords = 2;  // among the inputs of the network
 
   Result<const GraphEval*> instance(const nn::LanguageShape& s) {
     const Key key = {s.subjects, s.prompt, s.sentences, s.answers, s.questions, s.values};
@@ -108,6 +109,7 @@ class SentenceLearner final : public TorchLearner<LanguageLearner> {
 
   Result<Tensor> loss_of(const LanguageBatch& batch) {
     const Loaded on = load(batch);
+    if (loss_.loss == LanguageLoss::kContrast) return contrast(on);
     TESSERA_TRY(const Tensor all, value_chances(on, adam_.parts()));
     const Tensor each = chosen(all, on);
     const Tensor& there = on.answered;
@@ -131,6 +133,49 @@ class SentenceLearner final : public TorchLearner<LanguageLearner> {
     const Tensor good =
         ((quality >= 0.5).to(at::kFloat).unsqueeze(2) * there.reshape({s, g, -1})).reshape({-1});
     return pairs - loss_.keep * weighted_mean(each, good);
+  }
+
+  // Every sentence twice: as its words are, and with words that tell no quality.
+  static Loaded twice(const Loaded& on) {
+    const auto [s, p, g, t, q, n] = on.shape;
+    Loaded out = on;
+    out.shape.sentences = 2 * g;
+    const Tensor& words = on.inputs[kWords];
+    Tensor untold = words.clone();
+    untold.slice(3, words.size(3) - nn::kQualityNumbers).zero_();
+    out.inputs[kWords] = at::cat({words, untold}, 1);
+    const auto both = [&](const Tensor& x, at::IntArrayRef shape) {
+      const Tensor by_subject = x.reshape({s, -1});
+      return at::cat({by_subject, by_subject}, 1).reshape(shape);
+    };
+    out.asked = both(on.asked, {-1});
+    out.taken = both(on.taken, {-1});
+    out.answered = both(on.answered, {-1});
+    out.legal = both(on.legal, {-1, n});
+    return out;
+  }
+
+  Result<Tensor> contrast(const Loaded& on) {
+    const std::int64_t s = on.shape.subjects, g = on.shape.sentences;
+    const Loaded doubled = twice(on);
+    TESSERA_TRY(const Tensor all, value_chances(doubled, adam_.parts()));
+    const Tensor there = on.answered.reshape({s, g, -1});
+    const Tensor each = chosen(all, doubled).reshape({s, 2, g, -1});
+    const Tensor wished = each.select(1, 0) * there, untold = each.select(1, 1) * there;
+    // What should be drawn of each subject's sentences, and what is by the evidence of words. Both
+    // chances learn: were those without a quality only compared with, what raises both alike would
+    // change nothing and never end.
+    const Tensor& quality = on.quality;
+    const Tensor known = (quality >= 0).to(at::kFloat);
+    const Tensor absent = (known - 1) * kNever;
+    const Tensor target = at::softmax(quality / loss_.tilt + absent, 1) * known;
+    const Tensor evidence = wished.sum(2) - untold.sum(2);
+    const Tensor told = at::log_softmax(evidence + absent, 1);
+    const Tensor counts = (known.sum(1) > 1).to(at::kFloat);
+    const Tensor ranks = -((target * told).sum(1) * counts).sum() / counts.sum().clamp_min(1);
+    const Tensor good = target.unsqueeze(2) * there;
+    return ranks - loss_.keep * ((wished * good).sum() / good.sum().clamp_min(1e-3) +
+                                 mean_where(untold, there));
   }
 
   nn::LanguageSpec spec_;

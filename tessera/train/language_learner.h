@@ -18,6 +18,10 @@ enum class LanguageLoss : std::uint8_t {
   // logarithms of how much likelier each became since the weights that training began with; and a
   // share of kLikelihood on the better half, without which both may become unlikely.
   kPreference,
+  // Of all sentences about a subject: chances that are told the best quality, over those that are
+  // told none, shall be in the ratio exp(quality / tilt), as if the best were drawn by how good
+  // they are; beside `keep` times the likelihood of both.
+  kContrast,
 };
 
 struct LanguageLossOptions {
@@ -25,6 +29,7 @@ struct LanguageLossOptions {
   double beta = 0.1;
   double gap = 0.1;   // of quality, that pairs differ by at least
   double keep = 0.2;  // share of the likelihood
+  double tilt = 0.1;  // of quality, that makes a sentence e times as likely
 };
 
 // By subject, sentence and answer, as LanguageBatch.

@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 #include <optional>
 
 #include <fmt/ranges.h>
@@ -19,7 +20,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::array kRecipes = {"all", "best", "preference"};
+constexpr std::array kRecipes = {"all", "best", "preference", "contrast"};
 // Of the sentences that a writer would like to have written.
 constexpr float kGood = 0.9F;
 
@@ -40,16 +41,19 @@ class Scorer {
   Scorer(const Sentences& sentences, double gap)
       : sentences_(sentences), gap_(gap), preferred_(preferred_column()) {}
 
-  // `good`: only those of high quality count, where it is known; pairs always do.
-  void add(const LanguageStep& step, const LanguageBatch& batch, const Chances& chances,
-           bool good) {
+  // `good`: only those of high quality count, where it is known; pairs always do. `common`: the
+  // chances that sentences have without a quality; null: none was told.
+  void add(const LanguageStep& step, const LanguageBatch& batch, const Chances& chances, bool good,
+           const Chances* common) {
     const std::int64_t g = batch.shape.sentences, t = batch.shape.answers;
     for (std::size_t s = 0; s < step.size(); ++s) {
       std::vector<std::pair<float, double>> sums;
       for (std::size_t i = 0; i < step[s].entries.size(); ++i) {
         const Sentences::Entry& entry = sentences_[step[s].entries[i]];
         const auto first = (static_cast<std::int64_t>(s) * g + static_cast<std::int64_t>(i)) * t;
-        sums.emplace_back(entry.quality, add_sentence(entry, chances, first, good));
+        double sum = add_sentence(entry, chances, first, good);
+        if (common != nullptr) sum -= sum_of(entry, *common, first);
+        sums.emplace_back(entry.quality, sum);
       }
       add_pairs(sums);
     }
@@ -92,6 +96,11 @@ class Scorer {
     return sum;
   }
 
+  static double sum_of(const Sentences::Entry& entry, const Chances& chances, std::int64_t first) {
+    const auto begin = chances.log_prob.begin() + first;
+    return std::accumulate(begin, begin + entry.count, 0.0);
+  }
+
   void add_pairs(const std::vector<std::pair<float, double>>& sums) {
     for (const auto& [a, log_a] : sums) {
       for (const auto& [b, log_b] : sums) {
@@ -119,7 +128,7 @@ class LanguageRun {
         options_(options),
         report_(report),
         stop_(stop),
-        pairs_(options.recipe == Recipe::kPreference) {}
+        pairs_(options.recipe == Recipe::kPreference || options.recipe == Recipe::kContrast) {}
 
   Result<TrainedLanguageRun> train() {
     TESSERA_DO(prepare());
@@ -151,6 +160,8 @@ class LanguageRun {
       return make_error(ErrorCode::kInvalidArgument,
                         "hidden, best and holdout are shares, from 0 to 1");
     }
+    if (options_.recipe == Recipe::kContrast && !(options_.quality && options_.preference.tilt > 0))
+      return make_error(ErrorCode::kInvalidArgument, "a contrast needs qualities and a tilt");
     if (pairs_ && (!(options_.preference.gap > 0) || options_.group < 2)) {
       return make_error(ErrorCode::kInvalidArgument,
                         "pairs need a gap of quality and groups of at least two sentences");
@@ -189,7 +200,9 @@ class LanguageRun {
     steps_ = per_epoch_ * options_.train.epochs;
     round_ = options_.round > 0 ? options_.round : per_epoch_;
     LanguageLossOptions loss = options_.preference;
-    loss.loss = pairs_ ? LanguageLoss::kPreference : LanguageLoss::kLikelihood;
+    loss.loss = options_.recipe == Recipe::kContrast ? LanguageLoss::kContrast
+                : pairs_                             ? LanguageLoss::kPreference
+                                                     : LanguageLoss::kLikelihood;
     TESSERA_TRY(learner_, make_language_learner(task_.start.spec, task_.start.weights,
                                                 options_.train.learner, loss));
     best_ = task_.start.weights;
@@ -242,7 +255,7 @@ class LanguageRun {
         {"holdout", number(options_.holdout)},
         {"validated", number(options_.validate_most)},
         {"round", number(round_)},
-        {"preference", fmt::format("{} {} {}", p.beta, p.gap, p.keep)},
+        {"preference", fmt::format("{} {} {} {}", p.beta, p.gap, p.keep, p.tilt)},
         {"seed", number(t.seed)},
         {"batch", fmt::format("{} in groups of {}", t.batch, options_.group)},
         {"epochs", number(t.epochs)},
@@ -328,7 +341,13 @@ class LanguageRun {
       const LanguageBatch batch =
           fill_sentences(sentences_, task_.start.spec, step, options_.group, told, 0, 0);
       TESSERA_TRY(const Chances chances, learner_->chances(batch));
-      scorer.add(step, batch, chances, good);
+      std::optional<Chances> common;
+      if (told == Told::kBest) {
+        TESSERA_TRY(common,
+                    learner_->chances(fill_sentences(sentences_, task_.start.spec, step,
+                                                     options_.group, Told::kNothing, 0, 0)));
+      }
+      scorer.add(step, batch, chances, good, common ? &*common : nullptr);
     }
     return scorer.scores();
   }

@@ -16,8 +16,9 @@ enum class Recipe : std::uint8_t {
   kAll,         // every sentence
   kBest,        // those of high quality in their task
   kPreference,  // pairs of which one is better
+  kContrast,    // every sentence: its quality tells the best from the common
 };
-const char* to_text(Recipe recipe);  // "all", "best", "preference"
+const char* to_text(Recipe recipe);  // "all", "best", "preference", "contrast"
 Result<Recipe> recipe_from_text(const std::string& text);
 
 struct LanguageOptions {
@@ -25,7 +26,7 @@ struct LanguageOptions {
   // lr, last_lr, decay, warmup, seed, init, checkpoint, resume.
   TrainOptions train;
   Recipe recipe = Recipe::kAll;
-  LanguageLossOptions preference;       // beta, gap, keep
+  LanguageLossOptions preference;       // beta, gap, keep, tilt
   std::int64_t group = 8;               // sentences about one subject in a step, at most
   bool quality = true;                  // false: words say nothing of it
   double hidden = 0.1;                  // share of sentences that do not say theirs
@@ -46,7 +47,9 @@ struct LanguageScores {
   double loss = 0, accuracy = 0;                  // nats of an answer; share where the likeliest
   double uniform_loss = 0, uniform_accuracy = 0;  // if every legal value were as likely
   double preferred_accuracy = 0;                  // of the value that the space prefers
-  double pairs = 0;  // share of pairs whose better sentence is likelier; 0: there are none
+  // Share of pairs whose better sentence is likelier, where qualities are told: compared with how
+  // likely it is without; 0: there are none.
+  double pairs = 0;
 };
 
 struct LanguageReport {

@@ -76,6 +76,21 @@ TEST(LanguageTrainer, FineTuningOnTheBestAndOnPairsPrefersBetterSentences) {
   EXPECT_GT(pairs.scores.pairs, 0.7);
 }
 
+TEST(LanguageTrainer, AContrastTellsTheBestFromTheCommon) {
+  LanguageOptions options = small_options();
+  options.recipe = Recipe::kContrast;
+  options.preference.keep = 0.5;
+  options.train.epochs = 24;
+  options.train.batch = 32;
+  const LanguageTask task = toy_task(options, true, 20);
+  const TrainedLanguageRun run = train_language(task, options, nullptr).value();
+  EXPECT_GT(run.scores.pairs, 0.75);
+  EXPECT_GT(run.scores.accuracy, 1.3 * run.scores.uniform_accuracy);
+  EXPECT_LT(run.history.back().loss, run.history.front().loss);
+  EXPECT_EQ(run.model.notes.at("recipes"), "contrast");
+  EXPECT_EQ(run.model.notes.at("quality"), "told");
+}
+
 TEST(LanguageTrainer, AResumedRunEndsAsAnUninterruptedOne) {
   LanguageOptions options = small_options();
   options.train.epochs = 2;
@@ -137,6 +152,11 @@ TEST(LanguageTrainer, RefusesWhatMakesNoSense) {
   EXPECT_NE(message(bad).find("none has a quality"), std::string::npos);
   bad.recipe = Recipe::kPreference;
   EXPECT_NE(message(bad).find("none has a quality"), std::string::npos);
+  bad.recipe = Recipe::kContrast;
+  EXPECT_NE(message(bad).find("none has a quality"), std::string::npos);
+  bad.quality = false;
+  EXPECT_NE(message(bad).find("a contrast needs qualities"), std::string::npos);
+  bad.recipe = Recipe::kPreference;
   bad.preference.gap = 0;
   EXPECT_NE(message(bad).find("pairs need a gap"), std::string::npos);
   bad = options;
