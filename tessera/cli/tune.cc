@@ -25,7 +25,6 @@
 #include "tessera/kernel/kernel_cache.h"
 #include "tessera/measure/confine.h"
 #include "tessera/model/cost_model.h"
-#include "tessera/model/language_model.h"
 #include "tessera/support/files.h"
 #include "tessera/target/cpus.h"
 
@@ -89,8 +88,7 @@ Result<driver::TuneOptions> tune_options(const TuneArgs& args) {
   o.learner = variant.learner;
   if (o.policy == "lm" && !o.policy_options.language) {
     TESSERA_TRY(const std::string path, driver::language_path(args.language, o.target));
-    TESSERA_TRY(o.policy_options.language,
-                model::LanguageModel::load(path, target::default_threads()));
+    TESSERA_TRY(o.policy_options.language, driver::open_language(path, driver::kGuidance, 0));
   }
   o.batch = args.batch;
   o.sources = args.sources;

@@ -92,15 +92,14 @@ Result<void> Generator::choose_sketches() {
   return {};
 }
 
-Result<void> Generator::write(std::int32_t sketch, std::size_t count, double temperature, Rng& rng,
-                              std::vector<Generated>* out) {
+Result<std::vector<Generator::Row>> Generator::write_rows(std::int32_t sketch, std::size_t count,
+                                                          const Pick& pick) {
   const space::Sketch& s = *space_.sketches()[static_cast<std::size_t>(sketch)];
   std::vector<Row> rows(count, Row{.walk = space::Walk(s)});
   std::size_t most = 0;
   for (const space::Decision& d : s.decisions()) most = std::max(most, d.values.size());
   std::vector<std::int32_t> values(most);
   std::iota(values.begin(), values.end(), 0);
-  begun_ += count;
   TESSERA_DO(reader_.begin(subject(sketch), static_cast<int>(count), options_.quality));
   for (;;) {
     std::vector<Step> steps;
@@ -118,7 +117,7 @@ Result<void> Generator::write(std::int32_t sketch, std::size_t count, double tem
       Row& row = rows[static_cast<std::size_t>(step.row)];
       const std::span<const float> own = rest.first(step.legal.size());
       rest = rest.subspan(step.legal.size());
-      const std::size_t at = draw_value(own, temperature, options_.top_p, rng);
+      const std::size_t at = pick(static_cast<std::size_t>(step.row), step, own);
       row.log_prob += static_cast<double>(own[at]);
       row.previous = step.legal[at];
       const std::vector<std::int32_t>& legal = row.walk.legal();
@@ -126,13 +125,47 @@ Result<void> Generator::write(std::int32_t sketch, std::size_t count, double tem
       if (!row.thrown_away) row.walk.take(row.previous);
     }
   }
-  const auto of_sketch = static_cast<double>(sketches_[static_cast<std::size_t>(sketch)]);
+  for (Row& row : rows)
+    row.log_prob += static_cast<double>(sketches_[static_cast<std::size_t>(sketch)]);
+  return rows;
+}
+
+Result<void> Generator::write(std::int32_t sketch, std::size_t count, double temperature, Rng& rng,
+                              std::vector<Generated>* out) {
+  begun_ += count;
+  TESSERA_TRY(const std::vector<Row> rows,
+              write_rows(sketch, count, [&](std::size_t, const Step&, std::span<const float> own) {
+                return draw_value(own, temperature, options_.top_p, rng);
+              }));
   for (const Row& row : rows) {
     thrown_away_ += row.thrown_away ? 1 : 0;
     if (row.thrown_away) continue;
-    out->push_back({{.sketch = sketch, .choice = row.walk.choice()}, of_sketch + row.log_prob});
+    out->push_back({{.sketch = sketch, .choice = row.walk.choice()}, row.log_prob});
   }
   return {};
+}
+
+Result<std::vector<double>> Generator::chances_of(std::span<const space::Candidate> candidates) {
+  TESSERA_DO(choose_sketches());
+  std::map<std::int32_t, std::vector<std::size_t>> by_sketch;
+  for (std::size_t i = 0; i < candidates.size(); ++i) by_sketch[candidates[i].sketch].push_back(i);
+  const auto most = static_cast<std::size_t>(std::max(1, options_.rows));
+  std::vector<double> out(candidates.size());
+  for (const auto& [sketch, list] : by_sketch) {
+    for (std::size_t first = 0; first < list.size(); first += most) {
+      const std::size_t count = std::min(most, list.size() - first);
+      const auto pick = [&, &numbers = list](std::size_t row, const Step& step,
+                                             std::span<const float>) {
+        const space::Candidate& c = candidates[numbers[first + row]];
+        const std::int32_t taken = c.choice[static_cast<std::size_t>(step.question)];
+        return static_cast<std::size_t>(
+            std::lower_bound(step.legal.begin(), step.legal.end(), taken) - step.legal.begin());
+      };
+      TESSERA_TRY(const std::vector<Row> rows, write_rows(sketch, count, pick));
+      for (std::size_t i = 0; i < count; ++i) out[list[first + i]] = rows[i].log_prob;
+    }
+  }
+  return out;
 }
 
 Result<std::vector<Generated>> Generator::sample(std::size_t n, Rng& rng, const Claim& claim) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "tessera/lm/reader.h"
@@ -45,6 +46,9 @@ class Generator {
   // likeliest first. Deterministic.
   Result<std::vector<Generated>> beams(std::size_t n, std::size_t width);
 
+  // What sample() would call the log_prob of each of these, all of the space.
+  Result<std::vector<double>> chances_of(std::span<const space::Candidate> candidates);
+
   // Sentences that sample() has begun, and those of them that it threw away.
   std::size_t begun() const { return begun_; }
   std::size_t thrown_away() const { return thrown_away_; }
@@ -54,6 +58,10 @@ class Generator {
   static Step step_of(const Row& row, std::size_t number);
   const Subject& subject(std::int32_t sketch);
   Result<void> choose_sketches();
+  // Writes `rows` sentences about a sketch to their ends: `pick` says which of a row's legal values
+  // comes next, by their chances.
+  using Pick = std::function<std::size_t(std::size_t row, const Step&, std::span<const float>)>;
+  Result<std::vector<Row>> write_rows(std::int32_t sketch, std::size_t count, const Pick& pick);
   Result<void> write(std::int32_t sketch, std::size_t count, double temperature, Rng& rng,
                      std::vector<Generated>* out);
   Result<void> beams_of(std::int32_t sketch, std::size_t width, std::vector<Generated>* out);

@@ -45,6 +45,8 @@ struct PolicyOptions {
   // What policy "lm" writes by; null: every legal value is as likely as the others. One thread at
   // a time.
   std::shared_ptr<lm::Reader> language;
+  int draws = 64;    // sentences that it writes before it proposes, at least
+  double judge = 2;  // weight of the cost model's score beside the chances of what it wrote
 };
 
 // Deterministic: the same seed, space, scores and observations give the same proposals.

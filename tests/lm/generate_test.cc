@@ -115,6 +115,21 @@ TEST(Guided, EvidenceIsWeightedBesideTheLikelihood) {
   EXPECT_TRUE(reader.copy_rows({}).ok());
 }
 
+TEST(Generate, ChancesOfCandidatesAreThoseTheyWereWrittenWith) {
+  const space::Space space = space_of(kSpecs[0]);
+  Judging reader;
+  Generator generator(space, reader, {.rows = 7});
+  Rng rng(3);
+  const auto made = generator.sample(40, rng, kAny).value();
+  std::vector<space::Candidate> candidates;
+  for (const Generated& g : made) candidates.push_back(g.candidate);
+  const std::vector<double> again = generator.chances_of(candidates).value();
+  ASSERT_EQ(again.size(), made.size());
+  for (std::size_t i = 0; i < made.size(); ++i) EXPECT_DOUBLE_EQ(again[i], made[i].log_prob);
+  FailingReader failing;
+  EXPECT_FALSE(Generator(space, failing, {}).chances_of(candidates).ok());
+}
+
 TEST(Generate, WithoutConstraintsSentencesAreThrownAway) {
   const space::Space space = space_of(kSpecs[0]);
   UniformReader reader;

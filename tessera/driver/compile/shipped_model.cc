@@ -9,6 +9,10 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include "tessera/lm/guided_reader.h"
+#include "tessera/model/language_model.h"
+#include "tessera/target/cpus.h"
+
 namespace tessera::driver {
 namespace fs = std::filesystem;
 namespace {
@@ -110,6 +114,16 @@ Result<std::string> language_path(const std::string& text, const target::Target&
   if (!path.empty()) return path;
   return make_error(ErrorCode::kUnavailable, "no language model comes with this Tessera for {}",
                     target.name);
+}
+
+Result<std::shared_ptr<lm::Reader>> open_language(const std::string& path, double guidance,
+                                                  int threads) {
+  if (threads == 0) threads = target::default_threads();
+  TESSERA_TRY(std::unique_ptr<lm::Reader> wished, model::LanguageModel::load(path, threads));
+  if (guidance == 0) return std::shared_ptr<lm::Reader>(std::move(wished));
+  TESSERA_TRY(std::unique_ptr<lm::Reader> unknown, model::LanguageModel::load(path, threads));
+  return std::shared_ptr<lm::Reader>(
+      new lm::GuidedReader(std::move(wished), std::move(unknown), guidance));
 }
 
 std::vector<std::string> default_models(const std::vector<std::string>& shipped) {

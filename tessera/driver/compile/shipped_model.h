@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/lm/reader.h"
 #include "tessera/model/cost_model.h"
 #include "tessera/support/result.h"
 #include "tessera/target/target.h"
@@ -41,6 +42,13 @@ std::string shipped_language(const std::string& folder, const target::Target& ta
 bool ships_language();
 // What a flag names: "shipped", or a file. kUnavailable: nothing ships for the target.
 Result<std::string> language_path(const std::string& text, const target::Target& target);
+
+// How much the evidence of quality counts beside likelihood (lm/guided_reader.h) where nobody says.
+inline constexpr double kGuidance = 4;
+// Weights of a language model; with a guidance above 0 by a GuidedReader. `threads` read at once;
+// 0: all cores.
+Result<std::shared_ptr<lm::Reader>> open_language(const std::string& path, double guidance,
+                                                  int threads);
 
 // Those of them that are used together by default: the files "<arch>-default-<number>" where there
 // are several, else the first alone.

@@ -6,9 +6,6 @@
 #include <utility>
 
 #include "tessera/driver/compile/shipped_model.h"
-#include "tessera/lm/guided_reader.h"
-#include "tessera/model/language_model.h"
-#include "tessera/target/cpus.h"
 
 namespace tessera::driver {
 namespace {
@@ -16,7 +13,7 @@ namespace {
 // What a language model of a variant is.
 struct LanguageChoice {
   std::string path;  // empty: none
-  double guidance = 0;
+  double guidance = kGuidance;
 };
 
 bool read_number(const std::string& text, double* number) {
@@ -54,25 +51,22 @@ Result<void> set_option(const std::string& text, const target::Target& target, P
     return {};
   }
   if (name == "guidance" && read_number(value, &language->guidance)) return {};
+  if (name == "judge" && read_number(value, &v->policy_options.judge)) return {};
+  if (double draws = 0;
+      name == "draws" && read_number(value, &draws) && draws >= 1 && draws < 1e5) {
+    v->policy_options.draws = static_cast<int>(draws);
+    return {};
+  }
   if (name == "diversity" && read_number(value, &v->policy_options.diversity)) return {};
   return make_error(ErrorCode::kInvalidArgument,
-                    "'{}' is no option of a policy; there are diversity=NUMBER, guidance=NUMBER, "
+                    "'{}' is no option of a policy; there are diversity=NUMBER, draws=NUMBER, "
+                    "guidance=NUMBER, judge=NUMBER, "
                     "acquisition=mean|ei|ucb, features=statement|loop|curve|decisions, "
                     "pretrained=none|shipped|FILE, model=none and language=shipped|FILE",
                     text);
 }
 
 }  // namespace
-
-Result<std::shared_ptr<lm::Reader>> open_language(const std::string& path, double guidance,
-                                                  int threads) {
-  if (threads == 0) threads = target::default_threads();
-  TESSERA_TRY(std::unique_ptr<lm::Reader> wished, model::LanguageModel::load(path, threads));
-  if (guidance == 0) return std::shared_ptr<lm::Reader>(std::move(wished));
-  TESSERA_TRY(std::unique_ptr<lm::Reader> unknown, model::LanguageModel::load(path, threads));
-  return std::shared_ptr<lm::Reader>(
-      new lm::GuidedReader(std::move(wished), std::move(unknown), guidance));
-}
 
 Result<PolicyVariant> policy_variant(const std::string& text, const PolicyVariant& base,
                                      const target::Target& target) {

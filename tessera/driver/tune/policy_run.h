@@ -24,10 +24,6 @@ struct PolicyVariant {
   int language_threads = 0;        // that a language model reads on; 0: all cores
 };
 
-// Weights of a language model; with a guidance above 0 by a GuidedReader. `threads` as above.
-Result<std::shared_ptr<lm::Reader>> open_language(const std::string& path, double guidance,
-                                                  int threads);
-
 // "annealing", or with options "annealing+diversity=1+acquisition=ei+features=curve",
 // "evolutionary+pretrained=none" or "lm+language=FILE+guidance=1+model=none"; what it leaves open
 // is as in `base`.

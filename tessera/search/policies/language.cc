@@ -1,7 +1,12 @@
-// Candidates that a language model writes, the likeliest of several draws first. Where a task
-// stalls, children of the fastest measured take over a growing share.
+// Candidates that a language model writes, the likeliest of several draws first. With a cost model
+// they are where evolution on what both models hold of them begins. Where a task stalls, children
+// of the fastest measured take over a growing share.
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <optional>
+#include <span>
+#include <unordered_set>
 
 #include "tessera/lm/generate.h"
 #include "tessera/lm/uniform_reader.h"
@@ -12,21 +17,23 @@
 namespace tessera::search {
 namespace {
 
-constexpr std::size_t kDraws = 8;        // sentences for each candidate of a batch, and
-constexpr std::size_t kLeastDraws = 32;  // at least that many
+constexpr std::size_t kDraws = 8;  // sentences for each candidate of a batch, at least
+constexpr int kGenerations = 3;    // that are bred of them
+constexpr double kCrossing = 0.3;
 // Trials without a gain before half of a batch is bred; twice as many: three quarters, and so on.
 constexpr std::size_t kPatience = 16;
 constexpr double kMostBred = 0.75;
 
 // In deviations, so that the scores of two judges add up.
-void add_in_deviations(const std::vector<double>& values, std::vector<Ranked>* ranked) {
+void add_in_deviations(const std::vector<double>& values, double weight,
+                       std::vector<Ranked>* ranked) {
   double sum = 0, squares = 0;
   for (const double v : values) sum += v, squares += v * v;
   const auto n = static_cast<double>(values.size());
   const double mean = sum / n, deviation = std::sqrt(std::max(0.0, squares / n - mean * mean));
   if (deviation <= 0) return;
   for (std::size_t i = 0; i < values.size(); ++i)
-    (*ranked)[i].value += (values[i] - mean) / deviation;
+    (*ranked)[i].value += weight * (values[i] - mean) / deviation;
 }
 
 class Language final : public Policy {
@@ -71,27 +78,74 @@ class Language final : public Policy {
     return std::min(kMostBred, 1 - std::exp2(-static_cast<double>(rounds)));
   }
 
+  // What is thought of candidates, distinct and unseen.
+  struct Pool {
+    std::vector<space::Candidate> candidates;
+    std::vector<double> chances, scores;  // no scores: there is no cost model
+    std::unordered_set<std::uint64_t> met;
+  };
+
   // A model that fails leaves its part to those who need none.
   std::vector<space::Candidate> written(std::size_t n) {
     if (n == 0) return {};
     const auto unseen = [&](const space::Candidate& c) { return !history_.seen(c); };
-    const auto drawn = generator_.sample(std::max(kDraws * n, kLeastDraws), rng_, unseen);
+    const auto least = static_cast<std::size_t>(std::max(1, options_.draws));
+    const auto drawn = generator_.sample(std::max(kDraws * n, least), rng_, unseen);
     if (!drawn || drawn->empty()) return {};
-    std::vector<Ranked> ranked;
-    std::vector<space::Candidate> candidates;
-    std::vector<double> chances;
+    Pool pool;
     for (const lm::Generated& g : *drawn) {
-      ranked.push_back({g.candidate, 0});
-      candidates.push_back(g.candidate);
-      chances.push_back(g.log_prob);
+      pool.candidates.push_back(g.candidate);
+      pool.chances.push_back(g.log_prob);
+      pool.met.insert(space::hash_of(g.candidate));
     }
-    add_in_deviations(chances, &ranked);
-    if (scorer_.ready()) {
-      const std::vector<float> scores = scorer_.score(candidates);
-      if (scores.size() == ranked.size())
-        add_in_deviations({scores.begin(), scores.end()}, &ranked);
+    const bool judged = scorer_.ready() && add_scores(&pool);
+    for (int g = 0; judged && g < kGenerations; ++g) {
+      if (!breed(drawn->size(), &pool)) break;
     }
-    return pick_batch(std::move(ranked), n, options_, history_);
+    return pick_batch(rank(pool), n, options_, history_);
+  }
+
+  std::vector<Ranked> rank(const Pool& pool) const {
+    std::vector<Ranked> out;
+    for (const space::Candidate& c : pool.candidates) out.push_back({c, 0});
+    add_in_deviations(pool.chances, 1, &out);
+    if (!pool.scores.empty()) add_in_deviations(pool.scores, options_.judge, &out);
+    return out;
+  }
+
+  // Of the candidates that have none yet; false: the cost model has none for them.
+  bool add_scores(Pool* pool) {
+    const std::span<const space::Candidate> fresh =
+        std::span<const space::Candidate>(pool->candidates).subspan(pool->scores.size());
+    const std::vector<float> scores = scorer_.score(fresh);
+    if (scores.size() != fresh.size()) return false;
+    pool->scores.insert(pool->scores.end(), scores.begin(), scores.end());
+    return true;
+  }
+
+  // Up to n children of the pool; false: none was found, or the models do not know them.
+  bool breed(std::size_t n, Pool* pool) {
+    std::vector<Ranked> ranked = rank(*pool);
+    std::stable_sort(ranked.begin(), ranked.end(),
+                     [](const Ranked& a, const Ranked& b) { return a.value > b.value; });
+    std::vector<space::Candidate> parents, children;
+    for (std::size_t i = 0; i < std::min(n, ranked.size()); ++i)
+      parents.push_back(ranked[i].candidate);
+    for (std::size_t tries = 0; children.size() < n && tries < 3 * n; ++tries) {
+      std::optional<space::Candidate> child = make_child(space_, parents, kCrossing, rng_);
+      if (child && !history_.seen(*child) && pool->met.insert(space::hash_of(*child)).second)
+        children.push_back(*std::move(child));
+    }
+    if (children.empty()) return false;
+    const Result<std::vector<double>> chances = generator_.chances_of(children);
+    if (!chances) return false;
+    const std::size_t before = pool->candidates.size();
+    std::move(children.begin(), children.end(), std::back_inserter(pool->candidates));
+    pool->chances.insert(pool->chances.end(), chances->begin(), chances->end());
+    if (add_scores(pool)) return true;
+    pool->candidates.resize(before);
+    pool->chances.resize(before);
+    return false;
   }
 
   const space::Space& space_;
