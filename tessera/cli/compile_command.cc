@@ -21,7 +21,7 @@ struct CompileArgs {
   ModelArgs model;
   PlanArgs plan;
   std::string output, target = "host", emit = "so", weights = "auto";
-  std::string search_model = driver::kShipped;
+  std::string search_model = driver::kShipped, language = driver::kNoModel;
   artifact::ArtifactOptions options;
   bool json = false;
 };
@@ -46,6 +46,7 @@ Result<artifact::ArtifactReport> compile(const CompileArgs& args,
   driver::CompileOptions decide;
   decide.target = target;
   decide.cost_model = args.search_model;
+  decide.language = args.language;
   decide.note = [](const std::string& line) { fmt::print(stderr, "tessera: {}\n", line); };
   decide.build.progress = build_progress();
   TESSERA_TRY(decide.load, load_options(args.model, target));
@@ -160,6 +161,9 @@ void add_compile(Flags& app, std::function<int()>* run) {
                   "Cost model that picks schedules where no plan does: a file, several that judge "
                   "together (A,B,C), none, or shipped: what comes with Tessera for the target "
                   "(default)");
+  sub->add_option("--language", args->language,
+                  "Language model that proposes schedules to the cost model: a file, shipped, or "
+                  "none (default)");
   sub->add_option("--name", args->options.name,
                   "Prefix of files and symbols (default: the model's)");
   sub->add_option("--cc", args->options.cc, "C compiler (default: the system's for the target)");

@@ -11,6 +11,7 @@
 #include "tessera/driver/compile/shipped_model.h"
 #include "tessera/driver/learn/eval.h"
 #include "tessera/driver/learn/language_eval.h"
+#include "tessera/driver/learn/language_zero.h"
 #include "tessera/measure/measurer.h"
 #include "tessera/plot/chart.h"
 #include "tessera/support/files.h"
@@ -22,7 +23,7 @@ struct EvalArgs {
   std::vector<std::string> weights, policies;
   std::string plot;
   int code_threads = 1;
-  bool json = false;
+  bool json = false, zero_trials = false;
   driver::LanguageEvalOptions options;
 };
 
@@ -127,8 +128,59 @@ Result<driver::LanguageEval> evaluate(EvalArgs args) {
   return eval;
 }
 
+Result<driver::ZeroStudy> study_zero(const EvalArgs& args) {
+  const driver::LanguageEvalOptions& from = args.options;
+  driver::ZeroStudyOptions o;
+  o.data = from.data.empty() ? driver::data_folder() : from.data;
+  o.networks = from.networks;
+  o.machine = from.machine;
+  o.most_tasks = from.most_tasks;
+  o.threads = from.threads;
+  o.language = args.weights.empty() ? driver::kShipped : named(args.weights.front(), "").second;
+  ProgressLine line;
+  o.progress = [&](std::size_t done, std::size_t total) {
+    line.show(fmt::format("{} of {} tasks", done, total));
+    return !interrupted();
+  };
+  return driver::study_zero_trials(o);
+}
+
+int run_zero(const EvalArgs& args) {
+  const Result<driver::ZeroStudy> study = study_zero(args);
+  if (!study) return report(study.error());
+  auto rows = nlohmann::ordered_json::array();
+  if (!args.json) {
+    fmt::print("{} tasks with a recorded default; the fastest recorded: {:.3f} times as fast\n",
+               study->tasks, study->best_gain);
+    fmt::print("{:<22} {:>6} {:>8} {:>8} {:>8} {:>8}\n", "judge", "margin", "changed", "slower",
+               "gain", "worst");
+  }
+  for (const driver::ZeroStudyRow& r : study->rows) {
+    const char* judge = r.agreed ? "both" : "cost model";
+    if (args.json) {
+      rows.push_back({{"judge", judge},
+                      {"margin", r.margin},
+                      {"changed", r.changed},
+                      {"slower", r.slower},
+                      {"gain", r.gain},
+                      {"worst", r.worst}});
+    } else {
+      fmt::print("{:<22} {:>6.2f} {:>8} {:>8} {:>8.3f} {:>8.3f}\n", judge, r.margin, r.changed,
+                 r.slower, r.gain, r.worst);
+    }
+  }
+  if (args.json) {
+    print_json({{"tasks", study->tasks},
+                {"best_gain", study->best_gain},
+                {"rows", rows},
+                {"finished", study->finished}});
+  }
+  return study->finished ? kOk : interrupt_code();
+}
+
 int run_eval(const EvalArgs& args) {
   catch_interrupt();
+  if (args.zero_trials) return run_zero(args);
   const Result<driver::LanguageEval> eval = evaluate(args);
   if (!eval) return report(eval.error());
   if (args.json) {
@@ -156,6 +208,8 @@ void add_lm_eval(Flags& lm, std::function<int()>* run) {
   sub->add_option("--trials", o.trials, "Numbers of trials, ascending")->delimiter(',');
   sub->add_option("--seeds", o.seeds, "Runs of each policy")->check(range(1, 1000));
   sub->add_option("--tasks", o.most_tasks, "Tasks of each machine (default: all)");
+  sub->add_option("--least-records", o.least_records,
+                  "Timed records that a task must have to be judged on them");
   sub->add_option("--threads", o.threads, "Searches beside each other, on records")
       ->check(range(1, 1024));
   sub->add_flag("--measure", o.measured,
@@ -164,6 +218,9 @@ void add_lm_eval(Flags& lm, std::function<int()>* run) {
   sub->add_option("--code-threads", args->code_threads, "Threads of the measured code")
       ->check(range(1, 1024));
   sub->add_option("--db", o.database, "File that keeps what is measured");
+  sub->add_flag("--zero-trials", args->zero_trials,
+                "Instead: what `compile` gains without measuring, by the margin that a candidate "
+                "must promise over the default, on records");
   sub->add_option("--plot", args->plot, "SVG to write");
   sub->add_option("--seed", o.seed, "Of everything random");
   sub->add_flag("--json", args->json, "Print JSON");

@@ -10,9 +10,9 @@ namespace {
 using Json = nlohmann::json;
 
 TEST(Lm, EvalPrintsSharesByTrials) {
-  const Finished done =
-      run({"lm", "eval", "--machine", "neoverse-v1", "--tasks", "1", "--seeds", "2", "--trials",
-           "1,4,16", "--policy", "random", "--policy", "any=lm+model=none", "--json"});
+  const Finished done = run({"lm", "eval", "--data", TESSERA_ROOT "/data/h200", "--least-records",
+                             "8", "--tasks", "1", "--seeds", "2", "--trials", "1,4,16", "--policy",
+                             "random", "--policy", "any=lm+model=none", "--json"});
   ASSERT_EQ(done.code, 0) << done.err;
   const Json json = Json::parse(done.out);
   EXPECT_EQ(json["tasks"], 1);

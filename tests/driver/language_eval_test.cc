@@ -1,16 +1,23 @@
 // Searches on recorded candidates, and on candidates that a made-up machine measures.
 #include "tessera/driver/learn/language_eval.h"
 
+#include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <set>
 
 #include <gtest/gtest.h>
 
+#include "tessera/driver/compile/shipped_model.h"
+#include "tessera/driver/learn/language_zero.h"
 #include "tessera/driver/tune/recorded_task.h"
+#include "tessera/lm/columns.h"
 #include "tessera/lm/generate.h"
 #include "tessera/lm/uniform_reader.h"
 #include "tessera/lower/check_lowers.h"
+#include "tessera/nn/language_file.h"
 #include "tessera/space/walk.h"
+#include "tessera/te/canonical.h"
 #include "tests/dataset/dataset_case.h"
 #include "tests/driver/fake_measurer.h"
 
@@ -146,6 +153,70 @@ TEST_F(LanguageEvaluation, MeasuresWhatSearchesProposeOnceEach) {
   EXPECT_EQ(eval.tasks, 1u);
   EXPECT_EQ(eval.candidates, seen.size());
   EXPECT_LT(eval.policies[0].share[0], eval.policies[0].share[2]);
+}
+
+// A language model with fresh weights.
+std::string fresh_language(const std::string& folder) {
+  nn::TrainedLanguage model;
+  model.spec = nn::make_language_spec({{"width", 16}, {"layers", 1}, {"heads", 2}, {"ffn", 16}},
+                                      lm::kWordNumbers, lm::kValueNumbers)
+                   .value();
+  model.weights = nn::initial_weights(model.spec, 1).value();
+  model.schema = lm::schema();
+  std::filesystem::create_directories(folder);
+  const std::string path = folder + "/language.safetensors";
+  EXPECT_TRUE(nn::save_language(model, nn::WeightStorage::kF16, path).ok());
+  return path;
+}
+
+TEST_F(LanguageEvaluation, ZeroTrialsAreStudiedByWhatTheRecordsTell) {
+  if (weights_folder().empty()) GTEST_SKIP() << "no cost model beside the tests";
+  // Samples need not have the default among them.
+  for (std::size_t t = 0; t < data_.tasks.size(); ++t) {
+    const target::Target target =
+        target::code_target(target::find_target("neoverse-v1").value(), 1);
+    const te::Dag dag = te::dag_from_text(data_.tasks[t].definition).value();
+    const space::Space space = space::make_space(dag, target, lower::check_lowers).value();
+    dataset::Example e;
+    e.task = static_cast<std::int32_t>(t);
+    e.candidate = space.to_text(space.preferred());
+    e.schedule = schedule::to_text(space.schedule(space.preferred()).value());
+    e.outcome = "ok";
+    e.seconds = 1.5e-5F;
+    data_.examples.push_back(std::move(e));
+  }
+  std::stable_sort(data_.examples.begin(), data_.examples.end(),
+                   [](const auto& a, const auto& b) { return a.task < b.task; });
+  ZeroStudyOptions zero;
+  zero.data = dataset::test_folder("with defaults");
+  ASSERT_TRUE(dataset::save(data_, zero.data).ok());
+  zero.networks = options_.networks;
+  zero.machine = "neoverse-v1";
+  zero.language = fresh_language(dataset::test_folder("weights"));
+  zero.margins = {-100, 0.5, 100};
+  zero.threads = 2;
+  const Result<ZeroStudy> study = study_zero_trials(zero);
+  ASSERT_TRUE(study.ok()) << study.error().message;
+  EXPECT_GT(study->tasks, 0u);
+  EXPECT_GE(study->best_gain, 1);
+  ASSERT_EQ(study->rows.size(), 6u);
+  for (const ZeroStudyRow& row : study->rows) {
+    EXPECT_LE(row.changed, study->tasks);
+    EXPECT_LE(row.slower, row.changed);
+    EXPECT_LE(row.gain, study->best_gain + 1e-9);
+    EXPECT_LE(row.worst, 1);
+  }
+  for (const std::size_t never : {2, 5}) {
+    EXPECT_EQ(study->rows[never].changed, 0u);
+    EXPECT_DOUBLE_EQ(study->rows[never].gain, 1);
+  }
+  // Who must agree changes no more.
+  EXPECT_LE(study->rows[3].changed, study->rows[0].changed);
+  zero.machine = "no such machine";
+  EXPECT_NE(study_zero_trials(zero).error().message.find("no task of these networks"),
+            std::string::npos);
+  zero.margins.clear();
+  EXPECT_NE(study_zero_trials(zero).error().message.find("needs margins"), std::string::npos);
 }
 
 TEST_F(LanguageEvaluation, RefusesWhatItCannotJudge) {

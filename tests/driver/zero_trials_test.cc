@@ -1,5 +1,6 @@
 #include "tessera/driver/compile/zero_trials.h"
 
+#include <atomic>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +12,7 @@
 #include "tessera/driver/compile/shipped_model.h"
 #include "tessera/driver/learn/coverage.h"
 #include "tessera/driver/tune/tune_problem.h"
+#include "tessera/lm/uniform_reader.h"
 #include "tessera/lower/check_lowers.h"
 #include "tessera/nn/network_file.h"
 #include "tessera/space/space.h"
@@ -156,6 +158,52 @@ TEST_F(ZeroTrials, JudgesOnlyWhatAPlanLacks) {
   EXPECT_EQ(r->plan.model, "mine");
   EXPECT_EQ(r->plan.threads, 3);
   EXPECT_EQ(r->plan.target, target::to_text(options_.target));
+}
+
+TEST(ChooseCandidate, ThoseWhoAgreeLeaveOutWhatOneOfThemDoubts) {
+  JudgedTask task;
+  task.tells_times = true;
+  task.candidates = {{.candidate = {0, {0}}, .score = 0, .log_time = -10},
+                     {.candidate = {0, {1}}, .score = 3, .log_time = -10.9f, .evidence = -2},
+                     {.candidate = {0, {2}}, .score = 2, .log_time = -10.8f, .evidence = 4},
+                     {.candidate = {0, {3}}, .score = -1, .log_time = -14, .evidence = 4}};
+  const auto chosen = [&](double margin, bool agreed) {
+    return choose_candidate(task, margin, agreed, [](const space::Candidate&) { return true; });
+  };
+  EXPECT_EQ(chosen(1.5, false), nullptr) << "what scores below the default is not looked at";
+  EXPECT_EQ(chosen(0.5, false), &task.candidates[1]);
+  EXPECT_EQ(chosen(0.5, true), &task.candidates[2]) << "the best score has the evidence against it";
+  EXPECT_EQ(chosen(0.85, true), nullptr);
+  EXPECT_EQ(choose_candidate(task, 0.5, false, [](const space::Candidate&) { return false; }),
+            nullptr);
+  task.tells_times = false;
+  EXPECT_EQ(chosen(0, false), nullptr);
+}
+
+TEST_F(ZeroTrials, ALanguageModelProposesBesideEvolution) {
+  const auto alone = choose_schedules(tasks_, options_);
+  ASSERT_TRUE(alone.ok());
+  std::atomic<int> opened = 0;
+  options_.open_language = [&]() -> Result<std::shared_ptr<lm::Reader>> {
+    ++opened;
+    return std::shared_ptr<lm::Reader>(std::make_shared<lm::UniformReader>());
+  };
+  options_.sentences = 20;
+  const auto r = choose_schedules(tasks_, options_);
+  ASSERT_TRUE(r.ok()) << r.error().message;
+  EXPECT_EQ(opened, 1) << "one for the thread";
+  for (std::size_t t = 0; t < tasks_.size(); ++t) {
+    EXPECT_GT(r->tasks[t].scored, alone->tasks[t].scored);
+    if (r->tasks[t].changed) {
+      EXPECT_LE(std::log2(r->tasks[t].seconds),
+                std::log2(r->tasks[t].default_s) - options_.agreed_margin + 1e-3);
+    }
+  }
+  options_.open_language = []() -> Result<std::shared_ptr<lm::Reader>> {
+    return make_error(ErrorCode::kIo, "no weights");
+  };
+  EXPECT_NE(choose_schedules(tasks_, options_).error().message.find("no weights"),
+            std::string::npos);
 }
 
 // Parallel decisions of the plan's candidates that differ from the preferred ones.

@@ -39,6 +39,10 @@ Result<void> judge(const CompileOptions& options, DecidedModel* model) {
   if (!options.target.is_gpu()) judging.threads = options.target.code_threads();
   // How several threads share work out is told too poorly to leave the default for it.
   if (judging.threads > 1) judging.margin = std::numeric_limits<double>::infinity();
+  if (options.language != kNoModel) {
+    TESSERA_TRY(const std::string path, language_path(options.language, options.target));
+    judging.open_language = [path] { return open_language(path, kGuidance, 1); };
+  }
   TESSERA_TRY(model->judged, choose_schedules(model->tasks.tasks, judging));
   if (const std::string error = judging.model->last_error(); !error.empty()) {
     note(error + "; tasks that could not be judged keep their defaults");

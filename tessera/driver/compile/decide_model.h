@@ -23,6 +23,8 @@ struct CompileOptions {
   // Judges schedules that the plan lacks, nothing measured: files, kShipped or kNoModel. A shipped
   // one that cannot be read is noted and left out.
   std::string cost_model = kNoModel;
+  // Proposes schedules to the cost model: a file, kShipped (where one ships) or kNoModel.
+  std::string language = kNoModel;
   std::function<void(const std::string&)> note;  // one line for people
 };
 

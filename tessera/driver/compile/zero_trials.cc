@@ -8,6 +8,7 @@
 #include <optional>
 #include <thread>
 
+#include "tessera/lm/generate.h"
 #include "tessera/lower/check_lowers.h"
 #include "tessera/lower/lower.h"
 #include "tessera/search/featurizer.h"
@@ -24,11 +25,6 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-struct Judged {
-  space::Candidate candidate;
-  float score = 0, log_time = 0;
-};
-
 struct ChosenTask {
   TaskPrediction prediction;
   plan::PlanEntry entry;  // where it changed
@@ -37,9 +33,14 @@ struct ChosenTask {
 // One task: candidates by evolution on scores, then the choice among the best.
 class TaskChoice {
  public:
-  // Without a population the default is judged alone.
-  TaskChoice(const task::Task& task, const ZeroTrialOptions& options, int threads, int population)
-      : task_(task), options_(options), threads_(threads), population_(population) {}
+  // Without a population the default is judged alone; without a reader nobody proposes beside it.
+  TaskChoice(const task::Task& task, const ZeroTrialOptions& options, int threads, int population,
+             lm::Reader* reader)
+      : task_(task),
+        options_(options),
+        threads_(threads),
+        population_(population),
+        reader_(reader) {}
 
   Result<ChosenTask> run() {
     TESSERA_TRY(const space::Space whole,
@@ -47,22 +48,29 @@ class TaskChoice {
     // One thread tells nothing about how to share work out.
     const space::Space pinned = search::with_preferred(whole, space::DecisionKind::kParallel);
     const space::Space& space = threads_ == 1 ? pinned : whole;
-    TESSERA_TRY(const std::vector<Judged> judged, search(space));
+    TESSERA_TRY(const JudgedTask judged, search(space));
+    const std::vector<JudgedCandidate>& list = judged.candidates;
     ChosenTask out;
     TaskPrediction& prediction = out.prediction;
     prediction.key = task_.key;
     prediction.name = task_.name;
     prediction.uses = task_.weight;
     prediction.scored = scored_;
-    const Judged* chosen = judged.empty() ? nullptr : choose(space, judged);
-    if (!judged.empty() && tells_times_) {
-      prediction.default_s = std::exp2(judged.front().log_time);
+    const bool agreed = reader_ != nullptr;
+    const JudgedCandidate* chosen = choose_candidate(
+        judged, agreed ? options_.agreed_margin : options_.margin, agreed,
+        [&](const space::Candidate& c) {
+          const Result<schedule::Schedule> steps = space.schedule(c);
+          return steps.ok() && lower::lower(task_.dag, *steps, options_.target).ok();
+        });
+    if (!list.empty() && judged.tells_times) {
+      prediction.default_s = std::exp2(list.front().log_time);
       prediction.seconds = chosen ? std::exp2(chosen->log_time) : prediction.default_s;
-      const auto liked =
-          std::max_element(judged.begin(), judged.end(),
-                           [](const Judged& a, const Judged& b) { return a.score < b.score; });
+      const auto liked = std::max_element(
+          list.begin(), list.end(),
+          [](const JudgedCandidate& a, const JudgedCandidate& b) { return a.score < b.score; });
       prediction.promised =
-          std::max(0.0, static_cast<double>(judged.front().log_time - liked->log_time));
+          std::max(0.0, static_cast<double>(list.front().log_time - liked->log_time));
     }
     if (chosen != nullptr) {
       TESSERA_TRY(const schedule::Schedule steps, space.schedule(chosen->candidate));
@@ -73,8 +81,7 @@ class TaskChoice {
   }
 
  private:
-  // The default first; empty when not even that has features.
-  Result<std::vector<Judged>> search(const space::Space& space) {
+  Result<JudgedTask> search(const space::Space& space) {
     search::LearnerOptions learning;
     learning.model = "random";  // there is nothing to learn from
     learning.global = options_.model;
@@ -90,54 +97,31 @@ class TaskChoice {
     evolving.generations = kGenerations;
     std::vector<space::Candidate> candidates;
     if (population_ > 0) candidates = policy->make(space, scorer, evolving)->propose(kPicked + 1);
+    if (population_ > 0 && reader_ != nullptr) TESSERA_DO(add_written(space, &candidates));
     std::erase(candidates, space.preferred());
     candidates.insert(candidates.begin(), space.preferred());
     const std::vector<float> scores = scorer.score(candidates);
     scored_ = learner->state().scored;
-    return with_times(space, candidates, scores);
+    return judge_candidates(space, candidates, scores, *options_.model, threads_, reader_);
   }
 
-  Result<std::vector<Judged>> with_times(const space::Space& space,
-                                         const std::vector<space::Candidate>& candidates,
-                                         const std::vector<float>& scores) {
-    TESSERA_TRY(const std::unique_ptr<search::Featurizer> featurizer,
-                search::Featurizer::make(options_.model->needs(), space, threads_, 1));
-    std::vector<const space::Candidate*> pointers;
-    for (const space::Candidate& c : candidates) pointers.push_back(&c);
-    std::vector<std::size_t> kept;
-    const feature::FeatureSet set = featurizer->compute(pointers, &kept);
-    std::vector<Judged> out;
-    if (kept.empty() || kept.front() != 0) return out;
-    const std::vector<float> times = options_.model->log_time(set);
-    tells_times_ = times.size() == kept.size() && std::isfinite(times.front());
-    for (std::size_t i = 0; i < kept.size(); ++i) {
-      out.push_back({candidates[kept[i]], scores[kept[i]], tells_times_ ? times[i] : 0});
-    }
-    return out;
-  }
-
-  // The best score that also promises to be faster by the margin and can be lowered; null: the
-  // default stays. A model that tells no times promises nothing.
-  const Judged* choose(const space::Space& space, const std::vector<Judged>& judged) const {
-    if (!tells_times_) return nullptr;
-    std::vector<const Judged*> order;
-    for (const Judged& j : judged) order.push_back(&j);
-    std::stable_sort(order.begin(), order.end(),
-                     [](const Judged* a, const Judged* b) { return a->score > b->score; });
-    for (const Judged* j : order) {
-      if (j == &judged.front()) return nullptr;
-      if (!(j->log_time <= judged.front().log_time - options_.margin)) continue;
-      const Result<schedule::Schedule> steps = space.schedule(j->candidate);
-      if (steps.ok() && lower::lower(task_.dag, *steps, options_.target).ok()) return j;
-    }
-    return nullptr;
+  Result<void> add_written(const space::Space& space, std::vector<space::Candidate>* to) {
+    lm::Generator generator(space, *reader_, {});
+    Rng rng(options_.seed);
+    const auto unknown = [&](const space::Candidate& c) {
+      return std::find(to->begin(), to->end(), c) == to->end();
+    };
+    TESSERA_TRY(const std::vector<lm::Generated> written,
+                generator.sample(static_cast<std::size_t>(options_.sentences), rng, unknown));
+    for (const lm::Generated& g : written) to->push_back(g.candidate);
+    return {};
   }
 
   const task::Task& task_;
   const ZeroTrialOptions& options_;
   int threads_, population_;
+  lm::Reader* reader_;
   std::int64_t scored_ = 0;
-  bool tells_times_ = false;
 };
 
 // Tasks by `order`, beside each other: each is the same whatever the others do. The error of the
@@ -152,10 +136,14 @@ Result<std::vector<ChosenTask>> choose_all(const std::vector<task::Task>& tasks,
   std::mutex mutex;
   std::size_t done = 0;
   const auto work = [&] {
+    Result<std::shared_ptr<lm::Reader>> reader = std::shared_ptr<lm::Reader>();
+    if (options.open_language) reader = options.open_language();
     for (std::size_t i = next++; i < order.size(); i = next++) {
       const bool in_time = seconds_since(start) < options.time_limit_s;
-      chosen[i].emplace(
-          TaskChoice(tasks[order[i]], options, code_threads, in_time ? population : 0).run());
+      chosen[i].emplace(reader.ok() ? TaskChoice(tasks[order[i]], options, code_threads,
+                                                 in_time ? population : 0, reader->get())
+                                          .run()
+                                    : Result<ChosenTask>(reader.error()));
       const std::lock_guard lock(mutex);
       if (options.progress) options.progress(++done, order.size());
     }
@@ -212,6 +200,53 @@ void sum_up(const model::CostModel& model, ZeroTrialResult* out) {
 }
 
 }  // namespace
+
+Result<JudgedTask> judge_candidates(const space::Space& space,
+                                    const std::vector<space::Candidate>& candidates,
+                                    const std::vector<float>& scores, const model::CostModel& model,
+                                    int code_threads, lm::Reader* reader) {
+  TESSERA_TRY(const std::unique_ptr<search::Featurizer> featurizer,
+              search::Featurizer::make(model.needs(), space, code_threads, 1));
+  std::vector<const space::Candidate*> pointers;
+  for (const space::Candidate& c : candidates) pointers.push_back(&c);
+  std::vector<std::size_t> kept;
+  const feature::FeatureSet set = featurizer->compute(pointers, &kept);
+  JudgedTask out;
+  if (kept.empty() || kept.front() != 0) return out;
+  std::vector<double> chances(candidates.size(), 0.0);
+  if (reader != nullptr) {
+    lm::Generator generator(space, *reader, {});
+    TESSERA_TRY(chances, generator.chances_of(candidates));
+  }
+  const std::vector<float> times = model.log_time(set);
+  out.tells_times = times.size() == kept.size() && std::isfinite(times.front());
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    out.candidates.push_back({.candidate = candidates[kept[i]],
+                              .score = scores[kept[i]],
+                              .log_time = out.tells_times ? times[i] : 0,
+                              .evidence = chances[kept[i]] - chances.front()});
+  }
+  return out;
+}
+
+const JudgedCandidate* choose_candidate(
+    const JudgedTask& task, double margin, bool agreed,
+    const std::function<bool(const space::Candidate&)>& builds) {
+  if (!task.tells_times) return nullptr;
+  std::vector<const JudgedCandidate*> order;
+  for (const JudgedCandidate& j : task.candidates) order.push_back(&j);
+  std::stable_sort(
+      order.begin(), order.end(),
+      [](const JudgedCandidate* a, const JudgedCandidate* b) { return a->score > b->score; });
+  const JudgedCandidate& usual = task.candidates.front();
+  for (const JudgedCandidate* j : order) {
+    if (j == &usual) return nullptr;
+    const double promise = static_cast<double>(usual.log_time) - static_cast<double>(j->log_time);
+    const bool enough = promise >= margin && (!agreed || j->evidence > 0);
+    if (enough && builds(j->candidate)) return j;
+  }
+  return nullptr;
+}
 
 Result<ZeroTrialResult> choose_schedules(const std::vector<task::Task>& tasks,
                                          const ZeroTrialOptions& options) {

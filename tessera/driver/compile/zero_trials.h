@@ -1,5 +1,5 @@
 // Schedules without measuring: a trained cost model judges candidates of every task, and says how
-// long the whole model will take.
+// long the whole model will take. A language model may propose candidates and has a say too.
 #pragma once
 
 #include <functional>
@@ -7,12 +7,38 @@
 #include <string>
 #include <vector>
 
+#include "tessera/lm/reader.h"
 #include "tessera/model/cost_model.h"
 #include "tessera/plan/plan.h"
+#include "tessera/space/space.h"
 #include "tessera/target/target.h"
 #include "tessera/task/task.h"
 
 namespace tessera::driver {
+
+// By `tessera lm eval --zero-trials` on the records of hold-out networks (docs/language-model.md).
+inline constexpr double kAgreedMargin = 0.25;
+
+// What is believed of a candidate.
+struct JudgedCandidate {
+  space::Candidate candidate;
+  float score = 0, log_time = 0;  // of the cost model; log2 of seconds
+  double evidence = 0;            // of the language model, more than of the default
+};
+struct JudgedTask {
+  std::vector<JudgedCandidate> candidates;  // the default first; empty: not even that has features
+  bool tells_times = false;                 // else log_time is 0
+};
+// `candidates` begins with the default. `reader` may be null.
+Result<JudgedTask> judge_candidates(const space::Space& space,
+                                    const std::vector<space::Candidate>& candidates,
+                                    const std::vector<float>& scores, const model::CostModel& model,
+                                    int code_threads, lm::Reader* reader);
+// The candidate with the best score that promises to be faster than the default by `margin`, that
+// has, where `agreed`, the evidence on its side, and that can be built; null: the default stays. A
+// model that tells no times promises nothing.
+const JudgedCandidate* choose_candidate(const JudgedTask& task, double margin, bool agreed,
+                                        const std::function<bool(const space::Candidate&)>& builds);
 
 struct ZeroTrialOptions {
   std::shared_ptr<const model::CostModel> model;
@@ -30,6 +56,12 @@ struct ZeroTrialOptions {
   // predictions owes most of its promise to error: with 0.08 ResNet-50 became 6 % slower and
   // BERT-base 13 %, so only a default that looks almost three times too slow is left.
   double margin = 1.5;
+  // Opens a language model, one for each thread; null: there is none. It writes `sentences`
+  // candidates of every task, and must hold what is chosen for better than the default too: then a
+  // promise of `agreed_margin` suffices.
+  std::function<Result<std::shared_ptr<lm::Reader>>()> open_language;
+  int sentences = 64;
+  double agreed_margin = kAgreedMargin;
   std::uint64_t seed = 1;
   std::function<void(std::size_t done, std::size_t total)> progress;
 };

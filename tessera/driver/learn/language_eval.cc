@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -11,8 +10,8 @@
 
 #include "tessera/dataset/dataset.h"
 #include "tessera/driver/compile/shipped_model.h"
+#include "tessera/driver/learn/studied_task.h"
 #include "tessera/driver/tune/policy_run.h"
-#include "tessera/driver/tune/recorded_task.h"
 #include "tessera/driver/tune/trial_loop.h"
 #include "tessera/lower/check_lowers.h"
 #include "tessera/task/task.h"
@@ -25,13 +24,6 @@ namespace {
 constexpr std::int64_t kMostOfARound = 16;
 constexpr double kNothingValid = 0.01;
 constexpr int kRepeats = 2;
-
-// A task on a machine, with the records there are of it.
-struct StudiedTask {
-  const dataset::TaskInfo* task = nullptr;
-  target::Target target;  // of the code
-  std::vector<const dataset::Example*> examples;
-};
 
 // Best times by policy, seed and trial.
 struct TaskCurves {
@@ -82,17 +74,6 @@ Result<std::vector<PolicyVariant>> variants_for(const LanguageEvalOptions& optio
   return out;
 }
 
-// So many of them, by an order that says nothing.
-void keep_some(std::size_t most, std::vector<StudiedTask>* tasks) {
-  if (most == 0 || tasks->size() <= most) return;
-  std::sort(tasks->begin(), tasks->end(),
-            [](const StudiedTask& a, const StudiedTask& b) { return a.task->key < b.task->key; });
-  std::vector<StudiedTask> kept;
-  for (std::size_t i = 0; i < most; ++i)
-    kept.push_back(std::move((*tasks)[i * tasks->size() / most]));
-  *tasks = std::move(kept);
-}
-
 class Study {
  public:
   Study(const LanguageEvalOptions& options, const dataset::Dataset& data)
@@ -115,53 +96,10 @@ class Study {
   }
 
  private:
-  std::vector<StudiedTask> recorded_tasks(std::size_t machine) const {
-    std::map<std::int32_t, StudiedTask> found;
-    for (const dataset::Example& e : data_.examples) {
-      const dataset::TaskInfo& task = data_.tasks[static_cast<std::size_t>(e.task)];
-      if (static_cast<std::size_t>(e.machine) != machine || task.format != "tessera") continue;
-      if (!held_out_.contains(task.key)) continue;
-      found[e.task].task = &task;
-      found[e.task].examples.push_back(&e);
-    }
-    std::vector<StudiedTask> out;
-    out.reserve(found.size());
-    for (auto& [unused, task] : found) out.push_back(std::move(task));
-    return out;
-  }
-
-  static Result<RecordedTask> read(const StudiedTask& studied) {
-    TESSERA_TRY(const te::Dag dag, te::dag_from_text(studied.task->definition));
-    TESSERA_TRY(space::Space made, space::make_space(dag, studied.target, lower::check_lowers));
-    auto whole = std::make_unique<space::Space>(std::move(made));
-    std::vector<RecordedTrial> trials;
-    for (const dataset::Example* e : studied.examples) {
-      RecordedTrial t;
-      Result<space::Candidate> c = whole->parse(e->candidate);
-      if (!c || !whole->check(*c) || !measure::outcome_from_text(e->outcome, &t.outcome)) continue;
-      if (t.outcome == measure::Outcome::kWorkerLost) continue;
-      t.candidate = std::move(c).value();
-      t.seconds = static_cast<double>(e->seconds);
-      trials.push_back(std::move(t));
-    }
-    return RecordedTask(std::move(whole), std::move(trials), /*withheld=*/true);
-  }
-
   Result<void> run_recorded() {
-    std::vector<std::vector<StudiedTask>> machines;
-    for (std::size_t m = 0; m < data_.machines.size(); ++m) {
-      const dataset::MachineInfo& info = data_.machines[m];
-      if (info.target.find(options_.machine) == std::string::npos) continue;
-      std::vector<StudiedTask> tasks = recorded_tasks(m);
-      if (tasks.empty()) continue;
-      TESSERA_TRY(const target::Target machine, target::target_from_text(info.target));
-      const target::Target target =
-          machine.is_gpu() ? machine : target::code_target(machine, info.threads);
-      for (StudiedTask& t : tasks) t.target = target;
-      keep_some(options_.most_tasks, &tasks);
-      total_ += tasks.size();
-      machines.push_back(std::move(tasks));
-    }
+    TESSERA_TRY(const std::vector<std::vector<StudiedTask>> machines,
+                recorded_tasks(data_, held_out_, options_.machine, options_.most_tasks));
+    for (const std::vector<StudiedTask>& tasks : machines) total_ += tasks.size();
     for (const std::vector<StudiedTask>& tasks : machines) TESSERA_DO(run_machine(tasks));
     return {};
   }
@@ -174,7 +112,7 @@ class Study {
       TESSERA_TRY(const std::vector<PolicyVariant> variants,
                   variants_for(options_, tasks.front().target));
       for (std::size_t i = next++; i < tasks.size() && !stopped_; i = next++) {
-        TESSERA_TRY(const RecordedTask task, read(tasks[i]));
+        TESSERA_TRY(const RecordedTask task, read_records(tasks[i], /*withheld=*/true));
         TESSERA_DO(run_task(task, variants));
       }
       return {};

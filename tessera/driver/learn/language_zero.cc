@@ -1,0 +1,154 @@
+#include "tessera/driver/learn/language_zero.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "tessera/driver/compile/shipped_model.h"
+#include "tessera/driver/compile/zero_trials.h"
+#include "tessera/driver/learn/studied_task.h"
+
+namespace tessera::driver {
+namespace {
+
+constexpr double kSlower = 0.99;  // of the default's speed
+
+class ZeroTrialStudy {
+ public:
+  explicit ZeroTrialStudy(const ZeroStudyOptions& options) : options_(options) {
+    for (const bool agreed : {false, true}) {
+      for (const double margin : options.margins)
+        out_.rows.push_back({.margin = margin, .agreed = agreed});
+    }
+  }
+
+  Result<ZeroStudy> run(const dataset::Dataset& data) {
+    TESSERA_TRY(const std::vector<std::string> keys, data.tasks_of(options_.networks));
+    TESSERA_TRY(
+        const std::vector<std::vector<StudiedTask>> machines,
+        recorded_tasks(data, {keys.begin(), keys.end()}, options_.machine, options_.most_tasks));
+    for (const std::vector<StudiedTask>& tasks : machines) total_ += tasks.size();
+    for (const std::vector<StudiedTask>& tasks : machines) TESSERA_DO(run_machine(tasks));
+    if (out_.tasks == 0 && !stopped_) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "no task of these networks has a recorded default{}",
+                        options_.machine.empty() ? "" : " on " + options_.machine);
+    }
+    const double n = std::max<double>(1, static_cast<double>(out_.tasks));
+    for (ZeroStudyRow& row : out_.rows) row.gain = std::exp(std::log(row.gain) / n);
+    out_.best_gain = std::exp(std::log(out_.best_gain) / n);
+    out_.finished = !stopped_;
+    return out_;
+  }
+
+ private:
+  Result<void> run_machine(const std::vector<StudiedTask>& tasks) {
+    const std::vector<std::string> paths = model_paths(kShipped, tasks.front().target);
+    if (paths.empty()) {
+      return make_error(ErrorCode::kUnavailable, "no cost model comes with this Tessera for {}",
+                        tasks.front().target.name);
+    }
+    TESSERA_TRY(const std::shared_ptr<const model::CostModel> model, model::load_models(paths, 1));
+    TESSERA_TRY(const std::string path, language_path(options_.language, tasks.front().target));
+    std::atomic<std::size_t> next{0};
+    std::optional<Error> failure;
+    const auto work = [&]() -> Result<void> {
+      TESSERA_TRY(const std::shared_ptr<lm::Reader> reader, open_language(path, kGuidance, 1));
+      for (std::size_t i = next++; i < tasks.size() && !stopped_; i = next++) {
+        TESSERA_TRY(const RecordedTask task, read_records(tasks[i], /*withheld=*/false));
+        TESSERA_DO(run_task(task, *model, *reader));
+      }
+      return {};
+    };
+    const auto guarded = [&] {
+      if (const Result<void> done = work(); !done.ok()) {
+        const std::lock_guard lock(mutex_);
+        failure = done.error();
+        stopped_ = true;
+      }
+    };
+    std::vector<std::jthread> others;
+    for (int t = 1; t < options_.threads; ++t) others.emplace_back(guarded);
+    guarded();
+    others.clear();
+    if (failure) return *failure;
+    return {};
+  }
+
+  Result<void> run_task(const RecordedTask& task, const model::CostModel& model,
+                        lm::Reader& reader) {
+    std::vector<space::Candidate> candidates;
+    std::vector<double> seconds;
+    const space::Space* recorded = task.recorded();
+    if (recorded != nullptr) {
+      for (const RecordedTrial& t : task.results(task.shuffled(1))) {
+        if (!measure::is_timed(t.outcome) || !(t.seconds > 0)) continue;
+        const bool usual = t.candidate == recorded->preferred();
+        candidates.insert(usual ? candidates.begin() : candidates.end(), t.candidate);
+        seconds.insert(usual ? seconds.begin() : seconds.end(), t.seconds);
+      }
+    }
+    // Where the preferred one was not recorded another one stands for it.
+    const bool known =
+        !candidates.empty() && candidates.front() == recorded->preferred() &&
+        recorded->to_text(candidates.front()) == task.whole().to_text(task.whole().preferred());
+    if (known) TESSERA_DO(judge(task, candidates, seconds, model, reader));
+    const std::lock_guard lock(mutex_);
+    ++done_;
+    if (options_.progress && !options_.progress(done_, total_)) stopped_ = true;
+    return {};
+  }
+
+  Result<void> judge(const RecordedTask& task, const std::vector<space::Candidate>& candidates,
+                     const std::vector<double>& seconds, const model::CostModel& model,
+                     lm::Reader& reader) {
+    const std::unique_ptr<lm::Reader> whole = whole_chances(task.whole(), reader);
+    const std::vector<float> unscored(candidates.size(), 0);
+    TESSERA_TRY(JudgedTask judged,
+                judge_candidates(*task.recorded(), candidates, unscored, model,
+                                 task.whole().target().code_threads(), whole.get()));
+    if (!judged.tells_times) return {};
+    // What is faster scores better.
+    for (JudgedCandidate& j : judged.candidates) j.score = -j.log_time;
+    const auto seconds_of = [&](const space::Candidate& c) {
+      const auto at = std::find(candidates.begin(), candidates.end(), c) - candidates.begin();
+      return seconds[static_cast<std::size_t>(at)];
+    };
+    const double usual_s = seconds.front();
+    const double best_s = *std::min_element(seconds.begin(), seconds.end());
+    const std::lock_guard lock(mutex_);
+    ++out_.tasks;
+    out_.best_gain *= usual_s / best_s;
+    for (ZeroStudyRow& row : out_.rows) {
+      const JudgedCandidate* chosen = choose_candidate(
+          judged, row.margin, row.agreed, [](const space::Candidate&) { return true; });
+      if (chosen == nullptr) continue;
+      const double gain = usual_s / seconds_of(chosen->candidate);
+      ++row.changed;
+      row.slower += gain < kSlower ? 1 : 0;
+      row.gain *= gain;
+      row.worst = std::min(row.worst, gain);
+    }
+    return {};
+  }
+
+  const ZeroStudyOptions& options_;
+  std::mutex mutex_;
+  std::atomic<bool> stopped_ = false;
+  std::size_t done_ = 0, total_ = 0;
+  ZeroStudy out_;
+};
+
+}  // namespace
+
+Result<ZeroStudy> study_zero_trials(const ZeroStudyOptions& options) {
+  if (options.margins.empty() || options.threads < 1)
+    return make_error(ErrorCode::kInvalidArgument, "a study needs margins and threads");
+  TESSERA_TRY(const dataset::Dataset data, dataset::load(options.data));
+  return ZeroTrialStudy(options).run(data);
+}
+
+}  // namespace tessera::driver

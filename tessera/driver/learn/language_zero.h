@@ -1,0 +1,43 @@
+// What zero trials would do to tasks whose records tell what came of it: the best candidate that a
+// cost model, or both models together, promise among the recorded ones, beside the default's time.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tessera/support/result.h"
+
+namespace tessera::driver {
+
+struct ZeroStudyOptions {
+  std::string data;                                 // folder of a dataset
+  std::vector<std::string> networks = {"tenset5"};  // whose tasks are judged
+  std::string machine;                              // part of the name of its target; empty: all
+  std::string language;                             // file or "shipped"
+  std::vector<double> margins = {0, 0.1, 0.25, 0.5, 0.75, 1, 1.5};
+  std::size_t most_tasks = 0;                                         // of each machine; 0: all
+  int threads = 1;                                                    // tasks beside each other
+  std::function<bool(std::size_t done, std::size_t total)> progress;  // false: stop
+};
+
+// Of one margin.
+struct ZeroStudyRow {
+  double margin = 0;    // log2 that a candidate must promise
+  bool agreed = false;  // and the language model must hold it for better than the default
+  std::size_t changed = 0, slower = 0;  // tasks; slower: than the default by more than 1 %
+  double gain = 1;                      // default's time / its own: geometric mean over all tasks
+  double worst = 1;                     // of all tasks
+};
+
+struct ZeroStudy {
+  std::size_t tasks = 0;
+  double best_gain = 1;  // of the fastest recorded
+  std::vector<ZeroStudyRow> rows;
+  bool finished = true;
+};
+
+// kInvalidArgument: no such networks, or no task whose default was recorded.
+Result<ZeroStudy> study_zero_trials(const ZeroStudyOptions& options);
+
+}  // namespace tessera::driver
