@@ -38,7 +38,8 @@ Result<void> judge(const CompileOptions& options, DecidedModel* model) {
   judging.target = options.target;
   if (!options.target.is_gpu()) judging.threads = options.target.code_threads();
   // How several threads share work out is told too poorly to leave the default for it.
-  if (judging.threads > 1) judging.margin = std::numeric_limits<double>::infinity();
+  if (judging.threads > 1)
+    judging.margin = judging.agreed_margin = std::numeric_limits<double>::infinity();
   if (options.language != kNoModel) {
     TESSERA_TRY(const std::string path, language_path(options.language, options.target));
     judging.open_language = [path] { return open_language(path, kGuidance, 1); };
