@@ -17,7 +17,7 @@
 namespace tessera::driver {
 
 // By `tessera lm eval --zero-trials` on the records of hold-out networks (docs/language-model.md).
-inline constexpr double kAgreedMargin = 0.25;
+inline constexpr double kAgreedMargin = 0.1;
 
 // What is believed of a candidate.
 struct JudgedCandidate {
