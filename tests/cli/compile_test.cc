@@ -51,6 +51,15 @@ TEST(Compile, JsonIsTheMetadata) {
   EXPECT_EQ(nlohmann::json::parse(done.out)["library"], "libmy_net.so");
 }
 
+TEST(Compile, ALanguageModelThatIsNotThereIsRefused) {
+  const std::string folder = fresh_folder();
+  const Finished done =
+      run({"compile", "zoo:mlp", "-o", folder + "/out", "--language", "/no/such.safetensors"});
+  EXPECT_NE(done.code, 0);
+  EXPECT_NE(done.err.find("/no/such.safetensors"), std::string::npos) << done.err;
+  EXPECT_FALSE(fs::exists(folder + "/out"));
+}
+
 TEST(Compile, FullDiskLeavesNothing) {
   const std::string folder = fresh_folder();
   // A limit on the size of files fails like a full disk, when its signal is ignored.

@@ -42,7 +42,12 @@ Result<void> judge(const CompileOptions& options, DecidedModel* model) {
     judging.margin = judging.agreed_margin = std::numeric_limits<double>::infinity();
   if (options.language != kNoModel) {
     TESSERA_TRY(const std::string path, language_path(options.language, options.target));
-    judging.open_language = [path] { return open_language(path, kGuidance, 1); };
+    TESSERA_DO(open_language(path, kGuidance, 1));
+    if (judging.threads == 1) {
+      judging.open_language = [path] { return open_language(path, kGuidance, 1); };
+    } else {
+      note("code for several threads keeps its default schedules: the language model has no say");
+    }
   }
   TESSERA_TRY(model->judged, choose_schedules(model->tasks.tasks, judging));
   if (const std::string error = judging.model->last_error(); !error.empty()) {
