@@ -1,31 +1,11 @@
 #include "tessera/artifact/device_model.h"
 
 #include "tessera/artifact/c_parts.h"
+#include "tessera/artifact/opened_artifact.h"
 #include "tessera/artifact/runtime/device_api.h"
 
 namespace tessera::artifact {
 namespace {
-
-class OpenedModel final : public LoadedArtifact {
- public:
-  OpenedModel(std::shared_ptr<const DeviceModel> model, const tsr_device_api* api,
-              tsr_context* context)
-      : LoadedArtifact(model->metadata()), model_(std::move(model)), api_(api), context_(context) {}
-  ~OpenedModel() override { api_->close(context_); }
-
-  Result<void> run_in_place(const void* const* inputs, void* const* outputs) override {
-    return to_result(api_->run(context_, inputs, outputs, nullptr));
-  }
-  Result<void> run_tensors(const tsr_dl_tensor* inputs, const tsr_dl_tensor* outputs,
-                           void* stream) override {
-    return to_result(api_->run_tensors(context_, inputs, outputs, stream));
-  }
-
- private:
-  std::shared_ptr<const DeviceModel> model_;
-  const tsr_device_api* api_;
-  tsr_context* context_;
-};
 
 std::vector<tsr_tensor_info> infos_of(const std::vector<TensorDescription>& tensors) {
   std::vector<tsr_tensor_info> infos;
@@ -96,8 +76,8 @@ Result<std::unique_ptr<LoadedArtifact>> DeviceModel::open(std::shared_ptr<const 
   open.queue = options.queue;
   tsr_context* context = nullptr;
   TESSERA_DO(to_result(api->open(&model->tables_, &open, &context)));
-  return std::unique_ptr<LoadedArtifact>(
-      std::make_unique<OpenedModel>(std::move(model), api, context));
+  Metadata metadata = model->metadata_;
+  return opened(std::move(metadata), std::move(model), api, context);
 }
 
 }  // namespace tessera::artifact

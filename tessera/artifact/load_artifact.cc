@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 
 #include "tessera/artifact/elf.h"
+#include "tessera/artifact/opened_artifact.h"
 #include "tessera/target/features.h"
 #include "tessera/target/target.h"
 
@@ -21,31 +22,6 @@ struct Library {
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
   void* handle;
-};
-
-class Opened final : public LoadedArtifact {
- public:
-  Opened(Metadata metadata, std::unique_ptr<Library> library, const tsr_model_api* api,
-         tsr_context* context)
-      : LoadedArtifact(std::move(metadata)),
-        library_(std::move(library)),
-        api_(api),
-        context_(context) {}
-  ~Opened() override { api_->close(context_); }
-
-  Result<void> run_in_place(const void* const* inputs, void* const* outputs) override {
-    return to_result(api_->run(context_, inputs, outputs, nullptr));
-  }
-
-  Result<void> run_tensors(const tsr_dl_tensor* inputs, const tsr_dl_tensor* outputs,
-                           void* stream) override {
-    return to_result(api_->run_tensors(context_, inputs, outputs, stream));
-  }
-
- private:
-  std::unique_ptr<Library> library_;  // after the context is closed
-  const tsr_model_api* api_;
-  tsr_context* context_;
 };
 
 Result<void> check_machine(const Metadata& m) {
@@ -152,8 +128,7 @@ Result<std::unique_ptr<LoadedArtifact>> load_artifact(const std::string& path,
   if (!metadata.weights_file.empty()) open.weights_path = weights.c_str();
   tsr_context* context = nullptr;
   TESSERA_DO(to_result(api->open(&open, &context)));
-  return std::unique_ptr<LoadedArtifact>(
-      std::make_unique<Opened>(std::move(metadata), std::move(library), api, context));
+  return opened(std::move(metadata), std::move(library), api, context);
 }
 
 }  // namespace tessera::artifact

@@ -42,16 +42,6 @@ Result<std::vector<Ranking>> rank_files(const EvalGraphsArgs& args) {
   return out;
 }
 
-Json json_of(const Ranking& r) {
-  Json slowdown = Json::object();
-  for (const auto& [k, value] : r.slowdown) slowdown[std::to_string(k)] = value;
-  return {{"name", r.name},
-          {"configs", r.configs},
-          {"tau", r.tau},
-          {"pairwise", r.pairwise},
-          {"slowdown", slowdown}};
-}
-
 void print_row(const Ranking& r) {
   const auto at = [&](int k) {
     const auto found = r.slowdown.find(k);
@@ -68,7 +58,7 @@ int eval_graphs(const EvalGraphsArgs& args) {
   if (!rankings) return report(rankings.error());
   if (args.json) {
     Json list = Json::array();
-    for (const Ranking& r : *rankings) list.push_back(json_of(r));
+    for (const Ranking& r : *rankings) list.push_back(Json(r));
     print_json({{"graphs", list}});
     return kOk;
   }

@@ -92,20 +92,10 @@ double peak_memory() {
   return static_cast<double>(usage.ru_maxrss) * 1024;
 }
 
-Json json_of(const graphset::Ranking& r) {
-  Json slowdown = Json::object();
-  for (const auto& [k, value] : r.slowdown) slowdown[std::to_string(k)] = value;
-  return {{"name", r.name},
-          {"configs", r.configs},
-          {"tau", r.tau},
-          {"pairwise", r.pairwise},
-          {"slowdown", slowdown}};
-}
-
 void print_result(const GraphFlags& f, const GraphTrained& r) {
   if (f.json) {
     Json unseen = Json::array();
-    for (const graphset::Ranking& ranking : r.unseen) unseen.push_back(json_of(ranking));
+    for (const graphset::Ranking& ranking : r.unseen) unseen.push_back(Json(ranking));
     const Json all = {{"model", r.network.spec.network},
                       {"hyper", r.network.spec.hyper},
                       {"loss", f.loss},

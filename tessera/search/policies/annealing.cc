@@ -21,14 +21,10 @@ double deviation(const std::vector<double>& values) {
   return std::sqrt(std::max(0.0, squares / n - (sum / n) * (sum / n)));
 }
 
-class Annealing final : public Policy {
+class Annealing final : public DrawingPolicy {
  public:
   Annealing(const space::Space& space, Scorer& scorer, const PolicyOptions& options)
-      : space_(space),
-        scorer_(scorer),
-        options_(options),
-        history_(space.sketches().size()),
-        rng_(options.seed) {}
+      : DrawingPolicy(space, options), scorer_(scorer) {}
 
   std::vector<space::Candidate> propose(std::size_t n) override {
     std::vector<space::Candidate> out;
@@ -43,9 +39,6 @@ class Annealing final : public Policy {
     }
     fill_up(space_, n, history_, rng_, &out);
     return out;
-  }
-  void observe(std::span<const Observation> observations) override {
-    history_.observe(observations);
   }
 
  private:
@@ -111,11 +104,7 @@ class Annealing final : public Policy {
     return values[n - 1];
   }
 
-  const space::Space& space_;
   Scorer& scorer_;
-  PolicyOptions options_;
-  History history_;
-  Rng rng_;
   std::vector<space::Candidate> chains_;
   double incumbent_ = 0;  // score of the fastest measured
 };

@@ -18,14 +18,11 @@ constexpr double kEliteShare = 0.1;                           // of the next gen
 constexpr double kCrossing = 0.3;
 constexpr double kRandomWithoutModel = 0.25;
 
-class Evolutionary final : public Policy {
+class Evolutionary final : public DrawingPolicy {
  public:
   Evolutionary(const space::Space& space, Scorer& scorer, const PolicyOptions& options)
-      : space_(space),
+      : DrawingPolicy(space, options),
         scorer_(scorer),
-        options_(options),
-        history_(space.sketches().size()),
-        rng_(options.seed),
         population_(population_for(kLeastPopulation)) {}
 
   std::vector<space::Candidate> propose(std::size_t n) override {
@@ -46,9 +43,6 @@ class Evolutionary final : public Policy {
     std::move(rest.begin(), rest.end(), std::back_inserter(out));
     fill_up(space_, n, history_, rng_, &out);
     return out;
-  }
-  void observe(std::span<const Observation> observations) override {
-    history_.observe(observations);
   }
 
  private:
@@ -140,11 +134,7 @@ class Evolutionary final : public Policy {
     return all;
   }
 
-  const space::Space& space_;
   Scorer& scorer_;
-  PolicyOptions options_;
-  History history_;
-  Rng rng_;
   std::size_t population_;  // of this batch
   std::vector<space::Candidate> survivors_;
 };

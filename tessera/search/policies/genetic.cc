@@ -12,12 +12,10 @@ constexpr int kPopulation = 100;
 constexpr std::size_t kElites = 5;
 constexpr double kMutation = 0.5;  // of a crossed child, once more
 
-class Genetic final : public Policy {
+class Genetic final : public DrawingPolicy {
  public:
   Genetic(const space::Space& space, const PolicyOptions& options)
-      : space_(space),
-        history_(space.sketches().size()),
-        rng_(options.seed),
+      : DrawingPolicy(space, options),
         population_(
             static_cast<std::size_t>(options.population > 0 ? options.population : kPopulation)) {}
 
@@ -37,9 +35,6 @@ class Genetic final : public Policy {
     }
     fill_up(space_, n, history_, rng_, &out);
     return out;
-  }
-  void observe(std::span<const Observation> observations) override {
-    history_.observe(observations);
   }
 
  private:
@@ -62,9 +57,6 @@ class Genetic final : public Policy {
     return parents;
   }
 
-  const space::Space& space_;
-  History history_;
-  Rng rng_;
   std::size_t population_;
 };
 

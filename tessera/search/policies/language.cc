@@ -36,14 +36,11 @@ void add_in_deviations(const std::vector<double>& values, double weight,
     (*ranked)[i].value += weight * (values[i] - mean) / deviation;
 }
 
-class Language final : public Policy {
+class Language final : public DrawingPolicy {
  public:
   Language(const space::Space& space, Scorer& scorer, const PolicyOptions& options)
-      : space_(space),
+      : DrawingPolicy(space, options),
         scorer_(scorer),
-        options_(options),
-        history_(space.sketches().size()),
-        rng_(options.seed),
         generator_(space, options.language ? *options.language : uniform_, {}) {}
 
   std::vector<space::Candidate> propose(std::size_t n) override {
@@ -63,7 +60,7 @@ class Language final : public Policy {
 
   void observe(std::span<const Observation> observations) override {
     const double before = best_s();
-    history_.observe(observations);
+    DrawingPolicy::observe(observations);
     stalled_ = best_s() < before || before == 0 ? 0 : stalled_ + observations.size();
   }
 
@@ -148,11 +145,7 @@ class Language final : public Policy {
     return false;
   }
 
-  const space::Space& space_;
   Scorer& scorer_;
-  PolicyOptions options_;
-  History history_;
-  Rng rng_;
   lm::UniformReader uniform_;
   lm::Generator generator_;
   std::size_t stalled_ = 0;  // trials since the last gain

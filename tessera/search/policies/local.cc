@@ -7,10 +7,9 @@ namespace {
 
 constexpr double kRandomShare = 0.15;
 
-class Local final : public Policy {
+class Local final : public DrawingPolicy {
  public:
-  Local(const space::Space& space, const PolicyOptions& options)
-      : space_(space), history_(space.sketches().size()), rng_(options.seed) {}
+  using DrawingPolicy::DrawingPolicy;
 
   std::vector<space::Candidate> propose(std::size_t n) override {
     std::vector<space::Candidate> out;
@@ -23,14 +22,6 @@ class Local final : public Policy {
     }
     return out;
   }
-  void observe(std::span<const Observation> observations) override {
-    history_.observe(observations);
-  }
-
- private:
-  const space::Space& space_;
-  History history_;
-  Rng rng_;
 };
 
 }  // namespace

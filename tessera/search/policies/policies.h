@@ -3,9 +3,27 @@
 
 #include <memory>
 
+#include "tessera/search/history.h"
 #include "tessera/search/policy.h"
 
 namespace tessera::search {
+
+// One that draws at random and remembers what was proposed and measured.
+class DrawingPolicy : public Policy {
+ public:
+  DrawingPolicy(const space::Space& space, const PolicyOptions& options)
+      : space_(space), options_(options), history_(space.sketches().size()), rng_(options.seed) {}
+
+  void observe(std::span<const Observation> observations) override {
+    history_.observe(observations);
+  }
+
+ protected:
+  const space::Space& space_;
+  PolicyOptions options_;
+  History history_;
+  Rng rng_;
+};
 
 std::unique_ptr<Policy> make_random(const space::Space& space, Scorer& scorer,
                                     const PolicyOptions& options);

@@ -5,22 +5,13 @@
 namespace tessera::search {
 namespace {
 
-class Random final : public Policy {
+class Random final : public DrawingPolicy {
  public:
-  Random(const space::Space& space, const PolicyOptions& options)
-      : space_(space), history_(space.sketches().size()), rng_(options.seed) {}
+  using DrawingPolicy::DrawingPolicy;
 
   std::vector<space::Candidate> propose(std::size_t n) override {
     return draw_unseen(space_, n, history_, rng_);
   }
-  void observe(std::span<const Observation> observations) override {
-    history_.observe(observations);
-  }
-
- private:
-  const space::Space& space_;
-  History history_;
-  Rng rng_;
 };
 
 }  // namespace
