@@ -78,7 +78,9 @@ add_libraries() {
       libc.so.* | libm.so.* | libdl.so.* | libpthread.so.* | librt.so.* | ld-linux* | libtessera.so*) continue ;;
     esac
     if [ -e "$stage/lib/$library" ]; then continue; fi
-    path=$($cc -print-file-name="$library")
+    # A cross compiler prefers its own run-time libraries to those of the packages.
+    path=$sysroot/usr/lib/$arch-linux-gnu/$library
+    if [ -z "$sysroot" ] || [ ! -e "$path" ]; then path=$($cc -print-file-name="$library"); fi
     [ "$path" != "$library" ] || fail "$1 needs $library, which is not there"
     path=$(realpath "$path")
     install -m 644 "$path" "$stage/lib/$library"
@@ -90,7 +92,7 @@ add_libraries() {
 say "adding libraries and licences"
 for file in "$stage"/bin/* "$stage"/lib/libtessera.so "$stage"/lib/tessera/peers/*.so; do add_libraries "$file"; done
 # Those that are inside the programs.
-llvm=$(sed -n 's/^LLVM_DIR:PATH=//p' "$build/CMakeCache.txt")
+llvm=$(sed -n 's/^LLVM_DIR:[A-Z]*=//p' "$build/CMakeCache.txt")
 add_licence "$(owner_of "$(realpath "$llvm/LLVMConfig.cmake")")"
 for package in libprotobuf-dev nlohmann-json3-dev libcli11-dev; do add_licence "$package"; done
 # The texts that those files name.
