@@ -39,6 +39,7 @@ class Group final : public GpuGroup {
       for (const std::size_t i : *axes) problem_.batch *= s_.extent(i);
     }
     for (const std::size_t r : c_.reduce) problem_.taps *= r == cut_ ? 1 : s_.extent(r);
+    problem_.beside = !b->moved && !is_last_axis(c_.b, cut_);
     // Most of a tile would be empty, or there is nothing to copy ahead.
     if (problem_.row <= kRows / 2 || problem_.column < kLeastColumns || problem_.reduce < kDepth ||
         (problem_.reduce + kDepth - 1) / kDepth * problem_.taps < 2)

@@ -75,7 +75,7 @@ double estimate_group_cycles(const target::Target& target, const TensorProblem& 
   const double once = waves * (kStart + steps * step + stores);
   if (t.parts == 1) return once;
   const double added = as(p.batch * p.row * p.column) * as(4 * t.parts + 2);
-  return once + kLaunch + added / (kCopiedBytes / 4 * target.cores);
+  return once + kLaunch + added / (kCopiedBytes / 8 * target.cores);
 }
 
 GroupTile choose_group_tile(const target::Target& target, const TensorProblem& p) {
@@ -88,6 +88,7 @@ GroupTile choose_group_tile(const target::Target& target, const TensorProblem& p
           for (const std::int64_t places : {3, 4, 6}) {
             for (const std::int64_t parts : {1, 2, 3, 4, 6, 8}) {
               const GroupTile t{row_groups, column_groups, row_tiles, columns, places, parts};
+              if (p.beside && columns > 32 && columns % 64 != 0) continue;
               if (refuse_group_tile(target, p, t)) continue;
               const double cycles = estimate_group_cycles(target, p, t);
               if (cycles < least) {

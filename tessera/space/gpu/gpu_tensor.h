@@ -8,9 +8,9 @@
 
 namespace tessera::space {
 
-// A product of f16, bf16 or bytes on tensor cores, with its epilogue: tiles of warps in blocks, operands
-// through shared memory. False, and nothing is written, where the target has none for the types or
-// the operands do not lie as they need them.
+// A product of f16, bf16 or bytes on tensor cores, with its epilogue: tiles of warps in blocks,
+// operands through shared memory. False, and nothing is written, where the target has none for the
+// types or the operands do not lie as they need them.
 bool schedule_gpu_tensor(Context& context, const Contraction& contraction, const Host& host);
 
 struct TensorTile {
@@ -42,6 +42,7 @@ struct TensorProblem {
   std::int64_t outer = 1;              // extent of the second axis of rows
   // Rows of an operand that are copied for one of the sums: windows with strides leave some out.
   std::int64_t row_step = 1, outer_step = 1;
+  bool beside = false;  // columns lie side by side: groups of warps copy them in rows of 64
 };
 
 // Shared memory of a block.

@@ -53,8 +53,9 @@ double bank_rows(const GpuProblem& p, const GpuTile& tile) {
 constexpr std::int64_t kMaxThreads = 256, kMinThreads = 32;
 constexpr std::int64_t kUsualSums = 64;
 // Large products of two matrices take more sums for each operand that is read: on an H200 0.88 of
-// the time that the estimate says (128 x 256 sums of 4096 x 4096: 2.90 ms, 128 x 128: 3.23).
-constexpr std::int64_t kManySums = 128, kManyThreads = 256;
+// the time that the estimate says (128 x 256 sums of 4096 x 4096: 2.90 ms, 128 x 128: 3.23). Copies
+// of fewer steps, more of them under way, suit them better.
+constexpr std::int64_t kManySums = 128, kManyThreads = 256, kManySteps = 16, kManyPlaces = 4;
 constexpr double kManyFactor = 0.88;
 constexpr std::int64_t kStepProducts = 96;
 
@@ -201,9 +202,10 @@ GpuTile choose_gpu_tile(const target::Target& t, const GpuProblem& p, std::int64
       least = cycles;
       best = tile;
     };
-    tile.places = 3;
+    tile.places = many ? kManyPlaces : 3;
     const std::int64_t preferred = tile.steps;
-    for (const std::int64_t steps : {preferred, 2 * preferred}) {
+    for (const std::int64_t usual : {preferred, 2 * preferred}) {
+      const std::int64_t steps = many ? std::min(usual, kManySteps) : usual;
       if (steps > preferred && !(short_sum(p) && p.reduce % steps == 0)) continue;
       tile.steps = steps;
       const Memory memory{.bytes = p.step_bytes(tile), .bank_rows = bank_rows(p, tile)};
