@@ -35,8 +35,6 @@ constexpr int kPatience = 24, kPatienceInTime = 150;
 // A plan must gain this much to count: less is noise. Plans are compared by their fast samples,
 // which other programs on the machine disturb least.
 constexpr double kLeastGain = 0.003;
-// Tuned schedules are given up where a whole model is slower by this much.
-constexpr double kSlower = 0.01;
 // Comparisons of the winner with what was, until fast samples and medians agree.
 constexpr int kConfirm = 3;
 
@@ -266,7 +264,8 @@ class GraphTuning {
       result_.state = TuneState::kRejected;
       return {};
     }
-    TESSERA_TRY(const auto before, whole.selected(0, rules));
+    TESSERA_TRY(auto before, whole.selected(0, rules));
+    if (both_) TESSERA_DO(check_schedules(whole, &rules, &before));
     rules_selection_ = best_selection_ = rules;
     shares_by_kernels_ = {{*rules_, 1.0}};
     best_ = before;
@@ -293,6 +292,26 @@ class GraphTuning {
     result_.plan.target = target::to_text(machine);
     describe(best_selection_);
     result_.times.whole_model = elapsed_s() - begin;
+    return {};
+  }
+
+  // Schedules that are faster one by one and slower together are given up before plans are
+  // searched.
+  Result<void> check_schedules(WholeModels& whole, Selection* rules,
+                               std::shared_ptr<const WholeModels::Built>* before) {
+    TESSERA_TRY(const auto untuned, whole.untuned(0));
+    double tuned_s = 0, untuned_s = 0;
+    for (int round = 0; round < 2; ++round) {
+      TESSERA_TRY(const std::vector<runtime::Samples> samples,
+                  whole.time_side_by_side({before->get(), untuned.get()}));
+      tuned_s += samples[0].p10_s();
+      untuned_s += samples[1].p10_s();
+      if (tuned_s <= untuned_s) return {};
+    }
+    session_->note(fmt::format("{}: tuned schedules are not faster as a whole; default ones stay",
+                               result_.subjects[0].name));
+    std::fill(rules->picks.begin(), rules->picks.end(), kDefaultPick);
+    *before = untuned;
     return {};
   }
 
@@ -379,16 +398,6 @@ class GraphTuning {
       best_selection_ = rules_selection_;
       report.after_s = report.before_s;
     }
-    const std::size_t chosen = best_selection_.given.empty() ? 0 : 1;
-    const auto slower = [](double now_s, double then_s) { return now_s > (1 + kSlower) * then_s; };
-    if (!both_ || !slower(samples[chosen].median_s(), samples[2].median_s()) ||
-        !slower(samples[chosen].p10_s(), samples[2].p10_s()))
-      return {};
-    session_->note(fmt::format("{}: not faster as a whole; the plan keeps the default schedules",
-                               report.name));
-    best_selection_ = rules_selection_;
-    std::fill(best_selection_.picks.begin(), best_selection_.picks.end(), kDefaultPick);
-    report.before_s = report.after_s = result_.graph.untuned_s;
     return {};
   }
 
