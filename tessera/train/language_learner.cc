@@ -175,7 +175,7 @@ class SentenceLearner final : public TorchLearner<LanguageLearner> {
     const Tensor ranks = -((target * told).sum(1) * counts).sum() / counts.sum().clamp_min(1);
     const Tensor good = target.unsqueeze(2) * there;
     return ranks - loss_.keep * ((wished * good).sum() / good.sum().clamp_min(1e-3) +
-                                 mean_where(untold, there));
+                                 weighted_mean(untold, there));
   }
 
   nn::LanguageSpec spec_;
