@@ -24,6 +24,7 @@ else
   cp "$qemu" "$root/usr/bin/qemu"
   emulator=(/usr/bin/qemu -cpu max)
 fi
+mkdir -p "$root/opt"  # a foreign root is not set up
 tar -C "$root/opt" -xJf "$package"
 folder=$(cd "$root" && echo opt/*)
 
