@@ -91,23 +91,24 @@ def _follow(stream: IO[str], progress: Optional[Callable[[Progress], Any]], said
                 failures.append(e)
 
 
-def tune(model: PathLike, /, *, budget: Union[str, float, None] = None, trials: Optional[int] = None, threads: int = 1,
+def tune(model: PathLike, /, *, budget: Union[str, float, None] = None, trials: Optional[int] = None, threads: int = 0,
          plan: Optional[PathLike] = None, shapes: Optional[Mapping[str, Sequence[int]]] = None,
          dims: Optional[Mapping[str, int]] = None, target: Optional[str] = None, db: Optional[PathLike] = None,
          progress: Optional[Callable[[Progress], Any]] = None, **flags: Any) -> Tuning:
     """Searches for faster schedules of an ONNX file or "zoo:NAME" by measuring, and returns a :class:`Tuning`.
 
     budget: wall clock, "90s", "2m", "1h30m" or seconds; trials: how many candidates to measure. Without both: 10 minutes.
-    threads: of the tuned code. plan: file to write (default: one in a temporary folder). db: file that keeps all
-    records, so that a later call goes on. progress: called with a :class:`Progress`. Other flags of `tessera tune` go
-    by name: ``policy="genetic"``, ``seed=3``.
+    threads: of the tuned code, 0: one a core. plan: file to write (default: one in a temporary folder). db: file that
+    keeps all records, so that a later call goes on. progress: called with a :class:`Progress`. Other flags of `tessera
+    tune` go by name: ``policy="genetic"``, ``seed=3``.
 
     An interrupt (Ctrl-C, "stop" in a notebook) ends the search and returns the best so far.
     """
     path = os.fspath(plan) if plan is not None else os.path.join(tempfile.mkdtemp(prefix="tessera-"), "model.plan")
     words = _words(model, shapes, dims, {
-        "budget": f"{budget}s" if isinstance(budget, (int, float)) else budget, "trials": trials, "threads": threads,
-        "plan": path, "target": target, "json": True, "json_progress": True, "peers": "none", **flags})
+        "budget": f"{budget}s" if isinstance(budget, (int, float)) else budget, "trials": trials,
+        "threads": threads or None, "plan": path, "target": target, "json": True, "json_progress": True,
+        "peers": "none", **flags})
     words += ["--db", os.fspath(db) if db is not None else ""]
     said: list[str] = []
     failures: list[BaseException] = []

@@ -13,6 +13,7 @@
 #include "tessera/kernel/kernel_cache.h"
 #include "tessera/runtime/device/devices.h"
 #include "tessera/support/check.h"
+#include "tessera/target/cpus.h"
 
 namespace tessera::capi {
 namespace {
@@ -129,7 +130,9 @@ Result<void> compile_onnx(const Result<onnx::Model>& onnx, const std::string& na
     decide.load.passes = driver::passes_for(decide.target);
     elsewhere = !decide.target.is_gpu() && std::string_view(options.target) != "host";
   }
-  if (options.threads > 0) decide.target = target::code_target(decide.target, options.threads);
+  const bool here = !elsewhere && !decide.target.is_gpu();
+  const int threads = options.threads > 0 || !here ? options.threads : target::default_threads();
+  if (threads > 0) decide.target = target::code_target(decide.target, threads);
   TESSERA_TRY(decide.load.import, import_options(options));
   decide.load.cache = decide.build.cache = kernel::user_kernel_cache();
   decide.build.build_threads = std::max(0, options.build_threads);

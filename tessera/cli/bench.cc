@@ -24,7 +24,6 @@
 #include "tessera/driver/compile/schedule_library.h"
 #include "tessera/driver/tune/tune_problem.h"
 #include "tessera/runtime/device/devices.h"
-#include "tessera/target/cpus.h"
 #include "tessera/te/ops/winograd.h"
 
 namespace tessera::cli {
@@ -35,11 +34,11 @@ struct BenchArgs {
   ModelBenchArgs model_bench;
   std::vector<std::string> ops, peers;
   std::string suite, schedule, schedules, target = "host";
-  int threads = 1;
+  int threads = 0;
   int samples = 20;
   double time_limit_s = 10, duration_s = 0, warmup_s = 0;
   bool json = false, markdown = false, machine = false, pool = false, list_ops = false,
-       time_passes = false;
+       time_passes = false, schedules_given = false;
 };
 
 std::string describe(const te::OpParam& p) {
@@ -123,9 +122,16 @@ bool names_model(const std::string& line) {
   return line.starts_with("zoo:") || line.ends_with(".onnx");
 }
 
-Result<std::vector<te::OpSpec>> specs(const BenchArgs& args, const target::Target& target,
-                                      const std::vector<std::pair<int, std::string>>& suite) {
-  std::vector<te::OpSpec> out;
+bool names_algorithm(const std::string& op) { return op.find("algo=") != std::string::npos; }
+
+struct GivenOp {
+  te::OpSpec spec;
+  bool fixed = false;  // the user named its algorithm
+};
+
+Result<std::vector<GivenOp>> given_ops(const BenchArgs& args, const target::Target& target,
+                                       const std::vector<std::pair<int, std::string>>& suite) {
+  std::vector<GivenOp> out;
   TESSERA_TRY(const DType dtype, float_type(args.model.dtype));
   const auto parse = [&](const std::string& text) {
     const bool typed = dtype == DType::kF32 || text.find("dtype=") != std::string::npos;
@@ -135,13 +141,13 @@ Result<std::vector<te::OpSpec>> specs(const BenchArgs& args, const target::Targe
   for (const std::string& text : args.ops) {
     Result<te::OpSpec> spec = parse(text);
     if (!spec.ok()) return spec.error().with_context(text);
-    out.push_back(std::move(spec).value());
+    out.push_back({std::move(spec).value(), names_algorithm(text)});
   }
   for (const auto& [number, line] : suite) {
     Result<te::OpSpec> spec = parse(line);
     if (!spec.ok())
       return spec.error().with_context(fmt::format("{}: line {}", args.suite, number));
-    out.push_back(std::move(spec).value());
+    out.push_back({std::move(spec).value(), names_algorithm(line)});
   }
   return out;
 }
@@ -162,9 +168,11 @@ Result<std::optional<std::string>> given_schedule(const std::string& path) {
 
 // The operation as --plan has it, without the flag as it is. An exit code when that ends the run.
 std::optional<int> apply_plan(const std::optional<driver::PlanSchedules>& plan, bool strict,
-                              te::OpSpec* spec, driver::BenchOptions* options) {
+                              bool fixed, te::OpSpec* spec, driver::BenchOptions* options) {
   if (!plan.has_value()) return std::nullopt;
-  const Result<driver::PlannedOp> planned = driver::planned_op(*spec, plan->plan());
+  plan::Plan of_op = plan->plan();
+  if (fixed) of_op.decisions.clear();  // the user's algorithm stays, with its schedule in the plan
+  const Result<driver::PlannedOp> planned = driver::planned_op(*spec, of_op);
   if (!planned.ok()) return report(planned.error().with_context(te::to_text(*spec)));
   if (!planned->schedule && strict) {
     fmt::print(stderr, "tessera: {}: task {} is not in the plan\n", te::to_text(*spec),
@@ -238,6 +246,29 @@ std::optional<int> check_peers(const std::vector<std::string>& names) {
   return std::nullopt;
 }
 
+// A flag of models beside operations, or the other way around, which would change nothing.
+std::optional<int> check_subject(const BenchArgs& args, bool of_models) {
+  const ModelBenchArgs& m = args.model_bench;
+  const std::vector<std::pair<std::string, bool>> flags =
+      of_models
+          ? std::vector<std::pair<std::string, bool>>{{"--schedule", !args.schedule.empty()},
+                                                      {"--schedules", args.schedules_given},
+                                                      {"--time-passes", args.time_passes}}
+          : std::vector<std::pair<std::string, bool>>{{"--inputs", !m.inputs.empty()},
+                                                      {"--profile", m.profile},
+                                                      {"--batch", m.batch > 0},
+                                                      {"--shape", !args.model.shapes.empty()},
+                                                      {"--dim", !args.model.dims.empty()},
+                                                      {"--value", !args.model.values.empty()}};
+  for (const auto& [name, given] : flags) {
+    if (!given) continue;
+    return report(make_error(ErrorCode::kInvalidArgument, "{} is for {}, not for {}", name,
+                             of_models ? "operations" : "models",
+                             of_models ? "models" : "operations"));
+  }
+  return std::nullopt;
+}
+
 int bench(const BenchArgs& args) {
   if (args.list_ops) return list_ops();
   if (args.pool) return bench_pool(args);
@@ -263,17 +294,19 @@ int bench(const BenchArgs& args) {
     if (!args.ops.empty() || suite->size() + given != models.size()) {
       return report({ErrorCode::kInvalidArgument, "give models or operations, not both"});
     }
+    if (const auto code = check_subject(args, true)) return *code;
     const auto& peers = is_all(args.peers) ? driver::driver_peer_names() : args.peers;
     return bench_models(models, args.model, args.model_bench,
                         {*target, args.threads, peers, timing, args.warmup_s}, args.json,
                         args.markdown);
   }
-  const Result<std::vector<te::OpSpec>> list = specs(args, *target, *suite);
+  const Result<std::vector<GivenOp>> list = given_ops(args, *target, *suite);
   if (!list.ok()) return report(list.error());
   if (list->empty()) {
     return report({ErrorCode::kInvalidArgument,
                    "nothing to do: give a model, --op, --suite, --machine, --pool or --list-ops"});
   }
+  if (const auto code = check_subject(args, false)) return *code;
   Result<std::optional<std::string>> text = given_schedule(args.schedule);
   if (!text.ok()) return report(text.error());
   driver::BenchOptions options{
@@ -290,8 +323,10 @@ int bench(const BenchArgs& args) {
   driver::PeakOf peak(*target, args.threads, timing);
   std::vector<driver::BenchResult> results;
   bool wrong = false;
-  for (te::OpSpec spec : *list) {
-    if (const auto code = apply_plan(*plan, plan_args.strict, &spec, &options)) return *code;
+  for (const GivenOp& given : *list) {
+    te::OpSpec spec = given.spec;
+    if (const auto code = apply_plan(*plan, plan_args.strict, given.fixed, &spec, &options))
+      return *code;
     Result<driver::BenchResult> r = driver::bench_op(spec, *target, options);
     if (!r.ok()) return report(r.error().with_context(te::to_text(spec)));
     // After the operation, so that a mistake in it is reported at once.
@@ -351,14 +386,12 @@ void add_bench(Flags& app, std::function<int()>* run) {
   sub->add_option(
       "--op", args->ops,
       "Operation, e.g. conv2d:N=1,H=56,W=56,CI=64,CO=64,KH=3,KW=3,S=1,P=1 (repeatable); without "
-      "algo= a convolution is computed as in a model");
+      "algo= a convolution is computed as in a model, or as --plan has it");
   sub->add_option(
          "--suite", args->suite,
          "File with one operation or model (zoo:NAME, FILE.onnx) per line; # begins a comment")
       ->check(existing_file());
-  const Option* threads =
-      sub->add_option("--threads", args->threads, "Threads of ours and of the peers")
-          ->check(range(1, 1024));
+  add_threads_option(*sub, args->threads, "Threads of ours and of the peers");
   sub->add_option("--peers", args->peers,
                   fmt::format("Comma-separated, all, or none. Operations: {}. Models: {}",
                               fmt::join(driver::peer_names(), ","),
@@ -366,9 +399,12 @@ void add_bench(Flags& app, std::function<int()>* run) {
       ->delimiter(',');
   sub->add_option("--schedule", args->schedule,
                   "Schedule file for the operations, or default: chosen without measuring")
-      ->check(existing_file() | one_of({driver::kDefaultSchedule}));
+      ->check(existing_file() | one_of({driver::kDefaultSchedule}))
+      ->excludes("--plan");
   sub->add_option("--schedules", args->schedules,
-                  "Folder of schedules (default: those that come with Tessera)");
+                  "Folder of schedules (default: those that come with Tessera)")
+      ->excludes("--plan")
+      ->excludes("--schedule");
   sub->add_option("--target", args->target, "host, or cuda or opencl: the device at hand");
   sub->add_option("--samples", args->samples, "Clean samples of each")->check(range(1, 10000));
   sub->add_duration("--time-limit", args->time_limit_s,
@@ -392,9 +428,9 @@ void add_bench(Flags& app, std::function<int()>* run) {
                 "Measure what a parallel loop costs, workers awake and asleep");
   sub->add_flag("--list-ops", args->list_ops, "Print the operations and their parameters");
   sub->add_flag("--time-passes", args->time_passes, "Print the build time of each pass to stderr");
-  sub->callback([args, run, threads] {
-    if (args->schedules.empty()) args->schedules = default_schedule_folder();
-    if (args->pool && threads->count() == 0) args->threads = target::default_threads();
+  sub->callback([args, run] {
+    args->schedules_given = !args->schedules.empty();
+    if (!args->schedules_given) args->schedules = default_schedule_folder();
     *run = [args] {
       if (args->peers == std::vector<std::string>{"none"}) args->peers.clear();
       if (const auto code = check_peers(args->peers)) return *code;

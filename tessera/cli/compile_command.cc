@@ -13,6 +13,7 @@
 #include "tessera/cli/plan_args.h"
 #include "tessera/driver/compile/decide_model.h"
 #include "tessera/runtime/device/devices.h"
+#include "tessera/target/cpus.h"
 
 namespace tessera::cli {
 namespace {
@@ -23,8 +24,15 @@ struct CompileArgs {
   std::string output, target = "host", emit = "so", weights = "auto";
   std::string search_model = driver::kShipped, language = driver::kNoModel;
   artifact::ArtifactOptions options;
+  int threads = 0;  // 0: one a core of the target
   bool json = false;
 };
+
+// The machine, with the threads that the code is made for.
+target::Target code_target(const target::Target& machine, const CompileArgs& args) {
+  if (args.threads > 0) return target::code_target(machine, args.threads);
+  return args.target == "host" ? target::code_target(machine, target::default_threads()) : machine;
+}
 
 Result<artifact::ArtifactReport> compile(const CompileArgs& args,
                                          std::optional<driver::PlanSchedules>* plan,
@@ -44,7 +52,7 @@ Result<artifact::ArtifactReport> compile(const CompileArgs& args,
                target.name);
   }
   driver::CompileOptions decide;
-  decide.target = target;
+  decide.target = code_target(target, args);
   decide.cost_model = args.search_model;
   decide.language = args.language;
   decide.note = [](const std::string& line) { fmt::print(stderr, "tessera: {}\n", line); };
@@ -52,6 +60,7 @@ Result<artifact::ArtifactReport> compile(const CompileArgs& args,
   TESSERA_TRY(decide.load, load_options(args.model, target));
   TESSERA_TRY(*plan, plan_schedules(args.plan, target));
   decide.plan = *plan;
+  if (!target.is_gpu()) warn_of_threads(args.plan, *plan, decide.target.code_threads());
   TESSERA_TRY(const onnx::Model onnx, driver::load_onnx(args.model.model));
   Result<driver::DecidedModel> model = driver::decide_model(onnx, decide);
   if (!model) return model.error().with_context(args.model.model);
@@ -68,7 +77,8 @@ Result<artifact::ArtifactReport> compile(const CompileArgs& args,
                "others\n",
                args.plan.plan, found, all);
   }
-  return artifact::compile_artifact(model->graph, model->tasks, target, args.output, options);
+  return artifact::compile_artifact(model->graph, model->tasks, decide.target, args.output,
+                                    options);
 }
 
 void print_report(const CompileArgs& args, const artifact::ArtifactReport& r) {
@@ -157,6 +167,10 @@ void add_compile(Flags& app, std::function<int()>* run) {
       ->check(one_of({"auto", "embed", "file"}));
   sub->add_option("--target", args->target,
                   "host, cuda or opencl (the device at hand), or a machine (see targets)");
+  sub->add_option("--threads", args->threads,
+                  "Threads that the code is made for (default: one per core of the target)")
+      ->check(range(1, 1024))
+      ->hide_default();
   sub->add_option("--search-model", args->search_model,
                   "Cost model that picks schedules where no plan does: a file, several that judge "
                   "together (A,B,C), none, or shipped: what comes with Tessera for the target "

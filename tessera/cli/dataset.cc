@@ -36,7 +36,7 @@ int run_collect(CollectArgs& args) {
     for (const std::string& name : args.models) o.subjects.push_back({name, false, load});
   }
   for (const std::string& spec : args.ops) o.subjects.push_back({spec, true, load});
-  const int threads = o.measure.threads;
+  const int threads = o.target.is_gpu() ? 1 : o.measure.threads;
   o.measure = measure::survey_options();
   o.measure.threads = threads;
   catch_interrupt();
@@ -91,15 +91,14 @@ void add_collect(Flags& app, std::function<int()>* run) {
                     "Wall clock: 90s, 5m; 0: no limit (default)", Flags::Zero::kNoLimit);
   sub->add_option("--target", args->target,
                   "Where candidates run: host, cuda or opencl, the device at hand");
-  sub->add_option("--dtype", args->types, "Of what is f32 in the models: f32, f16, bf16")
+  sub->add_option("--dtype", args->types, "Types to compute f32 models in: f32, f16, bf16")
       ->delimiter(',');
-  sub->add_option("--threads", args->options.measure.threads, "Threads of the measured code")
-      ->check(range(1, 1024));
-  sub->add_option("--seed", args->options.seed, "Of everything random");
+  add_threads_option(*sub, args->options.measure.threads, "Threads of the measured code");
+  sub->add_option("--seed", args->options.seed, "Seed of all random choices");
   sub->footer(
       "Examples:\n  tessera dataset collect zoo:resnet18 --db a.db --per-task 200 --budget 30m\n"
       "  tessera dataset collect --op matmul:M=64,N=64,K=64 --db a.db\n"
-      "The same command again goes on where it ended.");
+      "Run the same command again to resume.");
   sub->callback([args, run] { *run = [args] { return run_collect(*args); }; });
 }
 

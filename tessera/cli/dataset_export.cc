@@ -4,6 +4,7 @@
 
 #include "tessera/cli/command.h"
 #include "tessera/cli/dataset.h"
+#include "tessera/cli/model_args.h"
 #include "tessera/cli/progress.h"
 #include "tessera/dataset/features.h"
 #include "tessera/record/json_lines.h"
@@ -14,7 +15,7 @@ namespace {
 
 struct ExportArgs {
   std::string folder, output, format = "jsonl", rows = "statement";
-  int threads = 1;
+  int threads = 0;
 };
 
 record::Record record_of(const dataset::Dataset& d, const dataset::Example& e) {
@@ -86,7 +87,7 @@ void add_dataset_export(Flags& app, std::function<int()>* run) {
                   "jsonl: records as `db export` writes them; npz: features in shards with a "
                   "manifest of checksums");
   sub->add_option("--rows", args->rows, "Of npz: a row for each statement, loop or step");
-  sub->add_option("--threads", args->threads, "Of this program, for npz")->check(range(1, 1024));
+  add_threads_option(*sub, args->threads, "Threads of this program, for npz");
   sub->footer(
       "Examples:\n  tessera dataset export my.ds -o my.jsonl\n"
       "  tessera dataset export my.ds -o features --format npz --rows loop");

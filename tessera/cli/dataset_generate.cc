@@ -16,6 +16,7 @@
 #include "tessera/driver/learn/dataset_build.h"
 #include "tessera/driver/learn/dataset_sample.h"
 #include "tessera/plan/convolution.h"
+#include "tessera/target/cpus.h"
 
 namespace tessera::cli {
 namespace {
@@ -45,11 +46,18 @@ Result<target::Target> target_of(const std::string& text) {
   return target::find_target(text);
 }
 
+// One a core of the machine that is to measure.
+int default_threads(const std::string& name, const target::Target& target) {
+  if (target.is_gpu()) return 1;
+  return name == "host" ? target::default_threads() : target.cores;
+}
+
 int sample(SampleArgs& args) {
   driver::SampleScope& scope = args.options.scope;
   Result<target::Target> target = target_of(args.target);
   if (!target) return report(target.error());
   scope.target = std::move(target).value();
+  if (args.options.threads == 0) args.options.threads = default_threads(args.target, scope.target);
   driver::LoadOptions load;
   load.passes = driver::passes_for(scope.target);
   for (const std::string& name : args.models) scope.subjects.push_back({name, false, load});
@@ -162,7 +170,11 @@ void add_sample_options(Flags* sub, SampleArgs* args) {
   sub->add_option("--per-task", o.per_task, "Candidates of one task")->check(positive());
   sub->add_option("--target", args->target,
                   "host, a machine (see targets), or what tessera-runner --machine prints");
-  sub->add_option("--threads", o.threads, "Threads of the measured code")->check(range(1, 1024));
+  o.threads = 0;
+  sub->add_option("--threads", o.threads,
+                  "Threads of the measured code (default: one per core of the target)")
+      ->check(range(1, 1024))
+      ->hide_default();
   sub->add_option("--shards", o.scope.shards, "Number of parts to build and measure on their own")
       ->check(range(1, 10000));
   sub->add_option("--uniform", o.uniform_share,
@@ -174,7 +186,7 @@ void add_sample_options(Flags* sub, SampleArgs* args) {
                   fmt::format("Of convolutions with a choice: {}",
                               fmt::join(plan::convolution_algorithms(), ", ")))
       ->delimiter(',');
-  sub->add_option("--seed", o.scope.seed, "Of everything random");
+  sub->add_option("--seed", o.scope.seed, "Seed of all random choices");
 }
 
 void add_build_options(Flags* sub, BuildArgs* args) {
@@ -222,9 +234,10 @@ void add_dataset_steps(Flags& dataset, std::function<int()>* run) {
   add_sample_options(all, &args->sample);
   add_build_options(all, &args->build);
   all->add_option("--records", args->output, "Records to write (default: FOLDER/records.jsonl)");
-  all->add_duration("--budget", args->budget_s,
-                    "Time of measuring: 90s, 5m; 0: no limit (default). The same command goes on",
-                    Flags::Zero::kNoLimit);
+  all->add_duration(
+      "--budget", args->budget_s,
+      "Time of measuring: 90s, 5m; 0: no limit (default). Run the same command again to resume",
+      Flags::Zero::kNoLimit);
   all->add_flag("--any-machine", args->any_machine,
                 "Also for the description of a machine that is not this one");
   all->add_option("--runner", args->runner, "tessera-runner (default: beside this program)");

@@ -43,7 +43,7 @@ void add_dataset_graphs(Flags& app, std::function<int()>* run) {
   sub->footer(
       "Examples:\n  tessera dataset graphs zoo:squeezenet1_1 zoo:resnet18 --plans 200 -o plans\n"
       "  tessera train --model graphsage --graphs plans/*.npz -o w.safetensors\n"
-      "The same command goes on where it ended.");
+      "Run the same command again to resume.");
   const auto args = std::make_shared<driver::CollectPlansOptions>();
   sub->add_option("MODEL", args->models, "ONNX files or zoo:NAME[@parameter=value,...]")
       ->required();
@@ -54,9 +54,8 @@ void add_dataset_graphs(Flags& app, std::function<int()>* run) {
       ->check(range(0.0, 1.0));
   sub->add_duration("--budget", args->budget_s, "Wall clock: 90s, 5m; 0: no limit (default)",
                     Flags::Zero::kNoLimit);
-  sub->add_option("--threads", args->threads, "Threads of the measured code")
-      ->check(range(1, 1024));
-  sub->add_option("--seed", args->seed, "Of everything random");
+  add_threads_option(*sub, args->threads, "Threads of the measured code");
+  sub->add_option("--seed", args->seed, "Seed of all random choices");
   sub->callback([args, run] { *run = [args] { return run_graphs(*args); }; });
 }
 

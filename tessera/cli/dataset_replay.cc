@@ -3,6 +3,7 @@
 
 #include "tessera/cli/command.h"
 #include "tessera/cli/dataset.h"
+#include "tessera/cli/model_args.h"
 #include "tessera/driver/learn/replay.h"
 
 namespace tessera::cli {
@@ -13,7 +14,7 @@ constexpr std::size_t kShown = 3;  // mismatches
 struct ReplayArgs {
   std::string folder, pick_from;
   std::size_t per_family = 200;
-  int threads = 2;
+  int threads = 0;
   bool update = false;
 };
 
@@ -52,7 +53,7 @@ void add_dataset_replay(Flags& app, std::function<int()>* run) {
   sub->add_option("--pick-from", args->pick_from,
                   "Make FOLDER of records of this dataset, of every family of tasks");
   sub->add_option("--per-family", args->per_family, "Records to pick of each")->check(positive());
-  sub->add_option("--threads", args->threads, "Of this program")->check(range(1, 1024));
+  add_threads_option(*sub, args->threads, "Threads of this program");
   sub->footer("Examples:\n  tessera dataset replay my.ds\n  tessera dataset replay my.ds --update");
   sub->callback([args, run] { *run = [args] { return run_replay(*args); }; });
 }

@@ -166,7 +166,7 @@ void add_eval(Flags& app, std::function<int()>* run) {
   sub->add_option("--features", o.features,
                   "Folder of the dataset's features, as in tessera train (default: those that are "
                   "needed are made and not kept)");
-  sub->add_option("--threads", o.threads, "Of this program (default: all cores)")
+  sub->add_option("--threads", o.threads, "Threads of this program (default: all cores)")
       ->check(range(1, 1024))
       ->hide_default();
   sub->add_option("--seed", o.seed, "Of the random baseline");

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <set>
+#include <sstream>
 
 #include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
@@ -83,6 +85,71 @@ Option* Option::hide_default() {
 
 std::size_t Option::count() const { return option_->count(); }
 
+namespace {
+
+constexpr std::size_t kHelpColumns = 80;
+
+// The words of `text` in lines of at most `width` columns; a longer word has a line of its own.
+std::string wrap(const std::string& text, std::size_t width) {
+  std::string out;
+  std::size_t column = 0;
+  for (const std::string& word : CLI::detail::split(text, ' ')) {
+    if (column > 0 && column + 1 + word.size() > width) {
+      out += '\n';
+      column = 0;
+    }
+    if (column > 0) out += ' ';
+    column += (column > 0 ? 1 : 0) + word.size();
+    out += word;
+  }
+  return out;
+}
+
+// CLI11 writes "INT:INT in [1 - 1024]", "TEXT:FILE" and "TEXT:{a,b}".
+std::string value_name(const std::string& type) {
+  const std::size_t colon = type.find(':');
+  if (colon == std::string::npos) return type;
+  const std::string check = type.substr(colon + 1);
+  const bool tells = check[0] == '{' || check == "FILE" || check == "DIR";
+  return tells ? check : type.substr(0, colon);
+}
+
+std::string names_of(const std::set<CLI::Option*>& options) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : options) names.push_back(option->get_name());
+  std::sort(names.begin(), names.end());
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// Help for a terminal of 80 columns; that of CLI11 has one line a flag, however long.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_option_opts(const CLI::Option* option) const override {
+    if (option->get_type_size() == 0) return "";
+    std::string out = " " + value_name(option->get_type_name());
+    if (!option->get_default_str().empty()) out += "=" + option->get_default_str();
+    if (option->get_expected_max() == CLI::detail::expected_max_vector_size) out += " ...";
+    if (option->get_required()) out += " REQUIRED";
+    return out;
+  }
+  std::string make_option_desc(const CLI::Option* option) const override {
+    std::string text = option->get_description();
+    if (!option->get_needs().empty()) text += " (needs " + names_of(option->get_needs()) + ")";
+    if (!option->get_excludes().empty())
+      text += " (not with " + names_of(option->get_excludes()) + ")";
+    return wrap(text, kHelpColumns - get_column_width());
+  }
+  std::string make_subcommand(const CLI::App* sub) const override {
+    std::stringstream out;
+    CLI::detail::format_help(out, sub->get_name(),
+                             wrap(sub->get_description(), kHelpColumns - get_column_width()),
+                             get_column_width());
+    return out.str();
+  }
+};
+
+}  // namespace
+
 struct Flags::State {
   std::unique_ptr<CLI::App> own;  // of a whole program
   std::deque<Option> options;
@@ -94,6 +161,7 @@ Flags::Flags(CLI::App* app) : app_(app), state_(std::make_unique<State>()) {}
 Flags::Flags(const std::string& description, const std::string& name) : Flags(nullptr) {
   state_->own = std::make_unique<CLI::App>(description, name);
   state_->own->option_defaults()->always_capture_default();
+  state_->own->formatter(std::make_shared<HelpFormatter>());
   app_ = state_->own.get();
 }
 
@@ -163,8 +231,9 @@ Result<void> check_command(const CLI::App& app, int argc, char** argv) {
     if (sub->get_name() == argv[1]) return {};
     if (!sub->get_group().empty()) names.push_back(sub->get_name());
   }
-  return make_error(ErrorCode::kInvalidArgument, "no command '{}'; commands are: {}", argv[1],
-                    fmt::join(names, " "));
+  return make_error(ErrorCode::kInvalidArgument,
+                    "no command '{}'; did you mean '{}'? Commands are: {}", argv[1],
+                    nearest_name(argv[1], names), fmt::join(names, " "));
 }
 
 // Says which flag was probably meant by the first that does not exist.

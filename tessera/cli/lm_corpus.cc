@@ -160,14 +160,14 @@ void add_lm_corpus(Flags& lm, std::function<int()>* run) {
   sub->add_option("--records", args->records,
                   "Write the records of this dataset (or shipped) with their measured quality "
                   "instead of drawing");
-  sub->add_option("--part", args->part, "Of the dataset")
+  sub->add_option("--part", args->part, "Part of the dataset to write")
       ->check(one_of({"train", "validation", "test", "all"}));
   sub->add_option("--split", args->split, "As in `dataset split`");
   sub->add_flag("--by-reduction", args->splitting.by_reduction,
                 "No part has a reduction of another");
   sub->add_option("--holdout", args->splitting.holdout, "Networks of the test part")
       ->delimiter(',');
-  sub->add_option("--seed", o.seed, "Of everything random");
+  sub->add_option("--seed", o.seed, "Seed of all random choices");
   sub->add_option("-o,--output", o.folder, "Folder to write")->required();
   sub->add_flag("--json", args->json, "Print JSON");
   sub->footer(

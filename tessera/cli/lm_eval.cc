@@ -222,7 +222,7 @@ void add_lm_eval(Flags& lm, std::function<int()>* run) {
                 "Instead: what `compile` gains without measuring, by the margin that a candidate "
                 "must promise over the default, on records");
   sub->add_option("--plot", args->plot, "SVG to write");
-  sub->add_option("--seed", o.seed, "Of everything random");
+  sub->add_option("--seed", o.seed, "Seed of all random choices");
   sub->add_flag("--json", args->json, "Print JSON");
   sub->footer(
       "Examples:\n"

@@ -4,6 +4,8 @@
 #include <exception>
 #include <filesystem>
 #include <new>
+#include <string_view>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -88,6 +90,11 @@ int run_checked(int argc, char** argv) {
     fmt::print(stderr, "tessera: internal error, please report it: {}\n", e.what());
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "tessera: not enough memory\n");
+  } catch (const std::system_error& e) {
+    // fmt does not know the name of the stream, and we print to no other.
+    const bool output = std::string_view(e.what()).starts_with("cannot write to file");
+    fmt::print(stderr, "tessera: {}\n",
+               output ? "cannot write to standard output: " + e.code().message() : e.what());
   } catch (const std::exception& e) {
     fmt::print(stderr, "tessera: {}\n", e.what());
   }

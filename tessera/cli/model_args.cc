@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "tessera/support/npz.h"
+#include "tessera/target/cpus.h"
 
 namespace tessera::cli {
 namespace {
@@ -137,6 +138,13 @@ Result<driver::LoadOptions> load_options(const ModelArgs& args, const target::Ta
   options.passes.skip = args.skip;
   TESSERA_TRY(options.passes.floats, float_type(args.dtype));
   return options;
+}
+
+Option* add_threads_option(Flags& app, int& threads, const std::string& what) {
+  threads = target::default_threads();
+  return app.add_option("--threads", threads, what + " (default: one per core)")
+      ->check(range(1, 1024))
+      ->hide_default();
 }
 
 void add_cache_option(Flags& app, bool& no_cache) {

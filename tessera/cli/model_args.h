@@ -36,6 +36,10 @@ Result<Shape> parse_shape(const std::string& text);
 
 // --no-cache, of commands that build code of a model.
 void add_cache_option(Flags& app, bool& no_cache);
+// --threads, the same in every command: one thread a core of those that the process may use, unless
+// the user says. `what` they do begins the help.
+Option* add_threads_option(Flags& app, int& threads, const std::string& what);
+
 // The user's cache of kernels, or null.
 std::shared_ptr<const kernel::KernelCache> kernel_cache(bool no_cache);
 

@@ -14,7 +14,6 @@
 #include "tessera/onnx/input_types.h"
 #include "tessera/runtime/device/devices.h"
 #include "tessera/support/npz.h"
-#include "tessera/target/cpus.h"
 
 namespace tessera::cli {
 namespace {
@@ -182,8 +181,7 @@ Result<Named> run_any(const RunArgs& args, std::optional<driver::PlanSchedules>*
     }
     load.import.shapes.try_emplace(name, tensor.shape());
   }
-  runtime::ThreadPool pool(
-      {.threads = args.threads > 0 ? args.threads : target::default_threads()});
+  runtime::ThreadPool pool({.threads = args.threads});
   if (!machine.is_gpu()) warn_of_threads(args.plan, *plan, pool.threads());
   Result<Named> out = run_static(args, model, load, given, machine, pool, *plan);
   if (out.ok() || out.error().code != ErrorCode::kDataDependent) return out;
@@ -238,9 +236,7 @@ void add_run(Flags& app, std::function<int()>* run) {
       ->check(existing_file());
   sub->add_option("-o,--output", args->output, "NumPy .npz to write: one array per output");
   sub->add_option("--target", args->target, "host, or cuda or opencl: the device at hand");
-  sub->add_option("--threads", args->threads, "Threads of the code (default: one per core)")
-      ->check(range(1, 1024))
-      ->hide_default();
+  add_threads_option(*sub, args->threads, "Threads of the code");
   sub->add_flag("--random", args->random, "Seeded random values for inputs that are not given");
   sub->add_flag("--no-optimize", args->no_optimize, "Run the graph as imported, without passes");
   add_cache_option(*sub, args->no_cache);

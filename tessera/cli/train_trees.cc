@@ -61,8 +61,8 @@ void add_flags(Flags& app, driver::TrainTreesOptions& o, Words& words) {
   app.add_option("--depth", o.depth, "Of a tree")->check(range(1, 16));
   app.add_duration("--time-limit", o.time_limit_s, "Of the fit: 90s, 5m; 0: none",
                    Flags::Zero::kNoLimit);
-  app.add_option("--threads", o.threads, "Of this program; 0: all cores");
-  app.add_option("--seed", o.seed, "Of everything random");
+  app.add_option("--threads", o.threads, "Threads of this program; 0: all cores");
+  app.add_option("--seed", o.seed, "Seed of all random choices");
   app.add_option("-o,--output", o.output, "Model file to write");
   app.add_option("--scores", o.scores, "Write an npz with the score of every example");
   app.add_flag("--json", words.json, "Print the final metrics as JSON");

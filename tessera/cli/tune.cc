@@ -42,7 +42,7 @@ struct TuneArgs {
   std::string database = "tessera.db", plan, artifact, simulate, plot;
   int seeds = 3;
   std::int64_t trials = 0, trials_per_task = 0, plans = 0;
-  int threads = 1;
+  int threads = 0;
   std::size_t batch = 0;
   std::uint64_t seed = 1;
   bool no_recombine = false, record = false, json = false;
@@ -68,7 +68,8 @@ Result<driver::TuneOptions> tune_options(const TuneArgs& args) {
                                    : driver::TuneLevel::kKernel;
   // Plans of one model share most of their kernels.
   if (o.level != driver::TuneLevel::kKernel) o.model.cache = kernel::user_kernel_cache();
-  o.measure.threads = args.threads;
+  // Those of a GPU are the schedule's; its records carry one number, whatever host they come from.
+  o.measure.threads = o.target.is_gpu() ? 1 : args.threads;
   o.trials = args.trials;
   o.trials_per_task = args.trials_per_task;
   o.budget_s = args.budget_s;
@@ -79,7 +80,7 @@ Result<driver::TuneOptions> tune_options(const TuneArgs& args) {
   o.learner.seed = args.seed;
   o.learner.pretrained = driver::model_paths(args.pretrained, o.target);
   o.pretrained_optional = args.pretrained == driver::kShipped;
-  o.learner.code_threads = args.threads;
+  o.learner.code_threads = o.measure.threads;
   const driver::PolicyVariant base{.policy_options = o.policy_options, .learner = o.learner};
   TESSERA_TRY(const driver::PolicyVariant variant,
               driver::policy_variant(args.policy, base, o.target));
@@ -119,7 +120,7 @@ Result<void> write_artifact(const TuneArgs& args, const driver::TuneOptions& opt
   TESSERA_TRY(const driver::PlanSchedules schedules,
               driver::PlanSchedules::make(plan, options.target, false));
   driver::CompileOptions decide;
-  decide.target = options.target;
+  decide.target = target::code_target(options.target, options.measure.threads);
   decide.load = options.subjects[0].load;
   decide.plan = schedules;
   TESSERA_TRY(const onnx::Model onnx, driver::load_onnx(args.models[0]));
@@ -128,7 +129,7 @@ Result<void> write_artifact(const TuneArgs& args, const driver::TuneOptions& opt
   out.name = artifact::default_name(args.models[0]);
   out.model = model.build;
   TESSERA_DO(
-      artifact::compile_artifact(model.graph, model.tasks, options.target, args.artifact, out));
+      artifact::compile_artifact(model.graph, model.tasks, decide.target, args.artifact, out));
   return {};
 }
 
@@ -243,7 +244,7 @@ int tune(const TuneArgs& args) {
     return report(can.error());
   options->budget_s -= after_tuning_s(args, options->budget_s);
   TuneSummary summary;
-  summary.threads = args.threads;
+  summary.threads = options->measure.threads;
   ProgressLine line;
   catch_interrupt(OnInterrupt::kUnsaved);
   std::signal(SIGXFSZ, SIG_IGN);  // a file at its limit is an error with a reason, not the end
@@ -323,7 +324,7 @@ Result<driver::Simulation> run_simulation(const TuneArgs& args, std::int64_t tri
   driver::SimulateOptions o;
   o.database = args.simulate;
   o.target = tuning.target;
-  o.threads = args.threads;
+  o.threads = tuning.measure.threads;
   o.sources = args.sources;
   o.policies = split_commas(args.policy);
   o.objectives = split_commas(args.objective);
@@ -374,7 +375,7 @@ void add_tune(Flags& app, std::function<int()>* run) {
       "  tessera tune --op matmul:M=1024,N=1024,K=1024 --target cuda --budget 15s\n"
       "  tessera bench zoo:resnet18 --plan resnet18.plan --peers ort\n"
       "  tessera tune --op matmul:M=512,N=512,K=512 --simulate tessera.db --policy random,genetic\n"
-      "The same command again goes on where it ended. Ctrl-C, SIGTERM and SIGHUP save the\n"
+      "Run the same command again to resume. Ctrl-C, SIGTERM and SIGHUP save the\n"
       "best so far (exit 130, 143, 129).\n"
       "docs/tuning.md says more.");
   const auto args = std::make_shared<TuneArgs>();
@@ -412,7 +413,7 @@ void add_tune(Flags& app, std::function<int()>* run) {
       ->hide_default();
   sub->add_option("--target", args->target,
                   "Where candidates run: host, cuda or opencl, the device at hand");
-  sub->add_option("--threads", args->threads, "Threads of the tuned code")->check(range(1, 1024));
+  add_threads_option(*sub, args->threads, "Threads of the tuned code");
   sub->add_option("--db", args->database, "File with the records of all tunings; empty: keep none");
   sub->add_option("--plan", args->plan, "Plan to write (default: NAME.plan)");
   sub->add_option("-o,--output", args->artifact, "Also write the tuned model as an artifact");
@@ -442,7 +443,7 @@ void add_tune(Flags& app, std::function<int()>* run) {
   sub->add_option("--batch", args->batch, "Trials of one round (default: by what a trial costs)")
       ->check(range(1, 1024))
       ->hide_default();
-  sub->add_option("--seed", args->seed, "Of everything random");
+  sub->add_option("--seed", args->seed, "Seed of all random choices");
   sub->add_flag("--no-recombine", args->no_recombine, "Do not try second bests in the whole model");
   sub->add_flag("--record", args->record,
                 "Time losers fully too and stop no task early: records a space for --simulate");
@@ -460,7 +461,7 @@ void add_tune(Flags& app, std::function<int()>* run) {
   sub->add_option("--plot", args->plot, "SVG of the simulation to write")->needs(simulation);
   sub->add_flag("--json", args->json, "Print JSON");
   sub->add_flag("--json-progress", args->json_progress,
-                "Report progress on stderr as JSON, an object a line");
+                "Report progress on stderr as JSON, one object per line");
   sub->callback([args, run, budget] {
     args->budget_given = budget->count() > 0;
     *run = [args] { return args->simulate.empty() ? tune(*args) : simulate(*args); };

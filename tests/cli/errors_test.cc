@@ -111,6 +111,15 @@ const std::vector<Mistake>& mistakes() {
       {"ConformanceFolder", {"conformance", "/no/such"}, {"/no/such"}},
       {"ConformanceNothing", {"conformance", TESSERA_ROOT "/docs"}, {"docs: no case"}},
       {"SuiteFile", {"bench", "--suite", "/no/such.txt"}, {"/no/such.txt"}},
+      {"ScheduleBesidePlan",
+       {"bench", "--op", "matmul:M=4,N=4,K=4", "--schedule", "default", "--plan", "a.plan"},
+       {"--plan excludes --schedule"}},
+      {"ScheduleOfAModel",
+       {"bench", "zoo:mlp", "--schedule", "default"},
+       {"--schedule is for operations, not for models"}},
+      {"ProfileOfAnOperation",
+       {"bench", "--op", "matmul:M=4,N=4,K=4", "--profile"},
+       {"--profile is for models, not for operations"}},
   };
   return all;
 }

@@ -1,5 +1,6 @@
 // What --help prints is an interface: it changes only on purpose.
 #include <filesystem>
+#include <sstream>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -86,6 +87,7 @@ TEST(Help, EveryCommandHasAGoldenFile) {
   for (std::size_t at = help.find("\n  ", list); at != std::string::npos;
        at = help.find("\n  ", at + 1)) {
     const std::string name = help.substr(at + 3, help.find(' ', at + 3) - at - 3);
+    if (name.empty()) continue;  // the rest of a description
     const std::string golden = std::string(TESSERA_ROOT "/tests/golden/cli/help_") + name + ".txt";
     EXPECT_NE(read_file(golden), "") << golden;
     ++commands;
@@ -98,6 +100,22 @@ TEST(Help, EveryHelpHasExamples) {
   for (const fs::directory_entry& f : fs::directory_iterator(TESSERA_ROOT "/tests/golden/cli")) {
     if (f.path().filename().string().rfind("help", 0) != 0) continue;
     EXPECT_NE(read_file(f.path().string()).find("Examples:"), std::string::npos) << f.path();
+  }
+}
+
+TEST(Help, FlagsFitATerminalOfEightyColumns) {
+  namespace fs = std::filesystem;
+  for (const fs::directory_entry& f : fs::directory_iterator(TESSERA_ROOT "/tests/golden/cli")) {
+    const std::string name = f.path().filename().string();
+    // Training prints its flags itself.
+    if (name.rfind("help", 0) != 0 || name == "help_train.txt") continue;
+    std::stringstream lines(read_file(f.path().string()));
+    for (std::string line; std::getline(lines, line) && line != "Examples:";) {
+      if (line.rfind("  ", 0) != 0) continue;  // what the command is, and its usage
+      const std::size_t word = line.find_first_not_of(' ');
+      const bool one_word = line.find(' ', word) == std::string::npos;
+      EXPECT_TRUE(line.size() <= 80 || one_word) << f.path() << ": " << line;
+    }
   }
 }
 

@@ -46,7 +46,8 @@ TEST(Info, ArtifactPlanAndDatabase) {
   EXPECT_EQ(artifact["outputs"].size(), 1u);
   EXPECT_EQ(info_of(out + "/mlp.json")["name"], "mlp");
   const Finished tuned = run_shell(
-      "rm -f " + db + "*; tessera tune --op matmul:M=8,N=8,K=8 --trials 4 --peers none --db " + db +
+      "rm -f " + db +
+      "*; tessera tune --op matmul:M=8,N=8,K=8 --threads 1 --trials 4 --peers none --db " + db +
       " --plan " + plan);
   ASSERT_EQ(tuned.code, 0) << tuned.err;
   const Json of_plan = info_of(plan);

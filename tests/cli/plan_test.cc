@@ -138,10 +138,11 @@ TEST_F(PlanFlag, SaysHowMuchOfTheModelItFits) {
   const Finished fits = run(quick_bench({kModel, "--plan", plan}));
   EXPECT_EQ(fits.err.find("warning"), std::string::npos) << fits.err;
   for (const std::vector<std::string>& command :
-       {quick_bench({kModel}), quick_bench({"--op", "matmul:M=4,N=4,K=4"}),
-        std::vector<std::string>{"run", kModel, "--random"}}) {
+       {quick_bench({kModel, "--threads", "2"}),
+        quick_bench({"--op", "matmul:M=4,N=4,K=4", "--threads", "2"}),
+        std::vector<std::string>{"run", kModel, "--random", "--threads", "2"}}) {
     std::vector<std::string> args = command;
-    args.insert(args.end(), {"--plan", plan, "--threads", "2"});
+    args.insert(args.end(), {"--plan", plan});
     const Finished threads = run(args);
     EXPECT_NE(threads.err.find("was tuned with 1 thread, not with 2"), std::string::npos)
         << threads.err;

@@ -25,8 +25,8 @@ class ReportCommand : public ::testing::Test {
 
 TEST_F(ReportCommand, WritesAPageOfWhatWasTuned) {
   const Finished tuned =
-      run({"tune", "--op", "matmul:M=32,N=32,K=32", "--trials", "12", "--policy", "random", "--db",
-           db_, "--plan", folder_ + "/op.plan", "--peers", "none"});
+      run({"tune", "--op", "matmul:M=32,N=32,K=32", "--threads", "1", "--trials", "12", "--policy",
+           "random", "--db", db_, "--plan", folder_ + "/op.plan", "--peers", "none"});
   ASSERT_EQ(tuned.code, 0) << tuned.err;
   const std::string path = folder_ + "/report.html";
   const Finished done = run({"report", db_, "-o", path, "--no-roofline"});

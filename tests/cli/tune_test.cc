@@ -28,8 +28,9 @@ struct Files {
   std::string db = folder + "/t.db", plan = folder + "/t.plan";
 
   std::string tune(const std::string& what) const {
-    return fmt::format("tessera tune {} --peers none --policy random --json --db {} --plan {}",
-                       what, db, plan);
+    return fmt::format(
+        "tessera tune {} --threads 1 --peers none --policy random --json --db {} --plan {}", what,
+        db, plan);
   }
   std::int64_t records() const {
     const Finished list = run({"db", "list", "--db", db, "--json"});
@@ -251,6 +252,15 @@ TEST(Tune, AnAlgorithmThatTheUserNamedStays) {
   const Finished bench = run(quick_bench({"--op", op, "--plan", files.plan, "--json"}));
   const std::string name = Json::parse(bench.out)["results"][0]["name"];
   EXPECT_NE(name.find("algo=direct"), std::string::npos) << name;
+  // One that is named stays, whatever the plan has.
+  const Finished other =
+      run(quick_bench({"--op", op + ",algo=winograd2", "--plan", files.plan, "--json"}));
+  ASSERT_EQ(other.code, 0) << other.err;
+  const std::string kept = Json::parse(other.out)["results"][0]["name"];
+  EXPECT_NE(kept.find("algo=winograd2"), std::string::npos) << kept;
+  EXPECT_NE(other.err.find("is not in the plan and gets its default schedule"), std::string::npos);
+  EXPECT_EQ(
+      run(quick_bench({"--op", op + ",algo=winograd2", "--plan", files.plan, "--strict"})).code, 7);
   // A task of the user's choice is tuned, however fast another algorithm is.
   const std::string key = fixed["tasks"][0]["key"];
   const Json one = tuned(files.tune("--op " + op + " --tasks " + key + " --trials 40"));
@@ -261,11 +271,34 @@ TEST(Tune, AnAlgorithmThatTheUserNamedStays) {
   EXPECT_GE(of_key, 30);
 }
 
+TEST(Tune, ThreadsAreAllCoresOfTheProcessUnlessTheUserSays) {
+  const Files files;
+  const std::string tune = fmt::format(
+      "tessera tune --op {} --trials 2 --peers none --policy random --json --db {} --plan {}", kOp,
+      files.db, files.plan);
+  const std::string bench = "tessera bench --op " + kOp + " --samples 1 --time-limit 50ms --json";
+  const auto threads = [](const std::string& command) -> int {
+    const Finished done = run_shell(command);
+    const Json json = Json::parse(done.out, nullptr, false);
+    EXPECT_FALSE(json.is_discarded()) << done.out << done.err;
+    if (json.is_discarded()) return 0;
+    return json.contains("results") ? json["results"][0]["threads"].get<int>()
+                                    : json["threads"].get<int>();
+  };
+  const int all = threads("tessera bench --pool --json");
+  EXPECT_EQ(threads(bench), all);
+  EXPECT_EQ(threads(tune), all);
+  EXPECT_EQ(threads("taskset -c 0 " + bench), 1);
+  EXPECT_EQ(threads("taskset -c 0 " + tune), 1);
+  EXPECT_EQ(threads(bench + " --threads 3"), 3);
+}
+
 TEST(Tune, TakesOptionsOfThePolicyAsSimulationsDo) {
   const Files files;
   const std::string command = fmt::format(
-      "tessera tune --op {} --trials 12 --peers none --json --db {} --plan {} --policy ", kOp,
-      files.db, files.plan);
+      "tessera tune --op {} --threads 1 --trials 12 --peers none --json --db {} --plan {} "
+      "--policy ",
+      kOp, files.db, files.plan);
   const Json json =
       tuned(command + "annealing+diversity=1+acquisition=ei+features=curve --model xgb_ensemble");
   EXPECT_EQ(json["trials"], 12);
@@ -277,8 +310,9 @@ TEST(Tune, TakesOptionsOfThePolicyAsSimulationsDo) {
 
 TEST(Tune, SaysWhichModelJudgedAndWhyTrialsFailed) {
   const Files files;
-  const std::string command = fmt::format(
-      "tessera tune --op {} --trials 24 --db {} --plan {} --peers none", kOp, files.db, files.plan);
+  const std::string command =
+      fmt::format("tessera tune --op {} --threads 1 --trials 24 --db {} --plan {} --peers none",
+                  kOp, files.db, files.plan);
   const Finished done = run_shell(command);
   ASSERT_EQ(done.code, 0) << done.err;
   EXPECT_NE(done.out.find("trained model: "), std::string::npos) << done.out;
@@ -382,8 +416,8 @@ TEST(Tune, SimulationComparesPoliciesOnWhatWasRecorded) {
   tuned(files.tune("--op " + kOp + " --record --trials 80"));
   const std::string plot = files.folder + "/plot.svg";
   const Finished done =
-      run({"tune", "--op", kOp, "--simulate", files.db, "--policy", "random,local", "--trials",
-           "32", "--seeds", "2", "--plot", plot, "--json"});
+      run({"tune", "--op", kOp, "--threads", "1", "--simulate", files.db, "--policy",
+           "random,local", "--trials", "32", "--seeds", "2", "--plot", plot, "--json"});
   ASSERT_EQ(done.code, 0) << done.err;
   const Json json = Json::parse(done.out);
   EXPECT_EQ(json["curves"].size(), 4u);
@@ -393,8 +427,8 @@ TEST(Tune, SimulationComparesPoliciesOnWhatWasRecorded) {
   }
   EXPECT_NE(read_file(plot).find("<polyline"), std::string::npos);
   const auto compare = [&](const std::string& policies) {
-    return run({"tune", "--op", kOp, "--simulate", files.db, "--policy", policies, "--trials", "40",
-                "--seeds", "1", "--json"});
+    return run({"tune", "--op", kOp, "--threads", "1", "--simulate", files.db, "--policy", policies,
+                "--trials", "40", "--seeds", "1", "--json"});
   };
   const Finished variants = compare("annealing+diversity=1,annealing+acquisition=ei");
   ASSERT_EQ(variants.code, 0) << variants.err;

@@ -12,7 +12,8 @@ class TuneTest(unittest.TestCase):
         seen = []
         with tempfile.TemporaryDirectory() as folder:
             plan = os.path.join(folder, "mlp.plan")
-            tuning = tessera.tune("zoo:mlp", trials=12, plan=plan, progress=seen.append, seed=3, model="none")
+            tuning = tessera.tune("zoo:mlp", trials=12, plan=plan, progress=seen.append, seed=3, model="none",
+                                  threads=1)
             self.assertEqual(tuning.plan, plan)
             self.assertFalse(tuning.interrupted)
             self.assertGreater(tuning.before_s, 0)
@@ -35,7 +36,7 @@ class TuneTest(unittest.TestCase):
             raise ZeroDivisionError("enough")
 
         with self.assertRaisesRegex(ZeroDivisionError, "enough"):
-            tessera.tune("zoo:mlp", budget="60s", progress=stop, model="none")
+            tessera.tune("zoo:mlp", budget="60s", progress=stop, model="none", threads=1)
 
 
 if __name__ == "__main__":
