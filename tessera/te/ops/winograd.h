@@ -33,8 +33,8 @@ Result<ir::Buffer> winograd_stages(DagBuilder& b, const std::string& prefix,
                                    std::int64_t m, DType out);
 
 // U[eps, nu, ci, co] = G w G^T of weights w[co, ci, 3, 3], or U[eps, nu, kd, ci, co] of weights
-// w[co, ci, kd, 3, 3], computed in double and rounded once to compute_type(w). kInvalidArgument for another shape, a type that is not float, or m other than 2,
-// 4, 6.
+// w[co, ci, kd, 3, 3], computed in double and rounded once to compute_type(w). kInvalidArgument for
+// another shape, a type that is not float, or m other than 2, 4, 6.
 Result<HostTensor> winograd_weights(const HostTensor& w, int m);
 
 }  // namespace tessera::te
