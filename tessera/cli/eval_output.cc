@@ -220,6 +220,7 @@ nlohmann::ordered_json to_json(const EvalResult& r) {
       {"coverage", nlohmann::ordered_json::array()}};
   for (const dataset::NetworkCoverage& c : r.coverage) {
     j["coverage"].push_back({{"machine", c.machine},
+                             {"threads", c.threads},
                              {"network", c.name},
                              {"missing", c.missing},
                              {"tasks", c.tasks},

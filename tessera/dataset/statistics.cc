@@ -125,6 +125,7 @@ std::vector<NetworkCoverage> coverage_of(const Dataset& dataset,
       if (std::find(networks.begin(), networks.end(), n.name) == networks.end()) continue;
       out.push_back(network_coverage(dataset, n, numbers, timed[m]));
       out.back().machine = processor_of(target);
+      out.back().threads = dataset.machines[m].threads;
     }
   }
   return out;

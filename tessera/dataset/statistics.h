@@ -41,6 +41,7 @@ Statistics statistics_of(const Dataset& dataset);
 // records. Tasks that the dataset does not know are in `unknown`.
 struct NetworkCoverage {
   std::string machine;  // its processor
+  int threads = 1;      // of the measured code
   std::string name;
   double missing = 0;
   std::vector<std::string> tasks;  // names of those without records that are more than 1 %

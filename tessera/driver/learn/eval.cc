@@ -59,7 +59,8 @@ DefaultSchedule default_of(const Dataset& data, const Example& example) {
 
 namespace {
 
-constexpr double kCovered = 0.01;  // what may miss of a network that counts as covered
+constexpr double kCovered = 0.01;      // what may miss of a network that counts as covered
+constexpr std::size_t kMostNames = 3;  // of tasks without records
 
 bool on_machine(const Dataset& data, const Example& e, const std::string& machine) {
   return data.machines[static_cast<std::size_t>(e.machine)].target.find(machine) !=
@@ -312,6 +313,17 @@ std::string held_out(const nn::Notes& notes) {
   return out;
 }
 
+// The largest few, each once.
+std::vector<std::string> first_names(const std::vector<std::string>& tasks) {
+  std::vector<std::string> out;
+  for (const std::string& name : tasks) {
+    if (std::find(out.begin(), out.end(), name) != out.end()) continue;
+    out.push_back(out.size() < kMostNames ? name : "...");
+    if (out.size() > kMostNames) break;
+  }
+  return out;
+}
+
 }  // namespace
 
 Result<EvalResult> evaluate_models(const EvalOptions& options) {
@@ -323,9 +335,10 @@ std::string not_covered(const EvalResult& result) {
   std::vector<std::string> parts;
   for (const dataset::NetworkCoverage& c : result.coverage) {
     if (c.missing <= kCovered && c.unknown == 0) continue;
-    std::string part =
-        fmt::format("{} on {} {:.1f} % of its FLOP", c.name, c.machine, 100 * c.missing);
-    if (!c.tasks.empty()) part += fmt::format(" ({})", fmt::join(c.tasks, ", "));
+    std::string part = fmt::format("{} on {}", c.name, c.machine);
+    if (c.threads != 1) part += fmt::format(" with {} threads", c.threads);
+    part += fmt::format(" {:.1f} % of its FLOP", 100 * c.missing);
+    if (!c.tasks.empty()) part += fmt::format(" ({})", fmt::join(first_names(c.tasks), ", "));
     if (c.unknown > 0) {
       part += fmt::format(" and {} tasks that the dataset does not know", c.unknown);
     }
