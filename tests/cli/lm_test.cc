@@ -1,4 +1,6 @@
 // tessera lm: what scripts read.
+#include <string>
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -10,9 +12,10 @@ namespace {
 using Json = nlohmann::json;
 
 TEST(Lm, EvalPrintsSharesByTrials) {
-  const Finished done = run({"lm", "eval", "--data", TESSERA_ROOT "/data/h200", "--least-records",
-                             "8", "--tasks", "1", "--seeds", "2", "--trials", "1,4,16", "--policy",
-                             "random", "--policy", "any=lm+model=none", "--json"});
+  const std::string data = TESSERA_ROOT "/data/h200";
+  const Finished done =
+      run({"lm", "eval", "--data", data, "--least-records", "8", "--tasks", "1", "--seeds", "2",
+           "--trials", "1,4,16", "--policy", "random", "--policy", "any=lm+model=none", "--json"});
   ASSERT_EQ(done.code, 0) << done.err;
   const Json json = Json::parse(done.out);
   EXPECT_EQ(json["tasks"], 1);

@@ -206,7 +206,7 @@ TEST_F(LanguageEvaluation, ZeroTrialsAreStudiedByWhatTheRecordsTell) {
     EXPECT_LE(row.gain, study->best_gain + 1e-9);
     EXPECT_LE(row.worst, 1);
   }
-  for (const std::size_t never : {2, 5}) {
+  for (const std::size_t never : {2u, 5u}) {
     EXPECT_EQ(study->rows[never].changed, 0u);
     EXPECT_DOUBLE_EQ(study->rows[never].gain, 1);
   }

@@ -42,6 +42,7 @@ class Oracle final : public PlanJudge {
  public:
   Result<std::vector<double>> judge(const std::vector<Decisions>& plans) override {
     std::vector<double> out;
+    out.reserve(plans.size());
     for (const Decisions& p : plans) out.push_back(share_of(p));
     return out;
   }

@@ -122,6 +122,7 @@ TEST(Generate, ChancesOfCandidatesAreThoseTheyWereWrittenWith) {
   Rng rng(3);
   const auto made = generator.sample(40, rng, kAny).value();
   std::vector<space::Candidate> candidates;
+  candidates.reserve(made.size());
   for (const Generated& g : made) candidates.push_back(g.candidate);
   const std::vector<double> again = generator.chances_of(candidates).value();
   ASSERT_EQ(again.size(), made.size());

@@ -46,7 +46,6 @@ class GpuTensor {
         host_(host),
         s_(context.stage(c_.stage)),
         h_(context.stage(host_.stage)),
-        self_(host_.stage == c_.stage),
         instruction_(instruction) {
     if (!c_.rows.empty()) {
       outer_ = static_cast<int>(c_.rows.back());
@@ -259,7 +258,6 @@ class GpuTensor {
   const Host& host_;
   const Stage& s_;
   const Stage& h_;
-  bool self_;
   const Instruction& instruction_;
   int outer_ = -1;       // second axis of rows
   std::size_t cut_ = 0;  // reduce axis that goes through shared memory step by step
