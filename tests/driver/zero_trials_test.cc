@@ -333,7 +333,9 @@ TEST_F(ZeroTrials, LanguageModelsAreNoCostModels) {
   EXPECT_EQ(fs::path(shipped_language(folder_, options_.target)).stem(), arch + "-language");
   EXPECT_EQ(shipped_models(folder_, options_.target).size(), before);
   EXPECT_EQ(language_path("some/file", gpu).value(), "some/file");
-  EXPECT_FALSE(language_path(kShipped, gpu).ok());
+  // None comes with Tessera for devices of OpenCL.
+  const target::Target opencl = target::find_target("opencl-1.2").value();
+  EXPECT_FALSE(language_path(kShipped, opencl).ok());
 }
 
 }  // namespace

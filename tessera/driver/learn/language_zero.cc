@@ -82,19 +82,19 @@ class ZeroTrialStudy {
                         lm::Reader& reader) {
     std::vector<space::Candidate> candidates;
     std::vector<double> seconds;
-    const space::Space* recorded = task.recorded();
-    if (recorded != nullptr) {
+    bool known = false;
+    if (const space::Space* recorded = task.recorded(); recorded != nullptr) {
       for (const RecordedTrial& t : task.results(task.shuffled(1))) {
         if (!measure::is_timed(t.outcome) || !(t.seconds > 0)) continue;
         const bool usual = t.candidate == recorded->preferred();
         candidates.insert(usual ? candidates.begin() : candidates.end(), t.candidate);
         seconds.insert(usual ? seconds.begin() : seconds.end(), t.seconds);
       }
+      // Where the preferred one was not recorded another one stands for it.
+      known =
+          !candidates.empty() && candidates.front() == recorded->preferred() &&
+          recorded->to_text(candidates.front()) == task.whole().to_text(task.whole().preferred());
     }
-    // Where the preferred one was not recorded another one stands for it.
-    const bool known =
-        !candidates.empty() && candidates.front() == recorded->preferred() &&
-        recorded->to_text(candidates.front()) == task.whole().to_text(task.whole().preferred());
     if (known) TESSERA_DO(judge(task, candidates, seconds, model, reader));
     const std::lock_guard lock(mutex_);
     ++done_;
