@@ -1,45 +1,20 @@
 #include "tessera/artifact/toolchain.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include "tessera/support/run_tool.h"
+#include "tessera/support/temporary_folder.h"
 
 namespace tessera::artifact {
 namespace {
 
-// A folder of our own below the system's for temporary files; gone with the object.
-class ProbeFolder {
- public:
-  ProbeFolder() {
-    std::error_code error;
-    path_ = (std::filesystem::temp_directory_path(error) / "tessera-probe-XXXXXX").string();
-    if (::mkdtemp(path_.data()) == nullptr) path_.clear();
-  }
-  ProbeFolder(const ProbeFolder&) = delete;
-  ProbeFolder& operator=(const ProbeFolder&) = delete;
-  ~ProbeFolder() {
-    std::error_code error;
-    if (!path_.empty()) std::filesystem::remove_all(path_, error);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 // Makes an empty library: a compiler that starts may still lack the target's headers or linker.
 Result<void> probe(const std::vector<std::string>& cc, bool links) {
-  const ProbeFolder folder;
-  if (folder.path().empty()) {
-    return make_error(ErrorCode::kIo, "no temporary folder: {}", std::strerror(errno));
-  }
+  TESSERA_TRY(const TemporaryFolder folder, TemporaryFolder::make("probe"));
   std::vector<std::string> command = cc;
   for (const char* word :
        {links ? "-shared" : "-c", "-fPIC", "-pthread", "-x", "c", "-include", "stdio.h", "-include",

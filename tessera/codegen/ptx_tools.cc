@@ -5,10 +5,9 @@
 #include <sstream>
 #include <vector>
 
-#include <unistd.h>
-
 #include "tessera/support/files.h"
 #include "tessera/support/run_tool.h"
+#include "tessera/support/temporary_folder.h"
 
 namespace tessera::codegen {
 namespace {
@@ -34,26 +33,6 @@ std::vector<fs::path> wheel_folders(const fs::path& environment) {
   }
   return out;
 }
-
-// A folder of our own for the files of one call; gone with the object.
-class Scratch {
- public:
-  Scratch() {
-    std::error_code error;
-    path_ = (fs::temp_directory_path(error) / "tessera-ptx-XXXXXX").string();
-    if (::mkdtemp(path_.data()) == nullptr) path_.clear();
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  ~Scratch() {
-    std::error_code error;
-    if (!path_.empty()) fs::remove_all(path_, error);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 }  // namespace
 
@@ -83,7 +62,7 @@ Result<std::string> find_cuda_tool(const std::string& name) {
 
 Result<Assembled> assemble_ptx(const std::string& ptx, const std::string& cpu) {
   TESSERA_TRY(const std::string ptxas, find_cuda_tool("ptxas"));
-  const Scratch scratch;
+  TESSERA_TRY(const TemporaryFolder scratch, TemporaryFolder::make("ptx"));
   const std::string source = scratch.path() + "/kernel.ptx",
                     cubin = scratch.path() + "/kernel.cubin";
   TESSERA_DO(write_file(source, {ptx}));
@@ -98,7 +77,7 @@ Result<Assembled> assemble_ptx(const std::string& ptx, const std::string& cpu) {
 Result<std::string> show_sass(const std::string& ptx, const std::string& cpu) {
   TESSERA_TRY(const std::string nvdisasm, find_cuda_tool("nvdisasm"));
   TESSERA_TRY(const Assembled assembled, assemble_ptx(ptx, cpu));
-  const Scratch scratch;
+  TESSERA_TRY(const TemporaryFolder scratch, TemporaryFolder::make("ptx"));
   const std::string cubin = scratch.path() + "/kernel.cubin";
   TESSERA_DO(write_file(cubin, {std::string(assembled.cubin.begin(), assembled.cubin.end())}));
   TESSERA_TRY(const std::string text, run_tool({nvdisasm, "-c", cubin}, scratch.path()));

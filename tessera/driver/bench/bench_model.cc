@@ -3,22 +3,21 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 #include <limits>
+#include <optional>
 
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include "tessera/driver/bench/peer_process.h"
 #include "tessera/graph/roundings.h"
 #include "tessera/onnx/input_types.h"
 #include "tessera/runtime/device/devices.h"
+#include "tessera/support/temporary_folder.h"
 #include "tessera/target/cpus.h"
 
 namespace tessera::driver {
 namespace {
 
-namespace fs = std::filesystem;
 constexpr std::uint64_t kSeed = 1;
 
 double elapsed_ms(std::chrono::steady_clock::time_point start) {
@@ -29,31 +28,18 @@ double elapsed_ms(std::chrono::steady_clock::time_point start) {
 // The model as a file that a peer can open; a temporary one for built-in networks.
 class ModelFile {
  public:
-  ModelFile() = default;
-  ModelFile(const ModelFile&) = delete;
-  ModelFile& operator=(const ModelFile&) = delete;
-  ~ModelFile() {
-    std::error_code error;
-    if (!temporary_.empty()) fs::remove_all(temporary_, error);
-  }
-
   Result<std::string> path(const std::string& spec, const onnx::Model& model) {
     if (!spec.starts_with("zoo:")) return spec;
-    if (temporary_.empty()) {
-      std::error_code error;
-      const fs::path folder = fs::temp_directory_path(error) / fmt::format("tessera-{}", getpid());
-      fs::create_directories(folder, error);
-      if (error) {
-        return make_error(ErrorCode::kIo, "{}: {}", folder.string(), error.message());
-      }
-      temporary_ = folder;
-      TESSERA_DO(onnx::save_model(model, (folder / "model.onnx").string()));
+    if (!temporary_) {
+      TESSERA_TRY(TemporaryFolder made, TemporaryFolder::make("model"));
+      TESSERA_DO(onnx::save_model(model, made.path() + "/model.onnx"));
+      temporary_ = std::move(made);
     }
-    return (temporary_ / "model.onnx").string();
+    return temporary_->path() + "/model.onnx";
   }
 
  private:
-  fs::path temporary_;
+  std::optional<TemporaryFolder> temporary_;
 };
 
 // The same model compiled for the cores of this machine: what a GPU's results are compared with.

@@ -1,10 +1,7 @@
 #include "tessera/driver/learn/eval_scores.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <set>
 
@@ -37,16 +34,6 @@ Error other_schema(const std::string& path, const char* what, const std::string&
   return make_error(ErrorCode::kInvalidArgument,
                     "{}: made for {} of schema {}, this program computes {}", path, what, made_for,
                     known);
-}
-
-Result<std::string> make_temporary() {
-  std::error_code error;
-  std::string path = (fs::temp_directory_path(error) / "tessera-eval-XXXXXX").string();
-  if (error || ::mkdtemp(path.data()) == nullptr) {
-    return make_error(ErrorCode::kIo, "no temporary folder: {}",
-                      error ? error.message() : std::strerror(errno));
-  }
-  return path;
 }
 
 }  // namespace
@@ -88,19 +75,14 @@ ModelScorer::ModelScorer(const dataset::Dataset& data, std::vector<std::size_t> 
   for (const std::size_t i : examples_) part_.examples.push_back(data.examples[i]);
 }
 
-ModelScorer::~ModelScorer() {
-  stores_.clear();
-  std::error_code error;  // a folder that stays behind is no reason to fail
-  if (!temporary_.empty()) fs::remove_all(temporary_, error);
-}
-
 Result<const dataset::FeatureStore*> ModelScorer::features(nn::Rows kind) {
   std::unique_ptr<dataset::FeatureStore>& store = stores_[kind];
   if (store) return store.get();
-  if (!whole() && temporary_.empty()) {
-    TESSERA_TRY(temporary_, make_temporary());
+  if (!whole() && !temporary_) {
+    TESSERA_TRY(TemporaryFolder made, TemporaryFolder::make("eval"));
+    temporary_ = std::move(made);
   }
-  const std::string& folder = whole() ? o_.features : temporary_;
+  const std::string& folder = whole() ? o_.features : temporary_->path();
   const auto progress = [&](std::size_t done, std::size_t total) {
     if (o_.progress) o_.progress(fmt::format("features per {}", nn::to_text(kind)), done, total);
   };

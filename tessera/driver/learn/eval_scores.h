@@ -4,12 +4,14 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tessera/dataset/features.h"
 #include "tessera/feature/feature_set.h"
 #include "tessera/model/model_file.h"
+#include "tessera/support/temporary_folder.h"
 
 namespace tessera::driver {
 
@@ -36,7 +38,6 @@ class ModelScorer {
   };
 
   ModelScorer(const dataset::Dataset& data, std::vector<std::size_t> examples, Options options);
-  ~ModelScorer();
   ModelScorer(const ModelScorer&) = delete;
   ModelScorer& operator=(const ModelScorer&) = delete;
 
@@ -71,7 +72,7 @@ class ModelScorer {
   std::vector<std::size_t> examples_;
   Options o_;
   dataset::Dataset part_;  // only examples_, unless features of the whole are kept
-  std::string temporary_;
+  std::optional<TemporaryFolder> temporary_;
   std::map<nn::Rows, std::unique_ptr<dataset::FeatureStore>> stores_;
   std::vector<std::size_t> unreadable_;
 };

@@ -2,16 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <limits>
+#include <optional>
 #include <set>
-
-#include <unistd.h>
 
 #include "tessera/driver/tune/plan_evolution.h"
 #include "tessera/driver/tune/plan_search.h"
 #include "tessera/driver/tune/tune_session.h"
 #include "tessera/driver/tune/tune_whole.h"
+#include "tessera/support/temporary_folder.h"
 
 namespace tessera::driver {
 namespace {
@@ -45,27 +44,6 @@ std::string family_of(const std::vector<plan::Decided>& points, const std::strin
   return {};
 }
 
-// Records that carry times from one session to the next where the caller keeps none.
-class OwnDatabase {
- public:
-  OwnDatabase()
-      : path_(std::filesystem::temp_directory_path() /
-              fmt::format("tessera-graph-{}-{}.db", getpid(), ++count)) {}
-  OwnDatabase(const OwnDatabase&) = delete;
-  OwnDatabase& operator=(const OwnDatabase&) = delete;
-  ~OwnDatabase() {
-    std::error_code ignored;
-    for (const char* end : {"", "-wal", "-shm"}) {
-      std::filesystem::remove(path_.string() + end, ignored);
-    }
-  }
-  std::string path() const { return path_.string(); }
-
- private:
-  static inline int count = 0;
-  std::filesystem::path path_;
-};
-
 class GraphTuning {
  public:
   GraphTuning(const TuneOptions& options, const TuneCallbacks& callbacks)
@@ -75,10 +53,6 @@ class GraphTuning {
         callbacks_(callbacks),
         start_(TuneSession::Clock::now()) {
     kernel_options_.target = target::code_target(options.target, options.measure.threads);
-    if (both_ && options.database.empty()) {
-      own_database_ = std::make_unique<OwnDatabase>();
-      kernel_options_.database = own_database_->path();
-    }
     options_ = kernel_options_;
     options_.trials = 0;
     options_.trials_per_task = 1;
@@ -103,6 +77,7 @@ class GraphTuning {
       return make_error(ErrorCode::kUnsupported, "there is no kernel to tune");
     }
     TESSERA_DO(make_judge());
+    if (both_ && options_.database.empty()) TESSERA_DO(keep_records());
     TESSERA_TRY(session_, TuneSession::start(options_, callbacks_, problem({}), start_));
     result_.stopped_by = session_->search(until_s(shares_.survey));
     learn_seconds({});
@@ -123,6 +98,13 @@ class GraphTuning {
   }
 
  private:
+  // Records carry times from one session to the next where the caller keeps none.
+  Result<void> keep_records() {
+    TESSERA_TRY(TemporaryFolder folder, TemporaryFolder::make("records"));
+    options_.database = kernel_options_.database = folder.path() + "/records.db";
+    own_records_ = std::move(folder);
+    return {};
+  }
   bool interrupted() const { return callbacks_.interrupted && callbacks_.interrupted(); }
   double elapsed_s() const {
     return std::chrono::duration<double>(TuneSession::Clock::now() - start_).count();
@@ -429,7 +411,7 @@ class GraphTuning {
 
   bool both_;
   Shares shares_;
-  std::unique_ptr<OwnDatabase> own_database_;
+  std::optional<TemporaryFolder> own_records_;
   TuneOptions options_, kernel_options_;  // of the sessions: survey and tuning
   const TuneCallbacks& callbacks_;
   TuneSession::Clock::time_point start_;
