@@ -2,6 +2,16 @@
 import onnx
 
 
+class Handlers(dict):
+    """What computes each operator; `@handlers(NAME, ...)` adds a function."""
+
+    def __call__(self, *names):
+        def register(function):
+            self.update(dict.fromkeys(names, function))
+            return function
+        return register
+
+
 def load_with_shapes(job):
     """The model with its inputs of the shapes that are timed, where the file leaves dimensions open."""
     model = onnx.load(job.model)

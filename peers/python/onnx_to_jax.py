@@ -9,16 +9,9 @@ import onnx
 from jax import lax
 
 from driver import Refused
+from onnx_files import Handlers
 
-HANDLERS = {}
-
-
-def handles(*names):
-    def register(function):
-        for name in names:
-            HANDLERS[name] = function
-        return function
-    return register
+handles = Handlers()
 
 
 class Node:
@@ -58,7 +51,7 @@ class Program:
     def __call__(self, weights, inputs):
         values = {"": None, **self.known, **weights, **dict(zip(self.inputs, inputs))}
         for proto in self.graph.node:
-            handler = HANDLERS.get(proto.op_type)
+            handler = handles.get(proto.op_type)
             if handler is None or proto.domain not in ("", "ai.onnx"):
                 raise Refused(f"the XLA driver has no operator {proto.op_type}")
             node = Node(proto, [values[name] for name in proto.input])

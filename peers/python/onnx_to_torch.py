@@ -9,19 +9,12 @@ import torch
 import torch.nn.functional as F
 
 from driver import Refused
+from onnx_files import Handlers
 from onnx_patterns import put_together
 
-HANDLERS = {}
+handles = Handlers()
 DTYPES = {1: torch.float32, 2: torch.uint8, 3: torch.int8, 5: torch.int16, 6: torch.int32, 7: torch.int64,
           9: torch.bool, 10: torch.float16, 11: torch.float64, 16: torch.bfloat16}
-
-
-def handles(*names):
-    def register(function):
-        for name in names:
-            HANDLERS[name] = function
-        return function
-    return register
 
 
 class Value:
@@ -94,7 +87,7 @@ class Builder:
         return self.wrap(self.graph.get_attr(name))
 
     def add(self, proto, values):
-        handler = HANDLERS.get(proto.op_type)
+        handler = handles.get(proto.op_type)
         if handler is None or proto.domain not in ("", "ai.onnx"):
             raise Refused(f"the PyTorch driver has no operator {proto.op_type}")
         node = Node(self, proto, values)
