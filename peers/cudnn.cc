@@ -1,10 +1,12 @@
-// cuDNN: convolutions and softmax on CUDA devices, in f32 without TF32. Of all algorithms in both
-// layouts the fastest by its own search is taken; layouts are converted outside the timed call.
+// cuDNN: convolutions and softmax on CUDA devices, in f32 without TF32, f16 or bf16 with sums in
+// f32. Of all algorithms in both layouts the fastest by its own search is taken; layouts are
+// converted outside the timed call.
 #include <algorithm>
 #include <array>
 #include <limits>
 
 #include "peers/cuda.h"
+#include "tessera/support/host_tensor.h"
 
 namespace tessera::peers {
 namespace {
@@ -22,7 +24,9 @@ struct Found {
   int math;
   int reserved[3];
 };
-constexpr int kFloat = 0, kNchw = 0, kNhwc = 1, kCrossCorrelation = 1, kFma = 3;
+constexpr int kFloat = 0, kHalf = 2, kBfloat16 = 9;
+constexpr int kNchw = 0, kNhwc = 1, kCrossCorrelation = 1;
+constexpr int kDefaultMath = 0, kTensorMath = 1, kFma = 3;
 constexpr int kAccurate = 1, kInstance = 0;  // of softmax
 constexpr int kAlgorithms = 16;
 constexpr std::size_t kWorkspace = 256 << 20;
@@ -80,15 +84,23 @@ void check(const char* what, Status status) {
 
 constexpr float kOne = 1, kZero = 0;
 
+DType dtype_of(Element e) {
+  return e == Element::kF32 ? DType::kF32 : e == Element::kF16 ? DType::kF16 : DType::kBF16;
+}
+int library_type(Element e) {
+  return e == Element::kF32 ? kFloat : e == Element::kF16 ? kHalf : kBfloat16;
+}
+
 class OnDevice : public Operation {
  public:
   explicit OnDevice(const Spec& spec) : spec_(spec) {
     check("cudnnCreate", library().create(&handle_));
     check("cudnnSetStream", library().set_stream(handle_, stream_.get()));
-    for (const std::int64_t count : spec.input_counts)
-      inputs_.push_back(stream_.allocate(static_cast<std::size_t>(count) * sizeof(float)));
-    output_ = stream_.allocate(static_cast<std::size_t>(spec.output_count) * sizeof(float));
+    for (const std::int64_t count : spec.input_counts) inputs_.push_back(allocate(count));
+    output_ = allocate(spec.output_count);
   }
+
+  bool takes(Element) const override { return true; }
 
   void run() override {
     start();
@@ -101,11 +113,26 @@ class OnDevice : public Operation {
  protected:
   virtual void start() = 0;
 
+  void* allocate(std::int64_t count) {
+    const int bytes = size_bytes(dtype_of(spec_.element));
+    return stream_.allocate(static_cast<std::size_t>(count * bytes));
+  }
+  void upload(void* to, const Buffer& from) {
+    HostTensor t(dtype_of(spec_.element), {from.count()});
+    for (std::int64_t e = 0; e < t.size(); ++e) t.set_float(e, from.data()[e]);
+    stream_.upload(to, t.data(), t.bytes());
+  }
+  void download(float* to) {
+    HostTensor t(dtype_of(spec_.element), {spec_.output_count});
+    stream_.download(t.data(), output_, t.bytes());
+    for (std::int64_t e = 0; e < t.size(); ++e) to[e] = static_cast<float>(t.get_float(e));
+  }
+
   Descriptor tensor(int format, std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) {
     Descriptor out = nullptr;
     check("a tensor", library().tensor_create(&out));
-    check("a tensor",
-          library().tensor_set(out, format, kFloat, to_int(n), to_int(c), to_int(h), to_int(w)));
+    check("a tensor", library().tensor_set(out, format, library_type(spec_.element), to_int(n),
+                                           to_int(c), to_int(h), to_int(w)));
     return out;
   }
 
@@ -125,7 +152,7 @@ class Convolution final : public OnDevice {
     check("the convolution", library().conv_set(conv_, pad, pad, stride, stride, dilation, dilation,
                                                 kCrossCorrelation, kFloat));
     check("the convolution", library().conv_groups(conv_, to_int(c_.groups)));
-    check("the convolution", library().conv_math(conv_, kFma));
+    set_math(spec.element == Element::kF32 ? kFma : kTensorMath);
   }
 
   void bind(const std::vector<Buffer>& inputs) override {
@@ -141,12 +168,13 @@ class Convolution final : public OnDevice {
     if (best.algorithm < 0) throw Unsupported("cuDNN has no algorithm for it");
     use(best.layout, inputs);
     form_ = best;
+    set_math(best.math);
     run();
   }
 
   void get_output(float* data) override {
     Buffer own(spec_.output_count);
-    stream_.download(own.data(), output_, own.bytes());
+    download(own.data());
     copy_image(own.data(), form_.layout, data, c_.layout, c_.n, c_.oh, c_.ow, c_.co);
   }
 
@@ -154,47 +182,56 @@ class Convolution final : public OnDevice {
   struct Form {
     Layout layout = Layout::kNhwc;
     int algorithm = -1;
+    int math = kDefaultMath;
     double ms = std::numeric_limits<double>::infinity();
   };
+
+  void set_math(int math) { check("the convolution", library().conv_math(conv_, math)); }
 
   void use(Layout layout, const std::vector<Buffer>& inputs) {
     form_ = {.layout = layout};
     const int format = layout == Layout::kNhwc ? kNhwc : kNchw;
     Buffer image(inputs[0].count());
     copy_image(inputs[0].data(), c_.layout, image.data(), layout, c_.n, c_.h, c_.w, c_.ci);
-    stream_.upload(inputs_[0], image.data(), image.bytes());
+    upload(inputs_[0], image);
     if (layout == Layout::kNhwc) {
-      const Buffer weights = channels_last_weights(c_, inputs[1].data());
-      stream_.upload(inputs_[1], weights.data(), weights.bytes());
+      upload(inputs_[1], channels_last_weights(c_, inputs[1].data()));
     } else {
-      stream_.upload(inputs_[1], inputs[1].data(), inputs[1].bytes());
+      upload(inputs_[1], inputs[1]);
     }
     x_ = tensor(format, c_.n, c_.ci, c_.h, c_.w);
     y_ = tensor(format, c_.n, c_.co, c_.oh, c_.ow);
     check("the weights", library().filter_create(&w_));
     check("the weights",
-          library().filter_set(w_, kFloat, format, to_int(c_.co), to_int(c_.ci / c_.groups),
-                               to_int(c_.kh), to_int(c_.kw)));
+          library().filter_set(w_, library_type(spec_.element), format, to_int(c_.co),
+                               to_int(c_.ci / c_.groups), to_int(c_.kh), to_int(c_.kw)));
   }
 
-  // Its own search first; the two fastest are timed again as they will be.
+  // Sums of f32 are asked for in any case; TF32 would round the operands of f32.
+  bool allowed(int math) const {
+    return spec_.element != Element::kF32 || math == kFma || math == kDefaultMath;
+  }
+
+  // Its own search first; the fastest few are timed again as they will be.
   Form search() {
     std::array<Found, kAlgorithms> found{};
     int count = 0;
+    set_math(spec_.element == Element::kF32 ? kFma : kTensorMath);
     const Status status =
         library().find(handle_, x_, inputs_[0], w_, inputs_[1], conv_, y_, output_, kAlgorithms,
                        &count, found.data(), workspace_, kWorkspace);
     Form best = form_;
     for (int i = 0, tried = 0; status == 0 && i < count && tried < 3; ++i) {
       const Found& f = found[static_cast<std::size_t>(i)];
-      if (f.status != 0 || f.workspace_bytes > kWorkspace || (f.math != kFma && f.math != 0))
-        continue;
+      if (f.status != 0 || f.workspace_bytes > kWorkspace || !allowed(f.math)) continue;
       ++tried;
       form_.algorithm = f.algorithm;
+      form_.math = spec_.element == Element::kF32 ? kFma : f.math;
+      set_math(form_.math);
       run();
       stream_.time([&] { start(); }, 4);
       const double ms = 1e3 * stream_.time([&] { start(); }, 8) / 8;
-      if (ms < best.ms) best = {form_.layout, f.algorithm, ms};
+      if (ms < best.ms) best = {form_.layout, f.algorithm, form_.math, ms};
     }
     return best;
   }
@@ -216,12 +253,8 @@ class Softmax final : public OnDevice {
   explicit Softmax(const Spec& spec)
       : OnDevice(spec), rows_(tensor(kNchw, spec.rows, spec.columns, 1, 1)) {}
 
-  void bind(const std::vector<Buffer>& inputs) override {
-    stream_.upload(inputs_[0], inputs[0].data(), inputs[0].bytes());
-  }
-  void get_output(float* data) override {
-    stream_.download(data, output_, static_cast<std::size_t>(spec_.output_count) * sizeof(float));
-  }
+  void bind(const std::vector<Buffer>& inputs) override { upload(inputs_[0], inputs[0]); }
+  void get_output(float* data) override { download(data); }
 
  private:
   void start() override {

@@ -38,7 +38,7 @@ class Node:
 
 
 class Program:
-    """The graph; `weights` are what a call passes besides the inputs, so that XLA does not fold them."""
+    """The graph; `weights` are its large constants, which may be arrays of a device."""
 
     def __init__(self, graph, inputs, outputs, dtype):
         self.graph, self.inputs, self.outputs = graph, list(inputs), list(outputs)

@@ -40,10 +40,12 @@ bool bind(void* handle, const char* name, F* function) {
   return *function != nullptr;
 }
 
+std::string file_name(const std::string& name) { return "libtessera_peer_" + name + ".so"; }
+
 // Modules stay loaded: several of these libraries start threads that must not lose their code.
 Result<Module> load(const std::string& name) {
   for (const fs::path& folder : peer_module_folders()) {
-    const fs::path file = folder / ("libtessera_peer_" + name + ".so");
+    const fs::path file = folder / file_name(name);
     std::error_code error;
     if (!fs::exists(file, error)) continue;
     void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -63,7 +65,9 @@ Result<Module> load(const std::string& name) {
     }
     return m;
   }
-  return make_error(ErrorCode::kUnavailable, "not installed");
+  const std::vector<fs::path> folders = peer_module_folders();
+  return make_error(ErrorCode::kUnavailable, "not installed: no {} in {} or {}", file_name(name),
+                    folders.front().string(), folders.back().string());
 }
 
 class ModuleOp final : public PeerOp {
@@ -210,7 +214,7 @@ std::vector<fs::path> peer_module_folders() {
 bool is_peer_built(const std::string& name) {
   for (const fs::path& folder : peer_module_folders()) {
     std::error_code error;
-    if (fs::exists(folder / ("libtessera_peer_" + name + ".so"), error)) return true;
+    if (fs::exists(folder / file_name(name), error)) return true;
   }
   return false;
 }
