@@ -55,7 +55,7 @@ Result<void> export_lines(const dataset::Dataset& d, const std::string& path) {
 }
 
 Result<void> export_features(const dataset::Dataset& d, const ExportArgs& args) {
-  TESSERA_TRY(const nn::Rows kind, nn::rows_from_text(args.rows));
+  TESSERA_TRY(const feature::Rows kind, feature::rows_from_text(args.rows));
   ProgressLine line;
   std::size_t unreadable = 0;
   const auto progress = [&](std::size_t done, std::size_t total) {

@@ -13,7 +13,7 @@
 namespace tessera::dataset {
 namespace {
 
-using nn::Rows;
+using feature::Rows;
 
 // Raise when a column of a context keeps its name but changes its meaning.
 constexpr int kContextVersion = 1;

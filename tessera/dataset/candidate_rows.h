@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tessera/feature/extract.h"
-#include "tessera/nn/network.h"
+#include "tessera/feature/rows.h"
 #include "tessera/space/space.h"
 
 namespace tessera::dataset {
@@ -16,17 +16,17 @@ namespace tessera::dataset {
 //   kStatement  context: the operator
 //   kLoop       context: the operator, the machine
 //   kStep       context: the operator, the machine, extents, foreign: bits of digests
-const std::vector<std::string>& row_names(nn::Rows kind);
-const std::vector<std::string>& context_names(nn::Rows kind);
+const std::vector<std::string>& row_names(feature::Rows kind);
+const std::vector<std::string>& context_names(feature::Rows kind);
 // 16 hex digits of names and version, for NetworkFile and caches.
-std::string row_schema(nn::Rows kind);
-std::string context_schema(nn::Rows kind);
+std::string row_schema(feature::Rows kind);
+std::string context_schema(feature::Rows kind);
 
 // Makes rows for code of `threads` threads on `target`: the machine columns show the threads as
 // cores, whatever the machine has. Not for use by two threads at once.
 class CandidateRows {
  public:
-  CandidateRows(const target::Target& target, int threads, nn::Rows kind);
+  CandidateRows(const target::Target& target, int threads, feature::Rows kind);
 
   // Appends the rows of the candidate and, for kLoop, their parents (else `parents` may be null).
   // Returns the number of rows, at least 1. Errors (the space has no such candidate, its steps do
@@ -43,7 +43,7 @@ class CandidateRows {
 
  private:
   target::Target target_;  // with the threads as cores
-  nn::Rows kind_;
+  feature::Rows kind_;
   feature::Extractor extractor_;
   std::size_t cut_ = 0;
 };

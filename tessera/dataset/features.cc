@@ -57,7 +57,7 @@ bool fits(const Shard& s, std::int64_t examples, std::int64_t rows, std::int64_t
   return true;
 }
 
-Result<void> locate(const ShardInfo& info, nn::Rows kind, Shard* shard) {
+Result<void> locate(const ShardInfo& info, feature::Rows kind, Shard* shard) {
   TESSERA_TRY(const std::vector<NpyView> views, view_npz(shard->file.bytes()));
   const auto n = static_cast<std::int64_t>(info.examples);
   const auto rows = static_cast<std::int64_t>(info.rows);
@@ -72,7 +72,7 @@ Result<void> locate(const ShardInfo& info, nn::Rows kind, Shard* shard) {
   TESSERA_TRY(shard->context, entry<float>(views, "context", DType::kF32, {pairs, width}));
   TESSERA_TRY(shard->pair, entry<std::int32_t>(views, "pair", DType::kI32, {n}));
   TESSERA_TRY(shard->readable, entry<std::uint8_t>(views, "readable", DType::kU8, {n}));
-  if (kind == nn::Rows::kLoop) {
+  if (kind == feature::Rows::kLoop) {
     TESSERA_TRY(shard->parents, entry<std::int16_t>(views, "parents", DType::kI16, {rows}));
   }
   if (!fits(*shard, n, rows, pairs)) {
@@ -81,7 +81,7 @@ Result<void> locate(const ShardInfo& info, nn::Rows kind, Shard* shard) {
   return {};
 }
 
-Result<Shard> open_shard(const std::string& folder, const ShardInfo& info, nn::Rows kind) {
+Result<Shard> open_shard(const std::string& folder, const ShardInfo& info, feature::Rows kind) {
   const std::string path = (std::filesystem::path(folder) / info.file).string();
   TESSERA_TRY(MappedFile file, MappedFile::open(path));
   const std::string_view bytes = file.bytes();
@@ -96,7 +96,7 @@ Result<Shard> open_shard(const std::string& folder, const ShardInfo& info, nn::R
 
 class MappedStore final : public FeatureStore {
  public:
-  MappedStore(const Dataset& dataset, nn::Rows kind) : kind_(kind) {
+  MappedStore(const Dataset& dataset, feature::Rows kind) : kind_(kind) {
     for (const Example& e : dataset.examples) {
       facts_.push_back({e.task, e.machine, e.seconds});
     }
@@ -115,7 +115,7 @@ class MappedStore final : public FeatureStore {
     return {};
   }
 
-  nn::Rows kind() const override { return kind_; }
+  feature::Rows kind() const override { return kind_; }
   std::int64_t columns() const override {
     return static_cast<std::int64_t>(row_names(kind_).size());
   }
@@ -159,7 +159,7 @@ class MappedStore final : public FeatureStore {
     labels_ = labels_of(facts_);
   }
 
-  nn::Rows kind_;
+  feature::Rows kind_;
   std::vector<Timed> facts_;
   std::vector<float> labels_;
   std::vector<Shard> shards_;
@@ -173,7 +173,7 @@ bool same_data(const StoreManifest& a, const StoreManifest& b) {
 }  // namespace
 
 Result<std::unique_ptr<FeatureStore>> open_features(
-    const Dataset& dataset, nn::Rows kind, const std::string& folder, int threads,
+    const Dataset& dataset, feature::Rows kind, const std::string& folder, int threads,
     const std::function<void(std::size_t, std::size_t)>& progress, std::size_t* unreadable) {
   const Result<StoreManifest> known = read_manifest(folder, kind);
   if (known && same_data(*known, expected_manifest(dataset, kind))) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tessera/dataset/dataset.h"
-#include "tessera/nn/network.h"
+#include "tessera/feature/rows.h"
 
 namespace tessera::dataset {
 
@@ -31,7 +31,7 @@ struct FeatureView {
 class FeatureStore {
  public:
   virtual ~FeatureStore() = default;
-  virtual nn::Rows kind() const = 0;
+  virtual feature::Rows kind() const = 0;
   virtual std::int64_t columns() const = 0;
   virtual std::int64_t context_columns() const = 0;
   virtual std::string row_schema() const = 0;  // digests of names and version
@@ -46,7 +46,7 @@ class FeatureStore {
 // steps, or with steps that no longer apply, are kept as rows of one zero row with seconds 0 and
 // counted in `unreadable`.
 Result<std::unique_ptr<FeatureStore>> open_features(
-    const Dataset& dataset, nn::Rows kind, const std::string& folder, int threads,
+    const Dataset& dataset, feature::Rows kind, const std::string& folder, int threads,
     const std::function<void(std::size_t done, std::size_t total)>& progress = {},
     std::size_t* unreadable = nullptr);
 

@@ -146,51 +146,51 @@ void compare_values(std::span<const float> scores, std::span<const float> labels
 }
 
 // Examples of one task on one machine that count.
-struct Group {
+struct Query {
   std::vector<float> scores, labels, seconds;
   double best_s = std::numeric_limits<double>::infinity();  // of those here
   double chosen1_s = 0, chosen5_s = 0;                      // the best of the 1 and 5 chosen
   Metrics metrics;
 };
-using Groups = std::map<std::pair<std::int32_t, std::int32_t>, Group>;
+using Queries = std::map<std::pair<std::int32_t, std::int32_t>, Query>;
 
-Groups collect_groups(const Dataset& dataset, const Split& split, std::uint8_t part,
-                      std::span<const float> scores) {
+Queries collect_queries(const Dataset& dataset, const Split& split, std::uint8_t part,
+                        std::span<const float> scores) {
   std::map<std::pair<std::int32_t, std::int32_t>, float> best;  // of the whole dataset: labels
   for (const Example& e : dataset.examples) {
     if (!(e.seconds > 0)) continue;
     const auto at = best.emplace(std::pair(e.task, e.machine), e.seconds).first;
     at->second = std::min(at->second, e.seconds);
   }
-  Groups groups;
+  Queries queries;
   for (std::size_t i = 0; i < dataset.examples.size(); ++i) {
     const Example& e = dataset.examples[i];
     if (split.part[i] != part || !(e.seconds > 0)) continue;
-    Group& group = groups[{e.task, e.machine}];
-    group.scores.push_back(scores[i]);
-    group.labels.push_back(best.at({e.task, e.machine}) / e.seconds);
-    group.seconds.push_back(e.seconds);
-    group.best_s = std::min(group.best_s, static_cast<double>(e.seconds));
+    Query& query = queries[{e.task, e.machine}];
+    query.scores.push_back(scores[i]);
+    query.labels.push_back(best.at({e.task, e.machine}) / e.seconds);
+    query.seconds.push_back(e.seconds);
+    query.best_s = std::min(query.best_s, static_cast<double>(e.seconds));
   }
-  return groups;
+  return queries;
 }
 
-void finish_group(Group* group) {
-  group->metrics = task_metrics(group->scores, group->labels);
-  const std::vector<std::size_t> order = chosen_order(group->scores, group->labels);
+void finish_query(Query* query) {
+  query->metrics = task_metrics(query->scores, query->labels);
+  const std::vector<std::size_t> order = chosen_order(query->scores, query->labels);
   double least = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < std::min<std::size_t>(5, order.size()); ++i) {
-    least = std::min(least, static_cast<double>(group->seconds[order[i]]));
-    if (i == 0) group->chosen1_s = least;
+    least = std::min(least, static_cast<double>(query->seconds[order[i]]));
+    if (i == 0) query->chosen1_s = least;
   }
-  group->chosen5_s = least;
+  query->chosen5_s = least;
 }
 
-Metrics average_of(const Groups& groups) {
+Metrics average_of(const Queries& queries) {
   Metrics out;
   double total = 0, squares = 0;
-  for (const auto& [key, group] : groups) {
-    const Metrics& m = group.metrics;
+  for (const auto& [key, query] : queries) {
+    const Metrics& m = query.metrics;
     const auto weight = static_cast<double>(m.records);
     total += weight;
     out.records += m.records;
@@ -212,10 +212,10 @@ Metrics average_of(const Groups& groups) {
   return out;
 }
 
-// Tasks by key with their groups, one a machine.
-using TaskGroups = std::map<std::string, std::vector<const Group*>>;
+// Tasks by key with their queries, one a machine.
+using TaskQueries = std::map<std::string, std::vector<const Query*>>;
 
-NetworkScore network_score(const NetworkInfo& network, const TaskGroups& tasks) {
+NetworkScore network_score(const NetworkInfo& network, const TaskQueries& tasks) {
   NetworkScore out;
   double best = 0, chosen1 = 0, chosen5 = 0, records = 0;
   for (const auto& [key, count] : network.weights) {
@@ -226,14 +226,14 @@ NetworkScore network_score(const NetworkInfo& network, const TaskGroups& tasks) 
       continue;
     }
     ++out.tasks;
-    for (const Group* group : found->second) {
-      best += count * group->best_s;
-      chosen1 += count * group->chosen1_s;
-      chosen5 += count * group->chosen5_s;
-      const auto n = static_cast<double>(group->metrics.records);
+    for (const Query* query : found->second) {
+      best += count * query->best_s;
+      chosen1 += count * query->chosen1_s;
+      chosen5 += count * query->chosen5_s;
+      const auto n = static_cast<double>(query->metrics.records);
       records += n;
-      out.pairwise += n * group->metrics.pairwise;
-      out.kendall += n * group->metrics.kendall;
+      out.pairwise += n * query->metrics.pairwise;
+      out.kendall += n * query->metrics.kendall;
     }
   }
   if (records > 0) {
@@ -273,14 +273,14 @@ Evaluation evaluate(const Dataset& dataset, const Split& split, std::uint8_t par
       scores.size() == dataset.examples.size() && split.part.size() == dataset.examples.size(),
       "{} scores and {} parts of {} examples", scores.size(), split.part.size(),
       dataset.examples.size());
-  Groups groups = collect_groups(dataset, split, part, scores);
-  TaskGroups tasks;
-  for (auto& [key, group] : groups) {
-    finish_group(&group);
-    tasks[dataset.tasks[static_cast<std::size_t>(key.first)].key].push_back(&group);
+  Queries queries = collect_queries(dataset, split, part, scores);
+  TaskQueries tasks;
+  for (auto& [key, query] : queries) {
+    finish_query(&query);
+    tasks[dataset.tasks[static_cast<std::size_t>(key.first)].key].push_back(&query);
   }
   Evaluation out;
-  out.average = average_of(groups);
+  out.average = average_of(queries);
   for (const NetworkInfo& network : dataset.networks) {
     const bool wanted = networks.empty() ||
                         std::find(networks.begin(), networks.end(), network.name) != networks.end();

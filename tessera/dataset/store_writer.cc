@@ -39,14 +39,14 @@ HostTensor tensor_of(DType dtype, Shape shape, const std::vector<T>& values) {
 // Reads the candidates of one task on one machine.
 class TaskReader {
  public:
-  TaskReader(const TaskInfo& task, const MachineInfo& machine, nn::Rows kind)
+  TaskReader(const TaskInfo& task, const MachineInfo& machine, feature::Rows kind)
       : task_(task), machine_(machine), kind_(kind) {
     if (task.format == "tessera") {
       open();
-    } else if (task.format != "ansor" || kind != nn::Rows::kStep) {
+    } else if (task.format != "ansor" || kind != feature::Rows::kStep) {
       problem_ = make_error(ErrorCode::kUnsupported,
                             "task {}: records of \"{}\" have steps alone, no {} rows", task.key,
-                            task.format, nn::to_text(kind));
+                            task.format, feature::to_text(kind));
     }
   }
 
@@ -85,7 +85,7 @@ class TaskReader {
 
   const TaskInfo& task_;
   const MachineInfo& machine_;
-  nn::Rows kind_;
+  feature::Rows kind_;
   std::optional<Error> problem_;
   std::optional<te::Dag> dag_;
   std::optional<CandidateRows> rows_;  // absent: of Ansor
@@ -101,7 +101,8 @@ struct Shard {
   std::size_t unreadable = 0, cut = 0;
 };
 
-Result<Shard> read_shard(const Dataset& d, nn::Rows kind, std::size_t first, std::size_t last) {
+Result<Shard> read_shard(const Dataset& d, feature::Rows kind, std::size_t first,
+                         std::size_t last) {
   const std::size_t columns = row_names(kind).size();
   Shard shard;
   std::unique_ptr<TaskReader> reader;
@@ -124,7 +125,7 @@ Result<Shard> read_shard(const Dataset& d, nn::Rows kind, std::size_t first, std
     if (!added) {
       ++shard.unreadable;
       shard.rows.resize(shard.rows.size() + columns);
-      if (kind == nn::Rows::kLoop) shard.parents.push_back(-1);
+      if (kind == feature::Rows::kLoop) shard.parents.push_back(-1);
     }
     shard.begin.push_back(static_cast<std::int64_t>(shard.rows.size() / columns));
     shard.pair.push_back(pairs.at(current));
@@ -133,7 +134,7 @@ Result<Shard> read_shard(const Dataset& d, nn::Rows kind, std::size_t first, std
   return shard;
 }
 
-Result<ShardInfo> write_shard(const Shard& shard, nn::Rows kind, const std::string& folder,
+Result<ShardInfo> write_shard(const Shard& shard, feature::Rows kind, const std::string& folder,
                               std::size_t number, std::size_t first) {
   const auto rows = shard.begin.back();
   const auto n = static_cast<std::int64_t>(shard.pair.size());
@@ -146,11 +147,11 @@ Result<ShardInfo> write_shard(const Shard& shard, nn::Rows kind, const std::stri
   tensors.push_back({"context", tensor_of(DType::kF32, {pairs, context}, shard.context)});
   tensors.push_back({"pair", tensor_of(DType::kI32, {n}, shard.pair)});
   tensors.push_back({"readable", tensor_of(DType::kU8, {n}, shard.readable)});
-  if (kind == nn::Rows::kLoop) {
+  if (kind == feature::Rows::kLoop) {
     tensors.push_back({"parents", tensor_of(DType::kI16, {rows}, shard.parents)});
   }
   ShardInfo info;
-  info.file = fmt::format("{}-{:04}.npz", nn::to_text(kind), number);
+  info.file = fmt::format("{}-{:04}.npz", feature::to_text(kind), number);
   info.first = first;
   info.examples = static_cast<std::size_t>(n);
   info.rows = static_cast<std::size_t>(rows);
@@ -165,7 +166,7 @@ Result<ShardInfo> write_shard(const Shard& shard, nn::Rows kind, const std::stri
 // Shards in any order by several threads; the first error ends the work of all.
 class ShardWork {
  public:
-  ShardWork(const Dataset& d, nn::Rows kind, const std::string& folder,
+  ShardWork(const Dataset& d, feature::Rows kind, const std::string& folder,
             const std::function<void(std::size_t, std::size_t)>& progress, StoreManifest* manifest)
       : d_(d), kind_(kind), folder_(folder), progress_(progress), manifest_(manifest) {
     manifest_->shards.resize((d.examples.size() + kPerShard - 1) / kPerShard);
@@ -205,7 +206,7 @@ class ShardWork {
   }
 
   const Dataset& d_;
-  nn::Rows kind_;
+  feature::Rows kind_;
   const std::string& folder_;
   const std::function<void(std::size_t, std::size_t)>& progress_;
   StoreManifest* manifest_;
@@ -252,9 +253,9 @@ StoreManifest manifest_of(const Json& json) {
 
 }  // namespace
 
-StoreManifest expected_manifest(const Dataset& dataset, nn::Rows kind) {
+StoreManifest expected_manifest(const Dataset& dataset, feature::Rows kind) {
   StoreManifest m;
-  m.kind = nn::to_text(kind);
+  m.kind = feature::to_text(kind);
   m.row_schema = row_schema(kind);
   m.context_schema = context_schema(kind);
   m.dataset = digest(dataset);
@@ -262,11 +263,11 @@ StoreManifest expected_manifest(const Dataset& dataset, nn::Rows kind) {
   return m;
 }
 
-std::string manifest_path(const std::string& folder, nn::Rows kind) {
-  return (fs::path(folder) / fmt::format("{}.json", nn::to_text(kind))).string();
+std::string manifest_path(const std::string& folder, feature::Rows kind) {
+  return (fs::path(folder) / fmt::format("{}.json", feature::to_text(kind))).string();
 }
 
-Result<StoreManifest> read_manifest(const std::string& folder, nn::Rows kind) {
+Result<StoreManifest> read_manifest(const std::string& folder, feature::Rows kind) {
   const std::string path = manifest_path(folder, kind);
   TESSERA_TRY(const std::string text, read_file(path));
   const Json json = Json::parse(text, nullptr, false);
@@ -278,8 +279,8 @@ Result<StoreManifest> read_manifest(const std::string& folder, nn::Rows kind) {
   return make_error(ErrorCode::kInvalidArgument, "{}: of another version", path);
 }
 
-Result<StoreManifest> write_store(const Dataset& dataset, nn::Rows kind, const std::string& folder,
-                                  int threads,
+Result<StoreManifest> write_store(const Dataset& dataset, feature::Rows kind,
+                                  const std::string& folder, int threads,
                                   const std::function<void(std::size_t, std::size_t)>& progress) {
   std::error_code error;
   fs::create_directories(folder, error);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tessera/dataset/dataset.h"
-#include "tessera/nn/network.h"
+#include "tessera/feature/rows.h"
 
 namespace tessera::dataset {
 
@@ -29,14 +29,14 @@ struct StoreManifest {
 // and of kLoop "parents" i16[rows].
 
 // The manifest that is due for the data, with no shards.
-StoreManifest expected_manifest(const Dataset& dataset, nn::Rows kind);
-std::string manifest_path(const std::string& folder, nn::Rows kind);
+StoreManifest expected_manifest(const Dataset& dataset, feature::Rows kind);
+std::string manifest_path(const std::string& folder, feature::Rows kind);
 // kIo, kInvalidArgument: none that can be used.
-Result<StoreManifest> read_manifest(const std::string& folder, nn::Rows kind);
+Result<StoreManifest> read_manifest(const std::string& folder, feature::Rows kind);
 
 // Writes all shards, then the manifest. Memory: a few thousand examples a thread.
 Result<StoreManifest> write_store(
-    const Dataset& dataset, nn::Rows kind, const std::string& folder, int threads,
+    const Dataset& dataset, feature::Rows kind, const std::string& folder, int threads,
     const std::function<void(std::size_t done, std::size_t total)>& progress);
 
 }  // namespace tessera::dataset

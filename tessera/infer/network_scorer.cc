@@ -36,7 +36,7 @@ struct NetworkScorer::Batch {
   const std::vector<std::size_t>* first_row = nullptr;  // by candidate
 };
 
-NetworkScorer::NetworkScorer(nn::TrainedNetwork network, PrunedNetwork pruned, nn::Rows rows,
+NetworkScorer::NetworkScorer(nn::TrainedNetwork network, PrunedNetwork pruned, feature::Rows rows,
                              int threads)
     : network_(std::move(network)),
       pruned_(std::move(pruned)),
@@ -86,7 +86,7 @@ void NetworkScorer::fill(const feature::FeatureSet& features, const Batch& batch
   auto* to = static_cast<float*>(run.input_data(0));
   auto* mask = static_cast<float*>(run.input_data(1));
   auto* context = network_.spec.context > 0 ? static_cast<float*>(run.input_data(2)) : nullptr;
-  auto* parents = rows_ == nn::Rows::kLoop
+  auto* parents = rows_ == feature::Rows::kLoop
                       ? static_cast<float*>(run.input_data(context != nullptr ? 3 : 2))
                       : nullptr;
   const auto slots = static_cast<std::size_t>(instance.shape.batch);
@@ -165,7 +165,7 @@ Result<NetworkOutputs> NetworkScorer::run(const feature::FeatureSet& features) {
   const auto context = static_cast<std::size_t>(network_.spec.context);
   if (n > 0 && (features.columns != wanted || features.context_columns != context ||
                 features.context.size() != n * context ||
-                (rows_ == nn::Rows::kLoop && features.parents.size() != features.rows()))) {
+                (rows_ == feature::Rows::kLoop && features.parents.size() != features.rows()))) {
     return make_error(ErrorCode::kInvalidArgument,
                       "{}: features of {} columns and {} of context, the network reads {} and {}",
                       network_.spec.network, features.columns, features.context_columns, wanted,

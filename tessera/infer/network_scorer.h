@@ -31,7 +31,7 @@ class NetworkScorer {
   ~NetworkScorer();
 
   const nn::TrainedNetwork& network() const { return network_; }
-  nn::Rows rows() const { return rows_; }
+  feature::Rows rows() const { return rows_; }
 
   // The features have the columns of the network, and context and parents where it reads them.
   // Calls take turns. Candidates with more rows than any instance has lose those behind.
@@ -43,7 +43,7 @@ class NetworkScorer {
   struct Instance;
   struct Batch;
 
-  NetworkScorer(nn::TrainedNetwork network, PrunedNetwork pruned, nn::Rows rows, int threads);
+  NetworkScorer(nn::TrainedNetwork network, PrunedNetwork pruned, feature::Rows rows, int threads);
   Result<Instance*> instance(std::int64_t rows);
   void fill(const feature::FeatureSet& features, const Batch& batch, Instance& instance,
             std::size_t runner) const;
@@ -54,7 +54,7 @@ class NetworkScorer {
 
   nn::TrainedNetwork network_;
   PrunedNetwork pruned_;
-  nn::Rows rows_;
+  feature::Rows rows_;
   std::size_t threads_;
   mutable std::mutex mutex_;
   std::map<std::int64_t, std::unique_ptr<Instance>> instances_;  // by rows

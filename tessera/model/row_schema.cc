@@ -8,8 +8,9 @@ Result<RowSchema> row_schema(const std::string& rows) {
   const auto size = [](const std::vector<std::string>& names) {
     return static_cast<std::int64_t>(names.size());
   };
-  for (const nn::Rows kind : {nn::Rows::kStatement, nn::Rows::kLoop, nn::Rows::kStep}) {
-    if (rows != nn::to_text(kind)) continue;
+  for (const feature::Rows kind :
+       {feature::Rows::kStatement, feature::Rows::kLoop, feature::Rows::kStep}) {
+    if (rows != feature::to_text(kind)) continue;
     return RowSchema{dataset::row_schema(kind), size(dataset::row_names(kind)),
                      dataset::context_schema(kind), size(dataset::context_names(kind))};
   }

@@ -13,7 +13,6 @@ using graph::kNoValue;
 
 namespace {
 
-constexpr std::array<const char*, 3> kRowTexts = {"statement", "loop", "step"};
 constexpr std::array<const char*, 3> kOutputs = {"score", "validity", "log_time"};
 
 struct Limits {
@@ -95,15 +94,6 @@ std::vector<std::pair<std::string, ValueId>> add_heads(NetworkBuilder& b, ValueI
 }
 
 }  // namespace
-
-const char* to_text(Rows rows) { return kRowTexts[static_cast<std::size_t>(rows)]; }
-
-Result<Rows> rows_from_text(const std::string& text) {
-  for (std::size_t i = 0; i < kRowTexts.size(); ++i) {
-    if (text == kRowTexts[i]) return static_cast<Rows>(i);
-  }
-  return bad("rows '{}' are not one of {}", text, fmt::join(kRowTexts, ", "));
-}
 
 const std::vector<NetworkEntry>& network_table() {
   static const std::vector<NetworkEntry> table = {

@@ -6,22 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "tessera/feature/rows.h"
 #include "tessera/graph/builder.h"
 #include "tessera/support/result.h"
 #include "tessera/support/rng.h"
 
 namespace tessera::nn {
 
-using tessera::to_text;  // of shapes and types, beside the one below
-
-// Which rows of a candidate a network reads.
-enum class Rows : std::uint8_t {
-  kStatement,  // one per statement of the loop program, in program order
-  kLoop,       // one per loop, with the tree they form
-  kStep,       // one per schedule step: needs no lowering
-};
-const char* to_text(Rows rows);  // "statement", "loop", "step"
-Result<Rows> rows_from_text(const std::string& text);
+using feature::Rows;
 
 // Sizes of one instance: `batch` candidates padded to `rows` rows each.
 struct InstanceShape {

@@ -24,7 +24,7 @@ Result<std::unique_ptr<Featurizer>> Featurizer::make(const model::Needs& needs,
   if (needs.rows == "decisions") return out;
   TESSERA_TRY(const model::RowSchema schema, model::row_schema(needs.rows));
   out->columns_ = static_cast<std::size_t>(schema.columns);
-  const Result<nn::Rows> kind = nn::rows_from_text(needs.rows);
+  const Result<feature::Rows> kind = feature::rows_from_text(needs.rows);
   if (!kind.ok()) {
     for (std::size_t t = 0; t < out->threads_; ++t) out->extractors_.emplace_back(out->target_);
     return out;

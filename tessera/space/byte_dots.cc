@@ -46,13 +46,13 @@ bool plain(const Access& access) {
 
 class DotWriter {
  public:
-  DotWriter(Context& context, const Contraction& c, const Host& host)
+  DotWriter(Context& context, const Contraction& c, const Nest& nest)
       : x_(context),
         c_(c),
-        host_(host),
+        nest_(nest),
         s_(context.stage(c.stage)),
-        h_(context.stage(host.stage)),
-        self_(host.stage == c.stage),
+        h_(context.stage(nest.stage)),
+        self_(nest.stage == c.stage),
         lanes_(context.lanes(DType::kI32)) {}
 
   // The operand as it is, or as a copy of it will be, has its groups side by side.
@@ -78,7 +78,7 @@ class DotWriter {
     for (Pack& p : packs_) write_pack(x_, &p, false);
     write_loops();
     x_.done[c_.stage] = true;
-    x_.done[host_.stage] = true;
+    x_.done[nest_.stage] = true;
   }
 
  private:
@@ -92,7 +92,7 @@ class DotWriter {
   std::int64_t row_extent() const {
     return c_.row < 0 ? 1 : s_.extent(static_cast<std::size_t>(c_.row));
   }
-  std::string host_axis(std::size_t axis) const { return h_.axis_name(host_.axis[axis]); }
+  std::string nest_axis(std::size_t axis) const { return h_.axis_name(nest_.axis[axis]); }
 
   void choose() {
     std::int64_t depth = 1;
@@ -150,12 +150,12 @@ class DotWriter {
         refusal);
   }
 
-  // Loops of the host that stand for axes of extent 1.
+  // Loops of the nest that stand for axes of extent 1.
   Loops unit_loops() const {
     std::vector<bool> mapped(h_.rank(), false);
-    for (const std::size_t a : host_.axis) mapped[a] = true;
+    for (const std::size_t a : nest_.axis) mapped[a] = true;
     Loops out;
-    for (const std::size_t i : c_.units) out.push_back(host_axis(i));
+    for (const std::size_t i : c_.units) out.push_back(nest_axis(i));
     for (std::size_t i = 0; i < h_.rank(); ++i) {
       if (!mapped[i]) out.push_back(h_.axis_name(i));
     }
@@ -164,43 +164,43 @@ class DotWriter {
 
   void write_loops() {
     Writer& w = x_.writer;
-    const std::string& host = h_.op.name;
+    const std::string& nest = h_.op.name;
     std::vector<OuterLoop> outer;
     for (const auto* axes : {&c_.batch, &c_.columns}) {
-      for (const std::size_t i : *axes) outer.push_back({host_axis(i), s_.extent(i)});
+      for (const std::size_t i : *axes) outer.push_back({nest_axis(i), s_.extent(i)});
     }
     const Loops vector =
-        self_ ? w.split(host, host_axis(c_.vector), {vectors_, static_cast<std::int64_t>(lanes_)})
-              : w.split(host, host_axis(c_.vector), {columns()});
+        self_ ? w.split(nest, nest_axis(c_.vector), {vectors_, static_cast<std::int64_t>(lanes_)})
+              : w.split(nest, nest_axis(c_.vector), {columns()});
     const std::int64_t extent = s_.extent(c_.vector);
     const OuterLoop columns_loop{vector[0], parts_of(extent, columns())};
     if (!rows_outside_) outer.push_back(columns_loop);
-    for (const std::size_t i : c_.rows) outer.push_back({host_axis(i), s_.extent(i)});
+    for (const std::size_t i : c_.rows) outer.push_back({nest_axis(i), s_.extent(i)});
     Loops tile;
     if (c_.row >= 0) {
-      const Loops row = w.split(host, host_axis(static_cast<std::size_t>(c_.row)), {rows_});
+      const Loops row = w.split(nest, nest_axis(static_cast<std::size_t>(c_.row)), {rows_});
       outer.push_back({row[0], parts_of(row_extent(), rows_)});
       tile.push_back(row[1]);
-      w.unroll(host, row[1]);
+      w.unroll(nest, row[1]);
     }
     if (rows_outside_) outer.push_back(columns_loop);
     Loops order = unit_loops();
     for (const OuterLoop& l : outer) order.push_back(l.name);
     if (self_) {
-      const Loops groups = w.split(host, s_.axis_name(c_.reduce.back()), {steps_, kGroup});
-      finish(host, std::move(order), tile, {vector[1], vector[2]}, groups);
+      const Loops groups = w.split(nest, s_.axis_name(c_.reduce.back()), {steps_, kGroup});
+      finish(nest, std::move(order), tile, {vector[1], vector[2]}, groups);
     } else {
       order.insert(order.end(), tile.begin(), tile.end());
       order.push_back(vector[1]);
-      w.reorder(host, order);
-      w.vectorize(host, vector[1]);
+      w.reorder(nest, order);
+      w.vectorize(nest, vector[1]);
     }
     outer =
-        share_out(x_, host, choose_sharing(x_, s_.op.name, s_.iterations()), outer, outer.size());
+        share_out(x_, nest, choose_sharing(x_, s_.op.name, s_.iterations()), outer, outer.size());
     if (!self_) attach(outer.back().name);
   }
 
-  // The contraction computes one tile at `loop` of the host.
+  // The contraction computes one tile at `loop` of the nest.
   void attach(const std::string& loop) {
     Writer& w = x_.writer;
     const std::string& name = s_.op.name;
@@ -236,7 +236,7 @@ class DotWriter {
 
   Context& x_;
   const Contraction& c_;
-  const Host& host_;
+  const Nest& nest_;
   const Stage& s_;
   const Stage& h_;
   bool self_;
@@ -248,8 +248,8 @@ class DotWriter {
 
 }  // namespace
 
-bool schedule_byte_dots(Context& context, const Contraction& contraction, const Host& host) {
-  DotWriter writer(context, contraction, host);
+bool schedule_byte_dots(Context& context, const Contraction& contraction, const Nest& nest) {
+  DotWriter writer(context, contraction, nest);
   if (!writer.legal()) return false;
   writer.run();
   return true;

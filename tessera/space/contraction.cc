@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "tessera/space/contraction_plan.h"
+#include "tessera/space/contraction_tiling.h"
 #include "tessera/space/pack.h"
 #include "tessera/space/pointwise.h"
 #include "tessera/space/share.h"
@@ -17,17 +17,17 @@ namespace {
 // a vector at most, fewer are enough. Groups of channels read too little of a row for that.
 constexpr std::int64_t kVectorsPerRow = 4, kVectorsPerRowOfFew = 2;
 
-// Writes one contraction. The host is the stage itself where there is no epilogue.
+// Writes one contraction. The nest is the stage itself where there is no epilogue.
 class ContractionWriter {
  public:
-  ContractionWriter(Context& context, Contraction c, Host host)
+  ContractionWriter(Context& context, Contraction c, Nest nest)
       : x_(context),
         c_(std::move(c)),
-        host_(std::move(host)),
+        nest_(std::move(nest)),
         s_(context.stage(c_.stage)),
-        h_(context.stage(host_.stage)),
-        self_(host_.stage == c_.stage),
-        p_(plan_contraction(context, c_, host_)) {}
+        h_(context.stage(nest_.stage)),
+        self_(nest_.stage == c_.stage),
+        p_(tile_contraction(context, c_, nest_)) {}
 
   void run() {
     make_packs();
@@ -37,7 +37,7 @@ class ContractionWriter {
       write_whole();
     }
     x_.done[c_.stage] = true;
-    x_.done[host_.stage] = true;
+    x_.done[nest_.stage] = true;
   }
 
  private:
@@ -49,7 +49,7 @@ class ContractionWriter {
     for (const std::size_t i : axes) out *= s_.extent(i);
     return out;
   }
-  std::string host_axis(std::size_t axis) const { return h_.axis_name(host_.axis[axis]); }
+  std::string nest_axis(std::size_t axis) const { return h_.axis_name(nest_.axis[axis]); }
 
   void make_packs() {
     const bool a_constant = x_.analysis.constant(c_.a.buffer);
@@ -118,7 +118,7 @@ class ContractionWriter {
   }
 
   void add_axes(const std::vector<std::size_t>& axes, std::vector<OuterLoop>* out) const {
-    for (const std::size_t i : axes) out->push_back({host_axis(i), s_.extent(i)});
+    for (const std::size_t i : axes) out->push_back({nest_axis(i), s_.extent(i)});
   }
 
   static void append(Loops* out, const Loops& more) {
@@ -128,8 +128,8 @@ class ContractionWriter {
   Loops unit_loops() const {
     Loops out;
     std::vector<bool> mapped(h_.rank(), false);
-    for (const std::size_t a : host_.axis) mapped[a] = true;
-    for (const std::size_t i : c_.units) out.push_back(host_axis(i));
+    for (const std::size_t a : nest_.axis) mapped[a] = true;
+    for (const std::size_t i : c_.units) out.push_back(nest_axis(i));
     for (std::size_t i = 0; i < h_.rank(); ++i) {
       if (!mapped[i]) out.push_back(h_.axis_name(i));
     }
@@ -139,7 +139,7 @@ class ContractionWriter {
   // The sum over all of k is finished while the tile is in registers; so is the epilogue.
   void write_whole() {
     Writer& w = x_.writer;
-    const std::string& host = h_.op.name;
+    const std::string& nest = h_.op.name;
     for (Pack& p : packs_) write_pack(x_, &p, copies_per_entry());
     std::vector<OuterLoop> outer;
     const bool hoisted = p_.hoist != Hoist::kNone;
@@ -147,7 +147,7 @@ class ContractionWriter {
     add_axes(c_.batch, &outer);
     const std::size_t batch = p_.pack_a || p_.pack_b ? outer.size() : 0;
     if (p_.order != LoopOrder::kRowsFirst) add_axes(c_.columns, &outer);
-    const Loops vector = w.split(host, host_axis(c_.vector), {p_.columns});
+    const Loops vector = w.split(nest, nest_axis(c_.vector), {p_.columns});
     const OuterLoop n0{vector[0], parts_of(s_.extent(c_.vector), p_.columns)};
     Loops tile;
     std::vector<OuterLoop> row_loops, other_rows;
@@ -162,10 +162,10 @@ class ContractionWriter {
     append(&order, names_of(outer));
     if (self_) append(&order, reduce);
     append(&order, tile);
-    w.reorder(host, order);
-    if (c_.row >= 0) w.unroll(host, tile[0]);
-    w.vectorize(host, vector[1]);
-    outer = share(host, std::move(outer), batch);
+    w.reorder(nest, order);
+    if (c_.row >= 0) w.unroll(nest, tile[0]);
+    w.vectorize(nest, vector[1]);
+    outer = share(nest, std::move(outer), batch);
     if (!self_) attach_tile(outer.back().name, reduce);
     attach_packs(outer);
   }
@@ -226,21 +226,21 @@ class ContractionWriter {
     return !c_.batch.empty() && product(c_.batch) >= wanted_parts(x_) / 2;
   }
 
-  std::vector<OuterLoop> share(const std::string& host, std::vector<OuterLoop> outer,
+  std::vector<OuterLoop> share(const std::string& nest, std::vector<OuterLoop> outer,
                                std::size_t batch) {
     if (p_.share_tiles) return outer;
     const bool copies =
         std::any_of(packs_.begin(), packs_.end(), [](const Pack& p) { return p.copies; });
     if (!copies || batch == 0 || !copies_per_entry()) {
       const std::size_t limit = outer.size();
-      return share_out(x_, host, p_.sharing, std::move(outer), limit);
+      return share_out(x_, nest, p_.sharing, std::move(outer), limit);
     }
     std::int64_t count = 1;
     for (std::size_t i = 0; i < batch; ++i) count *= outer[i].count;
     Loops fused;
     for (std::size_t i = 0; i < batch; ++i) fused.push_back(outer[i].name);
-    const OuterLoop all{p_.sharing.parallel ? share_loops(x_.writer, host, fused, batch)[0]
-                                            : x_.writer.fuse(host, fused),
+    const OuterLoop all{p_.sharing.parallel ? share_loops(x_.writer, nest, fused, batch)[0]
+                                            : x_.writer.fuse(nest, fused),
                         count};
     outer.erase(outer.begin(), outer.begin() + static_cast<std::ptrdiff_t>(batch));
     outer.insert(outer.begin(), all);
@@ -248,7 +248,7 @@ class ContractionWriter {
     return outer;
   }
 
-  // The contraction computes one tile at `loop` of the host.
+  // The contraction computes one tile at `loop` of the nest.
   void attach_tile(const std::string& loop, const Loops& reduce) {
     Writer& w = x_.writer;
     const std::string& name = s_.op.name;
@@ -280,7 +280,7 @@ class ContractionWriter {
     if (self_) {
       write_blocked_self(batch, std::move(outer));
     } else {
-      outer = write_blocked_host(batch, std::move(outer));
+      outer = write_blocked_nest(batch, std::move(outer));
       w.compute_at(s_.op.name, h_.op.name, outer.back().name);
       Loops order;
       for (const auto* axes : {&c_.units, &c_.batch, &c_.columns}) {
@@ -341,20 +341,20 @@ class ContractionWriter {
     attach_packs(outer);
   }
 
-  // The host takes what is finished of one part after the other.
-  std::vector<OuterLoop> write_blocked_host(std::size_t batch, std::vector<OuterLoop> outer) {
+  // The nest takes what is finished of one part after the other.
+  std::vector<OuterLoop> write_blocked_nest(std::size_t batch, std::vector<OuterLoop> outer) {
     Writer& w = x_.writer;
-    const std::string& host = h_.op.name;
+    const std::string& nest = h_.op.name;
     const std::int64_t columns = s_.extent(c_.vector), rows = row_extent();
-    const Loops vector = w.split(host, host_axis(c_.vector), {p_.wide});
+    const Loops vector = w.split(nest, nest_axis(c_.vector), {p_.wide});
     const OuterLoop wide{vector[0], parts_of(columns, p_.wide)};
     Loops inner;
     for (const std::size_t i : c_.rows) {
-      if (!outer_rows()) inner.push_back(host_axis(i));
+      if (!outer_rows()) inner.push_back(nest_axis(i));
     }
     std::optional<OuterLoop> tall;
     if (p_.tall < rows) {
-      const Loops row = w.split(host, row_name(h_), {p_.tall});
+      const Loops row = w.split(nest, row_name(h_), {p_.tall});
       tall = OuterLoop{row[0], parts_of(rows, p_.tall)};
       inner.push_back(row[1]);
     } else {
@@ -365,8 +365,8 @@ class ContractionWriter {
     append(&order, names_of(outer));
     append(&order, inner);
     vectorize_last(x_, h_, vector[1], p_.wide, &order);
-    w.reorder(host, order);
-    return share(host, std::move(outer), batch);
+    w.reorder(nest, order);
+    return share(nest, std::move(outer), batch);
   }
 
   // Inside one part: blocks of k, then tiles. Rows outside columns where there is one axis of rows:
@@ -401,19 +401,19 @@ class ContractionWriter {
     }
   }
 
-  // `stage` is the contraction or its host.
+  // `stage` is the contraction or its nest.
   const std::string& row_name(const Stage& stage) const {
     const auto axis = static_cast<std::size_t>(c_.row);
-    return &stage == &s_ ? s_.axis_name(axis) : h_.axis_name(host_.axis[axis]);
+    return &stage == &s_ ? s_.axis_name(axis) : h_.axis_name(nest_.axis[axis]);
   }
 
   Context& x_;
   Contraction c_;
-  Host host_;
+  Nest nest_;
   const Stage& s_;
   const Stage& h_;
   bool self_;
-  ContractionPlan p_;
+  ContractionTiling p_;
   int batch_loop_ = -1;  // index among the outer loops of the one that copies are made in
   std::vector<Pack> packs_;
 };
@@ -470,42 +470,42 @@ void store_along(Context& x, std::size_t stage, std::size_t axis) {
 
 std::optional<PlacedContraction> place_contraction(Context& context, std::size_t stage) {
   const Stage& s = context.stage(stage);
-  Host host{.stage = stage, .axis = {}};
-  for (std::size_t i = 0; i < s.rank(); ++i) host.axis.push_back(i);
-  if (const auto found = find_host(context.analysis, stage); found && !context.done[found->stage]) {
+  Nest nest{.stage = stage, .axis = {}};
+  for (std::size_t i = 0; i < s.rank(); ++i) nest.axis.push_back(i);
+  if (const auto found = find_nest(context.analysis, stage); found && !context.done[found->stage]) {
     // Computed with the sums, or in loops of its own.
     if (context.chooser.flag(s.op.name, "fuse_epilogue", DecisionKind::kLocation, true))
-      host = *found;
+      nest = *found;
   }
-  const Stage& h = context.stage(host.stage);
+  const Stage& h = context.stage(nest.stage);
   int vector = -1;
   for (std::size_t i = 0; i < s.rank(); ++i) {
-    const bool later = vector < 0 || host.axis[i] > host.axis[static_cast<std::size_t>(vector)];
-    if (h.extent(host.axis[i]) > 1 && later) vector = static_cast<int>(i);
+    const bool later = vector < 0 || nest.axis[i] > nest.axis[static_cast<std::size_t>(vector)];
+    if (h.extent(nest.axis[i]) > 1 && later) vector = static_cast<int>(i);
   }
   if (vector < 0) return std::nullopt;
   auto contraction = match_contraction(context.analysis, stage, static_cast<std::size_t>(vector));
   if (!contraction) return std::nullopt;
-  return PlacedContraction{std::move(*contraction), std::move(host)};
+  return PlacedContraction{std::move(*contraction), std::move(nest)};
 }
 
 bool schedule_contraction(Context& context, std::size_t stage) {
   auto placed = place_contraction(context, stage);
   if (!placed) return false;
   std::optional<Contraction> contraction = std::move(placed->contraction);
-  Host& host = placed->host;
-  if (schedule_byte_dots(context, *contraction, host)) return true;
+  Nest& nest = placed->nest;
+  if (schedule_byte_dots(context, *contraction, nest)) return true;
   if (const int row = turn_to_rows(context, *contraction); row >= 0) {
     contraction = match_contraction(context.analysis, stage, static_cast<std::size_t>(row));
     TESSERA_CHECK(contraction.has_value(), "the rows of a contraction are read by one operand");
-    if (host.stage == stage) store_along(context, stage, static_cast<std::size_t>(row));
+    if (nest.stage == stage) store_along(context, stage, static_cast<std::size_t>(row));
   }
   // Without copies, vectors must be contiguous in memory, or it is a dot product.
   const Access& b = contraction->b;
   const bool dot = !context.analysis.constant(b.buffer) && b.strides[contraction->vector] != 1 &&
                    contraction->row < 0 && b.strides[contraction->reduce.back()] == 1;
   if (dot) return false;
-  ContractionWriter(context, std::move(*contraction), std::move(host)).run();
+  ContractionWriter(context, std::move(*contraction), std::move(nest)).run();
   return true;
 }
 

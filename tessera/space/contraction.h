@@ -22,13 +22,13 @@ struct Contraction {
 };
 
 // The stage that applies the epilogue: what reads the sums, element by element.
-struct Host {
+struct Nest {
   std::size_t stage = 0;
-  std::vector<std::size_t> axis;  // per output axis of the contraction: that of the host
+  std::vector<std::size_t> axis;  // per output axis of the contraction: that of the nest
 };
 
 // The only user of the stage, if it reads each element once and has no other axes.
-std::optional<Host> find_host(const Analysis& analysis, std::size_t stage);
+std::optional<Nest> find_nest(const Analysis& analysis, std::size_t stage);
 
 std::optional<Contraction> match_contraction(const Analysis& analysis, std::size_t stage,
                                              std::size_t vector);
@@ -38,15 +38,15 @@ std::optional<Contraction> match_contraction(const Analysis& analysis, std::size
 // contraction.
 struct PlacedContraction {
   Contraction contraction;
-  Host host;
+  Nest nest;
 };
 std::optional<PlacedContraction> place_contraction(Context& context, std::size_t stage);
 
 // A product of bytes by an instruction that adds four of them at once. False, and nothing is
 // written, where the target has none or the operands cannot be had in its order.
-bool schedule_byte_dots(Context& context, const Contraction& contraction, const Host& host);
+bool schedule_byte_dots(Context& context, const Contraction& contraction, const Nest& nest);
 
-// Writes the loops of the contraction, its host and the copies of its operands. False when the
+// Writes the loops of the contraction, its nest and the copies of its operands. False when the
 // stage is none or has a shape that another family serves better.
 bool schedule_contraction(Context& context, std::size_t stage);
 

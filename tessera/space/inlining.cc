@@ -127,16 +127,16 @@ class Inliner {
     const bool eager = inlining_ == Inlining::kEager || (threads && s.selectors.empty());
     double evaluations = 0;
     for (const auto& [site, use] : sites) {
-      const Stage& host = analysis_.stages[site];
+      const Stage& nest = analysis_.stages[site];
       const bool copy = is_constant_copy(analysis_, s);
-      if (inlining_ == Inlining::kLazy && host.reduces() && !copy) return false;
-      if (is_contraction(host) && !copy) return false;
-      if (is_lanewise(host) && (s.cost > 0 || !is_shifted(s))) return false;
-      if (is_lanewise(host) && mostly_padding(s)) return false;
-      if (pads_last_axis(s, host)) return false;
+      if (inlining_ == Inlining::kLazy && nest.reduces() && !copy) return false;
+      if (is_contraction(nest) && !copy) return false;
+      if (is_lanewise(nest) && (s.cost > 0 || !is_shifted(s))) return false;
+      if (is_lanewise(nest) && mostly_padding(s)) return false;
+      if (pads_last_axis(s, nest)) return false;
       if (nodes_[site] + use.copies * s.nodes > kMaxNodes) return false;
-      if (!threads && !host.reduces() && use.evaluations >= 3 && has_select(s)) return false;
-      evaluations += use.evaluations * host.iterations();
+      if (!threads && !nest.reduces() && use.evaluations >= 3 && has_select(s)) return false;
+      evaluations += use.evaluations * nest.iterations();
     }
     return eager || s.cost <= kCheap || evaluations <= kMaxRepeats * std::max(1.0, s.elements());
   }

@@ -63,13 +63,13 @@ LaneTile preferred_tile(const Stage& s, std::size_t last, std::int64_t taps, int
 
 class LaneWriter {
  public:
-  LaneWriter(Context& context, std::size_t stage, Host host, std::size_t last)
+  LaneWriter(Context& context, std::size_t stage, Nest nest, std::size_t last)
       : x_(context),
         s_(context.stage(stage)),
-        h_(context.stage(host.stage)),
-        host_(std::move(host)),
+        h_(context.stage(nest.stage)),
+        nest_(std::move(nest)),
         last_(last),
-        self_(host_.stage == stage) {}
+        self_(nest_.stage == stage) {}
 
   void run() {
     const LaneTile tile = choose_tile();
@@ -119,7 +119,7 @@ class LaneWriter {
     if (tile.unroll_taps) {
       for (const te::Axis& a : s_.op.reduce_axes) w.unroll(s_.op.name, a.var.as<ir::Var>()->name);
     }
-    x_.done[host_.stage] = true;
+    x_.done[nest_.stage] = true;
   }
 
  private:
@@ -234,10 +234,10 @@ class LaneWriter {
     return rows * columns + written + static_cast<double>(taps());
   }
 
-  // The axis of the reduction that axis i of the host stands for; its rank when none.
+  // The axis of the reduction that axis i of the nest stands for; its rank when none.
   std::size_t own_axis(std::size_t i) const {
-    for (std::size_t d = 0; d < host_.axis.size(); ++d) {
-      if (host_.axis[d] == i) return d;
+    for (std::size_t d = 0; d < nest_.axis.size(); ++d) {
+      if (nest_.axis[d] == i) return d;
     }
     return s_.rank();
   }
@@ -305,7 +305,7 @@ class LaneWriter {
   Context& x_;
   const Stage& s_;
   const Stage& h_;
-  Host host_;
+  Nest nest_;
   std::size_t last_;
   bool self_;
   std::vector<std::size_t> tiled_;  // axes of the reduction, in the order of the inner loops
@@ -321,13 +321,13 @@ bool schedule_lanewise(Context& c, std::size_t stage) {
     if (s.extent(i) > 1) last = i;
   }
   if (last == s.rank()) return false;
-  Host host{.stage = stage, .axis = {}};
-  for (std::size_t i = 0; i < s.rank(); ++i) host.axis.push_back(i);
-  if (const auto found = find_host(c.analysis, stage); found && !c.done[found->stage]) {
-    // The lanes of the host are those of the reduction, or they are no lanes there.
+  Nest nest{.stage = stage, .axis = {}};
+  for (std::size_t i = 0; i < s.rank(); ++i) nest.axis.push_back(i);
+  if (const auto found = find_nest(c.analysis, stage); found && !c.done[found->stage]) {
+    // The lanes of the nest are those of the reduction, or they are no lanes there.
     const bool in_order = std::is_sorted(found->axis.begin(), found->axis.end());
     if (in_order && c.chooser.flag(s.op.name, "fuse_epilogue", DecisionKind::kLocation, true))
-      host = *found;
+      nest = *found;
   }
   std::vector<Access> reads;
   for (const Access& r : s.reads) {
@@ -340,7 +340,7 @@ bool schedule_lanewise(Context& c, std::size_t stage) {
   const bool apart =
       length < kShortReduction && s.extent(last) >= c.lanes(s.dtype()) && s.op.values.size() == 1;
   if (!contiguous_lanes(lanes, last) && !apart) return false;
-  LaneWriter(c, stage, std::move(host), last).run();
+  LaneWriter(c, stage, std::move(nest), last).run();
   c.done[stage] = true;
   return true;
 }

@@ -35,20 +35,20 @@ void assign_roles(const Stage& s, Contraction* c) {
 }
 
 // An axis of extent 1 that is not used yet, for a dimension that is read at index 0; -1: none.
-int unit_axis(const Stage& host, const std::vector<bool>& used) {
-  for (std::size_t i = 0; i < host.rank(); ++i) {
-    if (!used[i] && host.extent(i) == 1) return static_cast<int>(i);
+int unit_axis(const Stage& nest, const std::vector<bool>& used) {
+  for (std::size_t i = 0; i < nest.rank(); ++i) {
+    if (!used[i] && nest.extent(i) == 1) return static_cast<int>(i);
   }
   return -1;
 }
 
 }  // namespace
 
-std::optional<Host> find_host(const Analysis& analysis, std::size_t stage) {
+std::optional<Nest> find_nest(const Analysis& analysis, std::size_t stage) {
   const Stage& s = analysis.stages[stage];
   if (s.output || s.users.size() != 1 || s.op.outputs.size() != 1) return std::nullopt;
-  Host host{.stage = s.users[0], .axis = {}};
-  const Stage& h = analysis.stages[host.stage];
+  Nest nest{.stage = s.users[0], .axis = {}};
+  const Stage& h = analysis.stages[nest.stage];
   if (h.reduces()) return std::nullopt;
   for (const Access& read : h.reads) {
     if (read.buffer != s.op.outputs[0]) continue;
@@ -65,10 +65,10 @@ std::optional<Host> find_host(const Analysis& analysis, std::size_t stage) {
     for (std::size_t i = 0; i < h.rank(); ++i) {
       if (!used[i] && h.extent(i) > 1) return std::nullopt;
     }
-    if (!host.axis.empty() && host.axis != axis) return std::nullopt;
-    host.axis = std::move(axis);
+    if (!nest.axis.empty() && nest.axis != axis) return std::nullopt;
+    nest.axis = std::move(axis);
   }
-  return host.axis.empty() ? std::nullopt : std::optional<Host>(std::move(host));
+  return nest.axis.empty() ? std::nullopt : std::optional<Nest>(std::move(nest));
 }
 
 std::optional<Contraction> match_contraction(const Analysis& analysis, std::size_t stage,

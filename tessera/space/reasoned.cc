@@ -16,13 +16,13 @@
 namespace tessera::space {
 namespace {
 
-// A pool or a depthwise convolution and its epilogue, where the host has no other rows to compute.
-bool schedule_lanes_of(Context& c, std::size_t host) {
-  for (std::size_t p = host; p-- > 0;) {
+// A pool or a depthwise convolution and its epilogue, where the nest has no other rows to compute.
+bool schedule_lanes_of(Context& c, std::size_t nest) {
+  for (std::size_t p = nest; p-- > 0;) {
     const Stage& s = c.stage(p);
-    if (c.done[p] || !s.reduces() || s.users.size() != 1 || s.users[0] != host) continue;
-    const auto found = find_host(c.analysis, p);
-    if (found && schedule_lanewise(c, p) && c.done[host]) return true;
+    if (c.done[p] || !s.reduces() || s.users.size() != 1 || s.users[0] != nest) continue;
+    const auto found = find_nest(c.analysis, p);
+    if (found && schedule_lanewise(c, p) && c.done[nest]) return true;
   }
   return false;
 }

@@ -12,6 +12,6 @@ bool schedule_lanewise(Context& context, std::size_t stage);
 
 // The stage, and with it the stages before it that are needed row by row: softmax, layer
 // normalization, sums along the contiguous axis.
-void schedule_rows_of(Context& context, std::size_t host);
+void schedule_rows_of(Context& context, std::size_t nest);
 
 }  // namespace tessera::space

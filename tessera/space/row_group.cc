@@ -31,25 +31,25 @@ void merge(const AxisMap& more, AxisMap* map) {
 
 }  // namespace
 
-RowGroup::RowGroup(const Context& context, std::size_t host) : x_(context), host_(host) {
-  const Stage& h = x_.stage(host);
+RowGroup::RowGroup(const Context& context, std::size_t nest) : x_(context), nest_(nest) {
+  const Stage& h = x_.stage(nest);
   AxisMap own;
   for (std::size_t i = 0; i < h.rank(); ++i) own.push_back(static_cast<int>(i));
-  maps_[host] = own;
-  for (std::size_t i = host; i-- > 0;) try_member(i);
+  maps_[nest] = own;
+  for (std::size_t i = nest; i-- > 0;) try_member(i);
 }
 
 std::vector<std::size_t> RowGroup::members() const {
   std::vector<std::size_t> out;
   for (const auto& [stage, map] : maps_) {
-    if (stage != host_) out.push_back(stage);
+    if (stage != nest_) out.push_back(stage);
   }
   return out;
 }
 
 std::vector<std::size_t> RowGroup::rows() const {
   std::vector<std::size_t> out;
-  for (std::size_t g = 0; g < x_.stage(host_).rank(); ++g) {
+  for (std::size_t g = 0; g < x_.stage(nest_).rank(); ++g) {
     const bool all = std::all_of(maps_.begin(), maps_.end(),
                                  [&](const auto& entry) { return entry.second[g] >= 0; });
     if (all) out.push_back(g);
@@ -71,7 +71,7 @@ void RowGroup::try_member(std::size_t i) {
   }
   maps_[i] = map;
   std::vector<std::size_t> common = rows();
-  const Stage& h = x_.stage(host_);
+  const Stage& h = x_.stage(nest_);
   if (std::none_of(common.begin(), common.end(), [&](std::size_t g) { return h.extent(g) > 1; }))
     maps_.erase(i);
 }

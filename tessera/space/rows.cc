@@ -21,22 +21,22 @@ constexpr std::int64_t kScalarLanes = 4;
 
 class RowWriter {
  public:
-  RowWriter(Context& context, std::size_t host)
-      : x_(context), host_(host), h_(context.stage(host)), group_(context, host) {}
+  RowWriter(Context& context, std::size_t nest)
+      : x_(context), nest_(nest), h_(context.stage(nest)), group_(context, nest) {}
 
   void run() {
     members_ = group_.members();
     rows_ = group_.rows();
-    if (members_.empty() && !h_.reduces()) return schedule_pointwise(x_, host_);
+    if (members_.empty() && !h_.reduces()) return schedule_pointwise(x_, nest_);
     choose_shape();
     // Factoring wants stages whose axes are whole.
-    if (h_.reduces()) factor(host_);
+    if (h_.reduces()) factor(nest_);
     for (const std::size_t m : members_) {
       if (x_.stage(m).reduces()) factor(m);
     }
-    write_host();
+    write_nest();
     for (const std::size_t m : members_) write_member(m);
-    x_.done[host_] = true;
+    x_.done[nest_] = true;
     for (const std::size_t m : members_) x_.done[m] = true;
   }
 
@@ -97,7 +97,7 @@ class RowWriter {
         });
   }
 
-  // Operations of the host and its members.
+  // Operations of the nest and its members.
   double work() const {
     double out = h_.iterations() * (4 + h_.cost);
     for (const std::size_t m : members_) out += x_.stage(m).iterations() * (1 + x_.stage(m).cost);
@@ -122,7 +122,7 @@ class RowWriter {
     return best;
   }
 
-  // No reduction reads across memory when lanes lie along this axis of the host.
+  // No reduction reads across memory when lanes lie along this axis of the nest.
   bool contiguous_along(std::size_t g) const {
     return std::all_of(members_.begin(), members_.end(), [&](std::size_t m) {
       const Stage& s = x_.stage(m);
@@ -182,7 +182,7 @@ class RowWriter {
     factored_[stage] = f;
   }
 
-  void write_host() {
+  void write_nest() {
     Writer& w = x_.writer;
     const std::string& name = h_.op.name;
     std::vector<OuterLoop> outer;
@@ -207,7 +207,7 @@ class RowWriter {
       order.push_back(block);
       w.vectorize(name, block);
     } else if (h_.reduces()) {
-      const Loops reduce = reduce_loops(host_);
+      const Loops reduce = reduce_loops(nest_);
       order.insert(order.end(), reduce.begin(), reduce.end());
       if (!block.empty()) {
         order.push_back(block);
@@ -220,7 +220,7 @@ class RowWriter {
     if (!outer.empty())
       outer = share_out(x_, name, choose_sharing(x_, name, work()), outer, outer.size());
     if (!outer.empty()) attach_ = outer.back().name;
-    write_factored(host_);
+    write_factored(nest_);
   }
 
   // Row after row, in steps of many vectors; or the rows side by side, which share operands.
@@ -322,7 +322,7 @@ class RowWriter {
     Writer& w = x_.writer;
     Loops units, own;
     std::string block;
-    if (stage == host_) {
+    if (stage == nest_) {
       for (std::size_t d = 0; d < h_.rank(); ++d) {
         const bool last = d + 1 == h_.rank() && block_ > 1;
         (last ? block : units.emplace_back()) = h_.axis_name(d);
@@ -330,7 +330,7 @@ class RowWriter {
     } else {
       axes_of(stage, &units, &own, &block);
     }
-    if (stage == host_) w.unroll(h_.op.name, f.last);
+    if (stage == nest_) w.unroll(h_.op.name, f.last);
     units.insert(units.end(), own.begin(), own.end());
     const auto write = [&](const std::string& name, Loops steps, const std::string& lane,
                            bool unroll) {
@@ -351,12 +351,12 @@ class RowWriter {
   }
 
   Context& x_;
-  std::size_t host_;
+  std::size_t nest_;
   const Stage& h_;
   RowGroup group_;
   std::vector<std::size_t> members_;
   std::vector<std::size_t> rows_;
-  bool lanes_are_rows_ = false;  // the last axis of the host is one that all stages have
+  bool lanes_are_rows_ = false;  // the last axis of the nest is one that all stages have
   std::int64_t block_ = 1;       // rows, or lanes, computed together
   std::map<std::size_t, Factored> factored_;
   std::map<std::size_t, std::string> fused_;
@@ -365,6 +365,6 @@ class RowWriter {
 
 }  // namespace
 
-void schedule_rows_of(Context& context, std::size_t host) { RowWriter(context, host).run(); }
+void schedule_rows_of(Context& context, std::size_t nest) { RowWriter(context, nest).run(); }
 
 }  // namespace tessera::space

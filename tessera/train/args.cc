@@ -52,12 +52,12 @@ void add_training_flags(CLI::App& app, Flags& f) {
   app.add_option("--last-lr", t.last_lr, "Learning rate at the end")->capture_default_str();
   app.add_option("--decay", f.decay, "cosine or exponential")->capture_default_str();
   app.add_option("--warmup", t.warmup, "Share of the steps that warm up")->capture_default_str();
-  app.add_option("--weight-decay", t.learner.weight_decay, "Of AdamW")->capture_default_str();
-  app.add_option("--clip", t.learner.clip, "Largest norm of a gradient; 0: any")
+  app.add_option("--weight-decay", t.trainee.weight_decay, "Of AdamW")->capture_default_str();
+  app.add_option("--clip", t.trainee.clip, "Largest norm of a gradient; 0: any")
       ->capture_default_str();
-  app.add_option("--validity-weight", t.learner.validity_weight, "Of that output's loss")
+  app.add_option("--validity-weight", t.trainee.validity_weight, "Of that output's loss")
       ->capture_default_str();
-  app.add_option("--time-weight", t.learner.time_weight, "Of that output's loss")
+  app.add_option("--time-weight", t.trainee.time_weight, "Of that output's loss")
       ->capture_default_str();
   app.add_option("--patience", t.patience,
                  "Stop after this many epochs without a better validation metric; 0: never")
@@ -73,11 +73,11 @@ void add_flags(CLI::App& app, Flags& f) {
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   TrainOptions& t = f.train;
   t.patience = 10;
-  t.learner.device = "auto";
+  t.trainee.device = "auto";
   add_data_flags(app, f);
   add_training_flags(app, f);
-  app.add_option("--device", t.learner.device, "cpu, cuda or auto")->capture_default_str();
-  app.add_option("--threads", t.learner.threads, "Of the host; 0: all cores")
+  app.add_option("--device", t.trainee.device, "cpu, cuda or auto")->capture_default_str();
+  app.add_option("--threads", t.trainee.threads, "Of the host; 0: all cores")
       ->capture_default_str();
   app.add_option("--checkpoint", t.checkpoint, "Folder for checkpoints");
   app.add_option("--checkpoint-every", t.checkpoint_every, "Epochs between checkpoints")
@@ -105,7 +105,7 @@ Result<void> resolve(Flags& f) {
   t.network = f.model.empty() && t.init.empty() ? "mlp" : f.model;
   t.lr = f.lr != 0 ? f.lr : (t.init.empty() ? kFreshRate : kTuningRate);
   TESSERA_TRY(t.hyper, parse_hyper(f.hyper));
-  TESSERA_TRY(t.learner.loss, loss_from_text(f.loss));
+  TESSERA_TRY(t.trainee.loss, loss_from_text(f.loss));
   TESSERA_TRY(t.decay, decay_from_text(f.decay));
   std::string split = f.split;
   std::replace(split.begin(), split.end(), '-', '_');

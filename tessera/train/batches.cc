@@ -28,8 +28,8 @@ struct List {
   std::int64_t rows = 0;  // padded
 };
 
-// A group's examples in lists of nearly equal size.
-void cut_group(const nn::NetworkSpec& spec, std::vector<std::uint32_t> examples,
+// A query's examples in lists of nearly equal size.
+void cut_query(const nn::NetworkSpec& spec, std::vector<std::uint32_t> examples,
                const ExampleFacts& facts, std::int64_t list, Rng& rng, std::vector<List>& out) {
   shuffle(examples, rng);
   const std::size_t most = static_cast<std::size_t>(std::max<std::int64_t>(list, 1));
@@ -47,7 +47,7 @@ void cut_group(const nn::NetworkSpec& spec, std::vector<std::uint32_t> examples,
   }
 }
 
-// A group apart by what its examples are padded to.
+// A query apart by what its examples are padded to.
 std::vector<std::vector<std::uint32_t>> by_padding(const nn::NetworkSpec& spec,
                                                    const std::vector<std::uint32_t>& examples,
                                                    const ExampleFacts& facts) {
@@ -74,35 +74,35 @@ ExampleFacts read_facts(const dataset::FeatureStore& store) {
   return facts;
 }
 
-std::vector<Group> group_examples(const dataset::FeatureStore& store,
-                                  std::span<const std::uint8_t> part, std::uint8_t wanted) {
-  std::map<std::pair<std::int32_t, std::int32_t>, Group> groups;
+std::vector<Query> queries_of(const dataset::FeatureStore& store,
+                              std::span<const std::uint8_t> part, std::uint8_t wanted) {
+  std::map<std::pair<std::int32_t, std::int32_t>, Query> queries;
   for (std::size_t i = 0; i < store.size(); ++i) {
     if (part[i] != wanted) continue;
     const dataset::FeatureView view = store[i];
     if (is_unreadable(view)) continue;
-    Group& group = groups[{view.task, view.machine}];
-    group.task = view.task;
-    group.machine = view.machine;
-    group.examples.push_back(static_cast<std::uint32_t>(i));
+    Query& query = queries[{view.task, view.machine}];
+    query.task = view.task;
+    query.machine = view.machine;
+    query.examples.push_back(static_cast<std::uint32_t>(i));
   }
-  std::vector<Group> out;
-  for (auto& [key, group] : groups) out.push_back(std::move(group));
+  std::vector<Query> out;
+  for (auto& [key, query] : queries) out.push_back(std::move(query));
   return out;
 }
 
-std::vector<Step> plan_epoch(const nn::NetworkSpec& spec, const std::vector<Group>& groups,
+std::vector<Step> plan_epoch(const nn::NetworkSpec& spec, const std::vector<Query>& queries,
                              const ExampleFacts& facts, std::int64_t batch, std::int64_t list,
                              Rng& rng) {
   const bool apart = nn::sees_padding(spec);
   std::vector<List> lists;
-  for (const Group& group : groups) {
+  for (const Query& query : queries) {
     if (!apart) {
-      cut_group(spec, group.examples, facts, list, rng, lists);
+      cut_query(spec, query.examples, facts, list, rng, lists);
       continue;
     }
-    for (std::vector<std::uint32_t>& part : by_padding(spec, group.examples, facts)) {
-      cut_group(spec, std::move(part), facts, list, rng, lists);
+    for (std::vector<std::uint32_t>& part : by_padding(spec, query.examples, facts)) {
+      cut_query(spec, std::move(part), facts, list, rng, lists);
     }
   }
   shuffle(lists, rng);
@@ -186,7 +186,7 @@ void resize(Batch& batch, const dataset::FeatureStore& store) {
   batch.rows.resize(slots * rows * static_cast<std::size_t>(store.columns()));
   batch.mask.resize(slots * rows);
   batch.context.resize(slots * static_cast<std::size_t>(store.context_columns()));
-  if (store.kind() == nn::Rows::kLoop) batch.parents.resize(slots * rows * rows);
+  if (store.kind() == feature::Rows::kLoop) batch.parents.resize(slots * rows * rows);
   batch.weight.resize(slots);
   batch.timed.resize(slots);
   batch.log_time.resize(slots);
@@ -277,12 +277,12 @@ class ColumnStatistics {
 
 }  // namespace
 
-Scaling fit_scaling(const dataset::FeatureStore& store, const std::vector<Group>& groups) {
+Scaling fit_scaling(const dataset::FeatureStore& store, const std::vector<Query>& queries) {
   ColumnStatistics rows(static_cast<std::size_t>(store.columns()));
   ColumnStatistics context(static_cast<std::size_t>(store.context_columns()));
   double log_times = 0, timed = 0;
-  for (const Group& group : groups) {
-    for (const std::uint32_t example : group.examples) {
+  for (const Query& query : queries) {
+    for (const std::uint32_t example : query.examples) {
       const dataset::FeatureView view = store[example];
       rows.add(view.rows);
       context.add(view.context);

@@ -13,7 +13,7 @@
 namespace tessera::train {
 
 // Examples of one task on one machine: the only ones whose scores compare.
-struct Group {
+struct Query {
   std::int32_t task = 0, machine = 0;
   std::vector<std::uint32_t> examples;
 };
@@ -27,18 +27,18 @@ ExampleFacts read_facts(const dataset::FeatureStore& store);
 
 // Examples whose `part` is `wanted`, by task and machine. Failed examples without any feature,
 // which is how the store keeps what it could not read, are left out.
-std::vector<Group> group_examples(const dataset::FeatureStore& store,
-                                  std::span<const std::uint8_t> part, std::uint8_t wanted);
+std::vector<Query> queries_of(const dataset::FeatureStore& store,
+                              std::span<const std::uint8_t> part, std::uint8_t wanted);
 
 struct Step {
   std::vector<std::vector<std::uint32_t>> lists;
   std::int64_t rows = 0;
 };
 
-// Each example once, in random order. A list has at most `list` examples of one group, a step has
+// Each example once, in random order. A list has at most `list` examples of one query, a step has
 // lists of similar length in rows until it has `batch` examples. For a network that sees its
 // padding every example of a step has its own nn::padded_rows.
-std::vector<Step> plan_epoch(const nn::NetworkSpec& spec, const std::vector<Group>& groups,
+std::vector<Step> plan_epoch(const nn::NetworkSpec& spec, const std::vector<Query>& queries,
                              const ExampleFacts& facts, std::int64_t batch, std::int64_t list,
                              Rng& rng);
 // `examples` in steps of at most `batch`, short ones first, one list a step: for prediction.
@@ -67,9 +67,9 @@ struct Scaling {
 };
 Batch fill_batch(const dataset::FeatureStore& store, const Step& step, const Scaling& scaling);
 
-// One pass over the examples of `groups`: mean and deviation of each column over real rows, and of
+// One pass over the examples of `queries`: mean and deviation of each column over real rows, and of
 // the timed ones' log2 seconds. Columns of rare large values are scaled by their range instead, so
 // that no training value leaves [-10, 10]. Constant columns have scale 0.
-Scaling fit_scaling(const dataset::FeatureStore& store, const std::vector<Group>& groups);
+Scaling fit_scaling(const dataset::FeatureStore& store, const std::vector<Query>& queries);
 
 }  // namespace tessera::train

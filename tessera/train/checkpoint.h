@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "tessera/train/learner.h"
+#include "tessera/train/trainee.h"
 
 namespace tessera::train {
 

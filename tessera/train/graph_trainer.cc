@@ -9,7 +9,7 @@
 
 #include <ATen/ATen.h>
 
-#include "tessera/train/graph_learner.h"
+#include "tessera/train/graph_trainee.h"
 #include "tessera/train/losses.h"
 
 namespace tessera::train {
@@ -59,11 +59,11 @@ void shuffle(std::vector<std::int64_t>& list, Rng& rng) {
 
 class GraphTrainer {
  public:
-  GraphTrainer(const GraphTrainOptions& options, GraphLearner& learner)
-      : options_(options), learner_(learner), rng_(options.seed) {}
+  GraphTrainer(const GraphTrainOptions& options, GraphTrainee& trainee)
+      : options_(options), trainee_(trainee), rng_(options.seed) {}
 
   void add(const ConfigGraph& graph) {
-    Subject s{.loaded = learner_.load(graph)};
+    Subject s{.loaded = trainee_.load(graph)};
     for (std::int64_t i = 0; i < graph.size(); ++i) {
       if (graph.cost(i) <= 0) continue;
       // The rest of those learnt from, so that both sides are the same in every run.
@@ -94,7 +94,7 @@ class GraphTrainer {
       Subject& subject = subjects_[s];
       if (subject.learnt.size() < 2 || subject.loaded.segments.empty()) continue;
       shuffle(subject.learnt, rng_);
-      const auto list = static_cast<std::size_t>(learner_.configs());
+      const auto list = static_cast<std::size_t>(trainee_.configs());
       for (std::size_t first = 0; first + 1 < subject.learnt.size(); first += list) {
         steps.push_back({s, first});
       }
@@ -142,9 +142,9 @@ class GraphTrainer {
       TESSERA_TRY(out.emplace_back(), rank_part(s, s.unseen));
     }
     for (const ConfigGraph& graph : others) {
-      LoadedGraph loaded = learner_.load(graph);
+      LoadedGraph loaded = trainee_.load(graph);
       const std::vector<std::int64_t> all = graphset::round_order(graph.size(), 0);
-      TESSERA_TRY(const std::vector<float> scores, learner_.predict(loaded, all));
+      TESSERA_TRY(const std::vector<float> scores, trainee_.predict(loaded, all));
       out.push_back(graphset::rank(graph, scores));
     }
     return out;
@@ -160,14 +160,14 @@ class GraphTrainer {
   }
 
   Result<graphset::Ranking> rank_part(Subject& s, const std::vector<std::int64_t>& part) {
-    TESSERA_TRY(const std::vector<float> scores, learner_.predict(s.loaded, part));
+    TESSERA_TRY(const std::vector<float> scores, trainee_.predict(s.loaded, part));
     return graphset::rank(graphset::take_configs(*s.loaded.graph, part), scores);
   }
 
   // What the other segments add: their remembered scores, some dropped.
   Tensor others(const Subject& s, std::span<const std::int64_t> configs, std::size_t segment) {
     const std::size_t count = s.loaded.segments.size();
-    Tensor sum = at::zeros({learner_.configs()}, at::kFloat);
+    Tensor sum = at::zeros({trainee_.configs()}, at::kFloat);
     auto* to = sum.data_ptr<float>();
     for (std::size_t i = 0; i < configs.size(); ++i) {
       for (std::size_t other = 0; other < count; ++other) {
@@ -181,19 +181,19 @@ class GraphTrainer {
 
   Result<Tensor> step(const Step& at_step, double lr) {
     Subject& s = subjects_[at_step.subject];
-    const auto list = static_cast<std::size_t>(learner_.configs());
+    const auto list = static_cast<std::size_t>(trainee_.configs());
     const std::size_t size = std::min(list, s.learnt.size() - at_step.first);
     const std::span<const std::int64_t> configs(s.learnt.data() + at_step.first, size);
     const std::size_t count = s.loaded.segments.size();
     const auto segment = static_cast<std::size_t>(rng_.below(static_cast<std::int64_t>(count)));
-    TESSERA_TRY(const Tensor fresh, learner_.run(s.loaded, segment, configs));
+    TESSERA_TRY(const Tensor fresh, trainee_.run(s.loaded, segment, configs));
     Tensor scores = fresh;
     if (count > 1) {
       const double weight = 1 + static_cast<double>(count - 1) * (1 - options_.keep);
       scores = fresh * weight + others(s, configs, segment).to(fresh.device());
     }
-    Tensor labels = at::zeros({1, learner_.configs()}, at::kFloat);
-    Tensor member = at::zeros({1, learner_.configs()}, at::kFloat);
+    Tensor labels = at::zeros({1, trainee_.configs()}, at::kFloat);
+    Tensor member = at::zeros({1, trainee_.configs()}, at::kFloat);
     for (std::size_t i = 0; i < configs.size(); ++i) {
       labels.data_ptr<float>()[i] = s.labels[static_cast<std::size_t>(configs[i])];
       member.data_ptr<float>()[i] = 1;
@@ -201,7 +201,7 @@ class GraphTrainer {
     const Tensor loss = list_loss(options_.loss, scores.reshape({1, -1}), labels.to(fresh.device()),
                                   member.to(fresh.device()))
                             .sum();
-    learner_.adam().step(loss, lr, options_.weight_decay, options_.clip);
+    trainee_.adam().step(loss, lr, options_.weight_decay, options_.clip);
     if (count > 1) {
       const Tensor host = fresh.detach().to(at::kCPU).contiguous();
       for (std::size_t i = 0; i < configs.size(); ++i) {
@@ -213,7 +213,7 @@ class GraphTrainer {
   }
 
   const GraphTrainOptions& options_;
-  GraphLearner& learner_;
+  GraphTrainee& trainee_;
   Rng rng_;
   std::vector<Subject> subjects_;
   std::chrono::steady_clock::time_point told_ = std::chrono::steady_clock::now();
@@ -260,7 +260,7 @@ GraphTrained describe(const GraphTrainer& trainer, const nn::GraphNetworkSpec& s
   return out;
 }
 
-Result<GraphTrained> run_epochs(GraphTrainer& trainer, GraphLearner& learner, GraphTrained out,
+Result<GraphTrained> run_epochs(GraphTrainer& trainer, GraphTrainee& trainee, GraphTrained out,
                                 const GraphTrainOptions& options,
                                 const std::vector<ConfigGraph>& judged,
                                 const std::function<void(const GraphEpoch&)>& report,
@@ -269,7 +269,7 @@ Result<GraphTrained> run_epochs(GraphTrainer& trainer, GraphLearner& learner, Gr
   const auto seconds = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   };
-  out.network.weights = learner.adam().weights();
+  out.network.weights = trainee.adam().weights();
   for (int e = 0, best = 0; e < options.epochs && !stop; ++e) {
     GraphEpoch line{.epoch = e + 1, .epochs = options.epochs};
     const auto tell = [&] {
@@ -285,7 +285,7 @@ Result<GraphTrained> run_epochs(GraphTrainer& trainer, GraphLearner& learner, Gr
     line.best = line.tau > out.tau || e == 0;
     if (line.best) {
       out.tau = line.tau;
-      out.network.weights = learner.adam().weights();
+      out.network.weights = trainee.adam().weights();
       best = e;
     }
     out.epochs = e + 1;
@@ -294,7 +294,7 @@ Result<GraphTrained> run_epochs(GraphTrainer& trainer, GraphLearner& learner, Gr
   }
   out.interrupted = stop;
   out.network.notes["tau"] = fmt::format("{:.4f}", out.tau);
-  TESSERA_DO(learner.adam().set_weights(out.network.weights));
+  TESSERA_DO(trainee.adam().set_weights(out.network.weights));
   TESSERA_TRY(out.unseen, trainer.rank_unseen(judged));
   return out;
 }
@@ -317,15 +317,15 @@ Result<GraphTrained> train_graphs(const std::vector<ConfigGraph>& graphs,
   }
   try {
     TESSERA_TRY(const at::Device device, prepare_device(options.device, options.threads));
-    TESSERA_TRY(const std::unique_ptr<GraphLearner> learner,
-                GraphLearner::make(spec, encoding, options.list, device, options.seed));
-    GraphTrainer trainer(options, *learner);
+    TESSERA_TRY(const std::unique_ptr<GraphTrainee> trainee,
+                GraphTrainee::make(spec, encoding, options.list, device, options.seed));
+    GraphTrainer trainer(options, *trainee);
     for (const ConfigGraph& g : merged) trainer.add(g);
     if (!trainer.can_learn()) {
       return make_error(ErrorCode::kInvalidArgument,
                         "no graph has two configurations with times to learn from");
     }
-    return run_epochs(trainer, *learner, describe(trainer, spec, encoding, options), options,
+    return run_epochs(trainer, *trainee, describe(trainer, spec, encoding, options), options,
                       others, report, stop);
   } catch (const std::exception& e) {  // what torch throws
     return make_error(ErrorCode::kRunFailed, "training failed: {}", e.what());

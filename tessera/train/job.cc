@@ -19,7 +19,7 @@ int host_threads(int asked) {
   return target::usable_cpus();
 }
 
-Result<nn::Rows> rows_of(const TrainOptions& options) {
+Result<feature::Rows> rows_of(const TrainOptions& options) {
   std::string network = options.network;
   if (!options.init.empty()) {
     TESSERA_TRY(const nn::TrainedNetwork from, nn::load_network(options.init));
@@ -71,17 +71,18 @@ Result<const dataset::Dataset*> Library::dataset(const std::string& folder) {
   return kept.get();
 }
 
-Result<const dataset::FeatureStore*> Library::features(const std::string& folder, nn::Rows kind,
-                                                       const std::string& cache, int threads) {
+Result<const dataset::FeatureStore*> Library::features(const std::string& folder,
+                                                       feature::Rows kind, const std::string& cache,
+                                                       int threads) {
   TESSERA_TRY(const dataset::Dataset* data, dataset(folder));
   std::unique_ptr<dataset::FeatureStore>& kept =
-      stores_[fmt::format("{}\n{}\n{}", folder, cache, nn::to_text(kind))];
+      stores_[fmt::format("{}\n{}\n{}", folder, cache, feature::to_text(kind))];
   if (kept) return kept.get();
   std::size_t unreadable = 0, told = 0;
   const auto progress = [&](std::size_t done, std::size_t total) {
     if (done != total && done < told + total / 20) return;
     told = done;
-    fmt::print(stderr, "features per {}: {} of {}\n", nn::to_text(kind), done, total);
+    fmt::print(stderr, "features per {}: {} of {}\n", feature::to_text(kind), done, total);
   };
   TESSERA_TRY(kept, dataset::open_features(*data, kind, cache, threads, progress, &unreadable));
   if (unreadable > 0) {
@@ -94,12 +95,12 @@ Result<const dataset::FeatureStore*> Library::features(const std::string& folder
 Result<JobResult> run_job(const Flags& flags, Library& library, const std::atomic<bool>& stop) {
   TESSERA_DO(check_writable(flags.output));
   TESSERA_DO(check_writable(flags.scores));
-  TESSERA_TRY(const nn::Rows kind, rows_of(flags.train));
+  TESSERA_TRY(const feature::Rows kind, rows_of(flags.train));
   TESSERA_TRY(const dataset::Dataset* data, library.dataset(flags.data));
   TESSERA_TRY(dataset::Split split, dataset::split(*data, flags.examples));
   // Other machines stay in the test part.
   dataset::keep_machine(*data, flags.machine, false, &split);
-  const int threads = host_threads(flags.train.learner.threads);
+  const int threads = host_threads(flags.train.trainee.threads);
   TESSERA_TRY(const dataset::FeatureStore* store,
               library.features(flags.data, kind, flags.features, threads));
   TESSERA_TRY(nn::Notes notes, split_notes(flags));
@@ -114,7 +115,7 @@ Result<JobResult> run_job(const Flags& flags, Library& library, const std::atomi
   network.notes.merge(notes);
   if (!out.trained.interrupted) {
     TESSERA_TRY(const Predictions predictions,
-                predict(*store, network, flags.train.learner, flags.train.fillers));
+                predict(*store, network, flags.train.trainee, flags.train.fillers));
     std::vector<std::string> held_out;
     if (flags.examples.kind == dataset::SplitKind::kByNetwork) {
       TESSERA_TRY(held_out, data->network_names(flags.examples.holdout));

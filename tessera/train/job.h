@@ -22,7 +22,7 @@ Result<void> check_writable(const std::string& path);
 class Library {
  public:
   Result<const dataset::Dataset*> dataset(const std::string& folder);
-  Result<const dataset::FeatureStore*> features(const std::string& folder, nn::Rows kind,
+  Result<const dataset::FeatureStore*> features(const std::string& folder, feature::Rows kind,
                                                 const std::string& cache, int threads);
 
  private:

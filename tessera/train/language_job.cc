@@ -42,16 +42,16 @@ void add_shared_flags(CLI::App& app, LanguageFlags& f) {
   app.add_option("--last-lr", t.last_lr, "Learning rate at the end")->capture_default_str();
   app.add_option("--decay", f.decay, "cosine or exponential")->capture_default_str();
   app.add_option("--warmup", t.warmup, "Share of the steps that warm up")->capture_default_str();
-  app.add_option("--weight-decay", t.learner.weight_decay)->capture_default_str();
-  app.add_option("--clip", t.learner.clip, "Largest norm of a gradient; 0: any")
+  app.add_option("--weight-decay", t.trainee.weight_decay)->capture_default_str();
+  app.add_option("--clip", t.trainee.clip, "Largest norm of a gradient; 0: any")
       ->capture_default_str();
   app.add_option("--validate-every", o.round, "Steps between validations; 0: an epoch")
       ->capture_default_str();
   app.add_option("--validate-most", o.validate_most, "Sentences of a validation")
       ->capture_default_str();
   app.add_option("--seed", t.seed)->capture_default_str();
-  app.add_option("--device", t.learner.device, "cpu, cuda or auto")->capture_default_str();
-  app.add_option("--threads", t.learner.threads, "Of the host; 0: all cores")
+  app.add_option("--device", t.trainee.device, "cpu, cuda or auto")->capture_default_str();
+  app.add_option("--threads", t.trainee.threads, "Of the host; 0: all cores")
       ->capture_default_str();
   app.add_option("--checkpoint", t.checkpoint, "Folder for checkpoints");
   app.add_option("--checkpoint-every", o.checkpoint_every, "Steps between checkpoints")
@@ -70,7 +70,7 @@ std::optional<int> parse(std::vector<std::string> words, LanguageFlags& f) {
   CLI::App app("Train a language model that writes schedules", "tessera lm");
   LanguageOptions& o = f.options;
   TrainOptions& t = o.train;
-  t.learner.device = "auto";
+  t.trainee.device = "auto";
   t.batch = 256;
   // Fine-tuning forgets quickly what it moves away from.
   const bool tunes = !words.empty() && words[0] == "finetune";
@@ -180,7 +180,7 @@ Result<int> run(LanguageFlags& f, const std::atomic<bool>& stop) {
   TESSERA_TRY(o.recipe, recipe_from_text(f.recipe));
   TESSERA_TRY(const nn::WeightStorage storage, storage_of(f.storage));
   TESSERA_DO(check_writable(f.output));
-  if (o.train.learner.threads <= 0) o.train.learner.threads = target::usable_cpus();
+  if (o.train.trainee.threads <= 0) o.train.trainee.threads = target::usable_cpus();
   LanguageTask task;
   TESSERA_TRY(task.start, start_language(o));
   TESSERA_TRY(task.sentences, load_sentences(f.data, task.start.spec.hyper.at("max_answers")));

@@ -203,8 +203,8 @@ class LanguageRun {
     loss.loss = options_.recipe == Recipe::kContrast ? LanguageLoss::kContrast
                 : pairs_                             ? LanguageLoss::kPreference
                                                      : LanguageLoss::kLikelihood;
-    TESSERA_TRY(learner_, make_language_learner(task_.start.spec, task_.start.weights,
-                                                options_.train.learner, loss));
+    TESSERA_TRY(trainee_, make_language_trainee(task_.start.spec, task_.start.weights,
+                                                options_.train.trainee, loss));
     best_ = task_.start.weights;
     return {};
   }
@@ -260,8 +260,8 @@ class LanguageRun {
         {"batch", fmt::format("{} in groups of {}", t.batch, options_.group)},
         {"epochs", number(t.epochs)},
         {"lr", fmt::format("{} to {} {} after {}", t.lr, t.last_lr, to_text(t.decay), t.warmup)},
-        {"weight decay", number(t.learner.weight_decay)},
-        {"clip", number(t.learner.clip)}};
+        {"weight decay", number(t.trainee.weight_decay)},
+        {"clip", number(t.trainee.clip)}};
   }
 
   Result<void> resume() {
@@ -271,9 +271,9 @@ class LanguageRun {
     }
     if (!t.resume || !has_checkpoint(t.checkpoint)) return {};
     TESSERA_TRY(Checkpoint from, load_checkpoint(t.checkpoint, identity()));
-    TESSERA_DO(learner_->set_weights(from.best));  // checks them
-    TESSERA_DO(learner_->set_weights(from.weights));
-    TESSERA_DO(learner_->set_optimizer(from.optimizer));
+    TESSERA_DO(trainee_->set_weights(from.best));  // checks them
+    TESSERA_DO(trainee_->set_weights(from.weights));
+    TESSERA_DO(trainee_->set_optimizer(from.optimizer));
     step_ = from.optimizer.steps;
     if (step_ < 0 || step_ > steps_) {
       return make_error(ErrorCode::kIo, "a checkpoint after {} of {} steps", step_, steps_);
@@ -293,14 +293,14 @@ class LanguageRun {
                             hidden, seed);
     };
     const auto first = static_cast<std::size_t>(step_ - epoch * per_epoch_);
-    Prefetcher<LanguageBatch> batches(make, steps.size(), learner_->device() == "cpu" ? 1 : 8, 4,
+    Prefetcher<LanguageBatch> batches(make, steps.size(), trainee_->device() == "cpu" ? 1 : 8, 4,
                                       first);
     while (const std::optional<LanguageBatch> batch = batches.next()) {
       if (stopped()) return {};
       const double spent = time_share();
       const double share =
           std::max(static_cast<double>(step_ + 1) / static_cast<double>(steps_), spent);
-      TESSERA_DO(learner_->step(*batch, learning_rate(options_.train, std::min(share, 1.0))));
+      TESSERA_DO(trainee_->step(*batch, learning_rate(options_.train, std::min(share, 1.0))));
       ++step_;
       done_ += batch->sentences;
       if (step_ % round_ == 0 || step_ == steps_) TESSERA_DO(end_round());
@@ -311,7 +311,7 @@ class LanguageRun {
   }
 
   Result<void> end_round() {
-    LanguageReport report{.step = step_, .steps = steps_, .loss = learner_->take_loss()};
+    LanguageReport report{.step = step_, .steps = steps_, .loss = trainee_->take_loss()};
     if (!std::isfinite(report.loss)) {
       return make_error(ErrorCode::kRunFailed,
                         "training diverged before step {}: try a smaller learning rate", step_);
@@ -324,7 +324,7 @@ class LanguageRun {
     report.best = report.scores.sentences == 0 || !best_metric_ || metric > *best_metric_;
     if (report.best) {
       best_metric_ = metric;
-      best_ = learner_->weights();
+      best_ = trainee_->weights();
     }
     const double round = seconds_since(mark_);
     report.eta_seconds = round * static_cast<double>(steps_ - step_) / static_cast<double>(round_);
@@ -340,11 +340,11 @@ class LanguageRun {
     for (const LanguageStep& step : steps) {
       const LanguageBatch batch =
           fill_sentences(sentences_, task_.start.spec, step, options_.group, told, 0, 0);
-      TESSERA_TRY(const Chances chances, learner_->chances(batch));
+      TESSERA_TRY(const Chances chances, trainee_->chances(batch));
       std::optional<Chances> common;
       if (told == Told::kBest) {
         TESSERA_TRY(common,
-                    learner_->chances(fill_sentences(sentences_, task_.start.spec, step,
+                    trainee_->chances(fill_sentences(sentences_, task_.start.spec, step,
                                                      options_.group, Told::kNothing, 0, 0)));
       }
       scorer.add(step, batch, chances, good, common ? &*common : nullptr);
@@ -356,15 +356,15 @@ class LanguageRun {
     if (options_.train.checkpoint.empty()) return {};
     return save_checkpoint({.run = identity(),
                             .epoch = static_cast<int>(step_ / per_epoch_),
-                            .weights = learner_->weights(),
+                            .weights = trainee_->weights(),
                             .best = best_,
-                            .optimizer = learner_->optimizer(),
+                            .optimizer = trainee_->optimizer(),
                             .best_metric = best_metric_.value_or(-1e300)},
                            options_.train.checkpoint);
   }
 
   Result<TrainedLanguageRun> finish() {
-    TESSERA_DO(learner_->set_weights(best_));
+    TESSERA_DO(trainee_->set_weights(best_));
     TrainedLanguageRun out;
     TESSERA_TRY(out.scores, score(held_out_steps_, told(false), true));
     out.model = task_.start;
@@ -399,7 +399,7 @@ class LanguageRun {
   std::int64_t subjects_ = 1, per_epoch_ = 0, steps_ = 0, round_ = 1, step_ = 0;
   std::size_t done_ = 0;
   Clock::time_point begin_, mark_;
-  std::unique_ptr<LanguageLearner> learner_;
+  std::unique_ptr<LanguageTrainee> trainee_;
   std::vector<LanguageReport> history_;
   std::optional<double> best_metric_;
   Weights best_;

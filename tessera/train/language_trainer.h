@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tessera/nn/language_file.h"
-#include "tessera/train/language_learner.h"
+#include "tessera/train/language_trainee.h"
 #include "tessera/train/options.h"
 
 namespace tessera::train {
@@ -22,7 +22,7 @@ const char* to_text(Recipe recipe);  // "all", "best", "preference", "contrast"
 Result<Recipe> recipe_from_text(const std::string& text);
 
 struct LanguageOptions {
-  // Of it: hyper, learner.{device, threads, weight_decay, clip}, epochs, batch (sentences a step),
+  // Of it: hyper, trainee.{device, threads, weight_decay, clip}, epochs, batch (sentences a step),
   // lr, last_lr, decay, warmup, seed, init, checkpoint, resume.
   TrainOptions train;
   Recipe recipe = Recipe::kAll;

@@ -1,4 +1,4 @@
-// What all learners have: weights on a device, which steps of AdamW change. Needs no torch.
+// What all trainees have: weights on a device, which steps of AdamW change. Needs no torch.
 #pragma once
 
 #include <string>

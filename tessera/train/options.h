@@ -24,7 +24,7 @@ const char* to_text(Decay decay);  // "cosine", "exponential"
 Result<Decay> decay_from_text(const std::string& text);
 
 // How one step of training is computed.
-struct LearnerOptions {
+struct TraineeOptions {
   std::string device = "cpu";  // "cpu", "cuda", "auto": cuda where there is one
   int threads = 0;             // of torch on the host; 0: all cores
   Loss loss = Loss::kLambdaRank;
@@ -36,7 +36,7 @@ struct LearnerOptions {
 struct TrainOptions {
   std::string network = "mlp";  // with `init`: empty, or the same
   nn::Hyper hyper;              // may leave names out
-  LearnerOptions learner;
+  TraineeOptions trainee;
   int epochs = 40;
   std::int64_t batch = 512;  // candidates a step, about
   std::int64_t list = 64;    // candidates of one task in a step, at most

@@ -20,20 +20,20 @@ using dataset::FeatureStore;
 
 constexpr std::int64_t kPredictionBatch = 2048;
 
-int filler_count(int asked, const Learner& learner) {
+int filler_count(int asked, const Trainee& trainee) {
   if (asked > 0) return asked;
-  return learner.device() == "cpu" ? 1 : 4;
+  return trainee.device() == "cpu" ? 1 : 4;
 }
 
 // Results at the places of `examples` in vectors that are as long as the store.
 Result<void> predict_into(const FeatureStore& store, const nn::NetworkSpec& spec,
                           std::span<const std::uint32_t> examples, const ExampleFacts& facts,
-                          const Scaling& scaling, Learner& learner, int fillers, Predictions& out) {
+                          const Scaling& scaling, Trainee& trainee, int fillers, Predictions& out) {
   const std::vector<Step> steps = plan_prediction(spec, examples, facts, kPredictionBatch);
   Prefetcher<Batch> batches([&](std::size_t i) { return fill_batch(store, steps[i], scaling); },
-                            steps.size(), filler_count(fillers, learner));
+                            steps.size(), filler_count(fillers, trainee));
   while (const std::optional<Batch> batch = batches.next()) {
-    TESSERA_TRY(const Outputs outputs, learner.predict(*batch));
+    TESSERA_TRY(const Outputs outputs, trainee.predict(*batch));
     for (std::size_t i = 0; i < batch->examples.size(); ++i) {
       const std::size_t example = batch->examples[i];
       out.score[example] = outputs.score[i];
@@ -51,21 +51,21 @@ Predictions empty_predictions(std::size_t size) {
           .log_time = std::vector<float>(size)};
 }
 
-std::vector<std::uint32_t> all_examples(const std::vector<Group>& groups) {
+std::vector<std::uint32_t> all_examples(const std::vector<Query>& queries) {
   std::vector<std::uint32_t> out;
-  for (const Group& group : groups) {
-    out.insert(out.end(), group.examples.begin(), group.examples.end());
+  for (const Query& query : queries) {
+    out.insert(out.end(), query.examples.begin(), query.examples.end());
   }
   return out;
 }
 
-Validation validate(const FeatureStore& store, const std::vector<Group>& groups,
+Validation validate(const FeatureStore& store, const std::vector<Query>& queries,
                     const std::vector<float>& scores) {
   Validation out;
   double counted = 0;
-  for (const Group& group : groups) {
+  for (const Query& query : queries) {
     std::vector<float> own, labels;
-    for (const std::uint32_t example : group.examples) {
+    for (const std::uint32_t example : query.examples) {
       const dataset::FeatureView view = store[example];
       if (view.seconds <= 0) continue;
       own.push_back(scores[example]);
@@ -120,7 +120,7 @@ class Run {
     TESSERA_DO(resume());
     for (int epoch = first_epoch_; epoch < options_.epochs && !stopped(); ++epoch) {
       const bool late = options_.patience > 0 && epoch - best_epoch_ >= options_.patience;
-      if (late && !validation_groups_.empty()) break;
+      if (late && !validation_queries_.empty()) break;
       TESSERA_DO(run_epoch(epoch));
     }
     return finish();
@@ -134,10 +134,10 @@ class Run {
       return make_error(ErrorCode::kInvalidArgument, "a split of {} examples for {}", part_.size(),
                         store_.size());
     }
-    groups_ = group_examples(store_, part_, dataset::kTrain);
-    validation_groups_ = group_examples(store_, part_, dataset::kValidation);
-    validation_examples_ = all_examples(validation_groups_);
-    for (const Group& group : groups_) records_ += group.examples.size();
+    queries_ = queries_of(store_, part_, dataset::kTrain);
+    validation_queries_ = queries_of(store_, part_, dataset::kValidation);
+    validation_examples_ = all_examples(validation_queries_);
+    for (const Query& query : queries_) records_ += query.examples.size();
     if (records_ == 0) {
       return make_error(ErrorCode::kInvalidArgument, "the training part has no examples");
     }
@@ -156,9 +156,9 @@ class Run {
     if (entry->rows != store_.kind()) {
       return make_error(ErrorCode::kInvalidArgument,
                         "{} reads rows per {}, the features are per {}", entry->name,
-                        nn::to_text(entry->rows), nn::to_text(store_.kind()));
+                        feature::to_text(entry->rows), feature::to_text(store_.kind()));
     }
-    TESSERA_TRY(learner_, make_learner(result_.spec, weights, options_.learner));
+    TESSERA_TRY(trainee_, make_trainee(result_.spec, weights, options_.trainee));
     predictions_ = empty_predictions(store_.size());
     best_ = std::move(weights);
     return {};
@@ -167,7 +167,7 @@ class Run {
   Result<void> start_fresh(Weights& weights) {
     TESSERA_TRY(result_.spec, nn::make_spec(options_.network, options_.hyper, store_.columns(),
                                             store_.context_columns()));
-    scaling_ = fit_scaling(store_, groups_);
+    scaling_ = fit_scaling(store_, queries_);
     TESSERA_TRY(weights, initial_weights(result_.spec, options_.seed));
     return {};
   }
@@ -191,7 +191,7 @@ class Run {
   // What a checkpoint must agree on: all that the weights after a number of epochs follow from,
   // and how many there will be, which the learning rate follows.
   RunIdentity identity() const {
-    const LearnerOptions& l = options_.learner;
+    const TraineeOptions& l = options_.trainee;
     const auto number = [](auto value) { return fmt::format("{}", value); };
     std::vector<std::string> hyper;
     for (const auto& [name, value] : result_.spec.hyper) {
@@ -230,14 +230,14 @@ class Run {
     }
     if (options_.resume && has_checkpoint(options_.checkpoint)) {
       TESSERA_TRY(Checkpoint from, load_checkpoint(options_.checkpoint, identity()));
-      TESSERA_DO(learner_->set_weights(from.best));  // checks them
-      TESSERA_DO(learner_->set_weights(from.weights));
-      TESSERA_DO(learner_->set_optimizer(from.optimizer));
+      TESSERA_DO(trainee_->set_weights(from.best));  // checks them
+      TESSERA_DO(trainee_->set_weights(from.weights));
+      TESSERA_DO(trainee_->set_optimizer(from.optimizer));
       first_epoch_ = from.epoch;
       best_ = std::move(from.best);
       best_epoch_ = from.best_epoch;
       best_metric_ = from.best_metric;
-    } else if (!options_.init.empty() && !validation_groups_.empty()) {
+    } else if (!options_.init.empty() && !validation_queries_.empty()) {
       // Fine-tuning that never improves returns what it began with.
       TESSERA_TRY(const Validation before, validate_now());
       best_metric_ = before.metric();
@@ -246,24 +246,24 @@ class Run {
   }
 
   Result<Validation> validate_now() {
-    TESSERA_DO(predict_into(store_, result_.spec, validation_examples_, facts_, scaling_, *learner_,
+    TESSERA_DO(predict_into(store_, result_.spec, validation_examples_, facts_, scaling_, *trainee_,
                             options_.fillers, predictions_));
-    return validate(store_, validation_groups_, predictions_.score);
+    return validate(store_, validation_queries_, predictions_.score);
   }
 
   // The steps of an epoch; false when stopped before its end.
   Result<bool> run_steps(int epoch) {
     Rng rng(hash_bytes(fmt::format("epoch {}", epoch), options_.seed));
     const std::vector<Step> steps =
-        plan_epoch(result_.spec, groups_, facts_, options_.batch, options_.list, rng);
+        plan_epoch(result_.spec, queries_, facts_, options_.batch, options_.list, rng);
     Prefetcher<Batch> batches([&](std::size_t i) { return fill_batch(store_, steps[i], scaling_); },
-                              steps.size(), filler_count(options_.fillers, *learner_));
+                              steps.size(), filler_count(options_.fillers, *trainee_));
     double done = 0;
     while (const std::optional<Batch> batch = batches.next()) {
       if (stopped()) return false;
       done += 1;
       const double share = (epoch + done / static_cast<double>(steps.size())) / options_.epochs;
-      TESSERA_DO(learner_->step(*batch, learning_rate(options_, share)));
+      TESSERA_DO(trainee_->step(*batch, learning_rate(options_, share)));
     }
     return true;
   }
@@ -274,20 +274,20 @@ class Run {
     TESSERA_TRY(const bool whole, run_steps(epoch));
     if (!whole) return {};
     EpochReport report{
-        .epoch = epoch + 1, .epochs = options_.epochs, .loss = learner_->take_loss()};
+        .epoch = epoch + 1, .epochs = options_.epochs, .loss = trainee_->take_loss()};
     if (!std::isfinite(report.loss)) {
       return make_error(ErrorCode::kRunFailed,
                         "training diverged in epoch {}: try a smaller learning rate", epoch + 1);
     }
     const double steps_seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    if (!validation_groups_.empty()) {
+    if (!validation_queries_.empty()) {
       TESSERA_TRY(report.validation, validate_now());
     }
-    report.best = validation_groups_.empty() || report.validation.metric() > best_metric_;
+    report.best = validation_queries_.empty() || report.validation.metric() > best_metric_;
     if (report.best) {
       best_metric_ = report.validation.metric();
       best_epoch_ = epoch + 1;
-      best_ = learner_->weights();
+      best_ = trainee_->weights();
     }
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     report.examples_per_second = static_cast<double>(records_) / std::max(steps_seconds, 1e-9);
@@ -303,21 +303,21 @@ class Run {
     if (!due && epochs != options_.epochs) return {};
     return save_checkpoint({.run = identity(),
                             .epoch = epochs,
-                            .weights = learner_->weights(),
+                            .weights = trainee_->weights(),
                             .best = best_,
-                            .optimizer = learner_->optimizer(),
+                            .optimizer = trainee_->optimizer(),
                             .best_epoch = best_epoch_,
                             .best_metric = best_metric_},
                            options_.checkpoint);
   }
 
   Result<Trained> finish() {
-    TESSERA_DO(learner_->set_weights(best_));
+    TESSERA_DO(trainee_->set_weights(best_));
     Trained out;
-    const bool validated = !validation_groups_.empty();
-    const std::vector<Group>& measured = validated ? validation_groups_ : groups_;
+    const bool validated = !validation_queries_.empty();
+    const std::vector<Query>& measured = validated ? validation_queries_ : queries_;
     TESSERA_DO(predict_into(store_, result_.spec, all_examples(measured), facts_, scaling_,
-                            *learner_, options_.fillers, predictions_));
+                            *trainee_, options_.fillers, predictions_));
     out.validation = validate(store_, measured, predictions_.score);
     result_.weights = best_;
     result_.rows = scaling_.rows;
@@ -326,10 +326,10 @@ class Run {
     result_.context_schema = store_.context_schema();
     result_.time_shift = scaling_.time_shift;
     add_residuals(measured);
-    result_.notes = {{"loss", to_text(options_.learner.loss)},
+    result_.notes = {{"loss", to_text(options_.trainee.loss)},
                      {"seed", fmt::format("{}", options_.seed)},
                      {"records", fmt::format("{}", records_)},
-                     {"tasks", fmt::format("{}", groups_.size())},
+                     {"tasks", fmt::format("{}", queries_.size())},
                      {"epoch", fmt::format("{}", best_epoch_)},
                      {validated ? "validation_peak1" : "training_peak1",
                       fmt::format("{:.4f}", out.validation.peak1)},
@@ -342,10 +342,10 @@ class Run {
     return out;
   }
 
-  void add_residuals(const std::vector<Group>& groups) {
+  void add_residuals(const std::vector<Query>& queries) {
     std::vector<double> residuals;
-    for (const Group& group : groups) {
-      for (const std::uint32_t example : group.examples) {
+    for (const Query& query : queries) {
+      for (const std::uint32_t example : query.examples) {
         const float seconds = store_[example].seconds;
         if (seconds <= 0) continue;
         residuals.push_back(std::log2(static_cast<double>(seconds)) -
@@ -364,12 +364,12 @@ class Run {
   const std::function<void(const EpochReport&)>& progress_;
   const std::atomic<bool>* stop_;
   ExampleFacts facts_;
-  std::vector<Group> groups_, validation_groups_;
+  std::vector<Query> queries_, validation_queries_;
   std::vector<std::uint32_t> validation_examples_;
   std::size_t records_ = 0;
   Scaling scaling_;
   nn::TrainedNetwork result_;
-  std::unique_ptr<Learner> learner_;
+  std::unique_ptr<Trainee> trainee_;
   Predictions predictions_;
   std::vector<EpochReport> history_;
   int first_epoch_ = 0, best_epoch_ = 0;
@@ -397,19 +397,19 @@ Result<Trained> train(const FeatureStore& store, std::span<const std::uint8_t> p
 }
 
 Result<Predictions> predict(const FeatureStore& store, const nn::TrainedNetwork& network,
-                            const LearnerOptions& options, int fillers) {
+                            const TraineeOptions& options, int fillers) {
   if (network.row_schema != store.row_schema() ||
       network.context_schema != store.context_schema()) {
     return make_error(ErrorCode::kInvalidArgument, "the network was trained on other features");
   }
-  TESSERA_TRY(const std::unique_ptr<Learner> learner,
-              make_learner(network.spec, network.weights, options));
+  TESSERA_TRY(const std::unique_ptr<Trainee> trainee,
+              make_trainee(network.spec, network.weights, options));
   std::vector<std::uint32_t> examples(store.size());
   for (std::size_t i = 0; i < examples.size(); ++i) examples[i] = static_cast<std::uint32_t>(i);
   Predictions out = empty_predictions(store.size());
   const Scaling scaling{
       .rows = network.rows, .context = network.context, .time_shift = network.time_shift};
-  TESSERA_DO(predict_into(store, network.spec, examples, read_facts(store), scaling, *learner,
+  TESSERA_DO(predict_into(store, network.spec, examples, read_facts(store), scaling, *trainee,
                           fillers, out));
   return out;
 }

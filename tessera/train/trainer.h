@@ -46,7 +46,7 @@ struct Predictions {
 };
 // kInvalidArgument: the store has other columns than the network was trained on.
 Result<Predictions> predict(const dataset::FeatureStore& store, const nn::TrainedNetwork& network,
-                            const LearnerOptions& options, int fillers = 0);
+                            const TraineeOptions& options, int fillers = 0);
 
 // Of a step at `progress` in [0, 1] of the whole training.
 double learning_rate(const TrainOptions& options, double progress);

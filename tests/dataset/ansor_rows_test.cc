@@ -77,7 +77,7 @@ TEST(AnsorRows, ContextReadsTheKeyAndTheHardware) {
   const MachineInfo machine{"llvm -keys=cpu -mtriple=x86_64-linux hw=24,64,64,0,0,0,0,0", 24};
   std::vector<float> values;
   append_ansor_context(task, machine, &values);
-  const auto& names = context_names(nn::Rows::kStep);
+  const auto& names = context_names(feature::Rows::kStep);
   ASSERT_EQ(values.size(), names.size());
   Row row = named(names, values, 0);
   EXPECT_EQ(row["cores"], slog(24));

@@ -17,11 +17,12 @@
 namespace tessera::dataset {
 namespace {
 
-constexpr nn::Rows kKinds[] = {nn::Rows::kStatement, nn::Rows::kLoop, nn::Rows::kStep};
+constexpr feature::Rows kKinds[] = {feature::Rows::kStatement, feature::Rows::kLoop,
+                                    feature::Rows::kStep};
 
-class Features : public ::testing::TestWithParam<nn::Rows> {};
+class Features : public ::testing::TestWithParam<feature::Rows> {};
 INSTANTIATE_TEST_SUITE_P(Kinds, Features, ::testing::ValuesIn(kKinds),
-                         [](const auto& p) { return nn::to_text(p.param); });
+                         [](const auto& p) { return feature::to_text(p.param); });
 
 TEST_P(Features, AreThoseOfTheCandidates) {
   const Dataset d = small_dataset(30);
@@ -76,7 +77,7 @@ TEST_P(Features, AreReadAgainUntilSomethingChanges) {
   open();
   EXPECT_GT(made, 0);
   made = 0;
-  const std::string shard = folder + "/" + nn::to_text(GetParam()) + "-0000.npz";
+  const std::string shard = folder + "/" + feature::to_text(GetParam()) + "-0000.npz";
   std::string bytes = read_file(shard).value();
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
   ASSERT_TRUE(write_file(shard, {bytes}).ok());
@@ -102,7 +103,8 @@ TEST(FeatureStore, RecordsWithoutStepsAreKeptAndCounted) {
   Dataset d = small_dataset(8);
   d.examples[3].schedule.clear();
   std::size_t unreadable = 0;
-  const auto store = open_features(d, nn::Rows::kLoop, test_folder("store"), 1, {}, &unreadable);
+  const auto store =
+      open_features(d, feature::Rows::kLoop, test_folder("store"), 1, {}, &unreadable);
   ASSERT_TRUE(store.ok()) << store.error().message;
   EXPECT_EQ(unreadable, 1u);
   const FeatureView v = (**store)[3];
@@ -116,7 +118,7 @@ TEST(FeatureStore, RecordsWithoutStepsAreKeptAndCounted) {
 TEST(FeatureStore, ParentsBeyondTheRowsAreNotTrusted) {
   const std::string folder = test_folder("store"), shard = folder + "/loop-0000.npz";
   const Dataset d = small_dataset(8);
-  ASSERT_TRUE(open_features(d, nn::Rows::kLoop, folder, 1).ok());
+  ASSERT_TRUE(open_features(d, feature::Rows::kLoop, folder, 1).ok());
   for (const std::int16_t parent : {std::int16_t{-2}, std::int16_t{1000}}) {
     NamedTensors tensors = read_npz(shard).value();
     for (NamedTensor& t : tensors) {
@@ -130,8 +132,8 @@ TEST(FeatureStore, ParentsBeyondTheRowsAreNotTrusted) {
     manifest["shards"][0]["crc32"] = fmt::format("{:08x}", crc32_of(after));
     ASSERT_TRUE(write_file(folder + "/loop.json", {manifest.dump()}).ok());
     int made = 0;
-    const auto store =
-        open_features(d, nn::Rows::kLoop, folder, 1, [&](std::size_t, std::size_t) { ++made; });
+    const auto store = open_features(d, feature::Rows::kLoop, folder, 1,
+                                     [&](std::size_t, std::size_t) { ++made; });
     ASSERT_TRUE(store.ok()) << store.error().message;
     EXPECT_GT(made, 0);
     EXPECT_TRUE(std::ranges::all_of((**store)[0].parents, [&](std::int16_t p) {
@@ -150,8 +152,8 @@ TEST(FeatureStore, SeveralShardsByManyThreadsEqualOne) {
     }
   }
   d.examples = many;
-  const auto a = open_features(d, nn::Rows::kStep, test_folder("a"), 1).value();
-  const auto b = open_features(d, nn::Rows::kStep, test_folder("b"), 4).value();
+  const auto a = open_features(d, feature::Rows::kStep, test_folder("a"), 1).value();
+  const auto b = open_features(d, feature::Rows::kStep, test_folder("b"), 4).value();
   ASSERT_GT(a->size(), 8000u);
   for (std::size_t i = 0; i < a->size(); ++i) {
     ASSERT_TRUE(std::ranges::equal((*a)[i].rows, (*b)[i].rows)) << i;
@@ -162,8 +164,8 @@ TEST(FeatureStore, SeveralShardsByManyThreadsEqualOne) {
 TEST(FeatureStore, ThreadsOfTheCodeAreTheCores) {
   Dataset d = small_dataset(4);
   d.machines[0].threads = 3;
-  const auto store = open_features(d, nn::Rows::kStatement, test_folder("store"), 1).value();
-  const auto& names = row_names(nn::Rows::kStatement);
+  const auto store = open_features(d, feature::Rows::kStatement, test_folder("store"), 1).value();
+  const auto& names = row_names(feature::Rows::kStatement);
   const auto cores = static_cast<std::size_t>(std::ranges::find(names, "cores") - names.begin());
   EXPECT_EQ((*store)[0].rows[cores], 2);  // log2(3 + 1)
 }
@@ -171,14 +173,15 @@ TEST(FeatureStore, ThreadsOfTheCodeAreTheCores) {
 TEST(FeatureStore, ForeignTasksHaveStepsAlone) {
   Dataset d = plain_dataset(2, 3);
   for (Example& e : d.examples) e.candidate = R"([["CI",1],["CR",2]])";
-  EXPECT_TRUE(open_features(d, nn::Rows::kStep, test_folder("a"), 1).ok());
-  const auto loops = open_features(d, nn::Rows::kLoop, test_folder("b"), 1);
+  EXPECT_TRUE(open_features(d, feature::Rows::kStep, test_folder("a"), 1).ok());
+  const auto loops = open_features(d, feature::Rows::kLoop, test_folder("b"), 1);
   ASSERT_FALSE(loops.ok());
   EXPECT_EQ(loops.error().code, ErrorCode::kUnsupported);
 }
 
 TEST(FeatureStore, AnEmptyDataset) {
-  EXPECT_EQ(open_features({}, nn::Rows::kStatement, test_folder("store"), 2).value()->size(), 0u);
+  EXPECT_EQ(open_features({}, feature::Rows::kStatement, test_folder("store"), 2).value()->size(),
+            0u);
 }
 
 }  // namespace

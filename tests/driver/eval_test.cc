@@ -68,7 +68,7 @@ class Eval : public ::testing::Test {
 
   // A network of random weights that reads what the dataset has.
   nn::TrainedNetwork make_network(const std::string& name) const {
-    const nn::Rows rows = nn::find_network(name).value()->rows;
+    const feature::Rows rows = nn::find_network(name).value()->rows;
     nn::TrainedNetwork network = infer::testing::random_network(
         name, static_cast<std::int64_t>(dataset::row_names(rows).size()),
         static_cast<std::int64_t>(dataset::context_names(rows).size()), false, 3);
@@ -168,7 +168,7 @@ TEST_P(EvalNetwork, IsScoredByCompiledCode) {
   EXPECT_EQ(r.models[0].notes.at("loss"), "listmle");
   EXPECT_EQ(r.unreadable, 0u);
 
-  const nn::Rows rows = nn::find_network(GetParam()).value()->rows;
+  const feature::Rows rows = nn::find_network(GetParam()).value()->rows;
   const auto store = dataset::open_features(
       data_, rows, options_.features, 1,
       [](std::size_t, std::size_t) { ADD_FAILURE() << "features are made twice"; });
@@ -309,10 +309,11 @@ TEST(CandidateDistance, CountsDecisions) {
 
 TEST_F(Eval, TreesThatWereSaved) {
   model::ModelOptions model_options;
-  model_options.schema = dataset::row_schema(nn::Rows::kStatement);
+  model_options.schema = dataset::row_schema(feature::Rows::kStatement);
   auto trees = model::make_model("xgb", model_options);
   if (!trees.ok()) GTEST_SKIP() << trees.error().message;
-  const auto store = dataset::open_features(data_, nn::Rows::kStatement, folder_ + "/statement", 1);
+  const auto store =
+      dataset::open_features(data_, feature::Rows::kStatement, folder_ + "/statement", 1);
   ASSERT_TRUE(store.ok()) << store.error().message;
   model::TrainingSet set;
   set.features.columns = static_cast<std::size_t>((*store)->columns());

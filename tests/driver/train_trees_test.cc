@@ -43,7 +43,7 @@ TEST_F(TrainTrees, WritesAModelThatSearchCanLoad) {
   const auto model = model::load_model(options_.output, 2);
   ASSERT_TRUE(model.ok()) << model.error().message;
   EXPECT_EQ((*model)->needs(), (model::Needs{"statement", false, false}));
-  const auto store = dataset::open_features(data_, nn::Rows::kStatement, options_.features, 1);
+  const auto store = dataset::open_features(data_, feature::Rows::kStatement, options_.features, 1);
   ASSERT_TRUE(store.ok());
   const auto scores = read_npz(options_.scores);
   ASSERT_TRUE(scores.ok());

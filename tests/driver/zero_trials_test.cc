@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 // A small network with random weights over the features of this program.
 nn::TrainedNetwork untrained() {
-  const auto kind = nn::Rows::kStatement;
+  const auto kind = feature::Rows::kStatement;
   nn::TrainedNetwork network;
   const auto columns = static_cast<std::int64_t>(dataset::row_names(kind).size());
   const auto context = static_cast<std::int64_t>(dataset::context_names(kind).size());

@@ -43,7 +43,7 @@ nn::TrainedNetwork random_network(const std::string& name, std::int64_t columns,
 feature::FeatureSet random_features(const nn::TrainedNetwork& network, std::size_t candidates,
                                     std::int64_t most_rows, std::uint64_t seed) {
   Rng rng(seed);
-  const bool tree = nn::find_network(network.spec.network).value()->rows == nn::Rows::kLoop;
+  const bool tree = nn::find_network(network.spec.network).value()->rows == feature::Rows::kLoop;
   feature::FeatureSet set;
   set.columns = static_cast<std::size_t>(network.spec.columns);
   set.context_columns = static_cast<std::size_t>(network.spec.context);

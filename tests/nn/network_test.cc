@@ -117,15 +117,6 @@ TEST(BuildNetwork, RefusesUselessShapesAndIncompleteSpecs) {
   EXPECT_NE(incomplete.error().message.find("ffn is missing"), std::string::npos);
 }
 
-TEST(Rows, TextsRoundTrip) {
-  for (const Rows rows : {Rows::kStatement, Rows::kLoop, Rows::kStep}) {
-    const auto back = rows_from_text(to_text(rows));
-    ASSERT_TRUE(back.ok());
-    EXPECT_EQ(*back, rows);
-  }
-  EXPECT_FALSE(rows_from_text("line").ok());
-}
-
 TEST(InitialValue, FollowsTheSeedAndTheKind) {
   const Parameter uniform{"w", {40, 30}, Init::kUniformFanIn, 16};
   Rng a(7), b(7), c(8);

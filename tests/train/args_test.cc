@@ -19,7 +19,7 @@ TEST(Args, LaterFlagsReplaceEarlierOnes) {
   Flags flags = parse({"--data", "d/", "--loss", "mse", "--epochs", "3", "--loss", "rank",
                        "--hyper", "hidden=32,layers=1", "--split", "by-task", "--tasks", "50"});
   ASSERT_TRUE(resolve(flags).ok());
-  EXPECT_EQ(flags.train.learner.loss, Loss::kRank);
+  EXPECT_EQ(flags.train.trainee.loss, Loss::kRank);
   EXPECT_EQ(flags.train.epochs, 3);
   EXPECT_EQ(flags.train.network, "mlp");
   EXPECT_EQ(flags.train.lr, 1e-3);

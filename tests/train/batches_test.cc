@@ -17,26 +17,26 @@ nn::NetworkSpec spec_of(const char* network, const nn::Hyper& hyper = {}) {
   return nn::make_spec(network, hyper, 4, 2).value();
 }
 
-TEST(Batches, GroupsLeaveOutOtherPartsAndUnreadableExamples) {
-  MemoryStore store = MemoryStore::make(nn::Rows::kStatement, 2, 5, 3, 1);
+TEST(Batches, QueriesLeaveOutOtherPartsAndUnreadableExamples) {
+  MemoryStore store = MemoryStore::make(feature::Rows::kStatement, 2, 5, 3, 1);
   store.items[1] = {.rows = {0, 0, 0, 0}, .parents = {}, .row_count = 1};
   store.items[7].machine = 1;
   const std::vector<std::uint8_t> part = {0, 0, 0, 0, 1, 0, 0, 0, 2, 3};
-  const std::vector<Group> groups = group_examples(store, part, 0);
-  ASSERT_EQ(groups.size(), 3);
-  EXPECT_EQ(groups[0].examples, (std::vector<std::uint32_t>{0, 2, 3}));
-  EXPECT_EQ(groups[1].examples, (std::vector<std::uint32_t>{5, 6}));
-  EXPECT_EQ(groups[2].examples, (std::vector<std::uint32_t>{7}));
-  EXPECT_EQ(groups[2].machine, 1);
+  const std::vector<Query> queries = queries_of(store, part, 0);
+  ASSERT_EQ(queries.size(), 3);
+  EXPECT_EQ(queries[0].examples, (std::vector<std::uint32_t>{0, 2, 3}));
+  EXPECT_EQ(queries[1].examples, (std::vector<std::uint32_t>{5, 6}));
+  EXPECT_EQ(queries[2].examples, (std::vector<std::uint32_t>{7}));
+  EXPECT_EQ(queries[2].machine, 1);
 }
 
 TEST(Batches, AnEpochHasEveryExampleOnceInListsOfOneTask) {
-  const MemoryStore store = MemoryStore::make(nn::Rows::kStatement, 9, 50, 9, 2);
+  const MemoryStore store = MemoryStore::make(feature::Rows::kStatement, 9, 50, 9, 2);
   const std::vector<std::uint8_t> part(store.size(), 0);
   const ExampleFacts facts = read_facts(store);
   Rng rng(3);
   const std::vector<Step> steps =
-      plan_epoch(spec_of("mlp"), group_examples(store, part, 0), facts, 64, 20, rng);
+      plan_epoch(spec_of("mlp"), queries_of(store, part, 0), facts, 64, 20, rng);
   std::multiset<std::uint32_t> seen;
   for (const Step& step : steps) {
     std::size_t size = 0;
@@ -60,16 +60,16 @@ TEST(Batches, AnEpochHasEveryExampleOnceInListsOfOneTask) {
 
 // Each with the padding that scoring gives it, whatever else is in its step.
 TEST(Batches, LengthsAreNotMixedForNetworksThatSeeTheirPadding) {
-  const MemoryStore store = MemoryStore::make(nn::Rows::kStatement, 9, 50, 40, 2);
+  const MemoryStore store = MemoryStore::make(feature::Rows::kStatement, 9, 50, 40, 2);
   const nn::NetworkSpec spec = spec_of("atformer", {{"masked", 0}});
   const ExampleFacts facts = read_facts(store);
-  const std::vector<Group> groups =
-      group_examples(store, std::vector<std::uint8_t>(store.size(), 0), 0);
+  const std::vector<Query> queries =
+      queries_of(store, std::vector<std::uint8_t>(store.size(), 0), 0);
   Rng rng(3);
   std::vector<std::uint32_t> all(store.size());
   std::iota(all.begin(), all.end(), 0U);
   for (const std::vector<Step>& steps :
-       {plan_epoch(spec, groups, facts, 64, 20, rng), plan_prediction(spec, all, facts, 64)}) {
+       {plan_epoch(spec, queries, facts, 64, 20, rng), plan_prediction(spec, all, facts, 64)}) {
     std::set<std::uint32_t> seen;
     for (const Step& step : steps) {
       for (const std::vector<std::uint32_t>& list : step.lists) {
@@ -84,7 +84,7 @@ TEST(Batches, LengthsAreNotMixedForNetworksThatSeeTheirPadding) {
 }
 
 TEST(Batches, RowsThatAStepHasNoRoomForAreLeftOut) {
-  MemoryStore store(nn::Rows::kLoop, 1, 0);
+  MemoryStore store(feature::Rows::kLoop, 1, 0);
   store.contexts = {{}};
   store.items.push_back({{1, 2, 3, 4}, {-1, 3, 0, 0}, 4, 0, 0, 0.5F, 1});
   const Step step{.lists = {{0}}, .rows = 3};
@@ -96,7 +96,7 @@ TEST(Batches, RowsThatAStepHasNoRoomForAreLeftOut) {
 }
 
 TEST(Batches, ABatchHoldsNormalisedRowsAndWhatToLearn) {
-  const MemoryStore store = MemoryStore::make(nn::Rows::kLoop, 2, 8, 3, 4);
+  const MemoryStore store = MemoryStore::make(feature::Rows::kLoop, 2, 8, 3, 4);
   const Scaling scaling{
       .rows = {{1, 0, 7, 0}, {2, 1, 0, 1}}, .context = {{0, 1}, {1, 3}}, .time_shift = -5};
   const Step step{.lists = {{2, 3}, {9, 8, 12}}, .rows = 4};  // 3 failed
@@ -130,14 +130,14 @@ TEST(Batches, ABatchHoldsNormalisedRowsAndWhatToLearn) {
 }
 
 TEST(Batches, ScalingIsMeanAndDeviationOfTheTrainingRows) {
-  MemoryStore store(nn::Rows::kStatement, 3, 1);
+  MemoryStore store(feature::Rows::kStatement, 3, 1);
   store.contexts = {{2}, {4}};
   store.items.push_back({{1, 5, 0, 3, 5, 0}, {}, 2, 0, 0, 0.25F, 1});
   store.items.push_back({{5, 5, 0}, {}, 1, 1, 0, 1.0F, 1});
   for (int i = 0; i < 1000; ++i) store.items.push_back({{3, 5, 0}, {}, 1, 1, 0, 0, 0});
   store.items.push_back({{3, 5, 100}, {}, 1, 1, 0, 0, 0});
   const std::vector<std::uint8_t> part(store.size(), 0);
-  const Scaling scaling = fit_scaling(store, group_examples(store, part, 0));
+  const Scaling scaling = fit_scaling(store, queries_of(store, part, 0));
   EXPECT_EQ(scaling.time_shift, -1);
   EXPECT_FLOAT_EQ(scaling.rows.shift[0], 3);
   EXPECT_FLOAT_EQ(scaling.rows.scale[0], 1 / std::max(std::sqrt(8.0F / 1004), 0.2F));

@@ -30,7 +30,7 @@ std::vector<Case> cases() {
 }
 
 // The same candidates as training reads them.
-MemoryStore store_of(const feature::FeatureSet& set, nn::Rows kind) {
+MemoryStore store_of(const feature::FeatureSet& set, feature::Rows kind) {
   MemoryStore store(kind, static_cast<std::int64_t>(set.columns),
                     static_cast<std::int64_t>(set.context_columns));
   std::size_t row = 0;
@@ -40,7 +40,7 @@ MemoryStore store_of(const feature::FeatureSet& set, nn::Rows kind) {
     const float* context = set.context.data() + i * set.context_columns;
     MemoryStore::Item item;
     item.rows.assign(rows, rows + count * set.columns);
-    if (kind == nn::Rows::kLoop) {
+    if (kind == feature::Rows::kLoop) {
       const std::int16_t* parents = set.parents.data() + row;
       item.parents.assign(parents, parents + count);
     }
@@ -71,10 +71,10 @@ TEST_P(CompiledNetwork, EqualsTorch) {
       infer::testing::random_network(GetParam().network, 19, 3, true, 5, GetParam().hyper);
   network.row_schema = "rows";
   network.context_schema = "context";
-  const nn::Rows rows = nn::find_network(GetParam().network).value()->rows;
+  const feature::Rows rows = nn::find_network(GetParam().network).value()->rows;
   const feature::FeatureSet set = infer::testing::random_features(network, 40, 20, 6);
   const Predictions want =
-      predict(store_of(set, rows), network, LearnerOptions{.threads = 1}).value();
+      predict(store_of(set, rows), network, TraineeOptions{.threads = 1}).value();
   const auto scorer = infer::NetworkScorer::make(network, 1);
   ASSERT_TRUE(scorer.ok()) << scorer.error().message;
   const auto got = (*scorer)->run(set);

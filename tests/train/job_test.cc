@@ -53,7 +53,7 @@ class JobTest : public ::testing::Test {
     flags_.train.epochs = 20;
     flags_.train.batch = 64;
     flags_.train.list = 16;
-    flags_.train.learner.threads = 1;
+    flags_.train.trainee.threads = 1;
     flags_.lr = 5e-3;
     flags_.output = folder_ + "/network.safetensors";
     flags_.scores = folder_ + "/scores.npz";

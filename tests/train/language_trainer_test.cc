@@ -15,7 +15,7 @@ LanguageOptions small_options() {
   LanguageOptions options;
   options.train.hyper = {{"width", 24}, {"layers", 2}, {"heads", 2},      {"key_heads", 1},
                          {"ffn", 32},   {"choice", 8}, {"max_prompt", 8}, {"max_answers", 8}};
-  options.train.learner.threads = 1;
+  options.train.trainee.threads = 1;
   options.train.epochs = 6;
   options.train.batch = 64;
   options.train.lr = 4e-3;
@@ -162,7 +162,7 @@ TEST(LanguageTrainer, RefusesWhatMakesNoSense) {
   bad = options;
   bad.train.resume = true;
   EXPECT_NE(message(bad).find("resuming needs"), std::string::npos);
-  bad.train.learner.device = "tpu";
+  bad.train.trainee.device = "tpu";
   EXPECT_NE(message(bad).find("no device 'tpu'"), std::string::npos);
   EXPECT_FALSE(recipe_from_text("other").ok());
 }

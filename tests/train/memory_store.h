@@ -18,12 +18,12 @@ class MemoryStore : public dataset::FeatureStore {
     float seconds = 0, label = 0;
   };
 
-  MemoryStore(nn::Rows kind, std::int64_t columns, std::int64_t context)
+  MemoryStore(feature::Rows kind, std::int64_t columns, std::int64_t context)
       : kind_(kind), columns_(columns), context_columns_(context) {}
 
   // `tasks` tasks of `per_task` candidates with 1 to `most_rows` rows. A row costs
   // 2^(its first column) more or less, every seventh candidate fails, which its last column says.
-  static MemoryStore make(nn::Rows kind, int tasks, int per_task, int most_rows,
+  static MemoryStore make(feature::Rows kind, int tasks, int per_task, int most_rows,
                           std::uint64_t seed) {
     MemoryStore store(kind, 4, 2);
     Rng rng(seed);
@@ -42,7 +42,7 @@ class MemoryStore : public dataset::FeatureStore {
     return store;
   }
 
-  nn::Rows kind() const override { return kind_; }
+  feature::Rows kind() const override { return kind_; }
   std::int64_t columns() const override { return columns_; }
   std::int64_t context_columns() const override { return context_columns_; }
   std::string row_schema() const override { return "rows"; }
@@ -74,13 +74,13 @@ class MemoryStore : public dataset::FeatureStore {
       cost += std::exp2(2 * x);
       item.rows.insert(item.rows.end(), {static_cast<float>(x), static_cast<float>(rng.uniform()),
                                          7.0F, fails ? 1.0F : 0.0F});
-      if (kind_ == nn::Rows::kLoop) item.parents.push_back(static_cast<std::int16_t>(r - 1));
+      if (kind_ == feature::Rows::kLoop) item.parents.push_back(static_cast<std::int16_t>(r - 1));
     }
     if (!fails) item.seconds = static_cast<float>(1e-4 * (1 + task) * cost);
     return item;
   }
 
-  nn::Rows kind_;
+  feature::Rows kind_;
   std::int64_t columns_, context_columns_;
 };
 

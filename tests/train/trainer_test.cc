@@ -21,7 +21,7 @@ TrainOptions small_options() {
   TrainOptions options;
   options.network = "mlp";
   options.hyper = {{"hidden", 16}};
-  options.learner.threads = 1;
+  options.trainee.threads = 1;
   options.epochs = 8;
   options.batch = 128;
   options.list = 32;
@@ -48,14 +48,14 @@ bool same_bytes(const nn::TrainedNetwork& a, const nn::TrainedNetwork& b) {
 
 class TrainerTest : public ::testing::Test {
  protected:
-  const MemoryStore store_ = MemoryStore::make(nn::Rows::kStatement, 15, 60, 6, 21);
+  const MemoryStore store_ = MemoryStore::make(feature::Rows::kStatement, 15, 60, 6, 21);
   const std::vector<std::uint8_t> part_ = by_task(store_, 15);
 };
 
 TEST_F(TrainerTest, EveryLossLearnsToOrderCandidatesOfOtherTasks) {
   for (const Loss loss : {Loss::kSquared, Loss::kRank, Loss::kLambdaRank, Loss::kListMle}) {
     TrainOptions options = small_options();
-    options.learner.loss = loss;
+    options.trainee.loss = loss;
     options.epochs = 25;
     const Trained trained = train(store_, part_, options).value();
     EXPECT_GT(trained.validation.pairwise, 0.9) << to_text(loss);
@@ -67,9 +67,9 @@ TEST_F(TrainerTest, EveryLossLearnsToOrderCandidatesOfOtherTasks) {
 TEST_F(TrainerTest, ValidityAndTimeAreLearnedBesides) {
   TrainOptions options = small_options();
   options.epochs = 40;
-  options.learner.time_weight = 0.1;
+  options.trainee.time_weight = 0.1;
   const Trained trained = train(store_, part_, options).value();
-  const Predictions predictions = predict(store_, trained.network, options.learner).value();
+  const Predictions predictions = predict(store_, trained.network, options.trainee).value();
   std::size_t right = 0;
   double squares = 0, total = 0;
   for (std::size_t i = 0; i < store_.size(); ++i) {
@@ -134,11 +134,11 @@ TEST_F(TrainerTest, ResumingWithOtherValuesIsRefusedByName) {
   EXPECT_EQ(refusal([](TrainOptions& o) { o.decay = Decay::kExponential; }),
             "decay cosine, not exponential");
   EXPECT_EQ(refusal([](TrainOptions& o) { o.dataset = "d2"; }), "dataset d1, not d2");
-  EXPECT_EQ(refusal([](TrainOptions& o) { o.learner.weight_decay = 0; }),
+  EXPECT_EQ(refusal([](TrainOptions& o) { o.trainee.weight_decay = 0; }),
             "weight decay 0.01, not 0");
   EXPECT_EQ(refusal([](TrainOptions& o) {
-              o.learner.clip = 2;
-              o.learner.time_weight = 1;
+              o.trainee.clip = 2;
+              o.trainee.time_weight = 1;
             }),
             "clip 1, not 2; time weight 0.02, not 1");
   EXPECT_EQ(refusal([](TrainOptions& o) { o.context = false; }).substr(0, 24),
@@ -236,7 +236,7 @@ TEST_F(TrainerTest, RefusesWhatCannotBeTrained) {
   options.network = "treegru";
   EXPECT_EQ(message(options, part_), "treegru reads rows per loop, the features are per statement");
   options = small_options();
-  options.learner.device = "abacus";
+  options.trainee.device = "abacus";
   EXPECT_EQ(message(options, part_), "no device 'abacus'; there are cpu, cuda, auto");
   options = small_options();
   options.lr = 1e30;

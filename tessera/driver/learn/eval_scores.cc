@@ -75,7 +75,7 @@ ModelScorer::ModelScorer(const dataset::Dataset& data, std::vector<std::size_t> 
   for (const std::size_t i : examples_) part_.examples.push_back(data.examples[i]);
 }
 
-Result<const dataset::FeatureStore*> ModelScorer::features(nn::Rows kind) {
+Result<const dataset::FeatureStore*> ModelScorer::features(feature::Rows kind) {
   std::unique_ptr<dataset::FeatureStore>& store = stores_[kind];
   if (store) return store.get();
   if (!whole() && !temporary_) {
@@ -84,7 +84,8 @@ Result<const dataset::FeatureStore*> ModelScorer::features(nn::Rows kind) {
   }
   const std::string& folder = whole() ? o_.features : temporary_->path();
   const auto progress = [&](std::size_t done, std::size_t total) {
-    if (o_.progress) o_.progress(fmt::format("features per {}", nn::to_text(kind)), done, total);
+    if (o_.progress)
+      o_.progress(fmt::format("features per {}", feature::to_text(kind)), done, total);
   };
   TESSERA_TRY(store,
               dataset::open_features(whole() ? data_ : part_, kind, folder, o_.threads, progress));
@@ -193,7 +194,8 @@ Result<ScoredModel> ModelScorer::score_network(const std::string& path) {
   TESSERA_TRY(const nn::NetworkEntry* entry, nn::find_network(network.spec.network));
   TESSERA_TRY(const dataset::FeatureStore* store, features(entry->rows));
   if (network.row_schema != store->row_schema() || network.spec.columns != store->columns()) {
-    return other_schema(path, nn::to_text(entry->rows), network.row_schema, store->row_schema());
+    return other_schema(path, feature::to_text(entry->rows), network.row_schema,
+                        store->row_schema());
   }
   const bool context = network.spec.context > 0;
   if (context && (network.context_schema != store->context_schema() ||
@@ -229,14 +231,14 @@ Result<ScoredModel> ModelScorer::score_network(const std::string& path) {
 Result<ScoredModel> ModelScorer::score_trees(const std::string& path,
                                              const model::ModelFile& file) {
   TESSERA_TRY(const std::unique_ptr<model::CostModel> trees, model::load_model(path, o_.threads));
-  const Result<nn::Rows> rows = nn::rows_from_text(trees->needs().rows);
+  const Result<feature::Rows> rows = feature::rows_from_text(trees->needs().rows);
   if (!rows) {
     return make_error(ErrorCode::kInvalidArgument, "{}: reads {} features, which datasets lack",
                       path, trees->needs().rows);
   }
   TESSERA_TRY(const dataset::FeatureStore* store, features(*rows));
   if (file.schema != store->row_schema()) {
-    return other_schema(path, nn::to_text(*rows), file.schema, store->row_schema());
+    return other_schema(path, feature::to_text(*rows), file.schema, store->row_schema());
   }
   ScoredModel out{file.kind, file.objective, "", file.notes, {}, {}};
   const Run run = [&](const feature::FeatureSet& set) -> Result<std::vector<float>> {

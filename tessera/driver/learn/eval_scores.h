@@ -56,7 +56,7 @@ class ModelScorer {
 
   Result<ScoredModel> score_network(const std::string& path);
   Result<ScoredModel> score_trees(const std::string& path, const model::ModelFile& file);
-  Result<const dataset::FeatureStore*> features(nn::Rows kind);
+  Result<const dataset::FeatureStore*> features(feature::Rows kind);
   Result<std::vector<float>> run_all(const dataset::FeatureStore& store, bool context,
                                      const std::string& what, const Run& run) const;
   // kInvalidArgument: a readable example has a score that is not finite.
@@ -73,7 +73,7 @@ class ModelScorer {
   Options o_;
   dataset::Dataset part_;  // only examples_, unless features of the whole are kept
   std::optional<TemporaryFolder> temporary_;
-  std::map<nn::Rows, std::unique_ptr<dataset::FeatureStore>> stores_;
+  std::map<feature::Rows, std::unique_ptr<dataset::FeatureStore>> stores_;
   std::vector<std::size_t> unreadable_;
 };
 

@@ -106,8 +106,8 @@ Result<TrainTreesResult> train_trees(const TrainTreesOptions& options) {
     note(fmt::format("features per statement: {} of {}", done, total));
   };
   TESSERA_TRY(const std::unique_ptr<dataset::FeatureStore> store,
-              dataset::open_features(data, nn::Rows::kStatement, options.features, options.threads,
-                                     progress));
+              dataset::open_features(data, feature::Rows::kStatement, options.features,
+                                     options.threads, progress));
   TESSERA_TRY(const std::unique_ptr<model::CostModel> model,
               model::make_model("xgb", {options.objective, options.seed, store->row_schema()}));
   TrainTreesResult out;

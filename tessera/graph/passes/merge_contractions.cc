@@ -76,7 +76,7 @@ bool slices_are_free(const Graph& graph, const Uses& uses, const Product& p) {
 }
 
 // The merged product and, by old result, where its slice starts.
-struct Group {
+struct Merged {
   std::vector<Product> parts;
   std::vector<std::int32_t> biases;  // by part, the nodes that add a constant; empty: not all do
   ValueId merged = kNoValue;
@@ -112,9 +112,9 @@ bool contractions_read(const Graph& graph, const Uses& uses, ValueId v) {
   });
 }
 
-std::vector<std::int32_t> biases_of(const Graph& graph, const Uses& uses, const Group& group) {
+std::vector<std::int32_t> biases_of(const Graph& graph, const Uses& uses, const Merged& merge) {
   std::vector<std::int32_t> out;
-  for (const Product& p : group.parts) {
+  for (const Product& p : merge.parts) {
     const std::int32_t add = bias_of(graph, uses, p);
     if (add < 0) return {};
     if (!contractions_read(graph, uses, graph.nodes[static_cast<std::size_t>(add)].outputs[0]))
@@ -124,14 +124,14 @@ std::vector<std::int32_t> biases_of(const Graph& graph, const Uses& uses, const 
   return out;
 }
 
-Result<ValueId> slice_part(Editor& e, const Group& group, const Graph& old, std::size_t part) {
-  const std::size_t axis = group.parts[part].axis;
-  const Shape& size = old.shape(old.nodes[group.parts[part].node].outputs[0]);
+Result<ValueId> slice_part(Editor& e, const Merged& merge, const Graph& old, std::size_t part) {
+  const std::size_t axis = merge.parts[part].axis;
+  const Shape& size = old.shape(old.nodes[merge.parts[part].node].outputs[0]);
   std::vector<std::int64_t> starts(size.size(), 0), steps(size.size(), 1);
   for (std::size_t i = 0; i < part; ++i) {
-    starts[axis] += old.shape(old.nodes[group.parts[i].node].outputs[0])[axis];
+    starts[axis] += old.shape(old.nodes[merge.parts[i].node].outputs[0])[axis];
   }
-  return e.add("slice", {group.merged}, {{"starts", starts}, {"steps", steps}, {"sizes", size}});
+  return e.add("slice", {merge.merged}, {{"starts", starts}, {"steps", steps}, {"sizes", size}});
 }
 
 // The product that `add` adds a bias to.
@@ -141,11 +141,11 @@ const Node& biased_product(const Editor& e, const Node& add) {
 }
 
 // The constants of all biases side by side along the merged axis.
-Result<ValueId> merged_bias(Editor& e, const Group& group, const Graph& old) {
+Result<ValueId> merged_bias(Editor& e, const Merged& merge, const Graph& old) {
   std::vector<ValueId> constants;
-  for (std::size_t i = 0; i < group.parts.size(); ++i) {
-    const Product& p = group.parts[i];
-    const Node& add = old.nodes[static_cast<std::size_t>(group.biases[i])];
+  for (std::size_t i = 0; i < merge.parts.size(); ++i) {
+    const Product& p = merge.parts[i];
+    const Node& add = old.nodes[static_cast<std::size_t>(merge.biases[i])];
     const ValueId y = old.nodes[p.node].outputs[0];
     Shape shape(old.shape(y).size(), 1);
     shape[p.axis] = old.shape(y)[p.axis];
@@ -153,28 +153,28 @@ Result<ValueId> merged_bias(Editor& e, const Group& group, const Graph& old) {
                 e.add("reshape", {add.inputs[add.inputs[0] == y ? 1 : 0]}, {{"shape", shape}}));
     constants.push_back(full);
   }
-  return e.add("concat", constants, {{"axis", static_cast<std::int64_t>(group.parts[0].axis)}});
+  return e.add("concat", constants, {{"axis", static_cast<std::int64_t>(merge.parts[0].axis)}});
 }
 
-Result<ValueId> merged_product(Editor& e, const Node& node, const Group& group, const Graph& old) {
+Result<ValueId> merged_product(Editor& e, const Node& node, const Merged& merge, const Graph& old) {
   const std::size_t side = e.constant_of(node.inputs[0]) ? 0 : 1;
   std::vector<ValueId> weights;
-  for (const Product& p : group.parts) weights.push_back(old.nodes[p.node].inputs[side]);
+  for (const Product& p : merge.parts) weights.push_back(old.nodes[p.node].inputs[side]);
   std::vector<ValueId> inputs = node.inputs;
   TESSERA_TRY(inputs[side], e.add("concat", weights,
-                                  {{"axis", static_cast<std::int64_t>(group.parts[0].w_axis)}}));
+                                  {{"axis", static_cast<std::int64_t>(merge.parts[0].w_axis)}}));
   TESSERA_TRY(const ValueId y, e.add("contract", inputs, node.attrs));
-  if (group.biases.empty()) return y;
-  TESSERA_TRY(const ValueId bias, merged_bias(e, group, old));
+  if (merge.biases.empty()) return y;
+  TESSERA_TRY(const ValueId bias, merged_bias(e, merge, old));
   return e.add("add", {y, bias});
 }
 
-// "merge f32[128,768] mk,kn->mn n768+768+768": equal groups share a decision.
-std::string key_of(const Graph& graph, const Group& group) {
-  const Node& first = graph.nodes[group.parts[0].node];
+// "merge f32[128,768] mk,kn->mn n768+768+768": equal merges share a decision.
+std::string key_of(const Graph& graph, const Merged& merge) {
+  const Node& first = graph.nodes[merge.parts[0].node];
   const bool swapped = graph.constant(first.inputs[0]) != nullptr;
   std::vector<std::int64_t> sizes;
-  for (const Product& p : group.parts) {
+  for (const Product& p : merge.parts) {
     sizes.push_back(graph.shape(graph.nodes[p.node].outputs[0])[p.axis]);
   }
   return fmt::format("merge {} {},{}->{} n{}", to_text(graph.type(first.inputs[swapped ? 1 : 0])),
@@ -187,37 +187,37 @@ std::string key_of(const Graph& graph, const Group& group) {
 Result<bool> merge_contractions(Graph& graph, const PassOptions& options) {
   const Graph old = graph;
   const Uses uses = find_uses(old);
-  std::map<std::string, Group> groups;
+  std::map<std::string, Merged> merges;
   for (std::size_t n = 0; n < old.nodes.size(); ++n) {
     const auto p = product_of(old, n);
-    if (p && slices_are_free(old, uses, *p)) groups[p->key].parts.push_back(*p);
+    if (p && slices_are_free(old, uses, *p)) merges[p->key].parts.push_back(*p);
   }
-  std::map<ValueId, std::pair<Group*, std::size_t>> by_result;
-  for (auto& [key, group] : groups) {
-    if (group.parts.size() < 2) continue;
+  std::map<ValueId, std::pair<Merged*, std::size_t>> by_result;
+  for (auto& [key, merge] : merges) {
+    if (merge.parts.size() < 2) continue;
     TESSERA_TRY(
         const std::string chosen,
         decide(options, plan::make_point(
-                            plan::PointKind::kMerge, key_of(old, group),
+                            plan::PointKind::kMerge, key_of(old, merge),
                             options.rules.merge_contractions ? plan::kMerged : plan::kSeparate)));
     if (chosen != plan::kMerged) continue;
-    if (options.rules.slices_in_place) group.biases = biases_of(old, uses, group);
-    for (std::size_t i = 0; i < group.parts.size(); ++i) {
+    if (options.rules.slices_in_place) merge.biases = biases_of(old, uses, merge);
+    for (std::size_t i = 0; i < merge.parts.size(); ++i) {
       const std::size_t last =
-          group.biases.empty() ? group.parts[i].node : static_cast<std::size_t>(group.biases[i]);
-      by_result[old.nodes[last].outputs[0]] = {&group, i};
+          merge.biases.empty() ? merge.parts[i].node : static_cast<std::size_t>(merge.biases[i]);
+      by_result[old.nodes[last].outputs[0]] = {&merge, i};
     }
   }
   if (by_result.empty()) return false;
   return Editor(graph).rewrite([&](Editor& e, const Node& node) -> Result<ValueId> {
     const auto it = by_result.find(node.outputs[0]);
     if (it == by_result.end()) return kNoValue;
-    Group& group = *it->second.first;
-    if (group.merged == kNoValue) {
-      const Node& first = group.biases.empty() ? node : biased_product(e, node);
-      TESSERA_TRY(group.merged, merged_product(e, first, group, old));
+    Merged& merge = *it->second.first;
+    if (merge.merged == kNoValue) {
+      const Node& first = merge.biases.empty() ? node : biased_product(e, node);
+      TESSERA_TRY(merge.merged, merged_product(e, first, merge, old));
     }
-    return slice_part(e, group, old, it->second.second);
+    return slice_part(e, merge, old, it->second.second);
   });
 }
 

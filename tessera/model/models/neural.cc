@@ -56,8 +56,9 @@ class NeuralModel final : public CostModel {
   }
 
   Needs needs() const override {
-    const nn::Rows rows = scorer_->rows();
-    return {nn::to_text(rows), scorer_->network().spec.context > 0, rows == nn::Rows::kLoop};
+    const feature::Rows rows = scorer_->rows();
+    return {feature::to_text(rows), scorer_->network().spec.context > 0,
+            rows == feature::Rows::kLoop};
   }
 
   Result<void> fit(const TrainingSet&, const FitOptions&) override {
@@ -94,7 +95,7 @@ class NeuralModel final : public CostModel {
 Result<std::unique_ptr<CostModel>> load_neural(const std::string& path, int threads) {
   TESSERA_TRY(nn::TrainedNetwork network, nn::load_network(path));
   TESSERA_TRY(const nn::NetworkEntry* entry, nn::find_network(network.spec.network));
-  const std::string rows = nn::to_text(entry->rows);
+  const std::string rows = feature::to_text(entry->rows);
   TESSERA_TRY(const RowSchema schema, row_schema(rows));
   if (network.row_schema != schema.digest || network.spec.columns != schema.columns) {
     return make_error(ErrorCode::kInvalidArgument,

@@ -129,15 +129,15 @@ void schedule_reduction(Context& c, std::size_t stage) {
 }
 
 // What a stage that is computed element by element uses of reductions is computed with it.
-bool schedule_reductions_of(Context& c, std::size_t host) {
-  if (schedule_gpu_rows(c, host)) return true;
-  for (std::size_t p = host; p-- > 0;) {
+bool schedule_reductions_of(Context& c, std::size_t nest) {
+  if (schedule_gpu_rows(c, nest)) return true;
+  for (std::size_t p = nest; p-- > 0;) {
     const Stage& s = c.stage(p);
-    if (c.done[p] || !s.reduces() || s.users.size() != 1 || s.users[0] != host) continue;
-    const auto found = find_host(c.analysis, p);
+    if (c.done[p] || !s.reduces() || s.users.size() != 1 || s.users[0] != nest) continue;
+    const auto found = find_nest(c.analysis, p);
     if (!found) continue;
     schedule_reduction(c, p);
-    if (c.done[host]) return true;
+    if (c.done[nest]) return true;
   }
   return false;
 }

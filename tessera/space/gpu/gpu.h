@@ -21,7 +21,7 @@ bool schedule_gpu_attention(Context& context, std::size_t stage);
 
 // The reductions along memory that a stage uses, row by row, and the stage itself. False, and
 // nothing is written, where it uses none.
-bool schedule_gpu_rows(Context& context, std::size_t host);
+bool schedule_gpu_rows(Context& context, std::size_t nest);
 // One such reduction, with its epilogue.
 bool schedule_gpu_row_sums(Context& context, std::size_t stage);
 

@@ -27,16 +27,16 @@ constexpr std::int64_t kMostPlaces = 5;
 
 struct Attention {
   Contraction scores, values;
-  Host scored, valued;  // what writes the scores and the output
+  Nest scored, valued;  // what writes the scores and the output
   std::size_t weights = 0;
   std::vector<std::size_t> members;  // reductions of the softmax
   std::size_t row = 0, key = 0;      // axes of the weights
 };
 
-Host own_host(const Stage& s, std::size_t stage) {
-  Host host{.stage = stage, .axis = {}};
-  for (std::size_t i = 0; i < s.rank(); ++i) host.axis.push_back(i);
-  return host;
+Nest own_nest(const Stage& s, std::size_t stage) {
+  Nest nest{.stage = stage, .axis = {}};
+  for (std::size_t i = 0; i < s.rank(); ++i) nest.axis.push_back(i);
+  return nest;
 }
 
 // The axis of a stage that the dimension of a read is exactly; -1: none.
@@ -66,13 +66,13 @@ class Matcher {
  private:
   const Analysis& analysis() const { return x_.analysis; }
 
-  // The contraction with vectors along the last axis that its host writes.
-  bool match(std::size_t stage, const Host& host, Contraction* out) const {
+  // The contraction with vectors along the last axis that its nest writes.
+  bool match(std::size_t stage, const Nest& nest, Contraction* out) const {
     const Stage& s = x_.stage(stage);
     if (s.rank() < 2) return false;
     std::size_t vector = 0;
     for (std::size_t i = 0; i < s.rank(); ++i) {
-      if (host.axis[i] > host.axis[vector]) vector = i;
+      if (nest.axis[i] > nest.axis[vector]) vector = i;
     }
     auto found = match_contraction(analysis(), stage, vector);
     if (!found || found->row < 0 || found->reduce.size() != 1 || !found->columns.empty() ||
@@ -85,8 +85,8 @@ class Matcher {
   bool find_values() {
     const Stage& s = x_.stage(stage_);
     if (!is_contraction(s)) return false;
-    const auto host = find_host(analysis(), stage_);
-    out_.valued = host && !x_.done[host->stage] ? *host : own_host(s, stage_);
+    const auto nest = find_nest(analysis(), stage_);
+    out_.valued = nest && !x_.done[nest->stage] ? *nest : own_nest(s, stage_);
     Contraction& c = out_.values;
     if (!match(stage_, out_.valued, &c) || !lies_along(c.b, c.vector)) return false;
     const int made = analysis().producer(c.a.buffer);
@@ -149,7 +149,7 @@ class Matcher {
         std::all_of(x.users.begin(), x.users.end(), [&](std::size_t user) { return inside(user); });
     if (x_.done[stored] || x.output || !used) return false;
     std::size_t product = stored;
-    out_.scored = own_host(x, stored);
+    out_.scored = own_nest(x, stored);
     if (!is_contraction(x)) {
       if (x.reduces()) return false;
       const auto found = std::find_if(x.reads.begin(), x.reads.end(), [&](const Access& read) {
@@ -158,9 +158,9 @@ class Matcher {
       });
       if (found == x.reads.end()) return false;
       product = static_cast<std::size_t>(analysis().producer(found->buffer));
-      const auto host = find_host(analysis(), product);
-      if (!host || host->stage != stored || x_.done[product]) return false;
-      out_.scored = *host;
+      const auto nest = find_nest(analysis(), product);
+      if (!nest || nest->stage != stored || x_.done[product]) return false;
+      out_.scored = *nest;
     }
     Contraction& c = out_.scores;
     if (!match(product, out_.scored, &c)) return false;

@@ -23,13 +23,13 @@ std::int64_t taps_of(const Stage& s) {
 
 class GpuColumns {
  public:
-  GpuColumns(Context& context, std::size_t stage, Host host)
+  GpuColumns(Context& context, std::size_t stage, Nest nest)
       : x_(context),
         s_(context.stage(stage)),
-        h_(context.stage(host.stage)),
+        h_(context.stage(nest.stage)),
         stage_(stage),
-        host_(std::move(host)),
-        self_(host_.stage == stage),
+        nest_(std::move(nest)),
+        self_(nest_.stage == stage),
         taps_(taps_of(s_)) {}
 
   void run() {
@@ -40,7 +40,7 @@ class GpuColumns {
     write_launch();
     write_sums();
     x_.done[stage_] = true;
-    x_.done[host_.stage] = true;
+    x_.done[nest_.stage] = true;
   }
 
  private:
@@ -120,7 +120,7 @@ class GpuColumns {
       x_.writer.layout(read.buffer->name, layout);
     }
   }
-  bool self_axis_is_last() const { return host_.axis.back() == last(); }
+  bool self_axis_is_last() const { return nest_.axis.back() == last(); }
 
   void write_launch() {
     Writer& w = x_.writer;
@@ -169,7 +169,7 @@ class GpuColumns {
       if (body <= kMaxBody) w.unroll(inner_, taps[i]);
     }
     for (std::size_t i = 0; i < axes.size(); ++i) {
-      if (lanes_ > 1 && host_.axis[i] == last()) {
+      if (lanes_ > 1 && nest_.axis[i] == last()) {
         w.vectorize(inner_, axes[i]);
       } else {
         w.unroll(inner_, axes[i]);
@@ -181,7 +181,7 @@ class GpuColumns {
   const Stage& s_;
   const Stage& h_;
   std::size_t stage_;
-  Host host_;
+  Nest nest_;
   bool self_;
   std::int64_t taps_;
   std::int64_t sharers_ = 1, lanes_ = 1, strip_ = 1, threads_ = 128;
@@ -193,10 +193,10 @@ class GpuColumns {
 bool schedule_gpu_columns(Context& c, std::size_t stage) {
   const Stage& s = c.stage(stage);
   if (s.rank() == 0 || !s.reduces() || s.op.outputs.size() != 1 || taps_of(s) < 2) return false;
-  Host host{.stage = stage, .axis = {}};
-  for (std::size_t i = 0; i < s.rank(); ++i) host.axis.push_back(i);
-  if (auto found = find_host(c.analysis, stage); found && !c.done[found->stage]) host = *found;
-  GpuColumns(c, stage, std::move(host)).run();
+  Nest nest{.stage = stage, .axis = {}};
+  for (std::size_t i = 0; i < s.rank(); ++i) nest.axis.push_back(i);
+  if (auto found = find_nest(c.analysis, stage); found && !c.done[found->stage]) nest = *found;
+  GpuColumns(c, stage, std::move(nest)).run();
   return true;
 }
 

@@ -36,13 +36,13 @@ struct Operand {
 
 class GpuContraction {
  public:
-  GpuContraction(Context& context, Contraction c, Host host)
+  GpuContraction(Context& context, Contraction c, Nest nest)
       : x_(context),
         c_(std::move(c)),
-        host_(std::move(host)),
+        nest_(std::move(nest)),
         s_(context.stage(c_.stage)),
-        h_(context.stage(host_.stage)),
-        self_(host_.stage == c_.stage),
+        h_(context.stage(nest_.stage)),
+        self_(nest_.stage == c_.stage),
         cut_(choose_cut()) {
     if (!c_.rows.empty()) {
       outer_ = static_cast<int>(c_.rows.back());
@@ -56,7 +56,7 @@ class GpuContraction {
     choose();
     Writer& w = x_.writer;
     if (tile_.groups > 1) return run_groups();
-    sum_ = cut_gpu_sum(x_, c_, host_, cut_, tile_.parts);
+    sum_ = cut_gpu_sum(x_, c_, nest_, cut_, tile_.parts);
     for (const Operand* o : {&a_, &b_}) begin_copy(*o);
     write_launch();
     const std::string step = write_sums();
@@ -64,8 +64,8 @@ class GpuContraction {
     if (tile_.places > 1 && (a_.shared || b_.shared))
       w.pragma(sum_.inner, step, "pipeline", tile_.places);
     x_.done[c_.stage] = true;
-    x_.done[host_.stage] = true;
-    if (tile_.parts > 1) add_gpu_parts(x_, c_, host_, sum_.part);
+    x_.done[nest_.stage] = true;
+    if (tile_.parts > 1) add_gpu_parts(x_, c_, nest_, sum_.part);
   }
 
  private:
@@ -85,14 +85,14 @@ class GpuContraction {
     if (tile_.places > 1 && (a_.shared || b_.shared))
       w.pragma(sum_.inner, cut[0], "pipeline", tile_.places);
     x_.done[c_.stage] = true;
-    x_.done[host_.stage] = true;
+    x_.done[nest_.stage] = true;
   }
 
   // Blocks, then all threads for the elements of a tile.
   void write_group_launch() {
     Writer& w = x_.writer;
     sum_.launch = h_.op.name;
-    Loops blocks = gpu_block_loops(x_, c_, host_, ""), inner;
+    Loops blocks = gpu_block_loops(x_, c_, nest_, ""), inner;
     std::string lane;
     const auto split = [&](int axis, std::vector<std::int64_t> lengths) {
       if (axis < 0) return;
@@ -121,7 +121,7 @@ class GpuContraction {
     if (self_) {
       w.unroll(sum_.launch, sum_.part);
     } else {
-      add_gpu_parts_at(x_, c_, host_, sum_.part, parts[1], tile_.lanes > 1);
+      add_gpu_parts_at(x_, c_, nest_, sum_.part, parts[1], tile_.lanes > 1);
     }
   }
 
@@ -448,13 +448,13 @@ class GpuContraction {
   }
 
   std::string axis_of(std::size_t axis) const {
-    return tile_.parts > 1 ? s_.axis_name(axis) : h_.axis_name(host_.axis[axis]);
+    return tile_.parts > 1 ? s_.axis_name(axis) : h_.axis_name(nest_.axis[axis]);
   }
 
   // Blocks, then virtual threads and threads, then the columns of one.
   void write_launch() {
     Writer& w = x_.writer;
-    Loops blocks = gpu_block_loops(x_, c_, host_, sum_.part), virtuals, threads;
+    Loops blocks = gpu_block_loops(x_, c_, nest_, sum_.part), virtuals, threads;
     const auto split = [&](int axis, std::vector<std::int64_t> lengths) -> std::string {
       if (axis < 0) return {};
       const bool several = lengths[0] > 1;
@@ -576,7 +576,7 @@ class GpuContraction {
 
   Context& x_;
   Contraction c_;
-  Host host_;
+  Nest nest_;
   const Stage& s_;
   const Stage& h_;
   bool self_;
@@ -596,8 +596,8 @@ bool schedule_gpu_contraction(Context& context, std::size_t stage) {
   const Contraction& found = placed->contraction;
   if (found.row < 0 && found.batch.empty() && found.b.strides[found.reduce.back()] == 1)
     return false;
-  if (schedule_gpu_tensor(context, placed->contraction, placed->host)) return true;
-  GpuContraction(context, std::move(placed->contraction), std::move(placed->host)).run();
+  if (schedule_gpu_tensor(context, placed->contraction, placed->nest)) return true;
+  GpuContraction(context, std::move(placed->contraction), std::move(placed->nest)).run();
   return true;
 }
 

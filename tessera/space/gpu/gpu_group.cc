@@ -18,12 +18,12 @@ constexpr std::int64_t kUsualRows = 128;  // fewer are not taken without measuri
 
 class Group final : public GpuGroup {
  public:
-  Group(Context& context, const Contraction& c, const Host& host)
+  Group(Context& context, const Contraction& c, const Nest& nest)
       : x_(context),
         c_(c),
-        host_(host),
+        nest_(nest),
         s_(context.stage(c_.stage)),
-        h_(context.stage(host_.stage)) {}
+        h_(context.stage(nest_.stage)) {}
 
   bool fits() {
     const auto cut = find_gpu_cut(x_, c_, kDepth);
@@ -54,15 +54,15 @@ class Group final : public GpuGroup {
 
   void run() override {
     choose();
-    sum_ = cut_gpu_sum(x_, c_, host_, cut_, tile_.parts);
+    sum_ = cut_gpu_sum(x_, c_, nest_, cut_, tile_.parts);
     for (const GpuOperand& o : operands_) begin_gpu_copy(x_, o, sum_.inner);
     write_launch();
     const std::string step = write_sums();
     for (const GpuOperand& o : operands_) write_copy(o, step);
     x_.writer.pragma(sum_.inner, step, "pipeline", tile_.places);
     x_.done[c_.stage] = true;
-    x_.done[host_.stage] = true;
-    if (tile_.parts > 1) add_gpu_parts(x_, c_, host_, sum_.part);
+    x_.done[nest_.stage] = true;
+    if (tile_.parts > 1) add_gpu_parts(x_, c_, nest_, sum_.part);
   }
 
  private:
@@ -101,13 +101,13 @@ class Group final : public GpuGroup {
   }
 
   std::string axis_of(std::size_t axis) const {
-    return tile_.parts > 1 ? s_.axis_name(axis) : h_.axis_name(host_.axis[axis]);
+    return tile_.parts > 1 ? s_.axis_name(axis) : h_.axis_name(nest_.axis[axis]);
   }
 
   // Blocks, then groups, then the threads of a group, then what one of them holds.
   void write_launch() {
     Writer& w = x_.writer;
-    Loops blocks = gpu_block_loops(x_, c_, host_, sum_.part);
+    Loops blocks = gpu_block_loops(x_, c_, nest_, sum_.part);
     const Loops row = w.split(sum_.launch, axis_of(static_cast<std::size_t>(c_.row)),
                               {tile_.row_groups, tile_.row_tiles, 4, 2, 8}, schedule::Tail::kGuard);
     const Loops column =
@@ -195,7 +195,7 @@ class Group final : public GpuGroup {
 
   Context& x_;
   const Contraction& c_;
-  const Host& host_;
+  const Nest& nest_;
   const Stage& s_;
   const Stage& h_;
   std::size_t cut_ = 0;  // reduce axis that goes through shared memory step by step
@@ -208,14 +208,14 @@ class Group final : public GpuGroup {
 }  // namespace
 
 std::unique_ptr<GpuGroup> make_gpu_group(Context& context, const Contraction& contraction,
-                                         const Host& host) {
+                                         const Nest& nest) {
   const DType type = contraction.a.buffer->dtype;
   const auto shapes = target::tensor_shapes(context.target);
   const bool has = std::any_of(shapes.begin(), shapes.end(), [&](const target::TensorShape& s) {
     return s.dtype == type && s.m == kRows && size_bytes(type) == 2;
   });
   if (!has) return nullptr;
-  auto group = std::make_unique<Group>(context, contraction, host);
+  auto group = std::make_unique<Group>(context, contraction, nest);
   return group->fits() ? std::move(group) : nullptr;
 }
 

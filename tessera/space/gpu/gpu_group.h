@@ -49,6 +49,6 @@ class GpuGroup {
 
 // Null where the device has none, or the operands do not lie as they need them.
 std::unique_ptr<GpuGroup> make_gpu_group(Context& context, const Contraction& contraction,
-                                         const Host& host);
+                                         const Nest& nest);
 
 }  // namespace tessera::space

@@ -8,7 +8,7 @@ constexpr std::int64_t kSumLanes = 4;
 
 }  // namespace
 
-GpuSum cut_gpu_sum(Context& x, const Contraction& c, const Host& host, std::size_t cut,
+GpuSum cut_gpu_sum(Context& x, const Contraction& c, const Nest& nest, std::size_t cut,
                    std::int64_t parts) {
   Writer& w = x.writer;
   const Stage& s = x.stage(c.stage);
@@ -22,48 +22,48 @@ GpuSum cut_gpu_sum(Context& x, const Contraction& c, const Host& host, std::size
     sum.inner = w.cache_write(sum.launch, "local");
     return sum;
   }
-  sum.launch = x.stage(host.stage).op.name;
-  sum.inner = host.stage == c.stage ? w.cache_write(name, "local") : name;
+  sum.launch = x.stage(nest.stage).op.name;
+  sum.inner = nest.stage == c.stage ? w.cache_write(name, "local") : name;
   return sum;
 }
 
-Loops gpu_block_loops(const Context& x, const Contraction& c, const Host& host,
+Loops gpu_block_loops(const Context& x, const Contraction& c, const Nest& nest,
                       const std::string& part) {
-  const Stage &s = x.stage(c.stage), &h = x.stage(host.stage);
+  const Stage &s = x.stage(c.stage), &h = x.stage(nest.stage);
   Loops blocks;
   if (!part.empty()) {
     blocks.push_back(part);
   } else {
     std::vector<bool> mapped(h.rank(), false);
-    for (const std::size_t a : host.axis) mapped[a] = true;
+    for (const std::size_t a : nest.axis) mapped[a] = true;
     for (std::size_t i = 0; i < h.rank(); ++i) {
       if (!mapped[i]) blocks.push_back(h.axis_name(i));
     }
   }
   for (const auto* axes : {&c.units, &c.batch, &c.rows, &c.columns}) {
     for (const std::size_t i : *axes)
-      blocks.push_back(part.empty() ? h.axis_name(host.axis[i]) : s.axis_name(i));
+      blocks.push_back(part.empty() ? h.axis_name(nest.axis[i]) : s.axis_name(i));
   }
   return blocks;
 }
 
-void add_gpu_parts(Context& x, const Contraction& c, const Host& host, const std::string& part) {
-  const bool self = host.stage == c.stage;
+void add_gpu_parts(Context& x, const Contraction& c, const Nest& nest, const std::string& part) {
+  const bool self = nest.stage == c.stage;
   const GpuElements loops =
-      bind_gpu_elements(x, host.stage, kSumThreads, kSumLanes, self ? Loops{part} : Loops{});
+      bind_gpu_elements(x, nest.stage, kSumThreads, kSumLanes, self ? Loops{part} : Loops{});
   if (self) {
     x.writer.unroll(x.stage(c.stage).op.name, part);
   } else {
-    add_gpu_parts_at(x, c, host, part, loops.thread, loops.lanes > 1);
+    add_gpu_parts_at(x, c, nest, part, loops.thread, loops.lanes > 1);
   }
 }
 
-void add_gpu_parts_at(Context& x, const Contraction& c, const Host& host, const std::string& part,
+void add_gpu_parts_at(Context& x, const Contraction& c, const Nest& nest, const std::string& part,
                       const std::string& thread, bool vectors) {
   Writer& w = x.writer;
   const Stage& s = x.stage(c.stage);
   const std::string& name = s.op.name;
-  w.compute_at(name, x.stage(host.stage).op.name, thread);
+  w.compute_at(name, x.stage(nest.stage).op.name, thread);
   Loops order = {part};
   for (std::size_t i = 0; i < s.rank(); ++i) order.push_back(s.axis_name(i));
   w.reorder(name, order);

@@ -16,19 +16,19 @@ struct GpuSum {
 };
 
 // Cuts the reduce axis `cut` of the stage into `parts`, which become a launch of their own.
-GpuSum cut_gpu_sum(Context& x, const Contraction& c, const Host& host, std::size_t cut,
+GpuSum cut_gpu_sum(Context& x, const Contraction& c, const Nest& nest, std::size_t cut,
                    std::int64_t parts);
 
-// Loops of the launch that are blocks, outermost first: parts, axes of the host alone, and those
+// Loops of the launch that are blocks, outermost first: parts, axes of the nest alone, and those
 // that no tile divides.
-Loops gpu_block_loops(const Context& x, const Contraction& c, const Host& host,
+Loops gpu_block_loops(const Context& x, const Contraction& c, const Nest& nest,
                       const std::string& part);
 
 // The second launch: adds the parts up, in order, with the epilogue.
-void add_gpu_parts(Context& x, const Contraction& c, const Host& host, const std::string& part);
-// The same within a launch: the sum of what the parts have, where loop `thread` of the host needs
+void add_gpu_parts(Context& x, const Contraction& c, const Nest& nest, const std::string& part);
+// The same within a launch: the sum of what the parts have, where loop `thread` of the nest needs
 // it.
-void add_gpu_parts_at(Context& x, const Contraction& c, const Host& host, const std::string& part,
+void add_gpu_parts_at(Context& x, const Contraction& c, const Nest& nest, const std::string& part,
                       const std::string& thread, bool vectors);
 
 }  // namespace tessera::space

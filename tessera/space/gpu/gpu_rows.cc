@@ -34,20 +34,20 @@ bool reads_along_row(const Stage& s) {
 
 class GpuRows {
  public:
-  // `members` reduce to one element for each element of the `rows` axes of the host.
-  GpuRows(Context& context, std::size_t host, std::vector<std::size_t> members,
+  // `members` reduce to one element for each element of the `rows` axes of the nest.
+  GpuRows(Context& context, std::size_t nest, std::vector<std::size_t> members,
           std::vector<std::size_t> rows)
       : x_(context),
-        h_(context.stage(host)),
-        host_(host),
+        h_(context.stage(nest)),
+        nest_(nest),
         members_(std::move(members)),
         rows_(std::move(rows)) {}
 
   void run() {
     choose();
-    write_host();
+    write_nest();
     for (const std::size_t m : members_) write_member(x_.stage(m));
-    x_.done[host_] = true;
+    x_.done[nest_] = true;
     for (const std::size_t m : members_) x_.done[m] = true;
   }
 
@@ -106,7 +106,7 @@ class GpuRows {
         });
   }
 
-  void write_host() {
+  void write_nest() {
     Writer& w = x_.writer;
     const auto [rows, units] = gpu_loops(h_, rows_);
     Loops rest;
@@ -171,7 +171,7 @@ class GpuRows {
 
   Context& x_;
   const Stage& h_;
-  std::size_t host_;
+  std::size_t nest_;
   std::vector<std::size_t> members_, rows_;
   std::int64_t lanes_ = 1, threads_ = 32, block_rows_ = 1;
   std::string row_;  // loop that holds one row
@@ -185,10 +185,10 @@ std::vector<std::size_t> all_axes(const Stage& s) {
 
 }  // namespace
 
-bool schedule_gpu_rows(Context& c, std::size_t host) {
-  const Stage& h = c.stage(host);
+bool schedule_gpu_rows(Context& c, std::size_t nest) {
+  const Stage& h = c.stage(nest);
   if (h.rank() == 0 || h.reduces()) return false;
-  const RowGroup group(c, host);
+  const RowGroup group(c, nest);
   const std::vector<std::size_t> members = group.members(), rows = group.rows();
   if (members.empty() || rows.empty()) return false;
   for (const std::size_t m : members) {
@@ -202,16 +202,16 @@ bool schedule_gpu_rows(Context& c, std::size_t host) {
       if (!known && s.extent(d) > 1) return false;
     }
   }
-  GpuRows(c, host, members, rows).run();
+  GpuRows(c, nest, members, rows).run();
   return true;
 }
 
 bool schedule_gpu_row_sums(Context& c, std::size_t stage) {
   const Stage& s = c.stage(stage);
   if (s.rank() == 0 || s.op.reduce_axes.empty() || row_length(s) < 2) return false;
-  const auto host = find_host(c.analysis, stage);
-  if (host && !c.done[host->stage]) {
-    GpuRows(c, host->stage, {stage}, all_axes(c.stage(host->stage))).run();
+  const auto nest = find_nest(c.analysis, stage);
+  if (nest && !c.done[nest->stage]) {
+    GpuRows(c, nest->stage, {stage}, all_axes(c.stage(nest->stage))).run();
   } else {
     GpuRows(c, stage, {}, all_axes(s)).run();
   }

@@ -39,13 +39,13 @@ const Instruction* find_instruction(const target::Target& target, DType type) {
 
 class GpuTensor {
  public:
-  GpuTensor(Context& context, const Contraction& c, const Host& host,
+  GpuTensor(Context& context, const Contraction& c, const Nest& nest,
             const Instruction& instruction)
       : x_(context),
         c_(c),
-        host_(host),
+        nest_(nest),
         s_(context.stage(c_.stage)),
-        h_(context.stage(host_.stage)),
+        h_(context.stage(nest_.stage)),
         instruction_(instruction) {
     if (!c_.rows.empty()) {
       outer_ = static_cast<int>(c_.rows.back());
@@ -97,15 +97,15 @@ class GpuTensor {
   void run() {
     choose();
     Writer& w = x_.writer;
-    sum_ = cut_gpu_sum(x_, c_, host_, cut_, tile_.parts);
+    sum_ = cut_gpu_sum(x_, c_, nest_, cut_, tile_.parts);
     for (const GpuOperand& o : operands_) begin_gpu_copy(x_, o, sum_.inner);
     write_launch();
     const std::string step = write_sums();
     for (const GpuOperand& o : operands_) write_copy(o, step);
     w.pragma(sum_.inner, step, "pipeline", tile_.places);
     x_.done[c_.stage] = true;
-    x_.done[host_.stage] = true;
-    if (tile_.parts > 1) add_gpu_parts(x_, c_, host_, sum_.part);
+    x_.done[nest_.stage] = true;
+    if (tile_.parts > 1) add_gpu_parts(x_, c_, nest_, sum_.part);
   }
 
  private:
@@ -149,13 +149,13 @@ class GpuTensor {
   }
 
   std::string axis_of(std::size_t axis) const {
-    return tile_.parts > 1 ? s_.axis_name(axis) : h_.axis_name(host_.axis[axis]);
+    return tile_.parts > 1 ? s_.axis_name(axis) : h_.axis_name(nest_.axis[axis]);
   }
 
   // Blocks, then warps, then the threads of a warp, then what one of them holds.
   void write_launch() {
     Writer& w = x_.writer;
-    Loops blocks = gpu_block_loops(x_, c_, host_, sum_.part);
+    Loops blocks = gpu_block_loops(x_, c_, nest_, sum_.part);
     const Loops row =
         w.split(sum_.launch, axis_of(static_cast<std::size_t>(c_.row)),
                 {tile_.row_warps, tile_.warp_rows / kSide, 2, 8}, schedule::Tail::kGuard);
@@ -255,7 +255,7 @@ class GpuTensor {
 
   Context& x_;
   Contraction c_;
-  const Host& host_;
+  const Nest& nest_;
   const Stage& s_;
   const Stage& h_;
   const Instruction& instruction_;
@@ -269,7 +269,7 @@ class GpuTensor {
 
 }  // namespace
 
-bool schedule_gpu_tensor(Context& context, const Contraction& contraction, const Host& host) {
+bool schedule_gpu_tensor(Context& context, const Contraction& contraction, const Nest& nest) {
   const DType type = contraction.a.buffer->dtype, other = contraction.b.buffer->dtype;
   const Instruction* instruction = find_instruction(context.target, type);
   const bool bytes =
@@ -277,10 +277,10 @@ bool schedule_gpu_tensor(Context& context, const Contraction& contraction, const
   if (!instruction || (other != type && !bytes) || contraction.a.buffer == contraction.b.buffer ||
       context.stage(contraction.stage).dtype() != (bytes ? DType::kI32 : DType::kF32))
     return false;
-  GpuTensor tensor(context, contraction, host, *instruction);
+  GpuTensor tensor(context, contraction, nest, *instruction);
   if (!tensor.fits()) return false;
   static constexpr const char* kWords[] = {"threads", "tensor_cores", "warp_groups"};
-  const auto group = make_gpu_group(context, contraction, host);
+  const auto group = make_gpu_group(context, contraction, nest);
   const int preferred = group && group->wins(tensor.cycles()) ? 2 : 1;
   const std::string& name = context.stage(contraction.stage).op.name;
   const int word = context.chooser.word(name, "multiply", DecisionKind::kThread, preferred,

@@ -11,7 +11,7 @@ namespace tessera::space {
 // A product of f16, bf16 or bytes on tensor cores, with its epilogue: tiles of warps in blocks,
 // operands through shared memory. False, and nothing is written, where the target has none for the
 // types or the operands do not lie as they need them.
-bool schedule_gpu_tensor(Context& context, const Contraction& contraction, const Host& host);
+bool schedule_gpu_tensor(Context& context, const Contraction& contraction, const Nest& nest);
 
 struct TensorTile {
   std::int64_t warp_rows = 16, warp_columns = 16;  // sums of a warp

@@ -27,17 +27,17 @@ class Assembler {
             const PartHook& hook)
       : p_(problem), draft_(draft), name_(std::move(name)), fixed_(std::move(fixed)), hook_(hook) {}
 
-  std::unique_ptr<PlanSketch> run() {
+  std::unique_ptr<PartSketch> run() {
     const std::size_t count = draft_.stages.size();
     done_.assign(count, false);
     for (std::size_t i = 0; i < count; ++i) {
-      const StagePlan& plan = draft_.stages[i];
-      if (plan.kind == StagePlan::Kind::kTiled && plan.tiling.cache_write)
+      const StageDraft& own = draft_.stages[i];
+      if (own.kind == StageDraft::Kind::kTiled && own.tiling.cache_write)
         fixed_.steps.emplace_back(
             schedule::CacheWrite{.stage = p_.stage(i).op.name, .scope = "local"});
     }
     write_transforms();
-    sketch_ = std::make_unique<PlanSketch>(name_, fixed_);
+    sketch_ = std::make_unique<PartSketch>(name_, fixed_);
     for (std::size_t i = count; i-- > 0;) {
       if (!done_[i]) add_stage(i);
     }
@@ -55,7 +55,7 @@ class Assembler {
                     .chooser = chooser,
                     .done = done_};
     for (std::size_t i = done_.size(); i-- > 0;) {
-      const bool wanted = draft_.stages[i].kind == StagePlan::Kind::kTransform;
+      const bool wanted = draft_.stages[i].kind == StageDraft::Kind::kTransform;
       if (wanted && !context.done[i]) schedule_transform(context, i);
     }
     done_ = context.done;
@@ -64,16 +64,16 @@ class Assembler {
   }
 
   void add_stage(std::size_t i) {
-    const StagePlan& plan = draft_.stages[i];
-    if (plan.kind == StagePlan::Kind::kHost) {
+    const StageDraft& own = draft_.stages[i];
+    if (own.kind == StageDraft::Kind::kNest) {
       for (std::size_t t = i; t-- > 0;) {
-        const StagePlan& tiled = draft_.stages[t];
-        const bool fused = tiled.kind == StagePlan::Kind::kTiled && tiled.host &&
-                           tiled.tiling.fused > 0 && tiled.host->stage == i;
+        const StageDraft& tiled = draft_.stages[t];
+        const bool fused = tiled.kind == StageDraft::Kind::kTiled && tiled.nest &&
+                           tiled.tiling.fused > 0 && tiled.nest->stage == i;
         if (fused && !done_[t]) return add_tiled(t, {t, i});
       }
     }
-    if (plan.kind == StagePlan::Kind::kTiled) return add_tiled(i, {i});
+    if (own.kind == StageDraft::Kind::kTiled) return add_tiled(i, {i});
     const bool output = p_.stage(i).output;
     const std::vector<std::size_t> users = users_of(*p_.analysis, {i});
     const bool moves = !output && p_.stage(i).op.outputs.size() == 1 && sketch_->can_move(users);
@@ -82,10 +82,10 @@ class Assembler {
   }
 
   void add_tiled(std::size_t i, const std::vector<std::size_t>& stages) {
-    const StagePlan& plan = draft_.stages[i];
+    const StageDraft& own = draft_.stages[i];
     for (const std::size_t s : stages) done_[s] = true;
-    add_part(std::make_unique<TilePart>(p_.analysis, p_.target, i, plan.host, plan.tiling), i,
-             stages, users_of(*p_.analysis, stages), false);
+    add_part(std::make_unique<TilePart>(p_.analysis, p_.target, i, own.nest, own.tiling), i, stages,
+             users_of(*p_.analysis, stages), false);
   }
 
   void add_part(std::unique_ptr<Part> part, std::size_t stage,
@@ -101,7 +101,7 @@ class Assembler {
   schedule::Schedule fixed_;
   const PartHook& hook_;
   std::vector<bool> done_;
-  std::unique_ptr<PlanSketch> sketch_;
+  std::unique_ptr<PartSketch> sketch_;
 };
 
 }  // namespace
@@ -145,7 +145,7 @@ std::vector<Draft> derive(const Problem& problem) {
   return drafts;
 }
 
-std::unique_ptr<PlanSketch> make_sketch(const Problem& problem, const Draft& draft,
+std::unique_ptr<PartSketch> make_sketch(const Problem& problem, const Draft& draft,
                                         std::string name, schedule::Schedule fixed,
                                         const PartHook& hook) {
   return Assembler(problem, draft, std::move(name), std::move(fixed), hook).run();

@@ -10,7 +10,7 @@
 
 #include "tessera/space/analysis.h"
 #include "tessera/space/contraction.h"
-#include "tessera/space/rules/plan_sketch.h"
+#include "tessera/space/rules/part_sketch.h"
 #include "tessera/space/rules/tile_part.h"
 #include "tessera/target/target.h"
 
@@ -27,21 +27,21 @@ struct Problem {
 };
 
 // What becomes of one stage.
-struct StagePlan {
+struct StageDraft {
   enum class Kind {
     kOpen,
     kRows,       // loops of its own
     kTiled,      // `tiling`
-    kHost,       // takes over the result of a tiled stage
+    kNest,       // takes over the result of a tiled stage
     kTransform,  // chooses rows of a small matrix: unrolled
   };
   Kind kind = Kind::kOpen;
   Tiling tiling;
-  std::optional<Host> host;
+  std::optional<Nest> nest;
 };
 
 struct Draft {
-  std::vector<StagePlan> stages;
+  std::vector<StageDraft> stages;
   std::string name;  // of the tiling of the main stage
 };
 
@@ -73,7 +73,7 @@ using PartHook = std::function<void(Part&, std::size_t)>;
 
 // `fixed`: the steps that come before all others. Null where not even the preferred choice is
 // legal: expressions too long to be copied.
-std::unique_ptr<PlanSketch> make_sketch(const Problem& problem, const Draft& draft,
+std::unique_ptr<PartSketch> make_sketch(const Problem& problem, const Draft& draft,
                                         std::string name, schedule::Schedule fixed,
                                         const PartHook& hook = {});
 

@@ -7,20 +7,20 @@
 namespace tessera::space {
 namespace {
 
-// A host that is still free to take over the result of `stage`.
-std::optional<Host> free_host(const Problem& p, const Draft& draft, std::size_t stage) {
-  std::optional<Host> host = find_host(*p.analysis, stage);
-  if (!host) return std::nullopt;
-  if (draft.stages[host->stage].kind != StagePlan::Kind::kRows) return std::nullopt;
-  return host;
+// A nest that is still free to take over the result of `stage`.
+std::optional<Nest> free_nest(const Problem& p, const Draft& draft, std::size_t stage) {
+  std::optional<Nest> nest = find_nest(*p.analysis, stage);
+  if (!nest) return std::nullopt;
+  if (draft.stages[nest->stage].kind != StageDraft::Kind::kRows) return std::nullopt;
+  return nest;
 }
 
 void add_tiling(const Draft& draft, std::size_t stage, const Tiling& tiling,
-                const std::optional<Host>& host, bool main, std::vector<Draft>* out) {
+                const std::optional<Nest>& nest, bool main, std::vector<Draft>* out) {
   Draft next = draft;
-  next.stages[stage] = {StagePlan::Kind::kTiled, tiling, host};
-  if (host && tiling.fused > 0 && !tiling.cache_write)
-    next.stages[host->stage].kind = StagePlan::Kind::kHost;
+  next.stages[stage] = {StageDraft::Kind::kTiled, tiling, nest};
+  if (nest && tiling.fused > 0 && !tiling.cache_write)
+    next.stages[nest->stage].kind = StageDraft::Kind::kNest;
   if (main) {
     next.name = tiling.structure;
     std::transform(next.name.begin(), next.name.end(), next.name.begin(),
@@ -41,7 +41,7 @@ Answer transform_rule(const Problem& p, const Draft& draft, std::size_t stage,
                       std::vector<Draft>* out) {
   if (!is_transform(p.stage(stage))) return Answer::kPass;
   out->push_back(draft);
-  out->back().stages[stage].kind = StagePlan::Kind::kTransform;
+  out->back().stages[stage].kind = StageDraft::Kind::kTransform;
   return Answer::kOnly;
 }
 
@@ -52,7 +52,7 @@ Answer fold_rule(const Problem& p, const Draft& draft, std::size_t stage, std::v
   const double space = s.elements(), depth = s.iterations() / std::max(1.0, space);
   if (space > depth || space > 16.0 * p.target.code_threads()) return Answer::kPass;
   out->push_back(draft);
-  out->back().stages[stage].kind = StagePlan::Kind::kRows;
+  out->back().stages[stage].kind = StageDraft::Kind::kRows;
   if (p.main == stage) out->back().name = "fold";
   return Answer::kMore;
 }
@@ -60,18 +60,18 @@ Answer fold_rule(const Problem& p, const Draft& draft, std::size_t stage, std::v
 // The stage is computed for a tile of the elementwise stage that reads it.
 Answer fuse_rule(const Problem& p, const Draft& draft, std::size_t stage, std::vector<Draft>* out) {
   if (!is_tiled(p.stage(stage))) return Answer::kPass;
-  const std::optional<Host> host = free_host(p, draft, stage);
-  if (!host) return Answer::kPass;
+  const std::optional<Nest> nest = free_nest(p, draft, stage);
+  if (!nest) return Answer::kPass;
   const bool main = p.main == stage;
   if (is_conditional(p.stage(stage))) {
-    add_tiling(draft, stage, {.structure = "SRS", .fused = 1}, host, main, out);
+    add_tiling(draft, stage, {.structure = "SRS", .fused = 1}, nest, main, out);
     return main ? Answer::kMore : Answer::kOnly;
   }
-  add_tiling(draft, stage, {.structure = "SSRS", .fused = 2}, host, main, out);
+  add_tiling(draft, stage, {.structure = "SSRS", .fused = 2}, nest, main, out);
   if (!main) return Answer::kOnly;
-  add_tiling(draft, stage, {.structure = "SRS", .fused = 1}, host, main, out);
-  add_tiling(draft, stage, {.structure = "SSRSRS", .fused = 1}, host, main, out);
-  add_tiling(draft, stage, {.structure = "SSRSRS", .fused = 2}, host, main, out);
+  add_tiling(draft, stage, {.structure = "SRS", .fused = 1}, nest, main, out);
+  add_tiling(draft, stage, {.structure = "SSRSRS", .fused = 1}, nest, main, out);
+  add_tiling(draft, stage, {.structure = "SSRSRS", .fused = 2}, nest, main, out);
   return Answer::kMore;
 }
 
@@ -79,7 +79,7 @@ Answer fuse_rule(const Problem& p, const Draft& draft, std::size_t stage, std::v
 Answer cache_write_rule(const Problem& p, const Draft& draft, std::size_t stage,
                         std::vector<Draft>* out) {
   const Stage& s = p.stage(stage);
-  if (!is_tiled(s) || p.main != stage || is_conditional(s) || free_host(p, draft, stage))
+  if (!is_tiled(s) || p.main != stage || is_conditional(s) || free_nest(p, draft, stage))
     return Answer::kPass;
   for (const int level : {1, 2}) {
     add_tiling(draft, stage, {.structure = "SSRSRS", .fused = level, .cache_write = true},
@@ -98,14 +98,14 @@ Answer tile_rule(const Problem& p, const Draft& draft, std::size_t stage, std::v
   add_tiling(draft, stage, {.structure = "SSRS"}, std::nullopt, main, out);
   if (!main) return Answer::kOnly;
   add_tiling(draft, stage, {.structure = "SSRSRS"}, std::nullopt, main, out);
-  if (!free_host(p, draft, stage))
+  if (!free_nest(p, draft, stage))
     add_tiling(draft, stage, {.structure = "SRS"}, std::nullopt, main, out);
   return Answer::kOnly;
 }
 
 Answer row_rule(const Problem&, const Draft& draft, std::size_t stage, std::vector<Draft>* out) {
   out->push_back(draft);
-  out->back().stages[stage].kind = StagePlan::Kind::kRows;
+  out->back().stages[stage].kind = StageDraft::Kind::kRows;
   return Answer::kOnly;
 }
 

@@ -20,8 +20,8 @@ Result<std::vector<std::unique_ptr<Sketch>>> rule_sketches(const te::Dag& dag,
   if (!out.empty()) return out;
   // Every stage by itself, one vector at a time, is always legal.
   const Problem problem = make_problem(dag, dag.ops, target);
-  Draft draft{.stages = std::vector<StagePlan>(dag.ops.size()), .name = "rows"};
-  for (StagePlan& plan : draft.stages) plan.kind = StagePlan::Kind::kRows;
+  Draft draft{.stages = std::vector<StageDraft>(dag.ops.size()), .name = "rows"};
+  for (StageDraft& own : draft.stages) own.kind = StageDraft::Kind::kRows;
   auto sketch = make_sketch(problem, draft, "rules.rows", {});
   TESSERA_CHECK(sketch != nullptr, "stages by themselves have no legal choice");
   out.push_back(std::move(sketch));

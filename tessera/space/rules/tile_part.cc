@@ -30,33 +30,33 @@ std::vector<Lengths> small_tiles(std::int64_t extent, int count,
 
 }  // namespace
 
-int vector_axis(const Analysis& analysis, std::size_t stage, const std::optional<Host>& host) {
+int vector_axis(const Analysis& analysis, std::size_t stage, const std::optional<Nest>& nest) {
   const Stage& s = analysis.stages[stage];
   int best = -1;
   for (std::size_t i = 0; i < s.rank(); ++i) {
     if (s.extent(i) <= 1) continue;
     const bool later =
-        best < 0 || !host || host->axis[i] > host->axis[static_cast<std::size_t>(best)];
+        best < 0 || !nest || nest->axis[i] > nest->axis[static_cast<std::size_t>(best)];
     if (later) best = static_cast<int>(i);
   }
   return best;
 }
 
 TilePart::TilePart(std::shared_ptr<const Analysis> analysis, const target::Target& target,
-                   std::size_t stage, std::optional<Host> host, Tiling tiling)
+                   std::size_t stage, std::optional<Nest> nest, Tiling tiling)
     : analysis_(std::move(analysis)), target_(target), stage_(stage), tiling_(std::move(tiling)) {
   for (const char c : tiling_.structure) ++(c == 'S' ? spatial_groups_ : reduce_groups_);
   const Stage& s = this->stage();
   name_ = s.op.name;
   if (tiling_.cache_write) {
     name_ += ".local";
-    host.reset();
+    nest.reset();
   }
-  if (host && fused()) {
-    host_ = *host;
+  if (nest && fused()) {
+    nest_ = *nest;
   } else {
-    host_.stage = stage_;
-    for (std::size_t i = 0; i < s.rank(); ++i) host_.axis.push_back(i);
+    nest_.stage = stage_;
+    for (std::size_t i = 0; i < s.rank(); ++i) nest_.axis.push_back(i);
   }
   lanes_ = std::max(1, target_.vector_bytes / size_bytes(s.dtype()));
   add_axes();
@@ -81,7 +81,7 @@ void TilePart::mend_preferred() {
   }
 }
 
-const std::string& TilePart::outer_name() const { return fused() ? host().op.name : name_; }
+const std::string& TilePart::outer_name() const { return fused() ? nest().op.name : name_; }
 
 std::size_t TilePart::depth_of(std::size_t stage) const {
   if (stage == stage_) return anchor_names_.size();
@@ -110,22 +110,22 @@ std::vector<std::int64_t> TilePart::inner_lengths(std::size_t axis) const {
 
 void TilePart::add_axes() {
   const Stage& s = stage();
-  std::vector<bool> mapped(host().rank(), false);
+  std::vector<bool> mapped(nest().rank(), false);
   for (std::size_t i = 0; i < s.rank(); ++i) {
-    const std::string& host_name = host().axis_name(host_.axis[i]);
-    mapped[host_.axis[i]] = true;
+    const std::string& nest_name = nest().axis_name(nest_.axis[i]);
+    mapped[nest_.axis[i]] = true;
     if (s.extent(i) == 1) {
       units_.push_back(s.axis_name(i));
-      host_units_.push_back(host_name);
+      nest_units_.push_back(nest_name);
     } else {
-      axes_.push_back({s.axis_name(i), host_name, i, s.extent(i)});
+      axes_.push_back({s.axis_name(i), nest_name, i, s.extent(i)});
     }
   }
-  for (std::size_t i = 0; i < host().rank(); ++i) {
-    if (!mapped[i]) host_units_.push_back(host().axis_name(i));
+  for (std::size_t i = 0; i < nest().rank(); ++i) {
+    if (!mapped[i]) nest_units_.push_back(nest().axis_name(i));
   }
   const int vector =
-      vector_axis(*analysis_, stage_, fused() ? std::optional<Host>(host_) : std::nullopt);
+      vector_axis(*analysis_, stage_, fused() ? std::optional<Nest>(nest_) : std::nullopt);
   for (std::size_t i = 0; i < axes_.size(); ++i) {
     if (static_cast<int>(axes_[i].axis) == vector) vector_ = i;
   }

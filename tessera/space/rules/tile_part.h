@@ -18,15 +18,15 @@ namespace tessera::space {
 // all reduce axes; the last group is the tile in registers.
 struct Tiling {
   std::string structure = "SSRSRS";
-  int fused = 0;             // groups S of the host around the stage; 0: the stage by itself
-  bool cache_write = false;  // the host is a copy of the stage
+  int fused = 0;             // groups S of the nest around the stage; 0: the stage by itself
+  bool cache_write = false;  // the nest is a copy of the stage
   // Lists of a small space: fewer values, one level of blocks.
   bool small = false;
 };
 
 // Axes of the stage that has tiles, by role.
 struct TileAxis {
-  std::string name, host_name;
+  std::string name, nest_name;
   std::size_t axis = 0;
   std::int64_t extent = 1;
   std::size_t decision = 0;
@@ -35,7 +35,7 @@ struct TileAxis {
 // What a value of a tile's decision means for the limits.
 struct TileFacts {
   std::int64_t inner = 1;   // of an axis of rows; vectors of the axis that they lie along
-  std::int64_t local = 1;   // elements of what the host takes over, along this axis
+  std::int64_t local = 1;   // elements of what the nest takes over, along this axis
   std::int64_t copies = 1;  // of the body, where tails are copies
   bool exact = true;        // no tail
   bool whole = true;        // whole innermost tiles: the loops outside may end earlier instead
@@ -58,9 +58,9 @@ struct TileLoops {
 
 class TilePart final : public Part {
  public:
-  // `host`: the stage that reads the sums; nullopt or unused where the tiling is not fused.
+  // `nest`: the stage that reads the sums; nullopt or unused where the tiling is not fused.
   TilePart(std::shared_ptr<const Analysis> analysis, const target::Target& target,
-           std::size_t stage, std::optional<Host> host, Tiling tiling);
+           std::size_t stage, std::optional<Nest> nest, Tiling tiling);
 
   std::size_t depth_of(std::size_t stage) const override;
   void walk(std::span<std::int32_t> choice, const Place& place, Asker& asker) const override;
@@ -70,7 +70,7 @@ class TilePart final : public Part {
 
  private:
   const Stage& stage() const { return analysis_->stages[stage_]; }
-  const Stage& host() const { return analysis_->stages[fused() ? host_.stage : stage_]; }
+  const Stage& nest() const { return analysis_->stages[fused() ? nest_.stage : stage_]; }
   bool fused() const { return tiling_.fused > 0; }
   bool in_registers() const { return tiling_.fused + 1 == spatial_groups_; }
   const std::string& outer_name() const;
@@ -130,8 +130,8 @@ class TilePart final : public Part {
                   Writer& writer) const;
   void split_reduce(Choice choice, Writer& writer, TileLoops* loops) const;
   void split_stage(Choice choice, Writer& writer, TileLoops* loops) const;
-  void split_host(Choice choice, Writer& writer, std::vector<Loops>* groups) const;
-  Loops write_host(Choice choice, Writer& writer) const;
+  void split_nest(Choice choice, Writer& writer, std::vector<Loops>* groups) const;
+  Loops write_nest(Choice choice, Writer& writer) const;
   void order_stage(Choice choice, const TileLoops& loops, Writer& writer) const;
   // Shares out the leading loops; returns the name of the last one of the group.
   std::string share(Choice choice, const Loops& group, Writer& writer) const;
@@ -139,14 +139,14 @@ class TilePart final : public Part {
   std::shared_ptr<const Analysis> analysis_;
   target::Target target_;
   std::size_t stage_;
-  Host host_;
+  Nest nest_;
   Tiling tiling_;
   std::string name_;  // of the stage that computes
   int spatial_groups_ = 0, reduce_groups_ = 0;
   int lanes_ = 1;
   std::vector<TileAxis> axes_;  // of extent above 1, as in the stage
   std::size_t vector_ = 0;      // index into axes_
-  Loops units_, host_units_;    // loops of one iteration
+  Loops units_, nest_units_;    // loops of one iteration
   std::vector<TileAxis> reduce_;
   std::vector<std::size_t> memory_order_;  // of reduce_: as the operand in given order lies
   std::vector<TileOperand> operands_;
@@ -156,8 +156,8 @@ class TilePart final : public Part {
   bool may_bound_ = false;             // loops that end earlier are among the tails
 };
 
-// The output axis along which vectors lie: the last one with several elements of the host. -1:
+// The output axis along which vectors lie: the last one with several elements of the nest. -1:
 // there is none.
-int vector_axis(const Analysis& analysis, std::size_t stage, const std::optional<Host>& host);
+int vector_axis(const Analysis& analysis, std::size_t stage, const std::optional<Nest>& nest);
 
 }  // namespace tessera::space

@@ -177,7 +177,7 @@ void TilePart::split_stage(Choice choice, Writer& w, TileLoops* loops) const {
   }
 }
 
-void TilePart::split_host(Choice choice, Writer& w, std::vector<Loops>* groups) const {
+void TilePart::split_nest(Choice choice, Writer& w, std::vector<Loops>* groups) const {
   const auto outside = static_cast<std::size_t>(tiling_.fused);
   std::vector<Loops> parts(axes_.size());
   for (std::size_t i = 0; i < axes_.size(); ++i) {
@@ -189,7 +189,7 @@ void TilePart::split_host(Choice choice, Writer& w, std::vector<Loops>* groups) 
     } else {
       lengths.push_back(rest);
     }
-    parts[i] = w.split(outer_name(), axes_[i].host_name, lengths, tail_of(choice, i));
+    parts[i] = w.split(outer_name(), axes_[i].nest_name, lengths, tail_of(choice, i));
   }
   groups->assign(outside + 1, {});
   for (std::size_t g = 0; g <= outside; ++g) {
@@ -200,10 +200,10 @@ void TilePart::split_host(Choice choice, Writer& w, std::vector<Loops>* groups) 
   }
 }
 
-Loops TilePart::write_host(Choice choice, Writer& w) const {
+Loops TilePart::write_nest(Choice choice, Writer& w) const {
   std::vector<Loops> groups;
-  split_host(choice, w, &groups);
-  Loops order = host_units_;
+  split_nest(choice, w, &groups);
+  Loops order = nest_units_;
   for (const Loops& g : groups) append(&order, g);
   w.reorder(outer_name(), order);
   const Loops& tile_loops = groups.back();
@@ -246,7 +246,7 @@ std::vector<Anchor> TilePart::write(Choice choice, const Anchor*, Writer& w) con
   TileLoops loops;
   std::vector<Anchor> anchors;
   if (fused()) {
-    for (const std::string& loop : write_host(choice, w)) anchors.push_back({outer_name(), loop});
+    for (const std::string& loop : write_nest(choice, w)) anchors.push_back({outer_name(), loop});
   }
   split_stage(choice, w, &loops);
   split_reduce(choice, w, &loops);

@@ -90,10 +90,10 @@ Result<std::vector<std::unique_ptr<Sketch>>> template_sketches(const te::Dag& da
                                   [&](const Template& t) { return t.matches(problem, main); });
   if (found == table.end()) return out;
   for (Draft& draft : derive(problem)) {
-    StagePlan& plan = draft.stages[*problem.main];
-    if (plan.kind != StagePlan::Kind::kTiled) continue;
-    const int fused = plan.host && plan.tiling.fused > 0 ? 1 : 0;
-    plan.tiling = {.structure = found->structure, .fused = fused, .small = true};
+    StageDraft& own = draft.stages[*problem.main];
+    if (own.kind != StageDraft::Kind::kTiled) continue;
+    const int fused = own.nest && own.tiling.fused > 0 ? 1 : 0;
+    own.tiling = {.structure = found->structure, .fused = fused, .small = true};
     const PartHook hook = [&](Part& part, std::size_t stage) {
       part.keep_open(stage == *problem.main ? knobs_of(main, *found) : Knobs{});
     };

@@ -1,4 +1,4 @@
-// The part of a learner that does not depend on its network.
+// The part of a trainee that does not depend on its network.
 #pragma once
 
 #include <exception>
@@ -26,10 +26,10 @@ auto guarded(ErrorCode code, const std::string& what, F f) -> decltype(f()) {
 
 // `Interface` is an Optimized.
 template <class Interface>
-class TorchLearner : public Interface {
+class TorchTrainee : public Interface {
  public:
-  TorchLearner(std::vector<nn::Parameter> parameters, at::Device device,
-               const LearnerOptions& options)
+  TorchTrainee(std::vector<nn::Parameter> parameters, at::Device device,
+               const TraineeOptions& options)
       : device_(device),
         options_(options),
         adam_(std::move(parameters), device),
@@ -74,7 +74,7 @@ class TorchLearner : public Interface {
   }
 
   at::Device device_;
-  LearnerOptions options_;
+  TraineeOptions options_;
   AdamW adam_;
 
  private:

@@ -1,4 +1,4 @@
-#include "tessera/space/contraction_plan.h"
+#include "tessera/space/contraction_tiling.h"
 
 #include <algorithm>
 
@@ -14,9 +14,9 @@ namespace {
 // Iterations of an axis that is unrolled whole.
 constexpr std::int64_t kMaxShortAxis = 8;
 
-class Planner {
+class Tiler {
  public:
-  Planner(Context& context, const Contraction& c, bool self)
+  Tiler(Context& context, const Contraction& c, bool self)
       : x_(context),
         c_(c),
         s_(context.stage(c.stage)),
@@ -27,7 +27,7 @@ class Planner {
         depth_(product(c.reduce)),
         open_(open_decisions()) {}
 
-  ContractionPlan run() {
+  ContractionTiling run() {
     p_.lanes = x_.lanes(s_.dtype());
     choose_copies();
     choose_tile_size();
@@ -61,7 +61,7 @@ class Planner {
     for (const std::size_t i : axes) out *= s_.extent(i);
     return out;
   }
-  static std::int64_t tile(const ContractionPlan& p) {
+  static std::int64_t tile(const ContractionTiling& p) {
     return p.rows * parts_of(p.columns, p.lanes);
   }
   std::int64_t tile() const { return tile(p_); }
@@ -141,7 +141,7 @@ class Planner {
 
   // Whether anything that is decided later leaves the code of this tile within its limit.
   bool fits_with_some_block(const RegisterTile& tile, std::int64_t columns) const {
-    ContractionPlan p = p_;
+    ContractionTiling p = p_;
     p.rows = tile.rows;
     p.columns = at_most(tile.vectors * p.lanes, columns);
     if (fits(p, least_body(p), Known::kNothing)) return true;
@@ -160,7 +160,7 @@ class Planner {
     const std::int64_t extent = s_.extent(longest());
     const std::int64_t preferred = preferred_block(extent);
     const auto with_block = [&](std::int64_t block) {
-      ContractionPlan p = p_;
+      ContractionTiling p = p_;
       p.block = block;
       p.block_axis = block > 0 ? static_cast<int>(longest()) : -1;
       return p;
@@ -176,7 +176,7 @@ class Planner {
           return out;
         },
         [&](std::int64_t value) {
-          const ContractionPlan p = with_block(value);
+          const ContractionTiling p = with_block(value);
           return refuse_code(p, least_body(p), Known::kNothing);
         });
     p_ = with_block(block);
@@ -223,34 +223,34 @@ class Planner {
   }
 
   // Iterations of the innermost reduce loop.
-  std::int64_t innermost(const ContractionPlan& p) const {
+  std::int64_t innermost(const ContractionTiling& p) const {
     const std::size_t last = c_.reduce.back();
     return static_cast<int>(last) == p.block_axis ? p.block : s_.extent(last);
   }
 
   // Steps of the reduce axis outside of the innermost, where it may be unrolled too; else 0.
-  std::int64_t next_steps(const ContractionPlan& p) const {
+  std::int64_t next_steps(const ContractionTiling& p) const {
     if (p.unroll < innermost(p) || c_.reduce.size() < 2 || c_.a.conditional) return 0;
     const std::size_t next = c_.reduce[c_.reduce.size() - 2];
     const std::int64_t steps = s_.extent(next);
     return static_cast<int>(next) != p.block_axis && steps <= kMaxShortAxis ? steps : 0;
   }
-  bool prefers_next(const ContractionPlan& p) const {
+  bool prefers_next(const ContractionTiling& p) const {
     return next_steps(p) * innermost(p) * tile(p) <= m_.unrolled_body;
   }
 
   // Multiply-adds of the innermost body, of its tail too.
-  std::int64_t body(const ContractionPlan& p) const {
+  std::int64_t body(const ContractionTiling& p) const {
     const std::int64_t once = p.unroll * tile(p) * (p.unroll_next ? next_steps(p) : 1);
     return innermost(p) % p.unroll != 0 ? 2 * once : once;
   }
   // ... with the unrolling of `p`, whatever becomes of the axis outside.
-  std::int64_t body_without_next(ContractionPlan p) const {
+  std::int64_t body_without_next(ContractionTiling p) const {
     p.unroll_next = !open_.unroll_next && next_steps(p) > 0 && prefers_next(p);
     return body(p);
   }
   // ... one step at a time, which is always among the values.
-  std::int64_t least_body(ContractionPlan p) const {
+  std::int64_t least_body(ContractionTiling p) const {
     p.unroll = 1;
     return body_without_next(p);
   }
@@ -259,7 +259,7 @@ class Planner {
   void choose_unroll() {
     const std::int64_t extent = innermost(p_);
     const auto with_unroll = [&](std::int64_t unroll) {
-      ContractionPlan p = p_;
+      ContractionTiling p = p_;
       p.unroll = std::min(unroll, std::max<std::int64_t>(1, extent));
       return p;
     };
@@ -273,7 +273,7 @@ class Planner {
           return out;
         },
         [&](std::int64_t value) -> const char* {
-          const ContractionPlan p = with_unroll(value);
+          const ContractionTiling p = with_unroll(value);
           if (static_cast<int>(c_.reduce.back()) == p.block_axis && p.block % p.unroll != 0)
             return "blocks of the reduction are no whole number of unrolled steps";
           return refuse_code(p, body_without_next(p), Known::kNothing);
@@ -281,7 +281,7 @@ class Planner {
     p_ = with_unroll(unroll);
     if (next_steps(p_) > 0) {
       const auto refusal = [&](std::int64_t value) {
-        ContractionPlan p = p_;
+        ContractionTiling p = p_;
         p.unroll_next = value == 1;
         return refuse_code(p, body(p), Known::kNothing);
       };
@@ -319,7 +319,7 @@ class Planner {
 
   // Multiply-adds of all copies of the body, in the best case of what is not known: one tile is a
   // part, where that is open, and rows are padded.
-  std::int64_t least_code(const ContractionPlan& p, std::int64_t body, Known known) const {
+  std::int64_t least_code(const ContractionTiling& p, std::int64_t body, Known known) const {
     std::int64_t wide = p.columns, tall = p.rows;
     if (p.block > 0) {
       if (known >= Known::kColumns) {
@@ -343,10 +343,10 @@ class Planner {
     if (!pads) code *= copies(row_extent(), tall, p.rows);
     return c_.a.conditional || c_.b.conditional ? code * limits::kConditionCopies : code;
   }
-  bool fits(const ContractionPlan& p, std::int64_t body, Known known) const {
+  bool fits(const ContractionTiling& p, std::int64_t body, Known known) const {
     return least_code(p, body, known) <= limits::kProducts;
   }
-  const char* refuse_code(const ContractionPlan& p, std::int64_t body, Known known) const {
+  const char* refuse_code(const ContractionTiling& p, std::int64_t body, Known known) const {
     return fits(p, body, known) ? nullptr : "too many multiply-adds in all copies of the body";
   }
 
@@ -378,7 +378,7 @@ class Planner {
   };
 
   // Parts become smaller until every core has its share of them, the longer side first.
-  void shrink_parts(const ContractionPlan& p, Parts* parts) const {
+  void shrink_parts(const ContractionTiling& p, Parts* parts) const {
     const std::int64_t others = product(c_.batch) * product(c_.columns);
     const auto count = [&] {
       return others * parts_of(parts->columns, parts->wide) * parts_of(parts->rows, parts->tall);
@@ -392,7 +392,7 @@ class Planner {
   }
 
   // Convolutions finish one tile of columns over all rows. Products: a block of b in half of L2.
-  Parts preferred_parts(const ContractionPlan& p) const {
+  Parts preferred_parts(const ContractionTiling& p) const {
     Parts out{.columns = parts_of(s_.extent(c_.vector), p.columns),
               .rows = parts_of(row_extent(), p.rows)};
     out.tall = out.rows;
@@ -409,7 +409,7 @@ class Planner {
   void choose_parts() {
     const Parts parts = preferred_parts(p_);
     const auto with_columns = [&](std::int64_t tiles) {
-      ContractionPlan p = p_;
+      ContractionTiling p = p_;
       p.wide = p.columns * std::min(parts.columns, tiles);
       return p;
     };
@@ -418,7 +418,7 @@ class Planner {
         [&] { return tile_counts(parts.columns); },
         [&](std::int64_t n) { return refuse_code(with_columns(n), body_, Known::kColumns); }));
     const auto with_rows = [&](std::int64_t tiles) {
-      ContractionPlan p = p_;
+      ContractionTiling p = p_;
       p.tall = p.rows * std::min(parts.rows, tiles);
       return p;
     };
@@ -439,7 +439,7 @@ class Planner {
     if (may_fuse_pixels()) {
       p_.pixels =
           x_.chooser.flag(name(), "pixels", DecisionKind::kTile, false, [&](std::int64_t value) {
-            ContractionPlan p = p_;
+            ContractionTiling p = p_;
             p.pixels = value == 1;
             return refuse_code(p, body_, Known::kRows);
           });
@@ -491,7 +491,7 @@ class Planner {
   }
 
   // Rows in panels that stay in L2 while columns change.
-  std::int64_t preferred_panel(const ContractionPlan& p) const {
+  std::int64_t preferred_panel(const ContractionTiling& p) const {
     if (!c_.rows.empty() || c_.row < 0) return 0;
     const double row_bytes =
         static_cast<double>(std::max<std::int64_t>(1, depth_)) * size_bytes(c_.a.buffer->dtype);
@@ -503,7 +503,7 @@ class Planner {
 
   void choose_panel() {
     const auto with_panel = [&](std::int64_t tiles) {
-      ContractionPlan p = p_;
+      ContractionTiling p = p_;
       p.panel = tiles * p.rows >= row_extent() ? 0 : tiles;
       return p;
     };
@@ -556,7 +556,7 @@ class Planner {
 
   // Where tiles of rows do not come out even: a copy of the code, or rows that nobody reads. Only
   // storage of the schedule itself can grow.
-  bool may_pad(const ContractionPlan& p) const {
+  bool may_pad(const ContractionTiling& p) const {
     const bool own = !s_.output && (p.block > 0 || self_);
     return own && c_.row >= 0 && p.rows > 1 && row_extent() % p.rows != 0 && !p.pixels;
   }
@@ -565,7 +565,7 @@ class Planner {
     if (!may_pad(p_)) return;
     static constexpr const char* kTails[] = {"peel", "pad"};
     const auto with_tail = [&](std::int64_t value) {
-      ContractionPlan p = p_;
+      ContractionTiling p = p_;
       p.row_tail = value == 1 ? schedule::Tail::kPad : schedule::Tail::kPeel;
       return p;
     };
@@ -583,13 +583,13 @@ class Planner {
   std::int64_t depth_;
   Open open_;
   std::int64_t body_ = 1;  // multiply-adds of the innermost body
-  ContractionPlan p_;
+  ContractionTiling p_;
 };
 
 }  // namespace
 
-ContractionPlan plan_contraction(Context& context, const Contraction& c, const Host& host) {
-  return Planner(context, c, host.stage == c.stage).run();
+ContractionTiling tile_contraction(Context& context, const Contraction& c, const Nest& nest) {
+  return Tiler(context, c, nest.stage == c.stage).run();
 }
 
 }  // namespace tessera::space

@@ -18,7 +18,7 @@ struct Outputs {
   std::vector<float> score, validity, log_time;  // one per example of the batch
 };
 
-class Learner : public Optimized {
+class Trainee : public Optimized {
  public:
   // One step of AdamW on the sum of the losses. Fails where the device does (memory).
   virtual Result<void> step(const Batch& batch, double lr) = 0;
@@ -27,7 +27,7 @@ class Learner : public Optimized {
 
 // Torch is set to deterministic algorithms. kUnavailable: the device is absent; kInvalidArgument:
 // the weights are not those of the network.
-Result<std::unique_ptr<Learner>> make_learner(const nn::NetworkSpec& spec, const Weights& weights,
-                                              const LearnerOptions& options);
+Result<std::unique_ptr<Trainee>> make_trainee(const nn::NetworkSpec& spec, const Weights& weights,
+                                              const TraineeOptions& options);
 
 }  // namespace tessera::train

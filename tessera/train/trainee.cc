@@ -1,10 +1,10 @@
-#include "tessera/train/learner.h"
+#include "tessera/train/trainee.h"
 
 #include <utility>
 
 #include "tessera/train/graph_eval.h"
 #include "tessera/train/losses.h"
-#include "tessera/train/torch_learner.h"
+#include "tessera/train/torch_trainee.h"
 
 namespace tessera::train {
 namespace {
@@ -15,11 +15,11 @@ struct Heads {
   Tensor score, validity, log_time;
 };
 
-class NetworkLearner final : public TorchLearner<Learner> {
+class NetworkTrainee final : public TorchTrainee<Trainee> {
  public:
-  NetworkLearner(nn::NetworkSpec spec, std::vector<nn::Parameter> parameters, at::Device device,
-                 const LearnerOptions& options)
-      : TorchLearner(std::move(parameters), device, options), spec_(std::move(spec)) {}
+  NetworkTrainee(nn::NetworkSpec spec, std::vector<nn::Parameter> parameters, at::Device device,
+                 const TraineeOptions& options)
+      : TorchTrainee(std::move(parameters), device, options), spec_(std::move(spec)) {}
 
   Result<void> step(const Batch& batch, double lr) override {
     return descend(lr, [&]() -> Result<Tensor> {
@@ -115,16 +115,16 @@ Result<Weights> initial_weights(const nn::NetworkSpec& spec, std::uint64_t seed)
   return weights;
 }
 
-Result<std::unique_ptr<Learner>> make_learner(const nn::NetworkSpec& spec, const Weights& weights,
-                                              const LearnerOptions& options) {
+Result<std::unique_ptr<Trainee>> make_trainee(const nn::NetworkSpec& spec, const Weights& weights,
+                                              const TraineeOptions& options) {
   TESSERA_TRY(const at::Device device, prepare_device(options.device, options.threads));
   TESSERA_TRY(nn::Network network, nn::build_network(spec, kSmallest));
-  using Made = Result<std::unique_ptr<Learner>>;
+  using Made = Result<std::unique_ptr<Trainee>>;
   return guarded(ErrorCode::kUnavailable, "torch cannot use " + options.device, [&]() -> Made {
-    auto learner =
-        std::make_unique<NetworkLearner>(spec, std::move(network.parameters), device, options);
-    TESSERA_DO(learner->set_weights(weights));
-    return std::unique_ptr<Learner>(std::move(learner));
+    auto trainee =
+        std::make_unique<NetworkTrainee>(spec, std::move(network.parameters), device, options);
+    TESSERA_DO(trainee->set_weights(weights));
+    return std::unique_ptr<Trainee>(std::move(trainee));
   });
 }
 

@@ -38,7 +38,7 @@ struct Chances {
   std::vector<std::int64_t> likeliest;  // value
 };
 
-class LanguageLearner : public Optimized {
+class LanguageTrainee : public Optimized {
  public:
   // One step of AdamW. Fails where the device does (memory).
   virtual Result<void> step(const LanguageBatch& batch, double lr) = 0;
@@ -47,9 +47,9 @@ class LanguageLearner : public Optimized {
 
 // `weights` are also those that preferences are compared with. Of `options` device, threads, weight
 // decay and clipping count.
-Result<std::unique_ptr<LanguageLearner>> make_language_learner(const nn::LanguageSpec& spec,
+Result<std::unique_ptr<LanguageTrainee>> make_language_trainee(const nn::LanguageSpec& spec,
                                                                const Weights& weights,
-                                                               const LearnerOptions& options,
+                                                               const TraineeOptions& options,
                                                                const LanguageLossOptions& loss);
 
 }  // namespace tessera::train

@@ -1,11 +1,11 @@
-#include "tessera/train/language_learner.h"
+#include "tessera/train/language_trainee.h"
 
 #include <array>
 #include <utility>
 
 #include "tessera/train/graph_eval.h"
 #include "tessera/train/losses.h"
-#include "tessera/train/torch_learner.h"
+#include "tessera/train/torch_trainee.h"
 
 namespace tessera::train {
 namespace {
@@ -15,11 +15,11 @@ using at::Tensor;
 // Far below every score, and far from the end of f32.
 constexpr double kNever = 1e9;
 
-class SentenceLearner final : public TorchLearner<LanguageLearner> {
+class SentenceTrainee final : public TorchTrainee<LanguageTrainee> {
  public:
-  SentenceLearner(nn::LanguageSpec spec, std::vector<nn::Parameter> parameters, at::Device device,
-                  const LearnerOptions& options, const LanguageLossOptions& loss)
-      : TorchLearner(std::move(parameters), device, options), spec_(std::move(spec)), loss_(loss) {}
+  SentenceTrainee(nn::LanguageSpec spec, std::vector<nn::Parameter> parameters, at::Device device,
+                  const TraineeOptions& options, const LanguageLossOptions& loss)
+      : TorchTrainee(std::move(parameters), device, options), spec_(std::move(spec)), loss_(loss) {}
 
   Result<void> step(const LanguageBatch& batch, double lr) override {
     return descend(lr, [&] { return loss_of(batch); });
@@ -186,19 +186,19 @@ class SentenceLearner final : public TorchLearner<LanguageLearner> {
 
 }  // namespace
 
-Result<std::unique_ptr<LanguageLearner>> make_language_learner(const nn::LanguageSpec& spec,
+Result<std::unique_ptr<LanguageTrainee>> make_language_trainee(const nn::LanguageSpec& spec,
                                                                const Weights& weights,
-                                                               const LearnerOptions& options,
+                                                               const TraineeOptions& options,
                                                                const LanguageLossOptions& loss) {
   TESSERA_TRY(const at::Device device, prepare_device(options.device, options.threads));
   TESSERA_TRY(nn::Network network, nn::build_choices(spec, 1));
-  using Made = Result<std::unique_ptr<LanguageLearner>>;
+  using Made = Result<std::unique_ptr<LanguageTrainee>>;
   return guarded(ErrorCode::kUnavailable, "torch cannot use " + options.device, [&]() -> Made {
-    auto learner = std::make_unique<SentenceLearner>(spec, std::move(network.parameters), device,
+    auto trainee = std::make_unique<SentenceTrainee>(spec, std::move(network.parameters), device,
                                                      options, loss);
-    TESSERA_DO(learner->set_weights(weights));
-    learner->keep_reference();
-    return std::unique_ptr<LanguageLearner>(std::move(learner));
+    TESSERA_DO(trainee->set_weights(weights));
+    trainee->keep_reference();
+    return std::unique_ptr<LanguageTrainee>(std::move(trainee));
   });
 }
 

@@ -22,9 +22,9 @@ struct LoadedGraph {
   std::vector<std::map<std::string, at::Tensor>> still;  // by segment, made when it is first run
 };
 
-class GraphLearner {
+class GraphTrainee {
  public:
-  static Result<std::unique_ptr<GraphLearner>> make(nn::GraphNetworkSpec spec,
+  static Result<std::unique_ptr<GraphTrainee>> make(nn::GraphNetworkSpec spec,
                                                     graphset::Encoding encoding,
                                                     std::int64_t configs, at::Device device,
                                                     std::uint64_t seed);
@@ -47,7 +47,7 @@ class GraphLearner {
     std::vector<std::string> inputs;  // before the parameters
   };
 
-  GraphLearner(nn::GraphNetworkSpec spec, graphset::Encoding encoding, std::int64_t configs,
+  GraphTrainee(nn::GraphNetworkSpec spec, graphset::Encoding encoding, std::int64_t configs,
                const at::Device& device, std::vector<nn::Parameter> parameters);
   Result<const Instance*> instance(const nn::GraphShape& shape);
 

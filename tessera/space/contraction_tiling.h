@@ -25,7 +25,7 @@ enum class PartOrder {
   kOuterRows,  // one outer row at a time
 };
 
-struct ContractionPlan {
+struct ContractionTiling {
   int lanes = 1;
   bool pack_a = false, pack_b = false;  // copied; constants are laid out as they are read anyway
   std::int64_t rows = 1, columns = 1;   // of the register tile, elements
@@ -51,6 +51,6 @@ struct ContractionPlan {
   Hoist hoist = Hoist::kNone;
 };
 
-ContractionPlan plan_contraction(Context& context, const Contraction& c, const Host& host);
+ContractionTiling tile_contraction(Context& context, const Contraction& c, const Nest& nest);
 
 }  // namespace tessera::space

@@ -1,4 +1,4 @@
-#include "tessera/train/graph_learner.h"
+#include "tessera/train/graph_trainee.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
@@ -21,7 +21,7 @@ bool is_sparse(const std::string& name, const nn::GraphNetworkSpec& spec,
 
 using at::Tensor;
 
-GraphLearner::GraphLearner(nn::GraphNetworkSpec spec, graphset::Encoding encoding,
+GraphTrainee::GraphTrainee(nn::GraphNetworkSpec spec, graphset::Encoding encoding,
                            std::int64_t configs, const at::Device& device,
                            std::vector<nn::Parameter> parameters)
     : spec_(std::move(spec)),
@@ -30,7 +30,7 @@ GraphLearner::GraphLearner(nn::GraphNetworkSpec spec, graphset::Encoding encodin
       device_(device),
       adam_(std::move(parameters), device) {}
 
-Result<std::unique_ptr<GraphLearner>> GraphLearner::make(nn::GraphNetworkSpec spec,
+Result<std::unique_ptr<GraphTrainee>> GraphTrainee::make(nn::GraphNetworkSpec spec,
                                                          graphset::Encoding encoding,
                                                          std::int64_t configs, at::Device device,
                                                          std::uint64_t seed) {
@@ -38,19 +38,19 @@ Result<std::unique_ptr<GraphLearner>> GraphLearner::make(nn::GraphNetworkSpec sp
   Rng rng(seed);
   Weights weights;
   for (const nn::Parameter& p : network.parameters) weights[p.name] = nn::initial_value(p, rng);
-  std::unique_ptr<GraphLearner> learner(new GraphLearner(
+  std::unique_ptr<GraphTrainee> trainee(new GraphTrainee(
       std::move(spec), std::move(encoding), configs, device, std::move(network.parameters)));
-  TESSERA_DO(learner->adam_.set_weights(weights));
-  return learner;
+  TESSERA_DO(trainee->adam_.set_weights(weights));
+  return trainee;
 }
 
-LoadedGraph GraphLearner::load(const graphset::ConfigGraph& graph) const {
+LoadedGraph GraphTrainee::load(const graphset::ConfigGraph& graph) const {
   LoadedGraph out{&graph, graphset::cut(graph, graphset::cut_options(spec_)), {}};
   out.still.resize(out.segments.size());
   return out;
 }
 
-Result<const GraphLearner::Instance*> GraphLearner::instance(const nn::GraphShape& shape) {
+Result<const GraphTrainee::Instance*> GraphTrainee::instance(const nn::GraphShape& shape) {
   const auto key = std::pair(shape.nodes, shape.places);
   if (const auto found = instances_.find(key); found != instances_.end()) return &found->second;
   TESSERA_TRY(nn::Network network, nn::build_graph_network(spec_, shape));
@@ -65,7 +65,7 @@ Result<const GraphLearner::Instance*> GraphLearner::instance(const nn::GraphShap
   return &instances_.emplace(key, Instance{std::move(eval), std::move(inputs)}).first->second;
 }
 
-Result<Tensor> GraphLearner::run(LoadedGraph& graph, std::size_t segment,
+Result<Tensor> GraphTrainee::run(LoadedGraph& graph, std::size_t segment,
                                  std::span<const std::int64_t> configs) {
   const graphset::Segment& part = graph.segments[segment];
   const nn::GraphShape shape =
@@ -101,7 +101,7 @@ Result<Tensor> GraphLearner::run(LoadedGraph& graph, std::size_t segment,
   return network->eval.run(inputs)[0];
 }
 
-Result<std::vector<float>> GraphLearner::predict(LoadedGraph& graph,
+Result<std::vector<float>> GraphTrainee::predict(LoadedGraph& graph,
                                                  std::span<const std::int64_t> configs) {
   const c10::AutoGradMode no_gradients(false);
   std::vector<float> scores(configs.size(), 0);

@@ -10,10 +10,10 @@
 
 namespace tessera::space {
 
-class PlanSketch final : public Sketch {
+class PartSketch final : public Sketch {
  public:
   // `fixed`: the steps that no decision changes, which come first.
-  PlanSketch(std::string name, schedule::Schedule fixed);
+  PartSketch(std::string name, schedule::Schedule fixed);
 
   // Consumers first. `stages` are written by the part; `users` read them. Where all users lie in
   // the loops of one part, and `may_move`, the place becomes a decision `name`.at.

@@ -1,4 +1,4 @@
-#include "tessera/space/rules/plan_sketch.h"
+#include "tessera/space/rules/part_sketch.h"
 
 #include <algorithm>
 #include <cctype>
@@ -7,22 +7,22 @@
 #include "tessera/space/limits.h"
 
 namespace tessera::space {
-PlanSketch::PlanSketch(std::string name, schedule::Schedule fixed) : fixed_(std::move(fixed)) {
+PartSketch::PartSketch(std::string name, schedule::Schedule fixed) : fixed_(std::move(fixed)) {
   name_ = std::move(name);
 }
 
-const PlanSketch::Member* PlanSketch::member_of(std::size_t stage) const {
+const PartSketch::Member* PartSketch::member_of(std::size_t stage) const {
   for (const Member& m : members_) {
     if (std::find(m.stages.begin(), m.stages.end(), stage) != m.stages.end()) return &m;
   }
   return nullptr;
 }
 
-std::size_t PlanSketch::index_of(const Member& member) const {
+std::size_t PartSketch::index_of(const Member& member) const {
   return static_cast<std::size_t>(&member - members_.data());
 }
 
-bool PlanSketch::can_move(const std::vector<std::size_t>& users) const {
+bool PartSketch::can_move(const std::vector<std::size_t>& users) const {
   const Member* first = users.empty() ? nullptr : member_of(users[0]);
   if (!first) return false;
   return std::all_of(users.begin(), users.end(), [&](std::size_t u) {
@@ -33,7 +33,7 @@ bool PlanSketch::can_move(const std::vector<std::size_t>& users) const {
 }
 
 // Names of stages come from models: what a decision may not contain becomes '_'.
-void PlanSketch::add_decision(Decision decision) {
+void PartSketch::add_decision(Decision decision) {
   for (char& c : decision.name) {
     if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.') c = '_';
   }
@@ -44,7 +44,7 @@ void PlanSketch::add_decision(Decision decision) {
   decisions_.push_back(std::move(decision));
 }
 
-void PlanSketch::add_place(const std::string& name, const std::vector<std::size_t>& users,
+void PartSketch::add_place(const std::string& name, const std::vector<std::size_t>& users,
                            Member* member) {
   member->nest = member_of(users[0])->nest;
   const Part& around = *members_[member->nest].part;
@@ -69,7 +69,7 @@ void PlanSketch::add_place(const std::string& name, const std::vector<std::size_
                              rows ? static_cast<std::int32_t>(member->deepest) : 0));
 }
 
-void PlanSketch::add(std::unique_ptr<Part> part, const std::string& name,
+void PartSketch::add(std::unique_ptr<Part> part, const std::string& name,
                      const std::vector<std::size_t>& stages, const std::vector<std::size_t>& users,
                      bool may_move) {
   Member member{.part = std::move(part), .stages = stages, .decisions = {}, .inside = {}};
@@ -83,7 +83,7 @@ void PlanSketch::add(std::unique_ptr<Part> part, const std::string& name,
   members_.push_back(std::move(member));
 }
 
-bool PlanSketch::finish() {
+bool PartSketch::finish() {
   const auto legal = [&] {
     std::vector<std::int32_t> choice;
     for (const Decision& d : decisions_) choice.push_back(d.preferred);
@@ -99,7 +99,7 @@ bool PlanSketch::finish() {
   return legal();
 }
 
-std::vector<std::int32_t> PlanSketch::slice(const Member& member, Choice choice) const {
+std::vector<std::int32_t> PartSketch::slice(const Member& member, Choice choice) const {
   std::vector<std::int32_t> out = member.part->preferred();
   for (std::size_t i = 0; i < out.size(); ++i) {
     if (const int d = member.decisions[i]; d >= 0) out[i] = choice[static_cast<std::size_t>(d)];
@@ -129,7 +129,7 @@ class MemberAsker final : public Asker {
 
 // Places come before what a part decides: it may be anything that fits there. A part by itself
 // always fits, so that consumers need not look ahead.
-void PlanSketch::walk(Asker& asker) const {
+void PartSketch::walk(Asker& asker) const {
   Path path{.places = std::vector<std::int32_t>(members_.size(), 0), .choices = {}};
   path.choices.reserve(members_.size());
   for (std::size_t i = 0; i < members_.size() && !asker.stopped(); ++i) {
@@ -146,12 +146,12 @@ void PlanSketch::walk(Asker& asker) const {
   }
 }
 
-std::int64_t PlanSketch::most_code(const Member& member, const Path& path) const {
+std::int64_t PartSketch::most_code(const Member& member, const Path& path) const {
   return limits::kCopied / members_[member.nest].part->copies(path.choices[member.nest]);
 }
 
 // A consumer copies what it contains; padding copies the consumer in turn.
-const char* PlanSketch::refuse_place(const Member& member, std::int32_t place,
+const char* PartSketch::refuse_place(const Member& member, std::int32_t place,
                                      const Path& path) const {
   if (place == 0) return nullptr;
   for (const std::size_t user : member.inside) {
@@ -164,7 +164,7 @@ const char* PlanSketch::refuse_place(const Member& member, std::int32_t place,
   return cut ? "conditions of the stage cut too much code" : nullptr;
 }
 
-Result<schedule::Schedule> PlanSketch::write(Choice choice) const {
+Result<schedule::Schedule> PartSketch::write(Choice choice) const {
   Writer writer;
   std::vector<std::vector<Anchor>> anchors(members_.size());
   for (std::size_t i = 0; i < members_.size(); ++i) {
