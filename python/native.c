@@ -36,6 +36,9 @@ typedef struct {
   PyObject_HEAD tsr_session* handle;
   PyThread_type_lock lock; /* one run at a time */
   PyObject* model;         /* its outputs are described there */
+  /* Of arrays that have no table of DLPack (NumPy): their type, what makes one, and a tuple of its
+   * arguments for each output. NULL until allocate_with. */
+  PyObject *array_type, *make_array, *array_arguments;
 } Session;
 
 static void free_object(PyObject* self) {
@@ -240,6 +243,9 @@ static void session_dealloc(PyObject* self) {
   api->free_session(session->handle);
   if (session->lock) PyThread_free_lock(session->lock);
   Py_XDECREF(session->model);
+  Py_XDECREF(session->array_type);
+  Py_XDECREF(session->make_array);
+  Py_XDECREF(session->array_arguments);
   free_object(self);
 }
 
@@ -489,8 +495,76 @@ static PyObject* new_tensor(const Exchange* exchange, const tsr_tensor_info* inf
   return object;
 }
 
-/* run_new(inputs): a tuple of new tensors of the same library as the first input; NotImplemented
- * unless all inputs are of its type, on the host, and it has DLPack's table. */
+/* allocate_with(type, function, arguments): arrays of the type are answered with
+ * function(*arguments of the output). */
+static PyObject* session_allocate_with(PyObject* self, PyObject* args) {
+  Session* session = (Session*)self;
+  PyObject *type, *function, *arguments;
+  Py_ssize_t i;
+  if (!PyArg_ParseTuple(args, "OOO!", &type, &function, &PyTuple_Type, &arguments)) return NULL;
+  for (i = 0; i < PyTuple_Size(arguments); ++i) {
+    if (!PyTuple_Check(PyTuple_GetItem(arguments, i))) {
+      PyErr_SetString(PyExc_TypeError, "the arguments of each output are a tuple");
+      return NULL;
+    }
+  }
+  if (PyTuple_Size(arguments) != api->num_outputs(((Model*)session->model)->handle)) {
+    PyErr_SetString(PyExc_TypeError, "every output needs arguments");
+    return NULL;
+  }
+  if (!session->array_type) { /* once: a run in another thread may be reading them */
+    Py_INCREF(function);
+    session->make_array = function;
+    Py_INCREF(arguments);
+    session->array_arguments = arguments;
+    Py_INCREF(type);
+    session->array_type = type;
+  }
+  Py_RETURN_NONE;
+}
+
+/* The tensors of the caller; *done counts those to release. 0: not all are of one kind. */
+static int fill_inputs(PyObject* inputs, const Exchange* exchange, Held* held,
+                       tsr_dl_tensor* tensors, Py_ssize_t* done) {
+  const Py_ssize_t count = PyTuple_Size(inputs);
+  PyTypeObject* type = Py_TYPE(PyTuple_GetItem(inputs, 0));
+  for (; *done < count; ++*done) {
+    PyObject* object = PyTuple_GetItem(inputs, *done);
+    Held* at = &held[*done];
+    at->buffer.obj = NULL;
+    at->capsule = NULL;
+    if (Py_TYPE(object) != type) return 0;
+    if (exchange ? !fill_from_exchange(exchange, object, at, &tensors[*done])
+                 : fill_from_buffer(object, 0, at, &tensors[*done])) {
+      release(at);
+      PyErr_Clear(); /* whoever takes any tensor says what is wrong with it */
+      return 0;
+    }
+  }
+  return 1;
+}
+
+/* One new tensor of the kind of the inputs, described in `to`; a new reference. */
+static PyObject* new_output(Session* session, const Exchange* exchange, int32_t i, Held* held,
+                            tsr_dl_tensor* to) {
+  PyObject* made;
+  int failed;
+  held->buffer.obj = NULL;
+  held->capsule = NULL;
+  if (exchange) {
+    made = new_tensor(exchange, api->output(((Model*)session->model)->handle, i));
+    failed = made && exchange->tensor_from_object(made, to);
+  } else {
+    made = PyObject_CallObject(session->make_array, PyTuple_GetItem(session->array_arguments, i));
+    failed = made && fill_from_buffer(made, 1, held, to);
+  }
+  if (failed) Py_CLEAR(made);
+  return made;
+}
+
+/* run_new(inputs): the output, or a tuple of them, as new tensors of the library that the inputs
+ * are of; NotImplemented unless all inputs are of one type that has DLPack's table and lie on the
+ * host, or that allocate_with made known. */
 static PyObject* session_run_new(PyObject* self, PyObject* inputs) {
   Session* session = (Session*)self;
   const tsr_model* model = ((Model*)session->model)->handle;
@@ -498,36 +572,39 @@ static PyObject* session_run_new(PyObject* self, PyObject* inputs) {
   Held held[2 * kMostTensors];
   tsr_dl_tensor tensors[2 * kMostTensors];
   const Exchange* exchange = NULL;
-  PyObject *made, *none = NULL;
-  Py_ssize_t count, i;
+  PyObject *made = NULL, *one = NULL, *none = NULL;
+  Py_ssize_t count, done = 0, i;
+  int known;
   if (!PyTuple_Check(inputs)) {
     PyErr_SetString(PyExc_TypeError, "run_new takes a tuple of inputs");
     return NULL;
   }
   count = PyTuple_Size(inputs);
-  for (i = 0; i < count && count <= kMostTensors && outputs <= kMostTensors; ++i) {
-    PyObject* object = PyTuple_GetItem(inputs, i);
-    if (i == 0) exchange = exchange_of(object);
-    if (!exchange || Py_TYPE(object) != Py_TYPE(PyTuple_GetItem(inputs, 0)) ||
-        !fill_from_exchange(exchange, object, &held[i], &tensors[i])) {
-      break;
+  known = count > 0 && count == api->num_inputs(model) && count <= kMostTensors && outputs > 0 &&
+          outputs <= kMostTensors;
+  if (known && (PyObject*)Py_TYPE(PyTuple_GetItem(inputs, 0)) != session->array_type) {
+    exchange = exchange_of(PyTuple_GetItem(inputs, 0));
+    known = exchange != NULL;
+  }
+  if (!known || !fill_inputs(inputs, exchange, held, tensors, &done)) {
+    made = Py_NotImplemented;
+    Py_INCREF(made);
+  } else {
+    if (outputs > 1) made = PyTuple_New(outputs);
+    for (i = 0; i < outputs && (made || outputs == 1); ++i) {
+      one = new_output(session, exchange, (int32_t)i, &held[done], &tensors[done]);
+      if (one) ++done;
+      if (outputs == 1) {
+        made = one;
+      } else if (!one || PyTuple_SetItem(made, i, one)) {
+        Py_CLEAR(made);
+      }
     }
+    if (made) none = run_tensors(session, tensors, count, outputs);
+    if (!none) Py_CLEAR(made);
+    Py_XDECREF(none);
   }
-  if (i < count || !exchange) {
-    Py_INCREF(Py_NotImplemented);
-    return Py_NotImplemented;
-  }
-  made = PyTuple_New(outputs);
-  for (i = 0; made && i < outputs; ++i) {
-    PyObject* tensor = new_tensor(exchange, api->output(model, (int32_t)i));
-    if (!tensor || PyTuple_SetItem(made, i, tensor) ||
-        exchange->tensor_from_object(tensor, &tensors[count + i])) {
-      Py_CLEAR(made);
-    }
-  }
-  if (made) none = run_tensors(session, tensors, count, outputs);
-  if (!none) Py_CLEAR(made);
-  Py_XDECREF(none);
+  for (i = 0; i < done; ++i) release(&held[i]);
   return made;
 }
 
@@ -547,6 +624,7 @@ static PyType_Spec model_spec = {"tessera._native.Model", sizeof(Model), 0,
 static PyMethodDef session_methods[] = {
     {"run", (PyCFunction)(void (*)(void))session_run, METH_FASTCALL, NULL},
     {"run_new", session_run_new, METH_O, NULL},
+    {"allocate_with", session_allocate_with, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL}};
 static PyType_Slot session_slots[] = {
     {Py_tp_dealloc, (void*)session_dealloc}, {Py_tp_methods, session_methods}, {0, NULL}};

@@ -34,13 +34,8 @@ class Session:
     def __init__(self, model: Model, threads: int = 0) -> None:
         self.model = model
         native = model._native.session(threads)
-        self._run, self._run_new = native.run, native.run_new
+        self._run, self._run_new, self._allocate_with = native.run, native.run_new, native.allocate_with
         self._count = len(model.inputs)
-        # Known once a kind of array has come: its type, what allocates one, and shapes and types of the outputs.
-        self._array: Any = None
-        self._allocate: Any = None
-        self._empty: list[tuple[tuple[int, ...], Any]] = []
-        self._tensor: Any = None  # PyTorch's
 
     def __call__(self, *inputs: Any, out: Any = None, **named: Any) -> Any:
         """Runs the model. Inputs go by position or by name; NumPy arrays give NumPy arrays, PyTorch tensors give
@@ -50,14 +45,10 @@ class Session:
             inputs = self._ordered(inputs, named)
         if out is not None:
             outputs = tuple(out) if isinstance(out, (tuple, list)) else (out,)
-        elif inputs and type(inputs[0]) is self._array:
-            allocate = self._allocate
-            outputs = tuple([allocate(shape, dtype) for shape, dtype in self._empty])
         else:
-            if inputs and type(inputs[0]) is self._tensor:
-                outputs = self._run_new(inputs)
-                if outputs is not NotImplemented:
-                    return outputs[0] if len(outputs) == 1 else outputs
+            made = self._run_new(inputs)
+            if made is not NotImplemented:
+                return made
             inputs, outputs = self._prepared(inputs)
         self._run(inputs, outputs)
         return outputs[0] if len(outputs) == 1 else outputs
@@ -85,7 +76,6 @@ class Session:
         if torch is not None:
             first = next((x for x in inputs if isinstance(x, torch.Tensor)), None)
             if first is not None:
-                self._tensor = torch.Tensor
                 names = ["bfloat16" if t.dtype == "bf16" else _NUMPY[t.dtype] for t in self.model.outputs]
                 return inputs, tuple(torch.empty(t.shape, dtype=getattr(torch, name), device=first.device)
                                      for t, name in zip(self.model.outputs, names))
@@ -93,12 +83,13 @@ class Session:
 
         if any(t.dtype not in _NUMPY for t in self.model.outputs):
             raise TypeError("NumPy has no bfloat16: give PyTorch tensors, or out=")
-        self._array, self._allocate = numpy.ndarray, numpy.empty
-        self._empty = [(t.shape, numpy.dtype(_NUMPY[t.dtype])) for t in self.model.outputs]
+        # From the next call on, arrays are answered without coming here.
+        empty = tuple((t.shape, numpy.dtype(_NUMPY[t.dtype])) for t in self.model.outputs)
+        self._allocate_with(numpy.ndarray, numpy.empty, empty)
         # Numbers and lists are arrays of the type that the model takes; arrays are checked, not converted.
         ready = tuple(x if hasattr(x, "__dlpack__") or hasattr(x, "__array_interface__") else
                       numpy.asarray(x, numpy.dtype(_NUMPY[t.dtype])) for x, t in zip(inputs, self.model.inputs))
-        return ready, tuple(numpy.empty(shape, dtype) for shape, dtype in self._empty)
+        return ready, tuple(numpy.empty(shape, dtype) for shape, dtype in empty)
 
 
 class Model:
@@ -108,6 +99,7 @@ class Model:
         self._native = native
         self._threads = threads
         self._default: Optional[Session] = None
+        self._run_new: Any = self._start
         self.inputs = tuple(TensorInfo(*t) for t in native.inputs())
         self.outputs = tuple(TensorInfo(*t) for t in native.outputs())
 
@@ -117,16 +109,23 @@ class Model:
 
     def __call__(self, *inputs: Any, out: Any = None, **named: Any) -> Any:
         """Runs the model: see :meth:`Session.__call__`."""
-        session = self._default
-        if session is None:
-            session = self._default = self.session()
-        return session(*inputs, out=out, **named)
+        if out is None and not named:
+            made = self._run_new(inputs)
+            if made is not NotImplemented:
+                return made
+        return (self._default or self._first())(*inputs, out=out, **named)
+
+    def _first(self) -> Session:
+        session = self._default = self.session()
+        self._run_new = session._run_new
+        return session
+
+    def _start(self, inputs: tuple[Any, ...]) -> Any:
+        return self._first()._run_new(inputs)
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Runs the model on inputs by name; returns the outputs by name."""
-        if self._default is None:
-            self._default = self.session()
-        return self._default.run(inputs)
+        return (self._default or self._first()).run(inputs)
 
     def save(self, folder: PathLike, *, name: Optional[str] = None, target: Optional[str] = None,
              cc: Optional[str] = None, emit: str = "so", weights: str = "auto") -> None:

@@ -53,6 +53,14 @@ class ModelTest(unittest.TestCase):
         fixed.setflags(write=False)
         np.testing.assert_array_equal(self.model(fixed), self.y)
 
+    def test_every_call_makes_outputs_of_its_own(self):
+        session = self.model.session(1)
+        first, second = session(self.x), session(self.x)
+        np.testing.assert_array_equal(first, second)
+        self.assertFalse(np.shares_memory(first, second))
+        with self.assertRaisesRegex(TypeError, "takes 1 inputs"):
+            session(self.x, self.x)
+
     def test_says_what_is_wrong(self):
         with self.assertRaisesRegex(tessera.Error, "input input must have shape 1x784, not 1x3"):
             self.model(self.x[:, :3])
