@@ -8,9 +8,10 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "tessera/support/cache_entry.h"
+#include "tessera/support/checksum.h"
 #include "tessera/support/files.h"
 #include "tessera/support/hash.h"
-#include "tessera/support/mapped_file.h"
 
 namespace tessera {
 namespace {
@@ -20,28 +21,32 @@ namespace fs = std::filesystem;
 constexpr std::string_view kSuffix = ".entry";
 
 struct Header {
-  char magic[8] = {'T', 'S', 'R', 'C', 'A', 'C', 'H', '1'};
+  char magic[8] = {'T', 'S', 'R', 'C', 'A', 'C', 'H', '2'};
   std::uint64_t key_bytes = 0, answer_bytes = 0, checksum = 0;
 };
 
-std::uint64_t checksum(std::string_view key, std::string_view answer) {
-  return hash_bytes(answer, hash_bytes(key));
+// Zeros between the key and the answer.
+std::size_t padding(std::size_t key_bytes) {
+  const std::size_t end = sizeof(Header) + key_bytes;
+  return (CacheEntry::kAlignment - end % CacheEntry::kAlignment) % CacheEntry::kAlignment;
 }
 
 // The answer in the bytes of an entry; nothing unless every part of it is as it was written.
-std::optional<std::string> answer_in(std::string_view bytes, const std::string& key) {
+std::optional<std::string_view> answer_in(std::string_view bytes, const std::string& key) {
   Header header;
   if (bytes.size() < sizeof(Header)) return std::nullopt;
   std::memcpy(&header, bytes.data(), sizeof(Header));
   const std::string_view rest = bytes.substr(sizeof(Header));
+  const std::size_t before = key.size() + padding(key.size());
   if (std::memcmp(header.magic, Header().magic, sizeof(header.magic)) != 0 ||
       header.key_bytes != key.size() || header.answer_bytes > rest.size() ||
-      rest.size() - header.answer_bytes != key.size() || rest.substr(0, key.size()) != key) {
+      rest.size() - header.answer_bytes != before || rest.substr(0, key.size()) != key) {
     return std::nullopt;
   }
-  const std::string_view answer = rest.substr(key.size());
-  if (checksum(key, answer) != header.checksum) return std::nullopt;
-  return std::string(answer);
+  Checksum sum;
+  sum.add(rest);
+  if (sum.value() != header.checksum) return std::nullopt;
+  return rest.substr(before);
 }
 
 struct Entry {
@@ -72,37 +77,62 @@ std::vector<Entry> list_entries(const std::string& folder, bool others) {
   return entries;
 }
 
+std::string entry_path(const DiskCache& cache, const std::string& key) {
+  const std::string name = to_hex(hash_bytes(key, 1)) + to_hex(hash_bytes(key, 2));
+  return fmt::format("{}/{}/{}{}", cache.folder(), name.substr(0, 2), name.substr(2), kSuffix);
+}
+
 }  // namespace
 
-std::string DiskCache::path_of(const std::string& key) const {
-  const std::string name = to_hex(hash_bytes(key, 1)) + to_hex(hash_bytes(key, 2));
-  return fmt::format("{}/{}/{}{}", folder_, name.substr(0, 2), name.substr(2), kSuffix);
+std::string DiskCache::path_of(const std::string& key) const { return entry_path(*this, key); }
+
+std::optional<CacheEntry> open_entry(const DiskCache& cache, const std::string& key) {
+  const std::string path = entry_path(cache, key);
+  Result<MappedFile> file = MappedFile::open(path);
+  if (!file.ok()) return std::nullopt;
+  const std::optional<std::string_view> answer = answer_in(file->bytes(), key);
+  std::error_code error;
+  if (!answer) {
+    fs::remove(path, error);
+    return std::nullopt;
+  }
+  ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
+  return CacheEntry{std::move(*file), *answer};
+}
+
+Result<void> store_entry(const DiskCache& cache, const std::string& key,
+                         const std::vector<std::string_view>& parts) {
+  const std::string path = entry_path(cache, key);
+  std::error_code error;
+  fs::create_directories(fs::path(path).parent_path(), error);
+  if (error) {
+    return make_error(ErrorCode::kIo, "cannot make {}: {}", cache.folder(), error.message());
+  }
+  const std::string zeros(padding(key.size()), '\0');
+  Header header;
+  header.key_bytes = key.size();
+  Checksum sum;
+  sum.add(key);
+  sum.add(zeros);
+  for (const std::string_view part : parts) {
+    header.answer_bytes += part.size();
+    sum.add(part);
+  }
+  header.checksum = sum.value();
+  std::vector<std::string_view> whole = {
+      {reinterpret_cast<const char*>(&header), sizeof(header)}, key, zeros};
+  whole.insert(whole.end(), parts.begin(), parts.end());
+  return write_file(path, whole);
 }
 
 std::optional<std::string> DiskCache::find(const std::string& key) const {
-  const std::string path = path_of(key);
-  const Result<MappedFile> file = MappedFile::open(path);
-  if (!file.ok()) return std::nullopt;
-  std::optional<std::string> answer = answer_in(file->bytes(), key);
-  std::error_code error;
-  if (answer) {
-    ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
-  } else {
-    fs::remove(path, error);
-  }
-  return answer;
+  const std::optional<CacheEntry> entry = open_entry(*this, key);
+  if (!entry) return std::nullopt;
+  return std::string(entry->answer);
 }
 
 Result<void> DiskCache::store(const std::string& key, std::string_view answer) const {
-  const std::string path = path_of(key);
-  std::error_code error;
-  fs::create_directories(fs::path(path).parent_path(), error);
-  if (error) return make_error(ErrorCode::kIo, "cannot make {}: {}", folder_, error.message());
-  Header header;
-  header.key_bytes = key.size();
-  header.answer_bytes = answer.size();
-  header.checksum = checksum(key, answer);
-  return write_file(path, {{reinterpret_cast<const char*>(&header), sizeof(header)}, key, answer});
+  return store_entry(*this, key, {answer});
 }
 
 void DiskCache::trim() const {

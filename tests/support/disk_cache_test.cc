@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tessera/support/cache_entry.h"
 #include "tessera/support/files.h"
 
 namespace tessera {
@@ -70,6 +71,20 @@ TEST_F(DiskCacheTest, DamagedEntriesAreNotAnswersAndGoAway) {
   EXPECT_EQ(c.find("q"), std::nullopt);
   ASSERT_TRUE(write_file(file.string(), {whole}).ok());
   EXPECT_EQ(c.find("q"), "some answer");
+}
+
+TEST_F(DiskCacheTest, LargeAnswersAreReadInPlace) {
+  const DiskCache c = cache();
+  for (const std::string& key : {std::string("k"), std::string(70, 'k')}) {
+    ASSERT_TRUE(store_entry(c, key, {"one ", "", "answer"}).ok());
+    const std::optional<CacheEntry> entry = open_entry(c, key);
+    ASSERT_TRUE(entry.has_value());
+    EXPECT_EQ(entry->answer, "one answer");
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(entry->answer.data()) % CacheEntry::kAlignment, 0u);
+    EXPECT_EQ(c.find(key), "one answer");
+    ASSERT_TRUE(c.clear().ok());
+    EXPECT_EQ(entry->answer, "one answer") << "removed, but still open";
+  }
 }
 
 TEST_F(DiskCacheTest, TrimRemovesWhatWasUsedLeastRecently) {
