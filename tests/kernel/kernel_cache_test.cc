@@ -147,7 +147,7 @@ TEST_F(KernelCacheTest, TheEnvironmentSaysWhereAndHowMuch) {
   set("XDG_CACHE_HOME", nullptr);
   set("TESSERA_CACHE", nullptr);
   EXPECT_EQ(user_kernel_cache()->disk().folder(), "/h/.cache/tessera");
-  EXPECT_EQ(user_kernel_cache()->disk().limit_bytes(), std::int64_t{1} << 30);
+  EXPECT_EQ(user_kernel_cache()->disk().limit_bytes(), std::int64_t{4} << 30);
   set("XDG_CACHE_HOME", "/x");
   EXPECT_EQ(user_kernel_cache()->disk().folder(), "/x/tessera");
   set("TESSERA_CACHE", "/t");
@@ -155,7 +155,7 @@ TEST_F(KernelCacheTest, TheEnvironmentSaysWhereAndHowMuch) {
   EXPECT_EQ(user_kernel_cache()->disk().folder(), "/t");
   EXPECT_EQ(user_kernel_cache()->disk().limit_bytes(), 5 << 20);
   set("TESSERA_CACHE_MB", "many");
-  EXPECT_EQ(user_kernel_cache()->disk().limit_bytes(), std::int64_t{1} << 30);
+  EXPECT_EQ(user_kernel_cache()->disk().limit_bytes(), std::int64_t{4} << 30);
   set("TESSERA_CACHE", "off");
   EXPECT_EQ(user_kernel_cache(), nullptr);
   set("TESSERA_CACHE", nullptr);
