@@ -9,6 +9,7 @@
 #include "tessera/capi/dl_tensor.h"
 #include "tessera/capi/handles.h"
 #include "tessera/driver/compile/decide_model.h"
+#include "tessera/driver/compile/prepare_model.h"
 #include "tessera/graph/graph.h"
 #include "tessera/kernel/kernel_cache.h"
 #include "tessera/runtime/device/devices.h"
@@ -119,48 +120,103 @@ std::vector<artifact::TensorDescription> describe_values(const graph::Graph& gra
   return out;
 }
 
-Result<void> compile_onnx(const Result<onnx::Model>& onnx, const std::string& name,
+// Where the code is to run.
+struct Destination {
+  bool elsewhere = false;  // a processor that only save() is for
+  bool gpu = false;
+  bool here() const { return !elsewhere && !gpu; }
+};
+
+Result<Destination> read_options(const tsr_compile_options& options,
+                                 driver::CompileOptions* decide) {
+  Destination to;
+  if (options.target) {
+    TESSERA_TRY(decide->target, runtime::resolve_target(options.target));
+    decide->load.passes = driver::passes_for(decide->target);
+    to.gpu = decide->target.is_gpu();
+    to.elsewhere = !to.gpu && std::string_view(options.target) != "host";
+  }
+  const int threads =
+      options.threads > 0 || !to.here() ? options.threads : target::default_threads();
+  if (threads > 0) decide->target = target::code_target(decide->target, threads);
+  TESSERA_TRY(decide->load.import, import_options(options));
+  decide->load.cache = decide->build.cache = kernel::user_kernel_cache();
+  decide->build.build_threads = std::max(0, options.build_threads);
+  if (options.plan) {
+    TESSERA_TRY(decide->plan, load_plan(options.plan, decide->target, options.strict_plan != 0));
+  }
+  if (options.cost_model) decide->cost_model = options.cost_model;
+  return to;
+}
+
+using Decided = std::shared_ptr<const driver::DecidedModel>;
+
+Result<Decided> decide_again(const std::string& spec, const std::string& identity,
+                             const driver::CompileOptions& options) {
+  driver::ModelSource source(spec);
+  if (source.identity() != identity) {
+    return make_error(ErrorCode::kIo, "{} has changed since it was compiled", spec);
+  }
+  TESSERA_TRY(const onnx::Model* model, source.model());
+  TESSERA_TRY(driver::DecidedModel decided, driver::decide_model(*model, options));
+  return std::make_shared<const driver::DecidedModel>(std::move(decided));
+}
+
+// For this processor, and nobody to judge schedules: as an earlier process may have left it.
+Result<void> prepare(driver::ModelSource& source, const driver::CompileOptions& options,
+                     ModelState* model) {
+  TESSERA_TRY(model->prepared, driver::prepare_model(source, {.load = options.load,
+                                                              .build = options.build,
+                                                              .plan = options.plan,
+                                                              .target = options.target}));
+  model->decided = [spec = source.spec(), identity = source.identity(), options] {
+    return decide_again(spec, identity, options);
+  };
+  return {};
+}
+
+Result<void> compile_decided(const onnx::Model& onnx, const driver::CompileOptions& options,
+                             const Destination& to, ModelState* model) {
+  TESSERA_TRY(driver::DecidedModel made, driver::decide_model(onnx, options));
+  const auto decided = std::make_shared<const driver::DecidedModel>(std::move(made));
+  model->decided = [decided]() -> Result<Decided> { return decided; };
+  const graph::Graph& graph = decided->graph;
+  if (to.elsewhere) {
+    model->inputs = describe_values(graph, graph.inputs, {});
+    model->outputs = describe_values(graph, graph.outputs, graph.output_names);
+  } else if (to.gpu) {
+    TESSERA_TRY(model->gpu, artifact::DeviceModel::make(graph, decided->tasks, options.target,
+                                                        decided->build, model->name));
+    model->inputs = model->gpu->metadata().inputs;
+    model->outputs = model->gpu->metadata().outputs;
+  } else {
+    model->prepared.emplace();
+    TESSERA_TRY(model->prepared->model,
+                exec::compile_model(graph, decided->tasks, options.target, decided->build));
+  }
+  return {};
+}
+
+Result<void> compile_onnx(driver::ModelSource source, const std::string& name,
                           const tsr_compile_options* given, tsr_model** result) {
-  if (!onnx.ok()) return onnx.error();
   TESSERA_TRY(const tsr_compile_options options, copy_options(given));
   driver::CompileOptions decide;
-  bool elsewhere = false;  // a processor that only save() is for
-  if (options.target) {
-    TESSERA_TRY(decide.target, runtime::resolve_target(options.target));
-    decide.load.passes = driver::passes_for(decide.target);
-    elsewhere = !decide.target.is_gpu() && std::string_view(options.target) != "host";
-  }
-  const bool here = !elsewhere && !decide.target.is_gpu();
-  const int threads = options.threads > 0 || !here ? options.threads : target::default_threads();
-  if (threads > 0) decide.target = target::code_target(decide.target, threads);
-  TESSERA_TRY(decide.load.import, import_options(options));
-  decide.load.cache = decide.build.cache = kernel::user_kernel_cache();
-  decide.build.build_threads = std::max(0, options.build_threads);
-  if (options.plan) {
-    TESSERA_TRY(decide.plan, load_plan(options.plan, decide.target, options.strict_plan != 0));
-  }
-  if (options.cost_model) decide.cost_model = options.cost_model;
+  TESSERA_TRY(const Destination to, read_options(options, &decide));
   auto model = std::make_shared<ModelState>();
-  TESSERA_TRY(model->decided, driver::decide_model(*onnx, decide));
   model->name = name;
   model->target = decide.target;
   model->kind = decide.target.kind;
   model->device = options.device;
   model->queue = options.queue;
   model->threads = std::max(0, options.threads);
-  const graph::Graph& graph = model->decided.graph;
-  if (elsewhere) {
-    model->inputs = describe_values(graph, graph.inputs, {});
-    model->outputs = describe_values(graph, graph.outputs, graph.output_names);
-  } else if (decide.target.is_gpu()) {
-    TESSERA_TRY(model->gpu, artifact::DeviceModel::make(model->decided.graph, model->decided.tasks,
-                                                        decide.target, model->decided.build, name));
-    model->inputs = model->gpu->metadata().inputs;
-    model->outputs = model->gpu->metadata().outputs;
+  if (!source.spec().empty() && to.here() && decide.cost_model == driver::kNoModel) {
+    TESSERA_DO(prepare(source, decide, model.get()));
   } else {
-    TESSERA_TRY(model->compiled, exec::compile_model(model->decided.graph, model->decided.tasks,
-                                                     decide.target, model->decided.build));
-    const artifact::Metadata metadata = artifact::describe(*model->compiled, name);
+    TESSERA_TRY(const onnx::Model* onnx, source.model());
+    TESSERA_DO(compile_decided(*onnx, decide, to, model.get()));
+  }
+  if (model->prepared) {
+    const artifact::Metadata metadata = artifact::describe(model->prepared->model, name);
     model->inputs = metadata.inputs;
     model->outputs = metadata.outputs;
   }
@@ -177,7 +233,7 @@ tsr_status compile(const char* spec, const tsr_compile_options* options, tsr_mod
     *result = nullptr;
     const std::string text = spec;
     const Result<void> done =
-        compile_onnx(driver::load_onnx(text), artifact::default_name(text), options, result);
+        compile_onnx(driver::ModelSource(text), artifact::default_name(text), options, result);
     if (!done.ok()) return done.error().with_context(text);
     return {};
   });
@@ -188,9 +244,9 @@ tsr_status compile_memory(const void* bytes, size_t count, const tsr_compile_opt
   return guarded([&]() -> Result<void> {
     if (!bytes || !result) return missing("bytes and result");
     *result = nullptr;
-    return compile_onnx(
-        onnx::parse_model(std::string_view(static_cast<const char*>(bytes), count), ""), "model",
-        options, result);
+    return compile_onnx(driver::ModelSource(onnx::parse_model(
+                            std::string_view(static_cast<const char*>(bytes), count), "")),
+                        "model", options, result);
   });
 }
 
@@ -230,9 +286,9 @@ tsr_status save(const tsr_model* model, const char* folder, const tsr_save_optio
     how.emit = static_cast<artifact::Emit>(options.emit);
     how.weights = static_cast<artifact::WeightsPlace>(options.weights);
     // What was decided for this machine says nothing about the schedules of another.
-    const driver::DecidedModel& decided = model->state->decided;
-    if (!options.target) how.model = decided.build;
-    TESSERA_DO(artifact::compile_artifact(decided.graph, decided.tasks, target, folder, how));
+    TESSERA_TRY(const Decided decided, model->state->decided());
+    if (!options.target) how.model = decided->build;
+    TESSERA_DO(artifact::compile_artifact(decided->graph, decided->tasks, target, folder, how));
     return {};
   });
 }

@@ -41,9 +41,9 @@ Result<std::unique_ptr<SessionState>> make_session(std::shared_ptr<const ModelSt
   auto session = std::make_unique<SessionState>();
   const int made_for = model->threads > 0 ? model->threads : target::default_threads();
   const int wanted = threads > 0 ? threads : made_for;
-  if (model->compiled) {
+  if (model->prepared) {
     session->pool = std::make_unique<runtime::ThreadPool>(runtime::PoolOptions{.threads = wanted});
-    session->runner = std::make_unique<exec::ModelRunner>(*model->compiled, *session->pool);
+    session->runner = std::make_unique<exec::ModelRunner>(model->prepared->model, *session->pool);
   } else if (model->gpu) {
     TESSERA_TRY(session->loaded, artifact::DeviceModel::open(
                                      model->gpu, {.device = model->device, .queue = model->queue}));

@@ -1,6 +1,7 @@
 // What stands behind the opaque handles of tessera.h.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,19 +11,19 @@
 #include "tessera/artifact/load_artifact.h"
 #include "tessera/capi/include/tessera/tessera.h"
 #include "tessera/driver/compile/decide_model.h"
-#include "tessera/exec/compile_model.h"
 #include "tessera/exec/model_runner.h"
+#include "tessera/exec/prepared_model.h"
 
 namespace tessera::capi {
 
 // A model, compiled here or loaded from an artifact; sessions share it.
 struct ModelState {
   std::string name;
-  // Compiled here: what was decided is kept for save().
-  driver::DecidedModel decided;
+  // Compiled here: what was decided, which save() asks for.
+  std::function<Result<std::shared_ptr<const driver::DecidedModel>>()> decided;
   target::Target target;
   // For this processor; with no other that follows it can only be saved: it is for another one.
-  std::optional<exec::CompiledModel> compiled;
+  std::optional<exec::PreparedModel> prepared;
   std::shared_ptr<const artifact::DeviceModel> gpu;  // or for a GPU,
   int device = 0;                                    // this one, or that of
   void* queue = nullptr;                             // the caller's of OpenCL

@@ -1,4 +1,4 @@
-// tessera cache: the kernels that earlier runs left on disk.
+// tessera cache: the kernels and prepared models that earlier runs left on disk.
 #include <cstdio>
 #include <memory>
 
@@ -15,14 +15,14 @@ int show(bool json) {
   if (json) {
     const DiskCache::Usage usage = cache ? cache->disk().usage() : DiskCache::Usage{};
     print_json({{"folder", cache ? nlohmann::ordered_json(cache->disk().folder()) : nullptr},
-                {"kernels", usage.entries},
+                {"entries", usage.entries},
                 {"bytes", usage.bytes},
                 {"limit_bytes", cache ? cache->disk().limit_bytes() : 0}});
   } else if (!cache) {
     fmt::print("no cache: TESSERA_CACHE=off, or no home folder\n");
   } else {
     const DiskCache::Usage usage = cache->disk().usage();
-    fmt::print("{}: {} kernels, {:.1f} of at most {:.1f} MB\n", cache->disk().folder(),
+    fmt::print("{}: {} entries, {:.1f} of at most {:.1f} MB\n", cache->disk().folder(),
                usage.entries, static_cast<double>(usage.bytes) * 1e-6,
                static_cast<double>(cache->disk().limit_bytes()) * 1e-6);
   }
@@ -39,12 +39,13 @@ int clear() {
 }  // namespace
 
 void add_cache(Flags& app, std::function<int()>* run) {
-  Flags* cache = app.add_subcommand("cache", "Show or clear the kernels kept from earlier runs");
+  Flags* cache = app.add_subcommand("cache", "Show or clear what is kept from earlier runs");
   cache->footer(
       "Examples:\n  tessera cache show\n  tessera cache clear\n"
-      "run and bench keep the kernels that they build in $TESSERA_CACHE, else in tessera/ of\n"
-      "$XDG_CACHE_HOME or ~/.cache; those used least recently go when they take more than 1 GiB\n"
-      "($TESSERA_CACHE_MB). TESSERA_CACHE=off keeps none.");
+      "run and bench keep the kernels that they build, and run the model with its prepared\n"
+      "weights, in $TESSERA_CACHE, else in tessera/ of $XDG_CACHE_HOME or ~/.cache; what was\n"
+      "used least recently goes when they take more than 4 GiB ($TESSERA_CACHE_MB).\n"
+      "TESSERA_CACHE=off keeps none.");
   cache->require_subcommand(1, 1);
   const auto json = std::make_shared<bool>(false);
   Flags* shown = cache->add_subcommand("show", "Where they are, how many, how large");

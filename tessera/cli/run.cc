@@ -10,6 +10,7 @@
 #include "tessera/cli/model_args.h"
 #include "tessera/cli/plan_args.h"
 #include "tessera/driver/bench/bench_model.h"
+#include "tessera/driver/compile/prepare_model.h"
 #include "tessera/driver/compile/run_split.h"
 #include "tessera/onnx/input_types.h"
 #include "tessera/runtime/device/devices.h"
@@ -60,14 +61,30 @@ Result<std::vector<HostTensor>> arrange_inputs(const RunArgs& args,
   return inputs;
 }
 
-Result<Named> run_static(const RunArgs& args, const onnx::Model& model, driver::LoadOptions load,
-                         const std::map<std::string, HostTensor>& given,
-                         const target::Target& machine, runtime::ThreadPool& pool,
+Result<Named> run_static(const RunArgs& args, driver::ModelSource& source, driver::LoadOptions load,
+                         const std::map<std::string, HostTensor>& given, runtime::ThreadPool& pool,
+                         const target::Target& machine,
                          const std::optional<driver::PlanSchedules>& plan) {
-  std::unique_ptr<runtime::Device> device;  // or this process
-  if (machine.is_gpu()) {
-    TESSERA_TRY(device, runtime::open_device(machine.kind));
-  }
+  load.optimize = !args.no_optimize;
+  driver::PrepareOptions options{.load = std::move(load), .build = {}, .plan = plan, .target = {}};
+  options.target = target::code_target(machine, pool.threads());
+  options.build.progress = build_progress();
+  options.build.cache = options.load.cache;
+  TESSERA_TRY(const exec::PreparedModel prepared, driver::prepare_model(source, options));
+  const exec::CompiledModel& model = prepared.model;
+  TESSERA_TRY(const std::vector<HostTensor> inputs,
+              arrange_inputs(args, given, model.input_names, model.input_types));
+  Named out;
+  out.names = model.output_names;
+  TESSERA_TRY(out.tensors, exec::run_model(model, pool, inputs));
+  return out;
+}
+
+Result<Named> run_on_device(const RunArgs& args, const onnx::Model& model, driver::LoadOptions load,
+                            const std::map<std::string, HostTensor>& given,
+                            const target::Target& machine,
+                            const std::optional<driver::PlanSchedules>& plan) {
+  TESSERA_TRY(const std::unique_ptr<runtime::Device> device, runtime::open_device(machine.kind));
   if (plan.has_value()) plan->apply_to(&load);
   load.optimize = !args.no_optimize;
   TESSERA_TRY(const graph::Graph graph, driver::load_graph(model, load));
@@ -85,12 +102,10 @@ Result<Named> run_static(const RunArgs& args, const onnx::Model& model, driver::
   options.device = device.get();
   options.partition.attention_keys = load.passes.rules.attention_keys;
   if (plan.has_value()) plan->apply_to(&options);
-  const target::Target target = device ? machine : target::code_target(machine, pool.threads());
-  TESSERA_TRY(const exec::CompiledModel compiled, exec::compile_model(graph, target, options));
+  TESSERA_TRY(const exec::CompiledModel compiled, exec::compile_model(graph, machine, options));
   Named out;
   out.names = compiled.output_names;
-  TESSERA_TRY(out.tensors, device ? exec::run_model(compiled, *device, inputs)
-                                  : exec::run_model(compiled, pool, inputs));
+  TESSERA_TRY(out.tensors, exec::run_model(compiled, *device, inputs));
   return out;
 }
 
@@ -172,7 +187,7 @@ Result<Named> run_any(const RunArgs& args, std::optional<driver::PlanSchedules>*
   TESSERA_TRY(*plan, plan_schedules(args.plan, machine));
   TESSERA_TRY(driver::LoadOptions load, load_options(args.model, machine));
   load.cache = kernel_cache(args.no_cache);
-  TESSERA_TRY(const onnx::Model model, driver::load_onnx(args.model.model));
+  driver::ModelSource source(args.model.model);
   TESSERA_TRY(const auto given, read_inputs(args));
   for (const auto& [name, tensor] : given) {
     if (load.import.values.contains(name) || load.import.literals.contains(name)) {
@@ -181,18 +196,22 @@ Result<Named> run_any(const RunArgs& args, std::optional<driver::PlanSchedules>*
     }
     load.import.shapes.try_emplace(name, tensor.shape());
   }
-  runtime::ThreadPool pool({.threads = args.threads});
-  if (!machine.is_gpu()) warn_of_threads(args.plan, *plan, pool.threads());
-  Result<Named> out = run_static(args, model, load, given, machine, pool, *plan);
-  if (out.ok() || out.error().code != ErrorCode::kDataDependent) return out;
   if (machine.is_gpu()) {
+    TESSERA_TRY(const onnx::Model* model, source.model());
+    Result<Named> out = run_on_device(args, *model, load, given, machine, *plan);
+    if (out.ok() || out.error().code != ErrorCode::kDataDependent) return out;
     return make_error(ErrorCode::kUnsupported, "{}; such models run on the host only",
                       out.error().message);
   }
+  runtime::ThreadPool pool({.threads = args.threads});
+  warn_of_threads(args.plan, *plan, pool.threads());
+  Result<Named> out = run_static(args, source, load, given, pool, machine, *plan);
+  if (out.ok() || out.error().code != ErrorCode::kDataDependent) return out;
   if (plan->has_value()) (*plan)->apply_to(&load);
   load.optimize = !args.no_optimize;
   const std::string reason = out.error().message;
-  return run_in_parts(args, model, load, given, pool, *plan, reason.substr(0, reason.find('\n')));
+  TESSERA_TRY(const onnx::Model* model, source.model());
+  return run_in_parts(args, *model, load, given, pool, *plan, reason.substr(0, reason.find('\n')));
 }
 
 int run_command(const RunArgs& args) {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "tessera/exec/build_model.h"
+#include "tessera/exec/prepared_model.h"
 #include "tessera/graph/op.h"
 #include "tessera/lower/check_lowers.h"
 #include "tessera/lower/lower_device.h"
@@ -115,7 +116,7 @@ Result<std::unique_ptr<runtime::LoadedCode>> load_code(const runtime::Binary& bi
 struct BuiltTask {
   std::unique_ptr<runtime::LoadedCode> kernel;
   std::vector<schedule::Layout> param_layouts;
-  std::vector<std::int64_t> temporaries;
+  runtime::Binary binary;
   bool found = false;
   double lower_ms = 0;
 };
@@ -137,7 +138,7 @@ Result<BuiltTask> build_task(const task::Task& task, const target::Target& targe
     if (auto kernel = known ? load_code(known->binary, options) : Error{}; kernel.ok()) {
       out.kernel = std::move(*kernel);
       out.param_layouts = std::move(known->param_layouts);
-      out.temporaries = std::move(known->binary.temporaries);
+      out.binary = std::move(known->binary);
       out.found = true;
       return out;
     }
@@ -147,7 +148,7 @@ Result<BuiltTask> build_task(const task::Task& task, const target::Target& targe
   TESSERA_TRY(out.kernel, load_code(built.binary, options));
   if (!key.empty()) options.cache->store(key, built.binary, built.param_layouts);
   out.param_layouts = std::move(built.param_layouts);
-  out.temporaries = std::move(built.binary.temporaries);
+  out.binary = std::move(built.binary);
   return out;
 }
 
@@ -380,6 +381,12 @@ Result<CompiledModel> compile_model(const graph::Graph& graph, const target::Tar
 
 Result<CompiledModel> compile_model(const graph::Graph& graph, const task::TaskGraph& tasks,
                                     const target::Target& target, const ModelOptions& options) {
+  return compile_with_code(graph, tasks, target, options, nullptr);
+}
+
+Result<CompiledModel> compile_with_code(const graph::Graph& graph, const task::TaskGraph& tasks,
+                                        const target::Target& target, const ModelOptions& options,
+                                        std::vector<runtime::Binary>* code) {
   if (options.device ? target.kind != options.device->target().kind
                      : !target::runs_on_host(target)) {
     return make_error(ErrorCode::kUnsupported, "code for {} does not run on {}", target.name,
@@ -393,6 +400,7 @@ Result<CompiledModel> compile_model(const graph::Graph& graph, const task::TaskG
   needs.layouts.resize(tasks.tasks.size());
   needs.temporaries.resize(tasks.tasks.size());
   model.kernels.resize(tasks.tasks.size());
+  if (code) code->resize(tasks.tasks.size());
   std::atomic<std::int64_t> lower_us{0}, found{0};
   TESSERA_DO(for_each_task(tasks.tasks.size(), options, [&](std::size_t i) -> Result<void> {
     const task::Task& task = tasks.tasks[i];
@@ -401,7 +409,8 @@ Result<CompiledModel> compile_model(const graph::Graph& graph, const task::TaskG
     lower_us += static_cast<std::int64_t>(1000 * one->lower_ms);
     found += one->found ? 1 : 0;
     needs.layouts[i] = std::move(one->param_layouts);
-    needs.temporaries[i] = std::move(one->temporaries);
+    needs.temporaries[i] = one->binary.temporaries;
+    if (code) (*code)[i] = std::move(one->binary);
     model.kernels[i] = std::move(one->kernel);
     return {};
   }));

@@ -4,9 +4,10 @@
 
 #include <google/protobuf/io/coded_stream.h>
 
-#include "tessera/support/mapped_file.h"
 #include "tessera/onnx/model.h"
+#include "tessera/onnx/model_files.h"
 #include "tessera/onnx/tensor_io.h"
+#include "tessera/support/mapped_file.h"
 
 namespace tessera::onnx {
 namespace {
@@ -41,6 +42,7 @@ class Reader {
  public:
   explicit Reader(const std::string& folder) : files_(folder) {}
   Result<Model> model(const pb::ModelProto& proto);
+  const ExternalFiles& files() const { return files_; }
 
  private:
   Result<Graph> graph(const pb::GraphProto& proto);
@@ -259,12 +261,25 @@ Result<Model> parse_model(std::string_view bytes, const std::string& folder) {
   return Reader(folder).model(proto);
 }
 
-Result<Model> load_model(const std::string& path) {
+Result<Model> load_model_files(const std::string& path, std::vector<std::string>* beside) {
   TESSERA_TRY(const MappedFile file, MappedFile::open(path));
-  const std::string folder = std::filesystem::path(path).parent_path().string();
-  auto model = parse_model(file.bytes(), folder.empty() ? "." : folder);
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  const std::string folder = parent.empty() ? "." : parent;
+  Reader reader(folder);
+  const auto read = [&]() -> Result<Model> {
+    pb::ModelProto proto;
+    TESSERA_DO(parse_bytes(file.bytes(), "an ONNX model", proto));
+    return reader.model(proto);
+  };
+  auto model = read();
   if (!model.ok()) return model.error().with_context(path);
+  for (const std::string& name : reader.files().names()) beside->push_back(folder + "/" + name);
   return model;
+}
+
+Result<Model> load_model(const std::string& path) {
+  std::vector<std::string> beside;
+  return load_model_files(path, &beside);
 }
 
 Result<HostTensor> parse_tensor(std::string_view bytes) {

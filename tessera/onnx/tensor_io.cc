@@ -187,6 +187,12 @@ Result<std::string_view> ExternalFiles::bytes(const tessera_onnx::TensorProto& t
   return all.substr(offset, length == UINT64_MAX ? std::string_view::npos : length);
 }
 
+std::vector<std::string> ExternalFiles::names() const {
+  std::vector<std::string> out;
+  for (const auto& [name, file] : files_) out.push_back(name);
+  return out;
+}
+
 Result<AnyTensor> read_tensor(const tessera_onnx::TensorProto& tensor, ExternalFiles& files) {
   if (tensor.has_segment()) {
     return make_error(ErrorCode::kUnsupported, "tensor '{}': stored in segments", tensor.name());

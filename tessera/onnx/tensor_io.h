@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "tessera/support/mapped_file.h"
 #include "tessera/onnx/model.h"
@@ -25,6 +26,7 @@ class ExternalFiles {
   explicit ExternalFiles(std::string folder) : folder_(std::move(folder)) {}
   // The bytes that `tensor` refers to; valid while this object lives.
   Result<std::string_view> bytes(const tessera_onnx::TensorProto& tensor);
+  std::vector<std::string> names() const;  // of those that were read, relative to the folder
 
  private:
   std::string folder_;

@@ -37,7 +37,7 @@ class Cache : public ::testing::Test {
 TEST_F(Cache, TheSecondStartFindsEveryKernelAndComputesTheSame) {
   const json first = bench();
   EXPECT_EQ(first.at("cached_kernels"), 0);
-  EXPECT_GE(shown().at("kernels"), first.at("kernels"));
+  EXPECT_GE(shown().at("entries"), first.at("kernels"));
   const json second = bench();
   EXPECT_EQ(second.at("cached_kernels"), second.at("kernels"));
   EXPECT_EQ(second.at("verified"), true);
@@ -73,7 +73,7 @@ TEST_F(Cache, ShowAndClear) {
   EXPECT_EQ(text.code, 0);
   EXPECT_EQ(text.out.rfind(folder_.string() + ": ", 0), 0u) << text.out;
   EXPECT_EQ(cached("cache clear").code, 0);
-  EXPECT_EQ(shown().at("kernels"), 0);
+  EXPECT_EQ(shown().at("entries"), 0);
   const Finished off = run({"cache", "show"});
   EXPECT_EQ(off.code, 0);
   EXPECT_NE(off.out.find("no cache"), std::string::npos) << off.out;
@@ -83,13 +83,13 @@ TEST_F(Cache, ShowAndClear) {
 
 TEST_F(Cache, KeepsToItsLimit) {
   EXPECT_EQ(cached("run zoo:lenet --random", "TESSERA_CACHE_MB=0").code, 0);
-  EXPECT_EQ(shown().at("kernels"), 0);
+  EXPECT_EQ(shown().at("entries"), 0);
 }
 
 TEST_F(Cache, APlaceThatCannotBeWrittenIsNoError) {
   std::ofstream(folder_.string()) << "a file";
   EXPECT_EQ(bench().at("cached_kernels"), 0);
-  EXPECT_EQ(shown().at("kernels"), 0);
+  EXPECT_EQ(shown().at("entries"), 0);
 }
 
 }  // namespace

@@ -1,0 +1,48 @@
+// Compiled models that the next process maps from disk: nothing of them is parsed, folded, packed
+// or built again.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tessera/exec/compile_model.h"
+#include "tessera/support/cache_entry.h"
+
+namespace tessera::exec {
+
+struct PreparedModel {
+  // A file beside the model that it was made of.
+  struct Source {
+    std::string path, digest;
+  };
+
+  // Of this process. Found ones have their weights in `entry` (CompiledModel::device_constants),
+  // and no `constants`.
+  CompiledModel model;
+  std::vector<std::string> warnings;  // that making it gave
+  std::vector<Source> sources;
+  std::unique_ptr<const CacheEntry> entry;  // outlives the model's runners
+};
+
+// compile_model for this process; `code`: of the kernels of the model.
+Result<CompiledModel> compile_with_code(const graph::Graph& graph, const task::TaskGraph& tasks,
+                                        const target::Target& target, const ModelOptions& options,
+                                        std::vector<runtime::Binary>* code);
+
+// The largest entry, in parts of the limit of the cache and of what is free on its disk: the rest
+// stays for kernels and for others.
+inline constexpr std::int64_t kPartOfCache = 2, kPartOfDisk = 4;
+
+// Keeps a model that compile_with_code gave, unless it is too large: false. A cache that cannot be
+// written is as good as none: kIo, and no trace of the attempt.
+Result<bool> store_prepared(const DiskCache& cache, const std::string& key,
+                            const PreparedModel& prepared,
+                            const std::vector<runtime::Binary>& code);
+
+// Nothing where there is none, where it is damaged, and where its code does not load.
+std::optional<PreparedModel> find_prepared(const DiskCache& cache, const std::string& key,
+                                           const target::Target& target);
+
+}  // namespace tessera::exec
