@@ -168,6 +168,17 @@ TEST(DatasetSteps, SampleThenBuild) {
   EXPECT_NE(none.err.find("there is no shard 2"), std::string::npos) << none.err;
 }
 
+TEST(DatasetSteps, BundlesAreOfProcessors) {
+  const std::string folder = fs::path(write_file("x", "")).parent_path().string() + "/gpu";
+  fs::remove_all(folder);
+  std::vector<std::string> sample = tiny("sample", folder);
+  sample.insert(sample.end(), {"--target", "h200"});
+  ASSERT_EQ(run(sample).code, 0);
+  const Finished refused = run({"dataset", "build", folder});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("dataset collect --target cuda"), std::string::npos) << refused.err;
+}
+
 TEST(DatasetSteps, GenerateDoesAllThree) {
   const std::string folder = fs::path(write_file("x", "")).parent_path().string() + "/steps";
   fs::remove_all(folder);

@@ -64,8 +64,7 @@ class Collection {
       for (std::size_t t = 0; t < samplers_.size() && result_.stopped_by.empty(); ++t) {
         TESSERA_TRY(const bool added, submit_round(t));
         more = more || added;
-        // Drawing would take time from what is measured where there is no core left for it.
-        TESSERA_DO(collect_until(exclusive_ ? 0 : static_cast<std::size_t>(options_.round) / 2));
+        TESSERA_DO(collect_until(kept_waiting()));
       }
       if (!more) {
         const std::int64_t lost = lost_;
@@ -75,6 +74,14 @@ class Collection {
       more = more && result_.stopped_by.empty();
     }
     return {};
+  }
+
+  // So many trials wait while the next are drawn. Builders do not run dry between rounds; where
+  // the measured code has every core, drawing would take time from it.
+  std::size_t kept_waiting() const {
+    if (exclusive_) return 0;
+    return std::max(static_cast<std::size_t>(options_.round) / 2,
+                    2 * static_cast<std::size_t>(target::usable_cpus()));
   }
 
   Result<void> choose_tasks() {

@@ -72,6 +72,12 @@ class ShardBuild {
                         manifest_.shards);
     }
     TESSERA_TRY(target_, target::target_from_text(manifest_.target));
+    if (target_.is_gpu()) {
+      return make_error(ErrorCode::kUnsupported,
+                        "bundles hold code of processors: on the machine with the GPU, `tessera "
+                        "dataset collect --target {}` draws, builds and measures in one",
+                        target::to_text(target_.kind));
+    }
     TESSERA_TRY(const auto sample, read_sample(options_.folder, options_.shard));
     TESSERA_DO(read_tasks(sample));
     measure::BundleHeader header;
