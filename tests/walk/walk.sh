@@ -110,7 +110,9 @@ say "Python"
 wheel=$(ls "$source"/build/wheel/*"$(uname -m)".whl 2>/dev/null | tail -n 1 || true)
 if [ -z "$wheel" ]; then
   left_out "Python: no wheel (./do wheel)"
-elif ! python3 -m venv venv >/dev/null 2>&1 || ! venv/bin/pip install -q numpy "$wheel" >pip.txt 2>&1; then
+elif ! python3 -m venv --system-site-packages venv >/dev/null 2>&1 ||
+  ! { venv/bin/python -c 'import numpy' 2>/dev/null || venv/bin/pip install -q numpy >pip.txt 2>&1; } ||
+  ! venv/bin/pip install -q --no-deps "$wheel" >pip.txt 2>&1; then
   left_out "Python: no virtual environment with NumPy"
 else
   venv/bin/python - <<'PYTHON' >out.txt
@@ -143,20 +145,36 @@ has err.txt "--threads"
 if tessera benhc own.onnx >out.txt 2>err.txt; then fail "a command that does not exist was taken"; fi
 has err.txt "bench"
 
-say "a signal ends tuning with the best so far"
-tessera tune own.onnx --budget 60s --threads 1 --peers none --db tune.db --plan tuned.plan >out.txt 2>err.txt &
-tuner=$!
-for _ in $(seq 200); do
-  if grep -q '[1-9][0-9]* trials\|search' err.txt 2>/dev/null; then break; fi
-  sleep 0.1
-done
-sleep 2
-kill -INT "$tuner"
-code=0
-wait "$tuner" || code=$?
-[ "$code" -eq 130 ] || { cat err.txt >&2; fail "exit $code, not 130"; }
-[ -s tuned.plan ] || fail "no plan"
+# tune_until "SIGNAL..." EXIT: tunes the model, sends the signals once schedules were measured, expects the exit and a plan.
+tune_until() {
+  local code=0 signal tuner
+  rm -f tuned.plan
+  : >err.txt
+  tessera tune own.onnx --budget 90s --threads 1 --peers none --db tune.db --plan tuned.plan >out.txt 2>err.txt &
+  tuner=$!
+  for _ in $(seq 600); do
+    if tr '\r' '\n' <err.txt 2>/dev/null | grep -q '; [1-9][0-9]* trials'; then break; fi
+    sleep 0.1
+  done
+  sleep 0.5
+  for signal in $1; do
+    kill "-$signal" "$tuner" 2>/dev/null || true
+    sleep 0.1
+  done
+  wait "$tuner" || code=$?
+  [ "$code" -eq "$2" ] || { cat err.txt >&2; fail "$1: exit $code, not $2"; }
+  [ -s tuned.plan ] || { cat out.txt err.txt >&2; fail "$1: no plan"; }
+}
+say "signals end tuning with the best so far"
+tune_until INT 130
+tune_until "INT INT" 130
+tune_until TERM 143
+tune_until HUP 129
 tessera compile own.onnx -o tuned --plan tuned.plan >out.txt 2>err.txt
+tessera db list --db tune.db >out.txt
+if grep -q running out.txt; then cat out.txt >&2; fail "a session that has ended counts as running"; fi
+tessera report tune.db -o report.html --no-roofline >out.txt
+has report.html "</html>"
 
 say "a full disk"
 if [ "$(id -u)" -eq 0 ] && mkdir full && mount -t tmpfs -o size=64k none full 2>/dev/null; then
@@ -166,6 +184,10 @@ if [ "$(id -u)" -eq 0 ] && mkdir full && mount -t tmpfs -o size=64k none full 2>
   [ "$code" -ne 0 ] || fail "a full disk looked like success"
   has err.txt "tessera: "
   [ ! -e full/art ] || fail "half an artifact was left"
+  code=0
+  tessera tune own.onnx --budget 20s --threads 1 --peers none --db full/t.db --plan full/t.plan >out.txt 2>err.txt || code=$?
+  [ "$code" -ne 0 ] || fail "a full disk under the database looked like success"
+  has err.txt "no space is left"
 else
   left_out "a full disk: no file system can be mounted here"
 fi

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# walk_test.sh SOURCES: a new user's first hour (tests/walk/walk.sh) in a clean root that has a C and C++ compiler, CMake and
+# Python, from the archive that `./do package` made and the wheel of `./do wheel`. 77: skipped.
+set -euo pipefail
+source=$(realpath "$1")
+root_tool=$source/tools/clean_root.sh
+
+skip() { echo "skipped: $*"; exit 77; }
+
+ls "$source"/build/tessera-*-linux-"$(uname -m)".tar.xz >/dev/null 2>&1 || skip "no archive (./do package)"
+reason=$("$root_tool" possible) || skip "no clean root: $reason"
+work=$(mktemp -d "${TMPDIR:-/var/tmp}/tessera-walk-root.XXXXXX")
+trap 'rm -rf --one-file-system "$work"' EXIT
+"$root_tool" make "$work/root" gcc g++ libc6-dev cmake make man-db python3 python3-venv python3-numpy xz-utils
+mkdir -p "$work/root/srv/tessera"
+"$root_tool" run "$work/root" --bind-ro "$source:/srv/tessera" env LC_ALL=C.UTF-8 /srv/tessera/tests/walk/walk.sh
