@@ -44,7 +44,7 @@ struct Placed {
         groups(memory),
         expr(memory) {}
   int target = -1;   // stage it is computed in
-  int attached = 0;  // id of the loop it is computed at, where there is a target
+  int attached = -1;  // id of the loop it is computed at; -1: those around it run once
   bool live = false;
   // The threads of a block compute it together: it is outside of those of the stages around it.
   bool shared = false;

@@ -72,6 +72,14 @@ TEST(Program, SplitOfAFusedLoopStandsInPartOfARow) {
   EXPECT_EQ(plain(access(s, "B").elements), (Values{512, 256, 16, 1}));
 }
 
+TEST(Program, AStageInLoopsOfOneStepIsWhole) {
+  const te::Dag dag = dag_of("conv2d:N=1,H=10,W=12,CI=4,CO=8,KH=3,KW=3,P=1");
+  const auto b = build(dag, "compute_at pad Y n\n");
+  const Statement& pad = b->program.statements.at(0);
+  EXPECT_EQ(plain(pad.extents), (Values{1, 12, 14, 4}));
+  EXPECT_EQ(access(b->program.statements.at(1), "pad").elements[0], 12 * 14 * 4);
+}
+
 TEST(Program, AttachedStagesComeFirstAndShareLoops) {
   const te::Dag dag = dag_of("conv2d:N=1,H=10,W=12,CI=4,CO=8,KH=3,KW=3,P=1");
   const auto b = build(dag,
