@@ -15,9 +15,9 @@ TEST(Replay, TheCorpusLowersToTheProgramsThatWereKept) {
   EXPECT_TRUE(done->mismatches.empty())
       << done->mismatches.size() << " of " << done->records << " records, the first:\n"
       << to_text(done->mismatches[0], "tests/driver/replay");
-  for (const char* family :
-       {"contract", "conv", "conv_transpose", "conv_winograd", "depthwise", "pool", "softmax",
-        "layernorm", "rmsnorm", "reduce", "mul", "concat", "slice", "gather", "transpose"}) {
+  for (const char* family : {"contract", "conv", "conv_transpose", "conv_winograd", "depthwise",
+                             "pool", "softmax", "layernorm", "rmsnorm", "reduce", "mul", "concat",
+                             "expand", "slice", "gather", "transpose"}) {
     const auto found = done->families.find(family);
     ASSERT_NE(found, done->families.end()) << family;
     EXPECT_GE(found->second, 200u) << family;
