@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "tessera/driver/compile/run_eager.h"
+#include "tessera/plan/rules.h"
 #include "tessera/zoo/zoo.h"
 
 namespace tessera::driver {
@@ -30,18 +31,7 @@ class Folding {
 
 graph::PassOptions passes_for(const target::Target& target) {
   graph::PassOptions passes;
-  passes.rules.flops_per_byte = target::flops_per_byte(target);
-  if (target.is_gpu()) {
-    // Transforms are kernels of their own. On an H200 they pay from maps of 28 x 28 on, where tiles
-    // of 4 take two thirds of the time (7.1 us, direct 10.7, of 56 x 56 with 64 channels).
-    passes.rules.winograd_min_size = 28;
-    passes.rules.winograd_depth = true;
-    // One larger product fills more multiprocessors, and launches are saved.
-    passes.rules.merge_contractions = true;
-    passes.rules.slices_in_place = true;
-    // By estimate, not measured: every block reads all keys, which grows with their square.
-    passes.rules.attention_keys = 512;
-  }
+  passes.rules = plan::rules_for(target);
   return passes;
 }
 

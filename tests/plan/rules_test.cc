@@ -1,0 +1,32 @@
+#include "tessera/plan/rules.h"
+
+#include <gtest/gtest.h>
+
+#include "tessera/target/target.h"
+
+namespace tessera::plan {
+namespace {
+
+std::string preferred(const char* machine, std::int64_t size) {
+  const Rules rules = rules_for(target::find_target(machine).value());
+  return preferred_algorithm(64, 64, {1, size, size, 64}, rules);
+}
+
+TEST(Rules, MachinesTransformFromTheirOwnSizesOn) {
+  EXPECT_EQ(preferred("neoverse-v1", 56), "winograd4");
+  EXPECT_NE(preferred("neoverse-v1", 14), "direct");
+  EXPECT_EQ(preferred("h200", 56), "winograd4");
+  EXPECT_EQ(preferred("h200", 14), "direct");
+}
+
+TEST(Rules, GpusTakeFewerLargerKernels) {
+  const Rules cpu = rules_for(target::host());
+  EXPECT_FALSE(cpu.merge_contractions);
+  EXPECT_EQ(cpu.attention_keys, 0);
+  const Rules gpu = rules_for(target::find_target("h200").value());
+  EXPECT_TRUE(gpu.merge_contractions && gpu.slices_in_place);
+  EXPECT_GT(gpu.attention_keys, 0);
+}
+
+}  // namespace
+}  // namespace tessera::plan
