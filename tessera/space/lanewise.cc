@@ -10,9 +10,6 @@
 namespace tessera::space {
 namespace {
 
-// Taps of a window that are unrolled, and operations of the unrolled body.
-constexpr std::int64_t kMaxTaps = 32;
-constexpr std::int64_t kMaxBody = 220;
 // Blocks of lanes that are read together: two lines.
 constexpr double kMinLaneBytes = 128;
 // Below this length, vectors of partial results cost more than lanes that lie apart.
@@ -35,25 +32,21 @@ bool contiguous_lanes(const Stage& s, std::size_t axis) {
                      [&](const Access& r) { return r.strides[axis] == 1; });
 }
 
-// Registers with which a window may hold two vectors of every sum: inputs that sums share are
-// kept, too. With 16, two vectors take 1.55 accesses of memory a product, many of them spills, and
-// one takes 0.65.
-constexpr int kManyRegisters = 32;
-
 // Neighbouring outputs of a window share rows and columns of the input.
-LaneTile preferred_tile(const Stage& s, std::size_t last, std::int64_t taps, int registers) {
+LaneTile preferred_tile(const Stage& s, std::size_t last, std::int64_t taps,
+                        const target::Target& target) {
   LaneTile tile;
-  if (taps > kMaxTaps || !is_float(s.dtype()) || s.reads.size() < 2 || last < 2) {
-    tile.vectors = taps > kMaxTaps ? 8 : 4;
+  if (taps > limits::kLaneTaps || !is_float(s.dtype()) || s.reads.size() < 2 || last < 2) {
+    tile.vectors = taps > limits::kLaneTaps ? 8 : 4;
     return tile;
   }
-  tile.vectors = registers >= kManyRegisters ? 2 : 1;
+  tile.vectors = limits::has_many_registers(target) ? 2 : 1;
   tile.unroll_taps = true;
   constexpr std::array<std::array<std::int64_t, 2>, 5> kTiles = {
       {{3, 2}, {2, 2}, {1, 4}, {1, 2}, {1, 1}}};
   for (const auto& [outer, inner] : kTiles) {
     if (outer > s.extent(last - 2) || inner > s.extent(last - 1)) continue;
-    if (outer * inner * tile.vectors * taps > kMaxBody) continue;
+    if (outer * inner * tile.vectors * taps > limits::kLaneBody) continue;
     tile.outer = outer;
     tile.inner = inner;
     break;
@@ -132,7 +125,7 @@ class LaneWriter {
   LaneTile choose_tile() {
     const std::string& name = s_.op.name;
     Chooser& chooser = x_.chooser;
-    LaneTile tile = preferred_tile(s_, last_, taps(), x_.target.vector_registers);
+    LaneTile tile = preferred_tile(s_, last_, taps(), x_.target);
     const std::int64_t lanes = x_.lanes(s_.dtype());
     const auto up_to = [](std::int64_t most) {
       std::vector<std::int64_t> out;

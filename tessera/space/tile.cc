@@ -52,7 +52,7 @@ RegisterTile choose_tile(const TileRequest& request, const target::Target& targe
   RegisterTile best;
   double best_cycles = 0;
   // Registers to spare: loads of the next step start before the last product of this one.
-  const std::int64_t limit = target.vector_registers - (request.packed ? 2 : 1);
+  const std::int64_t limit = limits::registers_beside(target, request.packed ? 2 : 1);
   const std::int64_t max_vectors = (request.columns + request.lanes - 1) / request.lanes;
   const bool apart = !request.packed && m.lane_operands;
   const std::int64_t most_rows = apart ? m.scattered_rows : m.most_rows;

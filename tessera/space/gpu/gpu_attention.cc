@@ -8,6 +8,7 @@
 #include "tessera/space/gpu/gpu_parts.h"
 #include "tessera/space/gpu/gpu_tensor.h"
 #include "tessera/space/inlining.h"
+#include "tessera/space/limits.h"
 #include "tessera/space/row_group.h"
 #include "tessera/space/tile.h"
 
@@ -17,10 +18,6 @@ namespace {
 constexpr std::int64_t kWarp = 32;
 constexpr std::int64_t kSide = 16;  // of a tile of sums on tensor cores
 constexpr std::int64_t kCopyBytes = 16;
-// Rounds of the threads over a row, and products, that are unrolled.
-constexpr std::int64_t kMaxRounds = 8, kMaxBody = 1600;
-// Where no limit is known.
-constexpr std::int64_t kSharedBytes = 48 << 10;
 // Threads side by side along keys, keys of a thread, elements of a head or keys between copies.
 constexpr std::int64_t kKeyThreads = 16, kThreadKeys = 8, kSteps = 32;
 constexpr std::int64_t kMostPlaces = 5;
@@ -253,10 +250,7 @@ class GpuAttention {
     });
   }
 
-  std::int64_t shared_limit() const {
-    const std::int64_t own = x_.target.gpu.block_shared_bytes;
-    return own > 0 ? own : kSharedBytes;
-  }
+  std::int64_t shared_limit() const { return limits::gpu_shared_bytes(x_.target); }
   std::int64_t least_rows() const { return tensor_ ? kSide : kSide / 2; }
   // Tensor cores read whole steps: weights past the last key must be zeros, which copies have.
   bool copies_weights() const { return tensor_ && keys() % kSteps != 0; }
@@ -437,7 +431,7 @@ class GpuAttention {
     w.reorder(weights_, order);
     w.annotate(weights_, row[1], schedule::Annotation::kThreadY);
     w.annotate(weights_, key[1], schedule::Annotation::kThreadX);
-    const bool few = keys() <= kMaxRounds * kWarp;
+    const bool few = keys() <= limits::kGpuRowRounds * kWarp;
     if (few) w.unroll(weights_, key[0]);
     align(weights_, s.rank(), s.dtype());
     for (const std::size_t m : a_.members) {
@@ -478,7 +472,8 @@ class GpuAttention {
       append(&order, {row, column});
       append(&unrolled, {steps[2], row});
       const Tile tile = values ? values_tile() : scores_tile();
-      if (tile.rows * tile.chunks * tile.lanes * kSteps <= kMaxBody) unrolled.push_back(steps[1]);
+      if (tile.rows * tile.chunks * tile.lanes * kSteps <= limits::kGpuBody)
+        unrolled.push_back(steps[1]);
       w.reorder(inner, order);
       const bool vectors = tile.lanes > 1;
       if (!vectors) unrolled.push_back(column);

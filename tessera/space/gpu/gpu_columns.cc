@@ -5,13 +5,13 @@
 
 #include "tessera/space/contraction.h"
 #include "tessera/space/gpu/gpu.h"
+#include "tessera/space/limits.h"
 #include "tessera/space/tile.h"
 
 namespace tessera::space {
 namespace {
 
 constexpr std::int64_t kAccessBytes = 16;
-constexpr std::int64_t kMaxBody = 512;      // operations of an unrolled body
 constexpr std::int64_t kBusyThreads = 256;  // of a multiprocessor, below which it waits for memory
 constexpr std::int64_t kColumns = 32;       // side by side, where threads share the reduction
 
@@ -166,7 +166,7 @@ class GpuColumns {
     std::int64_t body = lanes_ * strip_;
     for (std::size_t i = taps.size(); i-- > 0;) {
       body *= s_.extent(s_.rank() + i);
-      if (body <= kMaxBody) w.unroll(inner_, taps[i]);
+      if (body <= limits::kGpuColumnBody) w.unroll(inner_, taps[i]);
     }
     for (std::size_t i = 0; i < axes.size(); ++i) {
       if (lanes_ > 1 && nest_.axis[i] == last()) {

@@ -8,18 +8,12 @@
 #include "tessera/space/gpu/gpu_parts.h"
 #include "tessera/space/gpu/gpu_tensor.h"
 #include "tessera/space/gpu/gpu_tile.h"
+#include "tessera/space/limits.h"
 #include "tessera/space/tile.h"
 
 namespace tessera::space {
 namespace {
 
-// Sums that a thread may hold at all, products in one unrolled body, rounds of a copy that are
-// unrolled.
-constexpr std::int64_t kMaxSums = 128;
-constexpr std::int64_t kMaxBody = 1600;
-constexpr std::int64_t kMaxRounds = 16;
-// Where no limit is known.
-constexpr std::int64_t kSharedBytes = 48 << 10;
 constexpr std::int64_t kCopyBytes = 16, kBanks = 32;
 // That add up the parts of a reduction.
 // Operations that may be repeated in every block that copies.
@@ -163,7 +157,7 @@ class GpuContraction {
     for (std::size_t i = c_.reduce.size(); i-- > 0;) {
       if (c_.reduce[i] == cut_) continue;
       body *= s_.extent(c_.reduce[i]);
-      if (body <= kMaxBody) unrolled.push_back(s_.axis_name(c_.reduce[i]));
+      if (body <= limits::kGpuBody) unrolled.push_back(s_.axis_name(c_.reduce[i]));
     }
     for (const std::size_t r : c_.reduce) {
       if (r != cut_) order.push_back(s_.axis_name(r));
@@ -271,8 +265,7 @@ class GpuContraction {
     return std::max<std::int64_t>(1, x_.target.gpu.block_threads);
   }
   std::int64_t shared_limit() const {
-    const std::int64_t own = x_.target.gpu.block_shared_bytes;
-    const std::int64_t limit = own > 0 ? own : kSharedBytes;
+    const std::int64_t limit = limits::gpu_shared_bytes(x_.target);
     // Spans are estimates: regions at the end of an axis may be longer.
     return tile_.groups > 1 ? limit / 8 * 7 : limit;
   }
@@ -282,9 +275,8 @@ class GpuContraction {
   }
   // Sums of a thread, and registers of all threads of a block.
   const char* refuse_sums() const {
-    const std::int64_t registers = tile_.registers();
-    const bool fits = tile_.sums() <= kMaxSums && registers <= x_.target.vector_registers &&
-                      registers * tile_.threads() <= x_.target.gpu.core_registers;
+    const bool fits = tile_.sums() <= limits::kGpuSums &&
+                      limits::fits_gpu_registers(x_.target, tile_.registers(), tile_.threads());
     return tile_.sums() <= tile_.lanes || fits ? nullptr : "more sums than registers";
   }
 
@@ -499,7 +491,7 @@ class GpuContraction {
       const std::size_t r = c_.reduce[i];
       if (r == cut_) continue;
       body *= s_.extent(r);
-      if (body <= kMaxBody) unrolled.push_back(s_.axis_name(r));
+      if (body <= limits::kGpuBody) unrolled.push_back(s_.axis_name(r));
     }
     for (const std::size_t r : c_.reduce) {
       if (r != cut_) order.push_back(s_.axis_name(r));
@@ -554,7 +546,7 @@ class GpuContraction {
     if (lanes > 1) lengths.push_back(lanes);
     const Loops parts =
         w.split(stage, w.fuse(stage, dims), std::move(lengths), schedule::Tail::kGuard);
-    if (elements <= kMaxRounds * tile_.threads() * lanes) w.unroll(stage, parts[0]);
+    if (elements <= limits::kGpuCopyRounds * tile_.threads() * lanes) w.unroll(stage, parts[0]);
     w.annotate(stage, parts[1], schedule::Annotation::kThreadX);
     if (lanes > 1) w.vectorize(stage, parts[2]);
   }

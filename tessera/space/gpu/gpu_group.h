@@ -6,6 +6,7 @@
 
 #include "tessera/space/contraction.h"
 #include "tessera/space/gpu/gpu_tensor.h"
+#include "tessera/space/limits.h"
 #include "tessera/target/target.h"
 
 namespace tessera::space {
@@ -22,7 +23,7 @@ struct GroupTile {
   std::int64_t all_columns() const { return column_groups * columns; }
   std::int64_t threads() const { return row_groups * column_groups * 128; }
   // Of a thread: sums, addresses.
-  std::int64_t registers() const { return row_tiles * columns / 2 + 40; }
+  std::int64_t registers() const { return limits::gpu_registers(row_tiles * columns / 2, 0, 40); }
 };
 
 std::int64_t group_shared_bytes(const GroupTile& tile);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tessera/space/gpu/gpu_block.h"
 #include "tessera/space/gpu/gpu_group.h"
 
 namespace tessera::space {
@@ -9,6 +10,7 @@ namespace {
 constexpr std::int64_t kRowBytes = 128;  // of a copy: 64 elements of two bytes
 constexpr std::int64_t kSteps = 64;
 constexpr std::int64_t kMaxThreads = 512;
+constexpr double kMostBlocks = 4;  // of a multiprocessor
 // Cycles of an H200, by the times of 50 tiles of eleven products.
 constexpr double kProducts = 1750;   // that a multiprocessor adds in a cycle,
 constexpr double kCopiedBytes = 66;  // that reach it from the L2,
@@ -21,9 +23,9 @@ constexpr double kAlone = 0.85;      // of the speed, where a multiprocessor has
 constexpr double kLaunch = 2200;     // of another kernel, that adds up parts
 constexpr std::int64_t kMostPlaces = 6;
 
-double parts_of(std::int64_t n, std::int64_t of) {
-  const std::int64_t parts = (n + of - 1) / of;
-  return static_cast<double>(parts);
+GpuBlock block_of(const GroupTile& t) {
+  return {
+      .threads = t.threads(), .registers = t.registers(), .shared_bytes = group_shared_bytes(t)};
 }
 
 }  // namespace
@@ -36,17 +38,11 @@ std::int64_t group_shared_bytes(const GroupTile& t) {
 
 const char* refuse_group_tile(const target::Target& target, const TensorProblem& p,
                               const GroupTile& t) {
-  const target::GpuLimits& gpu = target.gpu;
   if (t.rows() - 64 >= p.row || t.all_columns() - t.columns >= p.column ||
       (t.columns > 64 && t.columns - 32 >= p.column))
     return "more than the axis has";
   if (t.column_groups > 1 && t.columns % 64 != 0) return "groups do not begin with a row of copies";
-  if (t.threads() > std::min<std::int64_t>(kMaxThreads, gpu.block_threads))
-    return "more threads than a block has";
-  if (t.registers() > target.vector_registers || t.registers() * t.threads() > gpu.core_registers)
-    return "more sums than registers";
-  if (group_shared_bytes(t) > gpu.block_shared_bytes)
-    return "more than the shared memory of a block";
+  if (const char* reason = refuse_gpu_block(target, block_of(t), kMaxThreads)) return reason;
   if (t.parts > 1 && (p.reduce % (t.parts * kSteps) != 0 || p.reduce / t.parts < 2 * kSteps))
     return "parts of the sum are no whole steps";
   return nullptr;
@@ -54,14 +50,10 @@ const char* refuse_group_tile(const target::Target& target, const TensorProblem&
 
 double estimate_group_cycles(const target::Target& target, const TensorProblem& p,
                              const GroupTile& t) {
-  const target::GpuLimits& gpu = target.gpu;
   const auto as = [](std::int64_t n) { return static_cast<double>(n); };
   const double blocks =
-      as(p.batch * t.parts) * parts_of(p.row, t.rows()) * parts_of(p.column, t.all_columns());
-  const double fits =
-      std::min({std::floor(as(gpu.core_registers) / as(t.registers() * t.threads())),
-                std::floor(as(gpu.core_shared_bytes) / as(group_shared_bytes(t) + 1024)), 4.0});
-  const double resident = std::max(1.0, fits);
+      as(p.batch * t.parts) * blocks_of(p.row, t.rows()) * blocks_of(p.column, t.all_columns());
+  const double resident = resident_gpu_blocks(target, block_of(t), kMostBlocks);
   const double waves = std::ceil(blocks / (target.cores * resident));
   const double at_once = std::min(resident, std::ceil(blocks / target.cores));
   const double busy = at_once * as(t.threads()) > 128 ? 1 : kAlone;
@@ -69,7 +61,7 @@ double estimate_group_cycles(const target::Target& target, const TensorProblem& 
   const double copies = at_once * as((t.rows() + t.all_columns()) * kRowBytes) / kCopiedBytes;
   const double step = std::max(products, copies) + kStep + kPlace * as(kMostPlaces - t.places) +
                       (t.places > 3 ? 0 : kNoOverlap);
-  const double steps = parts_of(p.reduce / t.parts, kSteps) * as(p.taps);
+  const double steps = blocks_of(p.reduce / t.parts, kSteps) * as(p.taps);
   const std::int64_t stored = t.parts > 1 ? 4 : 2;
   const double stores = at_once * as(t.rows() * t.all_columns() * stored) / kStoredBytes;
   const double once = waves * (kStart + steps * step + stores);
@@ -79,8 +71,7 @@ double estimate_group_cycles(const target::Target& target, const TensorProblem& 
 }
 
 GroupTile choose_group_tile(const target::Target& target, const TensorProblem& p) {
-  GroupTile best;
-  double least = estimate_group_cycles(target, p, best);
+  Cheapest<GroupTile> tiles({}, estimate_group_cycles(target, p, {}));
   for (const std::int64_t row_groups : {2, 1}) {
     for (const std::int64_t column_groups : {1, 2}) {
       for (const std::int64_t row_tiles : {1, 2}) {
@@ -90,18 +81,14 @@ GroupTile choose_group_tile(const target::Target& target, const TensorProblem& p
               const GroupTile t{row_groups, column_groups, row_tiles, columns, places, parts};
               if (p.beside && columns > 32 && columns % 64 != 0) continue;
               if (refuse_group_tile(target, p, t)) continue;
-              const double cycles = estimate_group_cycles(target, p, t);
-              if (cycles < least) {
-                least = cycles;
-                best = t;
-              }
+              tiles.offer(t, estimate_group_cycles(target, p, t));
             }
           }
         }
       }
     }
   }
-  return best;
+  return tiles.best();
 }
 
 }  // namespace tessera::space

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 
+#include "tessera/space/limits.h"
+
 namespace tessera::space {
 namespace {
 
-constexpr double kCheapCopy = 8;         // operations of a copy that every block may repeat
-constexpr std::int64_t kMaxRounds = 16;  // of a copy that are unrolled
+constexpr double kCheapCopy = 8;  // operations of a copy that every block may repeat
 
 bool lies_along(const Access& a, std::size_t outer, std::size_t cut) {
   if (!a.regular() || a.indices.empty() || a.indices.back().terms.size() != 1) return false;
@@ -112,7 +113,7 @@ void share_gpu_copy(Writer& w, const std::string& stage, const Loops& dims, std:
   if (lanes > 1) lengths.push_back(lanes);
   const Loops parts =
       w.split(stage, w.fuse(stage, dims), std::move(lengths), schedule::Tail::kGuard);
-  if (elements <= kMaxRounds * groups * threads * lanes) w.unroll(stage, parts[0]);
+  if (elements <= limits::kGpuCopyRounds * groups * threads * lanes) w.unroll(stage, parts[0]);
   w.annotate(stage, parts[1], schedule::Annotation::kThreadY);
   w.annotate(stage, parts[2], schedule::Annotation::kThreadX);
   if (lanes > 1) w.vectorize(stage, parts[3]);

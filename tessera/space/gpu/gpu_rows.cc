@@ -5,6 +5,7 @@
 #include "tessera/space/contraction.h"
 #include "tessera/space/gpu/gpu.h"
 #include "tessera/space/inlining.h"
+#include "tessera/space/limits.h"
 #include "tessera/space/row_group.h"
 #include "tessera/space/tile.h"
 
@@ -12,8 +13,6 @@ namespace tessera::space {
 namespace {
 
 constexpr std::int64_t kAccessBytes = 16;
-// Rounds of the threads over a row that are unrolled.
-constexpr std::int64_t kMaxRounds = 8;
 // Warps that take a row at once at most.
 constexpr std::int64_t kOnceWarps = 8;
 // Threads of a multiprocessor that keep its memory busy.
@@ -145,7 +144,7 @@ class GpuRows {
     Writer& w = x_.writer;
     const Loops parts = w.split(stage, w.fuse(stage, loops), {threads_}, schedule::Tail::kGuard);
     w.annotate(stage, parts[1], schedule::Annotation::kThreadX);
-    if (length <= kMaxRounds * threads_ * lanes_) w.unroll(stage, parts[0]);
+    if (length <= limits::kGpuRowRounds * threads_ * lanes_) w.unroll(stage, parts[0]);
     if (lane.empty()) return;
     if (vectors) {
       w.vectorize(stage, lane);

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "tessera/space/contraction.h"
+#include "tessera/space/limits.h"
 #include "tessera/target/target.h"
 
 namespace tessera::space {
@@ -27,7 +28,7 @@ struct TensorTile {
   std::int64_t warps() const { return outer_warps * row_warps * column_warps; }
   // Of a thread: sums, operands of a step, addresses.
   std::int64_t registers() const {
-    return warp_rows * warp_columns / 32 + (warp_rows + warp_columns) / 2 + 44;
+    return limits::gpu_registers(warp_rows * warp_columns / 32, (warp_rows + warp_columns) / 2, 44);
   }
 };
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tessera/space/gpu/gpu_block.h"
 #include "tessera/space/gpu/gpu_tensor.h"
 
 namespace tessera::space {
@@ -24,15 +25,16 @@ constexpr double kMixed = 0.03;        // of what should overlap
 constexpr double kLaunch = 1850;       // of another kernel
 constexpr std::int64_t kLeastSteps = 32;  // what is chosen without measuring
 
-double parts_of(std::int64_t n, std::int64_t of) {
-  const std::int64_t parts = (n + of - 1) / of;
-  return static_cast<double>(parts);
-}
-
 // Rows of shared memory that the rows of a block take.
 std::int64_t copied_rows(const TensorProblem& p, const TensorTile& t) {
   const auto reach = [](std::int64_t n, std::int64_t step) { return (n - 1) * step + 1; };
   return reach(t.outer_warps, p.outer_step) * reach(t.rows(), p.row_step);
+}
+
+GpuBlock block_of(const target::Target& target, const TensorProblem& p, const TensorTile& t) {
+  return {.threads = t.warps() * target.gpu.warp,
+          .registers = t.registers(),
+          .shared_bytes = tensor_shared_bytes(p, t)};
 }
 
 }  // namespace
@@ -48,17 +50,12 @@ std::int64_t tensor_shared_bytes(const TensorProblem& p, const TensorTile& t) {
 
 const char* refuse_tensor_tile(const target::Target& target, const TensorProblem& p,
                                const TensorTile& t) {
-  const target::GpuLimits& gpu = target.gpu;
   if (t.rows() - kSide >= p.row || t.columns() - kSide >= p.column ||
       t.steps - p.depth >= p.reduce || t.outer_warps > p.outer)
     return "more than the axis has";
-  if (t.warps() > kMaxWarps || t.warps() * gpu.warp > gpu.block_threads)
-    return "more threads than a block has";
-  if (t.registers() > target.vector_registers ||
-      t.registers() * t.warps() * gpu.warp > gpu.core_registers)
-    return "more sums than registers";
-  if (tensor_shared_bytes(p, t) > gpu.block_shared_bytes)
-    return "more than the shared memory of a block";
+  if (const char* reason =
+          refuse_gpu_block(target, block_of(target, p, t), kMaxWarps * target.gpu.warp))
+    return reason;
   // Parts must be of equal length and made of whole steps.
   if (t.parts > 1 &&
       (p.reduce % (t.parts * t.steps) != 0 || p.reduce / t.parts * p.taps < 2 * t.steps))
@@ -71,13 +68,10 @@ double estimate_tensor_cycles(const target::Target& target, const TensorProblem&
   const target::GpuLimits& gpu = target.gpu;
   const auto as = [](std::int64_t n) { return static_cast<double>(n); };
   const double cores = target.cores;
-  const double blocks = as(p.batch * t.parts) * parts_of(p.outer, t.outer_warps) *
-                        parts_of(p.row, t.rows()) * parts_of(p.column, t.columns());
-  const double fits =
-      std::min({std::floor(as(gpu.core_registers) / as(t.registers() * t.warps() * gpu.warp)),
-                std::floor(as(gpu.core_shared_bytes) / as(tensor_shared_bytes(p, t) + 1024)),
-                std::floor(as(gpu.core_threads) / as(t.warps() * gpu.warp))});
-  const double resident = std::max(1.0, fits);
+  const double blocks = as(p.batch * t.parts) * blocks_of(p.outer, t.outer_warps) *
+                        blocks_of(p.row, t.rows()) * blocks_of(p.column, t.columns());
+  const double resident = resident_gpu_blocks(
+      target, block_of(target, p, t), std::floor(as(gpu.core_threads) / as(t.warps() * gpu.warp)));
   const double waves = std::ceil(blocks / (cores * resident));
   const double at_once = std::min(resident, std::ceil(blocks / cores));
   const double scale = as(p.bytes) / 2;  // f32 takes twice, bytes half
@@ -90,10 +84,10 @@ double estimate_tensor_cycles(const target::Target& target, const TensorProblem&
   const double copies =
       at_once * as((copied_rows(p, t) + t.columns()) * t.steps * p.bytes) / kCopiedBytes;
   const double vectors =
-      parts_of((copied_rows(p, t) + t.columns()) * t.steps * p.bytes / 16, t.warps() * gpu.warp);
+      blocks_of((copied_rows(p, t) + t.columns()) * t.steps * p.bytes / 16, t.warps() * gpu.warp);
   const double step = std::max({products, reads, copies}) + kMixed * (products + reads + copies) +
                       kStep + kWait / as(t.places - 1) + kCopy * vectors;
-  const double steps = parts_of(p.reduce / t.parts, t.steps) * as(p.taps);
+  const double steps = blocks_of(p.reduce / t.parts, t.steps) * as(p.taps);
   const double stores =
       at_once * as(t.all_rows() * t.columns()) * (t.parts > 1 ? 4 : 2) / kStoredBytes;
   double out = waves * (kStart + steps * step + stores);
@@ -105,8 +99,8 @@ double estimate_tensor_cycles(const target::Target& target, const TensorProblem&
 }
 
 TensorTile choose_tensor_tile(const target::Target& target, const TensorProblem& p) {
-  TensorTile best{.steps = p.depth};
-  double least = estimate_tensor_cycles(target, p, best);
+  const TensorTile least{.steps = p.depth};
+  Cheapest<TensorTile> tiles(least, estimate_tensor_cycles(target, p, least));
   for (const std::int64_t warp_rows : {16, 32, 64}) {
     for (const std::int64_t warp_columns : {16, 32, 64}) {
       for (const std::int64_t row_warps : {1, 2, 4}) {
@@ -121,11 +115,7 @@ TensorTile choose_tensor_tile(const target::Target& target, const TensorProblem&
                   if (p.outer % outer_warps != 0 || (outer_warps > 1 && p.outer_step > 1)) continue;
                   if (steps < std::min(kLeastSteps, p.reduce)) continue;
                   if (t.warps() > kUsualWarps || refuse_tensor_tile(target, p, t)) continue;
-                  const double cycles = estimate_tensor_cycles(target, p, t);
-                  if (cycles < least) {
-                    least = cycles;
-                    best = t;
-                  }
+                  tiles.offer(t, estimate_tensor_cycles(target, p, t));
                 }
               }
             }
@@ -134,7 +124,7 @@ TensorTile choose_tensor_tile(const target::Target& target, const TensorProblem&
       }
     }
   }
-  return best;
+  return tiles.best();
 }
 
 }  // namespace tessera::space

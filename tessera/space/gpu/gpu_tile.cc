@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "tessera/space/limits.h"
 #include "tessera/space/tile.h"
 
 namespace tessera::space {
@@ -92,7 +93,7 @@ std::int64_t preferred_steps(const GpuProblem& p) {
 }  // namespace
 
 std::int64_t GpuTile::registers() const {
-  return std::max<std::int64_t>(32, sums() + 4 * thread_rows() + lanes * chunks + 24);
+  return limits::gpu_registers(sums(), 4 * thread_rows() + lanes * chunks, 24);
 }
 
 const char* refuse_groups(const GpuProblem& p, std::int64_t steps, std::int64_t groups) {
