@@ -18,6 +18,8 @@ struct CorpusArgs {
   std::vector<std::string> models, ops, without, machines;
   int code_threads = 0;
   bool study = false, json = false;
+  double share = 1;
+  lm::Telling telling;
   std::string judge = driver::kNoModel;
   std::string records, part = "train", split = "by-network";
   driver::CorpusOptions options;
@@ -67,6 +69,12 @@ Result<driver::RecordedOptions> record_options(const CorpusArgs& args) {
   o.part = args.part == "test"         ? dataset::kTest
            : args.part == "validation" ? dataset::kValidation
                                        : dataset::kTrain;
+  if (args.machines.size() > 1) {
+    return make_error(ErrorCode::kInvalidArgument, "records are of one --machine, or of all");
+  }
+  if (!args.machines.empty()) o.machine = args.machines.front();
+  o.share = args.share;
+  o.telling = args.telling;
   o.folder = args.options.folder;
   return o;
 }
@@ -147,7 +155,8 @@ void add_lm_corpus(Flags& lm, std::function<int()>* run) {
   sub->add_option("--without", args->without, "Models whose tasks are left out (repeatable)");
   sub->add_flag("--study", args->study,
                 "The networks and shapes of docs/language-model.md, without its hold-out");
-  sub->add_option("--machine", args->machines, "host or a machine (see targets; repeatable)");
+  sub->add_option("--machine", args->machines,
+                  "host or a machine (see targets; repeatable); of records: part of its target");
   sub->add_option("--code-threads", args->code_threads,
                   "Threads of the code on CPUs (default: all cores of the machine)")
       ->check(range(1, 1024))
@@ -167,6 +176,11 @@ void add_lm_corpus(Flags& lm, std::function<int()>* run) {
                 "No part has a reduction of another");
   sub->add_option("--holdout", args->splitting.holdout, "Networks of the test part")
       ->delimiter(',');
+  sub->add_option("--share", args->share, "Of the tasks with records")->check(range(0.0, 1.0));
+  sub->add_flag("--opaque", args->telling.opaque,
+                "Write the numbers of records as names, to study what their meaning is worth");
+  sub->add_flag("--reversed", args->telling.reversed,
+                "Write the last decision of records first, to study what the order is worth");
   sub->add_option("--seed", o.seed, "Seed of all random choices");
   sub->add_option("-o,--output", o.folder, "Folder to write")->required();
   sub->add_flag("--json", args->json, "Print JSON");

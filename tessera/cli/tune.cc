@@ -23,6 +23,7 @@
 #include "tessera/driver/tune/policy_run.h"
 #include "tessera/driver/tune/tune_simulate.h"
 #include "tessera/kernel/kernel_cache.h"
+#include "tessera/lm/adapter.h"
 #include "tessera/measure/confine.h"
 #include "tessera/model/cost_model.h"
 #include "tessera/support/files.h"
@@ -90,6 +91,10 @@ Result<driver::TuneOptions> tune_options(const TuneArgs& args) {
   if (o.policy == "lm" && !o.policy_options.language) {
     TESSERA_TRY(const std::string path, driver::language_path(args.language, o.target));
     TESSERA_TRY(o.policy_options.language, driver::open_language(path, driver::kGuidance, 0));
+  }
+  if (o.policy == "lm") {
+    o.policy_options.language = std::make_shared<lm::AdaptedReader>(
+        std::move(o.policy_options.language), std::make_shared<lm::Adapter>());
   }
   o.batch = args.batch;
   o.sources = args.sources;

@@ -367,6 +367,17 @@ constexpr std::size_t kWholeAt = kMostComponents * std::size(kComponent),
                       kLabelAt = kWholeAt + std::size(kWhole), kValueEnd = kLabelAt + kLabelBits;
 static_assert(kValueEnd == kValueNumbers);
 
+// Columns from `first` to before `end` become one name.
+template <class Numbers>
+void hash_columns(std::size_t first, std::size_t end, std::size_t at, std::size_t bits,
+                  Numbers* numbers) {
+  const std::string text(reinterpret_cast<const char*>(numbers->data() + first),
+                         (end - first) * sizeof(float));
+  std::fill(numbers->begin() + static_cast<std::ptrdiff_t>(first),
+            numbers->begin() + static_cast<std::ptrdiff_t>(end), 0.0F);
+  add_name(to_hex(hash_bytes(text)), at, bits, numbers);
+}
+
 template <class Facts, std::size_t N>
 void name_columns(const Column<Facts> (&columns)[N], const std::string& prefix,
                   std::vector<std::string>* out) {
@@ -459,6 +470,20 @@ Value value_of(const ValueFacts& facts, const QuestionFacts& question, const Tar
   add_name(facts.label, kLabelAt, kLabelBits, &out);
   return out;
 }
+
+std::uint64_t question_kind(const Word& word) {
+  std::string text(reinterpret_cast<const char*>(word.data()), kTaskAt * sizeof(float));
+  for (std::size_t i = 0; i < std::size(kQuestion); ++i) {
+    const std::string_view name = kQuestion[i].name;
+    const bool about = name == "reduced" || name == "from_inner" || name.starts_with("operand");
+    if (about) text.append(reinterpret_cast<const char*>(&word[kQuestionAt + i]), sizeof(float));
+  }
+  return hash_bytes(text);
+}
+
+void make_opaque(Word* word) { hash_columns(kTaskAt, kWordEnd, kNameAt, kNameBits, word); }
+
+void make_opaque(Value* value) { hash_columns(0, kLabelAt, kLabelAt, kLabelBits, value); }
 
 const std::vector<std::string>& word_columns() {
   static const std::vector<std::string> names = [] {

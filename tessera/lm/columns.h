@@ -82,6 +82,14 @@ Word word_of(const ReadFacts& facts);
 Word word_of(const QuestionFacts& facts);
 Value value_of(const ValueFacts& facts, const QuestionFacts& question, const target::Target& t);
 
+// Of the word of a question, what it asks about whatever the sizes are: equal for questions of one
+// kind.
+std::uint64_t question_kind(const Word& word);
+
+// Replaces what the columns tell by a hash of it, among those of names.
+void make_opaque(Word* word);
+void make_opaque(Value* value);
+
 // In the order of the columns.
 const std::vector<std::string>& word_columns();
 const std::vector<std::string>& value_columns();

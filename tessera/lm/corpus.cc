@@ -6,6 +6,7 @@
 #include <numeric>
 #include <unordered_set>
 
+#include "tessera/lm/opaque_reader.h"
 #include "tessera/lm/subject.h"
 #include "tessera/lm/transcribe.h"
 #include "tessera/lower/check_lowers.h"
@@ -77,14 +78,15 @@ std::vector<float> measured_qualities(const dataset::Dataset& data,
 // The sentences of one space in a shard: subjects are added when they are needed.
 class SpaceSentences {
  public:
-  SpaceSentences(const space::Space& space, ShardWriter* out)
-      : space_(space), scribe_(space), out_(*out) {}
+  SpaceSentences(const space::Space& space, ShardWriter* out, Telling telling = {})
+      : space_(space), scribe_(space), out_(*out), telling_(telling) {}
 
   Result<void> add(std::int32_t sketch, float quality, std::vector<Answer> answers) {
     const auto known = subjects_.find(sketch);
     if (known == subjects_.end()) {
-      TESSERA_TRY(subjects_[sketch], out_.add(scribe_.subject(sketch)));
+      TESSERA_TRY(subjects_[sketch], out_.add(told(scribe_.subject(sketch))));
     }
+    if (telling_.reversed) std::reverse(answers.begin(), answers.end());
     return out_.add(
         Sentence{.subject = subjects_[sketch], .quality = quality, .answers = std::move(answers)});
   }
@@ -92,7 +94,7 @@ class SpaceSentences {
   Result<void> add_choice(std::int32_t sketch, float quality) {
     if (space_.sketches().size() == 1) return {};
     if (choice_ < 0) {
-      TESSERA_TRY(choice_, out_.add(scribe_.choice_of_sketch()));
+      TESSERA_TRY(choice_, out_.add(told(scribe_.choice_of_sketch())));
     }
     Answer which{.question = 0, .taken = sketch, .legal = {}};
     which.legal.resize(space_.sketches().size());
@@ -102,16 +104,23 @@ class SpaceSentences {
   }
 
  private:
+  Subject told(Subject subject) const {
+    if (telling_.opaque) hide_numbers(&subject);
+    return subject;
+  }
+
   const space::Space& space_;
   Scribe scribe_;
   ShardWriter& out_;
+  Telling telling_;
   std::map<std::int32_t, std::int32_t> subjects_;  // numbers in the shard, by sketch
   std::int32_t choice_ = -1;
 };
 
 class RecordedWriter {
  public:
-  RecordedWriter(const dataset::Dataset& data, ShardWriter* out) : data_(data), out_(*out) {}
+  RecordedWriter(const dataset::Dataset& data, ShardWriter* out, Telling telling)
+      : data_(data), out_(*out), telling_(telling) {}
 
   Result<void> write(std::span<const std::size_t> examples) {
     const dataset::Example& first = data_.examples[examples.front()];
@@ -124,7 +133,7 @@ class RecordedWriter {
         space_of(task, data_.machines[static_cast<std::size_t>(first.machine)]);
     if (!space) return space.error().with_context("task " + task.key);
     ++result_.tasks;
-    SpaceSentences sentences(*space, &out_);
+    SpaceSentences sentences(*space, &out_, telling_);
     const std::vector<float> quality = measured_qualities(data_, examples);
     for (std::size_t i = 0; i < examples.size(); ++i) {
       Result<Told> told = tell(*space, data_.examples[examples[i]].candidate);
@@ -143,6 +152,7 @@ class RecordedWriter {
  private:
   const dataset::Dataset& data_;
   ShardWriter& out_;
+  Telling telling_;
   RecordedResult result_;
 };
 
@@ -192,13 +202,13 @@ Result<std::size_t> write_drawn(const space::Space& space, std::size_t count, Rn
 
 Result<RecordedResult> write_recorded(const dataset::Dataset& data, const std::vector<bool>& wanted,
                                       const std::function<bool(std::size_t, std::size_t)>& progress,
-                                      ShardWriter* out) {
+                                      ShardWriter* out, Telling telling) {
   std::map<std::pair<std::int32_t, std::int32_t>, std::vector<std::size_t>> places;
   for (std::size_t i = 0; i < data.examples.size(); ++i) {
     const dataset::Example& e = data.examples[i];
     if (wanted.empty() || wanted[i]) places[{e.task, e.machine}].push_back(i);
   }
-  RecordedWriter writer(data, out);
+  RecordedWriter writer(data, out, telling);
   std::size_t done = 0;
   for (const auto& [place, examples] : places) {
     if (progress && !progress(done++, places.size())) break;

@@ -29,10 +29,16 @@ struct RecordedResult {
   std::size_t unreadable = 0;  // of a space that has changed since, or foreign
 };
 
+// How sentences differ from what is read elsewhere: for studies of what that is worth.
+struct Telling {
+  bool opaque = false;    // numbers are names (opaque_reader.h)
+  bool reversed = false;  // the last answer first
+};
+
 // The records of a dataset with their quality: the share of those of their task and machine that
 // are slower; failures have 0. Only examples with `wanted` true (empty: all).
 Result<RecordedResult> write_recorded(const dataset::Dataset& data, const std::vector<bool>& wanted,
                                       const std::function<bool(std::size_t, std::size_t)>& progress,
-                                      ShardWriter* out);
+                                      ShardWriter* out, Telling telling = {});
 
 }  // namespace tessera::lm

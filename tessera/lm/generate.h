@@ -49,6 +49,9 @@ class Generator {
   // What sample() would call the log_prob of each of these, all of the space.
   Result<std::vector<double>> chances_of(std::span<const space::Candidate> candidates);
 
+  // What sentences about a sketch are about; lives as long as the generator.
+  const Subject& subject(std::int32_t sketch);
+
   // Sentences that sample() has begun, and those of them that it threw away.
   std::size_t begun() const { return begun_; }
   std::size_t thrown_away() const { return thrown_away_; }
@@ -56,7 +59,6 @@ class Generator {
  private:
   struct Row;
   static Step step_of(const Row& row, std::size_t number);
-  const Subject& subject(std::int32_t sketch);
   Result<void> choose_sketches();
   // Writes `rows` sentences about a sketch to their ends: `pick` says which of a row's legal values
   // comes next, by their chances.

@@ -45,8 +45,9 @@ struct PolicyOptions {
   // What policy "lm" writes by; null: every legal value is as likely as the others. One thread at
   // a time.
   std::shared_ptr<lm::Reader> language;
-  int draws = 64;    // sentences that it writes before it proposes, at least
-  double judge = 2;  // weight of the cost model's score beside the chances of what it wrote
+  int draws = 256;  // sentences that it writes before it proposes, at least
+  double judge =
+      10;  // weight of the cost model's order beside that of the chances of what it wrote
 };
 
 // Deterministic: the same seed, space, scores and observations give the same proposals.

@@ -1,5 +1,6 @@
 #include "tessera/lm/corpus.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 
@@ -118,6 +119,19 @@ TEST(Corpus, RecordsTellTheirQuality) {
   ShardWriter again = ShardWriter::create(path).value();
   const std::vector<bool> some = {true, false, false, true, false, false, false};
   EXPECT_EQ(write_recorded(data, some, {}, &again)->sentences, 2u);
+
+  // The last answer first, about names.
+  ShardWriter other = ShardWriter::create(path).value();
+  ASSERT_TRUE(write_recorded(data, {}, {}, &other, {.opaque = true, .reversed = true}).ok());
+  ASSERT_TRUE(other.flush().ok());
+  Content changed = read_all(path);
+  ASSERT_EQ(changed.sentences.size(), c.sentences.size());
+  for (std::size_t i = 0; i < c.sentences.size(); ++i) {
+    std::reverse(changed.sentences[i].answers.begin(), changed.sentences[i].answers.end());
+    EXPECT_EQ(changed.sentences[i].answers, c.sentences[i].answers);
+  }
+  for (std::size_t i = 0; i < c.subjects.size(); ++i)
+    EXPECT_NE(changed.subjects[i].prompt, c.subjects[i].prompt);
   std::filesystem::remove(path);
 }
 

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/lm/columns.h"
+#include "tessera/lm/opaque_reader.h"
 #include "tessera/lower/check_lowers.h"
 #include "tests/lm/lm_case.h"
 
@@ -149,6 +150,38 @@ TEST(Subject, TheSketchIsAQuestionToo) {
   EXPECT_EQ(std::set<Value>(values.begin(), values.end()).size(), values.size());
   EXPECT_EQ(s.sketch, "");
   EXPECT_EQ(s.prompt.size() + 1, Scribe(space).subject(0).prompt.size());
+}
+
+TEST(OpaqueWords, AreNamesAndNothingElse) {
+  const space::Space space = space_of(kSpecs[0]);
+  const Subject told = Scribe(space).subject(0);
+  Subject hidden = told;
+  hide_numbers(&hidden);
+  ASSERT_EQ(hidden.questions.size(), told.questions.size());
+  for (std::size_t q = 0; q < told.questions.size(); ++q) {
+    const std::vector<Value>& values = hidden.questions[q].values;
+    for (std::size_t v = 0; v < values.size(); ++v) {
+      for (std::size_t i = 0; i + kLabelBits < values[v].size(); ++i) EXPECT_EQ(values[v][i], 0);
+      if (v > 0) {
+        EXPECT_NE(values[v], values[0]) << "other values are other names";
+      }
+    }
+  }
+  Subject again = told;
+  hide_numbers(&again);
+  EXPECT_EQ(again, hidden);
+}
+
+TEST(QuestionKind, SaysNothingOfSizes) {
+  const Subject small = Scribe(space_of("matmul:M=96,N=128,K=128")).subject(0);
+  const Subject large = Scribe(space_of("matmul:M=96,N=128,K=64")).subject(0);
+  ASSERT_EQ(small.questions.size(), large.questions.size());
+  std::set<std::uint64_t> kinds;
+  for (std::size_t q = 0; q < small.questions.size(); ++q) {
+    EXPECT_EQ(question_kind(small.questions[q].word), question_kind(large.questions[q].word));
+    kinds.insert(question_kind(small.questions[q].word));
+  }
+  EXPECT_GT(kinds.size(), 3u);
 }
 
 }  // namespace

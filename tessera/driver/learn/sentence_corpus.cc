@@ -222,6 +222,12 @@ class Drawing {
   std::optional<Error> error_;
 };
 
+// Larger shares have all that smaller ones have.
+bool in_share(const std::string& key, double share) {
+  constexpr std::uint64_t kParts = 10007;
+  return static_cast<double>(hash_bytes("share " + key) % kParts) < share * kParts;
+}
+
 // As small as the study has it; its blocks are alike.
 std::string reduced_llama(int batch, int seq) {
   return fmt::format("zoo:llama_block@batch={},seq={},hidden=768,heads=12,kv_heads=12,ffn=3072",
@@ -258,6 +264,13 @@ Result<RecordedResult> tell_records(const RecordedOptions& options,
     TESSERA_TRY(const dataset::Split split, dataset::split(data, options.split));
     for (const std::uint8_t part : split.part) wanted.push_back(part == options.part);
   }
+  wanted.resize(data.examples.size(), options.whole);
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const dataset::Example& e = data.examples[i];
+    const dataset::MachineInfo& machine = data.machines[static_cast<std::size_t>(e.machine)];
+    wanted[i] = wanted[i] && machine.target.find(options.machine) != std::string::npos &&
+                in_share(data.tasks[static_cast<std::size_t>(e.task)].key, options.share);
+  }
   TESSERA_DO(make_folder(options.folder));
   TESSERA_TRY(lm::ShardWriter out, lm::ShardWriter::create(lm::shard_path(options.folder, 0)));
   const Clock::time_point start = Clock::now();
@@ -265,7 +278,8 @@ Result<RecordedResult> tell_records(const RecordedOptions& options,
     return !progress ||
            progress({"writing records", done, total, out.sentences(), seconds_since(start)});
   };
-  TESSERA_TRY(const lm::RecordedResult written, lm::write_recorded(data, wanted, told, &out));
+  TESSERA_TRY(const lm::RecordedResult written,
+              lm::write_recorded(data, wanted, told, &out, options.telling));
   TESSERA_DO(out.flush());
   return RecordedResult{out.sentences(), written.tasks, written.unreadable};
 }

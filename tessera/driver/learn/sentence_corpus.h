@@ -8,6 +8,7 @@
 
 #include "tessera/dataset/dataset.h"
 #include "tessera/driver/tune/tune_problem.h"
+#include "tessera/lm/corpus.h"
 #include "tessera/target/target.h"
 
 namespace tessera::driver {
@@ -58,7 +59,10 @@ struct RecordedOptions {
   std::string data;             // folder of a dataset
   dataset::SplitOptions split;  // which part is written
   std::uint8_t part = dataset::kTrain;
-  bool whole = false;  // all of it instead
+  bool whole = false;   // all of it instead
+  std::string machine;  // part of the name of its target; empty: all
+  double share = 1;     // of the tasks, by their keys
+  lm::Telling telling;
   std::string folder;
 };
 struct RecordedResult {

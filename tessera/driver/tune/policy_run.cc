@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "tessera/driver/compile/shipped_model.h"
+#include "tessera/lm/adapter.h"
+#include "tessera/lm/opaque_reader.h"
 
 namespace tessera::driver {
 namespace {
@@ -14,6 +16,7 @@ namespace {
 struct LanguageChoice {
   std::string path;  // empty: none
   double guidance = kGuidance;
+  bool opaque = false;
 };
 
 bool read_number(const std::string& text, double* number) {
@@ -50,6 +53,14 @@ Result<void> set_option(const std::string& text, const target::Target& target, P
     TESSERA_TRY(language->path, language_path(value, target));
     return {};
   }
+  if (name == "adapt" && value.empty()) {
+    v->adapts = true;
+    return {};
+  }
+  if (name == "opaque" && value.empty()) {
+    language->opaque = true;
+    return {};
+  }
   if (name == "guidance" && read_number(value, &language->guidance)) return {};
   if (name == "judge" && read_number(value, &v->policy_options.judge)) return {};
   if (double draws = 0;
@@ -58,12 +69,13 @@ Result<void> set_option(const std::string& text, const target::Target& target, P
     return {};
   }
   if (name == "diversity" && read_number(value, &v->policy_options.diversity)) return {};
-  return make_error(ErrorCode::kInvalidArgument,
-                    "'{}' is no option of a policy; there are diversity=NUMBER, draws=NUMBER, "
-                    "guidance=NUMBER, judge=NUMBER, "
-                    "acquisition=mean|ei|ucb, features=statement|loop|curve|decisions, "
-                    "pretrained=none|shipped|FILE, model=none and language=shipped|FILE",
-                    text);
+  return make_error(
+      ErrorCode::kInvalidArgument,
+      "'{}' is no option of a policy; there are diversity=NUMBER, draws=NUMBER, "
+      "guidance=NUMBER, judge=NUMBER, "
+      "acquisition=mean|ei|ucb, features=statement|loop|curve|decisions, "
+      "pretrained=none|shipped|FILE, model=none, language=shipped|FILE, adapt and opaque",
+      text);
 }
 
 }  // namespace
@@ -85,8 +97,14 @@ Result<PolicyVariant> policy_variant(const std::string& text, const PolicyVarian
   for (std::size_t i = 1; i < parts.size(); ++i)
     TESSERA_DO(set_option(parts[i], target, &v, &language));
   if (!language.path.empty()) {
-    TESSERA_TRY(v.policy_options.language,
-                open_language(language.path, language.guidance, v.language_threads));
+    std::shared_ptr<lm::Reader> own;
+    std::shared_ptr<lm::Reader>& reader =
+        v.languages ? (*v.languages)[{language.path, language.guidance}] : own;
+    if (!reader) {
+      TESSERA_TRY(reader, open_language(language.path, language.guidance, v.language_threads));
+      if (language.opaque) reader = std::make_shared<lm::OpaqueReader>(reader);
+    }
+    v.policy_options.language = reader;
   }
   return v;
 }
@@ -114,6 +132,10 @@ Result<std::vector<search::TrialResult>> run_policy(const PolicyVariant& variant
   }
   search::PolicyOptions policy_options = variant.policy_options;
   policy_options.seed = run.seed;
+  if (variant.adapts && policy_options.language) {
+    policy_options.language = std::make_shared<lm::AdaptedReader>(policy_options.language,
+                                                                  std::make_shared<lm::Adapter>());
+  }
   search::TaskSearch task(*run.space, *variant.policy, policy_options, learner.get());
   std::unordered_set<space::Candidate, space::CandidateHash> measured;
   std::vector<search::TrialResult> trials;

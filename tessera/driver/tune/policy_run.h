@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tessera/search/model_scorer.h"
@@ -15,6 +17,9 @@
 
 namespace tessera::driver {
 
+// Language models by file and guidance.
+using OpenLanguages = std::map<std::pair<std::string, double>, std::shared_ptr<lm::Reader>>;
+
 // One way to search.
 struct PolicyVariant {
   std::string label;
@@ -22,6 +27,9 @@ struct PolicyVariant {
   search::PolicyOptions policy_options;
   search::LearnerOptions learner;  // model "none": the policy works without
   int language_threads = 0;        // that a language model reads on; 0: all cores
+  bool adapts = false;             // what is measured teaches the language model, in each run anew
+  // Where variants that run one after the other find what another one opened; null: nowhere.
+  std::shared_ptr<OpenLanguages> languages;
 };
 
 // "annealing", or with options "annealing+diversity=1+acquisition=ei+features=curve",

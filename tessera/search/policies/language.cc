@@ -1,14 +1,17 @@
 // Candidates that a language model writes, the likeliest of several draws first. With a cost model
-// they are where evolution on what both models hold of them begins. Where a task stalls, children
-// of the fastest measured take over a growing share.
+// they are where evolution on what both models hold of them begins. An adapter learns from what was
+// measured. Where a task stalls, children of the fastest measured take over a growing share.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <unordered_set>
 
+#include "tessera/lm/adapter.h"
 #include "tessera/lm/generate.h"
+#include "tessera/lm/transcribe.h"
 #include "tessera/lm/uniform_reader.h"
 #include "tessera/search/breeding.h"
 #include "tessera/search/policies/policies.h"
@@ -24,16 +27,16 @@ constexpr double kCrossing = 0.3;
 constexpr std::size_t kPatience = 16;
 constexpr double kMostBred = 0.75;
 
-// In deviations, so that the scores of two judges add up.
-void add_in_deviations(const std::vector<double>& values, double weight,
-                       std::vector<Ranked>* ranked) {
-  double sum = 0, squares = 0;
-  for (const double v : values) sum += v, squares += v * v;
+// By places from 0 to 1, so that two judges add up: far more than its place, what one of them holds
+// for much the best is its mistake.
+void add_places(const std::vector<double>& values, double weight, std::vector<Ranked>* ranked) {
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
   const auto n = static_cast<double>(values.size());
-  const double mean = sum / n, deviation = std::sqrt(std::max(0.0, squares / n - mean * mean));
-  if (deviation <= 0) return;
-  for (std::size_t i = 0; i < values.size(); ++i)
-    (*ranked)[i].value += weight * (values[i] - mean) / deviation;
+  for (std::size_t place = 0; place < order.size(); ++place)
+    (*ranked)[order[place]].value += weight * static_cast<double>(place) / n;
 }
 
 class Language final : public DrawingPolicy {
@@ -41,6 +44,7 @@ class Language final : public DrawingPolicy {
   Language(const space::Space& space, Scorer& scorer, const PolicyOptions& options)
       : DrawingPolicy(space, options),
         scorer_(scorer),
+        adapted_(dynamic_cast<lm::AdaptedReader*>(options.language.get())),
         generator_(space, options.language ? *options.language : uniform_, {}) {}
 
   std::vector<space::Candidate> propose(std::size_t n) override {
@@ -62,9 +66,22 @@ class Language final : public DrawingPolicy {
     const double before = best_s();
     DrawingPolicy::observe(observations);
     stalled_ = best_s() < before || before == 0 ? 0 : stalled_ + observations.size();
+    if (adapted_ == nullptr) return;
+    for (const Observation& o : observations) learn(o);
   }
 
  private:
+  // What failed tells nothing of speed.
+  void learn(const Observation& o) {
+    const auto sketch = static_cast<std::size_t>(o.candidate.sketch);
+    if (!(o.seconds > 0) || sketch >= space_.sketches().size()) return;
+    const auto answers = lm::transcribe(*space_.sketches()[sketch], o.candidate.choice);
+    if (!answers) return;
+    const lm::Subject& subject = generator_.subject(o.candidate.sketch);
+    adapted_->adapter().add(subject.task + "\n" + subject.machine, subject, *answers,
+                            -std::log(o.seconds));
+  }
+
   double best_s() const {
     return history_.fastest().empty() ? 0 : history_.fastest().front().seconds;
   }
@@ -85,6 +102,7 @@ class Language final : public DrawingPolicy {
   // A model that fails leaves its part to those who need none.
   std::vector<space::Candidate> written(std::size_t n) {
     if (n == 0) return {};
+    if (adapted_ != nullptr) adapted_->adapter().fit();
     const auto unseen = [&](const space::Candidate& c) { return !history_.seen(c); };
     const auto least = static_cast<std::size_t>(std::max(1, options_.draws));
     const auto drawn = generator_.sample(std::max(kDraws * n, least), rng_, unseen);
@@ -105,8 +123,8 @@ class Language final : public DrawingPolicy {
   std::vector<Ranked> rank(const Pool& pool) const {
     std::vector<Ranked> out;
     for (const space::Candidate& c : pool.candidates) out.push_back({c, 0});
-    add_in_deviations(pool.chances, 1, &out);
-    if (!pool.scores.empty()) add_in_deviations(pool.scores, options_.judge, &out);
+    add_places(pool.chances, 1, &out);
+    if (!pool.scores.empty()) add_places(pool.scores, options_.judge, &out);
     return out;
   }
 
@@ -147,6 +165,7 @@ class Language final : public DrawingPolicy {
 
   Scorer& scorer_;
   lm::UniformReader uniform_;
+  lm::AdaptedReader* adapted_;  // null: what is measured teaches the language model nothing
   lm::Generator generator_;
   std::size_t stalled_ = 0;  // trials since the last gain
 };
