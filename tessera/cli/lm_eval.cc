@@ -9,6 +9,7 @@
 #include "tessera/cli/lm.h"
 #include "tessera/cli/progress.h"
 #include "tessera/driver/compile/shipped_model.h"
+#include "tessera/driver/compile/zero_trials.h"
 #include "tessera/driver/learn/eval.h"
 #include "tessera/driver/learn/language_eval.h"
 #include "tessera/driver/learn/language_zero.h"
@@ -23,7 +24,7 @@ struct EvalArgs {
   std::vector<std::string> weights, policies;
   std::string plot;
   int code_threads = 1;
-  bool json = false, zero_trials = false;
+  bool json = false, zero_trials = false, networks = false;
   driver::LanguageEvalOptions options;
 };
 
@@ -66,7 +67,22 @@ nlohmann::ordered_json to_json(const driver::LanguageEval& eval) {
                         {"low", p.low},
                         {"high", p.high}});
   }
+  auto networks = nlohmann::ordered_json::array();
+  for (const driver::NetworkTimes& n : eval.networks) {
+    auto times = nlohmann::ordered_json::array();
+    for (std::size_t p = 0; p < n.seconds.size(); ++p)
+      times.push_back({{"name", eval.policies[p].name}, {"seconds", n.seconds[p]}});
+    networks.push_back({{"name", n.name},
+                        {"machine", n.machine},
+                        {"threads", n.threads},
+                        {"tasks", n.tasks},
+                        {"unknown", n.unknown},
+                        {"default_seconds", n.default_s},
+                        {"best_seconds", n.best_s},
+                        {"policies", times}});
+  }
   return {{"policies", policies},
+          {"networks", networks},
           {"tasks", eval.tasks},
           {"candidates", eval.candidates},
           {"finished", eval.finished}};
@@ -85,6 +101,21 @@ void print(const driver::LanguageEval& eval, const EvalArgs& args) {
       fmt::print(" {:>14}", fmt::format("{:.3f} ({:.2f}-{:.2f})", p.share[i], p.low[i], p.high[i]));
     }
     fmt::print("\n");
+  }
+}
+
+// Of the time with defaults alone.
+void print_networks(const driver::LanguageEval& eval) {
+  for (const driver::NetworkTimes& n : eval.networks) {
+    fmt::print(
+        "\n{} on {}, {} threads: {:.3f} ms by its defaults, {:.3f} at best ({} tasks, {} without "
+        "records)\n",
+        n.name, n.machine, n.threads, n.default_s * 1e3, n.best_s * 1e3, n.tasks, n.unknown);
+    for (std::size_t p = 0; p < n.seconds.size(); ++p) {
+      fmt::print("{:<32}", eval.policies[p].name);
+      for (const double s : n.seconds[p]) fmt::print(" {:>14}", fmt::format("{:.3f} ms", s * 1e3));
+      fmt::print("\n");
+    }
   }
 }
 
@@ -156,9 +187,11 @@ int run_zero(const EvalArgs& args) {
                "gain", "worst");
   }
   for (const driver::ZeroStudyRow& r : study->rows) {
-    const char* judge = r.agreed ? "both" : "cost model";
+    const bool both = r.evidence != driver::kNoEvidence;
+    const std::string judge = both ? fmt::format("both, evidence {}", r.evidence) : "cost model";
     if (args.json) {
-      rows.push_back({{"judge", judge},
+      rows.push_back({{"judge", both ? "both" : "cost model"},
+                      {"evidence", both ? nlohmann::json(r.evidence) : nlohmann::json()},
                       {"margin", r.margin},
                       {"changed", r.changed},
                       {"slower", r.slower},
@@ -187,6 +220,7 @@ int run_eval(const EvalArgs& args) {
     print_json(to_json(*eval));
   } else {
     print(*eval, args);
+    if (args.networks) print_networks(*eval);
   }
   return eval->finished ? kOk : interrupt_code();
 }
@@ -221,6 +255,9 @@ void add_lm_eval(Flags& lm, std::function<int()>* run) {
   sub->add_flag("--zero-trials", args->zero_trials,
                 "Instead: what `compile` gains without measuring, by the margin that a candidate "
                 "must promise over the default, on records");
+  sub->add_flag(
+      "--networks", args->networks,
+      "Also the time of each network, by the records, with defaults beside what is found");
   sub->add_option("--plot", args->plot, "SVG to write");
   sub->add_option("--seed", o.seed, "Seed of all random choices");
   sub->add_flag("--json", args->json, "Print JSON");

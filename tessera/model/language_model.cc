@@ -45,14 +45,25 @@ struct LanguageModel::Block {
   }
 };
 
-LanguageModel::LanguageModel(nn::TrainedLanguage language, int threads)
+LanguageModel::LanguageModel(nn::TrainedLanguage language, int threads, std::shared_ptr<Code> code)
     : language_(std::move(language)),
       threads_(static_cast<std::size_t>(std::max(1, threads))),
       layers_(language_.spec.hyper.at("layers")),
       kept_(language_.spec.hyper.at("key_heads") * language_.spec.hyper.at("width") /
-            language_.spec.hyper.at("heads")) {}
+            language_.spec.hyper.at("heads")),
+      code_(std::move(code)),
+      number_(code_->twins - 1) {}
 
 LanguageModel::~LanguageModel() = default;
+
+std::unique_ptr<LanguageModel> LanguageModel::twin() {
+  TESSERA_CHECK(code_->values == nullptr, "a twin of a model that has read");
+  ++code_->twins;
+  return std::unique_ptr<LanguageModel>(
+      new LanguageModel(language_, static_cast<int>(threads_), code_));
+}
+
+std::size_t LanguageModel::instances() const { return code_->prompts.size() + code_->steps.size(); }
 
 Result<std::unique_ptr<LanguageModel>> LanguageModel::load(const std::string& path, int threads) {
   TESSERA_TRY(nn::TrainedLanguage language, nn::load_language(path));
@@ -70,7 +81,8 @@ Result<std::unique_ptr<LanguageModel>> LanguageModel::make(nn::TrainedLanguage l
                       language.schema, lm::schema());
   }
   TESSERA_DO(nn::build_choices(language.spec, 1));
-  return std::unique_ptr<LanguageModel>(new LanguageModel(std::move(language), threads));
+  return std::unique_ptr<LanguageModel>(
+      new LanguageModel(std::move(language), threads, std::make_shared<Code>()));
 }
 
 Result<infer::CompiledNetwork*> LanguageModel::compiled(
@@ -100,8 +112,9 @@ Result<void> LanguageModel::begin(const lm::Subject& subject, int rows, float qu
 Result<void> LanguageModel::read_values() {
   const nn::LanguageSpec& spec = language_.spec;
   const std::int64_t choice = spec.hyper.at("choice");
-  TESSERA_TRY(infer::CompiledNetwork* const network,
-              compiled(values_, values_ ? nn::Network{} : nn::build_choices(spec, kValues), 1));
+  TESSERA_TRY(
+      infer::CompiledNetwork* const network,
+      compiled(code_->values, code_->values ? nn::Network{} : nn::build_choices(spec, kValues), 1));
   exec::ModelRunner& runner = network->runner(0);
   auto* const words = static_cast<float*>(runner.input_data(0));
   auto* const numbers = static_cast<float*>(runner.input_data(1));
@@ -140,14 +153,14 @@ Result<void> LanguageModel::make_blocks(int rows) {
                              hyper.at("max_prompt")),
           .cache = size_for(kCaches, open, hyper.at("max_answers"))};
   const std::int64_t count = (rows + key_.rows - 1) / key_.rows;
-  std::unique_ptr<infer::CompiledNetwork>& slot = steps_[key_];
+  std::unique_ptr<infer::CompiledNetwork>& slot = code_->steps[key_];
   const nn::StepShape shape{.rows = key_.rows, .prompt = key_.prompt, .cache = key_.cache};
   TESSERA_TRY(infer::CompiledNetwork* const network,
               compiled(slot, slot ? nn::Network{} : nn::build_step(language_.spec, shape),
-                       static_cast<std::size_t>(count)));
+                       static_cast<std::size_t>(count) * code_->twins));
   blocks_.clear();
   for (std::int64_t i = 0; i < count; ++i) {
-    const Block block{&network->runner(static_cast<std::size_t>(i))};
+    const Block block{&network->runner(static_cast<std::size_t>(i) * code_->twins + number_)};
     std::fill_n(block.in(kCacheMask), key_.rows * key_.cache, 0.0F);
     // What is masked must still be finite.
     for (std::size_t layer = 0; layer < static_cast<std::size_t>(layers_); ++layer) {
@@ -162,7 +175,7 @@ Result<void> LanguageModel::make_blocks(int rows) {
 
 Result<void> LanguageModel::read_prompt() {
   const nn::LanguageSpec& spec = language_.spec;
-  std::unique_ptr<infer::CompiledNetwork>& slot = prompts_[key_.prompt];
+  std::unique_ptr<infer::CompiledNetwork>& slot = code_->prompts[key_.prompt];
   TESSERA_TRY(infer::CompiledNetwork* const network,
               compiled(slot, slot ? nn::Network{} : nn::build_prompt(spec, key_.prompt), 1));
   exec::ModelRunner& runner = network->runner(0);

@@ -24,6 +24,10 @@ class LanguageModel final : public lm::Reader {
   static Result<std::unique_ptr<LanguageModel>> make(nn::TrainedLanguage language, int threads);
   ~LanguageModel() override;
 
+  // Another that reads sentences of its own by the same code; both serve one thread. Made before
+  // either reads anything.
+  std::unique_ptr<LanguageModel> twin();
+
   const nn::TrainedLanguage& language() const { return language_; }
 
   // Prompts lose the words behind the most that the network reads.
@@ -32,7 +36,7 @@ class LanguageModel final : public lm::Reader {
   Result<std::vector<float>> step(std::span<const lm::Step> steps) override;
   Result<void> copy_rows(std::span<const std::int32_t> sources) override;
 
-  std::size_t instances() const { return prompts_.size() + steps_.size(); }  // built so far
+  std::size_t instances() const;  // built so far
 
  private:
   struct Block;
@@ -49,7 +53,15 @@ class LanguageModel final : public lm::Reader {
     }
   };
 
-  LanguageModel(nn::TrainedLanguage language, int threads);
+  // Code that twins share. What steps keep is their own: those have runners of their own.
+  struct Code {
+    std::map<std::int64_t, std::unique_ptr<infer::CompiledNetwork>> prompts;  // by words
+    std::map<StepKey, std::unique_ptr<infer::CompiledNetwork>> steps;
+    std::unique_ptr<infer::CompiledNetwork> values;
+    std::size_t twins = 1;
+  };
+
+  LanguageModel(nn::TrainedLanguage language, int threads, std::shared_ptr<Code> code);
   Result<infer::CompiledNetwork*> compiled(std::unique_ptr<infer::CompiledNetwork>& slot,
                                            Result<nn::Network> network, std::size_t runners);
   Result<void> read_prompt();
@@ -64,9 +76,8 @@ class LanguageModel final : public lm::Reader {
   nn::TrainedLanguage language_;
   std::size_t threads_;
   std::int64_t layers_, kept_;  // kept: numbers of a word's key, or value, in a layer
-  std::map<std::int64_t, std::unique_ptr<infer::CompiledNetwork>> prompts_;  // by words
-  std::map<StepKey, std::unique_ptr<infer::CompiledNetwork>> steps_;
-  std::unique_ptr<infer::CompiledNetwork> values_;
+  std::shared_ptr<Code> code_;
+  std::size_t number_;  // among the twins
 
   // Of the sentences that were begun.
   const lm::Subject* subject_ = nullptr;

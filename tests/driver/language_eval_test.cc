@@ -90,6 +90,45 @@ TEST(RecordedTask, ChancesAreThoseOfTheWholeSpace) {
   }
 }
 
+// Counts what it is asked.
+class CountingReader final : public lm::Reader {
+ public:
+  Result<void> begin(const lm::Subject& subject, int rows, float quality) override {
+    ++begun;
+    return uniform_.begin(subject, rows, quality);
+  }
+  Result<std::vector<float>> step(std::span<const lm::Step> steps) override {
+    return uniform_.step(steps);
+  }
+  Result<void> copy_rows(std::span<const std::int32_t> sources) override {
+    return uniform_.copy_rows(sources);
+  }
+  int begun = 0;
+
+ private:
+  lm::UniformReader uniform_;
+};
+
+TEST(RecordedTask, RecalledChancesAreReadOnce) {
+  auto whole = matmul_space();
+  const std::vector<RecordedTrial> trials = draw_trials(*whole, 100);
+  const RecordedTask task(std::move(whole), trials, /*withheld=*/false);
+  const std::vector<space::Candidate> all = task.shuffled(2);
+  CountingReader counting;
+  const std::unique_ptr<lm::Reader> reader = whole_chances(task.whole(), counting);
+  const std::vector<double> expected =
+      lm::Generator(*task.recorded(), *reader, {}).chances_of(all).value();
+  const std::unique_ptr<lm::Reader> recalled = recalled_chances(task, counting).value();
+  const int begun = counting.begun;
+  lm::Generator generator(*task.recorded(), *recalled, {});
+  EXPECT_EQ(generator.chances_of(all).value(), expected);
+  Rng rng(1);
+  const auto any = [](const space::Candidate&) { return true; };
+  EXPECT_EQ(generator.sample(16, rng, any)->size(), 16u);
+  EXPECT_FALSE(generator.beams(4, 4)->empty());
+  EXPECT_EQ(counting.begun, begun);
+}
+
 class LanguageEvaluation : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -169,13 +208,12 @@ std::string fresh_language(const std::string& folder) {
   return path;
 }
 
-TEST_F(LanguageEvaluation, ZeroTrialsAreStudiedByWhatTheRecordsTell) {
-  if (weights_folder().empty()) GTEST_SKIP() << "no cost model beside the tests";
-  // Samples need not have the default among them.
-  for (std::size_t t = 0; t < data_.tasks.size(); ++t) {
+// Samples need not have the default among them.
+void add_defaults(dataset::Dataset* data) {
+  for (std::size_t t = 0; t < data->tasks.size(); ++t) {
     const target::Target target =
         target::code_target(target::find_target("neoverse-v1").value(), 1);
-    const te::Dag dag = te::dag_from_text(data_.tasks[t].definition).value();
+    const te::Dag dag = te::dag_from_text(data->tasks[t].definition).value();
     const space::Space space = space::make_space(dag, target, lower::check_lowers).value();
     dataset::Example e;
     e.task = static_cast<std::int32_t>(t);
@@ -183,10 +221,37 @@ TEST_F(LanguageEvaluation, ZeroTrialsAreStudiedByWhatTheRecordsTell) {
     e.schedule = schedule::to_text(space.schedule(space.preferred()).value());
     e.outcome = "ok";
     e.seconds = 1.5e-5F;
-    data_.examples.push_back(std::move(e));
+    data->examples.push_back(std::move(e));
   }
-  std::stable_sort(data_.examples.begin(), data_.examples.end(),
+  std::stable_sort(data->examples.begin(), data->examples.end(),
                    [](const auto& a, const auto& b) { return a.task < b.task; });
+}
+
+TEST_F(LanguageEvaluation, NetworksTakeTheFasterOfTheirDefaultsAndWhatWasFound) {
+  add_defaults(&data_);
+  options_.data = dataset::test_folder("networks with defaults");
+  ASSERT_TRUE(dataset::save(data_, options_.data).ok());
+  const LanguageEval eval = evaluate_language(options_).value();
+  ASSERT_FALSE(eval.networks.empty());
+  for (const NetworkTimes& n : eval.networks) {
+    EXPECT_EQ(n.name, options_.networks[0]);
+    EXPECT_GT(n.tasks, 0u);
+    EXPECT_GT(n.best_s, 0);
+    ASSERT_EQ(n.seconds.size(), 2u);
+    for (const std::vector<double>& times : n.seconds) {
+      double before = n.default_s;
+      for (const double s : times) {
+        EXPECT_LE(s, before * (1 + 1e-9));
+        EXPECT_GE(s, n.best_s * (1 - 1e-9));
+        before = s;
+      }
+    }
+  }
+}
+
+TEST_F(LanguageEvaluation, ZeroTrialsAreStudiedByWhatTheRecordsTell) {
+  if (weights_folder().empty()) GTEST_SKIP() << "no cost model beside the tests";
+  add_defaults(&data_);
   ZeroStudyOptions zero;
   zero.data = dataset::test_folder("with defaults");
   ASSERT_TRUE(dataset::save(data_, zero.data).ok());
@@ -194,6 +259,7 @@ TEST_F(LanguageEvaluation, ZeroTrialsAreStudiedByWhatTheRecordsTell) {
   zero.machine = "neoverse-v1";
   zero.language = fresh_language(dataset::test_folder("weights"));
   zero.margins = {-100, 0.5, 100};
+  zero.evidence = {0};
   zero.threads = 2;
   const Result<ZeroStudy> study = study_zero_trials(zero);
   ASSERT_TRUE(study.ok()) << study.error().message;

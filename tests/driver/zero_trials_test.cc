@@ -167,17 +167,18 @@ TEST(ChooseCandidate, ThoseWhoAgreeLeaveOutWhatOneOfThemDoubts) {
                      {.candidate = {0, {1}}, .score = 3, .log_time = -10.9f, .evidence = -2},
                      {.candidate = {0, {2}}, .score = 2, .log_time = -10.8f, .evidence = 4},
                      {.candidate = {0, {3}}, .score = -1, .log_time = -14, .evidence = 4}};
-  const auto chosen = [&](double margin, bool agreed) {
-    return choose_candidate(task, margin, agreed, [](const space::Candidate&) { return true; });
+  const auto chosen = [&](double margin, double evidence) {
+    return choose_candidate(task, margin, evidence, [](const space::Candidate&) { return true; });
   };
-  EXPECT_EQ(chosen(1.5, false), nullptr) << "what scores below the default is not looked at";
-  EXPECT_EQ(chosen(0.5, false), &task.candidates[1]);
-  EXPECT_EQ(chosen(0.5, true), &task.candidates[2]) << "the best score has the evidence against it";
-  EXPECT_EQ(chosen(0.85, true), nullptr);
-  EXPECT_EQ(choose_candidate(task, 0.5, false, [](const space::Candidate&) { return false; }),
+  EXPECT_EQ(chosen(1.5, kNoEvidence), nullptr) << "what scores below the default is not looked at";
+  EXPECT_EQ(chosen(0.5, kNoEvidence), &task.candidates[1]);
+  EXPECT_EQ(chosen(0.5, 0), &task.candidates[2]) << "the best score has the evidence against it";
+  EXPECT_EQ(chosen(0.5, 4), nullptr) << "too little evidence";
+  EXPECT_EQ(chosen(0.85, 0), nullptr);
+  EXPECT_EQ(choose_candidate(task, 0.5, kNoEvidence, [](const space::Candidate&) { return false; }),
             nullptr);
   task.tells_times = false;
-  EXPECT_EQ(chosen(0, false), nullptr);
+  EXPECT_EQ(chosen(0, kNoEvidence), nullptr);
 }
 
 TEST_F(ZeroTrials, ALanguageModelProposesBesideEvolution) {

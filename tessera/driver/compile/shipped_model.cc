@@ -119,9 +119,10 @@ Result<std::string> language_path(const std::string& text, const target::Target&
 Result<std::shared_ptr<lm::Reader>> open_language(const std::string& path, double guidance,
                                                   int threads) {
   if (threads == 0) threads = target::default_threads();
-  TESSERA_TRY(std::unique_ptr<lm::Reader> wished, model::LanguageModel::load(path, threads));
+  TESSERA_TRY(std::unique_ptr<model::LanguageModel> wished,
+              model::LanguageModel::load(path, threads));
   if (guidance == 0) return std::shared_ptr<lm::Reader>(std::move(wished));
-  TESSERA_TRY(std::unique_ptr<lm::Reader> unknown, model::LanguageModel::load(path, threads));
+  std::unique_ptr<lm::Reader> unknown = wished->twin();
   return std::shared_ptr<lm::Reader>(
       new lm::GuidedReader(std::move(wished), std::move(unknown), guidance));
 }

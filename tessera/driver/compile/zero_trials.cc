@@ -58,8 +58,8 @@ class TaskChoice {
     prediction.scored = scored_;
     const bool agreed = reader_ != nullptr;
     const JudgedCandidate* chosen = choose_candidate(
-        judged, agreed ? options_.agreed_margin : options_.margin, agreed,
-        [&](const space::Candidate& c) {
+        judged, agreed ? options_.agreed_margin : options_.margin,
+        agreed ? options_.agreed_evidence : kNoEvidence, [&](const space::Candidate& c) {
           const Result<schedule::Schedule> steps = space.schedule(c);
           return steps.ok() && lower::lower(task_.dag, *steps, options_.target).ok();
         });
@@ -230,7 +230,7 @@ Result<JudgedTask> judge_candidates(const space::Space& space,
 }
 
 const JudgedCandidate* choose_candidate(
-    const JudgedTask& task, double margin, bool agreed,
+    const JudgedTask& task, double margin, double evidence,
     const std::function<bool(const space::Candidate&)>& builds) {
   if (!task.tells_times) return nullptr;
   std::vector<const JudgedCandidate*> order;
@@ -242,7 +242,7 @@ const JudgedCandidate* choose_candidate(
   for (const JudgedCandidate* j : order) {
     if (j == &usual) return nullptr;
     const double promise = static_cast<double>(usual.log_time) - static_cast<double>(j->log_time);
-    const bool enough = promise >= margin && (!agreed || j->evidence > 0);
+    const bool enough = promise >= margin && j->evidence > evidence;
     if (enough && builds(j->candidate)) return j;
   }
   return nullptr;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,7 +18,8 @@
 namespace tessera::driver {
 
 // By `tessera lm eval --zero-trials` on the records of hold-out networks (docs/language-model.md).
-inline constexpr double kAgreedMargin = 0.1;
+inline constexpr double kAgreedMargin = 0.05, kAgreedEvidence = 0;
+inline constexpr double kNoEvidence = -std::numeric_limits<double>::infinity();
 
 // What is believed of a candidate.
 struct JudgedCandidate {
@@ -35,9 +37,9 @@ Result<JudgedTask> judge_candidates(const space::Space& space,
                                     const std::vector<float>& scores, const model::CostModel& model,
                                     int code_threads, lm::Reader* reader);
 // The candidate with the best score that promises to be faster than the default by `margin`, that
-// has, where `agreed`, the evidence on its side, and that can be built; null: the default stays. A
-// model that tells no times promises nothing.
-const JudgedCandidate* choose_candidate(const JudgedTask& task, double margin, bool agreed,
+// has more evidence than `evidence` (kNoEvidence: any), and that can be built; null: the default
+// stays. A model that tells no times promises nothing.
+const JudgedCandidate* choose_candidate(const JudgedTask& task, double margin, double evidence,
                                         const std::function<bool(const space::Candidate&)>& builds);
 
 struct ZeroTrialOptions {
@@ -57,11 +59,11 @@ struct ZeroTrialOptions {
   // BERT-base 13 %, so only a default that looks almost three times too slow is left.
   double margin = 1.5;
   // Opens a language model, one for each thread; null: there is none. It writes `sentences`
-  // candidates of every task, and must hold what is chosen for better than the default too: then a
-  // promise of `agreed_margin` suffices.
+  // candidates of every task, and must hold what is chosen for better than the default too, by more
+  // than `agreed_evidence`: then a promise of `agreed_margin` suffices.
   std::function<Result<std::shared_ptr<lm::Reader>>()> open_language;
   int sentences = 64;
-  double agreed_margin = kAgreedMargin;
+  double agreed_margin = kAgreedMargin, agreed_evidence = kAgreedEvidence;
   std::uint64_t seed = 1;
   std::function<void(std::size_t done, std::size_t total)> progress;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -28,8 +29,16 @@ constexpr int kRepeats = 2;
 // Best times by policy, seed and trial.
 struct TaskCurves {
   std::vector<std::vector<std::vector<double>>> best_s;
-  double known_s = 0;
+  double known_s = 0, default_s = 0;
+  std::string key, machine;  // of recorded tasks
+  int threads = 1;
 };
+
+// 0: nothing was found.
+double best_after(const std::vector<double>& best, std::int64_t trials) {
+  const std::size_t n = std::min(static_cast<std::size_t>(trials), best.size());
+  return n > 0 ? best[n - 1] : 0;
+}
 
 std::vector<std::size_t> rounds_of(const std::vector<std::int64_t>& trials) {
   std::vector<std::size_t> out;
@@ -62,6 +71,7 @@ Result<std::vector<PolicyVariant>> variants_for(const LanguageEvalOptions& optio
   PolicyVariant base;
   base.policy_options.with_preferred = false;
   base.language_threads = options.threads > 1 && !options.measured ? 1 : 0;
+  base.languages = std::make_shared<OpenLanguages>();
   base.learner.pretrained = model_paths(kShipped, target);
   base.learner.code_threads = target.code_threads();
   std::vector<PolicyVariant> out;
@@ -113,7 +123,7 @@ class Study {
                   variants_for(options_, tasks.front().target));
       for (std::size_t i = next++; i < tasks.size() && !stopped_; i = next++) {
         TESSERA_TRY(const RecordedTask task, read_records(tasks[i], /*withheld=*/true));
-        TESSERA_DO(run_task(task, variants));
+        TESSERA_DO(run_task(tasks[i], task, variants));
       }
       return {};
     };
@@ -136,16 +146,21 @@ class Study {
     return {};
   }
 
-  Result<void> run_task(const RecordedTask& task, const std::vector<PolicyVariant>& variants) {
+  Result<void> run_task(const StudiedTask& studied, const RecordedTask& task,
+                        const std::vector<PolicyVariant>& variants) {
     if (task.recorded() == nullptr || task.timed() < options_.least_records) {
       advance();
       return {};
     }
     TaskCurves curves;
+    std::map<const lm::Reader*, std::shared_ptr<lm::Reader>> recalled;
     for (const PolicyVariant& variant : variants) {
       PolicyVariant own = variant;
-      if (own.policy_options.language) {
-        own.policy_options.language = whole_chances(task.whole(), *variant.policy_options.language);
+      if (lm::Reader* const reader = variant.policy_options.language.get(); reader != nullptr) {
+        if (!recalled.contains(reader)) {
+          TESSERA_TRY(recalled[reader], recalled_chances(task, *reader));
+        }
+        own.policy_options.language = recalled[reader];
       }
       curves.best_s.emplace_back();
       for (int i = 0; i < options_.seeds && !stopped_; ++i) {
@@ -160,6 +175,10 @@ class Study {
       }
     }
     curves.known_s = task.best_s();
+    curves.default_s = task.default_s();
+    curves.key = studied.task->key;
+    curves.machine = studied.target.name + " " + studied.target.cpu;
+    curves.threads = studied.target.code_threads();
     keep(std::move(curves), task.size());
     return {};
   }
@@ -204,15 +223,63 @@ class Study {
       }
       out.policies.push_back(std::move(shares));
     }
+    add_networks(&out);
+    return out;
+  }
+
+  void add_networks(LanguageEval* out) const {
+    const Result<std::vector<std::string>> names = data_.network_names(options_.networks);
+    if (options_.measured || !names) return;
+    std::map<std::pair<std::string, int>, std::map<std::string, const TaskCurves*>> machines;
+    for (const TaskCurves& c : curves_) machines[{c.machine, c.threads}][c.key] = &c;
+    for (const auto& [machine, curves] : machines) {
+      for (const dataset::NetworkInfo& n : data_.networks) {
+        if (std::find(names->begin(), names->end(), n.name) == names->end()) continue;
+        NetworkTimes times = times_of(n, curves);
+        times.machine = machine.first;
+        times.threads = machine.second;
+        if (times.tasks > 0) out->networks.push_back(std::move(times));
+      }
+    }
+  }
+
+  NetworkTimes times_of(const dataset::NetworkInfo& network,
+                        const std::map<std::string, const TaskCurves*>& curves) const {
+    NetworkTimes out{.name = network.name};
+    std::vector<std::pair<const TaskCurves*, double>> parts;
+    for (const auto& [key, weight] : network.weights) {
+      if (weight == 0) continue;
+      const auto found = curves.find(key);
+      const bool known = found != curves.end() && found->second->default_s > 0;
+      (known ? out.tasks : out.unknown) += 1;
+      if (known) parts.emplace_back(found->second, weight);
+    }
+    for (const auto& [c, weight] : parts) {
+      out.default_s += weight * c->default_s;
+      out.best_s += weight * c->known_s;
+    }
+    for (std::size_t p = 0; p < options_.policies.size(); ++p) {
+      out.seconds.emplace_back();
+      for (const std::int64_t n : options_.trials) {
+        double sum_log = 0;
+        for (std::size_t seed = 0; seed < static_cast<std::size_t>(options_.seeds); ++seed) {
+          double sum = 0;
+          for (const auto& [c, weight] : parts) {
+            const double found = best_after(c->best_s[p][seed], n);
+            sum += weight * (found > 0 ? std::min(found, c->default_s) : c->default_s);
+          }
+          sum_log += std::log(sum);
+        }
+        out.seconds.back().push_back(std::exp(sum_log / options_.seeds));
+      }
+    }
     return out;
   }
 
   double mean_log_share(std::size_t policy, std::size_t seed, std::int64_t trials) const {
     double sum = 0;
     for (const TaskCurves& c : curves_) {
-      const std::vector<double>& best = c.best_s[policy][seed];
-      const std::size_t n = std::min(static_cast<std::size_t>(trials), best.size());
-      const double found = n > 0 ? best[n - 1] : 0;
+      const double found = best_after(c.best_s[policy][seed], trials);
       sum += std::log(found > 0 ? std::min(1.0, c.known_s / found) : kNothingValid);
     }
     return curves_.empty() ? 0 : sum / static_cast<double>(curves_.size());

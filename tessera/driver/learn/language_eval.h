@@ -54,11 +54,22 @@ struct PolicyShares {
   std::vector<double> low, high;  // of the seeds
 };
 
+// What a network takes on a machine when every task has the fastest of its default and what a
+// search has found, by the records: geometric means over the seeds.
+struct NetworkTimes {
+  std::string name, machine;
+  int threads = 1;
+  std::size_t tasks = 0, unknown = 0;  // unknown: without records or a recorded default; left out
+  double default_s = 0, best_s = 0;    // best: with the best known of every task
+  std::vector<std::vector<double>> seconds;  // by policy and number of trials
+};
+
 struct LanguageEval {
   std::size_t tasks = 0, candidates = 0;  // candidates: recorded, or measured now
   std::vector<std::int64_t> trials;
   std::vector<PolicyShares> policies;
-  bool finished = true;  // else stopped: of the tasks until then
+  std::vector<NetworkTimes> networks;  // on records
+  bool finished = true;                // else stopped: of the tasks until then
 };
 
 // kInvalidArgument: no such networks or policies, or no task with enough records; with `measured`,

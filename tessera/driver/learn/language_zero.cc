@@ -10,6 +10,7 @@
 #include "tessera/driver/compile/shipped_model.h"
 #include "tessera/driver/compile/zero_trials.h"
 #include "tessera/driver/learn/studied_task.h"
+#include "tessera/search/model_scorer.h"
 
 namespace tessera::driver {
 namespace {
@@ -19,9 +20,11 @@ constexpr double kSlower = 0.99;  // of the default's speed
 class ZeroTrialStudy {
  public:
   explicit ZeroTrialStudy(const ZeroStudyOptions& options) : options_(options) {
-    for (const bool agreed : {false, true}) {
+    std::vector<double> asked = {kNoEvidence};
+    asked.insert(asked.end(), options.evidence.begin(), options.evidence.end());
+    for (const double evidence : asked) {
       for (const double margin : options.margins)
-        out_.rows.push_back({.margin = margin, .agreed = agreed});
+        out_.rows.push_back({.margin = margin, .evidence = evidence});
     }
   }
 
@@ -59,7 +62,7 @@ class ZeroTrialStudy {
       TESSERA_TRY(const std::shared_ptr<lm::Reader> reader, open_language(path, kGuidance, 1));
       for (std::size_t i = next++; i < tasks.size() && !stopped_; i = next++) {
         TESSERA_TRY(const RecordedTask task, read_records(tasks[i], /*withheld=*/false));
-        TESSERA_DO(run_task(task, *model, *reader));
+        TESSERA_DO(run_task(task, model, *reader));
       }
       return {};
     };
@@ -78,8 +81,8 @@ class ZeroTrialStudy {
     return {};
   }
 
-  Result<void> run_task(const RecordedTask& task, const model::CostModel& model,
-                        lm::Reader& reader) {
+  Result<void> run_task(const RecordedTask& task,
+                        const std::shared_ptr<const model::CostModel>& model, lm::Reader& reader) {
     std::vector<space::Candidate> candidates;
     std::vector<double> seconds;
     bool known = false;
@@ -103,16 +106,21 @@ class ZeroTrialStudy {
   }
 
   Result<void> judge(const RecordedTask& task, const std::vector<space::Candidate>& candidates,
-                     const std::vector<double>& seconds, const model::CostModel& model,
-                     lm::Reader& reader) {
+                     const std::vector<double>& seconds,
+                     const std::shared_ptr<const model::CostModel>& model, lm::Reader& reader) {
     const std::unique_ptr<lm::Reader> whole = whole_chances(task.whole(), reader);
-    const std::vector<float> unscored(candidates.size(), 0);
-    TESSERA_TRY(JudgedTask judged,
-                judge_candidates(*task.recorded(), candidates, unscored, model,
-                                 task.whole().target().code_threads(), whole.get()));
+    const int code_threads = task.whole().target().code_threads();
+    search::LearnerOptions learning;
+    learning.model = "random";  // there is nothing to learn from
+    learning.global = model;
+    learning.code_threads = code_threads;
+    learning.threads = 1;
+    TESSERA_TRY(const std::unique_ptr<search::Learner> learner, search::Learner::make(learning));
+    const std::vector<float> scores = learner->add_task(*task.recorded()).score(candidates);
+    if (scores.size() != candidates.size()) return {};
+    TESSERA_TRY(const JudgedTask judged, judge_candidates(*task.recorded(), candidates, scores,
+                                                          *model, code_threads, whole.get()));
     if (!judged.tells_times) return {};
-    // What is faster scores better.
-    for (JudgedCandidate& j : judged.candidates) j.score = -j.log_time;
     const auto seconds_of = [&](const space::Candidate& c) {
       const auto at = std::find(candidates.begin(), candidates.end(), c) - candidates.begin();
       return seconds[static_cast<std::size_t>(at)];
@@ -124,7 +132,7 @@ class ZeroTrialStudy {
     out_.best_gain *= usual_s / best_s;
     for (ZeroStudyRow& row : out_.rows) {
       const JudgedCandidate* chosen = choose_candidate(
-          judged, row.margin, row.agreed, [](const space::Candidate&) { return true; });
+          judged, row.margin, row.evidence, [](const space::Candidate&) { return true; });
       if (chosen == nullptr) continue;
       const double gain = usual_s / seconds_of(chosen->candidate);
       ++row.changed;

@@ -15,7 +15,8 @@ struct ZeroStudyOptions {
   std::vector<std::string> networks = {"tenset5"};  // whose tasks are judged
   std::string machine;                              // part of the name of its target; empty: all
   std::string language;                             // file or "shipped"
-  std::vector<double> margins = {0, 0.1, 0.25, 0.5, 0.75, 1, 1.5};
+  std::vector<double> margins = {0, 0.05, 0.1, 0.25, 0.5, 1, 1.5};
+  std::vector<double> evidence = {0, 2, 5, 10, 20};                   // beside none
   std::size_t most_tasks = 0;                                         // of each machine; 0: all
   int threads = 1;                                                    // tasks beside each other
   std::function<bool(std::size_t done, std::size_t total)> progress;  // false: stop
@@ -24,7 +25,7 @@ struct ZeroStudyOptions {
 // Of one margin.
 struct ZeroStudyRow {
   double margin = 0;    // log2 that a candidate must promise
-  bool agreed = false;  // and the language model must hold it for better than the default
+  double evidence = 0;  // by which the language model holds it for better; kNoEvidence: not asked
   std::size_t changed = 0, slower = 0;  // tasks; slower: than the default by more than 1 %
   double gain = 1;                      // default's time / its own: geometric mean over all tasks
   double worst = 1;                     // of all tasks

@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "tessera/lm/generate.h"
 #include "tessera/space/walk.h"
 #include "tessera/support/rng.h"
 
@@ -112,6 +113,66 @@ class WholeChances final : public lm::Reader {
   std::vector<space::Walk> walks_;
 };
 
+// A tree of all answers that were told to it while it had a source.
+class RecalledChances final : public lm::Reader {
+ public:
+  explicit RecalledChances(lm::Reader* source) : source_(source) {}
+  void forget_source() { source_ = nullptr; }
+
+  Result<void> begin(const lm::Subject& subject, int rows, float quality) override {
+    const auto [root, fresh] = roots_.try_emplace(subject.sketch, nodes_.size());
+    if (fresh) nodes_.emplace_back();
+    at_.assign(static_cast<std::size_t>(rows), root->second);
+    if (source_ == nullptr) return {};
+    return source_->begin(subject, rows, quality);
+  }
+
+  Result<std::vector<float>> step(std::span<const lm::Step> steps) override {
+    std::vector<float> told;
+    if (source_ != nullptr) {
+      TESSERA_TRY(told, source_->step(steps));
+    }
+    std::vector<float> out;
+    for (const lm::Step& s : steps) {
+      std::size_t& at = at_[static_cast<std::size_t>(s.row)];
+      if (s.previous >= 0) at = child(at, s.previous);
+      if (source_ != nullptr) {
+        const auto first = told.begin() + static_cast<std::ptrdiff_t>(out.size());
+        nodes_[at].chances.assign(first, first + static_cast<std::ptrdiff_t>(s.legal.size()));
+      }
+      TESSERA_CHECK(nodes_[at].chances.size() == s.legal.size(), "a question nobody was asked");
+      out.insert(out.end(), nodes_[at].chances.begin(), nodes_[at].chances.end());
+    }
+    return out;
+  }
+
+  Result<void> copy_rows(std::span<const std::int32_t> sources) override {
+    const std::vector<std::size_t> before = at_;
+    for (std::size_t i = 0; i < at_.size(); ++i)
+      at_[i] = before.at(static_cast<std::size_t>(sources[i]));
+    if (source_ == nullptr) return {};
+    return source_->copy_rows(sources);
+  }
+
+ private:
+  struct Node {
+    std::map<std::int32_t, std::size_t> children;  // by what was taken
+    std::vector<float> chances;
+  };
+
+  std::size_t child(std::size_t node, std::int32_t taken) {
+    const auto [it, fresh] = nodes_[node].children.try_emplace(taken, nodes_.size());
+    const std::size_t out = it->second;
+    if (fresh) nodes_.emplace_back();
+    return out;
+  }
+
+  lm::Reader* source_;
+  std::map<std::string, std::size_t> roots_;  // by sketch
+  std::vector<Node> nodes_;
+  std::vector<std::size_t> at_;  // of each row
+};
+
 }  // namespace
 
 RecordedTask::RecordedTask(std::unique_ptr<space::Space> whole, std::vector<RecordedTrial> trials,
@@ -123,7 +184,9 @@ RecordedTask::RecordedTask(std::unique_ptr<space::Space> whole, std::vector<Reco
     whole_->sketches()[static_cast<std::size_t>(sketch)]->settle(t.candidate.choice);
     const bool ok = t.outcome == measure::Outcome::kOk && t.seconds > 0;
     if (ok) best_s_ = best_s_ > 0 ? std::min(best_s_, t.seconds) : t.seconds;
-    if (withheld && t.candidate == whole_->preferred()) continue;
+    const bool preferred = t.candidate == whole_->preferred();
+    if (preferred && ok && default_s_ == 0) default_s_ = t.seconds;
+    if (withheld && preferred) continue;
     const auto [it, added] = points[sketch].try_emplace(t.candidate.choice, t);
     // A whole measurement is worth more than a censored one, and a later one no more than the
     // first.
@@ -171,6 +234,15 @@ std::vector<space::Candidate> RecordedTask::shuffled(std::uint64_t seed) const {
 
 std::unique_ptr<lm::Reader> whole_chances(const space::Space& whole, lm::Reader& reader) {
   return std::make_unique<WholeChances>(whole, reader);
+}
+
+Result<std::unique_ptr<lm::Reader>> recalled_chances(const RecordedTask& task, lm::Reader& reader) {
+  WholeChances whole(task.whole(), reader);
+  auto out = std::make_unique<RecalledChances>(&whole);
+  lm::Generator generator(*task.recorded(), *out, {});
+  TESSERA_DO(generator.chances_of(task.shuffled(1)));
+  out->forget_source();
+  return std::unique_ptr<lm::Reader>(std::move(out));
 }
 
 }  // namespace tessera::driver

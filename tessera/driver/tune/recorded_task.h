@@ -30,7 +30,8 @@ class RecordedTask {
   const space::Space* recorded() const { return recorded_.get(); }
   std::size_t size() const { return results_.size(); }
   std::size_t timed() const { return timed_; }
-  double best_s() const { return best_s_; }  // 0: none
+  double best_s() const { return best_s_; }        // 0: none
+  double default_s() const { return default_s_; }  // of what reasoning prefers; 0: not recorded
 
   // Of candidates of recorded().
   std::vector<RecordedTrial> results(std::span<const space::Candidate> candidates) const;
@@ -41,11 +42,15 @@ class RecordedTask {
   std::unique_ptr<space::Space> whole_, recorded_;
   std::unordered_map<space::Candidate, RecordedTrial, space::CandidateHash> results_;
   std::size_t timed_ = 0;
-  double best_s_ = 0;
+  double best_s_ = 0, default_s_ = 0;
 };
 
 // What `reader` says of recorded candidates, by its chances among everything that is legal in the
 // whole space: what a record leaves no choice for still counts. Both must outlive it.
 std::unique_ptr<lm::Reader> whole_chances(const space::Space& whole, lm::Reader& reader);
+
+// The same of all candidates of task.recorded(), which must not be null, read at once: whoever
+// walks them as often as he likes asks `reader` nothing more.
+Result<std::unique_ptr<lm::Reader>> recalled_chances(const RecordedTask& task, lm::Reader& reader);
 
 }  // namespace tessera::driver
