@@ -4,6 +4,7 @@
 #include <array>
 
 #include "tessera/plan/convolution.h"
+#include "tessera/plan/pointwise.h"
 #include "tessera/support/check.h"
 
 namespace tessera::plan {
@@ -13,7 +14,7 @@ const KindInfo& info(PointKind kind) {
       {"layouts", {kLast, kFirst}},
       {"concatenations", {kJoined, kSplitUp}},
       {"convolutions", convolution_algorithms()},
-      {"pointwise", {kProduct, kDirect}},
+      {"pointwise", {kProduct, kDirect, kChained}},
       {"contractions", {kSeparate, kMerged}},
       {"fusion", {kFused, kStored}},
       {"fronts", {kStored, kFused}},

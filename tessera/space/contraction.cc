@@ -6,6 +6,7 @@
 #include "tessera/space/contraction_tiling.h"
 #include "tessera/space/pack.h"
 #include "tessera/space/pointwise.h"
+#include "tessera/space/reduction.h"
 #include "tessera/space/share.h"
 #include "tessera/space/tile.h"
 #include "tessera/support/check.h"
@@ -27,6 +28,7 @@ class ContractionWriter {
         s_(context.stage(c_.stage)),
         h_(context.stage(nest_.stage)),
         self_(nest_.stage == c_.stage),
+        front_(served_front(context)),
         p_(tile_contraction(context, c_, nest_)) {}
 
   void run() {
@@ -155,6 +157,8 @@ class ContractionWriter {
     if (!hoisted) add_axes(c_.rows, &other_rows);
     order_loops(n0, row_loops, other_rows, &outer);
     tile.push_back(vector[1]);
+    const std::size_t inside = row_loops.size() + 1;  // loops within one outer row
+    if (by_rows()) shared_loops_ = outer.size() - inside;
 
     Loops reduce_outer;
     const Loops reduce = split_reduce(&reduce_outer);
@@ -167,8 +171,13 @@ class ContractionWriter {
     w.vectorize(nest, vector[1]);
     outer = share(nest, std::move(outer), batch);
     if (!self_) attach_tile(outer.back().name, reduce);
+    if (by_rows()) {
+      w.compute_at(x_.stage(front_->front).op.name, nest, outer[outer.size() - inside - 1].name);
+    }
     attach_packs(outer);
   }
+
+  bool by_rows() const { return front_ && front_->product == c_.stage; }
 
   // Rows in panels that stay in L2 while columns change, then tiles.
   void split_rows(std::vector<OuterLoop>* loops, Loops* tile) {
@@ -232,7 +241,7 @@ class ContractionWriter {
     const bool copies =
         std::any_of(packs_.begin(), packs_.end(), [](const Pack& p) { return p.copies; });
     if (!copies || batch == 0 || !copies_per_entry()) {
-      const std::size_t limit = outer.size();
+      const std::size_t limit = by_rows() ? shared_loops_ : outer.size();
       return share_out(x_, nest, p_.sharing, std::move(outer), limit);
     }
     std::int64_t count = 1;
@@ -413,8 +422,10 @@ class ContractionWriter {
   const Stage& s_;
   const Stage& h_;
   bool self_;
+  std::optional<WindowFront> front_;  // rows that this contraction, or another, computes
   ContractionTiling p_;
-  int batch_loop_ = -1;  // index among the outer loops of the one that copies are made in
+  int batch_loop_ = -1;           // index among the outer loops of the one that copies are made in
+  std::size_t shared_loops_ = 0;  // by rows: outer loops that threads may share
   std::vector<Pack> packs_;
 };
 
@@ -494,8 +505,16 @@ bool schedule_contraction(Context& context, std::size_t stage) {
   if (!placed) return false;
   std::optional<Contraction> contraction = std::move(placed->contraction);
   Nest& nest = placed->nest;
+  const auto front = served_front(context);
+  bool by_rows = front && front->product == stage;
+  if (by_rows &&
+      (contraction->rows.empty() || !contraction->batch.empty() ||
+       context.analysis.producer(contraction->a.buffer) != static_cast<int>(front->front))) {
+    context.served.clear();
+    by_rows = false;
+  }
   if (schedule_byte_dots(context, *contraction, nest)) return true;
-  if (const int row = turn_to_rows(context, *contraction); row >= 0) {
+  if (const int row = by_rows ? -1 : turn_to_rows(context, *contraction); row >= 0) {
     contraction = match_contraction(context.analysis, stage, static_cast<std::size_t>(row));
     TESSERA_CHECK(contraction.has_value(), "the rows of a contraction are read by one operand");
     if (nest.stage == stage) store_along(context, stage, static_cast<std::size_t>(row));

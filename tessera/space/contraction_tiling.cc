@@ -5,11 +5,17 @@
 #include <fmt/format.h>
 
 #include "tessera/space/limits.h"
+#include "tessera/space/reduction.h"
 #include "tessera/space/tile.h"
 #include "tessera/space/transform.h"
 
 namespace tessera::space {
 namespace {
+
+bool is_served_front(const Context& context, std::size_t product) {
+  const auto front = served_front(context);
+  return front && front->product == product;
+}
 
 // Iterations of an axis that is unrolled whole.
 constexpr std::int64_t kMaxShortAxis = 8;
@@ -25,7 +31,8 @@ class Tiler {
         a_constant_(context.analysis.constant(c.a.buffer)),
         b_constant_(context.analysis.constant(c.b.buffer)),
         depth_(product(c.reduce)),
-        open_(open_decisions()) {}
+        open_(open_decisions()),
+        by_rows_(is_served_front(context, c.stage)) {}
 
   ContractionTiling run() {
     p_.lanes = x_.lanes(s_.dtype());
@@ -145,7 +152,7 @@ class Tiler {
     p.rows = tile.rows;
     p.columns = at_most(tile.vectors * p.lanes, columns);
     if (fits(p, least_body(p), Known::kNothing)) return true;
-    if (c_.row < 0 || !open_.blocks) return false;
+    if (c_.row < 0 || !open_.blocks || by_rows_) return false;
     const auto& blocks = open_.blocks->values;
     p.block_axis = static_cast<int>(longest());
     return std::any_of(blocks.begin(), blocks.end(), [&](const auto& value) {
@@ -156,7 +163,7 @@ class Tiler {
 
   // The longest reduce axis is cut when the panel of a tile does not stay in L1.
   void choose_block() {
-    if (c_.row < 0) return;
+    if (c_.row < 0 || by_rows_) return;
     const std::int64_t extent = s_.extent(longest());
     const std::int64_t preferred = preferred_block(extent);
     const auto with_block = [&](std::int64_t block) {
@@ -457,6 +464,10 @@ class Tiler {
   }
 
   void choose_order() {
+    if (by_rows_) {
+      p_.order = LoopOrder::kOuterRows;
+      return;
+    }
     const bool copies = p_.pack_a || p_.pack_b;
     if (c_.rows.empty() && c_.row >= 0) choose_panel();
     if (!copies) choose_hoist();
@@ -582,6 +593,8 @@ class Tiler {
   bool a_constant_, b_constant_;
   std::int64_t depth_;
   Open open_;
+  // What it reads is computed row by row: whole sums of one row after the other.
+  bool by_rows_;
   std::int64_t body_ = 1;  // multiply-adds of the innermost body
   ContractionTiling p_;
 };

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "tessera/space/contraction.h"
+#include "tessera/space/inlining.h"
 #include "tessera/space/limits.h"
 #include "tessera/space/reduction.h"
 #include "tessera/space/share.h"
@@ -32,9 +33,10 @@ bool contiguous_lanes(const Stage& s, std::size_t axis) {
                      [&](const Access& r) { return r.strides[axis] == 1; });
 }
 
-// Neighbouring outputs of a window share rows and columns of the input.
+// Neighbouring outputs of a window share rows and columns of the input. `by_rows`: there is one row
+// of outputs at a time.
 LaneTile preferred_tile(const Stage& s, std::size_t last, std::int64_t taps,
-                        const target::Target& target) {
+                        const target::Target& target, bool by_rows) {
   LaneTile tile;
   if (taps > limits::kLaneTaps || !is_float(s.dtype()) || s.reads.size() < 2 || last < 2) {
     tile.vectors = taps > limits::kLaneTaps ? 8 : 4;
@@ -45,7 +47,7 @@ LaneTile preferred_tile(const Stage& s, std::size_t last, std::int64_t taps,
   constexpr std::array<std::array<std::int64_t, 2>, 5> kTiles = {
       {{3, 2}, {2, 2}, {1, 4}, {1, 2}, {1, 1}}};
   for (const auto& [outer, inner] : kTiles) {
-    if (outer > s.extent(last - 2) || inner > s.extent(last - 1)) continue;
+    if (outer > (by_rows ? 1 : s.extent(last - 2)) || inner > s.extent(last - 1)) continue;
     if (outer * inner * tile.vectors * taps > limits::kLaneBody) continue;
     tile.outer = outer;
     tile.inner = inner;
@@ -62,7 +64,8 @@ class LaneWriter {
         h_(context.stage(nest.stage)),
         nest_(std::move(nest)),
         last_(last),
-        self_(nest_.stage == stage) {}
+        self_(nest_.stage == stage),
+        by_rows_(served_front(context).has_value()) {}
 
   void run() {
     const LaneTile tile = choose_tile();
@@ -125,7 +128,7 @@ class LaneWriter {
   LaneTile choose_tile() {
     const std::string& name = s_.op.name;
     Chooser& chooser = x_.chooser;
-    LaneTile tile = preferred_tile(s_, last_, taps(), x_.target);
+    LaneTile tile = preferred_tile(s_, last_, taps(), x_.target, by_rows_);
     const std::int64_t lanes = x_.lanes(s_.dtype());
     const auto up_to = [](std::int64_t most) {
       std::vector<std::int64_t> out;
@@ -153,7 +156,7 @@ class LaneWriter {
           [&] { return up_to(s_.extent(last_ - 1)); },
           [&](std::int64_t n) { return fits(n * tile.vectors, 1); });
     }
-    if (last_ >= 2) {
+    if (last_ >= 2 && !by_rows_) {
       tile.outer = chooser.number(
           name, "tile_rows", DecisionKind::kTile, tile.outer,
           [&] { return up_to(s_.extent(last_ - 2)); },
@@ -301,10 +304,49 @@ class LaneWriter {
   Nest nest_;
   std::size_t last_;
   bool self_;
+  bool by_rows_;                    // a contraction computes one row of outputs at a time
   std::vector<std::size_t> tiled_;  // axes of the reduction, in the order of the inner loops
 };
 
 }  // namespace
+
+std::optional<WindowFront> find_window_front(const Analysis& analysis) {
+  const auto stage = [&](int i) -> const Stage& {
+    return analysis.stages[static_cast<std::size_t>(i)];
+  };
+  // The stage behind a read that nothing but `user` reads; -1: there is none.
+  const auto only_for = [&](const Access& read, std::size_t user) {
+    const int p = analysis.producer(read.buffer);
+    const bool only = p >= 0 && !stage(p).output && stage(p).users.size() == 1 &&
+                      stage(p).users[0] == user && is_float(stage(p).dtype());
+    return only ? p : -1;
+  };
+  for (std::size_t product = 0; product < analysis.stages.size(); ++product) {
+    const Stage& s = analysis.stages[product];
+    // Rows of an image, its columns, channels.
+    if (!is_contraction(s) || s.rank() < 3) continue;
+    for (const Access& read : s.reads) {
+      const int front = only_for(read, product);
+      if (front < 0 || stage(front).rank() < 3) continue;
+      const auto at = static_cast<std::size_t>(front);
+      if (is_lanewise(stage(front))) return WindowFront{at, at, product};
+      if (stage(front).reduces()) continue;
+      for (const Access& inner : stage(front).reads) {
+        const int window = only_for(inner, at);
+        if (window < 0 || !is_lanewise(stage(window))) continue;
+        const auto nest = find_nest(analysis, static_cast<std::size_t>(window));
+        if (nest && nest->stage == at && std::is_sorted(nest->axis.begin(), nest->axis.end()))
+          return WindowFront{static_cast<std::size_t>(window), at, product};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<WindowFront> served_front(const Context& c) {
+  if (c.served.empty() || c.chain_output >= 0) return std::nullopt;
+  return find_window_front(c.analysis);
+}
 
 bool schedule_lanewise(Context& c, std::size_t stage) {
   const Stage& s = c.stage(stage);
@@ -319,7 +361,10 @@ bool schedule_lanewise(Context& c, std::size_t stage) {
   if (const auto found = find_nest(c.analysis, stage); found && !c.done[found->stage]) {
     // The lanes of the nest are those of the reduction, or they are no lanes there.
     const bool in_order = std::is_sorted(found->axis.begin(), found->axis.end());
-    if (in_order && c.chooser.flag(s.op.name, "fuse_epilogue", DecisionKind::kLocation, true))
+    const auto front = served_front(c);
+    const bool with_front = front && front->window == stage;
+    if (with_front ||
+        (in_order && c.chooser.flag(s.op.name, "fuse_epilogue", DecisionKind::kLocation, true)))
       nest = *found;
   }
   std::vector<Access> reads;

@@ -35,6 +35,11 @@ void write_stages(Context& c) {
       c.served = {c.stage(chain->product).op.name, c.stage(chain->input).op.name};
     }
   }
+  if (const auto front = find_window_front(c.analysis)) {
+    const std::string& product = c.stage(front->product).op.name;
+    if (c.chooser.flag(product, "by_rows", DecisionKind::kLocation, true))
+      c.served = {c.stage(front->window).op.name};
+  }
   const std::size_t count = c.analysis.stages.size();
   for (std::size_t i = 0; i < count; ++i) {
     if (c.chooser.stopped()) return;

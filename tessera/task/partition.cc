@@ -6,7 +6,9 @@
 #include <queue>
 #include <set>
 
+#include "tessera/graph/passes/algorithms.h"
 #include "tessera/graph/passes/decide.h"
+#include "tessera/plan/pointwise.h"
 
 namespace tessera::task {
 namespace {
@@ -216,6 +218,39 @@ class Partitioner {
     return {};
   }
 
+  // Whether `v`, which only a contraction or a window reads, is prepared in its kernel.
+  Result<bool> prepared_inside(ValueId v) {
+    const Node& node = graph_.nodes[at(uses_.producer[at(v)])];
+    const plan::Point point = plan::make_point(
+        plan::PointKind::kFront,
+        fmt::format("front {} of {}", node.op->name, graph::name_in_plan(graph_, node)),
+        plan::kStored);
+    TESSERA_TRY(const std::size_t value, options_.decider->decide(point));
+    return point.values[value] == plan::kFused;
+  }
+
+  // Whether it was decided that the kernel of this 1x1 convolution computes what it reads.
+  Result<bool> chained(std::int32_t n) {
+    const auto point = graph::algorithm_point(graph_, graph_.nodes[at(n)], {});
+    if (!point || point->kind != plan::PointKind::kPointwise) return false;
+    TESSERA_TRY(const std::size_t value, options_.decider->decide(*point));
+    return point->values[value] == plan::kChained;
+  }
+
+  // A depthwise convolution with channels last, and pointwise nodes behind it.
+  bool only_depthwise(std::int32_t group) const {
+    int windows = 0;
+    for (const std::int32_t n : members_[at(group)]) {
+      if (fusion(n) == Fusion::kPointwise) continue;
+      const Node& node = graph_.nodes[at(n)];
+      if (!is(n, "conv") || node.attrs.word("layout") != "nhwc") return false;
+      const std::int64_t channels = graph_.shape(node.outputs[0]).back();
+      if (channels < 2 || node.attrs.integer("group", 1) != channels) return false;
+      ++windows;
+    }
+    return windows == 1;
+  }
+
   // A contraction or a window takes in what it alone reads, as an operand that its kernel prepares,
   // where that was decided.
   Result<void> grow_front(std::int32_t n) {
@@ -231,19 +266,18 @@ class Partitioner {
       const ValueId made = alias < 0 ? id : graph_.nodes[at(alias)].inputs[0];
       if (uses_.producer[at(made)] < 0 || (alias >= 0 && only_reader(made) != alias)) continue;
       const std::int32_t source = group_of_[at(uses_.producer[at(made)])];
-      if (source == group || !only(source, true)) continue;
+      TESSERA_TRY(const bool wanted, chained(n));
+      const bool chain = wanted && alias < 0 && only_depthwise(source);
+      if (source == group || !(chain || only(source, true))) continue;
       const std::size_t total = members_[at(group)].size() + members_[at(source)].size() + 1;
       if (total > static_cast<std::size_t>(options_.max_nodes)) continue;
       std::vector<std::int32_t> behind = members_[at(group)];
       if (alias >= 0) behind.push_back(alias);
       if (path_outside(source, behind)) continue;
-      const Node& node = graph_.nodes[at(uses_.producer[at(made)])];
-      const plan::Point point = plan::make_point(
-          plan::PointKind::kFront,
-          fmt::format("front {} of {}", node.op->name, graph::name_in_plan(graph_, node)),
-          plan::kStored);
-      TESSERA_TRY(const std::size_t value, options_.decider->decide(point));
-      if (point.values[value] != plan::kFused) continue;
+      if (!chain) {
+        TESSERA_TRY(const bool inside, prepared_inside(made));
+        if (!inside) continue;
+      }
       merge(group, source);
       if (alias >= 0) merge(group, group_of_[at(alias)]);
     }

@@ -5,6 +5,7 @@
 
 #include "tessera/driver/bench/bench_model.h"
 #include "tessera/driver/compile/load_graph.h"
+#include "tessera/plan/pointwise.h"
 #include "tessera/support/rng.h"
 
 namespace tessera::driver {
@@ -58,11 +59,42 @@ TEST_P(RandomPlan, ComputesWhatTheInterpreterDoes) {
   }
 }
 
+// Every 1x1 convolution behind a depthwise one is computed in its kernel.
+TEST(ChainedPlan, ComputesWhatTheInterpreterDoes) {
+  LoadOptions load;
+  load.optimize = false;
+  for (const char* network :
+       {"mobilenet_v2@size=40,classes=10", "shufflenet_v2_x1_0@batch=2,size=40",
+        "mnasnet1_0@size=33,classes=10"}) {
+    SCOPED_TRACE(network);
+    const auto imported = load_graph(std::string("zoo:") + network, load);
+    ASSERT_TRUE(imported.ok()) << imported.error().message;
+    const auto rules = task::apply_plan(*imported, load.passes, {}, plan::Decider());
+    const auto chained = task::apply_plan(
+        *imported, load.passes, {}, plan::Decider(plan::Decisions{{"pointwise", plan::kChained}}));
+    ASSERT_TRUE(rules.ok() && chained.ok());
+    EXPECT_LT(chained->tasks.calls.size() + 8, rules->tasks.calls.size());
+    const auto model = exec::compile_model(chained->graph, chained->tasks, target::host());
+    ASSERT_TRUE(model.ok()) << model.error().message;
+    const std::vector<HostTensor> inputs =
+        random_model_inputs(model->input_names, model->input_types, 3);
+    const auto want = graph::evaluate(*imported, inputs);
+    ASSERT_TRUE(want.ok()) << want.error().message;
+    for (const int threads : {1, 2}) {
+      runtime::ThreadPool pool({.threads = threads});
+      const auto got = exec::run_model(*model, pool, inputs);
+      ASSERT_TRUE(got.ok()) << got.error().message;
+      EXPECT_LE(worst_output(chained->graph, *got, *want), 1);
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Networks, RandomPlan,
     ::testing::Values("bert_mini@layers=1,vocab=64,seq=9,hidden=48,heads=4,ffn=80", "lenet",
                       "googlenet@size=32,classes=10", "mobilenet_v3_small@size=40,classes=10",
-                      "shufflenet@size=40,classes=10", "squeezenet1_1@size=40,classes=10"),
+                      "resnet18@size=32,classes=10", "shufflenet@size=40,classes=10",
+                      "squeezenet1_1@size=40,classes=10"),
     [](const auto& test) {
       std::string name;
       for (const char* c = test.param; *c; ++c) name += std::isalnum(*c) != 0 ? *c : '_';

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/graph/builder.h"
+#include "tessera/plan/pointwise.h"
 
 namespace tessera::task {
 namespace {
@@ -108,6 +109,30 @@ TEST(Partition, PreparesOperandsInTheKernelWhereThatWasDecided) {
   Net m;
   const ValueId shared = m.add("tanh", {m.input({4, 8})});
   EXPECT_EQ(text(m.finish({m.matmul(shared, 8, 6), shared}), fused), "tanh | contract");
+}
+
+TEST(Partition, ChainsADepthwiseConvolutionWhereThatWasDecided) {
+  const auto text = [](const Graph& g, const char* value) {
+    PartitionOptions options;
+    options.decider = std::make_shared<plan::Decider>(plan::Decisions{{"pointwise", value}});
+    return groups_text(g, options);
+  };
+  const auto net = [](std::int64_t groups, bool read_twice) {
+    Net n;
+    const Attrs image = {{"layout", std::string("nhwc")}};
+    Attrs window = image;
+    window.set("group", groups);
+    const ValueId x = n.input({1, 6, 6, 8});
+    const ValueId y = n.add("conv", {x, n.weight({8, 8 / groups, 3, 3})}, window);
+    const ValueId z = n.add("tanh", {y});
+    const ValueId out = n.add("tanh", {n.add("conv", {z, n.weight({4, 8, 1, 1})}, image)});
+    return n.finish(read_twice ? std::vector<ValueId>{out, z} : std::vector<ValueId>{out});
+  };
+  EXPECT_EQ(text(net(8, false), plan::kDirect), "conv+tanh | conv+tanh");
+  EXPECT_EQ(text(net(8, false), plan::kChained), "conv+tanh+conv+tanh");
+  // Sums over channels need whole rows of them; what others read is stored.
+  EXPECT_EQ(text(net(1, false), plan::kChained), "conv+tanh | conv+tanh");
+  EXPECT_EQ(text(net(8, true), plan::kChained), "conv+tanh | conv+tanh");
 }
 
 TEST(Partition, AttentionIsOneKernelWhereTheRulesSaySo) {

@@ -218,7 +218,8 @@ class ModelPlans {
   // Beside the rules' plan, which tells how fast the machine is at the moment.
   Result<void> measure(const Built& built) {
     exec::ModelRunner rules(rules_.model, pool_), other(built.model, pool_);
-    runtime::InterleavedTimer timer({.samples = 9, .min_samples = 3, .time_limit_s = 0.5});
+    runtime::InterleavedTimer timer(
+        {.sample_s = 2e-3, .samples = 15, .min_samples = 5, .time_limit_s = 0.15});
     const std::vector<HostTensor> inputs = inputs_of(built);
     for (exec::ModelRunner* runner : {&rules, &other}) {
       for (std::size_t i = 0; i < inputs.size(); ++i) TESSERA_DO(runner->set_input(i, inputs[i]));

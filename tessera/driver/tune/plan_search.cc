@@ -21,8 +21,8 @@ constexpr std::size_t kNear = 3;
 constexpr double kHeat = 0.01;
 
 // What gains most often first; what a kernel stores between its parts hardly ever does.
-constexpr std::array kOrder = {PointKind::kFront, PointKind::kSplit,  PointKind::kAlgorithm,
-                               PointKind::kMerge, PointKind::kLayout, PointKind::kPointwise,
+constexpr std::array kOrder = {PointKind::kFront,     PointKind::kSplit, PointKind::kAlgorithm,
+                               PointKind::kPointwise, PointKind::kMerge, PointKind::kLayout,
                                PointKind::kFusion};
 
 std::vector<const Decided*> of_kind(const std::vector<Decided>& points, PointKind kind) {

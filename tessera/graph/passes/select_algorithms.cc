@@ -3,6 +3,7 @@
 #include "tessera/graph/passes/algorithms.h"
 #include "tessera/graph/passes/decide.h"
 #include "tessera/graph/passes/editor.h"
+#include "tessera/plan/pointwise.h"
 #include "tessera/te/ops/winograd.h"
 
 namespace tessera::graph {
@@ -101,7 +102,7 @@ Result<bool> select_algorithms(Graph& graph, const PassOptions& options) {
     const std::optional<plan::Point> point = algorithm_point(e.graph(), node, options.rules);
     if (!point) return kNoValue;
     TESSERA_TRY(const std::string chosen, decide(options, *point));
-    if (chosen == plan::kDirect) return kNoValue;
+    if (chosen == plan::kDirect || chosen == plan::kChained) return kNoValue;
     if (chosen == plan::kProduct) return to_contract(e, node);
     return to_winograd(e, node, te::winograd_tile(chosen));
   });
