@@ -5,11 +5,12 @@ namespace tessera::plan {
 Rules rules_for(const target::Target& target) {
   Rules rules;
   rules.flops_per_byte = target::flops_per_byte(target);
+  // Halves the time of ResNet3D-18 on one core with AVX-512, and was as good on an H200.
+  rules.winograd_depth = true;
   if (target.is_gpu()) {
     // Transforms are kernels of their own. On an H200 they pay from maps of 28 x 28 on, where tiles
     // of 4 take two thirds of the time (7.1 us, direct 10.7, of 56 x 56 with 64 channels).
     rules.winograd_min_size = 28;
-    rules.winograd_depth = true;
     // One larger product fills more multiprocessors, and launches are saved.
     rules.merge_contractions = true;
     rules.slices_in_place = true;

@@ -19,6 +19,14 @@ TEST(Rules, MachinesTransformFromTheirOwnSizesOn) {
   EXPECT_EQ(preferred("h200", 14), "direct");
 }
 
+TEST(Rules, FramesOfAllMachinesAreTransformed) {
+  for (const char* machine : {"neoverse-v1", "sapphirerapids", "haswell", "h200"}) {
+    const Rules rules = rules_for(target::find_target(machine).value());
+    EXPECT_EQ(preferred_algorithm(64, 64, {1, 16, 56, 56, 64}, rules), "winograd4") << machine;
+    EXPECT_EQ(preferred_algorithm(64, 64, {1, 64, 4, 4, 64}, rules), "direct") << machine;
+  }
+}
+
 TEST(Rules, GpusTakeFewerLargerKernels) {
   const Rules cpu = rules_for(target::host());
   EXPECT_FALSE(cpu.merge_contractions);
