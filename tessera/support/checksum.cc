@@ -1,12 +1,18 @@
 #include "tessera/support/checksum.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <thread>
+#include <vector>
 
 #include "tessera/support/hash.h"
 
 namespace tessera {
 namespace {
+
+// More of them wait for memory.
+constexpr std::size_t kThreads = 8;
 
 constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15u;
 
@@ -24,7 +30,8 @@ std::uint64_t word_at(const char* bytes) {
 
 }  // namespace
 
-Checksum::Lanes Checksum::add_blocks(Lanes lanes, const char* bytes, std::size_t blocks) {
+Checksum::Piece::Lanes Checksum::Piece::add_blocks(Lanes lanes, const char* bytes,
+                                                   std::size_t blocks) {
   // In registers, all of them at once: each lane is a chain of products.
   auto [a, b, c, d] = lanes;
   for (const char* end = bytes + blocks * kBlock; bytes != end; bytes += kBlock) {
@@ -36,7 +43,7 @@ Checksum::Lanes Checksum::add_blocks(Lanes lanes, const char* bytes, std::size_t
   return {a, b, c, d};
 }
 
-void Checksum::add(std::string_view bytes) {
+void Checksum::Piece::add(std::string_view bytes) {
   const std::size_t held = bytes_ % kBlock;
   bytes_ += bytes.size();
   if (held > 0) {
@@ -52,7 +59,7 @@ void Checksum::add(std::string_view bytes) {
   if (!bytes.empty()) std::memcpy(rest_.data(), bytes.data(), bytes.size());
 }
 
-std::array<std::uint64_t, 2> Checksum::finish() const {
+std::array<std::uint64_t, 2> Checksum::Piece::finish() const {
   std::array<char, kBlock> last{};
   std::copy_n(rest_.begin(), bytes_ % kBlock, last.begin());
   std::array<std::uint64_t, 2> out{bytes_, ~bytes_};
@@ -63,6 +70,49 @@ std::array<std::uint64_t, 2> Checksum::finish() const {
     }
   }
   return out;
+}
+
+void Checksum::add_sum(const std::array<std::uint64_t, 2>& sum, Piece* to) {
+  to->add({reinterpret_cast<const char*>(sum.data()), sizeof(sum)});
+}
+
+Checksum Checksum::of(std::string_view bytes) {
+  const std::size_t pieces = bytes.size() / kPieceBytes;
+  std::vector<std::array<std::uint64_t, 2>> sums(pieces);
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < pieces; i = next++) {
+      Piece piece;
+      piece.add(bytes.substr(i * kPieceBytes, kPieceBytes));
+      sums[i] = piece.finish();
+    }
+  };
+  std::vector<std::jthread> threads;
+  const std::size_t most = std::min<std::size_t>(kThreads, std::thread::hardware_concurrency());
+  for (std::size_t t = 1; t < std::min(most, pieces); ++t) threads.emplace_back(work);
+  work();
+  threads.clear();
+  Checksum out;
+  for (const auto& sum : sums) add_sum(sum, &out.sums_);
+  out.last_.add(bytes.substr(pieces * kPieceBytes));
+  return out;
+}
+
+void Checksum::add(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const std::size_t taken = std::min<std::size_t>(bytes.size(), kPieceBytes - last_.bytes());
+    last_.add(bytes.substr(0, taken));
+    bytes.remove_prefix(taken);
+    if (last_.bytes() < kPieceBytes) return;
+    add_sum(last_.finish(), &sums_);
+    last_ = Piece();
+  }
+}
+
+std::array<std::uint64_t, 2> Checksum::finish() const {
+  Piece all = sums_;
+  add_sum(last_.finish(), &all);
+  return all.finish();
 }
 
 std::uint64_t Checksum::value() const {

@@ -43,9 +43,7 @@ std::optional<std::string_view> answer_in(std::string_view bytes, const std::str
       rest.size() - header.answer_bytes != before || rest.substr(0, key.size()) != key) {
     return std::nullopt;
   }
-  Checksum sum;
-  sum.add(rest);
-  if (sum.value() != header.checksum) return std::nullopt;
+  if (Checksum::of(rest).value() != header.checksum) return std::nullopt;
   return rest.substr(before);
 }
 

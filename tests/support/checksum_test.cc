@@ -27,6 +27,20 @@ TEST(Checksum, DoesNotDependOnHowTheBytesAreCut) {
   EXPECT_EQ(by_byte.digest(), digest(bytes));
 }
 
+TEST(Checksum, ThreadsGetTheSame) {
+  std::string large((std::size_t{13} << 20) + 5, 'w');
+  for (std::size_t i = 0; i < large.size(); i += 97) large[i] = static_cast<char>(i / 97);
+  for (const std::size_t size : {std::size_t{0}, std::size_t{100}, std::size_t{4} << 20,
+                                 (std::size_t{8} << 20) + 1, large.size()}) {
+    const std::string_view bytes = std::string_view(large).substr(0, size);
+    EXPECT_EQ(Checksum::of(bytes).digest(), digest(bytes)) << size;
+    EXPECT_EQ(Checksum::of(bytes).value(), Checksum::of(bytes).value());
+  }
+  const std::string before = digest(large);
+  std::swap(large[0], large[std::size_t{4} << 20]);
+  EXPECT_NE(digest(large), before);
+}
+
 TEST(Checksum, ChangesWithEveryBitAndLength) {
   const std::string zeros(130, '\0');
   std::set<std::string> seen;

@@ -21,9 +21,7 @@ bool is_built_in(const std::string& spec) { return spec.starts_with("zoo:"); }
 std::string file_digest(const std::string& path) {
   const Result<MappedFile> file = MappedFile::open(path);
   if (!file.ok()) return "";
-  Checksum sum;
-  sum.add(file->bytes());
-  return sum.digest();
+  return Checksum::of(file->bytes()).digest();
 }
 
 std::string identify(const std::string& spec) {
