@@ -18,17 +18,31 @@ namespace {
 
 const tsr_api& api() { return *tsr_get_api(TSR_API_VERSION); }
 
-tsr_model* compile_small(std::int64_t rows) {
-  const std::string bytes = small_model();
-  const tsr_dimension dimension{"rows", rows};
+// The small model of two rows, with options that a test may change before it compiles.
+class SmallModel {
+ public:
+  SmallModel() {
+    options.size = sizeof options;
+    options.dimensions = &dimension_;
+    options.num_dimensions = 1;
+  }
+  SmallModel(const SmallModel&) = delete;
+  SmallModel& operator=(const SmallModel&) = delete;
+
+  tsr_status compile(tsr_model** model) const {
+    const std::string bytes = small_model();
+    return api().compile_memory(bytes.data(), bytes.size(), &options, model);
+  }
+
   tsr_compile_options options{};
-  options.size = sizeof options;
-  options.dimensions = &dimension;
-  options.num_dimensions = 1;
-  tsr_model* model = nullptr;
-  const tsr_status status = api().compile_memory(bytes.data(), bytes.size(), &options, &model);
-  EXPECT_EQ(status.code, TSR_OK) << status.message;
-  return model;
+
+ private:
+  const tsr_dimension dimension_{"rows", 2};
+};
+
+void expect_status(const tsr_status& status, int code, const std::string& said) {
+  EXPECT_EQ(status.code, code);
+  EXPECT_NE(std::string(status.message).find(said), std::string::npos) << status.message;
 }
 
 struct Tensor {
@@ -45,7 +59,8 @@ struct Tensor {
 class Session : public ::testing::Test {
  protected:
   void SetUp() override {
-    model_ = compile_small(2);
+    const tsr_status status = SmallModel().compile(&model_);
+    ASSERT_EQ(status.code, TSR_OK) << status.message;
     ASSERT_EQ(api().create_session(model_, 2, &session_).code, TSR_OK);
   }
   void TearDown() override {
@@ -56,9 +71,7 @@ class Session : public ::testing::Test {
     return api().run(session_, &in.dl, 1, &out.dl, 1);
   }
   void expect_refused(const Tensor& in, Tensor& out, const std::string& said) {
-    const tsr_status status = run(in, out);
-    EXPECT_EQ(status.code, TSR_INVALID_ARGUMENT);
-    EXPECT_NE(std::string(status.message).find(said), std::string::npos) << status.message;
+    expect_status(run(in, out), TSR_INVALID_ARGUMENT, said);
   }
 
   const std::vector<float> want_ = {22, 28, 49, 64};
@@ -220,17 +233,13 @@ TEST_F(Session, SavedAndLoadedComputesTheSame) {
 
 TEST(Compile, ErrorsAreStatuses) {
   tsr_model* model = nullptr;
-  tsr_status status = api().compile("/nonexistent.onnx", nullptr, &model);
-  EXPECT_EQ(status.code, TSR_IO);
-  EXPECT_NE(std::string(status.message).find("/nonexistent.onnx"), std::string::npos);
+  expect_status(api().compile("/nonexistent.onnx", nullptr, &model), TSR_IO, "/nonexistent.onnx");
   EXPECT_EQ(model, nullptr);
   EXPECT_EQ(api().compile("zoo:no_such_net", nullptr, &model).code, TSR_INVALID_ARGUMENT);
   EXPECT_EQ(api().compile_memory("garbage", 7, nullptr, &model).code, TSR_INVALID_ARGUMENT);
   const std::string unknown = small_model("NoSuchOperator");
-  status = api().compile_memory(unknown.data(), unknown.size(), nullptr, &model);
-  EXPECT_EQ(status.code, TSR_UNSUPPORTED);
-  EXPECT_NE(std::string(status.message).find("NoSuchOperator"), std::string::npos)
-      << status.message;
+  expect_status(api().compile_memory(unknown.data(), unknown.size(), nullptr, &model),
+                TSR_UNSUPPORTED, "NoSuchOperator");
   EXPECT_EQ(api().load("/nonexistent", &model).code, TSR_IO);
   EXPECT_EQ(api().compile(nullptr, nullptr, &model).code, TSR_INVALID_ARGUMENT);
   EXPECT_EQ(api().compile("zoo:mlp", nullptr, nullptr).code, TSR_INVALID_ARGUMENT);
@@ -239,26 +248,23 @@ TEST(Compile, ErrorsAreStatuses) {
 }
 
 TEST(Compile, OptionsOfAnotherSizeAreRefused) {
-  const std::string bytes = small_model();
-  tsr_compile_options options{};
+  SmallModel small;
   tsr_model* model = nullptr;
-  EXPECT_EQ(api().compile_memory(bytes.data(), bytes.size(), &options, &model).code,
-            TSR_INVALID_ARGUMENT);
-  options.size = sizeof options + 8;
-  EXPECT_EQ(api().compile_memory(bytes.data(), bytes.size(), &options, &model).code,
-            TSR_INVALID_ARGUMENT);
+  for (const std::size_t size : {std::size_t{0}, sizeof small.options + 8}) {
+    small.options.size = size;
+    EXPECT_EQ(small.compile(&model).code, TSR_INVALID_ARGUMENT);
+  }
 }
 
 TEST(Compile, ShapesByInput) {
-  const std::string bytes = small_model();
   const std::int64_t dims[2] = {5, 3};
   const tsr_input_shape shape{"x", dims, 2};
-  tsr_compile_options options{};
-  options.size = sizeof options;
-  options.shapes = &shape;
-  options.num_shapes = 1;
+  SmallModel small;
+  small.options.num_dimensions = 0;
+  small.options.shapes = &shape;
+  small.options.num_shapes = 1;
   tsr_model* model = nullptr;
-  const tsr_status status = api().compile_memory(bytes.data(), bytes.size(), &options, &model);
+  const tsr_status status = small.compile(&model);
   ASSERT_EQ(status.code, TSR_OK) << status.message;
   EXPECT_EQ(api().output(model, 0)->shape[0], 5);
   api().free_model(model);
@@ -267,16 +273,11 @@ TEST(Compile, ShapesByInput) {
 // With a plan and a cost model.
 tsr_status compile_planned(const std::string& plan, bool strict, const char* cost_model,
                            tsr_model** model) {
-  const std::string bytes = small_model();
-  const tsr_dimension dimension{"rows", 2};
-  tsr_compile_options options{};
-  options.size = sizeof options;
-  options.dimensions = &dimension;
-  options.num_dimensions = 1;
-  options.plan = plan.empty() ? nullptr : plan.c_str();
-  options.strict_plan = strict ? 1 : 0;
-  options.cost_model = cost_model;
-  return api().compile_memory(bytes.data(), bytes.size(), &options, model);
+  SmallModel small;
+  small.options.plan = plan.empty() ? nullptr : plan.c_str();
+  small.options.strict_plan = strict ? 1 : 0;
+  small.options.cost_model = cost_model;
+  return small.compile(model);
 }
 
 TEST(Compile, TakesAPlan) {
@@ -291,10 +292,8 @@ TEST(Compile, TakesAPlan) {
   const tsr_status lenient = compile_planned(path, false, nullptr, &model);
   EXPECT_EQ(lenient.code, TSR_OK) << lenient.message;
   api().free_model(model);
-  const tsr_status strict = compile_planned(path, true, nullptr, &model);
-  EXPECT_EQ(strict.code, TSR_INVALID_ARGUMENT);
-  EXPECT_NE(std::string(strict.message).find("is not in the plan"), std::string::npos)
-      << strict.message;
+  expect_status(compile_planned(path, true, nullptr, &model), TSR_INVALID_ARGUMENT,
+                "is not in the plan");
   write("7");
   EXPECT_EQ(compile_planned(path, false, nullptr, &model).code, TSR_INVALID_ARGUMENT);
   std::filesystem::remove(path);
@@ -309,31 +308,22 @@ TEST(Compile, ACostModelMustBeThere) {
 }
 
 TEST(Compile, OptionsOfTheFirstVersionAreServed) {
-  const std::string bytes = small_model();
-  const tsr_dimension dimension{"rows", 2};
-  tsr_compile_options options{};
-  options.size = offsetof(tsr_compile_options, plan);
-  options.dimensions = &dimension;
-  options.num_dimensions = 1;
-  options.plan = "/what is behind the size is not read";
+  ASSERT_EQ(tsr_get_api(1), &api());
+  SmallModel small;
+  small.options.size = offsetof(tsr_compile_options, plan);
+  small.options.plan = "/what is behind the size is not read";
   tsr_model* model = nullptr;
-  const tsr_status status =
-      tsr_get_api(1)->compile_memory(bytes.data(), bytes.size(), &options, &model);
+  const tsr_status status = small.compile(&model);
   EXPECT_EQ(status.code, TSR_OK) << status.message;
   api().free_model(model);
 }
 
 // Compiled in memory, for a device at hand or not.
 tsr_status compile_for(const char* target, tsr_model** model, std::int32_t device = 0) {
-  const std::string bytes = small_model();
-  const tsr_dimension dimension{"rows", 2};
-  tsr_compile_options options{};
-  options.size = sizeof options;
-  options.dimensions = &dimension;
-  options.num_dimensions = 1;
-  options.target = target;
-  options.device = device;
-  return api().compile_memory(bytes.data(), bytes.size(), &options, model);
+  SmallModel small;
+  small.options.target = target;
+  small.options.device = device;
+  return small.compile(model);
 }
 
 class OnDevice : public ::testing::TestWithParam<const char*> {
@@ -363,13 +353,8 @@ class OnDevice : public ::testing::TestWithParam<const char*> {
     Tensor bad = x_, y({2, 2}, {0, 0, 0, 0});
     bad.dl = x_.dl;
     bad.dl.device.device_type = 12;
-    status = api().run(session, &bad.dl, 1, &y.dl, 1);
-    EXPECT_EQ(status.code, TSR_INVALID_ARGUMENT);
-    EXPECT_NE(
-        std::string(status.message)
-            .find("input x: DLPack device 12 is neither the CPU nor " + std::string(GetParam())),
-        std::string::npos)
-        << status.message;
+    expect_status(api().run(session, &bad.dl, 1, &y.dl, 1), TSR_INVALID_ARGUMENT,
+                  "input x: DLPack device 12 is neither the CPU nor " + std::string(GetParam()));
     api().free_session(session);
   }
 
@@ -396,18 +381,14 @@ TEST_P(OnDevice, SavedAndLoadedComputesTheSame) {
   tsr_save_options options{};
   options.size = sizeof options;
   options.target = "host";
-  status = api().save(model_, folder.c_str(), &options);
-  EXPECT_EQ(status.code, TSR_UNSUPPORTED);
-  EXPECT_NE(std::string(status.message).find("was compiled for"), std::string::npos);
+  expect_status(api().save(model_, folder.c_str(), &options), TSR_UNSUPPORTED, "was compiled for");
 }
 
 TEST_P(OnDevice, DevicesThatAreNotThere) {
   tsr_model* model = nullptr;
   ASSERT_EQ(compile_for(GetParam(), &model, 77).code, TSR_OK);
   tsr_session* session = nullptr;
-  const tsr_status status = api().create_session(model, 0, &session);
-  EXPECT_EQ(status.code, TSR_UNAVAILABLE);
-  EXPECT_NE(std::string(status.message).find("device 77"), std::string::npos) << status.message;
+  expect_status(api().create_session(model, 0, &session), TSR_UNAVAILABLE, "device 77");
   EXPECT_EQ(session, nullptr);
   api().free_model(model);
 }
@@ -425,9 +406,7 @@ TEST(Compile, ForAGpuThatIsElsewhere) {
   tsr_model* none = nullptr;
   if (compile_for("cuda", &none).code == TSR_UNAVAILABLE) {
     tsr_session* session = nullptr;
-    status = api().create_session(model, 0, &session);
-    EXPECT_EQ(status.code, TSR_UNAVAILABLE);
-    EXPECT_NE(std::string(status.message).find("no CUDA d"), std::string::npos) << status.message;
+    expect_status(api().create_session(model, 0, &session), TSR_UNAVAILABLE, "no CUDA d");
     EXPECT_EQ(api().load(folder.c_str(), &none).code, TSR_UNAVAILABLE);
   }
   api().free_model(none);
@@ -444,9 +423,7 @@ TEST(Compile, ForAProcessorThatIsElsewhere) {
   EXPECT_STREQ(api().output(model, 0)->name, "y");
   EXPECT_EQ(api().output(model, 0)->bytes, 16);
   tsr_session* session = nullptr;
-  status = api().create_session(model, 0, &session);
-  EXPECT_EQ(status.code, TSR_UNSUPPORTED);
-  EXPECT_NE(std::string(status.message).find("save it"), std::string::npos) << status.message;
+  expect_status(api().create_session(model, 0, &session), TSR_UNSUPPORTED, "save it");
   if (target::host().arch == target::Arch::kX86_64) {
     const std::string folder = ::testing::TempDir() + "capi_saved_v3";
     std::filesystem::remove_all(folder);
@@ -459,15 +436,10 @@ TEST(Compile, ForAProcessorThatIsElsewhere) {
 
 // The code is made for as many threads as the options say, which is also what sessions have.
 TEST(Compile, ForAsManyThreads) {
-  const std::string bytes = small_model();
-  const tsr_dimension dimension{"rows", 2};
-  tsr_compile_options options{};
-  options.size = sizeof options;
-  options.dimensions = &dimension;
-  options.num_dimensions = 1;
-  options.threads = 1;
+  SmallModel small;
+  small.options.threads = 1;
   tsr_model* model = nullptr;
-  ASSERT_EQ(api().compile_memory(bytes.data(), bytes.size(), &options, &model).code, TSR_OK);
+  ASSERT_EQ(small.compile(&model).code, TSR_OK);
   for (const std::int32_t threads : {0, 2}) {
     tsr_session* session = nullptr;
     ASSERT_EQ(api().create_session(model, threads, &session).code, TSR_OK);
