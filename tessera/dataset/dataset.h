@@ -88,7 +88,7 @@ struct FileCheck {
 Result<std::vector<FileCheck>> verify(const std::string& folder);
 
 enum class SplitKind : std::uint8_t { kWithinTask, kByTask, kByNetwork };
-const char* to_text(SplitKind kind);  // "within_task", "by_task", "by_network"
+const char* to_text(SplitKind kind);  // "within-task", "by-task", "by-network"
 Result<SplitKind> split_kind_from_text(const std::string& text);  // also with hyphens
 inline constexpr std::uint8_t kTrain = 0, kValidation = 1, kTest = 2, kLeftOut = 3;
 struct Split {

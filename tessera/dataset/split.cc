@@ -186,18 +186,18 @@ class Splitter {
 const char* to_text(SplitKind kind) {
   switch (kind) {
     case SplitKind::kWithinTask:
-      return "within_task";
+      return "within-task";
     case SplitKind::kByTask:
-      return "by_task";
+      return "by-task";
     case SplitKind::kByNetwork:
-      return "by_network";
+      return "by-network";
   }
-  return "by_network";
+  return "by-network";
 }
 
 Result<SplitKind> split_kind_from_text(const std::string& text) {
   std::string name = text;
-  std::replace(name.begin(), name.end(), '-', '_');
+  std::replace(name.begin(), name.end(), '_', '-');  // as notes of older weights have it
   for (const SplitKind kind : {SplitKind::kWithinTask, SplitKind::kByTask, SplitKind::kByNetwork}) {
     if (name == to_text(kind)) return kind;
   }

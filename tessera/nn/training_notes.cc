@@ -8,6 +8,12 @@
 namespace tessera::nn {
 namespace {
 
+// Files of before wrote kinds with underscores; every flag has a hyphen.
+std::string kind_of(std::string text) {
+  std::replace(text.begin(), text.end(), '_', '-');
+  return text;
+}
+
 // "KIND HOLDOUT; KIND; ..."
 std::vector<TrainingSplit> from_text(const std::string& text) {
   std::vector<TrainingSplit> out;
@@ -16,7 +22,7 @@ std::vector<TrainingSplit> from_text(const std::string& text) {
     part.erase(0, part.find_first_not_of(' '));
     if (part.empty()) continue;
     const std::size_t space = std::min(part.find(' '), part.size());
-    out.push_back({part.substr(0, space), part.substr(std::min(space + 1, part.size()))});
+    out.push_back({kind_of(part.substr(0, space)), part.substr(std::min(space + 1, part.size()))});
   }
   return out;
 }
@@ -43,7 +49,9 @@ std::vector<TrainingSplit> trainings(const Notes& notes) {
     return found == notes.end() ? std::string() : found->second;
   };
   std::vector<TrainingSplit> out = from_text(text("earlier_splits"));
-  if (!text("split").empty()) out.insert(out.begin(), {text("split"), text("holdout")});
+  if (!text("split").empty()) {
+    out.insert(out.begin(), {kind_of(text("split")), text("holdout")});
+  }
   return out;
 }
 

@@ -9,7 +9,7 @@ namespace tessera::nn {
 
 using Notes = std::map<std::string, std::string>;
 
-// Which data one training held out, as its flags said: the kind of split ("by_network") and the
+// Which data one training held out, as its flags said: the kind of split ("by-network") and the
 // test networks, comma-separated.
 struct TrainingSplit {
   std::string kind, holdout;

@@ -229,13 +229,13 @@ TEST_F(Eval, SaysWhatWasSeenInTraining) {
   EXPECT_EQ(other.models[0].notes.at("seen_in_training"), fmt::format("{}", other.records / 2));
   EXPECT_EQ(seen_in_training(other),
             fmt::format("mlp listmle: {} of {} test records were seen in training, which held out "
-                        "by_network tiny,absent\n",
+                        "by-network tiny,absent\n",
                         other.records / 2, other.records));
   // Held out at the end only.
   const EvalResult tuned = evaluated(
       {{"split", "by_network"}, {"holdout", "tenset5"}, {"earlier_splits", "by_network tiny"}});
   EXPECT_EQ(tuned.models[0].seen, tuned.records / 2);
-  EXPECT_NE(seen_in_training(tuned).find("by_network tiny, then by_network tenset5"),
+  EXPECT_NE(seen_in_training(tuned).find("by-network tiny, then by-network tenset5"),
             std::string::npos);
   EXPECT_EQ(evaluated({{"split", "by_eye"}}).models[0].seen, same.records);
 }

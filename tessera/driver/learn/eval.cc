@@ -303,7 +303,7 @@ class Evaluator {
   std::vector<bool> seen_reduction_;  // by example: of the test part, with one of the training part
 };
 
-// "by_network tenset5, then by_task"
+// "by-network tenset5, then by-task"
 std::string held_out(const nn::Notes& notes) {
   std::string out;
   const std::vector<nn::TrainingSplit> trainings = nn::trainings(notes);
