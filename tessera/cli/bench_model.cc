@@ -27,6 +27,7 @@ nlohmann::ordered_json model_json(const driver::ModelBenchResult& r) {
   j["live_bytes"] = r.live_bytes;
   j["constant_bytes"] = r.constant_bytes;
   j["verified_by"] = r.verified_by;
+  j["not_numbers"] = r.not_numbers;
   if (!r.profile.empty()) j["kernels_us"] = r.kernels_us();
   for (const driver::StepTime& s : r.profile) {
     j["profile"].push_back({{"name", s.name},
@@ -44,6 +45,13 @@ void print(const driver::ModelBenchResult& r, double peak) {
       "    {} kernels in {} steps, {:.1f} MB of weights, {:.1f} MB of memory, checked by {}\n",
       r.kernels, r.steps, static_cast<double>(r.constant_bytes) * 1e-6,
       static_cast<double>(r.arena_bytes) * 1e-6, r.verified_by);
+  if (!r.not_numbers.empty() && !r.bench.verified) {
+    fmt::print(
+        "    every value of output {} is not a number, which proves nothing: the inputs may be "
+        "none "
+        "that the model takes; give real ones with --inputs FILE.npz or --value NAME=VALUE\n",
+        fmt::join(r.not_numbers, " and "));
+  }
   if (r.profile.empty()) return;
   const double total = r.kernels_us();
   fmt::print("kernels, the slowest first:\n{:>10} {:>6} {:>9} {:>7} {:>8}  {}\n", "us", "%",

@@ -1,6 +1,7 @@
 #include "tessera/graph/roundings.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "tessera/graph/op.h"
 #include "tessera/te/roundings.h"
@@ -38,6 +39,26 @@ Roundings of_node(const Graph& graph, const Node& node) {
 }
 
 }  // namespace
+
+std::vector<double> term_magnitudes(const Graph& graph) {
+  std::vector<double> known(graph.values.size(), 0);
+  for (const Node& node : graph.nodes) {
+    double magnitude = 0;
+    if (node.op->name == std::string_view("sigmoid")) {
+      magnitude = 1;
+    } else if (!of_node(graph, node).any()) {  // moves values
+      for (const ValueId id : node.inputs) {
+        if (id != kNoValue) magnitude = std::max(magnitude, known[static_cast<std::size_t>(id)]);
+      }
+    }
+    for (const ValueId id : node.outputs) {
+      if (id != kNoValue) known[static_cast<std::size_t>(id)] = magnitude;
+    }
+  }
+  std::vector<double> out;
+  for (const ValueId id : graph.outputs) out.push_back(known[static_cast<std::size_t>(id)]);
+  return out;
+}
 
 std::vector<Roundings> roundings(const Graph& graph) {
   std::vector<bool> varies(graph.values.size(), false);

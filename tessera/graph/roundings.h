@@ -12,4 +12,8 @@ namespace tessera::graph {
 // depend on an input. What is made of constants alone is the same in every build.
 std::vector<Roundings> roundings(const Graph& graph);
 
+// Per output: the magnitude of the terms that its values were made of last, where it does not
+// follow from the values: 1 of a sigmoid, whose smallest values may come of 1/2 - 1/2. 0: unknown.
+std::vector<double> term_magnitudes(const Graph& graph);
+
 }  // namespace tessera::graph

@@ -72,6 +72,8 @@ double tolerance(const Roundings& roundings) {
   return sum;
 }
 
+double rounding_of_terms(DType t, double magnitude) { return 4 * unit_roundoff(t) * magnitude; }
+
 double over_tolerance(double error, double allowed) {
   if (error == 0) return 0;
   return allowed > 0 ? error / allowed : std::numeric_limits<double>::infinity();

@@ -30,6 +30,10 @@ class Roundings {
 // as the root of their number; what a type may add in all is limited, however deep the network.
 double tolerance(const Roundings& roundings);
 
+// The difference of two right results of one calculation in `t` whose terms were of `magnitude`,
+// however small the result: a rounding of a term and one of the result, on either side.
+double rounding_of_terms(DType t, double magnitude);
+
 // How much of `allowed` an error takes: above 1 is wrong. Where nothing is allowed, any error is.
 double over_tolerance(double error, double allowed);
 

@@ -389,5 +389,47 @@ TEST(WorstOutput, EachOutputHasTheBoundOfItsOwnAncestry) {
   EXPECT_GT(differ(0, 4e-3), 1) << "one value of f16 is no half-precision network";
 }
 
+// A detector that sees nothing: values near 1e-6, which one way computes as 1/2 - 1/2.
+TEST(WorstOutput, SmallValuesOfASigmoidMayDifferByItsRoundings) {
+  graph::GraphBuilder b("seen");
+  const ValueId x = b.input("x", {DType::kF32, {2}});
+  const ValueId y = b.add("sigmoid", {x}).value();
+  const Graph seen = b.finish({y}, {"y"});
+  graph::GraphBuilder c("tanh");
+  const Graph other = c.finish({c.add("tanh", {c.input("x", {DType::kF32, {2}})}).value()}, {"y"});
+  HostTensor want(DType::kF32, {2}), got(DType::kF32, {2});
+  want.set_float(0, 1e-6);
+  got.set_float(0, 1e-6 + 0x1p-23);
+  EXPECT_EQ(worst_output(seen, {got}, {want}), 0);
+  EXPECT_GT(worst_output(other, {got}, {want}), 1);
+  got.set_float(0, 2e-6);
+  EXPECT_GT(worst_output(seen, {got}, {want}), 1) << "roundings, not everything small";
+}
+
+TEST(WorstOutput, WhatIsNoNumberProvesNothing) {
+  graph::GraphBuilder b("two");
+  const ValueId x = b.input("x", {DType::kF32, {1}});
+  const Graph graph = b.finish({b.add("neg", {x}).value(), b.add("exp", {x}).value()}, {"y", "z"});
+  HostTensor nan(DType::kF32, {1}), one(DType::kF32, {1}), two(DType::kF32, {1});
+  nan.set_float(0, NAN);
+  one.set_float(0, 1);
+  two.set_float(0, 2);
+  EXPECT_TRUE(std::isinf(worst_output(graph, {nan, one}, {nan, one})));
+  EXPECT_TRUE(agree_but_for_no_numbers(graph, {nan, one}, {nan, one}));
+  EXPECT_FALSE(agree_but_for_no_numbers(graph, {nan, one}, {nan, two}));
+  EXPECT_FALSE(agree_but_for_no_numbers(graph, {nan, one}, {one, one}));
+  EXPECT_FALSE(agree_but_for_no_numbers(graph, {one, one}, {one, two}));
+}
+
+TEST(RandomModelInputs, LengthsAreThoseOfTheSequences) {
+  const std::vector<HostTensor> inputs =
+      random_model_inputs({"ids", "input_lengths", "mask"},
+                          {{DType::kI64, {2, 40}}, {DType::kI64, {2}}, {DType::kI64, {2, 40}}}, 1);
+  EXPECT_EQ(inputs[1].get_int(0), 40);
+  EXPECT_EQ(inputs[1].get_int(1), 40);
+  EXPECT_LE(inputs[0].get_int(5), 1);
+  EXPECT_EQ(inputs[2].get_int(7), 1);
+}
+
 }  // namespace
 }  // namespace tessera::driver

@@ -46,5 +46,14 @@ TEST(GraphRoundings, ConstantsAreWhatTheyAre) {
   EXPECT_EQ(r[0].count(DType::kF16), 0);
 }
 
+TEST(GraphRoundings, TermsOfASigmoidAreOfItsRange) {
+  Net net;
+  const ValueId x = net.input({1, 4});
+  const ValueId y = net.op("sigmoid", {net.relu(x)});
+  const ValueId moved = net.op("transpose", {y}, {{"perm", std::vector<std::int64_t>{1, 0}}});
+  const ValueId twice = net.op("add", {y, y});
+  EXPECT_EQ(term_magnitudes(net.finish({x, y, moved, twice})), (std::vector<double>{0, 1, 1, 0}));
+}
+
 }  // namespace
 }  // namespace tessera::graph

@@ -39,6 +39,12 @@ TEST(Tolerance, GrowsWithTheRootOfTheStepsUpToALimit) {
   EXPECT_DOUBLE_EQ(tolerance(sum), tolerance(times(DType::kF32, 4)));
 }
 
+TEST(Tolerance, TermsRoundHoweverSmallTheirSum) {
+  EXPECT_EQ(rounding_of_terms(DType::kF32, 0), 0);
+  EXPECT_EQ(rounding_of_terms(DType::kI64, 1), 0);
+  EXPECT_DOUBLE_EQ(rounding_of_terms(DType::kF32, 1), 4 * 0x1p-24);
+}
+
 TEST(Tolerance, TypesAddUp) {
   Roundings both = times(DType::kF32, 9);
   both.add(times(DType::kU8, 1));

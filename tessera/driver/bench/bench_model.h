@@ -32,24 +32,33 @@ struct ModelBenchResult {
   double import_ms = 0;
   std::int64_t kernels = 0, cached_kernels = 0, steps = 0;
   std::int64_t arena_bytes = 0, live_bytes = 0, constant_bytes = 0;
+  // Outputs whose every value is not a number: whatever they are compared with, it proves nothing.
+  std::vector<std::string> not_numbers;
   std::string verified_by;        // "ort 1.30", "every node alone", of GPUs "this machine's cores"
   std::vector<StepTime> profile;  // in running order; medians of several runs
 
   double kernels_us() const;  // the sum of the profile
 };
 
-// Inputs for a model: floats in [-1, 1), integers 0 or 1, masks all one.
+// Inputs for a model: floats in [-1, 1), integers 0 or 1, masks all one, lengths the longest inner
+// axis of another input.
 std::vector<HostTensor> random_model_inputs(const std::vector<std::string>& names,
                                             const std::vector<graph::TensorType>& types,
                                             std::uint64_t seed);
 
 // Largest difference, relative to the range of `want` (at least 1e-6); infinite when shapes differ,
 // when one is NaN where the other is not, and when all is NaN: that verifies nothing.
-double range_error(const HostTensor& got, const HostTensor& want);
+// Elements that differ by `none` at most do not.
+double range_error(const HostTensor& got, const HostTensor& want, double none = 0);
 // The largest over_tolerance(range_error) of the outputs of `graph`, each with the tolerance that
 // its own ancestry gives it: above 1 is wrong.
 double worst_output(const graph::Graph& graph, const std::vector<HostTensor>& got,
                     const std::vector<HostTensor>& want);
+
+// Whether there are outputs whose every value is not a number, on both sides alike, and all others
+// agree: nothing is wrong, but nothing is proved either.
+bool agree_but_for_no_numbers(const graph::Graph& graph, std::vector<HostTensor> got,
+                              std::vector<HostTensor> want);
 
 Result<ModelBenchResult> bench_model(const std::string& spec, const target::Target& target,
                                      const ModelBenchOptions& options);
