@@ -33,6 +33,12 @@ int report(const Error& error) {
 
 int report_model(const Error& error) {
   const int code = report(error);
+  if (error.code == ErrorCode::kDataDependent) {
+    fmt::print(
+        stderr,
+        "  --value NAME=VALUE fixes an input that it follows from; `tessera run` leaves such "
+        "nodes to the host\n");
+  }
   const bool unsupported =
       error.code == ErrorCode::kUnsupported || error.code == ErrorCode::kDataDependent;
   return unsupported ? kUnsupportedModel : code;

@@ -1,6 +1,7 @@
 #include "tessera/onnx/import.h"
 
 #include <array>
+#include <optional>
 
 #include "tessera/onnx/importer.h"
 
@@ -79,8 +80,8 @@ Result<CheckReport> check_model(const Model& model, const ImportOptions& options
   CheckReport report;
   count_nodes(model.graph.nodes, model.opsets, report);
   for (const Function& f : model.functions) count_nodes(f.nodes, f.opsets, report);
-  // Sizes of images, sequences and little things, the most common first.
-  constexpr std::array<std::int64_t, 6> kTried = {224, 640, 64, 512, 16, 1};
+  // Sizes of images, sequences, little things and a second of sound, the most common first.
+  constexpr std::array<std::int64_t, 7> kTried = {224, 640, 64, 512, 16, 1, 16000};
   const Result<ResolvedInputs> resolved = resolve_inputs(model.graph, options);
   ImportOptions tried = options;
   std::size_t next = 0;
@@ -89,13 +90,20 @@ Result<CheckReport> check_model(const Model& model, const ImportOptions& options
     // What no size can mend is reported as it is.
     if (const auto again = resolve_inputs(model.graph, tried); !again.ok()) return again.error();
   }
-  Result<void> filled = fill_report(model, tried, report);
-  while (!filled.ok() && !resolved.ok() && next < kTried.size()) {
+  // The first size that everything is supported with, else the first that fits at all.
+  std::optional<CheckReport> first;
+  for (Error last;;) {
+    CheckReport attempt = report;
+    const Result<void> filled = fill_report(model, tried, attempt);
+    if (filled.ok() && attempt.unsupported.empty()) return attempt;
+    if (filled.ok() && !first) first = std::move(attempt);
+    if (!filled.ok()) last = filled.error();
+    if (resolved.ok() || next == kTried.size()) {
+      if (first) return std::move(*first);
+      return resolved.ok() ? last : resolved.error();
+    }
     tried.assumed_size = kTried[next++];
-    filled = fill_report(model, tried, report);
   }
-  if (filled.ok()) return report;
-  return resolved.ok() ? filled.error() : resolved.error();
 }
 
 }  // namespace tessera::onnx

@@ -19,10 +19,13 @@ std::string lower_case(std::string text) {
   return text;
 }
 
-bool says_batch(const std::string& name) {
+bool is_batch_word(const std::string& name) {
+  return lower_case(name).find("batch") != std::string::npos;
+}
+
+bool is_batch_letter(const std::string& name) {
   const std::string text = lower_case(name);
-  return text.find("batch") != std::string::npos || text == "n" || text == "b" || text == "bs" ||
-         text == "bsz";
+  return text == "n" || text == "b" || text == "bs" || text == "bsz";
 }
 
 // Names of first axes that are no batches.
@@ -133,10 +136,14 @@ class Finder {
   }
 
   void set_batches() {
-    std::set<std::string> inner;  // names that also stand behind the first axis
+    std::set<std::string> inner;         // names that also stand behind the first axis
+    std::set<std::string> behind_batch;  // those of one that is a batch: sounds are [batch, N]
     for (const ValueInfo* info : open_inputs_) {
       for (std::size_t i = 1; i < info->dims.size(); ++i) {
-        for (const std::string& name : symbols_in(declared_size(*info, i))) inner.insert(name);
+        for (const std::string& name : symbols_in(declared_size(*info, i))) {
+          inner.insert(name);
+          if (is_batch_word(info->dims[0].symbol)) behind_batch.insert(name);
+        }
       }
     }
     for (const ValueInfo* info : open_inputs_) {
@@ -145,7 +152,9 @@ class Finder {
         const std::string name = symbol.empty() ? place_name(*info, i) : symbol;
         if (info->dims[i].size >= 0 || out_.sizes.contains(name)) continue;
         const bool first = i == 0 && info->dims.size() > 1 && !inner.contains(name);
-        if (says_batch(symbol) || (first && !says_length(symbol))) out_.sizes[name] = 1;
+        const bool named =
+            is_batch_word(symbol) || (is_batch_letter(symbol) && !behind_batch.contains(symbol));
+        if (named || (first && !says_length(symbol))) out_.sizes[name] = 1;
       }
     }
   }

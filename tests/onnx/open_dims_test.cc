@@ -57,6 +57,11 @@ TEST(OpenDims, BatchesAreOne) {
   }
   // ... wherever their name says so.
   EXPECT_EQ(shape_of(make_graph({input("x", {"3", "batch_size"})}, {}, {"x"}), 0), (Shape{3, 1}));
+  const Graph state = make_graph({input("h", {"2", "N", "8"}), input("x", {"N", "4"})}, {}, {"x"});
+  EXPECT_EQ(shape_of(state, 0), (Shape{2, 1, 8}));
+  // A letter behind a batch counts something else.
+  EXPECT_THAT(refusal(make_graph({input("sound", {"batch_size", "N"})}, {}, {"sound"})),
+              HasSubstr("--dim N=SIZE"));
 }
 
 TEST(OpenDims, FirstAxesThatAreNoBatches) {

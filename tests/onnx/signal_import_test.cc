@@ -123,6 +123,10 @@ TEST(StftImport, FramesOverlap) {
   const HostTensor y = run({.op = "STFT"}, {x, known(scalar(1)), omitted(), known(scalar(2))});
   EXPECT_EQ(y.shape(), (Shape{1, 4, 2, 2}));
   EXPECT_THAT(values(y), near({3, 0, -1, 0, 5, 0, -1, 0, 7, 0, -1, 0, 9, 0, -1, 0}));
+  EXPECT_THAT(values(run({.op = "STFT"}, {f32({1, 5}, {1, 2, 3, 4, 5}), known(scalar(1)), omitted(),
+                                          known(scalar(2))})),
+              near(values(y)))
+      << "without the last axis";
   // A window that is only known at run time; the last sample is in no frame.
   EXPECT_THAT(values(run({.op = "STFT", .attributes = {attr("onesided", 0)}},
                          {x, known(scalar(2)), f32({2}, {1, 2})})),

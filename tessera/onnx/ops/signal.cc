@@ -253,13 +253,18 @@ Result<Values> import_dft(Context& c) {
 
 struct Frames {
   std::int64_t step = 0, length = 0, count = 0;
+  Shape signal;  // [batch, samples, 1 or 2]
 };
 
 Result<Frames> read_frames(const Context& c) {
   Frames frames;
-  const Shape shape = c.shape(0);
+  Shape& shape = frames.signal;
+  shape = c.shape(0);
+  // Real numbers may come without the last axis: exporters write it so, and ONNX Runtime takes it.
+  if (shape.size() == 2) shape.push_back(1);
   if (shape.size() != 3 || !is_float(c.dtype(0)) || (shape[2] != 1 && shape[2] != 2)) {
-    return bad("a signal [batch, samples, 1 or 2] is needed, not {}", to_text(shape));
+    return bad("a signal [batch, samples] or [batch, samples, 1 or 2] is needed, not {}",
+               to_text(shape));
   }
   TESSERA_TRY(frames.step, constant_integer(c, 1, "frame_step", 1));
   if (c.has(3)) {
@@ -283,7 +288,7 @@ Result<Frames> read_frames(const Context& c) {
 Result<Values> import_stft(Context& c) {
   TESSERA_TRY(const Frames frames, read_frames(c));
   TESSERA_TRY(const std::int64_t onesided, c.integer("onesided", 1));
-  const Shape shape = c.shape(0);
+  const Shape& shape = frames.signal;
   const Transform d{.length = frames.length,
                     .used = frames.length,
                     .bins = onesided != 0 ? frames.length / 2 + 1 : frames.length,
@@ -294,7 +299,7 @@ Result<Values> import_stft(Context& c) {
   if (c.has(2)) w = w * f.reshape(f.cast(f.in(2), f.dtype(w)), {frames.length, 1, 1, 1});
   w = f.reshape(transpose(f, w, {2, 3, 1, 0}), {d.bins * 2, d.parts, frames.length});
   const std::vector<std::int64_t> zero = {0}, one = {1}, strides = {frames.step};
-  const Term y = f.op("conv", {transpose(f, f.wide(0), {0, 2, 1}), w},
+  const Term y = f.op("conv", {transpose(f, f.reshape(f.wide(0), shape), {0, 2, 1}), w},
                       {{"strides", strides},
                        {"before", zero},
                        {"after", zero},
