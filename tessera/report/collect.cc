@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <regex>
 #include <set>
 
 #include <fmt/format.h>
@@ -55,13 +56,36 @@ std::string line_after(const std::string& text, const std::string& prefix) {
   return "";
 }
 
-// "conv+add+max f32[1, 64, 55, 55]": names alone do not tell kernels apart. Of definitions that
-// cannot be read, the key does.
+// " over 3x3x64": the longest reduction of a definition ("sum(kh in 3, kw in 3, ci in 64)").
+std::string over_what(const std::string& definition) {
+  static const std::regex kReduction("\\(((?:[\\w.@]+ in \\d+(?:, )?)+)\\)");
+  static const std::regex kExtent(" in (\\d+)");
+  std::string longest;
+  double most = 1;
+  for (std::sregex_iterator it(definition.begin(), definition.end(), kReduction), end; it != end;
+       ++it) {
+    const std::string axes = (*it)[1];
+    std::string text;
+    double length = 1;
+    for (std::sregex_iterator axis(axes.begin(), axes.end(), kExtent); axis != end; ++axis) {
+      const std::string extent = (*axis)[1];
+      length *= std::stod(extent);
+      if (extent != "1") text += (text.empty() ? " over " : "x") + extent;
+    }
+    if (length > most) longest = text;
+    most = std::max(most, length);
+  }
+  return longest;
+}
+
+// "conv+add+max f32[1, 64, 55, 55] over 3x3x64": names alone do not tell kernels apart. Of
+// definitions that cannot be read, the key does.
 std::string label_of(const record::TaskRow& task, const std::string& algorithm) {
   const std::string output = line_after(task.definition, "output ");
   const std::string shape = line_after(task.definition, "stage " + output + ": ");
-  return fmt::format("{}{}{} {}", algorithm, algorithm.empty() ? "" : " ",
-                     task.name.empty() ? "task" : task.name, shape.empty() ? task.key : shape);
+  return fmt::format("{}{}{} {}{}", algorithm, algorithm.empty() ? "" : " ",
+                     task.name.empty() ? "task" : task.name, shape.empty() ? task.key : shape,
+                     shape.empty() ? "" : over_what(task.definition));
 }
 
 std::string dtype_of(const record::TaskRow& task) {

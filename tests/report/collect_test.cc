@@ -24,7 +24,7 @@ TEST_F(CollectTest, SumsKernelsByTheirUses) {
   EXPECT_EQ(r->trials, 7);
   ASSERT_EQ(r->kernels.size(), 2u);
   const Kernel& conv = r->kernels[0];  // most time first
-  EXPECT_EQ(conv.label, "direct conv+add f32[1, 128]");
+  EXPECT_EQ(conv.label, "direct conv+add f32[1, 128] over 64");
   EXPECT_EQ(conv.dtype, "f32");
   EXPECT_EQ(conv.trials, 5);
   EXPECT_EQ(conv.timed, 4);
