@@ -44,7 +44,10 @@ void add_flags(Flags& sub, const std::string& name, DbArgs& args) {
   if (name == "diff") {
     sub.add_option("FILES", args.files, "Two databases")->required()->expected(2);
   } else {
-    sub.add_option("--db", args.db, "Database (default: $TESSERA_DB, else tessera.db)");
+    // `report` and `info` take it without the flag, too.
+    const bool alone = name == "list" || name == "explain";
+    sub.add_option(alone ? "DB,--db" : "--db", args.db,
+                   "Database (default: $TESSERA_DB, else tessera.db)");
   }
   if (name == "import") {
     sub.add_option("FILES", args.files, "Files to read")->required();

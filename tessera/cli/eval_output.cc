@@ -189,7 +189,7 @@ std::string eval_text(const EvalResult& r) {
   if (!r.networks.empty()) {
     out += fmt::format("\n{}\n{}", kNetworksTitle, aligned(network_rows(r)));
   }
-  if (r.unseen_records < r.records) {
+  if (r.unseen_records > 0 && r.unseen_records < r.records) {
     out += fmt::format("\n{}\n{}", reduction_title(r), aligned(reduction_rows(r)));
   }
   return out + "\n" + summary(r);
@@ -202,7 +202,7 @@ std::string eval_markdown(const EvalResult& r) {
   if (!r.networks.empty()) {
     out += fmt::format("\n{}:\n\n{}", kNetworksTitle, markdown(network_rows(r)));
   }
-  if (r.unseen_records < r.records) {
+  if (r.unseen_records > 0 && r.unseen_records < r.records) {
     out += fmt::format("\n{}:\n\n{}", reduction_title(r), markdown(reduction_rows(r)));
   }
   return out + "\n" + summary(r);

@@ -37,13 +37,22 @@ std::string row_text(const Json& row) {
   return fmt::format("{}", fmt::join(cells, "  "));
 }
 
+// Notes may be pages long; --json has all of them.
+std::string cut(std::string text) {
+  constexpr std::size_t kMost = 100;
+  if (text.size() > kMost) text = text.substr(0, kMost) + "...";
+  return text;
+}
+
 void print_text(const Json& info) {
   for (const auto& [name, value] : info.items()) {
     std::string title = name;
     std::replace(title.begin(), title.end(), '_', ' ');
     if (value.is_object()) {
       fmt::print("{}:{}\n", title, value.empty() ? " none" : "");
-      for (const auto& [key, item] : value.items()) fmt::print("  {:<28} {}\n", key, plain(item));
+      for (const auto& [key, item] : value.items()) {
+        fmt::print("  {:<28} {}\n", key, cut(plain(item)));
+      }
     } else if (value.is_array() && !value.empty() && value[0].is_object()) {
       fmt::print("{}:\n", title);
       for (const Json& row : value) fmt::print("  {}\n", row_text(row));

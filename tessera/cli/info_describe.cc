@@ -1,9 +1,11 @@
 // What each kind of file that Tessera reads or writes says of itself.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
 #include <set>
+#include <sstream>
 
 #include <fmt/ranges.h>
 
@@ -162,6 +164,27 @@ Result<Json> describe_database(const std::string& path) {
   return out;
 }
 
+// Of a note "targets" ("host triple=... cpu=NAME ... threads=N; ..."): the machines, each once.
+Json trained_for(const std::map<std::string, std::string>& notes) {
+  Json out = Json::array();
+  for (const char* name : {"note.targets", "targets"}) {
+    const auto found = notes.find(name);
+    if (found == notes.end()) continue;
+    std::istringstream targets(found->second);
+    for (std::string target; std::getline(targets, target, ';');) {
+      std::istringstream words(target);
+      std::string cpu, threads;
+      for (std::string word; words >> word;) {
+        if (word.starts_with("cpu=")) cpu = word.substr(4);
+        if (word.starts_with("threads=")) threads = word.substr(8);
+      }
+      const std::string machine = cpu.empty() ? target : cpu + " with threads=" + threads;
+      if (std::find(out.begin(), out.end(), Json(machine)) == out.end()) out.push_back(machine);
+    }
+  }
+  return out;
+}
+
 Result<Json> describe_weights(const std::string& path) {
   TESSERA_TRY(const Safetensors file, read_safetensors(path));
   Json out = header(path, "weights");
@@ -169,6 +192,7 @@ Result<Json> describe_weights(const std::string& path) {
   for (const NamedTensor& t : file.tensors) parameters += t.tensor.size();
   out["tensors"] = file.tensors.size();
   out["parameters"] = parameters;
+  out["made_for"] = trained_for(file.metadata);
   out["notes"] = file.metadata;
   return out;
 }
@@ -180,6 +204,7 @@ Result<Json> describe_trees(const std::string& path) {
               {"objective", file.objective},
               {"columns", file.columns},
               {"members", file.parts.size()},
+              {"made_for", trained_for(file.notes)},
               {"notes", file.notes}});
   return out;
 }

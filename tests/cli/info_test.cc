@@ -65,6 +65,7 @@ TEST(Info, Weights) {
   EXPECT_EQ(weights["kind"], "weights");
   EXPECT_EQ(weights["notes"]["network"], "mlp");
   EXPECT_GT(weights["parameters"], 1000);
+  EXPECT_EQ(weights["made_for"][0], "neoverse-v1 with threads=1");
 }
 
 TEST(Info, SaysWhatItCannotRead) {
