@@ -1,0 +1,14 @@
+// Quantised models in QDQ form with their products taken of the bytes themselves.
+#pragma once
+
+#include "tessera/onnx/model.h"
+
+namespace tessera::onnx {
+
+// Conv, Gemm and MatMul whose operands come from DequantizeLinear, the right one a constant, become
+// ConvInteger and MatMulInteger, whose sums are scaled afterwards: the same value but for rounding,
+// as sums of bytes are exact. A scale holds for the whole left operand and for the whole right one
+// or a channel of it. What is not of this form stays as it is.
+Model with_integer_products(Model model);
+
+}  // namespace tessera::onnx

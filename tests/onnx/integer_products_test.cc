@@ -1,0 +1,150 @@
+#include "tessera/onnx/integer_products.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "node_model.h"
+
+namespace tessera::onnx::testing {
+namespace {
+
+int count(const Model& m, const std::string& op) {
+  return static_cast<int>(std::count_if(m.graph.nodes.begin(), m.graph.nodes.end(),
+                                        [&](const Node& n) { return n.op_type == op; }));
+}
+
+HostTensor bytes(DType t, const Shape& shape, std::int64_t step) {
+  HostTensor out(t, shape);
+  for (std::int64_t i = 0; i < out.size(); ++i)
+    out.set_int(i, i * step % 97 - (t == DType::kI8 ? 48 : 0));
+  return out;
+}
+
+HostTensor scales(const Shape& shape) {
+  HostTensor out(DType::kF32, shape);
+  for (std::int64_t i = 0; i < out.size(); ++i)
+    out.set_float(i, 0.01 + 0.002 * static_cast<double>(i));
+  return out;
+}
+
+HostTensor number(DType t, std::int64_t value) {
+  HostTensor out(t, {});
+  out.set_int(0, value);
+  return out;
+}
+
+struct Case {
+  std::string op;
+  Shape x, w;
+  std::vector<Attribute> attributes = {};
+  Shape w_scale = {};
+  std::int64_t axis = 0, x_zero = 0;
+  DType x_type = DType::kU8, w_type = DType::kI8;
+  Shape bias = {};
+};
+
+// y = op(DQ(Q(x)), DQ(w), bias)
+Model qdq(const Case& c) {
+  std::vector<Initializer> constants = {
+      {"xs", scales({})},
+      {"xz", number(c.x_type, c.x_zero)},
+      {"w", bytes(c.w_type, c.w, 7)},
+      {"ws", scales(c.w_scale)},
+      {"wz", HostTensor(c.w_type, c.w_scale)},
+  };
+  const Attribute axis{"axis", c.axis, ""};
+  std::vector<Node> nodes = {make_node("QuantizeLinear", {"x", "xs", "xz"}, {"q"}),
+                             make_node("DequantizeLinear", {"q", "xs", "xz"}, {"xd"}),
+                             make_node("DequantizeLinear", {"w", "ws", "wz"}, {"wd"}, {axis})};
+  std::vector<std::string> inputs = {"xd", "wd"};
+  if (!c.bias.empty()) {
+    constants.push_back({"b", scales(c.bias)});
+    inputs.emplace_back("b");
+  }
+  nodes.push_back(make_node(c.op, inputs, {"y"}, c.attributes));
+  return make_model(
+      make_graph({value_info("x", DType::kF32, c.x)}, nodes, {"y"}, std::move(constants)));
+}
+
+HostTensor evaluate(const Model& model, const Shape& x) {
+  Rng rng(3);
+  ImportOptions options;
+  options.values["x"] = random_tensor(DType::kF32, x, rng);
+  const auto graph = import_model(model, options);
+  EXPECT_TRUE(graph.ok()) << graph.error().message;
+  return graph.ok() ? *graph->constant(graph->outputs[0]) : HostTensor();
+}
+
+TEST(IntegerProducts, OfConvolutionsAndMatricesGiveTheSame) {
+  const std::vector<Case> cases = {
+      {.op = "Conv",
+       .x = {1, 3, 6, 5},
+       .w = {4, 3, 3, 3},
+       .attributes = {{"pads", Shape{1, 1, 1, 1}, ""}},
+       .w_scale = {4},
+       .x_zero = 17,
+       .bias = {4}},
+      {.op = "Conv",
+       .x = {2, 4, 5},
+       .w = {4, 1, 3},
+       .attributes = {{"group", std::int64_t{4}, ""}},
+       .x_type = DType::kI8},
+      {.op = "Gemm",
+       .x = {3, 8},
+       .w = {5, 8},
+       .attributes = {{"transB", std::int64_t{1}, ""}},
+       .w_scale = {5},
+       .x_zero = 9,
+       .bias = {5}},
+      {.op = "Gemm", .x = {3, 8}, .w = {8, 5}, .w_scale = {5}, .axis = -1},
+      {.op = "MatMul",
+       .x = {2, 3, 8},
+       .w = {8, 5},
+       .w_scale = {5},
+       .axis = 1,
+       .x_zero = 3,
+       .w_type = DType::kU8},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.op);
+    const Model given = qdq(c);
+    const Model made = with_integer_products(given);
+    EXPECT_EQ(count(made, c.op), 0);
+    EXPECT_EQ(count(made, c.op == "Conv" ? "ConvInteger" : "MatMulInteger"), 1);
+    EXPECT_EQ(count(made, "Add"), c.bias.empty() ? 0 : 1);
+    const HostTensor want = evaluate(given, c.x), got = evaluate(made, c.x);
+    ASSERT_EQ(got.shape(), want.shape());
+    for (std::int64_t i = 0; i < want.size(); ++i)
+      EXPECT_NEAR(got.get_float(i), want.get_float(i), 1e-4) << i;
+  }
+}
+
+// Between DequantizeLinear and the product: the bytes are given the shape instead.
+TEST(IntegerProducts, SeeThroughWhatOnlyMoves) {
+  Model given = qdq({.op = "MatMul", .x = {2, 4, 2}, .w = {8, 5}, .x_zero = 3});
+  given.graph.nodes[1].outputs = {"whole"};
+  given.graph.nodes.insert(given.graph.nodes.begin() + 2, make_node("Flatten", {"whole"}, {"xd"}));
+  const Model made = with_integer_products(given);
+  EXPECT_EQ(count(made, "MatMulInteger"), 1);
+  const HostTensor want = evaluate(given, {2, 4, 2}), got = evaluate(made, {2, 4, 2});
+  ASSERT_EQ(got.shape(), want.shape());
+  for (std::int64_t i = 0; i < want.size(); ++i)
+    EXPECT_NEAR(got.get_float(i), want.get_float(i), 1e-4) << i;
+}
+
+TEST(IntegerProducts, WhatIsNotOfTheFormStays) {
+  const Case along{.op = "MatMul", .x = {3, 8}, .w = {8, 5}, .w_scale = {8}, .axis = 0};
+  EXPECT_EQ(count(with_integer_products(qdq(along)), "MatMul"), 1);
+  const Case scaled{.op = "Gemm", .x = {3, 8}, .w = {8, 5}, .attributes = {{"alpha", 0.5F, ""}}};
+  EXPECT_EQ(count(with_integer_products(qdq(scaled)), "Gemm"), 1);
+  const Case wide{.op = "MatMul", .x = {3, 8}, .w = {8, 5}, .x_type = DType::kI16};
+  EXPECT_EQ(count(with_integer_products(qdq(wide)), "MatMul"), 1);
+  // The weights are an input whose value the file merely suggests.
+  Model open = qdq({.op = "MatMul", .x = {3, 8}, .w = {8, 5}});
+  open.graph.inputs.push_back(value_info("w", DType::kI8, {8, 5}));
+  EXPECT_EQ(count(with_integer_products(open), "MatMul"), 1);
+}
+
+}  // namespace
+}  // namespace tessera::onnx::testing
