@@ -1,5 +1,6 @@
 // libtessera.so as its users see it: only tessera.h.
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -9,6 +10,7 @@
 
 #include <gtest/gtest.h>
 #include <tessera/tessera.h>
+#include <unistd.h>
 
 #include "tessera/target/target.h"
 #include "tests/capi/small_model.h"
@@ -229,6 +231,38 @@ TEST_F(Session, SavedAndLoadedComputesTheSame) {
   options.emit = TSR_EMIT_SHARED;
   options.target = "no-such-machine";
   EXPECT_EQ(api().save(model_, folder.c_str(), &options).code, TSR_INVALID_ARGUMENT);
+}
+
+// The second model comes from what the first left in the cache, and has no graph until it is saved.
+TEST(Compile, FilesAreKeptForTheNextStart) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / ("capi_kept_" + std::to_string(::getpid()));
+  fs::create_directories(folder);
+  const std::string file = (folder / "small.onnx").string();
+  std::ofstream(file, std::ios::binary) << small_model();
+  ::setenv("TESSERA_CACHE", (folder / "cache").c_str(), 1);
+  const SmallModel small;
+  tsr_model* models[2] = {};
+  for (tsr_model*& model : models) {
+    const tsr_status status = api().compile(file.c_str(), &small.options, &model);
+    ASSERT_EQ(status.code, TSR_OK) << status.message;
+    tsr_session* session = nullptr;
+    ASSERT_EQ(api().create_session(model, 1, &session).code, TSR_OK);
+    const Tensor x{{2, 3}, {1, 2, 3, 4, 5, 6}};
+    Tensor y{{2, 2}, {0, 0, 0, 0}};
+    EXPECT_EQ(api().run(session, &x.dl, 1, &y.dl, 1).code, TSR_OK);
+    EXPECT_EQ(y.values, (std::vector<float>{22, 28, 49, 64}));
+    api().free_session(session);
+  }
+  ::setenv("TESSERA_CACHE", "off", 1);
+  EXPECT_FALSE(fs::is_empty(folder / "cache"));
+  const tsr_status saved = api().save(models[1], (folder / "out").c_str(), nullptr);
+  EXPECT_EQ(saved.code, TSR_OK) << saved.message;
+  std::ofstream(file, std::ios::binary | std::ios::app) << "more";
+  expect_status(api().save(models[1], (folder / "out2").c_str(), nullptr), TSR_IO,
+                "has changed since it was compiled");
+  for (tsr_model* model : models) api().free_model(model);
+  fs::remove_all(folder);
 }
 
 TEST(Compile, ErrorsAreStatuses) {
