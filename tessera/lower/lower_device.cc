@@ -7,6 +7,7 @@
 #include "tessera/ir/verify.h"
 #include "tessera/lower/build_loop_nest.h"
 #include "tessera/lower/check_limits.h"
+#include "tessera/lower/drop_roundings.h"
 #include "tessera/lower/flatten_buffers.h"
 #include "tessera/lower/insert_barriers.h"
 #include "tessera/lower/pipeline_loops.h"
@@ -33,6 +34,7 @@ Result<LoweredDevice> lower_device(const schedule::State& state, const PassOptio
   const LoopAttrs& attrs = nest.attrs;
   PassRunner pass(nest.func, options);
   pass.run("build_loop_nest", [](const ir::Stmt& s) { return s; });
+  pass.run("drop_roundings", drop_roundings);
   pass.run("simplify_loops", simplify);
   Result<void> tensorized;
   pass.run("tensorize_warps", [&](const ir::Stmt& s) {  // before flattening: tiles have two sides
@@ -87,10 +89,10 @@ Result<LoweredDevice> lower_device(const te::Dag& dag, const schedule::Schedule&
 }
 
 std::vector<std::string> device_pass_names() {
-  return {"build_loop_nest", "simplify_loops",   "tensorize_warps", "mark_auto_unroll",
-          "flatten_buffers", "simplify_indices", "insert_barriers", "pipeline_loops",
-          "vectorize_loops", "unroll_loops",     "simplify",        "swizzle_tiles",
-          "widen_stores",    "start_copies"};
+  return {"build_loop_nest",  "drop_roundings",  "simplify_loops",   "tensorize_warps",
+          "mark_auto_unroll", "flatten_buffers", "simplify_indices", "insert_barriers",
+          "pipeline_loops",   "vectorize_loops", "unroll_loops",     "simplify",
+          "swizzle_tiles",    "widen_stores",    "start_copies"};
 }
 
 }  // namespace tessera::lower

@@ -510,6 +510,33 @@ TEST(Threads, StageWithoutAxesRunsInOneThread) {
   expect_threads_agree(dag, "split S k 32\nannotate S k.1 threadIdx.x\n");
 }
 
+TEST(Threads, HalvesAreRoundedWhereTheyAreStored) {
+  te::DagBuilder b("chain");
+  const ir::Buffer x = b.input("X", DType::kF16, {64});
+  const auto scaled = [&](const ir::Buffer& from, const char* name, double by) {
+    return b.compute(name, {{"i", 64}}, [&](const te::Indices& i) {
+      return ir::cast(DType::kF16,
+                      ir::cast(DType::kF32, te::at(from, i)) * ir::imm(DType::kF32, by));
+    });
+  };
+  const ir::Buffer y = scaled(x, "Y", 1.1), z = scaled(y, "Z", 1.3);
+  const te::Dag dag = b.build({z});
+  const auto roundings = [&](const std::string& schedule) {
+    int found = 0;
+    const ir::DeviceProgram program = lower_threads(dag, schedule);
+    for (const ir::Launch& launch : program.launches) {
+      ir::for_each_expr(launch.body, [&](const ir::Expr& e) {
+        found += e.as<ir::Cast>() != nullptr && e.dtype() == DType::kF16 ? 1 : 0;
+      });
+    }
+    EXPECT_EQ(run_threads(dag, program), "");
+    return found;
+  };
+  const std::string threads = "annotate Z i threadIdx.x\n";
+  EXPECT_EQ(roundings("compute_inline Y\n" + threads), 1);
+  EXPECT_EQ(roundings(threads + "annotate Y i threadIdx.x\n"), 2);
+}
+
 TEST(Threads, RefusedWithAReason) {
   const te::Dag dag = dag_of("matmul:M=16,N=16,K=16");
   const std::string bound = "annotate C i blockIdx.x\nannotate C j threadIdx.x\n";

@@ -349,8 +349,8 @@ TEST(Gpu, ConstantsThatAreNoWholeVectorsAreStoredOtherwise) {
   constant W: f16[64, 33]
   stage C: f32[32, 33]
     C[i, j] = sum(k in 64) f32(X[i, k]) * f32(W[k, j])
-  stage Y: f32[32, 33]
-    Y[i, j] = f32(f16(C[i, j]))
+  stage Y: f16[32, 33]
+    Y[i, j] = f16(C[i, j])
   output Y
 )")
                           .value();
