@@ -113,10 +113,34 @@ TEST(Gpu, OperandsOfABlockGoThroughSharedMemory) {
   for (const char* step :
        {"cache_write C local\n", "cache_read A shared C.local\n", "cache_read B shared C.local\n",
         "annotate C i.0@j.0 blockIdx.x\n", "annotate C i.1 vthread\n",
-        "annotate C i.2@j.2@i.3 threadIdx.x\n", "compute_at A.shared C.local k.0\n",
+        "annotate C i.2@j.2@i.3@j.3@i.4 threadIdx.x\n", "compute_at A.shared C.local k.0\n",
         "annotate A.shared d0@d1.2 vectorize\n", "pragma C.local k.0 pipeline "}) {
     EXPECT_NE(text.find(step), std::string::npos) << step << "in\n" << text;
   }
+}
+
+// Results whose rows begin anywhere are stored by lanes side by side, one element each.
+TEST(Gpu, OddRowsOfLargeTilesGoThroughSharedMemory) {
+  const auto staged = [](const schedule::Schedule& schedule) {
+    return schedule::to_text(schedule).find("cache_write C.shared local\n") != std::string::npos;
+  };
+  const auto by_default = [](const char* spec) {
+    return default_schedule(dag_of(spec), gpu(), lower::check_lowers).value();
+  };
+  EXPECT_TRUE(staged(by_default("dense:M=128,N=50257,K=768")));
+  EXPECT_TRUE(staged(by_default("dense:M=128,N=50257,K=768,dtype=f16")));
+  EXPECT_FALSE(staged(by_default("dense:M=128,N=50304,K=768")));
+  const te::Dag dag = dag_of("dense:M=70,N=131,K=24");
+  const Space space = make_space(dag, gpu(), lower::check_lowers).value();
+  Rng rng(3);
+  int seen = 0;
+  for (int i = 0; i < 4000 && seen < 3; ++i) {
+    const schedule::Schedule schedule = space.schedule(space.sample(rng)).value();
+    if (!staged(schedule)) continue;
+    ++seen;
+    expect_runs(dag, schedule, false);
+  }
+  EXPECT_EQ(seen, 3);
 }
 
 TEST(Gpu, FewTilesShareTheReductionAmongBlocks) {
@@ -145,9 +169,9 @@ TEST(Gpu, FewBlocksWaitSeldom) {
   const std::string product = text("matmul:M=49,N=960,K=160");
   EXPECT_NE(product.find("split C.local k 8 4\n"), std::string::npos) << product;
   const std::string attention = text("attention:B=12,M=128,N=128,D=64,dtype=f16");
-  EXPECT_NE(attention.find("pipeline 5\n"), std::string::npos) << attention;
+  EXPECT_EQ(attention.find("pipeline"), std::string::npos) << attention;
   const std::string many = text("attention:B=96,M=128,N=128,D=64,dtype=f16");
-  EXPECT_EQ(many.find("pipeline 5\n"), std::string::npos) << many;
+  EXPECT_NE(many.find("pipeline 2\n"), std::string::npos) << many;
 }
 
 TEST(Gpu, RowsAreReducedAndUsedInOneLaunch) {

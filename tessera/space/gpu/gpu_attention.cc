@@ -21,7 +21,7 @@ constexpr std::int64_t kCopyBytes = 16;
 // Threads side by side along keys, keys of a thread, elements of a head or keys between copies.
 constexpr std::int64_t kKeyThreads = 16, kThreadKeys = 8, kSteps = 32;
 constexpr std::int64_t kMostPlaces = 5;
-constexpr std::int64_t kWholeSum = 128;
+constexpr std::int64_t kWholeSum = 128, kUnrolledRows = 4;
 
 struct Attention {
   Contraction scores, values;
@@ -440,6 +440,7 @@ class GpuAttention {
     w.annotate(weights_, key[1], schedule::Annotation::kThreadX);
     const bool few = keys() <= limits::kGpuRowRounds * kWarp;
     if (few) w.unroll(weights_, key[0]);
+    if (few && few_ && tensor_ && rows_ <= kUnrolledRows * warps_) w.unroll(weights_, row[0]);
     align(weights_, s.rank(), s.dtype());
     for (const std::size_t m : a_.members) {
       const Stage& r = x_.stage(m);

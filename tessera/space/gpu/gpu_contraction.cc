@@ -15,7 +15,8 @@ namespace tessera::space {
 namespace {
 
 constexpr std::int64_t kCopyBytes = 16, kBanks = 32;
-// That add up the parts of a reduction.
+// Results that are staged begin each row so many elements after a multiple of the banks.
+constexpr std::int64_t kStagedPad = 8, kStagedSums = 64;
 // Operations that may be repeated in every block that copies.
 constexpr double kCheapCopy = 8;
 
@@ -50,8 +51,9 @@ class GpuContraction {
     choose();
     Writer& w = x_.writer;
     if (tile_.groups > 1) return run_groups();
-    sum_ = cut_gpu_sum(x_, c_, nest_, cut_, tile_.parts);
+    sum_ = staged() ? stage_sum() : cut_gpu_sum(x_, c_, nest_, cut_, tile_.parts);
     for (const Operand* o : {&a_, &b_}) begin_copy(*o);
+    if (staged()) write_results();
     write_launch();
     const std::string step = write_sums();
     for (const Operand* o : {&a_, &b_}) write_copy(*o, step);
@@ -254,7 +256,8 @@ class GpuContraction {
   // Rows of `a` that the threads of a warp read at once would lie in the same banks.
   bool pads(const Operand& o, const GpuTile& tile) const {
     if (&o != &a_ || o.moved || o.order.size() < 2 || o.access->strides[cut_] != 1) return false;
-    const std::int64_t apart = kBanks / std::min(kBanks, tile.column_threads);
+    const std::int64_t columns = tile.warp_tiles() ? kGpuWarpColumns : tile.column_threads;
+    const std::int64_t apart = kBanks / std::min(kBanks, columns);
     const std::int64_t bytes =
         span(*o.access, o.order.back(), tile) * size_bytes(o.access->buffer->dtype);
     return bytes % kCopyBytes == 0 && apart > 1 && apart * bytes > 4 * kBanks &&
@@ -377,7 +380,7 @@ class GpuContraction {
   std::int64_t shared_bytes() const {
     std::int64_t bytes = 0;
     for (const Operand* o : {&a_, &b_}) bytes += o->shared ? bytes_of(*o, tile_) : 0;
-    return bytes * tile_.places + tile_.exchange_bytes();
+    return bytes * tile_.places + tile_.exchange_bytes() + staged_bytes();
   }
 
   void choose_copies() {
@@ -440,37 +443,99 @@ class GpuContraction {
   }
 
   std::string axis_of(std::size_t axis) const {
-    return tile_.parts > 1 ? s_.axis_name(axis) : h_.axis_name(nest_.axis[axis]);
+    return tile_.parts > 1 || staged() ? s_.axis_name(axis) : h_.axis_name(nest_.axis[axis]);
+  }
+
+  // Rows of the result begin anywhere, so that threads could only store single elements: large
+  // tiles go through shared memory, and from there in whole rows.
+  bool staged() const {
+    const std::size_t last = h_.rank() - 1;
+    return tile_.parts == 1 && tile_.groups == 1 && outer_ < 0 && c_.row >= 0 &&
+           tile_.sums() > kStagedSums && nest_.axis[c_.vector] == last &&
+           h_.extent(last) * size_bytes(h_.dtype()) % kCopyBytes != 0 &&
+           tile_.column_length() % kBanks == 0 && tile_.threads() % kBanks == 0 &&
+           tile_.row_length() % (tile_.threads() / kBanks) == 0;
+  }
+  std::int64_t staged_bytes() const {
+    return staged() ? 4 * tile_.row_length() * (tile_.column_length() + kBanks + kStagedPad) : 0;
+  }
+  GpuSum stage_sum() {
+    Writer& w = x_.writer;
+    GpuSum sum{.cut = s_.axis_name(cut_)};
+    sum.launch = w.cache_write(name(), "shared");
+    if (!self_) w.compute_inline(name());
+    sum.inner = w.cache_write(sum.launch, "local");
+    return sum;
+  }
+  Loops other_axes() const {
+    Loops out;
+    for (std::size_t i = 0; i < s_.rank(); ++i) {
+      if (i != c_.vector && static_cast<int>(i) != c_.row) out.push_back(s_.axis_name(i));
+    }
+    return out;
+  }
+  // Lanes of a warp take neighbours of a row.
+  void write_results() {
+    Writer& w = x_.writer;
+    const std::string& result = h_.op.name;
+    const std::int64_t warps = tile_.threads() / kBanks;
+    const Loops row = w.split(result, h_.axis_name(nest_.axis[static_cast<std::size_t>(c_.row)]),
+                              {tile_.row_length() / warps, warps}, schedule::Tail::kGuard);
+    const Loops column = w.split(result, h_.axis_name(nest_.axis[c_.vector]),
+                                 {tile_.column_length() / kBanks, kBanks}, schedule::Tail::kGuard);
+    Loops blocks = gpu_block_loops(x_, c_, nest_, "");
+    blocks.insert(blocks.end(), {row[0], column[0]});
+    Loops order = blocks;
+    order.insert(order.end(), {row[2], column[2], row[1], column[1]});
+    w.reorder(result, order);
+    block_ = w.fuse(result, blocks);
+    w.annotate(result, block_, schedule::Annotation::kBlockX);
+    w.annotate(result, w.fuse(result, {row[2], column[2]}), schedule::Annotation::kThreadX);
+    for (const std::string& loop : {row[1], column[1]}) w.unroll(result, loop);
   }
 
   // Blocks, then virtual threads and threads, then the columns of one.
   void write_launch() {
     Writer& w = x_.writer;
-    Loops blocks = gpu_block_loops(x_, c_, nest_, sum_.part), virtuals, threads;
-    const auto split = [&](int axis, std::vector<std::int64_t> lengths) -> std::string {
+    Loops blocks = staged() ? other_axes() : gpu_block_loops(x_, c_, nest_, sum_.part);
+    Loops virtuals, threads;
+    const auto split = [&](int axis, std::vector<std::int64_t> lengths) -> Loops {
       if (axis < 0) return {};
       const bool several = lengths[0] > 1;
-      const Loops l = w.split(sum_.launch, axis_of(static_cast<std::size_t>(axis)),
-                              std::move(lengths), schedule::Tail::kGuard);
+      Loops l = w.split(sum_.launch, axis_of(static_cast<std::size_t>(axis)), std::move(lengths),
+                        schedule::Tail::kGuard);
       blocks.push_back(l[0]);
       virtuals.push_back(l[1]);
       threads.push_back(l[2]);
       if (several) w.annotate(sum_.launch, l[1], schedule::Annotation::kVThread);
-      return l.back();
+      return l;
     };
     split(outer_, {tile_.outer_rows, tile_.outer_threads});
-    const std::string pair = split(
-        c_.row, tile_.row_pairs() ? std::vector{tile_.rows, tile_.row_threads / kGpuPair, kGpuPair}
-                                  : std::vector{tile_.rows, tile_.row_threads});
-    const std::string lane =
-        split(static_cast<int>(c_.vector), {tile_.chunks, tile_.column_threads, tile_.lanes});
-    if (tile_.row_pairs()) threads.push_back(pair);
+    const bool tiles = tile_.warp_tiles();
+    std::vector<std::int64_t> across = {tile_.rows, tile_.row_threads};
+    std::vector<std::int64_t> along = {tile_.chunks, tile_.column_threads, tile_.lanes};
+    if (tiles) {
+      across = {tile_.rows, tile_.row_threads / kGpuWarpRows, kGpuWarpRows / kGpuPair, kGpuPair};
+      along = {tile_.chunks, tile_.column_threads / kGpuWarpColumns, kGpuWarpColumns, tile_.lanes};
+    } else if (tile_.row_pairs()) {
+      across = {tile_.rows, tile_.row_threads / kGpuPair, kGpuPair};
+    }
+    const Loops row = split(c_.row, std::move(across));
+    const Loops column = split(static_cast<int>(c_.vector), std::move(along));
+    if (tiles) threads.insert(threads.end(), {row[3], column[3]});
+    if (tiles || tile_.row_pairs()) threads.push_back(row.back());
+    const std::string& lane = column.back();
     Loops order = blocks;
     order.insert(order.end(), virtuals.begin(), virtuals.end());
     order.insert(order.end(), threads.begin(), threads.end());
     order.push_back(lane);
     w.reorder(sum_.launch, order);
-    w.annotate(sum_.launch, w.fuse(sum_.launch, blocks), schedule::Annotation::kBlockX);
+    if (staged()) {
+      w.compute_at(sum_.launch, h_.op.name, block_);
+      w.storage_align(sum_.launch, c_.row, kBanks, kStagedPad);
+    } else {
+      w.annotate(sum_.launch, w.fuse(sum_.launch, blocks), schedule::Annotation::kBlockX);
+    }
     const std::string thread = w.fuse(sum_.launch, threads);
     w.annotate(sum_.launch, thread, schedule::Annotation::kThreadX);
     if (tile_.lanes > 1) w.vectorize(sum_.launch, lane);
@@ -577,6 +642,7 @@ class GpuContraction {
   Operand a_, b_;
   GpuTile tile_;
   GpuSum sum_;
+  std::string block_;  // of the results, where they are staged
 };
 
 }  // namespace

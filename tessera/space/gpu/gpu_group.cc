@@ -15,6 +15,7 @@ constexpr std::int64_t kRows = 64, kDepth = 64;  // of a product
 constexpr std::int64_t kThreads = 128;           // of a group
 constexpr std::int64_t kLeastColumns = 32;
 constexpr std::int64_t kUsualRows = 128;  // fewer are not taken without measuring
+constexpr std::int64_t kStagedRow = 32;   // rows of staged sums begin in different banks
 
 class Group final : public GpuGroup {
  public:
@@ -31,7 +32,7 @@ class Group final : public GpuGroup {
     cut_ = *cut;
     const auto row = static_cast<std::size_t>(c_.row);
     const auto a = make_gpu_operand(x_, c_, c_.a, row, cut_);
-    const auto b = make_gpu_operand(x_, c_, c_.b, c_.vector, cut_);
+    const auto b = make_gpu_operand(x_, c_, c_.b, c_.vector, cut_, true);
     if (!a || !b || !has_dense_rows(c_.a, row) || !has_dense_rows(c_.b, c_.vector)) return false;
     operands_ = {*a, *b};
     problem_ = {.row = s_.extent(row), .column = s_.extent(c_.vector), .reduce = s_.extent(cut_)};
@@ -40,6 +41,7 @@ class Group final : public GpuGroup {
     }
     for (const std::size_t r : c_.reduce) problem_.taps *= r == cut_ ? 1 : s_.extent(r);
     problem_.beside = !b->moved && !is_last_axis(c_.b, cut_);
+    problem_.staged = odd_rows();
     // Most of a tile would be empty, or there is nothing to copy ahead.
     if (problem_.row <= kRows / 2 || problem_.column < kLeastColumns || problem_.reduce < kDepth ||
         (problem_.reduce + kDepth - 1) / kDepth * problem_.taps < 2)
@@ -54,8 +56,9 @@ class Group final : public GpuGroup {
 
   void run() override {
     choose();
-    sum_ = cut_gpu_sum(x_, c_, nest_, cut_, tile_.parts);
+    sum_ = staged() ? stage_sum() : cut_gpu_sum(x_, c_, nest_, cut_, tile_.parts);
     for (const GpuOperand& o : operands_) begin_gpu_copy(x_, o, sum_.inner);
+    if (staged()) write_results();
     write_launch();
     const std::string step = write_sums();
     for (const GpuOperand& o : operands_) write_copy(o, step);
@@ -101,13 +104,64 @@ class Group final : public GpuGroup {
   }
 
   std::string axis_of(std::size_t axis) const {
-    return tile_.parts > 1 ? s_.axis_name(axis) : h_.axis_name(nest_.axis[axis]);
+    return tile_.parts > 1 || staged() ? s_.axis_name(axis) : h_.axis_name(nest_.axis[axis]);
+  }
+
+  // Axes of the sums that no tile divides.
+  Loops other_axes() const {
+    Loops out;
+    for (std::size_t i = 0; i < s_.rank(); ++i) {
+      if (i != c_.vector && static_cast<int>(i) != c_.row) out.push_back(s_.axis_name(i));
+    }
+    return out;
+  }
+
+  // Rows of the result begin anywhere: threads that hold two neighbours each could only store
+  // single elements, of eight rows at once.
+  bool odd_rows() const {
+    const std::size_t last = h_.rank() - 1;
+    return nest_.stage != c_.stage && nest_.axis[c_.vector] == last &&
+           h_.extent(last) * size_bytes(h_.dtype()) % kGpuCopyBytes != 0;
+  }
+  bool staged() const { return problem_.staged && tile_.parts == 1; }
+
+  // The sums go through shared memory, and from there in whole rows.
+  GpuSum stage_sum() {
+    Writer& w = x_.writer;
+    GpuSum sum{.cut = s_.axis_name(cut_)};
+    sum.launch = w.cache_write(s_.op.name, "shared");
+    w.compute_inline(s_.op.name);
+    sum.inner = w.cache_write(sum.launch, "local");
+    return sum;
+  }
+
+  // Lanes of a warp take neighbours of a row.
+  void write_results() {
+    Writer& w = x_.writer;
+    const std::string& host = h_.op.name;
+    const std::int64_t lanes = tile_.all_columns() % 32 == 0 ? 32 : 16;
+    const std::int64_t groups = tile_.threads() / kThreads, beside = kThreads / lanes;
+    const Loops row =
+        w.split(host, h_.axis_name(nest_.axis[static_cast<std::size_t>(c_.row)]),
+                {tile_.rows() / (groups * beside), groups, beside}, schedule::Tail::kGuard);
+    const Loops column = w.split(host, h_.axis_name(nest_.axis[c_.vector]),
+                                 {tile_.all_columns() / lanes, lanes}, schedule::Tail::kGuard);
+    Loops blocks = gpu_block_loops(x_, c_, nest_, "");
+    blocks.insert(blocks.end(), {row[0], column[0]});
+    Loops order = blocks;
+    order.insert(order.end(), {row[2], row[3], column[2], row[1], column[1]});
+    w.reorder(host, order);
+    block_ = w.fuse(host, blocks);
+    w.annotate(host, block_, schedule::Annotation::kBlockX);
+    w.annotate(host, row[2], schedule::Annotation::kThreadY);
+    w.annotate(host, w.fuse(host, {row[3], column[2]}), schedule::Annotation::kThreadX);
+    for (const std::string& loop : {row[1], column[1]}) w.unroll(host, loop);
   }
 
   // Blocks, then groups, then the threads of a group, then what one of them holds.
   void write_launch() {
     Writer& w = x_.writer;
-    Loops blocks = gpu_block_loops(x_, c_, nest_, sum_.part);
+    Loops blocks = staged() ? other_axes() : gpu_block_loops(x_, c_, nest_, sum_.part);
     const Loops row = w.split(sum_.launch, axis_of(static_cast<std::size_t>(c_.row)),
                               {tile_.row_groups, tile_.row_tiles, 4, 2, 8}, schedule::Tail::kGuard);
     const Loops column =
@@ -118,7 +172,12 @@ class Group final : public GpuGroup {
     order.insert(order.end(), {row[1], column[1], row[3], row[5], column[3], row[2], row[4],
                                column[2], column[4]});
     w.reorder(sum_.launch, order);
-    w.annotate(sum_.launch, w.fuse(sum_.launch, blocks), schedule::Annotation::kBlockX);
+    if (staged()) {
+      w.compute_at(sum_.launch, h_.op.name, block_);
+      w.storage_align(sum_.launch, c_.row, kStagedRow, kStagedPad);
+    } else {
+      w.annotate(sum_.launch, w.fuse(sum_.launch, blocks), schedule::Annotation::kBlockX);
+    }
     const std::string group = w.fuse(sum_.launch, {row[1], column[1]});
     w.annotate(sum_.launch, group, schedule::Annotation::kThreadY);
     w.annotate(sum_.launch, w.fuse(sum_.launch, {row[3], row[5], column[3]}),
@@ -144,9 +203,8 @@ class Group final : public GpuGroup {
     outer.push_back(steps[0]);
     Loops unrolled;
     if (tile_.parts > 1) unrolled.push_back(sum_.part);
-    for (std::size_t i = 0; i < s_.rank(); ++i) {
-      if (i != c_.vector && static_cast<int>(i) != c_.row) unrolled.push_back(s_.axis_name(i));
-    }
+    const Loops others = other_axes();
+    unrolled.insert(unrolled.end(), others.begin(), others.end());
     unrolled.insert(unrolled.end(), {row[0], column[0]});
     Loops order = outer;
     order.insert(order.end(), unrolled.begin(), unrolled.end());
@@ -203,6 +261,7 @@ class Group final : public GpuGroup {
   TensorProblem problem_;
   GroupTile best_, tile_;
   GpuSum sum_;
+  std::string block_;  // of the host, where results are staged
 };
 
 }  // namespace

@@ -26,7 +26,10 @@ struct GroupTile {
   std::int64_t registers() const { return limits::gpu_registers(row_tiles * columns / 2, 0, 40); }
 };
 
-std::int64_t group_shared_bytes(const GroupTile& tile);
+// Results that are staged begin each row so many elements after a multiple of the banks.
+inline constexpr std::int64_t kStagedPad = 8;
+
+std::int64_t group_shared_bytes(const TensorProblem& problem, const GroupTile& tile);
 
 // Why a device cannot run it; null if it can.
 const char* refuse_group_tile(const target::Target& target, const TensorProblem& problem,

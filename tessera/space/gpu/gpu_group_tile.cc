@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::int64_t kRowBytes = 128;  // of a copy: 64 elements of two bytes
 constexpr std::int64_t kSteps = 64;
+constexpr std::int64_t kBanks = 32;
 constexpr std::int64_t kMaxThreads = 512;
 constexpr double kMostBlocks = 4;  // of a multiprocessor
 // Cycles of an H200, by the times of 50 tiles of eleven products.
@@ -23,17 +24,19 @@ constexpr double kAlone = 0.85;      // of the speed, where a multiprocessor has
 constexpr double kLaunch = 2200;     // of another kernel, that adds up parts
 constexpr std::int64_t kMostPlaces = 6;
 
-GpuBlock block_of(const GroupTile& t) {
+GpuBlock block_of(const TensorProblem& p, const GroupTile& t) {
   return {
-      .threads = t.threads(), .registers = t.registers(), .shared_bytes = group_shared_bytes(t)};
+      .threads = t.threads(), .registers = t.registers(), .shared_bytes = group_shared_bytes(p, t)};
 }
 
 }  // namespace
 
-std::int64_t group_shared_bytes(const GroupTile& t) {
+std::int64_t group_shared_bytes(const TensorProblem& p, const GroupTile& t) {
   // Columns side by side come in rows of 64.
   const std::int64_t columns = (t.all_columns() + kSteps - 1) / kSteps * kSteps;
-  return t.places * (t.rows() + columns) * kRowBytes;
+  const bool staged = p.staged && t.parts == 1;
+  const std::int64_t sums = staged ? 4 * t.rows() * (t.all_columns() + kBanks + kStagedPad) : 0;
+  return t.places * (t.rows() + columns) * kRowBytes + sums;
 }
 
 const char* refuse_group_tile(const target::Target& target, const TensorProblem& p,
@@ -42,7 +45,7 @@ const char* refuse_group_tile(const target::Target& target, const TensorProblem&
       (t.columns > 64 && t.columns - 32 >= p.column))
     return "more than the axis has";
   if (t.column_groups > 1 && t.columns % 64 != 0) return "groups do not begin with a row of copies";
-  if (const char* reason = refuse_gpu_block(target, block_of(t), kMaxThreads)) return reason;
+  if (const char* reason = refuse_gpu_block(target, block_of(p, t), kMaxThreads)) return reason;
   if (t.parts > 1 && (p.reduce % (t.parts * kSteps) != 0 || p.reduce / t.parts < 2 * kSteps))
     return "parts of the sum are no whole steps";
   return nullptr;
@@ -53,7 +56,7 @@ double estimate_group_cycles(const target::Target& target, const TensorProblem& 
   const auto as = [](std::int64_t n) { return static_cast<double>(n); };
   const double blocks =
       as(p.batch * t.parts) * blocks_of(p.row, t.rows()) * blocks_of(p.column, t.all_columns());
-  const double resident = resident_gpu_blocks(target, block_of(t), kMostBlocks);
+  const double resident = resident_gpu_blocks(target, block_of(p, t), kMostBlocks);
   const double waves = std::ceil(blocks / (target.cores * resident));
   const double at_once = std::min(resident, std::ceil(blocks / target.cores));
   const double busy = at_once * as(t.threads()) > 128 ? 1 : kAlone;

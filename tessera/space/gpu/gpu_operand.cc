@@ -51,7 +51,7 @@ std::optional<std::size_t> find_gpu_cut(const Context& x, const Contraction& c,
 }
 
 std::optional<GpuOperand> make_gpu_operand(const Context& x, const Contraction& c, const Access& a,
-                                           std::size_t outer, std::size_t cut) {
+                                           std::size_t outer, std::size_t cut, bool along_cut) {
   GpuOperand o{.access = &a};
   for (std::size_t d = 0; d < a.indices.size(); ++d) o.order.push_back(d);
   const bool constant = x.analysis.constant(a.buffer) && a.regular();
@@ -60,7 +60,8 @@ std::optional<GpuOperand> make_gpu_operand(const Context& x, const Contraction& 
   const bool cut_is_whole = x.stage(c.stage).extent(cut) % vector == 0;
   // Bytes must lie along the sums.
   const bool apart = size_bytes(a.buffer->dtype) == 1 && !is_last_axis(a, cut);
-  const bool better = constant && (apart || (!whole && cut_is_whole));
+  const bool turned = along_cut && cut_is_whole && !is_last_axis(a, cut);
+  const bool better = constant && (apart || turned || (!whole && cut_is_whole));
   std::optional<GpuOperand> as_is;
   if (lies_along(a, outer, cut)) as_is = o;
   if (as_is && !better) return o;

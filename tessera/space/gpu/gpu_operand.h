@@ -27,9 +27,10 @@ std::optional<std::size_t> find_gpu_cut(const Context& x, const Contraction& c, 
 
 // The operand whose rows are axis `outer` and whose sums run along `cut`. As it lies; a constant
 // that does not lie right, or whose rows are no whole vectors, is stored in another order. Nothing
-// where neither axis is side by side.
+// where neither axis is side by side. With `along_cut` constants always lie along the sums.
 std::optional<GpuOperand> make_gpu_operand(const Context& x, const Contraction& c, const Access& a,
-                                           std::size_t outer, std::size_t cut);
+                                           std::size_t outer, std::size_t cut,
+                                           bool along_cut = false);
 
 // Begins the copy that stage `reader` reads. What makes the operand is computed by the copy, if
 // that is little.

@@ -44,6 +44,7 @@ struct TensorProblem {
   // Rows of an operand that are copied for one of the sums: windows with strides leave some out.
   std::int64_t row_step = 1, outer_step = 1;
   bool beside = false;  // columns lie side by side: groups of warps copy them in rows of 64
+  bool staged = false;  // results of groups of warps pass through shared memory
 };
 
 // Shared memory of a block.

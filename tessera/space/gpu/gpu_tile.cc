@@ -32,14 +32,20 @@ constexpr double kLatency = 835, kBarrier = 49, kCopy = 17, kCacheBytes = 40;
 constexpr double kBankRow = 1.88, kBankRowOfAll = 1.04, kWaiting = 0.335;
 constexpr std::int64_t kVectorBytes = 16, kBankVectors = 8;
 
+// Threads of a warp side by side.
+std::int64_t warp_columns(const GpuTile& tile) {
+  return tile.warp_tiles() ? kGpuWarpColumns : std::min<std::int64_t>(32, tile.column_threads);
+}
+
 // Rows of banks that a warp touches when its threads read a vector of their rows.
 double bank_rows(const GpuProblem& p, const GpuTile& tile) {
   const GpuProblem::Apart apart = p.apart(tile);
   std::int64_t seen[32];
   std::int64_t most = 1, vectors = 0;
   std::int64_t count[kBankVectors] = {};
-  for (std::int64_t lane = 0; lane < 32; lane += std::min<std::int64_t>(32, tile.column_threads)) {
-    const std::int64_t row = lane % tile.group_threads() / tile.column_threads;
+  const std::int64_t columns = warp_columns(tile);
+  for (std::int64_t lane = 0; lane < 32; lane += columns) {
+    const std::int64_t row = lane % tile.group_threads() / columns;
     const std::int64_t at =
         row / tile.row_threads * apart.outer + row % tile.row_threads * apart.row;
     const std::int64_t vector = at / kVectorBytes;
@@ -56,8 +62,12 @@ constexpr std::int64_t kUsualSums = 64;
 // Large products of two matrices take more sums for each operand that is read: on an H200 0.88 of
 // the time that the estimate says (128 x 256 sums of 4096 x 4096: 2.90 ms, 128 x 128: 3.23). Copies
 // of fewer steps, more of them under way, suit them better.
-constexpr std::int64_t kManySums = 128, kManyThreads = 256, kManySteps = 16, kManyPlaces = 4;
+constexpr std::int64_t kManySums = kGpuMostSums, kManyThreads = 256, kManySteps = 16,
+                       kManyPlaces = 4;
 constexpr double kManyFactor = 0.88;
+// Where groups of them share the steps, less is gained (128 x 3072 x 768: 18.7 us, in parts 19.8),
+// and nothing with narrow tiles of three chunks.
+constexpr double kManyInGroups = 0.98, kNarrowInGroups = 1.13;
 constexpr std::int64_t kStepProducts = 96;
 
 std::int64_t core_threads(const target::Target& t) {
@@ -126,6 +136,14 @@ double add_cycles(const target::Target& t, double bytes, double parts) {
   return bytes * (2 * parts + 1) / std::min(cache, memory);
 }
 
+// Of the cycles that the instructions of a tile would take.
+double cost_factor(const GpuTile& tile) {
+  const bool many = tile.sums() > kUsualSums;
+  if (tile.groups == 1) return many ? kManyFactor : 1;
+  if (many) return kManyInGroups;
+  return tile.chunks > 2 ? kNarrowInGroups : 1;
+}
+
 double estimate(const target::Target& t, const GpuProblem& p, const GpuTile& tile,
                 const Memory& memory_use) {
   const std::int64_t bytes = memory_use.bytes;
@@ -143,7 +161,7 @@ double estimate(const target::Target& t, const GpuProblem& p, const GpuTile& til
   const std::int64_t steps = tile.steps / tile.groups;
   const auto products = static_cast<double>(steps * p.taps);
   // Instructions of a warp between copies: products, reads of operands, the copies themselves.
-  const auto across = static_cast<double>(std::min<std::int64_t>(32, tile.column_threads));
+  const auto across = static_cast<double>(warp_columns(tile));
   const double reads =
       static_cast<double>(tile.thread_rows()) / (p.vectors ? 4.0 : 1.0) * memory_use.bank_rows +
       static_cast<double>(tile.chunks) * std::max(1.0, across / 8);
@@ -154,7 +172,7 @@ double estimate(const target::Target& t, const GpuProblem& p, const GpuTile& til
   const double hiding = at_once * warps / kSchedulers;
   const double efficiency = hiding / (hiding + kWaiting);
   const double lanes = t.gpu.core_lanes > 0 ? t.gpu.core_lanes : 64;
-  const double factor = tile.sums() > kUsualSums ? kManyFactor : 1;
+  const double factor = cost_factor(tile);
   const double compute = factor * std::max(issued * warps * 32 / lanes / efficiency,
                                            products * reads * warps * kBankRowOfAll);
   const double memory = static_cast<double>(bytes) / kCacheBytes;
@@ -193,16 +211,14 @@ GpuTile choose_gpu_tile(const target::Target& t, const GpuProblem& p, std::int64
   };
   GpuTile tile{.lanes = lanes, .steps = best.steps};
   const std::int64_t most_sums = p.taps == 1 && p.batch == 1 ? kManySums : kUsualSums;
-  const auto consider = [&] {
-    if (tile.threads() > most_threads || tile.sums() > most_sums) return;
-    const bool many = tile.sums() > kUsualSums;
-    if (many != (tile.chunks > 2) || (many && tile.threads() != kManyThreads)) return;
-    const auto compare = [&](const Memory& memory) {
-      const double cycles = estimate(t, p, tile, memory);
-      if (cycles >= least) return;
-      least = cycles;
-      best = tile;
-    };
+  const bool product = p.taps == 1 && p.batch == 1;
+  const auto compare = [&](const Memory& memory) {
+    const double cycles = estimate(t, p, tile, memory);
+    if (cycles >= least) return;
+    least = cycles;
+    best = tile;
+  };
+  const auto consider_parts = [&](bool many) {
     tile.places = many ? kManyPlaces : 3;
     const std::int64_t preferred = tile.steps;
     for (const std::int64_t usual : {preferred, 2 * preferred}) {
@@ -220,19 +236,31 @@ GpuTile choose_gpu_tile(const target::Target& t, const GpuProblem& p, std::int64
     }
     tile.steps = preferred;
     tile.parts = 1;
-    tile.places = 2;
-    if (many) return;
+  };
+  const auto consider_groups = [&](bool many) {
     for (const std::int64_t groups : kGpuGroups) {
       const std::int64_t steps = groups * (p.taps > 1 ? 4 : 8);
       if (groups == 1 || tile.group_threads() * groups > most_threads) continue;
+      if (many && tile.group_threads() * groups != kManyThreads) continue;
       if (tile.group_threads() % 32 != 0) continue;  // a warp would belong to two of them
       if (refuse_groups(p, steps, groups)) continue;
       tile.groups = groups;
       const std::int64_t before = std::exchange(tile.steps, steps);
-      compare({.bytes = p.step_bytes(tile), .bank_rows = bank_rows(p, tile)});
+      for (const std::int64_t places : {2, 3}) {
+        if (places > 2 && !product) break;
+        tile.places = places;
+        compare({.bytes = p.step_bytes(tile), .bank_rows = bank_rows(p, tile)});
+      }
       tile.steps = before;
       tile.groups = 1;
     }
+  };
+  const auto consider = [&] {
+    if (tile.threads() > most_threads || tile.sums() > most_sums) return;
+    const bool many = tile.sums() > kUsualSums;
+    if (many == (tile.chunks > 2) && (!many || tile.threads() == kManyThreads))
+      consider_parts(many);
+    if (product || tile.chunks <= 2) consider_groups(many);
   };
   const auto filled = [&](std::int64_t extent, std::int64_t of) {
     return std::min(parts_of(extent, of), kMinThreads);
