@@ -1,6 +1,9 @@
 #include "tessera/exec/model_runner.h"
 
+#include <algorithm>
+#include <array>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <optional>
 
@@ -12,6 +15,14 @@ namespace {
 
 // Of one kernel in its profile on a GPU: a single launch is timed by how fast it can be started.
 constexpr int kRepeats = 20;
+
+// Of constants that are worth fetching before the kernel that reads them.
+constexpr std::size_t kLargeWeights = std::size_t{1} << 18;
+// A kernel that calculates less for so many bytes does not read all of them: a table of words.
+constexpr double kFlopBytes = 4;
+// Fetching has to gain so much; by the least time of a few rounds of replays.
+constexpr double kFetchGain = 0.99;
+constexpr int kFetchRounds = 3, kFetchReplays = 4;
 
 std::size_t tensor_bytes(const graph::TensorType& type) {
   return static_cast<std::size_t>(elements(type.shape)) *
@@ -88,7 +99,7 @@ Result<void> ModelRunner::record_parts() {
   const auto end_recording = [&]() -> Result<void> {
     if (calls.empty()) return {};
     Part part;
-    TESSERA_TRY(part.recording, device_.record(std::exchange(calls, {})));
+    TESSERA_TRY(part.recording, record(std::exchange(calls, {})));
     parts_.push_back(std::move(part));
     return {};
   };
@@ -102,6 +113,42 @@ Result<void> ModelRunner::record_parts() {
     parts_.push_back({.recording = nullptr, .host_step = i});
   }
   return end_recording();
+}
+
+// A whole model whose weights do not stay in the cache of its device may be faster when they are
+// fetched beside the kernels, or slower, because that takes their place: both are tried.
+Result<std::unique_ptr<runtime::Recording>> ModelRunner::record(std::vector<runtime::Call> calls) {
+  TESSERA_TRY(auto plain, device_.record(calls));
+  auto* fetching = dynamic_cast<runtime::FetchingDevice*>(&device_);
+  if (!fetching || calls.size() != model_.steps.size()) return plain;
+  std::vector<std::vector<runtime::Piece>> read;
+  for (std::size_t i = 0; i < calls.size(); ++i) read.push_back(weights_of(i));
+  auto plan = runtime::plan_fetches(read, device_.target().l2_bytes);
+  if (std::all_of(plan.begin(), plan.end(), [](const auto& pieces) { return pieces.empty(); }))
+    return plain;
+  TESSERA_TRY(auto ahead, fetching->record_fetching(std::move(calls), std::move(plan)));
+  for (const runtime::DeviceBuffer& input : inputs_)  // indices must not point anywhere
+    TESSERA_DO(device_.fill(input.get(), 0, input.bytes()));
+  std::array<double, 2> least = {HUGE_VAL, HUGE_VAL};
+  for (int round = 0; round < kFetchRounds; ++round) {
+    TESSERA_TRY(const double without, device_.time_replays(*plain, kFetchReplays));
+    TESSERA_TRY(const double with, device_.time_replays(*ahead, kFetchReplays));
+    least = {std::min(least[0], without), std::min(least[1], with)};
+  }
+  return least[1] < kFetchGain * least[0] ? std::move(ahead) : std::move(plain);
+}
+
+// The large constants that a step reads whole.
+std::vector<runtime::Piece> ModelRunner::weights_of(std::size_t step) const {
+  std::vector<runtime::Piece> out;
+  const std::vector<Storage>& params = model_.steps[step].params;
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    if (params[i].place != Place::kConstant) continue;
+    const std::size_t bytes = model_.constants[params[i].index].bytes();
+    const bool whole = kFlopBytes * model_.steps[step].flops >= static_cast<double>(bytes);
+    if (whole && bytes >= kLargeWeights) out.push_back({memory_[step][i], bytes});
+  }
+  return out;
 }
 
 Result<void*> ModelRunner::address(const Storage& storage) {

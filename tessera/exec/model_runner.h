@@ -7,6 +7,7 @@
 
 #include "tessera/exec/compile_model.h"
 #include "tessera/runtime/aligned_buffer.h"
+#include "tessera/runtime/device/fetch_ahead.h"
 #include "tessera/runtime/thread_pool.h"
 
 namespace tessera::exec {
@@ -45,6 +46,8 @@ class ModelRunner {
   };
   Result<void> set_up();
   Result<void> record_parts();
+  Result<std::unique_ptr<runtime::Recording>> record(std::vector<runtime::Call> calls);
+  std::vector<runtime::Piece> weights_of(std::size_t step) const;
   Result<void*> address(const Storage& storage);
   Result<void> run_parts();
   Result<void> run_host(std::size_t step);

@@ -10,6 +10,7 @@
 #include "tessera/kernel/compile_op.h"
 #include "tessera/lower/lower_device.h"
 #include "tessera/runtime/device/devices.h"
+#include "tessera/runtime/device/fetch_ahead.h"
 #include "tessera/te/op_spec.h"
 #include "tests/testing/testing.h"
 
@@ -117,7 +118,11 @@ TEST_P(OnDevice, ARecordingRunsItsCallsInOrder) {
   }
   runtime::Call first{code->get(), {parts[0], parts[1]}}, second{code->get(), {parts[1], parts[2]}};
   for (std::size_t i = 3; i < pieces; ++i) first.memory.push_back(parts[i]);
-  const auto recording = device_->record({first, second});  // the second with its own temporaries
+  // The second has its own temporaries; where the device can, its input is fetched.
+  auto* fetching = dynamic_cast<runtime::FetchingDevice*>(device_.get());
+  const auto recording = fetching
+                             ? fetching->record_fetching({first, second}, {{}, {{parts[1], bytes}}})
+                             : device_->record({first, second});
   ASSERT_TRUE(recording.ok()) << recording.error().message;
   for (const std::uint64_t seed : {1u, 2u}) {
     const std::vector<HostTensor> inputs = random_inputs(dag, seed);

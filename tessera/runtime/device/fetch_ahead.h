@@ -1,0 +1,34 @@
+// Weights that a recording brings into the second cache before the kernel that reads them: a model
+// whose weights do not stay there would wait for memory in every kernel.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "tessera/runtime/device/device.h"
+
+namespace tessera::runtime {
+
+// Some bytes of a device's memory.
+struct Piece {
+  void* memory = nullptr;
+  std::size_t bytes = 0;
+};
+
+// Of the weights that each call reads, those that are fetched while it runs, in the order in which
+// they are read. Nothing where all of them stay in a cache of so many bytes from one replay to the
+// next.
+std::vector<std::vector<Piece>> plan_fetches(const std::vector<std::vector<Piece>>& read,
+                                             std::int64_t cache_bytes);
+
+// What a device is, too, if it can fetch beside the kernels of a recording.
+class FetchingDevice {
+ public:
+  virtual ~FetchingDevice() = default;
+  // As Device::record; while calls[i] runs, fetched[i] is brought into the cache.
+  virtual Result<std::unique_ptr<Recording>> record_fetching(
+      std::vector<Call> calls, std::vector<std::vector<Piece>> fetched) = 0;
+};
+
+}  // namespace tessera::runtime
