@@ -202,10 +202,30 @@ int run_zero(const EvalArgs& args) {
                  r.slower, r.gain, r.worst);
     }
   }
+  auto networks = nlohmann::ordered_json::array();
+  for (const driver::ZeroNetwork& n : study->networks) {
+    if (args.json) {
+      networks.push_back({{"name", n.name},
+                          {"machine", n.machine},
+                          {"threads", n.threads},
+                          {"tasks", n.tasks},
+                          {"unknown", n.unknown},
+                          {"default_seconds", n.default_s},
+                          {"chosen_seconds", n.chosen_s},
+                          {"best_seconds", n.best_s}});
+    } else {
+      fmt::print(
+          "{} on {}, {} threads: {:.3f} times as fast as its defaults, {:.3f} at best ({} "
+          "tasks, {} without records)\n",
+          n.name, n.machine, n.threads, n.default_s / n.chosen_s, n.default_s / n.best_s, n.tasks,
+          n.unknown);
+    }
+  }
   if (args.json) {
     print_json({{"tasks", study->tasks},
                 {"best_gain", study->best_gain},
                 {"rows", rows},
+                {"networks", networks},
                 {"finished", study->finished}});
   }
   return study->finished ? kOk : interrupt_code();

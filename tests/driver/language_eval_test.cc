@@ -276,6 +276,10 @@ TEST_F(LanguageEvaluation, ZeroTrialsAreStudiedByWhatTheRecordsTell) {
     EXPECT_EQ(study->rows[never].changed, 0u);
     EXPECT_DOUBLE_EQ(study->rows[never].gain, 1);
   }
+  ASSERT_EQ(study->networks.size(), 1u);
+  EXPECT_EQ(study->networks[0].name, options_.networks[0]);
+  EXPECT_GT(study->networks[0].tasks, 0u);
+  EXPECT_GE(study->networks[0].chosen_s, study->networks[0].best_s);
   // Who must agree changes no more.
   EXPECT_LE(study->rows[3].changed, study->rows[0].changed);
   zero.machine = "no such machine";

@@ -18,7 +18,7 @@
 namespace tessera::driver {
 
 // By `tessera lm eval --zero-trials` on the records of hold-out networks (docs/language-model.md).
-inline constexpr double kAgreedMargin = 0.05, kAgreedEvidence = 0;
+inline constexpr double kAgreedMargin = 0.05, kAgreedEvidence = -2;
 inline constexpr double kNoEvidence = -std::numeric_limits<double>::infinity();
 
 // What is believed of a candidate.
@@ -59,8 +59,8 @@ struct ZeroTrialOptions {
   // BERT-base 13 %, so only a default that looks almost three times too slow is left.
   double margin = 1.5;
   // Opens a language model, one for each thread; null: there is none. It writes `sentences`
-  // candidates of every task, and must hold what is chosen for better than the default too, by more
-  // than `agreed_evidence`: then a promise of `agreed_margin` suffices.
+  // candidates of every task, and must have more than `agreed_evidence` for what is chosen: then a
+  // promise of `agreed_margin` suffices.
   std::function<Result<std::shared_ptr<lm::Reader>>()> open_language;
   int sentences = 64;
   double agreed_margin = kAgreedMargin, agreed_evidence = kAgreedEvidence;

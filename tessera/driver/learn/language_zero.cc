@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -34,7 +35,12 @@ class ZeroTrialStudy {
         const std::vector<std::vector<StudiedTask>> machines,
         recorded_tasks(data, {keys.begin(), keys.end()}, options_.machine, options_.most_tasks));
     for (const std::vector<StudiedTask>& tasks : machines) total_ += tasks.size();
-    for (const std::vector<StudiedTask>& tasks : machines) TESSERA_DO(run_machine(tasks));
+    TESSERA_TRY(const std::vector<std::string> names, data.network_names(options_.networks));
+    for (const std::vector<StudiedTask>& tasks : machines) {
+      times_.clear();
+      TESSERA_DO(run_machine(tasks));
+      add_networks(data, names, tasks.front().target);
+    }
     if (out_.tasks == 0 && !stopped_) {
       return make_error(ErrorCode::kInvalidArgument,
                         "no task of these networks has a recorded default{}",
@@ -62,7 +68,7 @@ class ZeroTrialStudy {
       TESSERA_TRY(const std::shared_ptr<lm::Reader> reader, open_language(path, kGuidance, 1));
       for (std::size_t i = next++; i < tasks.size() && !stopped_; i = next++) {
         TESSERA_TRY(const RecordedTask task, read_records(tasks[i], /*withheld=*/false));
-        TESSERA_DO(run_task(task, model, *reader));
+        TESSERA_DO(run_task(tasks[i].task->key, task, model, *reader));
       }
       return {};
     };
@@ -81,7 +87,27 @@ class ZeroTrialStudy {
     return {};
   }
 
-  Result<void> run_task(const RecordedTask& task,
+  void add_networks(const dataset::Dataset& data, const std::vector<std::string>& names,
+                    const target::Target& target) {
+    for (const dataset::NetworkInfo& n : data.networks) {
+      if (std::find(names.begin(), names.end(), n.name) == names.end()) continue;
+      ZeroNetwork out{.name = n.name,
+                      .machine = target.name + " " + target.cpu,
+                      .threads = target.code_threads()};
+      for (const auto& [key, weight] : n.weights) {
+        if (weight == 0) continue;
+        const auto found = times_.find(key);
+        (found == times_.end() ? out.unknown : out.tasks) += 1;
+        if (found == times_.end()) continue;
+        out.default_s += weight * found->second.usual_s;
+        out.chosen_s += weight * found->second.chosen_s;
+        out.best_s += weight * found->second.best_s;
+      }
+      if (out.tasks > 0) out_.networks.push_back(std::move(out));
+    }
+  }
+
+  Result<void> run_task(const std::string& key, const RecordedTask& task,
                         const std::shared_ptr<const model::CostModel>& model, lm::Reader& reader) {
     std::vector<space::Candidate> candidates;
     std::vector<double> seconds;
@@ -98,14 +124,15 @@ class ZeroTrialStudy {
           !candidates.empty() && candidates.front() == recorded->preferred() &&
           recorded->to_text(candidates.front()) == task.whole().to_text(task.whole().preferred());
     }
-    if (known) TESSERA_DO(judge(task, candidates, seconds, model, reader));
+    if (known) TESSERA_DO(judge(key, task, candidates, seconds, model, reader));
     const std::lock_guard lock(mutex_);
     ++done_;
     if (options_.progress && !options_.progress(done_, total_)) stopped_ = true;
     return {};
   }
 
-  Result<void> judge(const RecordedTask& task, const std::vector<space::Candidate>& candidates,
+  Result<void> judge(const std::string& key, const RecordedTask& task,
+                     const std::vector<space::Candidate>& candidates,
                      const std::vector<double>& seconds,
                      const std::shared_ptr<const model::CostModel>& model, lm::Reader& reader) {
     const std::unique_ptr<lm::Reader> whole = whole_chances(task.whole(), reader);
@@ -128,11 +155,14 @@ class ZeroTrialStudy {
     const double usual_s = seconds.front();
     const double best_s = *std::min_element(seconds.begin(), seconds.end());
     const std::lock_guard lock(mutex_);
+    const auto builds = [](const space::Candidate&) { return true; };
+    const JudgedCandidate* shipped =
+        choose_candidate(judged, kAgreedMargin, kAgreedEvidence, builds);
+    times_[key] = {usual_s, shipped == nullptr ? usual_s : seconds_of(shipped->candidate), best_s};
     ++out_.tasks;
     out_.best_gain *= usual_s / best_s;
     for (ZeroStudyRow& row : out_.rows) {
-      const JudgedCandidate* chosen = choose_candidate(
-          judged, row.margin, row.evidence, [](const space::Candidate&) { return true; });
+      const JudgedCandidate* chosen = choose_candidate(judged, row.margin, row.evidence, builds);
       if (chosen == nullptr) continue;
       const double gain = usual_s / seconds_of(chosen->candidate);
       ++row.changed;
@@ -143,7 +173,12 @@ class ZeroTrialStudy {
     return {};
   }
 
+  struct Times {
+    double usual_s = 0, chosen_s = 0, best_s = 0;
+  };
+
   const ZeroStudyOptions& options_;
+  std::map<std::string, Times> times_;  // by task, of one machine
   std::mutex mutex_;
   std::atomic<bool> stopped_ = false;
   std::size_t done_ = 0, total_ = 0;

@@ -16,7 +16,7 @@ struct ZeroStudyOptions {
   std::string machine;                              // part of the name of its target; empty: all
   std::string language;                             // file or "shipped"
   std::vector<double> margins = {0, 0.05, 0.1, 0.25, 0.5, 1, 1.5};
-  std::vector<double> evidence = {0, 2, 5, 10, 20};                   // beside none
+  std::vector<double> evidence = {-4, -2, 0, 2};                      // beside none
   std::size_t most_tasks = 0;                                         // of each machine; 0: all
   int threads = 1;                                                    // tasks beside each other
   std::function<bool(std::size_t done, std::size_t total)> progress;  // false: stop
@@ -31,10 +31,20 @@ struct ZeroStudyRow {
   double worst = 1;                     // of all tasks
 };
 
+// What a network takes, its recorded tasks with a recorded default alone, by the margin and the
+// evidence that `compile` asks for.
+struct ZeroNetwork {
+  std::string name, machine;
+  int threads = 1;
+  std::size_t tasks = 0, unknown = 0;  // unknown: left out
+  double default_s = 0, chosen_s = 0, best_s = 0;
+};
+
 struct ZeroStudy {
   std::size_t tasks = 0;
   double best_gain = 1;  // of the fastest recorded
   std::vector<ZeroStudyRow> rows;
+  std::vector<ZeroNetwork> networks;
   bool finished = true;
 };
 
