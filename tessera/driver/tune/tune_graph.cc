@@ -34,6 +34,8 @@ constexpr int kPatience = 24, kPatienceInTime = 150;
 // A plan must gain this much to count: less is noise. Plans are compared by their fast samples,
 // which other programs on the machine disturb least.
 constexpr double kLeastGain = 0.003;
+// Comparisons of a plan that seems faster all along.
+constexpr int kRounds = 4;
 // Comparisons of the winner with what was, until fast samples and medians agree.
 constexpr int kConfirm = 3;
 
@@ -329,12 +331,15 @@ class GraphTuning {
     if (!right || !*right) return kNone;
     TESSERA_TRY(const auto built, whole.selected(0, selection));
     double before_s = 0, after_s = 0;
-    // What seems faster is timed again: noise seems so too.
-    for (int round = 0; round < 2; ++round) {
-      TESSERA_TRY(const std::vector<runtime::Samples> samples,
-                  whole.time_side_by_side({best_.get(), built.get()}));
-      before_s += samples[0].p10_s();
-      after_s += samples[1].p10_s();
+    // What seems faster is timed again: noise seems so too. In turns the other comes first, so that
+    // neither gains by its place.
+    for (int round = 0; round < kRounds; ++round) {
+      const std::size_t first = round % 2;
+      std::vector<const WholeModels::Built*> models = {best_.get(), built.get()};
+      std::swap(models[0], models[first]);
+      TESSERA_TRY(const std::vector<runtime::Samples> samples, whole.time_side_by_side(models));
+      before_s += samples[first].p10_s();
+      after_s += samples[1 - first].p10_s();
       if (after_s > (1 - kLeastGain) * before_s) break;
     }
     ++result_.graph.measured;
