@@ -118,7 +118,8 @@ static int fill_dimensions(PyObject* dict, Inputs* to, int32_t* count) {
   return 0;
 }
 
-/* compile(model, shapes, dims, plan, strict, cost_model, target, device, build_threads, threads) */
+/* compile(model, shapes, dims, plan, strict, cost_model, target, device, build_threads, threads,
+ * fast_math) */
 static PyObject* compile(PyObject* module, PyObject* args) {
   PyObject *source, *shapes, *dims;
   tsr_compile_options options;
@@ -128,9 +129,9 @@ static PyObject* compile(PyObject* module, PyObject* args) {
   (void)module;
   memset(&options, 0, sizeof options);
   options.size = sizeof options;
-  if (!PyArg_ParseTuple(args, "OOOzizziii", &source, &shapes, &dims, &options.plan,
+  if (!PyArg_ParseTuple(args, "OOOzizziiiz", &source, &shapes, &dims, &options.plan,
                         &options.strict_plan, &options.cost_model, &options.target, &options.device,
-                        &options.build_threads, &options.threads)) {
+                        &options.build_threads, &options.threads, &options.fast_math)) {
     return NULL;
   }
   if (fill_shapes(shapes, &inputs, &options.num_shapes) ||

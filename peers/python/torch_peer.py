@@ -1,5 +1,5 @@
 """PyTorch: the nodes one by one (torch), or through torch.compile with frozen weights (torch_compile; torch_max: with all
-of its search). On a GPU the calls are captured into one CUDA graph; TF32 is off."""
+of its search). On a GPU the calls are captured into one CUDA graph; TF32 is off unless it is asked for."""
 import os
 
 import torch
@@ -47,8 +47,8 @@ class TorchModel:
 
 class TorchModelOnGpu(TorchModel):
     def place(self, job):
-        torch.backends.cuda.matmul.allow_tf32 = False
-        torch.backends.cudnn.allow_tf32 = False
+        torch.backends.cuda.matmul.allow_tf32 = job.dtype == "tf32"
+        torch.backends.cudnn.allow_tf32 = job.dtype == "tf32"
         torch.backends.cudnn.benchmark = True
         self.half = job.dtype == "f16"
         self.module = self.module.cuda()

@@ -149,19 +149,20 @@ Shapes = Union[Mapping[str, Sequence[int]], None]
 
 def compile(model: Union[PathLike, bytes], shapes: Shapes = None, dims: Optional[Mapping[str, int]] = None, *,
             plan: Any = None, strict: bool = False, cost_model: Optional[str] = None, target: Optional[str] = None,
-            device: int = 0, threads: int = 0, build_threads: int = 0) -> Model:
+            device: int = 0, threads: int = 0, build_threads: int = 0, fast_math: Optional[str] = None) -> Model:
     """Compiles an ONNX file (a path, its bytes, or "zoo:NAME") for this machine.
 
     shapes: of inputs whose shapes the model leaves open, by name; dims: sizes of its symbolic dimensions.
     plan: what :func:`tune` returned, or the path of a plan; strict: refuse a plan that lacks a task of the model.
     cost_model: "shipped" or paths of weights that choose schedules where no plan does.
     target: "cuda" or "opencl" for a GPU, of which ``device`` is the number. threads: of a run, 0: one a core.
+    fast_math: "tf32" multiplies f32 on the tensor cores of a GPU, rounded to 10 bits of fraction.
     """
     source = model if isinstance(model, bytes) else os.fspath(model)
     path = getattr(plan, "plan", plan)
     native = _native.compile(source, {k: tuple(v) for k, v in shapes.items()} if shapes else None,
                              dict(dims) if dims else None, os.fspath(path) if path is not None else None, int(strict),
-                             cost_model, target, device, build_threads, threads)
+                             cost_model, target, device, build_threads, threads, fast_math)
     return Model(native, threads)
 
 

@@ -15,6 +15,7 @@
 #include "tessera/runtime/device/devices.h"
 #include "tessera/support/check.h"
 #include "tessera/target/cpus.h"
+#include "tessera/target/fast_math.h"
 
 namespace tessera::capi {
 namespace {
@@ -132,7 +133,12 @@ Result<Destination> read_options(const tsr_compile_options& options,
   Destination to;
   if (options.target) {
     TESSERA_TRY(decide->target, runtime::resolve_target(options.target));
-    decide->load.passes = driver::passes_for(decide->target);
+  }
+  if (options.fast_math) {
+    TESSERA_TRY(decide->target, target::allow_fast_math(decide->target, options.fast_math));
+  }
+  if (options.target) {
+    decide->load = driver::load_options_for(decide->target);
     to.gpu = decide->target.is_gpu();
     to.elsewhere = !to.gpu && std::string_view(options.target) != "host";
   }

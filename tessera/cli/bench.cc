@@ -287,7 +287,8 @@ int bench(const BenchArgs& args) {
   for (const auto& [number, line] : *suite) {
     if (names_model(line)) models.push_back(line);
   }
-  const Result<target::Target> target = runtime::resolve_target(args.target);
+  const Result<target::Target> target =
+      fast_target(runtime::resolve_target(args.target), args.model);
   if (!target.ok()) return report(target.error());
   if (!models.empty()) {
     const std::size_t given = args.model.model.empty() ? 0 : 1;
@@ -406,6 +407,7 @@ void add_bench(Flags& app, std::function<int()>* run) {
       ->excludes("--plan")
       ->excludes("--schedule");
   sub->add_option("--target", args->target, "host, or cuda or opencl: the device at hand");
+  add_fast_math_option(*sub, args->model);
   sub->add_option("--samples", args->samples, "Clean samples of each")->check(range(1, 10000));
   sub->add_duration("--time-limit", args->time_limit_s,
                     "For each model, operation and peer: 90s, 5m");

@@ -44,7 +44,8 @@ Result<artifact::ArtifactReport> compile(const CompileArgs& args,
       {"auto", artifact::WeightsPlace::kAuto},
       {"embed", artifact::WeightsPlace::kEmbedded},
       {"file", artifact::WeightsPlace::kFile}};
-  TESSERA_TRY(const target::Target target, runtime::resolve_target(args.target));
+  TESSERA_TRY(const target::Target target,
+              fast_target(runtime::resolve_target(args.target), args.model));
   if (target.cpu.starts_with("apple")) {
     fmt::print(stderr,
                "tessera: warning: {}: writes ELF files for Linux on such a machine, none "
@@ -167,6 +168,7 @@ void add_compile(Flags& app, std::function<int()>* run) {
       ->check(one_of({"auto", "embed", "file"}));
   sub->add_option("--target", args->target,
                   "host, cuda or opencl (the device at hand), or a machine (see targets)");
+  add_fast_math_option(*sub, args->model);
   sub->add_option("--threads", args->threads,
                   "Threads that the code is made for (default: one per core of the target)")
       ->check(range(1, 1024))

@@ -11,6 +11,7 @@
 
 #include "tessera/support/npz.h"
 #include "tessera/target/cpus.h"
+#include "tessera/target/fast_math.h"
 
 namespace tessera::cli {
 namespace {
@@ -62,6 +63,17 @@ void add_model_options(Flags& app, ModelArgs& args, bool required) {
   app.add_option("--dtype", args.dtype,
                  "Compute what is f32 in f16 or bf16: weights are converted, sums stay f32, inputs "
                  "and outputs keep their types");
+}
+
+void add_fast_math_option(Flags& app, ModelArgs& args) {
+  app.add_option("--fast-math", args.fast_math,
+                 "tf32: multiply f32 on the tensor cores of a GPU, rounded to 10 bits of fraction; "
+                 "sums stay f32");
+}
+
+Result<target::Target> fast_target(const Result<target::Target>& target, const ModelArgs& args) {
+  if (!target.ok()) return target.error();
+  return target::allow_fast_math(*target, args.fast_math);
 }
 
 Result<DType> float_type(const std::string& name) {
@@ -125,8 +137,7 @@ Result<onnx::ImportOptions> import_options(const ModelArgs& args) {
 }
 
 Result<driver::LoadOptions> load_options(const ModelArgs& args, const target::Target& target) {
-  driver::LoadOptions options;
-  options.passes = driver::passes_for(target);
+  driver::LoadOptions options = driver::load_options_for(target);
   TESSERA_TRY(options.import, import_options(args));
   const std::vector<std::string> known = graph::pass_names();
   for (const std::string& name : args.skip) {

@@ -17,10 +17,15 @@ struct ModelArgs {
   std::vector<std::string> values;  // "sr=16000", "mask=[1,1,0]", "state=@state.npy"
   std::vector<std::string> skip;    // graph passes
   std::string dtype = "f32";        // that f32 is computed in
+  std::string fast_math;            // "", or what may be rounded besides: "tf32"
 };
 
 // Adds the positional MODEL (optional where a command has other subjects) and the flags below.
 void add_model_options(Flags& app, ModelArgs& args, bool required);
+// --fast-math, of commands that make code for a target.
+void add_fast_math_option(Flags& app, ModelArgs& args);
+// --target, as --fast-math allows it to compute.
+Result<target::Target> fast_target(const Result<target::Target>& target, const ModelArgs& args);
 // --dtype: f32, f16 or bf16.
 Result<DType> float_type(const std::string& name);
 // --shape, --dim and --value alone: of commands that name their models in another way.

@@ -178,12 +178,14 @@ Result<Named> run_artifact(const RunArgs& args) {
 
 Result<Named> run_any(const RunArgs& args, std::optional<driver::PlanSchedules>* plan) {
   if (artifact::is_artifact(args.model.model)) {
-    if (args.target != "host")
-      return make_error(ErrorCode::kInvalidArgument, "an artifact has its target; drop --target");
+    if (args.target != "host" || !args.model.fast_math.empty())
+      return make_error(ErrorCode::kInvalidArgument, "an artifact has its target; drop --{}",
+                        args.target != "host" ? "target" : "fast-math");
     if (args.plan.plan.empty()) return run_artifact(args);
     return make_error(ErrorCode::kInvalidArgument, "an artifact has its schedules; drop --plan");
   }
-  TESSERA_TRY(const target::Target machine, runtime::resolve_target(args.target));
+  TESSERA_TRY(const target::Target machine,
+              fast_target(runtime::resolve_target(args.target), args.model));
   TESSERA_TRY(*plan, plan_schedules(args.plan, machine));
   TESSERA_TRY(driver::LoadOptions load, load_options(args.model, machine));
   load.cache = kernel_cache(args.no_cache);
@@ -255,6 +257,7 @@ void add_run(Flags& app, std::function<int()>* run) {
       ->check(existing_file());
   sub->add_option("-o,--output", args->output, "NumPy .npz to write: one array per output");
   sub->add_option("--target", args->target, "host, or cuda or opencl: the device at hand");
+  add_fast_math_option(*sub, args->model);
   add_threads_option(*sub, args->threads, "Threads of the code");
   sub->add_flag("--random", args->random, "Seeded random values for inputs that are not given");
   sub->add_flag("--no-optimize", args->no_optimize, "Run the graph as imported, without passes");

@@ -73,10 +73,11 @@ void print_times(const std::vector<lower::PassTime>& times) {
 
 // The graph of a model; --print-after, --stop-after and --skip name graph passes then.
 Result<void> show_graph(const ShowArgs& args) {
-  TESSERA_TRY(driver::LoadOptions load, load_options(args.model));
+  TESSERA_TRY(const target::Target target,
+              fast_target(runtime::resolve_target(args.target), args.model));
+  TESSERA_TRY(driver::LoadOptions load, load_options(args.model, target));
   load.optimize = false;
   TESSERA_TRY(graph::Graph graph, driver::load_graph(args.model.model, load));
-  TESSERA_TRY(const target::Target target, runtime::resolve_target(args.target));
   graph::PassOptions passes = driver::passes_for(target);
   passes.print_after = args.print_after;
   passes.stop_after = args.stop_after;
@@ -96,7 +97,8 @@ Result<void> show_graph(const ShowArgs& args) {
 
 // The kernels of a model by layout, as the rules decide and as a plan does.
 Result<void> show_layouts(const ShowArgs& args) {
-  TESSERA_TRY(const target::Target target, runtime::resolve_target(args.target));
+  TESSERA_TRY(const target::Target target,
+              fast_target(runtime::resolve_target(args.target), args.model));
   TESSERA_TRY(driver::LoadOptions load, load_options(args.model, target));
   load.optimize = false;
   TESSERA_TRY(const graph::Graph graph, driver::load_graph(args.model.model, load));
@@ -173,7 +175,8 @@ Result<void> show(const ShowArgs& args) {
         args.model.model);
   }
   TESSERA_TRY(const te::OpSpec spec, te::parse_op_spec(args.op));
-  TESSERA_TRY(const target::Target target, runtime::resolve_target(args.target));
+  TESSERA_TRY(const target::Target target,
+              fast_target(runtime::resolve_target(args.target), args.model));
   TESSERA_DO(check_stage(args.stage, target));
   const std::vector<std::string> passes_known =
       target.is_gpu() ? lower::device_pass_names() : lower::pass_names();
@@ -253,6 +256,7 @@ void add_show(Flags& app, std::function<int()>* run) {
                   "Folder of schedules (default: those that come with Tessera)");
   sub->add_option("--target", args->target,
                   "host, a machine (see targets), or cuda or opencl: the device at hand");
+  add_fast_math_option(*sub, args->model);
   sub->add_option("--print-after", args->print_after,
                   "Print the IR after this pass; 'all' for every pass")
       ->delimiter(',');

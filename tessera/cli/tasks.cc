@@ -86,7 +86,8 @@ int list_decisions(const TasksArgs& args, const std::vector<plan::Decided>& deci
 }
 
 int tasks(const TasksArgs& args) {
-  const Result<target::Target> target = runtime::resolve_target(args.target);
+  const Result<target::Target> target =
+      fast_target(runtime::resolve_target(args.target), args.model);
   if (!target.ok()) return report(target.error());
   Result<driver::LoadOptions> load = load_options(args.model, *target);
   if (!load) return report(load.error());
@@ -143,6 +144,7 @@ void add_tasks(Flags& app, std::function<int()>* run) {
   const auto args = std::make_shared<TasksArgs>();
   add_model_options(*sub, args->model, true);
   sub->add_option("--target", args->target, "host, a machine (see targets), cuda or opencl");
+  add_fast_math_option(*sub, args->model);
   sub->add_option("--show", args->show, "Print the tensor expression of the task with this key");
   sub->add_flag(
       "--decisions", args->decisions,

@@ -54,7 +54,7 @@ constexpr double kDefaultBudget_s = 600;
 
 Result<driver::TuneOptions> tune_options(const TuneArgs& args) {
   driver::TuneOptions o;
-  TESSERA_TRY(o.target, measure::ask_target(args.target));
+  TESSERA_TRY(o.target, fast_target(measure::ask_target(args.target), args.model));
   TESSERA_TRY(const driver::LoadOptions load, load_options(args.model, o.target));
   for (const std::string& name : args.models) o.subjects.push_back({name, false, load});
   for (const std::string& spec : args.ops) o.subjects.push_back({spec, true, load});
@@ -418,6 +418,7 @@ void add_tune(Flags& app, std::function<int()>* run) {
       ->hide_default();
   sub->add_option("--target", args->target,
                   "Where candidates run: host, cuda or opencl, the device at hand");
+  add_fast_math_option(*sub, args->model);
   add_threads_option(*sub, args->threads, "Threads of the tuned code");
   sub->add_option("--db", args->database, "File with the records of all tunings; empty: keep none");
   sub->add_option("--plan", args->plan, "Plan to write (default: NAME.plan)");

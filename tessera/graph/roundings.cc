@@ -18,7 +18,7 @@ Roundings of_types(const Graph& graph, const Node& node) {
   return out;
 }
 
-Roundings of_node(const Graph& graph, const Node& node) {
+Roundings of_node(const Graph& graph, const Node& node, Products products) {
   const bool empty = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
     return id == kNoValue || elements(graph.shape(id)) == 0;
   });
@@ -35,7 +35,7 @@ Roundings of_node(const Graph& graph, const Node& node) {
   }
   const Result<std::vector<ir::Buffer>> outputs =
       node.op->define(b, node.op->name, view(graph, node), inputs);
-  return outputs.ok() ? te::roundings(b.build(*outputs)) : of_types(graph, node);
+  return outputs.ok() ? te::roundings(b.build(*outputs), products) : of_types(graph, node);
 }
 
 }  // namespace
@@ -46,7 +46,7 @@ std::vector<double> term_magnitudes(const Graph& graph) {
     double magnitude = 0;
     if (node.op->name == std::string_view("sigmoid")) {
       magnitude = 1;
-    } else if (!of_node(graph, node).any()) {  // moves values
+    } else if (!of_node(graph, node, Products::kExact).any()) {  // moves values
       for (const ValueId id : node.inputs) {
         if (id != kNoValue) magnitude = std::max(magnitude, known[static_cast<std::size_t>(id)]);
       }
@@ -60,7 +60,7 @@ std::vector<double> term_magnitudes(const Graph& graph) {
   return out;
 }
 
-std::vector<Roundings> roundings(const Graph& graph) {
+std::vector<Roundings> roundings(const Graph& graph, Products products) {
   std::vector<bool> varies(graph.values.size(), false);
   for (const ValueId id : graph.inputs) varies[static_cast<std::size_t>(id)] = true;
   std::vector<Roundings> of_nodes(graph.nodes.size());
@@ -70,7 +70,7 @@ std::vector<Roundings> roundings(const Graph& graph) {
       return id != kNoValue && varies[static_cast<std::size_t>(id)];
     });
     if (!runs) continue;
-    of_nodes[n] = of_node(graph, node);
+    of_nodes[n] = of_node(graph, node, products);
     for (const ValueId id : node.outputs) {
       if (id != kNoValue) varies[static_cast<std::size_t>(id)] = true;
     }

@@ -14,8 +14,8 @@ constexpr double kWholeFlops = 2e7;
 
 }  // namespace
 
-double tolerance(const te::Dag& dag, std::size_t output) {
-  return tessera::tolerance(te::roundings(dag, output));
+double tolerance(const te::Dag& dag, std::size_t output, Products products) {
+  return tessera::tolerance(te::roundings(dag, output, products));
 }
 
 Result<Reference> reference(const te::Dag& dag, const std::vector<HostTensor>& inputs,

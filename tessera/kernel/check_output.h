@@ -6,13 +6,14 @@
 
 #include "tessera/support/host_tensor.h"
 #include "tessera/support/result.h"
+#include "tessera/support/tolerance.h"
 #include "tessera/te/dag.h"
 
 namespace tessera::kernel {
 
 // The difference allowed between two ways to compute an output, relative to its largest magnitude:
 // that of the table (support/tolerance.h) for the roundings on the way to it.
-double tolerance(const te::Dag& dag, std::size_t output);
+double tolerance(const te::Dag& dag, std::size_t output, Products products = Products::kExact);
 
 // Points of one output with the interpreter's values. All points when the Dag is small, else
 // `samples` random ones together with the first and the last.

@@ -8,6 +8,7 @@
 #include "tessera/runtime/device/devices.h"
 #include "tessera/runtime/thread_pool.h"
 #include "tessera/target/cpus.h"
+#include "tessera/target/fast_math.h"
 
 namespace tessera::measure {
 namespace {
@@ -132,7 +133,8 @@ class DeviceStand final : public RunStand {
     Result<std::unique_ptr<runtime::Device>> opened = runtime::open_device(parts.target.kind);
     if (!opened.ok()) {
       why_none_ = opened.error().message;
-    } else if (target::to_text((*opened)->target()) != target::to_text(parts.target)) {
+    } else if (target::to_text((*opened)->target()) !=
+               target::to_text(target::without_fast_math(parts.target))) {
       why_none_ = fmt::format("the device at hand is {}, not {}", (*opened)->target().name,
                               parts.target.name);
     } else {
@@ -187,7 +189,8 @@ class DeviceStand final : public RunStand {
       return parts_.expected(task, inputs, pool);
     };
     Result<std::unique_ptr<DeviceTask>> made =
-        DeviceTask::make(parts_.tasks[task], *shared_.device, parts_.options.seed, expected);
+        DeviceTask::make(parts_.tasks[task], *shared_.device, target::products_of(parts_.target),
+                         parts_.options.seed, expected);
     if (!made.ok()) return made.error().with_context("inputs and reference");
     return tasks_.add(task, std::move(made).value());
   }

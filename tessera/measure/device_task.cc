@@ -29,9 +29,9 @@ std::string damage_of(const std::byte* zone, std::size_t bytes, bool before) {
 }  // namespace
 
 Result<std::unique_ptr<DeviceTask>> DeviceTask::make(const te::Dag& dag, runtime::Device& device,
-                                                     std::uint64_t seed,
+                                                     Products products, std::uint64_t seed,
                                                      const TaskData::ExpectedOf& expected) {
-  std::unique_ptr<DeviceTask> task(new DeviceTask(dag, device));
+  std::unique_ptr<DeviceTask> task(new DeviceTask(dag, device, products));
   task->inputs_ = kernel::random_inputs(dag, seed);
   TESSERA_TRY(task->wanted_, expected(task->inputs_));
   for (const ir::Buffer& b : dag.outputs) {
@@ -109,7 +109,7 @@ Result<DeviceTask::Finding> DeviceTask::inspect() {
     }
     got.push_back(outputs_[o].host.data() + kZone);
   }
-  const std::string wrong = compare_outputs(dag_, wanted_, got);
+  const std::string wrong = compare_outputs(dag_, wanted_, got, products_);
   return wrong.empty() ? Finding{} : Finding{Outcome::kWrongResult, wrong};
 }
 

@@ -15,9 +15,10 @@ namespace tessera::measure {
 
 class DeviceTask {
  public:
-  // `expected` is asked once, with the inputs of `seed`. `device` must outlive it.
+  // `expected` is asked once, with the inputs of `seed`. `device` must outlive it. `products`: how
+  // candidates may compute them.
   static Result<std::unique_ptr<DeviceTask>> make(const te::Dag& dag, runtime::Device& device,
-                                                  std::uint64_t seed,
+                                                  Products products, std::uint64_t seed,
                                                   const TaskData::ExpectedOf& expected);
 
   // Input `index` stored as `layout` (text; empty: as it is). Uploaded once and kept for the next
@@ -45,13 +46,15 @@ class DeviceTask {
     std::vector<std::byte> host;
   };
 
-  DeviceTask(const te::Dag& dag, runtime::Device& device) : dag_(dag), device_(device) {}
+  DeviceTask(const te::Dag& dag, runtime::Device& device, Products products)
+      : dag_(dag), device_(device), products_(products) {}
   Result<Output> make_output(const ir::Buffer& buffer) const;
   // Brings an output here; empty, or what was written around it.
   Result<std::string> fetch(Output& output);
 
   const te::Dag& dag_;
   runtime::Device& device_;
+  Products products_;
   std::vector<HostTensor> inputs_;
   std::map<std::pair<std::size_t, std::string>, runtime::DeviceBuffer> stored_;
   std::vector<Output> outputs_;

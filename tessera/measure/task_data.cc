@@ -42,9 +42,9 @@ HostTensor gather(const std::byte* output, const std::vector<std::int64_t>& poin
 }  // namespace
 
 std::string compare_output(const te::Dag& dag, std::size_t output, const HostTensor& want,
-                           const std::byte* got) {
+                           const std::byte* got, Products products) {
   const std::int64_t n = want.size();
-  const Roundings rounded = te::roundings(dag, output);
+  const Roundings rounded = te::roundings(dag, output, products);
   const double relative = tolerance(rounded);
   double allowed = 0;
   if (is_float(want.dtype())) {
@@ -138,12 +138,13 @@ std::vector<std::byte*> TaskData::outputs() const {
 }
 
 std::string compare_outputs(const te::Dag& dag, const Expected& wanted,
-                            const std::vector<const std::byte*>& outputs) {
+                            const std::vector<const std::byte*>& outputs, Products products) {
   for (std::size_t o = 0; o < wanted.outputs.size(); ++o) {
     const HostTensor& want = wanted.outputs[o];
     const bool whole = o >= wanted.points.size() || wanted.points[o].empty();
     const HostTensor got = whole ? HostTensor() : gather(outputs[o], wanted.points[o], want);
-    const std::string what = compare_output(dag, o, want, whole ? outputs[o] : got.as<std::byte>());
+    const std::string what =
+        compare_output(dag, o, want, whole ? outputs[o] : got.as<std::byte>(), products);
     if (!what.empty()) return fmt::format("output {}: {}", dag.outputs[o]->name, what);
   }
   return "";

@@ -11,6 +11,7 @@
 #include "tessera/measure/guarded_buffer.h"
 #include "tessera/support/host_tensor.h"
 #include "tessera/support/result.h"
+#include "tessera/support/tolerance.h"
 #include "tessera/te/dag.h"
 
 namespace tessera::measure {
@@ -26,11 +27,12 @@ struct Expected {
 // within kernel::tolerance. Integers and booleans are exact, except where rounding decides them:
 // then one in 200 may differ, and numbers that were quantised by four steps at most.
 std::string compare_output(const te::Dag& dag, std::size_t output, const HostTensor& want,
-                           const std::byte* got);
+                           const std::byte* got, Products products = Products::kExact);
 
 // The same of all outputs.
 std::string compare_outputs(const te::Dag& dag, const Expected& wanted,
-                            const std::vector<const std::byte*>& outputs);
+                            const std::vector<const std::byte*>& outputs,
+                            Products products = Products::kExact);
 
 class TaskData {
  public:

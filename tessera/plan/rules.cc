@@ -1,5 +1,7 @@
 #include "tessera/plan/rules.h"
 
+#include "tessera/target/fast_math.h"
+
 namespace tessera::plan {
 
 Rules rules_for(const target::Target& target) {
@@ -11,6 +13,8 @@ Rules rules_for(const target::Target& target) {
     // Transforms are kernels of their own. On an H200 they pay from maps of 28 x 28 on, where tiles
     // of 4 take two thirds of the time (7.1 us, direct 10.7, of 56 x 56 with 64 channels).
     rules.winograd_min_size = 28;
+    // Its transforms would multiply what tf32 rounds away.
+    rules.winograd = target::products_of(target) == Products::kExact;
     // One larger product fills more multiprocessors, and launches are saved.
     rules.merge_contractions = true;
     rules.slices_in_place = true;

@@ -28,6 +28,13 @@ constexpr std::array<Row, 6> kRows = {{
     {DType::kI8, 0.5 / 255, 8, 2e-1},
 }};
 
+// No type of its own: only tensor cores take it. As f16, whose fraction is as long.
+constexpr Row kTf32 = {DType::kF32, 0x1p-11, 8, 5e-2};
+
+double allowed(const Row& r, double count) {
+  return std::min(r.most, r.slack * r.unit_roundoff * std::sqrt(count));
+}
+
 // Signed and unsigned integers have the same number of steps.
 DType row_type(DType t) {
   return t == DType::kU8 ? DType::kI8 : t == DType::kU16 ? DType::kI16 : t;
@@ -53,7 +60,10 @@ void Roundings::add(DType to, double length) {
 
 void Roundings::add(const Roundings& other) {
   for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
+  tf32_ += other.tf32_;
 }
+
+void Roundings::add_tf32(double count) { tf32_ += count; }
 
 double Roundings::count(DType to) const {
   const std::size_t row = row_of(to);
@@ -61,14 +71,12 @@ double Roundings::count(DType to) const {
 }
 
 bool Roundings::any() const {
-  return std::any_of(counts_.begin(), counts_.end(), [](double c) { return c > 0; });
+  return tf32_ > 0 || std::any_of(counts_.begin(), counts_.end(), [](double c) { return c > 0; });
 }
 
 double tolerance(const Roundings& roundings) {
-  double sum = 0;
-  for (const Row& r : kRows) {
-    sum += std::min(r.most, r.slack * r.unit_roundoff * std::sqrt(roundings.count(r.type)));
-  }
+  double sum = allowed(kTf32, roundings.tf32_);
+  for (const Row& r : kRows) sum += allowed(r, roundings.count(r.type));
   return sum;
 }
 

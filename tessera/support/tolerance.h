@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 
 #include "tessera/support/dtype.h"
 
@@ -13,17 +14,24 @@ namespace tessera {
 // the range that they quantise. 0 for bool and wide integers, which do not round.
 double unit_roundoff(DType t);
 
+// How products of f32 are computed: as the type says, or of operands rounded to tf32, which has the
+// range of f32 and 10 bits of fraction.
+enum class Products : std::uint8_t { kExact, kTf32 };
+
 // Rounding steps on the way to an output, by the type rounded to.
 class Roundings {
  public:
   // Values rounded once to `to`, or sums of `length` terms in it.
   void add(DType to, double length = 1);
   void add(const Roundings& other);
+  void add_tf32(double count);  // values rounded to tf32
   double count(DType to) const;
   bool any() const;  // none: whatever is computed is exact
 
  private:
+  friend double tolerance(const Roundings& roundings);
   std::array<double, 6> counts_{};  // by row of the table
+  double tf32_ = 0;
 };
 
 // The difference allowed, relative to the largest magnitude of the output. Rounding errors add up

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "tessera/target/fast_math.h"
+
 namespace tessera::target {
 
 std::string mismatch(const Target& made_for, const Target& wanted) {
@@ -25,6 +27,8 @@ std::string mismatch(const Target& made_for, const Target& wanted) {
     return made_for.*has ? fmt::format("made with {}, which {} lacks", name, wanted.name)
                          : fmt::format("made without {}, which {} has", name, wanted.name);
   }
+  if (products_of(made_for) == Products::kTf32 && products_of(wanted) == Products::kExact)
+    return "made with products in tf32, wanted without (fast math)";
   if (wanted.is_gpu() && made_for.gpu.capability > wanted.gpu.capability) {
     return fmt::format("made for {}, wanted for the older {}", made_for.cpu, wanted.cpu);
   }

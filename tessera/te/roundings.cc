@@ -39,7 +39,15 @@ bool calculates(const ir::Expr& e) {
          b->op == ir::BinaryOp::kMul || b->op == ir::BinaryOp::kDiv || b->op == ir::BinaryOp::kMod;
 }
 
-Roundings roundings(const Op& op) {
+// A sum of products in f32, which tensor cores may compute.
+bool sums_products(const Op& op) {
+  if (op.reducer != Reducer::kSum || op.values.size() != 1) return false;
+  const auto* product = op.values[0].as<ir::Binary>();
+  return product != nullptr && product->op == ir::BinaryOp::kMul &&
+         op.values[0].dtype() == DType::kF32;
+}
+
+Roundings roundings(const Op& op, Products products) {
   double length = 1;
   if (op.reducer == Reducer::kSum || op.reducer == Reducer::kProd) {
     for (const Axis& a : op.reduce_axes) length *= static_cast<double>(a.extent);
@@ -56,10 +64,11 @@ Roundings roundings(const Op& op) {
   Roundings out;
   for (const DType t : calculated) out.add(t, length);
   for (const DType t : cast_to) out.add(t);
+  if (products == Products::kTf32 && sums_products(op)) out.add_tf32(2);
   return out;
 }
 
-Roundings of_outputs(const Dag& dag, const std::vector<ir::Buffer>& outputs) {
+Roundings of_outputs(const Dag& dag, const std::vector<ir::Buffer>& outputs, Products products) {
   std::set<const ir::BufferNode*> needed;
   for (const ir::Buffer& b : outputs) needed.insert(b.get());
   Roundings out;
@@ -67,7 +76,7 @@ Roundings of_outputs(const Dag& dag, const std::vector<ir::Buffer>& outputs) {
     const bool used = std::any_of(op->outputs.begin(), op->outputs.end(),
                                   [&](const ir::Buffer& b) { return needed.count(b.get()) > 0; });
     if (!used) continue;
-    out.add(roundings(*op));
+    out.add(roundings(*op, products));
     for (const ir::Expr& value : op->values) {
       ir::for_each_expr(value, [&](const ir::Expr& e) {
         if (const auto* load = e.as<ir::Load>()) needed.insert(load->buffer.get());
@@ -79,10 +88,12 @@ Roundings of_outputs(const Dag& dag, const std::vector<ir::Buffer>& outputs) {
 
 }  // namespace
 
-Roundings roundings(const Dag& dag, std::size_t output) {
-  return of_outputs(dag, {dag.outputs[output]});
+Roundings roundings(const Dag& dag, std::size_t output, Products products) {
+  return of_outputs(dag, {dag.outputs[output]}, products);
 }
 
-Roundings roundings(const Dag& dag) { return of_outputs(dag, dag.outputs); }
+Roundings roundings(const Dag& dag, Products products) {
+  return of_outputs(dag, dag.outputs, products);
+}
 
 }  // namespace tessera::te

@@ -8,10 +8,10 @@ namespace tessera::te {
 
 // Of the stages that output `output` needs: one per stage and type that it calculates in (sums:
 // their length) or casts to with a loss. Inputs, copies, comparisons and exact casts (u8 to f32)
-// round nothing.
-Roundings roundings(const Dag& dag, std::size_t output);
+// round nothing. With tf32, both operands of sums of products of f32 are rounded.
+Roundings roundings(const Dag& dag, std::size_t output, Products products = Products::kExact);
 
 // Those of all stages of the Dag.
-Roundings roundings(const Dag& dag);
+Roundings roundings(const Dag& dag, Products products = Products::kExact);
 
 }  // namespace tessera::te

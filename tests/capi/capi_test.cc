@@ -265,6 +265,19 @@ TEST(Compile, FilesAreKeptForTheNextStart) {
   fs::remove_all(folder);
 }
 
+TEST(Compile, FastMathIsForGpusThatHaveIt) {
+  tsr_model* model = nullptr;
+  tsr_compile_options options{};
+  options.size = sizeof options;
+  options.fast_math = "tf32";
+  for (const char* target : {static_cast<const char*>(nullptr), "v100"}) {
+    options.target = target;
+    const tsr_status status = api().compile("zoo:mlp", &options, &model);
+    EXPECT_EQ(status.code, TSR_UNSUPPORTED);
+    EXPECT_NE(std::string(status.message).find("no tensor cores for f32"), std::string::npos);
+  }
+}
+
 TEST(Compile, ErrorsAreStatuses) {
   tsr_model* model = nullptr;
   expect_status(api().compile("/nonexistent.onnx", nullptr, &model), TSR_IO, "/nonexistent.onnx");

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/driver/bench/bench_model.h"
+#include "tessera/driver/bench/peer.h"
 #include "tessera/target/target.h"
 
 namespace tessera::driver {
@@ -104,6 +105,14 @@ TEST(PeerDriver, WithoutScriptOrInterpreterAPeerIsAbsent) {
   ASSERT_FALSE(gone.ok());
   EXPECT_EQ(gone.error().code, ErrorCode::kUnavailable);
   EXPECT_EQ(gone.error().message, "/no/such/python3: its program cannot be started");
+}
+
+TEST(Peer, AMissingModuleIsNamedWithItsFolders) {
+  const auto missing = open_peer("no_such_peer", "matmul:M=1,N=1,K=1", 1);
+  ASSERT_FALSE(missing.ok());
+  EXPECT_EQ(missing.error().code, ErrorCode::kUnavailable);
+  EXPECT_THAT(missing.error().message, HasSubstr("no libtessera_peer_no_such_peer.so in /"));
+  EXPECT_THAT(missing.error().message, HasSubstr("/lib/tessera/peers"));
 }
 
 // What a user of an interpreter without any of the libraries is told, by the script itself.

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/target/target.h"
+#include "tessera/target/fast_math.h"
 
 namespace tessera::plan {
 namespace {
@@ -25,6 +25,13 @@ TEST(Rules, FramesOfAllMachinesAreTransformed) {
     EXPECT_EQ(preferred_algorithm(64, 64, {1, 16, 56, 56, 64}, rules), "winograd4") << machine;
     EXPECT_EQ(preferred_algorithm(64, 64, {1, 64, 4, 4, 64}, rules), "direct") << machine;
   }
+}
+
+// What the transforms add up, tf32 would round.
+TEST(Rules, ProductsInTf32AreDirect) {
+  const target::Target h200 = target::find_target("h200").value();
+  const Rules rules = rules_for(target::allow_fast_math(h200, "tf32").value());
+  EXPECT_EQ(preferred_algorithm(64, 64, {1, 56, 56, 64}, rules), "direct");
 }
 
 TEST(Rules, GpusTakeFewerLargerKernels) {

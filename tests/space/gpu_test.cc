@@ -1,5 +1,7 @@
 // Schedules for GPUs: whatever is picked lowers to launches within the limits of the device, and
 // the interpreter, which runs them block by block, finds no race and the right result.
+#include <cmath>
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -8,7 +10,9 @@
 #include "tessera/space/default_schedule.h"
 #include "tessera/space/gpu/gpu_tensor.h"
 #include "tessera/space/walk.h"
+#include "tessera/target/fast_math.h"
 #include "tessera/te/ops/winograd.h"
+#include "tessera/te/roundings.h"
 #include "tests/lower/thread_case.h"
 #include "tests/space/sketch_case.h"
 #include "tests/space/space_case.h"
@@ -401,6 +405,46 @@ TEST(Gpu, WithoutTensorCoresForTheTypeThreadsMultiply) {
   EXPECT_FALSE(uses_tensor_cores(
       default_schedule(dag_of("matmul:M=3,N=64,K=64,dtype=f16"), gpu(), lower::check_lowers)
           .value()));
+}
+
+// Products of f32 go there only where rounding to tf32 is allowed. Inputs that tf32 holds give what
+// f32 gives; others differ by no more than the table allows.
+TEST(Gpu, ProductsOfSinglesGoToTensorCoresWhereAllowed) {
+  const target::Target fast = target::allow_fast_math(gpu(), "tf32").value();
+  for (const char* spec :
+       {"matmul:M=37,N=40,K=44,TB=1", "matmul:M=20,N=36,K=24", "matmul:M=7,N=10,K=19,TA=1",
+        "dense:M=17,N=24,K=36", "conv2d:N=1,H=3,W=20,CI=16,CO=16,KH=3,KW=3,P=1,algo=direct"}) {
+    SCOPED_TRACE(spec);
+    const te::Dag dag = dag_of(spec);
+    EXPECT_FALSE(uses_tensor_cores(default_schedule(dag, gpu(), lower::check_lowers).value()));
+    std::vector<schedule::Schedule> schedules = {
+        default_schedule(dag, fast, lower::check_lowers).value()};
+    EXPECT_TRUE(uses_tensor_cores(schedules[0])) << schedule::to_text(schedules[0]);
+    const Space space = make_space(dag, fast, lower::check_lowers).value();
+    Rng rng(5);
+    for (int i = 0; i < 8 && schedules.size() < 2; ++i) {
+      const schedule::Schedule other = space.schedule(space.sample(rng)).value();
+      if (uses_tensor_cores(other)) schedules.push_back(other);
+    }
+    std::vector<HostTensor> inputs, held;
+    for (const te::Input& in : dag.inputs) {
+      inputs.push_back(random_tensor(in.buffer->dtype, in.buffer->shape, rng));
+      held.emplace_back(in.buffer->dtype, in.buffer->shape);
+      for (std::int64_t i = 0; i < held.back().size(); ++i)
+        held.back().set_float(i, std::round(inputs.back().get_float(i) * 64) / 64);
+    }
+    const double scale = 4;  // of the outputs, which are sums of products of at most 1
+    const double allowed = scale * tolerance(te::roundings(dag, Products::kTf32));
+    for (const schedule::Schedule& s : schedules) {
+      const auto lowered = lower::lower_device(dag, s, fast);
+      ASSERT_TRUE(lowered.ok()) << lowered.error().message << "\n" << schedule::to_text(s);
+      const auto run = [&](const std::vector<HostTensor>& given, double most) {
+        return lower::run_threads(dag, lowered->program, given, most, lowered->param_layouts);
+      };
+      EXPECT_EQ(run(held, 1e-5), "") << schedule::to_text(s);
+      EXPECT_EQ(run(inputs, allowed), "") << schedule::to_text(s);
+    }
+  }
 }
 
 TEST(Gpu, TensorTilesFillTheDevice) {

@@ -1,5 +1,7 @@
 #include "tessera/te/roundings.h"
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "tessera/te/builder.h"
@@ -24,6 +26,18 @@ TEST(Roundings, NarrowSumsAreTakenWideAndRoundedOnce) {
   const Roundings r = of("matmul:M=4,N=4,K=50,dtype=f16");
   EXPECT_EQ(r.count(DType::kF32), 50);
   EXPECT_EQ(r.count(DType::kF16), 1);
+}
+
+// Where products may be taken in tf32, their two operands are rounded, and nothing else.
+TEST(Roundings, OperandsOfProductsInTf32) {
+  const auto allowed = [](const char* spec, Products products) {
+    return tolerance(roundings(make_dag(parse_op_spec(spec).value()).value(), 0, products));
+  };
+  const char* product = "matmul:M=4,N=4,K=50";
+  EXPECT_NEAR(allowed(product, Products::kTf32) - allowed(product, Products::kExact),
+              8 * 0x1p-11 * std::sqrt(2.0), 1e-12);
+  for (const char* spec : {"softmax:R=5,C=9", "reduce:R=5,C=9", "matmul:M=4,N=4,K=50,dtype=i8"})
+    EXPECT_EQ(allowed(spec, Products::kTf32), allowed(spec, Products::kExact)) << spec;
 }
 
 ir::Buffer cast_stage(DagBuilder& b, const char* name, const ir::Buffer& x, DType to) {

@@ -18,6 +18,7 @@
 
 #include "tessera/codegen/llvm/level_order.h"
 #include "tessera/codegen/llvm/schedule_options.h"
+#include "tessera/target/fast_math.h"
 
 namespace tessera::codegen {
 namespace {
@@ -84,8 +85,9 @@ Result<std::unique_ptr<llvm::TargetMachine>> make_machine(const target::Target& 
   const auto& machine_triple = triple;
 #endif
   std::unique_ptr<llvm::TargetMachine> machine(registered->createTargetMachine(
-      machine_triple, known_cpu(*registered, machine_triple, target), target.features,
-      llvm::TargetOptions(), llvm::Reloc::PIC_, std::nullopt, static_cast<OptLevel>(level)));
+      machine_triple, known_cpu(*registered, machine_triple, target),
+      target::without_fast_math(target).features, llvm::TargetOptions(), llvm::Reloc::PIC_,
+      std::nullopt, static_cast<OptLevel>(level)));
   if (!machine)
     return make_error(ErrorCode::kUnsupported, "target {}: LLVM has no machine for it",
                       target.name);

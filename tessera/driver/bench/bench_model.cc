@@ -14,6 +14,7 @@
 #include "tessera/runtime/device/devices.h"
 #include "tessera/support/temporary_folder.h"
 #include "tessera/target/cpus.h"
+#include "tessera/target/fast_math.h"
 
 namespace tessera::driver {
 namespace {
@@ -50,6 +51,7 @@ Result<std::vector<HostTensor>> cpu_outputs(const onnx::Model& model,
   const target::Target target = target::code_target(target::host(), pool.threads());
   LoadOptions load = options.load;
   load.passes = passes_for(target);
+  load.integer_products = false;
   TESSERA_TRY(const graph::Graph graph, load_graph(model, load));
   exec::ModelOptions build;
   build.cache = options.model.cache;
@@ -196,8 +198,8 @@ double range_error(const HostTensor& got, const HostTensor& want, double none) {
 }
 
 double worst_output(const graph::Graph& graph, const std::vector<HostTensor>& got,
-                    const std::vector<HostTensor>& want) {
-  const std::vector<Roundings> rounded = graph::roundings(graph);
+                    const std::vector<HostTensor>& want, Products products) {
+  const std::vector<Roundings> rounded = graph::roundings(graph, products);
   const std::vector<double> terms = graph::term_magnitudes(graph);
   double worst = 0;
   for (std::size_t i = 0; i < want.size(); ++i) {
@@ -278,7 +280,9 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
   // Types that are not f32 matter to peers on a GPU; on a CPU they run the model as it is.
   PeerPlace place;
   if (device) {
-    place = {.device = target::to_text(target.kind), .dtype = to_text(options.load.passes.floats)};
+    const DType floats = options.load.passes.floats;
+    const bool tf32 = floats == DType::kF32 && target::products_of(target) == Products::kTf32;
+    place = {.device = target::to_text(target.kind), .dtype = tf32 ? "tf32" : to_text(floats)};
   }
   std::vector<std::unique_ptr<PeerProcess>> peers;
   for (const std::string& name : options.peers) {
@@ -294,7 +298,7 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
     } else {
       PeerProcess& process = **started;
       peer.version = process.version();
-      peer.max_error = worst_output(graph, outputs, process.outputs());
+      peer.max_error = worst_output(graph, outputs, process.outputs(), target::products_of(target));
       peer.verified = peer.max_error <= 1;
       // The first that agrees with ours.
       if (peer.verified && !bench.verified) {
@@ -313,7 +317,7 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
                 device ? cpu_outputs(model, options, inputs)
                        : plain_outputs(model, target, options, inputs, pool));
     result.verified_by = device ? "this machine's cores" : "every node alone";
-    bench.max_error = worst_output(graph, outputs, plain);
+    bench.max_error = worst_output(graph, outputs, plain, target::products_of(target));
     bench.verified = bench.max_error <= 1;
     bench.compared = bench.verified || !agree_but_for_no_numbers(graph, outputs, plain);
   }

@@ -7,6 +7,7 @@
 #include "tessera/driver/bench/bench_op.h"
 #include "tessera/driver/compile/load_graph.h"
 #include "tessera/exec/model_runner.h"
+#include "tessera/support/tolerance.h"
 
 namespace tessera::driver {
 
@@ -53,7 +54,7 @@ double range_error(const HostTensor& got, const HostTensor& want, double none = 
 // The largest over_tolerance(range_error) of the outputs of `graph`, each with the tolerance that
 // its own ancestry gives it: above 1 is wrong.
 double worst_output(const graph::Graph& graph, const std::vector<HostTensor>& got,
-                    const std::vector<HostTensor>& want);
+                    const std::vector<HostTensor>& want, Products products = Products::kExact);
 
 // Whether there are outputs whose every value is not a number, on both sides alike, and all others
 // agree: nothing is wrong, but nothing is proved either.

@@ -12,6 +12,7 @@
 #include "tessera/runtime/device/cpu_device.h"
 #include "tessera/runtime/device/devices.h"
 #include "tessera/space/default_schedule.h"
+#include "tessera/target/fast_math.h"
 #include "tessera/te/ops/winograd.h"
 
 namespace tessera::driver {
@@ -145,8 +146,10 @@ Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& machi
     TESSERA_TRY(const kernel::Reference want,
                 kernel::reference(data.plain, data.inputs, o, kSamples, kSeed));
     TESSERA_TRY(const HostTensor got, runner.output(o));
-    result.max_error = std::max(result.max_error,
-                                kernel::worst_error(want, got, kernel::tolerance(data.plain, o)));
+    result.max_error =
+        std::max(result.max_error,
+                 kernel::worst_error(
+                     want, got, kernel::tolerance(data.plain, o, target::products_of(target))));
     wanted.push_back(want);
   }
   result.verified = result.max_error <= 1;

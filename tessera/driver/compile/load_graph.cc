@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "tessera/driver/compile/run_eager.h"
+#include "tessera/onnx/integer_products.h"
 #include "tessera/plan/rules.h"
 #include "tessera/zoo/zoo.h"
 
@@ -35,6 +36,17 @@ graph::PassOptions passes_for(const target::Target& target) {
   return passes;
 }
 
+LoadOptions load_options_for(const target::Target& target) {
+  LoadOptions options;
+  options.passes = passes_for(target);
+  constexpr int kWarpRows = 16;
+  const auto shapes = target::tensor_shapes(target);
+  options.integer_products = std::any_of(
+      shapes.begin(), shapes.end(),
+      [](const target::TensorShape& s) { return s.dtype == DType::kI8 && s.m == kWarpRows; });
+  return options;
+}
+
 Result<onnx::Model> load_onnx(const std::string& spec) {
   if (spec.starts_with(kZooPrefix)) return zoo::make_model(spec.substr(kZooPrefix.size()));
   Result<onnx::Model> model = onnx::load_model(spec);
@@ -53,7 +65,11 @@ Result<onnx::CheckReport> check_model(const onnx::Model& model, const LoadOption
 
 Result<graph::Graph> load_graph(const onnx::Model& model, const LoadOptions& options) {
   Folding folding(options);
-  TESSERA_TRY(graph::Graph graph, onnx::import_model(model, folding.import()));
+  // Sums of bytes exceed what f16 holds.
+  const bool integers = options.integer_products && options.passes.floats == DType::kF32;
+  TESSERA_TRY(
+      graph::Graph graph,
+      onnx::import_model(integers ? onnx::with_integer_products(model) : model, folding.import()));
   if (options.optimize) TESSERA_DO(graph::optimize(graph, options.passes));
   return graph;
 }

@@ -16,9 +16,14 @@ graph::PassOptions passes_for(const target::Target& target);
 struct LoadOptions {
   onnx::ImportOptions import;
   graph::PassOptions passes = passes_for(target::host());
-  bool optimize = true;                              // false: the graph as import leaves it
+  bool optimize = true;  // false: the graph as import leaves it
+  // QDQ models multiply bytes (onnx/integer_products.h), unless f32 is computed in another type.
+  bool integer_products = false;
   std::shared_ptr<const kernel::KernelCache> cache;  // of the code that folds constants
 };
+
+// With the passes of the target, and products of bytes where it has tensor cores for them.
+LoadOptions load_options_for(const target::Target& target);
 
 // `spec` is the path of an ONNX file, or zoo:NAME[@parameter=value,...].
 Result<onnx::Model> load_onnx(const std::string& spec);

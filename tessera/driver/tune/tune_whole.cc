@@ -12,6 +12,7 @@
 #include "tessera/lower/check_lowers.h"
 #include "tessera/runtime/device/devices.h"
 #include "tessera/space/default_schedule.h"
+#include "tessera/target/fast_math.h"
 
 namespace tessera::driver {
 namespace {
@@ -193,7 +194,8 @@ Result<bool> WholeModels::verify(Selection* selection, std::vector<SubjectReport
       }
       TESSERA_TRY(Built tuned, build(i, selection));
       TESSERA_TRY(const std::vector<HostTensor> got, outputs_of(tuned));
-      const double error = worst_output(tuned.graph, got, wanted[i]);
+      const double error =
+          worst_output(tuned.graph, got, wanted[i], target::products_of(options_.target));
       if (subjects.size() == 1) {
         verified_ = std::make_shared<const Built>(std::move(tuned));
         verified_selection_ = *selection;

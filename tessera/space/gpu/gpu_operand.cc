@@ -58,20 +58,22 @@ std::optional<GpuOperand> make_gpu_operand(const Context& x, const Contraction& 
   const std::int64_t vector = kGpuCopyBytes / size_bytes(a.buffer->dtype);
   const bool whole = a.buffer->shape.back() % vector == 0;
   const bool cut_is_whole = x.stage(c.stage).extent(cut) % vector == 0;
-  // Bytes must lie along the sums.
-  const bool apart = size_bytes(a.buffer->dtype) == 1 && !is_last_axis(a, cut);
+  // Elements of other than two bytes must lie along the sums.
+  const bool apart = size_bytes(a.buffer->dtype) != 2 && !is_last_axis(a, cut);
   const bool turned = along_cut && cut_is_whole && !is_last_axis(a, cut);
   const bool better = constant && (apart || turned || (!whole && cut_is_whole));
   std::optional<GpuOperand> as_is;
   if (lies_along(a, outer, cut)) as_is = o;
-  if (as_is && !better) return o;
+  // Single elements of four bytes can be copied to another place.
+  const bool turns = as_is && apart && !constant && size_bytes(a.buffer->dtype) == 4;
+  if (as_is && !better && !turns) return o;
   const auto at = [&](std::size_t axis) {
     return std::find_if(o.order.begin(), o.order.end(), [&](std::size_t d) {
       const auto& terms = a.indices[d].terms;
       return terms.size() == 1 && terms[0].axis == axis && terms[0].coefficient == 1;
     });
   };
-  if (!constant) return std::nullopt;
+  if (!constant && !turns) return std::nullopt;
   for (const std::size_t axis : {outer, cut}) {  // to the end, one after the other
     const auto found = at(axis);
     if (found == o.order.end()) return as_is;
@@ -79,7 +81,8 @@ std::optional<GpuOperand> make_gpu_operand(const Context& x, const Contraction& 
     o.order.erase(found);
     o.order.push_back(d);
   }
-  o.moved = true;
+  o.moved = constant;
+  o.turned = !constant;
   return o;
 }
 
@@ -103,6 +106,7 @@ void begin_gpu_copy(Context& x, const GpuOperand& o, const std::string& reader) 
 
 std::int64_t gpu_copy_lanes(const GpuOperand& o, std::int64_t span) {
   const ir::Buffer& buffer = o.access->buffer;
+  if (o.turned) return 1;
   std::int64_t lanes = kGpuCopyBytes / size_bytes(buffer->dtype);
   while (lanes > 1 && (buffer->shape[o.order.back()] % lanes != 0 || span % lanes != 0)) lanes /= 2;
   return lanes;

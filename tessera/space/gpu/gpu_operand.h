@@ -15,6 +15,7 @@ struct GpuOperand {
   const Access* access = nullptr;
   std::vector<std::size_t> order;  // dimensions as they are stored, outermost first
   bool moved = false;              // that order is not the one of the buffer
+  bool turned = false;             // of the copy alone: the buffer keeps its order
 
   schedule::Layout layout() const;
 };

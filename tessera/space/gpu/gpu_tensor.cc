@@ -10,6 +10,7 @@
 #include "tessera/space/gpu/gpu_group.h"
 #include "tessera/space/gpu/gpu_operand.h"
 #include "tessera/space/gpu/gpu_parts.h"
+#include "tessera/target/fast_math.h"
 
 namespace tessera::space {
 namespace {
@@ -24,9 +25,11 @@ struct Instruction {
 };
 constexpr std::array kInstructions = {
     Instruction{DType::kF16, 16, "mma16x16x16"}, Instruction{DType::kBF16, 16, "mma16x16x16"},
-    Instruction{DType::kI8, 32, "mma16x16x32"}, Instruction{DType::kU8, 32, "mma16x16x32"}};
+    Instruction{DType::kF32, 8, "mma16x16x8"}, Instruction{DType::kI8, 32, "mma16x16x32"},
+    Instruction{DType::kU8, 32, "mma16x16x32"}};
 
 const Instruction* find_instruction(const target::Target& target, DType type) {
+  if (type == DType::kF32 && target::products_of(target) == Products::kExact) return nullptr;
   for (const Instruction& i : kInstructions) {
     if (i.type != type) continue;
     for (const target::TensorShape& s : target::tensor_shapes(target)) {
@@ -63,7 +66,7 @@ class GpuTensor {
     const auto b = make_gpu_operand(x_, c_, c_.b, c_.vector, cut_);
     if (!a || !b) return false;
     operands_ = {*a, *b};
-    if (size_bytes(instruction_.type) == 1) {
+    if (size_bytes(instruction_.type) != 2) {
       // Elements of two bytes can be turned round on their way to registers, others not.
       for (const GpuOperand& o : operands_) {
         const auto& terms = o.access->indices[o.order.back()].terms;
@@ -236,14 +239,13 @@ class GpuTensor {
     w.compute_at(stage, sum_.inner, step);
     Loops dims;
     std::int64_t elements = 1;
-    for (const std::size_t d : o.order) {
+    for (std::size_t i = 0; i < o.order.size(); ++i) {
+      const std::size_t d = o.turned ? i : o.order[i];  // turned: copied as the buffer lies
       dims.push_back("d" + std::to_string(d));
       elements *= span(a, d);
     }
-    if (o.moved) {
-      w.layout(stage, o.layout());
-      w.reorder(stage, dims);
-    }
+    if (o.moved || o.turned) w.layout(stage, o.layout());
+    if (o.moved) w.reorder(stage, dims);
     const std::int64_t most = kGpuCopyBytes / size_bytes(a.buffer->dtype);
     if (o.order.size() > 1) {  // rows end up in different banks
       const std::size_t row = o.order[o.order.size() - 2];

@@ -9,9 +9,9 @@
 
 namespace tessera::space {
 
-// A product of f16, bf16 or bytes on tensor cores, with its epilogue: tiles of warps in blocks,
-// operands through shared memory. False, and nothing is written, where the target has none for the
-// types or the operands do not lie as they need them.
+// A product of f16, bf16, bytes or, where rounding to tf32 is allowed, f32 on tensor cores, with
+// its epilogue: tiles of warps in blocks, operands through shared memory. False, and nothing is
+// written, where the target has none for the types or the operands do not lie as they need them.
 bool schedule_gpu_tensor(Context& context, const Contraction& contraction, const Nest& nest);
 
 struct TensorTile {

@@ -21,7 +21,7 @@ extern "C" {
 
 /* Grows when functions are added at the end of tsr_api or fields at the end of an options struct; a
  * library serves all versions up to its own. */
-#define TSR_API_VERSION 4
+#define TSR_API_VERSION 5
 
 typedef struct tsr_model tsr_model;
 typedef struct tsr_session tsr_session;
@@ -63,6 +63,9 @@ typedef struct tsr_compile_options {
   /* Since version 4. Threads that the code of a processor shares its work among; 0: one a core.
    * Sessions of another number run it too, but not as well. */
   int32_t threads;
+  /* Since version 5. "tf32": the tensor cores of a GPU may multiply f32 rounded to 10 bits of
+   * fraction; TSR_UNSUPPORTED where the target has none. NULL: nothing is rounded beyond types. */
+  const char* fast_math;
 } tsr_compile_options;
 
 enum { TSR_EMIT_SHARED = 0, TSR_EMIT_STATIC = 1, TSR_EMIT_OBJECT = 2 };

@@ -113,6 +113,7 @@ struct CompileOptions {
   bool strict_plan = false;
   std::string cost_model;  // "shipped", paths of weights, or empty: default schedules
   std::string target;      // empty: this machine's processor
+  std::string fast_math;   // "tf32" on GPUs; empty: nothing is rounded beyond types
   int device = 0;
   void* queue = nullptr;
   int threads = 0, build_threads = 0;  // of the code, of the compiler; 0: one a core
@@ -223,6 +224,7 @@ class Model {
     given.size = sizeof given;
     given.name = detail::text_or_null(options.name);
     given.target = detail::text_or_null(options.target);
+    given.fast_math = detail::text_or_null(options.fast_math);
     given.cc = detail::text_or_null(options.cc);
     given.emit = options.emit;
     given.weights = options.weights;

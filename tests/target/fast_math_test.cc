@@ -1,0 +1,44 @@
+#include "tessera/target/fast_math.h"
+
+#include <gtest/gtest.h>
+
+#include "tessera/target/match.h"
+
+namespace tessera::target {
+namespace {
+
+TEST(FastMath, IsPartOfTheTextAndComesOffAgain) {
+  const Target machine = find_target("h200").value();
+  EXPECT_EQ(products_of(machine), Products::kExact);
+  const Target fast = allow_fast_math(machine, "tf32").value();
+  EXPECT_EQ(products_of(fast), Products::kTf32);
+  EXPECT_NE(to_text(fast), to_text(machine));
+  EXPECT_EQ(to_text(target_from_text(to_text(fast)).value()), to_text(fast));
+  EXPECT_EQ(to_text(without_fast_math(fast)), to_text(machine));
+  EXPECT_EQ(to_text(allow_fast_math(fast, "tf32").value()), to_text(fast));
+  EXPECT_EQ(to_text(allow_fast_math(machine, "").value()), to_text(machine));
+}
+
+TEST(FastMath, IsRefusedWhereThereIsNone) {
+  for (const char* name : {"v100", "t4", "opencl-1.2", "host"}) {
+    const auto refused = allow_fast_math(find_target(name).value(), "tf32");
+    ASSERT_FALSE(refused.ok()) << name;
+    EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
+    EXPECT_EQ(refused.error().message,
+              "fast math tf32: " + std::string(name) + " has no tensor cores for f32");
+  }
+  const auto unknown = allow_fast_math(find_target("h200").value(), "tf23");
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_EQ(unknown.error().message, "fast math 'tf23' is not known; there is: tf32");
+}
+
+// Exact code is good for whoever allows more, not the other way round.
+TEST(FastMath, PlansThatRoundAreNotForThoseWhoDoNotAllowIt) {
+  const Target machine = find_target("a100").value();
+  const Target fast = allow_fast_math(machine, "tf32").value();
+  EXPECT_EQ(mismatch(machine, fast), "");
+  EXPECT_EQ(mismatch(fast, machine), "made with products in tf32, wanted without (fast math)");
+}
+
+}  // namespace
+}  // namespace tessera::target
