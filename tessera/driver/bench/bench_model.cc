@@ -51,7 +51,6 @@ Result<std::vector<HostTensor>> cpu_outputs(const onnx::Model& model,
   const target::Target target = target::code_target(target::host(), pool.threads());
   LoadOptions load = options.load;
   load.passes = passes_for(target);
-  load.integer_products = false;
   TESSERA_TRY(const graph::Graph graph, load_graph(model, load));
   exec::ModelOptions build;
   build.cache = options.model.cache;
