@@ -27,18 +27,18 @@ class XlaModel:
             jax.config.update("jax_default_matmul_precision", precision)
         program = Program(load_with_shapes(job).graph, [t.name for t in job.inputs], [t.name for t in job.outputs],
                           numpy.dtype("float16" if self.half else "float32"))
-        # Constants of the program: to pass hundreds of arrays costs the host half a millisecond a call.
-        weights = jax.device_put(program.weights, device)
+        # Arguments, not constants: as fast or faster (BERT-base in f16: 0.585 ms, as constants 0.641).
+        self.weights = jax.device_put(program.weights, device)
         inputs = [t.array.astype("float16") if self.half and t.array.dtype == numpy.float32 else t.array
                   for t in job.inputs]
         self.inputs = jax.device_put(inputs, device)
-        self.call = jax.jit(lambda inputs: program(weights, inputs)).lower(self.inputs).compile()
+        self.call = jax.jit(program).lower(self.weights, self.inputs).compile()
         self.results = None
         if job.device == "cuda":
             self.time = self.pipelined
 
     def run(self):
-        self.results = jax.block_until_ready(self.call(self.inputs))
+        self.results = jax.block_until_ready(self.call(self.weights, self.inputs))
 
     def pipelined(self, calls):
         """One call after the other without waiting for each: what the host does between them is hidden. Many, so that the
@@ -46,7 +46,7 @@ class XlaModel:
         many = max(calls, 64)
         start = time.perf_counter()
         for _ in range(many):
-            self.results = self.call(self.inputs)
+            self.results = self.call(self.weights, self.inputs)
         jax.block_until_ready(self.results)
         return (time.perf_counter() - start) * calls / many
 
