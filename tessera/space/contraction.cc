@@ -373,7 +373,7 @@ class ContractionWriter {
     Loops order = unit_loops();
     append(&order, names_of(outer));
     append(&order, inner);
-    vectorize_last(x_, h_, vector[1], p_.wide, &order);
+    vectorize_part(x_, h_, vector[1], p_.wide, &order);
     w.reorder(nest, order);
     return share(nest, std::move(outer), batch);
   }

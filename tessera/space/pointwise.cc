@@ -152,6 +152,16 @@ void vectorize_last(Context& c, const Stage& s, const std::string& loop, std::in
   out->insert(out->end(), parts.begin(), parts.end());
 }
 
+void vectorize_part(Context& c, const Stage& s, const std::string& loop, std::int64_t extent,
+                    Loops* out) {
+  const std::int64_t lanes = c.lanes(s.dtype());
+  std::int64_t vectors = choose_vectors(c, s, extent);
+  while (extent % lanes == 0 && extent / lanes % vectors != 0) --vectors;
+  const Loops parts = c.writer.split(s.op.name, loop, {at_most(lanes * vectors, extent)});
+  c.writer.vectorize(s.op.name, parts[1]);
+  out->insert(out->end(), parts.begin(), parts.end());
+}
+
 void schedule_pointwise(Context& c, std::size_t stage) {
   const Stage& s = c.stage(stage);
   c.done[stage] = true;

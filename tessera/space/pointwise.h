@@ -14,4 +14,10 @@ void schedule_pointwise(Context& context, std::size_t stage);
 void vectorize_last(Context& context, const Stage& stage, const std::string& loop,
                     std::int64_t extent, Loops* out, std::int64_t least = 1);
 
+// The same for a loop around which another stage is computed: the steps divide `extent` where whole
+// vectors do. A step beyond its end would make that stage compute, and read packed operands, beyond
+// its part.
+void vectorize_part(Context& context, const Stage& stage, const std::string& loop,
+                    std::int64_t extent, Loops* out);
+
 }  // namespace tessera::space

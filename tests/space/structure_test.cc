@@ -77,6 +77,15 @@ TEST(Structure, PaddingOfDepthwiseIsCutOffLoopsOrCopied) {
   EXPECT_TRUE(contains(small, "reorder Y c.0 n oh.0 ow.0"));
 }
 
+// A vector of the epilogue that crosses the end of a part would make the product compute more than
+// its part, across blocks of its packed weights.
+TEST(Structure, VectorsOfAnEpilogueEndWithThePart) {
+  const target::Target target = target::find_target("sapphirerapids").value();
+  const std::string text = schedule_text(dag_of("dense:M=4,N=512,K=4608"), target);
+  EXPECT_TRUE(contains(text, "split Y j 96 tail=peel\nsplit Y j.1 48 tail=peel")) << text;
+  EXPECT_TRUE(contains(text, "compute_at C Y j.0\n")) << text;
+}
+
 // Iterations of each parallel loop of the default schedule.
 std::vector<std::int64_t> parts_of_default(const std::string& spec, const target::Target& target) {
   const te::Dag dag = dag_of(spec);
