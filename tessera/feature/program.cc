@@ -43,7 +43,7 @@ struct Placed {
         loop_of(memory),
         groups(memory),
         expr(memory) {}
-  int target = -1;   // stage it is computed in
+  int target = -1;    // stage it is computed in
   int attached = -1;  // id of the loop it is computed at; -1: those around it run once
   bool live = false;
   // The threads of a block compute it together: it is outside of those of the stages around it.

@@ -7,8 +7,8 @@
 #include <variant>
 #include <vector>
 
-#include "tessera/support/mapped_file.h"
 #include "tessera/onnx/model.h"
+#include "tessera/support/mapped_file.h"
 #include "tessera_onnx.pb.h"
 
 namespace tessera::onnx {
