@@ -12,8 +12,6 @@ using space::Stage;
 using target::Target;
 
 constexpr int kVersion = 1;
-constexpr std::size_t kMostOperands = 4;
-constexpr std::int64_t kPrimes[] = {2, 3, 5, 7};
 
 template <class Facts>
 struct Column {

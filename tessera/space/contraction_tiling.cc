@@ -210,7 +210,8 @@ class Tiler {
         c_.rows.empty() ? static_cast<double>(p_.rows * size_bytes(c_.a.buffer->dtype)) : 0;
     if ((bytes + rows) * static_cast<double>(depth_) <= (rows > 0 ? 0.8 : m_.panel_share) * l1)
       return 0;
-    const double rest = static_cast<double>(depth_ / std::max<std::int64_t>(1, extent));
+    const std::int64_t others = depth_ / std::max<std::int64_t>(1, extent);
+    const auto rest = static_cast<double>(others);
     auto length = static_cast<std::int64_t>(m_.block_share * l1 / (bytes * rest));
     length = std::max(m_.shortest_block, length / 8 * 8);
     const std::int64_t even = even_part(parts_of(extent, 8), length / 8) * 8;
@@ -222,7 +223,8 @@ class Tiler {
     const auto bytes = static_cast<double>(p_.columns * size_bytes(c_.b.buffer->dtype));
     const auto l2 = static_cast<double>(x_.l2_bytes());
     if (bytes * static_cast<double>(depth_) <= l2 / 2) return 0;
-    const double rest = static_cast<double>(depth_ / std::max<std::int64_t>(1, extent));
+    const std::int64_t others = depth_ / std::max<std::int64_t>(1, extent);
+    const auto rest = static_cast<double>(others);
     const auto length = static_cast<std::int64_t>(l2 / 4 / (bytes * rest)) / 8 * 8;
     const std::int64_t even =
         even_part(parts_of(extent, 8), std::max(m_.shortest_block, length) / 8) * 8;
@@ -492,11 +494,12 @@ class Tiler {
     if (!m_.lane_operands && fits)
       return c_.rows.empty() ? LoopOrder::kRows : LoopOrder::kOuterRows;
     const std::int64_t outer_rows = p_.hoist != Hoist::kNone ? 1 : product(c_.rows);
-    if (fits && outer_rows >= 2 * x_.target.code_threads()) return LoopOrder::kOuterRows;
+    if (fits && outer_rows >= std::int64_t{2} * x_.target.code_threads())
+      return LoopOrder::kOuterRows;
     const bool other_rows = p_.hoist == Hoist::kNone && !c_.rows.empty();
     const std::int64_t columns = parts_of(s_.extent(c_.vector), p_.columns);
     const bool few_columns = !other_rows && p_.panel == 0 &&
-                             columns < 2 * x_.target.code_threads() &&
+                             columns < std::int64_t{2} * x_.target.code_threads() &&
                              parts_of(row_extent(), p_.rows) > columns;
     return few_columns ? LoopOrder::kRows : LoopOrder::kColumns;
   }

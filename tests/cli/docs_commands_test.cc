@@ -36,7 +36,7 @@ std::vector<fs::path> documents() {
 // Lines of blocks, with those that end in a backslash joined, and inline code that begins with the
 // name of a program.
 std::vector<std::string> command_lines(const std::string& text) {
-  static const std::regex kInline("`((\\./do|tessera) [^`]*)`");
+  static const std::regex inline_code("`((\\./do|tessera) [^`]*)`");
   std::vector<std::string> out;
   std::stringstream lines(text);
   bool block = false;
@@ -52,7 +52,7 @@ std::vector<std::string> command_lines(const std::string& text) {
       }
       out.push_back(std::exchange(joined, ""));
     } else {
-      for (std::sregex_iterator it(line.begin(), line.end(), kInline), end; it != end; ++it) {
+      for (std::sregex_iterator it(line.begin(), line.end(), inline_code), end; it != end; ++it) {
         out.push_back((*it)[1]);
       }
     }
@@ -62,16 +62,15 @@ std::vector<std::string> command_lines(const std::string& text) {
 
 // The words of each call in a line: "a && b | c # why" has three.
 std::vector<std::vector<std::string>> calls_in(const std::string& line) {
-  static const std::regex kComment("(^|\\s)#.*"), kBetween("&&|\\|\\||[|;()<>]");
-  static const std::regex kAssignment("[A-Za-z_]+=.*");
-  const std::string code = std::regex_replace(line, kComment, "");
+  static const std::regex comment("(^|\\s)#.*"), between("&&|\\|\\||[|;()<>]");
+  static const std::regex assignment("[A-Za-z_]+=.*");
+  const std::string code = std::regex_replace(line, comment, "");
   std::vector<std::vector<std::string>> out;
-  for (std::sregex_token_iterator it(code.begin(), code.end(), kBetween, -1), end; it != end;
-       ++it) {
+  for (std::sregex_token_iterator it(code.begin(), code.end(), between, -1), end; it != end; ++it) {
     std::istringstream stream(it->str());
     std::vector<std::string> words;
     for (std::string word; stream >> word;) {
-      if (words.empty() && std::regex_match(word, kAssignment)) continue;
+      if (words.empty() && std::regex_match(word, assignment)) continue;
       words.push_back(word);
     }
     if (!words.empty()) out.push_back(words);
@@ -90,14 +89,15 @@ const Finished& help_of(const std::vector<std::string>& command) {
 
 // Empty when all is well.
 std::string mistake_in(const std::vector<std::string>& words) {
-  static const std::regex kName("[a-z]+"), kFlag("(--[a-z][a-z0-9-]*|-[a-z])(=.*)?");
+  static const std::regex name_of_command("[a-z]+"),
+      flag_of_command("(--[a-z][a-z0-9-]*|-[a-z])(=.*)?");
   std::vector<std::string> command;
   std::size_t at = 1;
   const auto is_group = [&] {
     return command.empty() || command[0] == "db" || command[0] == "dataset" || command[0] == "lm";
   };
   while (at < words.size() && command.size() < 2 && is_group() &&
-         std::regex_match(words[at], kName)) {
+         std::regex_match(words[at], name_of_command)) {
     command.push_back(words[at++]);
   }
   if (!command.empty() && command[0] == "help") return "";
@@ -109,7 +109,7 @@ std::string mistake_in(const std::vector<std::string>& words) {
   if (help.out.find("which is built where libtorch is found") != std::string::npos) return "";
   for (; at < words.size(); ++at) {
     std::smatch flag;
-    if (!std::regex_match(words[at], flag, kFlag)) continue;
+    if (!std::regex_match(words[at], flag, flag_of_command)) continue;
     const std::regex shown("(^|[^a-z-])" + flag[1].str() + "($|[^a-z-])");
     if (!std::regex_search(help.out, shown)) return "no flag " + flag[1].str();
   }

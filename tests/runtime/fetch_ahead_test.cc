@@ -1,6 +1,7 @@
 // Which weights are fetched while which call runs.
 #include "tessera/runtime/device/fetch_ahead.h"
 
+#include <array>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -10,11 +11,17 @@ namespace {
 
 constexpr std::size_t kMega = std::size_t{1} << 20;
 
-// Weights of so many MB that calls read, at addresses 1, 2, ...
+// The place of weights tells them apart.
+char* place(std::size_t number) {
+  static std::array<char, 16> memory{};
+  return &memory.at(number);
+}
+
+// Weights of so many MB that calls read, numbered from 1.
 std::vector<std::vector<Piece>> read_of(const std::vector<std::size_t>& megabytes) {
   std::vector<std::vector<Piece>> read(megabytes.size());
   for (std::size_t i = 0; i < megabytes.size(); ++i) {
-    if (megabytes[i] > 0) read[i].push_back({reinterpret_cast<void*>(i + 1), megabytes[i] * kMega});
+    if (megabytes[i] > 0) read[i].push_back({place(i + 1), megabytes[i] * kMega});
   }
   return read;
 }
@@ -26,7 +33,7 @@ std::string text_of(const std::vector<std::vector<Piece>>& plan) {
     if (!out.empty()) out += ' ';
     if (pieces.empty()) out += '-';
     for (const Piece& w : pieces) {
-      out += std::to_string(reinterpret_cast<std::uintptr_t>(w.memory));
+      out += std::to_string(static_cast<char*>(w.memory) - place(0));
       out += ':' + std::to_string(w.bytes / kMega) + ';';
     }
   }

@@ -57,9 +57,11 @@ class TaskChoice {
     prediction.uses = task_.weight;
     prediction.scored = scored_;
     const bool agreed = reader_ != nullptr;
+    double evidence = kNoEvidence;
+    if (agreed) evidence = options_.agreed_evidence;
     const JudgedCandidate* chosen = choose_candidate(
-        judged, agreed ? options_.agreed_margin : options_.margin,
-        agreed ? options_.agreed_evidence : kNoEvidence, [&](const space::Candidate& c) {
+        judged, agreed ? options_.agreed_margin : options_.margin, evidence,
+        [&](const space::Candidate& c) {
           const Result<schedule::Schedule> steps = space.schedule(c);
           return steps.ok() && lower::lower(task_.dag, *steps, options_.target).ok();
         });

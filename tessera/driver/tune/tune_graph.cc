@@ -334,7 +334,7 @@ class GraphTuning {
     // What seems faster is timed again: noise seems so too. In turns the other comes first, so that
     // neither gains by its place.
     for (int round = 0; round < kRounds; ++round) {
-      const std::size_t first = round % 2;
+      const std::size_t first = round % 2 == 0 ? 0 : 1;
       std::vector<const WholeModels::Built*> models = {best_.get(), built.get()};
       std::swap(models[0], models[first]);
       TESSERA_TRY(const std::vector<runtime::Samples> samples, whole.time_side_by_side(models));

@@ -224,7 +224,6 @@ class Model {
     given.size = sizeof given;
     given.name = detail::text_or_null(options.name);
     given.target = detail::text_or_null(options.target);
-    given.fast_math = detail::text_or_null(options.fast_math);
     given.cc = detail::text_or_null(options.cc);
     given.emit = options.emit;
     given.weights = options.weights;
@@ -283,6 +282,7 @@ class Model {
     given.device = options.device;
     given.queue = options.queue;
     given.threads = options.threads;
+    given.fast_math = detail::text_or_null(options.fast_math);
     function(given);
   }
 
