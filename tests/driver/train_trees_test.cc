@@ -64,7 +64,7 @@ TEST_F(TrainTrees, NotesWhatItLearntFrom) {
   ASSERT_TRUE(train_trees(options_).ok());
   const auto file = model::read_model_file(options_.output);
   ASSERT_TRUE(file.ok()) << file.error().message;
-  EXPECT_EQ(file->notes.at("split"), "by_network");
+  EXPECT_EQ(file->notes.at("split"), "by-network");
   EXPECT_EQ(file->notes.at("holdout"), "resnet50");
   EXPECT_EQ(file->notes.at("seed"), "7");
   EXPECT_EQ(file->notes.at("loss"), "rank");
