@@ -144,7 +144,7 @@ TEST_F(JobTest, FineTuningRemembersWhatWasHeldOutBefore) {
   const Result<JobResult> tuned = run_job(flags_, library_, stop_);
   ASSERT_TRUE(tuned.ok()) << tuned.error().message;
   EXPECT_EQ(nn::trainings(tuned->trained.network.notes),
-            (std::vector<nn::TrainingSplit>{{"by_network", "first"}, {"by_network", "second"}}));
+            (std::vector<nn::TrainingSplit>{{"by-network", "first"}, {"by-network", "second"}}));
 }
 
 TEST_F(JobTest, RefusesEarlyWhatCouldNotBeWrittenOrRead) {
