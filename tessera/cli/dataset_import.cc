@@ -126,9 +126,9 @@ int run_verify(const VerifyArgs& args) {
 void add_dataset_import(Flags& app, std::function<int()>* run) {
   Flags* sub = app.add_subcommand("import", "Make a dataset of databases and logs");
   const auto args = std::make_shared<ImportArgs>();
-  sub->add_option(
-         "FILE", args->files,
-         "Databases of records, their exports, datasets, logs of Ansor and TenSet (.gz too)")
+  sub->add_option("FILE", args->files,
+                  "Databases of records, their exports, datasets, logs of Ansor, TenSet and "
+                  "AutoTVM (.gz too)")
       ->required();
   sub->add_option("--from", args->from,
                   "records, or tpugraphs: raw protobufs of its tuning, written as npz")

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/dataset/ansor_rows.h"
+#include "tessera/dataset/autotvm_rows.h"
 #include "tessera/dataset/candidate_rows.h"
 #include "tessera/dataset/gzip.h"
 #include "tessera/schedule/step.h"
@@ -43,7 +44,7 @@ class TaskReader {
       : task_(task), machine_(machine), kind_(kind) {
     if (task.format == "tessera") {
       open();
-    } else if (task.format != "ansor" || kind != feature::Rows::kStep) {
+    } else if (!foreign() || kind != feature::Rows::kStep) {
       problem_ = make_error(ErrorCode::kUnsupported,
                             "task {}: records of \"{}\" have steps alone, no {} rows", task.key,
                             task.format, feature::to_text(kind));
@@ -64,6 +65,7 @@ class TaskReader {
 
   Result<std::size_t> append(const Example& e, std::vector<float>* rows,
                              std::vector<std::int16_t>* parents) {
+    if (task_.format == "autotvm") return append_autotvm_rows(e.candidate, rows, &cut_);
     if (!rows_) return append_ansor_rows(e.candidate, rows, &cut_);
     if (e.schedule.empty()) return make_error(ErrorCode::kUnavailable, "a record without steps");
     TESSERA_TRY(const schedule::Schedule steps, schedule::schedule_from_text(e.schedule));
@@ -71,6 +73,7 @@ class TaskReader {
   }
 
  private:
+  bool foreign() const { return task_.format == "ansor" || task_.format == "autotvm"; }
   void open() {
     const Result<target::Target> target = target::target_from_text(machine_.target);
     if (!target) return fail(target.error());
@@ -88,7 +91,7 @@ class TaskReader {
   feature::Rows kind_;
   std::optional<Error> problem_;
   std::optional<te::Dag> dag_;
-  std::optional<CandidateRows> rows_;  // absent: of Ansor
+  std::optional<CandidateRows> rows_;  // absent: of other compilers
   std::size_t cut_ = 0;
 };
 

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tessera/dataset/autotvm_rows.h"
 #include "tessera/dataset/candidate_rows.h"
 #include "tessera/feature/schema.h"
 #include "tessera/feature/step_rows.h"
@@ -69,6 +70,39 @@ TEST(AnsorRows, LongListsAreCut) {
   std::size_t cut = 0;
   EXPECT_EQ(append_ansor_rows(text, &rows, &cut).value(), feature::kMostStepRows);
   EXPECT_EQ(cut, 3u);
+}
+
+TEST(AutotvmRows, KnobsAreSteps) {
+  std::vector<float> rows;
+  std::size_t cut = 0;
+  const auto count = append_autotvm_rows(
+      R"({"index":7,"entity":[["tile_f","sp",[-1,3,7,4]],["order","re",[1,0]],)"
+      R"(["ann","an",["unroll","vec"]],["max_step","ot",512],["explicit","ot",true]]})",
+      &rows, &cut);
+  ASSERT_TRUE(count.ok()) << count.error().message;
+  EXPECT_EQ(*count, 6u);
+  const auto row = [&](std::size_t i) { return named(feature::step_names(), rows, i); };
+  EXPECT_EQ(row(0)["split"], 1);
+  EXPECT_EQ(row(0)["argument_1"], slog(3));
+  EXPECT_EQ(row(0)["arguments"], 4);
+  EXPECT_EQ(row(1)["reorder"], 1);
+  EXPECT_EQ(row(1)["iterator"], slog(1));
+  EXPECT_EQ(row(2)["is_unroll"], 1);
+  EXPECT_EQ(row(3)["is_vectorize"], 1);
+  EXPECT_EQ(row(3)["iterator"], slog(2));
+  EXPECT_EQ(row(4)["argument_0"], slog(512));
+  EXPECT_EQ(row(5)["argument_0"], slog(1));
+  EXPECT_EQ(append_autotvm_rows(R"({"i":0,"e":[]})", &rows, &cut).value(), 1u);
+}
+
+TEST(AutotvmRows, RefusesWhatIsNoConfig) {
+  std::vector<float> rows;
+  std::size_t cut = 0;
+  for (const char* text : {"", "[]", "{}", R"({"entity":[7]})", R"({"entity":[["a","xx",1]]})",
+                           R"({"entity":[["a","sp",["b"]]]})"}) {
+    EXPECT_FALSE(append_autotvm_rows(text, &rows, &cut).ok()) << text;
+    EXPECT_TRUE(rows.empty());
+  }
 }
 
 TEST(AnsorRows, ContextReadsTheKeyAndTheHardware) {

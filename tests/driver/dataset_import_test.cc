@@ -166,6 +166,23 @@ TEST(Import, LogsOfAnsorAreNetworksOfTheirFiles) {
   EXPECT_EQ(d.tasks[0].name, "mm");
 }
 
+TEST(Import, ConfigsOfAutotvmAreCandidates) {
+  const std::string log = test_file("dense.log");
+  ASSERT_TRUE(
+      write_file(log, {R"({"input": ["cuda", "dense.cuda", [["TENSOR", [1, 768], "float32"]], {}],)"
+                       R"( "config": {"index": 5, "code_hash": null, "entity":)"
+                       R"( [["tile_k", "sp", [-1, 8]]]}, "result": [[0.25], 0, 1.5, 1610298238.4],)"
+                       R"( "version": 0.2, "tvm_version": "0.8"})"})
+          .ok());
+  ImportOptions options;
+  options.files = {log};
+  const dataset::Dataset d = import_dataset(options).value().dataset;
+  ASSERT_EQ(d.examples.size(), 1u);
+  EXPECT_EQ(d.examples[0].seconds, 0.25f);
+  EXPECT_EQ(d.tasks[0].format, "autotvm");
+  EXPECT_EQ(d.tasks[0].name, "dense.cuda");
+}
+
 TEST(Import, LogsOfTwoFoldersAreOfTwoMachines) {
   ImportOptions options;
   for (const char* name : {"v100", "k80"}) {

@@ -112,8 +112,7 @@ class Importer {
       TESSERA_DO(read_export(path, &file));
       return add(file);
     }
-    if (*format == record::LogFormat::kAnsor) return read_log(path);
-    return make_error(ErrorCode::kUnsupported, "{}: logs of AutoTVM hold no steps", path);
+    return read_log(path);
   }
 
   static Result<bool> is_database(const std::string& path) {
@@ -272,7 +271,7 @@ class Importer {
     // Neither says anything about the candidate.
     const bool lost = r.outcome == measure::to_text(measure::Outcome::kWorkerLost) ||
                       r.outcome == measure::to_text(measure::Outcome::kCompilerBug);
-    if (lost || (own ? !rows_.contains(r.task) : r.format != "ansor")) {
+    if (lost || (own && !rows_.contains(r.task))) {
       ++out_.dropped;
       return;
     }

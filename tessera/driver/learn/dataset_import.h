@@ -11,8 +11,8 @@
 namespace tessera::driver {
 
 struct ImportOptions {
-  // Databases, their exports as JSON lines, logs of Ansor and TenSet, plain or gzip; folders of
-  // datasets, whose networks are kept. What each is follows from its content.
+  // Databases, their exports as JSON lines, logs of Ansor, TenSet and AutoTVM, plain or gzip;
+  // folders of datasets, whose networks are kept. What each is follows from its content.
   std::vector<std::string> files;
   // Models whose uses of tasks are counted: zoo:NAME[@parameter=value,...] or ONNX files. Empty:
   // the zoo models that the sessions of the databases name. Of a choice between algorithms the
