@@ -6,6 +6,11 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 build_dir=build/release
 packages=(build-essential cmake ninja-build ccache mold libfmt-dev libcli11-dev nlohmann-json3-dev zlib1g-dev
   protobuf-compiler libprotobuf-dev libsqlite3-dev libxgboost-dev libsimdjson-dev)
+# The C runtime of artifacts is compiled for both architectures.
+case $(uname -m) in
+  x86_64) packages+=(gcc-aarch64-linux-gnu) ;;
+  aarch64) packages+=(gcc-x86-64-linux-gnu) ;;
+esac
 # PoCL runs the schedules of GPUs on machines without one.
 test_packages=(git libgtest-dev libgmock-dev libbenchmark-dev libonnx-testdata pocl-opencl-icd ocl-icd-libopencl1)
 # Training networks; it brings 290 other packages.

@@ -3,14 +3,17 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <optional>
 
-#include "tessera/artifact/c_source.h"
 #include "tessera/artifact/cmake_config.h"
 #include "tessera/artifact/device_code.h"
-#include "tessera/artifact/device_source.h"
 #include "tessera/artifact/digest.h"
+#include "tessera/artifact/embedded_files.h"
+#include "tessera/artifact/header_text.h"
 #include "tessera/artifact/model_program.h"
+#include "tessera/artifact/object_linker.h"
+#include "tessera/artifact/program_tables.h"
 #include "tessera/artifact/staging_folder.h"
 #include "tessera/artifact/toolchain.h"
 #include "tessera/artifact/weights.h"
@@ -52,55 +55,47 @@ std::string plan_digest(const ModelProgram& program) {
   return to_hex(hash);
 }
 
-// Compiles every task to obj/kernelN.o on all processors; returns what the kernels need.
-class KernelWriter {
+// Compiles every task to an object on all processors.
+class KernelCompiler {
  public:
-  KernelWriter(const std::string& name, const target::Target& target,
-               const exec::ModelOptions& options, const std::string& folder,
-               std::vector<exec::LoweredTask>* lowered)
-      : name_(name), target_(target), options_(options), folder_(folder), lowered_(lowered) {}
+  KernelCompiler(const std::string& name, const target::Target& target,
+                 const exec::ModelOptions& options, const std::vector<exec::LoweredTask>& lowered)
+      : name_(name), target_(target), options_(options), lowered_(lowered) {}
 
-  Result<std::vector<codegen::KernelInfo>> run() {
-    infos_.resize(lowered_->size());
-    errors_.resize(lowered_->size());
+  Result<std::vector<codegen::Binary>> run() {
+    binaries_.resize(lowered_.size());
+    errors_.resize(lowered_.size());
     runtime::ThreadPool pool({.threads = building_threads(options_), .spin_us = 0});
     pool.parallel_for(
         [](void* self, std::int64_t begin, std::int64_t end, std::int32_t) {
           for (std::int64_t i = begin; i < end; ++i) {
-            static_cast<KernelWriter*>(self)->write(static_cast<std::size_t>(i));
+            static_cast<KernelCompiler*>(self)->compile(static_cast<std::size_t>(i));
           }
         },
-        this, static_cast<std::int64_t>(lowered_->size()));
+        this, static_cast<std::int64_t>(lowered_.size()));
     for (const std::optional<Error>& error : errors_) {
       if (error) return *error;
     }
-    return infos_;
+    return std::move(binaries_);
   }
 
-  static std::string object(std::size_t i) { return fmt::format("kernel{}.o", i); }
-
  private:
-  void write(std::size_t i) {
-    ir::Func func = (*lowered_)[i].lowered.func;
+  void compile(std::size_t i) {
+    ir::Func func = lowered_[i].lowered.func;
     func.name = kernel_symbol(name_, i);
-    const Result<codegen::Binary> code = codegen::compile({func}, target_, options_.codegen);
-    if (!code.ok()) {
+    Result<codegen::Binary> code = codegen::compile({func}, target_, options_.codegen);
+    if (code.ok()) {
+      binaries_[i] = std::move(*code);
+    } else {
       errors_[i] = code.error();
-      return;
     }
-    infos_[i] = code->kernels[0];
-    const Result<void> written = write_file(
-        folder_ + "/" + object(i),
-        {std::string_view(reinterpret_cast<const char*>(code->bytes.data()), code->bytes.size())});
-    if (!written.ok()) errors_[i] = written.error();
   }
 
   const std::string& name_;
   const target::Target& target_;
   const exec::ModelOptions& options_;
-  const std::string& folder_;
-  std::vector<exec::LoweredTask>* lowered_;
-  std::vector<codegen::KernelInfo> infos_;
+  const std::vector<exec::LoweredTask>& lowered_;
+  std::vector<codegen::Binary> binaries_;
   std::vector<std::optional<Error>> errors_;
 };
 
@@ -114,135 +109,151 @@ bool embed(WeightsPlace place, std::int64_t bytes) {
          (place == WeightsPlace::kAuto && bytes < kEmbedLimit);
 }
 
-std::vector<std::string> with(std::vector<std::string> command,
-                              const std::vector<std::string>& more) {
-  command.insert(command.end(), more.begin(), more.end());
-  return command;
+// What an artifact exports, by the names of its C runtime.
+std::map<std::string, std::string> exports_of(const std::string& name) {
+  std::map<std::string, std::string> out;
+  for (const char* entry : {"api", "close", "info", "memory_bytes", "open", "run", "run_tensors"}) {
+    out[fmt::format("tsr_entry_{}", entry)] = fmt::format("{}_{}", name, entry);
+  }
+  return out;
 }
 
-// All tools run in `objects`, the folder of the intermediate files.
-Result<void> link(const Toolchain& tools, const Metadata& m, Emit emit, const std::string& objects,
-                  const std::vector<std::string>& files) {
-  const std::string output = "../" + m.library;
-  std::vector<std::string> command;
-  if (emit == Emit::kShared) {
-    command = with(tools.cc, {"-shared", "-pthread", "-static-libgcc", "-Wl,-soname," + m.library,
-                              "-Wl,-z,defs", "-Wl,-z,noexecstack", "-o", output});
-    command = with(with(command, files), {m.device == target::Kind::kCpu ? "-lm" : "-ldl"});
-  } else if (emit == Emit::kStatic) {
-    command = with({tools.ar, "rcsD", output}, files);
-  } else {
-    command = with(with(tools.cc, {"-r", "-nostdlib", "-o", output}), files);
-  }
-  const Result<std::string> done = run_tool(command, objects);
-  if (!done.ok()) return done.error();
-  return {};
+std::string_view view(const std::vector<std::uint8_t>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 // The steps of compile_artifact that write into one folder.
 class Builder {
  public:
-  Builder(const std::string& folder, const ArtifactOptions& options)
-      : folder_(folder), objects_(folder + "/obj"), options_(options) {}
+  Builder(const std::string& folder, const ArtifactOptions& options, const target::Target& target)
+      : folder_(folder),
+        options_(options),
+        target_(library_target(target)),
+        linker_(target_.arch),
+        image_(&linker_) {}
 
   Result<Metadata> build(ModelProgram& program, Metadata m, ArtifactReport* report) {
     const exec::CompiledModel& model = program.model;
-    TESSERA_TRY(const Toolchain tools, find_toolchain(library_target(model.target), options_.cc,
-                                                      options_.emit == Emit::kShared));
-    std::error_code error;
-    fs::create_directory(objects_, error);
-    if (error) return make_error(ErrorCode::kIo, "cannot write {}: {}", objects_, error.message());
+    std::vector<std::string> cc;
+    if (options_.emit == Emit::kShared) {
+      TESSERA_TRY(cc, find_linker(target_, options_.cc));
+    }
+    const std::string_view runtime = runtime_object(m.device, target_.arch);
+    if (runtime.empty()) {
+      return make_error(ErrorCode::kUnavailable,
+                        "this tessera was built without a C compiler for {}; build it with one "
+                        "(Debian, Ubuntu: clang)",
+                        target_.triple);
+    }
+    TESSERA_DO(linker_.add(runtime));
     const Clock::time_point start = Clock::now();
-    DeviceCode code;
     if (model.target.is_gpu()) {
-      TESSERA_TRY(code, write_code(program, &m));
+      TESSERA_TRY(code_, make_device_code(program.binaries, building_threads(options_.model)));
+      m.code = code_.kinds;
     } else {
-      TESSERA_DO(write_objects(program, &m));
+      TESSERA_DO(compile_kernels(program, &m));
     }
     report->emit_ms = elapsed_ms(start);
     TESSERA_TRY(const Weights weights, place_weights(model, &m));
     const Clock::time_point link_start = Clock::now();
+    const std::string json = to_json(m);
     TESSERA_DO(write_file(folder_ + "/" + m.name + ".h", {header_text(m)}));
-    TESSERA_DO(write_file(folder_ + "/" + m.name + ".json", {to_json(m)}));
+    TESSERA_DO(write_file(folder_ + "/" + m.name + ".json", {json}));
     TESSERA_DO(write_file(folder_ + "/" + cmake_config_name(m), {cmake_config_text(m)}));
-    TESSERA_DO(write_file(
-        objects_ + "/" + m.name + ".c",
-        {model.target.is_gpu()
-             ? device_source_text(
-                   m, model, make_device_program(model, program.binaries, code, weights), weights)
-             : source_text(m, model, weights)}));
-    if (m.weights_file.empty() && weights.bytes > 0) {
-      blobs_.push_back({"weights", weights_symbol(m.name)});
-    }
-    TESSERA_DO(compile_and_link(tools, m));
+    metadata_text_ = json + '\0';
+    add_tables(program, m, weights);
+    TESSERA_DO(write_library(m, cc));
     report->link_ms = elapsed_ms(link_start);
-    if (!options_.keep_sources) fs::remove_all(objects_, error);
     return m;
   }
 
  private:
-  // A file NAME.bin of the objects that becomes part of the library.
-  struct Blob {
-    std::string name, symbol;
-  };
-
-  Result<void> write_objects(ModelProgram& program, Metadata* m) {
-    TESSERA_TRY(const auto kernels, KernelWriter(m->name, program.model.target, options_.model,
-                                                 objects_, &program.lowered)
-                                        .run());
-    for (std::size_t i = 0; i < kernels.size(); ++i) {
-      m->shared_bytes = std::max(m->shared_bytes, kernels[i].shared_bytes);
-      m->worker_bytes = std::max(m->worker_bytes, kernels[i].worker_bytes);
-      files_.push_back(KernelWriter::object(i));
+  Result<void> compile_kernels(const ModelProgram& program, Metadata* m) {
+    TESSERA_TRY(
+        kernels_,
+        KernelCompiler(m->name, program.model.target, options_.model, program.lowered).run());
+    for (const codegen::Binary& kernel : kernels_) {
+      m->shared_bytes = std::max(m->shared_bytes, kernel.kernels[0].shared_bytes);
+      m->worker_bytes = std::max(m->worker_bytes, kernel.kernels[0].worker_bytes);
+      TESSERA_DO(linker_.add(view(kernel.bytes)));
     }
     return {};
   }
 
-  Result<DeviceCode> write_code(const ModelProgram& program, Metadata* m) {
-    TESSERA_TRY(DeviceCode code,
-                make_device_code(program.binaries, building_threads(options_.model)));
-    m->code = code.kinds;
-    if (code.bytes.empty()) return code;
-    TESSERA_DO(write_file(objects_ + "/code.bin", {code.bytes}));
-    blobs_.push_back({"code", code_symbol(m->name)});
-    return code;
-  }
-
   Result<Weights> place_weights(const exec::CompiledModel& model, Metadata* m) {
-    const bool embedded = embed(options_.weights, model.constant_bytes);
-    const std::string file = m->name + ".safetensors";
-    TESSERA_TRY(const Weights weights,
-                write_weights(model, embedded ? objects_ + "/weights.bin" : folder_ + "/" + file));
-    if (!embedded) m->weights_file = file;
+    const std::string file = m->name + ".safetensors", path = folder_ + "/" + file;
+    TESSERA_TRY(const Weights weights, write_weights(model, path));
     m->weights_bytes = weights.bytes;
     m->weights_digest = to_hex(weights.digest);
+    if (!embed(options_.weights, model.constant_bytes)) {
+      m->weights_file = file;
+    } else if (weights.bytes > 0) {
+      TESSERA_TRY(weights_, read_file(path));
+      std::error_code error;
+      fs::remove(path, error);
+    }
     return weights;
   }
 
-  Result<void> compile_and_link(const Toolchain& tools, const Metadata& m) {
-    std::vector<std::string> files = {"model.o"};
-    TESSERA_DO(compile(tools, {"-std=gnu11", "-O2", "-fPIC", "-pthread", "-fvisibility=hidden",
-                               "-I..", "-c", m.name + ".c", "-o", files[0]}));
-    for (const Blob& blob : blobs_) {
-      TESSERA_DO(write_file(objects_ + "/" + blob.name + ".S",
-                            {blob_assembly(blob.symbol, blob.name + ".bin")}));
-      files.push_back(blob.name + ".o");
-      TESSERA_DO(compile(tools, {"-c", blob.name + ".S", "-o", files.back()}));
-    }
-    return link(tools, m, options_.emit, objects_, with(files, files_));
+  ObjectLinker::Address add_blob(const std::string& section, std::uint64_t alignment,
+                                 std::string_view bytes) {
+    const std::size_t number = linker_.add_section(section, alignment);
+    linker_.fill(number, bytes);
+    return {number, 0};
   }
 
-  Result<void> compile(const Toolchain& tools, const std::vector<std::string>& arguments) {
-    const Result<std::string> done = run_tool(with(tools.cc, arguments), objects_);
+  void add_tables(const ModelProgram& program, const Metadata& m, const Weights& weights) {
+    constexpr std::uint64_t kAlignment = 64;
+    TableParts parts{m, program.model, weights, add_blob(".tessera", 1, metadata_text_)};
+    if (!weights_.empty()) parts.embedded = add_blob(".rodata.weights", kAlignment, weights_);
+    if (program.model.target.is_gpu()) {
+      std::optional<ObjectLinker::Address> code;
+      if (!code_.bytes.empty()) code = add_blob(".rodata.code", kAlignment, code_.bytes);
+      add_device_program(parts,
+                         make_device_program(program.model, program.binaries, code_, weights), code,
+                         &image_, &linker_);
+    } else {
+      add_program(parts, &image_, &linker_);
+    }
+    image_.finish();
+  }
+
+  Result<void> write_library(const Metadata& m, std::vector<std::string> cc) {
+    const std::map<std::string, std::string> exports = exports_of(m.name);
+    TESSERA_TRY(const std::vector<std::string_view> object, linker_.finish(exports));
+    const std::string library = folder_ + "/" + m.library;
+    if (options_.emit == Emit::kObject) return write_file(library, object);
+    if (options_.emit == Emit::kStatic) {
+      std::vector<std::string> symbols;
+      for (const auto& [entry, name] : exports) symbols.push_back(name);
+      std::deque<std::string> texts;
+      return write_file(library, archive_of(object, symbols, &texts));
+    }
+    const std::string file = m.name + ".o";
+    TESSERA_DO(write_file(folder_ + "/" + file, object));
+    for (const std::string& word :
+         {std::string("-shared"), std::string("-pthread"), std::string("-static-libgcc"),
+          "-Wl,-soname," + m.library, std::string("-Wl,-z,defs"), std::string("-Wl,-z,noexecstack"),
+          std::string("-o"), m.library, file,
+          std::string(m.device == target::Kind::kCpu ? "-lm" : "-ldl")}) {
+      cc.push_back(word);
+    }
+    const Result<std::string> done = run_tool(cc, folder_);
     if (!done.ok()) return done.error();
+    std::error_code error;
+    fs::remove(folder_ + "/" + file, error);
     return {};
   }
 
   const std::string& folder_;
-  std::string objects_;
   const ArtifactOptions& options_;
-  std::vector<std::string> files_;  // objects of kernels
-  std::vector<Blob> blobs_;
+  const target::Target& target_;
+  // What the linker refers to stands before it.
+  std::vector<codegen::Binary> kernels_;
+  DeviceCode code_;
+  std::string weights_, metadata_text_;
+  ObjectLinker linker_;
+  DataImage image_;
 };
 
 }  // namespace
@@ -272,8 +283,8 @@ Result<ArtifactReport> compile_artifact(const graph::Graph& graph, const task::T
   metadata.library = library_name(metadata.name, options.emit);
   metadata.model_digest = model_digest(graph);
   metadata.plan_digest = plan_digest(program);
-  TESSERA_TRY(report.metadata,
-              Builder(staging.path(), options).build(program, std::move(metadata), &report));
+  TESSERA_TRY(report.metadata, Builder(staging.path(), options, program.model.target)
+                                   .build(program, std::move(metadata), &report));
   TESSERA_DO(staging.publish());
   return report;
 }

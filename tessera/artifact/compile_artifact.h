@@ -19,8 +19,7 @@ struct ArtifactOptions {
   std::string name;  // of files and symbols, made a C identifier; empty: the graph's
   Emit emit = Emit::kShared;
   WeightsPlace weights = WeightsPlace::kAuto;
-  std::string cc;             // C compiler; empty: found by the target
-  bool keep_sources = false;  // leave the generated C and the kernels' objects in the folder
+  std::string cc;  // C compiler that links a shared library; empty: found by the target
   exec::ModelOptions model;
 };
 
@@ -34,8 +33,9 @@ struct ArtifactReport {
 
 // Writes libNAME.so (libNAME.a, NAME.o), NAME.h, NAME.json and, unless embedded, NAME.safetensors
 // to `folder`, which appears whole or not at all; an older artifact there is replaced.
-// kUnsupported: the model has operators without kernels (named); kUnavailable: no C compiler; kIo:
-// the folder cannot be written.
+// kUnsupported: the model has operators without kernels (named); kUnavailable: no C compiler to
+// link a shared library with, or no runtime for the architecture; kIo: the folder cannot be
+// written.
 // `tasks` are those of the graph.
 Result<ArtifactReport> compile_artifact(const graph::Graph& graph, const task::TaskGraph& tasks,
                                         const target::Target& target, const std::string& folder,

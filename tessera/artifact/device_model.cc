@@ -1,7 +1,7 @@
 #include "tessera/artifact/device_model.h"
 
-#include "tessera/artifact/c_parts.h"
 #include "tessera/artifact/opened_artifact.h"
+#include "tessera/artifact/places.h"
 #include "tessera/artifact/runtime/device_api.h"
 
 namespace tessera::artifact {

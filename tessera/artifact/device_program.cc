@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
-#include "tessera/artifact/c_parts.h"
+#include "tessera/artifact/places.h"
 
 namespace tessera::artifact {
 
@@ -16,7 +17,8 @@ DeviceProgram make_device_program(const exec::CompiledModel& model,
   for (const DeviceCode::Module& m : code.modules) {
     out.modules.push_back({i64(m.text), i64(m.text_bytes), i64(m.binary), i64(m.binary_bytes)});
   }
-  std::map<std::string, std::int32_t> numbers;  // of places
+  using Key = std::tuple<std::int32_t, std::int32_t, std::int64_t, std::int64_t>;
+  std::map<Key, std::int32_t> numbers;  // of places
   for (const exec::CompiledModel::Step& step : model.steps) {
     for (const runtime::LaunchInfo& l : binaries[step.kernel].launches) {
       out.names.push_back(l.name);
@@ -35,7 +37,8 @@ DeviceProgram make_device_program(const exec::CompiledModel& model,
       for (const int a : l.arguments) {
         const tsr_place place = place_of(step.params[static_cast<std::size_t>(a)], model, weights);
         const auto [it, added] =
-            numbers.try_emplace(place_text(place), static_cast<std::int32_t>(out.places.size()));
+            numbers.try_emplace({place.kind, place.index, place.offset, place.bytes},
+                                static_cast<std::int32_t>(out.places.size()));
         if (added) out.places.push_back(place);
         out.arguments.push_back(it->second);
       }

@@ -26,13 +26,9 @@ Error cannot_write(const std::string& path, const std::string& reason) {
   return make_error(ErrorCode::kIo, "cannot write {}: {}", path, reason);
 }
 
-// What a compilation writes; obj holds the sources that were kept.
+// What a compilation writes.
 bool belongs(const Metadata& m, const fs::path& entry) {
   const std::string file = entry.filename().string();
-  if (file == "obj") {
-    std::error_code error;
-    return fs::exists(entry / (m.name + ".c"), error);
-  }
   return file == m.library || file == m.name + ".h" || file == m.name + ".json" ||
          file == cmake_config_name(m) || file == m.weights_file;
 }

@@ -12,16 +12,14 @@
 namespace tessera::artifact {
 namespace {
 
-// Makes an empty library: a compiler that starts may still lack the target's headers or linker.
-Result<void> probe(const std::vector<std::string>& cc, bool links) {
+// Links an empty library: a compiler that starts may still lack the target's linker or C library.
+Result<void> probe(const std::vector<std::string>& cc) {
   TESSERA_TRY(const TemporaryFolder folder, TemporaryFolder::make("probe"));
   std::vector<std::string> command = cc;
   for (const char* word :
-       {links ? "-shared" : "-c", "-fPIC", "-pthread", "-x", "c", "-include", "stdio.h", "-include",
-        "pthread.h", "/dev/null", "-o", links ? "probe.so" : "probe.o"}) {
+       {"-shared", "-fPIC", "-pthread", "-x", "c", "/dev/null", "-o", "probe.so", "-lm"}) {
     command.emplace_back(word);
   }
-  if (links) command.emplace_back("-lm");
   const Result<std::string> done = run_tool(command, folder.path());
   if (!done.ok()) return done.error();
   return {};
@@ -62,27 +60,21 @@ std::string absolute_program(const std::string& program) {
 
 }  // namespace
 
-Result<Toolchain> find_toolchain(const target::Target& target, const std::string& cc, bool links) {
+Result<std::vector<std::string>> find_linker(const target::Target& target, const std::string& cc) {
   std::vector<std::vector<std::string>> tried = candidates(target);
   if (!cc.empty()) tried = {{absolute_program(cc)}};
   std::string reasons;
   for (const std::vector<std::string>& candidate : tried) {
-    if (const Result<void> made = probe(candidate, links); !made.ok()) {
-      reasons +=
-          fmt::format("\n  {}: {}", fmt::join(candidate, " "), error_line(made.error().message));
-      continue;
-    }
-    Toolchain found{candidate, "ar"};
-    std::vector<std::string> ask = candidate;
-    ask.push_back("-print-prog-name=ar");
-    if (const Result<std::string> ar = run_tool(ask, "/"); ar.ok() && !ar->empty()) {
-      found.ar = ar->substr(0, ar->find('\n'));
-    }
-    return found;
+    const Result<void> made = probe(candidate);
+    if (made.ok()) return candidate;
+    reasons +=
+        fmt::format("\n  {}: {}", fmt::join(candidate, " "), error_line(made.error().message));
   }
   return make_error(
       ErrorCode::kUnavailable,
-      "no C compiler for {}; install one (Debian, Ubuntu: {}) or name it with --cc:{}",
+      "no C compiler links shared libraries for {}; install one (Debian, Ubuntu: {}), "
+      ""
+      "name it with --cc, or choose --emit a or obj, which need none:{}",
       target.triple, packages_for(target), reasons);
 }
 

@@ -1,4 +1,4 @@
-// The C compiler that turns an artifact's source into a library.
+// The C compiler that links an artifact's object to a shared library.
 #pragma once
 
 #include <string>
@@ -9,16 +9,10 @@
 
 namespace tessera::artifact {
 
-struct Toolchain {
-  std::vector<std::string> cc;  // the program and the arguments that choose the target
-  std::string ar;
-};
-
-// `cc`: a program, or empty: the system's compiler for this architecture, <arch>-linux-gnu-gcc or
-// clang --target for another; the first that compiles and, where `links`, links an empty library:
-// what is not linked needs the headers of the C library alone. kUnavailable says why each of them
-// did not, and which packages have one that does.
-Result<Toolchain> find_toolchain(const target::Target& target, const std::string& cc,
-                                 bool links = true);
+// The program and the arguments that choose the target. `cc`: a program, or empty: the system's
+// compiler for this architecture, <arch>-linux-gnu-gcc or clang --target for another; the first
+// that links an empty library with the C library. kUnavailable says why each of them did not, and
+// which packages have one that does.
+Result<std::vector<std::string>> find_linker(const target::Target& target, const std::string& cc);
 
 }  // namespace tessera::artifact

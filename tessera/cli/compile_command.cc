@@ -182,9 +182,8 @@ void add_compile(Flags& app, std::function<int()>* run) {
                   "none (default)");
   sub->add_option("--name", args->options.name,
                   "Prefix of files and symbols (default: the model's)");
-  sub->add_option("--cc", args->options.cc, "C compiler (default: the system's for the target)");
-  sub->add_flag("--keep-sources", args->options.keep_sources,
-                "Leave the generated C in the folder");
+  sub->add_option("--cc", args->options.cc,
+                  "C compiler that links libNAME.so (default: the system's for the target)");
   sub->add_flag("--json", args->json, "Print the metadata of the artifact");
   sub->callback([args, run] { *run = [args] { return compile_command(*args); }; });
 }

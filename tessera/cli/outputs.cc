@@ -33,8 +33,8 @@ Result<void> check_output_file(const std::string& path) {
 
 Result<void> check_output_artifact(const std::string& folder, const target::Target& target) {
   TESSERA_TRY(const artifact::StagingFolder staging, artifact::StagingFolder::make(folder));
-  TESSERA_TRY([[maybe_unused]] const artifact::Toolchain found,
-              artifact::find_toolchain(target.is_gpu() ? target::host() : target, ""));
+  TESSERA_TRY([[maybe_unused]] const auto found,
+              artifact::find_linker(target.is_gpu() ? target::host() : target, ""));
   return {};
 }
 

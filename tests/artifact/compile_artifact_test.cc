@@ -112,12 +112,31 @@ TEST(CompileArtifact, DescribesTheModel) {
 }
 
 TEST(CompileArtifact, SameInputSameBytes) {
-  const std::string folder = fresh_folder();
-  ASSERT_TRUE(compile(two_layers(), folder + "/a").ok());
-  ASSERT_TRUE(compile(two_layers(), folder + "/b").ok());
-  for (const std::string& name : files_in(folder + "/a")) {
-    EXPECT_EQ(*read_file(folder + "/a/" + name), *read_file(folder + "/b/" + name)) << name;
+  for (const Emit emit : {Emit::kShared, Emit::kStatic, Emit::kObject}) {
+    const std::string folder = fresh_folder();
+    ASSERT_TRUE(compile(two_layers(), folder + "/a", {.emit = emit}).ok());
+    ASSERT_TRUE(compile(two_layers(), folder + "/b", {.emit = emit}).ok());
+    for (const std::string& name : files_in(folder + "/a")) {
+      EXPECT_EQ(*read_file(folder + "/a/" + name), *read_file(folder + "/b/" + name)) << name;
+    }
   }
+}
+
+// Two artifacts of one program share no symbols.
+TEST(CompileArtifact, StaticLibrariesLinkTogether) {
+  const std::string folder = fresh_folder();
+  ASSERT_TRUE(compile(two_layers(), folder + "/one", {.name = "one", .emit = Emit::kStatic}).ok());
+  ASSERT_TRUE(compile(two_layers(), folder + "/two", {.name = "two", .emit = Emit::kObject}).ok());
+  ASSERT_TRUE(write_file(folder + "/use.c",
+                         {"#include \"one/one.h\"\n#include \"two/two.h\"\n"
+                          "int main(void) { return one_info() == two_info() || "
+                          "one_info()->name[0] != 'o' || two_info()->name[0] != 't'; }\n"})
+                  .ok());
+  const auto built = run_tool({"cc", "-Wl,--fatal-warnings", "use.c", "one/libone.a", "two/two.o",
+                               "-o", "use", "-lm", "-pthread"},
+                              folder);
+  ASSERT_TRUE(built.ok()) << built.error().message;
+  EXPECT_TRUE(run_tool({folder + "/use"}, folder).ok());
 }
 
 TEST(CompileArtifact, DigestFollowsTheWeights) {
@@ -178,17 +197,6 @@ TEST(CompileArtifact, WeightsFileHoldsNamesAndLayouts) {
   EXPECT_EQ(found, 2);
   EXPECT_EQ(fs::file_size(folder + "/net.safetensors"),
             static_cast<std::uintmax_t>(report->metadata.weights_bytes));
-}
-
-TEST(CompileArtifact, KeepsSourcesOnDemand) {
-  const std::string folder = fresh_folder() + "/net";
-  ASSERT_TRUE(compile(two_layers(), folder, {.keep_sources = true}).ok());
-  EXPECT_TRUE(fs::exists(folder + "/obj/net.c"));
-  // The generated source is clean under the warnings that people use.
-  const auto built = run_tool(
-      {"cc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-I..", "-c", "net.c", "-o", "again.o"},
-      folder + "/obj");
-  EXPECT_TRUE(built.ok()) << built.error().message;
 }
 
 TEST(CompileArtifact, ModelsWithoutKernels) {
@@ -256,7 +264,7 @@ TEST(CompileArtifact, ReplacesAnOlderArtifactOnly) {
 
 TEST(CompileArtifact, FilesBesideAnArtifactAreKept) {
   const std::string folder = fresh_folder() + "/net";
-  ASSERT_TRUE(compile(two_layers(), folder, {.keep_sources = true}).ok());
+  ASSERT_TRUE(compile(two_layers(), folder, {.emit = Emit::kObject}).ok());
   ASSERT_TRUE(compile(two_layers(), folder, {.weights = WeightsPlace::kFile}).ok());
   ASSERT_TRUE(compile(two_layers(), folder).ok());
   std::ofstream(folder + "/thesis.txt") << "years of work";

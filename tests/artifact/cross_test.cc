@@ -1,7 +1,10 @@
 // Artifacts for the other architecture, run by its emulator where one is installed.
+#include <cstdlib>
+
 #include <gtest/gtest.h>
 
 #include "tessera/artifact/compile_artifact.h"
+#include "tessera/artifact/embedded_files.h"
 #include "tessera/artifact/load_artifact.h"
 #include "tessera/artifact/toolchain.h"
 #include "tessera/support/run_tool.h"
@@ -17,11 +20,18 @@ struct Other {
   Words emulator;
 };
 
+// Of the package qemu-user or of qemu-user-static.
+std::string emulator_of(const std::string& arch) {
+  const std::string plain = "qemu-" + arch;
+  return run_tool({plain, "--version"}, "/").ok() ? plain : plain + "-static";
+}
+
 Other other() {
   if (target::host().arch == target::Arch::kAArch64) {
-    return {"x86-64-v3", "Nehalem", "avx", {"qemu-x86_64", "-L", "/usr/x86_64-linux-gnu"}};
+    return {"x86-64-v3", "Nehalem", "avx", {emulator_of("x86_64"), "-L", "/usr/x86_64-linux-gnu"}};
   }
-  return {"neoverse-n1", "cortex-a53", "lse", {"qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"}};
+  return {
+      "neoverse-n1", "cortex-a53", "lse", {emulator_of("aarch64"), "-L", "/usr/aarch64-linux-gnu"}};
 }
 
 Words with(Words words, const Words& more) {
@@ -29,20 +39,51 @@ Words with(Words words, const Words& more) {
   return words;
 }
 
+// With nothing of that architecture installed: no program is called.
+class CrossObject : public ::testing::TestWithParam<Emit> {
+ protected:
+  void SetUp() override {
+    path_ = std::getenv("PATH");
+    ::setenv("PATH", "/nonexistent", 1);
+  }
+  void TearDown() override { ::setenv("PATH", path_.c_str(), 1); }
+  std::string path_;
+};
+
+TEST_P(CrossObject, NeedsNoCompiler) {
+  const target::Target target = *target::find_target(other().target);
+  if (runtime_object(target::Kind::kCpu, target.arch).empty()) {
+    GTEST_SKIP() << "built without a C compiler for " << target.triple;
+  }
+  const std::string folder = fresh_folder() + "/net";
+  const auto report =
+      compile_artifact(two_layers(), target, folder, {.name = "net", .emit = GetParam()});
+  ASSERT_TRUE(report.ok()) << report.error().message;
+  const auto read = read_metadata(folder + "/" + report->metadata.library);
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(read->triple, target.triple);
+}
+
+std::string emit_name(const ::testing::TestParamInfo<Emit>& p) {
+  return p.param == Emit::kShared ? "Shared" : p.param == Emit::kStatic ? "Static" : "Object";
+}
+INSTANTIATE_TEST_SUITE_P(All, CrossObject, ::testing::Values(Emit::kStatic, Emit::kObject),
+                         emit_name);
+
 class CrossArtifactBase : public ::testing::Test {
  protected:
   void SetUp() override {
     target_ = *target::find_target(other().target);
-    const auto tools = find_toolchain(target_, "");
-    if (!tools.ok()) GTEST_SKIP() << tools.error().message;
-    tools_ = *tools;
+    const auto linker = find_linker(target_, "");
+    if (!linker.ok()) GTEST_SKIP() << linker.error().message;
+    cc_ = *linker;
     if (!run_tool({other().emulator[0], "--version"}, "/").ok()) {
       GTEST_SKIP() << other().emulator[0] << " is not installed (package qemu-user)";
     }
   }
 
   target::Target target_;
-  Toolchain tools_;
+  Words cc_;
 };
 
 class CrossArtifact : public CrossArtifactBase, public ::testing::WithParamInterface<Emit> {};
@@ -56,9 +97,9 @@ TEST_P(CrossArtifact, RunsEmulatedAndRefusesPoorProcessors) {
   const std::string library = folder + "/net/" + report->metadata.library;
   const std::string program = folder + "/run";
   const auto built =
-      run_tool(with(tools_.cc, {"-std=c11", "-DMODEL_HEADER=\"net.h\"", "-DMODEL_API=net_api",
-                                "-I" + folder + "/net", TESSERA_ARTIFACT_EXAMPLE, library, "-o",
-                                program, "-lm", "-pthread", "-Wl,-rpath," + folder + "/net"}),
+      run_tool(with(cc_, {"-std=c11", "-DMODEL_HEADER=\"net.h\"", "-DMODEL_API=net_api",
+                          "-I" + folder + "/net", TESSERA_ARTIFACT_EXAMPLE, library, "-o", program,
+                          "-lm", "-pthread", "-Wl,-rpath," + folder + "/net"}),
                folder);
   ASSERT_TRUE(built.ok()) << built.error().message;
   const auto inputs = inputs_for(graph);
@@ -73,10 +114,8 @@ TEST_P(CrossArtifact, RunsEmulatedAndRefusesPoorProcessors) {
       << poor.error().message;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, CrossArtifact, ::testing::Values(Emit::kShared, Emit::kStatic),
-                         [](const ::testing::TestParamInfo<Emit>& p) {
-                           return std::string(p.param == Emit::kShared ? "Shared" : "Static");
-                         });
+INSTANTIATE_TEST_SUITE_P(All, CrossArtifact,
+                         ::testing::Values(Emit::kShared, Emit::kStatic, Emit::kObject), emit_name);
 
 TEST_F(CrossArtifactBase, IsNotLoadedHere) {
   const std::string folder = fresh_folder() + "/net";

@@ -139,6 +139,12 @@ else
   has err.txt "gcc-${other/_/-}-linux-gnu"
 fi
 
+# Objects need nothing of the other architecture, nor a compiler.
+PATH=$prefix/bin tessera compile own.onnx -o cross-object --target "$target" --emit obj >out.txt 2>err.txt ||
+  { cat err.txt; fail "no object for $other without a compiler"; }
+file_kind=$(od -An -tx1 -j18 -N2 cross-object/own.o | tr -d ' ')
+[ "$file_kind" = "$([ $other = aarch64 ] && echo b700 || echo 3e00)" ] || fail "own.o is not for $other"
+
 say "wrong words"
 if tessera bench own.onnx --treads 1 >out.txt 2>err.txt; then fail "a flag that does not exist was taken"; fi
 has err.txt "--threads"

@@ -1,12 +1,11 @@
-#include "tessera/artifact/c_source.h"
+#include "tessera/artifact/header_text.h"
 
 #include <algorithm>
 #include <cctype>
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
-#include "tessera/artifact/c_parts.h"
-#include "tessera/support/check.h"
+#include "tessera/artifact/embedded_files.h"
 
 namespace tessera::artifact {
 namespace {
@@ -15,6 +14,17 @@ std::string upper(const std::string& name) {
   std::string out = name;
   std::transform(out.begin(), out.end(), out.begin(),
                  [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return out;
+}
+
+// For comments: nothing that could end them.
+std::string commented(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+                       std::string_view("_.:,+-=[] ").find(c) != std::string_view::npos;
+    out.push_back(plain ? c : '_');
+  }
   return out;
 }
 
@@ -83,49 +93,19 @@ const tsr_model_api* {0}_api(void);
                      m.name, words.open, words.memory_bytes, words.run, words.run_tensors);
 }
 
-std::string kernel_declarations(const std::string& name, const exec::CompiledModel& model) {
-  std::vector<std::size_t> tasks;
-  for (const auto& step : model.steps) tasks.push_back(step.kernel);
-  std::sort(tasks.begin(), tasks.end());
-  tasks.erase(std::unique(tasks.begin(), tasks.end()), tasks.end());
+// Without what the text in front of it already gives.
+std::string without_own_includes(std::string_view text) {
   std::string out;
-  for (const std::size_t task : tasks) {
-    out += fmt::format(
-        "extern int32_t {}(void* const*, void*, tsr_host*) "
-        "__attribute__((visibility(\"hidden\")));\n",
-        kernel_symbol(name, task));
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size() - 1);
+    const std::string_view line = text.substr(0, end + 1);
+    if (!line.starts_with("#include \"")) out += line;
+    text.remove_prefix(line.size());
   }
-  return out + "\n";
-}
-
-std::string program_tables(const std::string& name, const exec::CompiledModel& model,
-                           const Weights& weights) {
-  std::string places, steps;
-  std::size_t count = 0;
-  for (const exec::CompiledModel::Step& step : model.steps) {
-    TESSERA_CHECK(step.kind == task::GroupKind::kKernel, "{} is not a kernel", step.name);
-    for (const exec::Storage& s : step.params)
-      places += "    " + place_text(place_of(s, model, weights)) + ",\n";
-    steps += fmt::format("    {{{}, {}, {}, {}}},\n", kernel_symbol(name, step.kernel), count,
-                         step.params.size(), c_string(step.name));
-    count += step.params.size();
-  }
-  // A table of C has at least one row; the counts say how many are used.
-  if (places.empty()) places = "    {0, 0, 0, 0},\n";
-  if (steps.empty()) steps = "    {0, 0, 0, 0},\n";
-  return fmt::format(
-      "static const tsr_place tsr_places[] = {{\n{}}};\n\n"
-      "static const tsr_step tsr_steps[] = {{\n{}}};\n\n",
-      places, steps);
+  return out;
 }
 
 }  // namespace
-
-std::string kernel_symbol(const std::string& name, std::size_t task) {
-  return fmt::format("{}_kernel{}", name, task);
-}
-
-std::string weights_symbol(const std::string& name) { return name + "_weights"; }
 
 std::string identifier(const std::string& text) {
   std::string out;
@@ -140,7 +120,9 @@ std::string header_text(const Metadata& m) {
   std::string out =
       fmt::format("/* Model {}, compiled by Tessera {} for {}. Generated: do not edit. */\n",
                   commented(m.name), m.tessera_version, commented(m.triple));
-  out += runtime_text({"abi.h", "types.h"});
+  for (const char* file : {"abi.h", "types.h"}) {
+    out += without_own_includes(embedded_file(file)) + "\n";
+  }
   const std::string guard = fmt::format("TESSERA_MODEL_{}_H_", upper(m.name));
   out += fmt::format("#ifndef {0}\n#define {0}\n\n#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n",
                      guard);
@@ -153,31 +135,6 @@ std::string header_text(const Metadata& m) {
   out += interface_text(m);
   out += "\n#ifdef __cplusplus\n}\n#endif\n#endif\n";
   return out;
-}
-
-std::string source_text(const Metadata& m, const exec::CompiledModel& model,
-                        const Weights& weights) {
-  std::size_t most = 0;
-  for (const auto& step : model.steps) most = std::max(most, step.params.size());
-  std::string features;
-  for (const std::string& feature : m.features) features += c_string(feature) + ", ";
-  return source_begin(m, weights) + kernel_declarations(m.name, model) +
-         copies_table(model, weights) + program_tables(m.name, model, weights) +
-         fmt::format(
-             "static const char* const tsr_required_features[] = {{{}0}};\n\n"
-             "static const tsr_program tsr_the_program = {{\n"
-             "    {},\n    tsr_required_features, tsr_steps, {}, tsr_places, {}}};\n",
-             features, common_row(m, model, weights), model.steps.size(), most) +
-         entry_points(m.name);
-}
-
-std::string blob_assembly(const std::string& symbol, const std::string& file) {
-  return fmt::format(
-      "    .section .rodata.{0},\"a\",%progbits\n"
-      "    .globl {0}\n    .hidden {0}\n    .type {0}, %object\n    .balign 64\n{0}:\n"
-      "    .incbin \"{1}\"\n    .size {0}, . - {0}\n"
-      "    .section .note.GNU-stack,\"\",%progbits\n",
-      symbol, file);
 }
 
 }  // namespace tessera::artifact
