@@ -90,7 +90,7 @@ add_libraries() {
 }
 
 say "adding libraries and licences"
-for file in "$stage"/bin/* "$stage"/lib/libtessera.so "$stage"/lib/tessera/peers/*.so; do add_libraries "$file"; done
+for file in "$stage"/bin/* "$stage"/lib/libtessera*.so "$stage"/lib/tessera/peers/*.so; do add_libraries "$file"; done
 # Those that are inside the programs.
 llvm=$(sed -n 's/^LLVM_DIR:[A-Z]*=//p' "$build/CMakeCache.txt")
 add_licence "$(owner_of "$(realpath "$llvm/LLVMConfig.cmake")")"

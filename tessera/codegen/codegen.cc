@@ -10,6 +10,18 @@ namespace {
 
 using runtime::BinaryKind;
 
+Result<Binary> compile_object(const std::vector<ir::Func>& funcs, const target::Target& target,
+                              const CodegenOptions& options, CodegenTimes* times) {
+  TESSERA_TRY(const LlvmBackEnd* llvm, llvm_back_end());
+  return llvm->object(funcs, target, options, times);
+}
+
+Result<Binary> compile_ptx(const ir::DeviceProgram& program, const target::Target& target,
+                           const CodegenOptions& options, CodegenTimes* times) {
+  TESSERA_TRY(const LlvmBackEnd* llvm, llvm_back_end());
+  return llvm->ptx(program, target, options, times);
+}
+
 constexpr std::array kBackEnds = {
     BackEnd{target::Kind::kCpu, BinaryKind::kObject, compile_object, nullptr},
     BackEnd{target::Kind::kCuda, BinaryKind::kPtx, nullptr, compile_ptx},
@@ -23,43 +35,7 @@ const BackEnd& back_end(const target::Target& target) {
   return *found;
 }
 
-std::string symbol_of(const ir::Launch& launch, std::size_t index) {
-  std::string name = fmt::format("tsr{}_{}", index, launch.name);
-  for (char& c : name) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-    if (!plain) c = '_';
-  }
-  return name;
-}
-
 }  // namespace
-
-Result<Binary> describe(const ir::DeviceProgram& program, const target::Target& target,
-                        BinaryKind kind) {
-  Binary binary;
-  binary.kind = kind;
-  binary.target = target;
-  binary.parameters = static_cast<int>(program.params.size());
-  std::vector<ir::Buffer> memory = program.params;
-  for (const ir::Buffer& b : program.temporaries) {
-    memory.push_back(b);
-    binary.temporaries.push_back(b.size() * size_bytes(b->dtype));
-  }
-  for (std::size_t i = 0; i < program.launches.size(); ++i) {
-    const ir::Launch& launch = program.launches[i];
-    runtime::LaunchInfo info{symbol_of(launch, i), launch.grid, launch.block};
-    for (const ir::Buffer& b : launch.params) {
-      const auto found = std::find(memory.begin(), memory.end(), b);
-      if (found == memory.end()) {
-        return make_error(ErrorCode::kBuildFailed, "{}: buffer {} is not of the program",
-                          launch.name, b->name);
-      }
-      info.arguments.push_back(static_cast<int>(found - memory.begin()));
-    }
-    binary.launches.push_back(std::move(info));
-  }
-  return binary;
-}
 
 Result<Binary> compile(const std::vector<ir::Func>& funcs, const target::Target& target,
                        const CodegenOptions& options, CodegenTimes* times) {
@@ -74,6 +50,26 @@ Result<Binary> compile(const ir::DeviceProgram& program, const target::Target& t
   const BackEnd& end = back_end(target);
   if (end.program) return end.program(program, target, options, times);
   return make_error(ErrorCode::kUnsupported, "target {}: launches of a GPU", target.name);
+}
+
+Result<std::string> emit_llvm(const ir::Func& func, const target::Target& target,
+                              const CodegenOptions& options) {
+  TESSERA_TRY(const LlvmBackEnd* llvm, llvm_back_end());
+  return llvm->text(func, target, options);
+}
+
+Result<std::string> emit_llvm(const ir::DeviceProgram& program, const target::Target& target,
+                              const CodegenOptions& options) {
+  if (target.kind != target::Kind::kCuda)
+    return make_error(ErrorCode::kUnsupported, "target {}: not compiled by LLVM", target.name);
+  TESSERA_TRY(const LlvmBackEnd* llvm, llvm_back_end());
+  return llvm->program_text(program, target, options);
+}
+
+Result<std::string> emit_asm(const ir::Func& func, const target::Target& target,
+                             const CodegenOptions& options) {
+  TESSERA_TRY(const LlvmBackEnd* llvm, llvm_back_end());
+  return llvm->assembly(func, target, options);
 }
 
 Result<Binary> compile_kernel(const ir::Func& func, const target::Target& target,

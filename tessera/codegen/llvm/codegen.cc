@@ -1,6 +1,5 @@
-#include "tessera/codegen/codegen.h"
-
 #include <chrono>
+#include <cstring>
 
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
@@ -86,10 +85,6 @@ Result<std::unique_ptr<Unit>> build(const ir::DeviceProgram& program, Binary* bi
   });
 }
 
-}  // namespace
-
-namespace {
-
 std::string text_of(const Unit& unit) {
   std::string text;
   llvm::raw_string_ostream out(text);
@@ -97,24 +92,20 @@ std::string text_of(const Unit& unit) {
   return std::move(out.str());
 }
 
-}  // namespace
-
-Result<std::string> emit_llvm(const ir::Func& func, const target::Target& target,
+Result<std::string> func_text(const ir::Func& func, const target::Target& target,
                               const CodegenOptions& options) {
   TESSERA_TRY(const std::unique_ptr<Unit> unit, build(&func, 1, target, options));
   return text_of(*unit);
 }
 
-Result<std::string> emit_llvm(const ir::DeviceProgram& program, const target::Target& target,
-                              const CodegenOptions& options) {
-  if (target.kind != target::Kind::kCuda)
-    return make_error(ErrorCode::kUnsupported, "target {}: not compiled by LLVM", target.name);
+Result<std::string> program_text(const ir::DeviceProgram& program, const target::Target& target,
+                                 const CodegenOptions& options) {
   TESSERA_TRY(Binary binary, describe(program, target, runtime::BinaryKind::kPtx));
   TESSERA_TRY(const std::unique_ptr<Unit> unit, build(program, &binary, options));
   return text_of(*unit);
 }
 
-Result<std::string> emit_asm(const ir::Func& func, const target::Target& target,
+Result<std::string> assembly(const ir::Func& func, const target::Target& target,
                              const CodegenOptions& options) {
   TESSERA_TRY(const std::unique_ptr<Unit> unit, build(&func, 1, target, options));
   return emit_file(*unit->module, *unit->machine, FileKind::kAssembly);
@@ -146,6 +137,15 @@ Result<Binary> compile_ptx(const ir::DeviceProgram& program, const target::Targe
   if (times) *times = unit->times;
   binary.bytes.assign(text.begin(), text.end());
   return binary;
+}
+
+constexpr LlvmBackEnd kBackEnd = {compile_object, compile_ptx, func_text, program_text, assembly};
+
+}  // namespace
+
+// The one function that the library shows. Null for a program of another version.
+extern "C" const LlvmBackEnd* tessera_llvm_back_end(const char* version) {
+  return std::strcmp(version, TESSERA_VERSION) == 0 ? &kBackEnd : nullptr;
 }
 
 }  // namespace tessera::codegen
