@@ -555,36 +555,102 @@ class NestBuilder {
     std::vector<ir::Stmt> out;
     for (const schedule::Prefetch& p : e.stage.prefetches) {
       if (p.iter != id) continue;
-      ir::VarMap ahead;  // this loop `distance` further, the loops inside at their start
-      ahead[e.domain.leaf_vars[idx(id)].get()] = e.domain.leaf_vars[idx(id)] + p.distance;
-      ir::Expr vector;  // of several lines
-      std::int64_t elements = 1;
-      for (std::size_t q = idx(e.stage.position(id)) + 1; q < e.stage.leaves.size(); ++q) {
-        const int leaf = e.stage.leaves[q];
-        const ir::Expr& var = e.domain.leaf_vars[idx(leaf)];
-        ahead[var.get()] = ir::int_imm(0);
-        if (e.stage.iters[idx(leaf)].annotation != Annotation::kVectorize) continue;
-        vector = var;
-        elements = e.domain.iter_extents[idx(leaf)];
-      }
       for (const ir::Expr& v : e.stage.op.values) {
         ir::for_each_expr(v, [&](const ir::Expr& x) {
           const auto* load = x.as<ir::Load>();
           if (!load || load->buffer->name != p.buffer || !can_prefetch(*load)) return;
           const ir::Expr now = ir::substitute(x, e.domain.axis_values);
-          const std::int64_t line = kLineBytes / size_bytes(load->buffer->dtype);
-          const bool along = vector && ir::uses_var(now, vector);
-          for (std::int64_t at = 0; at < (along ? elements : 1); at += line) {
-            if (along) ahead[vector.get()] = ir::int_imm(at);
-            // Not clamped: past the end of a panel lies the next one, which is what a long distance
-            // means.
-            const ir::Expr read = Access(*this, false)(ir::substitute(now, ahead));
-            out.push_back(ir::Evaluate::make(ir::call(ir::Intrinsic::kPrefetch, {read})));
+          if (p.distance == 0) {
+            prefetch_next(e, id, now, &out);
+          } else {
+            prefetch_ahead(e, id, now, p.distance, &out);
           }
         });
       }
     }
     return out;
+  }
+
+  static std::int64_t line_of(const ir::Expr& load) {
+    return kLineBytes / size_bytes(load.as<ir::Load>()->buffer->dtype);
+  }
+  static void add_prefetch(const ir::Expr& read, std::vector<ir::Stmt>* out) {
+    out->push_back(ir::Evaluate::make(ir::call(ir::Intrinsic::kPrefetch, {read})));
+  }
+
+  void prefetch_ahead(const Emit& e, int id, const ir::Expr& now, std::int64_t distance,
+                      std::vector<ir::Stmt>* out) const {
+    ir::VarMap ahead;  // this loop `distance` further, the loops inside at their start
+    ahead[e.domain.leaf_vars[idx(id)].get()] = e.domain.leaf_vars[idx(id)] + distance;
+    ir::Expr vector;  // of several lines
+    std::int64_t elements = 1;
+    for (std::size_t q = idx(e.stage.position(id)) + 1; q < e.stage.leaves.size(); ++q) {
+      const int leaf = e.stage.leaves[q];
+      const ir::Expr& var = e.domain.leaf_vars[idx(leaf)];
+      ahead[var.get()] = ir::int_imm(0);
+      if (e.stage.iters[idx(leaf)].annotation != Annotation::kVectorize) continue;
+      vector = var;
+      elements = e.domain.iter_extents[idx(leaf)];
+    }
+    const bool along = vector && ir::uses_var(now, vector);
+    for (std::int64_t at = 0; at < (along ? elements : 1); at += line_of(now)) {
+      if (along) ahead[vector.get()] = ir::int_imm(at);
+      // Not clamped: past the end of a panel lies the next one, which is what a long distance
+      // means.
+      add_prefetch(Access(*this, false)(ir::substitute(now, ahead)), out);
+    }
+  }
+
+  // A panel is what the loops from here outwards read until one does not matter to the tensor; that
+  // one and those around it read it again. All of those visits together ask for the panel behind
+  // it, each step for its share.
+  void prefetch_next(const Emit& e, int id, const ir::Expr& now, std::vector<ir::Stmt>* out) const {
+    struct Loop {
+      ir::Expr var;
+      std::int64_t extent;
+    };
+    std::vector<Loop> loops;
+    for (const schedule::NestLoop& l : schedule::loops_around(state_, e.stage)) {
+      const StageDomain& d = domains_.of.at(l.stage);
+      loops.push_back({d.leaf_vars[idx(l.iter)], d.iter_extents[idx(l.iter)]});
+    }
+    ir::VarMap start;
+    std::int64_t share = 1;  // elements that one step reads
+    for (std::size_t q = 0; q < e.stage.leaves.size(); ++q) {
+      const int leaf = e.stage.leaves[q];
+      const Loop loop{e.domain.leaf_vars[idx(leaf)], e.domain.iter_extents[idx(leaf)]};
+      if (static_cast<int>(q) <= e.stage.position(id)) {
+        loops.push_back(loop);
+      } else {
+        start[loop.var.get()] = ir::int_imm(0);
+        if (ir::uses_var(now, loop.var)) share *= loop.extent;
+      }
+    }
+    std::size_t at = loops.size();
+    std::int64_t steps = 1, visits = 1;
+    ir::Expr visit = ir::int_imm(0);  // of all steps of all visits
+    for (; at > 0 && ir::uses_var(now, loops[at - 1].var); --at) {
+      start[loops[at - 1].var.get()] = ir::int_imm(0);
+      visit = visit + loops[at - 1].var * steps;
+      steps *= loops[at - 1].extent;
+    }
+    for (; at > 0 && !ir::uses_var(now, loops[at - 1].var); --at) {
+      visit = visit + loops[at - 1].var * (steps * visits);
+      visits *= loops[at - 1].extent;
+    }
+    if (visits < 2 || at == 0) return;
+    // Behind the last panel lies nothing: looking for its pages takes time.
+    const Loop& panels = loops[at - 1];
+    const ir::Expr next =
+        (ir::min(panels.var + 1, ir::int_imm(panels.extent - 1)) - panels.var) * (steps * share);
+    const std::int64_t each = (share + visits - 1) / visits;
+    const ir::Expr read = Access(*this, false)(ir::substitute(now, start));
+    const auto* load = read.as<ir::Load>();
+    for (std::int64_t part = 0; part < each; part += line_of(now)) {
+      std::vector<ir::Expr> indices = load->indices;
+      indices.back() = indices.back() + next + visit * each + part;
+      add_prefetch(ir::Load::make(load->buffer, std::move(indices)), out);
+    }
   }
 
   const State& state_;

@@ -126,7 +126,7 @@ struct SetLayout {  // layout W d0/12 d1 d0%12: storage order of a constant inpu
 };
 
 struct PrefetchStep {  // prefetch C k.0 A 4: at each k.0, fetch what A[...] will be read 4
-                       // iterations later
+                       // iterations later; 0: a share of the panel behind the one that is read
   TESSERA_STEP("prefetch")
   std::string stage, iter, buffer;
   std::int64_t distance = 1;

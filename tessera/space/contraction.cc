@@ -116,6 +116,7 @@ class ContractionWriter {
       const std::string& step =
           p_.prefetch_steps && p_.unroll < extent ? loops.back() : loops[steady - 1];
       x_.writer.prefetch(s_.op.name, step, buffer, p_.prefetch);
+      if (p_.prefetch_next) x_.writer.prefetch(s_.op.name, step, buffer, 0);
     }
   }
 

@@ -20,6 +20,10 @@ bool is_served_front(const Context& context, std::size_t product) {
 // Iterations of an axis that is unrolled whole.
 constexpr std::int64_t kMaxShortAxis = 8;
 
+// Tiles that a panel of weights is used for, at most, where fetching it takes a noticeable part of
+// the time.
+constexpr std::int64_t kFetchedTiles = 32;
+
 class Tiler {
  public:
   Tiler(Context& context, const Contraction& c, bool self)
@@ -52,6 +56,11 @@ class Tiler {
     if (p_.prefetch > 0 && p_.unroll > 1) {
       p_.prefetch_steps =
           x_.chooser.flag(name(), "prefetch_steps", DecisionKind::kCache, streams());
+    }
+    if (p_.prefetch > 0) {
+      // The first tile of a panel otherwise waits for all of it, and memory for the others.
+      p_.prefetch_next = x_.chooser.flag(name(), "prefetch_next", DecisionKind::kCache,
+                                         b_constant_ && !m_.lane_operands);
     }
     choose_tail();
     p_.sharing = choose_sharing(x_, name(), 2 * s_.iterations());
@@ -490,8 +499,10 @@ class Tiler {
         size_bytes(c_.b.buffer->dtype);
     const bool fits = b_bytes <= static_cast<double>(x_.l2_bytes()) / 2;
     // A panel comes from L2 for every tile, whatever the order: rows outside then read and write
-    // memory as it lies.
-    if (!m_.lane_operands && fits)
+    // memory as it lies. Many weights for few tiles are better fetched panel by panel.
+    const bool fetched = b_constant_ && 4 * b_bytes > static_cast<double>(x_.l2_bytes()) &&
+                         parts_of(row_extent(), p_.rows) * product(c_.rows) <= kFetchedTiles;
+    if (!m_.lane_operands && fits && !fetched)
       return c_.rows.empty() ? LoopOrder::kRows : LoopOrder::kOuterRows;
     const std::int64_t outer_rows = p_.hoist != Hoist::kNone ? 1 : product(c_.rows);
     if (fits && outer_rows >= std::int64_t{2} * x_.target.code_threads())

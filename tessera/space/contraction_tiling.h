@@ -33,6 +33,7 @@ struct ContractionTiling {
   bool unroll_next = false;             // the reduce axis outside of it, too
   std::int64_t prefetch = 0;            // steps ahead of the tile, of the panel of b; 0: none
   bool prefetch_steps = false;  // every unrolled step asks for its share, not the first alone
+  bool prefetch_next = false;   // the tiles of a panel of b together ask for the next one
   schedule::Tail row_tail = schedule::Tail::kPeel;
   Sharing sharing;
 

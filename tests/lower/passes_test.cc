@@ -66,6 +66,16 @@ const PassCase kCases[] = {
      "split C i 2 tail=peel\nsplit C j 4\nreorder C i.0 j.0 k i.1 j.1\nannotate C i.0 "
      "parallel\nannotate C i.1 unroll\n"
      "annotate C j.1 vectorize\nprefetch C k B 2\n"},
+    // Three tiles of rows use a panel of W: each step asks for a third of what it reads.
+    {"NextPanel", "simplify", "dense:M=6,N=128,K=4",
+     "layout W d0/32 d1 d0%32\nsplit Y j 32\nsplit Y i 2\nprefetch C k W 0\n"
+     "reorder Y j.0 i.0 i.1 j.1\nannotate Y i.1 unroll\nannotate Y j.1 vectorize\n"
+     "compute_at C Y i.0\nannotate C i unroll\nannotate C j vectorize\nreorder C k i j\n"},
+    // One tile reads it: what a distance is for.
+    {"NoNextPanel", "simplify", "dense:M=2,N=8,K=4",
+     "layout W d0/4 d1 d0%4\nsplit Y j 4\nprefetch C k W 0\nreorder Y j.0 i j.1\n"
+     "annotate Y i unroll\nannotate Y j.1 vectorize\ncompute_at C Y j.0\n"
+     "annotate C i unroll\nannotate C j vectorize\nreorder C k i j\n"},
 };
 
 class Pass : public ::testing::TestWithParam<PassCase> {};

@@ -205,6 +205,22 @@ TEST(Structure, PanelsFromL3AreFetchedAhead) {
   EXPECT_FALSE(contains(text(conv + "CI=512,CO=512"), "prefetch"));
 }
 
+TEST(Structure, TilesOfAPanelFetchTheNextOne) {
+  const auto text = [](const std::string& spec, const char* name) {
+    return schedule_text(dag_of(spec), target::find_target(name).value());
+  };
+  const std::string large = "dense:M=128,N=768,K=3072", small = "dense:M=64,N=32,K=32";
+  EXPECT_TRUE(contains(text(large, "sapphirerapids"), "prefetch C k W 0\n"));
+  EXPECT_FALSE(contains(text(large, "neoverse-v1"), "prefetch C k W 0\n"));
+  EXPECT_FALSE(contains(text(small, "sapphirerapids"), "prefetch"));
+  // Weights of 1 MB for few tiles come panel by panel; for many, rows as they lie matter more.
+  target::Target one = target::find_target("sapphirerapids").value();
+  one.cores = 1;
+  const auto order = [&](const std::string& spec) { return schedule_text(dag_of(spec), one); };
+  EXPECT_TRUE(contains(order("dense:M=196,N=256,K=1024"), "reorder Y j.0 i.0"));
+  EXPECT_TRUE(contains(order("dense:M=784,N=256,K=1024"), "reorder Y i.0 i.1 j.0"));
+}
+
 TEST(Structure, VectorsLieAlongTheImageWhereChannelsAreFew) {
   const target::Target arm = target::find_target("neoverse-v1").value();
   const std::string few =

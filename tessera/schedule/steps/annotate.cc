@@ -143,8 +143,8 @@ std::string PrefetchStep::args() const {
 Result<void> PrefetchStep::apply(State& state) const {
   TESSERA_TRY(Stage* const s, state.stage(stage));
   TESSERA_TRY(const int id, s->find_leaf(iter));
-  if (distance < 1 || distance > 4096)
-    return illegal("distance must be in 1..4096, not {}", distance);
+  if (distance < 0 || distance > 4096)
+    return illegal("distance must be in 0..4096, not {}", distance);
   bool found = false;
   for (const ir::Expr& v : s->op.values) {
     ir::for_each_expr(v, [&](const ir::Expr& e) {
