@@ -162,7 +162,9 @@ void add_compile(Flags& app, std::function<int()>* run) {
   add_plan_options(*sub, args->plan);
   sub->add_option("-o,--output", args->output, "Folder to write; an older artifact is replaced")
       ->required();
-  sub->add_option("--emit", args->emit, "so, a or obj")->check(one_of({"so", "a", "obj"}));
+  sub->add_option("--emit", args->emit,
+                  "A shared library, a static one, or an object; the last two need no C compiler")
+      ->check(one_of({"so", "a", "obj"}));
   sub->add_option("--weights", args->weights,
                   "embed: inside the library; file: NAME.safetensors; auto: embed below 64 MiB")
       ->check(one_of({"auto", "embed", "file"}));

@@ -9,29 +9,13 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/cli/documents.h"
 #include "tests/cli/process.h"
 
 namespace tessera::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-const fs::path kRoot = TESSERA_ROOT;
-
-std::vector<fs::path> documents() {
-  std::vector<fs::path> found;
-  for (const fs::path& folder : {kRoot, kRoot / "docs"}) {
-    for (const fs::directory_entry& f : fs::directory_iterator(folder)) {
-      if (f.path().extension() == ".md") found.push_back(f.path());
-    }
-  }
-  for (const char* folder : {"tessera", "bench", "weights", "data", "peers", "python", "tests"}) {
-    for (const fs::directory_entry& f : fs::recursive_directory_iterator(kRoot / folder)) {
-      if (f.path().filename() == "README.md") found.push_back(f.path());
-    }
-  }
-  return found;
-}
 
 // Lines of blocks, with those that end in a backslash joined, and inline code that begins with the
 // name of a program.
@@ -119,8 +103,10 @@ std::string mistake_in(const std::vector<std::string>& words) {
 TEST(DocsCommands, ExistAndHaveTheFlagsTheyAreGiven) {
   const std::string tasks = run_shell("./do help").out;
   int calls = 0;
-  for (const fs::path& document : documents()) {
-    for (const std::string& line : command_lines(read_file(document.string()))) {
+  std::vector<std::string> all = documents();
+  for (std::string& document : folder_documents()) all.push_back(std::move(document));
+  for (const std::string& document : all) {
+    for (const std::string& line : command_lines(read_file((root() / document).string()))) {
       for (const std::vector<std::string>& words : calls_in(line)) {
         const std::string program = fs::path(words[0]).filename().string();
         if (words[0] == "./do" && words.size() > 1) {

@@ -1,6 +1,5 @@
 // The documents cannot rot: every ```console block is run again and must print what it shows, every
 // relative link must lead somewhere, every example schedule must compute the right numbers.
-#include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <filesystem>
@@ -12,6 +11,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "tests/cli/documents.h"
 #include "tests/cli/model_files.h"
 #include "tests/cli/process.h"
 
@@ -19,24 +19,6 @@ namespace tessera::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-const fs::path kRoot = TESSERA_ROOT;
-
-std::vector<std::string> documents() {
-  std::vector<std::string> found;
-  for (const fs::directory_entry& f : fs::directory_iterator(kRoot)) {
-    if (f.path().extension() == ".md") found.push_back(f.path().filename().string());
-  }
-  for (const fs::directory_entry& f : fs::directory_iterator(kRoot / "docs")) {
-    if (f.path().extension() == ".md") found.push_back("docs/" + f.path().filename().string());
-  }
-  std::sort(found.begin(), found.end());
-  return found;
-}
-
-bool starts_with(const std::string& text, const std::string& prefix) {
-  return text.rfind(prefix, 0) == 0;
-}
 
 // Text below the IR depends on the version of LLVM.
 bool comparable(const std::string& command) {
@@ -64,11 +46,11 @@ Rerun rerun(const std::string& document) {
   std::stringstream lines(document);
   bool console = false, replaced = false;
   for (std::string line; std::getline(lines, line);) {
-    if (starts_with(line, "```")) {
+    if (line.starts_with("```")) {
       console = !console && line == "```console";
       replaced = false;
     }
-    if (console && starts_with(line, "$ ")) {
+    if (console && line.starts_with("$ ")) {
       const std::string command = line.substr(2);
       replaced = comparable(command);
       result.text += line + "\n";
@@ -97,7 +79,7 @@ std::string first_difference(const std::string& got, const std::string& want) {
 class Document : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Document, ShowsWhatItsCommandsPrint) {
-  const fs::path file = kRoot / GetParam();
+  const fs::path file = root() / GetParam();
   const std::string text = read_file(file.string());
   const Rerun fresh = rerun(text);
   if (std::getenv("TESSERA_UPDATE_GOLDEN")) {
@@ -113,12 +95,12 @@ TEST_P(Document, ShowsWhatItsCommandsPrint) {
 }
 
 TEST_P(Document, LinksLeadSomewhere) {
-  const fs::path file = kRoot / GetParam();
+  const fs::path file = root() / GetParam();
   const std::string text = read_file(file.string());
   for (std::size_t at = text.find("]("); at != std::string::npos; at = text.find("](", at + 1)) {
     std::string link = text.substr(at + 2, text.find(')', at) - at - 2);
     link = link.substr(0, link.find('#'));
-    if (link.empty() || starts_with(link, "http")) continue;
+    if (link.empty() || link.starts_with("http")) continue;
     EXPECT_TRUE(fs::exists(file.parent_path() / link)) << GetParam() << " links to " << link;
   }
 }
@@ -134,13 +116,13 @@ INSTANTIATE_TEST_SUITE_P(Docs, Document, ::testing::ValuesIn(documents()),
 TEST(Docs, TheTourAndTheReferencesRunCommands) {
   for (const char* name : {"docs/tour.md", "docs/schedules.md", "docs/operations.md",
                            "docs/targets.md", "docs/models.md"}) {
-    const std::string text = read_file((kRoot / name).string());
+    const std::string text = read_file((root() / name).string());
     EXPECT_NE(text.find("```console\n$ "), std::string::npos) << name;
   }
 }
 
 TEST(Docs, EveryStepIsInTheReference) {
-  const std::string reference = read_file((kRoot / "docs/schedules.md").string());
+  const std::string reference = read_file((root() / "docs/schedules.md").string());
   const std::string file = write_file("schedule.txt", "nonsense\n");
   const std::string error = run({"show", "--op", "matmul:M=4,N=4,K=4", "--schedule", file}).err;
   const std::string marker = "steps are: ";
@@ -156,7 +138,7 @@ TEST(Docs, EveryStepIsInTheReference) {
 // Each file names its operation in a line `# op: SPEC`.
 TEST(Docs, EveryExampleScheduleIsRight) {
   int examples = 0;
-  for (const fs::directory_entry& f : fs::directory_iterator(kRoot / "docs/examples")) {
+  for (const fs::directory_entry& f : fs::directory_iterator(root() / "docs/examples")) {
     if (f.path().extension() != ".txt") continue;
     const std::string text = read_file(f.path().string());
     const std::string marker = "# op: ";
@@ -184,7 +166,7 @@ TEST(Docs, ExampleModelsAreThoseOfTheTests) {
   for (const auto& [name, model] :
        {std::pair("symbolic", symbolic_model()), std::pair("unsupported", unsupported_model()),
         std::pair("nonzero", nonzero_model())}) {
-    const fs::path file = kRoot / "docs/examples" / (std::string(name) + ".onnx");
+    const fs::path file = root() / "docs/examples" / (std::string(name) + ".onnx");
     if (std::getenv("TESSERA_UPDATE_GOLDEN")) {
       ASSERT_TRUE(onnx::save_model(model, file.string()).ok());
     }
