@@ -51,17 +51,33 @@ Json to_json(const onnx::ValueInfo& v, std::set<std::string>* symbols) {
   return {{"name", v.name}, {"type", v.type}, {"shape", v.has_shape ? dims : Json("any")}};
 }
 
-// Bodies of If, Loop and Scan count too.
-void count_operators(const std::vector<onnx::Node>& nodes,
-                     std::map<std::string, std::int64_t>* counts) {
-  for (const onnx::Node& n : nodes) {
-    ++(*counts)[n.domain.empty() ? n.op_type : n.domain + "." + n.op_type];
-    for (const onnx::Attribute& a : n.attributes) {
-      if (const auto* body = std::get_if<std::shared_ptr<const onnx::Graph>>(&a.value))
-        count_operators((*body)->nodes, counts);
+// What is in a graph and in the bodies of its If, Loop and Scan.
+struct Contents {
+  std::map<std::string, std::int64_t> operators;
+  std::int64_t parameters = 0, bytes = 0;
+
+  void add(const HostTensor& tensor) {
+    parameters += tensor.size();
+    bytes += static_cast<std::int64_t>(tensor.bytes());
+  }
+
+  void add(const onnx::Graph& graph) {
+    for (const onnx::Initializer& i : graph.initializers) {
+      if (const auto* tensor = std::get_if<HostTensor>(&i.value)) add(*tensor);
+    }
+    for (const onnx::Node& n : graph.nodes) {
+      ++operators[n.domain.empty() ? n.op_type : n.domain + "." + n.op_type];
+      for (const onnx::Attribute& a : n.attributes) {
+        if (const auto* body = std::get_if<std::shared_ptr<const onnx::Graph>>(&a.value)) {
+          add(**body);
+        }
+        // Some exporters write weights as nodes.
+        const auto* constant = std::get_if<HostTensor>(&a.value);
+        if (constant != nullptr && n.op_type == "Constant") add(*constant);
+      }
     }
   }
-}
+};
 
 Result<Json> describe_model(const std::string& path) {
   TESSERA_TRY(const onnx::Model model, driver::load_onnx(path));
@@ -73,14 +89,7 @@ Result<Json> describe_model(const std::string& path) {
     opsets[domain.empty() ? "ai.onnx" : domain] = version;
   out["opsets"] = std::move(opsets);
   std::set<std::string> initialized, symbols;
-  std::int64_t parameters = 0, bytes = 0;
-  for (const onnx::Initializer& i : model.graph.initializers) {
-    initialized.insert(i.name);
-    if (const auto* tensor = std::get_if<HostTensor>(&i.value)) {
-      parameters += tensor->size();
-      bytes += static_cast<std::int64_t>(tensor->bytes());
-    }
-  }
+  for (const onnx::Initializer& i : model.graph.initializers) initialized.insert(i.name);
   out["inputs"] = out["outputs"] = Json::array();
   for (const onnx::ValueInfo& v : model.graph.inputs) {
     if (!initialized.contains(v.name)) out["inputs"].push_back(to_json(v, &symbols));
@@ -88,13 +97,13 @@ Result<Json> describe_model(const std::string& path) {
   for (const onnx::ValueInfo& v : model.graph.outputs)
     out["outputs"].push_back(to_json(v, &symbols));
   out["symbolic_dims"] = symbols;
-  out["parameters"] = parameters;
-  out["parameter_bytes"] = bytes;
-  std::map<std::string, std::int64_t> counts;
-  count_operators(model.graph.nodes, &counts);
+  Contents contents;
+  contents.add(model.graph);
+  out["parameters"] = contents.parameters;
+  out["parameter_bytes"] = contents.bytes;
   out["nodes"] = model.graph.nodes.size();
   out["functions"] = model.functions.size();
-  out["operators"] = counts;
+  out["operators"] = contents.operators;
   return out;
 }
 

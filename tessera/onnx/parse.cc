@@ -110,7 +110,8 @@ ValueInfo read_value_info(const pb::ValueInfoProto& proto) {
   for (const auto& dim : type.tensor_type().shape().dim()) {
     Dim d;
     if (dim.has_dim_value() && dim.dim_value() >= 0) d.size = dim.dim_value();
-    if (dim.has_dim_param()) d.symbol = dim.dim_param();
+    // Paddle writes "?" for every size that it does not know: that names none.
+    if (dim.has_dim_param() && dim.dim_param() != "?") d.symbol = dim.dim_param();
     info.dims.push_back(std::move(d));
   }
   return info;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/cli/model_files.h"
 #include "tests/cli/process.h"
 
 namespace tessera::cli {
@@ -33,6 +34,24 @@ TEST(Info, Model) {
   EXPECT_FALSE(symbolic["operators"].empty());
   const Finished text = run({"info", "docs/examples/symbolic.onnx"});
   EXPECT_NE(text.out.find("symbolic dims: "), std::string::npos) << text.out;
+}
+
+// Weights that are nodes count as those that are not; "?" is no name of a size.
+TEST(Info, WeightsInNodesAndNamelessSizes) {
+  using onnx::testing::float_tensor;
+  using onnx::testing::make_node;
+  const std::string path =
+      save("nodes.onnx",
+           onnx::testing::make_model(onnx::testing::make_graph(
+               {floats("x", {"?", "?"})},
+               {make_node("Constant", {}, {"c"}, {{"value", float_tensor({1, 3}, {1, 2, 3}), ""}}),
+                make_node("Add", {"x", "c"}, {"y"})},
+               {"y"})));
+  const Json info = info_of(path);
+  EXPECT_EQ(info["parameters"], 3);
+  EXPECT_EQ(info["parameter_bytes"], 12);
+  EXPECT_TRUE(info["symbolic_dims"].empty()) << info;
+  EXPECT_EQ(info["inputs"][0]["shape"], Json({"?", "?"}));
 }
 
 TEST(Info, ArtifactPlanAndDatabase) {
