@@ -61,7 +61,8 @@ int check(const ModelArgs& args, bool json) {
                                 {"assumed", r.assumed}};
     print_json(j);
   } else {
-    fmt::print("{}: {} nodes, {} operators\n", args.model, r.nodes, r.operators.size());
+    fmt::print("{}: {} node{}, {} operator{}\n", args.model, r.nodes, r.nodes == 1 ? "" : "s",
+               r.operators.size(), r.operators.size() == 1 ? "" : "s");
     for (const auto& [op, count] : r.operators) fmt::print("  {:<28} {}\n", op, count);
     print_issues("not supported", r.unsupported);
     print_issues("shapes follow from data; what waits for them runs on the host", r.data_dependent);

@@ -63,11 +63,11 @@ ZooEntry row(std::string name, std::string doc, Build build) {
 
 std::vector<ZooEntry> resnet_entries() {
   return {
-      row("resnet18", "ResNet-18, two 3x3 convolutions a block",
+      row("resnet18", "ResNet-18, two 3x3 convolutions per block",
           [](ModelBuilder& b, const Settings& s) {
             resnet(b, s, {{2, 2, 2, 2}, false});
           }),
-      row("resnet34", "ResNet-34, two 3x3 convolutions a block",
+      row("resnet34", "ResNet-34, two 3x3 convolutions per block",
           [](ModelBuilder& b, const Settings& s) {
             resnet(b, s, {{3, 4, 6, 3}, false});
           }),
