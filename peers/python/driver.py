@@ -116,7 +116,8 @@ def open_peer(job):
 def first_outputs(peer, job):
     import numpy
     peer.run()
-    arrays = [numpy.ascontiguousarray(a) for a in peer.outputs()]
+    # asarray leaves numbers without axes; ascontiguousarray gives them one.
+    arrays = [numpy.asarray(a, order="C") for a in peer.outputs()]
     for array, want in zip(arrays, job.outputs):
         if array.shape != want.shape or array.dtype != want.dtype:
             raise Refused(f"its output {want.name} is {array.dtype} {list(array.shape)}, "
