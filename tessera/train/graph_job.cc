@@ -22,6 +22,7 @@ using Json = nlohmann::ordered_json;
 struct GraphFlags {
   std::vector<std::string> files;
   std::string hyper, loss = "hinge", output;
+  std::vector<std::string> left_out;
   bool json = false, leave_one_out = false;
   GraphTrainOptions train;
 };
@@ -71,6 +72,9 @@ void add_graph_flags(CLI::App& app, GraphFlags& f) {
   app.add_option("--threads", t.threads, "Of the host; 0: all cores")->capture_default_str();
   app.add_flag("--leave-one-out", f.leave_one_out,
                "Judge each graph by a network that learnt from the others; writes no file");
+  app.add_option("--leave-out", f.left_out,
+                 "Judge graphs whose names begin so, and learn from the others: resnet,vgg")
+      ->delimiter(',');
   app.add_option("-o,--output", f.output, "File to write");
   app.add_flag("--json", f.json, "Print the final numbers as JSON");
 }
@@ -149,6 +153,27 @@ Result<GraphTrained> leave_one_out(const GraphFlags& f,
   return out;
 }
 
+using Sides = std::pair<std::vector<graphset::ConfigGraph>, std::vector<graphset::ConfigGraph>>;
+
+// What is learnt from, and what is judged.
+Result<Sides> leave_out(const GraphFlags& f, const std::vector<graphset::ConfigGraph>& graphs) {
+  Sides out;
+  for (const graphset::ConfigGraph& g : graphs) {
+    const bool left = std::any_of(f.left_out.begin(), f.left_out.end(),
+                                  [&](const auto& prefix) { return g.name.starts_with(prefix); });
+    (left ? out.second : out.first).push_back(g);
+  }
+  if (out.first.empty()) {
+    return make_error(ErrorCode::kInvalidArgument, "--leave-out {}: nothing is left to learn from",
+                      fmt::join(f.left_out, ","));
+  }
+  if (out.second.empty() && !f.left_out.empty()) {
+    return make_error(ErrorCode::kInvalidArgument, "--leave-out {}: no graph is called so",
+                      fmt::join(f.left_out, ","));
+  }
+  return out;
+}
+
 Result<GraphTrained> train_and_save(GraphFlags& f, const std::atomic<bool>& stop) {
   namespace fs = std::filesystem;
   const fs::path folder = fs::path(f.output).parent_path();
@@ -160,7 +185,9 @@ Result<GraphTrained> train_and_save(GraphFlags& f, const std::atomic<bool>& stop
   TESSERA_TRY(f.train.loss, loss_from_text(f.loss));
   TESSERA_TRY(const std::vector<graphset::ConfigGraph> graphs, read_all(f));
   if (f.leave_one_out) return leave_one_out(f, graphs, stop);
-  TESSERA_TRY(GraphTrained trained, train_graphs(graphs, f.train, print_epoch, stop));
+  TESSERA_TRY(const auto sides, leave_out(f, graphs));
+  TESSERA_TRY(GraphTrained trained,
+              train_graphs(sides.first, f.train, print_epoch, stop, sides.second));
   if (!f.output.empty()) TESSERA_DO(nn::save_graph_network(trained.network, f.output));
   return trained;
 }

@@ -118,6 +118,21 @@ TEST(Graphs, EachIsJudgedByWhatOthersTaught) {
   ASSERT_EQ(json["unseen"].size(), 3U);
   EXPECT_EQ(json["unseen"][2]["name"], "kernel3");
   EXPECT_GT(json["peak_bytes"], 1e6);
+  std::replace(words.begin(), words.end(), std::string("--leave-one-out"),
+               std::string("--leave-out=kernel2,other"));
+  const Finished one = run(words);
+  ASSERT_EQ(one.code, 0) << one.err;
+  const Json judged = Json::parse(one.out)["unseen"];
+  ASSERT_EQ(judged.size(), 1U);
+  EXPECT_EQ(judged[0]["name"], "kernel2");
+  std::replace(words.begin(), words.end(), std::string("--leave-out=kernel2,other"),
+               std::string("--leave-out=kernel"));
+  const Finished none = run(words);
+  EXPECT_EQ(none.code, 2);
+  EXPECT_NE(none.err.find("nothing is left to learn from"), std::string::npos) << none.err;
+  std::replace(words.begin(), words.end(), std::string("--leave-out=kernel"),
+               std::string("--leave-out=other"));
+  EXPECT_NE(run(words).err.find("no graph is called so"), std::string::npos);
 }
 
 }  // namespace
