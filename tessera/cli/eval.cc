@@ -20,7 +20,7 @@ struct EvalArgs {
   std::vector<std::string> weights, scores, graphs;
   driver::EvalOptions options;
   bool shipped = false, json = false, markdown = false;
-  bool coverage = false, calibrate = false, unseen = false;
+  bool coverage = false, calibrate = false, unseen = false, searches = false;
 };
 
 // "FILE" or "NAME[/LOSS]=FILE".
@@ -118,6 +118,7 @@ int run_graphs(const EvalArgs& args) {
                       .weights = together,
                       .unseen = args.unseen,
                       .json = args.json,
+                      .searches = args.searches,
                       .threads = threads});
 }
 
@@ -154,6 +155,9 @@ void add_eval(Flags& app, std::function<int()>* run) {
                   "of graphs");
   sub->add_flag("--unseen", args->unseen,
                 "Of --graphs: only configurations outside of the share that training learnt from");
+  sub->add_flag("--searches", args->searches,
+                "Of --graphs: how many configurations random drawing, annealing and the order of "
+                "the network measure until one is within 1 % of the fastest");
   sub->add_option("--scores", args->scores, "npz files of tessera train --scores");
   sub->add_flag("--shipped", args->shipped, "The models that come with Tessera");
   sub->add_option("--holdout", o.split.holdout,

@@ -1,10 +1,13 @@
 #include "tessera/cli/eval_graphs.h"
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "tessera/cli/command.h"
 #include "tessera/graphset/npz_file.h"
 #include "tessera/graphset/ranking.h"
+#include "tessera/graphset/search_replay.h"
 #include "tessera/model/graph_scorer.h"
 
 namespace tessera::cli {
@@ -12,8 +15,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using graphset::Ranking;
+using graphset::SearchReplay;
 
-Result<std::vector<Ranking>> rank_files(const EvalGraphsArgs& args) {
+struct Judged {
+  std::vector<Ranking> rankings;
+  std::vector<SearchReplay> searches;
+};
+
+Result<Judged> judge_files(const EvalGraphsArgs& args) {
   std::vector<std::unique_ptr<model::GraphScorer>> scorers;
   for (const std::string& file : args.weights) {
     TESSERA_TRY(nn::TrainedGraphNetwork network, nn::load_graph_network(file));
@@ -27,7 +36,7 @@ Result<std::vector<Ranking>> rank_files(const EvalGraphsArgs& args) {
                       "on what all did not see",
                       share, scorer->network().share);
   }
-  std::vector<Ranking> out;
+  Judged out;
   for (const std::string& file : args.files) {
     TESSERA_TRY(const graphset::ConfigGraph read, graphset::read_graph(file));
     graphset::ConfigGraph graph = graphset::merge_equal(read);
@@ -37,7 +46,11 @@ Result<std::vector<Ranking>> rank_files(const EvalGraphsArgs& args) {
       TESSERA_TRY(const std::vector<float> scores, scorer->score(graph));
       model::add_standardized(scores, &sum);
     }
-    out.push_back(graphset::rank(graph, sum));
+    if (args.searches) {
+      out.searches.push_back(graphset::replay_searches(graph, sum));
+    } else {
+      out.rankings.push_back(graphset::rank(graph, sum));
+    }
   }
   return out;
 }
@@ -51,20 +64,39 @@ void print_row(const Ranking& r) {
              r.configs, r.tau, r.pairwise, at(1), at(5), at(10), at(100));
 }
 
+void print_searches(const std::vector<SearchReplay>& searches) {
+  fmt::print("{:<40} {:>8} {:>9} {:>9} {:>9}\n", "measured by", "configs", "random", "annealing",
+             "judged");
+  std::vector<double> share;
+  for (const SearchReplay& s : searches) {
+    fmt::print("{:<40} {:>8} {:>9.1f} {:>9.1f} {:>9.0f}\n", s.name, s.configs, s.random,
+               s.annealing, s.judged);
+    if (s.annealing > 0) share.push_back(s.judged / s.annealing);
+  }
+  if (share.empty()) return;
+  std::sort(share.begin(), share.end());
+  fmt::print("judged / annealing: {:.2f} (median)\n", share[share.size() / 2]);
+}
+
 }  // namespace
 
 int eval_graphs(const EvalGraphsArgs& args) {
-  const Result<std::vector<Ranking>> rankings = rank_files(args);
-  if (!rankings) return report(rankings.error());
+  const Result<Judged> judged = judge_files(args);
+  if (!judged) return report(judged.error());
   if (args.json) {
     Json list = Json::array();
-    for (const Ranking& r : *rankings) list.push_back(Json(r));
+    for (const Ranking& r : judged->rankings) list.push_back(Json(r));
+    for (const SearchReplay& s : judged->searches) list.push_back(Json(s));
     print_json({{"graphs", list}});
+    return kOk;
+  }
+  if (args.searches) {
+    print_searches(judged->searches);
     return kOk;
   }
   fmt::print("{:<40} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}\n", "graph", "configs", "tau",
              "pairwise", "slow@1", "slow@5", "slow@10", "slow@100");
-  for (const Ranking& r : *rankings) print_row(r);
+  for (const Ranking& r : judged->rankings) print_row(r);
   return kOk;
 }
 

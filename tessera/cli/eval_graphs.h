@@ -10,6 +10,7 @@ struct EvalGraphsArgs {
   std::vector<std::string> files;
   std::vector<std::string> weights;  // at least one; several judge together
   bool unseen = false, json = false;
+  bool searches = false;  // how many configurations they measure instead
   int threads = 1;
 };
 
