@@ -7,6 +7,7 @@
 
 #include "tessera/cli/flags.h"
 #include "tessera/dataset/dataset.h"
+#include "tessera/graphset/config_graph.h"
 
 namespace tessera::cli {
 
@@ -19,6 +20,10 @@ void add_dataset_split(Flags& app, std::function<int()>* run);
 void add_dataset_replay(Flags& app, std::function<int()>* run);
 void add_dataset_update(Flags& app, std::function<int()>* run);
 void add_dataset_verify(Flags& app, std::function<int()>* run);
+
+// One file where `output` is one, else a folder with a file for each graph.
+Result<void> write_graphs(const std::vector<graphset::ConfigGraph>& graphs,
+                          const std::string& output);
 
 // Converts raw protobufs of TpuGraphs; returns an exit code.
 int import_graphs(const std::vector<std::string>& files, const std::string& output);

@@ -7,6 +7,7 @@
 #include "tessera/cli/model_args.h"
 #include "tessera/cli/progress.h"
 #include "tessera/dataset/features.h"
+#include "tessera/driver/learn/tile_graphs.h"
 #include "tessera/record/json_lines.h"
 #include "tessera/support/hash.h"
 
@@ -15,6 +16,7 @@ namespace {
 
 struct ExportArgs {
   std::string folder, output, format = "jsonl", rows = "statement";
+  driver::TileGraphsOptions tiles;
   int threads = 0;
 };
 
@@ -69,28 +71,44 @@ Result<void> export_features(const dataset::Dataset& d, const ExportArgs& args) 
   return {};
 }
 
+Result<void> export_tiles(const dataset::Dataset& d, const ExportArgs& args) {
+  TESSERA_TRY(const driver::TileGraphs made, driver::tile_graphs(d, args.tiles));
+  TESSERA_DO(write_graphs(made.graphs, args.output));
+  fmt::print("{}: {} kernels with {} records; {} with fewer than {} tiles left out\n", args.output,
+             made.graphs.size(), made.records, made.few, args.tiles.least);
+  return {};
+}
+
 Result<void> export_dataset(const ExportArgs& args) {
   TESSERA_TRY(const dataset::Dataset d, dataset::load(args.folder));
   if (args.format == "npz") return export_features(d, args);
   if (args.format == "jsonl") return export_lines(d, args.output);
-  return make_error(ErrorCode::kInvalidArgument, "no format '{}': jsonl, npz", args.format);
+  if (args.format == "tiles") return export_tiles(d, args);
+  return make_error(ErrorCode::kInvalidArgument, "no format '{}': jsonl, npz, tiles", args.format);
 }
 
 }  // namespace
 
 void add_dataset_export(Flags& app, std::function<int()>* run) {
-  Flags* sub = app.add_subcommand("export", "Write a dataset as JSON lines or as numbers");
+  Flags* sub = app.add_subcommand(
+      "export", "Write a dataset as JSON lines, as numbers or as tile sets of TpuGraphs");
   const auto args = std::make_shared<ExportArgs>();
   sub->add_option("FOLDER", args->folder, "Dataset")->required();
-  sub->add_option("-o,--output", args->output, "File (jsonl) or folder (npz) to write")->required();
+  sub->add_option("-o,--output", args->output, "File (jsonl) or folder (npz, tiles) to write")
+      ->required();
   sub->add_option("--format", args->format,
                   "jsonl: records as `db export` writes them; npz: features in shards with a "
-                  "manifest of checksums");
+                  "manifest of checksums; tiles: a file for each kernel in TpuGraphs' schema");
   sub->add_option("--rows", args->rows, "Of npz: a row for each statement, loop or step");
+  sub->add_option("--machine", args->tiles.machine,
+                  "Of tiles: only records of targets that contain this text");
+  sub->add_option("--least", args->tiles.least, "Of tiles: different tiles that a kernel must have")
+      ->check(positive());
   add_threads_option(*sub, args->threads, "Threads of this program, for npz");
   sub->footer(
       "Examples:\n  tessera dataset export my.ds -o my.jsonl\n"
-      "  tessera dataset export my.ds -o features --format npz --rows loop");
+      "  tessera dataset export my.ds -o features --format npz --rows loop\n"
+      "  tessera dataset export my.ds -o tiles --format tiles --machine cores=1");
   sub->callback([args, run] {
     *run = [args] {
       const Result<void> done = export_dataset(*args);

@@ -116,7 +116,8 @@ std::string file_name(std::string name) {
   return name + ".npz";
 }
 
-// One file where OUTPUT is one, else a folder with a file for each graph.
+}  // namespace
+
 Result<void> write_graphs(const std::vector<ConfigGraph>& graphs, const std::string& output) {
   namespace fs = std::filesystem;
   if (output.ends_with(".npz")) {
@@ -131,8 +132,6 @@ Result<void> write_graphs(const std::vector<ConfigGraph>& graphs, const std::str
   }
   return {};
 }
-
-}  // namespace
 
 int import_graphs(const std::vector<std::string>& files, const std::string& output) {
   graphset::Converted all;

@@ -28,25 +28,6 @@ constexpr const char* kBeforeLayouts = "open_image_norms";
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-// What HLO calls our operators; those that it has no word for are calls.
-std::string_view hlo_name(std::string_view op) {
-  static const std::map<std::string_view, std::string_view> names = {
-      {"conv", "convolution"},   {"conv_transpose", "convolution"},
-      {"contract", "dot"},       {"pool", "reduce-window"},
-      {"concat", "concatenate"}, {"reduce", "reduce"},
-      {"sub", "subtract"},       {"mul", "multiply"},
-      {"div", "divide"},         {"max", "maximum"},
-      {"min", "minimum"},        {"neg", "negate"},
-      {"exp", "exponential"},    {"sigmoid", "logistic"},
-      {"recip", "divide"},       {"where", "select"},
-      {"cast", "convert"},       {"expand", "broadcast"},
-      {"pow", "power"},          {"eq", "compare"},
-      {"le", "compare"},         {"lt", "compare"},
-      {"ne", "compare"},         {"bitcast", "bitcast-convert"}};
-  if (const auto it = names.find(op); it != names.end()) return it->second;
-  return graphset::opcode_id(op) != 0 ? op : std::string_view("custom-call");
-}
-
 // PrimitiveType of XLA.
 std::int64_t element_type(DType dtype) {
   static const std::map<std::string_view, std::int64_t> numbers = {
@@ -64,12 +45,6 @@ Integers last_first(std::size_t rank) {
 
 Integers listed(const Node& node, const char* name) {
   return node.attrs.has(name) ? node.attrs.integers(name) : Integers();
-}
-
-void describe_type(const graph::TensorType& type, HloInstruction* out) {
-  out->element_type = element_type(type.dtype);
-  out->shape = type.shape;
-  out->minor_to_major = last_first(type.shape.size());
 }
 
 // Windows are written with all dimensions of the image, as HLO does for reduce-window.
@@ -237,6 +212,30 @@ std::size_t column_of(PointKind kind) {
 }
 
 }  // namespace
+
+std::string_view hlo_name(std::string_view op) {
+  static const std::map<std::string_view, std::string_view> names = {
+      {"conv", "convolution"},   {"conv_transpose", "convolution"},
+      {"contract", "dot"},       {"pool", "reduce-window"},
+      {"concat", "concatenate"}, {"reduce", "reduce"},
+      {"sub", "subtract"},       {"mul", "multiply"},
+      {"div", "divide"},         {"max", "maximum"},
+      {"min", "minimum"},        {"neg", "negate"},
+      {"exp", "exponential"},    {"sigmoid", "logistic"},
+      {"recip", "divide"},       {"where", "select"},
+      {"cast", "convert"},       {"expand", "broadcast"},
+      {"pow", "power"},          {"eq", "compare"},
+      {"le", "compare"},         {"lt", "compare"},
+      {"ne", "compare"},         {"bitcast", "bitcast-convert"}};
+  if (const auto it = names.find(op); it != names.end()) return it->second;
+  return graphset::opcode_id(op) != 0 ? op : std::string_view("custom-call");
+}
+
+void describe_type(const graph::TensorType& type, HloInstruction* out) {
+  out->element_type = element_type(type.dtype);
+  out->shape = type.shape;
+  out->minor_to_major = last_first(type.shape.size());
+}
 
 Result<PlanGraph> PlanGraph::make(const Graph& imported, const graph::PassOptions& passes,
                                   const std::string& name) {

@@ -4,13 +4,20 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tessera/graph/passes/passes.h"
 #include "tessera/graphset/config_graph.h"
+#include "tessera/graphset/hlo.h"
 #include "tessera/plan/point.h"
 
 namespace tessera::driver {
+
+// What HLO calls our operators; those that it has no word for are calls.
+std::string_view hlo_name(std::string_view op);
+// Type, shape and order of dimensions, last first.
+void describe_type(const graph::TensorType& type, graphset::HloInstruction* out);
 
 // A model before layouts are chosen. The nodes of the network come behind its inputs and constants;
 // those that a decision names can be configured. A place has the columns of TpuGraphs: the order of
