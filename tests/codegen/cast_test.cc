@@ -30,6 +30,20 @@ INSTANTIATE_TEST_SUITE_P(AllTypes, CastTest,
                                             ::testing::Values(1, 3, 4, 8)),
                          type_and_lanes);
 
+// Epilogues of quantised layers end with it: one lane after the other took longer than the layer.
+TEST(CastOnX86, FloatsToBytesStayVectors) {
+  const ir::Buffer a = ir::Buffer::make("a", DType::kF32, {64});
+  const ir::Expr i = ir::Var::make("i");
+  for (const DType to : {DType::kI8, DType::kU8, DType::kI16, DType::kU16}) {
+    const ir::Buffer out = ir::Buffer::make("out", to, {64});
+    const ir::Expr value = ir::Cast::make(to, load_vec(a, i * 16, 16));
+    const auto text = emit_asm(elementwise({a}, {{out, value}}, i, 16), avx512_target());
+    ASSERT_TRUE(text.ok()) << text.error().message;
+    EXPECT_EQ(count(*text, "vcvttps2dq"), 1) << *text;
+    EXPECT_EQ(count(*text, "vcvttss2si"), 0) << *text;
+  }
+}
+
 TEST(BitcastTest, KeepsBits) {
   const ir::Buffer a = ir::Buffer::make("a", DType::kF32, {8});
   const ir::Buffer h = ir::Buffer::make("h", DType::kBF16, {8});

@@ -1,4 +1,5 @@
 #include <bit>
+#include <cmath>
 
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Intrinsics.h>
@@ -47,6 +48,22 @@ bool is_constant_number(Value* v) {
   if (c && v->getType()->isVectorTy()) c = c->getSplatValue();
   const auto* f = llvm::dyn_cast_or_null<llvm::ConstantFP>(c);
   return f && !f->isNaN();
+}
+
+// Floats to integers of one or two bytes, as the intrinsics saturate them: NaN is 0. Of those,
+// LLVM takes vectors lane by lane on x86.
+Value* saturate(llvm::IRBuilderBase& b, DType to, Value* v) {
+  const bool sgn = is_signed_int(to);
+  const int bits = 8 * size_bytes(to);
+  llvm::Type* wide = v->getType()->getWithNewType(b.getInt32Ty());
+  llvm::Type* narrow = v->getType()->getWithNewType(b.getIntNTy(static_cast<unsigned>(bits)));
+  Value* low = llvm::ConstantFP::get(v->getType(), sgn ? -std::ldexp(1.0, bits - 1) : 0.0);
+  Value* high = llvm::ConstantFP::get(v->getType(), std::ldexp(1.0, sgn ? bits - 1 : bits) - 1);
+  Value* above = b.CreateSelect(b.CreateFCmpOGT(v, low), v, low);  // of NaN: low
+  Value* within = b.CreateSelect(b.CreateFCmpOLT(above, high), above, high);
+  Value* out = b.CreateTrunc(b.CreateFPToSI(within, wide), narrow);
+  if (!sgn) return out;
+  return b.CreateSelect(b.CreateFCmpUNO(v, v), llvm::Constant::getNullValue(narrow), out);
 }
 
 }  // namespace
@@ -293,6 +310,7 @@ Value* Ops::cast(ir::Type from, DType to, Value* v) {
   if (is_float(from.dtype)) {
     if (to == DType::kBool) return b_.CreateFCmpUNE(v, zero);
     if (is_float(to)) return b_.CreateFPCast(v, type_to);
+    if (from.lanes > 1 && size_bytes(to) <= 2) return saturate(b_, to, v);
     const auto id = is_signed_int(to) ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;
     return b_.CreateIntrinsic(id, {type_to, v->getType()}, {v});
   }
