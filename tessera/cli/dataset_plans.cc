@@ -52,6 +52,9 @@ void add_dataset_graphs(Flags& app, std::function<int()>* run) {
   sub->add_option("--searched", args->searched_share,
                   "Share drawn near the fastest so far, the rest anywhere")
       ->check(range(0.0, 1.0));
+  sub->add_option("--again", args->again_share,
+                  "Share that measures an earlier plan again, which tells how far to trust times")
+      ->check(range(0.0, 1.0));
   sub->add_duration("--budget", args->budget_s, "Wall clock: 90s, 5m; 0: no limit (default)",
                     Flags::Zero::kNoLimit);
   add_threads_option(*sub, args->threads, "Threads of the measured code");

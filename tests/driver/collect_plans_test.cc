@@ -9,6 +9,7 @@
 #include "tessera/driver/learn/plan_graphs.h"
 #include "tessera/graphset/npz_file.h"
 #include "tessera/graphset/opcodes.h"
+#include "tessera/graphset/ranking.h"
 #include "tessera/task/task.h"
 
 namespace tessera::driver {
@@ -84,6 +85,22 @@ TEST(CollectPlans, GoesOnWithWhatIsThere) {
   EXPECT_EQ(graph->size(), second->plans);
   EXPECT_TRUE(graph->labelled());
   EXPECT_EQ(graph->columns(), 140);
+}
+
+TEST(CollectPlans, MeasuresPlansAgain) {
+  const Folder folder("collect_plans_again");
+  CollectPlansOptions options;
+  options.models = {"zoo:lenet"};
+  options.folder = folder.path;
+  options.plans = 8;
+  options.again_share = 0.7;
+  ASSERT_TRUE(collect_plans(options, {}).ok());
+  const auto graph = graphset::read_graph(folder.path + "/lenet.npz");
+  ASSERT_TRUE(graph.ok()) << graph.error().message;
+  EXPECT_EQ(graph->size(), 8);
+  const graphset::Repeats repeats = graphset::study_repeats(*graph);
+  EXPECT_GT(repeats.repeated, 0);
+  EXPECT_LT(repeats.distinct, 8);
 }
 
 TEST(CollectPlans, SaysWhatStandsInTheWay) {

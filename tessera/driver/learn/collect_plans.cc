@@ -130,8 +130,9 @@ class ModelPlans {
   Result<void> next() {
     // By the number of the plan, so that a call that goes on draws what the first would have.
     Rng rng(hash_bytes(fmt::format("{} {} {}", options_.seed, model_, size() + failed_)));
-    TESSERA_TRY(task::PlannedGraph planned, draw(rng));
-    if (known_.contains(decisions_of(planned))) {
+    const bool again = options_.again_share > 0 && rng.chance(options_.again_share);
+    TESSERA_TRY(task::PlannedGraph planned, again ? repeat(rng) : draw(rng));
+    if (!again && known_.contains(decisions_of(planned))) {
       ++failed_;
       return {};
     }
@@ -206,6 +207,12 @@ class ModelPlans {
       return it == p.values.end() ? p.preferred : static_cast<std::size_t>(it - p.values.begin());
     };
     return planned(plan::Decider({}, pick));
+  }
+
+  // One of the plans that were measured, each as likely.
+  Result<task::PlannedGraph> repeat(Rng& rng) const {
+    const auto i = static_cast<std::size_t>(rng.below(std::ssize(lines_)));
+    return planned(plan::Decider(lines_[i].decisions));
   }
 
   std::vector<HostTensor> inputs_of(const Built& built) const {
