@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "tessera/space/contraction.h"
+#include "tessera/space/contraction_tiling.h"
 #include "tessera/space/limits.h"
 #include "tessera/space/pack.h"
 #include "tessera/space/share.h"
@@ -68,7 +68,7 @@ class DotWriter {
       return false;
     if (s_.extent(k) < kGroup || s_.extent(k) % kGroup != 0) return false;
     if (c_.a.buffer == c_.b.buffer || !indexed_by(c_.b, k)) return false;
-    if (!(b_constant() || (plain(c_.b) && row_extent() >= 4)) || !indexed_by(c_.b, c_.vector))
+    if (!(b_constant() || (plain(c_.b) && row_extent(s_, c_) >= 4)) || !indexed_by(c_.b, c_.vector))
       return false;
     return c_.a.strides[k] == 1 || packs_a();
   }
@@ -89,18 +89,15 @@ class DotWriter {
     if (!indexed_by(c_.a, c_.reduce.back()) || !indexed_by(c_.a, row)) return false;
     return x_.analysis.constant(c_.a.buffer) || plain(c_.a);
   }
-  std::int64_t row_extent() const {
-    return c_.row < 0 ? 1 : s_.extent(static_cast<std::size_t>(c_.row));
-  }
   std::string nest_axis(std::size_t axis) const { return h_.axis_name(nest_.axis[axis]); }
 
   void choose() {
     std::int64_t depth = 1;
     for (const std::size_t r : c_.reduce) depth *= s_.extent(r);
     bool pack_a = c_.a.strides[c_.reduce.back()] != 1;
-    if (!pack_a && packs_a() && row_extent() >= 4)
+    if (!pack_a && packs_a() && row_extent(s_, c_) >= 4)
       pack_a = x_.chooser.flag(s_.op.name, "pack_a", DecisionKind::kCache, false);
-    const TileRequest request{.rows = row_extent(),
+    const TileRequest request{.rows = row_extent(s_, c_),
                               .columns = s_.extent(c_.vector),
                               .depth = parts_of(depth, kGroup),
                               .lanes = lanes_,
@@ -179,7 +176,7 @@ class DotWriter {
     Loops tile;
     if (c_.row >= 0) {
       const Loops row = w.split(nest, nest_axis(static_cast<std::size_t>(c_.row)), {rows_});
-      outer.push_back({row[0], parts_of(row_extent(), rows_)});
+      outer.push_back({row[0], parts_of(row_extent(s_, c_), rows_)});
       tile.push_back(row[1]);
       w.unroll(nest, row[1]);
     }

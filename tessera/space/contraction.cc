@@ -9,14 +9,16 @@
 #include "tessera/space/reduction.h"
 #include "tessera/space/share.h"
 #include "tessera/space/tile.h"
+#include "tessera/space/vector_count.h"
 #include "tessera/support/check.h"
 
 namespace tessera::space {
 namespace {
 
-// Full vectors along a row that takes the place of columns; where columns would fill a quarter of
-// a vector at most, fewer are enough. Groups of channels read too little of a row for that.
-constexpr std::int64_t kVectorsPerRow = 4, kVectorsPerRowOfFew = 2;
+// Full vectors along a row that takes the place of columns; fewer are enough where vectors of it
+// have more than one and a half times the elements. Groups of channels read too little of a row for
+// that.
+constexpr std::int64_t kVectorsPerRow = 4, kVectorsPerShortRow = 2;
 
 // Writes one contraction. The nest is the stage itself where there is no epilogue.
 class ContractionWriter {
@@ -43,14 +45,6 @@ class ContractionWriter {
   }
 
  private:
-  std::int64_t row_extent() const {
-    return c_.row < 0 ? 1 : s_.extent(static_cast<std::size_t>(c_.row));
-  }
-  std::int64_t product(const std::vector<std::size_t>& axes) const {
-    std::int64_t out = 1;
-    for (const std::size_t i : axes) out *= s_.extent(i);
-    return out;
-  }
   std::string nest_axis(std::size_t axis) const { return h_.axis_name(nest_.axis[axis]); }
 
   void make_packs() {
@@ -183,7 +177,7 @@ class ContractionWriter {
   // Rows in panels that stay in L2 while columns change, then tiles.
   void split_rows(std::vector<OuterLoop>* loops, Loops* tile) {
     if (c_.row < 0) return;
-    const std::int64_t extent = row_extent();
+    const std::int64_t extent = row_extent(s_, c_);
     if (p_.panel > 0) {
       const std::int64_t length = p_.panel * p_.rows;
       const Loops l = x_.writer.split(h_.op.name, row_name(h_), {p_.panel, p_.rows}, p_.row_tail);
@@ -233,7 +227,7 @@ class ContractionWriter {
   // Copies are made once per batch entry where the entries give every core its parts, and then
   // they must find their loop: only batch loops are fused with it.
   bool copies_per_entry() const {
-    return !c_.batch.empty() && product(c_.batch) >= wanted_parts(x_) / 2;
+    return !c_.batch.empty() && points_of(s_, c_.batch) >= wanted_parts(x_) / 2;
   }
 
   std::vector<OuterLoop> share(const std::string& nest, std::vector<OuterLoop> outer,
@@ -330,7 +324,7 @@ class ContractionWriter {
   void write_blocked_self(std::size_t batch, std::vector<OuterLoop> outer) {
     Writer& w = x_.writer;
     const std::string& name = s_.op.name;
-    const std::int64_t columns = s_.extent(c_.vector), rows = row_extent();
+    const std::int64_t columns = s_.extent(c_.vector), rows = row_extent(s_, c_);
     Loops vector = w.split(name, s_.axis_name(c_.vector), {p_.wide / p_.columns, p_.columns});
     const OuterLoop wide{vector[0], parts_of(columns, p_.wide)};
     vector.erase(vector.begin());
@@ -355,7 +349,7 @@ class ContractionWriter {
   std::vector<OuterLoop> write_blocked_nest(std::size_t batch, std::vector<OuterLoop> outer) {
     Writer& w = x_.writer;
     const std::string& nest = h_.op.name;
-    const std::int64_t columns = s_.extent(c_.vector), rows = row_extent();
+    const std::int64_t columns = s_.extent(c_.vector), rows = row_extent(s_, c_);
     const Loops vector = w.split(nest, nest_axis(c_.vector), {p_.wide});
     const OuterLoop wide{vector[0], parts_of(columns, p_.wide)};
     Loops inner;
@@ -430,43 +424,66 @@ class ContractionWriter {
   std::vector<Pack> packs_;
 };
 
+// Has the stage that writes what `access` reads store it along this axis: vectors of it are then
+// contiguous. False where no stage writes it, or not for this reader alone.
+bool store_read_along(Context& x, const Access& access, std::size_t axis) {
+  const int p = x.analysis.producer(access.buffer);
+  if (p < 0 || access.conditional || access.irregular[axis]) return false;
+  const Stage& producer = x.stage(static_cast<std::size_t>(p));
+  if (producer.output || producer.reduces() || producer.users.size() != 1) return false;
+  int along = -1;
+  schedule::Layout layout;
+  for (std::size_t d = 0; d < access.indices.size(); ++d) {
+    const Index& index = access.indices[d];
+    const auto term = std::find_if(index.terms.begin(), index.terms.end(),
+                                   [&](const IndexTerm& t) { return t.axis == axis; });
+    if (term == index.terms.end()) {
+      layout.push_back({static_cast<int>(d), 1, 0});
+    } else if (along >= 0 || term->coefficient != 1) {
+      return false;
+    } else {
+      along = static_cast<int>(d);
+    }
+  }
+  if (along < 0) return false;
+  layout.push_back({along, 1, 0});
+  x.writer.layout(access.buffer->name, layout);
+  return true;
+}
+
 // Fewer columns than lanes: vectors lie along the rows instead, where a stage of the Dag writes
 // what they read and may write it in that order. Returns the axis and sets the layout; -1: none.
 int turn_to_rows(Context& x, const Contraction& c) {
   const Stage& s = x.stage(c.stage);
   const int lanes = x.lanes(s.dtype());
-  if (s.extent(c.vector) >= lanes || c.row < 0 || c.a.conditional) return -1;
+  if (s.extent(c.vector) >= lanes || c.row < 0) return -1;
   const auto row = static_cast<std::size_t>(c.row);
-  const int p = x.analysis.producer(c.a.buffer);
   const bool groups = std::any_of(c.batch.begin(), c.batch.end(), [&](std::size_t b) {
     return c.a.strides[b] > 0 && c.a.strides[b] < c.a.strides[row];
   });
-  const bool few = 4 * s.extent(c.vector) <= lanes && !groups;
-  const std::int64_t vectors = few ? kVectorsPerRowOfFew : kVectorsPerRow;
-  if (s.extent(row) < vectors * lanes || p < 0 || !x.analysis.constant(c.b.buffer)) return -1;
-  const Stage& producer = x.stage(static_cast<std::size_t>(p));
-  if (producer.output || producer.reduces() || producer.users.size() != 1) return -1;
-  int along = -1;
-  schedule::Layout layout;
-  for (std::size_t d = 0; d < c.a.indices.size(); ++d) {
-    const Index& index = c.a.indices[d];
-    const auto term = std::find_if(index.terms.begin(), index.terms.end(),
-                                   [&](const IndexTerm& t) { return t.axis == row; });
-    if (term == index.terms.end()) {
-      layout.push_back({static_cast<int>(d), 1, 0});
-    } else if (along >= 0 || term->coefficient != 1) {
-      return -1;
-    } else {
-      along = static_cast<int>(d);
-    }
-  }
-  if (along < 0 || c.a.irregular[row]) return -1;
-  layout.push_back({along, 1, 0});
-  x.writer.layout(c.a.buffer->name, layout);
-  return c.row;
+  // Elements of a vector, of all lanes: columns / vectors of columns, row / vectors of the row.
+  const std::int64_t columns = s.extent(c.vector), length = s.extent(row);
+  const bool fuller =
+      2 * length * vectors_of(columns, lanes) > 3 * columns * vectors_of(length, lanes);
+  const std::int64_t vectors = fuller && !groups ? kVectorsPerShortRow : kVectorsPerRow;
+  if (length < vectors * lanes || !x.analysis.constant(c.b.buffer)) return -1;
+  return store_read_along(x, c.a, row) ? c.row : -1;
 }
 
-// Sums that the schedule keeps lie as their vectors do.
+// One column, of weights: windows along an image whose elements are channels apart. They are
+// summed side by side where a stage of the Dag may write the image along them; a dot product for
+// each would read the image again for every element of the window, and add up its lanes.
+bool turn_to_windows(Context& x, const Contraction& c) {
+  const Stage& s = x.stage(c.stage);
+  if (!x.analysis.constant(c.a.buffer)) return false;
+  if (s.extent(c.vector) < kVectorsPerShortRow * x.lanes(s.dtype())) return false;
+  std::int64_t stored = 1;
+  for (const std::int64_t d : c.b.buffer->shape) stored *= d;
+  const bool overlap = s.iterations() >= 2 * static_cast<double>(stored);
+  return overlap && store_read_along(x, c.b, c.vector);
+}
+
+// Sums lie as their vectors do: those of a tile are in registers then.
 void store_along(Context& x, std::size_t stage, std::size_t axis) {
   const Stage& s = x.stage(stage);
   if (s.output) return;
@@ -518,13 +535,13 @@ bool schedule_contraction(Context& context, std::size_t stage) {
   if (const int row = by_rows ? -1 : turn_to_rows(context, *contraction); row >= 0) {
     contraction = match_contraction(context.analysis, stage, static_cast<std::size_t>(row));
     TESSERA_CHECK(contraction.has_value(), "the rows of a contraction are read by one operand");
-    if (nest.stage == stage) store_along(context, stage, static_cast<std::size_t>(row));
+    store_along(context, stage, static_cast<std::size_t>(row));
   }
   // Without copies, vectors must be contiguous in memory, or it is a dot product.
   const Access& b = contraction->b;
   const bool dot = !context.analysis.constant(b.buffer) && b.strides[contraction->vector] != 1 &&
                    contraction->row < 0 && b.strides[contraction->reduce.back()] == 1;
-  if (dot) return false;
+  if (dot && !turn_to_windows(context, *contraction)) return false;
   ContractionWriter(context, std::move(*contraction), std::move(nest)).run();
   return true;
 }

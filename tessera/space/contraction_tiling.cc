@@ -34,7 +34,7 @@ class Tiler {
         m_(context.core()),
         a_constant_(context.analysis.constant(c.a.buffer)),
         b_constant_(context.analysis.constant(c.b.buffer)),
-        depth_(product(c.reduce)),
+        depth_(points_of(s_, c.reduce)),
         open_(open_decisions()),
         by_rows_(is_served_front(context, c.stage)) {}
 
@@ -69,14 +69,6 @@ class Tiler {
 
  private:
   const std::string& name() const { return s_.op.name; }
-  std::int64_t row_extent() const {
-    return c_.row < 0 ? 1 : s_.extent(static_cast<std::size_t>(c_.row));
-  }
-  std::int64_t product(const std::vector<std::size_t>& axes) const {
-    std::int64_t out = 1;
-    for (const std::size_t i : axes) out *= s_.extent(i);
-    return out;
-  }
   static std::int64_t tile(const ContractionTiling& p) {
     return p.rows * parts_of(p.columns, p.lanes);
   }
@@ -88,7 +80,7 @@ class Tiler {
     if (!b_constant_ || p_.block > 0 || p_.unroll < 2) return false;
     double bytes = size_bytes(c_.b.buffer->dtype);
     for (const std::int64_t d : c_.b.buffer->shape) bytes *= static_cast<double>(d);
-    return parts_of(row_extent(), p_.rows) * product(c_.rows) <= m_.streamed_tiles &&
+    return parts_of(row_extent(s_, c_), p_.rows) * points_of(s_, c_.rows) <= m_.streamed_tiles &&
            bytes > static_cast<double>(x_.l2_bytes()) &&
            2 * bytes < static_cast<double>(x_.target.l3_bytes);
   }
@@ -118,15 +110,16 @@ class Tiler {
         producer >= 0 && is_transform(x_.stage(static_cast<std::size_t>(producer)));
     const std::int64_t columns = s_.extent(c_.vector);
     if (!a_constant_ && !same && !transform && plain(c_.a) && c_.rows.empty() &&
-        row_extent() >= 4) {
-      const bool pays = m_.lane_operands && columns * product(c_.columns) >= 48 && depth_ >= 16;
+        row_extent(s_, c_) >= 4) {
+      const bool pays =
+          m_.lane_operands && columns * points_of(s_, c_.columns) >= 48 && depth_ >= 16;
       p_.pack_a = x_.chooser.flag(name(), "pack_a", DecisionKind::kCache, pays);
     }
     if (!b_constant_ && !same && plain(c_.b) && c_.columns.empty()) {
       const bool contiguous = c_.b.strides[c_.vector] == 1;
-      const bool pays = row_extent() * product(c_.rows) >= 4 &&
+      const bool pays = row_extent(s_, c_) * points_of(s_, c_.rows) >= 4 &&
                         (m_.lane_operands || !contiguous || !b_spans_little());
-      const bool open = contiguous && row_extent() >= 2;
+      const bool open = contiguous && row_extent(s_, c_) >= 2;
       p_.pack_b = open ? x_.chooser.flag(name(), "pack_b", DecisionKind::kCache, pays) : pays;
     }
   }
@@ -142,7 +135,7 @@ class Tiler {
     const std::int64_t columns = s_.extent(c_.vector);
     const bool side_by_side = p_.pack_a || a_constant_ ||
                               (c_.row >= 0 && c_.a.strides[static_cast<std::size_t>(c_.row)] == 1);
-    const TileRequest request{.rows = row_extent(),
+    const TileRequest request{.rows = row_extent(s_, c_),
                               .columns = columns,
                               .depth = depth_,
                               .lanes = p_.lanes,
@@ -211,7 +204,7 @@ class Tiler {
     // Tiles over which what is read of a panel is used again.
     const std::int64_t few = (c_.rows.empty() ? 2 : m_.few_tiles) * p_.rows;
     const bool packed = p_.pack_b || b_constant_;
-    if (!packed || row_extent() * product(c_.rows) < few || p_.rows < 2) return 0;
+    if (!packed || row_extent(s_, c_) * points_of(s_, c_.rows) < few || p_.rows < 2) return 0;
     const double bytes = static_cast<double>(p_.columns * size_bytes(c_.b.buffer->dtype));
     const auto l1 = static_cast<double>(x_.l1_bytes());
     // Rows of a product are as long as the panel; those of a window overlap.
@@ -358,7 +351,7 @@ class Tiler {
     const bool pads =
         known == Known::kTail ? p.row_tail == schedule::Tail::kPad : may_pad(p) && open_.row_tail;
     std::int64_t code = body * copies(s_.extent(c_.vector), wide, p.columns);
-    if (!pads) code *= copies(row_extent(), tall, p.rows);
+    if (!pads) code *= copies(row_extent(s_, c_), tall, p.rows);
     return c_.a.conditional || c_.b.conditional ? code * limits::kConditionCopies : code;
   }
   bool fits(const ContractionTiling& p, std::int64_t body, Known known) const {
@@ -397,7 +390,7 @@ class Tiler {
 
   // Parts become smaller until every core has its share of them, the longer side first.
   void shrink_parts(const ContractionTiling& p, Parts* parts) const {
-    const std::int64_t others = product(c_.batch) * product(c_.columns);
+    const std::int64_t others = points_of(s_, c_.batch) * points_of(s_, c_.columns);
     const auto count = [&] {
       return others * parts_of(parts->columns, parts->wide) * parts_of(parts->rows, parts->tall);
     };
@@ -412,7 +405,7 @@ class Tiler {
   // Convolutions finish one tile of columns over all rows. Products: a block of b in half of L2.
   Parts preferred_parts(const ContractionTiling& p) const {
     Parts out{.columns = parts_of(s_.extent(c_.vector), p.columns),
-              .rows = parts_of(row_extent(), p.rows)};
+              .rows = parts_of(row_extent(s_, c_), p.rows)};
     out.tall = out.rows;
     if (!c_.rows.empty()) return out;
     const double per_tile =
@@ -424,28 +417,27 @@ class Tiler {
     return out;
   }
 
+  // Tiles of a part along one side, of which there are `all`.
+  void choose_part(const char* what, std::int64_t ContractionTiling::*side, std::int64_t tile,
+                   std::int64_t all, std::int64_t preferred, Known known) {
+    const auto with_tiles = [&](std::int64_t tiles) {
+      ContractionTiling p = p_;
+      p.*side = tile * std::min(all, tiles);
+      return p;
+    };
+    p_ = with_tiles(x_.chooser.number(
+        name(), what, DecisionKind::kTile, preferred, [&] { return tile_counts(all); },
+        [&](std::int64_t n) { return refuse_code(with_tiles(n), body_, known); }));
+  }
+
   void choose_parts() {
     const Parts parts = preferred_parts(p_);
-    const auto with_columns = [&](std::int64_t tiles) {
-      ContractionTiling p = p_;
-      p.wide = p.columns * std::min(parts.columns, tiles);
-      return p;
-    };
-    p_ = with_columns(x_.chooser.number(
-        name(), "part_columns", DecisionKind::kTile, parts.wide,
-        [&] { return tile_counts(parts.columns); },
-        [&](std::int64_t n) { return refuse_code(with_columns(n), body_, Known::kColumns); }));
-    const auto with_rows = [&](std::int64_t tiles) {
-      ContractionTiling p = p_;
-      p.tall = p.rows * std::min(parts.rows, tiles);
-      return p;
-    };
-    p_ = with_rows(x_.chooser.number(
-        name(), "part_rows", DecisionKind::kTile, parts.tall,
-        [&] { return tile_counts(parts.rows); },
-        [&](std::int64_t n) { return refuse_code(with_rows(n), body_, Known::kRows); }));
+    choose_part("part_columns", &ContractionTiling::wide, p_.columns, parts.columns, parts.wide,
+                Known::kColumns);
+    choose_part("part_rows", &ContractionTiling::tall, p_.rows, parts.rows, parts.tall,
+                Known::kRows);
     static constexpr const char* kOrders[] = {"columns", "rows", "outer_rows"};
-    const std::int64_t count = product(c_.batch) * product(c_.columns) * parts.columns;
+    const std::int64_t count = points_of(s_, c_.batch) * points_of(s_, c_.columns) * parts.columns;
     const bool few = 4 * count < 3 * wanted_parts(x_);
     const auto order = few && !c_.rows.empty() ? PartOrder::kOuterRows : PartOrder::kColumns;
     p_.part_order = static_cast<PartOrder>(
@@ -469,7 +461,8 @@ class Tiler {
 
   // The part must hold all rows: tiles then run on from one row to the next.
   bool may_fuse_pixels() const {
-    return !c_.rows.empty() && p_.part_order != PartOrder::kOuterRows && p_.tall >= row_extent() &&
+    return !c_.rows.empty() && p_.part_order != PartOrder::kOuterRows &&
+           p_.tall >= row_extent(s_, c_) &&
            c_.rows.back() + 1 == static_cast<std::size_t>(c_.row) && !c_.a.conditional &&
            !a_constant_;
   }
@@ -494,24 +487,25 @@ class Tiler {
   LoopOrder preferred_order() const {
     if (a_constant_ && !p_.pack_b)
       return c_.columns.empty() ? LoopOrder::kRows : LoopOrder::kRowsFirst;
-    const double b_bytes =
-        static_cast<double>(s_.extent(c_.vector) * product(c_.columns) * product(c_.reduce)) *
-        size_bytes(c_.b.buffer->dtype);
+    const double b_bytes = static_cast<double>(s_.extent(c_.vector) * points_of(s_, c_.columns) *
+                                               points_of(s_, c_.reduce)) *
+                           size_bytes(c_.b.buffer->dtype);
     const bool fits = b_bytes <= static_cast<double>(x_.l2_bytes()) / 2;
     // A panel comes from L2 for every tile, whatever the order: rows outside then read and write
     // memory as it lies. Many weights for few tiles are better fetched panel by panel.
-    const bool fetched = b_constant_ && 4 * b_bytes > static_cast<double>(x_.l2_bytes()) &&
-                         parts_of(row_extent(), p_.rows) * product(c_.rows) <= kFetchedTiles;
+    const bool fetched =
+        b_constant_ && 4 * b_bytes > static_cast<double>(x_.l2_bytes()) &&
+        parts_of(row_extent(s_, c_), p_.rows) * points_of(s_, c_.rows) <= kFetchedTiles;
     if (!m_.lane_operands && fits && !fetched)
       return c_.rows.empty() ? LoopOrder::kRows : LoopOrder::kOuterRows;
-    const std::int64_t outer_rows = p_.hoist != Hoist::kNone ? 1 : product(c_.rows);
+    const std::int64_t outer_rows = p_.hoist != Hoist::kNone ? 1 : points_of(s_, c_.rows);
     if (fits && outer_rows >= std::int64_t{2} * x_.target.code_threads())
       return LoopOrder::kOuterRows;
     const bool other_rows = p_.hoist == Hoist::kNone && !c_.rows.empty();
     const std::int64_t columns = parts_of(s_.extent(c_.vector), p_.columns);
     const bool few_columns = !other_rows && p_.panel == 0 &&
                              columns < std::int64_t{2} * x_.target.code_threads() &&
-                             parts_of(row_extent(), p_.rows) > columns;
+                             parts_of(row_extent(s_, c_), p_.rows) > columns;
     return few_columns ? LoopOrder::kRows : LoopOrder::kColumns;
   }
 
@@ -522,14 +516,14 @@ class Tiler {
         static_cast<double>(std::max<std::int64_t>(1, depth_)) * size_bytes(c_.a.buffer->dtype);
     const auto fit = static_cast<std::int64_t>(static_cast<double>(x_.l2_bytes()) / 2 / row_bytes /
                                                static_cast<double>(p.rows));
-    const std::int64_t extent = row_extent();
+    const std::int64_t extent = row_extent(s_, c_);
     return fit >= 4 && extent > fit * p.rows ? even_part(parts_of(extent, p.rows), fit) : 0;
   }
 
   void choose_panel() {
     const auto with_panel = [&](std::int64_t tiles) {
       ContractionTiling p = p_;
-      p.panel = tiles * p.rows >= row_extent() ? 0 : tiles;
+      p.panel = tiles * p.rows >= row_extent(s_, c_) ? 0 : tiles;
       return p;
     };
     p_ = with_panel(x_.chooser.number(
@@ -537,7 +531,7 @@ class Tiler {
         [&] {
           std::vector<std::int64_t> out = {0};
           for (const std::int64_t n : {2, 4, 8, 16, 32, 64}) {
-            if (n < parts_of(row_extent(), p_.rows)) out.push_back(n);
+            if (n < parts_of(row_extent(s_, c_), p_.rows)) out.push_back(n);
           }
           return out;
         },
@@ -583,7 +577,7 @@ class Tiler {
   // storage of the schedule itself can grow.
   bool may_pad(const ContractionTiling& p) const {
     const bool own = !s_.output && (p.block > 0 || self_);
-    return own && c_.row >= 0 && p.rows > 1 && row_extent() % p.rows != 0 && !p.pixels;
+    return own && c_.row >= 0 && p.rows > 1 && row_extent(s_, c_) % p.rows != 0 && !p.pixels;
   }
 
   void choose_tail() {
@@ -614,6 +608,16 @@ class Tiler {
 };
 
 }  // namespace
+
+std::int64_t row_extent(const Stage& stage, const Contraction& c) {
+  return c.row < 0 ? 1 : stage.extent(static_cast<std::size_t>(c.row));
+}
+
+std::int64_t points_of(const Stage& stage, const std::vector<std::size_t>& axes) {
+  std::int64_t out = 1;
+  for (const std::size_t i : axes) out *= stage.extent(i);
+  return out;
+}
 
 ContractionTiling tile_contraction(Context& context, const Contraction& c, const Nest& nest) {
   return Tiler(context, c, nest.stage == c.stage).run();

@@ -52,6 +52,11 @@ struct ContractionTiling {
   Hoist hoist = Hoist::kNone;
 };
 
+// Length of the axis of the rows of the tile; 1 where there is one row.
+std::int64_t row_extent(const Stage& stage, const Contraction& c);
+// Points of these axes of the stage together.
+std::int64_t points_of(const Stage& stage, const std::vector<std::size_t>& axes);
+
 ContractionTiling tile_contraction(Context& context, const Contraction& c, const Nest& nest);
 
 }  // namespace tessera::space

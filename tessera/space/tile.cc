@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tessera/space/limits.h"
+#include "tessera/space/vector_count.h"
 
 namespace tessera::space {
 namespace {
@@ -16,13 +17,6 @@ std::int64_t registers_needed(std::int64_t rows, std::int64_t vectors, const Til
   return rows * vectors + vectors + row_operands;
 }
 
-// Vectors of `columns` elements: full ones, then one for each power of two of the rest.
-double vectors_of(std::int64_t columns, int lanes) {
-  double out = static_cast<double>(columns / lanes);
-  for (std::int64_t rest = columns % lanes; rest > 0; rest &= rest - 1) out += 1;
-  return out;
-}
-
 double tile_cycles(double rows, double vectors, const TileRequest& r, const Core& m) {
   const double compute = std::max(rows * vectors / m.fma_per_cycle, m.fma_latency);
   const double scalars = m.lane_operands ? rows / r.lanes : rows;
@@ -33,7 +27,7 @@ double tile_cycles(double rows, double vectors, const TileRequest& r, const Core
 double total_cycles(std::int64_t rows, std::int64_t vectors, const TileRequest& r, const Core& m) {
   const std::int64_t columns = vectors * r.lanes;
   const double row_rest = static_cast<double>(r.rows % rows);
-  const double column_rest = vectors_of(r.columns % columns, r.lanes);
+  const auto column_rest = static_cast<double>(vectors_of(r.columns % columns, r.lanes));
   const auto row_tiles = static_cast<double>(r.rows / rows);
   const auto column_tiles = static_cast<double>(r.columns / columns);
   const auto row_count = static_cast<double>(rows);

@@ -358,6 +358,43 @@ TEST(Groups, FewOutputChannels) {
   }
 }
 
+// Twelve channels fill eight lanes and four: rows of an image fill more.
+TEST(Groups, ChannelsThatAreNoWholeVectors) {
+  const target::Target wide = target::find_target("sapphirerapids").value();
+  const te::Dag odd = dag_of("conv2d:N=1,H=5,W=62,CI=5,CO=12,KH=3,KW=3,P=1");
+  expect_correct(odd);
+  EXPECT_NE(schedule_text(odd, wide).find("layout pad d0 d1 d3 d2"), std::string::npos);
+  for (const char* spec : {"conv2d:N=1,H=5,W=62,CI=5,CO=8,KH=3,KW=3,P=1",
+                           "conv2d:N=1,H=5,W=28,CI=5,CO=12,KH=3,KW=3,P=1"}) {
+    const te::Dag dag = dag_of(spec);
+    expect_correct(dag);
+    EXPECT_EQ(schedule_text(dag, wide).find("layout pad"), std::string::npos) << spec;
+  }
+}
+
+// One output channel: windows are summed side by side, along an image that is stored for it.
+TEST(Groups, OneOutputChannel) {
+  const target::Target wide = target::find_target("sapphirerapids").value();
+  for (const char* spec :
+       {"conv2d:N=2,H=5,W=43,CI=7,CO=1,KH=3,KW=4,P=1",
+        "conv2d:N=1,H=9,W=88,CI=33,CO=1,KH=3,KW=1,P=1", "conv1d:N=1,W=131,CI=5,CO=1,KW=9,P=4"}) {
+    const te::Dag dag = dag_of(spec);
+    expect_correct(dag);
+    const std::string text = schedule_text(dag, wide);
+    EXPECT_NE(text.find("layout pad"), std::string::npos) << text;
+    EXPECT_EQ(text.find("rfactor"), std::string::npos) << text;
+  }
+  // No windows that overlap, too few of them, or apart: a dot product for each.
+  for (const char* spec : {"conv2d:N=1,H=6,W=64,CI=40,CO=1,KH=1,KW=1,P=1",
+                           "conv2d:N=1,H=6,W=17,CI=33,CO=1,KH=3,KW=3,P=1",
+                           "conv2d:N=1,H=6,W=90,CI=33,CO=1,KH=3,KW=3,S=2,P=1"}) {
+    const te::Dag dag = dag_of(spec);
+    expect_correct(dag);
+    const std::string text = schedule_text(dag, wide);
+    EXPECT_EQ(text.find("layout pad"), std::string::npos) << text;
+  }
+}
+
 TEST(Groups, IntegersAndBooleans) {
   DagBuilder b("ints");
   const Buffer x = b.input("x", DType::kI64, {9, 19});
