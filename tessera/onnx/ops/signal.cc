@@ -244,10 +244,18 @@ Result<Values> import_dft(Context& c) {
   const Term x = slice(f, f.wide(0), at, 0, d.used);
   const DType t = compute_type(c.dtype(0));
   TESSERA_TRY(HostTensor matrix, d.to_real ? real_matrix(d, t) : transform_matrix(d, t));
-  const Term samples = f.reshape(x, {elements(outer), d.used, elements(inner), d.parts});
-  const Term y = contract(f, samples, "onip", f.constant(std::move(matrix)), "npkq", "okiq");
+  const std::int64_t results = d.to_real ? 1 : 2;
+  const std::int64_t others = elements(inner);
+  const Term samples = f.reshape(x, {elements(outer), d.used, others, d.parts});
+  // All bins are columns of one product: by themselves, the two parts of a number make no vector.
+  const Term columns =
+      f.reshape(f.constant(std::move(matrix)), {d.used, d.parts, d.bins * results});
+  Term y = contract(f, samples, "onip", columns, "npc", "oic");
+  if (others != 1) {
+    y = transpose(f, f.reshape(y, {elements(outer), others, d.bins, results}), {0, 2, 1, 3});
+  }
   shape[at] = d.bins;
-  shape.back() = d.to_real ? 1 : 2;
+  shape.back() = results;
   return f.result(f.reshape(y, shape), c.dtype(0));
 }
 
