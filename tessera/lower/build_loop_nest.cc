@@ -601,9 +601,29 @@ class NestBuilder {
     }
   }
 
-  // A panel is what the loops from here outwards read until one does not matter to the tensor; that
-  // one and those around it read it again. All of those visits together ask for the panel behind
-  // it, each step for its share.
+  // How far apart in its storage a read lies when a loop goes one further, all loops at their
+  // start; 0 if unknown.
+  std::int64_t stride(const ir::Expr& now, const ir::VarMap& start, const ir::Expr& var) const {
+    const auto place = [&](std::int64_t at) -> std::optional<std::int64_t> {
+      ir::VarMap map = start;
+      map[var.get()] = ir::int_imm(at);
+      const ir::Expr read = Access(*this, false)(ir::substitute(now, map));
+      const auto* load = read.as<ir::Load>();
+      std::int64_t out = 0;
+      for (std::size_t d = 0; d < load->indices.size(); ++d) {
+        const auto index = ir::as_const_int(arith::simplify(load->indices[d]));
+        if (!index) return std::nullopt;
+        out = out * load->buffer->shape[d] + *index;
+      }
+      return out;
+    };
+    const auto first = place(0), second = place(1);
+    return first && second ? *second - *first : 0;
+  }
+
+  // A panel is what the loops from here outwards read side by side, until one does not matter to
+  // the tensor; that one and those around it read it again. All of those visits together ask for
+  // the next panel, each step for its share.
   void prefetch_next(const Emit& e, int id, const ir::Expr& now, std::vector<ir::Stmt>* out) const {
     struct Loop {
       ir::Expr var;
@@ -626,10 +646,15 @@ class NestBuilder {
         if (ir::uses_var(now, loop.var)) share *= loop.extent;
       }
     }
+    ir::VarMap origin = start;
+    for (const Loop& l : loops) origin[l.var.get()] = ir::int_imm(0);
     std::size_t at = loops.size();
     std::int64_t steps = 1, visits = 1;
     ir::Expr visit = ir::int_imm(0);  // of all steps of all visits
-    for (; at > 0 && ir::uses_var(now, loops[at - 1].var); --at) {
+    const auto beside = [&](const Loop& l) {
+      return l.extent == 1 || stride(now, origin, l.var) == steps * share;
+    };
+    for (; at > 0 && beside(loops[at - 1]); --at) {
       start[loops[at - 1].var.get()] = ir::int_imm(0);
       visit = visit + loops[at - 1].var * steps;
       steps *= loops[at - 1].extent;
@@ -641,8 +666,8 @@ class NestBuilder {
     if (visits < 2 || at == 0) return;
     // Behind the last panel lies nothing: looking for its pages takes time.
     const Loop& panels = loops[at - 1];
-    const ir::Expr next =
-        (ir::min(panels.var + 1, ir::int_imm(panels.extent - 1)) - panels.var) * (steps * share);
+    const ir::Expr next = (ir::min(panels.var + 1, ir::int_imm(panels.extent - 1)) - panels.var) *
+                          stride(now, origin, panels.var);
     const std::int64_t each = (share + visits - 1) / visits;
     const ir::Expr read = Access(*this, false)(ir::substitute(now, start));
     const auto* load = read.as<ir::Load>();

@@ -71,6 +71,11 @@ const PassCase kCases[] = {
      "layout W d0/32 d1 d0%32\nsplit Y j 32\nsplit Y i 2\nprefetch C k W 0\n"
      "reorder Y j.0 i.0 i.1 j.1\nannotate Y i.1 unroll\nannotate Y j.1 vectorize\n"
      "compute_at C Y i.0\nannotate C i unroll\nannotate C j vectorize\nreorder C k i j\n"},
+    // The steps of a panel do not lie side by side.
+    {"NoPanel", "simplify", "dense:M=6,N=8,K=4",
+     "layout W d1 d0\nsplit Y j 4\nsplit Y i 2\nprefetch C k W 0\n"
+     "reorder Y j.0 i.0 i.1 j.1\nannotate Y i.1 unroll\nannotate Y j.1 vectorize\n"
+     "compute_at C Y i.0\nannotate C i unroll\nannotate C j vectorize\nreorder C k i j\n"},
     // One tile reads it: what a distance is for.
     {"NoNextPanel", "simplify", "dense:M=2,N=8,K=4",
      "layout W d0/4 d1 d0%4\nsplit Y j 4\nprefetch C k W 0\nreorder Y j.0 i j.1\n"
