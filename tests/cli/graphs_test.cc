@@ -83,6 +83,12 @@ TEST(Graphs, TrainedNetworksAreEvaluated) {
   EXPECT_NEAR(graph["tau"].get<double>(), of_training["tau"].get<double>(), 0.02);
   EXPECT_GT(graph["tau"].get<double>(), 0.3);
   for (const char* k : {"1", "5", "10", "100"}) EXPECT_GE(graph["slowdown"][k], 0) << k;
+  const Finished searches =
+      run({"eval", "--graphs", file, "--weights", weights, "--searches", "--json"});
+  ASSERT_EQ(searches.code, 0) << searches.err;
+  const Json replayed = Json::parse(searches.out)["graphs"][0];
+  EXPECT_GE(replayed["judged"], 1);
+  EXPECT_GT(replayed["random"], replayed["judged"]);
   const Finished both =
       run({"eval", "--graphs", file, "--weights", weights + "," + weights, "--unseen", "--json"});
   ASSERT_EQ(both.code, 0) << both.err;
