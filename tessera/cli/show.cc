@@ -7,7 +7,7 @@
 
 #include "tessera/cli/command.h"
 #include "tessera/cli/layout_picture.h"
-#include "tessera/cli/model_args.h"
+#include "tessera/cli/model_tasks.h"
 #include "tessera/codegen/codegen.h"
 #include "tessera/codegen/ptx_tools.h"
 #include "tessera/driver/bench/bench_op.h"
@@ -20,7 +20,6 @@
 #include "tessera/runtime/device/devices.h"
 #include "tessera/space/default_schedule.h"
 #include "tessera/support/files.h"
-#include "tessera/task/task.h"
 #include "tessera/te/op_spec.h"
 
 namespace tessera::cli {
@@ -28,7 +27,7 @@ namespace {
 
 struct ShowArgs {
   ModelArgs model;
-  std::string op, stage = "ir", schedule, target = "host", schedules, plan, output;
+  std::string op, task, stage = "ir", schedule, target = "host", schedules, plan, output;
   std::vector<std::string> print_after, skip;
   std::string stop_after;
   bool time_passes = false;
@@ -46,14 +45,14 @@ Result<void> check_pass_names(const std::vector<std::string>& names,
   return {};
 }
 
-// From --schedule or the schedules that ship; a message about it names the file.
-Result<schedule::State> scheduled(const ShowArgs& args, const te::OpSpec& spec,
-                                  const target::Target& target, const te::Dag& dag,
-                                  schedule::Schedule* schedule) {
+// From --schedule or, of operations, the schedules that ship; a message about it names the file.
+Result<schedule::State> scheduled(const ShowArgs& args, const target::Target& target,
+                                  const te::Dag& dag, schedule::Schedule* schedule) {
   driver::FoundSchedule file{.path = args.schedule};
-  if (args.schedule.empty()) {
+  if (args.schedule.empty() && args.task.empty()) {
+    TESSERA_TRY(const te::OpSpec spec, te::parse_op_spec(args.op));
     TESSERA_TRY(file, driver::find_schedule(args.schedules, spec, dag, target));
-  } else if (args.schedule == driver::kDefaultSchedule) {
+  } else if (args.schedule.empty() || args.schedule == driver::kDefaultSchedule) {
     TESSERA_TRY(*schedule, space::default_schedule(dag, target, lower::check_lowers));
     return schedule::apply(dag, *schedule);
   } else {
@@ -157,24 +156,33 @@ Result<void> show_device(const ShowArgs& args, const target::Target& target,
   return {};
 }
 
+// The expression of --op, or of --task of the model.
+Result<te::Dag> shown_dag(const ShowArgs& args, const target::Target& target) {
+  if (args.task.empty()) {
+    TESSERA_TRY(const te::OpSpec spec, te::parse_op_spec(args.op));
+    return te::make_dag(spec);
+  }
+  TESSERA_TRY(const task::PlannedGraph planned, plan_model(args.model, target, true));
+  TESSERA_TRY(const task::Task* task, find_task(planned.tasks, args.model, args.task));
+  return task->dag;
+}
+
 Result<void> show(const ShowArgs& args) {
   if (args.op.empty() == args.model.model.empty()) {
     return make_error(ErrorCode::kInvalidArgument, "give a model or --op, one of them");
   }
   if (args.stage == "graph" || args.stage == "layouts") {
-    if (!args.op.empty()) {
-      return make_error(ErrorCode::kInvalidArgument, "--stage {} needs a model, not --op",
-                        args.stage);
+    if (!args.op.empty() || !args.task.empty()) {
+      return make_error(ErrorCode::kInvalidArgument, "--stage {} needs a model, not {}", args.stage,
+                        args.op.empty() ? "a task of it" : "--op");
     }
     return args.stage == "graph" ? show_graph(args) : show_layouts(args);
   }
-  if (args.op.empty()) {
-    return make_error(
-        ErrorCode::kInvalidArgument,
-        "a model has the stages graph and layouts; its kernels: tessera tasks {} --show KEY",
-        args.model.model);
+  if (args.op.empty() == args.task.empty()) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "a model has the stages graph and layouts; its kernels: --task KEY, which "
+                      "`tessera tasks` lists");
   }
-  TESSERA_TRY(const te::OpSpec spec, te::parse_op_spec(args.op));
   TESSERA_TRY(const target::Target target,
               fast_target(runtime::resolve_target(args.target), args.model));
   TESSERA_DO(check_stage(args.stage, target));
@@ -183,13 +191,13 @@ Result<void> show(const ShowArgs& args) {
   TESSERA_DO(check_pass_names(args.print_after, passes_known));
   TESSERA_DO(check_pass_names(args.skip, passes_known));
   TESSERA_DO(check_pass_names({args.stop_after}, passes_known));
-  TESSERA_TRY(const te::Dag dag, te::make_dag(spec));
+  TESSERA_TRY(const te::Dag dag, shown_dag(args, target));
   if (args.stage == "te") {
     fmt::print("{}", te::to_text(dag));
     return {};
   }
   schedule::Schedule schedule;
-  TESSERA_TRY(const schedule::State state, scheduled(args, spec, target, dag, &schedule));
+  TESSERA_TRY(const schedule::State state, scheduled(args, target, dag, &schedule));
   if (args.stage == "schedule") {
     fmt::print("{}\n{}", schedule::to_text(schedule), schedule::to_text(state));
     return {};
@@ -232,11 +240,14 @@ void add_show(Flags& app, std::function<int()>* run) {
   sub->footer(
       "Examples:\n  tessera show zoo:resnet18 --stage graph --print-after=fold_scales\n"
       "  tessera show zoo:squeezenet1_1 --stage layouts --plan squeezenet.plan -o layouts.svg\n"
+      "  tessera show zoo:mlp --task KEY --stage asm\n"
       "  tessera show --op matmul:M=64,N=64,K=64 --stage ir\n"
       "  tessera show --op softmax:R=8,C=64 --stage asm --target skylake-avx512\n"
       "  tessera show --op matmul:M=64,N=64,K=64 --print-after vectorize_loops --time-passes");
   const auto args = std::make_shared<ShowArgs>();
   sub->add_option("--op", args->op, "Operation, e.g. matmul:M=64,N=64,K=64 (see bench --list-ops)");
+  sub->add_option("--task", args->task,
+                  "Kernel of the model, by its key (see tasks), with its default schedule");
   sub->add_option(
          "--stage", args->stage,
          "graph or layouts (of a model), te, schedule, ir, llvm or asm; of GPUs ptx, sass, "

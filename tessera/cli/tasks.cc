@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/cli/command.h"
-#include "tessera/cli/model_args.h"
+#include "tessera/cli/model_tasks.h"
 #include "tessera/lower/check_lowers.h"
 #include "tessera/runtime/device/devices.h"
 #include "tessera/space/space.h"
@@ -89,26 +89,15 @@ int tasks(const TasksArgs& args) {
   const Result<target::Target> target =
       fast_target(runtime::resolve_target(args.target), args.model);
   if (!target.ok()) return report(target.error());
-  Result<driver::LoadOptions> load = load_options(args.model, *target);
-  if (!load) return report(load.error());
-  load->optimize = false;
-  Result<graph::Graph> graph = driver::load_graph(args.model.model, *load);
-  if (!graph) return report_model(graph.error());
-  task::PartitionOptions partition;
-  partition.fuse = !args.no_fuse;
-  const Result<task::PlannedGraph> planned =
-      task::apply_plan(std::move(graph).value(), load->passes, partition, {});
+  const Result<task::PlannedGraph> planned = plan_model(args.model, *target, !args.no_fuse);
   if (!planned) return report_model(planned.error());
   if (args.decisions) return list_decisions(args, planned->decided);
   const task::TaskGraph* extracted = &planned->tasks;
   if (!args.show.empty()) {
-    for (const task::Task& t : extracted->tasks) {
-      if (t.key != args.show) continue;
-      fmt::print("{}", te::to_text(t.dag));
-      return kOk;
-    }
-    return report(
-        make_error(ErrorCode::kInvalidArgument, "{} has no task {}", args.model.model, args.show));
+    const Result<const task::Task*> shown = find_task(*extracted, args.model, args.show);
+    if (!shown) return report(shown.error());
+    fmt::print("{}", te::to_text((*shown)->dag));
+    return kOk;
   }
   double flops = 0;
   auto list = nlohmann::ordered_json::array();

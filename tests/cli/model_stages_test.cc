@@ -127,10 +127,26 @@ TEST(ShowGraph, AModelHasNoOtherStage) {
   for (const char* stage : {"te", "ir", "asm"}) {
     const Finished result = run({"show", "zoo:mlp", "--stage", stage});
     EXPECT_EQ(result.code, 2);
-    EXPECT_TRUE(contains(result.err, "tessera tasks zoo:mlp --show KEY")) << result.err;
+    EXPECT_TRUE(contains(result.err, "its kernels: --task KEY")) << result.err;
   }
   const Finished both = run({"show", "zoo:mlp", "--op", "matmul:M=4,N=4,K=4"});
   EXPECT_EQ(both.code, 2);
+}
+
+TEST(ShowTask, StagesOfOneKernelOfAModel) {
+  const json tasks = json::parse(run({"tasks", "zoo:mlp", "--json"}).out).at("tasks");
+  const std::string key = tasks.at(0).at("key");
+  const auto show = [&](const char* stage) {
+    return run({"show", "zoo:mlp", "--task", key, "--stage", stage});
+  };
+  EXPECT_EQ(show("te").out, run({"tasks", "zoo:mlp", "--show", key}).out);
+  EXPECT_TRUE(contains(show("schedule").out, "vectorize")) << show("schedule").err;
+  EXPECT_TRUE(contains(show("ir").out, "func ")) << show("ir").err;
+  EXPECT_TRUE(contains(show("graph").err, "--stage graph needs a model, not a task of it"));
+  const Finished unknown = run({"show", "zoo:mlp", "--task", "0123456789abcdef"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_TRUE(contains(unknown.err, "no task 0123456789abcdef")) << unknown.err;
+  EXPECT_EQ(run({"show", "--op", "matmul:M=4,N=4,K=4", "--task", key}).code, 2);
 }
 
 TEST(ShowLayouts, KernelsByLayoutAsTextAndAsAPicture) {
