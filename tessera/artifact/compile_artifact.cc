@@ -225,6 +225,7 @@ class Builder {
     if (options_.emit == Emit::kObject) return write_file(library, object);
     if (options_.emit == Emit::kStatic) {
       std::vector<std::string> symbols;
+      symbols.reserve(exports.size());
       for (const auto& [entry, name] : exports) symbols.push_back(name);
       std::deque<std::string> texts;
       return write_file(library, archive_of(object, symbols, &texts));

@@ -187,7 +187,8 @@ Json trained_for(const std::map<std::string, std::string>& notes) {
         if (word.starts_with("cpu=")) cpu = word.substr(4);
         if (word.starts_with("threads=")) threads = word.substr(8);
       }
-      const std::string machine = cpu.empty() ? target : cpu + " with threads=" + threads;
+      const std::string machine =
+          cpu.empty() ? target : fmt::format("{} with threads={}", cpu, threads);
       if (std::find(out.begin(), out.end(), Json(machine)) == out.end()) out.push_back(machine);
     }
   }
