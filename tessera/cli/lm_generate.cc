@@ -15,6 +15,7 @@
 #include "tessera/driver/compile/shipped_model.h"
 #include "tessera/driver/learn/eval.h"
 #include "tessera/driver/tune/tune_problem.h"
+#include "tessera/kernel/kernel_cache.h"
 #include "tessera/lm/generate.h"
 #include "tessera/lm/transcribe.h"
 #include "tessera/lm/uniform_reader.h"
@@ -26,8 +27,10 @@
 namespace tessera::cli {
 namespace {
 
+constexpr int kDeviceRows = 1024;  // written side by side on a GPU
+
 struct LmArgs {
-  std::string op, task, target = "host", data, weights = driver::kShipped;
+  std::string op, task, target = "host", data, weights = driver::kShipped, device = "cpu";
   int threads = 0;
   std::size_t count = 10, beams = 0;
   lm::GenerateOptions generate;
@@ -61,6 +64,10 @@ Result<te::Dag> dag_of(const LmArgs& args, const target::Target& target,
   return make_error(ErrorCode::kInvalidArgument, "{} has no task {}", data_of(args), args.task);
 }
 
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
 // The fastest record of the task on that machine, where the space still has it.
 void find_best(const dataset::Dataset& data, const std::string& key, Problem* problem) {
   const target::Target& target = problem->space->target();
@@ -92,27 +99,50 @@ Result<Problem> make_problem(const LmArgs& args, bool with_best) {
   return out;
 }
 
+// What reads the sentences, and where.
+struct OpenReader {
+  std::unique_ptr<runtime::Device> device;  // a GPU; null: this process
+  std::unique_ptr<lm::Reader> reader;
+  const model::LanguageModel* model = nullptr;  // null: there are no weights
+  double load_s = 0;                            // of the weights
+};
+
 // Without weights every legal value is as likely as the others.
-Result<std::unique_ptr<lm::Reader>> open_reader(const LmArgs& args, const target::Target& target) {
+Result<OpenReader> open_reader(const LmArgs& args, const target::Target& target) {
+  OpenReader out;
+  if (args.device != "cpu") {
+    const auto kind = args.device == "cuda" ? target::Kind::kCuda : target::Kind::kOpenCl;
+    TESSERA_TRY(out.device, runtime::open_device(kind));
+  }
   const std::string path = args.weights == driver::kShipped
                                ? driver::shipped_language(driver::weights_folder(), target)
                                : args.weights;
-  if (path.empty() || path == driver::kNoModel)
-    return std::unique_ptr<lm::Reader>(new lm::UniformReader());
+  if (path.empty() || path == driver::kNoModel) {
+    out.reader = std::make_unique<lm::UniformReader>();
+    return out;
+  }
+  const auto start = std::chrono::steady_clock::now();
   TESSERA_TRY(std::unique_ptr<model::LanguageModel> loaded,
-              model::LanguageModel::load(path, target::default_threads()));
-  return std::unique_ptr<lm::Reader>(std::move(loaded));
+              model::LanguageModel::load(path, {.threads = target::default_threads(),
+                                                .device = out.device.get(),
+                                                .cache = kernel::user_kernel_cache()}));
+  out.load_s = seconds_since(start);
+  out.model = loaded.get();
+  out.reader = std::move(loaded);
+  return out;
 }
 
 int generate(const LmArgs& args) {
   const Result<Problem> problem = make_problem(args, false);
   if (!problem) return report(problem.error());
-  const Result<std::unique_ptr<lm::Reader>> reader = open_reader(args, problem->space->target());
-  if (!reader) return report(reader.error());
+  const Result<OpenReader> open = open_reader(args, problem->space->target());
+  if (!open) return report(open.error());
   const space::Space& space = *problem->space;
   lm::GenerateOptions options = args.generate;
   options.quality = static_cast<float>(args.quality);
-  lm::Generator generator(space, **reader, options);
+  options.threads = target::default_threads();
+  if (options.rows == 0) options.rows = open->device ? kDeviceRows : lm::GenerateOptions{}.rows;
+  lm::Generator generator(space, *open->reader, options);
   Rng rng(args.seed);
   const auto start = std::chrono::steady_clock::now();
   const Result<std::vector<lm::Generated>> made =
@@ -120,8 +150,8 @@ int generate(const LmArgs& args) {
           ? generator.beams(args.count, args.beams)
           : generator.sample(args.count, rng, [](const space::Candidate&) { return true; });
   if (!made) return report(made.error());
-  const double elapsed_s =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double elapsed_s = seconds_since(start);
+  const double build_s = open->model != nullptr ? open->model->build_s() : 0;
   auto list = nlohmann::ordered_json::array();
   for (const lm::Generated& g : *made) {
     const Result<schedule::Schedule> steps = space.schedule(g.candidate);
@@ -134,14 +164,18 @@ int generate(const LmArgs& args) {
       fmt::print("{:8.2f}  {}\n", g.log_prob, space.to_text(g.candidate));
     }
   }
-  const double rate = static_cast<double>(made->size()) / std::max(1e-9, elapsed_s);
+  // Code is built, or found in the cache, once for any number of candidates.
+  const double rate = static_cast<double>(made->size()) / std::max(1e-9, elapsed_s - build_s);
   if (args.json) {
     print_json({{"candidates", list},
                 {"per_second", rate},
+                {"load_ms", open->load_s * 1e3},
+                {"build_ms", build_s * 1e3},
                 {"begun", generator.begun()},
                 {"thrown_away", generator.thrown_away()}});
   } else {
-    fmt::print(stderr, "{} candidates, {:.0f} a second\n", made->size(), rate);
+    fmt::print(stderr, "{} candidates, {:.0f} a second; weights {:.0f} ms, code {:.0f} ms\n",
+               made->size(), rate, open->load_s * 1e3, build_s * 1e3);
     if (!options.constrained) {
       fmt::print(stderr, "{} of {} sentences were no candidates\n", generator.thrown_away(),
                  generator.begun());
@@ -214,8 +248,9 @@ Result<void> show_answers(const space::Space& space, const lm::Scribe& scribe, l
 int show(const LmArgs& args) {
   const Result<Problem> problem = make_problem(args, true);
   if (!problem) return report(problem.error());
-  const Result<std::unique_ptr<lm::Reader>> reader = open_reader(args, problem->space->target());
-  if (!reader) return report(reader.error());
+  const Result<OpenReader> open = open_reader(args, problem->space->target());
+  if (!open) return report(open.error());
+  lm::Reader& reader = *open->reader;
   const space::Space& space = *problem->space;
   const lm::Scribe scribe(space);
   const space::Candidate candidate = problem->best.value_or(space.preferred());
@@ -229,8 +264,8 @@ int show(const LmArgs& args) {
     fmt::print("answers that reasoning prefers (*), chances of each; nothing faster is known\n");
   }
   const auto quality = static_cast<float>(args.quality);
-  Result<void> done = show_sketches(space, scribe, **reader, candidate.sketch, quality);
-  if (done.ok()) done = show_answers(space, scribe, **reader, candidate, quality);
+  Result<void> done = show_sketches(space, scribe, reader, candidate.sketch, quality);
+  if (done.ok()) done = show_answers(space, scribe, reader, candidate, quality);
   return done.ok() ? static_cast<int>(kOk) : report(done.error());
 }
 
@@ -269,8 +304,15 @@ void add_lm_generate(Flags& lm, std::function<int()>* run) {
                    "Instead of drawing: the likeliest, by a search with so many unfinished "
                    "sentences of each sketch")
       ->check(range(1, 4096));
-  make->add_option("--rows", args->generate.rows, "Sentences written side by side")
-      ->check(range(1, 4096));
+  args->generate.rows = 0;
+  make->add_option("--rows", args->generate.rows,
+                   "Sentences written side by side (default: 64, on a GPU 1024)")
+      ->check(range(1, 4096))
+      ->hide_default();
+  make->add_option("--device", args->device,
+                   "What runs the network: cpu (default), or the device at hand: cuda or opencl")
+      ->check(one_of({"cpu", "cuda", "opencl"}))
+      ->hide_default();
   make->add_flag("!--unconstrained", args->generate.constrained,
                  "Draw among all values and throw away what is not legal: how often that is");
   make->add_option("--seed", args->seed, "Of the draws");

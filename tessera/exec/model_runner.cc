@@ -80,37 +80,73 @@ Result<void> ModelRunner::set_up() {
     if (!process_) downloads_.emplace_back(type.dtype, type.shape);
     results_.push_back(process_ ? outputs_[i].get() : downloads_[i].data());
   }
+  TESSERA_TRY(now_, bind());
+  return {};
+}
+
+// To the memory that inputs and outputs have now.
+Result<ModelRunner::Bound> ModelRunner::bind() {
+  Bound out;
   for (const CompiledModel::Step& step : model_.steps) {
-    memory_.emplace_back();
+    out.memory.emplace_back();
     for (const Storage& s : step.params) {
       TESSERA_TRY(void* place, address(s));
-      memory_.back().push_back(place);
+      out.memory.back().push_back(place);
     }
   }
   for (const CompiledModel::Copy& copy : model_.copies) {
     TESSERA_TRY(void* place, address(copy.from));
-    copied_.push_back(place);
+    out.copied.push_back(place);
   }
-  return record_parts();
+  TESSERA_DO(record_parts(&out));
+  return out;
 }
 
-Result<void> ModelRunner::record_parts() {
+Result<void> ModelRunner::carry(std::vector<Carried> pairs) {
+  if (!ready_.ok()) return ready_.error();
+  for (const Carried& c : pairs) {
+    const graph::TensorType &from = model_.output_types.at(c.output),
+                            &to = model_.input_types.at(c.input);
+    if (!(from == to)) {
+      return make_error(ErrorCode::kInvalidArgument, "output {} is {}, input {} is {}",
+                        model_.output_names[c.output], to_text(from), model_.input_names[c.input],
+                        to_text(to));
+    }
+    if (std::any_of(model_.copies.begin(), model_.copies.end(),
+                    [&](const CompiledModel::Copy& copy) { return copy.output == c.output; })) {
+      return make_error(ErrorCode::kUnsupported, "output {} is a copy: it cannot be carried",
+                        model_.output_names[c.output]);
+    }
+  }
+  carried_ = std::move(pairs);
+  // Both change places after every run.
+  swap_carried();
+  TESSERA_TRY(next_, bind());
+  swap_carried();
+  return {};
+}
+
+void ModelRunner::swap_carried() {
+  for (const Carried& c : carried_) std::swap(inputs_[c.input], outputs_[c.output]);
+}
+
+Result<void> ModelRunner::record_parts(Bound* bound) {
   std::vector<runtime::Call> calls;
   const auto end_recording = [&]() -> Result<void> {
     if (calls.empty()) return {};
     Part part;
     TESSERA_TRY(part.recording, record(std::exchange(calls, {})));
-    parts_.push_back(std::move(part));
+    bound->parts.push_back(std::move(part));
     return {};
   };
   for (std::size_t i = 0; i < model_.steps.size(); ++i) {
     const CompiledModel::Step& step = model_.steps[i];
     if (!is_host(step)) {
-      calls.push_back({model_.kernels[step.kernel].get(), memory_[i]});
+      calls.push_back({model_.kernels[step.kernel].get(), bound->memory[i]});
       continue;
     }
     TESSERA_DO(end_recording());
-    parts_.push_back({.recording = nullptr, .host_step = i});
+    bound->parts.push_back({.recording = nullptr, .host_step = i});
   }
   return end_recording();
 }
@@ -122,7 +158,7 @@ Result<std::unique_ptr<runtime::Recording>> ModelRunner::record(std::vector<runt
   auto* fetching = dynamic_cast<runtime::FetchingDevice*>(&device_);
   if (!fetching || calls.size() != model_.steps.size()) return plain;
   std::vector<std::vector<runtime::Piece>> read;
-  for (std::size_t i = 0; i < calls.size(); ++i) read.push_back(weights_of(i));
+  for (std::size_t i = 0; i < calls.size(); ++i) read.push_back(weights_of(calls[i], i));
   auto plan = runtime::plan_fetches(read, device_.target().l2_bytes);
   if (std::all_of(plan.begin(), plan.end(), [](const auto& pieces) { return pieces.empty(); }))
     return plain;
@@ -141,14 +177,15 @@ Result<std::unique_ptr<runtime::Recording>> ModelRunner::record(std::vector<runt
 }
 
 // The large constants that a step reads whole.
-std::vector<runtime::Piece> ModelRunner::weights_of(std::size_t step) const {
+std::vector<runtime::Piece> ModelRunner::weights_of(const runtime::Call& call,
+                                                    std::size_t step) const {
   std::vector<runtime::Piece> out;
   const std::vector<Storage>& params = model_.steps[step].params;
   for (std::size_t i = 0; i < params.size(); ++i) {
     if (params[i].place != Place::kConstant) continue;
     const std::size_t bytes = model_.constants[params[i].index].bytes();
     const bool whole = kFlopBytes * model_.steps[step].flops >= static_cast<double>(bytes);
-    if (whole && bytes >= kLargeWeights) out.push_back({memory_[step][i], bytes});
+    if (whole && bytes >= kLargeWeights) out.push_back({call.memory[i], bytes});
   }
   return out;
 }
@@ -188,9 +225,17 @@ Result<void> ModelRunner::set_input(std::size_t index, const HostTensor& tensor)
   return device_.upload(inputs_[index].get(), tensor.data(), tensor.bytes());
 }
 
+Result<HostTensor> ModelRunner::input(std::size_t index) const {
+  if (!ready_.ok()) return ready_.error();
+  const graph::TensorType& type = model_.input_types.at(index);
+  HostTensor out(type.dtype, type.shape);
+  TESSERA_DO(device_.download(out.data(), inputs_[index].get(), out.bytes()));
+  return out;
+}
+
 Result<void> ModelRunner::run_host(std::size_t index) {
   const CompiledModel::Step& step = model_.steps[index];
-  const std::vector<void*>& memory = memory_[index];
+  const std::vector<void*>& memory = now_.memory[index];
   std::vector<HostTensor> tensors;
   for (std::size_t i = 0; i < step.input_types.size(); ++i) {
     HostTensor t(step.input_types[i].dtype, step.input_types[i].shape);
@@ -211,7 +256,7 @@ Result<void> ModelRunner::run_host(std::size_t index) {
 }
 
 Result<void> ModelRunner::run_parts() {
-  for (const Part& part : parts_)
+  for (const Part& part : now_.parts)
     TESSERA_DO(part.recording ? device_.replay(*part.recording) : run_host(part.host_step));
   return {};
 }
@@ -220,20 +265,28 @@ Result<void> ModelRunner::run() {
   if (!ready_.ok()) return ready_.error();
   const Awake awake(pool_);
   TESSERA_DO(run_parts());
-  for (std::size_t i = 0; i < downloads_.size(); ++i)
+  for (std::size_t i = 0; i < downloads_.size(); ++i) {
+    const bool stays = std::any_of(carried_.begin(), carried_.end(),
+                                   [&](const Carried& c) { return c.output == i; });
+    if (stays) continue;
     TESSERA_DO(device_.download(results_[i], outputs_[i].get(), downloads_[i].bytes()));
-  for (std::size_t i = 0; i < copied_.size(); ++i) {
+  }
+  for (std::size_t i = 0; i < now_.copied.size(); ++i) {
     const std::size_t output = model_.copies[i].output;
-    TESSERA_DO(
-        device_.download(results_[output], copied_[i], tensor_bytes(model_.output_types[output])));
+    TESSERA_DO(device_.download(results_[output], now_.copied[i],
+                                tensor_bytes(model_.output_types[output])));
+  }
+  if (!carried_.empty()) {
+    swap_carried();
+    std::swap(now_, next_);
   }
   return {};
 }
 
 Result<double> ModelRunner::time(int runs) {
   if (!ready_.ok()) return ready_.error();
-  if (parts_.size() == 1 && parts_[0].recording)
-    return device_.time_replays(*parts_[0].recording, runs);
+  if (now_.parts.size() == 1 && now_.parts[0].recording)
+    return device_.time_replays(*now_.parts[0].recording, runs);
   TESSERA_DO(device_.synchronise());
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < runs; ++i) TESSERA_DO(run_parts());
@@ -255,7 +308,7 @@ Result<std::vector<double>> ModelRunner::profile() {
       continue;
     }
     TESSERA_TRY(const double seconds,
-                device_.time(*model_.kernels[step.kernel], memory_[i], repeats));
+                device_.time(*model_.kernels[step.kernel], now_.memory[i], repeats));
     times.push_back(1e6 * seconds / repeats);
   }
   return times;

@@ -21,8 +21,18 @@ class ModelRunner {
   // On a GPU, that of ModelOptions.
   ModelRunner(const CompiledModel& model, runtime::Device& device);
 
+  // What a run leaves in the output is in the input for the next run, without leaving the device.
+  struct Carried {
+    std::size_t output = 0, input = 0;
+  };
+  // Before inputs are set. The first run takes what set_input() gave; such outputs are not read by
+  // output(). kInvalidArgument: their types differ; kUnsupported: an output that nothing computes.
+  Result<void> carry(std::vector<Carried> pairs);
+
   // Checks type and shape, naming the input. kRunFailed: the device has no memory for the model.
   Result<void> set_input(std::size_t index, const HostTensor& tensor);
+  // What it holds now.
+  Result<HostTensor> input(std::size_t index) const;
   // kRunFailed: a host operator refused its data, or the device failed.
   Result<void> run();
   // Seconds of so many runs in a row, inputs and outputs on the device: by the device's clock, or,
@@ -44,10 +54,18 @@ class ModelRunner {
     std::unique_ptr<runtime::Recording> recording;
     std::size_t host_step = 0;
   };
+  // Steps with the memory they work on.
+  struct Bound {
+    std::vector<std::vector<void*>> memory;  // by step, as its params
+    std::vector<Part> parts;
+    std::vector<void*> copied;  // what each copy of the model is of
+  };
   Result<void> set_up();
-  Result<void> record_parts();
+  Result<Bound> bind();
+  Result<void> record_parts(Bound* bound);
   Result<std::unique_ptr<runtime::Recording>> record(std::vector<runtime::Call> calls);
-  std::vector<runtime::Piece> weights_of(std::size_t step) const;
+  std::vector<runtime::Piece> weights_of(const runtime::Call& call, std::size_t step) const;
+  void swap_carried();
   Result<void*> address(const Storage& storage);
   Result<void> run_parts();
   Result<void> run_host(std::size_t step);
@@ -60,9 +78,8 @@ class ModelRunner {
   std::vector<runtime::DeviceBuffer> inputs_, outputs_;
   runtime::DeviceBuffer arena_;
   std::map<std::pair<std::int64_t, std::int64_t>, void*> places_;  // of the arena: offset, bytes
-  std::vector<std::vector<void*>> memory_;                         // by step, as its params
-  std::vector<Part> parts_;
-  std::vector<void*> copied_;  // what each copy of the model is of
+  Bound now_, next_;  // next: of the run behind the next one, where something is carried
+  std::vector<Carried> carried_;
   std::vector<HostTensor> downloads_;
   std::vector<void*> results_;  // outputs as this process reads them
 };

@@ -25,21 +25,29 @@ Result<graph::Graph> bind_weights(nn::Network network,
 }
 
 Result<std::unique_ptr<CompiledNetwork>> CompiledNetwork::make(graph::Graph graph,
-                                                               std::size_t runners) {
+                                                               const Options& options) {
   graph::PassOptions passes;
   passes.verify = false;
   passes.rules.merge_contractions = true;
   TESSERA_DO(graph::optimize(graph, passes));
-  exec::ModelOptions options;
-  options.build_threads = static_cast<int>(runners);
-  TESSERA_TRY(exec::CompiledModel model, exec::compile_model(graph, target::host(), options));
-  std::unique_ptr<CompiledNetwork> made(new CompiledNetwork(std::move(model)));
-  made->reserve(runners);
+  exec::ModelOptions how;
+  how.build_threads = options.device ? 0 : static_cast<int>(options.runners);
+  how.device = options.device;
+  how.cache = options.cache;
+  TESSERA_TRY(
+      exec::CompiledModel model,
+      exec::compile_model(graph, options.device ? options.device->target() : target::host(), how));
+  std::unique_ptr<CompiledNetwork> made(new CompiledNetwork(std::move(model), options.device));
+  made->reserve(options.runners);
   return made;
 }
 
 void CompiledNetwork::reserve(std::size_t runners) {
   while (runners_.size() < runners) {
+    if (device_) {
+      runners_.push_back(std::make_unique<exec::ModelRunner>(model_, *device_));
+      continue;
+    }
     pools_.push_back(std::make_unique<runtime::ThreadPool>(runtime::PoolOptions{.threads = 1}));
     runners_.push_back(std::make_unique<exec::ModelRunner>(model_, *pools_.back()));
   }

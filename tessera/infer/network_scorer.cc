@@ -73,7 +73,7 @@ Result<NetworkScorer::Instance*> NetworkScorer::instance(std::int64_t rows) {
   auto made = std::make_unique<Instance>();
   made->shape = {.batch = std::clamp(kBatchRows / rows, kLeastBatch, kMostBatch), .rows = rows};
   TESSERA_TRY(graph::Graph graph, instance_graph(pruned_.spec, pruned_.weights, made->shape));
-  TESSERA_TRY(made->code, CompiledNetwork::make(std::move(graph), threads_));
+  TESSERA_TRY(made->code, CompiledNetwork::make(std::move(graph), {.runners = threads_}));
   slot = std::move(made);
   return slot.get();
 }

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "tessera/space/walk.h"
+#include "tessera/support/parallel.h"
 
 namespace tessera::lm {
 namespace {
@@ -16,6 +17,7 @@ constexpr std::size_t kMostDraws = 1024;  // of a round
 constexpr std::size_t kBarrenDraws = 64;
 constexpr double kBolder = 1.5;
 constexpr double kLeastTemperature = 0.05;  // of what is drawn at all
+constexpr std::size_t kRowsOfAThread = 16;  // that are worth starting one
 
 }  // namespace
 
@@ -92,6 +94,15 @@ Result<void> Generator::choose_sketches() {
   return {};
 }
 
+void Generator::take(const Step& step, std::span<const float> chances, const Pick& pick, Row* row) {
+  const std::size_t at = pick(static_cast<std::size_t>(step.row), step, chances);
+  row->log_prob += static_cast<double>(chances[at]);
+  row->previous = step.legal[at];
+  const std::vector<std::int32_t>& legal = row->walk.legal();
+  row->thrown_away = !std::binary_search(legal.begin(), legal.end(), row->previous);
+  if (!row->thrown_away) row->walk.take(row->previous);
+}
+
 Result<std::vector<Generator::Row>> Generator::write_rows(std::int32_t sketch, std::size_t count,
                                                           const Pick& pick) {
   const space::Sketch& s = *space_.sketches()[static_cast<std::size_t>(sketch)];
@@ -112,18 +123,19 @@ Result<std::vector<Generator::Row>> Generator::write_rows(std::int32_t sketch, s
     }
     if (steps.empty()) break;
     TESSERA_TRY(const std::vector<float> chances, reader_.step(steps));
-    std::span<const float> rest = chances;
-    for (const Step& step : steps) {
-      Row& row = rows[static_cast<std::size_t>(step.row)];
-      const std::span<const float> own = rest.first(step.legal.size());
-      rest = rest.subspan(step.legal.size());
-      const std::size_t at = pick(static_cast<std::size_t>(step.row), step, own);
-      row.log_prob += static_cast<double>(own[at]);
-      row.previous = step.legal[at];
-      const std::vector<std::int32_t>& legal = row.walk.legal();
-      row.thrown_away = !std::binary_search(legal.begin(), legal.end(), row.previous);
-      if (!row.thrown_away) row.walk.take(row.previous);
+    std::vector<std::size_t> first;
+    for (std::size_t n = 0; const Step& step : steps) {
+      first.push_back(n);
+      n += step.legal.size();
     }
+    parallel_parts(steps.size(), static_cast<std::size_t>(std::max(1, options_.threads)),
+                   kRowsOfAThread, [&](std::size_t i, std::size_t end) {
+                     for (; i < end; ++i) {
+                       const Step& step = steps[i];
+                       take(step, std::span(chances).subspan(first[i], step.legal.size()), pick,
+                            &rows[static_cast<std::size_t>(step.row)]);
+                     }
+                   });
   }
   for (Row& row : rows)
     row.log_prob += static_cast<double>(sketches_[static_cast<std::size_t>(sketch)]);
@@ -133,10 +145,13 @@ Result<std::vector<Generator::Row>> Generator::write_rows(std::int32_t sketch, s
 Result<void> Generator::write(std::int32_t sketch, std::size_t count, double temperature, Rng& rng,
                               std::vector<Generated>* out) {
   begun_ += count;
-  TESSERA_TRY(const std::vector<Row> rows,
-              write_rows(sketch, count, [&](std::size_t, const Step&, std::span<const float> own) {
-                return draw_value(own, temperature, options_.top_p, rng);
-              }));
+  // A generator of its own for each sentence: it does not matter which are written side by side.
+  std::vector<Rng> dice;
+  for (std::size_t i = 0; i < count; ++i) dice.push_back(rng.fork());
+  const auto draw = [&](std::size_t row, const Step&, std::span<const float> own) {
+    return draw_value(own, temperature, options_.top_p, dice[row]);
+  };
+  TESSERA_TRY(const std::vector<Row> rows, write_rows(sketch, count, draw));
   for (const Row& row : rows) {
     thrown_away_ += row.thrown_away ? 1 : 0;
     if (row.thrown_away) continue;

@@ -20,7 +20,8 @@ struct GenerateOptions {
   double temperature = 1;
   // Of the likeliest values as few as reach this chance together; the others are left out.
   double top_p = 1;
-  int rows = 64;  // sentences that are written side by side
+  int rows = 64;    // sentences that are written side by side
+  int threads = 1;  // that choose among their values
   // Whether answers are drawn among the legal values. Else among all values, as models do that know
   // no space, and a sentence is thrown away at the first that is not legal: for studies.
   bool constrained = true;
@@ -61,8 +62,9 @@ class Generator {
   static Step step_of(const Row& row, std::size_t number);
   Result<void> choose_sketches();
   // Writes `rows` sentences about a sketch to their ends: `pick` says which of a row's legal values
-  // comes next, by their chances.
+  // comes next, by their chances. Called for several rows at once.
   using Pick = std::function<std::size_t(std::size_t row, const Step&, std::span<const float>)>;
+  static void take(const Step& step, std::span<const float> chances, const Pick& pick, Row* row);
   Result<std::vector<Row>> write_rows(std::int32_t sketch, std::size_t count, const Pick& pick);
   Result<void> write(std::int32_t sketch, std::size_t count, double temperature, Rng& rng,
                      std::vector<Generated>* out);

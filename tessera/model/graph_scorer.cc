@@ -37,7 +37,7 @@ Result<GraphScorer::Instance*> GraphScorer::instance(const nn::GraphShape& shape
               infer::bind_weights(std::move(built), network_.weights, network_.spec.network));
   Instance made;
   for (const graph::ValueId id : graph.inputs) made.inputs.push_back(graph.value(id).name);
-  TESSERA_TRY(made.code, infer::CompiledNetwork::make(std::move(graph), threads_));
+  TESSERA_TRY(made.code, infer::CompiledNetwork::make(std::move(graph), {.runners = threads_}));
   return &instances_.emplace(key, std::move(made)).first->second;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <mutex>
@@ -10,6 +11,7 @@
 #include <thread>
 
 #include "tessera/lm/columns.h"
+#include "tessera/support/parallel.h"
 
 namespace tessera::model {
 namespace {
@@ -17,6 +19,7 @@ namespace {
 // Sizes of instances: each is compiled when it is first needed. Rows of a block that nobody uses
 // cost as much as others, a small block reads all weights for few rows.
 constexpr std::int64_t kSmallBlock = 8, kBlock = 32;
+constexpr std::int64_t kDeviceBlocks[] = {16, 64, 256, 1024};
 constexpr std::int64_t kPrompts[] = {32, 64, 128, 256}, kCaches[] = {16, 32, 64, 128, 256};
 constexpr std::int64_t kValues = 128;  // of a run of their embedding
 
@@ -27,30 +30,16 @@ std::int64_t size_for(const std::int64_t (&sizes)[n], std::int64_t count, std::i
   return std::min(it == std::end(sizes) ? most : *it, most);
 }
 
-// Inputs of build_step.
-constexpr std::size_t kWords = 0, kAt = 1, kPromptMask = 2, kCacheMask = 3, kFirstLayer = 4;
-constexpr std::size_t kOfLayer = 4;  // keys and values of the prompt, keys and values
+// Rows that a part of the work on rows is worth a thread for.
+constexpr std::size_t kRowsOfAThread = 64;
 
 }  // namespace
 
-// Rows that run together, with their caches: the inputs of a runner.
-struct LanguageModel::Block {
-  exec::ModelRunner* runner = nullptr;
-  float* in(std::size_t input) const { return static_cast<float*>(runner->input_data(input)); }
-  const float* out(std::size_t output) const {
-    return static_cast<const float*>(runner->output_data(output));
-  }
-  float* cache(std::size_t layer, bool value) const {
-    return in(kFirstLayer + layer * kOfLayer + 2 + (value ? 1 : 0));
-  }
-};
-
-LanguageModel::LanguageModel(nn::TrainedLanguage language, int threads, std::shared_ptr<Code> code)
+LanguageModel::LanguageModel(nn::TrainedLanguage language, LanguageOptions options,
+                             std::shared_ptr<Code> code)
     : language_(std::move(language)),
-      threads_(static_cast<std::size_t>(std::max(1, threads))),
-      layers_(language_.spec.hyper.at("layers")),
-      kept_(language_.spec.hyper.at("key_heads") * language_.spec.hyper.at("width") /
-            language_.spec.hyper.at("heads")),
+      options_(std::move(options)),
+      threads_(static_cast<std::size_t>(std::max(1, options_.threads))),
       code_(std::move(code)),
       number_(code_->twins - 1) {}
 
@@ -59,21 +48,21 @@ LanguageModel::~LanguageModel() = default;
 std::unique_ptr<LanguageModel> LanguageModel::twin() {
   TESSERA_CHECK(code_->values == nullptr, "a twin of a model that has read");
   ++code_->twins;
-  return std::unique_ptr<LanguageModel>(
-      new LanguageModel(language_, static_cast<int>(threads_), code_));
+  return std::unique_ptr<LanguageModel>(new LanguageModel(language_, options_, code_));
 }
 
 std::size_t LanguageModel::instances() const { return code_->prompts.size() + code_->steps.size(); }
 
-Result<std::unique_ptr<LanguageModel>> LanguageModel::load(const std::string& path, int threads) {
+Result<std::unique_ptr<LanguageModel>> LanguageModel::load(const std::string& path,
+                                                           const LanguageOptions& options) {
   TESSERA_TRY(nn::TrainedLanguage language, nn::load_language(path));
-  auto made = make(std::move(language), threads);
+  auto made = make(std::move(language), options);
   if (!made.ok()) return made.error().with_context(path);
   return made;
 }
 
 Result<std::unique_ptr<LanguageModel>> LanguageModel::make(nn::TrainedLanguage language,
-                                                           int threads) {
+                                                           const LanguageOptions& options) {
   if (language.schema != lm::schema() || language.spec.word != lm::kWordNumbers ||
       language.spec.value != lm::kValueNumbers) {
     return make_error(ErrorCode::kInvalidArgument,
@@ -82,20 +71,21 @@ Result<std::unique_ptr<LanguageModel>> LanguageModel::make(nn::TrainedLanguage l
   }
   TESSERA_DO(nn::build_choices(language.spec, 1));
   return std::unique_ptr<LanguageModel>(
-      new LanguageModel(std::move(language), threads, std::make_shared<Code>()));
+      new LanguageModel(std::move(language), options, std::make_shared<Code>()));
 }
 
-Result<infer::CompiledNetwork*> LanguageModel::compiled(
-    std::unique_ptr<infer::CompiledNetwork>& slot, Result<nn::Network> network,
-    std::size_t runners) {
-  if (!slot) {
-    if (!network.ok()) return network.error();
-    TESSERA_TRY(graph::Graph graph,
-                infer::bind_weights(std::move(*network), language_.weights, "language"));
-    TESSERA_TRY(slot, infer::CompiledNetwork::make(std::move(graph), threads_));
-  }
-  slot->reserve(runners);
-  return slot.get();
+Result<void> LanguageModel::compile(std::unique_ptr<infer::CompiledNetwork>& slot,
+                                    Result<nn::Network> network, runtime::Device* device) {
+  const auto start = std::chrono::steady_clock::now();
+  if (!network.ok()) return network.error();
+  TESSERA_TRY(graph::Graph graph,
+              infer::bind_weights(std::move(*network), language_.weights, "language"));
+  TESSERA_TRY(slot, infer::CompiledNetwork::make(std::move(graph),
+                                                 {.runners = device != nullptr ? 1 : threads_,
+                                                  .device = device,
+                                                  .cache = options_.cache}));
+  code_->build_s += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return {};
 }
 
 Result<void> LanguageModel::begin(const lm::Subject& subject, int rows, float quality) {
@@ -103,19 +93,28 @@ Result<void> LanguageModel::begin(const lm::Subject& subject, int rows, float qu
   subject_ = &subject;
   quality_ = quality;
   rows_.assign(static_cast<std::size_t>(rows), {});
-  TESSERA_DO(read_values());
   TESSERA_DO(make_blocks(rows));
-  return read_prompt();
+  TESSERA_DO(read_subject());
+  for (LanguageBlock* const block : blocks_) TESSERA_DO(block->begin(prompt_));
+  return {};
+}
+
+// Sentences come in many batches about one subject: it is read for the first.
+Result<void> LanguageModel::read_subject() {
+  if (!prompt_.empty() && read_ == *subject_) return {};
+  prompt_.clear();
+  TESSERA_DO(read_values());
+  TESSERA_DO(read_prompt());
+  read_ = *subject_;
+  return {};
 }
 
 // Embeds the values of all questions.
 Result<void> LanguageModel::read_values() {
   const nn::LanguageSpec& spec = language_.spec;
   const std::int64_t choice = spec.hyper.at("choice");
-  TESSERA_TRY(
-      infer::CompiledNetwork* const network,
-      compiled(code_->values, code_->values ? nn::Network{} : nn::build_choices(spec, kValues), 1));
-  exec::ModelRunner& runner = network->runner(0);
+  if (!code_->values) TESSERA_DO(compile(code_->values, nn::build_choices(spec, kValues), nullptr));
+  exec::ModelRunner& runner = code_->values->runner(0);
   auto* const words = static_cast<float*>(runner.input_data(0));
   auto* const numbers = static_cast<float*>(runner.input_data(1));
   first_value_.clear();
@@ -146,29 +145,35 @@ Result<void> LanguageModel::make_blocks(int rows) {
   const nn::Hyper& hyper = language_.spec.hyper;
   const auto open = std::count_if(subject_->questions.begin(), subject_->questions.end(),
                                   [](const lm::Question& q) { return q.values.size() > 1; });
-  const auto share =
+  const std::int64_t share =
       (rows + static_cast<std::int64_t>(threads_) - 1) / static_cast<std::int64_t>(threads_);
-  key_ = {.rows = share <= kSmallBlock ? kSmallBlock : kBlock,
+  const std::int64_t here = share <= kSmallBlock ? kSmallBlock : kBlock;
+  key_ = {.rows = options_.device != nullptr
+                      ? size_for(kDeviceBlocks, rows, *std::rbegin(kDeviceBlocks))
+                      : here,
           .prompt = size_for(kPrompts, static_cast<std::int64_t>(subject_->prompt.size()),
                              hyper.at("max_prompt")),
           .cache = size_for(kCaches, open, hyper.at("max_answers"))};
-  const std::int64_t count = (rows + key_.rows - 1) / key_.rows;
-  std::unique_ptr<infer::CompiledNetwork>& slot = code_->steps[key_];
   const nn::StepShape shape{.rows = key_.rows, .prompt = key_.prompt, .cache = key_.cache};
-  TESSERA_TRY(infer::CompiledNetwork* const network,
-              compiled(slot, slot ? nn::Network{} : nn::build_step(language_.spec, shape),
-                       static_cast<std::size_t>(count) * code_->twins));
+  StepCode& code = code_->steps[key_];
+  if (!code.network) {
+    TESSERA_DO(compile(code.network,
+                       options_.device != nullptr ? nn::build_keeping_step(language_.spec, shape)
+                                                  : nn::build_step(language_.spec, shape),
+                       options_.device));
+  }
+  const auto count = static_cast<std::size_t>((rows + key_.rows - 1) / key_.rows);
+  code.network->reserve(count * code_->twins);
+  code.blocks.resize(std::max(code.blocks.size(), count * code_->twins));
   blocks_.clear();
-  for (std::int64_t i = 0; i < count; ++i) {
-    const Block block{&network->runner(static_cast<std::size_t>(i) * code_->twins + number_)};
-    std::fill_n(block.in(kCacheMask), key_.rows * key_.cache, 0.0F);
-    // What is masked must still be finite.
-    for (std::size_t layer = 0; layer < static_cast<std::size_t>(layers_); ++layer) {
-      for (const bool value : {false, true}) {
-        std::fill_n(block.cache(layer, value), key_.rows * key_.cache * kept_, 0.0F);
-      }
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t number = i * code_->twins + number_;
+    std::unique_ptr<LanguageBlock>& block = code.blocks[number];
+    if (!block) {
+      const auto make_block = options_.device != nullptr ? block_on_device : block_here;
+      TESSERA_TRY(block, make_block(code.network->runner(number), language_.spec, shape));
     }
-    blocks_.push_back(block);
+    blocks_.push_back(block.get());
   }
   return {};
 }
@@ -176,29 +181,23 @@ Result<void> LanguageModel::make_blocks(int rows) {
 Result<void> LanguageModel::read_prompt() {
   const nn::LanguageSpec& spec = language_.spec;
   std::unique_ptr<infer::CompiledNetwork>& slot = code_->prompts[key_.prompt];
-  TESSERA_TRY(infer::CompiledNetwork* const network,
-              compiled(slot, slot ? nn::Network{} : nn::build_prompt(spec, key_.prompt), 1));
-  exec::ModelRunner& runner = network->runner(0);
+  if (!slot) TESSERA_DO(compile(slot, nn::build_prompt(spec, key_.prompt), nullptr));
+  exec::ModelRunner& runner = slot->runner(0);
+  HostTensor mask(DType::kF32, {1, key_.prompt});
   auto* const words = static_cast<float*>(runner.input_data(0));
-  auto* const mask = static_cast<float*>(runner.input_data(1));
   std::memset(words, 0, static_cast<std::size_t>(key_.prompt * spec.word) * sizeof(float));
   for (std::int64_t i = 0; i < key_.prompt; ++i) {
     const auto at = static_cast<std::size_t>(i);
-    mask[i] = at < subject_->prompt.size() ? 1.0F : 0.0F;
+    mask.as<float>()[i] = at < subject_->prompt.size() ? 1.0F : 0.0F;
     if (at >= subject_->prompt.size()) continue;
     const lm::Word& word = subject_->prompt[at];
     std::copy(word.begin(), word.end(), words + i * spec.word);
   }
+  TESSERA_DO(runner.set_input(1, mask));
   TESSERA_DO(runner.run());
-  const auto bytes = static_cast<std::size_t>(key_.prompt * kept_) * sizeof(float);
-  for (const Block& block : blocks_) {
-    std::memcpy(block.in(kPromptMask), mask, static_cast<std::size_t>(key_.prompt) * sizeof(float));
-    for (std::size_t i = 0; i < static_cast<std::size_t>(layers_); ++i) {
-      const std::size_t input = kFirstLayer + i * kOfLayer;
-      std::memcpy(block.in(input), runner.output_data(2 * i), bytes);
-      std::memcpy(block.in(input + 1), runner.output_data(2 * i + 1), bytes);
-    }
-  }
+  prompt_.push_back(std::move(mask));
+  const auto kept = static_cast<std::size_t>(2 * spec.hyper.at("layers"));
+  for (std::size_t i = 0; i < kept; ++i) prompt_.push_back(runner.output(i));
   return {};
 }
 
@@ -206,25 +205,20 @@ std::size_t LanguageModel::block_of(std::int64_t row) const {
   return static_cast<std::size_t>(row / key_.rows);
 }
 
-void LanguageModel::write_word(const lm::Step& step, std::int64_t at) {
-  Row& row = rows_[static_cast<std::size_t>(at)];
-  const nn::LanguageSpec& spec = language_.spec;
-  const Block& block = blocks_[block_of(at)];
-  const std::int64_t slot = at % key_.rows, most = spec.hyper.at("max_answers");
+void LanguageModel::write_word(const lm::Step& step) {
+  Row& row = rows_[static_cast<std::size_t>(step.row)];
   const auto question = [&](std::int32_t i) -> const lm::Question& {
     return subject_->questions[static_cast<std::size_t>(i)];
   };
   const lm::Question* before = row.before < 0 ? nullptr : &question(row.before);
   const lm::Value* taken =
       before == nullptr ? nullptr : &before->values[static_cast<std::size_t>(row.taken)];
-  nn::write_answer_word(spec, question(step.question).word.data(),
+  nn::write_answer_word(language_.spec, question(step.question).word.data(),
                         before == nullptr ? nullptr : before->word.data(),
                         taken == nullptr ? nullptr : taken->data(), quality_,
-                        block.in(kWords) + slot * nn::answer_columns(spec));
-  float* const place = block.in(kAt) + slot * most;
-  std::fill_n(place, most, 0.0F);
-  place[row.words] = 1;
+                        blocks_[block_of(step.row)]->word(step.row % key_.rows, row.words));
   row.asked = step.question;
+  ++row.words;
 }
 
 // Each thread takes the next block that has a word to read.
@@ -235,67 +229,47 @@ Result<void> LanguageModel::run_blocks(const std::vector<bool>& busy) {
   const auto work = [&] {
     for (std::size_t i = next++; i < blocks_.size(); i = next++) {
       if (!busy[i]) continue;
-      if (const Result<void> ran = blocks_[i].runner->run(); !ran.ok()) {
+      if (const Result<void> ran = blocks_[i]->run(); !ran.ok()) {
         const std::lock_guard lock(mutex);
         failure = ran.error();
       }
     }
   };
   const auto count = static_cast<std::size_t>(std::count(busy.begin(), busy.end(), true));
+  // A device serves one thread.
+  const std::size_t most = options_.device != nullptr ? 1 : threads_;
   std::vector<std::jthread> threads;
-  for (std::size_t t = 1; t < std::min(threads_, count); ++t) threads.emplace_back(work);
+  for (std::size_t t = 1; t < std::min(most, count); ++t) threads.emplace_back(work);
   work();
   threads.clear();
   if (failure) return *failure;
   return {};
 }
 
-// The word's keys and values behind those of the words before it.
-void LanguageModel::keep_word(std::int64_t at) {
-  Row& row = rows_[static_cast<std::size_t>(at)];
-  const Block& block = blocks_[block_of(at)];
-  const std::int64_t slot = at % key_.rows;
-  if (row.words < key_.cache) {
-    const std::int64_t place = slot * key_.cache + row.words;
-    const auto bytes = static_cast<std::size_t>(kept_) * sizeof(float);
-    for (std::size_t i = 0; i < static_cast<std::size_t>(layers_); ++i) {
-      for (const bool value : {false, true}) {
-        std::memcpy(block.cache(i, value) + place * kept_,
-                    block.out(1 + 2 * i + (value ? 1 : 0)) + slot * kept_, bytes);
-      }
-    }
-    block.in(kCacheMask)[place] = 1;
-  }
-  ++row.words;
-}
-
-void LanguageModel::append_chances(const lm::Step& step, bool known,
-                                   std::vector<float>* out) const {
-  const std::size_t first = out->size();
+void LanguageModel::write_chances(const lm::Step& step, bool known, float* out) const {
+  const std::size_t count = step.legal.size();
   if (!known) {
-    const float each = -std::log(static_cast<float>(step.legal.size()));
-    out->resize(first + step.legal.size(), each);
+    std::fill_n(out, count, -std::log(static_cast<float>(count)));
     return;
   }
   const std::int64_t choice = language_.spec.hyper.at("choice");
-  const float* query = blocks_[block_of(step.row)].out(0) + step.row % key_.rows * choice;
+  const float* query = blocks_[block_of(step.row)]->query(step.row % key_.rows);
   const std::size_t base = first_value_[static_cast<std::size_t>(step.question)];
-  float most = -std::numeric_limits<float>::infinity();
-  for (const std::int32_t value : step.legal) {
-    const float* embedding = choices_.data() + (base + static_cast<std::size_t>(value)) *
+  for (std::size_t i = 0; i < count; ++i) {
+    const float* embedding = choices_.data() + (base + static_cast<std::size_t>(step.legal[i])) *
                                                    static_cast<std::size_t>(choice);
-    const float score = std::inner_product(query, query + choice, embedding, 0.0F);
-    out->push_back(score);
-    most = std::max(most, score);
+    out[i] = std::inner_product(query, query + choice, embedding, 0.0F);
   }
+  const float most = *std::max_element(out, out + count);
   float sum = 0;
-  for (std::size_t i = first; i < out->size(); ++i) sum += std::exp((*out)[i] - most);
-  for (std::size_t i = first; i < out->size(); ++i) (*out)[i] -= most + std::log(sum);
+  for (std::size_t i = 0; i < count; ++i) sum += std::exp(out[i] - most);
+  for (std::size_t i = 0; i < count; ++i) out[i] -= most + std::log(sum);
 }
 
 Result<std::vector<float>> LanguageModel::step(std::span<const lm::Step> steps) {
   TESSERA_CHECK(subject_ != nullptr, "a step before a beginning");
   std::vector<bool> busy(blocks_.size()), known(steps.size());
+  std::vector<std::size_t> first(steps.size() + 1);
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const lm::Step& s = steps[i];
     Row& row = rows_.at(static_cast<std::size_t>(s.row));
@@ -304,16 +278,20 @@ Result<std::vector<float>> LanguageModel::step(std::span<const lm::Step> steps) 
       row.taken = s.previous;
     }
     known[i] = s.legal.size() > 1 && row.words < language_.spec.hyper.at("max_answers");
-    if (!known[i]) continue;
-    write_word(s, s.row);
-    busy[block_of(s.row)] = true;
+    if (known[i]) busy[block_of(s.row)] = true;
+    first[i + 1] = first[i] + s.legal.size();
   }
+  const auto for_rows = [&](const auto& work) {
+    parallel_parts(steps.size(), threads_, kRowsOfAThread, [&](std::size_t i, std::size_t end) {
+      for (; i < end; ++i) work(i);
+    });
+  };
+  for_rows([&](std::size_t i) {
+    if (known[i]) write_word(steps[i]);
+  });
   TESSERA_DO(run_blocks(busy));
-  std::vector<float> out;
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    append_chances(steps[i], known[i], &out);
-    if (known[i]) keep_word(steps[i].row);
-  }
+  std::vector<float> out(first.back());
+  for_rows([&](std::size_t i) { write_chances(steps[i], known[i], out.data() + first[i]); });
   return out;
 }
 
@@ -325,24 +303,21 @@ Result<void> LanguageModel::copy_rows(std::span<const std::int32_t> sources) {
     rows_[i] = before.at(static_cast<std::size_t>(sources[i]));
   }
   // One cache at a time, from a copy of it: sources may be targets too.
-  std::vector<float> copy;
-  const auto move = [&](std::int64_t size, auto&& memory) {
-    copy.clear();
-    for (const Block& block : blocks_) {
-      const float* from = memory(block);
-      copy.insert(copy.end(), from, from + key_.rows * size);
-    }
+  const nn::Hyper& hyper = language_.spec.hyper;
+  const std::int64_t size =
+      key_.cache * hyper.at("key_heads") * hyper.at("width") / hyper.at("heads");
+  std::vector<float> from(blocks_.size() * static_cast<std::size_t>(key_.rows * size)), to;
+  for (std::size_t c = 0; c < 2 * static_cast<std::size_t>(hyper.at("layers")); ++c) {
+    for (std::size_t b = 0; b < blocks_.size(); ++b)
+      TESSERA_DO(
+          blocks_[b]->load(c, from.data() + static_cast<std::int64_t>(b) * key_.rows * size));
+    to = from;
     for (std::size_t i = 0; i < sources.size(); ++i) {
-      const auto at = static_cast<std::int64_t>(i);
-      std::copy_n(copy.data() + sources[i] * size, size,
-                  memory(blocks_[block_of(at)]) + at % key_.rows * size);
+      std::copy_n(from.data() + sources[i] * size, size,
+                  to.data() + static_cast<std::int64_t>(i) * size);
     }
-  };
-  move(key_.cache, [](const Block& b) { return b.in(kCacheMask); });
-  for (std::size_t layer = 0; layer < static_cast<std::size_t>(layers_); ++layer) {
-    for (const bool value : {false, true}) {
-      move(key_.cache * kept_, [&](const Block& b) { return b.cache(layer, value); });
-    }
+    for (std::size_t b = 0; b < blocks_.size(); ++b)
+      TESSERA_DO(blocks_[b]->store(c, to.data() + static_cast<std::int64_t>(b) * key_.rows * size));
   }
   return {};
 }

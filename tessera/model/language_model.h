@@ -11,17 +11,27 @@
 
 #include "tessera/infer/compiled_network.h"
 #include "tessera/lm/reader.h"
+#include "tessera/model/language_block.h"
 #include "tessera/nn/language_file.h"
 
 namespace tessera::model {
+
+struct LanguageOptions {
+  int threads = 1;  // cores that are used at once
+  // A GPU that reads the words of sentences, and must outlive the model; null: this process.
+  runtime::Device* device = nullptr;
+  std::shared_ptr<const kernel::KernelCache> cache;  // of code; null: everything is built
+};
 
 // Questions with one legal value are no words: they are answered without the network, as in
 // training.
 class LanguageModel final : public lm::Reader {
  public:
-  // kInvalidArgument: it reads words of another schema. `threads` cores are used at once.
-  static Result<std::unique_ptr<LanguageModel>> load(const std::string& path, int threads);
-  static Result<std::unique_ptr<LanguageModel>> make(nn::TrainedLanguage language, int threads);
+  // kInvalidArgument: it reads words of another schema.
+  static Result<std::unique_ptr<LanguageModel>> load(const std::string& path,
+                                                     const LanguageOptions& options);
+  static Result<std::unique_ptr<LanguageModel>> make(nn::TrainedLanguage language,
+                                                     const LanguageOptions& options);
   ~LanguageModel() override;
 
   // Another that reads sentences of its own by the same code; both serve one thread. Made before
@@ -37,9 +47,9 @@ class LanguageModel final : public lm::Reader {
   Result<void> copy_rows(std::span<const std::int32_t> sources) override;
 
   std::size_t instances() const;  // built so far
+  double build_s() const { return code_->build_s; }
 
  private:
-  struct Block;
   // What a sentence has said.
   struct Row {
     std::int64_t words = 0;
@@ -53,39 +63,48 @@ class LanguageModel final : public lm::Reader {
     }
   };
 
-  // Code that twins share. What steps keep is their own: those have runners of their own.
+  struct StepCode {
+    std::unique_ptr<infer::CompiledNetwork> network;
+    std::vector<std::unique_ptr<LanguageBlock>> blocks;  // each with the runner of its number
+  };
+  // Code that twins share. What steps keep is their own: those have blocks of their own.
   struct Code {
     std::map<std::int64_t, std::unique_ptr<infer::CompiledNetwork>> prompts;  // by words
-    std::map<StepKey, std::unique_ptr<infer::CompiledNetwork>> steps;
+    std::map<StepKey, StepCode> steps;
     std::unique_ptr<infer::CompiledNetwork> values;
     std::size_t twins = 1;
+    double build_s = 0;  // that it took to build
   };
 
-  LanguageModel(nn::TrainedLanguage language, int threads, std::shared_ptr<Code> code);
-  Result<infer::CompiledNetwork*> compiled(std::unique_ptr<infer::CompiledNetwork>& slot,
-                                           Result<nn::Network> network, std::size_t runners);
+  LanguageModel(nn::TrainedLanguage language, LanguageOptions options, std::shared_ptr<Code> code);
+  Result<void> compile(std::unique_ptr<infer::CompiledNetwork>& slot, Result<nn::Network> network,
+                       runtime::Device* device);
+  Result<void> read_subject();
   Result<void> read_prompt();
   Result<void> read_values();
   Result<void> make_blocks(int rows);
-  void write_word(const lm::Step& step, std::int64_t at);
+  void write_word(const lm::Step& step);
   Result<void> run_blocks(const std::vector<bool>& busy);
-  void keep_word(std::int64_t at);
-  void append_chances(const lm::Step& step, bool known, std::vector<float>* out) const;
+  void write_chances(const lm::Step& step, bool known, float* out) const;
   std::size_t block_of(std::int64_t row) const;
 
   nn::TrainedLanguage language_;
+  LanguageOptions options_;
   std::size_t threads_;
-  std::int64_t layers_, kept_;  // kept: numbers of a word's key, or value, in a layer
   std::shared_ptr<Code> code_;
   std::size_t number_;  // among the twins
+
+  // Of the last subject that was read, which is `read_`.
+  lm::Subject read_;
+  std::vector<std::size_t> first_value_;  // of each question, among choices_
+  std::vector<float> choices_;
+  std::vector<HostTensor> prompt_;  // mask, and of each layer keys and values
 
   // Of the sentences that were begun.
   const lm::Subject* subject_ = nullptr;
   float quality_ = lm::kUnknownQuality;
-  std::vector<std::size_t> first_value_;  // of each question, among choices_
-  std::vector<float> choices_;
   std::vector<Row> rows_;
-  std::vector<Block> blocks_;
+  std::vector<LanguageBlock*> blocks_;
   StepKey key_{};
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 #include <fmt/ranges.h>
 
@@ -392,55 +393,126 @@ Result<Network> build_choices(const LanguageSpec& spec, std::int64_t count) {
   return finish(b, {{"choices", b.reshape(out, {1, count, 1, w.choice})}});
 }
 
-Result<Network> build_step(const LanguageSpec& spec, const StepShape& shape) {
-  TESSERA_DO(check_spec(spec));
-  const auto [rows, p, cache] = shape;
-  NetworkBuilder b("language.step", {.batch = rows, .rows = 1});
-  const ValueId words = b.input("words", {rows, answer_columns(spec)});
-  const ValueId at = b.input("at", {rows, spec.hyper.at("max_answers")});
-  const ValueId mask = b.input("prompt_mask", {1, p});
-  const ValueId earlier = b.input("cache_mask", {rows, cache});
-  const std::int64_t key_heads = spec.hyper.at("key_heads");
-  const std::int64_t d = spec.hyper.at("width") / spec.hyper.at("heads");
-  struct Kept {
+namespace {
+
+// What a word of each row reads.
+struct StepInputs {
+  struct Layer {
     ValueId prompt_keys, prompt_values, keys, values;
   };
-  std::vector<Kept> kept;
+  ValueId prompt_mask = kNoValue;
+  std::vector<Layer> layers;
+};
+
+StepInputs step_inputs(NetworkBuilder& b, const LanguageSpec& spec, const StepShape& shape) {
+  const std::int64_t key_heads = spec.hyper.at("key_heads");
+  const std::int64_t d = spec.hyper.at("width") / spec.hyper.at("heads");
+  const Shape of_prompt = {shape.prompt, key_heads, d};
+  const Shape of_rows = {shape.rows, shape.cache, key_heads, d};
+  StepInputs out;
   for (std::int64_t i = 0; i < spec.hyper.at("layers"); ++i) {
-    const Shape of_prompt = {p, key_heads, d}, of_rows = {rows, cache, key_heads, d};
-    kept.push_back({b.input(fmt::format("prompt_keys{}", i), of_prompt),
-                    b.input(fmt::format("prompt_values{}", i), of_prompt),
-                    b.input(fmt::format("keys{}", i), of_rows),
-                    b.input(fmt::format("values{}", i), of_rows)});
+    out.layers.push_back({b.input(fmt::format("prompt_keys{}", i), of_prompt),
+                          b.input(fmt::format("prompt_values{}", i), of_prompt),
+                          b.input(fmt::format("keys{}", i), of_rows),
+                          b.input(fmt::format("values{}", i), of_rows)});
   }
-  Writer w(b, spec);
-  const std::int64_t group = w.heads / key_heads;
+  return out;
+}
+
+// The query of the words x [rows, width] whose place `turn` knows, and of each layer their keys and
+// values. `earlier`: as cache_mask.
+ValueId read_step(Writer& w, const StepShape& shape, const StepInputs& in, ValueId x,
+                  const Turn& turn, ValueId earlier, std::vector<Writer::KeysValues>* own) {
+  NetworkBuilder& b = w.b;
+  const auto [rows, p, cache] = shape;
+  const std::int64_t key_heads = w.key_heads, group = w.heads / key_heads;
   const Shape lead = {rows};
-  const Turn turn = w.turn_at(at, rows);
-  const ValueId absent = w.bias(mask, {1, 1, 1, p}), unsaid = w.bias(earlier, {rows, 1, 1, cache});
-  ValueId x = w.read_answer(words, at, rows);
-  std::vector<std::pair<std::string, ValueId>> outputs = {{"query", kNoValue}};
+  const ValueId absent = w.bias(in.prompt_mask, {1, 1, 1, p});
+  const ValueId unsaid = w.bias(earlier, {rows, 1, 1, cache});
   for (std::size_t i = 0; i < w.layers.size(); ++i) {
     const Layer& layer = w.layers[i];
+    const StepInputs::Layer& kept = in.layers[i];
     const ValueId y = b.apply(layer.norm0, x);
     const ValueId query = w.queries(layer, y, turn, lead), key = w.keys(layer, y, turn, lead);
     const ValueId value = w.values(layer, y, lead);
-    outputs.emplace_back(fmt::format("key{}", i), key);
-    outputs.emplace_back(fmt::format("value{}", i), value);
-    const ValueId to_prompt =
-        b.add(b.contract("bkrd,mkd->bkrm", query, kept[i].prompt_keys), absent);
-    const ValueId to_own = b.add(b.contract("bkrd,btkd->bkrt", query, kept[i].keys), unsaid);
+    own->push_back({key, value});
+    const ValueId to_prompt = b.add(b.contract("bkrd,mkd->bkrm", query, kept.prompt_keys), absent);
+    const ValueId to_own = b.add(b.contract("bkrd,btkd->bkrt", query, kept.keys), unsaid);
     const ValueId to_self =
         b.reshape(b.contract("bkrd,bkd->bkr", query, key), {rows, key_heads, group, 1});
     const ValueId share = b.softmax(b.concat({to_prompt, to_own, to_self}, 3));
-    ValueId attended = b.contract("bkrm,mkd->bkrd", b.slice(share, 3, 0, p), kept[i].prompt_values);
+    ValueId attended = b.contract("bkrm,mkd->bkrd", b.slice(share, 3, 0, p), kept.prompt_values);
     attended =
-        b.add(attended, b.contract("bkrt,btkd->bkrd", b.slice(share, 3, p, cache), kept[i].values));
+        b.add(attended, b.contract("bkrt,btkd->bkrd", b.slice(share, 3, p, cache), kept.values));
     attended = b.add(attended, b.mul(b.slice(share, 3, p + cache, 1),
                                      b.reshape(value, {rows, key_heads, 1, w.size})));
     x = w.finish_layer(layer, x, attended, rows);
   }
-  outputs[0].second = w.query_of(x);
+  return w.query_of(x);
+}
+
+}  // namespace
+
+Result<Network> build_step(const LanguageSpec& spec, const StepShape& shape) {
+  TESSERA_DO(check_spec(spec));
+  const std::int64_t rows = shape.rows;
+  NetworkBuilder b("language.step", {.batch = rows, .rows = 1});
+  const ValueId words = b.input("words", {rows, answer_columns(spec)});
+  const ValueId at = b.input("at", {rows, spec.hyper.at("max_answers")});
+  const ValueId mask = b.input("prompt_mask", {1, shape.prompt});
+  const ValueId earlier = b.input("cache_mask", {rows, shape.cache});
+  StepInputs in = step_inputs(b, spec, shape);
+  in.prompt_mask = mask;
+  Writer w(b, spec);
+  std::vector<Writer::KeysValues> own;
+  const ValueId query =
+      read_step(w, shape, in, w.read_answer(words, at, rows), w.turn_at(at, rows), earlier, &own);
+  std::vector<std::pair<std::string, ValueId>> outputs = {{"query", query}};
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    outputs.emplace_back(fmt::format("key{}", i), own[i].keys);
+    outputs.emplace_back(fmt::format("value{}", i), own[i].values);
+  }
+  return finish(b, outputs);
+}
+
+Result<Network> build_keeping_step(const LanguageSpec& spec, const StepShape& shape) {
+  TESSERA_DO(check_spec(spec));
+  const auto [rows, p, cache] = shape;
+  NetworkBuilder b("language.keeping_step", {.batch = rows, .rows = 1});
+  const ValueId words = b.input("words", {rows, answer_columns(spec)});
+  const ValueId said = b.input("said", {rows, 2});
+  const ValueId mask = b.input("prompt_mask", {1, p});
+  StepInputs in = step_inputs(b, spec, shape);
+  in.prompt_mask = mask;
+  Writer w(b, spec);
+  // Places as numbers: 1 where a place is that of the word, or before it, and else 0.
+  const ValueId count = b.slice(said, 1, 0, 1), one = b.scalar(1);
+  const auto behind = [&](std::int64_t places) {
+    HostTensor all(DType::kF32, {1, places});
+    std::iota(all.as<float>(), all.as<float>() + places, 0.0F);
+    return b.sub(count, b.constant(std::move(all)));
+  };
+  const auto is_at = [&](std::int64_t places) {
+    const ValueId distance = behind(places);
+    return b.relu(b.sub(one, b.mul(distance, distance)));
+  };
+  const ValueId at = is_at(spec.hyper.at("max_answers"));
+  const ValueId earlier = b.relu(b.sub(one, b.relu(b.sub(one, behind(cache)))));
+  std::vector<Writer::KeysValues> own;
+  const ValueId query =
+      read_step(w, shape, in, w.read_answer(words, at, rows), w.turn_at(at, rows), earlier, &own);
+  const ValueId place = b.reshape(b.mul(is_at(cache), b.slice(said, 1, 1, 1)), {rows, cache, 1, 1});
+  const ValueId others = b.sub(one, place);
+  std::vector<std::pair<std::string, ValueId>> outputs = {{"query", query}};
+  const auto keep = [&](const char* name, std::size_t layer, ValueId kept, ValueId word) {
+    const ValueId by_place = b.reshape(word, {rows, 1, w.key_heads, w.size});
+    outputs.emplace_back(fmt::format("{}{}", name, layer),
+                         b.add(b.mul(kept, others), b.mul(by_place, place)));
+  };
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    keep("kept_keys", i, in.layers[i].keys, own[i].keys);
+    keep("kept_values", i, in.layers[i].values, own[i].values);
+  }
   return finish(b, outputs);
 }
 

@@ -3,7 +3,7 @@
 // legal value is as likely as the product of its own embedding with the query says, so that there
 // are no unknown words: words and values are numbers (lm/sentence.h).
 //
-// Words of a prompt attend to each other; nothing is predicted there. One set of parameters, four
+// Words of a prompt attend to each other; nothing is predicted there. One set of parameters for all
 // graphs: whole sentences for training, and for writing prompts, values and single words.
 #pragma once
 
@@ -65,6 +65,11 @@ struct StepShape {
   std::int64_t rows = 1, prompt = 1, cache = 1;
 };
 Result<Network> build_step(const LanguageSpec& spec, const StepShape& shape);
+// The same for caches that stay where the network runs. Instead of at and cache_mask it reads said
+// [rows, 2]: how many words the sentence has, and 1 where this is a further one, 0 where the row
+// keeps what it has. Instead of the word's key and value it gives, of each layer, the keys and
+// values [rows, cache, key_heads, d] with the word's behind the others, where there is room.
+Result<Network> build_keeping_step(const LanguageSpec& spec, const StepShape& shape);
 
 // Of `network`'s data inputs, those before the parameters: how many.
 std::size_t data_inputs(const Network& network);

@@ -8,6 +8,12 @@
 
 #include "tessera/graph/op.h"
 #include "tessera/lm/columns.h"
+#include "tessera/lm/generate.h"
+#include "tessera/lower/check_lowers.h"
+#include "tessera/runtime/device/devices.h"
+#include "tessera/space/space.h"
+#include "tessera/target/cpus.h"
+#include "tessera/te/op_spec.h"
 
 namespace tessera::model {
 namespace {
@@ -132,14 +138,14 @@ const std::vector<int> kCounts = {3, 2, 4, 3};
 const std::vector<Said> kSaid = {{0, 2, {0, 2}}, {1, 1, {1}}, {2, 3, {0, 1, 3}}, {3, 0, {0, 1, 2}}};
 const std::vector<Said> kChoices = {kSaid[0], kSaid[2], kSaid[3]};
 
-void expect_definition(const nn::Hyper& hyper) {
+void expect_definition(const nn::Hyper& hyper, runtime::Device* device = nullptr) {
   Rng rng(5);
   const nn::TrainedLanguage language = random_language(hyper);
-  const auto model = LanguageModel::make(language, 2).value();
+  const auto model = LanguageModel::make(language, {.threads = 2, .device = device}).value();
   const lm::Subject subject = random_subject(5, kCounts, rng);
   const auto want = reference(language, subject, kChoices, 0.9F);
-  // Alone, and as one of more rows than a block has.
-  for (const int rows : {1, 70}) {
+  // Alone, and as one of more rows than a block of this process has.
+  for (const int rows : device != nullptr ? std::vector<int>{5} : std::vector<int>{1, 70}) {
     ASSERT_TRUE(model->begin(subject, rows, 0.9F).ok());
     const auto got = read(*model, rows - 1, kSaid);
     ASSERT_EQ(got.size(), 4u);
@@ -155,10 +161,10 @@ TEST(LanguageModel, ReadsAsItsDefinitionSaysWithRotaryPositions) {
   expect_definition({{"rotary", 1}});
 }
 
-TEST(LanguageModel, RowsAreApartAndMayBeCopied) {
+void expect_rows_apart(const nn::Hyper& hyper, runtime::Device* device) {
   Rng rng(6);
-  const nn::TrainedLanguage language = random_language();
-  const auto model = LanguageModel::make(language, 1).value();
+  const nn::TrainedLanguage language = random_language(hyper);
+  const auto model = LanguageModel::make(language, {.threads = 1, .device = device}).value();
   const lm::Subject subject = random_subject(3, kCounts, rng);
   const std::vector<Said> other = {{2, 0, {0, 1, 2, 3}}, {0, 1, {0, 1}}, {3, 2, {1, 2}}};
   ASSERT_TRUE(model->begin(subject, 3, lm::kUnknownQuality).ok());
@@ -177,10 +183,60 @@ TEST(LanguageModel, RowsAreApartAndMayBeCopied) {
   expect_near(read(*model, 0, {other[2]}, other[1].taken)[0], second[2]);
 }
 
+TEST(LanguageModel, RowsAreApartAndMayBeCopied) { expect_rows_apart({}, nullptr); }
+
+// The same on the GPU of the machine, and on what OpenCL has.
+class LanguageOnGpu : public ::testing::TestWithParam<target::Kind> {
+ protected:
+  void SetUp() override {
+    Result<std::unique_ptr<runtime::Device>> device = runtime::open_device(GetParam());
+    if (!device.ok()) GTEST_SKIP() << device.error().message;
+    device_ = std::move(*device);
+  }
+
+  std::unique_ptr<runtime::Device> device_;
+};
+
+TEST_P(LanguageOnGpu, ReadsAsItsDefinitionSays) {
+  expect_definition({{"layers", 1}}, device_.get());
+}
+TEST_P(LanguageOnGpu, RowsAreApartAndMayBeCopied) {
+  expect_rows_apart({{"layers", 1}}, device_.get());
+}
+
+// Sentences of real spaces, drawn by both.
+TEST_P(LanguageOnGpu, WritesWhatThisProcessWrites) {
+  const nn::TrainedLanguage language = random_language({{"layers", 1}});
+  const auto here = LanguageModel::make(language, {.threads = 2}).value();
+  const auto there = LanguageModel::make(language, {.threads = 2, .device = device_.get()}).value();
+  const te::Dag dag = te::make_dag(te::parse_op_spec("matmul:M=64,N=48,K=32").value()).value();
+  const space::Space space =
+      space::make_space(dag, target::code_target(target::find_target("neoverse-v1").value(), 1),
+                        lower::check_lowers)
+          .value();
+  const auto write = [&](lm::Reader& reader, int rows) {
+    lm::Generator generator(space, reader, {.rows = rows, .threads = 2});
+    Rng rng(3);
+    return generator.sample(40, rng, [](const space::Candidate&) { return true; }).value();
+  };
+  // How many are written side by side changes nothing either.
+  const std::vector<lm::Generated> want = write(*here, 24), got = write(*there, 16);
+  ASSERT_EQ(want.size(), 40u);
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    EXPECT_EQ(space.to_text(got[i].candidate), space.to_text(want[i].candidate)) << i;
+    EXPECT_NEAR(got[i].log_prob, want[i].log_prob, 1e-3) << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, LanguageOnGpu,
+                         ::testing::Values(target::Kind::kCuda, target::Kind::kOpenCl),
+                         [](const auto& kind) { return std::string(target::to_text(kind.param)); });
+
 TEST(LanguageModel, LongPromptsAndSentencesAreCutOff) {
   Rng rng(7);
   const nn::TrainedLanguage language = random_language({{"max_prompt", 4}, {"max_answers", 2}});
-  const auto model = LanguageModel::make(language, 1).value();
+  const auto model = LanguageModel::make(language, {.threads = 1}).value();
   lm::Subject subject = random_subject(6, kCounts, rng);
   ASSERT_TRUE(model->begin(subject, 1, 1).ok());
   const auto got = read(*model, 0, kChoices);
@@ -195,12 +251,12 @@ TEST(LanguageModel, RefusesWordsOfAnotherSchema) {
   language.schema = "another";
   const std::string path = ::testing::TempDir() + "tessera_language_model.safetensors";
   ASSERT_TRUE(nn::save_language(language, nn::WeightStorage::kF16, path).ok());
-  const auto model = LanguageModel::load(path, 1);
+  const auto model = LanguageModel::load(path, {.threads = 1});
   ASSERT_FALSE(model.ok());
   EXPECT_NE(model.error().message.find("words of schema another"), std::string::npos);
-  EXPECT_FALSE(LanguageModel::load(path + ".absent", 1).ok());
+  EXPECT_FALSE(LanguageModel::load(path + ".absent", {.threads = 1}).ok());
   language.schema = lm::schema();
-  const auto good = LanguageModel::make(language, 1).value();
+  const auto good = LanguageModel::make(language, {.threads = 1}).value();
   EXPECT_FALSE(good->begin(lm::Subject{}, 0, 1).ok());
 }
 

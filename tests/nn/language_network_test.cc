@@ -85,7 +85,9 @@ void expect_steps_equal_sentences(const LanguageSpec& spec) {
       spec.hyper.at("key_heads") * spec.hyper.at("width") / spec.hyper.at("heads");
   const std::int64_t most = spec.hyper.at("max_answers"), cache = 6, places = 6;
   const Network prompt = build_prompt(spec, places).value();
-  const Network step = build_step(spec, {.rows = 3, .prompt = places, .cache = cache}).value();
+  const StepShape step_shape{.rows = 3, .prompt = places, .cache = cache};
+  const Network step = build_step(spec, step_shape).value();
+  const Network keeping_step = build_keeping_step(spec, step_shape).value();
   for (std::int64_t s = 0; s < 2; ++s) {
     // What the padding of the prompt holds does not matter.
     Tensors text = {{"prompt", filled({1, places, kWord}, 9)},
@@ -100,6 +102,7 @@ void expect_steps_equal_sentences(const LanguageSpec& spec) {
         state[name + std::to_string(i)] = filled(size, 7);
       }
     }
+    Tensors keeping = state;
     for (std::int64_t t = 0; t < shape.answers; ++t) {
       state["words"] = HostTensor(DType::kF32, {3, columns});
       state["at"] = HostTensor(DType::kF32, {3, most});
@@ -119,6 +122,27 @@ void expect_steps_equal_sentences(const LanguageSpec& spec) {
           copy_rows(out.at("key" + n), g * kept, state["keys" + n], (g * cache + t) * kept, kept);
           copy_rows(out.at("value" + n), g * kept, state["values" + n], (g * cache + t) * kept,
                     kept);
+        }
+      }
+      // The one that keeps its words, after a run that has none.
+      keeping["words"] = state["words"];
+      for (const float goes_on : {0.0F, 1.0F}) {
+        keeping["said"] = HostTensor(DType::kF32, {3, 2});
+        for (std::int64_t g = 0; g < 3; ++g) {
+          keeping["said"].as<float>()[2 * g] = static_cast<float>(t);
+          keeping["said"].as<float>()[2 * g + 1] = goes_on;
+        }
+        const Tensors next = run(keeping_step, weights, keeping);
+        expect_near(next.at("query").as<float>(), out.at("query").as<float>(), 3 * choice, "query");
+        for (std::int64_t i = 0; i < layers; ++i) {
+          for (const char* name : {"keys", "values"}) {
+            const std::string n = name + std::to_string(i);
+            HostTensor& before = keeping[n];
+            const HostTensor& after = next.at("kept_" + n);
+            const HostTensor& want = goes_on == 0 ? before : state[n];
+            expect_near(after.as<float>(), want.as<float>(), 3 * cache * kept, name);
+            before = after;
+          }
         }
       }
     }

@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include "tessera/kernel/kernel_cache.h"
 #include "tessera/lm/guided_reader.h"
 #include "tessera/model/language_model.h"
 #include "tessera/target/cpus.h"
@@ -119,8 +120,9 @@ Result<std::string> language_path(const std::string& text, const target::Target&
 Result<std::shared_ptr<lm::Reader>> open_language(const std::string& path, double guidance,
                                                   int threads) {
   if (threads == 0) threads = target::default_threads();
-  TESSERA_TRY(std::unique_ptr<model::LanguageModel> wished,
-              model::LanguageModel::load(path, threads));
+  TESSERA_TRY(
+      std::unique_ptr<model::LanguageModel> wished,
+      model::LanguageModel::load(path, {.threads = threads, .cache = kernel::user_kernel_cache()}));
   if (guidance == 0) return std::shared_ptr<lm::Reader>(std::move(wished));
   std::unique_ptr<lm::Reader> unknown = wished->twin();
   return std::shared_ptr<lm::Reader>(
