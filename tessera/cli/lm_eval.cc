@@ -58,6 +58,14 @@ std::vector<driver::StudiedPolicy> policies_of(const EvalArgs& args) {
   return out;
 }
 
+// What both studies tell of a network.
+template <class Network>
+nlohmann::ordered_json network_json(const Network& n) {
+  return {{"name", n.name},          {"machine", n.machine}, {"threads", n.threads},
+          {"tasks", n.tasks},        {"unknown", n.unknown}, {"default_seconds", n.default_s},
+          {"best_seconds", n.best_s}};
+}
+
 nlohmann::ordered_json to_json(const driver::LanguageEval& eval) {
   auto policies = nlohmann::ordered_json::array();
   for (const driver::PolicyShares& p : eval.policies) {
@@ -72,14 +80,8 @@ nlohmann::ordered_json to_json(const driver::LanguageEval& eval) {
     auto times = nlohmann::ordered_json::array();
     for (std::size_t p = 0; p < n.seconds.size(); ++p)
       times.push_back({{"name", eval.policies[p].name}, {"seconds", n.seconds[p]}});
-    networks.push_back({{"name", n.name},
-                        {"machine", n.machine},
-                        {"threads", n.threads},
-                        {"tasks", n.tasks},
-                        {"unknown", n.unknown},
-                        {"default_seconds", n.default_s},
-                        {"best_seconds", n.best_s},
-                        {"policies", times}});
+    networks.push_back(network_json(n));
+    networks.back()["policies"] = times;
   }
   return {{"policies", policies},
           {"networks", networks},
@@ -205,14 +207,8 @@ int run_zero(const EvalArgs& args) {
   auto networks = nlohmann::ordered_json::array();
   for (const driver::ZeroNetwork& n : study->networks) {
     if (args.json) {
-      networks.push_back({{"name", n.name},
-                          {"machine", n.machine},
-                          {"threads", n.threads},
-                          {"tasks", n.tasks},
-                          {"unknown", n.unknown},
-                          {"default_seconds", n.default_s},
-                          {"chosen_seconds", n.chosen_s},
-                          {"best_seconds", n.best_s}});
+      networks.push_back(network_json(n));
+      networks.back()["chosen_seconds"] = n.chosen_s;
     } else {
       fmt::print(
           "{} on {}, {} threads: {:.3f} times as fast as its defaults, {:.3f} at best ({} "

@@ -249,6 +249,33 @@ TEST_F(LanguageEvaluation, NetworksTakeTheFasterOfTheirDefaultsAndWhatWasFound) 
   }
 }
 
+TEST_F(LanguageEvaluation, WhatWasCutShortIsNeverFasterThanTheBestKnown) {
+  add_defaults(&data_);
+  // Losers of another session, each cut short before the best of this one would have ended.
+  for (std::size_t i = 0; i < data_.examples.size(); ++i) {
+    dataset::Example& e = data_.examples[i];
+    if (e.outcome != "ok" || e.seconds == 1.5e-5F || i % 2 == 0) continue;
+    e.outcome = "censored";
+    e.seconds = 1e-7F;
+  }
+  options_.data = dataset::test_folder("cut short");
+  ASSERT_TRUE(dataset::save(data_, options_.data).ok());
+  const LanguageEval eval = evaluate_language(options_).value();
+  ASSERT_FALSE(eval.networks.empty());
+  for (const NetworkTimes& n : eval.networks) {
+    for (const std::vector<double>& times : n.seconds) {
+      for (const double s : times) EXPECT_GE(s, n.best_s * (1 - 1e-9));
+    }
+  }
+  // With everything found they tell nothing: what counts was timed to the end.
+  options_.policies.resize(1);
+  const double all = evaluate_language(options_)->policies[0].share[2];
+  std::erase_if(data_.examples, [](const dataset::Example& e) { return e.outcome == "censored"; });
+  options_.data = dataset::test_folder("not cut short");
+  ASSERT_TRUE(dataset::save(data_, options_.data).ok());
+  EXPECT_NEAR(evaluate_language(options_)->policies[0].share[2], all, 1e-9);
+}
+
 TEST_F(LanguageEvaluation, ZeroTrialsAreStudiedByWhatTheRecordsTell) {
   if (weights_folder().empty()) GTEST_SKIP() << "no cost model beside the tests";
   add_defaults(&data_);

@@ -26,18 +26,28 @@ constexpr std::int64_t kMostOfARound = 16;
 constexpr double kNothingValid = 0.01;
 constexpr int kRepeats = 2;
 
+// The best until a trial; 0: there is none.
+struct Best {
+  double whole_s = 0;  // of those that were timed to the end
+  double until_s = 0;  // of losers that were cut short: they take longer, nobody knows how long
+};
+
 // Best times by policy, seed and trial.
 struct TaskCurves {
-  std::vector<std::vector<std::vector<double>>> best_s;
+  std::vector<std::vector<std::vector<Best>>> best;
   double known_s = 0, default_s = 0;
   std::string key, machine;  // of recorded tasks
   int threads = 1;
 };
 
-// 0: nothing was found.
-double best_after(const std::vector<double>& best, std::int64_t trials) {
+// 0: nothing was found. Who has found only what was cut short has that, and never more than the
+// best that is known, which was timed to the end too.
+double best_after(const std::vector<Best>& best, std::int64_t trials, double known_s) {
   const std::size_t n = std::min(static_cast<std::size_t>(trials), best.size());
-  return n > 0 ? best[n - 1] : 0;
+  if (n == 0) return 0;
+  const Best& b = best[n - 1];
+  if (b.whole_s > 0 || b.until_s == 0) return b.whole_s;
+  return std::max(b.until_s, known_s);
 }
 
 std::vector<std::size_t> rounds_of(const std::vector<std::int64_t>& trials) {
@@ -53,14 +63,13 @@ std::vector<std::size_t> rounds_of(const std::vector<std::int64_t>& trials) {
   return out;
 }
 
-// After each trial; 0: nothing ran yet. A loser that was not timed to the end counts by what it
-// took until then, which flatters who proposed it.
-std::vector<double> best_times(const std::vector<search::TrialResult>& trials) {
-  std::vector<double> out;
-  double best = 0;
+std::vector<Best> best_times(const std::vector<search::TrialResult>& trials) {
+  std::vector<Best> out;
+  Best best;
   for (const search::TrialResult& t : trials) {
+    double& least = t.outcome == measure::Outcome::kOk ? best.whole_s : best.until_s;
     const bool timed = measure::is_timed(t.outcome) && t.seconds > 0;
-    if (timed && (best == 0 || t.seconds < best)) best = t.seconds;
+    if (timed && (least == 0 || t.seconds < least)) least = t.seconds;
     out.push_back(best);
   }
   return out;
@@ -162,7 +171,7 @@ class Study {
         }
         own.policy_options.language = recalled[reader];
       }
-      curves.best_s.emplace_back();
+      curves.best.emplace_back();
       for (int i = 0; i < options_.seeds && !stopped_; ++i) {
         const std::uint64_t seed = options_.seed + static_cast<std::uint64_t>(i);
         TESSERA_TRY(const std::vector<search::TrialResult> found,
@@ -171,7 +180,7 @@ class Study {
                                      .others = task.shuffled(seed),
                                      .rounds = rounds_,
                                      .seed = seed}));
-        curves.best_s.back().push_back(best_times(found));
+        curves.best.back().push_back(best_times(found));
       }
     }
     curves.known_s = task.best_s();
@@ -265,7 +274,7 @@ class Study {
         for (std::size_t seed = 0; seed < static_cast<std::size_t>(options_.seeds); ++seed) {
           double sum = 0;
           for (const auto& [c, weight] : parts) {
-            const double found = best_after(c->best_s[p][seed], n);
+            const double found = best_after(c->best[p][seed], n, c->known_s);
             sum += weight * (found > 0 ? std::min(found, c->default_s) : c->default_s);
           }
           sum_log += std::log(sum);
@@ -279,7 +288,7 @@ class Study {
   double mean_log_share(std::size_t policy, std::size_t seed, std::int64_t trials) const {
     double sum = 0;
     for (const TaskCurves& c : curves_) {
-      const double found = best_after(c.best_s[policy][seed], trials);
+      const double found = best_after(c.best[policy][seed], trials, c.known_s);
       sum += std::log(found > 0 ? std::min(1.0, c.known_s / found) : kNothingValid);
     }
     return curves_.empty() ? 0 : sum / static_cast<double>(curves_.size());
@@ -392,7 +401,7 @@ Result<void> Study::run_measured() {
                 space::make_space(tasks[t].dag, options_.target, lower::check_lowers));
     TaskCurves curves;
     for (const PolicyVariant& v : variants) {
-      curves.best_s.emplace_back();
+      curves.best.emplace_back();
       for (int i = 0; i < options_.seeds; ++i) {
         const auto measure = [&](std::span<const space::Candidate> c) {
           return stand->measure(t, space, c, v.label);
@@ -403,7 +412,7 @@ Result<void> Study::run_measured() {
                                    .others = {},
                                    .rounds = rounds_,
                                    .seed = options_.seed + static_cast<std::uint64_t>(i)}));
-        curves.best_s.back().push_back(best_times(found));
+        curves.best.back().push_back(best_times(found));
       }
     }
     // What is best known: of all searches, and the default.
