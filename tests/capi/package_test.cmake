@@ -12,9 +12,11 @@ function(run)
 endfunction()
 
 if(FROM STREQUAL install)
-  # Only the component's files: the rest of the tree need not be built.
-  run(${CMAKE_COMMAND} -DCMAKE_INSTALL_CONFIG_NAME=${CONFIG} -DCMAKE_INSTALL_PREFIX=${WORK}/prefix
-      -P ${BUILD}/tessera/capi/cmake_install.cmake)
+  # Only the library and the compiler that it loads: the rest of the tree need not be built.
+  foreach(folder capi codegen)
+    run(${CMAKE_COMMAND} -DCMAKE_INSTALL_CONFIG_NAME=${CONFIG} -DCMAKE_INSTALL_PREFIX=${WORK}/prefix
+        -P ${BUILD}/tessera/${folder}/cmake_install.cmake)
+  endforeach()
   set(package -DCMAKE_PREFIX_PATH=${WORK}/prefix)
 else()
   set(package -DTessera_DIR=${BUILD}/cmake)
