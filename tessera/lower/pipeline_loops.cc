@@ -229,9 +229,15 @@ class StartCopies final : public ir::Mutator {
   using ir::Mutator::rewrite;
   ir::Stmt rewrite(const ir::Stmt& s, const ir::Store& store) override {
     if (!copied_.count(store.buffer)) return s;
-    const auto* choice = store.value.as<ir::Select>();
-    const bool either = choice && choice->cond.lanes() == 1;
-    const ir::Expr& value = either ? choice->on_true : store.value;
+    // Where the edge of a tile meets that of a padded image, one choice lies in another.
+    ir::Expr cond, fill, value = store.value;
+    for (const auto* c = value.as<ir::Select>(); c && c->cond.lanes() == 1;
+         c = value.as<ir::Select>()) {
+      if (fill && !ir::equal(fill, c->on_false)) break;
+      cond = cond ? ir::logical_and(cond, c->cond) : c->cond;
+      fill = c->on_false;
+      value = c->on_true;
+    }
     const auto* load = value.as<ir::Load>();
     const int bytes = size_bytes(value.dtype()) * value.lanes();
     const bool device = load && (load->buffer->scope == ir::Scope::kParam ||
@@ -243,9 +249,8 @@ class StartCopies final : public ir::Mutator {
     any = true;
     const ir::Expr place = ir::Load::make(store.buffer, store.indices);
     const ir::Stmt copy = ir::Evaluate::make(ir::call(ir::Intrinsic::kAsyncCopy, {place, value}));
-    if (!either) return copy;
-    return ir::If::make(choice->cond, copy,
-                        ir::Store::make(store.buffer, store.indices, choice->on_false));
+    if (!cond) return copy;
+    return ir::If::make(cond, copy, ir::Store::make(store.buffer, store.indices, fill));
   }
 
   static bool is_dense(const ir::Expr& index) {

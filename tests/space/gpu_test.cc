@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "tessera/ir/text.h"
 #include "tessera/lower/check_lowers.h"
 #include "tessera/lower/lower_device.h"
 #include "tessera/space/default_schedule.h"
@@ -282,6 +283,7 @@ TEST(Gpu, ProductsOfHalvesGoToTensorCores) {
         "attention:B=1,M=18,N=85,D=40,mask=causal,dtype=f16",
         "conv2d:N=2,H=3,W=7,CI=16,CO=24,KH=3,KW=3,P=1,dtype=f16,algo=direct",
         "conv2d:N=1,H=5,W=36,CI=24,CO=16,KH=3,KW=3,P=1,S=2,dtype=bf16,algo=direct",
+        "conv2d:N=1,H=9,W=21,CI=3,CO=24,KH=5,KW=5,S=2,P=2,dtype=f16,algo=im2col",
         "dense:M=33,N=64,K=160,dtype=i8", "matmul:M=20,N=40,K=64,TB=1,dtype=u8",
         "conv2d:N=1,H=3,W=20,CI=32,CO=24,KH=3,KW=3,P=1,dtype=i8"}) {
     SCOPED_TRACE(spec);
@@ -351,6 +353,44 @@ TEST(Gpu, WindowsOfHalvesShareTheirWeights) {
     }
     EXPECT_GT(seen, 0) << spec;
   }
+}
+
+// What the taps of a window read of the image is copied once; tiles that end beyond a padded image
+// are still copied while others compute.
+TEST(Gpu, WindowsAreCopiedWhole) {
+  for (const char* spec :
+       {"conv2d:N=1,H=3,W=18,CI=64,CO=16,KH=3,KW=3,P=1,dtype=f16,algo=direct",
+        "conv2d:N=1,H=5,W=11,CI=64,CO=16,KH=3,KW=2,S=2,P=1,dtype=f16,algo=direct"}) {
+    const te::Dag dag = dag_of(spec);
+    const Space space = make_space(dag, gpu(), lower::check_lowers).value();
+    Rng rng(11);
+    int seen = 0;
+    for (int i = 0; i < 200 && seen < 3; ++i) {
+      const schedule::Schedule other = space.schedule(space.sample(rng)).value();
+      const std::string text = schedule::to_text(other);
+      if (!uses_tensor_cores(other) || text.find("kh@kw@") != std::string::npos) continue;
+      ++seen;
+      expect_runs(dag, other, true);
+      const std::string program = ir::to_text(lower::lower_device(dag, other, gpu())->program);
+      // One step leaves nothing to copy ahead.
+      const bool ahead = program.find("async_commit") != std::string::npos;
+      EXPECT_EQ(program.find("async_copy(pad.shared[") != std::string::npos, ahead) << program;
+    }
+    EXPECT_GT(seen, 0) << spec;
+  }
+  const TensorProblem window{.row = 28,
+                             .column = 128,
+                             .reduce = 128,
+                             .taps = 9,
+                             .outer = 28,
+                             .row_reach = 2,
+                             .outer_reach = 2};
+  TensorTile tile{.warp_rows = 16, .warp_columns = 32, .column_warps = 2, .outer_warps = 4};
+  const std::int64_t by_taps = tensor_shared_bytes(window, tile);
+  tile.whole_windows = true;
+  EXPECT_GT(tensor_shared_bytes(window, tile), by_taps);
+  EXPECT_STREQ(refuse_tensor_tile(gpu(), {.row = 64, .column = 64, .reduce = 64, .outer = 4}, tile),
+               "windows of one element");
 }
 
 // Winograd with depth: the product takes several frames, which share their window.

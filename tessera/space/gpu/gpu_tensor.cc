@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::int64_t kSide = 16;  // of a tile of sums
 constexpr std::int64_t kLeastRows = 5;
+constexpr std::int64_t kUnrolledProducts = 1 << 19;  // of a warp, whose windows are copied whole
 
 struct Instruction {
   DType type;
@@ -80,7 +81,9 @@ class GpuTensor {
                 .depth = instruction_.depth,
                 .outer = outer_ < 0 ? 1 : s_.extent(static_cast<std::size_t>(outer_)),
                 .row_step = step_of(c_.a, c_.row),
-                .outer_step = step_of(c_.a, outer_)};
+                .outer_step = step_of(c_.a, outer_),
+                .row_reach = reach_of(c_.a, c_.row),
+                .outer_reach = reach_of(c_.a, outer_)};
     for (const auto* axes : {&c_.batch, &c_.rows, &c_.columns}) {
       for (const std::size_t i : *axes) problem_.batch *= s_.extent(i);
     }
@@ -124,6 +127,22 @@ class GpuTensor {
     return 1;
   }
 
+  // Elements that windows reach beyond a row, in its dimension of the operand.
+  std::int64_t reach_of(const Access& a, int axis) const {
+    std::int64_t out = 0;
+    for (const Index& index : a.indices) {
+      const bool moves = std::any_of(index.terms.begin(), index.terms.end(), [&](const auto& t) {
+        return static_cast<int>(t.axis) == axis && t.coefficient != 0;
+      });
+      for (const IndexTerm& t : index.terms) {
+        if (moves && is_tap(t.axis)) out += std::abs(t.coefficient) * (s_.extent(t.axis) - 1);
+      }
+    }
+    return out;
+  }
+  // A reduce axis that is not cut into steps.
+  bool is_tap(std::size_t axis) const { return axis >= s_.rank() && axis != cut_; }
+
   void choose() {
     TensorTile preferred;
     if (!x_.chooser.listed(name(), "warp_rows"))
@@ -149,6 +168,13 @@ class GpuTensor {
     number("tensor_places", &TensorTile::places, {2, 3, 4, 5});
     number("tensor_parts", &TensorTile::parts, {1, 2, 3, 4, 6, 8, 12, 16});
     if (outer_ >= 0) number("outer_warps", &TensorTile::outer_warps, {1, 2, 4, 7, 8});
+    if (problem_.taps == 1) return;
+    tile_.whole_windows = x_.chooser.flag(name(), "whole_windows", DecisionKind::kCache,
+                                          preferred.whole_windows, [&](std::int64_t v) {
+                                            TensorTile t = tile_;
+                                            t.whole_windows = v == 1;
+                                            return refuse_tensor_tile(x_.target, problem_, t);
+                                          });
   }
 
   std::string axis_of(std::size_t axis) const {
@@ -198,12 +224,14 @@ class GpuTensor {
                               schedule::Tail::kGuard);
     const Loops column =
         w.split(sum_.inner, s_.axis_name(c_.vector), {kSide}, schedule::Tail::kGuard);
-    Loops outer;
+    Loops taps;
     for (const std::size_t r : c_.reduce) {
-      if (r != cut_) outer.push_back(s_.axis_name(r));
+      if (r != cut_) taps.push_back(s_.axis_name(r));
     }
+    Loops outer = taps;
     outer.push_back(steps[0]);
     Loops order = outer;
+    if (tile_.whole_windows) std::rotate(order.begin(), order.end() - 1, order.end());
     order.push_back(steps[1]);
     Loops unrolled = {steps[1], row[0], column[0]};
     if (tile_.parts > 1) unrolled.push_back(sum_.part);
@@ -215,7 +243,11 @@ class GpuTensor {
     w.reorder(sum_.inner, order);
     for (const std::string& loop : unrolled) w.unroll(sum_.inner, loop);
     w.tensorize(sum_.inner, row[1], instruction_.name);
-    return w.fuse(sum_.inner, outer);
+    if (!tile_.whole_windows) return w.fuse(sum_.inner, outer);
+    if (problem_.taps * tile_.warp_rows * tile_.warp_columns * tile_.steps <= kUnrolledProducts) {
+      for (const std::string& loop : taps) w.unroll(sum_.inner, loop);
+    }
+    return steps[0];
   }
 
   // Elements of a dimension that a block needs for some steps.
@@ -227,6 +259,7 @@ class GpuTensor {
       if (static_cast<int>(t.axis) == c_.row) length = tile_.rows();
       if (static_cast<int>(t.axis) == outer_) length = tile_.outer_warps;
       if (t.axis == cut_) length = tile_.steps;
+      if (tile_.whole_windows && is_tap(t.axis)) length = s_.extent(t.axis);
       out += std::abs(t.coefficient) * (length - 1);
     }
     return std::min(out, std::max<std::int64_t>(1, a.buffer->shape[d]));

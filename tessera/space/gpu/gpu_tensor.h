@@ -21,6 +21,8 @@ struct TensorTile {
   std::int64_t places = 2;                         // for copies
   std::int64_t parts = 1;                          // of the reduction, each in blocks of its own
   std::int64_t outer_warps = 1;                    // of a block, along the second axis of rows
+  // All taps of a window are in shared memory at once, with what they read of the image once.
+  bool whole_windows = false;
 
   std::int64_t rows() const { return warp_rows * row_warps; }  // along the first axis of them
   std::int64_t all_rows() const { return outer_warps * rows(); }
@@ -43,6 +45,8 @@ struct TensorProblem {
   std::int64_t outer = 1;              // extent of the second axis of rows
   // Rows of an operand that are copied for one of the sums: windows with strides leave some out.
   std::int64_t row_step = 1, outer_step = 1;
+  // Elements that the taps of a window reach beyond the rows, along both axes.
+  std::int64_t row_reach = 0, outer_reach = 0;
   bool beside = false;  // columns lie side by side: groups of warps copy them in rows of 64
   bool staged = false;  // results of groups of warps pass through shared memory
 };

@@ -24,11 +24,24 @@ constexpr double kCopy = 7.2;          // of a thread, for each vector that it c
 constexpr double kMixed = 0.03;        // of what should overlap
 constexpr double kLaunch = 1850;       // of another kernel
 constexpr std::int64_t kLeastSteps = 32;  // what is chosen without measuring
+// Windows that are copied whole were not among those tiles: taken where much is to be gained.
+constexpr std::int64_t kMostTaps = 9, kLeastWarps = 4;
+constexpr double kUncertain = 1.1;
 
 // Rows of shared memory that the rows of a block take.
 std::int64_t copied_rows(const TensorProblem& p, const TensorTile& t) {
-  const auto reach = [](std::int64_t n, std::int64_t step) { return (n - 1) * step + 1; };
-  return reach(t.outer_warps, p.outer_step) * reach(t.rows(), p.row_step);
+  const auto reach = [&](std::int64_t n, std::int64_t step, std::int64_t beyond) {
+    return (n - 1) * step + 1 + (t.whole_windows ? beyond : 0);
+  };
+  return reach(t.outer_warps, p.outer_step, p.outer_reach) *
+         reach(t.rows(), p.row_step, p.row_reach);
+}
+// Of a window, that are in shared memory at once.
+std::int64_t taps_at_once(const TensorProblem& p, const TensorTile& t) {
+  return t.whole_windows ? p.taps : 1;
+}
+std::int64_t copied_columns(const TensorProblem& p, const TensorTile& t) {
+  return t.columns() * taps_at_once(p, t);
 }
 
 GpuBlock block_of(const target::Target& target, const TensorProblem& p, const TensorTile& t) {
@@ -45,7 +58,7 @@ std::int64_t tensor_shared_bytes(const TensorProblem& p, const TensorTile& t) {
     const std::int64_t rows = std::max(side, t.steps);
     return (side * t.steps * p.bytes + rows * kPad + 127) / 128 * 128;
   };
-  return t.places * (operand(copied_rows(p, t)) + operand(t.columns()));
+  return t.places * (operand(copied_rows(p, t)) + operand(copied_columns(p, t)));
 }
 
 const char* refuse_tensor_tile(const target::Target& target, const TensorProblem& p,
@@ -60,6 +73,7 @@ const char* refuse_tensor_tile(const target::Target& target, const TensorProblem
   if (t.parts > 1 &&
       (p.reduce % (t.parts * t.steps) != 0 || p.reduce / t.parts * p.taps < 2 * t.steps))
     return "parts of the sum are no whole steps";
+  if (t.whole_windows && p.taps == 1) return "windows of one element";
   return nullptr;
 }
 
@@ -77,20 +91,22 @@ double estimate_tensor_cycles(const target::Target& target, const TensorProblem&
   const double scale = as(p.bytes) / 2;  // f32 takes twice, bytes half
   // Each quarter of a multiprocessor multiplies for its own warps.
   const double busy = std::min(1.0, at_once * as(t.warps()) / 8);
-  const double products =
-      at_once * as(t.all_rows() * t.columns() * t.steps) * scale / (kProducts * (0.4 + 0.6 * busy));
-  const double reads = at_once * as(t.warps() * (t.warp_rows + t.warp_columns) * t.steps) *
+  const double taps = as(taps_at_once(p, t));
+  const std::int64_t copied = (copied_rows(p, t) + copied_columns(p, t)) * t.steps * p.bytes;
+  const double products = at_once * taps * as(t.all_rows() * t.columns() * t.steps) * scale /
+                          (kProducts * (0.4 + 0.6 * busy));
+  const double reads = at_once * taps * as(t.warps() * (t.warp_rows + t.warp_columns) * t.steps) *
                        as(p.bytes) / kSharedBytes;
-  const double copies =
-      at_once * as((copied_rows(p, t) + t.columns()) * t.steps * p.bytes) / kCopiedBytes;
-  const double vectors =
-      blocks_of((copied_rows(p, t) + t.columns()) * t.steps * p.bytes / 16, t.warps() * gpu.warp);
+  const double copies = at_once * as(copied) / kCopiedBytes;
+  const double vectors = blocks_of(copied / 16, t.warps() * gpu.warp);
   const double step = std::max({products, reads, copies}) + kMixed * (products + reads + copies) +
                       kStep + kWait / as(t.places - 1) + kCopy * vectors;
-  const double steps = blocks_of(p.reduce / t.parts, t.steps) * as(p.taps);
+  const double steps = blocks_of(p.reduce / t.parts, t.steps) * as(p.taps) / taps;
   const double stores =
       at_once * as(t.all_rows() * t.columns()) * (t.parts > 1 ? 4 : 2) / kStoredBytes;
-  double out = waves * (kStart + steps * step + stores);
+  // Nothing is multiplied while the first windows arrive.
+  const double first = t.whole_windows ? copies : 0;
+  double out = waves * (kStart + first + steps * step + stores);
   if (t.parts > 1) {
     out += kLaunch +
            as(p.batch * p.outer * p.row * p.column) * as(4 * t.parts + 2) / (cores * kCopiedBytes);
@@ -109,13 +125,18 @@ TensorTile choose_tensor_tile(const target::Target& target, const TensorProblem&
             for (const std::int64_t places : {2, 3, 4}) {
               for (const std::int64_t parts : {1, 2, 3, 4, 6, 8, 12, 16}) {
                 for (const std::int64_t outer_warps : {1, 2, 4, 7}) {
-                  const TensorTile t{warp_rows, warp_columns, row_warps, column_warps,
-                                     steps,     places,       parts,     outer_warps};
+                  TensorTile t{warp_rows, warp_columns, row_warps, column_warps,
+                               steps,     places,       parts,     outer_warps};
                   // Windows with steps copy what they leave out.
                   if (p.outer % outer_warps != 0 || (outer_warps > 1 && p.outer_step > 1)) continue;
                   if (steps < std::min(kLeastSteps, p.reduce)) continue;
                   if (t.warps() > kUsualWarps || refuse_tensor_tile(target, p, t)) continue;
                   tiles.offer(t, estimate_tensor_cycles(target, p, t));
+                  t.whole_windows = true;
+                  if (p.taps > kMostTaps || t.warps() < kLeastWarps || places > 2 ||
+                      refuse_tensor_tile(target, p, t))
+                    continue;
+                  tiles.offer(t, kUncertain * estimate_tensor_cycles(target, p, t));
                 }
               }
             }
