@@ -4,6 +4,7 @@
 
 #include <fmt/ranges.h>
 
+#include "tessera/plan/columns.h"
 #include "tessera/te/ops/winograd.h"
 
 namespace tessera::plan {
@@ -117,6 +118,24 @@ std::optional<Point> algorithm_point(const Convolution& c, const Rules& rules) {
                       rules.pointwise_as_product ? kProduct : kDirect);
   }
   return std::nullopt;
+}
+
+bool prefers_columns(std::int64_t ci, std::int64_t co, std::int64_t elements, const Rules& rules) {
+  constexpr std::int64_t kStep = 16, kLeastColumns = 8, kLeastElements = 64;
+  // Slices are read in place by the copies of GPUs, which also feed tensor cores.
+  return rules.slices_in_place && ci < kStep && co >= kLeastColumns && elements >= kLeastElements;
+}
+
+std::optional<Point> columns_point(const Convolution& c, const Rules& rules) {
+  std::int64_t elements = c.in.back();
+  for (const std::int64_t n : c.window) elements *= n;
+  if (!c.channels_last || c.groups != 1 ||
+      !prefers_columns(c.in.back(), c.out.back(), elements, rules))
+    return std::nullopt;
+  return make_point(PointKind::kPointwise,
+                    fmt::format("columns {} k{} s{}", maps_key(c), fmt::join(c.window, "x"),
+                                fmt::join(c.strides, ",")),
+                    kProduct);
 }
 
 int rounding(const std::string& algorithm) { return te::winograd_tile(algorithm); }

@@ -204,6 +204,29 @@ TEST(SelectAlgorithms, WinogradWithDepth) {
   EXPECT_EQ(algorithm_key(made, made.nodes[0]), algorithm_point(g, g.nodes[0], {})->key);
 }
 
+TEST(SelectAlgorithms, FewChannelsOfHalvesAreGatheredForTensorCores) {
+  const auto graph = [](std::int64_t ci, DType type) {
+    Net net;
+    const ValueId w = net.weights({8, ci, 5, 5}, type);
+    return net.finish({net.op("conv", {net.input({2, 9, 8, ci}, type), w},
+                              {{"strides", Integers{2, 1}},
+                               {"before", Integers{2, 1}},
+                               {"after", Integers{1, 2}},
+                               {"layout", std::string("nhwc")}})});
+  };
+  PassOptions options;
+  EXPECT_EQ(count(check_pass(graph(3, DType::kF16), select_algorithms, options), "columns"), 0);
+  options.rules.slices_in_place = true;
+  const Graph made = check_pass(graph(3, DType::kF16), select_algorithms, options);
+  EXPECT_EQ(count(made, "columns"), 1);
+  EXPECT_EQ(count(made, "conv"), 0);
+  EXPECT_EQ(count(check_pass(graph(16, DType::kF16), select_algorithms, options), "columns"), 0);
+  EXPECT_EQ(count(check_pass(graph(3, DType::kF32), select_algorithms, options), "columns"), 0);
+  const Graph g = graph(3, DType::kF16);
+  const plan::Point point = algorithm_point(g, g.nodes[0], options.rules).value();
+  EXPECT_EQ(point.key, "columns n2 h9 w8 ci3 co8 k5x5 s2,1");
+}
+
 TEST(SelectAlgorithms, LongWeightsOfSmallMapsAreReadFromMemory) {
   const auto preferred = [](std::int64_t size, double flops_per_byte) {
     PassOptions options;

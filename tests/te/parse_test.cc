@@ -18,6 +18,7 @@ constexpr const char* kSpecs[] = {
     "conv2d:N=2,H=9,W=7,CI=4,CO=6,KH=3,KW=3,P=1,algo=winograd2",
     "conv2d:N=1,H=9,W=7,CI=4,CO=6,KH=3,KW=3,P=1,algo=winograd4",
     "conv2d:N=1,H=9,W=7,CI=4,CO=6,KH=3,KW=3,P=1,algo=winograd6",
+    "conv2d:N=1,H=9,W=7,CI=3,CO=6,KH=3,KW=3,S=2,P=1,dtype=f16,algo=im2col",
     "conv3d:N=1,ID=5,H=6,W=7,CI=2,CO=3,KD=3,KH=3,KW=3,P=1",
     "conv_transpose2d:N=1,H=4,W=5,CI=2,CO=3,KH=3,KW=3,S=2,P=1,OP=1",
     "depthwise:N=1,H=9,W=7,C=4,KH=3,KW=3,S=2,P=1",

@@ -13,6 +13,7 @@
 #include "tessera/runtime/device/devices.h"
 #include "tessera/space/default_schedule.h"
 #include "tessera/target/fast_math.h"
+#include "tessera/te/ops/columns.h"
 #include "tessera/te/ops/winograd.h"
 
 namespace tessera::driver {
@@ -41,6 +42,9 @@ Result<Prepared> prepare(const te::OpSpec& spec) {
   p.ours = p.inputs;
   if (const int tile = te::winograd_tile(spec); tile > 0) {
     TESSERA_TRY(p.ours[1], te::winograd_weights(p.inputs[1], tile));
+  } else if (const auto algo = spec.words.find("algo");
+             algo != spec.words.end() && algo->second == te::kColumnsAlgorithm) {
+    p.ours[1] = te::column_weights(p.inputs[1]);
   }
   return p;
 }

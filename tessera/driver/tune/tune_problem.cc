@@ -5,7 +5,9 @@
 
 #include "tessera/driver/compile/load_graph.h"
 #include "tessera/graph/passes/algorithms.h"
+#include "tessera/plan/columns.h"
 #include "tessera/plan/convolution.h"
+#include "tessera/te/ops/columns.h"
 
 namespace tessera::driver {
 namespace {
@@ -183,7 +185,9 @@ class ProblemBuilder {
       return {};
     }
     const std::string preferred = algo->second;
-    for (const std::string& name : plan::convolution_algorithms()) {
+    std::vector<std::string> names = plan::convolution_algorithms();
+    names.emplace_back(te::kColumnsAlgorithm);
+    for (const std::string& name : names) {
       if (fixed && name != preferred) continue;
       te::OpSpec variant = spec;
       variant.words["algo"] = name;
@@ -226,8 +230,16 @@ class ProblemBuilder {
 
 Result<te::OpSpec> parse_op(const std::string& text, const plan::Rules& rules) {
   TESSERA_TRY(te::OpSpec spec, te::parse_op_spec(text));
-  if (!spec.words.contains("algo") || names_algorithm(text) || spec.dtype != DType::kF32)
-    return spec;
+  if (!spec.words.contains("algo") || names_algorithm(text)) return spec;
+  if (spec.dtype == DType::kF16 || spec.dtype == DType::kBF16) {
+    const auto of = [&](const char* name) { return spec.ints.at(name); };
+    te::OpSpec gathered = spec;
+    gathered.words["algo"] = te::kColumnsAlgorithm;
+    const bool better =
+        plan::prefers_columns(of("CI"), of("CO"), of("CI") * of("KH") * of("KW"), rules);
+    return better && te::make_dag(gathered) ? gathered : spec;
+  }
+  if (spec.dtype != DType::kF32) return spec;
   te::OpSpec transformed = spec;
   transformed.words["algo"] = plan::convolution_algorithms().back();
   const Result<te::Dag> dag = te::make_dag(transformed);

@@ -1,6 +1,7 @@
-// Convolutions: conv, conv_winograd and conv_transpose.
+// Convolutions: conv, conv_winograd and conv_transpose; columns, the matrix of their windows.
 #include "tessera/graph/ops/image.h"
 #include "tessera/graph/ops/ops.h"
+#include "tessera/te/ops/columns.h"
 #include "tessera/te/ops/conv.h"
 #include "tessera/te/ops/conv_transpose.h"
 #include "tessera/te/ops/element_types.h"
@@ -123,6 +124,31 @@ Result<Buffers> define_winograd(te::DagBuilder& b, const std::string& name, cons
   return Buffers{std::move(y)};
 }
 
+Result<std::vector<te::Window>> read_columns(const NodeView& node) {
+  TESSERA_TRY(const Image image, read_image(node));
+  if (image.channels_first) return bad("columns of an image whose channels come first");
+  const Shape& window = node.attrs.integers("window");
+  if (window.size() != image.spatial.size()) {
+    return bad("a window of rank {} over an image of rank {}", window.size(),
+               image.spatial.size() + 2);
+  }
+  return read_windows(node, image, window);
+}
+
+Result<Types> infer_columns(const NodeView& node) {
+  TESSERA_TRY(const std::vector<te::Window> windows, read_columns(node));
+  Shape out = {node.shape(0)[0]};
+  for (const te::Window& w : windows) out.push_back(w.out);
+  out.push_back(te::column_count(windows, node.shape(0).back()));
+  return Types{{node.dtype(0), out}};
+}
+
+Result<Buffers> define_columns(te::DagBuilder& b, const std::string& name, const NodeView& node,
+                               const Buffers& in) {
+  TESSERA_TRY(const std::vector<te::Window> windows, read_columns(node));
+  return Buffers{te::columns_stage(b, name, in[0], windows)};
+}
+
 struct ConvTranspose {
   Operands ops;
   te::ConvTransposeParams params;
@@ -191,6 +217,7 @@ Result<Buffers> define_conv_transpose(te::DagBuilder& b, const std::string& name
 
 std::vector<OpDef> convolution_ops() {
   return {
+      {"columns", Fusion::kInjective, infer_columns, define_columns},
       {"conv", Fusion::kContraction, infer_conv, define_conv},
       {"conv_transpose", Fusion::kContraction, infer_conv_transpose, define_conv_transpose},
       {"conv_winograd", Fusion::kContraction, infer_winograd, define_winograd},

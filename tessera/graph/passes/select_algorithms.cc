@@ -3,7 +3,9 @@
 #include "tessera/graph/passes/algorithms.h"
 #include "tessera/graph/passes/decide.h"
 #include "tessera/graph/passes/editor.h"
+#include "tessera/plan/columns.h"
 #include "tessera/plan/pointwise.h"
+#include "tessera/te/ops/columns.h"
 #include "tessera/te/ops/winograd.h"
 
 namespace tessera::graph {
@@ -53,15 +55,40 @@ Result<ValueId> to_winograd(Editor& e, const Node& conv, int m) {
                 {"after", per_dim(conv, "after", rank, 0)}});
 }
 
+// The matrix of the windows, and the weights in its order.
+struct Factors {
+  ValueId image, weights;
+};
+Result<Factors> to_columns(Editor& e, const Node& conv) {
+  const Shape w = e.shape(conv.inputs[1]);
+  const std::size_t rank = w.size() - 2;
+  const HostTensor& weights = *e.constant_of(conv.inputs[1]);
+  HostTensor packed = shapes_only ? HostTensor(weights.dtype(), te::column_weights_shape(w))
+                                  : te::column_weights(weights);
+  TESSERA_TRY(const ValueId image, e.add("columns", {conv.inputs[0]},
+                                         {{"window", Shape(w.begin() + 2, w.end())},
+                                          {"strides", per_dim(conv, "strides", rank, 1)},
+                                          {"dilations", per_dim(conv, "dilations", rank, 1)},
+                                          {"before", per_dim(conv, "before", rank, 0)},
+                                          {"after", per_dim(conv, "after", rank, 0)},
+                                          {"layout", std::string("nhwc")}}));
+  return Factors{image, e.constant(std::move(packed))};
+}
+
 Result<ValueId> to_contract(Editor& e, const Node& conv) {
-  const Shape &x = e.shape(conv.inputs[0]), &w = e.shape(conv.inputs[1]);
+  Factors factors{conv.inputs[0], conv.inputs[1]};
+  const Shape w = e.shape(factors.weights);
+  if (elements(Shape(w.begin() + 2, w.end())) > 1) {
+    TESSERA_TRY(factors, to_columns(e, conv));
+  }
+  const Shape x = e.shape(factors.image);
   const std::int64_t ci = x.back(), co = w[0];
   std::int64_t positions = 1;
   for (std::size_t d = 0; d + 1 < x.size(); ++d) positions *= x[d];
   TESSERA_TRY(const ValueId rows,
-              e.add("reshape", {conv.inputs[0]}, {{"shape", Shape{positions, ci}}}));
+              e.add("reshape", {factors.image}, {{"shape", Shape{positions, ci}}}));
   TESSERA_TRY(const ValueId weights,
-              e.add("reshape", {conv.inputs[1]}, {{"shape", Shape{co, ci}}}));
+              e.add("reshape", {factors.weights}, {{"shape", Shape{co, ci}}}));
   TESSERA_TRY(
       const ValueId y,
       e.add("contract", {rows, weights},
@@ -77,7 +104,12 @@ ShapesOnly::~ShapesOnly() { shapes_only = before_; }
 std::optional<plan::Point> algorithm_point(const Graph& graph, const Node& node,
                                            const plan::Rules& rules) {
   if (std::string_view(node.op->name) != "conv") return std::nullopt;
-  return plan::algorithm_point(describe(graph, node), rules);
+  const plan::Convolution conv = describe(graph, node);
+  const DType type = graph.type(node.inputs[0]).dtype;
+  if ((type == DType::kF16 || type == DType::kBF16) && graph.constant(node.inputs[1])) {
+    if (auto point = plan::columns_point(conv, rules)) return point;
+  }
+  return plan::algorithm_point(conv, rules);
 }
 
 std::optional<std::string> algorithm_key(const Graph& graph, const Node& node) {

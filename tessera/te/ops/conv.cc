@@ -2,6 +2,7 @@
 // channels.
 #include "tessera/te/ops/conv.h"
 
+#include "tessera/te/ops/columns.h"
 #include "tessera/te/ops/element_types.h"
 #include "tessera/te/ops/ops.h"
 #include "tessera/te/ops/winograd.h"
@@ -82,6 +83,7 @@ Result<Dag> make_blocked(const OpSpec& spec) {
 Result<Dag> make_conv2d(const OpSpec& spec) {
   const std::string& layout = spec.words.at("layout");
   if (winograd_tile(spec) > 0) return make_winograd(spec);
+  if (spec.words.at("algo") == kColumnsAlgorithm) return make_columns(spec);
   if (layout == "nchwc") return make_blocked(spec);
   return make_direct(spec, {kHeight, kWidth}, layout == "nchw");
 }
@@ -97,6 +99,7 @@ Result<Dag> make_conv3d(const OpSpec& spec) {
 std::vector<const char*> algorithm_names() {
   std::vector<const char*> names;
   for (const ConvAlgorithm& a : conv_algorithms()) names.push_back(a.name);
+  names.push_back(kColumnsAlgorithm);
   return names;
 }
 
