@@ -47,7 +47,7 @@ struct PolicyOptions {
   std::shared_ptr<lm::Reader> language;
   int draws = 256;  // sentences that it writes before it proposes, at least
   double judge =
-      10;  // weight of the cost model's order beside that of the chances of what it wrote
+      20;  // weight of the cost model's order beside that of the chances of what it wrote
 };
 
 // Deterministic: the same seed, space, scores and observations give the same proposals.
