@@ -249,8 +249,6 @@ const std::vector<GraphNetworkEntry>& graph_network_table() {
   return table;
 }
 
-bool is_graph_network(const std::string& name) { return find_entry(name).ok(); }
-
 Result<GraphNetworkSpec> make_graph_spec(const std::string& network, const Hyper& hyper,
                                          std::int64_t columns, std::int64_t config_columns) {
   TESSERA_TRY(const GraphNetworkEntry* entry, find_entry(network));

@@ -25,7 +25,6 @@ struct GraphNetworkEntry {
   Hyper defaults;
 };
 const std::vector<GraphNetworkEntry>& graph_network_table();
-bool is_graph_network(const std::string& name);
 
 // `hyper` may leave names out: defaults. kInvalidArgument for unknown names and useless values.
 //   hidden, layers       width and depth

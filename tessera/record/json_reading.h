@@ -1,7 +1,6 @@
 // simdjson for lines of logs; only for sources that parse them.
 #pragma once
 
-#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,12 +22,6 @@ inline Result<dom::element> parse_json(std::string_view text) {
   const simdjson::error_code error = parser.parse(text.data(), text.size()).get(element);
   if (error) return bad_line(fmt::format("is no JSON: {}", simdjson::error_message(error)));
   return element;
-}
-
-inline Result<dom::array> array_at(dom::element parent, const char* name) {
-  dom::array out;
-  if (parent[name].get(out)) return bad_line(fmt::format("has no list \"{}\"", name));
-  return out;
 }
 
 // A list as its elements.
@@ -60,14 +53,6 @@ inline Result<std::int64_t> integer(dom::element value, const char* what) {
   std::int64_t out = 0;
   if (value.get(out)) return bad_line(fmt::format("{} is no integer", what));
   return out;
-}
-
-inline Result<int> small_integer(dom::element value, const char* what) {
-  TESSERA_TRY(const std::int64_t out, integer(value, what));
-  if (out < std::numeric_limits<int>::min() || out > std::numeric_limits<int>::max()) {
-    return bad_line(fmt::format("{} is out of range", what));
-  }
-  return static_cast<int>(out);
 }
 
 inline Result<std::string> text(dom::element value, const char* what) {

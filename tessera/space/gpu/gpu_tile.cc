@@ -193,10 +193,6 @@ double estimate(const target::Target& t, const GpuProblem& p, const GpuTile& til
 
 }  // namespace
 
-double estimate_cycles(const target::Target& t, const GpuProblem& p, const GpuTile& tile) {
-  return estimate(t, p, tile, {.bytes = p.step_bytes(tile), .bank_rows = bank_rows(p, tile)});
-}
-
 GpuTile choose_gpu_tile(const target::Target& t, const GpuProblem& p, std::int64_t lanes) {
   const std::int64_t most_threads =
       std::min(kMaxThreads, std::max<std::int64_t>(1, t.gpu.block_threads));

@@ -75,11 +75,7 @@ struct GpuProblem {
 extern const std::vector<std::int64_t> kGpuRows, kGpuRowThreads, kGpuChunks, kGpuColumnThreads,
     kGpuSteps, kGpuGroups, kGpuParts, kGpuPlaces;
 
-// Clock cycles, roughly; for comparison only.
-double estimate_cycles(const target::Target& target, const GpuProblem& problem,
-                       const GpuTile& tile);
-
-// The best of the listed values by that estimate.
+// The best of the listed values by a rough estimate of clock cycles.
 GpuTile choose_gpu_tile(const target::Target& target, const GpuProblem& problem,
                         std::int64_t lanes);
 
