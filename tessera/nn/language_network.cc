@@ -504,7 +504,8 @@ Result<Network> build_keeping_step(const LanguageSpec& spec, const StepShape& sh
   const ValueId place = b.reshape(b.mul(is_at(cache), b.slice(said, 1, 1, 1)), {rows, cache, 1, 1});
   const ValueId others = b.sub(one, place);
   std::vector<std::pair<std::string, ValueId>> outputs = {{"query", query}};
-  const auto keep = [&](const char* name, std::size_t layer, ValueId kept, ValueId word) {
+  const auto keep = [&, rows = rows](const char* name, std::size_t layer, ValueId kept,
+                                     ValueId word) {
     const ValueId by_place = b.reshape(word, {rows, 1, w.key_heads, w.size});
     outputs.emplace_back(fmt::format("{}{}", name, layer),
                          b.add(b.mul(kept, others), b.mul(by_place, place)));
