@@ -117,7 +117,9 @@ TEST(CompileArtifact, SameInputSameBytes) {
     ASSERT_TRUE(compile(two_layers(), folder + "/a", {.emit = emit}).ok());
     ASSERT_TRUE(compile(two_layers(), folder + "/b", {.emit = emit}).ok());
     for (const std::string& name : files_in(folder + "/a")) {
-      EXPECT_EQ(*read_file(folder + "/a/" + name), *read_file(folder + "/b/" + name)) << name;
+      EXPECT_EQ(*read_file(fmt::format("{}/a/{}", folder, name)),
+                *read_file(fmt::format("{}/b/{}", folder, name)))
+          << name;
     }
   }
 }
