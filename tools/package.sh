@@ -34,17 +34,22 @@ if [ "$arch" != "$host" ]; then
   tools/sysroot.sh "$arch" "$sysroot"
   arguments=(--toolchain "cmake/$arch-linux.cmake" -B "$build" -DTESSERA_SYSROOT="$sysroot"
     -DLLVM_DIR="$(echo "$sysroot"/usr/lib/llvm-*/lib/cmake/llvm)")
-  # Manual pages and completions are the same everywhere: a program that runs here writes them.
+  # Manual pages and completions are the same everywhere: a program that runs here writes them, or the new one under qemu.
+  writer=""
   for program in build/package/bin/tessera build/release/bin/tessera; do
-    if [ -x "$program" ]; then arguments+=(-DTESSERA_HOST_PROGRAM="$PWD/$program"); break; fi
+    if [ -x "$program" ]; then writer=-DTESSERA_HOST_PROGRAM=$PWD/$program; break; fi
   done
+  if [ -z "$writer" ]; then
+    qemu=$(command -v "qemu-$arch-static") ||
+      fail "manual pages and completions need ./do build first, or qemu-$arch-static (package qemu-user-static)"
+    writer="-DCMAKE_CROSSCOMPILING_EMULATOR=$qemu;-cpu;max;-L;$sysroot"
+  fi
+  arguments+=("$writer")
 fi
 say "building $build"
 cmake --preset package --log-level=WARNING "${arguments[@]}" >&2
-targets=(tessera tessera-runner tessera_shared tessera_peer_ort tessera_peer_cublas tessera_peer_cudnn)
-# Read to the end: whoever writes into a closed pipe has failed.
-if [ "$(cmake --build "$build" --target help | grep -c '^tessera_manual:')" -gt 0 ]; then targets+=(tessera_manual); fi
-cmake --build "$build" --parallel "$(nproc)" --target "${targets[@]}" >&2
+cmake --build "$build" --parallel "$(nproc)" --target tessera tessera-runner tessera_shared tessera_manual \
+  tessera_peer_ort tessera_peer_cublas tessera_peer_cudnn >&2
 
 version=$(sed -n 's/^CMAKE_PROJECT_VERSION:STATIC=//p' "$build/CMakeCache.txt")
 name=tessera-$version-linux-$arch
