@@ -1,12 +1,12 @@
 // Several models that judge together.
 #include <cmath>
-#include <filesystem>
 #include <limits>
 
 #include <gtest/gtest.h>
 
 #include "tessera/model/cost_model.h"
 #include "tessera/model/row_schema.h"
+#include "tessera/support/temporary_folder.h"
 #include "tests/infer/random_network.h"
 #include "tests/model/stub_model.h"
 
@@ -88,16 +88,13 @@ class CommitteeFiles : public ::testing::Test {
     const RowSchema schema = row_schema(rows).value();
     nn::TrainedNetwork n = infer::testing::random_network(network, schema.columns, 0, false, seed);
     n.row_schema = schema.digest;
-    const std::string path =
-        ::testing::TempDir() + "/committee_" + network + std::to_string(seed) + ".safetensors";
+    const std::string path = fmt::format("{}/{}{}.safetensors", folder_.path(), network, seed);
     EXPECT_TRUE(nn::save_network(n, path).ok());
-    paths_.push_back(path);
     return path;
   }
-  void TearDown() override {
-    for (const std::string& path : paths_) std::filesystem::remove(path);
-  }
-  std::vector<std::string> paths_;
+
+  // Tests run side by side.
+  const TemporaryFolder folder_ = TemporaryFolder::make("committee").value();
 };
 
 TEST_F(CommitteeFiles, AreLoadedTogether) {
