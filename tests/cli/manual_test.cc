@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "tessera/support/temporary_folder.h"
 #include "tests/cli/process.h"
 
 namespace tessera::cli {
@@ -33,13 +34,13 @@ std::set<std::string> flags_of(const std::string& command) {
 class Manual : public ::testing::Test {
  protected:
   void SetUp() override {
-    fs::remove_all(folder_);
     const Finished written = run({"manual", folder_});
     ASSERT_EQ(written.code, 0) << written.err;
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
-  const std::string folder_ = ::testing::TempDir() + "tessera_manual";
+  // Tests run side by side.
+  const TemporaryFolder place_ = TemporaryFolder::make("manual").value();
+  const std::string folder_ = place_.path() + "/share";
 };
 
 TEST_F(Manual, EveryCommandHasAPageWithItsFlags) {
