@@ -6,7 +6,6 @@ namespace tessera::nn {
 namespace {
 
 constexpr WeightsFormat kFormat = {"tessera.graph_network", "a network of graphs", 1};
-constexpr std::string_view kHyper = "hyper.", kNote = "note.";
 
 struct VectorField {
   const char* name;
@@ -48,20 +47,10 @@ Result<TrainedGraphNetwork> parse(const std::string& path) {
   TESSERA_TRY(out.spec.config_columns, read_number<std::int64_t>(m, "config_columns"));
   TESSERA_TRY(out.kind, read_word(m, "kind"));
   TESSERA_TRY(out.share, read_number<double>(m, "share"));
-  for (const auto& [key, text] : m) {
-    if (key.starts_with(kNote)) out.notes[key.substr(kNote.size())] = text;
-    if (!key.starts_with(kHyper)) continue;
-    TESSERA_TRY(out.spec.hyper[key.substr(kHyper.size())], read_number<std::int64_t>(m, key));
-  }
+  TESSERA_DO(read_hyper_and_notes(m, &out.spec.hyper, &out.notes));
   for (const NamedTensor& t : file.tensors) out.weights[t.name] = t.tensor;
   for (const VectorField& field : kVectors) {
-    const auto it = out.weights.find(field.name);
-    if (it == out.weights.end() || it->second.dtype() != DType::kF32) {
-      return damaged_file(fmt::format("{} is missing", field.name));
-    }
-    const HostTensor& t = it->second;
-    (out.*field.normalizer.*field.member).assign(t.as<float>(), t.as<float>() + t.size());
-    out.weights.erase(it);
+    TESSERA_TRY(out.*field.normalizer.*field.member, take_vector(field.name, &out.weights));
   }
   TESSERA_DO(check_network(out));
   return out;
@@ -78,25 +67,17 @@ Result<void> save_graph_network(const TrainedGraphNetwork& network, const std::s
                        {"config_columns", std::to_string(network.spec.config_columns)},
                        {"kind", network.kind},
                        {"share", fmt::format("{}", network.share)}};
-  for (const auto& [name, value] : network.spec.hyper) {
-    metadata[std::string(kHyper) + name] = std::to_string(value);
-  }
-  for (const auto& [name, text] : network.notes) metadata[std::string(kNote) + name] = text;
+  add_hyper_and_notes(network.spec.hyper, network.notes, &metadata);
   NamedTensors tensors;
   for (const auto& [name, tensor] : network.weights) tensors.push_back({name, tensor});
   for (const VectorField& field : kVectors) {
-    const std::vector<float>& v = network.*field.normalizer.*field.member;
-    HostTensor tensor(DType::kF32, {static_cast<std::int64_t>(v.size())});
-    std::copy(v.begin(), v.end(), tensor.as<float>());
-    tensors.push_back({field.name, std::move(tensor)});
+    tensors.push_back(vector_tensor(field.name, network.*field.normalizer.*field.member));
   }
   return write_weights(path, kFormat, std::move(metadata), tensors);
 }
 
 Result<TrainedGraphNetwork> load_graph_network(const std::string& path) {
-  Result<TrainedGraphNetwork> network = parse(path);
-  if (network.ok() || network.error().message.starts_with(path)) return network;
-  return network.error().with_context(path);
+  return naming_file(path, parse(path));
 }
 
 }  // namespace tessera::nn

@@ -8,7 +8,6 @@ namespace tessera::nn {
 namespace {
 
 constexpr WeightsFormat kFormat = {"tessera.language", "a language model", 1};
-constexpr std::string_view kHyper = "hyper.", kNote = "note.";
 
 Result<void> check_model(const TrainedLanguage& model) {
   TESSERA_TRY(const Network built, build_choices(model.spec, 1));
@@ -28,12 +27,7 @@ Result<TrainedLanguage> parse(const std::string& path) {
   TESSERA_TRY(model.spec.word, read_number<std::int64_t>(file.metadata, "word"));
   TESSERA_TRY(model.spec.value, read_number<std::int64_t>(file.metadata, "value"));
   TESSERA_TRY(model.schema, read_word(file.metadata, "schema"));
-  for (const auto& [key, text] : file.metadata) {
-    if (key.starts_with(kNote)) model.notes[key.substr(kNote.size())] = text;
-    if (!key.starts_with(kHyper)) continue;
-    TESSERA_TRY(model.spec.hyper[key.substr(kHyper.size())],
-                read_number<std::int64_t>(file.metadata, key));
-  }
+  TESSERA_DO(read_hyper_and_notes(file.metadata, &model.spec.hyper, &model.notes));
   for (const NamedTensor& t : file.tensors) {
     const bool half = t.tensor.dtype() == DType::kF16;
     model.weights[t.name] = half ? converted(t.tensor, DType::kF32) : t.tensor;
@@ -50,10 +44,7 @@ Result<void> save_language(const TrainedLanguage& model, WeightStorage storage,
   Metadata metadata = {{"word", std::to_string(model.spec.word)},
                        {"value", std::to_string(model.spec.value)},
                        {"schema", model.schema}};
-  for (const auto& [name, value] : model.spec.hyper) {
-    metadata[std::string(kHyper) + name] = std::to_string(value);
-  }
-  for (const auto& [name, text] : model.notes) metadata[std::string(kNote) + name] = text;
+  add_hyper_and_notes(model.spec.hyper, model.notes, &metadata);
   NamedTensors tensors;
   for (const auto& [name, tensor] : model.weights) {
     const bool half = storage == WeightStorage::kF16 && tensor.shape().size() > 1;
@@ -67,9 +58,7 @@ Result<void> save_language(const TrainedLanguage& model, WeightStorage storage,
 }
 
 Result<TrainedLanguage> load_language(const std::string& path) {
-  Result<TrainedLanguage> model = parse(path);
-  if (model.ok() || model.error().message.starts_with(path)) return model;
-  return model.error().with_context(path);
+  return naming_file(path, parse(path));
 }
 
 }  // namespace tessera::nn

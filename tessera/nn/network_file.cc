@@ -8,7 +8,6 @@ namespace tessera::nn {
 namespace {
 
 constexpr WeightsFormat kFormat = {"tessera.network", "a cost model", 1};
-constexpr std::string_view kHyper = "hyper.", kNote = "note.";
 
 template <class... Args>
 Error bad(fmt::format_string<Args...> format, Args&&... args) {
@@ -62,12 +61,10 @@ Metadata make_metadata(const TrainedNetwork& network) {
                 {"context", std::to_string(network.spec.context)},
                 {"row_schema", network.row_schema},
                 {"context_schema", network.context_schema}};
-  for (const auto& [name, value] : network.spec.hyper) {
-    m[std::string(kHyper) + name] = std::to_string(value);
-  }
-  for (const NumberField& field : kNumbers)
+  for (const NumberField& field : kNumbers) {
     m[field.name] = fmt::format("{}", network.*field.member);
-  for (const auto& [name, value] : network.notes) m[std::string(kNote) + name] = value;
+  }
+  add_hyper_and_notes(network.spec.hyper, network.notes, &m);
   return m;
 }
 
@@ -80,27 +77,14 @@ Result<void> read_metadata(const Metadata& metadata, TrainedNetwork* network) {
   for (const NumberField& field : kNumbers) {
     TESSERA_TRY(network->*field.member, read_number<double>(metadata, field.name));
   }
-  for (const auto& [key, value] : metadata) {
-    if (key.starts_with(kNote)) network->notes[key.substr(kNote.size())] = value;
-    if (!key.starts_with(kHyper)) continue;
-    TESSERA_TRY(network->spec.hyper[key.substr(kHyper.size())],
-                read_number<std::int64_t>(metadata, key));
-  }
-  return {};
+  return read_hyper_and_notes(metadata, &network->spec.hyper, &network->notes);
 }
 
 Result<void> read_tensors(const NamedTensors& tensors, TrainedNetwork* network) {
   for (const NamedTensor& t : tensors) network->weights[t.name] = t.tensor;
   for (const VectorField& field : kVectors) {
-    const auto it = network->weights.find(field.name);
-    if (it == network->weights.end()) return damaged_file(std::string(field.name) + " is missing");
-    const HostTensor& t = it->second;
-    if (t.dtype() != DType::kF32 || t.shape().size() != 1) {
-      return bad("{} is {} {}, not a vector of f32", field.name, to_text(t.dtype()),
-                 to_text(t.shape()));
-    }
-    (network->*field.normalizer.*field.member).assign(t.as<float>(), t.as<float>() + t.size());
-    network->weights.erase(it);
+    TESSERA_TRY(network->*field.normalizer.*field.member,
+                take_vector(field.name, &network->weights));
   }
   return {};
 }
@@ -121,18 +105,13 @@ Result<void> save_network(const TrainedNetwork& network, const std::string& path
   NamedTensors tensors;
   for (const auto& [name, tensor] : network.weights) tensors.push_back({name, tensor});
   for (const VectorField& field : kVectors) {
-    const std::vector<float>& v = network.*field.normalizer.*field.member;
-    HostTensor tensor(DType::kF32, {static_cast<std::int64_t>(v.size())});
-    std::copy(v.begin(), v.end(), tensor.as<float>());
-    tensors.push_back({field.name, std::move(tensor)});
+    tensors.push_back(vector_tensor(field.name, network.*field.normalizer.*field.member));
   }
   return write_weights(path, kFormat, make_metadata(network), tensors);
 }
 
 Result<TrainedNetwork> load_network(const std::string& path) {
-  Result<TrainedNetwork> network = parse_network(path);
-  if (network.ok() || network.error().message.starts_with(path)) return network;
-  return network.error().with_context(path);
+  return naming_file(path, parse_network(path));
 }
 
 }  // namespace tessera::nn

@@ -8,7 +8,7 @@ namespace tessera::nn {
 namespace {
 
 constexpr const char* kChecksum = "checksum";
-constexpr std::string_view kPad = "_pad.";
+constexpr std::string_view kPad = "_pad.", kHyper = "hyper.", kNote = "note.";
 
 template <class... Args>
 Error bad(fmt::format_string<Args...> format, Args&&... args) {
@@ -75,6 +75,41 @@ Result<std::string> read_word(const Metadata& metadata, const std::string& key) 
   const auto it = metadata.find(key);
   if (it == metadata.end()) return damaged_file(key + " is missing");
   return it->second;
+}
+
+void add_hyper_and_notes(const Hyper& hyper, const Metadata& notes, Metadata* metadata) {
+  for (const auto& [name, value] : hyper) {
+    (*metadata)[std::string(kHyper) + name] = std::to_string(value);
+  }
+  for (const auto& [name, text] : notes) (*metadata)[std::string(kNote) + name] = text;
+}
+
+Result<void> read_hyper_and_notes(const Metadata& metadata, Hyper* hyper, Metadata* notes) {
+  for (const auto& [key, text] : metadata) {
+    if (key.starts_with(kNote)) (*notes)[key.substr(kNote.size())] = text;
+    if (!key.starts_with(kHyper)) continue;
+    TESSERA_TRY((*hyper)[key.substr(kHyper.size())], read_number<std::int64_t>(metadata, key));
+  }
+  return {};
+}
+
+NamedTensor vector_tensor(const std::string& name, const std::vector<float>& values) {
+  HostTensor tensor(DType::kF32, {static_cast<std::int64_t>(values.size())});
+  std::copy(values.begin(), values.end(), tensor.as<float>());
+  return {name, std::move(tensor)};
+}
+
+Result<std::vector<float>> take_vector(const std::string& name,
+                                       std::map<std::string, HostTensor>* weights) {
+  const auto it = weights->find(name);
+  if (it == weights->end()) return damaged_file(name + " is missing");
+  const HostTensor tensor = std::move(it->second);
+  weights->erase(it);
+  if (tensor.dtype() != DType::kF32 || tensor.shape().size() != 1) {
+    return bad("{} is {} {}, not a vector of f32", name, to_text(tensor.dtype()),
+               to_text(tensor.shape()));
+  }
+  return std::vector<float>(tensor.as<float>(), tensor.as<float>() + tensor.size());
 }
 
 bool all_finite(const float* values, std::int64_t count) {

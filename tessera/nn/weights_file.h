@@ -39,6 +39,23 @@ Result<T> read_number(const Metadata& metadata, const std::string& key) {
   return value;
 }
 
+// The sizes of a network and what people want to know of it, as entries of their own.
+void add_hyper_and_notes(const Hyper& hyper, const Metadata& notes, Metadata* metadata);
+Result<void> read_hyper_and_notes(const Metadata& metadata, Hyper* hyper, Metadata* notes);
+
+// Vectors that lie in the file beside the weights.
+NamedTensor vector_tensor(const std::string& name, const std::vector<float>& values);
+// Takes it out of `weights`. kIo: missing; kInvalidArgument: not a vector of f32.
+Result<std::vector<float>> take_vector(const std::string& name,
+                                       std::map<std::string, HostTensor>* weights);
+
+// Errors name the file they are about, once.
+template <class T>
+Result<T> naming_file(const std::string& path, Result<T> result) {
+  if (result.ok() || result.error().message.starts_with(path)) return result;
+  return result.error().with_context(path);
+}
+
 // Every parameter of the network `name` is there as finite f32 of its shape, and nothing else is.
 Result<void> check_weights(const std::string& name, const std::vector<Parameter>& parameters,
                            const std::map<std::string, HostTensor>& weights);
