@@ -38,7 +38,7 @@ bool is_one(const Node& node, std::string_view name) {
 
 class IntegerProducts {
  public:
-  explicit IntegerProducts(Graph& graph) : graph_(graph) {
+  IntegerProducts(Graph& graph, std::int64_t depth) : graph_(graph), depth_(depth) {
     for (const Initializer& i : graph.initializers) {
       names_.insert(i.name);
       if (const auto* t = std::get_if<HostTensor>(&i.value)) constants_[i.name] = *t;
@@ -113,6 +113,8 @@ class IntegerProducts {
     return Operands{*left, *right};
   }
 
+  bool sums_whole(std::int64_t elements) const { return elements % depth_ == 0; }
+
   bool rewrite(const Node& node) {
     if (!node.domain.empty() || node.inputs.size() < 2 || node.outputs.size() != 1) return false;
     if (node.op_type == "Conv") return rewrite_conv(node);
@@ -133,7 +135,9 @@ class IntegerProducts {
 
   bool rewrite_conv(const Node& node) {
     const auto x = operands(node, 0);
-    if (!x || x->right.data->shape().size() < 3) return false;
+    if (!x || x->right.data->shape().size() < 3 || !sums_whole(x->right.data->shape()[1]))
+      return false;
+    if (depth_ > 1 && integer(node, "group", 1) != 1) return false;
     Shape column(x->right.data->shape().size(), 1);
     column[1] = -1;
     const std::string sums = add(
@@ -148,6 +152,8 @@ class IntegerProducts {
     const auto x = operands(node, turned ? 0 : 1);
     if (!x || integer(node, "transA", 0) != 0 || !is_one(node, "alpha") || !is_one(node, "beta"))
       return false;
+    const Shape& shape = x->right.data->shape();
+    if (shape.size() != 2 || !sums_whole(shape[turned ? 1 : 0])) return false;
     std::string right = x->right.bytes;
     if (turned) right = add(node, "Transpose", {right}, {Attribute{"perm", Shape{1, 0}, ""}});
     const std::string sums = add(
@@ -158,7 +164,8 @@ class IntegerProducts {
 
   bool rewrite_matmul(const Node& node) {
     const auto x = operands(node, 1);
-    if (!x || x->right.data->shape().size() != 2) return false;
+    if (!x || x->right.data->shape().size() != 2 || !sums_whole(x->right.data->shape()[0]))
+      return false;
     const std::string sums =
         add(node, "MatMulInteger",
             {left_bytes(node, x->left), x->right.bytes, x->left.zero, x->right.zero}, {});
@@ -216,6 +223,7 @@ class IntegerProducts {
   }
 
   Graph& graph_;
+  std::int64_t depth_;
   std::map<std::string, HostTensor> constants_;
   std::map<std::string, const Node*> followed_;  // DequantizeLinear and what moves, by output
   std::set<std::string> names_;
@@ -224,8 +232,8 @@ class IntegerProducts {
 
 }  // namespace
 
-Model with_integer_products(Model model) {
-  IntegerProducts(model.graph).run();
+Model with_integer_products(Model model, std::int64_t depth) {
+  IntegerProducts(model.graph, depth).run();
   return model;
 }
 

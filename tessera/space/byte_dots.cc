@@ -13,6 +13,15 @@ namespace {
 constexpr std::int64_t kGroup = 4;
 constexpr std::int64_t kManyVectors = 16;
 
+// The widest vectors that leave no column over, where such exist: the rest of one is a loop.
+int whole_lanes(int widest, std::int64_t columns) {
+  constexpr int kNarrowest = 4;
+  for (int lanes = widest; lanes >= kNarrowest; lanes /= 2) {
+    if (columns % lanes == 0) return lanes;
+  }
+  return widest;
+}
+
 bool is_byte(DType t) { return t == DType::kI8 || t == DType::kU8; }
 
 // The sum adds i32(a) * i32(b) and nothing around it.
@@ -53,7 +62,7 @@ class DotWriter {
         s_(context.stage(c.stage)),
         h_(context.stage(nest.stage)),
         self_(nest.stage == c.stage),
-        lanes_(context.lanes(DType::kI32)) {}
+        lanes_(whole_lanes(context.lanes(DType::kI32), s_.extent(c.vector))) {}
 
   // The operand as it is, or as a copy of it will be, has its groups side by side.
   bool legal() const {

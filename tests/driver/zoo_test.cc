@@ -8,11 +8,24 @@
 namespace tessera::driver {
 namespace {
 
+// Bytes are multiplied where the machine adds such products by fours, unsigned and signed ones.
+TEST(LoadOptions, IntegerProductsByTarget) {
+  const auto depth = [](const char* machine) {
+    return load_options_for(*target::find_target(machine)).integer_products;
+  };
+  EXPECT_EQ(depth("sapphirerapids"), 4);
+  EXPECT_EQ(depth("haswell"), 0);
+  EXPECT_EQ(depth("neoverse-v1"), 4);
+  EXPECT_EQ(depth("neoverse-n1"), 0);
+  EXPECT_EQ(depth("h200"), 1);
+}
+
 class ZooRuns : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(ZooRuns, AsEveryNodeAlone) {
   const std::string spec = std::string("zoo:") + GetParam();
   ModelBenchOptions options;
+  options.load = load_options_for(target::host());
   options.threads = 2;
   options.timing = {.sample_s = 0, .samples = 1, .min_samples = 1, .time_limit_s = 0};
   const auto result = bench_model(spec, target::host(), options);

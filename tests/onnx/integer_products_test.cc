@@ -146,5 +146,28 @@ TEST(IntegerProducts, WhatIsNotOfTheFormStays) {
   EXPECT_EQ(count(with_integer_products(open), "MatMul"), 1);
 }
 
+// A processor that adds products by fours gains nothing where there are no fours.
+TEST(IntegerProducts, OfWholeGroupsOnly) {
+  const Case three{.op = "Conv", .x = {1, 3, 6, 5}, .w = {4, 3, 3, 3}};
+  const Case four{.op = "Conv", .x = {1, 4, 6, 5}, .w = {4, 4, 3, 3}};
+  const Case apart{.op = "Conv",
+                   .x = {1, 8, 6, 5},
+                   .w = {8, 4, 3, 3},
+                   .attributes = {{"group", std::int64_t{2}, ""}}};
+  const Case turned{
+      .op = "Gemm", .x = {3, 8}, .w = {5, 8}, .attributes = {{"transB", std::int64_t{1}, ""}}};
+  const Case odd{.op = "Gemm", .x = {3, 6}, .w = {6, 8}};
+  const Case product{.op = "MatMul", .x = {3, 8}, .w = {8, 5}};
+  const Case odd_product{.op = "MatMul", .x = {3, 5}, .w = {5, 8}};
+  const auto stays = [](const Case& c) { return count(with_integer_products(qdq(c), 4), c.op); };
+  EXPECT_EQ(stays(three), 1);
+  EXPECT_EQ(stays(four), 0);
+  EXPECT_EQ(stays(apart), 1);
+  EXPECT_EQ(stays(turned), 0);
+  EXPECT_EQ(stays(odd), 1);
+  EXPECT_EQ(stays(product), 0);
+  EXPECT_EQ(stays(odd_product), 1);
+}
+
 }  // namespace
 }  // namespace tessera::onnx::testing

@@ -255,6 +255,16 @@ TEST(Structure, BytesAreMultipliedInGroups) {
   EXPECT_FALSE(contains(text("matmul:M=16,N=32,K=32,dtype=i8"), product));
 }
 
+// 1000 = 62.5 vectors of 16: the last one would be computed element by element.
+TEST(Structure, VectorsOfBytesLeaveNoColumnOver) {
+  const target::Target machine = *target::find_target("sapphirerapids");
+  const auto text = [&](const char* spec) { return schedule_text(dag_of(spec), machine); };
+  EXPECT_NE(text("matmul:M=8,N=1000,K=64,dtype=i8").find("split C j 3 8 "), std::string::npos);
+  EXPECT_NE(text("matmul:M=8,N=1024,K=64,dtype=i8").find(" 16 tail=peel"), std::string::npos);
+  EXPECT_NE(text("matmul:M=8,N=1001,K=64,dtype=i8").find(" 16 tail=peel"), std::string::npos);
+  expect_correct(dag_of("matmul:M=8,N=72,K=16,dtype=i8"), machine, false);
+}
+
 TEST(Tile, FitsTheRegisters) {
   const target::Target arm = target::find_target("neoverse-v1").value();
   const RegisterTile big =

@@ -41,9 +41,12 @@ LoadOptions load_options_for(const target::Target& target) {
   options.passes = passes_for(target);
   constexpr int kWarpRows = 16;
   const auto shapes = target::tensor_shapes(target);
-  options.integer_products = std::any_of(
-      shapes.begin(), shapes.end(),
-      [](const target::TensorShape& s) { return s.dtype == DType::kI8 && s.m == kWarpRows; });
+  const bool warps = std::any_of(shapes.begin(), shapes.end(), [](const target::TensorShape& s) {
+    return s.dtype == DType::kI8 && s.m == kWarpRows;
+  });
+  // One instruction of a processor adds four products; images are unsigned and weights signed.
+  const bool dots = target.arch == target::Arch::kAArch64 ? target.has_i8_mma : target.has_i8_dot;
+  options.integer_products = warps ? 1 : dots ? 4 : 0;
   return options;
 }
 
@@ -66,10 +69,11 @@ Result<onnx::CheckReport> check_model(const onnx::Model& model, const LoadOption
 Result<graph::Graph> load_graph(const onnx::Model& model, const LoadOptions& options) {
   Folding folding(options);
   // Sums of bytes exceed what f16 holds.
-  const bool integers = options.integer_products && options.passes.floats == DType::kF32;
-  TESSERA_TRY(
-      graph::Graph graph,
-      onnx::import_model(integers ? onnx::with_integer_products(model) : model, folding.import()));
+  const bool integers = options.integer_products > 0 && options.passes.floats == DType::kF32;
+  TESSERA_TRY(graph::Graph graph,
+              onnx::import_model(
+                  integers ? onnx::with_integer_products(model, options.integer_products) : model,
+                  folding.import()));
   if (options.optimize) TESSERA_DO(graph::optimize(graph, options.passes));
   return graph;
 }

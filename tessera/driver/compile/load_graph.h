@@ -17,8 +17,9 @@ struct LoadOptions {
   onnx::ImportOptions import;
   graph::PassOptions passes = passes_for(target::host());
   bool optimize = true;  // false: the graph as import leaves it
-  // QDQ models multiply bytes (onnx/integer_products.h), unless f32 is computed in another type.
-  bool integer_products = false;
+  // QDQ models multiply bytes where a multiple of so many elements is summed (0: nowhere;
+  // onnx/integer_products.h), unless f32 is computed in another type.
+  std::int64_t integer_products = 0;
   std::shared_ptr<const kernel::KernelCache> cache;  // of the code that folds constants
 };
 
