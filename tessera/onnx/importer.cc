@@ -3,16 +3,13 @@
 #include <algorithm>
 #include <set>
 
+#include "tessera/support/invalid.h"
+
 namespace tessera::onnx {
 namespace {
 
 // Bodies and calls of functions inside each other; more is a model that calls itself.
 constexpr int kMaxDepth = 64;
-
-template <class... Args>
-Error invalid(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
-}
 
 bool is_issue(ErrorCode code) {
   return code == ErrorCode::kUnsupported || code == ErrorCode::kDataDependent;

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "tessera/support/host_tensor.h"
+#include "tessera/support/invalid.h"
 #include "tessera/support/nearest_name.h"
 
 namespace tessera::te {
@@ -15,18 +16,13 @@ namespace {
 constexpr std::int64_t kMaxParam =
     (std::int64_t{1} << 31) - 1;  // products of two parameters fit i64
 
-template <class... Args>
-Error bad(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
-}
-
 Result<const OpEntry*> find_entry(const std::string& name) {
   std::vector<std::string> valid;
   for (const OpEntry& entry : op_table()) {
     if (name == entry.name) return &entry;
     valid.emplace_back(entry.name);
   }
-  return bad("unknown operation '{}'; did you mean '{}'?", name, nearest_name(name, valid));
+  return invalid("unknown operation '{}'; did you mean '{}'?", name, nearest_name(name, valid));
 }
 
 const OpParam* find_param(const OpEntry& entry, std::string_view name) {
@@ -48,14 +44,14 @@ Error unknown_parameter(const OpEntry& entry, std::string_view name) {
   for (const OpParam& p : entry.params) valid.emplace_back(p.name);
   for (const OpWord& w : entry.words) valid.emplace_back(w.name);
   valid.emplace_back("dtype");
-  return bad("{}: unknown parameter '{}'; did you mean '{}'? Valid: {}", entry.name, name,
-             nearest_name(name, valid), fmt::join(valid, ", "));
+  return invalid("{}: unknown parameter '{}'; did you mean '{}'? Valid: {}", entry.name, name,
+                 nearest_name(name, valid), fmt::join(valid, ", "));
 }
 
 Result<void> check_int(const OpEntry& entry, const OpParam& param, std::int64_t value) {
   if (value < param.min_value || value > kMaxParam) {
-    return bad("{}: {}={} is outside {}..{}", entry.name, param.name, value, param.min_value,
-               kMaxParam);
+    return invalid("{}: {}={} is outside {}..{}", entry.name, param.name, value, param.min_value,
+                   kMaxParam);
   }
   return {};
 }
@@ -64,37 +60,37 @@ Result<void> check_word(const OpEntry& entry, const OpWord& word, const std::str
   if (word.choices.empty()) return {};
   const auto same = [&](const char* choice) { return value == choice; };
   if (std::any_of(word.choices.begin(), word.choices.end(), same)) return {};
-  return bad("{}: {}={} is not one of {}", entry.name, word.name, value,
-             fmt::join(word.choices, ", "));
+  return invalid("{}: {}={} is not one of {}", entry.name, word.name, value,
+                 fmt::join(word.choices, ", "));
 }
 
 // One `name=value` of a spec.
 Result<void> read_parameter(const OpEntry& entry, std::string_view item, OpSpec* spec) {
   const std::size_t equals = item.find('=');
   if (equals == std::string_view::npos || equals == 0 || equals + 1 == item.size()) {
-    return bad("{}: '{}' is not NAME=VALUE", entry.name, item);
+    return invalid("{}: '{}' is not NAME=VALUE", entry.name, item);
   }
   const std::string name(item.substr(0, equals));
   const std::string_view value = item.substr(equals + 1);
   if (name == "dtype") {
     const std::optional<DType> dtype = dtype_from_text(value);
-    if (!dtype) return bad("{}: dtype={} is not a type", entry.name, value);
+    if (!dtype) return invalid("{}: dtype={} is not a type", entry.name, value);
     spec->dtype = *dtype;
     return {};
   }
   if (find_word(entry, name)) {
     if (!spec->words.emplace(name, value).second)
-      return bad("{}: {} is given twice", entry.name, name);
+      return invalid("{}: {} is given twice", entry.name, name);
     return {};
   }
   if (!find_param(entry, name)) return unknown_parameter(entry, name);
   std::int64_t number = 0;
   const auto [end, status] = std::from_chars(value.data(), value.data() + value.size(), number);
   if (status != std::errc() || end != value.data() + value.size()) {
-    return bad("{}: {}={} is not an integer in range", entry.name, name, value);
+    return invalid("{}: {}={} is not an integer in range", entry.name, name, value);
   }
   if (!spec->ints.emplace(name, number).second)
-    return bad("{}: {} is given twice", entry.name, name);
+    return invalid("{}: {} is given twice", entry.name, name);
   return {};
 }
 
@@ -111,7 +107,7 @@ Result<OpSpec> parse_op_spec(std::string_view text) {
     const std::size_t comma = rest.find(',');
     TESSERA_DO(read_parameter(*entry, rest.substr(0, comma), &spec));
     if (comma != std::string_view::npos && comma + 1 == rest.size())
-      return bad("{}: trailing comma", spec.op);
+      return invalid("{}: trailing comma", spec.op);
     rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
   }
   return complete(spec);
@@ -133,13 +129,13 @@ Result<OpSpec> complete(const OpSpec& spec) {
   for (const OpParam& param : entry->params) {
     if (param.default_value == kDerived || full.ints.count(param.name) != 0) continue;
     if (param.default_value == kRequired)
-      return bad("{}: {} ({}) must be given", entry->name, param.name, param.doc);
+      return invalid("{}: {} ({}) must be given", entry->name, param.name, param.doc);
     full.ints[param.name] = param.default_value;
   }
   for (const OpWord& word : entry->words) {
     if (full.words.count(word.name) != 0) continue;
     if (word.choices.empty())
-      return bad("{}: {} ({}) must be given", entry->name, word.name, word.doc);
+      return invalid("{}: {} ({}) must be given", entry->name, word.name, word.doc);
     full.words[word.name] = word.choices.front();
   }
   return full;

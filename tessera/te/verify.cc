@@ -4,6 +4,7 @@
 
 #include "tessera/ir/visitor.h"
 #include "tessera/support/host_tensor.h"
+#include "tessera/support/invalid.h"
 #include "tessera/te/dag.h"
 
 namespace tessera::te {
@@ -11,16 +12,11 @@ namespace {
 
 constexpr std::size_t kMaxRank = 16;
 
-template <class... Args>
-Error bad(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
-}
-
 bool is_arg(Reducer r) { return r == Reducer::kArgMax || r == Reducer::kArgMin; }
 
 Result<void> check_shape(const ir::Buffer& buffer) {
   if (buffer->shape.size() > kMaxRank) {
-    return bad("buffer {}: rank {} exceeds {}", buffer->name, buffer->shape.size(), kMaxRank);
+    return invalid("buffer {}: rank {} exceeds {}", buffer->name, buffer->shape.size(), kMaxRank);
   }
   const auto total = checked_elements(buffer->shape, buffer->dtype);
   if (!total.ok()) return total.error().with_context("buffer " + buffer->name);
@@ -44,10 +40,11 @@ class OpChecker {
     for (const auto* axes : {&op_.axes, &op_.reduce_axes}) {
       for (const Axis& axis : *axes) {
         const auto* var = axis.var.as<ir::Var>();
-        if (!var) return bad("an axis is not a variable");
-        if (axis.var.type() != ir::Type{DType::kI64, 1}) return bad("axis {}: not i64", var->name);
-        if (axis.extent < 0) return bad("axis {}: negative extent {}", var->name, axis.extent);
-        if (!vars_.insert(axis.var.get()).second) return bad("axis {}: used twice", var->name);
+        if (!var) return invalid("an axis is not a variable");
+        if (axis.var.type() != ir::Type{DType::kI64, 1})
+          return invalid("axis {}: not i64", var->name);
+        if (axis.extent < 0) return invalid("axis {}: negative extent {}", var->name, axis.extent);
+        if (!vars_.insert(axis.var.get()).second) return invalid("axis {}: used twice", var->name);
       }
     }
     return {};
@@ -56,13 +53,13 @@ class OpChecker {
   Result<void> check_reducer() const {
     const std::size_t n = op_.values.size();
     if (n == 0 || n != op_.outputs.size()) {
-      return bad("{} values for {} outputs", n, op_.outputs.size());
+      return invalid("{} values for {} outputs", n, op_.outputs.size());
     }
     if (op_.reducer == Reducer::kNone && !op_.reduce_axes.empty()) {
-      return bad("reduce axes without a reducer");
+      return invalid("reduce axes without a reducer");
     }
     if (is_arg(op_.reducer) && (n != 2 || !is_int(op_.values[1].dtype()))) {
-      return bad("{} needs a value and an integer index", to_text(op_.reducer));
+      return invalid("{} needs a value and an integer index", to_text(op_.reducer));
     }
     return {};
   }
@@ -70,18 +67,18 @@ class OpChecker {
   Result<void> check_outputs() const {
     for (std::size_t i = 0; i < op_.outputs.size(); ++i) {
       const ir::Buffer& out = op_.outputs[i];
-      if (known_.count(out) != 0) return bad("buffer {}: written twice", out->name);
+      if (known_.count(out) != 0) return invalid("buffer {}: written twice", out->name);
       TESSERA_DO(check_shape(out));
       const bool same =
           std::equal(out->shape.begin(), out->shape.end(), op_.axes.begin(), op_.axes.end(),
                      [](std::int64_t dim, const Axis& axis) { return dim == axis.extent; });
       if (!same) {
-        return bad("buffer {}: shape {} differs from the axes", out->name,
-                   tessera::to_text(out->shape));
+        return invalid("buffer {}: shape {} differs from the axes", out->name,
+                       tessera::to_text(out->shape));
       }
       if (op_.values[i].type() != ir::Type{out->dtype, 1}) {
-        return bad("buffer {}: {} cannot hold a value of {}", out->name, to_text(out->dtype),
-                   ir::to_text(op_.values[i].type()));
+        return invalid("buffer {}: {} cannot hold a value of {}", out->name, to_text(out->dtype),
+                       ir::to_text(op_.values[i].type()));
       }
     }
     return {};
@@ -96,22 +93,23 @@ class OpChecker {
   }
 
   Result<void> check_node(const ir::Expr& e) const {
-    if (e.lanes() != 1) return bad("a value holds a vector");
+    if (e.lanes() != 1) return invalid("a value holds a vector");
     if (const auto* var = e.as<ir::Var>(); var && vars_.count(e.get()) == 0) {
-      return bad("variable {} is not an axis", var->name);
+      return invalid("variable {} is not an axis", var->name);
     }
     const auto* load = e.as<ir::Load>();
     if (!load) return {};
     if (known_.count(load->buffer) == 0) {
-      return bad("reads {}, which no input and no earlier operation defines", load->buffer->name);
+      return invalid("reads {}, which no input and no earlier operation defines",
+                     load->buffer->name);
     }
     if (load->indices.size() != load->buffer->shape.size()) {
-      return bad("reads {} of rank {} with {} indices", load->buffer->name,
-                 load->buffer->shape.size(), load->indices.size());
+      return invalid("reads {} of rank {} with {} indices", load->buffer->name,
+                     load->buffer->shape.size(), load->indices.size());
     }
     for (const ir::Expr& index : load->indices) {
       if (index.dtype() != DType::kI64)
-        return bad("reads {} with an index that is not i64", load->buffer->name);
+        return invalid("reads {} with an index that is not i64", load->buffer->name);
     }
     return {};
   }
@@ -127,7 +125,7 @@ Result<void> verify(const Dag& dag) {
   std::set<ir::Buffer> known;
   std::set<std::string> names;
   const auto claim_name = [&](const std::string& name) -> Result<void> {
-    if (!names.insert(name).second) return bad("{}: two buffers are named {}", dag.name, name);
+    if (!names.insert(name).second) return invalid("{}: two buffers are named {}", dag.name, name);
     return {};
   };
   for (const Input& input : dag.inputs) {
@@ -143,9 +141,9 @@ Result<void> verify(const Dag& dag) {
       known.insert(out);
     }
   }
-  if (dag.outputs.empty()) return bad("{}: no output", dag.name);
+  if (dag.outputs.empty()) return invalid("{}: no output", dag.name);
   for (const ir::Buffer& out : dag.outputs) {
-    if (!dag.producer(out)) return bad("{}: output {} is not written", dag.name, out->name);
+    if (!dag.producer(out)) return invalid("{}: output {} is not written", dag.name, out->name);
   }
   return {};
 }

@@ -6,16 +6,12 @@
 #include <fmt/ranges.h>
 
 #include "tessera/support/check.h"
+#include "tessera/support/invalid.h"
 #include "tessera/support/nearest_name.h"
 #include "tessera/zoo/model_builder.h"
 
 namespace tessera::zoo {
 namespace {
-
-template <class... Args>
-Error bad(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
-}
 
 Result<const ZooEntry*> find_entry(std::string_view name) {
   std::vector<std::string> valid;
@@ -25,7 +21,7 @@ Result<const ZooEntry*> find_entry(std::string_view name) {
     valid.insert(valid.end(), entry.aliases.begin(), entry.aliases.end());
   }
   const std::string_view shown = name.substr(0, 64);
-  return bad("unknown network '{}'; did you mean '{}'?", shown, nearest_name(name, valid));
+  return invalid("unknown network '{}'; did you mean '{}'?", shown, nearest_name(name, valid));
 }
 
 Result<void> read_int(const ZooEntry& entry, const ZooParam& param, std::string_view value,
@@ -33,14 +29,14 @@ Result<void> read_int(const ZooEntry& entry, const ZooParam& param, std::string_
   std::int64_t number = 0;
   const auto [end, status] = std::from_chars(value.data(), value.data() + value.size(), number);
   if (status != std::errc() || end != value.data() + value.size()) {
-    return bad("{}: {}={} is not an integer", entry.name, param.name, value);
+    return invalid("{}: {}={} is not an integer", entry.name, param.name, value);
   }
   if (number < param.min_value || number > param.max_value) {
-    return bad("{}: {}={} is outside {}..{}", entry.name, param.name, value, param.min_value,
-               param.max_value);
+    return invalid("{}: {}={} is outside {}..{}", entry.name, param.name, value, param.min_value,
+                   param.max_value);
   }
   if (!settings->ints.emplace(param.name, number).second) {
-    return bad("{}: {} is given twice", entry.name, param.name);
+    return invalid("{}: {} is given twice", entry.name, param.name);
   }
   return {};
 }
@@ -48,11 +44,11 @@ Result<void> read_int(const ZooEntry& entry, const ZooParam& param, std::string_
 Result<void> read_word(const ZooEntry& entry, const ZooWord& word, std::string_view value,
                        Settings* settings) {
   if (std::ranges::count(word.choices, value) == 0) {
-    return bad("{}: {}={} is not one of {}", entry.name, word.name, value,
-               fmt::join(word.choices, ", "));
+    return invalid("{}: {}={} is not one of {}", entry.name, word.name, value,
+                   fmt::join(word.choices, ", "));
   }
   if (!settings->words.emplace(word.name, value).second) {
-    return bad("{}: {} is given twice", entry.name, word.name);
+    return invalid("{}: {} is given twice", entry.name, word.name);
   }
   return {};
 }
@@ -61,7 +57,7 @@ Result<void> read_word(const ZooEntry& entry, const ZooWord& word, std::string_v
 Result<void> read_setting(const ZooEntry& entry, std::string_view item, Settings* settings) {
   const std::size_t equals = item.find('=');
   if (equals == std::string_view::npos || equals == 0 || equals + 1 == item.size()) {
-    return bad("{}: '{}' is not NAME=VALUE", entry.name, item);
+    return invalid("{}: '{}' is not NAME=VALUE", entry.name, item);
   }
   const std::string_view name = item.substr(0, equals);
   const std::string_view value = item.substr(equals + 1);
@@ -74,8 +70,8 @@ Result<void> read_setting(const ZooEntry& entry, std::string_view item, Settings
     if (word.name == name) return read_word(entry, word, value, settings);
     valid.push_back(word.name);
   }
-  return bad("{}: unknown parameter '{}'; did you mean '{}'? Valid: {}", entry.name, name,
-             nearest_name(name, valid), fmt::join(valid, ", "));
+  return invalid("{}: unknown parameter '{}'; did you mean '{}'? Valid: {}", entry.name, name,
+                 nearest_name(name, valid), fmt::join(valid, ", "));
 }
 
 struct Chosen {
@@ -91,14 +87,14 @@ Result<Chosen> read_spec(std::string_view spec) {
   Chosen chosen{entry, {}};
   std::string_view rest = at == std::string_view::npos ? "" : spec.substr(at + 1);
   if (at != std::string_view::npos && rest.empty()) {
-    return bad("{}: nothing follows '@'", entry->name);
+    return invalid("{}: nothing follows '@'", entry->name);
   }
   while (!rest.empty()) {
     const std::size_t comma = rest.find(',');
     TESSERA_DO(read_setting(*entry, rest.substr(0, comma), &chosen.settings));
     if (comma == std::string_view::npos) break;
     rest.remove_prefix(comma + 1);
-    if (rest.empty()) return bad("{}: trailing comma", entry->name);
+    if (rest.empty()) return invalid("{}: trailing comma", entry->name);
   }
   for (const ZooParam& p : entry->params) chosen.settings.ints.emplace(p.name, p.default_value);
   for (const ZooWord& w : entry->words) chosen.settings.words.emplace(w.name, w.choices[0]);

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "tessera/graph/ops/ops.h"
+#include "tessera/support/invalid.h"
 #include "tessera/te/ops/contract.h"
 #include "tessera/te/ops/element_types.h"
 
@@ -13,25 +14,20 @@ namespace {
 using Types = std::vector<TensorType>;
 using Buffers = std::vector<ir::Buffer>;
 
-template <class... Args>
-Error bad(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
-}
-
 // Adds the extents of an operand's labels.
 Result<void> read_labels(const std::string& labels, const Shape& shape,
                          std::map<char, std::int64_t>* extents) {
   if (labels.size() != shape.size()) {
-    return bad("labels {} for an operand of rank {}", labels, shape.size());
+    return invalid("labels {} for an operand of rank {}", labels, shape.size());
   }
   for (std::size_t d = 0; d < labels.size(); ++d) {
     if (!std::isalpha(static_cast<unsigned char>(labels[d]))) {
-      return bad("label '{}' is not a letter", labels[d]);
+      return invalid("label '{}' is not a letter", labels[d]);
     }
-    if (labels.find(labels[d]) != d) return bad("label {} repeats in {}", labels[d], labels);
+    if (labels.find(labels[d]) != d) return invalid("label {} repeats in {}", labels[d], labels);
     const auto [it, added] = extents->emplace(labels[d], shape[d]);
     if (!added && it->second != shape[d]) {
-      return bad("label {} is {} and {}", labels[d], it->second, shape[d]);
+      return invalid("label {} is {} and {}", labels[d], it->second, shape[d]);
     }
   }
   return {};
@@ -44,10 +40,10 @@ Result<te::OperandPart> read_part(const NodeView& node, std::size_t operand) {
   te::OperandPart part{node.attrs.integers(name + "_starts"), node.attrs.integers(name + "_sizes")};
   const Shape& shape = node.shape(operand);
   if (part.starts.size() != shape.size() || part.sizes.size() != shape.size())
-    return bad("a part of rank {} of an operand of rank {}", part.starts.size(), shape.size());
+    return invalid("a part of rank {} of an operand of rank {}", part.starts.size(), shape.size());
   for (std::size_t d = 0; d < shape.size(); ++d) {
     if (part.starts[d] < 0 || part.sizes[d] < 0 || part.starts[d] > shape[d] - part.sizes[d]) {
-      return bad("a part {}+{} of an axis of size {}", part.starts[d], part.sizes[d], shape[d]);
+      return invalid("a part {}+{} of an axis of size {}", part.starts[d], part.sizes[d], shape[d]);
     }
   }
   return part;
@@ -66,8 +62,8 @@ Result<Types> infer_contract(const NodeView& node) {
   Shape shape;
   for (std::size_t d = 0; d < out.size(); ++d) {
     const auto it = extents.find(out[d]);
-    if (it == extents.end()) return bad("label {} of the output is in no operand", out[d]);
-    if (out.find(out[d]) != d) return bad("label {} repeats in {}", out[d], out);
+    if (it == extents.end()) return invalid("label {} of the output is in no operand", out[d]);
+    if (out.find(out[d]) != d) return invalid("label {} repeats in {}", out[d], out);
     shape.push_back(it->second);
   }
   return Types{{types.out, shape}};
@@ -88,7 +84,8 @@ Result<Buffers> define_contract(te::DagBuilder& b, const std::string& name, cons
 Result<Types> infer_det(const NodeView& node) {
   const Shape& x = node.shape(0);
   if (x.size() < 2 || x[x.size() - 1] != x[x.size() - 2] || !is_float(node.dtype(0))) {
-    return bad("a determinant needs square matrices of floats, not {}", to_text(*node.types[0]));
+    return invalid("a determinant needs square matrices of floats, not {}",
+                   to_text(*node.types[0]));
   }
   return Types{{node.dtype(0), Shape(x.begin(), x.end() - 2)}};
 }

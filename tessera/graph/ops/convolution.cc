@@ -1,6 +1,7 @@
 // Convolutions: conv, conv_winograd and conv_transpose; columns, the matrix of their windows.
 #include "tessera/graph/ops/image.h"
 #include "tessera/graph/ops/ops.h"
+#include "tessera/support/invalid.h"
 #include "tessera/te/ops/columns.h"
 #include "tessera/te/ops/conv.h"
 #include "tessera/te/ops/conv_transpose.h"
@@ -12,11 +13,6 @@ namespace {
 
 using Types = std::vector<TensorType>;
 using Buffers = std::vector<ir::Buffer>;
-
-template <class... Args>
-Error bad(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
-}
 
 // An image, its weights [.., .., k...] and the number of groups.
 struct Operands {
@@ -31,11 +27,11 @@ Result<Operands> read_operands(const NodeView& node) {
   TESSERA_TRY(ops.image, read_image(node));
   const Shape& w = node.shape(1);
   if (w.size() != node.shape(0).size()) {
-    return bad("an image of rank {} and weights of rank {}", node.shape(0).size(), w.size());
+    return invalid("an image of rank {} and weights of rank {}", node.shape(0).size(), w.size());
   }
   ops.kernel = Shape(w.begin() + 2, w.end());
   ops.groups = node.attrs.integer("group", 1);
-  if (ops.groups < 1) return bad("{} groups", ops.groups);
+  if (ops.groups < 1) return invalid("{} groups", ops.groups);
   TESSERA_TRY(ops.types, te::product_types(node.dtype(0), node.dtype(1)));
   return ops;
 }
@@ -55,8 +51,8 @@ Result<Conv> read_conv(const NodeView& node) {
   conv.co = w[0];
   const std::int64_t ci = ops.image.c;
   if (ci % ops.groups != 0 || conv.co % ops.groups != 0 || w[1] != ci / ops.groups) {
-    return bad("weights {} do not fit {} channels in {} groups", tessera::to_text(w), ci,
-               ops.groups);
+    return invalid("weights {} do not fit {} channels in {} groups", tessera::to_text(w), ci,
+                   ops.groups);
   }
   conv.params.groups = ops.groups;
   conv.params.channels_first = ops.image.channels_first;
@@ -92,15 +88,16 @@ Result<std::vector<te::Window>> read_winograd(const NodeView& node) {
   const Shape& x = node.shape(0);
   const Shape& u = node.shape(1);
   const std::int64_t m = node.attrs.integer("m");
-  if (m != 2 && m != 4 && m != 6) return bad("m = {} is not 2, 4 or 6", m);
+  if (m != 2 && m != 4 && m != 6) return invalid("m = {} is not 2, 4 or 6", m);
   const std::size_t rank = x.size();
   if ((rank != 4 && rank != 5) || u.size() != rank || u[0] != m + 2 || u[1] != m + 2 ||
       u[rank - 2] != x.back()) {
-    return bad("an image {} and transformed weights {}", tessera::to_text(x), tessera::to_text(u));
+    return invalid("an image {} and transformed weights {}", tessera::to_text(x),
+                   tessera::to_text(u));
   }
   if (!is_float(node.dtype(0)) || node.dtype(1) != compute_type(node.dtype(0))) {
-    return bad("an image of {} and transformed weights of {}", to_text(node.dtype(0)),
-               to_text(node.dtype(1)));
+    return invalid("an image of {} and transformed weights of {}", to_text(node.dtype(0)),
+                   to_text(node.dtype(1)));
   }
   Shape kernel = {3, 3};
   if (rank == 5) kernel.insert(kernel.begin(), u[2]);
@@ -126,11 +123,11 @@ Result<Buffers> define_winograd(te::DagBuilder& b, const std::string& name, cons
 
 Result<std::vector<te::Window>> read_columns(const NodeView& node) {
   TESSERA_TRY(const Image image, read_image(node));
-  if (image.channels_first) return bad("columns of an image whose channels come first");
+  if (image.channels_first) return invalid("columns of an image whose channels come first");
   const Shape& window = node.attrs.integers("window");
   if (window.size() != image.spatial.size()) {
-    return bad("a window of rank {} over an image of rank {}", window.size(),
-               image.spatial.size() + 2);
+    return invalid("a window of rank {} over an image of rank {}", window.size(),
+                   image.spatial.size() + 2);
   }
   return read_windows(node, image, window);
 }
@@ -161,8 +158,8 @@ Result<ConvTranspose> read_conv_transpose(const NodeView& node) {
   const Operands& ops = conv.ops;
   const Shape& w = node.shape(1);
   if (w[0] != ops.image.c || w[0] % ops.groups != 0) {
-    return bad("weights {} do not fit {} channels in {} groups", tessera::to_text(w), ops.image.c,
-               ops.groups);
+    return invalid("weights {} do not fit {} channels in {} groups", tessera::to_text(w),
+                   ops.image.c, ops.groups);
   }
   TESSERA_TRY([[maybe_unused]] const std::int64_t fits,
               checked_elements({w[1], ops.groups}, DType::kI8));
@@ -190,8 +187,8 @@ Result<ConvTranspose> read_conv_transpose(const NodeView& node) {
         (window.size - 1) * window.stride + (window.kernel - 1) * window.dilation + 1 + extra[s];
     window.out = full - before[s] - after[s];
     if (window.size < 1 || window.out < 0) {
-      return bad("cropping {} and {} of {} leaves no output in dimension {}", before[s], after[s],
-                 full, axes[s]);
+      return invalid("cropping {} and {} of {} leaves no output in dimension {}", before[s],
+                     after[s], full, axes[s]);
     }
     conv.params.windows.push_back(std::move(window));
   }

@@ -2,6 +2,7 @@
 #include "tessera/graph/ops/broadcast.h"
 #include "tessera/graph/ops/ops.h"
 #include "tessera/graph/ops/power.h"
+#include "tessera/support/invalid.h"
 #include "tessera/te/ops/element_types.h"
 #include "tessera/te/ops/normalize.h"
 
@@ -13,23 +14,18 @@ using Buffers = std::vector<ir::Buffer>;
 using ir::Expr;
 using te::Indices;
 
-template <class... Args>
-Error bad(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
-}
-
 Result<void> check_input(const NodeView& node, std::size_t max_inputs) {
   if (node.size() < 1 || node.size() > max_inputs || !node.has(0)) {
-    return bad("1 to {} inputs are needed", max_inputs);
+    return invalid("1 to {} inputs are needed", max_inputs);
   }
-  if (!is_float(node.dtype(0))) return bad("not defined for {}", to_text(node.dtype(0)));
+  if (!is_float(node.dtype(0))) return invalid("not defined for {}", to_text(node.dtype(0)));
   return {};
 }
 
 Result<std::size_t> axis_of(const NodeView& node) {
   const std::int64_t axis = node.attrs.integer("axis");
   if (axis < 0 || axis >= static_cast<std::int64_t>(node.shape(0).size())) {
-    return bad("axis {} of a tensor of rank {}", axis, node.shape(0).size());
+    return invalid("axis {} of a tensor of rank {}", axis, node.shape(0).size());
   }
   return static_cast<std::size_t>(axis);
 }
@@ -66,10 +62,10 @@ Result<Types> infer_norm(const NodeView& node, std::size_t max_inputs) {
   if (auto axis = axis_of(node); !axis.ok()) return axis.error();
   for (std::size_t i = 1; i < node.size(); ++i) {
     if (!node.has(i)) continue;
-    if (!is_float(node.dtype(i))) return bad("factor {} is {}", i, to_text(node.dtype(i)));
+    if (!is_float(node.dtype(i))) return invalid("factor {} is {}", i, to_text(node.dtype(i)));
     if (!broadcasts_to(node.shape(i), node.shape(0))) {
-      return bad("factor {} of shape {} does not broadcast to {}", i,
-                 tessera::to_text(node.shape(i)), tessera::to_text(node.shape(0)));
+      return invalid("factor {} of shape {} does not broadcast to {}", i,
+                     tessera::to_text(node.shape(i)), tessera::to_text(node.shape(0)));
     }
   }
   return Types{*node.types[0]};
@@ -99,10 +95,10 @@ Result<Buffers> define_rmsnorm(te::DagBuilder& b, const std::string& name, const
 
 Result<Types> infer_lrn(const NodeView& node) {
   TESSERA_DO(check_input(node, 1));
-  if (node.shape(0).size() < 2) return bad("an input [N, C, ...] is needed");
+  if (node.shape(0).size() < 2) return invalid("an input [N, C, ...] is needed");
   // Also keeps positions in the window within i64.
   const std::int64_t size = node.attrs.integer("size");
-  if (size < 1 || size > (std::int64_t{1} << 32)) return bad("a window of {} channels", size);
+  if (size < 1 || size > (std::int64_t{1} << 32)) return invalid("a window of {} channels", size);
   return Types{*node.types[0]};
 }
 

@@ -3,6 +3,7 @@
 
 #include "tessera/graph/ops/broadcast.h"
 #include "tessera/graph/ops/ops.h"
+#include "tessera/support/invalid.h"
 #include "tessera/te/ops/element_types.h"
 
 namespace tessera::graph {
@@ -14,19 +15,14 @@ using ir::Expr;
 using te::Indices;
 using te::Reducer;
 
-template <class... Args>
-Error bad(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
-}
-
 // Per axis of the input: is it reduced.
 Result<std::vector<bool>> reduced_axes(const std::vector<std::int64_t>& axes, std::size_t rank) {
   std::vector<bool> reduced(rank, false);
   for (const std::int64_t axis : axes) {
     if (axis < 0 || axis >= static_cast<std::int64_t>(rank)) {
-      return bad("axis {} of a tensor of rank {}", axis, rank);
+      return invalid("axis {} of a tensor of rank {}", axis, rank);
     }
-    if (reduced[static_cast<std::size_t>(axis)]) return bad("axis {} is given twice", axis);
+    if (reduced[static_cast<std::size_t>(axis)]) return invalid("axis {} is given twice", axis);
     reduced[static_cast<std::size_t>(axis)] = true;
   }
   return reduced;
@@ -66,11 +62,11 @@ Result<Reducer> reducer_of(const std::string& kind) {
   for (const Kind& row : kKinds) {
     if (row.name == kind) return row.reducer;
   }
-  return bad("kind {} is not one of sum, mean, max, min, prod", kind);
+  return invalid("kind {} is not one of sum, mean, max, min, prod", kind);
 }
 
 Result<void> check_one_input(const NodeView& node) {
-  if (node.size() != 1 || !node.has(0)) return bad("one input is needed");
+  if (node.size() != 1 || !node.has(0)) return invalid("one input is needed");
   return {};
 }
 
@@ -79,7 +75,7 @@ Result<Types> infer_reduce(const NodeView& node) {
   TESSERA_TRY(const Reducer reducer, reducer_of(node.attrs.word("kind")));
   const bool ordered = reducer == Reducer::kMax || reducer == Reducer::kMin;
   if (node.dtype(0) == DType::kBool && !ordered) {
-    return bad("{} is not defined for bool", node.attrs.word("kind"));
+    return invalid("{} is not defined for bool", node.attrs.word("kind"));
   }
   TESSERA_TRY(const auto reduced, reduced_axes(node.attrs.integers("axes"), node.shape(0).size()));
   const bool keep = node.attrs.integer("keepdims") != 0;
@@ -127,13 +123,13 @@ Result<Buffers> define_reduce(te::DagBuilder& b, const std::string& name, const 
 Result<Types> infer_arg_reduce(const NodeView& node) {
   TESSERA_DO(check_one_input(node));
   const std::string& kind = node.attrs.word("kind");
-  if (kind != "max" && kind != "min") return bad("kind {} is not one of max, min", kind);
+  if (kind != "max" && kind != "min") return invalid("kind {} is not one of max, min", kind);
   const std::int64_t axis = node.attrs.integer("axis");
   TESSERA_TRY(const auto reduced, reduced_axes({axis}, node.shape(0).size()));
   const bool keep = node.attrs.integer("keepdims") != 0;
   Shape shape = reduced_shape(node.shape(0), reduced, keep);
   if (node.shape(0)[static_cast<std::size_t>(axis)] == 0 && elements(shape) != 0) {
-    return bad("axis {} is empty: no element is the {}", axis, kind);
+    return invalid("axis {} is empty: no element is the {}", axis, kind);
   }
   return Types{{DType::kI64, std::move(shape)}};
 }

@@ -6,14 +6,10 @@
 #include "tessera/onnx/ops/element_type.h"
 #include "tessera/onnx/ops/ops.h"
 #include "tessera/onnx/ops/shapes.h"
+#include "tessera/support/invalid.h"
 
 namespace tessera::onnx {
 namespace {
-
-template <class... Args>
-Error bad(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
-}
 
 enum Input : std::size_t { kQ, kK, kV, kMask, kPastKey, kPastValue, kValidKeys };
 
@@ -31,7 +27,7 @@ Result<Heads> read_heads(const Context& c) {
   Heads heads;
   const std::int64_t rank = c.rank(kQ);
   if ((rank != 3 && rank != 4) || c.rank(kK) != rank || c.rank(kV) != rank) {
-    return bad("Q, K and V must all have rank 3 or 4");
+    return invalid("Q, K and V must all have rank 3 or 4");
   }
   heads.packed = rank == 3;
   if (heads.packed) {
@@ -42,13 +38,14 @@ Result<Heads> read_heads(const Context& c) {
     heads.kv = c.shape(kK)[1];
   }
   if (heads.q < 1 || heads.kv < 1 || heads.q % heads.kv != 0) {
-    return bad("{} heads of queries for {} heads of keys", heads.q, heads.kv);
+    return invalid("{} heads of queries for {} heads of keys", heads.q, heads.kv);
   }
   if (heads.packed && (c.shape(kQ)[2] % heads.q != 0 || c.shape(kK)[2] % heads.kv != 0 ||
                        c.shape(kV)[2] % heads.kv != 0)) {
-    return bad("the last dimensions of Q, K and V are not multiples of their numbers of heads");
+    return invalid("the last dimensions of Q, K and V are not multiples of their numbers of heads");
   }
-  if (c.has(kPastKey) != c.has(kPastValue)) return bad("past_key and past_value belong together");
+  if (c.has(kPastKey) != c.has(kPastValue))
+    return invalid("past_key and past_value belong together");
   return heads;
 }
 
@@ -121,11 +118,11 @@ Result<Options> read_options(const Context& c, std::int64_t head_size) {
   for (const auto& [name, size] :
        {std::pair("left_window_size", &o.left), std::pair("right_window_size", &o.right)}) {
     TESSERA_TRY(*size, c.integer(name, -1));
-    if (*size < -1) return bad("{} is {}", name, *size);
+    if (*size < -1) return invalid("{} is {}", name, *size);
     *size = std::min(*size, kUnboundedWindow);
   }
   TESSERA_TRY(o.shown, c.integer("qk_matmul_output_mode", 0));
-  if (o.shown < 0 || o.shown > 3) return bad("qk_matmul_output_mode {} is not 0 to 3", o.shown);
+  if (o.shown < 0 || o.shown > 3) return invalid("qk_matmul_output_mode {} is not 0 to 3", o.shown);
   o.softmax = c.dtype(kQ);
   if (c.has_attribute("softmax_precision")) {
     TESSERA_TRY(const std::int64_t type, c.integer("softmax_precision"));
@@ -204,7 +201,7 @@ Result<std::vector<ValueId>> import_attention(Context& c) {
   TESSERA_TRY(const Options options, read_options(c, f.shape(q)[3]));
   std::int64_t past = 0;
   if (c.has(kPastKey)) {
-    if (c.rank(kPastKey) != 4) return bad("past_key needs rank 4");
+    if (c.rank(kPastKey) != 4) return invalid("past_key needs rank 4");
     past = c.shape(kPastKey)[2];
     k = concat(f, {f.in(kPastKey), k}, 2);
     v = concat(f, {f.in(kPastValue), v}, 2);
@@ -228,28 +225,28 @@ Result<Term> modified(Formula& f, Context& c, const char* name, Term x) {
   if (f.failed()) return f.error();
   TESSERA_TRY(const Graph* body, c.body(name));
   TESSERA_TRY(const std::vector<ValueId> out, c.bodies.import_body(*body, {x.id}));
-  if (out.size() != 1) return bad("{} has {} outputs", name, out.size());
+  if (out.size() != 1) return invalid("{} has {} outputs", name, out.size());
   const Term y = f.value(out[0]);
   if (f.shape(y) != f.shape(x) || f.dtype(y) != f.dtype(x)) {
-    return bad("{} makes {} of {}", name, graph::to_text(c.b.type(y.id)),
-               graph::to_text(c.b.type(x.id)));
+    return invalid("{} makes {} of {}", name, graph::to_text(c.b.type(y.id)),
+                   graph::to_text(c.b.type(x.id)));
   }
   return y;
 }
 
 Result<std::vector<ValueId>> import_flex_attention(Context& c) {
-  if (c.rank(kQ) != 4) return bad("Q, K and V must have rank 4");
+  if (c.rank(kQ) != 4) return invalid("Q, K and V must have rank 4");
   TESSERA_TRY(const Heads heads, read_heads(c));
   const Shape q = c.shape(kQ), k = c.shape(kK), v = c.shape(kV);
   if (v[1] != heads.kv || v[2] != k[2] || k[3] != q[3] || k[0] != q[0] || v[0] != q[0]) {
-    return bad("Q {}, K {} and V {} do not fit", to_text(q), to_text(k), to_text(v));
+    return invalid("Q {}, K {} and V {} do not fit", to_text(q), to_text(k), to_text(v));
   }
   TESSERA_TRY(const double scale, c.number("scale", 1 / std::sqrt(static_cast<double>(q[3]))));
   DType precise = compute_type(c.dtype(kQ));
   if (c.has_attribute("softmax_precision")) {
     TESSERA_TRY(const std::int64_t type, c.integer("softmax_precision"));
     TESSERA_TRY(precise, dtype_of_number(type));
-    if (!is_float(precise)) return bad("softmax_precision is {}", to_text(precise));
+    if (!is_float(precise)) return invalid("softmax_precision is {}", to_text(precise));
   }
   Formula f(c);
   const Term query = f.in(kQ);
@@ -290,9 +287,9 @@ Result<std::vector<ValueId>> import_rotary_embedding(Context& c) {
   TESSERA_TRY(std::int64_t rotated, c.integer("rotary_embedding_dim", 0));
   const Shape shape = c.shape(0);
   const bool packed = shape.size() == 3;  // [batch, sequence, heads * size]
-  if (!packed && shape.size() != 4) return bad("the input must have rank 3 or 4");
+  if (!packed && shape.size() != 4) return invalid("the input must have rank 3 or 4");
   if (packed && (num_heads < 1 || shape[2] % num_heads != 0)) {
-    return bad("num_heads {} does not divide {}", num_heads, shape[2]);
+    return invalid("num_heads {} does not divide {}", num_heads, shape[2]);
   }
   Formula f(c);
   Term x = f.in(0);
@@ -304,7 +301,7 @@ Result<std::vector<ValueId>> import_rotary_embedding(Context& c) {
   const Shape table = f.shape(cosine);
   if (rotated < 0 || rotated > size || rotated % 2 != 0 || table.size() != 3 ||
       f.shape(sine) != table || table[2] != rotated / 2) {
-    return bad("tables {} do not rotate {} of {} elements", to_text(table), rotated, size);
+    return invalid("tables {} do not rotate {} of {} elements", to_text(table), rotated, size);
   }
   // Heads come after the sequence when packed, before it otherwise.
   const Shape aligned =

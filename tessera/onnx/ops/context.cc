@@ -1,13 +1,9 @@
 // Attributes and constant inputs of the node being imported.
 #include "tessera/onnx/ops/op.h"
+#include "tessera/support/invalid.h"
 
 namespace tessera::onnx {
 namespace {
-
-template <class... Args>
-Error invalid(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
-}
 
 Error wrong_kind(std::string_view name, const char* wanted) {
   return invalid("attribute '{}' is not {}", name, wanted);

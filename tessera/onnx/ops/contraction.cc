@@ -1,16 +1,12 @@
 // MatMul, Gemm and Det; einsum.cc and integer_matmul.cc hold the rest of the family.
 #include "tessera/onnx/ops/contract.h"
 #include "tessera/onnx/ops/ops.h"
+#include "tessera/support/invalid.h"
 
 namespace tessera::onnx {
 namespace {
 
 using Values = std::vector<ValueId>;
-
-template <class... Args>
-Error bad(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
-}
 
 Result<Values> import_matmul(Context& c) {
   TESSERA_TRY(const ValueId y, matmul(c.b, c.in(0), c.in(1)));
@@ -23,7 +19,8 @@ Result<Values> import_gemm(Context& c) {
   TESSERA_TRY(const double alpha, c.number("alpha", 1.0));
   TESSERA_TRY(const double beta, c.number("beta", 1.0));
   if (c.rank(0) != 2 || c.rank(1) != 2) {
-    return bad("A and B must be matrices, not {} and {}", to_text(c.shape(0)), to_text(c.shape(1)));
+    return invalid("A and B must be matrices, not {} and {}", to_text(c.shape(0)),
+                   to_text(c.shape(1)));
   }
   TESSERA_TRY(ValueId y, contract(c.b, c.in(0), trans_a != 0 ? "ki" : "ik", c.in(1),
                                   trans_b != 0 ? "jk" : "kj", "ij"));
@@ -38,7 +35,7 @@ Result<Values> import_gemm(Context& c) {
   TESSERA_TRY(const ValueId bias, times(c.in(2), beta));
   TESSERA_TRY(y, c.b.add("add", {y, bias}));
   if (c.b.shape(y) != shape) {
-    return bad("C {} does not broadcast to {}", to_text(c.shape(2)), to_text(shape));
+    return invalid("C {} does not broadcast to {}", to_text(c.shape(2)), to_text(shape));
   }
   return Values{y};
 }
@@ -73,7 +70,7 @@ Result<ValueId> reduce_axes(graph::GraphBuilder& b, const char* kind, ValueId x,
 Result<ValueId> matmul(graph::GraphBuilder& b, ValueId x, ValueId y) {
   const Shape xs = b.shape(x), ys = b.shape(y);
   const auto refuse = [&] {
-    return bad("no matrix product of {} and {}", to_text(xs), to_text(ys));
+    return invalid("no matrix product of {} and {}", to_text(xs), to_text(ys));
   };
   if (xs.empty() || ys.empty()) return refuse();
   const bool x_vector = xs.size() == 1, y_vector = ys.size() == 1;

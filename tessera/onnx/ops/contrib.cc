@@ -6,16 +6,12 @@
 #include "tessera/onnx/ops/contract.h"
 #include "tessera/onnx/ops/ops.h"
 #include "tessera/onnx/ops/shapes.h"
+#include "tessera/support/invalid.h"
 
 namespace tessera::onnx {
 namespace {
 
 using Values = std::vector<ValueId>;
-
-template <class... Args>
-Error bad(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
-}
 
 // Input 0 plus the bias of input 1, where it is given.
 Term biased(Formula& f, const Context& c) { return c.has(1) ? f.wide(0) + f.wide(1) : f.wide(0); }
@@ -45,13 +41,13 @@ Result<Values> import_quick_gelu(Context& c) {
 // by the root of the mean square. Output 3 is the sum; the statistics are for training.
 Result<Values> skip_norm(Context& c, bool simplified) {
   TESSERA_TRY(const double epsilon, c.number("epsilon", simplified ? 1e-5 : 1e-12));
-  if (c.rank(0) < 1) return bad("an input of rank 2 or 3 is needed");
+  if (c.rank(0) < 1) return invalid("an input of rank 2 or 3 is needed");
   const std::size_t bias = simplified ? 3 : 4;
   Formula f(c);
   Term sum = f.wide(0) + f.wide(1);
   if (c.has(bias)) sum = sum + f.wide(bias);
   if (!f.failed() && f.shape(sum) != c.shape(0)) {
-    return bad("skip of {} for {}", to_text(c.shape(1)), to_text(c.shape(0)));
+    return invalid("skip of {} for {}", to_text(c.shape(1)), to_text(c.shape(0)));
   }
   sum = f.cast(sum, c.dtype(0));
   std::vector<Term> inputs = {sum, f.in(2)};
@@ -105,10 +101,10 @@ Result<Values> import_fused_matmul(Context& c) {
 Result<Values> import_embed_layer_norm(Context& c) {
   TESSERA_TRY(const double epsilon, c.number("epsilon", 1e-12));
   for (const std::size_t i : {2u, 3u, 5u, 6u}) {
-    if (!c.has(i)) return bad("input {} is missing", i);
+    if (!c.has(i)) return invalid("input {} is missing", i);
   }
   if (c.rank(0) != 2 || c.rank(2) != 2 || c.rank(3) != 2) {
-    return bad("ids [batch, length] and tables [n, width] are needed");
+    return invalid("ids [batch, length] and tables [n, width] are needed");
   }
   if (c.wants(1) && c.has(7)) return make_error(ErrorCode::kUnsupported, "mask_index");
   const std::int64_t batch = c.shape(0)[0], length = c.shape(0)[1];
@@ -120,7 +116,8 @@ Result<Values> import_embed_layer_norm(Context& c) {
   if (c.has(8)) {
     positions = rows(3, f.in(8));
   } else {
-    if (c.shape(3)[0] < length) return bad("{} positions in a table of {}", length, c.shape(3)[0]);
+    if (c.shape(3)[0] < length)
+      return invalid("{} positions in a table of {}", length, c.shape(3)[0]);
     positions = slice(f, f.in(3), 0, 0, length);
   }
   Term sum = f.widen(rows(2, f.in(0))) + f.widen(positions);

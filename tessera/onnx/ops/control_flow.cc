@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tessera/onnx/ops/ops.h"
+#include "tessera/support/invalid.h"
 
 namespace tessera::onnx {
 namespace {
@@ -11,11 +12,6 @@ using Values = Result<std::vector<ValueId>>;
 
 // Iterations of one loop; bodies that add no node would escape the limit on nodes.
 constexpr std::int64_t kMaxIterations = 100'000;
-
-template <class... Args>
-Error invalid(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
-}
 
 Result<bool> known_condition(Context& c, ValueId id, std::string_view what) {
   if (Sequences::is_sequence(id)) return invalid("{} is a sequence", what);

@@ -2,14 +2,10 @@
 // places become a grid of samples, which a product with the weights adds up.
 #include "tessera/onnx/ops/ops.h"
 #include "tessera/onnx/ops/shapes.h"
+#include "tessera/support/invalid.h"
 
 namespace tessera::onnx {
 namespace {
-
-template <class... Args>
-Error bad(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
-}
 
 enum Input : std::size_t { kX, kW, kOffset, kBias, kMask };
 
@@ -26,9 +22,9 @@ struct Deform {
 
 Result<Shape> spatial(const Context& c, const char* name, const Shape& absent, std::int64_t least) {
   TESSERA_TRY(const Shape values, c.integers(name, absent));
-  if (values.size() != absent.size()) return bad("{} has {} values", name, values.size());
+  if (values.size() != absent.size()) return invalid("{} has {} values", name, values.size());
   for (const std::int64_t v : values) {
-    if (v < least || v > kMaxAttribute) return bad("{} has the value {}", name, v);
+    if (v < least || v > kMaxAttribute) return invalid("{} has the value {}", name, v);
   }
   return values;
 }
@@ -37,20 +33,20 @@ Result<void> check_shapes(const Context& c, const Deform& d) {
   const std::int64_t channels = c.shape(kX)[1], filters = c.shape(kW)[0];
   if (channels != c.shape(kW)[1] * d.group || filters % d.group != 0 ||
       channels % d.offset_group != 0) {
-    return bad("{} channels, weights {}, {} groups and {} groups of offsets do not fit", channels,
-               to_text(c.shape(kW)), d.group, d.offset_group);
+    return invalid("{} channels, weights {}, {} groups and {} groups of offsets do not fit",
+                   channels, to_text(c.shape(kW)), d.group, d.offset_group);
   }
   const auto expect = [&](std::size_t i, const char* what, std::int64_t width) -> Result<void> {
     Shape want = {d.n, width};
     want.insert(want.end(), d.out.begin(), d.out.end());
     if (!c.has(i) || c.shape(i) == want) return {};
-    return bad("{} is {}, not {}", what, to_text(c.shape(i)), to_text(want));
+    return invalid("{} is {}, not {}", what, to_text(c.shape(i)), to_text(want));
   };
   const std::int64_t places = d.offset_group * d.taps();
   TESSERA_DO(expect(kOffset, "offset", places * static_cast<std::int64_t>(d.rank())));
   TESSERA_DO(expect(kMask, "mask", places));
   if (c.has(kBias) && c.shape(kBias) != Shape{filters}) {
-    return bad("bias {} for {} filters", to_text(c.shape(kBias)), filters);
+    return invalid("bias {} for {} filters", to_text(c.shape(kBias)), filters);
   }
   return {};
 }
@@ -59,16 +55,16 @@ Result<Deform> read_deform(const Context& c) {
   Deform d;
   const Shape x = c.shape(kX), w = c.shape(kW);
   if (x.size() < 3 || w.size() != x.size()) {
-    return bad("X {} and W {} need one rank, at least 3", to_text(x), to_text(w));
+    return invalid("X {} and W {} need one rank, at least 3", to_text(x), to_text(w));
   }
   d.n = x[0];
   d.image.assign(x.begin() + 2, x.end());
   d.kernel.assign(w.begin() + 2, w.end());
   TESSERA_TRY(const Shape kernel, c.integers("kernel_shape", d.kernel));
-  if (kernel != d.kernel) return bad("kernel_shape {} is not that of W", to_text(kernel));
+  if (kernel != d.kernel) return invalid("kernel_shape {} is not that of W", to_text(kernel));
   TESSERA_TRY(d.group, c.integer("group", 1));
   TESSERA_TRY(d.offset_group, c.integer("offset_group", 1));
-  if (d.group < 1 || d.offset_group < 1) return bad("a number of groups is below 1");
+  if (d.group < 1 || d.offset_group < 1) return invalid("a number of groups is below 1");
   const Shape ones(d.rank(), 1), no_pads(2 * d.rank(), 0);
   TESSERA_TRY(d.strides, spatial(c, "strides", ones, 1));
   TESSERA_TRY(d.dilations, spatial(c, "dilations", ones, 1));
@@ -77,7 +73,7 @@ Result<Deform> read_deform(const Context& c) {
   for (std::size_t i = 0; i < d.rank(); ++i) {
     const std::int64_t room =
         d.image[i] + pads[i] + pads[d.rank() + i] - d.dilations[i] * (d.kernel[i] - 1) - 1;
-    if (room < 0 || d.kernel[i] < 1) return bad("the kernel is larger than the padded image");
+    if (room < 0 || d.kernel[i] < 1) return invalid("the kernel is larger than the padded image");
     d.out.push_back(room / d.strides[i] + 1);
   }
   TESSERA_DO(check_shapes(c, d));
@@ -124,7 +120,7 @@ Term grid(Formula& f, const Deform& d) {
 }
 
 Result<std::vector<ValueId>> import_deform_conv(Context& c) {
-  if (!is_float(c.dtype(kX))) return bad("X is {}", to_text(c.dtype(kX)));
+  if (!is_float(c.dtype(kX))) return invalid("X is {}", to_text(c.dtype(kX)));
   TESSERA_TRY(const Deform d, read_deform(c));
   const std::int64_t channels = c.shape(kX)[1], filters = c.shape(kW)[0];
   const std::int64_t images = d.n * d.offset_group, positions = elements(d.out);

@@ -4,14 +4,10 @@
 #include <map>
 
 #include "tessera/onnx/ops/contract.h"
+#include "tessera/support/invalid.h"
 
 namespace tessera::onnx {
 namespace {
-
-template <class... Args>
-Error bad(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
-}
 
 // A value and one label per dimension.
 struct Operand {
@@ -34,7 +30,7 @@ Result<std::string> read_term(std::string_view text) {
       term += '.';
       i += 2;
     } else {
-      return bad("'{}' is not a term of an equation", text);
+      return invalid("'{}' is not a term of an equation", text);
     }
   }
   return term;
@@ -83,7 +79,7 @@ Result<std::string> free_letters(const Equation& equation, std::size_t count) {
       if (letters.size() < count && used.find(l) == std::string::npos) letters += l;
     }
   }
-  if (letters.size() < count) return bad("more than 52 dimensions");
+  if (letters.size() < count) return invalid("more than 52 dimensions");
   return letters;
 }
 
@@ -101,7 +97,7 @@ Result<Operand> take_diagonals(graph::GraphBuilder& b, Operand x) {
       continue;
     }
     const std::int64_t n = b.shape(x.value)[d];
-    if (b.shape(x.value)[twin] != n) return bad("label {} has two sizes", x.labels[d]);
+    if (b.shape(x.value)[twin] != n) return invalid("label {} has two sizes", x.labels[d]);
     std::vector<std::int64_t> perm;
     for (std::size_t k = 0; k < x.labels.size(); ++k) {
       if (k == twin) continue;
@@ -131,7 +127,7 @@ Result<void> drop_broadcast(graph::GraphBuilder& b, std::vector<Operand>& operan
       std::int64_t& extent = extents.try_emplace(x.labels[d], 1).first->second;
       const std::int64_t size = b.shape(x.value)[d];
       if (extent != size && extent != 1 && size != 1) {
-        return bad("label {} is {} and {}", x.labels[d], extent, size);
+        return invalid("label {} is {} and {}", x.labels[d], extent, size);
       }
       if (size != 1) extent = size;
     }
@@ -197,7 +193,8 @@ Result<ValueId> arrange_output(graph::GraphBuilder& b, const Operand& x,
 
 Result<std::vector<Operand>> read_operands(Context& c, Equation& equation) {
   if (equation.inputs.size() != c.inputs.size()) {
-    return bad("the equation has {} terms for {} inputs", equation.inputs.size(), c.inputs.size());
+    return invalid("the equation has {} terms for {} inputs", equation.inputs.size(),
+                   c.inputs.size());
   }
   std::size_t hidden = 0;  // most dimensions under an ellipsis
   for (std::size_t i = 0; i < c.inputs.size(); ++i) {
@@ -205,7 +202,7 @@ Result<std::vector<Operand>> read_operands(Context& c, Equation& equation) {
     const bool dots = term.find('.') != std::string::npos;
     const std::size_t named = term.size() - (dots ? 1 : 0), rank = c.shape(i).size();
     if (dots ? named > rank : named != rank) {
-      return bad("term {} does not fit rank {}", term, rank);
+      return invalid("term {} does not fit rank {}", term, rank);
     }
     hidden = std::max(hidden, rank - named);
   }
@@ -232,7 +229,7 @@ Result<std::vector<ValueId>> import_einsum(Context& c) {
   const std::string all = labels_from(operands, 0, "");
   for (std::size_t d = 0; d < output.size(); ++d) {
     if (all.find(output[d]) == std::string::npos || output.find(output[d]) != d) {
-      return bad("label {} of the output", output[d]);
+      return invalid("label {} of the output", output[d]);
     }
   }
   TESSERA_DO(drop_broadcast(c.b, operands));

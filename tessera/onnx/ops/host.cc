@@ -3,16 +3,12 @@
 
 #include "tessera/onnx/ops/ops.h"
 #include "tessera/onnx/ops/slicing.h"
+#include "tessera/support/invalid.h"
 
 namespace tessera::onnx {
 namespace {
 
 using Values = std::vector<ValueId>;
-
-template <class... Args>
-Error invalid(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
-}
 
 Result<Values> one(Result<ValueId> value) {
   if (!value.ok()) return value.error();

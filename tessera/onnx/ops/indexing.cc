@@ -5,6 +5,7 @@
 #include "tessera/onnx/ops/formula.h"
 #include "tessera/onnx/ops/ops.h"
 #include "tessera/onnx/ops/slicing.h"
+#include "tessera/support/invalid.h"
 
 namespace tessera::onnx {
 namespace {
@@ -13,11 +14,6 @@ using Values = std::vector<ValueId>;
 
 // Constant positions are scattered by a gather with a table of this many entries at most.
 constexpr std::int64_t kMaxTable = std::int64_t{1} << 20;
-
-template <class... Args>
-Error invalid(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
-}
 
 Result<std::int64_t> axis_attribute(Context& c, std::int64_t absent) {
   TESSERA_TRY(const std::int64_t raw, c.integer("axis", absent));

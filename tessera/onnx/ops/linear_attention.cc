@@ -4,14 +4,10 @@
 
 #include "tessera/onnx/ops/ops.h"
 #include "tessera/onnx/ops/shapes.h"
+#include "tessera/support/invalid.h"
 
 namespace tessera::onnx {
 namespace {
-
-template <class... Args>
-Error bad(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
-}
 
 enum Input : std::size_t { kQuery, kKey, kValue, kPast, kDecay, kBeta };
 
@@ -26,12 +22,12 @@ struct Sizes {
 Result<void> read_rule(const Context& c, Sizes& s) {
   TESSERA_TRY(const std::string rule, c.word("update_rule", "gated_delta"));
   if (rule != "linear" && rule != "gated" && rule != "delta" && rule != "gated_delta") {
-    return bad("update_rule '{}' is not linear, gated, delta or gated_delta", rule);
+    return invalid("update_rule '{}' is not linear, gated, delta or gated_delta", rule);
   }
   s.gated = rule.starts_with("gated");
   s.delta = rule.ends_with("delta");
-  if (c.has(kDecay) != s.gated) return bad("update_rule {} and decay do not fit", rule);
-  if (c.has(kBeta) != s.delta) return bad("update_rule {} and beta do not fit", rule);
+  if (c.has(kDecay) != s.gated) return invalid("update_rule {} and decay do not fit", rule);
+  if (c.has(kBeta) != s.delta) return invalid("update_rule {} and beta do not fit", rule);
   return {};
 }
 
@@ -40,11 +36,11 @@ Result<Sizes> read_sizes(const Context& c) {
   TESSERA_TRY(s.q_heads, c.integer("q_num_heads"));
   TESSERA_TRY(s.kv_heads, c.integer("kv_num_heads"));
   if (s.q_heads < 1 || s.kv_heads < 1 || s.q_heads % s.kv_heads != 0) {
-    return bad("{} heads of queries for {} heads of keys", s.q_heads, s.kv_heads);
+    return invalid("{} heads of queries for {} heads of keys", s.q_heads, s.kv_heads);
   }
   TESSERA_DO(read_rule(c, s));
   if (c.rank(kQuery) != 3 || c.rank(kKey) != 3 || c.rank(kValue) != 3) {
-    return bad("query, key and value must have rank 3");
+    return invalid("query, key and value must have rank 3");
   }
   s.batch = c.shape(kQuery)[0];
   s.tokens = c.shape(kQuery)[1];
@@ -52,7 +48,7 @@ Result<Sizes> read_sizes(const Context& c) {
   s.value = c.shape(kValue)[2] / s.kv_heads;
   const auto expect = [&](std::size_t i, const char* what, const Shape& want) -> Result<void> {
     if (!c.has(i) || c.shape(i) == want) return {};
-    return bad("{} is {}, not {}", what, to_text(c.shape(i)), to_text(want));
+    return invalid("{} is {}, not {}", what, to_text(c.shape(i)), to_text(want));
   };
   TESSERA_DO(expect(kQuery, "query", {s.batch, s.tokens, s.q_heads * s.key}));
   TESSERA_DO(expect(kKey, "key", {s.batch, s.tokens, s.kv_heads * s.key}));
@@ -119,18 +115,18 @@ Result<std::vector<ValueId>> import_linear_attention(Context& c) {
 Result<std::vector<ValueId>> import_causal_conv(Context& c) {
   TESSERA_TRY(const std::string activation, c.word("activation", "none"));
   if (activation != "none" && activation != "silu" && activation != "swish") {
-    return bad("activation '{}' is not none, silu or swish", activation);
+    return invalid("activation '{}' is not none, silu or swish", activation);
   }
-  if (c.rank(0) != 3 || c.rank(1) != 3) return bad("input and weight must have rank 3");
+  if (c.rank(0) != 3 || c.rank(1) != 3) return invalid("input and weight must have rank 3");
   const Shape x = c.shape(0), w = c.shape(1);
   const std::int64_t batch = x[0], channels = x[1], kernel = w[2];
   if (w[0] != channels || w[1] != 1 || kernel < 1) {
-    return bad("weight {} for input {}", to_text(w), to_text(x));
+    return invalid("weight {} for input {}", to_text(w), to_text(x));
   }
   const Shape state = {batch, channels, kernel - 1};
-  if (c.has(2) && c.shape(2) != Shape{channels}) return bad("bias is {}", to_text(c.shape(2)));
+  if (c.has(2) && c.shape(2) != Shape{channels}) return invalid("bias is {}", to_text(c.shape(2)));
   if (c.has(3) && c.shape(3) != state) {
-    return bad("past_state is {}, not {}", to_text(c.shape(3)), to_text(state));
+    return invalid("past_state is {}, not {}", to_text(c.shape(3)), to_text(state));
   }
   Formula f(c);
   const DType t = c.dtype(0);

@@ -1,26 +1,22 @@
 // Losses of classification: of training graphs, and of models that were exported with their loss.
 #include "tessera/onnx/ops/softmax.h"
+#include "tessera/support/invalid.h"
 
 namespace tessera::onnx {
 namespace {
 
 using Values = std::vector<ValueId>;
 
-template <class... Args>
-Error bad(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
-}
-
 Result<void> check_shapes(Context& c) {
   const Shape scores = c.shape(0), target = c.shape(1);  // [N, C, d...] and [N, d...]
-  if (scores.size() < 2) return bad("scores of shape {} have no classes", to_text(scores));
+  if (scores.size() < 2) return invalid("scores of shape {} have no classes", to_text(scores));
   Shape expected = scores;
   expected.erase(expected.begin() + 1);
   if (target != expected) {
-    return bad("labels of shape {} for scores of shape {}", to_text(target), to_text(scores));
+    return invalid("labels of shape {} for scores of shape {}", to_text(target), to_text(scores));
   }
   if (c.has(2) && c.shape(2) != Shape{scores[1]}) {
-    return bad("weights of shape {} for {} classes", to_text(c.shape(2)), scores[1]);
+    return invalid("weights of shape {} for {} classes", to_text(c.shape(2)), scores[1]);
   }
   return {};
 }
@@ -64,7 +60,7 @@ Result<Values> import_loss(Context& c) {
   TESSERA_DO(check_shapes(c));
   TESSERA_TRY(const std::string reduction, c.word("reduction", "mean"));
   if (reduction != "none" && reduction != "sum" && reduction != "mean") {
-    return bad("reduction={} is not none, sum or mean", reduction);
+    return invalid("reduction={} is not none, sum or mean", reduction);
   }
   std::optional<std::int64_t> ignore;
   if (c.has_attribute("ignore_index")) {

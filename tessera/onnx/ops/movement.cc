@@ -7,16 +7,12 @@
 #include "tessera/graph/ops/broadcast.h"
 #include "tessera/onnx/ops/ops.h"
 #include "tessera/onnx/ops/slicing.h"
+#include "tessera/support/invalid.h"
 
 namespace tessera::onnx {
 namespace {
 
 using Values = std::vector<ValueId>;
-
-template <class... Args>
-Error invalid(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
-}
 
 Result<Values> reshaped(Context& c, const Shape& shape) {
   TESSERA_TRY(const ValueId y, c.b.reshape(c.in(0), shape));

@@ -2,16 +2,12 @@
 #include "tessera/onnx/ops/formula.h"
 #include "tessera/onnx/ops/ops.h"
 #include "tessera/onnx/ops/softmax.h"
+#include "tessera/support/invalid.h"
 
 namespace tessera::onnx {
 namespace {
 
 using Values = std::vector<ValueId>;
-
-template <class... Args>
-Error bad(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
-}
 
 std::vector<std::int64_t> axes_from(std::int64_t first, std::int64_t rank) {
   std::vector<std::int64_t> axes;
@@ -24,7 +20,7 @@ Result<void> check_channel_vectors(Context& c, std::size_t first, std::size_t la
                                    std::int64_t channels) {
   for (std::size_t i = first; i <= last; ++i) {
     if (c.shape(i) != Shape{channels}) {
-      return bad("input {} of shape {} for {} channels", i, to_text(c.shape(i)), channels);
+      return invalid("input {} of shape {} for {} channels", i, to_text(c.shape(i)), channels);
     }
   }
   return {};
@@ -70,7 +66,7 @@ Result<Values> import_batch_norm(Context& c) {
   TESSERA_TRY(n.epsilon, c.number("epsilon", 1e-5));
   TESSERA_TRY(const std::int64_t training, c.integer("training_mode", 0));
   TESSERA_TRY(const std::int64_t spatial, c.integer("spatial", 1));
-  if (n.rank < 1) return bad("an input [N, C, ...] is needed");
+  if (n.rank < 1) return invalid("an input [N, C, ...] is needed");
   // A vector of rank 1 is one batch of a single channel.
   const std::int64_t channels = n.rank == 1 ? 1 : c.shape(0)[1];
   Formula f(c);
@@ -78,7 +74,7 @@ Result<Values> import_batch_norm(Context& c) {
     TESSERA_DO(check_channel_vectors(c, 1, 4, channels));
   }
   if (training != 0) {
-    if (n.rank < 2) return bad("an input [N, C, ...] is needed");
+    if (n.rank < 2) return invalid("an input [N, C, ...] is needed");
     return train(f, c, n);
   }
   if (c.version < 14 && c.wants(1)) {
@@ -101,7 +97,7 @@ Term layernorm(Formula& f, const std::vector<Term>& inputs, std::int64_t axis, d
 Result<Values> import_instance_norm(Context& c) {
   TESSERA_TRY(const double epsilon, c.number("epsilon", 1e-5));
   const std::int64_t rank = c.rank(0);
-  if (rank < 3) return bad("an input [N, C, d...] is needed, not {}", to_text(c.shape(0)));
+  if (rank < 3) return invalid("an input [N, C, d...] is needed, not {}", to_text(c.shape(0)));
   TESSERA_DO(check_channel_vectors(c, 1, 2, c.shape(0)[1]));
   Formula f(c);
   return f.result(
@@ -113,9 +109,9 @@ Result<Values> import_group_norm(Context& c) {
   TESSERA_TRY(const double epsilon, c.number("epsilon", 1e-5));
   TESSERA_TRY(const std::int64_t groups, c.integer("num_groups"));
   const Shape shape = c.shape(0);
-  if (shape.size() < 2) return bad("an input [N, C, ...] is needed, not {}", to_text(shape));
+  if (shape.size() < 2) return invalid("an input [N, C, ...] is needed, not {}", to_text(shape));
   if (groups < 1 || shape[1] % groups != 0) {
-    return bad("{} channels do not make {} groups", shape[1], groups);
+    return invalid("{} channels do not make {} groups", shape[1], groups);
   }
   const bool per_group = c.version < 21;
   TESSERA_DO(check_channel_vectors(c, 1, 2, per_group ? groups : shape[1]));
@@ -168,7 +164,7 @@ Result<Values> import_lp_norm(Context& c) {
   TESSERA_TRY(const std::int64_t p, c.integer("p", 2));
   TESSERA_TRY(const std::int64_t given, c.integer("axis", -1));
   TESSERA_TRY(const std::int64_t axis, c.axis(given, c.rank(0)));
-  if (p != 1 && p != 2) return bad("p={} is not 1 or 2", p);
+  if (p != 1 && p != 2) return invalid("p={} is not 1 or 2", p);
   Formula f(c);
   const Term x = f.wide(0);
   const Term norm = p == 1 ? f.reduce("sum", call("abs", x), {axis})

@@ -2,16 +2,12 @@
 #include "tessera/onnx/ops/element_type.h"
 #include "tessera/onnx/ops/integers.h"
 #include "tessera/onnx/ops/ops.h"
+#include "tessera/support/invalid.h"
 
 namespace tessera::onnx {
 namespace {
 
 using Values = std::vector<ValueId>;
-
-template <class... Args>
-Error bad(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
-}
 
 // How scale and zero point lie along the data.
 struct Layout {
@@ -23,7 +19,7 @@ struct Layout {
 Result<Layout> read_layout(Context& c) {
   Layout layout{.axis = 0, .block = 0, .data = c.shape(0)};
   TESSERA_TRY(layout.block, c.integer("block_size", 0));
-  if (layout.block < 0) return bad("block_size {} is negative", layout.block);
+  if (layout.block < 0) return invalid("block_size {} is negative", layout.block);
   const std::int64_t scale_rank = c.rank(1);
   if (layout.block == 0 && (scale_rank == 0 || c.shape(1) == Shape{1})) return layout;
   TESSERA_TRY(const std::int64_t axis, c.integer("axis", 1));
@@ -42,8 +38,8 @@ Term repeat_blocks(Formula& f, Term x, const Layout& layout) {
     fits = shape[d] == (d == axis ? size / layout.block + (size % layout.block != 0) : size);
   }
   if (!fits) {
-    f.fail(bad("scale or zero point of shape {} does not fit blocks of {} along axis {} of {}",
-               to_text(shape), layout.block, layout.axis, to_text(layout.data)));
+    f.fail(invalid("scale or zero point of shape {} does not fit blocks of {} along axis {} of {}",
+                   to_text(shape), layout.block, layout.axis, to_text(layout.data)));
     return x;
   }
   // A block larger than the axis is no larger than the axis.
@@ -67,8 +63,8 @@ Term spread(Formula& f, Term x, const Layout& layout) {
   const Shape shape = f.shape(x);
   if (shape.empty() || shape == Shape{1}) return f.reshape(x, {});
   if (shape != Shape{layout.data[static_cast<std::size_t>(layout.axis)]}) {
-    f.fail(bad("scale or zero point of shape {} does not lie along axis {} of {}", to_text(shape),
-               layout.axis, to_text(layout.data)));
+    f.fail(invalid("scale or zero point of shape {} does not lie along axis {} of {}",
+                   to_text(shape), layout.axis, to_text(layout.data)));
     return x;
   }
   return f.along(x, layout.axis, static_cast<std::int64_t>(layout.data.size()));
@@ -89,9 +85,9 @@ Term quantize(Formula& f, Term x, Term scale, Term zero_point, DType to) {
 Result<Values> import_quantize(Context& c) {
   TESSERA_TRY(const Layout layout, read_layout(c));
   TESSERA_TRY(const DType to, target_type(c, DType::kU8));
-  if (!is_int(to) || size_bytes(to) > 2) return bad("cannot quantize to {}", to_text(to));
+  if (!is_int(to) || size_bytes(to) > 2) return invalid("cannot quantize to {}", to_text(to));
   if (c.has(2) && c.dtype(2) != to) {
-    return bad("the zero point is {}, the output {}", to_text(c.dtype(2)), to_text(to));
+    return invalid("the zero point is {}, the output {}", to_text(c.dtype(2)), to_text(to));
   }
   Formula f(c);
   // Integers up to 2^31 are divided too: f32 rounds them as the reference does.
@@ -104,17 +100,17 @@ Result<Values> import_quantize(Context& c) {
 Result<Values> import_dequantize(Context& c) {
   TESSERA_TRY(const Layout layout, read_layout(c));
   if (!is_int(c.dtype(0)) && !c.widened[0]) {
-    return bad("cannot dequantize {}", to_text(c.dtype(0)));
+    return invalid("cannot dequantize {}", to_text(c.dtype(0)));
   }
   if (c.has(2) && c.dtype(2) != c.dtype(0)) {
-    return bad("the zero point is {}, the data {}", to_text(c.dtype(2)), to_text(c.dtype(0)));
+    return invalid("the zero point is {}, the data {}", to_text(c.dtype(2)), to_text(c.dtype(0)));
   }
   TESSERA_TRY(const std::int64_t number, c.integer("output_dtype", 0));
   DType to = c.dtype(1);
   if (number != 0) {
     TESSERA_TRY(to, dtype_of_number(number));
   }
-  if (!is_float(to)) return bad("cannot dequantize to {}", to_text(to));
+  if (!is_float(to)) return invalid("cannot dequantize to {}", to_text(to));
   Formula f(c);
   const DType t = compute_type(to);
   Term x = f.in(0);
@@ -127,7 +123,7 @@ Result<Values> import_dequantize(Context& c) {
 }
 
 Result<Values> import_dynamic_quantize(Context& c) {
-  if (c.dtype(0) != DType::kF32) return bad("cannot quantize {}", to_text(c.dtype(0)));
+  if (c.dtype(0) != DType::kF32) return invalid("cannot quantize {}", to_text(c.dtype(0)));
   Formula f(c);
   const Quantized y = dynamic_quantize(f, f.in(0));
   return f.result({y.data, y.scale, y.zero_point});

@@ -4,26 +4,22 @@
 #include "tessera/onnx/ops/contrib.h"
 #include "tessera/onnx/ops/integers.h"
 #include "tessera/onnx/ops/shapes.h"
+#include "tessera/support/invalid.h"
 
 namespace tessera::onnx {
 namespace {
 
 using Values = std::vector<ValueId>;
 
-template <class... Args>
-Error bad(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
-}
-
 Result<void> check_byte(const Context& c, std::size_t i) {
   if (c.dtype(i) == DType::kI8 || c.dtype(i) == DType::kU8) return {};
-  return bad("input {} is {} instead of i8 or u8", i, to_text(c.dtype(i)));
+  return invalid("input {} is {} instead of i8 or u8", i, to_text(c.dtype(i)));
 }
 
 // Zero points may be omitted before inputs that must be there.
 Result<void> check_given(const Context& c, std::initializer_list<std::size_t> inputs) {
   for (const std::size_t i : inputs) {
-    if (!c.has(i)) return bad("input {} is missing", i);
+    if (!c.has(i)) return invalid("input {} is missing", i);
   }
   return {};
 }
@@ -87,7 +83,7 @@ Result<Values> import_global_average_pool(Context& c) {
   TESSERA_DO(check_byte(c, 0));
   TESSERA_TRY(const std::int64_t channels_last, c.integer("channels_last", 0));
   const std::int64_t rank = c.rank(0), first = channels_last != 0 ? 1 : 2;
-  if (rank < 3) return bad("an image is needed, not {}", to_text(c.shape(0)));
+  if (rank < 3) return invalid("an image is needed, not {}", to_text(c.shape(0)));
   std::vector<std::int64_t> axes;
   for (std::int64_t d = first; d < rank - 2 + first; ++d) axes.push_back(d);
   Formula f(c);
@@ -98,7 +94,7 @@ Result<Values> import_global_average_pool(Context& c) {
 // Scale and zero point of the result, then data, scale and zero point of each part.
 Result<Values> import_concat(Context& c) {
   TESSERA_TRY(const std::int64_t given, c.integer("axis"));
-  if (c.inputs.size() % 3 != 2) return bad("{} inputs", c.inputs.size());
+  if (c.inputs.size() % 3 != 2) return invalid("{} inputs", c.inputs.size());
   Formula f(c);
   std::vector<Term> parts;
   for (std::size_t i = 2; i < c.inputs.size(); i += 3) {
@@ -131,7 +127,7 @@ Result<Values> import_matmul_to_float(Context& c) {
 
 // A, B, scale of B, zero point of B, bias: A is quantized on the way.
 Result<Values> import_dynamic_matmul(Context& c) {
-  if (c.dtype(0) != DType::kF32) return bad("cannot quantize {}", to_text(c.dtype(0)));
+  if (c.dtype(0) != DType::kF32) return invalid("cannot quantize {}", to_text(c.dtype(0)));
   Formula f(c);
   const Quantized a = dynamic_quantize(f, f.in(0));
   const IntegerOperands x{a.data, f.in(1), a.zero_point.id, optional_input(c, 3)};

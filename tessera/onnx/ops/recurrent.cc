@@ -8,14 +8,10 @@
 #include "tessera/onnx/ops/integers.h"
 #include "tessera/onnx/ops/ops.h"
 #include "tessera/onnx/ops/shapes.h"
+#include "tessera/support/invalid.h"
 
 namespace tessera::onnx {
 namespace {
-
-template <class... Args>
-Error bad(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
-}
 
 // Inputs in the order of the operators; those after kInitialH exist for LSTM only, the last four
 // for DynamicQuantizeLSTM.
@@ -64,12 +60,12 @@ using Cell = std::function<State(Term gates, const State& old)>;
 Result<void> check_scales(const Context& c, const Sizes& s) {
   for (const Input i : {kWScale, kWZero, kRScale, kRZero}) {
     const bool needed = i == kWScale || i == kRScale;
-    if (!c.has(i) && needed) return bad("input {} is missing", static_cast<std::size_t>(i));
+    if (!c.has(i) && needed) return invalid("input {} is missing", static_cast<std::size_t>(i));
     if (!c.has(i) || c.shape(i) == Shape{s.directions} ||
         c.shape(i) == Shape{s.directions, s.gates * s.hidden}) {
       continue;
     }
-    return bad("input {} is {}", static_cast<std::size_t>(i), to_text(c.shape(i)));
+    return invalid("input {} is {}", static_cast<std::size_t>(i), to_text(c.shape(i)));
   }
   return {};
 }
@@ -81,12 +77,13 @@ Result<Sizes> read_sizes(const Context& c, std::int64_t gates, bool quantized) {
   TESSERA_TRY(const std::int64_t layout, c.integer("layout", 0));
   TESSERA_TRY(const std::string direction, c.word("direction", "forward"));
   if (direction != "forward" && direction != "reverse" && direction != "bidirectional") {
-    return bad("direction {} is unknown", direction);
+    return invalid("direction {} is unknown", direction);
   }
   s.batch_first = layout != 0;
   s.reverse = direction == "reverse";
   s.directions = direction == "bidirectional" ? 2 : 1;
-  if (c.rank(kX) != 3 || c.rank(kW) != 3 || c.rank(kR) != 3) return bad("X, W and R need rank 3");
+  if (c.rank(kX) != 3 || c.rank(kW) != 3 || c.rank(kR) != 3)
+    return invalid("X, W and R need rank 3");
   const Shape& x = c.shape(kX);
   s.steps = x[s.batch_first ? 1 : 0];
   s.batch = x[s.batch_first ? 0 : 1];
@@ -98,12 +95,12 @@ Result<Sizes> read_sizes(const Context& c, std::int64_t gates, bool quantized) {
     return quantized ? Shape{s.directions, columns, rows} : Shape{s.directions, rows, columns};
   };
   if (hidden != s.hidden || c.shape(kW) != weights(s.inputs) || c.shape(kR) != weights(s.hidden)) {
-    return bad("W {} and R {} do not fit {} inputs, hidden_size {} and {} direction(s)",
-               to_text(c.shape(kW)), to_text(c.shape(kR)), s.inputs, hidden, s.directions);
+    return invalid("W {} and R {} do not fit {} inputs, hidden_size {} and {} direction(s)",
+                   to_text(c.shape(kW)), to_text(c.shape(kR)), s.inputs, hidden, s.directions);
   }
   const auto expect = [&](std::size_t i, const Shape& shape) -> Result<void> {
     if (!c.has(i) || c.shape(i) == shape) return {};
-    return bad("input {} is {}, not {}", i, to_text(c.shape(i)), to_text(shape));
+    return invalid("input {} is {}, not {}", i, to_text(c.shape(i)), to_text(shape));
   };
   const Shape state = s.batch_first ? Shape{s.batch, s.directions, s.hidden}
                                     : Shape{s.directions, s.batch, s.hidden};
@@ -337,10 +334,10 @@ Result<std::vector<ValueId>> lstm(Context& c, bool quantized) {
 Result<std::vector<ValueId>> import_lstm(Context& c) { return lstm(c, false); }
 
 Result<std::vector<ValueId>> import_dynamic_quantize_lstm(Context& c) {
-  if (c.dtype(kX) != DType::kF32) return bad("cannot quantize {}", to_text(c.dtype(kX)));
+  if (c.dtype(kX) != DType::kF32) return invalid("cannot quantize {}", to_text(c.dtype(kX)));
   for (const Input i : {kW, kR}) {
     if (c.dtype(i) != DType::kI8 && c.dtype(i) != DType::kU8) {
-      return bad("weights of {} instead of i8 or u8", to_text(c.dtype(i)));
+      return invalid("weights of {} instead of i8 or u8", to_text(c.dtype(i)));
     }
   }
   return lstm(c, true);

@@ -3,17 +3,13 @@
 #include <algorithm>
 
 #include "tessera/onnx/ops/ops.h"
+#include "tessera/support/invalid.h"
 
 namespace tessera::onnx {
 namespace {
 
 using Values = Result<std::vector<ValueId>>;
 using Elements = std::vector<ValueId>;
-
-template <class... Args>
-Error invalid(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
-}
 
 Result<Elements> sequence_input(Context& c, std::size_t i) {
   if (!Sequences::is_sequence(c.in(i))) return invalid("input {} is not a sequence", i);

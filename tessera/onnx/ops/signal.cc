@@ -5,6 +5,7 @@
 #include "tessera/onnx/ops/element_type.h"
 #include "tessera/onnx/ops/ops.h"
 #include "tessera/onnx/ops/shapes.h"
+#include "tessera/support/invalid.h"
 
 namespace tessera::onnx {
 namespace {
@@ -16,17 +17,12 @@ const double kPi = std::acos(-1.0);
 // Elements of a constant that import makes.
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 26;
 
-template <class... Args>
-Error bad(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
-}
-
 // Input `i` as one integer of at least `least`.
 Result<std::int64_t> constant_integer(const Context& c, std::size_t i, const char* what,
                                       std::int64_t least) {
   TESSERA_TRY(const std::vector<std::int64_t> list, c.constant_integers(i, what));
-  if (list.size() != 1) return bad("{} has {} elements instead of one", what, list.size());
-  if (list[0] < least) return bad("{} is {}", what, list[0]);
+  if (list.size() != 1) return invalid("{} has {} elements instead of one", what, list.size());
+  if (list[0] < least) return invalid("{} is {}", what, list[0]);
   if (list[0] > kMaxElements) {
     return make_error(ErrorCode::kUnsupported, "{} is {}", what, list[0]);
   }
@@ -35,7 +31,7 @@ Result<std::int64_t> constant_integer(const Context& c, std::size_t i, const cha
 
 Result<double> constant_number(const Context& c, std::size_t i, const char* what) {
   TESSERA_TRY(const HostTensor* value, c.constant(i, what));
-  if (value->size() != 1 || !is_float(value->dtype())) return bad("{} is not one number", what);
+  if (value->size() != 1 || !is_float(value->dtype())) return invalid("{} is not one number", what);
   return value->get_float(0);
 }
 
@@ -85,7 +81,7 @@ Result<MelFilters> read_mel(const Context& c) {
   TESSERA_TRY(m.low, constant_number(c, 3, "lower_edge_hertz"));
   TESSERA_TRY(m.high, constant_number(c, 4, "upper_edge_hertz"));
   if (!(m.low >= 0) || !(m.high >= m.low) || !(m.high < 1e9)) {
-    return bad("a band from {} to {} Hz", m.low, m.high);
+    return invalid("a band from {} to {} Hz", m.low, m.high);
   }
   if (m.bands * (m.dft_length / 2 + 1) > kMaxElements) {
     return make_error(ErrorCode::kUnsupported, "a matrix of {} by {}", m.dft_length / 2 + 1,
@@ -206,14 +202,14 @@ Result<Transform> read_transform(const Context& c, std::int64_t axis) {
   const Shape shape = c.shape(0);
   d.parts = shape.back();
   if (d.parts != 1 && d.parts != 2) {
-    return bad("the last axis of {} must have size 1 or 2", to_text(shape));
+    return invalid("the last axis of {} must have size 1 or 2", to_text(shape));
   }
   const std::int64_t given = shape[static_cast<std::size_t>(axis)];
   d.length = d.to_real ? 2 * (given - 1) : given;
   if (c.has(1)) {
     TESSERA_TRY(d.length, constant_integer(c, 1, "dft_length", 1));
   }
-  if (d.length < 1) return bad("a transform of no sample");
+  if (d.length < 1) return invalid("a transform of no sample");
   const std::int64_t half = d.length / 2 + 1;
   d.used = std::min(d.to_real ? half : d.length, given);
   d.bins = onesided != 0 && !d.to_real ? half : d.length;
@@ -223,18 +219,18 @@ Result<Transform> read_transform(const Context& c, std::int64_t axis) {
 Result<Values> import_dft(Context& c) {
   const std::int64_t rank = c.rank(0);
   if (rank < 2 || !is_float(c.dtype(0))) {
-    return bad("floats [..., samples, ..., 1 or 2] are needed");
+    return invalid("floats [..., samples, ..., 1 or 2] are needed");
   }
   std::int64_t given = c.version < 20 ? 1 : -2;
   if (c.version < 20) {
     TESSERA_TRY(given, c.integer("axis", given));
   } else if (c.has(2)) {
     TESSERA_TRY(const std::vector<std::int64_t> list, c.constant_integers(2, "axis"));
-    if (list.size() != 1) return bad("axis has {} elements", list.size());
+    if (list.size() != 1) return invalid("axis has {} elements", list.size());
     given = list[0];
   }
   TESSERA_TRY(const std::int64_t axis, c.axis(given, rank));
-  if (axis == rank - 1) return bad("axis {} holds the parts of the numbers", axis);
+  if (axis == rank - 1) return invalid("axis {} holds the parts of the numbers", axis);
   TESSERA_TRY(const Transform d, read_transform(c, axis));
   Shape shape = c.shape(0);
   const auto at = static_cast<std::size_t>(axis);
@@ -271,8 +267,8 @@ Result<Frames> read_frames(const Context& c) {
   // Real numbers may come without the last axis: exporters write it so, and ONNX Runtime takes it.
   if (shape.size() == 2) shape.push_back(1);
   if (shape.size() != 3 || !is_float(c.dtype(0)) || (shape[2] != 1 && shape[2] != 2)) {
-    return bad("a signal [batch, samples] or [batch, samples, 1 or 2] is needed, not {}",
-               to_text(shape));
+    return invalid("a signal [batch, samples] or [batch, samples, 1 or 2] is needed, not {}",
+                   to_text(shape));
   }
   TESSERA_TRY(frames.step, constant_integer(c, 1, "frame_step", 1));
   if (c.has(3)) {
@@ -280,13 +276,13 @@ Result<Frames> read_frames(const Context& c) {
   } else if (c.has(2)) {
     frames.length = elements(c.shape(2));
   } else {
-    return bad("neither window nor frame_length is given");
+    return invalid("neither window nor frame_length is given");
   }
   if (c.has(2) && c.shape(2) != Shape{frames.length}) {
-    return bad("a window of {} for frames of {}", to_text(c.shape(2)), frames.length);
+    return invalid("a window of {} for frames of {}", to_text(c.shape(2)), frames.length);
   }
   if (frames.length < 1 || frames.length > shape[1]) {
-    return bad("frames of {} in {} samples", frames.length, shape[1]);
+    return invalid("frames of {} in {} samples", frames.length, shape[1]);
   }
   frames.count = (shape[1] - frames.length) / frames.step + 1;
   return frames;

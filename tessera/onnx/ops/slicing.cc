@@ -5,17 +5,13 @@
 #include <optional>
 
 #include "tessera/onnx/ops/ops.h"
+#include "tessera/support/invalid.h"
 
 namespace tessera::onnx {
 namespace {
 
 using Values = std::vector<ValueId>;
 using Integers = std::vector<std::int64_t>;
-
-template <class... Args>
-Error invalid(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
-}
 
 // Slice's rules: negative bounds count from the end, then everything is clamped.
 AxisSlice clamped(std::int64_t start, std::int64_t end, std::int64_t step, std::int64_t n) {

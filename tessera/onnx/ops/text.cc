@@ -1,16 +1,12 @@
 // Operators on token ids.
 #include "tessera/onnx/ops/formula.h"
 #include "tessera/onnx/ops/ops.h"
+#include "tessera/support/invalid.h"
 
 namespace tessera::onnx {
 namespace {
 
 using Values = std::vector<ValueId>;
-
-template <class... Args>
-Error bad(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
-}
 
 // How often each n-gram of the pool occurs, by column of the output.
 Result<ValueId> count_ngrams(Context& c, const std::vector<std::int64_t>& columns) {
@@ -33,7 +29,7 @@ Result<HostTensor> column_weights(const Context& c, const std::vector<std::int64
                                   std::int64_t count) {
   TESSERA_TRY(const std::vector<double> weights, c.numbers("weights", std::vector<double>{}));
   if (!weights.empty() && weights.size() != columns.size()) {
-    return bad("{} weights for {} n-grams", weights.size(), columns.size());
+    return invalid("{} weights for {} n-grams", weights.size(), columns.size());
   }
   HostTensor by_column(DType::kF32, {count});
   for (std::size_t i = 0; i < columns.size(); ++i) {
@@ -48,7 +44,7 @@ Result<Values> import_tfidf(Context& c) {
   }
   TESSERA_TRY(const std::string mode, c.word("mode"));
   if (mode != "TF" && mode != "IDF" && mode != "TFIDF") {
-    return bad("mode '{}' is not TF, IDF or TFIDF", mode);
+    return invalid("mode '{}' is not TF, IDF or TFIDF", mode);
   }
   TESSERA_TRY(const std::vector<std::int64_t> columns, c.integers("ngram_indexes"));
   TESSERA_TRY(const ValueId counts, count_ngrams(c, columns));

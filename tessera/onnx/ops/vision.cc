@@ -8,6 +8,7 @@
 #include "tessera/onnx/ops/ops.h"
 #include "tessera/onnx/ops/resize_table.h"
 #include "tessera/onnx/ops/slicing.h"
+#include "tessera/support/invalid.h"
 
 namespace tessera::onnx {
 namespace {
@@ -16,11 +17,6 @@ using Values = std::vector<ValueId>;
 using Integers = std::vector<std::int64_t>;
 
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 40;
-
-template <class... Args>
-Error invalid(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
-}
 
 Result<Values> one(Result<ValueId> value) {
   if (!value.ok()) return value.error();

@@ -2,19 +2,16 @@
 
 #include <algorithm>
 
+#include "tessera/support/invalid.h"
+
 namespace tessera::onnx {
 namespace {
 
 constexpr std::int64_t kMaxAttribute = (std::int64_t{1} << 31) - 1;
 
-template <class... Args>
-Error bad(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorCode::kInvalidArgument, format, std::forward<Args>(args)...);
-}
-
 Result<void> check_range(const char* name, const Shape& values, std::int64_t min) {
   for (const std::int64_t v : values) {
-    if (v < min || v > kMaxAttribute) return bad("{} {} is out of range", name, v);
+    if (v < min || v > kMaxAttribute) return invalid("{} {} is out of range", name, v);
   }
   return {};
 }
@@ -62,7 +59,7 @@ graph::Attrs Windows::attrs() const {
 }
 
 Result<Shape> spatial_sizes(const Shape& image) {
-  if (image.size() < 3) return bad("an image of shape {} has no size", to_text(image));
+  if (image.size() < 3) return invalid("an image of shape {} has no size", to_text(image));
   return Shape(image.begin() + 2, image.end());
 }
 
@@ -72,7 +69,7 @@ Result<Shape> spatial_attribute(const Context& c, const char* name, std::size_t 
   // Some exporters write an empty list for the default.
   if (values.empty()) values = Shape(rank, absent);
   if (values.size() != rank) {
-    return bad("{} has {} values for {} spatial dimensions", name, values.size(), rank);
+    return invalid("{} has {} values for {} spatial dimensions", name, values.size(), rank);
   }
   TESSERA_DO(check_range(name, values, min));
   return values;
@@ -82,7 +79,7 @@ Result<void> read_pads(const Context& c, std::size_t rank, Shape* before, Shape*
   TESSERA_TRY(Shape pads, c.integers("pads", Shape(2 * rank, 0)));
   if (pads.empty()) pads = Shape(2 * rank, 0);
   if (pads.size() != 2 * rank) {
-    return bad("pads has {} values for {} spatial dimensions", pads.size(), rank);
+    return invalid("pads has {} values for {} spatial dimensions", pads.size(), rank);
   }
   TESSERA_DO(check_range("pads", pads, 0));
   const auto middle = pads.begin() + static_cast<std::ptrdiff_t>(rank);
@@ -97,7 +94,7 @@ Result<std::string> read_auto_pad(const Context& c) {
     if (auto_pad == known) return auto_pad;
   }
   if (auto_pad.empty()) return std::string("NOTSET");
-  return bad("auto_pad {} is unknown", auto_pad);
+  return invalid("auto_pad {} is unknown", auto_pad);
 }
 
 Result<Windows> read_windows(const Context& c, const std::optional<Shape>& kernel) {
@@ -105,13 +102,13 @@ Result<Windows> read_windows(const Context& c, const std::optional<Shape>& kerne
   const std::size_t rank = sizes.size();
   Windows w;
   if (!kernel && !c.has_attribute("kernel_shape")) {
-    return bad("attribute 'kernel_shape' is missing");
+    return invalid("attribute 'kernel_shape' is missing");
   }
   TESSERA_TRY(w.kernel, spatial_attribute(c, "kernel_shape", rank, 1, 1));
   if (kernel) {
     if (kernel->size() != rank || (c.has_attribute("kernel_shape") && w.kernel != *kernel)) {
-      return bad("weights of size {} for a kernel of {} and an image of {}", to_text(*kernel),
-                 to_text(w.kernel), to_text(c.shape(0)));
+      return invalid("weights of size {} for a kernel of {} and an image of {}", to_text(*kernel),
+                     to_text(w.kernel), to_text(c.shape(0)));
     }
     TESSERA_DO(check_range("kernel_shape", *kernel, 1));
     w.kernel = *kernel;
