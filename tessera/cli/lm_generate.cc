@@ -36,7 +36,7 @@ struct LmArgs {
   lm::GenerateOptions generate;
   double quality = 1;
   std::uint64_t seed = 1;
-  bool json = false;
+  bool json = false, profile = false;
 };
 
 // What is to be scheduled, and the fastest candidate that records know of it.
@@ -103,8 +103,8 @@ Result<Problem> make_problem(const LmArgs& args, bool with_best) {
 struct OpenReader {
   std::unique_ptr<runtime::Device> device;  // a GPU; null: this process
   std::unique_ptr<lm::Reader> reader;
-  const model::LanguageModel* model = nullptr;  // null: there are no weights
-  double load_s = 0;                            // of the weights
+  model::LanguageModel* model = nullptr;  // null: there are no weights
+  double load_s = 0;                      // of the weights
 };
 
 // Without weights every legal value is as likely as the others.
@@ -130,6 +130,26 @@ Result<OpenReader> open_reader(const LmArgs& args, const target::Target& target)
   out.model = loaded.get();
   out.reader = std::move(loaded);
   return out;
+}
+
+// Where the time of a model went, whatever is left being that of the space.
+Result<nlohmann::ordered_json> profile_json(model::LanguageModel& model, double elapsed_s) {
+  const model::LanguageModel::Times times = model.times();
+  TESSERA_TRY(const std::vector<model::LanguageModel::KernelTime> kernels, model.profile());
+  auto list = nlohmann::ordered_json::array();
+  double sum_us = 0;
+  for (const model::LanguageModel::KernelTime& k : kernels) {
+    list.push_back({{"name", k.name}, {"us", k.us}});
+    sum_us += k.us;
+  }
+  const double read_s = times.words_s + times.network_s + times.chances_s;
+  return nlohmann::ordered_json{{"steps", times.steps},
+                                {"words_ms", times.words_s * 1e3},
+                                {"network_ms", times.network_s * 1e3},
+                                {"chances_ms", times.chances_s * 1e3},
+                                {"choosing_ms", (elapsed_s - model.build_s() - read_s) * 1e3},
+                                {"step_us", sum_us},
+                                {"kernels", list}};
 }
 
 int generate(const LmArgs& args) {
@@ -166,14 +186,23 @@ int generate(const LmArgs& args) {
   }
   // Code is built, or found in the cache, once for any number of candidates.
   const double rate = static_cast<double>(made->size()) / std::max(1e-9, elapsed_s - build_s);
+  nlohmann::ordered_json profile;
+  if (args.profile && open->model != nullptr) {
+    Result<nlohmann::ordered_json> read = profile_json(*open->model, elapsed_s);
+    if (!read) return report(read.error());
+    profile = std::move(*read);
+  }
   if (args.json) {
-    print_json({{"candidates", list},
-                {"per_second", rate},
-                {"load_ms", open->load_s * 1e3},
-                {"build_ms", build_s * 1e3},
-                {"begun", generator.begun()},
-                {"thrown_away", generator.thrown_away()}});
+    nlohmann::ordered_json all = {{"candidates", list},
+                                  {"per_second", rate},
+                                  {"load_ms", open->load_s * 1e3},
+                                  {"build_ms", build_s * 1e3},
+                                  {"begun", generator.begun()},
+                                  {"thrown_away", generator.thrown_away()}};
+    if (!profile.is_null()) all["profile"] = std::move(profile);
+    print_json(all);
   } else {
+    if (!profile.is_null()) fmt::print(stderr, "{}\n", profile.dump(1));
     fmt::print(stderr, "{} candidates, {:.0f} a second; weights {:.0f} ms, code {:.0f} ms\n",
                made->size(), rate, open->load_s * 1e3, build_s * 1e3);
     if (!options.constrained) {
@@ -316,6 +345,8 @@ void add_lm_generate(Flags& lm, std::function<int()>* run) {
   make->add_flag("!--unconstrained", args->generate.constrained,
                  "Draw among all values and throw away what is not legal: how often that is");
   make->add_option("--seed", args->seed, "Of the draws");
+  make->add_flag("--profile", args->profile,
+                 "Also where the time went, and that of each kernel of a step");
   make->add_flag("--json", args->json, "Print JSON");
   make->footer(
       "Examples:\n  tessera lm generate --op matmul:M=64,N=64,K=64 --target neoverse-v1 --count 5");

@@ -32,6 +32,7 @@ class CompiledNetwork {
   // At least so many runners from here on; those there are stay.
   void reserve(std::size_t runners);
   exec::ModelRunner& runner(std::size_t index) { return *runners_.at(index); }
+  const exec::CompiledModel& model() const { return model_; }
 
  private:
   CompiledNetwork(exec::CompiledModel model, runtime::Device* device)

@@ -33,6 +33,21 @@ std::int64_t size_for(const std::int64_t (&sizes)[n], std::int64_t count, std::i
 // Rows that a part of the work on rows is worth a thread for.
 constexpr std::size_t kRowsOfAThread = 64;
 
+// Adds the time since it was made.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double* sum) : sum_(sum) {}
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+  ~Stopwatch() {
+    *sum_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  double* sum_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
 }  // namespace
 
 LanguageModel::LanguageModel(nn::TrainedLanguage language, LanguageOptions options,
@@ -76,7 +91,7 @@ Result<std::unique_ptr<LanguageModel>> LanguageModel::make(nn::TrainedLanguage l
 
 Result<void> LanguageModel::compile(std::unique_ptr<infer::CompiledNetwork>& slot,
                                     Result<nn::Network> network, runtime::Device* device) {
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch(&code_->build_s);
   if (!network.ok()) return network.error();
   TESSERA_TRY(graph::Graph graph,
               infer::bind_weights(std::move(*network), language_.weights, "language"));
@@ -84,7 +99,6 @@ Result<void> LanguageModel::compile(std::unique_ptr<infer::CompiledNetwork>& slo
                                                  {.runners = device != nullptr ? 1 : threads_,
                                                   .device = device,
                                                   .cache = options_.cache}));
-  code_->build_s += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return {};
 }
 
@@ -286,12 +300,30 @@ Result<std::vector<float>> LanguageModel::step(std::span<const lm::Step> steps) 
       for (; i < end; ++i) work(i);
     });
   };
-  for_rows([&](std::size_t i) {
-    if (known[i]) write_word(steps[i]);
-  });
-  TESSERA_DO(run_blocks(busy));
+  ++times_.steps;
+  {
+    const Stopwatch watch(&times_.words_s);
+    for_rows([&](std::size_t i) {
+      if (known[i]) write_word(steps[i]);
+    });
+  }
+  {
+    const Stopwatch watch(&times_.network_s);
+    TESSERA_DO(run_blocks(busy));
+  }
+  const Stopwatch watch(&times_.chances_s);
   std::vector<float> out(first.back());
   for_rows([&](std::size_t i) { write_chances(steps[i], known[i], out.data() + first[i]); });
+  return out;
+}
+
+Result<std::vector<LanguageModel::KernelTime>> LanguageModel::profile() {
+  TESSERA_CHECK(!code_->steps.empty(), "a profile before a beginning");
+  infer::CompiledNetwork& network = *code_->steps.rbegin()->second.network;
+  TESSERA_TRY(const std::vector<double> times, network.runner(number_).profile());
+  std::vector<KernelTime> out;
+  for (std::size_t i = 0; i < times.size(); ++i)
+    out.push_back({network.model().steps[i].name, times[i]});
   return out;
 }
 

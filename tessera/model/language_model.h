@@ -49,6 +49,19 @@ class LanguageModel final : public lm::Reader {
   std::size_t instances() const;  // built so far
   double build_s() const { return code_->build_s; }
 
+  // Where the time of all steps went: words before the network, chances behind it.
+  struct Times {
+    std::size_t steps = 0;
+    double words_s = 0, network_s = 0, chances_s = 0;
+  };
+  const Times& times() const { return times_; }
+  struct KernelTime {
+    std::string name;
+    double us = 0;
+  };
+  // Of the network that reads most rows at once. Sentences that were begun cannot go on.
+  Result<std::vector<KernelTime>> profile();
+
  private:
   // What a sentence has said.
   struct Row {
@@ -106,6 +119,7 @@ class LanguageModel final : public lm::Reader {
   std::vector<Row> rows_;
   std::vector<LanguageBlock*> blocks_;
   StepKey key_{};
+  Times times_;
 };
 
 }  // namespace tessera::model

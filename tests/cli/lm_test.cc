@@ -55,5 +55,17 @@ TEST(Lm, GenerateCountsWhatUnconstrainedDrawsThrowAway) {
   EXPECT_GT(Json::parse(drawn.out)["thrown_away"], 0);
 }
 
+TEST(Lm, GenerateSaysWhereItsTimeWent) {
+  const Finished done = run({"lm", "generate", "--op", "matmul:M=64,N=64,K=64", "--count", "5",
+                             "--target", "neoverse-v1", "--profile", "--json"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  const Json profile = Json::parse(done.out)["profile"];
+  EXPECT_GT(profile["steps"], 0);
+  EXPECT_GT(profile["network_ms"], 0);
+  double sum = 0;
+  for (const Json& k : profile["kernels"]) sum += k["us"].get<double>();
+  EXPECT_NEAR(profile["step_us"], sum, 1e-6 * sum);
+}
+
 }  // namespace
 }  // namespace tessera::cli
