@@ -11,13 +11,13 @@
 namespace tessera::lm {
 namespace {
 
-constexpr std::size_t kMostDraws = 1024;  // of a round
+constexpr std::size_t kMostDraws = 4096;  // of a round
 // Draws in a row that may bring nothing new before a sampler gives up, and how much bolder a round
 // is than one that brought little.
 constexpr std::size_t kBarrenDraws = 64;
 constexpr double kBolder = 1.5;
 constexpr double kLeastTemperature = 0.05;  // of what is drawn at all
-constexpr std::size_t kRowsOfAThread = 16;  // that are worth starting one
+constexpr std::size_t kRowsOfAThread = 16;  // that are worth waking one
 
 }  // namespace
 
@@ -112,6 +112,7 @@ Result<std::vector<Generator::Row>> Generator::write_rows(std::int32_t sketch, s
   std::vector<std::int32_t> values(most);
   std::iota(values.begin(), values.end(), 0);
   TESSERA_DO(reader_.begin(subject(sketch), static_cast<int>(count), options_.quality));
+  Workers workers(options_.threads);
   for (;;) {
     std::vector<Step> steps;
     for (std::size_t r = 0; r < count; ++r) {
@@ -128,14 +129,13 @@ Result<std::vector<Generator::Row>> Generator::write_rows(std::int32_t sketch, s
       first.push_back(n);
       n += step.legal.size();
     }
-    parallel_parts(steps.size(), static_cast<std::size_t>(std::max(1, options_.threads)),
-                   kRowsOfAThread, [&](std::size_t i, std::size_t end) {
-                     for (; i < end; ++i) {
-                       const Step& step = steps[i];
-                       take(step, std::span(chances).subspan(first[i], step.legal.size()), pick,
-                            &rows[static_cast<std::size_t>(step.row)]);
-                     }
-                   });
+    workers.parts(steps.size(), kRowsOfAThread, [&](std::size_t i, std::size_t end) {
+      for (; i < end; ++i) {
+        const Step& step = steps[i];
+        take(step, std::span(chances).subspan(first[i], step.legal.size()), pick,
+             &rows[static_cast<std::size_t>(step.row)]);
+      }
+    });
   }
   for (Row& row : rows)
     row.log_prob += static_cast<double>(sketches_[static_cast<std::size_t>(sketch)]);

@@ -11,7 +11,6 @@
 #include <thread>
 
 #include "tessera/lm/columns.h"
-#include "tessera/support/parallel.h"
 
 namespace tessera::model {
 namespace {
@@ -30,7 +29,7 @@ std::int64_t size_for(const std::int64_t (&sizes)[n], std::int64_t count, std::i
   return std::min(it == std::end(sizes) ? most : *it, most);
 }
 
-// Rows that a part of the work on rows is worth a thread for.
+// Rows that are worth waking a thread for.
 constexpr std::size_t kRowsOfAThread = 64;
 
 // Adds the time since it was made.
@@ -55,6 +54,7 @@ LanguageModel::LanguageModel(nn::TrainedLanguage language, LanguageOptions optio
     : language_(std::move(language)),
       options_(std::move(options)),
       threads_(static_cast<std::size_t>(std::max(1, options_.threads))),
+      workers_(options_.threads),
       code_(std::move(code)),
       number_(code_->twins - 1) {}
 
@@ -296,7 +296,7 @@ Result<std::vector<float>> LanguageModel::step(std::span<const lm::Step> steps) 
     first[i + 1] = first[i] + s.legal.size();
   }
   const auto for_rows = [&](const auto& work) {
-    parallel_parts(steps.size(), threads_, kRowsOfAThread, [&](std::size_t i, std::size_t end) {
+    workers_.parts(steps.size(), kRowsOfAThread, [&](std::size_t i, std::size_t end) {
       for (; i < end; ++i) work(i);
     });
   };

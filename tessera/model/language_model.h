@@ -13,6 +13,7 @@
 #include "tessera/lm/reader.h"
 #include "tessera/model/language_block.h"
 #include "tessera/nn/language_file.h"
+#include "tessera/support/parallel.h"
 
 namespace tessera::model {
 
@@ -104,6 +105,7 @@ class LanguageModel final : public lm::Reader {
   nn::TrainedLanguage language_;
   LanguageOptions options_;
   std::size_t threads_;
+  Workers workers_;  // on rows
   std::shared_ptr<Code> code_;
   std::size_t number_;  // among the twins
 
