@@ -27,7 +27,8 @@
 namespace tessera::cli {
 namespace {
 
-constexpr int kDeviceRows = 1024;  // written side by side on a GPU
+// Written side by side on a GPU, and by each core.
+constexpr int kDeviceRows = 1024, kCoreRows = 32;
 
 struct LmArgs {
   std::string op, task, target = "host", data, weights = driver::kShipped, device = "cpu";
@@ -161,7 +162,10 @@ int generate(const LmArgs& args) {
   lm::GenerateOptions options = args.generate;
   options.quality = static_cast<float>(args.quality);
   options.threads = target::default_threads();
-  if (options.rows == 0) options.rows = open->device ? kDeviceRows : lm::GenerateOptions{}.rows;
+  if (options.rows == 0) {
+    options.rows = open->device ? kDeviceRows
+                                : std::max(lm::GenerateOptions{}.rows, kCoreRows * options.threads);
+  }
   lm::Generator generator(space, *open->reader, options);
   Rng rng(args.seed);
   const auto start = std::chrono::steady_clock::now();
@@ -335,7 +339,8 @@ void add_lm_generate(Flags& lm, std::function<int()>* run) {
       ->check(range(1, 4096));
   args->generate.rows = 0;
   make->add_option("--rows", args->generate.rows,
-                   "Sentences written side by side (default: 64, on a GPU 1024)")
+                   "Sentences written side by side (default: 32 a core and at least 64, on a GPU "
+                   "1024)")
       ->check(range(1, 4096))
       ->hide_default();
   make->add_option("--device", args->device,
