@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "tessera/space/space.h"
@@ -29,6 +30,21 @@ Result<std::int32_t> value_of(const Decision& d, std::string_view text) {
   }
   return make_error(ErrorCode::kInvalidArgument, "{} has no value {}; it has{}", d.name, text,
                     known);
+}
+
+// Decisions of later versions, and what candidates did that were written without them.
+struct Later {
+  std::string_view decision, value;
+};
+constexpr Later kLater[] = {{".prefetch_next", "no"}};
+
+std::optional<std::int32_t> value_without(const Decision& d) {
+  for (const Later& later : kLater) {
+    if (!d.name.ends_with(later.decision)) continue;
+    const Result<std::int32_t> value = value_of(d, later.value);
+    if (value.ok()) return *value;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -74,12 +90,18 @@ Result<Candidate> Space::parse(std::string_view text) const {
     c.choice[static_cast<std::size_t>(d - decisions.begin())] = index;
   }
   std::string absent;
+  bool earlier = false;
   for (std::size_t d = 0; d < decisions.size(); ++d) {
-    if (c.choice[d] == kAbsent) absent += " " + decisions[d].name;
+    if (c.choice[d] != kAbsent) continue;
+    const std::optional<std::int32_t> value = value_without(decisions[d]);
+    if (!value) absent += " " + decisions[d].name;
+    c.choice[d] = value.value_or(kAbsent);
+    earlier = true;
   }
   if (!absent.empty()) {
     return make_error(ErrorCode::kInvalidArgument, "a candidate of {} without{}", name, absent);
   }
+  if (earlier) (*found)->settle(c.choice);
   return c;
 }
 

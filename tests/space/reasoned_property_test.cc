@@ -1,6 +1,7 @@
 // What reasoning leaves open: whatever is picked, the schedule is legal and computes the same.
 #include <cmath>
 #include <iterator>
+#include <sstream>
 
 #include <gtest/gtest.h>
 
@@ -136,6 +137,35 @@ TEST(Reasoned, TheHandWrittenProductIsAPoint) {
         "layout A.local d1/256 d0/8 d1%256 d0%8\n", "layout B.local d0/256 d1/12 d0%256 d1%12\n"}) {
     EXPECT_NE(text.find(step), std::string::npos) << step << "in\n" << text;
   }
+}
+
+// Records of before there was the decision.
+TEST(Reasoned, ReadsCandidatesThatSayNothingOfTheNextPanel) {
+  const te::Dag dag = dag_of("conv2d:N=1,H=14,W=14,CI=256,CO=1024,KH=1,KW=1");
+  const target::Target target =
+      target::code_target(target::find_target("skylake-avx512").value(), 1);
+  const Space space =
+      make_space(dag, target, lower::check_lowers, {.sources = {"reasoned"}}).value();
+  Rng rng(1);
+  int without = 0;
+  for (int i = 0; i < 200; ++i) {
+    const Candidate candidate = space.sample(rng);
+    const std::string text = space.to_text(candidate) + " ";
+    const std::size_t at = text.find(".prefetch_next=");
+    ASSERT_NE(at, std::string::npos) << text;
+    const std::size_t begin = text.rfind(' ', at), end = text.find(' ', at);
+    const Result<Candidate> back = space.parse(text.substr(0, begin) + text.substr(end));
+    ASSERT_TRUE(back.ok()) << back.error().message;
+    const std::string steps = schedule::to_text(space.schedule(*back).value());
+    std::istringstream lines(steps);
+    for (std::string line; std::getline(lines, line);)
+      EXPECT_FALSE(line.starts_with("prefetch ") && line.ends_with(" 0")) << steps;
+    const bool same = schedule::to_text(space.schedule(candidate).value()) == steps;
+    EXPECT_EQ(same, *back == candidate) << text;
+    without += same ? 1 : 0;
+  }
+  EXPECT_GT(without, 0);
+  EXPECT_LT(without, 200);
 }
 
 }  // namespace
