@@ -60,6 +60,10 @@ void add_model_options(Flags& app, ModelArgs& args, bool required) {
   add_input_options(app, args);
   app.add_option("--skip-pass", args.skip,
                  "Graph pass to leave out, e.g. select_algorithms (repeatable)");
+  add_dtype_option(app, args);
+}
+
+void add_dtype_option(Flags& app, ModelArgs& args) {
   app.add_option("--dtype", args.dtype,
                  "Compute what is f32 in f16 or bf16: weights are converted, sums stay f32, inputs "
                  "and outputs keep their types");

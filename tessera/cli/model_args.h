@@ -22,6 +22,8 @@ struct ModelArgs {
 
 // Adds the positional MODEL (optional where a command has other subjects) and the flags below.
 void add_model_options(Flags& app, ModelArgs& args, bool required);
+// --dtype alone.
+void add_dtype_option(Flags& app, ModelArgs& args);
 // --fast-math, of commands that make code for a target.
 void add_fast_math_option(Flags& app, ModelArgs& args);
 // --target, as --fast-math allows it to compute.

@@ -389,6 +389,7 @@ void add_tune(Flags& app, std::function<int()>* run) {
   sub->add_option("--op", args->ops, "Operation to tune, as in bench --op (repeatable)")
       ->allow_extra_args(false);
   add_input_options(*sub, args->model);
+  add_dtype_option(*sub, args->model);
   sub->add_option("--level", args->level,
                   "What is tuned: kernel, the schedules; graph, the decisions about a model; both")
       ->check(one_of({"kernel", "graph", "both"}));
