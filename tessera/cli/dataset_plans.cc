@@ -7,16 +7,18 @@
 #include "tessera/cli/dataset.h"
 #include "tessera/cli/model_args.h"
 #include "tessera/cli/progress.h"
+#include "tessera/driver/compile/shipped_model.h"
 #include "tessera/driver/learn/collect_plans.h"
 #include "tessera/kernel/kernel_cache.h"
 
 namespace tessera::cli {
 namespace {
 
-int run_graphs(driver::CollectPlansOptions& o) {
+int run_graphs(driver::CollectPlansOptions& o, const std::string& cost_model) {
   o.target = target::code_target(target::host(), o.threads);
   o.load.passes = driver::passes_for(target::host());
   o.build.cache = kernel::user_kernel_cache();
+  o.models_of_kernels = driver::model_paths(cost_model, o.target);
   catch_interrupt();
   ProgressLine line(30);
   driver::CollectPlansCallbacks callbacks;
@@ -55,11 +57,17 @@ void add_dataset_graphs(Flags& app, std::function<int()>* run) {
   sub->add_option("--again", args->again_share,
                   "Share that measures an earlier plan again, which tells how far to trust times")
       ->check(range(0.0, 1.0));
+  const auto cost_model = std::make_shared<std::string>(driver::kShipped);
+  sub->add_option("--search-model", *cost_model,
+                  "Cost model that estimates the kernels of every plan: a file, several that judge "
+                  "together (A,B,C), none, or shipped: what comes with Tessera (default)");
   sub->add_duration("--budget", args->budget_s, "Wall clock: 90s, 5m; 0: no limit (default)",
                     Flags::Zero::kNoLimit);
   add_threads_option(*sub, args->threads, "Threads of the measured code");
   sub->add_option("--seed", args->seed, "Seed of all random choices");
-  sub->callback([args, run] { *run = [args] { return run_graphs(*args); }; });
+  sub->callback([args, cost_model, run] {
+    *run = [args, cost_model] { return run_graphs(*args, *cost_model); };
+  });
 }
 
 }  // namespace tessera::cli

@@ -60,13 +60,19 @@ Result<void> check_times(const ConfigGraph& g) {
   if (std::any_of(g.runtime_ns.begin(), g.runtime_ns.end(), negative)) {
     return bad("config_runtime has negative times");
   }
+  if (!g.estimate_ns.empty() && g.estimate_ns.size() != configs) {
+    return bad("config_estimate has {} values of {} configurations", g.estimate_ns.size(), configs);
+  }
+  const auto below_one = [](std::int64_t t) { return t < 1; };
+  if (std::any_of(g.estimate_ns.begin(), g.estimate_ns.end(), below_one)) {
+    return bad("config_estimate has values below 1");
+  }
   if (g.kind == Kind::kLayout) return {};
   if (g.normalizer_ns.size() != configs) {
     return bad("config_runtime_normalizers has {} values of {} configurations",
                g.normalizer_ns.size(), configs);
   }
-  if (std::any_of(g.normalizer_ns.begin(), g.normalizer_ns.end(),
-                  [](std::int64_t t) { return t < 1; })) {
+  if (std::any_of(g.normalizer_ns.begin(), g.normalizer_ns.end(), below_one)) {
     return bad("config_runtime_normalizers has values below 1");
   }
   return {};
@@ -112,11 +118,15 @@ ConfigGraph take_configs(const ConfigGraph& graph, const std::vector<std::int64_
   const auto row = static_cast<std::size_t>(shape[1] * shape[2]);
   out.runtime_ns.clear();
   out.normalizer_ns.clear();
+  out.estimate_ns.clear();
   float* to = out.configs.as<float>();
   for (const std::int64_t i : configs) {
     if (row > 0) std::memcpy(to, graph.config(i), row * sizeof(float));
     to += row;
     out.runtime_ns.push_back(graph.runtime_ns[static_cast<std::size_t>(i)]);
+    if (!graph.estimate_ns.empty()) {
+      out.estimate_ns.push_back(graph.estimate_ns[static_cast<std::size_t>(i)]);
+    }
     if (graph.kind == Kind::kTile) {
       out.normalizer_ns.push_back(graph.normalizer_ns[static_cast<std::size_t>(i)]);
     }

@@ -100,6 +100,9 @@ Result<ConfigGraph> read_checked(const std::string& path, std::uint64_t most_byt
   TESSERA_DO(read_edges(arrays, &graph));
   TESSERA_DO(read_configs(arrays, &graph));
   TESSERA_TRY(graph.runtime_ns, integers<std::int64_t>(arrays, "config_runtime"));
+  if (arrays.contains("config_estimate")) {
+    TESSERA_TRY(graph.estimate_ns, integers<std::int64_t>(arrays, "config_estimate"));
+  }
   TESSERA_DO(check(graph));
   return graph;
 }
@@ -136,6 +139,9 @@ Result<void> write_graph(const std::string& path, const ConfigGraph& graph) {
       {"edge_index",
        tensor_of(DType::kI64, {static_cast<std::int64_t>(graph.edges.size()), 2}, ends)},
       {"config_runtime", vector_of(DType::kI64, graph.runtime_ns)}};
+  if (!graph.estimate_ns.empty()) {
+    tensors.push_back({"config_estimate", vector_of(DType::kI64, graph.estimate_ns)});
+  }
   if (graph.kind == Kind::kLayout) {
     tensors.push_back({"node_config_feat", graph.configs});
     tensors.push_back({"node_config_ids", vector_of(DType::kI64, graph.config_nodes)});

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tessera/driver/compile/shipped_model.h"
 #include "tessera/driver/learn/plan_graphs.h"
 #include "tessera/graphset/npz_file.h"
 #include "tessera/graphset/opcodes.h"
@@ -85,6 +86,23 @@ TEST(CollectPlans, GoesOnWithWhatIsThere) {
   EXPECT_EQ(graph->size(), second->plans);
   EXPECT_TRUE(graph->labelled());
   EXPECT_EQ(graph->columns(), 140);
+}
+
+TEST(CollectPlans, EstimatesWhatWasMeasuredBefore) {
+  const Folder folder("collect_plans_estimates");
+  CollectPlansOptions options;
+  options.models = {"zoo:lenet"};
+  options.folder = folder.path;
+  options.plans = 3;
+  ASSERT_TRUE(collect_plans(options, {}).ok());
+  const auto read = [&] { return graphset::read_graph(folder.path + "/lenet.npz").value(); };
+  EXPECT_TRUE(read().estimate_ns.empty());
+  options.models_of_kernels = model_paths(kShipped, options.target);
+  if (options.models_of_kernels.empty()) GTEST_SKIP() << "no cost model for this machine";
+  const auto again = collect_plans(options, {});
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  EXPECT_EQ(again->plans, again->earlier);
+  EXPECT_EQ(read().estimate_ns.size(), 3u);
 }
 
 TEST(CollectPlans, MeasuresPlansAgain) {

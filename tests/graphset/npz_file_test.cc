@@ -27,6 +27,7 @@ void expect_equal(const ConfigGraph& got, const ConfigGraph& want) {
   EXPECT_EQ(tessera::testing::mismatch(got.configs, want.configs, 0), "");
   EXPECT_EQ(got.runtime_ns, want.runtime_ns);
   EXPECT_EQ(got.normalizer_ns, want.normalizer_ns);
+  EXPECT_EQ(got.estimate_ns, want.estimate_ns);
 }
 
 TEST(NpzFile, LayoutSetComesBack) {
@@ -37,6 +38,19 @@ TEST(NpzFile, LayoutSetComesBack) {
   ASSERT_TRUE(back.ok()) << back.error().message;
   EXPECT_EQ(back->name, "net");
   expect_equal(*back, graph);
+}
+
+TEST(NpzFile, EstimatesComeBack) {
+  ConfigGraph graph = layout_graph(10, 3, 1);
+  graph.estimate_ns = {5, 7, 9};
+  const std::string path = temp_file("net.npz");
+  ASSERT_TRUE(write_graph(path, graph).ok());
+  expect_equal(read_graph(path).value(), graph);
+  EXPECT_EQ(take_configs(graph, {2, 0}).estimate_ns, (std::vector<std::int64_t>{9, 5}));
+  graph.estimate_ns[1] = 0;
+  EXPECT_FALSE(check(graph).ok());
+  graph.estimate_ns = {5, 7};
+  EXPECT_FALSE(check(graph).ok());
 }
 
 TEST(NpzFile, TileSetComesBack) {

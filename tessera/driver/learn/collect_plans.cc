@@ -10,8 +10,10 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/driver/bench/bench_model.h"
+#include "tessera/driver/learn/plan_estimates.h"
 #include "tessera/driver/learn/plan_graphs.h"
 #include "tessera/exec/model_runner.h"
+#include "tessera/graph/passes/algorithms.h"
 #include "tessera/graphset/npz_file.h"
 #include "tessera/runtime/thread_pool.h"
 #include "tessera/runtime/timing.h"
@@ -48,6 +50,7 @@ struct Line {
   Decisions decisions;  // all
   double seconds = 0;   // at the speed that the machine had when the rules' plan was timed first
   double rules_s = 0;   // of the rules' plan beside it
+  double estimate_s = 0;  // without measuring; 0: nobody said
 };
 
 Result<std::vector<Line>> read_lines(const std::string& path) {
@@ -61,6 +64,7 @@ Result<std::vector<Line>> read_lines(const std::string& path) {
       Line l;
       l.seconds = json.at("seconds").get<double>();
       l.rules_s = json.at("rules_s").get<double>();
+      l.estimate_s = json.value("estimate_s", 0.0);
       for (const auto& [key, value] : json.at("decisions").items()) {
         l.decisions[key] = value.get<std::string>();
       }
@@ -76,8 +80,10 @@ Result<std::vector<Line>> read_lines(const std::string& path) {
 std::string to_text(const std::vector<Line>& lines) {
   std::string out;
   for (const Line& l : lines) {
-    const nlohmann::json json = {
-        {"seconds", l.seconds}, {"rules_s", l.rules_s}, {"decisions", l.decisions}};
+    const nlohmann::json json = {{"seconds", l.seconds},
+                                 {"rules_s", l.rules_s},
+                                 {"estimate_s", l.estimate_s},
+                                 {"decisions", l.decisions}};
     out += json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   }
   return out;
@@ -87,10 +93,11 @@ std::string to_text(const std::vector<Line>& lines) {
 class ModelPlans {
  public:
   ModelPlans(const CollectPlansOptions& options, const std::string& model,
-             runtime::ThreadPool& pool)
+             runtime::ThreadPool& pool, PlanEstimates& estimates)
       : options_(options),
         model_(model),
         pool_(pool),
+        estimates_(estimates),
         base_((fs::path(options.folder) / file_name(model)).string()) {}
 
   Result<void> open() {
@@ -103,6 +110,7 @@ class ModelPlans {
     TESSERA_TRY(lines_, read_lines(lines_path()));
     for (const Line& l : lines_) known_.insert(l.decisions);
     earlier_ = std::ssize(lines_);
+    TESSERA_DO(estimate_earlier());
     if (earlier_ >= options_.plans) return {};
     TESSERA_TRY(task::PlannedGraph rules, planned({}));
     TESSERA_TRY(rules_, build(std::move(rules)));
@@ -153,7 +161,7 @@ class ModelPlans {
     if (lines_.empty()) return {};
     TESSERA_DO(write_file(lines_path(), {to_text(lines_)}));
     std::vector<PlanGraph::Measured> plans;
-    for (const Line& l : lines_) plans.push_back({l.decisions, l.seconds});
+    for (const Line& l : lines_) plans.push_back({l.decisions, l.seconds, l.estimate_s});
     TESSERA_TRY(const graphset::ConfigGraph graph, graph_->with(plans));
     return graphset::write_graph(base_ + ".npz", graph);
   }
@@ -163,7 +171,20 @@ class ModelPlans {
     graph::Graph graph;
     Decisions decisions;
     exec::CompiledModel model;
+    double estimate_s = 0;
   };
+
+  // Lines from before there was anybody to say.
+  Result<void> estimate_earlier() {
+    if (options_.models_of_kernels.empty()) return {};
+    const graph::ShapesOnly quick;
+    for (Line& l : lines_) {
+      if (l.estimate_s > 0) continue;
+      TESSERA_TRY(const task::PlannedGraph of_line, planned(plan::Decider(l.decisions)));
+      l.estimate_s = estimates_.seconds(of_line.tasks.tasks);
+    }
+    return {};
+  }
 
   std::string lines_path() const { return base_ + ".plans.jsonl"; }
 
@@ -179,6 +200,7 @@ class ModelPlans {
   Result<Built> build(task::PlannedGraph planned) const {
     Built out;
     out.decisions = decisions_of(planned);
+    out.estimate_s = estimates_.seconds(planned.tasks.tasks);
     out.graph = std::move(planned.graph);
     TESSERA_TRY(out.model,
                 exec::compile_model(out.graph, planned.tasks, options_.target, options_.build));
@@ -237,7 +259,8 @@ class ModelPlans {
     // Fast samples: other programs on the machine disturb them least.
     const double rules_s = samples[0].p10_s();
     const double reference_s = lines_.empty() ? rules_s : lines_[0].rules_s;
-    lines_.push_back({built.decisions, samples[1].p10_s() * reference_s / rules_s, rules_s});
+    lines_.push_back({built.decisions, samples[1].p10_s() * reference_s / rules_s, rules_s,
+                      built.estimate_s});
     known_.insert(built.decisions);
     return {};
   }
@@ -245,6 +268,7 @@ class ModelPlans {
   const CollectPlansOptions& options_;
   std::string model_;
   runtime::ThreadPool& pool_;
+  PlanEstimates& estimates_;
   std::string base_;
   graph::Graph imported_;
   std::optional<PlanGraph> graph_;
@@ -271,10 +295,12 @@ Result<CollectPlansResult> collect_plans(const CollectPlansOptions& options,
     return options.budget_s > 0 && elapsed_s > options.budget_s ? "budget" : "";
   };
   runtime::ThreadPool pool({.threads = options.threads});
+  TESSERA_TRY(PlanEstimates estimates,
+              PlanEstimates::make(options.models_of_kernels, options.target, options.threads));
   CollectPlansResult result;
   for (const std::string& model : options.models) {
     if (!why_stop().empty()) break;
-    ModelPlans plans(options, model, pool);
+    ModelPlans plans(options, model, pool, estimates);
     if (const Result<void> opened = plans.open(); !opened) {
       // Models that cannot be compiled whole, or leave nothing to decide, are no reason to end.
       if (opened.error().code != ErrorCode::kUnsupported &&

@@ -312,7 +312,11 @@ Result<graphset::ConfigGraph> PlanGraph::with(const std::vector<Measured>& plans
     const std::vector<float> row = config(m.decisions);
     to = std::copy(row.begin(), row.end(), to);
     out.runtime_ns.push_back(std::llround(m.seconds * 1e9));
+    out.estimate_ns.push_back(std::llround(m.estimate_s * 1e9));
   }
+  const bool all = std::all_of(out.estimate_ns.begin(), out.estimate_ns.end(),
+                               [](std::int64_t t) { return t > 0; });
+  if (!all) out.estimate_ns.clear();
   TESSERA_DO(graphset::check(out));
   return out;
 }

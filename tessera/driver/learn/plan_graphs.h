@@ -36,6 +36,7 @@ class PlanGraph {
   struct Measured {
     plan::Decisions decisions;  // all of them
     double seconds = 0;
+    double estimate_s = 0;  // 0: nobody said
   };
   // The graph with these configurations and their times.
   Result<graphset::ConfigGraph> with(const std::vector<Measured>& plans) const;
