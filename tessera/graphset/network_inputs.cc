@@ -12,6 +12,8 @@ namespace {
 constexpr float kNever = -1e9F;
 constexpr double kLeastDeviation = 1e-6;
 constexpr int kComparedRounds = 4;
+// Plans of a model differ by some percent: as large as what networks add to it.
+constexpr double kEstimateScale = 8;
 
 template <class... Args>
 Error bad(fmt::format_string<Args...> format, Args&&... args) {
@@ -264,6 +266,18 @@ void fill_configs(const Encoding& encoding, const ConfigGraph& graph, const Segm
       }
       to += columns;
     }
+  }
+}
+
+void fill_estimates(const ConfigGraph& graph, std::span<const std::int64_t> configs,
+                    std::size_t segments, float* out) {
+  for (const std::int64_t config : configs) {
+    double faster = 0;  // than the first
+    if (!graph.estimate_ns.empty()) {
+      faster = std::log(static_cast<double>(graph.estimate_ns.front()) /
+                        static_cast<double>(graph.estimate_ns[static_cast<std::size_t>(config)]));
+    }
+    *out++ = static_cast<float>(kEstimateScale * faster / static_cast<double>(segments));
   }
 }
 

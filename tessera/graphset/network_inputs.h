@@ -45,4 +45,9 @@ std::vector<float> still_input(const std::string& name, const Encoding& encoding
 void fill_configs(const Encoding& encoding, const ConfigGraph& graph, const Segment& segment,
                   std::span<const std::int64_t> configs, const nn::GraphShape& shape, float* out);
 
+// "estimate" for these configurations of a graph that is cut into so many segments; 0 where nobody
+// said.
+void fill_estimates(const ConfigGraph& graph, std::span<const std::int64_t> configs,
+                    std::size_t segments, float* out);
+
 }  // namespace tessera::graphset

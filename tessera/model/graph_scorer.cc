@@ -42,7 +42,8 @@ Result<GraphScorer::Instance*> GraphScorer::instance(const nn::GraphShape& shape
 }
 
 Result<void> GraphScorer::add_scores(const graphset::ConfigGraph& graph,
-                                     const graphset::Segment& segment, std::vector<float>* scores) {
+                                     const graphset::Segment& segment, std::size_t segments,
+                                     std::vector<float>* scores) {
   const nn::GraphShape shape =
       nn::padded_graph_shape({.configs = kConfigs,
                               .nodes = static_cast<std::int64_t>(segment.nodes.size()),
@@ -60,12 +61,13 @@ Result<void> GraphScorer::add_scores(const graphset::ConfigGraph& graph,
   std::optional<Error> failure;
   const auto work = [&](std::size_t thread) {
     exec::ModelRunner& runner = made->code->runner(thread);
-    float* configs = nullptr;
+    float *configs = nullptr, *estimates = nullptr;
     for (std::size_t i = 0; i < made->inputs.size(); ++i) {
       auto* to = static_cast<float*>(runner.input_data(i));
       const std::vector<float> still =
           graphset::still_input(made->inputs[i], encoding_, graph, segment, shape);
       if (made->inputs[i] == "configs") configs = to;
+      if (made->inputs[i] == "estimate") estimates = to;
       if (!still.empty()) std::memcpy(to, still.data(), still.size() * sizeof(float));
     }
     std::vector<std::int64_t> batch(kConfigs);
@@ -78,6 +80,7 @@ Result<void> GraphScorer::add_scores(const graphset::ConfigGraph& graph,
             order[static_cast<std::size_t>((first + i) % graph.size())];
       }
       graphset::fill_configs(encoding_, graph, segment, batch, shape, configs);
+      if (estimates != nullptr) graphset::fill_estimates(graph, batch, segments, estimates);
       const Result<void> ran = runner.run();
       const std::lock_guard lock(mutex);
       if (!ran.ok()) {
@@ -104,9 +107,10 @@ Result<std::vector<float>> GraphScorer::score(const graphset::ConfigGraph& graph
   TESSERA_DO(graphset::check_fits(encoding_, graph));
   std::vector<float> scores(static_cast<std::size_t>(graph.size()), 0);
   if (scores.empty()) return scores;
-  for (const graphset::Segment& segment :
-       graphset::cut(graph, graphset::cut_options(network_.spec))) {
-    if (const Result<void> added = add_scores(graph, segment, &scores); !added.ok()) {
+  const std::vector<graphset::Segment> segments =
+      graphset::cut(graph, graphset::cut_options(network_.spec));
+  for (const graphset::Segment& segment : segments) {
+    if (const auto added = add_scores(graph, segment, segments.size(), &scores); !added.ok()) {
       return added.error().with_context(graph.name);
     }
   }

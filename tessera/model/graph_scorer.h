@@ -30,7 +30,7 @@ class GraphScorer {
   GraphScorer(nn::TrainedGraphNetwork network, int threads);
   Result<Instance*> instance(const nn::GraphShape& shape);
   Result<void> add_scores(const graphset::ConfigGraph& graph, const graphset::Segment& segment,
-                          std::vector<float>* scores);
+                          std::size_t segments, std::vector<float>* scores);
 
   nn::TrainedGraphNetwork network_;
   graphset::Encoding encoding_;

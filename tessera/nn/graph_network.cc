@@ -21,9 +21,9 @@ struct Limits {
   std::int64_t low, high;
 };
 constexpr Limits kLimits[] = {
-    {"both", 0, 1},         {"compare", 0, 1},  {"early", 0, 1},
-    {"hidden", 1, 1024},    {"hops", -1, 64},   {"layers", 0, 16},
-    {"places", 0, 1 << 16}, {"residual", 0, 1}, {"segment", 1, 4096},
+    {"both", 0, 1},      {"compare", 0, 1},      {"early", 0, 1},    {"estimate", 0, 1},
+    {"hidden", 1, 1024}, {"hops", -1, 64},       {"layers", 0, 16},  {"places", 0, 1 << 16},
+    {"residual", 0, 1},  {"segment", 1, 4096},
 };
 constexpr std::int64_t kNodeStep = 32, kPlaceStep = 8;
 constexpr std::int64_t kOpcodeWidth = 16;
@@ -167,6 +167,7 @@ class GraphNetworkBuilder {
     const ValueId mask = b_.input("mask", {1, n});
     const std::int64_t own = hyper("places"), k = spec_.config_columns;
     const ValueId ids = own > 0 ? b_.input("place_ids", {m, own}) : kNoValue;
+    if (hyper("estimate") != 0) estimate_ = b_.input("estimate", {shape_.configs});
     add_matrices();
     const ValueId still = b_.reshape(embed_nodes(nodes, opcodes), {n, 1, h});
     ValueId said = b_.linear(configs, h, "config", false);
@@ -177,7 +178,7 @@ class GraphNetworkBuilder {
     }
     if (early) {
       const ValueId x = b_.add(b_.contract("nm,mbh->nbh", place, said), still);
-      return read_out(layers(b_.relu(x)), n, mask);
+      return with_estimate(read_out(layers(b_.relu(x)), n, mask));
     }
     // Each place with its nodes: one of a layout's, all of a tile's.
     const ValueId around = b_.mul(layers(b_.relu(still)), b_.reshape(mask, {n, 1, 1}));
@@ -185,7 +186,13 @@ class GraphNetworkBuilder {
     const ValueId x = b_.relu(b_.add(said, b_.reshape(at, {m, 1, h})));
     const ValueId real = b_.contract("mk,kn->mn", mask, place);  // nodes of each place
     const ValueId one = b_.sub(b_.scalar(1), b_.relu(b_.sub(b_.scalar(1), real)));
-    return read_out(b_.add(x, b_.relu(b_.linear(x, h, "place"))), m, one);
+    return with_estimate(read_out(b_.add(x, b_.relu(b_.linear(x, h, "place"))), m, one));
+  }
+
+  // The network says how far the estimate is off.
+  ValueId with_estimate(ValueId score) {
+    if (estimate_ == kNoValue) return score;
+    return b_.add(score, b_.mul(estimate_, b_.parameter("estimate.weight", {1}, Init::kOne, 1)));
   }
 
   const GraphNetworkSpec& spec_;
@@ -193,11 +200,13 @@ class GraphNetworkBuilder {
   NetworkBuilder b_;
   std::int64_t configs_now_ = 1;  // of what is passed along edges
   ValueId sources_ = kNoValue, users_ = kNoValue, symmetric_ = kNoValue, linked_ = kNoValue;
+  ValueId estimate_ = kNoValue;
 };
 
 Hyper message_defaults(const Hyper& own) {
   Hyper out = {{"hidden", 64}, {"layers", 2}, {"early", 1},     {"residual", 1},
-               {"compare", 0}, {"hops", 1},   {"segment", 512}, {"places", 0}};
+               {"compare", 0}, {"hops", 1},   {"segment", 512}, {"places", 0},
+               {"estimate", 0}};
   out.insert(own.begin(), own.end());
   return out;
 }

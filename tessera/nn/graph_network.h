@@ -33,6 +33,7 @@ const std::vector<GraphNetworkEntry>& graph_network_table();
 //   residual             1: layers add to what they read
 //   compare              1: layers compare the configurations of a batch with each other
 //   hops, segment        how the graph is cut (graphset/segments.h)
+//   estimate             1: the network corrects what is known of a configuration's time
 //   places               weights of the so many places of one graph; 0: of operations instead
 Result<GraphNetworkSpec> make_graph_spec(const std::string& network, const Hyper& hyper,
                                          std::int64_t columns, std::int64_t config_columns);
@@ -47,6 +48,7 @@ struct GraphShape {
 //   place [nodes, places]             1 where a place is the node's
 //   place_opcodes [places, kGraphOpcodes]
 //   place_ids [places, hyper places]  1 at the place's number in the graph
+//   estimate [configs]                how much faster it is believed to be than the first
 //   mask [1, nodes]                   1 for real nodes
 //   sources, users [nodes, nodes]     rows: the mean over a node's sources, or users
 //   symmetric [nodes, nodes]          D^-1/2 (A + A' + 1) D^-1/2

@@ -1,5 +1,7 @@
 #include "tessera/nn/graph_network_file.h"
 
+#include <algorithm>
+
 #include "tessera/nn/weights_file.h"
 
 namespace tessera::nn {
@@ -48,6 +50,14 @@ Result<TrainedGraphNetwork> parse(const std::string& path) {
   TESSERA_TRY(out.kind, read_word(m, "kind"));
   TESSERA_TRY(out.share, read_number<double>(m, "share"));
   TESSERA_DO(read_hyper_and_notes(m, &out.spec.hyper, &out.notes));
+  // Files from before there was such a thing.
+  const auto& table = graph_network_table();
+  const auto entry = std::find_if(table.begin(), table.end(), [&](const GraphNetworkEntry& e) {
+    return out.spec.network == e.name;
+  });
+  if (entry != table.end() && entry->defaults.contains("estimate")) {
+    out.spec.hyper.try_emplace("estimate", 0);
+  }
   for (const NamedTensor& t : file.tensors) out.weights[t.name] = t.tensor;
   for (const VectorField& field : kVectors) {
     TESSERA_TRY(out.*field.normalizer.*field.member, take_vector(field.name, &out.weights));

@@ -85,6 +85,12 @@ Result<Tensor> GraphTrainee::run(LoadedGraph& graph, std::size_t segment,
       inputs.push_back(host.to(device_));
       continue;
     }
+    if (name == "estimate") {
+      Tensor host = at::empty({configs_}, at::kFloat);
+      graphset::fill_estimates(*graph.graph, full, graph.segments.size(), host.data_ptr<float>());
+      inputs.push_back(host.to(device_));
+      continue;
+    }
     Tensor& kept = graph.still[segment][name];
     if (!kept.defined()) {
       const std::vector<float> values =

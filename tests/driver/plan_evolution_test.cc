@@ -122,10 +122,12 @@ TEST(NetworkJudge, OrdersPlansByANetwork) {
   load.optimize = false;
   const auto imported = load_graph("zoo:squeezenet1_1@size=40,classes=10", load);
   ASSERT_TRUE(imported.ok());
-  const auto costs = PlanCosts::make(*imported, load.passes, {});
+  auto costs = PlanCosts::make(*imported, load.passes, {});
   ASSERT_TRUE(costs.ok());
   const std::vector<plan::Decided> points = costs->points().value();
-  const auto judge = NetworkJudge::make(*imported, load.passes, points, {path, path});
+  PlanEstimates estimates = PlanEstimates::make({}, target::host(), 1).value();
+  const auto judge =
+      NetworkJudge::make(*imported, load.passes, points, {path, path}, *costs, estimates);
   ASSERT_TRUE(judge.ok()) << judge.error().message;
   const auto scores = (*judge)->judge(
       {{}, {{points[0].point.key, points[0].point.values[1 - points[0].value]}}, {}});
@@ -134,7 +136,7 @@ TEST(NetworkJudge, OrdersPlansByANetwork) {
   EXPECT_EQ((*scores)[0], (*scores)[2]);
   EXPECT_NE((*scores)[0], (*scores)[1]);
   ASSERT_TRUE(write_file(path, {"nothing"}).ok());
-  EXPECT_FALSE(NetworkJudge::make(*imported, load.passes, points, {path}).ok());
+  EXPECT_FALSE(NetworkJudge::make(*imported, load.passes, points, {path}, *costs, estimates).ok());
   std::filesystem::remove(path);
 }
 

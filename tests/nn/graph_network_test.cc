@@ -48,6 +48,8 @@ std::vector<float> scores(const TrainedGraphNetwork& trained, const GraphShape& 
       for (std::int64_t i = 1; i < real.nodes; ++i) set(i * n + i - 1, 0);
     } else if (name == "sources" || name == "users" || name == "symmetric") {
       for (std::int64_t i = 1; i < real.nodes; ++i) set(i * n + i - 1, 0.5);
+    } else if (name == "estimate") {
+      for (std::int64_t i = 0; i < c; ++i) set(i, static_cast<double>(reversed ? c - 1 - i : i));
     } else if (name == "mask") {
       for (std::int64_t i = 0; i < real.nodes; ++i) set(i, 1);
     } else if (name == "place") {
@@ -96,7 +98,9 @@ std::vector<Case> cases() {
           {"late", "graphsage", with("early", 0)},
           {"one_way", "graphsage", with("both", 0)},
           {"plain", "graphsage", with("residual", 0)},
-          {"compare", "graphsage", with("compare", 1)}};
+          {"compare", "graphsage", with("compare", 1)},
+          {"estimate", "graphsage", with("estimate", 1)},
+          {"late_estimate", "gcn", {{"hidden", 8}, {"early", 0}, {"estimate", 1}}}};
 }
 
 class GraphNetworks : public ::testing::TestWithParam<Case> {};

@@ -19,10 +19,11 @@ struct Compiled {
 };
 std::vector<Compiled> compiled_cases() {
   const nn::Hyper small = {{"hidden", 8}, {"layers", 1}, {"segment", 24}, {"hops", -1}};
-  nn::Hyper compare = small, whole = small, places = small;
+  nn::Hyper compare = small, whole = small, places = small, estimate = small;
   compare["compare"] = 1;
   whole["segment"] = 256;  // where training multiplies sparse matrices
   places["places"] = 50;
+  estimate["estimate"] = 1;
   return {{"additive", "additive", {}},
           {"pairs", "pairs", {{"hidden", 4}}},
           {"gat", "gat", small},
@@ -31,13 +32,15 @@ std::vector<Compiled> compiled_cases() {
           {"compare", "graphsage", compare},
           {"whole_sage", "graphsage", whole},
           {"whole_gcn", "gcn", whole},
-          {"places", "graphsage", places}};
+          {"places", "graphsage", places},
+          {"estimate", "graphsage", estimate}};
 }
 
 class CompiledGraphs : public ::testing::TestWithParam<Compiled> {};
 
 TEST_P(CompiledGraphs, OrderAsTorch) {
-  const ConfigGraph graph = graphset::merge_equal(graphset::testing::layout_graph(150, 150, 3));
+  ConfigGraph graph = graphset::merge_equal(graphset::testing::layout_graph(150, 150, 3));
+  for (const std::int64_t ns : graph.runtime_ns) graph.estimate_ns.push_back(ns / 100);
   GraphTrainOptions options;
   options.network = GetParam().network;
   options.hyper = GetParam().hyper;

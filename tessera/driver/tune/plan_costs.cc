@@ -38,6 +38,16 @@ Result<std::vector<plan::Decided>> PlanCosts::points() const {
   return planned.decided;
 }
 
+const task::Task* PlanCosts::find(const std::string& key) const {
+  const auto it = index_.find(key);
+  return it == index_.end() ? nullptr : &tasks_[it->second];
+}
+
+double PlanCosts::seconds_of(const std::string& key) const {
+  const auto it = seconds_.find(key);
+  return it == seconds_.end() ? 0 : it->second;
+}
+
 double PlanCosts::seconds(const plan::Decisions& decisions) {
   constexpr double kUnknown = std::numeric_limits<double>::infinity();
   ++judged_;

@@ -34,8 +34,12 @@ class PlanCosts {
   // Of all plans so far, in the order in which they were met first.
   const std::vector<task::Task>& tasks() const { return tasks_; }
 
+  // Of that key, as long as no plan is added; null: there is none.
+  const task::Task* find(const std::string& key) const;
+
   // What a run of each task takes, by key.
   void set_seconds(std::map<std::string, double> seconds) { seconds_ = std::move(seconds); }
+  double seconds_of(const std::string& key) const;  // 0: not measured
   // Of a whole plan; infinite when a task was not measured or the decisions do not fit each other.
   double seconds(const plan::Decisions& decisions);
   std::int64_t judged() const { return judged_; }  // calls of seconds()

@@ -1,5 +1,8 @@
 #include "tessera/driver/tune/plan_judge.h"
 
+#include <limits>
+#include <set>
+
 namespace tessera::driver {
 
 Result<std::vector<double>> SumJudge::judge(const std::vector<plan::Decisions>& plans) {
@@ -12,24 +15,53 @@ Result<std::vector<double>> SumJudge::judge(const std::vector<plan::Decisions>& 
 Result<std::unique_ptr<NetworkJudge>> NetworkJudge::make(const graph::Graph& imported,
                                                          const graph::PassOptions& passes,
                                                          const std::vector<plan::Decided>& points,
-                                                         const std::vector<std::string>& weights) {
+                                                         const std::vector<std::string>& weights,
+                                                         PlanCosts& costs,
+                                                         PlanEstimates& estimates) {
   TESSERA_TRY(PlanGraph graph, PlanGraph::make(imported, passes, "plans"));
   plan::Decisions rules;
   for (const plan::Decided& d : points) rules[d.point.key] = d.text();
-  std::unique_ptr<NetworkJudge> out(new NetworkJudge(std::move(graph), std::move(rules)));
+  std::unique_ptr<NetworkJudge> out(new NetworkJudge(std::move(graph), std::move(rules), costs, estimates));
   for (const std::string& file : weights) {
     TESSERA_TRY(nn::TrainedGraphNetwork network, nn::load_graph_network(file));
+    const auto reads = network.spec.hyper.find("estimate");
+    out->estimated_ = out->estimated_ || (reads != network.spec.hyper.end() && reads->second != 0);
     TESSERA_TRY(out->scorers_.emplace_back(), model::GraphScorer::make(std::move(network), 1));
   }
   return out;
 }
 
+// Measured times say more; where only some kernels have one, what is believed of the others counts
+// as it compares on those that have both.
+double NetworkJudge::estimate(const plan::Decisions& changes) {
+  const Result<const PlanTasks*> plan = costs_.tasks_of(changes);
+  if (!plan) return 0;
+  double measured = 0, believed = 0, unmeasured = 0;
+  for (const auto& [key, count] : **plan) {
+    const task::Task* task = costs_.find(key);
+    const double guess = task == nullptr ? 0 : count * estimates_.seconds(*task);
+    if (const double known = costs_.seconds_of(key); known > 0) {
+      measured += count * known;
+      believed += guess;
+    } else {
+      unmeasured += guess;
+    }
+  }
+  return measured + unmeasured * (measured > 0 && believed > 0 ? measured / believed : 1);
+}
+
 Result<std::vector<double>> NetworkJudge::judge(const std::vector<plan::Decisions>& plans) {
   std::vector<PlanGraph::Measured> rows;
+  std::set<std::size_t> unfit;  // decisions that are no plan together
   for (const plan::Decisions& changes : plans) {
     plan::Decisions all = rules_;
     for (const auto& [key, value] : changes) all[key] = value;
-    rows.push_back({std::move(all), 0});
+    double estimate_s = estimated_ ? estimate(changes) : 0;
+    if (estimated_ && estimate_s <= 0) {
+      unfit.insert(rows.size());
+      estimate_s = estimate({});
+    }
+    rows.push_back({std::move(all), 0, estimate_s});
   }
   TESSERA_TRY(const graphset::ConfigGraph graph, graph_.with(rows));
   std::vector<float> sum(plans.size(), 0);
@@ -40,6 +72,7 @@ Result<std::vector<double>> NetworkJudge::judge(const std::vector<plan::Decision
   std::vector<double> out;
   out.reserve(sum.size());
   for (const float s : sum) out.push_back(-static_cast<double>(s));
+  for (const std::size_t i : unfit) out[i] = std::numeric_limits<double>::infinity();
   return out;
 }
 

@@ -135,8 +135,10 @@ class GraphTuning {
       judge_ = std::make_unique<SumJudge>(*costs_);
       return {};
     }
+    TESSERA_TRY(estimates_, PlanEstimates::make(options_.learner.pretrained, options_.target,
+                                                options_.measure.threads));
     TESSERA_TRY(judge_, NetworkJudge::make(imported_, options_.subjects[0].load.passes, points_,
-                                           options_.judges));
+                                           options_.judges, *costs_, estimates_));
     return {};
   }
 
@@ -422,6 +424,7 @@ class GraphTuning {
   TuneSession::Clock::time_point start_;
   graph::Graph imported_;
   std::optional<PlanCosts> costs_;
+  PlanEstimates estimates_;
   std::unique_ptr<PlanJudge> judge_;
   const PlanTasks* rules_ = nullptr;
   std::vector<plan::Decided> points_;
