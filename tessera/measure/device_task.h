@@ -46,19 +46,18 @@ class DeviceTask {
     std::vector<std::byte> host;
   };
 
-  DeviceTask(const te::Dag& dag, runtime::Device& device, Products products)
-      : dag_(dag), device_(device), products_(products) {}
+  DeviceTask(const te::Dag& dag, runtime::Device& device) : dag_(dag), device_(device) {}
   Result<Output> make_output(const ir::Buffer& buffer) const;
   // Brings an output here; empty, or what was written around it.
   Result<std::string> fetch(Output& output);
 
   const te::Dag& dag_;
   runtime::Device& device_;
-  Products products_;
   std::vector<HostTensor> inputs_;
   std::map<std::pair<std::size_t, std::string>, runtime::DeviceBuffer> stored_;
   std::vector<Output> outputs_;
   Expected wanted_;
+  std::vector<OutputComparer> compared_;  // with them
 };
 
 }  // namespace tessera::measure

@@ -1,6 +1,7 @@
 #include "tessera/measure/task_data.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -15,15 +16,56 @@ std::size_t bytes_of(const ir::Buffer& b) {
   return static_cast<std::size_t>(b.size()) * static_cast<std::size_t>(size_bytes(b->dtype));
 }
 
-// Calls bad(i, want, got) for every element that differs by more than `allowed`.
-template <class T, class Bad>
-void scan(const T* want, const T* got, std::int64_t n, double allowed, Bad bad) {
+constexpr std::int64_t kBlock = 512;
+
+bool differs(double want, double got, double allowed) {
+  if (std::abs(want - got) <= allowed || want == got) return false;  // equal: infinities
+  return !(std::isnan(want) && std::isnan(got));
+}
+
+// Whether no element of a block differs; false also where only differs() can tell. Without a
+// branch, so that compilers make vectors of it.
+bool block_is_near(const float* want, const float* got, float allowed) {
+  int far = 0;
+  for (std::int64_t i = 0; i < kBlock; ++i)
+    far |= static_cast<int>(!(std::abs(want[i] - got[i]) <= allowed));
+  return far == 0;
+}
+
+// Calls bad(i, want, got) for every element that differs by more than `allowed`. `floats(i, n)` are
+// n elements of what was computed.
+template <class Floats, class Bad>
+void scan(const float* want, std::int64_t n, double allowed, const Floats& floats, const Bad& bad) {
+  // Below `allowed` by more than the rounding of a difference.
+  const auto near = static_cast<float>(allowed * (1 - 1e-6));
+  for (std::int64_t first = 0; first < n; first += kBlock) {
+    const std::int64_t count = std::min(kBlock, n - first);
+    const float* got = floats(first, count);
+    if (count == kBlock && block_is_near(want + first, got, near)) continue;
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (differs(want[first + i], got[i], allowed)) bad(first + i, want[first + i], got[i]);
+    }
+  }
+}
+
+// Of every f16: a conversion by itself takes a few branches.
+const std::vector<float>& half_values() {
+  static const std::vector<float> values = [] {
+    std::vector<float> out(std::size_t{1} << 16);
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = f16_to_f32(static_cast<std::uint16_t>(i));
+    return out;
+  }();
+  return values;
+}
+
+bool is_narrow(DType t) { return t == DType::kF16 || t == DType::kBF16; }
+
+void widen(DType from, const std::byte* bits, std::int64_t n, float* out) {
+  const std::vector<float>& halves = half_values();
   for (std::int64_t i = 0; i < n; ++i) {
-    const double w = static_cast<double>(want[i]), g = static_cast<double>(got[i]);
-    const double difference = std::abs(w - g);
-    if (difference <= allowed || w == g) continue;  // w == g: infinities
-    if (std::isnan(w) && std::isnan(g)) continue;
-    bad(i, w, g);
+    std::uint16_t v = 0;
+    std::memcpy(&v, bits + 2 * i, sizeof v);
+    out[i] = from == DType::kF16 ? halves[v] : bf16_to_f32(v);
   }
 }
 
@@ -41,48 +83,74 @@ HostTensor gather(const std::byte* output, const std::vector<std::int64_t>& poin
 
 }  // namespace
 
-std::string compare_output(const te::Dag& dag, std::size_t output, const HostTensor& want,
-                           const std::byte* got, Products products) {
-  const std::int64_t n = want.size();
+OutputComparer::OutputComparer(const te::Dag& dag, std::size_t output, HostTensor want,
+                               Products products)
+    : want_(std::move(want)) {
+  const DType dtype = want_.dtype();
   const Roundings rounded = te::roundings(dag, output, products);
   const double relative = tolerance(rounded);
-  double allowed = 0;
-  if (is_float(want.dtype())) {
-    double scale = 0;
-    std::int64_t numbers = 0;
-    for (std::int64_t i = 0; i < n; ++i) {
-      const double v = std::abs(want.get_float(i));
-      if (std::isfinite(v)) scale = std::max(scale, v);
-      numbers += std::isnan(v) ? 0 : 1;
-    }
-    if (n > 0 && numbers == 0) return "NaN everywhere in the reference: nothing can be verified";
-    allowed = relative * scale;
+  const std::int64_t n = want_.size();
+  quantised_ = rounded.count(dtype) > 0 && !is_float(dtype);
+  undecided_ = !is_float(dtype) && rounded.any();
+  steps_ = relative * std::exp2(8 * size_bytes(dtype));
+  if (!is_float(dtype)) return;
+  if (is_narrow(dtype)) {
+    floats_.resize(static_cast<std::size_t>(n));
+    widen(dtype, want_.as<std::byte>(), n, floats_.data());
   }
-  const bool quantised = rounded.count(want.dtype()) > 0 && !is_float(want.dtype());
-  const double steps = relative * std::exp2(8 * size_bytes(want.dtype()));
+  double scale = 0;
+  std::int64_t numbers = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const double v = std::abs(want_.get_float(i));
+    if (std::isfinite(v)) scale = std::max(scale, v);
+    numbers += std::isnan(v) ? 0 : 1;
+  }
+  unknown_ = n > 0 && numbers == 0;
+  allowed_ = relative * scale;
+}
+
+std::string OutputComparer::compare(const std::byte* got) const {
+  if (unknown_) return "NaN everywhere in the reference: nothing can be verified";
+  const std::int64_t n = want_.size();
   std::int64_t count = 0, far = 0, first = -1;
   double first_want = 0, first_got = 0;
   const auto bad = [&](std::int64_t i, double w, double g) {
-    if (quantised && std::abs(w - g) > std::max(1.0, steps)) ++far;
+    if (quantised_ && std::abs(w - g) > std::max(1.0, steps_)) ++far;
     if (count++ > 0) return;
     first = i;
     first_want = w;
     first_got = g;
   };
-  if (want.dtype() == DType::kF32) {
-    scan(want.as<float>(), reinterpret_cast<const float*>(got), n, allowed, bad);
-  } else if (std::memcmp(want.data(), got, want.bytes()) != 0) {
-    HostTensor copy(want.dtype(), want.shape());
+  if (want_.dtype() == DType::kF32) {
+    const auto* floats = reinterpret_cast<const float*>(got);
+    scan(
+        want_.as<float>(), n, allowed_,
+        [&](std::int64_t from, std::int64_t) { return floats + from; }, bad);
+  } else if (std::memcmp(want_.data(), got, want_.bytes()) == 0) {
+    return "";
+  } else if (is_narrow(want_.dtype())) {
+    std::array<float, kBlock> block;
+    const auto floats = [&](std::int64_t from, std::int64_t elements) {
+      widen(want_.dtype(), got + 2 * from, elements, block.data());
+      return block.data();
+    };
+    scan(floats_.data(), n, allowed_, floats, bad);
+  } else {
+    HostTensor copy(want_.dtype(), want_.shape());
     std::memcpy(copy.data(), got, copy.bytes());
     for (std::int64_t i = 0; i < n; ++i) {
-      const double w = want.get_float(i), g = copy.get_float(i);
-      scan(&w, &g, 1, allowed, [&](std::int64_t, double a, double b) { bad(i, a, b); });
+      const double w = want_.get_float(i), g = copy.get_float(i);
+      if (differs(w, g, allowed_)) bad(i, w, g);
     }
   }
-  const bool undecided = !is_float(want.dtype()) && rounded.any();
-  if (far == 0 && count <= (undecided ? n / 200 : 0)) return "";
+  if (far == 0 && count <= (undecided_ ? n / 200 : 0)) return "";
   return fmt::format("{} of {} elements differ, the first at {}: {:.6g}, not {:.6g}", count, n,
                      first, first_got, first_want);
+}
+
+std::string compare_output(const te::Dag& dag, std::size_t output, const HostTensor& want,
+                           const std::byte* got, Products products) {
+  return OutputComparer(dag, output, want, products).compare(got);
 }
 
 Result<std::unique_ptr<TaskData>> TaskData::make(const te::Dag& dag, std::uint64_t seed,
@@ -137,17 +205,30 @@ std::vector<std::byte*> TaskData::outputs() const {
   return out;
 }
 
+std::vector<OutputComparer> comparers(const te::Dag& dag, const Expected& wanted,
+                                      Products products) {
+  std::vector<OutputComparer> out;
+  for (std::size_t o = 0; o < wanted.outputs.size(); ++o)
+    out.emplace_back(dag, o, wanted.outputs[o], products);
+  return out;
+}
+
 std::string compare_outputs(const te::Dag& dag, const Expected& wanted,
-                            const std::vector<const std::byte*>& outputs, Products products) {
+                            const std::vector<OutputComparer>& by,
+                            const std::vector<const std::byte*>& outputs) {
   for (std::size_t o = 0; o < wanted.outputs.size(); ++o) {
-    const HostTensor& want = wanted.outputs[o];
     const bool whole = o >= wanted.points.size() || wanted.points[o].empty();
-    const HostTensor got = whole ? HostTensor() : gather(outputs[o], wanted.points[o], want);
-    const std::string what =
-        compare_output(dag, o, want, whole ? outputs[o] : got.as<std::byte>(), products);
+    const HostTensor got =
+        whole ? HostTensor() : gather(outputs[o], wanted.points[o], wanted.outputs[o]);
+    const std::string what = by[o].compare(whole ? outputs[o] : got.as<std::byte>());
     if (!what.empty()) return fmt::format("output {}: {}", dag.outputs[o]->name, what);
   }
   return "";
+}
+
+std::string compare_outputs(const te::Dag& dag, const Expected& wanted,
+                            const std::vector<const std::byte*>& outputs, Products products) {
+  return compare_outputs(dag, wanted, comparers(dag, wanted, products), outputs);
 }
 
 std::string TaskData::wrong_output() const {

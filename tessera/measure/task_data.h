@@ -29,10 +29,33 @@ struct Expected {
 std::string compare_output(const te::Dag& dag, std::size_t output, const HostTensor& want,
                            const std::byte* got, Products products = Products::kExact);
 
+// compare_output() for many candidates: what depends on `want` alone is computed once.
+class OutputComparer {
+ public:
+  OutputComparer(const te::Dag& dag, std::size_t output, HostTensor want,
+                 Products products = Products::kExact);
+  std::string compare(const std::byte* got) const;
+
+ private:
+  HostTensor want_;
+  std::vector<float> floats_;  // `want_` where it is f16 or bf16
+  double allowed_ = 0;
+  double steps_ = 0;        // that a quantised number may be off
+  bool quantised_ = false;  // integers that were rounded to steps
+  bool undecided_ = false;  // by rounding: some may differ
+  bool unknown_ = false;    // no number in `want_`
+};
+
 // The same of all outputs.
 std::string compare_outputs(const te::Dag& dag, const Expected& wanted,
                             const std::vector<const std::byte*>& outputs,
                             Products products = Products::kExact);
+// The same for many candidates: `by` is comparers() of what is wanted.
+std::vector<OutputComparer> comparers(const te::Dag& dag, const Expected& wanted,
+                                      Products products);
+std::string compare_outputs(const te::Dag& dag, const Expected& wanted,
+                            const std::vector<OutputComparer>& by,
+                            const std::vector<const std::byte*>& outputs);
 
 class TaskData {
  public:

@@ -1,5 +1,6 @@
 #include "tessera/measure/task_data.h"
 
+#include <cmath>
 #include <cstring>
 
 #include <gtest/gtest.h>
@@ -35,6 +36,41 @@ TEST(CompareOutput, AllowsRoundingOnly) {
   got.set_float(3, INFINITY);
   EXPECT_EQ(compare_output(dag, 0, want, got.as<std::byte>()), "");
 }
+
+class ComparedTypes : public ::testing::TestWithParam<DType> {};
+
+// Longer than what is compared at once, and no multiple of it.
+TEST_P(ComparedTypes, AWrongElementIsFoundWhereverItIs) {
+  te::DagBuilder b("wide");
+  const ir::Buffer x = b.input("x", GetParam(), {1300});
+  const ir::Buffer y = b.compute("y", {{"i", 1300}}, [&](const te::Indices& i) {
+    return te::at(x, i) * ir::imm(GetParam(), 3);
+  });
+  const te::Dag dag = b.build({y});
+  HostTensor want(GetParam(), {1300});
+  for (std::int64_t i = 0; i < 1300; ++i) want.set_float(i, static_cast<double>(i % 7) - 3);
+  want.set_float(800, INFINITY);
+  want.set_float(801, NAN);
+  const OutputComparer comparer(dag, 0, want);
+  EXPECT_EQ(comparer.compare(want.as<std::byte>()), "");
+  HostTensor other = want.clone();
+  other.set_float(900, want.get_float(900) * (1 + 1e-7) + 1e-7);
+  EXPECT_EQ(comparer.compare(other.as<std::byte>()), "") << "rounding";
+  for (const std::int64_t at : {0, 511, 512, 800, 801, 1023, 1024, 1299}) {
+    for (const double wrong : {5.0, static_cast<double>(NAN), static_cast<double>(-INFINITY)}) {
+      if (at == 801 && std::isnan(wrong)) continue;
+      HostTensor got = want.clone();
+      got.set_float(at, wrong);
+      EXPECT_NE(comparer.compare(got.as<std::byte>()).find(
+                    fmt::format("1 of 1300 elements differ, the first at {}:", at)),
+                std::string::npos)
+          << at << " " << wrong;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ComparedTypes,
+                         ::testing::Values(DType::kF32, DType::kF16, DType::kBF16));
 
 TEST(CompareOutput, NothingButNanVerifiesNothing) {
   const te::Dag dag = dag_of("matmul:M=4,N=4,K=64");
