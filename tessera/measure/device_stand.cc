@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <unistd.h>
+
 #include "tessera/measure/device_task.h"
 #include "tessera/measure/recent_tasks.h"
 #include "tessera/measure/run_stand.h"
@@ -14,10 +16,20 @@ namespace tessera::measure {
 namespace {
 
 constexpr int kReferenceThreads = 8;  // of the processor, at most
-// The clock of a device is exact, and a graph of more launches costs more to make than to run.
-constexpr double kMostSampleSeconds = 3e-4;
+// The clock of a device is exact, and a graph of more launches costs more to make than to run: a
+// sample takes a part of what it takes by the clock of this machine, and at most so many seconds.
+constexpr double kOfSample = 0.3, kMostSample = 3e-4;
 // Of the incumbent's time: what may win, within the noise.
 constexpr double kNear = 1.1;
+
+// Of inputs, outputs and packed constants, here and on the device. Rounds over many tasks come back
+// to each of them, and making them again takes longer than timing a candidate.
+std::size_t most_task_bytes() {
+  constexpr std::size_t kMost = std::size_t{16} << 30;
+  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
+  if (pages <= 0 || page <= 0) return std::size_t{1} << 30;
+  return std::min(kMost, static_cast<std::size_t>(pages) * static_cast<std::size_t>(page) / 8);
+}
 
 runtime::Binary binary_of(const RunItem& item, const target::Target& target) {
   const Built& built = item.built;
@@ -162,7 +174,7 @@ class DeviceStand final : public RunStand {
     calls.on_device = true;
     calls.seconds = [&](int n) { return candidate.seconds(n, job.cold_caches); };
     SamplerOptions sampling = sampler_options(job.trial, parts_.options);
-    sampling.sample_s = std::min(sampling.sample_s, kMostSampleSeconds);
+    sampling.sample_s = sample_s();
     const Result<Sampled> sampled = take_samples(calls, sampling);
     if (!sampled.ok()) return shared_.fail(sampled.error(), m);
     m->samples_s = sampled->samples_s;
@@ -177,11 +189,14 @@ class DeviceStand final : public RunStand {
 
   void tidy() override {
     for (const std::size_t task : std::exchange(shared_.spoilt, {})) tasks_.drop(task);
+    if (std::exchange(full_, false)) tasks_.clear();
     tasks_.tidy();
   }
   bool usable() const override { return !shared_.broken; }
 
  private:
+  double sample_s() const { return std::min(kOfSample * parts_.options.sample_s, kMostSample); }
+
   Result<DeviceTask*> task_of(std::size_t task) {
     if (DeviceTask* known = tasks_.find(task)) return known;
     const auto expected = [&](const std::vector<HostTensor>& inputs) {
@@ -191,6 +206,7 @@ class DeviceStand final : public RunStand {
     Result<std::unique_ptr<DeviceTask>> made =
         DeviceTask::make(parts_.tasks[task], *shared_.device, target::products_of(parts_.target),
                          parts_.options.seed, expected);
+    if (!made.ok()) full_ = true;
     if (!made.ok()) return made.error().with_context("inputs and reference");
     return tasks_.add(task, std::move(made).value());
   }
@@ -198,7 +214,8 @@ class DeviceStand final : public RunStand {
   StandParts parts_;
   Shared shared_;
   std::string why_none_;
-  RecentTasks<DeviceTask> tasks_;
+  bool full_ = false;  // the device may be, of tasks that are kept
+  RecentTasks<DeviceTask> tasks_{most_task_bytes()};
 };
 
 void DeviceStand::time_together(const std::vector<std::unique_ptr<LoadedCandidate>>& candidates,
@@ -223,7 +240,7 @@ void DeviceStand::time_together(const std::vector<std::unique_ptr<LoadedCandidat
     if (!shared_.broken) once_s = std::min(once_s, seconds(t));
     if (shared_.broken) return;
     if (!cold_caches)
-      t.calls = static_cast<int>(std::clamp(kMostSampleSeconds / once_s, 1.0, 1000.0));
+      t.calls = static_cast<int>(std::clamp(sample_s() / once_s, 1.0, 1000.0));
     timed.push_back(t);
   }
   const int rounds = 2 * parts_.options.max_samples;

@@ -13,6 +13,9 @@ namespace tessera::measure {
 template <class Data>
 class RecentTasks {
  public:
+  // Of all tasks, for those to come again.
+  explicit RecentTasks(std::size_t most_bytes = std::size_t{1} << 30) : most_bytes_(most_bytes) {}
+
   // Null: not kept.
   Data* find(std::size_t task) {
     const auto found = std::ranges::find(used_, task, &Entry::task);
@@ -27,25 +30,25 @@ class RecentTasks {
   void drop(std::size_t task) {
     std::erase_if(used_, [&](const Entry& e) { return e.task == task; });
   }
-  // Call it when nothing refers to the buffers any more. The latest task stays.
+  // Call it, and tidy(), when nothing refers to the buffers any more.
+  void clear() { used_.clear(); }
+  // The latest task stays.
   void tidy() {
     std::size_t kept = 0;
     for (auto entry = used_.begin(); entry != used_.end();) {
-      entry->data->forget(kStoredBytes);
+      entry->data->forget(most_bytes_ / 4);  // packed constants of one
       kept += entry->data->bytes();
-      const bool drop = kept > kAllTasksBytes && entry != used_.begin();
+      const bool drop = kept > most_bytes_ && entry != used_.begin();
       entry = drop ? used_.erase(entry) : std::next(entry);
     }
   }
 
  private:
-  static constexpr std::size_t kAllTasksBytes = std::size_t{1} << 30;  // for tasks to come again
-  static constexpr std::size_t kStoredBytes = std::size_t{256} << 20;  // of one: packed constants
-
   struct Entry {
     std::size_t task;
     std::unique_ptr<Data> data;
   };
+  std::size_t most_bytes_;
   std::list<Entry> used_;  // latest first
 };
 

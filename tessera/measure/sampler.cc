@@ -18,6 +18,9 @@ constexpr double kPrecisionNear = 0.01, kPrecisionFar = 0.04;
 constexpr double kNear = 1.1;
 // So far beyond the incumbent that a single sample decides.
 constexpr double kHopeless = 3;
+// Of a single call on a device: what its launch takes at most, and a call at least (an H200).
+constexpr double kLaunchSeconds = 4e-6, kShortestCall = 1e-6;
+constexpr double kMostMore = 100;  // calls than the first look said
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -50,8 +53,28 @@ class Sampling {
     return std::max(seconds, 1e-9);
   }
 
+  // A graph of calls costs more to make than to run, and the clock of a device is exact: one look at
+  // a call says how many, near enough.
+  Result<void> choose_device_calls() {
+    TESSERA_TRY(const double once_s, timed(1));
+    if (once_s >= options_.sample_s) {
+      keep(once_s, 0);
+      return {};
+    }
+    const double call_s = std::max(once_s - kLaunchSeconds, kShortestCall);
+    calls_ = static_cast<int>(std::ceil(options_.sample_s / call_s));
+    TESSERA_TRY(const double total_s, timed(calls_));
+    if (total_s > options_.sample_s / 2) {
+      keep(total_s, 0);
+    } else {
+      calls_ = static_cast<int>(std::ceil(calls_ * std::min(options_.sample_s / total_s, kMostMore)));
+    }
+    return {};
+  }
+
   Result<void> choose_calls() {
     if (sampled_.one_call) return {};
+    if (sampled_.on_device) return choose_device_calls();
     TESSERA_TRY(const double once_s, timed(1));
     // A call this slow is a sample; asking again would double the cost of a loser.
     if (once_s >= options_.sample_s) return {};
@@ -73,10 +96,14 @@ class Sampling {
     const double wait_s = sampled_.on_device ? 0 : waited_s;
     // The kernel may charge a wait only in the sample that follows it.
     if (!raw_.empty()) raw_.back().wait_s = std::max(raw_.back().wait_s, wait_s);
+    keep(total_s, wait_s);
+    return {};
+  }
+
+  void keep(double total_s, double wait_s) {
     raw_.push_back({.total_s = total_s, .wait_s = wait_s});
     timed_s_ += total_s;
     wait_s_ += wait_s;
-    return {};
   }
 
   std::vector<double> clean() const {

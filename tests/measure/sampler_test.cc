@@ -68,6 +68,56 @@ TEST(Sampler, ColdSamplesAreSingleCalls) {
   EXPECT_GE(calls, 3);
 }
 
+// Of a device whose calls take `call_s`, and a launch of them 3 us.
+struct FakeDevice {
+  double call_s = 0;
+  std::vector<int> recorded;  // calls of each graph that had to be made
+
+  Sampled sample(const SamplerOptions& options) {
+    SampledCalls calls;
+    calls.on_device = true;
+    calls.seconds = [this](int n) -> Result<double> {
+      if (recorded.empty() || recorded.back() != n) recorded.push_back(n);
+      return 3e-6 + n * call_s;
+    };
+    return take_samples(calls, options).value();
+  }
+};
+
+TEST(Sampler, MakesFewGraphsOfADevice) {
+  SamplerOptions options;
+  options.sample_s = 1.5e-4;
+  FakeDevice quick{.call_s = 2e-6};
+  const Sampled got = quick.sample(options);
+  EXPECT_EQ(quick.recorded.size(), 2u) << "one call, then as many as a sample takes";
+  EXPECT_EQ(got.samples_s.size(), 3u);
+  for (const double s : got.samples_s) EXPECT_NEAR(s, 2e-6, 1e-7);
+}
+
+TEST(Sampler, LongCallsOfADeviceAreSamples) {
+  SamplerOptions options;
+  options.sample_s = 1.5e-4;
+  options.incumbent_s = 1e-5;
+  FakeDevice slow{.call_s = 2e-3};
+  const Sampled got = slow.sample(options);
+  EXPECT_TRUE(got.censored);
+  EXPECT_EQ(got.samples_s.size(), 1u);
+  EXPECT_EQ(slow.recorded, std::vector<int>{1});
+}
+
+TEST(Sampler, CountsCallsOfADeviceAgainWhenTheFirstLookMisled) {
+  SamplerOptions options;
+  options.sample_s = 3e-4;
+  int looks = 0;
+  SampledCalls calls;
+  calls.on_device = true;
+  // Loading its code takes as long as a hundred calls.
+  calls.seconds = [&](int n) -> Result<double> { return (looks++ == 0 ? 1e-4 : 0) + n * 1e-6; };
+  const Sampled got = take_samples(calls, options).value();
+  for (const double s : got.samples_s) EXPECT_NEAR(s, 1e-6, 1e-9);
+  EXPECT_GE(got.timed_s, 3 * options.sample_s);
+}
+
 TEST(Calibration, TakesSomeMicroseconds) {
   CalibrationKernel kernel;
   const double seconds = kernel.run(5);
