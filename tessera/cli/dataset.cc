@@ -57,6 +57,10 @@ int run_collect(CollectArgs& args) {
   line.finish();
   if (!done) return report_model(done.error());
   for (const std::string& bug : done->bugs) fmt::print(stderr, "tessera: {}\n", bug);
+  fmt::print(stderr,
+             "{:.0f} s, {:.1f} before the first candidate; drawing {:.1f} s, builders {:.1f} s of "
+             "processor time, measuring {:.1f} s\n",
+             done->elapsed_s, done->prepared_s, done->draw_s, done->build_s, done->run_s);
   fmt::print("{} records of {} tasks ({} valid), {} earlier, {} tasks skipped; ended by {}\n",
              done->records, done->tasks, done->valid, done->earlier, done->skipped,
              done->stopped_by);

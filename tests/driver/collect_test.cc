@@ -87,6 +87,9 @@ TEST_F(Collect, GoesOnWithOtherCandidates) {
   const auto first = collect(options_, {});
   ASSERT_TRUE(first.ok()) << first.error().message;
   EXPECT_EQ(first->records, 6);
+  EXPECT_GT(first->build_s, 0);
+  EXPECT_GT(first->run_s, 0);
+  EXPECT_GE(first->elapsed_s, first->prepared_s + first->draw_s);
   options_.per_task = 14;
   const auto second = collect(options_, {});
   ASSERT_TRUE(second.ok()) << second.error().message;

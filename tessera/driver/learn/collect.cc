@@ -32,6 +32,7 @@ class Collection {
     TESSERA_DO(choose_tasks());
     TESSERA_DO(start());
     TESSERA_DO(load_earlier());
+    result_.prepared_s = elapsed_s();
     const Result<void> measured = measure_all();
     loop_->give_up(/*wait=*/!result_.stopped_by.empty());
     // Whatever ended it, what was measured is kept.
@@ -41,6 +42,9 @@ class Collection {
     if (!measured) return measured.error();
     if (!records_.error().empty()) return Error{ErrorCode::kUnavailable, records_.error()};
     if (done) result_.stopped_by = "done";
+    result_.elapsed_s = elapsed_s();
+    result_.build_s = loop_->times().build;
+    result_.run_s = loop_->times().run;
     return result_;
   }
 
@@ -81,7 +85,7 @@ class Collection {
   std::size_t kept_waiting() const {
     if (exclusive_) return 0;
     return std::max(static_cast<std::size_t>(options_.round) / 2,
-                    2 * static_cast<std::size_t>(target::usable_cpus()));
+                    4 * static_cast<std::size_t>(target::usable_cpus()));
   }
 
   Result<void> choose_tasks() {
@@ -143,12 +147,14 @@ class Collection {
     CandidateSampler& s = *samplers_[t];
     const std::int64_t n = std::min(options_.round, options_.per_task - s.records());
     if (n <= 0 || s.exhausted()) return false;
+    const double start_s = elapsed_s();
     std::vector<Attempt> attempts;
     for (const space::Candidate& c : s.draw(n, options_.uniform_share)) {
       TESSERA_TRY(schedule::Schedule steps, s.space().schedule(c));
       attempts.push_back(
           {t, c, std::move(steps), s.space().to_text(c), kPolicy, s.best_seconds(), false, 0});
     }
+    result_.draw_s += elapsed_s() - start_s;
     if (attempts.empty()) return false;
     loop_->submit(std::move(attempts));
     return true;
