@@ -1,9 +1,12 @@
 #include "tessera/driver/learn/candidate_sampler.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "tessera/lower/check_lowers.h"
 #include "tessera/support/hash.h"
+#include "tessera/support/parallel.h"
+#include "tessera/target/cpus.h"
 
 namespace tessera::driver {
 namespace {
@@ -14,6 +17,23 @@ constexpr int kTries = 64;            // for one candidate not seen before
 // An empty list names all.
 bool is_named(const std::string& name, const std::vector<std::string>& names) {
   return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// Of all tasks in the scope, several at once; all threads have ended when it returns.
+std::vector<std::optional<Result<space::Space>>> make_spaces(const std::vector<TuneTask>& tasks,
+                                                             const SampleScope& scope) {
+  std::vector<std::optional<Result<space::Space>>> out(tasks.size());
+  std::atomic<std::size_t> next = 0;
+  const auto make = [&](std::size_t, std::size_t) {
+    for (std::size_t i = next++; i < tasks.size(); i = next++) {
+      const TuneTask& t = tasks[i];
+      if (!is_named(t.task.key, scope.tasks)) continue;
+      if (!t.algorithm.empty() && !is_named(t.algorithm, scope.algorithms)) continue;
+      out[i] = space::make_space(t.task.dag, scope.target, lower::check_lowers);
+    }
+  };
+  parallel_parts(tasks.size(), static_cast<std::size_t>(target::usable_cpus()), 1, make);
+  return out;
 }
 
 }  // namespace
@@ -83,14 +103,15 @@ Result<Samplers> make_samplers(const SampleScope& scope) {
                                    [&](const TuneTask& t) { return t.task.key == key; });
     if (!found) return make_error(ErrorCode::kInvalidArgument, "no task has the key {}", key);
   }
+  std::vector<std::optional<Result<space::Space>>> spaces = make_spaces(problem.tasks, scope);
   std::size_t number = 0;
-  for (const TuneTask& t : problem.tasks) {
-    if (!is_named(t.task.key, scope.tasks) ||
-        (!t.algorithm.empty() && !is_named(t.algorithm, scope.algorithms))) {
+  for (std::size_t i = 0; i < problem.tasks.size(); ++i) {
+    const TuneTask& t = problem.tasks[i];
+    if (!spaces[i]) {
       ++out.skipped;
       continue;
     }
-    Result<space::Space> space = space::make_space(t.task.dag, scope.target, lower::check_lowers);
+    Result<space::Space>& space = *spaces[i];
     if (!space) return space.error().with_context(fmt::format("task {}", t.task.name));
     if (space->size() < scope.least_points || t.task.flops > scope.most_flops) {
       ++out.skipped;
