@@ -100,6 +100,32 @@ TEST_F(Collect, GoesOnWithOtherCandidates) {
   EXPECT_EQ(last_state(), "done");
 }
 
+// Those of much code are drawn less often; as many are measured all the same, the default first.
+TEST_F(Collect, MeasuresAsManyOnADevice) {
+  const Result<target::Target> device = measure::ask_target("opencl");
+  if (!device.ok()) GTEST_SKIP() << device.error().message;
+  options_.target = *device;
+  options_.subjects = {{"matmul:M=64,N=64,K=64", true, {}}};
+  const Result<CollectResult> done = collect(options_, {});
+  ASSERT_TRUE(done.ok()) << done.error().message;
+  EXPECT_EQ(done->records, 6);
+  expect_records(6);
+  const SampleScope scope{.subjects = options_.subjects, .target = options_.target};
+  const Result<Samplers> samplers = make_samplers(scope);
+  ASSERT_TRUE(samplers.ok());
+  const space::Space& space = samplers->samplers.at(0)->space();
+  const auto database = record::Database::open_read_only(options_.database);
+  bool has_default = false;
+  ASSERT_TRUE(database
+                  ->visit({},
+                          [&](const record::Record& r) {
+                            has_default |= r.candidate == space.to_text(space.preferred());
+                            return true;
+                          })
+                  .ok());
+  EXPECT_TRUE(has_default);
+}
+
 TEST_F(Collect, OnlyTheTasksThatAreNamed) {
   const SampleScope scope{.subjects = options_.subjects, .target = options_.target};
   const std::string key = make_samplers(scope)->samplers.at(0)->task().key;
