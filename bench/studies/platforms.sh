@@ -6,10 +6,10 @@
 #
 # DATA is a dataset (`tessera dataset import LOG... -o DATA`), a MACHINE part of the name of its target or of the folder of
 # its logs. Every machine trains a model (-m, default sequence, which needs no lowering) on its own training tasks; `all`
-# learns from all of them. The first table has the top-1 / top-5 scores of each on the test tasks of each machine, which no
-# model has seen. The second has, for FEW records (-n, default 32) of each training task of a machine, a model that learns
-# from those alone and models of the others that go on with them (train --init); -n 0 leaves it out. FLAGS go to every
-# `tessera train`.
+# learns from all of them. The first table has the pairwise accuracy and the top-1 / top-5 scores of each on the test tasks
+# of each machine, which no model has seen. The second has, for FEW records (-n, default 32) of each training task of a
+# machine, a model that learns from those alone and models of the others that go on with them (train --init); -n 0 leaves
+# it out. FLAGS go to every `tessera train`.
 # Models and scores stay in FOLDER (default: a temporary one, removed at the end); what is there is not trained again.
 set -eu
 
@@ -75,7 +75,7 @@ if [ -s "$folder/jobs" ]; then
     --patience 0 --seed "$seed" $flags --jobs "$folder/jobs" --json > "$folder/train.json"
 fi
 
-# scores B NAME...: lines "NAME TOP-1 / TOP-5" of these models on the test tasks of machine B
+# scores B NAME...: lines "PAIRWISE, TOP-1 / TOP-5" of these models on the test tasks of machine B
 scores() {
   on=$1
   shift
@@ -87,7 +87,10 @@ scores() {
   for name in "$@"; do
     awk -F' *[|] *' -v name="$name" '
       $2 == "model" { for (i = 2; i <= NF; ++i) column[$i] = i }
-      $2 == name && !done { printf "%s / %s", $column["top-1"], $column["top-5"]; done = 1 }' "$folder/eval-$on.md"
+      $2 == name && !done {
+        printf "%.3f, %.3f / %.3f", $column["pairwise"], $column["top-1"], $column["top-5"]
+        done = 1
+      }' "$folder/eval-$on.md"
     echo
   done
 }
