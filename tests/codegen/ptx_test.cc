@@ -1,4 +1,6 @@
 // PTX as text; tests/artifact has it assembled.
+#include <sstream>
+
 #include <gtest/gtest.h>
 
 #include "device_program.h"
@@ -52,6 +54,31 @@ TEST(Ptx, TheInnerLoopOfAMatmulIsLoadsAndFmas) {
   EXPECT_GE(count(ptx, "ld.global.nc.v4.f32"), 1);
   EXPECT_GE(count(ptx, "st.shared.v4.f32"), 1);
   EXPECT_EQ(count(ptx, "st.global.v4.f32"), 4);
+}
+
+// The two factors of every product of a loop, in their order.
+std::vector<std::pair<std::string, std::string>> factors_of(const std::string& loop) {
+  std::vector<std::pair<std::string, std::string>> out;
+  std::istringstream lines(loop);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string op, sum, x, y;
+    words >> op >> sum >> x >> y;
+    if (op == "fma.rn.f32") out.emplace_back(x, y);
+  }
+  return out;
+}
+
+TEST(Ptx, EveryProductSharesAFactorWithTheOneBefore) {
+  const std::string ptx = ptx_of(tiled_matmul(256));
+  const auto factors = factors_of(inner_loop(ptx, "fma.rn.f32"));
+  ASSERT_EQ(factors.size(), 16u);
+  for (std::size_t i = 1; i < factors.size(); ++i) {
+    EXPECT_TRUE(factors[i].first == factors[i - 1].first ||
+                factors[i].second == factors[i - 1].second)
+        << i;
+  }
+  EXPECT_EQ(count(ptx, "0f80000000"), 16) << "what is stored is the register of a sum";
 }
 
 TEST(Ptx, ThreadsExchangeRegisters) {
