@@ -138,6 +138,21 @@ TEST(Ptx, AsynchronousCopiesFromSm80On) {
   EXPECT_EQ(count(old, "st.shared.v4.f32"), 1);
 }
 
+TEST(Ptx, ConditionsOfCopiesAreNoBranches) {
+  const ir::DeviceProgram p =
+      one_launch("(A: f32[4, 128]) -> (B: f32[4, 128])",
+                 "if bx < 3 { if tx < 16 {\n"
+                 "eval async_copy(S[ramp(tx * 4, 1, 4)], A[bx, ramp(tx * 4, 1, 4)])\n"
+                 "} }\neval async_commit()\neval async_wait(0)\nbarrier\n"
+                 "B[bx, ramp(tx * 4, 1, 4)] = S[ramp(124 - tx * 4, 1, 4)]\n",
+                 "shared S: f32[128]");
+  const std::string ptx = ptx_of(p);
+  EXPECT_EQ(count(ptx, "\t@%p"), 1) << ptx;
+  EXPECT_EQ(count(ptx, "cp.async.cg.shared.global"), 1) << ptx;
+  EXPECT_EQ(count(ptx, "bra"), 0) << ptx;
+  EXPECT_GE(count(ptx_of(p, "v100"), "bra"), 1) << "a copy that is none";
+}
+
 TEST(Ptx, ProductsOfAWarpGoToTensorCores) {
   const std::string half = ptx_of(warp_products("f16", "f32", 8));
   EXPECT_EQ(count(half, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"), 2) << half;

@@ -241,7 +241,7 @@ Value* Emitter::emit_shuffle_xor(const ir::Call& call) {
 }
 
 // A copy where a condition holds, zeros elsewhere: one instruction for both.
-bool Emitter::emit_copy_or_zeros(const ir::If& branch) {
+bool Emitter::is_copy_or_zeros(const ir::If& branch) const {
   const auto* copy = branch.then_body.as<ir::Evaluate>();
   const auto* call = copy ? copy->value.as<ir::Call>() : nullptr;
   const auto* zeros = branch.else_body ? branch.else_body.as<ir::Store>() : nullptr;
@@ -250,10 +250,39 @@ bool Emitter::emit_copy_or_zeros(const ir::If& branch) {
   const auto* from = call->args[1].as<ir::Load>();
   const auto* copies = zeros->value.as<ir::Broadcast>();
   const auto* number = (copies ? copies->value : zeros->value).as<ir::FloatImm>();
-  if (!number || number->value != 0 || zeros->buffer != to->buffer ||
-      !ir::equal(zeros->indices[0], to->indices[0]) || !copies_asynchronously(*to, *from))
-    return false;
-  emit_async_copy(*to, *from, emit(branch.cond));
+  return number && number->value == 0 && zeros->buffer == to->buffer &&
+         ir::equal(zeros->indices[0], to->indices[0]) && copies_asynchronously(*to, *from);
+}
+
+bool Emitter::emit_copy_or_zeros(const ir::If& branch) {
+  if (!is_copy_or_zeros(branch)) return false;
+  const auto* call = branch.then_body.as<ir::Evaluate>()->value.as<ir::Call>();
+  emit_async_copy(*call->args[0].as<ir::Load>(), *call->args[1].as<ir::Load>(), emit(branch.cond));
+  return true;
+}
+
+bool Emitter::only_copies(const ir::Stmt& s) const {
+  if (const auto* block = s.as<ir::Block>()) {
+    return std::all_of(block->stmts.begin(), block->stmts.end(),
+                       [&](const ir::Stmt& each) { return only_copies(each); });
+  }
+  if (const auto* branch = s.as<ir::If>())
+    return branch->else_body ? is_copy_or_zeros(*branch) : only_copies(branch->then_body);
+  const auto* copy = s.as<ir::Evaluate>();
+  const auto* call = copy ? copy->value.as<ir::Call>() : nullptr;
+  return call && call->fn == ir::Intrinsic::kAsyncCopy &&
+         copies_asynchronously(*call->args[0].as<ir::Load>(), *call->args[1].as<ir::Load>());
+}
+
+// Copies of steps to come carry their condition: a branch would keep the assembler from moving
+// reads of operands across it.
+bool Emitter::emit_guarded_copies(const ir::If& branch) {
+  if (branch.else_body || !only_copies(branch.then_body)) return false;
+  llvm::Value* cond = emit(branch.cond);
+  llvm::Value* outer = copy_guard_;
+  copy_guard_ = outer ? b_.CreateAnd(outer, cond) : cond;
+  emit_stmt(branch.then_body);
+  copy_guard_ = outer;
   return true;
 }
 
@@ -295,15 +324,24 @@ void Emitter::emit_async_copy(const ir::Load& to, const ir::Load& from, llvm::Va
   Value* source = b_.CreatePtrToInt(pointer(from.buffer, place_from->base), b_.getInt64Ty());
   std::vector<Value*> args = {target, source};
   std::vector<llvm::Type*> types = {target->getType(), source->getType()};
+  std::string constraints = "r,l", text = fmt::format(
+      "cp.async.{}.shared.global [$0], [$1], {}", bytes == 16 ? "cg" : "ca", bytes);
   if (wanted) {  // bytes to read; the rest is filled
     args.push_back(
         b_.CreateSelect(wanted, b_.getInt32(static_cast<std::uint32_t>(bytes)), b_.getInt32(0)));
     types.push_back(b_.getInt32Ty());
+    text += ", $2";
+    constraints += ",r";
   }
-  const std::string text = fmt::format("cp.async.{}.shared.global [$0], [$1], {}{};",
-                                       bytes == 16 ? "cg" : "ca", bytes, wanted ? ", $2" : "");
+  text += ";";
+  if (copy_guard_) {
+    text = fmt::format("@${} {}", args.size(), text);
+    constraints += ",b";
+    args.push_back(copy_guard_);
+    types.push_back(b_.getInt1Ty());
+  }
   auto* signature = llvm::FunctionType::get(b_.getVoidTy(), types, false);
-  b_.CreateCall(llvm::InlineAsm::get(signature, text, wanted ? "r,l,r,~{memory}" : "r,l,~{memory}",
+  b_.CreateCall(llvm::InlineAsm::get(signature, text, constraints + ",~{memory}",
                                      /*hasSideEffects=*/true),
                 args);
 }

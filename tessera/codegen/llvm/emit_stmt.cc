@@ -191,7 +191,7 @@ void Emitter::emit_allocate(const ir::Allocate& allocate) {
 }
 
 void Emitter::emit_if(const ir::If& branch) {
-  if (launch_ && emit_copy_or_zeros(branch)) return;
+  if (launch_ && (emit_copy_or_zeros(branch) || emit_guarded_copies(branch))) return;
   Value* cond = emit(branch.cond);
   llvm::BasicBlock* then_block = new_block("if.then");
   llvm::BasicBlock* else_block = branch.else_body ? new_block("if.else") : nullptr;

@@ -202,6 +202,9 @@ class Emitter {
   void emit_async_copy(const ir::Load& to, const ir::Load& from, llvm::Value* wanted = nullptr);
   bool copies_asynchronously(const ir::Load& to, const ir::Load& from) const;
   bool emit_copy_or_zeros(const ir::If& branch);  // false: nothing is emitted
+  bool emit_guarded_copies(const ir::If& branch);
+  bool is_copy_or_zeros(const ir::If& branch) const;
+  bool only_copies(const ir::Stmt& s) const;
 
   // emit_mma.cc
   llvm::Value* emit_matrix(const ir::Call& call);
@@ -266,6 +269,7 @@ class Emitter {
   const bool grouped_;               // warp groups multiply
   std::set<ir::Buffer> group_sums_;  // of their products so far
   Error error_;
+  llvm::Value* copy_guard_ = nullptr;  // whether the copies in between are made; null: they are
   bool failed_ = false;
 };
 
