@@ -119,7 +119,7 @@ TEST(Gpu, OperandsOfABlockGoThroughSharedMemory) {
        {"cache_write C local\n", "cache_read A shared C.local\n", "cache_read B shared C.local\n",
         "annotate C i.0@j.0 blockIdx.x\n", "annotate C i.1 vthread\n",
         "annotate C i.2@j.2@i.3@j.3@i.4 threadIdx.x\n", "compute_at A.shared C.local k.0\n",
-        "annotate A.shared d0@d1.2 vectorize\n", "pragma C.local k.0 pipeline "}) {
+        "annotate B.shared d0@d1.2 vectorize\n", "pragma C.local k.0 pipeline "}) {
     EXPECT_NE(text.find(step), std::string::npos) << step << "in\n" << text;
   }
 }
@@ -327,6 +327,29 @@ TEST(Gpu, ColumnsThatAreNoWholeVectorsAreStoredInBlocks) {
   EXPECT_EQ(schedule::to_text(default_schedule(dag(132), gpu(), lower::check_lowers).value())
                 .find("layout W d0/"),
             std::string::npos);
+}
+
+// The left operand lies along its rows in shared memory, and a thread reads four of them at once.
+TEST(Gpu, ProductsTurnTheirLeftOperandRound) {
+  for (const char* spec : {"matmul:M=64,N=96,K=32", "dense:M=72,N=64,K=24",
+                           "bmm:B=2,M=32,N=64,K=16", "matmul:M=70,N=68,K=20"}) {
+    SCOPED_TRACE(spec);
+    const te::Dag dag = dag_of(spec);
+    const Space space = make_space(dag, gpu(), lower::check_lowers).value();
+    Rng rng(11);
+    int turned = 0;
+    for (int i = 0; i < 200 && turned < 2; ++i) {
+      const Candidate c{.sketch = 0, .choice = legal_choice(*space.sketches()[0], rng)};
+      const schedule::Schedule schedule = space.schedule(c).value();
+      const std::string text = schedule::to_text(schedule);
+      if (text.find(".shared d1 d0\n") == std::string::npos &&
+          text.find(".shared d0 d2 d1\n") == std::string::npos)
+        continue;
+      ++turned;
+      expect_runs(dag, schedule, true);
+    }
+    EXPECT_EQ(turned, 2);
+  }
 }
 
 // Several rows of a map share the weights that a block copies.

@@ -17,6 +17,9 @@ namespace {
 constexpr std::int64_t kCopyBytes = 16, kBanks = 32;
 // Results that are staged begin each row so many elements after a multiple of the banks.
 constexpr std::int64_t kStagedPad = 8, kStagedSums = 64;
+// Steps of an operand that is turned round begin so many elements after a multiple of the banks:
+// eight steps of four rows, which a warp copies, then lie in different ones.
+constexpr std::int64_t kTurnedPad = 4, kTurnedSteps = 8;
 // Operations that may be repeated in every block that copies.
 constexpr double kCheapCopy = 8;
 
@@ -27,6 +30,7 @@ struct Operand {
   std::vector<std::size_t> order;  // dimensions as they are stored, outermost first
   bool moved = false;              // that order is not the one of the buffer
   bool constant = false;           // then the buffer itself can be stored in this order
+  bool turned = false;             // rows last, each copied to where it belongs
 };
 
 class GpuContraction {
@@ -45,6 +49,7 @@ class GpuContraction {
     }
     a_ = make_operand(c_.a, cut_);
     b_ = make_operand(c_.b, c_.vector);
+    turned_a_ = turn(a_);
   }
 
   void run() {
@@ -130,23 +135,28 @@ class GpuContraction {
       if (!tiled) order.push_back(s_.axis_name(i));
     }
     const auto split = [&](int axis, std::vector<std::int64_t> lengths, std::int64_t count) {
-      if (axis < 0) return std::string();
+      if (axis < 0) return Loops{};
       const Loops l = w.split(sum_.inner, s_.axis_name(static_cast<std::size_t>(axis)),
                               std::move(lengths), schedule::Tail::kGuard);
       virtuals.push_back(l[0]);
       threads.push_back(l[1]);
       if (count > 1) w.annotate(sum_.inner, l[0], schedule::Annotation::kVThread);
-      return l.back();
+      return l;
     };
     split(outer_, {tile_.outer_threads}, tile_.outer_rows);
-    const std::string pair =
-        split(c_.row,
-              tile_.row_pairs() ? std::vector{tile_.row_threads / kGpuPair, kGpuPair}
-                                : std::vector{tile_.row_threads},
-              tile_.rows);
+    std::vector<std::int64_t> across = {tile_.row_threads};
+    if (tile_.row_pairs()) across = {tile_.row_threads / kGpuPair, kGpuPair};
+    if (tile_.row_lanes > 1) across.push_back(tile_.row_lanes);
+    Loops row = split(c_.row, std::move(across), tile_.rows / tile_.row_lanes);
+    Loops lanes;
+    if (tile_.row_lanes > 1) {
+      lanes.push_back(row.back());
+      row.pop_back();
+    }
     const std::string lane =
-        split(static_cast<int>(c_.vector), {tile_.column_threads, tile_.lanes}, tile_.chunks);
-    if (tile_.row_pairs()) threads.push_back(pair);
+        split(static_cast<int>(c_.vector), {tile_.column_threads, tile_.lanes}, tile_.chunks)
+            .back();
+    if (tile_.row_pairs()) threads.push_back(row.back());
     Loops steps = {cut[2]};
     const std::int64_t each = tile_.steps / tile_.groups;
     if (problem_vectors() && each % 4 == 0 && each > 4)
@@ -165,6 +175,8 @@ class GpuContraction {
       if (r != cut_) order.push_back(s_.axis_name(r));
     }
     order.insert(order.end(), steps.begin(), steps.end());
+    order.insert(order.end(), lanes.begin(), lanes.end());
+    unrolled.insert(unrolled.end(), lanes.begin(), lanes.end());
     order.push_back(lane);
     w.reorder(sum_.inner, order);
     for (const std::string& loop : unrolled) w.unroll(sum_.inner, loop);
@@ -227,6 +239,22 @@ class GpuContraction {
     }
     return 0;
   }
+  // The dimension of the rows last, if a product has one and vectors along the sum lie in memory.
+  Operand turn(Operand o) const {
+    const Access& a = *o.access;
+    if (o.moved || o.constant || c_.reduce.size() != 1 || outer_ >= 0 || c_.row < 0 ||
+        a.buffer->dtype != DType::kF32 || a.strides[cut_] != 1)
+      return o;
+    for (std::size_t i = 0; i + 1 < o.order.size(); ++i) {
+      if (a.indices[o.order[i]].single_axis() != c_.row) continue;
+      std::rotate(o.order.begin() + static_cast<std::ptrdiff_t>(i),
+                  o.order.begin() + static_cast<std::ptrdiff_t>(i) + 1, o.order.end());
+      o.moved = o.turned = true;
+      break;
+    }
+    return o;
+  }
+  const Operand& left(const GpuTile& tile) const { return tile.row_lanes > 1 ? turned_a_ : a_; }
   bool sharable(const Operand& o) const {
     return c_.a.buffer != c_.b.buffer && o.access->regular();
   }
@@ -246,6 +274,7 @@ class GpuContraction {
   }
   std::int64_t pitch(const Operand& o, const GpuTile& tile) const {
     const std::int64_t row = span(*o.access, o.order.back(), tile);
+    if (o.turned) return row + (kBanks + kTurnedPad - row % kBanks) % kBanks;
     return pads(o, tile) ? row + kCopyBytes / size_bytes(o.access->buffer->dtype) : row;
   }
   std::int64_t bytes_of(const Operand& o, const GpuTile& tile) const {
@@ -295,11 +324,15 @@ class GpuContraction {
     for (const std::size_t r : c_.reduce) p.taps *= r == cut_ ? 1 : s_.extent(r);
     p.step_bytes = [this](const GpuTile& tile) {
       std::int64_t bytes = 0;
-      for (const Operand* o : {&a_, &b_}) bytes += sharable(*o) ? bytes_of(*o, tile) : 0;
+      for (const Operand* o : {&left(tile), &b_}) bytes += sharable(*o) ? bytes_of(*o, tile) : 0;
       return bytes;
     };
+    // Tiles that are staged have no room for other blocks beside them, which smaller tiles need.
+    p.turns = turned_a_.turned && !odd_results();
     p.apart = [this](const GpuTile& tile) {
-      return GpuProblem::Apart{shared_stride(a_, outer_, tile), shared_stride(a_, c_.row, tile)};
+      const Operand& a = left(tile);
+      return GpuProblem::Apart{shared_stride(a, outer_, tile),
+                               tile.row_lanes * shared_stride(a, c_.row, tile)};
     };
     return p;
   }
@@ -356,6 +389,7 @@ class GpuContraction {
     number("column_threads", &GpuTile::column_threads, columns, kGpuColumnThreads, threads);
     if (outer_ >= 0) number("outer_rows", &GpuTile::outer_rows, p.outer, kGpuRows, sums);
     if (c_.row >= 0) number("rows", &GpuTile::rows, p.row, kGpuRows, sums);
+    if (p.turns) choose_turn(preferred);
     number("chunks", &GpuTile::chunks, columns, kGpuChunks, sums);
     number("steps", &GpuTile::steps, p.reduce, kGpuSteps, [] { return nullptr; });
     number("groups", &GpuTile::groups, p.reduce, kGpuGroups, [&]() -> const char* {
@@ -375,6 +409,16 @@ class GpuContraction {
     }
     // What reasoning prefers may not fit.
     while (tile_.places > 1 && shared_bytes() > shared_limit()) --tile_.places;
+  }
+
+  void choose_turn(const GpuTile& preferred) {
+    const char* why =
+        tile_.rows % kGpuRowLanes == 0 ? nullptr : "rows of a thread that are no whole vectors";
+    if (x_.chooser.flag(name(), "turn_a", DecisionKind::kCache, !why && preferred.row_lanes > 1,
+                        [&](std::int64_t v) { return v == 1 ? why : nullptr; })) {
+      tile_.row_lanes = kGpuRowLanes;
+      a_ = turned_a_;
+    }
   }
 
   std::int64_t shared_bytes() const {
@@ -448,11 +492,14 @@ class GpuContraction {
 
   // Rows of the result begin anywhere, so that threads could only store single elements: large
   // tiles go through shared memory, and from there in whole rows.
-  bool staged() const {
+  bool odd_results() const {
     const std::size_t last = h_.rank() - 1;
+    return nest_.axis[c_.vector] == last &&
+           h_.extent(last) * size_bytes(h_.dtype()) % kCopyBytes != 0;
+  }
+  bool staged() const {
     return tile_.parts == 1 && tile_.groups == 1 && outer_ < 0 && c_.row >= 0 &&
-           tile_.sums() > kStagedSums && nest_.axis[c_.vector] == last &&
-           h_.extent(last) * size_bytes(h_.dtype()) % kCopyBytes != 0 &&
+           tile_.sums() > kStagedSums && odd_results() &&
            tile_.column_length() % kBanks == 0 && tile_.threads() % kBanks == 0 &&
            tile_.row_length() % (tile_.threads() / kBanks) == 0;
   }
@@ -512,24 +559,33 @@ class GpuContraction {
     };
     split(outer_, {tile_.outer_rows, tile_.outer_threads});
     const bool tiles = tile_.warp_tiles();
-    std::vector<std::int64_t> across = {tile_.rows, tile_.row_threads};
+    const std::int64_t rows = tile_.rows / tile_.row_lanes;
+    std::vector<std::int64_t> across = {rows, tile_.row_threads};
     std::vector<std::int64_t> along = {tile_.chunks, tile_.column_threads, tile_.lanes};
     if (tiles) {
-      across = {tile_.rows, tile_.row_threads / kGpuWarpRows, kGpuWarpRows / kGpuPair, kGpuPair};
+      across = {rows, tile_.row_threads / kGpuWarpRows, kGpuWarpRows / kGpuPair, kGpuPair};
       along = {tile_.chunks, tile_.column_threads / kGpuWarpColumns, kGpuWarpColumns, tile_.lanes};
     } else if (tile_.row_pairs()) {
-      across = {tile_.rows, tile_.row_threads / kGpuPair, kGpuPair};
+      across = {rows, tile_.row_threads / kGpuPair, kGpuPair};
     }
-    const Loops row = split(c_.row, std::move(across));
+    if (tile_.row_lanes > 1) across.push_back(tile_.row_lanes);
+    Loops row = split(c_.row, std::move(across));
     const Loops column = split(static_cast<int>(c_.vector), std::move(along));
+    Loops lanes;
+    if (tile_.row_lanes > 1) {
+      lanes.push_back(row.back());
+      row.pop_back();
+    }
     if (tiles) threads.insert(threads.end(), {row[3], column[3]});
     if (tiles || tile_.row_pairs()) threads.push_back(row.back());
     const std::string& lane = column.back();
     Loops order = blocks;
     order.insert(order.end(), virtuals.begin(), virtuals.end());
     order.insert(order.end(), threads.begin(), threads.end());
+    order.insert(order.end(), lanes.begin(), lanes.end());
     order.push_back(lane);
     w.reorder(sum_.launch, order);
+    for (const std::string& loop : lanes) w.unroll(sum_.launch, loop);
     if (staged()) {
       w.compute_at(sum_.launch, h_.op.name, block_);
       w.storage_align(sum_.launch, c_.row, kBanks, kStagedPad);
@@ -582,7 +638,9 @@ class GpuContraction {
     }
     return steps[0];
   }
-  bool problem_vectors() const { return c_.a.strides[cut_] == 1 || a_.constant; }
+  bool problem_vectors() const {
+    return tile_.row_lanes == 1 && (c_.a.strides[cut_] == 1 || a_.constant);
+  }
 
   // All threads of a block, as many bytes at once as lie side by side on both sides.
   void write_copy(const Operand& o, const std::string& step) {
@@ -592,6 +650,7 @@ class GpuContraction {
     const std::string stage = a.buffer->name + ".shared";
     w.compute_at(stage, sum_.inner, step);
     if (o.moved) w.layout(stage, layout(o));
+    if (o.turned) return write_turned_copy(o, stage);
     // What the buffer's own order does not allow is written where it belongs, one by one.
     const bool apart = o.moved && !o.constant;
     Loops dims;
@@ -614,6 +673,29 @@ class GpuContraction {
     if (elements <= limits::kGpuCopyRounds * tile_.threads() * lanes) w.unroll(stage, parts[0]);
     w.annotate(stage, parts[1], schedule::Annotation::kThreadX);
     if (lanes > 1) w.vectorize(stage, parts[2]);
+  }
+
+  // Threads of a warp take neighbours of a row, of some rows; each element by itself.
+  void write_turned_copy(const Operand& o, const std::string& stage) {
+    Writer& w = x_.writer;
+    const std::size_t row = o.order.back(), step = o.order[o.order.size() - 2];
+    w.storage_align(stage, static_cast<int>(step), kBanks, kTurnedPad);
+    Loops dims;
+    std::int64_t elements = 1;
+    for (std::size_t i = 0; i < o.order.size(); ++i) {
+      elements *= span(*o.access, o.order[i], tile_);
+      if (i + 2 < o.order.size()) dims.push_back("d" + std::to_string(o.order[i]));
+    }
+    const Loops rows = w.split(stage, "d" + std::to_string(row), {kBanks / kTurnedSteps},
+                               schedule::Tail::kGuard);
+    const Loops steps =
+        w.split(stage, "d" + std::to_string(step), {kTurnedSteps}, schedule::Tail::kGuard);
+    dims.insert(dims.end(), {rows[0], steps[0], rows[1], steps[1]});
+    w.reorder(stage, dims);
+    const Loops parts =
+        w.split(stage, w.fuse(stage, dims), {tile_.threads()}, schedule::Tail::kGuard);
+    if (elements <= limits::kGpuCopyRounds * tile_.threads()) w.unroll(stage, parts[0]);
+    w.annotate(stage, parts[1], schedule::Annotation::kThreadX);
   }
 
   // Elements of one access: whole vectors in every row of the tensor and of its part in the block.
@@ -639,7 +721,7 @@ class GpuContraction {
   bool self_;
   std::size_t cut_;  // reduce axis that goes through shared memory step by step
   int outer_ = -1;   // second axis of rows
-  Operand a_, b_;
+  Operand a_, b_, turned_a_;
   GpuTile tile_;
   GpuSum sum_;
   std::string block_;  // of the results, where they are staged

@@ -15,11 +15,14 @@ namespace tessera::space {
 inline constexpr std::int64_t kGpuPair = 2;
 // Threads of a warp that form a tile, and the most sums that a thread may hold.
 inline constexpr std::int64_t kGpuWarpRows = 4, kGpuWarpColumns = 8, kGpuMostSums = 128;
+// Rows that lie side by side where the left operand is turned round on its way to shared memory.
+inline constexpr std::int64_t kGpuRowLanes = 4;
 
 // Threads and virtual threads of each axis; the columns of a thread come in chunks of `lanes`.
 struct GpuTile {
   std::int64_t outer_rows = 1, outer_threads = 1;  // of the second axis of rows
   std::int64_t rows = 1, row_threads = 1;
+  std::int64_t row_lanes = 1;  // rows side by side, which are then read by vectors
   std::int64_t chunks = 1, column_threads = 1, lanes = 4;
   std::int64_t steps = 8;   // of the reduction in shared memory at once
   std::int64_t groups = 1;  // of threads, which share the steps and add up their sums at the end
@@ -34,9 +37,10 @@ struct GpuTile {
     return row_threads % kGpuPair == 0 && column_threads > 1 && column_threads <= 8;
   }
   // The threads of a warp are 4 x 8 rather than 2 x 16 where each has the most sums (H200: 2.86 ms
-  // instead of 2.95 for 4096 x 4096 x 4096).
+  // instead of 2.95 for 4096 x 4096 x 4096), or reads its rows by vectors along them.
   bool warp_tiles() const {
-    return groups == 1 && outer_threads * outer_rows == 1 && sums() >= kGpuMostSums &&
+    return groups == 1 && outer_threads * outer_rows == 1 &&
+           (sums() >= kGpuMostSums || row_lanes > 1) &&
            column_threads > kGpuWarpColumns && row_threads % kGpuWarpRows == 0;
   }
   std::int64_t thread_rows() const { return outer_rows * rows; }
@@ -62,6 +66,7 @@ struct GpuProblem {
   std::int64_t reduce = 1;  // extent of the axis that is cut into steps
   std::int64_t taps = 1;    // the other reduce axes
   bool vectors = true;      // rows are read by vectors along the steps
+  bool turns = false;       // or along the rows, if copies turn the operand round
   // Bytes of the operands of one step in shared memory.
   std::function<std::int64_t(const GpuTile&)> step_bytes;
   // Bytes between the rows of neighbouring threads there.
