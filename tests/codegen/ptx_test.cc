@@ -138,17 +138,17 @@ TEST(Ptx, AsynchronousCopiesFromSm80On) {
   EXPECT_EQ(count(old, "st.shared.v4.f32"), 1);
 }
 
-TEST(Ptx, ConditionsOfCopiesAreNoBranches) {
+TEST(Ptx, ConditionsOfCopiesOfElementsAreNoBranches) {
   const ir::DeviceProgram p =
-      one_launch("(A: f32[4, 128]) -> (B: f32[4, 128])",
+      one_launch("(A: f32[4, 32]) -> (B: f32[4, 32])",
                  "if bx < 3 { if tx < 16 {\n"
-                 "eval async_copy(S[ramp(tx * 4, 1, 4)], A[bx, ramp(tx * 4, 1, 4)])\n"
+                 "eval async_copy(S[tx], A[bx, tx])\n"
                  "} }\neval async_commit()\neval async_wait(0)\nbarrier\n"
-                 "B[bx, ramp(tx * 4, 1, 4)] = S[ramp(124 - tx * 4, 1, 4)]\n",
-                 "shared S: f32[128]");
+                 "B[bx, tx] = S[31 - tx]\n",
+                 "shared S: f32[32]");
   const std::string ptx = ptx_of(p);
   EXPECT_EQ(count(ptx, "\t@%p"), 1) << ptx;
-  EXPECT_EQ(count(ptx, "cp.async.cg.shared.global"), 1) << ptx;
+  EXPECT_EQ(count(ptx, "cp.async.ca.shared.global"), 1) << ptx;
   EXPECT_EQ(count(ptx, "bra"), 0) << ptx;
   EXPECT_GE(count(ptx_of(p, "v100"), "bra"), 1) << "a copy that is none";
 }

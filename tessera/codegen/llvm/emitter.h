@@ -203,6 +203,7 @@ class Emitter {
   bool copies_asynchronously(const ir::Load& to, const ir::Load& from) const;
   bool emit_copy_or_zeros(const ir::If& branch);  // false: nothing is emitted
   bool emit_guarded_copies(const ir::If& branch);
+  bool copies_single_elements() const;
   bool is_copy_or_zeros(const ir::If& branch) const;
   bool only_copies(const ir::Stmt& s) const;
 
