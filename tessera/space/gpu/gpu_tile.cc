@@ -72,7 +72,9 @@ constexpr std::int64_t kStepProducts = 96;
 // Rows that are read by vectors along them spread over both banks of registers. On an H200, loops
 // of 8 x 8 sums issue a product in 84 instead of 74 % of the cycles, of 8 x 16 in 80 instead of 78.
 constexpr double kTurned = 0.86;
-constexpr std::int64_t kTurnedSteps = 16, kTurnedPlaces = 2;
+constexpr double kManyTurned = 0.9;
+constexpr std::int64_t kTurnedSteps = 32, kTurnedPlaces = 2, kManyTurnedSteps = 8,
+                       kTurnedColumns = 96;
 constexpr double kTurnedCopies = 0.1;  // of a copy of 16 bytes, for each element
 
 std::int64_t core_threads(const target::Target& t) {
@@ -145,7 +147,7 @@ double add_cycles(const target::Target& t, double bytes, double parts) {
 // Of the cycles that the instructions of a tile would take.
 double cost_factor(const GpuTile& tile) {
   const bool many = tile.sums() > kUsualSums;
-  const double turned = tile.row_lanes == 1 || many ? 1 : kTurned;
+  const double turned = tile.row_lanes == 1 ? 1 : many ? kManyTurned : kTurned;
   if (tile.groups == 1) return turned * (many ? kManyFactor : 1);
   if (many) return turned * kManyInGroups;
   return turned * (tile.chunks > 2 ? kNarrowInGroups : 1);
@@ -257,17 +259,31 @@ GpuTile choose_gpu_tile(const target::Target& t, const GpuProblem& p, std::int64
         tile.places = places;
         compare({.bytes = p.step_bytes(tile), .bank_rows = bank_rows(p, tile)});
       }
+      // Of few columns, copies of single elements cost more than they save.
+      if (many && p.turns && tile.rows % kGpuRowLanes == 0 &&
+          tile.column_length() >= kTurnedColumns) {
+        tile.row_lanes = kGpuRowLanes;
+        tile.places = 3;
+        compare({.bytes = p.step_bytes(tile), .bank_rows = bank_rows(p, tile)});
+        tile.row_lanes = 1;
+      }
       tile.steps = before;
       tile.groups = 1;
     }
   };
-  // Timed for large products alone.
-  const auto consider_turned = [&] {
-    if (tile.threads() != kManyThreads || p.reduce % kTurnedSteps != 0) return;
+  // What was timed: one tile for each multiprocessor, or several waves of blocks of which two lie
+  // beside each other.
+  const auto consider_turned = [&](bool many) {
+    const std::int64_t tiles =
+        parts_of(p.row, tile.row_length()) * parts_of(p.column, tile.column_length());
+    const std::int64_t steps = many ? kManyTurnedSteps : kTurnedSteps;
+    if (tile.threads() != kManyThreads || p.reduce % steps != 0 || many != (tiles <= t.cores) ||
+        (many && tile.chunks <= 2))
+      return;
     const GpuTile before = tile;
     tile.row_lanes = kGpuRowLanes;
-    tile.steps = kTurnedSteps;
-    tile.places = kTurnedPlaces;
+    tile.steps = steps;
+    tile.places = many ? kManyPlaces : kTurnedPlaces;
     compare({.bytes = p.step_bytes(tile), .bank_rows = bank_rows(p, tile)});
     tile = before;
   };
@@ -277,8 +293,9 @@ GpuTile choose_gpu_tile(const target::Target& t, const GpuProblem& p, std::int64
     if (many == (tile.chunks > 2) && (!many || tile.threads() == kManyThreads))
       consider_parts(many);
     if (product || tile.chunks <= 2) consider_groups(many);
-    if (product && p.turns && tile.rows % kGpuRowLanes == 0 && tile.sums() == kUsualSums)
-      consider_turned();
+    if (product && p.turns && tile.rows % kGpuRowLanes == 0 &&
+        (tile.sums() == kUsualSums || tile.sums() == kManySums))
+      consider_turned(many);
   };
   const auto filled = [&](std::int64_t extent, std::int64_t of) {
     return std::min(parts_of(extent, of), kMinThreads);
