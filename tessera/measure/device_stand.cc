@@ -239,8 +239,7 @@ void DeviceStand::time_together(const std::vector<std::unique_ptr<LoadedCandidat
     double once_s = seconds(t);
     if (!shared_.broken) once_s = std::min(once_s, seconds(t));
     if (shared_.broken) return;
-    if (!cold_caches)
-      t.calls = static_cast<int>(std::clamp(sample_s() / once_s, 1.0, 1000.0));
+    if (!cold_caches) t.calls = static_cast<int>(std::clamp(sample_s() / once_s, 1.0, 1000.0));
     timed.push_back(t);
   }
   const int rounds = 2 * parts_.options.max_samples;

@@ -53,8 +53,8 @@ class Sampling {
     return std::max(seconds, 1e-9);
   }
 
-  // A graph of calls costs more to make than to run, and the clock of a device is exact: one look at
-  // a call says how many, near enough.
+  // A graph of calls costs more to make than to run, and the clock of a device is exact: one look
+  // at a call says how many, near enough.
   Result<void> choose_device_calls() {
     TESSERA_TRY(const double once_s, timed(1));
     if (once_s >= options_.sample_s) {
@@ -67,7 +67,8 @@ class Sampling {
     if (total_s > options_.sample_s / 2) {
       keep(total_s, 0);
     } else {
-      calls_ = static_cast<int>(std::ceil(calls_ * std::min(options_.sample_s / total_s, kMostMore)));
+      calls_ =
+          static_cast<int>(std::ceil(calls_ * std::min(options_.sample_s / total_s, kMostMore)));
     }
     return {};
   }

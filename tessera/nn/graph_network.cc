@@ -21,8 +21,8 @@ struct Limits {
   std::int64_t low, high;
 };
 constexpr Limits kLimits[] = {
-    {"both", 0, 1},      {"compare", 0, 1},      {"early", 0, 1},    {"estimate", 0, 1},
-    {"hidden", 1, 1024}, {"hops", -1, 64},       {"layers", 0, 16},  {"places", 0, 1 << 16},
+    {"both", 0, 1},      {"compare", 0, 1},    {"early", 0, 1},   {"estimate", 0, 1},
+    {"hidden", 1, 1024}, {"hops", -1, 64},     {"layers", 0, 16}, {"places", 0, 1 << 16},
     {"residual", 0, 1},  {"segment", 1, 4096},
 };
 constexpr std::int64_t kNodeStep = 32, kPlaceStep = 8;
@@ -204,9 +204,8 @@ class GraphNetworkBuilder {
 };
 
 Hyper message_defaults(const Hyper& own) {
-  Hyper out = {{"hidden", 64}, {"layers", 2}, {"early", 1},     {"residual", 1},
-               {"compare", 0}, {"hops", 1},   {"segment", 512}, {"places", 0},
-               {"estimate", 0}};
+  Hyper out = {{"hidden", 64}, {"layers", 2},    {"early", 1},  {"residual", 1}, {"compare", 0},
+               {"hops", 1},    {"segment", 512}, {"places", 0}, {"estimate", 0}};
   out.insert(own.begin(), own.end());
   return out;
 }

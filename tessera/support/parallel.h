@@ -15,8 +15,7 @@ namespace tessera {
 class Workers {
  public:
   // The caller of parts() among them; less than 1 counts as 1.
-  explicit Workers(int threads)
-      : most_(static_cast<std::size_t>(std::max(1, threads))) {}
+  explicit Workers(int threads) : most_(static_cast<std::size_t>(std::max(1, threads))) {}
   ~Workers() {
     ended_ = true;
     call();
@@ -38,8 +37,9 @@ class Workers {
     const auto run = [&](std::size_t part) {
       work(std::min(count, part * each), std::min(count, (part + 1) * each));
     };
-    share(parts, [](const void* own, std::size_t part) { (*static_cast<decltype(&run)>(own))(part); },
-          &run);
+    share(
+        parts, [](const void* own, std::size_t part) { (*static_cast<decltype(&run)>(own))(part); },
+        &run);
   }
 
  private:

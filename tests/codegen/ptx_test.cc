@@ -139,13 +139,12 @@ TEST(Ptx, AsynchronousCopiesFromSm80On) {
 }
 
 TEST(Ptx, ConditionsOfCopiesOfElementsAreNoBranches) {
-  const ir::DeviceProgram p =
-      one_launch("(A: f32[4, 32]) -> (B: f32[4, 32])",
-                 "if bx < 3 { if tx < 16 {\n"
-                 "eval async_copy(S[tx], A[bx, tx])\n"
-                 "} }\neval async_commit()\neval async_wait(0)\nbarrier\n"
-                 "B[bx, tx] = S[31 - tx]\n",
-                 "shared S: f32[32]");
+  const ir::DeviceProgram p = one_launch("(A: f32[4, 32]) -> (B: f32[4, 32])",
+                                         "if bx < 3 { if tx < 16 {\n"
+                                         "eval async_copy(S[tx], A[bx, tx])\n"
+                                         "} }\neval async_commit()\neval async_wait(0)\nbarrier\n"
+                                         "B[bx, tx] = S[31 - tx]\n",
+                                         "shared S: f32[32]");
   const std::string ptx = ptx_of(p);
   EXPECT_EQ(count(ptx, "\t@%p"), 1) << ptx;
   EXPECT_EQ(count(ptx, "cp.async.ca.shared.global"), 1) << ptx;

@@ -61,8 +61,8 @@ TEST_P(ComparedTypes, AWrongElementIsFoundWhereverItIs) {
       if (at == 801 && std::isnan(wrong)) continue;
       HostTensor got = want.clone();
       got.set_float(at, wrong);
-      EXPECT_NE(comparer.compare(got.as<std::byte>()).find(
-                    fmt::format("1 of 1300 elements differ, the first at {}:", at)),
+      EXPECT_NE(comparer.compare(got.as<std::byte>())
+                    .find(fmt::format("1 of 1300 elements differ, the first at {}:", at)),
                 std::string::npos)
           << at << " " << wrong;
     }

@@ -286,8 +286,8 @@ bool Emitter::copies_single_elements() const {
 }
 
 // Copies of steps to come carry their condition where they are many, of single elements: a branch
-// would keep the assembler from moving reads of operands across it. With few copies of whole vectors
-// branches are as fast, or faster where a thread has 128 sums.
+// would keep the assembler from moving reads of operands across it. With few copies of whole
+// vectors branches are as fast, or faster where a thread has 128 sums.
 bool Emitter::emit_guarded_copies(const ir::If& branch) {
   if (branch.else_body || !only_copies(branch.then_body) || !copies_single_elements()) return false;
   llvm::Value* cond = emit(branch.cond);
@@ -336,8 +336,8 @@ void Emitter::emit_async_copy(const ir::Load& to, const ir::Load& from, llvm::Va
   Value* source = b_.CreatePtrToInt(pointer(from.buffer, place_from->base), b_.getInt64Ty());
   std::vector<Value*> args = {target, source};
   std::vector<llvm::Type*> types = {target->getType(), source->getType()};
-  std::string constraints = "r,l", text = fmt::format(
-      "cp.async.{}.shared.global [$0], [$1], {}", bytes == 16 ? "cg" : "ca", bytes);
+  std::string constraints = "r,l", text = fmt::format("cp.async.{}.shared.global [$0], [$1], {}",
+                                                      bytes == 16 ? "cg" : "ca", bytes);
   if (wanted) {  // bytes to read; the rest is filled
     args.push_back(
         b_.CreateSelect(wanted, b_.getInt32(static_cast<std::uint32_t>(bytes)), b_.getInt32(0)));

@@ -21,8 +21,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr const char* kPolicy = "collect";
 constexpr std::size_t kLookers = 4;  // threads that look at what was drawn
-// Operations of a GPU candidate (lower::code_size) up to which each one is built. On an H200 the tenth
-// with the most code takes a third of the time of all builders.
+// Operations of a GPU candidate (lower::code_size) up to which each one is built. On an H200 the
+// tenth with the most code takes a third of the time of all builders.
 constexpr double kUsualCode = 500;
 
 class Collection {

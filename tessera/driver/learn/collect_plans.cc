@@ -47,9 +47,9 @@ std::string file_name(const std::string& model) {
 
 // One line of a plan that was measured.
 struct Line {
-  Decisions decisions;  // all
-  double seconds = 0;   // at the speed that the machine had when the rules' plan was timed first
-  double rules_s = 0;   // of the rules' plan beside it
+  Decisions decisions;    // all
+  double seconds = 0;     // at the speed that the machine had when the rules' plan was timed first
+  double rules_s = 0;     // of the rules' plan beside it
   double estimate_s = 0;  // without measuring; 0: nobody said
 };
 
@@ -259,8 +259,8 @@ class ModelPlans {
     // Fast samples: other programs on the machine disturb them least.
     const double rules_s = samples[0].p10_s();
     const double reference_s = lines_.empty() ? rules_s : lines_[0].rules_s;
-    lines_.push_back({built.decisions, samples[1].p10_s() * reference_s / rules_s, rules_s,
-                      built.estimate_s});
+    lines_.push_back(
+        {built.decisions, samples[1].p10_s() * reference_s / rules_s, rules_s, built.estimate_s});
     known_.insert(built.decisions);
     return {};
   }

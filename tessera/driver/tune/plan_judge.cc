@@ -21,7 +21,8 @@ Result<std::unique_ptr<NetworkJudge>> NetworkJudge::make(const graph::Graph& imp
   TESSERA_TRY(PlanGraph graph, PlanGraph::make(imported, passes, "plans"));
   plan::Decisions rules;
   for (const plan::Decided& d : points) rules[d.point.key] = d.text();
-  std::unique_ptr<NetworkJudge> out(new NetworkJudge(std::move(graph), std::move(rules), costs, estimates));
+  std::unique_ptr<NetworkJudge> out(
+      new NetworkJudge(std::move(graph), std::move(rules), costs, estimates));
   for (const std::string& file : weights) {
     TESSERA_TRY(nn::TrainedGraphNetwork network, nn::load_graph_network(file));
     const auto reads = network.spec.hyper.find("estimate");

@@ -49,10 +49,7 @@ class NetworkJudge final : public PlanJudge {
 
  private:
   NetworkJudge(PlanGraph graph, plan::Decisions rules, PlanCosts& costs, PlanEstimates& estimates)
-      : graph_(std::move(graph)),
-        rules_(std::move(rules)),
-        costs_(costs),
-        estimates_(estimates) {}
+      : graph_(std::move(graph)), rules_(std::move(rules)), costs_(costs), estimates_(estimates) {}
   double estimate(const plan::Decisions& changes);
 
   PlanGraph graph_;

@@ -499,9 +499,8 @@ class GpuContraction {
   }
   bool staged() const {
     return tile_.parts == 1 && tile_.groups == 1 && outer_ < 0 && c_.row >= 0 &&
-           tile_.sums() > kStagedSums && odd_results() &&
-           tile_.column_length() % kBanks == 0 && tile_.threads() % kBanks == 0 &&
-           tile_.row_length() % (tile_.threads() / kBanks) == 0;
+           tile_.sums() > kStagedSums && odd_results() && tile_.column_length() % kBanks == 0 &&
+           tile_.threads() % kBanks == 0 && tile_.row_length() % (tile_.threads() / kBanks) == 0;
   }
   std::int64_t staged_bytes() const {
     return staged() ? 4 * tile_.row_length() * (tile_.column_length() + kBanks + kStagedPad) : 0;
@@ -686,8 +685,8 @@ class GpuContraction {
       elements *= span(*o.access, o.order[i], tile_);
       if (i + 2 < o.order.size()) dims.push_back("d" + std::to_string(o.order[i]));
     }
-    const Loops rows = w.split(stage, "d" + std::to_string(row), {kBanks / kTurnedSteps},
-                               schedule::Tail::kGuard);
+    const Loops rows =
+        w.split(stage, "d" + std::to_string(row), {kBanks / kTurnedSteps}, schedule::Tail::kGuard);
     const Loops steps =
         w.split(stage, "d" + std::to_string(step), {kTurnedSteps}, schedule::Tail::kGuard);
     dims.insert(dims.end(), {rows[0], steps[0], rows[1], steps[1]});

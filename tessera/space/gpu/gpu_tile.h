@@ -40,8 +40,8 @@ struct GpuTile {
   // instead of 2.95 for 4096 x 4096 x 4096), or reads its rows by vectors along them.
   bool warp_tiles() const {
     return groups == 1 && outer_threads * outer_rows == 1 &&
-           (sums() >= kGpuMostSums || row_lanes > 1) &&
-           column_threads > kGpuWarpColumns && row_threads % kGpuWarpRows == 0;
+           (sums() >= kGpuMostSums || row_lanes > 1) && column_threads > kGpuWarpColumns &&
+           row_threads % kGpuWarpRows == 0;
   }
   std::int64_t thread_rows() const { return outer_rows * rows; }
   std::int64_t sums() const { return thread_rows() * chunks * lanes; }
