@@ -136,6 +136,8 @@ class LanguageRun {
     begin_ = mark_ = Clock::now();
     while (step_ < steps_ && !stopped() && time_share() < 1)
       TESSERA_DO(run_epoch(step_ / per_epoch_));
+    // Time may be up between two epochs.
+    if (!stopped() && done_ > 0) TESSERA_DO(end_round());
     if (stopped() && step_ < steps_) TESSERA_DO(keep_checkpoint());
     return finish();
   }

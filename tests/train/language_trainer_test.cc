@@ -134,6 +134,18 @@ TEST(LanguageTrainer, ALimitEndsARunEarlyWithItsWeights) {
   EXPECT_EQ(run.model.notes.at("steps"), "1");
 }
 
+TEST(LanguageTrainer, ALimitBetweenEpochsKeepsWhatWasLearnt) {
+  LanguageOptions options = small_options();
+  options.train.epochs = 1'000'000;
+  options.round = 1'000'000;
+  options.limit_s = 0.05;
+  const LanguageTask task = toy_task(options, true, 2);
+  const TrainedLanguageRun run = train_language(task, options, nullptr).value();
+  ASSERT_EQ(run.history.size(), 1u);
+  EXPECT_EQ(run.model.notes.at("steps"), fmt::format("{}", run.history[0].step));
+  EXPECT_FALSE(same_bytes(run.model.weights, task.start.weights));
+}
+
 TEST(LanguageTrainer, RefusesWhatMakesNoSense) {
   LanguageOptions options = small_options();
   const LanguageTask task = toy_task(options, false, 2);
