@@ -32,7 +32,7 @@ std::vector<std::optional<Result<space::Space>>> make_spaces(const std::vector<T
       out[i] = space::make_space(t.task.dag, scope.target, lower::check_lowers);
     }
   };
-  parallel_parts(tasks.size(), static_cast<std::size_t>(target::usable_cpus()), 1, make);
+  Workers(target::usable_cpus()).parts(tasks.size(), 1, make);
   return out;
 }
 

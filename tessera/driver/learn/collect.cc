@@ -20,7 +20,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kPolicy = "collect";
-constexpr std::size_t kLookers = 4;  // threads that look at what was drawn
+constexpr int kLookers = 4;  // threads that look at what was drawn
 // Operations of a GPU candidate (lower::code_size) up to which each one is built. On an H200 the
 // tenth with the most code takes a third of the time of all builders.
 constexpr double kUsualCode = 500;
@@ -184,7 +184,7 @@ class Collection {
           keep[i] = drawn[i].candidate == preferred || is_worth_building(s.task().dag, drawn[i]);
         }
       };
-      parallel_parts(drawn.size(), kLookers, 4, look);
+      Workers(kLookers).parts(drawn.size(), 4, look);
     }
     for (std::size_t i = 0; i < drawn.size(); ++i) {
       if (keep[i] != 0) {
