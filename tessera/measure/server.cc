@@ -1,7 +1,9 @@
 #include "tessera/measure/server.h"
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
+#include <new>
 
 #include <poll.h>
 #include <sys/mman.h>
@@ -50,11 +52,17 @@ void Server::start_references() {
   const std::size_t count = std::min(builders_.size(), tasks_.size());
   const int threads = static_cast<int>(std::max<std::size_t>(1, builders_.size() / count));
   for (SharedReference& r : references_) r.claim();
-  for (std::size_t first = 0; first < count; ++first) {
+  // Each takes the next one: a task that takes long delays no other.
+  void* page = mmap(nullptr, sizeof(std::size_t), PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return release_references();
+  auto* next = new (page) std::atomic<std::size_t>(0);
+  bool any = false;
+  for (std::size_t i = 0; i < count; ++i) {
     const auto compute = [&](Channel&) {
       const target::Target cpu = target::code_target(target::host(), threads);
       runtime::ThreadPool pool({.threads = threads});
-      for (std::size_t t = first; t < tasks_.size(); t += count) {
+      for (std::size_t t = (*next)++; t < tasks_.size(); t = (*next)++) {
         const Result<std::vector<HostTensor>> outputs =
             compute_reference(tasks_[t], kernel::random_inputs(tasks_[t], options_.seed), cpu, pool,
                               options_.reference_schedule);
@@ -66,9 +74,14 @@ void Server::start_references() {
       }
     };
     Channel unused;
-    if (measure::fork_worker("tessera-ref", compute, &unused) != 0) continue;
-    for (std::size_t t = first; t < tasks_.size(); t += count) references_[t].release();
+    any |= measure::fork_worker("tessera-ref", compute, &unused) != 0;
   }
+  munmap(page, sizeof(std::size_t));
+  if (!any) release_references();
+}
+
+void Server::release_references() {
+  for (SharedReference& r : references_) r.release();
 }
 
 // LLVM's tables and passes are made once, here, instead of in every worker.

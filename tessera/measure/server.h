@@ -46,6 +46,7 @@ class Server {
 
   void warm_up();
   void start_references();
+  void release_references();
   void fork_worker(Worker& worker);
   Result<Expected> expected(std::size_t task, const std::vector<HostTensor>& inputs,
                             runtime::ThreadPool& pool);
