@@ -79,7 +79,8 @@ TEST_F(Update, StepsThatDidNotRunAreNotMadeUp) {
   update.record(&r);
   EXPECT_EQ(r.schedule, "");
   r = record(space_.preferred(), false);
-  r.candidate.resize(r.candidate.rfind(' '));  // a decision that did not exist then
+  const std::size_t first = r.candidate.find(' ');
+  r.candidate.erase(first, r.candidate.find(' ', first + 1) - first);  // did not exist then
   update.record(&r);
   EXPECT_EQ(r.schedule, "");
 }
