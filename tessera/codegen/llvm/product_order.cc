@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -25,7 +26,9 @@ struct Element {
   Value* of = nullptr;
   unsigned lane = 0;
 
-  auto operator<=>(const Element&) const = default;
+  bool operator<(const Element& other) const {
+    return std::tie(of, lane) < std::tie(other.of, other.lane);
+  }
 };
 
 // row * column + sum, all of them f32: one, or as many as the column has lanes.
