@@ -53,8 +53,8 @@ void Server::start_references() {
   const int threads = static_cast<int>(std::max<std::size_t>(1, builders_.size() / count));
   for (SharedReference& r : references_) r.claim();
   // Each takes the next one: a task that takes long delays no other.
-  void* page = mmap(nullptr, sizeof(std::size_t), PROT_READ | PROT_WRITE,
-                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* page =
+      mmap(nullptr, sizeof(std::size_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) return release_references();
   auto* next = new (page) std::atomic<std::size_t>(0);
   bool any = false;
