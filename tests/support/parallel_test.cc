@@ -9,7 +9,7 @@ namespace {
 
 TEST(Workers, TakeEveryTurnOnceLoopAfterLoop) {
   Workers workers(4);
-  for (const std::size_t count : {0, 1, 7, 8, 9, 1000}) {
+  for (const std::size_t count : {0U, 1U, 7U, 8U, 9U, 1000U}) {
     for (int loop = 0; loop < 50; ++loop) {
       std::vector<int> taken(count, 0);
       workers.parts(count, 2, [&](std::size_t i, std::size_t end) {
