@@ -20,10 +20,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kPolicy = "collect";
-constexpr int kLookers = 4;  // threads that look at what was drawn
 // Operations of a GPU candidate (lower::code_size) up to which each one is built. On an H200 the
 // tenth with the most code takes a third of the time of all builders.
 constexpr double kUsualCode = 500;
+// Drawn at most for each one that a round measures: of spaces whose candidates all have much code,
+// a round measures fewer, because builders wait while others are looked at.
+constexpr std::int64_t kLookedAt = 2;
 
 class Collection {
  public:
@@ -151,16 +153,19 @@ class Collection {
     return {};
   }
 
-  // False: nothing is left to draw.
+  // False: nothing is left to draw. True also where a round kept none of those it drew.
   Result<bool> submit_round(std::size_t t) {
     CandidateSampler& s = *samplers_[t];
     const std::int64_t n = std::min(options_.round, options_.per_task - s.records());
     if (n <= 0 || s.exhausted()) return false;
     const double start_s = elapsed_s();
     std::vector<Attempt> attempts;
-    while (std::ssize(attempts) < n && !s.exhausted()) {
+    std::int64_t left = kLookedAt * n;
+    while (std::ssize(attempts) < n && left > 0 && !s.exhausted()) {
       std::vector<Attempt> drawn;
-      for (const space::Candidate& c : s.draw(n - std::ssize(attempts), options_.uniform_share)) {
+      const std::int64_t wanted = std::min(left, n - std::ssize(attempts));
+      left -= wanted;
+      for (const space::Candidate& c : s.draw(wanted, options_.uniform_share)) {
         TESSERA_TRY(schedule::Schedule steps, s.space().schedule(c));
         drawn.push_back(
             {t, c, std::move(steps), s.space().to_text(c), kPolicy, s.best_seconds(), false, 0});
@@ -168,7 +173,7 @@ class Collection {
       keep_some(s, std::move(drawn), &attempts);
     }
     result_.draw_s += elapsed_s() - start_s;
-    if (attempts.empty()) return false;
+    if (attempts.empty()) return !s.exhausted();
     loop_->submit(std::move(attempts));
     return true;
   }
@@ -184,7 +189,7 @@ class Collection {
           keep[i] = drawn[i].candidate == preferred || is_worth_building(s.task().dag, drawn[i]);
         }
       };
-      Workers(kLookers).parts(drawn.size(), 4, look);
+      Workers(target::usable_cpus()).parts(drawn.size(), 4, look);
     }
     for (std::size_t i = 0; i < drawn.size(); ++i) {
       if (keep[i] != 0) {
