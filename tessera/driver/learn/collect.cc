@@ -91,12 +91,12 @@ class Collection {
     return {};
   }
 
-  // So many trials wait while the next are drawn. Builders do not run dry between rounds; where
-  // the measured code has every core, drawing would take time from it.
+  // So many trials wait while the next are drawn: builders do not run dry during a long round.
+  // Where the measured code has every core, drawing would take time from it.
   std::size_t kept_waiting() const {
     if (exclusive_) return 0;
     return std::max(static_cast<std::size_t>(options_.round) / 2,
-                    4 * static_cast<std::size_t>(target::usable_cpus()));
+                    16 * static_cast<std::size_t>(target::usable_cpus()));
   }
 
   Result<void> choose_tasks() {
