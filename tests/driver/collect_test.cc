@@ -100,6 +100,21 @@ TEST_F(Collect, GoesOnWithOtherCandidates) {
   EXPECT_EQ(last_state(), "done");
 }
 
+TEST_F(Collect, GoesOnWithTheTasksThatHaveTheFewest) {
+  ASSERT_TRUE(collect(options_, {}).ok());
+  options_.subjects.push_back({"softmax:R=48,C=40", true, {}});
+  options_.per_task = 8;
+  options_.round = 2;
+  std::vector<std::string> tasks;
+  CollectCallbacks callbacks;
+  callbacks.progress = [&](const CollectProgress& p) { tasks.push_back(p.task); };
+  const auto done = collect(options_, callbacks);
+  ASSERT_TRUE(done.ok()) << done.error().message;
+  EXPECT_EQ(done->earlier, 6);
+  ASSERT_EQ(tasks.size(), 10u);
+  EXPECT_EQ(tasks.front(), "softmax");
+}
+
 // Those of much code are drawn less often; as many are measured all the same, the default first.
 TEST_F(Collect, MeasuresAsManyOnADevice) {
   const Result<target::Target> device = measure::ask_target("opencl");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <numeric>
 
 #include "tessera/driver/learn/candidate_sampler.h"
 #include "tessera/driver/tune/cold_tasks.h"
@@ -76,7 +77,8 @@ class Collection {
     // Once nothing is left to draw, what was lost at the end leaves room for others.
     for (bool more = true; more;) {
       more = false;
-      for (std::size_t t = 0; t < samplers_.size() && result_.stopped_by.empty(); ++t) {
+      for (const std::size_t t : fewest_first()) {
+        if (!result_.stopped_by.empty()) break;
         TESSERA_TRY(const bool added, submit_round(t));
         more = more || added;
         TESSERA_DO(collect_until(kept_waiting()));
@@ -89,6 +91,16 @@ class Collection {
       more = more && result_.stopped_by.empty();
     }
     return {};
+  }
+
+  // A run that goes on where another one ended does not begin with the same tasks again.
+  std::vector<std::size_t> fewest_first() const {
+    std::vector<std::size_t> order(samplers_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return samplers_[a]->records() < samplers_[b]->records();
+    });
+    return order;
   }
 
   // So many trials wait while the next are drawn: builders do not run dry during a long round.
