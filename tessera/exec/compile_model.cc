@@ -7,8 +7,6 @@
 #include <optional>
 #include <thread>
 
-#include <unistd.h>
-
 #include "tessera/exec/build_model.h"
 #include "tessera/exec/prepared_model.h"
 #include "tessera/graph/op.h"
@@ -353,8 +351,7 @@ Result<std::vector<LoweredTask>> lower_tasks(const std::vector<task::Task>& task
 }
 
 Result<void> check_memory(const graph::Graph& graph) {
-  const double available =
-      static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  const auto available = static_cast<double>(target::usable_memory());
   const auto bytes = [&](ValueId id) {
     double total = static_cast<double>(size_bytes(graph.type(id).dtype));
     for (const std::int64_t d : graph.type(id).shape) total *= static_cast<double>(d);
@@ -367,9 +364,9 @@ Result<void> check_memory(const graph::Graph& graph) {
     largest = std::max(largest, bytes(static_cast<ValueId>(i)));
   }
   const double needed = std::max(kept, largest);
-  if (needed <= available) return {};
+  if (available <= 0 || needed <= available) return {};
   return make_error(ErrorCode::kInvalidArgument,
-                    "a run needs at least {:.1f} GB of memory; this machine has {:.1f} GB",
+                    "a run needs at least {:.1f} GB of memory; this process can use {:.1f} GB",
                     needed * 1e-9, available * 1e-9);
 }
 

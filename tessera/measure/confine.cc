@@ -20,6 +20,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tessera/target/cpus.h"
+
 namespace tessera::measure {
 namespace {
 
@@ -268,9 +270,7 @@ std::string confine_process() {
   limit(RLIMIT_CORE, 0);
   limit(RLIMIT_FSIZE, 0);
   limit(RLIMIT_NOFILE, 256);
-  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-  if (!kSanitized && pages > 0 && page > 0) {
-    const rlim_t memory = static_cast<rlim_t>(pages) * static_cast<rlim_t>(page);
+  if (const auto memory = static_cast<rlim_t>(target::usable_memory()); !kSanitized && memory > 0) {
     limit(RLIMIT_DATA, std::max<rlim_t>(memory / 4 * 3, rlim_t{1} << 30));
   }
   return reason(install_filter());

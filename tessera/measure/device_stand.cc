@@ -1,8 +1,6 @@
 #include <algorithm>
 #include <utility>
 
-#include <unistd.h>
-
 #include "tessera/measure/device_task.h"
 #include "tessera/measure/recent_tasks.h"
 #include "tessera/measure/run_stand.h"
@@ -26,9 +24,8 @@ constexpr double kNear = 1.1;
 // to each of them, and making them again takes longer than timing a candidate.
 std::size_t most_task_bytes() {
   constexpr std::size_t kMost = std::size_t{16} << 30;
-  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
-  if (pages <= 0 || page <= 0) return std::size_t{1} << 30;
-  return std::min(kMost, static_cast<std::size_t>(pages) * static_cast<std::size_t>(page) / 8);
+  const auto memory = static_cast<std::size_t>(target::usable_memory());
+  return memory == 0 ? std::size_t{1} << 30 : std::min(kMost, memory / 8);
 }
 
 runtime::Binary binary_of(const RunItem& item, const target::Target& target) {

@@ -76,6 +76,8 @@ CpuOrder order_cpus(const std::string& root, std::vector<int> cpus) {
 
 int cpu_quota(const std::string& root) { return tsr_processor_quota(root.c_str()); }
 
+std::int64_t memory_limit(const std::string& root) { return tsr_memory_limit(root.c_str()); }
+
 const std::vector<int>& cpu_order() { return host_cpus().order.cpus; }
 
 int usable_cpus() {
@@ -86,6 +88,16 @@ int usable_cpus() {
 int default_threads() {
   return tsr_default_threads(static_cast<std::int32_t>(host_cpus().allowed.size()),
                              host_cpus().order.cores, host_cpus().quota);
+}
+
+std::int64_t usable_memory() {
+  static const std::int64_t bytes = [] {
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    const std::int64_t all = pages > 0 && page > 0 ? std::int64_t{pages} * page : 0;
+    const std::int64_t limit = memory_limit("");
+    return all > 0 && limit > 0 ? std::min(all, limit) : std::max(all, limit);
+  }();
+  return bytes;
 }
 
 int count_cpu_list(const std::string& list) {

@@ -1,4 +1,4 @@
-// The processors this process may use, and their caches.
+// The processors and the memory this process may use, and the caches.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,10 @@ CpuOrder order_cpus(const std::string& root, std::vector<int> cpus);
 // Reads root + /proc/self/cgroup and root + /sys/fs/cgroup.
 int cpu_quota(const std::string& root);
 
+// Bytes that the control groups (version 1 or 2) of the process may use; 0: no limit. Reads as
+// above.
+std::int64_t memory_limit(const std::string& root);
+
 // allowed_cpus() in that order. Threads are pinned along it.
 const std::vector<int>& cpu_order();
 
@@ -32,6 +36,10 @@ int usable_cpus();
 // How many threads to start when the user does not say: one a core that is worth it, two where
 // there are two processors at all, at most the quota.
 int default_threads();
+
+// Bytes of memory this process can use: the machine's, or the limit of its control groups where
+// that is less; 0: unknown. As found when first called.
+std::int64_t usable_memory();
 
 // Data caches as one core sees them; a cache shared by several cores below the last level counts by
 // its share.

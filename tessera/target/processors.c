@@ -144,9 +144,25 @@ static int64_t tsr_folder_quota(const char* folder) {
   return tsr_whole_processors(quota, tsr_read_number(path));
 }
 
+/* The same for memory. */
+static int64_t tsr_folder_bytes(const char* folder) {
+  char path[TSR_PATH_BYTES + 32], line[128];
+  int64_t bytes;
+  snprintf(path, sizeof path, "%s/memory.max", folder);
+  if (!tsr_read_line(path, line, sizeof line)) {
+    snprintf(path, sizeof path, "%s/memory.limit_in_bytes", folder);
+    if (!tsr_read_line(path, line, sizeof line)) return 0;
+  }
+  bytes = strtoll(line, NULL, 10); /* "max": no number, no limit */
+  return bytes > 0 ? bytes : 0;
+}
+
+/* The limit that the files of one folder set; 0: none. */
+typedef int64_t (*tsr_folder_limit)(const char* folder);
+
 /* The least limit of `group` below `mount` and of all groups above it. In a container the group's
  * name may be that outside, which is not to be seen: its mount is then the group itself. */
-static int64_t tsr_group_quota(const char* mount, const char* group) {
+static int64_t tsr_least_above(const char* mount, const char* group, tsr_folder_limit limit_of) {
   char folder[TSR_PATH_BYTES];
   const size_t least = strlen(mount);
   int64_t limit = 0;
@@ -154,7 +170,7 @@ static int64_t tsr_group_quota(const char* mount, const char* group) {
   if (snprintf(folder, sizeof folder, "%s%s", mount, group) >= (int)sizeof folder) return 0;
   for (;;) {
     char* slash;
-    limit = tsr_lesser_limit(limit, tsr_folder_quota(folder));
+    limit = tsr_lesser_limit(limit, limit_of(folder));
     slash = strrchr(folder, '/');
     if (strlen(folder) <= least || !slash || (size_t)(slash - folder) < least) break;
     *slash = '\0';
@@ -162,7 +178,20 @@ static int64_t tsr_group_quota(const char* mount, const char* group) {
   return limit;
 }
 
-TSR_INTERNAL int32_t tsr_processor_quota(const char* root) {
+/* Whether "cpu,cpuacct" holds the name. */
+static int tsr_names_hold(const char* names, const char* name) {
+  const size_t length = strlen(name);
+  for (;;) {
+    const size_t next = strcspn(names, ",");
+    if (next == length && strncmp(names, name, length) == 0) return 1;
+    if (names[next] == '\0') return 0;
+    names += next + 1;
+  }
+}
+
+/* The least limit of all groups of the process that have the controller; 0: none. */
+static int64_t tsr_group_limit(const char* root, const char* controller,
+                               tsr_folder_limit limit_of) {
   char path[TSR_PATH_BYTES], line[TSR_PATH_BYTES];
   int64_t limit = 0;
   FILE* file;
@@ -179,19 +208,27 @@ TSR_INTERNAL int32_t tsr_processor_quota(const char* root) {
     group[strcspn(group, "\n")] = '\0';
     if (*controllers == '\0') {
       snprintf(path, sizeof path, "%s/sys/fs/cgroup", root);
-    } else if (strcmp(controllers, "cpu") == 0 || strncmp(controllers, "cpu,", 4) == 0 ||
-               strstr(controllers, ",cpu,") ||
-               (strlen(controllers) > 4 &&
-                strcmp(controllers + strlen(controllers) - 4, ",cpu") == 0)) {
+    } else if (tsr_names_hold(controllers, controller)) {
       snprintf(path, sizeof path, "%s/sys/fs/cgroup/%s", root, controllers);
-      if (access(path, F_OK) != 0) snprintf(path, sizeof path, "%s/sys/fs/cgroup/cpu", root);
+      if (access(path, F_OK) != 0) {
+        snprintf(path, sizeof path, "%s/sys/fs/cgroup/%s", root, controller);
+      }
     } else {
       continue;
     }
-    limit = tsr_lesser_limit(limit, tsr_group_quota(path, group));
+    limit = tsr_lesser_limit(limit, tsr_least_above(path, group, limit_of));
   }
   fclose(file);
+  return limit;
+}
+
+TSR_INTERNAL int32_t tsr_processor_quota(const char* root) {
+  const int64_t limit = tsr_group_limit(root, "cpu", tsr_folder_quota);
   return limit > TSR_MOST_PROCESSORS ? 0 : (int32_t)limit;
+}
+
+TSR_INTERNAL int64_t tsr_memory_limit(const char* root) {
+  return tsr_group_limit(root, "memory", tsr_folder_bytes);
 }
 
 TSR_INTERNAL int32_t tsr_default_threads(int32_t allowed, int32_t cores, int32_t quota) {

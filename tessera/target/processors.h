@@ -34,6 +34,10 @@ TSR_INTERNAL int32_t tsr_order_processors(const char* root, int32_t* cpus, int32
  * before /proc and /sys. */
 TSR_INTERNAL int32_t tsr_processor_quota(const char* root);
 
+/* Bytes that the control groups of the process may use (memory.max of version 2,
+ * memory.limit_in_bytes of version 1, the least of all levels); 0: no limit. */
+TSR_INTERNAL int64_t tsr_memory_limit(const char* root);
+
 /* The number of threads to start when nobody says: one a core, two where there are two processors
  * at all, no more than the quota (0: none). */
 TSR_INTERNAL int32_t tsr_default_threads(int32_t allowed, int32_t cores, int32_t quota);

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "tessera/target/processors.h"
 
@@ -98,6 +99,7 @@ class FakeRoot : public ::testing::Test {
     return order_cpus(root_.string(), std::move(cpus));
   }
   int quota() const { return cpu_quota(root_.string()); }
+  std::int64_t memory() const { return memory_limit(root_.string()); }
 
   fs::path root_;
 };
@@ -190,6 +192,38 @@ TEST_F(FakeRoot, NonsenseInTheGroupsIsNoLimit) {
   EXPECT_EQ(quota(), 0);
   add("sys/fs/cgroup/cpu.max", "");
   EXPECT_EQ(quota(), 0);
+}
+
+TEST_F(FakeRoot, MemoryOfAContainer) {
+  EXPECT_EQ(memory(), 0);
+  add("proc/self/cgroup", "0::/user.slice/job.scope");
+  add("sys/fs/cgroup/user.slice/job.scope/memory.max", "max");
+  EXPECT_EQ(memory(), 0);
+  add("sys/fs/cgroup/user.slice/memory.max", "3000000000");
+  EXPECT_EQ(memory(), 3000000000);
+  add("sys/fs/cgroup/user.slice/job.scope/memory.max", "536870912");
+  EXPECT_EQ(memory(), 536870912);
+}
+
+TEST_F(FakeRoot, MemoryOfTheOlderGroups) {
+  add("proc/self/cgroup", "5:devices:/\n4:hugetlb,memory:/jobs/7\n1:cpu:/jobs/7\n0::/");
+  add("sys/fs/cgroup/cpu/jobs/7/memory.limit_in_bytes", "1");
+  add("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712");
+  EXPECT_EQ(memory(), 9223372036854771712);
+  add("sys/fs/cgroup/memory/jobs/7/memory.limit_in_bytes", "1073741824");
+  EXPECT_EQ(memory(), 1073741824);
+}
+
+TEST_F(FakeRoot, NonsenseAboutMemoryIsNoLimit) {
+  add("proc/self/cgroup", "0::/../../etc\n3:memory:/a");
+  add("sys/fs/cgroup/memory.max", "-5");
+  add("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "plenty");
+  EXPECT_EQ(memory(), 0);
+}
+
+TEST(UsableMemory, IsSomeAndNoMoreThanTheMachineHas) {
+  EXPECT_GT(usable_memory(), 0);
+  EXPECT_LE(usable_memory(), std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE));
 }
 
 TEST(DefaultThreads, OneACoreWithinTheQuota) {
