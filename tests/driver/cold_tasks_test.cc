@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "tessera/driver/tune/tune.h"
-#include "tessera/record/database.h"
 #include "tests/driver/fake_measurer.h"
+#include "tests/driver/read_records.h"
 
 namespace tessera::driver {
 namespace {
@@ -73,18 +73,7 @@ TEST(ColdTasks, TuningMeasuresThemSoAndKeepsTheirRecordsApart) {
   std::int64_t reported = 0;
   for (const TaskReport& t : first->tasks) reported += t.cold ? 1 : 0;
   EXPECT_EQ(reported, static_cast<std::int64_t>(cold));
-  {
-    const auto database = record::Database::open_read_only(options.database);
-    std::int64_t marked = 0;
-    ASSERT_TRUE(database
-                    ->visit({},
-                            [&](const record::Record& r) {
-                              marked += was_cold(r) ? 1 : 0;
-                              return true;
-                            })
-                    .ok());
-    EXPECT_GE(marked, reported);
-  }
+  EXPECT_GE(std::ranges::count_if(read_records(options.database), was_cold), reported);
   const Result<TuneResult> again = tune(options, {});
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(again->earlier, first->trials);

@@ -65,12 +65,17 @@ struct Folder {
   std::string path;
 };
 
-TEST(CollectPlans, GoesOnWithWhatIsThere) {
-  const Folder folder("collect_plans");
+CollectPlansOptions lenet_plans(const Folder& folder, std::int64_t plans) {
   CollectPlansOptions options;
   options.models = {"zoo:lenet"};
   options.folder = folder.path;
-  options.plans = 4;
+  options.plans = plans;
+  return options;
+}
+
+TEST(CollectPlans, GoesOnWithWhatIsThere) {
+  const Folder folder("collect_plans");
+  CollectPlansOptions options = lenet_plans(folder, 4);
   const auto first = collect_plans(options, {});
   ASSERT_TRUE(first.ok()) << first.error().message;
   EXPECT_EQ(first->stopped_by, "all plans");
@@ -90,10 +95,7 @@ TEST(CollectPlans, GoesOnWithWhatIsThere) {
 
 TEST(CollectPlans, EstimatesWhatWasMeasuredBefore) {
   const Folder folder("collect_plans_estimates");
-  CollectPlansOptions options;
-  options.models = {"zoo:lenet"};
-  options.folder = folder.path;
-  options.plans = 3;
+  CollectPlansOptions options = lenet_plans(folder, 3);
   ASSERT_TRUE(collect_plans(options, {}).ok());
   const auto read = [&] { return graphset::read_graph(folder.path + "/lenet.npz").value(); };
   EXPECT_TRUE(read().estimate_ns.empty());
@@ -107,10 +109,7 @@ TEST(CollectPlans, EstimatesWhatWasMeasuredBefore) {
 
 TEST(CollectPlans, MeasuresPlansAgain) {
   const Folder folder("collect_plans_again");
-  CollectPlansOptions options;
-  options.models = {"zoo:lenet"};
-  options.folder = folder.path;
-  options.plans = 8;
+  CollectPlansOptions options = lenet_plans(folder, 8);
   options.again_share = 0.7;
   ASSERT_TRUE(collect_plans(options, {}).ok());
   const auto graph = graphset::read_graph(folder.path + "/lenet.npz");
@@ -123,10 +122,7 @@ TEST(CollectPlans, MeasuresPlansAgain) {
 
 TEST(CollectPlans, SaysWhatStandsInTheWay) {
   const Folder folder("collect_plans_bad");
-  CollectPlansOptions options;
-  options.models = {"zoo:lenet"};
-  options.folder = folder.path;
-  options.plans = 2;
+  CollectPlansOptions options = lenet_plans(folder, 2);
   fs::create_directories(folder.path);
   std::ofstream(folder.path + "/lenet.plans.jsonl") << "{\"seconds\": 1}\n";
   const auto bad = collect_plans(options, {});

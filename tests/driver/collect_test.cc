@@ -1,6 +1,7 @@
 // Collecting records: what is refused, what counts, what an error leaves.
 #include "tessera/driver/learn/collect.h"
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <filesystem>
@@ -10,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/driver/learn/candidate_sampler.h"
-#include "tessera/record/database.h"
+#include "tests/driver/read_records.h"
 
 namespace tessera::driver {
 namespace {
@@ -33,18 +34,12 @@ class Collect : public ::testing::Test {
 
   // Candidates and trials of all records, each of them once.
   void expect_records(std::size_t count) const {
-    const auto database = record::Database::open_read_only(options_.database);
-    ASSERT_TRUE(database.ok()) << database.error().message;
     std::set<std::string> candidates;
     std::set<std::int64_t> trials;
-    ASSERT_TRUE(database
-                    ->visit({},
-                            [&](const record::Record& r) {
-                              candidates.insert(r.candidate);
-                              trials.insert(r.trial);
-                              return true;
-                            })
-                    .ok());
+    for (const record::Record& r : read_records(options_.database)) {
+      candidates.insert(r.candidate);
+      trials.insert(r.trial);
+    }
     EXPECT_EQ(candidates.size(), count);
     ASSERT_EQ(trials.size(), count);
     EXPECT_EQ(*trials.begin(), 0);
@@ -129,16 +124,10 @@ TEST_F(Collect, MeasuresAsManyOnADevice) {
   const Result<Samplers> samplers = make_samplers(scope);
   ASSERT_TRUE(samplers.ok());
   const space::Space& space = samplers->samplers.at(0)->space();
-  const auto database = record::Database::open_read_only(options_.database);
-  bool has_default = false;
-  ASSERT_TRUE(database
-                  ->visit({},
-                          [&](const record::Record& r) {
-                            has_default |= r.candidate == space.to_text(space.preferred());
-                            return true;
-                          })
-                  .ok());
-  EXPECT_TRUE(has_default);
+  const std::string preferred = space.to_text(space.preferred());
+  EXPECT_TRUE(std::ranges::any_of(read_records(options_.database), [&](const record::Record& r) {
+    return r.candidate == preferred;
+  }));
 }
 
 TEST_F(Collect, OnlyTheTasksThatAreNamed) {

@@ -5,7 +5,7 @@
 
 #include "tessera/driver/learn/collect.h"
 #include "tessera/driver/tune/tune.h"
-#include "tessera/record/database.h"
+#include "tests/driver/read_records.h"
 
 namespace tessera::driver {
 namespace {
@@ -22,18 +22,7 @@ class OnDevice : public ::testing::TestWithParam<const char*> {
     for (const char* end : {"", "-wal", "-shm"}) std::filesystem::remove(database_ + end);
   }
 
-  std::vector<record::Record> records() const {
-    std::vector<record::Record> out;
-    const auto database = record::Database::open_read_only(database_);
-    EXPECT_TRUE(database.ok() && database
-                                     ->visit({},
-                                             [&](const record::Record& r) {
-                                               out.push_back(r);
-                                               return true;
-                                             })
-                                     .ok());
-    return out;
-  }
+  std::vector<record::Record> records() const { return read_records(database_); }
 
   target::Target target_;
   std::string database_;

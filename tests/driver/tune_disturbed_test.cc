@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "tessera/driver/tune/tune.h"
-#include "tessera/record/database.h"
 #include "tests/driver/fake_measurer.h"
+#include "tests/driver/read_records.h"
 
 namespace tessera::driver {
 namespace {
@@ -28,18 +28,7 @@ class Disturbed : public ::testing::Test {
     }
   }
 
-  std::vector<record::Record> records() const {
-    const auto database = record::Database::open_read_only(options_.database);
-    std::vector<record::Record> out;
-    EXPECT_TRUE(database.ok() && database
-                                     ->visit({},
-                                             [&](const record::Record& r) {
-                                               out.push_back(r);
-                                               return true;
-                                             })
-                                     .ok());
-    return out;
-  }
+  std::vector<record::Record> records() const { return read_records(options_.database); }
 
   TuneOptions options_;
 };

@@ -9,9 +9,9 @@
 
 #include "tessera/driver/compile/plan_schedules.h"
 #include "tessera/lower/check_lowers.h"
-#include "tessera/record/database.h"
 #include "tessera/space/space.h"
 #include "tests/driver/fake_measurer.h"
+#include "tests/driver/read_records.h"
 #include "tests/model/stub_model.h"
 
 namespace tessera::driver {
@@ -59,8 +59,6 @@ TEST(Tune, MakesSchedulesForItsThreadsAndThePlanForTheMachine) {
   ASSERT_TRUE(result.ok()) << result.error().message;
   EXPECT_EQ(result->plan.target, target::to_text(options.target));
   EXPECT_EQ(result->plan.threads, 1);
-  const auto database = record::Database::open_read_only(options.database);
-  ASSERT_TRUE(database.ok());
   const target::Target one = target::code_target(options.target, 1);
   const auto problem = make_tune_problem(options.subjects, {});
   ASSERT_TRUE(problem.ok());
@@ -68,17 +66,12 @@ TEST(Tune, MakesSchedulesForItsThreadsAndThePlanForTheMachine) {
   ASSERT_TRUE(space.ok());
   record::Filter filter;
   filter.targets = {target::to_text(one)};
-  int records = 0;
-  ASSERT_TRUE(database
-                  ->visit(filter,
-                          [&](const record::Record& r) {
-                            ++records;
-                            EXPECT_TRUE(space->parse(r.candidate).ok()) << r.candidate;
-                            return true;
-                          })
-                  .ok());
-  EXPECT_GE(records, 4);
-  EXPECT_EQ(database->count({}).value(), records) << "none for another target";
+  const std::vector<record::Record> records = read_records(options.database, filter);
+  for (const record::Record& r : records) {
+    EXPECT_TRUE(space->parse(r.candidate).ok()) << r.candidate;
+  }
+  EXPECT_GE(records.size(), 4u);
+  EXPECT_EQ(read_records(options.database).size(), records.size()) << "none for another target";
   // The plan serves builds for the machine.
   EXPECT_TRUE(PlanSchedules::make(result->plan, options.target, true).ok());
   std::filesystem::remove(options.database);

@@ -8,6 +8,7 @@
 
 #include "tessera/graph/op.h"
 #include "tessera/interp/interp.h"
+#include "tests/testing/tensors.h"
 #include "tests/testing/testing.h"
 
 namespace tessera::graph::testing {
@@ -83,24 +84,10 @@ inline HostTensor ints(const Shape& shape, const std::vector<std::int64_t>& valu
 
 inline HostTensor floats(const Shape& shape, const std::vector<double>& values,
                          DType dtype = DType::kF32) {
-  HostTensor t(dtype, shape);
-  for (std::size_t i = 0; i < values.size(); ++i)
-    t.set_float(static_cast<std::int64_t>(i), values[i]);
-  return t;
+  return tessera::testing::tensor(dtype, shape, values);
 }
 
-// 0, 1, 2, ...
-inline HostTensor counting(const Shape& shape, DType dtype = DType::kF32) {
-  HostTensor t(dtype, shape);
-  for (std::int64_t i = 0; i < t.size(); ++i)
-    is_float(dtype) ? t.set_float(i, static_cast<double>(i)) : t.set_int(i, i);
-  return t;
-}
-
-inline std::vector<double> values_of(const HostTensor& t) {
-  std::vector<double> values;
-  for (std::int64_t i = 0; i < t.size(); ++i) values.push_back(t.get_float(i));
-  return values;
-}
+using tessera::testing::counting;
+using tessera::testing::values_of;
 
 }  // namespace tessera::graph::testing

@@ -46,15 +46,16 @@ TEST(Softmax, AlongAnyAxis) {
 
 TEST(Softmax, Extremes) {
   const Attrs attrs = {{"axis", std::int64_t{0}}};
-  EXPECT_THAT(values(run("softmax", {tensor(DType::kF32, {2}, {1e30, 1e30})}, attrs)),
+  EXPECT_THAT(values_of(run("softmax", {tensor(DType::kF32, {2}, {1e30, 1e30})}, attrs)),
               ElementsAre(0.5, 0.5));
-  EXPECT_THAT(values(run("softmax", {tensor(DType::kF32, {2}, {-kInf, 3})}, attrs)),
+  EXPECT_THAT(values_of(run("softmax", {tensor(DType::kF32, {2}, {-kInf, 3})}, attrs)),
               ElementsAre(0, 1));
-  for (const double v : values(run("softmax", {tensor(DType::kF32, {2}, {-kInf, -kInf})}, attrs))) {
+  for (const double v :
+       values_of(run("softmax", {tensor(DType::kF32, {2}, {-kInf, -kInf})}, attrs))) {
     EXPECT_TRUE(std::isnan(v));
   }
   EXPECT_EQ(run("softmax", {tensor(DType::kF32, {0}, {})}, attrs).shape(), (Shape{0}));
-  EXPECT_THAT(values(run("softmax", {tensor(DType::kF16, {2}, {9, 9})}, attrs)),
+  EXPECT_THAT(values_of(run("softmax", {tensor(DType::kF16, {2}, {9, 9})}, attrs)),
               ElementsAre(0.5, 0.5));
 }
 
@@ -76,22 +77,22 @@ TEST(LayerNorm, NormalisesTheLastAxesTogether) {
 
 TEST(LayerNorm, FactorsAreOptional) {
   const HostTensor x = tensor(DType::kF32, {1, 2}, {1, 3});
-  EXPECT_THAT(values(run("layernorm", {x}, norm_attrs(1, 0))), ElementsAre(-1, 1));
+  EXPECT_THAT(values_of(run("layernorm", {x}, norm_attrs(1, 0))), ElementsAre(-1, 1));
   const HostTensor bias = tensor(DType::kF16, {}, {5});
   const auto y = evaluate_node(*find_op("layernorm"), norm_attrs(1, 0), {&x, nullptr, &bias});
   ASSERT_TRUE(y.ok()) << y.error().message;
-  EXPECT_THAT(values(y->at(0)), ElementsAre(4, 6));
+  EXPECT_THAT(values_of(y->at(0)), ElementsAre(4, 6));
 }
 
 TEST(RmsNorm, DividesByTheRootMeanSquare) {
   const HostTensor x = tensor(DType::kF32, {2, 2}, {3, 4, 0, 0});
   const double rms = std::sqrt(12.5);
-  const std::vector<double> y = values(run("rmsnorm", {x}, norm_attrs(1, 1e-12)));
+  const std::vector<double> y = values_of(run("rmsnorm", {x}, norm_attrs(1, 1e-12)));
   EXPECT_NEAR(y[0], 3 / rms, 1e-6);
   EXPECT_NEAR(y[1], 4 / rms, 1e-6);
   EXPECT_EQ(y[2], 0);
   const HostTensor scale = tensor(DType::kF32, {2}, {2, -1});
-  const std::vector<double> z = values(run("rmsnorm", {x, scale}, norm_attrs(1, 1e-12)));
+  const std::vector<double> z = values_of(run("rmsnorm", {x, scale}, norm_attrs(1, 1e-12)));
   EXPECT_NEAR(z[0], 6 / rms, 1e-6);
   EXPECT_NEAR(z[1], -4 / rms, 1e-6);
 }

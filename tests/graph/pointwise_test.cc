@@ -20,7 +20,7 @@ std::vector<double> unary(const std::string& op, DType t, const std::vector<doub
   const Shape shape = {static_cast<std::int64_t>(x.size())};
   const auto y = run_op(op, {tensor(t, shape, x)});
   EXPECT_TRUE(y.ok()) << op << ": " << y.error().message;
-  return values(*y);
+  return values_of(*y);
 }
 
 std::vector<double> binary(const std::string& op, DType t, const std::vector<double>& a,
@@ -28,7 +28,7 @@ std::vector<double> binary(const std::string& op, DType t, const std::vector<dou
   const Shape shape = {static_cast<std::int64_t>(a.size())};
   const auto y = run_op(op, {tensor(t, shape, a), tensor(t, shape, b)});
   EXPECT_TRUE(y.ok()) << op << ": " << y.error().message;
-  return values(*y);
+  return values_of(*y);
 }
 
 TEST(Pointwise, EveryFunctionIsItsOwn) {
@@ -129,7 +129,7 @@ TEST(Pointwise, PowersWithKnownExponents) {
   const std::vector<double> bases = {-3, -0.5, 0.25, 2, 9};
   const HostTensor x = tensor(DType::kF64, {5}, bases);
   for (const double e : {0.0, 1.0, 2.0, 3.0, 4.0, 7.0, -1.0, -2.0, -5.0, 0.5, -0.5, 0.75, 0.3}) {
-    const std::vector<double> y = values(power(x, tensor(DType::kF64, {}, {e})));
+    const std::vector<double> y = values_of(power(x, tensor(DType::kF64, {}, {e})));
     for (std::size_t i = 0; i < bases.size(); ++i) {
       const double want = std::pow(bases[i], e);
       if (std::isnan(want)) {
@@ -139,22 +139,23 @@ TEST(Pointwise, PowersWithKnownExponents) {
       }
     }
   }
-  EXPECT_THAT(values(power(tensor(DType::kF32, {2}, {-0.0, kNan}), tensor(DType::kF32, {}, {0}))),
-              ElementsAre(1, 1));
+  EXPECT_THAT(
+      values_of(power(tensor(DType::kF32, {2}, {-0.0, kNan}), tensor(DType::kF32, {}, {0}))),
+      ElementsAre(1, 1));
 }
 
 TEST(Pointwise, PowersOfMixedTypes) {
   const HostTensor exponents = tensor(DType::kI64, {3}, {2, 3, 0});
   const HostTensor floats = power(tensor(DType::kF32, {3}, {-2, -3, 5}), exponents);
   EXPECT_EQ(floats.dtype(), DType::kF32);
-  EXPECT_THAT(values(floats), ElementsAre(4, -27, 1));
-  EXPECT_THAT(values(power(tensor(DType::kI32, {3}, {-2, -3, 5}), exponents)),
+  EXPECT_THAT(values_of(floats), ElementsAre(4, -27, 1));
+  EXPECT_THAT(values_of(power(tensor(DType::kI32, {3}, {-2, -3, 5}), exponents)),
               ElementsAre(4, -27, 1));
-  EXPECT_THAT(values(power(tensor(DType::kI32, {2}, {4, 9}), tensor(DType::kF32, {}, {0.5}))),
+  EXPECT_THAT(values_of(power(tensor(DType::kI32, {2}, {4, 9}), tensor(DType::kF32, {}, {0.5}))),
               ElementsAre(2, 3));
-  EXPECT_THAT(values(power(tensor(DType::kI64, {2}, {-7, 7}), tensor(DType::kI64, {}, {3}))),
+  EXPECT_THAT(values_of(power(tensor(DType::kI64, {2}, {-7, 7}), tensor(DType::kI64, {}, {3}))),
               ElementsAre(-343, 343));
-  EXPECT_THAT(values(power(tensor(DType::kF16, {1}, {3}), tensor(DType::kI32, {2}, {2, -1}))),
+  EXPECT_THAT(values_of(power(tensor(DType::kF16, {1}, {3}), tensor(DType::kI32, {2}, {2, -1}))),
               ElementsAre(9, round_float(DType::kF16, 1.0 / 3)));
 }
 
@@ -164,20 +165,20 @@ TEST(Pointwise, Broadcasts) {
   const auto y = run_op("add", {a, b});
   ASSERT_TRUE(y.ok());
   EXPECT_EQ(y->shape(), (Shape{2, 3, 2}));
-  EXPECT_THAT(values(*y), ElementsAre(11, 12, 21, 22, 31, 32, 13, 14, 23, 24, 33, 34));
+  EXPECT_THAT(values_of(*y), ElementsAre(11, 12, 21, 22, 31, 32, 13, 14, 23, 24, 33, 34));
   const auto empty = run_op("mul", {tensor(DType::kF32, {0, 3}, {}), b.clone()});
   EXPECT_FALSE(empty.ok());  // 0x3 and 3x1
   EXPECT_EQ(run_op("mul", {tensor(DType::kF32, {0, 1}, {}), tensor(DType::kF32, {}, {2})})->shape(),
             (Shape{0, 1}));
   const HostTensor cond = tensor(DType::kBool, {2, 1}, {1, 0});
-  EXPECT_THAT(values(*run_op("where",
-                             {cond, tensor(DType::kI8, {2}, {1, 2}), tensor(DType::kI8, {}, {9})})),
+  EXPECT_THAT(values_of(*run_op(
+                  "where", {cond, tensor(DType::kI8, {2}, {1, 2}), tensor(DType::kI8, {}, {9})})),
               ElementsAre(1, 2, 9, 9));
 }
 
 TEST(Pointwise, Casts) {
   const auto cast = [](const HostTensor& x, DType to) {
-    return values(*run_op("cast", {x}, {{"to", std::string(tessera::to_text(to))}}));
+    return values_of(*run_op("cast", {x}, {{"to", std::string(tessera::to_text(to))}}));
   };
   const HostTensor x = tensor(DType::kF32, {5}, {-1.9, 1.9, 300, -300, kNan});
   EXPECT_THAT(cast(x, DType::kI8), ElementsAre(-1, 1, 127, -128, 0));

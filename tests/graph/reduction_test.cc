@@ -35,57 +35,57 @@ HostTensor reduce(const HostTensor& x, const Attrs& attrs, const char* op = "red
 
 TEST(Reduce, AnyAxes) {
   const HostTensor x = tensor(DType::kF32, {2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
-  EXPECT_THAT(values(reduce(x, reduce_attrs("sum", {0, 2}))), ElementsAre(14, 22));
-  EXPECT_THAT(values(reduce(x, reduce_attrs("sum", {2, 0}))), ElementsAre(14, 22));
+  EXPECT_THAT(values_of(reduce(x, reduce_attrs("sum", {0, 2}))), ElementsAre(14, 22));
+  EXPECT_THAT(values_of(reduce(x, reduce_attrs("sum", {2, 0}))), ElementsAre(14, 22));
   EXPECT_EQ(reduce(x, reduce_attrs("sum", {0, 2}, true)).shape(), (Shape{1, 2, 1}));
-  EXPECT_THAT(values(reduce(x, reduce_attrs("mean", {1}, true))), ElementsAre(2, 3, 6, 7));
-  EXPECT_THAT(values(reduce(x, reduce_attrs("max", {0, 1, 2}))), ElementsAre(8));
-  EXPECT_THAT(values(reduce(x, reduce_attrs("min", {0}))), ElementsAre(1, 2, 3, 4));
-  EXPECT_THAT(values(reduce(x, reduce_attrs("prod", {1, 2}))), ElementsAre(24, 1680));
-  EXPECT_THAT(values(reduce(x, reduce_attrs("mean", {}))), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
-  EXPECT_THAT(values(reduce(tensor(DType::kF32, {}, {3}), reduce_attrs("sum", {}))),
+  EXPECT_THAT(values_of(reduce(x, reduce_attrs("mean", {1}, true))), ElementsAre(2, 3, 6, 7));
+  EXPECT_THAT(values_of(reduce(x, reduce_attrs("max", {0, 1, 2}))), ElementsAre(8));
+  EXPECT_THAT(values_of(reduce(x, reduce_attrs("min", {0}))), ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(values_of(reduce(x, reduce_attrs("prod", {1, 2}))), ElementsAre(24, 1680));
+  EXPECT_THAT(values_of(reduce(x, reduce_attrs("mean", {}))), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
+  EXPECT_THAT(values_of(reduce(tensor(DType::kF32, {}, {3}), reduce_attrs("sum", {}))),
               ElementsAre(3));
 }
 
 TEST(Reduce, NothingGivesTheIdentity) {
   const HostTensor x = tensor(DType::kF32, {2, 0}, {});
-  EXPECT_THAT(values(reduce(x, reduce_attrs("sum", {1}))), ElementsAre(0, 0));
-  EXPECT_THAT(values(reduce(x, reduce_attrs("prod", {1}))), ElementsAre(1, 1));
-  EXPECT_THAT(values(reduce(x, reduce_attrs("max", {1}))), Each(-kInf));
-  EXPECT_THAT(values(reduce(x, reduce_attrs("min", {1}))), Each(kInf));
-  for (const double v : values(reduce(x, reduce_attrs("mean", {1})))) EXPECT_TRUE(std::isnan(v));
+  EXPECT_THAT(values_of(reduce(x, reduce_attrs("sum", {1}))), ElementsAre(0, 0));
+  EXPECT_THAT(values_of(reduce(x, reduce_attrs("prod", {1}))), ElementsAre(1, 1));
+  EXPECT_THAT(values_of(reduce(x, reduce_attrs("max", {1}))), Each(-kInf));
+  EXPECT_THAT(values_of(reduce(x, reduce_attrs("min", {1}))), Each(kInf));
+  for (const double v : values_of(reduce(x, reduce_attrs("mean", {1})))) EXPECT_TRUE(std::isnan(v));
   EXPECT_EQ(reduce(x, reduce_attrs("sum", {0}, true)).shape(), (Shape{1, 0}));
   const HostTensor none = tensor(DType::kI32, {0}, {});
-  EXPECT_THAT(values(reduce(none, reduce_attrs("mean", {0}))), ElementsAre(0));
-  EXPECT_THAT(values(reduce(none, reduce_attrs("max", {0}))), ElementsAre(-2147483648.0));
+  EXPECT_THAT(values_of(reduce(none, reduce_attrs("mean", {0}))), ElementsAre(0));
+  EXPECT_THAT(values_of(reduce(none, reduce_attrs("max", {0}))), ElementsAre(-2147483648.0));
 }
 
 TEST(Reduce, Types) {
   // Adding 1 to 2048 in f16 changes nothing; the f32 accumulator keeps it.
-  EXPECT_THAT(values(reduce(tensor(DType::kF16, {3}, {2048, 1, 1}), reduce_attrs("sum", {0}))),
+  EXPECT_THAT(values_of(reduce(tensor(DType::kF16, {3}, {2048, 1, 1}), reduce_attrs("sum", {0}))),
               ElementsAre(2050));
-  EXPECT_THAT(values(reduce(tensor(DType::kU8, {3}, {200, 100, 1}), reduce_attrs("sum", {0}))),
+  EXPECT_THAT(values_of(reduce(tensor(DType::kU8, {3}, {200, 100, 1}), reduce_attrs("sum", {0}))),
               ElementsAre(45));
-  EXPECT_THAT(values(reduce(tensor(DType::kI32, {2}, {2e9, 2e9}), reduce_attrs("mean", {0}))),
+  EXPECT_THAT(values_of(reduce(tensor(DType::kI32, {2}, {2e9, 2e9}), reduce_attrs("mean", {0}))),
               ElementsAre(2e9));
-  EXPECT_THAT(values(reduce(tensor(DType::kBool, {2}, {0, 1}), reduce_attrs("max", {0}))),
+  EXPECT_THAT(values_of(reduce(tensor(DType::kBool, {2}, {0, 1}), reduce_attrs("max", {0}))),
               ElementsAre(1));
-  EXPECT_TRUE(
-      std::isnan(values(reduce(tensor(DType::kF32, {2}, {1, kNan}), reduce_attrs("max", {0})))[0]));
+  EXPECT_TRUE(std::isnan(
+      values_of(reduce(tensor(DType::kF32, {2}, {1, kNan}), reduce_attrs("max", {0})))[0]));
 }
 
 TEST(ArgReduce, TiesAndDirections) {
   const HostTensor x = tensor(DType::kF32, {2, 3}, {1, 5, 5, 0, -1, -1});
   const auto arg = [&](const Attrs& attrs) { return reduce(x, attrs, "arg_reduce"); };
   EXPECT_EQ(arg(arg_attrs("max", 1)).dtype(), DType::kI64);
-  EXPECT_THAT(values(arg(arg_attrs("max", 1))), ElementsAre(1, 0));
-  EXPECT_THAT(values(arg(arg_attrs("max", 1, true, true))), ElementsAre(2, 0));
+  EXPECT_THAT(values_of(arg(arg_attrs("max", 1))), ElementsAre(1, 0));
+  EXPECT_THAT(values_of(arg(arg_attrs("max", 1, true, true))), ElementsAre(2, 0));
   EXPECT_EQ(arg(arg_attrs("max", 1, true)).shape(), (Shape{2, 1}));
-  EXPECT_THAT(values(arg(arg_attrs("min", 1, false, true))), ElementsAre(0, 2));
-  EXPECT_THAT(values(arg(arg_attrs("min", 0))), ElementsAre(1, 1, 1));
+  EXPECT_THAT(values_of(arg(arg_attrs("min", 1, false, true))), ElementsAre(0, 2));
+  EXPECT_THAT(values_of(arg(arg_attrs("min", 0))), ElementsAre(1, 1, 1));
   const HostTensor odd = tensor(DType::kF32, {2, 2}, {kNan, kNan, -kInf, -kInf});
-  EXPECT_THAT(values(reduce(odd, arg_attrs("max", 1), "arg_reduce")), ElementsAre(0, 0));
-  EXPECT_THAT(values(reduce(odd, arg_attrs("max", 1, false, true), "arg_reduce")),
+  EXPECT_THAT(values_of(reduce(odd, arg_attrs("max", 1), "arg_reduce")), ElementsAre(0, 0));
+  EXPECT_THAT(values_of(reduce(odd, arg_attrs("max", 1, false, true), "arg_reduce")),
               ElementsAre(0, 1));
   EXPECT_EQ(reduce(tensor(DType::kF32, {0, 3}, {}), arg_attrs("max", 1), "arg_reduce").shape(),
             (Shape{0}));

@@ -5,29 +5,12 @@
 #include <vector>
 
 #include "tessera/graph/op.h"
+#include "tests/testing/tensors.h"
 
 namespace tessera::graph {
 
-inline HostTensor tensor(DType t, const Shape& shape, const std::vector<double>& values) {
-  HostTensor out(t, shape);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const auto at = static_cast<std::int64_t>(i);
-    if (is_float(t)) {
-      out.set_float(at, values[i]);
-    } else {
-      out.set_int(at, static_cast<std::int64_t>(values[i]));
-    }
-  }
-  return out;
-}
-
-inline std::vector<double> values(const HostTensor& t) {
-  std::vector<double> out;
-  for (std::int64_t i = 0; i < t.size(); ++i) {
-    out.push_back(is_float(t.dtype()) ? t.get_float(i) : static_cast<double>(t.get_int(i)));
-  }
-  return out;
-}
+using tessera::testing::tensor;
+using tessera::testing::values_of;
 
 // The only output.
 inline Result<HostTensor> run_op(const std::string& op, const std::vector<HostTensor>& inputs,

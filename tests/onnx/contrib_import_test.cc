@@ -32,7 +32,7 @@ std::vector<double> run(const OneNode& node, const std::vector<Operand>& operand
                         std::size_t output = 0) {
   const auto y = run_node(node, operands);
   EXPECT_TRUE(y.ok()) << node.op << ": " << y.error().message;
-  return y.ok() ? values(y->at(output)) : std::vector<double>{};
+  return y.ok() ? values_of(y->at(output)) : std::vector<double>{};
 }
 
 auto near(const std::vector<double>& want) {

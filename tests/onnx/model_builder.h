@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tessera/onnx/model.h"
+#include "tests/testing/tensors.h"
 
 namespace tessera::onnx::testing {
 
@@ -37,11 +38,7 @@ inline HostTensor int_tensor(const Shape& shape, const std::vector<std::int64_t>
 }
 
 inline HostTensor float_tensor(const Shape& shape, const std::vector<double>& values) {
-  HostTensor t(DType::kF32, shape);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    t.set_float(static_cast<std::int64_t>(i), values[i]);
-  }
-  return t;
+  return tessera::testing::tensor(DType::kF32, shape, values);
 }
 
 inline HostTensor bool_scalar(bool value) {

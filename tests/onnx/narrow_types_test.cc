@@ -100,7 +100,7 @@ Result<AnyTensor> stored(int onnx_type, std::int64_t count, const std::string& b
 TEST(NarrowTypes, PackedFromTheLowBitsOn) {
   const auto two = stored(26, 5, "\xe4\x01");  // int2: 0 1 2 3, 1
   ASSERT_TRUE(two.ok()) << two.error().message;
-  EXPECT_THAT(values(*std::get<ForeignTensor>(*two).widened), ElementsAre(0, 1, -2, -1, 1));
+  EXPECT_THAT(values_of(*std::get<ForeignTensor>(*two).widened), ElementsAre(0, 1, -2, -1, 1));
   EXPECT_THAT(stored(26, 5, "\xe4").error().message, HasSubstr("1 bytes for shape 5 of int2"));
   EXPECT_THAT(stored(17, 2, "\x38").error().message, HasSubstr("of float8e4m3fn"));
 }
@@ -135,7 +135,7 @@ TEST(NarrowTypes, MovedThenDequantized) {
     ASSERT_TRUE(weights.ok()) << weights.error().message;
     const auto y = times_weights(*weights, moves);
     ASSERT_TRUE(y.ok()) << element_type_name(type) << ": " << y.error().message;
-    EXPECT_THAT(values((*y)[0]), ElementsAre(10.5, 21.5, 32.5)) << element_type_name(type);
+    EXPECT_THAT(values_of((*y)[0]), ElementsAre(10.5, 21.5, 32.5)) << element_type_name(type);
   }
 }
 
@@ -150,7 +150,7 @@ TEST(NarrowTypes, CastToNumbers) {
   const HostTensor* y = graph->constant(graph->outputs[0]);
   ASSERT_NE(y, nullptr);
   EXPECT_EQ(y->dtype(), DType::kF16);
-  EXPECT_THAT(values(*y), ElementsAre(1, -2, 448));
+  EXPECT_THAT(values_of(*y), ElementsAre(1, -2, 448));
 }
 
 // Arithmetic on the narrow type itself would need its rounding.

@@ -85,18 +85,8 @@ inline std::string refusal(const NodeCase& c) {
   return graph.ok() ? "" : graph.error().message;
 }
 
-inline HostTensor counting(const Shape& shape, DType dtype = DType::kF32, std::int64_t first = 0) {
-  HostTensor t(dtype, shape);
-  for (std::int64_t i = 0; i < t.size(); ++i)
-    is_float(dtype) ? t.set_float(i, static_cast<double>(first + i)) : t.set_int(i, first + i);
-  return t;
-}
-
-inline std::vector<double> values_of(const HostTensor& t) {
-  std::vector<double> values;
-  for (std::int64_t i = 0; i < t.size(); ++i) values.push_back(t.get_float(i));
-  return values;
-}
+using tessera::testing::counting;
+using tessera::testing::values_of;
 
 inline HostTensor list(const std::vector<std::int64_t>& values) {
   return int_tensor({static_cast<std::int64_t>(values.size())}, values);

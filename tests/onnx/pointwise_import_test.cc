@@ -22,7 +22,7 @@ HostTensor f32(const Shape& shape, const std::vector<double>& v) {
 std::vector<double> run(const OneNode& node, const std::vector<Operand>& operands) {
   const auto y = run_node(node, operands);
   EXPECT_TRUE(y.ok()) << node.op << ": " << y.error().message;
-  return y.ok() ? values(y->at(0)) : std::vector<double>{};
+  return y.ok() ? values_of(y->at(0)) : std::vector<double>{};
 }
 
 TEST(PointwiseImport, BroadcastOfOldOpsets) {
@@ -175,10 +175,10 @@ TEST(PointwiseImport, BitCastKeepsTheBits) {
   EXPECT_EQ(bits->at(0).get_int(1), -0x40000000);
   const auto flags = cast(tensor(DType::kBool, {2}, {1, 0}), 2);  // uint8
   ASSERT_TRUE(flags.ok()) << flags.error().message;
-  EXPECT_EQ(values(flags->at(0)), (std::vector<double>{1, 0}));
+  EXPECT_EQ(values_of(flags->at(0)), (std::vector<double>{1, 0}));
   const auto back = cast(tensor(DType::kI8, {2}, {0, 1}), 9);  // bool
   ASSERT_TRUE(back.ok()) << back.error().message;
-  EXPECT_EQ(values(back->at(0)), (std::vector<double>{0, 1}));
+  EXPECT_EQ(values_of(back->at(0)), (std::vector<double>{0, 1}));
   EXPECT_NE(
       cast(tensor(DType::kF32, {1}, {1}), 7).error().message.find("the bits of f32 are no i64"),
       std::string::npos);

@@ -24,15 +24,15 @@ TEST(QuantizeImport, RoundsHalvesToEvenAndSaturates) {
   const HostTensor x = f32({6}, {1, 3, -1, 1000, -1000, 0});
   const HostTensor y = run({.op = "QuantizeLinear", .opset = 10}, {x, f32({}, {2})});
   EXPECT_EQ(y.dtype(), DType::kU8);
-  EXPECT_THAT(values(y), ElementsAre(0, 2, 0, 255, 0, 0));
-  EXPECT_THAT(values(run({.op = "QuantizeLinear", .opset = 10},
-                         {x, f32({}, {2}), tensor(DType::kI8, {}, {1})})),
+  EXPECT_THAT(values_of(y), ElementsAre(0, 2, 0, 255, 0, 0));
+  EXPECT_THAT(values_of(run({.op = "QuantizeLinear", .opset = 10},
+                            {x, f32({}, {2}), tensor(DType::kI8, {}, {1})})),
               ElementsAre(1, 3, 1, 127, -128, 1));
-  EXPECT_THAT(values(run({.op = "QuantizeLinear", .opset = 21},
-                         {f32({2}, {1e6, -7}), f32({1}, {1}), tensor(DType::kI16, {1}, {0})})),
+  EXPECT_THAT(values_of(run({.op = "QuantizeLinear", .opset = 21},
+                            {f32({2}, {1e6, -7}), f32({1}, {1}), tensor(DType::kI16, {1}, {0})})),
               ElementsAre(32767, -7));
   EXPECT_THAT(
-      values(run(
+      values_of(run(
           {.op = "QuantizeLinear", .opset = 21, .attributes = {attr("output_dtype", 4)}},  // uint16
           {f32({2}, {1e6, 7}), f32({}, {1})})),
       ElementsAre(65535, 7));
@@ -41,12 +41,12 @@ TEST(QuantizeImport, RoundsHalvesToEvenAndSaturates) {
 TEST(QuantizeImport, ScalesAlongAnAxis) {
   const HostTensor x = f32({1, 2, 2}, {4, 8, 4, 8}), scale = f32({2}, {2, 4});
   const HostTensor zero_point = tensor(DType::kU8, {2}, {0, 1});
-  EXPECT_THAT(values(run({.op = "QuantizeLinear", .opset = 13}, {x, scale, zero_point})),
+  EXPECT_THAT(values_of(run({.op = "QuantizeLinear", .opset = 13}, {x, scale, zero_point})),
               ElementsAre(2, 4, 2, 3));
-  EXPECT_THAT(values(run({.op = "QuantizeLinear", .opset = 13, .attributes = {attr("axis", -1)}},
-                         {x, scale, zero_point})),
+  EXPECT_THAT(values_of(run({.op = "QuantizeLinear", .opset = 13, .attributes = {attr("axis", -1)}},
+                            {x, scale, zero_point})),
               ElementsAre(2, 3, 2, 3));
-  EXPECT_THAT(values(run({.op = "QuantizeLinear", .opset = 13}, {f32({2}, {4, 8}), scale})),
+  EXPECT_THAT(values_of(run({.op = "QuantizeLinear", .opset = 13}, {f32({2}, {4, 8}), scale})),
               ElementsAre(2, 2));
   EXPECT_THAT(
       refusal({.op = "QuantizeLinear", .opset = 13, .attributes = {attr("axis", 5)}}, {x, scale}),
@@ -61,30 +61,30 @@ TEST(QuantizeImport, Blocks) {
   const OneNode node = {
       .op = "QuantizeLinear", .opset = 21, .attributes = {attr("axis", 1), attr("block_size", 2)}};
   const HostTensor x = f32({2, 3}, {2, 4, 6, 2, 4, 6}), scale = f32({2, 2}, {1, 2, 2, 1});
-  EXPECT_THAT(values(run(node, {x, scale})), ElementsAre(2, 4, 3, 1, 2, 6));
+  EXPECT_THAT(values_of(run(node, {x, scale})), ElementsAre(2, 4, 3, 1, 2, 6));
   EXPECT_THAT(refusal(node, {x, f32({2, 3}, {1, 1, 1, 1, 1, 1})}), HasSubstr("blocks of 2"));
   const OneNode back = {.op = "DequantizeLinear",
                         .opset = 21,
                         .attributes = {attr("axis", 1), attr("block_size", 2)}};
-  EXPECT_THAT(values(run(back, {tensor(DType::kI8, {2, 3}, {2, 4, 3, 1, 2, 6}), scale,
-                                tensor(DType::kI8, {2, 2}, {0, 1, 0, 0})})),
+  EXPECT_THAT(values_of(run(back, {tensor(DType::kI8, {2, 3}, {2, 4, 3, 1, 2, 6}), scale,
+                                   tensor(DType::kI8, {2, 2}, {0, 1, 0, 0})})),
               ElementsAre(2, 4, 4, 2, 4, 6));
 }
 
 TEST(DequantizeImport, TypesOfDataAndScale) {
-  EXPECT_THAT(values(run({.op = "DequantizeLinear", .opset = 10},
-                         {tensor(DType::kU8, {2}, {0, 255}), f32({}, {0.5}),
-                          tensor(DType::kU8, {}, {128})})),
+  EXPECT_THAT(values_of(run({.op = "DequantizeLinear", .opset = 10},
+                            {tensor(DType::kU8, {2}, {0, 255}), f32({}, {0.5}),
+                             tensor(DType::kU8, {}, {128})})),
               ElementsAre(-64, 63.5));
   // The difference of large integers is formed before it is rounded to f32.
-  EXPECT_THAT(values(run({.op = "DequantizeLinear", .opset = 13},
-                         {tensor(DType::kI32, {1}, {16777217}), f32({}, {1}),
-                          tensor(DType::kI32, {}, {16777216})})),
+  EXPECT_THAT(values_of(run({.op = "DequantizeLinear", .opset = 13},
+                            {tensor(DType::kI32, {1}, {16777217}), f32({}, {1}),
+                             tensor(DType::kI32, {}, {16777216})})),
               ElementsAre(1));
   const HostTensor half = run({.op = "DequantizeLinear", .opset = 19},
                               {tensor(DType::kI8, {1}, {3}), tensor(DType::kF16, {}, {0.5})});
   EXPECT_EQ(half.dtype(), DType::kF16);
-  EXPECT_THAT(values(half), ElementsAre(1.5));
+  EXPECT_THAT(values_of(half), ElementsAre(1.5));
   EXPECT_THAT(refusal({.op = "DequantizeLinear", .opset = 10},
                       {tensor(DType::kU8, {1}, {0}), f32({}, {1}), tensor(DType::kI8, {}, {0})}),
               HasSubstr("the zero point is i8"));
@@ -114,7 +114,7 @@ TEST(DequantizeImport, ConstantsOfFourBits) {
   };
   const auto graph = import("DequantizeLinear", "x");
   ASSERT_TRUE(graph.ok()) << graph.error().message;
-  EXPECT_THAT(values(*graph->constant(graph->outputs[0])), ElementsAre(4, -14, 16));
+  EXPECT_THAT(values_of(*graph->constant(graph->outputs[0])), ElementsAre(4, -14, 16));
   // Quantizing must saturate at 7, which i8 does not.
   EXPECT_THAT(import("QuantizeLinear", "f").error().message, HasSubstr("'z' is of type int4"));
   packed.add_int32_data(0);
@@ -124,9 +124,9 @@ TEST(DequantizeImport, ConstantsOfFourBits) {
 TEST(DynamicQuantizeImport, ZerosHaveAScale) {
   const auto y = run_node({.op = "DynamicQuantizeLinear", .outputs = 3}, {f32({2}, {0, 0})});
   ASSERT_TRUE(y.ok()) << y.error().message;
-  EXPECT_THAT(values(y->at(0)), ElementsAre(0, 0));
-  EXPECT_THAT(values(y->at(1)), ElementsAre(1));
-  EXPECT_THAT(values(y->at(2)), ElementsAre(0));
+  EXPECT_THAT(values_of(y->at(0)), ElementsAre(0, 0));
+  EXPECT_THAT(values_of(y->at(1)), ElementsAre(1));
+  EXPECT_THAT(values_of(y->at(2)), ElementsAre(0));
 }
 
 }  // namespace

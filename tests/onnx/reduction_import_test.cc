@@ -31,15 +31,15 @@ TEST(ReduceImport, AxesAsAttributeAndInput) {
   const HostTensor x = f32({2, 2}, {1, 2, 3, 4});
   const Operand axes = known(int_tensor({1}, {-1}));
   EXPECT_THAT(
-      values(
+      values_of(
           run({.op = "ReduceSum", .opset = 11, .attributes = {attr("axes", Integers{-1})}}, {x})),
       ElementsAre(3, 7));
-  EXPECT_THAT(values(run({.op = "ReduceSum", .opset = 13}, {x, axes})), ElementsAre(3, 7));
+  EXPECT_THAT(values_of(run({.op = "ReduceSum", .opset = 13}, {x, axes})), ElementsAre(3, 7));
   EXPECT_THAT(
-      values(
+      values_of(
           run({.op = "ReduceMean", .opset = 13, .attributes = {attr("axes", Integers{0})}}, {x})),
       ElementsAre(2, 3));
-  EXPECT_THAT(values(run({.op = "ReduceMean", .opset = 18}, {x, axes})), ElementsAre(1.5, 3.5));
+  EXPECT_THAT(values_of(run({.op = "ReduceMean", .opset = 18}, {x, axes})), ElementsAre(1.5, 3.5));
   EXPECT_EQ(run({.op = "ReduceMax", .opset = 18, .attributes = {attr("keepdims", 0)}}, {x}).shape(),
             Shape{});
   EXPECT_THAT(refusal({.op = "ReduceSum", .opset = 13}, {x, int_tensor({1}, {0})}),
@@ -54,10 +54,10 @@ TEST(ReduceImport, NoAxes) {
   const HostTensor x = f32({2}, {-2, 3});
   const OneNode noop = {
       .op = "ReduceSum", .opset = 18, .attributes = {attr("noop_with_empty_axes", 1)}};
-  EXPECT_THAT(values(run(noop, {x})), ElementsAre(-2, 3));
-  EXPECT_THAT(values(run(noop, {x, known(int_tensor({0}, {}))})), ElementsAre(-2, 3));
+  EXPECT_THAT(values_of(run(noop, {x})), ElementsAre(-2, 3));
+  EXPECT_THAT(values_of(run(noop, {x, known(int_tensor({0}, {}))})), ElementsAre(-2, 3));
   EXPECT_THAT(
-      values(run(
+      values_of(run(
           {.op = "ReduceSumSquare", .opset = 18, .attributes = {attr("noop_with_empty_axes", 1)}},
           {x})),
       ElementsAre(4, 9));
@@ -65,24 +65,24 @@ TEST(ReduceImport, NoAxes) {
 
 TEST(ReduceImport, ComposedOfIntegersAndExtremes) {
   const HostTensor x = tensor(DType::kI32, {2}, {-3, 4});
-  EXPECT_THAT(values(run({.op = "ReduceL1"}, {x})), ElementsAre(7));
-  EXPECT_THAT(values(run({.op = "ReduceL2"}, {x})), ElementsAre(5));
-  EXPECT_THAT(values(run({.op = "ReduceLogSumExp"}, {f32({2}, {1000, 1000})})),
+  EXPECT_THAT(values_of(run({.op = "ReduceL1"}, {x})), ElementsAre(7));
+  EXPECT_THAT(values_of(run({.op = "ReduceL2"}, {x})), ElementsAre(5));
+  EXPECT_THAT(values_of(run({.op = "ReduceLogSumExp"}, {f32({2}, {1000, 1000})})),
               ElementsAre(static_cast<double>(static_cast<float>(1000 + std::log(2)))));
-  EXPECT_THAT(values(run({.op = "ReduceLogSumExp"}, {f32({2}, {-kInf, -kInf})})),
+  EXPECT_THAT(values_of(run({.op = "ReduceLogSumExp"}, {f32({2}, {-kInf, -kInf})})),
               ElementsAre(-kInf));
-  EXPECT_THAT(values(run({.op = "ReduceLogSumExp"}, {f32({2}, {kInf, 1})})), ElementsAre(kInf));
-  EXPECT_THAT(values(run({.op = "ReduceLogSumExp"}, {f32({0}, {})})), ElementsAre(-kInf));
+  EXPECT_THAT(values_of(run({.op = "ReduceLogSumExp"}, {f32({2}, {kInf, 1})})), ElementsAre(kInf));
+  EXPECT_THAT(values_of(run({.op = "ReduceLogSumExp"}, {f32({0}, {})})), ElementsAre(-kInf));
   // 300 squared overflows f16; the sum and its root do not.
-  EXPECT_THAT(values(run({.op = "ReduceL2"}, {tensor(DType::kF16, {2}, {300, 400})})),
+  EXPECT_THAT(values_of(run({.op = "ReduceL2"}, {tensor(DType::kF16, {2}, {300, 400})})),
               ElementsAre(500));
 }
 
 TEST(SoftmaxImport, FlattensBeforeOpset13) {
   const HostTensor x = f32({1, 2, 2}, {1, 1, 1, 1});
   for (const char* op : {"Softmax", "LogSoftmax", "Hardmax"}) {
-    const std::vector<double> old = values(run({.op = op, .opset = 11}, {x}));
-    const std::vector<double> now = values(run({.op = op, .opset = 13}, {x}));
+    const std::vector<double> old = values_of(run({.op = op, .opset = 11}, {x}));
+    const std::vector<double> now = values_of(run({.op = op, .opset = 13}, {x}));
     const std::string name = op;
     if (name == "Hardmax") {
       EXPECT_THAT(old, ElementsAre(1, 0, 0, 0));
@@ -117,10 +117,10 @@ TEST(BatchNormImport, PerElementStatisticsOfOpset7) {
   const HostTensor x = f32({1, 1, 2}, {3, 5}), one = f32({1, 2}, {1, 1}),
                    zero = f32({1, 2}, {0, 0});
   const HostTensor mean = f32({1, 2}, {1, 2});
-  EXPECT_THAT(values(run({.op = "BatchNormalization",
-                          .opset = 7,
-                          .attributes = {attr("spatial", 0), attr("epsilon", 0.0F)}},
-                         {x, one, zero, mean, one})),
+  EXPECT_THAT(values_of(run({.op = "BatchNormalization",
+                             .opset = 7,
+                             .attributes = {attr("spatial", 0), attr("epsilon", 0.0F)}},
+                            {x, one, zero, mean, one})),
               ElementsAre(2, 3));
   EXPECT_THAT(refusal({.op = "BatchNormalization", .opset = 9},
                       {x, f32({3}, {}), f32({3}, {}), f32({3}, {}), f32({3}, {})}),
@@ -130,11 +130,11 @@ TEST(BatchNormImport, PerElementStatisticsOfOpset7) {
 TEST(GroupNormImport, ScalesGroupsThenChannels) {
   const HostTensor x = f32({1, 4, 1}, {1, 3, 10, 30});
   const std::vector<Attribute> attributes = {attr("num_groups", 2), attr("epsilon", 0.0F)};
-  EXPECT_THAT(values(run({.op = "GroupNormalization", .opset = 18, .attributes = attributes},
-                         {x, f32({2}, {1, 2}), f32({2}, {0, 1})})),
+  EXPECT_THAT(values_of(run({.op = "GroupNormalization", .opset = 18, .attributes = attributes},
+                            {x, f32({2}, {1, 2}), f32({2}, {0, 1})})),
               ElementsAre(-1, 1, -1, 3));
-  EXPECT_THAT(values(run({.op = "GroupNormalization", .opset = 21, .attributes = attributes},
-                         {x, f32({4}, {1, 2, 3, 4}), f32({4}, {0, 0, 0, 1})})),
+  EXPECT_THAT(values_of(run({.op = "GroupNormalization", .opset = 21, .attributes = attributes},
+                            {x, f32({4}, {1, 2, 3, 4}), f32({4}, {0, 0, 0, 1})})),
               ElementsAre(-1, 2, -3, 5));
   EXPECT_THAT(
       refusal({.op = "GroupNormalization", .opset = 21, .attributes = {attr("num_groups", 3)}},
@@ -147,13 +147,13 @@ TEST(GroupNormImport, ScalesGroupsThenChannels) {
 
 TEST(NormImport, OthersAndTheirEdges) {
   const HostTensor x = f32({2, 2}, {3, 4, 0, 0});
-  const std::vector<double> lp = values(run({.op = "LpNormalization"}, {x}));
+  const std::vector<double> lp = values_of(run({.op = "LpNormalization"}, {x}));
   EXPECT_NEAR(lp[0], 0.6, 1e-6);
   EXPECT_EQ(lp[2], 0);  // not 0 / 0
-  EXPECT_NEAR(values(run({.op = "LpNormalization", .attributes = {attr("p", 1)}}, {x}))[1], 4.0 / 7,
-              1e-6);
+  EXPECT_NEAR(values_of(run({.op = "LpNormalization", .attributes = {attr("p", 1)}}, {x}))[1],
+              4.0 / 7, 1e-6);
   const std::vector<double> rms =
-      values(run({.op = "RMSNormalization", .opset = 23}, {x, f32({2}, {1, 2})}));
+      values_of(run({.op = "RMSNormalization", .opset = 23}, {x, f32({2}, {1, 2})}));
   EXPECT_NEAR(rms[1], 8 / std::sqrt(12.5), 1e-4);
   EXPECT_THAT(refusal({.op = "InstanceNormalization"}, {x, f32({2}, {}), f32({2}, {})}),
               HasSubstr("[N, C, d...]"));
@@ -168,8 +168,8 @@ TEST(LayerNormImport, StatisticsOfHalfPrecisionAreFloats) {
   EXPECT_EQ(y->at(0).dtype(), DType::kF16);
   EXPECT_EQ(y->at(1).dtype(), DType::kF32);
   EXPECT_EQ(y->at(1).shape(), (Shape{1, 1}));
-  EXPECT_THAT(values(y->at(1)), ElementsAre(2));
-  EXPECT_NEAR(values(y->at(2))[0], 1, 1e-5);
+  EXPECT_THAT(values_of(y->at(1)), ElementsAre(2));
+  EXPECT_NEAR(values_of(y->at(2))[0], 1, 1e-5);
 }
 
 TEST(LossImport, RefusesShapesThatDoNotFit) {

@@ -56,33 +56,32 @@ void check_task(const Task& t, runtime::ThreadPool& pool) {
   }
 }
 
-class SpacesOfTheZoo : public ::testing::TestWithParam<std::string> {};
+class SpacesOfTheZoo : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    const auto model = zoo::make_model(GetParam(), {.fill_weights = false});
+    ASSERT_TRUE(model.ok()) << model.error().message;
+    auto graph = onnx::import_model(*model, {});
+    ASSERT_TRUE(graph.ok()) << graph.error().message;
+    const auto optimized = graph::optimize(*graph, {});
+    ASSERT_TRUE(optimized.ok()) << optimized.error().message;
+    auto extracted = extract_tasks(*graph);
+    ASSERT_TRUE(extracted.ok()) << extracted.error().message;
+    tasks_ = std::move(extracted->tasks);
+  }
+
+  std::vector<Task> tasks_;
+};
 
 TEST_P(SpacesOfTheZoo, AreCorrect) {
-  const auto model = zoo::make_model(GetParam(), {.fill_weights = false});
-  ASSERT_TRUE(model.ok()) << model.error().message;
-  auto graph = onnx::import_model(*model, {});
-  ASSERT_TRUE(graph.ok()) << graph.error().message;
-  const auto optimized = graph::optimize(*graph, {});
-  ASSERT_TRUE(optimized.ok()) << optimized.error().message;
-  const auto tasks = extract_tasks(*graph);
-  ASSERT_TRUE(tasks.ok()) << tasks.error().message;
   runtime::ThreadPool pool({.threads = 2});
-  for (const Task& t : tasks->tasks) check_task(t, pool);
+  for (const Task& t : tasks_) check_task(t, pool);
 }
 
 // Nothing runs: what is asked for lies within the limits of the device.
 TEST_P(SpacesOfTheZoo, StayWithinTheLimitsOfAGpu) {
-  const auto model = zoo::make_model(GetParam(), {.fill_weights = false});
-  ASSERT_TRUE(model.ok()) << model.error().message;
-  auto graph = onnx::import_model(*model, {});
-  ASSERT_TRUE(graph.ok()) << graph.error().message;
-  const auto optimized = graph::optimize(*graph, {});
-  ASSERT_TRUE(optimized.ok()) << optimized.error().message;
-  const auto tasks = extract_tasks(*graph);
-  ASSERT_TRUE(tasks.ok()) << tasks.error().message;
   const target::Target gpu = target::find_target("h200").value();
-  for (const Task& t : tasks->tasks) {
+  for (const Task& t : tasks_) {
     const auto space = space::make_space(t.dag, gpu, lower::check_lowers);
     ASSERT_TRUE(space.ok()) << t.name << ": " << space.error().message;
     Rng rng(hash_bytes(t.key));
