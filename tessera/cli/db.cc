@@ -94,10 +94,11 @@ void add_db(Flags& app, std::function<int()>* run) {
       const std::vector<std::string> given = db->remaining();
       if (given.empty()) {
         return report(make_error(ErrorCode::kInvalidArgument, "db needs a command: {}",
-                                 "list, explain, diff, export or import"));
+                                 fmt::join(names, ", ")));
       }
-      return report(make_error(ErrorCode::kInvalidArgument, "db has no '{}'; did you mean '{}'?",
-                               given[0], nearest_name(given[0], names)));
+      return report(make_error(ErrorCode::kInvalidArgument, "db has no command '{}'{} Commands: {}",
+                               given[0], suggest_name(given[0], names, "."),
+                               fmt::join(names, ", ")));
     };
   };
   db->callback([db, extras] {

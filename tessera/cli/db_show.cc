@@ -174,10 +174,8 @@ Result<record::Explanation> explanation_of(const DbArgs& args) {
   TESSERA_TRY(const std::vector<record::TaskSummary> tasks, database.summaries({}));
   std::vector<std::string> keys;
   for (const record::TaskSummary& t : tasks) keys.push_back(t.task);
-  return make_error(
-      ErrorCode::kInvalidArgument, "{}: has no records of task '{}'{}", database_path(args.db),
-      args.task,
-      keys.empty() ? "" : fmt::format("; did you mean '{}'?", nearest_name(args.task, keys)));
+  return make_error(ErrorCode::kInvalidArgument, "{}: has no records of task '{}'{}",
+                    database_path(args.db), args.task, suggest_name(args.task, keys));
 }
 
 Result<std::vector<record::TaskDifference>> differences_of(const DbArgs& args) {

@@ -231,30 +231,58 @@ Result<void> check_command(const CLI::App& app, int argc, char** argv) {
     if (sub->get_name() == argv[1]) return {};
     if (!sub->get_group().empty()) names.push_back(sub->get_name());
   }
-  return make_error(ErrorCode::kInvalidArgument,
-                    "no command '{}'; did you mean '{}'? Commands are: {}", argv[1],
-                    nearest_name(argv[1], names), fmt::join(names, " "));
+  return make_error(ErrorCode::kInvalidArgument, "no command '{}'{} Commands: {}", argv[1],
+                    suggest_name(argv[1], names, "."), fmt::join(names, " "));
 }
 
-// Says which flag was probably meant by the first that does not exist.
-void suggest_flag(const CLI::App& app) {
-  const CLI::App* sub = &app;
-  while (!sub->get_subcommands().empty()) sub = sub->get_subcommands().front();
+// The command that the words before the mistake name, and how to write it.
+struct Named {
+  const CLI::App* app;
+  std::string words;
+};
+
+Named named_command(const CLI::App& app) {
+  Named out{&app, app.get_name()};
+  while (!out.app->get_subcommands().empty()) {
+    out.app = out.app->get_subcommands().front();
+    out.words += " " + out.app->get_name();
+  }
+  return out;
+}
+
+std::string about_extras(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::Option* option : sub->get_options()) {
+  for (const CLI::Option* option : app.get_options()) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
-  for (const std::string& word : sub->remaining()) {
-    if (word.rfind("--", 0) != 0) continue;
-    fmt::print(stderr, "Did you mean {}?\n", nearest_name(word, names));
-    return;
+  const std::vector<std::string> extras = app.remaining();
+  for (const std::string& word : extras) {
+    if (!word.starts_with("-")) continue;
+    const std::string flag = word.substr(0, word.find('='));
+    return fmt::format("no flag '{}'{}", flag, suggest_name(flag, names));
   }
+  return fmt::format("unexpected argument '{}'", extras.empty() ? "" : extras.front());
 }
 
+// What CLI11 found, in the words of the other messages.
 int explain(const CLI::App& app, const CLI::ParseError& e) {
-  const int code = app.exit(e);
-  if (dynamic_cast<const CLI::ExtrasError*>(&e) != nullptr) suggest_flag(app);
-  return code == 0 ? kOk : kUsage;
+  if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
+  const Named command = named_command(app);
+  const std::string help = fmt::format("`{} --help` explains", command.words);
+  if (dynamic_cast<const CLI::ExtrasError*>(&e) != nullptr) {
+    fmt::print(stderr, "tessera: {} ({})\n", about_extras(*command.app), help);
+  } else if (std::string_view(e.what()) == "A subcommand is required") {
+    std::vector<std::string> names;
+    for (const CLI::App* sub : command.app->get_subcommands({})) {
+      if (!sub->get_group().empty()) names.push_back(sub->get_name());
+    }
+    const std::string needs =
+        command.app == &app ? "give a command" : command.app->get_name() + " needs a command";
+    fmt::print(stderr, "tessera: {}: {} ({})\n", needs, fmt::join(names, " "), help);
+  } else {
+    fmt::print(stderr, "tessera: {} ({})\n", e.what(), help);
+  }
+  return kUsage;
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <fmt/ranges.h>
 
 #include "tessera/support/hash.h"
-#include "tessera/support/nearest_name.h"
 
 namespace tessera::dataset {
 

@@ -1,3 +1,5 @@
+#include <fmt/ranges.h>
+
 #include "tessera/feature/extract.h"
 #include "tessera/model/cost_model.h"
 #include "tessera/model/model_file.h"
@@ -22,14 +24,12 @@ Result<std::unique_ptr<CostModel>> make_model(const std::string& name,
                       options.objective);
   }
   std::vector<std::string> names;
-  std::string list;
   for (const ModelEntry& entry : model_table()) {
     if (name == entry.name) return entry.make(options);
     names.push_back(entry.name);
-    list += (list.empty() ? "" : ", ") + names.back();
   }
-  return make_error(ErrorCode::kInvalidArgument, "no cost model \"{}\" (did you mean \"{}\"?): {}",
-                    name, nearest_name(name, names), list);
+  return make_error(ErrorCode::kInvalidArgument, "no cost model '{}'{} Models: {}", name,
+                    suggest_name(name, names, "."), fmt::join(names, ", "));
 }
 
 std::string rows_of_schema(const std::string& schema) {

@@ -1,3 +1,5 @@
+#include <fmt/ranges.h>
+
 #include "tessera/search/policies/policies.h"
 #include "tessera/search/policy.h"
 #include "tessera/support/nearest_name.h"
@@ -34,15 +36,12 @@ const std::vector<PolicyEntry>& policy_table() {
 
 Result<const PolicyEntry*> find_policy(const std::string& name) {
   std::vector<std::string> names;
-  std::string list;
   for (const PolicyEntry& entry : policy_table()) {
     if (name == entry.name) return &entry;
     names.push_back(entry.name);
-    list += (list.empty() ? "" : ", ") + names.back();
   }
-  return make_error(ErrorCode::kInvalidArgument,
-                    "no search policy \"{}\" (did you mean \"{}\"?): {}", name,
-                    nearest_name(name, names), list);
+  return make_error(ErrorCode::kInvalidArgument, "no search policy '{}'{} Policies: {}", name,
+                    suggest_name(name, names, "."), fmt::join(names, ", "));
 }
 
 }  // namespace tessera::search

@@ -8,8 +8,13 @@
 namespace tessera {
 
 // The first of `names` that begins with `name`, else the first that the fewest insertions,
-// deletions and replacements of letters lead to; upper and lower case are the same. Empty without
-// names.
+// deletions, replacements and exchanges of letters lead to, if one for every three letters of
+// `name` is enough; upper and lower case are the same. Empty when there is none.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& names);
+
+// The end of a message about an unknown name: "; did you mean 'NEAREST'?", or `otherwise` when no
+// name is near.
+std::string suggest_name(std::string_view name, const std::vector<std::string>& names,
+                         std::string_view otherwise = "");
 
 }  // namespace tessera

@@ -39,8 +39,8 @@ Result<Target> find_target(std::string_view name) {
     if (m.name == machine) return make_target(m);
   }
   const std::vector<std::string> names = target_names();
-  return make_error(ErrorCode::kInvalidArgument, "no target '{}'; did you mean '{}'? Targets: {}",
-                    name.substr(0, 64), nearest_name(name, names), fmt::join(names, ", "));
+  return make_error(ErrorCode::kInvalidArgument, "no target '{}'{} Targets: {}", name.substr(0, 64),
+                    suggest_name(name, names, "."), fmt::join(names, ", "));
 }
 
 // A core of Neoverse V1 does 83 Gflop/s beside 26 GB/s. Cores with wider vectors read no faster.

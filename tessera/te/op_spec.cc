@@ -22,7 +22,8 @@ Result<const OpEntry*> find_entry(const std::string& name) {
     if (name == entry.name) return &entry;
     valid.emplace_back(entry.name);
   }
-  return invalid("unknown operation '{}'; did you mean '{}'?", name, nearest_name(name, valid));
+  return invalid("unknown operation '{}'{} Operations: {}", name, suggest_name(name, valid, "."),
+                 fmt::join(valid, ", "));
 }
 
 const OpParam* find_param(const OpEntry& entry, std::string_view name) {
@@ -44,8 +45,8 @@ Error unknown_parameter(const OpEntry& entry, std::string_view name) {
   for (const OpParam& p : entry.params) valid.emplace_back(p.name);
   for (const OpWord& w : entry.words) valid.emplace_back(w.name);
   valid.emplace_back("dtype");
-  return invalid("{}: unknown parameter '{}'; did you mean '{}'? Valid: {}", entry.name, name,
-                 nearest_name(name, valid), fmt::join(valid, ", "));
+  return invalid("{}: unknown parameter '{}'{} Valid: {}", entry.name, name,
+                 suggest_name(name, valid, "."), fmt::join(valid, ", "));
 }
 
 Result<void> check_int(const OpEntry& entry, const OpParam& param, std::int64_t value) {

@@ -21,7 +21,8 @@ Result<const ZooEntry*> find_entry(std::string_view name) {
     valid.insert(valid.end(), entry.aliases.begin(), entry.aliases.end());
   }
   const std::string_view shown = name.substr(0, 64);
-  return invalid("unknown network '{}'; did you mean '{}'?", shown, nearest_name(name, valid));
+  return invalid("unknown network '{}'{}", shown,
+                 suggest_name(name, valid, "; `tessera zoo` lists them"));
 }
 
 Result<void> read_int(const ZooEntry& entry, const ZooParam& param, std::string_view value,
@@ -70,8 +71,8 @@ Result<void> read_setting(const ZooEntry& entry, std::string_view item, Settings
     if (word.name == name) return read_word(entry, word, value, settings);
     valid.push_back(word.name);
   }
-  return invalid("{}: unknown parameter '{}'; did you mean '{}'? Valid: {}", entry.name, name,
-                 nearest_name(name, valid), fmt::join(valid, ", "));
+  return invalid("{}: unknown parameter '{}'{} Valid: {}", entry.name, name,
+                 suggest_name(name, valid, "."), fmt::join(valid, ", "));
 }
 
 struct Chosen {

@@ -147,11 +147,11 @@ TEST_F(Db, Mistakes) {
     std::string said;
   };
   const Mistake mistakes[] = {
-      {{"db"}, 2, "list, explain, diff, export or import"},
+      {{"db"}, 2, "db needs a command: "},
       {{"db", "lits"}, 2, "did you mean 'list'?"},
       {{"db", "list", "--db", file("absent.db")}, 6, "there is no such database"},
       {{"db", "list", "--db", log_}, 2, "not a database"},
-      {{"db", "list", "--bd", "x"}, 2, "Did you mean --db?"},
+      {{"db", "list", "--bd", "x"}, 2, "did you mean '--db'?"},
       {{"db", "explain"}, 2, "--task is required"},
       {{"db", "explain", "--task", "[\"mm\", 65]", "--db", file("a.db")},
        2,

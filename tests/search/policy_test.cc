@@ -112,7 +112,7 @@ TEST(Policies, TheListAboveIsTheTable) { EXPECT_EQ(policy_table().size(), 7u); }
 TEST(Policies, UnknownNamesAreAnsweredWithTheList) {
   const auto found = find_policy("evolution");
   ASSERT_FALSE(found.ok());
-  EXPECT_NE(found.error().message.find("did you mean \"evolutionary\""), std::string::npos);
+  EXPECT_NE(found.error().message.find("did you mean 'evolutionary'"), std::string::npos);
   EXPECT_NE(found.error().message.find("annealing"), std::string::npos);
 }
 
