@@ -168,7 +168,8 @@ void print_summary(const TuneSummary& summary) {
   fmt::print("{} trials", r.trials);
   if (r.earlier > 0) fmt::print(" and {} of earlier sessions", r.earlier);
   fmt::print("; ended by {}", r.stopped_by);
-  if (r.disturbed > 0) fmt::print("; {} times disturbed", r.disturbed);
+  if (r.disturbed > 0)
+    fmt::print("; disturbed {}", r.disturbed == 1 ? "once" : fmt::format("{} times", r.disturbed));
   fmt::print("\n");
   print_times(r);
   print_graph(r.graph);

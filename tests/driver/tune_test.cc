@@ -34,6 +34,8 @@ TEST(Tune, FindsNothingWorseThanTheDefault) {
   callbacks.progress = [&](const TuneProgress& p) {
     ++progress;
     EXPECT_EQ(p.tasks, 1u);
+    // How long the end takes does not follow from the trials.
+    EXPECT_TRUE(p.phase == TuneProgress::Phase::kSearch || p.remaining_s == 0);
   };
   const Result<TuneResult> result = tune(tiny(), callbacks);
   ASSERT_TRUE(result.ok()) << result.error().message;

@@ -32,7 +32,7 @@ void TuneSession::report_progress(TuneProgress::Phase phase, std::size_t task, b
   const double rate = p.elapsed_s > 0 ? static_cast<double>(trials_ - earlier_) / p.elapsed_s : 0;
   if (options_.budget_s > 0) {
     p.remaining_s = std::max(0.0, remaining_s());
-  } else if (options_.trials > 0 && rate > 0) {
+  } else if (options_.trials > trials_ && rate > 0 && phase == TuneProgress::Phase::kSearch) {
     p.remaining_s = static_cast<double>(options_.trials - trials_) / rate;
   }
   if (phase == TuneProgress::Phase::kSearch && p.after_s > 0) {
