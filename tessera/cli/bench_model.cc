@@ -218,7 +218,7 @@ int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
         artifact::is_artifact(model) ? bench_artifact(model, given, run)
                                      : bench_batched(model, args.batch, run.target, options);
     if (const auto code = report_misses(args.plan, *plan)) return *code;
-    if (!result) return report_model(result.error().with_context(model));
+    if (!result) return report_model(about_model(result.error(), model));
     // After the first model, so that a mistake in it is reported at once. Convolutions in it may be
     // by Winograd's algorithm.
     driver::BenchResult& bench = result->bench;

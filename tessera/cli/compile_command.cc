@@ -64,7 +64,7 @@ Result<artifact::ArtifactReport> compile(const CompileArgs& args,
   if (!target.is_gpu()) warn_of_threads(args.plan, *plan, decide.target.code_threads());
   TESSERA_TRY(const onnx::Model onnx, driver::load_onnx(args.model.model));
   Result<driver::DecidedModel> model = driver::decide_model(onnx, decide);
-  if (!model) return model.error().with_context(args.model.model);
+  if (!model) return about_model(model.error(), args.model.model);
   artifact::ArtifactOptions options = args.options;
   options.emit = kEmit.at(args.emit);
   options.weights = kWeights.at(args.weights);

@@ -18,8 +18,22 @@
 
 namespace tessera::cli {
 
+namespace {
+
+// Names come from files, and must not command the terminal.
+std::string printable(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    const bool control = (c >= 0 && c < ' ' && c != '\n' && c != '\t') || c == '\x7f';
+    out += control ? fmt::format("\\x{:02x}", c) : std::string(1, c);
+  }
+  return out;
+}
+
+}  // namespace
+
 int report(const Error& error) {
-  fmt::print(stderr, "tessera: {}\n", error.message);
+  fmt::print(stderr, "tessera: {}\n", printable(error.message));
   switch (error.code) {
     case ErrorCode::kUnavailable:
       return kUnreachable;
@@ -42,6 +56,12 @@ int report_model(const Error& error) {
   const bool unsupported =
       error.code == ErrorCode::kUnsupported || error.code == ErrorCode::kDataDependent;
   return unsupported ? kUnsupportedModel : code;
+}
+
+Error about_model(const Error& error, const std::string& model) {
+  const bool named = error.message.starts_with(model + ":") ||
+                     error.message.find("'" + model + "'") != std::string::npos;
+  return named ? error : error.with_context(model);
 }
 
 void print_json(const nlohmann::ordered_json& json) {

@@ -220,7 +220,7 @@ int run_command(const RunArgs& args) {
   std::optional<driver::PlanSchedules> plan;
   const Result<Named> out = run_any(args, &plan);
   if (const auto code = report_misses(args.plan, plan)) return *code;
-  if (!out) return report_model(out.error().with_context(args.model.model));
+  if (!out) return report_model(about_model(out.error(), args.model.model));
   NamedTensors named;
   for (std::size_t i = 0; i < out->names.size(); ++i)
     named.push_back({out->names[i], out->tensors[i]});

@@ -65,6 +65,15 @@ TEST_P(ModelCommand, TruncatedFile) {
   const std::string bytes = *onnx::serialize_model(linear_model());
   const std::string file = write_file("half.onnx", bytes.substr(0, bytes.size() / 2));
   expect_refused(command(GetParam(), file), 2, {"half.onnx", "truncated"});
+  const std::string said = run(command(GetParam(), file)).err;
+  EXPECT_EQ(said.find("half.onnx"), said.rfind("half.onnx")) << said;
+}
+
+TEST_P(ModelCommand, NamesDoNotCommandTheTerminal) {
+  const std::string file = save(
+      "escape.onnx",
+      make_model(make_graph({floats("x", {"2"})}, {make_node("Relu", {"\x1b[2J"}, {"y"})}, {"y"})));
+  expect_refused(command(GetParam(), file), 2, {"'\\x1b[2J'"});
 }
 
 TEST_P(ModelCommand, UnknownNetworkSuggestsOne) {

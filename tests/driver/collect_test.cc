@@ -59,7 +59,9 @@ TEST_F(Collect, ADatabaseThatCannotBeHadIsNamed) {
   const Result<CollectResult> done = collect(options_, {});
   ASSERT_FALSE(done.ok());
   EXPECT_EQ(done.error().code, ErrorCode::kUnavailable);
-  EXPECT_NE(done.error().message.find(options_.database), std::string::npos);
+  const std::size_t at = done.error().message.find(options_.database);
+  EXPECT_NE(at, std::string::npos);
+  EXPECT_EQ(done.error().message.find(options_.database, at + 1), std::string::npos);
 }
 
 TEST_F(Collect, GoesOnWhateverNumberOfCoresTheMachineHadThen) {

@@ -12,7 +12,9 @@ namespace tessera::driver {
 namespace {
 
 Error unreachable(const std::string& path, const Error& e) {
-  return Error{ErrorCode::kUnavailable, fmt::format("database {}: {}", path, e.message)};
+  const bool named = e.message.starts_with(path);
+  return Error{ErrorCode::kUnavailable,
+               named ? "database " + e.message : fmt::format("database {}: {}", path, e.message)};
 }
 
 Result<std::unique_ptr<record::RecordStore>> open_store(const std::string& path) {
