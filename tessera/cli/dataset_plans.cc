@@ -18,7 +18,8 @@ int run_graphs(driver::CollectPlansOptions& o, const std::string& cost_model) {
   o.target = target::code_target(target::host(), o.threads);
   o.load.passes = driver::passes_for(target::host());
   o.build.cache = kernel::user_kernel_cache();
-  o.models_of_kernels = driver::model_paths(cost_model, o.target);
+  o.time_kernels = cost_model == "measured";
+  if (!o.time_kernels) o.models_of_kernels = driver::model_paths(cost_model, o.target);
   catch_interrupt();
   ProgressLine line(30);
   driver::CollectPlansCallbacks callbacks;
@@ -60,7 +61,8 @@ void add_dataset_graphs(Flags& app, std::function<int()>* run) {
   const auto cost_model = std::make_shared<std::string>(driver::kShipped);
   sub->add_option("--search-model", *cost_model,
                   "Cost model that estimates the kernels of every plan: a file, several that judge "
-                  "together (A,B,C), none, or shipped: what comes with Tessera (default)");
+                  "together (A,B,C), none, or shipped: what comes with Tessera (default). "
+                  "measured: the kernels are timed, each alone");
   sub->add_duration("--budget", args->budget_s, "Wall clock: 90s, 5m; 0: no limit (default)",
                     Flags::Zero::kNoLimit);
   add_threads_option(*sub, args->threads, "Threads of the measured code");

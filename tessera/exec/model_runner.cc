@@ -314,6 +314,16 @@ Result<std::vector<double>> ModelRunner::profile() {
   return times;
 }
 
+Result<double> ModelRunner::time_step(std::size_t step, int calls) {
+  if (!ready_.ok()) return ready_.error();
+  const CompiledModel::Step& timed = model_.steps.at(step);
+  if (is_host(timed)) {
+    return make_error(ErrorCode::kInvalidArgument, "{} runs on the host", timed.name);
+  }
+  const Awake awake(pool_);
+  return device_.time(*model_.kernels[timed.kernel], now_.memory[step], calls);
+}
+
 HostTensor ModelRunner::output(std::size_t index) const {
   const graph::TensorType& type = model_.output_types.at(index);
   HostTensor out(type.dtype, type.shape);

@@ -47,6 +47,9 @@ class ModelRunner {
   // Microseconds of each step: of one run, or, on a GPU, each step repeated by itself. The outputs
   // are afterwards those of no run.
   Result<std::vector<double>> profile();
+  // Seconds of so many calls of one kernel in a row, on what the runs before left in memory; the
+  // outputs are afterwards those of no run. kInvalidArgument: a host operator.
+  Result<double> time_step(std::size_t step, int calls);
 
  private:
   // Kernels in a row, or one host operator.

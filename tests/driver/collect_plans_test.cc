@@ -107,6 +107,27 @@ TEST(CollectPlans, EstimatesWhatWasMeasuredBefore) {
   EXPECT_EQ(read().estimate_ns.size(), 3u);
 }
 
+TEST(CollectPlans, EstimatesByKernelsTimedAlone) {
+  const Folder folder("collect_plans_kernels");
+  CollectPlansOptions options;
+  options.models = {"zoo:lenet"};
+  options.folder = folder.path;
+  options.plans = 6;
+  options.again_share = 0.5;
+  options.time_kernels = true;
+  ASSERT_TRUE(collect_plans(options, {}).ok());
+  const auto graph = graphset::read_graph(folder.path + "/lenet.npz").value();
+  ASSERT_EQ(graph.estimate_ns.size(), 6u);
+  for (const std::int64_t ns : graph.estimate_ns) EXPECT_GT(ns, 0);
+  // A kernel is timed once: plans that are equal have equal sums.
+  for (const std::vector<std::int64_t>& equal : graphset::equal_configs(graph)) {
+    for (const std::int64_t i : equal) {
+      EXPECT_EQ(graph.estimate_ns[static_cast<std::size_t>(i)],
+                graph.estimate_ns[static_cast<std::size_t>(equal[0])]);
+    }
+  }
+}
+
 TEST(CollectPlans, MeasuresPlansAgain) {
   const Folder folder("collect_plans_again");
   CollectPlansOptions options = lenet_plans(folder, 8);

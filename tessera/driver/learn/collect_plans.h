@@ -22,7 +22,8 @@ struct CollectPlansOptions {
   double searched_share = 0.5;  // drawn near the fastest so far; the others anywhere
   double again_share = 0;       // measured again: what `dataset show` estimates noise from
   std::vector<std::string> models_of_kernels;  // that estimate plans; none: nobody does
-  double budget_s = 0;                         // wall clock of the whole call; 0: no limit
+  bool time_kernels = false;  // plans are estimated by their kernels, each timed alone, instead
+  double budget_s = 0;        // wall clock of the whole call; 0: no limit
   std::uint64_t seed = 1;
   std::string folder;  // NAME.npz and NAME.plans.jsonl for each model
 };
