@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "tessera/driver/tune/final_choice.h"
 #include "tessera/driver/tune/plan_evolution.h"
 #include "tessera/driver/tune/plan_search.h"
 #include "tessera/driver/tune/tune_session.h"
@@ -36,6 +37,8 @@ constexpr int kPatience = 24, kPatienceInTime = 150;
 constexpr double kLeastGain = 0.003;
 // Comparisons of a plan that seems faster all along.
 constexpr int kRounds = 4;
+// Schedules that gain this much alone are kept where all together do not gain.
+constexpr double kMuch = 0.1;
 // Comparisons of the winner with what was, until fast samples and medians agree.
 constexpr int kConfirm = 3;
 
@@ -272,7 +275,7 @@ class GraphTuning {
       vain = best_share_ < last ? 0 : vain + 1;
     }
     TESSERA_DO(take_apart(whole));
-    TESSERA_DO(confirm(whole, *before));
+    TESSERA_DO(confirm(whole, before));
     if (interrupted()) result_.state = TuneState::kInterrupted;
     TESSERA_TRY(result_.plan, whole.plan(best_selection_));
     result_.plan.target = target::to_text(machine);
@@ -281,24 +284,51 @@ class GraphTuning {
     return {};
   }
 
-  // Schedules that are faster one by one and slower together are given up before plans are
-  // searched.
+  // Schedules may be faster one by one and slower together: then those that gain most are tried,
+  // or all are given up, before plans are searched.
   Result<void> check_schedules(WholeModels& whole, Selection* rules,
                                std::shared_ptr<const WholeModels::Built>* before) {
     TESSERA_TRY(const auto untuned, whole.untuned(0));
-    double tuned_s = 0, untuned_s = 0;
-    for (int round = 0; round < 2; ++round) {
-      TESSERA_TRY(const std::vector<runtime::Samples> samples,
-                  whole.time_side_by_side({before->get(), untuned.get()}));
-      tuned_s += samples[0].p10_s();
-      untuned_s += samples[1].p10_s();
-      if (tuned_s <= untuned_s) return {};
+    Selection few = *rules, none = with_default_schedules(*rules);
+    for (std::size_t t = 0; t < few.picks.size(); ++t) {
+      if (!gains_much(t)) few.picks[t] = kDefaultPick;
     }
-    session_->note(fmt::format("{}: tuned schedules are not faster as a whole; default ones stay",
-                               result_.subjects[0].name));
-    std::fill(rules->picks.begin(), rules->picks.end(), kDefaultPick);
-    *before = untuned;
+    std::vector<Selection> selections = {*rules, none};
+    std::vector<std::shared_ptr<const WholeModels::Built>> models = {*before, untuned};
+    if (few != *rules && few != none) {
+      TESSERA_TRY(const bool right, whole.verify(&few, &result_.subjects));
+      if (right) {
+        TESSERA_TRY(auto built, whole.selected(0, few));
+        selections.push_back(few);
+        models.push_back(std::move(built));
+      }
+    }
+    std::vector<double> seconds(models.size(), 0);
+    std::vector<const WholeModels::Built*> timed;
+    for (const auto& m : models) timed.push_back(m.get());
+    for (int round = 0; round < kConfirm; ++round) {
+      TESSERA_TRY(const std::vector<runtime::Samples> samples, whole.time_side_by_side(timed));
+      for (std::size_t i = 0; i < samples.size(); ++i) seconds[i] += samples[i].p10_s();
+    }
+    const auto best = static_cast<std::size_t>(std::min_element(seconds.begin(), seconds.end()) -
+                                               seconds.begin());
+    if (best == 0) return {};
+    session_->note(fmt::format("{}: tuned schedules are slower as a whole; {}",
+                               result_.subjects[0].name,
+                               best == 1 ? "default ones stay" : "those that gain most stay"));
+    *rules = selections[best];
+    *before = models[best];
     return {};
+  }
+
+  static Selection with_default_schedules(Selection selection) {
+    std::fill(selection.picks.begin(), selection.picks.end(), kDefaultPick);
+    return selection;
+  }
+  bool gains_much(std::size_t task) const {
+    const std::vector<Finalist>& f = finalists_[task];
+    const double default_s = session_->describe(task).before_s;
+    return !f.empty() && default_s > 0 && f[0].seconds < (1 - kMuch) * default_s;
   }
 
   // The best with the decisions of one kind alone, which says what each kind is worth.
@@ -358,35 +388,55 @@ class GraphTuning {
     return share;
   }
 
-  // Once more, the winner and what was: the times that are told. What does not hold is given up.
-  Result<void> confirm(WholeModels& whole, const WholeModels::Built& before) {
+  // Once more, what was found beside what was there: the rules' plan with the schedules of the
+  // search and with default ones. The fastest is kept, and these are the times that are told.
+  Result<void> confirm(WholeModels& whole,
+                       const std::shared_ptr<const WholeModels::Built>& before) {
     SubjectReport& report = result_.subjects[0];
-    std::vector<const WholeModels::Built*> models = {&before, best_.get()};
-    std::shared_ptr<const WholeModels::Built> untuned;
-    if (both_) {
-      TESSERA_TRY(untuned, whole.untuned(0));
-      models.push_back(untuned.get());
+    std::vector<Selection> selections = {rules_selection_};
+    std::vector<std::shared_ptr<const WholeModels::Built>> models = {before};
+    const Selection plain = with_default_schedules(rules_selection_);
+    const bool tuned = both_ || std::any_of(finalists_.begin(), finalists_.end(),
+                                            [](const std::vector<Finalist>& f) {
+                                              return !f.empty() && !f[0].is_default;
+                                            });
+    if (tuned) {
+      selections.push_back(plain);
+      TESSERA_TRY(models.emplace_back(), whole.untuned(0));
     }
-    bool faster = false;
-    std::vector<runtime::Samples> samples;
-    for (int i = 0; i < kConfirm; ++i) {
-      TESSERA_TRY(samples, whole.time_side_by_side(models));
-      faster = samples[1].median_s() < samples[0].median_s();
-      if (faster == (samples[1].p10_s() < samples[0].p10_s())) break;
-    }
-    report.before_s = samples[0].median_s();
-    report.after_s = samples[1].median_s();
-    report.trusted = samples[0].trusted && samples[1].trusted;
-    if (both_) result_.graph.untuned_s = samples[2].median_s();
+    const std::size_t were = models.size();
     const bool found = !best_selection_.given.empty();
-    if (!found || !faster) {
-      if (found) {
-        session_->note(fmt::format("{}: not faster as a whole; the plan keeps the rules' decisions",
-                                   report.name));
+    if (found) {
+      selections.push_back(best_selection_);
+      models.push_back(best_);
+      Selection untuned = with_default_schedules(best_selection_);
+      std::vector<SubjectReport> checked = result_.subjects;
+      const Result<bool> right = tuned && untuned != best_selection_
+                                     ? whole.verify(&untuned, &checked)
+                                     : Result<bool>(false);
+      if (right && *right) {
+        TESSERA_TRY(models.emplace_back(), whole.selected(0, untuned));
+        selections.push_back(std::move(untuned));
       }
-      best_selection_ = rules_selection_;
-      report.after_s = report.before_s;
     }
+    std::vector<const WholeModels::Built*> timed;
+    for (const auto& m : models) timed.push_back(m.get());
+    std::vector<runtime::Samples> samples;
+    FinalChoice choice;
+    for (int i = 0; i < kConfirm; ++i) {
+      TESSERA_TRY(samples, whole.time_side_by_side(timed));
+      choice = choose_final(samples, were);
+      if (choice.agreed) break;
+    }
+    report.before_s = choice.before_s;
+    report.after_s = choice.after_s;
+    report.trusted = samples[0].trusted && samples[choice.kept].trusted;
+    if (tuned) result_.graph.untuned_s = samples[1].median_s();
+    if (found && choice.kept < were) {
+      session_->note(fmt::format("{}: not faster as a whole; the plan keeps the rules' decisions",
+                                 report.name));
+    }
+    best_selection_ = selections[choice.kept];
     return {};
   }
 
