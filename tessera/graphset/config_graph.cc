@@ -134,6 +134,41 @@ ConfigGraph take_configs(const ConfigGraph& graph, const std::vector<std::int64_
   return out;
 }
 
+Result<ConfigGraph> join_configs(const ConfigGraph& a, const ConfigGraph& b) {
+  if (a.kind != b.kind || a.opcode != b.opcode || a.edges != b.edges ||
+      a.config_nodes != b.config_nodes || a.config_columns() != b.config_columns() ||
+      a.size() == 0 || b.size() == 0) {
+    return bad("{} and {} are not the same program", a.name, b.name);
+  }
+  const auto row = static_cast<std::size_t>(a.places() * a.config_columns());
+  if (std::memcmp(a.config(0), b.config(0), row * sizeof(float)) != 0 || a.cost(0) <= 0 ||
+      b.cost(0) <= 0) {
+    return bad("{}: the sets do not begin with the same configuration", a.name);
+  }
+  ConfigGraph out = a;
+  Shape shape = a.configs.shape();
+  shape[0] += b.size();
+  out.configs = HostTensor(DType::kF32, shape);
+  std::memcpy(out.configs.data(), a.configs.data(), a.configs.bytes());
+  std::memcpy(out.configs.as<float>() + static_cast<std::size_t>(a.size()) * row, b.configs.data(),
+              b.configs.bytes());
+  const double scale = a.cost(0) / b.cost(0);
+  const bool estimated = !a.estimate_ns.empty() && !b.estimate_ns.empty();
+  if (!estimated) out.estimate_ns.clear();
+  // The parts of the first configuration are the same: what is believed of them differs as the
+  // machine did.
+  const double believed =
+      estimated ? static_cast<double>(a.estimate_ns[0]) / static_cast<double>(b.estimate_ns[0]) : 1;
+  for (std::size_t i = 0; i < b.runtime_ns.size(); ++i) {
+    out.runtime_ns.push_back(std::llround(static_cast<double>(b.runtime_ns[i]) * scale));
+    if (a.kind == Kind::kTile) out.normalizer_ns.push_back(b.normalizer_ns[i]);
+    if (!estimated) continue;
+    const double e = static_cast<double>(b.estimate_ns[i]) * believed;
+    out.estimate_ns.push_back(std::max<std::int64_t>(1, std::llround(e)));
+  }
+  return out;
+}
+
 std::vector<std::vector<std::int64_t>> equal_configs(const ConfigGraph& graph) {
   const auto bytes =
       static_cast<std::size_t>(graph.places() * graph.config_columns()) * sizeof(float);

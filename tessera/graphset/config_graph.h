@@ -61,6 +61,10 @@ Result<void> check(const ConfigGraph& graph);
 // The graph with only these configurations, in this order.
 ConfigGraph take_configs(const ConfigGraph& graph, const std::vector<std::int64_t>& configs);
 
+// The configurations of both behind each other. Both begin with the same configuration, and its two
+// times make the others comparable. kInvalidArgument: not the same program, or another beginning.
+Result<ConfigGraph> join_configs(const ConfigGraph& a, const ConfigGraph& b);
+
 // Configurations that are equal, by their first: groups in the order of their first.
 std::vector<std::vector<std::int64_t>> equal_configs(const ConfigGraph& graph);
 
