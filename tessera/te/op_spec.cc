@@ -153,6 +153,8 @@ std::string to_text(const OpSpec& spec) {
     }
     for (const OpWord& word : (*entry)->words) {
       const auto it = from.words.find(word.name);
+      if (word.usual_unsaid && it != from.words.end() && it->second == word.choices.front())
+        continue;
       if (it != from.words.end()) items.push_back(fmt::format("{}={}", it->first, it->second));
     }
   }

@@ -39,6 +39,7 @@ struct OpWord {
   const char* name;
   std::vector<const char*> choices;
   const char* doc;
+  bool usual_unsaid = false;  // to_text leaves its first choice out
 };
 
 // One operation: one file under te/ops/ and one row in te/ops/op_table.cc.

@@ -510,6 +510,22 @@ TEST(Gpu, ProductsOfSinglesGoToTensorCoresWhereAllowed) {
   }
 }
 
+// Six products of bf16 for one of f32, by groups of warps or by warps.
+TEST(Gpu, ProductsOfPartsGoToTensorCores) {
+  for (const char* name : {"h200", "a100"}) {
+    const target::Target device = target::find_target(name).value();
+    for (const char* spec :
+         {"matmul:M=130,N=36,K=72,algo=bf16x6", "dense:M=129,N=37,K=65,algo=bf16x6",
+          "dense:M=17,N=24,K=40,algo=bf16x6", "matmul:M=20,N=36,K=24,TA=1,TB=1,algo=bf16x6"}) {
+      SCOPED_TRACE(fmt::format("{} {}", name, spec));
+      const te::Dag dag = dag_of(spec);
+      const auto schedule = default_schedule(dag, device, lower::check_lowers).value();
+      EXPECT_TRUE(uses_tensor_cores(schedule)) << schedule::to_text(schedule);
+      expect_runs(dag, schedule, true);
+    }
+  }
+}
+
 TEST(Gpu, TensorTilesFillTheDevice) {
   const target::Target h200 = gpu();
   const TensorProblem large{.row = 4096, .column = 4096, .reduce = 4096};

@@ -14,6 +14,7 @@
 #include "tessera/space/default_schedule.h"
 #include "tessera/target/fast_math.h"
 #include "tessera/te/ops/columns.h"
+#include "tessera/te/ops/float_parts.h"
 #include "tessera/te/ops/winograd.h"
 
 namespace tessera::driver {
@@ -40,11 +41,14 @@ Result<Prepared> prepare(const te::OpSpec& spec) {
   TESSERA_TRY(p.plain, te::make_dag(plain_spec(spec)));
   p.inputs = kernel::random_inputs(p.plain, kSeed);
   p.ours = p.inputs;
+  const auto found = spec.words.find("algo");
+  const std::string algo = found == spec.words.end() ? "" : found->second;
   if (const int tile = te::winograd_tile(spec); tile > 0) {
     TESSERA_TRY(p.ours[1], te::winograd_weights(p.inputs[1], tile));
-  } else if (const auto algo = spec.words.find("algo");
-             algo != spec.words.end() && algo->second == te::kColumnsAlgorithm) {
+  } else if (algo == te::kColumnsAlgorithm) {
     p.ours[1] = te::column_weights(p.inputs[1]);
+  } else if (algo == te::kPartsAlgorithm && spec.op == "dense") {
+    p.ours[1] = te::float_parts(p.inputs[1], te::part_places(te::Side::kRight));
   }
   return p;
 }

@@ -1,10 +1,17 @@
 // matmul, bmm and dense: one product stage C[.., i, j] = sum(k), and the bias and relu of dense.
 #include "tessera/te/ops/contract.h"
 #include "tessera/te/ops/element_types.h"
+#include "tessera/te/ops/float_parts.h"
 #include "tessera/te/ops/ops.h"
 
 namespace tessera::te {
 namespace {
+
+Result<bool> takes_parts(const OpSpec& spec) {
+  if (spec.words.at("algo") != kPartsAlgorithm) return false;
+  if (spec.dtype == DType::kF32) return true;
+  return make_error(ErrorCode::kInvalidArgument, "{}: algo={} is of f32", spec.op, kPartsAlgorithm);
+}
 
 Result<Dag> make_matmul(const OpSpec& spec) {
   TESSERA_TRY(const ElementTypes types, mac_types(spec));
@@ -16,8 +23,14 @@ Result<Dag> make_matmul(const OpSpec& spec) {
   DagBuilder b(spec.op);
   const ir::Buffer lhs = b.input("A", types.in, ta ? Shape{k, m} : Shape{m, k});
   const ir::Buffer rhs = b.input("B", types.in, tb ? Shape{n, k} : Shape{k, n});
-  const Stage c =
-      contract_stage(b, "C", lhs, ta ? "ki" : "ik", rhs, tb ? "jk" : "kj", "ij", types.acc);
+  const char *left = ta ? "ki" : "ik", *right = tb ? "jk" : "kj";
+  TESSERA_TRY(const bool parts, takes_parts(spec));
+  if (parts) {
+    const ir::Buffer a = parts_stage(b, "A.parts", lhs, part_places(Side::kLeft)),
+                     w = parts_stage(b, "B.parts", rhs, part_places(Side::kRight));
+    return b.build({contract_parts_stage(b, "C", a, left, w, right, "ij").buffer});
+  }
+  const Stage c = contract_stage(b, "C", lhs, left, rhs, right, "ij", types.acc);
   return b.build({cast_output(b, c.buffer, types.out, c.axes)});
 }
 
@@ -37,9 +50,16 @@ Result<Dag> make_dense(const OpSpec& spec) {
   const std::int64_t m = spec.ints.at("M"), n = spec.ints.at("N"), k = spec.ints.at("K");
   DagBuilder b(spec.op);
   const ir::Buffer x = b.input("X", types.in, {m, k});
-  const ir::Buffer w = b.constant("W", types.in, {n, k});
+  TESSERA_TRY(const bool parts, takes_parts(spec));
+  const Shape shape = {n, k};
+  const ir::Buffer w =
+      parts ? b.constant("W", DType::kBF16, parts_shape(shape, part_places(Side::kRight)))
+            : b.constant("W", types.in, shape);
   const ir::Buffer bias = b.constant("bias", types.out, {n});
-  const Stage c = contract_stage(b, "C", x, "ik", w, "jk", "ij", types.acc);
+  const Stage c =
+      parts ? contract_parts_stage(b, "C", parts_stage(b, "X.parts", x, part_places(Side::kLeft)),
+                                   "ik", w, "jk", "ij")
+            : contract_stage(b, "C", x, "ik", w, "jk", "ij", types.acc);
   const ir::Buffer y = b.compute("Y", c.axes, [&](const Indices& i) {
     const ir::Expr sum = at(c.buffer, i) + to_type(types.acc, at(bias, {i[1]}));
     return to_type(types.out, ir::max(sum, ir::imm(types.acc, 0)));
@@ -55,6 +75,8 @@ double dense_flops(const OpSpec& spec) {
 constexpr OpParam kM{"M", kRequired, "rows of the output"};
 constexpr OpParam kN{"N", kRequired, "columns of the output"};
 constexpr OpParam kK{"K", kRequired, "length of the sum"};
+// Of dense with bf16x6, W is given as its parts: make them with float_parts.
+OpWord algorithm() { return {"algo", {"direct", kPartsAlgorithm}, "algorithm", true}; }
 
 }  // namespace
 
@@ -66,7 +88,7 @@ OpEntry matmul_op() {
                      kK,
                      {"TA", 0, "A is stored transposed", 0},
                      {"TB", 0, "B is stored transposed", 0}},
-          .words = {},
+          .words = {algorithm()},
           .make = make_matmul};
 }
 
@@ -82,7 +104,7 @@ OpEntry dense_op() {
   return {.name = "dense",
           .doc = "Y = relu(X W^T + bias)",
           .params = {kM, kN, kK},
-          .words = {},
+          .words = {algorithm()},
           .make = make_dense,
           .flops = dense_flops};
 }

@@ -1,0 +1,36 @@
+// Products of f32 on tensor cores that take bf16: x = x0 + x1 + x2, three bf16 of eight bits each,
+// exactly, and a b = a0 b2 + a0 b1 + a1 b0 + a1 b1 + a2 b0 + a0 b0, whose last term is by far the
+// largest. What is left out is at most 2^-24 of the product, as much as one rounding of f32.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "tessera/support/host_tensor.h"
+#include "tessera/te/op_spec.h"
+#include "tessera/te/ops/window.h"
+
+namespace tessera::te {
+
+inline constexpr const char* kPartsAlgorithm = "bf16x6";  // a value of `algo` of matmul and dense
+
+// The parts of an operand lie one after the other along a new first dimension, some of them twice,
+// so that term t of group g reads place 2 g + t on the left and g + t on the right.
+enum class Side : std::uint8_t { kLeft, kRight };
+const std::vector<std::int64_t>& part_places(Side side);
+
+// Stage `name`[place, dims..] of bf16 from x[dims..] of f32. Of an infinity the last part alone is
+// infinite: its products are, unless the other factor is 0 or exceeds 256. Below 2^-109 the last
+// bits are lost: bf16 ends at 2^-133.
+ir::Buffer parts_stage(DagBuilder& b, const std::string& name, const ir::Buffer& x,
+                       const std::vector<std::int64_t>& places);
+// The same of a tensor.
+HostTensor float_parts(const HostTensor& x, const std::vector<std::int64_t>& places);
+Shape parts_shape(const Shape& x, const std::vector<std::int64_t>& places);
+
+// Stage `name`: as contract_stage of the f32 that lhs (kLeft) and rhs (kRight) are the parts of.
+Stage contract_parts_stage(DagBuilder& b, const std::string& name, const ir::Buffer& lhs,
+                           std::string_view lhs_labels, const ir::Buffer& rhs,
+                           std::string_view rhs_labels, std::string_view out_labels);
+
+}  // namespace tessera::te
