@@ -156,7 +156,8 @@ def compile(model: Union[PathLike, bytes], shapes: Shapes = None, dims: Optional
     plan: what :func:`tune` returned, or the path of a plan; strict: refuse a plan that lacks a task of the model.
     cost_model: "shipped" or paths of weights that choose schedules where no plan does.
     target: "cuda" or "opencl" for a GPU, of which ``device`` is the number. threads: of a run, 0: one a core.
-    fast_math: "tf32" multiplies f32 on the tensor cores of a GPU, rounded to 10 bits of fraction.
+    fast_math: "tf32" multiplies f32 on the tensor cores of a GPU, rounded to 10 bits of fraction; "bf16x6" as three
+    parts of bf16, about as exactly as f32.
     """
     source = model if isinstance(model, bytes) else os.fspath(model)
     path = getattr(plan, "plan", plan)

@@ -20,6 +20,8 @@ Rules rules_for(const target::Target& target) {
     rules.slices_in_place = true;
     // By estimate, not measured: every block reads all keys, which grows with their square.
     rules.attention_keys = 512;
+    // By estimate: smaller products take less time than the parts of their left operand.
+    if (target::splits_products(target)) rules.split_products = 1 << 26;
   }
   return rules;
 }

@@ -19,6 +19,23 @@ TEST(FastMath, IsPartOfTheTextAndComesOffAgain) {
   EXPECT_EQ(to_text(allow_fast_math(machine, "").value()), to_text(machine));
 }
 
+// Parts in bf16 lose nothing that a tolerance would have to allow.
+TEST(FastMath, PartsTakeThePlaceOfRounding) {
+  const Target machine = find_target("h200").value();
+  EXPECT_FALSE(splits_products(machine));
+  const Target rounds = allow_fast_math(machine, "tf32").value();
+  const Target splits = allow_fast_math(rounds, "bf16x6").value();
+  EXPECT_TRUE(splits_products(splits));
+  EXPECT_FALSE(splits_products(rounds));
+  EXPECT_EQ(products_of(splits), Products::kExact);
+  EXPECT_EQ(to_text(target_from_text(to_text(splits)).value()), to_text(splits));
+  EXPECT_EQ(to_text(without_fast_math(splits)), to_text(machine));
+  EXPECT_EQ(mismatch(splits, machine), "");
+  const auto refused = allow_fast_math(find_target("t4").value(), "bf16x6");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().message, "fast math bf16x6: t4 has no tensor cores for bf16");
+}
+
 TEST(FastMath, IsRefusedWhereThereIsNone) {
   for (const char* name : {"v100", "t4", "opencl-1.2", "host"}) {
     const auto refused = allow_fast_math(find_target(name).value(), "tf32");
@@ -29,7 +46,7 @@ TEST(FastMath, IsRefusedWhereThereIsNone) {
   }
   const auto unknown = allow_fast_math(find_target("h200").value(), "tf23");
   ASSERT_FALSE(unknown.ok());
-  EXPECT_EQ(unknown.error().message, "fast math 'tf23' is not known; there is: tf32");
+  EXPECT_EQ(unknown.error().message, "fast math 'tf23' is not known; there is: tf32, bf16x6");
 }
 
 // Exact code is good for whoever allows more, not the other way round.

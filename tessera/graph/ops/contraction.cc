@@ -1,4 +1,6 @@
-// contract: the sum of products of two tensors, by labels. det: determinants.
+// contract: the sum of products of two tensors, by labels. float_parts and contract_parts: the same
+// of f32 in parts of bf16. det: determinants.
+#include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <map>
@@ -7,6 +9,7 @@
 #include "tessera/support/invalid.h"
 #include "tessera/te/ops/contract.h"
 #include "tessera/te/ops/element_types.h"
+#include "tessera/te/ops/float_parts.h"
 
 namespace tessera::graph {
 namespace {
@@ -31,6 +34,17 @@ Result<void> read_labels(const std::string& labels, const Shape& shape,
     }
   }
   return {};
+}
+
+Result<Shape> output_shape(const std::string& labels, const std::map<char, std::int64_t>& extents) {
+  Shape shape;
+  for (std::size_t d = 0; d < labels.size(); ++d) {
+    const auto it = extents.find(labels[d]);
+    if (it == extents.end()) return invalid("label {} of the output is in no operand", labels[d]);
+    if (labels.find(labels[d]) != d) return invalid("label {} repeats in {}", labels[d], labels);
+    shape.push_back(it->second);
+  }
+  return shape;
 }
 
 // What is read of operand 0 ("a_starts", "a_sizes") or 1.
@@ -58,14 +72,7 @@ Result<Types> infer_contract(const NodeView& node) {
       read_labels(node.attrs.word("a"), a.sizes.empty() ? node.shape(0) : a.sizes, &extents));
   TESSERA_DO(
       read_labels(node.attrs.word("b"), b.sizes.empty() ? node.shape(1) : b.sizes, &extents));
-  const std::string& out = node.attrs.word("out");
-  Shape shape;
-  for (std::size_t d = 0; d < out.size(); ++d) {
-    const auto it = extents.find(out[d]);
-    if (it == extents.end()) return invalid("label {} of the output is in no operand", out[d]);
-    if (out.find(out[d]) != d) return invalid("label {} repeats in {}", out[d], out);
-    shape.push_back(it->second);
-  }
+  TESSERA_TRY(const Shape shape, output_shape(node.attrs.word("out"), extents));
   return Types{{types.out, shape}};
 }
 
@@ -79,6 +86,50 @@ Result<Buffers> define_contract(te::DagBuilder& b, const std::string& name, cons
       te::contract_stage(b, sum, in[0], node.attrs.word("a"), in[1], node.attrs.word("b"),
                          node.attrs.word("out"), types.acc, lhs, rhs);
   return Buffers{te::cast_output(b, y.buffer, types.out, y.axes, name)};
+}
+
+// float_parts {places}: the parts of f32 in the order of te::part_places.
+Result<Types> infer_parts(const NodeView& node) {
+  if (node.dtype(0) != DType::kF32) return invalid("parts of {}", to_text(*node.types[0]));
+  const auto& places = node.attrs.integers("places");
+  const bool known = !places.empty() && std::all_of(places.begin(), places.end(), [](auto part) {
+    return part >= 0 && part < 3;
+  });
+  if (!known) return invalid("f32 has parts 0, 1 and 2");
+  return Types{{DType::kBF16, te::parts_shape(node.shape(0), places)}};
+}
+
+Result<Buffers> define_parts(te::DagBuilder& b, const std::string& name, const NodeView& node,
+                             const Buffers& in) {
+  return Buffers{te::parts_stage(b, name, in[0], node.attrs.integers("places"))};
+}
+
+Result<std::vector<HostTensor>> evaluate_parts(const NodeView& node,
+                                               const std::vector<const HostTensor*>& inputs) {
+  return std::vector<HostTensor>{te::float_parts(*inputs[0], node.attrs.integers("places"))};
+}
+
+// contract_parts {a, b, out}: labels are those of the operands that there are parts of.
+Result<Types> infer_contract_parts(const NodeView& node) {
+  std::map<char, std::int64_t> extents;
+  for (const std::size_t i : {0, 1}) {
+    const te::Side side = i == 0 ? te::Side::kLeft : te::Side::kRight;
+    const Shape& shape = node.shape(i);
+    if (node.dtype(i) != DType::kBF16 || shape.empty() ||
+        shape[0] != static_cast<std::int64_t>(te::part_places(side).size()))
+      return invalid("{} has no parts for this side", to_text(*node.types[i]));
+    TESSERA_DO(read_labels(node.attrs.word(i == 0 ? "a" : "b"),
+                           Shape(shape.begin() + 1, shape.end()), &extents));
+  }
+  TESSERA_TRY(const Shape shape, output_shape(node.attrs.word("out"), extents));
+  return Types{{DType::kF32, shape}};
+}
+
+Result<Buffers> define_contract_parts(te::DagBuilder& b, const std::string& name,
+                                      const NodeView& node, const Buffers& in) {
+  return Buffers{te::contract_parts_stage(b, name, in[0], node.attrs.word("a"), in[1],
+                                          node.attrs.word("b"), node.attrs.word("out"))
+                     .buffer};
 }
 
 Result<Types> infer_det(const NodeView& node) {
@@ -133,7 +184,9 @@ Result<std::vector<HostTensor>> evaluate_det(const NodeView& node,
 std::vector<OpDef> contraction_ops() {
   return {
       {"contract", Fusion::kContraction, infer_contract, define_contract},
+      {"contract_parts", Fusion::kContraction, infer_contract_parts, define_contract_parts},
       {"det", Fusion::kHost, infer_det, nullptr, evaluate_det},
+      {"float_parts", Fusion::kInjective, infer_parts, define_parts, evaluate_parts},
   };
 }
 

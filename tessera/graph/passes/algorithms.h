@@ -15,15 +15,16 @@ std::optional<plan::Point> algorithm_point(const Graph& graph, const Node& node,
 // The key of the algorithm of a node with a 3x3 window, before select_algorithms and after it.
 std::optional<std::string> algorithm_key(const Graph& graph, const Node& node);
 
-// While one lives, select_algorithms of this thread leaves the weights that algorithms want in
-// another form uncomputed, and only their shapes are right: for those who ask which kernels many
-// plans lead to.
+// While one lives, passes of this thread leave the weights that algorithms want in another form
+// uncomputed, and only their shapes are right: for those who ask which kernels many plans lead to.
 class ShapesOnly {
  public:
   ShapesOnly();
   ~ShapesOnly();
   ShapesOnly(const ShapesOnly&) = delete;
   ShapesOnly& operator=(const ShapesOnly&) = delete;
+
+  static bool alive();  // in this thread
 
  private:
   bool before_;

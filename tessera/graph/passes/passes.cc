@@ -43,6 +43,8 @@ const std::vector<Pass>& pass_list() {
       {"sink_reshapes", sink_reshapes},
       // After all that rewrites contracts: they would have to know of parts of operands.
       {"absorb_slices", absorb_slices},
+      // Last of all: no other pass knows products of parts.
+      {"split_floats", split_floats},
       {"simplify", simplify},
       {"remove_dead", remove_dead},
   };

@@ -86,5 +86,7 @@ Result<bool> sink_reshapes(Graph& graph, const PassOptions& options);
 Result<bool> merge_contractions(Graph& graph, const PassOptions& options);
 // Contractions read the values that their operands are slices of, where the rules say so.
 Result<bool> absorb_slices(Graph& graph, const PassOptions& options);
+// Products of f32 with constant weights become products of parts in bf16, where the rules say so.
+Result<bool> split_floats(Graph& graph, const PassOptions& options);
 
 }  // namespace tessera::graph

@@ -100,6 +100,7 @@ Result<ValueId> to_contract(Editor& e, const Node& conv) {
 
 ShapesOnly::ShapesOnly() : before_(shapes_only) { shapes_only = true; }
 ShapesOnly::~ShapesOnly() { shapes_only = before_; }
+bool ShapesOnly::alive() { return shapes_only; }
 
 std::optional<plan::Point> algorithm_point(const Graph& graph, const Node& node,
                                            const plan::Rules& rules) {

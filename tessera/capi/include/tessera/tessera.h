@@ -64,7 +64,8 @@ typedef struct tsr_compile_options {
    * Sessions of another number run it too, but not as well. */
   int32_t threads;
   /* Since version 5. "tf32": the tensor cores of a GPU may multiply f32 rounded to 10 bits of
-   * fraction; TSR_UNSUPPORTED where the target has none. NULL: nothing is rounded beyond types. */
+   * fraction; "bf16x6": as three parts of bf16, about as exactly as f32. TSR_UNSUPPORTED where the
+   * target has none. NULL: nothing is rounded beyond types. */
   const char* fast_math;
 } tsr_compile_options;
 

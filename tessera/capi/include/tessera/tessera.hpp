@@ -113,7 +113,7 @@ struct CompileOptions {
   bool strict_plan = false;
   std::string cost_model;  // "shipped", paths of weights, or empty: default schedules
   std::string target;      // empty: this machine's processor
-  std::string fast_math;   // "tf32" on GPUs; empty: nothing is rounded beyond types
+  std::string fast_math;   // "tf32" or "bf16x6" on GPUs; empty: nothing is rounded beyond types
   int device = 0;
   void* queue = nullptr;
   int threads = 0, build_threads = 0;  // of the code, of the compiler; 0: one a core

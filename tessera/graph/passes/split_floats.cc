@@ -1,0 +1,80 @@
+// contract(x, w) of f32 -> contract_parts(float_parts(x), parts of w): six products of bf16 with
+// sums in f32, which tensor cores take in less time than other units the one of f32.
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+#include "tessera/graph/passes/algorithms.h"
+#include "tessera/graph/passes/editor.h"
+#include "tessera/te/ops/float_parts.h"
+
+namespace tessera::graph {
+namespace {
+
+constexpr std::int64_t kLeastColumns = 32, kLeastDepth = 64;  // of a tile of tensor cores
+
+// The product of the extents of the labels that are in all of `in` and in none of `out`.
+std::int64_t extent(const std::string& labels, const Shape& shape, const std::string& in,
+                    const std::string& out) {
+  std::int64_t n = 1;
+  for (std::size_t d = 0; d < labels.size(); ++d) {
+    const bool counts = in.empty() || in.find(labels[d]) != std::string::npos;
+    if (counts && out.find(labels[d]) == std::string::npos) n *= shape[d];
+  }
+  return n;
+}
+
+// A product with constant weights, which come second.
+struct Product {
+  ValueId x = kNoValue, w = kNoValue;
+  std::string x_labels, w_labels, out;
+};
+
+std::optional<Product> product_of(const Editor& e, const Node& node, const plan::Rules& rules) {
+  if (std::string_view(node.op->name) != "contract" || node.attrs.has("a_starts") ||
+      node.attrs.has("b_starts"))
+    return std::nullopt;
+  const std::size_t weights = e.constant_of(node.inputs[0]) ? 0 : 1;
+  Product p{.x = node.inputs[1 - weights],
+            .w = node.inputs[weights],
+            .x_labels = node.attrs.word(weights == 0 ? "b" : "a"),
+            .w_labels = node.attrs.word(weights == 0 ? "a" : "b"),
+            .out = node.attrs.word("out")};
+  if (!e.constant_of(p.w) || e.constant_of(p.x) || e.dtype(p.x) != DType::kF32) return std::nullopt;
+  const Shape x = e.shape(p.x), w = e.shape(p.w);
+  const std::int64_t rows = extent(p.x_labels, x, p.out, p.w_labels);
+  const std::int64_t columns = extent(p.w_labels, w, p.out, p.x_labels);
+  const std::int64_t depth = extent(p.w_labels, w, p.x_labels, p.out);
+  // Labels of both and of the result are products of their own; such stay as they are.
+  const bool apart = rows * depth == elements(x) && columns * depth == elements(w);
+  if (!apart || rows < rules.split_rows || columns < kLeastColumns || depth < kLeastDepth ||
+      rows * columns * depth < rules.split_products)
+    return std::nullopt;
+  return p;
+}
+
+}  // namespace
+
+Result<bool> split_floats(Graph& graph, const PassOptions& options) {
+  if (options.rules.split_products <= 0) return false;
+  std::map<ValueId, ValueId> parts;  // of values and of weights that several products read
+  const auto& places = te::part_places;
+  return Editor(graph).rewrite([&](Editor& e, const Node& node) -> Result<ValueId> {
+    const std::optional<Product> p = product_of(e, node, options.rules);
+    if (!p) return kNoValue;
+    if (!parts.contains(p->x)) {
+      TESSERA_TRY(parts[p->x], e.add("float_parts", {p->x}, {{"places", places(te::Side::kLeft)}}));
+    }
+    if (!parts.contains(p->w)) {
+      const HostTensor w = *e.constant_of(p->w);
+      const auto& order = places(te::Side::kRight);
+      parts[p->w] = e.constant(ShapesOnly::alive()
+                                   ? HostTensor(DType::kBF16, te::parts_shape(w.shape(), order))
+                                   : te::float_parts(w, order));
+    }
+    return e.add("contract_parts", {parts[p->x], parts[p->w]},
+                 {{"a", p->x_labels}, {"b", p->w_labels}, {"out", p->out}});
+  });
+}
+
+}  // namespace tessera::graph
