@@ -34,6 +34,15 @@ TEST(Rules, ProductsInTf32AreDirect) {
   EXPECT_EQ(preferred_algorithm(64, 64, {1, 56, 56, 64}, rules), "direct");
 }
 
+// Parts of bf16 lose nothing that the transforms would multiply.
+TEST(Rules, ProductsAreSplitWhereAllowed) {
+  const target::Target h200 = target::find_target("h200").value();
+  EXPECT_EQ(rules_for(h200).split_products, 0);
+  const Rules rules = rules_for(target::allow_fast_math(h200, "bf16x6").value());
+  EXPECT_GT(rules.split_products, 0);
+  EXPECT_TRUE(rules.winograd);
+}
+
 TEST(Rules, GpusTakeFewerLargerKernels) {
   const Rules cpu = rules_for(target::host());
   EXPECT_FALSE(cpu.merge_contractions);
