@@ -21,7 +21,7 @@ namespace {
 struct CompileArgs {
   ModelArgs model;
   PlanArgs plan;
-  std::string output, target = "host", emit = "so", weights = "auto";
+  std::string output, target = "host", emit = "so", weights = "auto", picked;
   std::string search_model = driver::kShipped, language = driver::kNoModel;
   artifact::ArtifactOptions options;
   int threads = 0;  // 0: one a core of the target
@@ -32,6 +32,17 @@ struct CompileArgs {
 target::Target code_target(const target::Target& machine, const CompileArgs& args) {
   if (args.threads > 0) return target::code_target(machine, args.threads);
   return args.target == "host" ? target::code_target(machine, target::default_threads()) : machine;
+}
+
+// An empty plan where no model judged.
+Result<void> save_picked(const CompileArgs& args, const target::Target& target,
+                         const std::optional<driver::ZeroTrialResult>& judged) {
+  plan::Plan picked;
+  if (judged) picked = judged->plan;
+  picked.model = args.model.model;
+  picked.target = target::to_text(target);
+  picked.threads = target.code_threads();
+  return plan::save_plan(picked, args.picked);
 }
 
 Result<artifact::ArtifactReport> compile(const CompileArgs& args,
@@ -78,8 +89,11 @@ Result<artifact::ArtifactReport> compile(const CompileArgs& args,
                "others\n",
                args.plan.plan, found, all);
   }
-  return artifact::compile_artifact(model->graph, model->tasks, decide.target, args.output,
-                                    options);
+  TESSERA_TRY(
+      artifact::ArtifactReport report,
+      artifact::compile_artifact(model->graph, model->tasks, decide.target, args.output, options));
+  if (!args.picked.empty()) TESSERA_DO(save_picked(args, decide.target, *judged));
+  return report;
 }
 
 void print_report(const CompileArgs& args, const artifact::ArtifactReport& r) {
@@ -182,6 +196,8 @@ void add_compile(Flags& app, std::function<int()>* run) {
   sub->add_option("--language", args->language,
                   "Language model that proposes schedules to the cost model: a file, shipped, or "
                   "none (default)");
+  sub->add_option("--picked", args->picked,
+                  "Also write what the models picked as a plan, for bench --plan");
   sub->add_option("--name", args->options.name,
                   "Prefix of files and symbols (default: the model's)");
   sub->add_option("--cc", args->options.cc,

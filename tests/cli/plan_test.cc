@@ -82,6 +82,15 @@ TEST_F(PlanFlag, AbsentTasksGetTheirDefaultAndAreNamed) {
   EXPECT_EQ(done.err.find(tasks_[0]["key"].get<std::string>()), std::string::npos) << done.err;
 }
 
+TEST_F(PlanFlag, WhatModelsPickIsAPlan) {
+  const std::string plan = folder_ + "/picked.plan";
+  const Finished judged = compile("one", {"--picked", plan});
+  ASSERT_EQ(judged.code, 0) << judged.err;
+  const Finished done = compile("two", {"--plan", plan, "--search-model", "none"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(library("one"), library("two"));
+}
+
 TEST_F(PlanFlag, StrictMissesExitWithSevenEverywhere) {
   const std::string plan = write();
   for (const std::vector<std::string>& command :
