@@ -235,15 +235,4 @@ double TaskScheduler::expected_gain(std::int64_t trials) const {
   return gain;
 }
 
-std::optional<std::int64_t> TaskScheduler::trials_to_stop() const {
-  if (options_.stop_after <= 0) return std::nullopt;
-  std::int64_t sum = 0;
-  for (const State& s : states_) {
-    if (!s.stopped) {
-      sum += std::max<std::int64_t>(0, stop_after(s) - (s.trials - s.trials_at_gain));
-    }
-  }
-  return sum;
-}
-
 }  // namespace tessera::search

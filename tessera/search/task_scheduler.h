@@ -72,8 +72,6 @@ class TaskScheduler {
   // The objective that would be gained by `trials` more, shared out among the live tasks, if each
   // doubling of a task's trials gains half of what the last doubling did. Same unit as objective().
   double expected_gain(std::int64_t trials) const;
-  // Trials until every task has stopped if nothing is gained any more; none: tasks never stop.
-  std::optional<std::int64_t> trials_to_stop() const;
 
  private:
   struct Point {

@@ -124,9 +124,7 @@ void TaskSearch::take(std::span<const TrialResult> results) {
     const auto faster = [](const Observation& a, const Observation& b) {
       return a.seconds < b.seconds;
     };
-    const auto at = std::upper_bound(best_.begin(), best_.end(), o, faster);
-    if (at == best_.begin()) trial_of_best_ = trials_;
-    best_.insert(at, o);
+    best_.insert(std::upper_bound(best_.begin(), best_.end(), o, faster), o);
   }
   policy_->observe(observations);
   if (learner_ != nullptr) learner_->observe(*scorer_, observations);

@@ -44,7 +44,6 @@ class TaskSearch {
   bool exhausted() const { return exhausted_; }
   std::int64_t trials() const { return trials_; }  // observed, replayed ones too
   std::int64_t replayed() const { return replayed_; }
-  std::int64_t trials_since_best() const { return trials_ - trial_of_best_; }
   // Fastest fully timed candidates, best first, at most n.
   std::vector<Observation> best(std::size_t n) const;
   std::optional<Observation> best() const;
@@ -74,7 +73,7 @@ class TaskSearch {
   std::vector<space::Candidate> again_;
   std::unordered_set<space::Candidate, space::CandidateHash> lost_;  // once
   std::array<std::int64_t, kOutcomes> outcomes_{};
-  std::int64_t trials_ = 0, replayed_ = 0, trial_of_best_ = 0;
+  std::int64_t trials_ = 0, replayed_ = 0;
   double session_best_s_ = 0;
   bool exhausted_ = false;
   double promise_ = -1;

@@ -82,8 +82,6 @@ std::string entry_path(const DiskCache& cache, const std::string& key) {
 
 }  // namespace
 
-std::string DiskCache::path_of(const std::string& key) const { return entry_path(*this, key); }
-
 std::optional<CacheEntry> open_entry(const DiskCache& cache, const std::string& key) {
   const std::string path = entry_path(cache, key);
   Result<MappedFile> file = MappedFile::open(path);

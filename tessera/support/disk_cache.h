@@ -37,8 +37,6 @@ class DiskCache {
   Result<void> clear() const;
 
  private:
-  std::string path_of(const std::string& key) const;
-
   std::string folder_;
   std::int64_t limit_bytes_;
 };

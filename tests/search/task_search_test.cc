@@ -43,7 +43,6 @@ TEST(TaskSearch, KeepsTheBestAndCountsFailures) {
   EXPECT_EQ(search.best(2).size(), 2u);
   EXPECT_EQ(search.best(2)[1].candidate, c[0]);
   EXPECT_EQ(search.trials(), 5);
-  EXPECT_EQ(search.trials_since_best(), 3);
   EXPECT_EQ(search.failures(), 1);
   EXPECT_EQ(search.outcomes()[static_cast<std::size_t>(Outcome::kWorkerLost)], 1);
   // A lost worker says nothing about its candidate.
