@@ -26,6 +26,9 @@ struct Memory {
   std::vector<std::uint8_t> defined;    // one flag per element; empty: every element is defined
   std::vector<std::uint8_t> in_flight;  // asynchronous copies not waited for; empty: none
   std::shared_ptr<AccessLog> log;       // who touched what; null where one thread runs
+  // Entries of an element in the log, and where those of the first begin: buffers of a block that
+  // take each other's place have one log.
+  std::size_t log_width = 1, log_begin = 0;
 
   Scalar get(std::int64_t element) const;
   void set(std::int64_t element, Scalar v);

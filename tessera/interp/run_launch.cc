@@ -8,6 +8,7 @@
 #include "tessera/interp/interp.h"
 #include "tessera/interp/threads.h"
 #include "tessera/ir/group_tile.h"
+#include "tessera/ir/shared_places.h"
 
 namespace tessera::interp {
 namespace {
@@ -223,7 +224,8 @@ std::array<std::int64_t, 3> coordinates(std::int64_t number,
 
 class LaunchRunner {
  public:
-  explicit LaunchRunner(const ir::Launch& launch) : launch_(launch) {}
+  explicit LaunchRunner(const ir::Launch& launch)
+      : launch_(launch), places_(ir::place_shared(launch)) {}
 
   // `device` holds the memory of every parameter.
   Result<void> run(const std::vector<std::shared_ptr<Memory>>& device) {
@@ -274,18 +276,27 @@ class LaunchRunner {
     threads->block = block;
     ++threads->phase;
     threads->queues.assign(threads->frames.size(), {});
+    std::shared_ptr<AccessLog> log;  // byte by byte
+    if (places_.overlap) log = std::make_shared<AccessLog>(static_cast<std::size_t>(places_.bytes));
     for (std::size_t i = 0; i < launch_.shared.size(); ++i) {
       const ir::Buffer& b = launch_.shared[i];
       const auto memory = std::make_shared<Memory>();
       memory->buffer = b;
       memory->data = HostTensor(b->dtype, b->shape);
       memory->defined.assign(static_cast<std::size_t>(b.size()) + 1, 0);
-      memory->log = std::make_shared<AccessLog>(static_cast<std::size_t>(b.size()));
+      if (log) {
+        memory->log = log;
+        memory->log_width = static_cast<std::size_t>(size_bytes(b->dtype));
+        memory->log_begin = static_cast<std::size_t>(places_.offsets[i]);
+      } else {
+        memory->log = std::make_shared<AccessLog>(static_cast<std::size_t>(b.size()));
+      }
       for (Frame& frame : threads->frames) frame.memory[launch_.params.size() + i] = memory;
     }
   }
 
   const ir::Launch& launch_;
+  const ir::SharedPlaces places_;
   Program program_;
 };
 

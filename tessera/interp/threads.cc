@@ -173,8 +173,13 @@ std::optional<AccessLog::Race> AccessLog::note(std::size_t element, bool write, 
 void note_access(Frame& frame, const Memory& memory, std::int64_t element, bool write) {
   const Threads& threads = *frame.threads;
   const auto at = static_cast<std::size_t>(element);
-  const auto race = memory.log->note(at, write, threads.phase,
-                                     static_cast<std::int64_t>(frame.thread), threads.block);
+  std::optional<AccessLog::Race> race;
+  for (std::size_t i = 0; i < memory.log_width; ++i) {
+    const auto found =
+        memory.log->note(memory.log_begin + at * memory.log_width + i, write, threads.phase,
+                         static_cast<std::int64_t>(frame.thread), threads.block);
+    if (found) race = found;
+  }
   if (frame.error) return;
   if (race) {
     frame.error = make_error(

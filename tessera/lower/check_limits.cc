@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tessera/ir/group_tile.h"
+#include "tessera/ir/shared_places.h"
 #include "tessera/ir/visitor.h"
 
 namespace tessera::lower {
@@ -11,8 +12,6 @@ namespace {
 // Addresses, indices and the operands of one statement.
 constexpr std::int64_t kOtherRegisters = 24;
 
-std::int64_t bytes_of(const ir::Buffer& b) { return b.size() * size_bytes(b->dtype); }
-
 class StackDepth final : public ir::Visitor {
  public:
   std::int64_t most = 0;
@@ -20,10 +19,10 @@ class StackDepth final : public ir::Visitor {
  private:
   using ir::Visitor::visit;
   void visit(const ir::Allocate& alloc) override {
-    now_ += bytes_of(alloc.buffer);
+    now_ += ir::buffer_bytes(alloc.buffer);
     most = std::max(most, now_);
     Visitor::visit(alloc);
-    now_ -= bytes_of(alloc.buffer);
+    now_ -= ir::buffer_bytes(alloc.buffer);
   }
   std::int64_t now_ = 0;
 };
@@ -75,16 +74,7 @@ LaunchLimits launch_limits(const target::Target& target) {
   return limits;
 }
 
-std::int64_t shared_bytes(const ir::Launch& launch) {
-  // As code generation places buffers: at rows of banks, or as tiles must lie.
-  std::int64_t align = 128;
-  ir::for_each_expr(launch.body, [&](const ir::Expr& e) {
-    if (ir::is_group_product(e)) align = ir::kTileAlign;
-  });
-  std::int64_t bytes = 0;
-  for (const ir::Buffer& b : launch.shared) bytes += (bytes_of(b) + align - 1) / align * align;
-  return bytes;
-}
+std::int64_t shared_bytes(const ir::Launch& launch) { return ir::place_shared(launch).bytes; }
 
 std::int64_t estimate_registers(const ir::Launch& launch) {
   StackDepth depth;

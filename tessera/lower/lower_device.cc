@@ -11,6 +11,7 @@
 #include "tessera/lower/flatten_buffers.h"
 #include "tessera/lower/insert_barriers.h"
 #include "tessera/lower/pipeline_loops.h"
+#include "tessera/lower/reuse_shared.h"
 #include "tessera/lower/split_launches.h"
 #include "tessera/lower/swizzle_tiles.h"
 #include "tessera/lower/tensorize_warps.h"
@@ -51,6 +52,7 @@ Result<LoweredDevice> lower_device(const schedule::State& state, const PassOptio
     return pipeline_loops(s, attrs, &copied, &pipelined);
   });
   TESSERA_DO(pipelined);
+  pass.run("reuse_shared", reuse_shared);
   pass.run("vectorize_loops", [](const ir::Stmt& s) { return vectorize_loops(s, kAccessBytes); });
   pass.run("unroll_loops", unroll_loops);
   pass.run("simplify", simplify);
@@ -91,8 +93,8 @@ Result<LoweredDevice> lower_device(const te::Dag& dag, const schedule::Schedule&
 std::vector<std::string> device_pass_names() {
   return {"build_loop_nest",  "drop_roundings",  "simplify_loops",   "tensorize_warps",
           "mark_auto_unroll", "flatten_buffers", "simplify_indices", "insert_barriers",
-          "pipeline_loops",   "vectorize_loops", "unroll_loops",     "simplify",
-          "swizzle_tiles",    "widen_stores",    "start_copies"};
+          "pipeline_loops",   "reuse_shared",    "vectorize_loops",  "unroll_loops",
+          "simplify",         "swizzle_tiles",   "widen_stores",     "start_copies"};
 }
 
 }  // namespace tessera::lower

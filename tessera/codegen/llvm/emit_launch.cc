@@ -20,7 +20,6 @@ namespace {
 
 constexpr unsigned kGlobal = 1, kShared = 3;  // address spaces of NVPTX
 constexpr std::uint64_t kParamAlign = 64;     // what devices promise
-constexpr std::int64_t kSharedAlign = 128;    // of each buffer: a row of banks
 // More must be dynamic: asked for at the launch.
 constexpr std::int64_t kMostStaticShared = 48 << 10;
 
@@ -83,18 +82,11 @@ Result<runtime::LaunchInfo> Emitter::emit_launch() {
   runtime::LaunchInfo info{name_, launch_->grid, launch_->block};
   start();
   make_kernel_entry();
-  std::int64_t bytes = 0;
-  std::vector<std::int64_t> offsets;
-  for (const ir::Buffer& buffer : launch_->shared) {
-    offsets.push_back(bytes);
-    bytes += buffer.size() * size_bytes(buffer->dtype);
-    const std::int64_t align = shared_align();
-    bytes = (bytes + align - 1) / align * align;
-  }
-  if (bytes > 0) {
-    Value* start = make_shared(bytes, &info.shared_bytes);
-    for (std::size_t i = 0; i < offsets.size(); ++i) {
-      const auto offset = static_cast<std::uint64_t>(offsets[i]);
+  const ir::SharedPlaces places = ir::place_shared(*launch_);
+  if (places.bytes > 0) {
+    Value* start = make_shared(places, &info.shared_bytes);
+    for (std::size_t i = 0; i < places.offsets.size(); ++i) {
+      const auto offset = static_cast<std::uint64_t>(places.offsets[i]);
       frame_.buffers[launch_->shared[i].get()] = {
           b_.CreateConstGEP1_64(b_.getInt8Ty(), start, offset), 0};
     }
@@ -104,8 +96,6 @@ Result<runtime::LaunchInfo> Emitter::emit_launch() {
   if (failed_) return error_.with_context(launch_->name);
   return info;
 }
-
-std::int64_t Emitter::shared_align() const { return grouped_ ? ir::kTileAlign : kSharedAlign; }
 
 void Emitter::make_kernel_entry() {
   llvm::LLVMContext& ctx = b_.getContext();
@@ -152,23 +142,23 @@ void Emitter::bind_id(const ir::Expr& var, std::int64_t extent, unsigned intrins
 }
 
 // Within the limit a place that the assembler knows; else one whose size the launch tells.
-Value* Emitter::make_shared(std::int64_t bytes, std::int64_t* dynamic_bytes) {
-  const bool is_static = bytes <= kMostStaticShared;
-  *dynamic_bytes = is_static ? 0 : bytes;
+Value* Emitter::make_shared(const ir::SharedPlaces& places, std::int64_t* dynamic_bytes) {
+  const bool is_static = places.bytes <= kMostStaticShared;
+  const auto align = llvm::Align(static_cast<std::uint64_t>(places.align));
+  *dynamic_bytes = is_static ? 0 : places.bytes;
   constexpr const char* kDynamic = "tsr_shared";
   if (llvm::GlobalVariable* known = module_.getGlobalVariable(kDynamic); known && !is_static) {
-    const auto align = llvm::Align(static_cast<std::uint64_t>(shared_align()));
     known->setAlignment(std::max(align, known->getAlign().valueOrOne()));
     return known;
   }
-  auto* type =
-      llvm::ArrayType::get(b_.getInt8Ty(), is_static ? static_cast<std::uint64_t>(bytes) : 0);
+  auto* type = llvm::ArrayType::get(b_.getInt8Ty(),
+                                    is_static ? static_cast<std::uint64_t>(places.bytes) : 0);
   auto* memory = new llvm::GlobalVariable(
       module_, type, false,
       is_static ? llvm::GlobalValue::InternalLinkage : llvm::GlobalValue::ExternalLinkage,
       is_static ? llvm::UndefValue::get(type) : nullptr, is_static ? name_ + "_shared" : kDynamic,
       nullptr, llvm::GlobalValue::NotThreadLocal, kShared);
-  memory->setAlignment(llvm::Align(static_cast<std::uint64_t>(shared_align())));
+  memory->setAlignment(align);
   return memory;
 }
 

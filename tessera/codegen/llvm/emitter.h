@@ -17,6 +17,7 @@
 #include "tessera/codegen/llvm/ops.h"
 #include "tessera/codegen/llvm/workspace.h"
 #include "tessera/ir/launch.h"
+#include "tessera/ir/shared_places.h"
 #include "tessera/ir/stmt.h"
 
 namespace llvm {
@@ -193,8 +194,7 @@ class Emitter {
 
   // emit_launch.cc
   void make_kernel_entry();
-  llvm::Value* make_shared(std::int64_t bytes, std::int64_t* dynamic_bytes);
-  std::int64_t shared_align() const;  // of each buffer, in bytes
+  llvm::Value* make_shared(const ir::SharedPlaces& places, std::int64_t* dynamic_bytes);
   void bind_id(const ir::Expr& var, std::int64_t extent, unsigned intrinsic);
   void emit_barrier();
   llvm::Value* emit_thread_call(const ir::Call& call);  // null: not an intrinsic of threads

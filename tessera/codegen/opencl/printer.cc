@@ -9,6 +9,7 @@
 
 #include "tessera/codegen/lane.h"
 #include "tessera/ir/build.h"
+#include "tessera/ir/shared_places.h"
 #include "tessera/ir/visitor.h"
 
 namespace tessera::codegen {
@@ -153,7 +154,7 @@ class KernelPrinter {
                         b[2]);
     out_ += fmt::format("void {}({}) {{\n", name_, arguments);
     indent_ = 1;
-    for (const ir::Buffer& s : launch_.shared) declare(s, "__local");
+    declare_shared();
     ir::for_each_expr(launch_.body, [&](const Expr& e) {
       if (!is_shuffle(e) || exchanges_.contains(value_type(e.dtype()))) return;
       const std::string name = fresh("exchange");
@@ -177,6 +178,22 @@ class KernelPrinter {
     const std::string name = fresh(var.as<ir::Var>()->name);
     vars_[var.get()] = name;
     line(fmt::format("const long {} = (long){};", name, value));
+  }
+
+  void declare_shared() {
+    const ir::SharedPlaces places = ir::place_shared(launch_);
+    if (!places.overlap) {
+      for (const ir::Buffer& s : launch_.shared) declare(s, "__local");
+      return;
+    }
+    const std::string all = fresh("shared");
+    line(fmt::format("__local uchar {}[{}] __attribute__((aligned(128)));", all, places.bytes));
+    for (std::size_t i = 0; i < launch_.shared.size(); ++i) {
+      const ir::Buffer& b = launch_.shared[i];
+      const std::string name = fresh(b->name), type = "__local " + memory_type(b->dtype) + "*";
+      places_[b.get()] = {name, "__local"};
+      line(fmt::format("{} const {} = ({})({} + {});", type, name, type, all, places.offsets[i]));
+    }
   }
 
   void declare(const ir::Buffer& b, const std::string& space) {

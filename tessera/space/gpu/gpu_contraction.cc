@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "tessera/ir/shared_places.h"
 #include "tessera/space/contraction.h"
 #include "tessera/space/gpu/gpu.h"
 #include "tessera/space/gpu/gpu_parts.h"
@@ -424,7 +425,7 @@ class GpuContraction {
   std::int64_t shared_bytes() const {
     std::int64_t bytes = 0;
     for (const Operand* o : {&a_, &b_}) bytes += o->shared ? bytes_of(*o, tile_) : 0;
-    return bytes * tile_.places + tile_.exchange_bytes() + staged_bytes();
+    return ir::shared_in_turn(bytes * tile_.places, tile_.exchange_bytes() + staged_bytes());
   }
 
   void choose_copies() {

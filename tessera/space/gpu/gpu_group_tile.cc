@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tessera/ir/shared_places.h"
 #include "tessera/space/gpu/gpu_block.h"
 #include "tessera/space/gpu/gpu_group.h"
 
@@ -36,7 +37,7 @@ std::int64_t group_shared_bytes(const TensorProblem& p, const GroupTile& t) {
   const std::int64_t columns = (t.all_columns() + kSteps - 1) / kSteps * kSteps;
   const bool staged = p.staged && t.parts == 1;
   const std::int64_t sums = staged ? 4 * t.rows() * (t.all_columns() + kBanks + kStagedPad) : 0;
-  return t.places * (t.rows() + columns) * kRowBytes + sums;
+  return ir::shared_in_turn(t.places * (t.rows() + columns) * kRowBytes, sums);
 }
 
 const char* refuse_group_tile(const target::Target& target, const TensorProblem& p,

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "tessera/ir/shared_places.h"
 #include "tessera/space/limits.h"
 #include "tessera/space/tile.h"
 
@@ -87,7 +88,7 @@ std::int64_t resident_blocks(const target::Target& t, const GpuTile& tile, std::
   if (t.gpu.core_blocks > 0) n = std::min<std::int64_t>(n, t.gpu.core_blocks);
   const std::int64_t registers = (tile.registers() + 7) / 8 * 8 * tile.threads();
   if (t.gpu.core_registers > 0) n = std::min(n, t.gpu.core_registers / registers);
-  const std::int64_t shared = bytes * tile.places + tile.exchange_bytes();
+  const std::int64_t shared = ir::shared_in_turn(bytes * tile.places, tile.exchange_bytes());
   if (t.gpu.core_shared_bytes > 0 && shared > 0)
     n = std::min(n, t.gpu.core_shared_bytes / (shared + 1024));
   return n;
