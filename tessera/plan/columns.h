@@ -1,4 +1,4 @@
-// Convolutions of few channels as products of the matrix of their windows (te/ops/columns.h).
+// Convolutions as products of the matrix of their windows (te/ops/columns.h).
 #pragma once
 
 #include <optional>
@@ -12,7 +12,8 @@ namespace tessera::plan {
 // what other units take for sums of 64 and more is worth gathering the windows first.
 bool prefers_columns(std::int64_t ci, std::int64_t co, std::int64_t elements, const Rules& rules);
 
-// The point of a convolution of f16 or bf16 with constant weights: kProduct or kDirect, keys
+// The point of a convolution of f16 or bf16 with constant weights, of few channels or of much work
+// with strides or small maps: kProduct or kDirect, keys
 // "columns n1 h224 w224 ci3 co64 k7x7 s2,2". Nullopt: there is one way only.
 std::optional<Point> columns_point(const Convolution& conv, const Rules& rules);
 

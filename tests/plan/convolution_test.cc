@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "tessera/plan/columns.h"
+#include "tessera/plan/pointwise.h"
+
 namespace tessera::plan {
 namespace {
 
@@ -36,6 +39,27 @@ TEST(AlgorithmPoint, WhatWinogradCannotDoIsDirect) {
   EXPECT_FALSE(changed([](Convolution& c) { c.transformable = false; }));
   EXPECT_FALSE(changed([](Convolution& c) { c.window = {3, 5}; }));
   EXPECT_FALSE(changed([](Convolution& c) { c.out = {0, 56, 56, 128}; }));
+}
+
+TEST(ColumnsPoint, StridesAndSmallMapsOfMuchWorkAreGathered) {
+  Rules rules;
+  rules.slices_in_place = true;
+  const auto gathered = [&](Shape in, Shape out, Shape window, std::int64_t stride) {
+    Convolution c = three_by_three();
+    c.in = std::move(in);
+    c.out = std::move(out);
+    c.window = std::move(window);
+    c.strides = {stride, stride};
+    const std::optional<Point> point = columns_point(c, rules);
+    return point && point->values[point->preferred] == kProduct;
+  };
+  EXPECT_TRUE(gathered({16, 14, 14, 512}, {16, 7, 7, 512}, {3, 3}, 2));
+  EXPECT_TRUE(gathered({16, 14, 14, 1024}, {16, 7, 7, 2048}, {1, 1}, 2));
+  EXPECT_TRUE(gathered({16, 7, 7, 512}, {16, 7, 7, 512}, {3, 3}, 1));
+  EXPECT_FALSE(gathered({16, 14, 14, 256}, {16, 14, 14, 256}, {3, 3}, 1));  // fills its tiles
+  EXPECT_FALSE(gathered({1, 14, 14, 512}, {1, 7, 7, 512}, {3, 3}, 2));      // little work
+  rules.slices_in_place = false;                                            // a CPU
+  EXPECT_FALSE(gathered({16, 14, 14, 512}, {16, 7, 7, 512}, {3, 3}, 2));
 }
 
 TEST(AlgorithmPoint, FramesCountTogether) {

@@ -134,10 +134,8 @@ Result<std::vector<te::Window>> read_columns(const NodeView& node) {
 
 Result<Types> infer_columns(const NodeView& node) {
   TESSERA_TRY(const std::vector<te::Window> windows, read_columns(node));
-  Shape out = {node.shape(0)[0]};
-  for (const te::Window& w : windows) out.push_back(w.out);
-  out.push_back(te::column_count(windows, node.shape(0).back()));
-  return Types{{node.dtype(0), out}};
+  const Shape& x = node.shape(0);
+  return Types{{node.dtype(0), te::columns_shape(windows, x[0], x.back())}};
 }
 
 Result<Buffers> define_columns(te::DagBuilder& b, const std::string& name, const NodeView& node,

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string_view>
 
 #include "tessera/graph/passes/algorithms.h"
@@ -77,14 +78,15 @@ Result<Factors> to_columns(Editor& e, const Node& conv) {
 
 Result<ValueId> to_contract(Editor& e, const Node& conv) {
   Factors factors{conv.inputs[0], conv.inputs[1]};
-  const Shape w = e.shape(factors.weights);
-  if (elements(Shape(w.begin() + 2, w.end())) > 1) {
+  const Shape w = e.shape(factors.weights), y_shape = e.shape(conv.outputs[0]);
+  const std::int64_t co = w[0], positions = elements(y_shape) / std::max<std::int64_t>(1, co);
+  const Integers strides = per_dim(conv, "strides", w.size() - 2, 1);
+  const bool strided =
+      std::any_of(strides.begin(), strides.end(), [](std::int64_t n) { return n > 1; });
+  if (strided || elements(Shape(w.begin() + 2, w.end())) > 1) {
     TESSERA_TRY(factors, to_columns(e, conv));
   }
-  const Shape x = e.shape(factors.image);
-  const std::int64_t ci = x.back(), co = w[0];
-  std::int64_t positions = 1;
-  for (std::size_t d = 0; d + 1 < x.size(); ++d) positions *= x[d];
+  const std::int64_t ci = elements(e.shape(factors.weights)) / std::max<std::int64_t>(1, co);
   TESSERA_TRY(const ValueId rows,
               e.add("reshape", {factors.image}, {{"shape", Shape{positions, ci}}}));
   TESSERA_TRY(const ValueId weights,
@@ -93,7 +95,7 @@ Result<ValueId> to_contract(Editor& e, const Node& conv) {
       const ValueId y,
       e.add("contract", {rows, weights},
             {{"a", std::string("mk")}, {"b", std::string("nk")}, {"out", std::string("mn")}}));
-  return e.add("reshape", {y}, {{"shape", e.shape(conv.outputs[0])}});
+  return e.add("reshape", {y}, {{"shape", y_shape}});
 }
 
 }  // namespace

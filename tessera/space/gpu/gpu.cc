@@ -9,7 +9,7 @@
 namespace tessera::space {
 namespace {
 
-constexpr std::int64_t kThreads = 256;
+constexpr std::int64_t kThreads = 256, kGatheredRows = 4;
 
 std::vector<std::int64_t> up_to(std::int64_t most, std::initializer_list<std::int64_t> values) {
   std::vector<std::int64_t> out;
@@ -29,6 +29,12 @@ std::vector<std::size_t> all_axes(const Stage& s) {
   return out;
 }
 
+// Small elements from places that are computed (windows of few channels): stored together at least.
+bool gathers(const Stage& s) {
+  return !s.reduces() && s.rank() > 1 && size_bytes(s.dtype()) == 2 && s.reads.size() == 1 &&
+         s.reads[0].irregular[s.rank() - 1];
+}
+
 // Elements of 16 bytes, where they lie side by side wherever they are read.
 std::int64_t preferred_lanes(const Stage& s) {
   if (s.reduces()) return 1;
@@ -37,7 +43,7 @@ std::int64_t preferred_lanes(const Stage& s) {
     return !r.irregular[last] && (r.strides[last] == 0 || r.strides[last] == 1);
   });
   const std::int64_t lanes = 16 / size_bytes(s.dtype());
-  return dense && s.extent(last) % lanes == 0 ? lanes : 1;
+  return (dense || gathers(s)) && s.extent(last) % lanes == 0 ? lanes : 1;
 }
 
 }  // namespace
@@ -72,11 +78,23 @@ GpuElements bind_gpu_elements(Context& c, std::size_t stage, std::int64_t thread
   for (std::size_t i = s.rank(); i < s.axis_count() && reduce.empty(); ++i)
     inner.push_back(s.axis_name(i));
   if (s.extent(s.rank() - 1) % lanes != 0) lanes = 1;
+  // What tells where the elements of a vector come from serves several of them.
+  if (lanes > 1 && gathers(s) && units.empty() && s.extent(s.rank() - 2) % kGatheredRows == 0) {
+    std::string& rows = outer[outer.size() - 2];
+    const Loops split = w.split(name, rows, {kGatheredRows}, schedule::Tail::kGuard);
+    rows = split[0];
+    inner.push_back(split[1]);
+    w.unroll(name, split[1]);
+  }
   if (lanes > 1) {
     const Loops last = w.split(name, outer.back(), {lanes}, schedule::Tail::kGuard);
     outer.back() = last[0];
     inner.push_back(last[1]);
-    w.vectorize(name, last[1]);
+    if (gathers(s)) {
+      w.unroll(name, last[1]);
+    } else {
+      w.vectorize(name, last[1]);
+    }
   }
   if (!inner.empty()) {
     Loops order = outer;

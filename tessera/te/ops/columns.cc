@@ -35,14 +35,39 @@ std::int64_t column_count(const std::vector<Window>& windows, std::int64_t chann
   return rounded(window_elements(windows, channels));
 }
 
+Shape columns_shape(const std::vector<Window>& windows, std::int64_t images,
+                    std::int64_t channels) {
+  Shape out = {images};
+  for (const Window& w : windows) out.push_back(w.out);
+  if (channels % kDepth16 != 0) {
+    out.push_back(column_count(windows, channels));
+    return out;
+  }
+  for (const Window& w : windows) out.push_back(w.kernel);
+  out.push_back(channels);
+  return out;
+}
+
 ir::Buffer columns_stage(DagBuilder& b, const std::string& name, const ir::Buffer& x,
                          const std::vector<Window>& windows) {
   const ir::Expr zero = ir::imm(x->dtype, 0);
   const ir::Buffer padded = pad_stage(b, name + ".pad", x, false, windows, zero);
   const std::int64_t channels = x->shape.back();
-  const std::int64_t count = window_elements(windows, channels);
+  const std::size_t rank = windows.size();
   NamedAxes axes = {{"n", x->shape[0]}};
   for (const Window& w : windows) axes.emplace_back(w.out_axis(), w.out);
+  if (channels % kDepth16 == 0) {
+    for (const Window& w : windows) axes.emplace_back(w.kernel_axis(), w.kernel);
+    axes.emplace_back("c", channels);
+    return b.compute(name, axes, [&](const Indices& i) {
+      Indices from = {i[0]};
+      for (std::size_t s = 0; s < rank; ++s)
+        from.push_back(windows[s].position(i[1 + s], i[1 + rank + s]));
+      from.push_back(i.back());
+      return at(padded, from);
+    });
+  }
+  const std::int64_t count = window_elements(windows, channels);
   axes.emplace_back("k", rounded(count));
   return b.compute(name, axes, [&](const Indices& i) {
     const ir::Expr& k = i.back();
@@ -52,9 +77,9 @@ ir::Buffer columns_stage(DagBuilder& b, const std::string& name, const ir::Buffe
     const auto mod = [](const ir::Expr& e, std::int64_t n) {
       return n == 1 ? ir::int_imm(0) : ir::floor_mod(e, ir::int_imm(n));
     };
-    Indices position(windows.size());
+    Indices position(rank);
     std::int64_t inner = channels;
-    for (std::size_t s = windows.size(); s-- > 0;) {
+    for (std::size_t s = rank; s-- > 0;) {
       const ir::Expr tap = div(k, inner);
       position[s] = windows[s].position(i[1 + s], s == 0 ? tap : mod(tap, windows[s].kernel));
       inner *= windows[s].kernel;

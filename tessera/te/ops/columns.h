@@ -14,9 +14,12 @@ inline constexpr const char* kColumnsAlgorithm = "im2col";  // a value of `algo`
 std::int64_t column_count(const std::vector<Window>& windows, std::int64_t channels);
 
 // Stages over image x[n, sizes.., c]: `name`.pad where windows are padded, and `name`[n, o.., k],
-// whose k counts the elements of a window, channels innermost.
+// whose k counts the elements of a window, channels innermost; `name`[n, o.., window.., c] where
+// the channels are whole steps of tensor cores.
 ir::Buffer columns_stage(DagBuilder& b, const std::string& name, const ir::Buffer& x,
                          const std::vector<Window>& windows);
+
+Shape columns_shape(const std::vector<Window>& windows, std::int64_t images, std::int64_t channels);
 
 // The Dag of conv2d with algo=im2col, of f16 or bf16 and fewer than 16 channels. Its constant input
 // is not the weights: make it with column_weights.
