@@ -3,6 +3,7 @@
 
   again.py select DATASET RECORDS.jsonl -o FOLDER --machine TEXT [--holdout NETWORKS] [--fastest 16] [--shards 16]
   again.py judge DATASET RECORDS.jsonl AGAIN.jsonl... --machine TEXT [--trials 1,2,4,10] [--json]
+  again.py merge DATASET RECORDS.jsonl AGAIN.jsonl... --machine TEXT -o FILE.jsonl
 
 RECORDS.jsonl is what `tessera dataset export DATASET -o RECORDS.jsonl` writes. `select` writes a sample as `tessera dataset
 sample` does: `tessera dataset build FOLDER` and `tessera-runner FOLDER/bundle-*.tsb -o AGAIN.jsonl` measure it on the
@@ -10,6 +11,8 @@ machine in question. `judge` lets an oracle that knows the second measurement of
 propose in its order, and prints which share of the best recorded speed it reaches after 1, 2, 4 and 10 trials, in the
 geometric mean over tasks, as `tessera lm eval` does of searches. The candidates that were not measured again are slower
 than all of these by their records, so that the oracle does at least as well among these as it would among all.
+`merge` writes the median of the new times of each candidate, times what all candidates of its task share: `tessera dataset
+import DATASET FILE.jsonl -o MERGED` then has them in place of the old ones, and `tessera lm eval --data MERGED` judges by them.
 """
 import argparse
 import json
@@ -131,20 +134,41 @@ def judge(args):
     print(f"two times of one candidate differ by {', '.join(shown)} (share of candidates)")
 
 
+def merge(args):
+    tasks, records = records_of(args.records, args.machine)
+    chosen = by_task(records, held_out(args.dataset, args.holdout), args.least)
+    times = {}
+    for path in args.again:
+        for r in records_of(path, "")[1]:
+            if r["outcome"] == "ok" and r.get("seconds", 0) > 0 and r["task"] in chosen:
+                times.setdefault((r["task"], r["schedule"]), []).append(r["seconds"])
+    rows = []
+    for key, rs in chosen.items():
+        again = [(r, statistics.median(times[key, r["schedule"]])) for r in rs if (key, r["schedule"]) in times]
+        if not again:
+            continue
+        factor = math.exp(statistics.median(math.log(r["seconds"] / seconds) for r, seconds in again))
+        rows += [tasks[key]] + [{**r, "seconds": seconds * factor, "quiet": True} for r, seconds in again]
+    pathlib.Path(args.output).write_text("".join(json.dumps(r, separators=(",", ":")) + "\n" for r in rows))
+    print(f"{sum(r['kind'] == 'record' for r in rows)} candidates: {args.output}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
-    for name, run in (("select", select), ("judge", judge)):
+    for name, run in (("select", select), ("judge", judge), ("merge", merge)):
         sub = commands.add_parser(name)
         sub.set_defaults(run=run)
         sub.add_argument("dataset")
         sub.add_argument("records")
-        if name == "judge":
+        if name != "select":
             sub.add_argument("again", nargs="+")
+        if name != "judge":
+            sub.add_argument("-o", "--output", required=True)
+        if name == "judge":
             sub.add_argument("--trials", default="1,2,4,10")
             sub.add_argument("--json", action="store_true")
-        else:
-            sub.add_argument("-o", "--output", required=True)
+        elif name == "select":
             sub.add_argument("--fastest", type=int, default=16)
             sub.add_argument("--shards", type=int, default=16)
         sub.add_argument("--machine", required=True)
