@@ -32,10 +32,11 @@ struct Rules {
   // A product, its softmax over at most so many columns and the product that uses it share a
   // kernel. 0: never.
   std::int64_t attention_keys = 0;
-  // Products of f32 with constant weights of at least so many multiplications, and with enough rows
-  // for each weight, take both operands in three parts of bf16. 0: none does.
+  // Products of f32 with constant weights of at least so many multiplications, with enough rows for
+  // each weight and columns for each part that is made, take both operands in three parts of bf16.
+  // 0: none does.
   std::int64_t split_products = 0;
-  std::int64_t split_rows = 64;
+  std::int64_t split_rows = 128, split_columns = 512;
 };
 
 // A convolution of maps [n, sizes.., channels].
