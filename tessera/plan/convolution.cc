@@ -130,8 +130,9 @@ namespace {
 
 // Direct windows with strides copy what they skip, and rows of small maps leave most of a tile
 // empty: on an H200, 3x3 windows of 16 maps of 7 x 7 reach 34 TFLOP/s with strides and 110 without,
-// products 300 and more. With less work the second kernel costs more than it saves.
-bool gathers_windows(const Convolution& c, std::int64_t row, const Rules& rules) {
+// products 300 and more. With less work the second kernel costs more than it saves. What gathering
+// leaves of the gain was not timed: a choice of tuning, not what the rules take.
+bool may_gather(const Convolution& c, std::int64_t row, const Rules& rules) {
   constexpr std::int64_t kStep = 16, kSmallRow = 8;
   constexpr double kLeastWork = 5e8;
   const std::int64_t ci = c.in.back(), co = c.out.back();
@@ -146,13 +147,13 @@ bool gathers_windows(const Convolution& c, std::int64_t row, const Rules& rules)
 std::optional<Point> columns_point(const Convolution& c, const Rules& rules) {
   std::int64_t row = c.in.back();
   for (const std::int64_t n : c.window) row *= n;
-  if (!c.channels_last || c.groups != 1 ||
-      !(prefers_columns(c.in.back(), c.out.back(), row, rules) || gathers_windows(c, row, rules)))
+  const bool preferred = prefers_columns(c.in.back(), c.out.back(), row, rules);
+  if (!c.channels_last || c.groups != 1 || !(preferred || may_gather(c, row, rules)))
     return std::nullopt;
   return make_point(PointKind::kPointwise,
                     fmt::format("columns {} k{} s{}", maps_key(c), fmt::join(c.window, "x"),
                                 fmt::join(c.strides, ",")),
-                    kProduct);
+                    preferred ? kProduct : kDirect);
 }
 
 int rounding(const std::string& algorithm) { return te::winograd_tile(algorithm); }

@@ -43,7 +43,7 @@ std::int64_t preferred_lanes(const Stage& s) {
     return !r.irregular[last] && (r.strides[last] == 0 || r.strides[last] == 1);
   });
   const std::int64_t lanes = 16 / size_bytes(s.dtype());
-  return (dense || gathers(s)) && s.extent(last) % lanes == 0 ? lanes : 1;
+  return dense && s.extent(last) % lanes == 0 ? lanes : 1;
 }
 
 }  // namespace
