@@ -65,8 +65,20 @@ TEST(ParseOp, ConvolutionsAreComputedAsInAModel) {
   EXPECT_EQ(algorithm("conv2d:N=1,H=56,W=56,CI=64,CO=64,KH=1,KW=1"), "direct");
   EXPECT_EQ(algorithm("conv2d:N=1,H=56,W=56,CI=8,CO=64,KH=3,KW=3,P=1"), "direct");
   EXPECT_EQ(algorithm("conv2d:N=1,H=5,W=5,CI=64,CO=64,KH=3,KW=3,P=1"), "direct");
-  EXPECT_FALSE(parse_op("matmul:M=8,N=8,K=8", rules).value().words.contains("algo"));
+  EXPECT_EQ(algorithm("matmul:M=8,N=8,K=8"), "direct");
+  EXPECT_EQ(algorithm("dense:M=8,N=8,K=8,dtype=f16"), "direct");
+  EXPECT_EQ(algorithm("matmul:M=8,N=8,K=8,algo=bf16x6"), "bf16x6");
   EXPECT_FALSE(parse_op("conv2d:N=1", rules).ok());
+}
+
+TEST(TuneProblem, ProductsHaveNoChoiceOfAlgorithms) {
+  const auto key = [](const char* op) {
+    const TuneProblem p = problem({{op, true, {}}});
+    EXPECT_TRUE(p.choices.empty());
+    return p.tasks.at(p.base.at(0).task).task.key;
+  };
+  EXPECT_NE(key("matmul:M=8,N=8,K=8"), key("matmul:M=8,N=8,K=8,algo=bf16x6"));
+  EXPECT_NE(key("matmul:M=8,N=8,K=8"), key("matmul:M=8,N=8,K=8,dtype=f16"));
 }
 
 TEST(ParseOp, GpusTransformLargeMaps) {

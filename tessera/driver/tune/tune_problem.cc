@@ -16,6 +16,12 @@ bool names_algorithm(const std::string& op) {
   return op.find(":algo=") != std::string::npos || op.find(",algo=") != std::string::npos;
 }
 
+// Of algorithms: convolutions. Products have one that is as exact as they say, unless another is
+// named.
+bool has_choice(const te::OpSpec& op) {
+  return op.words.contains("algo") && op.ints.contains("CI");
+}
+
 // Uses of one graph, apart by the convolution that has a choice; the empty key: the rest.
 using UsesByKey = std::map<std::string, std::vector<TaskUse>>;
 
@@ -178,13 +184,12 @@ class ProblemBuilder {
     TESSERA_TRY(const te::OpSpec spec, parse_op(problem_.subjects.back().name,
                                                 problem_.subjects.back().load.passes.rules));
     problem_.subjects.back().name = te::to_text(spec);
-    const auto algo = spec.words.find("algo");
-    if (algo == spec.words.end()) {
+    if (!has_choice(spec)) {
       TESSERA_TRY(const std::size_t task, op_task(spec, ""));
       problem_.base.push_back({task, subject_, 1});
       return {};
     }
-    const std::string preferred = algo->second;
+    const std::string preferred = spec.words.at("algo");
     std::vector<std::string> names = plan::convolution_algorithms();
     names.emplace_back(te::kColumnsAlgorithm);
     for (const std::string& name : names) {
@@ -230,7 +235,7 @@ class ProblemBuilder {
 
 Result<te::OpSpec> parse_op(const std::string& text, const plan::Rules& rules) {
   TESSERA_TRY(te::OpSpec spec, te::parse_op_spec(text));
-  if (!spec.words.contains("algo") || names_algorithm(text)) return spec;
+  if (!has_choice(spec) || names_algorithm(text)) return spec;
   if (spec.dtype == DType::kF16 || spec.dtype == DType::kBF16) {
     const auto of = [&](const char* name) { return spec.ints.at(name); };
     te::OpSpec gathered = spec;
