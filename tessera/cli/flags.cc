@@ -210,7 +210,9 @@ Flags* Flags::add_subcommand(const std::string& name, const std::string& descrip
   return state_->commands.emplace_back(sub).get();
 }
 
-void Flags::require_subcommand(int least, int most) { app_->require_subcommand(least, most); }
+void Flags::require_subcommand(std::size_t least, std::size_t most) {
+  app_->require_subcommand(least, most);
+}
 void Flags::footer(const std::string& text) { app_->footer(text); }
 void Flags::version(const std::string& text) { app_->set_version_flag("--version", text); }
 void Flags::hide() { app_->group(""); }

@@ -2,6 +2,7 @@
 // includes it, so one file does.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -74,7 +75,7 @@ class Flags {
                        Zero zero = Zero::kRefused);
   Option* add_flag(const std::string& names, bool& value, const std::string& help = "");
   Flags* add_subcommand(const std::string& name, const std::string& description);
-  void require_subcommand(int least, int most);
+  void require_subcommand(std::size_t least, std::size_t most);
 
   void footer(const std::string& text);
   void version(const std::string& text);  // what --version prints
