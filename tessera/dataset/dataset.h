@@ -60,9 +60,9 @@ struct Dataset {
 
   // Keys of the tasks of the named networks; kInvalidArgument lists the names. "tenset5" stands for
   // those of the five hold-out networks that the dataset has.
-  Result<std::vector<std::string>> tasks_of(const std::vector<std::string>& networks) const;
+  Result<std::vector<std::string>> tasks_of(const std::vector<std::string>& wanted) const;
   // The names with "tenset5" spelled out. Errors as tasks_of.
-  Result<std::vector<std::string>> network_names(const std::vector<std::string>& networks) const;
+  Result<std::vector<std::string>> network_names(const std::vector<std::string>& wanted) const;
 };
 
 inline constexpr const char* kTenset5 = "tenset5";

@@ -120,7 +120,7 @@ Threads::Product start_product(const Node& node, Frame& frame) {
       out.sums.push_back({sums.slot, *e});
   }
   const auto t = static_cast<std::int64_t>(frame.thread) % ir::kGroupThreads;
-  for (const std::size_t i : {1, 2}) {
+  for (const std::size_t i : {1u, 2u}) {
     const std::int64_t sides = i == 1 ? ir::kGroupRows : std::int64_t{2} * node.lanes;
     const auto tile = tile_of(*node.args[i], sides, frame);
     if (!tile) return out;

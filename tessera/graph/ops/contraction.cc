@@ -112,7 +112,7 @@ Result<std::vector<HostTensor>> evaluate_parts(const NodeView& node,
 // contract_parts {a, b, out}: labels are those of the operands that there are parts of.
 Result<Types> infer_contract_parts(const NodeView& node) {
   std::map<char, std::int64_t> extents;
-  for (const std::size_t i : {0, 1}) {
+  for (const std::size_t i : {0u, 1u}) {
     const te::Side side = i == 0 ? te::Side::kLeft : te::Side::kRight;
     const Shape& shape = node.shape(i);
     if (node.dtype(i) != DType::kBF16 || shape.empty() ||
