@@ -48,6 +48,7 @@ TEST(FinalChoice, IsNeverSlowerThanAnythingBefore) {
     std::vector<runtime::Samples> models;
     for (std::size_t i = 0; i < n; ++i) {
       std::vector<double> call_s;
+      call_s.reserve(7);
       for (int k = 0; k < 7; ++k) call_s.push_back(1 + rng.uniform());
       models.push_back(samples(call_s));
     }

@@ -13,7 +13,7 @@ namespace {
 
 PassOptions splitting() {
   PassOptions options;
-  options.rules.split_products = 64 * 1024;
+  options.rules.split_products = 65536;
   options.rules.split_rows = 64;
   options.rules.split_columns = 32;
   return options;

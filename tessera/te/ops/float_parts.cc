@@ -18,7 +18,7 @@ constexpr float kMost = std::bit_cast<float>(std::uint32_t{0x7f7f0000});
 // Rounded to the eight bits of bf16, as f32. Not by casts: those between the operations of a kernel
 // need not round.
 ir::Expr rounded(const ir::Expr& x) {
-  const auto bits = [](std::uint32_t v) { return ir::int_like(ir::Type(DType::kU32), v); };
+  const auto bits = [](std::uint32_t v) { return ir::int_like(ir::Type{DType::kU32}, v); };
   const ir::Expr most = ir::imm(DType::kF32, kMost), least = ir::imm(DType::kF32, -kMost);
   const ir::Expr whole =
       ir::Call::make_bitcast(DType::kU32, ir::max(ir::min(x, most), least)) + bits(kHalf);
