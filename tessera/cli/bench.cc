@@ -250,16 +250,13 @@ std::optional<int> check_peers(const std::vector<std::string>& names) {
 std::optional<int> check_subject(const BenchArgs& args, bool of_models) {
   const ModelBenchArgs& m = args.model_bench;
   const std::vector<std::pair<std::string, bool>> flags =
-      of_models
-          ? std::vector<std::pair<std::string, bool>>{{"--schedule", !args.schedule.empty()},
-                                                      {"--schedules", args.schedules_given},
-                                                      {"--time-passes", args.time_passes}}
-          : std::vector<std::pair<std::string, bool>>{{"--inputs", !m.inputs.empty()},
-                                                      {"--profile", m.profile},
-                                                      {"--batch", m.batch > 0},
-                                                      {"--shape", !args.model.shapes.empty()},
-                                                      {"--dim", !args.model.dims.empty()},
-                                                      {"--value", !args.model.values.empty()}};
+      of_models ? std::vector<std::pair<std::string, bool>>{{"--schedule", !args.schedule.empty()},
+                                                            {"--schedules", args.schedules_given},
+                                                            {"--time-passes", args.time_passes}}
+                : std::vector<std::pair<std::string, bool>>{
+                      {"--inputs", !m.inputs.empty()},     {"--profile", m.profile},
+                      {"--batch", args.model.batch > 0},   {"--shape", !args.model.shapes.empty()},
+                      {"--dim", !args.model.dims.empty()}, {"--value", !args.model.values.empty()}};
   for (const auto& [name, given] : flags) {
     if (!given) continue;
     return report(make_error(ErrorCode::kInvalidArgument, "{} is for {}, not for {}", name,
@@ -418,11 +415,6 @@ void add_bench(Flags& app, std::function<int()>* run) {
       ->excludes("--time-limit");
   sub->add_duration("--warmup", args->warmup_s, "Call ours for so long before the first sample",
                     Flags::Zero::kNoLimit);
-  sub->add_option("--batch", args->model_bench.batch,
-                  "Batch of the models: the parameter of built-in ones, else the symbolic first "
-                  "dimension of the inputs; per s counts its items")
-      ->check(range(1, 1 << 20))
-      ->hide_default();
   Option* json = sub->add_flag("--json", args->json, "Print JSON");
   sub->add_flag("--markdown", args->markdown, "Print a table for a document")->excludes(json);
   sub->add_flag("--machine", args->machine, "Measure FMA rates and memory bandwidths");

@@ -123,34 +123,12 @@ Result<driver::ModelBenchResult> bench_artifact(const std::string& path, const N
   return result;
 }
 
-// A model with another batch: the parameter of a built-in one, else the symbolic first dimension of
-// the inputs.
-Result<driver::ModelBenchResult> bench_batched(const std::string& model, std::int64_t batch,
+Result<driver::ModelBenchResult> bench_batched(std::string model, std::int64_t batch,
                                                const target::Target& target,
-                                               const driver::ModelBenchOptions& options) {
-  if (batch == 0) return driver::bench_model(model, target, options);
-  std::string name = model;
-  driver::ModelBenchOptions batched = options;
-  if (model.starts_with("zoo:")) {
-    name += fmt::format("{}batch={}", model.find('@') == std::string::npos ? "@" : ",", batch);
-  } else {
-    TESSERA_TRY(const onnx::Model read, driver::load_onnx(model));
-    bool found = false;
-    for (const onnx::ValueInfo& v : read.graph.inputs) {
-      if (v.dims.empty()) continue;
-      const onnx::Dim& first = v.dims[0];
-      if (!first.symbol.empty()) batched.load.import.symbols[first.symbol] = batch;
-      found = found || !first.symbol.empty() || first.size == batch;
-    }
-    if (!found) {
-      return make_error(ErrorCode::kInvalidArgument,
-                        "--batch {}: no input begins with a symbolic dimension (`tessera info` "
-                        "shows them); give every shape with --shape",
-                        batch);
-    }
-  }
-  TESSERA_TRY(driver::ModelBenchResult result, driver::bench_model(name, target, batched));
-  result.bench.batch = batch;
+                                               driver::ModelBenchOptions options) {
+  TESSERA_DO(set_batch(batch, model, options.load.import.symbols));
+  TESSERA_TRY(driver::ModelBenchResult result, driver::bench_model(model, target, options));
+  if (batch > 0) result.bench.batch = batch;
   return result;
 }
 
@@ -216,7 +194,7 @@ int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
     }
     Result<driver::ModelBenchResult> result =
         artifact::is_artifact(model) ? bench_artifact(model, given, run)
-                                     : bench_batched(model, args.batch, run.target, options);
+                                     : bench_batched(model, flags.batch, run.target, options);
     if (const auto code = report_misses(args.plan, *plan)) return *code;
     if (!result) return report_model(about_model(result.error(), model));
     // After the first model, so that a mistake in it is reported at once. Convolutions in it may be

@@ -20,7 +20,6 @@ void print_summary(const std::vector<driver::BenchResult>& results);
 struct ModelBenchArgs {
   std::string inputs;
   PlanArgs plan;
-  std::int64_t batch = 0;  // 0: as the model is
   bool profile = false, no_plan = false, no_cache = false;
 };
 

@@ -109,7 +109,9 @@ void add_check(Flags& app, std::function<int()>* run) {
   const auto json = std::make_shared<bool>(false);
   add_model_options(*sub, *args, true);
   sub->add_flag("--json", *json, "Print JSON");
-  sub->callback([args, json, run] { *run = [args, json] { return check(*args, *json); }; });
+  sub->callback([args, json, run] {
+    *run = [args, json] { return with_batch(*args, [&] { return check(*args, *json); }); };
+  });
 }
 
 void add_zoo(Flags& app, std::function<int()>* run) {

@@ -203,7 +203,9 @@ void add_compile(Flags& app, std::function<int()>* run) {
   sub->add_option("--cc", args->options.cc,
                   "C compiler that links libNAME.so (default: the system's for the target)");
   sub->add_flag("--json", args->json, "Print the metadata of the artifact");
-  sub->callback([args, run] { *run = [args] { return compile_command(*args); }; });
+  sub->callback([args, run] {
+    *run = [args] { return with_batch(args->model, [&] { return compile_command(*args); }); };
+  });
 }
 
 }  // namespace tessera::cli

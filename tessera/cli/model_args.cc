@@ -9,6 +9,8 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include "tessera/artifact/metadata.h"
+#include "tessera/cli/command.h"
 #include "tessera/support/npz.h"
 #include "tessera/target/cpus.h"
 #include "tessera/target/fast_math.h"
@@ -93,6 +95,11 @@ void add_input_options(Flags& app, ModelArgs& args) {
       ->allow_extra_args(false);
   app.add_option("--dim", args.dims, "Size of a symbolic dimension: NAME=4 (repeatable)")
       ->allow_extra_args(false);
+  app.add_option("--batch", args.batch,
+                 "Batch of the model: the parameter of a built-in one, else the symbolic first "
+                 "dimension of the inputs")
+      ->check(range(1, 1 << 20))
+      ->hide_default();
   app.add_option("--value", args.values,
                  "Value that an input always has: NAME=16000, NAME=[1,2,3], NAME=@file.npy "
                  "(repeatable); the model is then made for it, without that input")
@@ -110,6 +117,40 @@ Result<Shape> parse_shape(const std::string& text) {
     begin = end + 1;
   }
   return shape;
+}
+
+Result<void> set_batch(std::int64_t batch, std::string& model,
+                       std::map<std::string, std::int64_t>& symbols) {
+  if (batch == 0 || model.empty()) return {};
+  if (model.starts_with("zoo:")) {
+    model += fmt::format("{}batch={}", model.find('@') == std::string::npos ? "@" : ",", batch);
+    return {};
+  }
+  TESSERA_TRY(const onnx::Model read, driver::load_onnx(model));
+  bool found = false;
+  for (const onnx::ValueInfo& v : read.graph.inputs) {
+    if (v.dims.empty()) continue;
+    const onnx::Dim& first = v.dims[0];
+    if (!first.symbol.empty()) symbols[first.symbol] = batch;
+    found = found || !first.symbol.empty() || first.size == batch;
+  }
+  if (found) return {};
+  return make_error(ErrorCode::kInvalidArgument,
+                    "--batch {}: no input begins with a symbolic dimension (`tessera info` "
+                    "shows them); give every shape with --shape",
+                    batch);
+}
+
+int with_batch(ModelArgs& args, const std::function<int()>& command) {
+  if (args.batch > 0 && artifact::is_artifact(args.model)) {
+    return report(make_error(ErrorCode::kInvalidArgument,
+                             "{}: an artifact has its shapes; drop --batch", args.model));
+  }
+  std::map<std::string, std::int64_t> symbols;
+  if (const Result<void> set = set_batch(args.batch, args.model, symbols); !set)
+    return report_model(set.error());
+  for (const auto& [name, size] : symbols) args.dims.push_back(fmt::format("{}={}", name, size));
+  return command();
 }
 
 Result<onnx::ImportOptions> import_options(const ModelArgs& args) {

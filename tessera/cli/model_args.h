@@ -1,6 +1,8 @@
 // Flags of every command that takes a model, and what follows from them.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,7 @@ struct ModelArgs {
   std::string model;
   std::vector<std::string> shapes;  // "data:1x3x224x224"
   std::vector<std::string> dims;    // "batch=4"
+  std::int64_t batch = 0;           // 0: as the model says
   std::vector<std::string> values;  // "sr=16000", "mask=[1,1,0]", "state=@state.npy"
   std::vector<std::string> skip;    // graph passes
   std::string dtype = "f32";        // that f32 is computed in
@@ -30,8 +33,15 @@ void add_fast_math_option(Flags& app, ModelArgs& args);
 Result<target::Target> fast_target(const Result<target::Target>& target, const ModelArgs& args);
 // --dtype: f32, f16 or bf16.
 Result<DType> float_type(const std::string& name);
-// --shape, --dim and --value alone: of commands that name their models in another way.
+// --shape, --dim, --batch and --value alone: of commands that name their models in another way.
 void add_input_options(Flags& app, ModelArgs& args);
+
+// The batch of a model, where one is asked for: the parameter of a built-in one, else the size of
+// the symbolic first dimensions of its inputs.
+Result<void> set_batch(std::int64_t batch, std::string& model,
+                       std::map<std::string, std::int64_t>& symbols);
+// Runs `command` with --batch as a part of the model's name or of --dim.
+int with_batch(ModelArgs& args, const std::function<int()>& command);
 
 Result<onnx::ImportOptions> import_options(const ModelArgs& args);
 // Import and passes as the flags ask and `target` needs; refuses names of passes that do not exist.

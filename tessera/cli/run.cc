@@ -262,7 +262,9 @@ void add_run(Flags& app, std::function<int()>* run) {
   sub->add_flag("--random", args->random, "Seeded random values for inputs that are not given");
   sub->add_flag("--no-optimize", args->no_optimize, "Run the graph as imported, without passes");
   add_cache_option(*sub, args->no_cache);
-  sub->callback([args, run] { *run = [args] { return run_command(*args); }; });
+  sub->callback([args, run] {
+    *run = [args] { return with_batch(args->model, [&] { return run_command(*args); }); };
+  });
 }
 
 }  // namespace tessera::cli

@@ -277,9 +277,11 @@ void add_show(Flags& app, std::function<int()>* run) {
   sub->callback([args, run] {
     if (args->schedules.empty()) args->schedules = default_schedule_folder();
     *run = [args] {
-      const Result<void> result = show(*args);
-      if (result.ok()) return static_cast<int>(kOk);
-      return args->op.empty() ? report_model(result.error()) : report(result.error());
+      return with_batch(args->model, [&] {
+        const Result<void> result = show(*args);
+        if (result.ok()) return static_cast<int>(kOk);
+        return args->op.empty() ? report_model(result.error()) : report(result.error());
+      });
     };
   });
 }

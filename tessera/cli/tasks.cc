@@ -141,7 +141,9 @@ void add_tasks(Flags& app, std::function<int()>* run) {
   sub->add_flag("--no-fuse", args->no_fuse, "Every node its own kernel");
   sub->add_flag("--no-space", args->no_space, "Leave out the size of the space of schedules");
   sub->add_flag("--json", args->json, "Print JSON");
-  sub->callback([args, run] { *run = [args] { return tasks(*args); }; });
+  sub->callback([args, run] {
+    *run = [args] { return with_batch(args->model, [&] { return tasks(*args); }); };
+  });
 }
 
 }  // namespace tessera::cli

@@ -44,7 +44,7 @@ struct TuneArgs {
   int seeds = 3;
   std::int64_t trials = 0, trials_per_task = 0, plans = 0;
   int threads = 0;
-  std::size_t batch = 0;
+  std::size_t round = 0;
   std::uint64_t seed = 1;
   bool no_recombine = false, record = false, json = false;
   bool json_progress = false;
@@ -56,7 +56,11 @@ Result<driver::TuneOptions> tune_options(const TuneArgs& args) {
   driver::TuneOptions o;
   TESSERA_TRY(o.target, fast_target(measure::ask_target(args.target), args.model));
   TESSERA_TRY(const driver::LoadOptions load, load_options(args.model, o.target));
-  for (const std::string& name : args.models) o.subjects.push_back({name, false, load});
+  for (const std::string& name : args.models) {
+    o.subjects.push_back({name, false, load});
+    driver::TuneSubject& s = o.subjects.back();
+    TESSERA_DO(set_batch(args.model.batch, s.name, s.load.import.symbols));
+  }
   for (const std::string& spec : args.ops) o.subjects.push_back({spec, true, load});
   if (o.subjects.empty()) {
     return make_error(ErrorCode::kInvalidArgument, "nothing to tune: give a model or --op");
@@ -96,7 +100,7 @@ Result<driver::TuneOptions> tune_options(const TuneArgs& args) {
     o.policy_options.language = std::make_shared<lm::AdaptedReader>(
         std::move(o.policy_options.language), std::make_shared<lm::Adapter>());
   }
-  o.batch = args.batch;
+  o.batch = args.round;
   o.sources = args.sources;
   o.tasks = args.tasks;
   o.judges = args.judges;
@@ -128,7 +132,7 @@ Result<void> write_artifact(const TuneArgs& args, const driver::TuneOptions& opt
   decide.target = target::code_target(options.target, options.measure.threads);
   decide.load = options.subjects[0].load;
   decide.plan = schedules;
-  TESSERA_TRY(const onnx::Model onnx, driver::load_onnx(args.models[0]));
+  TESSERA_TRY(const onnx::Model onnx, driver::load_onnx(options.subjects[0].name));
   TESSERA_TRY(const driver::DecidedModel model, driver::decide_model(onnx, decide));
   artifact::ArtifactOptions out;
   out.name = artifact::default_name(args.models[0]);
@@ -171,10 +175,12 @@ std::vector<PeerComparison> compare_peers(const TuneArgs& args, const driver::Tu
   const std::vector<std::string> peers = usable_peers(args);
   const auto schedules = driver::PlanSchedules::make(plan, options.target, false);
   if (peers.empty() || !schedules) return out;
-  for (const std::string& model : args.models) {
+  for (const driver::TuneSubject& subject : options.subjects) {
+    if (subject.is_op) continue;
+    const std::string& model = subject.name;
     line.show(fmt::format("{} beside {}", model, fmt::join(peers, ", ")), true);
     driver::ModelBenchOptions bench;
-    bench.load = options.subjects[0].load;
+    bench.load = subject.load;
     schedules->apply_to(&bench.load);
     schedules->apply_to(&bench.model);
     bench.threads = args.threads;
@@ -334,7 +340,7 @@ Result<driver::Simulation> run_simulation(const TuneArgs& args, std::int64_t tri
   o.policies = split_commas(args.policy);
   o.objectives = split_commas(args.objective);
   o.trials = trials;
-  if (args.batch > 0) o.batch = args.batch;
+  if (args.round > 0) o.batch = args.round;
   o.seed = args.seed;
   o.seeds = args.seeds;
   o.learner = tuning.learner;
@@ -447,7 +453,7 @@ void add_tune(Flags& app, std::function<int()>* run) {
   sub->add_option("--tasks", args->tasks, "Comma-separated keys: tune these tasks alone")
       ->delimiter(',')
       ->allow_extra_args(false);
-  sub->add_option("--batch", args->batch, "Trials of one round (default: by what a trial costs)")
+  sub->add_option("--round", args->round, "Trials of one round (default: by what a trial costs)")
       ->check(range(1, 1024))
       ->hide_default();
   sub->add_option("--seed", args->seed, "Seed of all random choices");

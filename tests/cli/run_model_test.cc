@@ -33,6 +33,20 @@ void expect_refused(const Finished& result, int code, const std::vector<std::str
   EXPECT_EQ(result.err.find("internal error"), std::string::npos) << result.err;
 }
 
+TEST(Run, TheBatchIsTheParameterOrTheFirstDimension) {
+  const Finished built_in = run({"run", "zoo:mlp", "--batch", "3", "--random"});
+  EXPECT_EQ(built_in.code, 0) << built_in.err;
+  EXPECT_EQ(built_in.out.rfind("output f32[3,10] ", 0), 0u) << built_in.out;
+  const std::string open = save(
+      "open.onnx",
+      make_model(make_graph({floats("x", {"n", "3"})}, {make_node("Relu", {"x"}, {"y"})}, {"y"})));
+  const Finished file = run({"run", open, "--batch", "5", "--random"});
+  EXPECT_EQ(file.code, 0) << file.err;
+  EXPECT_EQ(file.out.rfind("y f32[5,3] ", 0), 0u) << file.out;
+  expect_refused(run({"run", save("m.onnx", linear_model()), "--batch", "5", "--random"}), 2,
+                 {"--batch 5", "--shape"});
+}
+
 TEST(Run, ComputesWhatTheModelSays) {
   const std::string model = save("m.onnx", linear_model());
   const std::string inputs =

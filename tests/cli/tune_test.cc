@@ -168,6 +168,14 @@ TEST(Tune, AModelGivesAPlanThatIsWholeAndVerified) {
   EXPECT_EQ(bench.code, 0) << bench.err;
 }
 
+TEST(Tune, TheBatchIsThatOfTheModel) {
+  const Files files;
+  const Json json = tuned(files.tune("zoo:mlp --batch 3 --trials 4 --no-recombine"));
+  EXPECT_EQ(json["subjects"][0]["name"], "zoo:mlp@batch=3");
+  EXPECT_EQ(run(quick_bench({"zoo:mlp", "--batch", "3", "--plan", files.plan, "--strict"})).code,
+            0);
+}
+
 // One of its outputs is NaN everywhere: whatever was computed, nothing shows that it is right.
 TEST(Tune, AModelThatCannotBeVerifiedGivesNoPlan) {
   using onnx::testing::make_node;
