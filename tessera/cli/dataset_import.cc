@@ -135,7 +135,8 @@ void add_dataset_import(Flags& app, std::function<int()>* run) {
       ->check(one_of({"records", "tpugraphs"}));
   sub->add_option("--networks", args->networks,
                   "Models whose tasks are weighed (zoo:NAME, .onnx), or a file of such names; "
-                  "without: the zoo models that the databases name");
+                  "without: the zoo models that the databases name")
+      ->allow_extra_args(true);
   sub->add_option("-o,--output", args->output, "Folder of the dataset, or an npz file of one graph")
       ->required();
   sub->add_flag("--quiet", args->quiet, "Only records taken while nothing else used the cores");

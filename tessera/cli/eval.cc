@@ -149,16 +149,18 @@ void add_eval(Flags& app, std::function<int()>* run) {
   const auto args = std::make_shared<EvalArgs>();
   driver::EvalOptions& o = args->options;
   sub->add_option("--data", o.data, "Folder of the dataset (default: the one that ships)");
-  sub->add_option("--weights", args->weights, "Trained networks or trees");
+  sub->add_option("--weights", args->weights, "Trained networks or trees")->allow_extra_args(true);
   sub->add_option("--graphs", args->graphs,
                   "Order the configurations of these npz files in TpuGraphs' schema by a network "
-                  "of graphs");
+                  "of graphs")
+      ->allow_extra_args(true);
   sub->add_flag("--unseen", args->unseen,
                 "Of --graphs: only configurations outside of the share that training learnt from");
   sub->add_flag("--searches", args->searches,
                 "Of --graphs: how many configurations random drawing, annealing and the order of "
                 "the network measure until one is within 1 % of the fastest");
-  sub->add_option("--scores", args->scores, "npz files of tessera train --scores");
+  sub->add_option("--scores", args->scores, "npz files of tessera train --scores")
+      ->allow_extra_args(true);
   sub->add_flag("--shipped", args->shipped, "The models that come with Tessera");
   sub->add_option("--holdout", o.split.holdout,
                   "Test networks of by-network, comma-separated; tenset5: the five of TenSet "

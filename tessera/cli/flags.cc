@@ -171,6 +171,8 @@ template <typename T>
 Option* Flags::add_option(const std::string& names, T& value, const std::string& help) {
   CLI::Option* option = app_->add_option(names, value, help);
   if (option->get_default_str() == "[]") option->default_str("");  // an empty list
+  // Else a flag with a list would swallow the model behind it.
+  if (!option->get_positional()) option->allow_extra_args(false);
   return &state_->options.emplace_back(option);
 }
 

@@ -91,10 +91,8 @@ Result<DType> float_type(const std::string& name) {
 }
 
 void add_input_options(Flags& app, ModelArgs& args) {
-  app.add_option("--shape", args.shapes, "Shape of an input: NAME:1x3x224x224 (repeatable)")
-      ->allow_extra_args(false);
-  app.add_option("--dim", args.dims, "Size of a symbolic dimension: NAME=4 (repeatable)")
-      ->allow_extra_args(false);
+  app.add_option("--shape", args.shapes, "Shape of an input: NAME:1x3x224x224 (repeatable)");
+  app.add_option("--dim", args.dims, "Size of a symbolic dimension: NAME=4 (repeatable)");
   app.add_option("--batch", args.batch,
                  "Batch of the model: the parameter of a built-in one, else the symbolic first "
                  "dimension of the inputs")
@@ -102,8 +100,7 @@ void add_input_options(Flags& app, ModelArgs& args) {
       ->hide_default();
   app.add_option("--value", args.values,
                  "Value that an input always has: NAME=16000, NAME=[1,2,3], NAME=@file.npy "
-                 "(repeatable); the model is then made for it, without that input")
-      ->allow_extra_args(false);
+                 "(repeatable); the model is then made for it, without that input");
 }
 
 Result<Shape> parse_shape(const std::string& text) {

@@ -392,8 +392,7 @@ void add_tune(Flags& app, std::function<int()>* run) {
   const auto args = std::make_shared<TuneArgs>();
   sub->add_option("MODEL", args->models,
                   "ONNX files, or zoo:NAME[@parameter=value,...]; several are tuned together");
-  sub->add_option("--op", args->ops, "Operation to tune, as in bench --op (repeatable)")
-      ->allow_extra_args(false);
+  sub->add_option("--op", args->ops, "Operation to tune, as in bench --op (repeatable)");
   add_input_options(*sub, args->model);
   add_dtype_option(*sub, args->model);
   sub->add_option("--level", args->level,
@@ -404,8 +403,7 @@ void add_tune(Flags& app, std::function<int()>* run) {
          "Of levels graph and both: weights of graph networks that order plans before they are "
          "measured (A,B,C: together), in place of sums of kernels; none: plans come as they are "
          "drawn")
-      ->delimiter(',')
-      ->allow_extra_args(false);
+      ->delimiter(',');
   sub->add_option("--plans", args->plans,
                   "Of levels graph and both: plans to measure as whole models, at most")
       ->check(positive())
@@ -448,11 +446,9 @@ void add_tune(Flags& app, std::function<int()>* run) {
                   "shipped: what comes with Tessera for this machine");
   sub->add_option("--sources", args->sources,
                   "Comma-separated sources of candidates: reasoned, rules, templates (default all)")
-      ->delimiter(',')
-      ->allow_extra_args(false);
+      ->delimiter(',');
   sub->add_option("--tasks", args->tasks, "Comma-separated keys: tune these tasks alone")
-      ->delimiter(',')
-      ->allow_extra_args(false);
+      ->delimiter(',');
   sub->add_option("--round", args->round, "Trials of one round (default: by what a trial costs)")
       ->check(range(1, 1024))
       ->hide_default();

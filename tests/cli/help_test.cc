@@ -144,6 +144,20 @@ TEST(Help, DurationsAreWrittenAlikeEverywhere) {
   }
 }
 
+TEST(Help, ListsLeaveTheModelBehindThemAlone) {
+  for (const std::vector<std::string>& list :
+       {std::vector<std::string>{"bench", "--peers", "none"},
+        {"show", "--stage", "graph", "--print-after", "all"},
+        {"check", "--skip-pass", "select_algorithms"},
+        {"dataset", "collect", "--db", "", "--dtype", "f16"}}) {
+    std::vector<std::string> args = list;
+    args.emplace_back("/no/such.onnx");
+    const Finished done = run(args);
+    EXPECT_EQ(done.code, 2) << list[0];
+    EXPECT_NE(done.err.find("cannot read '/no/such.onnx'"), std::string::npos) << done.err;
+  }
+}
+
 TEST(Help, Version) {
   const Finished version = run({"--version"});
   EXPECT_EQ(version.code, 0);
