@@ -413,7 +413,8 @@ void add_bench(Flags& app, std::function<int()>* run) {
                     "percentiles are those of single calls")
       ->excludes("--samples")
       ->excludes("--time-limit");
-  sub->add_duration("--warmup", args->warmup_s, "Call ours for so long before the first sample",
+  sub->add_duration("--warmup", args->warmup_s,
+                    "Call ours for so long before the first sample (default: none)",
                     Flags::Zero::kNoLimit);
   Option* json = sub->add_flag("--json", args->json, "Print JSON");
   sub->add_flag("--markdown", args->markdown, "Print a table for a document")->excludes(json);

@@ -91,8 +91,8 @@ void add_collect(Flags& app, std::function<int()>* run) {
   sub->add_option("--shard", args->options.shard,
                   "Number of the part of the tasks to measure, from 0");
   sub->add_option("--shards", args->options.shards, "Number of parts")->check(positive());
-  sub->add_duration("--budget", args->options.budget_s,
-                    "Wall clock: 90s, 5m; 0: no limit (default)", Flags::Zero::kNoLimit);
+  sub->add_duration("--budget", args->options.budget_s, "Wall clock: 90s, 5m, or none (default)",
+                    Flags::Zero::kNoLimit);
   sub->add_option("--target", args->target,
                   "Where candidates run: host, cuda or opencl, the device at hand");
   sub->add_option("--dtype", args->types, "Types to compute f32 models in: f32, f16, bf16")

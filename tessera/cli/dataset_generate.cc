@@ -236,7 +236,7 @@ void add_dataset_steps(Flags& dataset, std::function<int()>* run) {
   all->add_option("--records", args->output, "Records to write (default: FOLDER/records.jsonl)");
   all->add_duration(
       "--budget", args->budget_s,
-      "Time of measuring: 90s, 5m; 0: no limit (default). Run the same command again to resume",
+      "Time of measuring: 90s, 5m, or none (default). Run the same command again to resume",
       Flags::Zero::kNoLimit);
   all->add_flag("--any-machine", args->any_machine,
                 "Also for the description of a machine that is not this one");

@@ -63,7 +63,7 @@ void add_dataset_graphs(Flags& app, std::function<int()>* run) {
                   "Cost model that estimates the kernels of every plan: a file, several that judge "
                   "together (A,B,C), none, or shipped: what comes with Tessera (default). "
                   "measured: the kernels are timed, each alone");
-  sub->add_duration("--budget", args->budget_s, "Wall clock: 90s, 5m; 0: no limit (default)",
+  sub->add_duration("--budget", args->budget_s, "Wall clock: 90s, 5m, or none (default)",
                     Flags::Zero::kNoLimit);
   add_threads_option(*sub, args->threads, "Threads of the measured code");
   sub->add_option("--seed", args->seed, "Seed of all random choices");

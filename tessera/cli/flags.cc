@@ -191,10 +191,16 @@ TESSERA_OPTION(std::vector<std::string>);
 Option* Flags::add_duration(const std::string& names, double& seconds, const std::string& help,
                             Zero zero) {
   const auto take = [&seconds, zero, names](const std::string& text) {
+    if (zero == Zero::kNoLimit && text == "none") {
+      seconds = 0;
+      return;
+    }
     const Result<double> parsed = parse_duration(text);
     if (!parsed.ok()) throw CLI::ValidationError(names, parsed.error().message);
-    if (*parsed <= 0 && zero == Zero::kRefused)
-      throw CLI::ValidationError(names, "must be more than 0");
+    if (*parsed <= 0) {
+      throw CLI::ValidationError(
+          names, zero == Zero::kNoLimit ? "must be more than 0, or none" : "must be more than 0");
+    }
     seconds = *parsed;
   };
   CLI::Option* option = app_->add_option_function<std::string>(names, take, help);

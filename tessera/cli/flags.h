@@ -69,7 +69,7 @@ class Flags {
   // The help shows the value that it has now as the default.
   template <typename T>
   Option* add_option(const std::string& names, T& value, const std::string& help = "");
-  // A span of time in seconds, written as 90s, 5m or 1h30m. Zero, where it is taken: no limit.
+  // A span of time in seconds, written as 90s, 5m or 1h30m; none where zero means no limit.
   enum class Zero : std::uint8_t { kRefused, kNoLimit };
   Option* add_duration(const std::string& names, double& seconds, const std::string& help,
                        Zero zero = Zero::kRefused);

@@ -113,8 +113,8 @@ Result<driver::TuneOptions> tune_options(const TuneArgs& args) {
   o.command = fmt::format(
       "--policy {} --model {} --pretrained {} --objective {} --budget {} --trials {} "
       "--trials-per-task {}",
-      args.policy, args.cost_model, args.pretrained, args.objective, to_duration(args.budget_s),
-      args.trials, args.trials_per_task);
+      args.policy, args.cost_model, args.pretrained, args.objective,
+      o.budget_s > 0 ? to_duration(o.budget_s) : "none", args.trials, args.trials_per_task);
   return o;
 }
 
@@ -410,8 +410,8 @@ void add_tune(Flags& app, std::function<int()>* run) {
       ->hide_default();
   const Option* budget = sub->add_duration(
       "--budget", args->budget_s,
-      "Wall clock of the whole command: 90s, 5m, 1h30m; 0: no limit (default: 10m without --trials "
-      "and --trials-per-task, else no limit)",
+      "Wall clock of the whole command: 90s, 5m, 1h30m, or none (default: 10m without --trials "
+      "and --trials-per-task, else none)",
       Flags::Zero::kNoLimit);
   sub->add_option("--trials", args->trials,
                   "Trials in all, those of earlier sessions included; with or without --budget")
