@@ -6,7 +6,6 @@
 #include <limits>
 #include <memory>
 #include <optional>
-#include <set>
 #include <sstream>
 #include <system_error>
 
@@ -16,6 +15,7 @@
 #include "tessera/cli/bench_output.h"
 #include "tessera/cli/command.h"
 #include "tessera/cli/model_args.h"
+#include "tessera/cli/peer_args.h"
 #include "tessera/driver/bench/bench_op.h"
 #include "tessera/driver/bench/machine.h"
 #include "tessera/driver/bench/peer.h"
@@ -152,10 +152,6 @@ Result<std::vector<GivenOp>> given_ops(const BenchArgs& args, const target::Targ
   return out;
 }
 
-bool is_all(const std::vector<std::string>& peers) {
-  return peers.size() == 1 && peers[0] == "all";
-}
-
 // The text of --schedule, checked here so that the message names the file.
 Result<std::optional<std::string>> given_schedule(const std::string& path) {
   if (path.empty()) return std::optional<std::string>();
@@ -231,19 +227,6 @@ int bench_pool(const BenchArgs& args) {
   fmt::print("{:<28} {:>8.2f} {:>8.2f}\n", "until all threads have begun", r.awake_all_us,
              r.parked_all_us);
   return kOk;
-}
-
-// An exit code when one of the names is not a peer's.
-std::optional<int> check_peers(const std::vector<std::string>& names) {
-  std::set<std::string> known(driver::peer_names().begin(), driver::peer_names().end());
-  known.insert(driver::driver_peer_names().begin(), driver::driver_peer_names().end());
-  for (const std::string& p : names) {
-    if (known.count(p) == 0 && !is_all(names)) {
-      return report(make_error(ErrorCode::kInvalidArgument, "no peer '{}'; peers are: {}", p,
-                               fmt::join(known, " ")));
-    }
-  }
-  return std::nullopt;
 }
 
 // A flag of models beside operations, or the other way around, which would change nothing.
@@ -427,8 +410,8 @@ void add_bench(Flags& app, std::function<int()>* run) {
     args->schedules_given = !args->schedules.empty();
     if (!args->schedules_given) args->schedules = default_schedule_folder();
     *run = [args] {
-      if (args->peers == std::vector<std::string>{"none"}) args->peers.clear();
-      if (const auto code = check_peers(args->peers)) return *code;
+      if (const Result<void> known = check_peers(args->peers); !known) return report(known.error());
+      if (is_none(args->peers)) args->peers.clear();
       return bench(*args);
     };
   });

@@ -13,6 +13,7 @@
 #include "tessera/cli/duration.h"
 #include "tessera/cli/model_args.h"
 #include "tessera/cli/outputs.h"
+#include "tessera/cli/peer_args.h"
 #include "tessera/cli/progress.h"
 #include "tessera/cli/simulate_output.h"
 #include "tessera/cli/tune_output.h"
@@ -144,9 +145,8 @@ Result<void> write_artifact(const TuneArgs& args, const driver::TuneOptions& opt
 
 std::vector<std::string> usable_peers(const TuneArgs& args) {
   std::vector<std::string> peers;
-  for (const std::string& name : args.peers) {
-    if (name != "none" && (driver::is_peer_built(name) || driver::is_driver_peer(name)))
-      peers.push_back(name);
+  for (const std::string& name : is_all(args.peers) ? driver::driver_peer_names() : args.peers) {
+    if (driver::is_peer_built(name) || driver::is_driver_peer(name)) peers.push_back(name);
   }
   return peers;
 }
@@ -248,6 +248,7 @@ plan::Decisions earlier_decisions(const TuneArgs& args, const driver::TuneOption
 }
 
 int tune(const TuneArgs& args) {
+  if (const Result<void> known = check_peers(args.peers); !known) return report(known.error());
   Result<driver::TuneOptions> options = tune_options(args);
   if (!options) return report(options.error());
   options->start = earlier_decisions(args, *options);
@@ -457,9 +458,8 @@ void add_tune(Flags& app, std::function<int()>* run) {
   sub->add_flag("--record", args->record,
                 "Time losers fully too and stop no task early: records a space for --simulate");
   sub->add_option("--peers", args->peers,
-                  "Peers to time the tuned models beside where installed; none: no peer")
-      ->delimiter(',')
-      ->allow_extra_args(false);
+                  "Peers to time the tuned models beside where installed, all, or none")
+      ->delimiter(',');
   Option* simulation =
       sub->add_option("--simulate", args->simulate,
                       "Database whose measured candidates stand for the machine: compares the "
