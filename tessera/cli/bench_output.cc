@@ -44,6 +44,13 @@ nlohmann::ordered_json to_json(const driver::BenchResult& r) {
   return j;
 }
 
+namespace {
+
+// With more digits behind the point where there are few before it.
+std::string us_text(double us) { return fmt::format("{:.{}f}", us, us < 1 ? 3 : us < 10 ? 2 : 1); }
+
+}  // namespace
+
 void print_header() {
   fmt::print("{:>7} {:>10} {:>10} {:>10} {:>9} {:>8} {:>6} {:>7} {:>8}  {:<8}  {}\n", "threads",
              "p50 us", "p90 us", "p99 us", "per s", "GFLOP/s", "% peak", "GB/s", "build ms",
@@ -52,10 +59,10 @@ void print_header() {
 
 void print_row(const driver::BenchResult& r, bool times) {
   fmt::print(
-      "{:>7} {:>10.1f} {:>10.1f} {:>10.1f} {:>9.1f} {:>8.1f} {:>6.1f} {:>7.1f} {:>8.1f}  {:<8}  "
+      "{:>7} {:>10} {:>10} {:>10} {:>9.1f} {:>8.1f} {:>6.1f} {:>7.1f} {:>8.1f}  {:<8}  "
       "{}{}\n",
-      r.threads, r.median_us, r.p90_us, r.p99_us, driver::throughput(r), r.gflops,
-      100 * r.fraction_of_peak, r.gbytes_per_s, r.build_ms,
+      r.threads, us_text(r.median_us), us_text(r.p90_us), us_text(r.p99_us), driver::throughput(r),
+      r.gflops, 100 * r.fraction_of_peak, r.gbytes_per_s, r.build_ms,
       r.verified   ? "verified"
       : r.compared ? "WRONG"
                    : "not compared",
@@ -74,7 +81,8 @@ void print_row(const driver::BenchResult& r, bool times) {
       remark =
           fmt::format("  its outputs differ from ours, {:.1f} times what is allowed", p.max_error);
     }
-    fmt::print("    {:<13} {:>10.1f} us  {:>6.2f}x{}\n", p.name, p.median_us, p.ratio, remark);
+    fmt::print("    {:<13} {:>10} us  {:>6.2f}x{}\n", p.name, us_text(p.median_us), p.ratio,
+               remark);
   }
   if (times) {
     for (const lower::PassTime& t : r.times) fmt::print(stderr, "{:>9.3f} ms  {}\n", t.ms, t.name);

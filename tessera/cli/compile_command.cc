@@ -11,6 +11,7 @@
 #include "tessera/cli/command.h"
 #include "tessera/cli/model_args.h"
 #include "tessera/cli/plan_args.h"
+#include "tessera/cli/progress.h"
 #include "tessera/driver/compile/decide_model.h"
 #include "tessera/runtime/device/devices.h"
 #include "tessera/target/cpus.h"
@@ -104,9 +105,9 @@ void print_report(const CompileArgs& args, const artifact::ArtifactReport& r) {
   fmt::print("{}\n", (folder / (m.name + ".json")).string());
   fmt::print("{}\n", (folder / artifact::cmake_config_name(m)).string());
   if (!m.weights_file.empty()) fmt::print("{}\n", (folder / m.weights_file).string());
-  fmt::print(stderr, "{} for {}: {} kernels{}, {} bytes of weights, {} bytes of arena; {:.1f} s\n",
+  fmt::print(stderr, "{} for {}: {} kernel{}{}, {} bytes of weights, {} bytes of arena; {:.1f} s\n",
              m.name, m.device == target::Kind::kCpu ? m.triple : target::to_text(m.device),
-             m.steps.size(),
+             m.steps.size(), m.steps.size() == 1 ? "" : "s",
              m.device == target::Kind::kCpu ? "" : fmt::format(" as {}", fmt::join(m.code, ", ")),
              m.weights_bytes, m.arena_bytes, (r.lower_ms + r.emit_ms + r.link_ms) / 1000);
 }
@@ -128,17 +129,15 @@ void print_prediction(const CompileArgs& args, const driver::ZeroTrialResult& r,
     changed += t.changed ? 1 : 0;
   }
   const bool part = !args.plan.plan.empty();
-  fmt::print(stderr,
-             "{} candidates of {} tasks{} judged, none measured; {} tasks differ from the "
-             "default\n",
-             scored, r.tasks.size(), part ? fmt::format(" that {} lacks", args.plan.plan) : "",
-             changed);
+  fmt::print(stderr, "{} candidates of {} task{}{} judged, none measured; {} from the default\n",
+             scored, r.tasks.size(), r.tasks.size() == 1 ? "" : "s",
+             part ? fmt::format(" that {} lacks", args.plan.plan) : "",
+             changed == 1 ? "1 task differs" : fmt::format("{} tasks differ", changed));
   if (r.seconds <= 0) return;
-  fmt::print(stderr,
-             "predicted{}: {:.3f} ms{}, {:.3f} to {:.3f} with 80 % confidence{}; with "
-             "default schedules {:.3f}\n",
-             part ? " for these" : "", r.seconds * 1e3, threads_text(r, device), r.low_s * 1e3,
-             r.high_s * 1e3, r.calibrated ? "" : " (never calibrated)", r.default_s * 1e3);
+  fmt::print(
+      stderr, "predicted{}: {}{}, {} to {} with 80 % confidence{}; with default schedules {}\n",
+      part ? " for these" : "", time_text(r.seconds), threads_text(r, device), time_text(r.low_s),
+      time_text(r.high_s), r.calibrated ? "" : " (never calibrated)", time_text(r.default_s));
   if (r.tuned_s <= 0) return;
   fmt::print(stderr, "tuning is expected to gain about {:.0f} %, as it did for tasks like these\n",
              100 * (1 - r.tuned_s / r.seconds));

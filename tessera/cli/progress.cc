@@ -113,7 +113,9 @@ std::string time_text(double seconds) {
   if (seconds >= 1) return fmt::format("{:.2f} s", seconds);
   if (seconds >= 1e-2) return fmt::format("{:.1f} ms", seconds * 1e3);
   if (seconds >= 1e-3) return fmt::format("{:.2f} ms", seconds * 1e3);
-  return fmt::format("{:.1f} us", seconds * 1e6);
+  if (seconds >= 1e-5) return fmt::format("{:.1f} us", seconds * 1e6);
+  if (seconds >= 1e-6) return fmt::format("{:.2f} us", seconds * 1e6);
+  return fmt::format("{:.0f} ns", seconds * 1e9);
 }
 
 }  // namespace tessera::cli

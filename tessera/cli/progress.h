@@ -42,7 +42,7 @@ int interrupt_code();
 
 // "1:02:03", "4:05".
 std::string clock_text(double seconds);
-// "12.3 ms", "850 us", "1.20 s".
+// "1.20 s", "12.3 ms", "850.0 us", "3.21 us", "59 ns".
 std::string time_text(double seconds);
 
 }  // namespace tessera::cli

@@ -42,6 +42,16 @@ TEST(Compile, PrintsTheFilesItWrote) {
   EXPECT_NE(done.err.find("mlp for "), std::string::npos) << done.err;
 }
 
+TEST(Compile, ShortTimesHaveDigits) {
+  const Finished done =
+      run({"compile", "zoo:mlp@layers=0,inputs=16", "-o", fresh_folder() + "/out", "--emit", "a"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_NE(done.err.find(": 1 kernel, "), std::string::npos) << done.err;
+  EXPECT_NE(done.err.find(" of 1 task judged"), std::string::npos) << done.err;
+  const std::string time = done.err.substr(done.err.find("predicted: "));
+  EXPECT_EQ(time.find("0.00"), std::string::npos) << done.err;
+}
+
 TEST(Compile, JsonIsTheMetadata) {
   const std::string folder = fresh_folder();
   const Finished done =
