@@ -307,6 +307,9 @@ int tune(const TuneArgs& args) {
     }
     summary.peers = compare_peers(args, *options, r.plan, line);
     summary.peak_gflops = peak_gflops(options->target, args.threads, options->budget_s);
+  } else if (has_plan && !args.artifact.empty()) {
+    callbacks.note(fmt::format("{} was not written; `tessera compile {} --plan {} -o {}` writes it",
+                               args.artifact, args.models[0], plan_path(args), args.artifact));
   }
   line.finish();
   if (args.json) {

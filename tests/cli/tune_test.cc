@@ -234,6 +234,17 @@ TEST(Tune, ASecondCtrlCSavesToo) {
   EXPECT_EQ(bench.code, 0) << bench.err;
 }
 
+TEST(Tune, AnInterruptSaysHowToWriteTheArtifact) {
+  const Files files;
+  const std::string out = files.folder + "/out";
+  const Finished done = run_shell(files.tune("zoo:mlp --budget 60s -o " + out) +
+                                  " & pid=$!; sleep 3; kill -INT $pid; wait $pid");
+  EXPECT_NE(done.err.find("`tessera compile zoo:mlp --plan " + files.plan + " -o " + out + "`"),
+            std::string::npos)
+      << done.err;
+  EXPECT_FALSE(std::filesystem::exists(out));
+}
+
 TEST(Tune, NoTrialBeforeTheOutputsCanBeWritten) {
   const Files files;
   const std::string nowhere = files.folder + "/nowhere/t.plan", db = " --db " + files.db;
