@@ -19,7 +19,8 @@ Result<const task::Task*> find_task(const task::TaskGraph& tasks, const ModelArg
   const auto found = std::find_if(tasks.tasks.begin(), tasks.tasks.end(),
                                   [&](const task::Task& t) { return t.key == key; });
   if (found == tasks.tasks.end())
-    return make_error(ErrorCode::kInvalidArgument, "{} has no task {}", args.model, key);
+    return make_error(ErrorCode::kInvalidArgument, "{} has no task {}; `tessera tasks` lists them",
+                      args.model, key);
   return &*found;
 }
 

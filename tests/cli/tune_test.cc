@@ -475,7 +475,12 @@ TEST(Tune, RefusesWhatItCannotDo) {
   EXPECT_EQ(unjudged.code, 2);
   EXPECT_NE(unjudged.err.find("one kind of machine"), std::string::npos) << unjudged.err;
   EXPECT_EQ(code({"tune", "--op", "matmull:M=1", "--db", ""}), 2);
-  EXPECT_EQ(code({"tune", "--op", kOp, "--tasks", "0123456789abcdef", "--db", ""}), 2);
+  const Finished taskless =
+      run({"tune", "--op", kOp, "--tasks", "0123456789abcdef", "--db", files.db});
+  EXPECT_EQ(taskless.code, 2);
+  EXPECT_FALSE(std::filesystem::exists(files.db)) << "no session began";
+  EXPECT_NE(taskless.err.find("0123456789abcdef; `tessera tasks` lists them"), std::string::npos)
+      << taskless.err;
   const Finished unreachable =
       run({"tune", "--op", kOp, "--trials", "2", "--db", files.folder + "/none/t.db"});
   EXPECT_EQ(unreachable.code, 6) << unreachable.err;

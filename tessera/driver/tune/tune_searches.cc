@@ -28,11 +28,6 @@ Result<std::unique_ptr<TuneSearches>> TuneSearches::make(const TuneOptions& opti
                                                          const TrialRecords& records,
                                                          bool foreground, Note note) {
   std::unique_ptr<TuneSearches> out(new TuneSearches(options, problem, std::move(note)));
-  for (const std::string& key : options.tasks) {
-    const bool known = std::any_of(problem.tasks.begin(), problem.tasks.end(),
-                                   [&](const TuneTask& t) { return t.task.key == key; });
-    if (!known) return make_error(ErrorCode::kInvalidArgument, "there is no task {}", key);
-  }
   TESSERA_TRY(const search::PolicyEntry* policy, search::find_policy(options.policy));
   TESSERA_DO(out->make_learner(*policy, foreground));
   out->make_scheduler();

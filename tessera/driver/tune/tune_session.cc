@@ -42,6 +42,17 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 std::string digest_of(const std::string& schedule) { return to_hex(hash_bytes(schedule)); }
 
+Result<void> check_tasks(const TuneProblem& problem, const std::vector<std::string>& keys) {
+  for (const std::string& key : keys) {
+    const bool known = std::any_of(problem.tasks.begin(), problem.tasks.end(),
+                                   [&](const TuneTask& t) { return t.task.key == key; });
+    if (known) continue;
+    return make_error(ErrorCode::kInvalidArgument,
+                      "there is no task {}; `tessera tasks` lists them", key);
+  }
+  return {};
+}
+
 }  // namespace
 
 TuneSession::TuneSession(const TuneOptions& options, const TuneCallbacks& callbacks,
@@ -67,6 +78,7 @@ Result<std::unique_ptr<TuneSession>> TuneSession::start(const TuneOptions& optio
 }
 
 Result<void> TuneSession::prepare() {
+  TESSERA_DO(check_tasks(problem_, options_.tasks));
   // Workers are forked, so they come before the learner's threads.
   std::vector<measure::MeasuredTask> measured;
   std::vector<LoopTask> loop_tasks;
