@@ -45,7 +45,11 @@ Result<Shape> resolve_shape(const ValueInfo& info, const std::map<std::string, S
     if (!options.override_declared) TESSERA_DO(check_given(info, shape->second));
     return shape->second;
   }
-  if (!info.has_shape) return invalid(info, "the model declares no shape; give one");
+  if (!info.has_shape) {
+    return invalid(
+        info,
+        fmt::format("the model declares no shape; set it with --shape {}:SIZExSIZE", info.name));
+  }
   Shape shape;
   for (std::size_t i = 0; i < info.dims.size(); ++i) {
     const std::int64_t declared = info.dims[i].size;

@@ -82,7 +82,8 @@ TEST(Contract, Refusals) {
             std::string::npos);
   EXPECT_NE(refusal("contract", labels("ii", "kj", "ij"), {m, m}).find("label i repeats"),
             std::string::npos);
-  EXPECT_NE(refusal("contract", labels("ik", "kj", "ij"), {m, m}).find("label k is 3 and 2"),
+  EXPECT_NE(refusal("contract", labels("ik", "kj", "ij"), {m, m})
+                .find("product of 2x3 (ik) and 2x3 (kj): label k is 3 and 2"),
             std::string::npos);
   EXPECT_NE(refusal("contract", labels("ik", "jk", "iz"), {m, m}).find("label z of the output"),
             std::string::npos);

@@ -227,7 +227,7 @@ TEST(Import, ChecksGivenShapesAndValues) {
       import_error(make_graph({value_info("x", DType::kF32, {huge, huge})}, {}, {"x"})).message,
       HasSubstr("too large"));
   EXPECT_THAT(import_error(make_graph({{"x", "f32", false, {}}}, {}, {"x"})).message,
-              HasSubstr("declares no shape"));
+              HasSubstr("declares no shape; set it with --shape "));
 }
 
 Function make_function(const std::string& name, std::vector<Node> nodes) {

@@ -68,10 +68,14 @@ Result<Types> infer_contract(const NodeView& node) {
   std::map<char, std::int64_t> extents;
   TESSERA_TRY(const te::OperandPart a, read_part(node, 0));
   TESSERA_TRY(const te::OperandPart b, read_part(node, 1));
-  TESSERA_DO(
-      read_labels(node.attrs.word("a"), a.sizes.empty() ? node.shape(0) : a.sizes, &extents));
-  TESSERA_DO(
-      read_labels(node.attrs.word("b"), b.sizes.empty() ? node.shape(1) : b.sizes, &extents));
+  const Shape& left = a.sizes.empty() ? node.shape(0) : a.sizes;
+  const Shape& right = b.sizes.empty() ? node.shape(1) : b.sizes;
+  TESSERA_DO(read_labels(node.attrs.word("a"), left, &extents));
+  if (const Result<void> fits = read_labels(node.attrs.word("b"), right, &extents); !fits) {
+    return fits.error().with_context(fmt::format("product of {} ({}) and {} ({})", to_text(left),
+                                                 node.attrs.word("a"), to_text(right),
+                                                 node.attrs.word("b")));
+  }
   TESSERA_TRY(const Shape shape, output_shape(node.attrs.word("out"), extents));
   return Types{{types.out, shape}};
 }
