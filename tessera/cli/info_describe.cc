@@ -90,10 +90,11 @@ Result<Json> describe_model(const std::string& path) {
   out["opsets"] = std::move(opsets);
   std::set<std::string> initialized, symbols;
   for (const onnx::Initializer& i : model.graph.initializers) initialized.insert(i.name);
-  out["inputs"] = out["outputs"] = Json::array();
+  out["inputs"] = Json::array();
   for (const onnx::ValueInfo& v : model.graph.inputs) {
     if (!initialized.contains(v.name)) out["inputs"].push_back(to_json(v, &symbols));
   }
+  out["outputs"] = Json::array();
   for (const onnx::ValueInfo& v : model.graph.outputs)
     out["outputs"].push_back(to_json(v, &symbols));
   out["symbolic_dims"] = symbols;

@@ -34,6 +34,7 @@ TEST(Info, Model) {
   EXPECT_FALSE(symbolic["operators"].empty());
   const Finished text = run({"info", "docs/examples/symbolic.onnx"});
   EXPECT_NE(text.out.find("symbolic dims: "), std::string::npos) << text.out;
+  EXPECT_LT(text.out.find("inputs:"), text.out.find("outputs:")) << text.out;
 }
 
 // Weights that are nodes count as those that are not; "?" is no name of a size.
