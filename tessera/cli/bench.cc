@@ -102,8 +102,10 @@ void print_markdown(const te::OpSpec& spec, const driver::BenchResult& r, bool f
 }
 
 // The lines of --suite without comments, each with its number; none without the flag.
-Result<std::vector<std::pair<int, std::string>>> suite_lines(const BenchArgs& args) {
-  std::vector<std::pair<int, std::string>> out;
+using SuiteLines = std::vector<std::pair<int, std::string>>;
+
+Result<SuiteLines> suite_lines(const BenchArgs& args) {
+  SuiteLines out;
   if (args.suite.empty()) return out;
   TESSERA_TRY(const std::string text, driver::read_text_file(args.suite));
   std::stringstream lines(text);
@@ -130,7 +132,7 @@ struct GivenOp {
 };
 
 Result<std::vector<GivenOp>> given_ops(const BenchArgs& args, const target::Target& target,
-                                       const std::vector<std::pair<int, std::string>>& suite) {
+                                       const SuiteLines& suite) {
   std::vector<GivenOp> out;
   TESSERA_TRY(const DType dtype, float_type(args.model.dtype));
   const auto parse = [&](const std::string& text) {
@@ -249,6 +251,65 @@ std::optional<int> check_subject(const BenchArgs& args, bool of_models) {
   return std::nullopt;
 }
 
+int bench_ops(const BenchArgs& args, const target::Target& target, const SuiteLines& suite,
+              const runtime::TimingOptions& timing) {
+  const Result<std::vector<GivenOp>> list = given_ops(args, target, suite);
+  if (!list.ok()) return report(list.error());
+  if (list->empty()) {
+    return report({ErrorCode::kInvalidArgument,
+                   "nothing to do: give a model, --op, --suite, --machine, --pool or --list-ops"});
+  }
+  if (const auto code = check_subject(args, false)) return *code;
+  Result<std::optional<std::string>> text = given_schedule(args.schedule);
+  if (!text.ok()) return report(text.error());
+  driver::BenchOptions options{
+      .threads = args.threads,
+      .peers = is_all(args.peers) ? driver::peer_names_on(target.kind) : args.peers,
+      .schedule_folder = args.schedules,
+      .schedule_text = std::move(text).value(),
+      .timing = timing,
+      .warmup_s = args.warmup_s};
+  const PlanArgs& plan_args = args.model_bench.plan;
+  const auto plan = plan_schedules(plan_args, target);
+  if (!plan.ok()) return report(plan.error());
+  if (!target.is_gpu()) warn_of_threads(plan_args, *plan, args.threads);
+  driver::PeakOf peak(target, args.threads, timing);
+  std::vector<driver::BenchResult> results;
+  bool wrong = false;
+  for (const GivenOp& given : *list) {
+    te::OpSpec spec = given.spec;
+    if (const auto code = apply_plan(*plan, plan_args.strict, given.fixed, &spec, &options))
+      return *code;
+    Result<driver::BenchResult> r = driver::bench_op(spec, target, options);
+    if (!r.ok()) return report(r.error().with_context(te::to_text(spec)));
+    // After the operation, so that a mistake in it is reported at once.
+    const bool saves = te::winograd_tile(spec) > 0;
+    const Result<double> fraction = peak.fraction(spec.dtype, r->gflops, saves);
+    if (!fraction.ok()) return report(fraction.error());
+    r->fraction_of_peak = *fraction;
+    wrong = wrong || !r->verified;
+    if (args.markdown) {
+      print_markdown(spec, *r, results.empty());
+    } else if (!args.json) {
+      if (results.empty()) print_header();
+      print_row(*r, args.time_passes);
+    }
+    if (std::fflush(stdout) != 0) {
+      throw std::system_error(errno, std::generic_category(), "cannot write to standard output");
+    }
+    results.push_back(std::move(r).value());
+  }
+  if (args.json) {
+    nlohmann::ordered_json j;
+    j["results"] = nlohmann::ordered_json::array();
+    for (const driver::BenchResult& r : results) j["results"].push_back(to_json(r));
+    print_json(j);
+  } else {
+    print_summary(results);
+  }
+  return wrong ? kWrongNumbers : kOk;
+}
+
 int bench(const BenchArgs& args) {
   if (args.list_ops) return list_ops();
   if (args.pool) return bench_pool(args);
@@ -281,61 +342,7 @@ int bench(const BenchArgs& args) {
                         {*target, args.threads, peers, timing, args.warmup_s}, args.json,
                         args.markdown);
   }
-  const Result<std::vector<GivenOp>> list = given_ops(args, *target, *suite);
-  if (!list.ok()) return report(list.error());
-  if (list->empty()) {
-    return report({ErrorCode::kInvalidArgument,
-                   "nothing to do: give a model, --op, --suite, --machine, --pool or --list-ops"});
-  }
-  if (const auto code = check_subject(args, false)) return *code;
-  Result<std::optional<std::string>> text = given_schedule(args.schedule);
-  if (!text.ok()) return report(text.error());
-  driver::BenchOptions options{
-      .threads = args.threads,
-      .peers = is_all(args.peers) ? driver::peer_names_on(target->kind) : args.peers,
-      .schedule_folder = args.schedules,
-      .schedule_text = std::move(text).value(),
-      .timing = timing,
-      .warmup_s = args.warmup_s};
-  const PlanArgs& plan_args = args.model_bench.plan;
-  const auto plan = plan_schedules(plan_args, *target);
-  if (!plan.ok()) return report(plan.error());
-  if (!target->is_gpu()) warn_of_threads(plan_args, *plan, args.threads);
-  driver::PeakOf peak(*target, args.threads, timing);
-  std::vector<driver::BenchResult> results;
-  bool wrong = false;
-  for (const GivenOp& given : *list) {
-    te::OpSpec spec = given.spec;
-    if (const auto code = apply_plan(*plan, plan_args.strict, given.fixed, &spec, &options))
-      return *code;
-    Result<driver::BenchResult> r = driver::bench_op(spec, *target, options);
-    if (!r.ok()) return report(r.error().with_context(te::to_text(spec)));
-    // After the operation, so that a mistake in it is reported at once.
-    const bool saves = te::winograd_tile(spec) > 0;
-    const Result<double> fraction = peak.fraction(spec.dtype, r->gflops, saves);
-    if (!fraction.ok()) return report(fraction.error());
-    r->fraction_of_peak = *fraction;
-    wrong = wrong || !r->verified;
-    if (args.markdown) {
-      print_markdown(spec, *r, results.empty());
-    } else if (!args.json) {
-      if (results.empty()) print_header();
-      print_row(*r, args.time_passes);
-    }
-    if (std::fflush(stdout) != 0) {
-      throw std::system_error(errno, std::generic_category(), "cannot write to standard output");
-    }
-    results.push_back(std::move(r).value());
-  }
-  if (args.json) {
-    nlohmann::ordered_json j;
-    j["results"] = nlohmann::ordered_json::array();
-    for (const driver::BenchResult& r : results) j["results"].push_back(to_json(r));
-    print_json(j);
-  } else {
-    print_summary(results);
-  }
-  return wrong ? kWrongNumbers : kOk;
+  return bench_ops(args, *target, *suite, timing);
 }
 
 }  // namespace
