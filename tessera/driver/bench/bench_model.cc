@@ -141,6 +141,86 @@ bool is_no_number(const HostTensor& t) {
   return t.size() > 0;
 }
 
+// Types that are not f32 matter to peers on a GPU; on a CPU they run the model as it is.
+PeerPlace peer_place(const target::Target& target, const LoadOptions& load) {
+  if (!target.is_gpu()) return {};
+  const DType floats = load.passes.floats;
+  const bool tf32 = floats == DType::kF32 && target::products_of(target) == Products::kTf32;
+  return {.device = target::to_text(target.kind), .dtype = tf32 ? "tf32" : to_text(floats)};
+}
+
+void describe(const exec::CompiledModel& compiled, ModelBenchResult* result) {
+  result->kernels = static_cast<std::int64_t>(compiled.kernels.size());
+  result->cached_kernels = compiled.cached_kernels;
+  result->steps = static_cast<std::int64_t>(compiled.steps.size());
+  result->arena_bytes = compiled.arena_bytes;
+  result->live_bytes = compiled.live_bytes;
+  result->constant_bytes = compiled.constant_bytes;
+}
+
+// A model that ran once, and what it computed.
+struct Computed {
+  const onnx::Model& model;
+  const graph::Graph& graph;
+  const exec::CompiledModel& compiled;
+  const target::Target& target;
+  const ModelBenchOptions& options;
+  std::vector<HostTensor> inputs, outputs;
+};
+
+// The peers that could be started; the first that agrees with ours verifies it.
+Result<std::vector<std::unique_ptr<PeerProcess>>> start_peers(const Computed& ours, ModelFile* file,
+                                                              runtime::InterleavedTimer* timer,
+                                                              ModelBenchResult* result) {
+  BenchResult& bench = result->bench;
+  TESSERA_TRY(const PeerInputs given,
+              peer_inputs(ours.model, ours.options.load, ours.compiled, ours.inputs));
+  std::vector<std::unique_ptr<PeerProcess>> peers;
+  for (const std::string& name : ours.options.peers) {
+    PeerResult peer{.name = name};
+    std::vector<HostTensor> theirs;
+    for (const auto& type : ours.compiled.output_types) theirs.emplace_back(type.dtype, type.shape);
+    TESSERA_TRY(const std::string path, file->path(bench.name, ours.model));
+    Result<std::unique_ptr<PeerProcess>> started = start_peer_model(
+        name, path, ours.options.threads, given.names, given.tensors, ours.compiled.output_names,
+        std::move(theirs), peer_place(ours.target, ours.options.load));
+    if (!started) {
+      peer.absent = started.error().message;
+    } else {
+      PeerProcess& process = **started;
+      peer.version = process.version();
+      peer.max_error = worst_output(ours.graph, ours.outputs, process.outputs(),
+                                    target::products_of(ours.target));
+      peer.verified = peer.max_error <= 1;
+      if (peer.verified && !bench.verified) {
+        result->verified_by = peer.version;
+        bench.max_error = peer.max_error;
+        bench.verified = true;
+      }
+      timer->add(
+          runtime::Sampler([&process](int n, bool warm) { return process.sample(n, warm); }));
+      peers.push_back(std::move(*started));
+    }
+    bench.peers.push_back(peer);
+  }
+  return peers;
+}
+
+// By code of ours that is made in another way.
+Result<void> verify_alone(const Computed& ours, runtime::ThreadPool& pool,
+                          ModelBenchResult* result) {
+  BenchResult& bench = result->bench;
+  const bool gpu = ours.target.is_gpu();
+  TESSERA_TRY(const std::vector<HostTensor> plain,
+              gpu ? cpu_outputs(ours.model, ours.options, ours.inputs)
+                  : plain_outputs(ours.model, ours.target, ours.options, ours.inputs, pool));
+  result->verified_by = gpu ? "this machine's cores" : "every node alone";
+  bench.max_error = worst_output(ours.graph, ours.outputs, plain, target::products_of(ours.target));
+  bench.verified = bench.max_error <= 1;
+  bench.compared = bench.verified || !agree_but_for_no_numbers(ours.graph, ours.outputs, plain);
+  return {};
+}
+
 }  // namespace
 
 std::vector<HostTensor> random_model_inputs(const std::vector<std::string>& names,
@@ -248,24 +328,19 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
   TESSERA_TRY(const graph::Graph graph, load_graph(model, options.load));
   TESSERA_TRY(const exec::CompiledModel compiled, exec::compile_model(graph, target, building));
   bench.build_ms = elapsed_ms(build);
-  result.kernels = static_cast<std::int64_t>(compiled.kernels.size());
-  result.cached_kernels = compiled.cached_kernels;
-  result.steps = static_cast<std::int64_t>(compiled.steps.size());
-  result.arena_bytes = compiled.arena_bytes;
-  result.live_bytes = compiled.live_bytes;
-  result.constant_bytes = compiled.constant_bytes;
+  describe(compiled, &result);
 
+  Computed ours{model, graph, compiled, target, options, {}, {}};
   runtime::ThreadPool pool({.threads = options.threads});
-  TESSERA_TRY(const std::vector<HostTensor> inputs, chosen_inputs(compiled, options));
+  TESSERA_TRY(ours.inputs, chosen_inputs(compiled, options));
   exec::ModelRunner runner =
       device ? exec::ModelRunner(compiled, *device) : exec::ModelRunner(compiled, pool);
-  for (std::size_t i = 0; i < inputs.size(); ++i) TESSERA_DO(runner.set_input(i, inputs[i]));
+  for (std::size_t i = 0; i < ours.inputs.size(); ++i)
+    TESSERA_DO(runner.set_input(i, ours.inputs[i]));
   TESSERA_DO(runner.run());
-  std::vector<HostTensor> outputs;
-  for (std::size_t i = 0; i < compiled.output_types.size(); ++i)
-    outputs.push_back(runner.output(i));
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    if (is_no_number(outputs[i])) result.not_numbers.push_back(compiled.output_names[i]);
+  for (std::size_t i = 0; i < compiled.output_types.size(); ++i) {
+    ours.outputs.push_back(runner.output(i));
+    if (is_no_number(ours.outputs[i])) result.not_numbers.push_back(compiled.output_names[i]);
   }
 
   runtime::InterleavedTimer timer(options.timing);
@@ -275,51 +350,10 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
     timer.add([&] { (void)runner.run(); });
   }
   ModelFile file;
-  TESSERA_TRY(const PeerInputs theirs_in, peer_inputs(model, options.load, compiled, inputs));
-  // Types that are not f32 matter to peers on a GPU; on a CPU they run the model as it is.
-  PeerPlace place;
-  if (device) {
-    const DType floats = options.load.passes.floats;
-    const bool tf32 = floats == DType::kF32 && target::products_of(target) == Products::kTf32;
-    place = {.device = target::to_text(target.kind), .dtype = tf32 ? "tf32" : to_text(floats)};
-  }
-  std::vector<std::unique_ptr<PeerProcess>> peers;
-  for (const std::string& name : options.peers) {
-    PeerResult peer{.name = name};
-    std::vector<HostTensor> theirs;
-    for (const auto& type : compiled.output_types) theirs.emplace_back(type.dtype, type.shape);
-    TESSERA_TRY(const std::string path, file.path(spec, model));
-    Result<std::unique_ptr<PeerProcess>> started =
-        start_peer_model(name, path, options.threads, theirs_in.names, theirs_in.tensors,
-                         compiled.output_names, std::move(theirs), place);
-    if (!started) {
-      peer.absent = started.error().message;
-    } else {
-      PeerProcess& process = **started;
-      peer.version = process.version();
-      peer.max_error = worst_output(graph, outputs, process.outputs(), target::products_of(target));
-      peer.verified = peer.max_error <= 1;
-      // The first that agrees with ours.
-      if (peer.verified && !bench.verified) {
-        result.verified_by = peer.version;
-        bench.max_error = peer.max_error;
-        bench.verified = true;
-      }
-      timer.add(runtime::Sampler([&process](int n, bool warm) { return process.sample(n, warm); }));
-      peers.push_back(std::move(*started));
-    }
-    bench.peers.push_back(peer);
-  }
+  TESSERA_TRY(const std::vector<std::unique_ptr<PeerProcess>> peers,
+              start_peers(ours, &file, &timer, &result));
   // A peer that disagrees may itself be wrong.
-  if (!bench.verified) {
-    TESSERA_TRY(const std::vector<HostTensor> plain,
-                device ? cpu_outputs(model, options, inputs)
-                       : plain_outputs(model, target, options, inputs, pool));
-    result.verified_by = device ? "this machine's cores" : "every node alone";
-    bench.max_error = worst_output(graph, outputs, plain, target::products_of(target));
-    bench.verified = bench.max_error <= 1;
-    bench.compared = bench.verified || !agree_but_for_no_numbers(graph, outputs, plain);
-  }
+  if (!bench.verified) TESSERA_DO(verify_alone(ours, pool, &result));
   warm_up(options.warmup_s, [&] { (void)runner.run(); });
   if (options.profile) {
     TESSERA_TRY(result.profile, profile_steps(compiled, runner));
