@@ -362,8 +362,9 @@ void add_bench(Flags& app, std::function<int()>* run) {
   const auto args = std::make_shared<BenchArgs>();
   add_model_options(*sub, args->model, false);
   add_cache_option(*sub, args->model_bench.no_cache);
-  sub->add_option("--inputs", args->model_bench.inputs,
-                  "NumPy .npz with inputs of the model; others are random")
+  sub->add_option(
+         "--inputs", args->model_bench.inputs,
+         "NumPy .npz with inputs of the model, or .npy with the only one; others are random")
       ->check(existing_file());
   sub->add_flag("--profile", args->model_bench.profile,
                 "Print time, FLOP/s and bytes/s of each kernel of the model, the slowest first");

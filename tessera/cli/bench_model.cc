@@ -9,10 +9,10 @@
 #include <fmt/ranges.h>
 
 #include "tessera/artifact/load_artifact.h"
+#include "tessera/cli/arrays.h"
 #include "tessera/cli/bench_output.h"
 #include "tessera/cli/command.h"
 #include "tessera/driver/bench/machine.h"
-#include "tessera/support/npz.h"
 
 namespace tessera::cli {
 namespace {
@@ -148,6 +148,18 @@ void print_markdown(const driver::BenchResult& r, bool first) {
       peer ? fmt::format("{:.2f}", peer->ratio) : "", r.build_ms * 1e-3);
 }
 
+Result<std::vector<std::string>> input_names(const std::string& model,
+                                             const onnx::ImportOptions& import) {
+  if (!artifact::is_artifact(model)) {
+    TESSERA_TRY(const onnx::Model read, driver::load_onnx(model));
+    return open_inputs(read.graph, import);
+  }
+  TESSERA_TRY(const artifact::Metadata made, artifact::read_metadata(model));
+  std::vector<std::string> names;
+  for (const artifact::TensorDescription& input : made.inputs) names.push_back(input.name);
+  return names;
+}
+
 }  // namespace
 
 int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
@@ -172,7 +184,8 @@ int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
   }
   NamedTensors given;
   if (!args.inputs.empty()) {
-    Result<NamedTensors> inputs = read_npz(args.inputs);
+    Result<NamedTensors> inputs =
+        read_arrays(args.inputs, [&] { return input_names(models[0], options.load.import); });
     if (!inputs) return report(inputs.error());
     given = std::move(inputs).value();
     for (const NamedTensor& t : given) {

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "tessera/artifact/load_artifact.h"
+#include "tessera/cli/arrays.h"
 #include "tessera/cli/command.h"
 #include "tessera/cli/model_args.h"
 #include "tessera/cli/plan_args.h"
@@ -14,7 +15,6 @@
 #include "tessera/driver/compile/run_split.h"
 #include "tessera/onnx/input_types.h"
 #include "tessera/runtime/device/devices.h"
-#include "tessera/support/npz.h"
 
 namespace tessera::cli {
 namespace {
@@ -150,10 +150,11 @@ Result<Named> run_in_parts(const RunArgs& args, const onnx::Model& model,
   return out;
 }
 
-Result<std::map<std::string, HostTensor>> read_inputs(const RunArgs& args) {
+Result<std::map<std::string, HostTensor>> read_inputs(
+    const RunArgs& args, const std::function<Result<std::vector<std::string>>()>& names) {
   std::map<std::string, HostTensor> given;
   if (args.inputs.empty()) return given;
-  TESSERA_TRY(NamedTensors arrays, read_npz(args.inputs));
+  TESSERA_TRY(NamedTensors arrays, read_arrays(args.inputs, names));
   for (NamedTensor& t : arrays) given[t.name] = std::move(t.tensor);
   return given;
 }
@@ -168,7 +169,8 @@ Result<Named> run_artifact(const RunArgs& args) {
     names.push_back(t.name);
     types.push_back({t.dtype, t.shape});
   }
-  TESSERA_TRY(const auto given, read_inputs(args));
+  TESSERA_TRY(const auto given,
+              read_inputs(args, [&]() -> Result<std::vector<std::string>> { return names; }));
   TESSERA_TRY(const std::vector<HostTensor> inputs, arrange_inputs(args, given, names, types));
   Named out;
   for (const artifact::TensorDescription& t : m.outputs) out.names.push_back(t.name);
@@ -190,7 +192,11 @@ Result<Named> run_any(const RunArgs& args, std::optional<driver::PlanSchedules>*
   TESSERA_TRY(driver::LoadOptions load, load_options(args.model, machine));
   load.cache = kernel_cache(args.no_cache);
   driver::ModelSource source(args.model.model);
-  TESSERA_TRY(const auto given, read_inputs(args));
+  const auto names = [&]() -> Result<std::vector<std::string>> {
+    TESSERA_TRY(const onnx::Model* model, source.model());
+    return open_inputs(model->graph, load.import);
+  };
+  TESSERA_TRY(const auto given, read_inputs(args, names));
   for (const auto& [name, tensor] : given) {
     if (load.import.values.contains(name) || load.import.literals.contains(name)) {
       return make_error(ErrorCode::kInvalidArgument, "input '{}' is in --inputs and in --value",
@@ -225,7 +231,7 @@ int run_command(const RunArgs& args) {
   for (std::size_t i = 0; i < out->names.size(); ++i)
     named.push_back({out->names[i], out->tensors[i]});
   if (!args.output.empty()) {
-    const Result<void> written = write_npz(args.output, named);
+    const Result<void> written = write_arrays(args.output, named);
     if (!written) return report(written.error());
   }
   for (const auto& [name, t] : named) {
@@ -253,9 +259,11 @@ void add_run(Flags& app, std::function<int()>* run) {
   const auto args = std::make_shared<RunArgs>();
   add_model_options(*sub, args->model, true);
   add_plan_options(*sub, args->plan);
-  sub->add_option("--inputs", args->inputs, "NumPy .npz: one array per input, by name")
+  sub->add_option("--inputs", args->inputs,
+                  "NumPy .npz: one array per input, by name; .npy: the only input")
       ->check(existing_file());
-  sub->add_option("-o,--output", args->output, "NumPy .npz to write: one array per output");
+  sub->add_option("-o,--output", args->output,
+                  "NumPy .npz to write: one array per output; .npy: the only output");
   sub->add_option("--target", args->target, "host, or cuda or opencl: the device at hand");
   add_fast_math_option(*sub, args->model);
   add_threads_option(*sub, args->threads, "Threads of the code");

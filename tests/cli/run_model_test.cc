@@ -245,6 +245,31 @@ TEST(Run, InputsThatAreNoArchive) {
   expect_refused(run({"run", model, "--inputs", "/no/such.npz"}), 2, {"/no/such.npz"});
 }
 
+TEST(Run, OneArrayNeedsNoName) {
+  const std::string model =
+      save("m.onnx",
+           make_model(make_graph({floats("v", {"n"})}, {make_node("Neg", {"v"}, {"w"})}, {"w"})));
+  const std::string input = write_file("x.npy", npy_bytes(float_tensor({3}, {1, -2, 3})));
+  const std::string output = write_file("y.npy", "");
+  const Finished result = run({"run", model, "--inputs", input, "-o", output});
+  EXPECT_EQ(result.code, 0) << result.err;
+  const Result<HostTensor> got = read_npy(output);
+  ASSERT_TRUE(got.ok());
+  EXPECT_EQ(mismatch(*got, float_tensor({3}, {-1, 2, -3}), 0), "");
+  EXPECT_EQ(run({"bench", model, "--inputs", input, "--samples", "1"}).code, 0);
+}
+
+TEST(Run, SeveralArraysNeedAnArchive) {
+  const std::string model = save(
+      "m.onnx", make_model(make_graph(
+                    {floats("a", {"2"}), floats("b", {"2"})},
+                    {make_node("Neg", {"a"}, {"c"}), make_node("Neg", {"b"}, {"d"})}, {"c", "d"})));
+  const std::string input = write_file("x.npy", npy_bytes(float_tensor({2}, {1, 2})));
+  expect_refused(run({"run", model, "--inputs", input}), 2, {"x.npy holds one array", "a b"});
+  expect_refused(run({"run", model, "--random", "-o", write_file("y.npy", "")}), 2,
+                 {"y.npy holds one array", "2 outputs"});
+}
+
 TEST(Run, PlacesThatCannotBeWritten) {
   const std::string model = save("m.onnx", linear_model());
   const auto to = [&](const std::string& path) {
