@@ -4,13 +4,13 @@
 #include <functional>
 #include <optional>
 
-#include "tessera/arith/simplify.h"
 #include "tessera/ir/build.h"
 #include "tessera/ir/launch.h"
 #include "tessera/ir/visitor.h"
 #include "tessera/lower/bind_threads.h"
 #include "tessera/lower/check_threads.h"
 #include "tessera/lower/free_edges.h"
+#include "tessera/lower/prefetch.h"
 #include "tessera/lower/reduce_threads.h"
 #include "tessera/lower/stage_domains.h"
 #include "tessera/schedule/nest.h"
@@ -28,8 +28,6 @@ std::size_t idx(int i) { return static_cast<std::size_t>(i); }
 
 // Temporaries up to this size live on the stack, where they can become registers.
 constexpr std::int64_t kMaxStackBytes = 16384;
-// What a prefetch asks for.
-constexpr std::int64_t kLineBytes = 64;
 // Elements of an accumulator tile; more than any register file holds, small enough for L1.
 constexpr std::int64_t kMaxAccumulators = 1024;
 
@@ -407,7 +405,10 @@ class NestBuilder {
         attached.push_back(&s);
       }
     }
-    const ir::Stmt out = place(attached, prefetches(e, id), [&] { return emit_at(e, p + 1); });
+    const Reads reads{[this](const ir::Buffer& b) { return storage_.count(b) > 0; },
+                      [this](const ir::Expr& load) { return Access(*this, false)(load); }};
+    const ir::Stmt out = place(attached, prefetches(state_, domains_, e.stage, id, reads),
+                               [&] { return emit_at(e, p + 1); });
     return ir::For::make(var, e.domain.iter_extents[idx(id)],
                          loop_kind(e.stage.iters[idx(id)].annotation), guard(e, p, false, out));
   }
@@ -451,7 +452,7 @@ class NestBuilder {
           ir::If::make(first, write_back, spatial_nest(e, p, stores(memory, memory_index, both)));
     }
     std::vector<ir::Stmt> parts;
-    if (!ir::is_const_int(first, 1)) parts.push_back(prefetch_tile(e, p, old));
+    if (!ir::is_const_int(first, 1)) parts.push_back(prefetch_tile(e.stage, e.domain, p, old));
     parts.insert(parts.end(), {spatial_nest(e, p, initial_stores(e)), emit_loops(e, p)});
     if (e.cross >= 0) parts.push_back(reduce_threads(e, p));
     parts.push_back(write_back);
@@ -489,28 +490,6 @@ class NestBuilder {
     return out;
   }
 
-  // Asks for the lines of a tile that will be read back after the loops: both ends of each row of
-  // it.
-  ir::Stmt prefetch_tile(const Emit& e, int p, const std::vector<ir::Expr>& tile) const {
-    std::vector<ir::Stmt> fetches;
-    for (const ir::Expr& read : tile)
-      fetches.push_back(ir::Evaluate::make(ir::call(ir::Intrinsic::kPrefetch, {read})));
-    ir::Stmt out = ir::Block::make(std::move(fetches));
-    for (std::size_t q = e.stage.leaves.size(); q-- > idx(p);) {
-      const int id = e.stage.leaves[q];
-      const ir::Expr& var = e.domain.leaf_vars[idx(id)];
-      const std::int64_t extent = e.domain.iter_extents[idx(id)];
-      if (e.stage.iters[idx(id)].reduce) continue;
-      if (e.stage.iters[idx(id)].annotation == Annotation::kVectorize) {
-        out = ir::Block::make({ir::substitute(out, var, ir::int_imm(0)),
-                               ir::substitute(out, var, ir::int_imm(extent - 1))});
-      } else {
-        out = ir::For::make(var, extent, ir::LoopKind::kUnrolled, out);
-      }
-    }
-    return out;
-  }
-
   ir::Stmt update_stores(const Emit& e) const {
     const te::Op& op = e.stage.op;
     const bool clamp = e.domain.padded();
@@ -539,143 +518,6 @@ class NestBuilder {
     for (std::size_t o = values.size(); o-- > 0;)
       out.push_back(ir::Store::make(targets[o], index[o], values[o]));
     return ir::Block::make(std::move(out));
-  }
-
-  // A prefetch is a hint: dropped where the tensor is made further in, or where finding the address
-  // needs a read that may lie outside.
-  bool can_prefetch(const ir::Load& load) const {
-    bool direct = storage_.count(load.buffer) > 0;
-    for (const ir::Expr& index : load.indices) {
-      ir::for_each_expr(index, [&](const ir::Expr& e) { direct = direct && !e.as<ir::Load>(); });
-    }
-    return direct;
-  }
-
-  std::vector<ir::Stmt> prefetches(const Emit& e, int id) const {
-    std::vector<ir::Stmt> out;
-    for (const schedule::Prefetch& p : e.stage.prefetches) {
-      if (p.iter != id) continue;
-      for (const ir::Expr& v : e.stage.op.values) {
-        ir::for_each_expr(v, [&](const ir::Expr& x) {
-          const auto* load = x.as<ir::Load>();
-          if (!load || load->buffer->name != p.buffer || !can_prefetch(*load)) return;
-          const ir::Expr now = ir::substitute(x, e.domain.axis_values);
-          if (p.distance == 0) {
-            prefetch_next(e, id, now, &out);
-          } else {
-            prefetch_ahead(e, id, now, p.distance, &out);
-          }
-        });
-      }
-    }
-    return out;
-  }
-
-  static std::int64_t line_of(const ir::Expr& load) {
-    return kLineBytes / size_bytes(load.as<ir::Load>()->buffer->dtype);
-  }
-  static void add_prefetch(const ir::Expr& read, std::vector<ir::Stmt>* out) {
-    out->push_back(ir::Evaluate::make(ir::call(ir::Intrinsic::kPrefetch, {read})));
-  }
-
-  void prefetch_ahead(const Emit& e, int id, const ir::Expr& now, std::int64_t distance,
-                      std::vector<ir::Stmt>* out) const {
-    ir::VarMap ahead;  // this loop `distance` further, the loops inside at their start
-    ahead[e.domain.leaf_vars[idx(id)].get()] = e.domain.leaf_vars[idx(id)] + distance;
-    ir::Expr vector;  // of several lines
-    std::int64_t elements = 1;
-    for (std::size_t q = idx(e.stage.position(id)) + 1; q < e.stage.leaves.size(); ++q) {
-      const int leaf = e.stage.leaves[q];
-      const ir::Expr& var = e.domain.leaf_vars[idx(leaf)];
-      ahead[var.get()] = ir::int_imm(0);
-      if (e.stage.iters[idx(leaf)].annotation != Annotation::kVectorize) continue;
-      vector = var;
-      elements = e.domain.iter_extents[idx(leaf)];
-    }
-    const bool along = vector && ir::uses_var(now, vector);
-    for (std::int64_t at = 0; at < (along ? elements : 1); at += line_of(now)) {
-      if (along) ahead[vector.get()] = ir::int_imm(at);
-      // Not clamped: past the end of a panel lies the next one, which is what a long distance
-      // means.
-      add_prefetch(Access(*this, false)(ir::substitute(now, ahead)), out);
-    }
-  }
-
-  // How far apart in its storage a read lies when a loop goes one further, all loops at their
-  // start; 0 if unknown.
-  std::int64_t stride(const ir::Expr& now, const ir::VarMap& start, const ir::Expr& var) const {
-    const auto place = [&](std::int64_t at) -> std::optional<std::int64_t> {
-      ir::VarMap map = start;
-      map[var.get()] = ir::int_imm(at);
-      const ir::Expr read = Access(*this, false)(ir::substitute(now, map));
-      const auto* load = read.as<ir::Load>();
-      std::int64_t out = 0;
-      for (std::size_t d = 0; d < load->indices.size(); ++d) {
-        const auto index = ir::as_const_int(arith::simplify(load->indices[d]));
-        if (!index) return std::nullopt;
-        out = out * load->buffer->shape[d] + *index;
-      }
-      return out;
-    };
-    const auto first = place(0), second = place(1);
-    return first && second ? *second - *first : 0;
-  }
-
-  // A panel is what the loops from here outwards read side by side, until one does not matter to
-  // the tensor; that one and those around it read it again. All of those visits together ask for
-  // the next panel, each step for its share.
-  void prefetch_next(const Emit& e, int id, const ir::Expr& now, std::vector<ir::Stmt>* out) const {
-    struct Loop {
-      ir::Expr var;
-      std::int64_t extent;
-    };
-    std::vector<Loop> loops;
-    for (const schedule::NestLoop& l : schedule::loops_around(state_, e.stage)) {
-      const StageDomain& d = domains_.of.at(l.stage);
-      loops.push_back({d.leaf_vars[idx(l.iter)], d.iter_extents[idx(l.iter)]});
-    }
-    ir::VarMap start;
-    std::int64_t share = 1;  // elements that one step reads
-    for (std::size_t q = 0; q < e.stage.leaves.size(); ++q) {
-      const int leaf = e.stage.leaves[q];
-      const Loop loop{e.domain.leaf_vars[idx(leaf)], e.domain.iter_extents[idx(leaf)]};
-      if (static_cast<int>(q) <= e.stage.position(id)) {
-        loops.push_back(loop);
-      } else {
-        start[loop.var.get()] = ir::int_imm(0);
-        if (ir::uses_var(now, loop.var)) share *= loop.extent;
-      }
-    }
-    ir::VarMap origin = start;
-    for (const Loop& l : loops) origin[l.var.get()] = ir::int_imm(0);
-    std::size_t at = loops.size();
-    std::int64_t steps = 1, visits = 1;
-    ir::Expr visit = ir::int_imm(0);  // of all steps of all visits
-    const auto beside = [&](const Loop& l) {
-      return l.extent == 1 || stride(now, origin, l.var) == steps * share;
-    };
-    for (; at > 0 && beside(loops[at - 1]); --at) {
-      start[loops[at - 1].var.get()] = ir::int_imm(0);
-      visit = visit + loops[at - 1].var * steps;
-      steps *= loops[at - 1].extent;
-    }
-    for (; at > 0 && !ir::uses_var(now, loops[at - 1].var); --at) {
-      visit = visit + loops[at - 1].var * (steps * visits);
-      visits *= loops[at - 1].extent;
-    }
-    if (visits < 2 || at == 0) return;
-    // Behind the last panel lies nothing: looking for its pages takes time.
-    const Loop& panels = loops[at - 1];
-    const ir::Expr next = (ir::min(panels.var + 1, ir::int_imm(panels.extent - 1)) - panels.var) *
-                          stride(now, origin, panels.var);
-    const std::int64_t each = (share + visits - 1) / visits;
-    const ir::Expr read = Access(*this, false)(ir::substitute(now, start));
-    const auto* load = read.as<ir::Load>();
-    for (std::int64_t part = 0; part < each; part += line_of(now)) {
-      std::vector<ir::Expr> indices = load->indices;
-      indices.back() = indices.back() + next + visit * each + part;
-      add_prefetch(ir::Load::make(load->buffer, std::move(indices)), out);
-    }
   }
 
   const State& state_;
