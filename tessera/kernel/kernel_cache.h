@@ -41,7 +41,7 @@ class KernelCache {
 };
 
 // The user's cache: $TESSERA_CACHE if it is a folder's path, else tessera/ in $XDG_CACHE_HOME or
-// ~/.cache, of 1 GiB or $TESSERA_CACHE_MB. Null with TESSERA_CACHE=off, and where there is no
+// ~/.cache, of 4 GiB or $TESSERA_CACHE_MB. Null with TESSERA_CACHE=off, and where there is no
 // place.
 std::shared_ptr<const KernelCache> user_kernel_cache();
 
