@@ -151,8 +151,8 @@ Result<void> ModelRunner::record_parts(Bound* bound) {
   return end_recording();
 }
 
-// A whole model whose weights do not stay in the cache of its device may be faster when they are
-// fetched beside the kernels, or slower, because that takes their place: both are tried.
+// A whole model whose weights do not stay in the cache of its device may be faster when kernels
+// fetch what others will read, or slower, where that is in the way: both are tried.
 Result<std::unique_ptr<runtime::Recording>> ModelRunner::record(std::vector<runtime::Call> calls) {
   TESSERA_TRY(auto plain, device_.record(calls));
   auto* fetching = dynamic_cast<runtime::FetchingDevice*>(&device_);
@@ -160,11 +160,9 @@ Result<std::unique_ptr<runtime::Recording>> ModelRunner::record(std::vector<runt
   std::vector<std::vector<runtime::Piece>> read;
   for (std::size_t i = 0; i < calls.size(); ++i) read.push_back(weights_of(calls[i], i));
   auto plan = runtime::plan_fetches(read, device_.target().l2_bytes);
-  if (std::all_of(plan.begin(), plan.end(), [](const auto& pieces) { return pieces.empty(); }))
+  if (std::all_of(plan.begin(), plan.end(), [](const auto& piece) { return piece.bytes == 0; }))
     return plain;
-  auto fetched = fetching->record_fetching(std::move(calls), std::move(plan));
-  if (!fetched.ok()) return plain;  // a driver that knows no such instruction runs it without
-  auto ahead = std::move(fetched).value();
+  TESSERA_TRY(auto ahead, fetching->record_fetching(std::move(calls), std::move(plan)));
   for (const runtime::DeviceBuffer& input : inputs_)  // indices must not point anywhere
     TESSERA_DO(device_.fill(input.get(), 0, input.bytes()));
   std::array<double, 2> least = {HUGE_VAL, HUGE_VAL};

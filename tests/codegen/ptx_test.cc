@@ -145,11 +145,19 @@ TEST(Ptx, ConditionsOfCopiesOfElementsAreNoBranches) {
                                          "} }\neval async_commit()\neval async_wait(0)\nbarrier\n"
                                          "B[bx, tx] = S[31 - tx]\n",
                                          "shared S: f32[32]");
-  const std::string ptx = ptx_of(p);
+  const std::string ptx = ptx_of(p, "a100");
   EXPECT_EQ(count(ptx, "\t@%p"), 1) << ptx;
   EXPECT_EQ(count(ptx, "cp.async.ca.shared.global"), 1) << ptx;
   EXPECT_EQ(count(ptx, "bra"), 0) << ptx;
   EXPECT_GE(count(ptx_of(p, "v100"), "bra"), 1) << "a copy that is none";
+}
+
+TEST(Ptx, KernelsOfHopperFetchWhatOthersWillRead) {
+  const ir::DeviceProgram p = row_sums(32);
+  EXPECT_EQ(count(ptx_of(p), "cp.async.bulk.prefetch.L2.global"), 2);  // one of each launch
+  EXPECT_EQ(count(ptx_of(p, "a100"), "cp.async.bulk.prefetch"), 0);
+  const int parameters = count(ptx_of(p, "a100"), ".param .u64");
+  EXPECT_EQ(count(ptx_of(p), ".param .u64"), parameters + 6);
 }
 
 TEST(Ptx, ProductsOfAWarpGoToTensorCores) {

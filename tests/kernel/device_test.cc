@@ -121,7 +121,7 @@ TEST_P(OnDevice, ARecordingRunsItsCallsInOrder) {
   // The second has its own temporaries; where the device can, its input is fetched.
   auto* fetching = dynamic_cast<runtime::FetchingDevice*>(device_.get());
   const auto recording = fetching
-                             ? fetching->record_fetching({first, second}, {{}, {{parts[1], bytes}}})
+                             ? fetching->record_fetching({first, second}, {{}, {parts[1], bytes}})
                              : device_->record({first, second});
   ASSERT_TRUE(recording.ok()) << recording.error().message;
   for (const std::uint64_t seed : {1u, 2u}) {

@@ -27,15 +27,17 @@ std::vector<std::vector<Piece>> read_of(const std::vector<std::size_t>& megabyte
 }
 
 // The plan as text: by call, the weights that are fetched beside it.
-std::string text_of(const std::vector<std::vector<Piece>>& plan) {
+std::string text_of(const std::vector<Piece>& plan) {
   std::string out;
-  for (const auto& pieces : plan) {
+  for (const Piece& w : plan) {
     if (!out.empty()) out += ' ';
-    if (pieces.empty()) out += '-';
-    for (const Piece& w : pieces) {
-      out += std::to_string(static_cast<char*>(w.memory) - place(0));
-      out += ':' + std::to_string(w.bytes / kMega) + ';';
+    if (w.bytes == 0) {
+      out += '-';
+      continue;
     }
+    const auto at = static_cast<std::size_t>(static_cast<char*>(w.memory) - place(0));
+    out += std::to_string(at % kMega) + (at < kMega ? "" : "+" + std::to_string(at / kMega));
+    out += ':' + std::to_string(w.bytes / kMega);
   }
   return out;
 }
@@ -46,12 +48,13 @@ TEST(FetchAhead, NothingWhereWeightsStayInTheCache) {
   EXPECT_TRUE(plan_fetches({}, 48 << 20).empty());
 }
 
-TEST(FetchAhead, WeightsComeSomeCallsBeforeTheyAreRead) {
-  // A sixth of the cache, 12 MB, may be on its way before a call.
-  EXPECT_EQ(text_of(plan_fetches(read_of({8, 8, 4, 8, 0, 9}), 72 << 20)),
-            "2:8; 3:4;4:8; 6:9; - - -");
-  // Small ones all from the beginning; of large ones as much as may be.
-  EXPECT_EQ(text_of(plan_fetches(read_of({1, 1, 1, 90}), 72 << 20)), "2:1;3:1;4:12; - - -");
+TEST(FetchAhead, TheLastButOneCallBeforeFetches) {
+  EXPECT_EQ(text_of(plan_fetches(read_of({28, 4, 6, 0, 0, 5}), 72 << 20)), "3:6 - - 6:5 - -");
+  // Where it fetches already, one before it; of large weights as much as two may fetch.
+  EXPECT_EQ(text_of(plan_fetches(
+                {{}, {}, {}, {{place(1), kMega}, {place(2), 3 * kMega}}, {{place(3), 90 * kMega}}},
+                72 << 20)),
+            "2:3 3+6:6 3:6 - -");
 }
 
 }  // namespace

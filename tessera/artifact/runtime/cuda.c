@@ -178,7 +178,7 @@ static tsr_status tsr_device_open(tsr_device* d, const tsr_open_options* options
   if (status.code != TSR_OK) return status;
   d->modules = (void**)calloc((size_t)program->num_modules + 1, sizeof(void*));
   d->functions = (void**)calloc((size_t)program->num_launches + 1, sizeof(void*));
-  d->arguments = (void**)calloc((size_t)program->max_arguments + 1, sizeof(void*));
+  d->arguments = (void**)calloc((size_t)program->max_arguments + 3, sizeof(void*));
   if (!d->modules || !d->functions || !d->arguments) {
     return tsr_fail(TSR_OUT_OF_MEMORY, "no memory for the kernels");
   }
@@ -276,8 +276,10 @@ static tsr_status tsr_device_copy(tsr_device* d, void* stream, void* to, void* f
 static tsr_status tsr_device_launch(tsr_device* d, void* stream, int64_t i, void** memory) {
   const tsr_launch* l = &d->base.program->launches[i];
   const int32_t* places = d->base.program->arguments + l->first_argument;
+  static void* nothing = NULL; /* to fetch for kernels behind it; others do not look at it */
   int32_t a;
   for (a = 0; a < l->num_arguments; ++a) d->arguments[a] = &memory[places[a]];
+  d->arguments[a] = d->arguments[a + 1] = d->arguments[a + 2] = &nothing;
   return tsr_cu_check(
       d, l->kernel,
       d->launch(d->functions[i], l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1],

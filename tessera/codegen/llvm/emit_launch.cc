@@ -22,6 +22,7 @@ constexpr unsigned kGlobal = 1, kShared = 3;  // address spaces of NVPTX
 constexpr std::uint64_t kParamAlign = 64;     // what devices promise
 // More must be dynamic: asked for at the launch.
 constexpr std::int64_t kMostStaticShared = 48 << 10;
+constexpr int kFetchCapability = 90;
 
 constexpr unsigned kBlockIds[] = {llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x,
                                   llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_y,
@@ -100,8 +101,10 @@ Result<runtime::LaunchInfo> Emitter::emit_launch() {
 void Emitter::make_kernel_entry() {
   llvm::LLVMContext& ctx = b_.getContext();
   llvm::Type* pointer = llvm::PointerType::get(ctx, kGlobal);
-  auto* signature = llvm::FunctionType::get(
-      b_.getVoidTy(), std::vector<llvm::Type*>(params_.size(), pointer), false);
+  std::vector<llvm::Type*> types(params_.size(), pointer);
+  const bool fetches = target_.gpu.capability >= kFetchCapability;
+  if (fetches) types.insert(types.end(), 3, b_.getInt64Ty());
+  auto* signature = llvm::FunctionType::get(b_.getVoidTy(), types, false);
   auto* f = llvm::Function::Create(signature, llvm::Function::ExternalLinkage, name_, module_);
   f->setDoesNotThrow();
   // Without room for operands ahead of their use, every product waits for shared memory.
@@ -123,7 +126,49 @@ void Emitter::make_kernel_entry() {
     bind_id(launch_->block_vars[d], launch_->grid[d], kBlockIds[d]);
     bind_id(launch_->thread_vars[d], launch_->block[d], kThreadIds[d]);
   }
+  const auto end = static_cast<unsigned>(types.size());
+  if (fetches) emit_fetch(f->getArg(end - 3), f->getArg(end - 2), f->getArg(end - 1));
   open_scope(entry);
+}
+
+// Brings bytes into the second cache that a kernel behind this one will read: of those from `begin`
+// to `end`, each block asks for its `share` and does not wait. One thread asks for all of it: the
+// instruction takes uniform registers, and the threads of a warp would take turns.
+void Emitter::emit_fetch(Value* begin, Value* end, Value* share) {
+  std::string first;  // only the first thread goes on
+  for (std::size_t d = 0; d < 3; ++d) {
+    if (launch_->block[d] == 1) continue;
+    first +=
+        fmt::format("mov.u32 %ahead_r1, %tid.{};\nsetp.ne.u32 %ahead_p, %ahead_r1, 0;\n", "xyz"[d]);
+    first += "@%ahead_p bra FETCHED;\n";
+  }
+  const std::string text = fmt::format(
+      R"({{
+.reg .pred %ahead_p;
+.reg .b32 %ahead_r<2>;
+.reg .b64 %ahead_d<2>;
+setp.eq.u64 %ahead_p, $0, $1;
+@%ahead_p bra FETCHED;
+{2}mov.u32 %ahead_r0, %ctaid.z;
+mov.u32 %ahead_r1, %ctaid.y;
+mad.lo.u32 %ahead_r0, %ahead_r0, {1}, %ahead_r1;
+mov.u32 %ahead_r1, %ctaid.x;
+mad.lo.u32 %ahead_r0, %ahead_r0, {0}, %ahead_r1;
+cvt.u64.u32 %ahead_d0, %ahead_r0;
+mad.lo.u64 %ahead_d0, %ahead_d0, $2, $0;
+setp.ge.u64 %ahead_p, %ahead_d0, $1;
+@%ahead_p bra FETCHED;
+sub.u64 %ahead_d1, $1, %ahead_d0;
+min.u64 %ahead_d1, %ahead_d1, $2;
+cvt.u32.u64 %ahead_r1, %ahead_d1;
+cp.async.bulk.prefetch.L2.global [%ahead_d0], %ahead_r1;
+FETCHED:
+}})",
+      launch_->grid[0], launch_->grid[1], first);
+  llvm::Type* number = b_.getInt64Ty();
+  auto* signature = llvm::FunctionType::get(b_.getVoidTy(), {number, number, number}, false);
+  b_.CreateCall(llvm::InlineAsm::get(signature, text, "l,l,l", /*hasSideEffects=*/true),
+                {begin, end, share});
 }
 
 void Emitter::bind_id(const ir::Expr& var, std::int64_t extent, unsigned intrinsic) {

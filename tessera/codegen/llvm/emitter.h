@@ -194,6 +194,7 @@ class Emitter {
 
   // emit_launch.cc
   void make_kernel_entry();
+  void emit_fetch(llvm::Value* begin, llvm::Value* end, llvm::Value* share);
   llvm::Value* make_shared(const ir::SharedPlaces& places, std::int64_t* dynamic_bytes);
   void bind_id(const ir::Expr& var, std::int64_t extent, unsigned intrinsic);
   void emit_barrier();

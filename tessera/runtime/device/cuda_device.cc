@@ -57,44 +57,7 @@ Result<target::Target> describe(const Driver& d, cuda::DeviceId device) {
   return t;
 }
 
-// Fewer threads do not ask fast enough, more blocks are in the way of other kernels (H200).
-constexpr unsigned kFetchBlocks = 8, kFetchThreads = 32;
-constexpr std::uint64_t kFetchGrain = 16;  // bytes
-constexpr int kFetchCapability = 90;
-// Brings bytes into the second cache, 4 KiB of each thread at a time. It is small: it runs beside
-// other kernels, and ends while the bytes are on their way.
-constexpr const char* kFetchPtx = R"(.version 8.0
-.target sm_90
-.address_size 64
-.visible .entry fetch(.param .u64 memory, .param .u64 bytes) {
-  .reg .pred %p;
-  .reg .b32 %r<6>;
-  .reg .b64 %d<8>;
-  ld.param.u64 %d0, [memory];
-  ld.param.u64 %d1, [bytes];
-  cvta.to.global.u64 %d0, %d0;
-  mov.u32 %r0, %ctaid.x;
-  mov.u32 %r1, %ntid.x;
-  mov.u32 %r2, %tid.x;
-  mov.u32 %r3, %nctaid.x;
-  mad.lo.u32 %r4, %r0, %r1, %r2;
-  mul.wide.u32 %d2, %r4, 4096;
-  mul.lo.u32 %r3, %r3, %r1;
-  mul.wide.u32 %d3, %r3, 4096;
-again:
-  setp.ge.u64 %p, %d2, %d1;
-  @%p bra done;
-  add.u64 %d4, %d0, %d2;
-  sub.u64 %d5, %d1, %d2;
-  min.u64 %d5, %d5, 4096;
-  cvt.u32.u64 %r5, %d5;
-  cp.async.bulk.prefetch.L2.global [%d4], %r5;
-  add.u64 %d2, %d2, %d3;
-  bra again;
-done:
-  ret;
-}
-)";
+constexpr std::uint64_t kFetchGrain = 128;  // bytes
 
 class CudaCode final : public LoadedCode {
  public:
@@ -136,9 +99,6 @@ class CudaDevice final : public Device, public FetchingDevice {
       : d_(driver), device_(device), target_(std::move(target)) {}
 
   ~CudaDevice() override {
-    if (fetch_module_) d_.module_unload(fetch_module_);
-    if (side_) d_.stream_destroy(side_);
-    if (fork_) d_.event_destroy(fork_);
     if (start_) d_.event_destroy(start_);
     if (end_) d_.event_destroy(end_);
     if (stream_) d_.stream_destroy(stream_);
@@ -193,7 +153,9 @@ class CudaDevice final : public Device, public FetchingDevice {
   }
 
   Result<std::unique_ptr<LoadedCode>> load(const Binary& binary) override;
-  Result<void> launch(LoadedCode& code, std::span<void* const> memory) override;
+  Result<void> launch(LoadedCode& code, std::span<void* const> memory) override {
+    return launch_fetching(code, memory, {});
+  }
 
   Result<void> synchronise() override {
     TESSERA_DO(bind());
@@ -203,8 +165,8 @@ class CudaDevice final : public Device, public FetchingDevice {
   Result<std::unique_ptr<Recording>> record(std::vector<Call> calls) override {
     return record_fetching(std::move(calls), {});
   }
-  Result<std::unique_ptr<Recording>> record_fetching(
-      std::vector<Call> calls, std::vector<std::vector<Piece>> fetched) override;
+  Result<std::unique_ptr<Recording>> record_fetching(std::vector<Call> calls,
+                                                     std::vector<Piece> fetched) override;
 
   Result<void> replay(Recording& recording) override {
     TESSERA_DO(bind());
@@ -219,9 +181,8 @@ class CudaDevice final : public Device, public FetchingDevice {
   Result<void> bind() const { return d_.check("cuCtxSetCurrent", d_.context_set(context_)); }
   Result<cuda::Module> assemble(const Binary& binary) const;
   Result<void> provide_temporaries(CudaCode& code, std::size_t given);
-  Result<void> prepare_fetches();
-  Result<void> launch_all(std::span<const Call> calls, std::span<const std::vector<Piece>> fetched);
-  Result<void> fetch(std::span<const Piece> pieces);
+  Result<void> launch_fetching(LoadedCode& code, std::span<void* const> memory, const Piece& piece);
+  Result<void> launch_all(std::span<const Call> calls, std::span<const Piece> fetched);
 
   const Driver& d_;
   cuda::DeviceId device_;
@@ -229,11 +190,6 @@ class CudaDevice final : public Device, public FetchingDevice {
   cuda::Context context_ = nullptr;
   cuda::Stream stream_ = nullptr;
   cuda::Event start_ = nullptr, end_ = nullptr;
-  // What fetches weights beside the kernels of a recording, where one needs it.
-  cuda::Stream side_ = nullptr;
-  cuda::Event fork_ = nullptr;
-  cuda::Module fetch_module_ = nullptr;
-  cuda::Function fetch_ = nullptr;
 };
 
 Result<cuda::Module> CudaDevice::assemble(const Binary& binary) const {
@@ -290,7 +246,10 @@ Result<void> CudaDevice::provide_temporaries(CudaCode& code, std::size_t given) 
   return {};
 }
 
-Result<void> CudaDevice::launch(LoadedCode& loaded, std::span<void* const> memory) {
+// Kernels for Hopper take three numbers more, of what their first launch fetches; others do not
+// look at them.
+Result<void> CudaDevice::launch_fetching(LoadedCode& loaded, std::span<void* const> memory,
+                                         const Piece& piece) {
   auto& code = static_cast<CudaCode&>(loaded);
   TESSERA_DO(bind());
   TESSERA_DO(provide_temporaries(code, memory.size()));
@@ -303,6 +262,12 @@ Result<void> CudaDevice::launch(LoadedCode& loaded, std::span<void* const> memor
     std::vector<void*> arguments;
     for (const int index : l.arguments)
       arguments.push_back(&addresses[static_cast<std::size_t>(index)]);
+    const std::uint64_t bytes = i == 0 ? piece.bytes / kFetchGrain * kFetchGrain : 0;
+    const auto blocks =
+        static_cast<std::uint64_t>(std::max<std::int64_t>(1, l.grid[0] * l.grid[1] * l.grid[2]));
+    Address begin = address_of(piece.memory), end = begin + bytes;
+    std::uint64_t share = (bytes / blocks + kFetchGrain) / kFetchGrain * kFetchGrain;
+    arguments.insert(arguments.end(), {&begin, &end, &share});
     const auto u = [](std::int64_t n) { return static_cast<unsigned>(n); };
     const Status status = d_.launch(code.functions[i], u(l.grid[0]), u(l.grid[1]), u(l.grid[2]),
                                     u(l.block[0]), u(l.block[1]), u(l.block[2]), u(l.shared_bytes),
@@ -312,51 +277,20 @@ Result<void> CudaDevice::launch(LoadedCode& loaded, std::span<void* const> memor
   return {};
 }
 
-Result<void> CudaDevice::prepare_fetches() {
-  if (fetch_) return {};
-  if (!side_) TESSERA_DO(d_.check("cuStreamCreate", d_.stream_create(&side_, cuda::kNonBlocking)));
-  if (!fork_) TESSERA_DO(d_.check("cuEventCreate", d_.event_create(&fork_, cuda::kWithoutTime)));
-  TESSERA_DO(d_.check("cuModuleLoadDataEx",
-                      d_.module_load(&fetch_module_, kFetchPtx, 0, nullptr, nullptr)));
-  TESSERA_DO(d_.check("cuModuleGetFunction", d_.module_function(&fetch_, fetch_module_, "fetch")));
-  int registers = 0;
-  return d_.check("fetch", d_.function_get(&registers, cuda::kRegisters, fetch_));
-}
-
-Result<void> CudaDevice::fetch(std::span<const Piece> pieces) {
-  TESSERA_DO(d_.check("cuEventRecord", d_.event_record(fork_, stream_)));
-  TESSERA_DO(d_.check("cuStreamWaitEvent", d_.stream_wait_event(side_, fork_, 0)));
-  for (const Piece& p : pieces) {
-    Address memory = address_of(p.memory);
-    std::uint64_t bytes = p.bytes / kFetchGrain * kFetchGrain;
-    std::array<void*, 2> arguments = {&memory, &bytes};
-    TESSERA_DO(d_.check("fetch", d_.launch(fetch_, kFetchBlocks, 1, 1, kFetchThreads, 1, 1, 0,
-                                           side_, arguments.data(), nullptr)));
+Result<void> CudaDevice::launch_all(std::span<const Call> calls, std::span<const Piece> fetched) {
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    TESSERA_DO(launch_fetching(*calls[i].code, calls[i].memory,
+                               i < fetched.size() ? fetched[i] : Piece{}));
   }
   return {};
 }
 
-Result<void> CudaDevice::launch_all(std::span<const Call> calls,
-                                    std::span<const std::vector<Piece>> fetched) {
-  for (std::size_t i = 0; i < calls.size(); ++i) {
-    if (i < fetched.size() && !fetched[i].empty()) TESSERA_DO(fetch(fetched[i]));
-    TESSERA_DO(launch(*calls[i].code, calls[i].memory));
-  }
-  if (fetched.empty()) return {};
-  TESSERA_DO(d_.check("cuEventRecord", d_.event_record(fork_, side_)));
-  return d_.check("cuStreamWaitEvent", d_.stream_wait_event(stream_, fork_, 0));
-}
-
 // A graph: on a stream, small kernels would take as long as it takes to start them.
-Result<std::unique_ptr<Recording>> CudaDevice::record_fetching(
-    std::vector<Call> calls, std::vector<std::vector<Piece>> fetched) {
+Result<std::unique_ptr<Recording>> CudaDevice::record_fetching(std::vector<Call> calls,
+                                                               std::vector<Piece> fetched) {
   TESSERA_DO(bind());
   for (const Call& call : calls)
     TESSERA_DO(provide_temporaries(static_cast<CudaCode&>(*call.code), call.memory.size()));
-  const bool none = std::all_of(fetched.begin(), fetched.end(),
-                                [](const std::vector<Piece>& pieces) { return pieces.empty(); });
-  if (none || target_.gpu.capability < kFetchCapability) fetched.clear();
-  if (!fetched.empty()) TESSERA_DO(prepare_fetches());
   TESSERA_DO(
       d_.check("cuStreamBeginCapture", d_.capture_begin(stream_, cuda::kCaptureThreadLocal)));
   const Result<void> launched = launch_all(calls, fetched);

@@ -43,7 +43,6 @@ enum FunctionAttribute : int { kRegisters = 4, kMaxDynamicShared = 8 };
 enum JitOption : int { kErrorLog = 5, kErrorLogBytes = 6 };
 inline constexpr int kCaptureThreadLocal = 1;  // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 inline constexpr unsigned kNonBlocking = 1;    // CU_STREAM_NON_BLOCKING
-inline constexpr unsigned kWithoutTime = 2;    // CU_EVENT_DISABLE_TIMING
 
 // Every function that is used, with the symbol that has this signature.
 #define TESSERA_CUDA_FUNCTIONS(V)                                                                \
@@ -79,7 +78,6 @@ inline constexpr unsigned kWithoutTime = 2;    // CU_EVENT_DISABLE_TIMING
   V(stream_create, "cuStreamCreate", (Stream * stream, unsigned flags))                          \
   V(stream_destroy, "cuStreamDestroy_v2", (Stream stream))                                       \
   V(stream_wait, "cuStreamSynchronize", (Stream stream))                                         \
-  V(stream_wait_event, "cuStreamWaitEvent", (Stream stream, Event event, unsigned flags))        \
   V(capture_begin, "cuStreamBeginCapture_v2", (Stream stream, int mode))                         \
   V(capture_end, "cuStreamEndCapture", (Stream stream, Graph * graph))                           \
   V(graph_instantiate, "cuGraphInstantiateWithFlags",                                            \

@@ -5,28 +5,37 @@
 namespace tessera::runtime {
 namespace {
 
-// Of the cache, for what is on its way or not read yet (H200: as good as a quarter for BERT-base).
-constexpr std::size_t kAheadShare = 6;
+// A call fetches what the next but one reads or a later one: the call between hides the way from
+// memory (H200: BERT-base, GPT-2).
+constexpr std::size_t kBefore = 2;
+// Of the cache, what is fetched for one call and by one call.
+constexpr std::size_t kCallShare = 6, kPieceShare = 12;
 
 }  // namespace
 
-std::vector<std::vector<Piece>> plan_fetches(const std::vector<std::vector<Piece>>& read,
-                                             std::int64_t cache_bytes) {
-  std::vector<std::vector<Piece>> plan(read.size());
-  std::vector<std::size_t> before = {0};  // bytes of the calls before each
-  for (const std::vector<Piece>& pieces : read) {
-    std::size_t bytes = before.back();
-    for (const Piece& p : pieces) bytes += p.bytes;
-    before.push_back(bytes);
-  }
+std::vector<Piece> plan_fetches(const std::vector<std::vector<Piece>>& read,
+                                std::int64_t cache_bytes) {
+  std::vector<Piece> plan(read.size());
+  std::size_t all = 0;
+  for (const std::vector<Piece>& pieces : read)
+    for (const Piece& p : pieces) all += p.bytes;
   const auto cache = static_cast<std::size_t>(std::max<std::int64_t>(0, cache_bytes));
-  if (cache == 0 || before.back() <= cache / 2) return plan;
-  const std::size_t ahead = cache / kAheadShare;
-  std::size_t from = 0;
-  for (std::size_t c = 1; c < read.size(); ++c) {
-    while (before[c] - before[from] > ahead) ++from;
-    if (from == c) continue;  // what it reads would come too late
-    for (const Piece& p : read[c]) plan[from].push_back({p.memory, std::min(p.bytes, ahead)});
+  if (cache == 0 || all <= cache / 2) return plan;
+  const std::size_t call = cache / kCallShare, piece = cache / kPieceShare;
+  // From the last one on, each as late as may be.
+  std::size_t free = read.size();  // calls before this one have nothing to fetch yet
+  for (std::size_t c = read.size(); c-- > kBefore;) {
+    std::size_t left = call;
+    free = std::min(free, c - kBefore + 1);
+    for (auto p = read[c].rbegin(); p != read[c].rend(); ++p) {
+      auto* memory = static_cast<char*>(p->memory);
+      for (std::size_t done = 0; done < p->bytes && left > 0 && free > 0;) {
+        const std::size_t bytes = std::min({piece, left, p->bytes - done});
+        plan[--free] = {memory + done, bytes};
+        done += bytes;
+        left -= bytes;
+      }
+    }
   }
   return plan;
 }

@@ -16,19 +16,19 @@ struct Piece {
   std::size_t bytes = 0;
 };
 
-// Of the weights that each call reads, those that are fetched while it runs, in the order in which
-// they are read. Nothing where all of them stay in a cache of so many bytes from one replay to the
-// next.
-std::vector<std::vector<Piece>> plan_fetches(const std::vector<std::vector<Piece>>& read,
-                                             std::int64_t cache_bytes);
+// Of the weights that the calls read, what each call fetches while it runs: one piece or nothing,
+// in the order in which they are read. Nothing where all of them stay in a cache of so many bytes
+// from one replay to the next.
+std::vector<Piece> plan_fetches(const std::vector<std::vector<Piece>>& read,
+                                std::int64_t cache_bytes);
 
-// What a device is, too, if it can fetch beside the kernels of a recording.
+// What a device is, too, if kernels of a recording can fetch what others will read.
 class FetchingDevice {
  public:
   virtual ~FetchingDevice() = default;
-  // As Device::record; while calls[i] runs, fetched[i] is brought into the cache.
-  virtual Result<std::unique_ptr<Recording>> record_fetching(
-      std::vector<Call> calls, std::vector<std::vector<Piece>> fetched) = 0;
+  // As Device::record; calls[i] brings fetched[i] into the cache, if its code can.
+  virtual Result<std::unique_ptr<Recording>> record_fetching(std::vector<Call> calls,
+                                                             std::vector<Piece> fetched) = 0;
 };
 
 }  // namespace tessera::runtime
