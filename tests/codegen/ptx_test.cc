@@ -152,6 +152,19 @@ TEST(Ptx, ConditionsOfCopiesOfElementsAreNoBranches) {
   EXPECT_GE(count(ptx_of(p, "v100"), "bra"), 1) << "a copy that is none";
 }
 
+TEST(Ptx, HalvesThatAreGatheredAreNoBranches) {
+  const auto gathered = [](const std::string& value) {
+    return ptx_of(one_launch("(A: f16[4, 32]) -> (B: f16[4, 32])", "B[bx, tx] = " + value + "\n"),
+                  "a100");
+  };
+  for (const char* value : {"select(2 <= tx, A[bx, tx - 2], 0.0f16)",
+                            "select(tx < 30, select(2 <= tx, A[bx, tx - 2], 0.0f16), 1.0f16)"}) {
+    const std::string ptx = gathered(value);
+    EXPECT_EQ(count(ptx, "bra"), 0) << ptx;
+    EXPECT_EQ(count(ptx, "ld.global"), 1) << ptx;
+  }
+}
+
 TEST(Ptx, KernelsOfHopperFetchWhatOthersWillRead) {
   const ir::DeviceProgram p = row_sums(32);
   EXPECT_EQ(count(ptx_of(p), "cp.async.bulk.prefetch.L2.global"), 2);  // one of each launch

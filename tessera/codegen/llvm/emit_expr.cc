@@ -151,6 +151,7 @@ Value* Emitter::emit_select(const ir::Select& select) {
     return b_.CreateSelect(cond, emit(select.on_true), emit(select.on_false));
   }
   if (cond->getType()->isVectorTy()) return emit_lanes_select(select, cond);
+  if (Value* v = load_or(select, cond)) return v;
   return branch(
       cond, [&] { return emit_lazily(select.on_true); },
       [&] { return emit_lazily(select.on_false); });
@@ -227,6 +228,25 @@ Value* Emitter::masked_load(const ir::Select& select, Value* cond) {
                                           pointer(load->buffer, place->base), align, cond, other);
   annotate(v, load->buffer);
   return v;
+}
+
+// Halves that a thread of a GPU gathers: what lies outside reads the first element of the buffer
+// instead, because a branch for each would keep the next from being on its way.
+Value* Emitter::load_or(const ir::Select& select, Value* cond) {
+  if (!launch_ || select.type.lanes != 1 || size_bytes(select.type.dtype) != 2) return nullptr;
+  if (may_fault(select.on_false)) return nullptr;
+  if (const auto* inner = select.on_true.as<ir::Select>()) {
+    if (may_fault(inner->cond)) return nullptr;
+    Value* v = load_or(*inner, b_.CreateLogicalAnd(cond, emit(inner->cond)));
+    return v ? b_.CreateSelect(cond, v, emit(select.on_false)) : nullptr;
+  }
+  const auto* load = select.on_true.as<ir::Load>();
+  const auto place = load ? place_of(load->buffer, load->indices) : std::nullopt;
+  if (!place || load->buffer->scope != ir::Scope::kParam) return nullptr;
+  Value* address =
+      b_.CreateSelect(cond, pointer(load->buffer, place->base), pointer(load->buffer, Linear{}));
+  return b_.CreateSelect(cond, load_at(load->buffer, address, 1, size_bytes(load->type.dtype)),
+                         emit(select.on_false));
 }
 
 // Sums that wrap in 32 bits would wrap in 64: no part is larger than its range.

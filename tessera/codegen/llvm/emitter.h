@@ -144,6 +144,7 @@ class Emitter {
                       const std::function<llvm::Value*()>& on_false);
   llvm::Value* emit_lazily(const ir::Expr& e);
   llvm::Value* masked_load(const ir::Select& select, llvm::Value* cond);
+  llvm::Value* load_or(const ir::Select& select, llvm::Value* cond);
   bool may_fault(const ir::Expr& e) const;
   llvm::Value* emit_hoisted(const ir::Expr& e, int depth);
   int depth_of(const ir::Expr& e) const;        // -1: must be computed in place

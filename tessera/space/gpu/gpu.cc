@@ -9,7 +9,9 @@
 namespace tessera::space {
 namespace {
 
-constexpr std::int64_t kThreads = 256, kGatheredRows = 4;
+constexpr std::int64_t kThreads = 256;
+constexpr std::int64_t kGatheredLanes = 2;  // 4 and 8 wait for more loads (H200)
+constexpr std::int64_t kGatheredElements = 32, kBusyThreads = 1024;  // of a thread, of a core
 
 std::vector<std::int64_t> up_to(std::int64_t most, std::initializer_list<std::int64_t> values) {
   std::vector<std::int64_t> out;
@@ -35,10 +37,24 @@ bool gathers(const Stage& s) {
          s.reads[0].irregular[s.rank() - 1];
 }
 
+// Positions of a row whose elements one thread gathers: where they come from is told once. Fewer
+// where threads would be too few; 1 where none divides the row.
+std::int64_t gathered_rows(const Context& c, const Stage& s, std::int64_t lanes) {
+  const std::int64_t row = s.extent(s.rank() - 2);
+  const auto threads = static_cast<std::int64_t>(s.elements()) / lanes;
+  const std::int64_t busy = kBusyThreads * std::max(1, c.target.cores);
+  std::int64_t out = row % 4 == 0 ? 4 : 1;
+  for (std::int64_t n = 8; n * lanes <= kGatheredElements; n *= 2) {
+    if (row % n == 0 && threads / n >= busy) out = n;
+  }
+  return out;
+}
+
 // Elements of 16 bytes, where they lie side by side wherever they are read.
 std::int64_t preferred_lanes(const Stage& s) {
   if (s.reduces()) return 1;
   const std::size_t last = s.rank() - 1;
+  if (gathers(s)) return s.extent(last) % kGatheredLanes == 0 ? kGatheredLanes : 1;
   const bool dense = std::all_of(s.reads.begin(), s.reads.end(), [&](const Access& r) {
     return !r.irregular[last] && (r.strides[last] == 0 || r.strides[last] == 1);
   });
@@ -79,9 +95,11 @@ GpuElements bind_gpu_elements(Context& c, std::size_t stage, std::int64_t thread
     inner.push_back(s.axis_name(i));
   if (s.extent(s.rank() - 1) % lanes != 0) lanes = 1;
   // What tells where the elements of a vector come from serves several of them.
-  if (lanes > 1 && gathers(s) && units.empty() && s.extent(s.rank() - 2) % kGatheredRows == 0) {
+  const std::int64_t gathered =
+      lanes > 1 && gathers(s) && units.empty() ? gathered_rows(c, s, lanes) : 1;
+  if (gathered > 1) {
     std::string& rows = outer[outer.size() - 2];
-    const Loops split = w.split(name, rows, {kGatheredRows}, schedule::Tail::kGuard);
+    const Loops split = w.split(name, rows, {gathered}, schedule::Tail::kGuard);
     rows = split[0];
     inner.push_back(split[1]);
     w.unroll(name, split[1]);
