@@ -130,8 +130,7 @@ namespace {
 
 // Direct windows with strides copy what they skip, and rows of small maps leave most of a tile
 // empty: on an H200, 3x3 windows of 16 maps of 7 x 7 reach 34 TFLOP/s with strides and 110 without,
-// products 300 and more. With less work the second kernel costs more than it saves. What gathering
-// leaves of the gain was not timed: a choice of tuning, not what the rules take.
+// products 300 and more. With less work the second kernel costs more than it saves.
 bool may_gather(const Convolution& c, std::int64_t row, const Rules& rules) {
   constexpr std::int64_t kStep = 16, kSmallRow = 8;
   constexpr double kLeastWork = 5e8;
@@ -153,7 +152,7 @@ std::optional<Point> columns_point(const Convolution& c, const Rules& rules) {
   return make_point(PointKind::kPointwise,
                     fmt::format("columns {} k{} s{}", maps_key(c), fmt::join(c.window, "x"),
                                 fmt::join(c.strides, ",")),
-                    preferred ? kProduct : kDirect);
+                    kProduct);
 }
 
 int rounding(const std::string& algorithm) { return te::winograd_tile(algorithm); }
