@@ -189,9 +189,11 @@ Value* Emitter::offset_pointer(Value* base, const ir::Buffer& buffer, std::int64
 }
 
 // Of an access of so many lanes there. What the caller gives begins on a multiple of 64 bytes.
+// Single halves of a GPU have it, too: those side by side are then stored together.
 std::int64_t Emitter::align_bytes(const ir::Buffer& buffer, const Linear& at, int lanes) const {
   const std::int64_t size = size_bytes(buffer->dtype);
-  if (!policy_.aligned_vectors || lanes == 1) return size;
+  const bool joins = launch_ && size == 2;
+  if (!policy_.aligned_vectors || (lanes == 1 && !joins)) return size;
   std::int64_t unit = at.constant;
   for (const Linear::Term& term : at.terms) unit = std::gcd(unit, term.coef);
   std::int64_t align = kAlignment;
