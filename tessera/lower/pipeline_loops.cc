@@ -1,6 +1,7 @@
 #include "tessera/lower/pipeline_loops.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 #include <vector>
 
@@ -15,6 +16,8 @@ ir::Stmt commit() { return ir::Evaluate::make(ir::call(ir::Intrinsic::kAsyncComm
 ir::Stmt wait(std::int64_t groups) {
   return ir::Evaluate::make(ir::call(ir::Intrinsic::kAsyncWait, {ir::int_imm(groups)}));
 }
+
+constexpr std::int64_t kProductsOnly = -1;
 
 // Accesses of a buffer go to place number `slot` of a buffer with several.
 class UseSlot final : public ir::Mutator {
@@ -55,6 +58,19 @@ bool has_group_product(const ir::Stmt& s) {
   bool found = false;
   ir::for_each_expr(s, [&](const ir::Expr& e) { found = found || ir::is_group_product(e); });
   return found;
+}
+
+// Sums of products that a thread holds.
+std::set<ir::Buffer> sums_of(const std::vector<ir::Stmt>& uses) {
+  std::set<ir::Buffer> out;
+  for (const ir::Stmt& use : uses) {
+    ir::for_each_stmt(use, [&](const ir::Stmt& s) {
+      const auto* store = s.as<ir::Store>();
+      const auto* call = store ? store->value.as<ir::Call>() : nullptr;
+      if (call && call->fn == ir::Intrinsic::kMma) out.insert(store->buffer);
+    });
+  }
+  return out;
 }
 
 // Fills shared memory from device memory and does nothing else.
@@ -122,7 +138,8 @@ class PipelineLoops final : public ir::Mutator {
     return s;
   }
 
-  ir::Stmt pipeline(const ir::Stmt& s, const ir::For& loop, std::int64_t depth) {
+  ir::Stmt pipeline(const ir::Stmt& s, const ir::For& loop, std::int64_t places_wanted) {
+    const std::int64_t depth = std::abs(places_wanted);
     const auto extent = ir::as_const_int(loop.extent);
     const auto* block = loop.body.as<ir::Block>();
     if (!block || !extent) return refuse(s, loop, "it copies nothing to shared memory");
@@ -136,7 +153,8 @@ class PipelineLoops final : public ir::Mutator {
     if (copies.empty()) return refuse(s, loop, "it copies nothing to shared memory");
     // Products of groups go on while the next iteration begins, so one place more is in use.
     const bool grouped = std::any_of(uses.begin(), uses.end(), has_group_product);
-    if (grouped && depth < 3) return refuse(s, loop, "products of warp groups need 3 places");
+    const bool pieces = places_wanted < 0, overlaps = grouped && !pieces;
+    if (overlaps && depth < 3) return refuse(s, loop, "products of warp groups need 3 places");
     std::map<ir::Buffer, ir::Buffer> places;
     for (const ir::Stmt& copy : copies) {
       ir::for_each_stmt(copy, [&](const ir::Stmt& x) {
@@ -153,8 +171,9 @@ class PipelineLoops final : public ir::Mutator {
       const ir::Expr slot = ir::floor_mod(k, ir::int_imm(depth));
       return UseSlot(places, slot)(ir::substitute(copy, loop.var, k));
     };
-    const std::int64_t early = grouped ? depth - 2 : depth - 1;  // iterations ahead
+    const std::int64_t early = overlaps ? depth - 2 : depth - 1;  // iterations ahead
     std::vector<ir::Stmt> out, body;
+    const Pieces own = pieces ? sum_apart(&uses) : Pieces{};
     // Run again, its first copies must not reach the place that others still use for the last time.
     if (repeats_ > 0 && (grouped || (*extent - 1) % depth < std::min(depth - 1, *extent)))
       out.push_back(ir::Barrier::make());
@@ -175,6 +194,7 @@ class PipelineLoops final : public ir::Mutator {
       body.insert(body.end(), uses.begin(), uses.end());
       body.push_back(copy_ahead(ir::Block::make(copies)));
       body.push_back(commit());
+      if (pieces) body.push_back(wait(kProductsOnly));
     } else if (depth > 2 && can_spread(copies, uses)) {
       spread(copies, copy_ahead, *uses[0].as<ir::For>(), &body);
     } else {
@@ -182,10 +202,43 @@ class PipelineLoops final : public ir::Mutator {
       body.push_back(commit());
       body.insert(body.end(), uses.begin(), uses.end());
     }
+    body.insert(body.end(), own.add.begin(), own.add.end());
     out.push_back(
         ir::For::make(loop.var, loop.extent, loop.loop_kind, ir::Block::make(std::move(body))));
     if (grouped) out.push_back(wait(0));
-    return ir::Block::make(std::move(out));
+    ir::Stmt all = ir::Block::make(std::move(out));
+    for (const ir::Buffer& b : own.buffers) all = ir::Allocate::make(b, all);
+    return all;
+  }
+
+  // Sums of one iteration, and what adds them to those of all.
+  struct Pieces {
+    std::vector<ir::Buffer> buffers;
+    std::vector<ir::Stmt> add;
+  };
+
+  // Tensor cores cut off what they add to large sums: the products of an iteration get sums of
+  // their own, which begin with 0.
+  static Pieces sum_apart(std::vector<ir::Stmt>* uses) {
+    Pieces out;
+    std::map<ir::Buffer, ir::Buffer> own;
+    std::vector<ir::Stmt> begin;
+    for (const ir::Buffer& sums : sums_of(*uses)) {
+      const ir::Buffer piece =
+          ir::Buffer::make(sums->name + ".piece", sums->dtype, {sums.size()}, ir::Scope::kStack);
+      own[sums] = piece;
+      out.buffers.push_back(piece);
+      for (std::int64_t i = 0; i < sums.size(); ++i) {
+        const std::vector<ir::Expr> at = {ir::int_imm(i)};
+        begin.push_back(ir::Store::make(piece, at, ir::imm(sums->dtype, 0)));
+        out.add.push_back(
+            ir::Store::make(sums, at, ir::Load::make(sums, at) + ir::Load::make(piece, at)));
+      }
+    }
+    UseSlot instead(own, ir::int_imm(0));
+    for (ir::Stmt& use : *uses) use = instead(use);
+    uses->insert(uses->begin(), begin.begin(), begin.end());
+    return out;
   }
 
   static bool can_spread(const std::vector<ir::Stmt>& copies, const std::vector<ir::Stmt>& uses) {

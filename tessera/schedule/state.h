@@ -107,7 +107,7 @@ struct Stage {
   Attach attach;
   std::string scope;                        // "" (chosen by size), "local" or "shared"
   std::map<int, std::int64_t> auto_unroll;  // iterator id -> max steps
-  std::map<int, std::int64_t> pipeline;     // iterator id -> places for what is copied at it
+  std::map<int, std::int64_t> pipeline;     // iterator id -> places for copies; negative: in pieces
   std::vector<Prefetch> prefetches;
   std::map<int, std::pair<std::int64_t, std::int64_t>>
       align;  // output dim -> {factor, offset} of its stride, elements

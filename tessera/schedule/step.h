@@ -72,7 +72,7 @@ struct Tensorize {  // tensorize C j.1 dot4: the loops from j.1 inward become on
   std::string stage, iter, intrinsic;
 };
 
-struct Pragma {  // pragma C i.0 auto_unroll_max_step 64 | pipeline 3
+struct Pragma {  // pragma C i.0 auto_unroll_max_step 64 | pipeline 3 | pipeline_pieces 2
   TESSERA_STEP("pragma")
   std::string stage, iter, key;
   std::int64_t value = 0;

@@ -117,6 +117,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"PragmaRange", "pragma C i auto_unroll_max_step 5000",
                 "must be in 0..4096, not 5000"},
         Refusal{"PipelineRange", "pragma C k pipeline 1", "pipeline must be in 2..8, not 1"},
+        Refusal{"PiecesRange", "pragma C k pipeline_pieces 9",
+                "pipeline_pieces must be in 2..8, not 9"},
         Refusal{"PragmaLoop", "pragma C m auto_unroll_max_step 5", "stage C has no loop m"},
         Refusal{"PrefetchDistance", "prefetch C i W 5000", "distance must be in 0..4096, not 5000"},
         Refusal{"PrefetchUnread", "prefetch C i A 4", "stage C does not read A"}),

@@ -37,6 +37,7 @@ constexpr const char* kSteps[] = {
     "tensorize C j.1 mma2x4",
     "pragma C i.0 auto_unroll_max_step 64",
     "pragma C k pipeline 3",
+    "pragma C k pipeline_pieces 2",
     "compute_at P C j.0",
     "compute_inline P",
     "compute_root P",

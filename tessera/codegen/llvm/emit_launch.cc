@@ -249,9 +249,12 @@ Value* Emitter::emit_thread_call(const ir::Call& call) {
   } else if (call.fn == ir::Intrinsic::kAsyncCommit) {
     group(llvm::Intrinsic::nvvm_cp_async_commit_group, {});
   } else {
-    const auto left = static_cast<std::uint32_t>(ir::as_const_int(call.args[0]).value_or(0));
-    group(llvm::Intrinsic::nvvm_cp_async_wait_group, {b_.getInt32(left)});
-    if (grouped_) wait_for_products(left == 0 ? 0 : 1);
+    const std::int64_t left = ir::as_const_int(call.args[0]).value_or(0);
+    if (left >= 0) {
+      group(llvm::Intrinsic::nvvm_cp_async_wait_group,
+            {b_.getInt32(static_cast<std::uint32_t>(left))});
+    }
+    if (grouped_) wait_for_products(left <= 0 ? 0 : 1);
   }
   return ops_.int_constant(call.type, 0);
 }

@@ -28,7 +28,7 @@ constexpr std::array kAnnotations = {
     AnnotationName{Annotation::kThreadZ, "threadIdx.z"},
 };
 
-constexpr const char* kPipeline = "pipeline";
+constexpr const char *kPipeline = "pipeline", *kPieces = "pipeline_pieces";
 constexpr std::int64_t kMaxPipeline = 8;
 
 constexpr std::array kTensorIntrinsics = {"dot4",       "dot2",        "mma2x8",      "mma2x4",
@@ -111,10 +111,10 @@ std::string Pragma::args() const { return fmt::format("{} {} {} {}", stage, iter
 Result<void> Pragma::apply(State& state) const {
   TESSERA_TRY(Stage* const s, state.stage(stage));
   TESSERA_TRY(const int id, s->find_leaf(iter));
-  if (key == kPipeline) {
+  if (key == kPipeline || key == kPieces) {
     if (value < 2 || value > kMaxPipeline)
-      return illegal("pipeline must be in 2..{}, not {}", kMaxPipeline, value);
-    s->pipeline[id] = value;
+      return illegal("{} must be in 2..{}, not {}", key, kMaxPipeline, value);
+    s->pipeline[id] = key == kPieces ? -value : value;
     return {};
   }
   if (value < 0 || value > 4096)
@@ -128,9 +128,10 @@ Result<Step> parse_pragma(ArgReader& args) {
   TESSERA_TRY(s.stage, args.word("stage"));
   TESSERA_TRY(s.iter, args.word("loop"));
   TESSERA_TRY(s.key, args.word("pragma"));
-  if (s.key != "auto_unroll_max_step" && s.key != kPipeline) {
+  if (s.key != "auto_unroll_max_step" && s.key != kPipeline && s.key != kPieces) {
     return make_error(ErrorCode::kInvalidArgument,
-                      "unknown pragma '{}'; pragmas are: auto_unroll_max_step pipeline", s.key);
+                      "unknown pragma '{}'; pragmas are: auto_unroll_max_step {} {}", s.key,
+                      kPipeline, kPieces);
   }
   TESSERA_TRY(s.value, args.number("value"));
   return Step(s);
