@@ -526,6 +526,19 @@ TEST(Gpu, ProductsOfPartsGoToTensorCores) {
   }
 }
 
+// Tiles of large products, of which a small one has few.
+TEST(Gpu, LargeTilesOfPartsAreRight) {
+  const target::Target h200 = gpu();
+  for (const auto& [large, small] :
+       {std::pair("matmul:M=2048,N=2048,K=2048,algo=bf16x6", "matmul:M=66,N=136,K=72,algo=bf16x6"),
+        std::pair("dense:M=128,N=50257,K=768,algo=bf16x6", "dense:M=66,N=67,K=72,algo=bf16x6")}) {
+    SCOPED_TRACE(small);
+    const auto schedule = default_schedule(dag_of(large), h200, lower::check_lowers).value();
+    EXPECT_NE(schedule::to_text(schedule).find("pipeline_pieces 2"), std::string::npos);
+    expect_runs(dag_of(small), schedule, true);
+  }
+}
+
 TEST(Gpu, TensorTilesFillTheDevice) {
   const target::Target h200 = gpu();
   const TensorProblem large{.row = 4096, .column = 4096, .reduce = 4096};

@@ -9,8 +9,6 @@
 namespace tessera::te {
 namespace {
 
-const std::vector<std::int64_t> kOnce = {0, 1, 2};
-
 HostTensor of(const std::vector<float>& values) {
   HostTensor out(DType::kF32, {static_cast<std::int64_t>(values.size())});
   for (std::size_t i = 0; i < values.size(); ++i) out.as<float>()[i] = values[i];
@@ -33,7 +31,7 @@ TEST(FloatParts, AddUpToWhatTheyAreOf) {
     const int exponent = static_cast<int>(i % 210) - 85;
     values.push_back(std::ldexp(static_cast<float>(random.get_float(i)), exponent));
   }
-  const HostTensor x = of(values), parts = float_parts(x, kOnce);
+  const HostTensor x = of(values), parts = float_parts(x);
   ASSERT_EQ(parts.shape(), (Shape{3, x.size()}));
   ASSERT_EQ(parts.dtype(), DType::kBF16);
   for (std::int64_t i = 0; i < x.size(); ++i) {
@@ -45,7 +43,7 @@ TEST(FloatParts, AddUpToWhatTheyAreOf) {
 
 TEST(FloatParts, OfTheSmallestLoseTheirLastBits) {
   const HostTensor x = of({0x1.23456p-120F, 0x1.fffffep-126F, 0x1p-149F});
-  const HostTensor parts = float_parts(x, kOnce);
+  const HostTensor parts = float_parts(x);
   for (std::int64_t i = 0; i < x.size(); ++i)
     EXPECT_NEAR(sum(parts, i), x.get_float(i), 0x1p-133) << i;
 }
@@ -55,26 +53,24 @@ TEST(FloatParts, OfTheSmallestLoseTheirLastBits) {
 TEST(FloatParts, OfAnInfinityAddUpToIt) {
   const float infinity = std::numeric_limits<float>::infinity();
   const HostTensor x = of({infinity, -infinity, std::numeric_limits<float>::quiet_NaN()});
-  const HostTensor parts = float_parts(x, kOnce);
+  const HostTensor parts = float_parts(x);
   EXPECT_EQ(sum(parts, 0), infinity);
   EXPECT_EQ(sum(parts, 1), -infinity);
   EXPECT_TRUE(std::isnan(sum(parts, 2)));
   for (std::int64_t i = 0; i < 2 * x.size(); ++i) EXPECT_FALSE(std::isinf(parts.get_float(i))) << i;
 }
 
-// Every term but those of less than 2^-24, each once, and the largest last.
-TEST(FloatParts, TermsReadTheirPlaces) {
+// Every term but those of less than 2^-24, each once, and larger ones later.
+TEST(FloatParts, TermsAreThoseThatMatter) {
   std::set<std::pair<std::int64_t, std::int64_t>> terms;
-  std::pair<std::int64_t, std::int64_t> last;
-  for (std::size_t g = 0; g < 2; ++g) {
-    for (std::size_t t = 0; t < 3; ++t) {
-      last = {part_places(Side::kLeft).at(2 * g + t), part_places(Side::kRight).at(g + t)};
-      EXPECT_LE(last.first + last.second, 2);
-      terms.insert(last);
-    }
+  std::int64_t before = 2;
+  for (const PartTerm& t : kPartTerms) {
+    EXPECT_LE(t.left + t.right, before);
+    before = t.left + t.right;
+    terms.insert({t.left, t.right});
   }
   EXPECT_EQ(terms.size(), 6U);
-  EXPECT_EQ(last, std::pair(std::int64_t{0}, std::int64_t{0}));
+  EXPECT_EQ(before, 0);
 }
 
 TEST(FloatParts, AreOfF32) {

@@ -48,7 +48,7 @@ Result<Prepared> prepare(const te::OpSpec& spec) {
   } else if (algo == te::kColumnsAlgorithm) {
     p.ours[1] = te::column_weights(p.inputs[1]);
   } else if (algo == te::kPartsAlgorithm && spec.op == "dense") {
-    p.ours[1] = te::float_parts(p.inputs[1], te::part_places(te::Side::kRight));
+    p.ours[1] = te::float_parts(p.inputs[1]);
   }
   return p;
 }

@@ -92,36 +92,29 @@ Result<Buffers> define_contract(te::DagBuilder& b, const std::string& name, cons
   return Buffers{te::cast_output(b, y.buffer, types.out, y.axes, name)};
 }
 
-// float_parts {places}: the parts of f32 in the order of te::part_places.
+// float_parts: [part, dims..] of f32.
 Result<Types> infer_parts(const NodeView& node) {
   if (node.dtype(0) != DType::kF32) return invalid("parts of {}", to_text(*node.types[0]));
-  const auto& places = node.attrs.integers("places");
-  const bool known = !places.empty() && std::all_of(places.begin(), places.end(), [](auto part) {
-    return part >= 0 && part < 3;
-  });
-  if (!known) return invalid("f32 has parts 0, 1 and 2");
-  return Types{{DType::kBF16, te::parts_shape(node.shape(0), places)}};
+  return Types{{DType::kBF16, te::parts_shape(node.shape(0))}};
 }
 
-Result<Buffers> define_parts(te::DagBuilder& b, const std::string& name, const NodeView& node,
+Result<Buffers> define_parts(te::DagBuilder& b, const std::string& name, const NodeView&,
                              const Buffers& in) {
-  return Buffers{te::parts_stage(b, name, in[0], node.attrs.integers("places"))};
+  return Buffers{te::parts_stage(b, name, in[0])};
 }
 
-Result<std::vector<HostTensor>> evaluate_parts(const NodeView& node,
+Result<std::vector<HostTensor>> evaluate_parts(const NodeView&,
                                                const std::vector<const HostTensor*>& inputs) {
-  return std::vector<HostTensor>{te::float_parts(*inputs[0], node.attrs.integers("places"))};
+  return std::vector<HostTensor>{te::float_parts(*inputs[0])};
 }
 
 // contract_parts {a, b, out}: labels are those of the operands that there are parts of.
 Result<Types> infer_contract_parts(const NodeView& node) {
   std::map<char, std::int64_t> extents;
   for (const std::size_t i : {0u, 1u}) {
-    const te::Side side = i == 0 ? te::Side::kLeft : te::Side::kRight;
     const Shape& shape = node.shape(i);
-    if (node.dtype(i) != DType::kBF16 || shape.empty() ||
-        shape[0] != static_cast<std::int64_t>(te::part_places(side).size()))
-      return invalid("{} has no parts for this side", to_text(*node.types[i]));
+    if (node.dtype(i) != DType::kBF16 || shape.empty() || shape[0] != te::kFloatParts)
+      return invalid("{} has no parts", to_text(*node.types[i]));
     TESSERA_DO(read_labels(node.attrs.word(i == 0 ? "a" : "b"),
                            Shape(shape.begin() + 1, shape.end()), &extents));
   }

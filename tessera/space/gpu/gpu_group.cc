@@ -40,11 +40,13 @@ class Group final : public GpuGroup {
       for (const std::size_t i : *axes) problem_.batch *= s_.extent(i);
     }
     for (const std::size_t r : c_.reduce) problem_.taps *= r == cut_ ? 1 : s_.extent(r);
+    problem_.planes = gpu_planes(c_.a);
+    if (gpu_planes(c_.b) != problem_.planes) return false;
     problem_.beside = !b->moved && !is_last_axis(c_.b, cut_);
     problem_.staged = odd_rows();
     // Most of a tile would be empty, or there is nothing to copy ahead.
     if (problem_.row <= kRows / 2 || problem_.column < kLeastColumns || problem_.reduce < kDepth ||
-        (problem_.reduce + kDepth - 1) / kDepth * problem_.taps < 2)
+        (problem_.reduce + kDepth - 1) / kDepth * (problem_.planes > 1 ? 1 : problem_.taps) < 2)
       return false;
     best_ = choose_group_tile(x_.target, problem_);
     return refuse_group_tile(x_.target, problem_, best_) == nullptr;
@@ -62,7 +64,8 @@ class Group final : public GpuGroup {
     write_launch();
     const std::string step = write_sums();
     for (const GpuOperand& o : operands_) write_copy(o, step);
-    x_.writer.pragma(sum_.inner, step, "pipeline", tile_.places);
+    x_.writer.pragma(sum_.inner, step, problem_.planes > 1 ? "pipeline_pieces" : "pipeline",
+                     tile_.places);
     x_.done[c_.stage] = true;
     x_.done[nest_.stage] = true;
     if (tile_.parts > 1) add_gpu_parts(x_, c_, nest_, sum_.part);
@@ -83,7 +86,7 @@ class Group final : public GpuGroup {
   }
 
   void choose() {
-    tile_ = {.places = 3};
+    tile_ = {.places = problem_.planes > 1 ? 2 : 3};
     const auto number = [&](const char* what, std::int64_t GroupTile::*field,
                             std::initializer_list<std::int64_t> values) {
       tile_.*field = x_.chooser.number(
@@ -99,7 +102,7 @@ class Group final : public GpuGroup {
     number("group_tiles", &GroupTile::row_tiles, {1, 2});
     number("row_groups", &GroupTile::row_groups, {1, 2, 3, 4});
     number("column_groups", &GroupTile::column_groups, {1, 2});
-    number("group_places", &GroupTile::places, {3, 4, 5, 6});
+    number("group_places", &GroupTile::places, {2, 3, 4, 5, 6});
     number("group_parts", &GroupTile::parts, {1, 2, 3, 4, 6, 8, 12});
   }
 
@@ -196,12 +199,15 @@ class Group final : public GpuGroup {
     const Loops steps = split(sum_.cut, kDepth);
     const Loops row = split(s_.axis_name(static_cast<std::size_t>(c_.row)), kRows);
     const Loops column = split(s_.axis_name(c_.vector), tile_.columns);
-    Loops outer;
+    Loops taps, outer;
     for (const std::size_t r : c_.reduce) {
-      if (r != cut_) outer.push_back(s_.axis_name(r));
+      if (r != cut_) taps.push_back(s_.axis_name(r));
     }
+    const bool whole = problem_.planes > 1;  // each copy serves all taps
+    if (!whole) outer = taps;
     outer.push_back(steps[0]);
     Loops unrolled;
+    if (whole) unrolled = taps;
     if (tile_.parts > 1) unrolled.push_back(sum_.part);
     const Loops others = other_axes();
     unrolled.insert(unrolled.end(), others.begin(), others.end());
@@ -212,11 +218,12 @@ class Group final : public GpuGroup {
     w.reorder(sum_.inner, order);
     for (const std::string& loop : unrolled) w.unroll(sum_.inner, loop);
     w.tensorize(sum_.inner, row[1], "wgmma");
-    return w.fuse(sum_.inner, outer);
+    return whole ? steps[0] : w.fuse(sum_.inner, outer);
   }
 
   // Elements of a dimension that a block needs for some steps.
   std::int64_t span(const Access& a, std::size_t d) const {
+    if (!a.indices[d].irregular.empty()) return a.buffer->shape[d];
     std::int64_t out = 1;
     for (const IndexTerm& t : a.indices[d].terms) {
       if (t.axis == c_.vector) out += tile_.all_columns() - 1;
@@ -243,7 +250,8 @@ class Group final : public GpuGroup {
       w.reorder(stage, dims);
     } else if (!is_last_axis(a, cut_)) {  // rows of 64, and the next 64 after all of them
       schedule::Layout cut = o.layout();
-      cut.insert(cut.begin(), schedule::LayoutDim{static_cast<int>(last), kDepth});
+      const std::ptrdiff_t planes = problem_.planes > 1 ? 1 : 0;  // come before them
+      cut.insert(cut.begin() + planes, schedule::LayoutDim{static_cast<int>(last), kDepth});
       cut.back().modulus = kDepth;
       w.layout(stage, cut);
     }

@@ -17,6 +17,7 @@ constexpr double kMostBlocks = 4;  // of a multiprocessor
 constexpr double kProducts = 1750;   // that a multiprocessor adds in a cycle,
 constexpr double kCopiedBytes = 66;  // that reach it from the L2,
 constexpr double kStoredBytes = 20;  // and that it stores
+constexpr double kAdded = 64;        // sums of a step that it adds to those of all
 constexpr double kStart = 1400;      // of a block, until the first products
 constexpr double kStep = 130;        // barrier and addresses,
 constexpr double kPlace = 30;        // and for each place that six are more than there are
@@ -26,8 +27,10 @@ constexpr double kLaunch = 2200;     // of another kernel, that adds up parts
 constexpr std::int64_t kMostPlaces = 6;
 
 GpuBlock block_of(const TensorProblem& p, const GroupTile& t) {
-  return {
-      .threads = t.threads(), .registers = t.registers(), .shared_bytes = group_shared_bytes(p, t)};
+  const std::int64_t apart = p.planes > 1 ? t.row_tiles * t.columns / 2 : 0;
+  return {.threads = t.threads(),
+          .registers = t.registers() + apart,
+          .shared_bytes = group_shared_bytes(p, t)};
 }
 
 }  // namespace
@@ -37,7 +40,7 @@ std::int64_t group_shared_bytes(const TensorProblem& p, const GroupTile& t) {
   const std::int64_t columns = (t.all_columns() + kSteps - 1) / kSteps * kSteps;
   const bool staged = p.staged && t.parts == 1;
   const std::int64_t sums = staged ? 4 * t.rows() * (t.all_columns() + kBanks + kStagedPad) : 0;
-  return ir::shared_in_turn(t.places * (t.rows() + columns) * kRowBytes, sums);
+  return ir::shared_in_turn(t.places * p.planes * (t.rows() + columns) * kRowBytes, sums);
 }
 
 const char* refuse_group_tile(const target::Target& target, const TensorProblem& p,
@@ -45,6 +48,7 @@ const char* refuse_group_tile(const target::Target& target, const TensorProblem&
   if (t.rows() - 64 >= p.row || t.all_columns() - t.columns >= p.column ||
       (t.columns > 64 && t.columns - 32 >= p.column))
     return "more than the axis has";
+  if (t.places < 3 && p.planes == 1) return "copies would meet products";
   if (t.column_groups > 1 && t.columns % 64 != 0) return "groups do not begin with a row of copies";
   if (const char* reason = refuse_gpu_block(target, block_of(p, t), kMaxThreads)) return reason;
   if (t.parts > 1 && (p.reduce % (t.parts * kSteps) != 0 || p.reduce / t.parts < 2 * kSteps))
@@ -61,11 +65,15 @@ double estimate_group_cycles(const target::Target& target, const TensorProblem& 
   const double waves = std::ceil(blocks / (target.cores * resident));
   const double at_once = std::min(resident, std::ceil(blocks / target.cores));
   const double busy = at_once * as(t.threads()) > 128 ? 1 : kAlone;
-  const double products = at_once * as(t.rows() * t.all_columns() * kSteps) / (kProducts * busy);
-  const double copies = at_once * as((t.rows() + t.all_columns()) * kRowBytes) / kCopiedBytes;
+  const double taps = as(p.planes > 1 ? p.taps : 1);  // of a step
+  const double products =
+      at_once * taps * as(t.rows() * t.all_columns() * kSteps) / (kProducts * busy);
+  const double copies =
+      at_once * as(p.planes * (t.rows() + t.all_columns()) * kRowBytes) / kCopiedBytes;
+  const double apart = p.planes > 1 ? at_once * as(t.rows() * t.all_columns()) / kAdded : 0;
   const double step = std::max(products, copies) + kStep + kPlace * as(kMostPlaces - t.places) +
-                      (t.places > 3 ? 0 : kNoOverlap);
-  const double steps = blocks_of(p.reduce / t.parts, kSteps) * as(p.taps);
+                      apart + (t.places > 3 ? 0 : kNoOverlap);
+  const double steps = blocks_of(p.reduce / t.parts, kSteps) * as(p.taps) / taps;
   const std::int64_t stored = t.parts > 1 ? 4 : 2;
   const double stores = at_once * as(t.rows() * t.all_columns() * stored) / kStoredBytes;
   const double once = waves * (kStart + steps * step + stores);
@@ -80,7 +88,7 @@ GroupTile choose_group_tile(const target::Target& target, const TensorProblem& p
     for (const std::int64_t column_groups : {1, 2}) {
       for (const std::int64_t row_tiles : {1, 2}) {
         for (const std::int64_t columns : {32, 48, 64, 96, 128, 192, 256}) {
-          for (const std::int64_t places : {3, 4, 6}) {
+          for (const std::int64_t places : {2, 3, 4, 6}) {
             for (const std::int64_t parts : {1, 2, 3, 4, 6, 8}) {
               const GroupTile t{row_groups, column_groups, row_tiles, columns, places, parts};
               if (p.beside && columns > 32 && columns % 64 != 0) continue;

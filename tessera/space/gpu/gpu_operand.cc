@@ -9,8 +9,21 @@ namespace {
 
 constexpr double kCheapCopy = 8;  // operations of a copy that every block may repeat
 
+// Every axis moves it step by step, but for reduce axes that look up the plane, its first
+// dimension.
+bool steps_or_looks_up(const Stage& s, const Access& a, std::size_t cut) {
+  for (std::size_t i = 0; i < a.irregular.size(); ++i) {
+    if (a.irregular[i] && (i < s.rank() || i == cut || a.strides[i] != 0)) return false;
+  }
+  for (std::size_t d = 0; d < a.indices.size(); ++d) {
+    const Index& index = a.indices[d];
+    if (!index.irregular.empty() && (d > 0 || !index.terms.empty())) return false;
+  }
+  return true;
+}
+
 bool lies_along(const Access& a, std::size_t outer, std::size_t cut) {
-  if (!a.regular() || a.indices.empty() || a.indices.back().terms.size() != 1) return false;
+  if (a.indices.empty() || a.indices.back().terms.size() != 1) return false;
   if (!is_last_axis(a, cut) && !is_last_axis(a, outer)) return false;
   // Nothing else moves with the axis that lies side by side.
   const std::size_t along = is_last_axis(a, cut) ? cut : outer;
@@ -52,12 +65,14 @@ std::optional<std::size_t> find_gpu_cut(const Context& x, const Contraction& c,
 
 std::optional<GpuOperand> make_gpu_operand(const Context& x, const Contraction& c, const Access& a,
                                            std::size_t outer, std::size_t cut, bool along_cut) {
+  const Stage& s = x.stage(c.stage);
+  if (!steps_or_looks_up(s, a, cut)) return std::nullopt;
   GpuOperand o{.access = &a};
   for (std::size_t d = 0; d < a.indices.size(); ++d) o.order.push_back(d);
-  const bool constant = x.analysis.constant(a.buffer) && a.regular();
+  const bool constant = x.analysis.constant(a.buffer);
   const std::int64_t vector = kGpuCopyBytes / size_bytes(a.buffer->dtype);
   const bool whole = a.buffer->shape.back() % vector == 0;
-  const bool cut_is_whole = x.stage(c.stage).extent(cut) % vector == 0;
+  const bool cut_is_whole = s.extent(cut) % vector == 0;
   // Elements of other than two bytes must lie along the sums.
   const bool apart = size_bytes(a.buffer->dtype) != 2 && !is_last_axis(a, cut);
   const bool turned = along_cut && cut_is_whole && !is_last_axis(a, cut);
@@ -84,6 +99,10 @@ std::optional<GpuOperand> make_gpu_operand(const Context& x, const Contraction& 
   o.moved = constant;
   o.turned = !constant;
   return o;
+}
+
+std::int64_t gpu_planes(const Access& a) {
+  return a.indices.empty() || a.indices[0].irregular.empty() ? 1 : a.buffer->shape[0];
 }
 
 void begin_gpu_copy(Context& x, const GpuOperand& o, const std::string& reader) {

@@ -33,6 +33,9 @@ std::optional<GpuOperand> make_gpu_operand(const Context& x, const Contraction& 
                                            std::size_t outer, std::size_t cut,
                                            bool along_cut = false);
 
+// Planes of the operand that reduce axes look up, 1 where they do not: a copy has them all.
+std::int64_t gpu_planes(const Access& access);
+
 // Begins the copy that stage `reader` reads. What makes the operand is computed by the copy, if
 // that is little.
 void begin_gpu_copy(Context& x, const GpuOperand& operand, const std::string& reader);

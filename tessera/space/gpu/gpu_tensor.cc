@@ -83,7 +83,8 @@ class GpuTensor {
                 .row_step = step_of(c_.a, c_.row),
                 .outer_step = step_of(c_.a, outer_),
                 .row_reach = reach_of(c_.a, c_.row),
-                .outer_reach = reach_of(c_.a, outer_)};
+                .outer_reach = reach_of(c_.a, outer_),
+                .planes = gpu_planes(c_.a)};
     for (const auto* axes : {&c_.batch, &c_.rows, &c_.columns}) {
       for (const std::size_t i : *axes) problem_.batch *= s_.extent(i);
     }
@@ -108,7 +109,7 @@ class GpuTensor {
     write_launch();
     const std::string step = write_sums();
     for (const GpuOperand& o : operands_) write_copy(o, step);
-    w.pragma(sum_.inner, step, "pipeline", tile_.places);
+    w.pragma(sum_.inner, step, problem_.planes > 1 ? "pipeline_pieces" : "pipeline", tile_.places);
     x_.done[c_.stage] = true;
     x_.done[nest_.stage] = true;
     if (tile_.parts > 1) add_gpu_parts(x_, c_, nest_, sum_.part);

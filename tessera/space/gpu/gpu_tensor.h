@@ -49,6 +49,9 @@ struct TensorProblem {
   std::int64_t row_reach = 0, outer_reach = 0;
   bool beside = false;  // columns lie side by side: groups of warps copy them in rows of 64
   bool staged = false;  // results of groups of warps pass through shared memory
+  // Planes of both operands that the taps look up; the products of each step are then summed apart.
+  // Groups of warps copy all planes at once.
+  std::int64_t planes = 1;
 };
 
 // Shared memory of a block.

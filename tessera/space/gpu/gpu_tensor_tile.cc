@@ -45,8 +45,9 @@ std::int64_t copied_columns(const TensorProblem& p, const TensorTile& t) {
 }
 
 GpuBlock block_of(const target::Target& target, const TensorProblem& p, const TensorTile& t) {
+  const std::int64_t apart = p.planes > 1 ? t.warp_rows * t.warp_columns / target.gpu.warp : 0;
   return {.threads = t.warps() * target.gpu.warp,
-          .registers = t.registers(),
+          .registers = t.registers() + apart,
           .shared_bytes = tensor_shared_bytes(p, t)};
 }
 

@@ -1,7 +1,6 @@
 #include "tessera/te/ops/float_parts.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <map>
 
@@ -10,7 +9,6 @@
 namespace tessera::te {
 namespace {
 
-constexpr std::int64_t kGroups = 2, kTerms = 3;
 constexpr std::uint32_t kHalf = 0x8000, kKept = 0xffff0000;
 // Whatever is larger would round to infinity.
 constexpr float kMost = std::bit_cast<float>(std::uint32_t{0x7f7f0000});
@@ -35,6 +33,17 @@ std::uint16_t as_bf16(float x) {
   return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(x) >> 16U);
 }
 
+// The part that a term takes of one side.
+ir::Expr part_of(const ir::Expr& term, std::int64_t PartTerm::*side) {
+  ir::Expr out = ir::int_imm(kPartTerms.back().*side);
+  for (std::size_t t = kPartTerms.size() - 1; t-- > 0;) {
+    if (kPartTerms[t].*side == kPartTerms[t + 1].*side) continue;
+    out = ir::select(ir::le(term, ir::int_imm(static_cast<std::int64_t>(t))),
+                     ir::int_imm(kPartTerms[t].*side), out);
+  }
+  return out;
+}
+
 NamedAxes labelled(std::string_view labels, const std::map<char, std::int64_t>& extents) {
   NamedAxes axes;
   for (const char label : labels) axes.emplace_back(std::string(1, label), extents.at(label));
@@ -43,48 +52,36 @@ NamedAxes labelled(std::string_view labels, const std::map<char, std::int64_t>& 
 
 }  // namespace
 
-const std::vector<std::int64_t>& part_places(Side side) {
-  static const std::vector<std::int64_t> left = {0, 0, 1, 2, 0}, right = {2, 1, 0, 0};
-  return side == Side::kLeft ? left : right;
-}
-
-Shape parts_shape(const Shape& x, const std::vector<std::int64_t>& places) {
-  Shape out = {static_cast<std::int64_t>(places.size())};
+Shape parts_shape(const Shape& x) {
+  Shape out = {kFloatParts};
   out.insert(out.end(), x.begin(), x.end());
   return out;
 }
 
-ir::Buffer parts_stage(DagBuilder& b, const std::string& name, const ir::Buffer& x,
-                       const std::vector<std::int64_t>& places) {
-  NamedAxes axes = {{"place", static_cast<std::int64_t>(places.size())}};
+ir::Buffer parts_stage(DagBuilder& b, const std::string& name, const ir::Buffer& x) {
+  NamedAxes axes = {{"part", kFloatParts}};
   for (std::size_t d = 0; d < x->shape.size(); ++d)
     axes.emplace_back("d" + std::to_string(d), x->shape[d]);
   return b.compute(name, axes, [&](const Indices& i) {
     const ir::Expr value = at(x, Indices(i.begin() + 1, i.end()));
     const ir::Expr first = rounded(value), rest = value - first;
     const ir::Expr second = rounded(rest);
-    const std::array<ir::Expr, 3> parts = {first, second, rest - second};
-    ir::Expr out = parts[static_cast<std::size_t>(places.back())];
-    for (std::size_t p = places.size() - 1; p-- > 0;) {
-      if (places[p] == places[p + 1]) continue;
-      out = ir::select(ir::le(i[0], ir::int_imm(static_cast<std::int64_t>(p))),
-                       parts[static_cast<std::size_t>(places[p])], out);
-    }
-    return ir::cast(DType::kBF16, out);
+    const auto before = [&](std::int64_t part) { return ir::lt(i[0], ir::int_imm(part)); };
+    return ir::cast(DType::kBF16,
+                    ir::select(before(1), first, ir::select(before(2), second, rest - second)));
   });
 }
 
-HostTensor float_parts(const HostTensor& x, const std::vector<std::int64_t>& places) {
-  HostTensor out(DType::kBF16, parts_shape(x.shape(), places));
+HostTensor float_parts(const HostTensor& x) {
+  HostTensor out(DType::kBF16, parts_shape(x.shape()));
   const std::int64_t size = x.size();
   const auto* from = x.as<float>();
   auto* to = out.as<std::uint16_t>();
   for (std::int64_t i = 0; i < size; ++i) {
     const float first = rounded(from[i]), rest = from[i] - first, second = rounded(rest);
-    const std::array<std::uint16_t, 3> parts = {as_bf16(first), as_bf16(second),
-                                                as_bf16(rest - second)};
-    for (std::size_t p = 0; p < places.size(); ++p)
-      to[static_cast<std::int64_t>(p) * size + i] = parts[static_cast<std::size_t>(places[p])];
+    to[i] = as_bf16(first);
+    to[size + i] = as_bf16(second);
+    to[2 * size + i] = as_bf16(rest - second);
   }
   return out;
 }
@@ -104,20 +101,20 @@ Stage contract_parts_stage(DagBuilder& b, const std::string& name, const ir::Buf
   read(rhs, rhs_labels);
   NamedAxes reduce = labelled(sums, extents);
   // Outermost: the largest term is added last, to sums as long as those of one product.
-  reduce.insert(reduce.begin(), {{"group", kGroups}, {"term", kTerms}});
+  reduce.insert(reduce.begin(), {"term", static_cast<std::int64_t>(kPartTerms.size())});
   Stage stage;
   stage.axes = labelled(out_labels, extents);
   const auto value = [&](const Indices& i, const Indices& r) {
     const auto load = [&](const ir::Buffer& buffer, std::string_view labels,
-                          const ir::Expr& place) {
-      Indices indices = {place};
+                          std::int64_t PartTerm::*side) {
+      Indices indices = {part_of(r[0], side)};
       for (const char label : labels) {
         const std::size_t kept = out_labels.find(label);
-        indices.push_back(kept != std::string_view::npos ? i[kept] : r[2 + sums.find(label)]);
+        indices.push_back(kept != std::string_view::npos ? i[kept] : r[1 + sums.find(label)]);
       }
       return to_type(DType::kF32, at(buffer, indices));
     };
-    return load(lhs, lhs_labels, scaled(r[0], 2) + r[1]) * load(rhs, rhs_labels, r[0] + r[1]);
+    return load(lhs, lhs_labels, &PartTerm::left) * load(rhs, rhs_labels, &PartTerm::right);
   };
   stage.buffer = b.reduce(name, Reducer::kSum, stage.axes, reduce, value);
   return stage;

@@ -3,8 +3,8 @@
 // largest. What is left out is at most 2^-24 of the product, as much as one rounding of f32.
 #pragma once
 
+#include <array>
 #include <string_view>
-#include <vector>
 
 #include "tessera/support/host_tensor.h"
 #include "tessera/te/op_spec.h"
@@ -14,21 +14,24 @@ namespace tessera::te {
 
 inline constexpr const char* kPartsAlgorithm = "bf16x6";  // a value of `algo` of matmul and dense
 
-// The parts of an operand lie one after the other along a new first dimension, some of them twice,
-// so that term t of group g reads place 2 g + t on the left and g + t on the right.
-enum class Side : std::uint8_t { kLeft, kRight };
-const std::vector<std::int64_t>& part_places(Side side);
+inline constexpr std::int64_t kFloatParts = 3;
 
-// Stage `name`[place, dims..] of bf16 from x[dims..] of f32. Of an infinity the last part alone is
+// The parts that are multiplied, the largest product last.
+struct PartTerm {
+  std::int64_t left = 0, right = 0;
+};
+inline constexpr std::array kPartTerms = {PartTerm{0, 2}, PartTerm{2, 0}, PartTerm{1, 1},
+                                          PartTerm{0, 1}, PartTerm{1, 0}, PartTerm{0, 0}};
+
+// Stage `name`[part, dims..] of bf16 from x[dims..] of f32. Of an infinity the last part alone is
 // infinite: its products are, unless the other factor is 0 or exceeds 256. Below 2^-109 the last
 // bits are lost: bf16 ends at 2^-133.
-ir::Buffer parts_stage(DagBuilder& b, const std::string& name, const ir::Buffer& x,
-                       const std::vector<std::int64_t>& places);
+ir::Buffer parts_stage(DagBuilder& b, const std::string& name, const ir::Buffer& x);
 // The same of a tensor.
-HostTensor float_parts(const HostTensor& x, const std::vector<std::int64_t>& places);
-Shape parts_shape(const Shape& x, const std::vector<std::int64_t>& places);
+HostTensor float_parts(const HostTensor& x);
+Shape parts_shape(const Shape& x);
 
-// Stage `name`: as contract_stage of the f32 that lhs (kLeft) and rhs (kRight) are the parts of.
+// Stage `name`: as contract_stage of the f32 that lhs and rhs are the parts of.
 Stage contract_parts_stage(DagBuilder& b, const std::string& name, const ir::Buffer& lhs,
                            std::string_view lhs_labels, const ir::Buffer& rhs,
                            std::string_view rhs_labels, std::string_view out_labels);

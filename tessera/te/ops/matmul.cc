@@ -26,8 +26,7 @@ Result<Dag> make_matmul(const OpSpec& spec) {
   const char *left = ta ? "ki" : "ik", *right = tb ? "jk" : "kj";
   TESSERA_TRY(const bool parts, takes_parts(spec));
   if (parts) {
-    const ir::Buffer a = parts_stage(b, "A.parts", lhs, part_places(Side::kLeft)),
-                     w = parts_stage(b, "B.parts", rhs, part_places(Side::kRight));
+    const ir::Buffer a = parts_stage(b, "A.parts", lhs), w = parts_stage(b, "B.parts", rhs);
     return b.build({contract_parts_stage(b, "C", a, left, w, right, "ij").buffer});
   }
   const Stage c = contract_stage(b, "C", lhs, left, rhs, right, "ij", types.acc);
@@ -53,12 +52,10 @@ Result<Dag> make_dense(const OpSpec& spec) {
   TESSERA_TRY(const bool parts, takes_parts(spec));
   const Shape shape = {n, k};
   const ir::Buffer w =
-      parts ? b.constant("W", DType::kBF16, parts_shape(shape, part_places(Side::kRight)))
-            : b.constant("W", types.in, shape);
+      parts ? b.constant("W", DType::kBF16, parts_shape(shape)) : b.constant("W", types.in, shape);
   const ir::Buffer bias = b.constant("bias", types.out, {n});
   const Stage c =
-      parts ? contract_parts_stage(b, "C", parts_stage(b, "X.parts", x, part_places(Side::kLeft)),
-                                   "ik", w, "jk", "ij")
+      parts ? contract_parts_stage(b, "C", parts_stage(b, "X.parts", x), "ik", w, "jk", "ij")
             : contract_stage(b, "C", x, "ik", w, "jk", "ij", types.acc);
   const ir::Buffer y = b.compute("Y", c.axes, [&](const Indices& i) {
     const ir::Expr sum = at(c.buffer, i) + to_type(types.acc, at(bias, {i[1]}));
