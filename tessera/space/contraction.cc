@@ -510,7 +510,8 @@ std::optional<PlacedContraction> place_contraction(Context& context, std::size_t
   const Stage& s = context.stage(stage);
   Nest nest{.stage = stage, .axis = {}};
   for (std::size_t i = 0; i < s.rank(); ++i) nest.axis.push_back(i);
-  if (const auto found = find_nest(context.analysis, stage); found && !context.done[found->stage]) {
+  if (const auto found = find_nest(context.analysis, stage, context.target.gpu.block_threads > 0);
+      found && !context.done[found->stage]) {
     // Computed with the sums, or in loops of its own.
     if (context.chooser.flag(s.op.name, "fuse_epilogue", DecisionKind::kLocation, true))
       nest = *found;

@@ -24,11 +24,13 @@ struct Contraction {
 // The stage that applies the epilogue: what reads the sums, element by element.
 struct Nest {
   std::size_t stage = 0;
-  std::vector<std::size_t> axis;  // per output axis of the contraction: that of the nest
+  std::vector<std::size_t> axis;         // per output axis of the contraction: that of the nest
+  std::vector<std::size_t> spread = {};  // axes of the nest that compute several results of a sum
 };
 
-// The only user of the stage, if it reads each element once and has no other axes.
-std::optional<Nest> find_nest(const Analysis& analysis, std::size_t stage);
+// The only user of the stage, if it reads each element once and has no other axes, but for a short
+// first one with `spreads`.
+std::optional<Nest> find_nest(const Analysis& analysis, std::size_t stage, bool spreads = false);
 
 std::optional<Contraction> match_contraction(const Analysis& analysis, std::size_t stage,
                                              std::size_t vector);

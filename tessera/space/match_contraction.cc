@@ -44,7 +44,8 @@ int unit_axis(const Stage& nest, const std::vector<bool>& used) {
 
 }  // namespace
 
-std::optional<Nest> find_nest(const Analysis& analysis, std::size_t stage) {
+std::optional<Nest> find_nest(const Analysis& analysis, std::size_t stage, bool spreads) {
+  constexpr std::int64_t kMostSpread = 4;
   const Stage& s = analysis.stages[stage];
   if (s.output || s.users.size() != 1 || s.op.outputs.size() != 1) return std::nullopt;
   Nest nest{.stage = s.users[0], .axis = {}};
@@ -63,7 +64,9 @@ std::optional<Nest> find_nest(const Analysis& analysis, std::size_t stage) {
       axis.push_back(static_cast<std::size_t>(a));
     }
     for (std::size_t i = 0; i < h.rank(); ++i) {
-      if (!used[i] && h.extent(i) > 1) return std::nullopt;
+      if (used[i] || h.extent(i) == 1) continue;
+      if (!spreads || i > 0 || h.extent(i) > kMostSpread) return std::nullopt;
+      nest.spread = {i};
     }
     if (!nest.axis.empty() && nest.axis != axis) return std::nullopt;
     nest.axis = std::move(axis);

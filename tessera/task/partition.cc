@@ -177,6 +177,17 @@ class Partitioner {
       for (const std::int32_t n : chain->nodes) merge(group, group_of_[at(n)]);
       tail = chain->tail;
     }
+    return take_parts(group, tail);
+  }
+
+  // What is read as parts of f32 only is stored as such.
+  Result<void> take_parts(std::int32_t group, ValueId tail) {
+    const std::int32_t reader = only_reader(tail);
+    if (reader < 0 || !is(reader, "float_parts") || !alone(reader) ||
+        members_[at(group)].size() >= static_cast<std::size_t>(options_.max_nodes))
+      return {};
+    TESSERA_TRY(const bool inside, stays_inside(tail));
+    if (inside) merge(group, group_of_[at(reader)]);
     return {};
   }
 

@@ -50,6 +50,18 @@ TEST(SplitFloats, WeightsOnTheLeftAndValuesReadTwice) {
   EXPECT_EQ(count(g, "float_parts"), 1);
 }
 
+// The kernel that makes a value makes its parts, whatever shape a product reads it in.
+TEST(SplitFloats, PartsAreMadeBeforeReshapes) {
+  Net net;
+  const ValueId x = net.relu(net.input({5, 13, 70}));
+  const ValueId flat = net.reshape(x, {65, 70});
+  const ValueId y = net.contract(flat, net.weights({70, 33}), "mk", "kn", "mn"),
+                z = net.contract(x, net.weights({70, 40}), "bmk", "kn", "bmn");
+  const Graph g = check_pass(net.finish({y, z}), split_floats, splitting());
+  EXPECT_EQ(count(g, "contract_parts"), 2);
+  EXPECT_EQ(count(g, "float_parts"), 1);
+}
+
 TEST(SplitFloats, OthersStayAsTheyAre) {
   const auto unchanged = [](const Graph& graph, const PassOptions& options) {
     return count(check_pass(graph, split_floats, options), "contract_parts") == 0;

@@ -170,6 +170,15 @@ TEST(Partition, PointwiseNodesFollowTheirContraction) {
   EXPECT_EQ(groups_text(n.finish({y})), "contract+add+tanh");
 }
 
+TEST(Partition, WhatIsReadInPartsOnlyIsStoredInParts) {
+  Net n;
+  const ValueId once = n.add("tanh", {n.matmul(n.input({4, 8}), 8, 6)});
+  const ValueId twice = n.add("tanh", {n.matmul(n.input({4, 8}), 8, 6)});
+  const Graph g = n.finish(
+      {n.add("float_parts", {once}), n.add("float_parts", {twice}), n.add("tanh", {twice})});
+  EXPECT_EQ(groups_text(g), "contract+tanh+float_parts | contract+tanh | float_parts | tanh");
+}
+
 TEST(Partition, WithoutFusionEveryNodeIsAlone) {
   Net n;
   const ValueId m = n.matmul(n.input({4, 8}), 8, 6);

@@ -53,6 +53,13 @@ std::optional<Product> product_of(const Editor& e, const Node& node, const plan:
   return p;
 }
 
+// What a product reads, before it was given another shape: the kernel that makes it can store
+// parts.
+ValueId before_reshapes(const Editor& e, ValueId x) {
+  while (const Node* reshape = e.producer(x, "reshape")) x = reshape->inputs[0];
+  return x;
+}
+
 }  // namespace
 
 Result<bool> split_floats(Graph& graph, const PassOptions& options) {
@@ -61,8 +68,14 @@ Result<bool> split_floats(Graph& graph, const PassOptions& options) {
   return Editor(graph).rewrite([&](Editor& e, const Node& node) -> Result<ValueId> {
     const std::optional<Product> p = product_of(e, node, options.rules);
     if (!p) return kNoValue;
-    if (!parts.contains(p->x)) {
-      TESSERA_TRY(parts[p->x], e.add("float_parts", {p->x}));
+    const ValueId made = before_reshapes(e, p->x);
+    if (!parts.contains(made)) {
+      TESSERA_TRY(parts[made], e.add("float_parts", {made}));
+    }
+    ValueId left = parts[made];
+    const Shape shape = te::parts_shape(e.shape(p->x));
+    if (e.shape(left) != shape) {
+      TESSERA_TRY(left, e.add("reshape", {left}, {{"shape", shape}}));
     }
     if (!parts.contains(p->w)) {
       const HostTensor w = *e.constant_of(p->w);
@@ -70,7 +83,7 @@ Result<bool> split_floats(Graph& graph, const PassOptions& options) {
           e.constant(ShapesOnly::alive() ? HostTensor(DType::kBF16, te::parts_shape(w.shape()))
                                          : te::float_parts(w));
     }
-    return e.add("contract_parts", {parts[p->x], parts[p->w]},
+    return e.add("contract_parts", {left, parts[p->w]},
                  {{"a", p->x_labels}, {"b", p->w_labels}, {"out", p->out}});
   });
 }

@@ -84,13 +84,18 @@ GpuLoops gpu_loops(const Stage& s, const std::vector<std::size_t>& axes) {
 }
 
 GpuElements bind_gpu_elements(Context& c, std::size_t stage, std::int64_t threads,
-                              std::int64_t lanes, const Loops& reduce) {
+                              std::int64_t lanes, const Loops& reduce, const Loops& inside) {
   const Stage& s = c.stage(stage);
   Writer& w = c.writer;
   const std::string& name = s.op.name;
   const auto [shared, units] = gpu_loops(s, all_axes(s));
   Loops outer = shared, inner = units;
   inner.insert(inner.end(), reduce.begin(), reduce.end());
+  for (const std::string& loop : inside) {
+    outer.erase(std::remove(outer.begin(), outer.end(), loop), outer.end());
+    inner.push_back(loop);
+    w.unroll(name, loop);
+  }
   for (std::size_t i = s.rank(); i < s.axis_count() && reduce.empty(); ++i)
     inner.push_back(s.axis_name(i));
   if (s.extent(s.rank() - 1) % lanes != 0) lanes = 1;

@@ -45,13 +45,13 @@ GpuLoops gpu_loops(const Stage& stage, const std::vector<std::size_t>& axes);
 
 // Loops of a stage that computes element by element, bound to blocks and threads: a thread has
 // `lanes` elements side by side where the last axis divides, and in between the loop `reduce` if
-// the stage has one.
+// the stage has one, and the loops `inside`.
 struct GpuElements {
   std::string thread;
   std::int64_t lanes = 1;
 };
 GpuElements bind_gpu_elements(Context& context, std::size_t stage, std::int64_t threads,
-                              std::int64_t lanes, const Loops& reduce);
+                              std::int64_t lanes, const Loops& reduce, const Loops& inside = {});
 
 // One thread for each element, or for a few side by side.
 void schedule_gpu_elements(Context& context, std::size_t stage, bool simple);

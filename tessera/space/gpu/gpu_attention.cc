@@ -83,7 +83,7 @@ class Matcher {
   bool find_values() {
     const Stage& s = x_.stage(stage_);
     if (!is_contraction(s)) return false;
-    const auto nest = find_nest(analysis(), stage_);
+    const auto nest = find_nest(analysis(), stage_, true);
     out_.valued = nest && !x_.done[nest->stage] ? *nest : own_nest(s, stage_);
     Contraction& c = out_.values;
     if (!match(stage_, out_.valued, &c) || !lies_along(c.b, c.vector)) return false;
@@ -322,7 +322,8 @@ class GpuAttention {
   // A tile of results in registers: of threads, or of warps on tensor cores. `blocks`: bound to
   // the blocks of a launch, where there are. Returns the loop that the sums are computed at.
   std::string write_tile(const std::string& stage, Loops outer, const std::string& row,
-                         const std::string& column, const Tile& tile, bool blocks) {
+                         const std::string& column, const Tile& tile, bool blocks,
+                         const Loops& spread = {}) {
     Writer& w = x_.writer;
     Loops order, threads;
     std::string sums;
@@ -332,7 +333,9 @@ class GpuAttention {
           w.split(stage, column, {warps_, tile.chunks * 2, 4, 2}, schedule::Tail::kGuard);
       append(&outer, {r[0], c[0]});
       order = outer;
-      append(&order, {r[1], c[1], r[4], c[3], r[2], r[3], c[2], c[4]});
+      append(&order, {r[1], c[1], r[4], c[3], r[2], r[3]});
+      append(&order, spread);
+      append(&order, {c[2], c[4]});
       w.reorder(stage, order);
       block_ = blocks ? w.fuse(stage, outer) : block_;
       sums = w.fuse(stage, {r[1], c[1]});
@@ -346,7 +349,9 @@ class GpuAttention {
                               schedule::Tail::kGuard);
       append(&outer, {r[0], c[0]});
       order = outer;
-      append(&order, {c[1], r[1], c[2], r[2], c[3]});
+      append(&order, {c[1], r[1], c[2], r[2]});
+      append(&order, spread);
+      append(&order, {c[3]});
       w.reorder(stage, order);
       block_ = blocks ? w.fuse(stage, outer) : block_;
       if (tile.chunks > 1) w.annotate(stage, c[1], schedule::Annotation::kVThread);
@@ -358,6 +363,7 @@ class GpuAttention {
         w.unroll(stage, c[3]);
       }
     }
+    for (const std::string& loop : spread) w.unroll(stage, loop);
     if (blocks) w.annotate(stage, block_, schedule::Annotation::kBlockX);
     return sums;
   }
@@ -388,9 +394,9 @@ class GpuAttention {
   void write_launch() {
     Loops blocks = gpu_block_loops(x_, a_.values, a_.valued, "");
     const auto axis = [&](std::size_t i) { return out_.axis_name(a_.valued.axis[i]); };
-    const std::string sums =
-        write_tile(launch_, blocks, axis(static_cast<std::size_t>(a_.values.row)),
-                   axis(a_.values.vector), values_tile(), true);
+    const std::string sums = write_tile(
+        launch_, blocks, axis(static_cast<std::size_t>(a_.values.row)), axis(a_.values.vector),
+        values_tile(), true, gpu_spread_loops(x_, a_.valued, ""));
     x_.writer.compute_at(inner_values_, launch_, sums);
   }
 

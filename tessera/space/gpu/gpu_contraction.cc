@@ -737,6 +737,10 @@ bool schedule_gpu_contraction(Context& context, std::size_t stage) {
   if (found.row < 0 && found.batch.empty() && found.b.strides[found.reduce.back()] == 1)
     return false;
   if (schedule_gpu_tensor(context, placed->contraction, placed->nest)) return true;
+  if (!placed->nest.spread.empty()) {  // several results of a sum: in a launch of their own
+    placed->nest = {.stage = stage, .axis = {}};
+    for (std::size_t i = 0; i < context.stage(stage).rank(); ++i) placed->nest.axis.push_back(i);
+  }
   GpuContraction(context, std::move(placed->contraction), std::move(placed->nest)).run();
   return true;
 }

@@ -153,7 +153,10 @@ class Group final : public GpuGroup {
     blocks.insert(blocks.end(), {row[0], column[0]});
     Loops order = blocks;
     order.insert(order.end(), {row[2], row[3], column[2], row[1], column[1]});
+    const Loops spread = gpu_spread_loops(x_, nest_, "");
+    order.insert(order.end(), spread.begin(), spread.end());
     w.reorder(host, order);
+    for (const std::string& loop : spread) w.unroll(host, loop);
     block_ = w.fuse(host, blocks);
     w.annotate(host, block_, schedule::Annotation::kBlockX);
     w.annotate(host, row[2], schedule::Annotation::kThreadY);
@@ -172,9 +175,12 @@ class Group final : public GpuGroup {
                 schedule::Tail::kGuard);
     blocks.insert(blocks.end(), {row[0], column[0]});
     Loops order = blocks;
-    order.insert(order.end(), {row[1], column[1], row[3], row[5], column[3], row[2], row[4],
-                               column[2], column[4]});
+    order.insert(order.end(), {row[1], column[1], row[3], row[5], column[3], row[2], row[4]});
+    const Loops spread = staged() ? Loops{} : gpu_spread_loops(x_, nest_, sum_.part);
+    order.insert(order.end(), spread.begin(), spread.end());
+    order.insert(order.end(), {column[2], column[4]});
     w.reorder(sum_.launch, order);
+    for (const std::string& loop : spread) w.unroll(sum_.launch, loop);
     if (staged()) {
       w.compute_at(sum_.launch, h_.op.name, block_);
       w.storage_align(sum_.launch, c_.row, kStagedRow, kStagedPad);

@@ -27,6 +27,13 @@ GpuSum cut_gpu_sum(Context& x, const Contraction& c, const Nest& nest, std::size
   return sum;
 }
 
+Loops gpu_spread_loops(const Context& x, const Nest& nest, const std::string& part) {
+  Loops out;
+  if (!part.empty()) return out;
+  for (const std::size_t i : nest.spread) out.push_back(x.stage(nest.stage).axis_name(i));
+  return out;
+}
+
 Loops gpu_block_loops(const Context& x, const Contraction& c, const Nest& nest,
                       const std::string& part) {
   const Stage &s = x.stage(c.stage), &h = x.stage(nest.stage);
@@ -35,7 +42,9 @@ Loops gpu_block_loops(const Context& x, const Contraction& c, const Nest& nest,
     blocks.push_back(part);
   } else {
     std::vector<bool> mapped(h.rank(), false);
-    for (const std::size_t a : nest.axis) mapped[a] = true;
+    for (const auto* axes : {&nest.axis, &nest.spread}) {
+      for (const std::size_t a : *axes) mapped[a] = true;
+    }
     for (std::size_t i = 0; i < h.rank(); ++i) {
       if (!mapped[i]) blocks.push_back(h.axis_name(i));
     }
@@ -50,7 +59,8 @@ Loops gpu_block_loops(const Context& x, const Contraction& c, const Nest& nest,
 void add_gpu_parts(Context& x, const Contraction& c, const Nest& nest, const std::string& part) {
   const bool self = nest.stage == c.stage;
   const GpuElements loops =
-      bind_gpu_elements(x, nest.stage, kSumThreads, kSumLanes, self ? Loops{part} : Loops{});
+      bind_gpu_elements(x, nest.stage, kSumThreads, kSumLanes, self ? Loops{part} : Loops{},
+                        gpu_spread_loops(x, nest, ""));
   if (self) {
     x.writer.unroll(x.stage(c.stage).op.name, part);
   } else {

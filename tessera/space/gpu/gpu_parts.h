@@ -19,7 +19,11 @@ struct GpuSum {
 GpuSum cut_gpu_sum(Context& x, const Contraction& c, const Nest& nest, std::size_t cut,
                    std::int64_t parts);
 
-// Loops of the launch that are blocks, outermost first: parts, axes of the nest alone, and those
+// Loops of the nest over the results of a sum, which a thread computes together; none where parts
+// of the sum are a launch of their own.
+Loops gpu_spread_loops(const Context& x, const Nest& nest, const std::string& part);
+
+// Loops of the launch that are blocks, outermost first: parts, units of the nest alone, and axes
 // that no tile divides.
 Loops gpu_block_loops(const Context& x, const Contraction& c, const Nest& nest,
                       const std::string& part);

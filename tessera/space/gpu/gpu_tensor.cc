@@ -203,8 +203,12 @@ class GpuTensor {
     warps.insert(warps.end(), {row[1], column[1]});
     Loops order = blocks;
     order.insert(order.end(), warps.begin(), warps.end());
-    order.insert(order.end(), {row[4], column[3], row[2], row[3], column[2], column[4]});
+    order.insert(order.end(), {row[4], column[3], row[2], row[3]});
+    const Loops spread = gpu_spread_loops(x_, nest_, sum_.part);
+    order.insert(order.end(), spread.begin(), spread.end());
+    order.insert(order.end(), {column[2], column[4]});
     w.reorder(sum_.launch, order);
+    for (const std::string& loop : spread) w.unroll(sum_.launch, loop);
     w.annotate(sum_.launch, w.fuse(sum_.launch, blocks), schedule::Annotation::kBlockX);
     const std::string warp = w.fuse(sum_.launch, warps);
     w.annotate(sum_.launch, warp, schedule::Annotation::kThreadY);
