@@ -27,7 +27,7 @@ TEST(GpuGroup, EveryTileComputesTheOperation) {
   for (const char* spec :
        {"matmul:M=130,N=72,K=136,dtype=f16", "matmul:M=64,N=64,K=130,TA=1,dtype=bf16",
         "dense:M=70,N=96,K=200,dtype=f16", "dense:M=70,N=97,K=200,dtype=f16",
-        "bmm:B=2,M=40,N=64,K=128,dtype=f16",
+        "bmm:B=2,M=40,N=64,K=128,dtype=f16", "matmul:M=66,N=40,K=72,algo=bf16x6",
         "conv2d:N=1,H=3,W=50,CI=64,CO=40,KH=3,KW=3,P=1,dtype=f16,algo=direct"}) {
     SCOPED_TRACE(spec);
     const te::Dag dag = dag_of(spec);
