@@ -254,7 +254,7 @@ Value* Emitter::emit_thread_call(const ir::Call& call) {
       group(llvm::Intrinsic::nvvm_cp_async_wait_group,
             {b_.getInt32(static_cast<std::uint32_t>(left))});
     }
-    if (grouped_) wait_for_products(left <= 0 ? 0 : 1);
+    if (grouped_) wait_for_products(std::min<std::int64_t>(left, 1));
   }
   return ops_.int_constant(call.type, 0);
 }

@@ -71,8 +71,9 @@ double estimate_group_cycles(const target::Target& target, const TensorProblem& 
   const double copies =
       at_once * as(p.planes * (t.rows() + t.all_columns()) * kRowBytes) / kCopiedBytes;
   const double apart = p.planes > 1 ? at_once * as(t.rows() * t.all_columns()) / kAdded : 0;
+  const std::int64_t few = p.planes > 1 ? 2 : 3;  // places that let nothing overlap
   const double step = std::max(products, copies) + kStep + kPlace * as(kMostPlaces - t.places) +
-                      apart + (t.places > 3 ? 0 : kNoOverlap);
+                      apart + (t.places > few ? 0 : kNoOverlap);
   const double steps = blocks_of(p.reduce / t.parts, kSteps) * as(p.taps) / taps;
   const std::int64_t stored = t.parts > 1 ? 4 : 2;
   const double stores = at_once * as(t.rows() * t.all_columns() * stored) / kStoredBytes;
