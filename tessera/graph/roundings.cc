@@ -23,7 +23,8 @@ Roundings of_node(const Graph& graph, const Node& node, Products products) {
     return id == kNoValue || elements(graph.shape(id)) == 0;
   });
   if (empty || node.op->define == nullptr) return of_types(graph, node);
-  if (node.op->name == std::string_view("float_parts")) return {};  // they add up to what it was
+  const std::string_view name = node.op->name;
+  if (name == "float_parts" || name == "float_whole") return {};  // they add up to what it was
   te::DagBuilder b(node.op->name);
   std::vector<ir::Buffer> inputs;
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {

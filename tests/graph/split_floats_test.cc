@@ -62,6 +62,21 @@ TEST(SplitFloats, PartsAreMadeBeforeReshapes) {
   EXPECT_EQ(count(g, "float_parts"), 1);
 }
 
+// A residual reads the parts, so that nothing needs the whole; others do.
+TEST(SplitFloats, SumsReadParts) {
+  for (const bool others : {false, true}) {
+    Net net;
+    const ValueId x = net.relu(net.input({5, 13, 70}));
+    const ValueId flat = net.reshape(x, {65, 70});
+    const ValueId y = net.contract(flat, net.weights({70, 70}), "mk", "kn", "mn");
+    const ValueId z = net.op("add", {y, flat});
+    const Graph g =
+        check_pass(net.finish({z, others ? net.relu(x) : z}), split_floats, splitting());
+    EXPECT_EQ(count(g, "contract_parts"), 1);
+    EXPECT_EQ(count(g, "float_whole"), others ? 0 : 1);
+  }
+}
+
 TEST(SplitFloats, OthersStayAsTheyAre) {
   const auto unchanged = [](const Graph& graph, const PassOptions& options) {
     return count(check_pass(graph, split_floats, options), "contract_parts") == 0;

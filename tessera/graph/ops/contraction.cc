@@ -1,5 +1,5 @@
-// contract: the sum of products of two tensors, by labels. float_parts and contract_parts: the same
-// of f32 in parts of bf16. det: determinants.
+// contract: the sum of products of two tensors, by labels. float_parts, float_whole and
+// contract_parts: the same of f32 in parts of bf16. det: determinants.
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -108,6 +108,19 @@ Result<std::vector<HostTensor>> evaluate_parts(const NodeView&,
   return std::vector<HostTensor>{te::float_parts(*inputs[0])};
 }
 
+// float_whole: what [part, dims..] are the parts of. Exactly so, but for what parts cannot hold.
+Result<Types> infer_whole(const NodeView& node) {
+  const Shape& shape = node.shape(0);
+  if (node.dtype(0) != DType::kBF16 || shape.empty() || shape[0] != te::kFloatParts)
+    return invalid("{} has no parts", to_text(*node.types[0]));
+  return Types{{DType::kF32, Shape(shape.begin() + 1, shape.end())}};
+}
+
+Result<Buffers> define_whole(te::DagBuilder& b, const std::string& name, const NodeView&,
+                             const Buffers& in) {
+  return Buffers{te::whole_stage(b, name, in[0])};
+}
+
 // contract_parts {a, b, out}: labels are those of the operands that there are parts of.
 Result<Types> infer_contract_parts(const NodeView& node) {
   std::map<char, std::int64_t> extents;
@@ -184,6 +197,7 @@ std::vector<OpDef> contraction_ops() {
       {"contract_parts", Fusion::kContraction, infer_contract_parts, define_contract_parts},
       {"det", Fusion::kHost, infer_det, nullptr, evaluate_det},
       {"float_parts", Fusion::kInjective, infer_parts, define_parts, evaluate_parts},
+      {"float_whole", Fusion::kPointwise, infer_whole, define_whole},
   };
 }
 

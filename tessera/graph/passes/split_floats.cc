@@ -2,6 +2,7 @@
 // sums in f32, which tensor cores take in less time than other units the one of f32.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include "tessera/graph/passes/algorithms.h"
@@ -60,23 +61,63 @@ ValueId before_reshapes(const Editor& e, ValueId x) {
   return x;
 }
 
+using Parts = std::map<ValueId, ValueId>;  // of values and weights that several products read
+
+// Parts as those of a value of the shape.
+Result<ValueId> parts_as(Editor& e, ValueId parts, const Shape& whole) {
+  const Shape shape = te::parts_shape(whole);
+  if (e.shape(parts) == shape) return parts;
+  return e.add("reshape", {parts}, {{"shape", shape}});
+}
+
+// Whether all that reads the value, whatever its shape, are products and additions.
+bool is_added_only(const Graph& graph, const Uses& uses, ValueId id) {
+  if (uses.is_output[static_cast<std::size_t>(id)]) return false;
+  const auto& readers = uses.readers[static_cast<std::size_t>(id)];
+  return std::all_of(readers.begin(), readers.end(), [&](std::int32_t n) {
+    const Node& reader = graph.nodes[static_cast<std::size_t>(n)];
+    const std::string_view op = reader.op->name;
+    return op == "contract" || op == "add" ||
+           (op == "reshape" && is_added_only(graph, uses, reader.outputs[0]));
+  });
+}
+
+// A sum with a value that is stored in parts for products reads those, so that it need not be
+// stored as a whole as well.
+Result<ValueId> add_parts(Editor& e, const Node& node, const Parts& parts,
+                          const std::set<ValueId>& added) {
+  if (std::string_view(node.op->name) != "add") return kNoValue;
+  std::vector<ValueId> inputs = node.inputs;
+  for (ValueId& id : inputs) {
+    const ValueId made = before_reshapes(e, id);
+    const auto found = parts.find(made);
+    if (found == parts.end() || !added.contains(made)) continue;
+    TESSERA_TRY(const ValueId shaped, parts_as(e, found->second, e.shape(id)));
+    TESSERA_TRY(id, e.add("float_whole", {shaped}));
+  }
+  return inputs == node.inputs ? Result<ValueId>(kNoValue) : e.add("add", inputs, node.attrs);
+}
+
 }  // namespace
 
 Result<bool> split_floats(Graph& graph, const PassOptions& options) {
   if (options.rules.split_products <= 0) return false;
-  std::map<ValueId, ValueId> parts;  // of values and of weights that several products read
+  Parts parts;
+  std::set<ValueId> added;  // results of nodes that are only added and multiplied
+  const Uses uses = find_uses(graph);
+  for (const Node& node : graph.nodes) {
+    for (const ValueId id : node.outputs) {
+      if (id != kNoValue && is_added_only(graph, uses, id)) added.insert(id);
+    }
+  }
   return Editor(graph).rewrite([&](Editor& e, const Node& node) -> Result<ValueId> {
     const std::optional<Product> p = product_of(e, node, options.rules);
-    if (!p) return kNoValue;
+    if (!p) return add_parts(e, node, parts, added);
     const ValueId made = before_reshapes(e, p->x);
     if (!parts.contains(made)) {
       TESSERA_TRY(parts[made], e.add("float_parts", {made}));
     }
-    ValueId left = parts[made];
-    const Shape shape = te::parts_shape(e.shape(p->x));
-    if (e.shape(left) != shape) {
-      TESSERA_TRY(left, e.add("reshape", {left}, {{"shape", shape}}));
-    }
+    TESSERA_TRY(const ValueId left, parts_as(e, parts[made], e.shape(p->x)));
     if (!parts.contains(p->w)) {
       const HostTensor w = *e.constant_of(p->w);
       parts[p->w] =

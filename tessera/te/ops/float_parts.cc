@@ -72,6 +72,20 @@ ir::Buffer parts_stage(DagBuilder& b, const std::string& name, const ir::Buffer&
   });
 }
 
+ir::Buffer whole_stage(DagBuilder& b, const std::string& name, const ir::Buffer& parts) {
+  NamedAxes axes;
+  for (std::size_t d = 1; d < parts->shape.size(); ++d)
+    axes.emplace_back("d" + std::to_string(d - 1), parts->shape[d]);
+  return b.compute(name, axes, [&](const Indices& i) {
+    const auto part = [&](std::int64_t p) {
+      Indices indices = {ir::int_imm(p)};
+      indices.insert(indices.end(), i.begin(), i.end());
+      return to_type(DType::kF32, at(parts, indices));
+    };
+    return part(2) + part(1) + part(0);  // each sum is exact
+  });
+}
+
 HostTensor float_parts(const HostTensor& x) {
   HostTensor out(DType::kBF16, parts_shape(x.shape()));
   const std::int64_t size = x.size();

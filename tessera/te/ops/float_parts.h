@@ -27,7 +27,9 @@ inline constexpr std::array kPartTerms = {PartTerm{0, 2}, PartTerm{2, 0}, PartTe
 // infinite: its products are, unless the other factor is 0 or exceeds 256. Below 2^-109 the last
 // bits are lost: bf16 ends at 2^-133.
 ir::Buffer parts_stage(DagBuilder& b, const std::string& name, const ir::Buffer& x);
-// The same of a tensor.
+// Stage `name`[dims..] of f32 from its parts.
+ir::Buffer whole_stage(DagBuilder& b, const std::string& name, const ir::Buffer& parts);
+// The parts of a tensor.
 HostTensor float_parts(const HostTensor& x);
 Shape parts_shape(const Shape& x);
 
