@@ -26,6 +26,8 @@ class PlanCosts {
   // point does not have after what was decided before it.
   Result<const PlanTasks*> tasks_of(const plan::Decisions& decisions);
 
+  // All so far, as kernels.
+  const std::map<plan::Decisions, PlanTasks>& plans() const { return plans_; }
   bool knows(const plan::Decisions& decisions) const { return plans_.contains(decisions); }
 
   // Every point that the rules' plan asks, in order.

@@ -95,6 +95,11 @@ Result<std::optional<Decisions>> PlanEvolution::next() {
     vain = 0;
     pool.push_back(std::move(plan));
   }
+  if (judged) {
+    for (Decisions& plan : judge_->met()) {
+      if (!known_.contains(plan) && !drawn.contains(plan)) pool.push_back(std::move(plan));
+    }
+  }
   if (pool.empty()) return std::optional<Decisions>();
   std::size_t best = 0;
   if (judged) {
@@ -107,6 +112,7 @@ Result<std::optional<Decisions>> PlanEvolution::next() {
 
 void PlanEvolution::observe(const Decisions& plan, double share) {
   known_.insert(plan);
+  if (judge_ != nullptr) judge_->observe(plan, share);
   // Its changes against the nearest plan that it may have come from.
   const Parent* nearest = &parents_.front();
   std::vector<Change> changes = changes_between(nearest->plan, plan);

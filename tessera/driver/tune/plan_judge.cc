@@ -1,15 +1,48 @@
 #include "tessera/driver/tune/plan_judge.h"
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <set>
 
 namespace tessera::driver {
 
+namespace {
+
+constexpr double kUnknown = std::numeric_limits<double>::infinity();
+// Of the deviation of what is believed: how much a plan may be better than that.
+constexpr double kHope = 0.5;
+// Plans that sums prefer and networks look at.
+constexpr std::size_t kMet = 64;
+
+}  // namespace
+
+KernelCorrections::Belief SumJudge::believe(const plan::Decisions& plan) const {
+  const Result<const PlanTasks*> rules = costs_.tasks_of({}), tasks = costs_.tasks_of(plan);
+  // Decisions that do not fit each other are no plan: not an error of the model.
+  if (!rules || !tasks) return {kUnknown, 0};
+  return corrections_.believe(**rules, **tasks);
+}
+
 Result<std::vector<double>> SumJudge::judge(const std::vector<plan::Decisions>& plans) {
   std::vector<double> out;
   out.reserve(plans.size());
-  for (const plan::Decisions& p : plans) out.push_back(costs_.seconds(p));
+  for (const plan::Decisions& p : plans) {
+    const KernelCorrections::Belief belief = believe(p);
+    out.push_back(belief.share - kHope * belief.deviation);
+  }
   return out;
+}
+
+std::vector<plan::Decisions> SumJudge::met() const {
+  std::vector<plan::Decisions> out;
+  for (const auto& [decisions, tasks] : costs_.plans()) out.push_back(decisions);
+  return out;
+}
+
+void SumJudge::observe(const plan::Decisions& plan, double share) {
+  const Result<const PlanTasks*> rules = costs_.tasks_of({}), tasks = costs_.tasks_of(plan);
+  if (rules && tasks) corrections_.observe(**rules, **tasks, share);
 }
 
 Result<std::unique_ptr<NetworkJudge>> NetworkJudge::make(const graph::Graph& imported,
@@ -32,11 +65,29 @@ Result<std::unique_ptr<NetworkJudge>> NetworkJudge::make(const graph::Graph& imp
   return out;
 }
 
+// Networks look at the plans that promise most by sums.
+std::vector<plan::Decisions> NetworkJudge::met() const {
+  if (!estimated_) return {};
+  std::vector<std::pair<double, plan::Decisions>> order;
+  for (plan::Decisions& p : sums_.met()) {
+    const double share = sums_.believe(p).share;
+    if (share < 1) order.emplace_back(share, std::move(p));
+  }
+  std::sort(order.begin(), order.end());
+  if (order.size() > kMet) order.resize(kMet);
+  std::vector<plan::Decisions> out;
+  out.reserve(order.size());
+  for (auto& [share, p] : order) out.push_back(std::move(p));
+  return out;
+}
+
 // Measured times say more; where only some kernels have one, what is believed of the others counts
 // as it compares on those that have both.
 double NetworkJudge::estimate(const plan::Decisions& changes) {
   const Result<const PlanTasks*> plan = costs_.tasks_of(changes);
   if (!plan) return 0;
+  if (const double share = sums_.believe(changes).share; std::isfinite(share))
+    return share * costs_.seconds({});
   double measured = 0, believed = 0, unmeasured = 0;
   for (const auto& [key, count] : **plan) {
     const task::Task* task = costs_.find(key);
@@ -73,7 +124,7 @@ Result<std::vector<double>> NetworkJudge::judge(const std::vector<plan::Decision
   std::vector<double> out;
   out.reserve(sum.size());
   for (const float s : sum) out.push_back(-static_cast<double>(s));
-  for (const std::size_t i : unfit) out[i] = std::numeric_limits<double>::infinity();
+  for (const std::size_t i : unfit) out[i] = kUnknown;
   return out;
 }
 

@@ -7,6 +7,7 @@
 
 #include "tessera/driver/learn/plan_estimates.h"
 #include "tessera/driver/learn/plan_graphs.h"
+#include "tessera/driver/tune/kernel_corrections.h"
 #include "tessera/driver/tune/plan_costs.h"
 #include "tessera/model/graph_scorer.h"
 
@@ -20,17 +21,30 @@ class PlanJudge {
   virtual Result<std::vector<double>> judge(const std::vector<plan::Decisions>& plans) = 0;
   // So many plans cost it about as much as measuring one.
   virtual std::size_t pool() const = 0;
+  // Plans that cost it nothing, because it met them before.
+  virtual std::vector<plan::Decisions> met() const { return {}; }
+  // A plan was measured: its time as a share of the rules' plan's.
+  virtual void observe(const plan::Decisions& plan, double share) {
+    (void)plan;
+    (void)share;
+  }
 };
 
-// By the sums of their kernels.
+// By the sums of their kernels, corrected by the plans that were measured. Plans about whose
+// kernels little is known yet are preferred.
 class SumJudge final : public PlanJudge {
  public:
-  explicit SumJudge(PlanCosts& costs) : costs_(costs) {}
+  explicit SumJudge(PlanCosts& costs) : costs_(costs), corrections_(costs) {}
   Result<std::vector<double>> judge(const std::vector<plan::Decisions>& plans) override;
   std::size_t pool() const override { return 12; }
+  std::vector<plan::Decisions> met() const override;
+  void observe(const plan::Decisions& plan, double share) override;
+  // As a share of the rules' plan; infinite: a kernel has no time.
+  KernelCorrections::Belief believe(const plan::Decisions& plan) const;
 
  private:
   PlanCosts& costs_;
+  KernelCorrections corrections_;
 };
 
 // By networks that learnt from plans of other models; several judge together.
@@ -46,16 +60,23 @@ class NetworkJudge final : public PlanJudge {
                                                     PlanCosts& costs, PlanEstimates& estimates);
   Result<std::vector<double>> judge(const std::vector<plan::Decisions>& plans) override;
   std::size_t pool() const override { return 64; }
+  std::vector<plan::Decisions> met() const override;
+  void observe(const plan::Decisions& plan, double share) override { sums_.observe(plan, share); }
 
  private:
   NetworkJudge(PlanGraph graph, plan::Decisions rules, PlanCosts& costs, PlanEstimates& estimates)
-      : graph_(std::move(graph)), rules_(std::move(rules)), costs_(costs), estimates_(estimates) {}
+      : graph_(std::move(graph)),
+        rules_(std::move(rules)),
+        costs_(costs),
+        estimates_(estimates),
+        sums_(costs) {}
   double estimate(const plan::Decisions& changes);
 
   PlanGraph graph_;
   plan::Decisions rules_;
   PlanCosts& costs_;
   PlanEstimates& estimates_;
+  SumJudge sums_;
   bool estimated_ = false;  // some network reads estimates
   std::vector<std::unique_ptr<model::GraphScorer>> scorers_;
 };

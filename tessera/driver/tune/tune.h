@@ -115,7 +115,7 @@ struct GraphReport {
     std::size_t changes = 0;
     double judged_share = 0;           // of the rules' plan, by sums of kernels
     double before_s = 0, after_s = 0;  // the fastest plan until then and this one, side by side
-    double share = 0;                  // of the rules' plan, by all such steps
+    double share = 0;                  // of the rules' plan, timed beside it too
     bool kept = false;                 // became the fastest
   };
   std::vector<Plan> plans;  // as they were measured

@@ -29,7 +29,7 @@ constexpr Shares kBothShares = {0.05, 0.25, 0.55, 0.62, 0.88, 0.94};
 constexpr double kJudgeMostSeconds = 20, kJudgeShare = 0.04;
 // Plans of the search by sums that are measured before others are drawn, and whose kernels are
 // tuned.
-constexpr std::size_t kPlans = 4, kTunedPlans = 2;
+constexpr std::size_t kPlans = 4, kTunedPlans = 2, kMeasuredPlans = 2;
 // Without a budget the search over whole models ends after so many plans without a gain.
 constexpr int kPatience = 24, kPatienceInTime = 150;
 // A plan must gain this much to count: less is noise. Plans are compared by their fast samples,
@@ -259,7 +259,8 @@ class GraphTuning {
     shares_by_kernels_ = {{*rules_, 1.0}};
     best_ = before;
     PlanEvolution evolution(points_, judge_.get(), options_.seed);
-    for (const JudgedPlan& p : plans) {
+    for (std::size_t i = 0; i < std::min(kMeasuredPlans, plans.size()); ++i) {
+      const JudgedPlan& p = plans[i];
       // The first plan is measured whatever the budget says: it was paid for.
       if (interrupted() || (result_.graph.measured > 0 && searched())) break;
       TESSERA_TRY(const double share, measure(whole, p.decisions, p.found_by));
