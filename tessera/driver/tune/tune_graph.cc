@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <set>
 
@@ -25,6 +26,7 @@ struct Shares {
   double list, survey, tune, finals, search, apart;
 };
 constexpr Shares kGraphShares = {0.08, 0.45, 0.45, 0.45, 0.85, 0.93};
+constexpr Shares kUnjudgedShares = {0.03, 0.2, 0.2, 0.2, 0.85, 0.93};  // nobody asks for sums
 constexpr Shares kBothShares = {0.05, 0.25, 0.55, 0.62, 0.88, 0.94};
 constexpr double kJudgeMostSeconds = 20, kJudgeShare = 0.04;
 // Plans of the search by sums that are measured before others are drawn, and whose kernels are
@@ -35,10 +37,14 @@ constexpr int kPatience = 24, kPatienceInTime = 150;
 // A plan must gain this much to count: less is noise. Plans are compared by their fast samples,
 // which other programs on the machine disturb least.
 constexpr double kLeastGain = 0.003;
-// Comparisons of a plan that seems faster all along.
+// Comparisons of a plan that seems faster all along. One that is this much slower at once is timed
+// no more.
 constexpr int kRounds = 4;
+constexpr double kMuchSlower = 0.05;
 // Schedules that gain this much alone are kept where all together do not gain.
 constexpr double kMuch = 0.1;
+// Plans that seemed fastest and are compared with each other at the end.
+constexpr std::size_t kFast = 3;
 // Comparisons of the winner with what was, until fast samples and medians agree.
 constexpr int kConfirm = 3;
 
@@ -49,11 +55,15 @@ std::string family_of(const std::vector<plan::Decided>& points, const std::strin
   return {};
 }
 
+void take_less(double* least, double value) { *least = std::min(*least, value); }
+
 class GraphTuning {
  public:
   GraphTuning(const TuneOptions& options, const TuneCallbacks& callbacks)
       : both_(options.level == TuneLevel::kBoth),
-        shares_(both_ ? kBothShares : kGraphShares),
+        shares_(both_               ? kBothShares
+                : unjudged(options) ? kUnjudgedShares
+                                    : kGraphShares),
         kernel_options_(options),
         callbacks_(callbacks),
         start_(TuneSession::Clock::now()) {
@@ -130,7 +140,10 @@ class GraphTuning {
                        [](const std::vector<Finalist>& f) { return !f.empty(); });
   }
 
-  bool unjudged() const { return options_.judges == std::vector<std::string>{"none"}; }
+  static bool unjudged(const TuneOptions& options) {
+    return options.judges == std::vector<std::string>{"none"};
+  }
+  bool unjudged() const { return unjudged(options_); }
 
   Result<void> make_judge() {
     if (unjudged()) return {};
@@ -257,7 +270,7 @@ class GraphTuning {
     if (both_) TESSERA_DO(check_schedules(whole, &rules, &before));
     rules_selection_ = best_selection_ = rules;
     shares_by_kernels_ = {{*rules_, 1.0}};
-    best_ = before;
+    best_ = before_ = before;
     PlanEvolution evolution(points_, judge_.get(), options_.seed);
     for (std::size_t i = 0; i < std::min(kMeasuredPlans, plans.size()); ++i) {
       const JudgedPlan& p = plans[i];
@@ -275,8 +288,9 @@ class GraphTuning {
       evolution.observe(*plan, share);
       vain = best_share_ < last ? 0 : vain + 1;
     }
+    TESSERA_DO(narrow(whole));
     TESSERA_DO(take_apart(whole));
-    TESSERA_DO(confirm(whole, before));
+    TESSERA_DO(confirm(whole));
     if (interrupted()) result_.state = TuneState::kInterrupted;
     TESSERA_TRY(result_.plan, whole.plan(best_selection_));
     result_.plan.target = target::to_text(machine);
@@ -363,25 +377,31 @@ class GraphTuning {
     // Decisions that do not fit each other are no plan: not an error of the model.
     if (!right || !*right) return kNone;
     TESSERA_TRY(const auto built, whole.selected(0, selection));
-    double before_s = 0, after_s = 0;
-    // What seems faster is timed again: noise seems so too. In turns the other comes first, so that
-    // neither gains by its place.
+    // Beside the rules' plan too: errors of one comparison after the other would add up.
+    std::vector<const WholeModels::Built*> models = {built.get(), best_.get()};
+    if (best_ != before_) models.push_back(before_.get());
+    std::vector<double> seconds(models.size(), kNone);
+    // What seems faster is timed again: noise seems so too. Who comes first changes, so that none
+    // gains by its place.
     for (int round = 0; round < kRounds; ++round) {
-      const std::size_t first = round % 2 == 0 ? 0 : 1;
-      std::vector<const WholeModels::Built*> models = {best_.get(), built.get()};
-      std::swap(models[0], models[first]);
-      TESSERA_TRY(const std::vector<runtime::Samples> samples, whole.time_side_by_side(models));
-      before_s += samples[first].p10_s();
-      after_s += samples[1 - first].p10_s();
-      if (after_s > (1 - kLeastGain) * before_s) break;
+      std::vector<std::size_t> order(models.size());
+      std::iota(order.begin(), order.end(), 0);
+      std::rotate(order.begin(), order.begin() + round % std::ssize(order), order.end());
+      std::vector<const WholeModels::Built*> turns;
+      for (const std::size_t i : order) turns.push_back(models[i]);
+      TESSERA_TRY(const std::vector<runtime::Samples> samples, whole.time_side_by_side(turns));
+      for (std::size_t i = 0; i < order.size(); ++i)
+        take_less(&seconds[order[i]], samples[i].p10_s());
+      if (seconds[0] > (round == 0 ? 1 + kMuchSlower : 1 - kLeastGain) * seconds[1]) break;
     }
     ++result_.graph.measured;
-    const bool kept = after_s < (1 - kLeastGain) * before_s;
-    const double share = same->second = best_share_ * after_s / before_s;
+    const bool kept = seconds[0] < (1 - kLeastGain) * seconds[1];
+    const double share = same->second = seconds[0] / seconds.back();
     result_.graph.plans.push_back({found_by, decisions.size(),
-                                   costs_->seconds(decisions) / costs_->seconds({}), before_s,
-                                   after_s, share, kept});
+                                   costs_->seconds(decisions) / costs_->seconds({}), seconds[1],
+                                   seconds[0], share, kept});
     session_->report_progress(TuneProgress::Phase::kWholeModel, 0, true);
+    if (share < 1) keep_fast({share, selection, built});
     if (!kept) return share;
     best_share_ = share;
     best_selection_ = selection;
@@ -389,13 +409,42 @@ class GraphTuning {
     return share;
   }
 
+  struct Fast {
+    double share = 1;
+    Selection selection;
+    std::shared_ptr<const WholeModels::Built> model;
+  };
+  void keep_fast(Fast plan) {
+    const auto slower = std::find_if(fast_.begin(), fast_.end(),
+                                     [&](const Fast& f) { return f.share > plan.share; });
+    fast_.insert(slower, std::move(plan));
+    if (fast_.size() > kFast) fast_.pop_back();
+  }
+
+  // The fastest of many is one that noise made seem so: the first few are compared with each other.
+  Result<void> narrow(WholeModels& whole) {
+    if (fast_.size() < 2) return {};
+    std::vector<const WholeModels::Built*> models;
+    for (const Fast& f : fast_) models.push_back(f.model.get());
+    std::vector<double> seconds(models.size(), std::numeric_limits<double>::infinity());
+    for (int round = 0; round < kConfirm; ++round) {
+      TESSERA_TRY(const std::vector<runtime::Samples> samples, whole.time_side_by_side(models));
+      for (std::size_t i = 0; i < models.size(); ++i) take_less(&seconds[i], samples[i].p10_s());
+    }
+    const Fast& best = fast_[static_cast<std::size_t>(
+        std::min_element(seconds.begin(), seconds.end()) - seconds.begin())];
+    best_share_ = best.share;
+    best_selection_ = best.selection;
+    best_ = best.model;
+    return {};
+  }
+
   // Once more, what was found beside what was there: the rules' plan with the schedules of the
   // search and with default ones. The fastest is kept, and these are the times that are told.
-  Result<void> confirm(WholeModels& whole,
-                       const std::shared_ptr<const WholeModels::Built>& before) {
+  Result<void> confirm(WholeModels& whole) {
     SubjectReport& report = result_.subjects[0];
     std::vector<Selection> selections = {rules_selection_};
-    std::vector<std::shared_ptr<const WholeModels::Built>> models = {before};
+    std::vector<std::shared_ptr<const WholeModels::Built>> models = {before_};
     const Selection plain = with_default_schedules(rules_selection_);
     const bool tuned = both_ || std::any_of(finalists_.begin(), finalists_.end(),
                                             [](const std::vector<Finalist>& f) {
@@ -484,7 +533,8 @@ class GraphTuning {
   Selection rules_selection_, best_selection_;
   // Models hold memory of the device that is opened here, and go before it.
   std::optional<WholeModels> whole_;
-  std::shared_ptr<const WholeModels::Built> best_;
+  std::shared_ptr<const WholeModels::Built> before_, best_;
+  std::vector<Fast> fast_;  // of the plans that were measured, fastest first
   double best_share_ = 1;
   std::map<PlanTasks, double> shares_by_kernels_;  // of the plans that were measured
   TuneResult result_;
