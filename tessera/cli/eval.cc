@@ -141,6 +141,7 @@ void add_eval(Flags& app, std::function<int()>* run) {
   Flags* sub = app.add_subcommand("eval", "Compare cost models on measured candidates");
   sub->footer(
       "A file may be given a name and a loss: NAME[/LOSS]=FILE. A,B,C judge together.\n"
+      "With --graphs, estimate is one of them: what the files say themselves.\n"
       "Examples:\n  tessera eval --shipped --holdout tenset5 --json\n"
       "  tessera eval --data DIR --weights mlp.safetensors atformer.safetensors --plot models.svg\n"
       "  tessera eval --shipped --coverage\n"

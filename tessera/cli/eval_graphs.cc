@@ -1,10 +1,13 @@
 #include "tessera/cli/eval_graphs.h"
 
 #include <algorithm>
+#include <numeric>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
 #include "tessera/cli/command.h"
+#include "tessera/graphset/network_inputs.h"
 #include "tessera/graphset/npz_file.h"
 #include "tessera/graphset/ranking.h"
 #include "tessera/graphset/search_replay.h"
@@ -16,6 +19,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 using graphset::Ranking;
 using graphset::SearchReplay;
+
+// Among weights: what files say themselves.
+constexpr const char* kEstimate = "estimate";
 
 struct Judged {
   std::vector<Ranking> rankings;
@@ -41,19 +47,47 @@ Result<std::vector<graphset::ConfigGraph>> read_graphs(const EvalGraphsArgs& arg
   return out;
 }
 
-Result<Judged> judge_files(const EvalGraphsArgs& args) {
-  std::vector<std::unique_ptr<model::GraphScorer>> scorers;
-  for (const std::string& file : args.weights) {
-    TESSERA_TRY(nn::TrainedGraphNetwork network, nn::load_graph_network(file));
-    TESSERA_TRY(scorers.emplace_back(), model::GraphScorer::make(std::move(network), args.threads));
+// By config_estimate.
+Result<std::vector<float>> estimates_of(const graphset::ConfigGraph& graph) {
+  if (graph.estimate_ns.empty()) {
+    return make_error(ErrorCode::kInvalidArgument, "{}: has no estimates", graph.name);
   }
-  const double share = scorers.front()->network().share;
+  std::vector<std::int64_t> all(static_cast<std::size_t>(graph.size()));
+  std::iota(all.begin(), all.end(), 0);
+  std::vector<float> out(all.size());
+  graphset::fill_estimates(graph, all, 1, out.data());
+  return out;
+}
+
+// The share that all networks learnt from.
+Result<double> share_of(const std::vector<std::unique_ptr<model::GraphScorer>>& scorers) {
+  std::optional<double> share;
   for (const auto& scorer : scorers) {
-    if (!args.unseen || scorer->network().share == share) continue;
-    return make_error(ErrorCode::kInvalidArgument,
-                      "networks that learnt from different shares ({} and {}) cannot be judged "
-                      "on what all did not see",
-                      share, scorer->network().share);
+    if (!scorer) continue;
+    const double other = scorer->network().share;
+    if (share && *share != other) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "networks that learnt from different shares ({} and {}) cannot be judged "
+                        "on what all did not see",
+                        *share, other);
+    }
+    share = other;
+  }
+  if (share) return *share;
+  return make_error(ErrorCode::kInvalidArgument, "estimates learnt from no share: --unseen");
+}
+
+Result<Judged> judge_files(const EvalGraphsArgs& args) {
+  std::vector<std::unique_ptr<model::GraphScorer>> scorers;  // null: estimates
+  for (const std::string& file : args.weights) {
+    scorers.emplace_back();
+    if (file == kEstimate) continue;
+    TESSERA_TRY(nn::TrainedGraphNetwork network, nn::load_graph_network(file));
+    TESSERA_TRY(scorers.back(), model::GraphScorer::make(std::move(network), args.threads));
+  }
+  double share = 1;
+  if (args.unseen) {
+    TESSERA_TRY(share, share_of(scorers));
   }
   TESSERA_TRY(const std::vector<graphset::ConfigGraph> graphs, read_graphs(args));
   Judged out;
@@ -62,7 +96,8 @@ Result<Judged> judge_files(const EvalGraphsArgs& args) {
     if (args.unseen) graph = graphset::take_side(graph, share, false);
     std::vector<float> sum;
     for (const auto& scorer : scorers) {
-      TESSERA_TRY(const std::vector<float> scores, scorer->score(graph));
+      TESSERA_TRY(const std::vector<float> scores,
+                  scorer ? scorer->score(graph) : estimates_of(graph));
       model::add_standardized(scores, &sum);
     }
     if (args.searches) {

@@ -8,7 +8,7 @@ namespace tessera::cli {
 
 struct EvalGraphsArgs {
   std::vector<std::string> files;
-  std::vector<std::string> weights;  // at least one; several judge together
+  std::vector<std::string> weights;  // at least one; several judge together; estimate: no file
   bool unseen = false, json = false;
   bool searches = false;  // how many configurations they measure instead
   int threads = 1;

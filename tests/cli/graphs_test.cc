@@ -65,6 +65,20 @@ TEST(Graphs, WrongFilesAreUsageErrors) {
   EXPECT_EQ(run({"eval", "--graphs", graph_file(), "--weights", text}).code, 2);
 }
 
+TEST(Graphs, EstimatesJudgeWithoutANetwork) {
+  const std::string file = graphset::testing::temp_file("estimated.npz");
+  graphset::ConfigGraph graph = graphset::read_graph(graph_file()).value();
+  for (const std::int64_t ns : graph.runtime_ns) graph.estimate_ns.push_back(2 * ns + 1);
+  ASSERT_TRUE(graphset::write_graph(file, graph).ok());
+  const Finished done = run({"eval", "--graphs", file, "--weights", "estimate,estimate", "--json"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_NEAR(Json::parse(done.out)["graphs"][0]["tau"].get<double>(), 1, 1e-6);
+  EXPECT_EQ(run({"eval", "--graphs", file, "--weights", "estimate", "--unseen"}).code, 2);
+  const Finished none = run({"eval", "--graphs", graph_file(), "--weights", "estimate"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_NE(none.err.find("has no estimates"), std::string::npos) << none.err;
+}
+
 TEST(Graphs, TrainedNetworksAreEvaluated) {
   if (!fs::exists(fs::path(TESSERA_BINARY).parent_path() / "tessera-train")) {
     GTEST_SKIP() << "tessera-train was not built";
