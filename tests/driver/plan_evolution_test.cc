@@ -103,11 +103,11 @@ TEST(PlanEvolution, EndsWhereThereIsNothingToDecide) {
   EXPECT_DOUBLE_EQ(evolution.best_share(), 0.9);
 }
 
-TEST(NetworkJudge, OrdersPlansByANetwork) {
+// Writes a network of random weights.
+std::string network_file(const nn::Hyper& hyper) {
   nn::TrainedGraphNetwork network;
   constexpr std::int64_t kColumns = 18 * graphset::kLayoutValues;
-  network.spec =
-      nn::make_graph_spec("graphsage", {{"hidden", 8}}, graphset::kNodeFeatures, kColumns).value();
+  network.spec = nn::make_graph_spec("graphsage", hyper, graphset::kNodeFeatures, kColumns).value();
   network.kind = "layout";
   network.nodes.shift.assign(graphset::kNodeFeatures, 0);
   network.nodes.scale.assign(graphset::kNodeFeatures, 1);
@@ -116,8 +116,13 @@ TEST(NetworkJudge, OrdersPlansByANetwork) {
   for (const nn::Parameter& p : built.parameters) {
     network.weights[p.name] = random_tensor(DType::kF32, p.shape, rng);
   }
-  const std::string path = ::testing::TempDir() + "plan_judge.safetensors";
-  ASSERT_TRUE(nn::save_graph_network(network, path).ok());
+  std::string path = ::testing::TempDir() + "plan_judge.safetensors";
+  EXPECT_TRUE(nn::save_graph_network(network, path).ok());
+  return path;
+}
+
+TEST(NetworkJudge, OrdersPlansByANetwork) {
+  const std::string path = network_file({{"hidden", 8}});
   LoadOptions load;
   load.optimize = false;
   const auto imported = load_graph("zoo:squeezenet1_1@size=40,classes=10", load);
@@ -137,6 +142,38 @@ TEST(NetworkJudge, OrdersPlansByANetwork) {
   EXPECT_NE((*scores)[0], (*scores)[1]);
   ASSERT_TRUE(write_file(path, {"nothing"}).ok());
   EXPECT_FALSE(NetworkJudge::make(*imported, load.passes, points, {path}, *costs, estimates).ok());
+  std::filesystem::remove(path);
+}
+
+// Of two plans the estimate decides, and whole models that were measured correct it.
+TEST(NetworkJudge, MeasuredTimesCountMoreThanTheNetwork) {
+  const std::string path = network_file({{"hidden", 8}, {"estimate", 1}});
+  LoadOptions load;
+  load.optimize = false;
+  const auto imported = load_graph("zoo:squeezenet1_1@size=40,classes=10", load);
+  ASSERT_TRUE(imported.ok());
+  auto costs = PlanCosts::make(*imported, load.passes, {});
+  ASSERT_TRUE(costs.ok());
+  const std::vector<plan::Decided> points = costs->points().value();
+  const Decisions other = {{points[0].point.key, points[0].point.values[1 - points[0].value]}};
+  const PlanTasks rules = **costs->tasks_of({}), changed = **costs->tasks_of(other);
+  PlanEstimates estimates = PlanEstimates::make({}, target::host(), 1).value();
+  for (const bool faster : {true, false}) {
+    std::map<std::string, double> seconds;
+    for (const auto& [key, count] : rules) seconds[key] = 1e-3;
+    for (const auto& [key, count] : changed) {
+      if (!rules.contains(key)) seconds[key] = faster ? 0.5e-3 : 4e-3;
+    }
+    costs->set_seconds(seconds);
+    const auto judge =
+        NetworkJudge::make(*imported, load.passes, points, {path}, *costs, estimates);
+    ASSERT_TRUE(judge.ok()) << judge.error().message;
+    const std::vector<double> scores = (*judge)->judge({{}, other}).value();
+    EXPECT_EQ(scores[1] < scores[0], faster);
+    (*judge)->observe(other, faster ? 1.5 : 0.5);
+    const std::vector<double> corrected = (*judge)->judge({{}, other}).value();
+    EXPECT_EQ(corrected[1] < corrected[0], !faster);
+  }
   std::filesystem::remove(path);
 }
 

@@ -14,6 +14,9 @@ constexpr double kUnknown = std::numeric_limits<double>::infinity();
 constexpr double kHope = 0.5;
 // Plans that sums prefer and networks look at.
 constexpr std::size_t kMet = 64;
+// What the estimate counts beside a network that corrects it: such networks learnt from predicted
+// times and correct measured ones too much.
+constexpr std::size_t kEstimateVotes = 2;
 
 }  // namespace
 
@@ -120,6 +123,13 @@ Result<std::vector<double>> NetworkJudge::judge(const std::vector<plan::Decision
   for (const auto& scorer : scorers_) {
     TESSERA_TRY(const std::vector<float> scores, scorer->score(graph));
     model::add_standardized(scores, &sum);
+  }
+  if (estimated_) {
+    std::vector<float> scores;
+    for (const PlanGraph::Measured& row : rows)
+      scores.push_back(-static_cast<float>(std::log(row.estimate_s)));
+    for (std::size_t i = 0; i < kEstimateVotes * scorers_.size(); ++i)
+      model::add_standardized(scores, &sum);
   }
   std::vector<double> out;
   out.reserve(sum.size());
