@@ -24,7 +24,7 @@ struct EvalArgs {
   std::vector<std::string> weights, policies;
   std::string plot;
   int code_threads = 1;
-  bool json = false, zero_trials = false, networks = false;
+  bool json = false, zero_trials = false, validation = false, networks = false;
   driver::LanguageEvalOptions options;
 };
 
@@ -166,6 +166,7 @@ Result<driver::ZeroStudy> study_zero(const EvalArgs& args) {
   driver::ZeroStudyOptions o;
   o.data = from.data.empty() ? driver::data_folder() : from.data;
   o.networks = from.networks;
+  o.validation = args.validation;
   o.machine = from.machine;
   o.most_tasks = from.most_tasks;
   o.threads = from.threads;
@@ -271,6 +272,8 @@ void add_lm_eval(Flags& lm, std::function<int()>* run) {
   sub->add_flag("--zero-trials", args->zero_trials,
                 "Instead: what `compile` gains without measuring, by the margin that a candidate "
                 "must promise over the default, on records");
+  sub->add_flag("--validation", args->validation,
+                "With --zero-trials: tasks that validate instead of those of the networks");
   sub->add_flag(
       "--networks", args->networks,
       "Also the time of each network, by the records, with defaults beside what is found");

@@ -309,6 +309,14 @@ TEST_F(LanguageEvaluation, ZeroTrialsAreStudiedByWhatTheRecordsTell) {
   EXPECT_GE(study->networks[0].chosen_s, study->networks[0].best_s);
   // Who must agree changes no more.
   EXPECT_LE(study->rows[3].changed, study->rows[0].changed);
+  // Tasks that validate are of other networks.
+  zero.validation = true;
+  if (const Result<ZeroStudy> other = study_zero_trials(zero); other.ok()) {
+    EXPECT_TRUE(other->networks.empty());
+  } else {
+    EXPECT_NE(other.error().message.find("recorded default"), std::string::npos);
+  }
+  zero.validation = false;
   zero.machine = "no such machine";
   EXPECT_NE(study_zero_trials(zero).error().message.find("no task of these networks"),
             std::string::npos);

@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 
 #include "tessera/driver/compile/shipped_model.h"
@@ -30,16 +31,15 @@ class ZeroTrialStudy {
   }
 
   Result<ZeroStudy> run(const dataset::Dataset& data) {
-    TESSERA_TRY(const std::vector<std::string> keys, data.tasks_of(options_.networks));
-    TESSERA_TRY(
-        const std::vector<std::vector<StudiedTask>> machines,
-        recorded_tasks(data, {keys.begin(), keys.end()}, options_.machine, options_.most_tasks));
+    TESSERA_TRY(const std::set<std::string> keys, judged_keys(data));
+    TESSERA_TRY(const std::vector<std::vector<StudiedTask>> machines,
+                recorded_tasks(data, keys, options_.machine, options_.most_tasks));
     for (const std::vector<StudiedTask>& tasks : machines) total_ += tasks.size();
     TESSERA_TRY(const std::vector<std::string> names, data.network_names(options_.networks));
     for (const std::vector<StudiedTask>& tasks : machines) {
       times_.clear();
       TESSERA_DO(run_machine(tasks));
-      add_networks(data, names, tasks.front().target);
+      if (!options_.validation) add_networks(data, names, tasks.front().target);
     }
     if (out_.tasks == 0 && !stopped_) {
       return make_error(ErrorCode::kInvalidArgument,
@@ -54,6 +54,22 @@ class ZeroTrialStudy {
   }
 
  private:
+  Result<std::set<std::string>> judged_keys(const dataset::Dataset& data) const {
+    std::set<std::string> out;
+    if (!options_.validation) {
+      TESSERA_TRY(const std::vector<std::string> keys, data.tasks_of(options_.networks));
+      out = {keys.begin(), keys.end()};
+      return out;
+    }
+    TESSERA_TRY(const dataset::Split split,
+                dataset::split(data, {.holdout = options_.networks, .by_reduction = true}));
+    for (std::size_t i = 0; i < data.examples.size(); ++i) {
+      if (split.part[i] == dataset::kValidation)
+        out.insert(data.tasks[static_cast<std::size_t>(data.examples[i].task)].key);
+    }
+    return out;
+  }
+
   Result<void> run_machine(const std::vector<StudiedTask>& tasks) {
     const std::vector<std::string> paths = model_paths(kShipped, tasks.front().target);
     if (paths.empty()) {
