@@ -21,8 +21,10 @@ constexpr std::uint64_t kSeed = 1;
 // A swap must gain this much: less is noise.
 constexpr double kLeastGain = 0.005;
 constexpr double kDisturbed = 0.05;  // the same of times that other processes disturbed
-// Swaps without a gain in a row before the rest is left alone.
-constexpr int kPatience = 6;
+// A gain is timed again: noise seems to be one, too.
+constexpr int kConfirmations = 2;
+// Swaps without a gain in a row before the rest is left alone, and swaps in all.
+constexpr int kPatience = 6, kMostSwaps = 24;
 
 runtime::TimingOptions short_timing(double model_s) {
   return {.samples = 9, .min_samples = 5, .time_limit_s = std::clamp(20 * model_s, 0.3, 4.0)};
@@ -271,7 +273,7 @@ Result<void> WholeModels::improve(std::size_t subject, Selection* selection,
     if (finalists_[use.task].size() > 1) open.push_back(use.task);
   }
   Rng rng(options_.seed);
-  for (int failed = 0; failed < kPatience && !open.empty();) {
+  for (int swapped = 0, failed = 0; failed < kPatience && swapped < kMostSwaps && !open.empty();) {
     const double build_s = (*current)->model.build_ms / 1000;
     if (session_.remaining_s() < 3 * build_s + 5 || session_.interrupted()) break;
     Selection variant = *selection;
@@ -283,11 +285,15 @@ Result<void> WholeModels::improve(std::size_t subject, Selection* selection,
           static_cast<std::size_t>(rng.below(static_cast<std::int64_t>(finalists_[t].size())));
     }
     if (variant.picks == selection->picks) continue;
+    ++swapped;
     TESSERA_TRY(Built built, build(subject, &variant));
-    TESSERA_TRY(const std::vector<runtime::Samples> samples,
-                time_side_by_side({current->get(), &built}));
-    const double noise = samples[0].trusted && samples[1].trusted ? kLeastGain : kDisturbed;
-    const bool faster = samples[1].median_s() < (1 - noise) * samples[0].median_s();
+    bool faster = true;
+    for (int round = 0; round < kConfirmations && faster; ++round) {
+      TESSERA_TRY(const std::vector<runtime::Samples> samples,
+                  time_side_by_side({current->get(), &built}));
+      const double noise = samples[0].trusted && samples[1].trusted ? kLeastGain : kDisturbed;
+      faster = samples[1].median_s() < (1 - noise) * samples[0].median_s();
+    }
     failed = faster ? 0 : failed + 1;
     session_.report_progress(TuneProgress::Phase::kWholeModel, open[0]);
     if (!faster) continue;
