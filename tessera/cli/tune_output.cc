@@ -149,7 +149,7 @@ std::string progress_text(const driver::TuneProgress& p, std::size_t width) {
       rest = "checking and timing the whole model";
       break;
     case Phase::kSearch:
-      rest = fmt::format("{} trials{}, {}/{} tasks, {} {}", p.trials,
+      rest = fmt::format("{} trial{}{}, {}/{} tasks, {} {}", p.trials, p.trials == 1 ? "" : "s",
                          p.failures > 0 ? fmt::format(" ({} failed)", p.failures) : "",
                          p.live_tasks, p.tasks, time_text(p.best_s), p.task);
       if (p.expected_gain > 0.001)
@@ -165,7 +165,7 @@ void print_summary(const TuneSummary& summary) {
   print_tasks(summary);
   print_reasons(r);
   if (!r.pretrained.empty()) fmt::print("trained model: {}\n", fmt::join(r.pretrained, ", "));
-  fmt::print("{} trials", r.trials);
+  fmt::print("{} trial{}", r.trials, r.trials == 1 ? "" : "s");
   if (r.earlier > 0) fmt::print(" and {} of earlier sessions", r.earlier);
   fmt::print("; ended by {}", r.stopped_by);
   if (r.disturbed > 0)

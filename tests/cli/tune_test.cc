@@ -79,6 +79,19 @@ TEST(Tune, DecisionsOfAModelAreALevel) {
   EXPECT_EQ(run({"tune", "zoo:lenet", "--level", "loop"}).code, 2);
 }
 
+TEST(Tune, AModelWithoutKernelsIsNamed) {
+  const std::string model = save(
+      "none.onnx",
+      onnx::testing::make_model(onnx::testing::make_graph(
+          {floats("x", {"0", "4"})}, {onnx::testing::make_node("Relu", {"x"}, {"y"})}, {"y"})));
+  for (const char* level : {"kernel", "graph"}) {
+    const Finished done = run({"tune", model, "--level", level, "--db", ""});
+    EXPECT_EQ(done.code, 5) << level;
+    EXPECT_NE(done.err.find("none.onnx: there is no kernel to tune"), std::string::npos)
+        << done.err;
+  }
+}
+
 TEST(Tune, NumbersOfTrialsAreAboveZero) {
   using Pair = std::pair<const char*, const char*>;
   for (const auto& [flag, value] :

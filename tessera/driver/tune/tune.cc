@@ -129,7 +129,8 @@ Result<TuneResult> tune_kernels(const TuneOptions& options, const TuneCallbacks&
   const auto start = TuneSession::Clock::now();
   TESSERA_TRY(TuneProblem problem, make_tune_problem(options.subjects, options.model.partition));
   if (problem.tasks.empty()) {
-    return make_error(ErrorCode::kUnsupported, "there is no kernel to tune");
+    return make_error(ErrorCode::kUnsupported, "{}: there is no kernel to tune",
+                      options.subjects[0].name);
   }
   TuneOptions of_code = options;
   of_code.target = target::code_target(options.target, options.measure.threads);

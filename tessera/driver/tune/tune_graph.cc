@@ -89,7 +89,7 @@ class GraphTuning {
     TESSERA_TRY(rules_, costs_->tasks_of({}));
     TESSERA_TRY(points_, costs_->points());
     if (costs_->tasks().empty()) {
-      return make_error(ErrorCode::kUnsupported, "there is no kernel to tune");
+      return make_error(ErrorCode::kUnsupported, "{}: there is no kernel to tune", subject.name);
     }
     TESSERA_DO(make_judge());
     if (both_ && options_.database.empty()) TESSERA_DO(keep_records());
