@@ -284,8 +284,10 @@ Result<ArtifactReport> compile_artifact(const graph::Graph& graph, const task::T
   metadata.library = library_name(metadata.name, options.emit);
   metadata.model_digest = model_digest(graph);
   metadata.plan_digest = plan_digest(program);
-  TESSERA_TRY(report.metadata, Builder(staging.path(), options, program.model.target)
-                                   .build(program, std::move(metadata), &report));
+  Result<Metadata> built = Builder(staging.path(), options, program.model.target)
+                               .build(program, std::move(metadata), &report);
+  if (!built) return staging.with_final_path(built.error());
+  report.metadata = std::move(built).value();
   TESSERA_DO(staging.publish());
   return report;
 }

@@ -126,6 +126,12 @@ StagingFolder::~StagingFolder() {
   if (lock_ >= 0) ::close(lock_);
 }
 
+Error StagingFolder::with_final_path(Error error) const {
+  const std::size_t at = error.message.find(staging_);
+  if (at != std::string::npos) error.message.replace(at, staging_.size(), final_);
+  return error;
+}
+
 Result<void> StagingFolder::publish() {
   std::error_code error;
   fs::rename(staging_, final_, error);

@@ -19,6 +19,8 @@ class StagingFolder {
   ~StagingFolder();  // removes everything that was not published
 
   const std::string& path() const { return staging_; }
+  // The error with the final path in place of this one, which its reader would not find.
+  Error with_final_path(Error error) const;
   Result<void> publish();
 
  private:

@@ -76,6 +76,7 @@ TEST(Compile, FullDiskLeavesNothing) {
   const Finished done =
       run_shell("trap '' XFSZ; ulimit -f 100; tessera compile zoo:mlp -o " + folder + "/out");
   EXPECT_EQ(done.code, 2) << done.err;
+  EXPECT_NE(done.err.find("cannot write " + folder + "/out/"), std::string::npos) << done.err;
   EXPECT_NE(done.err.find("File too large"), std::string::npos) << done.err;
   EXPECT_TRUE(fs::is_empty(folder));
 }
