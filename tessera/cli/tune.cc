@@ -51,7 +51,7 @@ struct TuneArgs {
   bool json_progress = false;
 };
 
-constexpr double kDefaultBudget_s = 600;
+constexpr double kDefaultBudgetSeconds = 600;
 
 Result<driver::TuneOptions> tune_options(const TuneArgs& args) {
   driver::TuneOptions o;
@@ -80,7 +80,7 @@ Result<driver::TuneOptions> tune_options(const TuneArgs& args) {
   o.trials_per_task = args.trials_per_task;
   o.budget_s = args.budget_s;
   const bool limited = args.trials > 0 || args.trials_per_task > 0 || args.budget_given;
-  if (!limited) o.budget_s = kDefaultBudget_s;
+  if (!limited) o.budget_s = kDefaultBudgetSeconds;
   o.learner.model = args.cost_model;
   o.learner.objective = args.objective;
   o.learner.seed = args.seed;

@@ -36,7 +36,6 @@ ir::LoopKind loop_kind(Annotation a) {
     case Annotation::kNone:
       return ir::LoopKind::kSerial;
     case Annotation::kTensorize:
-      return ir::LoopKind::kUnrolled;
     case Annotation::kUnroll:
       return ir::LoopKind::kUnrolled;
     case Annotation::kVectorize:

@@ -185,6 +185,7 @@ std::vector<ir::Stmt> prefetches(const State& state, const Domains& domains, con
 ir::Stmt prefetch_tile(const Stage& stage, const StageDomain& domain, int first,
                        const std::vector<ir::Expr>& tile) {
   std::vector<ir::Stmt> fetches;
+  fetches.reserve(tile.size());
   for (const ir::Expr& read : tile) fetches.push_back(prefetch(read));
   ir::Stmt out = ir::Block::make(std::move(fetches));
   for (std::size_t q = stage.leaves.size(); q-- > idx(first);) {
