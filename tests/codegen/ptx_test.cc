@@ -165,6 +165,13 @@ TEST(Ptx, HalvesThatAreGatheredAreNoBranches) {
   }
 }
 
+TEST(Ptx, HalvesSideBySideAreStoredTogether) {
+  const std::string ptx = ptx_of(one_launch("(A: f16[4, 64]) -> (B: f16[4, 64])",
+                                            "B[bx, tx * 2] = A[bx, 63 - tx]\n"
+                                            "B[bx, tx * 2 + 1] = A[bx, tx]\n"));
+  EXPECT_EQ(count(ptx, "st.global"), 1) << ptx;
+}
+
 TEST(Ptx, KernelsOfHopperFetchWhatOthersWillRead) {
   const ir::DeviceProgram p = row_sums(32);
   EXPECT_EQ(count(ptx_of(p), "cp.async.bulk.prefetch.L2.global"), 2);  // one of each launch
