@@ -48,13 +48,14 @@ TEST(FetchAhead, NothingWhereWeightsStayInTheCache) {
   EXPECT_TRUE(plan_fetches({}, 48 << 20).empty());
 }
 
-TEST(FetchAhead, TheLastButOneCallBeforeFetches) {
-  EXPECT_EQ(text_of(plan_fetches(read_of({28, 4, 6, 0, 0, 5}), 72 << 20)), "3:6 - - 6:5 - -");
+TEST(FetchAhead, TheThirdCallBeforeFetches) {
+  EXPECT_EQ(text_of(plan_fetches(read_of({28, 4, 6, 5, 0, 5}), 72 << 20)), "4:5 - 6:5 - - -");
   // Where it fetches already, one before it; of large weights as much as two may fetch.
-  EXPECT_EQ(text_of(plan_fetches(
-                {{}, {}, {}, {{place(1), kMega}, {place(2), 3 * kMega}}, {{place(3), 90 * kMega}}},
-                72 << 20)),
-            "2:3 3+6:6 3:6 - -");
+  EXPECT_EQ(
+      text_of(plan_fetches(
+          {{}, {}, {}, {}, {{place(1), kMega}, {place(2), 3 * kMega}}, {{place(3), 90 * kMega}}},
+          72 << 20)),
+      "2:3 3+6:6 3:6 - - -");
 }
 
 }  // namespace
