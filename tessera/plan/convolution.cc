@@ -130,7 +130,8 @@ namespace {
 
 // Direct windows with strides copy what they skip, and rows of small maps leave most of a tile
 // empty: on an H200, 3x3 windows of 16 maps of 7 x 7 reach 34 TFLOP/s with strides and 110 without,
-// products 300 and more. With less work the second kernel costs more than it saves.
+// products 300 and more, 15 us with the gathering instead of 109 and 33. With less work the second
+// kernel costs more than it saves.
 bool may_gather(const Convolution& c, std::int64_t row, const Rules& rules) {
   constexpr std::int64_t kStep = 16, kSmallRow = 8;
   constexpr double kLeastWork = 5e8;
