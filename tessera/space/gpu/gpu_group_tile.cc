@@ -17,7 +17,6 @@ constexpr double kMostBlocks = 4;  // of a multiprocessor
 constexpr double kProducts = 1750;   // that a multiprocessor adds in a cycle,
 constexpr double kCopiedBytes = 66;  // that reach it from the L2,
 constexpr double kStoredBytes = 20;  // and that it stores
-constexpr double kAdded = 64;        // sums of a step that it adds to those of all
 constexpr double kStart = 1400;      // of a block, until the first products
 constexpr double kStep = 130;        // barrier and addresses,
 constexpr double kPlace = 30;        // and for each place that six are more than there are
@@ -25,6 +24,9 @@ constexpr double kNoOverlap = 300;   // with three places a product ends before 
 constexpr double kAlone = 0.85;      // of the speed, where a multiprocessor has one group
 constexpr double kLaunch = 2200;     // of another kernel, that adds up parts
 constexpr std::int64_t kMostPlaces = 6;
+// Of products in parts, by the times of 40 tiles of nine:
+constexpr double kReadBytes = 108;  // of shared memory that products read in a cycle,
+constexpr double kAdded = 64;       // sums of a step that it adds to those of all
 
 GpuBlock block_of(const TensorProblem& p, const GroupTile& t) {
   const std::int64_t apart = p.planes > 1 ? t.row_tiles * t.columns / 2 : 0;
@@ -70,10 +72,15 @@ double estimate_group_cycles(const target::Target& target, const TensorProblem& 
       at_once * taps * as(t.rows() * t.all_columns() * kSteps) / (kProducts * busy);
   const double copies =
       at_once * as(p.planes * (t.rows() + t.all_columns()) * kRowBytes) / kCopiedBytes;
+  // Every group reads its own rows and columns for each product.
+  const std::int64_t sides =
+      t.rows() * t.column_groups + t.all_columns() * t.row_groups * t.row_tiles;
+  const double reads = p.planes > 1 ? at_once * taps * as(sides * kRowBytes) / kReadBytes : 0;
   const double apart = p.planes > 1 ? at_once * as(t.rows() * t.all_columns()) / kAdded : 0;
   const std::int64_t few = p.planes > 1 ? 2 : 3;  // places that let nothing overlap
-  const double step = std::max(products, copies) + kStep + kPlace * as(kMostPlaces - t.places) +
-                      apart + (t.places > few ? 0 : kNoOverlap);
+  const double step = std::max({products, copies, reads}) + kStep +
+                      kPlace * as(kMostPlaces - t.places) + apart +
+                      (t.places > few ? 0 : kNoOverlap);
   const double steps = blocks_of(p.reduce / t.parts, kSteps) * as(p.taps) / taps;
   const std::int64_t stored = t.parts > 1 ? 4 : 2;
   const double stores = at_once * as(t.rows() * t.all_columns() * stored) / kStoredBytes;
