@@ -59,6 +59,13 @@ class Typer {
   }
 
  private:
+  // bitcast_u32; older text has no type.
+  static std::optional<DType> bitcast_to(std::string_view fn) {
+    constexpr std::string_view kPrefix = "bitcast_";
+    if (!fn.starts_with(kPrefix)) return std::nullopt;
+    return dtype_from_text(fn.substr(kPrefix.size()));
+  }
+
   // What the expression has whatever it meets.
   std::optional<DType> type_of(const Node& n) const {
     switch (n.kind) {
@@ -80,6 +87,7 @@ class Typer {
     if (const auto cast = dtype_from_text(n.token.text)) return cast;
     const auto fn = ir::intrinsic_from_text(n.token.text);
     if (fn == ir::Intrinsic::kIsNan || fn == ir::Intrinsic::kIsInf) return DType::kBool;
+    if (const auto to = bitcast_to(n.token.text)) return to;
     if (fn == ir::Intrinsic::kBitcast) return std::nullopt;
     return first_type(n, n.token.text == "select" ? 1 : 0);
   }
@@ -150,6 +158,11 @@ class Typer {
       if (n.args.size() != 1) return fail_at(n.token, "wrong number of arguments");
       TESSERA_TRY(Expr value, build(n.args[0], std::nullopt));
       return ir::Cast::make(*to, std::move(value));
+    }
+    if (const auto to = bitcast_to(fn)) {
+      if (n.args.size() != 1) return fail_at(n.token, "wrong number of arguments");
+      TESSERA_TRY(Expr value, build(n.args[0], std::nullopt));
+      return bitcast(n, to, std::move(value));
     }
     const auto intrinsic = ir::intrinsic_from_text(fn);
     if (!intrinsic) return fail_at(n.token, fmt::format("no function '{}'", fn));

@@ -98,7 +98,10 @@ std::string print(const Expr& e, int outer) {
     }
     case ir::ExprKind::kCall: {
       const auto* node = e.as<ir::Call>();
-      return fmt::format("{}({})", ir::to_text(node->fn), print_list(node->args));
+      // Nothing else tells what it is read as.
+      const std::string to =
+          node->fn == ir::Intrinsic::kBitcast ? fmt::format("_{}", to_text(node->type.dtype)) : "";
+      return fmt::format("{}{}({})", ir::to_text(node->fn), to, print_list(node->args));
     }
     default:
       return "vector";  // verify() refuses vectors

@@ -10,6 +10,7 @@ constexpr const char* kSpecs[] = {
     "matmul:M=7,N=3,K=5,dtype=f16",
     "matmul:M=7,N=3,K=5,dtype=i8",
     "dense:M=7,N=3,K=5,dtype=bf16",
+    "dense:M=7,N=3,K=5,algo=bf16x6",
     "bmm:B=2,M=7,N=3,K=5",
     "conv1d:N=1,W=9,CI=2,CO=3,KW=3,P=1",
     "conv2d:N=1,H=9,W=7,CI=4,CO=6,KH=3,KW=3,S=2,P=1,D=2,PT=0",
