@@ -58,5 +58,18 @@ TEST(FetchAhead, TheThirdCallBeforeFetches) {
       "2:3 3+6:6 3:6 - - -");
 }
 
+TEST(FetchAhead, PiecesOfAWeightAreAligned) {
+  std::vector<std::vector<Piece>> read(5);
+  read[4].push_back({nullptr, 90 * kMega});
+  for (const int cache : {50 << 20, (40 << 20) + 1000}) {
+    int pieces = 0;
+    for (const Piece& p : plan_fetches(read, cache)) {
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p.memory) % kFetchGrain, 0u);
+      pieces += p.bytes > 0 ? 1 : 0;
+    }
+    EXPECT_EQ(pieces, 2);
+  }
+}
+
 }  // namespace
 }  // namespace tessera::runtime

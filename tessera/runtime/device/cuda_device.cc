@@ -57,8 +57,6 @@ Result<target::Target> describe(const Driver& d, cuda::DeviceId device) {
   return t;
 }
 
-constexpr std::uint64_t kFetchGrain = 128;  // bytes
-
 class CudaCode final : public LoadedCode {
  public:
   CudaCode(const Driver& driver, cuda::Module module) : driver_(driver), module_(module) {}

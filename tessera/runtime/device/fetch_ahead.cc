@@ -21,7 +21,8 @@ std::vector<Piece> plan_fetches(const std::vector<std::vector<Piece>>& read,
     for (const Piece& p : pieces) all += p.bytes;
   const auto cache = static_cast<std::size_t>(std::max<std::int64_t>(0, cache_bytes));
   if (cache == 0 || all <= cache / 2) return plan;
-  const std::size_t call = cache / kCallShare, piece = cache / kPieceShare;
+  const auto share_of = [&](std::size_t n) { return cache / n / kFetchGrain * kFetchGrain; };
+  const std::size_t call = share_of(kCallShare), piece = share_of(kPieceShare);
   // From the last one on, each as late as may be.
   std::size_t free = read.size();  // calls before this one have nothing to fetch yet
   for (std::size_t c = read.size(); c-- > kBefore;) {

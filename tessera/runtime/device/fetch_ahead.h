@@ -10,6 +10,9 @@
 
 namespace tessera::runtime {
 
+// Bytes that are fetched together: pieces of a weight begin at multiples of it.
+inline constexpr std::size_t kFetchGrain = 128;
+
 // Some bytes of a device's memory.
 struct Piece {
   void* memory = nullptr;
@@ -17,8 +20,8 @@ struct Piece {
 };
 
 // Of the weights that the calls read, what each call fetches while it runs: one piece or nothing,
-// in the order in which they are read. Nothing where all of them stay in a cache of so many bytes
-// from one replay to the next.
+// earlier calls for earlier ones. Nothing where all of them stay in a cache of so many bytes from
+// one replay to the next.
 std::vector<Piece> plan_fetches(const std::vector<std::vector<Piece>>& read,
                                 std::int64_t cache_bytes);
 
