@@ -165,6 +165,16 @@ TEST(Ptx, HalvesThatAreGatheredAreNoBranches) {
   }
 }
 
+TEST(Ptx, IndicesThatAreLoadedAreNotLoadedOutside) {
+  const std::string ptx =
+      ptx_of(one_launch("(A: f16[4, 32]) -> (B: f16[4, 32])",
+                        "I[tx] = tx\nbarrier\n"
+                        "B[bx, tx] = select(2 <= tx, A[bx, I[tx - 2]], 0.0f16)\n",
+                        "shared I: i64[32]"),
+             "a100");
+  EXPECT_GE(count(ptx, "bra") + count(ptx, "\t@%p"), 1) << ptx;
+}
+
 TEST(Ptx, HalvesSideBySideAreStoredTogether) {
   const std::string ptx = ptx_of(one_launch("(A: f16[4, 64]) -> (B: f16[4, 64])",
                                             "B[bx, tx * 2] = A[bx, 63 - tx]\n"

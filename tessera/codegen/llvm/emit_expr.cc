@@ -241,8 +241,11 @@ Value* Emitter::load_or(const ir::Select& select, Value* cond) {
     return v ? b_.CreateSelect(cond, v, emit(select.on_false)) : nullptr;
   }
   const auto* load = select.on_true.as<ir::Load>();
-  const auto place = load ? place_of(load->buffer, load->indices) : std::nullopt;
-  if (!place || load->buffer->scope != ir::Scope::kParam) return nullptr;
+  if (!load || load->buffer->scope != ir::Scope::kParam) return nullptr;
+  // Computed whatever the condition is.
+  if (std::any_of(load->indices.begin(), load->indices.end(), contains_load)) return nullptr;
+  const auto place = place_of(load->buffer, load->indices);
+  if (!place) return nullptr;
   Value* address =
       b_.CreateSelect(cond, pointer(load->buffer, place->base), pointer(load->buffer, Linear{}));
   return b_.CreateSelect(cond, load_at(load->buffer, address, 1, size_bytes(load->type.dtype)),
