@@ -145,6 +145,24 @@ TEST(NetworkJudge, OrdersPlansByANetwork) {
   std::filesystem::remove(path);
 }
 
+// Plans of the same kernels are one plan to those who measure.
+TEST(SumJudge, OffersNoPlanWhoseKernelsWereMeasured) {
+  LoadOptions load;
+  load.optimize = false;
+  const auto imported = load_graph("zoo:squeezenet1_1@size=40,classes=10", load);
+  ASSERT_TRUE(imported.ok());
+  auto costs = PlanCosts::make(*imported, load.passes, {});
+  ASSERT_TRUE(costs.ok());
+  const plan::Decided first = costs->points().value()[0];
+  const Decisions other = {{first.point.key, first.point.values[1 - first.value]}};
+  const Decisions same = {{first.point.key, first.point.values[first.value]}};
+  for (const Decisions& d : {Decisions{}, other, same}) ASSERT_TRUE(costs->tasks_of(d).ok());
+  SumJudge judge(*costs);
+  EXPECT_EQ(judge.met().size(), 3u);
+  judge.observe({}, 1);
+  EXPECT_EQ(judge.met(), std::vector<Decisions>{other});
+}
+
 // Of two plans the estimate decides, and whole models that were measured correct it.
 TEST(NetworkJudge, MeasuredTimesCountMoreThanTheNetwork) {
   const std::string path = network_file({{"hidden", 8}, {"estimate", 1}});

@@ -39,13 +39,16 @@ Result<std::vector<double>> SumJudge::judge(const std::vector<plan::Decisions>& 
 
 std::vector<plan::Decisions> SumJudge::met() const {
   std::vector<plan::Decisions> out;
-  for (const auto& [decisions, tasks] : costs_.plans()) out.push_back(decisions);
+  for (const auto& [decisions, tasks] : costs_.plans()) {
+    if (!observed_.contains(tasks)) out.push_back(decisions);
+  }
   return out;
 }
 
 void SumJudge::observe(const plan::Decisions& plan, double share) {
   const Result<const PlanTasks*> rules = costs_.tasks_of({}), tasks = costs_.tasks_of(plan);
-  if (rules && tasks) corrections_.observe(**rules, **tasks, share);
+  if (rules && tasks && observed_.insert(**tasks).second)
+    corrections_.observe(**rules, **tasks, share);
 }
 
 Result<std::unique_ptr<NetworkJudge>> NetworkJudge::make(const graph::Graph& imported,
@@ -89,8 +92,8 @@ std::vector<plan::Decisions> NetworkJudge::met() const {
 double NetworkJudge::estimate(const plan::Decisions& changes) {
   const Result<const PlanTasks*> plan = costs_.tasks_of(changes);
   if (!plan) return 0;
-  if (const double share = sums_.believe(changes).share; std::isfinite(share))
-    return share * costs_.seconds({});
+  const double share = sums_.believe(changes).share, rules = costs_.seconds({});
+  if (std::isfinite(share) && std::isfinite(rules)) return share * rules;
   double measured = 0, believed = 0, unmeasured = 0;
   for (const auto& [key, count] : **plan) {
     const task::Task* task = costs_.find(key);

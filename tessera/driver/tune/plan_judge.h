@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,7 @@ class SumJudge final : public PlanJudge {
  private:
   PlanCosts& costs_;
   KernelCorrections corrections_;
+  std::set<PlanTasks> observed_;  // decisions may differ and lead to the same kernels
 };
 
 // By networks that learnt from plans of other models; several judge together.
