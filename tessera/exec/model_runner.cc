@@ -162,7 +162,9 @@ Result<std::unique_ptr<runtime::Recording>> ModelRunner::record(std::vector<runt
   auto plan = runtime::plan_fetches(read, device_.target().l2_bytes);
   if (std::all_of(plan.begin(), plan.end(), [](const auto& piece) { return piece.bytes == 0; }))
     return plain;
-  TESSERA_TRY(auto ahead, fetching->record_fetching(std::move(calls), std::move(plan)));
+  auto recorded = fetching->record_fetching(std::move(calls), std::move(plan));
+  if (!recorded) return plain;  // it would have been faster; that is all
+  auto ahead = std::move(recorded).value();
   for (const runtime::DeviceBuffer& input : inputs_)  // indices must not point anywhere
     TESSERA_DO(device_.fill(input.get(), 0, input.bytes()));
   std::array<double, 2> least = {HUGE_VAL, HUGE_VAL};
