@@ -206,6 +206,10 @@ int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
       return report(make_error(ErrorCode::kInvalidArgument,
                                "{}: an artifact has its schedules; drop --plan", model));
     }
+    if (flags.batch > 0 && artifact::is_artifact(model)) {
+      return report(make_error(ErrorCode::kInvalidArgument,
+                               "{}: an artifact has its shapes; drop --batch", model));
+    }
     Result<driver::ModelBenchResult> result =
         artifact::is_artifact(model) ? bench_artifact(model, given, run)
                                      : bench_batched(model, flags.batch, run.target, options);

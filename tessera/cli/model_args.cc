@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "tessera/artifact/metadata.h"
+#include "tessera/cli/arrays.h"
 #include "tessera/cli/command.h"
 #include "tessera/support/npz.h"
 #include "tessera/target/cpus.h"
@@ -119,14 +120,19 @@ Result<Shape> parse_shape(const std::string& text) {
 Result<void> set_batch(std::int64_t batch, std::string& model,
                        std::map<std::string, std::int64_t>& symbols) {
   if (batch == 0 || model.empty()) return {};
+  if (artifact::is_artifact(model)) {
+    return make_error(ErrorCode::kInvalidArgument, "{}: an artifact has its shapes; drop --batch",
+                      model);
+  }
   if (model.starts_with("zoo:")) {
     model += fmt::format("{}batch={}", model.find('@') == std::string::npos ? "@" : ",", batch);
     return {};
   }
   TESSERA_TRY(const onnx::Model read, driver::load_onnx(model));
+  const std::vector<std::string> open = open_inputs(read.graph, {});
   bool found = false;
   for (const onnx::ValueInfo& v : read.graph.inputs) {
-    if (v.dims.empty()) continue;
+    if (v.dims.empty() || std::find(open.begin(), open.end(), v.name) == open.end()) continue;
     const onnx::Dim& first = v.dims[0];
     if (!first.symbol.empty()) symbols[first.symbol] = batch;
     found = found || !first.symbol.empty() || first.size == batch;
@@ -139,10 +145,8 @@ Result<void> set_batch(std::int64_t batch, std::string& model,
 }
 
 int with_batch(ModelArgs& args, const std::function<int()>& command) {
-  if (args.batch > 0 && artifact::is_artifact(args.model)) {
-    return report(make_error(ErrorCode::kInvalidArgument,
-                             "{}: an artifact has its shapes; drop --batch", args.model));
-  }
+  if (args.batch > 0 && args.model.empty())
+    return report({ErrorCode::kInvalidArgument, "--batch is for models, not for operations"});
   std::map<std::string, std::int64_t> symbols;
   if (const Result<void> set = set_batch(args.batch, args.model, symbols); !set)
     return report_model(set.error());

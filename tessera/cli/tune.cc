@@ -63,6 +63,10 @@ Result<driver::TuneOptions> tune_options(const TuneArgs& args) {
     TESSERA_DO(set_batch(args.model.batch, s.name, s.load.import.symbols));
   }
   for (const std::string& spec : args.ops) o.subjects.push_back({spec, true, load});
+  if (args.model.batch > 0 && !args.ops.empty()) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "--batch is for models, not for operations; trials of a round are --round");
+  }
   if (o.subjects.empty()) {
     return make_error(ErrorCode::kInvalidArgument, "nothing to tune: give a model or --op");
   }
@@ -308,8 +312,10 @@ int tune(const TuneArgs& args) {
     summary.peers = compare_peers(args, *options, r.plan, line);
     summary.peak_gflops = peak_gflops(options->target, args.threads, options->budget_s);
   } else if (has_plan && !args.artifact.empty()) {
-    callbacks.note(fmt::format("{} was not written; `tessera compile {} --plan {} -o {}` writes it",
-                               args.artifact, args.models[0], plan_path(args), args.artifact));
+    callbacks.note(
+        fmt::format("{} was not written; `tessera compile {} --plan {} -o {}` writes it, with the "
+                    "flags of the model and the target that were given here",
+                    args.artifact, options->subjects[0].name, plan_path(args), args.artifact));
   }
   line.finish();
   if (args.json) {

@@ -45,6 +45,10 @@ TEST(Run, TheBatchIsTheParameterOrTheFirstDimension) {
   EXPECT_EQ(file.out.rfind("y f32[5,3] ", 0), 0u) << file.out;
   expect_refused(run({"run", save("m.onnx", linear_model()), "--batch", "5", "--random"}), 2,
                  {"--batch 5", "--shape"});
+  onnx::Model old = linear_model();  // lists its weights among the inputs
+  old.graph.inputs.push_back(floats("w", {"5", "2"}));
+  old.graph.initializers[0].name = "w";
+  expect_refused(run({"run", save("old.onnx", old), "--batch", "5", "--random"}), 2, {"--batch 5"});
 }
 
 TEST(Run, ComputesWhatTheModelSays) {

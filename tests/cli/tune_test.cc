@@ -189,6 +189,13 @@ TEST(Tune, TheBatchIsThatOfTheModel) {
             0);
 }
 
+TEST(Tune, OperationsHaveNoBatch) {
+  const Finished done = run({"tune", "--op", "matmul:M=8,N=8,K=8", "--batch", "3"});
+  EXPECT_EQ(done.code, 2);
+  EXPECT_NE(done.err.find("--round"), std::string::npos) << done.err;
+  EXPECT_EQ(run({"show", "--op", "matmul:M=8,N=8,K=8", "--batch", "3"}).code, 2);
+}
+
 // One of its outputs is NaN everywhere: whatever was computed, nothing shows that it is right.
 TEST(Tune, AModelThatCannotBeVerifiedGivesNoPlan) {
   using onnx::testing::make_node;
