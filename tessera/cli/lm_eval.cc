@@ -269,11 +269,13 @@ void add_lm_eval(Flags& lm, std::function<int()>* run) {
   sub->add_option("--code-threads", args->code_threads, "Threads of the measured code")
       ->check(range(1, 1024));
   sub->add_option("--db", o.database, "File that keeps what is measured");
-  sub->add_flag("--zero-trials", args->zero_trials,
-                "Instead: what `compile` gains without measuring, by the margin that a candidate "
-                "must promise over the default, on records");
+  Option* zero = sub->add_flag(
+      "--zero-trials", args->zero_trials,
+      "Instead: what `compile` gains without measuring, by the margin that a candidate "
+      "must promise over the default, on records");
   sub->add_flag("--validation", args->validation,
-                "With --zero-trials: tasks that validate instead of those of the networks");
+                "With --zero-trials: tasks that validate instead of those of the networks")
+      ->needs(zero);
   sub->add_flag(
       "--networks", args->networks,
       "Also the time of each network, by the records, with defaults beside what is found");
