@@ -127,8 +127,10 @@ StagingFolder::~StagingFolder() {
 }
 
 Error StagingFolder::with_final_path(Error error) const {
-  const std::size_t at = error.message.find(staging_);
-  if (at != std::string::npos) error.message.replace(at, staging_.size(), final_);
+  for (std::size_t at = 0; (at = error.message.find(staging_, at)) != std::string::npos;
+       at += final_.size()) {
+    error.message.replace(at, staging_.size(), final_);
+  }
   return error;
 }
 
