@@ -281,12 +281,12 @@ class PooledLearner final : public Learner {
   Scorer& add_task(const space::Space& space) override {
     if (pools_.empty() || !shares_model()) pools_.push_back(std::make_unique<Pool>());
     Result<std::unique_ptr<Featurizer>> own =
-        Featurizer::make(needs_, space, options_.code_threads, options_.threads);
+        Featurizer::make(needs_, space, options_.code_threads, options_.feature_threads);
     TESSERA_CHECK(own.ok(), "{}", own.error().message);
     std::unique_ptr<Featurizer> other;
     if (global_ != nullptr && !shares_features_) {
-      Result<std::unique_ptr<Featurizer>> made =
-          Featurizer::make(global_->needs(), space, options_.code_threads, options_.threads);
+      Result<std::unique_ptr<Featurizer>> made = Featurizer::make(
+          global_->needs(), space, options_.code_threads, options_.feature_threads);
       TESSERA_CHECK(made.ok(), "{}", made.error().message);
       other = std::move(*made);
     }

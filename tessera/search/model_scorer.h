@@ -31,7 +31,8 @@ struct LearnerOptions {
   // before it returns, so that the same observations give the same scores.
   bool background = true;
   double fit_limit_s = 10;      // of one fit
-  int threads = 1;              // for features and fits
+  int threads = 1;              // for fits, and for scores of a pretrained model
+  int feature_threads = 1;      // for features of candidates
   std::size_t first_fit = 24;   // observations before the first fit
   double growth = 0.2;          // share of new observations before the next fit, and
   std::size_t min_growth = 16;  // at least that many

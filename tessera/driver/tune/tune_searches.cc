@@ -18,8 +18,8 @@ constexpr std::int64_t kStopAfter = 512;
 constexpr std::int64_t kStopAfterOnDevice = 2048;
 // A task that failed this often and never ran gets no more trials.
 constexpr std::int64_t kMostFailures = 16;
-// For the features of candidates there, which are wanted faster than one thread computes them.
-constexpr int kModelThreads = 4;
+// Candidates are wanted there faster than one thread judges them; builders wait meanwhile.
+constexpr int kModelThreads = 4, kFeatureThreads = 16;
 
 }  // namespace
 
@@ -42,6 +42,7 @@ Result<void> TuneSearches::make_learner(const search::PolicyEntry& policy, bool 
   if (options_.target.is_gpu()) {
     learning.features = "launch";
     learning.threads = std::clamp(target::usable_cpus() / 4, 1, kModelThreads);
+    learning.feature_threads = std::clamp(target::usable_cpus() / 2, 1, kFeatureThreads);
   }
   if (options_.pretrained_optional && weights_folder().empty()) note_(kNoWeights);
   Result<std::unique_ptr<search::Learner>> made = search::Learner::make(learning);
