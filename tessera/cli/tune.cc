@@ -220,10 +220,18 @@ double peak_gflops(const target::Target& target, int threads, double budget_s) {
   return peak ? *peak : 0;
 }
 
+const char* why_no_measurement(const driver::TuneResult& r) {
+  const bool failed = std::any_of(r.tasks.begin(), r.tasks.end(),
+                                  [](const auto& task) { return !task.failures.empty(); });
+  return r.stopped_by == "budget" && !failed
+             ? "the budget ended before the kernels had times; give more with --budget"
+             : "no trial gave a valid measurement";
+}
+
 int exit_code(const driver::TuneResult& r) {
   switch (r.state) {
     case driver::TuneState::kNoMeasurement:
-      return report({ErrorCode::kRunFailed, "no trial gave a valid measurement"}), kNoMeasurement;
+      return report({ErrorCode::kRunFailed, why_no_measurement(r)}), kNoMeasurement;
     case driver::TuneState::kRejected:
       return report({ErrorCode::kRunFailed, "the tuned model computes wrong numbers: no plan"}),
              kWrongNumbers;

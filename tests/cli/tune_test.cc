@@ -189,6 +189,16 @@ TEST(Tune, TheBatchIsThatOfTheModel) {
             0);
 }
 
+TEST(Tune, ABudgetThatIsTooShortIsNamed) {
+  const Files files;
+  for (const char* level : {"kernel", "graph"}) {
+    const Finished done = run({"tune", "zoo:resnet18", "--level", level, "--budget", "1ms", "--db",
+                               "", "--plan", files.plan, "--peers", "none"});
+    EXPECT_EQ(done.code, 3) << done.err;
+    EXPECT_NE(done.err.find("--budget"), std::string::npos) << done.err;
+  }
+}
+
 TEST(Tune, OperationsHaveNoBatch) {
   const Finished done = run({"tune", "--op", "matmul:M=8,N=8,K=8", "--batch", "3"});
   EXPECT_EQ(done.code, 2);
