@@ -143,7 +143,7 @@ bool Emitter::emit_group_product(const ir::Store& store) {
   std::vector<Value*> tiles;
   std::string text = "wgmma.fence.sync.aligned;\n";
   for (std::int64_t step = 0; step < ir::kGroupDepth / kDepth; ++step) {
-    for (const std::size_t arg : {1, 2}) {
+    for (const std::size_t arg : {std::size_t{1}, std::size_t{2}}) {
       Value* first = step == 0 ? emit_tile(*call->args[arg].as<ir::Call>()) : tiles[arg - 1];
       tiles.push_back(b_.CreateAdd(
           first, b_.getInt64(static_cast<std::uint64_t>(step) * depth_step(is_rows(arg)))));
