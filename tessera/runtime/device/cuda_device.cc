@@ -179,7 +179,8 @@ class CudaDevice final : public Device, public FetchingDevice {
   Result<void> bind() const { return d_.check("cuCtxSetCurrent", d_.context_set(context_)); }
   Result<cuda::Module> assemble(const Binary& binary) const;
   Result<void> provide_temporaries(CudaCode& code, std::size_t given);
-  Result<void> launch_fetching(LoadedCode& code, std::span<void* const> memory, const Piece& piece);
+  Result<void> launch_fetching(LoadedCode& loaded, std::span<void* const> memory,
+                               const Piece& piece);
   Result<void> launch_all(std::span<const Call> calls, std::span<const Piece> fetched);
 
   const Driver& d_;
