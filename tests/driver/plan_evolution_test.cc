@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <limits>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "tessera/driver/compile/load_graph.h"
 #include "tessera/graphset/network_inputs.h"
@@ -116,7 +118,8 @@ std::string network_file(const nn::Hyper& hyper) {
   for (const nn::Parameter& p : built.parameters) {
     network.weights[p.name] = random_tensor(DType::kF32, p.shape, rng);
   }
-  std::string path = ::testing::TempDir() + "plan_judge.safetensors";
+  // Tests are processes of their own and run at the same time.
+  std::string path = fmt::format("{}plan_judge.{}.safetensors", ::testing::TempDir(), getpid());
   EXPECT_TRUE(nn::save_graph_network(network, path).ok());
   return path;
 }
