@@ -124,43 +124,53 @@ std::string network_file(const nn::Hyper& hyper) {
   return path;
 }
 
+// What judges are asked about.
+struct Subject {
+  LoadOptions load = [] {
+    LoadOptions out;
+    out.optimize = false;
+    return out;
+  }();
+  graph::Graph imported = load_graph("zoo:squeezenet1_1@size=40,classes=10", load).value();
+  PlanCosts costs = PlanCosts::make(imported, load.passes, {}).value();
+  std::vector<plan::Decided> points = costs.points().value();
+
+  // The first point decided otherwise than by the rules.
+  Decisions other() const {
+    const plan::Decided& first = points[0];
+    return {{first.point.key, first.point.values[1 - first.value]}};
+  }
+};
+
 TEST(NetworkJudge, OrdersPlansByANetwork) {
   const std::string path = network_file({{"hidden", 8}});
-  LoadOptions load;
-  load.optimize = false;
-  const auto imported = load_graph("zoo:squeezenet1_1@size=40,classes=10", load);
-  ASSERT_TRUE(imported.ok());
-  auto costs = PlanCosts::make(*imported, load.passes, {});
-  ASSERT_TRUE(costs.ok());
-  const std::vector<plan::Decided> points = costs->points().value();
+  Subject subject;
+  PlanCosts& costs = subject.costs;
   PlanEstimates estimates = PlanEstimates::make({}, target::host(), 1).value();
-  const auto judge =
-      NetworkJudge::make(*imported, load.passes, points, {path, path}, *costs, estimates);
+  const auto judge = NetworkJudge::make(subject.imported, subject.load.passes, subject.points,
+                                        {path, path}, costs, estimates);
   ASSERT_TRUE(judge.ok()) << judge.error().message;
-  const auto scores = (*judge)->judge(
-      {{}, {{points[0].point.key, points[0].point.values[1 - points[0].value]}}, {}});
+  const auto scores = (*judge)->judge({{}, subject.other(), {}});
   ASSERT_TRUE(scores.ok()) << scores.error().message;
   ASSERT_EQ(scores->size(), 3u);
   EXPECT_EQ((*scores)[0], (*scores)[2]);
   EXPECT_NE((*scores)[0], (*scores)[1]);
   ASSERT_TRUE(write_file(path, {"nothing"}).ok());
-  EXPECT_FALSE(NetworkJudge::make(*imported, load.passes, points, {path}, *costs, estimates).ok());
+  EXPECT_FALSE(NetworkJudge::make(subject.imported, subject.load.passes, subject.points, {path},
+                                  costs, estimates)
+                   .ok());
   std::filesystem::remove(path);
 }
 
 // Plans of the same kernels are one plan to those who measure.
 TEST(SumJudge, OffersNoPlanWhoseKernelsWereMeasured) {
-  LoadOptions load;
-  load.optimize = false;
-  const auto imported = load_graph("zoo:squeezenet1_1@size=40,classes=10", load);
-  ASSERT_TRUE(imported.ok());
-  auto costs = PlanCosts::make(*imported, load.passes, {});
-  ASSERT_TRUE(costs.ok());
-  const plan::Decided first = costs->points().value()[0];
-  const Decisions other = {{first.point.key, first.point.values[1 - first.value]}};
+  Subject subject;
+  PlanCosts& costs = subject.costs;
+  const plan::Decided& first = subject.points[0];
+  const Decisions other = subject.other();
   const Decisions same = {{first.point.key, first.point.values[first.value]}};
-  for (const Decisions& d : {Decisions{}, other, same}) ASSERT_TRUE(costs->tasks_of(d).ok());
-  SumJudge judge(*costs);
+  for (const Decisions& d : {Decisions{}, other, same}) ASSERT_TRUE(costs.tasks_of(d).ok());
+  SumJudge judge(costs);
   EXPECT_EQ(judge.met().size(), 3u);
   judge.observe({}, 1);
   EXPECT_EQ(judge.met(), std::vector<Decisions>{other});
@@ -169,15 +179,10 @@ TEST(SumJudge, OffersNoPlanWhoseKernelsWereMeasured) {
 // Of two plans the estimate decides, and whole models that were measured correct it.
 TEST(NetworkJudge, MeasuredTimesCountMoreThanTheNetwork) {
   const std::string path = network_file({{"hidden", 8}, {"estimate", 1}});
-  LoadOptions load;
-  load.optimize = false;
-  const auto imported = load_graph("zoo:squeezenet1_1@size=40,classes=10", load);
-  ASSERT_TRUE(imported.ok());
-  auto costs = PlanCosts::make(*imported, load.passes, {});
-  ASSERT_TRUE(costs.ok());
-  const std::vector<plan::Decided> points = costs->points().value();
-  const Decisions other = {{points[0].point.key, points[0].point.values[1 - points[0].value]}};
-  const PlanTasks rules = **costs->tasks_of({}), changed = **costs->tasks_of(other);
+  Subject subject;
+  PlanCosts& costs = subject.costs;
+  const Decisions other = subject.other();
+  const PlanTasks rules = **costs.tasks_of({}), changed = **costs.tasks_of(other);
   PlanEstimates estimates = PlanEstimates::make({}, target::host(), 1).value();
   for (const bool faster : {true, false}) {
     std::map<std::string, double> seconds;
@@ -185,9 +190,9 @@ TEST(NetworkJudge, MeasuredTimesCountMoreThanTheNetwork) {
     for (const auto& [key, count] : changed) {
       if (!rules.contains(key)) seconds[key] = faster ? 0.5e-3 : 4e-3;
     }
-    costs->set_seconds(seconds);
-    const auto judge =
-        NetworkJudge::make(*imported, load.passes, points, {path}, *costs, estimates);
+    costs.set_seconds(seconds);
+    const auto judge = NetworkJudge::make(subject.imported, subject.load.passes, subject.points,
+                                          {path}, costs, estimates);
     ASSERT_TRUE(judge.ok()) << judge.error().message;
     const std::vector<double> scores = (*judge)->judge({{}, other}).value();
     EXPECT_EQ(scores[1] < scores[0], faster);
