@@ -153,6 +153,12 @@ TEST(Compile, ForGpus) {
   const Finished twice = run({"run", folder + "/h200", "--random", "--target", "cuda"});
   EXPECT_EQ(twice.code, 2);
   EXPECT_NE(twice.err.find("an artifact has its target; drop --target"), std::string::npos);
+  for (const char* command : {"run", "bench"}) {
+    const Finished batch = run({command, folder + "/h200", "--batch", "2"});
+    EXPECT_EQ(batch.code, 2) << command;
+    EXPECT_NE(batch.err.find("an artifact has its shapes; drop --batch"), std::string::npos)
+        << batch.err;
+  }
   const Finished bad = run({"compile", "zoo:mlp", "-o", folder + "/bad", "--target", "h300"});
   EXPECT_EQ(bad.code, 2);
   EXPECT_NE(bad.err.find("h300"), std::string::npos) << bad.err;

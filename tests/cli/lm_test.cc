@@ -11,6 +11,12 @@ namespace {
 
 using Json = nlohmann::json;
 
+TEST(Lm, ValidationIsOfZeroTrials) {
+  const Finished done = run({"lm", "eval", "--validation"});
+  EXPECT_EQ(done.code, 2);
+  EXPECT_NE(done.err.find("--zero-trials"), std::string::npos) << done.err;
+}
+
 TEST(Lm, EvalPrintsSharesByTrials) {
   const std::string data = TESSERA_ROOT "/data/h200";
   const Finished done =
