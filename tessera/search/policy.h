@@ -45,7 +45,8 @@ struct PolicyOptions {
   // What policy "lm" writes by; null: every legal value is as likely as the others. One thread at
   // a time.
   std::shared_ptr<lm::Reader> language;
-  int draws = 256;  // sentences that it writes before it proposes, at least
+  int draws = 256;             // sentences that it writes before it proposes, at least
+  std::size_t candidates = 0;  // that the space has, where they are few; 0: not known
   double judge =
       20;  // weight of the cost model's order beside that of the chances of what it wrote
 };

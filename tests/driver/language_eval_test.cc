@@ -16,6 +16,7 @@
 #include "tessera/lm/uniform_reader.h"
 #include "tessera/lower/check_lowers.h"
 #include "tessera/nn/language_file.h"
+#include "tessera/search/policy.h"
 #include "tessera/space/walk.h"
 #include "tessera/te/canonical.h"
 #include "tests/dataset/dataset_case.h"
@@ -95,6 +96,7 @@ class CountingReader final : public lm::Reader {
  public:
   Result<void> begin(const lm::Subject& subject, int rows, float quality) override {
     ++begun;
+    sentences += rows;
     return uniform_.begin(subject, rows, quality);
   }
   Result<std::vector<float>> step(std::span<const lm::Step> steps) override {
@@ -103,7 +105,7 @@ class CountingReader final : public lm::Reader {
   Result<void> copy_rows(std::span<const std::int32_t> sources) override {
     return uniform_.copy_rows(sources);
   }
-  int begun = 0;
+  int begun = 0, sentences = 0;
 
  private:
   lm::UniformReader uniform_;
@@ -127,6 +129,23 @@ TEST(RecordedTask, RecalledChancesAreReadOnce) {
   EXPECT_EQ(generator.sample(16, rng, any)->size(), 16u);
   EXPECT_FALSE(generator.beams(4, 4)->empty());
   EXPECT_EQ(counting.begun, begun);
+}
+
+TEST(RecordedTask, NoMoreIsDrawnThanThereAre) {
+  const std::unique_ptr<space::Space> whole = matmul_space();
+  const RecordedTask task(matmul_space(), draw_trials(*whole, 24), /*withheld=*/false);
+  std::vector<int> sentences;
+  for (const std::size_t known : {std::size_t{0}, task.size()}) {
+    const auto reader = std::make_shared<CountingReader>();
+    search::PolicyOptions options;
+    options.language = reader;
+    options.candidates = known;
+    const auto policy =
+        (*search::find_policy("lm"))->make(*task.recorded(), search::no_scorer(), options);
+    EXPECT_EQ(policy->propose(task.size()).size(), task.size());
+    sentences.push_back(reader->sentences);
+  }
+  EXPECT_LT(2 * sentences[1], sentences[0]);
 }
 
 class LanguageEvaluation : public ::testing::Test {

@@ -165,6 +165,7 @@ class Study {
     std::map<const lm::Reader*, std::shared_ptr<lm::Reader>> recalled;
     for (const PolicyVariant& variant : variants) {
       PolicyVariant own = variant;
+      own.policy_options.candidates = task.size();
       if (lm::Reader* const reader = variant.policy_options.language.get(); reader != nullptr) {
         if (!recalled.contains(reader)) {
           TESSERA_TRY(recalled[reader], recalled_chances(task, *reader));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -105,7 +106,8 @@ class Language final : public DrawingPolicy {
     if (adapted_ != nullptr) adapted_->adapter().fit();
     const auto unseen = [&](const space::Candidate& c) { return !history_.seen(c); };
     const auto least = static_cast<std::size_t>(std::max(1, options_.draws));
-    const auto drawn = generator_.sample(std::max(kDraws * n, least), rng_, unseen);
+    const auto drawn =
+        generator_.sample(std::min(std::max(kDraws * n, least), unseen_count()), rng_, unseen);
     if (!drawn || drawn->empty()) return {};
     Pool pool;
     for (const lm::Generated& g : *drawn) {
@@ -118,6 +120,12 @@ class Language final : public DrawingPolicy {
       if (!breed(drawn->size(), &pool)) break;
     }
     return pick_batch(rank(pool), n, options_, history_);
+  }
+
+  // Asked for more, it would go on drawing what it has drawn before.
+  std::size_t unseen_count() const {
+    if (options_.candidates == 0) return std::numeric_limits<std::size_t>::max();
+    return options_.candidates - std::min(options_.candidates, history_.all().size());
   }
 
   std::vector<Ranked> rank(const Pool& pool) const {
