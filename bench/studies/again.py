@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """What noise leaves to an oracle: the fastest records of a dataset, measured again.
 
-  again.py select DATASET RECORDS.jsonl -o FOLDER --machine TEXT [--holdout NETWORKS] [--fastest 16] [--shards 16]
+  again.py select DATASET RECORDS.jsonl -o FOLDER --machine TEXT [--holdout NETWORKS] [--fastest 16] [--shards 16] [--losers]
   again.py judge DATASET RECORDS.jsonl AGAIN.jsonl... --machine TEXT [--trials 1,2,4,10] [--json]
-  again.py merge DATASET RECORDS.jsonl AGAIN.jsonl... --machine TEXT -o FILE.jsonl
+  again.py merge DATASET RECORDS.jsonl AGAIN.jsonl... --machine TEXT -o MERGED
 
 RECORDS.jsonl is what `tessera dataset export DATASET -o RECORDS.jsonl` writes. `select` writes a sample as `tessera dataset
 sample` does: `tessera dataset build FOLDER` and `tessera-runner FOLDER/bundle-*.tsb -o AGAIN.jsonl` measure it on the
@@ -11,15 +11,18 @@ machine in question. `judge` lets an oracle that knows the second measurement of
 propose in its order, and prints which share of the best recorded speed it reaches after 1, 2, 4 and 10 trials, in the
 geometric mean over tasks, as `tessera lm eval` does of searches. The candidates that were not measured again are slower
 than all of these by their records, so that the oracle does at least as well among these as it would among all.
-`merge` writes the median of the new times of each candidate, times what all candidates of its task share: `tessera dataset
-import DATASET FILE.jsonl -o MERGED` then has them in place of the old ones, and `tessera lm eval --data MERGED` judges by them.
+With `--fastest 0 --losers` `select` takes all that were timed, also those whose timing was cut short. `merge` then writes a copy of the
+dataset in which each of them has the median of its new times, one file of them a pass, less what all candidates of a task share in
+a pass.
 """
 import argparse
+import gzip
 import json
 import math
 import pathlib
 import statistics
 import sys
+import zlib
 
 TENSET5 = ["resnet50", "mobilenet_v2", "resnext50_32x4d", "bert_tiny", "bert_base"]
 
@@ -31,7 +34,7 @@ def records_of(path, machine):
             row = json.loads(line)
             if row["kind"] == "task":
                 tasks[row["key"]] = row
-            elif row["kind"] == "record" and machine in row["target"]:
+            elif row["kind"] == "record" and machine in row.get("target", ""):
                 records.append(row)
     return tasks, records
 
@@ -46,21 +49,22 @@ def held_out(folder, networks):
     return {key for n in names for key in found[n]}
 
 
-def by_task(records, keys, least):
-    """Timed to the end, the fastest first (lines leave zeroes out); tasks with as many timed records as `lm eval` asks for."""
+def by_task(records, keys, least, losers=False):
+    """Timed to the end, or all with `losers`, the fastest first (lines leave zeroes out); tasks with as many timed records as
+    `lm eval` asks for."""
     out, timed = {}, {}
     for r in records:
         if r["task"] not in keys or r.get("seconds", 0) <= 0:
             continue
         timed[r["task"]] = timed.get(r["task"], 0) + 1
-        if r["outcome"] == "ok" and r.get("schedule"):
+        if (losers or r["outcome"] == "ok") and r.get("schedule"):
             out.setdefault(r["task"], []).append(r)
     return {k: sorted(v, key=lambda r: r["seconds"]) for k, v in sorted(out.items()) if timed[k] >= least}
 
 
 def select(args):
     tasks, records = records_of(args.records, args.machine)
-    chosen = by_task(records, held_out(args.dataset, args.holdout), args.least)
+    chosen = by_task(records, held_out(args.dataset, args.holdout), args.least, args.losers)
     if not chosen:
         sys.exit(f"no records of {args.machine}")
     target = {(r["target"], r.get("threads", 1)) for rs in chosen.values() for r in rs}
@@ -74,11 +78,11 @@ def select(args):
         shard, t = number % args.shards, tasks[key]
         listed.append({"key": key, "name": t["name"], "flops": t.get("flops", 0.0), "bytes": t.get("bytes", 0.0),
                        "shard": shard, "definition": t["definition"]})
-        for trial, r in enumerate(rs[:args.fastest]):
+        for trial, r in enumerate(rs[:args.fastest or None]):
             lines[shard].append(json.dumps({"task": key, "trial": trial, "candidate": r["candidate"],
                                             "schedule": r["schedule"]}, separators=(",", ":")))
     manifest = {"format": "tessera-sample", "version": 3, "target": target, "threads": threads, "seed": 1,
-                "per_task": args.fastest, "uniform": 0.0, "shards": args.shards, "subjects": [args.dataset],
+                "per_task": args.fastest or max(map(len, chosen.values())), "uniform": 0.0, "shards": args.shards, "subjects": [args.dataset],
                 "tasks": listed}
     (folder / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
     for shard, text in enumerate(lines):
@@ -134,23 +138,63 @@ def judge(args):
     print(f"two times of one candidate differ by {', '.join(shown)} (share of candidates)")
 
 
-def merge(args):
-    tasks, records = records_of(args.records, args.machine)
-    chosen = by_task(records, held_out(args.dataset, args.holdout), args.least)
-    times = {}
-    for path in args.again:
+def passes_of(paths, chosen):
+    """By task, then by schedule: what each file has of it, as (timed to the end, logarithm of the seconds)."""
+    out = {}
+    for number, path in enumerate(paths):
         for r in records_of(path, "")[1]:
-            if r["outcome"] == "ok" and r.get("seconds", 0) > 0 and r["task"] in chosen:
-                times.setdefault((r["task"], r["schedule"]), []).append(r["seconds"])
-    rows = []
-    for key, rs in chosen.items():
-        again = [(r, statistics.median(times[key, r["schedule"]])) for r in rs if (key, r["schedule"]) in times]
-        if not again:
-            continue
-        factor = math.exp(statistics.median(math.log(r["seconds"] / seconds) for r, seconds in again))
-        rows += [tasks[key]] + [{**r, "seconds": seconds * factor, "quiet": True} for r, seconds in again]
-    pathlib.Path(args.output).write_text("".join(json.dumps(r, separators=(",", ":")) + "\n" for r in rows))
-    print(f"{sum(r['kind'] == 'record' for r in rows)} candidates: {args.output}")
+            if r["outcome"] in ("ok", "censored") and r.get("seconds", 0) > 0 and r["task"] in chosen:
+                mine = out.setdefault(r["task"], {}).setdefault(r["schedule"], {})
+                mine[number] = r["outcome"] == "ok", math.log(r["seconds"])
+    return out
+
+
+def settled(schedules):
+    """The median over passes of each candidate, less what all candidates of a pass share; cut short where most passes were."""
+    middle = {s: statistics.median(t for _, t in passes.values()) for s, passes in schedules.items()}
+    shared = {}
+    for s, passes in schedules.items():
+        if len(passes) > 1 and all(ended for ended, _ in passes.values()):
+            for number, (_, t) in passes.items():
+                shared.setdefault(number, []).append(t - middle[s])
+    shared = {number: statistics.median(v) for number, v in shared.items()}
+    return {s: (2 * sum(ended for ended, _ in passes.values()) >= len(passes),
+                math.exp(statistics.median(t - shared.get(n, 0.0) for n, (_, t) in passes.items())))
+            for s, passes in schedules.items()}
+
+
+def rewrite(folder, output, changes):
+    """A copy of a dataset in which records, by their number, have other times."""
+    folder, output = pathlib.Path(folder), pathlib.Path(output)
+    output.mkdir(parents=True)
+    manifest, number = json.loads((folder / "dataset.json").read_text()), 0
+    for entry in manifest["files"]:
+        data = (folder / entry["name"]).read_bytes()
+        if entry["name"].startswith("records-"):
+            lines = gzip.decompress(data).decode().splitlines()
+            for i, line in enumerate(lines):
+                if number in changes:
+                    lines[i] = json.dumps({**json.loads(line), **changes[number]}, separators=(",", ":"))
+                number += 1
+            data = gzip.compress("".join(line + "\n" for line in lines).encode(), mtime=0)
+            entry["bytes"], entry["crc32"] = len(data), f"{zlib.crc32(data):08x}"
+        (output / entry["name"]).write_bytes(data)
+    (output / "dataset.json").write_text(json.dumps(manifest, indent=1) + "\n")
+
+
+def merge(args):
+    _, records = records_of(args.records, "")
+    mine = [r for r in records if args.machine in r["target"]]
+    chosen = by_task(mine, held_out(args.dataset, args.holdout), args.least, losers=True)
+    times = {key: settled(schedules) for key, schedules in passes_of(args.again, chosen).items()}
+    changes = {}
+    for number, r in enumerate(records):
+        if args.machine in r["target"] and r["schedule"] in times.get(r["task"], {}):
+            ended, seconds = times[r["task"]][r["schedule"]]
+            changes[number] = {"seconds": float(f"{seconds:.8g}"), "outcome": "ok" if ended else "censored", "quiet": True}
+    whole = sum(all(r["schedule"] in times.get(key, {}) for r in rs) for key, rs in chosen.items())
+    rewrite(args.dataset, args.output, changes)
+    print(f"{len(changes)} candidates, all of {whole} of {len(chosen)} tasks: {args.output}")
 
 
 def main():
@@ -171,6 +215,7 @@ def main():
         elif name == "select":
             sub.add_argument("--fastest", type=int, default=16)
             sub.add_argument("--shards", type=int, default=16)
+            sub.add_argument("--losers", action="store_true")
         sub.add_argument("--machine", required=True)
         sub.add_argument("--holdout", default="tenset5")
         sub.add_argument("--least", type=int, default=32)
