@@ -137,12 +137,20 @@ TEST(TuneGraph, BothLevelsTuneKernelsFirst) {
   use_answers([&](const measure::Trial& trial, bool,
                   measure::Measurement* m) { m->samples_s = {1e-5 / ++trials[trial.task]}; },
               &options);
+  std::vector<bool> checked;
+  options.start_measurer = [&checked, start = options.start_measurer](
+                               auto tasks, const target::Target& target,
+                               const measure::MeasureOptions& measured) {
+    checked.push_back(measured.check_results);
+    return start(std::move(tasks), target, measured);
+  };
   const Result<TuneResult> result = tune(options, {});
   ASSERT_TRUE(result.ok()) << result.error().message;
   EXPECT_EQ(result->state, TuneState::kDone);
   EXPECT_GT(result->graph.measured, 0);
   EXPECT_LE(result->graph.measured, 4 + static_cast<int>(plan::kPointKinds))
       << "and each kind alone";
+  EXPECT_EQ(checked, (std::vector<bool>{false, true})) << "defaults are only timed";
   EXPECT_GT(result->graph.untuned_s, 0);
   EXPECT_LE(result->subjects[0].after_s, result->subjects[0].before_s);
   std::int64_t tuned = 0;

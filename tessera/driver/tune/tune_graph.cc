@@ -77,6 +77,9 @@ class GraphTuning {
     options_.measure.max_samples = survey.max_samples;
     options_.measure.sample_s = survey.sample_s;
     options_.measure.trial_limit_s = survey.trial_limit_s;
+    // Default schedules are what runs without tuning, and whole models are checked: to compute the
+    // right outputs of every kernel takes longer than all else.
+    options_.measure.check_results = false;
   }
 
   Result<TuneResult> run(const target::Target& machine) {

@@ -174,7 +174,9 @@ std::string TuneSession::search(std::optional<double> until_s) {
   searches_->update(/*wait=*/earlier_ > 0);
   measure_defaults();
   const Clock::time_point begin = Clock::now();
-  searches_->expect(kRoundLeast, [this] { return why_stop().has_value(); });
+  // Where defaults are all there is, nobody asks what else promises most.
+  if (options_.trials_per_task != 1)
+    searches_->expect(kRoundLeast, [this] { return why_stop().has_value(); });
   searching_s_ += seconds_since(begin);
   searches_->drop_losers();
   for (;;) {
