@@ -44,9 +44,11 @@ constexpr std::size_t kParents = 8;
 constexpr double kDisturbed = 1.02;
 constexpr int kMostTimings = 3;
 
-// Of a kernel alone: samples, and how long each takes at least.
+// Of a kernel alone.
 constexpr int kKernelSamples = 5;
-constexpr double kKernelSample = 2e-4;
+// What is read between two of them so that caches hold something else, at most.
+constexpr std::int64_t kMostEvicted = 64 << 20;
+constexpr std::size_t kLine = 64;
 
 std::string file_name(const std::string& model) {
   const std::string stem =
@@ -304,20 +306,33 @@ class ModelPlans {
     return sum;
   }
 
-  static Result<double> time_kernel(const exec::CompiledModel& model, std::size_t kernel,
-                                    exec::ModelRunner& runner) {
+  // As between others: what it reads was just computed, its weights are in no cache of the core.
+  Result<double> time_kernel(const exec::CompiledModel& model, std::size_t kernel,
+                             exec::ModelRunner& runner) {
     for (std::size_t s = 0; s < model.steps.size(); ++s) {
       if (model.steps[s].kind != task::GroupKind::kKernel || model.steps[s].kernel != kernel)
         continue;
-      TESSERA_TRY(double best, runner.time_step(s, 1));
-      const double calls = std::clamp(kKernelSample / std::max(best, 1e-9), 1.0, 1000.0);
+      double best = std::numeric_limits<double>::infinity();
       for (int i = 0; i < kKernelSamples; ++i) {
-        TESSERA_TRY(const double total, runner.time_step(s, static_cast<int>(calls)));
-        best = std::min(best, total / std::floor(calls));
+        evict(model);
+        if (s > 0 && model.steps[s - 1].kind == task::GroupKind::kKernel) {
+          TESSERA_DO(runner.time_step(s - 1, 1));
+        }
+        TESSERA_TRY(const double seconds, runner.time_step(s, 1));
+        best = std::min(best, seconds);
       }
       return best;
     }
     return 0;
+  }
+
+  // Touches as much as a run of the model does.
+  void evict(const exec::CompiledModel& model) {
+    const std::int64_t least = 2 * options_.target.l2_bytes;
+    const auto bytes = static_cast<std::size_t>(
+        std::clamp(model.constant_bytes + model.live_bytes, least, std::max(kMostEvicted, least)));
+    if (other_.size() < bytes) other_.resize(bytes);
+    for (std::size_t i = 0; i < bytes; i += kLine) ++other_[i];
   }
 
   const CollectPlansOptions& options_;
@@ -332,6 +347,7 @@ class ModelPlans {
   std::vector<Line> lines_;
   std::set<Decisions> known_;
   std::map<std::string, double> kernel_s_;  // by key
+  std::vector<unsigned char> other_;        // that evicts what caches hold
   double fastest_rules_s_ = std::numeric_limits<double>::infinity();
   std::int64_t earlier_ = 0, failed_ = 0, wrong_ = 0;
 };
