@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/cli/command.h"
-#include "tessera/support/nearest_name.h"
 
 namespace tessera::cli {
 namespace {
@@ -85,29 +84,10 @@ void add_db(Flags& app, std::function<int()>* run) {
       "Examples:\n  tessera db list --db tuning.db\n  tessera db explain --task KEY\n"
       "  tessera db diff before.db after.db\n  tessera db import log.json.gz --db logs.db\n"
       "Records and plans: docs/search.md.");
-  db->require_subcommand(0, 1);
-  db->allow_extras(true);
-  const auto extras = [db, run] {
-    *run = [db] {
-      std::vector<std::string> names;
-      for (const SubCommand& s : kSubCommands) names.push_back(s.name);
-      const std::vector<std::string> given = db->remaining();
-      if (given.empty()) {
-        return report(make_error(ErrorCode::kInvalidArgument, "db needs a command: {}",
-                                 fmt::join(names, ", ")));
-      }
-      return report(make_error(ErrorCode::kInvalidArgument, "db has no command '{}'{} Commands: {}",
-                               given[0], suggest_name(given[0], names, "."),
-                               fmt::join(names, ", ")));
-    };
-  };
-  db->callback([db, extras] {
-    if (!db->chose_subcommand()) extras();
-  });
+  db->require_subcommand(1, 1);
   for (const SubCommand& s : kSubCommands) {
     Flags* sub = db->add_subcommand(s.name, s.help);
     sub->footer(s.examples);
-    sub->allow_extras(false);  // it would be inherited
     const auto args = std::make_shared<DbArgs>();
     add_flags(*sub, s.name, *args);
     sub->callback(

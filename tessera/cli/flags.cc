@@ -225,24 +225,37 @@ void Flags::footer(const std::string& text) { app_->footer(text); }
 void Flags::version(const std::string& text) { app_->set_version_flag("--version", text); }
 void Flags::hide() { app_->group(""); }
 void Flags::leave_help() { app_->set_help_flag(); }
-void Flags::allow_extras(bool allow) { app_->allow_extras(allow); }
 void Flags::prefix_command() { app_->prefix_command(); }
 void Flags::callback(std::function<void()> run) { app_->callback(std::move(run)); }
-bool Flags::chose_subcommand() const { return !app_->get_subcommands().empty(); }
 std::vector<std::string> Flags::remaining() const { return app_->remaining(); }
 
 namespace {
 
+// Those that the help shows.
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> out;
+  for (const CLI::App* sub : app.get_subcommands({})) {
+    if (!sub->get_group().empty()) out.push_back(sub->get_name());
+  }
+  return out;
+}
+
 // CLI11 answers a misspelt command with "A subcommand is required".
 Result<void> check_command(const CLI::App& app, int argc, char** argv) {
-  if (argc < 2 || argv[1][0] == '-') return {};
-  std::vector<std::string> names;
-  for (const CLI::App* sub : app.get_subcommands({})) {
-    if (sub->get_name() == argv[1]) return {};
-    if (!sub->get_group().empty()) names.push_back(sub->get_name());
+  const CLI::App* at = &app;
+  for (int i = 1; i < argc && argv[i][0] != '-' && at->get_require_subcommand_min() > 0; ++i) {
+    const std::vector<const CLI::App*> subs = at->get_subcommands({});
+    const auto found = std::find_if(subs.begin(), subs.end(),
+                                    [&](const CLI::App* s) { return s->get_name() == argv[i]; });
+    if (found == subs.end()) {
+      const std::vector<std::string> names = command_names(*at);
+      return make_error(ErrorCode::kInvalidArgument, "{}no command '{}'{} Commands: {}",
+                        at == &app ? "" : at->get_name() + " has ", argv[i],
+                        suggest_name(argv[i], names, "."), fmt::join(names, ", "));
+    }
+    at = *found;
   }
-  return make_error(ErrorCode::kInvalidArgument, "no command '{}'{} Commands: {}", argv[1],
-                    suggest_name(argv[1], names, "."), fmt::join(names, " "));
+  return {};
 }
 
 // The command that the words before the mistake name, and how to write it.
@@ -282,22 +295,15 @@ int explain(const CLI::App& app, const CLI::ParseError& e) {
   if (dynamic_cast<const CLI::ExtrasError*>(&e) != nullptr) {
     fmt::print(stderr, "tessera: {} ({})\n", about_extras(*command.app), help);
   } else if (std::string_view(e.what()) == "A subcommand is required") {
-    std::vector<std::string> names;
-    for (const CLI::App* sub : command.app->get_subcommands({})) {
-      if (!sub->get_group().empty()) names.push_back(sub->get_name());
-    }
     const std::string needs =
         command.app == &app ? "give a command" : command.app->get_name() + " needs a command";
-    fmt::print(stderr, "tessera: {}: {} ({})\n", needs, fmt::join(names, " "), help);
+    fmt::print(stderr, "tessera: {}: {} ({})\n", needs,
+               fmt::join(command_names(*command.app), ", "), help);
   } else {
     fmt::print(stderr, "tessera: {} ({})\n", e.what(), help);
   }
   return kUsage;
 }
-
-}  // namespace
-
-namespace {
 
 const CLI::App* program = nullptr;  // whose command line was parsed last
 

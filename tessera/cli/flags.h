@@ -81,11 +81,9 @@ class Flags {
   void version(const std::string& text);  // what --version prints
   void hide();                            // from the help
   void leave_help();                      // --help is no flag of this command
-  void allow_extras(bool allow);
-  void prefix_command();  // the rest of the line is `remaining`
+  void prefix_command();                  // the rest of the line is `remaining`
 
   void callback(std::function<void()> run);  // when the user chose it
-  bool chose_subcommand() const;
   std::vector<std::string> remaining() const;
 
   // Nothing when a command was chosen; else the help or the reason was printed, and this is the
