@@ -15,6 +15,7 @@
 #include "tessera/cli/manual.h"
 #include "tessera/cli/report_command.h"
 #include "tessera/driver/compile/shipped_model.h"
+#include "tessera/support/standard_streams.h"
 
 namespace tessera::cli {
 
@@ -131,6 +132,7 @@ int run_checked(int argc, char** argv) {
 }  // namespace tessera::cli
 
 int main(int argc, char** argv) {
+  tessera::guard_standard_streams();
   const int code = tessera::cli::run_checked(argc, argv);
   if (code != tessera::cli::kOk) return code;  // the reason is on stderr
   return tessera::cli::finish_output() ? tessera::cli::kOk : tessera::cli::kInternal;

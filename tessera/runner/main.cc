@@ -10,6 +10,7 @@
 #include "tessera/measure/process.h"
 #include "tessera/runner/run_bundles.h"
 #include "tessera/support/result.h"
+#include "tessera/support/standard_streams.h"
 #include "tessera/target/cpus.h"
 #include "tessera/target/target.h"
 
@@ -176,6 +177,7 @@ int run(const Args& args) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  tessera::guard_standard_streams();
   const Result<Args> args = parse(argc, argv);
   return args.ok() ? run(*args) : report(args.error());
 }

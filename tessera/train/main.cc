@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/support/files.h"
+#include "tessera/support/standard_streams.h"
 #include "tessera/train/exit_code.h"
 #include "tessera/train/graph_job.h"
 #include "tessera/train/job.h"
@@ -97,6 +98,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   namespace train = tessera::train;
+  tessera::guard_standard_streams();
   try {
     const std::vector<std::string> words(argv + 1, argv + argc);
     if (train::asks_for_graphs(words)) {

@@ -34,6 +34,34 @@ INSTANTIATE_TEST_SUITE_P(
                       "tessera bench --op matmul:M=4,N=4,K=4 --samples 1 --time-limit 0.05 --json"),
     [](const auto& command) { return "Command" + std::to_string(command.index); });
 
+// Messages are lost; the command does what it does.
+class Unheard : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Unheard, StderrThatTakesNothing) {
+  const std::string file = write_file("copy.onnx", "");
+  const std::string export_mlp = "tessera zoo --export mlp -o " + file + GetParam();
+  EXPECT_EQ(run_shell(export_mlp).code, 0);
+  EXPECT_EQ(run({"check", file}).code, 0);
+  const std::string out = " -o " + write_file("marker", "") + ".out";
+  EXPECT_EQ(run_shell("tessera compile zoo:mlp --emit obj" + out + GetParam()).code, 0);
+  EXPECT_EQ(run_shell(std::string("tessera frobnicate") + GetParam()).code, 2);
+  EXPECT_EQ(run_shell(std::string("tessera check absent.onnx") + GetParam()).code, 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cli, Unheard, ::testing::Values(" 2> /dev/full", " 2>&-", " <&- 2>&-"),
+                         [](const auto& how) { return "How" + std::to_string(how.index); });
+
+// Its number must not become that of a file that the command writes.
+TEST(Output, ClosedStreamsDoNotReachFiles) {
+  const std::string file = write_file("y.npz", "");
+  const Finished open = run({"run", "zoo:mlp", "--random", "-o", file});
+  ASSERT_EQ(open.code, 0) << open.err;
+  const std::string wanted = read_file(file);
+  const Finished closed = run_shell("tessera run zoo:mlp --random -o " + file + " <&- >&- 2>&-");
+  EXPECT_EQ(closed.code, 1);
+  EXPECT_EQ(read_file(file), wanted);
+}
+
 TEST(Output, AReaderThatLeavesEndsTheProgramQuietly) {
   const Finished result = run_shell("tessera targets | head -n 1");
   EXPECT_EQ(result.code, 0);
