@@ -37,7 +37,7 @@ struct LmArgs {
   lm::GenerateOptions generate;
   double quality = 1;
   std::uint64_t seed = 1;
-  bool json = false, profile = false;
+  bool json = false, profile = false, unconstrained = false;
 };
 
 // What is to be scheduled, and the fastest candidate that records know of it.
@@ -161,6 +161,7 @@ int generate(const LmArgs& args) {
   const space::Space& space = *problem->space;
   lm::GenerateOptions options = args.generate;
   options.quality = static_cast<float>(args.quality);
+  options.constrained = !args.unconstrained;
   options.threads = target::default_threads();
   if (options.rows == 0) {
     options.rows = open->device ? kDeviceRows
@@ -347,7 +348,7 @@ void add_lm_generate(Flags& lm, std::function<int()>* run) {
                    "What runs the network: cpu (default), or the device at hand: cuda or opencl")
       ->check(one_of({"cpu", "cuda", "opencl"}))
       ->hide_default();
-  make->add_flag("!--unconstrained", args->generate.constrained,
+  make->add_flag("--unconstrained", args->unconstrained,
                  "Draw among all values and throw away what is not legal: how often that is");
   make->add_option("--seed", args->seed, "Of the draws");
   make->add_flag("--profile", args->profile,

@@ -62,7 +62,8 @@ void add_training_flags(CLI::App& app, Flags& f) {
   app.add_option("--patience", t.patience,
                  "Stop after this many epochs without a better validation metric; 0: never")
       ->capture_default_str();
-  app.add_flag("!--no-context", t.context, "Hide the operator embedding from the network");
+  app.add_flag_callback(
+      "--no-context", [&t] { t.context = false; }, "Hide the operator embedding from the network");
   app.add_option("--seed", t.seed, "Of everything random")->capture_default_str();
   app.add_option("--init", t.init, "Start from this network file");
 }

@@ -31,10 +31,11 @@ void add_shared_flags(CLI::App& app, LanguageFlags& f) {
   app.add_option("--data", f.data, "Folders of sentences (see `tessera lm corpus`)")->required();
   app.add_option("--holdout", o.holdout, "Share of the reductions that is only for judging")
       ->capture_default_str();
-  app.add_flag("!--no-quality", o.quality, "Words say nothing of the quality of sentences");
+  app.add_flag_callback(
+      "--no-quality", [&o] { o.quality = false; }, "Words say nothing of the quality of sentences");
   app.add_option("--hidden", o.hidden, "Share of the sentences that do not say their quality")
       ->capture_default_str();
-  app.add_option("--epochs", t.epochs)->capture_default_str();
+  app.add_option("--epochs", t.epochs, "Passes over the sentences")->capture_default_str();
   app.add_option("--batch", t.batch, "Sentences a step")->capture_default_str();
   app.add_option("--group", o.group, "Sentences about one subject in a step, at most")
       ->capture_default_str();
@@ -42,14 +43,14 @@ void add_shared_flags(CLI::App& app, LanguageFlags& f) {
   app.add_option("--last-lr", t.last_lr, "Learning rate at the end")->capture_default_str();
   app.add_option("--decay", f.decay, "cosine or exponential")->capture_default_str();
   app.add_option("--warmup", t.warmup, "Share of the steps that warm up")->capture_default_str();
-  app.add_option("--weight-decay", t.trainee.weight_decay)->capture_default_str();
+  app.add_option("--weight-decay", t.trainee.weight_decay, "Of AdamW")->capture_default_str();
   app.add_option("--clip", t.trainee.clip, "Largest norm of a gradient; 0: any")
       ->capture_default_str();
   app.add_option("--validate-every", o.round, "Steps between validations; 0: an epoch")
       ->capture_default_str();
   app.add_option("--validate-most", o.validate_most, "Sentences of a validation")
       ->capture_default_str();
-  app.add_option("--seed", t.seed)->capture_default_str();
+  app.add_option("--seed", t.seed, "Of everything random")->capture_default_str();
   app.add_option("--device", t.trainee.device, "cpu, cuda or auto")->capture_default_str();
   app.add_option("--threads", t.trainee.threads, "Of the host; 0: all cores")
       ->capture_default_str();
