@@ -110,6 +110,75 @@ void set_times(const std::vector<runtime::Samples>& samples, double flops, doubl
   }
 }
 
+namespace {
+
+Result<FoundSchedule> choose_schedule(const te::OpSpec& spec, const te::Dag& dag,
+                                      const target::Target& target, const BenchOptions& options) {
+  if (options.schedule_text == kDefaultSchedule) {
+    TESSERA_TRY(const schedule::Schedule steps,
+                space::default_schedule(dag, target, lower::check_lowers));
+    return FoundSchedule{"", schedule::to_text(steps)};
+  }
+  if (options.schedule_text) return FoundSchedule{"", *options.schedule_text};
+  return find_schedule(options.schedule_folder, spec, dag, target);
+}
+
+Result<std::unique_ptr<runtime::Device>> open_for(const target::Target& target,
+                                                  runtime::ThreadPool& pool) {
+  if (target.is_gpu()) return runtime::open_device(target.kind);
+  return std::unique_ptr<runtime::Device>(std::make_unique<runtime::CpuDevice>(pool));
+}
+
+// Runs it once. What the outputs should be, for the peers.
+Result<std::vector<kernel::Reference>> verify(kernel::OpRunner& runner, const Prepared& data,
+                                              const target::Target& target, BenchResult* result) {
+  for (std::size_t i = 0; i < data.ours.size(); ++i) TESSERA_DO(runner.set_input(i, data.ours[i]));
+  TESSERA_DO(runner.run());
+  std::vector<kernel::Reference> wanted;
+  for (std::size_t o = 0; o < data.plain.outputs.size(); ++o) {
+    TESSERA_TRY(const kernel::Reference want,
+                kernel::reference(data.plain, data.inputs, o, kSamples, kSeed));
+    TESSERA_TRY(const HostTensor got, runner.output(o));
+    result->max_error =
+        std::max(result->max_error,
+                 kernel::worst_error(
+                     want, got, kernel::tolerance(data.plain, o, target::products_of(target))));
+    wanted.push_back(want);
+  }
+  result->verified = result->max_error <= 1;
+  return wanted;
+}
+
+// Those that compute what is wanted are timed, and must live as long as the timer.
+std::vector<std::unique_ptr<PeerProcess>> start_peers(
+    const te::OpSpec& spec, bool on_gpu, const BenchOptions& options, const Prepared& data,
+    const kernel::Reference& want, runtime::InterleavedTimer& timer, BenchResult* result) {
+  std::vector<std::unique_ptr<PeerProcess>> peers;
+  for (const std::string& name : options.peers) {
+    PeerResult& peer = result->peers.emplace_back(PeerResult{.name = name});
+    Result<std::unique_ptr<PeerProcess>> started = (on_gpu ? start_peer_program : start_peer_op)(
+        name, te::to_text(plain_spec(spec)), options.threads, data.inputs,
+        data.plain.outputs[0]->shape);
+    if (!started.ok()) {
+      peer.absent = started.error().message;
+      continue;
+    }
+    PeerProcess& process = **started;
+    peer.version = process.version();
+    peer.verified =
+        kernel::worst_error(want, process.outputs()[0], kernel::tolerance(data.plain, 0)) <= 1;
+    if (!peer.verified) {
+      peer.absent = "its result is wrong";
+      continue;
+    }
+    timer.add(runtime::Sampler([&process](int n, bool warm) { return process.sample(n, warm); }));
+    peers.push_back(std::move(*started));
+  }
+  return peers;
+}
+
+}  // namespace
+
 Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& machine,
                              const BenchOptions& options) {
   const target::Target target =
@@ -118,25 +187,11 @@ Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& machi
   result.name = te::to_text(spec);
   result.threads = options.threads;
   TESSERA_TRY(const te::Dag dag, te::make_dag(spec));
-  FoundSchedule found;
-  if (options.schedule_text == kDefaultSchedule) {
-    TESSERA_TRY(const schedule::Schedule steps,
-                space::default_schedule(dag, target, lower::check_lowers));
-    found.text = schedule::to_text(steps);
-  } else if (options.schedule_text) {
-    found.text = *options.schedule_text;
-  } else {
-    TESSERA_TRY(found, find_schedule(options.schedule_folder, spec, dag, target));
-  }
+  TESSERA_TRY(const FoundSchedule found, choose_schedule(spec, dag, target, options));
   result.schedule = found.path;
   // Not pinned: the peers would inherit the one core of this thread.
   runtime::ThreadPool pool({.threads = options.threads});
-  std::unique_ptr<runtime::Device> device;
-  if (target.is_gpu()) {
-    TESSERA_TRY(device, runtime::open_device(target.kind));
-  } else {
-    device = std::make_unique<runtime::CpuDevice>(pool);
-  }
+  TESSERA_TRY(const std::unique_ptr<runtime::Device> device, open_for(target, pool));
   Result<kernel::CompiledOp> compiled =
       kernel::compile_op(dag, found.text, target, {.device = device.get()});
   if (!compiled.ok())
@@ -147,51 +202,15 @@ Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& machi
 
   kernel::OpRunner runner(op, *device);
   TESSERA_TRY(const Prepared data, prepare(spec));
-  for (std::size_t i = 0; i < data.ours.size(); ++i) TESSERA_DO(runner.set_input(i, data.ours[i]));
-  TESSERA_DO(runner.run());
-  std::vector<kernel::Reference> wanted;
-  for (std::size_t o = 0; o < dag.outputs.size(); ++o) {
-    TESSERA_TRY(const kernel::Reference want,
-                kernel::reference(data.plain, data.inputs, o, kSamples, kSeed));
-    TESSERA_TRY(const HostTensor got, runner.output(o));
-    result.max_error =
-        std::max(result.max_error,
-                 kernel::worst_error(
-                     want, got, kernel::tolerance(data.plain, o, target::products_of(target))));
-    wanted.push_back(want);
-  }
-  result.verified = result.max_error <= 1;
-
+  TESSERA_TRY(const std::vector<kernel::Reference> wanted, verify(runner, data, target, &result));
   runtime::InterleavedTimer timer(options.timing);
   if (target.is_gpu()) {
     timer.add(on_device_clock([&](int calls) { return runner.time(calls); }));
   } else {
     timer.add([&] { (void)runner.run(); });
   }
-  std::vector<std::unique_ptr<PeerProcess>> peers;
-  for (const std::string& name : options.peers) {
-    PeerResult peer{.name = name};
-    Result<std::unique_ptr<PeerProcess>> started =
-        (target.is_gpu() ? start_peer_program : start_peer_op)(name, te::to_text(plain_spec(spec)),
-                                                               options.threads, data.inputs,
-                                                               data.plain.outputs[0]->shape);
-    if (started.ok()) {
-      PeerProcess& process = **started;
-      peer.version = process.version();
-      peer.verified = kernel::worst_error(wanted[0], process.outputs()[0],
-                                          kernel::tolerance(data.plain, 0)) <= 1;
-      if (peer.verified) {
-        timer.add(
-            runtime::Sampler([&process](int n, bool warm) { return process.sample(n, warm); }));
-        peers.push_back(std::move(*started));
-      } else {
-        peer.absent = "its result is wrong";
-      }
-    } else {
-      peer.absent = started.error().message;
-    }
-    result.peers.push_back(peer);
-  }
+  const std::vector<std::unique_ptr<PeerProcess>> peers =
+      start_peers(spec, target.is_gpu(), options, data, wanted[0], timer, &result);
   warm_up(options.warmup_s, [&] { (void)runner.run(); });
   const std::vector<runtime::Samples> samples = timer.run_undisturbed();
   TESSERA_TRY(const te::OpWork work, te::op_work(spec));
