@@ -391,6 +391,90 @@ std::vector<std::string> model_names() {
   return names;
 }
 
+void add_subject_flags(Flags& sub, TuneArgs& args) {
+  sub.add_option("MODEL", args.models,
+                 "ONNX files, or zoo:NAME[@parameter=value,...]; several are tuned together");
+  sub.add_option("--op", args.ops, "Operation to tune, as in bench --op (repeatable)");
+  add_input_options(sub, args.model);
+  add_dtype_option(sub, args.model);
+  sub.add_option("--level", args.level,
+                 "What is tuned: kernel, the schedules; graph, the decisions about a model; both")
+      ->check(one_of({"kernel", "graph", "both"}));
+  sub.add_option(
+         "--judge", args.judges,
+         "Of levels graph and both: weights of graph networks that order plans before they are "
+         "measured (A,B,C: together), in place of sums of kernels; none: plans come as they are "
+         "drawn")
+      ->delimiter(',');
+  sub.add_option("--plans", args.plans,
+                 "Of levels graph and both: plans to measure as whole models, at most")
+      ->check(positive())
+      ->hide_default();
+}
+
+// Returns --budget.
+const Option* add_limit_flags(Flags& sub, TuneArgs& args) {
+  const Option* budget = sub.add_duration(
+      "--budget", args.budget_s,
+      "Wall clock of the whole command: 90s, 5m, 1h30m, or none (default: 10m without --trials "
+      "and --trials-per-task, else none)",
+      Flags::Zero::kNoLimit);
+  sub.add_option("--trials", args.trials,
+                 "Trials in all, those of earlier sessions included; with or without --budget")
+      ->check(positive())
+      ->hide_default();
+  sub.add_option("--trials-per-task", args.trials_per_task,
+                 "Trials of each task, its default and those of earlier sessions included")
+      ->check(positive())
+      ->hide_default();
+  return budget;
+}
+
+void add_search_flags(Flags& sub, TuneArgs& args) {
+  sub.add_option("--policy", args.policy,
+                 fmt::format("Search policy: {}; with options after it: "
+                             "+diversity=NUMBER +acquisition=mean|ei|ucb "
+                             "+features=statement|loop|curve|decisions +model=none "
+                             "+pretrained=none|shipped|FILE",
+                             fmt::join(policy_names(), ", ")));
+  sub.add_option("--language", args.language,
+                 "Weights that policy lm writes by (see lm pretrain), or shipped: those that come "
+                 "with Tessera for this machine (default)");
+  sub.add_option("--model", args.cost_model,
+                 fmt::format("Cost model: {}", fmt::join(model_names(), ", ")))
+      ->check(one_of(model_names()));
+  sub.add_option("--objective", args.objective, "Of the cost model: rank or regression");
+  sub.add_option("--pretrained", args.pretrained,
+                 "Model to start from: a file, several that judge together (A,B,C), none, or "
+                 "shipped: what comes with Tessera for this machine");
+  sub.add_option("--sources", args.sources,
+                 "Comma-separated sources of candidates: reasoned, rules, templates (default all)")
+      ->delimiter(',');
+  sub.add_option("--tasks", args.tasks, "Comma-separated keys: tune these tasks alone")
+      ->delimiter(',');
+  sub.add_option("--round", args.round, "Trials of one round (default: by what a trial costs)")
+      ->check(range(1, 1024))
+      ->hide_default();
+  sub.add_option("--seed", args.seed, "Seed of all random choices");
+  sub.add_flag("--no-recombine", args.no_recombine, "Do not try second bests in the whole model");
+  sub.add_flag("--record", args.record,
+               "Time losers fully too and stop no task early: records a space for --simulate");
+  sub.add_option("--peers", args.peers,
+                 "Peers to time the tuned models beside where installed, all, or none")
+      ->delimiter(',');
+}
+
+void add_simulation_flags(Flags& sub, TuneArgs& args) {
+  Option* simulation =
+      sub.add_option("--simulate", args.simulate,
+                     "Database whose measured candidates stand for the machine: compares the "
+                     "policies (and objectives) of a comma-separated list, nothing is measured");
+  sub.add_option("--seeds", args.seeds, "Runs of each policy with --simulate")
+      ->check(range(1, 1000))
+      ->needs(simulation);
+  sub.add_option("--plot", args.plot, "SVG of the simulation to write")->needs(simulation);
+}
+
 }  // namespace
 
 void add_tune(Flags& app, std::function<int()>* run) {
@@ -408,37 +492,8 @@ void add_tune(Flags& app, std::function<int()>* run) {
       "best so far (exit 130, 143, 129).\n"
       "docs/tuning.md says more.");
   const auto args = std::make_shared<TuneArgs>();
-  sub->add_option("MODEL", args->models,
-                  "ONNX files, or zoo:NAME[@parameter=value,...]; several are tuned together");
-  sub->add_option("--op", args->ops, "Operation to tune, as in bench --op (repeatable)");
-  add_input_options(*sub, args->model);
-  add_dtype_option(*sub, args->model);
-  sub->add_option("--level", args->level,
-                  "What is tuned: kernel, the schedules; graph, the decisions about a model; both")
-      ->check(one_of({"kernel", "graph", "both"}));
-  sub->add_option(
-         "--judge", args->judges,
-         "Of levels graph and both: weights of graph networks that order plans before they are "
-         "measured (A,B,C: together), in place of sums of kernels; none: plans come as they are "
-         "drawn")
-      ->delimiter(',');
-  sub->add_option("--plans", args->plans,
-                  "Of levels graph and both: plans to measure as whole models, at most")
-      ->check(positive())
-      ->hide_default();
-  const Option* budget = sub->add_duration(
-      "--budget", args->budget_s,
-      "Wall clock of the whole command: 90s, 5m, 1h30m, or none (default: 10m without --trials "
-      "and --trials-per-task, else none)",
-      Flags::Zero::kNoLimit);
-  sub->add_option("--trials", args->trials,
-                  "Trials in all, those of earlier sessions included; with or without --budget")
-      ->check(positive())
-      ->hide_default();
-  sub->add_option("--trials-per-task", args->trials_per_task,
-                  "Trials of each task, its default and those of earlier sessions included")
-      ->check(positive())
-      ->hide_default();
+  add_subject_flags(*sub, *args);
+  const Option* budget = add_limit_flags(*sub, *args);
   sub->add_option("--target", args->target,
                   "Where candidates run: host, cuda or opencl, the device at hand");
   add_fast_math_option(*sub, args->model);
@@ -446,45 +501,8 @@ void add_tune(Flags& app, std::function<int()>* run) {
   sub->add_option("--db", args->database, "File with the records of all tunings; empty: keep none");
   sub->add_option("--plan", args->plan, "Plan to write (default: NAME.plan)");
   sub->add_option("-o,--output", args->artifact, "Also write the tuned model as an artifact");
-  sub->add_option("--policy", args->policy,
-                  fmt::format("Search policy: {}; with options after it: "
-                              "+diversity=NUMBER +acquisition=mean|ei|ucb "
-                              "+features=statement|loop|curve|decisions +model=none "
-                              "+pretrained=none|shipped|FILE",
-                              fmt::join(policy_names(), ", ")));
-  sub->add_option("--language", args->language,
-                  "Weights that policy lm writes by (see lm pretrain), or shipped: those that come "
-                  "with Tessera for this machine (default)");
-  sub->add_option("--model", args->cost_model,
-                  fmt::format("Cost model: {}", fmt::join(model_names(), ", ")))
-      ->check(one_of(model_names()));
-  sub->add_option("--objective", args->objective, "Of the cost model: rank or regression");
-  sub->add_option("--pretrained", args->pretrained,
-                  "Model to start from: a file, several that judge together (A,B,C), none, or "
-                  "shipped: what comes with Tessera for this machine");
-  sub->add_option("--sources", args->sources,
-                  "Comma-separated sources of candidates: reasoned, rules, templates (default all)")
-      ->delimiter(',');
-  sub->add_option("--tasks", args->tasks, "Comma-separated keys: tune these tasks alone")
-      ->delimiter(',');
-  sub->add_option("--round", args->round, "Trials of one round (default: by what a trial costs)")
-      ->check(range(1, 1024))
-      ->hide_default();
-  sub->add_option("--seed", args->seed, "Seed of all random choices");
-  sub->add_flag("--no-recombine", args->no_recombine, "Do not try second bests in the whole model");
-  sub->add_flag("--record", args->record,
-                "Time losers fully too and stop no task early: records a space for --simulate");
-  sub->add_option("--peers", args->peers,
-                  "Peers to time the tuned models beside where installed, all, or none")
-      ->delimiter(',');
-  Option* simulation =
-      sub->add_option("--simulate", args->simulate,
-                      "Database whose measured candidates stand for the machine: compares the "
-                      "policies (and objectives) of a comma-separated list, nothing is measured");
-  sub->add_option("--seeds", args->seeds, "Runs of each policy with --simulate")
-      ->check(range(1, 1000))
-      ->needs(simulation);
-  sub->add_option("--plot", args->plot, "SVG of the simulation to write")->needs(simulation);
+  add_search_flags(*sub, *args);
+  add_simulation_flags(*sub, *args);
   sub->add_flag("--json", args->json, "Print JSON");
   sub->add_flag("--json-progress", args->json_progress,
                 "Report progress on stderr as JSON, one object per line");
