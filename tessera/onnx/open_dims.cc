@@ -185,9 +185,13 @@ class Finder {
     for (const std::string& name : left) {
       if (!places.contains(name)) flags.push_back(fmt::format("--dim {}=SIZE", name));
     }
+    const std::string last = inputs.back();
+    inputs.pop_back();
+    const std::string others = fmt::format("{}", fmt::join(inputs, ", "));
     return make_error(ErrorCode::kInvalidArgument,
-                      "the model leaves sizes of input {} open; set them with {}",
-                      fmt::join(inputs, " and "), fmt::join(flags, " "));
+                      "the model leaves sizes of input{} {} open; set them with {}",
+                      inputs.empty() ? "" : "s", inputs.empty() ? last : others + " and " + last,
+                      fmt::join(flags, " "));
   }
 
   const Graph& graph_;

@@ -76,8 +76,12 @@ TEST(OpenDims, FirstAxesThatAreNoBatches) {
 TEST(OpenDims, TheMessageHasEveryDimensionAndItsFlag) {
   EXPECT_EQ(refusal(make_graph({input("x", {"N", "3", "h", "w"}), input("ids", {"?", "?"}, "i64")},
                                {}, {"x", "ids"})),
-            "the model leaves sizes of input 'x' f32[N,3,h,w] and 'ids' i64[?,?] open; set them "
-            "with --shape ids:1xSIZE --dim h=SIZE --dim w=SIZE");
+            "the model leaves sizes of inputs 'x' f32[N,3,h,w] and 'ids' i64[?,?] open; set "
+            "them with --shape ids:1xSIZE --dim h=SIZE --dim w=SIZE");
+  EXPECT_THAT(
+      refusal(make_graph({input("a", {"2", "s"}), input("b", {"2", "s"}), input("c", {"2", "s"})},
+                         {}, {"a", "b", "c"})),
+      HasSubstr("sizes of inputs 'a' f32[2,s], 'b' f32[2,s] and 'c' f32[2,s] open"));
 }
 
 TEST(OpenDims, WeightsImplyChannelsAndFeatures) {
