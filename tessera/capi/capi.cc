@@ -8,6 +8,7 @@
 #include "tessera/artifact/model_program.h"
 #include "tessera/capi/dl_tensor.h"
 #include "tessera/capi/handles.h"
+#include "tessera/driver/compile/about_model.h"
 #include "tessera/driver/compile/decide_model.h"
 #include "tessera/driver/compile/prepare_model.h"
 #include "tessera/graph/graph.h"
@@ -238,9 +239,10 @@ tsr_status compile(const char* spec, const tsr_compile_options* options, tsr_mod
     if (!spec || !result) return missing("model and result");
     *result = nullptr;
     const std::string text = spec;
+    if (text.empty()) return make_error(ErrorCode::kInvalidArgument, "model must not be empty");
     const Result<void> done =
         compile_onnx(driver::ModelSource(text), artifact::default_name(text), options, result);
-    if (!done.ok()) return done.error().with_context(text);
+    if (!done.ok()) return driver::about_model(done.error(), text);
     return {};
   });
 }

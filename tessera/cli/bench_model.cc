@@ -13,6 +13,7 @@
 #include "tessera/cli/bench_output.h"
 #include "tessera/cli/command.h"
 #include "tessera/driver/bench/machine.h"
+#include "tessera/driver/compile/about_model.h"
 
 namespace tessera::cli {
 namespace {
@@ -214,7 +215,7 @@ int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
         artifact::is_artifact(model) ? bench_artifact(model, given, run)
                                      : bench_batched(model, flags.batch, run.target, options);
     if (const auto code = report_misses(args.plan, *plan)) return *code;
-    if (!result) return report_model(about_model(result.error(), model));
+    if (!result) return report_model(driver::about_model(result.error(), model));
     // After the first model, so that a mistake in it is reported at once. Convolutions in it may be
     // by Winograd's algorithm.
     driver::BenchResult& bench = result->bench;

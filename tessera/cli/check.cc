@@ -7,6 +7,7 @@
 
 #include "tessera/cli/command.h"
 #include "tessera/cli/model_args.h"
+#include "tessera/driver/compile/about_model.h"
 #include "tessera/zoo/zoo.h"
 
 namespace tessera::cli {
@@ -48,7 +49,7 @@ int check(const ModelArgs& args, bool json) {
   const Result<onnx::Model> model = driver::load_onnx(args.model);
   if (!model) return report(model.error());
   const Result<onnx::CheckReport> checked = driver::check_model(*model, *options);
-  if (!checked) return report_model(about_model(checked.error(), args.model));
+  if (!checked) return report_model(driver::about_model(checked.error(), args.model));
   const onnx::CheckReport& r = *checked;
   if (json) {
     nlohmann::ordered_json j = {{"model", args.model},

@@ -50,9 +50,6 @@ int report(const Error& error);
 // The same where the subject is a model: what is unsupported gives kUnsupportedModel.
 int report_model(const Error& error);
 
-// The error as one about the model, whose name it gets unless it has it already.
-Error about_model(const Error& error, const std::string& model);
-
 // Prints it with a newline; bytes that are not UTF-8, which names and paths may hold, are replaced.
 void print_json(const nlohmann::ordered_json& json);
 

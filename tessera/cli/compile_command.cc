@@ -12,6 +12,7 @@
 #include "tessera/cli/model_args.h"
 #include "tessera/cli/plan_args.h"
 #include "tessera/cli/progress.h"
+#include "tessera/driver/compile/about_model.h"
 #include "tessera/driver/compile/decide_model.h"
 #include "tessera/runtime/device/devices.h"
 #include "tessera/target/cpus.h"
@@ -76,7 +77,7 @@ Result<artifact::ArtifactReport> compile(const CompileArgs& args,
   if (!target.is_gpu()) warn_of_threads(args.plan, *plan, decide.target.code_threads());
   TESSERA_TRY(const onnx::Model onnx, driver::load_onnx(args.model.model));
   Result<driver::DecidedModel> model = driver::decide_model(onnx, decide);
-  if (!model) return about_model(model.error(), args.model.model);
+  if (!model) return driver::about_model(model.error(), args.model.model);
   artifact::ArtifactOptions options = args.options;
   options.emit = kEmit.at(args.emit);
   options.weights = kWeights.at(args.weights);
@@ -90,10 +91,11 @@ Result<artifact::ArtifactReport> compile(const CompileArgs& args,
                "others\n",
                args.plan.plan, found, all);
   }
-  TESSERA_TRY(
-      artifact::ArtifactReport report,
-      artifact::compile_artifact(model->graph, model->tasks, decide.target, args.output, options));
-  if (!args.picked.empty()) TESSERA_DO(save_picked(args, decide.target, *judged));
+  Result<artifact::ArtifactReport> report =
+      artifact::compile_artifact(model->graph, model->tasks, decide.target, args.output, options);
+  if (!report && report.error().code == ErrorCode::kUnsupported)
+    return driver::about_model(report.error(), args.model.model);
+  if (report && !args.picked.empty()) TESSERA_DO(save_picked(args, decide.target, *judged));
   return report;
 }
 
@@ -108,7 +110,9 @@ void print_report(const CompileArgs& args, const artifact::ArtifactReport& r) {
   fmt::print(stderr, "{} for {}: {} kernel{}{}, {} bytes of weights, {} bytes of arena; {:.1f} s\n",
              m.name, m.device == target::Kind::kCpu ? m.triple : target::to_text(m.device),
              m.steps.size(), m.steps.size() == 1 ? "" : "s",
-             m.device == target::Kind::kCpu ? "" : fmt::format(" as {}", fmt::join(m.code, ", ")),
+             m.device == target::Kind::kCpu || m.code.empty()
+                 ? ""
+                 : fmt::format(" as {}", fmt::join(m.code, ", ")),
              m.weights_bytes, m.arena_bytes, (r.lower_ms + r.emit_ms + r.link_ms) / 1000);
 }
 
@@ -129,8 +133,8 @@ void print_prediction(const CompileArgs& args, const driver::ZeroTrialResult& r,
     changed += t.changed ? 1 : 0;
   }
   const bool part = !args.plan.plan.empty();
-  fmt::print(stderr, "{} candidates of {} task{}{} judged, none measured; {} from the default\n",
-             scored, r.tasks.size(), r.tasks.size() == 1 ? "" : "s",
+  fmt::print(stderr, "{} candidate{} of {} task{}{} judged, none measured; {} from the default\n",
+             scored, scored == 1 ? "" : "s", r.tasks.size(), r.tasks.size() == 1 ? "" : "s",
              part ? fmt::format(" that {} lacks", args.plan.plan) : "",
              changed == 1 ? "1 task differs" : fmt::format("{} tasks differ", changed));
   if (r.seconds <= 0) return;

@@ -59,12 +59,6 @@ int report_model(const Error& error) {
   return unsupported ? kUnsupportedModel : code;
 }
 
-Error about_model(const Error& error, const std::string& model) {
-  const bool named = error.message.starts_with(model + ":") ||
-                     error.message.find("'" + model + "'") != std::string::npos;
-  return named ? error : error.with_context(model);
-}
-
 void print_json(const nlohmann::ordered_json& json) {
   fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }

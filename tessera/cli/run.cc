@@ -11,6 +11,7 @@
 #include "tessera/cli/model_args.h"
 #include "tessera/cli/plan_args.h"
 #include "tessera/driver/bench/bench_model.h"
+#include "tessera/driver/compile/about_model.h"
 #include "tessera/driver/compile/prepare_model.h"
 #include "tessera/driver/compile/run_split.h"
 #include "tessera/onnx/input_types.h"
@@ -226,7 +227,7 @@ int run_command(const RunArgs& args) {
   std::optional<driver::PlanSchedules> plan;
   const Result<Named> out = run_any(args, &plan);
   if (const auto code = report_misses(args.plan, plan)) return *code;
-  if (!out) return report_model(about_model(out.error(), args.model.model));
+  if (!out) return report_model(driver::about_model(out.error(), args.model.model));
   NamedTensors named;
   for (std::size_t i = 0; i < out->names.size(); ++i)
     named.push_back({out->names[i], out->tensors[i]});

@@ -290,6 +290,7 @@ TEST(Compile, ErrorsAreStatuses) {
   EXPECT_EQ(api().load("/nonexistent", &model).code, TSR_IO);
   EXPECT_EQ(api().compile(nullptr, nullptr, &model).code, TSR_INVALID_ARGUMENT);
   EXPECT_EQ(api().compile("zoo:mlp", nullptr, nullptr).code, TSR_INVALID_ARGUMENT);
+  expect_status(api().compile("", nullptr, &model), TSR_INVALID_ARGUMENT, "must not be empty");
   api().free_model(nullptr);
   api().free_session(nullptr);
 }

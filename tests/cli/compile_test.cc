@@ -6,12 +6,16 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/cli/model_files.h"
 #include "tests/cli/process.h"
 
 namespace tessera::cli {
 namespace {
 
 namespace fs = std::filesystem;
+using onnx::testing::make_graph;
+using onnx::testing::make_model;
+using onnx::testing::make_node;
 
 // An empty folder of the current test.
 std::string fresh_folder() {
@@ -50,6 +54,35 @@ TEST(Compile, ShortTimesHaveDigits) {
   EXPECT_NE(done.err.find(" of 1 task judged"), std::string::npos) << done.err;
   const std::string time = done.err.substr(done.err.find("predicted: "));
   EXPECT_EQ(time.find("0.00"), std::string::npos) << done.err;
+}
+
+TEST(Compile, CountsAreSingularAndEmpty) {
+  const std::string folder = fresh_folder();
+  const std::string scalar =
+      save("scalar.onnx",
+           make_model(make_graph({floats("x", {})}, {make_node("Exp", {"x"}, {"y"})}, {"y"})));
+  const Finished one = run({"compile", scalar, "-o", folder + "/one", "--target", "h200"});
+  ASSERT_EQ(one.code, 0) << one.err;
+  EXPECT_NE(one.err.find("\n1 candidate of 1 task judged"), std::string::npos) << one.err;
+  const std::string copy =
+      save("copy.onnx",
+           make_model(make_graph({floats("x", {"0"})}, {make_node("Exp", {"x"}, {"y"})}, {"y"})));
+  const Finished none = run({"compile", copy, "-o", folder + "/none", "--target", "h200"});
+  ASSERT_EQ(none.code, 0) << none.err;
+  EXPECT_NE(none.err.find("copy for cuda: 0 kernels, 0 bytes"), std::string::npos) << none.err;
+}
+
+TEST(Compile, NamesTheModelWhoseNodesRunOnTheHost) {
+  const std::string folder = fresh_folder();
+  const std::string model =
+      save("topk.onnx",
+           make_model(make_graph({floats("x", {"4"})}, {make_node("TopK", {"x", "k"}, {"v", "i"})},
+                                 {"v"}, {{"k", onnx::testing::int_tensor({1}, {2})}})));
+  const Finished done = run({"compile", model, "-o", folder + "/out"});
+  EXPECT_EQ(done.code, 5);
+  EXPECT_NE(done.err.find(model + ": an artifact holds kernels only, these nodes run on the host"),
+            std::string::npos)
+      << done.err;
 }
 
 TEST(Compile, JsonIsTheMetadata) {

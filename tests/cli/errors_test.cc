@@ -65,6 +65,9 @@ const std::vector<Mistake>& mistakes() {
       {"TuneType",
        {"tune", "zoo:lenet", "--dtype", "f33", "--db", ""},
        {"--dtype f33: write f32, f16 or bf16"}},
+      {"AbsentModelOfTune",
+       {"tune", "absent.onnx", "--db", ""},
+       {"tessera: cannot read 'absent.onnx': No such file or directory"}},
       {"NothingToBench", {"bench"}, {"--op", "--suite"}},
       {"NoOp", {"show"}, {"give a model or --op"}},
       {"EmptySpec", {"bench", "--op", ""}, {"unknown operation ''"}},
@@ -201,6 +204,19 @@ TEST(BadSchedule, OverflowingSplit) {
 
 TEST(BadSchedule, GpuThreadsOnACpu) {
   expect_bad_schedule("annotate C i threadIdx.x\n", {"bound to GPU threads"});
+}
+
+TEST(AbsentModel, IsNamedOnce) {
+  const std::string folder = write_file("marker", "") + ".out";
+  for (const Args& command :
+       {Args{"dataset", "graphs"}, Args{"dataset", "sample"}, Args{"lm", "corpus"}}) {
+    Args args = command;
+    args.insert(args.end(), {"absent.onnx", "-o", folder});
+    const Finished result = run(args);
+    EXPECT_EQ(result.code, 2) << result.err;
+    EXPECT_NE(result.err.find("cannot read 'absent.onnx'"), std::string::npos) << result.err;
+    EXPECT_EQ(result.err.find("absent.onnx: "), std::string::npos) << result.err;
+  }
 }
 
 TEST(BadSuite, NamesFileAndLine) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "tessera/driver/compile/about_model.h"
 #include "tessera/driver/compile/run_eager.h"
 #include "tessera/onnx/integer_products.h"
 #include "tessera/plan/rules.h"
@@ -81,7 +82,7 @@ Result<graph::Graph> load_graph(const onnx::Model& model, const LoadOptions& opt
 Result<graph::Graph> load_graph(const std::string& spec, const LoadOptions& options) {
   TESSERA_TRY(const onnx::Model model, load_onnx(spec));
   auto graph = load_graph(model, options);
-  if (!graph) return graph.error().with_context(spec);
+  if (!graph) return about_model(graph.error(), spec);
   return graph;
 }
 

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/driver/bench/bench_model.h"
+#include "tessera/driver/compile/about_model.h"
 #include "tessera/driver/learn/plan_estimates.h"
 #include "tessera/driver/learn/plan_graphs.h"
 #include "tessera/exec/model_runner.h"
@@ -378,7 +379,7 @@ Result<CollectPlansResult> collect_plans(const CollectPlansOptions& options,
       // Models that cannot be compiled whole, or leave nothing to decide, are no reason to end.
       if (opened.error().code != ErrorCode::kUnsupported &&
           opened.error().code != ErrorCode::kDataDependent)
-        return opened.error().with_context(model);
+        return about_model(opened.error(), model);
       result.skipped.push_back(model + ": " + opened.error().message);
       continue;
     }

@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "tessera/driver/compile/about_model.h"
 #include "tessera/lm/corpus.h"
 #include "tessera/lower/check_lowers.h"
 #include "tessera/search/model_scorer.h"
@@ -61,7 +62,9 @@ class UnitCollector {
         const Result<TuneProblem> problem = read(s, m);
         // One network of many that is not supported does not end the work.
         if (!problem) {
-          result->skipped.push_back(fmt::format("{}: {}", s.name, problem.error().message));
+          const Error why = about_model(problem.error(), s.name);
+          if (why.code == ErrorCode::kIo) return why;
+          result->skipped.push_back(why.message);
           break;
         }
         for (const TuneTask& t : problem->tasks) add(t.task, m);

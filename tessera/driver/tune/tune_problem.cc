@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "tessera/driver/compile/about_model.h"
 #include "tessera/driver/compile/load_graph.h"
 #include "tessera/graph/passes/algorithms.h"
 #include "tessera/plan/columns.h"
@@ -277,7 +278,7 @@ Result<TuneProblem> make_tune_problem(const std::vector<TuneSubject>& subjects,
   ProblemBuilder builder(partition);
   for (const TuneSubject& subject : subjects) {
     const Result<void> added = builder.add(subject);
-    if (!added) return added.error().with_context(subject.name);
+    if (!added) return about_model(added.error(), subject.name);
   }
   return builder.take();
 }
