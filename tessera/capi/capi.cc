@@ -72,6 +72,11 @@ Error missing(const char* what) {
   return make_error(ErrorCode::kInvalidArgument, "{} must not be NULL", what);
 }
 
+Result<void> refuse_negative(const char* what, std::int32_t value) {
+  if (value >= 0) return {};
+  return make_error(ErrorCode::kInvalidArgument, "{} must not be negative, {} is", what, value);
+}
+
 // Options of an older header are shorter: what they do not have keeps its default.
 template <class Options>
 Result<Options> copy_options(const Options* given) {
@@ -87,6 +92,8 @@ Result<Options> copy_options(const Options* given) {
 
 Result<onnx::ImportOptions> import_options(const tsr_compile_options& options) {
   onnx::ImportOptions import;
+  TESSERA_DO(refuse_negative("num_shapes", options.num_shapes));
+  TESSERA_DO(refuse_negative("num_dimensions", options.num_dimensions));
   if ((options.num_shapes > 0 && !options.shapes) ||
       (options.num_dimensions > 0 && !options.dimensions)) {
     return missing("shapes and dimensions with a count");
@@ -131,6 +138,9 @@ struct Destination {
 
 Result<Destination> read_options(const tsr_compile_options& options,
                                  driver::CompileOptions* decide) {
+  TESSERA_DO(refuse_negative("threads", options.threads));
+  TESSERA_DO(refuse_negative("build_threads", options.build_threads));
+  TESSERA_DO(refuse_negative("device", options.device));
   Destination to;
   if (options.target) {
     TESSERA_TRY(decide->target, runtime::resolve_target(options.target));
@@ -148,7 +158,7 @@ Result<Destination> read_options(const tsr_compile_options& options,
   if (threads > 0) decide->target = target::code_target(decide->target, threads);
   TESSERA_TRY(decide->load.import, import_options(options));
   decide->load.cache = decide->build.cache = kernel::user_kernel_cache();
-  decide->build.build_threads = std::max(0, options.build_threads);
+  decide->build.build_threads = options.build_threads;
   if (options.plan) {
     TESSERA_TRY(decide->plan, load_plan(options.plan, decide->target, options.strict_plan != 0));
   }
@@ -215,7 +225,7 @@ Result<void> compile_onnx(driver::ModelSource source, const std::string& name,
   model->kind = decide.target.kind;
   model->device = options.device;
   model->queue = options.queue;
-  model->threads = std::max(0, options.threads);
+  model->threads = options.threads;
   if (!source.spec().empty() && to.here() && decide.cost_model == driver::kNoModel) {
     TESSERA_DO(prepare(source, decide, model.get()));
   } else {
@@ -328,6 +338,7 @@ tsr_status create_session(const tsr_model* model, std::int32_t threads, tsr_sess
   return guarded([&]() -> Result<void> {
     if (!model || !result) return missing("model and result");
     *result = nullptr;
+    TESSERA_DO(refuse_negative("threads", threads));
     TESSERA_TRY(std::unique_ptr<SessionState> session, make_session(model->state, threads));
     *result = new tsr_session{std::move(session)};
     return {};

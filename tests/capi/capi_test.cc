@@ -304,6 +304,25 @@ TEST(Compile, OptionsOfAnotherSizeAreRefused) {
   }
 }
 
+TEST(Compile, ErrorsNameTheModelOnce) {
+  tsr_model* model = nullptr;
+  const std::string message = api().compile("/nonexistent.onnx", nullptr, &model).message;
+  EXPECT_EQ(message, "cannot read '/nonexistent.onnx': No such file or directory");
+}
+
+TEST(Compile, NegativeNumbersAreRefused) {
+  for (std::int32_t tsr_compile_options::*const member :
+       {&tsr_compile_options::num_shapes, &tsr_compile_options::num_dimensions,
+        &tsr_compile_options::build_threads, &tsr_compile_options::device,
+        &tsr_compile_options::threads}) {
+    SmallModel small;
+    tsr_model* model = nullptr;
+    small.options.*member = -1;
+    expect_status(small.compile(&model), TSR_INVALID_ARGUMENT, "must not be negative, -1 is");
+    EXPECT_EQ(model, nullptr);
+  }
+}
+
 TEST(Compile, ShapesByInput) {
   const std::int64_t dims[2] = {5, 3};
   const tsr_input_shape shape{"x", dims, 2};
@@ -488,6 +507,9 @@ TEST(Compile, ForAsManyThreads) {
   small.options.threads = 1;
   tsr_model* model = nullptr;
   ASSERT_EQ(small.compile(&model).code, TSR_OK);
+  tsr_session* none = nullptr;
+  expect_status(api().create_session(model, -1, &none), TSR_INVALID_ARGUMENT, "negative");
+  EXPECT_EQ(none, nullptr);
   for (const std::int32_t threads : {0, 2}) {
     tsr_session* session = nullptr;
     ASSERT_EQ(api().create_session(model, threads, &session).code, TSR_OK);
