@@ -78,9 +78,9 @@ Result<std::vector<HostTensor>> LoadedArtifact::run(const std::vector<HostTensor
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const TensorDescription& want = metadata_.inputs[i];
     if (inputs[i].dtype() != want.dtype || inputs[i].shape() != want.shape) {
-      return make_error(ErrorCode::kInvalidArgument, "input {} must be {} {}, not {} {}", want.name,
-                        to_text(want.dtype), to_text(want.shape), to_text(inputs[i].dtype()),
-                        to_text(inputs[i].shape()));
+      return make_error(ErrorCode::kInvalidArgument, "input '{}' must be {} {}, not {} {}",
+                        want.name, to_text(want.dtype), to_text(want.shape),
+                        to_text(inputs[i].dtype()), to_text(inputs[i].shape()));
     }
     from.push_back(inputs[i].data());
   }

@@ -356,7 +356,7 @@ Result<void> check_tensors(const char* kind, const tsr_dl_tensor* given, std::in
   for (std::size_t i = 0; i < want.size(); ++i) {
     if (fits(given[i], want[i].dtype, want[i].shape, device)) continue;
     TESSERA_DO(check_tensor(given[i], want[i].dtype, want[i].shape, device,
-                            fmt::format("{} {}", kind, want[i].name)));
+                            fmt::format("{} '{}'", kind, want[i].name)));
   }
   return {};
 }

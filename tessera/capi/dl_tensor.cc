@@ -32,6 +32,16 @@ void for_each_element(const tsr_dl_tensor& t, const Shape& shape, std::int64_t e
   }
 }
 
+std::string type_text(const tsr_dl_type& type) {
+  for (int i = 0; i <= static_cast<int>(DType::kF64); ++i) {
+    const auto dtype = static_cast<DType>(i);
+    const tsr_dl_type known = dl_type(dtype);
+    if (type.code == known.code && type.bits == known.bits && type.lanes == known.lanes)
+      return to_text(dtype);
+  }
+  return fmt::format("DLPack type {}/{}/{}", type.code, type.bits, type.lanes);
+}
+
 struct Managed {
   HostTensor tensor;
   Shape shape;
@@ -87,8 +97,8 @@ Result<void> check_tensor(const tsr_dl_tensor& t, DType dtype, const Shape& shap
             : fmt::format(" nor {}, where the model computes", target::to_text(device)));
   }
   if (t.dtype.code != want.code || t.dtype.bits != want.bits || t.dtype.lanes != 1) {
-    return make_error(ErrorCode::kInvalidArgument, "{} must be {}, not DLPack type {}/{}/{}", name,
-                      to_text(dtype), t.dtype.code, t.dtype.bits, t.dtype.lanes);
+    return make_error(ErrorCode::kInvalidArgument, "{} must be {}, not {}", name, to_text(dtype),
+                      type_text(t.dtype));
   }
   const bool same = t.ndim >= 0 && static_cast<std::size_t>(t.ndim) == shape.size() &&
                     (t.ndim == 0 || (t.shape && Shape(t.shape, t.shape + t.ndim) == shape));

@@ -65,7 +65,7 @@ TEST(LoadArtifact, ChecksInputs) {
   EXPECT_NE(none.error().message.find("0 inputs given"), std::string::npos);
   const auto other = (*loaded)->run({HostTensor(DType::kF32, {5, 25})});
   ASSERT_FALSE(other.ok());
-  EXPECT_NE(other.error().message.find("input x must be f32 5x24, not f32 5x25"),
+  EXPECT_NE(other.error().message.find("input 'x' must be f32 5x24, not f32 5x25"),
             std::string::npos);
 }
 

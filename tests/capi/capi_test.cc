@@ -166,23 +166,23 @@ TEST_F(Session, BadTensorsAreNamed) {
   Tensor bad = x_;
   bad.dl = x_.dl;
   bad.dl.device.device_type = 2;
-  expect_refused(bad, y_, "input x: DLPack device 2 is neither the CPU nor");
+  expect_refused(bad, y_, "input 'x': DLPack device 2 is neither the CPU nor");
   bad.dl = x_.dl;
   bad.dl.dtype.bits = 64;
-  expect_refused(bad, y_, "input x must be f32");
+  expect_refused(bad, y_, "input 'x' must be f32, not f64");
   bad.dl = x_.dl;
   bad.dl.dtype.lanes = 4;
-  expect_refused(bad, y_, "input x must be f32");
+  expect_refused(bad, y_, "input 'x' must be f32, not DLPack type 2/32/4");
   bad.dl = x_.dl;
   bad.dl.ndim = 1;
-  expect_refused(bad, y_, "input x must have shape 2x3");
+  expect_refused(bad, y_, "input 'x' must have shape 2x3");
   bad.dl.ndim = -5;
-  expect_refused(bad, y_, "input x must have shape 2x3");
+  expect_refused(bad, y_, "input 'x' must have shape 2x3");
   bad.dl = x_.dl;
   bad.dl.data = nullptr;
-  expect_refused(bad, y_, "input x has no data");
+  expect_refused(bad, y_, "input 'x' has no data");
   Tensor small({1, 2}, {0, 0});
-  expect_refused(x_, small, "output y must have shape 2x2, not 1x2");
+  expect_refused(x_, small, "output 'y' must have shape 2x2, not 1x2");
   EXPECT_EQ(api().run(session_, &x_.dl, 2, &y_.dl, 1).code, TSR_INVALID_ARGUMENT);
   EXPECT_EQ(api().run(session_, nullptr, 1, &y_.dl, 1).code, TSR_INVALID_ARGUMENT);
   EXPECT_EQ(api().run(nullptr, &x_.dl, 1, &y_.dl, 1).code, TSR_INVALID_ARGUMENT);
@@ -421,7 +421,7 @@ class OnDevice : public ::testing::TestWithParam<const char*> {
     bad.dl = x_.dl;
     bad.dl.device.device_type = 12;
     expect_status(api().run(session, &bad.dl, 1, &y.dl, 1), TSR_INVALID_ARGUMENT,
-                  "input x: DLPack device 12 is neither the CPU nor " + std::string(GetParam()));
+                  "input 'x': DLPack device 12 is neither the CPU nor " + std::string(GetParam()));
     api().free_session(session);
   }
 

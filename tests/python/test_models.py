@@ -62,9 +62,9 @@ class ModelTest(unittest.TestCase):
             session(self.x, self.x)
 
     def test_says_what_is_wrong(self):
-        with self.assertRaisesRegex(tessera.Error, "input input must have shape 1x784, not 1x3"):
+        with self.assertRaisesRegex(tessera.Error, "input 'input' must have shape 1x784, not 1x3"):
             self.model(self.x[:, :3])
-        with self.assertRaisesRegex(tessera.Error, "must be f32") as raised:
+        with self.assertRaisesRegex(tessera.Error, "'input' must be f32, not f64$") as raised:
             self.model(self.x.astype(np.float64))
         self.assertEqual(raised.exception.code, 1)
         with self.assertRaisesRegex(TypeError, "takes 1 inputs .input., 2 given"):
