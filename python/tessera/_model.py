@@ -55,7 +55,7 @@ class Session:
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Runs the model on inputs by name; returns the outputs by name."""
-        outputs = self(**dict(inputs))
+        outputs = self(*self._ordered((), inputs))  # not by keyword: an input may be called "out"
         names = [t.name for t in self.model.outputs]
         return dict(zip(names, outputs if len(names) > 1 else (outputs,)))
 

@@ -1,4 +1,4 @@
-"""The inputs that an ONNX file declares, read from its bytes: enough to know which shapes are open."""
+"""The inputs and outputs that an ONNX file declares, read from its bytes: enough to know which shapes are open."""
 from __future__ import annotations
 
 from typing import Iterator, Union
@@ -60,20 +60,24 @@ def _dimension(data: Value) -> Union[int, str, None]:
     return _text(_only(data, 2)) or None
 
 
-def graph_inputs(content: bytes) -> list[tuple[str, int, list[Union[int, str, None]]]]:
-    """Name, element type and shape of each input that is no initializer."""
+Declared = tuple[str, int, list[Union[int, str, None]]]
+
+
+def _declared(info: Value) -> Declared:
+    """Element type 0: it is no tensor, or not said."""
+    tensors = [t for kind in _only(info, 2) for t in _only(kind, 1)] or [0]
+    kind = _only(tensors[0], 1)
+    shape = [_dimension(d) for s in _only(tensors[0], 2) for d in _only(s, 1)]
+    return _text(_only(info, 1)), kind[-1] if kind and isinstance(kind[-1], int) else 0, shape
+
+
+def graph_values(content: bytes) -> tuple[list[Declared], list[Declared]]:
+    """Name, element type and shape of each input that is a tensor and no initializer, and of each output."""
     try:
         graph = _only(memoryview(content), 7)[-1]
         initializers = {_text(_only(t, 8)) for t in _only(graph, 5)}
-        out = []
-        for info in _only(graph, 11):
-            name = _text(_only(info, 1))
-            tensors = [t for kind in _only(info, 2) for t in _only(kind, 1)]
-            if name in initializers or not tensors:
-                continue
-            kind = _only(tensors[0], 1)
-            shape = [_dimension(d) for s in _only(tensors[0], 2) for d in _only(s, 1)]
-            out.append((name, kind[-1] if kind and isinstance(kind[-1], int) else 0, shape))
-        return out
+        inputs = [_declared(info) for info in _only(graph, 11)]
+        return ([i for i in inputs if i[0] not in initializers and i[1] != 0],
+                [_declared(info) for info in _only(graph, 12)])
     except IndexError:
         raise ValueError("not an ONNX file") from None

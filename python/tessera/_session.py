@@ -5,8 +5,8 @@ import os
 from collections import OrderedDict
 from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
 
-from ._model import Model, PathLike, compile
-from ._onnx import ElementTypes, graph_inputs
+from ._model import Model, PathLike, TensorInfo, compile
+from ._onnx import Declared, ElementTypes, graph_values
 
 _MOST_SHAPES = 8  # of one session that are kept compiled
 
@@ -24,6 +24,14 @@ class NodeArg(NamedTuple):
     type: str
 
 
+def _of_file(values: Sequence[Declared]) -> list[NodeArg]:
+    return [NodeArg(name, shape, f"tensor({ElementTypes.get(kind, '?')})") for name, kind, shape in values]
+
+
+def _of_model(tensors: Sequence[TensorInfo]) -> list[NodeArg]:
+    return [NodeArg(t.name, list(t.shape), f"tensor({_TYPES[t.dtype]})") for t in tensors]
+
+
 class InferenceSession:
     """Runs an ONNX model as ``onnxruntime.InferenceSession`` does. A model whose shapes are fixed is compiled at once,
     another one when it is first run with new shapes of its inputs; the last eight are kept.
@@ -39,21 +47,22 @@ class InferenceSession:
         names = [p[0] if isinstance(p, tuple) else p for p in providers or []]
         self._target = "cuda" if names and names[0] in ("CUDAExecutionProvider", "TensorrtExecutionProvider") else None
         self._models: OrderedDict[tuple[tuple[int, ...], ...], Model] = OrderedDict()
-        self._inputs = self._declared()
+        self._inputs, self._outputs = self._declared()
         if all(isinstance(size, int) for node in self._inputs for size in node.shape):
-            self._model(tuple(tuple(n.shape) for n in self._inputs))  # type: ignore[arg-type]
+            model = self._model(tuple(tuple(n.shape) for n in self._inputs))  # type: ignore[arg-type]
+            self._outputs = _of_model(model.outputs)
 
-    def _declared(self) -> list[NodeArg]:
+    def _declared(self) -> tuple[list[NodeArg], list[NodeArg]]:
         if isinstance(self._source, str) and self._source.startswith("zoo:"):
             model = compile(self._source, threads=self._threads, target=self._target)
             self._models[tuple(t.shape for t in model.inputs)] = model
-            return [NodeArg(t.name, list(t.shape), f"tensor({_TYPES[t.dtype]})") for t in model.inputs]
+            return _of_model(model.inputs), _of_model(model.outputs)
         content = self._source
         if isinstance(content, str):
             with open(content, "rb") as file:
                 content = file.read()
-        return [NodeArg(name, shape, f"tensor({ElementTypes.get(kind, '?')})")
-                for name, kind, shape in graph_inputs(content)]
+        inputs, outputs = graph_values(content)
+        return _of_file(inputs), _of_file(outputs)
 
     def _model(self, shapes: tuple[tuple[int, ...], ...]) -> Model:
         model = self._models.get(shapes)
@@ -70,10 +79,14 @@ class InferenceSession:
     def run(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any],
             run_options: Any = None) -> list[Any]:
         """The outputs of those names, or all (None), for inputs by name."""
-        try:
-            inputs = [input_feed[n.name] for n in self._inputs]
-        except KeyError as e:
-            raise ValueError(f"input {e} is missing; inputs are: {', '.join(n.name for n in self._inputs)}") from None
+        names = [n.name for n in self._inputs]
+        for name in names:
+            if name not in input_feed:
+                raise ValueError(f"input {name!r} is missing; inputs are: {', '.join(names)}")
+        for name in input_feed:
+            if name not in names:
+                raise ValueError(f"no input {name!r}; inputs are: {', '.join(names)}")
+        inputs = [input_feed[name] for name in names]
         model = self._model(tuple(tuple(x.shape) for x in inputs))
         result = model(*inputs)
         outputs = list(result) if len(model.outputs) > 1 else [result]
@@ -89,11 +102,8 @@ class InferenceSession:
         return list(self._inputs)
 
     def get_outputs(self) -> list[NodeArg]:
-        """Known once the model was compiled: at once, or at the first run of a model with open shapes."""
-        if not self._models:
-            raise RuntimeError("the shapes of this model are open: run it first")
-        model = next(reversed(self._models.values()))
-        return [NodeArg(t.name, list(t.shape), f"tensor({_TYPES[t.dtype]})") for t in model.outputs]
+        """Of a model with open shapes, what the file says of them."""
+        return list(self._outputs)
 
     def get_providers(self) -> list[str]:
         return ["TesseraExecutionProvider"]

@@ -33,6 +33,12 @@ class ModelTest(unittest.TestCase):
         np.testing.assert_array_equal(self.model(input=self.x), self.y)
         np.testing.assert_array_equal(self.model.run({"input": self.x})["output"], self.y)
 
+    def test_inputs_with_names_of_parameters(self):
+        for name in ("out", "self", "inputs"):
+            model = tessera.compile(symbolic_model(name.encode()), dims={"rows": 1}, threads=1)
+            x = np.array([[1, -2, 3]], np.float32)
+            np.testing.assert_array_equal(model.run({name: x})["y"], np.abs(x))
+
     def test_writes_where_it_is_told(self):
         out = np.zeros((1, 10), np.float32)
         self.assertIs(self.model(self.x, out=out), out)
@@ -133,12 +139,16 @@ class SessionTest(unittest.TestCase):
     def test_open_shapes_are_compiled_when_they_come(self):
         session = tessera.InferenceSession(symbolic_model())
         self.assertEqual(session.get_inputs(), [("x", ["rows", 3], "tensor(float)")])
-        with self.assertRaisesRegex(RuntimeError, "run it first"):
-            session.get_outputs()
+        self.assertEqual(session.get_outputs(), [("y", ["rows", 3], "tensor(float)")])
         for rows in (2, 5, 2):
             x = np.arange(-4, 3 * rows - 4, dtype=np.float32).reshape(rows, 3)
             np.testing.assert_array_equal(session.run(None, {"x": x})[0], np.abs(x))
-        self.assertEqual(session.get_outputs()[0].shape, [2, 3])
+        with self.assertRaisesRegex(ValueError, "no input 'z'; inputs are: x"):
+            session.run(None, {"x": x, "z": x})
+
+    def test_outputs_whose_type_the_file_leaves_out(self):
+        session = tessera.InferenceSession(symbolic_model(says_output=False))
+        self.assertEqual(session.get_outputs(), [("y", [], "tensor(?)")])
 
     def test_what_is_no_model(self):
         for content in (b"", b"\x07", b"hello world"):
@@ -153,13 +163,13 @@ def field(number, content):
     return bytes([number << 3 | 2, len(content)]) + content
 
 
-def symbolic_model():
+def symbolic_model(name=b"x", says_output=True):
     """y = |x| with x f32[rows, 3], as the bytes of an ONNX file."""
     shape = field(1, field(2, b"rows")) + field(1, field(1, 3))
     kind = field(1, field(1, 1) + field(2, shape))
-    node = field(1, b"x") + field(2, b"y") + field(4, b"Abs")
-    graph = (field(1, node) + field(2, b"abs") + field(11, field(1, b"x") + field(2, kind)) +
-             field(12, field(1, b"y") + field(2, kind)))
+    node = field(1, name) + field(2, b"y") + field(4, b"Abs")
+    graph = (field(1, node) + field(2, b"abs") + field(11, field(1, name) + field(2, kind)) +
+             field(12, field(1, b"y") + (field(2, kind) if says_output else b"")))
     return field(1, 8) + field(7, graph) + field(8, field(1, b"") + field(2, 13))
 
 
