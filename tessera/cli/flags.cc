@@ -36,7 +36,16 @@ Check positive() {
   return Check(CLI::Validator(test, "POSITIVE"));
 }
 
-Check operator|(const Check& a, const Check& b) { return Check(a.validator() | b.validator()); }
+// CLI11 tells of both as "(...) OR (...)".
+Check operator|(const Check& a, const Check& b) {
+  CLI::Validator either = a.validator() | b.validator();
+  either.operation([a = a.validator(), b = b.validator()](std::string& text) {
+    const std::string first = a(text);
+    const std::string second = first.empty() ? "" : b(text);
+    return second.empty() ? second : fmt::format("{}, and {}", first, second);
+  });
+  return Check(either);
+}
 
 Option* Option::required() {
   option_->required();
