@@ -152,17 +152,45 @@ TEST(Ptx, ConditionsOfCopiesOfElementsAreNoBranches) {
   EXPECT_GE(count(ptx_of(p, "v100"), "bra"), 1) << "a copy that is none";
 }
 
-TEST(Ptx, HalvesThatAreGatheredAreNoBranches) {
-  const auto gathered = [](const std::string& value) {
-    return ptx_of(one_launch("(A: f16[4, 32]) -> (B: f16[4, 32])", "B[bx, tx] = " + value + "\n"),
+TEST(Ptx, LoadsThatConditionsGuardAreNoBranches) {
+  const auto ptx_with = [](const std::string& type, const std::string& at,
+                           const std::string& value) {
+    return ptx_of(one_launch(fmt::format("(A: {0}[4, 64]) -> (B: {0}[4, 64])", type),
+                             "B[bx, " + at + "] = " + value + "\n"),
                   "a100");
   };
-  for (const char* value : {"select(2 <= tx, A[bx, tx - 2], 0.0f16)",
-                            "select(tx < 30, select(2 <= tx, A[bx, tx - 2], 0.0f16), 1.0f16)"}) {
-    const std::string ptx = gathered(value);
+  for (const std::string& ptx :
+       {ptx_with("f16", "tx", "select(2 <= tx, A[bx, tx - 2], 0.0f16)"),
+        ptx_with("f16", "tx", "select(tx < 30, select(2 <= tx, A[bx, tx - 2], 0.0f16), 1.0f16)"),
+        ptx_with("f32", "tx", "select(2 <= tx, A[bx, tx - 2], 0.0)"),
+        ptx_with("f32", "tx",
+                 "select(2 <= tx, A[bx, tx - 2], 0.0) * select(2 <= tx, A[bx, tx - 2], 0.0)"),
+        ptx_with("f32", "ramp(tx * 2, 1, 2)",
+                 "select(2 <= tx, A[bx, ramp(tx * 2 - 4, 1, 2)], broadcast(0.0, 2))")}) {
     EXPECT_EQ(count(ptx, "bra"), 0) << ptx;
     EXPECT_EQ(count(ptx, "ld.global"), 1) << ptx;
   }
+}
+
+TEST(Ptx, NeighboursThatAConditionGuardsAreLoadedTogether) {
+  const std::string ptx = ptx_of(one_launch("(A: f32[4, 128]) -> (B: f32[4, 128])",
+                                            "B[bx, ramp(tx * 4, 1, 2)] = select(2 <= tx, A[bx, "
+                                            "ramp(tx * 4 - 8, 1, 2)], broadcast(0.0, 2))\n"
+                                            "B[bx, ramp(tx * 4 + 2, 1, 2)] = select(2 <= tx, A[bx, "
+                                            "ramp(tx * 4 - 6, 1, 2)], broadcast(0.0, 2))\n"),
+                                 "a100");
+  EXPECT_EQ(count(ptx, "ld.global.nc.v4.f32"), 1) << ptx;
+}
+
+TEST(Ptx, CopiesOfVectorsThatConditionsGuardAreBranches) {
+  const std::string ptx =
+      ptx_of(one_launch("(A: f32[4, 64]) -> (B: f32[4, 64])",
+                        "S[ramp(tx * 2, 1, 2)] = select(2 <= tx, A[bx, ramp(tx * 2 - 4, 1, 2)], "
+                        "broadcast(0.0, 2))\n"
+                        "barrier\nB[bx, ramp(tx * 2, 1, 2)] = S[ramp(62 - tx * 2, 1, 2)]\n",
+                        "shared S: f32[64]"),
+             "a100");
+  EXPECT_GE(count(ptx, "bra"), 1) << ptx;
 }
 
 TEST(Ptx, IndicesThatAreLoadedAreNotLoadedOutside) {

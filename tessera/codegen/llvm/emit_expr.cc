@@ -230,26 +230,39 @@ Value* Emitter::masked_load(const ir::Select& select, Value* cond) {
   return v;
 }
 
-// Halves that a thread of a GPU gathers: what lies outside reads the first element of the buffer
-// instead, because a branch for each would keep the next from being on its way.
+// What a thread of a GPU reads outside of its buffer is read from the beginning of it instead: a
+// branch for each load would keep the next from being on its way, and equal ones from being one.
+// Copies to shared memory keep their branches, except for single halves.
 Value* Emitter::load_or(const ir::Select& select, Value* cond) {
-  if (!launch_ || select.type.lanes != 1 || size_bytes(select.type.dtype) != 2) return nullptr;
+  const std::int64_t size = size_bytes(select.type.dtype);
+  const int lanes = select.type.lanes;
+  if (!launch_ || (copies_ && (lanes != 1 || size != 2))) return nullptr;
   if (may_fault(select.on_false)) return nullptr;
   if (const auto* inner = select.on_true.as<ir::Select>()) {
-    if (may_fault(inner->cond)) return nullptr;
+    if (may_fault(inner->cond) || inner->cond.lanes() != 1) return nullptr;
     Value* v = load_or(*inner, b_.CreateLogicalAnd(cond, emit(inner->cond)));
     return v ? b_.CreateSelect(cond, v, emit(select.on_false)) : nullptr;
   }
   const auto* load = select.on_true.as<ir::Load>();
-  if (!load || load->buffer->scope != ir::Scope::kParam) return nullptr;
+  if (!load || load->buffer->scope == ir::Scope::kStack ||
+      load->buffer->scope == ir::Scope::kShared) {
+    return nullptr;
+  }
   // Computed whatever the condition is.
   if (std::any_of(load->indices.begin(), load->indices.end(), contains_load)) return nullptr;
   const auto place = place_of(load->buffer, load->indices);
-  if (!place) return nullptr;
+  if (!place || (lanes > 1 && place->stride != 1)) return nullptr;
+  // The place within 16 bytes stays, so that neighbours are still loaded together.
+  const std::int64_t unit = std::max<std::int64_t>(16 / size, 1);
+  Linear start = place->base;
+  const std::int64_t within = (start.constant % unit + unit) % unit;
+  start.constant -= within;
+  if (within + lanes > load->buffer.size()) return nullptr;
   Value* address =
-      b_.CreateSelect(cond, pointer(load->buffer, place->base), pointer(load->buffer, Linear{}));
-  return b_.CreateSelect(cond, load_at(load->buffer, address, 1, size_bytes(load->type.dtype)),
-                         emit(select.on_false));
+      b_.CreateSelect(cond, pointer(load->buffer, start), pointer(load->buffer, Linear{}));
+  Value* loaded = load_at(load->buffer, offset_pointer(address, load->buffer, within), lanes,
+                          align_bytes(load->buffer, place->base, lanes));
+  return b_.CreateSelect(cond, loaded, emit(select.on_false));
 }
 
 // Sums that wrap in 32 bits would wrap in 64: no part is larger than its range.

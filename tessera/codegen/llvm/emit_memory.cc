@@ -309,7 +309,9 @@ void Emitter::store_at(const ir::Buffer& buffer, Value* address, Value* value, i
 void Emitter::emit_store(const ir::Store& store) {
   if (emit_group_product(store)) return;
   const int lanes = store.value.lanes();
+  copies_ = store.buffer->scope == ir::Scope::kShared;
   Value* value = emit(store.value);
+  copies_ = false;
   if (grouped_ && store.buffer->scope == ir::Scope::kStack) {  // as products hold them
     const auto all = place_of(store.buffer, store.indices);
     std::vector<Value*> each;

@@ -270,6 +270,7 @@ class Emitter {
   std::vector<ir::Expr> keep_alive_;  // maps above hold bare nodes
   std::unordered_map<const ir::BufferNode*, std::pair<llvm::MDNode*, llvm::MDNode*>> alias_;
   const bool grouped_;               // warp groups multiply
+  bool copies_ = false;              // a value for shared memory is emitted
   std::set<ir::Buffer> group_sums_;  // of their products so far
   Error error_;
   llvm::Value* copy_guard_ = nullptr;  // whether the copies in between are made; null: they are
