@@ -193,6 +193,22 @@ TEST(Ptx, CopiesOfVectorsThatConditionsGuardAreBranches) {
   EXPECT_GE(count(ptx, "bra"), 1) << ptx;
 }
 
+TEST(Ptx, ThreadsOfFewBlocksMayHaveManyRegisters) {
+  const auto ptx_with = [](int blocks) {
+    return ptx_of(parse_program(fmt::format("device p(A: f32[{0}, 32]) -> (B: f32[{0}, 32]) {{ "
+                                            "launch k(A) -> (B) {{ "
+                                            "grid bx in {0}, by in 1, bz in 1 "
+                                            "block tx in 32, ty in 1, tz in 1\n"
+                                            "B[bx, tx] = A[bx, tx]\n}} }}",
+                                            blocks)),
+                  "a100");  // 108 multiprocessors
+  };
+  EXPECT_EQ(count(ptx_with(108), ".minnctapersm 1\n"), 1);
+  EXPECT_EQ(count(ptx_with(109), ".minnctapersm 2\n"), 1);
+  EXPECT_EQ(count(ptx_with(108 * 16), ".minnctapersm 16\n"), 1);
+  EXPECT_EQ(count(ptx_with(108 * 16 + 1), "minnctapersm"), 0);
+}
+
 TEST(Ptx, IndicesThatAreLoadedAreNotLoadedOutside) {
   const std::string ptx =
       ptx_of(one_launch("(A: f16[4, 32]) -> (B: f16[4, 32])",

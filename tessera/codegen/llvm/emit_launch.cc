@@ -40,9 +40,23 @@ bool multiplies_matrices(const ir::Stmt& body) {
   return found;
 }
 
-// Marks `f` as a kernel of at most so many threads, for every version of LLVM. `registers`: more of
-// them are worth more than more blocks at once.
-void annotate_kernel(llvm::Function* f, const std::array<std::int64_t, 3>& block, bool registers) {
+// Threads of a multiprocessor that may have 128 registers each.
+constexpr std::int64_t kRoomyThreads = 512;
+
+// How many blocks a multiprocessor should hold at once, so that threads may have as many registers
+// as that leaves; 0: as the assembler thinks best. Without room for operands ahead of their use,
+// every product of matrices waits for shared memory, and loads follow each other where the blocks
+// are too few to hide them.
+std::int64_t blocks_at_once(const ir::Launch& launch, const target::Target& target) {
+  if (launch.body && multiplies_matrices(launch.body)) return 1;
+  const auto product = [](const std::array<std::int64_t, 3>& n) { return n[0] * n[1] * n[2]; };
+  const std::int64_t blocks = (product(launch.grid) + target.cores - 1) / target.cores;
+  return launch.shared.empty() && blocks * product(launch.block) <= kRoomyThreads ? blocks : 0;
+}
+
+// Marks `f` as a kernel of at most so many threads, for every version of LLVM.
+void annotate_kernel(llvm::Function* f, const std::array<std::int64_t, 3>& block,
+                     std::int64_t at_once) {
   llvm::Module* module = f->getParent();
   llvm::LLVMContext& ctx = module->getContext();
   f->setCallingConv(llvm::CallingConv::PTX_Kernel);
@@ -57,9 +71,9 @@ void annotate_kernel(llvm::Function* f, const std::array<std::int64_t, 3>& block
   add("maxntidx", block[0]);
   add("maxntidy", block[1]);
   add("maxntidz", block[2]);
-  if (registers) {
-    add("minctasm", 1);
-    f->addFnAttr("nvvm.minctasm", "1");
+  if (at_once > 0) {
+    add("minctasm", at_once);
+    f->addFnAttr("nvvm.minctasm", fmt::format("{}", at_once));
   }
   module->getOrInsertNamedMetadata("nvvm.annotations")->addOperand(llvm::MDNode::get(ctx, facts));
 }
@@ -107,8 +121,7 @@ void Emitter::make_kernel_entry() {
   auto* signature = llvm::FunctionType::get(b_.getVoidTy(), types, false);
   auto* f = llvm::Function::Create(signature, llvm::Function::ExternalLinkage, name_, module_);
   f->setDoesNotThrow();
-  // Without room for operands ahead of their use, every product waits for shared memory.
-  annotate_kernel(f, launch_->block, body_ && multiplies_matrices(body_));
+  annotate_kernel(f, launch_->block, blocks_at_once(*launch_, target_));
   const std::size_t inputs = params_.size() - static_cast<std::size_t>(launch_->num_outputs);
   for (std::size_t i = 0; i < params_.size(); ++i) {
     llvm::Argument* arg = f->getArg(static_cast<unsigned>(i));
