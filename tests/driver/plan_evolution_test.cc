@@ -66,6 +66,19 @@ int plans_until_best(PlanJudge* judge, std::uint64_t seed) {
   return 400;
 }
 
+TEST(PlanEvolution, LeavesFusionToTheRules) {
+  std::vector<plan::Decided> points = switches(4);
+  points[1].point.kind = plan::PointKind::kFusion;
+  PlanEvolution evolution(points, nullptr, 1);
+  int drawn = 0;
+  for (auto next = evolution.next(); next && *next; next = evolution.next()) {
+    EXPECT_FALSE((*next)->contains("p1"));
+    evolution.observe(**next, 1);
+    ++drawn;
+  }
+  EXPECT_GE(drawn, 4);
+}
+
 TEST(PlanEvolution, FindsTheBestAndAJudgeSavesMeasurements) {
   Oracle oracle;
   int alone = 0, judged = 0;

@@ -26,6 +26,8 @@ PlanEvolution::PlanEvolution(const std::vector<Decided>& points, PlanJudge* judg
                              std::uint64_t seed)
     : kinds_(plan::kPointKinds), judge_(judge), rng_(seed), parents_({{{}, 1}}), known_({{}}) {
   for (const Decided& d : points) {
+    // To store between the parts of a kernel gained nothing alone in any search so far.
+    if (d.point.kind == plan::PointKind::kFusion) continue;
     if (d.point.values.size() > 1) kinds_[static_cast<std::size_t>(d.point.kind)].push_back(&d);
   }
   std::erase_if(kinds_, [](const std::vector<const Decided*>& k) { return k.empty(); });

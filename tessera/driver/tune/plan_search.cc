@@ -20,10 +20,9 @@ constexpr std::size_t kNear = 3;
 // Of the cost, at the start of the annealing: what a step may lose.
 constexpr double kHeat = 0.01;
 
-// What gains most often first; what a kernel stores between its parts hardly ever does.
+// What gains most often first; to store between the parts of a kernel gained nothing alone.
 constexpr std::array kOrder = {PointKind::kFront,     PointKind::kSplit, PointKind::kAlgorithm,
-                               PointKind::kPointwise, PointKind::kMerge, PointKind::kLayout,
-                               PointKind::kFusion};
+                               PointKind::kPointwise, PointKind::kMerge, PointKind::kLayout};
 
 std::vector<const Decided*> of_kind(const std::vector<Decided>& points, PointKind kind) {
   std::vector<const Decided*> out;
