@@ -92,7 +92,8 @@ Result<const dataset::FeatureStore*> Library::features(const std::string& folder
   return kept.get();
 }
 
-Result<JobResult> run_job(const Flags& flags, Library& library, const std::atomic<bool>& stop) {
+Result<JobResult> run_job(const Flags& flags, Library& library, const std::atomic<bool>& stop,
+                          const std::function<void()>& begun) {
   TESSERA_DO(check_writable(flags.output));
   TESSERA_DO(check_writable(flags.scores));
   TESSERA_TRY(const feature::Rows kind, rows_of(flags.train));
@@ -108,6 +109,7 @@ Result<JobResult> run_job(const Flags& flags, Library& library, const std::atomi
   JobResult out;
   TrainOptions options = flags.train;
   options.dataset = dataset::digest(*data);
+  if (begun) begun();
   TESSERA_TRY(out.trained, train(*store, split.part, options, print_epoch, &stop));
   out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   nn::TrainedNetwork& network = out.trained.network;

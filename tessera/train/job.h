@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -38,8 +39,10 @@ struct JobResult {
 
 // Trains, writes the files that are asked for and measures on the test part. No network is written
 // when no epoch was better than what training began with. Progress goes to stderr. `flags` are
-// resolved.
-Result<JobResult> run_job(const Flags& flags, Library& library, const std::atomic<bool>& stop);
+// resolved. `begun` is called before the first step: until then there is nothing that `stop` could
+// keep.
+Result<JobResult> run_job(const Flags& flags, Library& library, const std::atomic<bool>& stop,
+                          const std::function<void()>& begun = {});
 
 nlohmann::ordered_json to_json(const Flags& flags, const JobResult& result);
 std::string to_text(const JobResult& result);

@@ -50,7 +50,8 @@ int run_one(Flags& flags, Library& library, bool one_line) {
   if (const Result<void> resolved = resolve(flags); !resolved.ok()) {
     return report(kProgram, resolved.error());
   }
-  const Result<JobResult> result = run_job(flags, library, stop_asked);
+  const Result<JobResult> result =
+      run_job(flags, library, stop_asked, [] { std::signal(SIGINT, ask_to_stop); });
   if (!result) return report(kProgram, result.error());
   fmt::print(stderr, "{}", unimproved_note(flags, result->trained));
   if (flags.json) {
@@ -87,7 +88,6 @@ int run(int argc, char** argv) {
   }
   Flags flags;
   if (const std::optional<int> code = parse(words, flags)) return *code;
-  std::signal(SIGINT, ask_to_stop);
   if (!flags.jobs.empty()) return run_jobs(words, flags.jobs);
   Library library;
   return run_one(flags, library, false);

@@ -106,7 +106,9 @@ TEST_F(JobTest, LeavesTheOutputAloneWhenNoEpochWasBetter) {
   flags_.train.epochs = 3;
   ASSERT_TRUE(resolve(flags_).ok());
   stop_ = true;
-  const Result<JobResult> stopped = run_job(flags_, library_, stop_);
+  int begun = 0;
+  const Result<JobResult> stopped = run_job(flags_, library_, stop_, [&] { ++begun; });
+  EXPECT_EQ(begun, 1);
   ASSERT_TRUE(stopped.ok()) << stopped.error().message;
   EXPECT_TRUE(stopped->trained.interrupted);
   EXPECT_FALSE(stopped->trained.improved);
