@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -94,14 +95,39 @@ TEST_P(Document, ShowsWhatItsCommandsPrint) {
   }
 }
 
+// What links call the headings of a document: "## f32, f16 and i8" is f32-f16-and-i8.
+std::set<std::string> anchors(const std::string& document) {
+  std::set<std::string> out;
+  std::stringstream lines(document);
+  bool code = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("```")) code = !code;
+    if (code || !line.starts_with("#")) continue;
+    std::string anchor;
+    for (const char c : line.substr(line.find(' ') + 1)) {
+      const auto u = static_cast<unsigned char>(c);
+      if (std::isalnum(u) || c == '-' || c == '_' || u >= 0x80)
+        anchor += static_cast<char>(std::tolower(u));
+      if (c == ' ') anchor += '-';
+    }
+    out.insert(anchor);
+  }
+  return out;
+}
+
 TEST_P(Document, LinksLeadSomewhere) {
   const fs::path file = root() / GetParam();
   const std::string text = read_file(file.string());
   for (std::size_t at = text.find("]("); at != std::string::npos; at = text.find("](", at + 1)) {
-    std::string link = text.substr(at + 2, text.find(')', at) - at - 2);
-    link = link.substr(0, link.find('#'));
-    if (link.empty() || link.starts_with("http")) continue;
-    EXPECT_TRUE(fs::exists(file.parent_path() / link)) << GetParam() << " links to " << link;
+    const std::string link = text.substr(at + 2, text.find(')', at) - at - 2);
+    if (link.starts_with("http")) continue;
+    const std::size_t hash = link.find('#');
+    const std::string name = link.substr(0, hash);
+    const fs::path target = name.empty() ? file : file.parent_path() / name;
+    EXPECT_TRUE(fs::exists(target)) << GetParam() << " links to " << link;
+    if (hash == std::string::npos || target.extension() != ".md") continue;
+    EXPECT_TRUE(anchors(read_file(target.string())).contains(link.substr(hash + 1)))
+        << GetParam() << " links to " << link;
   }
 }
 
