@@ -12,6 +12,7 @@
 #include "tessera/cli/arrays.h"
 #include "tessera/cli/bench_output.h"
 #include "tessera/cli/command.h"
+#include "tessera/cli/counted.h"
 #include "tessera/driver/bench/machine.h"
 #include "tessera/driver/compile/about_model.h"
 
@@ -42,11 +43,10 @@ nlohmann::ordered_json model_json(const driver::ModelBenchResult& r) {
 
 void print(const driver::ModelBenchResult& r, double peak) {
   print_row(r.bench, false);
-  fmt::print(
-      "    {} kernel{} in {} step{}, {:.1f} MB of weights, {:.1f} MB of memory, checked by {}\n",
-      r.kernels, r.kernels == 1 ? "" : "s", r.steps, r.steps == 1 ? "" : "s",
-      static_cast<double>(r.constant_bytes) * 1e-6, static_cast<double>(r.arena_bytes) * 1e-6,
-      r.verified_by);
+  fmt::print("    {} in {}, {:.1f} MB of weights, {:.1f} MB of memory, checked by {}\n",
+             counted(r.kernels, "kernel"), counted(r.steps, "step"),
+             static_cast<double>(r.constant_bytes) * 1e-6,
+             static_cast<double>(r.arena_bytes) * 1e-6, r.verified_by);
   if (!r.not_numbers.empty() && !r.bench.verified) {
     fmt::print(
         "    every value of output {} is not a number, which proves nothing: the inputs may be "

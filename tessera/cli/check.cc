@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/cli/command.h"
+#include "tessera/cli/counted.h"
 #include "tessera/cli/model_args.h"
 #include "tessera/driver/compile/about_model.h"
 #include "tessera/zoo/zoo.h"
@@ -62,8 +63,8 @@ int check(const ModelArgs& args, bool json) {
                                 {"assumed", r.assumed}};
     print_json(j);
   } else {
-    fmt::print("{}: {} node{}, {} operator{}\n", args.model, r.nodes, r.nodes == 1 ? "" : "s",
-               r.operators.size(), r.operators.size() == 1 ? "" : "s");
+    fmt::print("{}: {}, {}\n", args.model, counted(r.nodes, "node"),
+               counted(r.operators.size(), "operator"));
     for (const auto& [op, count] : r.operators) fmt::print("  {:<28} {}\n", op, count);
     print_issues("not supported", r.unsupported);
     print_issues("shapes follow from data; what waits for them runs on the host", r.data_dependent);

@@ -9,6 +9,7 @@
 #include "tessera/artifact/cmake_config.h"
 #include "tessera/artifact/compile_artifact.h"
 #include "tessera/cli/command.h"
+#include "tessera/cli/counted.h"
 #include "tessera/cli/model_args.h"
 #include "tessera/cli/plan_args.h"
 #include "tessera/cli/progress.h"
@@ -107,9 +108,9 @@ void print_report(const CompileArgs& args, const artifact::ArtifactReport& r) {
   fmt::print("{}\n", (folder / (m.name + ".json")).string());
   fmt::print("{}\n", (folder / artifact::cmake_config_name(m)).string());
   if (!m.weights_file.empty()) fmt::print("{}\n", (folder / m.weights_file).string());
-  fmt::print(stderr, "{} for {}: {} kernel{}{}, {} bytes of weights, {} bytes of arena; {:.1f} s\n",
-             m.name, m.device == target::Kind::kCpu ? m.triple : target::to_text(m.device),
-             m.steps.size(), m.steps.size() == 1 ? "" : "s",
+  fmt::print(stderr, "{} for {}: {}{}, {} bytes of weights, {} bytes of arena; {:.1f} s\n", m.name,
+             m.device == target::Kind::kCpu ? m.triple : target::to_text(m.device),
+             counted(m.steps.size(), "kernel"),
              m.device == target::Kind::kCpu || m.code.empty()
                  ? ""
                  : fmt::format(" as {}", fmt::join(m.code, ", ")),
@@ -133,8 +134,8 @@ void print_prediction(const CompileArgs& args, const driver::ZeroTrialResult& r,
     changed += t.changed ? 1 : 0;
   }
   const bool part = !args.plan.plan.empty();
-  fmt::print(stderr, "{} candidate{} of {} task{}{} judged, none measured; {} from the default\n",
-             scored, scored == 1 ? "" : "s", r.tasks.size(), r.tasks.size() == 1 ? "" : "s",
+  fmt::print(stderr, "{} of {}{} judged, none measured; {} from the default\n",
+             counted(scored, "candidate"), counted(r.tasks.size(), "task"),
              part ? fmt::format(" that {} lacks", args.plan.plan) : "",
              changed == 1 ? "1 task differs" : fmt::format("{} tasks differ", changed));
   if (r.seconds <= 0) return;

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "tessera/cli/command.h"
+#include "tessera/cli/counted.h"
 #include "tessera/cli/dataset_generate.h"
 #include "tessera/cli/model_args.h"
 #include "tessera/cli/progress.h"
@@ -61,9 +62,9 @@ int run_collect(CollectArgs& args) {
              "{:.0f} s, {:.1f} before the first candidate; drawing {:.1f} s, builders {:.1f} s of "
              "processor time, measuring {:.1f} s\n",
              done->elapsed_s, done->prepared_s, done->draw_s, done->build_s, done->run_s);
-  fmt::print("{} records of {} tasks ({} valid), {} earlier, {} tasks skipped; ended by {}\n",
-             done->records, done->tasks, done->valid, done->earlier, done->skipped,
-             done->stopped_by);
+  fmt::print("{} of {} ({} valid), {} earlier, {} skipped; ended by {}\n",
+             counted(done->records, "record"), counted(done->tasks, "task"), done->valid,
+             done->earlier, counted(done->skipped, "task"), done->stopped_by);
   return interrupted() ? interrupt_code() : kOk;
 }
 

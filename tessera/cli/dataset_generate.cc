@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "tessera/cli/command.h"
+#include "tessera/cli/counted.h"
 #include "tessera/cli/progress.h"
 #include "tessera/driver/learn/dataset_build.h"
 #include "tessera/driver/learn/dataset_sample.h"
@@ -71,8 +72,9 @@ int sample(SampleArgs& args) {
   line.finish();
   if (!done) return report_model(done.error());
   if (interrupted()) return interrupt_code();
-  fmt::print("{} candidates of {} tasks in {} shards ({} were there), {} tasks skipped: {}\n",
-             done->candidates, done->tasks, scope.shards, done->earlier, done->skipped,
+  fmt::print("{} of {} in {} ({} were there), {} skipped: {}\n",
+             counted(done->candidates, "candidate"), counted(done->tasks, "task"),
+             counted(scope.shards, "shard"), done->earlier, counted(done->skipped, "task"),
              args.options.folder);
   return kOk;
 }
@@ -88,9 +90,9 @@ int build_shard(const driver::BuildOptions& options) {
   const Result<driver::BuildResultOfShard> done = driver::build_dataset(options, progress);
   line.finish();
   if (!done) return report(done.error());
-  fmt::print("{}: {} built, {} failed, {} earlier, {} tasks{}\n",
+  fmt::print("{}: {} built, {} failed, {} earlier, {}{}\n",
              driver::bundle_path(options.folder, options.shard), done->built, done->failed,
-             done->earlier, done->tasks, done->finished ? "" : "; interrupted");
+             done->earlier, counted(done->tasks, "task"), done->finished ? "" : "; interrupted");
   return done->finished ? kOk : interrupt_code();
 }
 

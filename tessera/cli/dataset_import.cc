@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/cli/command.h"
+#include "tessera/cli/counted.h"
 #include "tessera/cli/dataset.h"
 #include "tessera/cli/progress.h"
 #include "tessera/driver/tune/record_update.h"
@@ -54,10 +55,12 @@ int run_import(const ImportArgs& args) {
   if (!done) return report_model(done.error());
   const dataset::Dataset& d = done->dataset;
   fmt::print(
-      "{}: {} records of {} tasks, {} networks, {} machines; {} read, {} further measurements of a "
+      "{}: {} of {}, {}, {}; {} read, {} of a "
       "schedule, {} left out\n",
-      args.output, d.examples.size(), d.tasks.size(), d.networks.size(), d.machines.size(),
-      done->read, done->duplicates, done->dropped + done->without_steps + done->loud);
+      args.output, counted(d.examples.size(), "record"), counted(d.tasks.size(), "task"),
+      counted(d.networks.size(), "network"), counted(d.machines.size(), "machine"), done->read,
+      counted(done->duplicates, "further measurement"),
+      done->dropped + done->without_steps + done->loud);
   if (done->without_steps > 0) {
     fmt::print(
         "{} records of an older version tell no steps, and today's spaces do not have their "

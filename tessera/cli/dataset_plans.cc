@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "tessera/cli/command.h"
+#include "tessera/cli/counted.h"
 #include "tessera/cli/dataset.h"
 #include "tessera/cli/model_args.h"
 #include "tessera/cli/progress.h"
@@ -32,9 +33,9 @@ int run_graphs(driver::CollectPlansOptions& o, const std::string& cost_model) {
   line.finish();
   if (!done) return report_model(done.error());
   for (const std::string& why : done->skipped) fmt::print(stderr, "left out: {}\n", why);
-  fmt::print("{}: {} plans of {} models ({} were there), {} drawn again, {} wrong; ended by {}\n",
-             o.folder, done->plans, done->models, done->earlier, done->failed - done->wrong,
-             done->wrong, done->stopped_by);
+  fmt::print("{}: {} of {} ({} were there), {} drawn again, {} wrong; ended by {}\n", o.folder,
+             counted(done->plans, "plan"), counted(done->models, "model"), done->earlier,
+             done->failed - done->wrong, done->wrong, done->stopped_by);
   return interrupted() ? interrupt_code() : kOk;
 }
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/cli/command.h"
+#include "tessera/cli/counted.h"
 #include "tessera/cli/dataset.h"
 #include "tessera/cli/progress.h"
 #include "tessera/dataset/statistics.h"
@@ -72,8 +73,9 @@ void print_quantiles(const char* name, const dataset::Quantiles& q) {
 }
 
 void print_stats(const Dataset& d, const dataset::Statistics& s, bool with_tasks) {
-  fmt::print("{} records, {} valid, {} tasks, {} networks, {} machines\n\n", s.records, s.valid,
-             d.tasks.size(), d.networks.size(), d.machines.size());
+  fmt::print("{}, {} valid, {}, {}, {}\n\n", counted(s.records, "record"), s.valid,
+             counted(d.tasks.size(), "task"), counted(d.networks.size(), "network"),
+             counted(d.machines.size(), "machine"));
   fmt::print("{:<18} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "of a task", "least", "1/4", "median",
              "3/4", "most");
   print_quantiles("records", s.records_a_task);

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/cli/command.h"
+#include "tessera/cli/counted.h"
 #include "tessera/cli/db.h"
 #include "tessera/record/explain.h"
 #include "tessera/support/nearest_name.h"
@@ -75,7 +76,8 @@ void print_listing(const Listing& l) {
                flops > 0 && t.best_s > 0 ? fmt::format("{:.2f}", flops / t.best_s * 1e-9) : "-",
                t.task, it == l.rows.end() ? "" : it->second.name);
   }
-  fmt::print("{} records, {} sessions, {} tasks\n", l.records, l.sessions.size(), l.tasks.size());
+  fmt::print("{}, {}, {}\n", counted(l.records, "record"), counted(l.sessions.size(), "session"),
+             counted(l.tasks.size(), "task"));
 }
 
 Json json_of(const Listing& l) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/cli/command.h"
+#include "tessera/cli/counted.h"
 #include "tessera/cli/lm.h"
 #include "tessera/cli/progress.h"
 #include "tessera/driver/compile/shipped_model.h"
@@ -137,9 +138,9 @@ int run_drawn(const CorpusArgs& args) {
                 {"finished", done->finished},
                 {"folder", options->folder}});
   } else {
-    fmt::print("{} sentences of {} tasks on {} machines, {:.0f} a second{}: {}\n", done->sentences,
-               done->tasks, done->machines, rate, done->finished ? "" : "; interrupted",
-               options->folder);
+    fmt::print("{} of {} on {}, {:.0f} a second{}: {}\n", counted(done->sentences, "sentence"),
+               counted(done->tasks, "task"), counted(done->machines, "machine"), rate,
+               done->finished ? "" : "; interrupted", options->folder);
   }
   return interrupted() ? interrupt_code() : kOk;
 }

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "tessera/cli/command.h"
+#include "tessera/cli/counted.h"
 
 namespace tessera::cli {
 
@@ -29,8 +30,8 @@ Result<std::optional<driver::PlanSchedules>> plan_schedules(const PlanArgs& args
 void warn_of_threads(const PlanArgs& args, const std::optional<driver::PlanSchedules>& plan,
                      int threads) {
   if (!plan.has_value() || plan->plan().threads == threads) return;
-  fmt::print(stderr, "tessera: warning: {}: was tuned with {} thread{}, not with {}\n", args.plan,
-             plan->plan().threads, plan->plan().threads == 1 ? "" : "s", threads);
+  fmt::print(stderr, "tessera: warning: {}: was tuned with {}, not with {}\n", args.plan,
+             counted(plan->plan().threads, "thread"), threads);
 }
 
 std::optional<int> report_misses(const PlanArgs& args,

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "tessera/cli/command.h"
+#include "tessera/cli/counted.h"
 #include "tessera/cli/db.h"
 #include "tessera/driver/bench/ceilings.h"
 #include "tessera/report/page.h"
@@ -27,9 +28,9 @@ bool is_number(const std::string& text) {
 
 // The last line of the command.
 std::string summary_line(const report::Report& r) {
-  return fmt::format("{}, {} trials, {} kernels: {} -> {} ({})", r.sessions.back().model, r.trials,
-                     r.kernels.size(), report::duration_text(r.before_s()),
-                     report::duration_text(r.after_s()),
+  return fmt::format("{}, {}, {}: {} -> {} ({})", r.sessions.back().model,
+                     counted(r.trials, "trial"), counted(r.kernels.size(), "kernel"),
+                     report::duration_text(r.before_s()), report::duration_text(r.after_s()),
                      report::gain_text(r.before_s(), r.after_s()));
 }
 

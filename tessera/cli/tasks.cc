@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/cli/command.h"
+#include "tessera/cli/counted.h"
 #include "tessera/cli/model_tasks.h"
 #include "tessera/lower/check_lowers.h"
 #include "tessera/runtime/device/devices.h"
@@ -116,8 +117,8 @@ int tasks(const TasksArgs& args) {
   if (args.json) {
     print_json({{"model", args.model.model}, {"tasks", list}});
   } else {
-    fmt::print("{} tasks, {} kernels, {:.3f} GFLOP\n", extracted->tasks.size(),
-               extracted->calls.size(), flops * 1e-9);
+    fmt::print("{}, {}, {:.3f} GFLOP\n", counted(extracted->tasks.size(), "task"),
+               counted(extracted->calls.size(), "kernel"), flops * 1e-9);
   }
   return kOk;
 }

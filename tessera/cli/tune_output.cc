@@ -6,6 +6,7 @@
 
 #include <fmt/ranges.h>
 
+#include "tessera/cli/counted.h"
 #include "tessera/cli/progress.h"
 
 namespace tessera::cli {
@@ -86,8 +87,8 @@ void print_reasons(const driver::TuneResult& r) {
 // What was tried as a whole, and what the plan decides otherwise than the rules.
 void print_graph(const driver::GraphReport& g) {
   if (g.points == 0) return;
-  fmt::print("{} decisions; {} kernels measured, {} plans judged, {} measured as a whole\n",
-             g.points, g.tasks, g.judged, g.measured);
+  fmt::print("{}; {} measured, {} judged, {} measured as a whole\n", counted(g.points, "decision"),
+             counted(g.tasks, "kernel"), counted(g.judged, "plan"), g.measured);
   for (const driver::GraphReport::Plan& p : g.plans) {
     const bool by_search = p.found_by == "evolution";
     if (by_search && !p.kept) continue;
@@ -149,7 +150,7 @@ std::string progress_text(const driver::TuneProgress& p, std::size_t width) {
       rest = "checking and timing the whole model";
       break;
     case Phase::kSearch:
-      rest = fmt::format("{} trial{}{}, {}/{} tasks, {} {}", p.trials, p.trials == 1 ? "" : "s",
+      rest = fmt::format("{}{}, {}/{} tasks, {} {}", counted(p.trials, "trial"),
                          p.failures > 0 ? fmt::format(" ({} failed)", p.failures) : "",
                          p.live_tasks, p.tasks, time_text(p.best_s), p.task);
       if (p.expected_gain > 0.001)
@@ -165,7 +166,7 @@ void print_summary(const TuneSummary& summary) {
   print_tasks(summary);
   print_reasons(r);
   if (!r.pretrained.empty()) fmt::print("trained model: {}\n", fmt::join(r.pretrained, ", "));
-  fmt::print("{} trial{}", r.trials, r.trials == 1 ? "" : "s");
+  fmt::print("{}", counted(r.trials, "trial"));
   if (r.earlier > 0) fmt::print(" and {} of earlier sessions", r.earlier);
   fmt::print("; ended by {}", r.stopped_by);
   if (r.disturbed > 0)

@@ -33,7 +33,7 @@ class DatasetCommand : public ::testing::Test {
     fs::remove_all(folder_);
     const Finished done = run({"dataset", "import", log_, "-o", folder_});
     ASSERT_EQ(done.code, 0) << done.err;
-    EXPECT_NE(done.out.find("200 records of 10 tasks, 1 networks, 1 machines"), std::string::npos)
+    EXPECT_NE(done.out.find("200 records of 10 tasks, 1 network, 1 machine"), std::string::npos)
         << done.out;
   }
 

@@ -70,7 +70,7 @@ TEST_F(Db, ListPrintsTables) {
   import(log_, "a.db");
   const Finished listed = run({"db", "list", "--db", file("a.db")});
   ASSERT_EQ(listed.code, 0) << listed.err;
-  EXPECT_NE(listed.out.find("5 records, 1 sessions, 1 tasks"), std::string::npos) << listed.out;
+  EXPECT_NE(listed.out.find("5 records, 1 session, 1 task"), std::string::npos) << listed.out;
   EXPECT_NE(listed.out.find("1.000 ms"), std::string::npos) << listed.out;
 }
 

@@ -32,7 +32,7 @@ TEST_F(ReportCommand, WritesAPageOfWhatWasTuned) {
   const Finished done = run({"report", db_, "-o", path, "--no-roofline"});
   ASSERT_EQ(done.code, 0) << done.err;
   EXPECT_TRUE(has(done.out, path + ": matmul:M=32,N=32,K=32")) << done.out;
-  EXPECT_TRUE(has(done.out, "1 kernels")) << done.out;
+  EXPECT_TRUE(has(done.out, "1 kernel:")) << done.out;
   const std::string page = read_file(path);
   EXPECT_EQ(page.rfind("<!doctype html>", 0), 0u);
   EXPECT_TRUE(has(page, "Tuning of matmul:M=32,N=32,K=32"));
