@@ -1,14 +1,17 @@
 #include <algorithm>
 
 #include "tessera/codegen/back_ends.h"
+#include "tessera/runtime/device/waiting.h"
 
 namespace tessera::codegen {
 namespace {
 
 using runtime::BinaryKind;
 
-std::string symbol_of(const ir::Launch& launch, std::size_t index) {
-  std::string name = fmt::format("tsr{}_{}", index, launch.name);
+std::string symbol_of(const ir::Launch& launch, std::size_t index, const target::Target& target) {
+  std::string name = fmt::format(
+      "{}{}_{}", runtime::kernels_wait(target) ? runtime::kWaitingPrefix : runtime::kSymbolPrefix,
+      index, launch.name);
   for (char& c : name) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
     if (!plain) c = '_';
@@ -31,7 +34,7 @@ Result<Binary> describe(const ir::DeviceProgram& program, const target::Target& 
   }
   for (std::size_t i = 0; i < program.launches.size(); ++i) {
     const ir::Launch& launch = program.launches[i];
-    runtime::LaunchInfo info{symbol_of(launch, i), launch.grid, launch.block};
+    runtime::LaunchInfo info{symbol_of(launch, i, target), launch.grid, launch.block};
     for (const ir::Buffer& b : launch.params) {
       const auto found = std::find(memory.begin(), memory.end(), b);
       if (found == memory.end()) {

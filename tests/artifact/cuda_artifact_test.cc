@@ -88,6 +88,7 @@ TEST_F(CudaArtifact, RepeatedRunsAreReplaysOfOneGraph) {
   const std::size_t steps = metadata_.steps.size();
   EXPECT_GE(count(said, "launched"), steps);
   EXPECT_EQ(count(said, "launched"), count(said, "recorded"));
+  EXPECT_EQ(count(said, "early"), count(said, "recorded"));
   EXPECT_EQ(count(said, "replayed"), 4u);
   const bool assembled = metadata_.code.size() == 2;
   EXPECT_GT(count(said, assembled ? "module binary" : "module text"), 0u);

@@ -140,6 +140,23 @@ int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsign
   if (!function || !stream || !arguments || extra || gx * gy * gz * bx * by * bz == 0) return 1;
   return work(NULL, *(void**)arguments[0], 0);
 }
+typedef struct {
+  int id, pad, value[16];
+} fake_attribute;
+typedef struct {
+  unsigned grid[3], block[3], shared;
+  void* stream;
+  const fake_attribute* attributes;
+  unsigned count;
+} fake_config;
+int cuLaunchKernelEx(const fake_config* c, void* function, void** arguments, void** extra) {
+  if (fails("cuLaunchKernelEx")) return 2;
+  if (!recording || c->count != 1 || c->attributes->id != 6 || c->attributes->value[0] != 1)
+    return 1;
+  fprintf(stderr, "early\n");
+  return cuLaunchKernel(function, c->grid[0], c->grid[1], c->grid[2], c->block[0], c->block[1],
+                        c->block[2], c->shared, c->stream, arguments, extra);
+}
 int cuStreamCreate(void** stream, unsigned flags) {
   *stream = malloc(1);
   return flags != 1;

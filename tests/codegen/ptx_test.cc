@@ -37,7 +37,7 @@ std::string inner_loop(const std::string& ptx, const std::string& what) {
 TEST(Ptx, KernelsSayTheirParametersAndThreads) {
   const std::string ptx = ptx_of(tiled_matmul(256));
   EXPECT_NE(ptx.find(".target sm_90a"), std::string::npos) << ptx.substr(0, 400);
-  EXPECT_NE(ptx.find(".entry tsr0_tiles("), std::string::npos);
+  EXPECT_NE(ptx.find(".entry tsrw0_tiles("), std::string::npos);
   EXPECT_NE(ptx.find(".maxntid 16, 16, 1"), std::string::npos);
   EXPECT_NE(ptx.find(".shared"), std::string::npos);
   EXPECT_EQ(count(ptx, "bar.sync"), 2);
@@ -51,7 +51,8 @@ TEST(Ptx, TheInnerLoopOfAMatmulIsLoadsAndFmas) {
   EXPECT_EQ(count(loop, "ld.shared.v4.f32"), 2) << loop;
   EXPECT_EQ(count(loop, ".s64"), 0) << loop;
   EXPECT_EQ(count(loop, ".u64"), 0) << loop;
-  EXPECT_GE(count(ptx, "ld.global.nc.v4.f32"), 1);
+  EXPECT_GE(count(ptx, "ld.global.v4.f32"), 1);
+  EXPECT_GE(count(ptx_of(tiled_matmul(256), "a100"), "ld.global.nc.v4.f32"), 1);
   EXPECT_GE(count(ptx, "st.shared.v4.f32"), 1);
   EXPECT_EQ(count(ptx, "st.global.v4.f32"), 4);
 }
@@ -232,6 +233,44 @@ TEST(Ptx, KernelsOfHopperFetchWhatOthersWillRead) {
   EXPECT_EQ(count(ptx_of(p, "a100"), "cp.async.bulk.prefetch"), 0);
   const int parameters = count(ptx_of(p, "a100"), ".param .u64");
   EXPECT_EQ(count(ptx_of(p), ".param .u64"), parameters + 6);
+}
+
+TEST(Ptx, KernelsOfHopperWaitForTheOneBefore) {
+  const ir::DeviceProgram p = row_sums(32);
+  const std::string ptx = ptx_of(p);
+  const std::size_t second = ptx.find(".entry", ptx.find(".entry") + 1);
+  for (const std::string& kernel : {ptx.substr(0, second), ptx.substr(second)}) {
+    const std::size_t wait = kernel.find("griddepcontrol.wait;");
+    ASSERT_NE(wait, std::string::npos) << kernel;
+    for (const char* access : {"ld.global", "st.global"}) {
+      EXPECT_GE(count(kernel, access), 1) << kernel;
+      EXPECT_LT(wait, kernel.find(access)) << kernel;
+    }
+    EXPECT_EQ(count(kernel, "ld.global.nc"), 0) << "it may move above the wait";
+    EXPECT_GT(kernel.find("griddepcontrol.launch_dependents;"), kernel.rfind("st.global"));
+  }
+  EXPECT_EQ(count(ptx_of(p, "a100"), "griddepcontrol"), 0);
+}
+
+// A barrier does not change what the kernel reads, and neither does a store.
+TEST(Ptx, KernelsThatWaitReadTheirInputsOnceAndEarly) {
+  const std::string twice = ptx_of(one_launch(
+      "(A: f32[4, 32]) -> (B: f32[4, 32])",
+      "S[tx] = A[bx, tx]\nbarrier\nB[bx, tx] = A[bx, tx] + S[31 - tx]\n", "shared S: f32[32]"));
+  EXPECT_EQ(count(twice, "ld.global"), 1) << twice;
+  const std::string rows = ptx_of(one_launch("(A: f32[4, 96]) -> (B: f32[4, 96])",
+                                             "B[bx, tx] = A[bx, tx] + 1.0\n"
+                                             "B[bx, tx + 32] = A[bx, tx + 32] + 1.0\n"
+                                             "B[bx, tx + 64] = A[bx, tx + 64] + 1.0\n"));
+  EXPECT_EQ(count(rows, "ld.global"), 3) << rows;
+  EXPECT_LT(rows.rfind("ld.global"), rows.find("st.global")) << rows;
+  // No more than a few registers hold.
+  std::string many;
+  for (int i = 0; i < 40; ++i)
+    many += fmt::format("B[bx, tx + {0}] = A[bx, tx + {0}] + 1.0\n", 32 * i);
+  const std::string some = ptx_of(one_launch("(A: f32[4, 1280]) -> (B: f32[4, 1280])", many));
+  EXPECT_EQ(count(some, "ld.global"), 40);
+  EXPECT_EQ(count(some.substr(0, some.find("st.global")), "ld.global"), 33);
 }
 
 TEST(Ptx, ProductsOfAWarpGoToTensorCores) {

@@ -57,8 +57,22 @@ enum {
   TSR_CU_REGISTERS = 4,
   TSR_CU_MAX_DYNAMIC_SHARED = 8,
   TSR_CU_CAPTURE_THREAD_LOCAL = 1,
-  TSR_CU_NON_BLOCKING = 1
+  TSR_CU_NON_BLOCKING = 1,
+  TSR_CU_PROGRAMMATIC_SERIALISATION = 6
 };
+
+/* CUlaunchAttribute and CUlaunchConfig. */
+typedef struct tsr_launch_attribute {
+  int32_t id, pad;
+  int32_t value[16];
+} tsr_launch_attribute;
+
+typedef struct tsr_launch_config {
+  uint32_t grid[3], block[3], shared_bytes;
+  void* stream;
+  tsr_launch_attribute* attributes;
+  uint32_t num_attributes;
+} tsr_launch_config;
 
 /* A whole run as a graph, for inputs and outputs at these addresses. */
 typedef struct tsr_recording {
@@ -74,6 +88,10 @@ struct tsr_device {
 #define TSR_V(name, symbol, arguments) int(*name) arguments;
   TSR_CUDA_FUNCTIONS(TSR_V)
 #undef TSR_V
+  /* cuLaunchKernelEx; NULL where the driver is older */
+  int (*launch_with)(const tsr_launch_config* config, void* function, void** arguments,
+                     void** extra);
+  int recording;
   int id;
   void* context;
   void** modules;
@@ -104,6 +122,7 @@ static tsr_status tsr_cu_load(tsr_device* d) {
   if (!d->name) return tsr_fail(TSR_UNAVAILABLE, "the CUDA driver is too old: no " symbol);
   TSR_CUDA_FUNCTIONS(TSR_V)
 #undef TSR_V
+  *(void**)(void*)&d->launch_with = dlsym(library, "cuLaunchKernelEx");
   return tsr_ok();
 }
 
@@ -273,6 +292,24 @@ static tsr_status tsr_device_copy(tsr_device* d, void* stream, void* to, void* f
       d->copy_on_device(to, (unsigned char*)from + from_offset, (size_t)bytes, stream));
 }
 
+/* As soon as all blocks of the kernel before it have ended; it waits for what they wrote itself. */
+static int tsr_cu_launch_early(tsr_device* d, void* stream, int64_t i) {
+  const tsr_launch* l = &d->base.program->launches[i];
+  tsr_launch_attribute early;
+  tsr_launch_config config;
+  memset(&early, 0, sizeof early);
+  memset(&config, 0, sizeof config);
+  early.id = TSR_CU_PROGRAMMATIC_SERIALISATION;
+  early.value[0] = 1;
+  memcpy(config.grid, l->grid, sizeof config.grid);
+  memcpy(config.block, l->block, sizeof config.block);
+  config.shared_bytes = l->shared_bytes;
+  config.stream = stream;
+  config.attributes = &early;
+  config.num_attributes = 1;
+  return d->launch_with(&config, d->functions[i], d->arguments, NULL);
+}
+
 static tsr_status tsr_device_launch(tsr_device* d, void* stream, int64_t i, void** memory) {
   const tsr_launch* l = &d->base.program->launches[i];
   const int32_t* places = d->base.program->arguments + l->first_argument;
@@ -280,6 +317,9 @@ static tsr_status tsr_device_launch(tsr_device* d, void* stream, int64_t i, void
   int32_t a;
   for (a = 0; a < l->num_arguments; ++a) d->arguments[a] = &memory[places[a]];
   d->arguments[a] = d->arguments[a + 1] = d->arguments[a + 2] = &nothing;
+  /* Not on a caller's stream: its kernels need not wait for those before them. */
+  if (d->recording && l->waits && d->launch_with)
+    return tsr_cu_check(d, l->kernel, tsr_cu_launch_early(d, stream, i));
   return tsr_cu_check(
       d, l->kernel,
       d->launch(d->functions[i], l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1],
@@ -293,7 +333,9 @@ static tsr_status tsr_cu_record(tsr_device* d, tsr_context* context, void** exec
                                    d->capture_begin(d->base.stream, TSR_CU_CAPTURE_THREAD_LOCAL));
   int ended;
   if (status.code != TSR_OK) return status;
+  d->recording = 1;
   status = tsr_enqueue(context, d->base.stream);
+  d->recording = 0;
   ended = d->capture_end(d->base.stream, &graph);
   if (status.code == TSR_OK) status = tsr_cu_check(d, "cuStreamEndCapture", ended);
   if (status.code == TSR_OK) {
@@ -331,7 +373,11 @@ static tsr_status tsr_device_run(tsr_device* d, void* stream, tsr_context* conte
     return tsr_enqueue(context, stream);
   }
   if (!r->exec) {
-    const tsr_status status = tsr_cu_record(d, context, &r->exec);
+    tsr_status status = tsr_cu_record(d, context, &r->exec);
+    if (status.code != TSR_OK && d->launch_with) { /* perhaps not in graphs */
+      d->launch_with = NULL;
+      status = tsr_cu_record(d, context, &r->exec);
+    }
     if (status.code != TSR_OK) return status;
   }
   return tsr_cu_check(d, "cuGraphLaunch", d->graph_launch(r->exec, stream));

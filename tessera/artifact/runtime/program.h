@@ -63,6 +63,7 @@ typedef struct tsr_launch {
   int32_t module;
   int32_t first_argument, num_arguments; /* in tsr_device_program.arguments */
   uint32_t grid[3], block[3], shared_bytes;
+  int32_t waits; /* it waits itself for the kernel before it to end */
 } tsr_launch;
 
 typedef struct tsr_device_program {

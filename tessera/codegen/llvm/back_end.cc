@@ -17,6 +17,7 @@
 #include <llvm/Target/TargetMachine.h>
 
 #include "tessera/codegen/llvm/level_order.h"
+#include "tessera/codegen/llvm/load_order.h"
 #include "tessera/codegen/llvm/product_order.h"
 #include "tessera/codegen/llvm/schedule_options.h"
 #include "tessera/target/fast_math.h"
@@ -131,7 +132,10 @@ void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
   llvm::ModulePassManager passes;
   llvm::cantFail(builder.parsePassPipeline(passes, kPipeline));
   passes.run(module, modules);
-  if (machine.getTargetTriple().isNVPTX()) return order_products(module);
+  if (machine.getTargetTriple().isNVPTX()) {
+    lift_loads(module);
+    return order_products(module);
+  }
   const target::Arch arch =
       machine.getTargetTriple().isAArch64() ? target::Arch::kAArch64 : target::Arch::kX86_64;
   order_by_level(module, target::core_of(arch, machine.getTargetCPU().str()));

@@ -11,6 +11,7 @@
 #include "tessera/ir/build.h"
 #include "tessera/ir/group_tile.h"
 #include "tessera/ir/visitor.h"
+#include "tessera/runtime/device/waiting.h"
 
 namespace tessera::codegen {
 
@@ -106,7 +107,11 @@ Result<runtime::LaunchInfo> Emitter::emit_launch() {
           b_.CreateConstGEP1_64(b_.getInt8Ty(), start, offset), 0};
     }
   }
-  if (body_) emit_stmt(body_);
+  if (runtime::kernels_wait(target_)) {
+    emit_waiting_body();
+  } else {
+    emit_stmt(body_);
+  }
   b_.CreateRetVoid();
   if (failed_) return error_.with_context(launch_->name);
   return info;
@@ -126,11 +131,13 @@ void Emitter::make_kernel_entry() {
   for (std::size_t i = 0; i < params_.size(); ++i) {
     llvm::Argument* arg = f->getArg(static_cast<unsigned>(i));
     arg->setName(params_[i]->name);
-    arg->addAttr(llvm::Attribute::NoAlias);
     arg->addAttr(llvm::Attribute::getWithAlignment(ctx, llvm::Align(kParamAlign)));
+    frame_.buffers[params_[i].get()] = {arg, 0};
+    // Loads of what nobody else writes may move to anywhere: above a wait for who does, too.
+    if (runtime::kernels_wait(target_)) continue;
+    arg->addAttr(llvm::Attribute::NoAlias);
     // Then loads go through the read-only cache.
     if (i < inputs) arg->addAttr(llvm::Attribute::ReadOnly);
-    frame_.buffers[params_[i].get()] = {arg, 0};
   }
   frame_.function = f;
   llvm::BasicBlock* entry = new_block("entry");
@@ -142,6 +149,39 @@ void Emitter::make_kernel_entry() {
   const auto end = static_cast<unsigned>(types.size());
   if (fetches) emit_fetch(f->getArg(end - 3), f->getArg(end - 2), f->getArg(end - 1));
   open_scope(entry);
+}
+
+// Waits until the kernel before this one has ended and everything sees what it wrote, and lets the
+// next one begin when all blocks are at their end. All threads of all blocks wait, so that the next
+// one comes after those before this one as well.
+void Emitter::emit_waiting_body() {
+  const llvm::Instruction* wait = emit_dependency("griddepcontrol.wait;");
+  emit_stmt(body_);
+  emit_dependency("griddepcontrol.launch_dependents;");
+  keep_inputs(wait);
+}
+
+llvm::Instruction* Emitter::emit_dependency(const char* instruction) {
+  auto* signature = llvm::FunctionType::get(b_.getVoidTy(), false);
+  return b_.CreateCall(
+      llvm::InlineAsm::get(signature, instruction, "~{memory}", /*hasSideEffects=*/true));
+}
+
+// Nothing behind the wait changes what the kernel only reads: barriers and copies do not keep loads
+// of it from being one, or from moving.
+void Emitter::keep_inputs(const llvm::Instruction* wait) {
+  const std::size_t inputs = params_.size() - static_cast<std::size_t>(launch_->num_outputs);
+  std::vector<llvm::Metadata*> scopes;
+  for (std::size_t i = 0; i < inputs; ++i)
+    scopes.push_back(alias_.at(params_[i].get()).first->getOperand(0));
+  llvm::MDNode* kept = llvm::MDNode::get(b_.getContext(), scopes);
+  constexpr unsigned kNoAlias = llvm::LLVMContext::MD_noalias;
+  for (llvm::BasicBlock& block : *frame_.function) {
+    for (llvm::Instruction& i : block) {
+      if (llvm::isa<llvm::CallInst>(i) && &i != wait && !i.getMetadata(kNoAlias))
+        i.setMetadata(kNoAlias, kept);
+    }
+  }
 }
 
 // Brings bytes into the second cache that a kernel behind this one will read: of those from `begin`

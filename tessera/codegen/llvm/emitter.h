@@ -196,6 +196,9 @@ class Emitter {
   // emit_launch.cc
   void make_kernel_entry();
   void emit_fetch(llvm::Value* begin, llvm::Value* end, llvm::Value* share);
+  void emit_waiting_body();
+  llvm::Instruction* emit_dependency(const char* instruction);
+  void keep_inputs(const llvm::Instruction* wait);
   llvm::Value* make_shared(const ir::SharedPlaces& places, std::int64_t* dynamic_bytes);
   void bind_id(const ir::Expr& var, std::int64_t extent, unsigned intrinsic);
   void emit_barrier();

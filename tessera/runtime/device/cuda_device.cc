@@ -10,6 +10,7 @@
 #include "tessera/runtime/device/cuda_driver.h"
 #include "tessera/runtime/device/fetch_ahead.h"
 #include "tessera/runtime/device/one_word.h"
+#include "tessera/runtime/device/waiting.h"
 #include "tessera/target/features.h"
 #include "tessera/target/machine_table.h"
 
@@ -152,7 +153,7 @@ class CudaDevice final : public Device, public FetchingDevice {
 
   Result<std::unique_ptr<LoadedCode>> load(const Binary& binary) override;
   Result<void> launch(LoadedCode& code, std::span<void* const> memory) override {
-    return launch_fetching(code, memory, {});
+    return launch_fetching(code, memory, {}, /*early=*/false);
   }
 
   Result<void> synchronise() override {
@@ -180,8 +181,11 @@ class CudaDevice final : public Device, public FetchingDevice {
   Result<cuda::Module> assemble(const Binary& binary) const;
   Result<void> provide_temporaries(CudaCode& code, std::size_t given);
   Result<void> launch_fetching(LoadedCode& loaded, std::span<void* const> memory,
-                               const Piece& piece);
-  Result<void> launch_all(std::span<const Call> calls, std::span<const Piece> fetched);
+                               const Piece& piece, bool early);
+  Status launch_kernel(cuda::Function function, const LaunchInfo& l, void** arguments,
+                       bool early) const;
+  Result<cuda::Graph> capture(std::span<const Call> calls, std::span<const Piece> fetched,
+                              bool early);
 
   const Driver& d_;
   cuda::DeviceId device_;
@@ -248,7 +252,7 @@ Result<void> CudaDevice::provide_temporaries(CudaCode& code, std::size_t given) 
 // Kernels for Hopper take three numbers more, of what their first launch fetches; others do not
 // look at them.
 Result<void> CudaDevice::launch_fetching(LoadedCode& loaded, std::span<void* const> memory,
-                                         const Piece& piece) {
+                                         const Piece& piece, bool early) {
   auto& code = static_cast<CudaCode&>(loaded);
   TESSERA_DO(bind());
   TESSERA_DO(provide_temporaries(code, memory.size()));
@@ -267,21 +271,50 @@ Result<void> CudaDevice::launch_fetching(LoadedCode& loaded, std::span<void* con
     Address begin = address_of(piece.memory), end = begin + bytes;
     std::uint64_t share = (bytes / blocks + kFetchGrain) / kFetchGrain * kFetchGrain;
     arguments.insert(arguments.end(), {&begin, &end, &share});
-    const auto u = [](std::int64_t n) { return static_cast<unsigned>(n); };
-    const Status status = d_.launch(code.functions[i], u(l.grid[0]), u(l.grid[1]), u(l.grid[2]),
-                                    u(l.block[0]), u(l.block[1]), u(l.block[2]), u(l.shared_bytes),
-                                    stream_, arguments.data(), nullptr);
+    const Status status =
+        launch_kernel(code.functions[i], l, arguments.data(), early && waits(l.name));
     TESSERA_DO(d_.check(l.name.c_str(), status));
   }
   return {};
 }
 
-Result<void> CudaDevice::launch_all(std::span<const Call> calls, std::span<const Piece> fetched) {
-  for (std::size_t i = 0; i < calls.size(); ++i) {
-    TESSERA_DO(launch_fetching(*calls[i].code, calls[i].memory,
-                               i < fetched.size() ? fetched[i] : Piece{}));
+// `early`: as soon as all blocks of the kernel before it have ended, while what they wrote is still
+// on its way to where others see it. Kernels that wait for that themselves gain the time it takes
+// to start them.
+Status CudaDevice::launch_kernel(cuda::Function function, const LaunchInfo& l, void** arguments,
+                                 bool early) const {
+  const auto u = [](std::int64_t n) { return static_cast<unsigned>(n); };
+  if (!early) {
+    return d_.launch(function, u(l.grid[0]), u(l.grid[1]), u(l.grid[2]), u(l.block[0]),
+                     u(l.block[1]), u(l.block[2]), u(l.shared_bytes), stream_, arguments, nullptr);
   }
-  return {};
+  cuda::LaunchAttribute attribute;
+  attribute.id = cuda::kProgrammaticSerialisation;
+  attribute.number = 1;
+  const cuda::LaunchConfig config = {{u(l.grid[0]), u(l.grid[1]), u(l.grid[2])},
+                                     {u(l.block[0]), u(l.block[1]), u(l.block[2])},
+                                     u(l.shared_bytes),
+                                     stream_,
+                                     &attribute,
+                                     1};
+  return d_.launch_with(&config, function, arguments, nullptr);
+}
+
+Result<cuda::Graph> CudaDevice::capture(std::span<const Call> calls, std::span<const Piece> fetched,
+                                        bool early) {
+  TESSERA_DO(
+      d_.check("cuStreamBeginCapture", d_.capture_begin(stream_, cuda::kCaptureThreadLocal)));
+  Result<void> launched;
+  for (std::size_t i = 0; i < calls.size() && launched.ok(); ++i) {
+    launched = launch_fetching(*calls[i].code, calls[i].memory,
+                               i < fetched.size() ? fetched[i] : Piece{}, early);
+  }
+  cuda::Graph graph = nullptr;
+  const Status captured = d_.capture_end(stream_, &graph);
+  if (launched.ok()) launched = d_.check("cuStreamEndCapture", captured);
+  if (launched.ok()) return graph;
+  if (graph) d_.graph_destroy(graph);
+  return launched.error();
 }
 
 // A graph: on a stream, small kernels would take as long as it takes to start them.
@@ -290,16 +323,10 @@ Result<std::unique_ptr<Recording>> CudaDevice::record_fetching(std::vector<Call>
   TESSERA_DO(bind());
   for (const Call& call : calls)
     TESSERA_DO(provide_temporaries(static_cast<CudaCode&>(*call.code), call.memory.size()));
-  TESSERA_DO(
-      d_.check("cuStreamBeginCapture", d_.capture_begin(stream_, cuda::kCaptureThreadLocal)));
-  const Result<void> launched = launch_all(calls, fetched);
-  cuda::Graph graph = nullptr;
-  const Status captured = d_.capture_end(stream_, &graph);
-  if (!launched.ok()) {
-    if (graph) d_.graph_destroy(graph);
-    return launched.error();
-  }
-  TESSERA_DO(d_.check("cuStreamEndCapture", captured));
+  // A driver may know early launches, but not in graphs.
+  Result<cuda::Graph> captured = capture(calls, fetched, d_.launch_with != nullptr);
+  if (!captured.ok() && d_.launch_with) captured = capture(calls, fetched, /*early=*/false);
+  TESSERA_TRY(const cuda::Graph graph, std::move(captured));
   cuda::GraphExec exec = nullptr;
   const Status made = d_.graph_instantiate(&exec, graph, 0);
   d_.graph_destroy(graph);

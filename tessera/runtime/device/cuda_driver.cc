@@ -15,6 +15,7 @@ Result<Driver> load() {
   }
   TESSERA_CUDA_FUNCTIONS(TESSERA_V)
 #undef TESSERA_V
+  if (!library->find("cuLaunchKernelEx", &d.launch_with).ok()) d.launch_with = nullptr;
   if (const Status status = d.init(0))
     return d.failure(ErrorCode::kUnavailable, "no CUDA device: the driver says", status);
   int count = 0;

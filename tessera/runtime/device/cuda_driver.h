@@ -41,8 +41,25 @@ enum DeviceAttribute : int {
 };
 enum FunctionAttribute : int { kRegisters = 4, kMaxDynamicShared = 8 };
 enum JitOption : int { kErrorLog = 5, kErrorLogBytes = 6 };
+// CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+inline constexpr int kProgrammaticSerialisation = 6;
 inline constexpr int kCaptureThreadLocal = 1;  // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 inline constexpr unsigned kNonBlocking = 1;    // CU_STREAM_NON_BLOCKING
+
+// CUlaunchAttribute and CUlaunchConfig.
+struct LaunchAttribute {
+  int id = 0, pad = 0;
+  union {
+    char bytes[64] = {};
+    int number;
+  };
+};
+struct LaunchConfig {
+  unsigned grid[3] = {1, 1, 1}, block[3] = {1, 1, 1}, shared_bytes = 0;
+  Stream stream = nullptr;
+  LaunchAttribute* attributes = nullptr;
+  unsigned count = 0;
+};
 
 // Every function that is used, with the symbol that has this signature.
 #define TESSERA_CUDA_FUNCTIONS(V)                                                                \
@@ -96,6 +113,9 @@ struct Driver {
 #define TESSERA_V(name, symbol, arguments) Status(*name) arguments = nullptr;
   TESSERA_CUDA_FUNCTIONS(TESSERA_V)
 #undef TESSERA_V
+  // cuLaunchKernelEx; null where the driver is older (11.8).
+  Status (*launch_with)(const LaunchConfig* config, Function function, void** arguments,
+                        void** extra) = nullptr;
 
   // What a status means, as an error that begins with `what`.
   Error failure(ErrorCode code, const char* what, Status status) const;
