@@ -39,6 +39,8 @@ struct DeviceProgram {
   int num_outputs = 0;
   std::vector<Buffer> temporaries;  // device memory between launches; heap scope
   std::vector<Launch> launches;
+  // Parameters that no program ever writes: a promise of the caller, not part of the text.
+  std::vector<Buffer> constants;
 };
 
 bool equal(const DeviceProgram& a, const DeviceProgram& b);  // structural, as for Func

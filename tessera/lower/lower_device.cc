@@ -63,6 +63,9 @@ Result<LoweredDevice> lower_device(const schedule::State& state, const PassOptio
   pass.run("start_copies", [&](const ir::Stmt& s) { return start_copies(s, copied); });
   LoweredDevice out{split_launches(pass.func(), attrs), nest.param_layouts, pass.times(),
                     pass.printed()};
+  const std::vector<te::Input>& inputs = state.dag.inputs;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].constant) out.program.constants.push_back(out.program.params[i]);
   if (options.verify && options.stop_after.empty() && options.skip.empty()) {
     const Result<void> ok = ir::verify(out.program);
     TESSERA_CHECK(ok.ok(), "split_launches broke the IR: {}\n{}", ok.error().message,

@@ -273,6 +273,46 @@ TEST(Ptx, KernelsThatWaitReadTheirInputsOnceAndEarly) {
   EXPECT_EQ(count(some.substr(0, some.find("st.global")), "ld.global"), 33);
 }
 
+// A launch of two inputs, of which W is constant.
+std::string ptx_with_constant(const std::string& body, const std::string& shared = "") {
+  ir::DeviceProgram p = parse_program(
+      "device p(A: f32[4, 128], W: f32[4, 128]) -> (B: f32[4, 128]) { launch k(A, W) -> (B) { "
+      "grid bx in 4, by in 1, bz in 1 block tx in 32, ty in 1, tz in 1 " +
+      shared + "\n" + body + "} }");
+  p.constants = {p.params[1]};
+  return ptx_of(p);
+}
+
+TEST(Ptx, KernelsThatWaitReadConstantsAtAnyTime) {
+  const std::string ptx = ptx_with_constant("B[bx, tx] = A[bx, tx] * W[bx, tx]\n");
+  EXPECT_EQ(count(ptx, "ld.global.nc"), 1) << ptx;
+  EXPECT_EQ(count(ptx, "ld.global"), 2) << ptx;
+  EXPECT_LT(ptx.find("griddepcontrol.wait;"), ptx.find("ld.global.f32")) << ptx;
+}
+
+TEST(Ptx, KernelsThatWaitStartTheFirstCopiesOfConstantsBefore) {
+  const auto copy = [](const std::string& to, const std::string& from) {
+    return "eval async_copy(" + to + "[ramp(tx * 4, 1, 4)], " + from +
+           "[bx, ramp(tx * 4, 1, 4)])\n";
+  };
+  const std::string commit = "eval async_commit()\n";
+  const auto before = [&](const std::string& body) {
+    const std::string ptx = ptx_with_constant(body + commit +
+                                                  "eval async_wait(0)\nbarrier\n"
+                                                  "B[bx, ramp(tx * 4, 1, 4)] = S[ramp(124 - tx * "
+                                                  "4, 1, 4)] + T[ramp(124 - tx * 4, 1, 4)]\n",
+                                              "shared S: f32[128] shared T: f32[128]");
+    EXPECT_EQ(count(ptx, "cp.async.cg"), 2) << ptx;
+    return count(ptx.substr(0, ptx.find("griddepcontrol.wait;")), "cp.async.cg");
+  };
+  EXPECT_EQ(before(copy("S", "A") + copy("T", "W")), 1);
+  EXPECT_EQ(before("if bx < 3 {\n" + copy("S", "A") + "}\n" + copy("T", "W")), 1);
+  EXPECT_EQ(before(copy("S", "A") + "if bx < 3 {\n" + copy("T", "W") + "}\n"), 1);
+  EXPECT_EQ(before(copy("S", "A") + commit + copy("T", "W")), 0);
+  EXPECT_EQ(before(copy("S", "A") + "barrier\n" + copy("T", "W")), 0);
+  EXPECT_EQ(before("T[tx] = A[bx, tx]\n" + copy("T", "W") + copy("S", "A")), 0);
+}
+
 TEST(Ptx, ProductsOfAWarpGoToTensorCores) {
   const std::string half = ptx_of(warp_products("f16", "f32", 8));
   EXPECT_EQ(count(half, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"), 2) << half;

@@ -53,6 +53,16 @@ TEST(Threads, MatmulOfOddSizes) {
   expect_threads_agree(dag, kMatmul);
 }
 
+TEST(Threads, ProgramsKnowTheirConstants) {
+  const auto steps =
+      schedule::schedule_from_text("annotate C i blockIdx.x\nannotate Y i blockIdx.x\n").value();
+  const auto lowered = lower_device(dag_of("dense:M=4,N=4,K=4"), steps);
+  ASSERT_TRUE(lowered.ok()) << lowered.error().message;
+  std::vector<std::string> names;
+  for (const ir::Buffer& b : lowered->program.constants) names.push_back(b->name);
+  EXPECT_EQ(names, (std::vector<std::string>{"W", "bias"}));
+}
+
 TEST(Threads, MatmulWithoutTails) {
   const te::Dag dag = dag_of("matmul:M=64,N=128,K=16");
   const std::string text = ir::to_text(lower_threads(dag, kMatmul));

@@ -77,7 +77,8 @@ Result<std::unique_ptr<Unit>> build(const ir::DeviceProgram& program, Binary* bi
   return build(target, options, [&](Unit& unit, llvm::IRBuilder<>& builder) -> Result<void> {
     for (std::size_t i = 0; i < program.launches.size(); ++i) {
       runtime::LaunchInfo& info = binary->launches[i];
-      Emitter emitter(*unit.module, builder, target, program.launches[i], info.name);
+      Emitter emitter(*unit.module, builder, target, program.launches[i], info.name,
+                      program.constants);
       TESSERA_TRY(const runtime::LaunchInfo emitted, emitter.emit_launch());
       info.shared_bytes = emitted.shared_bytes;
     }

@@ -1,4 +1,5 @@
 // How a kernel of a GPU begins, and what its threads do together.
+#include <algorithm>
 #include <string>
 
 #include <llvm/IR/IRBuilder.h>
@@ -7,6 +8,7 @@
 #include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Module.h>
 
+#include "tessera/codegen/llvm/early_copies.h"
 #include "tessera/codegen/llvm/emitter.h"
 #include "tessera/ir/build.h"
 #include "tessera/ir/group_tile.h"
@@ -82,7 +84,7 @@ void annotate_kernel(llvm::Function* f, const std::array<std::int64_t, 3>& block
 }  // namespace
 
 Emitter::Emitter(llvm::Module& module, llvm::IRBuilderBase& builder, const target::Target& target,
-                 const ir::Launch& launch, std::string name)
+                 const ir::Launch& launch, std::string name, std::vector<ir::Buffer> constants)
     : module_(module),
       b_(builder),
       target_(target),
@@ -90,6 +92,7 @@ Emitter::Emitter(llvm::Module& module, llvm::IRBuilderBase& builder, const targe
       params_(launch.params),
       body_(launch.body),
       launch_(&launch),
+      constants_(std::move(constants)),
       policy_(kGpuPolicy),
       ops_(builder, module, target),
       grouped_(has_group_products(launch.body)) {}
@@ -134,7 +137,7 @@ void Emitter::make_kernel_entry() {
     arg->addAttr(llvm::Attribute::getWithAlignment(ctx, llvm::Align(kParamAlign)));
     frame_.buffers[params_[i].get()] = {arg, 0};
     // Loads of what nobody else writes may move to anywhere: above a wait for who does, too.
-    if (runtime::kernels_wait(target_)) continue;
+    if (runtime::kernels_wait(target_) && !is_constant(params_[i])) continue;
     arg->addAttr(llvm::Attribute::NoAlias);
     // Then loads go through the read-only cache.
     if (i < inputs) arg->addAttr(llvm::Attribute::ReadOnly);
@@ -151,12 +154,19 @@ void Emitter::make_kernel_entry() {
   open_scope(entry);
 }
 
+bool Emitter::is_constant(const ir::Buffer& param) const {
+  return std::find(constants_.begin(), constants_.end(), param) != constants_.end();
+}
+
 // Waits until the kernel before this one has ended and everything sees what it wrote, and lets the
 // next one begin when all blocks are at their end. All threads of all blocks wait, so that the next
 // one comes after those before this one as well.
 void Emitter::emit_waiting_body() {
+  const EarlyCopies split =
+      split_early_copies(body_, [&](const ir::Buffer& b) { return is_constant(b); });
+  emit_block(split.early);
   const llvm::Instruction* wait = emit_dependency("griddepcontrol.wait;");
-  emit_stmt(body_);
+  emit_stmt(split.rest);
   emit_dependency("griddepcontrol.launch_dependents;");
   keep_inputs(wait);
 }

@@ -48,9 +48,10 @@ class Emitter {
   // `func` and `target` must outlive the emitter.
   Emitter(llvm::Module& module, llvm::IRBuilderBase& builder, const target::Target& target,
           const ir::Func& func);
-  // `launch` becomes a kernel of the symbol `name`.
+  // `launch` becomes a kernel of the symbol `name`. Where it waits for the one before it, it reads
+  // `constants` earlier.
   Emitter(llvm::Module& module, llvm::IRBuilderBase& builder, const target::Target& target,
-          const ir::Launch& launch, std::string name);
+          const ir::Launch& launch, std::string name, std::vector<ir::Buffer> constants);
 
   // Leaves the function `func.name` in the module.
   Result<KernelInfo> emit();
@@ -196,6 +197,7 @@ class Emitter {
   // emit_launch.cc
   void make_kernel_entry();
   void emit_fetch(llvm::Value* begin, llvm::Value* end, llvm::Value* share);
+  bool is_constant(const ir::Buffer& param) const;
   void emit_waiting_body();
   llvm::Instruction* emit_dependency(const char* instruction);
   void keep_inputs(const llvm::Instruction* wait);
@@ -255,6 +257,7 @@ class Emitter {
   const std::vector<ir::Buffer>& params_;
   const ir::Stmt body_;
   const ir::Launch* launch_ = nullptr;  // null: a Func
+  const std::vector<ir::Buffer> constants_;
   const EmitPolicy policy_;
   Ops ops_;
   Workspace workspace_;
