@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 struct ImportArgs {
   std::vector<std::string> files, networks;
   std::string output, from;
-  bool quiet = false;
+  bool quiet = false, apart = false;
 };
 
 // A file of names where one has the name, else the name itself.
@@ -40,6 +40,7 @@ Result<driver::ImportResult> import_and_save(const ImportArgs& args) {
   driver::ImportOptions options;
   options.files = args.files;
   options.quiet = args.quiet;
+  options.apart = args.apart;
   TESSERA_TRY(options.networks, names_of(args.networks));
   ProgressLine line;
   options.progress = [&](const std::string& what) { line.show(what); };
@@ -143,6 +144,9 @@ void add_dataset_import(Flags& app, std::function<int()>* run) {
   sub->add_option("-o,--output", args->output, "Folder of the dataset, or an npz file of one graph")
       ->required();
   sub->add_flag("--quiet", args->quiet, "Only records taken while nothing else used the cores");
+  sub->add_flag("--apart", args->apart,
+                "Machines of different files are different ones, whatever their targets say: times "
+                "of two days or hosts are not compared");
   sub->footer(
       "Examples:\n  tessera dataset import a.db b.db -o my.ds\n"
       "  tessera dataset import a.db --networks zoo:resnet18 -o my.ds --quiet");

@@ -238,6 +238,27 @@ TEST(Import, NetworksHaveTheTasksOfTheMachinesThatRanThem) {
   for (const auto& [key, count] : f16.weights) EXPECT_EQ(both.weights.at(key), count);
 }
 
+TEST(Import, MachinesOfFilesAreKeptApart) {
+  const std::string first = test_file("a.db"), second = test_file("b.db");
+  write_database(first, {made("c1", "ok", 3, 1), made("c2", "ok", 5, 1)});
+  write_database(second, {made("c1", "ok", 9, 1), made("c1", "ok", 9, 1)});
+  ImportOptions options;
+  options.files = {first, second};
+  EXPECT_EQ(import_dataset(options)->dataset.machines.size(), 1u);
+  options.apart = true;
+  const ImportResult done = import_dataset(options).value();
+  const dataset::Dataset& d = done.dataset;
+  EXPECT_EQ(d.machines, (std::vector<dataset::MachineInfo>{{"machine", 1}, {"machine", 1}}));
+  EXPECT_EQ(done.duplicates, 1u);
+  ASSERT_EQ(d.examples.size(), 3u);
+  EXPECT_EQ(d.examples[1].seconds, 5);
+  EXPECT_EQ(d.examples[2].seconds, 9);
+  EXPECT_EQ(d.examples[2].machine, 1);
+  const std::string folder = test_file("a.ds");
+  ASSERT_TRUE(dataset::save(d, folder).ok());
+  EXPECT_EQ(dataset::load(folder)->machines, d.machines);
+}
+
 TEST(Import, DatasetsAreMerged) {
   const std::string first = test_file("a.db"), folder = test_file("a.ds"),
                     second = test_file("b.db");

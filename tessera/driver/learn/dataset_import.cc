@@ -86,6 +86,7 @@ class Importer {
   Result<ImportResult> run() {
     for (const std::string& path : options_.files) {
       say(fmt::format("reading {}", path));
+      if (options_.apart) first_machine_ = out_.dataset.machines.size();
       TESSERA_DO(read(path));
     }
     fill_examples();
@@ -321,7 +322,8 @@ class Importer {
     const auto [used, added] = used_.emplace(r.target, "");
     if (added) used->second = used_machine(r.target);
     const dataset::MachineInfo info{used->second, r.threads};
-    const auto at = std::find(machines.begin(), machines.end(), info);
+    const auto first = machines.begin() + static_cast<std::ptrdiff_t>(first_machine_);
+    const auto at = std::find(first, machines.end(), info);
     if (at != machines.end()) return static_cast<std::int32_t>(at - machines.begin());
     machines.push_back(info);
     return static_cast<std::int32_t>(machines.size()) - 1;
@@ -384,6 +386,7 @@ class Importer {
   std::map<std::string, std::int32_t> task_numbers_;
   std::map<std::pair<std::int32_t, std::int32_t>, Candidates> measured_;  // task, machine
   std::set<std::string> models_;
+  std::size_t first_machine_ = 0;            // of those that this file may add records to
   std::map<std::string, std::string> used_;  // texts of targets as used_machine() has them
 };
 

@@ -19,6 +19,9 @@ struct ImportOptions {
   // option taken without tuning counts.
   std::vector<std::string> networks;
   bool quiet = false;  // only records measured while nothing else used the cores
+  // Machines of different files are different ones, whatever their targets say: times of two days
+  // or hosts do not compare.
+  bool apart = false;
   std::function<void(const std::string& what)> progress;
 };
 
