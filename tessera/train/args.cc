@@ -49,12 +49,7 @@ void add_training_flags(CLI::App& app, Flags& f) {
   app.add_option("--list", t.list, "Candidates of one task in a step, at most")
       ->capture_default_str();
   app.add_option("--lr", f.lr, "Largest learning rate (default: 1e-3, with --init 2e-4)");
-  app.add_option("--last-lr", t.last_lr, "Learning rate at the end")->capture_default_str();
-  app.add_option("--decay", f.decay, "cosine or exponential")->capture_default_str();
-  app.add_option("--warmup", t.warmup, "Share of the steps that warm up")->capture_default_str();
-  app.add_option("--weight-decay", t.trainee.weight_decay, "Of AdamW")->capture_default_str();
-  app.add_option("--clip", t.trainee.clip, "Largest norm of a gradient; 0: any")
-      ->capture_default_str();
+  add_optimizer_flags(app, t, f.decay);
   app.add_option("--validity-weight", t.trainee.validity_weight, "Of that output's loss")
       ->capture_default_str();
   app.add_option("--time-weight", t.trainee.time_weight, "Of that output's loss")
@@ -70,6 +65,22 @@ void add_training_flags(CLI::App& app, Flags& f) {
 
 }  // namespace
 
+void add_optimizer_flags(CLI::App& app, TrainOptions& t, std::string& decay) {
+  app.add_option("--last-lr", t.last_lr, "Learning rate at the end")->capture_default_str();
+  app.add_option("--decay", decay, "cosine or exponential")->capture_default_str();
+  app.add_option("--warmup", t.warmup, "Share of the steps that warm up")->capture_default_str();
+  app.add_option("--weight-decay", t.trainee.weight_decay, "Of AdamW")->capture_default_str();
+  app.add_option("--clip", t.trainee.clip, "Largest norm of a gradient; 0: any")
+      ->capture_default_str();
+}
+
+void add_machine_flags(CLI::App& app, TrainOptions& t) {
+  app.add_option("--device", t.trainee.device, "cpu, cuda or auto")->capture_default_str();
+  app.add_option("--threads", t.trainee.threads, "Of the host; 0: all cores")
+      ->capture_default_str();
+  app.add_option("--checkpoint", t.checkpoint, "Folder for checkpoints");
+}
+
 void add_flags(CLI::App& app, Flags& f) {
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   TrainOptions& t = f.train;
@@ -77,10 +88,7 @@ void add_flags(CLI::App& app, Flags& f) {
   t.trainee.device = "auto";
   add_data_flags(app, f);
   add_training_flags(app, f);
-  app.add_option("--device", t.trainee.device, "cpu, cuda or auto")->capture_default_str();
-  app.add_option("--threads", t.trainee.threads, "Of the host; 0: all cores")
-      ->capture_default_str();
-  app.add_option("--checkpoint", t.checkpoint, "Folder for checkpoints");
+  add_machine_flags(app, t);
   app.add_option("--checkpoint-every", t.checkpoint_every, "Epochs between checkpoints")
       ->capture_default_str();
   app.add_flag("--resume", t.resume, "Go on from the checkpoint, when there is one");

@@ -25,6 +25,10 @@ struct Flags {
 // A flag that occurs again replaces the earlier one, so that a job overrides what all share.
 void add_flags(CLI::App& app, Flags& flags);
 
+// What trainings of all kinds share: how rates fall (`decay` is a word), and where it runs.
+void add_optimizer_flags(CLI::App& app, TrainOptions& train, std::string& decay);
+void add_machine_flags(CLI::App& app, TrainOptions& train);
+
 // Reads the words among the flags into `train` and `examples`.
 Result<void> resolve(Flags& flags);
 

@@ -51,7 +51,9 @@ void add_graph_flags(CLI::App& app, GraphFlags& f) {
   app.add_option("--validation", t.validation, "Share of those that choose the best epoch")
       ->check(share)
       ->capture_default_str();
-  app.add_option("--epochs", t.epochs)->check(CLI::Range(1, 100000))->capture_default_str();
+  app.add_option("--epochs", t.epochs, "Passes over the graphs")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
   app.add_option("--list", t.list, "Configurations of one graph a step")
       ->check(CLI::Range(2, 4096))
       ->capture_default_str();
@@ -59,7 +61,7 @@ void add_graph_flags(CLI::App& app, GraphFlags& f) {
   app.add_option("--warmup", t.warmup, "Share of the steps that warm up")
       ->check(share)
       ->capture_default_str();
-  app.add_option("--weight-decay", t.weight_decay)->capture_default_str();
+  app.add_option("--weight-decay", t.weight_decay, "Of AdamW")->capture_default_str();
   app.add_option("--clip", t.clip, "Largest norm of a gradient; 0: any")->capture_default_str();
   app.add_option("--keep", t.keep,
                  "Of graphs in segments: probability that what another segment said last is used")
@@ -67,7 +69,7 @@ void add_graph_flags(CLI::App& app, GraphFlags& f) {
       ->capture_default_str();
   app.add_option("--patience", t.patience, "Epochs without a better tau; 0: all")
       ->capture_default_str();
-  app.add_option("--seed", t.seed)->capture_default_str();
+  app.add_option("--seed", t.seed, "Of everything random")->capture_default_str();
   app.add_option("--device", t.device, "cpu, cuda or auto")->capture_default_str();
   app.add_option("--threads", t.threads, "Of the host; 0: all cores")->capture_default_str();
   app.add_flag("--leave-one-out", f.leave_one_out,

@@ -40,21 +40,13 @@ void add_shared_flags(CLI::App& app, LanguageFlags& f) {
   app.add_option("--group", o.group, "Sentences about one subject in a step, at most")
       ->capture_default_str();
   app.add_option("--lr", t.lr, "Largest learning rate")->capture_default_str();
-  app.add_option("--last-lr", t.last_lr, "Learning rate at the end")->capture_default_str();
-  app.add_option("--decay", f.decay, "cosine or exponential")->capture_default_str();
-  app.add_option("--warmup", t.warmup, "Share of the steps that warm up")->capture_default_str();
-  app.add_option("--weight-decay", t.trainee.weight_decay, "Of AdamW")->capture_default_str();
-  app.add_option("--clip", t.trainee.clip, "Largest norm of a gradient; 0: any")
-      ->capture_default_str();
+  add_optimizer_flags(app, t, f.decay);
   app.add_option("--validate-every", o.round, "Steps between validations; 0: an epoch")
       ->capture_default_str();
   app.add_option("--validate-most", o.validate_most, "Sentences of a validation")
       ->capture_default_str();
   app.add_option("--seed", t.seed, "Of everything random")->capture_default_str();
-  app.add_option("--device", t.trainee.device, "cpu, cuda or auto")->capture_default_str();
-  app.add_option("--threads", t.trainee.threads, "Of the host; 0: all cores")
-      ->capture_default_str();
-  app.add_option("--checkpoint", t.checkpoint, "Folder for checkpoints");
+  add_machine_flags(app, t);
   app.add_option("--checkpoint-every", o.checkpoint_every, "Steps between checkpoints")
       ->capture_default_str();
   app.add_option("--limit", o.limit_s,
