@@ -98,10 +98,13 @@ OutputComparer::OutputComparer(const te::Dag& dag, std::size_t output, HostTenso
     floats_.resize(static_cast<std::size_t>(n));
     widen(dtype, want_.as<std::byte>(), n, floats_.data());
   }
+  const float* floats = is_narrow(dtype)       ? floats_.data()
+                        : dtype == DType::kF32 ? want_.as<float>()
+                                               : nullptr;
   double scale = 0;
   std::int64_t numbers = 0;
   for (std::int64_t i = 0; i < n; ++i) {
-    const double v = std::abs(want_.get_float(i));
+    const double v = std::abs(floats ? floats[i] : want_.get_float(i));
     if (std::isfinite(v)) scale = std::max(scale, v);
     numbers += std::isnan(v) ? 0 : 1;
   }

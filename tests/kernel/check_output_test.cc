@@ -7,6 +7,7 @@
 
 #include "tessera/interp/interp.h"
 #include "tessera/kernel/compile_op.h"
+#include "tessera/kernel/random_inputs.h"
 #include "tessera/te/op_spec.h"
 
 namespace tessera::kernel {
@@ -24,6 +25,15 @@ TEST(Tolerance, GrowsWithTypeAndReduction) {
   // Sums of f16 are taken in f32 and rounded once.
   EXPECT_LT(of("matmul:M=4,N=4,K=4000,dtype=f16"), 5e-3);
   EXPECT_EQ(of("reduce:R=5,C=9,op=max"), 0) << "nothing rounds";
+}
+
+// Each element of f16 takes as long as a conversion in software.
+TEST(RandomInputs, OfLargeTensorsRepeat) {
+  constexpr std::int64_t kPeriod = 1048573;
+  const HostTensor x = random_inputs(dag_of("eltwise:N=2100000,fn=relu,dtype=f16"), 1)[0];
+  for (const std::int64_t i : {std::int64_t{0}, std::int64_t{1000}, x.size() - 2 * kPeriod - 1})
+    EXPECT_EQ(x.get_float(i), x.get_float(i + 2 * kPeriod)) << i;
+  EXPECT_NE(x.get_float(0), x.get_float(1));
 }
 
 TEST(Tolerance, RefusesJustAboveAndAcceptsJustBelow) {
