@@ -10,6 +10,8 @@ namespace tessera::space {
 namespace {
 
 constexpr std::int64_t kThreads = 256;
+// Blocks that keep a core busy, where little is to be done, and the threads of the smallest.
+constexpr std::int64_t kBusyBlocks = 2, kLeastThreads = 32;
 constexpr std::int64_t kGatheredLanes = 2;  // 4 and 8 wait for more loads (H200)
 constexpr std::int64_t kGatheredElements = 32, kBusyThreads = 1024;  // of a thread, of a core
 
@@ -71,6 +73,13 @@ bool reads_along_outputs(const Stage& s) {
                                      r.strides.end(), [](std::int64_t n) { return n != 0; });
     return r.strides[s.rank() - 1] == 1 && (reduced || !s.reduces());
   });
+}
+
+std::int64_t spread_gpu_threads(const Context& c, std::int64_t threads, std::int64_t most) {
+  const std::int64_t busy = kBusyBlocks * std::max(1, c.target.cores);
+  std::int64_t out = std::min(most, block_threads(c));
+  while (out > kLeastThreads && threads / out < busy) out /= 2;
+  return out;
 }
 
 GpuLoops gpu_loops(const Stage& s, const std::vector<std::size_t>& axes) {

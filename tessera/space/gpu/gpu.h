@@ -43,6 +43,9 @@ struct GpuLoops {
 };
 GpuLoops gpu_loops(const Stage& stage, const std::vector<std::size_t>& axes);
 
+// Threads of a block, at most `most`: fewer where so many in all would leave cores without blocks.
+std::int64_t spread_gpu_threads(const Context& c, std::int64_t threads, std::int64_t most);
+
 // Loops of a stage that computes element by element, bound to blocks and threads: a thread has
 // `lanes` elements side by side where the last axis divides, and in between the loop `reduce` if
 // the stage has one, and the loops `inside`.

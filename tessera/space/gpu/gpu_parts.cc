@@ -58,8 +58,10 @@ Loops gpu_block_loops(const Context& x, const Contraction& c, const Nest& nest,
 
 void add_gpu_parts(Context& x, const Contraction& c, const Nest& nest, const std::string& part) {
   const bool self = nest.stage == c.stage;
+  const auto vectors = static_cast<std::int64_t>(x.stage(nest.stage).elements()) / kSumLanes;
+  const std::int64_t threads = spread_gpu_threads(x, vectors, kSumThreads);
   const GpuElements loops =
-      bind_gpu_elements(x, nest.stage, kSumThreads, kSumLanes, self ? Loops{part} : Loops{},
+      bind_gpu_elements(x, nest.stage, threads, kSumLanes, self ? Loops{part} : Loops{},
                         gpu_spread_loops(x, nest, ""));
   if (self) {
     x.writer.unroll(x.stage(c.stage).op.name, part);

@@ -5,14 +5,26 @@
 #include "tessera/space/transform.h"
 
 namespace tessera::space {
+namespace {
+
+constexpr std::int64_t kThreads = 128;
+
+}  // namespace
 
 bool schedule_gpu_transform(Context& c, std::size_t stage) {
   const Stage& s = c.stage(stage);
   if (!is_transform(s)) return false;
   const std::int64_t most = std::max<std::int64_t>(1, c.target.gpu.block_threads);
   const std::string& name = s.op.name;
+  const std::map<std::size_t, std::int64_t> unrolled = unrolled_axes(c, stage);
+  std::int64_t all = 1;
+  for (std::size_t i = 0; i < s.rank(); ++i) {
+    const auto it = unrolled.find(i);
+    const std::int64_t each = it == unrolled.end() ? 1 : it->second == 0 ? s.extent(i) : it->second;
+    all *= parts_of(s.extent(i), at_most(each, s.extent(i)));
+  }
   const std::int64_t threads = c.chooser.number(name, "threads", DecisionKind::kThread,
-                                                std::min<std::int64_t>(128, most), [&] {
+                                                spread_gpu_threads(c, all, kThreads), [&] {
                                                   std::vector<std::int64_t> out;
                                                   for (const std::int64_t t : {32, 64, 128, 256}) {
                                                     if (t <= most) out.push_back(t);
@@ -20,7 +32,6 @@ bool schedule_gpu_transform(Context& c, std::size_t stage) {
                                                   return out;
                                                 });
   Writer& w = c.writer;
-  const std::map<std::size_t, std::int64_t> unrolled = unrolled_axes(c, stage);
   Loops outer, inner;
   for (std::size_t i = 0; i < s.rank(); ++i) {
     const auto it = unrolled.find(i);
