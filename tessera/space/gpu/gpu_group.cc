@@ -14,8 +14,9 @@ namespace {
 constexpr std::int64_t kRows = 64, kDepth = 64;  // of a product
 constexpr std::int64_t kThreads = 128;           // of a group
 constexpr std::int64_t kLeastColumns = 32;
-constexpr std::int64_t kUsualRows = 128;  // fewer are not taken without measuring
-constexpr std::int64_t kStagedRow = 32;   // rows of staged sums begin in different banks
+// Of what is taken without measuring: rows that leave little of a tile empty.
+constexpr std::int64_t kUsualRows = 128, kFullRows = 56;
+constexpr std::int64_t kStagedRow = 32;  // rows of staged sums begin in different banks
 
 class Group final : public GpuGroup {
  public:
@@ -53,7 +54,8 @@ class Group final : public GpuGroup {
   }
 
   bool wins(double others) const override {
-    return problem_.row >= kUsualRows && estimate_group_cycles(x_.target, problem_, best_) < others;
+    const bool usual = problem_.row >= kUsualRows || (problem_.row >= kFullRows && is_map());
+    return usual && estimate_group_cycles(x_.target, problem_, best_) < others;
   }
 
   void run() override {
@@ -72,6 +74,9 @@ class Group final : public GpuGroup {
   }
 
  private:
+  // Rows of several maps or images.
+  bool is_map() const { return !c_.rows.empty() && problem_.planes == 1; }
+
   // Neighbours along the axis are neighbours in one dimension of the operand.
   static bool has_dense_rows(const Access& a, std::size_t axis) {
     int uses = 0;

@@ -117,7 +117,12 @@ void begin_gpu_copy(Context& x, const GpuOperand& o, const std::string& reader) 
   if (x.done[p] || made.output || made.reduces() || made.users.size() != 1 ||
       made.op.outputs.size() != 1)
     return;
-  if (!x.chooser.flag(made.op.name, "in_copy", DecisionKind::kLocation, made.cost <= kCheapCopy))
+  // Elements from places that are computed would be fetched one by one, while products wait.
+  const bool gathered = std::any_of(made.reads.begin(), made.reads.end(), [&](const Access& r) {
+    return made.rank() > 0 && r.irregular[made.rank() - 1];
+  });
+  if (!x.chooser.flag(made.op.name, "in_copy", DecisionKind::kLocation,
+                      made.cost <= kCheapCopy && !gathered))
     return;
   w.compute_inline(made.op.name);
   x.done[p] = true;
