@@ -11,6 +11,7 @@
 #include "tessera/space/gpu/gpu_tile.h"
 #include "tessera/space/limits.h"
 #include "tessera/space/tile.h"
+#include "tessera/space/transform.h"
 
 namespace tessera::space {
 namespace {
@@ -23,6 +24,7 @@ constexpr std::int64_t kStagedPad = 8, kStagedSums = 64;
 constexpr std::int64_t kTurnedPad = 4, kTurnedSteps = 8;
 // Operations that may be repeated in every block that copies.
 constexpr double kCheapCopy = 8;
+constexpr std::int64_t kFewBlocks = 4;
 
 // An operand on its way through shared memory.
 struct Operand {
@@ -458,7 +460,11 @@ class GpuContraction {
     if (x_.done[p] || made.output || made.reduces() || made.users.size() != 1 ||
         made.op.outputs.size() != 1)
       return;
-    if (!x_.chooser.flag(made.op.name, "in_copy", DecisionKind::kLocation, made.cost <= kCheapCopy))
+    // A transform would be repeated by all blocks beside each other.
+    const bool repeated = &o == &a_ && is_transform(made) &&
+                          s_.extent(c_.vector) > kFewBlocks * tile_.column_length();
+    if (!x_.chooser.flag(made.op.name, "in_copy", DecisionKind::kLocation,
+                         made.cost <= kCheapCopy && !repeated))
       return;
     w.compute_inline(made.op.name);
     x_.done[p] = true;
