@@ -545,6 +545,30 @@ TEST(Gpu, LargeTilesOfPartsAreRight) {
   expect_runs(dag_of("dense:M=66,N=67,K=72,algo=bf16x6"), staged.value(), true);
 }
 
+TEST(Gpu, DefaultsOfConvolutions) {
+  const auto text_of = [](const char* spec) {
+    return schedule::to_text(default_schedule(dag_of(spec), gpu(), lower::check_lowers).value());
+  };
+  const auto has = [](const std::string& text, const char* part) {
+    return text.find(part) != std::string::npos;
+  };
+  // All taps of a strided window at once, for two rows of the map.
+  const std::string strided =
+      text_of("conv2d:N=1,H=28,W=28,CI=128,CO=256,KH=3,KW=3,S=2,P=1,dtype=f16");
+  EXPECT_TRUE(has(strided, "split out oh 2\n") && has(strided, "pragma Y ci.0 pipeline 3\n"))
+      << strided;
+  const std::string wide = text_of("conv2d:N=1,H=56,W=56,CI=64,CO=64,KH=3,KW=3,S=1,P=1,dtype=f16");
+  EXPECT_TRUE(has(wide, "wgmma")) << wide;
+  const std::string gathered =
+      text_of("conv2d:N=1,H=224,W=224,CI=3,CO=64,KH=7,KW=7,S=2,P=3,algo=im2col,dtype=f16");
+  EXPECT_FALSE(has(gathered, "compute_inline columns\n")) << gathered;
+  // Small blocks, so that every core has some; transformed once, not by eight blocks of columns.
+  const std::string transformed =
+      text_of("conv2d:N=1,H=14,W=14,CI=256,CO=256,KH=3,KW=3,S=1,P=1,algo=winograd2");
+  EXPECT_TRUE(has(transformed, "split Y oh.0@ow.0@co 32\n")) << transformed;
+  EXPECT_FALSE(has(transformed, "compute_inline V\n")) << transformed;
+}
+
 TEST(Gpu, TensorTilesFillTheDevice) {
   const target::Target h200 = gpu();
   const TensorProblem large{.row = 4096, .column = 4096, .reduce = 4096};
