@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "tessera/artifact/places.h"
-#include "tessera/runtime/device/waiting.h"
+#include "tessera/target/waiting.h"
 
 namespace tessera::artifact {
 
@@ -33,7 +33,7 @@ DeviceProgram make_device_program(const exec::CompiledModel& model,
         launch.block[d] = static_cast<std::uint32_t>(l.block[d]);
       }
       launch.shared_bytes = static_cast<std::uint32_t>(l.shared_bytes);
-      launch.waits = runtime::waits(l.name) ? 1 : 0;
+      launch.waits = target::waits(l.name) ? 1 : 0;
       out.launches.push_back(launch);
       out.max_arguments = std::max(out.max_arguments, launch.num_arguments);
       for (const int a : l.arguments) {

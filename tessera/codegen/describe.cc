@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "tessera/codegen/back_ends.h"
-#include "tessera/runtime/device/waiting.h"
+#include "tessera/target/waiting.h"
 
 namespace tessera::codegen {
 namespace {
@@ -10,7 +10,7 @@ using runtime::BinaryKind;
 
 std::string symbol_of(const ir::Launch& launch, std::size_t index, const target::Target& target) {
   std::string name = fmt::format(
-      "{}{}_{}", runtime::kernels_wait(target) ? runtime::kWaitingPrefix : runtime::kSymbolPrefix,
+      "{}{}_{}", target::kernels_wait(target) ? target::kWaitingPrefix : target::kSymbolPrefix,
       index, launch.name);
   for (char& c : name) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');

@@ -13,7 +13,7 @@
 #include "tessera/ir/build.h"
 #include "tessera/ir/group_tile.h"
 #include "tessera/ir/visitor.h"
-#include "tessera/runtime/device/waiting.h"
+#include "tessera/target/waiting.h"
 
 namespace tessera::codegen {
 
@@ -110,7 +110,7 @@ Result<runtime::LaunchInfo> Emitter::emit_launch() {
           b_.CreateConstGEP1_64(b_.getInt8Ty(), start, offset), 0};
     }
   }
-  if (runtime::kernels_wait(target_)) {
+  if (target::kernels_wait(target_)) {
     emit_waiting_body();
   } else {
     emit_stmt(body_);
@@ -137,7 +137,7 @@ void Emitter::make_kernel_entry() {
     arg->addAttr(llvm::Attribute::getWithAlignment(ctx, llvm::Align(kParamAlign)));
     frame_.buffers[params_[i].get()] = {arg, 0};
     // Loads of what nobody else writes may move to anywhere: above a wait for who does, too.
-    if (runtime::kernels_wait(target_) && !is_constant(params_[i])) continue;
+    if (target::kernels_wait(target_) && !is_constant(params_[i])) continue;
     arg->addAttr(llvm::Attribute::NoAlias);
     // Then loads go through the read-only cache.
     if (i < inputs) arg->addAttr(llvm::Attribute::ReadOnly);

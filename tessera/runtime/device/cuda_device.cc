@@ -10,9 +10,9 @@
 #include "tessera/runtime/device/cuda_driver.h"
 #include "tessera/runtime/device/fetch_ahead.h"
 #include "tessera/runtime/device/one_word.h"
-#include "tessera/runtime/device/waiting.h"
 #include "tessera/target/features.h"
 #include "tessera/target/machine_table.h"
+#include "tessera/target/waiting.h"
 
 namespace tessera::runtime {
 namespace {
@@ -272,7 +272,7 @@ Result<void> CudaDevice::launch_fetching(LoadedCode& loaded, std::span<void* con
     std::uint64_t share = (bytes / blocks + kFetchGrain) / kFetchGrain * kFetchGrain;
     arguments.insert(arguments.end(), {&begin, &end, &share});
     const Status status =
-        launch_kernel(code.functions[i], l, arguments.data(), early && waits(l.name));
+        launch_kernel(code.functions[i], l, arguments.data(), early && target::waits(l.name));
     TESSERA_DO(d_.check(l.name.c_str(), status));
   }
   return {};

@@ -6,15 +6,15 @@
 
 #include "tessera/target/target.h"
 
-namespace tessera::runtime {
+namespace tessera::target {
 
 // Whether kernels for this target wait.
-inline bool kernels_wait(const target::Target& target) {
-  return target.kind == target::Kind::kCuda && target.gpu.capability >= 90;
+inline bool kernels_wait(const Target& target) {
+  return target.kind == Kind::kCuda && target.gpu.capability >= 90;
 }
 
 inline constexpr std::string_view kSymbolPrefix = "tsr", kWaitingPrefix = "tsrw";
 
 inline bool waits(std::string_view symbol) { return symbol.starts_with(kWaitingPrefix); }
 
-}  // namespace tessera::runtime
+}  // namespace tessera::target
