@@ -84,9 +84,9 @@ class Collection {
         TESSERA_DO(collect_until(kept_waiting()));
       }
       if (!more) {
-        const std::int64_t lost = lost_;
+        const std::int64_t lost = result_.lost;
         TESSERA_DO(collect_until(0));
-        more = lost_ > lost;
+        more = result_.lost > lost;
       }
       more = more && result_.stopped_by.empty();
     }
@@ -240,7 +240,7 @@ class Collection {
     if (defect) result_.bugs.push_back(m.reason);
     if (disturbed || defect || m.outcome == measure::Outcome::kWorkerLost) {
       s.lose();
-      ++lost_;
+      ++result_.lost;
       return std::nullopt;
     }
     const std::int64_t number = s.measured();
@@ -275,7 +275,6 @@ class Collection {
   std::vector<std::unique_ptr<CandidateSampler>> samplers_;
   TrialRecords records_;
   std::unique_ptr<TrialLoop> loop_;
-  std::int64_t lost_ = 0;
   CollectResult result_;
 };
 

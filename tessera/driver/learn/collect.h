@@ -48,6 +48,7 @@ struct CollectCallbacks {
 struct CollectResult {
   std::size_t tasks = 0, skipped = 0;  // skipped: spaces too small or work too large
   std::int64_t records = 0, valid = 0, earlier = 0;
+  std::int64_t lost = 0;   // trials that other work disturbed or whose worker ended: others follow
   std::string stopped_by;  // "done", "budget", "an interrupt"
   // Where the time went: of all, until the first candidate, drawing; of builders (processor time)
   // and of the one that measures.
