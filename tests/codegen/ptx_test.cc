@@ -311,6 +311,10 @@ TEST(Ptx, KernelsThatWaitStartTheFirstCopiesOfConstantsBefore) {
   EXPECT_EQ(before(copy("S", "A") + commit + copy("T", "W")), 0);
   EXPECT_EQ(before(copy("S", "A") + "barrier\n" + copy("T", "W")), 0);
   EXPECT_EQ(before("T[tx] = A[bx, tx]\n" + copy("T", "W") + copy("S", "A")), 0);
+  // Rows that the kernel before this one chooses.
+  EXPECT_EQ(before(copy("S", "A") + "eval async_copy(T[ramp(tx * 4, 1, 4)], "
+                                    "W[cast<i64>(A[bx, 0]), ramp(tx * 4, 1, 4)])\n"),
+            0);
 }
 
 TEST(Ptx, ProductsOfAWarpGoToTensorCores) {

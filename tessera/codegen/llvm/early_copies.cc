@@ -80,10 +80,20 @@ class Splitter {
       return !reads(branch->cond) && copies_constants(branch->then_body) &&
              (!branch->else_body || copies_constants(branch->else_body));
     }
-    if (const auto* store = s.as<ir::Store>())
-      return store->buffer->scope == ir::Scope::kShared && !reads(store->value);
+    if (const auto* store = s.as<ir::Store>()) {
+      return store->buffer->scope == ir::Scope::kShared && !reads(store->value) &&
+             !any_reads(store->indices);
+    }
     const ir::Call* copy = copy_of(s);
-    return copy && constant_(copy->args[1].as<ir::Load>()->buffer);
+    if (!copy) return false;
+    const auto* to = copy->args[0].as<ir::Load>();
+    const auto* from = copy->args[1].as<ir::Load>();
+    // Where it reads may be what the kernel before this one computes.
+    return constant_(from->buffer) && !any_reads(to->indices) && !any_reads(from->indices);
+  }
+
+  static bool any_reads(const std::vector<ir::Expr>& indices) {
+    return std::any_of(indices.begin(), indices.end(), reads);
   }
 
   static bool reads(const ir::Expr& e) {
