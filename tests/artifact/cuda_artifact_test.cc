@@ -46,6 +46,18 @@ class CudaArtifact : public ::testing::Test {
     return out;
   }
 
+  // Outputs, and what the driver said: on stderr, which a shell keeps.
+  std::pair<std::vector<HostTensor>, std::string> run_five_times(
+      const Words& environment, const std::vector<HostTensor>& inputs) {
+    std::string line;
+    for (const std::string& word : program(environment)) line += word + " ";
+    EXPECT_TRUE(write_file(folder_ + "/run.sh", {"#!/bin/sh\nexec " + line +
+                                                 "--repeat 5 \"$@\" 2> " + folder_ + "/said\n"})
+                    .ok());
+    auto outputs = run_program({"sh", folder_ + "/run.sh"}, folder_, graph_, inputs);
+    return {std::move(outputs), *read_file(folder_ + "/said")};
+  }
+
   // The message of a program that fails.
   std::string failure(Words command) {
     for (const char* file : {"/in0", "/out0", "/out1", "/out2"}) command.push_back(folder_ + file);
@@ -75,16 +87,7 @@ std::size_t count(const std::string& text, const std::string& line) {
 // What runs often is one graph: launched once, recorded once, then replayed.
 TEST_F(CudaArtifact, RepeatedRunsAreReplaysOfOneGraph) {
   const auto inputs = inputs_for(graph_);
-  Words command = program();
-  command[0] = "env";
-  // The driver speaks on stderr; a shell keeps it.
-  std::string line;
-  for (const std::string& word : command) line += word + " ";
-  ASSERT_TRUE(write_file(folder_ + "/run.sh", {"#!/bin/sh\nexec " + line + "--repeat 5 \"$@\" 2> " +
-                                               folder_ + "/said\n"})
-                  .ok());
-  const auto outputs = run_program({"sh", folder_ + "/run.sh"}, folder_, graph_, inputs);
-  const std::string said = *read_file(folder_ + "/said");
+  const auto [outputs, said] = run_five_times({}, inputs);
   const std::size_t steps = metadata_.steps.size();
   EXPECT_GE(count(said, "launched"), steps);
   EXPECT_EQ(count(said, "launched"), count(said, "recorded"));
@@ -95,6 +98,16 @@ TEST_F(CudaArtifact, RepeatedRunsAreReplaysOfOneGraph) {
   EXPECT_EQ(count(said, assembled ? "module text" : "module binary"), 0u);
   EXPECT_EQ(count(said, "released 0, 0 entered"), 1u);
   // Those that no kernel writes: through the memory of the device.
+  const auto want = expected(graph_, inputs);
+  ASSERT_EQ(outputs.size(), 3u);
+  expect_close({outputs[1], outputs[2]}, {want[1], want[2]});
+}
+
+TEST_F(CudaArtifact, DriversThatCannotStartKernelsEarlyStartThemOneByOne) {
+  const auto inputs = inputs_for(graph_);
+  const auto [outputs, said] = run_five_times({"FAKE_CUDA_FAIL=cuLaunchKernelEx"}, inputs);
+  EXPECT_EQ(count(said, "early"), 0u) << said;
+  EXPECT_EQ(count(said, "replayed"), 4u) << said;
   const auto want = expected(graph_, inputs);
   ASSERT_EQ(outputs.size(), 3u);
   expect_close({outputs[1], outputs[2]}, {want[1], want[2]});

@@ -64,7 +64,7 @@ enum {
 /* CUlaunchAttribute and CUlaunchConfig. */
 typedef struct tsr_launch_attribute {
   int32_t id, pad;
-  int32_t value[16];
+  int64_t value[8]; /* of the first, four bytes are an int */
 } tsr_launch_attribute;
 
 typedef struct tsr_launch_config {
@@ -297,10 +297,11 @@ static int tsr_cu_launch_early(tsr_device* d, void* stream, int64_t i) {
   const tsr_launch* l = &d->base.program->launches[i];
   tsr_launch_attribute early;
   tsr_launch_config config;
+  const int32_t on = 1;
   memset(&early, 0, sizeof early);
   memset(&config, 0, sizeof config);
   early.id = TSR_CU_PROGRAMMATIC_SERIALISATION;
-  early.value[0] = 1;
+  memcpy(early.value, &on, sizeof on);
   memcpy(config.grid, l->grid, sizeof config.grid);
   memcpy(config.block, l->block, sizeof config.block);
   config.shared_bytes = l->shared_bytes;
@@ -375,8 +376,10 @@ static tsr_status tsr_device_run(tsr_device* d, void* stream, tsr_context* conte
   if (!r->exec) {
     tsr_status status = tsr_cu_record(d, context, &r->exec);
     if (status.code != TSR_OK && d->launch_with) { /* perhaps not in graphs */
+      int (*const launch_with)(const tsr_launch_config*, void*, void**, void**) = d->launch_with;
       d->launch_with = NULL;
       status = tsr_cu_record(d, context, &r->exec);
+      if (status.code != TSR_OK) d->launch_with = launch_with; /* that was not the reason */
     }
     if (status.code != TSR_OK) return status;
   }

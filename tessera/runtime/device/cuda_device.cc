@@ -184,8 +184,8 @@ class CudaDevice final : public Device, public FetchingDevice {
                                const Piece& piece, bool early);
   Status launch_kernel(cuda::Function function, const LaunchInfo& l, void** arguments,
                        bool early) const;
-  Result<cuda::Graph> capture(std::span<const Call> calls, std::span<const Piece> fetched,
-                              bool early);
+  Result<cuda::GraphExec> capture(std::span<const Call> calls, std::span<const Piece> fetched,
+                                  bool early);
 
   const Driver& d_;
   cuda::DeviceId device_;
@@ -300,8 +300,8 @@ Status CudaDevice::launch_kernel(cuda::Function function, const LaunchInfo& l, v
   return d_.launch_with(&config, function, arguments, nullptr);
 }
 
-Result<cuda::Graph> CudaDevice::capture(std::span<const Call> calls, std::span<const Piece> fetched,
-                                        bool early) {
+Result<cuda::GraphExec> CudaDevice::capture(std::span<const Call> calls,
+                                            std::span<const Piece> fetched, bool early) {
   TESSERA_DO(
       d_.check("cuStreamBeginCapture", d_.capture_begin(stream_, cuda::kCaptureThreadLocal)));
   Result<void> launched;
@@ -312,9 +312,12 @@ Result<cuda::Graph> CudaDevice::capture(std::span<const Call> calls, std::span<c
   cuda::Graph graph = nullptr;
   const Status captured = d_.capture_end(stream_, &graph);
   if (launched.ok()) launched = d_.check("cuStreamEndCapture", captured);
-  if (launched.ok()) return graph;
+  cuda::GraphExec exec = nullptr;
+  if (launched.ok())
+    launched = d_.check("cuGraphInstantiate", d_.graph_instantiate(&exec, graph, 0));
   if (graph) d_.graph_destroy(graph);
-  return launched.error();
+  if (!launched.ok()) return launched.error();
+  return exec;
 }
 
 // A graph: on a stream, small kernels would take as long as it takes to start them.
@@ -324,13 +327,9 @@ Result<std::unique_ptr<Recording>> CudaDevice::record_fetching(std::vector<Call>
   for (const Call& call : calls)
     TESSERA_DO(provide_temporaries(static_cast<CudaCode&>(*call.code), call.memory.size()));
   // A driver may know early launches, but not in graphs.
-  Result<cuda::Graph> captured = capture(calls, fetched, d_.launch_with != nullptr);
+  Result<cuda::GraphExec> captured = capture(calls, fetched, d_.launch_with != nullptr);
   if (!captured.ok() && d_.launch_with) captured = capture(calls, fetched, /*early=*/false);
-  TESSERA_TRY(const cuda::Graph graph, std::move(captured));
-  cuda::GraphExec exec = nullptr;
-  const Status made = d_.graph_instantiate(&exec, graph, 0);
-  d_.graph_destroy(graph);
-  TESSERA_DO(d_.check("cuGraphInstantiate", made));
+  TESSERA_TRY(const cuda::GraphExec exec, std::move(captured));
   auto recording = std::make_unique<CudaRecording>(d_, exec);
   TESSERA_DO(d_.check("cuGraphUpload", d_.graph_upload(exec, stream_)));
   return std::unique_ptr<Recording>(std::move(recording));

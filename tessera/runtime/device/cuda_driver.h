@@ -47,7 +47,7 @@ inline constexpr int kCaptureThreadLocal = 1;  // CU_STREAM_CAPTURE_MODE_THREAD_
 inline constexpr unsigned kNonBlocking = 1;    // CU_STREAM_NON_BLOCKING
 
 // CUlaunchAttribute and CUlaunchConfig.
-struct LaunchAttribute {
+struct alignas(8) LaunchAttribute {
   int id = 0, pad = 0;
   union {
     char bytes[64] = {};
