@@ -1,7 +1,9 @@
 #include "tessera/support/standard_streams.h"
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
+#include <ctime>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -9,7 +11,32 @@
 namespace tessera {
 namespace {
 
+// Keeps a signal that a broken pipe raises from ending the process.
+class WithoutBrokenPipes {
+ public:
+  WithoutBrokenPipes() {
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    sigset_t waiting;
+    sigpending(&waiting);
+    waited_ = sigismember(&waiting, SIGPIPE) == 1;
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~WithoutBrokenPipes() {
+    const std::timespec at_once{};
+    if (!waited_) sigtimedwait(&pipe_, nullptr, &at_once);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  WithoutBrokenPipes(const WithoutBrokenPipes&) = delete;
+  WithoutBrokenPipes& operator=(const WithoutBrokenPipes&) = delete;
+
+ private:
+  sigset_t pipe_{}, before_{};
+  bool waited_ = false;
+};
+
 ssize_t write_or_drop(void* /*cookie*/, const char* text, std::size_t size) {
+  const WithoutBrokenPipes guard;
   for (std::size_t done = 0; done < size;) {
     const ssize_t written = ::write(STDERR_FILENO, text + done, size - done);
     if (written < 0 && errno == EINTR) continue;

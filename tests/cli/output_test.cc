@@ -51,6 +51,12 @@ TEST_P(Unheard, StderrThatTakesNothing) {
 INSTANTIATE_TEST_SUITE_P(Cli, Unheard, ::testing::Values(" 2> /dev/full", " 2>&-", " <&- 2>&-"),
                          [](const auto& how) { return "How" + std::to_string(how.index); });
 
+TEST(Output, AReaderOfMessagesThatLeavesDoesNotEndTheProgram) {
+  const std::string code = write_file("code", "");
+  run_shell("(sleep 0.2; tessera frobnicate; echo $? > " + code + ") 2>&1 | true");
+  EXPECT_EQ(read_file(code), "2\n");
+}
+
 // Its number must not become that of a file that the command writes.
 TEST(Output, ClosedStreamsDoNotReachFiles) {
   const std::string file = write_file("y.npz", "");
