@@ -99,10 +99,10 @@ end=0
 [ "$limit" -gt 0 ] && end=$(($(date +%s) + limit))
 for tool in $(echo "$tools" | tr ',' ' '); do
   while read -r part operation; do
-    printf '%s\n' "$folder" "$sanitizer" "$tessera" "$tool" "$end" "$part" "$operation"
+    printf '%s\0' "$folder" "$sanitizer" "$tessera" "$tool" "$end" "$part" "$operation"
   done < "$folder/operations"
 done > "$folder/arguments"
-xargs -P "$jobs" -n 7 sh "$folder/one.sh" < "$folder/arguments" > "$folder/results"
+xargs -0 -P "$jobs" -n 7 sh "$folder/one.sh" < "$folder/arguments" > "$folder/results"
 failed=$?
 cat "$folder/results"
 [ $failed = 0 ] || exit 1
