@@ -34,6 +34,10 @@ Result<std::string> emit_llvm(const ir::DeviceProgram& program, const target::Ta
 Result<std::string> emit_asm(const ir::Func& func, const target::Target& target,
                              const CodegenOptions& options = {});
 
+// Tells the sources of libtessera_llvm.so from others: the same program writes other code with
+// them.
+extern const char* const kBackEndSources;
+
 // Needs: Funcs after lowering: only serial and parallel loops, at most one parallel level taking
 // effect. Entry symbols are the Funcs' names. kBuildFailed when LLVM refuses.
 Result<Binary> compile(const std::vector<ir::Func>& funcs, const target::Target& target,

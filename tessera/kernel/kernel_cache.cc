@@ -67,8 +67,8 @@ const std::string& build_id() {
 std::string KernelCache::key(const target::Target& target, const codegen::CodegenOptions& options,
                              const std::string& definition, const std::string& schedule) {
   if (build_id().empty()) return "";
-  return fmt::format("build {}\ntarget {}\nlevel {}\nschedule {}\n{}\n{}", build_id(),
-                     target::to_text(target), options.opt_level,
+  return fmt::format("build {} {}\ntarget {}\nlevel {}\nschedule {}\n{}\n{}", build_id(),
+                     codegen::kBackEndSources, target::to_text(target), options.opt_level,
                      schedule.empty() ? "default" : "given", schedule, definition);
 }
 
