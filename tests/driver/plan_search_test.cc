@@ -138,9 +138,11 @@ TEST(TuneGraph, BothLevelsTuneKernelsFirst) {
                   measure::Measurement* m) { m->samples_s = {1e-5 / ++trials[trial.task]}; },
               &options);
   std::vector<bool> checked;
-  options.start_measurer = [&checked, start = options.start_measurer](
+  std::map<std::string, int> survey;  // trials of it
+  options.start_measurer = [&, start = options.start_measurer](
                                auto tasks, const target::Target& target,
                                const measure::MeasureOptions& measured) {
+    if (!checked.empty()) survey = trials;
     checked.push_back(measured.check_results);
     return start(std::move(tasks), target, measured);
   };
@@ -156,6 +158,11 @@ TEST(TuneGraph, BothLevelsTuneKernelsFirst) {
   std::int64_t tuned = 0;
   for (const auto& [task, count] : trials) tuned += count > 1 ? 1 : 0;
   EXPECT_GE(tuned, 4);
+  // Of the default again, and of others.
+  for (const auto& [task, count] : trials) {
+    if (count == survey[task]) continue;
+    EXPECT_GE(count - survey[task], options.trials_per_task) << task;
+  }
   EXPECT_LT(tuned, std::ssize(trials)) << "kernels of plans that promise nothing";
   EXPECT_FALSE(result->plan.tasks.empty());
 }

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 namespace tessera::driver {
 namespace {
 
-constexpr const char* kColdMark = R"({"cold_caches":true})";
+constexpr const char* kColdMark = R"("cold_caches":true)";
+constexpr const char* kUncheckedMark = R"("unchecked":true)";
 
 double constant_bytes(const te::Dag& dag) {
   double bytes = 0;
@@ -50,8 +53,18 @@ std::vector<bool> cold_tasks(const TuneProblem& problem, const target::Target& t
   return out;
 }
 
-void mark_cold(record::Record* record) { record->extra = kColdMark; }
+void mark_record(record::Record* record, bool cold, bool unchecked) {
+  if (!cold && !unchecked) return;
+  record->extra = fmt::format("{{{}{}{}}}", cold ? kColdMark : "", cold && unchecked ? "," : "",
+                              unchecked ? kUncheckedMark : "");
+}
 
-bool was_cold(const record::Record& record) { return record.extra == kColdMark; }
+bool was_cold(const record::Record& record) {
+  return record.extra.find(kColdMark) != std::string::npos;
+}
+
+bool was_unchecked(const record::Record& record) {
+  return record.extra.find(kUncheckedMark) != std::string::npos;
+}
 
 }  // namespace tessera::driver

@@ -12,8 +12,9 @@ namespace tessera::driver {
 // its kernels must be timed as they run in it. Operations of their own run again and again.
 std::vector<bool> cold_tasks(const TuneProblem& problem, const target::Target& target);
 
-// Records of times that were taken so carry a mark.
-void mark_cold(record::Record* record);
+// Records of times that were taken so, or whose outputs nobody compared, carry marks.
+void mark_record(record::Record* record, bool cold, bool unchecked);
 bool was_cold(const record::Record& record);
+bool was_unchecked(const record::Record& record);
 
 }  // namespace tessera::driver

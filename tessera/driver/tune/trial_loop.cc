@@ -99,7 +99,7 @@ void TrialLoop::take(const measure::Measurement& m) {
 void TrialLoop::keep(const Attempt& attempt, const measure::Measurement& m, std::int64_t trial) {
   record::Record r = record_of(m, schedule::to_text(attempt.steps), measurer_->machine());
   r.task = tasks_[attempt.task].key;
-  if (tasks_[attempt.task].cold_caches) mark_cold(&r);
+  mark_record(&r, tasks_[attempt.task].cold_caches, tasks_[attempt.task].unchecked);
   r.candidate = attempt.text;
   r.policy = attempt.policy;
   r.trial = trial;

@@ -25,6 +25,7 @@ Result<std::unique_ptr<measure::Measurer>> start_workers(std::vector<measure::Me
 struct LoopTask {
   std::string key;           // of the measurer
   bool cold_caches = false;  // as of measure::MeasuredTask; its records say so
+  bool unchecked = false;    // outputs are compared with nothing; its records say so
 };
 
 // A candidate that is to be measured.

@@ -86,7 +86,7 @@ Result<void> TuneSession::prepare() {
   for (std::size_t t = 0; t < tasks(); ++t) {
     const task::Task& task = problem_.tasks[t].task;
     measured.push_back({task.key, task.dag, cold_[t]});
-    loop_tasks.push_back({task.key, cold_[t]});
+    loop_tasks.push_back({task.key, cold_[t], !options_.measure.check_results});
     known.push_back(&task);
   }
   const auto& start_measurer = options_.start_measurer ? options_.start_measurer : start_workers;
@@ -112,6 +112,8 @@ Result<void> TuneSession::resume(std::size_t task) {
   const auto replay = [&](const record::Record& r) {
     // Times with the constants in the cache and without are not times of the same thing.
     if (was_cold(r) != cold_[task]) return;
+    // A default whose outputs nobody compared is measured again where they are.
+    if (was_unchecked(r) && options_.measure.check_results && searches_->is_tuned(task)) return;
     const Result<space::Candidate> candidate = space.parse(r.candidate);
     if (!candidate || !space.check(*candidate)) return;
     // What a candidate means may have changed since.
