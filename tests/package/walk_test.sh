@@ -11,6 +11,6 @@ ls "$source"/build/tessera-*-linux-"$(uname -m)".tar.xz >/dev/null 2>&1 || skip 
 reason=$("$root_tool" possible) || skip "no clean root: $reason"
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/tessera-walk-root.XXXXXX")
 trap 'rm -rf --one-file-system "$work"' EXIT
-"$root_tool" make "$work/root" gcc g++ libc6-dev cmake make man-db python3 python3-venv python3-numpy xz-utils
-mkdir -p "$work/root/mnt/sources"
-"$root_tool" run "$work/root" --bind-ro "$source:/mnt/sources" env LC_ALL=C.UTF-8 /mnt/sources/tests/walk/walk.sh
+"$root_tool" make "$work/clean" gcc g++ libc6-dev cmake make man-db python3 python3-venv python3-numpy xz-utils
+mkdir -p "$work/clean/mnt/sources"
+"$root_tool" run "$work/clean" --bind-ro "$source:/mnt/sources" env LC_ALL=C.UTF-8 /mnt/sources/tests/walk/walk.sh
