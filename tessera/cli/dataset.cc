@@ -62,9 +62,12 @@ int run_collect(CollectArgs& args) {
              "{:.0f} s, {:.1f} before the first candidate; drawing {:.1f} s, builders {:.1f} s of "
              "processor time, measuring {:.1f} s\n",
              done->elapsed_s, done->prepared_s, done->draw_s, done->build_s, done->run_s);
-  fmt::print("{} of {} ({} valid), {} earlier, {} skipped; ended by {}\n",
+  // A busy machine disturbs trials; they are drawn again.
+  const std::string lost =
+      done->lost > 0 ? fmt::format(", {} lost", counted(done->lost, "trial")) : "";
+  fmt::print("{} of {} ({} valid), {} earlier, {} skipped{}; ended by {}\n",
              counted(done->records, "record"), counted(done->tasks, "task"), done->valid,
-             done->earlier, counted(done->skipped, "task"), done->stopped_by);
+             done->earlier, counted(done->skipped, "task"), lost, done->stopped_by);
   return interrupted() ? interrupt_code() : kOk;
 }
 
