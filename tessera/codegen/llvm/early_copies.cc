@@ -4,6 +4,7 @@
 #include <iterator>
 #include <set>
 
+#include "tessera/codegen/llvm/index.h"
 #include "tessera/ir/visitor.h"
 
 namespace tessera::codegen {
@@ -77,11 +78,11 @@ class Splitter {
     if (const auto* block = s.as<ir::Block>()) return all_do(block->stmts);
     if (const auto* loop = s.as<ir::For>()) return copies_constants(loop->body);
     if (const auto* branch = s.as<ir::If>()) {
-      return !reads(branch->cond) && copies_constants(branch->then_body) &&
+      return !contains_load(branch->cond) && copies_constants(branch->then_body) &&
              (!branch->else_body || copies_constants(branch->else_body));
     }
     if (const auto* store = s.as<ir::Store>()) {
-      return store->buffer->scope == ir::Scope::kShared && !reads(store->value) &&
+      return store->buffer->scope == ir::Scope::kShared && !contains_load(store->value) &&
              !any_reads(store->indices);
     }
     const ir::Call* copy = copy_of(s);
@@ -93,13 +94,7 @@ class Splitter {
   }
 
   static bool any_reads(const std::vector<ir::Expr>& indices) {
-    return std::any_of(indices.begin(), indices.end(), reads);
-  }
-
-  static bool reads(const ir::Expr& e) {
-    bool out = false;
-    ir::for_each_expr(e, [&](const ir::Expr& each) { out |= each.as<ir::Load>() != nullptr; });
-    return out;
+    return std::any_of(indices.begin(), indices.end(), contains_load);
   }
 
   const IsConstant& constant_;
