@@ -58,6 +58,7 @@
 /* Numbers of OpenCL's header. */
 enum {
   TSR_CL_MAX_GROUP = 0x1004,
+  TSR_CL_MEMORY = 0x101f,
   TSR_CL_SINGLE_CONFIG = 0x101b,
   TSR_CL_VERSION = 0x102f,
   TSR_CL_QUEUE_CONTEXT = 0x1090,
@@ -240,6 +241,12 @@ static void tsr_device_leave(tsr_device* d) { (void)d; }
 
 static tsr_status tsr_device_allocate(tsr_device* d, int64_t bytes, void** memory) {
   int32_t code = 0;
+  uint64_t most = 0;
+  /* Some drivers find out that memory is not there when it is first used. */
+  d->clGetDeviceInfo(d->id, TSR_CL_MEMORY, sizeof most, &most, NULL);
+  if ((uint64_t)bytes > most)
+    return tsr_fail(TSR_OUT_OF_MEMORY, "no memory for %lld bytes on the device, which has %llu",
+                    (long long)bytes, (unsigned long long)most);
   *memory = d->clCreateBuffer(d->context, TSR_CL_READ_WRITE, (size_t)bytes, NULL, &code);
   if (code == 0) return tsr_ok();
   return tsr_fail(TSR_OUT_OF_MEMORY, "no memory for %lld bytes on the device: OpenCL error %d",

@@ -89,7 +89,10 @@ class OpenClRecording final : public Recording {
 class OpenClDevice final : public Device {
  public:
   OpenClDevice(const Driver& driver, opencl::DeviceId device)
-      : d_(driver), device_(device), target_(describe(driver, device)) {}
+      : d_(driver),
+        device_(device),
+        target_(describe(driver, device)),
+        memory_bytes_(info_of<std::uint64_t>(driver, device, opencl::kMemoryBytes)) {}
 
   ~OpenClDevice() override {
     if (queue_) d_.release_queue(queue_);
@@ -107,6 +110,10 @@ class OpenClDevice final : public Device {
   const target::Target& target() const override { return target_; }
 
   Result<void*> allocate(std::size_t bytes) override {
+    // Some drivers find out that memory is not there when it is first used.
+    if (bytes > memory_bytes_)
+      return make_error(ErrorCode::kRunFailed, "no memory for {} bytes: the device has {}", bytes,
+                        memory_bytes_);
     Status status = 0;
     opencl::Memory memory = d_.create_buffer(context_, opencl::kReadWrite,
                                              std::max<std::size_t>(bytes, 1), nullptr, &status);
@@ -178,6 +185,7 @@ class OpenClDevice final : public Device {
   const Driver& d_;
   opencl::DeviceId device_;
   target::Target target_;
+  std::uint64_t memory_bytes_;
   opencl::Context context_ = nullptr;
   opencl::Queue queue_ = nullptr;
   std::unordered_map<void*, std::vector<opencl::Memory>> parts_;  // by what they are parts of

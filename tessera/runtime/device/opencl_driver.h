@@ -29,6 +29,7 @@ enum Info : std::uint32_t {
   kSingleConfig = 0x101b,
   kLineBytes = 0x101d,
   kCacheBytes = 0x101e,
+  kMemoryBytes = 0x101f,
   kLocalBytes = 0x1023,
   kDeviceName = 0x102b,
   kDeviceVersion = 0x102f,
