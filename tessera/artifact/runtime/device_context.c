@@ -32,7 +32,9 @@ static int tsr_is_part(const tsr_place* place) {
 static void tsr_free_memory(tsr_context* context) {
   int64_t p;
   int32_t i;
-  for (p = 0; context->memory && p < context->program->num_places; ++p) {
+  /* The last one first: an OpenCL driver (NVIDIA's 580) crashes if parts that overlap are released
+   * in the order that they were made in. */
+  for (p = context->memory ? context->program->num_places - 1 : -1; p >= 0; --p) {
     if (tsr_is_part(&context->program->places[p]) && context->memory[p])
       tsr_device_free(context->device, context->memory[p], 1);
   }

@@ -123,7 +123,10 @@ class OpenClDevice final : public Device {
   }
 
   void free(void* memory) override {
-    for (const opencl::Memory m : parts_[memory]) d_.release_buffer(m);
+    // The last one first: NVIDIA's driver (580) crashes if one of two parts that overlap and were
+    // used is released before the other, which was made after it.
+    std::vector<opencl::Memory>& parts = parts_[memory];
+    for (; !parts.empty(); parts.pop_back()) d_.release_buffer(parts.back());
     parts_.erase(memory);
     d_.release_buffer(static_cast<opencl::Memory>(memory));
   }
