@@ -239,9 +239,10 @@ std::optional<int> check_subject(const BenchArgs& args, bool of_models) {
                                                             {"--schedules", args.schedules_given},
                                                             {"--time-passes", args.time_passes}}
                 : std::vector<std::pair<std::string, bool>>{
-                      {"--inputs", !m.inputs.empty()},     {"--profile", m.profile},
-                      {"--batch", args.model.batch > 0},   {"--shape", !args.model.shapes.empty()},
-                      {"--dim", !args.model.dims.empty()}, {"--value", !args.model.values.empty()}};
+                      {"--inputs", !m.inputs.empty()},         {"--profile", m.profile},
+                      {"--beside", !m.beside.empty()},         {"--batch", args.model.batch > 0},
+                      {"--shape", !args.model.shapes.empty()}, {"--dim", !args.model.dims.empty()},
+                      {"--value", !args.model.values.empty()}};
   for (const auto& [name, given] : flags) {
     if (!given) continue;
     return report(make_error(ErrorCode::kInvalidArgument, "{} is for {}, not for {}", name,
@@ -372,6 +373,10 @@ void add_bench(Flags& app, std::function<int()>* run) {
   sub->add_flag("--no-plan", args->model_bench.no_plan,
                 "The untuned default schedules (no plan is used without --plan)")
       ->excludes("--plan");
+  sub->add_option("--beside", args->model_bench.beside,
+                  "Other plans of the model, or defaults: timed in turns with it, and profiled "
+                  "with --profile (repeatable)")
+      ->delimiter(',');
   sub->add_option(
       "--op", args->ops,
       "Operation, e.g. conv2d:N=1,H=56,W=56,CI=64,CO=64,KH=3,KW=3,S=1,P=1 (repeatable); without "

@@ -19,6 +19,21 @@
 namespace tessera::cli {
 namespace {
 
+constexpr const char* kDefaults = "defaults";  // of --beside
+
+nlohmann::ordered_json profile_json(const std::vector<driver::StepTime>& steps) {
+  auto list = nlohmann::ordered_json::array();
+  for (const driver::StepTime& s : steps) {
+    list.push_back({{"name", s.name},
+                    {"node", s.origin},
+                    {"task", s.task},
+                    {"us", s.us},
+                    {"gflops", s.gflops},
+                    {"gbytes_per_s", s.gbytes_per_s}});
+  }
+  return list;
+}
+
 nlohmann::ordered_json model_json(const driver::ModelBenchResult& r) {
   nlohmann::ordered_json j = to_json(r.bench);
   j["import_ms"] = r.import_ms;
@@ -31,13 +46,9 @@ nlohmann::ordered_json model_json(const driver::ModelBenchResult& r) {
   j["verified_by"] = r.verified_by;
   j["not_numbers"] = r.not_numbers;
   if (!r.profile.empty()) j["kernels_us"] = r.kernels_us();
-  for (const driver::StepTime& s : r.profile) {
-    j["profile"].push_back({{"name", s.name},
-                            {"node", s.origin},
-                            {"us", s.us},
-                            {"gflops", s.gflops},
-                            {"gbytes_per_s", s.gbytes_per_s}});
-  }
+  if (!r.profile.empty()) j["profile"] = profile_json(r.profile);
+  for (const std::vector<driver::StepTime>& steps : r.beside_profiles)
+    j["beside_profiles"].push_back(profile_json(steps));
   return j;
 }
 
@@ -149,6 +160,22 @@ void print_markdown(const driver::BenchResult& r, bool first) {
       peer ? fmt::format("{:.2f}", peer->ratio) : "", r.build_ms * 1e-3);
 }
 
+// Each with the options of the model without a plan of its own, and the plan that it names.
+Result<void> add_beside(const std::vector<std::string>& names, const target::Target& target,
+                        driver::ModelBenchOptions* options) {
+  for (const std::string& name : names) {
+    driver::BesideModel other{name, options->load, options->model};
+    if (name != kDefaults) {
+      TESSERA_TRY(const std::optional<driver::PlanSchedules> plan,
+                  plan_schedules({.plan = name, .strict = false}, target));
+      plan->apply_to(&other.load);
+      plan->apply_to(&other.model);
+    }
+    options->beside.push_back(std::move(other));
+  }
+  return {};
+}
+
 Result<std::vector<std::string>> input_names(const std::string& model,
                                              const onnx::ImportOptions& import) {
   if (!artifact::is_artifact(model)) {
@@ -179,6 +206,8 @@ int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
   Result<std::optional<driver::PlanSchedules>> plan = plan_schedules(args.plan, run.target);
   if (!plan) return report(plan.error());
   if (!run.target.is_gpu()) warn_of_threads(args.plan, *plan, run.threads);
+  const Result<void> others = add_beside(args.beside, run.target, &options);
+  if (!others) return report(others.error());
   if (plan->has_value()) {
     (*plan)->apply_to(&options.load);
     (*plan)->apply_to(&options.model);
@@ -206,6 +235,10 @@ int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
     if (plan->has_value() && artifact::is_artifact(model)) {
       return report(make_error(ErrorCode::kInvalidArgument,
                                "{}: an artifact has its schedules; drop --plan", model));
+    }
+    if (!args.beside.empty() && artifact::is_artifact(model)) {
+      return report(make_error(ErrorCode::kInvalidArgument,
+                               "{}: an artifact has its schedules; drop --beside", model));
     }
     if (flags.batch > 0 && artifact::is_artifact(model)) {
       return report(make_error(ErrorCode::kInvalidArgument,

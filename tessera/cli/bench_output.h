@@ -20,6 +20,7 @@ void print_summary(const std::vector<driver::BenchResult>& results);
 struct ModelBenchArgs {
   std::string inputs;
   PlanArgs plan;
+  std::vector<std::string> beside;  // other plans, or "defaults"
   bool profile = false, no_plan = false, no_cache = false;
 };
 

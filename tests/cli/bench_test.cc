@@ -69,6 +69,22 @@ TEST(Bench, ABatchNeedsADimensionToSet) {
   EXPECT_EQ(symbolic.err.find("--batch"), std::string::npos) << symbolic.err;
 }
 
+TEST(Bench, TimesOtherBuildsInTurnsWithTheModel) {
+  const json r = bench_json({"zoo:lenet", "--beside", "defaults", "--profile"}).at("results").at(0);
+  ASSERT_EQ(r.at("peers").size(), 1u);
+  EXPECT_EQ(r.at("peers").at(0).at("name"), "defaults");
+  EXPECT_EQ(r.at("peers").at(0).at("verified"), true);
+  EXPECT_GT(r.at("peers").at(0).at("ratio"), 0);
+  ASSERT_EQ(r.at("beside_profiles").size(), 1u);
+  const json& other = r.at("beside_profiles").at(0);
+  ASSERT_EQ(other.size(), r.at("profile").size());
+  for (std::size_t i = 0; i < other.size(); ++i) {
+    EXPECT_EQ(other.at(i).at("task"), r.at("profile").at(i).at("task"));
+    EXPECT_EQ(other.at(i).at("task").get<std::string>().size(), 16u);
+    EXPECT_GT(other.at(i).at("us"), 0);
+  }
+}
+
 TEST(Bench, TheProfileBeginsWithTheSlowestKernel) {
   const Finished done = run(quick_bench({"zoo:lenet", "--profile"}));
   ASSERT_EQ(done.code, 0) << done.err;

@@ -153,6 +153,12 @@ const std::vector<Mistake>& mistakes() {
       {"ProfileOfAnOperation",
        {"bench", "--op", "matmul:M=4,N=4,K=4", "--profile"},
        {"--profile is for models, not for operations"}},
+      {"BesideAnOperation",
+       {"bench", "--op", "matmul:M=4,N=4,K=4", "--beside", "defaults"},
+       {"--beside is for models, not for operations"}},
+      {"BesideAPlanThatIsNotThere",
+       {"bench", "zoo:mlp", "--beside", "no-such.plan"},
+       {"no-such.plan"}},
   };
   return all;
 }

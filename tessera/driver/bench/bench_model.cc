@@ -74,26 +74,53 @@ Result<std::vector<HostTensor>> plain_outputs(const onnx::Model& model,
   return exec::run_model(compiled, pool, inputs);
 }
 
-Result<std::vector<StepTime>> profile_steps(const exec::CompiledModel& model,
-                                            exec::ModelRunner& runner) {
-  constexpr int kRuns = 9;
-  std::vector<std::vector<double>> times(model.steps.size());
-  for (int r = 0; r < kRuns; ++r) {
-    TESSERA_TRY(const std::vector<double> one, runner.profile());
-    for (std::size_t i = 0; i < one.size(); ++i) times[i].push_back(one[i]);
-  }
+constexpr int kProfileRuns = 9;
+
+// A model that is ready to run, with the keys of its tasks.
+struct Runnable {
+  const exec::CompiledModel& model;
+  exec::ModelRunner& runner;
+  std::vector<std::string> keys;
+};
+
+std::vector<std::string> keys_of(const std::vector<task::Task>& tasks) {
+  std::vector<std::string> keys;
+  for (const task::Task& t : tasks) keys.push_back(t.key);
+  return keys;
+}
+
+std::vector<StepTime> median_steps(const Runnable& r, std::vector<std::vector<double>> times) {
   std::vector<StepTime> steps;
   for (std::size_t i = 0; i < times.size(); ++i) {
-    std::nth_element(times[i].begin(), times[i].begin() + kRuns / 2, times[i].end());
-    const double us = times[i][kRuns / 2];
-    const exec::CompiledModel::Step& s = model.steps[i];
+    std::nth_element(times[i].begin(), times[i].begin() + kProfileRuns / 2, times[i].end());
+    const double us = times[i][kProfileRuns / 2];
+    const exec::CompiledModel::Step& s = r.model.steps[i];
+    const bool kernel = s.kind == task::GroupKind::kKernel;
     steps.push_back({.name = s.name,
                      .origin = s.origin,
+                     .task = kernel ? r.keys[s.kernel] : "",
                      .us = us,
                      .gflops = s.flops / us * 1e-3,
                      .gbytes_per_s = s.bytes / us * 1e-3});
   }
   return steps;
+}
+
+// In turns, so that what disturbs one disturbs all.
+Result<std::vector<std::vector<StepTime>>> profile_in_turns(const std::vector<Runnable>& models) {
+  std::vector<std::vector<std::vector<double>>> times;
+  times.reserve(models.size());
+  for (const Runnable& r : models) times.emplace_back(r.model.steps.size());
+  for (int run = 0; run < kProfileRuns; ++run) {
+    for (std::size_t m = 0; m < models.size(); ++m) {
+      TESSERA_TRY(const std::vector<double> one, models[m].runner.profile());
+      for (std::size_t i = 0; i < one.size(); ++i) times[m][i].push_back(one[i]);
+    }
+  }
+  std::vector<std::vector<StepTime>> out;
+  for (std::size_t m = 0; m < models.size(); ++m)
+    out.push_back(median_steps(models[m], std::move(times[m])));
+  return out;
 }
 
 // Those that the options give, random ones for the rest.
@@ -204,6 +231,57 @@ Result<std::vector<std::unique_ptr<PeerProcess>>> start_peers(const Computed& ou
     bench.peers.push_back(peer);
   }
   return peers;
+}
+
+// The same model in another build, on the same inputs.
+struct Beside {
+  exec::CompiledModel compiled;
+  std::vector<std::string> keys;
+  std::unique_ptr<exec::ModelRunner> runner;
+};
+
+void add_to(runtime::InterleavedTimer* timer, bool device, exec::ModelRunner& runner) {
+  if (device) {
+    timer->add(on_device_clock([&runner](int runs) { return runner.time(runs); }));
+  } else {
+    timer->add([&runner] { (void)runner.run(); });
+  }
+}
+
+Result<std::vector<std::unique_ptr<Beside>>> start_beside(const Computed& ours,
+                                                          runtime::Device* device,
+                                                          runtime::ThreadPool& pool,
+                                                          runtime::InterleavedTimer* timer,
+                                                          BenchResult* bench) {
+  std::vector<std::unique_ptr<Beside>> out;
+  for (const BesideModel& other : ours.options.beside) {
+    auto b = std::make_unique<Beside>();
+    LoadOptions load = other.load;
+    load.import = ours.options.load.import;
+    TESSERA_TRY(const graph::Graph graph, load_graph(ours.model, load));
+    exec::ModelOptions building = other.model;
+    building.partition.attention_keys = load.passes.rules.attention_keys;
+    building.device = device;
+    TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(graph, building.partition));
+    b->keys = keys_of(tasks.tasks);
+    TESSERA_TRY(b->compiled, exec::compile_model(graph, ours.target, building));
+    b->runner = device != nullptr ? std::make_unique<exec::ModelRunner>(b->compiled, *device)
+                                  : std::make_unique<exec::ModelRunner>(b->compiled, pool);
+    for (std::size_t i = 0; i < ours.inputs.size(); ++i)
+      TESSERA_DO(b->runner->set_input(i, ours.inputs[i]));
+    TESSERA_DO(b->runner->run());
+    std::vector<HostTensor> theirs;
+    for (std::size_t i = 0; i < b->compiled.output_types.size(); ++i)
+      theirs.push_back(b->runner->output(i));
+    PeerResult peer{.name = other.name};
+    peer.max_error =
+        worst_output(ours.graph, ours.outputs, theirs, target::products_of(ours.target));
+    peer.verified = peer.max_error <= 1;
+    bench->peers.push_back(peer);
+    add_to(timer, device != nullptr, *b->runner);
+    out.push_back(std::move(b));
+  }
+  return out;
 }
 
 // By code of ours that is made in another way.
@@ -344,19 +422,23 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
   }
 
   runtime::InterleavedTimer timer(options.timing);
-  if (device) {
-    timer.add(on_device_clock([&](int runs) { return runner.time(runs); }));
-  } else {
-    timer.add([&] { (void)runner.run(); });
-  }
+  add_to(&timer, device != nullptr, runner);
   ModelFile file;
   TESSERA_TRY(const std::vector<std::unique_ptr<PeerProcess>> peers,
               start_peers(ours, &file, &timer, &result));
+  TESSERA_TRY(const std::vector<std::unique_ptr<Beside>> beside,
+              start_beside(ours, device.get(), pool, &timer, &bench));
   // A peer that disagrees may itself be wrong.
   if (!bench.verified) TESSERA_DO(verify_alone(ours, pool, &result));
   warm_up(options.warmup_s, [&] { (void)runner.run(); });
   if (options.profile) {
-    TESSERA_TRY(result.profile, profile_steps(compiled, runner));
+    TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(graph, building.partition));
+    std::vector<Runnable> models = {{compiled, runner, keys_of(tasks.tasks)}};
+    for (const std::unique_ptr<Beside>& b : beside)
+      models.push_back({b->compiled, *b->runner, b->keys});
+    TESSERA_TRY(result.beside_profiles, profile_in_turns(models));
+    result.profile = std::move(result.beside_profiles.front());
+    result.beside_profiles.erase(result.beside_profiles.begin());
   }
   const std::vector<runtime::Samples> samples = timer.run_undisturbed();
   if (samples[0].call_s.empty())

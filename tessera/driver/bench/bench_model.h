@@ -11,6 +11,13 @@
 
 namespace tessera::driver {
 
+// The same model built in another way, e.g. with another plan, timed in turns with it.
+struct BesideModel {
+  std::string name;
+  LoadOptions load;  // inputs are those of the model
+  exec::ModelOptions model;
+};
+
 struct ModelBenchOptions {
   int threads = 1;
   std::vector<std::string> peers;
@@ -18,12 +25,13 @@ struct ModelBenchOptions {
   exec::ModelOptions model;
   std::map<std::string, HostTensor> inputs;  // by name; others are random
   runtime::TimingOptions timing;
-  double warmup_s = 0;  // of calls of ours before the first that is timed
+  std::vector<BesideModel> beside;  // reported as peers
+  double warmup_s = 0;              // of calls of ours before the first that is timed
   bool profile = false;
 };
 
 struct StepTime {
-  std::string name, origin;
+  std::string name, origin, task;  // key of the task; empty: an operator of the host
   double us = 0, gflops = 0, gbytes_per_s = 0;
   int calls = 1;
 };
@@ -37,6 +45,7 @@ struct ModelBenchResult {
   std::vector<std::string> not_numbers;
   std::string verified_by;        // "ort 1.30", "every node alone", of GPUs "this machine's cores"
   std::vector<StepTime> profile;  // in running order; medians of several runs
+  std::vector<std::vector<StepTime>> beside_profiles;  // by options.beside, taken in turns
 
   double kernels_us() const;  // the sum of the profile
 };
