@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 namespace tessera::exec {
 namespace {
@@ -15,7 +16,8 @@ struct Block {
   ValueId root = kNoValue;         // or
   std::size_t group = 0, nth = 0;  // a temporary of a group
   std::int64_t bytes = 0;
-  int first = 0, last = 0;  // groups, inclusive
+  int first = 0, last = 0;         // groups, inclusive
+  std::vector<std::size_t> users;  // all of them
   std::int64_t offset = 0;
 };
 
@@ -27,6 +29,7 @@ class Planner {
     std::iota(root_.begin(), root_.end(), 0);
     for (const auto& sizes : options.temporaries) plan_.temporaries.emplace_back(sizes.size());
     plan_.of_value.resize(graph.values.size());
+    if (options.side_by_side > 0) order_.emplace(order_of(graph, groups));
   }
 
   MemoryPlan run() {
@@ -83,10 +86,11 @@ class Planner {
             block_of[at(root)] = static_cast<int>(blocks.size());
             blocks.push_back({.root = root,
                               .bytes = stored_bytes(graph_.type(root)),
-                              .first = static_cast<int>(g),
-                              .last = static_cast<int>(g)});
+                              .first = static_cast<int>(g)});
           }
-          blocks[static_cast<std::size_t>(block_of[at(root)])].last = static_cast<int>(g);
+          Block& block = blocks[static_cast<std::size_t>(block_of[at(root)])];
+          block.last = static_cast<int>(g);
+          if (groups_[g].kind != task::GroupKind::kAlias) block.users.push_back(g);
         }
       }
     }
@@ -96,10 +100,22 @@ class Planner {
                           .nth = i,
                           .bytes = aligned(options_.temporaries[g][i]),
                           .first = static_cast<int>(g),
-                          .last = static_cast<int>(g)});
+                          .last = static_cast<int>(g),
+                          .users = {g}});
       }
     }
     return blocks;
+  }
+
+  // Whether two blocks may be in use at the same time.
+  bool together(const Block& a, const Block& b) const {
+    if (order_) return !ends_before(a, b) && !ends_before(b, a);
+    return a.first <= b.last && b.first <= a.last;
+  }
+  bool ends_before(const Block& a, const Block& b) const {
+    return std::all_of(a.users.begin(), a.users.end(), [&](std::size_t user) {
+      return order_->before(user, static_cast<std::size_t>(b.first));
+    });
   }
 
   void place_arena() {
@@ -116,8 +132,7 @@ class Planner {
     for (Block& b : blocks) {
       std::int64_t offset = 0;
       for (const Block& other : placed) {
-        const bool together = other.first <= b.last && b.first <= other.last;
-        if (!together) continue;
+        if (!together(other, b)) continue;
         if (other.offset >= offset + b.bytes) break;
         offset = std::max(offset, other.offset + other.bytes);
       }
@@ -137,14 +152,38 @@ class Planner {
   const std::vector<task::Group>& groups_;
   const MemoryOptions& options_;
   std::vector<ValueId> root_;
+  std::optional<RunningOrder> order_;
   MemoryPlan plan_;
 };
 
 }  // namespace
 
+RunningOrder order_of(const graph::Graph& graph, const std::vector<task::Group>& groups) {
+  std::vector<std::size_t> memory(graph.values.size());  // 0: of the host
+  std::iota(memory.begin(), memory.end(), 1);
+  std::vector<std::vector<Touch>> steps;
+  for (const task::Group& g : groups) {
+    std::vector<Touch>& touches = steps.emplace_back();
+    if (g.kind == task::GroupKind::kAlias) {
+      memory[at(g.outputs.at(0))] = memory[at(g.inputs.at(0))];
+      continue;
+    }
+    touches.push_back({0, 0, 1, g.kind == task::GroupKind::kHost});
+    for (const ValueId id : g.inputs) touches.push_back({memory[at(id)], 0, 1, false});
+    for (const ValueId id : g.outputs) touches.push_back({memory[at(id)], 0, 1, true});
+  }
+  return RunningOrder(steps);
+}
+
 MemoryPlan plan_memory(const graph::Graph& graph, const std::vector<task::Group>& groups,
                        const MemoryOptions& options) {
-  return Planner(graph, groups, options).run();
+  MemoryPlan plan = Planner(graph, groups, options).run();
+  if (options.side_by_side <= 0) return plan;
+  MemoryOptions one_by_one = options;
+  one_by_one.side_by_side = 0;
+  MemoryPlan least = Planner(graph, groups, one_by_one).run();
+  const double most = options.side_by_side * static_cast<double>(least.arena_bytes);
+  return static_cast<double>(plan.arena_bytes) <= most ? plan : least;
 }
 
 }  // namespace tessera::exec

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "tessera/exec/running_order.h"
 #include "tessera/graph/graph.h"
 #include "tessera/task/task.h"
 
@@ -43,7 +44,15 @@ struct MemoryOptions {
   std::int64_t alignment = kArenaAlignment;
   // Bytes of memory that a group needs while it runs, by group; empty: no group needs any.
   std::vector<std::vector<std::int64_t>> temporaries;
+  // Groups may run side by side with others, as soon as what they read is there: memory is used
+  // again only by groups that come after all its users, if that takes at most so many times the
+  // memory of groups that run one after the other. 0: they do.
+  double side_by_side = 0;
 };
+
+// What a group reads and writes, each value being memory of its own. Operators of the host come
+// after all groups before them and before all behind them.
+RunningOrder order_of(const graph::Graph& graph, const std::vector<task::Group>& groups);
 
 // Values live from the group that writes them to the last group that reads them; a reshape shares
 // the memory of its input. Large values are placed first, each at the lowest free offset.

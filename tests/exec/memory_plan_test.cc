@@ -83,6 +83,27 @@ TEST(MemoryPlan, TemporariesOfAGroupShareTheArena) {
   EXPECT_EQ(plan.arena_bytes, plan.live_bytes);
 }
 
+// Four branches of three steps each: one after the other they take turns with less memory than side
+// by side, which is refused where it is too much.
+TEST(MemoryPlan, BranchesHaveMemoryOfTheirOwnWithinALimit) {
+  GraphBuilder b("branches");
+  const ValueId x = b.input("x", {DType::kF32, {100}});
+  std::vector<ValueId> ends;
+  for (int branch = 0; branch < 4; ++branch) {
+    ValueId y = x;
+    for (int i = 0; i < 3; ++i) y = add(b, "tanh", {y});
+    ends.push_back(y);
+  }
+  ValueId sum = ends[0];
+  for (std::size_t i = 1; i < ends.size(); ++i) sum = add(b, "add", {sum, ends[i]});
+  const Graph g = b.finish({sum}, {"y"});
+  const auto groups = task::partition(g, {.fuse = false, .decider = {}}).value();
+  const std::int64_t least = plan_memory(g, groups).arena_bytes;
+  EXPECT_EQ(least, 5 * 448);
+  EXPECT_EQ(plan_memory(g, groups, {.temporaries = {}, .side_by_side = 2}).arena_bytes, 8 * 448);
+  EXPECT_EQ(plan_memory(g, groups, {.temporaries = {}, .side_by_side = 1.2}).arena_bytes, least);
+}
+
 TEST(MemoryPlan, AChainReusesTwoPlaces) {
   GraphBuilder b("chain");
   ValueId x = b.input("x", {DType::kF32, {100}});
