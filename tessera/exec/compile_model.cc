@@ -13,6 +13,7 @@
 #include "tessera/lower/check_lowers.h"
 #include "tessera/lower/lower_device.h"
 #include "tessera/runtime/device/cpu_device.h"
+#include "tessera/runtime/device/fetch_ahead.h"
 #include "tessera/space/default_schedule.h"
 #include "tessera/target/cpus.h"
 
@@ -21,6 +22,9 @@ namespace {
 
 using graph::kNoValue;
 using graph::ValueId;
+
+// Of kernels that may run side by side, times the memory that they need one after the other.
+constexpr double kMostMemory = 2;
 
 double elapsed_ms(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
@@ -193,10 +197,11 @@ struct Needs {
 };
 
 MemoryOptions memory_options(const task::TaskGraph& tasks, const Needs& needs,
-                             const target::Target& target) {
+                             const target::Target& target, const runtime::Device* device) {
   MemoryOptions out;
   if (!target.is_gpu()) return out;
   out.alignment = runtime::Device::kPartAlignment;
+  if (dynamic_cast<const runtime::FetchingDevice*>(device)) out.side_by_side = kMostMemory;
   for (const std::int32_t call : tasks.call_of_group) {
     out.temporaries.emplace_back();
     if (call < 0) continue;
@@ -207,12 +212,14 @@ MemoryOptions memory_options(const task::TaskGraph& tasks, const Needs& needs,
 
 class Assembler {
  public:
+  // device: that runs the model, if it is here.
   Assembler(const graph::Graph& graph, const task::TaskGraph& tasks, const Needs& needs,
-            CompiledModel* model)
+            CompiledModel* model, const runtime::Device* device = nullptr)
       : graph_(graph),
         tasks_(tasks),
         needs_(needs),
-        plan_(plan_memory(graph, tasks.groups, memory_options(tasks, needs, model->target))),
+        plan_(
+            plan_memory(graph, tasks.groups, memory_options(tasks, needs, model->target, device))),
         constants_(graph, model),
         model_(model) {}
 
@@ -260,6 +267,7 @@ class Assembler {
     for (std::size_t i = 0; i < call.params.size(); ++i) {
       step.params.push_back(storage(call.params[i], needs_.layouts[call.task][i]));
     }
+    step.reads = step.params.size();
     for (const ValueId id : group.outputs) step.params.push_back(storage(id, {}));
     if (!plan_.temporaries.empty()) {
       const std::vector<Storage>& own = plan_.temporaries[call.group];
@@ -284,6 +292,7 @@ class Assembler {
       step.bytes +=
           static_cast<double>(elements(graph_.shape(id))) * size_bytes(graph_.type(id).dtype);
     }
+    step.reads = step.params.size();
     for (const ValueId id : node.outputs) {
       step.params.push_back(storage(id, {}));
       step.output_types.push_back(graph_.type(id));
@@ -415,7 +424,7 @@ Result<CompiledModel> compile_with_code(const graph::Graph& graph, const task::T
   if (options.cache && found < static_cast<std::int64_t>(tasks.tasks.size())) {
     options.cache->disk().trim();
   }
-  TESSERA_DO(Assembler(graph, tasks, needs, &model).run(options));
+  TESSERA_DO(Assembler(graph, tasks, needs, &model, options.device).run(options));
   if (target.is_gpu()) TESSERA_DO(upload_constants(*options.device, &model));
   model.lower_ms = static_cast<double>(lower_us.load()) / 1000;
   model.build_ms = elapsed_ms(start);

@@ -49,8 +49,9 @@ struct CompiledModel {
     std::size_t kernel = 0;  // index into kernels
     // Inputs, outputs and, of GPUs, temporaries; kConstant: index into constants.
     std::vector<Storage> params;
-    std::string name;    // operators of the group, for the profile
-    std::string origin;  // the model's node
+    std::size_t reads = 0;  // of params, the first ones; the others are written
+    std::string name;       // operators of the group, for the profile
+    std::string origin;     // the model's node
     double flops = 0, bytes = 0;
     // Host operators: what to call.
     const graph::OpDef* op = nullptr;

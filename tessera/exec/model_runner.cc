@@ -7,6 +7,7 @@
 #include <cstring>
 #include <optional>
 
+#include "tessera/exec/step_order.h"
 #include "tessera/graph/op.h"
 #include "tessera/runtime/device/cpu_device.h"
 
@@ -20,9 +21,9 @@ constexpr int kRepeats = 20;
 constexpr std::size_t kLargeWeights = std::size_t{1} << 18;
 // A kernel that calculates less for so many bytes does not read all of them: a table of words.
 constexpr double kFlopBytes = 4;
-// Fetching has to gain so much; by the least time of a few rounds of replays.
-constexpr double kFetchGain = 0.99;
-constexpr int kFetchRounds = 3, kFetchReplays = 4;
+// Another way to run a model has to gain so much; by the least time of a few rounds of replays.
+constexpr double kTrialGain = 0.99;
+constexpr int kTrialRounds = 3, kTrialReplays = 4;
 
 std::size_t tensor_bytes(const graph::TensorType& type) {
   return static_cast<std::size_t>(elements(type.shape)) *
@@ -45,6 +46,12 @@ class Awake {
 };
 
 bool is_host(const CompiledModel::Step& step) { return step.kind == task::GroupKind::kHost; }
+
+bool has_branches(const RunningOrder& order) {
+  for (std::size_t i = 1; i < order.after().size(); ++i)
+    if (!order.before(i - 1, i)) return true;
+  return false;
+}
 
 }  // namespace
 
@@ -151,29 +158,50 @@ Result<void> ModelRunner::record_parts(Bound* bound) {
   return end_recording();
 }
 
-// A whole model whose weights do not stay in the cache of its device may be faster when kernels
-// fetch what others will read, or slower, where that is in the way: both are tried.
+// A whole model may be faster when steps that need not wait for each other run side by side, and
+// one whose weights do not stay in the cache of its device when kernels fetch what others will
+// read; or slower, where that is in the way. All ways are tried.
 Result<std::unique_ptr<runtime::Recording>> ModelRunner::record(std::vector<runtime::Call> calls) {
-  TESSERA_TRY(auto plain, device_.record(calls));
+  std::vector<std::unique_ptr<runtime::Recording>> ways(1);
+  TESSERA_TRY(ways[0], device_.record(calls));
   auto* fetching = dynamic_cast<runtime::FetchingDevice*>(&device_);
-  if (!fetching || calls.size() != model_.steps.size()) return plain;
+  if (!fetching || calls.size() != model_.steps.size()) return std::move(ways[0]);
   std::vector<std::vector<runtime::Piece>> read;
   for (std::size_t i = 0; i < calls.size(); ++i) read.push_back(weights_of(calls[i], i));
-  auto plan = runtime::plan_fetches(read, device_.target().l2_bytes);
-  if (std::all_of(plan.begin(), plan.end(), [](const auto& piece) { return piece.bytes == 0; }))
-    return plain;
-  auto recorded = fetching->record_fetching(std::move(calls), std::move(plan));
-  if (!recorded) return plain;  // it would have been faster; that is all
-  auto ahead = std::move(recorded).value();
+  const auto plan = runtime::plan_fetches(read, device_.target().l2_bytes);
+  const bool fetches =
+      std::any_of(plan.begin(), plan.end(), [](const auto& piece) { return piece.bytes > 0; });
+  const RunningOrder order = order_of(model_.steps);
+  // One that cannot be made would have been faster; that is all.
+  const auto add = [&](const auto& fetched, const auto& after) {
+    if (auto made = fetching->record_fetching(calls, fetched, after))
+      ways.push_back(std::move(*made));
+  };
+  const std::vector<std::vector<std::size_t>> one_by_one;
+  if (fetches) add(plan, one_by_one);
+  if (has_branches(order)) {
+    add(std::vector<runtime::Piece>{}, order.after());
+    if (fetches) add(plan, order.after());
+  }
+  return fastest(std::move(ways));
+}
+
+// The first one, unless another gains.
+Result<std::unique_ptr<runtime::Recording>> ModelRunner::fastest(
+    std::vector<std::unique_ptr<runtime::Recording>> ways) {
+  if (ways.size() == 1) return std::move(ways[0]);
   for (const runtime::DeviceBuffer& input : inputs_)  // indices must not point anywhere
     TESSERA_DO(device_.fill(input.get(), 0, input.bytes()));
-  std::array<double, 2> least = {HUGE_VAL, HUGE_VAL};
-  for (int round = 0; round < kFetchRounds; ++round) {
-    TESSERA_TRY(const double without, device_.time_replays(*plain, kFetchReplays));
-    TESSERA_TRY(const double with, device_.time_replays(*ahead, kFetchReplays));
-    least = {std::min(least[0], without), std::min(least[1], with)};
+  std::vector<double> least(ways.size(), HUGE_VAL);
+  for (int round = 0; round < kTrialRounds; ++round) {
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+      TESSERA_TRY(const double seconds, device_.time_replays(*ways[i], kTrialReplays));
+      least[i] = std::min(least[i], seconds);
+    }
   }
-  return least[1] < kFetchGain * least[0] ? std::move(ahead) : std::move(plain);
+  least[0] *= kTrialGain;
+  return std::move(
+      ways[static_cast<std::size_t>(std::min_element(least.begin(), least.end()) - least.begin())]);
 }
 
 // The large constants that a step reads whole.

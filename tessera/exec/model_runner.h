@@ -67,6 +67,8 @@ class ModelRunner {
   Result<Bound> bind();
   Result<void> record_parts(Bound* bound);
   Result<std::unique_ptr<runtime::Recording>> record(std::vector<runtime::Call> calls);
+  Result<std::unique_ptr<runtime::Recording>> fastest(
+      std::vector<std::unique_ptr<runtime::Recording>> ways);
   std::vector<runtime::Piece> weights_of(const runtime::Call& call, std::size_t step) const;
   void swap_carried();
   Result<void*> address(const Storage& storage);

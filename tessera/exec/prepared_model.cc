@@ -86,6 +86,7 @@ class ModelWriter {
     bytes_.number(static_cast<std::int64_t>(s.kind));
     size(s.kernel);
     each(s.params, [&](const Storage& p) { storage(p); });
+    size(s.reads);
     bytes_.text(s.name);
     bytes_.text(s.origin);
     real(s.flops);
@@ -184,6 +185,7 @@ class ModelReader {
     s.kind = static_cast<task::GroupKind>(bytes_.number());
     s.kernel = size();
     each(&s.params, [&](Storage& p) { storage(p); });
+    s.reads = size();
     s.name = bytes_.text();
     s.origin = bytes_.text();
     s.flops = real();

@@ -139,6 +139,50 @@ TEST_P(OnDevice, ARecordingRunsItsCallsInOrder) {
   EXPECT_GT(*seconds, 0);
 }
 
+// What one call computes, two others read side by side, and one each what those compute.
+TEST_P(OnDevice, CallsOfARecordingRunSideBySide) {
+  auto* fetching = dynamic_cast<runtime::FetchingDevice*>(device_.get());
+  if (!fetching) GTEST_SKIP() << "one after the other";
+  std::string steps;
+  for (const char* stage : {"mx", "ex", "sm", "inv", "Y"})
+    steps += fmt::format("annotate {} r blockIdx.x\n", stage);
+  const te::Dag dag = te::make_dag(te::parse_op_spec("softmax:R=256,C=512").value()).value();
+  const auto lowered = lower::lower_device(dag, schedule::schedule_from_text(steps).value());
+  ASSERT_TRUE(lowered.ok()) << lowered.error().message;
+  const runtime::Binary binary = codegen::compile(lowered->program, device_->target()).value();
+  const auto code = device_->load(binary);
+  ASSERT_TRUE(code.ok()) << code.error().message;
+  const std::size_t bytes = 256 * 512 * 4, calls = 5;
+  const std::size_t pieces = calls + 1 + calls * binary.temporaries.size();
+  const auto memory = runtime::DeviceBuffer::make(*device_, pieces * bytes);
+  ASSERT_TRUE(memory.ok());
+  const auto part = [&](std::size_t i) {
+    return device_->part(memory->get(), i * bytes, bytes).value();
+  };
+  std::size_t next = calls + 1;
+  const auto call = [&](std::size_t from, std::size_t to) {
+    runtime::Call out{code->get(), {part(from), part(to)}};
+    for (std::size_t i = 0; i < binary.temporaries.size(); ++i) out.memory.push_back(part(next++));
+    return out;
+  };
+  // 0 -> 1 -> 2 -> 4 and 1 -> 3 -> 5
+  const auto recording = fetching->record_fetching(
+      {call(0, 1), call(1, 2), call(1, 3), call(2, 4), call(3, 5)}, {}, {{}, {0}, {0}, {1}, {2}});
+  ASSERT_TRUE(recording.ok()) << recording.error().message;
+  for (std::uint64_t seed = 1; seed < 6; ++seed) {
+    const std::vector<HostTensor> inputs = random_inputs(dag, seed);
+    ASSERT_TRUE(device_->upload(part(0), inputs[0].data(), bytes).ok());
+    for (int i = 0; i < 20; ++i) ASSERT_TRUE(device_->replay(**recording).ok());
+    std::vector<HostTensor> want = interp::run(dag, inputs).value();
+    for (int i = 0; i < 2; ++i) want = interp::run(dag, want).value();
+    for (const std::size_t at : {4u, 5u}) {
+      HostTensor got(DType::kF32, {256, 512});
+      ASSERT_TRUE(device_->download(got.data(), part(at), bytes).ok());
+      EXPECT_EQ(testing::mismatch(got, want[0], 1e-5), "");
+    }
+  }
+}
+
 TEST_P(OnDevice, MemoryThatIsNotThereIsAnError) {
   const auto memory = device_->allocate(std::size_t{1} << 50);
   ASSERT_FALSE(memory.ok());

@@ -162,10 +162,11 @@ class CudaDevice final : public Device, public FetchingDevice {
   }
 
   Result<std::unique_ptr<Recording>> record(std::vector<Call> calls) override {
-    return record_fetching(std::move(calls), {});
+    return record_fetching(std::move(calls), {}, {});
   }
-  Result<std::unique_ptr<Recording>> record_fetching(std::vector<Call> calls,
-                                                     std::vector<Piece> fetched) override;
+  Result<std::unique_ptr<Recording>> record_fetching(
+      std::vector<Call> calls, std::vector<Piece> fetched,
+      std::vector<std::vector<std::size_t>> after) override;
 
   Result<void> replay(Recording& recording) override {
     TESSERA_DO(bind());
@@ -186,6 +187,11 @@ class CudaDevice final : public Device, public FetchingDevice {
                        bool early) const;
   Result<cuda::GraphExec> capture(std::span<const Call> calls, std::span<const Piece> fetched,
                                   bool early);
+  Result<cuda::GraphExec> fork_and_join(std::span<const Call> calls, std::span<const Piece> fetched,
+                                        const std::vector<std::vector<std::size_t>>& after) const;
+  Result<void> add_nodes(cuda::Graph graph, std::span<const Call> calls,
+                         std::span<const Piece> fetched,
+                         const std::vector<std::vector<std::size_t>>& after) const;
 
   const Driver& d_;
   cuda::DeviceId device_;
@@ -249,30 +255,48 @@ Result<void> CudaDevice::provide_temporaries(CudaCode& code, std::size_t given) 
   return {};
 }
 
-// Kernels for Hopper take three numbers more, of what their first launch fetches; others do not
-// look at them.
+// What a launch takes, as the driver reads it. Kernels for Hopper take three numbers more, of what
+// the first launch of a call fetches; others do not look at them.
+class Arguments {
+ public:
+  Arguments(const CudaCode& code, std::size_t launch, std::span<void* const> memory,
+            const Piece& piece) {
+    for (void* m : memory) addresses_.push_back(address_of(m));
+    if (memory.size() == code.parameters)
+      addresses_.insert(addresses_.end(), code.temporaries.begin(), code.temporaries.end());
+    const LaunchInfo& l = code.launches[launch];
+    for (const int index : l.arguments)
+      pointers_.push_back(&addresses_[static_cast<std::size_t>(index)]);
+    const std::uint64_t bytes = launch == 0 ? piece.bytes / kFetchGrain * kFetchGrain : 0;
+    const auto blocks =
+        static_cast<std::uint64_t>(std::max<std::int64_t>(1, l.grid[0] * l.grid[1] * l.grid[2]));
+    begin_ = address_of(piece.memory);
+    end_ = begin_ + bytes;
+    share_ = (bytes / blocks + kFetchGrain) / kFetchGrain * kFetchGrain;
+    pointers_.insert(pointers_.end(), {&begin_, &end_, &share_});
+  }
+  Arguments(const Arguments&) = delete;
+  Arguments& operator=(const Arguments&) = delete;
+
+  void** get() { return pointers_.data(); }
+
+ private:
+  std::vector<Address> addresses_;
+  std::vector<void*> pointers_;
+  Address begin_ = 0, end_ = 0;
+  std::uint64_t share_ = 0;
+};
+
 Result<void> CudaDevice::launch_fetching(LoadedCode& loaded, std::span<void* const> memory,
                                          const Piece& piece, bool early) {
   auto& code = static_cast<CudaCode&>(loaded);
   TESSERA_DO(bind());
   TESSERA_DO(provide_temporaries(code, memory.size()));
-  std::vector<Address> addresses;
-  for (void* m : memory) addresses.push_back(address_of(m));
-  if (memory.size() == code.parameters)
-    addresses.insert(addresses.end(), code.temporaries.begin(), code.temporaries.end());
   for (std::size_t i = 0; i < code.launches.size(); ++i) {
     const LaunchInfo& l = code.launches[i];
-    std::vector<void*> arguments;
-    for (const int index : l.arguments)
-      arguments.push_back(&addresses[static_cast<std::size_t>(index)]);
-    const std::uint64_t bytes = i == 0 ? piece.bytes / kFetchGrain * kFetchGrain : 0;
-    const auto blocks =
-        static_cast<std::uint64_t>(std::max<std::int64_t>(1, l.grid[0] * l.grid[1] * l.grid[2]));
-    Address begin = address_of(piece.memory), end = begin + bytes;
-    std::uint64_t share = (bytes / blocks + kFetchGrain) / kFetchGrain * kFetchGrain;
-    arguments.insert(arguments.end(), {&begin, &end, &share});
+    Arguments arguments(code, i, memory, piece);
     const Status status =
-        launch_kernel(code.functions[i], l, arguments.data(), early && target::waits(l.name));
+        launch_kernel(code.functions[i], l, arguments.get(), early && target::waits(l.name));
     TESSERA_DO(d_.check(l.name.c_str(), status));
   }
   return {};
@@ -320,16 +344,74 @@ Result<cuda::GraphExec> CudaDevice::capture(std::span<const Call> calls,
   return exec;
 }
 
+// Edges between kernels that wait are early ones, also where several meet: a kernel waits for all
+// that it comes after, and these have waited for those before them.
+Result<void> CudaDevice::add_nodes(cuda::Graph graph, std::span<const Call> calls,
+                                   std::span<const Piece> fetched,
+                                   const std::vector<std::vector<std::size_t>>& after) const {
+  const auto u = [](std::int64_t n) { return static_cast<unsigned>(n); };
+  std::vector<std::vector<cuda::GraphNode>> last(calls.size());  // launch of each call
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const auto& code = static_cast<const CudaCode&>(*calls[i].code);
+    std::vector<cuda::GraphNode>& before = last[i];
+    for (const std::size_t earlier : after[i])
+      before.insert(before.end(), last[earlier].begin(), last[earlier].end());
+    for (std::size_t n = 0; n < code.launches.size(); ++n) {
+      const LaunchInfo& l = code.launches[n];
+      Arguments arguments(code, n, calls[i].memory, i < fetched.size() ? fetched[i] : Piece{});
+      cuda::KernelNode kernel;
+      kernel.function = code.functions[n];
+      for (std::size_t d = 0; d < 3; ++d) {
+        kernel.grid[d] = u(l.grid[d]);
+        kernel.block[d] = u(l.block[d]);
+      }
+      kernel.shared_bytes = u(l.shared_bytes);
+      kernel.arguments = arguments.get();
+      cuda::GraphNode node = nullptr;
+      TESSERA_DO(d_.check(l.name.c_str(), d_.graph_add_kernel(&node, graph, nullptr, 0, &kernel)));
+      cuda::EdgeData edge;
+      if (target::waits(l.name)) {
+        edge.from_port = cuda::kProgrammaticPort;
+        edge.type = cuda::kProgrammaticEdge;
+      }
+      for (const cuda::GraphNode from : before)
+        TESSERA_DO(
+            d_.check("cuGraphAddDependencies", d_.graph_add_edges(graph, &from, &node, &edge, 1)));
+      before = {node};
+    }
+  }
+  return {};
+}
+
+Result<cuda::GraphExec> CudaDevice::fork_and_join(
+    std::span<const Call> calls, std::span<const Piece> fetched,
+    const std::vector<std::vector<std::size_t>>& after) const {
+  if (!d_.graph_add_edges)
+    return make_error(ErrorCode::kUnavailable,
+                      "the CUDA driver is too old to run kernels side by side");
+  cuda::Graph graph = nullptr;
+  TESSERA_DO(d_.check("cuGraphCreate", d_.graph_create(&graph, 0)));
+  Result<void> added = add_nodes(graph, calls, fetched, after);
+  cuda::GraphExec exec = nullptr;
+  if (added.ok()) added = d_.check("cuGraphInstantiate", d_.graph_instantiate(&exec, graph, 0));
+  d_.graph_destroy(graph);
+  if (!added.ok()) return added.error();
+  return exec;
+}
+
 // A graph: on a stream, small kernels would take as long as it takes to start them.
-Result<std::unique_ptr<Recording>> CudaDevice::record_fetching(std::vector<Call> calls,
-                                                               std::vector<Piece> fetched) {
+Result<std::unique_ptr<Recording>> CudaDevice::record_fetching(
+    std::vector<Call> calls, std::vector<Piece> fetched,
+    std::vector<std::vector<std::size_t>> after) {
   TESSERA_DO(bind());
   for (const Call& call : calls)
     TESSERA_DO(provide_temporaries(static_cast<CudaCode&>(*call.code), call.memory.size()));
   // A driver may know early launches, but not in graphs.
-  Result<cuda::GraphExec> captured = capture(calls, fetched, d_.launch_with != nullptr);
-  if (!captured.ok() && d_.launch_with) captured = capture(calls, fetched, /*early=*/false);
-  TESSERA_TRY(const cuda::GraphExec exec, std::move(captured));
+  const bool early = d_.launch_with != nullptr;
+  Result<cuda::GraphExec> made =
+      after.empty() ? capture(calls, fetched, early) : fork_and_join(calls, fetched, after);
+  if (!made.ok() && after.empty() && early) made = capture(calls, fetched, /*early=*/false);
+  TESSERA_TRY(const cuda::GraphExec exec, std::move(made));
   auto recording = std::make_unique<CudaRecording>(d_, exec);
   TESSERA_DO(d_.check("cuGraphUpload", d_.graph_upload(exec, stream_)));
   return std::unique_ptr<Recording>(std::move(recording));

@@ -16,6 +16,11 @@ Result<Driver> load() {
   TESSERA_CUDA_FUNCTIONS(TESSERA_V)
 #undef TESSERA_V
   if (!library->find("cuLaunchKernelEx", &d.launch_with).ok()) d.launch_with = nullptr;
+  if (!library->find("cuGraphCreate", &d.graph_create).ok() ||
+      !library->find("cuGraphAddKernelNode_v2", &d.graph_add_kernel).ok() ||
+      !library->find("cuGraphAddDependencies_v2", &d.graph_add_edges).ok()) {
+    d.graph_add_edges = nullptr;
+  }
   if (const Status status = d.init(0))
     return d.failure(ErrorCode::kUnavailable, "no CUDA device: the driver says", status);
   int count = 0;

@@ -18,6 +18,7 @@ using Function = struct CUfunc_st*;
 using Stream = struct CUstream_st*;
 using Event = struct CUevent_st*;
 using Graph = struct CUgraph_st*;
+using GraphNode = struct CUgraphNode_st*;
 using GraphExec = struct CUgraphExec_st*;
 
 // Values of CUdevice_attribute, CUfunction_attribute and CUjit_option.
@@ -43,6 +44,8 @@ enum FunctionAttribute : int { kRegisters = 4, kMaxDynamicShared = 8 };
 enum JitOption : int { kErrorLog = 5, kErrorLogBytes = 6 };
 // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 inline constexpr int kProgrammaticSerialisation = 6;
+// CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC and CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC
+inline constexpr unsigned char kProgrammaticPort = 1, kProgrammaticEdge = 1;
 inline constexpr int kCaptureThreadLocal = 1;  // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 inline constexpr unsigned kNonBlocking = 1;    // CU_STREAM_NON_BLOCKING
 
@@ -59,6 +62,18 @@ struct LaunchConfig {
   Stream stream = nullptr;
   LaunchAttribute* attributes = nullptr;
   unsigned count = 0;
+};
+
+// CUDA_KERNEL_NODE_PARAMS_v2 and CUgraphEdgeData.
+struct KernelNode {
+  Function function = nullptr;
+  unsigned grid[3] = {1, 1, 1}, block[3] = {1, 1, 1}, shared_bytes = 0;
+  void **arguments = nullptr, **extra = nullptr;
+  void* kernel = nullptr;
+  Context context = nullptr;
+};
+struct EdgeData {
+  unsigned char from_port = 0, to_port = 0, type = 0, reserved[5] = {};
 };
 
 // Every function that is used, with the symbol that has this signature.
@@ -116,6 +131,13 @@ struct Driver {
   // cuLaunchKernelEx; null where the driver is older (11.8).
   Status (*launch_with)(const LaunchConfig* config, Function function, void** arguments,
                         void** extra) = nullptr;
+  // cuGraphCreate, cuGraphAddKernelNode_v2 and cuGraphAddDependencies_v2; the last one is null
+  // where the driver is older (12.3).
+  Status (*graph_create)(Graph* graph, unsigned flags) = nullptr;
+  Status (*graph_add_kernel)(GraphNode* node, Graph graph, const GraphNode* after,
+                             std::size_t count, const KernelNode* kernel) = nullptr;
+  Status (*graph_add_edges)(Graph graph, const GraphNode* from, const GraphNode* to,
+                            const EdgeData* data, std::size_t count) = nullptr;
 
   // What a status means, as an error that begins with `what`.
   Error failure(ErrorCode code, const char* what, Status status) const;

@@ -29,9 +29,12 @@ std::vector<Piece> plan_fetches(const std::vector<std::vector<Piece>>& read,
 class FetchingDevice {
  public:
   virtual ~FetchingDevice() = default;
-  // As Device::record; calls[i] brings fetched[i] into the cache, if its code can.
-  virtual Result<std::unique_ptr<Recording>> record_fetching(std::vector<Call> calls,
-                                                             std::vector<Piece> fetched) = 0;
+  // As Device::record; calls[i] brings fetched[i] into the cache, if its code can, and need only
+  // come after calls after[i] and what these come after (empty: after all before it). Calls that
+  // may then run side by side bring their temporaries.
+  virtual Result<std::unique_ptr<Recording>> record_fetching(
+      std::vector<Call> calls, std::vector<Piece> fetched,
+      std::vector<std::vector<std::size_t>> after = {}) = 0;
 };
 
 }  // namespace tessera::runtime

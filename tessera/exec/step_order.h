@@ -1,0 +1,13 @@
+// Which steps of a compiled model must come one after the other.
+#pragma once
+
+#include "tessera/exec/compile_model.h"
+#include "tessera/exec/running_order.h"
+
+namespace tessera::exec {
+
+// By the memory that they were given: whatever its plan shares is in it. Operators of the host come
+// after all steps before them and before all behind them.
+RunningOrder order_of(const std::vector<CompiledModel::Step>& steps);
+
+}  // namespace tessera::exec

@@ -1,0 +1,115 @@
+// Which of its recordings a runner keeps, on a device that only says how long they take.
+#include "tessera/exec/model_runner.h"
+
+#include <cstdlib>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "tessera/exec/step_order.h"
+
+namespace tessera::exec {
+namespace {
+
+using After = std::vector<std::vector<std::size_t>>;
+
+struct FakeRecording final : runtime::Recording {
+  After after;
+  double seconds = 0;
+};
+
+class FakeDevice final : public runtime::Device, public runtime::FetchingDevice {
+ public:
+  explicit FakeDevice(double beside_seconds) : beside_seconds_(beside_seconds) {}
+
+  const target::Target& target() const override { return target_; }
+  Result<void*> allocate(std::size_t bytes) override { return std::malloc(bytes + 1); }
+  void free(void* memory) override { std::free(memory); }
+  Result<void*> part(void* memory, std::size_t offset, std::size_t) override {
+    return static_cast<void*>(static_cast<char*>(memory) + offset);
+  }
+  Result<void> fill(void*, std::uint8_t, std::size_t) override { return {}; }
+  Result<void> upload(void*, const void*, std::size_t) override { return {}; }
+  Result<void> download(void*, void*, std::size_t) override { return {}; }
+  Result<std::unique_ptr<runtime::LoadedCode>> load(const runtime::Binary&) override {
+    return std::make_unique<runtime::LoadedCode>();
+  }
+  Result<void> launch(runtime::LoadedCode&, std::span<void* const>) override { return {}; }
+  Result<void> synchronise() override { return {}; }
+  Result<std::unique_ptr<runtime::Recording>> record(std::vector<runtime::Call> calls) override {
+    return record_fetching(std::move(calls), {}, {});
+  }
+  Result<std::unique_ptr<runtime::Recording>> record_fetching(std::vector<runtime::Call>,
+                                                              std::vector<runtime::Piece>,
+                                                              After after) override {
+    if (!after.empty() && beside_seconds_ == 0)
+      return make_error(ErrorCode::kRunFailed, "the driver is too old");
+    auto out = std::make_unique<FakeRecording>();
+    out->seconds = after.empty() ? 1 : beside_seconds_;
+    out->after = std::move(after);
+    return std::unique_ptr<runtime::Recording>(std::move(out));
+  }
+  Result<void> replay(runtime::Recording& recording) override {
+    replayed = static_cast<FakeRecording&>(recording).after;
+    return {};
+  }
+  Result<double> time_replays(runtime::Recording& recording, int replays) override {
+    return replays * static_cast<FakeRecording&>(recording).seconds;
+  }
+
+  After replayed;
+
+ private:
+  const double beside_seconds_;
+  target::Target target_;
+};
+
+Storage arena(std::int64_t offset) { return {Place::kArena, 0, offset, 64}; }
+
+// An input that two steps read, and one that reads what both compute.
+CompiledModel forked(bool host) {
+  CompiledModel model;
+  model.input_types = {{DType::kF32, {16}}};
+  model.output_types = {{DType::kF32, {16}}};
+  model.input_names = {"x"};
+  model.output_names = {"y"};
+  model.arena_bytes = 128;
+  model.kernels.push_back(std::make_unique<runtime::LoadedCode>());
+  const Storage in{Place::kInput, 0, 0, 0}, out{Place::kOutput, 0, 0, 0};
+  model.steps.resize(3);
+  model.steps[0].params = {in, arena(0)};
+  model.steps[1].params = {in, arena(64)};
+  model.steps[2].params = {arena(0), arena(64), out};
+  for (auto& step : model.steps) step.reads = step.params.size() - 1;
+  if (host) model.steps[0].kind = task::GroupKind::kHost;
+  return model;
+}
+
+After replayed_after(double beside_seconds, const CompiledModel& model) {
+  FakeDevice device(beside_seconds);
+  ModelRunner runner(model, device);
+  EXPECT_TRUE(runner.run().ok());
+  return device.replayed;
+}
+
+TEST(ModelRunner, StepsRunSideBySideWhereThatIsFaster) {
+  const CompiledModel model = forked(false);
+  EXPECT_EQ(replayed_after(0.9, model), (After{{}, {}, {0, 1}}));
+  EXPECT_EQ(replayed_after(1.1, model), After{});
+  EXPECT_EQ(replayed_after(0, model), After{});  // or can
+}
+
+TEST(ModelRunner, StepsThatShareMemoryKeepTheirOrder) {
+  CompiledModel model = forked(false);
+  model.steps[1].params[1] = arena(32);  // beside what the first one wrote
+  EXPECT_EQ(order_of(model.steps).after(), (After{{}, {0}, {1}}));
+  EXPECT_EQ(replayed_after(0.5, model), After{});
+}
+
+TEST(ModelRunner, OperatorsOfTheHostAreNotPassed) {
+  const CompiledModel model = forked(true);
+  EXPECT_EQ(order_of(model.steps).after(), (After{{}, {0}, {1}}));
+}
+
+}  // namespace
+}  // namespace tessera::exec
