@@ -39,7 +39,7 @@ class BlockRunner {
       case ir::StmtKind::kEvaluate:
         return run_evaluate(*action.value, active);
       case ir::StmtKind::kBarrier:
-        return run_barrier(active);
+        return run_barrier(0, active);
     }
   }
 
@@ -172,6 +172,8 @@ class BlockRunner {
       }
     }
     check(active);
+    const bool waits = node.kind == ir::ExprKind::kCall && node.fn == ir::Intrinsic::kAsyncWait;
+    if (waits && node.args.size() > 1 && !failed_) run_barrier(node.args[1]->value.i, active);
   }
 
   // The element may change from now on: that counts as a store here and when it is waited for.
@@ -202,14 +204,21 @@ class BlockRunner {
     }
   }
 
-  void run_barrier(const Active& active) {
+  void run_barrier(std::int64_t group, const Active& active) {
     if (active.size() != threads_.frames.size()) {
       failed_ = active.front();
       threads_.frames[active.front()].error =
           make_error(ErrorCode::kRunFailed, "divergent barrier: {} of {} threads arrive",
                      active.size(), threads_.frames.size());
     }
-    ++threads_.phase;
+    AccessLog::Time& now = threads_.now;
+    ++now.moment;
+    if (group == 0) {
+      ++now.phase;
+      now.group = 0;
+    } else {
+      now.group = now.group == 0 ? group : std::min(now.group, group);
+    }
   }
 
   Threads& threads_;
@@ -274,7 +283,8 @@ class LaunchRunner {
  private:
   void start_block(std::int64_t block, Threads* threads) {
     threads->block = block;
-    ++threads->phase;
+    ++threads->now.phase;
+    threads->now.group = 0;
     threads->queues.assign(threads->frames.size(), {});
     std::shared_ptr<AccessLog> log;  // byte by byte
     if (places_.overlap) log = std::make_shared<AccessLog>(static_cast<std::size_t>(places_.bytes));

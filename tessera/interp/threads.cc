@@ -1,5 +1,6 @@
 #include "tessera/interp/threads.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -150,21 +151,53 @@ void finish_products(std::size_t left, Frame& frame) {
   }
 }
 
-std::optional<AccessLog::Race> AccessLog::note(std::size_t element, bool write, std::int64_t phase,
+void AccessLog::Members::add(const Members& other) {
+  if (other.empty()) return;
+  first = empty() ? other.first : std::min(first, other.first);
+  last = std::max(last, other.last);
+}
+
+std::optional<std::int64_t> AccessLog::Kind::racing(const Time& now, std::int64_t thread) const {
+  if (phase != now.phase) return std::nullopt;
+  const auto other = [](const Members& m) { return m.first == m.last ? m.first : kMany; };
+  Members ordered = before;
+  if (moment != now.moment) {
+    ordered.add(at_moment);
+  } else if (!at_moment.empty() && (at_moment.first != thread || at_moment.last != thread)) {
+    return other(at_moment);
+  }
+  // Threads of other groups may be anywhere in the phase.
+  if (ordered.empty() || (ordered.first == thread && ordered.last == thread)) return std::nullopt;
+  const std::int64_t group = thread / now.group;
+  if (ordered.first / now.group == group && ordered.last / now.group == group) return std::nullopt;
+  return other(ordered);
+}
+
+void AccessLog::Kind::add(const Time& now, std::int64_t thread) {
+  if (phase != now.phase) before = at_moment = {};
+  if (phase == now.phase && moment != now.moment) {
+    before.add(at_moment);
+    at_moment = {};
+  }
+  phase = now.phase;
+  moment = now.moment;
+  at_moment.add({thread, thread});
+}
+
+std::optional<AccessLog::Race> AccessLog::note(std::size_t element, bool write, const Time& now,
                                                std::int64_t thread, std::int64_t block) {
   Touch& t = touches_[element];
   std::optional<Race> race;
-  if (t.write_phase == phase && t.writer != thread) race = Race{false, t.writer};
-  if (write && t.read_phase == phase && t.reader != thread) race = Race{false, t.reader};
+  if (const auto other = t.write.racing(now, thread)) race = Race{false, *other};
+  if (const auto other = write ? t.read.racing(now, thread) : std::nullopt)
+    race = Race{false, *other};
   if (t.write_block >= 0 && t.write_block != block) race = Race{true, t.write_block};
   if (write && t.read_block != -1 && t.read_block != block) race = Race{true, t.read_block};
   if (write) {
-    join(&t.writer, thread, t.write_phase != phase);
-    t.write_phase = phase;
+    t.write.add(now, thread);
     t.write_block = block;
   } else {
-    join(&t.reader, thread, t.read_phase != phase);
-    t.read_phase = phase;
+    t.read.add(now, thread);
     join(&t.read_block, block, t.read_block == -1);
   }
   return race;
@@ -176,7 +209,7 @@ void note_access(Frame& frame, const Memory& memory, std::int64_t element, bool 
   std::optional<AccessLog::Race> race;
   for (std::size_t i = 0; i < memory.log_width; ++i) {
     const auto found =
-        memory.log->note(memory.log_begin + at * memory.log_width + i, write, threads.phase,
+        memory.log->note(memory.log_begin + at * memory.log_width + i, write, threads.now,
                          static_cast<std::int64_t>(frame.thread), threads.block);
     if (found) race = found;
   }

@@ -15,19 +15,39 @@ class AccessLog {
  public:
   explicit AccessLog(std::size_t elements) : touches_(elements) {}
 
-  // The other one when this access races with an earlier one: a thread of the same phase, or a
-  // block. A phase lies between two barriers of one block and has its own number.
+  // A phase lies between two barriers of one block and has its own number, a moment between two
+  // barriers of any kind. Threads of a group are ordered by the moments of a phase.
+  struct Time {
+    std::int64_t phase = 0, moment = 0;
+    std::int64_t group = 0;  // the smallest of the barriers of this phase; 0: there was none
+  };
+
+  // The other one when this access races with an earlier one: a thread of the same phase that no
+  // barrier separates, or a block.
   struct Race {
     bool blocks = false;
     std::int64_t other = 0;
   };
-  std::optional<Race> note(std::size_t element, bool write, std::int64_t phase, std::int64_t thread,
+  std::optional<Race> note(std::size_t element, bool write, const Time& now, std::int64_t thread,
                            std::int64_t block);
 
  private:
-  // The last phase of each kind, and who took part in it: kMany when several did.
+  // The first and the last of some threads; none when empty.
+  struct Members {
+    std::int64_t first = -1, last = -1;
+    bool empty() const { return first < 0; }
+    void add(const Members& other);
+  };
+  // Who took part in the last phase of one kind: at its last moment, and at earlier ones.
+  struct Kind {
+    std::int64_t phase = -1, moment = -1;
+    Members at_moment, before;
+    // One that races with the thread; nothing when none does.
+    std::optional<std::int64_t> racing(const Time& now, std::int64_t thread) const;
+    void add(const Time& now, std::int64_t thread);
+  };
   struct Touch {
-    std::int64_t write_phase = -1, writer = -1, read_phase = -1, reader = -1;
+    Kind write, read;
     std::int64_t write_block = -1, read_block = -1;
   };
   std::vector<Touch> touches_;
@@ -58,7 +78,7 @@ struct Threads {
   std::vector<Frame> frames;         // per thread
   std::vector<std::uint8_t> active;  // takes part in the statement that runs
   std::vector<Queue> queues;
-  std::int64_t phase = 0;
+  AccessLog::Time now;
   std::int64_t block = 0;
 };
 

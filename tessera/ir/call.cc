@@ -2,6 +2,7 @@
 #include <array>
 
 #include "tessera/ir/group_tile.h"
+#include "tessera/ir/launch.h"
 #include "tessera/ir/typing.h"
 
 namespace tessera::ir {
@@ -92,6 +93,9 @@ Typing async_commit(const std::vector<Expr>&) { return {Type()}; }
 Typing async_wait(const std::vector<Expr>& args) {
   const auto* groups = args[0].as<IntImm>();
   if (!groups || groups->value < -1) return fail("number of groups is not a constant");
+  const auto* threads = args.size() > 1 ? args[1].as<IntImm>() : nullptr;
+  if (args.size() > 1 && (!threads || threads->value <= 0 || threads->value % kWarpThreads != 0))
+    return fail("number of threads is not a constant of whole warps");
   return {Type()};
 }
 
@@ -207,7 +211,9 @@ int arity(Intrinsic fn) { return row(fn).arity; }
 int intrinsic_count() { return static_cast<int>(kRows.size()); }
 
 Typing call_typing(Intrinsic fn, const std::vector<Expr>& args) {
-  if (static_cast<int>(args.size()) != row(fn).arity) return fail("wrong number of arguments");
+  const int more = fn == Intrinsic::kAsyncWait && args.size() == 2 ? 1 : 0;
+  if (static_cast<int>(args.size()) != row(fn).arity + more)
+    return fail("wrong number of arguments");
   for (const Expr& arg : args) {
     if (!arg) return fail("missing argument");
   }

@@ -263,7 +263,8 @@ enum class Intrinsic : std::uint8_t {
   kAsyncCopy,  // 2 args: a Load of shared memory = the place, a Load of device memory = the source;
                // starts the copy
   kAsyncCommit,    // no args: the copies that this thread started since the last commit are a group
-  kAsyncWait,      // 1 arg, constant n: all groups of this thread but the last n have arrived
+  kAsyncWait,      // 1 or 2 args, constant n: all groups of this thread but the last n have arrived,
+                   // and those of the t threads (whole warps) around it that wait here, too
   kMatrixRows,     // 1 arg: a Load of 16 bytes of shared memory, row number (thread of the warp) of
                    // four matrices of 8 rows; every thread gets 4 bytes of each matrix
   kMatrixColumns,  // the same of the transposed matrices; 2-byte elements only

@@ -344,6 +344,9 @@ class Verifier final : public Visitor {
 
   void visit(const Evaluate& n) override {
     if (!n.value) return fail("missing value of an eval");
+    const auto* call = n.value.as<Call>();
+    if (call && call->fn == Intrinsic::kAsyncWait && call->args.size() > 1 && divergent_ > 0)
+      return fail("threads wait for each other where they diverge");
     below(n.value);
   }
 

@@ -8,6 +8,7 @@
 #include "tessera/ir/build.h"
 #include "tessera/ir/group_tile.h"
 #include "tessera/ir/visitor.h"
+#include "tessera/lower/private_copies.h"
 
 namespace tessera::lower {
 namespace {
@@ -15,6 +16,11 @@ namespace {
 ir::Stmt commit() { return ir::Evaluate::make(ir::call(ir::Intrinsic::kAsyncCommit, {})); }
 ir::Stmt wait(std::int64_t groups) {
   return ir::Evaluate::make(ir::call(ir::Intrinsic::kAsyncWait, {ir::int_imm(groups)}));
+}
+// ... and for other threads.
+ir::Stmt wait(std::int64_t groups, std::int64_t threads) {
+  return ir::Evaluate::make(
+      ir::call(ir::Intrinsic::kAsyncWait, {ir::int_imm(groups), ir::int_imm(threads)}));
 }
 
 constexpr std::int64_t kProductsOnly = -1;
@@ -109,6 +115,7 @@ class PipelineLoops final : public ir::Mutator {
   }
 
   ir::Stmt rewrite(const ir::Stmt& s, const ir::Store& store) override {
+    shared_ = shared_ || store.buffer->scope == ir::Scope::kShared;
     if (ir::is_group_product(store.value) && result_->ok()) {
       *result_ = make_error(ErrorCode::kIllegalSchedule,
                             "products of warp groups ({}) must be in a pipelined loop",
@@ -118,6 +125,13 @@ class PipelineLoops final : public ir::Mutator {
   }
 
   ir::Stmt rewrite(const ir::Stmt& s, const ir::For& loop) override {
+    if (loop.loop_kind >= ir::LoopKind::kThreadX && loop.loop_kind <= ir::LoopKind::kThreadZ) {
+      if (threads_.empty()) shared_ = false;
+      threads_.push_back({loop.var, ir::as_const_int(loop.extent).value_or(0)});
+      const ir::Stmt out = Mutator::rewrite(s, loop);
+      threads_.pop_back();
+      return out;
+    }
     const auto it = attrs_.pipeline.find(loop.var.get());
     if (it == attrs_.pipeline.end()) {
       const bool repeats =
@@ -183,13 +197,19 @@ class PipelineLoops final : public ir::Mutator {
       }
       out.push_back(commit());
     }
+    const std::int64_t group =
+        !grouped && threads_.size() == 1 ? private_group(copies, uses, places, threads_[0]) : 0;
     const ir::Expr ahead = loop.var + early;
     const auto copy_ahead = [&](const ir::Stmt& copy) {
       return ir::If::make(ir::lt(ahead, ir::int_imm(*extent)), copy_for(copy, ahead));
     };
     UseSlot now(places, ir::floor_mod(loop.var, ir::int_imm(depth)));
     for (ir::Stmt& use : uses) use = now(use);
-    body = {wait(early - 1), ir::Barrier::make()};
+    if (group > 0) {
+      body = {wait(early - 1, group)};
+    } else {
+      body = {wait(early - 1), ir::Barrier::make()};
+    }
     if (grouped) {
       body.insert(body.end(), uses.begin(), uses.end());
       body.push_back(copy_ahead(ir::Block::make(copies)));
@@ -206,6 +226,9 @@ class PipelineLoops final : public ir::Mutator {
     out.push_back(
         ir::For::make(loop.var, loop.extent, loop.loop_kind, ir::Block::make(std::move(body))));
     if (grouped) out.push_back(wait(0));
+    // What was shared before the loop relies on its barriers.
+    if (group > 0 && (repeats_ > 0 || shared_)) out.push_back(ir::Barrier::make());
+    shared_ = true;
     ir::Stmt all = ir::Block::make(std::move(out));
     for (const ir::Buffer& b : own.buffers) all = ir::Allocate::make(b, all);
     return all;
@@ -271,6 +294,8 @@ class PipelineLoops final : public ir::Mutator {
   Result<void>* result_;
   std::map<ir::Buffer, ir::Buffer> places_;  // of all loops
   int repeats_ = 0;                          // serial loops around
+  std::vector<BlockThreads> threads_;        // around
+  bool shared_ = false;                      // something was stored to shared memory before
 };
 
 class StartCopies final : public ir::Mutator {
@@ -320,6 +345,7 @@ class DropGroups final : public ir::Mutator {
     const auto* call = node.value.as<ir::Call>();
     const bool group =
         call && (call->fn == ir::Intrinsic::kAsyncCommit || call->fn == ir::Intrinsic::kAsyncWait);
+    if (group && call->args.size() > 1) return ir::Barrier::make();
     return group ? ir::Stmt() : s;
   }
 };

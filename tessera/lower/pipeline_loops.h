@@ -19,7 +19,8 @@ namespace tessera::lower {
 //
 //   for k in n { wait(d-3); barrier; use(k); if k + d-2 < n { copy(k + d-2) }; commit }; wait(0)
 //
-// as the products of k - 1 go on; they are in such loops only. Needs: flat buffers, barriers
+// as the products of k - 1 go on; they are in such loops only. Where groups of threads only use what
+// they copied themselves, wait(d-2, t) takes the place of wait and barrier (private_copies.h). Needs: flat buffers, barriers
 // (insert_barriers). *result is kIllegalSchedule when the loop is not of that form. Adds the
 // buffers to *copied.
 ir::Stmt pipeline_loops(const ir::Stmt& s, const LoopAttrs& attrs, std::set<ir::Buffer>* copied,

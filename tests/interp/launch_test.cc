@@ -122,6 +122,43 @@ TEST(InterpLaunch, AsynchronousCopiesArriveWhenWaitedFor) {
             "k: block 0, thread 0: race: store of element 0 of S, which thread 3 also touches");
 }
 
+// 96 threads over A: f32[96] -> B: f32[96] with S: f32[96] shared: the error, or "ok".
+std::string run_warps(const std::string& body) {
+  const auto program = ir::parse_device_program(
+      "device p(A: f32[96]) -> (B: f32[96]) {\n"
+      "launch k(A) -> (B) { grid bx in 1, by in 1, bz in 1 block tx in 96, ty in 1, tz in 1\n"
+      "shared S: f32[96]\n" +
+      body + "}}");
+  if (!program.ok()) return program.error().message;
+  std::vector<HostTensor> params = {HostTensor(DType::kF32, {96}), HostTensor(DType::kF32, {96})};
+  const auto ran = run(*program, params);
+  return ran.ok() ? "ok" : ran.error().message;
+}
+
+TEST(InterpLaunch, GroupsOfThreadsWaitForThemselves) {
+  const std::string store = "S[tx] = A[tx] ", wait = "eval async_wait(0, 32) ";
+  const std::string reversed = "B[tx] = S[tx // 32 * 32 + 31 - tx % 32] ";
+  EXPECT_EQ(run_warps(store + wait + reversed), "ok");
+  EXPECT_EQ(run_warps("eval async_copy(S[tx], A[tx]) eval async_commit() " + wait + reversed),
+            "ok");
+  EXPECT_EQ(run_warps(store + reversed),
+            "k: block 0, thread 0: race: read of element 31 of S, which thread 31 also touches");
+  EXPECT_EQ(run_warps(store + wait + "B[tx] = S[95 - tx]"),
+            "k: block 0, thread 0: race: read of element 95 of S, which thread 95 also touches");
+  // Also after more of them, but not after a barrier of all.
+  EXPECT_EQ(run_warps(store + wait + wait + "B[tx] = S[95 - tx]"),
+            "k: block 0, thread 0: race: read of element 95 of S, which thread 95 also touches");
+  EXPECT_EQ(run_warps(store + wait + "barrier B[tx] = S[95 - tx]"), "ok");
+  // Reads are waited for, too, and those of other groups are not.
+  EXPECT_EQ(run_warps(store + wait + reversed + wait + store), "ok");
+  EXPECT_EQ(run_warps(store + "barrier B[tx] = S[95 - tx] " + wait + store),
+            "k: block 0, thread 0: race: store of element 0 of S, which thread 95 also touches");
+  EXPECT_EQ(run_warps(store + "barrier " + reversed + wait + store), "ok");
+  // The smallest group of a phase counts.
+  EXPECT_EQ(run_warps(store + "eval async_wait(0, 96) " + wait + "B[tx] = S[95 - tx]"),
+            "k: block 0, thread 0: race: read of element 95 of S, which thread 95 also touches");
+}
+
 TEST(InterpLaunch, LaunchesSeeWhatEarlierOnesStored) {
   const ir::DeviceProgram program =
       ir::parse_device_program(

@@ -287,6 +287,83 @@ TEST(Pipeline, CopiesStandBetweenUnrolledUses) {
   }
 }
 
+// Two warps share the steps of 16 x 32 sums; each copies its own.
+const std::string kTwoWarps =
+    "split C k 2 8\n"
+    "rfactor C k.1 0\n"
+    "cache_write C.rf shared\n"
+    "compute_inline C.rf\n"
+    "cache_read X shared C.rf.shared\n"
+    "cache_read W shared C.rf.shared\n"
+    "split Y i 16\n"
+    "split Y j 8 4\n"
+    "reorder Y i.0 j.0 i.1 j.1 j.2\n"
+    "fuse Y i.0 j.0\n"
+    "annotate Y i.0@j.0 blockIdx.x\n"
+    "fuse Y i.1 j.1\n"
+    "split Y i.1@j.1 64\n"
+    "annotate Y i.1@j.1.0 unroll\n"
+    "annotate Y i.1@j.1.1 threadIdx.x\n"
+    "annotate Y j.2 vectorize\n"
+    "compute_at C.rf.shared Y i.0@j.0\n"
+    "compute_at C Y i.1@j.1.1\n"
+    "reorder C k.1 i j\n"
+    "annotate C k.1 unroll\n"
+    "annotate C i unroll\n"
+    "annotate C j vectorize\n"
+    "split C.rf.shared i 2 2 4\n"
+    "split C.rf.shared j 8 4\n"
+    "reorder C.rf.shared i.0 j.0 k.1 i.1 j.1 i.2 k.0 k.2 i.3 j.2\n"
+    "annotate C.rf.shared k.2 unroll\n"
+    "annotate C.rf.shared i.3 unroll\n"
+    "fuse C.rf.shared k.1 i.1 j.1 i.2\n"
+    "annotate C.rf.shared k.1@i.1@j.1@i.2 threadIdx.x\n"
+    "annotate C.rf.shared j.2 vectorize\n"
+    "compute_at X.shared C.rf.shared k.0\n"
+    "pragma C.rf.shared k.0 pipeline 3\n"
+    "layout X.shared d1 d0\n"
+    "storage_align X.shared 1 32 4\n"
+    "split X.shared d0 4\n"
+    "split X.shared d1 8\n"
+    "split X.shared d1.1 8\n"
+    "reorder X.shared d1.0 d0.0 d1.1.0 d0.1 d1.1.1\n"
+    "fuse X.shared d0.0 d1.1.0 d0.1 d1.1.1\n"
+    "split X.shared d0.0@d1.1.0@d0.1@d1.1.1 32\n"
+    "reorder X.shared d0.0@d1.1.0@d0.1@d1.1.1.0 d1.0 d0.0@d1.1.0@d0.1@d1.1.1.1\n"
+    "fuse X.shared d1.0 d0.0@d1.1.0@d0.1@d1.1.1.1\n"
+    "annotate X.shared d0.0@d1.1.0@d0.1@d1.1.1.0 unroll\n"
+    "annotate X.shared d1.0@d0.0@d1.1.0@d0.1@d1.1.1.1 threadIdx.x\n"
+    "compute_at W.shared C.rf.shared k.0\n"
+    "layout W.shared d1 d0\n";
+
+const std::string kOwnCopies = kTwoWarps +
+                               "split W.shared d1 8\n"
+                               "reorder W.shared d1.0 d1.1 d0\n"
+                               "fuse W.shared d1.1 d0\n"
+                               "split W.shared d1.1@d0 32 4\n"
+                               "reorder W.shared d1.1@d0.0 d1.0 d1.1@d0.1 d1.1@d0.2\n"
+                               "fuse W.shared d1.0 d1.1@d0.1\n"
+                               "annotate W.shared d1.1@d0.0 unroll\n"
+                               "annotate W.shared d1.0@d1.1@d0.1 threadIdx.x\n"
+                               "annotate W.shared d1.1@d0.2 vectorize\n";
+
+TEST(Pipeline, ThreadsWaitForThoseThatCopyForThem) {
+  const te::Dag dag = dag_of("dense:M=32,N=64,K=64");
+  const std::string text = ir::to_text(lower_threads(dag, kOwnCopies));
+  EXPECT_NE(text.find("async_wait(1, 32)"), std::string::npos) << text;
+  EXPECT_EQ(count_barriers(lower_threads(dag, kOwnCopies)), 1) << text;  // before sums are added
+  expect_threads_agree(dag, kOwnCopies);
+  // The copies of a warp are used by the other.
+  const std::string across =
+      kTwoWarps +
+      "reorder W.shared d1 d0\nfuse W.shared d1 d0\nsplit W.shared d1@d0 64 4\n"
+      "annotate W.shared d1@d0.1 threadIdx.x\n"
+      "annotate W.shared d1@d0.2 vectorize\n";
+  const std::string shared = ir::to_text(lower_threads(dag, across));
+  EXPECT_EQ(shared.find("async_wait(1, 32)"), std::string::npos) << shared;
+  expect_threads_agree(dag, across);
+}
+
 TEST(Pipeline, AnyDepthAndLength) {
   for (const int depth : {2, 3, 5}) {
     for (const int k : {1, 8, 16, 24, 41}) {

@@ -275,9 +275,22 @@ void Emitter::emit_barrier() {
     fail(ErrorCode::kUnsupported, "barrier in code for one thread", {});
     return;
   }
+  emit_convergent("bar.sync 0;");
+}
+
+// Groups of more than a warp have barriers of their own: 0 is that of the block.
+void Emitter::emit_group_barrier(std::int64_t threads) {
+  if (threads == ir::kWarpThreads) return emit_convergent("bar.warp.sync 0xffffffff;");
+  emit_convergent(
+      fmt::format("{{\n.reg .b32 %group;\nmov.u32 %group, %tid.x;\ndiv.u32 %group, %group, {};\n"
+                  "add.u32 %group, %group, 1;\nbar.sync %group, {};\n}}",
+                  threads, threads));
+}
+
+void Emitter::emit_convergent(const std::string& text) {
   auto* signature = llvm::FunctionType::get(b_.getVoidTy(), false);
-  llvm::CallInst* call = b_.CreateCall(
-      llvm::InlineAsm::get(signature, "bar.sync 0;", "~{memory}", /*hasSideEffects=*/true));
+  llvm::CallInst* call =
+      b_.CreateCall(llvm::InlineAsm::get(signature, text, "~{memory}", /*hasSideEffects=*/true));
   call->addFnAttr(llvm::Attribute::Convergent);
 }
 
@@ -318,6 +331,7 @@ Value* Emitter::emit_thread_call(const ir::Call& call) {
             {b_.getInt32(static_cast<std::uint32_t>(left))});
     }
     if (grouped_) wait_for_products(std::min<std::int64_t>(left, 1));
+    if (call.args.size() > 1) emit_group_barrier(*ir::as_const_int(call.args[1]));
   }
   return ops_.int_constant(call.type, 0);
 }

@@ -204,6 +204,8 @@ class Emitter {
   llvm::Value* make_shared(const ir::SharedPlaces& places, std::int64_t* dynamic_bytes);
   void bind_id(const ir::Expr& var, std::int64_t extent, unsigned intrinsic);
   void emit_barrier();
+  void emit_group_barrier(std::int64_t threads);
+  void emit_convergent(const std::string& text);
   llvm::Value* emit_thread_call(const ir::Call& call);  // null: not an intrinsic of threads
   llvm::Value* emit_shuffle_xor(const ir::Call& call);
   void emit_async_copy(const ir::Load& to, const ir::Load& from, llvm::Value* wanted = nullptr);

@@ -267,6 +267,8 @@ class KernelPrinter {
   // Asynchronous copies are made at once; there is nothing to wait for then.
   void evaluate(const Expr& e) {
     const auto* call = e.as<ir::Call>();
+    if (call && call->fn == Intrinsic::kAsyncWait && call->args.size() > 1)
+      return line("barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);");
     if (!call || call->fn != Intrinsic::kAsyncCopy) return;
     const auto* to = call->args[0].as<ir::Load>();
     const ir::Stmt copy = ir::Store::make(to->buffer, to->indices, call->args[1]);
