@@ -8,6 +8,9 @@
 #include "tessera/driver/compile/load_graph.h"
 #include "tessera/driver/tune/tune.h"
 #include "tessera/graph/builder.h"
+#include "tessera/lower/check_lowers.h"
+#include "tessera/space/default_schedule.h"
+#include "tessera/support/temporary_folder.h"
 #include "tests/driver/fake_measurer.h"
 
 namespace tessera::driver {
@@ -121,6 +124,68 @@ TEST(TuneGraph, WholeModelsDecide) {
   EXPECT_FALSE(result->plan.tasks.empty());
   for (const GraphReport::Change& c : result->graph.changes) {
     EXPECT_EQ(result->plan.decisions.at(c.key), c.value);
+  }
+}
+
+// Code of kernels that take the smaller of two numbers, kept in the cache as that of those that
+// take the larger one.
+std::shared_ptr<const kernel::KernelCache> wrong_kernels(const std::string& model,
+                                                         const target::Target& target,
+                                                         const std::string& folder) {
+  auto cache = std::make_shared<const kernel::KernelCache>(DiskCache(folder, 1 << 28));
+  LoadOptions load;
+  load.passes = passes_for(target);
+  const graph::Graph right = load_graph(model, load).value();
+  graph::Graph wrong = load_graph(model, load).value();
+  for (graph::Node& node : wrong.nodes) {
+    if (std::string_view(node.op->name) == "max") node.op = graph::find_op("min");
+  }
+  const std::vector<task::Task> tasks = task::extract_tasks(right).value().tasks;
+  const std::vector<task::Task> others = task::extract_tasks(wrong).value().tasks;
+  EXPECT_TRUE(exec::compile_model(wrong, target, {.cache = cache}).ok());
+  const auto key = [&](const task::Task& task, const std::string& steps) {
+    return kernel::KernelCache::key(target, {}, te::to_text(task.dag), steps);
+  };
+  int changed = 0;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    if (tasks[i].key == others[i].key) continue;
+    const auto code = cache->find(key(others[i], ""), target);
+    const auto steps = space::default_schedule(tasks[i].dag, target, lower::check_lowers);
+    if (!code || !steps) continue;
+    for (const std::string& s : {std::string(), schedule::to_text(*steps) + "end"})
+      cache->store(key(tasks[i], s), code->binary, code->param_layouts);
+    ++changed;
+  }
+  EXPECT_GT(changed, 0);
+  return cache;
+}
+
+// All plans are compared with the untuned model: it is compared with every node alone first.
+TEST(TuneGraph, NoticesWrongDefaultKernels) {
+  const TemporaryFolder folder = TemporaryFolder::make("wrong").value();
+  TuneOptions options;
+  options.target = target::code_target(target::host(), 1);
+  options.subjects = {{"zoo:mlp@hidden=32", false, {.passes = passes_for(options.target)}}};
+  options.level = TuneLevel::kGraph;
+  options.measure.threads = 1;
+  options.budget_s = 100;
+  options.plans = 1;
+  use_answers([](const measure::Trial&, bool, measure::Measurement* m) { m->samples_s = {1e-5}; },
+              &options);
+  std::vector<std::string> notes;
+  TuneCallbacks callbacks;
+  callbacks.note = [&](const std::string& line) { notes.push_back(line); };
+  for (const bool wrong : {false, true}) {
+    notes.clear();
+    options.model.cache =
+        wrong ? wrong_kernels("zoo:mlp@hidden=32", options.target, folder.path()) : nullptr;
+    const Result<TuneResult> result = tune(options, callbacks);
+    ASSERT_TRUE(result.ok()) << result.error().message;
+    EXPECT_EQ(result->state, wrong ? TuneState::kRejected : TuneState::kDone);
+    EXPECT_EQ(notes.empty(), !wrong);
+    if (!notes.empty()) {
+      EXPECT_NE(notes[0].find("without tuning, the outputs differ"), std::string::npos);
+    }
   }
 }
 

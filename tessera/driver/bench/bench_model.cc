@@ -44,30 +44,27 @@ class ModelFile {
 };
 
 // The same model compiled for the cores of this machine: what a GPU's results are compared with.
-Result<std::vector<HostTensor>> cpu_outputs(const onnx::Model& model,
-                                            const ModelBenchOptions& options,
+Result<std::vector<HostTensor>> cpu_outputs(const onnx::Model& model, LoadOptions load,
+                                            const exec::ModelOptions& building,
                                             const std::vector<HostTensor>& inputs) {
   runtime::ThreadPool pool({.threads = target::default_threads()});
   const target::Target target = target::code_target(target::host(), pool.threads());
-  LoadOptions load = options.load;
   load.passes = passes_for(target);
   TESSERA_TRY(const graph::Graph graph, load_graph(model, load));
   exec::ModelOptions build;
-  build.cache = options.model.cache;
+  build.cache = building.cache;
   TESSERA_TRY(const exec::CompiledModel compiled, exec::compile_model(graph, target, build));
   return exec::run_model(compiled, pool, inputs);
 }
 
 // The same model with nothing rewritten, fused or reordered.
 Result<std::vector<HostTensor>> plain_outputs(const onnx::Model& model,
-                                              const target::Target& target,
-                                              const ModelBenchOptions& options,
+                                              const target::Target& target, LoadOptions load,
+                                              exec::ModelOptions plain,
                                               const std::vector<HostTensor>& inputs,
                                               runtime::ThreadPool& pool) {
-  LoadOptions load = options.load;
   load.optimize = false;
   TESSERA_TRY(const graph::Graph graph, load_graph(model, load));
-  exec::ModelOptions plain = options.model;
   plain.partition.fuse = false;
   plain.schedule = nullptr;
   TESSERA_TRY(const exec::CompiledModel compiled, exec::compile_model(graph, target, plain));
@@ -288,11 +285,10 @@ Result<std::vector<std::unique_ptr<Beside>>> start_beside(const Computed& ours,
 Result<void> verify_alone(const Computed& ours, runtime::ThreadPool& pool,
                           ModelBenchResult* result) {
   BenchResult& bench = result->bench;
-  const bool gpu = ours.target.is_gpu();
   TESSERA_TRY(const std::vector<HostTensor> plain,
-              gpu ? cpu_outputs(ours.model, ours.options, ours.inputs)
-                  : plain_outputs(ours.model, ours.target, ours.options, ours.inputs, pool));
-  result->verified_by = gpu ? "this machine's cores" : "every node alone";
+              outputs_otherwise(ours.model, ours.target, ours.options.load, ours.options.model,
+                                ours.inputs, &pool));
+  result->verified_by = ours.target.is_gpu() ? "this machine's cores" : "every node alone";
   bench.max_error = worst_output(ours.graph, ours.outputs, plain, target::products_of(ours.target));
   bench.verified = bench.max_error <= 1;
   bench.compared = bench.verified || !agree_but_for_no_numbers(ours.graph, ours.outputs, plain);
@@ -324,6 +320,16 @@ std::vector<HostTensor> random_model_inputs(const std::vector<std::string>& name
     inputs.push_back(std::move(t));
   }
   return inputs;
+}
+
+Result<std::vector<HostTensor>> outputs_otherwise(const onnx::Model& model,
+                                                  const target::Target& target,
+                                                  const LoadOptions& load,
+                                                  const exec::ModelOptions& building,
+                                                  const std::vector<HostTensor>& inputs,
+                                                  runtime::ThreadPool* pool) {
+  return target.is_gpu() ? cpu_outputs(model, load, building, inputs)
+                         : plain_outputs(model, target, load, building, inputs, *pool);
 }
 
 double range_error(const HostTensor& got, const HostTensor& want, double none) {

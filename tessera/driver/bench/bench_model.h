@@ -56,6 +56,15 @@ std::vector<HostTensor> random_model_inputs(const std::vector<std::string>& name
                                             const std::vector<graph::TensorType>& types,
                                             std::uint64_t seed);
 
+// What a model computes by code of ours that is made in another way: for a GPU by the cores of this
+// machine, else by every node alone (in `pool`), with nothing rewritten, fused or reordered.
+Result<std::vector<HostTensor>> outputs_otherwise(const onnx::Model& model,
+                                                  const target::Target& target,
+                                                  const LoadOptions& load,
+                                                  const exec::ModelOptions& building,
+                                                  const std::vector<HostTensor>& inputs,
+                                                  runtime::ThreadPool* pool);
+
 // Largest difference, relative to the range of `want` (at least 1e-6); infinite when shapes differ,
 // when one is NaN where the other is not, and when all is NaN: that verifies nothing.
 // Elements that differ by `none` at most do not.

@@ -264,7 +264,11 @@ class GraphTuning {
     session_->report_progress(TuneProgress::Phase::kWholeModel, 0, true);
     WholeModels& whole = whole_.emplace(options_, *session_, finalists_);
     Selection rules = {{}, std::vector<std::size_t>(finalists_.size(), 0), {}};
-    TESSERA_TRY(const bool sane, whole.verify(&rules, &result_.subjects));
+    // Default schedules were timed unchecked, and all plans are compared with the untuned model.
+    TESSERA_TRY(bool sane, whole.check_untuned(0));
+    if (sane) {
+      TESSERA_TRY(sane, whole.verify(&rules, &result_.subjects));
+    }
     if (!sane) {
       result_.state = TuneState::kRejected;
       return {};

@@ -30,6 +30,11 @@ runtime::TimingOptions short_timing(double model_s) {
   return {.samples = 9, .min_samples = 5, .time_limit_s = std::clamp(20 * model_s, 0.3, 4.0)};
 }
 
+std::string difference(double error) {
+  if (std::isinf(error)) return "differ in shape, NaN or infinity, or are NaN everywhere";
+  return fmt::format("differ by {:.1f} times what is allowed", error);
+}
+
 Result<void> set_inputs(const exec::CompiledModel& model, exec::ModelRunner& runner) {
   const std::vector<HostTensor> inputs =
       random_model_inputs(model.input_names, model.input_types, kSeed);
@@ -137,6 +142,13 @@ std::unique_ptr<exec::ModelRunner> WholeModels::runner(const Built& built) const
   return std::make_unique<exec::ModelRunner>(built.model, *pool_);
 }
 
+Result<std::vector<HostTensor>> WholeModels::outputs_of(const Built& built) const {
+  const std::vector<HostTensor> inputs =
+      random_model_inputs(built.model.input_names, built.model.input_types, kSeed);
+  return device_ ? exec::run_model(built.model, *device_, inputs)
+                 : exec::run_model(built.model, *pool_, inputs);
+}
+
 // Medians of models that take turns.
 Result<std::vector<runtime::Samples>> WholeModels::time_side_by_side(
     const std::vector<const Built*>& models) {
@@ -177,15 +189,32 @@ bool WholeModels::give_up_rounding(Selection* selection) const {
   return true;
 }
 
+Result<bool> WholeModels::check_untuned(std::size_t subject) {
+  const TuneSubject& s = session_.problem().subjects[subject];
+  TESSERA_TRY(const auto plain, untuned(subject));
+  TESSERA_TRY(const std::vector<HostTensor> got, outputs_of(*plain));
+  const auto otherwise = [&]() -> Result<std::vector<HostTensor>> {
+    TESSERA_TRY(const onnx::Model model, load_onnx(s.name));
+    return outputs_otherwise(
+        model, options_.target, s.load, options_.model,
+        random_model_inputs(plain->model.input_names, plain->model.input_types, kSeed),
+        pool_.get());
+  };
+  const Result<std::vector<HostTensor>> want = otherwise();
+  if (!want) {
+    session_.note(
+        fmt::format("{}: the untuned model is not checked: {}", s.name, want.error().message));
+    return true;
+  }
+  const double error = worst_output(plain->graph, got, *want, target::products_of(options_.target));
+  if (error <= 1 || agree_but_for_no_numbers(plain->graph, got, *want)) return true;
+  session_.note(fmt::format("{}: without tuning, the outputs {}", s.name, difference(error)));
+  return false;
+}
+
 Result<bool> WholeModels::verify(Selection* selection, std::vector<SubjectReport>* reports) {
   const std::vector<TuneSubject>& subjects = session_.problem().subjects;
   std::vector<std::vector<HostTensor>> wanted(subjects.size());
-  const auto outputs_of = [&](const Built& b) {
-    const std::vector<HostTensor> inputs =
-        random_model_inputs(b.model.input_names, b.model.input_types, kSeed);
-    return device_ ? exec::run_model(b.model, *device_, inputs)
-                   : exec::run_model(b.model, *pool_, inputs);
-  };
   for (bool again = true; again;) {
     again = false;
     for (std::size_t i = 0; i < subjects.size(); ++i) {
@@ -204,12 +233,7 @@ Result<bool> WholeModels::verify(Selection* selection, std::vector<SubjectReport
       }
       (*reports)[i].max_error = error;
       if (error <= 1) continue;
-      session_.note(std::isinf(error)
-                        ? fmt::format("{}: the outputs differ in shape, NaN or infinity, or are "
-                                      "NaN everywhere",
-                                      subjects[i].name)
-                        : fmt::format("{}: the outputs differ by {:.1f} times what is allowed",
-                                      subjects[i].name, error));
+      session_.note(fmt::format("{}: the outputs {}", subjects[i].name, difference(error)));
       if (!give_up_rounding(selection)) return false;
       session_.note("trying algorithms that round less");
       again = true;

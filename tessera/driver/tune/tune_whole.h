@@ -34,6 +34,9 @@ class WholeModels {
   // The cheapest option of every choice with the fastest finalist of every task.
   Selection fastest() const;
 
+  // Whether the untuned model, which all others are compared with, computes what code that is made
+  // in another way does. Where that cannot be had, a note says so.
+  Result<bool> check_untuned(std::size_t subject);
   // Compares the outputs of every model with those of the untuned model; options that round more
   // are given up one after the other until all agree. False: even the untuned algorithms do not.
   Result<bool> verify(Selection* selection, std::vector<SubjectReport>* reports);
@@ -59,6 +62,7 @@ class WholeModels {
  private:
   // Where models run: the device, opened with the first, or the cores of this process.
   std::unique_ptr<exec::ModelRunner> runner(const Built& built) const;
+  Result<std::vector<HostTensor>> outputs_of(const Built& built) const;  // of random inputs
   plan::Decisions decisions(const Selection& selection) const;
   // A model with what was selected, or, without a selection, as the rules decide.
   Result<task::PlannedGraph> planned(std::size_t subject, const Selection* selection) const;
