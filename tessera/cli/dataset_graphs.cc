@@ -67,6 +67,8 @@ Json json_of(const ConfigGraph& g) {
           {"most_ns", s.most_ns},
           {"median_noise", s.repeats.median_noise},
           {"p95_noise", s.repeats.p95_noise},
+          {"tau_again", s.repeats.agreement},
+          {"tau_summed", s.repeats.summed},
           {"tau_ceiling", s.repeats.ceiling}};
 }
 
@@ -94,6 +96,11 @@ void print_text(const ConfigGraph& g) {
   fmt::print(
       "  {} measured again: noise {:.1e} (median), {:.1e} (95 %); tau at most about {:.3f}\n",
       s.repeats.repeated, s.repeats.median_noise, s.repeats.p95_noise, s.repeats.ceiling);
+  if (s.repeats.summed == 0) return;
+  fmt::print(
+      "  tau of one measurement with the others of its configuration {:.3f}, with sums over places "
+      "that did not know it {:.3f}\n",
+      s.repeats.agreement, s.repeats.summed);
 }
 
 int run_show(const ShowArgs& args) {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "tessera/dataset/metrics.h"
+#include "tessera/graphset/summed_times.h"
 #include "tessera/support/hash.h"
 #include "tessera/support/rng.h"
 
@@ -39,8 +40,10 @@ class RepeatNoise {
  public:
   explicit RepeatNoise(std::uint64_t seed) : seed_(seed), rng_(seed) {}
 
-  void add(const std::vector<double>& costs, double mean) {
-    means_.push_back(mean);
+  // `summed`: 0 where there is none.
+  void add(const std::vector<double>& costs, double mean, double summed) {
+    truths_.push_back(mean);
+    summed_.push_back(summed);
     counts_.push_back(costs.size());
     if (costs.size() < 2) return;
     const auto n = static_cast<double>(costs.size());
@@ -49,19 +52,27 @@ class RepeatNoise {
     const auto one = static_cast<std::size_t>(rng_.below(static_cast<std::int64_t>(costs.size())));
     seen_one_.push_back(costs[one]);
     seen_rest_.push_back((mean * n - costs[one]) / (n - 1));
+    seen_summed_.push_back(summed);
   }
 
-  // Kendall's tau of the means with the means of as many drawn measurements.
-  double ceiling() const {
+  double agreement() const { return tau(seen_one_, seen_rest_); }
+  double summed() const {
+    const bool all = std::all_of(summed_.begin(), summed_.end(), [](double s) { return s > 0; });
+    return all ? tau(seen_one_, seen_summed_) : 0;
+  }
+  // Kendall's tau of the right times with the means of as many drawn measurements.
+  double ceiling() {
+    const bool enough = seen_one_.size() >= kFewestRepeated;
+    if (enough && summed() > std::max(0.0, agreement())) truths_ = summed_;
     std::vector<double> measured, one, rest;
     draw(scale(), &measured, &one, &rest);
-    return tau(means_, measured);
+    return tau(truths_, measured);
   }
 
  private:
   double scale() const {
     if (seen_one_.size() < kFewestRepeated) return 1;
-    const double seen = tau(seen_one_, seen_rest_);
+    const double seen = agreement();
     double low = 1 / kMostScale, high = kMostScale;
     for (int i = 0; i < kHalvings; ++i) {
       const double middle = std::sqrt(low * high);
@@ -76,13 +87,13 @@ class RepeatNoise {
   void draw(double scale, std::vector<double>* measured, std::vector<double>* one,
             std::vector<double>* rest) const {
     Rng rng(seed_);
-    for (std::size_t i = 0; i < means_.size(); ++i) {
+    for (std::size_t i = 0; i < truths_.size(); ++i) {
       double sum = 0, last = 0;
       for (std::size_t k = 0; k < counts_[i]; ++k) {
         const auto at =
             static_cast<std::size_t>(rng.below(static_cast<std::int64_t>(spread_.size())));
         // No noise makes a time vanish.
-        last = means_[i] * std::max(kLeastFactor, 1 + scale * spread_[at]);
+        last = truths_[i] * std::max(kLeastFactor, 1 + scale * spread_[at]);
         sum += last;
       }
       const auto n = static_cast<double>(counts_[i]);
@@ -99,7 +110,7 @@ class RepeatNoise {
 
   std::uint64_t seed_;
   Rng rng_;
-  std::vector<double> means_, spread_, seen_one_, seen_rest_;
+  std::vector<double> truths_, summed_, spread_, seen_one_, seen_rest_, seen_summed_;
   std::vector<std::size_t> counts_;
 };
 
@@ -147,14 +158,17 @@ Repeats study_repeats(const ConfigGraph& graph, std::uint64_t seed) {
   Repeats out;
   std::vector<double> noise;
   RepeatNoise again(seed);
-  for (const std::vector<std::int64_t>& group : equal_configs(graph)) {
+  const std::vector<std::vector<std::int64_t>> groups = equal_configs(graph);
+  const std::vector<double> sums = summed_times(graph, groups);
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const std::vector<std::int64_t>& group = groups[g];
     const double mean = mean_cost(graph, group);
     ++out.distinct;
     if (mean <= 0) continue;
     std::vector<double> costs;
     costs.reserve(group.size());
     for (const std::int64_t i : group) costs.push_back(graph.cost(i));
-    again.add(costs, mean);
+    again.add(costs, mean, sums.empty() ? 0 : sums[g]);
     if (group.size() < 2) continue;
     ++out.repeated;
     for (const double cost : costs) noise.push_back(std::abs(cost / mean - 1));
@@ -163,6 +177,8 @@ Repeats study_repeats(const ConfigGraph& graph, std::uint64_t seed) {
   std::sort(noise.begin(), noise.end());
   out.median_noise = noise[noise.size() / 2];
   out.p95_noise = noise[noise.size() * 95 / 100];
+  out.agreement = again.agreement();
+  out.summed = again.summed();
   out.ceiling = again.ceiling();
   return out;
 }

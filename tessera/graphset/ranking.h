@@ -36,9 +36,15 @@ struct Repeats {
   std::int64_t distinct = 0, repeated = 0;  // configurations; those measured more than once
   // Relative difference of a measurement from the mean of its configuration.
   double median_noise = 0, p95_noise = 0;
-  // Kendall's tau of a predictor that knows the mean times, on means of as many measurements with
+  // Kendall's tau of one measurement of each repeated configuration with the mean of its others,
+  // and with a sum over its places that its own times did not take part in (summed_times); 0: there
+  // is none.
+  double agreement = 0, summed = 0;
+  // Kendall's tau of a predictor that knows the right times, on means of as many measurements with
   // noise drawn from what repeated configurations show, scaled so that drawn measurements agree as
-  // well as real ones. Nothing repeated: 1.
+  // well as real ones. Right are the sums where they agree better with a measurement than others of
+  // its configuration do, else the means, whose noise makes configurations seem further apart than
+  // they are. Nothing repeated: 1.
   double ceiling = 1;
 };
 Repeats study_repeats(const ConfigGraph& graph, std::uint64_t seed = 1);

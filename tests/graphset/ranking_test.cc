@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tessera/support/rng.h"
 #include "tests/graphset/graph_case.h"
 
 namespace tessera::graphset {
@@ -70,6 +71,35 @@ TEST(Ranking, CeilingFallsWithNoise) {
   EXPECT_NEAR(noisy(0), 1, 1e-9);
   EXPECT_LT(noisy(2000), 0.98);
   EXPECT_LT(noisy(20000), noisy(2000) - 0.2);
+}
+
+// What noise allows is known where times are sums and the noise is drawn.
+TEST(Ranking, CeilingIsThatOfSumsWhichSayMoreThanMeasurements) {
+  const ConfigGraph g = merge_equal(layout_graph(36, 2000, 1));
+  std::vector<std::int64_t> twice;
+  for (std::int64_t i = 0; i < 2 * g.size(); ++i) twice.push_back(i / 2);
+  ConfigGraph measured = take_configs(g, twice), right = g;
+  Rng rng(7);
+  for (std::int64_t i = 0; i < g.size(); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    right.runtime_ns[at] = 1'000'000;
+    for (std::int64_t p = 0; p < g.places(); ++p) {
+      if (g.config(i)[p * g.config_columns()] == 1) right.runtime_ns[at] += 131 * p + 17 * p * p;
+    }
+    for (const std::size_t k : {2 * at, 2 * at + 1})
+      measured.runtime_ns[k] = right.runtime_ns[at] + rng.between(-3000, 3000);
+  }
+  const double possible = rank(merge_equal(measured), perfect(right)).tau;
+  const Repeats repeats = study_repeats(measured);
+  EXPECT_GT(repeats.summed, repeats.agreement);
+  EXPECT_NEAR(repeats.ceiling, possible, 0.02);
+  // Sums over places know nothing of times that differ by what no place says.
+  for (std::int64_t& ns : measured.runtime_ns) ns = 1'000'000;
+  for (std::size_t i = 0; i < measured.runtime_ns.size(); ++i)
+    measured.runtime_ns[i] += static_cast<std::int64_t>(i / 2 % 97 * 1000) + rng.between(-50, 50);
+  const Repeats other = study_repeats(measured);
+  EXPECT_LT(other.summed, other.agreement);
+  EXPECT_GT(other.ceiling, 0.95);
 }
 
 TEST(Ranking, SidesShareNoConfiguration) {
