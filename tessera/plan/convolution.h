@@ -29,6 +29,8 @@ struct Rules {
   bool merge_contractions = false;
   // Contractions read slices of their operands in place, with no copy of them made.
   bool slices_in_place = false;
+  // Products prepare concatenations that only they read in their kernels, convolutions transposes.
+  bool moves_inside = false;
   // A product, its softmax over at most so many columns and the product that uses it share a
   // kernel. 0: never.
   std::int64_t attention_keys = 0;

@@ -18,6 +18,9 @@ Rules rules_for(const target::Target& target) {
     // One larger product fills more multiprocessors, and launches are saved.
     rules.merge_contractions = true;
     rules.slices_in_place = true;
+    // Operands pass through shared memory anyway, and a launch is saved: SqueezeNet 1.1 of f16 takes
+    // 57.7 us instead of 63.3 on an H200.
+    rules.moves_inside = true;
     // By estimate, not measured: every block reads all keys, which grows with their square.
     rules.attention_keys = 512;
     // On an H200, products of fewer multiplications take no longer in f32 than with the parts of

@@ -229,19 +229,34 @@ class Partitioner {
     return {};
   }
 
-  // Whether `v`, which only a contraction or a window reads, is prepared in its kernel.
-  Result<bool> prepared_inside(ValueId v) {
-    const Node& node = graph_.nodes[at(uses_.producer[at(v)])];
+  // A window would choose the part of a concatenation once for each of its places, and a product
+  // would read what is transposed against the grain.
+  bool only_moves(std::int32_t group, std::int32_t reader) const {
+    const std::string_view moves = is(reader, "conv")       ? "transpose"
+                                   : is(reader, "contract") ? "concat"
+                                                            : "";
+    return !moves.empty() &&
+           std::all_of(members_[at(group)].begin(), members_[at(group)].end(),
+                       [&](std::int32_t n) { return is(n, moves) || is(n, "cast"); });
+  }
+
+  // Whether `v`, which only the contraction or window `n` reads, is prepared in its kernel.
+  Result<bool> prepared_inside(ValueId v, std::int32_t n) {
+    const std::int32_t producer = uses_.producer[at(v)];
+    const bool moved = options_.moves_inside && only_moves(group_of_[at(producer)], n);
+    if (!options_.decider) return moved;
+    const Node& node = graph_.nodes[at(producer)];
     const plan::Point point = plan::make_point(
         plan::PointKind::kFront,
         fmt::format("front {} of {}", node.op->name, graph::name_in_plan(graph_, node)),
-        plan::kStored);
+        moved ? plan::kFused : plan::kStored);
     TESSERA_TRY(const std::size_t value, options_.decider->decide(point));
     return point.values[value] == plan::kFused;
   }
 
   // Whether it was decided that the kernel of this 1x1 convolution computes what it reads.
   Result<bool> chained(std::int32_t n) {
+    if (!options_.decider) return false;
     const auto point = graph::algorithm_point(graph_, graph_.nodes[at(n)], {});
     if (!point || point->kind != plan::PointKind::kPointwise) return false;
     TESSERA_TRY(const std::size_t value, options_.decider->decide(*point));
@@ -266,7 +281,8 @@ class Partitioner {
   // where that was decided.
   Result<void> grow_front(std::int32_t n) {
     const Fusion f = fusion(n);
-    if (!options_.decider || (f != Fusion::kContraction && f != Fusion::kWindow)) return {};
+    if (!options_.decider && !options_.moves_inside) return {};
+    if (f != Fusion::kContraction && f != Fusion::kWindow) return {};
     const std::int32_t group = group_of_[at(n)];
     for (const ValueId id : graph_.nodes[at(n)].inputs) {
       if (id == kNoValue || uses_.producer[at(id)] < 0 || only_reader(id) != n) continue;
@@ -286,7 +302,7 @@ class Partitioner {
       if (alias >= 0) behind.push_back(alias);
       if (path_outside(source, behind)) continue;
       if (!chain) {
-        TESSERA_TRY(const bool inside, prepared_inside(made));
+        TESSERA_TRY(const bool inside, prepared_inside(made, n));
         if (!inside) continue;
       }
       merge(group, source);

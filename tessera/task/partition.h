@@ -28,9 +28,10 @@ struct PartitionOptions {
   int max_nodes = 64;  // of one kernel: bounds its compile time
   // Attention over at most so many keys is one kernel; 0: none is.
   std::int64_t attention_keys = 0;
+  bool moves_inside = false;  // as plan::Rules says
   // Asked of every value that could stay inside a kernel ("fuse add of NODE": null, it does), and
   // of what could be prepared in the kernel of a contraction ("front add of NODE": null, it is
-  // stored).
+  // stored, but for moves_inside).
   std::shared_ptr<plan::Decider> decider;
 };
 

@@ -111,6 +111,23 @@ TEST(Partition, PreparesOperandsInTheKernelWhereThatWasDecided) {
   EXPECT_EQ(text(m.finish({m.matmul(shared, 8, 6), shared}), fused), "tanh | contract");
 }
 
+TEST(Partition, MovesInsideByRule) {
+  Net n;
+  const ValueId both =
+      n.add("concat", {n.input({4, 3}), n.input({4, 5})}, {{"axis", std::int64_t{1}}});
+  const ValueId turned = n.add("transpose", {n.input({8, 4})}, {{"perm", Shape{1, 0}}});
+  const ValueId image = n.add("transpose", {n.input({1, 8, 6, 6})}, {{"perm", Shape{0, 2, 3, 1}}});
+  const ValueId map =
+      n.add("conv", {image, n.weight({4, 8, 3, 3})}, {{"layout", std::string("nhwc")}});
+  const Graph g = n.finish({n.matmul(both, 8, 6), n.matmul(turned, 8, 3), map});
+  EXPECT_EQ(groups_text(g), "concat | transpose | transpose | conv | contract | contract");
+  EXPECT_EQ(groups_text(g, {.moves_inside = true}),
+            "concat+contract | transpose | transpose+conv | contract");
+  PartitionOptions options{.moves_inside = true};
+  options.decider = std::make_shared<plan::Decider>(plan::Decisions{{"fronts", plan::kStored}});
+  EXPECT_EQ(groups_text(g, options), groups_text(g));
+}
+
 TEST(Partition, ChainsADepthwiseConvolutionWhereThatWasDecided) {
   const auto text = [](const Graph& g, const char* value) {
     PartitionOptions options;

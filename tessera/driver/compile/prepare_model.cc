@@ -62,10 +62,10 @@ void write_passes(ByteWriter& key, const graph::PassOptions& passes) {
   key.text(fmt::format("stop {} skip {} reassociate {} floats {}", passes.stop_after,
                        fmt::join(passes.skip, " "), passes.allow_reassociation,
                        to_text(passes.floats)));
-  key.text(fmt::format("rules {} {} {} {} {} {} {} {} {}", r.winograd, r.winograd_min_channels,
+  key.text(fmt::format("rules {} {} {} {} {} {} {} {} {} {}", r.winograd, r.winograd_min_channels,
                        r.winograd_min_size, r.winograd_depth, r.flops_per_byte,
                        r.pointwise_as_product, r.merge_contractions, r.slices_in_place,
-                       r.attention_keys));
+                       r.attention_keys, r.moves_inside));
 }
 
 // Empty: such a model is not kept.
@@ -79,8 +79,9 @@ std::string key_of(ModelSource& source, const PrepareOptions& options) {
   key.text(source.identity());
   write_import(key, options.load.import);
   write_passes(key, options.load.passes);
-  key.text(fmt::format("optimize {} fuse {} {} {}", options.load.optimize, build.partition.fuse,
-                       build.partition.max_nodes, build.partition.attention_keys));
+  key.text(fmt::format("optimize {} fuse {} {} {} {}", options.load.optimize, build.partition.fuse,
+                       build.partition.max_nodes, build.partition.attention_keys,
+                       build.partition.moves_inside));
   if (options.plan) {
     key.text(options.plan->strict() ? "strict" : "plan");
     key.text(plan::to_json(options.plan->plan()));
