@@ -20,9 +20,12 @@ constexpr int kCalibrationRuns = 5;  // before and again after a trial
 // larger than the cache of its core, all of them more than the one they share.
 class CacheFlusher {
  public:
-  CacheFlusher(const target::Target& target, runtime::ThreadPool& pool) : pool_(pool) {
+  // `bytes`: 0 for more than the caches hold.
+  CacheFlusher(const target::Target& target, runtime::ThreadPool& pool, std::int64_t bytes)
+      : pool_(pool) {
     const std::int64_t cached = target.l3_bytes + target.l2_bytes * pool.threads();
-    memory_.resize(static_cast<std::size_t>(std::max<std::int64_t>(2 * cached, 8 << 20)));
+    if (bytes == 0) bytes = std::max<std::int64_t>(2 * cached, 8 << 20);
+    memory_.resize(static_cast<std::size_t>(bytes));
   }
   void flush() {
     pool_.parallel_for(
@@ -59,7 +62,7 @@ class CpuStand final : public RunStand {
 
   Result<std::unique_ptr<LoadedCandidate>> load(const RunItem& item) override {
     if (item.job.cold_caches && !flusher_)
-      flusher_ = std::make_unique<CacheFlusher>(parts_.target, pool_);
+      flusher_ = std::make_unique<CacheFlusher>(parts_.target, pool_, parts_.options.evicted_bytes);
     Result<TaskData*> data = data_of(item.job.task);
     if (!data.ok()) return data.error().with_context("reference");
     TESSERA_TRY(

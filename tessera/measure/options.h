@@ -45,6 +45,8 @@ struct MeasureOptions {
   double loser_factor = 1.5;   // clearly above incumbent * this after min_samples: censored
   bool check_results = true;
   bool cold_caches = false;  // of all tasks; see MeasuredTask
+  // What is read between two calls with cold caches of a processor; 0: more than all of them hold.
+  std::int64_t evicted_bytes = 0;
   bool confine = true;       // candidates run under limits and a filter of system calls (confine.h)
   std::uint64_t seed = 1;    // of the inputs
   // By which the right outputs of large tasks are computed; empty: by the loops as written, which

@@ -209,6 +209,8 @@ TEST(TuneGraph, BothLevelsTuneKernelsFirst) {
                                const measure::MeasureOptions& measured) {
     if (!checked.empty()) survey = trials;
     checked.push_back(measured.check_results);
+    EXPECT_TRUE(measured.cold_caches) << "as in a model";
+    EXPECT_GT(measured.evicted_bytes, 0);
     return start(std::move(tasks), target, measured);
   };
   const Result<TuneResult> result = tune(options, {});
@@ -230,6 +232,33 @@ TEST(TuneGraph, BothLevelsTuneKernelsFirst) {
   }
   EXPECT_LT(tuned, std::ssize(trials)) << "kernels of plans that promise nothing";
   EXPECT_FALSE(result->plan.tasks.empty());
+}
+
+TEST(TuneGraph, TimesWarmBesideSchedulesThatWereFoundSo) {
+  const TemporaryFolder folder = TemporaryFolder::make("warm").value();
+  TuneOptions options;
+  options.subjects = {{"zoo:mlp@hidden=32", false, {}}};
+  options.target = target::host();
+  options.database = folder.path() + "/records.db";
+  options.trials_per_task = 2;
+  options.plans = 1;
+  use_answers([](const measure::Trial&, bool, measure::Measurement* m) { m->samples_s = {1e-5}; },
+              &options);
+  std::vector<bool> cold;
+  options.start_measurer = [&, start = options.start_measurer](
+                               auto tasks, const target::Target& target,
+                               const measure::MeasureOptions& measured) {
+    cold.push_back(measured.cold_caches);
+    return start(std::move(tasks), target, measured);
+  };
+  // The first leaves defaults that are not checked, and the second finds schedules.
+  for (const TuneLevel level : {TuneLevel::kGraph, TuneLevel::kKernel, TuneLevel::kGraph}) {
+    options.level = level;
+    options.budget_s = level == TuneLevel::kGraph ? 100 : 0;
+    const Result<TuneResult> result = tune(options, {});
+    ASSERT_TRUE(result.ok()) << result.error().message;
+  }
+  EXPECT_EQ(cold, (std::vector<bool>{true, false, false}));
 }
 
 TEST(TuneGraph, GoesOnFromAnEarlierPlan) {

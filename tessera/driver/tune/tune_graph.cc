@@ -7,11 +7,13 @@
 #include <optional>
 #include <set>
 
+#include "tessera/driver/tune/cold_tasks.h"
 #include "tessera/driver/tune/final_choice.h"
 #include "tessera/driver/tune/plan_evolution.h"
 #include "tessera/driver/tune/plan_search.h"
 #include "tessera/driver/tune/tune_session.h"
 #include "tessera/driver/tune/tune_whole.h"
+#include "tessera/record/database.h"
 #include "tessera/support/temporary_folder.h"
 
 namespace tessera::driver {
@@ -45,6 +47,8 @@ constexpr double kMuchSlower = 0.05;
 constexpr double kMuch = 0.1;
 // Plans that seemed fastest and are compared with each other at the end.
 constexpr std::size_t kFast = 3;
+// What is read between two calls of a kernel that is timed as in a model, at most.
+constexpr std::int64_t kMostEvicted = 64 << 20;
 // Comparisons of the winner with what was, until fast samples and medians agree.
 constexpr int kConfirm = 3;
 
@@ -95,6 +99,7 @@ class GraphTuning {
       return make_error(ErrorCode::kUnsupported, "{}: there is no kernel to tune", subject.name);
     }
     TESSERA_DO(make_judge());
+    if (!options_.target.is_gpu() && !known_warm()) time_cold();
     if (both_ && options_.database.empty()) TESSERA_DO(keep_records());
     TESSERA_TRY(session_, TuneSession::start(options_, callbacks_, problem({}), start_));
     result_.stopped_by = session_->search(until_s(shares_.survey));
@@ -116,6 +121,43 @@ class GraphTuning {
   }
 
  private:
+  // Schedules that earlier tunings found with warm caches, as most models are tuned, count beside
+  // times of that kind only.
+  bool known_warm() const {
+    if (options_.database.empty()) return false;
+    const Result<record::Database> known = record::Database::open_read_only(options_.database);
+    bool warm = false;
+    if (!known) return false;
+    for (const auto& [key, count] : *rules_) {
+      (void)known->visit({.task = key}, [&](const record::Record& r) {
+        warm = !was_cold(r) && !was_unchecked(r);
+        return !warm;
+      });
+      if (warm) return true;
+    }
+    return false;
+  }
+
+  // Between two runs of a kernel a model touches what all of its kernels read and write: that much
+  // leaves the caches.
+  void time_cold() {
+    double touched = 0;
+    for (const auto& [key, count] : *rules_) {
+      const te::Dag& dag = costs_->find(key)->dag;
+      for (const te::Input& input : dag.inputs) touched += count * bytes_of(input.buffer);
+      for (const ir::Buffer& output : dag.outputs) touched += count * bytes_of(output);
+    }
+    const std::int64_t least = 2 * options_.target.l2_bytes;
+    for (TuneOptions* o : {&options_, &kernel_options_}) {
+      o->measure.cold_caches = true;
+      o->measure.evicted_bytes =
+          std::clamp(static_cast<std::int64_t>(touched), least, std::max(kMostEvicted, least));
+    }
+  }
+  static double bytes_of(const ir::Buffer& b) {
+    return static_cast<double>(b.size() * size_bytes(b->dtype));
+  }
+
   // Records carry times from one session to the next where the caller keeps none.
   Result<void> keep_records() {
     TESSERA_TRY(TemporaryFolder folder, TemporaryFolder::make("records"));

@@ -60,7 +60,8 @@ TuneSession::TuneSession(const TuneOptions& options, const TuneCallbacks& callba
     : options_(options),
       callbacks_(callbacks),
       problem_(std::move(problem)),
-      cold_(cold_tasks(problem_, options.target)),
+      cold_(options.measure.cold_caches ? std::vector<bool>(problem_.tasks.size(), true)
+                                        : cold_tasks(problem_, options.target)),
       start_(start),
       exclusive_(!options.target.is_gpu() && options.measure.threads >= target::usable_cpus()),
       before_s_(problem_.tasks.size(), 0),
