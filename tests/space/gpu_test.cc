@@ -352,6 +352,27 @@ TEST(Gpu, ProductsTurnTheirLeftOperandRound) {
   }
 }
 
+// Groups of threads share the steps of a tile for each multiprocessor, and wait for themselves.
+TEST(Gpu, GroupsThatCopyForThemselvesFillTheDevice) {
+  const auto check = [](const char* large, const char* small, const char* split, const char* wait) {
+    SCOPED_TRACE(large);
+    const te::Dag dag = dag_of(large);
+    const auto schedule = default_schedule(dag, gpu(), lower::check_lowers).value();
+    const std::string text = schedule::to_text(schedule);
+    EXPECT_NE(text.find(split), std::string::npos) << text;
+    const auto lowered = lower::lower_device(dag, schedule, gpu());
+    ASSERT_TRUE(lowered.ok()) << lowered.error().message;
+    const ir::Launch& launch = lowered->program.launches[0];
+    EXPECT_LE(launch.blocks(), gpu().cores);
+    EXPECT_GE(launch.blocks(), gpu().cores * 9 / 10);
+    EXPECT_NE(ir::to_text(lowered->program).find(wait), std::string::npos) << text;
+    expect_runs(dag_of(small), schedule, true);
+  };
+  check("dense:M=128,N=3072,K=768", "dense:M=40,N=100,K=64", "split C k 8 4\n", "wait(2, 32)");
+  check("dense:M=128,N=2304,K=768", "dense:M=40,N=76,K=128", ".shared j 6 4\n", "wait(1, 96)");
+  check("dense:M=128,N=768,K=3072", "dense:M=40,N=100,K=64", "rfactor C.rf ", ", 64)");
+}
+
 // Several rows of a map share the weights that a block copies.
 TEST(Gpu, WindowsOfHalvesShareTheirWeights) {
   const target::Target h200 = gpu();

@@ -6,6 +6,7 @@
 #include "tessera/ir/shared_places.h"
 #include "tessera/space/contraction.h"
 #include "tessera/space/gpu/gpu.h"
+#include "tessera/space/gpu/gpu_own_copy.h"
 #include "tessera/space/gpu/gpu_parts.h"
 #include "tessera/space/gpu/gpu_tensor.h"
 #include "tessera/space/gpu/gpu_tile.h"
@@ -16,12 +17,9 @@
 namespace tessera::space {
 namespace {
 
-constexpr std::int64_t kCopyBytes = 16, kBanks = 32;
+constexpr std::int64_t kCopyBytes = 16, kBanks = kGpuBanks;
 // Results that are staged begin each row so many elements after a multiple of the banks.
 constexpr std::int64_t kStagedPad = 8, kStagedSums = 64;
-// Steps of an operand that is turned round begin so many elements after a multiple of the banks:
-// eight steps of four rows, which a warp copies, then lie in different ones.
-constexpr std::int64_t kTurnedPad = 4, kTurnedSteps = 8;
 // Operations that may be repeated in every block that copies.
 constexpr double kCheapCopy = 8;
 constexpr std::int64_t kFewBlocks = 4;
@@ -73,30 +71,47 @@ class GpuContraction {
   }
 
  private:
-  // Groups of threads have partial sums, which meet in shared memory.
+  // Groups of threads have partial sums, which meet in shared memory; where blocks have parts of
+  // the sum, too, a second launch adds those.
   void run_groups() {
     Writer& w = x_.writer;
-    const Loops cut = w.split(name(), s_.axis_name(cut_),
-                              {tile_.groups, tile_.steps / tile_.groups}, schedule::Tail::kGuard);
+    sum_.launch = h_.op.name;
+    std::string whole = name(), along = s_.axis_name(cut_), part;
+    if (tile_.parts > 1) {
+      const Loops loops =
+          w.split(whole, along, {s_.extent(cut_) / tile_.parts}, schedule::Tail::kGuard);
+      part = loops[0];
+      along = loops[1];
+      sum_.launch = whole = w.rfactor(whole, part, 0);
+    }
+    const Loops cut =
+        w.split(whole, along, {tile_.groups, tile_.steps / tile_.groups}, schedule::Tail::kGuard);
     sum_.part = cut[1];
-    const std::string partial = w.rfactor(name(), sum_.part, 0);
+    const std::string partial = w.rfactor(whole, sum_.part, 0);
     sum_.inner = w.cache_write(partial, "shared");
     w.compute_inline(partial);
     for (const Operand* o : {&a_, &b_}) begin_copy(*o);
-    write_group_launch();
-    write_group_sums(cut);
+    write_group_launch(part);
+    write_group_sums(cut, part);
     for (const Operand* o : {&a_, &b_}) write_copy(*o, cut[0]);
     if (tile_.places > 1 && (a_.shared || b_.shared))
       w.pragma(sum_.inner, cut[0], "pipeline", tile_.places);
     x_.done[c_.stage] = true;
     x_.done[nest_.stage] = true;
+    if (!part.empty()) add_gpu_parts(x_, c_, nest_, part);
   }
 
-  // Blocks, then all threads for the elements of a tile.
-  void write_group_launch() {
+  // Blocks, then all threads for the elements of a tile: as many side by side as leave every thread
+  // the same number.
+  void write_group_launch(const std::string& part) {
     Writer& w = x_.writer;
-    sum_.launch = h_.op.name;
-    Loops blocks = gpu_block_loops(x_, c_, nest_, ""), inner;
+    Loops blocks = gpu_block_loops(x_, c_, nest_, part), inner;
+    const bool self = self_ || !part.empty();
+    const std::int64_t elements = tile_.outer_length() * tile_.row_length() * tile_.column_length();
+    std::int64_t lanes = tile_.lanes;
+    while (lanes > 1 && elements % (lanes * tile_.threads()) != 0 &&
+           elements % tile_.threads() == 0)
+      lanes /= 2;
     std::string lane;
     const auto split = [&](int axis, std::vector<std::int64_t> lengths) {
       if (axis < 0) return;
@@ -108,10 +123,10 @@ class GpuContraction {
     };
     split(outer_, {tile_.outer_length()});
     split(c_.row, {tile_.row_length()});
-    split(static_cast<int>(c_.vector), {tile_.column_length() / tile_.lanes, tile_.lanes});
+    split(static_cast<int>(c_.vector), {tile_.column_length() / lanes, lanes});
     Loops order = blocks;
     order.insert(order.end(), inner.begin(), inner.end());
-    if (self_) order.push_back(sum_.part);
+    if (self) order.push_back(sum_.part);
     order.push_back(lane);
     w.reorder(sum_.launch, order);
     const std::string block = w.fuse(sum_.launch, blocks);
@@ -120,18 +135,19 @@ class GpuContraction {
         w.split(sum_.launch, w.fuse(sum_.launch, inner), {tile_.threads()}, schedule::Tail::kGuard);
     w.unroll(sum_.launch, parts[0]);
     w.annotate(sum_.launch, parts[1], schedule::Annotation::kThreadX);
-    if (tile_.lanes > 1) w.vectorize(sum_.launch, lane);
+    if (lanes > 1) w.vectorize(sum_.launch, lane);
     w.compute_at(sum_.inner, sum_.launch, block);
-    if (self_) {
+    if (self) {
       w.unroll(sum_.launch, sum_.part);
     } else {
-      add_gpu_parts_at(x_, c_, nest_, sum_.part, parts[1], tile_.lanes > 1);
+      add_gpu_parts_at(x_, c_, nest_, sum_.part, parts[1], lanes > 1);
     }
   }
 
-  void write_group_sums(const Loops& cut) {
+  void write_group_sums(const Loops& cut, const std::string& part) {
     Writer& w = x_.writer;
     Loops order, virtuals, threads = {sum_.part};
+    if (!part.empty()) order.push_back(part);
     for (std::size_t i = 0; i < s_.rank(); ++i) {
       const bool tiled =
           i == c_.vector || static_cast<int>(i) == c_.row || static_cast<int>(i) == outer_;
@@ -277,7 +293,7 @@ class GpuContraction {
   }
   std::int64_t pitch(const Operand& o, const GpuTile& tile) const {
     const std::int64_t row = span(*o.access, o.order.back(), tile);
-    if (o.turned) return row + (kBanks + kTurnedPad - row % kBanks) % kBanks;
+    if (o.turned) return row + (kBanks + kGpuTurnedPad - row % kBanks) % kBanks;
     return pads(o, tile) ? row + kCopyBytes / size_bytes(o.access->buffer->dtype) : row;
   }
   std::int64_t bytes_of(const Operand& o, const GpuTile& tile) const {
@@ -403,13 +419,13 @@ class GpuContraction {
                                                      : nullptr;
     });
     choose_copies();
+    if (may_own_copies())
+      tile_.own = x_.chooser.flag(name(), "own_copies", DecisionKind::kCache, preferred.own);
     number("places", &GpuTile::places, kGpuPlaces.back(), kGpuPlaces, [&]() -> const char* {
       return shared_bytes() > shared_limit() ? "more than the shared memory of a block" : nullptr;
     });
-    if (tile_.groups == 1) {
-      number("parts", &GpuTile::parts, p.reduce, kGpuParts,
-             [&] { return refuse_parts(p, tile_.steps, tile_.parts); });
-    }
+    number("parts", &GpuTile::parts, p.reduce, kGpuParts,
+           [&] { return refuse_parts(p, tile_.steps, tile_.groups, tile_.parts); });
     // What reasoning prefers may not fit.
     while (tile_.places > 1 && shared_bytes() > shared_limit()) --tile_.places;
   }
@@ -655,6 +671,7 @@ class GpuContraction {
     const Access& a = *o.access;
     const std::string stage = a.buffer->name + ".shared";
     w.compute_at(stage, sum_.inner, step);
+    if (tile_.own) return write_own_copy(o, stage);
     if (o.moved) w.layout(stage, layout(o));
     if (o.turned) return write_turned_copy(o, stage);
     // What the buffer's own order does not allow is written where it belongs, one by one.
@@ -681,21 +698,49 @@ class GpuContraction {
     if (lanes > 1) w.vectorize(stage, parts[2]);
   }
 
+  // Every group copies the steps that it adds up: of products of two matrices, where the copies of
+  // a group are whole vectors.
+  bool may_own_copies() const {
+    const std::int64_t each = tile_.steps / tile_.groups;
+    if (tile_.groups == 1 || each == 0 || outer_ >= 0 || c_.reduce.size() != 1 || !a_.shared ||
+        !b_.shared || a_.order.size() != 2 || b_.order.size() != 2 || copy_lanes(b_) == 1)
+      return false;
+    const auto along = [&](const Operand& o, std::size_t d) {
+      return o.access->indices[o.order[d]].single_axis() == static_cast<int>(cut_);
+    };
+    const bool rows =
+        a_.turned ? each % std::min(kGpuTurnedSteps, each) == 0
+                  : !a_.moved && along(a_, 1) && copy_lanes(a_) > 1 && each % copy_lanes(a_) == 0;
+    return rows && along(b_, 0) &&
+           each * tile_.column_length() % (tile_.group_threads() * copy_lanes(b_)) == 0;
+  }
+  void write_own_copy(const Operand& o, const std::string& stage) {
+    const bool by_rows = &o == &a_ && !o.turned;
+    write_gpu_own_copy(x_.writer, {.stage = stage,
+                                   .along = o.order[by_rows ? 1 : 0],
+                                   .across = o.order[by_rows ? 0 : 1],
+                                   .steps = tile_.steps / tile_.groups,
+                                   .threads = tile_.group_threads(),
+                                   .lanes = o.turned ? 1 : copy_lanes(o),
+                                   .by_rows = by_rows,
+                                   .turned = o.turned});
+  }
+
   // Threads of a warp take neighbours of a row, of some rows; each element by itself.
   void write_turned_copy(const Operand& o, const std::string& stage) {
     Writer& w = x_.writer;
     const std::size_t row = o.order.back(), step = o.order[o.order.size() - 2];
-    w.storage_align(stage, static_cast<int>(step), kBanks, kTurnedPad);
+    w.storage_align(stage, static_cast<int>(step), kBanks, kGpuTurnedPad);
     Loops dims;
     std::int64_t elements = 1;
     for (std::size_t i = 0; i < o.order.size(); ++i) {
       elements *= span(*o.access, o.order[i], tile_);
       if (i + 2 < o.order.size()) dims.push_back("d" + std::to_string(o.order[i]));
     }
-    const Loops rows =
-        w.split(stage, "d" + std::to_string(row), {kBanks / kTurnedSteps}, schedule::Tail::kGuard);
+    const Loops rows = w.split(stage, "d" + std::to_string(row), {kBanks / kGpuTurnedSteps},
+                               schedule::Tail::kGuard);
     const Loops steps =
-        w.split(stage, "d" + std::to_string(step), {kTurnedSteps}, schedule::Tail::kGuard);
+        w.split(stage, "d" + std::to_string(step), {kGpuTurnedSteps}, schedule::Tail::kGuard);
     dims.insert(dims.end(), {rows[0], steps[0], rows[1], steps[1]});
     w.reorder(stage, dims);
     const Loops parts =

@@ -13,9 +13,9 @@ namespace tessera::space {
 const std::vector<std::int64_t> kGpuRows = {1, 2, 4, 7, 8, 16};
 const std::vector<std::int64_t> kGpuRowThreads = {1, 2, 4, 7, 8, 14, 16, 32};
 const std::vector<std::int64_t> kGpuChunks = {1, 2, 3, 4};
-const std::vector<std::int64_t> kGpuColumnThreads = {1, 2, 4, 8, 16, 32};
+const std::vector<std::int64_t> kGpuColumnThreads = {1, 2, 4, 6, 8, 16, 32};
 const std::vector<std::int64_t> kGpuSteps = {1, 2, 4, 8, 16, 32, 64};
-const std::vector<std::int64_t> kGpuGroups = {1, 2, 4, 8};
+const std::vector<std::int64_t> kGpuGroups = {1, 2, 4, 8, 12, 16};
 const std::vector<std::int64_t> kGpuParts = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
 const std::vector<std::int64_t> kGpuPlaces = {1, 2, 3, 4};
 
@@ -77,9 +77,15 @@ constexpr std::int64_t kStepProducts = 96;
 // of 8 x 8 sums issue a product in 84 instead of 74 % of the cycles, of 8 x 16 in 80 instead of 78.
 constexpr double kTurned = 0.86;
 constexpr double kManyTurned = 0.9;
-constexpr std::int64_t kTurnedSteps = 32, kTurnedPlaces = 2, kManyTurnedSteps = 8,
-                       kTurnedColumns = 96;
+constexpr std::int64_t kTurnedSteps = 32, kTurnedPlaces = 2, kManyTurnedSteps = 8;
 constexpr double kTurnedCopies = 0.1;  // of a copy of 16 bytes, for each element
+// Groups that copy their own steps wait for themselves. What was timed of them (H200, 128 rows): 32
+// x 96 sums by eight warps of 8 x 12, a tile or a part of one for each multiprocessor; parts of few
+// steps do not pay for the exchange. Where those tiles leave multiprocessors idle (128 x 2304), 32
+// x 72 by twelve warps. Of few columns, copies of single elements cost more than they save.
+constexpr double kOwnBarrier = 10;
+constexpr std::int64_t kOwnColumns = 96, kOwnNarrowColumns = 72, kOwnNarrowThreads = 384;
+constexpr std::int64_t kOwnPartSteps = 384, kOwnGroups = 8;
 
 std::int64_t core_threads(const target::Target& t) {
   return t.gpu.core_threads > 0 ? t.gpu.core_threads : 1024;
@@ -124,9 +130,11 @@ const char* refuse_groups(const GpuProblem& p, std::int64_t steps, std::int64_t 
   return p.reduce == steps && steps == groups ? "a step for each group is all there is" : nullptr;
 }
 
-const char* refuse_parts(const GpuProblem& p, std::int64_t steps, std::int64_t parts) {
+const char* refuse_parts(const GpuProblem& p, std::int64_t steps, std::int64_t groups,
+                         std::int64_t parts) {
   if (parts == 1) return nullptr;
   if (p.reduce % parts != 0) return "the parts differ in length";
+  if (groups > 1 && p.reduce / parts % steps != 0) return "the groups differ in steps";
   return p.reduce / parts < steps ? "less than the steps between copies" : nullptr;
 }
 
@@ -182,8 +190,8 @@ double estimate(const target::Target& t, const GpuProblem& p, const GpuTile& til
   if (tile.row_lanes > 1)
     vectors += kTurnedCopies * static_cast<double>(tile.row_length() * tile.steps);
   const double copies = vectors / static_cast<double>(tile.threads());
-  const double issued =
-      products * (static_cast<double>(tile.sums()) + kBankRow * reads) + kCopy * copies + kBarrier;
+  const double issued = products * (static_cast<double>(tile.sums()) + kBankRow * reads) +
+                        kCopy * copies + (tile.own ? kOwnBarrier : kBarrier);
   // Warps of a scheduler hide each other's waits.
   const double hiding = at_once * warps / kSchedulers;
   const double efficiency = hiding / (hiding + kWaiting);
@@ -196,6 +204,7 @@ double estimate(const target::Target& t, const GpuProblem& p, const GpuTile& til
   const double round =
       std::max({at_once * compute, at_once * memory, waits}) + (tile.places > 1 ? 0.0 : kLatency);
   double cycles = kStart + round * iterations * per_core / at_once;
+  if (tile.own) cycles += at_once * memory;  // of the first step, which all wait for
   // Sums of the groups go through shared memory once.
   cycles += tile.groups == 1
                 ? 0
@@ -242,7 +251,7 @@ GpuTile choose_gpu_tile(const target::Target& t, const GpuProblem& p, std::int64
       for (const std::int64_t parts : kGpuParts) {
         if (parts > 1 && many) break;
         tile.parts = parts;
-        if (!refuse_parts(p, tile.steps, parts) && p.reduce / parts % tile.steps == 0)
+        if (!refuse_parts(p, tile.steps, 1, parts) && p.reduce / parts % tile.steps == 0)
           compare(memory);
         if (parts == 1 && p.reduce % tile.steps != 0) compare(memory);
       }
@@ -253,7 +262,8 @@ GpuTile choose_gpu_tile(const target::Target& t, const GpuProblem& p, std::int64
   const auto consider_groups = [&](bool many) {
     for (const std::int64_t groups : kGpuGroups) {
       const std::int64_t steps = groups * (p.taps > 1 ? 4 : 8);
-      if (groups == 1 || tile.group_threads() * groups > most_threads) continue;
+      if (groups == 1 || groups > kOwnGroups || tile.group_threads() * groups > most_threads)
+        continue;
       if (many && tile.group_threads() * groups != kManyThreads) continue;
       if (tile.group_threads() % 32 != 0) continue;  // a warp would belong to two of them
       if (refuse_groups(p, steps, groups)) continue;
@@ -264,17 +274,38 @@ GpuTile choose_gpu_tile(const target::Target& t, const GpuProblem& p, std::int64
         tile.places = places;
         compare({.bytes = p.step_bytes(tile), .bank_rows = bank_rows(p, tile)});
       }
-      // Of few columns, copies of single elements cost more than they save.
-      if (many && p.turns && tile.rows % kGpuRowLanes == 0 &&
-          tile.column_length() >= kTurnedColumns) {
-        tile.row_lanes = kGpuRowLanes;
-        tile.places = 3;
-        compare({.bytes = p.step_bytes(tile), .bank_rows = bank_rows(p, tile)});
-        tile.row_lanes = 1;
-      }
       tile.steps = before;
       tile.groups = 1;
     }
+  };
+  const auto consider_own = [&](bool many) {
+    const bool narrow = tile.column_threads == 6;
+    const std::int64_t threads = narrow ? kOwnNarrowThreads : kManyThreads;
+    const std::int64_t tiles =
+        parts_of(p.row, tile.row_length()) * parts_of(p.column, tile.column_length());
+    if ((!narrow && !many) || tile.chunks != 3 || threads > t.gpu.block_threads ||
+        tile.column_length() < (narrow ? kOwnNarrowColumns : kOwnColumns) ||
+        threads % tile.group_threads() != 0 || (narrow && tiles > t.cores))
+      return;
+    const GpuTile before = tile;
+    tile.groups = threads / tile.group_threads();
+    tile.row_lanes = kGpuRowLanes;
+    tile.own = true;
+    for (const std::int64_t each : {8, 4}) {
+      tile.steps = tile.groups * each;
+      tile.places = each == 8 ? 3 : 4;
+      if (tile.groups < 2 || tile.groups > kOwnGroups ||
+          refuse_groups(p, tile.steps, tile.groups) || (each == 4 && tile.group_threads() != 32))
+        continue;
+      const Memory memory{.bytes = p.step_bytes(tile), .bank_rows = bank_rows(p, tile)};
+      for (const std::int64_t parts : kGpuParts) {
+        const bool pays = p.reduce / parts >= kOwnPartSteps && tiles * parts <= t.cores;
+        tile.parts = parts;
+        if (parts > 1 && (narrow || !pays)) break;
+        if (!refuse_parts(p, tile.steps, tile.groups, parts)) compare(memory);
+      }
+    }
+    tile = before;
   };
   // What was timed: one tile for each multiprocessor, or several waves of blocks of which two lie
   // beside each other.
@@ -295,6 +326,8 @@ GpuTile choose_gpu_tile(const target::Target& t, const GpuProblem& p, std::int64
   const auto consider = [&] {
     if (tile.threads() > most_threads || tile.sums() > most_sums) return;
     const bool many = tile.sums() > kUsualSums;
+    if (product && p.turns && tile.rows % kGpuRowLanes == 0) consider_own(many);
+    if (tile.column_threads == 6) return;
     if (many == (tile.chunks > 2) && (!many || tile.threads() == kManyThreads))
       consider_parts(many);
     if (product || tile.chunks <= 2) consider_groups(many);

@@ -28,6 +28,7 @@ struct GpuTile {
   std::int64_t groups = 1;  // of threads, which share the steps and add up their sums at the end
   std::int64_t parts = 1;   // of the reduction, each in blocks of its own
   std::int64_t places = 2;  // for copies: so many steps are under way; 1: none while others compute
+  bool own = false;         // each group copies its own steps
 
   // Of one group, and of the block.
   std::int64_t group_threads() const { return outer_threads * row_threads * column_threads; }
@@ -87,6 +88,7 @@ GpuTile choose_gpu_tile(const target::Target& target, const GpuProblem& problem,
 // Why groups cannot share the steps; null if they can.
 const char* refuse_groups(const GpuProblem& problem, std::int64_t steps, std::int64_t groups);
 // Why parts of the reduction cannot be computed apart; null if they can.
-const char* refuse_parts(const GpuProblem& problem, std::int64_t steps, std::int64_t parts);
+const char* refuse_parts(const GpuProblem& problem, std::int64_t steps, std::int64_t groups,
+                         std::int64_t parts);
 
 }  // namespace tessera::space
