@@ -24,6 +24,7 @@ struct EvalArgs {
   std::vector<std::string> weights, policies;
   std::string plot;
   int code_threads = 1;
+  std::string cost_model = driver::kShipped;
   bool json = false, zero_trials = false, validation = false, networks = false;
   driver::LanguageEvalOptions options;
 };
@@ -176,6 +177,7 @@ Result<driver::ZeroStudy> study_zero(const EvalArgs& args) {
     line.show(fmt::format("{} of {} tasks", done, total));
     return !interrupted();
   };
+  o.cost_model = args.cost_model;
   return driver::study_zero_trials(o);
 }
 
@@ -275,6 +277,10 @@ void add_lm_eval(Flags& lm, std::function<int()>* run) {
       "must promise over the default, on records");
   sub->add_flag("--validation", args->validation,
                 "With --zero-trials: tasks that validate instead of those of the networks")
+      ->needs(zero);
+  sub->add_option("--search-model", args->cost_model,
+                  "With --zero-trials: cost model that judges, a file, several (A,B,C), or shipped "
+                  "(default)")
       ->needs(zero);
   sub->add_flag(
       "--networks", args->networks,

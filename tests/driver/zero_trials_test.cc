@@ -197,7 +197,7 @@ TEST_F(ZeroTrials, ALanguageModelProposesBesideEvolution) {
     EXPECT_GT(r->tasks[t].scored, alone->tasks[t].scored);
     if (r->tasks[t].changed) {
       EXPECT_LE(std::log2(r->tasks[t].seconds),
-                std::log2(r->tasks[t].default_s) - options_.agreed_margin + 1e-3);
+                std::log2(r->tasks[t].default_s) - options_.agreed.margin + 1e-3);
     }
   }
   options_.open_language = []() -> Result<std::shared_ptr<lm::Reader>> {

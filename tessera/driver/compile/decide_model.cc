@@ -15,7 +15,11 @@ bool has_all(const plan::Plan& plan, const std::vector<task::Task>& tasks) {
 
 // Schedules by the cost model for tasks that the plan lacks.
 Result<void> judge(const CompileOptions& options, DecidedModel* model) {
-  const std::vector<std::string> paths = model_paths(options.cost_model, options.target);
+  const bool written = options.language != kNoModel;
+  const ZeroTrialModels models =
+      written ? zero_trial_models(options.cost_model, weights_folder(), options.target)
+              : ZeroTrialModels{.paths = model_paths(options.cost_model, options.target)};
+  const std::vector<std::string>& paths = models.paths;
   if (options.cost_model == kShipped && options.note && weights_folder().empty())
     options.note(kNoWeights);
   // A strict plan refuses what it lacks.
@@ -36,11 +40,12 @@ Result<void> judge(const CompileOptions& options, DecidedModel* model) {
   }
   TESSERA_TRY(judging.model, std::move(loaded));
   judging.target = options.target;
+  if (models.in_networks) judging.agreed = kInNetworks;
   if (!options.target.is_gpu()) judging.threads = options.target.code_threads();
   // How several threads share work out is told too poorly to leave the default for it.
   if (judging.threads > 1)
-    judging.margin = judging.agreed_margin = std::numeric_limits<double>::infinity();
-  if (options.language != kNoModel) {
+    judging.margin = judging.agreed.margin = std::numeric_limits<double>::infinity();
+  if (written) {
     TESSERA_TRY(const std::string path, language_path(options.language, options.target));
     TESSERA_DO(open_language(path, kGuidance, 1));
     if (judging.threads == 1) {

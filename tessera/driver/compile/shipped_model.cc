@@ -19,6 +19,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kLanguage = "language.safetensors";
+constexpr const char* kNetworks = "networks";
 
 // What the names of its files begin with.
 std::string family_of(const target::Target& target) {
@@ -77,7 +78,8 @@ std::vector<std::string> shipped_models(const std::string& folder, const target:
   std::error_code error;
   for (const fs::directory_entry& f : fs::directory_iterator(folder, error)) {
     const bool named = f.path().filename().string().rfind(arch, 0) == 0;
-    const bool judges = f.path().filename() != arch + kLanguage;
+    const bool judges = f.path().filename() != arch + kLanguage &&
+                        f.path().filename().string().rfind(arch + kNetworks, 0) != 0;
     if (named && judges && f.path().extension() == ".safetensors") out.push_back(f.path().string());
   }
   const std::string preferred = arch + "default";
@@ -161,6 +163,22 @@ std::vector<std::string> model_paths(const std::string& text, const target::Targ
   const std::string folder = weights_folder();
   if (folder.empty()) return {};
   return default_models(shipped_models(folder, target));
+}
+
+ZeroTrialModels zero_trial_models(const std::string& text, const std::string& folder,
+                                  const target::Target& target) {
+  ZeroTrialModels out;
+  std::error_code error;
+  if (text == kShipped && !folder.empty()) {
+    for (const fs::directory_entry& f : fs::directory_iterator(folder, error)) {
+      const bool named = f.path().filename().string().rfind(family_of(target) + kNetworks, 0) == 0;
+      if (named && f.path().extension() == ".safetensors") out.paths.push_back(f.path().string());
+    }
+  }
+  std::sort(out.paths.begin(), out.paths.end());
+  out.in_networks = !out.paths.empty();
+  if (!out.in_networks) out.paths = model_paths(text, target);
+  return out;
 }
 
 }  // namespace tessera::driver

@@ -61,4 +61,15 @@ std::vector<std::string> files_in_list(const std::string& text);
 // that judge together.
 std::vector<std::string> model_paths(const std::string& text, const target::Target& target);
 
+// The cost models that judge together with a language model where nothing is measured. For
+// "shipped", those of the folder whose names begin with "<arch>-networks" where there are any: they
+// learnt from kernels that ran in networks, where weights are in other caches than when a kernel
+// runs again and again.
+struct ZeroTrialModels {
+  std::vector<std::string> paths;
+  bool in_networks = false;
+};
+ZeroTrialModels zero_trial_models(const std::string& text, const std::string& folder,
+                                  const target::Target& target);
+
 }  // namespace tessera::driver

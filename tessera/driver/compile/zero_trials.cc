@@ -58,9 +58,9 @@ class TaskChoice {
     prediction.scored = scored_;
     const bool agreed = reader_ != nullptr;
     double evidence = kNoEvidence;
-    if (agreed) evidence = options_.agreed_evidence;
+    if (agreed) evidence = options_.agreed.evidence;
     const JudgedCandidate* chosen = choose_candidate(
-        judged, agreed ? options_.agreed_margin : options_.margin, evidence,
+        judged, agreed ? options_.agreed.margin : options_.margin, evidence,
         [&](const space::Candidate& c) {
           const Result<schedule::Schedule> steps = space.schedule(c);
           return steps.ok() && lower::lower(task_.dag, *steps, options_.target).ok();

@@ -18,7 +18,12 @@
 namespace tessera::driver {
 
 // By `tessera lm eval --zero-trials` on the records of hold-out networks (docs/language-model.md).
-inline constexpr double kAgreedMargin = 0.05, kAgreedEvidence = -2;
+// What a candidate must promise and have when both models judge.
+struct Agreement {
+  double margin = 0.05, evidence = -2;
+};
+// The same of a cost model that learnt from kernels in networks.
+inline constexpr Agreement kInNetworks = {.margin = 0.25, .evidence = -2};
 inline constexpr double kNoEvidence = -std::numeric_limits<double>::infinity();
 
 // What is believed of a candidate.
@@ -59,11 +64,11 @@ struct ZeroTrialOptions {
   // BERT-base 13 %, so only a default that looks almost three times too slow is left.
   double margin = 1.5;
   // Opens a language model, one for each thread; null: there is none. It writes `sentences`
-  // candidates of every task, and must have more than `agreed_evidence` for what is chosen: then a
-  // promise of `agreed_margin` suffices.
+  // candidates of every task, and must have more than the `agreed` evidence for what is chosen:
+  // then a promise of the `agreed` margin suffices.
   std::function<Result<std::shared_ptr<lm::Reader>>()> open_language;
   int sentences = 64;
-  double agreed_margin = kAgreedMargin, agreed_evidence = kAgreedEvidence;
+  Agreement agreed;
   std::uint64_t seed = 1;
   std::function<void(std::size_t done, std::size_t total)> progress;
 };

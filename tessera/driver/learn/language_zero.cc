@@ -71,12 +71,15 @@ class ZeroTrialStudy {
   }
 
   Result<void> run_machine(const std::vector<StudiedTask>& tasks) {
-    const std::vector<std::string> paths = model_paths(kShipped, tasks.front().target);
-    if (paths.empty()) {
+    const ZeroTrialModels models =
+        zero_trial_models(options_.cost_model, weights_folder(), tasks.front().target);
+    agreed_ = models.in_networks ? kInNetworks : Agreement{};
+    if (models.paths.empty()) {
       return make_error(ErrorCode::kUnavailable, "no cost model comes with this Tessera for {}",
                         tasks.front().target.name);
     }
-    TESSERA_TRY(const std::shared_ptr<const model::CostModel> model, model::load_models(paths, 1));
+    TESSERA_TRY(const std::shared_ptr<const model::CostModel> model,
+                model::load_models(models.paths, 1));
     TESSERA_TRY(const std::string path, language_path(options_.language, tasks.front().target));
     std::atomic<std::size_t> next{0};
     std::optional<Error> failure;
@@ -173,7 +176,7 @@ class ZeroTrialStudy {
     const std::lock_guard lock(mutex_);
     const auto builds = [](const space::Candidate&) { return true; };
     const JudgedCandidate* shipped =
-        choose_candidate(judged, kAgreedMargin, kAgreedEvidence, builds);
+        choose_candidate(judged, agreed_.margin, agreed_.evidence, builds);
     times_[key] = {usual_s, shipped == nullptr ? usual_s : seconds_of(shipped->candidate), best_s};
     ++out_.tasks;
     out_.best_gain *= usual_s / best_s;
@@ -194,6 +197,7 @@ class ZeroTrialStudy {
   };
 
   const ZeroStudyOptions& options_;
+  Agreement agreed_;                    // that `compile` asks for on the machine
   std::map<std::string, Times> times_;  // by task, of one machine
   std::mutex mutex_;
   std::atomic<bool> stopped_ = false;

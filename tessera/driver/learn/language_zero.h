@@ -15,8 +15,9 @@ struct ZeroStudyOptions {
   std::vector<std::string> networks = {"tenset5"};  // whose tasks are judged
   // Instead: the tasks that validate when the reductions of `networks` are left out of training.
   bool validation = false;
-  std::string machine;   // part of the name of its target; empty: all
-  std::string language;  // file or "shipped"
+  std::string machine;                 // part of the name of its target; empty: all
+  std::string language;                // file or "shipped"
+  std::string cost_model = "shipped";  // or files that judge together
   std::vector<double> margins = {0, 0.03, 0.05, 0.1, 0.25, 0.5, 1, 1.5};
   std::vector<double> evidence = {-4, -2, 0, 2};                      // beside none
   std::size_t most_tasks = 0;                                         // of each machine; 0: all
