@@ -339,5 +339,25 @@ TEST_F(ZeroTrials, LanguageModelsAreNoCostModels) {
   EXPECT_FALSE(language_path(kShipped, opencl).ok());
 }
 
+TEST_F(ZeroTrials, ModelsOfKernelsInNetworksJudgeBesideALanguageModel) {
+  const std::string arch = options_.target.arch == target::Arch::kAArch64 ? "aarch64" : "x86_64";
+  const std::size_t before = shipped_models(folder_, options_.target).size();
+  EXPECT_FALSE(zero_trial_models(kShipped, folder_, options_.target).in_networks);
+  EXPECT_FALSE(zero_trial_models(kShipped, "", options_.target).in_networks);
+  for (const std::string name : {"-networks-2", "-networks-1"}) {
+    fs::copy_file(path_, folder_ + "/" + arch + name + ".safetensors");
+  }
+  const ZeroTrialModels found = zero_trial_models(kShipped, folder_, options_.target);
+  EXPECT_TRUE(found.in_networks);
+  ASSERT_EQ(found.paths.size(), 2u);
+  EXPECT_EQ(fs::path(found.paths[0]).stem(), arch + "-networks-1");
+  EXPECT_EQ(shipped_models(folder_, options_.target).size(), before);
+  // What the user names is taken as it is.
+  const ZeroTrialModels named = zero_trial_models("some/file", folder_, options_.target);
+  EXPECT_FALSE(named.in_networks);
+  EXPECT_EQ(named.paths, std::vector<std::string>{"some/file"});
+  EXPECT_TRUE(zero_trial_models(kNoModel, folder_, options_.target).paths.empty());
+}
+
 }  // namespace
 }  // namespace tessera::driver
