@@ -5,15 +5,17 @@
   in_networks.py records SOURCE... --runs RUNS.jsonl... -o RECORDS.jsonl
   in_networks.py table [--suite FILE | --networks NAMES] [--rounds 3] [--threads 1] [--kept FOLDER] [--compile FLAGS]
 
-SOURCE is a folder of `tessera dataset sample zoo:NAME... --threads 1 --uniform 0 --per-task 9 -o FOLDER`, or what `tessera dataset
+SOURCE is a folder of `tessera dataset sample zoo:NAME... --threads 1 --uniform 0 --per-task 9 --target TARGET -o FOLDER`, TARGET being
+what `tessera-runner --machine` prints with cores=1 (defaults depend on the number of cores), or what `tessera dataset
 export DATASET -o FILE.jsonl` writes. The first candidate of each task is its default in both. `time` makes plans of the others,
 the first of every task, then the second and so on, and runs `tessera bench --plan PLAN --beside defaults --profile` with one
 thread for each. `records` makes records of what that printed: a default has its median time in networks, a candidate as many
 times of that as it took beside the default. `tessera dataset import RECORDS.jsonl --networks zoo:NAME...` makes a dataset of them.
 
 `table` compiles networks with `--language shipped` and FLAGS, and times what was picked beside the defaults, both in one process.
-It prints a row for each network: how many times as fast as the defaults, in the median of the rounds, the least and the most. A
-network of which nothing was picked is the same code. FOLDER keeps the plans; those in it are not made again.
+It prints a row for each network: how many times as fast as the defaults, in the median of the rounds, the least and the most. The
+last column counts the difference of the kernels that changed alone, profiled in the network: the others are the same code, and what
+disturbs them is no difference. A network of which nothing was picked is the same code. FOLDER keeps the plans; those in it are not made again.
 Pin it to a quiet core (taskset). TESSERA names the program.
 """
 import argparse
@@ -138,10 +140,23 @@ def networks_of(args):
     return [line.split(":", 1)[1].strip() for line in lines if line.startswith("zoo:")]
 
 
+def by_changed(result, changed):
+    """Times as fast as the defaults if only the kernels of the tasks in `changed` differed."""
+    usual = sum(s["us"] for s in result["beside_profiles"][0])
+    saved = sum(t["us"] - s["us"] for s, t in zip(result["profile"], result["beside_profiles"][0]) if s["task"] in changed)
+    return usual / (usual - saved)
+
+
+def spread(values):
+    text = f"{statistics.median(values):.3f}"
+    return text if len(values) == 1 else f"{text} ({min(values):.3f}-{max(values):.3f})"
+
+
 def table(args):
     kept = pathlib.Path(args.kept or tempfile.mkdtemp())
     kept.mkdir(parents=True, exist_ok=True)
-    print("| network | tasks changed | defaults, ms | times as fast | least | most |\n|---|---:|---:|---:|---:|---:|", flush=True)
+    print("| network | tasks changed | defaults, ms | rounds | times as fast | by the kernels that changed |\n|---|---:|---:|---:|---:|---:|",
+          flush=True)
     for network in networks_of(args):
         plan = kept / f"{network}.plan"
         if not plan.exists():
@@ -151,16 +166,16 @@ def table(args):
                 if done.returncode != 0:
                     print(f"{network}: {done.stderr.strip()[-200:]}", file=sys.stderr)
                     continue
-        changed = len(json.loads(plan.read_text())["tasks"])
-        if changed == 0:
-            print(f"| {network} | 0 | | 1 | | |", flush=True)
+        changed = json.loads(plan.read_text())["tasks"]
+        if not changed:
+            print(f"| {network} | 0 | | | 1 | 1 |", flush=True)
             continue
-        rows = [beside_defaults(network, plan, args.threads, args.samples, args.limit or 10, False) for _ in range(args.rounds)]
+        rows = [beside_defaults(network, plan, args.threads, args.samples, args.limit or 10, True) for _ in range(args.rounds)]
         rows = [r for r in rows if r]
         if rows:
-            speed = [r["peers"][0]["ratio"] for r in rows]
             ms = statistics.median(r["peers"][0]["median_us"] for r in rows) / 1e3
-            print(f"| {network} | {changed} | {ms:.2f} | {statistics.median(speed):.3f} | {min(speed):.3f} | {max(speed):.3f} |", flush=True)
+            print(f"| {network} | {len(changed)} | {ms:.2f} | {len(rows)} | {spread([r['peers'][0]['ratio'] for r in rows])} | "
+                  f"{spread([by_changed(r, changed) for r in rows])} |", flush=True)
 
 
 def main():

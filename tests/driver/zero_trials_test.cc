@@ -359,5 +359,13 @@ TEST_F(ZeroTrials, ModelsOfKernelsInNetworksJudgeBesideALanguageModel) {
   EXPECT_TRUE(zero_trial_models(kNoModel, folder_, options_.target).paths.empty());
 }
 
+TEST(Agreement, TransformsKeepTheirDefaultsInNetworks) {
+  EXPECT_TRUE(may_change(kInNetworks, "contract+add+max"));
+  EXPECT_TRUE(may_change(kInNetworks, "conv+add"));
+  EXPECT_FALSE(may_change(kInNetworks, "conv_winograd+add+max"));
+  EXPECT_FALSE(may_change(kInNetworks, "conv_transpose+tanh"));
+  EXPECT_TRUE(may_change(Agreement(), "conv_winograd+add+max"));
+}
+
 }  // namespace
 }  // namespace tessera::driver

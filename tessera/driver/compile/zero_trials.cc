@@ -59,12 +59,15 @@ class TaskChoice {
     const bool agreed = reader_ != nullptr;
     double evidence = kNoEvidence;
     if (agreed) evidence = options_.agreed.evidence;
-    const JudgedCandidate* chosen = choose_candidate(
-        judged, agreed ? options_.agreed.margin : options_.margin, evidence,
-        [&](const space::Candidate& c) {
-          const Result<schedule::Schedule> steps = space.schedule(c);
-          return steps.ok() && lower::lower(task_.dag, *steps, options_.target).ok();
-        });
+    const bool open = !agreed || may_change(options_.agreed, task_.name);
+    const JudgedCandidate* chosen =
+        !open ? nullptr
+              : choose_candidate(judged, agreed ? options_.agreed.margin : options_.margin,
+                                 evidence, [&](const space::Candidate& c) {
+                                   const Result<schedule::Schedule> steps = space.schedule(c);
+                                   return steps.ok() &&
+                                          lower::lower(task_.dag, *steps, options_.target).ok();
+                                 });
     if (!list.empty() && judged.tells_times) {
       prediction.default_s = std::exp2(list.front().log_time);
       prediction.seconds = chosen ? std::exp2(chosen->log_time) : prediction.default_s;
@@ -202,6 +205,12 @@ void sum_up(const model::CostModel& model, ZeroTrialResult* out) {
 }
 
 }  // namespace
+
+bool may_change(const Agreement& agreed, const std::string& task_name) {
+  const bool transforms =
+      task_name.starts_with("conv_winograd") || task_name.starts_with("conv_transpose");
+  return !(agreed.no_transforms && transforms);
+}
 
 Result<JudgedTask> judge_candidates(const space::Space& space,
                                     const std::vector<space::Candidate>& candidates,

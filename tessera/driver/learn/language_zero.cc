@@ -87,7 +87,7 @@ class ZeroTrialStudy {
       TESSERA_TRY(const std::shared_ptr<lm::Reader> reader, open_language(path, kGuidance, 1));
       for (std::size_t i = next++; i < tasks.size() && !stopped_; i = next++) {
         TESSERA_TRY(const RecordedTask task, read_records(tasks[i], /*withheld=*/false));
-        TESSERA_DO(run_task(tasks[i].task->key, task, model, *reader));
+        TESSERA_DO(run_task(*tasks[i].task, task, model, *reader));
       }
       return {};
     };
@@ -126,7 +126,7 @@ class ZeroTrialStudy {
     }
   }
 
-  Result<void> run_task(const std::string& key, const RecordedTask& task,
+  Result<void> run_task(const dataset::TaskInfo& info, const RecordedTask& task,
                         const std::shared_ptr<const model::CostModel>& model, lm::Reader& reader) {
     std::vector<space::Candidate> candidates;
     std::vector<double> seconds;
@@ -143,14 +143,14 @@ class ZeroTrialStudy {
           !candidates.empty() && candidates.front() == recorded->preferred() &&
           recorded->to_text(candidates.front()) == task.whole().to_text(task.whole().preferred());
     }
-    if (known) TESSERA_DO(judge(key, task, candidates, seconds, model, reader));
+    if (known) TESSERA_DO(judge(info, task, candidates, seconds, model, reader));
     const std::lock_guard lock(mutex_);
     ++done_;
     if (options_.progress && !options_.progress(done_, total_)) stopped_ = true;
     return {};
   }
 
-  Result<void> judge(const std::string& key, const RecordedTask& task,
+  Result<void> judge(const dataset::TaskInfo& info, const RecordedTask& task,
                      const std::vector<space::Candidate>& candidates,
                      const std::vector<double>& seconds,
                      const std::shared_ptr<const model::CostModel>& model, lm::Reader& reader) {
@@ -176,8 +176,11 @@ class ZeroTrialStudy {
     const std::lock_guard lock(mutex_);
     const auto builds = [](const space::Candidate&) { return true; };
     const JudgedCandidate* shipped =
-        choose_candidate(judged, agreed_.margin, agreed_.evidence, builds);
-    times_[key] = {usual_s, shipped == nullptr ? usual_s : seconds_of(shipped->candidate), best_s};
+        may_change(agreed_, info.name)
+            ? choose_candidate(judged, agreed_.margin, agreed_.evidence, builds)
+            : nullptr;
+    times_[info.key] = {usual_s, shipped == nullptr ? usual_s : seconds_of(shipped->candidate),
+                        best_s};
     ++out_.tasks;
     out_.best_gain *= usual_s / best_s;
     for (ZeroStudyRow& row : out_.rows) {
