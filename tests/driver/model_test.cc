@@ -97,6 +97,16 @@ TEST(Model, AConvolutionalNetworkEqualsTheInterpreter) {
   expect_same(residual_network(), true);
 }
 
+// Two branches side by side, which the 1x1 convolution behind them reads as one.
+Graph fire_network() {
+  Net n;
+  const ValueId x = n.relu(n.conv(n.input({1, 3, 11, 9}), 8, 3, 2, 1));
+  const ValueId both =
+      n.add("concat", {n.relu(n.conv(x, 6, 1, 1, 0)), n.relu(n.conv(x, 10, 3, 1, 1))},
+            {{"axis", std::int64_t{1}}});
+  return n.b.finish({n.conv(both, 5, 1, 1, 0)}, {"y"});
+}
+
 Graph attention_network(std::int64_t rows) {
   Net n;
   using Ints = std::vector<std::int64_t>;
@@ -184,6 +194,7 @@ class ModelOnGpu : public ::testing::TestWithParam<target::Kind> {
     exec::ModelOptions options;
     options.device = device_.get();
     options.partition.attention_keys = how.rules.attention_keys;
+    options.partition.moves_inside = how.rules.moves_inside;
     const auto model = exec::compile_model(graph, device_->target(), options);
     ASSERT_TRUE(model.ok()) << model.error().message;
     exec::ModelRunner runner(*model, *device_);
@@ -212,6 +223,7 @@ TEST_P(ModelOnGpu, AConvolutionalNetwork) { expect_same(residual_network()); }
 TEST_P(ModelOnGpu, TransformedConvolutions) {
   expect_same(residual_network(), {{"convolutions", "winograd4"}});
 }
+TEST_P(ModelOnGpu, ConcatenationsInTheKernelsThatReadThem) { expect_same(fire_network()); }
 TEST_P(ModelOnGpu, Attention) { expect_same(attention_network(9)); }
 // Sums that only some threads add to, over several barriers.
 TEST_P(ModelOnGpu, RowsThatDoNotFillATile) { expect_same(dense_network()); }

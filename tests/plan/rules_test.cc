@@ -45,10 +45,10 @@ TEST(Rules, ProductsAreSplitWhereAllowed) {
 
 TEST(Rules, GpusTakeFewerLargerKernels) {
   const Rules cpu = rules_for(target::host());
-  EXPECT_FALSE(cpu.merge_contractions);
+  EXPECT_FALSE(cpu.merge_contractions || cpu.moves_inside);
   EXPECT_EQ(cpu.attention_keys, 0);
   const Rules gpu = rules_for(target::find_target("h200").value());
-  EXPECT_TRUE(gpu.merge_contractions && gpu.slices_in_place);
+  EXPECT_TRUE(gpu.merge_contractions && gpu.slices_in_place && gpu.moves_inside);
   EXPECT_GT(gpu.attention_keys, 0);
 }
 
