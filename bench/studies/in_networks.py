@@ -14,7 +14,7 @@ times of that as it took beside the default. `tessera dataset import RECORDS.jso
 
 `table` compiles networks with `--language shipped` and FLAGS, and times what was picked beside the defaults, both in one process.
 It prints a row for each network: how many times as fast as the defaults, in the median of the rounds, the least and the most. The
-last column counts the difference of the kernels that changed alone, profiled in the network: the others are the same code, and what
+first of both counts the difference of the kernels that changed alone, profiled in the network: the others are the same code, and what
 disturbs them is no difference. A network of which nothing was picked is the same code. FOLDER keeps the plans; those in it are not made again.
 Pin it to a quiet core (taskset). TESSERA names the program.
 """
@@ -155,7 +155,7 @@ def spread(values):
 def table(args):
     kept = pathlib.Path(args.kept or tempfile.mkdtemp())
     kept.mkdir(parents=True, exist_ok=True)
-    print("| network | tasks changed | defaults, ms | rounds | times as fast | by the kernels that changed |\n|---|---:|---:|---:|---:|---:|",
+    print("| network | tasks changed | defaults, ms | rounds | by the kernels that changed | whole model |\n|---|---:|---:|---:|---:|---:|",
           flush=True)
     for network in networks_of(args):
         plan = kept / f"{network}.plan"
@@ -174,8 +174,8 @@ def table(args):
         rows = [r for r in rows if r]
         if rows:
             ms = statistics.median(r["peers"][0]["median_us"] for r in rows) / 1e3
-            print(f"| {network} | {len(changed)} | {ms:.2f} | {len(rows)} | {spread([r['peers'][0]['ratio'] for r in rows])} | "
-                  f"{spread([by_changed(r, changed) for r in rows])} |", flush=True)
+            print(f"| {network} | {len(changed)} | {ms:.2f} | {len(rows)} | {spread([by_changed(r, changed) for r in rows])} | "
+                  f"{spread([r['peers'][0]['ratio'] for r in rows])} |", flush=True)
 
 
 def main():

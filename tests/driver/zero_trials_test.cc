@@ -359,12 +359,13 @@ TEST_F(ZeroTrials, ModelsOfKernelsInNetworksJudgeBesideALanguageModel) {
   EXPECT_TRUE(zero_trial_models(kNoModel, folder_, options_.target).paths.empty());
 }
 
-TEST(Agreement, TransformsKeepTheirDefaultsInNetworks) {
-  EXPECT_TRUE(may_change(kInNetworks, "contract+add+max"));
-  EXPECT_TRUE(may_change(kInNetworks, "conv+add"));
-  EXPECT_FALSE(may_change(kInNetworks, "conv_winograd+add+max"));
-  EXPECT_FALSE(may_change(kInNetworks, "conv_transpose+tanh"));
-  EXPECT_TRUE(may_change(Agreement(), "conv_winograd+add+max"));
+TEST(Agreement, TransformsAndIntenseKernelsKeepTheirDefaultsInNetworks) {
+  EXPECT_TRUE(may_change(kInNetworks, "contract+add+max", 2, 1));
+  EXPECT_TRUE(may_change(kInNetworks, "concat", 0, 1));
+  EXPECT_FALSE(may_change(kInNetworks, "conv_winograd+add+max", 2, 1));
+  EXPECT_FALSE(may_change(kInNetworks, "conv_transpose+tanh", 2, 1));
+  EXPECT_FALSE(may_change(kInNetworks, "conv+add", 100, 1));
+  EXPECT_TRUE(may_change(Agreement(), "conv_winograd+add+max", 100, 1));
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ class TaskChoice {
     const bool agreed = reader_ != nullptr;
     double evidence = kNoEvidence;
     if (agreed) evidence = options_.agreed.evidence;
-    const bool open = !agreed || may_change(options_.agreed, task_.name);
+    const bool open = !agreed || may_change(options_.agreed, task_.name, task_.flops, task_.bytes);
     const JudgedCandidate* chosen =
         !open ? nullptr
               : choose_candidate(judged, agreed ? options_.agreed.margin : options_.margin,
@@ -206,10 +206,10 @@ void sum_up(const model::CostModel& model, ZeroTrialResult* out) {
 
 }  // namespace
 
-bool may_change(const Agreement& agreed, const std::string& task_name) {
+bool may_change(const Agreement& agreed, const std::string& task_name, double flops, double bytes) {
   const bool transforms =
       task_name.starts_with("conv_winograd") || task_name.starts_with("conv_transpose");
-  return !(agreed.no_transforms && transforms);
+  return !(agreed.no_transforms && transforms) && flops <= agreed.most_intensity * bytes;
 }
 
 Result<JudgedTask> judge_candidates(const space::Space& space,

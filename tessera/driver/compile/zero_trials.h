@@ -24,10 +24,13 @@ struct Agreement {
   // Winograd's and transposed convolutions keep their defaults: in networks 6 of 10 that changed
   // became slower, where of all others a quarter did.
   bool no_transforms = false;
+  // Operations for each byte that a kernel reads and writes: with more it keeps its default.
+  double most_intensity = std::numeric_limits<double>::infinity();
 };
 // The same of a cost model that learnt from kernels in networks.
-inline constexpr Agreement kInNetworks = {.margin = 0.25, .evidence = -2, .no_transforms = true};
-bool may_change(const Agreement& agreed, const std::string& task_name);
+inline constexpr Agreement kInNetworks = {
+    .margin = 0.25, .evidence = -2, .no_transforms = true, .most_intensity = 20};
+bool may_change(const Agreement& agreed, const std::string& task_name, double flops, double bytes);
 inline constexpr double kNoEvidence = -std::numeric_limits<double>::infinity();
 
 // What is believed of a candidate.

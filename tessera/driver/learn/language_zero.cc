@@ -176,7 +176,7 @@ class ZeroTrialStudy {
     const std::lock_guard lock(mutex_);
     const auto builds = [](const space::Candidate&) { return true; };
     const JudgedCandidate* shipped =
-        may_change(agreed_, info.name)
+        may_change(agreed_, info.name, info.flops, info.bytes)
             ? choose_candidate(judged, agreed_.margin, agreed_.evidence, builds)
             : nullptr;
     times_[info.key] = {usual_s, shipped == nullptr ? usual_s : seconds_of(shipped->candidate),
