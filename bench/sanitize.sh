@@ -67,6 +67,8 @@ gathered conv2d:N=1,H=30,W=30,CI=3,CO=64,KH=7,KW=7,S=2,P=3,dtype=f16,algo=im2col
 groups_f16 matmul:M=200,N=264,K=256,dtype=f16
 groups_odd_rows dense:M=130,N=1025,K=256,dtype=f16
 groups_bf16x6 dense:M=130,N=520,K=256,algo=bf16x6
+own_warps dense:M=127,N=3068,K=256
+own_groups dense:M=128,N=2304,K=256
 END
 
 cat > "$folder/one.sh" <<'END'
