@@ -160,20 +160,36 @@ void print_markdown(const driver::BenchResult& r, bool first) {
       peer ? fmt::format("{:.2f}", peer->ratio) : "", r.build_ms * 1e-3);
 }
 
+struct BesidePlan {
+  PlanArgs args;
+  std::optional<driver::PlanSchedules> plan;  // none: the defaults
+};
+
 // Each with the options of the model without a plan of its own, and the plan that it names.
-Result<void> add_beside(const std::vector<std::string>& names, const target::Target& target,
-                        driver::ModelBenchOptions* options) {
+Result<std::vector<BesidePlan>> add_beside(const std::vector<std::string>& names,
+                                           const BenchRun& run,
+                                           driver::ModelBenchOptions* options) {
+  std::vector<BesidePlan> out;
   for (const std::string& name : names) {
+    BesidePlan& added = out.emplace_back();
     driver::BesideModel other{name, options->load, options->model};
     if (name != kDefaults) {
-      TESSERA_TRY(const std::optional<driver::PlanSchedules> plan,
-                  plan_schedules({.plan = name, .strict = false}, target));
-      plan->apply_to(&other.load);
-      plan->apply_to(&other.model);
+      added.args = {.plan = name, .strict = false};
+      TESSERA_TRY(added.plan, plan_schedules(added.args, run.target));
+      if (!run.target.is_gpu()) warn_of_threads(added.args, added.plan, run.threads);
+      added.plan->apply_to(&other.load);
+      added.plan->apply_to(&other.model);
     }
     options->beside.push_back(std::move(other));
   }
-  return {};
+  return out;
+}
+
+// Whether a build that is timed beside the model computes something else.
+bool wrong_beside(const driver::BenchResult& bench, const std::vector<std::string>& names) {
+  return std::any_of(bench.peers.begin(), bench.peers.end(), [&](const driver::PeerResult& p) {
+    return !p.verified && std::find(names.begin(), names.end(), p.name) != names.end();
+  });
 }
 
 Result<std::vector<std::string>> input_names(const std::string& model,
@@ -206,7 +222,7 @@ int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
   Result<std::optional<driver::PlanSchedules>> plan = plan_schedules(args.plan, run.target);
   if (!plan) return report(plan.error());
   if (!run.target.is_gpu()) warn_of_threads(args.plan, *plan, run.threads);
-  const Result<void> others = add_beside(args.beside, run.target, &options);
+  const Result<std::vector<BesidePlan>> others = add_beside(args.beside, run, &options);
   if (!others) return report(others.error());
   if (plan->has_value()) {
     (*plan)->apply_to(&options.load);
@@ -228,26 +244,23 @@ int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
   driver::PeakOf peak(run.target, run.threads, run.timing);
   bool wrong = false;
   for (const std::string& model : models) {
-    if (run.target.is_gpu() && artifact::is_artifact(model)) {
-      return report(make_error(ErrorCode::kInvalidArgument,
-                               "{}: an artifact has its target; drop --target", model));
-    }
-    if (plan->has_value() && artifact::is_artifact(model)) {
-      return report(make_error(ErrorCode::kInvalidArgument,
-                               "{}: an artifact has its schedules; drop --plan", model));
-    }
-    if (!args.beside.empty() && artifact::is_artifact(model)) {
-      return report(make_error(ErrorCode::kInvalidArgument,
-                               "{}: an artifact has its schedules; drop --beside", model));
-    }
-    if (flags.batch > 0 && artifact::is_artifact(model)) {
-      return report(make_error(ErrorCode::kInvalidArgument,
-                               "{}: an artifact has its shapes; drop --batch", model));
+    const struct {
+      bool given;
+      const char *what, *flag;
+    } settled[] = {{run.target.is_gpu(), "target", "--target"},
+                   {plan->has_value(), "schedules", "--plan"},
+                   {!args.beside.empty(), "schedules", "--beside"},
+                   {flags.batch > 0, "shapes", "--batch"}};
+    for (const auto& s : settled) {
+      if (!s.given || !artifact::is_artifact(model)) continue;
+      return report(make_error(ErrorCode::kInvalidArgument, "{}: an artifact has its {}; drop {}",
+                               model, s.what, s.flag));
     }
     Result<driver::ModelBenchResult> result =
         artifact::is_artifact(model) ? bench_artifact(model, given, run)
                                      : bench_batched(model, flags.batch, run.target, options);
     if (const auto code = report_misses(args.plan, *plan)) return *code;
+    for (const BesidePlan& b : *others) (void)report_misses(b.args, b.plan);
     if (!result) return report_model(driver::about_model(result.error(), model));
     // After the first model, so that a mistake in it is reported at once. Convolutions in it may be
     // by Winograd's algorithm.
@@ -255,7 +268,7 @@ int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
     const Result<double> fraction = peak.fraction(DType::kF32, bench.gflops, true);
     if (!fraction) return report(fraction.error());
     bench.fraction_of_peak = *fraction;
-    wrong = wrong || (bench.compared && !bench.verified);
+    wrong = wrong || (bench.compared && !bench.verified) || wrong_beside(bench, args.beside);
     if (json) {
       list.push_back(model_json(*result));
     } else if (markdown) {

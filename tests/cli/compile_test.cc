@@ -192,6 +192,9 @@ TEST(Compile, ForGpus) {
     EXPECT_NE(batch.err.find("an artifact has its shapes; drop --batch"), std::string::npos)
         << batch.err;
   }
+  const Finished beside = run({"bench", folder + "/h200", "--beside", "defaults"});
+  EXPECT_EQ(beside.code, 2);
+  EXPECT_NE(beside.err.find("an artifact has its schedules; drop --beside"), std::string::npos);
   const Finished bad = run({"compile", "zoo:mlp", "-o", folder + "/bad", "--target", "h300"});
   EXPECT_EQ(bad.code, 2);
   EXPECT_NE(bad.err.find("h300"), std::string::npos) << bad.err;

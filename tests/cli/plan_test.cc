@@ -59,6 +59,18 @@ class PlanFlag : public ::testing::Test {
   Json tasks_, plan_;
 };
 
+TEST_F(PlanFlag, PlansBesideAModelThatLackItsTasksAreNamed) {
+  add(tasks_[0], {});
+  plan_["threads"] = 2;
+  const std::string plan = write();
+  const Finished done = run({"bench", kModel, "--threads", "1", "--beside", plan, "--peers", "none",
+                             "--samples", "1", "--time-limit", "1ms"});
+  EXPECT_EQ(done.code, 0) << done.err;
+  for (const std::string& said :
+       {plan + ": has schedules for 1 of", plan + ": was tuned with 2 threads"})
+    EXPECT_NE(done.err.find(said), std::string::npos) << done.err;
+}
+
 TEST_F(PlanFlag, RebuildsTheSameBytesAndUsesItsSchedules) {
   for (const Json& task : tasks_) add(task, {});
   const std::string plan = write();
