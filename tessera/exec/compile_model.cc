@@ -201,7 +201,11 @@ MemoryOptions memory_options(const task::TaskGraph& tasks, const Needs& needs,
   MemoryOptions out;
   if (!target.is_gpu()) return out;
   out.alignment = runtime::Device::kPartAlignment;
-  if (dynamic_cast<const runtime::FetchingDevice*>(device)) out.side_by_side = kMostMemory;
+  // Only whole models are recorded so, not their parts between operators of the host.
+  const bool whole =
+      std::none_of(tasks.groups.begin(), tasks.groups.end(),
+                   [](const task::Group& g) { return g.kind == task::GroupKind::kHost; });
+  if (whole && dynamic_cast<const runtime::FetchingDevice*>(device)) out.side_by_side = kMostMemory;
   for (const std::int32_t call : tasks.call_of_group) {
     out.temporaries.emplace_back();
     if (call < 0) continue;

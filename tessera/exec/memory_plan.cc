@@ -183,7 +183,9 @@ MemoryPlan plan_memory(const graph::Graph& graph, const std::vector<task::Group>
   one_by_one.side_by_side = 0;
   MemoryPlan least = Planner(graph, groups, one_by_one).run();
   const double most = options.side_by_side * static_cast<double>(least.arena_bytes);
-  return static_cast<double>(plan.arena_bytes) <= most ? plan : least;
+  const bool bounded = static_cast<double>(plan.arena_bytes) <= most &&
+                       plan.arena_bytes <= least.arena_bytes + MemoryOptions::kMostMoreBytes;
+  return bounded ? plan : least;
 }
 
 }  // namespace tessera::exec

@@ -46,8 +46,10 @@ struct MemoryOptions {
   std::vector<std::vector<std::int64_t>> temporaries;
   // Groups may run side by side with others, as soon as what they read is there: memory is used
   // again only by groups that come after all its users, if that takes at most so many times the
-  // memory of groups that run one after the other. 0: they do.
+  // memory of groups that run one after the other, and not so much more that a model which fits its
+  // device may no longer do so. 0: they do.
   double side_by_side = 0;
+  static constexpr std::int64_t kMostMoreBytes = std::int64_t{256} << 20;
 };
 
 // What a group reads and writes, each value being memory of its own. Operators of the host come
