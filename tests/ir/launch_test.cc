@@ -105,6 +105,10 @@ TEST(Launch, OnlyWhatThreadsMayDo) {
             "line 3, column 6: async_copy: async_copy needs two loads");
   EXPECT_EQ(error_of("eval async_wait(tx)"),
             "line 3, column 6: async_wait: number of groups is not a constant");
+  EXPECT_EQ(error_of("eval async_wait(0, 33)"),
+            "line 3, column 6: async_wait: number of threads is not a constant of whole warps");
+  EXPECT_EQ(error_of("if (tx < 2) { eval async_wait(0, 32) }"),
+            "k: threads wait for each other where they diverge");
   EXPECT_EQ(error_of("eval matrix_rows(A[0])"),
             "line 3, column 6: matrix_rows: not a load of shared memory");
   EXPECT_EQ(error_of("eval matrix_rows(S[ramp(0, 1, 2)])"),

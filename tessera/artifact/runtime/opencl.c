@@ -244,7 +244,7 @@ static tsr_status tsr_device_allocate(tsr_device* d, int64_t bytes, void** memor
   uint64_t most = 0;
   /* Some drivers find out that memory is not there when it is first used. */
   d->clGetDeviceInfo(d->id, TSR_CL_MEMORY, sizeof most, &most, NULL);
-  if ((uint64_t)bytes > most)
+  if (most > 0 && (uint64_t)bytes > most)
     return tsr_fail(TSR_OUT_OF_MEMORY, "no memory for %lld bytes on the device, which has %llu",
                     (long long)bytes, (unsigned long long)most);
   *memory = d->clCreateBuffer(d->context, TSR_CL_READ_WRITE, (size_t)bytes, NULL, &code);

@@ -111,7 +111,7 @@ class OpenClDevice final : public Device {
 
   Result<void*> allocate(std::size_t bytes) override {
     // Some drivers find out that memory is not there when it is first used.
-    if (bytes > memory_bytes_)
+    if (memory_bytes_ > 0 && bytes > memory_bytes_)
       return make_error(ErrorCode::kRunFailed, "no memory for {} bytes: the device has {}", bytes,
                         memory_bytes_);
     Status status = 0;
@@ -188,7 +188,7 @@ class OpenClDevice final : public Device {
   const Driver& d_;
   opencl::DeviceId device_;
   target::Target target_;
-  std::uint64_t memory_bytes_;
+  std::uint64_t memory_bytes_;  // 0: it does not say
   opencl::Context context_ = nullptr;
   opencl::Queue queue_ = nullptr;
   std::unordered_map<void*, std::vector<opencl::Memory>> parts_;  // by what they are parts of
