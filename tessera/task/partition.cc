@@ -235,9 +235,12 @@ class Partitioner {
     const std::string_view moves = is(reader, "conv")       ? "transpose"
                                    : is(reader, "contract") ? "concat"
                                                             : "";
-    return !moves.empty() &&
-           std::all_of(members_[at(group)].begin(), members_[at(group)].end(),
-                       [&](std::int32_t n) { return is(n, moves) || is(n, "cast"); });
+    const std::vector<std::int32_t>& members = members_[at(group)];
+    return !moves.empty() && std::any_of(members.begin(), members.end(), [&](std::int32_t n) {
+      return is(n, moves);
+    }) && std::all_of(members.begin(), members.end(), [&](std::int32_t n) {
+      return is(n, moves) || is(n, "cast");
+    });
   }
 
   // Whether `v`, which only the contraction or window `n` reads, is prepared in its kernel.

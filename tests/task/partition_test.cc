@@ -126,6 +126,12 @@ TEST(Partition, MovesInsideByRule) {
   PartitionOptions options{.moves_inside = true};
   options.decider = std::make_shared<plan::Decider>(plan::Decisions{{"fronts", plan::kStored}});
   EXPECT_EQ(groups_text(g, options), groups_text(g));
+
+  Net casts;  // no movement is among them
+  const ValueId narrow = casts.b.input("bytes", {DType::kI8, {4, 8}});
+  const ValueId wide = casts.add("cast", {narrow}, {{"to", std::string("f32")}});
+  const Graph cast = casts.finish({casts.matmul(wide, 8, 6)});
+  EXPECT_EQ(groups_text(cast, {.moves_inside = true}), groups_text(cast));
 }
 
 TEST(Partition, ChainsADepthwiseConvolutionWhereThatWasDecided) {
