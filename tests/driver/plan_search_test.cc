@@ -251,14 +251,25 @@ TEST(TuneGraph, TimesWarmBesideSchedulesThatWereFoundSo) {
     cold.push_back(measured.cold_caches);
     return start(std::move(tasks), target, measured);
   };
-  // The first leaves defaults that are not checked, and the second finds schedules.
-  for (const TuneLevel level : {TuneLevel::kGraph, TuneLevel::kKernel, TuneLevel::kGraph}) {
+  const auto run = [&](TuneLevel level, int threads) {
     options.level = level;
     options.budget_s = level == TuneLevel::kGraph ? 100 : 0;
+    options.measure.threads = threads;
     const Result<TuneResult> result = tune(options, {});
     ASSERT_TRUE(result.ok()) << result.error().message;
-  }
-  EXPECT_EQ(cold, (std::vector<bool>{true, false, false}));
+  };
+  // Defaults that nobody checked are no schedules, and those of other threads are none here.
+  run(TuneLevel::kGraph, 1);
+  run(TuneLevel::kKernel, 2);
+  run(TuneLevel::kGraph, 1);
+  EXPECT_EQ(cold, (std::vector<bool>{true, false, true}));
+  cold.clear();
+  run(TuneLevel::kKernel, 1);
+  run(TuneLevel::kGraph, 1);
+  EXPECT_EQ(cold, (std::vector<bool>{false, false}));
+
+  options.database = folder.path() + "/nothing/records.db";
+  EXPECT_EQ(tune(options, {}).error().code, ErrorCode::kUnavailable);
 }
 
 TEST(TuneGraph, GoesOnFromAnEarlierPlan) {

@@ -47,20 +47,26 @@ record::SessionRow session_row(const RecordOptions& options, const std::string& 
 
 }  // namespace
 
-Result<TrialRecords> TrialRecords::open(const RecordOptions& options,
-                                        const std::vector<const task::Task*>& tasks) {
+Result<TrialRecords> TrialRecords::look(const RecordOptions& options) {
   TrialRecords out;
   out.options_ = options;
   out.target_text_ = target::to_text(options.target);
   if (options.database.empty()) return out;
   TESSERA_TRY(out.store_, open_store(options.database));
+  Result<std::vector<std::string>> targets = targets_of_machine(*out.store_, options.target);
+  if (!targets) return unreachable(options.database, targets.error());
+  out.targets_ = std::move(targets).value();
+  return out;
+}
+
+Result<TrialRecords> TrialRecords::open(const RecordOptions& options,
+                                        const std::vector<const task::Task*>& tasks) {
+  TESSERA_TRY(TrialRecords out, look(options));
+  if (!out.store_) return out;
   const Result<std::int64_t> session =
       out.store_->begin_session(session_row(options, out.target_text_));
   if (!session) return unreachable(options.database, session.error());
   out.session_ = *session;
-  Result<std::vector<std::string>> targets = targets_of_machine(*out.store_, options.target);
-  if (!targets) return unreachable(options.database, targets.error());
-  out.targets_ = std::move(targets).value();
   for (const task::Task* t : tasks) {
     const Result<void> added =
         out.store_->add_task({t->key, t->name, te::to_text(t->dag), t->flops, t->bytes});

@@ -28,6 +28,8 @@ class TrialRecords {
   // kUnavailable with the path when the database cannot be had.
   static Result<TrialRecords> open(const RecordOptions& options,
                                    const std::vector<const task::Task*>& tasks);
+  // Without a session: to read what earlier ones left. kUnavailable as open().
+  static Result<TrialRecords> look(const RecordOptions& options);
 
   // Records of earlier sessions of this machine and these threads. kUnavailable as open().
   Result<void> visit(const std::string& task,

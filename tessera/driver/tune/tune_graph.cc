@@ -11,9 +11,9 @@
 #include "tessera/driver/tune/final_choice.h"
 #include "tessera/driver/tune/plan_evolution.h"
 #include "tessera/driver/tune/plan_search.h"
+#include "tessera/driver/tune/trial_records.h"
 #include "tessera/driver/tune/tune_session.h"
 #include "tessera/driver/tune/tune_whole.h"
-#include "tessera/record/database.h"
 #include "tessera/support/temporary_folder.h"
 
 namespace tessera::driver {
@@ -99,7 +99,10 @@ class GraphTuning {
       return make_error(ErrorCode::kUnsupported, "{}: there is no kernel to tune", subject.name);
     }
     TESSERA_DO(make_judge());
-    if (!options_.target.is_gpu() && !known_warm()) time_cold();
+    if (!options_.target.is_gpu()) {
+      TESSERA_TRY(const bool warm, known_warm());
+      if (!warm) time_cold();
+    }
     if (both_ && options_.database.empty()) TESSERA_DO(keep_records());
     TESSERA_TRY(session_, TuneSession::start(options_, callbacks_, problem({}), start_));
     result_.stopped_by = session_->search(until_s(shares_.survey));
@@ -123,19 +126,19 @@ class GraphTuning {
  private:
   // Schedules that earlier tunings found with warm caches, as most models are tuned, count beside
   // times of that kind only.
-  bool known_warm() const {
-    if (options_.database.empty()) return false;
-    const Result<record::Database> known = record::Database::open_read_only(options_.database);
+  Result<bool> known_warm() const {
+    TESSERA_TRY(const TrialRecords known,
+                TrialRecords::look({options_.database, options_.subjects, options_.target,
+                                    options_.measure.threads, options_.seed, options_.command}));
     bool warm = false;
-    if (!known) return false;
     for (const auto& [key, count] : *rules_) {
-      (void)known->visit({.task = key}, [&](const record::Record& r) {
-        warm = !was_cold(r) && !was_unchecked(r);
-        return !warm;
-      });
-      if (warm) return true;
+      TESSERA_DO(known.visit(key, [&](const record::Record& r) {
+        const bool timed = r.outcome == "ok" && r.seconds > 0;
+        warm = warm || (timed && !was_cold(r) && !was_unchecked(r));
+      }));
+      if (warm) break;
     }
-    return false;
+    return warm;
   }
 
   // Between two runs of a kernel a model touches what all of its kernels read and write: that much
