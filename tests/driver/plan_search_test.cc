@@ -2,6 +2,7 @@
 #include "tessera/driver/tune/plan_search.h"
 
 #include <cmath>
+#include <filesystem>
 
 #include <gtest/gtest.h>
 
@@ -187,6 +188,33 @@ TEST(TuneGraph, NoticesWrongDefaultKernels) {
       EXPECT_NE(notes[0].find("without tuning, the outputs differ"), std::string::npos);
     }
   }
+}
+
+// A model whose file is gone by then cannot be loaded in another way: the search says so and ends.
+TEST(TuneGraph, SaysThatTheUntunedModelIsNotChecked) {
+  const TemporaryFolder folder = TemporaryFolder::make("gone").value();
+  const std::string file = folder.path() + "/mlp.onnx";
+  ASSERT_TRUE(onnx::save_model(load_onnx("zoo:mlp@hidden=32").value(), file).ok());
+  TuneOptions options;
+  options.target = target::host();
+  options.subjects = {{file, false, {}}};
+  options.level = TuneLevel::kGraph;
+  options.budget_s = 100;
+  options.plans = 1;
+  use_answers(
+      [&](const measure::Trial&, bool, measure::Measurement* m) {
+        std::filesystem::remove(file);
+        m->samples_s = {1e-5};
+      },
+      &options);
+  std::vector<std::string> notes;
+  TuneCallbacks callbacks;
+  callbacks.note = [&](const std::string& line) { notes.push_back(line); };
+  const Result<TuneResult> result = tune(options, callbacks);
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  EXPECT_EQ(result->state, TuneState::kDone);
+  ASSERT_FALSE(notes.empty());
+  EXPECT_NE(notes[0].find("the untuned model is not checked"), std::string::npos) << notes[0];
 }
 
 // Schedules that are found make the rules' plan faster too: both have them.
