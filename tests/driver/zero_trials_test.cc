@@ -342,6 +342,7 @@ TEST_F(ZeroTrials, LanguageModelsAreNoCostModels) {
 TEST_F(ZeroTrials, ModelsOfKernelsInNetworksJudgeBesideALanguageModel) {
   const std::string arch = options_.target.arch == target::Arch::kAArch64 ? "aarch64" : "x86_64";
   const std::size_t before = shipped_models(folder_, options_.target).size();
+  options_.target.threads = 1;
   EXPECT_FALSE(zero_trial_models(kShipped, folder_, options_.target).in_networks);
   EXPECT_FALSE(zero_trial_models(kShipped, "", options_.target).in_networks);
   for (const std::string name : {"-networks-2", "-networks-1"}) {
@@ -357,6 +358,11 @@ TEST_F(ZeroTrials, ModelsOfKernelsInNetworksJudgeBesideALanguageModel) {
   EXPECT_FALSE(named.in_networks);
   EXPECT_EQ(named.paths, std::vector<std::string>{"some/file"});
   EXPECT_TRUE(zero_trial_models(kNoModel, folder_, options_.target).paths.empty());
+  // They know nothing about several threads.
+  options_.target.threads = 8;
+  const ZeroTrialModels several = zero_trial_models(kShipped, folder_, options_.target);
+  EXPECT_FALSE(several.in_networks);
+  EXPECT_EQ(several.paths, model_paths(kShipped, options_.target));
 }
 
 TEST(Agreement, TransformsAndIntenseKernelsKeepTheirDefaultsInNetworks) {

@@ -169,7 +169,7 @@ ZeroTrialModels zero_trial_models(const std::string& text, const std::string& fo
                                   const target::Target& target) {
   ZeroTrialModels out;
   std::error_code error;
-  if (text == kShipped && !folder.empty()) {
+  if (text == kShipped && !folder.empty() && target.code_threads() == 1) {
     for (const fs::directory_entry& f : fs::directory_iterator(folder, error)) {
       const bool named = f.path().filename().string().rfind(family_of(target) + kNetworks, 0) == 0;
       if (named && f.path().extension() == ".safetensors") out.paths.push_back(f.path().string());

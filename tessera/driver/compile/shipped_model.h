@@ -62,9 +62,9 @@ std::vector<std::string> files_in_list(const std::string& text);
 std::vector<std::string> model_paths(const std::string& text, const target::Target& target);
 
 // The cost models that judge together with a language model where nothing is measured. For
-// "shipped", those of the folder whose names begin with "<arch>-networks" where there are any: they
-// learnt from kernels that ran in networks, where weights are in other caches than when a kernel
-// runs again and again.
+// "shipped" and code with one thread, those of the folder whose names begin with "<arch>-networks"
+// where there are any: they learnt from kernels that ran in networks, where weights are in other
+// caches than when a kernel runs again and again, and with one thread only.
 struct ZeroTrialModels {
   std::vector<std::string> paths;
   bool in_networks = false;
