@@ -370,6 +370,9 @@ TEST(Agreement, TransformsAndIntenseKernelsKeepTheirDefaultsInNetworks) {
   EXPECT_TRUE(may_change(kInNetworks, "concat", 0, 1));
   EXPECT_FALSE(may_change(kInNetworks, "conv_winograd+add+max", 2, 1));
   EXPECT_FALSE(may_change(kInNetworks, "conv_transpose+tanh", 2, 1));
+  EXPECT_FALSE(may_change(kInNetworks, "mul+conv_transpose+tanh", 2, 1));
+  EXPECT_FALSE(may_change(kInNetworks, "pad+conv_winograd", 2, 1));
+  EXPECT_TRUE(may_change(kInNetworks, "transpose+add", 2, 1));
   EXPECT_FALSE(may_change(kInNetworks, "conv+add", 100, 1));
   EXPECT_TRUE(may_change(Agreement(), "conv_winograd+add+max", 100, 1));
 }

@@ -207,8 +207,10 @@ void sum_up(const model::CostModel& model, ZeroTrialResult* out) {
 }  // namespace
 
 bool may_change(const Agreement& agreed, const std::string& task_name, double flops, double bytes) {
-  const bool transforms =
-      task_name.starts_with("conv_winograd") || task_name.starts_with("conv_transpose");
+  // A kernel is named by what is fused into it, in front too: "mul+conv_transpose+tanh".
+  const std::string parts = "+" + task_name + "+";
+  const bool transforms = parts.find("+conv_winograd+") != std::string::npos ||
+                          parts.find("+conv_transpose+") != std::string::npos;
   return !(agreed.no_transforms && transforms) && flops <= agreed.most_intensity * bytes;
 }
 

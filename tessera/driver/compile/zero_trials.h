@@ -17,12 +17,12 @@
 
 namespace tessera::driver {
 
-// By `tessera lm eval --zero-trials` on the records of hold-out networks (docs/language-model.md).
-// What a candidate must promise and have when both models judge.
+// What a candidate must promise and have when both models judge: chosen by `tessera lm eval
+// --zero-trials` on the records of hold-out networks (docs/language-model.md).
 struct Agreement {
   double margin = 0.05, evidence = -2;
-  // Winograd's and transposed convolutions keep their defaults: in networks 6 of 10 that changed
-  // became slower, where of all others a quarter did.
+  // Winograd's and transposed convolutions keep their defaults: in networks what is chosen in their
+  // place became slower more often than not.
   bool no_transforms = false;
   // Operations for each byte that a kernel reads and writes: with more it keeps its default.
   double most_intensity = std::numeric_limits<double>::infinity();
