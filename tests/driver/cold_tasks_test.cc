@@ -77,6 +77,16 @@ TEST(ColdTasks, TuningMeasuresThemSoAndKeepsTheirRecordsApart) {
   const Result<TuneResult> again = tune(options, {});
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(again->earlier, first->trials);
+  // Nor are times where less was evicted: only those of warm tasks are taken again.
+  TuneOptions less = options;
+  less.measure.evicted_bytes = 12345;
+  const Result<TuneResult> part = tune(less, {});
+  ASSERT_TRUE(part.ok()) << part.error().message;
+  EXPECT_LT(part->earlier, first->trials);
+  EXPECT_GT(std::ranges::count(read_records(options.database), 12345, evicted_bytes), 0);
+  const Result<TuneResult> more = tune(less, {});
+  ASSERT_TRUE(more.ok());
+  EXPECT_EQ(more->earlier, first->trials);
   options.target.l3_bytes = 1 << 30;
   const Result<TuneResult> warm = tune(options, {});
   ASSERT_TRUE(warm.ok());

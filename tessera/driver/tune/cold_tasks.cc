@@ -1,13 +1,17 @@
 #include "tessera/driver/tune/cold_tasks.h"
 
 #include <algorithm>
+#include <charconv>
+#include <string>
+#include <string_view>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace tessera::driver {
 namespace {
 
 constexpr const char* kColdMark = R"("cold_caches":true)";
+constexpr const char* kEvictedMark = R"("evicted_bytes":)";
 constexpr const char* kUncheckedMark = R"("unchecked":true)";
 
 double constant_bytes(const te::Dag& dag) {
@@ -53,14 +57,26 @@ std::vector<bool> cold_tasks(const TuneProblem& problem, const target::Target& t
   return out;
 }
 
-void mark_record(record::Record* record, bool cold, bool unchecked) {
-  if (!cold && !unchecked) return;
-  record->extra = fmt::format("{{{}{}{}}}", cold ? kColdMark : "", cold && unchecked ? "," : "",
-                              unchecked ? kUncheckedMark : "");
+void mark_record(record::Record* record, bool cold, bool unchecked, std::int64_t evicted_bytes) {
+  std::vector<std::string> marks;
+  if (cold) marks.emplace_back(kColdMark);
+  if (cold && evicted_bytes > 0) marks.push_back(fmt::format("{}{}", kEvictedMark, evicted_bytes));
+  if (unchecked) marks.emplace_back(kUncheckedMark);
+  if (!marks.empty()) record->extra = fmt::format("{{{}}}", fmt::join(marks, ","));
 }
 
 bool was_cold(const record::Record& record) {
   return record.extra.find(kColdMark) != std::string::npos;
+}
+
+std::int64_t evicted_bytes(const record::Record& record) {
+  const std::string_view mark = kEvictedMark;
+  const std::size_t at = record.extra.find(mark);
+  if (at == std::string::npos) return 0;
+  std::int64_t bytes = 0;
+  std::from_chars(record.extra.data() + at + mark.size(), record.extra.data() + record.extra.size(),
+                  bytes);
+  return bytes;
 }
 
 bool was_unchecked(const record::Record& record) {

@@ -99,7 +99,8 @@ void TrialLoop::take(const measure::Measurement& m) {
 void TrialLoop::keep(const Attempt& attempt, const measure::Measurement& m, std::int64_t trial) {
   record::Record r = record_of(m, schedule::to_text(attempt.steps), measurer_->machine());
   r.task = tasks_[attempt.task].key;
-  mark_record(&r, tasks_[attempt.task].cold_caches, tasks_[attempt.task].unchecked);
+  const LoopTask& task = tasks_[attempt.task];
+  mark_record(&r, task.cold_caches, task.unchecked, task.evicted_bytes);
   r.candidate = attempt.text;
   r.policy = attempt.policy;
   r.trial = trial;

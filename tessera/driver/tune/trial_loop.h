@@ -23,9 +23,10 @@ Result<std::unique_ptr<measure::Measurer>> start_workers(std::vector<measure::Me
                                                          measure::MeasureOptions options);
 
 struct LoopTask {
-  std::string key;           // of the measurer
-  bool cold_caches = false;  // as of measure::MeasuredTask; its records say so
-  bool unchecked = false;    // outputs are compared with nothing; its records say so
+  std::string key;                 // of the measurer
+  bool cold_caches = false;        // as of measure::MeasuredTask; its records say so
+  bool unchecked = false;          // outputs are compared with nothing; its records say so
+  std::int64_t evicted_bytes = 0;  // as of measure::MeasureOptions; its records say so
 };
 
 // A candidate that is to be measured.

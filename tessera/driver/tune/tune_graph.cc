@@ -124,7 +124,7 @@ class GraphTuning {
   }
 
  private:
-  // Schedules that earlier tunings found with warm caches, as most models are tuned, count beside
+  // Schedules that `--level kernel` found, with warm caches or constants in memory, count beside
   // times of that kind only.
   Result<bool> known_warm() const {
     TESSERA_TRY(const TrialRecords known,
@@ -134,7 +134,7 @@ class GraphTuning {
     for (const auto& [key, count] : *rules_) {
       TESSERA_DO(known.visit(key, [&](const record::Record& r) {
         const bool timed = r.outcome == "ok" && r.seconds > 0;
-        warm = warm || (timed && !was_cold(r) && !was_unchecked(r));
+        warm = warm || (timed && evicted_bytes(r) == 0 && !was_unchecked(r));
       }));
       if (warm) break;
     }

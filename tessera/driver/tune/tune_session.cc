@@ -87,7 +87,8 @@ Result<void> TuneSession::prepare() {
   for (std::size_t t = 0; t < tasks(); ++t) {
     const task::Task& task = problem_.tasks[t].task;
     measured.push_back({task.key, task.dag, cold_[t]});
-    loop_tasks.push_back({task.key, cold_[t], !options_.measure.check_results});
+    loop_tasks.push_back(
+        {task.key, cold_[t], !options_.measure.check_results, options_.measure.evicted_bytes});
     known.push_back(&task);
   }
   const auto& start_measurer = options_.start_measurer ? options_.start_measurer : start_workers;
@@ -111,8 +112,10 @@ Result<void> TuneSession::resume(std::size_t task) {
   const space::Space& space = searches_->space(task);
   const std::string preferred = space.to_text(space.preferred());
   const auto replay = [&](const record::Record& r) {
-    // Times with the constants in the cache and without are not times of the same thing.
+    // Times with the constants in the cache and without are not times of the same thing, nor are
+    // those where more was evicted.
     if (was_cold(r) != cold_[task]) return;
+    if (cold_[task] && evicted_bytes(r) != options_.measure.evicted_bytes) return;
     // A default whose outputs nobody compared is measured again where they are.
     if (was_unchecked(r) && options_.measure.check_results && searches_->is_tuned(task)) return;
     const Result<space::Candidate> candidate = space.parse(r.candidate);
