@@ -13,6 +13,37 @@ bool has_all(const plan::Plan& plan, const std::vector<task::Task>& tasks) {
                      [&](const task::Task& t) { return plan.find(t.key) != nullptr; });
 }
 
+// Models of kernels in networks are not calibrated: the times of the defaults, and what tuning may
+// gain, are told by the model that judges without a language model; what the choice gains stays.
+Result<void> tell_times(const std::vector<task::Task>& tasks, ZeroTrialOptions judging,
+                        ZeroTrialResult* chosen) {
+  const std::vector<std::string> paths = model_paths(kShipped, judging.target);
+  if (paths.empty() || !(chosen->default_s > 0)) return {};
+  TESSERA_TRY(judging.model, model::load_models(paths, judging.search_threads));
+  judging.open_language = nullptr;
+  judging.margin = std::numeric_limits<double>::infinity();
+  TESSERA_TRY(const ZeroTrialResult told, choose_schedules(tasks, judging));
+  if (!told.calibrated || told.tasks.size() != chosen->tasks.size()) return {};
+  double usual_s = 0, chosen_s = 0;
+  for (std::size_t t = 0; t < told.tasks.size(); ++t) {
+    TaskPrediction& task = chosen->tasks[t];
+    task.seconds *= told.tasks[t].default_s / task.default_s;
+    task.default_s = told.tasks[t].default_s;
+    task.promised = told.tasks[t].promised;
+    usual_s += task.uses * task.default_s;
+    chosen_s += task.uses * task.seconds;
+  }
+  const double share = chosen_s / usual_s;
+  chosen->default_s = told.default_s;
+  chosen->seconds = share * told.seconds;
+  chosen->low_s = share * told.low_s;
+  chosen->high_s = share * told.high_s;
+  chosen->calibrated = true;
+  chosen->tuned_s = std::min(chosen->seconds, told.tuned_s);
+  chosen->measured_threads = told.measured_threads;
+  return {};
+}
+
 // Schedules by the cost model for tasks that the plan lacks.
 Result<void> judge(const CompileOptions& options, DecidedModel* model) {
   const bool written = options.language != kNoModel;
@@ -55,6 +86,10 @@ Result<void> judge(const CompileOptions& options, DecidedModel* model) {
     }
   }
   TESSERA_TRY(model->judged, choose_schedules(model->tasks.tasks, judging));
+  if (models.in_networks) {
+    const Result<void> told = tell_times(model->tasks.tasks, judging, &*model->judged);
+    if (!told.ok()) note(told.error().message + "; times were not calibrated");
+  }
   if (const std::string error = judging.model->last_error(); !error.empty()) {
     note(error + "; tasks that could not be judged keep their defaults");
   }
