@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tessera/ir/visitor.h"
 #include "tessera/space/limits.h"
 #include "tessera/space/share.h"
 #include "tessera/space/tile.h"
@@ -42,11 +43,29 @@ std::int64_t preferred_vectors(const Context& c, const Stage& s) {
   return s.cost >= kLongLatency ? 8 : 4;
 }
 
+// At most so many that a step ends where the parts of a concatenation along the last axis do: one
+// with elements of two parts is not written in vectors.
+std::int64_t vectors_of_one_part(const Stage& s, std::int64_t lanes, std::int64_t vectors) {
+  if (s.rank() == 0) return vectors;
+  const ir::Expr& last = s.op.axes.back().var;
+  for (const ir::Expr& value : s.op.values) {
+    ir::for_each_expr(value, [&](const ir::Expr& e) {
+      const auto* less = e.as<ir::Binary>();
+      if (!less || less->op != ir::BinaryOp::kLt) return;
+      const auto* border = less->b.as<ir::IntImm>();
+      if (!ir::equal(less->a, last) || !border || border->value % lanes != 0) return;
+      while (vectors > 1 && border->value % (lanes * vectors) != 0) --vectors;
+    });
+  }
+  return vectors;
+}
+
 std::int64_t choose_vectors(Context& c, const Stage& s, std::int64_t extent,
                             std::int64_t least = 1) {
   const std::int64_t lanes = c.lanes(s.dtype());
   const std::int64_t preferred =
-      std::min(std::max(least, preferred_vectors(c, s)), schedule::kMaxVector / lanes);
+      std::min(std::max(least, vectors_of_one_part(s, lanes, preferred_vectors(c, s))),
+               schedule::kMaxVector / lanes);
   return c.chooser.number(
       s.op.name, "vectors", DecisionKind::kVector, preferred,
       [&] {

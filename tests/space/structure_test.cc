@@ -10,6 +10,7 @@
 #include "tessera/space/default_schedule.h"
 #include "tessera/space/inlining.h"
 #include "tessera/space/tile.h"
+#include "tessera/te/builder.h"
 #include "tests/space/space_case.h"
 
 namespace tessera::space {
@@ -84,6 +85,31 @@ TEST(Structure, VectorsOfAnEpilogueEndWithThePart) {
   const std::string text = schedule_text(dag_of("dense:M=4,N=512,K=4608"), target);
   EXPECT_TRUE(contains(text, "split Y j 96 tail=peel\nsplit Y j.1 48 tail=peel")) << text;
   EXPECT_TRUE(contains(text, "compute_at C Y j.0\n")) << text;
+}
+
+te::Dag concatenation(std::int64_t first, std::int64_t second) {
+  te::DagBuilder b("concat");
+  const ir::Buffer x = b.input("X", DType::kF32, {5, first});
+  const ir::Buffer y = b.input("Y", DType::kF32, {5, second});
+  return b.build({b.compute("Z", {{"i", 5}, {"j", first + second}}, [&](const te::Indices& i) {
+    const ir::Expr behind = ir::sub(i[1], ir::int_imm(first));
+    return ir::select(ir::lt(i[1], ir::int_imm(first)), te::at(x, {i[0], i[1]}),
+                      te::at(y, {i[0], behind}));
+  })});
+}
+
+TEST(Structure, VectorsOfAConcatenationEndWithItsParts) {
+  const target::Target target = target::find_target("sapphirerapids").value();
+  const auto step = [&](std::int64_t first, std::int64_t second) {
+    const te::Dag dag = concatenation(first, second);
+    expect_correct(dag);
+    return schedule_text(dag, target);
+  };
+  EXPECT_TRUE(contains(step(128, 192), "split Z j 64 ")) << step(128, 192);
+  EXPECT_TRUE(contains(step(96, 64), "split Z j 48 ")) << step(96, 64);
+  EXPECT_TRUE(contains(step(32, 96), "split Z j 32 ")) << step(32, 96);
+  EXPECT_TRUE(contains(step(16, 96), "split Z j 16 ")) << step(16, 96);
+  EXPECT_TRUE(contains(step(7, 96), "split Z j 64 ")) << step(7, 96);  // no vector ends there
 }
 
 // Iterations of each parallel loop of the default schedule.
