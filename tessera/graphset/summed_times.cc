@@ -109,7 +109,7 @@ std::vector<double> summed_times(const ConfigGraph& graph,
   rows.reserve(groups.size());
   double scale = 0;
   for (const auto& group : groups) {
-    Row& row = rows.emplace_back(values.of(group.front()));
+    Row& row = rows.emplace_back(Row{.values = values.of(group.front())});
     for (const std::int64_t i : group) row.mean += graph.cost(i);
     row.measured = static_cast<double>(group.size());
     row.mean /= row.measured;

@@ -152,7 +152,7 @@ TEST_P(OnDevice, CallsOfARecordingRunSideBySide) {
   const runtime::Binary binary = codegen::compile(lowered->program, device_->target()).value();
   const auto code = device_->load(binary);
   ASSERT_TRUE(code.ok()) << code.error().message;
-  const std::size_t bytes = 256 * 512 * 4, calls = 5;
+  const std::size_t bytes = std::size_t{256} * 512 * 4, calls = 5;
   const std::size_t pieces = calls + 1 + calls * binary.temporaries.size();
   const auto memory = runtime::DeviceBuffer::make(*device_, pieces * bytes);
   ASSERT_TRUE(memory.ok());
