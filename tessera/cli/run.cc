@@ -101,8 +101,7 @@ Result<Named> run_on_device(const RunArgs& args, const onnx::Model& model, drive
   options.progress = build_progress();
   options.cache = load.cache;
   options.device = device.get();
-  options.partition.attention_keys = load.passes.rules.attention_keys;
-  options.partition.moves_inside = load.passes.rules.moves_inside;
+  options.partition.follow(load.passes.rules);
   if (plan.has_value()) plan->apply_to(&options);
   TESSERA_TRY(const exec::CompiledModel compiled, exec::compile_model(graph, machine, options));
   Named out;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tessera/graph/op.h"
+#include "tessera/plan/convolution.h"
 #include "tessera/plan/decider.h"
 
 namespace tessera::task {
@@ -33,6 +34,12 @@ struct PartitionOptions {
   // of what could be prepared in the kernel of a contraction ("front add of NODE": null, it is
   // stored, but for moves_inside).
   std::shared_ptr<plan::Decider> decider;
+
+  // What the rules say of kernels.
+  void follow(const plan::Rules& rules) {
+    attention_keys = rules.attention_keys;
+    moves_inside = rules.moves_inside;
+  }
 };
 
 // Groups in an order in which they can run. A group has at most one contraction, window or

@@ -257,8 +257,7 @@ Result<std::vector<std::unique_ptr<Beside>>> start_beside(const Computed& ours,
     load.import = ours.options.load.import;
     TESSERA_TRY(const graph::Graph graph, load_graph(ours.model, load));
     exec::ModelOptions building = other.model;
-    building.partition.attention_keys = load.passes.rules.attention_keys;
-    building.partition.moves_inside = load.passes.rules.moves_inside;
+    building.partition.follow(load.passes.rules);
     building.device = device;
     TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(graph, building.partition));
     b->keys = keys_of(tasks.tasks);
@@ -397,8 +396,7 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
       machine.is_gpu() ? machine : target::code_target(machine, options.threads);
   std::unique_ptr<runtime::Device> device;  // or this process
   exec::ModelOptions building = options.model;
-  building.partition.attention_keys = options.load.passes.rules.attention_keys;
-  building.partition.moves_inside = options.load.passes.rules.moves_inside;
+  building.partition.follow(options.load.passes.rules);
   if (target.is_gpu()) {
     TESSERA_TRY(device, runtime::open_device(target.kind));
     building.device = device.get();
