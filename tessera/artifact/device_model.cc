@@ -64,6 +64,7 @@ Result<std::shared_ptr<const DeviceModel>> DeviceModel::make(const graph::Graph&
   tables.max_arguments = p.max_arguments;
   tables.places = p.places.data();
   tables.num_places = count(p.places);
+  tables.after = p.after.empty() ? nullptr : p.after.data();
   return std::shared_ptr<const DeviceModel>(out);
 }
 

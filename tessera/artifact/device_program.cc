@@ -5,6 +5,8 @@
 #include <tuple>
 
 #include "tessera/artifact/places.h"
+#include "tessera/exec/build_model.h"
+#include "tessera/exec/step_order.h"
 #include "tessera/target/waiting.h"
 
 namespace tessera::artifact {
@@ -20,7 +22,14 @@ DeviceProgram make_device_program(const exec::CompiledModel& model,
   }
   using Key = std::tuple<std::int32_t, std::int32_t, std::int64_t, std::int64_t>;
   std::map<Key, std::int32_t> numbers;  // of places
-  for (const exec::CompiledModel::Step& step : model.steps) {
+  const exec::RunningOrder order = exec::order_of(model.steps);
+  const bool branches =
+      model.target.kind == target::Kind::kCuda && exec::widest_join(order) >= exec::kManyBranches;
+  std::vector<std::vector<std::int32_t>> last(model.steps.size());  // launch of each step
+  for (std::size_t i = 0; i < model.steps.size(); ++i) {
+    const exec::CompiledModel::Step& step = model.steps[i];
+    for (const std::size_t earlier : order.after()[i])
+      last[i].insert(last[i].end(), last[earlier].begin(), last[earlier].end());
     for (const runtime::LaunchInfo& l : binaries[step.kernel].launches) {
       out.names.push_back(l.name);
       tsr_launch launch{};
@@ -34,6 +43,12 @@ DeviceProgram make_device_program(const exec::CompiledModel& model,
       }
       launch.shared_bytes = static_cast<std::uint32_t>(l.shared_bytes);
       launch.waits = target::waits(l.name) ? 1 : 0;
+      if (branches) {
+        launch.first_after = static_cast<std::int32_t>(out.after.size());
+        launch.num_after = static_cast<std::int32_t>(last[i].size());
+        out.after.insert(out.after.end(), last[i].begin(), last[i].end());
+      }
+      last[i] = {static_cast<std::int32_t>(out.launches.size())};
       out.launches.push_back(launch);
       out.max_arguments = std::max(out.max_arguments, launch.num_arguments);
       for (const int a : l.arguments) {

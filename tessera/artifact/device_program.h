@@ -17,7 +17,8 @@ struct DeviceProgram {
   std::vector<tsr_module> modules;
   std::vector<tsr_launch> launches;  // in the order in which they run
   std::vector<std::int32_t> arguments;
-  std::vector<tsr_place> places;  // what several launches use has one
+  std::vector<tsr_place> places;    // what several launches use has one
+  std::vector<std::int32_t> after;  // launches, by launch; empty: each comes after all before it
   std::int32_t max_arguments = 0, capability = 0;
   std::deque<std::string> names;  // of the kernels
 };

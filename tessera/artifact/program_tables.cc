@@ -90,6 +90,8 @@ class Tables {
     image_.point(at, offsetof(tsr_device_program, launches), launch_table);
     image_.point(at, offsetof(tsr_device_program, arguments), add_constants(image_, p.arguments));
     image_.point(at, offsetof(tsr_device_program, places), add_constants(image_, p.places));
+    if (!p.after.empty())
+      image_.point(at, offsetof(tsr_device_program, after), add_constants(image_, p.after));
     linker_.define("tsr_the_program", at, sizeof program);
   }
 

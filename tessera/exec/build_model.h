@@ -7,6 +7,10 @@
 
 namespace tessera::exec {
 
+// Nothing can be timed: steps for CUDA may run side by side if so many branches end in one of them.
+// Fewer may lose on an H200 (ShuffleNet-V2, ResNet-50 in f32).
+inline constexpr std::size_t kManyBranches = 3;
+
 // As lower_model, for any GPU, whose plan of the memory needs the code: Step::kernel is an index
 // into `code`. No device is needed.
 Result<CompiledModel> build_model(const graph::Graph& graph, const task::TaskGraph& tasks,

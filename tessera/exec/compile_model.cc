@@ -9,6 +9,7 @@
 
 #include "tessera/exec/build_model.h"
 #include "tessera/exec/prepared_model.h"
+#include "tessera/exec/step_order.h"
 #include "tessera/graph/op.h"
 #include "tessera/lower/check_lowers.h"
 #include "tessera/lower/lower_device.h"
@@ -197,7 +198,7 @@ struct Needs {
 };
 
 MemoryOptions memory_options(const task::TaskGraph& tasks, const Needs& needs,
-                             const target::Target& target, const runtime::Device* device) {
+                             const target::Target& target, bool side_by_side) {
   MemoryOptions out;
   if (!target.is_gpu()) return out;
   out.alignment = runtime::Device::kPartAlignment;
@@ -205,7 +206,7 @@ MemoryOptions memory_options(const task::TaskGraph& tasks, const Needs& needs,
   const bool whole =
       std::none_of(tasks.groups.begin(), tasks.groups.end(),
                    [](const task::Group& g) { return g.kind == task::GroupKind::kHost; });
-  if (whole && dynamic_cast<const runtime::FetchingDevice*>(device)) out.side_by_side = kMostMemory;
+  if (whole && side_by_side) out.side_by_side = kMostMemory;
   for (const std::int32_t call : tasks.call_of_group) {
     out.temporaries.emplace_back();
     if (call < 0) continue;
@@ -216,14 +217,14 @@ MemoryOptions memory_options(const task::TaskGraph& tasks, const Needs& needs,
 
 class Assembler {
  public:
-  // device: that runs the model, if it is here.
+  // side_by_side: kernels of a GPU may run so.
   Assembler(const graph::Graph& graph, const task::TaskGraph& tasks, const Needs& needs,
-            CompiledModel* model, const runtime::Device* device = nullptr)
+            CompiledModel* model, bool side_by_side = false)
       : graph_(graph),
         tasks_(tasks),
         needs_(needs),
-        plan_(
-            plan_memory(graph, tasks.groups, memory_options(tasks, needs, model->target, device))),
+        plan_(plan_memory(graph, tasks.groups,
+                          memory_options(tasks, needs, model->target, side_by_side))),
         constants_(graph, model),
         model_(model) {}
 
@@ -428,7 +429,8 @@ Result<CompiledModel> compile_with_code(const graph::Graph& graph, const task::T
   if (options.cache && found < static_cast<std::int64_t>(tasks.tasks.size())) {
     options.cache->disk().trim();
   }
-  TESSERA_DO(Assembler(graph, tasks, needs, &model, options.device).run(options));
+  const bool beside = dynamic_cast<const runtime::FetchingDevice*>(options.device) != nullptr;
+  TESSERA_DO(Assembler(graph, tasks, needs, &model, beside).run(options));
   if (target.is_gpu()) TESSERA_DO(upload_constants(*options.device, &model));
   model.lower_ms = static_cast<double>(lower_us.load()) / 1000;
   model.build_ms = elapsed_ms(start);
@@ -472,7 +474,9 @@ Result<CompiledModel> build_model(const graph::Graph& graph, const task::TaskGra
     (*code)[i] = std::move(one->binary);
     return {};
   }));
-  TESSERA_DO(Assembler(graph, tasks, needs, &model).run(options));
+  const bool beside = target.kind == target::Kind::kCuda &&
+                      widest_join(order_of(graph, tasks.groups)) >= kManyBranches;
+  TESSERA_DO(Assembler(graph, tasks, needs, &model, beside).run(options));
   model.build_ms = elapsed_ms(start);
   return model;
 }

@@ -1,5 +1,7 @@
 #include "tessera/exec/step_order.h"
 
+#include <algorithm>
+
 namespace tessera::exec {
 
 RunningOrder order_of(const std::vector<CompiledModel::Step>& steps) {
@@ -19,6 +21,12 @@ RunningOrder order_of(const std::vector<CompiledModel::Step>& steps) {
     }
   }
   return RunningOrder(touches);
+}
+
+std::size_t widest_join(const RunningOrder& order) {
+  std::size_t most = 0;
+  for (const auto& steps : order.after()) most = std::max(most, steps.size());
+  return most;
 }
 
 }  // namespace tessera::exec

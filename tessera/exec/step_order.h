@@ -10,4 +10,7 @@ namespace tessera::exec {
 // after all steps before them and before all behind them.
 RunningOrder order_of(const std::vector<CompiledModel::Step>& steps);
 
+// The most branches that end in one step.
+std::size_t widest_join(const RunningOrder& order);
+
 }  // namespace tessera::exec

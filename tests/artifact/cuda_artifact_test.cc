@@ -7,6 +7,7 @@
 
 #include "tessera/artifact/compile_artifact.h"
 #include "tessera/artifact/load_artifact.h"
+#include "tessera/graph/builder.h"
 #include "tessera/runtime/device/devices.h"
 #include "tessera/support/files.h"
 #include "tessera/support/run_tool.h"
@@ -111,6 +112,51 @@ TEST_F(CudaArtifact, DriversThatCannotStartKernelsEarlyStartThemOneByOne) {
   const auto want = expected(graph_, inputs);
   ASSERT_EQ(outputs.size(), 3u);
   expect_close({outputs[1], outputs[2]}, {want[1], want[2]});
+}
+
+// Three products of one input, side by side.
+graph::Graph three_branches() {
+  graph::GraphBuilder b("three branches");
+  const graph::ValueId x = b.input("x", {DType::kF32, {64, 64}});
+  std::vector<graph::ValueId> ends;
+  for (int i = 0; i < 3; ++i) {
+    HostTensor weights(DType::kF32, {64, 64});
+    const graph::ValueId w = b.constant(std::move(weights), "weight");
+    ends.push_back(*b.add("contract", {x, w}, {{"a", "mk"}, {"b", "kn"}, {"out", "mn"}}));
+  }
+  return b.finish({*b.add("concat", ends, {{"axis", std::int64_t{1}}})}, {"y"});
+}
+
+class BranchedCudaArtifact : public CudaArtifact {
+ protected:
+  BranchedCudaArtifact() { graph_ = three_branches(); }
+};
+
+TEST_F(BranchedCudaArtifact, BranchesForkAndJoin) {
+  const auto [outputs, said] = run_five_times({}, inputs_for(graph_));
+  EXPECT_EQ(count(said, "recorded"), 0u) << said;
+  const std::size_t launches = count(said, "launched");  // by the first run
+  ASSERT_GE(launches, 4u) << said;
+  EXPECT_EQ(count(said, "node"), launches) << said;
+  EXPECT_EQ(count(said, "replayed"), 4u) << said;
+  // The last one joins three, and of the others each begins without one of them.
+  std::size_t edges = 0, joined = 0;
+  for (std::size_t at = said.find("edge "); at != std::string::npos;
+       at = said.find("edge ", at + 1))
+    ++edges;
+  for (std::size_t from = 1; from < launches; ++from)
+    joined += count(said, fmt::format("edge {} {}", from, launches));
+  EXPECT_EQ(joined, 3u) << said;
+  EXPECT_EQ(edges, launches - 4 + 3) << said;
+}
+
+TEST_F(BranchedCudaArtifact, DriversThatKnowNoSuchGraphsRunOneAfterTheOther) {
+  for (const char* function : {"cuGraphCreate", "cuGraphAddDependencies_v2"}) {
+    const auto [outputs, said] =
+        run_five_times({fmt::format("FAKE_CUDA_FAIL={}", function)}, inputs_for(graph_));
+    EXPECT_EQ(count(said, "launched"), count(said, "recorded")) << said;
+    EXPECT_EQ(count(said, "replayed"), 4u) << said;
+  }
 }
 
 TEST_F(CudaArtifact, FailuresOfTheDriverAreNamed) {

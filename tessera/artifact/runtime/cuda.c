@@ -58,7 +58,9 @@ enum {
   TSR_CU_MAX_DYNAMIC_SHARED = 8,
   TSR_CU_CAPTURE_THREAD_LOCAL = 1,
   TSR_CU_NON_BLOCKING = 1,
-  TSR_CU_PROGRAMMATIC_SERIALISATION = 6
+  TSR_CU_PROGRAMMATIC_SERIALISATION = 6,
+  TSR_CU_PROGRAMMATIC_PORT = 1,
+  TSR_CU_PROGRAMMATIC_EDGE = 1
 };
 
 /* CUlaunchAttribute and CUlaunchConfig. */
@@ -73,6 +75,18 @@ typedef struct tsr_launch_config {
   tsr_launch_attribute* attributes;
   uint32_t num_attributes;
 } tsr_launch_config;
+
+/* CUDA_KERNEL_NODE_PARAMS_v2 and CUgraphEdgeData. */
+typedef struct tsr_kernel_node {
+  void* function;
+  uint32_t grid[3], block[3], shared_bytes;
+  void **arguments, **extra;
+  void *kernel, *context;
+} tsr_kernel_node;
+
+typedef struct tsr_edge_data {
+  unsigned char from_port, to_port, type, reserved[5];
+} tsr_edge_data;
 
 /* A whole run as a graph, for inputs and outputs at these addresses. */
 typedef struct tsr_recording {
@@ -91,7 +105,16 @@ struct tsr_device {
   /* cuLaunchKernelEx; NULL where the driver is older */
   int (*launch_with)(const tsr_launch_config* config, void* function, void** arguments,
                      void** extra);
+  /* cuGraphCreate, cuGraphAddKernelNode_v2, cuGraphAddDependencies_v2; the last one is NULL where
+   * the driver is older, and for models without branches. */
+  int (*graph_create)(void** graph, unsigned flags);
+  int (*graph_add_kernel)(void** node, void* graph, void* const* after, size_t count,
+                          const tsr_kernel_node* kernel);
+  int (*graph_add_edges)(void* graph, void* const* from, void* const* to, const tsr_edge_data* data,
+                         size_t count);
   int recording;
+  void* graph;  /* that launches are added to; NULL: they go to a stream */
+  void** nodes; /* of each launch */
   int id;
   void* context;
   void** modules;
@@ -123,6 +146,12 @@ static tsr_status tsr_cu_load(tsr_device* d) {
   TSR_CUDA_FUNCTIONS(TSR_V)
 #undef TSR_V
   *(void**)(void*)&d->launch_with = dlsym(library, "cuLaunchKernelEx");
+  *(void**)(void*)&d->graph_create = dlsym(library, "cuGraphCreate");
+  *(void**)(void*)&d->graph_add_kernel = dlsym(library, "cuGraphAddKernelNode_v2");
+  *(void**)(void*)&d->graph_add_edges = dlsym(library, "cuGraphAddDependencies_v2");
+  if (!d->graph_create || !d->graph_add_kernel) d->graph_add_edges = NULL;
+  /* Copies are only recorded from a stream. */
+  if (!d->base.program->after || d->base.program->common.num_copies > 0) d->graph_add_edges = NULL;
   return tsr_ok();
 }
 
@@ -198,7 +227,8 @@ static tsr_status tsr_device_open(tsr_device* d, const tsr_open_options* options
   d->modules = (void**)calloc((size_t)program->num_modules + 1, sizeof(void*));
   d->functions = (void**)calloc((size_t)program->num_launches + 1, sizeof(void*));
   d->arguments = (void**)calloc((size_t)program->max_arguments + 3, sizeof(void*));
-  if (!d->modules || !d->functions || !d->arguments) {
+  d->nodes = (void**)calloc((size_t)program->num_launches + 1, sizeof(void*));
+  if (!d->modules || !d->functions || !d->arguments || !d->nodes) {
     return tsr_fail(TSR_OUT_OF_MEMORY, "no memory for the kernels");
   }
   status = tsr_device_enter(d);
@@ -236,6 +266,7 @@ static void tsr_device_close(tsr_device* d) {
   free(d->modules);
   free(d->functions);
   free(d->arguments);
+  free(d->nodes);
 }
 
 static tsr_status tsr_device_enter(tsr_device* d) {
@@ -311,6 +342,31 @@ static int tsr_cu_launch_early(tsr_device* d, void* stream, int64_t i) {
   return d->launch_with(&config, d->functions[i], d->arguments, NULL);
 }
 
+/* Behind those that it comes after; kernels that wait begin before these have ended. */
+static tsr_status tsr_cu_add_node(tsr_device* d, int64_t i) {
+  const tsr_launch* l = &d->base.program->launches[i];
+  const int32_t* after = d->base.program->after + l->first_after;
+  tsr_kernel_node kernel;
+  tsr_edge_data edge;
+  int32_t a;
+  int status;
+  memset(&kernel, 0, sizeof kernel);
+  memset(&edge, 0, sizeof edge);
+  kernel.function = d->functions[i];
+  memcpy(kernel.grid, l->grid, sizeof kernel.grid);
+  memcpy(kernel.block, l->block, sizeof kernel.block);
+  kernel.shared_bytes = l->shared_bytes;
+  kernel.arguments = d->arguments;
+  if (l->waits) {
+    edge.from_port = TSR_CU_PROGRAMMATIC_PORT;
+    edge.type = TSR_CU_PROGRAMMATIC_EDGE;
+  }
+  status = d->graph_add_kernel(&d->nodes[i], d->graph, NULL, 0, &kernel);
+  for (a = 0; status == 0 && a < l->num_after; ++a)
+    status = d->graph_add_edges(d->graph, &d->nodes[after[a]], &d->nodes[i], &edge, 1);
+  return tsr_cu_check(d, l->kernel, status);
+}
+
 static tsr_status tsr_device_launch(tsr_device* d, void* stream, int64_t i, void** memory) {
   const tsr_launch* l = &d->base.program->launches[i];
   const int32_t* places = d->base.program->arguments + l->first_argument;
@@ -318,6 +374,7 @@ static tsr_status tsr_device_launch(tsr_device* d, void* stream, int64_t i, void
   int32_t a;
   for (a = 0; a < l->num_arguments; ++a) d->arguments[a] = &memory[places[a]];
   d->arguments[a] = d->arguments[a + 1] = d->arguments[a + 2] = &nothing;
+  if (d->graph) return tsr_cu_add_node(d, i);
   /* Not on a caller's stream: its kernels need not wait for those before them. */
   if (d->recording && l->waits && d->launch_with)
     return tsr_cu_check(d, l->kernel, tsr_cu_launch_early(d, stream, i));
@@ -347,6 +404,20 @@ static tsr_status tsr_cu_record(tsr_device* d, tsr_context* context, void** exec
   return status;
 }
 
+/* The same with branches that run side by side. */
+static tsr_status tsr_cu_fork_and_join(tsr_device* d, tsr_context* context, void** exec) {
+  tsr_status status = tsr_cu_check(d, "cuGraphCreate", d->graph_create(&d->graph, 0));
+  if (status.code != TSR_OK) return status;
+  status = tsr_enqueue(context, d->base.stream);
+  if (status.code == TSR_OK) {
+    status = tsr_cu_check(d, "cuGraphInstantiate", d->graph_instantiate(exec, d->graph, 0));
+  }
+  d->graph_destroy(d->graph);
+  d->graph = NULL;
+  if (status.code != TSR_OK) *exec = NULL;
+  return status;
+}
+
 /* That of these addresses, or the one that was not used for longest. */
 static tsr_recording* tsr_cu_find(tsr_device* d, void* const* slots, size_t bytes) {
   tsr_recording* oldest = &d->recordings[0];
@@ -372,6 +443,9 @@ static tsr_status tsr_device_run(tsr_device* d, void* stream, tsr_context* conte
     if (!r->slots) r->slots = (void**)malloc(bytes + 1);
     if (r->slots) memcpy(r->slots, slots, bytes);
     return tsr_enqueue(context, stream);
+  }
+  if (!r->exec && d->graph_add_edges && tsr_cu_fork_and_join(d, context, &r->exec).code != TSR_OK) {
+    d->graph_add_edges = NULL; /* one after the other, then */
   }
   if (!r->exec) {
     tsr_status status = tsr_cu_record(d, context, &r->exec);

@@ -63,7 +63,8 @@ typedef struct tsr_launch {
   int32_t module;
   int32_t first_argument, num_arguments; /* in tsr_device_program.arguments */
   uint32_t grid[3], block[3], shared_bytes;
-  int32_t waits; /* it waits itself for the kernel before it to end */
+  int32_t waits;                  /* it waits itself for the kernels before it to end */
+  int32_t first_after, num_after; /* in tsr_device_program.after */
 } tsr_launch;
 
 typedef struct tsr_device_program {
@@ -78,6 +79,7 @@ typedef struct tsr_device_program {
   int32_t max_arguments;    /* of one launch */
   const tsr_place* places;
   int64_t num_places;
+  const int32_t* after; /* numbers of the launches that one comes after; NULL: all before it */
 } tsr_device_program;
 
 #endif
