@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What noise leaves to an oracle: the fastest records of a dataset, measured again.
 
-  again.py select DATASET RECORDS.jsonl -o FOLDER --machine TEXT [--holdout NETWORKS] [--fastest 16] [--shards 16] [--losers]
+  again.py select DATASET RECORDS.jsonl -o FOLDER --machine TEXT [--holdout NETWORKS] [--fastest 16] [--shards 16] [--losers] [--tasks N]
   again.py judge DATASET RECORDS.jsonl AGAIN.jsonl... --machine TEXT [--trials 1,2,4,10] [--json]
   again.py merge DATASET RECORDS.jsonl AGAIN.jsonl... --machine TEXT -o MERGED
 
@@ -62,9 +62,18 @@ def by_task(records, keys, least, losers=False):
     return {k: sorted(v, key=lambda r: r["seconds"]) for k, v in sorted(out.items()) if timed[k] >= least}
 
 
+def spread(records, keys, most):
+    """The tasks that `lm eval --tasks` takes of those with records."""
+    known = sorted({r["task"] for r in records} & keys)
+    if not most or len(known) <= most:
+        return set(known)
+    return {known[i * len(known) // most] for i in range(most)}
+
+
 def select(args):
     tasks, records = records_of(args.records, args.machine)
-    chosen = by_task(records, held_out(args.dataset, args.holdout), args.least, args.losers)
+    keys = spread(records, held_out(args.dataset, args.holdout), args.tasks)
+    chosen = by_task(records, keys, args.least, args.losers)
     if not chosen:
         sys.exit(f"no records of {args.machine}")
     target = {(r["target"], r.get("threads", 1)) for rs in chosen.values() for r in rs}
@@ -215,6 +224,7 @@ def main():
         elif name == "select":
             sub.add_argument("--fastest", type=int, default=16)
             sub.add_argument("--shards", type=int, default=16)
+            sub.add_argument("--tasks", type=int, default=0)
             sub.add_argument("--losers", action="store_true")
         sub.add_argument("--machine", required=True)
         sub.add_argument("--holdout", default="tenset5")

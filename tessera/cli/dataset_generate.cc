@@ -15,6 +15,7 @@
 #include "tessera/cli/counted.h"
 #include "tessera/cli/progress.h"
 #include "tessera/driver/learn/dataset_build.h"
+#include "tessera/driver/learn/dataset_measure.h"
 #include "tessera/driver/learn/dataset_sample.h"
 #include "tessera/plan/convolution.h"
 #include "tessera/target/cpus.h"
@@ -31,6 +32,12 @@ struct SampleArgs {
 struct BuildArgs {
   driver::BuildOptions options;
   std::optional<std::size_t> shard;  // none: all
+};
+
+struct MeasureArgs {
+  std::string target = "host";
+  int samples = 0;  // 0: as usual
+  driver::MeasureSampleOptions options;
 };
 
 struct GenerateArgs {
@@ -108,6 +115,27 @@ int build(BuildArgs& args) {
   if (!args.shard || *args.shard < manifest->shards) return kOk;
   return report(make_error(ErrorCode::kInvalidArgument, "there is no shard {}: {} has {}",
                            *args.shard, args.options.folder, manifest->shards));
+}
+
+int measure(MeasureArgs& args) {
+  driver::MeasureSampleOptions& o = args.options;
+  const Result<target::Target> target = measure::ask_target(args.target);
+  if (!target) return report(target.error());
+  o.target = *target;
+  // Side by side twice as many are taken.
+  if (args.samples > 0) o.measure.max_samples = (args.samples + 1) / 2;
+  ProgressLine line(30);
+  const auto progress = [&](const driver::MeasureSampleProgress& p) {
+    line.show(fmt::format("{} of {} candidates, {}: {}", p.done, p.candidates,
+                          clock_text(p.elapsed_s), p.task));
+    return !interrupted();
+  };
+  const Result<driver::MeasureSampleResult> done = driver::measure_sample(o, progress);
+  line.finish();
+  if (!done) return report(done.error());
+  fmt::print("{} of {} ({} valid), {} earlier; ended by {}\n", counted(done->records, "record"),
+             counted(done->tasks, "task"), done->valid, done->earlier, done->stopped_by);
+  return interrupted() ? interrupt_code() : kOk;
 }
 
 // Beside this program; or what the user named.
@@ -227,6 +255,38 @@ void add_dataset_steps(Flags& dataset, std::function<int()>* run) {
     *run = [build_args] {
       catch_interrupt();
       return build(*build_args);
+    };
+  });
+
+  Flags* measure_app = dataset.add_subcommand(
+      "measure", "Steps 2 and 3 on this machine, also on its GPU: a sample, timed in turns");
+  const auto measure_args = std::make_shared<MeasureArgs>();
+  driver::MeasureSampleOptions& m = measure_args->options;
+  measure_app->add_option("FOLDER", m.folder, "Folder of `dataset sample`")->required();
+  measure_app->add_option("--db", m.database, "Database of records to write")->required();
+  measure_app->add_option("--target", measure_args->target,
+                          "Where candidates run: host, cuda or opencl, the device at hand");
+  measure_app
+      ->add_option("--samples", measure_args->samples, "Samples of each candidate (default: 24)")
+      ->check(range(2, 1000))
+      ->hide_default();
+  measure_app
+      ->add_option("--build-workers", m.measure.build_workers,
+                   "Compilers side by side (default: one per core left free)")
+      ->check(range(1, 1024))
+      ->hide_default();
+  measure_app->add_duration("--budget", m.budget_s, "Wall clock: 90s, 5m, or none (default)",
+                            Flags::Zero::kNoLimit);
+  measure_app->add_flag("--any-machine", m.any_machine,
+                        "Also for the description of a machine that is not this one");
+  measure_app->footer(
+      "Examples:\n  tessera dataset measure my.ds --db a.db\n"
+      "  tessera dataset measure my.ds --db a.db --target cuda\n"
+      "Run the same command again to resume.");
+  measure_app->callback([measure_args, run] {
+    *run = [measure_args] {
+      catch_interrupt();
+      return measure(*measure_args);
     };
   });
 

@@ -25,8 +25,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kMostCompared = 64;
-
 // What the latest trials say about the machine.
 class MachineTracker {
  public:
@@ -71,6 +69,9 @@ class LocalMeasurer final : public Measurer {
   void submit(std::vector<Trial> trials) override {
     for (Trial& trial : trials) send(std::move(trial), 0, 0);
   }
+  void submit_together(std::vector<Trial> trials) override {
+    send_group(std::move(trials), /*compared=*/false);
+  }
 
   std::vector<Measurement> collect(double timeout_s) override {
     const Clock::time_point end = after(timeout_s);
@@ -92,8 +93,8 @@ class LocalMeasurer final : public Measurer {
 
  private:
   struct Waiting {
-    std::uint64_t id = 0;  // of the caller
-    std::uint64_t group = 0;
+    std::uint64_t id = 0;   // of the caller
+    bool compared = false;  // by compare(), which waits for it
   };
 
   static Clock::time_point after(double seconds) {
@@ -102,9 +103,10 @@ class LocalMeasurer final : public Measurer {
            std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(bounded));
   }
 
-  std::uint64_t send(Trial trial, std::uint64_t group, std::uint64_t group_size) {
+  std::uint64_t send(Trial trial, std::uint64_t group, std::uint64_t group_size,
+                     bool compared = false) {
     const std::uint64_t number = next_++;
-    waiting_[number] = {trial.id, group};
+    waiting_[number] = {trial.id, compared};
     const auto task = tasks_.find(trial.task);
     if (task == tasks_.end()) {
       settle(number, {.id = trial.id,
@@ -117,6 +119,8 @@ class LocalMeasurer final : public Measurer {
     }
     return number;
   }
+
+  std::vector<std::uint64_t> send_group(std::vector<Trial> trials, bool compared);
 
   // False at the end of the time.
   bool receive_until(Clock::time_point end) {
@@ -139,7 +143,7 @@ class LocalMeasurer final : public Measurer {
   void settle(std::uint64_t number, Measurement m) {
     const auto found = waiting_.find(number);
     if (found == waiting_.end()) return;  // cancelled
-    if (found->second.group != 0) {
+    if (found->second.compared) {
       compared_[number] = std::move(m);
     } else {
       results_.push_back(std::move(m));
@@ -167,7 +171,8 @@ class LocalMeasurer final : public Measurer {
   MachineTracker machine_;
 };
 
-std::vector<Measurement> LocalMeasurer::compare(const std::vector<Trial>& trials) {
+// Their numbers, in the order of the trials.
+std::vector<std::uint64_t> LocalMeasurer::send_group(std::vector<Trial> trials, bool compared) {
   std::vector<std::uint64_t> numbers;
   const std::uint64_t group = next_;
   std::uint64_t valid = 0;
@@ -175,16 +180,21 @@ std::vector<Measurement> LocalMeasurer::compare(const std::vector<Trial>& trials
     valid += tasks_.contains(trials[i].task) ? 1 : 0;
   for (std::size_t i = 0; i < trials.size(); ++i) {
     if (i < kMostCompared) {
-      Trial trial = trials[i];
-      trial.final = true;
-      numbers.push_back(send(std::move(trial), group, valid));
+      trials[i].final = true;
+      numbers.push_back(send(std::move(trials[i]), group, valid, compared));
     } else {
       numbers.push_back(next_++);
-      compared_[numbers.back()] = {.id = trials[i].id,
-                                   .outcome = Outcome::kInvalidStatic,
-                                   .reason = "too many to compare at once"};
+      waiting_[numbers.back()] = {trials[i].id, compared};
+      settle(numbers.back(), {.id = trials[i].id,
+                              .outcome = Outcome::kInvalidStatic,
+                              .reason = "too many to compare at once"});
     }
   }
+  return numbers;
+}
+
+std::vector<Measurement> LocalMeasurer::compare(const std::vector<Trial>& trials) {
+  const std::vector<std::uint64_t> numbers = send_group(trials, /*compared=*/true);
   const auto there = [&](std::uint64_t n) { return compared_.count(n) != 0; };
   while (!std::ranges::all_of(numbers, there)) receive_until(after(1));
   std::vector<Measurement> out;

@@ -29,12 +29,17 @@ struct MeasuredTask {
   bool cold_caches = false;
 };
 
+inline constexpr std::size_t kMostCompared = 64;
+
 // Trials go in, measurements come out in any order. One owner thread.
 class Measurer {
  public:
   virtual ~Measurer() = default;
 
   virtual void submit(std::vector<Trial> trials) = 0;
+  // As compare(), but the measurements come from collect(): others can be built meanwhile. At most
+  // kMostCompared trials; a measurer that runs nothing takes them one by one.
+  virtual void submit_together(std::vector<Trial> trials) { submit(std::move(trials)); }
   // Blocks until at least one measurement is there (or none is pending: empty), or `timeout_s`.
   virtual std::vector<Measurement> collect(double timeout_s) = 0;
   // Trials submitted whose measurement collect() has not yet returned.
@@ -42,7 +47,7 @@ class Measurer {
   // Gives up what is pending; the workers stay usable.
   virtual void cancel() = 0;
   // Builds the trials and times them in turns, side by side, all of them fully. Goes before what
-  // is pending; measurements in the order of the trials. At most 64 trials.
+  // is pending; measurements in the order of the trials. At most kMostCompared trials.
   virtual std::vector<Measurement> compare(const std::vector<Trial>& trials) = 0;
   virtual MachineState machine() const = 0;
 };

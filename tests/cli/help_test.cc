@@ -33,6 +33,9 @@ TEST(Help, DatasetCollect) {
 TEST(Help, DatasetSample) {
   expect_help({"dataset", "sample", "--help"}, "help_dataset_sample.txt");
 }
+TEST(Help, DatasetMeasure) {
+  expect_help({"dataset", "measure", "--help"}, "help_dataset_measure.txt");
+}
 TEST(Help, DatasetBuild) { expect_help({"dataset", "build", "--help"}, "help_dataset_build.txt"); }
 TEST(Help, DatasetGenerate) {
   expect_help({"dataset", "generate", "--help"}, "help_dataset_generate.txt");

@@ -1,6 +1,7 @@
 #include "tessera/measure/measurer.h"
 
 #include <cmath>
+#include <map>
 
 #include <gtest/gtest.h>
 
@@ -125,6 +126,24 @@ TEST(Measurer, ComparesSideBySide) {
   const std::vector<Measurement> rest = collect_all(*measurer);
   ASSERT_EQ(rest.size(), 1u);
   EXPECT_EQ(rest[0].id, 40u);
+}
+
+TEST(Measurer, TimesGroupsSideBySideWhileOthersAreBuilt) {
+  const auto measurer = start({dag_of(kMatmul)}, {.max_samples = 4, .trial_limit_s = 0.1});
+  measurer->submit_together(
+      {{.id = 1}, {.id = 2, .steps = steps("split D i 4\n")}, {.id = 3, .steps = steps(kTiled)}});
+  measurer->submit_together({{.id = 4, .steps = steps(kTiled)}, {.id = 5, .task = "3"}});
+  std::map<std::uint64_t, Outcome> outcomes;
+  for (const Measurement& m : collect_all(*measurer)) {
+    outcomes[m.id] = m.outcome;
+    EXPECT_EQ(m.samples_s.size() > 1, m.outcome == Outcome::kOk);
+  }
+  const std::map<std::uint64_t, Outcome> want = {{1, Outcome::kOk},
+                                                 {2, Outcome::kBuildError},
+                                                 {3, Outcome::kOk},
+                                                 {4, Outcome::kOk},
+                                                 {5, Outcome::kInvalidStatic}};
+  EXPECT_EQ(outcomes, want);
 }
 
 TEST(Measurer, ColdCaches) {
