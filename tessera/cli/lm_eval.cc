@@ -84,11 +84,16 @@ nlohmann::ordered_json to_json(const driver::LanguageEval& eval) {
     networks.push_back(network_json(n));
     networks.back()["policies"] = times;
   }
-  return {{"policies", policies},
-          {"networks", networks},
-          {"tasks", eval.tasks},
-          {"candidates", eval.candidates},
-          {"finished", eval.finished}};
+  auto times = nlohmann::ordered_json::array();
+  for (const driver::TaskTimes& t : eval.task_times) {
+    times.push_back({{"key", t.key},
+                     {"name", t.name},
+                     {"default_seconds", t.default_s},
+                     {"best_seconds", t.best_s},
+                     {"seconds", t.seconds}});
+  }
+  return {{"policies", policies}, {"networks", networks},          {"task_times", times},
+          {"tasks", eval.tasks},  {"candidates", eval.candidates}, {"finished", eval.finished}};
 }
 
 void print(const driver::LanguageEval& eval, const EvalArgs& args) {
@@ -257,6 +262,7 @@ void add_lm_eval(Flags& lm, std::function<int()>* run) {
                   "[NAME=]POLICY[+option=value...] instead of random and evolutions (repeatable)");
   sub->add_option("--data", o.data, "Dataset (default: the one that comes with Tessera)");
   sub->add_option("--holdout", o.networks, "Networks whose tasks are judged")->delimiter(',');
+  sub->add_option("--task", o.tasks, "Only those with these keys (repeatable)");
   sub->add_option("--machine", o.machine, "Records of machines with this in their target alone");
   sub->add_option("--trials", o.trials, "Numbers of trials, ascending")->delimiter(',');
   sub->add_option("--seeds", o.seeds, "Runs of each policy")->check(range(1, 1000));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -197,13 +198,21 @@ TEST_F(LanguageEvaluation, MeasuresWhatSearchesProposeOnceEach) {
   options_.measured = true;
   options_.target = target::code_target(target::find_target("neoverse-v1").value(), 1);
   options_.most_tasks = 1;
-  std::set<std::string> seen;
+  std::map<std::string, double> seen;
+  std::set<std::string> in_turns;
   TuneOptions fake;
   use_answers(
-      [&](const measure::Trial& trial, bool, measure::Measurement* m) {
-        EXPECT_TRUE(seen.insert(schedule::to_text(trial.steps)).second);
+      [&](const measure::Trial& trial, bool side_by_side, measure::Measurement* m) {
+        const std::string text = schedule::to_text(trial.steps);
         m->outcome = measure::Outcome::kOk;
-        m->samples_s = {1e-3 / static_cast<double>(seen.size())};
+        m->samples_s = {2e-3};
+        if (side_by_side) {
+          in_turns.insert(text);
+          if (seen.contains(text)) m->samples_s = {1e-3 + seen[text]};
+          return;
+        }
+        EXPECT_TRUE(seen.emplace(text, 1e-3 / static_cast<double>(seen.size() + 1)).second);
+        m->samples_s = {seen[text]};
       },
       &fake);
   options_.start_measurer = fake.start_measurer;
@@ -211,6 +220,24 @@ TEST_F(LanguageEvaluation, MeasuresWhatSearchesProposeOnceEach) {
   EXPECT_EQ(eval.tasks, 1u);
   EXPECT_EQ(eval.candidates, seen.size());
   EXPECT_LT(eval.policies[0].share[0], eval.policies[0].share[2]);
+  // What each search takes after each number of trials, and the default.
+  EXPECT_GT(in_turns.size(), options_.trials.size());
+  ASSERT_EQ(eval.task_times.size(), 1u);
+  const TaskTimes& times = eval.task_times[0];
+  EXPECT_DOUBLE_EQ(times.default_s, 2e-3);
+  EXPECT_GT(times.best_s, 1e-3);
+  ASSERT_EQ(times.seconds.size(), eval.policies.size());
+  EXPECT_DOUBLE_EQ(times.seconds[0][0][0], 2e-3);
+  EXPECT_GE(times.seconds[0][0][2], times.best_s);
+}
+
+TEST_F(LanguageEvaluation, OfTheTasksThatAreNamed) {
+  const LanguageEval all = evaluate_language(options_).value();
+  ASSERT_FALSE(all.task_times.empty());
+  options_.tasks = {all.task_times[0].key};
+  EXPECT_EQ(evaluate_language(options_)->task_times[0].seconds, all.task_times[0].seconds);
+  options_.tasks = {"0123456789abcdef"};
+  EXPECT_FALSE(evaluate_language(options_).ok());
 }
 
 // A language model with fresh weights.

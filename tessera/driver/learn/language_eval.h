@@ -22,6 +22,7 @@ struct StudiedPolicy {
 struct LanguageEvalOptions {
   std::string data;                                 // folder of a dataset
   std::vector<std::string> networks = {"tenset5"};  // whose tasks are judged
+  std::vector<std::string> tasks;                   // keys of those of them to judge; empty: all
   std::string machine;                              // part of the name of its target; empty: all
   std::vector<StudiedPolicy> policies;
   std::vector<std::int64_t> trials = {1, 2, 4, 10, 32, 64};  // ascending
@@ -54,6 +55,13 @@ struct PolicyShares {
   std::vector<double> low, high;  // of the seeds
 };
 
+// What searches found of one task: seconds by policy, seed and number of trials; 0: nothing.
+struct TaskTimes {
+  std::string key, name;
+  double default_s = 0, best_s = 0;  // default: 0 where it is not known
+  std::vector<std::vector<std::vector<double>>> seconds;
+};
+
 // What a network takes on a machine when every task has the fastest of its default and what a
 // search has found, by the records: geometric means over the seeds.
 struct NetworkTimes {
@@ -69,9 +77,12 @@ struct LanguageEval {
   std::vector<std::int64_t> trials;
   std::vector<PolicyShares> policies;
   std::vector<NetworkTimes> networks;  // on records
+  std::vector<TaskTimes> task_times;   // in the order they were done
   bool finished = true;                // else stopped: of the tasks until then
 };
 
+// With `measured`, a search has found what it would take, by its own times, after so many trials;
+// all of these and the default are then timed once more, in turns, and these times judge it.
 // kInvalidArgument: no such networks or policies, or no task with enough records; with `measured`,
 // call it before any thread is started.
 Result<LanguageEval> evaluate_language(const LanguageEvalOptions& options);
