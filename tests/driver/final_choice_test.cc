@@ -62,5 +62,54 @@ TEST(FinalChoice, IsNeverSlowerThanAnythingBefore) {
   }
 }
 
+constexpr double kLeast = 0.005;
+
+TEST(Gain, IsWhatNoiseDoesNotExplain) {
+  const runtime::Samples before = samples({10.0, 10.1, 9.9, 10.05, 9.95, 10.02, 9.98});
+  const Gain clear = gain_of(before, samples({9.0, 9.1, 8.9, 9.05, 8.95, 9.02, 8.98}));
+  EXPECT_NEAR(clear.gain, 0.1, 1e-9);
+  EXPECT_LT(clear.noise, 0.02);
+  EXPECT_TRUE(is_sure(clear, kLeast));
+  // Too little, slower, and the same gain where samples are far apart.
+  EXPECT_FALSE(is_sure(gain_of(before, samples({9.97, 10.07, 9.87, 9.97})), kLeast));
+  EXPECT_FALSE(is_sure(gain_of(samples({9.0, 9.0, 9.0}), before), kLeast));
+  const runtime::Samples wide = samples({8.0, 9.0, 10.0, 11.0, 12.0, 9.5, 10.5});
+  const Gain lucky = gain_of(wide, samples({7.0, 8.0, 9.0, 10.0, 11.0, 8.5, 9.5}));
+  EXPECT_NEAR(lucky.gain, 0.1, 1e-9);
+  EXPECT_FALSE(is_sure(lucky, kLeast));
+  // Its fast samples are not faster.
+  const Gain apart = gain_of(samples({1.0, 1.2, 1.2, 1.2}), samples({1.1, 1.1, 1.1, 1.1}));
+  EXPECT_FALSE(is_sure(apart, kLeast));
+}
+
+TEST(Gain, OfSeveralComparisonsBelievesTheQuietOnes) {
+  const Gain quiet{0.05, 0.01, true}, loud{-0.3, 0.6, false};
+  const Gain together = combined({quiet, loud});
+  EXPECT_NEAR(together.gain, 0.05, 0.001);
+  EXPECT_FALSE(is_sure(together, kLeast));  // half of them show it
+  EXPECT_TRUE(is_sure(combined({quiet, quiet, loud}), kLeast));
+  // Each is precise, and they contradict each other.
+  EXPECT_FALSE(is_sure(combined({{0.05, 0.01, true}, {-0.04, 0.01, true}}), kLeast));
+  EXPECT_LT(combined({quiet, quiet}).noise, quiet.noise);
+}
+
+TEST(Gain, OfTheSameIsSeldomSure) {
+  Rng rng(3);
+  int sure = 0;
+  for (int round = 0; round < 1000; ++round) {
+    std::vector<Gain> gains;
+    for (int pass = 0; pass < 3; ++pass) {
+      std::vector<double> a, b;
+      for (int k = 0; k < 9; ++k) {
+        a.push_back(1 + 0.05 * rng.uniform());
+        b.push_back(1 + 0.05 * rng.uniform());
+      }
+      gains.push_back(gain_of(samples(a), samples(b)));
+    }
+    sure += is_sure(combined(gains), kLeast) ? 1 : 0;
+  }
+  EXPECT_LT(sure, 20);
+}
+
 }  // namespace
 }  // namespace tessera::driver

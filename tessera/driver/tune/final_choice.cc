@@ -1,8 +1,22 @@
 #include "tessera/driver/tune/final_choice.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tessera::driver {
+namespace {
+
+constexpr double kLeastNoise = 1e-3;  // few samples may agree by chance
+
+// Of the median, by the distances from it: some samples may be far out.
+double standard_error(const runtime::Samples& s) {
+  runtime::Samples distances;
+  for (const double t : s.call_s) distances.call_s.push_back(std::abs(t - s.median_s()));
+  constexpr double kNormal = 1.4826 * 1.2533;  // of a normal distribution: to sigma, of a median
+  return kNormal * distances.median_s() / std::sqrt(static_cast<double>(s.call_s.size()));
+}
+
+}  // namespace
 
 FinalChoice choose_final(const std::vector<runtime::Samples>& models, std::size_t before) {
   const auto fastest = [&](std::size_t first, std::size_t last, auto seconds) {
@@ -27,6 +41,37 @@ FinalChoice choose_final(const std::vector<runtime::Samples>& models, std::size_
     out.after_s = models[found].median_s();
   }
   return out;
+}
+
+Gain gain_of(const runtime::Samples& before, const runtime::Samples& after) {
+  const double was = before.median_s();
+  Gain out;
+  out.gain = (was - after.median_s()) / was;
+  out.noise = 3 * std::hypot(standard_error(before), standard_error(after)) / was;
+  out.fast = after.p10_s() < before.p10_s();
+  return out;
+}
+
+Gain combined(const std::vector<Gain>& gains) {
+  const auto weight = [](const Gain& g) { return 1 / std::pow(std::max(g.noise, kLeastNoise), 2); };
+  double weights = 0, sum = 0, squares = 0;
+  std::size_t fast = 0;
+  for (const Gain& g : gains) {
+    weights += weight(g);
+    sum += weight(g) * g.gain;
+    fast += g.fast ? 1 : 0;
+  }
+  Gain out;
+  out.gain = sum / weights;
+  for (const Gain& g : gains) squares += weight(g) * std::pow(g.gain - out.gain, 2);
+  const auto others = static_cast<double>(std::max<std::size_t>(1, gains.size() - 1));
+  out.noise = std::max(1 / std::sqrt(weights), 3 * std::sqrt(squares / weights / others));
+  out.fast = 2 * fast > gains.size();
+  return out;
+}
+
+bool is_sure(const Gain& gain, double least) {
+  return gain.gain > std::max(least, gain.noise) && gain.fast;
 }
 
 }  // namespace tessera::driver

@@ -19,4 +19,17 @@ struct FinalChoice {
 // exceeds `before_s`.
 FinalChoice choose_final(const std::vector<runtime::Samples>& models, std::size_t before);
 
+// What one model gains over another that was timed in turns with it, relative to the time before.
+struct Gain {
+  double gain = 0;    // of the medians; negative: slower
+  double noise = 0;   // three standard errors of it, by the spread of the samples
+  bool fast = false;  // the fast samples show a gain as well
+};
+Gain gain_of(const runtime::Samples& before, const runtime::Samples& after);
+// Of several comparisons: quiet ones count more, and where they contradict each other, that is
+// noise.
+Gain combined(const std::vector<Gain>& gains);
+// A gain of at least `least`, which noise does not explain.
+bool is_sure(const Gain& gain, double least);
+
 }  // namespace tessera::driver

@@ -23,6 +23,8 @@ constexpr double kLeastGain = 0.005;
 constexpr double kDisturbed = 0.05;  // the same of times that other processes disturbed
 // A gain is timed again: noise seems to be one, too.
 constexpr int kConfirmations = 2;
+// How often the tuned model is timed beside the untuned one before it is kept, at most.
+constexpr int kComparisons = 4;
 // Swaps without a gain in a row before the rest is left alone, and swaps in all.
 constexpr int kPatience = 6, kMostSwaps = 24;
 
@@ -33,6 +35,11 @@ runtime::TimingOptions short_timing(double model_s) {
 std::string difference(double error) {
   if (std::isinf(error)) return "differ in shape, NaN or infinity, or are NaN everywhere";
   return fmt::format("differ by {:.1f} times what is allowed", error);
+}
+
+void add_samples(const runtime::Samples& more, runtime::Samples* all) {
+  all->trusted = (all->call_s.empty() || all->trusted) && more.trusted;
+  all->call_s.insert(all->call_s.end(), more.call_s.begin(), more.call_s.end());
 }
 
 Result<void> set_inputs(const exec::CompiledModel& model, exec::ModelRunner& runner) {
@@ -173,6 +180,23 @@ Result<std::vector<runtime::Samples>> WholeModels::time_side_by_side(
   return timer.run();
 }
 
+// The first model and the second in turns, again until it is clear which one is faster.
+Result<WholeModels::Comparison> WholeModels::compare(const std::vector<const Built*>& models) {
+  Comparison out;
+  std::vector<Gain> gains;
+  for (int round = 0; round < kComparisons; ++round) {
+    TESSERA_TRY(const std::vector<runtime::Samples> samples, time_side_by_side(models));
+    add_samples(samples[0], &out.before);
+    add_samples(samples[1], &out.after);
+    gains.push_back(gain_of(samples[0], samples[1]));
+    out.gain = combined(gains);
+    const bool clear = std::abs(out.gain.gain) > 2 * std::max(kLeastGain, out.gain.noise);
+    // Noise looks like a gain now and then: a single round is not believed.
+    if ((round > 0 && clear) || session_.interrupted()) break;
+  }
+  return out;
+}
+
 bool WholeModels::give_up_rounding(Selection* selection) const {
   const std::vector<TuneChoice>& choices = session_.problem().choices;
   const auto rounding = [&](std::size_t i) {
@@ -260,15 +284,12 @@ Result<void> WholeModels::time(Selection* selection, bool improve_it,
         TESSERA_TRY(tuned, selected(i, *selection));
       }
     }
-    TESSERA_TRY(const std::vector<runtime::Samples> samples,
-                time_side_by_side({plain.get(), tuned.get()}));
-    report.before_s = samples[0].median_s();
-    report.after_s = samples[1].median_s();
-    report.trusted = samples[0].trusted && samples[1].trusted;
-    // Every kernel was timed beside its default before: a disturbed time of the whole says less.
-    const double noise = report.trusted ? kLeastGain : kDisturbed;
-    if (subjects.size() > 1 || report.after_s <= (1 + noise) * report.before_s) continue;
-    // Faster kernels one by one, slower together: nothing was gained, so nothing is changed.
+    TESSERA_TRY(const Comparison last, compare({plain.get(), tuned.get()}));
+    report.before_s = last.before.median_s();
+    report.after_s = last.after.median_s();
+    report.trusted = last.before.trusted && last.after.trusted;
+    if (subjects.size() > 1 || is_sure(last.gain, kLeastGain)) continue;
+    // Faster kernels one by one, no faster together: nothing was gained, so nothing is changed.
     *selection = untuned_algorithms();
     selection->given.clear();
     for (std::size_t t = 0; t < finalists_.size(); ++t) {
@@ -278,8 +299,10 @@ Result<void> WholeModels::time(Selection* selection, bool improve_it,
       }
     }
     report.after_s = report.before_s;
-    session_.note(fmt::format("{}: not faster as a whole; the plan keeps the default schedules",
-                              subjects[i].name));
+    session_.note(fmt::format(
+        "{}: not faster as a whole (its time {:+.1f} %, noise {:.1f} %); the plan keeps the "
+        "default schedules",
+        subjects[i].name, -100 * last.gain.gain, 100 * last.gain.noise));
   }
   return {};
 }

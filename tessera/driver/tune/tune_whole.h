@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/driver/tune/final_choice.h"
 #include "tessera/driver/tune/tune_session.h"
 #include "tessera/exec/model_runner.h"
 #include "tessera/runtime/timing.h"
@@ -60,6 +61,11 @@ class WholeModels {
   Result<std::vector<runtime::Samples>> time_side_by_side(const std::vector<const Built*>& models);
 
  private:
+  struct Comparison {
+    runtime::Samples before, after;  // of all rounds
+    Gain gain;
+  };
+  Result<Comparison> compare(const std::vector<const Built*>& models);
   // Where models run: the device, opened with the first, or the cores of this process.
   std::unique_ptr<exec::ModelRunner> runner(const Built& built) const;
   Result<std::vector<HostTensor>> outputs_of(const Built& built) const;  // of random inputs
