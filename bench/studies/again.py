@@ -4,6 +4,7 @@
   again.py select DATASET RECORDS.jsonl -o FOLDER --machine TEXT [--holdout NETWORKS] [--fastest 16] [--shards 16] [--losers] [--tasks N]
   again.py judge DATASET RECORDS.jsonl AGAIN.jsonl... --machine TEXT [--trials 1,2,4,10] [--json]
   again.py merge DATASET RECORDS.jsonl AGAIN.jsonl... --machine TEXT -o MERGED
+  again.py part AGAIN.jsonl --parts N -o PREFIX
 
 RECORDS.jsonl is what `tessera dataset export DATASET -o RECORDS.jsonl` writes. `select` writes a sample as `tessera dataset
 sample` does: `tessera dataset build FOLDER` and `tessera-runner FOLDER/bundle-*.tsb -o AGAIN.jsonl` measure it on the
@@ -14,6 +15,8 @@ than all of these by their records, so that the oracle does at least as well amo
 With `--fastest 0 --losers` `select` takes all that were timed, also those whose timing was cut short. `merge` then writes a copy of the
 dataset in which each of them has the median of its new times, one file of them a pass, less what all candidates of a task share in
 a pass.
+`tessera dataset measure FOLDER --db DB` and `tessera db export --db DB -o AGAIN.jsonl` do the same, also on GPUs, with all samples
+taken in turns: `part` makes N passes of them, PREFIX-1.jsonl and so on, each with the medians of its part of the samples.
 """
 import argparse
 import gzip
@@ -206,6 +209,18 @@ def merge(args):
     print(f"{len(changes)} candidates, all of {whole} of {len(chosen)} tasks: {args.output}")
 
 
+def part(args):
+    rows = [json.loads(line) for line in open(args.again)]
+    for number in range(args.parts):
+        with open(f"{args.output}-{number + 1}.jsonl", "w") as out:
+            for r in rows:
+                samples = r.get("samples_s", [])
+                some = samples[number * len(samples) // args.parts:(number + 1) * len(samples) // args.parts]
+                if some:
+                    r = {**r, "samples_s": some, "seconds": statistics.median(some)}
+                out.write(json.dumps(r, separators=(",", ":")) + "\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
@@ -229,6 +244,11 @@ def main():
         sub.add_argument("--machine", required=True)
         sub.add_argument("--holdout", default="tenset5")
         sub.add_argument("--least", type=int, default=32)
+    parts = commands.add_parser("part")
+    parts.set_defaults(run=part)
+    parts.add_argument("again")
+    parts.add_argument("--parts", type=int, default=4)
+    parts.add_argument("-o", "--output", required=True)
     args = parser.parse_args()
     args.run(args)
 
