@@ -13,13 +13,13 @@
 
 #include "tessera/driver/bench/bench_model.h"
 #include "tessera/driver/compile/about_model.h"
+#include "tessera/driver/learn/paired_timing.h"
 #include "tessera/driver/learn/plan_estimates.h"
 #include "tessera/driver/learn/plan_graphs.h"
 #include "tessera/exec/model_runner.h"
 #include "tessera/graph/passes/algorithms.h"
 #include "tessera/graphset/npz_file.h"
 #include "tessera/runtime/thread_pool.h"
-#include "tessera/runtime/timing.h"
 #include "tessera/support/files.h"
 #include "tessera/support/hash.h"
 #include "tessera/support/rng.h"
@@ -40,10 +40,10 @@ constexpr std::int64_t kMostInVain = 20;  // draws, beside two for every plan th
 // The fastest of these are what a search goes on from.
 constexpr std::size_t kParents = 8;
 
-// Where the rules' plan takes this much longer than it did at its fastest, something else used the
-// machine: both are timed again.
-constexpr double kDisturbed = 1.02;
-constexpr int kMostTimings = 3;
+// What the rules' plan is expected to take is the least of so many plans before.
+constexpr std::int64_t kRemembered = 20;
+// Shorter runs begin with one that is not timed, and are repeated for this long.
+constexpr double kShortRun = 3e-3, kLeastTimed = 5e-4;
 
 // Of a kernel alone.
 constexpr int kKernelSamples = 5;
@@ -117,10 +117,14 @@ class ModelPlans {
   Result<void> open() {
     LoadOptions plain = options_.load;
     plain.optimize = false;
-    TESSERA_TRY(imported_, load_graph(model_, plain));
+    TESSERA_TRY(undecided_, load_graph(model_, plain));
     TESSERA_TRY(PlanGraph graph,
-                PlanGraph::make(imported_, options_.load.passes, file_name(model_)));
+                PlanGraph::make(undecided_, options_.load.passes, file_name(model_)));
     graph_.emplace(std::move(graph));
+    // What comes before the first decision is the same for all plans.
+    graph::PassOptions first = options_.load.passes;
+    first.stop_after = "open_image_norms";
+    TESSERA_DO(graph::optimize(undecided_, first));
     TESSERA_TRY(lines_, read_lines(lines_path()));
     for (const Line& l : lines_) known_.insert(l.decisions);
     earlier_ = std::ssize(lines_);
@@ -208,7 +212,9 @@ class ModelPlans {
   std::string lines_path() const { return base_ + ".plans.jsonl"; }
 
   Result<task::PlannedGraph> planned(plan::Decider decider) const {
-    return task::apply_plan(imported_, options_.load.passes, options_.build.partition,
+    graph::PassOptions passes = options_.load.passes;
+    passes.verify = false;
+    return task::apply_plan(undecided_, std::move(passes), options_.build.partition,
                             std::move(decider));
   }
   static Decisions decisions_of(const task::PlannedGraph& planned) {
@@ -267,64 +273,89 @@ class ModelPlans {
   // Beside the rules' plan, which tells how fast the machine is at the moment.
   Result<void> measure(const Built& built) {
     exec::ModelRunner rules(rules_.model, pool_), other(built.model, pool_);
-    runtime::InterleavedTimer timer(
-        {.sample_s = 2e-3, .samples = 15, .min_samples = 5, .time_limit_s = 0.15});
     const std::vector<HostTensor> inputs = inputs_of(built);
-    for (exec::ModelRunner* runner : {&rules, &other}) {
-      for (std::size_t i = 0; i < inputs.size(); ++i) TESSERA_DO(runner->set_input(i, inputs[i]));
-      TESSERA_DO(runner->run());
-      timer.add([runner] { (void)runner->run(); });
-    }
-    // Fast samples: other programs on the machine disturb them least.
-    double rules_s = std::numeric_limits<double>::infinity(), other_s = rules_s;
-    for (int i = 0; i == 0 || (i < kMostTimings && rules_s > kDisturbed * fastest_rules_s_); ++i) {
-      const std::vector<runtime::Samples> samples = timer.run();
-      if (samples[0].p10_s() >= rules_s) continue;
-      rules_s = samples[0].p10_s();
-      other_s = samples[1].p10_s();
-    }
-    fastest_rules_s_ = std::min(fastest_rules_s_, rules_s);
+    TESSERA_TRY(const auto time_rules, timed(rules, inputs));
+    TESSERA_TRY(const auto time_other, timed(other, inputs));
+    const PairTimes times =
+        time_pair(time_rules, time_other, {.known_first_s = fastest_rules_lately()});
     double estimate_s = built.estimate_s;
     if (options_.time_kernels) {
       TESSERA_TRY(estimate_s, sum_of_kernels(built, other));
     }
-    const double reference_s = lines_.empty() ? rules_s : lines_[0].rules_s;
-    lines_.push_back({built.decisions, other_s * reference_s / rules_s, rules_s, estimate_s});
+    const double reference_s = lines_.empty() ? times.first_s : lines_[0].rules_s;
+    lines_.push_back(
+        {built.decisions, times.second_s * reference_s / times.first_s, times.first_s, estimate_s});
     known_.insert(built.decisions);
     return {};
   }
 
+  // Runs the model and tells the seconds of one run.
+  static Result<std::function<double()>> timed(exec::ModelRunner& runner,
+                                               const std::vector<HostTensor>& inputs) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) TESSERA_DO(runner.set_input(i, inputs[i]));
+    TESSERA_DO(runner.run());
+    const auto seconds = [&runner](int runs) {
+      const Clock::time_point begin = Clock::now();
+      for (int i = 0; i < runs; ++i) (void)runner.run();
+      return std::chrono::duration<double>(Clock::now() - begin).count() / runs;
+    };
+    const double once_s = seconds(1);
+    const int runs = std::max(1, static_cast<int>(kLeastTimed / std::max(once_s, 1e-7)));
+    // Data of the other model is in the caches.
+    return std::function<double()>([seconds, runs, warm = once_s < kShortRun] {
+      if (warm) (void)seconds(1);
+      return seconds(runs);
+    });
+  }
+
+  double fastest_rules_lately() const {
+    double best = lines_.empty() ? 0 : lines_.back().rules_s;
+    const auto first = std::max<std::int64_t>(earlier_, std::ssize(lines_) - kRemembered);
+    for (auto i = first; i < std::ssize(lines_); ++i) {
+      best = std::min(best, lines_[static_cast<std::size_t>(i)].rules_s);
+    }
+    return first == std::ssize(lines_) ? 0 : best;
+  }
+
   // Kernels that no plan before had are timed, each by itself.
   Result<double> sum_of_kernels(const Built& built, exec::ModelRunner& runner) {
+    std::vector<std::pair<std::size_t, double*>> fresh;  // steps, and where their time belongs
+    std::vector<bool> seen(built.kernels.size());
+    for (std::size_t s = 0; s < built.model.steps.size(); ++s) {
+      const exec::CompiledModel::Step& step = built.model.steps[s];
+      if (step.kind != task::GroupKind::kKernel || seen[step.kernel]) continue;
+      seen[step.kernel] = true;
+      const auto [known, added] = kernel_s_.try_emplace(built.kernels[step.kernel].key,
+                                                        std::numeric_limits<double>::infinity());
+      if (added) fresh.emplace_back(s, &known->second);
+    }
+    for (int i = 0; i < kKernelSamples && !fresh.empty(); ++i) {
+      TESSERA_DO(time_cold(built.model, fresh, runner));
+    }
     double sum = 0;
-    for (std::size_t k = 0; k < built.kernels.size(); ++k) {
-      const auto [known, fresh] = kernel_s_.try_emplace(built.kernels[k].key, 0);
-      if (fresh) {
-        TESSERA_TRY(known->second, time_kernel(built.model, k, runner));
-      }
-      sum += built.kernels[k].weight * known->second;
+    for (const typename Built::Kernel& k : built.kernels) {
+      const auto known = kernel_s_.find(k.key);
+      if (known != kernel_s_.end()) sum += k.weight * known->second;
     }
     return sum;
   }
 
-  // As between others: what it reads was just computed, its weights are in no cache of the core.
-  Result<double> time_kernel(const exec::CompiledModel& model, std::size_t kernel,
-                             exec::ModelRunner& runner) {
-    for (std::size_t s = 0; s < model.steps.size(); ++s) {
-      if (model.steps[s].kind != task::GroupKind::kKernel || model.steps[s].kernel != kernel)
-        continue;
-      double best = std::numeric_limits<double>::infinity();
-      for (int i = 0; i < kKernelSamples; ++i) {
-        evict(model);
-        if (s > 0 && model.steps[s - 1].kind == task::GroupKind::kKernel) {
-          TESSERA_DO(runner.time_step(s - 1, 1));
-        }
-        TESSERA_TRY(const double seconds, runner.time_step(s, 1));
-        best = std::min(best, seconds);
+  // As between others: what a kernel reads was just computed, its weights are in no cache of the
+  // core, since each step runs once after all of them were evicted.
+  Result<void> time_cold(const exec::CompiledModel& model,
+                         const std::vector<std::pair<std::size_t, double*>>& steps,
+                         exec::ModelRunner& runner) {
+    evict(model);
+    std::size_t last = model.steps.size();  // that ran
+    for (const auto& [s, best] : steps) {
+      if (s > 0 && s - 1 != last && model.steps[s - 1].kind == task::GroupKind::kKernel) {
+        TESSERA_DO(runner.time_step(s - 1, 1));
       }
-      return best;
+      TESSERA_TRY(const double seconds, runner.time_step(s, 1));
+      *best = std::min(*best, seconds);
+      last = s;
     }
-    return 0;
+    return {};
   }
 
   // Touches as much as a run of the model does.
@@ -341,7 +372,7 @@ class ModelPlans {
   runtime::ThreadPool& pool_;
   PlanEstimates& estimates_;
   std::string base_;
-  graph::Graph imported_;
+  graph::Graph undecided_;
   std::optional<PlanGraph> graph_;
   Built rules_;
   std::vector<HostTensor> wanted_;
@@ -349,7 +380,6 @@ class ModelPlans {
   std::set<Decisions> known_;
   std::map<std::string, double> kernel_s_;  // by key
   std::vector<unsigned char> other_;        // that evicts what caches hold
-  double fastest_rules_s_ = std::numeric_limits<double>::infinity();
   std::int64_t earlier_ = 0, failed_ = 0, wrong_ = 0;
 };
 

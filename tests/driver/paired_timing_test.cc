@@ -1,0 +1,40 @@
+// When the times of two models that take turns have settled, by made-up times.
+#include "tessera/driver/learn/paired_timing.h"
+
+#include <gtest/gtest.h>
+
+namespace tessera::driver {
+namespace {
+
+TEST(PairedTiming, QuietMachinesNeedFewRounds) {
+  const PairTimes times = time_pair([] { return 1e-3; }, [] { return 2e-3; }, {});
+  EXPECT_EQ(times.rounds, 6);
+  EXPECT_DOUBLE_EQ(times.first_s, 1e-3);
+  EXPECT_DOUBLE_EQ(times.second_s, 2e-3);
+  EXPECT_EQ(time_pair([] { return 20e-3; }, [] { return 20e-3; }, {}).rounds, 4);
+}
+
+TEST(PairedTiming, GoesOnUntilTimesAgree) {
+  int call = 0;
+  const auto disturbed = [&] { return ++call < 10 ? 1e-3 * (1 + 0.1 * (10 - call)) : 1e-3; };
+  const PairTimes times = time_pair(disturbed, [] { return 1e-3; }, {});
+  EXPECT_EQ(times.rounds, 11);
+  EXPECT_DOUBLE_EQ(times.first_s, 1e-3);
+}
+
+TEST(PairedTiming, WaitsForTheSpeedThatIsKnown) {
+  int call = 0;
+  const auto slow_at_first = [&] { return ++call < 20 ? 1.1e-3 : 1e-3; };
+  EXPECT_EQ(time_pair(slow_at_first, [] { return 1e-3; }, {.known_first_s = 1e-3}).rounds, 21);
+}
+
+TEST(PairedTiming, EndsWhereNothingSettles) {
+  double seconds = 10e-3;
+  const PairTimes times =
+      time_pair([&] { return seconds *= 0.95; }, [] { return 1e-3; }, {.limit_s = 0.05});
+  EXPECT_LT(times.rounds, 15);
+  EXPECT_GT(times.rounds, 5);
+}
+
+}  // namespace
+}  // namespace tessera::driver
