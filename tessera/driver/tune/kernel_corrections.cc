@@ -54,7 +54,8 @@ std::vector<double> KernelCorrections::solve(std::vector<double> right) const {
   return right;
 }
 
-void KernelCorrections::observe(const PlanTasks& rules, const PlanTasks& plan, double share) {
+void KernelCorrections::observe(const PlanTasks& rules, const PlanTasks& plan, double share,
+                                std::optional<double> expected) {
   Change c = change(rules, plan);
   if (!c.known || !std::isfinite(share) || c.effects.empty()) return;
   // One more row of the Cholesky factor.
@@ -66,13 +67,13 @@ void KernelCorrections::observe(const PlanTasks& rules, const PlanTasks& plan, d
                       std::inner_product(row.begin(), row.end(), row.begin(), 0.0);
   row.push_back(std::sqrt(std::max(rest, kNoise * kNoise / 4)));
   factor_.push_back(std::move(row));
-  surprises_.push_back(share - 1 - c.sum);
+  surprises_.push_back(share - expected.value_or(1 + c.sum));
   seen_.push_back(std::move(c));
   solved_ = solve(surprises_);
 }
 
-KernelCorrections::Belief KernelCorrections::believe(const PlanTasks& rules,
-                                                     const PlanTasks& plan) const {
+KernelCorrections::Belief KernelCorrections::believe(const PlanTasks& rules, const PlanTasks& plan,
+                                                     std::optional<double> expected) const {
   const Change c = change(rules, plan);
   if (!c.known) return {std::numeric_limits<double>::infinity(), 0};
   std::vector<double> row;
@@ -81,7 +82,8 @@ KernelCorrections::Belief KernelCorrections::believe(const PlanTasks& rules,
   row = solve(std::move(row));
   const double known = std::inner_product(row.begin(), row.end(), row.begin(), 0.0);
   const double learnt = std::inner_product(row.begin(), row.end(), solved_.begin(), 0.0);
-  return {1 + c.sum + learnt, std::sqrt(std::max(0.0, covariance(c, c) - known))};
+  return {expected.value_or(1 + c.sum) + learnt,
+          std::sqrt(std::max(0.0, covariance(c, c) - known))};
 }
 
 }  // namespace tessera::driver

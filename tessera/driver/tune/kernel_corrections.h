@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,14 +19,17 @@ class KernelCorrections {
   // `costs` outlives it and knows the kernels of the rules' plan.
   explicit KernelCorrections(const PlanCosts& costs) : costs_(costs) {}
 
-  // A plan took `share` of the time of the rules' plan.
-  void observe(const PlanTasks& rules, const PlanTasks& plan, double share);
+  // A plan took `share` of the time of the rules' plan. `expected`: what was expected before
+  // anything was measured; none: what the sums say.
+  void observe(const PlanTasks& rules, const PlanTasks& plan, double share,
+               std::optional<double> expected = {});
 
   struct Belief {
     double share = 0;      // of the time of the rules' plan; infinite: a kernel has no time
     double deviation = 0;  // of that share, by what is not known about its kernels
   };
-  Belief believe(const PlanTasks& rules, const PlanTasks& plan) const;
+  Belief believe(const PlanTasks& rules, const PlanTasks& plan,
+                 std::optional<double> expected = {}) const;
 
  private:
   // What each kernel adds to the time of the rules' plan, as a share of it.
@@ -42,7 +46,7 @@ class KernelCorrections {
 
   const PlanCosts& costs_;
   std::vector<Change> seen_;
-  std::vector<double> surprises_;            // of those: share less what the sums say
+  std::vector<double> surprises_;            // of those: share less what was expected
   std::vector<std::vector<double>> factor_;  // of the covariances, lower
   std::vector<double> solved_;               // surprises_, solved with the factor
 };

@@ -1,7 +1,9 @@
 #include "tessera/driver/tune/plan_costs.h"
 
+#include <algorithm>
 #include <limits>
 
+#include "tessera/driver/tune/side_by_side.h"
 #include "tessera/graph/passes/algorithms.h"
 
 namespace tessera::driver {
@@ -29,6 +31,13 @@ Result<const PlanTasks*> PlanCosts::tasks_of(const plan::Decisions& decisions) {
     out[task.key] += task.weight;
     if (index_.try_emplace(task.key, tasks_.size()).second) tasks_.push_back(task);
   }
+  if (side_by_side_) {
+    std::vector<Call>& calls = calls_[decisions];
+    std::vector<std::vector<std::size_t>> before = calls_before(planned.tasks);
+    for (std::size_t c = 0; c < before.size(); ++c) {
+      calls.push_back({planned.tasks.tasks[planned.tasks.calls[c].task].key, std::move(before[c])});
+    }
+  }
   return &plans_.emplace(decisions, std::move(out)).first->second;
 }
 
@@ -49,8 +58,12 @@ double PlanCosts::seconds_of(const std::string& key) const {
 }
 
 double PlanCosts::seconds(const plan::Decisions& decisions) {
-  constexpr double kUnknown = std::numeric_limits<double>::infinity();
   ++judged_;
+  return expected_s(decisions);
+}
+
+double PlanCosts::expected_s(const plan::Decisions& decisions) {
+  constexpr double kUnknown = std::numeric_limits<double>::infinity();
   const Result<const PlanTasks*> plan = tasks_of(decisions);
   if (!plan) return kUnknown;
   double sum = 0;
@@ -59,7 +72,26 @@ double PlanCosts::seconds(const plan::Decisions& decisions) {
     if (known == seconds_.end() || !(known->second > 0)) return kUnknown;
     sum += count * known->second;
   }
-  return sum;
+  return side_by_side_ ? sum - gained_ * (sum - overlapped_s(decisions)) : sum;
+}
+
+double PlanCosts::overlapped_s(const plan::Decisions& decisions) const {
+  std::vector<RunningKernel> kernels;
+  for (const Call& c : calls_.at(decisions)) {
+    const auto share = shares_.find(c.key);
+    kernels.push_back({seconds_of(c.key), share == shares_.end() ? 1 : share->second, c.after});
+  }
+  return side_by_side_seconds(kernels);
+}
+
+void PlanCosts::calibrate(const plan::Decisions& decisions, double seconds) {
+  // Below this, what is gained side by side is noise.
+  constexpr double kLeastShare = 0.02;
+  gained_ = 0;
+  const double chain = expected_s(decisions);
+  if (!side_by_side_ || chain == std::numeric_limits<double>::infinity()) return;
+  const double most = chain - overlapped_s(decisions);
+  if (most > kLeastShare * chain) gained_ = std::clamp((chain - seconds) / most, 0.0, 1.0);
 }
 
 }  // namespace tessera::driver

@@ -44,6 +44,17 @@ class PlanCosts {
   double seconds_of(const std::string& key) const;  // 0: not measured
   // Of a whole plan; infinite when a task was not measured or the decisions do not fit each other.
   double seconds(const plan::Decisions& decisions);
+  // The same, which counts as no judging.
+  double expected_s(const plan::Decisions& decisions);
+
+  // Before the first plan: branches of the model may run side by side.
+  void run_side_by_side() { side_by_side_ = true; }
+  bool side_by_side() const { return side_by_side_; }
+  // What share of the device each task keeps busy, by key; all of it where nothing is said.
+  void set_device_shares(std::map<std::string, double> shares) { shares_ = std::move(shares); }
+  // A model with those decisions took so long as a whole: how much of what could be gained side by
+  // side is gained.
+  void calibrate(const plan::Decisions& decisions, double seconds);
   std::int64_t judged() const { return judged_; }  // calls of seconds()
 
  private:
@@ -54,6 +65,16 @@ class PlanCosts {
   std::map<std::string, std::size_t> index_;  // into tasks_
   std::vector<task::Task> tasks_;
   std::map<std::string, double> seconds_;
+  // Of models whose branches run side by side.
+  struct Call {
+    std::string key;
+    std::vector<std::size_t> after;
+  };
+  double overlapped_s(const plan::Decisions& decisions) const;
+  bool side_by_side_ = false;
+  double gained_ = 1;  // of the difference between a chain and kernels side by side
+  std::map<plan::Decisions, std::vector<Call>> calls_;
+  std::map<std::string, double> shares_;
   std::int64_t judged_ = 0;
 };
 

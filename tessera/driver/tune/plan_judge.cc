@@ -20,11 +20,16 @@ constexpr std::size_t kEstimateVotes = 2;
 
 }  // namespace
 
+std::optional<double> SumJudge::expected(const plan::Decisions& plan) const {
+  if (!costs_.side_by_side()) return std::nullopt;
+  return costs_.expected_s(plan) / costs_.expected_s({});
+}
+
 KernelCorrections::Belief SumJudge::believe(const plan::Decisions& plan) const {
   const Result<const PlanTasks*> rules = costs_.tasks_of({}), tasks = costs_.tasks_of(plan);
   // Decisions that do not fit each other are no plan: not an error of the model.
   if (!rules || !tasks) return {kUnknown, 0};
-  return corrections_.believe(**rules, **tasks);
+  return corrections_.believe(**rules, **tasks, expected(plan));
 }
 
 Result<std::vector<double>> SumJudge::judge(const std::vector<plan::Decisions>& plans) {
@@ -48,7 +53,7 @@ std::vector<plan::Decisions> SumJudge::met() const {
 void SumJudge::observe(const plan::Decisions& plan, double share) {
   const Result<const PlanTasks*> rules = costs_.tasks_of({}), tasks = costs_.tasks_of(plan);
   if (rules && tasks && observed_.insert(**tasks).second)
-    corrections_.observe(**rules, **tasks, share);
+    corrections_.observe(**rules, **tasks, share, expected(plan));
 }
 
 Result<std::unique_ptr<NetworkJudge>> NetworkJudge::make(const graph::Graph& imported,

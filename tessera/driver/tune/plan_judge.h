@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -44,6 +45,9 @@ class SumJudge final : public PlanJudge {
   KernelCorrections::Belief believe(const plan::Decisions& plan) const;
 
  private:
+  // Of branches that run side by side sums say too much.
+  std::optional<double> expected(const plan::Decisions& plan) const;
+
   PlanCosts& costs_;
   KernelCorrections corrections_;
   std::set<PlanTasks> observed_;  // decisions may differ and lead to the same kernels

@@ -11,6 +11,7 @@
 #include "tessera/driver/tune/final_choice.h"
 #include "tessera/driver/tune/plan_evolution.h"
 #include "tessera/driver/tune/plan_search.h"
+#include "tessera/driver/tune/side_by_side.h"
 #include "tessera/driver/tune/trial_records.h"
 #include "tessera/driver/tune/tune_session.h"
 #include "tessera/driver/tune/tune_whole.h"
@@ -92,6 +93,7 @@ class GraphTuning {
     plain.optimize = false;
     TESSERA_TRY(imported_, load_graph(subject.name, plain));
     TESSERA_TRY(costs_, PlanCosts::make(imported_, subject.load.passes, options_.model.partition));
+    if (options_.target.is_gpu()) costs_->run_side_by_side();
     TESSERA_DO(visit_neighbours(*costs_, [this] { return over(shares_.list); }));
     TESSERA_TRY(rules_, costs_->tasks_of({}));
     TESSERA_TRY(points_, costs_->points());
@@ -232,6 +234,20 @@ class GraphTuning {
       if (!finalists_.back().empty()) seconds[key] = finalists_.back()[0].seconds;
     }
     costs_->set_seconds(std::move(seconds));
+    if (costs_->side_by_side()) learn_shares();
+  }
+
+  // Of the device that kernels keep busy, with their fastest schedules.
+  void learn_shares() {
+    std::map<std::string, double> shares;
+    for (std::size_t t = 0; t < session_->tasks(); ++t) {
+      if (finalists_[t].empty()) continue;
+      const task::Task& task = session_->problem().tasks[t].task;
+      const Result<schedule::Schedule> schedule =
+          schedule::schedule_from_text(finalists_[t][0].schedule);
+      if (schedule) shares[task.key] = device_share(task.dag, *schedule, options_.target);
+    }
+    costs_->set_device_shares(std::move(shares));
   }
 
   void end_session() {
@@ -304,7 +320,6 @@ class GraphTuning {
 
   // The last part: whole models.
   Result<void> choose(const target::Target& machine) {
-    const std::vector<JudgedPlan> plans = promising();
     const double begin = elapsed_s();
     session_->report_progress(TuneProgress::Phase::kWholeModel, 0, true);
     WholeModels& whole = whole_.emplace(options_, *session_, finalists_);
@@ -323,6 +338,12 @@ class GraphTuning {
     rules_selection_ = best_selection_ = rules;
     shares_by_kernels_ = {{*rules_, 1.0}};
     best_ = before_ = before;
+    if (costs_->side_by_side()) {
+      TESSERA_TRY(const std::vector<runtime::Samples> once,
+                  whole.time_side_by_side({before.get()}));
+      costs_->calibrate({}, once[0].p10_s());
+    }
+    const std::vector<JudgedPlan> plans = promising();
     PlanEvolution evolution(points_, judge_.get(), options_.seed);
     for (std::size_t i = 0; i < std::min(kMeasuredPlans, plans.size()); ++i) {
       const JudgedPlan& p = plans[i];
