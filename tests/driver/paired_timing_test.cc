@@ -14,18 +14,30 @@ TEST(PairedTiming, QuietMachinesNeedFewRounds) {
   EXPECT_EQ(time_pair([] { return 20e-3; }, [] { return 20e-3; }, {}).rounds, 4);
 }
 
-TEST(PairedTiming, GoesOnUntilTimesAgree) {
+TEST(PairedTiming, GoesOnUntilQuotientsAgree) {
   int call = 0;
   const auto disturbed = [&] { return ++call < 10 ? 1e-3 * (1 + 0.1 * (10 - call)) : 1e-3; };
   const PairTimes times = time_pair(disturbed, [] { return 1e-3; }, {});
-  EXPECT_EQ(times.rounds, 11);
-  EXPECT_DOUBLE_EQ(times.first_s, 1e-3);
+  EXPECT_GT(times.rounds, 12);
+  EXPECT_LT(times.rounds, 21);
+  EXPECT_NEAR(times.first_s, 1e-3, 1e-5);
+}
+
+// The core is a third faster for a while that only some runs of the second model meet.
+TEST(PairedTiming, ALuckyRunOfOneModelDoesNotCount) {
+  int call = 0;
+  const auto lucky = [&] { return ++call % 3 == 0 ? 1e-3 : 1.5e-3; };
+  int other = 0;
+  const auto alike = [&] { return ++other % 3 == 0 ? 1e-3 : 1.5e-3; };
+  EXPECT_DOUBLE_EQ(time_pair(alike, lucky, {}).second_s, time_pair(alike, lucky, {}).first_s);
 }
 
 TEST(PairedTiming, WaitsForTheSpeedThatIsKnown) {
   int call = 0;
-  const auto slow_at_first = [&] { return ++call < 20 ? 1.1e-3 : 1e-3; };
-  EXPECT_EQ(time_pair(slow_at_first, [] { return 1e-3; }, {.known_first_s = 1e-3}).rounds, 21);
+  const auto slow_at_first = [&] { return ++call < 10 ? 1.1e-3 : 1e-3; };
+  const PairTimes times = time_pair(slow_at_first, [] { return 1e-3; }, {.known_first_s = 1e-3});
+  EXPECT_GT(times.rounds, 12);
+  EXPECT_NEAR(times.first_s, 1e-3, 2e-5);
 }
 
 TEST(PairedTiming, EndsWhereNothingSettles) {

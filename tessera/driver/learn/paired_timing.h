@@ -6,18 +6,18 @@
 namespace tessera::driver {
 
 struct PairTimes {
-  double first_s = 0, second_s = 0;  // means of the two smallest
+  double first_s = 0, second_s = 0;  // of the rounds that took least
   int rounds = 0;
 };
 
 struct PairTimingOptions {
   // Rounds go on while the first takes this much longer than it is known to; 0: nothing is known.
   double known_first_s = 0;
-  double limit_s = 0.12; // of all that was timed; a few rounds are always taken
+  double limit_s = 0.12;  // of all that was timed; a few rounds are always taken
 };
 
 // Each call runs a model and returns the seconds of it. Quiet machines settle within a few rounds:
-// the two smallest times of either then agree.
+// the quotients of the rounds that took least then agree.
 PairTimes time_pair(const std::function<double()>& first, const std::function<double()>& second,
                     const PairTimingOptions& options);
 
