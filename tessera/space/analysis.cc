@@ -70,7 +70,7 @@ class ValueVisitor final : public ir::Visitor {
 };
 
 // Values of an axis that is selected by.
-constexpr std::int64_t kMaxSelected = 8;
+constexpr std::int64_t kMaxSelected = 12;
 
 // The axis an expression stands for: the axis itself, or the axis modulo a constant.
 struct Selector {

@@ -97,16 +97,31 @@ std::optional<TransformChain> find_chain(const Analysis& analysis) {
   return std::nullopt;
 }
 
+namespace {
+
+// The axis of the rows of tiles: the first one with tiles, but above that of the columns, which
+// make up a row.
+std::size_t row_axis(const Stage& output) {
+  const auto tiles = std::find_if(output.selectors.begin(), output.selectors.end(),
+                                  [](const auto& entry) { return entry.second > 0; });
+  if (tiles == output.selectors.end()) return output.rank();
+  const bool columns = tiles->first > 0 && tiles->first + 2 == output.rank();
+  return columns ? tiles->first - 1 : tiles->first;
+}
+
+}  // namespace
+
 bool pays_by_rows(const Context& c, const TransformChain& chain) {
   const auto bytes_of = [&](std::size_t stage) {
     return c.stage(stage).elements() * size_bytes(c.stage(stage).dtype());
   };
   const Stage& output = c.stage(chain.output);
-  const auto rows = std::find_if(output.selectors.begin(), output.selectors.end(),
-                                 [](const auto& entry) { return entry.second > 0; });
-  if (rows == output.selectors.end()) return false;
-  std::int64_t count = parts_of(output.extent(rows->first), rows->second);
-  for (std::size_t i = 0; i < rows->first; ++i) count *= output.extent(i);
+  const std::size_t rows = row_axis(output);
+  if (rows == output.rank()) return false;
+  const auto tiles = output.selectors.find(rows);
+  std::int64_t count =
+      parts_of(output.extent(rows), tiles == output.selectors.end() ? 1 : tiles->second);
+  for (std::size_t i = 0; i < rows; ++i) count *= output.extent(i);
   double weights = 0;
   for (const Access& read : c.stage(chain.product).reads) {
     if (c.analysis.constant(read.buffer))
@@ -126,17 +141,18 @@ void schedule_transform(Context& c, std::size_t stage) {
   const std::map<std::size_t, std::int64_t> unrolled = unrolled_axes(c, stage);
   std::vector<OuterLoop> outer;
   Loops inner;
+  const std::size_t row = row_axis(s);
   std::size_t rows_of_tiles = s.rank();  // the loop over them
   for (std::size_t i = 0; i + 1 < s.rank(); ++i) {
     const auto it = unrolled.find(i);
     const std::string& loop = s.axis_name(i);
+    if (i == row) rows_of_tiles = outer.size();
     if (it == unrolled.end()) {
       outer.push_back({loop, s.extent(i)});
     } else if (it->second == 0) {
       inner.push_back(loop);
     } else {
       const Loops parts = w.split(name, loop, {at_most(it->second, s.extent(i))});
-      rows_of_tiles = std::min(rows_of_tiles, outer.size());
       outer.push_back({parts[0], parts_of(s.extent(i), it->second)});
       inner.push_back(parts[1]);
     }
@@ -156,8 +172,8 @@ void schedule_transform(Context& c, std::size_t stage) {
   const std::size_t before = outer.size();
   outer = share_out(c, name, choose_sharing(c, name, s.elements() * (4 + s.cost)), outer, limit);
   if (by_rows) {
-    const std::string& row = outer[rows_of_tiles + outer.size() - before].name;
-    for (const std::string& served : c.served) w.compute_at(served, name, row);
+    const std::string& loop = outer[rows_of_tiles + outer.size() - before].name;
+    for (const std::string& served : c.served) w.compute_at(served, name, loop);
   }
   c.done[stage] = true;
   attach_transform(c, stage, outer.back().name);

@@ -43,8 +43,8 @@ Result<Prepared> prepare(const te::OpSpec& spec) {
   p.ours = p.inputs;
   const auto found = spec.words.find("algo");
   const std::string algo = found == spec.words.end() ? "" : found->second;
-  if (const int tile = te::winograd_tile(spec); tile > 0) {
-    TESSERA_TRY(p.ours[1], te::winograd_weights(p.inputs[1], tile));
+  if (te::winograd_tile(spec) > 0) {
+    TESSERA_TRY(p.ours[1], te::winograd_weights(p.inputs[1], spec));
   } else if (algo == te::kColumnsAlgorithm) {
     p.ours[1] = te::column_weights(p.inputs[1]);
   } else if (algo == te::kPartsAlgorithm && spec.op == "dense") {

@@ -5,6 +5,8 @@
 
 #include "tessera/te/ops/element_types.h"
 #include "tessera/te/ops/ops.h"
+#include "tessera/te/ops/winograd.h"
+#include "tessera/te/ops/winograd_transposed.h"
 
 namespace tessera::te {
 namespace {
@@ -249,13 +251,24 @@ Result<TransposedWindow> read_window(const OpSpec& spec, const SpatialDim& dim) 
 
 Result<Dag> make_conv_transpose(const OpSpec& spec) {
   TESSERA_TRY(const ElementTypes types, float_types(spec));
-  TESSERA_TRY(const TransposedWindow h, read_window(spec, kHeight));
-  TESSERA_TRY(const TransposedWindow w, read_window(spec, kWidth));
+  TESSERA_TRY(const std::vector<TransposedWindow> windows, read_transposed_windows(spec));
+  const TransposedWindow &h = windows[0], &w = windows[1];
   const std::int64_t n = spec.ints.at("N"), ci = spec.ints.at("CI"), co = spec.ints.at("CO");
   DagBuilder b(spec.op);
   const ir::Buffer x = b.input("X", types.in, {n, h.size, w.size, ci});
+  if (const int m = winograd_tile(spec); m > 0) {
+    if (!has_winograd(windows, m)) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "{}: algo={} needs KH and KW beyond S, and few enough taps for such tiles",
+                        spec.op, spec.words.at("algo"));
+    }
+    const Shape shape = winograd_weights_shape({ci, co, h.kernel, w.kernel}, windows, m);
+    const ir::Buffer u = b.constant("U", types.acc, shape);
+    TESSERA_TRY(const ir::Buffer y, winograd_stages(b, "", "Y", x, u, windows, m, types.out));
+    return b.build({y});
+  }
   const ir::Buffer weight = b.constant("W", types.in, {ci, co, h.kernel, w.kernel});
-  return b.build({conv_transpose_stages(b, {"pad", "Q", "Y"}, x, weight, {{h, w}, 1, false},
+  return b.build({conv_transpose_stages(b, {"pad", "Q", "Y"}, x, weight, {windows, 1, false},
                                         types.acc, types.out)});
 }
 
@@ -278,7 +291,15 @@ ir::Buffer conv_transpose_stages(DagBuilder& b, const ConvTransposeNames& names,
   return (any ? by_taps : by_phases)(b, names, x, weight, params, acc, out);
 }
 
+Result<std::vector<TransposedWindow>> read_transposed_windows(const OpSpec& spec) {
+  TESSERA_TRY(TransposedWindow h, read_window(spec, kHeight));
+  TESSERA_TRY(TransposedWindow w, read_window(spec, kWidth));
+  return std::vector<TransposedWindow>{std::move(h), std::move(w)};
+}
+
 OpEntry conv_transpose2d_op() {
+  std::vector<const char*> algorithms;
+  for (const ConvAlgorithm& a : conv_algorithms()) algorithms.push_back(a.name);
   OpEntry entry{.name = "conv_transpose2d",
                 .doc = "transposed 2-D convolution, NHWC",
                 .params = {{"N", kRequired, "batch"},
@@ -288,7 +309,7 @@ OpEntry conv_transpose2d_op() {
                            {"CO", kRequired, "output channels"},
                            {"KH", kRequired, "size of the kernel"},
                            {"KW", kRequired, "size of the kernel"}},
-                .words = {},
+                .words = {{"algo", algorithms, "algorithm", true}},
                 .make = make_conv_transpose,
                 .flops = useful_flops};
   for (const OpParam& p : window_params({kHeight, kWidth}, false)) entry.params.push_back(p);

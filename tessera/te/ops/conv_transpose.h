@@ -13,6 +13,9 @@ struct TransposedWindow {
   std::int64_t out = 0;
 };
 
+// Of a complete spec of conv_transpose2d. kInvalidArgument when no output is left.
+Result<std::vector<TransposedWindow>> read_transposed_windows(const OpSpec& spec);
+
 struct ConvTransposeParams {
   std::vector<TransposedWindow> windows;
   std::int64_t groups = 1;
