@@ -48,7 +48,7 @@ Look look_of(const graph::Graph& graph, const task::Group& group) {
     const graph::Node& node = graph.nodes[static_cast<std::size_t>(n)];
     const std::string_view op = node.op->name;
     moves = moves && (op == "transpose" || op == "concat" || op == "slice");
-    if (op == "conv_winograd") look = Look::kLast;
+    if (op == "conv_winograd" || op == "conv_transpose_winograd") look = Look::kLast;
     if (op == "contract") look = Look::kProduct;
     if (node.attrs.has("layout")) {
       look = node.attrs.word("layout") == "nhwc" ? Look::kLast : Look::kFirst;

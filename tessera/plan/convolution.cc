@@ -6,6 +6,7 @@
 
 #include "tessera/plan/columns.h"
 #include "tessera/te/ops/winograd.h"
+#include "tessera/te/ops/winograd_transposed.h"
 
 namespace tessera::plan {
 namespace {
@@ -24,10 +25,19 @@ bool is_product(const Convolution& c) {
   return is_dense(c) && all(c.window, 1) && all(c.before, 0) && all(c.after, 0);
 }
 
+bool has_tiles(const Convolution& c, std::int64_t m) {
+  if (c.transposed) return te::has_winograd(transposed_windows(c), m);
+  const std::size_t rank = c.window.size();
+  return te::has_winograd(c.window[rank - 2], c.window[rank - 1], m);
+}
+
 bool takes_winograd(const Convolution& c) {
   const std::size_t rank = c.window.size();
-  return is_dense(c) && c.transformable && (rank == 2 || rank == 3) && c.window[rank - 2] == 3 &&
-         c.window[rank - 1] == 3 && elements(c.out) > 0 && c.in.back() > 0;
+  // Of a single element, every tap is met once.
+  const bool point = c.transposed && elements(c.in) == c.in[0] * c.in.back();
+  const bool shape = c.transposed ? c.channels_last && c.groups == 1 && rank == 2 && !point
+                                  : is_dense(c) && (rank == 2 || rank == 3);
+  return shape && c.transformable && elements(c.out) > 0 && c.in.back() > 0 && has_tiles(c, 2);
 }
 
 // Height, width and all frames of results [n, h, w, co] or [n, d, h, w, co].
@@ -40,14 +50,43 @@ struct Maps {
         frames(out.size() > 4 ? out[0] * out[1] : out[0]) {}
 };
 
-// Operations for one pair of channels and one frame of a window with output tiles of m x m (0:
-// direct), or those that would fit into the time in which its weights are read, if that is longer.
-double work_of(std::int64_t m, const Maps& out, double flops_per_byte) {
-  const auto tiles = [&](std::int64_t size) { return m == 0 ? size : (size + m - 1) / m; };
-  const std::int64_t weights = m == 0 ? 9 : (m + 2) * (m + 2);
-  const std::int64_t uses = out.frames * tiles(out.height) * tiles(out.width);
-  const double flops = 2.0 * static_cast<double>(weights * uses);
-  return std::max(flops, flops_per_byte * static_cast<double>(weights) * size_bytes(DType::kF32));
+// What one pair of channels takes: elements of the weights, and how often each is multiplied.
+struct Products {
+  std::int64_t weights = 1, uses = 1;
+};
+
+// With output tiles of m x m (0: direct), for one frame of a window with depth.
+Products products_of(const Convolution& c, std::int64_t m) {
+  const Maps maps(c.out);
+  const std::int64_t sizes[2] = {maps.height, maps.width};
+  Products out{1, maps.frames};
+  const std::size_t rank = c.window.size();
+  for (std::size_t d = 0; d < 2; ++d) {
+    const std::size_t axis = rank - 2 + d;
+    const std::int64_t taps = c.window[axis], stride = c.transposed ? c.strides[axis] : 1;
+    const auto tiles = [&](std::int64_t tile) { return (sizes[d] + tile - 1) / tile; };
+    if (m == 0 || (!c.transposed && taps == 1)) {
+      out.weights *= taps;
+      out.uses *= c.transposed ? c.in[1 + axis] : sizes[d];
+    } else if (c.transposed) {
+      out.weights *= stride * te::PhasedAxis(transposed_windows(c)[d]).products(m);
+      out.uses *= tiles(stride * m);
+    } else {
+      out.weights *= te::winograd_products(taps, m);
+      out.uses *= tiles(m);
+    }
+  }
+  return out;
+}
+
+// Operations for one pair of channels, or those that would fit into the time in which its weights
+// are read, if that is longer. Few weights are read at once, ahead.
+double work_of(const Convolution& c, const Products& p, double flops_per_byte) {
+  constexpr double kFewBytes = 32 << 10;
+  const double flops = 2.0 * static_cast<double>(p.weights * p.uses);
+  const double bytes = static_cast<double>(p.weights) * size_bytes(DType::kF32);
+  const bool few = bytes * static_cast<double>(c.in.back() * c.out.back()) <= kFewBytes;
+  return few ? flops : std::max(flops, flops_per_byte * bytes);
 }
 
 // "n1 h56 w56 ci64 co256".
@@ -84,25 +123,76 @@ const std::vector<std::string>& convolution_algorithms() {
   return names;
 }
 
+std::vector<te::TransposedWindow> transposed_windows(const Convolution& c) {
+  std::vector<te::TransposedWindow> out;
+  for (std::size_t d = 0; d < c.window.size(); ++d) {
+    out.push_back({.axis = d == 0 ? "h" : "w",
+                   .size = c.in[1 + d],
+                   .kernel = c.window[d],
+                   .stride = c.strides[d],
+                   .dilation = c.dilations.empty() ? 1 : c.dilations[d],
+                   .pad_lo = c.before[d],
+                   .out = c.out[1 + d]});
+  }
+  return out;
+}
+
 std::string algorithm_key(const Convolution& c) {
+  if (c.transposed) {
+    return fmt::format("conv_transpose {} k{} s{} p{},{}", maps_key(c), fmt::join(c.window, "x"),
+                       fmt::join(c.strides, ","), fmt::join(c.before, ","),
+                       fmt::join(c.after, ","));
+  }
   return fmt::format("conv {} k{} s1 p{},{} g1", maps_key(c), fmt::join(c.window, "x"),
                      fmt::join(c.before, ","), fmt::join(c.after, ","));
 }
 
-// Few channels leave the transforms unpaid; small maps waste most of their 4x4 tiles. F(4 x 4, 3 x
-// 3) takes 36 products for 16 outputs instead of 144, with an error that f32 hides, and four times
-// the weights: where few tiles share them, memory decides.
-const std::string& preferred_algorithm(std::int64_t ci, std::int64_t co, const Shape& out,
-                                       const Rules& rules) {
+namespace {
+
+bool is_three_by_three(const Convolution& c) {
+  const std::size_t rank = c.window.size();
+  return !c.transposed && c.window[rank - 2] == 3 && c.window[rank - 1] == 3;
+}
+
+// Few channels leave the transforms unpaid; small maps waste most of their 4x4 tiles.
+bool may_transform(const Convolution& c, const Rules& rules) {
+  if (!rules.winograd) return false;
+  if (is_three_by_three(c)) {
+    return std::min(c.in.back(), c.out.back()) >= rules.winograd_min_channels &&
+           fills_tiles(c.out, rules);
+  }
+  return c.window.size() == 2 &&
+         (c.transposed ? rules.winograd_transposed : rules.winograd_windows);
+}
+
+// Operations that fit into the time in which an element is transformed, written and read.
+constexpr double kTransform = 25;
+
+// ... for one pair of channels.
+double transforms_of(const Convolution& c, const Products& p) {
+  const double elements = static_cast<double>(p.weights * p.uses);
+  return kTransform * elements *
+         (1 / static_cast<double>(c.in.back()) + 1 / static_cast<double>(c.out.back()));
+}
+
+}  // namespace
+
+// F(4 x 4, 3 x 3) takes 36 products for 16 outputs instead of 144, with an error that f32 hides,
+// and four times the weights: where few tiles share them, memory decides.
+const std::string& preferred_algorithm(const Convolution& c, const Rules& rules) {
   std::size_t best = 0;
   const std::vector<te::ConvAlgorithm>& algorithms = te::conv_algorithms();
-  if (rules.winograd && std::min(ci, co) >= rules.winograd_min_channels &&
-      fills_tiles(out, rules)) {
-    const Maps maps(out);
+  if (may_transform(c, rules)) {
+    double least = work_of(c, products_of(c, 0), rules.flops_per_byte);
     for (std::size_t i = 1; i < algorithms.size(); ++i) {
       if (algorithms[i].tile > 4) continue;  // rounds too much to be taken unseen
-      const double work = work_of(algorithms[i].tile, maps, rules.flops_per_byte);
-      if (work <= work_of(algorithms[best].tile, maps, rules.flops_per_byte)) best = i;
+      if (!has_tiles(c, algorithms[i].tile)) continue;
+      const Products products = products_of(c, algorithms[i].tile);
+      double work = work_of(c, products, rules.flops_per_byte);
+      if (!is_three_by_three(c)) work += transforms_of(c, products);
+      if (work > least) continue;
+      least = work;
+      best = i;
     }
   }
   return convolution_algorithms()[best];
@@ -110,10 +200,18 @@ const std::string& preferred_algorithm(std::int64_t ci, std::int64_t co, const S
 
 std::optional<Point> algorithm_point(const Convolution& c, const Rules& rules) {
   if (takes_winograd(c)) {
-    return make_point(PointKind::kAlgorithm, algorithm_key(c),
-                      preferred_algorithm(c.in.back(), c.out.back(), c.out, rules));
+    Point point =
+        make_point(PointKind::kAlgorithm, algorithm_key(c), preferred_algorithm(c, rules));
+    const std::string preferred = point.values[point.preferred];
+    std::erase_if(point.values, [&](const std::string& name) {
+      const int tile = te::winograd_tile(name);
+      return tile > 0 && !has_tiles(c, tile);
+    });
+    const auto it = std::find(point.values.begin(), point.values.end(), preferred);
+    point.preferred = static_cast<std::size_t>(it - point.values.begin());
+    return point;
   }
-  if (is_product(c)) {
+  if (!c.transposed && is_product(c)) {
     return make_point(PointKind::kPointwise, "pointwise " + maps_key(c),
                       rules.pointwise_as_product ? kProduct : kDirect);
   }

@@ -11,7 +11,7 @@ namespace tessera::plan {
 enum class PointKind : std::uint8_t {
   kLayout,     // of a convolution, a pool or a concatenation: channels last or first
   kSplit,      // a convolution of a concatenation, or the sum of those of its parts
-  kAlgorithm,  // of a convolution with a 3x3 window
+  kAlgorithm,  // of a dense or transposed convolution
   kPointwise,  // a 1x1 convolution as a product of matrices, or as it is
   kMerge,      // contractions of one input in one kernel
   kFusion,     // a value inside the kernel that computes it, or stored between two

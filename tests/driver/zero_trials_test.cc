@@ -370,6 +370,7 @@ TEST(Agreement, TransformsAndIntenseKernelsKeepTheirDefaultsInNetworks) {
   EXPECT_TRUE(may_change(kInNetworks, "concat", 0, 1));
   EXPECT_FALSE(may_change(kInNetworks, "conv_winograd+add+max", 2, 1));
   EXPECT_FALSE(may_change(kInNetworks, "conv_transpose+tanh", 2, 1));
+  EXPECT_FALSE(may_change(kInNetworks, "conv_transpose_winograd+add", 2, 1));
   EXPECT_FALSE(may_change(kInNetworks, "mul+conv_transpose+tanh", 2, 1));
   EXPECT_FALSE(may_change(kInNetworks, "pad+conv_winograd", 2, 1));
   EXPECT_TRUE(may_change(kInNetworks, "transpose+add", 2, 1));

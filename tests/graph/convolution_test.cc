@@ -3,6 +3,7 @@
 
 #include "tessera/support/rng.h"
 #include "tessera/te/ops/winograd.h"
+#include "tessera/te/ops/winograd_transposed.h"
 #include "tests/graph/node_runner.h"
 
 namespace tessera::graph {
@@ -222,6 +223,53 @@ TEST(ConvWinograd, EqualsTheSum) {
     ASSERT_TRUE(y.ok()) << y.error().message;
     EXPECT_EQ(mismatch(move_channels((*y)[0], false), reference_conv(c, x, w), 1e-4), "") << m;
   }
+}
+
+TEST(ConvWinograd, EqualsTheSumOfOtherWindows) {
+  for (const Shape& window : {Shape{1, 7}, Shape{7, 1}, Shape{5, 5}, Shape{2, 2}, Shape{3, 2}}) {
+    const ConvCase c{"",     {1, 3, 9, 7}, {4, 3, window[0], window[1]}, {1, 1}, {1, 0},
+                     {1, 2}, {1, 1}};
+    Rng rng(3);
+    const HostTensor x = random_tensor(DType::kF32, c.x, rng);
+    const HostTensor w = random_tensor(DType::kF32, c.w, rng);
+    for (const int m : {2, 4}) {
+      const Attrs attrs{{"m", std::int64_t{m}}, {"before", c.before}, {"after", c.after}};
+      const auto y = run_node("conv_winograd", attrs,
+                              {move_channels(x, true), te::winograd_weights(w, m).value()});
+      ASSERT_TRUE(y.ok()) << y.error().message;
+      EXPECT_EQ(mismatch(move_channels((*y)[0], false), reference_conv(c, x, w), 1e-4), "") << m;
+    }
+  }
+}
+
+TEST(ConvTransposeWinograd, EqualsTheSum) {
+  const ConvCase c{"", {2, 3, 3, 5}, {3, 4, 4, 3}, {2, 2}, {1, 1}, {1, 0}, {1, 1}, 1, {0, 1}};
+  Rng rng(3);
+  const HostTensor x = random_tensor(DType::kF32, c.x, rng);
+  const HostTensor w = random_tensor(DType::kF32, c.w, rng);
+  const HostTensor want = reference_transpose(c, x, w);
+  std::vector<te::TransposedWindow> windows;
+  for (std::size_t d = 0; d < 2; ++d) {
+    windows.push_back({.axis = d == 0 ? "h" : "w",
+                       .size = c.x[2 + d],
+                       .kernel = c.w[2 + d],
+                       .stride = c.strides[d],
+                       .pad_lo = c.before[d],
+                       .out = want.shape()[2 + d]});
+  }
+  for (const int m : {2, 4, 6}) {
+    const HostTensor u = te::winograd_weights(w, windows, m).value();
+    Attrs attrs{{"m", std::int64_t{m}}, {"kernel", Shape{4, 3}}, {"strides", c.strides},
+                {"before", c.before},   {"after", c.after},      {"output_padding", Shape{0, 1}}};
+    const auto y = run_node("conv_transpose_winograd", attrs, {move_channels(x, true), u});
+    ASSERT_TRUE(y.ok()) << y.error().message;
+    EXPECT_EQ(mismatch(move_channels((*y)[0], false), want, 1e-4), "") << m;
+  }
+  const HostTensor u = te::winograd_weights(w, windows, 2).value();
+  const Attrs other{{"m", std::int64_t{2}}, {"kernel", Shape{4, 7}}, {"strides", c.strides}};
+  EXPECT_NE(refusal("conv_transpose_winograd", other, {move_channels(x, true), u})
+                .find("transformed weights"),
+            std::string::npos);
 }
 
 // Frames are transformed one by one; sums run over those of a window too.

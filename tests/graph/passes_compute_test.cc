@@ -183,7 +183,7 @@ TEST(SelectAlgorithms, WinogradForLargeThreeByThree) {
   EXPECT_EQ(winograds(channels_last_conv(4, 3, 3, 7, 1, 1)), 0);
   EXPECT_EQ(winograds(channels_last_conv(4, 5, 3, 6, 1, 1)), 0);
   EXPECT_EQ(winograds(channels_last_conv(4, 5, 3, 15, 1, 2)), 0);
-  EXPECT_EQ(winograds(channels_last_conv(4, 5, 5, 9, 2, 1)), 0);
+  EXPECT_EQ(winograds(channels_last_conv(4, 5, 5, 9, 2, 1)), 0);  // has no rule of its own
   options.rules.winograd = false;
   EXPECT_EQ(winograds(channels_last_conv(4, 5, 3, 7, 1, 1)), 0);
 }
@@ -232,7 +232,7 @@ TEST(SelectAlgorithms, LongWeightsOfSmallMapsAreReadFromMemory) {
     PassOptions options;
     options.rules.winograd_min_channels = 4;
     options.rules.flops_per_byte = flops_per_byte;
-    const Graph g = channels_last_conv(4, 5, 3, size, 1, 1);
+    const Graph g = channels_last_conv(32, 32, 3, size, 1, 1);
     const plan::Point point = algorithm_point(g, g.nodes[0], options.rules).value();
     return point.values[point.preferred];
   };
@@ -273,6 +273,43 @@ TEST(SelectAlgorithms, TakesWhatWasDecided) {
   }
 }
 
+TEST(SelectAlgorithms, OtherWindowsTakeWhatWasDecided) {
+  Net net;
+  const Graph g = net.finish({net.op(
+      "conv", {net.input({1, 5, 9, 4}), net.weights({5, 4, 1, 7})},
+      {{"before", Integers{0, 3}}, {"after", Integers{0, 3}}, {"layout", std::string("nhwc")}})});
+  const plan::Point point = algorithm_point(g, g.nodes[0], {}).value();
+  EXPECT_EQ(point.key, "conv n1 h5 w9 ci4 co5 k1x7 s1 p0,3,0,3 g1");
+  EXPECT_EQ(point.values[point.preferred], "direct");
+  for (const std::string& algorithm : point.values) {
+    const Graph made = check_pass(g, select_algorithms, decided({{point.key, algorithm}}));
+    EXPECT_EQ(algorithm_key(made, made.nodes[0]), point.key);
+  }
+}
+
+TEST(SelectAlgorithms, TransposedConvolutionsTakeWhatWasDecided) {
+  for (const std::int64_t extra : {0, 1}) {
+    Net net;
+    const ValueId w = net.weights({4, 5, 4, 4});
+    const Graph g = net.finish({net.op("conv_transpose", {net.input({1, 3, 5, 4}), w},
+                                       {{"strides", Integers{2, 2}},
+                                        {"before", Integers{1, 1}},
+                                        {"after", Integers{1, 1}},
+                                        {"output_padding", Integers{extra, 0}},
+                                        {"layout", std::string("nhwc")}})});
+    const plan::Point point = algorithm_point(g, g.nodes[0], {}).value();
+    EXPECT_EQ(point.key,
+              fmt::format("conv_transpose n1 h3 w5 ci4 co5 k4x4 s2,2 p1,1,{},1", 1 - extra));
+    ASSERT_EQ(point.values.size(), 4u);
+    EXPECT_EQ(point.values[point.preferred], "direct");
+    for (const std::string& algorithm : point.values) {
+      const Graph made = check_pass(g, select_algorithms, decided({{point.key, algorithm}}));
+      EXPECT_EQ(algorithm_key(made, made.nodes[0]), point.key);
+      EXPECT_EQ(count(made, "conv_transpose_winograd"), algorithm == "direct" ? 0 : 1);
+    }
+  }
+}
+
 TEST(SelectAlgorithms, RefusesAlgorithmsThatDoNotExist) {
   Graph g = channels_last_conv(4, 5, 3, 7, 1, 1);
   const std::string key = algorithm_point(g, g.nodes[0], {}).value().key;
@@ -284,7 +321,8 @@ TEST(SelectAlgorithms, RefusesAlgorithmsThatDoNotExist) {
 TEST(SelectAlgorithms, OnlyDenseWindowsHaveAChoice) {
   const auto point = [](const Graph& g) { return algorithm_point(g, g.nodes[0], {}); };
   EXPECT_FALSE(point(channels_last_conv(4, 5, 3, 7, 1, 2)).has_value());
-  EXPECT_FALSE(point(channels_last_conv(4, 5, 5, 7, 1, 1)).has_value());
+  EXPECT_FALSE(point(channels_last_conv(4, 5, 9, 11, 1, 1)).has_value());
+  EXPECT_EQ(point(channels_last_conv(4, 5, 5, 7, 1, 1)).value().values.size(), 3u);
   EXPECT_EQ(point(channels_last_conv(4, 5, 1, 7, 0, 1)).value().kind, plan::PointKind::kPointwise);
 }
 

@@ -37,8 +37,44 @@ TEST(AlgorithmPoint, WhatWinogradCannotDoIsDirect) {
   EXPECT_FALSE(changed([](Convolution& c) { c.groups = 2; }));
   EXPECT_FALSE(changed([](Convolution& c) { c.channels_last = false; }));
   EXPECT_FALSE(changed([](Convolution& c) { c.transformable = false; }));
-  EXPECT_FALSE(changed([](Convolution& c) { c.window = {3, 5}; }));
+  EXPECT_FALSE(changed([](Convolution& c) { c.window = {3, 9}; }));
   EXPECT_FALSE(changed([](Convolution& c) { c.out = {0, 56, 56, 128}; }));
+}
+
+TEST(AlgorithmPoint, WindowsHaveTheTilesThatRoundLittle) {
+  const auto values = [](Shape window) {
+    Convolution c = three_by_three();
+    c.window = std::move(window);
+    return algorithm_point(c, {})->values;
+  };
+  EXPECT_EQ(values({1, 7}), convolution_algorithms());
+  EXPECT_EQ(values({5, 5}), (std::vector<std::string>{"direct", "winograd2", "winograd4"}));
+  EXPECT_EQ(values({7, 7}), (std::vector<std::string>{"direct", "winograd2"}));
+}
+
+// Layers of Inception-v3, AlexNet, LeNet and DCGAN on one core with AVX-512.
+TEST(AlgorithmPoint, OtherWindowsPayWhereTheirTransformsDo) {
+  Rules rules;
+  rules.flops_per_byte = 12.8;
+  const auto preferred = [&](Shape in, Shape out, Shape window, std::int64_t stride = 0) {
+    Convolution c = three_by_three();
+    c.in = std::move(in);
+    c.out = std::move(out);
+    c.window = std::move(window);
+    c.transposed = stride > 0;
+    if (c.transposed) c.strides = {stride, stride};
+    return preferred_algorithm(c, rules);
+  };
+  EXPECT_EQ(preferred({1, 17, 17, 192}, {1, 17, 17, 192}, {1, 7}), "direct");
+  rules.winograd_windows = rules.winograd_transposed = true;
+  EXPECT_EQ(preferred({1, 17, 17, 192}, {1, 17, 17, 192}, {1, 7}), "winograd4");
+  EXPECT_EQ(preferred({1, 35, 35, 48}, {1, 35, 35, 64}, {5, 5}), "winograd4");
+  EXPECT_EQ(preferred({1, 14, 14, 6}, {1, 10, 10, 16}, {5, 5}), "winograd4");
+  EXPECT_EQ(preferred({1, 28, 28, 1}, {1, 28, 28, 6}, {5, 5}), "direct");
+  EXPECT_EQ(preferred({1, 4, 4, 512}, {1, 8, 8, 256}, {4, 4}, 2), "direct");
+  EXPECT_EQ(preferred({1, 8, 8, 256}, {1, 16, 16, 128}, {4, 4}, 2), "winograd2");
+  EXPECT_NE(preferred({1, 16, 16, 128}, {1, 32, 32, 64}, {4, 4}, 2), "direct");
+  EXPECT_EQ(preferred({1, 32, 32, 64}, {1, 64, 64, 3}, {4, 4}, 2), "direct");
 }
 
 TEST(ColumnsPoint, StridesAndSmallMapsOfMuchWorkAreGathered) {

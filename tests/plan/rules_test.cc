@@ -7,9 +7,17 @@
 namespace tessera::plan {
 namespace {
 
+std::string preferred_of(const Shape& map, const Rules& rules) {
+  Convolution c;
+  c.in = c.out = map;
+  c.window = c.strides = c.dilations = c.before = c.after = Shape(map.size() - 2, 1);
+  c.window = Shape(map.size() - 2, 3);
+  return preferred_algorithm(c, rules);
+}
+
 std::string preferred(const char* machine, std::int64_t size) {
   const Rules rules = rules_for(target::find_target(machine).value());
-  return preferred_algorithm(64, 64, {1, size, size, 64}, rules);
+  return preferred_of({1, size, size, 64}, rules);
 }
 
 TEST(Rules, MachinesTransformFromTheirOwnSizesOn) {
@@ -22,8 +30,8 @@ TEST(Rules, MachinesTransformFromTheirOwnSizesOn) {
 TEST(Rules, FramesOfAllMachinesAreTransformed) {
   for (const char* machine : {"neoverse-v1", "sapphirerapids", "haswell", "h200"}) {
     const Rules rules = rules_for(target::find_target(machine).value());
-    EXPECT_EQ(preferred_algorithm(64, 64, {1, 16, 56, 56, 64}, rules), "winograd4") << machine;
-    EXPECT_EQ(preferred_algorithm(64, 64, {1, 64, 4, 4, 64}, rules), "direct") << machine;
+    EXPECT_EQ(preferred_of({1, 16, 56, 56, 64}, rules), "winograd4") << machine;
+    EXPECT_EQ(preferred_of({1, 64, 4, 4, 64}, rules), "direct") << machine;
   }
 }
 
@@ -31,7 +39,7 @@ TEST(Rules, FramesOfAllMachinesAreTransformed) {
 TEST(Rules, ProductsInTf32AreDirect) {
   const target::Target h200 = target::find_target("h200").value();
   const Rules rules = rules_for(target::allow_fast_math(h200, "tf32").value());
-  EXPECT_EQ(preferred_algorithm(64, 64, {1, 56, 56, 64}, rules), "direct");
+  EXPECT_EQ(preferred_of({1, 56, 56, 64}, rules), "direct");
 }
 
 // Parts of bf16 lose nothing that the transforms would multiply.

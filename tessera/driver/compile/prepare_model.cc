@@ -62,8 +62,9 @@ void write_passes(ByteWriter& key, const graph::PassOptions& passes) {
   key.text(fmt::format("stop {} skip {} reassociate {} floats {}", passes.stop_after,
                        fmt::join(passes.skip, " "), passes.allow_reassociation,
                        to_text(passes.floats)));
-  key.text(fmt::format("rules {} {} {} {} {} {} {} {} {} {}", r.winograd, r.winograd_min_channels,
-                       r.winograd_min_size, r.winograd_depth, r.flops_per_byte,
+  key.text(fmt::format("rules {} {} {} {} {} {} {} {} {} {} {} {}", r.winograd,
+                       r.winograd_min_channels, r.winograd_min_size, r.winograd_depth,
+                       r.winograd_windows, r.winograd_transposed, r.flops_per_byte,
                        r.pointwise_as_product, r.merge_contractions, r.slices_in_place,
                        r.attention_keys, r.moves_inside));
 }

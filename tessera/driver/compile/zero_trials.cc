@@ -210,7 +210,8 @@ bool may_change(const Agreement& agreed, const std::string& task_name, double fl
   // A kernel is named by what is fused into it, in front too: "mul+conv_transpose+tanh".
   const std::string parts = "+" + task_name + "+";
   const bool transforms = parts.find("+conv_winograd+") != std::string::npos ||
-                          parts.find("+conv_transpose+") != std::string::npos;
+                          parts.find("+conv_transpose+") != std::string::npos ||
+                          parts.find("+conv_transpose_winograd+") != std::string::npos;
   return !(agreed.no_transforms && transforms) && flops <= agreed.most_intensity * bytes;
 }
 

@@ -232,6 +232,22 @@ class ProblemBuilder {
   std::map<std::string, std::size_t> by_key_;
 };
 
+plan::Convolution described(const te::OpSpec& spec, const te::Dag& dag) {
+  const auto of = [&](const char* name) { return spec.ints.at(name); };
+  const auto pad = [&](const char* name) { return spec.ints.count(name) ? of(name) : of("P"); };
+  plan::Convolution c;
+  c.in = dag.inputs[0].buffer->shape;
+  c.out = dag.outputs[0]->shape;
+  c.window = {of("KH"), of("KW")};
+  c.strides = {of("S"), of("S")};
+  c.dilations = {1, 1};
+  c.before = {pad("PT"), pad("PL")};
+  c.after = {pad("PB"), pad("PR")};
+  c.transposed = spec.op == "conv_transpose2d";
+  c.channels_last = c.transformable = true;
+  return c;
+}
+
 }  // namespace
 
 Result<te::OpSpec> parse_op(const std::string& text, const plan::Rules& rules) {
@@ -247,12 +263,10 @@ Result<te::OpSpec> parse_op(const std::string& text, const plan::Rules& rules) {
   }
   if (spec.dtype != DType::kF32) return spec;
   te::OpSpec transformed = spec;
-  transformed.words["algo"] = plan::convolution_algorithms().back();
+  transformed.words["algo"] = plan::convolution_algorithms()[1];
   const Result<te::Dag> dag = te::make_dag(transformed);
   if (!dag) return spec;  // other windows, strides, groups or layouts: there is no choice
-  const Shape& out = dag->outputs[0]->shape;
-  spec.words["algo"] =
-      plan::preferred_algorithm(spec.ints.at("CI"), spec.ints.at("CO"), out, rules);
+  spec.words["algo"] = plan::preferred_algorithm(described(spec, *dag), rules);
   return spec;
 }
 

@@ -1,4 +1,4 @@
-// Convolutions: conv, conv_winograd and conv_transpose; columns, the matrix of their windows.
+// Convolutions: conv, conv_transpose and both by Winograd; columns, the matrix of their windows.
 #include "tessera/graph/ops/image.h"
 #include "tessera/graph/ops/ops.h"
 #include "tessera/support/invalid.h"
@@ -7,6 +7,7 @@
 #include "tessera/te/ops/conv_transpose.h"
 #include "tessera/te/ops/element_types.h"
 #include "tessera/te/ops/winograd.h"
+#include "tessera/te/ops/winograd_transposed.h"
 
 namespace tessera::graph {
 namespace {
@@ -83,23 +84,30 @@ Result<Buffers> define_conv(te::DagBuilder& b, const std::string& name, const No
   return Buffers{te::merge_groups(b, name, y, params, types.out)};
 }
 
-// The windows of a 3x3 kernel, stride 1, after that along the depth if there is one.
+Result<void> check_transformed(const NodeView& node, bool fits) {
+  if (!fits) {
+    return invalid("an image {} and transformed weights {}", tessera::to_text(node.shape(0)),
+                   tessera::to_text(node.shape(1)));
+  }
+  if (!is_float(node.dtype(0)) || node.dtype(1) != compute_type(node.dtype(0))) {
+    return invalid("an image of {} and transformed weights of {}", to_text(node.dtype(0)),
+                   to_text(node.dtype(1)));
+  }
+  return {};
+}
+
+// The windows of the kernel, stride 1, after that along the depth if there is one.
 Result<std::vector<te::Window>> read_winograd(const NodeView& node) {
   const Shape& x = node.shape(0);
   const Shape& u = node.shape(1);
   const std::int64_t m = node.attrs.integer("m");
   if (m != 2 && m != 4 && m != 6) return invalid("m = {} is not 2, 4 or 6", m);
   const std::size_t rank = x.size();
-  if ((rank != 4 && rank != 5) || u.size() != rank || u[0] != m + 2 || u[1] != m + 2 ||
-      u[rank - 2] != x.back()) {
-    return invalid("an image {} and transformed weights {}", tessera::to_text(x),
-                   tessera::to_text(u));
-  }
-  if (!is_float(node.dtype(0)) || node.dtype(1) != compute_type(node.dtype(0))) {
-    return invalid("an image of {} and transformed weights of {}", to_text(node.dtype(0)),
-                   to_text(node.dtype(1)));
-  }
-  Shape kernel = {3, 3};
+  const bool ranks = (rank == 4 || rank == 5) && u.size() == rank;
+  const auto taps = [&](std::size_t axis) { return u[axis] == 1 ? 1 : u[axis] - m + 1; };
+  TESSERA_DO(check_transformed(
+      node, ranks && te::has_winograd(taps(0), taps(1), m) && u[rank - 2] == x.back()));
+  Shape kernel = {taps(0), taps(1)};
   if (rank == 5) kernel.insert(kernel.begin(), u[2]);
   return read_windows(node, Image{false, x[0], x.back(), Shape(x.begin() + 1, x.end() - 1)},
                       kernel);
@@ -150,6 +158,38 @@ struct ConvTranspose {
   std::int64_t co = 0;  // of all groups
 };
 
+Result<std::vector<te::TransposedWindow>> read_transposed(const NodeView& node, const Shape& sizes,
+                                                          const Shape& kernel) {
+  const std::size_t rank = sizes.size();
+  TESSERA_DO(check_range("a kernel of size", kernel, 1));
+  TESSERA_TRY(const Shape strides, spatial_attribute(node, "strides", rank, 1, 1));
+  TESSERA_TRY(const Shape dilations, spatial_attribute(node, "dilations", rank, 1, 1));
+  TESSERA_TRY(const Shape before, spatial_attribute(node, "before", rank, 0, 0));
+  TESSERA_TRY(const Shape after, spatial_attribute(node, "after", rank, 0, 0));
+  TESSERA_TRY(const Shape extra, spatial_attribute(node, "output_padding", rank, 0, 0));
+  const std::vector<std::string> axes = spatial_axes(rank);
+  std::vector<te::TransposedWindow> windows;
+  for (std::size_t s = 0; s < rank; ++s) {
+    te::TransposedWindow window{.axis = axes[s],
+                                .size = sizes[s],
+                                .kernel = kernel[s],
+                                .stride = strides[s],
+                                .dilation = dilations[s],
+                                .pad_lo = before[s]};
+    TESSERA_TRY([[maybe_unused]] const std::int64_t small,
+                checked_elements({window.size, window.stride}, DType::kI8));
+    const std::int64_t full =
+        (window.size - 1) * window.stride + (window.kernel - 1) * window.dilation + 1 + extra[s];
+    window.out = full - before[s] - after[s];
+    if (window.size < 1 || window.out < 0) {
+      return invalid("cropping {} and {} of {} leaves no output in dimension {}", before[s],
+                     after[s], full, axes[s]);
+    }
+    windows.push_back(std::move(window));
+  }
+  return windows;
+}
+
 Result<ConvTranspose> read_conv_transpose(const NodeView& node) {
   ConvTranspose conv;
   TESSERA_TRY(conv.ops, read_operands(node));
@@ -164,32 +204,7 @@ Result<ConvTranspose> read_conv_transpose(const NodeView& node) {
   conv.co = w[1] * ops.groups;
   conv.params.groups = ops.groups;
   conv.params.channels_first = ops.image.channels_first;
-  const std::size_t rank = ops.image.spatial.size();
-  TESSERA_DO(check_range("a kernel of size", ops.kernel, 1));
-  TESSERA_TRY(const Shape strides, spatial_attribute(node, "strides", rank, 1, 1));
-  TESSERA_TRY(const Shape dilations, spatial_attribute(node, "dilations", rank, 1, 1));
-  TESSERA_TRY(const Shape before, spatial_attribute(node, "before", rank, 0, 0));
-  TESSERA_TRY(const Shape after, spatial_attribute(node, "after", rank, 0, 0));
-  TESSERA_TRY(const Shape extra, spatial_attribute(node, "output_padding", rank, 0, 0));
-  const std::vector<std::string> axes = spatial_axes(rank);
-  for (std::size_t s = 0; s < rank; ++s) {
-    te::TransposedWindow window{.axis = axes[s],
-                                .size = ops.image.spatial[s],
-                                .kernel = ops.kernel[s],
-                                .stride = strides[s],
-                                .dilation = dilations[s],
-                                .pad_lo = before[s]};
-    TESSERA_TRY([[maybe_unused]] const std::int64_t small,
-                checked_elements({window.size, window.stride}, DType::kI8));
-    const std::int64_t full =
-        (window.size - 1) * window.stride + (window.kernel - 1) * window.dilation + 1 + extra[s];
-    window.out = full - before[s] - after[s];
-    if (window.size < 1 || window.out < 0) {
-      return invalid("cropping {} and {} of {} leaves no output in dimension {}", before[s],
-                     after[s], full, axes[s]);
-    }
-    conv.params.windows.push_back(std::move(window));
-  }
+  TESSERA_TRY(conv.params.windows, read_transposed(node, ops.image.spatial, ops.kernel));
   return conv;
 }
 
@@ -208,6 +223,39 @@ Result<Buffers> define_conv_transpose(te::DagBuilder& b, const std::string& name
                                            conv.params, types.acc, types.out)};
 }
 
+// The kernel is an attribute: its transformed weights u[ry, rx, eps, nu, ci, co] do not say it.
+Result<std::vector<te::TransposedWindow>> read_transposed_winograd(const NodeView& node) {
+  const Shape& x = node.shape(0);
+  const Shape& u = node.shape(1);
+  const std::int64_t m = node.attrs.integer("m");
+  TESSERA_DO(check_transformed(node, x.size() == 4 && u.size() == 6 && u[4] == x[3]));
+  const Shape& kernel = node.attrs.integers("kernel");
+  if (kernel.size() != 2) return invalid("a kernel of rank {}", kernel.size());
+  TESSERA_TRY(std::vector<te::TransposedWindow> windows,
+              read_transposed(node, {x[1], x[2]}, kernel));
+  if (!te::has_winograd(windows, m)) {
+    return invalid("a kernel {} without tiles of {}", tessera::to_text(kernel), m);
+  }
+  const Shape weights =
+      te::winograd_weights_shape({u[4], u[5], kernel[0], kernel[1]}, windows, static_cast<int>(m));
+  TESSERA_DO(check_transformed(node, u == weights));
+  return windows;
+}
+
+Result<Types> infer_transposed_winograd(const NodeView& node) {
+  TESSERA_TRY(const std::vector<te::TransposedWindow> windows, read_transposed_winograd(node));
+  return Types{
+      {node.dtype(0), {node.shape(0)[0], windows[0].out, windows[1].out, node.shape(1).back()}}};
+}
+
+Result<Buffers> define_transposed_winograd(te::DagBuilder& b, const std::string& name,
+                                           const NodeView& node, const Buffers& in) {
+  TESSERA_TRY(const std::vector<te::TransposedWindow> windows, read_transposed_winograd(node));
+  TESSERA_TRY(ir::Buffer y, te::winograd_stages(b, name + ".", name, in[0], in[1], windows,
+                                                node.attrs.integer("m"), node.dtype(0)));
+  return Buffers{std::move(y)};
+}
+
 }  // namespace
 
 std::vector<OpDef> convolution_ops() {
@@ -215,6 +263,8 @@ std::vector<OpDef> convolution_ops() {
       {"columns", Fusion::kInjective, infer_columns, define_columns},
       {"conv", Fusion::kContraction, infer_conv, define_conv},
       {"conv_transpose", Fusion::kContraction, infer_conv_transpose, define_conv_transpose},
+      {"conv_transpose_winograd", Fusion::kContraction, infer_transposed_winograd,
+       define_transposed_winograd},
       {"conv_winograd", Fusion::kContraction, infer_winograd, define_winograd},
   };
 }

@@ -12,7 +12,7 @@ namespace tessera::graph {
 std::optional<plan::Point> algorithm_point(const Graph& graph, const Node& node,
                                            const plan::Rules& rules);
 
-// The key of the algorithm of a node with a 3x3 window, before select_algorithms and after it.
+// The key of the algorithm of a node that has several, before select_algorithms and after it.
 std::optional<std::string> algorithm_key(const Graph& graph, const Node& node);
 
 // While one lives, passes of this thread leave the weights that algorithms want in another form

@@ -8,6 +8,7 @@
 #include "tessera/plan/pointwise.h"
 #include "tessera/te/ops/columns.h"
 #include "tessera/te/ops/winograd.h"
+#include "tessera/te/ops/winograd_transposed.h"
 
 namespace tessera::graph {
 namespace {
@@ -31,6 +32,11 @@ plan::Convolution describe(const Graph& g, const Node& conv) {
   c.after = per_dim(conv, "after", rank, 0);
   c.groups = conv.attrs.integer("group", 1);
   c.channels_last = conv.attrs.word("layout") == "nhwc";
+  if (std::string_view(conv.op->name) == "conv_transpose") {
+    c.transposed = true;
+    const Integers extra = per_dim(conv, "output_padding", rank, 0);
+    for (std::size_t d = 0; d < rank; ++d) c.after[d] -= extra[d];
+  }
   const HostTensor* weights = g.constant(conv.inputs[1]);
   c.transformable = weights && weights->dtype() == DType::kF32 && weights->size() > 0 &&
                     g.type(conv.inputs[0]).dtype == DType::kF32;
@@ -39,21 +45,34 @@ plan::Convolution describe(const Graph& g, const Node& conv) {
 
 thread_local bool shapes_only = false;
 
-Result<HostTensor> transformed(const HostTensor& w, int m) {
-  if (!shapes_only) return te::winograd_weights(w, m);
-  Shape shape(2, m + 2);
-  shape.insert(shape.end(), w.shape().begin() + 2, w.shape().end() - 2);  // the depth
-  shape.insert(shape.end(), {w.shape()[1], w.shape()[0]});
-  return HostTensor(w.dtype(), shape);
-}
-
 Result<ValueId> to_winograd(Editor& e, const Node& conv, int m) {
-  TESSERA_TRY(HostTensor u, transformed(*e.constant_of(conv.inputs[1]), m));
-  const std::size_t rank = e.shape(conv.inputs[1]).size() - 2;
+  const HostTensor& w = *e.constant_of(conv.inputs[1]);
+  HostTensor u(w.dtype(), te::winograd_weights_shape(w.shape(), m));
+  if (!shapes_only) {
+    TESSERA_TRY(u, te::winograd_weights(w, m));
+  }
+  const std::size_t rank = w.shape().size() - 2;
   return e.add("conv_winograd", {conv.inputs[0], e.constant(std::move(u))},
                {{"m", std::int64_t{m}},
                 {"before", per_dim(conv, "before", rank, 0)},
                 {"after", per_dim(conv, "after", rank, 0)}});
+}
+
+Result<ValueId> to_transposed_winograd(Editor& e, const Node& conv,
+                                       const plan::Convolution& described, int m) {
+  const HostTensor& w = *e.constant_of(conv.inputs[1]);
+  const std::vector<te::TransposedWindow> windows = plan::transposed_windows(described);
+  HostTensor u(w.dtype(), te::winograd_weights_shape(w.shape(), windows, m));
+  if (!shapes_only) {
+    TESSERA_TRY(u, te::winograd_weights(w, windows, m));
+  }
+  return e.add("conv_transpose_winograd", {conv.inputs[0], e.constant(std::move(u))},
+               {{"m", std::int64_t{m}},
+                {"kernel", described.window},
+                {"strides", described.strides},
+                {"before", described.before},
+                {"after", per_dim(conv, "after", 2, 0)},
+                {"output_padding", per_dim(conv, "output_padding", 2, 0)}});
 }
 
 // The matrix of the windows, and the weights in its order.
@@ -106,8 +125,10 @@ bool ShapesOnly::alive() { return shapes_only; }
 
 std::optional<plan::Point> algorithm_point(const Graph& graph, const Node& node,
                                            const plan::Rules& rules) {
-  if (std::string_view(node.op->name) != "conv") return std::nullopt;
+  const std::string_view op = node.op->name;
+  if (op != "conv" && op != "conv_transpose") return std::nullopt;
   const plan::Convolution conv = describe(graph, node);
+  if (conv.transposed) return plan::algorithm_point(conv, rules);
   const DType type = graph.type(node.inputs[0]).dtype;
   if ((type == DType::kF16 || type == DType::kBF16) && graph.constant(node.inputs[1])) {
     if (auto point = plan::columns_point(conv, rules)) return point;
@@ -116,15 +137,26 @@ std::optional<plan::Point> algorithm_point(const Graph& graph, const Node& node,
 }
 
 std::optional<std::string> algorithm_key(const Graph& graph, const Node& node) {
-  if (std::string_view(node.op->name) == "conv_winograd") {
-    const Shape &u = graph.shape(node.inputs[1]), &out = graph.shape(node.outputs[0]);
+  const std::string_view op = node.op->name;
+  if (op == "conv_winograd" || op == "conv_transpose_winograd") {
+    const Shape& u = graph.shape(node.inputs[1]);
     plan::Convolution c;
     c.in = graph.shape(node.inputs[0]);
-    c.out = out;
-    c.window = Shape(u.begin() + 2, u.end() - 2);
-    c.window.insert(c.window.end(), {3, 3});
-    c.before = per_dim(node, "before", c.window.size(), 0);
-    c.after = per_dim(node, "after", c.window.size(), 0);
+    c.out = graph.shape(node.outputs[0]);
+    c.transposed = op == "conv_transpose_winograd";
+    if (c.transposed) {
+      c.window = node.attrs.integers("kernel");
+    } else {
+      const std::int64_t m = node.attrs.integer("m");
+      c.window = Shape(u.begin() + 2, u.end() - 2);
+      for (std::size_t d = 0; d < 2; ++d) c.window.push_back(u[d] == 1 ? 1 : u[d] - m + 1);
+    }
+    const std::size_t rank = c.window.size();
+    c.strides = per_dim(node, "strides", rank, 1);
+    c.before = per_dim(node, "before", rank, 0);
+    c.after = per_dim(node, "after", rank, 0);
+    const Integers extra = per_dim(node, "output_padding", rank, 0);
+    for (std::size_t d = 0; d < rank; ++d) c.after[d] -= extra[d];
     return plan::algorithm_key(c);
   }
   const std::optional<plan::Point> point = algorithm_point(graph, node, {});
@@ -139,7 +171,9 @@ Result<bool> select_algorithms(Graph& graph, const PassOptions& options) {
     TESSERA_TRY(const std::string chosen, decide(options, *point));
     if (chosen == plan::kDirect || chosen == plan::kChained) return kNoValue;
     if (chosen == plan::kProduct) return to_contract(e, node);
-    return to_winograd(e, node, te::winograd_tile(chosen));
+    const int m = te::winograd_tile(chosen);
+    const plan::Convolution conv = describe(e.graph(), node);
+    return conv.transposed ? to_transposed_winograd(e, node, conv, m) : to_winograd(e, node, m);
   });
 }
 
