@@ -17,4 +17,9 @@ bool prefers_columns(std::int64_t ci, std::int64_t co, std::int64_t elements, co
 // "columns n1 h224 w224 ci3 co64 k7x7 s2,2". Nullopt: there is one way only.
 std::optional<Point> columns_point(const Convolution& conv, const Rules& rules);
 
+// The point of a transposed convolution of so few positions that reading the weights decides:
+// kProduct (all positions are rows of one product) or kDirect, keys
+// "columns_transpose n1 h4 w4 ci512 co256 k4x4 s2,2". Nullopt: it has more.
+std::optional<Point> transposed_columns_point(const Convolution& conv, const Rules& rules);
+
 }  // namespace tessera::plan

@@ -254,6 +254,24 @@ std::optional<Point> columns_point(const Convolution& c, const Rules& rules) {
                     kProduct);
 }
 
+// Direct phases take rows of a map at a time, and read the weights again for each: with short rows,
+// memory and the sums wait for each other. 4 x 4 maps of 1024 channels to 8 x 8 of 512 take 1.67 ms
+// as products, directly 2.69, on one core with AVX-512.
+std::optional<Point> transposed_columns_point(const Convolution& c, const Rules& rules) {
+  constexpr std::int64_t kShortRow = 8, kFewPositions = 64;
+  if (!c.transposed || !c.channels_last || c.groups != 1 || c.window.size() != 2 ||
+      !all(c.dilations, 1) || elements(c.in) == 0 || elements(c.out) == 0) {
+    return std::nullopt;
+  }
+  const std::int64_t positions = elements(c.in) / c.in.back();
+  if (positions <= c.in[0] || positions > kFewPositions || c.in[2] >= kShortRow)
+    return std::nullopt;
+  return make_point(PointKind::kPointwise,
+                    fmt::format("columns_transpose {} k{} s{}", maps_key(c),
+                                fmt::join(c.window, "x"), fmt::join(c.strides, ",")),
+                    rules.slices_in_place ? kDirect : kProduct);
+}
+
 int rounding(const std::string& algorithm) { return te::winograd_tile(algorithm); }
 
 }  // namespace tessera::plan

@@ -291,7 +291,7 @@ TEST(SelectAlgorithms, TransposedConvolutionsTakeWhatWasDecided) {
   for (const std::int64_t extra : {0, 1}) {
     Net net;
     const ValueId w = net.weights({4, 5, 4, 4});
-    const Graph g = net.finish({net.op("conv_transpose", {net.input({1, 3, 5, 4}), w},
+    const Graph g = net.finish({net.op("conv_transpose", {net.input({1, 3, 9, 4}), w},
                                        {{"strides", Integers{2, 2}},
                                         {"before", Integers{1, 1}},
                                         {"after", Integers{1, 1}},
@@ -299,7 +299,7 @@ TEST(SelectAlgorithms, TransposedConvolutionsTakeWhatWasDecided) {
                                         {"layout", std::string("nhwc")}})});
     const plan::Point point = algorithm_point(g, g.nodes[0], {}).value();
     EXPECT_EQ(point.key,
-              fmt::format("conv_transpose n1 h3 w5 ci4 co5 k4x4 s2,2 p1,1,{},1", 1 - extra));
+              fmt::format("conv_transpose n1 h3 w9 ci4 co5 k4x4 s2,2 p1,1,{},1", 1 - extra));
     ASSERT_EQ(point.values.size(), 4u);
     EXPECT_EQ(point.values[point.preferred], "direct");
     for (const std::string& algorithm : point.values) {
@@ -307,6 +307,27 @@ TEST(SelectAlgorithms, TransposedConvolutionsTakeWhatWasDecided) {
       EXPECT_EQ(algorithm_key(made, made.nodes[0]), point.key);
       EXPECT_EQ(count(made, "conv_transpose_winograd"), algorithm == "direct" ? 0 : 1);
     }
+  }
+}
+
+TEST(SelectAlgorithms, FewPositionsOfTransposedConvolutionsAreGathered) {
+  for (const std::int64_t pad : {0, 1}) {
+    Net net;
+    const ValueId w = net.weights({4, 5, 4, 3});
+    const Graph g = net.finish({net.op("conv_transpose", {net.input({2, 3, 5, 4}), w},
+                                       {{"strides", Integers{2, 2}},
+                                        {"before", Integers{pad, 1}},
+                                        {"after", Integers{0, 1}},
+                                        {"layout", std::string("nhwc")}})});
+    const plan::Point point = algorithm_point(g, g.nodes[0], {}).value();
+    EXPECT_EQ(point.key, "columns_transpose n2 h3 w5 ci4 co5 k4x3 s2,2");
+    EXPECT_EQ(point.values[point.preferred], "product");
+    Graph made = check_pass(g, select_algorithms, {});
+    ASSERT_EQ(count(made, "conv_transpose"), 1);
+    EXPECT_TRUE(made.nodes[0].attrs.has("gathered"));
+    EXPECT_FALSE(select_algorithms(made, {}).value());
+    const Graph direct = check_pass(g, select_algorithms, decided({{point.key, "direct"}}));
+    EXPECT_FALSE(direct.nodes[0].attrs.has("gathered"));
   }
 }
 

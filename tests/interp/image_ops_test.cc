@@ -203,6 +203,10 @@ TEST(InterpImage, ConvTranspose2d) {
                     t.w, t.kh, t.kw, t.stride, t.pad, t.extra);
     SCOPED_TRACE(spec);
     const OpRun r = run_op(spec);
+    const std::vector<HostTensor> gathered = run(make(spec + ",algo=im2col"), r.inputs).value();
+    EXPECT_EQ(testing::mismatch(gathered[0], r.outputs[0],
+                                testing::tolerance(DType::kF32, kIn * t.kh * t.kw)),
+              "");
     const std::int64_t oh = (t.h - 1) * t.stride + t.kh + t.extra - 2 * t.pad;
     const std::int64_t ow = (t.w - 1) * t.stride + t.kw + t.extra - 2 * t.pad;
     ASSERT_EQ(r.outputs[0].shape(), (Shape{1, oh, ow, kOut}));

@@ -71,10 +71,31 @@ TEST(AlgorithmPoint, OtherWindowsPayWhereTheirTransformsDo) {
   EXPECT_EQ(preferred({1, 35, 35, 48}, {1, 35, 35, 64}, {5, 5}), "winograd4");
   EXPECT_EQ(preferred({1, 14, 14, 6}, {1, 10, 10, 16}, {5, 5}), "winograd4");
   EXPECT_EQ(preferred({1, 28, 28, 1}, {1, 28, 28, 6}, {5, 5}), "direct");
-  EXPECT_EQ(preferred({1, 4, 4, 512}, {1, 8, 8, 256}, {4, 4}, 2), "direct");
+  EXPECT_EQ(preferred({1, 4, 4, 512}, {1, 8, 8, 256}, {4, 4}, 2), "direct");  // but see below
   EXPECT_EQ(preferred({1, 8, 8, 256}, {1, 16, 16, 128}, {4, 4}, 2), "winograd2");
   EXPECT_NE(preferred({1, 16, 16, 128}, {1, 32, 32, 64}, {4, 4}, 2), "direct");
   EXPECT_EQ(preferred({1, 32, 32, 64}, {1, 64, 64, 3}, {4, 4}, 2), "direct");
+}
+
+TEST(ColumnsPoint, FewPositionsOfTransposedConvolutionsAreRows) {
+  Convolution c = three_by_three();
+  c.transposed = true;
+  c.in = {1, 4, 4, 512};
+  c.out = {1, 8, 8, 256};
+  c.window = {4, 4};
+  c.strides = {2, 2};
+  Rules rules;
+  const std::optional<Point> point = transposed_columns_point(c, rules);
+  ASSERT_TRUE(point.has_value());
+  EXPECT_EQ(point->key, "columns_transpose n1 h4 w4 ci512 co256 k4x4 s2,2");
+  EXPECT_EQ(point->values[point->preferred], kProduct);
+  rules.slices_in_place = true;  // a GPU
+  EXPECT_EQ(transposed_columns_point(c, rules)->values[0], kProduct);
+  EXPECT_NE(transposed_columns_point(c, rules)->preferred, 0u);
+  c.in = {1, 8, 8, 512};
+  EXPECT_FALSE(transposed_columns_point(c, rules));
+  c.in = {1, 1, 1, 512};
+  EXPECT_FALSE(transposed_columns_point(c, rules));
 }
 
 TEST(ColumnsPoint, StridesAndSmallMapsOfMuchWorkAreGathered) {

@@ -45,7 +45,7 @@ Result<Prepared> prepare(const te::OpSpec& spec) {
   const std::string algo = found == spec.words.end() ? "" : found->second;
   if (te::winograd_tile(spec) > 0) {
     TESSERA_TRY(p.ours[1], te::winograd_weights(p.inputs[1], spec));
-  } else if (algo == te::kColumnsAlgorithm) {
+  } else if (algo == te::kColumnsAlgorithm && spec.op == "conv2d") {
     p.ours[1] = te::column_weights(p.inputs[1]);
   } else if (algo == te::kPartsAlgorithm && spec.op == "dense") {
     p.ours[1] = te::float_parts(p.inputs[1]);

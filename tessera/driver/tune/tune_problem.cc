@@ -266,7 +266,12 @@ Result<te::OpSpec> parse_op(const std::string& text, const plan::Rules& rules) {
   transformed.words["algo"] = plan::convolution_algorithms()[1];
   const Result<te::Dag> dag = te::make_dag(transformed);
   if (!dag) return spec;  // other windows, strides, groups or layouts: there is no choice
-  spec.words["algo"] = plan::preferred_algorithm(described(spec, *dag), rules);
+  const plan::Convolution conv = described(spec, *dag);
+  const auto columns = plan::transposed_columns_point(conv, rules);
+  spec.words["algo"] = columns ? columns->values[columns->preferred] == plan::kProduct
+                                     ? te::kColumnsAlgorithm
+                                     : plan::kDirect
+                               : plan::preferred_algorithm(conv, rules);
   return spec;
 }
 

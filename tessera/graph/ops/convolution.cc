@@ -204,7 +204,14 @@ Result<ConvTranspose> read_conv_transpose(const NodeView& node) {
   conv.co = w[1] * ops.groups;
   conv.params.groups = ops.groups;
   conv.params.channels_first = ops.image.channels_first;
+  conv.params.gathered = node.attrs.integer("gathered", 0) != 0;
   TESSERA_TRY(conv.params.windows, read_transposed(node, ops.image.spatial, ops.kernel));
+  const auto dilated = [](const te::TransposedWindow& window) { return window.dilation != 1; };
+  const auto& windows = conv.params.windows;
+  if (conv.params.gathered && (conv.params.channels_first || conv.params.groups > 1 ||
+                               std::any_of(windows.begin(), windows.end(), dilated))) {
+    return invalid("gathered positions of an image with channels first, groups or dilation");
+  }
   return conv;
 }
 
@@ -219,8 +226,9 @@ Result<Buffers> define_conv_transpose(te::DagBuilder& b, const std::string& name
                                       const NodeView& node, const Buffers& in) {
   TESSERA_TRY(const ConvTranspose conv, read_conv_transpose(node));
   const te::ElementTypes& types = conv.ops.types;
-  return Buffers{te::conv_transpose_stages(b, {name + ".pad", name + ".phases", name}, in[0], in[1],
-                                           conv.params, types.acc, types.out)};
+  const te::ConvTransposeNames names{name + ".pad", name + ".phases", name, name + ".gathered"};
+  return Buffers{
+      te::conv_transpose_stages(b, names, in[0], in[1], conv.params, types.acc, types.out)};
 }
 
 // The kernel is an attribute: its transformed weights u[ry, rx, eps, nu, ci, co] do not say it.

@@ -75,6 +75,12 @@ Result<ValueId> to_transposed_winograd(Editor& e, const Node& conv,
                 {"output_padding", per_dim(conv, "output_padding", 2, 0)}});
 }
 
+Result<ValueId> gathered(Editor& e, const Node& conv) {
+  Attrs attrs = conv.attrs;
+  attrs.set("gathered", std::int64_t{1});
+  return e.add("conv_transpose", conv.inputs, attrs);
+}
+
 // The matrix of the windows, and the weights in its order.
 struct Factors {
   ValueId image, weights;
@@ -128,7 +134,11 @@ std::optional<plan::Point> algorithm_point(const Graph& graph, const Node& node,
   const std::string_view op = node.op->name;
   if (op != "conv" && op != "conv_transpose") return std::nullopt;
   const plan::Convolution conv = describe(graph, node);
-  if (conv.transposed) return plan::algorithm_point(conv, rules);
+  if (conv.transposed) {
+    if (node.attrs.has("gathered")) return std::nullopt;
+    if (auto point = plan::transposed_columns_point(conv, rules)) return point;
+    return plan::algorithm_point(conv, rules);
+  }
   const DType type = graph.type(node.inputs[0]).dtype;
   if ((type == DType::kF16 || type == DType::kBF16) && graph.constant(node.inputs[1])) {
     if (auto point = plan::columns_point(conv, rules)) return point;
@@ -170,9 +180,9 @@ Result<bool> select_algorithms(Graph& graph, const PassOptions& options) {
     if (!point) return kNoValue;
     TESSERA_TRY(const std::string chosen, decide(options, *point));
     if (chosen == plan::kDirect || chosen == plan::kChained) return kNoValue;
-    if (chosen == plan::kProduct) return to_contract(e, node);
-    const int m = te::winograd_tile(chosen);
     const plan::Convolution conv = describe(e.graph(), node);
+    if (chosen == plan::kProduct) return conv.transposed ? gathered(e, node) : to_contract(e, node);
+    const int m = te::winograd_tile(chosen);
     return conv.transposed ? to_transposed_winograd(e, node, conv, m) : to_winograd(e, node, m);
   });
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "tessera/te/ops/columns.h"
 #include "tessera/te/ops/element_types.h"
 #include "tessera/te/ops/ops.h"
 #include "tessera/te/ops/winograd.h"
@@ -22,6 +23,13 @@ struct Phase {
   // computes what is cropped. (Of more than two phases the first ones would need a condition.)
   bool skewed;
 
+  // Quotient q reads reach() elements of the padded input from q + lowest() on; tap u of phase r
+  // reads number place(u, r).
+  std::int64_t reach() const { return taps + (skewed ? 1 : 0); }
+  std::int64_t lowest() const { return q_first + grow_lo - taps + 1; }
+  ir::Expr place(const ir::Expr& u, const ir::Expr& r) const {
+    return (skewed ? ir::int_imm(taps) - r : ir::int_imm(taps - 1)) - u;
+  }
   // Input position of quotient q and tap u in phase r.
   ir::Expr row(const ir::Expr& q, const ir::Expr& u, const ir::Expr& r) const {
     if (skewed) return shifted(q - u - r, q_first + 1 + grow_lo);
@@ -75,6 +83,63 @@ struct Channels {
   }
 };
 
+// The product, or zero where the kernel ends before the tap of a phase.
+ir::Expr where_taps_exist(const std::vector<Phase>& phases, const Indices& w_index,
+                          ir::Expr product) {
+  for (std::size_t s = phases.size(); s-- > 0;) {
+    if (phases[s].w.kernel % phases[s].w.stride == 0) continue;
+    const ir::Expr exists = ir::lt(w_index[2 + s], ir::int_imm(phases[s].w.kernel));
+    product = ir::select(exists, product, ir::imm(product.dtype(), 0));
+  }
+  return product;
+}
+
+// Stage G[q, a.., ci]: elements a.. of the padded input from the first one on that the position q
+// of all images reads.
+ir::Buffer gather_stage(DagBuilder& b, const std::string& name, const ir::Buffer& padded,
+                        const std::vector<Phase>& phases) {
+  std::int64_t per_image = 1;
+  for (const Phase& p : phases) per_image *= p.q_count;
+  NamedAxes axes = {{"q", padded->shape[0] * per_image}};
+  for (const Phase& p : phases) axes.emplace_back("a" + p.w.axis, p.reach());
+  axes.emplace_back("ci", padded->shape.back());
+  return b.compute(name, axes, [&](const Indices& i) {
+    Indices from(phases.size());
+    ir::Expr rest = i[0];
+    for (std::size_t s = phases.size(); s-- > 0;) {
+      const ir::Expr count = ir::int_imm(phases[s].q_count);
+      const ir::Expr q = s == 0 && padded->shape[0] == 1 ? rest : ir::floor_mod(rest, count);
+      from[s] = shifted(q + i[1 + s], phases[s].lowest());
+      rest = ir::floor_div(rest, count);
+    }
+    from.insert(from.begin(), padded->shape[0] == 1 ? ir::int_imm(0) : rest);
+    from.push_back(i.back());
+    return at(padded, from);
+  });
+}
+
+// Stage Q[r..., q, co] of what was gathered.
+ir::Buffer gathered_stage(DagBuilder& b, const std::string& name, const ir::Buffer& gathered,
+                          const ir::Buffer& weight, const std::vector<Phase>& phases, DType acc) {
+  NamedAxes axes, reduce;
+  for (const Phase& p : phases) {
+    axes.emplace_back("r" + p.w.axis, p.w.stride);
+    reduce.emplace_back("k" + p.w.axis, p.taps);
+  }
+  axes.insert(axes.end(), {{"q", gathered->shape[0]}, {"co", weight->shape[1]}});
+  reduce.emplace_back("ci", gathered->shape.back());
+  return b.reduce(name, Reducer::kSum, axes, reduce, [&](const Indices& i, const Indices& r) {
+    Indices from = {i[phases.size()]}, w_index = {r.back(), i.back()};
+    for (std::size_t s = 0; s < phases.size(); ++s) {
+      from.push_back(phases[s].place(r[s], i[s]));
+      w_index.push_back(phases[s].tap(i[s], r[s]));
+    }
+    from.push_back(r.back());
+    return where_taps_exist(phases, w_index,
+                            to_type(acc, at(gathered, from)) * to_type(acc, at(weight, w_index)));
+  });
+}
+
 // Stage Q[r..., n, q..., co]: every phase of the output, before cropping.
 ir::Buffer phase_stage(DagBuilder& b, const std::string& name, const ir::Buffer& padded,
                        const ir::Buffer& weight, const ConvTransposeParams& params,
@@ -102,13 +167,8 @@ ir::Buffer phase_stage(DagBuilder& b, const std::string& name, const ir::Buffer&
     }
     const ir::Expr value =
         at(padded, arrange<ir::Expr>(first, i[n], position, {channels.input(i[c], r.back())}));
-    ir::Expr product = to_type(acc, value) * to_type(acc, at(weight, w_index));
-    for (std::size_t s = phases.size(); s-- > 0;) {
-      if (phases[s].w.kernel % phases[s].w.stride == 0) continue;
-      const ir::Expr exists = ir::lt(w_index[2 + s], ir::int_imm(phases[s].w.kernel));
-      product = ir::select(exists, product, ir::imm(acc, 0));
-    }
-    return product;
+    return where_taps_exist(phases, w_index,
+                            to_type(acc, value) * to_type(acc, at(weight, w_index)));
   });
 }
 
@@ -136,7 +196,11 @@ ir::Buffer by_phases(DagBuilder& b, const ConvTransposeNames& names, const ir::B
   const ir::Buffer padded =
       pad_stage(b, names.pad, x, arrange<std::string>(first, "n", spatial, {"c"}),
                 first_spatial(first, 1), lo, hi, ir::imm(x->dtype, 0));
-  const ir::Buffer q = phase_stage(b, names.phases, padded, weight, params, phases, acc);
+  const ir::Buffer q =
+      params.gathered
+          ? gathered_stage(b, names.phases, gather_stage(b, names.gathered, padded, phases), weight,
+                           phases, acc)
+          : phase_stage(b, names.phases, padded, weight, params, phases, acc);
   const Channels channels(params, weight);
   const NamedAxes axes = output_axes(params, x->shape[0], {{"co", channels.groups * channels.co}});
   const std::size_t o = first_spatial(first, 1), c = first ? 1 : 1 + phases.size();
@@ -150,7 +214,13 @@ ir::Buffer by_phases(DagBuilder& b, const ConvTransposeNames& names, const ir::B
       const ir::Expr per_group = ir::int_imm(channels.co);
       channel = {ir::floor_div(i[c], per_group), ir::floor_mod(i[c], per_group)};
     }
-    const Indices image = arrange<ir::Expr>(first, i[0], quotients, channel);
+    Indices image = arrange<ir::Expr>(first, i[0], quotients, channel);
+    if (params.gathered) {
+      ir::Expr position = i[0];
+      for (std::size_t s = 0; s < phases.size(); ++s)
+        position = scaled(position, phases[s].q_count) + quotients[s];
+      image = {position, i[c]};
+    }
     index.insert(index.end(), image.begin(), image.end());
     return to_type(out, at(q, index));
   });
@@ -268,8 +338,9 @@ Result<Dag> make_conv_transpose(const OpSpec& spec) {
     return b.build({y});
   }
   const ir::Buffer weight = b.constant("W", types.in, {ci, co, h.kernel, w.kernel});
-  return b.build({conv_transpose_stages(b, {"pad", "Q", "Y"}, x, weight, {windows, 1, false},
-                                        types.acc, types.out)});
+  const bool gathered = spec.words.at("algo") == kColumnsAlgorithm;
+  return b.build({conv_transpose_stages(b, {"pad", "Q", "Y"}, x, weight,
+                                        {windows, 1, false, gathered}, types.acc, types.out)});
 }
 
 // Every input element meets every tap once.
@@ -300,6 +371,7 @@ Result<std::vector<TransposedWindow>> read_transposed_windows(const OpSpec& spec
 OpEntry conv_transpose2d_op() {
   std::vector<const char*> algorithms;
   for (const ConvAlgorithm& a : conv_algorithms()) algorithms.push_back(a.name);
+  algorithms.push_back(kColumnsAlgorithm);
   OpEntry entry{.name = "conv_transpose2d",
                 .doc = "transposed 2-D convolution, NHWC",
                 .params = {{"N", kRequired, "batch"},

@@ -20,10 +20,15 @@ struct ConvTransposeParams {
   std::vector<TransposedWindow> windows;
   std::int64_t groups = 1;
   bool channels_first = false;
+  // What the phases read for each position is copied together first, and the positions of all
+  // images are one axis: rows of small maps are too short for a tile. With channels last, one group
+  // and dilation 1.
+  bool gathered = false;
 };
 
 struct ConvTransposeNames {
   std::string pad, phases, out;
+  std::string gathered = "gathered";
 };
 
 // Stages over image x and weight[ci, co / groups, k...], accumulated in `acc`; returns stage
