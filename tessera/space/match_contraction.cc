@@ -74,6 +74,22 @@ std::optional<Nest> find_nest(const Analysis& analysis, std::size_t stage, bool 
   return nest.axis.empty() ? std::nullopt : std::optional<Nest>(std::move(nest));
 }
 
+namespace {
+
+// Windows as wide as this leave enough registers to their sums.
+constexpr std::int64_t kFewShared = 3;
+
+// The next row reads what a later step along the reduce axis reads of this one, of many.
+bool shared_by_rows(const Stage& s, const Contraction& c, const Access& given, std::size_t axis) {
+  if (c.row < 0) return false;
+  const std::int64_t row = given.strides[static_cast<std::size_t>(c.row)];
+  const std::int64_t step = given.strides[axis];
+  return row > 0 && step > 0 && row % step == 0 && row / step < s.extent(axis) &&
+         s.extent(axis) > kFewShared;
+}
+
+}  // namespace
+
 std::optional<Contraction> match_contraction(const Analysis& analysis, std::size_t stage,
                                              std::size_t vector) {
   const Stage& s = analysis.stages[stage];
@@ -89,9 +105,15 @@ std::optional<Contraction> match_contraction(const Analysis& analysis, std::size
   for (std::size_t i = s.rank(); i < s.axis_count(); ++i) c.reduce.push_back(i);
   // The innermost reduce loop walks through memory where the order of storage is given.
   const Access& given = analysis.constant(c.a.buffer) ? c.b : c.a;
+  const std::vector<std::size_t> declared = c.reduce;
   std::stable_sort(c.reduce.begin(), c.reduce.end(), [&](std::size_t x, std::size_t y) {
     return std::abs(given.strides[x]) > std::abs(given.strides[y]);
   });
+  // Steps that share elements with neighbouring rows would keep them all in registers when they are
+  // unrolled: of an image whose channels come first, the window innermost.
+  if (shared_by_rows(s, c, given, c.reduce.back()) &&
+      !shared_by_rows(s, c, given, declared.back()) && s.extent(declared.back()) > 1)
+    c.reduce = declared;
   return c;
 }
 

@@ -1,4 +1,4 @@
-// absorb_transposes, move_transposes, channels_last and what they are made of.
+// absorb_transposes, move_transposes, channels_last, read_images and what they are made of.
 #include <gtest/gtest.h>
 
 #include "passes_net.h"
@@ -288,6 +288,30 @@ TEST(ChannelsLast, PoolsAndConcatenationsMayBeDecidedToo) {
     EXPECT_GE(count(made, "transpose"), 4);
     EXPECT_EQ(options.decider->decisions().at(points[i].point.key), plan::kFirst);
   }
+}
+
+TEST(ReadImages, ConvolutionsOfFewChannels) {
+  const auto net_of = [](std::int64_t channels, bool twice) {
+    Net net;
+    const ValueId x = net.transpose(net.input({2, channels, 9, 7}), {0, 2, 3, 1});
+    const Attrs attrs = {{"layout", std::string("nhwc")},
+                         {"strides", Integers{2, 1}},
+                         {"before", Integers{1, 2}},
+                         {"after", Integers{0, 1}}};
+    std::vector<ValueId> outputs = {net.op("conv", {x, net.weights({5, channels, 3, 3})}, attrs)};
+    if (twice) outputs.push_back(net.op("exp", {x}));
+    return net.finish(outputs);
+  };
+  const Graph g = check_pass(net_of(3, false), read_images);
+  ASSERT_EQ(g.nodes.size(), 1u);
+  EXPECT_EQ(g.nodes[0].attrs.word("reads"), "nchw");
+  EXPECT_EQ(count(check_pass(net_of(3, true), read_images), "transpose"), 1);
+  EXPECT_EQ(count(check_pass(net_of(9, false), read_images), "transpose"), 1);
+  PassOptions options;
+  options.decider = std::make_shared<plan::Decider>(plan::Decisions{{"fronts", plan::kFused}});
+  EXPECT_EQ(count(check_pass(net_of(9, false), read_images, options), "transpose"), 0);
+  options.decider = std::make_shared<plan::Decider>(plan::Decisions{{"fronts", plan::kStored}});
+  EXPECT_EQ(count(check_pass(net_of(3, false), read_images, options), "transpose"), 1);
 }
 
 }  // namespace

@@ -56,15 +56,20 @@ Result<Conv> read_conv(const NodeView& node) {
                    ops.groups);
   }
   conv.params.groups = ops.groups;
-  conv.params.channels_first = ops.image.channels_first;
+  conv.params.channels_first = node.attrs.word("layout") == "nchw";
+  conv.params.reads_first = ops.image.channels_first;
   TESSERA_TRY(conv.params.windows, read_windows(node, ops.image, ops.kernel));
   conv.depthwise = w[1] == 1 && conv.co == ci;
+  if (conv.depthwise && conv.params.reads_first != conv.params.channels_first) {
+    return invalid("a depthwise convolution that turns its image");
+  }
   return conv;
 }
 
 Result<Types> infer_conv(const NodeView& node) {
   TESSERA_TRY(const Conv conv, read_conv(node));
-  const Shape out = conv.ops.image.shape(output_sizes(conv.params.windows), conv.co);
+  const Shape out = te::arrange(conv.params.channels_first, conv.ops.image.n,
+                                output_sizes(conv.params.windows), {conv.co});
   return Types{{conv.ops.types.out, out}};
 }
 
@@ -75,7 +80,7 @@ Result<Buffers> define_conv(te::DagBuilder& b, const std::string& name, const No
   const te::ElementTypes& types = conv.ops.types;
   params.windows = without_unread_padding(std::move(params.windows));
   if (conv.depthwise) params.groups = 1;
-  const ir::Buffer padded = te::pad_stage(b, name + ".pad", in[0], params.channels_first,
+  const ir::Buffer padded = te::pad_stage(b, name + ".pad", in[0], params.image_first(),
                                           params.windows, ir::imm(in[0]->dtype, 0));
   const bool one_stage = params.groups == 1 && types.acc == types.out;
   const std::string sum = one_stage ? name : name + ".acc";

@@ -21,7 +21,7 @@ Result<Image> read_image(const NodeView& node) {
                       "an image needs a batch, channels and a size, but the shape is {}",
                       tessera::to_text(shape));
   }
-  const std::string& layout = node.attrs.word("layout");
+  const std::string& layout = node.attrs.word(node.attrs.has("reads") ? "reads" : "layout");
   if (layout != "nchw" && layout != "nhwc") {
     return make_error(ErrorCode::kInvalidArgument, "layout {} is not nchw or nhwc", layout);
   }

@@ -41,6 +41,8 @@ const std::vector<Pass>& pass_list() {
       {"merge_contractions", merge_contractions},
       // After all that looks for convolutions and their neighbours in the shape of images.
       {"sink_reshapes", sink_reshapes},
+      // After all that moves transposes: what is left is what they could not move.
+      {"read_images", read_images},
       // After all that rewrites contracts: they would have to know of parts of operands.
       {"absorb_slices", absorb_slices},
       // Last of all: no other pass knows products of parts.

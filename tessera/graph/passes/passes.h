@@ -82,6 +82,8 @@ Result<bool> split_concats(Graph& graph, const PassOptions& options);
 Result<bool> select_algorithms(Graph& graph, const PassOptions& options);
 // Pointwise nodes behind a product that was reshaped compute in the shape of the product.
 Result<bool> sink_reshapes(Graph& graph, const PassOptions& options);
+// Convolutions of few channels read images whose channels come first, where that was decided.
+Result<bool> read_images(Graph& graph, const PassOptions& options);
 // Contractions that read one value with constant weights become one where that was decided.
 Result<bool> merge_contractions(Graph& graph, const PassOptions& options);
 // Contractions read the values that their operands are slices of, where the rules say so.

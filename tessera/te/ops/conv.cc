@@ -26,7 +26,8 @@ Result<Dag> make_direct(const OpSpec& spec, const std::vector<SpatialDim>& dims,
   TESSERA_TRY(const ElementTypes types, mac_types(spec));
   TESSERA_DO(check_groups(spec));
   TESSERA_TRY(const std::vector<Window> windows, read_windows(spec, dims));
-  const ConvParams params{windows, spec.ints.at("G"), channels_first};
+  const ConvParams params{
+      .windows = windows, .groups = spec.ints.at("G"), .channels_first = channels_first};
   const std::int64_t ci = spec.ints.at("CI"), co = spec.ints.at("CO");
   Shape sizes, w_shape = {co, ci / params.groups};
   for (const Window& w : windows) {
@@ -144,7 +145,8 @@ Stage conv_stage(DagBuilder& b, const std::string& name, const ir::Buffer& padde
           w_index.push_back(r[s]);
         }
         const ir::Expr x_channel = grouped ? scaled(i[c], ci) + in_channel : in_channel;
-        const ir::Expr value = at(padded, arrange<ir::Expr>(first, i[0], position, {x_channel}));
+        const ir::Expr value =
+            at(padded, arrange<ir::Expr>(params.image_first(), i[0], position, {x_channel}));
         return to_type(acc, value) * to_type(acc, at(weight, w_index));
       });
   return stage;

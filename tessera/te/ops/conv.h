@@ -9,6 +9,9 @@ struct ConvParams {
   std::vector<Window> windows;
   std::int64_t groups = 1;
   bool channels_first = false;
+  bool reads_first = false;  // the image has its channels first, whatever the result has
+
+  bool image_first() const { return channels_first || reads_first; }
 };
 
 // Stage `name` over the padded image and weight[co, ci / groups, k...], accumulated in `acc`. Axes
