@@ -199,6 +199,11 @@ class Partitioner {
     });
   }
 
+  bool only_slices(std::int32_t group) const {
+    return std::all_of(members_[at(group)].begin(), members_[at(group)].end(),
+                       [&](std::int32_t n) { return is(n, "slice"); });
+  }
+
   // Pointwise groups that only this reduction, pointwise or movement node reads are computed inside
   // its kernel.
   Result<void> grow_prologue(std::int32_t n) {
@@ -206,12 +211,13 @@ class Partitioner {
     const bool movement = f == Fusion::kInjective || f == Fusion::kPointwise;
     if (f != Fusion::kReduction && !movement) return {};
     // Each part of a concatenation is chosen element by element: work inside would be done for all.
-    if (std::string_view(graph_.nodes[at(n)].op->name) == "concat") return {};
+    // To take parts of others is no work.
+    const bool concat = is(n, "concat");
     const std::int32_t group = group_of_[at(n)];
     for (const ValueId id : graph_.nodes[at(n)].inputs) {
       if (id == kNoValue || uses_.producer[at(id)] < 0 || uses_.is_output[at(id)]) continue;
       const std::int32_t source = group_of_[at(uses_.producer[at(id)])];
-      if (source == group || !only(source, false)) continue;
+      if (source == group || !(concat ? only_slices(source) : only(source, false))) continue;
       const auto& readers = uses_.readers[at(id)];
       const bool single = std::all_of(readers.begin(), readers.end(),
                                       [&](std::int32_t r) { return group_of_[at(r)] == group; });
@@ -219,7 +225,7 @@ class Partitioner {
       if (!single || total > static_cast<std::size_t>(options_.max_nodes)) continue;
       // What a broadcast repeats would be computed again for each copy.
       if (elements(graph_.shape(id)) < elements(graph_.shape(graph_.nodes[at(n)].outputs[0])) &&
-          f != Fusion::kReduction) {
+          f != Fusion::kReduction && !concat) {
         continue;
       }
       if (path_outside(source, members_[at(group)])) continue;

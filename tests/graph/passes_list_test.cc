@@ -107,7 +107,9 @@ INSTANTIATE_TEST_SUITE_P(Passes, RandomNets,
                                            NamedPass{"channels_last", channels_last},
                                            NamedPass{"select_algorithms", select_algorithms},
                                            NamedPass{"merge_contractions", merge_contractions},
-                                           NamedPass{"absorb_slices", absorb_slices}),
+                                           NamedPass{"absorb_slices", absorb_slices},
+                                           NamedPass{"absorb_shuffles", absorb_shuffles},
+                                           NamedPass{"read_images", read_images}),
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST(Optimize, RandomNetsGiveTheSameValues) {

@@ -111,6 +111,19 @@ TEST(Partition, PreparesOperandsInTheKernelWhereThatWasDecided) {
   EXPECT_EQ(text(m.finish({m.matmul(shared, 8, 6), shared}), fused), "tanh | contract");
 }
 
+TEST(Partition, ConcatenationsTakePartsOfOthers) {
+  Net n;
+  const auto rows = [&](ValueId x, std::int64_t start) {
+    return n.add("slice", {x},
+                 {{"starts", Shape{start, 0}}, {"steps", Shape{1, 1}}, {"sizes", Shape{2, 3}}});
+  };
+  const ValueId x = n.input({6, 3});
+  const ValueId shared = rows(x, 1), work = n.add("tanh", {rows(x, 4)});
+  const ValueId all =
+      n.add("concat", {rows(x, 0), shared, work, rows(x, 3)}, {{"axis", std::int64_t{0}}});
+  EXPECT_EQ(groups_text(n.finish({all, shared})), "slice | slice+tanh | slice+slice+concat");
+}
+
 TEST(Partition, MovesInsideByRule) {
   Net n;
   const ValueId both =

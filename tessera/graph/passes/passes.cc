@@ -19,6 +19,8 @@ const std::vector<Pass>& pass_list() {
       {"match_norms", match_norms},
       // Before layouts: the constants still line up with the channel axis of the model.
       {"fold_scales", fold_scales},
+      // Before layouts as well: channels are one axis of the model's.
+      {"absorb_shuffles", absorb_shuffles},
       // After what computes weights and finds norms, before what chooses by type.
       {"narrow_floats", narrow_floats},
       {"absorb_transposes", absorb_transposes},
@@ -39,10 +41,10 @@ const std::vector<Pass>& pass_list() {
       {"move_transposes", move_transposes},
       {"absorb_transposes", absorb_transposes},
       {"merge_contractions", merge_contractions},
-      // After all that looks for convolutions and their neighbours in the shape of images.
-      {"sink_reshapes", sink_reshapes},
       // After all that moves transposes: what is left is what they could not move.
       {"read_images", read_images},
+      // After all that looks for convolutions and their neighbours in the shape of images.
+      {"sink_reshapes", sink_reshapes},
       // After all that rewrites contracts: they would have to know of parts of operands.
       {"absorb_slices", absorb_slices},
       // Last of all: no other pass knows products of parts.

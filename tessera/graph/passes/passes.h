@@ -70,6 +70,8 @@ Result<bool> narrow_floats(Graph& graph, const PassOptions& options);
 Result<bool> absorb_transposes(Graph& graph, const PassOptions& options);
 // Moves transposes to where fewest bytes are transposed, often none. Never transposes more.
 Result<bool> move_transposes(Graph& graph, const PassOptions& options);
+// Permutations of channels go into the constants of what reads them, where that was decided.
+Result<bool> absorb_shuffles(Graph& graph, const PassOptions& options);
 // Norms over the positions of images become reductions, where there are convolutions to follow.
 Result<bool> open_image_norms(Graph& graph, const PassOptions& options);
 // Convolutions compute channels last unless decided otherwise, and what lies between them follows
@@ -80,10 +82,10 @@ Result<bool> split_concats(Graph& graph, const PassOptions& options);
 // Rewrites each convolution to the algorithm that was decided for it: Winograd, matrix product or
 // as it is.
 Result<bool> select_algorithms(Graph& graph, const PassOptions& options);
-// Pointwise nodes behind a product that was reshaped compute in the shape of the product.
-Result<bool> sink_reshapes(Graph& graph, const PassOptions& options);
 // Convolutions of few channels read images whose channels come first, where that was decided.
 Result<bool> read_images(Graph& graph, const PassOptions& options);
+// Pointwise nodes behind a product that was reshaped compute in the shape of the product.
+Result<bool> sink_reshapes(Graph& graph, const PassOptions& options);
 // Contractions that read one value with constant weights become one where that was decided.
 Result<bool> merge_contractions(Graph& graph, const PassOptions& options);
 // Contractions read the values that their operands are slices of, where the rules say so.

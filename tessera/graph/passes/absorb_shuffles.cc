@@ -1,0 +1,360 @@
+// reshape(transpose(reshape(x))) that only permutes channels moves no data: it says in which order
+// others read them. Through slices and concatenations of channels a value is then a list of
+// channels of others. What sums over the channels, or treats each by itself, takes them in the
+// order in which they lie in memory and permutes its constants instead.
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "tessera/graph/passes/decide.h"
+#include "tessera/graph/passes/editor.h"
+#include "tessera/graph/passes/permutation.h"
+
+namespace tessera::graph {
+namespace {
+
+constexpr std::size_t kChannels = 1;  // layouts are chosen later
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+bool is(const Node& node, std::string_view op) { return op == node.op->name; }
+
+std::int64_t product(const Shape& shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+// The channel of x that is channel i of reshape(transpose(reshape(x, opened), perm), shape of x),
+// by i; nullopt: more moves than channels.
+std::optional<Permutation> channel_order(const Shape& x, const Shape& opened,
+                                         const Permutation& perm) {
+  const std::size_t rank = x.size(), more = opened.size() - rank;
+  if (rank < 2 || opened.size() <= rank || opened[0] != x[0]) return std::nullopt;
+  for (std::size_t d = 0; d < opened.size(); ++d) {
+    const bool inside = d >= kChannels && d <= kChannels + more;
+    if (!inside && perm[d] != static_cast<std::int64_t>(d)) return std::nullopt;
+    if (d > kChannels + more && opened[d] != x[d - more]) return std::nullopt;
+  }
+  const auto begin = static_cast<std::ptrdiff_t>(kChannels);
+  const auto end = begin + static_cast<std::ptrdiff_t>(more) + 1;
+  const Shape sizes(opened.begin() + begin, opened.begin() + end);
+  if (product(sizes) != x[kChannels]) return std::nullopt;
+  Permutation axes(perm.begin() + begin, perm.begin() + end);
+  for (std::int64_t& axis : axes) axis -= begin;
+  std::vector<std::int64_t> strides(sizes.size(), 1);
+  for (std::size_t d = sizes.size(); d-- > 1;) strides[d - 1] = strides[d] * sizes[d];
+  Permutation order;
+  for (std::int64_t i = 0; i < x[kChannels]; ++i) {
+    std::int64_t rest = i, from = 0;
+    for (std::size_t d = axes.size(); d-- > 0;) {
+      from += rest % sizes[at(axes[d])] * strides[at(axes[d])];
+      rest /= sizes[at(axes[d])];
+    }
+    order.push_back(from);
+  }
+  return order;
+}
+
+bool slices_channels(const Graph& graph, const Node& node) {
+  if (!is(node, "slice")) return false;
+  const Shape& whole = graph.shape(node.inputs[0]);
+  const auto& sizes = node.attrs.integers("sizes");
+  for (std::size_t d = 0; d < whole.size(); ++d) {
+    if (d != kChannels && (sizes[d] != whole[d] || node.attrs.integers("steps")[d] != 1))
+      return false;
+  }
+  return whole.size() > kChannels;
+}
+
+bool joins_channels(const Node& node) {
+  return is(node, "concat") && at(node.attrs.integer("axis")) == kChannels;
+}
+
+// Computes each channel of `x`, an operand, by itself and with constants, into the same channel.
+bool follows(const Graph& graph, const Node& node, ValueId x) {
+  if (node.outputs.size() != 1) return false;
+  const Shape &in = graph.shape(x), &out = graph.shape(node.outputs[0]);
+  if (in.size() <= kChannels || out.size() <= kChannels || in[kChannels] != out[kChannels])
+    return false;
+  if (node.op->fusion == Fusion::kPointwise) {
+    return in == out && std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
+             return id == x || id == kNoValue || graph.constant(id);
+           });
+  }
+  if (is(node, "pool")) return node.attrs.word("layout") == "nchw";
+  if (is(node, "reduce")) {
+    const auto& axes = node.attrs.integers("axes");
+    return !axes.empty() &&
+           std::all_of(axes.begin(), axes.end(), [](std::int64_t a) { return at(a) > kChannels; });
+  }
+  return is(node, "conv") && node.attrs.word("layout") == "nchw" && node.inputs[0] == x &&
+         graph.constant(node.inputs[1]) && in[kChannels] > 1 &&
+         node.attrs.integer("group", 1) == in[kChannels];
+}
+
+// Where a node that sums over the channels of its operand `x` has its constant factors of them.
+struct Factors {
+  std::size_t input = 0, axis = 0;
+};
+std::optional<Factors> factors_of(const Graph& graph, const Node& node, ValueId x) {
+  if (is(node, "conv")) {
+    const bool dense = node.attrs.integer("group", 1) == 1 && node.attrs.word("layout") == "nchw";
+    if (!dense || node.inputs[0] != x || !graph.constant(node.inputs[1])) return std::nullopt;
+    return Factors{1, 1};
+  }
+  if (!is(node, "contract") || graph.shape(x).size() <= kChannels) return std::nullopt;
+  if (node.attrs.has("a_starts") || node.attrs.has("b_starts")) return std::nullopt;
+  const std::size_t side = node.inputs[0] == x ? 0 : 1;
+  if (node.inputs[side] != x || !graph.constant(node.inputs[1 - side])) return std::nullopt;
+  const char label = node.attrs.word(side == 0 ? "a" : "b")[kChannels];
+  const std::size_t axis = node.attrs.word(side == 0 ? "b" : "a").find(label);
+  const bool summed = node.attrs.word("out").find(label) == std::string::npos;
+  if (!summed || axis == std::string::npos) return std::nullopt;
+  return Factors{1 - side, axis};
+}
+
+// The shuffles of a graph that its readers can absorb, by the value that they compute.
+class Shuffles {
+ public:
+  Shuffles(const Graph& graph, const PassOptions& options)
+      : graph_(graph), options_(options), uses_(find_uses(graph)) {
+    for (const Node& node : graph.nodes) find(node);
+  }
+
+  Result<void> choose() {
+    free_.assign(graph_.values.size(), false);
+    if (found_.empty()) return {};
+    for (std::size_t n = graph_.nodes.size(); n-- > 0;) {
+      for (const ValueId out : graph_.nodes[n].outputs) {
+        free_[at(out)] = any_order(out);
+        if (free_[at(out)] && found_.count(out) != 0) {
+          TESSERA_TRY(free_[at(out)], absorbed(out));
+        }
+        if (!free_[at(out)]) found_.erase(out);
+      }
+    }
+    return {};
+  }
+
+  bool empty() const { return found_.empty(); }
+  // The order of the channels in what is shuffled; null: `out` is no shuffle to absorb.
+  const Permutation* order(ValueId out) const {
+    const auto it = found_.find(out);
+    return it == found_.end() ? nullptr : &it->second;
+  }
+  // Everything that reads the value does with its channels in any order.
+  bool free(ValueId id) const { return free_[at(id)]; }
+
+ private:
+  const Node* own_producer(ValueId id, std::string_view op) const {
+    const std::int32_t n = uses_.producer[at(id)];
+    if (n < 0 || !is(graph_.nodes[at(n)], op)) return nullptr;
+    const bool own = uses_.readers[at(id)].size() == 1 && !uses_.is_output[at(id)];
+    return own ? &graph_.nodes[at(n)] : nullptr;
+  }
+
+  void find(const Node& close) {
+    if (!is(close, "reshape")) return;
+    const Node* transpose = own_producer(close.inputs[0], "transpose");
+    const Node* open = transpose ? own_producer(transpose->inputs[0], "reshape") : nullptr;
+    if (!open) return;
+    const Shape& x = graph_.shape(open->inputs[0]);
+    if (graph_.shape(close.outputs[0]) != x || elements(x) == 0) return;
+    const auto order =
+        channel_order(x, graph_.shape(open->outputs[0]), transpose->attrs.integers("perm"));
+    if (!order || is_identity(*order)) return;
+    found_[close.outputs[0]] = *order;
+    opened_[open->outputs[0]] = close.outputs[0];
+  }
+
+  Result<bool> absorbed(ValueId out) {
+    const Node& node = graph_.nodes[at(uses_.producer[at(out)])];
+    const plan::Point point = plan::make_point(
+        plan::PointKind::kFront, "front shuffle of " + name_in_plan(graph_, node), plan::kFused);
+    TESSERA_TRY(const std::string chosen, decide(options_, point));
+    return chosen == plan::kFused;
+  }
+
+  bool any_order(ValueId v) const {
+    const auto& readers = uses_.readers[at(v)];
+    return !uses_.is_output[at(v)] && !readers.empty() &&
+           std::all_of(readers.begin(), readers.end(),
+                       [&](std::int32_t r) { return any_order(graph_.nodes[at(r)], v); });
+  }
+  bool any_order(const Node& reader, ValueId v) const {
+    if (reader.outputs.size() != 1) return false;
+    const ValueId out = reader.outputs[0];
+    if (const auto shuffle = opened_.find(out); shuffle != opened_.end())
+      return found_.count(shuffle->second) != 0 && free_[at(shuffle->second)];
+    if (factors_of(graph_, reader, v)) return true;
+    const bool passes_on =
+        follows(graph_, reader, v) || slices_channels(graph_, reader) || joins_channels(reader);
+    return passes_on && free_[at(out)];
+  }
+
+  const Graph& graph_;
+  const PassOptions& options_;
+  const Uses uses_;
+  std::map<ValueId, Permutation> found_;
+  std::map<ValueId, ValueId> opened_;  // what the first reshape computes -> the shuffle
+  std::vector<bool> free_;             // by value
+};
+
+// One channel of a value that is computed.
+struct Channel {
+  ValueId source = kNoValue;
+  std::int64_t index = 0;
+  auto operator<=>(const Channel&) const = default;
+};
+using Channels = std::vector<Channel>;
+
+class Absorber {
+ public:
+  explicit Absorber(const Shuffles& shuffles) : shuffles_(shuffles) {}
+
+  Result<ValueId> visit(Editor& e, const Node& node) {
+    const ValueId out = node.outputs[0];
+    if (const Permutation* order = shuffles_.order(out)) {
+      const Node* transpose = e.producer(node.inputs[0]);
+      const Channels from = channels(e, e.producer(transpose->inputs[0])->inputs[0]);
+      moved_[out] = permuted(from, *order);
+      return kNoValue;
+    }
+    const auto shuffled = std::find_if(node.inputs.begin(), node.inputs.end(),
+                                       [&](ValueId id) { return moved_.count(id) != 0; });
+    if (slices_channels(e.graph(), node) && shuffles_.free(out)) {
+      // Remembered before anything is shuffled too: a shuffle may follow.
+      slice(e, node);
+    } else if (joins_channels(node) && shuffles_.free(out)) {
+      join(e, node);
+    } else if (shuffled != node.inputs.end()) {
+      return read(e, node, *shuffled);
+    }
+    return kNoValue;
+  }
+
+ private:
+  Channels channels(const Editor& e, ValueId id) const {
+    for (const auto* known : {&moved_, &parts_}) {
+      if (const auto it = known->find(id); it != known->end()) return it->second;
+    }
+    Channels own;
+    for (std::int64_t i = 0; i < e.shape(id)[kChannels]; ++i) own.push_back({id, i});
+    return own;
+  }
+
+  void slice(const Editor& e, const Node& node) {
+    const Channels all = channels(e, node.inputs[0]);
+    const std::int64_t start = node.attrs.integers("starts")[kChannels];
+    const std::int64_t step = node.attrs.integers("steps")[kChannels];
+    Channels some;
+    for (std::int64_t i = 0; i < node.attrs.integers("sizes")[kChannels]; ++i)
+      some.push_back(all[at(start + i * step)]);
+    (moved_.count(node.inputs[0]) != 0 ? moved_ : parts_)[node.outputs[0]] = some;
+  }
+
+  void join(const Editor& e, const Node& node) {
+    Channels all;
+    bool moved = false;
+    for (const ValueId id : node.inputs) {
+      const Channels part = channels(e, id);
+      all.insert(all.end(), part.begin(), part.end());
+      moved = moved || moved_.count(id) != 0;
+    }
+    (moved ? moved_ : parts_)[node.outputs[0]] = all;
+  }
+
+  // The channels side by side as they lie in memory. `order`: which of `wanted` each one is.
+  Result<ValueId> gather(Editor& e, const Channels& wanted, Permutation* order) {
+    *order = identity_permutation(wanted.size());
+    std::stable_sort(order->begin(), order->end(),
+                     [&](std::int64_t a, std::int64_t b) { return wanted[at(a)] < wanted[at(b)]; });
+    const Channels sorted = permuted(wanted, *order);
+    if (const auto it = gathered_.find(sorted); it != gathered_.end()) return it->second;
+    std::vector<ValueId> parts;
+    for (std::size_t begin = 0, end = 0; begin < sorted.size(); begin = end) {
+      const Channel first = sorted[begin];
+      for (end = begin + 1; end < sorted.size(); ++end) {
+        const auto length = static_cast<std::int64_t>(end - begin);
+        if (sorted[end] != Channel{first.source, first.index + length}) break;
+      }
+      Shape sizes = e.shape(first.source), starts(sizes.size(), 0);
+      const auto length = static_cast<std::int64_t>(end - begin);
+      parts.push_back(first.source);
+      if (length == sizes[kChannels]) continue;
+      starts[kChannels] = first.index;
+      sizes[kChannels] = length;
+      TESSERA_TRY(parts.back(),
+                  e.add("slice", {first.source},
+                        {{"starts", starts}, {"steps", Shape(sizes.size(), 1)}, {"sizes", sizes}}));
+    }
+    ValueId all = parts[0];
+    if (parts.size() > 1) {
+      TESSERA_TRY(all, e.add("concat", parts, {{"axis", static_cast<std::int64_t>(kChannels)}}));
+    }
+    gathered_[sorted] = all;
+    return all;
+  }
+
+  static Result<ValueId> permute(Editor& e, ValueId constant, std::size_t axis,
+                                 const Permutation& order) {
+    HostTensor indices(DType::kI64, {static_cast<std::int64_t>(order.size())});
+    std::copy(order.begin(), order.end(), indices.as<std::int64_t>());
+    const ValueId at_order = e.constant(std::move(indices));
+    return e.add("gather", {constant, at_order}, {{"axis", static_cast<std::int64_t>(axis)}});
+  }
+
+  // A node whose operand `x` is a list of channels.
+  Result<ValueId> read(Editor& e, const Node& node, ValueId x) {
+    const std::optional<Factors> factors = factors_of(e.graph(), node, x);
+    if (!factors && !(follows(e.graph(), node, x) && shuffles_.free(node.outputs[0])))
+      return kNoValue;  // the first reshape of the next shuffle
+    Permutation order;
+    TESSERA_TRY(const ValueId all, gather(e, moved_.at(x), &order));
+    std::vector<ValueId> inputs = node.inputs;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const ValueId id = node.inputs[i];
+      if (id == x) {
+        inputs[i] = all;
+      } else if (factors && i == factors->input) {
+        TESSERA_TRY(inputs[i], permute(e, id, factors->axis, order));
+      } else if (!factors && id != kNoValue) {
+        // Weights of a depthwise convolution have the channels first, others broadcast.
+        const Shape shape = e.shape(id);
+        const std::size_t missing = e.shape(x).size() - shape.size();
+        if (!is(node, "conv") && (missing > kChannels || shape[kChannels - missing] == 1)) continue;
+        TESSERA_TRY(inputs[i], permute(e, id, is(node, "conv") ? 0 : kChannels - missing, order));
+      }
+    }
+    TESSERA_TRY(const ValueId result, e.add(node.op->name, inputs, node.attrs));
+    if (factors) return result;
+    Channels& channels = moved_[node.outputs[0]];
+    channels.resize(order.size());
+    for (std::size_t i = 0; i < order.size(); ++i)
+      channels[at(order[i])] = {result, static_cast<std::int64_t>(i)};
+    return kNoValue;
+  }
+
+  const Shuffles& shuffles_;
+  // By value: behind shuffles, and slices and concatenations where nothing is shuffled yet. What is
+  // here is free; the nodes that would compute it die when all readers are rewritten.
+  std::map<ValueId, Channels> moved_, parts_;
+  std::map<Channels, ValueId> gathered_;
+};
+
+}  // namespace
+
+Result<bool> absorb_shuffles(Graph& graph, const PassOptions& options) {
+  if (!options.allow_reassociation) return false;
+  Shuffles shuffles(graph, options);
+  TESSERA_DO(shuffles.choose());
+  if (shuffles.empty()) return false;
+  Absorber absorber(shuffles);
+  return Editor(graph).rewrite(
+      [&](Editor& e, const Node& node) { return absorber.visit(e, node); });
+}
+
+}  // namespace tessera::graph
