@@ -534,5 +534,37 @@ TEST(SplitConcats, AConvolutionOfPartsIsTheSumOfTheirs) {
   }
 }
 
+// What SqueezeNet has: a narrow 1x1 convolution behind, a pool between.
+TEST(SplitConcats, WhereThatMovesFewerBytes) {
+  const auto made = [&](std::int64_t co, std::int64_t stride) {
+    Net net;
+    const ValueId all = net.op("concat", {net.input({2, 7, 5, 6}), net.input({2, 7, 5, 5})},
+                               {{"axis", std::int64_t{3}}});
+    const ValueId less = net.op("pool", {all},
+                                {{"layout", std::string("nhwc")},
+                                 {"kind", std::string("avg")},
+                                 {"kernel", Integers{3, 3}},
+                                 {"before", Integers{1, 1}},
+                                 {"after", Integers{1, 1}},
+                                 {"strides", Integers{stride, stride}}});
+    return net.finish(
+        {net.op("conv", {less, net.weights({co, 11, 1, 1})}, {{"layout", std::string("nhwc")}})});
+  };
+  const Graph split = check_pass(made(5, 2), split_concats, decided({}));
+  EXPECT_EQ(count(split, "concat"), 0);
+  EXPECT_EQ(count(split, "pool"), 2);
+  EXPECT_EQ(count(split, "conv"), 2);
+  const Graph wide = check_pass(made(6, 2), split_concats, decided({}));
+  EXPECT_EQ(count(wide, "conv"), 1);
+  EXPECT_EQ(count(wide, "pool"), 2);
+  // Such a pool leaves as much to copy.
+  EXPECT_EQ(count(check_pass(made(5, 1), split_concats, decided({})), "pool"), 1);
+  const plan::Decisions joined = {{"concatenations", plan::kJoined}};
+  EXPECT_EQ(count(check_pass(made(5, 2), split_concats, decided(joined)), "pool"), 1);
+  PassOptions gpu = decided({});
+  gpu.rules.moves_inside = true;
+  EXPECT_EQ(count(check_pass(made(5, 2), split_concats, gpu), "pool"), 1);
+}
+
 }  // namespace
 }  // namespace tessera::graph
