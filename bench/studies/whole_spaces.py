@@ -4,8 +4,8 @@
   whole_spaces.py RUN.json... [--complete] [--json]
 
 A run is what `tessera lm eval --measure --task KEY --seeds 1 --seed SEED --trials 1,2,4,10,32,64 --policy ... --json` prints:
-what each search would take after so many trials, by its own times, and the default, all timed again in turns. Keys of tasks
-of the hold-out networks are in whole_spaces.txt. Times of different runs compare by that of the default in each of them.
+what each search would take after so many trials: up to three candidates that were the fastest by its own times, and the default,
+all timed again in turns. Keys of tasks of the hold-out networks are in whole_spaces.txt. Times of different runs compare by that of the default in each of them.
 The best known of a task is the fastest of all its runs. Printed are shares of its speed, the geometric mean over tasks, then over
 seeds, with the least and the most of the seeds; and the fewest trials after which a search has 0.90, 0.95 and 0.98.
 With `--complete` only tasks with as many seeds as any other count.

@@ -23,6 +23,7 @@ namespace {
 struct EvalArgs {
   std::vector<std::string> weights, policies;
   std::string plot;
+  std::string target = "host";
   int code_threads = 1;
   std::string cost_model = driver::kShipped;
   bool json = false, zero_trials = false, validation = false, networks = false;
@@ -151,9 +152,9 @@ Result<driver::LanguageEval> evaluate(EvalArgs args) {
                       "no dataset comes with this Tessera: name one with --data");
   }
   if (o.measured) {
-    TESSERA_TRY(const target::Target machine, measure::ask_target("host"));
-    o.target = target::code_target(machine, args.code_threads);
-    o.measure.threads = args.code_threads;
+    TESSERA_TRY(const target::Target machine, measure::ask_target(args.target));
+    o.measure.threads = machine.is_gpu() ? 1 : args.code_threads;
+    o.target = target::code_target(machine, o.measure.threads);
     o.measure.seed = o.seed;
   }
   ProgressLine line;
@@ -271,9 +272,13 @@ void add_lm_eval(Flags& lm, std::function<int()>* run) {
                   "Timed records that a task must have to be judged on them");
   sub->add_option("--threads", o.threads, "Searches beside each other, on records")
       ->check(range(1, 1024));
-  sub->add_flag("--measure", o.measured,
-                "Search whole spaces and measure on this machine instead of taking what the "
-                "dataset has");
+  Option* measured =
+      sub->add_flag("--measure", o.measured,
+                    "Search whole spaces and measure on this machine instead of taking what the "
+                    "dataset has");
+  sub->add_option("--target", args->target,
+                  "With --measure, where candidates run: host, cuda or opencl, the device at hand")
+      ->needs(measured);
   sub->add_option("--code-threads", args->code_threads, "Threads of the measured code")
       ->check(range(1, 1024));
   sub->add_option("--db", o.database, "File that keeps what is measured");

@@ -38,6 +38,7 @@ TEST(Lm, EvalPrintsSharesByTrials) {
 
 TEST(Lm, EvalRefusesWhatThereIsNot) {
   EXPECT_EQ(run({"lm", "eval", "--trials", "4,1", "--policy", "random"}).code, 2);
+  EXPECT_EQ(run({"lm", "eval", "--target", "cuda"}).code, 2);  // needs --measure
   const Finished absent = run({"lm", "eval", "--weights", "/no/such.file"});
   EXPECT_NE(absent.code, 0);
   EXPECT_NE(absent.err.find("/no/such.file"), std::string::npos) << absent.err;

@@ -25,6 +25,10 @@ namespace {
 constexpr std::int64_t kMostOfARound = 16;
 constexpr double kNothingValid = 0.01;
 constexpr int kRepeats = 2;
+// What is timed in turns after so many trials: at most so many, and none much slower than the
+// fastest.
+constexpr std::size_t kFinalists = 3;
+constexpr double kFinalistFactor = 1.1;
 
 // The best until a trial; 0: there is none.
 struct Best {
@@ -51,16 +55,24 @@ double best_after(const std::vector<Best>& best, std::int64_t trials, double kno
   return std::max(b.until_s, known_s);
 }
 
-// What a search would take after so many trials; none: nothing was timed to the end.
-const space::Candidate* taken_after(const std::vector<search::TrialResult>& found,
-                                    std::int64_t trials) {
-  const search::TrialResult* best = nullptr;
+// What a search would compare after so many trials in order to take one of them, as a tuning does:
+// the fastest that were timed to the end, by its own times.
+std::vector<const space::Candidate*> finalists_after(const std::vector<search::TrialResult>& found,
+                                                     std::int64_t trials) {
+  std::vector<const search::TrialResult*> timed;
   const std::size_t n = std::min(static_cast<std::size_t>(trials), found.size());
   for (std::size_t i = 0; i < n; ++i) {
-    const bool timed = found[i].outcome == measure::Outcome::kOk && found[i].seconds > 0;
-    if (timed && (best == nullptr || found[i].seconds < best->seconds)) best = &found[i];
+    if (found[i].outcome == measure::Outcome::kOk && found[i].seconds > 0)
+      timed.push_back(&found[i]);
   }
-  return best == nullptr ? nullptr : &best->candidate;
+  std::stable_sort(timed.begin(), timed.end(),
+                   [](const auto* a, const auto* b) { return a->seconds < b->seconds; });
+  std::vector<const space::Candidate*> out;
+  for (const search::TrialResult* t : timed) {
+    if (out.size() == kFinalists || t->seconds > kFinalistFactor * timed[0]->seconds) break;
+    out.push_back(&t->candidate);
+  }
+  return out;
 }
 
 std::vector<std::size_t> rounds_of(const std::vector<std::int64_t>& trials) {
@@ -428,7 +440,7 @@ class Stand {
   std::int64_t trials_ = 0;
 };
 
-// The fastest of a hundred single times is mostly a lucky one: what searches would take and the
+// The fastest of many single times is mostly a lucky one: what searches would compare and the
 // default are timed again, in turns.
 Result<TaskCurves> Study::judge(
     std::size_t task, const space::Space& space,
@@ -439,9 +451,9 @@ Result<TaskCurves> Study::judge(
   for (const auto& seeds : found) {
     for (const auto& trials : seeds) {
       for (const std::int64_t n : options_.trials) {
-        const space::Candidate* taken = taken_after(trials, n);
-        if (taken != nullptr && places.emplace(*taken, candidates.size()).second)
-          candidates.push_back(*taken);
+        for (const space::Candidate* c : finalists_after(trials, n)) {
+          if (places.emplace(*c, candidates.size()).second) candidates.push_back(*c);
+        }
       }
     }
   }
@@ -456,10 +468,11 @@ Result<TaskCurves> Study::judge(
     for (const auto& trials : seeds) {
       curves.best.back().emplace_back(static_cast<std::size_t>(options_.trials.back()));
       for (const std::int64_t n : options_.trials) {
-        const space::Candidate* taken = taken_after(trials, n);
-        if (taken != nullptr)
-          curves.best.back().back()[static_cast<std::size_t>(n) - 1].whole_s =
-              times[places[*taken]];
+        double& best_s = curves.best.back().back()[static_cast<std::size_t>(n) - 1].whole_s;
+        for (const space::Candidate* c : finalists_after(trials, n)) {
+          const double again_s = times[places[*c]];
+          if (again_s > 0 && (best_s == 0 || again_s < best_s)) best_s = again_s;
+        }
       }
     }
   }

@@ -81,8 +81,9 @@ struct LanguageEval {
   bool finished = true;                // else stopped: of the tasks until then
 };
 
-// With `measured`, a search has found what it would take, by its own times, after so many trials;
-// all of these and the default are then timed once more, in turns, and these times judge it.
+// With `measured`, what is the fastest by a search's own times after so many trials, up to three
+// candidates, and the default are timed once more, in turns; these times choose among them, as in
+// a tuning, and judge the search.
 // kInvalidArgument: no such networks or policies, or no task with enough records; with `measured`,
 // call it before any thread is started.
 Result<LanguageEval> evaluate_language(const LanguageEvalOptions& options);
