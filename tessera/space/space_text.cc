@@ -36,7 +36,8 @@ Result<std::int32_t> value_of(const Decision& d, std::string_view text) {
 struct Later {
   std::string_view decision, value;
 };
-constexpr Later kLater[] = {{".prefetch_next", "no"}, {".turn_a", "no"}};
+constexpr Later kLater[] = {
+    {".prefetch_next", "no"}, {".turn_a", "no"}, {".own_copies", "no"}, {".parts", "1"}};
 
 std::optional<std::int32_t> value_without(const Decision& d) {
   for (const Later& later : kLater) {

@@ -168,27 +168,33 @@ TEST(Reasoned, ReadsCandidatesThatSayNothingOfTheNextPanel) {
   EXPECT_LT(without, 200);
 }
 
-TEST(Reasoned, ReadsCandidatesThatSayNothingOfTurnedOperands) {
-  const te::Dag dag = dag_of("matmul:M=512,N=512,K=512");
+// Candidates that were written before there was a decision are read as those that decide against
+// it.
+void expect_read_without(const te::Dag& dag, const std::string& decision) {
   const Space space =
       make_space(dag, target::find_target("h200").value(), lower::check_lowers).value();
   Rng rng(1);
-  int plain = 0, turned = 0;
+  int without = 0, with = 0;
   for (int i = 0; i < 200; ++i) {
     const Candidate candidate = space.sample(rng);
     const std::string text = space.to_text(candidate) + " ";
-    const std::size_t at = text.find(".turn_a=");
+    const std::size_t at = text.find(decision + "=");
     if (at == std::string::npos) continue;
     const std::size_t begin = text.rfind(' ', at), end = text.find(' ', at);
     const Result<Candidate> back = space.parse(text.substr(0, begin) + text.substr(end));
     ASSERT_TRUE(back.ok()) << back.error().message;
-    EXPECT_NE(space.to_text(*back).find(".turn_a=no"), std::string::npos) << text;
-    const bool was = text.compare(at, 10, ".turn_a=no") == 0;
+    EXPECT_NE(space.to_text(*back).find(decision + "=no"), std::string::npos) << text;
+    const bool was = text.compare(at, decision.size() + 3, decision + "=no") == 0;
     EXPECT_EQ(was, *back == candidate) << text;
-    ++(was ? plain : turned);
+    ++(was ? without : with);
   }
-  EXPECT_GT(plain, 0);
-  EXPECT_GT(turned, 0);
+  EXPECT_GT(without, 0);
+  EXPECT_GT(with, 0);
+}
+
+TEST(Reasoned, ReadsCandidatesThatSayNothingOfLaterDecisions) {
+  expect_read_without(dag_of("matmul:M=512,N=512,K=512"), ".turn_a");
+  expect_read_without(dag_of("matmul:M=128,N=768,K=768"), ".own_copies");
 }
 
 }  // namespace
