@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """How soon searches that measure find fast candidates in whole spaces: sums up runs of single tasks.
 
-  whole_spaces.py RUN.json... [--complete] [--json]
+  whole_spaces.py RUN.json... [--complete] [--across] [--json]
 
 A run is what `tessera lm eval --measure --task KEY --seeds 1 --seed SEED --trials 1,2,4,10,32,64 --policy ... --json` prints:
 what each search would take after so many trials: up to three candidates that were the fastest by its own times, and the default,
-all timed again in turns. Keys of tasks of the hold-out networks are in whole_spaces.txt. Times of different runs compare by that of the default in each of them.
-The best known of a task is the fastest of all its runs. Printed are shares of its speed, the geometric mean over tasks, then over
-seeds, with the least and the most of the seeds; and the fewest trials after which a search has 0.90, 0.95 and 0.98.
+all timed again in turns. Keys of tasks of the hold-out networks are in whole_spaces.txt. The best known of a task is the fastest
+of its run; with `--across` that of all its runs, whose times compare by that of the default in each of them. Printed are shares
+of its speed, the geometric mean over tasks, then over seeds, with the least and the most of the seeds; and the fewest trials
+after which a search has 0.90, 0.95 and 0.98.
 With `--complete` only tasks with as many seeds as any other count.
 """
 import argparse
@@ -41,9 +42,12 @@ def geometric(logs):
     return math.exp(statistics.mean(logs))
 
 
-def summary(runs, policies, trials):
+def summary(runs, policies, trials, across):
     seeds = sorted({s for of_task in runs.values() for s in of_task})
-    known = {key: min(best for best, _ in of_task.values()) for key, of_task in runs.items()}
+    known = {}
+    for key, of_task in runs.items():
+        least = min(best for best, _ in of_task.values())
+        known.update({(key, seed): least if across else best for seed, (best, _) in of_task.items()})
     out = {"tasks": len(runs), "seeds": len(seeds), "trials": trials, "policies": {}}
     out["default"] = geometric([math.log(k) for k in known.values()])
     for p, policy in enumerate(policies):
@@ -51,7 +55,7 @@ def summary(runs, policies, trials):
         for n in range(len(trials)):
             by_seed = []
             for seed in seeds:
-                logs = [math.log(known[key] / of_task[seed][1][p][n] if of_task[seed][1][p][n] > 0 else NOTHING)
+                logs = [math.log(known[key, seed] / of_task[seed][1][p][n] if of_task[seed][1][p][n] > 0 else NOTHING)
                         for key, of_task in runs.items() if seed in of_task]
                 by_seed.append(geometric(logs))
             rows.append({"share": geometric(map(math.log, by_seed)), "low": min(by_seed), "high": max(by_seed)})
@@ -64,13 +68,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+")
     parser.add_argument("--complete", action="store_true")
+    parser.add_argument("--across", action="store_true")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     runs, policies, trials = read(args.runs)
     if args.complete:
         most = max(map(len, runs.values()))
         runs = {key: of_task for key, of_task in runs.items() if len(of_task) == most}
-    result = summary(runs, policies, trials)
+    result = summary(runs, policies, trials, args.across)
     if args.json:
         print(json.dumps(result, indent=1))
         return
