@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -57,6 +58,24 @@ TEST(PlanCosts, SumsWhatAPlanRuns) {
   EXPECT_DOUBLE_EQ(costs.seconds({}), sum);
   EXPECT_TRUE(std::isinf(costs.seconds({{"layouts", plan::kFirst}}))) << "of kernels not measured";
   EXPECT_TRUE(std::isinf(costs.seconds({{"layouts", "sideways"}}))) << "no plan";
+}
+
+// No decision may be asked before the graph that plans share is kept.
+TEST(PlanCosts, AsksEveryPointOfTheModel) {
+  LoadOptions load;
+  load.optimize = false;
+  for (const char* name : {"zoo:shufflenet_v2_x1_0@size=32", "zoo:squeezenet1_1@size=40",
+                           "zoo:dcgan", "zoo:mobilenet_v2@size=32"}) {
+    const graph::Graph imported = load_graph(name, load).value();
+    const auto whole = task::apply_plan(imported, load.passes, {}, plan::Decider());
+    ASSERT_TRUE(whole.ok());
+    const PlanCosts costs = PlanCosts::make(imported, load.passes, {}).value();
+    std::set<std::string> wanted, asked;
+    for (const plan::Decided& d : whole->decided) wanted.insert(d.point.key + " " + d.text());
+    for (const plan::Decided& d : costs.points().value())
+      asked.insert(d.point.key + " " + d.text());
+    EXPECT_EQ(asked, wanted) << name;
+  }
 }
 
 // Channels first are faster, but one layout alone pays for two conversions.

@@ -123,7 +123,7 @@ class ModelPlans {
     graph_.emplace(std::move(graph));
     // What comes before the first decision is the same for all plans.
     graph::PassOptions first = options_.load.passes;
-    first.stop_after = "open_image_norms";
+    first.stop_after = graph::kLastUndecided;
     TESSERA_DO(graph::optimize(undecided_, first));
     TESSERA_TRY(lines_, read_lines(lines_path()));
     for (const Line& l : lines_) known_.insert(l.decisions);

@@ -12,7 +12,7 @@ Result<PlanCosts> PlanCosts::make(graph::Graph imported, graph::PassOptions pass
                                   const task::PartitionOptions& partition) {
   PlanCosts out;
   graph::PassOptions first = passes;
-  first.stop_after = "open_image_norms";
+  first.stop_after = graph::kLastUndecided;
   TESSERA_DO(graph::optimize(imported, first));
   out.undecided_ = std::move(imported);
   out.passes_ = std::move(passes);

@@ -45,6 +45,10 @@ struct PassReport {
 // up to rounding, the same values. kInvalidArgument when an option names no pass.
 Result<PassReport> optimize(Graph& graph, const PassOptions& options);
 
+// No pass up to the first run of this one asks for a decision: what it leaves is the same for all
+// plans.
+inline constexpr const char* kLastUndecided = "fold_scales";
+
 // Names in the order of the list, without repetitions.
 std::vector<std::string> pass_names();
 
