@@ -249,10 +249,23 @@ class Partitioner {
     });
   }
 
+  // What a layer of DenseNet does to all channels before it: stored, a product would read them once
+  // more than they are written.
+  bool changed_concat(std::int32_t group, std::int32_t reader) const {
+    const auto& members = members_[at(group)];
+    const auto concats = std::count_if(members.begin(), members.end(),
+                                       [&](std::int32_t n) { return is(n, "concat"); });
+    return is(reader, "contract") && concats == 1 && members.size() > 1 &&
+           std::all_of(members.begin(), members.end(), [&](std::int32_t n) {
+             return is(n, "concat") || fusion(n) == Fusion::kPointwise;
+           });
+  }
+
   // Whether `v`, which only the contraction or window `n` reads, is prepared in its kernel.
   Result<bool> prepared_inside(ValueId v, std::int32_t n) {
     const std::int32_t producer = uses_.producer[at(v)];
-    const bool moved = options_.moves_inside && only_moves(group_of_[at(producer)], n);
+    const std::int32_t source = group_of_[at(producer)];
+    const bool moved = options_.moves_inside ? only_moves(source, n) : changed_concat(source, n);
     if (!options_.decider) return moved;
     const Node& node = graph_.nodes[at(producer)];
     const plan::Point point = plan::make_point(
@@ -290,7 +303,6 @@ class Partitioner {
   // where that was decided.
   Result<void> grow_front(std::int32_t n) {
     const Fusion f = fusion(n);
-    if (!options_.decider && !options_.moves_inside) return {};
     if (f != Fusion::kContraction && f != Fusion::kWindow) return {};
     const std::int32_t group = group_of_[at(n)];
     for (const ValueId id : graph_.nodes[at(n)].inputs) {

@@ -124,6 +124,18 @@ TEST(Partition, ConcatenationsTakePartsOfOthers) {
   EXPECT_EQ(groups_text(n.finish({all, shared})), "slice | slice+tanh | slice+slice+concat");
 }
 
+TEST(Partition, ProductsPrepareConcatenationsThatAreChanged) {
+  Net n;
+  const ValueId both =
+      n.add("concat", {n.input({4, 3}), n.input({4, 5})}, {{"axis", std::int64_t{1}}});
+  const Graph g = n.finish({n.matmul(n.add("tanh", {both}), 8, 6)});
+  EXPECT_EQ(groups_text(g), "concat+tanh+contract");
+  EXPECT_EQ(groups_text(g, {.moves_inside = true}), "concat+tanh | contract");
+  PartitionOptions stored;
+  stored.decider = std::make_shared<plan::Decider>(plan::Decisions{{"fronts", plan::kStored}});
+  EXPECT_EQ(groups_text(g, stored), "concat+tanh | contract");
+}
+
 TEST(Partition, MovesInsideByRule) {
   Net n;
   const ValueId both =
