@@ -566,5 +566,36 @@ TEST(SplitConcats, WhereThatMovesFewerBytes) {
   EXPECT_EQ(count(check_pass(made(5, 2), split_concats, gpu), "pool"), 1);
 }
 
+TEST(FoldGates, FactorsOfChannelsGoToTheWeights) {
+  // `factors`: the shape of the gate; the result of a squeeze has batch 1.
+  const auto made = [](const Shape& image, const Shape& factors, std::int64_t co, bool twice) {
+    Net net;
+    const ValueId x = net.input(image);
+    const ValueId gate = net.op("sigmoid", {net.input(factors)});
+    const ValueId scaled = net.op("mul", {gate, x});
+    const std::int64_t ci = image.back();
+    const ValueId rows = net.reshape(scaled, {elements(image) / ci, ci});
+    std::vector<ValueId> out = {net.contract(rows, net.weights({co, ci}), "mk", "nk", "nm")};
+    if (twice) out.push_back(net.op("exp", {scaled}));
+    return net.finish(out);
+  };
+  const auto folded = [&](const Graph& graph, const PassOptions& options = {}) {
+    const Graph g = check_pass(graph, fold_gates, options);
+    return last_node(g).attrs.word("b") == "kn";
+  };
+  const PassOptions fused = decided({{"fronts", plan::kFused}});
+  const PassOptions stored = decided({{"fronts", plan::kStored}});
+  EXPECT_TRUE(folded(made({1, 9, 7, 5}, {1, 1, 1, 5}, 3, false)));
+  EXPECT_FALSE(folded(made({1, 9, 7, 5}, {1, 1, 1, 5}, 3, false), stored));
+  // As many weights as there are products to save.
+  EXPECT_FALSE(folded(made({1, 1, 3, 5}, {1, 1, 1, 5}, 3, false)));
+  EXPECT_TRUE(folded(made({1, 1, 3, 5}, {1, 1, 1, 5}, 3, false), fused));
+  // Another gate for each image, or position; what something else reads.
+  EXPECT_FALSE(folded(made({2, 9, 7, 5}, {2, 1, 1, 5}, 3, false), fused));
+  EXPECT_FALSE(folded(made({1, 9, 7, 5}, {1, 9, 7, 5}, 3, false), fused));
+  EXPECT_FALSE(folded(made({1, 9, 7, 5}, {1, 9, 7, 1}, 3, false), fused));
+  EXPECT_FALSE(folded(made({1, 9, 7, 5}, {1, 1, 1, 5}, 3, true), fused));
+}
+
 }  // namespace
 }  // namespace tessera::graph

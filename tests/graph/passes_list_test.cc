@@ -96,21 +96,20 @@ TEST_P(RandomNets, GiveTheSameValues) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Passes, RandomNets,
-                         ::testing::Values(NamedPass{"merge_common", merge_common},
-                                           NamedPass{"simplify", simplify},
-                                           NamedPass{"match_norms", match_norms},
-                                           NamedPass{"fold_scales", fold_scales},
-                                           NamedPass{"absorb_transposes", absorb_transposes},
-                                           NamedPass{"move_transposes", move_transposes},
-                                           NamedPass{"open_image_norms", open_image_norms},
-                                           NamedPass{"channels_last", channels_last},
-                                           NamedPass{"select_algorithms", select_algorithms},
-                                           NamedPass{"merge_contractions", merge_contractions},
-                                           NamedPass{"absorb_slices", absorb_slices},
-                                           NamedPass{"absorb_shuffles", absorb_shuffles},
-                                           NamedPass{"read_images", read_images}),
-                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Passes, RandomNets,
+    ::testing::Values(NamedPass{"merge_common", merge_common}, NamedPass{"simplify", simplify},
+                      NamedPass{"match_norms", match_norms}, NamedPass{"fold_scales", fold_scales},
+                      NamedPass{"absorb_transposes", absorb_transposes},
+                      NamedPass{"move_transposes", move_transposes},
+                      NamedPass{"open_image_norms", open_image_norms},
+                      NamedPass{"channels_last", channels_last},
+                      NamedPass{"select_algorithms", select_algorithms},
+                      NamedPass{"merge_contractions", merge_contractions},
+                      NamedPass{"absorb_slices", absorb_slices},
+                      NamedPass{"absorb_shuffles", absorb_shuffles},
+                      NamedPass{"fold_gates", fold_gates}, NamedPass{"read_images", read_images}),
+    [](const auto& test) { return std::string(test.param.name); });
 
 TEST(Optimize, RandomNetsGiveTheSameValues) {
   PassOptions options;

@@ -41,6 +41,8 @@ const std::vector<Pass>& pass_list() {
       {"move_transposes", move_transposes},
       {"absorb_transposes", absorb_transposes},
       {"merge_contractions", merge_contractions},
+      // After 1x1 convolutions became products, and the last that permutes their labels.
+      {"fold_gates", fold_gates},
       // After all that moves transposes: what is left is what they could not move.
       {"read_images", read_images},
       // After all that looks for convolutions and their neighbours in the shape of images.

@@ -86,6 +86,8 @@ Result<bool> split_concats(Graph& graph, const PassOptions& options);
 // Rewrites each convolution to the algorithm that was decided for it: Winograd, matrix product or
 // as it is.
 Result<bool> select_algorithms(Graph& graph, const PassOptions& options);
+// Factors of the channels that a product sums over go to its weights, where that was decided.
+Result<bool> fold_gates(Graph& graph, const PassOptions& options);
 // Convolutions of few channels read images whose channels come first, where that was decided.
 Result<bool> read_images(Graph& graph, const PassOptions& options);
 // Pointwise nodes behind a product that was reshaped compute in the shape of the product.
