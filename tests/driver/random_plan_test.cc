@@ -92,9 +92,9 @@ TEST(ChainedPlan, ComputesWhatTheInterpreterDoes) {
 INSTANTIATE_TEST_SUITE_P(
     Networks, RandomPlan,
     ::testing::Values("bert_mini@layers=1,vocab=64,seq=9,hidden=48,heads=4,ffn=80", "lenet",
-                      "googlenet@size=32,classes=10", "mobilenet_v3_small@size=40,classes=10",
-                      "resnet18@size=32,classes=10", "shufflenet@size=40,classes=10",
-                      "squeezenet1_1@size=40,classes=10"),
+                      "dcgan@size=16", "googlenet@size=32,classes=10",
+                      "mobilenet_v3_small@size=40,classes=10", "resnet18@size=32,classes=10",
+                      "shufflenet@size=40,classes=10", "squeezenet1_1@size=40,classes=10"),
     [](const auto& test) {
       std::string name;
       for (const char* c = test.param; *c; ++c) name += std::isalnum(*c) != 0 ? *c : '_';
