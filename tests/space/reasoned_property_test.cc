@@ -16,6 +16,7 @@ namespace {
 
 const char* const kSpecs[] = {
 #include "tests/bench/specs.inc"
+#include "tests/space/specs.inc"
 };
 
 Sketches sketches_of(const te::Dag& dag, const target::Target& target) {

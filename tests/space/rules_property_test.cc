@@ -14,6 +14,7 @@ namespace {
 
 const char* const kSpecs[] = {
 #include "tests/bench/specs.inc"
+#include "tests/space/specs.inc"
 };
 
 double slack_of(const std::string& spec) {
