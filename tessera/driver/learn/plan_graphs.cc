@@ -242,6 +242,8 @@ Result<PlanGraph> PlanGraph::make(const Graph& imported, const graph::PassOption
   Graph plain = imported, last = imported;
   graph::PassOptions early = passes, late = passes;
   early.stop_after = kBeforeLayouts;
+  // Whether a shuffle is absorbed is one of the decisions: its nodes are places.
+  early.skip.emplace_back("absorb_shuffles");
   late.stop_after = "split_concats";
   TESSERA_DO(graph::optimize(plain, early));
   TESSERA_DO(graph::optimize(last, late));
