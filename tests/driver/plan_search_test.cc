@@ -72,8 +72,9 @@ TEST(PlanCosts, AsksEveryPointOfTheModel) {
     const PlanCosts costs = PlanCosts::make(imported, load.passes, {}).value();
     std::set<std::string> wanted, asked;
     for (const plan::Decided& d : whole->decided) wanted.insert(d.point.key + " " + d.text());
-    for (const plan::Decided& d : costs.points().value())
-      asked.insert(d.point.key + " " + d.text());
+    const auto points = costs.points();
+    ASSERT_TRUE(points.ok());
+    for (const plan::Decided& d : *points) asked.insert(d.point.key + " " + d.text());
     EXPECT_EQ(asked, wanted) << name;
   }
 }
