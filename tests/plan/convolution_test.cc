@@ -77,6 +77,20 @@ TEST(AlgorithmPoint, OtherWindowsPayWhereTheirTransformsDo) {
   EXPECT_EQ(preferred({1, 32, 32, 64}, {1, 64, 64, 3}, {4, 4}, 2), "direct");
 }
 
+TEST(AlgorithmPoint, WeightsMayNotGrowWithoutBound) {
+  Rules rules;
+  rules.flops_per_byte = 12.8;
+  rules.winograd_transposed = true;
+  Convolution c = three_by_three();
+  c.in = {1, 64, 64, 256};
+  c.out = {1, 256, 256, 256};
+  c.window = {8, 8};
+  c.strides = {4, 4};
+  c.before = c.after = {2, 2};
+  c.transposed = true;
+  EXPECT_EQ(preferred_algorithm(c, rules), "direct");
+}
+
 TEST(ColumnsPoint, FewPositionsOfTransposedConvolutionsAreRows) {
   Convolution c = three_by_three();
   c.transposed = true;
