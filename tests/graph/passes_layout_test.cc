@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "passes_net.h"
+#include "tessera/graph/passes/algorithms.h"
 #include "tessera/graph/passes/axis_groups.h"
 #include "tessera/graph/passes/layout_choice.h"
 
@@ -312,6 +313,19 @@ TEST(ReadImages, ConvolutionsOfFewChannels) {
   EXPECT_EQ(count(check_pass(net_of(9, false), read_images, options), "transpose"), 0);
   options.decider = std::make_shared<plan::Decider>(plan::Decisions{{"fronts", plan::kStored}});
   EXPECT_EQ(count(check_pass(net_of(3, false), read_images, options), "transpose"), 1);
+}
+
+// Records of its kernel belong to the decision about its algorithm.
+TEST(ReadImages, KeepTheKeyOfTheAlgorithm) {
+  Net net;
+  const ValueId x = net.transpose(net.input({1, 3, 12, 9}), {0, 2, 3, 1});
+  const Attrs attrs = {
+      {"layout", std::string("nhwc")}, {"before", Integers{1, 1}}, {"after", Integers{1, 1}}};
+  const Graph before = net.finish({net.op("conv", {x, net.weights({8, 3, 3, 3})}, attrs)});
+  const Graph after = check_pass(before, read_images);
+  ASSERT_EQ(after.nodes.size(), 1u);
+  EXPECT_EQ(algorithm_key(after, after.nodes[0]), algorithm_key(before, before.nodes.back()));
+  EXPECT_EQ(algorithm_key(after, after.nodes[0]), "conv n1 h12 w9 ci3 co8 k3x3 s1 p1,1,1,1 g1");
 }
 
 }  // namespace

@@ -22,7 +22,8 @@ struct Image {
   }
 };
 
-// Input 0 of `node` by its attribute layout, or `reads` where it has that; kInvalidArgument for a rank below 3.
+// Input 0 of `node` by its attribute layout, or `reads` where it has that; kInvalidArgument for a
+// rank below 3.
 Result<Image> read_image(const NodeView& node);
 
 // Names of spatial dimensions: w; h, w; d, h, w; s0, s1, ...

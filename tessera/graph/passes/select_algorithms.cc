@@ -32,6 +32,9 @@ plan::Convolution describe(const Graph& g, const Node& conv) {
   c.after = per_dim(conv, "after", rank, 0);
   c.groups = conv.attrs.integer("group", 1);
   c.channels_last = conv.attrs.word("layout") == "nhwc";
+  // read_images changed what it reads, not what it is.
+  if (c.channels_last && conv.attrs.has("reads"))
+    std::rotate(c.in.begin() + 1, c.in.begin() + 2, c.in.end());
   if (std::string_view(conv.op->name) == "conv_transpose") {
     c.transposed = true;
     const Integers extra = per_dim(conv, "output_padding", rank, 0);
