@@ -98,9 +98,10 @@ nlohmann::ordered_json to_json(const driver::LanguageEval& eval) {
 }
 
 void print(const driver::LanguageEval& eval, const EvalArgs& args) {
-  fmt::print("share of the best known speed, {} tasks, {} candidates {}, {} seeds, no default\n",
+  fmt::print("share of the best known speed, {} tasks, {} candidates {}, {} seeds, no default{}\n",
              eval.tasks, eval.candidates, args.options.measured ? "measured" : "recorded",
-             args.options.seeds);
+             args.options.seeds, eval.finished ? "" : "; interrupted");
+  if (eval.tasks == 0) return;
   fmt::print("{:<32}", "policy \\ trials");
   for (const std::int64_t n : eval.trials) fmt::print(" {:>14}", n);
   fmt::print("\n");
@@ -164,7 +165,8 @@ Result<driver::LanguageEval> evaluate(EvalArgs args) {
   };
   Result<driver::LanguageEval> eval = driver::evaluate_language(o);
   line.finish();
-  if (eval && !args.plot.empty()) TESSERA_DO(write_file(args.plot, {plot_svg(*eval)}));
+  if (eval && eval->tasks > 0 && !args.plot.empty())
+    TESSERA_DO(write_file(args.plot, {plot_svg(*eval)}));
   return eval;
 }
 

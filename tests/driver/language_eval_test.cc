@@ -17,6 +17,7 @@
 #include "tessera/lm/uniform_reader.h"
 #include "tessera/lower/check_lowers.h"
 #include "tessera/nn/language_file.h"
+#include "tessera/record/database.h"
 #include "tessera/search/policy.h"
 #include "tessera/space/walk.h"
 #include "tessera/te/canonical.h"
@@ -229,6 +230,46 @@ TEST_F(LanguageEvaluation, MeasuresWhatSearchesProposeOnceEach) {
   ASSERT_EQ(times.seconds.size(), eval.policies.size());
   EXPECT_DOUBLE_EQ(times.seconds[0][0][0], 2e-3);
   EXPECT_GE(times.seconds[0][0][2], times.best_s);
+}
+
+TEST_F(LanguageEvaluation, StopsWithinATask) {
+  options_.measured = true;
+  options_.target = target::code_target(target::find_target("neoverse-v1").value(), 1);
+  options_.most_tasks = 2;
+  options_.database = dataset::test_folder("stopped") + "/eval.db";
+  std::filesystem::create_directories(std::filesystem::path(options_.database).parent_path());
+  std::size_t measured = 0, wanted = 7;
+  TuneOptions fake;
+  use_answers(
+      [&](const measure::Trial&, bool side_by_side, measure::Measurement* m) {
+        m->outcome = measure::Outcome::kOk;
+        m->samples_s = {1e-3};
+        if (!side_by_side) ++measured;
+      },
+      &fake);
+  options_.start_measurer = fake.start_measurer;
+  const auto state = [&] {
+    const auto sessions = record::Database::open_read_only(options_.database)->sessions();
+    return sessions->back().state;
+  };
+  for (const std::size_t tasks : {0u, 1u}) {
+    // In the middle of the search of a task.
+    measured = 0;
+    options_.progress = [&](std::size_t done, std::size_t) {
+      if (done < tasks) wanted = measured + 7;
+      return done < tasks || measured < wanted;
+    };
+    const LanguageEval eval = evaluate_language(options_).value();
+    EXPECT_FALSE(eval.finished);
+    EXPECT_EQ(eval.tasks, tasks);
+    EXPECT_EQ(eval.task_times.size(), tasks);
+    EXPECT_EQ(measured, wanted);
+    EXPECT_EQ(eval.policies[0].share.size(), tasks * options_.trials.size());
+    EXPECT_EQ(state(), "interrupted");
+  }
+  options_.progress = {};
+  EXPECT_TRUE(evaluate_language(options_)->finished);
+  EXPECT_EQ(state(), "done");
 }
 
 TEST_F(LanguageEvaluation, OfTheTasksThatAreNamed) {

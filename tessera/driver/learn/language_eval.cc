@@ -226,6 +226,7 @@ class Study {
   }
 
   Result<void> run_measured();
+  Result<void> measure_tasks(const std::vector<task::Task>& tasks, Stand& stand);
   Result<TaskCurves> judge(std::size_t task, const space::Space& space,
                            const std::vector<std::vector<std::vector<search::TrialResult>>>& found,
                            Stand& stand) const;
@@ -243,7 +244,11 @@ class Study {
   void advance() {
     const std::lock_guard lock(mutex_);
     ++done_;
+    go_on();
+  }
+  bool go_on() {
     if (options_.progress && !options_.progress(done_, total_)) stopped_ = true;
+    return !stopped_;
   }
 
   LanguageEval summary() const {
@@ -255,6 +260,7 @@ class Study {
     for (std::size_t p = 0; p < options_.policies.size(); ++p) {
       PolicyShares shares{.name = options_.policies[p].name};
       for (const std::int64_t n : options_.trials) {
+        if (curves_.empty()) break;
         double sum = 0, low = 1, high = 0;
         for (int seed = 0; seed < options_.seeds; ++seed) {
           const double log_share = mean_log_share(p, static_cast<std::size_t>(seed), n);
@@ -341,7 +347,7 @@ class Study {
       const double found = best_after(c.best[policy][seed], trials, c.known_s);
       sum += std::log(found > 0 ? std::min(1.0, c.known_s / found) : kNothingValid);
     }
-    return curves_.empty() ? 0 : sum / static_cast<double>(curves_.size());
+    return sum / static_cast<double>(curves_.size());
   }
 
   const LanguageEvalOptions& options_;
@@ -354,12 +360,15 @@ class Study {
   std::vector<TaskCurves> curves_;
 };
 
-// Measures candidates of several tasks, each of them once.
+// Measures candidates of several tasks, each of them once, until it is told to stop: from then on
+// it gives errors.
 class Stand {
  public:
   static Result<std::unique_ptr<Stand>> start(const LanguageEvalOptions& options,
-                                              const std::vector<task::Task>& tasks) {
+                                              const std::vector<task::Task>& tasks,
+                                              std::function<bool()> go_on) {
     auto stand = std::make_unique<Stand>();
+    stand->go_on_ = std::move(go_on);
     std::vector<measure::MeasuredTask> measured;
     std::vector<LoopTask> loop_tasks;
     std::vector<const task::Task*> known;
@@ -399,7 +408,9 @@ class Stand {
       attempts.push_back({task, c, steps, space.to_text(c), policy, 0, /*final=*/true, 0});
     }
     loop_->submit(std::move(attempts));
-    while (loop_->pending() > 0) {
+    while (true) {
+      TESSERA_DO(check_going());
+      if (loop_->pending() == 0) break;
       loop_->collect(0.25);
       if (const auto trouble = loop_->trouble())
         return make_error(ErrorCode::kRunFailed, "{}", trouble->reason);
@@ -414,26 +425,34 @@ class Stand {
                                       std::span<const space::Candidate> candidates) {
     std::vector<double> out;
     for (std::size_t first = 0; first < candidates.size(); first += measure::kMostCompared) {
+      TESSERA_DO(check_going());
       std::vector<Attempt> attempts;
       for (const space::Candidate& c : candidates.subspan(first).first(
                std::min(measure::kMostCompared, candidates.size() - first))) {
         TESSERA_TRY(const schedule::Schedule steps, space.schedule(c));
         attempts.push_back({task, c, steps, space.to_text(c), "turns", 0, /*final=*/true, 0});
       }
-      for (const measure::Measurement& m : loop_->compare(attempts, [] { return true; }))
+      for (const measure::Measurement& m : loop_->compare(attempts, go_on_))
         out.push_back(m.outcome == measure::Outcome::kOk ? m.seconds() : 0);
     }
     return out;
   }
 
   std::size_t measured(std::size_t task) const { return results_[task].size(); }
-  void end() {
+  void end(const char* state) {
     records_.flush();
-    records_.end("done");
+    records_.end(state);
   }
 
  private:
+  Result<void> check_going() {
+    if (go_on_()) return {};
+    loop_->give_up(/*wait=*/false);
+    return make_error(ErrorCode::kRunFailed, "interrupted");
+  }
+
   using Results = std::unordered_map<space::Candidate, search::TrialResult, space::CandidateHash>;
+  std::function<bool()> go_on_;
   TrialRecords records_;
   std::unique_ptr<TrialLoop> loop_;
   std::vector<Results> results_;  // by task
@@ -492,7 +511,15 @@ Result<void> Study::run_measured() {
     tasks.push_back({.key = s.task->key, .name = s.task->name, .dag = std::move(dag)});
   }
   total_ = tasks.size();
-  TESSERA_TRY(const std::unique_ptr<Stand> stand, Stand::start(options_, tasks));
+  TESSERA_TRY(const std::unique_ptr<Stand> stand,
+              Stand::start(options_, tasks, [this] { return go_on(); }));
+  const Result<void> measured = measure_tasks(tasks, *stand);
+  stand->end(measured.ok() && !stopped_ ? "done" : "interrupted");
+  if (stopped_) return {};
+  return measured;
+}
+
+Result<void> Study::measure_tasks(const std::vector<task::Task>& tasks, Stand& stand) {
   TESSERA_TRY(const std::vector<PolicyVariant> variants, variants_for(options_, options_.target));
   for (std::size_t t = 0; t < tasks.size() && !stopped_; ++t) {
     TESSERA_TRY(const space::Space space,
@@ -502,7 +529,7 @@ Result<void> Study::run_measured() {
       found.emplace_back();
       for (int i = 0; i < options_.seeds; ++i) {
         const auto measure = [&](std::span<const space::Candidate> c) {
-          return stand->measure(t, space, c, v.label);
+          return stand.measure(t, space, c, v.label);
         };
         TESSERA_TRY(std::vector<search::TrialResult> trials,
                     run_policy(v, {.space = &space,
@@ -513,12 +540,11 @@ Result<void> Study::run_measured() {
         found.back().push_back(std::move(trials));
       }
     }
-    TESSERA_TRY(TaskCurves curves, judge(t, space, found, *stand));
+    TESSERA_TRY(TaskCurves curves, judge(t, space, found, stand));
     curves.key = tasks[t].key;
     curves.name = tasks[t].name;
-    keep(std::move(curves), stand->measured(t));
+    keep(std::move(curves), stand.measured(t));
   }
-  stand->end();
   return {};
 }
 

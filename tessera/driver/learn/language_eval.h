@@ -43,10 +43,11 @@ struct LanguageEvalOptions {
       start_measurer;
   std::string database;  // keeps the measurements; empty: nobody does
 
-  std::function<bool(std::size_t done, std::size_t total)> progress;  // false: stop
+  // Tasks; with `measured` a few times a second. False: stop.
+  std::function<bool(std::size_t done, std::size_t total)> progress;
 };
 
-// By numbers of trials.
+// By numbers of trials; of a study that was stopped before its first task, nothing.
 struct PolicyShares {
   std::string name;
   // Geometric means over tasks of (best time known / best time found), then over seeds; a task
