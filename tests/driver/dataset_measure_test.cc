@@ -72,7 +72,10 @@ TEST_F(MeasureSample, EndsWhenAsked) {
   const MeasureSampleResult done =
       measure_sample(options_, [](const MeasureSampleProgress&) { return false; }).value();
   EXPECT_EQ(done.stopped_by, "an interrupt");
-  EXPECT_LE(done.records, drawn_);
+  const MeasureSampleResult rest = measure_sample(options_, {}).value();
+  EXPECT_EQ(rest.stopped_by, "done");
+  EXPECT_EQ(rest.records + rest.earlier, drawn_);
+  EXPECT_LE(rest.earlier, done.records);
 }
 
 }  // namespace
