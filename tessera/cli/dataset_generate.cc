@@ -262,13 +262,14 @@ void add_dataset_steps(Flags& dataset, std::function<int()>* run) {
       "measure", "Steps 2 and 3 on this machine, also on its GPU: a sample, timed in turns");
   const auto measure_args = std::make_shared<MeasureArgs>();
   driver::MeasureSampleOptions& m = measure_args->options;
+  const int least_samples = m.measure.min_samples;  // twice as many side by side
   measure_app->add_option("FOLDER", m.folder, "Folder of `dataset sample`")->required();
   measure_app->add_option("--db", m.database, "Database of records to write")->required();
   measure_app->add_option("--target", measure_args->target,
                           "Where candidates run: host, cuda or opencl, the device at hand");
   measure_app
       ->add_option("--samples", measure_args->samples, "Samples of each candidate (default: 24)")
-      ->check(range(2, 1000))
+      ->check(range(2 * least_samples - 1, 1000))
       ->hide_default();
   measure_app
       ->add_option("--build-workers", m.measure.build_workers,

@@ -195,6 +195,21 @@ TEST(DatasetSteps, GenerateDoesAllThree) {
   EXPECT_EQ(stats["machines"].size(), 1u);
 }
 
+TEST(DatasetSteps, MeasureTakesAsFewSamplesAsItAllows) {
+  const std::string folder = fs::path(write_file("x", "")).parent_path().string() + "/few";
+  fs::remove_all(folder);
+  ASSERT_EQ(run(tiny("sample", folder)).code, 0);
+  std::vector<std::string> words = {"dataset",        "measure",   folder, "--db",
+                                    folder + "/a.db", "--samples", "4"};
+  const Finished refused = run(words);
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("--samples"), std::string::npos) << refused.err;
+  words.back() = "5";
+  const Finished done = run(words);
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_NE(done.out.find("ended by done"), std::string::npos) << done.out;
+}
+
 TEST(DatasetSteps, NumbersThatMakeNoSenseAreUsageErrors) {
   const std::string folder = fs::path(write_file("x", "")).parent_path().string() + "/nothing";
   fs::remove_all(folder);
