@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -230,6 +231,45 @@ TEST_F(LanguageEvaluation, MeasuresWhatSearchesProposeOnceEach) {
   ASSERT_EQ(times.seconds.size(), eval.policies.size());
   EXPECT_DOUBLE_EQ(times.seconds[0][0][0], 2e-3);
   EXPECT_GE(times.seconds[0][0][2], times.best_s);
+}
+
+TEST_F(LanguageEvaluation, GroupsOfThoseThatAreTimedTogetherCompareByTheDefault) {
+  options_.measured = true;
+  options_.target = target::code_target(target::find_target("neoverse-v1").value(), 1);
+  options_.most_tasks = 1;
+  options_.trials.resize(64);
+  std::iota(options_.trials.begin(), options_.trials.end(), 1);
+  std::map<std::string, double> seen, in_turns;
+  std::string preferred;
+  double slowdown = 0.5;  // of the machine: every group finds it slower
+  TuneOptions fake;
+  use_answers(
+      [&](const measure::Trial& trial, bool side_by_side, measure::Measurement* m) {
+        const std::string text = schedule::to_text(trial.steps);
+        m->outcome = measure::Outcome::kOk;
+        if (!side_by_side) {
+          seen.emplace(text, 1e-3 - 1e-6 * static_cast<double>(seen.size()));
+          m->samples_s = {seen[text]};
+          return;
+        }
+        if (preferred.empty()) preferred = text;
+        if (preferred == text) slowdown *= 2;
+        in_turns[text] = text == preferred ? 2e-3 : seen[text];
+        m->samples_s = {slowdown * in_turns[text]};
+      },
+      &fake);
+  options_.start_measurer = fake.start_measurer;
+  const LanguageEval eval = evaluate_language(options_).value();
+  ASSERT_GT(in_turns.size(), measure::kMostCompared);
+  EXPECT_GT(slowdown, 1);
+  double least = 1;
+  for (const auto& [text, s] : in_turns) least = std::min(least, s);
+  const TaskTimes& times = eval.task_times.at(0);
+  EXPECT_NEAR(times.default_s, 2e-3, 1e-9);
+  EXPECT_NEAR(times.best_s, least, 1e-9);
+  for (const auto& seeds : times.seconds) {
+    for (const auto& found : seeds) EXPECT_LT(found.back(), 1e-3);
+  }
 }
 
 TEST_F(LanguageEvaluation, StopsWithinATask) {

@@ -420,20 +420,28 @@ class Stand {
     return out;
   }
 
-  // Times of these in turns, as candidates; 0: it failed.
+  // Times of these in turns, as candidates; 0: it failed. The first is in every group of those that
+  // are timed together, and times of groups compare by what it takes in each.
   Result<std::vector<double>> compare(std::size_t task, const space::Space& space,
                                       std::span<const space::Candidate> candidates) {
-    std::vector<double> out;
-    for (std::size_t first = 0; first < candidates.size(); first += measure::kMostCompared) {
+    constexpr std::size_t kOthers = measure::kMostCompared - 1;
+    std::vector<Attempt> attempts;
+    for (const space::Candidate& c : candidates) {
+      TESSERA_TRY(const schedule::Schedule steps, space.schedule(c));
+      attempts.push_back({task, c, steps, space.to_text(c), "turns", 0, /*final=*/true, 0});
+    }
+    std::vector<double> out = {0};
+    for (std::size_t first = 1; first == 1 || first < attempts.size(); first += kOthers) {
       TESSERA_DO(check_going());
-      std::vector<Attempt> attempts;
-      for (const space::Candidate& c : candidates.subspan(first).first(
-               std::min(measure::kMostCompared, candidates.size() - first))) {
-        TESSERA_TRY(const schedule::Schedule steps, space.schedule(c));
-        attempts.push_back({task, c, steps, space.to_text(c), "turns", 0, /*final=*/true, 0});
-      }
-      for (const measure::Measurement& m : loop_->compare(attempts, go_on_))
-        out.push_back(m.outcome == measure::Outcome::kOk ? m.seconds() : 0);
+      std::vector<Attempt> group = {attempts[0]};
+      for (std::size_t i = first; i < std::min(first + kOthers, attempts.size()); ++i)
+        group.push_back(attempts[i]);
+      std::vector<double> times;
+      for (const measure::Measurement& m : loop_->compare(group, go_on_))
+        times.push_back(m.outcome == measure::Outcome::kOk ? m.seconds() : 0);
+      if (out[0] == 0) out[0] = times[0];
+      const double scale = times[0] > 0 ? out[0] / times[0] : 1;
+      for (std::size_t i = 1; i < times.size(); ++i) out.push_back(scale * times[i]);
     }
     return out;
   }
