@@ -265,7 +265,8 @@ void add_lm_eval(Flags& lm, std::function<int()>* run) {
                   "[NAME=]POLICY[+option=value...] instead of random and evolutions (repeatable)");
   sub->add_option("--data", o.data, "Dataset (default: the one that comes with Tessera)");
   sub->add_option("--holdout", o.networks, "Networks whose tasks are judged")->delimiter(',');
-  sub->add_option("--task", o.tasks, "Only those with these keys (repeatable)");
+  sub->add_option("--task", o.tasks,
+                  "Only the tasks with these keys, as `tessera tasks` prints them (repeatable)");
   sub->add_option("--machine", o.machine, "Records of machines with this in their target alone");
   sub->add_option("--trials", o.trials, "Numbers of trials, ascending")->delimiter(',');
   sub->add_option("--seeds", o.seeds, "Runs of each policy")->check(range(1, 1000));

@@ -9,6 +9,8 @@
 #include <set>
 #include <thread>
 
+#include <fmt/ranges.h>
+
 #include "tessera/dataset/dataset.h"
 #include "tessera/driver/compile/shipped_model.h"
 #include "tessera/driver/learn/studied_task.h"
@@ -127,15 +129,22 @@ class Study {
 
   Result<LanguageEval> run() {
     TESSERA_TRY(const std::vector<std::string> keys, data_.tasks_of(options_.networks));
-    for (const std::string& key : keys) {
-      const auto& wanted = options_.tasks;
-      if (wanted.empty() || std::find(wanted.begin(), wanted.end(), key) != wanted.end())
-        held_out_.insert(key);
+    held_out_.insert(keys.begin(), keys.end());
+    for (const std::string& key : options_.tasks) {
+      if (!held_out_.contains(key)) {
+        return make_error(ErrorCode::kInvalidArgument, "no task of {} has the key {}",
+                          fmt::join(options_.networks, ", "), key);
+      }
     }
+    if (!options_.tasks.empty()) held_out_ = {options_.tasks.begin(), options_.tasks.end()};
     if (options_.measured) {
       TESSERA_DO(run_measured());
     } else {
       TESSERA_DO(run_recorded());
+    }
+    if (curves_.empty() && options_.measured && !stopped_) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "no task of these networks has a definition to measure");
     }
     if (curves_.empty() && !stopped_) {
       return make_error(ErrorCode::kInvalidArgument,
