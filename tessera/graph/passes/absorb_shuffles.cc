@@ -124,26 +124,19 @@ class Shuffles {
     for (const Node& node : graph.nodes) find(node);
   }
 
-  Result<void> choose() {
-    free_.assign(graph_.values.size(), false);
-    if (found_.empty()) return {};
-    for (std::size_t n = graph_.nodes.size(); n-- > 0;) {
-      for (const ValueId out : graph_.nodes[n].outputs) {
-        free_[at(out)] = any_order(out);
-        if (free_[at(out)] && found_.count(out) != 0) {
-          TESSERA_TRY(free_[at(out)], absorbed(out));
-        }
-        if (!free_[at(out)]) found_.erase(out);
-      }
-    }
-    return {};
-  }
+  // Leaves those that their readers absorb.
+  Result<void> choose();
 
   bool empty() const { return found_.empty(); }
   // The order of the channels in what is shuffled; null: `out` is no shuffle to absorb.
   const Permutation* order(ValueId out) const {
     const auto it = found_.find(out);
     return it == found_.end() ? nullptr : &it->second;
+  }
+  // What the shuffle `out` shuffles.
+  ValueId shuffled(ValueId out) const {
+    for (int i = 0; i < 3; ++i) out = graph_.nodes[at(uses_.producer[at(out)])].inputs[0];
+    return out;
   }
   // Everything that reads the value does with its channels in any order.
   bool free(ValueId id) const { return free_[at(id)]; }
@@ -169,6 +162,23 @@ class Shuffles {
     found_[close.outputs[0]] = *order;
     opened_[open->outputs[0]] = close.outputs[0];
   }
+
+  // Drops what not all readers take in any order, and where `ask`, what is decided to be stored.
+  Result<void> drop_read(bool ask) {
+    free_.assign(graph_.values.size(), false);
+    if (found_.empty()) return {};
+    for (std::size_t n = graph_.nodes.size(); n-- > 0;) {
+      for (const ValueId out : graph_.nodes[n].outputs) {
+        free_[at(out)] = any_order(out);
+        if (ask && free_[at(out)] && found_.count(out) != 0) {
+          TESSERA_TRY(free_[at(out)], absorbed(out));
+        }
+        if (!free_[at(out)]) found_.erase(out);
+      }
+    }
+    return {};
+  }
+  Result<void> drop_scattered();
 
   Result<bool> absorbed(ValueId out) {
     const Node& node = graph_.nodes[at(uses_.producer[at(out)])];
@@ -211,84 +221,178 @@ struct Channel {
 };
 using Channels = std::vector<Channel>;
 
-class Absorber {
- public:
-  explicit Absorber(const Shuffles& shuffles) : shuffles_(shuffles) {}
+// The order in which they lie in memory. Of equal ones each further copy follows all of the one
+// before: copies of a value are runs like the value.
+Permutation memory_order(const Channels& wanted) {
+  Permutation order = identity_permutation(wanted.size());
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::int64_t a, std::int64_t b) { return wanted[at(a)] < wanted[at(b)]; });
+  std::vector<std::int64_t> copy(wanted.size(), 0);
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    if (wanted[at(order[i])] == wanted[at(order[i - 1])])
+      copy[at(order[i])] = copy[at(order[i - 1])] + 1;
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::int64_t a, std::int64_t b) { return copy[at(a)] < copy[at(b)]; });
+  return order;
+}
 
-  Result<ValueId> visit(Editor& e, const Node& node) {
-    const ValueId out = node.outputs[0];
-    if (const Permutation* order = shuffles_.order(out)) {
-      const Node* transpose = e.producer(node.inputs[0]);
-      const Channels from = channels(e, e.producer(transpose->inputs[0])->inputs[0]);
-      moved_[out] = permuted(from, *order);
-      return kNoValue;
+// Behind the last of the channels from `begin` on that lie side by side.
+std::size_t end_of_run(const Channels& sorted, std::size_t begin) {
+  std::size_t end = begin + 1;
+  while (end < sorted.size() &&
+         sorted[end] == Channel{sorted[end - 1].source, sorted[end - 1].index + 1})
+    ++end;
+  return end;
+}
+
+// More runs, or shorter ones, cost as much to put side by side as the shuffle, and many do not fit
+// into one kernel. The stages of ShuffleNet-V2 need up to 9.
+bool is_scattered(const Channels& channels) {
+  const Channels sorted = permuted(channels, memory_order(channels));
+  std::size_t runs = 0;
+  for (std::size_t i = 0; i < sorted.size(); i = end_of_run(sorted, i)) ++runs;
+  return runs > std::clamp<std::size_t>(sorted.size() / 4, 4, 12);
+}
+
+// Which channels the values of a graph are behind shuffles that are absorbed. A source is a value
+// of the graph; one that is computed of shuffled channels has them as they lie in memory.
+class Orders {
+ public:
+  Orders(const Graph& graph, const Shuffles& shuffles) : graph_(graph), shuffles_(shuffles) {
+    for (const Node& node : graph.nodes) {
+      if (node.outputs.size() == 1) visit(node);
     }
-    const auto shuffled = std::find_if(node.inputs.begin(), node.inputs.end(),
-                                       [&](ValueId id) { return moved_.count(id) != 0; });
-    if (slices_channels(e.graph(), node) && shuffles_.free(out)) {
-      // Remembered before anything is shuffled too: a shuffle may follow.
-      slice(e, node);
-    } else if (joins_channels(node) && shuffles_.free(out)) {
-      join(e, node);
-    } else if (shuffled != node.inputs.end()) {
-      return read(e, node, *shuffled);
-    }
-    return kNoValue;
   }
 
+  // Null: the value is not behind a shuffle.
+  const Channels* moved(ValueId id) const {
+    const auto it = moved_.find(id);
+    return it == moved_.end() ? nullptr : &it->second;
+  }
+  // The first shuffle in front of a node that would read too many runs; kNoValue: there is none.
+  ValueId scattered() const { return scattered_; }
+
  private:
-  Channels channels(const Editor& e, ValueId id) const {
+  void visit(const Node& node) {
+    const ValueId out = node.outputs[0];
+    if (const Permutation* order = shuffles_.order(out)) {
+      const ValueId x = shuffles_.shuffled(out);
+      moved_[out] = permuted(channels(x), *order);
+      const auto before = first_.find(x);
+      first_[out] = before == first_.end() ? out : before->second;
+    } else if (slices_channels(graph_, node) && shuffles_.free(out)) {
+      // Remembered before anything is shuffled too: a shuffle may follow.
+      const Channels all = channels(node.inputs[0]);
+      const std::int64_t start = node.attrs.integers("starts")[kChannels];
+      const std::int64_t step = node.attrs.integers("steps")[kChannels];
+      Channels some;
+      for (std::int64_t i = 0; i < node.attrs.integers("sizes")[kChannels]; ++i)
+        some.push_back(all[at(start + i * step)]);
+      remember(node, std::move(some));
+    } else if (joins_channels(node) && shuffles_.free(out)) {
+      Channels all;
+      for (const ValueId id : node.inputs) {
+        const Channels part = channels(id);
+        all.insert(all.end(), part.begin(), part.end());
+      }
+      remember(node, std::move(all));
+    } else if (const auto x = std::find_if(node.inputs.begin(), node.inputs.end(),
+                                           [&](ValueId id) { return moved(id) != nullptr; });
+               x != node.inputs.end()) {
+      read(node, *x);
+    }
+  }
+
+  Channels channels(ValueId id) const {
     for (const auto* known : {&moved_, &parts_}) {
       if (const auto it = known->find(id); it != known->end()) return it->second;
     }
     Channels own;
-    for (std::int64_t i = 0; i < e.shape(id)[kChannels]; ++i) own.push_back({id, i});
+    for (std::int64_t i = 0; i < graph_.shape(id)[kChannels]; ++i) own.push_back({id, i});
     return own;
   }
 
-  void slice(const Editor& e, const Node& node) {
-    const Channels all = channels(e, node.inputs[0]);
-    const std::int64_t start = node.attrs.integers("starts")[kChannels];
-    const std::int64_t step = node.attrs.integers("steps")[kChannels];
-    Channels some;
-    for (std::int64_t i = 0; i < node.attrs.integers("sizes")[kChannels]; ++i)
-      some.push_back(all[at(start + i * step)]);
-    (moved_.count(node.inputs[0]) != 0 ? moved_ : parts_)[node.outputs[0]] = some;
-  }
-
-  void join(const Editor& e, const Node& node) {
-    Channels all;
-    bool moved = false;
+  void remember(const Node& node, Channels channels) {
+    const ValueId out = node.outputs[0];
     for (const ValueId id : node.inputs) {
-      const Channels part = channels(e, id);
-      all.insert(all.end(), part.begin(), part.end());
-      moved = moved || moved_.count(id) != 0;
+      if (moved(id)) first_.emplace(out, first_.at(id));
     }
-    (moved ? moved_ : parts_)[node.outputs[0]] = all;
+    if (first_.count(out) != 0) {
+      moved_[out] = std::move(channels);
+    } else if (!is_scattered(channels)) {
+      parts_[out] = std::move(channels);
+    }
   }
 
-  // The channels side by side as they lie in memory. `order`: which of `wanted` each one is.
-  Result<ValueId> gather(Editor& e, const Channels& wanted, Permutation* order) {
-    *order = identity_permutation(wanted.size());
-    std::stable_sort(order->begin(), order->end(),
-                     [&](std::int64_t a, std::int64_t b) { return wanted[at(a)] < wanted[at(b)]; });
-    const Channels sorted = permuted(wanted, *order);
+  void read(const Node& node, ValueId x) {
+    const ValueId out = node.outputs[0];
+    const bool summed = factors_of(graph_, node, x).has_value();
+    if (!summed && !(follows(graph_, node, x) && shuffles_.free(out)))
+      return;  // the first reshape of the next shuffle
+    if (scattered_ == kNoValue && is_scattered(*moved(x))) scattered_ = first_.at(x);
+    if (summed) return;
+    const Permutation order = memory_order(*moved(x));
+    Channels& channels = moved_[out];
+    channels.resize(order.size());
+    for (std::size_t i = 0; i < order.size(); ++i)
+      channels[at(order[i])] = {out, static_cast<std::int64_t>(i)};
+    first_[out] = first_.at(x);
+  }
+
+  const Graph& graph_;
+  const Shuffles& shuffles_;
+  // By value: behind shuffles, and slices and concatenations where nothing is shuffled yet.
+  std::map<ValueId, Channels> moved_, parts_;
+  std::map<ValueId, ValueId> first_;  // of moved_: a shuffle with no other in front of it
+  ValueId scattered_ = kNoValue;
+};
+
+// Where readers would read too many runs, the first shuffle stays: those behind it may do then.
+Result<void> Shuffles::drop_scattered() {
+  for (;;) {
+    const ValueId out = Orders(graph_, *this).scattered();
+    if (out == kNoValue) return {};
+    found_.erase(out);
+    TESSERA_DO(drop_read(false));
+  }
+}
+
+Result<void> Shuffles::choose() {
+  TESSERA_DO(drop_read(false));
+  TESSERA_DO(drop_scattered());
+  TESSERA_DO(drop_read(true));
+  return drop_scattered();  // where those that are stored had put others in order
+}
+
+class Absorber {
+ public:
+  explicit Absorber(const Orders& orders) : orders_(orders) {}
+
+  Result<ValueId> visit(Editor& e, const Node& node) {
+    const auto x = std::find_if(node.inputs.begin(), node.inputs.end(),
+                                [&](ValueId id) { return orders_.moved(id) != nullptr; });
+    if (x == node.inputs.end()) return kNoValue;
+    return read(e, node, *x);
+  }
+
+ private:
+  // The channels side by side as they lie in memory.
+  Result<ValueId> gather(Editor& e, const Channels& sorted) {
     if (const auto it = gathered_.find(sorted); it != gathered_.end()) return it->second;
     std::vector<ValueId> parts;
     for (std::size_t begin = 0, end = 0; begin < sorted.size(); begin = end) {
-      const Channel first = sorted[begin];
-      for (end = begin + 1; end < sorted.size(); ++end) {
-        const auto length = static_cast<std::int64_t>(end - begin);
-        if (sorted[end] != Channel{first.source, first.index + length}) break;
-      }
-      Shape sizes = e.shape(first.source), starts(sizes.size(), 0);
+      end = end_of_run(sorted, begin);
+      const auto known = results_.find(sorted[begin].source);
+      const ValueId source = known == results_.end() ? sorted[begin].source : known->second;
+      Shape sizes = e.shape(source), starts(sizes.size(), 0);
       const auto length = static_cast<std::int64_t>(end - begin);
-      parts.push_back(first.source);
+      parts.push_back(source);
       if (length == sizes[kChannels]) continue;
-      starts[kChannels] = first.index;
+      starts[kChannels] = sorted[begin].index;
       sizes[kChannels] = length;
       TESSERA_TRY(parts.back(),
-                  e.add("slice", {first.source},
+                  e.add("slice", {source},
                         {{"starts", starts}, {"steps", Shape(sizes.size(), 1)}, {"sizes", sizes}}));
     }
     ValueId all = parts[0];
@@ -310,10 +414,10 @@ class Absorber {
   // A node whose operand `x` is a list of channels.
   Result<ValueId> read(Editor& e, const Node& node, ValueId x) {
     const std::optional<Factors> factors = factors_of(e.graph(), node, x);
-    if (!factors && !(follows(e.graph(), node, x) && shuffles_.free(node.outputs[0])))
-      return kNoValue;  // the first reshape of the next shuffle
-    Permutation order;
-    TESSERA_TRY(const ValueId all, gather(e, moved_.at(x), &order));
+    const bool followed = follows(e.graph(), node, x) && orders_.moved(node.outputs[0]);
+    if (!factors && !followed) return kNoValue;
+    const Permutation order = memory_order(*orders_.moved(x));
+    TESSERA_TRY(const ValueId all, gather(e, permuted(*orders_.moved(x), order)));
     std::vector<ValueId> inputs = node.inputs;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const ValueId id = node.inputs[i];
@@ -330,18 +434,13 @@ class Absorber {
       }
     }
     TESSERA_TRY(const ValueId result, e.add(node.op->name, inputs, node.attrs));
-    if (factors) return result;
-    Channels& channels = moved_[node.outputs[0]];
-    channels.resize(order.size());
-    for (std::size_t i = 0; i < order.size(); ++i)
-      channels[at(order[i])] = {result, static_cast<std::int64_t>(i)};
-    return kNoValue;
+    results_[node.outputs[0]] = result;
+    return factors ? result : kNoValue;
   }
 
-  const Shuffles& shuffles_;
-  // By value: behind shuffles, and slices and concatenations where nothing is shuffled yet. What is
-  // here is free; the nodes that would compute it die when all readers are rewritten.
-  std::map<ValueId, Channels> moved_, parts_;
+  // The nodes that would compute what is moved die when all readers are rewritten.
+  const Orders& orders_;
+  std::map<ValueId, ValueId> results_;  // what a value of the graph is computed as
   std::map<Channels, ValueId> gathered_;
 };
 
@@ -352,7 +451,8 @@ Result<bool> absorb_shuffles(Graph& graph, const PassOptions& options) {
   Shuffles shuffles(graph, options);
   TESSERA_DO(shuffles.choose());
   if (shuffles.empty()) return false;
-  Absorber absorber(shuffles);
+  const Orders orders(graph, shuffles);
+  Absorber absorber(orders);
   return Editor(graph).rewrite(
       [&](Editor& e, const Node& node) { return absorber.visit(e, node); });
 }
