@@ -1,4 +1,5 @@
 // tessera lm eval: how soon language models find fast candidates, beside other searches.
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <mutex>
@@ -24,7 +25,7 @@ struct EvalArgs {
   std::vector<std::string> weights, policies;
   std::string plot;
   std::string target = "host";
-  int code_threads = 1;
+  int code_threads = 0;  // 0: nobody says
   std::string cost_model = driver::kShipped;
   bool json = false, zero_trials = false, validation = false, networks = false;
   driver::LanguageEvalOptions options;
@@ -153,8 +154,13 @@ Result<driver::LanguageEval> evaluate(EvalArgs args) {
                       "no dataset comes with this Tessera: name one with --data");
   }
   if (o.measured) {
+    if (args.target != "host" && args.code_threads > 0) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "--code-threads is for code of processors, not of {}; drop it",
+                        args.target);
+    }
     TESSERA_TRY(const target::Target machine, measure::ask_target(args.target));
-    o.measure.threads = machine.is_gpu() ? 1 : args.code_threads;
+    o.measure.threads = std::max(1, args.code_threads);
     o.target = target::code_target(machine, o.measure.threads);
     o.measure.seed = o.seed;
   }
@@ -282,8 +288,11 @@ void add_lm_eval(Flags& lm, std::function<int()>* run) {
   sub->add_option("--target", args->target,
                   "With --measure, where candidates run: host, cuda or opencl, the device at hand")
       ->needs(measured);
-  sub->add_option("--code-threads", args->code_threads, "Threads of the measured code")
-      ->check(range(1, 1024));
+  sub->add_option("--code-threads", args->code_threads,
+                  "Threads of the measured code, of processors (default: 1)")
+      ->check(range(1, 1024))
+      ->hide_default()
+      ->needs(measured);
   sub->add_option("--db", o.database, "File that keeps what is measured");
   Option* zero = sub->add_flag(
       "--zero-trials", args->zero_trials,

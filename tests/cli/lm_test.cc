@@ -38,7 +38,14 @@ TEST(Lm, EvalPrintsSharesByTrials) {
 
 TEST(Lm, EvalRefusesWhatThereIsNot) {
   EXPECT_EQ(run({"lm", "eval", "--trials", "4,1", "--policy", "random"}).code, 2);
-  EXPECT_EQ(run({"lm", "eval", "--target", "cuda"}).code, 2);  // needs --measure
+  EXPECT_EQ(run({"lm", "eval", "--target", "cuda"}).code, 2);     // needs --measure
+  EXPECT_EQ(run({"lm", "eval", "--code-threads", "2"}).code, 2);  // likewise
+  for (const char* target : {"cuda", "opencl"}) {
+    const Finished threads =
+        run({"lm", "eval", "--measure", "--target", target, "--code-threads", "2"});
+    EXPECT_EQ(threads.code, 2);
+    EXPECT_NE(threads.err.find("--code-threads"), std::string::npos) << threads.err;
+  }
   const Finished absent = run({"lm", "eval", "--weights", "/no/such.file"});
   EXPECT_NE(absent.code, 0);
   EXPECT_NE(absent.err.find("/no/such.file"), std::string::npos) << absent.err;
