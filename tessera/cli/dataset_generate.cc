@@ -122,12 +122,13 @@ int measure(MeasureArgs& args) {
   const Result<target::Target> target = measure::ask_target(args.target);
   if (!target) return report(target.error());
   o.target = *target;
+  o.command = "dataset measure";
   // Side by side twice as many are taken.
   if (args.samples > 0) o.measure.max_samples = (args.samples + 1) / 2;
   ProgressLine line(30);
   const auto progress = [&](const driver::MeasureSampleProgress& p) {
-    line.show(fmt::format("{} of {} candidates, {}: {}", p.done, p.candidates,
-                          clock_text(p.elapsed_s), p.task));
+    line.show(fmt::format("{} of {} candidates, {}{}{}", p.done, p.candidates,
+                          clock_text(p.elapsed_s), p.task.empty() ? "" : ": ", p.task));
     return !interrupted();
   };
   const Result<driver::MeasureSampleResult> done = driver::measure_sample(o, progress);

@@ -208,6 +208,10 @@ TEST(DatasetSteps, MeasureTakesAsFewSamplesAsItAllows) {
   const Finished done = run(words);
   ASSERT_EQ(done.code, 0) << done.err;
   EXPECT_NE(done.out.find("ended by done"), std::string::npos) << done.out;
+  const Json sessions =
+      Json::parse(run({"db", "list", "--db", folder + "/a.db", "--json"}).out)["sessions"];
+  ASSERT_EQ(sessions.size(), 1u);
+  EXPECT_EQ(sessions[0]["options"], "dataset measure");
 }
 
 TEST(DatasetSteps, NumbersThatMakeNoSenseAreUsageErrors) {
