@@ -50,7 +50,7 @@ struct SessionRow {
   int threads = 1;
   std::uint64_t seed = 0;
   std::int64_t started = 0, ended = 0;  // unix seconds; ended 0: running or killed
-  std::string state;                    // "running", "done", "interrupted", "imported"
+  std::string state;                    // "running", "done", "budget", "interrupted", "imported"
   std::int64_t records = 0;             // counted when read
 
   friend bool operator==(const SessionRow&, const SessionRow&) = default;

@@ -35,6 +35,11 @@ class MeasureSample : public ::testing::Test {
     drawn_ = sample_dataset(sample, {}).value().candidates;
   }
 
+  // Of the last session.
+  std::string state() const {
+    return record::Database::open_read_only(options_.database)->sessions()->back().state;
+  }
+
   MeasureSampleOptions options_;
   std::int64_t drawn_ = 0;
 };
@@ -72,10 +77,19 @@ TEST_F(MeasureSample, EndsWhenAsked) {
   const MeasureSampleResult done =
       measure_sample(options_, [](const MeasureSampleProgress&) { return false; }).value();
   EXPECT_EQ(done.stopped_by, "an interrupt");
+  EXPECT_EQ(state(), "interrupted");
   const MeasureSampleResult rest = measure_sample(options_, {}).value();
   EXPECT_EQ(rest.stopped_by, "done");
   EXPECT_EQ(rest.records + rest.earlier, drawn_);
   EXPECT_LE(rest.earlier, done.records);
+  EXPECT_EQ(state(), "done");
+}
+
+TEST_F(MeasureSample, SessionsSayThatTheirTimeWasUp) {
+  draw(target::host());
+  options_.budget_s = 1e-6;
+  EXPECT_EQ(measure_sample(options_, {})->stopped_by, "budget");
+  EXPECT_EQ(state(), "budget");
 }
 
 }  // namespace

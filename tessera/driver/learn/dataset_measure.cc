@@ -35,7 +35,8 @@ class SampleMeasurement {
     const Result<void> measured = measure_all();
     measurer_->cancel();
     records_.flush();
-    records_.end(measured && result_.stopped_by == "done" ? "done" : "interrupted");
+    const bool asked = measured && result_.stopped_by != "an interrupt";
+    records_.end(asked ? result_.stopped_by : "interrupted");
     if (!measured) return measured.error();
     if (!records_.error().empty()) return Error{ErrorCode::kUnavailable, records_.error()};
     return result_;
