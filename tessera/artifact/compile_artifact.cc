@@ -209,9 +209,8 @@ class Builder {
     if (program.model.target.is_gpu()) {
       std::optional<ObjectLinker::Address> code;
       if (!code_.bytes.empty()) code = add_blob(".rodata.code", kAlignment, code_.bytes);
-      add_device_program(parts,
-                         make_device_program(program.model, program.binaries, code_, weights), code,
-                         &image_, &linker_);
+      add_device_program(parts, make_device_program(program, code_, weights), code, &image_,
+                         &linker_);
     } else {
       add_program(parts, &image_, &linker_);
     }

@@ -32,7 +32,7 @@ Result<std::shared_ptr<const DeviceModel>> DeviceModel::make(const graph::Graph&
   m.code = out->code_.kinds;
   const Weights weights = pack_weights(made.model, &out->weights_);
   m.weights_bytes = weights.bytes;
-  out->program_ = make_device_program(made.model, made.binaries, out->code_, weights);
+  out->program_ = make_device_program(made, out->code_, weights);
   out->copies_ = copies_of(made.model, weights);
   out->inputs_ = infos_of(m.inputs);
   out->outputs_ = infos_of(m.outputs);

@@ -5,15 +5,14 @@
 #include <tuple>
 
 #include "tessera/artifact/places.h"
-#include "tessera/exec/build_model.h"
 #include "tessera/exec/step_order.h"
 #include "tessera/target/waiting.h"
 
 namespace tessera::artifact {
 
-DeviceProgram make_device_program(const exec::CompiledModel& model,
-                                  const std::vector<runtime::Binary>& binaries,
-                                  const DeviceCode& code, const Weights& weights) {
+DeviceProgram make_device_program(const ModelProgram& program, const DeviceCode& code,
+                                  const Weights& weights) {
+  const exec::CompiledModel& model = program.model;
   DeviceProgram out;
   out.capability = model.target.gpu.capability;
   const auto i64 = [](std::size_t n) { return static_cast<std::int64_t>(n); };
@@ -23,14 +22,12 @@ DeviceProgram make_device_program(const exec::CompiledModel& model,
   using Key = std::tuple<std::int32_t, std::int32_t, std::int64_t, std::int64_t>;
   std::map<Key, std::int32_t> numbers;  // of places
   const exec::RunningOrder order = exec::order_of(model.steps);
-  const bool branches =
-      model.target.kind == target::Kind::kCuda && exec::widest_join(order) >= exec::kManyBranches;
   std::vector<std::vector<std::int32_t>> last(model.steps.size());  // launch of each step
   for (std::size_t i = 0; i < model.steps.size(); ++i) {
     const exec::CompiledModel::Step& step = model.steps[i];
     for (const std::size_t earlier : order.after()[i])
       last[i].insert(last[i].end(), last[earlier].begin(), last[earlier].end());
-    for (const runtime::LaunchInfo& l : binaries[step.kernel].launches) {
+    for (const runtime::LaunchInfo& l : program.binaries[step.kernel].launches) {
       out.names.push_back(l.name);
       tsr_launch launch{};
       launch.kernel = out.names.back().c_str();
@@ -43,7 +40,7 @@ DeviceProgram make_device_program(const exec::CompiledModel& model,
       }
       launch.shared_bytes = static_cast<std::uint32_t>(l.shared_bytes);
       launch.waits = target::waits(l.name) ? 1 : 0;
-      if (branches) {
+      if (program.branches) {
         launch.first_after = static_cast<std::int32_t>(out.after.size());
         launch.num_after = static_cast<std::int32_t>(last[i].size());
         out.after.insert(out.after.end(), last[i].begin(), last[i].end());

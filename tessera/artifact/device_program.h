@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "tessera/artifact/device_code.h"
+#include "tessera/artifact/model_program.h"
 #include "tessera/artifact/runtime/program.h"
 #include "tessera/artifact/weights.h"
-#include "tessera/exec/compile_model.h"
 
 namespace tessera::artifact {
 
@@ -23,9 +23,7 @@ struct DeviceProgram {
   std::deque<std::string> names;  // of the kernels
 };
 
-// Needs: every step of the model is a kernel; Step::kernel is an index into `binaries`.
-DeviceProgram make_device_program(const exec::CompiledModel& model,
-                                  const std::vector<runtime::Binary>& binaries,
-                                  const DeviceCode& code, const Weights& weights);
+DeviceProgram make_device_program(const ModelProgram& program, const DeviceCode& code,
+                                  const Weights& weights);
 
 }  // namespace tessera::artifact

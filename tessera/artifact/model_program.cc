@@ -30,7 +30,9 @@ Result<ModelProgram> make_model_program(const graph::Graph& graph, const task::T
                                         const exec::ModelOptions& options) {
   ModelProgram out;
   if (target.is_gpu()) {
-    TESSERA_TRY(out.model, exec::build_model(graph, tasks, target, options, &out.binaries));
+    out.branches = exec::has_branches(graph, tasks, target);
+    TESSERA_TRY(out.model,
+                exec::build_model(graph, tasks, target, options, out.branches, &out.binaries));
   } else {
     TESSERA_TRY(out.model, exec::lower_model(graph, tasks, target, options, &out.lowered));
   }

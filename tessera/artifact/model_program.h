@@ -15,6 +15,7 @@ struct ModelProgram {
   exec::CompiledModel model;
   std::vector<exec::LoweredTask> lowered;
   std::vector<runtime::Binary> binaries;
+  bool branches = false;  // of a GPU: there is memory to run them side by side
 };
 
 // kUnsupported names operators that have no kernels.

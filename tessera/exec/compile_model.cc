@@ -451,9 +451,15 @@ Result<CompiledModel> lower_model(const graph::Graph& graph, const task::TaskGra
   return model;
 }
 
+bool has_branches(const graph::Graph& graph, const task::TaskGraph& tasks,
+                  const target::Target& target) {
+  return target.kind == target::Kind::kCuda &&
+         widest_join(order_of(graph, tasks.groups)) >= kManyBranches;
+}
+
 Result<CompiledModel> build_model(const graph::Graph& graph, const task::TaskGraph& tasks,
                                   const target::Target& target, const ModelOptions& options,
-                                  std::vector<runtime::Binary>* code) {
+                                  bool branches, std::vector<runtime::Binary>* code) {
   CompiledModel model;
   model.target = target;
   const auto start = std::chrono::steady_clock::now();
@@ -474,9 +480,7 @@ Result<CompiledModel> build_model(const graph::Graph& graph, const task::TaskGra
     (*code)[i] = std::move(one->binary);
     return {};
   }));
-  const bool beside = target.kind == target::Kind::kCuda &&
-                      widest_join(order_of(graph, tasks.groups)) >= kManyBranches;
-  TESSERA_DO(Assembler(graph, tasks, needs, &model, beside).run(options));
+  TESSERA_DO(Assembler(graph, tasks, needs, &model, branches).run(options));
   model.build_ms = elapsed_ms(start);
   return model;
 }
