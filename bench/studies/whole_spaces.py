@@ -9,7 +9,7 @@ all timed again in turns. Keys of tasks of the hold-out networks are in whole_sp
 of its run; with `--across` that of all its runs, whose times compare by that of the default in each of them. Printed are shares
 of its speed, the geometric mean over tasks, then over seeds, with the least and the most of the seeds; and the fewest trials
 after which a search has 0.90, 0.95 and 0.98.
-With `--complete` only tasks with as many seeds as any other count.
+With `--complete` only tasks with as many seeds as any other count. All runs must have the same policies and trials.
 """
 import argparse
 import collections
@@ -17,6 +17,7 @@ import json
 import math
 import pathlib
 import statistics
+import sys
 
 SHARES = 0.90, 0.95, 0.98
 NOTHING = 0.01  # as `lm eval` counts a search that has found nothing
@@ -24,12 +25,15 @@ NOTHING = 0.01  # as `lm eval` counts a search that has found nothing
 
 def read(paths):
     """By task and seed: what policies take after trials, in times of the default."""
-    runs, policies, trials = collections.defaultdict(dict), [], []
+    runs, policies, trials = collections.defaultdict(dict), None, None
     for path in map(pathlib.Path, paths):
         run = json.loads(path.read_text())
         seed = path.stem.split(".")[-1]
-        policies = [p["name"] for p in run["policies"]]
-        trials = run["policies"][0]["trials"]
+        names, numbers = [p["name"] for p in run["policies"]], run["policies"][0]["trials"]
+        if policies is None:
+            policies, trials = names, numbers
+        if (names, numbers) != (policies, trials):
+            sys.exit(f"{path} has other policies or trials than {paths[0]}")
         for task in run["task_times"]:
             default = task["default_seconds"]
             if default > 0:
@@ -72,6 +76,8 @@ def main():
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     runs, policies, trials = read(args.runs)
+    if not runs:
+        sys.exit("no task with a time of its default in these runs")
     if args.complete:
         most = max(map(len, runs.values()))
         runs = {key: of_task for key, of_task in runs.items() if len(of_task) == most}
