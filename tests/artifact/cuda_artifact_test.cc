@@ -29,15 +29,21 @@ class CudaArtifact : public ::testing::Test {
     ASSERT_TRUE(report.ok()) << report.error().message;
     metadata_ = report->metadata;
     fs::create_directory(folder_ + "/driver");
-    for (const Words& command :
-         {Words{"cc", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o",
-                folder_ + "/driver/libcuda.so.1", TESSERA_FAKE_CUDA},
-          Words{"cc", "-std=c11", "-DMODEL_HEADER=\"net.h\"", "-DMODEL_API=net_api",
-                "-I" + folder_ + "/net", TESSERA_ARTIFACT_EXAMPLE, folder_ + "/net/libnet.so", "-o",
-                folder_ + "/run", "-Wl,-rpath," + folder_ + "/net"}}) {
-      const auto built = run_tool(command, folder_);
-      ASSERT_TRUE(built.ok()) << built.error().message;
-    }
+    build_driver({});
+    const auto built =
+        run_tool({"cc", "-std=c11", "-DMODEL_HEADER=\"net.h\"", "-DMODEL_API=net_api",
+                  "-I" + folder_ + "/net", TESSERA_ARTIFACT_EXAMPLE, folder_ + "/net/libnet.so",
+                  "-o", folder_ + "/run", "-Wl,-rpath," + folder_ + "/net"},
+                 folder_);
+    ASSERT_TRUE(built.ok()) << built.error().message;
+  }
+
+  void build_driver(const Words& flags) {
+    Words command = {"cc", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"};
+    command.insert(command.end(), flags.begin(), flags.end());
+    command.insert(command.end(), {"-o", folder_ + "/driver/libcuda.so.1", TESSERA_FAKE_CUDA});
+    const auto built = run_tool(command, folder_);
+    ASSERT_TRUE(built.ok()) << built.error().message;
   }
 
   Words program(const Words& environment = {}) {
@@ -130,6 +136,13 @@ graph::Graph three_branches() {
 class BranchedCudaArtifact : public CudaArtifact {
  protected:
   BranchedCudaArtifact() { graph_ = three_branches(); }
+
+  void expect_one_after_the_other(const Words& environment) {
+    const auto [outputs, said] = run_five_times(environment, inputs_for(graph_));
+    EXPECT_GE(count(said, "launched"), 4u) << said;
+    EXPECT_EQ(count(said, "launched"), count(said, "recorded")) << said;
+    EXPECT_EQ(count(said, "replayed"), 4u) << said;
+  }
 };
 
 TEST_F(BranchedCudaArtifact, BranchesForkAndJoin) {
@@ -151,11 +164,19 @@ TEST_F(BranchedCudaArtifact, BranchesForkAndJoin) {
 }
 
 TEST_F(BranchedCudaArtifact, DriversThatKnowNoSuchGraphsRunOneAfterTheOther) {
-  for (const char* function : {"cuGraphCreate", "cuGraphAddDependencies_v2"}) {
-    const auto [outputs, said] =
-        run_five_times({fmt::format("FAKE_CUDA_FAIL={}", function)}, inputs_for(graph_));
-    EXPECT_EQ(count(said, "launched"), count(said, "recorded")) << said;
-    EXPECT_EQ(count(said, "replayed"), 4u) << said;
+  for (const char* function : {"cuGraphCreate", "cuGraphAddKernelNode_v2",
+                               "cuGraphAddDependencies_v2", "cuGraphInstantiate"}) {
+    SCOPED_TRACE(function);
+    expect_one_after_the_other({fmt::format("FAKE_CUDA_FAIL={}", function)});
+  }
+}
+
+TEST_F(BranchedCudaArtifact, DriversThatLackAFunctionForThemRunOneAfterTheOther) {
+  for (const char* function :
+       {"cuGraphCreate", "cuGraphAddKernelNode_v2", "cuGraphAddDependencies_v2"}) {
+    SCOPED_TRACE(function);
+    build_driver({fmt::format("-D{}=named_otherwise", function)});
+    expect_one_after_the_other({});
   }
 }
 

@@ -1,6 +1,7 @@
 /* A CUDA driver without a device, for what an artifact does around its kernels: memory is that of
  * the process, copies are made, kernels compute nothing. Says on stderr what it was asked for. The
- * variables FAKE_CUDA_DEVICES, FAKE_CUDA_CAPABILITY and FAKE_CUDA_FAIL (a function) change it. */
+ * variables FAKE_CUDA_DEVICES, FAKE_CUDA_CAPABILITY and FAKE_CUDA_FAIL (a function;
+ * cuGraphInstantiate: of graphs that were not recorded) change it. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@ typedef struct {
 
 typedef struct {
   fake_work work[FAKE_MOST];
-  int count;
+  int count, created;
 } fake_graph;
 
 static fake_graph recorded;
@@ -179,8 +180,10 @@ int cuStreamEndCapture(void* stream, void** graph) {
 }
 /* A node is one more than the kernels before it. */
 int cuGraphCreate(void** graph, unsigned flags) {
+  *graph = &recorded;
   if (fails("cuGraphCreate")) return 2;
   *graph = calloc(1, sizeof recorded);
+  ((fake_graph*)*graph)->created = 1;
   return flags != 0;
 }
 typedef struct {
@@ -190,6 +193,7 @@ typedef struct {
 } fake_node;
 int cuGraphAddKernelNode_v2(void** node, void* graph, void* const* after, size_t count,
                             const fake_node* n) {
+  if (fails("cuGraphAddKernelNode_v2")) return 2;
   if (!n->function || !n->arguments || n->extra || n->kernel || n->context || after || count)
     return 1;
   *node = (void*)(intptr_t)++((fake_graph*)graph)->count;
@@ -206,6 +210,7 @@ int cuGraphAddDependencies_v2(void* graph, void* const* from, void* const* to,
   return !graph || count != 1 || edge->from_port != 1 || edge->to_port != 0 || edge->type != 1;
 }
 int cuGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long flags) {
+  if (((fake_graph*)graph)->created && fails("cuGraphInstantiate")) return 2;
   *exec = malloc(sizeof recorded);
   memcpy(*exec, graph, sizeof recorded);
   return flags != 0;

@@ -407,7 +407,10 @@ static tsr_status tsr_cu_record(tsr_device* d, tsr_context* context, void** exec
 /* The same with branches that run side by side. */
 static tsr_status tsr_cu_fork_and_join(tsr_device* d, tsr_context* context, void** exec) {
   tsr_status status = tsr_cu_check(d, "cuGraphCreate", d->graph_create(&d->graph, 0));
-  if (status.code != TSR_OK) return status;
+  if (status.code != TSR_OK) {
+    d->graph = NULL; /* whatever it wrote: kernels are launched then */
+    return status;
+  }
   status = tsr_enqueue(context, d->base.stream);
   if (status.code == TSR_OK) {
     status = tsr_cu_check(d, "cuGraphInstantiate", d->graph_instantiate(exec, d->graph, 0));
