@@ -180,6 +180,33 @@ TEST_F(BranchedCudaArtifact, DriversThatLackAFunctionForThemRunOneAfterTheOther)
   }
 }
 
+// Three pairs of products, then one whose wide first result lies where theirs were: by memory three
+// steps join, by values none.
+graph::Graph reused_memory() {
+  graph::GraphBuilder b("reused memory");
+  const graph::ValueId x = b.input("x", {DType::kF32, {64, 64}});
+  const auto product = [&](graph::ValueId a, std::int64_t k, std::int64_t n) {
+    const graph::ValueId w = b.constant(HostTensor(DType::kF32, {k, n}), "weight");
+    return *b.add("contract", {a, w}, {{"a", "mk"}, {"b", "kn"}, {"out", "mn"}});
+  };
+  std::vector<graph::ValueId> begun, ends;
+  for (int i = 0; i < 3; ++i) begun.push_back(product(x, 64, 64));
+  for (const graph::ValueId a : begun) ends.push_back(product(a, 64, 64));
+  ends.push_back(product(product(x, 64, 192), 192, 64));
+  return b.finish(ends, {"y0", "y1", "y2", "y3"});
+}
+
+class UnbranchedCudaArtifact : public CudaArtifact {
+ protected:
+  UnbranchedCudaArtifact() { graph_ = reused_memory(); }
+};
+
+TEST_F(UnbranchedCudaArtifact, StepsThatShareMemoryAreNoBranches) {
+  const auto [outputs, said] = run_five_times({}, inputs_for(graph_));
+  EXPECT_EQ(count(said, "node"), 0u) << said;
+  EXPECT_EQ(count(said, "recorded"), 8u) << said;
+}
+
 TEST_F(CudaArtifact, FailuresOfTheDriverAreNamed) {
   const auto expect_said = [&](const Words& environment, const std::string& said) {
     const std::string message = failure(program(environment));
