@@ -566,6 +566,28 @@ TEST(SplitConcats, WhereThatMovesFewerBytes) {
   EXPECT_EQ(count(check_pass(made(5, 2), split_concats, gpu), "pool"), 1);
 }
 
+TEST(SplitConcats, NodesWithoutNamesAreDecidedByShape) {
+  const auto made = [](const std::string& origin) {
+    Net net;
+    std::vector<ValueId> out;
+    for (const std::int64_t co : {5, 6}) {
+      const ValueId all = net.op("concat", {net.input({1, 5, 3, 3}), net.input({1, 6, 3, 3})},
+                                 {{"axis", std::int64_t{1}}});
+      out.push_back(net.conv(all, co, 1));
+    }
+    Graph graph = net.finish(out);
+    for (Node& node : graph.nodes) node.origin = origin;
+    return graph;
+  };
+  PassOptions options = decided({});
+  EXPECT_EQ(count(check_pass(made("Conv"), split_concats, options), "conv"), 3);
+  const plan::Decisions by_shape = options.decider->decisions();
+  EXPECT_EQ(by_shape.at("concat 1x5x3x3+1x6x3x3 by 5x11x1x1 to 1x5x3x3 into Conv"), plan::kSplitUp);
+  EXPECT_EQ(by_shape.at("concat 1x5x3x3+1x6x3x3 by 6x11x1x1 to 1x6x3x3 into Conv"), plan::kJoined);
+  options = decided({{"concat into Conv /a", plan::kSplitUp}});
+  EXPECT_EQ(count(check_pass(made("Conv /a"), split_concats, options), "conv"), 4);
+}
+
 TEST(FoldGates, FactorsOfChannelsGoToTheWeights) {
   // `factors`: the shape of the gate; the result of a squeeze has batch 1.
   const auto made = [](const Shape& image, const Shape& factors, std::int64_t co, bool twice) {
@@ -595,6 +617,10 @@ TEST(FoldGates, FactorsOfChannelsGoToTheWeights) {
   EXPECT_FALSE(folded(made({1, 9, 7, 5}, {1, 9, 7, 5}, 3, false), fused));
   EXPECT_FALSE(folded(made({1, 9, 7, 5}, {1, 9, 7, 1}, 3, false), fused));
   EXPECT_FALSE(folded(made({1, 9, 7, 5}, {1, 1, 1, 5}, 3, true), fused));
+  // The key has what the preference depends on.
+  const PassOptions asked = decided({});
+  folded(made({1, 9, 7, 5}, {1, 1, 1, 5}, 3, false), asked);
+  EXPECT_EQ(asked.decider->decided().at(0).point.key.find("front gate 1x9x7x5 3x5 of "), 0u);
 }
 
 }  // namespace

@@ -328,5 +328,25 @@ TEST(ReadImages, KeepTheKeyOfTheAlgorithm) {
   EXPECT_EQ(algorithm_key(after, after.nodes[0]), "conv n1 h12 w9 ci3 co8 k3x3 s1 p1,1,1,1 g1");
 }
 
+TEST(ReadImages, NodesOfOneNameAreDecidedByShape) {
+  for (const bool few_first : {true, false}) {
+    Net net;
+    std::vector<ValueId> outputs;
+    for (const std::int64_t channels : {few_first ? 3 : 8, few_first ? 8 : 3}) {
+      const ValueId x = net.transpose(net.input({1, channels, 9, 7}), {0, 2, 3, 1});
+      outputs.push_back(
+          net.op("conv", {x, net.weights({5, channels, 3, 3})}, {{"layout", std::string("nhwc")}}));
+    }
+    Graph graph = net.finish(outputs);
+    for (Node& node : graph.nodes) node.origin = "Conv";
+    PassOptions options;
+    options.decider = std::make_shared<plan::Decider>(plan::Decisions{});
+    EXPECT_EQ(count(check_pass(graph, read_images, options), "transpose"), 1);
+    const plan::Decisions decided = options.decider->decisions();
+    EXPECT_EQ(decided.at("front image 1x3x9x7 of Conv"), plan::kFused);
+    EXPECT_EQ(decided.at("front image 1x8x9x7 of Conv"), plan::kStored);
+  }
+}
+
 }  // namespace
 }  // namespace tessera::graph

@@ -169,7 +169,7 @@ std::map<std::string, std::vector<const plan::Decided*>> points_by_node(
         out[key.substr(std::string_view("layout ").size())].push_back(&d);
         break;
       case PointKind::kSplit:
-        out[key.substr(std::string_view("concat into ").size())].push_back(&d);
+        out[key.substr(key.find(" into ") + 6)].push_back(&d);
         break;
       case PointKind::kAlgorithm:
       case PointKind::kPointwise:

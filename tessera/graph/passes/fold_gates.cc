@@ -4,6 +4,8 @@
 #include <optional>
 #include <string_view>
 
+#include <fmt/format.h>
+
 #include "tessera/graph/passes/decide.h"
 #include "tessera/graph/passes/editor.h"
 #include "tessera/graph/passes/permutation.h"
@@ -49,9 +51,10 @@ Result<ValueId> fold(Editor& e, const Node& node, const PassOptions& options) {
   if (!gate) return kNoValue;
   const Shape w = e.shape(node.inputs[1]);
   const bool pays = !options.rules.moves_inside && elements(e.shape(gate->x)) > elements(w);
-  const plan::Point point = plan::make_point(plan::PointKind::kFront,
-                                             "front gate of " + name_in_plan(e.graph(), *gate->mul),
-                                             pays ? plan::kFused : plan::kStored);
+  const std::string key = fmt::format("front gate {} {} of {}", to_text(e.shape(gate->x)),
+                                      to_text(w), name_in_plan(e.graph(), *gate->mul));
+  const plan::Point point =
+      plan::make_point(plan::PointKind::kFront, key, pays ? plan::kFused : plan::kStored);
   TESSERA_TRY(const std::string chosen, decide(options, point));
   if (chosen == plan::kStored) return kNoValue;
   // The channels first: the columns of the product, which are its vectors, lie side by side.

@@ -3,6 +3,8 @@
 // channels that it writes, so it may come from anywhere.
 #include <string_view>
 
+#include <fmt/format.h>
+
 #include "tessera/graph/passes/decide.h"
 #include "tessera/graph/passes/editor.h"
 #include "tessera/graph/passes/layout_orders.h"
@@ -35,9 +37,11 @@ Result<bool> read_images(Graph& graph, const PassOptions& options) {
     const Node* transpose = turned_image(e, node);
     if (!transpose) return kNoValue;
     const bool few = e.shape(node.inputs[0]).back() <= kFewChannels;
-    const plan::Point point = plan::make_point(
-        plan::PointKind::kFront, "front transpose of " + name_in_plan(e.graph(), *transpose),
-        few ? plan::kFused : plan::kStored);
+    const std::string key =
+        fmt::format("front image {} of {}", to_text(e.shape(transpose->inputs[0])),
+                    name_in_plan(e.graph(), *transpose));
+    const plan::Point point =
+        plan::make_point(plan::PointKind::kFront, key, few ? plan::kFused : plan::kStored);
     TESSERA_TRY(const std::string chosen, decide(options, point));
     if (chosen == plan::kStored) return kNoValue;
     Attrs attrs = node.attrs;

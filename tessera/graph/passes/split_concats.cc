@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include <fmt/format.h>
+
 #include "tessera/graph/passes/decide.h"
 #include "tessera/graph/passes/editor.h"
 
@@ -47,6 +49,19 @@ bool saves_bytes(const Editor& e, const Node& node, const Node& concat, const pl
   return 2 * static_cast<std::int64_t>(concat.inputs.size() - 1) * result <= joined;
 }
 
+// Nodes that share a name, as they have none of their own, prefer what their shapes say.
+std::string key_of(const Editor& e, const Node& node, const Node& concat) {
+  const std::string name = name_in_plan(e.graph(), node);
+  if (node.origin.empty() || node.origin.find(' ') != std::string::npos)
+    return "concat into " + name;
+  std::string parts;
+  for (const ValueId part : concat.inputs)
+    parts += (parts.empty() ? "" : "+") + to_text(e.shape(part));
+  const std::string by = is_pool(node) ? "pool" : to_text(e.shape(node.inputs[1]));
+  return fmt::format("concat {} by {} to {} into {}", parts, by, to_text(e.shape(node.outputs[0])),
+                     name);
+}
+
 Result<ValueId> pools_of_parts(Editor& e, const Node& pool, const Node& concat) {
   std::vector<ValueId> parts;
   for (const ValueId part : concat.inputs) {
@@ -86,7 +101,7 @@ Result<bool> split_concats(Graph& graph, const PassOptions& options) {
     const Node* concat = joined_channels(e, node);
     if (!concat) return kNoValue;
     const plan::Point point = plan::make_point(
-        plan::PointKind::kSplit, "concat into " + name_in_plan(e.graph(), node),
+        plan::PointKind::kSplit, key_of(e, node, *concat),
         saves_bytes(e, node, *concat, options.rules) ? plan::kSplitUp : plan::kJoined);
     TESSERA_TRY(const std::string chosen, decide(options, point));
     if (chosen == plan::kJoined) return kNoValue;
