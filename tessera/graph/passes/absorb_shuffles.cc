@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <tuple>
 
 #include "tessera/graph/passes/decide.h"
 #include "tessera/graph/passes/editor.h"
@@ -217,7 +218,10 @@ class Shuffles {
 struct Channel {
   ValueId source = kNoValue;
   std::int64_t index = 0;
-  auto operator<=>(const Channel&) const = default;
+  bool operator==(const Channel&) const = default;
+  bool operator<(const Channel& other) const {
+    return std::tie(source, index) < std::tie(other.source, other.index);
+  }
 };
 using Channels = std::vector<Channel>;
 

@@ -24,7 +24,7 @@ struct ToomCook {
 };
 inline constexpr std::int64_t kMostProducts = 12;  // that make_toom_cook has points for
 
-ToomCook make_toom_cook(std::int64_t m, std::int64_t taps);
+ToomCook make_toom_cook(std::int64_t outputs, std::int64_t window);  // m, taps
 
 using Terms = std::function<ir::Expr(std::size_t)>;
 
