@@ -271,8 +271,9 @@ void add_lm_eval(Flags& lm, std::function<int()>* run) {
                   "[NAME=]POLICY[+option=value...] instead of random and evolutions (repeatable)");
   sub->add_option("--data", o.data, "Dataset (default: the one that comes with Tessera)");
   sub->add_option("--holdout", o.networks, "Networks whose tasks are judged")->delimiter(',');
-  sub->add_option("--task", o.tasks,
-                  "Only the tasks with these keys, as `tessera tasks` prints them (repeatable)");
+  Option* task = sub->add_option(
+      "--task", o.tasks,
+      "Only the tasks with these keys, as `tessera tasks` prints them (repeatable)");
   sub->add_option("--machine", o.machine, "Records of machines with this in their target alone");
   sub->add_option("--trials", o.trials, "Numbers of trials, ascending")->delimiter(',');
   sub->add_option("--seeds", o.seeds, "Runs of each policy")->check(range(1, 1000));
@@ -298,6 +299,7 @@ void add_lm_eval(Flags& lm, std::function<int()>* run) {
       "--zero-trials", args->zero_trials,
       "Instead: what `compile` gains without measuring, by the margin that a candidate "
       "must promise over the default, on records");
+  zero->excludes(task);
   sub->add_flag("--validation", args->validation,
                 "With --zero-trials: tasks that validate instead of those of the networks")
       ->needs(zero);

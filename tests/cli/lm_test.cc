@@ -17,6 +17,12 @@ TEST(Lm, ValidationIsOfZeroTrials) {
   EXPECT_NE(done.err.find("--zero-trials"), std::string::npos) << done.err;
 }
 
+TEST(Lm, ZeroTrialsTakeNoTask) {
+  const Finished done = run({"lm", "eval", "--zero-trials", "--task", "0123456789abcdef"});
+  EXPECT_EQ(done.code, 2);
+  EXPECT_NE(done.err.find("--task"), std::string::npos) << done.err;
+}
+
 TEST(Lm, EvalPrintsSharesByTrials) {
   const std::string data = TESSERA_ROOT "/data/h200";
   const Finished done =
