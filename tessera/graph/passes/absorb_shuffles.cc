@@ -3,9 +3,7 @@
 // channels of others. What sums over the channels, or treats each by itself, takes them in the
 // order in which they lie in memory and permutes its constants instead.
 #include <algorithm>
-#include <functional>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -24,10 +22,6 @@ std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 bool is(const Node& node, std::string_view op) { return op == node.op->name; }
 
-std::int64_t product(const Shape& shape) {
-  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
-}
-
 // The channel of x that is channel i of reshape(transpose(reshape(x, opened), perm), shape of x),
 // by i; nullopt: more moves than channels.
 std::optional<Permutation> channel_order(const Shape& x, const Shape& opened,
@@ -42,7 +36,7 @@ std::optional<Permutation> channel_order(const Shape& x, const Shape& opened,
   const auto begin = static_cast<std::ptrdiff_t>(kChannels);
   const auto end = begin + static_cast<std::ptrdiff_t>(more) + 1;
   const Shape sizes(opened.begin() + begin, opened.begin() + end);
-  if (product(sizes) != x[kChannels]) return std::nullopt;
+  if (elements(sizes) != x[kChannels]) return std::nullopt;
   Permutation axes(perm.begin() + begin, perm.begin() + end);
   for (std::int64_t& axis : axes) axis -= begin;
   std::vector<std::int64_t> strides(sizes.size(), 1);
