@@ -16,7 +16,7 @@ import sys
 import time
 import traceback
 
-# name: its module
+# name: its module. NAME_default is the same library as it comes, where that computes f32 models in fewer bits.
 PEERS = {
     "iree": "iree_peer",
     "litert": "litert_peer",
@@ -29,6 +29,7 @@ PEERS = {
     "xla": "xla_peer",
 }
 ON_GPUS = ("torch", "torch_compile", "torch_max", "xla")
+AS_IT_COMES = "_default"
 # The types of Tessera by their names in NumPy; bf16 is there with ml_dtypes alone.
 DTYPES = {
     "bool": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16",
@@ -48,7 +49,9 @@ class Tensor:
 class Job:
     def __init__(self, text):
         fields = json.loads(text)
-        self.peer, self.model, self.threads = fields["peer"], fields["model"], fields["threads"]
+        self.model, self.threads = fields["model"], fields["threads"]
+        self.as_it_comes = fields["peer"].endswith(AS_IT_COMES)
+        self.peer = fields["peer"].removesuffix(AS_IT_COMES)
         self.device, self.dtype = fields.get("device", "cpu"), fields.get("dtype", "f32")
         self.codes = fields["codes"]
         self.fields = fields
@@ -201,7 +204,7 @@ def main():
     except Exception as error:  # whatever the library throws about a model it does not take
         traceback.print_exc()
         return greet(channel, job.codes["unsupported"], first_line(error))
-    greet(channel, None, peer.version)
+    greet(channel, None, peer.version + (", as it comes" if job.as_it_comes else ""))
     for array in arrays:
         channel.sendall(array.tobytes())
     serve(channel, peer)

@@ -1,4 +1,4 @@
-"""XLA through JAX, its own search for kernels on. f32 is f32: no TF32 unless it is asked for."""
+"""XLA through JAX, its own search for kernels on. f32 is f32: TF32 only where it is asked for, or as JAX comes."""
 import os
 import time
 
@@ -15,6 +15,8 @@ from onnx_to_jax import Program
 class XlaModel:
     def __init__(self, job):
         jax.config.update("jax_enable_x64", True)
+        if "TESSERA_PEERS_CACHE" in os.environ:
+            jax.config.update("jax_compilation_cache_dir", os.path.join(os.environ["TESSERA_PEERS_CACHE"], "xla"))
         platform = "gpu" if job.device == "cuda" else "cpu"
         try:
             device = jax.devices(platform)[0]
@@ -22,7 +24,7 @@ class XlaModel:
             raise Absent(f"JAX has no {platform} here") from error
         self.version = "JAX " + jax.__version__
         self.half = job.dtype == "f16"
-        if not self.half:
+        if not self.half and not job.as_it_comes:
             precision = "tensorfloat32" if job.dtype == "tf32" else "highest"
             jax.config.update("jax_default_matmul_precision", precision)
         program = Program(load_with_shapes(job).graph, [t.name for t in job.inputs], [t.name for t in job.outputs],

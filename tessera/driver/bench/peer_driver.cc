@@ -41,7 +41,10 @@ nlohmann::json description(const NamedList& list) {
 
 const std::vector<std::string>& driver_peer_names() {
   static const std::vector<std::string> names = {
-      "iree", "litert", "openvino", "ort", "torch", "torch_compile", "torch_max", "tvm", "xla"};
+      "iree",          "litert",    "openvino",      "openvino_default",
+      "ort",           "torch",     "torch_compile", "torch_compile_default",
+      "torch_default", "torch_max", "tvm",           "xla",
+      "xla_default"};
   return names;
 }
 
