@@ -32,6 +32,9 @@ usage: ./do COMMAND [ARGUMENTS]
   demo [--short]  install what the program needs, build it, then tune a small network for about three minutes (--short:
                   ten seconds) and write it as a library
   bench [ARGS]    build, then `tessera bench ARGS` (default: the core suite beside all peers)
+  results [--check]
+                  build, then write docs/results and the tables of README.md from the runs in bench/results, which
+                  bench/record.sh adds to; --check: write nothing, fail if they differ
   docs            build, then write docs/conformance.md and the outputs shown in the documents again
   format          rewrite the sources with clang-format 14
   package [--arch x86_64|aarch64]
@@ -43,7 +46,10 @@ usage: ./do COMMAND [ARGUMENTS]
   walk            a new user's first hour from the package: own model, C, C++, Python, cross, signals, full disk
   lint [--all | --since REVISION]
                   check the format of the files and clang-tidy 14 on the lines changed since main (or REVISION), or all
-  sanitize        the tests of the folders with threads and parsers, under sanitizers
+  sanitize [--since REVISION] [--budget SECONDS]
+                  the tests of every folder under sanitizers; --since: of the folders that changed and of those that
+                  include them, as far as the budget allows
+  nightly         what is too long for every change: all tests, sanitizers on every folder, the fuzzers for an hour
   fuzz [SECONDS]  build the fuzzers with clang and run each for SECONDS (60)
   clean           remove build/
   help            this text
@@ -215,29 +221,113 @@ cmd_wheel() {
 
 cmd_walk() { tests/walk/walk.sh "$@"; }
 
-# Threads, parsers and what else reads strangers' files.
+# The folders of tessera/ that have tests of their own.
+tested_folders() {
+  local folder
+  for folder in tessera/*/; do
+    folder=$(basename "$folder")
+    if [ -f "tests/$folder/CMakeLists.txt" ]; then echo "$folder"; fi
+  done
+}
+
+# The folders that FOLDER may include: DEPS of its CMakeLists.txt.
+deps_of() {
+  tr '\n' ' ' <"tessera/$1/CMakeLists.txt" | grep -oE 'DEPS [^)]*' | sed 's/THIRD_PARTY.*//; s/^DEPS//' | tr ' ' '\n' |
+    sed 's,/.*,,' | grep -v '^$' || true
+}
+
+# touched_folders REVISION: those with changed sources or tests, then those that include one of them.
+touched_folders() {
+  local changed folder dep
+  changed=$(git diff --name-only --diff-filter=d "$1" -- tessera tests | sed -nE 's,^(tessera|tests)/([^/]+)/.*\.(cc|c|h)$,\2,p' | sort -u)
+  printf '%s\n' "$changed"
+  while read -r folder; do
+    while read -r dep; do
+      if grep -qx "$dep" <<<"$changed"; then echo "$folder"; break; fi
+    done < <(deps_of "$folder")
+  done < <(tested_folders)
+}
+
+# Whether sources of the folder start threads or share memory between them.
+has_threads() { grep -rqE 'std::(j?thread|atomic|mutex)|pthread_|support/parallel\.h' --include='*.cc' --include='*.c' --include='*.h' "tessera/$1"; }
+
+# sanitize_folder PRESET FOLDER
+sanitize_folder() {
+  cmake --build --preset "$1" --parallel "$(nproc)" --target "$2_tests" >&2
+  "build/$1/bin/$2_tests" --gtest_brief=1
+}
+
+# Address and undefined behaviour on every folder, threads where there are some. Without arguments all folders; --since
+# REVISION: those that changed and those that include them, as far as --budget SECONDS allows, which are named.
 cmd_sanitize() {
+  local since="" budget=0 folders folder left=() failed=() preset
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --since) since=${2-}; shift 2 ;;
+      --budget) budget=${2-}; shift 2 ;;
+      *) usage >&2; exit 2 ;;
+    esac
+  done
   cmd_deps
-  local memory=(support target runtime onnx record) threads=(support runtime) folder
   # Allocations that cannot be are errors of ours, not ends of the test.
   export ASAN_OPTIONS=allocator_may_return_null=1${ASAN_OPTIONS:+:$ASAN_OPTIONS}
   export TSAN_OPTIONS=allocator_may_return_null=1${TSAN_OPTIONS:+:$TSAN_OPTIONS}
-  configure_and_build debug -- "${memory[@]/%/_tests}"
-  for folder in "${memory[@]}"; do
-    say "$folder with the address and undefined-behaviour sanitizers"
-    "build/debug/bin/${folder}_tests" --gtest_brief=1
+  if [ -n "$since" ]; then
+    folders=$(touched_folders "$since" | awk '!seen[$0]++' | grep -xF -f <(tested_folders) || true)
+  else
+    folders=$(tested_folders)
+  fi
+  cmake --preset debug --log-level=WARNING
+  cmake --preset tsan --log-level=WARNING
+  local start=$SECONDS
+  for folder in $folders; do
+    for preset in debug tsan; do
+      if [ "$preset" = tsan ] && ! has_threads "$folder"; then continue; fi
+      if [ "$budget" -gt 0 ] && [ $((SECONDS - start)) -ge "$budget" ]; then
+        left+=("$folder ($preset)")
+        continue
+      fi
+      say "$folder, preset $preset"
+      sanitize_folder "$preset" "$folder" || failed+=("$folder ($preset)")
+    done
   done
-  configure_and_build tsan -- "${threads[@]/%/_tests}"
-  for folder in "${threads[@]}"; do
-    say "$folder with the thread sanitizer"
-    "build/tsan/bin/${folder}_tests" --gtest_brief=1
-  done
+  if [ ${#left[@]} -gt 0 ]; then say "no time left, ./do nightly runs them: ${left[*]}"; fi
+  if [ ${#failed[@]} -gt 0 ]; then fail "sanitizers: ${failed[*]}"; fi
+}
+
+# Everything that takes too long for every change; docs/testing.md says what.
+cmd_nightly() {
+  [ $# -eq 0 ] || { usage >&2; exit 2; }
+  local failed=() fuzzers
+  cmd_deps --train
+  if is_debian; then install_missing clang-14 libclang-rt-14-dev; fi
+  configure_and_build release -DTESSERA_TESTS=ON
+  say "the tests of every change"
+  ctest --preset release || failed+=(tests)
+  say "the tests that are only for the night"
+  ctest --test-dir build/release -L nightly --output-on-failure || failed+=(nightly)
+  (cmd_sanitize) || failed+=(sanitizers)
+  fuzzers=$(grep -rhoE '^tessera_fuzzer\(' --include=CMakeLists.txt tests | wc -l)
+  (cmd_fuzz $((3600 / (fuzzers > 0 ? fuzzers : 1)))) || failed+=(fuzzers)
+  if [ ${#failed[@]} -gt 0 ]; then fail "nightly: ${failed[*]}"; fi
+  say "nightly: all passed"
 }
 
 cmd_bench() {
   cmd_build
   [ $# -gt 0 ] || set -- --suite bench/suites/core.txt --peers all
   "$build_dir/bin/tessera" bench "$@"
+}
+
+# What README.md shows; every machine has a page.
+summary_machines=sapphirerapids-16,nvidia-h200
+
+cmd_results() {
+  case ${*-} in '' | --check) ;; *) usage >&2; exit 2 ;; esac
+  local tessera=${TESSERA:-$build_dir/bin/tessera}
+  if [ -z "${TESSERA-}" ]; then cmd_build; fi
+  "$tessera" results bench/results --pages docs/results --summary README.md \
+    --machines "$summary_machines" "$@"
 }
 
 # Replaces the lines between the two markers of FILE by those of stdin, which must have some.
@@ -381,7 +471,7 @@ if [ -z "$command" ]; then
 fi
 shift
 case $command in
-  deps | peers | build | test | demo | bench | docs | package | deb | wheel | walk | format | lint | sanitize | fuzz | clean) "cmd_$command" "$@" ;;
+  deps | peers | build | test | demo | bench | docs | package | deb | wheel | results | nightly | walk | format | lint | sanitize | fuzz | clean) "cmd_$command" "$@" ;;
   help | -h | --help) usage ;;
   *)
     printf './do: no command %s\n' "$command" >&2

@@ -33,7 +33,7 @@ struct BenchArgs {
   ModelArgs model;
   ModelBenchArgs model_bench;
   std::vector<std::string> ops, peers;
-  std::string suite, schedule, schedules, target = "host";
+  std::string suite, schedule, schedules, target = "host", record;
   int threads = 0;
   int samples = 20;
   double time_limit_s = 10, duration_s = 0, warmup_s = 0;
@@ -242,7 +242,7 @@ std::optional<int> check_subject(const BenchArgs& args, bool of_models) {
                       {"--inputs", !m.inputs.empty()},         {"--profile", m.profile},
                       {"--beside", !m.beside.empty()},         {"--batch", args.model.batch > 0},
                       {"--shape", !args.model.shapes.empty()}, {"--dim", !args.model.dims.empty()},
-                      {"--value", !args.model.values.empty()}};
+                      {"--value", !args.model.values.empty()}, {"--record", !args.record.empty()}};
   for (const auto& [name, given] : flags) {
     if (!given) continue;
     return report(make_error(ErrorCode::kInvalidArgument, "{} is for {}, not for {}", name,
@@ -340,8 +340,8 @@ int bench(const BenchArgs& args) {
     if (const auto code = check_subject(args, true)) return *code;
     const auto& peers = is_all(args.peers) ? driver::driver_peer_names() : args.peers;
     return bench_models(models, args.model, args.model_bench,
-                        {*target, args.threads, peers, timing, args.warmup_s}, args.json,
-                        args.markdown);
+                        {*target, args.threads, peers, timing, args.warmup_s, args.record},
+                        args.json, args.markdown);
   }
   return bench_ops(args, *target, *suite, timing);
 }
@@ -388,8 +388,8 @@ void add_bench(Flags& app, std::function<int()>* run) {
   add_threads_option(*sub, args->threads, "Threads of ours and of the peers");
   sub->add_option("--peers", args->peers,
                   fmt::format("Comma-separated, all, or none. Operations: {}. Models: {}",
-                              fmt::join(driver::peer_names(), ","),
-                              fmt::join(driver::driver_peer_names(), ",")))
+                              fmt::join(driver::peer_names(), ", "),
+                              fmt::join(driver::driver_peer_names(), ", ")))
       ->delimiter(',');
   sub->add_option("--schedule", args->schedule,
                   "Schedule file for the operations, or default: chosen without measuring")
@@ -414,6 +414,9 @@ void add_bench(Flags& app, std::function<int()>* run) {
                     Flags::Zero::kNoLimit);
   Option* json = sub->add_flag("--json", args->json, "Print JSON");
   sub->add_flag("--markdown", args->markdown, "Print a table for a document")->excludes(json);
+  sub->add_option("--record", args->record,
+                  "Folder to keep the run in, with machine, version and command: a new file of it, "
+                  "which `tessera results` reads");
   sub->add_flag("--machine", args->machine, "Measure FMA rates and memory bandwidths");
   sub->add_flag("--pool", args->pool,
                 "Measure what a parallel loop costs, workers awake and asleep");

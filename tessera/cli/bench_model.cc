@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <optional>
 #include <system_error>
 
 #include <fmt/ranges.h>
@@ -11,6 +12,7 @@
 #include "tessera/artifact/load_artifact.h"
 #include "tessera/cli/arrays.h"
 #include "tessera/cli/bench_output.h"
+#include "tessera/cli/bench_record.h"
 #include "tessera/cli/command.h"
 #include "tessera/cli/counted.h"
 #include "tessera/driver/bench/machine.h"
@@ -239,6 +241,12 @@ int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
       options.load.import.shapes.try_emplace(t.name, t.tensor.shape());
     }
   }
+  std::optional<RunRecord> record;
+  if (!run.record.empty()) {
+    Result<RunRecord> begun = RunRecord::begin(run.record, run.target);
+    if (!begun) return report(begun.error());
+    record = std::move(begun).value();
+  }
   std::vector<driver::BenchResult> results;
   auto list = nlohmann::ordered_json::array();
   driver::PeakOf peak(run.target, run.threads, run.timing);
@@ -269,11 +277,15 @@ int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
     if (!fraction) return report(fraction.error());
     bench.fraction_of_peak = *fraction;
     wrong = wrong || (bench.compared && !bench.verified) || wrong_beside(bench, args.beside);
-    if (json) {
-      list.push_back(model_json(*result));
-    } else if (markdown) {
+    list.push_back(model_json(*result));
+    list.back()["device"] = target::to_text(run.target.kind);
+    list.back()["dtype"] = to_text(options.load.passes.floats);
+    if (record) {
+      if (const Result<void> added = record->add(list.back()); !added) return report(added.error());
+    }
+    if (markdown) {
       print_markdown(bench, results.empty());
-    } else {
+    } else if (!json) {
       if (results.empty()) print_header();
       print(*result, peak.gops(DType::kF32));
     }
@@ -282,6 +294,7 @@ int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
     }
     results.push_back(bench);
   }
+  if (record) fmt::print(stderr, "recorded in {}\n", record->path());
   if (json) {
     print_json({{"results", list}});
   } else {

@@ -32,9 +32,12 @@ nlohmann::ordered_json to_json(const driver::BenchResult& r) {
     if (p.absent.empty()) {
       peer.update({{"version", p.version},
                    {"median_us", p.median_us},
+                   {"p10_us", p.p10_us},
+                   {"p90_us", p.p90_us},
                    {"ratio", p.ratio},
                    {"trusted", p.trusted},
-                   {"verified", p.verified}});
+                   {"verified", p.verified},
+                   {"range_error", p.range_error}});
     } else {
       peer["absent"] = p.absent;
     }

@@ -30,6 +30,7 @@ struct BenchRun {
   std::vector<std::string> peers;
   runtime::TimingOptions timing;
   double warmup_s = 0;
+  std::string record;  // folder; empty: the run is not kept
 };
 
 // Times models one after another and prints them; returns the exit code.

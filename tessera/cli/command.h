@@ -37,6 +37,7 @@ void add_db(Flags& app, std::function<int()>* run);
 void add_eval(Flags& app, std::function<int()>* run);
 void add_info(Flags& app, std::function<int()>* run);
 void add_peer_op(Flags& app, std::function<int()>* run);
+void add_results(Flags& app, std::function<int()>* run);
 void add_run(Flags& app, std::function<int()>* run);
 void add_show(Flags& app, std::function<int()>* run);
 void add_targets(Flags& app, std::function<int()>* run);

@@ -14,6 +14,7 @@
 #include "tessera/cli/lm.h"
 #include "tessera/cli/manual.h"
 #include "tessera/cli/report_command.h"
+#include "tessera/cli/version.h"
 #include "tessera/driver/compile/shipped_model.h"
 #include "tessera/support/standard_streams.h"
 
@@ -77,9 +78,10 @@ std::string default_schedule_folder() {
 namespace {
 
 constexpr AddCommand kCommands[] = {
-    add_bench, add_cache, add_check,   add_compile, add_completion, add_conformance, add_dataset,
-    add_db,    add_eval,  add_info,    add_lm,      add_manual,     add_peer_op,     add_report,
-    add_run,   add_show,  add_targets, add_tasks,   add_train,      add_tune,        add_zoo};
+    add_bench,   add_cache,  add_check,   add_compile, add_completion, add_conformance,
+    add_dataset, add_db,     add_eval,    add_info,    add_lm,         add_manual,
+    add_peer_op, add_report, add_results, add_run,     add_show,       add_targets,
+    add_tasks,   add_train,  add_tune,    add_zoo};
 
 // What is still buffered counts too: a full disk must not look like success.
 bool finish_output() {
@@ -93,7 +95,7 @@ bool finish_output() {
 int run(int argc, char** argv) {
   Flags app("Tessera: a learned tensor compiler", "tessera");
   app.require_subcommand(1, 1);
-  app.version("tessera " TESSERA_VERSION);
+  app.version("tessera " + version_text());
   app.footer(
       "Examples:\n$ tessera info model.onnx\n$ tessera run model.onnx --random\n"
       "$ tessera tune model.onnx --budget 5m && tessera bench model.onnx --plan model.plan\n"

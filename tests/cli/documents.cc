@@ -13,7 +13,8 @@ std::string name_of(const fs::path& file) { return fs::relative(file, root()).st
 
 std::vector<std::string> documents() {
   std::vector<std::string> found;
-  for (const fs::path& folder : {root(), root() / "docs", root() / "docs/studies"}) {
+  for (const fs::path& folder : {root(), root() / "docs", root() / "docs/results"}) {
+    if (!fs::is_directory(folder)) continue;
     for (const fs::directory_entry& f : fs::directory_iterator(folder)) {
       if (f.path().extension() == ".md") found.push_back(name_of(f.path()));
     }

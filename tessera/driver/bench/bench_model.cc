@@ -215,6 +215,10 @@ Result<std::vector<std::unique_ptr<PeerProcess>>> start_peers(const Computed& ou
       peer.version = process.version();
       peer.max_error = worst_output(ours.graph, ours.outputs, process.outputs(),
                                     target::products_of(ours.target));
+      for (std::size_t i = 0; i < ours.outputs.size(); ++i) {
+        const double error = range_error(process.outputs()[i], ours.outputs[i]);
+        peer.range_error = std::max(peer.range_error, error);
+      }
       peer.verified = peer.max_error <= 1;
       if (peer.verified && !bench.verified) {
         result->verified_by = peer.version;

@@ -105,6 +105,8 @@ void set_times(const std::vector<runtime::Samples>& samples, double flops, doubl
     }
     const double peer_s = samples[measured].median_s();
     peer.median_us = peer_s * 1e6;
+    peer.p10_us = samples[measured].p10_s() * 1e6;
+    peer.p90_us = samples[measured].p90_s() * 1e6;
     peer.ratio = peer_s / seconds;
     peer.trusted = samples[measured].trusted;
   }
