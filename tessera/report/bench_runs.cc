@@ -29,7 +29,10 @@ double positive(const json& j, const char* name) {
 // What was measured and computes the model, in whatever precision.
 bool counts(const json& peer) {
   if (peer.contains("absent")) return false;
-  return peer.at("verified").get<bool>() || peer.value("range_error", 1.0) <= kLargestError;
+  if (peer.at("verified").get<bool>()) return true;
+  // JSON has no infinity: null where outputs are not numbers.
+  const auto error = peer.find("range_error");
+  return error != peer.end() && error->is_number() && error->get<double>() <= kLargestError;
 }
 
 TimedModel model_of(const json& j) {

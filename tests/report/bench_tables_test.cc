@@ -109,6 +109,8 @@ TEST(BenchRuns, LeaveOutWhatIsWrongOrAbsent) {
       R"({"name": "gone", "absent": "why"},
          {"name": "wrong", "median_us": 1, "ratio": 0.1, "trusted": true, "verified": false,
           "range_error": 0.9},
+         {"name": "nan", "median_us": 1, "ratio": 0.1, "trusted": true, "verified": false,
+          "range_error": null},
          {"name": "bf16", "median_us": 5, "ratio": 0.5, "trusted": true, "verified": false,
           "range_error": 0.02}]},
         {"name": "zoo:bad", "threads": 2, "median_us": 1, "trusted": true, "verified": false,
