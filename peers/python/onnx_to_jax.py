@@ -63,7 +63,11 @@ class Program:
 
 
 def cast_float(array, dtype):
-    return array.astype(dtype) if array.dtype == numpy.float32 else array
+    if array.dtype != numpy.float32:
+        return array
+    # Masks hold the least f32 for "never": infinite as f16, and not a number once two of them meet.
+    largest = numpy.finfo(dtype).max
+    return numpy.where(numpy.isfinite(array), numpy.clip(array, -largest, largest), array).astype(dtype)
 
 
 def module(*arrays):
