@@ -109,6 +109,15 @@ bool embed(WeightsPlace place, std::int64_t bytes) {
          (place == WeightsPlace::kAuto && bytes < kEmbedLimit);
 }
 
+Result<void> check_embedded(std::int64_t bytes, const ArtifactOptions& options) {
+  if (!embed(options.weights, bytes) || bytes <= options.most_embedded) return {};
+  return make_error(ErrorCode::kInvalidArgument,
+                    "{:.2f} GB of weights do not fit into a library, which holds at most {:.2f} "
+                    "GB; write them beside it: --weights file",
+                    static_cast<double>(bytes) * 1e-9,
+                    static_cast<double>(options.most_embedded) * 1e-9);
+}
+
 // What an artifact exports, by the names of its C runtime.
 std::map<std::string, std::string> exports_of(const std::string& name) {
   std::map<std::string, std::string> out;
@@ -185,6 +194,8 @@ class Builder {
     TESSERA_TRY(const Weights weights, write_weights(model, path));
     m->weights_bytes = weights.bytes;
     m->weights_digest = to_hex(weights.digest);
+    // A constant that was packed in several orders counts as often.
+    if (weights.bytes > 0) TESSERA_DO(check_embedded(weights.bytes, options_));
     if (!embed(options_.weights, model.constant_bytes)) {
       m->weights_file = file;
     } else if (weights.bytes > 0) {
@@ -264,6 +275,22 @@ std::string default_name(const std::string& model) {
   return identifier(model.substr(kZoo.size(), model.find('@') - kZoo.size()));
 }
 
+Result<void> check_weights_place(const graph::Graph& graph, const ArtifactOptions& options) {
+  std::vector<bool> read(graph.values.size(), false);
+  for (const graph::ValueId id : graph.outputs) read[static_cast<std::size_t>(id)] = true;
+  for (const graph::Node& node : graph.nodes) {
+    for (const graph::ValueId id : node.inputs) {
+      if (id != graph::kNoValue) read[static_cast<std::size_t>(id)] = true;
+    }
+  }
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < graph.values.size(); ++i) {
+    const graph::Value& v = graph.values[i];
+    if (read[i] && v.is_constant) bytes += static_cast<std::int64_t>(v.constant.bytes());
+  }
+  return check_embedded(bytes, options);
+}
+
 Result<ArtifactReport> compile_artifact(const graph::Graph& graph, const target::Target& target,
                                         const std::string& folder, const ArtifactOptions& options) {
   TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(graph, options.model.partition));
@@ -273,6 +300,7 @@ Result<ArtifactReport> compile_artifact(const graph::Graph& graph, const target:
 Result<ArtifactReport> compile_artifact(const graph::Graph& graph, const task::TaskGraph& tasks,
                                         const target::Target& target, const std::string& folder,
                                         const ArtifactOptions& options) {
+  TESSERA_DO(check_weights_place(graph, options));
   TESSERA_TRY(StagingFolder staging, StagingFolder::make(folder));
   ArtifactReport report;
   const Clock::time_point start = Clock::now();

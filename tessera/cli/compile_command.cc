@@ -76,13 +76,16 @@ Result<artifact::ArtifactReport> compile(const CompileArgs& args,
   TESSERA_TRY(*plan, plan_schedules(args.plan, target));
   decide.plan = *plan;
   if (!target.is_gpu()) warn_of_threads(args.plan, *plan, decide.target.code_threads());
-  TESSERA_TRY(const onnx::Model onnx, driver::load_onnx(args.model.model));
-  Result<driver::DecidedModel> model = driver::decide_model(onnx, decide);
-  if (!model) return driver::about_model(model.error(), args.model.model);
   artifact::ArtifactOptions options = args.options;
   options.emit = kEmit.at(args.emit);
   options.weights = kWeights.at(args.weights);
   if (options.name.empty()) options.name = artifact::default_name(args.model.model);
+  decide.accept = [&](const graph::Graph& graph) {
+    return artifact::check_weights_place(graph, options);
+  };
+  TESSERA_TRY(const onnx::Model onnx, driver::load_onnx(args.model.model));
+  Result<driver::DecidedModel> model = driver::decide_model(onnx, decide);
+  if (!model) return driver::about_model(model.error(), args.model.model);
   options.model = model->build;
   *judged = std::move(model->judged);
   if (plan->has_value() && judged->has_value()) {

@@ -279,5 +279,43 @@ TEST(CompileArtifact, FilesBesideAnArtifactAreKept) {
             (Names{"libnet.so", "net.h", "net.json", "netConfig.cmake", "thesis.txt"}));
 }
 
+TEST(CompileArtifact, TooManyWeightsToEmbedAreRefusedBeforeAnyWork) {
+  const std::string folder = fresh_folder();
+  const std::int64_t weights = (24 * 40 + 40 + 1 + 40 * 7 + 7) * 4 + 3 * 8;
+  for (const Emit emit : {Emit::kShared, Emit::kStatic, Emit::kObject}) {
+    ArtifactOptions options{.emit = emit, .weights = WeightsPlace::kEmbedded};
+    std::size_t lowered = 0;
+    options.model.schedule = [&](const task::Task&) -> Result<schedule::Schedule> {
+      ++lowered;
+      return make_error(ErrorCode::kBuildFailed, "no schedule was to be made");
+    };
+    options.most_embedded = weights - 1;
+    const auto refused = compile(two_layers(), folder + "/net", options);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_NE(refused.error().message.find("--weights file"), std::string::npos)
+        << refused.error().message;
+    EXPECT_EQ(lowered, 0u);
+    EXPECT_EQ(files_in(folder), Names{});
+    options.model.schedule = nullptr;
+    options.weights = WeightsPlace::kFile;
+    EXPECT_TRUE(compile(two_layers(), folder + "/net", options).ok());
+    fs::remove_all(folder + "/net");
+  }
+  EXPECT_TRUE(check_weights_place(two_layers(), {.weights = WeightsPlace::kEmbedded}).ok());
+}
+
+// Packed weights may take more than those of the graph.
+TEST(CompileArtifact, WhatPackingAddsIsCounted) {
+  const std::string folder = fresh_folder();
+  ArtifactOptions options{.emit = Emit::kObject, .weights = WeightsPlace::kEmbedded};
+  options.most_embedded = (24 * 40 + 40 + 1 + 40 * 7 + 7) * 4 + 3 * 8;
+  ASSERT_TRUE(check_weights_place(two_layers(), options).ok());
+  const auto refused = compile(two_layers(), folder + "/net", options);
+  ASSERT_FALSE(refused.ok()) << "the header of the file counts, too";
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(files_in(folder), Names{});
+}
+
 }  // namespace
 }  // namespace tessera::artifact

@@ -111,6 +111,7 @@ Result<DecidedModel> decide_model(const onnx::Model& model, const CompileOptions
                                plan::Decider(options.plan ? options.plan->plan().decisions
                                                           : plan::Decisions())));
   out.graph = std::move(planned.graph);
+  if (options.accept) TESSERA_DO(options.accept(out.graph));
   out.tasks = std::move(planned.tasks);
   out.decided = std::move(planned.decided);
   out.build = options.build;

@@ -26,6 +26,8 @@ struct CompileOptions {
   // Proposes schedules to the cost model: a file, kShipped (where one ships) or kNoModel.
   std::string language = kNoModel;
   std::function<void(const std::string&)> note;  // one line for people
+  // Asked once the graph is known, before schedules are judged: an error ends it there.
+  std::function<Result<void>(const graph::Graph&)> accept;
 };
 
 // What exec::compile_model and artifact::compile_artifact take.
