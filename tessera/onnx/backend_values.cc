@@ -22,7 +22,7 @@ Result<Message> parse(std::string_view bytes, const std::string& type) {
 }
 
 Result<HostTensor> to_tensor(const pb::TensorProto& proto) {
-  ExternalFiles files("");
+  TensorFiles files("");
   TESSERA_TRY(AnyTensor any, read_tensor(proto, files));
   if (const auto* foreign = std::get_if<ForeignTensor>(&any)) {
     return make_error(ErrorCode::kUnsupported, "elements of type {}", foreign->type);

@@ -1,9 +1,11 @@
 #include "tessera/onnx/import.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 
 #include "tessera/onnx/importer.h"
+#include "tessera/onnx/model_files.h"
 
 namespace tessera::onnx {
 namespace {
@@ -76,10 +78,18 @@ Result<void> fill_report(const Model& model, const ImportOptions& options, Check
 
 }  // namespace
 
-Result<CheckReport> check_model(const Model& model, const ImportOptions& options) {
+namespace {
+
+CheckReport count_nodes(const Model& model) {
   CheckReport report;
   count_nodes(model.graph.nodes, model.opsets, report);
   for (const Function& f : model.functions) count_nodes(f.nodes, f.opsets, report);
+  return report;
+}
+
+// `report` has the numbers of nodes.
+Result<CheckReport> complete_report(const Model& model, const ImportOptions& options,
+                                    const CheckReport& report) {
   // Sizes of images, sequences, little things and a second of sound, the most common first.
   constexpr std::array<std::int64_t, 7> kTried = {224, 640, 64, 512, 16, 1, 16000};
   const Result<ResolvedInputs> resolved = resolve_inputs(model.graph, options);
@@ -104,6 +114,38 @@ Result<CheckReport> check_model(const Model& model, const ImportOptions& options
     }
     tried.assumed_size = kTried[next++];
   }
+}
+
+}  // namespace
+
+Result<CheckReport> check_model(const Model& model, const ImportOptions& options) {
+  return complete_report(model, options, count_nodes(model));
+}
+
+std::optional<CheckReport> check_outline(const Model& outline, const ImportOptions& options) {
+  const std::optional<Model> open = with_open_weights(outline);
+  // Who names a weight as if it were an input is told so by check_model.
+  const auto names_weight = [&](const auto& given) {
+    return std::ranges::any_of(given, [&](const auto& item) {
+      return std::ranges::none_of(outline.graph.inputs,
+                                  [&](const ValueInfo& v) { return v.name == item.first; });
+    });
+  };
+  if (!open || names_weight(options.shapes) || names_weight(options.values) ||
+      names_weight(options.literals)) {
+    return std::nullopt;
+  }
+  std::vector<std::string> warnings;
+  ImportOptions quiet = options;
+  quiet.warn = [&](const std::string& w) { warnings.push_back(w); };
+  Result<CheckReport> report = complete_report(*open, quiet, count_nodes(outline));
+  if (!report || !report->unsupported.empty() || !report->data_dependent.empty()) {
+    return std::nullopt;
+  }
+  for (const std::string& w : warnings) {
+    if (options.warn) options.warn(w);
+  }
+  return std::move(*report);
 }
 
 }  // namespace tessera::onnx

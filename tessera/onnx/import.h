@@ -71,5 +71,9 @@ struct CheckReport {
 // Never fails for an unsupported model: that is what the report is for. Where sizes are free it
 // tries some that are common.
 Result<CheckReport> check_model(const Model& model, const ImportOptions& options = {});
+// The same of what load_outline gave, without reading weights. Nothing where the report might
+// follow from their values; `options.warn` is told what check_model tells it where there is a
+// report.
+std::optional<CheckReport> check_outline(const Model& outline, const ImportOptions& options = {});
 
 }  // namespace tessera::onnx

@@ -6,6 +6,7 @@
 
 #include "tessera/onnx/model.h"
 #include "tessera/onnx/model_files.h"
+#include "tessera/onnx/payloads.h"
 #include "tessera/onnx/tensor_io.h"
 #include "tessera/support/mapped_file.h"
 
@@ -17,14 +18,17 @@ namespace pb = ::tessera_onnx;
 // Messages nested this deep: 32 bodies (If, Loop, Scan) inside each other.
 constexpr int kMaxNesting = 100;
 
+Result<void> check_size(std::string_view bytes) {
+  if (bytes.size() <= INT_MAX) return {};
+  return make_error(ErrorCode::kInvalidArgument,
+                    "{} bytes are more than an ONNX file can hold (2 GB); large tensors belong "
+                    "into external data",
+                    bytes.size());
+}
+
 template <class Message>
 Result<void> parse_bytes(std::string_view bytes, const char* what, Message& message) {
-  if (bytes.size() > INT_MAX) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      "{} bytes are more than an ONNX file can hold (2 GB); large tensors belong "
-                      "into external data",
-                      bytes.size());
-  }
+  TESSERA_DO(check_size(bytes));
   google::protobuf::io::CodedInputStream stream(reinterpret_cast<const std::uint8_t*>(bytes.data()),
                                                 static_cast<int>(bytes.size()));
   stream.SetTotalBytesLimit(INT_MAX);
@@ -40,19 +44,24 @@ std::string read_domain(const std::string& domain) { return domain == "ai.onnx" 
 
 class Reader {
  public:
-  explicit Reader(const std::string& folder) : files_(folder) {}
-  Result<Model> model(const pb::ModelProto& proto);
-  const ExternalFiles& files() const { return files_; }
+  explicit Reader(const std::string& folder, Reading reading = Reading::kValues)
+      : files_(folder), reading_(reading) {}
+  // `bytes`: the file of the model.
+  Result<Model> model(TensorBytes bytes);
+  const TensorFiles& files() const { return files_; }
 
  private:
-  Result<Graph> graph(const pb::GraphProto& proto);
-  Result<Node> node(const pb::NodeProto& proto);
-  Result<Attribute> attribute(const pb::AttributeProto& proto);
-  Result<AttributeValue> value(const pb::AttributeProto& proto);
+  Result<Model> model(const pb::ModelProto& proto);
+  // `reading` is of the initializers and of Constant nodes.
+  Result<Graph> graph(const pb::GraphProto& proto, Reading reading = Reading::kValues);
+  Result<Node> node(const pb::NodeProto& proto, Reading constants = Reading::kValues);
+  Result<Attribute> attribute(const pb::AttributeProto& proto, Reading reading = Reading::kValues);
+  Result<AttributeValue> value(const pb::AttributeProto& proto, Reading reading);
   Result<AttributeValue> tensors(const pb::AttributeProto& proto);
   Result<Function> function(const pb::FunctionProto& proto);
 
-  ExternalFiles files_;
+  TensorFiles files_;
+  Reading reading_;
 };
 
 // AttributeProto.type; files of IR version 1 lack it, there the field that is present tells.
@@ -134,7 +143,7 @@ Result<AttributeValue> Reader::tensors(const pb::AttributeProto& proto) {
   return AttributeValue(std::move(list));
 }
 
-Result<AttributeValue> Reader::value(const pb::AttributeProto& proto) {
+Result<AttributeValue> Reader::value(const pb::AttributeProto& proto, Reading reading) {
   switch (type_of(proto)) {
     case kFloat:
       return AttributeValue(proto.f());
@@ -143,7 +152,7 @@ Result<AttributeValue> Reader::value(const pb::AttributeProto& proto) {
     case kString:
       return AttributeValue(proto.s());
     case kTensor: {
-      TESSERA_TRY(AnyTensor any, read_tensor(proto.t(), files_));
+      TESSERA_TRY(AnyTensor any, read_tensor(proto.t(), files_, reading));
       return from_any(std::move(any));
     }
     case kSparseTensor: {
@@ -167,17 +176,17 @@ Result<AttributeValue> Reader::value(const pb::AttributeProto& proto) {
   }
 }
 
-Result<Attribute> Reader::attribute(const pb::AttributeProto& proto) {
+Result<Attribute> Reader::attribute(const pb::AttributeProto& proto, Reading reading) {
   Attribute a;
   a.name = proto.name();
   a.ref = proto.ref_attr_name();
-  auto read = value(proto);
+  auto read = value(proto, reading);
   if (!read.ok()) return read.error().with_context(fmt::format("attribute '{}'", a.name));
   a.value = std::move(read).value();
   return a;
 }
 
-Result<Node> Reader::node(const pb::NodeProto& proto) {
+Result<Node> Reader::node(const pb::NodeProto& proto, Reading constants) {
   Node n;
   n.name = proto.name();
   n.op_type = proto.op_type();
@@ -185,8 +194,9 @@ Result<Node> Reader::node(const pb::NodeProto& proto) {
   n.overload = proto.overload();
   n.inputs = strings(proto.input());
   n.outputs = strings(proto.output());
+  const Reading reading = is_constant(n) ? constants : Reading::kValues;
   for (const auto& a : proto.attribute()) {
-    auto read = attribute(a);
+    auto read = attribute(a, reading);
     if (!read.ok()) {
       return read.error().with_context(fmt::format("node '{}' ({})", n.name, n.op_type));
     }
@@ -195,15 +205,15 @@ Result<Node> Reader::node(const pb::NodeProto& proto) {
   return n;
 }
 
-Result<Graph> Reader::graph(const pb::GraphProto& proto) {
+Result<Graph> Reader::graph(const pb::GraphProto& proto, Reading reading) {
   Graph g;
   g.name = proto.name();
   for (const auto& n : proto.node()) {
-    TESSERA_TRY(Node read, node(n));
+    TESSERA_TRY(Node read, node(n, reading));
     g.nodes.push_back(std::move(read));
   }
   for (const auto& t : proto.initializer()) {
-    TESSERA_TRY(AnyTensor any, read_tensor(t, files_));
+    TESSERA_TRY(AnyTensor any, read_tensor(t, files_, reading));
     g.initializers.push_back({t.name(), std::move(any)});
   }
   for (const auto& t : proto.sparse_initializer()) {
@@ -245,7 +255,7 @@ Result<Model> Reader::model(const pb::ModelProto& proto) {
   m.producer = proto.producer_name();
   m.opsets = read_opsets(proto.opset_import());
   if (m.opsets.empty()) m.opsets[""] = 1;  // IR versions 1 and 2
-  TESSERA_TRY(m.graph, graph(proto.graph()));
+  TESSERA_TRY(m.graph, graph(proto.graph(), reading_));
   for (const auto& f : proto.functions()) {
     auto read = function(f);
     if (!read.ok()) return read.error().with_context(fmt::format("function '{}'", f.name()));
@@ -254,39 +264,51 @@ Result<Model> Reader::model(const pb::ModelProto& proto) {
   return m;
 }
 
-}  // namespace
-
-Result<Model> parse_model(std::string_view bytes, const std::string& folder) {
+Result<Model> Reader::model(TensorBytes bytes) {
   pb::ModelProto proto;
-  TESSERA_DO(parse_bytes(bytes, "an ONNX model", proto));
-  return Reader(folder).model(proto);
+  TESSERA_DO(check_size(bytes.bytes));
+  const std::optional<std::string> rest = without_payloads(bytes.bytes);
+  TESSERA_DO(parse_bytes(rest ? *rest : bytes.bytes, "an ONNX model", proto));
+  if (rest) files_.set_model(std::move(bytes));
+  return model(proto);
 }
 
-Result<Model> load_model_files(const std::string& path, std::vector<std::string>* beside) {
-  TESSERA_TRY(const MappedFile file, MappedFile::open(path));
+Result<Model> load(const std::string& path, Reading reading, std::vector<std::string>* beside) {
+  TESSERA_TRY(MappedFile mapped, MappedFile::open(path));
+  const auto file = std::make_shared<const MappedFile>(std::move(mapped));
   const std::string parent = std::filesystem::path(path).parent_path().string();
   const std::string folder = parent.empty() ? "." : parent;
-  Reader reader(folder);
-  const auto read = [&]() -> Result<Model> {
-    pb::ModelProto proto;
-    TESSERA_DO(parse_bytes(file.bytes(), "an ONNX model", proto));
-    return reader.model(proto);
-  };
-  auto model = read();
+  Reader reader(folder, reading);
+  auto model = reader.model({file->bytes(), file});
   if (!model.ok()) return model.error().with_context(path);
   for (const std::string& name : reader.files().names()) beside->push_back(folder + "/" + name);
   return model;
 }
 
+}  // namespace
+
+Result<Model> parse_model(std::string_view bytes, const std::string& folder) {
+  return Reader(folder).model({bytes, nullptr});
+}
+
+Result<Model> load_model_files(const std::string& path, std::vector<std::string>* beside) {
+  return load(path, Reading::kValues, beside);
+}
+
 Result<Model> load_model(const std::string& path) {
   std::vector<std::string> beside;
-  return load_model_files(path, &beside);
+  return load(path, Reading::kValues, &beside);
+}
+
+Result<Model> load_outline(const std::string& path) {
+  std::vector<std::string> beside;
+  return load(path, Reading::kOutline, &beside);
 }
 
 Result<HostTensor> parse_tensor(std::string_view bytes) {
   pb::TensorProto proto;
   TESSERA_DO(parse_bytes(bytes, "an ONNX tensor", proto));
-  ExternalFiles files("");
+  TensorFiles files("");
   TESSERA_TRY(AnyTensor any, read_tensor(proto, files));
   if (const auto* foreign = std::get_if<ForeignTensor>(&any)) {
     return make_error(ErrorCode::kUnsupported, "tensor '{}' has elements of type {}", proto.name(),

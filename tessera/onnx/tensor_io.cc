@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "tessera/onnx/narrow_types.h"
+#include "tessera/onnx/payloads.h"
 
 namespace tessera::onnx {
 namespace {
@@ -90,12 +91,24 @@ Result<HostTensor> from_field(const tessera_onnx::TensorProto& tensor, DType dty
   return out;
 }
 
+// Whether a tensor may stay where it lies: kernels want 64 bytes of alignment.
+bool stays(const TensorBytes& from, Reading reading) {
+  constexpr std::uintptr_t kAlignment = 64;
+  if (!from.owner || from.bytes.size() < kLeastPayload) return false;
+  return reinterpret_cast<std::uintptr_t>(from.bytes.data()) % kAlignment == 0 ||
+         (reading == Reading::kOutline && from.bytes.size() > kOutlineBytes);
+}
+
 Result<HostTensor> from_bytes(const tessera_onnx::TensorProto& tensor, DType dtype, Shape shape,
-                              std::int64_t count, std::string_view bytes) {
+                              std::int64_t count, const TensorBytes& from, Reading reading) {
+  const std::string_view bytes = from.bytes;
   const auto want = static_cast<std::size_t>(count) * static_cast<std::size_t>(size_bytes(dtype));
   if (bytes.size() != want) {
     return invalid(tensor, fmt::format("{} bytes for shape {} of {}: {} expected", bytes.size(),
                                        to_text(shape), to_text(dtype), want));
+  }
+  if (stays(from, reading)) {
+    return HostTensor::view(dtype, std::move(shape), from.owner, bytes.data());
   }
   HostTensor out(dtype, std::move(shape));
   if (want != 0) std::memcpy(out.data(), bytes.data(), want);
@@ -120,21 +133,23 @@ Result<HostTensor> from_typed_fields(const tessera_onnx::TensorProto& t, DType d
 }
 
 Result<AnyTensor> read_narrow(const tessera_onnx::TensorProto& tensor, const NarrowType& type,
-                              ExternalFiles& files) {
+                              TensorFiles& files, Reading reading) {
   const Shape shape(tensor.dims().begin(), tensor.dims().end());
   const auto count = checked_elements(shape, type.wide);
   if (!count.ok()) return invalid(tensor, count.error().message);
   std::string fields;  // int32_data holds one byte each
-  std::string_view bytes = tensor.raw_data();
-  if (tensor.data_location() == 1) {
-    TESSERA_TRY(bytes, files.bytes(tensor));
-  } else if (bytes.empty()) {
+  TESSERA_TRY(const TensorBytes from, files.bytes(tensor));
+  std::string_view bytes = from.bytes;
+  if (tensor.data_location() != 1 && bytes.empty()) {
     for (const std::int32_t v : tensor.int32_data()) fields.push_back(static_cast<char>(v));
     bytes = fields;
   }
   if (bytes.size() != packed_bytes(type, *count)) {
     return invalid(tensor, fmt::format("{} bytes for shape {} of {}", bytes.size(), to_text(shape),
                                        type.name));
+  }
+  if (reading == Reading::kOutline && bytes.size() > kOutlineBytes) {
+    return AnyTensor(ForeignTensor{type.name});
   }
   return AnyTensor(ForeignTensor{type.name, widen(type, shape, bytes)});
 }
@@ -157,7 +172,16 @@ int element_type_number(const std::string& name) {
 
 int element_type_number(DType dtype) { return element_type_number(std::string(to_text(dtype))); }
 
-Result<std::string_view> ExternalFiles::bytes(const tessera_onnx::TensorProto& tensor) {
+Result<TensorBytes> TensorFiles::bytes(const tessera_onnx::TensorProto& tensor) {
+  if (tensor.data_location() == 1) return external(tensor);
+  if (!tensor.has_raw_place()) return TensorBytes{tensor.raw_data(), nullptr};
+  const auto begin = static_cast<std::uint64_t>(tensor.raw_place().begin());
+  const auto end = static_cast<std::uint64_t>(tensor.raw_place().end());
+  if (begin > end || end > model_.bytes.size()) return invalid(tensor, "raw data out of place");
+  return TensorBytes{model_.bytes.substr(begin, end - begin), model_.owner};
+}
+
+Result<TensorBytes> TensorFiles::external(const tessera_onnx::TensorProto& tensor) {
   std::string location;
   std::uint64_t offset = 0;
   std::uint64_t length = UINT64_MAX;  // to the end
@@ -178,50 +202,50 @@ Result<std::string_view> ExternalFiles::bytes(const tessera_onnx::TensorProto& t
   if (found == files_.end()) {
     auto file = MappedFile::open_inside(folder_, location);
     if (!file.ok()) return invalid(tensor, "external data: " + file.error().message);
-    found = files_.emplace(location, std::move(file).value()).first;
+    auto shared = std::make_shared<const MappedFile>(std::move(file).value());
+    found = files_.emplace(location, std::move(shared)).first;
   }
-  const std::string_view all = found->second.bytes();
+  const std::string_view all = found->second->bytes();
   if (offset > all.size() || (length != UINT64_MAX && length > all.size() - offset)) {
     return invalid(tensor, fmt::format("external data '{}' ends at byte {}", location, all.size()));
   }
-  return all.substr(offset, length == UINT64_MAX ? std::string_view::npos : length);
+  const std::size_t most = length == UINT64_MAX ? std::string_view::npos : length;
+  return TensorBytes{all.substr(offset, most), found->second};
 }
 
-std::vector<std::string> ExternalFiles::names() const {
+std::vector<std::string> TensorFiles::names() const {
   std::vector<std::string> out;
   for (const auto& [name, file] : files_) out.push_back(name);
   return out;
 }
 
-Result<AnyTensor> read_tensor(const tessera_onnx::TensorProto& tensor, ExternalFiles& files) {
+Result<AnyTensor> read_tensor(const tessera_onnx::TensorProto& tensor, TensorFiles& files,
+                              Reading reading) {
   if (tensor.has_segment()) {
     return make_error(ErrorCode::kUnsupported, "tensor '{}': stored in segments", tensor.name());
   }
   const std::string type = element_type_name(tensor.data_type());
   const auto dtype = dtype_from_text(type);
-  if (const NarrowType* narrow = find_narrow_type(type)) return read_narrow(tensor, *narrow, files);
+  if (const NarrowType* narrow = find_narrow_type(type)) {
+    return read_narrow(tensor, *narrow, files, reading);
+  }
   if (!dtype) return AnyTensor(ForeignTensor{type});
   Shape shape(tensor.dims().begin(), tensor.dims().end());
   const auto count = checked_elements(shape, *dtype);
   if (!count.ok()) return invalid(tensor, count.error().message);
-  if (tensor.data_location() == 1) {
-    TESSERA_TRY(const std::string_view bytes, files.bytes(tensor));
-    TESSERA_TRY(HostTensor out, from_bytes(tensor, *dtype, std::move(shape), *count, bytes));
+  TESSERA_TRY(const TensorBytes from, files.bytes(tensor));
+  // Some writers leave raw_data empty and fill the typed field.
+  const bool raw = !from.bytes.empty() || (tensor.has_raw_data() && *count == 0);
+  if (tensor.data_location() == 1 || raw) {
+    TESSERA_TRY(HostTensor out,
+                from_bytes(tensor, *dtype, std::move(shape), *count, from, reading));
     return AnyTensor(std::move(out));
-  }
-  if (tensor.has_raw_data()) {
-    // Some writers leave raw_data empty and fill the typed field.
-    if (!tensor.raw_data().empty() || *count == 0) {
-      TESSERA_TRY(HostTensor out,
-                  from_bytes(tensor, *dtype, std::move(shape), *count, tensor.raw_data()));
-      return AnyTensor(std::move(out));
-    }
   }
   TESSERA_TRY(HostTensor out, from_typed_fields(tensor, *dtype, std::move(shape), *count));
   return AnyTensor(std::move(out));
 }
 
-Result<AnyTensor> read_sparse(const tessera_onnx::SparseTensorProto& sparse, ExternalFiles& files) {
+Result<AnyTensor> read_sparse(const tessera_onnx::SparseTensorProto& sparse, TensorFiles& files) {
   TESSERA_TRY(const AnyTensor values_any, read_tensor(sparse.values(), files));
   if (const auto* foreign = std::get_if<ForeignTensor>(&values_any)) {
     return AnyTensor(ForeignTensor{foreign->type});

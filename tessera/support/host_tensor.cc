@@ -16,6 +16,16 @@ constexpr std::size_t kAlignment = 64;
 // has them: filling gigabytes of weights is otherwise mostly page faults.
 constexpr std::size_t kLarge = std::size_t{2} << 20, kHugePage = std::size_t{2} << 20;
 
+// Memory of a tensor's own, to tell it from that of others.
+struct Unmap {
+  void* base;
+  std::size_t bytes;
+  void operator()(std::byte*) const { ::munmap(base, bytes); }
+};
+struct Free {
+  void operator()(std::byte* p) const { std::free(p); }
+};
+
 std::shared_ptr<std::byte> map_zeros(std::size_t bytes) {
   const std::size_t mapped = bytes + kHugePage;
   void* base = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -23,8 +33,7 @@ std::shared_ptr<std::byte> map_zeros(std::size_t bytes) {
   const auto address = reinterpret_cast<std::uintptr_t>(base);
   const std::uintptr_t aligned = (address + kHugePage - 1) / kHugePage * kHugePage;
   ::madvise(reinterpret_cast<void*>(aligned), bytes, MADV_HUGEPAGE);
-  return {reinterpret_cast<std::byte*>(aligned),
-          [base, mapped](std::byte*) { ::munmap(base, mapped); }};
+  return {reinterpret_cast<std::byte*>(aligned), Unmap{base, mapped}};
 }
 
 }  // namespace
@@ -66,8 +75,21 @@ HostTensor::HostTensor(DType dtype, Shape shape) : dtype_(dtype), shape_(std::mo
   void* memory = std::aligned_alloc(kAlignment, rounded);
   TESSERA_CHECK(memory != nullptr, "out of memory for a tensor of {} bytes", rounded);
   std::memset(memory, 0, rounded);
-  data_ = std::shared_ptr<std::byte>(static_cast<std::byte*>(memory),
-                                     [](std::byte* p) { std::free(p); });
+  data_ = std::shared_ptr<std::byte>(static_cast<std::byte*>(memory), Free());
+}
+
+HostTensor HostTensor::view(DType dtype, Shape shape, std::shared_ptr<const void> owner,
+                            const void* bytes) {
+  HostTensor out;
+  out.dtype_ = dtype;
+  out.shape_ = std::move(shape);
+  auto* data = static_cast<std::byte*>(const_cast<void*>(bytes));
+  out.data_ = std::shared_ptr<std::byte>(std::move(owner), data);
+  return out;
+}
+
+bool HostTensor::is_view() const {
+  return data_ && !std::get_deleter<Unmap>(data_) && !std::get_deleter<Free>(data_);
 }
 
 double HostTensor::get_float(std::int64_t i) const {

@@ -25,6 +25,12 @@ class HostTensor {
   HostTensor() = default;
   // Zero-filled, 64-byte aligned. The shape must have passed checked_elements.
   HostTensor(DType dtype, Shape shape);
+  // Bytes that lie elsewhere, and stay there as long as `owner` lives, which the tensor and its
+  // copies share; nobody may write to them. They are aligned as those of other tensors, with 64
+  // readable bytes behind them, unless their values are never read.
+  static HostTensor view(DType dtype, Shape shape, std::shared_ptr<const void> owner,
+                         const void* bytes);
+  bool is_view() const;
 
   DType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }

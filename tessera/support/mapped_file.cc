@@ -20,6 +20,13 @@ namespace {
 // Without O_NONBLOCK, a pipe that nobody writes would hold the program here.
 constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
 
+std::size_t page_bytes() { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
+
+// The pages of a file of so many bytes, and one more.
+std::size_t mapped_bytes(std::size_t size) {
+  return (size + page_bytes() - 1) / page_bytes() * page_bytes() + page_bytes();
+}
+
 Error unreadable(const std::string& path, const char* reason) {
   return make_error(ErrorCode::kIo, "cannot read '{}': {}", path, reason);
 }
@@ -86,10 +93,17 @@ Result<MappedFile> MappedFile::map(int fd, const std::string& path) {
     return MappedFile(nullptr, 0);
   }
   const auto size = static_cast<std::size_t>(info.st_size);
-  void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
+  // The file lies over zeros, of which the last page remains.
+  void* place = ::mmap(nullptr, mapped_bytes(size), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* address = place == MAP_FAILED
+                      ? MAP_FAILED
+                      : ::mmap(place, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0);
   const int map_errno = errno;
   ::close(fd);
-  if (address == MAP_FAILED) return failed(std::strerror(map_errno));
+  if (address == MAP_FAILED) {
+    if (place != MAP_FAILED) ::munmap(place, mapped_bytes(size));
+    return failed(std::strerror(map_errno));
+  }
   return MappedFile(address, size);
 }
 
@@ -103,7 +117,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 MappedFile::~MappedFile() {
-  if (address_ != nullptr) ::munmap(address_, size_);
+  if (address_ != nullptr) ::munmap(address_, mapped_bytes(size_));
 }
 
 }  // namespace tessera

@@ -20,7 +20,8 @@ class MappedFile {
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
 
-  // Valid while this object lives.
+  // Valid while this object lives. A page of zeros can be read behind them. Who cuts the file short
+  // meanwhile ends this process (SIGBUS): what is to be kept for long is copied out of it.
   std::string_view bytes() const { return {static_cast<const char*>(address_), size_}; }
 
  private:

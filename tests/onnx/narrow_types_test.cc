@@ -93,7 +93,7 @@ Result<AnyTensor> stored(int onnx_type, std::int64_t count, const std::string& b
   proto.add_dims(count);
   proto.set_data_type(onnx_type);
   proto.set_raw_data(bytes);
-  ExternalFiles none("");
+  TensorFiles none("");
   return read_tensor(proto, none);
 }
 

@@ -98,7 +98,7 @@ TEST(DequantizeImport, ConstantsOfFourBits) {
   packed.add_dims(3);
   packed.set_data_type(22);
   packed.set_raw_data(std::string("\x81\x07", 2));
-  ExternalFiles none("");
+  TensorFiles none("");
   const auto data = read_tensor(packed, none);
   ASSERT_TRUE(data.ok()) << data.error().message;
   packed.clear_raw_data();

@@ -1,6 +1,8 @@
 #include "tessera/support/host_tensor.h"
 
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -33,6 +35,27 @@ TEST(HostTensor, StartsZeroAndAligned) {
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(t.data()) % 64, 0u);
   EXPECT_EQ(t.bytes(), 60u);
   for (std::int64_t i = 0; i < t.size(); ++i) EXPECT_EQ(t.get_float(i), 0);
+}
+
+TEST(HostTensor, ViewsShareBytesWithTheirOwner) {
+  auto owner = std::make_shared<const std::vector<float>>(100, 2.5F);
+  const std::weak_ptr<const std::vector<float>> alive = owner;
+  const void* bytes = owner->data();
+  HostTensor view = HostTensor::view(DType::kF32, {10, 10}, std::move(owner), bytes);
+  EXPECT_EQ(view.data(), bytes);
+  EXPECT_EQ(view.get_float(99), 2.5);
+  EXPECT_TRUE(view.is_view());
+  HostTensor copy = view;
+  EXPECT_TRUE(copy.is_view());
+  view = HostTensor();
+  EXPECT_FALSE(alive.expired()) << "the copy needs it";
+  copy = copy.clone();
+  EXPECT_TRUE(alive.expired());
+  EXPECT_FALSE(copy.is_view());
+  EXPECT_EQ(copy.get_float(0), 2.5);
+  EXPECT_FALSE(HostTensor(DType::kF32, {3}).is_view());
+  EXPECT_FALSE(HostTensor(DType::kF32, {1 << 20}).is_view()) << "mapped, but its own";
+  EXPECT_FALSE(HostTensor().is_view());
 }
 
 TEST(HostTensor, EmptyTensorHasMemory) {
