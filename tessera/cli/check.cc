@@ -8,7 +8,6 @@
 #include "tessera/cli/command.h"
 #include "tessera/cli/counted.h"
 #include "tessera/cli/model_args.h"
-#include "tessera/driver/compile/about_model.h"
 #include "tessera/zoo/zoo.h"
 
 namespace tessera::cli {
@@ -47,10 +46,8 @@ int check(const ModelArgs& args, bool json) {
   Result<driver::LoadOptions> options = load_options(args);
   if (!options) return report(options.error());
   options->cache = kernel_cache(false);
-  const Result<onnx::Model> model = driver::load_onnx(args.model);
-  if (!model) return report(model.error());
-  const Result<onnx::CheckReport> checked = driver::check_model(*model, *options);
-  if (!checked) return report_model(driver::about_model(checked.error(), args.model));
+  const Result<onnx::CheckReport> checked = driver::check_model(args.model, *options);
+  if (!checked) return report_model(checked.error());
   const onnx::CheckReport& r = *checked;
   if (json) {
     nlohmann::ordered_json j = {{"model", args.model},

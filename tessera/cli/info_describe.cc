@@ -80,7 +80,7 @@ struct Contents {
 };
 
 Result<Json> describe_model(const std::string& path) {
-  TESSERA_TRY(const onnx::Model model, driver::load_onnx(path));
+  TESSERA_TRY(const onnx::Model model, driver::load_outline(path));
   Json out = header(path, "model");
   out["producer"] = model.producer;
   out["ir_version"] = model.ir_version;

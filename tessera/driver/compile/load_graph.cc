@@ -6,6 +6,7 @@
 #include "tessera/driver/compile/about_model.h"
 #include "tessera/driver/compile/run_eager.h"
 #include "tessera/onnx/integer_products.h"
+#include "tessera/onnx/model_files.h"
 #include "tessera/plan/rules.h"
 #include "tessera/zoo/zoo.h"
 
@@ -51,9 +52,12 @@ LoadOptions load_options_for(const target::Target& target) {
   return options;
 }
 
-Result<onnx::Model> load_onnx(const std::string& spec) {
+namespace {
+
+Result<onnx::Model> load_with(const std::string& spec,
+                              Result<onnx::Model> (*load)(const std::string& path)) {
   if (spec.starts_with(kZooPrefix)) return zoo::make_model(spec.substr(kZooPrefix.size()));
-  Result<onnx::Model> model = onnx::load_model(spec);
+  Result<onnx::Model> model = load(spec);
   const auto& networks = zoo::zoo_table();
   const bool named = std::ranges::any_of(
       networks, [&](const auto& n) { return n.name == spec.substr(0, spec.find('@')); });
@@ -62,9 +66,22 @@ Result<onnx::Model> load_onnx(const std::string& spec) {
                     spec);
 }
 
-Result<onnx::CheckReport> check_model(const onnx::Model& model, const LoadOptions& options) {
+}  // namespace
+
+Result<onnx::Model> load_onnx(const std::string& spec) { return load_with(spec, onnx::load_model); }
+
+Result<onnx::Model> load_outline(const std::string& spec) {
+  return load_with(spec, onnx::load_outline);
+}
+
+Result<onnx::CheckReport> check_model(const std::string& spec, const LoadOptions& options) {
+  TESSERA_TRY(const onnx::Model outline, load_outline(spec));
+  if (auto report = onnx::check_outline(outline, options.import)) return std::move(*report);
+  TESSERA_TRY(const onnx::Model model, load_onnx(spec));
   Folding folding(options);
-  return onnx::check_model(model, folding.import());
+  auto report = onnx::check_model(model, folding.import());
+  if (!report) return about_model(report.error(), spec);
+  return report;
 }
 
 Result<graph::Graph> load_graph(const onnx::Model& model, const LoadOptions& options) {

@@ -29,8 +29,12 @@ LoadOptions load_options_for(const target::Target& target);
 // `spec` is the path of an ONNX file, or zoo:NAME[@parameter=value,...].
 Result<onnx::Model> load_onnx(const std::string& spec);
 
-// onnx::check_model, with large constants folded as load_graph does.
-Result<onnx::CheckReport> check_model(const onnx::Model& model, const LoadOptions& options);
+// The same without values of weights (onnx::load_outline). Those of built-in networks are made.
+Result<onnx::Model> load_outline(const std::string& spec);
+
+// onnx::check_model of the outline where that suffices, else of the whole model, with large
+// constants folded as load_graph does.
+Result<onnx::CheckReport> check_model(const std::string& spec, const LoadOptions& options);
 
 // Import and passes. kDataDependent: run_split can run it.
 Result<graph::Graph> load_graph(const onnx::Model& model, const LoadOptions& options);
