@@ -22,6 +22,7 @@
 #include "tessera/runtime/thread_pool.h"
 #include "tessera/support/files.h"
 #include "tessera/support/hash.h"
+#include "tessera/support/mapped_file.h"
 #include "tessera/support/run_tool.h"
 
 namespace tessera::artifact {
@@ -199,7 +200,7 @@ class Builder {
     if (!embed(options_.weights, model.constant_bytes)) {
       m->weights_file = file;
     } else if (weights.bytes > 0) {
-      TESSERA_TRY(weights_, read_file(path));
+      TESSERA_TRY(weights_, MappedFile::open(path));
       std::error_code error;
       fs::remove(path, error);
     }
@@ -216,7 +217,7 @@ class Builder {
   void add_tables(const ModelProgram& program, const Metadata& m, const Weights& weights) {
     constexpr std::uint64_t kAlignment = 64;
     TableParts parts{m, program.model, weights, add_blob(".tessera", 1, metadata_text_)};
-    if (!weights_.empty()) parts.embedded = add_blob(".rodata.weights", kAlignment, weights_);
+    if (weights_) parts.embedded = add_blob(".rodata.weights", kAlignment, weights_->bytes());
     if (program.model.target.is_gpu()) {
       std::optional<ObjectLinker::Address> code;
       if (!code_.bytes.empty()) code = add_blob(".rodata.code", kAlignment, code_.bytes);
@@ -262,7 +263,8 @@ class Builder {
   // What the linker refers to stands before it.
   std::vector<codegen::Binary> kernels_;
   DeviceCode code_;
-  std::string weights_, metadata_text_;
+  std::optional<MappedFile> weights_;  // that are embedded; the file itself is gone
+  std::string metadata_text_;
   ObjectLinker linker_;
   DataImage image_;
 };
@@ -291,25 +293,27 @@ Result<void> check_weights_place(const graph::Graph& graph, const ArtifactOption
   return check_embedded(bytes, options);
 }
 
-Result<ArtifactReport> compile_artifact(const graph::Graph& graph, const target::Target& target,
+Result<ArtifactReport> compile_artifact(graph::Graph graph, const target::Target& target,
                                         const std::string& folder, const ArtifactOptions& options) {
   TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(graph, options.model.partition));
-  return compile_artifact(graph, tasks, target, folder, options);
+  return compile_artifact(std::move(graph), tasks, target, folder, options);
 }
 
-Result<ArtifactReport> compile_artifact(const graph::Graph& graph, const task::TaskGraph& tasks,
+Result<ArtifactReport> compile_artifact(graph::Graph graph, const task::TaskGraph& tasks,
                                         const target::Target& target, const std::string& folder,
                                         const ArtifactOptions& options) {
   TESSERA_DO(check_weights_place(graph, options));
   TESSERA_TRY(StagingFolder staging, StagingFolder::make(folder));
   ArtifactReport report;
   const Clock::time_point start = Clock::now();
-  TESSERA_TRY(ModelProgram program, make_model_program(graph, tasks, target, options.model));
+  const std::string name = identifier(options.name.empty() ? graph.name : options.name);
+  const std::string digest = model_digest(graph);
+  TESSERA_TRY(ModelProgram program,
+              make_model_program(std::move(graph), tasks, target, options.model));
   report.lower_ms = elapsed_ms(start);
-  Metadata metadata =
-      describe(program.model, identifier(options.name.empty() ? graph.name : options.name));
+  Metadata metadata = describe(program.model, name);
   metadata.library = library_name(metadata.name, options.emit);
-  metadata.model_digest = model_digest(graph);
+  metadata.model_digest = digest;
   metadata.plan_digest = plan_digest(program);
   Result<Metadata> built = Builder(staging.path(), options, program.model.target)
                                .build(program, std::move(metadata), &report);

@@ -44,12 +44,12 @@ struct ArtifactReport {
 // kUnsupported: the model has operators without kernels (named); kUnavailable: no C compiler to
 // link a shared library with, or no runtime for the architecture; kIo: the folder cannot be
 // written; kInvalidArgument: check_weights_place.
-// `tasks` are those of the graph.
-Result<ArtifactReport> compile_artifact(const graph::Graph& graph, const task::TaskGraph& tasks,
+// `tasks` are those of the graph. Who gives the graph away need not hold its constants twice.
+Result<ArtifactReport> compile_artifact(graph::Graph graph, const task::TaskGraph& tasks,
                                         const target::Target& target, const std::string& folder,
                                         const ArtifactOptions& options = {});
 // With the tasks that options.model.partition gives.
-Result<ArtifactReport> compile_artifact(const graph::Graph& graph, const target::Target& target,
+Result<ArtifactReport> compile_artifact(graph::Graph graph, const target::Target& target,
                                         const std::string& folder,
                                         const ArtifactOptions& options = {});
 

@@ -25,16 +25,17 @@ Result<void> check_steps(const exec::CompiledModel& model) {
 
 }  // namespace
 
-Result<ModelProgram> make_model_program(const graph::Graph& graph, const task::TaskGraph& tasks,
+Result<ModelProgram> make_model_program(graph::Graph graph, const task::TaskGraph& tasks,
                                         const target::Target& target,
                                         const exec::ModelOptions& options) {
   ModelProgram out;
   if (target.is_gpu()) {
     out.branches = exec::has_branches(graph, tasks, target);
-    TESSERA_TRY(out.model,
-                exec::build_model(graph, tasks, target, options, out.branches, &out.binaries));
+    TESSERA_TRY(out.model, exec::build_model(std::move(graph), tasks, target, options, out.branches,
+                                             &out.binaries));
   } else {
-    TESSERA_TRY(out.model, exec::lower_model(graph, tasks, target, options, &out.lowered));
+    TESSERA_TRY(out.model,
+                exec::lower_model(std::move(graph), tasks, target, options, &out.lowered));
   }
   TESSERA_DO(check_steps(out.model));
   return out;

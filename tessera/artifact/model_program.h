@@ -19,7 +19,7 @@ struct ModelProgram {
 };
 
 // kUnsupported names operators that have no kernels.
-Result<ModelProgram> make_model_program(const graph::Graph& graph, const task::TaskGraph& tasks,
+Result<ModelProgram> make_model_program(graph::Graph graph, const task::TaskGraph& tasks,
                                         const target::Target& target,
                                         const exec::ModelOptions& options);
 

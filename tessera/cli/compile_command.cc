@@ -83,9 +83,11 @@ Result<artifact::ArtifactReport> compile(const CompileArgs& args,
   decide.accept = [&](const graph::Graph& graph) {
     return artifact::check_weights_place(graph, options);
   };
-  TESSERA_TRY(const onnx::Model onnx, driver::load_onnx(args.model.model));
-  Result<driver::DecidedModel> model = driver::decide_model(onnx, decide);
+  Result<onnx::Model> onnx = driver::load_onnx(args.model.model);
+  if (!onnx) return onnx.error();
+  Result<driver::DecidedModel> model = driver::decide_model(*onnx, decide);
   if (!model) return driver::about_model(model.error(), args.model.model);
+  *onnx = {};  // with its weights
   options.model = model->build;
   *judged = std::move(model->judged);
   if (plan->has_value() && judged->has_value()) {
@@ -95,8 +97,8 @@ Result<artifact::ArtifactReport> compile(const CompileArgs& args,
                "others\n",
                args.plan.plan, found, all);
   }
-  Result<artifact::ArtifactReport> report =
-      artifact::compile_artifact(model->graph, model->tasks, decide.target, args.output, options);
+  Result<artifact::ArtifactReport> report = artifact::compile_artifact(
+      std::move(model->graph), model->tasks, decide.target, args.output, options);
   if (!report && report.error().code == ErrorCode::kUnsupported)
     return driver::about_model(report.error(), args.model.model);
   if (report && !args.picked.empty()) TESSERA_DO(save_picked(args, decide.target, *judged));

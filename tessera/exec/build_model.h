@@ -16,7 +16,7 @@ bool has_branches(const graph::Graph& graph, const task::TaskGraph& tasks,
 
 // As lower_model, for any GPU, whose plan of the memory needs the code: Step::kernel is an index
 // into `code`. No device is needed. `branches`: memory for those that run side by side.
-Result<CompiledModel> build_model(const graph::Graph& graph, const task::TaskGraph& tasks,
+Result<CompiledModel> build_model(graph::Graph graph, const task::TaskGraph& tasks,
                                   const target::Target& target, const ModelOptions& options,
                                   bool branches, std::vector<runtime::Binary>* code);
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstring>
+#include <deque>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -155,6 +157,59 @@ Result<BuiltTask> build_task(const task::Task& task, const target::Target& targe
   return out;
 }
 
+// One constant on its way into the model, in parts that any thread may do. What it is made of is
+// held no longer than that.
+class PackedConstant {
+ public:
+  PackedConstant(const schedule::Layout& layout, HostTensor* constant)
+      : layout_(layout), constant_(constant) {
+    constexpr std::size_t kPartBytes = std::size_t{4} << 20;
+    // The file of a model may change while the model runs.
+    const bool stays = layout.empty() && !constant->is_view();
+    if (!stays) left_ = parts_ = std::max<std::size_t>(1, constant->bytes() / kPartBytes);
+  }
+
+  std::size_t parts() const { return parts_; }
+
+  void run(std::size_t part) {
+    std::call_once(begun_, [&] { begin(); });
+    const auto share = [&](std::size_t all, std::size_t i) { return all / parts_ * i; };
+    const std::size_t all = packer_ ? packer_->rows() : from_.bytes();
+    const std::size_t first = share(all, part);
+    const std::size_t last = part + 1 == parts_ ? all : share(all, part + 1);
+    if (packer_) {
+      packer_->copy(first, last, to_);
+    } else if (first != last) {
+      std::memcpy(to_.as<char>() + first, from_.as<char>() + first, last - first);
+    }
+    if (--left_ == 0) end();
+  }
+
+ private:
+  void begin() {
+    from_ = std::move(*constant_);
+    if (layout_.empty()) {
+      to_ = HostTensor(from_.dtype(), from_.shape());
+    } else {
+      packer_.emplace(from_, layout_);
+      to_ = packer_->make();
+    }
+  }
+  void end() {
+    *constant_ = std::move(to_);
+    packer_.reset();
+    from_ = HostTensor();
+  }
+
+  const schedule::Layout& layout_;
+  HostTensor* constant_;
+  std::once_flag begun_;
+  std::optional<lower::Packer> packer_;
+  HostTensor from_, to_;
+  std::size_t parts_ = 0;
+  std::atomic<std::size_t> left_{0};
+};
+
 // Gives each distinct (value, layout) one packed tensor.
 class ConstantPool {
  public:
@@ -174,11 +229,16 @@ class ConstantPool {
 
   // The tensors in their orders: the last thing, all of them at once.
   Result<void> pack(const ModelOptions& options) {
+    std::deque<PackedConstant> packed;
+    std::vector<std::pair<PackedConstant*, std::size_t>> parts;
+    for (std::size_t i = 0; i < layouts_.size(); ++i) {
+      PackedConstant& one = packed.emplace_back(layouts_[i], &model_->constants[i]);
+      for (std::size_t part = 0; part < one.parts(); ++part) parts.emplace_back(&one, part);
+    }
     return for_each_task(
-        layouts_.size(), options,
+        parts.size(), options,
         [&](std::size_t i) -> Result<void> {
-          HostTensor& t = model_->constants[i];
-          if (!layouts_[i].empty()) t = lower::pack(t, layouts_[i]);
+          parts[i].first->run(parts[i].second);
           return {};
         },
         /*report_progress=*/false);
@@ -218,7 +278,7 @@ MemoryOptions memory_options(const task::TaskGraph& tasks, const Needs& needs,
 class Assembler {
  public:
   // side_by_side: kernels of a GPU may run so.
-  Assembler(const graph::Graph& graph, const task::TaskGraph& tasks, const Needs& needs,
+  Assembler(graph::Graph& graph, const task::TaskGraph& tasks, const Needs& needs,
             CompiledModel* model, bool side_by_side = false)
       : graph_(graph),
         tasks_(tasks),
@@ -228,6 +288,7 @@ class Assembler {
         constants_(graph, model),
         model_(model) {}
 
+  // Takes the constants out of the graph.
   Result<void> run(const ModelOptions& options) {
     for (std::size_t g = 0; g < tasks_.groups.size(); ++g) {
       const task::Group& group = tasks_.groups[g];
@@ -240,6 +301,7 @@ class Assembler {
     for (const OutputCopy& copy : plan_.copies) {
       model_->copies.push_back({storage(copy.from, {}), copy.output});
     }
+    for (graph::Value& v : graph_.values) v.constant = HostTensor();
     TESSERA_DO(constants_.pack(options));
     model_->arena_bytes = plan_.arena_bytes;
     model_->live_bytes = plan_.live_bytes;
@@ -315,7 +377,7 @@ class Assembler {
     for (const ValueId id : graph_.outputs) model_->output_types.push_back(graph_.type(id));
   }
 
-  const graph::Graph& graph_;
+  graph::Graph& graph_;
   const task::TaskGraph& tasks_;
   const Needs& needs_;
   MemoryPlan plan_;
@@ -395,7 +457,7 @@ Result<CompiledModel> compile_model(const graph::Graph& graph, const task::TaskG
   return compile_with_code(graph, tasks, target, options, nullptr);
 }
 
-Result<CompiledModel> compile_with_code(const graph::Graph& graph, const task::TaskGraph& tasks,
+Result<CompiledModel> compile_with_code(graph::Graph graph, const task::TaskGraph& tasks,
                                         const target::Target& target, const ModelOptions& options,
                                         std::vector<runtime::Binary>* code) {
   if (options.device ? target.kind != options.device->target().kind
@@ -437,7 +499,7 @@ Result<CompiledModel> compile_with_code(const graph::Graph& graph, const task::T
   return model;
 }
 
-Result<CompiledModel> lower_model(const graph::Graph& graph, const task::TaskGraph& tasks,
+Result<CompiledModel> lower_model(graph::Graph graph, const task::TaskGraph& tasks,
                                   const target::Target& target, const ModelOptions& options,
                                   std::vector<LoweredTask>* lowered) {
   CompiledModel model;
@@ -457,7 +519,7 @@ bool has_branches(const graph::Graph& graph, const task::TaskGraph& tasks,
          widest_join(order_of(graph, tasks.groups)) >= kManyBranches;
 }
 
-Result<CompiledModel> build_model(const graph::Graph& graph, const task::TaskGraph& tasks,
+Result<CompiledModel> build_model(graph::Graph graph, const task::TaskGraph& tasks,
                                   const target::Target& target, const ModelOptions& options,
                                   bool branches, std::vector<runtime::Binary>* code) {
   CompiledModel model;

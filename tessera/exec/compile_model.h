@@ -99,8 +99,9 @@ Result<CompiledModel> compile_model(const graph::Graph& graph, const target::Tar
                                     const ModelOptions& options = {});
 
 // The model without its kernels, for any target: `kernels` stays empty, Step::kernel is an index
-// into `lowered`. What ahead-of-time output starts from.
-Result<CompiledModel> lower_model(const graph::Graph& graph, const task::TaskGraph& tasks,
+// into `lowered`. What ahead-of-time output starts from. Who gives the graph away need not hold its
+// constants twice.
+Result<CompiledModel> lower_model(graph::Graph graph, const task::TaskGraph& tasks,
                                   const target::Target& target, const ModelOptions& options,
                                   std::vector<LoweredTask>* lowered);
 

@@ -26,8 +26,9 @@ struct PreparedModel {
   std::unique_ptr<const CacheEntry> entry;  // outlives the model's runners
 };
 
-// compile_model for this process; `code`: of the kernels of the model.
-Result<CompiledModel> compile_with_code(const graph::Graph& graph, const task::TaskGraph& tasks,
+// compile_model for this process; `code`: of the kernels of the model. Who gives the graph away
+// need not hold its constants twice.
+Result<CompiledModel> compile_with_code(graph::Graph graph, const task::TaskGraph& tasks,
                                         const target::Target& target, const ModelOptions& options,
                                         std::vector<runtime::Binary>* code);
 

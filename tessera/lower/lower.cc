@@ -123,61 +123,70 @@ const std::byte* copy_runs(const std::vector<Run>& runs, const std::byte* from, 
   return from;
 }
 
-// Element `index` of the tensor goes to the sum of terms[d][index[d]], in bytes.
 template <std::size_t kWidth>
-void scatter(const HostTensor& tensor, const std::vector<std::vector<std::size_t>>& terms,
-             HostTensor& out) {
-  const std::byte* from = tensor.as<std::byte>();
-  std::byte* to = out.as<std::byte>();
+void scatter(const std::byte* from, const std::vector<std::vector<std::size_t>>& terms,
+             std::size_t begin, std::size_t end, std::byte* to) {
   const std::size_t rank = terms.size();
-  const auto elements = static_cast<std::size_t>(tensor.size());
   if (rank == 0) return void(std::memcpy(to, from, kWidth));
-  const std::size_t length = terms[rank - 1].size();
   const std::vector<Run> runs = runs_of(terms[rank - 1], kWidth);
+  from += begin * terms[rank - 1].size() * kWidth;
   std::vector<std::size_t> index(rank, 0);
-  for (std::size_t done = 0; done < elements; done += length) {
-    std::byte* row = to;
-    for (std::size_t d = 0; d + 1 < rank; ++d) row += terms[d][index[d]];
-    from = copy_runs<kWidth>(runs, from, row);
+  for (std::size_t d = rank - 1, rest = begin; d-- > 0; rest /= terms[d].size()) {
+    index[d] = rest % terms[d].size();
+  }
+  for (std::size_t row = begin; row < end; ++row) {
+    std::byte* place = to;
+    for (std::size_t d = 0; d + 1 < rank; ++d) place += terms[d][index[d]];
+    from = copy_runs<kWidth>(runs, from, place);
     for (std::size_t d = rank - 1; d-- > 0 && ++index[d] == terms[d].size();) index[d] = 0;
   }
 }
 
 }  // namespace
 
-HostTensor pack(const HostTensor& tensor, const schedule::Layout& layout) {
-  HostTensor out(tensor.dtype(), schedule::layout_shape(layout, tensor.shape()));
+Packer::Packer(const HostTensor& tensor, const schedule::Layout& layout)
+    : tensor_(tensor), shape_(schedule::layout_shape(layout, tensor.shape())) {
   const std::size_t rank = tensor.shape().size();
-  const auto width = static_cast<std::size_t>(size_bytes(tensor.dtype()));
+  if (tensor.size() == 0) rows_ = 0;
+  for (std::size_t d = 0; d + 1 < rank; ++d) rows_ *= static_cast<std::size_t>(tensor.shape()[d]);
   // A storage dimension depends on one index, so the place of an element is a sum of one term per
   // dimension of the tensor.
-  std::vector<std::vector<std::size_t>> terms(rank);
+  terms_.resize(rank);
   for (std::size_t d = 0; d < rank; ++d)
-    terms[d].assign(static_cast<std::size_t>(tensor.shape()[d]), 0);
-  std::size_t stride = width;
+    terms_[d].assign(static_cast<std::size_t>(tensor.shape()[d]), 0);
+  auto stride = static_cast<std::size_t>(size_bytes(tensor.dtype()));
   for (std::size_t d = layout.size(); d-- > 0;) {
-    std::vector<std::size_t>& of = terms[static_cast<std::size_t>(layout[d].dim)];
+    std::vector<std::size_t>& of = terms_[static_cast<std::size_t>(layout[d].dim)];
     for (std::size_t i = 0; i < of.size(); ++i) {
       std::int64_t v = static_cast<std::int64_t>(i) / layout[d].divisor;
       if (layout[d].modulus != 0) v %= layout[d].modulus;
       of[i] += static_cast<std::size_t>(v) * stride;
     }
-    stride *= static_cast<std::size_t>(out.shape()[d]);
+    stride *= static_cast<std::size_t>(shape_[d]);
   }
+}
+
+void Packer::copy(std::size_t begin, std::size_t end, HostTensor& to) const {
+  if (begin == end) return;
+  const auto* from = tensor_.as<std::byte>();
+  const int width = size_bytes(tensor_.dtype());
   switch (width) {
     case 1:
-      scatter<1>(tensor, terms, out);
-      break;
+      return scatter<1>(from, terms_, begin, end, to.as<std::byte>());
     case 2:
-      scatter<2>(tensor, terms, out);
-      break;
+      return scatter<2>(from, terms_, begin, end, to.as<std::byte>());
     case 4:
-      scatter<4>(tensor, terms, out);
-      break;
+      return scatter<4>(from, terms_, begin, end, to.as<std::byte>());
     default:
       TESSERA_CHECK(width == 8, "elements of {} bytes", width);
-      scatter<8>(tensor, terms, out);
+      return scatter<8>(from, terms_, begin, end, to.as<std::byte>());
   }
+}
+
+HostTensor pack(const HostTensor& tensor, const schedule::Layout& layout) {
+  const Packer packer(tensor, layout);
+  HostTensor out = packer.make();
+  packer.copy(0, packer.rows(), out);
   return out;
 }
 

@@ -30,7 +30,27 @@ Result<Lowered> lower(const schedule::State& state, const target::Target& target
 // The names of the passes in order, for --print-after and --skip.
 std::vector<std::string> pass_names();
 
-// Copies `tensor` into the storage order of `layout`; elements that pad a block are zero.
+// Copies a tensor into the storage order of a layout, in parts that may run at the same time.
+class Packer {
+ public:
+  Packer(const HostTensor& tensor, const schedule::Layout& layout);
+
+  // Zeros, of which all but the padding of blocks are to be overwritten.
+  HostTensor make() const { return HostTensor(tensor_.dtype(), shape_); }
+  // Lines along the last dimension of the tensor.
+  std::size_t rows() const { return rows_; }
+  // Rows [begin, end) into what make() gave.
+  void copy(std::size_t begin, std::size_t end, HostTensor& to) const;
+
+ private:
+  HostTensor tensor_;
+  Shape shape_;
+  std::size_t rows_ = 1;
+  // Element `index` goes to the sum of terms_[d][index[d]], in bytes.
+  std::vector<std::vector<std::size_t>> terms_;
+};
+
+// All of it; elements that pad a block are zero.
 HostTensor pack(const HostTensor& tensor, const schedule::Layout& layout);
 
 }  // namespace tessera::lower

@@ -194,6 +194,26 @@ TEST(Pack, StoresEveryElementInItsBlock) {
   }
 }
 
+TEST(Pack, InPartsIsTheSame) {
+  Rng rng(5);
+  for (const Shape& shape : {Shape{7, 5, 6}, Shape{11}, Shape{4, 0, 3}, Shape{1, 1, 9}}) {
+    const HostTensor x = random_tensor(DType::kF32, shape, rng);
+    const char* text = shape.size() == 1 ? "d0/4 d0%4" : "d2/4 d0/3 d1 d0%3 d2%4";
+    const schedule::Layout layout = schedule::layout_from_text(text).value();
+    const HostTensor whole = pack(x, layout);
+    const Packer packer(x, layout);
+    HostTensor parts = packer.make();
+    // Last part first.
+    for (std::size_t end = packer.rows(); end > 0;) {
+      const std::size_t begin = end > 4 ? end - 4 : 0;
+      packer.copy(begin, end, parts);
+      end = begin;
+    }
+    ASSERT_EQ(parts.shape(), whole.shape());
+    EXPECT_EQ(std::memcmp(parts.data(), whole.data(), whole.bytes()), 0) << to_text(shape);
+  }
+}
+
 TEST(Pack, KeepsEveryType) {
   for (const DType t : {DType::kBool, DType::kI8, DType::kU8, DType::kI64, DType::kU64, DType::kF16,
                         DType::kBF16, DType::kF64}) {

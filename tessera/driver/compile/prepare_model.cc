@@ -98,10 +98,15 @@ Result<const onnx::Model*> ModelSource::model() {
   if (!model_) {
     std::error_code error;
     const bool is_file = !is_built_in(spec_) && std::filesystem::is_regular_file(spec_, error);
+    beside_.clear();
     model_ = is_file ? onnx::load_model_files(spec_, &beside_) : load_onnx(spec_);
   }
   if (!model_->ok()) return model_->error();
   return &**model_;
+}
+
+void ModelSource::forget() {
+  if (!spec_.empty()) model_.reset();
 }
 
 const std::string& ModelSource::identity() {
@@ -144,11 +149,12 @@ Result<exec::PreparedModel> prepare_model(ModelSource& source, const PrepareOpti
     options.plan->apply_to(&build);
   }
   TESSERA_TRY(const onnx::Model* model, source.model());
-  TESSERA_TRY(const graph::Graph graph, load_graph(*model, load));
+  TESSERA_TRY(graph::Graph graph, load_graph(*model, load));
+  source.forget();
   TESSERA_DO(exec::check_memory(graph));
   TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(graph, build.partition));
   std::vector<runtime::Binary> code;
-  TESSERA_TRY(out.model, exec::compile_with_code(graph, tasks, options.target, build,
+  TESSERA_TRY(out.model, exec::compile_with_code(std::move(graph), tasks, options.target, build,
                                                  key.empty() ? nullptr : &code));
   // What a plan lacks is told each time, by those who ask it.
   const bool whole = !options.plan || options.plan->missing().empty();

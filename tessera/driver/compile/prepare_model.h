@@ -19,6 +19,8 @@ class ModelSource {
 
   const std::string& spec() const { return spec_; }  // empty: it was read already
   Result<const onnx::Model*> model();
+  // Lets go of the weights, unless the model was given; it is read again if it is asked for.
+  void forget();
   // The content of the file when this was first asked; of a built-in network, its name. Empty: it
   // has no name, or cannot be read.
   const std::string& identity();

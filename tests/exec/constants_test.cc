@@ -1,0 +1,81 @@
+// Constants of compiled models: packed by any number of threads, and held by nobody else.
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+#include "tessera/exec/compile_model.h"
+#include "tessera/exec/prepared_model.h"
+#include "tessera/graph/builder.h"
+
+namespace tessera::exec {
+namespace {
+
+using graph::ValueId;
+
+// Two products: with a matrix that is packed in several parts, and with a small one; and a constant
+// as an output.
+graph::Graph products(const HostTensor& large, const HostTensor& small, const HostTensor& output) {
+  graph::GraphBuilder b("products");
+  const graph::Attrs attrs = {{"a", "mk"}, {"b", "kn"}, {"out", "mn"}};
+  const ValueId x = b.input("x", {DType::kF32, {8, large.shape()[0]}});
+  const ValueId first = *b.add("contract", {x, b.constant(large, "large")}, attrs);
+  const ValueId second = *b.add("contract", {first, b.constant(small, "small")}, attrs);
+  const ValueId constant = b.constant(output, "output");
+  return b.finish({second, constant}, {"y", "c"});
+}
+
+class Constants : public ::testing::Test {
+ protected:
+  Constants() {
+    Rng rng(4);
+    large_ = random_tensor(DType::kF32, {1530, 1700}, rng);
+    small_ = random_tensor(DType::kF32, {1700, 24}, rng);
+    output_ = random_tensor(DType::kF32, {70, 41}, rng);
+  }
+
+  HostTensor large_, small_, output_;
+};
+
+TEST_F(Constants, AnyNumberOfThreadsPacksTheSame) {
+  const graph::Graph graph = products(large_, small_, output_);
+  const auto compile = [&](int threads) {
+    return compile_model(graph, target::host(), {.build_threads = threads});
+  };
+  const Result<CompiledModel> one = compile(1), five = compile(5);
+  ASSERT_TRUE(one.ok()) << one.error().message;
+  ASSERT_TRUE(five.ok()) << five.error().message;
+  ASSERT_EQ(one->constants.size(), 3u);
+  ASSERT_EQ(five->constants.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const HostTensor &a = one->constants[i], &b = five->constants[i];
+    ASSERT_EQ(a.shape(), b.shape());
+    EXPECT_EQ(std::memcmp(a.data(), b.data(), a.bytes()), 0) << i;
+  }
+  EXPECT_NE(graph.value(graph.outputs[1]).constant.data(), nullptr) << "the graph keeps its own";
+}
+
+// Of a graph that is given away nothing is left but what the kernels read.
+TEST_F(Constants, AreReleasedOncePacked) {
+  const auto viewed = [](const HostTensor& t, std::weak_ptr<const HostTensor>* alive) {
+    auto owner = std::make_shared<const HostTensor>(t.clone());
+    *alive = owner;
+    const void* bytes = owner->data();
+    return HostTensor::view(t.dtype(), t.shape(), std::move(owner), bytes);
+  };
+  std::weak_ptr<const HostTensor> large, small, output;
+  graph::Graph graph =
+      products(viewed(large_, &large), viewed(small_, &small), viewed(output_, &output));
+  ASSERT_FALSE(large.expired());
+  const task::TaskGraph tasks = *task::extract_tasks(graph, {});
+  const Result<CompiledModel> model =
+      compile_with_code(std::move(graph), tasks, target::host(), {}, nullptr);
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  EXPECT_TRUE(large.expired());
+  EXPECT_TRUE(small.expired());
+  EXPECT_TRUE(output.expired()) << "a view is copied, its file may change";
+  for (const HostTensor& t : model->constants) EXPECT_FALSE(t.is_view());
+  EXPECT_EQ(std::memcmp(model->constants.back().data(), output_.data(), output_.bytes()), 0);
+}
+
+}  // namespace
+}  // namespace tessera::exec
