@@ -44,8 +44,9 @@ void add_cache(Flags& app, std::function<int()>* run) {
       "Examples:\n  tessera cache show\n  tessera cache clear\n"
       "run and bench keep the kernels that they build, and run the model with its prepared\n"
       "weights, in $TESSERA_CACHE, else in tessera/ of $XDG_CACHE_HOME or ~/.cache; what was\n"
-      "used least recently goes when they take more than 4 GiB ($TESSERA_CACHE_MB).\n"
-      "TESSERA_CACHE=off keeps none.");
+      "used least recently goes when they take more than $TESSERA_CACHE_MB, else than a quarter\n"
+      "of the free space of the disk or 4 GiB. A model takes at most half of that, or is not\n"
+      "kept. TESSERA_CACHE=off keeps none.");
   cache->require_subcommand(1, 1);
   const auto json = std::make_shared<bool>(false);
   Flags* shown = cache->add_subcommand("show", "Where they are, how many, how large");

@@ -67,7 +67,10 @@ Result<Named> run_static(const RunArgs& args, driver::ModelSource& source, drive
                          const target::Target& machine,
                          const std::optional<driver::PlanSchedules>& plan) {
   load.optimize = !args.no_optimize;
-  driver::PrepareOptions options{.load = std::move(load), .build = {}, .plan = plan, .target = {}};
+  driver::PrepareOptions options{
+      .load = std::move(load), .build = {}, .plan = plan, .target = {}, .note = {}};
+  std::string last;  // said when the work is done
+  options.note = [&](const std::string& line) { last = line; };
   options.target = target::code_target(machine, pool.threads());
   options.build.progress = build_progress();
   options.build.cache = options.load.cache;
@@ -78,6 +81,7 @@ Result<Named> run_static(const RunArgs& args, driver::ModelSource& source, drive
   Named out;
   out.names = model.output_names;
   TESSERA_TRY(out.tensors, exec::run_model(model, pool, inputs));
+  if (!last.empty()) fmt::print(stderr, "tessera: {}\n", last);
   return out;
 }
 

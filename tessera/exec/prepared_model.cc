@@ -1,8 +1,6 @@
 #include "tessera/exec/prepared_model.h"
 
 #include <bit>
-#include <filesystem>
-#include <system_error>
 
 #include "tessera/graph/op.h"
 #include "tessera/kernel/binary_bytes.h"
@@ -208,10 +206,9 @@ class ModelReader {
 }  // namespace
 
 // An entry: the length of the description, the description, then each constant, aligned.
-Result<bool> store_prepared(const DiskCache& cache, const std::string& key,
+Result<Kept> store_prepared(const DiskCache& cache, const std::string& key,
                             const PreparedModel& prepared,
                             const std::vector<runtime::Binary>& code) {
-  if (key.empty()) return false;
   ModelWriter writer;
   writer.model(prepared, code);
   ByteWriter head;
@@ -227,18 +224,15 @@ Result<bool> store_prepared(const DiskCache& cache, const std::string& key,
   add(head.bytes());
   for (const HostTensor& t : prepared.model.constants)
     add({static_cast<const char*>(t.data()), t.bytes()});
-  std::filesystem::path place = cache.folder();  // or where it will be made
-  std::error_code error;
-  while (!std::filesystem::exists(place, error) && place.has_relative_path())
-    place = place.parent_path();
-  const std::filesystem::space_info disk = std::filesystem::space(place, error);
-  if (total > static_cast<std::size_t>(cache.limit_bytes() / kPartOfCache) ||
-      (!error && total > disk.available / kPartOfDisk)) {
-    return false;
-  }
+  const std::optional<kernel::DiskSpace> disk = kernel::disk_space(cache.folder());
+  Kept out;
+  out.bytes = static_cast<std::int64_t>(total);
+  out.of_cache = cache.limit_bytes() / kPartOfCache;
+  out.of_disk = disk ? disk->available / kPartOfDisk : out.bytes;
+  if (!out.kept()) return out;
   TESSERA_DO(store_entry(cache, key, parts));
   cache.trim();
-  return true;
+  return out;
 }
 
 std::optional<PreparedModel> find_prepared(const DiskCache& cache, const std::string& key,

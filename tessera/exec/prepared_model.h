@@ -36,9 +36,16 @@ Result<CompiledModel> compile_with_code(graph::Graph graph, const task::TaskGrap
 // stays for kernels and for others.
 inline constexpr std::int64_t kPartOfCache = 2, kPartOfDisk = 4;
 
-// Keeps a model that compile_with_code gave, unless it is too large: false. A cache that cannot be
-// written is as good as none: kIo, and no trace of the attempt.
-Result<bool> store_prepared(const DiskCache& cache, const std::string& key,
+// What became of a model that was to be kept.
+struct Kept {
+  std::int64_t bytes = 0;                  // that it takes
+  std::int64_t of_cache = 0, of_disk = 0;  // that the cache and its disk have for it
+  bool kept() const { return bytes <= of_cache && bytes <= of_disk; }
+};
+
+// Keeps a model that compile_with_code gave, unless it is too large. A cache that cannot be written
+// is as good as none: kIo, and no trace of the attempt.
+Result<Kept> store_prepared(const DiskCache& cache, const std::string& key,
                             const PreparedModel& prepared,
                             const std::vector<runtime::Binary>& code);
 

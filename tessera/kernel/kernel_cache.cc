@@ -1,8 +1,10 @@
 #include "tessera/kernel/kernel_cache.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 #include <elf.h>
 #include <link.h>
@@ -12,7 +14,7 @@
 namespace tessera::kernel {
 namespace {
 
-constexpr std::int64_t kDefaultLimit = std::int64_t{4} << 30;
+constexpr std::int64_t kUsualLimit = std::int64_t{4} << 30;
 
 // The id that the linker gave to the program or library which holds this code.
 struct BuildId {
@@ -107,6 +109,24 @@ void KernelCache::store(const std::string& key, const runtime::Binary& binary,
   (void)disk_.store(key, writer.bytes());
 }
 
+std::optional<DiskSpace> disk_space(const std::string& folder) {
+  std::filesystem::path place = folder;
+  std::error_code error;
+  while (!std::filesystem::exists(place, error) && place.has_relative_path())
+    place = place.parent_path();
+  const std::filesystem::space_info space = std::filesystem::space(place, error);
+  if (error) return std::nullopt;
+  const auto bytes = [](std::uintmax_t n) {
+    return static_cast<std::int64_t>(std::min<std::uintmax_t>(n, INT64_MAX));
+  };
+  return DiskSpace{bytes(space.capacity), bytes(space.available)};
+}
+
+std::int64_t default_limit(const DiskSpace& disk) {
+  const std::int64_t share = std::min(disk.available / 4, disk.capacity / 8);
+  return std::max(share, std::min(kUsualLimit, disk.available / 2));
+}
+
 std::shared_ptr<const KernelCache> user_kernel_cache() {
   const auto variable = [](const char* name) -> std::string {
     const char* value = std::getenv(name);
@@ -120,7 +140,8 @@ std::shared_ptr<const KernelCache> user_kernel_cache() {
     folder = variable("HOME") + "/.cache/tessera";
   }
   if (folder.empty()) return nullptr;
-  std::int64_t limit = kDefaultLimit, megabytes = 0;
+  const std::optional<DiskSpace> disk = disk_space(folder);
+  std::int64_t limit = disk ? default_limit(*disk) : kUsualLimit, megabytes = 0;
   const std::string text = variable("TESSERA_CACHE_MB");
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), megabytes);
   if (error == std::errc() && end == text.data() + text.size() && megabytes >= 0 &&

@@ -40,9 +40,19 @@ class KernelCache {
   DiskCache disk_;
 };
 
+// Bytes of the disk that a folder lies on, or will when it is made. Nothing where that is unknown.
+struct DiskSpace {
+  std::int64_t capacity = 0, available = 0;
+};
+std::optional<DiskSpace> disk_space(const std::string& folder);
+
+// What a cache may take by default: a quarter of what is free and an eighth of the disk at most,
+// but 4 GiB where that leaves as much for others.
+std::int64_t default_limit(const DiskSpace& disk);
+
 // The user's cache: $TESSERA_CACHE if it is a folder's path, else tessera/ in $XDG_CACHE_HOME or
-// ~/.cache, of 4 GiB or $TESSERA_CACHE_MB. Null with TESSERA_CACHE=off, and where there is no
-// place.
+// ~/.cache, of $TESSERA_CACHE_MB or default_limit. Null with TESSERA_CACHE=off, and where there is
+// no place.
 std::shared_ptr<const KernelCache> user_kernel_cache();
 
 }  // namespace tessera::kernel

@@ -226,11 +226,48 @@ TEST_F(PrepareModel, APlaceThatCannotBeWrittenIsNoError) {
   EXPECT_FALSE(was_found(prepare()));
 }
 
-TEST_F(PrepareModel, LargeModelsAreNotKept) {
+TEST_F(PrepareModel, LargeModelsAreNotKeptAndThatIsSaid) {
+  std::vector<std::string> told;
+  options_.note = [&](const std::string& line) { told.push_back(line); };
   use_cache(150'000);  // the weights take more than half of it
   prepare();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_NE(told[0].find("is not kept"), std::string::npos) << told[0];
+  EXPECT_NE(told[0].find("TESSERA_CACHE_MB="), std::string::npos) << told[0];
   EXPECT_FALSE(was_found(prepare()));
+  EXPECT_EQ(told.size(), 2u) << "each time";
   EXPECT_LE(options_.build.cache->disk().usage().bytes, 150'000);
+  // The limit that it names is enough.
+  const std::int64_t named = std::stoll(told[0].substr(told[0].find("_MB=") + 4));
+  use_cache(named << 20);
+  prepare();
+  EXPECT_TRUE(was_found(prepare()));
+  EXPECT_EQ(told.size(), 2u) << "nothing to say";
+  fs::remove_all(path("cache"));
+  use_cache(0);  // who wants nothing kept is not told so
+  EXPECT_FALSE(was_found(prepare()));
+  EXPECT_EQ(told.size(), 2u);
+}
+
+// External data is read where it lies, but what runs does not depend on it any more.
+TEST_F(PrepareModel, HoldsNoPartOfItsFiles) {
+  save("mlp@hidden=32", 0);
+  options_.build.cache = nullptr;
+  const exec::PreparedModel made = prepare();
+  const std::vector<float> want = outputs(made);
+  for (const HostTensor& t : made.model.constants) EXPECT_FALSE(t.is_view());
+  fs::resize_file(file() + ".data", 0);
+  EXPECT_EQ(outputs(made), want);
+}
+
+TEST_F(PrepareModel, ForgottenModelsAreReadAgain) {
+  ModelSource source(file());
+  const std::size_t nodes = (*source.model())->graph.nodes.size();
+  source.forget();
+  EXPECT_EQ((*source.model())->graph.nodes.size(), nodes);
+  ModelSource given(zoo::make_model("mlp@hidden=32"));
+  given.forget();
+  EXPECT_TRUE(given.model().ok()) << "there is no file to read it from";
 }
 
 TEST_F(PrepareModel, WarningsOfTheImportAreToldAgain) {

@@ -90,6 +90,25 @@ std::string key_of(ModelSource& source, const PrepareOptions& options) {
   return kernel::KernelCache::key(options.target, build.codegen, "model " + key.bytes(), "");
 }
 
+// Why a model is not kept, and what changes that.
+std::string not_kept(const exec::Kept& kept) {
+  const auto gigabytes = [](std::int64_t bytes) {
+    return fmt::format("{:.1f} GB", static_cast<double>(bytes) * 1e-9);
+  };
+  const std::string fact = fmt::format(
+      "the prepared model takes {} and is not kept: the next start will take as long as this one; ",
+      gigabytes(kept.bytes));
+  if (kept.bytes > kept.of_cache) {
+    // Half a limit for one model, and some for its kernels.
+    const std::int64_t megabytes = (exec::kPartOfCache * kept.bytes >> 20) + 64;
+    return fact + fmt::format("the cache has room for models of {}; TESSERA_CACHE_MB={} is enough",
+                              gigabytes(kept.of_cache), megabytes);
+  }
+  return fact +
+         fmt::format("its disk has room for models of {}; TESSERA_CACHE=FOLDER takes another",
+                     gigabytes(kept.of_disk));
+}
+
 bool unchanged(const Source& source) { return file_digest(source.path) == source.digest; }
 
 }  // namespace
@@ -162,8 +181,12 @@ Result<exec::PreparedModel> prepare_model(ModelSource& source, const PrepareOpti
   if (key.empty() || !whole || source.changed()) return out;
   if (auto sources = source.sources()) {
     out.sources = std::move(*sources);
-    // A cache that cannot be written is as good as none.
-    (void)exec::store_prepared(options.build.cache->disk(), key, out, code);
+    const DiskCache& disk = options.build.cache->disk();
+    // A cache that cannot be written is as good as none, and so is one that may hold nothing.
+    const Result<exec::Kept> kept = exec::store_prepared(disk, key, out, code);
+    if (kept.ok() && !kept->kept() && disk.limit_bytes() > 0 && options.note) {
+      options.note(not_kept(*kept));
+    }
   }
   return out;
 }

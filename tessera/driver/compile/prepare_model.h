@@ -1,6 +1,7 @@
 // A model for this process in one step: found among those that earlier runs prepared, or made.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -40,6 +41,8 @@ struct PrepareOptions {
   exec::ModelOptions build;
   std::optional<PlanSchedules> plan;
   target::Target target;  // of the code; for this process
+  // One line for people: that the next start will not find the model.
+  std::function<void(const std::string&)> note;
 };
 
 // The cache is build.cache. A model is found by the content of its files, the build of Tessera, the
