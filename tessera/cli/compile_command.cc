@@ -83,11 +83,9 @@ Result<artifact::ArtifactReport> compile(const CompileArgs& args,
   decide.accept = [&](const graph::Graph& graph) {
     return artifact::check_weights_place(graph, options);
   };
-  Result<onnx::Model> onnx = driver::load_onnx(args.model.model);
-  if (!onnx) return onnx.error();
-  Result<driver::DecidedModel> model = driver::decide_model(*onnx, decide);
+  TESSERA_TRY(onnx::Model onnx, driver::load_onnx(args.model.model));
+  Result<driver::DecidedModel> model = driver::decide_model(std::move(onnx), decide);
   if (!model) return driver::about_model(model.error(), args.model.model);
-  *onnx = {};  // with its weights
   options.model = model->build;
   *judged = std::move(model->judged);
   if (plan->has_value() && judged->has_value()) {

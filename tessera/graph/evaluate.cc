@@ -1,6 +1,4 @@
 // The oracle: nodes and graphs on host tensors, by the interpreter.
-#include <cstring>
-
 #include "tessera/graph/op.h"
 #include "tessera/interp/interp.h"
 
@@ -21,10 +19,7 @@ NodeView make_view(const Attrs& attrs, const std::vector<const HostTensor*>& inp
 
 // A definition may give its output another shape with the same elements in the same order.
 HostTensor with_type(const HostTensor& t, const TensorType& type) {
-  if (t.shape() == type.shape) return t;
-  HostTensor out(type.dtype, type.shape);
-  std::memcpy(out.data(), t.data(), out.bytes());
-  return out;
+  return t.shape() == type.shape ? t : t.reshaped(type.shape);
 }
 
 Result<std::vector<HostTensor>> interpret(const OpDef& op, const NodeView& node,

@@ -192,6 +192,13 @@ HostTensor HostTensor::clone() const {
   return copy;
 }
 
+HostTensor HostTensor::reshaped(Shape shape) const {
+  TESSERA_CHECK(elements(shape) == size(), "{} as {}", to_text(shape_), to_text(shape));
+  HostTensor out = *this;
+  out.shape_ = std::move(shape);
+  return out;
+}
+
 HostTensor random_tensor(DType dtype, const Shape& shape, Rng& rng) {
   HostTensor t(dtype, shape);
   const std::int64_t n = t.size();

@@ -58,6 +58,8 @@ class HostTensor {
   void set_int(std::int64_t i, std::int64_t v);
 
   HostTensor clone() const;
+  // The same bytes, as copies share them, in a shape of as many elements.
+  HostTensor reshaped(Shape shape) const;
 
  private:
   DType dtype_ = DType::kF32;

@@ -58,6 +58,16 @@ TEST(HostTensor, ViewsShareBytesWithTheirOwner) {
   EXPECT_FALSE(HostTensor().is_view());
 }
 
+TEST(HostTensor, AnotherShapeSharesTheBytes) {
+  HostTensor t(DType::kI32, {2, 6});
+  t.set_int(7, 5);
+  const HostTensor other = t.reshaped({4, 3});
+  EXPECT_EQ(other.shape(), (Shape{4, 3}));
+  EXPECT_EQ(other.data(), t.data());
+  EXPECT_EQ(other.get_int(7), 5);
+  EXPECT_EQ(t.shape(), (Shape{2, 6}));
+}
+
 TEST(HostTensor, EmptyTensorHasMemory) {
   const HostTensor t(DType::kF32, {0, 5});
   EXPECT_EQ(t.size(), 0);

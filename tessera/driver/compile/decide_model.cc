@@ -101,11 +101,12 @@ Result<void> judge(const CompileOptions& options, DecidedModel* model) {
 
 }  // namespace
 
-Result<DecidedModel> decide_model(const onnx::Model& model, const CompileOptions& options) {
+Result<DecidedModel> decide_model(onnx::Model model, const CompileOptions& options) {
   DecidedModel out;
   LoadOptions load = options.load;
   load.optimize = false;
   TESSERA_TRY(graph::Graph imported, load_graph(model, load));
+  model = {};
   TESSERA_TRY(task::PlannedGraph planned,
               task::apply_plan(std::move(imported), load.passes, options.build.partition,
                                plan::Decider(options.plan ? options.plan->plan().decisions

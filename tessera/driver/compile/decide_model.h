@@ -40,6 +40,7 @@ struct DecidedModel {
 };
 
 // kDataDependent: run_split can run it. kInvalidArgument: a plan that does not fit the model.
-Result<DecidedModel> decide_model(const onnx::Model& model, const CompileOptions& options);
+// Who gives the model away need not hold weights that are replaced.
+Result<DecidedModel> decide_model(onnx::Model model, const CompileOptions& options);
 
 }  // namespace tessera::driver

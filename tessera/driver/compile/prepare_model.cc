@@ -168,8 +168,11 @@ Result<exec::PreparedModel> prepare_model(ModelSource& source, const PrepareOpti
     options.plan->apply_to(&build);
   }
   TESSERA_TRY(const onnx::Model* model, source.model());
+  // The passes replace weights: those of the model go first.
+  const bool optimize = std::exchange(load.optimize, false);
   TESSERA_TRY(graph::Graph graph, load_graph(*model, load));
   source.forget();
+  if (optimize) TESSERA_DO(graph::optimize(graph, load.passes));
   TESSERA_DO(exec::check_memory(graph));
   TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(graph, build.partition));
   std::vector<runtime::Binary> code;
