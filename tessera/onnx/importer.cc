@@ -421,8 +421,10 @@ Result<SplitModel> Importer::run_split() {
   for (const std::string& name : read) {
     if (!is_known(name)) continue;
     const ValueId id = top_.find(name)->id;
-    const bool input =
-        std::find(graph.inputs.begin(), graph.inputs.end(), id) != graph.inputs.end();
+    // By name: a node that does nothing (Identity, a Cast to the same type) gives the value of an
+    // input a second name, under which it is an output of the known part.
+    const bool input = std::any_of(model_.graph.inputs.begin(), model_.graph.inputs.end(),
+                                   [&](const ValueInfo& info) { return info.name == name; });
     if (const HostTensor* constant = graph.constant(id)) {
       out.constants.push_back({name, *constant});
     } else if (!input) {

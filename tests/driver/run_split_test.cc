@@ -164,6 +164,50 @@ TEST(RunSplit, InputsThatAreReadByHostNodesAlone) {
   EXPECT_EQ(ran.outputs[1].get_float(3), 2);
 }
 
+// Nodes that import turns into a second name of the input x: f32[4].
+struct Renaming {
+  const char* what;
+  onnx::Node node;
+};
+std::vector<Renaming> renamings() {
+  const onnx::Graph input = make_graph({}, {}, {"x"});
+  const onnx::Graph other = make_graph({}, {make_node("Neg", {"x"}, {"r"})}, {"r"});
+  return {{"identity", make_node("Identity", {"x"}, {"t"})},
+          {"cast", make_node("Cast", {"x"}, {"t"}, {{"to", std::int64_t{1}, ""}})},
+          {"pad", make_node("Pad", {"x", "no_pads"}, {"t"})},
+          {"reshape", make_node("Reshape", {"x", "minus"}, {"t"})},
+          {"slice", make_node("Slice", {"x", "start", "end"}, {"t"})},
+          {"dropout", make_node("Dropout", {"x"}, {"t"})},
+          {"if", make_node("If", {"yes"}, {"t"},
+                           {body_attribute("then_branch", input),
+                            body_attribute("else_branch", other)})}};
+}
+
+TEST(RunSplit, SecondNamesOfInputsReachNodesThatWaitForData) {
+  for (const Renaming& renaming : renamings()) {
+    SCOPED_TRACE(renaming.what);
+    const std::vector<onnx::Initializer> constants = {{"no_pads", int_tensor({2}, {0, 0})},
+                                                      {"minus", int_tensor({1}, {-1})},
+                                                      {"start", int_tensor({1}, {0})},
+                                                      {"end", int_tensor({1}, {4})},
+                                                      {"yes", onnx::testing::bool_scalar(true)}};
+    // The node that waits reads the second name alone, then both, then by way of a third name.
+    for (const std::vector<onnx::Node>& readers : std::vector<std::vector<onnx::Node>>{
+             {make_node("NonZero", {"t"}, {"y"})},
+             {make_node("Cast", {"x"}, {"hit"}, {{"to", std::int64_t{9}, ""}}),
+              make_node("Compress", {"t", "hit"}, {"y"})},
+             {make_node("Identity", {"t"}, {"u"}), make_node("NonZero", {"u"}, {"n"}),
+              make_node("Reshape", {"n", "minus"}, {"at"}),
+              make_node("Gather", {"t", "at"}, {"y"})}}) {
+      std::vector<onnx::Node> nodes = {renaming.node};
+      nodes.insert(nodes.end(), readers.begin(), readers.end());
+      expect_like_eager(
+          make_model(make_graph({value_info("x", DType::kF32, {4})}, nodes, {"y", "t"}, constants)),
+          {{"x", float_tensor({4}, {0, 1, 0, 2})}});
+    }
+  }
+}
+
 TEST(RunSplit, WhatIsNotSupportedIsRefused) {
   onnx::Model model = make_model(make_graph(
       {value_info("x", DType::kF32, {4})},
