@@ -25,6 +25,40 @@ std::vector<double> run(const OneNode& node, const std::vector<Operand>& operand
   return y.ok() ? values_of(y->at(0)) : std::vector<double>{};
 }
 
+TEST(DropoutImport, NothingIsDroppedAndTheMaskSaysSo) {
+  for (const DType dtype : {DType::kF32, DType::kF16}) {
+    const HostTensor x = tensor(dtype, {2, 2}, {1, -2, 0, 4});
+    for (const std::int64_t opset : {7, 10, 12, 13, 22}) {
+      std::vector<Operand> inputs = {x};
+      std::vector<Attribute> attributes;
+      if (opset < 12) {
+        attributes.push_back({"ratio", 0.75f, ""});
+      } else {
+        inputs.push_back(known(f32({}, {0.75})));
+        inputs.push_back(known(bool_scalar(false)));
+      }
+      for (std::size_t given = inputs.size(); given > 0; --given) {
+        const std::vector<Operand> some(inputs.begin(),
+                                        inputs.begin() + static_cast<std::ptrdiff_t>(given));
+        for (const std::size_t outputs : {1u, 2u}) {
+          const auto y = run_node(
+              {.op = "Dropout", .opset = opset, .attributes = attributes, .outputs = outputs},
+              some);
+          ASSERT_TRUE(y.ok()) << opset << ": " << y.error().message;
+          EXPECT_THAT(values_of(y->at(0)), ElementsAre(1, -2, 0, 4));
+          if (outputs == 1) continue;
+          EXPECT_EQ(y->at(1).dtype(), opset < 10 ? dtype : DType::kBool) << opset;
+          EXPECT_EQ(y->at(1).shape(), x.shape());
+          EXPECT_THAT(values_of(y->at(1)), ElementsAre(1, 1, 1, 1)) << opset;
+        }
+      }
+    }
+  }
+  EXPECT_THAT(refusal({.op = "Dropout", .opset = 13, .outputs = 2},
+                      {f32({1}, {1}), known(f32({}, {0.5})), known(bool_scalar(true))}),
+              HasSubstr("training mode draws random numbers"));
+}
+
 TEST(PointwiseImport, BroadcastOfOldOpsets) {
   const HostTensor a = f32({2, 2, 1}, {1, 2, 3, 4}), b = f32({2}, {10, 20});
   const std::vector<Attribute> at_axis = {attr("broadcast", 1), attr("axis", 1)};
