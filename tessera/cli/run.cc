@@ -13,6 +13,7 @@
 #include "tessera/driver/bench/bench_model.h"
 #include "tessera/driver/compile/about_model.h"
 #include "tessera/driver/compile/prepare_model.h"
+#include "tessera/driver/compile/run_loop.h"
 #include "tessera/driver/compile/run_split.h"
 #include "tessera/onnx/input_types.h"
 #include "tessera/runtime/device/devices.h"
@@ -224,6 +225,7 @@ Result<Named> run_any(const RunArgs& args, std::optional<driver::PlanSchedules>*
   load.optimize = !args.no_optimize;
   const std::string reason = out.error().message;
   TESSERA_TRY(const onnx::Model* model, source.model());
+  load.import.unrolled_nodes = driver::kUnrolledNodes;
   return run_in_parts(args, *model, load, given, pool, *plan, reason.substr(0, reason.find('\n')));
 }
 

@@ -32,7 +32,15 @@ struct ImportOptions {
   // Told what is wrong with the model and was mended (import_order.h); null: nobody.
   std::function<void(const std::string&)> warn;
   std::int64_t max_nodes = 2'000'000;  // of the finished graph: loops that unroll without end
+  // Steps of one Loop or Scan; more are refused, as is a Loop whose condition never ends.
+  std::int64_t max_loop_steps = 100'000;
+  // A Loop or Scan that would become more nodes than this (and has more than kFewSteps steps) is
+  // kDataDependent: somebody runs its body, imported once, step by step.
+  std::int64_t unrolled_nodes = INT64_MAX;
 };
+inline constexpr std::int64_t kFewSteps = 16;
+// Why a loop of more than max_loop_steps is refused.
+Error too_many_steps(std::int64_t limit);
 
 // kUnsupported lists every node that has no import function, with operator, version and reason.
 // kDataDependent: a shape or a branch depends on the values of inputs; give `values`.

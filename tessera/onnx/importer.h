@@ -52,6 +52,9 @@ class Importer final : public BodyImporter {
 
   Result<std::vector<ValueId>> import_body(const Graph& body,
                                            const std::vector<ValueId>& args) override;
+  LoopLimits loop_limits() const override {
+    return {options_.max_loop_steps, options_.unrolled_nodes};
+  }
 
  private:
   // Where a node stands: the same for all nodes of a graph, body or function.

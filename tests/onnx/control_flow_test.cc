@@ -98,14 +98,46 @@ TEST(Loop, ZeroTripsGiveEmptyScans) {
 TEST(Loop, RefusesLoopsWithoutEnd) {
   ImportOptions options;
   options.max_nodes = 500;
+  const auto large =
+      import_model(loop_model("n", "", {}, "go", {{"n", int_tensor({}, {5000})}}), options);
+  EXPECT_THAT(large.error().message, HasSubstr("beyond 500 nodes"));
   const auto endless = import_model(loop_model("", "", {}, "go", {}), options);
-  EXPECT_THAT(endless.error().message, HasSubstr("beyond 500 nodes"));
+  EXPECT_THAT(endless.error().message, HasSubstr("more than 100000 steps"));
   Graph body = make_graph({value_info("i", DType::kI64, {}), value_info("go", DType::kBool, {}),
                            value_info("v", DType::kF32, {2})},
                           {}, {"go", "v"});
   const Model idle = make_model(make_graph(
       {kX}, {make_node("Loop", {"", "", "x"}, {"y"}, {body_attribute("body", body)})}, {"y"}));
-  EXPECT_THAT(import_model(idle).error().message, HasSubstr("iterations"));
+  EXPECT_THAT(import_model(idle).error().message,
+              HasSubstr("more than 100000 steps; --max-loop-steps N"));
+}
+
+TEST(Loop, TheLimitOfStepsIsAnOption) {
+  const auto loop = [](std::int64_t steps) {
+    return loop_model("n", "", {}, "go", {{"n", int_tensor({}, {steps})}});
+  };
+  ImportOptions options;
+  options.max_loop_steps = 5;
+  EXPECT_TRUE(import_model(loop(5), options).ok());
+  const auto refused = import_model(loop(6), options);
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(refused.error().message, HasSubstr("more than 5 steps"));
+}
+
+TEST(Loop, LongOnesAreLeftToWhoeverRunsTheirBodies) {
+  const auto loop = [](std::int64_t steps) {
+    return loop_model("n", "c", {}, "go",
+                      {{"n", int_tensor({}, {steps})}, {"c", bool_scalar(true)}});
+  };
+  ImportOptions options;
+  options.unrolled_nodes = 40;
+  EXPECT_TRUE(import_model(loop(40), options).ok());
+  const auto refused = import_model(loop(41), options);
+  EXPECT_EQ(refused.error().code, ErrorCode::kDataDependent);
+  EXPECT_THAT(refused.error().message, HasSubstr("41 or more steps of 1 nodes are not unrolled"));
+  options.unrolled_nodes = 0;
+  EXPECT_TRUE(import_model(loop(kFewSteps), options).ok());
+  EXPECT_TRUE(import_model(loop(41)).ok());
 }
 
 TEST(Loop, ConditionOnDataIsDataDependent) {

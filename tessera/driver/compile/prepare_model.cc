@@ -55,6 +55,8 @@ void write_import(ByteWriter& key, const onnx::ImportOptions& import) {
   key.number(import.override_declared ? 1 : 0);
   key.number(import.builder.fold_limit);
   key.number(import.max_nodes);
+  key.number(import.max_loop_steps);
+  key.number(import.unrolled_nodes);
 }
 
 void write_passes(ByteWriter& key, const graph::PassOptions& passes) {

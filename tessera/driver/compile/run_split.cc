@@ -1,8 +1,10 @@
 #include "tessera/driver/compile/run_split.h"
 
+#include <algorithm>
 #include <functional>
 #include <set>
 
+#include "tessera/driver/compile/run_loop.h"
 #include "tessera/exec/model_runner.h"
 
 namespace tessera::driver {
@@ -23,16 +25,6 @@ onnx::ValueInfo info_of(const std::string& name, const HostTensor& tensor) {
   return info;
 }
 
-void collect_names(const onnx::Node& node, std::set<std::string>& names) {
-  names.insert(node.inputs.begin(), node.inputs.end());
-  for (const onnx::Attribute& a : node.attributes) {
-    const auto* body = std::get_if<std::shared_ptr<const onnx::Graph>>(&a.value);
-    if (body == nullptr) continue;
-    for (const onnx::Node& inner : (*body)->nodes) collect_names(inner, names);
-    for (const onnx::ValueInfo& output : (*body)->outputs) names.insert(output.name);
-  }
-}
-
 class SplitRunner {
  public:
   SplitRunner(const onnx::Model& model, const Values& inputs, NodeEvaluator& evaluator,
@@ -46,6 +38,7 @@ class SplitRunner {
     import_.builder = load.import.builder;
     if (!import_.builder.evaluate) import_.builder.evaluate = std::ref(evaluator_);
     import_.max_nodes = load.import.max_nodes;
+    import_.max_loop_steps = load.import.max_loop_steps;
     import_.override_declared = true;
   }
 
@@ -60,9 +53,12 @@ class SplitRunner {
       if (rest.empty()) break;
       if (i + 1 == kMostParts) return finish(rest, split.constants);
       const auto count = static_cast<std::int64_t>(split.ready.size());
+      TESSERA_DO(run_loops(split));
       const Result<void> ran = run_nodes(split.ready, split.later, split.constants);
       // A sequence, for one, cannot leave its part: then nothing is cut any more.
       if (!ran.ok() && ran.error().code == ErrorCode::kUnsupported) {
+        rest = split.ready;  // without the loops that ran
+        rest.insert(rest.end(), split.later.begin(), split.later.end());
         return finish(rest, split.constants);
       }
       TESSERA_DO(ran);
@@ -76,6 +72,7 @@ class SplitRunner {
   // The inputs of a part: in the first one they vary from run to run, so that nothing is folded.
   onnx::ImportOptions options_of(const onnx::Model& part, bool first) const {
     onnx::ImportOptions import = import_;
+    import.unrolled_nodes = load_.import.unrolled_nodes;
     for (const onnx::ValueInfo& info : part.graph.inputs) {
       const auto value = values_.find(info.name);
       if (value == values_.end()) continue;
@@ -144,7 +141,7 @@ class SplitRunner {
     }
     // What the evaluator cannot do by itself (it knows no constants) is left to the compiler.
     Result<std::vector<HostTensor>> small = make_error(ErrorCode::kUnsupported, "too large");
-    if (work < kWorthAPart) small = evaluate(graph, inputs);
+    if (work < kWorthAPart) small = evaluate_nodes(graph, evaluator_, inputs);
     TESSERA_TRY(std::vector<HostTensor> outputs,
                 small.ok() ? std::move(small) : compile_and_run(graph, tasks, inputs));
     for (std::size_t i = 0; i < names.size(); ++i) values_[names[i]] = std::move(outputs[i]);
@@ -160,30 +157,23 @@ class SplitRunner {
     return exec::run_model(compiled, pool_, inputs);
   }
 
-  Result<std::vector<HostTensor>> evaluate(const graph::Graph& graph,
-                                           const std::vector<HostTensor>& inputs) {
-    std::vector<HostTensor> tensors(graph.values.size());
-    for (std::size_t i = 0; i < graph.values.size(); ++i) {
-      if (graph.values[i].is_constant) tensors[i] = graph.values[i].constant;
-    }
-    const auto at = [&](graph::ValueId id) -> HostTensor& {
-      return tensors[static_cast<std::size_t>(id)];
-    };
-    for (std::size_t i = 0; i < inputs.size(); ++i) at(graph.inputs[i]) = inputs[i];
-    for (const graph::Node& node : graph.nodes) {
-      std::vector<const HostTensor*> args;
-      for (const graph::ValueId id : node.inputs) {
-        args.push_back(id == graph::kNoValue ? nullptr : &at(id));
+  // Runs the loops among the nodes that are ready, whose bodies are compiled, and takes them away.
+  Result<void> run_loops(onnx::SplitModel& split) {
+    std::vector<onnx::Node> others;
+    for (const onnx::Node& node : split.ready) {
+      TESSERA_TRY(std::optional<LoopRun> ran, run_loop(node, {whole_, values_, split.constants,
+                                                              evaluator_, pool_, load_, options_}));
+      if (!ran) {
+        others.push_back(node);
+        continue;
       }
-      auto results = evaluator_(*node.op, node.attrs, args);
-      if (!results) return results.error().with_context(node.origin);
-      for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-        at(node.outputs[i]) = std::move((*results)[i]);
+      out_.compiled_kernels += ran->compiled_kernels;
+      for (std::size_t i = 0; i < std::min(node.outputs.size(), ran->outputs.size()); ++i) {
+        if (!node.outputs[i].empty()) values_[node.outputs[i]] = std::move(ran->outputs[i]);
       }
     }
-    std::vector<HostTensor> outputs;
-    for (const graph::ValueId id : graph.outputs) outputs.push_back(at(id));
-    return outputs;
+    split.ready = std::move(others);
+    return {};
   }
 
   // Computes `nodes` on the host; `readers` come after them.

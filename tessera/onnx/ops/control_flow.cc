@@ -2,6 +2,7 @@
 // their bodies.
 #include <algorithm>
 
+#include "tessera/onnx/import.h"
 #include "tessera/onnx/ops/ops.h"
 #include "tessera/support/invalid.h"
 
@@ -10,8 +11,26 @@ namespace {
 
 using Values = Result<std::vector<ValueId>>;
 
-// Iterations of one loop; bodies that add no node would escape the limit on nodes.
-constexpr std::int64_t kMaxIterations = 100'000;
+std::int64_t count_nodes(const Graph& body) {
+  auto count = static_cast<std::int64_t>(body.nodes.size());
+  for (const Node& node : body.nodes) {
+    for (const Attribute& a : node.attributes) {
+      const auto* inner = std::get_if<std::shared_ptr<const Graph>>(&a.value);
+      if (inner != nullptr) count += count_nodes(**inner);
+    }
+  }
+  return count;
+}
+
+// Whether a loop may have so many steps, and be unrolled.
+Result<void> check_steps(Context& c, const Graph& body, std::int64_t steps) {
+  const LoopLimits limits = c.bodies.loop_limits();
+  if (steps > limits.steps) return too_many_steps(limits.steps);
+  const std::int64_t nodes = count_nodes(body);
+  if (steps <= kFewSteps || nodes == 0 || steps <= limits.unrolled_nodes / nodes) return {};
+  return make_error(ErrorCode::kDataDependent, "{} or more steps of {} nodes are not unrolled",
+                    steps, nodes);
+}
 
 Result<bool> known_condition(Context& c, ValueId id, std::string_view what) {
   if (Sequences::is_sequence(id)) return invalid("{} is a sequence", what);
@@ -141,10 +160,10 @@ Values import_loop(Context& c) {
   if (c.has(1)) {
     TESSERA_TRY(running, known_condition(c, c.in(1), "the condition"));
   }
+  // A condition may end the loop before.
+  if (!c.has(1)) TESSERA_DO(check_steps(c, *body, trips));
   for (std::int64_t i = 0; running && i < trips; ++i) {
-    if (i == kMaxIterations) {
-      return make_error(ErrorCode::kUnsupported, "more than {} iterations", kMaxIterations);
-    }
+    TESSERA_DO(check_steps(c, *body, i + 1));
     std::vector<ValueId> args{c.b.constant(body_scalar(*body, 0, DType::kI64, i)),
                               c.b.constant(body_scalar(*body, 1, DType::kBool, 1))};
     args.insert(args.end(), done.carried.begin(), done.carried.end());
@@ -205,9 +224,7 @@ Result<ScanPlan> plan_scan(Context& c, std::size_t first) {
 Result<Iterations> run_scan(Context& c, const ScanPlan& plan, std::vector<ValueId> states,
                             const std::vector<ValueId>& scans, const std::vector<std::size_t>& axes,
                             const std::vector<std::int64_t>& reverse, std::int64_t length) {
-  if (length > kMaxIterations) {
-    return make_error(ErrorCode::kUnsupported, "more than {} iterations", kMaxIterations);
-  }
+  TESSERA_DO(check_steps(c, *plan.body, length));
   Iterations done;
   done.carried = std::move(states);
   done.scans.resize(plan.scan_outputs);
@@ -324,6 +341,11 @@ Values import_scan8(Context& c) {
 }
 
 }  // namespace
+
+Error too_many_steps(std::int64_t limit) {
+  return make_error(ErrorCode::kUnsupported,
+                    "a loop of more than {} steps; --max-loop-steps N allows more", limit);
+}
 
 std::vector<OnnxOp> control_flow_rows() {
   return {{"If", 1, 1, 1, import_if},

@@ -15,10 +15,16 @@ namespace tessera::onnx {
 using graph::kNoValue;
 using graph::ValueId;
 
+// How far loops are followed; ImportOptions says what the numbers mean.
+struct LoopLimits {
+  std::int64_t steps = 0, unrolled_nodes = 0;
+};
+
 // Imports a body (of If, Loop, Scan) in the scope of the node that owns it.
 class BodyImporter {
  public:
   virtual ~BodyImporter() = default;
+  virtual LoopLimits loop_limits() const = 0;
   // `args` are bound to the body's inputs in order; returns the body's outputs.
   virtual Result<std::vector<ValueId>> import_body(const Graph& body,
                                                    const std::vector<ValueId>& args) = 0;
