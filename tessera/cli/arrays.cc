@@ -28,7 +28,13 @@ Result<NamedTensors> read_arrays(const std::string& path,
   return out;
 }
 
-Result<void> write_arrays(const std::string& path, const NamedTensors& outputs) {
+Result<void> write_arrays(const std::string& path, const NamedTensors& all) {
+  // A model may list an output more than once; the name says that it is the same.
+  std::set<std::string> names;
+  NamedTensors outputs;
+  for (const NamedTensor& t : all) {
+    if (names.insert(t.name).second) outputs.push_back(t);
+  }
   if (!is_npy(path)) return write_npz(path, outputs);
   if (outputs.size() == 1) return write_npy(path, outputs[0].tensor);
   return make_error(ErrorCode::kInvalidArgument,

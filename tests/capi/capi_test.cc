@@ -234,6 +234,29 @@ TEST_F(Session, SavedAndLoadedComputesTheSame) {
 }
 
 // The second model comes from what the first left in the cache, and has no graph until it is saved.
+TEST(Compile, AnOutputThatIsListedTwice) {
+  const std::string bytes = small_model("MatMul", 2);
+  tsr_model* model = nullptr;
+  tsr_session* session = nullptr;
+  const SmallModel small;
+  const tsr_status status =
+      api().compile_memory(bytes.data(), bytes.size(), &small.options, &model);
+  ASSERT_EQ(status.code, TSR_OK) << status.message;
+  ASSERT_EQ(api().num_outputs(model), 2);
+  EXPECT_STREQ(api().output(model, 1)->name, "y");
+  ASSERT_EQ(api().create_session(model, 1, &session).code, TSR_OK);
+  const Tensor x({2, 3}, {1, 2, 3, 4, 5, 6});
+  Tensor first({2, 2}, {0, 0, 0, 0}), second = first;
+  const tsr_dl_tensor outputs[2] = {
+      first.dl,
+      {second.values.data(), first.dl.device, 2, first.dl.dtype, second.shape.data(), nullptr, 0}};
+  EXPECT_EQ(api().run(session, &x.dl, 1, outputs, 2).code, TSR_OK);
+  EXPECT_EQ(first.values, (std::vector<float>{22, 28, 49, 64}));
+  EXPECT_EQ(second.values, first.values);
+  api().free_session(session);
+  api().free_model(model);
+}
+
 TEST(Compile, FilesAreKeptForTheNextStart) {
   namespace fs = std::filesystem;
   const fs::path folder = fs::temp_directory_path() / ("capi_kept_" + std::to_string(::getpid()));

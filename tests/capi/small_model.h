@@ -6,7 +6,7 @@
 namespace tessera::capi {
 
 // y = x * w with x f32[rows, 3], w = {{1,2},{3,4},{5,6}}; `op` other than MatMul gives a broken
-// model.
-std::string small_model(const std::string& op = "MatMul");
+// model; `listed`: how many times y is among the outputs.
+std::string small_model(const std::string& op = "MatMul", int listed = 1);
 
 }  // namespace tessera::capi

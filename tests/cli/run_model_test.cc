@@ -274,6 +274,37 @@ TEST(Run, SeveralArraysNeedAnArchive) {
                  {"y.npy holds one array", "2 outputs"});
 }
 
+// y is listed twice: it is written once, by the model, its artifact and node by node alike.
+TEST(Run, AnOutputThatIsListedTwice) {
+  const std::vector<onnx::Node> negation = {make_node("Neg", {"x"}, {"y"})};
+  std::vector<onnx::Node> waiting = negation;
+  waiting.push_back(make_node("NonZero", {"y"}, {"n"}));
+  const std::string compiled =
+      save("m.onnx", make_model(make_graph({floats("x", {"2"})}, negation, {"y", "y"})));
+  const std::string in_parts = save(
+      "parts.onnx", make_model(make_graph({floats("x", {"2"})}, waiting, {"y", "n", "y", "n"})));
+  const std::string folder = compiled + ".d";
+  ASSERT_EQ(run({"compile", compiled, "-o", folder}).code, 0);
+  const std::string inputs = save_arrays("x.npz", {{"x", float_tensor({2}, {-3, 4})}});
+  const std::string line = "y f32[2] min -4 max 3 mean -0.5\n";
+  for (const std::string& model : {compiled, folder, in_parts}) {
+    const std::string output = output_path();
+    const Finished result = run({"run", model, "--inputs", inputs, "-o", output});
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_EQ(result.out.find(line), 0u) << result.out;
+    EXPECT_NE(result.out.rfind(line), 0u) << "once for each time that it is listed: " << result.out;
+    const NamedTensors arrays = load_arrays(output);
+    ASSERT_EQ(arrays.size(), model == in_parts ? 2u : 1u);
+    EXPECT_EQ(arrays[0].name, "y");
+    EXPECT_EQ(mismatch(arrays[0].tensor, float_tensor({2}, {3, -4}), 0), "");
+  }
+  const std::string array = write_file("y.npy", "");
+  EXPECT_EQ(run({"run", compiled, "--inputs", inputs, "-o", array}).code, 0);
+  const Result<HostTensor> got = read_npy(array);
+  ASSERT_TRUE(got.ok());
+  EXPECT_EQ(mismatch(*got, float_tensor({2}, {3, -4}), 0), "");
+}
+
 TEST(Run, PlacesThatCannotBeWritten) {
   const std::string model = save("m.onnx", linear_model());
   const auto to = [&](const std::string& path) {
