@@ -22,12 +22,10 @@ std::string plain(const Json& value) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-// [1, 3, "height"] as 1x3xheight.
+// [1, 3, "height"] as [1, 3, height].
 std::string shape_text(const Json& shape) {
   if (!shape.is_array()) return plain(shape);
-  std::vector<std::string> parts;
-  for (const Json& size : shape) parts.push_back(plain(size));
-  return shape.empty() ? "scalar" : fmt::format("{}", fmt::join(parts, "x"));
+  return shape.empty() ? "scalar" : fmt::format("[{}]", plain(shape));
 }
 
 std::string row_text(const Json& row) {

@@ -37,6 +37,21 @@ TEST(Info, Model) {
   EXPECT_LT(text.out.find("inputs:"), text.out.find("outputs:")) << text.out;
 }
 
+TEST(Info, ShapesCanBeRead) {
+  using onnx::testing::make_node;
+  const std::string path =
+      save("shapes.onnx", onnx::testing::make_model(onnx::testing::make_graph(
+                              {floats("past", {"batch_size", "4", "past_sequence_length", "16"}),
+                               floats("scale", {}), floats("row", {"n"})},
+                              {make_node("Mul", {"past", "scale"}, {"y"})}, {"y", "row"})));
+  const Finished text = run({"info", path});
+  EXPECT_NE(text.out.find("past  f32  [batch_size, 4, past_sequence_length, 16]\n"),
+            std::string::npos)
+      << text.out;
+  EXPECT_NE(text.out.find("scale  f32  scalar\n"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("row  f32  [n]\n"), std::string::npos) << text.out;
+}
+
 // Weights that are nodes count as those that are not; "?" is no name of a size.
 TEST(Info, WeightsInNodesAndNamelessSizes) {
   using onnx::testing::float_tensor;
