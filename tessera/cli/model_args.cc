@@ -102,6 +102,9 @@ void add_input_options(Flags& app, ModelArgs& args) {
   app.add_option("--value", args.values,
                  "Value that an input always has: NAME=16000, NAME=[1,2,3], NAME=@file.npy "
                  "(repeatable); the model is then made for it, without that input");
+  app.add_option("--max-loop-steps", args.max_loop_steps,
+                 "Steps of a Loop or Scan beyond which the model is refused")
+      ->check(range(1, INT32_MAX));
 }
 
 Result<Shape> parse_shape(const std::string& text) {
@@ -157,6 +160,7 @@ int with_batch(ModelArgs& args, const std::function<int()>& command) {
 Result<onnx::ImportOptions> import_options(const ModelArgs& args) {
   onnx::ImportOptions options;
   options.warn = warn_once;
+  options.max_loop_steps = args.max_loop_steps;
   for (const std::string& text : args.shapes) {
     const std::size_t colon = text.rfind(':');  // names may contain colons
     if (colon == std::string::npos || colon == 0) {

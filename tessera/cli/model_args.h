@@ -18,6 +18,7 @@ struct ModelArgs {
   std::vector<std::string> dims;    // "batch=4"
   std::int64_t batch = 0;           // 0: as the model says
   std::vector<std::string> values;  // "sr=16000", "mask=[1,1,0]", "state=@state.npy"
+  std::int64_t max_loop_steps = onnx::ImportOptions{}.max_loop_steps;
   std::vector<std::string> skip;    // graph passes
   std::string dtype = "f32";        // that f32 is computed in
   std::string fast_math;            // "", or what may be rounded besides: "tf32"
@@ -33,7 +34,8 @@ void add_fast_math_option(Flags& app, ModelArgs& args);
 Result<target::Target> fast_target(const Result<target::Target>& target, const ModelArgs& args);
 // --dtype: f32, f16 or bf16.
 Result<DType> float_type(const std::string& name);
-// --shape, --dim, --batch and --value alone: of commands that name their models in another way.
+// --shape, --dim, --batch, --value and --max-loop-steps alone: of commands that name their models
+// in another way.
 void add_input_options(Flags& app, ModelArgs& args);
 
 // The batch of a model, where one is asked for: the parameter of a built-in one, else the size of

@@ -305,6 +305,34 @@ TEST(Run, AnOutputThatIsListedTwice) {
   EXPECT_EQ(mismatch(*got, float_tensor({2}, {3, -4}), 0), "");
 }
 
+TEST(Run, LongLoopsRunTheirBodyStepByStep) {
+  const onnx::Graph body = make_graph({floats("s", {"2"}), floats("e", {"2"})},
+                                      {make_node("Add", {"s", "e"}, {"t"})}, {"t", "t"});
+  const std::string model =
+      save("m.onnx", make_model(make_graph({floats("s0", {"2"}), floats("x", {"1080", "2"})},
+                                           {make_node("Scan", {"s0", "x"}, {"last", "all"},
+                                                      {onnx::testing::body_attribute("body", body),
+                                                       {"num_scan_inputs", std::int64_t{1}, ""}})},
+                                           {"last", "all"})));
+  const std::string inputs =
+      save_arrays("x.npz", {{"s0", float_tensor({2}, {1, 2})},
+                            {"x", float_tensor({1080, 2}, std::vector<double>(2160, 1))}});
+  const Finished result = run({"run", model, "--inputs", inputs});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out.find("last f32[2] min 1081 max 1082 mean 1081.5\nall f32[1080,2] "), 0u)
+      << result.out;
+  EXPECT_NE(result.err.find("1080 or more steps of 1 nodes"), std::string::npos) << result.err;
+  for (const char* command : {"run", "check", "tasks"}) {
+    std::vector<std::string> args = {command, model, "--max-loop-steps", "1079"};
+    if (args[0] == "run") args.insert(args.end(), {"--inputs", inputs});
+    const Finished refused = run(args);
+    EXPECT_EQ(refused.code, 5) << refused.err;
+    EXPECT_NE((refused.out + refused.err).find("more than 1079 steps; --max-loop-steps N"),
+              std::string::npos)
+        << refused.out << refused.err;
+  }
+}
+
 TEST(Run, PlacesThatCannotBeWritten) {
   const std::string model = save("m.onnx", linear_model());
   const auto to = [&](const std::string& path) {
