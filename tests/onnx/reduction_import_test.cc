@@ -97,6 +97,20 @@ TEST(SoftmaxImport, FlattensBeforeOpset13) {
               HasSubstr("axis 3"));
 }
 
+TEST(SoftmaxImport, EmptyAxes) {
+  for (const char* op : {"Softmax", "LogSoftmax", "Hardmax"}) {
+    for (const std::int64_t opset : {11, 13}) {
+      for (const Shape& shape : {Shape{2, 0}, Shape{0, 3}, Shape{2, 0, 3}, Shape{0}}) {
+        for (std::int64_t axis = 0; axis < static_cast<std::int64_t>(shape.size()); ++axis) {
+          const HostTensor y =
+              run({.op = op, .opset = opset, .attributes = {attr("axis", axis)}}, {f32(shape, {})});
+          EXPECT_EQ(y.shape(), shape) << op << opset << " axis " << axis;
+        }
+      }
+    }
+  }
+}
+
 TEST(BatchNormImport, FoldsToOneMultiplicationAndAddition) {
   Graph graph;
   graph.inputs = {value_info("x", DType::kF32, {1, 2, 3, 3})};

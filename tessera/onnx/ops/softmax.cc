@@ -14,7 +14,7 @@ Term softmax(Formula& f, Term x, std::int64_t axis) {
 // One where the first largest element is, zero elsewhere.
 Term hardmax(Formula& f, Term x, std::int64_t axis) {
   const Shape shape = f.shape(x);
-  if (f.failed()) return x;
+  if (f.failed() || elements(shape) == 0) return x;
   const std::int64_t size = shape[static_cast<std::size_t>(axis)];
   HostTensor numbers(DType::kI64, {size});
   for (std::int64_t i = 0; i < size; ++i) numbers.set_int(i, i);
