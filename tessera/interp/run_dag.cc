@@ -131,9 +131,11 @@ class OpRunner {
       const bool wins = op_.reducer == Reducer::kArgMax
                             ? is(ir::BinaryOp::kLt, 0, acc_[0], value[0])
                             : is(ir::BinaryOp::kLt, 0, value[0], acc_[0]);
-      const bool tie = is(ir::BinaryOp::kEq, 0, acc_[0], value[0]) &&
-                       is(ir::BinaryOp::kLt, 1, value[1], acc_[1]);
-      if (wins || tie) acc_ = value;
+      const bool before = is(ir::BinaryOp::kLt, 1, value[1], acc_[1]);
+      const bool tie = is(ir::BinaryOp::kEq, 0, acc_[0], value[0]) && before;
+      const bool nan = is(ir::BinaryOp::kNe, 0, value[0], value[0]);
+      const bool over_number = is(ir::BinaryOp::kEq, 0, acc_[0], acc_[0]);
+      if (wins || tie || (nan && (over_number || before))) acc_ = value;
       return;
     }
     for (std::size_t i = 0; i < value.size(); ++i) {

@@ -137,8 +137,13 @@ std::vector<Expr> combine(Reducer r, const std::vector<Expr>& acc, const std::ve
     case Reducer::kArgMax:
     case Reducer::kArgMin: {
       const Expr wins = r == Reducer::kArgMax ? ir::gt(value[0], acc[0]) : ir::lt(value[0], acc[0]);
-      const Expr tie = ir::logical_and(ir::eq(value[0], acc[0]), ir::lt(value[1], acc[1]));
-      const Expr take = ir::logical_or(wins, tie);
+      const Expr before = ir::lt(value[1], acc[1]);
+      const Expr tie = ir::logical_and(ir::eq(value[0], acc[0]), before);
+      Expr take = ir::logical_or(wins, tie);
+      if (is_float(value[0].type().dtype)) {
+        const Expr nan = ir::ne(value[0], value[0]), number = ir::eq(acc[0], acc[0]);
+        take = ir::logical_or(take, ir::logical_and(nan, ir::logical_or(number, before)));
+      }
       return {ir::select(take, value[0], acc[0]), ir::select(take, value[1], acc[1])};
     }
   }

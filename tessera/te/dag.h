@@ -25,7 +25,7 @@ enum class Reducer : std::uint8_t {
   kMin,
   kProd,
   kArgMax,  // values = {value, index}; outputs = {best value, its index}; ties keep the smaller
-            // index
+            // index. A NaN is better than every number, as kMax and kMin keep it
   kArgMin,
 };
 

@@ -86,9 +86,21 @@ TEST(ArgReduce, TiesAndDirections) {
   const HostTensor odd = tensor(DType::kF32, {2, 2}, {kNan, kNan, -kInf, -kInf});
   EXPECT_THAT(values_of(reduce(odd, arg_attrs("max", 1), "arg_reduce")), ElementsAre(0, 0));
   EXPECT_THAT(values_of(reduce(odd, arg_attrs("max", 1, false, true), "arg_reduce")),
-              ElementsAre(0, 1));
+              ElementsAre(1, 1));
   EXPECT_EQ(reduce(tensor(DType::kF32, {0, 3}, {}), arg_attrs("max", 1), "arg_reduce").shape(),
             (Shape{0}));
+}
+
+TEST(ArgReduce, ANanWinsOverNumbers) {
+  const HostTensor x = tensor(DType::kF32, {3, 4},
+                              {1, kNan, 5, kNan, kInf, -kInf, 0, kNan,  //
+                               kNan, kNan, kNan, kNan});
+  for (const char* kind : {"max", "min"}) {
+    EXPECT_THAT(values_of(reduce(x, arg_attrs(kind, 1), "arg_reduce")), ElementsAre(1, 3, 0));
+    EXPECT_THAT(values_of(reduce(x, arg_attrs(kind, 1, false, true), "arg_reduce")),
+                ElementsAre(3, 3, 3));
+    for (const double v : values_of(reduce(x, reduce_attrs(kind, {1})))) EXPECT_TRUE(std::isnan(v));
+  }
 }
 
 TEST(Reduce, RefusesWhatDoesNotFit) {

@@ -1,4 +1,5 @@
 // Pools: what the ONNX backend cases do not cover.
+#include <cmath>
 #include <limits>
 
 #include <gtest/gtest.h>
@@ -104,6 +105,18 @@ TEST(MaxPoolIndices, TiesAndPadding) {
   const Attrs attrs{{"kernel", Shape{3}}, {"before", Shape{1}}, {"layout", std::string("nchw")}};
   EXPECT_EQ(indices(attrs, floats({1, 1, 3}, {4, 4, 4})), (Indices{0, 0}));
   EXPECT_EQ(indices(attrs, floats({1, 1, 3}, {low, low, low})), (Indices{0, 0}));
+}
+
+TEST(MaxPoolIndices, ANanWinsOverNumbersAsInMaxPool) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Attrs attrs{{"kernel", Shape{3}}, {"before", Shape{1}}, {"layout", std::string("nchw")}};
+  const HostTensor x = floats({1, 1, 5}, {1, nan, 9, nan, nan});
+  EXPECT_EQ(indices(attrs, x), (std::vector<std::int64_t>{1, 1, 1, 3}));
+  Attrs max = attrs;
+  max.set("kind", std::string("max"));
+  for (const double v : run_pool(max, x)) EXPECT_TRUE(std::isnan(v));
+  const auto y = run_node("max_pool_indices", attrs, {x});
+  for (const double v : values_of((*y)[0])) EXPECT_TRUE(std::isnan(v));
 }
 
 TEST(MaxPoolIndices, ColumnMajor) {

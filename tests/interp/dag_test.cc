@@ -1,6 +1,9 @@
 // Matrix, row-wise and data-movement operations against hand-written loops in double.
+#include <array>
 #include <cmath>
 #include <limits>
+
+#include <fmt/format.h>
 
 #include "tessera/te/builder.h"
 #include "tests/interp/op_harness.h"
@@ -167,9 +170,23 @@ TEST(InterpDag, ArgReductionsKeepTheFirstOfEqualValues) {
 TEST(InterpDag, ArgmaxOfInfinitiesAndNan) {
   HostTensor x(DType::kF32, {1, 4});
   const double inf = std::numeric_limits<double>::infinity();
-  const double values[] = {std::nan(""), -inf, -inf, std::nan("")};
-  for (std::int64_t i = 0; i < 4; ++i) x.set_float(i, values[i]);
-  EXPECT_EQ(run(make("reduce:R=1,C=4,op=argmax"), {x}).value()[1].get_int(0), 1);
+  const auto found = [&](const char* op, const std::array<double, 4>& values) {
+    for (std::int64_t i = 0; i < 4; ++i) x.set_float(i, values[static_cast<std::size_t>(i)]);
+    const auto out = run(make(fmt::format("reduce:R=1,C=4,op={}", op)), {x}).value();
+    const std::int64_t at = out[1].get_int(0);
+    const double best = out[0].get_float(0), want = x.get_float(at);
+    EXPECT_TRUE(best == want || (std::isnan(best) && std::isnan(want))) << best;
+    return at;
+  };
+  const double nan = std::nan("");
+  EXPECT_EQ(found("argmax", {-inf, -inf, -inf, -inf}), 0);
+  EXPECT_EQ(found("argmin", {inf, inf, inf, inf}), 0);
+  for (const char* op : {"argmax", "argmin"}) {
+    EXPECT_EQ(found(op, {nan, -inf, inf, nan}), 0) << op;
+    EXPECT_EQ(found(op, {inf, -inf, nan, nan}), 2) << op;
+    EXPECT_EQ(found(op, {nan, nan, nan, nan}), 0) << op;
+    EXPECT_EQ(found(op, {-inf, inf, 0, nan}), 3) << op;
+  }
 }
 
 TEST(InterpDag, EltwiseChain) {

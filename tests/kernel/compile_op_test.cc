@@ -1,5 +1,7 @@
 #include "tessera/kernel/compile_op.h"
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "tessera/interp/interp.h"
@@ -11,7 +13,9 @@
 namespace tessera::kernel {
 namespace {
 
-te::Dag dag_of(const char* spec) { return te::make_dag(te::parse_op_spec(spec).value()).value(); }
+te::Dag dag_of(const std::string& spec) {
+  return te::make_dag(te::parse_op_spec(spec).value()).value();
+}
 
 void expect_error(const Result<CompiledOp>& op, ErrorCode code, const std::string& part) {
   ASSERT_FALSE(op.ok());
@@ -84,6 +88,43 @@ TEST(OpRunner, ComputesTheDag) {
               "split C i 4 tail=peel\nannotate C i.0 parallel\nannotate C i.1 unroll\n", 3);
   expect_runs("softmax:R=5,C=33", "annotate Y r parallel\n", 2);
   expect_runs("reduce:R=5,C=9,op=argmax", "", 1);
+}
+
+// The first NaN of a row is its largest and its smallest element, in every order of the loops.
+TEST(OpRunner, ArgReductionsFindTheFirstNan) {
+  constexpr std::int64_t kRows = 7, kColumns = 24;
+  runtime::ThreadPool pool({.threads = 1});
+  runtime::CpuDevice device(pool);
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kF64}) {
+    HostTensor x(dtype, {kRows, kColumns});
+    Rng rng(3);
+    for (std::int64_t i = 0; i < x.size(); ++i)
+      x.set_float(i, static_cast<double>(rng.between(-9, 9)));
+    for (std::int64_t r = 1; r < kRows; ++r) {  // row 0 has none, row 6 nothing else
+      for (std::int64_t k = r == 6 ? 0 : 4 * r - 1; k < kColumns; k += r == 6 ? 1 : 5)
+        x.set_float(r * kColumns + k, std::nan(""));
+    }
+    for (const char* kind : {"argmax", "argmin"}) {
+      const te::Dag dag = dag_of(
+          fmt::format("reduce:R={},C={},op={},dtype={}", kRows, kColumns, kind, to_text(dtype)));
+      const auto want = interp::run(dag, {x});
+      ASSERT_TRUE(want.ok()) << want.error().message;
+      for (const char* schedule :
+           {"", "split Y c 8\nrfactor Y c.1 1\nannotate Y.rf c.1 vectorize\n",
+            "annotate Y r vectorize\n"}) {
+        const auto op = compile_op(dag, schedule, target::host());
+        ASSERT_TRUE(op.ok()) << schedule << op.error().message;
+        OpRunner runner(*op, device);
+        ASSERT_TRUE(runner.set_input(0, x).ok());
+        ASSERT_TRUE(runner.run().ok());
+        const HostTensor at = runner.output(1).value();
+        EXPECT_EQ(testing::mismatch(at, (*want)[1], 0), "") << kind << schedule;
+        for (std::int64_t r = 1; r < kRows; ++r)
+          EXPECT_EQ(at.get_int(r), r == 6 ? 0 : 4 * r - 1) << kind << schedule;
+        EXPECT_TRUE(std::isnan(runner.output(0).value().get_float(3)));
+      }
+    }
+  }
 }
 
 TEST(OpRunner, PacksConstantInputs) {

@@ -111,6 +111,38 @@ TEST(SoftmaxImport, EmptyAxes) {
   }
 }
 
+// One rule for all that look for the largest or smallest element.
+TEST(ReduceImport, ANanWinsOverNumbers) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const HostTensor x = f32({2, 3}, {5, nan, nan, -kInf, kInf, 0});
+  const auto along = [&](const char* op) {
+    return values_of(
+        run({.op = op, .attributes = {attr("axis", std::int64_t{1}), attr("keepdims", 0)}}, {x}));
+  };
+  EXPECT_THAT(along("ArgMax"), ElementsAre(1, 1));
+  EXPECT_THAT(along("ArgMin"), ElementsAre(1, 0));
+  EXPECT_THAT(values_of(run({.op = "ArgMax",
+                             .attributes = {attr("axis", std::int64_t{1}), attr("keepdims", 0),
+                                            attr("select_last_index", 1)}},
+                            {x})),
+              ElementsAre(2, 1));
+  EXPECT_THAT(values_of(run({.op = "Hardmax"}, {x})), ElementsAre(0, 1, 0, 0, 1, 0));
+  for (const char* op : {"ReduceMax", "ReduceMin"}) {
+    const std::vector<double> y = values_of(
+        run({.op = op, .attributes = {attr("axes", Integers{1}), attr("keepdims", 0)}}, {x}));
+    EXPECT_TRUE(std::isnan(y[0])) << op;
+    EXPECT_EQ(std::abs(y[1]), kInf) << op;
+  }
+  const auto pooled =
+      run_node({.op = "MaxPool",
+                .attributes = {attr("kernel_shape", Integers{2}), attr("strides", Integers{1})},
+                .outputs = 2},
+               {f32({1, 2, 3}, {5, nan, nan, -kInf, kInf, 0})});
+  ASSERT_TRUE(pooled.ok()) << pooled.error().message;
+  EXPECT_TRUE(std::isnan(pooled->at(0).get_float(0)));
+  EXPECT_THAT(values_of(pooled->at(1)), ElementsAre(1, 1, 4, 4));
+}
+
 TEST(BatchNormImport, FoldsToOneMultiplicationAndAddition) {
   Graph graph;
   graph.inputs = {value_info("x", DType::kF32, {1, 2, 3, 3})};

@@ -150,11 +150,8 @@ Result<Buffers> define_arg_reduce(te::DagBuilder& b, const std::string& name, co
       name + ".best", reducer, out, {{"k0", size}}, [&](const Indices& i, const Indices& k) {
         return std::pair(te::at(inputs[0], source(reduced, keep, i, k)), number(k[0]));
       });
-  return Buffers{b.compute(name, out, [&](const Indices& i) {
-    const Expr found = te::at(best.second, i);
-    // A row of NaN has no best element: it keeps the identity, which is no position.
-    return ir::select(ir::lt(found, ir::int_imm(size)), number(found), ir::int_imm(0));
-  })};
+  return Buffers{
+      b.compute(name, out, [&](const Indices& i) { return number(te::at(best.second, i)); })};
 }
 
 }  // namespace
