@@ -34,6 +34,12 @@ Result<std::shared_ptr<const DeviceModel>> DeviceModel::make(const graph::Graph&
   m.weights_bytes = weights.bytes;
   out->program_ = make_device_program(made, out->code_, weights);
   out->copies_ = copies_of(made.model, weights);
+  out->index_checks_ = made.model.index_checks;
+  for (const exec::IndexCheck& c : out->index_checks_) {
+    out->check_rows_.push_back({c.node.c_str(), c.sizes.data(),
+                                static_cast<std::int64_t>(c.sizes.size()),
+                                static_cast<std::int32_t>(c.input)});
+  }
   out->inputs_ = infos_of(m.inputs);
   out->outputs_ = infos_of(m.outputs);
 
@@ -52,8 +58,13 @@ Result<std::shared_ptr<const DeviceModel>> DeviceModel::make(const graph::Graph&
   const auto count = [](const auto& list) { return static_cast<std::int64_t>(list.size()); };
   const DeviceProgram& p = out->program_;
   tsr_device_program& tables = out->tables_;
-  tables.common = {&info, reinterpret_cast<const unsigned char*>(out->weights_.data()), 0,
-                   out->copies_.data(), count(out->copies_)};
+  tables.common = {&info,
+                   reinterpret_cast<const unsigned char*>(out->weights_.data()),
+                   0,
+                   out->copies_.data(),
+                   count(out->copies_),
+                   out->check_rows_.data(),
+                   count(out->check_rows_)};
   tables.code = reinterpret_cast<const unsigned char*>(out->code_.bytes.data());
   tables.capability = p.capability;
   tables.modules = p.modules.data();

@@ -34,6 +34,8 @@ class DeviceModel {
   runtime::AlignedBuffer weights_;
   std::vector<tsr_tensor_info> inputs_, outputs_;
   std::vector<tsr_copy> copies_;
+  std::vector<exec::IndexCheck> index_checks_;
+  std::vector<tsr_index_check> check_rows_;
   tsr_model_info info_{};
   tsr_device_program tables_{};  // point into the above
 };

@@ -100,6 +100,7 @@ class Tables {
   void set_common(tsr_common* common) const {
     common->weights_digest = parts_.weights.digest;
     common->num_copies = static_cast<std::int64_t>(parts_.model.copies.size());
+    common->num_index_checks = static_cast<std::int64_t>(parts_.model.index_checks.size());
   }
 
   void point_common(Address program) {
@@ -113,6 +114,25 @@ class Tables {
       row.output = copy.output;
     }
     image_.point(program, offsetof(tsr_common, copies), add_constants(image_, copies));
+    image_.point(program, offsetof(tsr_common, index_checks), add_index_checks());
+  }
+
+  Address add_index_checks() {
+    const std::vector<exec::IndexCheck>& checks = parts_.model.index_checks;
+    std::vector<tsr_index_check> rows;
+    for (const exec::IndexCheck& check : checks) {
+      tsr_index_check& row = rows.emplace_back(zeroed<tsr_index_check>());
+      row.num_sizes = static_cast<std::int64_t>(check.sizes.size());
+      row.input = static_cast<std::int32_t>(check.input);
+    }
+    const Address at = add_table(image_, rows);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const std::size_t row = i * sizeof(tsr_index_check);
+      image_.point(at, row + offsetof(tsr_index_check, node), image_.text(checks[i].node));
+      image_.point(at, row + offsetof(tsr_index_check, sizes),
+                   add_constants(image_, checks[i].sizes));
+    }
+    return at;
   }
 
   // Ends with an empty row.

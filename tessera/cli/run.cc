@@ -34,18 +34,19 @@ struct Named {
   std::vector<HostTensor> tensors;
 };
 
-// The tensors in the model's order; what is not given is random with --random, else an error.
+// The tensors in the model's order; what is not given is one of `inputs`, which are random, with
+// --random, else an error.
 Result<std::vector<HostTensor>> arrange_inputs(const RunArgs& args,
                                                const std::map<std::string, HostTensor>& given,
                                                const std::vector<std::string>& names,
-                                               const std::vector<graph::TensorType>& types) {
+                                               const std::vector<graph::TensorType>& types,
+                                               std::vector<HostTensor> inputs) {
   for (const auto& [name, tensor] : given) {
     if (std::find(names.begin(), names.end(), name) == names.end()) {
       return make_error(ErrorCode::kInvalidArgument, "{}: the model has no input '{}'; it has: {}",
                         args.inputs, name, fmt::join(names, " "));
     }
   }
-  std::vector<HostTensor> inputs = driver::random_model_inputs(names, types, 1);
   for (std::size_t i = 0; i < names.size(); ++i) {
     const auto it = given.find(names[i]);
     if (it != given.end()) {
@@ -78,7 +79,8 @@ Result<Named> run_static(const RunArgs& args, driver::ModelSource& source, drive
   TESSERA_TRY(const exec::PreparedModel prepared, driver::prepare_model(source, options));
   const exec::CompiledModel& model = prepared.model;
   TESSERA_TRY(const std::vector<HostTensor> inputs,
-              arrange_inputs(args, given, model.input_names, model.input_types));
+              arrange_inputs(args, given, model.input_names, model.input_types,
+                             driver::random_model_inputs(model, 1)));
   Named out;
   out.names = model.output_names;
   TESSERA_TRY(out.tensors, exec::run_model(model, pool, inputs));
@@ -101,7 +103,9 @@ Result<Named> run_on_device(const RunArgs& args, const onnx::Model& model, drive
     names.push_back(graph.value(id).name);
     types.push_back(graph.type(id));
   }
-  TESSERA_TRY(const std::vector<HostTensor> inputs, arrange_inputs(args, given, names, types));
+  TESSERA_TRY(
+      const std::vector<HostTensor> inputs,
+      arrange_inputs(args, given, names, types, driver::random_model_inputs(names, types, 1)));
   exec::ModelOptions options;
   options.progress = build_progress();
   options.cache = load.cache;
@@ -139,7 +143,9 @@ Result<Named> run_in_parts(const RunArgs& args, const onnx::Model& model,
     names.push_back(input.name);
     types.push_back(input.type);
   }
-  TESSERA_TRY(const std::vector<HostTensor> inputs, arrange_inputs(args, given, names, types));
+  TESSERA_TRY(
+      const std::vector<HostTensor> inputs,
+      arrange_inputs(args, given, names, types, driver::random_model_inputs(names, types, 1)));
   for (std::size_t i = 0; i < names.size(); ++i) values[names[i]] = inputs[i];
   driver::NodeEvaluator evaluator(target::host(), pool, driver::kWorthCompiling, load.cache);
   exec::ModelOptions options;
@@ -177,7 +183,9 @@ Result<Named> run_artifact(const RunArgs& args) {
   }
   TESSERA_TRY(const auto given,
               read_inputs(args, [&]() -> Result<std::vector<std::string>> { return names; }));
-  TESSERA_TRY(const std::vector<HostTensor> inputs, arrange_inputs(args, given, names, types));
+  TESSERA_TRY(
+      const std::vector<HostTensor> inputs,
+      arrange_inputs(args, given, names, types, driver::random_model_inputs(names, types, 1)));
   Named out;
   for (const artifact::TensorDescription& t : m.outputs) out.names.push_back(t.name);
   TESSERA_TRY(out.tensors, loaded->run(inputs));
@@ -217,6 +225,7 @@ Result<Named> run_any(const RunArgs& args, std::optional<driver::PlanSchedules>*
     return make_error(ErrorCode::kUnsupported, "{}; such models run on the host only",
                       out.error().message);
   }
+  load.import.unrolled_nodes = driver::kUnrolledNodes;
   runtime::ThreadPool pool({.threads = args.threads});
   warn_of_threads(args.plan, *plan, pool.threads());
   Result<Named> out = run_static(args, source, load, given, pool, machine, *plan);
@@ -225,7 +234,6 @@ Result<Named> run_any(const RunArgs& args, std::optional<driver::PlanSchedules>*
   load.optimize = !args.no_optimize;
   const std::string reason = out.error().message;
   TESSERA_TRY(const onnx::Model* model, source.model());
-  load.import.unrolled_nodes = driver::kUnrolledNodes;
   return run_in_parts(args, *model, load, given, pool, *plan, reason.substr(0, reason.find('\n')));
 }
 

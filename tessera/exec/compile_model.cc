@@ -375,6 +375,7 @@ class Assembler {
     }
     model_->output_names = graph_.output_names;
     for (const ValueId id : graph_.outputs) model_->output_types.push_back(graph_.type(id));
+    model_->index_checks = find_index_checks(graph_);
   }
 
   graph::Graph& graph_;

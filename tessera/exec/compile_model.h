@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tessera/codegen/codegen.h"
+#include "tessera/exec/index_checks.h"
 #include "tessera/exec/memory_plan.h"
 #include "tessera/graph/graph.h"
 #include "tessera/kernel/kernel_cache.h"
@@ -80,6 +81,7 @@ struct CompiledModel {
     std::size_t output;
   };
   std::vector<Copy> copies;
+  std::vector<IndexCheck> index_checks;  // before a run
   std::int64_t arena_bytes = 0, live_bytes = 0, constant_bytes = 0;
   std::int64_t cached_kernels = 0;  // that were not built but found
   double lower_ms = 0, build_ms = 0;

@@ -250,7 +250,17 @@ Result<void> ModelRunner::set_input(std::size_t index, const HostTensor& tensor)
                       model_.input_names[index], to_text(type), to_text(given));
   }
   if (!ready_.ok()) return ready_.error();
+  // This process checks what its inputs hold when it runs: callers may fill them in place.
+  if (!process_) TESSERA_DO(check_input(index, tensor.data()));
   return device_.upload(inputs_[index].get(), tensor.data(), tensor.bytes());
+}
+
+Result<void> ModelRunner::check_input(std::size_t index, const void* data) const {
+  for (const IndexCheck& check : model_.index_checks) {
+    if (check.input != index) continue;
+    TESSERA_DO(check_indices(check, model_.input_types[index], model_.input_names[index], data));
+  }
+  return {};
 }
 
 Result<HostTensor> ModelRunner::input(std::size_t index) const {
@@ -291,6 +301,8 @@ Result<void> ModelRunner::run_parts() {
 
 Result<void> ModelRunner::run() {
   if (!ready_.ok()) return ready_.error();
+  for (std::size_t i = 0; process_ && i < inputs_.size(); ++i)
+    TESSERA_DO(check_input(i, inputs_[i].get()));
   const Awake awake(pool_);
   TESSERA_DO(run_parts());
   for (std::size_t i = 0; i < downloads_.size(); ++i) {

@@ -33,7 +33,8 @@ class ModelRunner {
   Result<void> set_input(std::size_t index, const HostTensor& tensor);
   // What it holds now.
   Result<HostTensor> input(std::size_t index) const;
-  // kRunFailed: a host operator refused its data, or the device failed.
+  // kRunFailed: a host operator refused its data, or the device failed. kInvalidArgument: an input
+  // holds an index that is out of range; on a GPU set_input() says so.
   Result<void> run();
   // Seconds of so many runs in a row, inputs and outputs on the device: by the device's clock, or,
   // with host operators, by this machine's.
@@ -74,6 +75,7 @@ class ModelRunner {
   Result<void*> address(const Storage& storage);
   Result<void> run_parts();
   Result<void> run_host(std::size_t step);
+  Result<void> check_input(std::size_t index, const void* data) const;
 
   const CompiledModel& model_;
   std::unique_ptr<runtime::Device> process_;  // where there is no other device

@@ -36,6 +36,11 @@ class ModelWriter {
       storage(c.from);
       size(c.output);
     });
+    each(m.index_checks, [&](const IndexCheck& c) {
+      size(c.input);
+      numbers(c.sizes);
+      bytes_.text(c.node);
+    });
     for (const std::int64_t n : {m.arena_bytes, m.live_bytes, m.constant_bytes}) bytes_.number(n);
     each(code, [&](const runtime::Binary& b) { kernel::write_binary(bytes_, b); });
     each(m.constants, [&](const HostTensor& t) { size(t.bytes()); });
@@ -126,6 +131,11 @@ class ModelReader {
     each(&m.copies, [&](CompiledModel::Copy& c) {
       storage(c.from);
       c.output = size();
+    });
+    each(&m.index_checks, [&](IndexCheck& c) {
+      c.input = size();
+      numbers(&c.sizes);
+      c.node = bytes_.text();
     });
     for (std::int64_t* n : {&m.arena_bytes, &m.live_bytes, &m.constant_bytes}) *n = bytes_.number();
     each(code, [&](runtime::Binary& b) { kernel::read_binary(bytes_, target, &b); });

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/artifact/compile_artifact.h"
+#include "tessera/graph/builder.h"
 #include "tessera/runtime/thread_pool.h"
 #include "tessera/support/files.h"
 #include "tests/artifact/artifact_fixture.h"
@@ -67,6 +68,33 @@ TEST(LoadArtifact, ChecksInputs) {
   ASSERT_FALSE(other.ok());
   EXPECT_NE(other.error().message.find("input 'x' must be f32 5x24, not f32 5x25"),
             std::string::npos);
+}
+
+TEST(LoadArtifact, RefusesIndicesOutOfRange) {
+  for (const DType dtype : {DType::kI64, DType::kI32}) {
+    graph::GraphBuilder b("embedding");
+    b.set_origin("Gather /embed");
+    Rng rng(1);
+    const graph::ValueId ids = b.input("ids", {dtype, {3}});
+    const graph::ValueId table = b.constant(random_tensor(DType::kF32, {7, 4}, rng), "table");
+    const graph::Graph graph =
+        b.finish({*b.add("gather", {table, ids}, {{"axis", std::int64_t{0}}})}, {"y"});
+    const auto loaded = load_artifact(compiled(graph), {.threads = 1});
+    ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+    HostTensor at(dtype, {3});
+    at.set_int(0, 6);
+    at.set_int(1, -7);
+    const auto outputs = (*loaded)->run({at});
+    ASSERT_TRUE(outputs.ok()) << outputs.error().message;
+    expect_close(*outputs, expected(graph, {at}));
+    at.set_int(2, -8);
+    const auto refused = (*loaded)->run({at});
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_EQ(refused.error().message,
+              "Gather /embed: index -8 (element 2 of input 'ids') is outside a dimension of size "
+              "7");
+  }
 }
 
 TEST(LoadArtifact, RefusesDamagedWeights) {

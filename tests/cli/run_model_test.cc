@@ -305,6 +305,35 @@ TEST(Run, AnOutputThatIsListedTwice) {
   EXPECT_EQ(mismatch(*got, float_tensor({2}, {3, -4}), 0), "");
 }
 
+// By the model, by the one kept in the cache, by its artifact and node by node.
+TEST(Run, IndicesOutOfRangeAreRefused) {
+  onnx::Model model = make_model(make_graph({}, {make_node("Gather", {"t", "ids"}, {"y"})}, {"y"},
+                                            {{"t", float_tensor({3}, {5, 6, 7})}}));
+  model.graph.inputs.push_back({"ids", "i64", true, {{4, ""}}});
+  model.graph.nodes[0].name = "embed";
+  onnx::Model waiting = model;
+  waiting.graph.nodes.push_back(make_node("NonZero", {"y"}, {"n"}));
+  waiting.graph.outputs.push_back(onnx::testing::output("n"));
+  const std::string file = save("m.onnx", model), in_parts = save("parts.onnx", waiting);
+  const std::string folder = file + ".d";
+  ASSERT_EQ(run({"compile", file, "-o", folder}).code, 0);
+  const std::string good = save_arrays("x.npz", {{"ids", int_tensor({4}, {0, 2, -1, -3})}});
+  const std::string bad = save_arrays("bad.npz", {{"ids", int_tensor({4}, {0, 1, 3, -1})}});
+  for (const std::string& path : {file, file, folder, in_parts}) {
+    const Finished right = run({"run", path, "--inputs", good});
+    EXPECT_EQ(right.code, 0) << right.err;
+    EXPECT_EQ(right.out.find("y f32[4] min 5 max 7 mean 6\n"), 0u) << right.out;
+    expect_refused(run({"run", path, "--inputs", bad}), 2, {"embed", "index 3", "size 3"});
+  }
+  model.graph.initializers.push_back({"ids", int_tensor({4}, {0, 1, 3, -1})});
+  const std::string known = save("known.onnx", model);
+  for (const char* command : {"run", "compile", "check"}) {
+    std::vector<std::string> args = {command, known};
+    if (args[0] == "compile") args.insert(args.end(), {"-o", file + ".e"});
+    expect_refused(run(args), 2, {"embed", "index 3", "size 3"});
+  }
+}
+
 TEST(Run, LongLoopsRunTheirBodyStepByStep) {
   const onnx::Graph body = make_graph({floats("s", {"2"}), floats("e", {"2"})},
                                       {make_node("Add", {"s", "e"}, {"t"})}, {"t", "t"});

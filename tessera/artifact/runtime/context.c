@@ -203,8 +203,9 @@ static tsr_status tsr_execute(tsr_context* context, unsigned char* memory) {
 static tsr_status tsr_run_given(tsr_context* context, void* memory) {
   const tsr_model_info* info = context->program->common.info;
   const int32_t in = info->num_inputs, all = in + info->num_outputs;
-  tsr_status status = tsr_ok();
+  tsr_status status = tsr_check_indices(&context->program->common, context->given);
   int32_t i;
+  if (status.code != TSR_OK) return status;
   if (context->pool) tsr_pool_begin(context->pool);
   if (!memory) memory = tsr_own_memory(context);
   if (!memory) {

@@ -208,10 +208,11 @@ static tsr_status tsr_give_back(tsr_context* context, void* stream, int32_t slot
 static tsr_status tsr_run_given(tsr_context* context, void* stream) {
   const tsr_device_program* program = context->program;
   const int32_t in = program->common.info->num_inputs, all = tsr_num_slots(context);
-  tsr_status status = tsr_device_enter(context->device);
+  tsr_status status = tsr_check_indices(&program->common, context->given);
   int wait = stream == NULL;
   int64_t p;
   int32_t i;
+  if (status.code == TSR_OK) status = tsr_device_enter(context->device);
   if (status.code != TSR_OK) return status;
   if (!stream) stream = tsr_base(context)->stream;
   for (i = 0; status.code == TSR_OK && i < all; ++i) {

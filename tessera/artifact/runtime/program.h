@@ -27,6 +27,15 @@ typedef struct tsr_copy {
   int32_t output;
 } tsr_copy;
 
+/* An input of i32 or i64 whose elements are indices: element i must be in [-n, n) with n = sizes[i
+ * % num_sizes]. */
+typedef struct tsr_index_check {
+  const char* node; /* that reads by them */
+  const int64_t* sizes;
+  int64_t num_sizes;
+  int32_t input;
+} tsr_index_check;
+
 /* What both kinds of programs have. */
 typedef struct tsr_common {
   const tsr_model_info* info;
@@ -34,6 +43,8 @@ typedef struct tsr_common {
   uint64_t weights_digest;
   const tsr_copy* copies;
   int64_t num_copies;
+  const tsr_index_check* index_checks;
+  int64_t num_index_checks;
 } tsr_common;
 
 /* Of processors: functions of the library itself. */

@@ -131,3 +131,33 @@ static tsr_status tsr_take_tensors(const tsr_model_info* info, const tsr_dl_tens
   }
   return tsr_check_overlap(info, given);
 }
+
+/* Kernels clamp indices, so wrong ones are found here; those in memory of a device are not. */
+static tsr_status tsr_check_indices(const tsr_common* common, const tsr_given* given) {
+  int64_t c, i;
+  for (c = 0; c < common->num_index_checks; ++c) {
+    const tsr_index_check* check = &common->index_checks[c];
+    const tsr_tensor_info* tensor = &common->info->inputs[check->input];
+    const int wide = tensor->dl_bits == 64;
+    const int64_t count = tensor->bytes / (wide ? 8 : 4);
+    const unsigned char* data = (const unsigned char*)given[check->input].data;
+    if (given[check->input].on_device) continue;
+    for (i = 0; i < count; ++i) {
+      const int64_t n = check->sizes[check->num_sizes == 1 ? 0 : i % check->num_sizes];
+      int64_t value;
+      if (wide) {
+        memcpy(&value, data + 8 * i, 8);
+      } else {
+        int32_t narrow;
+        memcpy(&narrow, data + 4 * i, 4);
+        value = narrow;
+      }
+      if (value >= -n && value < n) continue;
+      return tsr_fail(TSR_INVALID_ARGUMENT,
+                      "%s: index %lld (element %lld of input '%s') is outside a dimension of size "
+                      "%lld",
+                      check->node, (long long)value, (long long)i, tensor->name, (long long)n);
+    }
+  }
+  return tsr_ok();
+}

@@ -130,7 +130,7 @@ Result<std::vector<HostTensor>> chosen_inputs(const exec::CompiledModel& model,
                         name, fmt::join(names, " "));
     }
   }
-  std::vector<HostTensor> inputs = random_model_inputs(names, model.input_types, kSeed);
+  std::vector<HostTensor> inputs = random_model_inputs(model, kSeed);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const auto it = options.inputs.find(names[i]);
     if (it != options.inputs.end()) inputs[i] = it->second;
@@ -322,6 +322,18 @@ std::vector<HostTensor> random_model_inputs(const std::vector<std::string>& name
       }
     }
     inputs.push_back(std::move(t));
+  }
+  return inputs;
+}
+
+std::vector<HostTensor> random_model_inputs(const exec::CompiledModel& model, std::uint64_t seed) {
+  std::vector<HostTensor> inputs = random_model_inputs(model.input_names, model.input_types, seed);
+  for (const exec::IndexCheck& check : model.index_checks) {
+    const std::int64_t least = *std::min_element(check.sizes.begin(), check.sizes.end());
+    HostTensor& t = inputs[check.input];
+    for (std::int64_t k = 0; k < t.size(); ++k) {
+      t.set_int(k, std::min(t.get_int(k), std::max<std::int64_t>(0, least - 1)));
+    }
   }
   return inputs;
 }

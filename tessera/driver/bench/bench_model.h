@@ -55,6 +55,8 @@ struct ModelBenchResult {
 std::vector<HostTensor> random_model_inputs(const std::vector<std::string>& names,
                                             const std::vector<graph::TensorType>& types,
                                             std::uint64_t seed);
+// The same; indices are in the range of what they index.
+std::vector<HostTensor> random_model_inputs(const exec::CompiledModel& model, std::uint64_t seed);
 
 // What a model computes by code of ours that is made in another way: for a GPU by the cores of this
 // machine, else by every node alone (in `pool`), with nothing rewritten, fused or reordered.

@@ -264,7 +264,7 @@ class ModelPlans {
   }
 
   std::vector<HostTensor> inputs_of(const Built& built) const {
-    return random_model_inputs(built.model.input_names, built.model.input_types, kInputSeed);
+    return random_model_inputs(built.model, kInputSeed);
   }
   Result<std::vector<HostTensor>> outputs_of(const Built& built) const {
     return exec::run_model(built.model, pool_, inputs_of(built));

@@ -43,8 +43,7 @@ void add_samples(const runtime::Samples& more, runtime::Samples* all) {
 }
 
 Result<void> set_inputs(const exec::CompiledModel& model, exec::ModelRunner& runner) {
-  const std::vector<HostTensor> inputs =
-      random_model_inputs(model.input_names, model.input_types, kSeed);
+  const std::vector<HostTensor> inputs = random_model_inputs(model, kSeed);
   for (std::size_t i = 0; i < inputs.size(); ++i) TESSERA_DO(runner.set_input(i, inputs[i]));
   return runner.run();
 }
@@ -150,8 +149,7 @@ std::unique_ptr<exec::ModelRunner> WholeModels::runner(const Built& built) const
 }
 
 Result<std::vector<HostTensor>> WholeModels::outputs_of(const Built& built) const {
-  const std::vector<HostTensor> inputs =
-      random_model_inputs(built.model.input_names, built.model.input_types, kSeed);
+  const std::vector<HostTensor> inputs = random_model_inputs(built.model, kSeed);
   return device_ ? exec::run_model(built.model, *device_, inputs)
                  : exec::run_model(built.model, *pool_, inputs);
 }
@@ -219,10 +217,8 @@ Result<bool> WholeModels::check_untuned(std::size_t subject) {
   TESSERA_TRY(const std::vector<HostTensor> got, outputs_of(*plain));
   const auto otherwise = [&]() -> Result<std::vector<HostTensor>> {
     TESSERA_TRY(const onnx::Model model, load_onnx(s.name));
-    return outputs_otherwise(
-        model, options_.target, s.load, options_.model,
-        random_model_inputs(plain->model.input_names, plain->model.input_types, kSeed),
-        pool_.get());
+    return outputs_otherwise(model, options_.target, s.load, options_.model,
+                             random_model_inputs(plain->model, kSeed), pool_.get());
   };
   const Result<std::vector<HostTensor>> want = otherwise();
   if (!want) {
