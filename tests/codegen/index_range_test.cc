@@ -44,8 +44,35 @@ TEST_F(IndexRange, GivesUpWhereItCannotTell) {
   EXPECT_EQ(range(ir::Binary::make(BinaryOp::kAdd, i_, other_)), "unknown");
   EXPECT_EQ(range(op(BinaryOp::kDiv, j_, 2)), "unknown");
   EXPECT_EQ(range(op(BinaryOp::kFloorDiv, i_, -2)), "unknown");
-  EXPECT_EQ(range(ir::Ramp::make(i_, 1, 4)), "unknown");
+  EXPECT_EQ(range(ir::Binary::make(BinaryOp::kMin, i_, other_)), "unknown");
   EXPECT_EQ(range(op(BinaryOp::kMul, i_, INT64_MAX)), "unknown");
+}
+
+TEST_F(IndexRange, CoversAllLanes) {
+  EXPECT_EQ(range(ir::Ramp::make(i_, 2, 4)), "0..15");
+  EXPECT_EQ(range(ir::Ramp::make(j_, -1, 4)), "-6..5");
+  EXPECT_EQ(range(ir::Broadcast::make(j_, 4)), "-3..5");
+}
+
+TEST_F(IndexRange, AClampBoundsWhatIsUnknown) {
+  EXPECT_EQ(range(op(BinaryOp::kMin, op(BinaryOp::kMax, other_, 0), 6)), "0..6");
+  EXPECT_EQ(range(op(BinaryOp::kMax, op(BinaryOp::kMin, other_, 6), 0)), "0..6");
+}
+
+TEST_F(IndexRange, OfALoadIsThePlaceInItsBuffer) {
+  const ir::Buffer b = ir::Buffer::make("b", DType::kF32, {10, 20});
+  const auto place = [&](const Expr& row, const Expr& column) {
+    const Expr e = ir::Load::make(b, {row, column});
+    const auto r = range_of(*e.as<ir::Load>(), vars_);
+    return r ? fmt::format("{}..{}", r->low, r->high) : "unknown";
+  };
+  EXPECT_EQ(place(i_, j_), "-3..185");
+  EXPECT_EQ(place(i_, ir::Ramp::make(ir::int_imm(4), 1, 8)), "4..191");
+  const Expr rows = ir::Broadcast::make(other_, 8);
+  const Expr clamped =
+      ir::min(ir::max(rows, ir::imm_like(rows.type(), 0)), ir::imm_like(rows.type(), 9));
+  EXPECT_EQ(place(clamped, ir::Ramp::make(i_, 1, 8)), "0..196");
+  EXPECT_EQ(place(other_, i_), "unknown");
 }
 
 TEST_F(IndexRange, SaysWhatFitsIn32Bits) {

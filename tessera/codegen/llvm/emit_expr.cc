@@ -6,6 +6,7 @@
 #include "tessera/codegen/lane.h"
 #include "tessera/codegen/llvm/emitter.h"
 #include "tessera/ir/build.h"
+#include "tessera/ir/visitor.h"
 
 namespace tessera::codegen {
 
@@ -124,32 +125,89 @@ Value* Emitter::emit_call(const ir::Call& call) {
               call.type);
 }
 
-bool Emitter::may_fault(const Expr& e) const {
-  if (const auto* load = e.as<ir::Load>()) {
-    const auto place = place_of(load->buffer, load->indices);
-    if (load->buffer->scope != ir::Scope::kStack || !place || !place->base.terms.empty())
-      return true;
-    const std::int64_t first = place->base.constant;
-    const std::int64_t last = first + (load->type.lanes - 1) * place->stride;
-    return std::min(first, last) < 0 || std::max(first, last) >= load->buffer.size();
+namespace {
+
+// A branch costs about as much as so many operations.
+constexpr int kCheap = 32, kCallCost = 8;
+
+bool is_cheap(const Expr& e) {
+  int cost = 0;
+  ir::for_each_expr(e, [&](const Expr& x) { cost += x.as<ir::Call>() ? kCallCost : 1; });
+  return cost <= kCheap;
+}
+
+// Beyond registers.
+bool reads_memory(const Expr& e) {
+  bool found = false;
+  ir::for_each_expr(e, [&](const Expr& x) {
+    const auto* load = x.as<ir::Load>();
+    found = found || (load && load->buffer->scope != ir::Scope::kStack);
+  });
+  return found;
+}
+
+// What is read or chosen to know a value, whatever the data.
+class Made final : public ir::Visitor {
+ public:
+  std::vector<const ir::ExprNode*> found;
+
+ private:
+  using ir::Visitor::visit;
+  void visit(const ir::Load& load) override {
+    found.push_back(&load);
+    Visitor::visit(load);
   }
-  if (!contains_load(e)) return false;
-  if (const auto* binary = e.as<ir::Binary>()) return may_fault(binary->a) || may_fault(binary->b);
-  if (const auto* cast = e.as<ir::Cast>()) return may_fault(cast->value);
-  if (const auto* copy = e.as<ir::Broadcast>()) return may_fault(copy->value);
-  if (const auto* shuffle = e.as<ir::Shuffle>()) return may_fault(shuffle->value);
-  if (const auto* call = e.as<ir::Call>()) {
-    return std::any_of(call->args.begin(), call->args.end(),
-                       [&](const Expr& arg) { return may_fault(arg); });
+  void visit(const ir::Select& select) override {
+    found.push_back(&select);
+    (*this)(select.cond);
   }
+};
+
+}  // namespace
+
+// Whether it may read outside of a buffer, beyond what was `made` before.
+bool Emitter::may_fault(const Expr& e, const std::vector<const ir::ExprNode*>& made) const {
+  const auto* load = e.as<ir::Load>();
+  const auto* select = e.as<ir::Select>();
+  const bool known =
+      (load || select) && std::any_of(made.begin(), made.end(), [&](const ir::ExprNode* n) {
+        return n->kind == e.kind() && ir::equal(Expr(n), e);
+      });
+  if (known || !contains_load(e)) return false;
+  const auto any = [&](const std::vector<Expr>& parts) {
+    return std::any_of(parts.begin(), parts.end(),
+                       [&](const Expr& part) { return may_fault(part, made); });
+  };
+  if (load) {
+    const auto range = range_of(*load, ranges_);
+    return any(load->indices) || !range || range->low < 0 || range->high >= load->buffer.size();
+  }
+  if (select) return any({select->cond, select->on_true, select->on_false});
+  if (const auto* binary = e.as<ir::Binary>()) return any({binary->a, binary->b});
+  if (const auto* cast = e.as<ir::Cast>()) return may_fault(cast->value, made);
+  if (const auto* copy = e.as<ir::Broadcast>()) return may_fault(copy->value, made);
+  if (const auto* shuffle = e.as<ir::Shuffle>()) return may_fault(shuffle->value, made);
+  if (const auto* call = e.as<ir::Call>()) return any(call->args);
   return true;
+}
+
+// Conditions on loop variables alone hold for long runs: a branch reads one side only. Those on
+// data do not, and lanes that differ would be computed one by one. Copies to the shared memory of a
+// GPU keep their branches: what is outside is not fetched.
+bool Emitter::may_make_both(const ir::Select& select) const {
+  const Expr &x = select.on_true, &y = select.on_false;
+  Made made;
+  made(select.cond);
+  if (may_fault(x, made.found) || may_fault(y, made.found)) return false;
+  if (!reads_memory(x) && !reads_memory(y)) return true;
+  if (!contains_load(select.cond) || (launch_ && copies_)) return false;
+  return select.cond.lanes() > 1 || (is_cheap(x) && is_cheap(y));
 }
 
 Value* Emitter::emit_select(const ir::Select& select) {
   Value* cond = emit(select.cond);
-  if (!may_fault(select.on_true) && !may_fault(select.on_false)) {
+  if (may_make_both(select))
     return b_.CreateSelect(cond, emit(select.on_true), emit(select.on_false));
-  }
   if (cond->getType()->isVectorTy()) return emit_lanes_select(select, cond);
   if (Value* v = load_or(select, cond)) return v;
   return branch(

@@ -208,6 +208,11 @@ void Emitter::emit_if(const ir::If& branch) {
   b_.SetInsertPoint(join);
 }
 
+void Emitter::note_range(const ir::For& loop) {
+  const auto extent = range_of(loop.extent, ranges_);
+  if (extent) ranges_[loop.var.get()] = {0, std::max<std::int64_t>(extent->high - 1, 0)};
+}
+
 void Emitter::emit_for(const ir::For& loop) {
   if (launch_ && loop.loop_kind == ir::LoopKind::kUnrolled) return emit_unrolled(loop);
   if (loop.loop_kind != ir::LoopKind::kSerial && loop.loop_kind != ir::LoopKind::kParallel) {
@@ -218,8 +223,7 @@ void Emitter::emit_for(const ir::For& loop) {
   if (!launch_ && runs_parallel(loop, frame_.worker != nullptr)) return emit_parallel(loop);
   const auto extent = ir::as_const_int(loop.extent);
   if (extent && *extent <= 0) return;
-  const auto range = policy_.narrow_indices ? range_of(loop.extent, ranges_) : std::nullopt;
-  if (range) ranges_[loop.var.get()] = {0, std::max<std::int64_t>(range->high - 1, 0)};
+  note_range(loop);
   if (extent && *extent == 1) {
     frame_.vars[loop.var.get()] = {b_.getInt64(0), 0, b_.getInt32(0)};
     return emit_stmt(loop.body);
@@ -338,7 +342,9 @@ void Emitter::emit_parallel(const ir::For& loop) {
   for (std::size_t i = 0; i < slots.size(); ++i) {
     b_.CreateStore(slots[i], b_.CreateConstGEP1_64(b_.getInt64Ty(), closure, i));
   }
+  note_range(loop);
   llvm::Function* body = emit_body(loop, used.vars, used.buffers);
+  ranges_.erase(loop.var.get());
   llvm::Type* ptr = b_.getPtrTy();
   auto* signature =
       llvm::FunctionType::get(b_.getVoidTy(), {ptr, ptr, ptr, b_.getInt64Ty()}, false);

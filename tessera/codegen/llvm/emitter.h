@@ -146,7 +146,8 @@ class Emitter {
   llvm::Value* emit_lazily(const ir::Expr& e);
   llvm::Value* masked_load(const ir::Select& select, llvm::Value* cond);
   llvm::Value* load_or(const ir::Select& select, llvm::Value* cond);
-  bool may_fault(const ir::Expr& e) const;
+  bool may_fault(const ir::Expr& e, const std::vector<const ir::ExprNode*>& made = {}) const;
+  bool may_make_both(const ir::Select& select) const;
   llvm::Value* emit_hoisted(const ir::Expr& e, int depth);
   int depth_of(const ir::Expr& e) const;        // -1: must be computed in place
   llvm::Value* emit_narrow(const ir::Expr& e);  // an i64 scalar as i32; null where it may not fit
@@ -240,6 +241,7 @@ class Emitter {
   void emit_allocate(const ir::Allocate& allocate);
   void emit_if(const ir::If& branch);
   void emit_for(const ir::For& loop);
+  void note_range(const ir::For& loop);
   void emit_unrolled(const ir::For& loop);
   void emit_loop(const ir::Expr& var, llvm::Value* begin, llvm::Value* count, bool may_be_empty,
                  const ir::Stmt& body);

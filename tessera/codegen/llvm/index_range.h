@@ -1,10 +1,12 @@
-// Bounds of scalar index expressions, so that they can be computed in 32 bits.
+// Bounds of index expressions: those that fit are computed in 32 bits, and a load that lies in its
+// buffer for certain may be made early.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <unordered_map>
 
+#include "tessera/codegen/llvm/index.h"
 #include "tessera/ir/expr.h"
 
 namespace tessera::codegen {
@@ -14,8 +16,10 @@ struct Range {
 };
 using VarRanges = std::unordered_map<const ir::ExprNode*, Range>;
 
-// Nothing when a part is no arithmetic of known variables, or too large to tell.
+// Of all lanes. Nothing when a part is no arithmetic of known variables, or too large to tell.
 std::optional<Range> range_of(const ir::Expr& e, const VarRanges& vars);
+// Of the places in the buffer that a load reads, in elements.
+std::optional<Range> range_of(const ir::Load& load, const VarRanges& vars);
 
 inline bool fits_32_bits(const std::optional<Range>& r) {
   return r && r->low >= INT32_MIN && r->high <= INT32_MAX;
