@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include <fmt/ranges.h>
 
@@ -59,6 +61,12 @@ bool have_common(const std::set<ir::Buffer>& a, const std::set<ir::Buffer>& b) {
 
 using Colours = std::map<ir::Buffer, std::uint64_t>;
 
+// Where the text of an operation names the colour of a buffer.
+struct Spot {
+  std::size_t at;
+  ir::Buffer buffer;
+};
+
 // The text of an expression without names: axes by position, buffers by colour.
 class Signature {
  public:
@@ -70,59 +78,81 @@ class Signature {
     for (const Expr& value : op.values) roots_.insert(value.get());
   }
 
-  // Where operands commute, the order of `before` decides, whatever is written.
   std::string operator()(const Expr& e) const {
+    std::string text;
+    write(e, text);
+    return text;
+  }
+
+  // Where operands commute, the order of `before` decides, whatever is written.
+  void write(const Expr& e, std::string& out, std::vector<Spot>* spots = nullptr) const {
+    const auto to = std::back_inserter(out);
     switch (e.kind()) {
       case ir::ExprKind::kIntImm:
-        return fmt::format("{}:{}", to_text(e.dtype()), e.as<ir::IntImm>()->value);
+        fmt::format_to(to, "{}:{}", to_text(e.dtype()), e.as<ir::IntImm>()->value);
+        return;
       case ir::ExprKind::kFloatImm:
-        return fmt::format("{}:{}", to_text(e.dtype()), e.as<ir::FloatImm>()->value);
+        fmt::format_to(to, "{}:{}", to_text(e.dtype()), e.as<ir::FloatImm>()->value);
+        return;
       case ir::ExprKind::kVar: {
         const auto it = axes_.find(e.get());
-        return it == axes_.end() ? e.as<ir::Var>()->name : fmt::format("#{:02}", it->second);
+        if (it == axes_.end()) {
+          out += e.as<ir::Var>()->name;
+        } else {
+          fmt::format_to(to, "#{:02}", it->second);
+        }
+        return;
       }
       case ir::ExprKind::kBinary: {
         const auto* b = e.as<ir::Binary>();
         const bool swap = swapped(*b);
-        return fmt::format("{}({},{})", ir::to_text(b->op), (*this)(swap ? b->b : b->a),
-                           (*this)(swap ? b->a : b->b));
+        out += ir::to_text(b->op);
+        return write_list({swap ? b->b : b->a, swap ? b->a : b->b}, out, spots);
       }
       case ir::ExprKind::kSelect: {
         const auto* s = e.as<ir::Select>();
-        return fmt::format("select({},{},{})", (*this)(s->cond), (*this)(s->on_true),
-                           (*this)(s->on_false));
+        out += "select";
+        return write_list({s->cond, s->on_true, s->on_false}, out, spots);
       }
       case ir::ExprKind::kCast:
-        return fmt::format("{}({})", to_text(e.dtype()), (*this)(e.as<ir::Cast>()->value));
+        out += to_text(e.dtype());
+        return write_list({e.as<ir::Cast>()->value}, out, spots);
       case ir::ExprKind::kLoad: {
         const auto* load = e.as<ir::Load>();
-        return fmt::format("{:016x}[{}]", colours_.at(load->buffer), list(load->indices));
+        if (spots) spots->push_back({out.size(), load->buffer});
+        fmt::format_to(to, "{:016x}", colours_.at(load->buffer));
+        return write_list(load->indices, out, spots, "[]");
       }
       case ir::ExprKind::kCall: {
         const auto* call = e.as<ir::Call>();
-        return fmt::format("{}:{}({})", ir::to_text(call->fn), to_text(e.dtype()),
-                           list(call->args));
+        fmt::format_to(to, "{}:{}", ir::to_text(call->fn), to_text(e.dtype()));
+        return write_list(call->args, out, spots);
       }
       default:
-        return "vector";  // verify() refuses vectors
+        out += "vector";  // verify() refuses vectors
     }
   }
 
   // What an operator writes by itself (a transform of one tensor) stays; operands of the graph are
   // different tensors, or a tensor and a number.
-  bool swapped(const ir::Binary& node) const {
+  bool swapped(const ir::Binary& node) const { return may_swap(node) && key(node.b) < key(node.a); }
+  bool may_swap(const ir::Binary& node) const {
     if (!is_commutative(node.op)) return false;
     const std::set<ir::Buffer>&a = reads_.of(node.a), &b = reads_.of(node.b);
     const bool number = a.empty() != b.empty() && roots_.contains(&node);
     const bool tensors = !a.empty() && !b.empty() && !have_common(a, b);
-    return (number || tensors) && key(node.b) < key(node.a);
+    return number || tensors;
   }
 
  private:
-  std::string list(const std::vector<Expr>& list) const {
-    std::vector<std::string> parts;
-    for (const Expr& e : list) parts.push_back((*this)(e));
-    return fmt::format("{}", fmt::join(parts, ","));
+  void write_list(const std::vector<Expr>& list, std::string& out, std::vector<Spot>* spots,
+                  const char* brackets = "()") const {
+    out += brackets[0];
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      if (i > 0) out += ',';
+      write(list[i], out, spots);
+    }
+    out += brackets[1];
   }
 
   // What is computed comes before what is given, that before constants, numbers last. Then the
@@ -134,7 +164,9 @@ class Signature {
       const auto* load = x.as<ir::Load>();
       if (!load) return;
       rank = std::min(rank, static_cast<int>(colours_.at(load->buffer) >> 62));
-      indices += list(load->indices) + ";";
+      std::string places;
+      write_list(load->indices, places, nullptr);
+      indices += places.substr(1, places.size() - 2) + ";";
     });
     return {rank, indices, (*this)(e)};
   }
@@ -174,19 +206,22 @@ class Painter {
     colours_[buffer] = (hash_bytes(text) >> 2) | (rank_.at(buffer) << 62);
   }
 
-  std::string describe(const Op& op, const Colours& colours) {
+  std::string describe(const Op& op, std::vector<Spot>* spots = nullptr) {
     std::string text = to_text(op.reducer);
     for (const auto* axes : {&op.axes, &op.reduce_axes}) {
       text += " /";
       for (const Axis& a : *axes) text += fmt::format(" {}", a.extent);
     }
-    const Signature signature(op, colours, reads_);
-    for (const Expr& value : op.values) text += " | " + signature(value);
+    const Signature signature(op, colours_, reads_);
+    for (const Expr& value : op.values) {
+      text += " | ";
+      signature.write(value, text, spots);
+    }
     return text;
   }
 
   void look_up(const Op& op) {
-    const std::string text = describe(op, colours_);
+    const std::string text = describe(op);
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
       paint(op.outputs[i], fmt::format("{} {:x} {}", i, colours_.at(op.outputs[i]), text));
     }
@@ -195,15 +230,20 @@ class Painter {
   void look_down() {
     std::map<ir::Buffer, std::vector<std::string>> uses;
     for (const Op& op : dag_.ops) {
+      const std::string made = fmt::format("{:x} ", colours_.at(op.outputs[0]));
+      if (keeps_order(op)) {
+        note_uses(op, made, uses);
+        continue;
+      }
       std::set<ir::Buffer> read;
       for (const Expr& value : op.values) {
         const std::set<ir::Buffer>& buffers = reads_.of(value);
         read.insert(buffers.begin(), buffers.end());
       }
       for (const ir::Buffer& b : read) {
-        Colours marked = colours_;
-        marked[b] = rank_.at(b) << 62;
-        uses[b].push_back(fmt::format("{:x} {}", colours_.at(op.outputs[0]), describe(op, marked)));
+        const std::uint64_t colour = std::exchange(colours_.at(b), rank_.at(b) << 62);
+        uses[b].push_back(made + describe(op));
+        colours_.at(b) = colour;
       }
     }
     Colours next = colours_;
@@ -215,8 +255,38 @@ class Painter {
     colours_ = std::move(next);
   }
 
+  // Whatever the colours, its operands stay where they are written.
+  bool keeps_order(const Op& op) {
+    const auto [it, added] = keeps_order_.try_emplace(&op, true);
+    if (!added) return it->second;
+    const Signature signature(op, colours_, reads_);
+    for (const Expr& value : op.values) {
+      ir::for_each_expr(value, [&](const Expr& e) {
+        const auto* b = e.as<ir::Binary>();
+        if (b && it->second && signature.may_swap(*b)) it->second = false;
+      });
+    }
+    return it->second;
+  }
+
+  // One text with the colour of each buffer blanked in turn.
+  void note_uses(const Op& op, const std::string& made,
+                 std::map<ir::Buffer, std::vector<std::string>>& uses) {
+    std::vector<Spot> spots;
+    const std::string text = describe(op, &spots);
+    std::map<ir::Buffer, std::vector<std::size_t>> places;
+    for (const Spot& spot : spots) places[spot.buffer].push_back(made.size() + spot.at);
+    for (const auto& [buffer, list] : places) {
+      std::string marked = made + text;
+      const std::string colour = to_hex(rank_.at(buffer) << 62);
+      for (const std::size_t at : list) marked.replace(at, colour.size(), colour);
+      uses[buffer].push_back(std::move(marked));
+    }
+  }
+
   const Dag& dag_;
   Reads& reads_;
+  std::map<const Op*, bool> keeps_order_;
   std::map<ir::Buffer, std::uint64_t> rank_;  // 0: computed, 1: given, 2: constant
   Colours colours_;
 };
@@ -277,6 +347,7 @@ class Canonicalizer {
       for (Expr& value : sorted.values) value = Reorder(signature)(value);
       for (const ir::Buffer& out : op.outputs) producer_[out] = sorted_.size() - 1;
     }
+    for (std::size_t i = 0; i < dag_.inputs.size(); ++i) input_[dag_.inputs[i].buffer] = i;
     for (const ir::Buffer& out : dag_.outputs) visit(out);
     for (const Op& op : dag_.ops) visit(op.outputs[0]);  // what no output needs
     for (std::size_t i = 0; i < dag_.inputs.size(); ++i) visit_input(i);
@@ -290,9 +361,7 @@ class Canonicalizer {
   void visit(const ir::Buffer& buffer) {
     const auto it = producer_.find(buffer);
     if (it == producer_.end()) {
-      for (std::size_t i = 0; i < dag_.inputs.size(); ++i) {
-        if (dag_.inputs[i].buffer == buffer) visit_input(i);
-      }
+      if (const auto input = input_.find(buffer); input != input_.end()) visit_input(input->second);
       return;
     }
     if (!visited_.insert(it->second).second) return;
@@ -306,9 +375,7 @@ class Canonicalizer {
   }
 
   void visit_input(std::size_t i) {
-    if (std::find(out_.inputs.begin(), out_.inputs.end(), i) == out_.inputs.end()) {
-      out_.inputs.push_back(i);
-    }
+    if (visited_inputs_.insert(i).second) out_.inputs.push_back(i);
   }
 
   // Names that someone chose stay, and so does their order.
@@ -372,7 +439,8 @@ class Canonicalizer {
   Colours colours_;
   std::vector<Op> sorted_;
   std::map<ir::Buffer, std::size_t> producer_;
-  std::set<std::size_t> visited_;
+  std::map<ir::Buffer, std::size_t> input_;
+  std::set<std::size_t> visited_, visited_inputs_;
   std::vector<std::size_t> order_;
   bool numbered_ = false;  // names follow from the structure; else someone chose them
   Canonical out_;

@@ -1,5 +1,7 @@
 #include "tessera/te/canonical.h"
 
+#include <functional>
+
 #include <gtest/gtest.h>
 
 namespace tessera::te {
@@ -95,6 +97,24 @@ TEST(Canonical, WhatDoesNotCommuteStays) {
   };
   EXPECT_NE(to_text(canonicalize(parsed(text("p0[i0] - p1[i0]"))).dag),
             to_text(canonicalize(parsed(text("p1[i0] - p0[i0]"))).dag));
+}
+
+// What chooses among many inputs names them in the order of their use, whatever they were called.
+TEST(Canonical, ManyInputsOfOneStage) {
+  constexpr int kParts = 100;
+  const auto text = [](const std::function<int(int)>& number) {
+    std::string inputs, value = fmt::format("p{}[i0]", number(kParts - 1));
+    for (int i = 0; i < kParts; ++i) inputs += fmt::format("  input p{}: f32[4]\n", i);
+    for (int i = kParts - 1; i-- > 0;)
+      value = fmt::format("select(i0 < {}, p{}[i0], {})", i + 1, number(i), value);
+    return "dag concat\n" + inputs + "  stage concat: f32[4]\n    concat[i0] = " + value +
+           "\n  output concat\n";
+  };
+  const Dag plain = parsed(text([](int i) { return i; }));
+  EXPECT_EQ(to_text(canonicalize(plain).dag), to_text(plain));
+  const Canonical c = canonicalize(parsed(text([](int i) { return i * 7 % kParts; })));
+  EXPECT_EQ(to_text(c.dag), to_text(plain));
+  for (std::size_t i = 0; i < kParts; ++i) EXPECT_EQ(c.inputs[i], i * 7 % kParts);
 }
 
 TEST(Canonical, NamesThatSomeoneChoseStay) {
