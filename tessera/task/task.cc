@@ -59,10 +59,9 @@ double io_bytes(const te::Dag& dag) {
   return bytes;
 }
 
-}  // namespace
-
-Result<te::Dag> define_group(const graph::Graph& graph, const Group& group,
-                             std::vector<ValueId>* params) {
+// As its nodes are written, in the order of the group.
+Result<te::Dag> write_group(const graph::Graph& graph, const Group& group,
+                            std::vector<ValueId>* params) {
   te::DagBuilder b("");
   std::map<ValueId, ir::Buffer> buffers;
   StageNames names;
@@ -90,10 +89,23 @@ Result<te::Dag> define_group(const graph::Graph& graph, const Group& group,
   for (const ValueId id : group.outputs) results.push_back(buffers.at(id));
   te::Dag dag = te::split_merged_axes(b.build(results));
   drop_unread_inputs(dag, params);
+  return dag;
+}
+
+std::vector<ValueId> picked(const std::vector<ValueId>& params,
+                            const std::vector<std::size_t>& picks) {
+  std::vector<ValueId> out;
+  for (const std::size_t i : picks) out.push_back(params[i]);
+  return out;
+}
+
+}  // namespace
+
+Result<te::Dag> define_group(const graph::Graph& graph, const Group& group,
+                             std::vector<ValueId>* params) {
+  TESSERA_TRY(const te::Dag dag, write_group(graph, group, params));
   te::Canonical canonical = te::canonicalize(dag);
-  std::vector<ValueId> sorted;
-  for (const std::size_t i : canonical.inputs) sorted.push_back((*params)[i]);
-  *params = std::move(sorted);
+  *params = picked(*params, canonical.inputs);
   TESSERA_DO(te::verify(canonical.dag));
   return std::move(canonical.dag);
 }
@@ -115,18 +127,43 @@ Result<PlannedGraph> apply_plan(graph::Graph imported, graph::PassOptions passes
   return out;
 }
 
-Result<TaskGraph> extract_tasks(const graph::Graph& graph, const PartitionOptions& options) {
-  TaskGraph out;
-  TESSERA_TRY(out.groups, partition(graph, options));
-  std::map<std::string, std::size_t> by_text;
-  for (std::size_t g = 0; g < out.groups.size(); ++g) {
-    out.call_of_group.push_back(-1);
-    if (out.groups[g].kind != GroupKind::kKernel) continue;
+namespace {
+
+// Collects the distinct tasks of a model. Groups are mostly written alike, too: those are looked
+// into once.
+class TaskList {
+ public:
+  explicit TaskList(TaskGraph* out) : out_(*out) {}
+
+  Result<void> add(const graph::Graph& graph, std::size_t group) {
     Call call;
-    call.group = g;
-    TESSERA_TRY(te::Dag dag, define_group(graph, out.groups[g], &call.params));
+    call.group = group;
+    TESSERA_TRY(const te::Dag dag, write_group(graph, out_.groups[group], &call.params));
     const std::string text = te::to_text(dag);
-    const auto [it, added] = by_text.try_emplace(text, out.tasks.size());
+    auto known = written_.find(text);
+    if (known == written_.end()) {
+      TESSERA_TRY(Written added, look_into(dag));
+      known = written_.emplace(text, std::move(added)).first;
+    }
+    call.task = known->second.task;
+    call.params = picked(call.params, known->second.inputs);
+    ++out_.tasks[call.task].weight;
+    out_.call_of_group.back() = static_cast<std::int32_t>(out_.calls.size());
+    out_.calls.push_back(std::move(call));
+    return {};
+  }
+
+ private:
+  struct Written {
+    std::size_t task;
+    std::vector<std::size_t> inputs;  // of the task, as the group is written
+  };
+
+  Result<Written> look_into(const te::Dag& written) {
+    te::Canonical canonical = te::canonicalize(written);
+    TESSERA_DO(te::verify(canonical.dag));
+    te::Dag& dag = canonical.dag;
+    const auto [it, added] = tasks_.try_emplace(te::to_text(dag), out_.tasks.size());
     if (added) {
       Task task;
       task.key = key_of(dag);
@@ -134,12 +171,25 @@ Result<TaskGraph> extract_tasks(const graph::Graph& graph, const PartitionOption
       task.flops = te::flop_count(dag);
       task.bytes = io_bytes(dag);
       task.dag = std::move(dag);
-      out.tasks.push_back(std::move(task));
+      out_.tasks.push_back(std::move(task));
     }
-    call.task = it->second;
-    ++out.tasks[call.task].weight;
-    out.call_of_group.back() = static_cast<std::int32_t>(out.calls.size());
-    out.calls.push_back(std::move(call));
+    return Written{it->second, std::move(canonical.inputs)};
+  }
+
+  TaskGraph& out_;
+  std::map<std::string, Written> written_;    // by the text of groups
+  std::map<std::string, std::size_t> tasks_;  // by that of tasks
+};
+
+}  // namespace
+
+Result<TaskGraph> extract_tasks(const graph::Graph& graph, const PartitionOptions& options) {
+  TaskGraph out;
+  TESSERA_TRY(out.groups, partition(graph, options));
+  TaskList tasks(&out);
+  for (std::size_t g = 0; g < out.groups.size(); ++g) {
+    out.call_of_group.push_back(-1);
+    if (out.groups[g].kind == GroupKind::kKernel) TESSERA_DO(tasks.add(graph, g));
   }
   return out;
 }

@@ -93,12 +93,66 @@ TEST(Tasks, OperandsThatCommuteGiveOneTask) {
   }
 }
 
+// Groups that are written alike share what is known of the first.
+TEST(Tasks, ParametersOfEqualGroupsFollowEachGroup) {
+  GraphBuilder b("net");
+  std::vector<ValueId> outputs;
+  std::vector<std::vector<ValueId>> pairs;
+  for (const std::string name : {"a", "b", "c"}) {
+    const ValueId x = b.input(name, {DType::kF32, {3, 8}});
+    const ValueId w = b.constant(HostTensor(DType::kF32, {8}), name + "w");
+    pairs.push_back({x, w});
+    outputs.push_back(b.add("add", {w, x}).value());  // the order of the task is the other one
+  }
+  const auto tasks = extract_tasks(b.finish(outputs, {"x", "y", "z"}));
+  ASSERT_TRUE(tasks.ok()) << tasks.error().message;
+  ASSERT_EQ(tasks->tasks.size(), 1u);
+  ASSERT_EQ(tasks->calls.size(), 3u);
+  EXPECT_EQ(tasks->tasks[0].weight, 3);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(tasks->calls[i].params, pairs[i]);
+}
+
 TEST(Tasks, KeysAreThoseOfTheCanonicalForm) {
   const auto tasks = extract_tasks(residual(true));
   ASSERT_TRUE(tasks.ok());
   const te::Dag& dag = tasks->tasks[0].dag;
   EXPECT_EQ(te::to_text(te::canonicalize(dag).dag), te::to_text(dag));
   EXPECT_EQ(key_of(dag), tasks->tasks[0].key);
+}
+
+// Records, datasets and weights name tasks by their keys: these must not change.
+TEST(Tasks, KeysAreThoseOfEarlierVersions) {
+  const auto key = [](const std::string& text) {
+    const Result<te::Dag> dag = te::dag_from_text(text);
+    return dag.ok() ? key_of(*dag) : dag.error().message;
+  };
+  // A choice among inputs.
+  EXPECT_EQ(key("dag slice+slice+concat\n"
+                "  input p0: f32[1, 28, 28, 58]\n  input p1: f32[1, 28, 28, 58]\n"
+                "  stage slice: f32[1, 28, 28, 29]\n"
+                "    slice[i0, i1, i2, i3] = p0[i0, i1, i2, i3 + 29]\n"
+                "  stage slice_2: f32[1, 28, 28, 29]\n"
+                "    slice_2[i0, i1, i2, i3] = p1[i0, i1, i2, i3 + 29]\n"
+                "  stage concat: f32[1, 28, 28, 58]\n"
+                "    concat[i0, i1, i2, i3] = select(i3 < 29, slice[i0, i1, i2, i3], "
+                "slice_2[i0, i1, i2, i3 - 29])\n"
+                "  output concat\n"),
+            "3d47d7bf3af4875d");
+  // Operands that commute, in either order.
+  const auto residual_of = [](const std::string& first, const std::string& second) {
+    return "dag contract+add+add\n"
+           "  input p0: f32[1, 128, 256]\n  constant p1: f32[256, 256]\n"
+           "  constant p2: f32[256]\n  input p3: f32[1, 128, 256]\n"
+           "  stage contract: f32[1, 128, 256]\n"
+           "    contract[b, i, j] = sum(k in 256) p0[b, i, k] * p1[k, j]\n"
+           "  stage add: f32[1, 128, 256]\n    add[i0, i1, i2] = " +
+           first + "\n  stage add_2: f32[1, 128, 256]\n    add_2[i0, i1, i2] = " + second +
+           "\n  output add_2\n";
+  };
+  EXPECT_EQ(key(residual_of("contract[0, i1, i2] + p2[i2]", "add[0, i1, i2] + p3[0, i1, i2]")),
+            "118f6d0e321d7689");
+  EXPECT_EQ(key(residual_of("p2[i2] + contract[0, i1, i2]", "p3[0, i1, i2] + add[0, i1, i2]")),
+            "118f6d0e321d7689");
 }
 
 }  // namespace
