@@ -235,6 +235,22 @@ TEST(MergeCommon, EqualNodesAndConstantsMerge) {
   EXPECT_EQ(g.nodes.size(), 2u);
 }
 
+// Each kernel reads a bounded number of tensors.
+TEST(Simplify, LongConcatenationsAreJoinedInSteps) {
+  const auto joined = [](int parts) {
+    Net net;
+    std::vector<ValueId> inputs;
+    for (int i = 0; i < parts; ++i) inputs.push_back(net.input({2, 1 + i % 3}));
+    return net.finish({net.op("concat", inputs, {{"axis", std::int64_t{1}}})});
+  };
+  EXPECT_EQ(count(check_pass(joined(64), simplify), "concat"), 1);
+  EXPECT_EQ(count(check_pass(joined(65), simplify), "concat"), 2);  // the last part is alone
+  EXPECT_EQ(count(check_pass(joined(200), simplify), "concat"), 5);
+  const Graph deep = check_pass(joined(64 * 64 + 2), simplify);
+  EXPECT_EQ(count(deep, "concat"), 64 + 1 + 1 + 1);
+  for (const Node& node : deep.nodes) EXPECT_LE(node.inputs.size(), 64u);
+}
+
 TEST(MergeCommon, OtherAttributesOrTypesStay) {
   Net net;
   const ValueId x = net.input({2, 3});

@@ -58,6 +58,28 @@ Result<ValueId> simplify_slice(Editor& e, const Node& node) {
                {{"starts", start}, {"steps", step}, {"sizes", node.attrs.integers("sizes")}});
 }
 
+// A kernel chooses among its parts for every element, and its cost of compiling grows faster than
+// their number: longer lists are joined in several steps.
+constexpr std::size_t kMostParts = 64;
+
+Result<ValueId> join_in_steps(Editor& e, std::vector<ValueId> parts, const Attrs& attrs) {
+  while (parts.size() > kMostParts) {
+    std::vector<ValueId> joined;
+    for (std::size_t at = 0; at < parts.size(); at += kMostParts) {
+      const std::size_t end = std::min(at + kMostParts, parts.size());
+      const std::vector<ValueId> some(parts.begin() + static_cast<std::ptrdiff_t>(at),
+                                      parts.begin() + static_cast<std::ptrdiff_t>(end));
+      ValueId part = some[0];
+      if (some.size() > 1) {
+        TESSERA_TRY(part, e.add("concat", some, attrs));
+      }
+      joined.push_back(part);
+    }
+    parts = std::move(joined);
+  }
+  return e.add("concat", parts, attrs);
+}
+
 // Without operands that have no elements; a single one is the result.
 Result<ValueId> simplify_concat(Editor& e, const Node& node) {
   std::vector<ValueId> rest;
@@ -68,6 +90,7 @@ Result<ValueId> simplify_concat(Editor& e, const Node& node) {
   if (rest.size() == 1 && e.graph().type(rest[0]) == e.graph().type(node.outputs[0])) {
     return rest[0];
   }
+  if (rest.size() > kMostParts) return join_in_steps(e, std::move(rest), node.attrs);
   if (rest.size() == node.inputs.size() || rest.size() < 2) return kNoValue;
   return e.add("concat", rest, node.attrs);
 }
