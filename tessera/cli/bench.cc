@@ -21,9 +21,9 @@
 #include "tessera/driver/bench/peer.h"
 #include "tessera/driver/bench/peer_driver.h"
 #include "tessera/driver/bench/pool_bench.h"
-#include "tessera/driver/compile/schedule_library.h"
 #include "tessera/driver/tune/tune_problem.h"
 #include "tessera/runtime/device/devices.h"
+#include "tessera/support/files.h"
 #include "tessera/te/ops/winograd.h"
 
 namespace tessera::cli {
@@ -33,12 +33,12 @@ struct BenchArgs {
   ModelArgs model;
   ModelBenchArgs model_bench;
   std::vector<std::string> ops, peers;
-  std::string suite, schedule, schedules, target = "host", record;
+  std::string suite, schedule, target = "host", record;
   int threads = 0;
   int samples = 20;
   double time_limit_s = 10, duration_s = 0, warmup_s = 0;
   bool json = false, markdown = false, machine = false, pool = false, list_ops = false,
-       time_passes = false, schedules_given = false;
+       time_passes = false;
 };
 
 std::string describe(const te::OpParam& p) {
@@ -107,7 +107,7 @@ using SuiteLines = std::vector<std::pair<int, std::string>>;
 Result<SuiteLines> suite_lines(const BenchArgs& args) {
   SuiteLines out;
   if (args.suite.empty()) return out;
-  TESSERA_TRY(const std::string text, driver::read_text_file(args.suite));
+  TESSERA_TRY(const std::string text, read_file(args.suite));
   std::stringstream lines(text);
   int number = 0;
   for (std::string line; std::getline(lines, line);) {
@@ -156,9 +156,8 @@ Result<std::vector<GivenOp>> given_ops(const BenchArgs& args, const target::Targ
 
 // The text of --schedule, checked here so that the message names the file.
 Result<std::optional<std::string>> given_schedule(const std::string& path) {
-  if (path.empty()) return std::optional<std::string>();
-  if (path == driver::kDefaultSchedule) return std::optional<std::string>(path);
-  TESSERA_TRY(std::string text, driver::read_text_file(path));
+  if (path.empty() || path == kDefaultSchedule) return std::optional<std::string>();
+  TESSERA_TRY(std::string text, read_file(path));
   if (const auto parsed = schedule::schedule_from_text(text); !parsed.ok())
     return parsed.error().with_context(path);
   return std::optional<std::string>(std::move(text));
@@ -183,7 +182,7 @@ std::optional<int> apply_plan(const std::optional<driver::PlanSchedules>& plan, 
                te::to_text(*spec), planned->key);
   }
   *spec = planned->spec;
-  options->schedule_text = planned->schedule.value_or(driver::kDefaultSchedule);
+  options->schedule_text = planned->schedule;
   return std::nullopt;
 }
 
@@ -236,7 +235,6 @@ std::optional<int> check_subject(const BenchArgs& args, bool of_models) {
   const ModelBenchArgs& m = args.model_bench;
   const std::vector<std::pair<std::string, bool>> flags =
       of_models ? std::vector<std::pair<std::string, bool>>{{"--schedule", !args.schedule.empty()},
-                                                            {"--schedules", args.schedules_given},
                                                             {"--time-passes", args.time_passes}}
                 : std::vector<std::pair<std::string, bool>>{
                       {"--inputs", !m.inputs.empty()},         {"--profile", m.profile},
@@ -266,7 +264,6 @@ int bench_ops(const BenchArgs& args, const target::Target& target, const SuiteLi
   driver::BenchOptions options{
       .threads = args.threads,
       .peers = is_all(args.peers) ? driver::peer_names_on(target.kind) : args.peers,
-      .schedule_folder = args.schedules,
       .schedule_text = std::move(text).value(),
       .timing = timing,
       .warmup_s = args.warmup_s};
@@ -392,13 +389,10 @@ void add_bench(Flags& app, std::function<int()>* run) {
                               fmt::join(driver::driver_peer_names(), ", ")))
       ->delimiter(',');
   sub->add_option("--schedule", args->schedule,
-                  "Schedule file for the operations, or default: chosen without measuring")
-      ->check(existing_file() | one_of({driver::kDefaultSchedule}))
+                  "Schedule file for the operations (default: chosen without measuring, as for the "
+                  "kernels of a model)")
+      ->check(existing_file() | one_of({kDefaultSchedule}))
       ->excludes("--plan");
-  sub->add_option("--schedules", args->schedules,
-                  "Folder of schedules (default: those that come with Tessera)")
-      ->excludes("--plan")
-      ->excludes("--schedule");
   sub->add_option("--target", args->target, "host, or cuda or opencl: the device at hand");
   add_fast_math_option(*sub, args->model);
   sub->add_option("--samples", args->samples, "Clean samples of each")->check(range(1, 10000));
@@ -423,8 +417,6 @@ void add_bench(Flags& app, std::function<int()>* run) {
   sub->add_flag("--list-ops", args->list_ops, "Print the operations and their parameters");
   sub->add_flag("--time-passes", args->time_passes, "Print the build time of each pass to stderr");
   sub->callback([args, run] {
-    args->schedules_given = !args->schedules.empty();
-    if (!args->schedules_given) args->schedules = default_schedule_folder();
     *run = [args] {
       if (const Result<void> known = check_peers(args->peers); !known) return report(known.error());
       if (is_none(args->peers)) args->peers.clear();

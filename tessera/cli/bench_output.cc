@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 
 #include <fmt/ranges.h>
 
@@ -24,8 +23,7 @@ nlohmann::ordered_json to_json(const driver::BenchResult& r) {
                               {"build_ms", r.build_ms},
                               {"verified", r.verified},
                               {"error_over_tolerance", r.max_error},
-                              {"trusted", r.trusted},
-                              {"schedule", std::filesystem::path(r.schedule).filename().string()}};
+                              {"trusted", r.trusted}};
   j["peers"] = nlohmann::ordered_json::array();
   for (const driver::PeerResult& p : r.peers) {
     nlohmann::ordered_json peer = {{"name", p.name}};

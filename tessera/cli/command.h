@@ -54,7 +54,7 @@ int report_model(const Error& error);
 // Prints it with a newline; bytes that are not UTF-8, which names and paths may hold, are replaced.
 void print_json(const nlohmann::ordered_json& json);
 
-// Folder of the schedules that ship with the program: beside the sources or installed under share/.
-std::string default_schedule_folder();
+// As --schedule: as without the flag.
+inline constexpr const char* kDefaultSchedule = "default";
 
 }  // namespace tessera::cli

@@ -2,7 +2,6 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
-#include <filesystem>
 #include <new>
 #include <string_view>
 #include <system_error>
@@ -15,7 +14,6 @@
 #include "tessera/cli/manual.h"
 #include "tessera/cli/report_command.h"
 #include "tessera/cli/version.h"
-#include "tessera/driver/compile/shipped_model.h"
 #include "tessera/support/standard_streams.h"
 
 namespace tessera::cli {
@@ -62,17 +60,6 @@ int report_model(const Error& error) {
 
 void print_json(const nlohmann::ordered_json& json) {
   fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
-}
-
-std::string default_schedule_folder() {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  const fs::path bin = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (const fs::path& folder : {fs::path("bench/schedules"), bin / "../../../bench/schedules"}) {
-    if (fs::is_directory(folder, error)) return fs::weakly_canonical(folder, error).string();
-  }
-  const std::string installed = driver::shipped_folder("schedules", ".");
-  return installed.empty() ? "bench/schedules" : installed;
 }
 
 namespace {

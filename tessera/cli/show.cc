@@ -10,8 +10,7 @@
 #include "tessera/cli/model_tasks.h"
 #include "tessera/codegen/codegen.h"
 #include "tessera/codegen/ptx_tools.h"
-#include "tessera/driver/bench/bench_op.h"
-#include "tessera/driver/compile/schedule_library.h"
+#include "tessera/driver/tune/tune_problem.h"
 #include "tessera/ir/text.h"
 #include "tessera/lower/check_lowers.h"
 #include "tessera/lower/lower.h"
@@ -27,7 +26,7 @@ namespace {
 
 struct ShowArgs {
   ModelArgs model;
-  std::string op, task, stage = "ir", schedule, target = "host", schedules, plan, output;
+  std::string op, task, stage = "ir", schedule, target = "host", plan, output;
   std::vector<std::string> print_after, skip;
   std::string stop_after;
   bool time_passes = false;
@@ -45,24 +44,19 @@ Result<void> check_pass_names(const std::vector<std::string>& names,
   return {};
 }
 
-// From --schedule or, of operations, the schedules that ship; a message about it names the file.
+// From --schedule, where a message about it names the file, or as a model's kernels get theirs.
 Result<schedule::State> scheduled(const ShowArgs& args, const target::Target& target,
                                   const te::Dag& dag, schedule::Schedule* schedule) {
-  driver::FoundSchedule file{.path = args.schedule};
-  if (args.schedule.empty() && args.task.empty()) {
-    TESSERA_TRY(const te::OpSpec spec, te::parse_op_spec(args.op));
-    TESSERA_TRY(file, driver::find_schedule(args.schedules, spec, dag, target));
-  } else if (args.schedule.empty() || args.schedule == driver::kDefaultSchedule) {
+  if (args.schedule.empty() || args.schedule == kDefaultSchedule) {
     TESSERA_TRY(*schedule, space::default_schedule(dag, target, lower::check_lowers));
     return schedule::apply(dag, *schedule);
-  } else {
-    TESSERA_TRY(file.text, driver::read_text_file(args.schedule));
   }
-  Result<schedule::Schedule> steps = schedule::schedule_from_text(file.text);
-  if (!steps.ok()) return steps.error().with_context(file.path);
+  TESSERA_TRY(const std::string text, read_file(args.schedule));
+  Result<schedule::Schedule> steps = schedule::schedule_from_text(text);
+  if (!steps.ok()) return steps.error().with_context(args.schedule);
   *schedule = std::move(steps).value();
   Result<schedule::State> state = schedule::apply(dag, *schedule);
-  if (!state.ok()) return state.error().with_context(file.path);
+  if (!state.ok()) return state.error().with_context(args.schedule);
   return state;
 }
 
@@ -159,7 +153,7 @@ Result<void> show_device(const ShowArgs& args, const target::Target& target,
 // The expression of --op, or of --task of the model.
 Result<te::Dag> shown_dag(const ShowArgs& args, const target::Target& target) {
   if (args.task.empty()) {
-    TESSERA_TRY(const te::OpSpec spec, te::parse_op_spec(args.op));
+    TESSERA_TRY(const te::OpSpec spec, driver::parse_op(args.op, driver::passes_for(target).rules));
     return te::make_dag(spec);
   }
   TESSERA_TRY(const task::PlannedGraph planned, plan_model(args.model, target, true));
@@ -261,10 +255,8 @@ void add_show(Flags& app, std::function<int()>* run) {
                   "With --stage layouts: SVG to write, a coloured graph");
   sub->add_option(
          "--schedule", args->schedule,
-         "Schedule file instead of the one that ships, or default: chosen without measuring")
-      ->check(existing_file() | one_of({driver::kDefaultSchedule}));
-  sub->add_option("--schedules", args->schedules,
-                  "Folder of schedules (default: those that come with Tessera)");
+         "Schedule file (default: chosen without measuring, as for the kernels of a model)")
+      ->check(existing_file() | one_of({kDefaultSchedule}));
   sub->add_option("--target", args->target,
                   "host, a machine (see targets), or cuda or opencl: the device at hand");
   add_fast_math_option(*sub, args->model);
@@ -275,7 +267,6 @@ void add_show(Flags& app, std::function<int()>* run) {
   sub->add_option("--skip", args->skip, "Leave out these passes")->delimiter(',');
   sub->add_flag("--time-passes", args->time_passes, "Print the time of each pass to stderr");
   sub->callback([args, run] {
-    if (args->schedules.empty()) args->schedules = default_schedule_folder();
     *run = [args] {
       return with_batch(args->model, [&] {
         const Result<void> result = show(*args);

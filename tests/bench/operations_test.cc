@@ -1,24 +1,22 @@
-// Every operation at small odd sizes, with the schedules that ship for each architecture: the
+// Every operation at small odd sizes, with the schedules that models get on several machines: the
 // compiled function must agree with the interpreter. Schedules are legal on any CPU, so those of
 // the other architecture run here too.
 #include <algorithm>
 #include <cctype>
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "tessera/driver/compile/schedule_library.h"
 #include "tessera/kernel/check_output.h"
 #include "tessera/kernel/compile_op.h"
+#include "tessera/lower/check_lowers.h"
 #include "tessera/runtime/device/cpu_device.h"
+#include "tessera/space/default_schedule.h"
 #include "tessera/te/op_spec.h"
 
-namespace tessera::driver {
+namespace tessera {
 namespace {
-
-namespace fs = std::filesystem;
 
 const char* const kSpecs[] = {
 #include "tests/bench/specs.inc"
@@ -34,7 +32,8 @@ std::vector<Case> cases() {
   for (const char* spec : kSpecs) {
     out.push_back({spec, "neoverse-v1"});
     out.push_back({spec, "haswell"});
-    // Machines with other matrix and dot product instructions take other files for these types.
+    out.push_back({spec, "skylake-avx512"});
+    // Machines with other matrix and dot product instructions take other steps for these types.
     const std::string text = spec;
     for (const char* dtype : {"dtype=i8", "dtype=u8", "dtype=bf16"}) {
       if (text.find(dtype) == std::string::npos) continue;
@@ -52,19 +51,18 @@ std::string case_name(const ::testing::TestParamInfo<Case>& info) {
   return name;
 }
 
-class ShippedSchedule : public ::testing::TestWithParam<Case> {};
+class DefaultSchedule : public ::testing::TestWithParam<Case> {};
 
-TEST_P(ShippedSchedule, AgreesWithTheInterpreter) {
+TEST_P(DefaultSchedule, AgreesWithTheInterpreter) {
   const te::OpSpec spec = te::parse_op_spec(GetParam().spec).value();
   const te::Dag dag = te::make_dag(spec).value();
-  const fs::path folder = fs::path(TESSERA_ROOT) / "bench/schedules";
   const target::Target machine = target::find_target(GetParam().machine).value();
-  const FoundSchedule found = find_schedule(folder.string(), spec, dag, machine).value();
-  // Those of x86-64 were written for AVX2: wider vectors may get the default.
-  EXPECT_TRUE(found.path != "" || machine.vector_bytes > 32) << "no schedule fits";
-  EXPECT_NE(found.text, "");
-  const auto op = kernel::compile_op(dag, found.text, target::host());
-  ASSERT_TRUE(op.ok()) << found.path << ": " << op.error().message;
+  const auto steps = space::default_schedule(dag, machine, lower::check_lowers);
+  ASSERT_TRUE(steps.ok()) << steps.error().message;
+  const std::string text = schedule::to_text(*steps);
+  EXPECT_NE(text, "");
+  const auto op = kernel::compile_op(dag, text, target::host());
+  ASSERT_TRUE(op.ok()) << text << op.error().message;
   runtime::ThreadPool pool({.threads = 2});
   runtime::CpuDevice device(pool);
   kernel::OpRunner runner(*op, device);
@@ -74,11 +72,11 @@ TEST_P(ShippedSchedule, AgreesWithTheInterpreter) {
   for (std::size_t o = 0; o < dag.outputs.size(); ++o) {
     const kernel::Reference want = kernel::reference(dag, inputs, o, 300, 3).value();
     EXPECT_LE(kernel::worst_error(want, runner.output(o).value(), kernel::tolerance(dag, o)), 1)
-        << found.path;
+        << text;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Operations, ShippedSchedule, ::testing::ValuesIn(cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Operations, DefaultSchedule, ::testing::ValuesIn(cases()), case_name);
 
 }  // namespace
-}  // namespace tessera::driver
+}  // namespace tessera

@@ -114,61 +114,19 @@ TEST(Show, PassTimesGoToStderr) {
   EXPECT_EQ(result.out.rfind("func ", 0), 0u);
 }
 
-TEST(Show, OperationWithoutAFileGetsTheDefaultSchedule) {
-  const Finished result =
-      run({"show", "--op", kOp, "--stage", "schedule", "--schedules", "/no/such/folder"});
-  EXPECT_EQ(result.code, 0) << result.err;
-  const Finished standard =
-      run({"show", "--op", kOp, "--stage", "schedule", "--schedule", "default"});
-  EXPECT_EQ(result.out, standard.out);
-  EXPECT_TRUE(contains(result.out, "vectorize"));
-}
-
-// Files written for one width of vectors are not taken for another.
-TEST(Show, SchedulesOfAnotherVectorWidthArePassedOver) {
-  write_file("widths/x86_64/narrow.txt", "# op: matmul:vector=32\nannotate C i unroll\n");
-  const std::string folder =
-      std::filesystem::path(write_file("widths/x86_64/wide.txt", "# op: matmul:vector=64\n"))
-          .parent_path()
-          .parent_path()
-          .string();
-  const auto shown = [&](const char* target) {
-    return run({"show", "--op", kOp, "--stage", "schedule", "--schedules", folder, "--target",
-                target})
-        .out;
-  };
-  EXPECT_TRUE(contains(shown("haswell"), "unroll"));
-  EXPECT_FALSE(contains(shown("skylake-avx512"), "unroll"));
-}
-
-// A folder with a schedule for all products and one for those of 16 rows.
-std::string schedule_folder() {
-  const std::string general =
-      write_file("library/aarch64/general.txt", "# op: matmul\nannotate C i unroll\n");
-  write_file("library/aarch64/narrow.txt", "# op: matmul:M=16\nannotate C j unroll\n");
-  write_file("library/x86_64/broken.txt", "# op: matmul\nannotate C x unroll\n");
-  return std::filesystem::path(general).parent_path().parent_path().string();
-}
-
-std::string shown_steps(const std::string& op) {
-  const Finished result = run({"show", "--op", op, "--stage", "schedule", "--target", "neoverse-v1",
-                               "--schedules", schedule_folder()});
-  EXPECT_EQ(result.code, 0) << result.err;
-  return result.out.substr(0, result.out.find("\n\n"));
-}
-
-TEST(ScheduleFolder, TheMostSpecificFileWins) {
-  EXPECT_EQ(shown_steps("matmul:M=16,N=8,K=8"), "annotate C j unroll");
-  EXPECT_EQ(shown_steps("matmul:M=8,N=8,K=8"), "annotate C i unroll");
-  EXPECT_FALSE(contains(shown_steps("softmax:R=2,C=8"), "annotate C "));
-}
-
-TEST(ScheduleFolder, AFileThatDoesNotApplyIsPassedOver) {
-  const Finished result = run({"show", "--op", "matmul:M=8,N=8,K=8", "--stage", "schedule",
-                               "--target", "haswell", "--schedules", schedule_folder()});
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_FALSE(contains(result.out, "annotate C x")) << result.out;
-  EXPECT_TRUE(contains(result.out, "vectorize")) << result.out;
+// What the kernels of a model get, whatever files lie about.
+TEST(Show, OperationsGetTheDefaultSchedule) {
+  for (const char* target : {"haswell", "skylake-avx512", "neoverse-v1", "h200"}) {
+    const std::vector<std::string> command = {"show",     "--op",     kOp,   "--stage",
+                                              "schedule", "--target", target};
+    const Finished result = run(command);
+    EXPECT_EQ(result.code, 0) << result.err;
+    std::vector<std::string> named = command;
+    named.insert(named.end(), {"--schedule", "default"});
+    EXPECT_EQ(result.out, run(named).out);
+    EXPECT_TRUE(contains(result.out, "annotate")) << result.out;
+  }
+  EXPECT_EQ(run({"show", "--op", kOp, "--schedules", "."}).code, 2);
 }
 
 TEST(Targets, ListsHostMachinesAndAliases) {

@@ -33,7 +33,7 @@ echo "a network"
   tee "$work/out"
 grep -q verified "$work/out" || fail "the network's outputs were not verified"
 for file in bin/tessera-runner include/tessera/tessera.h lib/libtessera.so share/tessera/weights/README.md \
-  share/tessera/data/dataset.json share/tessera/schedules share/doc/tessera/LICENSE share/doc/tessera/licences \
+  share/tessera/data/dataset.json share/doc/tessera/LICENSE share/doc/tessera/licences \
   share/man/man1/tessera-tune.1 share/bash-completion share/fish share/zsh; do
   [ -e "$root/$folder/$file" ] || fail "no $file"
 done

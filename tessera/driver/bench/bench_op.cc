@@ -6,7 +6,6 @@
 
 #include "tessera/driver/bench/peer_process.h"
 #include "tessera/driver/bench/peer_program.h"
-#include "tessera/driver/compile/schedule_library.h"
 #include "tessera/kernel/check_output.h"
 #include "tessera/lower/check_lowers.h"
 #include "tessera/runtime/device/cpu_device.h"
@@ -114,15 +113,12 @@ void set_times(const std::vector<runtime::Samples>& samples, double flops, doubl
 
 namespace {
 
-Result<FoundSchedule> choose_schedule(const te::OpSpec& spec, const te::Dag& dag,
-                                      const target::Target& target, const BenchOptions& options) {
-  if (options.schedule_text == kDefaultSchedule) {
-    TESSERA_TRY(const schedule::Schedule steps,
-                space::default_schedule(dag, target, lower::check_lowers));
-    return FoundSchedule{"", schedule::to_text(steps)};
-  }
-  if (options.schedule_text) return FoundSchedule{"", *options.schedule_text};
-  return find_schedule(options.schedule_folder, spec, dag, target);
+Result<std::string> choose_schedule(const te::Dag& dag, const target::Target& target,
+                                    const BenchOptions& options) {
+  if (options.schedule_text) return *options.schedule_text;
+  TESSERA_TRY(const schedule::Schedule steps,
+              space::default_schedule(dag, target, lower::check_lowers));
+  return schedule::to_text(steps);
 }
 
 Result<std::unique_ptr<runtime::Device>> open_for(const target::Target& target,
@@ -189,15 +185,13 @@ Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& machi
   result.name = te::to_text(spec);
   result.threads = options.threads;
   TESSERA_TRY(const te::Dag dag, te::make_dag(spec));
-  TESSERA_TRY(const FoundSchedule found, choose_schedule(spec, dag, target, options));
-  result.schedule = found.path;
+  TESSERA_TRY(const std::string schedule, choose_schedule(dag, target, options));
   // Not pinned: the peers would inherit the one core of this thread.
   runtime::ThreadPool pool({.threads = options.threads});
   TESSERA_TRY(const std::unique_ptr<runtime::Device> device, open_for(target, pool));
   Result<kernel::CompiledOp> compiled =
-      kernel::compile_op(dag, found.text, target, {.device = device.get()});
-  if (!compiled.ok())
-    return compiled.error().with_context(found.path.empty() ? "schedule" : found.path);
+      kernel::compile_op(dag, schedule, target, {.device = device.get()});
+  if (!compiled.ok()) return compiled.error().with_context("schedule");
   const kernel::CompiledOp op = std::move(compiled).value();
   result.build_ms = op.total_ms;
   result.times = op.times;

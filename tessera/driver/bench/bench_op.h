@@ -12,14 +12,11 @@
 
 namespace tessera::driver {
 
-// As schedule_text: the schedule chosen without measuring.
-inline constexpr const char* kDefaultSchedule = "default";
-
 struct BenchOptions {
   int threads = 1;
   std::vector<std::string> peers;
-  std::string schedule_folder;
-  std::optional<std::string> schedule_text;  // instead of a file of the folder
+  // Nothing: chosen without measuring, as that of a kernel of a model is.
+  std::optional<std::string> schedule_text;
   runtime::TimingOptions timing;
   double warmup_s = 0;     // of calls of ours before the first that is timed
   double peak_gflops = 0;  // of all threads; 0: fraction_of_peak is not known
@@ -38,8 +35,7 @@ struct PeerResult {
 };
 
 struct BenchResult {
-  std::string name;      // canonical spec
-  std::string schedule;  // file, or empty
+  std::string name;  // canonical spec
   int threads = 1;
   double median_us = 0, p10_us = 0, p90_us = 0, p99_us = 0;
   std::int64_t batch = 1;  // results of one call, for the throughput
