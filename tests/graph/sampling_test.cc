@@ -101,6 +101,60 @@ TEST(Sampling, GridSamplePadding) {
               ElementsAre(2));
 }
 
+// As PyTorch 2.15 gives them; ONNX Runtime 1.31 differs by less than 2e-5.
+struct SampledAt {
+  const char *mode, *padding;
+  std::int64_t align;
+  std::vector<double> values;
+};
+const std::vector<SampledAt> kSampled = {
+    {"nearest", "zeros", 0, {0, 0, -5, 1, 0, 0, 0}},
+    {"nearest", "zeros", 1, {0, 3, -5, 5, 9, 0, 0}},
+    {"nearest", "border", 0, {-5, 3, -5, 1, 9, -5, 9}},
+    {"nearest", "border", 1, {-5, 3, -5, 5, 9, -5, 9}},
+    {"nearest", "reflection", 0, {8, 3, -5, 1, 9, 5, 8}},
+    {"nearest", "reflection", 1, {9, 3, -5, 5, 9, 5, -6}},
+    {"linear", "zeros", 0, {0, 0.418945, -2.41211, 1.97852, 1.90723, 0, 0}},
+    {"linear", "zeros", 1, {0, 2.46094, -1.1875, 1.42188, 2.4375, 0, 0}},
+    {"linear", "border", 0, {-1.5, 3, -5, 1.97852, 9, -5, 9}},
+    {"linear", "border", 1, {2, 3, -1.1875, 1.42188, 3, -5, 9}},
+    {"linear", "reflection", 0, {6.03125, 3, -5, 1.97852, 9, 3.30859, 4.27344}},
+    {"linear", "reflection", 1, {3.25, 2.85156, -1.1875, 1.42188, 3.14062, 3.53125, 1.9375}},
+    {"cubic", "zeros", 0, {0, 0.321649, -4.71734, 3.23159, 1.95392, 0, 0}},
+    {"cubic", "zeros", 1, {-0.196289, 2.59566, -2.14789, 2.36216, 2.50061, 0.0419168, 0}},
+    {"cubic", "border", 0, {-1.61719, 2.77885, -7.91008, 2.97342, 9.53126, -5, 9}},
+    {"cubic", "border", 1, {2.5625, 3.03105, -1.58782, 2.11428, 1.96931, -5.06152, 9.39551}},
+    {"cubic", "reflection", 0, {7.7448, 2.49949, -9.43147, 2.97342, 10.1847, 4.77388, 4.92392}},
+    {"cubic", "reflection", 1, {4.68555, 2.90598, -3.34329, 2.30333, 4.12764, 4.58991, 2.10696}},
+};
+
+TEST(Sampling, GridSampleIsThatOfOtherLibraries) {
+  const HostTensor x = floats({1, 1, 3, 5}, {3, -1, 4, 1, -5, 9, 2, -6, 5, 3, -5, 8, 9, -7, 9});
+  const HostTensor grid =
+      floats({1, 1, 7, 2}, {-1.75, 0.5, -1.0625, -1.0625, -0.875, 0.9375, 0.3125, -0.4375, 0.8125,
+                            1.1875, 1.4375, -2.125, 2.25, 1.625});
+  for (const SampledAt& want : kSampled) {
+    const auto got = sample(grid_attrs(want.mode, want.padding, want.align), x, grid);
+    ASSERT_EQ(got.size(), want.values.size());
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      EXPECT_NEAR(got[i], want.values[i], 1e-4)
+          << want.mode << " " << want.padding << " " << want.align << " point " << i;
+    }
+  }
+}
+
+// Far away every cubic tap is the pixel at the border; nothing overflows on the way.
+TEST(Sampling, GridSampleFarBeyondTheBorder) {
+  const HostTensor x = floats({1, 1, 1, 3}, {1, 2, 3});
+  const HostTensor grid = floats({1, 1, 4, 2}, {1e30, 0, -1e30, 0, 3e9, 0, -3e9, 0});
+  for (const std::int64_t align : {0, 1}) {
+    for (const char* mode : {"nearest", "linear", "cubic"}) {
+      EXPECT_THAT(sample(grid_attrs(mode, "border", align), x, grid), ElementsAre(3, 1, 3, 1));
+      EXPECT_THAT(sample(grid_attrs(mode, "zeros", align), x, grid), ElementsAre(0, 0, 0, 0));
+    }
+  }
+}
+
 TEST(Sampling, GridSampleOfAnySizeAndPoint) {
   const HostTensor x = counting({1, 1, 1, 1});
   const double nan = std::nan(""), inf = INFINITY;

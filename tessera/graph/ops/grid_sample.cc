@@ -57,6 +57,10 @@ struct Sampler {
                  : align ? (v + number(1)) * number((n - 1) / 2)
                          : (v + number(1)) * number(n / 2) - number(0.5);
     if (mode == "nearest") x = ir::call(ir::Intrinsic::kRound, {x});
+    // Of a point beyond the border each cubic tap is brought inside by itself, not the point; from
+    // three pixels on all taps are the same, and integers hold the number.
+    if (mode == "cubic" && padding != "reflection")
+      return ir::min(ir::max(x, number(-3)), number(n + 2));
     const ir::Expr outside = ir::logical_or(ir::lt(x, number(lo)), ir::lt(number(hi), x));
     if (padding == "border")
       return ir::select(outside, ir::min(ir::max(x, number(0)), number(n - 1)), x);
@@ -72,14 +76,15 @@ struct Sampler {
     return x;
   }
 
-  // Pixel of integer position p, which may lie outside; `inside` gathers what zeros require.
-  ir::Expr pixel(const ir::Expr& p, std::size_t d, ir::Expr& inside) const {
+  // Pixel of integer position p along axis d, which may lie outside: -1 where zeros are there.
+  ir::Expr pixel(const ir::Expr& p, std::size_t d) const {
     const std::int64_t n = size[d];
     const ir::Expr zero = ir::int_imm(0), last = ir::int_imm(n - 1);
     if (padding == "zeros") {
       const ir::Expr here = ir::logical_and(ir::le(zero, p), ir::le(p, last));
-      inside = inside ? ir::logical_and(inside, here) : here;
-    } else if (padding == "reflection" && n > 1) {
+      return ir::select(here, p, ir::int_imm(-1));
+    }
+    if (padding == "reflection" && n > 1) {
       const std::int64_t period = align ? 2 * (n - 1) : 2 * n;
       const ir::Expr q = ir::floor_mod(p, ir::int_imm(period));
       return ir::min(q, ir::int_imm(align ? period : period - 1) - q);
@@ -99,25 +104,69 @@ struct Sampler {
         ((a * s - number(5 * kCubicA)) * s + number(8 * kCubicA)) * s - number(4 * kCubicA);
     return ir::select(ir::le(s, one), near, far);
   }
+
+  std::int64_t taps() const { return mode == "nearest" ? 1 : mode == "linear" ? 2 : 4; }
 };
 
-// Stage [N, O..., r]: pixel coordinates, one per axis of x in the order of x.
-ir::Buffer coordinate_stage(te::DagBuilder& b, const std::string& name, const Sampler& s,
-                            const ir::Buffer& grid) {
+// What all channels have in common, for one axis of x: pixels and weights [taps, N, O...].
+struct Taps {
+  ir::Buffer pixel, weight;
+};
+
+Taps taps_along(te::DagBuilder& b, const std::string& name, const Sampler& s,
+                const ir::Buffer& grid, std::size_t d) {
   const std::size_t rank = s.size.size();
-  return b.compute(name + ".coordinate", axes_over(grid->shape), [&](const te::Indices& i) {
-    te::Indices from = i;
-    ir::Expr value;
-    for (std::size_t d = 0; d < rank; ++d) {
-      from.back() = ir::int_imm(static_cast<std::int64_t>(rank - 1 - d));
-      const ir::Expr v = te::at(grid, from);
-      const ir::Expr x = s.coordinate(v.dtype() == s.t ? v : ir::cast(s.t, v), d);
-      value =
-          value ? ir::select(ir::eq(i.back(), ir::int_imm(static_cast<std::int64_t>(d))), x, value)
-                : x;
+  const Shape points(grid->shape.begin(), grid->shape.end() - 1);
+  const ir::Buffer at =
+      b.compute(fmt::format("{}.at{}", name, d), axes_over(points), [&](const te::Indices& i) {
+        te::Indices from = i;
+        from.push_back(ir::int_imm(static_cast<std::int64_t>(rank - 1 - d)));
+        const ir::Expr v = te::at(grid, from);
+        return s.coordinate(v.dtype() == s.t ? v : ir::cast(s.t, v), d);
+      });
+  Shape all = points;
+  all.insert(all.begin(), s.taps());
+  const auto low = [&](const te::Indices& i) {
+    return ir::call(ir::Intrinsic::kFloor, {te::at(at, {i.begin() + 1, i.end()})});
+  };
+  Taps out;
+  out.pixel =
+      b.compute(fmt::format("{}.pixel{}", name, d), axes_over(all), [&](const te::Indices& i) {
+        const ir::Expr p = ir::cast(DType::kI64, low(i));
+        return s.pixel(s.taps() > 1 ? p + i[0] - (s.taps() / 2 - 1) : p, d);
+      });
+  if (s.taps() == 1) return out;
+  out.weight =
+      b.compute(fmt::format("{}.weight{}", name, d), axes_over(all), [&](const te::Indices& i) {
+        return s.weight(te::at(at, {i.begin() + 1, i.end()}) - low(i), i[0]);
+      });
+  return out;
+}
+
+// One tap of one element; `k` has one index per axis.
+ir::Expr tap(const Sampler& s, const ir::Buffer& x, const std::vector<Taps>& taps,
+             const te::Indices& i, const te::Indices& k) {
+  te::Indices from = {i[0], i[1]};
+  ir::Expr inside, weight;
+  for (std::size_t d = 0; d < taps.size(); ++d) {
+    te::Indices where = {k.empty() ? ir::int_imm(0) : k[d], i[0]};
+    where.insert(where.end(), i.begin() + 2, i.end());
+    ir::Expr pixel = te::at(taps[d].pixel, where);
+    if (s.padding == "zeros") {
+      const ir::Expr here = ir::le(ir::int_imm(0), pixel);
+      inside = inside ? ir::logical_and(inside, here) : here;
+      // No place outside of x: nothing has to wait for the condition.
+      pixel = ir::min(ir::max(pixel, ir::int_imm(0)), ir::int_imm(s.size[d] - 1));
     }
-    return value;
-  });
+    from.push_back(pixel);
+    if (!taps[d].weight) continue;
+    const ir::Expr w = te::at(taps[d].weight, where);
+    weight = weight ? weight * w : w;
+  }
+  ir::Expr value = te::at(x, from);
+  if (value.dtype() != s.t) value = ir::cast(s.t, value);
+  if (weight) value = value * weight;
+  return inside ? ir::select(inside, value, s.number(0)) : value;
 }
 
 Result<Buffers> define(te::DagBuilder& b, const std::string& name, const NodeView& node,
@@ -130,40 +179,23 @@ Result<Buffers> define(te::DagBuilder& b, const std::string& name, const NodeVie
                   node.attrs.integer("pixels", 0) != 0,
                   compute_type(t),
                   Shape(x.begin() + 2, x.end())};
-  const std::size_t rank = s.size.size();
-  const ir::Buffer at = coordinate_stage(b, name, s, in[1]);
   TESSERA_TRY(const std::vector<TensorType> types, infer(node));
-  const std::int64_t taps = s.mode == "nearest" ? 1 : s.mode == "linear" ? 2 : 4;
+  std::vector<Taps> taps;
   te::NamedAxes tap_axes;
-  for (std::size_t d = 0; d < rank; ++d) tap_axes.emplace_back(fmt::format("k{}", d), taps);
+  for (std::size_t d = 0; d < s.size.size(); ++d) {
+    taps.push_back(taps_along(b, name, s, in[1], d));
+    tap_axes.emplace_back(fmt::format("k{}", d), s.taps());
+  }
   const auto term = [&](const te::Indices& i, const te::Indices& k) {
-    te::Indices where(i.begin(), i.end()), from = {i[0], i[1]};
-    where.erase(where.begin() + 1);
-    where.push_back(ir::int_imm(0));
-    ir::Expr inside, weight;
-    for (std::size_t d = 0; d < rank; ++d) {
-      where.back() = ir::int_imm(static_cast<std::int64_t>(d));
-      const ir::Expr v = te::at(at, where);
-      const ir::Expr low = ir::call(ir::Intrinsic::kFloor, {v});
-      ir::Expr p = ir::cast(DType::kI64, low);
-      if (taps > 1) {
-        p = p + k[d] - (taps / 2 - 1);
-        const ir::Expr w = s.weight(v - low, k[d]);
-        weight = weight ? weight * w : w;
-      }
-      from.push_back(s.pixel(p, d, inside));
-    }
-    ir::Expr value = te::at(in[0], from);
-    if (value.dtype() != s.t) value = ir::cast(s.t, value);
-    if (weight) value = value * weight;
-    return inside ? ir::select(inside, value, s.number(0)) : value;
+    return tap(s, in[0], taps, i, k);
   };
   const te::NamedAxes axes = axes_over(types[0].shape);
   const bool cast = s.t != t;
   const ir::Buffer sum =
-      taps == 1 ? b.compute(cast ? name + ".sum" : name, axes,
-                            [&](const te::Indices& i) { return term(i, {}); })
-                : b.reduce(cast ? name + ".sum" : name, te::Reducer::kSum, axes, tap_axes, term);
+      s.taps() == 1
+          ? b.compute(cast ? name + ".sum" : name, axes,
+                      [&](const te::Indices& i) { return term(i, {}); })
+          : b.reduce(cast ? name + ".sum" : name, te::Reducer::kSum, axes, tap_axes, term);
   if (!cast) return Buffers{sum};
   return Buffers{
       b.compute(name, axes, [&](const te::Indices& i) { return ir::cast(t, te::at(sum, i)); })};
