@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 #include <deque>
+#include <exception>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -34,7 +35,8 @@ double elapsed_ms(std::chrono::steady_clock::time_point start) {
       .count();
 }
 
-// Runs fn(0..n-1) on the building threads; returns the error of the smallest failing index.
+// Runs fn(0..n-1) on the building threads; returns the error of the smallest failing index. A bug
+// that a thread meets is the caller's to report.
 Result<void> for_each_task(std::size_t n, const ModelOptions& options,
                            const std::function<Result<void>(std::size_t)>& fn,
                            bool report_progress = true) {
@@ -45,9 +47,20 @@ Result<void> for_each_task(std::size_t n, const ModelOptions& options,
   std::mutex mutex;
   std::size_t done = 0;
   std::optional<std::pair<std::size_t, Error>> failure;
+  std::exception_ptr bug;
+  const auto guarded = [&](std::size_t i) -> Result<void> {
+    try {
+      return fn(i);
+    } catch (const InternalError&) {
+      const std::lock_guard lock(mutex);
+      if (!bug) bug = std::current_exception();
+      next = n;
+      return {};
+    }
+  };
   const auto work = [&] {
     for (std::size_t i = next++; i < n; i = next++) {
-      Result<void> result = fn(i);
+      const Result<void> result = guarded(i);
       const std::lock_guard lock(mutex);
       ++done;
       if (!result && (!failure || i < failure->first)) failure = {i, result.error()};
@@ -58,6 +71,7 @@ Result<void> for_each_task(std::size_t n, const ModelOptions& options,
   for (std::size_t t = 1; t < threads; ++t) pool.emplace_back(work);
   work();
   pool.clear();
+  if (bug) std::rethrow_exception(bug);
   if (failure) return failure->second;
   return {};
 }
@@ -71,10 +85,7 @@ Result<LoweredTask> lower_task(const task::Task& task, const target::Target& tar
   } else {
     TESSERA_TRY(out.schedule, space::default_schedule(task.dag, target, lower::check_lowers));
   }
-  lower::PassOptions passes;
-  passes.verify =
-      false;  // every schedule was checked by tests; verifying takes a third of the time
-  TESSERA_TRY(out.lowered, lower::lower(task.dag, out.schedule, target, passes));
+  TESSERA_TRY(out.lowered, lower::lower(task.dag, out.schedule, target));
   return out;
 }
 
@@ -100,10 +111,7 @@ Result<BuiltCode> build_code(const task::Task& task, const target::Target& targe
   if (!schedule) {
     TESSERA_TRY(schedule, space::default_schedule(task.dag, target, lower::check_lowers));
   }
-  lower::PassOptions passes;
-  passes.verify = false;
-  TESSERA_TRY(lower::LoweredDevice lowered,
-              lower::lower_device(task.dag, *schedule, target, passes));
+  TESSERA_TRY(lower::LoweredDevice lowered, lower::lower_device(task.dag, *schedule, target));
   out.lower_ms = elapsed_ms(begin);
   TESSERA_TRY(out.binary, codegen::compile(lowered.program, target, options.codegen));
   out.param_layouts = std::move(lowered.param_layouts);
