@@ -37,7 +37,7 @@ Roundings of_node(const Graph& graph, const Node& node, Products products) {
   }
   const Result<std::vector<ir::Buffer>> outputs =
       node.op->define(b, node.op->name, view(graph, node), inputs);
-  return outputs.ok() ? te::roundings(b.build(*outputs), products) : of_types(graph, node);
+  return outputs.ok() ? te::roundings_of_node(b.build(*outputs), products) : of_types(graph, node);
 }
 
 }  // namespace

@@ -25,27 +25,27 @@ class SharedReference {
   void claim() { set_state(kClaimed); }
   void release() { set_state(kNone); }
   bool wait(double seconds) const;  // ready() as soon as nobody computes them any more, or later
-  // Keeps the outputs; from now on this process cannot write them.
-  void keep(const std::vector<HostTensor>& outputs);
+  // Keeps whole outputs; from now on this process cannot write them.
+  void keep(const Expected& expected);
   // As kept; call only when ready().
-  std::vector<HostTensor> outputs(const te::Dag& dag) const;
+  Expected expected() const;
 
  private:
   static constexpr std::uint32_t kNone = 0, kReady = 1, kClaimed = 2;
   std::uint32_t state() const;
   void set_state(std::uint32_t state);
 
+  // Outputs, then what they were before they were rounded, where that is asked.
+  std::vector<ir::Buffer> outputs_, before_;
   std::byte* memory_ = nullptr;
   std::size_t bytes_ = 0;
 };
 
 // The outputs by the loops as written, or, where those would take long, by `fast` if that is not
 // empty; either is first compared with the interpreter, on sampled points if large.
-Result<std::vector<HostTensor>> compute_reference(const te::Dag& dag,
-                                                  const std::vector<HostTensor>& inputs,
-                                                  const target::Target& target,
-                                                  runtime::ThreadPool& pool,
-                                                  const ScheduleOf& fast);
+Result<Expected> compute_reference(const te::Dag& dag, const std::vector<HostTensor>& inputs,
+                                   const target::Target& target, runtime::ThreadPool& pool,
+                                   const ScheduleOf& fast);
 
 // Those of `shared`, computed and kept there first where they are not yet.
 Result<Expected> shared_expected(SharedReference& shared, const te::Dag& dag,

@@ -63,11 +63,11 @@ void Server::start_references() {
       const target::Target cpu = target::code_target(target::host(), threads);
       runtime::ThreadPool pool({.threads = threads});
       for (std::size_t t = (*next)++; t < tasks_.size(); t = (*next)++) {
-        const Result<std::vector<HostTensor>> outputs =
+        const Result<Expected> expected =
             compute_reference(tasks_[t], kernel::random_inputs(tasks_[t], options_.seed), cpu, pool,
                               options_.reference_schedule);
-        if (outputs.ok()) {
-          references_[t].keep(*outputs);
+        if (expected.ok()) {
+          references_[t].keep(*expected);
         } else {
           references_[t].release();
         }

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,31 +20,34 @@ namespace tessera::measure {
 // The right outputs of a task: all of their elements, or some.
 struct Expected {
   std::vector<HostTensor> outputs;  // none: not known, nothing is compared
+  // Per output: what integers were before they were rounded (te/before_rounding.h), in the places
+  // of outputs[o]; none: they are exact.
+  std::vector<std::optional<HostTensor>> before;
   // Per output, the elements that outputs[o] lists, in row-major order; empty: outputs[o] is whole.
   std::vector<std::vector<std::int64_t>> points;
 };
 
 // Empty when `got` is `want` of output `output`, or some of its elements, but for rounding. Floats:
-// within kernel::tolerance. Integers and booleans are exact, except where rounding decides them:
-// then one in 200 may differ, and numbers that were quantised by four steps at most.
+// within kernel::tolerance. Integers and booleans are exact; where `before` has what they were
+// before they were rounded, each may be the next integer instead if that lies within
+// kernel::tolerance of the border between the two.
 std::string compare_output(const te::Dag& dag, std::size_t output, const HostTensor& want,
-                           const std::byte* got, Products products = Products::kExact);
+                           const std::byte* got, Products products = Products::kExact,
+                           const std::optional<HostTensor>& before = {});
 
 // compare_output() for many candidates: what depends on `want` alone is computed once.
 class OutputComparer {
  public:
   OutputComparer(const te::Dag& dag, std::size_t output, HostTensor want,
-                 Products products = Products::kExact);
+                 Products products = Products::kExact, std::optional<HostTensor> before = {});
   std::string compare(const std::byte* got) const;
 
  private:
   HostTensor want_;
+  std::optional<HostTensor> before_;
   std::vector<float> floats_;  // `want_` where it is f16 or bf16
-  double allowed_ = 0;
-  double steps_ = 0;        // that a quantised number may be off
-  bool quantised_ = false;  // integers that were rounded to steps
-  bool undecided_ = false;  // by rounding: some may differ
-  bool unknown_ = false;    // no number in `want_`
+  double allowed_ = 0;         // of floats, or of integers before they were rounded
+  bool unknown_ = false;       // no number in `want_`
 };
 
 // The same of all outputs.

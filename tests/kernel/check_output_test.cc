@@ -1,6 +1,8 @@
 #include "tessera/kernel/check_output.h"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include <gtest/gtest.h>
@@ -8,6 +10,7 @@
 #include "tessera/interp/interp.h"
 #include "tessera/kernel/compile_op.h"
 #include "tessera/kernel/random_inputs.h"
+#include "tessera/te/builder.h"
 #include "tessera/te/op_spec.h"
 
 namespace tessera::kernel {
@@ -92,6 +95,79 @@ TEST(WorstError, IntegersMustBeExact) {
   Checked c = checked("matmul:M=5,N=6,K=7,dtype=i8");
   c.got.set_int(11, c.got.get_int(11) + 1);
   EXPECT_GT(worst_error(c.want, c.got, c.tolerance), 1);
+}
+
+using Value = std::function<ir::Expr(const ir::Expr&)>;
+
+ir::Expr call(ir::Intrinsic fn, const ir::Expr& x) { return ir::Call::make(fn, {x}); }
+
+// Of 40 x + x, which builds may round differently, between -41 and 41.
+te::Dag rounded(const Value& value) {
+  te::DagBuilder b("rounded");
+  const ir::Buffer x = b.input("x", DType::kF32, {300});
+  const ir::Buffer y = b.compute("y", {{"i", 300}}, [&](const te::Indices& i) {
+    return te::at(x, i) * ir::imm(DType::kF32, 40) + te::at(x, i);
+  });
+  return b.build(
+      {b.compute("z", {{"i", 300}}, [&](const te::Indices& i) { return value(te::at(y, i)); })});
+}
+
+// What integers were before they were rounded: their nearest integers, saturated, are the values.
+TEST(Reference, KnowsWhatIntegersWereBefore) {
+  using ir::Intrinsic;
+  const std::vector<std::pair<DType, Value>> cases = {
+      {DType::kI8, [](const ir::Expr& y) { return ir::cast(DType::kI8, y); }},
+      {DType::kI8,
+       [](const ir::Expr& y) { return ir::cast(DType::kI8, call(Intrinsic::kRound, y)); }},
+      {DType::kU8,
+       [](const ir::Expr& y) {
+         return ir::cast(DType::kU8, call(Intrinsic::kRound, y) + ir::imm(DType::kF32, 3));
+       }},
+      {DType::kI8,
+       [](const ir::Expr& y) { return ir::cast(DType::kI8, call(Intrinsic::kFloor, y)); }},
+      {DType::kI8,
+       [](const ir::Expr& y) { return ir::cast(DType::kI8, call(Intrinsic::kCeil, y)); }},
+      {DType::kI8,
+       [](const ir::Expr& y) {
+         return ir::Binary::make(ir::BinaryOp::kMax, ir::cast(DType::kI8, y),
+                                 ir::imm(DType::kI8, 5));
+       }},
+      {DType::kBool,
+       [](const ir::Expr& y) {
+         return ir::Binary::make(ir::BinaryOp::kLt, y, ir::imm(DType::kF32, 2));
+       }},
+  };
+  for (const auto& [type, value] : cases) {
+    const te::Dag dag = rounded(value);
+    const Reference want = reference(dag, random_inputs(dag, 3), 0, 50, 2).value();
+    ASSERT_EQ(want.before.size(), want.values.size()) << te::to_text(dag);
+    EXPECT_GT(tolerance(dag, 0), 0);
+    const double low = type == DType::kI8 ? -128 : 0;
+    const double high = type == DType::kI8 ? 127 : type == DType::kU8 ? 255 : 1;
+    for (std::size_t i = 0; i < want.values.size(); ++i) {
+      EXPECT_EQ(std::clamp(std::nearbyint(want.before[i]), low, high), want.values[i])
+          << want.before[i];
+    }
+  }
+}
+
+TEST(WorstError, AnIntegerMayBeTheNextOneAtABorder) {
+  HostTensor got(DType::kI8, {2});
+  got.set_int(1, 4);
+  const auto error = [&](double before) {
+    return worst_error({.points = {0, 1},
+                        .values = {0, 3},
+                        .scale = 100,
+                        .before = {0, before},
+                        .before_scale = 100},
+                       got, 1e-5);
+  };
+  EXPECT_LE(error(3.5), 1);
+  EXPECT_LE(error(3.4995), 1);
+  EXPECT_GT(error(3.498), 1);
+  EXPECT_GT(error(2.5), 1) << "the other border";
+  got.set_int(1, 5);
+  EXPECT_GT(error(3.5), 1) << "two steps";
 }
 
 TEST(WorstError, SpecialValuesOnlyMatchThemselves) {

@@ -89,26 +89,67 @@ TEST(CompareOutput, IntegersAreExact) {
   EXPECT_NE(compare_output(dag, 0, want, got.as<std::byte>()), "");
 }
 
+// round(3 x) as bytes.
 te::Dag quantising() {
   te::DagBuilder b("quantise");
   const ir::Buffer x = b.input("x", DType::kF32, {1000});
   const ir::Buffer y = b.compute("y", {{"i", 1000}}, [&](const te::Indices& i) {
-    return ir::cast(DType::kI8, te::at(x, i) * ir::imm(DType::kF32, 3));
+    return ir::cast(DType::kI8, ir::Call::make(ir::Intrinsic::kRound,
+                                               {te::at(x, i) * ir::imm(DType::kF32, 3)}));
   });
   return b.build({y});
 }
 
-TEST(CompareOutput, QuantisedNumbersMayMissByAStepHereAndThere) {
+TEST(CompareOutput, QuantisedNumbersMayBeTheNextOneAtABorderOnly) {
   const te::Dag dag = quantising();
   const HostTensor want(DType::kI8, {1000});
+  HostTensor before(DType::kF64, {1000});
+  before.set_float(0, 100);  // the range
+  before.set_float(1, 0.5 - 1e-6);
+  before.set_float(2, 0.49);
+  before.set_float(3, -0.5);
+  const auto compare = [&](std::int64_t at, std::int64_t value) {
+    HostTensor got = want.clone();
+    got.set_int(at, value);
+    return compare_output(dag, 0, want, got.as<std::byte>(), Products::kExact, before);
+  };
+  EXPECT_EQ(compare(1, 1), "");
+  EXPECT_EQ(compare(3, -1), "");
+  EXPECT_NE(compare(1, -1), "") << "the border is on the other side";
+  EXPECT_NE(compare(1, 2), "") << "two steps";
+  EXPECT_EQ(compare(2, 1), "1 of 1000 elements differ, the first at 2: 1, not 0") << "no border";
   HostTensor got = want.clone();
-  for (std::int64_t i = 0; i < 5; ++i) got.set_int(i, 1);
-  EXPECT_EQ(compare_output(dag, 0, want, got.as<std::byte>()), "");
-  got.set_int(5, 1);
-  EXPECT_NE(compare_output(dag, 0, want, got.as<std::byte>()), "") << "too many";
-  got = want.clone();
-  got.set_int(5, 40);
-  EXPECT_NE(compare_output(dag, 0, want, got.as<std::byte>()), "") << "too far";
+  got.set_int(1, 1);
+  EXPECT_NE(compare_output(dag, 0, want, got.as<std::byte>()), "") << "nothing says what it was";
+}
+
+// The range saturates: what lies beyond it is at no border.
+TEST(CompareOutput, SaturatedNumbersAreExact) {
+  const te::Dag dag = quantising();
+  HostTensor want(DType::kI8, {1000}), before(DType::kF64, {1000});
+  want.set_int(7, 127);
+  before.set_float(7, 139.5);
+  HostTensor got = want.clone();
+  got.set_int(7, 126);
+  EXPECT_NE(compare_output(dag, 0, want, got.as<std::byte>(), Products::kExact, before), "");
+}
+
+TEST(Reference, OfIntegersHasWhatTheyWereBefore) {
+  const te::Dag dag = quantising();
+  runtime::ThreadPool pool({.threads = 1});
+  const std::vector<HostTensor> inputs = kernel::random_inputs(dag, 1);
+  SharedReference shared(dag);
+  const auto made = shared_expected(shared, dag, inputs, target::host(), pool, {});
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  const Expected kept = shared.expected();
+  for (const Expected* e : {&*made, &kept}) {
+    ASSERT_TRUE(e->before.size() == 1 && e->before[0]);
+    for (std::int64_t i = 0; i < 1000; ++i) {
+      ASSERT_FLOAT_EQ(static_cast<float>(e->before[0]->get_float(i)),
+                      3 * static_cast<float>(inputs[0].get_float(i)));
+      ASSERT_EQ(e->outputs[0].get_int(i), std::nearbyint(e->before[0]->get_float(i)));
+    }
+  }
 }
 
 class References : public ::testing::TestWithParam<const char*> {};
@@ -131,7 +172,7 @@ TEST_P(References, AreComputedOnceAndShared) {
   ASSERT_TRUE(second.ok());
   (*second)->clear_outputs();
   EXPECT_NE((*second)->wrong_output(), "");
-  const std::vector<HostTensor> want = shared.outputs(dag);
+  const std::vector<HostTensor> want = shared.expected().outputs;
   for (std::size_t o = 0; o < want.size(); ++o)
     std::memcpy((*second)->outputs()[o], want[o].data(), want[o].bytes());
   EXPECT_EQ((*second)->wrong_output(), "");

@@ -519,7 +519,7 @@ TEST(Gpu, ProductsOfSinglesGoToTensorCoresWhereAllowed) {
         held.back().set_float(i, std::round(inputs.back().get_float(i) * 64) / 64);
     }
     const double scale = 4;  // of the outputs, which are sums of products of at most 1
-    const double allowed = scale * tolerance(te::roundings(dag, Products::kTf32));
+    const double allowed = scale * tolerance(te::roundings_of_node(dag, Products::kTf32));
     for (const schedule::Schedule& s : schedules) {
       const auto lowered = lower::lower_device(dag, s, fast);
       ASSERT_TRUE(lowered.ok()) << lowered.error().message << "\n" << schedule::to_text(s);

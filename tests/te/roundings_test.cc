@@ -1,6 +1,7 @@
 #include "tessera/te/roundings.h"
 
 #include <cmath>
+#include <functional>
 
 #include <gtest/gtest.h>
 
@@ -60,7 +61,32 @@ TEST(Roundings, OnlyLossyCastsCount) {
   EXPECT_TRUE(of_cast(DType::kI32, DType::kF32));
   EXPECT_TRUE(of_cast(DType::kF64, DType::kF32));
   EXPECT_TRUE(of_cast(DType::kF32, DType::kBF16));
-  EXPECT_TRUE(of_cast(DType::kF32, DType::kU8));
+  EXPECT_FALSE(of_cast(DType::kF32, DType::kU8)) << "every build rounds the same number";
+}
+
+// Integers are the same wherever what is rounded is: bit for bit.
+TEST(Roundings, IntegersOfWhatEveryBuildComputesAlike) {
+  using Value = std::function<ir::Expr(const ir::Expr& x, const ir::Expr& y)>;
+  const auto counted = [](const Value& value) {
+    DagBuilder b("quantise");
+    const ir::Buffer x = b.input("x", DType::kF32, {8}), y = b.input("y", DType::kF32, {8});
+    const ir::Buffer z = b.compute("z", {{"i", 8}}, [&](const Indices& i) {
+      return ir::cast(DType::kI8, value(at(x, i), at(y, i)));
+    });
+    return roundings(b.build({z}), 0).count(DType::kI8);
+  };
+  EXPECT_EQ(counted([](const auto& x, const auto& y) { return ir::div(x, y); }), 0);
+  EXPECT_EQ(counted([](const auto& x, const auto& y) { return x * y; }), 0);
+  EXPECT_EQ(counted([](const auto& x, const auto& y) { return ir::div(x, y) + x; }), 0);
+  EXPECT_EQ(counted([](const auto& x, const auto& y) { return x * y + x; }), 1) << "or fma";
+  EXPECT_EQ(
+      counted([](const auto& x, const auto&) { return ir::Call::make(ir::Intrinsic::kExp, {x}); }),
+      1);
+  DagBuilder b("node");
+  const ir::Buffer x = b.input("x", DType::kF32, {8});
+  const Dag cast = b.build({cast_stage(b, "y", x, DType::kI8)});
+  EXPECT_EQ(roundings(cast, 0).count(DType::kI8), 0);
+  EXPECT_EQ(roundings_of_node(cast).count(DType::kI8), 1) << "who knows what came before";
 }
 
 TEST(Roundings, AnOutputHasThoseOfItsOwnStages) {
@@ -72,7 +98,7 @@ TEST(Roundings, AnOutputHasThoseOfItsOwnStages) {
   const Dag dag = b.build({wide, copy});
   EXPECT_EQ(roundings(dag, 0).count(DType::kF16), 1);
   EXPECT_FALSE(roundings(dag, 1).any());
-  EXPECT_EQ(roundings(dag).count(DType::kF16), 1);
+  EXPECT_EQ(roundings_of_node(dag).count(DType::kF16), 1);
 }
 
 }  // namespace

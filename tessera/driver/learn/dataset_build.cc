@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <optional>
@@ -23,6 +24,21 @@ constexpr const char* kProducer = "tessera 0.1.0";
 constexpr std::uint64_t kInputSeed = 1;
 constexpr std::int64_t kSampledPoints = 256;  // of the interpreter, where a task is large
 constexpr std::size_t kMostPoints = 1024;     // kept of an output
+
+// Without the integers that rounding decides, another of which may be right too; all of them where
+// that leaves none.
+kernel::Reference decided(kernel::Reference all, double tolerance) {
+  if (all.before.empty()) return all;
+  kernel::Reference out;
+  out.scale = all.scale;
+  for (std::size_t i = 0; i < all.points.size(); ++i) {
+    const double border = std::floor(all.before[i]) + 0.5;
+    if (std::abs(all.before[i] - border) <= tolerance * all.before_scale) continue;
+    out.points.push_back(all.points[i]);
+    out.values.push_back(all.values[i]);
+  }
+  return out.points.empty() ? all : out;
+}
 
 // The ends and, between them, some at random.
 measure::BundleOutput thinned(const kernel::Reference& all) {
@@ -50,7 +66,7 @@ Result<measure::BundleTask> describe(const SampledTask& task, const te::Dag& dag
     }
     TESSERA_TRY(const kernel::Reference reference,
                 kernel::reference(dag, inputs, o, kSampledPoints, kInputSeed));
-    out.outputs.push_back(thinned(reference));
+    out.outputs.push_back(thinned(decided(reference, kernel::tolerance(dag, o))));
   }
   return out;
 }
