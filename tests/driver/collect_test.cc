@@ -109,7 +109,6 @@ TEST_F(Collect, GoesOnWithTheTasksThatHaveTheFewest) {
   ASSERT_TRUE(done.ok()) << done.error().message;
   EXPECT_EQ(done->earlier, 6);
   ASSERT_EQ(tasks.size(), 10u);
-  if (done->lost > 0) GTEST_SKIP() << "the machine was busy: lost trials are drawn again, later";
   EXPECT_EQ(tasks.front(), "softmax");
 }
 

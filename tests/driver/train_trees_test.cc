@@ -9,6 +9,7 @@
 #include "tessera/model/cost_model.h"
 #include "tessera/model/model_file.h"
 #include "tessera/support/npz.h"
+#include "tests/testing/xgboost.h"
 
 namespace tessera::driver {
 namespace {
@@ -16,7 +17,8 @@ namespace {
 class TrainTrees : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!model::make_model("xgb", {}).ok()) GTEST_SKIP() << "no XGBoost";
+    if (!testing::has_trees(model::make_model("xgb", {})))
+      GTEST_SKIP() << "XGBoost is not installed (package libxgboost-dev)";
     folder_ = dataset::test_folder("train_trees");
     data_ = dataset::small_dataset(48);
     ASSERT_TRUE(dataset::save(data_, folder_ + "/data").ok());

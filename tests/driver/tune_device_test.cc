@@ -37,13 +37,12 @@ TEST_P(OnDevice, DecisionsOfAModelAreTuned) {
   options.target = target_;
   options.level = TuneLevel::kGraph;
   options.plans = 1;
-  options.budget_s = 10;
+  options.budget_s = 120;  // for the slowest device; it ends with the first plan
   options.learner.model = "none";
   options.database = database_;
   const Result<TuneResult> result = tune(options, {});
   ASSERT_TRUE(result.ok()) << result.error().message;
   EXPECT_GT(result->graph.points, 0);
-  if (result->state == TuneState::kNoMeasurement) GTEST_SKIP() << "the device is too slow";
   EXPECT_EQ(result->state, TuneState::kDone);
   EXPECT_GT(result->subjects[0].before_s, 0);
   EXPECT_LE(result->subjects[0].after_s, result->subjects[0].before_s);

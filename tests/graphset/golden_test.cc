@@ -16,7 +16,9 @@ class Golden : public ::testing::Test {
  protected:
   void SetUp() override {
     const char* folder = std::getenv("TESSERA_TPUGRAPHS");
-    if (folder == nullptr) GTEST_SKIP() << "TESSERA_TPUGRAPHS does not name the files of TpuGraphs";
+    if (folder == nullptr)
+      GTEST_SKIP() << "files of TpuGraphs do not come with Tessera: name their folder by "
+                      "TESSERA_TPUGRAPHS";
     folder_ = folder;
   }
   std::string file(const std::string& name) const { return folder_ + "/" + name; }

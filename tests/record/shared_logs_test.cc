@@ -97,7 +97,8 @@ class SharedLogs : public ::testing::Test {
     folder_ = TESSERA_LOGS;
     if (!fs::exists(folder_ / "tenset/tasks.csv") ||
         !fs::exists(folder_ / "tophub/workloads.csv")) {
-      GTEST_SKIP() << "no logs in " << folder_;
+      GTEST_SKIP() << "logs of TenSet and TopHub do not come with Tessera; there are none in "
+                   << folder_;
     }
   }
 

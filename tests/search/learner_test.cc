@@ -10,12 +10,13 @@
 #include "tessera/search/model_scorer.h"
 #include "tessera/te/op_spec.h"
 #include "tests/model/stub_model.h"
+#include "tests/testing/xgboost.h"
 #include "toy_space.h"
 
 namespace tessera::search {
 namespace {
 
-bool has_xgb() { return model::make_model("xgb", {}).ok(); }
+bool has_xgb() { return testing::has_trees(model::make_model("xgb", {})); }
 
 space::Space real_space(const std::string& spec) {
   const auto parsed = te::parse_op_spec(spec);
@@ -67,7 +68,7 @@ double order_of(const space::Space& space, Scorer& scorer, std::uint64_t seed) {
 }
 
 TEST(Learner, SharesOneModelOfProgramsAmongTasks) {
-  if (!has_xgb()) GTEST_SKIP() << "no XGBoost";
+  if (!has_xgb()) GTEST_SKIP() << "XGBoost is not installed (package libxgboost-dev)";
   const space::Space a = real_space("matmul:M=64,N=96,K=64");
   const space::Space b = real_space("matmul:M=32,N=256,K=128");
   LearnerOptions options;
@@ -88,7 +89,7 @@ TEST(Learner, SharesOneModelOfProgramsAmongTasks) {
 }
 
 TEST(Learner, FitsAgainOnlyWhenEnoughIsNew) {
-  if (!has_xgb()) GTEST_SKIP() << "no XGBoost";
+  if (!has_xgb()) GTEST_SKIP() << "XGBoost is not installed (package libxgboost-dev)";
   const space::Space space = testing::make_toy_space(10);
   LearnerOptions options;
   options.features = "decisions";
@@ -113,7 +114,7 @@ TEST(Learner, FitsAgainOnlyWhenEnoughIsNew) {
 }
 
 TEST(Learner, FitsInTheBackgroundWhileScoresComeFromTheOldModel) {
-  if (!has_xgb()) GTEST_SKIP() << "no XGBoost";
+  if (!has_xgb()) GTEST_SKIP() << "XGBoost is not installed (package libxgboost-dev)";
   const space::Space space = testing::make_toy_space(10);
   LearnerOptions options;
   options.features = "decisions";
@@ -140,7 +141,7 @@ TEST(Learner, FitsInTheBackgroundWhileScoresComeFromTheOldModel) {
 }
 
 TEST(Learner, ThreadsDoNotChangeScores) {
-  if (!has_xgb()) GTEST_SKIP() << "no XGBoost";
+  if (!has_xgb()) GTEST_SKIP() << "XGBoost is not installed (package libxgboost-dev)";
   const space::Space space = real_space("matmul:M=64,N=96,K=64");
   std::vector<float> scores[2];
   for (int threads : {1, 2}) {
@@ -159,7 +160,7 @@ TEST(Learner, ThreadsDoNotChangeScores) {
 }
 
 TEST(Learner, AnEnsembleTellsItsSpread) {
-  if (!has_xgb()) GTEST_SKIP() << "no XGBoost";
+  if (!has_xgb()) GTEST_SKIP() << "XGBoost is not installed (package libxgboost-dev)";
   const space::Space space = testing::make_toy_space(10);
   LearnerOptions options;
   options.model = "xgb_ensemble";
@@ -177,7 +178,7 @@ TEST(Learner, AnEnsembleTellsItsSpread) {
 }
 
 TEST(Learner, StartsFromASavedModel) {
-  if (!has_xgb()) GTEST_SKIP() << "no XGBoost";
+  if (!has_xgb()) GTEST_SKIP() << "XGBoost is not installed (package libxgboost-dev)";
   const space::Space space = real_space("matmul:M=64,N=96,K=64");
   const std::string path = ::testing::TempDir() + "/learner_model.bin";
   LearnerOptions options;
@@ -276,7 +277,7 @@ TEST(Learner, GoesOnWithoutAGlobalModelThatCannotJudge) {
 }
 
 TEST(Learner, SpreadIsThatOfTheModelWhoseScoresAreUsed) {
-  if (!has_xgb()) GTEST_SKIP() << "no XGBoost";
+  if (!has_xgb()) GTEST_SKIP() << "XGBoost is not installed (package libxgboost-dev)";
   const space::Space space = testing::make_toy_space(10);
   LearnerOptions options;
   options.model = "xgb_ensemble";
@@ -337,7 +338,7 @@ TEST(Learner, ModelsThatJudgeTogetherTellASpreadFromTheFirstTrialOn) {
 }
 
 TEST(Learner, KeepsAGoodGlobalModelAndDropsABadOne) {
-  if (!has_xgb()) GTEST_SKIP() << "no XGBoost";
+  if (!has_xgb()) GTEST_SKIP() << "XGBoost is not installed (package libxgboost-dev)";
   const space::Space space = testing::make_toy_space(10);
   LearnerOptions options;
   options.features = "decisions";
