@@ -46,6 +46,11 @@ nlohmann::ordered_json model_json(const driver::ModelBenchResult& r) {
   j["live_bytes"] = r.live_bytes;
   j["constant_bytes"] = r.constant_bytes;
   j["verified_by"] = r.verified_by;
+  if (!r.wrong_node.empty()) j["wrong_node"] = r.wrong_node;
+  if (r.agreement) {
+    j["agreement"] = to_json(*r.agreement);
+    j["agrees_with"] = r.agrees_with;
+  }
   j["not_numbers"] = r.not_numbers;
   if (!r.profile.empty()) j["kernels_us"] = r.kernels_us();
   if (!r.profile.empty()) j["profile"] = profile_json(r.profile);
@@ -60,6 +65,8 @@ void print(const driver::ModelBenchResult& r, double peak) {
              counted(r.kernels, "kernel"), counted(r.steps, "step"),
              static_cast<double>(r.constant_bytes) * 1e-6,
              static_cast<double>(r.arena_bytes) * 1e-6, r.verified_by);
+  if (!r.wrong_node.empty()) fmt::print("    wrong in node {}\n", r.wrong_node);
+  if (r.agreement) fmt::print("    against {}: {}\n", r.agrees_with, to_text(*r.agreement));
   if (!r.not_numbers.empty() && !r.bench.verified) {
     fmt::print(
         "    every value of output {} is not a number, which proves nothing: the inputs may be "

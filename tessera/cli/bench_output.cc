@@ -8,6 +8,17 @@
 
 namespace tessera::cli {
 
+nlohmann::ordered_json to_json(const driver::OutputAgreement& a) {
+  return {{"equal", a.equal}, {"mean_error", a.mean_error}, {"argmax", a.argmax}};
+}
+
+std::string to_text(const driver::OutputAgreement& a) {
+  return fmt::format(
+      "{:.2f} % of the numbers are equal, the mean error is {:.2g} % of the range, the largest is "
+      "the same in {:.1f} % of the rows",
+      100 * a.equal, 100 * a.mean_error, 100 * a.argmax);
+}
+
 nlohmann::ordered_json to_json(const driver::BenchResult& r) {
   nlohmann::ordered_json j = {{"name", r.name},
                               {"threads", r.threads},
@@ -21,6 +32,7 @@ nlohmann::ordered_json to_json(const driver::BenchResult& r) {
                               {"fraction_of_peak", r.fraction_of_peak},
                               {"gbytes_per_s", r.gbytes_per_s},
                               {"build_ms", r.build_ms},
+                              {"compared", r.compared},
                               {"verified", r.verified},
                               {"error_over_tolerance", r.max_error},
                               {"trusted", r.trusted}};
@@ -36,6 +48,7 @@ nlohmann::ordered_json to_json(const driver::BenchResult& r) {
                    {"trusted", p.trusted},
                    {"verified", p.verified},
                    {"range_error", p.range_error}});
+      if (p.agreement) peer["agreement"] = to_json(*p.agreement);
     } else {
       peer["absent"] = p.absent;
     }
@@ -84,6 +97,7 @@ void print_row(const driver::BenchResult& r, bool times) {
     }
     fmt::print("    {:<13} {:>10} us  {:>6.2f}x{}\n", p.name, us_text(p.median_us), p.ratio,
                remark);
+    if (p.agreement) fmt::print("    {:<13} {}\n", "", to_text(*p.agreement));
   }
   if (times) {
     for (const lower::PassTime& t : r.times) fmt::print(stderr, "{:>9.3f} ms  {}\n", t.ms, t.name);

@@ -13,6 +13,9 @@
 namespace tessera::cli {
 
 nlohmann::ordered_json to_json(const driver::BenchResult& r);
+// Of quantised models with another way to compute them.
+nlohmann::ordered_json to_json(const driver::OutputAgreement& a);
+std::string to_text(const driver::OutputAgreement& a);
 void print_header();
 void print_row(const driver::BenchResult& r, bool times);
 void print_summary(const std::vector<driver::BenchResult>& results);

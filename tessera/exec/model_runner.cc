@@ -354,6 +354,21 @@ Result<std::vector<double>> ModelRunner::profile() {
   return times;
 }
 
+Result<void> ModelRunner::run_step(std::size_t step) {
+  if (!ready_.ok()) return ready_.error();
+  if (is_host(model_.steps.at(step))) return run_host(step);
+  TESSERA_DO(device_.launch(*model_.kernels[model_.steps[step].kernel], now_.memory[step]));
+  return device_.synchronise();
+}
+
+Result<HostTensor> ModelRunner::parameter(std::size_t step, std::size_t param,
+                                          const graph::TensorType& type) const {
+  if (!ready_.ok()) return ready_.error();
+  HostTensor out(type.dtype, type.shape);
+  TESSERA_DO(device_.download(out.data(), now_.memory.at(step).at(param), out.bytes()));
+  return out;
+}
+
 Result<double> ModelRunner::time_step(std::size_t step, int calls) {
   if (!ready_.ok()) return ready_.error();
   const CompiledModel::Step& timed = model_.steps.at(step);

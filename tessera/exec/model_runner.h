@@ -48,6 +48,12 @@ class ModelRunner {
   // Microseconds of each step: of one run, or, on a GPU, each step repeated by itself. The outputs
   // are afterwards those of no run.
   Result<std::vector<double>> profile();
+  // One step alone, on what those before it left in memory; all of them in a row are a run.
+  Result<void> run_step(std::size_t step);
+  // What memory parameter `param` of a step holds now, which is of that type. Constants are as the
+  // kernel reads them.
+  Result<HostTensor> parameter(std::size_t step, std::size_t param,
+                               const graph::TensorType& type) const;
   // Seconds of so many calls of one kernel in a row, on what the runs before left in memory; the
   // outputs are afterwards those of no run. kInvalidArgument: a host operator.
   Result<double> time_step(std::size_t step, int calls);

@@ -23,9 +23,10 @@ constexpr std::array<Row, 6> kRows = {{
     {DType::kF16, 0x1p-11, 8, 5e-2},
     {DType::kBF16, 0x1p-8, 8, 5e-2},
     // A value on the border between two integers may fall to either side: one step, two roundings.
-    // Several such steps meet in one sum of the next layer.
-    {DType::kI16, 0.5 / 65535, 8, 1e-3},
-    {DType::kI8, 0.5 / 255, 8, 2e-1},
+    // Several such steps meet in one sum of the next layer. That does not grow with the network:
+    // there is nothing to be said of single numbers behind many of them.
+    {DType::kI16, 0.5 / 65535, 8, 4.0 / 65535},
+    {DType::kI8, 0.5 / 255, 8, 4.0 / 255},
 }};
 
 // No type of its own: only tensor cores take it. As f16, whose fraction is as long.

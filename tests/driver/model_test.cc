@@ -1,4 +1,6 @@
 // Whole models: compiled, fused and planned code against the node-by-node interpreter.
+#include <set>
+
 #include <gtest/gtest.h>
 
 #include "tessera/driver/bench/bench_model.h"
@@ -441,6 +443,27 @@ TEST(RandomModelInputs, LengthsAreThoseOfTheSequences) {
   EXPECT_EQ(inputs[1].get_int(1), 40);
   EXPECT_LE(inputs[0].get_int(5), 1);
   EXPECT_EQ(inputs[2].get_int(7), 1);
+}
+
+// Words of the whole vocabulary, segments of the two that there are.
+TEST(RandomModelInputs, ChooseAmongAllRowsOfTheirTables) {
+  const auto graph = load_graph("zoo:bert_tiny", {});
+  ASSERT_TRUE(graph.ok()) << graph.error().message;
+  const std::vector<std::int64_t> limits = index_limits(*graph);
+  const std::vector<HostTensor> inputs = random_model_inputs(*graph, 1);
+  bool words = false;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (limits[i] < 1000) continue;
+    words = true;
+    std::set<std::int64_t> seen;
+    for (std::int64_t k = 0; k < inputs[i].size(); ++k) {
+      const std::int64_t id = inputs[i].get_int(k);
+      ASSERT_TRUE(id >= 0 && id < limits[i]);
+      seen.insert(id);
+    }
+    EXPECT_GT(std::ssize(seen), inputs[i].size() / 2);
+  }
+  EXPECT_TRUE(words);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include <fmt/ranges.h>
 
+#include "tessera/driver/bench/check_kernels.h"
 #include "tessera/driver/bench/peer_process.h"
 #include "tessera/graph/roundings.h"
 #include "tessera/onnx/input_types.h"
@@ -121,7 +122,8 @@ Result<std::vector<std::vector<StepTime>>> profile_in_turns(const std::vector<Ru
 }
 
 // Those that the options give, random ones for the rest.
-Result<std::vector<HostTensor>> chosen_inputs(const exec::CompiledModel& model,
+Result<std::vector<HostTensor>> chosen_inputs(const graph::Graph& graph,
+                                              const exec::CompiledModel& model,
                                               const ModelBenchOptions& options) {
   const std::vector<std::string>& names = model.input_names;
   for (const auto& [name, unused] : options.inputs) {
@@ -130,7 +132,7 @@ Result<std::vector<HostTensor>> chosen_inputs(const exec::CompiledModel& model,
                         name, fmt::join(names, " "));
     }
   }
-  std::vector<HostTensor> inputs = random_model_inputs(model, kSeed);
+  std::vector<HostTensor> inputs = random_model_inputs(graph, kSeed);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const auto it = options.inputs.find(names[i]);
     if (it != options.inputs.end()) inputs[i] = it->second;
@@ -158,13 +160,6 @@ Result<PeerInputs> peer_inputs(const onnx::Model& model, const LoadOptions& load
   return out;
 }
 
-bool is_no_number(const HostTensor& t) {
-  for (std::int64_t i = 0; i < t.size(); ++i) {
-    if (!std::isnan(t.get_float(i))) return false;
-  }
-  return t.size() > 0;
-}
-
 // Types that are not f32 matter to peers on a GPU; on a CPU they run the model as it is.
 PeerPlace peer_place(const target::Target& target, const LoadOptions& load) {
   if (!target.is_gpu()) return {};
@@ -189,8 +184,19 @@ struct Computed {
   const exec::CompiledModel& compiled;
   const target::Target& target;
   const ModelBenchOptions& options;
+  bool quantised = false;
   std::vector<HostTensor> inputs, outputs;
 };
+
+// Whether values are rounded to a type that has few of them: what the outputs tell then is vague.
+bool is_narrow(const graph::Graph& graph) {
+  const std::vector<Roundings> rounded = graph::roundings(graph);
+  return std::any_of(rounded.begin(), rounded.end(), [](const Roundings& r) {
+    return r.count(DType::kF16) + r.count(DType::kBF16) + r.count(DType::kI8) +
+               r.count(DType::kI16) >
+           0;
+  });
+}
 
 // The peers that could be started; the first that agrees with ours verifies it.
 Result<std::vector<std::unique_ptr<PeerProcess>>> start_peers(const Computed& ours, ModelFile* file,
@@ -220,7 +226,8 @@ Result<std::vector<std::unique_ptr<PeerProcess>>> start_peers(const Computed& ou
         peer.range_error = std::max(peer.range_error, error);
       }
       peer.verified = peer.max_error <= 1;
-      if (peer.verified && !bench.verified) {
+      if (ours.quantised) peer.agreement = agreement(ours.outputs, process.outputs());
+      if (peer.verified && !bench.verified && !ours.quantised) {
         result->verified_by = peer.version;
         bench.max_error = peer.max_error;
         bench.verified = true;
@@ -296,47 +303,28 @@ Result<void> verify_alone(const Computed& ours, runtime::ThreadPool& pool,
   bench.max_error = worst_output(ours.graph, ours.outputs, plain, target::products_of(ours.target));
   bench.verified = bench.max_error <= 1;
   bench.compared = bench.verified || !agree_but_for_no_numbers(ours.graph, ours.outputs, plain);
+  if (!ours.quantised) return {};
+  result->agrees_with = result->verified_by;
+  result->agreement = agreement(ours.outputs, plain);
+  return {};
+}
+
+// Each kernel alone, where the outputs of the whole tell little.
+Result<void> verify_kernels(const Computed& ours, const task::PartitionOptions& partition,
+                            exec::ModelRunner& runner, ModelBenchResult* result) {
+  BenchResult& bench = result->bench;
+  if (!bench.compared || !is_narrow(ours.graph)) return {};
+  TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(ours.graph, partition));
+  TESSERA_TRY(const KernelsCheck check, check_kernels(ours.graph, tasks, ours.compiled, runner));
+  bench.verified = bench.verified && check.worst <= 1;
+  // Of a whole that is wrong, its own error is told.
+  if (bench.verified || check.worst > 1) bench.max_error = check.worst;
+  result->verified_by = "the interpreter, kernel by kernel";
+  if (check.worst > 1) result->wrong_node = check.worst_node;
   return {};
 }
 
 }  // namespace
-
-std::vector<HostTensor> random_model_inputs(const std::vector<std::string>& names,
-                                            const std::vector<graph::TensorType>& types,
-                                            std::uint64_t seed) {
-  Rng rng(seed);
-  std::int64_t longest = 1;
-  for (const graph::TensorType& type : types) {
-    for (std::size_t i = 1; i < type.shape.size(); ++i) longest = std::max(longest, type.shape[i]);
-  }
-  std::vector<HostTensor> inputs;
-  for (std::size_t i = 0; i < types.size(); ++i) {
-    HostTensor t = random_tensor(types[i].dtype, types[i].shape, rng);
-    if (!is_float(types[i].dtype)) {
-      const bool mask = names[i].find("mask") != std::string::npos;
-      // Of a batch: sequences of length 0 make many models divide by zero.
-      const bool length = types[i].shape.size() == 1 &&
-                          (names[i].find("len") != std::string::npos && !mask) && longest > 1;
-      for (std::int64_t k = 0; k < t.size(); ++k) {
-        t.set_int(k, mask ? 1 : length ? longest : rng.below(2));
-      }
-    }
-    inputs.push_back(std::move(t));
-  }
-  return inputs;
-}
-
-std::vector<HostTensor> random_model_inputs(const exec::CompiledModel& model, std::uint64_t seed) {
-  std::vector<HostTensor> inputs = random_model_inputs(model.input_names, model.input_types, seed);
-  for (const exec::IndexCheck& check : model.index_checks) {
-    const std::int64_t least = *std::min_element(check.sizes.begin(), check.sizes.end());
-    HostTensor& t = inputs[check.input];
-    for (std::int64_t k = 0; k < t.size(); ++k) {
-      t.set_int(k, std::min(t.get_int(k), std::max<std::int64_t>(0, least - 1)));
-    }
-  }
-  return inputs;
-}
 
 Result<std::vector<HostTensor>> outputs_otherwise(const onnx::Model& model,
                                                   const target::Target& target,
@@ -346,58 +334,6 @@ Result<std::vector<HostTensor>> outputs_otherwise(const onnx::Model& model,
                                                   runtime::ThreadPool* pool) {
   return target.is_gpu() ? cpu_outputs(model, load, building, inputs)
                          : plain_outputs(model, target, load, building, inputs, *pool);
-}
-
-double range_error(const HostTensor& got, const HostTensor& want, double none) {
-  if (got.shape() != want.shape() || got.dtype() != want.dtype()) {
-    return std::numeric_limits<double>::infinity();
-  }
-  double low = std::numeric_limits<double>::infinity(), high = -low, worst_difference = 0;
-  std::int64_t numbers = 0;
-  for (std::int64_t i = 0; i < want.size(); ++i) {
-    const double a = got.get_float(i), b = want.get_float(i);
-    if (std::isnan(a) != std::isnan(b)) return std::numeric_limits<double>::infinity();
-    numbers += std::isnan(b) ? 0 : 1;
-    if (std::isnan(b) || a == b || std::abs(a - b) <= none) {
-      if (std::isfinite(b)) {
-        low = std::min(low, b);
-        high = std::max(high, b);
-      }
-      continue;
-    }
-    if (std::isinf(a) || std::isinf(b)) return std::numeric_limits<double>::infinity();
-    low = std::min(low, b);
-    high = std::max(high, b);
-    worst_difference = std::max(worst_difference, std::abs(a - b));
-  }
-  if (want.size() > 0 && numbers == 0) return std::numeric_limits<double>::infinity();
-  if (worst_difference == 0) return 0;
-  const double range = std::max(high - low, std::max(std::abs(high), std::abs(low)));
-  return worst_difference / std::max(range, 1e-6);
-}
-
-double worst_output(const graph::Graph& graph, const std::vector<HostTensor>& got,
-                    const std::vector<HostTensor>& want, Products products) {
-  const std::vector<Roundings> rounded = graph::roundings(graph, products);
-  const std::vector<double> terms = graph::term_magnitudes(graph);
-  double worst = 0;
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    const double none = rounding_of_terms(want[i].dtype(), terms[i]);
-    worst =
-        std::max(worst, over_tolerance(range_error(got[i], want[i], none), tolerance(rounded[i])));
-  }
-  return worst;
-}
-
-bool agree_but_for_no_numbers(const graph::Graph& graph, std::vector<HostTensor> got,
-                              std::vector<HostTensor> want) {
-  bool any = false;
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    if (!is_no_number(got[i]) || !is_no_number(want[i])) continue;
-    got[i] = want[i] = HostTensor(want[i].dtype(), want[i].shape());
-    any = true;
-  }
-  return any && worst_output(graph, got, want) <= 1;
 }
 
 double ModelBenchResult::kernels_us() const {
@@ -430,9 +366,11 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
   bench.build_ms = elapsed_ms(build);
   describe(compiled, &result);
 
-  Computed ours{model, graph, compiled, target, options, {}, {}};
+  Computed ours{model, graph, compiled, target, options, false, {}, {}};
+  const std::vector<bool> quantised = quantised_outputs(graph);
+  ours.quantised = std::find(quantised.begin(), quantised.end(), true) != quantised.end();
   runtime::ThreadPool pool({.threads = options.threads});
-  TESSERA_TRY(ours.inputs, chosen_inputs(compiled, options));
+  TESSERA_TRY(ours.inputs, chosen_inputs(graph, compiled, options));
   exec::ModelRunner runner =
       device ? exec::ModelRunner(compiled, *device) : exec::ModelRunner(compiled, pool);
   for (std::size_t i = 0; i < ours.inputs.size(); ++i)
@@ -452,6 +390,7 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
               start_beside(ours, device.get(), pool, &timer, &bench));
   // A peer that disagrees may itself be wrong.
   if (!bench.verified) TESSERA_DO(verify_alone(ours, pool, &result));
+  TESSERA_DO(verify_kernels(ours, building.partition, runner, &result));
   warm_up(options.warmup_s, [&] { (void)runner.run(); });
   if (options.profile) {
     TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(graph, building.partition));

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/driver/bench/compare_outputs.h"
 #include "tessera/kernel/compile_op.h"
 #include "tessera/runtime/timing.h"
 #include "tessera/te/op_spec.h"
@@ -31,7 +32,8 @@ struct PeerResult {
   double max_error = 0;  // as of BenchResult, from our outputs
   double range_error = 0;  // largest difference from our outputs, relative to their range
   bool verified = false;
-  bool trusted = false;  // as BenchResult's, of its own process
+  bool trusted = false;                      // as BenchResult's, of its own process
+  std::optional<OutputAgreement> agreement;  // with it, of quantised models
 };
 
 struct BenchResult {
