@@ -33,6 +33,9 @@ int run_graphs(driver::CollectPlansOptions& o, const std::string& cost_model) {
   line.finish();
   if (!done) return report_model(done.error());
   for (const std::string& why : done->skipped) fmt::print(stderr, "left out: {}\n", why);
+  for (const std::string& why : done->unchecked)
+    fmt::print(stderr, "compared with the rules' plan only, which was compared with nothing: {}\n",
+               why);
   fmt::print("{}: {} of {} ({} were there), {} drawn again, {} wrong; ended by {}\n", o.folder,
              counted(done->plans, "plan"), counted(done->models, "model"), done->earlier,
              done->failed - done->wrong, done->wrong, done->stopped_by);

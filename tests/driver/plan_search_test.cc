@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/driver/compile/load_graph.h"
+#include "tessera/driver/learn/collect_plans.h"
 #include "tessera/driver/tune/tune.h"
 #include "tessera/graph/builder.h"
 #include "tessera/lower/check_lowers.h"
@@ -203,6 +204,7 @@ TEST(TuneGraph, NoticesWrongDefaultKernels) {
     const Result<TuneResult> result = tune(options, callbacks);
     ASSERT_TRUE(result.ok()) << result.error().message;
     EXPECT_EQ(result->state, wrong ? TuneState::kRejected : TuneState::kDone);
+    EXPECT_EQ(result->subjects[0].untuned_checked, !wrong);
     EXPECT_EQ(notes.empty(), !wrong);
     if (!notes.empty()) {
       EXPECT_NE(notes[0].find("without tuning, the outputs differ"), std::string::npos);
@@ -235,6 +237,24 @@ TEST(TuneGraph, SaysThatTheUntunedModelIsNotChecked) {
   EXPECT_EQ(result->state, TuneState::kDone);
   ASSERT_FALSE(notes.empty());
   EXPECT_NE(notes[0].find("the untuned model is not checked"), std::string::npos) << notes[0];
+  EXPECT_FALSE(result->subjects[0].untuned_checked);
+}
+
+TEST(CollectPlans, RefusesARulesPlanThatIsWrong) {
+  const TemporaryFolder folder = TemporaryFolder::make("wrong_plans").value();
+  CollectPlansOptions options;
+  options.models = {"zoo:mlp@hidden=32"};
+  options.target = target::code_target(target::host(), 1);
+  options.load.passes = passes_for(options.target);
+  options.folder = folder.path() + "/plans";
+  options.plans = 2;
+  options.build.cache = wrong_kernels(options.models[0], options.target, folder.path());
+  const auto wrong = collect_plans(options, {});
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_EQ(wrong.error().code, ErrorCode::kRunFailed);
+  EXPECT_NE(wrong.error().message.find("the rules' plan differs from every node alone"),
+            std::string::npos)
+      << wrong.error().message;
 }
 
 // Schedules that are found make the rules' plan faster too: both have them.

@@ -133,6 +133,7 @@ class ModelPlans {
     TESSERA_TRY(task::PlannedGraph rules, planned({}));
     TESSERA_TRY(rules_, build(std::move(rules)));
     TESSERA_TRY(wanted_, outputs_of(rules_));
+    TESSERA_DO(check_rules());
     if (lines_.empty()) TESSERA_DO(measure(rules_));
     return {};
   }
@@ -145,6 +146,7 @@ class ModelPlans {
   std::int64_t earlier() const { return earlier_; }
   std::int64_t failed() const { return failed_; }
   std::int64_t wrong() const { return wrong_; }
+  const std::string& unchecked() const { return unchecked_; }
   double rules_s() const { return lines_.empty() ? 0 : lines_[0].rules_s; }
   double best_s() const {
     double best = rules_s();
@@ -196,6 +198,27 @@ class ModelPlans {
     std::vector<Kernel> kernels;  // as those of the model
     double estimate_s = 0;
   };
+
+  // All plans are compared with the rules' plan: that one with every node alone.
+  Result<void> check_rules() {
+    TESSERA_TRY(const onnx::Model model, load_onnx(model_));
+    const Result<std::vector<HostTensor>> want = outputs_otherwise(
+        model, options_.target, options_.load, options_.build, inputs_of(rules_), &pool_);
+    if (!want) {
+      unchecked_ = want.error().message;
+      return {};
+    }
+    const double error = worst_output(rules_.graph, wanted_, *want);
+    if (error <= 1) return {};
+    if (agree_but_for_no_numbers(rules_.graph, wanted_, *want)) {
+      unchecked_ = "every value of an output is not a number";
+      return {};
+    }
+    return make_error(ErrorCode::kRunFailed,
+                      "the rules' plan differs from every node alone by {:.1f} times what is "
+                      "allowed",
+                      error);
+  }
 
   // Lines from before there was anybody to say.
   Result<void> estimate_earlier() {
@@ -264,7 +287,7 @@ class ModelPlans {
   }
 
   std::vector<HostTensor> inputs_of(const Built& built) const {
-    return random_model_inputs(built.model, kInputSeed);
+    return random_model_inputs(built.graph, kInputSeed);
   }
   Result<std::vector<HostTensor>> outputs_of(const Built& built) const {
     return exec::run_model(built.model, pool_, inputs_of(built));
@@ -376,6 +399,7 @@ class ModelPlans {
   std::optional<PlanGraph> graph_;
   Built rules_;
   std::vector<HostTensor> wanted_;
+  std::string unchecked_;  // why the rules' plan was compared with nothing; empty: it was
   std::vector<Line> lines_;
   std::set<Decisions> known_;
   std::map<std::string, double> kernel_s_;  // by key
@@ -413,6 +437,7 @@ Result<CollectPlansResult> collect_plans(const CollectPlansOptions& options,
       result.skipped.push_back(model + ": " + opened.error().message);
       continue;
     }
+    if (!plans.unchecked().empty()) result.unchecked.push_back(model + ": " + plans.unchecked());
     while (!plans.complete() && why_stop().empty()) {
       TESSERA_DO(plans.next());
       if (callbacks.progress) {

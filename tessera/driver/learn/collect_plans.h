@@ -36,8 +36,9 @@ struct CollectPlansProgress {
 
 struct CollectPlansResult {
   std::int64_t models = 0, plans = 0, earlier = 0, failed = 0, wrong = 0;
-  std::vector<std::string> skipped;  // "MODEL: why"
-  std::string stopped_by;            // "all plans", "budget", "an interrupt"
+  std::vector<std::string> skipped;    // "MODEL: why"
+  std::vector<std::string> unchecked;  // the same: its rules' plan was compared with nothing
+  std::string stopped_by;              // "all plans", "budget", "an interrupt"
 };
 
 struct CollectPlansCallbacks {
@@ -45,9 +46,10 @@ struct CollectPlansCallbacks {
   std::function<bool()> interrupted;
 };
 
-// The same call goes on with what the folder holds. Plans that compute something else are counted
-// and left out. kIo: the folder cannot be written; kInvalidArgument: it holds lines that are no
-// plans.
+// The same call goes on with what the folder holds. Plans that compute something else than the
+// rules' plan are counted and left out; that one is compared with every node alone. kRunFailed: it
+// computes something else; kIo: the folder cannot be written; kInvalidArgument: it holds lines that
+// are no plans.
 Result<CollectPlansResult> collect_plans(const CollectPlansOptions& options,
                                          const CollectPlansCallbacks& callbacks);
 

@@ -99,6 +99,7 @@ struct SubjectReport {
   bool is_op = false;
   double before_s = 0, after_s = 0;  // whole models timed side by side; operations: their task
   double max_error = 0;              // relative to what is allowed, against the untuned model
+  bool untuned_checked = false;      // that one was compared with code made in another way
   bool trusted = true;               // enough samples that no other process disturbed
 };
 

@@ -325,7 +325,7 @@ class GraphTuning {
     WholeModels& whole = whole_.emplace(options_, *session_, finalists_);
     Selection rules = {{}, std::vector<std::size_t>(finalists_.size(), 0), {}};
     // Default schedules were timed unchecked, and all plans are compared with the untuned model.
-    TESSERA_TRY(bool sane, whole.check_untuned(0));
+    TESSERA_TRY(bool sane, whole.check_untuned(0, &result_.subjects[0]));
     if (sane) {
       TESSERA_TRY(sane, whole.verify(&rules, &result_.subjects));
     }

@@ -42,8 +42,8 @@ void add_samples(const runtime::Samples& more, runtime::Samples* all) {
   all->call_s.insert(all->call_s.end(), more.call_s.begin(), more.call_s.end());
 }
 
-Result<void> set_inputs(const exec::CompiledModel& model, exec::ModelRunner& runner) {
-  const std::vector<HostTensor> inputs = random_model_inputs(model, kSeed);
+Result<void> set_inputs(const WholeModels::Built& built, exec::ModelRunner& runner) {
+  const std::vector<HostTensor> inputs = random_model_inputs(built.graph, kSeed);
   for (std::size_t i = 0; i < inputs.size(); ++i) TESSERA_DO(runner.set_input(i, inputs[i]));
   return runner.run();
 }
@@ -149,7 +149,7 @@ std::unique_ptr<exec::ModelRunner> WholeModels::runner(const Built& built) const
 }
 
 Result<std::vector<HostTensor>> WholeModels::outputs_of(const Built& built) const {
-  const std::vector<HostTensor> inputs = random_model_inputs(built.model, kSeed);
+  const std::vector<HostTensor> inputs = random_model_inputs(built.graph, kSeed);
   return device_ ? exec::run_model(built.model, *device_, inputs)
                  : exec::run_model(built.model, *pool_, inputs);
 }
@@ -161,7 +161,7 @@ Result<std::vector<runtime::Samples>> WholeModels::time_side_by_side(
   double once_s = 0;  // of the slowest: sums of kernels may not be known
   for (const Built* built : models) {
     exec::ModelRunner& r = *runners.emplace_back(runner(*built));
-    TESSERA_DO(set_inputs(built->model, r));
+    TESSERA_DO(set_inputs(*built, r));
     const auto begin = std::chrono::steady_clock::now();
     TESSERA_DO(r.run());
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
@@ -211,14 +211,29 @@ bool WholeModels::give_up_rounding(Selection* selection) const {
   return true;
 }
 
-Result<bool> WholeModels::check_untuned(std::size_t subject) {
+Result<const std::vector<HostTensor>*> WholeModels::wanted(std::size_t subject) {
+  wanted_.resize(session_.problem().subjects.size());
+  if (wanted_[subject].empty()) {
+    TESSERA_TRY(const auto plain, untuned(subject));
+    TESSERA_TRY(wanted_[subject], outputs_of(*plain));
+  }
+  return &wanted_[subject];
+}
+
+Result<double> WholeModels::error_of(std::size_t subject, const Built& built) {
+  TESSERA_TRY(const std::vector<HostTensor>* want, wanted(subject));
+  TESSERA_TRY(const std::vector<HostTensor> got, outputs_of(built));
+  return worst_output(built.graph, got, *want, target::products_of(options_.target));
+}
+
+Result<bool> WholeModels::check_untuned(std::size_t subject, SubjectReport* report) {
   const TuneSubject& s = session_.problem().subjects[subject];
   TESSERA_TRY(const auto plain, untuned(subject));
-  TESSERA_TRY(const std::vector<HostTensor> got, outputs_of(*plain));
+  TESSERA_TRY(const std::vector<HostTensor>* got, wanted(subject));
   const auto otherwise = [&]() -> Result<std::vector<HostTensor>> {
     TESSERA_TRY(const onnx::Model model, load_onnx(s.name));
     return outputs_otherwise(model, options_.target, s.load, options_.model,
-                             random_model_inputs(plain->model, kSeed), pool_.get());
+                             random_model_inputs(plain->graph, kSeed), pool_.get());
   };
   const Result<std::vector<HostTensor>> want = otherwise();
   if (!want) {
@@ -226,27 +241,26 @@ Result<bool> WholeModels::check_untuned(std::size_t subject) {
         fmt::format("{}: the untuned model is not checked: {}", s.name, want.error().message));
     return true;
   }
-  const double error = worst_output(plain->graph, got, *want, target::products_of(options_.target));
-  if (error <= 1 || agree_but_for_no_numbers(plain->graph, got, *want)) return true;
+  const double error =
+      worst_output(plain->graph, *got, *want, target::products_of(options_.target));
+  report->untuned_checked = error <= 1;
+  if (error <= 1) return true;
+  if (agree_but_for_no_numbers(plain->graph, *got, *want)) {
+    session_.note(fmt::format("{}: outputs that are no numbers are not checked", s.name));
+    return true;
+  }
   session_.note(fmt::format("{}: without tuning, the outputs {}", s.name, difference(error)));
   return false;
 }
 
 Result<bool> WholeModels::verify(Selection* selection, std::vector<SubjectReport>* reports) {
   const std::vector<TuneSubject>& subjects = session_.problem().subjects;
-  std::vector<std::vector<HostTensor>> wanted(subjects.size());
   for (bool again = true; again;) {
     again = false;
     for (std::size_t i = 0; i < subjects.size(); ++i) {
       if (subjects[i].is_op) continue;
-      if (wanted[i].empty()) {
-        TESSERA_TRY(const auto plain, untuned(i));
-        TESSERA_TRY(wanted[i], outputs_of(*plain));
-      }
       TESSERA_TRY(Built tuned, build(i, selection));
-      TESSERA_TRY(const std::vector<HostTensor> got, outputs_of(tuned));
-      const double error =
-          worst_output(tuned.graph, got, wanted[i], target::products_of(options_.target));
+      TESSERA_TRY(const double error, error_of(i, tuned));
       if (subjects.size() == 1) {
         verified_ = std::make_shared<const Built>(std::move(tuned));
         verified_selection_ = *selection;
@@ -330,7 +344,8 @@ Result<void> WholeModels::improve(std::size_t subject, Selection* selection,
     if (variant.picks == selection->picks) continue;
     ++swapped;
     TESSERA_TRY(Built built, build(subject, &variant));
-    bool faster = true;
+    TESSERA_TRY(const double error, error_of(subject, built));
+    bool faster = error <= 1;
     for (int round = 0; round < kConfirmations && faster; ++round) {
       TESSERA_TRY(const std::vector<runtime::Samples> samples,
                   time_side_by_side({current->get(), &built}));

@@ -36,8 +36,8 @@ class WholeModels {
   Selection fastest() const;
 
   // Whether the untuned model, which all others are compared with, computes what code that is made
-  // in another way does. Where that cannot be had, a note says so.
-  Result<bool> check_untuned(std::size_t subject);
+  // in another way does. Where that cannot be had, a note says so and the report is as it was.
+  Result<bool> check_untuned(std::size_t subject, SubjectReport* report);
   // Compares the outputs of every model with those of the untuned model; options that round more
   // are given up one after the other until all agree. False: even the untuned algorithms do not.
   Result<bool> verify(Selection* selection, std::vector<SubjectReport>* reports);
@@ -69,6 +69,10 @@ class WholeModels {
   // Where models run: the device, opened with the first, or the cores of this process.
   std::unique_ptr<exec::ModelRunner> runner(const Built& built) const;
   Result<std::vector<HostTensor>> outputs_of(const Built& built) const;  // of random inputs
+  // Those of the untuned model, computed once.
+  Result<const std::vector<HostTensor>*> wanted(std::size_t subject);
+  // Of a build's outputs, relative to what is allowed: above 1 is wrong.
+  Result<double> error_of(std::size_t subject, const Built& built);
   plan::Decisions decisions(const Selection& selection) const;
   // A model with what was selected, or, without a selection, as the rules decide.
   Result<task::PlannedGraph> planned(std::size_t subject, const Selection* selection) const;
@@ -87,6 +91,7 @@ class WholeModels {
   std::vector<double> seconds_;                      // of the fastest finalists, 0: none
   std::shared_ptr<const Built> untuned_, verified_;  // of the only model; the latter as selected:
   Selection verified_selection_;
+  std::vector<std::vector<HostTensor>> wanted_;  // by subject, empty: not yet computed
 };
 
 }  // namespace tessera::driver
