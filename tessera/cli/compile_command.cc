@@ -8,6 +8,7 @@
 
 #include "tessera/artifact/cmake_config.h"
 #include "tessera/artifact/compile_artifact.h"
+#include "tessera/cli/artifact_check.h"
 #include "tessera/cli/command.h"
 #include "tessera/cli/counted.h"
 #include "tessera/cli/model_args.h"
@@ -28,7 +29,13 @@ struct CompileArgs {
   std::string search_model = driver::kShipped, language = driver::kNoModel;
   artifact::ArtifactOptions options;
   int threads = 0;  // 0: one a core of the target
-  bool json = false;
+  bool check = false, json = false;
+};
+
+// What a compilation wrote, and how it compares where that was asked.
+struct Compiled {
+  artifact::ArtifactReport report;
+  std::optional<ArtifactCheck> check;
 };
 
 // The machine, with the threads that the code is made for.
@@ -48,9 +55,8 @@ Result<void> save_picked(const CompileArgs& args, const target::Target& target,
   return plan::save_plan(picked, args.picked);
 }
 
-Result<artifact::ArtifactReport> compile(const CompileArgs& args,
-                                         std::optional<driver::PlanSchedules>* plan,
-                                         std::optional<driver::ZeroTrialResult>* judged) {
+Result<Compiled> compile(const CompileArgs& args, std::optional<driver::PlanSchedules>* plan,
+                         std::optional<driver::ZeroTrialResult>* judged) {
   static const std::map<std::string, artifact::Emit> kEmit = {{"so", artifact::Emit::kShared},
                                                               {"a", artifact::Emit::kStatic},
                                                               {"obj", artifact::Emit::kObject}};
@@ -99,8 +105,14 @@ Result<artifact::ArtifactReport> compile(const CompileArgs& args,
       std::move(model->graph), model->tasks, decide.target, args.output, options);
   if (!report && report.error().code == ErrorCode::kUnsupported)
     return driver::about_model(report.error(), args.model.model);
-  if (report && !args.picked.empty()) TESSERA_DO(save_picked(args, decide.target, *judged));
-  return report;
+  if (!report) return report.error();
+  if (!args.picked.empty()) TESSERA_DO(save_picked(args, decide.target, *judged));
+  Compiled out{std::move(*report), {}};
+  if (args.check) {
+    out.check =
+        check_artifact(args.output, model->graph, model->tasks, decide.target, options.model);
+  }
+  return out;
 }
 
 void print_report(const CompileArgs& args, const artifact::ArtifactReport& r) {
@@ -154,17 +166,20 @@ void print_prediction(const CompileArgs& args, const driver::ZeroTrialResult& r,
 int compile_command(const CompileArgs& args) {
   std::optional<driver::PlanSchedules> plan;
   std::optional<driver::ZeroTrialResult> judged;
-  const Result<artifact::ArtifactReport> result = compile(args, &plan, &judged);
+  const Result<Compiled> result = compile(args, &plan, &judged);
   if (const auto code = report_misses(args.plan, plan)) return *code;
   if (!result.ok()) return report_model(result.error());
   if (args.json) {
-    fmt::print("{}", artifact::to_json(result->metadata));
+    fmt::print("{}", artifact::to_json(result->report.metadata));
   } else {
-    print_report(args, *result);
+    print_report(args, result->report);
   }
+  fmt::print(
+      stderr, "{}\n",
+      result->check ? to_text(*result->check) : "not compared with the model; --check compares it");
   if (judged)
-    print_prediction(args, *judged, result->metadata.device);  // on stderr, beside JSON too
-  return kOk;
+    print_prediction(args, *judged, result->report.metadata.device);  // on stderr, beside JSON too
+  return result->check && result->check->wrong() ? kWrongNumbers : kOk;
 }
 
 }  // namespace
@@ -209,6 +224,8 @@ void add_compile(Flags& app, std::function<int()>* run) {
                   "Prefix of files and symbols (default: the model's)");
   sub->add_option("--cc", args->options.cc,
                   "C compiler that links libNAME.so (default: the system's for the target)");
+  sub->add_flag("--check", args->check,
+                "Compare its outputs with those of the model compiled in this process");
   sub->add_flag("--json", args->json, "Print the metadata of the artifact");
   sub->callback([args, run] {
     *run = [args] { return with_batch(args->model, [&] { return compile_command(*args); }); };

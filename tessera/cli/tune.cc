@@ -129,8 +129,8 @@ std::string plan_path(const TuneArgs& args) {
   return args.ops[0].substr(0, args.ops[0].find(':')) + ".plan";
 }
 
-Result<void> write_artifact(const TuneArgs& args, const driver::TuneOptions& options,
-                            const plan::Plan& plan) {
+Result<ArtifactCheck> write_artifact(const TuneArgs& args, const driver::TuneOptions& options,
+                                     const plan::Plan& plan) {
   TESSERA_TRY(const driver::PlanSchedules schedules,
               driver::PlanSchedules::make(plan, options.target, false));
   driver::CompileOptions decide;
@@ -144,7 +144,7 @@ Result<void> write_artifact(const TuneArgs& args, const driver::TuneOptions& opt
   out.model = model.build;
   TESSERA_DO(
       artifact::compile_artifact(model.graph, model.tasks, decide.target, args.artifact, out));
-  return {};
+  return check_artifact(args.artifact, model.graph, model.tasks, decide.target, model.build);
 }
 
 std::vector<std::string> usable_peers(const TuneArgs& args) {
@@ -311,11 +311,13 @@ int tune(const TuneArgs& args) {
   }
   if (has_plan && r.state == driver::TuneState::kDone) {
     if (!args.artifact.empty()) {
-      if (const Result<void> written = write_artifact(args, *options, r.plan); !written) {
+      const Result<ArtifactCheck> written = write_artifact(args, *options, r.plan);
+      if (!written) {
         line.finish();
         return report_model(written.error());
       }
       summary.artifact_path = args.artifact;
+      summary.artifact_check = *written;
     }
     summary.peers = compare_peers(args, *options, r.plan, line);
     summary.peak_gflops = peak_gflops(options->target, args.threads, options->budget_s);

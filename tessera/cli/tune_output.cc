@@ -194,6 +194,7 @@ void print_summary(const TuneSummary& summary) {
   if (r.busy) fmt::print("the machine was busy: other processes used the cores while trials ran\n");
   if (!summary.plan_path.empty()) fmt::print("plan: {}\n", summary.plan_path);
   if (!summary.artifact_path.empty()) fmt::print("artifact: {}\n", summary.artifact_path);
+  if (summary.artifact_check) fmt::print("    {}\n", to_text(*summary.artifact_check));
 }
 
 void print_progress_json(const driver::TuneProgress& p) {
@@ -218,6 +219,11 @@ nlohmann::ordered_json to_json(const TuneSummary& summary) {
                               {"disturbed", r.disturbed},   {"busy", r.busy},
                               {"plan", summary.plan_path},  {"artifact", summary.artifact_path},
                               {"pretrained", r.pretrained}};
+  if (const std::optional<ArtifactCheck>& c = summary.artifact_check; c) {
+    j["artifact_check"] = {{"compared", c->not_compared.empty()},
+                           {"same_bits", c->same_bits},
+                           {"error_over_tolerance", c->max_error}};
+  }
   if (r.subjects.size() == 1) {
     j["before_us"] = r.subjects[0].before_s * 1e6;
     j["after_us"] = r.subjects[0].after_s * 1e6;
@@ -233,6 +239,7 @@ nlohmann::ordered_json to_json(const TuneSummary& summary) {
                                   {"after_us", s.after_s * 1e6},
                                   {"gain", ratio(s.before_s, s.after_s)},
                                   {"max_error", s.max_error},
+                                  {"untuned_checked", s.untuned_checked},
                                   {"trusted", s.trusted}};
     for (const PeerComparison& p : summary.peers) {
       if (p.subject != s.name) continue;

@@ -1,11 +1,13 @@
 // What `tessera tune` prints: progress, the summary for people, and JSON.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "tessera/cli/artifact_check.h"
 #include "tessera/driver/bench/bench_model.h"
 #include "tessera/driver/tune/tune.h"
 
@@ -26,7 +28,8 @@ struct TuneSummary {
   driver::TuneResult result;
   std::vector<PeerComparison> peers;
   std::string plan_path, artifact_path;  // empty: not written
-  double peak_gflops = 0;                // of all threads; 0: unknown
+  std::optional<ArtifactCheck> artifact_check;
+  double peak_gflops = 0;  // of all threads; 0: unknown
   int threads = 1;
 };
 

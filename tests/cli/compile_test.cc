@@ -46,6 +46,27 @@ TEST(Compile, PrintsTheFilesItWrote) {
   EXPECT_NE(done.err.find("mlp for "), std::string::npos) << done.err;
 }
 
+TEST(Compile, ComparesTheArtifactOrSaysThatItDidNot) {
+  const std::string folder = fresh_folder() + "/out";
+  const Finished plain = run({"compile", "zoo:mlp", "-o", folder});
+  ASSERT_EQ(plain.code, 0) << plain.err;
+  EXPECT_NE(plain.err.find("not compared with the model; --check compares it"), std::string::npos)
+      << plain.err;
+  const Finished checked = run({"compile", "zoo:mlp", "-o", folder, "--check"});
+  ASSERT_EQ(checked.code, 0) << checked.err;
+  EXPECT_NE(checked.err.find("its outputs are those of the model, bit for bit"), std::string::npos)
+      << checked.err;
+  const Finished archive = run({"compile", "zoo:mlp", "-o", folder, "--check", "--emit", "a"});
+  ASSERT_EQ(archive.code, 0) << archive.err;
+  EXPECT_NE(archive.err.find("not compared with the model: "), std::string::npos) << archive.err;
+  const Finished foreign =
+      run({"compile", "zoo:mlp", "-o", folder, "--check", "--emit", "a", "--target", "h200"});
+  ASSERT_EQ(foreign.code, 0) << foreign.err;
+  EXPECT_NE(foreign.err.find("not compared with the model: its target is not this machine"),
+            std::string::npos)
+      << foreign.err;
+}
+
 TEST(Compile, ShortTimesHaveDigits) {
   const Finished done =
       run({"compile", "zoo:mlp@layers=0,inputs=16", "-o", fresh_folder() + "/out", "--emit", "a"});

@@ -1,0 +1,85 @@
+// An artifact computes what `tessera run` does, bit for bit: the same kernels in the same order.
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+#include "tessera/artifact/compile_artifact.h"
+#include "tessera/artifact/load_artifact.h"
+#include "tessera/driver/bench/model_inputs.h"
+#include "tessera/driver/compile/decide_model.h"
+#include "tessera/driver/compile/prepare_model.h"
+#include "tessera/exec/model_runner.h"
+#include "tests/artifact/artifact_fixture.h"
+
+namespace tessera::artifact {
+namespace {
+
+struct Case {
+  const char* model;
+  int threads;
+};
+
+class SameBits : public ::testing::TestWithParam<Case> {};
+
+TEST_P(SameBits, AsTheModelInThisProcess) {
+  const auto& [name, threads] = GetParam();
+  const target::Target target = target::code_target(target::host(), threads);
+  const driver::LoadOptions load = driver::load_options_for(target::host());
+
+  // As `tessera compile` does without a cost model.
+  driver::CompileOptions decide;
+  decide.target = target;
+  decide.load = load;
+  decide.cost_model = driver::kNoModel;
+  const auto onnx = driver::load_onnx(name);
+  ASSERT_TRUE(onnx.ok()) << onnx.error().message;
+  const auto decided = driver::decide_model(*onnx, decide);
+  ASSERT_TRUE(decided.ok()) << decided.error().message;
+  const std::string folder = fresh_folder() + "/net";
+  ArtifactOptions options;
+  options.name = "net";
+  options.model = decided->build;
+  const auto report = compile_artifact(decided->graph, decided->tasks, target, folder, options);
+  ASSERT_TRUE(report.ok()) << report.error().message;
+  const auto artifact = load_artifact(folder, {.threads = threads});
+  ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+
+  // As `tessera run` does.
+  driver::ModelSource source(name);
+  driver::PrepareOptions prepare{.load = load, .build = {}, .plan = {}, .target = target};
+  const auto prepared = driver::prepare_model(source, prepare);
+  ASSERT_TRUE(prepared.ok()) << prepared.error().message;
+
+  const std::vector<HostTensor> inputs = driver::random_model_inputs(decided->graph, 1);
+  runtime::ThreadPool pool({.threads = threads});
+  const auto want = exec::run_model(prepared->model, pool, inputs);
+  ASSERT_TRUE(want.ok()) << want.error().message;
+  const auto got = (*artifact)->run(inputs);
+  ASSERT_TRUE(got.ok()) << got.error().message;
+  ASSERT_EQ(got->size(), want->size());
+  for (std::size_t o = 0; o < want->size(); ++o) {
+    ASSERT_EQ((*got)[o].bytes(), (*want)[o].bytes());
+    EXPECT_EQ(std::memcmp((*got)[o].data(), (*want)[o].data(), (*want)[o].bytes()), 0)
+        << "output " << o;
+  }
+}
+
+constexpr Case kCases[] = {
+    {"zoo:resnet18@size=64,classes=10", 1},
+    {"zoo:resnet18@size=64,classes=10", 2},
+    {"zoo:mobilenet_v2@size=40,classes=10", 2},
+    {"zoo:squeezenet1_1@size=48,classes=10", 1},
+    {"zoo:bert_mini@seq=24,layers=2,vocab=200", 2},
+    {"zoo:lstm_lm@seq=3,layers=1,hidden=96,vocab=120", 1},
+    {"zoo:dcgan@size=32,latent=20", 2},
+    {"zoo:mlp@quant=qdq", 2},
+    {"zoo:mlp@quant=dynamic", 1},
+};
+
+INSTANTIATE_TEST_SUITE_P(Zoo, SameBits, ::testing::ValuesIn(kCases), [](const auto& test) {
+  const std::string name = test.param.model;
+  return fmt::format("{}_{}", name.substr(4, name.find('@') - 4), test.index);
+});
+
+}  // namespace
+}  // namespace tessera::artifact
