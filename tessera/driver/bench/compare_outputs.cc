@@ -9,6 +9,10 @@
 namespace tessera::driver {
 namespace {
 
+// The mean difference of two right builds of a quantised network, relative to the range: ResNet-50
+// with 53 layers of bytes has 0.027. Of two unrelated outputs it is above 0.1.
+constexpr double kQuantisedMean = 0.05;
+
 bool is_quantised(const Roundings& rounded) {
   return rounded.count(DType::kI8) > 0 || rounded.count(DType::kI16) > 0;
 }
@@ -87,9 +91,11 @@ double worst_output(const graph::Graph& graph, const std::vector<HostTensor>& go
   double worst = 0;
   for (std::size_t i = 0; i < want.size(); ++i) {
     const double none = rounding_of_terms(want[i].dtype(), terms[i]);
-    const double error = is_quantised(rounded[i]) ? mean_range_error(got[i], want[i])
-                                                  : range_error(got[i], want[i], none);
-    worst = std::max(worst, over_tolerance(error, tolerance(rounded[i])));
+    const double error =
+        is_quantised(rounded[i])
+            ? over_tolerance(mean_range_error(got[i], want[i]), kQuantisedMean)
+            : over_tolerance(range_error(got[i], want[i], none), tolerance(rounded[i]));
+    worst = std::max(worst, error);
   }
   return worst;
 }
