@@ -2,8 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 namespace tessera::search {
+
+void merge_fastest(std::vector<Observation> more, std::vector<Observation>* fastest) {
+  const auto faster = [](const Observation& a, const Observation& b) {
+    return a.seconds < b.seconds;
+  };
+  std::stable_sort(more.begin(), more.end(), faster);
+  // What is faster than all new ones stays where it is.
+  const auto known = std::ssize(*fastest);
+  std::move(more.begin(), more.end(), std::back_inserter(*fastest));
+  const auto middle = fastest->begin() + known;
+  if (middle == fastest->end()) return;
+  const auto first = std::upper_bound(fastest->begin(), middle, *middle, faster);
+  std::inplace_merge(first, middle, fastest->end(), faster);
+}
 
 bool History::claim(const space::Candidate& candidate) {
   return seen_.insert(space::hash_of(candidate)).second;
@@ -14,9 +29,7 @@ bool History::seen(const space::Candidate& candidate) const {
 }
 
 void History::observe(std::span<const Observation> observations) {
-  const auto faster = [](const Observation& a, const Observation& b) {
-    return a.seconds < b.seconds;
-  };
+  std::vector<Observation> timed;
   for (const Observation& o : observations) {
     claim(o.candidate);
     all_.push_back(o);
@@ -24,8 +37,9 @@ void History::observe(std::span<const Observation> observations) {
     ++sketch.trials;
     if (o.seconds <= 0 || o.censored) continue;
     if (sketch.best_s == 0 || o.seconds < sketch.best_s) sketch.best_s = o.seconds;
-    fastest_.insert(std::upper_bound(fastest_.begin(), fastest_.end(), o, faster), o);
+    timed.push_back(o);
   }
+  merge_fastest(std::move(timed), &fastest_);
 }
 
 std::vector<double> History::sketch_weights() const {

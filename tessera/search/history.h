@@ -10,6 +10,10 @@
 
 namespace tessera::search {
 
+// Adds observations to those that are there, fastest first; ties in order of arrival. Linear in
+// both, so that batches matter where there are many.
+void merge_fastest(std::vector<Observation> more, std::vector<Observation>* fastest);
+
 class History {
  public:
   explicit History(std::size_t sketches) : sketches_(sketches) {}

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tessera/search/history.h"
 #include "tessera/support/check.h"
 
 namespace tessera::search {
@@ -93,26 +94,28 @@ void TaskSearch::observe(std::span<const TrialResult> results) {
     const bool faster = session_best_s_ == 0 || r.seconds < session_best_s_;
     if (r.outcome == measure::Outcome::kOk && r.seconds > 0 && faster) session_best_s_ = r.seconds;
   }
-  take(results);
+  take(results, true);
 }
 
-bool TaskSearch::replay(const record::Record& record) {
+std::optional<TrialResult> TaskSearch::trial_of(const record::Record& record) const {
   measure::Outcome outcome = measure::Outcome::kOk;
-  if (record.format != "tessera" || !measure::outcome_from_text(record.outcome, &outcome)) {
-    return false;
+  const bool known = measure::outcome_from_text(record.outcome, &outcome);
+  if (record.format != "tessera" || !known || outcome == measure::Outcome::kWorkerLost) {
+    return std::nullopt;
   }
   Result<space::Candidate> candidate = space_.parse(record.candidate);
-  if (!candidate.ok() || !space_.check(*candidate).ok()) return false;
+  if (!candidate.ok() || !space_.check(*candidate).ok()) return std::nullopt;
   space_.sketches()[static_cast<std::size_t>(candidate->sketch)]->settle(candidate->choice);
-  if (outcome == measure::Outcome::kWorkerLost) return false;
-  ++replayed_;
-  const TrialResult result{*candidate, outcome, record.seconds};
-  take({&result, 1});
-  return true;
+  return TrialResult{std::move(*candidate), outcome, record.seconds};
 }
 
-void TaskSearch::take(std::span<const TrialResult> results) {
-  std::vector<Observation> observations;
+void TaskSearch::replay(std::span<const TrialResult> results, bool teach) {
+  replayed_ += std::ssize(results);
+  take(results, teach);
+}
+
+void TaskSearch::take(std::span<const TrialResult> results, bool teach) {
+  std::vector<Observation> observations, timed;
   for (const TrialResult& r : results) {
     ++outcomes_.at(static_cast<std::size_t>(r.outcome));
     if (r.outcome == measure::Outcome::kWorkerLost) continue;
@@ -120,14 +123,11 @@ void TaskSearch::take(std::span<const TrialResult> results) {
     Observation o{r.candidate, 0, r.outcome == measure::Outcome::kCensored};
     if (measure::is_timed(r.outcome) && r.seconds > 0) o.seconds = r.seconds;
     observations.push_back(o);
-    if (o.seconds <= 0 || o.censored) continue;
-    const auto faster = [](const Observation& a, const Observation& b) {
-      return a.seconds < b.seconds;
-    };
-    best_.insert(std::upper_bound(best_.begin(), best_.end(), o, faster), o);
+    if (o.seconds > 0 && !o.censored) timed.push_back(std::move(o));
   }
+  merge_fastest(std::move(timed), &best_);
   policy_->observe(observations);
-  if (learner_ != nullptr) learner_->observe(*scorer_, observations);
+  if (learner_ != nullptr && teach) learner_->observe(*scorer_, observations);
 }
 
 std::vector<Observation> TaskSearch::best(std::size_t n) const {

@@ -35,10 +35,12 @@ class TaskSearch {
   std::vector<space::Candidate> propose(std::size_t n);
   // kWorkerLost says nothing about a candidate: it is counted, and proposed once more.
   void observe(std::span<const TrialResult> results);
-  // Takes a record of an earlier session over as if it had been measured now: text that this space
-  // no longer has gives false and changes nothing. The caller picks the records of its task,
-  // target and threads.
-  bool replay(const record::Record& record);
+  // The trial that a record of an earlier session tells of; none: this space no longer has the
+  // text, or nothing came of it. The caller picks the records of its task, target and threads.
+  std::optional<TrialResult> trial_of(const record::Record& record) const;
+  // Takes such trials over as if they had been measured now. Many at once cost much less than one
+  // by one: models judge whole batches. Without `teach` the cost model learns nothing from them.
+  void replay(std::span<const TrialResult> results, bool teach = true);
 
   const space::Space& space() const { return space_; }
   bool exhausted() const { return exhausted_; }
@@ -62,7 +64,7 @@ class TaskSearch {
   std::int64_t failures() const;  // without a time; not lost workers and crashes of the compiler
 
  private:
-  void take(std::span<const TrialResult> results);
+  void take(std::span<const TrialResult> results, bool teach);
   double promise_of(std::vector<space::Candidate> candidates) const;
 
   const space::Space& space_;

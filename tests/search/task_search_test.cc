@@ -131,7 +131,12 @@ TEST(TaskSearch, ResumesFromRecords) {
     first.observe(results);
   }
   TaskSearch second(space, **find_policy("local"), {}, nullptr);
-  for (const record::Record& r : records) EXPECT_TRUE(second.replay(r)) << r.candidate;
+  std::vector<TrialResult> known;
+  for (const record::Record& r : records) {
+    ASSERT_TRUE(second.trial_of(r)) << r.candidate;
+    known.push_back(*second.trial_of(r));
+  }
+  second.replay(known);
   EXPECT_EQ(second.replayed(), 64);
   EXPECT_EQ(second.trials(), first.trials());
   EXPECT_EQ(second.best()->candidate, first.best()->candidate);
@@ -148,19 +153,76 @@ TEST(TaskSearch, RecordsOfAnotherSpaceAreLeftAlone) {
   record::Record good = record_of(space, {space.preferred(), Outcome::kOk, 1});
   record::Record bad = good;
   bad.candidate = "third: d0=1";
-  EXPECT_FALSE(search.replay(bad));
+  EXPECT_FALSE(search.trial_of(bad));
   bad = good;
   bad.candidate = "first: d0=999";
-  EXPECT_FALSE(search.replay(bad));
+  EXPECT_FALSE(search.trial_of(bad));
   bad = good;
   bad.outcome = "exploded";
-  EXPECT_FALSE(search.replay(bad));
+  EXPECT_FALSE(search.trial_of(bad));
   bad = good;
   bad.format = "ansor";
-  EXPECT_FALSE(search.replay(bad));
+  EXPECT_FALSE(search.trial_of(bad));
+  bad = good;
+  bad.outcome = "worker_lost";
+  EXPECT_FALSE(search.trial_of(bad)) << "says nothing about the candidate";
   EXPECT_EQ(search.trials(), 0);
-  EXPECT_TRUE(search.replay(good));
+  const std::optional<TrialResult> known = search.trial_of(good);
+  ASSERT_TRUE(known);
+  search.replay({&*known, 1});
   EXPECT_EQ(search.best_seconds(), 1);
+}
+
+// Counts how often it is asked.
+class Asked final : public model::testing::StubModel {
+ public:
+  std::vector<float> predict(const feature::FeatureSet& set) const override {
+    ++calls;
+    candidates += set.candidates();
+    return std::vector<float>(set.candidates(), 0);
+  }
+  mutable std::size_t calls = 0, candidates = 0;
+};
+
+TEST(TaskSearch, ManyRecordsAreJudgedInOneBatch) {
+  const space::Space space = make_toy_space(10);
+  const auto global = std::make_shared<Asked>();
+  LearnerOptions options;
+  options.model = "random";
+  options.features = "decisions";
+  options.background = false;
+  options.first_fit = 10'000;
+  options.global = global;
+  const auto learner = Learner::make(options);
+  ASSERT_TRUE(learner.ok());
+  TaskSearch search(space, **find_policy("evolutionary"), {}, learner->get());
+  Rng rng(5);
+  std::vector<TrialResult> known;
+  for (int i = 0; i < 512; ++i) known.push_back({space.sample(rng), Outcome::kOk, 1.0 + i});
+  search.replay(known);
+  EXPECT_EQ(global->calls, 1u);
+  EXPECT_EQ(search.replayed(), 512);
+  EXPECT_EQ((*learner)->state().observations, 512u);
+  search.replay(known, /*teach=*/false);
+  EXPECT_EQ((*learner)->state().observations, 512u);
+  EXPECT_EQ(search.trials(), 1024);
+}
+
+TEST(TaskSearch, BatchesAndSingleTrialsGiveTheSameOrder) {
+  const space::Space space = make_toy_space(10);
+  TaskSearch one(space, **find_policy("local"), {}, nullptr);
+  TaskSearch many(space, **find_policy("local"), {}, nullptr);
+  Rng rng(9);
+  std::vector<TrialResult> known;
+  // Few different times, so that many are ties.
+  for (int i = 0; i < 200; ++i) known.push_back({space.sample(rng), Outcome::kOk, 1.0 + i % 7});
+  for (const TrialResult& r : known) one.replay({&r, 1});
+  many.replay(std::span(known).first(120));
+  many.replay(std::span(known).subspan(120));
+  const auto a = one.best(200), b = many.best(200);
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_EQ(a[i].candidate, b[i].candidate) << i;
+  EXPECT_EQ(one.propose(16), many.propose(16));
 }
 
 TEST(TaskSearch, FeedsTheModelOfTheLearner) {
