@@ -2,6 +2,7 @@
 #include "tessera/driver/tune/tune.h"
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <memory>
@@ -76,8 +77,8 @@ Result<driver::TuneOptions> tune_options(const TuneArgs& args) {
   o.level = args.level == "graph"  ? driver::TuneLevel::kGraph
             : args.level == "both" ? driver::TuneLevel::kBoth
                                    : driver::TuneLevel::kKernel;
-  // Plans of one model share most of their kernels.
-  if (o.level != driver::TuneLevel::kKernel) o.model.cache = kernel::user_kernel_cache();
+  // The untuned and the tuned model, and plans of one model, share most of their kernels.
+  o.model.cache = kernel::user_kernel_cache();
   // Those of a GPU are the schedule's; its records carry one number, whatever host they come from.
   o.measure.threads = o.target.is_gpu() ? 1 : args.threads;
   o.trials = args.trials;
@@ -172,9 +173,23 @@ double after_tuning_s(const TuneArgs& args, double budget_s) {
   return std::min(wanted, budget_s / 4);
 }
 
+using Clock = std::chrono::steady_clock;
+
+// Of the whole command.
+struct Deadline {
+  Clock::time_point start = Clock::now();
+  double budget_s = 0;  // 0: none
+
+  bool has_room(double seconds) const {
+    const double spent_s = std::chrono::duration<double>(Clock::now() - start).count();
+    return budget_s <= 0 || spent_s + seconds < budget_s;
+  }
+};
+
 // The tuned models beside each installed peer, in one interleaved run each.
 std::vector<PeerComparison> compare_peers(const TuneArgs& args, const driver::TuneOptions& options,
-                                          const plan::Plan& plan, ProgressLine& line) {
+                                          const plan::Plan& plan, const Deadline& deadline,
+                                          ProgressLine& line) {
   std::vector<PeerComparison> out;
   const std::vector<std::string> peers = usable_peers(args);
   const auto schedules = driver::PlanSchedules::make(plan, options.target, false);
@@ -182,11 +197,19 @@ std::vector<PeerComparison> compare_peers(const TuneArgs& args, const driver::Tu
   for (const driver::TuneSubject& subject : options.subjects) {
     if (subject.is_op) continue;
     const std::string& model = subject.name;
+    if (!deadline.has_room(2 * peers_limit_s(options.budget_s))) {
+      line.say(fmt::format(
+          "tessera: {} is not timed beside {}: the budget is spent; `tessera bench {} --plan {} "
+          "--peers {}` does it",
+          model, fmt::join(peers, ", "), model, plan_path(args), fmt::join(peers, ",")));
+      continue;
+    }
     line.show(fmt::format("{} beside {}", model, fmt::join(peers, ", ")), true);
     driver::ModelBenchOptions bench;
     bench.load = subject.load;
     schedules->apply_to(&bench.load);
     schedules->apply_to(&bench.model);
+    bench.model.cache = options.model.cache;
     bench.threads = args.threads;
     bench.peers = peers;
     bench.timing = {.samples = 11, .time_limit_s = peers_limit_s(options.budget_s)};
@@ -260,12 +283,14 @@ plan::Decisions earlier_decisions(const TuneArgs& args, const driver::TuneOption
 }
 
 int tune(const TuneArgs& args) {
+  Deadline deadline;
   if (const Result<void> known = check_peers(args.peers); !known) return report(known.error());
   Result<driver::TuneOptions> options = tune_options(args);
   if (!options) return report(options.error());
   options->start = earlier_decisions(args, *options);
   if (const Result<void> can = check_outputs(args, options->target); !can)
     return report(can.error());
+  deadline.budget_s = options->budget_s;
   options->budget_s -= after_tuning_s(args, options->budget_s);
   TuneSummary summary;
   summary.threads = options->measure.threads;
@@ -319,7 +344,7 @@ int tune(const TuneArgs& args) {
       summary.artifact_path = args.artifact;
       summary.artifact_check = *written;
     }
-    summary.peers = compare_peers(args, *options, r.plan, line);
+    summary.peers = compare_peers(args, *options, r.plan, deadline, line);
     summary.peak_gflops = peak_gflops(options->target, args.threads, options->budget_s);
   } else if (has_plan && !args.artifact.empty()) {
     callbacks.note(
@@ -419,7 +444,9 @@ const Option* add_limit_flags(Flags& sub, TuneArgs& args) {
   const Option* budget = sub.add_duration(
       "--budget", args.budget_s,
       "Wall clock of the whole command: 90s, 5m, 1h30m, or none (default: 10m without --trials "
-      "and --trials-per-task, else none)",
+      "and --trials-per-task, else none). What has no room in it is left out and named: peers, "
+      "timing the whole model, its check, tasks. Outside are -o and a trial that is running when "
+      "it ends",
       Flags::Zero::kNoLimit);
   sub.add_option("--trials", args.trials,
                  "Trials in all, those of earlier sessions included; with or without --budget")

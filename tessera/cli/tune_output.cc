@@ -141,7 +141,7 @@ std::string progress_text(const driver::TuneProgress& p, std::size_t width) {
   std::string rest;
   switch (p.phase) {
     case Phase::kDefaults:
-      rest = fmt::format("default schedules: {} of {} tasks", p.trials, p.tasks);
+      rest = fmt::format("default schedules: {} of {} tasks", p.defaults, p.tasks);
       break;
     case Phase::kFinals:
       rest = "best side by side: " + p.task;
@@ -168,6 +168,7 @@ void print_summary(const TuneSummary& summary) {
   if (!r.pretrained.empty()) fmt::print("trained model: {}\n", fmt::join(r.pretrained, ", "));
   fmt::print("{}", counted(r.trials, "trial"));
   if (r.earlier > 0) fmt::print(" and {} of earlier sessions", r.earlier);
+  if (r.left_aside > 0) fmt::print(" ({} of them left aside)", r.left_aside);
   fmt::print("; ended by {}", r.stopped_by);
   if (r.disturbed > 0)
     fmt::print("; disturbed {}", r.disturbed == 1 ? "once" : fmt::format("{} times", r.disturbed));
@@ -240,7 +241,8 @@ nlohmann::ordered_json to_json(const TuneSummary& summary) {
                                   {"gain", ratio(s.before_s, s.after_s)},
                                   {"max_error", s.max_error},
                                   {"untuned_checked", s.untuned_checked},
-                                  {"trusted", s.trusted}};
+                                  {"trusted", s.trusted},
+                                  {"checked", s.checked}};
     for (const PeerComparison& p : summary.peers) {
       if (p.subject != s.name) continue;
       one["peers"].push_back({{"name", p.peer},
@@ -265,6 +267,8 @@ nlohmann::ordered_json to_json(const TuneSummary& summary) {
                           {"gflops", t.after_s > 0 ? t.flops / t.after_s * 1e-9 : 0},
                           {"trials", t.trials},
                           {"cold_caches", t.cold},
+                          {"reached", t.reached},
+                          {"timed_now", t.now},
                           {"earlier_trials", t.earlier},
                           {"failures", t.failures},
                           {"reasons", t.reasons},

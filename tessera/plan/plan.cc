@@ -46,6 +46,12 @@ Result<PlanEntry> entry_of(const std::string& key, const Json& json) {
   TESSERA_DO(read(json, where, "name", &entry.name));
   TESSERA_DO(read(json, where, "candidate", &entry.candidate));
   TESSERA_DO(read(json, where, "seconds", &entry.seconds));
+  const auto earlier = json.find("earlier");
+  if (earlier != json.end()) {
+    if (!earlier->is_boolean())
+      return malformed(fmt::format("\"earlier\" of {} is {}", where, earlier->dump()));
+    earlier->get_to(entry.earlier);
+  }
   const auto lines = json.find("schedule");
   if (lines == json.end() || !lines->is_array()) {
     return malformed(where + " has no list of steps \"schedule\"");
@@ -85,6 +91,7 @@ std::string to_json(const Plan& plan) {
                           {"candidate", entry.candidate},
                           {"seconds", std::isfinite(entry.seconds) ? entry.seconds : 0},
                           {"schedule", lines_of(entry.schedule)}};
+    if (entry.earlier) json["tasks"][key]["earlier"] = true;
   }
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -15,6 +15,7 @@ struct PlanEntry {
   std::string schedule;   // text
   std::string candidate;  // where it came from; may be empty
   double seconds = 0;     // as measured; 0: never
+  bool earlier = false;   // measured by an earlier session alone, not when the plan was made
 };
 
 struct Plan {

@@ -86,11 +86,16 @@ record::Filter TrialRecords::filter_of(const std::string& task) const {
 
 Result<void> TrialRecords::visit(const std::string& task,
                                  const std::function<void(const record::Record&)>& take) const {
-  if (!store_) return {};
-  const Result<void> done = store_->visit(filter_of(task), [&](const record::Record& r) {
+  return visit_while(task, [&](const record::Record& r) {
     take(r);
     return true;
   });
+}
+
+Result<void> TrialRecords::visit_while(
+    const std::string& task, const std::function<bool(const record::Record&)>& take) const {
+  if (!store_) return {};
+  const Result<void> done = store_->visit(filter_of(task), take);
   if (!done) return unreachable(options_.database, done.error());
   return {};
 }

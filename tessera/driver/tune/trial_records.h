@@ -34,6 +34,9 @@ class TrialRecords {
   // Records of earlier sessions of this machine and these threads. kUnavailable as open().
   Result<void> visit(const std::string& task,
                      const std::function<void(const record::Record&)>& take) const;
+  // The same until `take` says false.
+  Result<void> visit_while(const std::string& task,
+                           const std::function<bool(const record::Record&)>& take) const;
   Result<std::int64_t> count(const std::string& task) const;
 
   // `record` with the session, the target, the threads and the seed filled in; on disk after

@@ -15,10 +15,14 @@ namespace {
 
 std::vector<std::vector<Finalist>> run_finals(TuneSession& session) {
   const std::set<std::size_t> timed = contending_tasks(session.problem(), session.best_seconds());
-  std::vector<std::vector<Finalist>> out;
-  for (std::size_t t = 0; t < session.tasks(); ++t) {
-    const bool in_time = !session.interrupted() && session.remaining_s() > session.whole_model_s();
-    out.push_back(session.finals(t, in_time && timed.contains(t)));
+  std::vector<std::vector<Finalist>> out(session.tasks());
+  double longest_s = 0;  // that one task took
+  for (const std::size_t t : heaviest_first(session.problem())) {
+    const double begin_s = session.elapsed_s();
+    const bool in_time =
+        !session.interrupted() && session.remaining_s() > session.whole_model_s() + longest_s;
+    out[t] = session.finals(t, in_time && timed.contains(t));
+    longest_s = std::max(longest_s, session.elapsed_s() - begin_s);
     session.report_progress(TuneProgress::Phase::kFinals, t);
   }
   return out;
@@ -35,6 +39,7 @@ void describe_tasks(const TuneSession& session, const std::vector<std::vector<Fi
       const Finalist& f = finalists[t][std::min(selection.picks[t], finalists[t].size() - 1)];
       r.after_s = f.seconds;
       r.candidate = f.candidate;
+      r.now = f.now;
     }
     result->tasks.push_back(std::move(r));
   }
@@ -87,6 +92,53 @@ void describe_ops(const TuneSession& session, const std::vector<std::vector<Fina
   }
 }
 
+// What the plan holds that nobody timed now.
+void note_untimed(const TuneSession& session, const TuneResult& result) {
+  std::int64_t used = 0, untimed = 0, unreached = 0;
+  for (const TaskReport& t : result.tasks) {
+    if (!t.used) continue;
+    ++used;
+    unreached += t.reached ? 0 : 1;
+    untimed += t.reached && t.after_s > 0 && !t.now ? 1 : 0;
+  }
+  if (untimed > 0) {
+    session.note(fmt::format(
+        "{} of {} schedules of the plan were not timed now: their times are those of records",
+        untimed, used));
+  }
+  if (unreached > 0) {
+    session.note(
+        fmt::format("the budget did not reach {} of {} tasks, which keep their default schedules",
+                    unreached, used));
+  }
+  if (session.left_aside() > 0) {
+    session.note(
+        fmt::format("the budget left no time to learn from {} records", session.left_aside()));
+  }
+}
+
+// Checks and times the whole models, as far as the budget has room for it. False: wrong results.
+Result<bool> finish_models(const TuneOptions& options, TuneSession& session, WholeModels& whole,
+                           Selection* selection, TuneResult* result) {
+  const bool has_models = std::any_of(result->subjects.begin(), result->subjects.end(),
+                                      [](const SubjectReport& s) { return !s.is_op; });
+  const double needed_s = session.whole_model_s();
+  if (has_models && !session.interrupted() && !session.has_room(needed_s)) {
+    // Algorithms that round more are taken only where the outputs of the model show that they may.
+    *selection = whole.with_untuned_algorithms(*selection);
+    for (SubjectReport& s : result->subjects) s.checked = s.is_op;
+    session.note(fmt::format(
+        "the budget leaves no time to check and time the whole model, which takes about {:.0f} s; "
+        "the kernels of the plan were checked one by one",
+        std::max(1.0, needed_s)));
+    return true;
+  }
+  TESSERA_TRY(const bool right, whole.verify(selection, &result->subjects));
+  if (right && !session.interrupted())
+    TESSERA_DO(whole.time(selection, options.recombine, &result->subjects));
+  return right;
+}
+
 // The target of `options` is that of the code.
 Result<void> finish(const TuneOptions& options, const target::Target& machine,
                     const TuneCallbacks& callbacks, TuneSession& session, TuneResult* result) {
@@ -109,15 +161,12 @@ Result<void> finish(const TuneOptions& options, const target::Target& machine,
     TESSERA_TRY(const plan::Plan unchecked, plan_of());
     callbacks.save(unchecked);
   }
-  TESSERA_TRY(const bool right, whole.verify(&selection, &result->subjects));
-  if (!right) {
-    result->state = TuneState::kRejected;
-  } else if (!session.interrupted()) {
-    TESSERA_DO(whole.time(&selection, options.recombine, &result->subjects));
-  }
+  TESSERA_TRY(const bool right, finish_models(options, session, whole, &selection, result));
+  if (!right) result->state = TuneState::kRejected;
   if (session.interrupted() && right) result->state = TuneState::kInterrupted;
   describe_ops(session, finalists, selection, &result->subjects);
   describe_tasks(session, finalists, selection, result);
+  note_untimed(session, *result);
   if (right) {
     TESSERA_TRY(result->plan, plan_of());
   }
@@ -137,7 +186,7 @@ Result<TuneResult> tune_kernels(const TuneOptions& options, const TuneCallbacks&
   TESSERA_TRY(const std::unique_ptr<TuneSession> session,
               TuneSession::start(of_code, callbacks, std::move(problem), start));
   TuneResult result;
-  result.stopped_by = session->search();
+  TESSERA_TRY(result.stopped_by, session->search());
   const auto none = [](const std::vector<double>& seconds) {
     return std::none_of(seconds.begin(), seconds.end(), [](double s) { return s > 0; });
   };

@@ -36,8 +36,10 @@ struct TuneOptions {
                                                            const measure::MeasureOptions&)>
       start_measurer;
 
-  double budget_s = 0;               // wall clock of the whole call; 0: no limit
-  std::int64_t trials = 0;           // in all, those of earlier sessions included; 0: no limit
+  double budget_s = 0;  // wall clock of the whole call; 0: no limit
+  std::function<double()>
+      elapsed_s;            // since the call; empty: by the clock. Tests turn it themselves
+  std::int64_t trials = 0;  // in all, those of earlier sessions included; 0: no limit
   std::int64_t trials_per_task = 0;  // likewise of each task, the default included; 0: no limit
   std::string policy = "evolutionary";
   search::PolicyOptions policy_options;
@@ -63,6 +65,7 @@ struct TuneProgress {
   Phase phase = Phase::kDefaults;
   std::string task;  // measured now: name, algorithm and sizes
   std::size_t tasks = 0, live_tasks = 0;
+  std::size_t defaults = 0;  // tasks whose default was measured, whatever came of it
   std::int64_t trials = 0, failures = 0;
   double best_s = 0;                 // of that task
   double before_s = 0, after_s = 0;  // sums of weighted tasks over all subjects; 0: not known yet
@@ -82,10 +85,12 @@ struct TuneCallbacks {
 
 struct TaskReport {
   std::string key, name, algorithm, shape;
-  double weight = 0;   // uses over all subjects
-  bool used = false;   // in the plan
-  bool tuned = false;  // was searched
-  bool cold = false;   // timed with its constants in memory
+  double weight = 0;    // uses over all subjects
+  bool used = false;    // in the plan
+  bool tuned = false;   // was searched
+  bool cold = false;    // timed with its constants in memory
+  bool now = false;     // the time after comes from this session
+  bool reached = true;  // false: the budget ended before its turn; it keeps its default, untimed
   double before_s = 0, after_s = 0, flops = 0;
   double best_s = 0, session_best_s = 0;  // fastest trial, of all and of this session; 0: none
   std::int64_t trials = 0, earlier = 0;   // trials include earlier ones
@@ -101,6 +106,7 @@ struct SubjectReport {
   double max_error = 0;              // relative to what is allowed, against the untuned model
   bool untuned_checked = false;      // that one was compared with code made in another way
   bool trusted = true;               // enough samples that no other process disturbed
+  bool checked = true;  // false: the budget had no room for it; kernels were checked one by one
 };
 
 // What tuning the decisions of a model found.
@@ -147,8 +153,9 @@ struct TuneResult {
   // task has none.
   double sum_default_s = 0, sum_best_s = 0, sum_session_s = 0;
   std::int64_t session = 0, trials = 0, earlier = 0;
-  std::int64_t disturbed = 0;  // times that were shared with other work, and do not count
-  std::string stopped_by;      // "budget", "trials", "no more gain", ...
+  std::int64_t left_aside = 0;  // of the earlier: there was no time to learn from them
+  std::int64_t disturbed = 0;   // times that were shared with other work, and do not count
+  std::string stopped_by;       // "budget", "trials", "no more gain", ...
   // Files of the trained model that judged candidates; empty: none did.
   std::vector<std::string> pretrained;
   std::string database_error;  // not empty: later trials were not kept

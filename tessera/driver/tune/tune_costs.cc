@@ -1,7 +1,9 @@
 #include "tessera/driver/tune/tune_costs.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace tessera::driver {
 namespace {
@@ -50,6 +52,49 @@ double total_cost(const TuneProblem& problem, const std::vector<double>& seconds
   for (std::size_t i = 0; i < problem.choices.size(); ++i)
     sum += cost(problem.choices[i].options[options[i]].uses, seconds);
   return sum;
+}
+
+KnownSums known_sums(const TuneProblem& problem, const std::vector<double>& before,
+                     const std::vector<double>& after) {
+  KnownSums out;
+  const auto add = [&](double before_s, double after_s) {
+    if (!std::isfinite(before_s) || !std::isfinite(after_s)) return;
+    out.before_s += before_s;
+    out.after_s += after_s;
+  };
+  for (const TaskUse& use : problem.base) add(cost({use}, before), cost({use}, after));
+  const std::vector<std::size_t> was = cheapest_options(problem, before);
+  const std::vector<std::size_t> is = cheapest_options(problem, after);
+  for (std::size_t i = 0; i < problem.choices.size(); ++i) {
+    const TuneChoice& c = problem.choices[i];
+    const double preferred = cost(c.options[c.preferred].uses, before);
+    add(std::isfinite(preferred) ? preferred : cost(c.options[was[i]].uses, before),
+        cost(c.options[is[i]].uses, after));
+  }
+  return out;
+}
+
+std::vector<std::size_t> heaviest_first(const TuneProblem& problem) {
+  std::vector<double> work(problem.tasks.size(), 0);
+  std::vector<bool> untuned(problem.tasks.size(), false);
+  const auto add = [&](const std::vector<TaskUse>& uses, bool is_untuned) {
+    for (const TaskUse& use : uses) {
+      const task::Task& task = problem.tasks[use.task].task;
+      work[use.task] += use.count * std::max(task.flops, task.bytes);
+      untuned[use.task] = untuned[use.task] || is_untuned;
+    }
+  };
+  add(problem.base, true);
+  add(problem.others, false);
+  for (const TuneChoice& c : problem.choices) {
+    for (std::size_t o = 0; o < c.options.size(); ++o) add(c.options[o].uses, o == c.preferred);
+  }
+  std::vector<std::size_t> out(problem.tasks.size());
+  std::iota(out.begin(), out.end(), 0);
+  std::stable_sort(out.begin(), out.end(), [&](std::size_t a, std::size_t b) {
+    return untuned[a] != untuned[b] ? untuned[a] : work[a] > work[b];
+  });
+  return out;
 }
 
 std::set<std::size_t> hopeless_tasks(const TuneProblem& problem, const std::vector<double>& best,

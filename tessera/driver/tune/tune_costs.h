@@ -21,6 +21,19 @@ std::vector<std::size_t> preferred_options(const TuneProblem& problem);
 double total_cost(const TuneProblem& problem, const std::vector<double>& seconds,
                   const std::vector<std::size_t>& options);
 
+// Of all subjects, as far as times are known: `before` with the preferred options (of a choice
+// whose preferred one has no time, the cheapest that has), `after` with the cheapest ones. What has
+// no time in one of them counts in neither.
+struct KnownSums {
+  double before_s = 0, after_s = 0;  // 0: nothing is known
+};
+KnownSums known_sums(const TuneProblem& problem, const std::vector<double>& before,
+                     const std::vector<double>& after);
+
+// All tasks: those of the untuned models first, then alternatives, each by the work that its uses
+// do together, most first.
+std::vector<std::size_t> heaviest_first(const TuneProblem& problem);
+
 // Tasks that only options need which are far behind the best one of their choice: the more trials
 // an option had, the less it can still catch up. `trials` per task.
 std::set<std::size_t> hopeless_tasks(const TuneProblem& problem, const std::vector<double>& best,

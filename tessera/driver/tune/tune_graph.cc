@@ -107,7 +107,7 @@ class GraphTuning {
     }
     if (both_ && options_.database.empty()) TESSERA_DO(keep_records());
     TESSERA_TRY(session_, TuneSession::start(options_, callbacks_, problem({}), start_));
-    result_.stopped_by = session_->search(until_s(shares_.survey));
+    TESSERA_TRY(result_.stopped_by, session_->search(until_s(shares_.survey)));
     learn_seconds({});
     result_.subjects.push_back({.name = subject.name});
     result_.graph.points = std::ssize(points_);
@@ -276,7 +276,7 @@ class GraphTuning {
     end_session();
     session_.reset();
     TESSERA_TRY(session_, TuneSession::start(kernel_options_, callbacks_, problem(known), start_));
-    result_.stopped_by = session_->search(until_s(shares_.tune));
+    TESSERA_TRY(result_.stopped_by, session_->search(until_s(shares_.tune)));
     const double begin = elapsed_s();
     learn_seconds(tuned);
     result_.times.finals = elapsed_s() - begin;

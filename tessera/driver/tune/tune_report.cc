@@ -20,14 +20,11 @@ void TuneSession::report_progress(TuneProgress::Phase phase, std::size_t task, b
   p.live_tasks = searches_->live();
   p.failures = searches_->failures();
   p.trials = trials_;
-  p.best_s = searches_->task(task).best_seconds();
-  p.before_s = total_cost(problem_, before_s_, preferred_options(problem_));
-  const std::vector<double> best = best_seconds();
-  p.after_s = total_cost(problem_, best, cheapest_options(problem_, best));
-  if (!std::isfinite(p.before_s)) p.before_s = 0;
-  if (!std::isfinite(p.after_s)) p.after_s = 0;
-  if (p.before_s == 0 && phase == TuneProgress::Phase::kSearch)
-    p.phase = TuneProgress::Phase::kDefaults;
+  p.best_s = best_seconds(task);
+  for (std::size_t i = 0; i < tasks(); ++i) p.defaults += wants_default(i) ? 0 : 1;
+  const KnownSums sums = known_sums(problem_, before_s_, best_seconds());
+  p.before_s = phase == TuneProgress::Phase::kDefaults ? 0 : sums.before_s;
+  p.after_s = phase == TuneProgress::Phase::kDefaults ? 0 : sums.after_s;
   p.elapsed_s = elapsed_s();
   const double rate = p.elapsed_s > 0 ? static_cast<double>(trials_ - earlier_) / p.elapsed_s : 0;
   if (options_.budget_s > 0) {
@@ -48,7 +45,6 @@ void TuneSession::report_progress(TuneProgress::Phase phase, std::size_t task, b
 
 TaskReport TuneSession::describe(std::size_t task) const {
   const TuneTask& t = problem_.tasks[task];
-  const search::TaskSearch& search = searches_->task(task);
   TaskReport r;
   r.key = t.task.key;
   r.name = t.task.name;
@@ -57,18 +53,21 @@ TaskReport TuneSession::describe(std::size_t task) const {
   r.tuned = searches_->is_tuned(task);
   r.cold = cold_[task];
   r.before_s = before_s_[task];
+  r.flops = t.task.flops;
+  r.reasons = reasons_[task];
+  r.reached = searches_->is_open(task);
+  if (!r.reached) return r;
+  const search::TaskSearch& search = searches_->task(task);
   r.after_s = r.best_s = search.best_seconds();
   r.session_best_s = search.session_best_seconds();
-  r.flops = t.task.flops;
-  r.trials = search.trials();
-  r.earlier = search.replayed();
+  r.trials = search.trials() + left_aside_[task];
+  r.earlier = earlier_of(task);
   const auto& outcomes = search.outcomes();
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
     const auto outcome = static_cast<measure::Outcome>(i);
     if (outcomes[i] > 0 && !measure::is_timed(outcome))
       r.failures[measure::to_text(outcome)] = outcomes[i];
   }
-  r.reasons = reasons_[task];
   return r;
 }
 
@@ -76,7 +75,8 @@ void TuneSession::describe(TuneResult* result) const {
   const std::vector<double> best = best_seconds();
   std::vector<double> of_session;
   for (std::size_t t = 0; t < tasks(); ++t) {
-    const double seconds = searches_->task(t).session_best_seconds();
+    const bool open = searches_->is_open(t);
+    const double seconds = open ? searches_->task(t).session_best_seconds() : 0;
     of_session.push_back(seconds > 0 ? seconds : best[t]);
   }
   const auto sum = [&](const std::vector<double>& seconds,
@@ -90,6 +90,7 @@ void TuneSession::describe(TuneResult* result) const {
   result->session = records_.session();
   result->trials = trials_ - earlier_;
   result->earlier = earlier_;
+  result->left_aside = all_left_aside_;
   result->disturbed = loop_->disturbed();
   result->database_error = records_.error();
   result->busy = loop_->was_busy();

@@ -18,6 +18,8 @@ constexpr std::int64_t kStopAfter = 512;
 constexpr std::int64_t kStopAfterOnDevice = 2048;
 // A task that failed this often and never ran gets no more trials.
 constexpr std::int64_t kMostFailures = 16;
+// Of the budget: what a fit may take, of which there may be two.
+constexpr double kFitShare = 0.04;
 // Candidates are wanted there faster than one thread judges them; builders wait meanwhile.
 constexpr int kModelThreads = 4, kFeatureThreads = 16;
 
@@ -27,11 +29,18 @@ Result<std::unique_ptr<TuneSearches>> TuneSearches::make(const TuneOptions& opti
                                                          const TuneProblem& problem,
                                                          const TrialRecords& records,
                                                          bool foreground, Note note) {
-  std::unique_ptr<TuneSearches> out(new TuneSearches(options, problem, std::move(note)));
-  TESSERA_TRY(const search::PolicyEntry* policy, search::find_policy(options.policy));
-  TESSERA_DO(out->make_learner(*policy, foreground));
+  std::unique_ptr<TuneSearches> out(new TuneSearches(options, problem, records, std::move(note)));
+  TESSERA_TRY(out->policy_, search::find_policy(options.policy));
+  TESSERA_DO(out->make_learner(*out->policy_, foreground));
   out->make_scheduler();
-  TESSERA_DO(out->make_tasks(*policy, records));
+  const std::size_t tasks = problem.tasks.size();
+  Rng rng(options.seed);
+  for (std::size_t t = 0; t < tasks; ++t) out->seeds_.push_back(rng.next());
+  out->spaces_.resize(tasks);
+  out->searches_.resize(tasks);
+  for (std::size_t t = 0; t < tasks; ++t) {
+    if (!out->is_tuned(t)) out->scheduler_->stop(t);
+  }
   return out;
 }
 
@@ -39,6 +48,9 @@ Result<void> TuneSearches::make_learner(const search::PolicyEntry& policy, bool 
   if (!policy.uses_model || options_.learner.model == "none") return {};
   search::LearnerOptions learning = options_.learner;
   if (foreground) learning.background = false;
+  // A session that goes on waits for a fit of what is known.
+  if (options_.budget_s > 0)
+    learning.fit_limit_s = std::min(learning.fit_limit_s, kFitShare * options_.budget_s);
   if (options_.target.is_gpu()) {
     learning.features = "launch";
     learning.threads = std::clamp(target::usable_cpus() / 4, 1, kModelThreads);
@@ -85,23 +97,19 @@ void TuneSearches::make_scheduler() {
   scheduler_ = std::make_unique<search::TaskScheduler>(std::move(scheduled), schedule);
 }
 
-Result<void> TuneSearches::make_tasks(const search::PolicyEntry& policy,
-                                      const TrialRecords& records) {
-  Rng rng(options_.seed);
-  for (std::size_t t = 0; t < problem_.tasks.size(); ++t) {
-    const task::Task& task = problem_.tasks[t].task;
-    Result<space::Space> space = space::make_space(task.dag, options_.target, lower::check_lowers,
-                                                   {.sources = options_.sources});
-    if (!space) return space.error().with_context(fmt::format("task {}", task.name));
-    spaces_.push_back(std::make_unique<space::Space>(std::move(space).value()));
-    search::PolicyOptions policy_options = options_.policy_options;
-    // A session that goes on must not draw again what the last one drew.
-    TESSERA_TRY(const std::int64_t known, records.count(task.key));
-    policy_options.seed = hash_bytes(fmt::format("{} {}", rng.next(), known));
-    searches_.push_back(std::make_unique<search::TaskSearch>(*spaces_.back(), policy,
-                                                             policy_options, learner_.get()));
-    if (!is_tuned(t)) scheduler_->stop(t);
-  }
+Result<void> TuneSearches::open(std::size_t t) {
+  if (is_open(t)) return {};
+  const task::Task& task = problem_.tasks[t].task;
+  Result<space::Space> space = space::make_space(task.dag, options_.target, lower::check_lowers,
+                                                 {.sources = options_.sources});
+  if (!space) return space.error().with_context(fmt::format("task {}", task.name));
+  search::PolicyOptions policy_options = options_.policy_options;
+  // A session that goes on must not draw again what the last one drew.
+  TESSERA_TRY(const std::int64_t known, records_.count(task.key));
+  policy_options.seed = hash_bytes(fmt::format("{} {}", seeds_[t], known));
+  spaces_[t] = std::make_unique<space::Space>(std::move(space).value());
+  searches_[t] =
+      std::make_unique<search::TaskSearch>(*spaces_[t], *policy_, policy_options, learner_.get());
   return {};
 }
 
@@ -113,19 +121,19 @@ bool TuneSearches::is_tuned(std::size_t task) const {
 
 std::vector<double> TuneSearches::best_seconds() const {
   std::vector<double> out;
-  for (const auto& s : searches_) out.push_back(s->best_seconds());
+  for (const auto& s : searches_) out.push_back(s ? s->best_seconds() : 0);
   return out;
 }
 
 std::vector<std::int64_t> TuneSearches::trials() const {
   std::vector<std::int64_t> out;
-  for (const auto& s : searches_) out.push_back(s->trials());
+  for (const auto& s : searches_) out.push_back(s ? s->trials() : 0);
   return out;
 }
 
 std::int64_t TuneSearches::failures() const {
   std::int64_t sum = 0;
-  for (const auto& s : searches_) sum += s->failures();
+  for (const auto& s : searches_) sum += s ? s->failures() : 0;
   return sum;
 }
 
@@ -158,15 +166,15 @@ void TuneSearches::drop_losers() {
   }
 }
 
-void TuneSearches::expect(double first_round, const std::function<bool()>& stop) {
+void TuneSearches::expect(double first_round, const std::vector<std::size_t>& order,
+                          const std::function<bool()>& stop) {
   if (!learner_) return;
-  Rng rng(options_.seed);
-  for (std::size_t t = 0; t < tasks() && !stop(); ++t) {
-    const std::uint64_t seed = rng.next();
+  for (const std::size_t t : order) {
+    if (stop()) return;
+    if (!is_open(t) || scheduler_->stopped(t)) continue;
     // Where an earlier session had a round the records say more.
-    const bool fresh = static_cast<double>(searches_[t]->replayed()) < first_round;
-    if (fresh && !scheduler_->stopped(t))
-      scheduler_->set_expectation(t, searches_[t]->expected_share(seed));
+    if (static_cast<double>(searches_[t]->replayed()) < first_round)
+      scheduler_->set_expectation(t, searches_[t]->expected_share(seeds_[t]));
   }
 }
 

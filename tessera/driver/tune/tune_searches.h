@@ -27,11 +27,16 @@ class TuneSearches {
 
   std::size_t tasks() const { return searches_.size(); }
   bool is_tuned(std::size_t task) const;
+  // The space and the search of a task are made when they are first wanted: some tens of
+  // milliseconds, of which a budget may not hold those of all tasks. Errors name the task.
+  bool is_open(std::size_t task) const { return searches_[task] != nullptr; }
+  Result<void> open(std::size_t task);
+  // Of a task that is open.
   const space::Space& space(std::size_t task) const { return *spaces_[task]; }
   search::TaskSearch& task(std::size_t task) { return *searches_[task]; }
   const search::TaskSearch& task(std::size_t task) const { return *searches_[task]; }
 
-  // Fastest time so far and trials of each task, 0: none.
+  // Fastest time so far and trials of each task, 0: none, or it is not open.
   std::vector<double> best_seconds() const;
   std::vector<std::int64_t> trials() const;
   std::int64_t failures() const;
@@ -46,8 +51,10 @@ class TuneSearches {
   void drop_losers();
   // Nothing of the task ran in all its trials: it is left alone.
   void stop_if_hopeless(std::size_t task);
-  // Asks the pretrained model where the first rounds promise most; ends early when `stop` says so.
-  void expect(double first_round, const std::function<bool()>& stop);
+  // Asks the pretrained model where the first rounds promise most, of one task after the other;
+  // ends early when `stop` says so.
+  void expect(double first_round, const std::vector<std::size_t>& order,
+              const std::function<bool()>& stop);
   // Of all subjects together, by so many more trials; not finite: unknown.
   double expected_gain(std::int64_t trials) const { return scheduler_->expected_gain(trials); }
   double objective() const { return scheduler_->objective(); }
@@ -60,19 +67,22 @@ class TuneSearches {
   const std::vector<std::string>& pretrained() const { return pretrained_; }
 
  private:
-  TuneSearches(const TuneOptions& options, const TuneProblem& problem, Note note)
-      : options_(options), problem_(problem), note_(std::move(note)) {}
+  TuneSearches(const TuneOptions& options, const TuneProblem& problem, const TrialRecords& records,
+               Note note)
+      : options_(options), problem_(problem), records_(records), note_(std::move(note)) {}
   Result<void> make_learner(const search::PolicyEntry& policy, bool foreground);
   void make_scheduler();
-  Result<void> make_tasks(const search::PolicyEntry& policy, const TrialRecords& records);
 
   const TuneOptions& options_;
   const TuneProblem& problem_;
+  const TrialRecords& records_;
   Note note_;
+  const search::PolicyEntry* policy_ = nullptr;
   std::unique_ptr<search::Learner> learner_;  // null: policies work from measured times alone
   std::vector<std::string> pretrained_;
-  bool noted_error_ = false;  // of the learner
-  std::vector<std::unique_ptr<space::Space>> spaces_;
+  bool noted_error_ = false;                           // of the learner
+  std::vector<std::uint64_t> seeds_;                   // by task, whatever order they are opened in
+  std::vector<std::unique_ptr<space::Space>> spaces_;  // null: not open
   std::vector<std::unique_ptr<search::TaskSearch>> searches_;
   std::unique_ptr<search::TaskScheduler> scheduler_;
 };

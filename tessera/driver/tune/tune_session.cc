@@ -8,7 +8,6 @@
 #include "tessera/driver/tune/cold_tasks.h"
 #include "tessera/driver/tune/tune_costs.h"
 #include "tessera/runtime/affinity.h"
-#include "tessera/support/hash.h"
 #include "tessera/target/cpus.h"
 
 namespace tessera::driver {
@@ -22,6 +21,15 @@ constexpr double kFinishShare = 0.18, kFinishMostSeconds = 150;
 constexpr double kFinishMostShare = 0.5;  // ... of a model that takes long to build
 // To load and check a whole model, and how often it runs to be timed.
 constexpr double kWholeModelLeastSeconds = 0.5, kWholeModelRuns = 40;
+// Of a kernel, as long as none was built.
+constexpr double kBuildSeconds = 0.04;
+// Other work makes everything slower; more than this says something else.
+constexpr double kMostSlowed = 3;
+// What the end may take beyond the budget before it is left out.
+constexpr double kOverrunSeconds = 1, kOverrunShare = 0.05;
+// Of the time for searching: within which defaults are measured before rounds begin, and a trained
+// model is asked where these promise most.
+constexpr double kDefaultsShare = 0.5, kExpectShare = 0.1;
 // Rounds are as long as this many seconds of trials, within kRoundLeast and kRoundMost.
 constexpr double kRoundSeconds = 2;
 constexpr double kRoundLeast = 8, kRoundMost = 64;
@@ -31,7 +39,8 @@ constexpr double kRoundMostOnDevice = 128;
 constexpr double kRoundLeastTrained = 2;
 // A candidate whose time was shared with other work is measured again this often.
 constexpr int kRepeats = 3;
-constexpr const char* kFinal = "final";  // policy of records taken side by side at the end
+// Policies of records: of the default, and of those taken side by side.
+constexpr const char *kDefault = "default", *kFinal = kFinalPolicy;
 // Side by side: this many at most, none slower than the best by more than the factor.
 constexpr std::size_t kFinalists = 5;
 constexpr double kFinalistFactor = 1.1;
@@ -39,8 +48,6 @@ constexpr double kFinalistFactor = 1.1;
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
-
-std::string digest_of(const std::string& schedule) { return to_hex(hash_bytes(schedule)); }
 
 Result<void> check_tasks(const TuneProblem& problem, const std::vector<std::string>& keys) {
   for (const std::string& key : keys) {
@@ -62,12 +69,17 @@ TuneSession::TuneSession(const TuneOptions& options, const TuneCallbacks& callba
       problem_(std::move(problem)),
       cold_(options.measure.cold_caches ? std::vector<bool>(problem_.tasks.size(), true)
                                         : cold_tasks(problem_, options.target)),
+      order_(heaviest_first(problem_)),
       start_(start),
       exclusive_(!options.target.is_gpu() && options.measure.threads >= target::usable_cpus()),
       before_s_(problem_.tasks.size(), 0),
+      default_record_(problem_.tasks.size(), 0),
+      timed_now_(problem_.tasks.size()),
       ended_(problem_.tasks.size(), 0),
       reasons_(problem_.tasks.size()),
-      default_failed_(problem_.tasks.size(), false) {}
+      default_failed_(problem_.tasks.size(), false),
+      left_aside_(problem_.tasks.size(), 0),
+      last_task_(order_.empty() ? 0 : order_.front()) {}
 
 Result<std::unique_ptr<TuneSession>> TuneSession::start(const TuneOptions& options,
                                                         const TuneCallbacks& callbacks,
@@ -104,41 +116,6 @@ Result<void> TuneSession::prepare() {
                                          bool disturbed) { return take(a, m, disturbed); });
   TESSERA_TRY(searches_, TuneSearches::make(options_, problem_, records_, exclusive_,
                                             [this](const std::string& line) { note(line); }));
-  for (std::size_t t = 0; t < tasks(); ++t) TESSERA_DO(resume(t));
-  return {};
-}
-
-Result<void> TuneSession::resume(std::size_t task) {
-  const space::Space& space = searches_->space(task);
-  const std::string preferred = space.to_text(space.preferred());
-  const auto replay = [&](const record::Record& r) {
-    // Times with the constants in the cache and without are not times of the same thing, nor are
-    // those where more was evicted.
-    if (was_cold(r) != cold_[task]) return;
-    if (cold_[task] && evicted_bytes(r) != options_.measure.evicted_bytes) return;
-    // A default whose outputs nobody compared is measured again where they are.
-    if (was_unchecked(r) && options_.measure.check_results && searches_->is_tuned(task)) return;
-    const Result<space::Candidate> candidate = space.parse(r.candidate);
-    if (!candidate || !space.check(*candidate)) return;
-    // What a candidate means may have changed since.
-    const Result<schedule::Schedule> steps = space.schedule(*candidate);
-    if (!steps || digest_of(schedule::to_text(*steps)) != r.schedule_digest) return;
-    record::Record known = r;
-    known.seconds = at_reference(r.seconds, r.calibration_s);
-    const bool timed = known.seconds > 0 && r.outcome == "ok";
-    if (r.candidate == preferred && timed) before_s_[task] = known.seconds;
-    // Finals repeat candidates that have records of their own.
-    if (r.policy == kFinal || !searches_->task(task).replay(known)) return;
-    if (!timed && r.outcome != to_text(measure::Outcome::kCensored)) {
-      note_failure(task, r.outcome, r.reason);
-      if (r.candidate == preferred) default_failed_[task] = true;
-    }
-    ++earlier_;
-    ++trials_;
-  };
-  TESSERA_DO(records_.visit(problem_.tasks[task].task.key, replay));
-  if (searches_->task(task).best_seconds() > 0) searches_->report(task, 0);
-  searches_->stop_if_hopeless(task);
   return {};
 }
 
@@ -147,7 +124,9 @@ double TuneSession::at_reference(double seconds, double calibration_s) {
   return measure::without_drift(seconds, calibration_s, reference_s_);
 }
 
-double TuneSession::elapsed_s() const { return seconds_since(start_); }
+double TuneSession::elapsed_s() const {
+  return options_.elapsed_s ? options_.elapsed_s() : seconds_since(start_);
+}
 
 double TuneSession::remaining_s() const {
   return options_.budget_s > 0 ? options_.budget_s - elapsed_s() : kInfinity;
@@ -162,27 +141,47 @@ double TuneSession::search_until_s() const {
 }
 
 double TuneSession::whole_model_s() const {
-  // Each task is built for the untuned and the tuned model, by the cores side by side.
-  const auto taken = static_cast<double>(std::max<std::int64_t>(1, trials_ - earlier_));
-  const double build_s = loop_->times().build / taken;
-  const double built = 2 * build_s * static_cast<double>(tasks()) / target::usable_cpus();
+  // Each kernel is built once for the untuned model and once more where its schedule changes, by
+  // the cores side by side, which other work may slow down.
+  const std::vector<double> best = best_seconds();
+  double kernels = 0;
+  const auto count = [&](const TaskUse& use) {
+    const bool tuned = best[use.task] > 0 && best[use.task] < before_s_[use.task];
+    kernels += tuned ? 2 : 1;
+  };
+  std::for_each(problem_.base.begin(), problem_.base.end(), count);
+  for (const TuneChoice& c : problem_.choices)
+    std::for_each(c.options[c.preferred].uses.begin(), c.options[c.preferred].uses.end(), count);
+  const auto taken = static_cast<double>(trials_ - earlier_);
+  const double build_s =
+      taken > 0 && loop_->times().build > 0 ? loop_->times().build / taken : kBuildSeconds;
+  const double slowed =
+      opening_cpu_s_ > 0 ? std::clamp(opening_wall_s_ / opening_cpu_s_, 1.0, kMostSlowed) : 1;
   const double sum = total_cost(problem_, before_s_, preferred_options(problem_));
-  return kWholeModelLeastSeconds + built + (std::isfinite(sum) ? kWholeModelRuns * sum : 0);
+  return slowed * (kWholeModelLeastSeconds + kernels * build_s / target::usable_cpus() +
+                   (std::isfinite(sum) ? kWholeModelRuns * sum : 0));
 }
 
-std::string TuneSession::search(std::optional<double> until_s) {
+bool TuneSession::has_room(double seconds) const {
+  return remaining_s() + std::max(kOverrunSeconds, kOverrunShare * options_.budget_s) > seconds;
+}
+
+Result<std::string> TuneSession::search(std::optional<double> until_s) {
   until_s_ = until_s;
   // Proposing and fitting stay off the cores of the measured code. Where that fails, samples in
   // which it waited are rejected all the same.
   const runtime::ScopedAffinity all_cores;
   if (!exclusive_) (void)runtime::leave_cores(options_.measure.threads);
+  TESSERA_DO(measure_defaults());
+  const Clock::time_point begin = Clock::now();
   // A session that goes on begins with what its records teach.
   searches_->update(/*wait=*/earlier_ > 0);
-  measure_defaults();
-  const Clock::time_point begin = Clock::now();
   // Where defaults are all there is, nobody asks what else promises most.
-  if (options_.trials_per_task != 1)
-    searches_->expect(kRoundLeast, [this] { return why_stop().has_value(); });
+  const double expect_until_s = elapsed_s() + kExpectShare * (search_until_s() - elapsed_s());
+  if (options_.trials_per_task != 1) {
+    searches_->expect(kRoundLeast, order_,
+                      [&] { return why_stop() || elapsed_s() > expect_until_s; });
+  }
   searching_s_ += seconds_since(begin);
   searches_->drop_losers();
   for (;;) {
@@ -191,13 +190,13 @@ std::string TuneSession::search(std::optional<double> until_s) {
       records_.flush();
       return *reason;
     }
-    fill();
+    TESSERA_DO(fill());
     if (loop_->pending() == 0) break;
     collect(0.25);
   }
   records_.flush();
   const bool enough = reached_limit_ || (options_.trials > 0 && trials_ >= options_.trials);
-  return enough ? "trials" : "no more gain";
+  return std::string(enough ? "trials" : "no more gain");
 }
 
 std::optional<std::string> TuneSession::why_stop() const {
@@ -207,20 +206,34 @@ std::optional<std::string> TuneSession::why_stop() const {
   return std::nullopt;
 }
 
-void TuneSession::measure_defaults() {
-  for (std::size_t t = 0; t < tasks(); ++t) {
-    if (before_s_[t] <= 0 && !default_failed_[t])
-      submit(t, {searches_->space(t).preferred()}, kNoRound);
+Result<void> TuneSession::measure_defaults() {
+  // The others are measured when their first round comes.
+  const bool nothing_else = options_.trials_per_task == 1;
+  const double until_s = nothing_else
+                             ? search_until_s()
+                             : elapsed_s() + kDefaultsShare * (search_until_s() - elapsed_s());
+  const auto over = [&] { return why_stop() || elapsed_s() > until_s; };
+  const auto ahead = static_cast<std::size_t>(std::max(8, 2 * target::usable_cpus()));
+  for (const std::size_t t : order_) {
+    if (over()) break;
+    TESSERA_DO(open(t));
+    if (wants_default(t)) submit(t, {searches_->space(t).preferred()}, kDefault, kNoRound);
+    // Where the measured code has every core, spaces are made while nothing is timed.
+    if (loop_->pending() < ahead) continue;
+    while (loop_->pending() > (exclusive_ ? 0 : ahead / 2) && !over()) collect(0.25);
   }
-  while (loop_->pending() > 0 && !why_stop()) collect(0.25);
-  loop_->give_up(interrupted());
+  while (loop_->pending() > 0 && !over()) collect(0.25);
+  // What is being measured is not given up for the rounds; at the end of the search it is.
+  if (why_stop()) loop_->give_up(interrupted());
   for (std::size_t t = 0; t < tasks(); ++t) {
-    if (searches_->task(t).best_seconds() > 0) searches_->report(t, 0);
+    if (searches_->is_open(t) && searches_->task(t).best_seconds() > 0) searches_->report(t, 0);
   }
+  phase_ = TuneProgress::Phase::kSearch;
+  return {};
 }
 
 bool TuneSession::submit(std::size_t task, const std::vector<space::Candidate>& candidates,
-                         std::uint64_t round) {
+                         const std::string& policy, std::uint64_t round) {
   const space::Space& space = searches_->space(task);
   std::vector<Attempt> attempts;
   for (const space::Candidate& c : candidates) {
@@ -230,10 +243,9 @@ bool TuneSession::submit(std::size_t task, const std::vector<space::Candidate>& 
       searches_->task(task).observe({&refused, 1});
       continue;
     }
-    const bool is_default = round == kNoRound;
-    attempts.push_back({task, c, *steps, space.to_text(c), is_default ? "default" : options_.policy,
-                        searches_->task(task).best_seconds(), is_default || options_.record_space,
-                        round});
+    attempts.push_back({task, c, *steps, space.to_text(c), policy,
+                        searches_->task(task).best_seconds(),
+                        policy == kDefault || options_.record_space, round});
   }
   if (attempts.empty()) return false;
   if (round != kNoRound) rounds_[round].left = attempts.size();
@@ -246,7 +258,7 @@ std::size_t TuneSession::round_size(std::size_t task) const {
   if (options_.batch > 0) return options_.batch;
   // A trial takes some samples of a call at least, and what building costs.
   const bool on_device = options_.target.is_gpu();
-  const double trial_s = (on_device ? 0.01 : 0.03) + 5 * searches_->task(task).best_seconds();
+  const double trial_s = (on_device ? 0.01 : 0.03) + 5 * best_seconds(task);
   double n = kRoundSeconds / trial_s;
   // Within half of what is left every task should have had a round.
   const double live = std::max(1.0, static_cast<double>(searches_->live()));
@@ -257,7 +269,7 @@ std::size_t TuneSession::round_size(std::size_t task) const {
     const double waited_s = std::max(0.1, loop_->times().waiting);
     n = std::min(n, (search_until_s() - elapsed_s()) * taken / waited_s / (2 * live));
   }
-  const bool trained = searches_->task(task).believes_global();
+  const bool trained = searches_->is_open(task) && searches_->task(task).believes_global();
   return static_cast<std::size_t>(std::clamp(n, trained ? kRoundLeastTrained : kRoundLeast,
                                              on_device ? kRoundMostOnDevice : kRoundMost));
 }
@@ -267,15 +279,15 @@ std::size_t TuneSession::trials_left(std::size_t task) const {
   if (options_.trials > 0)
     left = options_.trials - trials_ - static_cast<std::int64_t>(loop_->pending());
   if (options_.trials_per_task > 0) {
-    const std::int64_t spent = searches_->task(task).replayed() + ended_[task];
+    const std::int64_t spent = earlier_of(task) + ended_[task];
     left = std::min(left, options_.trials_per_task - spent -
                               static_cast<std::int64_t>(loop_->pending_of(task)));
   }
   return static_cast<std::size_t>(std::max<std::int64_t>(0, left));
 }
 
-void TuneSession::fill() {
-  if (exclusive_ && loop_->pending() > 0) return;
+Result<void> TuneSession::fill() {
+  if (exclusive_ && loop_->pending() > 0) return {};
   const Clock::time_point begin = Clock::now();
   searches_->update();
   // The next round is proposed while the last third of this one is measured.
@@ -293,24 +305,31 @@ void TuneSession::fill() {
       searches_->stop(*task);
       continue;
     }
-    const std::vector<space::Candidate> candidates = searches_->task(*task).propose(n);
+    const bool is_new = !searches_->is_open(*task);
+    TESSERA_DO(open(*task));
+    // The first round of a task that had none is its default.
+    const bool by_default = is_new && wants_default(*task);
+    const std::vector<space::Candidate> candidates =
+        by_default ? std::vector{searches_->space(*task).preferred()}
+                   : searches_->task(*task).propose(n);
     rounds_.push_back({*task, 0, 0});
-    if (!submit(*task, candidates, rounds_.size() - 1)) {
+    if (!submit(*task, candidates, by_default ? kDefault : options_.policy, rounds_.size() - 1)) {
       searches_->report(*task, 0);
       searches_->stop(*task);
     }
   }
   searching_s_ += seconds_since(begin);
+  return {};
 }
 
 void TuneSession::collect(double timeout_s) {
   loop_->collect(timeout_s);
-  report_progress(TuneProgress::Phase::kSearch, last_task_);
+  report_progress(phase_, last_task_);
 }
 
 std::optional<std::int64_t> TuneSession::take(const Attempt& a, const measure::Measurement& m,
                                               bool disturbed) {
-  const bool is_default = a.group == kNoRound;
+  const bool is_default = a.policy == kDefault;
   if (disturbed) {
     // Its calibration was disturbed as well: the reference of the session must not come from it.
     const double known_s = reference_s_ > 0 ? m.calibration_s : 0;
@@ -323,7 +342,12 @@ std::optional<std::int64_t> TuneSession::take(const Attempt& a, const measure::M
   searches_->task(a.task).observe({&result, 1});
   if (m.outcome == measure::Outcome::kCompilerBug) note(m.reason);
   if (!measure::is_timed(m.outcome)) note_failure(a.task, measure::to_text(m.outcome), m.reason);
-  if (is_default && m.outcome == measure::Outcome::kOk) before_s_[a.task] = result.seconds;
+  if (is_default) {
+    const bool timed = m.outcome == measure::Outcome::kOk;
+    if (timed) before_s_[a.task] = result.seconds;
+    default_failed_[a.task] = !timed;
+  }
+  if (m.outcome == measure::Outcome::kOk) timed_now_[a.task].insert(a.text);
   const std::int64_t number = trials_ + 1;
   end_trial(a);
   return number;
@@ -347,6 +371,7 @@ void TuneSession::end_trial(const Attempt& a) {
 }
 
 std::vector<Finalist> TuneSession::finals(std::size_t task, bool side_by_side) {
+  if (!searches_->is_open(task)) return {};
   const space::Space& space = searches_->space(task);
   const search::TaskSearch& search = searches_->task(task);
   const space::Candidate preferred = space.preferred();
@@ -356,6 +381,7 @@ std::vector<Finalist> TuneSession::finals(std::size_t task, bool side_by_side) {
     const Result<schedule::Schedule> steps = space.schedule(c);
     if (!steps || seconds <= 0) return;
     finalists.push_back({space.to_text(c), schedule::to_text(*steps), seconds, c == preferred});
+    finalists.back().now = timed_now_[task].contains(finalists.back().candidate);
     attempts.push_back({task, c, *steps, finalists.back().candidate, kFinal, 0, true, kNoRound});
   };
   add(preferred, before_s_[task]);
@@ -378,6 +404,7 @@ std::vector<Finalist> TuneSession::finals(std::size_t task, bool side_by_side) {
       f.seconds = disturbed ? std::min(f.seconds * speed, m.seconds())
                   : timed   ? m.seconds()
                             : kInfinity;
+      f.now = timed;
       if (f.is_default && timed) before_s_[task] = f.seconds;
       if (!disturbed) loop_->keep(attempts[m.id], m, trials_ + 1);
     }

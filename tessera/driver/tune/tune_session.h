@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,11 +15,15 @@
 
 namespace tessera::driver {
 
+// Policy of records that were taken side by side.
+inline constexpr const char* kFinalPolicy = "final";
+
 // A candidate that was timed beside the others of its task.
 struct Finalist {
   std::string candidate, schedule;  // text
   double seconds = 0;
   bool is_default = false;
+  bool now = false;  // timed in this session
 };
 
 class TuneSession {
@@ -34,15 +39,21 @@ class TuneSession {
   std::size_t tasks() const { return problem_.tasks.size(); }
 
   // Defaults first, then rounds until something ends it: returns what. `until_s`: of the budget is
-  // spent by then; else a part of it is kept for the finals and the whole model.
-  std::string search(std::optional<double> until_s = std::nullopt);
+  // spent by then; else a part of it is kept for the finals and the whole model. Where the budget
+  // does not hold all defaults, those of the heaviest tasks come first, and the others when their
+  // first round comes, if it does. kUnavailable: the database; errors of spaces name the task.
+  Result<std::string> search(std::optional<double> until_s = std::nullopt);
   // Times the best few of a task side by side, the default among them; fastest first, at least the
-  // default when it was ever timed. Without `side_by_side`: from what was recorded.
+  // default when it was ever timed. Without `side_by_side`: from what was recorded. None of a task
+  // that the search did not reach.
   std::vector<Finalist> finals(std::size_t task, bool side_by_side);
   void end(TuneState state);
 
   // Fastest time so far of each task, 0: none.
   std::vector<double> best_seconds() const { return searches_->best_seconds(); }
+  double best_seconds(std::size_t task) const {
+    return searches_->is_open(task) ? searches_->task(task).best_seconds() : 0;
+  }
   std::vector<double> default_seconds() const { return before_s_; }
 
   bool interrupted() const { return callbacks_.interrupted && callbacks_.interrupted(); }
@@ -50,6 +61,9 @@ class TuneSession {
   double remaining_s() const;  // of the whole budget; infinite without one
   // What building, checking and timing the whole model will take, roughly.
   double whole_model_s() const;
+  // Whether the budget has room for work of so many seconds, or nearly so.
+  bool has_room(double seconds) const;
+  std::int64_t left_aside() const { return all_left_aside_; }
   void report_progress(TuneProgress::Phase phase, std::size_t task, bool force = false);
   void note(const std::string& line) const {
     if (callbacks_.note) callbacks_.note(line);
@@ -66,15 +80,26 @@ class TuneSession {
   TuneSession(const TuneOptions& options, const TuneCallbacks& callbacks, TuneProblem problem,
               Clock::time_point start);
   Result<void> prepare();
+  // Makes the search of a task, and tells it what earlier sessions found.
+  Result<void> open(std::size_t task);
   Result<void> resume(std::size_t task);
+  // Records of the task that say something here, oldest first, at most as many as there is time to
+  // read.
+  Result<std::vector<record::Record>> earlier_records(std::size_t task) const;
+  void replay(std::size_t task, const std::vector<const record::Record*>& records);
   // `seconds` as if the calibration kernel had taken what it took first in this search.
   double at_reference(double seconds, double calibration_s);
 
-  void measure_defaults();
+  Result<void> measure_defaults();
+  bool wants_default(std::size_t task) const {
+    return before_s_[task] <= 0 && !default_failed_[task];
+  }
   bool submit(std::size_t task, const std::vector<space::Candidate>& candidates,
-              std::uint64_t round);
-  void fill();
+              const std::string& policy, std::uint64_t round);
+  Result<void> fill();
   std::size_t round_size(std::size_t task) const;
+  // Trials of the task in earlier sessions, those left aside too.
+  std::int64_t earlier_of(std::size_t task) const;
   // Trials that the limits leave to the task, and to all together.
   std::size_t trials_left(std::size_t task) const;
   void collect(double timeout_s);
@@ -89,7 +114,8 @@ class TuneSession {
   const TuneOptions& options_;
   const TuneCallbacks& callbacks_;
   TuneProblem problem_;
-  std::vector<bool> cold_;  // by task: its constants come from memory
+  std::vector<bool> cold_;          // by task: its constants come from memory
+  std::vector<std::size_t> order_;  // of the tasks: heaviest of the untuned model first
   Clock::time_point start_;
   // The measured code has every core: searching and fitting wait until nothing is being timed.
   bool exclusive_ = false;
@@ -99,16 +125,24 @@ class TuneSession {
   // Of the default candidates, 0: none. Where all its times were disturbed the last one, which is
   // too long rather than too short.
   std::vector<double> before_s_;
+  std::vector<std::int64_t> default_record_;      // per task: that before_s_ came from; 0: none
+  std::vector<std::set<std::string>> timed_now_;  // per task: candidates that this session timed
   std::vector<std::int64_t> ended_;  // per task: trials of this session, those given up included
   // Per task: failures by outcome and reason, those of earlier sessions too.
   std::vector<std::map<std::string, std::int64_t>> reasons_;
-  std::vector<bool> default_failed_;  // per task, in an earlier session: not tried again
+  std::vector<bool> default_failed_;  // per task: not tried again, nor by later sessions
   std::vector<Round> rounds_;
   std::int64_t trials_ = 0, earlier_ = 0;
+  // Records that there was no time to learn from, by task and in all; they count as trials.
+  std::vector<std::int64_t> left_aside_;
+  std::int64_t all_left_aside_ = 0, taught_ = 0;
+  std::optional<double> resume_until_s_;  // of the budget
+  double opening_wall_s_ = 0, opening_cpu_s_ = 0;
   bool reached_limit_ = false;  // trials of a task
   std::optional<double> until_s_;
   double reference_s_ = 0;  // of the calibration kernel; 0: not known yet
-  std::size_t last_task_ = 0;
+  TuneProgress::Phase phase_ = TuneProgress::Phase::kDefaults;
+  std::size_t last_task_;
   double last_progress_s_ = -1;
   double searching_s_ = 0, fitting_s_ = 0;
 };

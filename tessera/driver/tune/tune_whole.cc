@@ -70,8 +70,7 @@ Selection WholeModels::fastest() const {
   return s;
 }
 
-Selection WholeModels::untuned_algorithms() const {
-  Selection s = fastest();
+Selection WholeModels::with_untuned_algorithms(Selection s) const {
   const std::vector<TuneChoice>& choices = session_.problem().choices;
   for (std::size_t i = 0; i < choices.size(); ++i) s.options[i] = choices[i].preferred;
   return s;
@@ -183,6 +182,7 @@ Result<WholeModels::Comparison> WholeModels::compare(const std::vector<const Bui
   Comparison out;
   std::vector<Gain> gains;
   for (int round = 0; round < kComparisons; ++round) {
+    const double begin_s = session_.elapsed_s();
     TESSERA_TRY(const std::vector<runtime::Samples> samples, time_side_by_side(models));
     add_samples(samples[0], &out.before);
     add_samples(samples[1], &out.after);
@@ -191,6 +191,7 @@ Result<WholeModels::Comparison> WholeModels::compare(const std::vector<const Bui
     const bool clear = std::abs(out.gain.gain) > 2 * std::max(kLeastGain, out.gain.noise);
     // Noise looks like a gain now and then: a single round is not believed.
     if ((round > 0 && clear) || session_.interrupted()) break;
+    if (!session_.has_room(session_.elapsed_s() - begin_s)) break;
   }
   return out;
 }
@@ -300,7 +301,7 @@ Result<void> WholeModels::time(Selection* selection, bool improve_it,
     report.trusted = last.before.trusted && last.after.trusted;
     if (subjects.size() > 1 || is_sure(last.gain, kLeastGain)) continue;
     // Faster kernels one by one, no faster together: nothing was gained, so nothing is changed.
-    *selection = untuned_algorithms();
+    *selection = with_untuned_algorithms(fastest());
     selection->given.clear();
     for (std::size_t t = 0; t < finalists_.size(); ++t) {
       selection->picks[t] = kDefaultPick;
@@ -377,6 +378,7 @@ Result<plan::Plan> WholeModels::plan(const Selection& selection) const {
       entry.schedule = f->schedule;
       entry.candidate = f->candidate;
       entry.seconds = f->seconds;
+      entry.earlier = !f->now;
     } else {
       TESSERA_TRY(const schedule::Schedule steps,
                   space::default_schedule(task.dag, options_.target, lower::check_lowers));

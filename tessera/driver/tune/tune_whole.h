@@ -34,6 +34,8 @@ class WholeModels {
 
   // The cheapest option of every choice with the fastest finalist of every task.
   Selection fastest() const;
+  // The same schedules with the algorithms of the untuned model.
+  Selection with_untuned_algorithms(Selection selection) const;
 
   // Whether the untuned model, which all others are compared with, computes what code that is made
   // in another way does. Where that cannot be had, a note says so and the report is as it was.
@@ -78,7 +80,6 @@ class WholeModels {
   Result<task::PlannedGraph> planned(std::size_t subject, const Selection* selection) const;
   const Finalist* finalist(const std::string& key, const Selection& selection) const;
   bool give_up_rounding(Selection* selection) const;
-  Selection untuned_algorithms() const;
   Result<void> improve(std::size_t subject, Selection* selection,
                        std::shared_ptr<const Built>* current);
 
