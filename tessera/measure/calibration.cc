@@ -38,6 +38,16 @@ float walk(const std::vector<float>& memory) {
   return sum[0][0] + sum[1][1] + sum[2][2] + sum[3][3];
 }
 
+// Of the last-level cache: more takes longer and says no more.
+constexpr std::int64_t kLeastProbe = 4 << 20, kMostProbe = 16 << 20;
+// Walks that are remembered, and from how many on they say what is usual: the fastest quarter.
+constexpr std::size_t kWalks = 64, kWalksToJudge = 8;
+constexpr double kSlowWalk = 1.4;
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
 }  // namespace
 
 CalibrationKernel::CalibrationKernel() : memory_(kFloats, 1e-3F) {}
@@ -52,6 +62,32 @@ double CalibrationKernel::run(int runs) {
   }
   std::ranges::sort(times);
   return times[times.size() / 2];
+}
+
+MemoryProbe::MemoryProbe(std::int64_t cache_bytes)
+    : memory_(static_cast<std::size_t>(std::clamp(cache_bytes, kLeastProbe, kMostProbe)) /
+                  sizeof(float),
+              1e-3F) {}
+
+double MemoryProbe::run() {
+  double best_s = 0;
+  for (int i = 0; i < 2; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    sink_ = walk(memory_);
+    const double took_s = seconds_since(start);
+    best_s = i == 0 ? took_s : std::min(best_s, took_s);
+  }
+  return best_s;
+}
+
+bool MemoryWatch::is_disturbed(double probe_s) {
+  if (probe_s <= 0) return false;
+  recent_.push_back(probe_s);
+  if (recent_.size() > kWalks) recent_.pop_front();
+  if (recent_.size() < kWalksToJudge) return false;
+  std::vector<double> sorted(recent_.begin(), recent_.end());
+  std::ranges::sort(sorted);
+  return probe_s > kSlowWalk * sorted[sorted.size() / 4];
 }
 
 }  // namespace tessera::measure

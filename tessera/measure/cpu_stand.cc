@@ -56,8 +56,11 @@ std::vector<runtime::Samples> time_warm(const std::vector<std::function<void()>>
 class CpuStand final : public RunStand {
  public:
   explicit CpuStand(const StandParts& parts)
-      : parts_(parts), pool_({.threads = parts.options.threads, .pin = true}) {
+      : parts_(parts),
+        pool_({.threads = parts.options.threads, .pin = true}),
+        memory_(parts.target.l3_bytes > 0 ? parts.target.l3_bytes : parts.target.l2_bytes) {
     calibration_.run(4 * kCalibrationRuns);  // memory touched, clock rate up
+    memory_.run();
   }
 
   Result<std::unique_ptr<LoadedCandidate>> load(const RunItem& item) override {
@@ -90,6 +93,7 @@ class CpuStand final : public RunStand {
   StandParts parts_;
   runtime::ThreadPool pool_;
   CalibrationKernel calibration_;
+  MemoryProbe memory_;
   std::unique_ptr<CacheFlusher> flusher_;
   RecentTasks<TaskData> tasks_;
 };
@@ -111,6 +115,7 @@ void CpuStand::time_alone(LoadedCandidate& loaded, const Job& job, Measurement* 
   const double before_s = calibration_.run(kCalibrationRuns);
   const Sampled sampled = take_samples([&] { candidate.call(); }, before_call, sampling);
   m->calibration_s = (before_s + calibration_.run(kCalibrationRuns)) / 2;
+  m->memory_s = memory_.run();
   m->samples_s = sampled.samples_s;
   m->disturbed = sampled.disturbed;
   m->outcome = sampled.censored ? Outcome::kCensored : Outcome::kOk;
@@ -168,11 +173,13 @@ void CpuStand::time_together(const std::vector<std::unique_ptr<LoadedCandidate>>
   const std::vector<runtime::Samples> samples =
       cold_caches ? time_cold(calls, loaded, timing) : time_warm(calls, timing);
   const double calibration_s = (before_s + calibration_.run(kCalibrationRuns)) / 2;
+  const double memory_s = memory_.run();
   int clean = 0, dirty = 0;
   for (std::size_t k = 0; k < timed.size(); ++k) {
     Measurement& m = reply->measurements[timed[k]];
     m.samples_s = samples[k].call_s;
     m.calibration_s = calibration_s;
+    m.memory_s = memory_s;
     m.disturbed = samples[k].checked && !samples[k].trusted;
     clean += samples[k].clean;
     dirty += samples[k].dirty;

@@ -44,6 +44,7 @@ struct Measurement {
   std::string reason;               // of a failure, for people
   std::vector<double> samples_s;    // raw, seconds per call, in the order taken
   double calibration_s = 0;         // the calibration kernel beside them; 0: not taken
+  double memory_s = 0;              // the walk over memory beside them (MemoryProbe); 0: not taken
   double build_ms = 0, run_ms = 0;  // what the trial cost: of a processor, and by the clock
   bool disturbed = false;           // no clean samples could be had: the machine was busy
   std::shared_ptr<Built> built;     // of measurers that build and do not run (build_pool.h)

@@ -18,7 +18,8 @@ void fields(A& a, Trial& t) {
 
 template <class A>
 void fields(A& a, Measurement& m) {
-  a(m.id, m.outcome, m.reason, m.samples_s, m.calibration_s, m.build_ms, m.run_ms, m.disturbed);
+  a(m.id, m.outcome, m.reason, m.samples_s, m.calibration_s, m.build_ms, m.run_ms, m.disturbed,
+    m.memory_s);
 }
 
 // A trial under a number that the owner gives only once. Jobs of one group (not 0) are timed side

@@ -115,6 +115,14 @@ void TaskScheduler::report(std::size_t task, double best_s, std::int64_t trials)
   if (options_.stop_after > 0 && s.trials - s.trials_at_gain >= stop_after(s)) s.stopped = true;
 }
 
+void TaskScheduler::revise(std::size_t task, double best_s) {
+  State& s = states_.at(task);
+  if (s.best_s == 0 || best_s <= s.best_s) return;
+  s.best_s = best_s;
+  s.best_at_gain_s = std::max(s.best_at_gain_s, best_s);
+  for (Point& p : s.points) p.best_s = std::max(p.best_s, best_s);
+}
+
 std::int64_t TaskScheduler::stop_after(const State& s) const {
   return static_cast<std::int64_t>(stretch(s.promise) * static_cast<double>(options_.stop_after));
 }

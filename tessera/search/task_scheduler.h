@@ -51,6 +51,8 @@ class TaskScheduler {
   // Ends a round of the task: `trials` more were measured and its best time is now `best_s` (0 or
   // infinite: nothing ran yet). With 0 trials it only states a time known beforehand.
   void report(std::size_t task, double best_s, std::int64_t trials);
+  // The best time of the task was found to be longer than reported.
+  void revise(std::size_t task, double best_s);
   // The chance, in [0, 1], that the best candidates not yet tried beat the best so far, as a model
   // that knows its spread sees it. A task that promises nothing stops after a quarter of
   // stop_after, one that promises much after twice as many. Below 0: not known.

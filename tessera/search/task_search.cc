@@ -91,10 +91,8 @@ void TaskSearch::observe(std::span<const TrialResult> results) {
     // One that takes its worker with it every time (no memory left) is not tried for ever.
     if (r.outcome == measure::Outcome::kWorkerLost && lost_.insert(r.candidate).second)
       again_.push_back(r.candidate);
-    const bool faster = session_best_s_ == 0 || r.seconds < session_best_s_;
-    if (r.outcome == measure::Outcome::kOk && r.seconds > 0 && faster) session_best_s_ = r.seconds;
   }
-  take(results, true);
+  merge_fastest(take(results, true), &session_best_);
 }
 
 std::optional<TrialResult> TaskSearch::trial_of(const record::Record& record) const {
@@ -114,7 +112,7 @@ void TaskSearch::replay(std::span<const TrialResult> results, bool teach) {
   take(results, teach);
 }
 
-void TaskSearch::take(std::span<const TrialResult> results, bool teach) {
+std::vector<Observation> TaskSearch::take(std::span<const TrialResult> results, bool teach) {
   std::vector<Observation> observations, timed;
   for (const TrialResult& r : results) {
     ++outcomes_.at(static_cast<std::size_t>(r.outcome));
@@ -125,9 +123,18 @@ void TaskSearch::take(std::span<const TrialResult> results, bool teach) {
     observations.push_back(o);
     if (o.seconds > 0 && !o.censored) timed.push_back(std::move(o));
   }
-  merge_fastest(std::move(timed), &best_);
+  merge_fastest(timed, &best_);
   policy_->observe(observations);
   if (learner_ != nullptr && teach) learner_->observe(*scorer_, observations);
+  return timed;
+}
+
+void TaskSearch::correct(const space::Candidate& candidate, double seconds) {
+  for (std::vector<Observation>* list : {&best_, &session_best_}) {
+    const std::size_t known =
+        std::erase_if(*list, [&](const Observation& o) { return o.candidate == candidate; });
+    if (known > 0) merge_fastest({{candidate, seconds, false}}, list);
+  }
 }
 
 std::vector<Observation> TaskSearch::best(std::size_t n) const {

@@ -42,6 +42,9 @@ class TaskSearch {
   // by one: models judge whole batches. Without `teach` the cost model learns nothing from them.
   void replay(std::span<const TrialResult> results, bool teach = true);
 
+  // The candidate, which was timed before, takes so long: it was timed again with more care.
+  void correct(const space::Candidate& candidate, double seconds);
+
   const space::Space& space() const { return space_; }
   bool exhausted() const { return exhausted_; }
   std::int64_t trials() const { return trials_; }  // observed, replayed ones too
@@ -51,7 +54,9 @@ class TaskSearch {
   std::optional<Observation> best() const;
   double best_seconds() const { return best_.empty() ? 0 : best_.front().seconds; }
   // Likewise of the trials that were observed, not replayed.
-  double session_best_seconds() const { return session_best_s_; }
+  double session_best_seconds() const {
+    return session_best_.empty() ? 0 : session_best_.front().seconds;
+  }
   // TaskScheduler::set_promise of what was proposed last; below 0: the model knows no spread.
   double promise() const { return promise_; }
   // TaskScheduler::set_expectation, by the times that a model learnt elsewhere predicts of the
@@ -64,19 +69,20 @@ class TaskSearch {
   std::int64_t failures() const;  // without a time; not lost workers and crashes of the compiler
 
  private:
-  void take(std::span<const TrialResult> results, bool teach);
+  // Those that were fully timed.
+  std::vector<Observation> take(std::span<const TrialResult> results, bool teach);
   double promise_of(std::vector<space::Candidate> candidates) const;
 
   const space::Space& space_;
   Learner* learner_;
   Scorer* scorer_;
   std::unique_ptr<Policy> policy_;
-  std::vector<Observation> best_;
+  std::vector<Observation> best_,
+      session_best_;  // fastest first; the latter: observed, not replayed
   std::vector<space::Candidate> again_;
   std::unordered_set<space::Candidate, space::CandidateHash> lost_;  // once
   std::array<std::int64_t, kOutcomes> outcomes_{};
   std::int64_t trials_ = 0, replayed_ = 0;
-  double session_best_s_ = 0;
   bool exhausted_ = false;
   double promise_ = -1;
 };

@@ -75,6 +75,33 @@ TEST_F(Loop, DisturbedTimesAreTakenAgainAFewTimes) {
   EXPECT_EQ(loop_->disturbed(), 3);
 }
 
+// The tenth walk over memory is slow, and the eleventh: task b lies in the cache of its core.
+TEST_F(Loop, TimesBesideASlowWalkOverMemoryAreTakenAgain) {
+  const auto answer = [](int* calls) {
+    return [calls](const measure::Trial&, bool, measure::Measurement* m) {
+      m->samples_s = {1};
+      const int n = ++*calls;
+      m->memory_s = n == 10 || n == 11 ? 2e-3 : 1e-3;
+    };
+  };
+  for (const bool feels : {true, false}) {
+    int calls = 0;
+    ended_.clear();
+    loop_ = std::make_unique<TrialLoop>(
+        std::make_unique<FakeMeasurer>(answer(&calls)),
+        std::vector<LoopTask>{{.key = "a", .feels_memory = feels}}, 3, &records_,
+        [this](const Attempt& a, const measure::Measurement& m, bool disturbed) {
+          ended_.push_back({a.group, m.outcome, disturbed});
+          return std::optional<std::int64_t>();
+        });
+    submit(12);
+    drain();
+    EXPECT_EQ(ended_.size(), 12u);
+    EXPECT_EQ(calls, feels ? 14 : 12);
+    EXPECT_EQ(loop_->disturbed(), feels ? 2 : 0);
+  }
+}
+
 TEST_F(Loop, SaysWhyNothingCanBeMeasuredAnyMore) {
   bool lost = true;
   start(

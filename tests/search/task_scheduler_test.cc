@@ -132,6 +132,25 @@ TEST(TaskScheduler, TasksWithoutGainStopAndTheRestGoesOn) {
   EXPECT_EQ(scheduler.expected_gain(100), 0);
 }
 
+TEST(TaskScheduler, ATimeThatWasTooShortIsRevised) {
+  SchedulerOptions options;
+  options.stop_after = 64;
+  TaskScheduler scheduler({{"", 1, {1}}}, options);
+  scheduler.report(0, 1.0, 16);
+  scheduler.report(0, 0.5, 16);
+  scheduler.revise(0, 0.4);
+  EXPECT_EQ(scheduler.best_seconds(0), 0.5) << "only ever longer";
+  scheduler.revise(0, 0.9);
+  EXPECT_EQ(scheduler.best_seconds(0), 0.9);
+  EXPECT_EQ(scheduler.latency(0), 0.9);
+  scheduler.report(0, 0.8, 16);
+  EXPECT_EQ(scheduler.best_seconds(0), 0.8);
+  scheduler.report(0, 0.8, 48);
+  EXPECT_FALSE(scheduler.stopped(0)) << "0.8 was a gain";
+  scheduler.report(0, 0.8, 16);
+  EXPECT_TRUE(scheduler.stopped(0));
+}
+
 TEST(TaskScheduler, ATaskThatNeverRunsIsGivenUp) {
   TaskScheduler scheduler({{"a", 1, {1}}}, {});
   for (int i = 0; i < 3; ++i) {

@@ -173,6 +173,25 @@ TEST(TaskSearch, RecordsOfAnotherSpaceAreLeftAlone) {
   EXPECT_EQ(search.best_seconds(), 1);
 }
 
+TEST(TaskSearch, ATimeTakenWithMoreCareReplacesTheFirst) {
+  const space::Space space = make_toy_space(6);
+  TaskSearch search(space, **find_policy("random"), {}, nullptr);
+  const auto c = search.propose(3);
+  const std::vector<TrialResult> earlier = {{c[0], Outcome::kOk, 1}};
+  const std::vector<TrialResult> now = {{c[1], Outcome::kOk, 2}, {c[2], Outcome::kOk, 3}};
+  search.replay(earlier);
+  search.observe(now);
+  search.correct(c[0], 5);
+  EXPECT_EQ(search.best()->candidate, c[1]);
+  EXPECT_EQ(search.best(3).back().candidate, c[0]);
+  EXPECT_EQ(search.best(3).back().seconds, 5);
+  EXPECT_EQ(search.session_best_seconds(), 2) << "the other one was not measured here";
+  search.correct(c[1], 4);
+  EXPECT_EQ(search.best_seconds(), 3);
+  EXPECT_EQ(search.session_best_seconds(), 3);
+  EXPECT_EQ(search.trials(), 3);
+}
+
 // Counts how often it is asked.
 class Asked final : public model::testing::StubModel {
  public:

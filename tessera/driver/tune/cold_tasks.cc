@@ -57,11 +57,13 @@ std::vector<bool> cold_tasks(const TuneProblem& problem, const target::Target& t
   return out;
 }
 
-void mark_record(record::Record* record, bool cold, bool unchecked, std::int64_t evicted_bytes) {
+void mark_record(record::Record* record, bool cold, bool unchecked, std::int64_t evicted_bytes,
+                 double memory_s) {
   std::vector<std::string> marks;
   if (cold) marks.emplace_back(kColdMark);
   if (cold && evicted_bytes > 0) marks.push_back(fmt::format("{}{}", kEvictedMark, evicted_bytes));
   if (unchecked) marks.emplace_back(kUncheckedMark);
+  if (memory_s > 0) marks.push_back(fmt::format("\"memory_s\":{:.6g}", memory_s));
   if (!marks.empty()) record->extra = fmt::format("{{{}}}", fmt::join(marks, ","));
 }
 

@@ -14,7 +14,8 @@ std::vector<bool> cold_tasks(const TuneProblem& problem, const target::Target& t
 
 // Records of times that were taken so, or whose outputs nobody compared, carry marks.
 // `evicted_bytes`: of cold ones, as measure::MeasureOptions has it.
-void mark_record(record::Record* record, bool cold, bool unchecked, std::int64_t evicted_bytes = 0);
+void mark_record(record::Record* record, bool cold, bool unchecked, std::int64_t evicted_bytes = 0,
+                 double memory_s = 0);
 bool was_cold(const record::Record& record);
 std::int64_t evicted_bytes(const record::Record& record);  // 0: everything, or it was warm
 bool was_unchecked(const record::Record& record);

@@ -75,13 +75,14 @@ void TrialLoop::collect(double timeout_s) {
   flushed_ = Clock::now();
 }
 
-void TrialLoop::take(const measure::Measurement& m) {
+void TrialLoop::take(measure::Measurement m) {
   const auto it = pending_.find(m.id);
   if (it == pending_.end()) return;
   Pending p = std::move(it->second);
   pending_.erase(it);
   times_.build += m.build_ms / 1000;
   times_.run += m.run_ms / 1000;
+  if (memory_.is_disturbed(m.memory_s) && tasks_[p.attempt.task].feels_memory) m.disturbed = true;
   const bool disturbed = is_disturbed(m);
   disturbed_ += disturbed ? 1 : 0;
   disturbed_in_a_row_ = disturbed ? disturbed_in_a_row_ + 1 : 0;
@@ -100,7 +101,7 @@ void TrialLoop::keep(const Attempt& attempt, const measure::Measurement& m, std:
   record::Record r = record_of(m, schedule::to_text(attempt.steps), measurer_->machine());
   r.task = tasks_[attempt.task].key;
   const LoopTask& task = tasks_[attempt.task];
-  mark_record(&r, task.cold_caches, task.unchecked, task.evicted_bytes);
+  mark_record(&r, task.cold_caches, task.unchecked, task.evicted_bytes, m.memory_s);
   r.candidate = attempt.text;
   r.policy = attempt.policy;
   r.trial = trial;
@@ -127,6 +128,10 @@ std::vector<measure::Measurement> TrialLoop::compare(const std::vector<Attempt>&
   for (const Attempt& a : attempts) trials.push_back(trial_of(a, trials.size()));
   for (int repeats = 0;; ++repeats) {
     std::vector<measure::Measurement> compared = measurer_->compare(trials);
+    const bool shared = !compared.empty() && memory_.is_disturbed(compared[0].memory_s);
+    for (std::size_t i = 0; i < compared.size(); ++i) {
+      if (shared && tasks_[attempts[i].task].feels_memory) compared[i].disturbed = true;
+    }
     const auto disturbed = std::count_if(compared.begin(), compared.end(), is_disturbed);
     disturbed_ += disturbed;
     if (disturbed == 0 || repeats == 1 || !again()) return compared;

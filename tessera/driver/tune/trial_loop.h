@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tessera/driver/tune/trial_records.h"
+#include "tessera/measure/calibration.h"
 #include "tessera/measure/measurer.h"
 #include "tessera/space/space.h"
 
@@ -27,6 +28,7 @@ struct LoopTask {
   bool cold_caches = false;        // as of measure::MeasuredTask; its records say so
   bool unchecked = false;          // outputs are compared with nothing; its records say so
   std::int64_t evicted_bytes = 0;  // as of measure::MeasureOptions; its records say so
+  bool feels_memory = false;       // its data is not all in the caches of a core
 };
 
 // A candidate that is to be measured.
@@ -92,7 +94,7 @@ class TrialLoop {
 
   measure::Trial trial_of(const Attempt& attempt, std::uint64_t id) const;
   measure::Trial await(Pending pending);
-  void take(const measure::Measurement& m);
+  void take(measure::Measurement m);
 
   std::unique_ptr<measure::Measurer> measurer_;
   std::vector<LoopTask> tasks_;
@@ -104,6 +106,7 @@ class TrialLoop {
   std::int64_t lost_in_a_row_ = 0, disturbed_ = 0, disturbed_in_a_row_ = 0;
   std::string lost_reason_;
   std::int64_t polls_ = 0, busy_polls_ = 0;
+  measure::MemoryWatch memory_;
   Clock::time_point flushed_ = Clock::now();
   LoopTimes times_;
 };

@@ -67,9 +67,11 @@ struct TuneProgress {
   std::size_t tasks = 0, live_tasks = 0;
   std::size_t defaults = 0;  // tasks whose default was measured, whatever came of it
   std::int64_t trials = 0, failures = 0;
-  double best_s = 0;                 // of that task
-  double before_s = 0, after_s = 0;  // sums of weighted tasks over all subjects; 0: not known yet
-  double expected_gain = 0;          // share of after_s that the rest of the budget may gain
+  double best_s = 0;  // of that task
+  // Sums of weighted tasks over all subjects, as far as their times are known; 0: none is. What was
+  // gained is told by comparisons with the default alone (ConfirmedGains).
+  double before_s = 0, after_s = 0;
+  double expected_gain = 0;  // share of after_s that the rest of the budget may gain
   double elapsed_s = 0, remaining_s = 0;
   bool busy = false;
 };
@@ -92,8 +94,9 @@ struct TaskReport {
   bool now = false;     // the time after comes from this session
   bool reached = true;  // false: the budget ended before its turn; it keeps its default, untimed
   double before_s = 0, after_s = 0, flops = 0;
-  double best_s = 0, session_best_s = 0;  // fastest trial, of all and of this session; 0: none
-  std::int64_t trials = 0, earlier = 0;   // trials include earlier ones
+  // Fastest trial, of all (as the finals timed it, where they did) and of this session; 0: none.
+  double best_s = 0, session_best_s = 0;
+  std::int64_t trials = 0, earlier = 0;          // trials include earlier ones
   std::map<std::string, std::int64_t> failures;  // by outcome
   std::map<std::string, std::int64_t> reasons;   // of the failures: "outcome: reason"
   std::string candidate;

@@ -12,6 +12,9 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Options that are this much slower than the best one are not timed again.
 constexpr double kCloseOption = 1.15;
 
+// An option whose time was not taken in turns with that of another must be so much faster.
+constexpr double kClearlyCheaper = 0.95;
+
 // An option that is this much slower than the best one of its choice gets no more trials.
 double losing_factor(std::int64_t trials) { return trials < 8 ? 2.5 : trials < 64 ? 1.5 : 1.2; }
 
@@ -68,8 +71,10 @@ KnownSums known_sums(const TuneProblem& problem, const std::vector<double>& befo
   for (std::size_t i = 0; i < problem.choices.size(); ++i) {
     const TuneChoice& c = problem.choices[i];
     const double preferred = cost(c.options[c.preferred].uses, before);
+    const double kept = cost(c.options[c.preferred].uses, after);
+    const double found = cost(c.options[is[i]].uses, after);
     add(std::isfinite(preferred) ? preferred : cost(c.options[was[i]].uses, before),
-        cost(c.options[is[i]].uses, after));
+        found < kClearlyCheaper * kept ? found : kept);
   }
   return out;
 }

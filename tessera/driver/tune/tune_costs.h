@@ -22,7 +22,8 @@ double total_cost(const TuneProblem& problem, const std::vector<double>& seconds
                   const std::vector<std::size_t>& options);
 
 // Of all subjects, as far as times are known: `before` with the preferred options (of a choice
-// whose preferred one has no time, the cheapest that has), `after` with the cheapest ones. What has
+// whose preferred one has no time, the cheapest that has), `after` with options that are clearly
+// cheaper: they are not timed in turns, and the cheapest of several may owe it to noise. What has
 // no time in one of them counts in neither.
 struct KnownSums {
   double before_s = 0, after_s = 0;  // 0: nothing is known

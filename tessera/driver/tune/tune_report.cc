@@ -20,9 +20,9 @@ void TuneSession::report_progress(TuneProgress::Phase phase, std::size_t task, b
   p.live_tasks = searches_->live();
   p.failures = searches_->failures();
   p.trials = trials_;
-  p.best_s = best_seconds(task);
+  p.best_s = before_s_[task] > 0 ? before_s_[task] / gains_.gain(task) : best_seconds(task);
   for (std::size_t i = 0; i < tasks(); ++i) p.defaults += wants_default(i) ? 0 : 1;
-  const KnownSums sums = known_sums(problem_, before_s_, best_seconds());
+  const KnownSums sums = known_sums(problem_, before_s_, gains_.seconds(before_s_));
   p.before_s = phase == TuneProgress::Phase::kDefaults ? 0 : sums.before_s;
   p.after_s = phase == TuneProgress::Phase::kDefaults ? 0 : sums.after_s;
   p.elapsed_s = elapsed_s();
@@ -58,7 +58,7 @@ TaskReport TuneSession::describe(std::size_t task) const {
   r.reached = searches_->is_open(task);
   if (!r.reached) return r;
   const search::TaskSearch& search = searches_->task(task);
-  r.after_s = r.best_s = search.best_seconds();
+  r.after_s = r.best_s = best_of_all(task);
   r.session_best_s = search.session_best_seconds();
   r.trials = search.trials() + left_aside_[task];
   r.earlier = earlier_of(task);
@@ -72,8 +72,8 @@ TaskReport TuneSession::describe(std::size_t task) const {
 }
 
 void TuneSession::describe(TuneResult* result) const {
-  const std::vector<double> best = best_seconds();
-  std::vector<double> of_session;
+  std::vector<double> best, of_session;
+  for (std::size_t t = 0; t < tasks(); ++t) best.push_back(best_of_all(t));
   for (std::size_t t = 0; t < tasks(); ++t) {
     const bool open = searches_->is_open(t);
     const double seconds = open ? searches_->task(t).session_best_seconds() : 0;

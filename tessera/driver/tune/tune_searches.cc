@@ -154,6 +154,11 @@ void TuneSearches::report(std::size_t task, std::int64_t trials) {
   stop_if_hopeless(task);
 }
 
+void TuneSearches::correct(std::size_t task, const space::Candidate& candidate, double seconds) {
+  searches_[task]->correct(candidate, seconds);
+  scheduler_->revise(task, searches_[task]->best_seconds());
+}
+
 void TuneSearches::stop_if_hopeless(std::size_t task) {
   const search::TaskSearch& s = *searches_[task];
   if (s.best_seconds() <= 0 && s.failures() >= kMostFailures) scheduler_->stop(task);

@@ -37,14 +37,12 @@ constexpr double kRoundLeast = 8, kRoundMost = 64;
 constexpr double kRoundMostOnDevice = 128;
 // ... and of a task whose candidates a trained model can tell apart before any is measured.
 constexpr double kRoundLeastTrained = 2;
+// Calibrations that tell how fast the machine is at the moment.
+constexpr std::size_t kCalibrations = 9;
 // A candidate whose time was shared with other work is measured again this often.
 constexpr int kRepeats = 3;
-// Policies of records: of the default, and of those taken side by side.
-constexpr const char *kDefault = "default", *kFinal = kFinalPolicy;
-// Side by side: this many at most, none slower than the best by more than the factor.
-constexpr std::size_t kFinalists = 5;
-constexpr double kFinalistFactor = 1.1;
-
+// Policy of the records of defaults.
+constexpr const char* kDefault = "default";
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -79,6 +77,8 @@ TuneSession::TuneSession(const TuneOptions& options, const TuneCallbacks& callba
       reasons_(problem_.tasks.size()),
       default_failed_(problem_.tasks.size(), false),
       left_aside_(problem_.tasks.size(), 0),
+      compared_best_s_(problem_.tasks.size(), 0),
+      gains_(problem_.tasks.size()),
       last_task_(order_.empty() ? 0 : order_.front()) {}
 
 Result<std::unique_ptr<TuneSession>> TuneSession::start(const TuneOptions& options,
@@ -99,8 +99,10 @@ Result<void> TuneSession::prepare() {
   for (std::size_t t = 0; t < tasks(); ++t) {
     const task::Task& task = problem_.tasks[t].task;
     measured.push_back({task.key, task.dag, cold_[t]});
-    loop_tasks.push_back(
-        {task.key, cold_[t], !options_.measure.check_results, options_.measure.evicted_bytes});
+    const bool feels_memory =
+        cold_[t] || task.bytes > static_cast<double>(options_.target.l2_bytes);
+    loop_tasks.push_back({task.key, cold_[t], !options_.measure.check_results,
+                          options_.measure.evicted_bytes, feels_memory});
     known.push_back(&task);
   }
   const auto& start_measurer = options_.start_measurer ? options_.start_measurer : start_workers;
@@ -120,8 +122,16 @@ Result<void> TuneSession::prepare() {
 }
 
 double TuneSession::at_reference(double seconds, double calibration_s) {
-  if (reference_s_ <= 0) reference_s_ = calibration_s;
-  return measure::without_drift(seconds, calibration_s, reference_s_);
+  if (calibration_s <= 0) return seconds;
+  // One that is slower than those around it was disturbed itself: it says nothing about the speed
+  // of the machine, and dividing by it would make the candidate seem fast.
+  calibrations_.push_back(calibration_s);
+  if (calibrations_.size() > kCalibrations) calibrations_.pop_front();
+  std::vector<double> sorted(calibrations_.begin(), calibrations_.end());
+  std::sort(sorted.begin(), sorted.end());
+  const double usual_s = std::min(calibration_s, sorted[sorted.size() / 2]);
+  if (reference_s_ <= 0) reference_s_ = usual_s;
+  return measure::without_drift(seconds, usual_s, reference_s_);
 }
 
 double TuneSession::elapsed_s() const {
@@ -193,7 +203,9 @@ Result<std::string> TuneSession::search(std::optional<double> until_s) {
     TESSERA_DO(fill());
     if (loop_->pending() == 0) break;
     collect(0.25);
+    confirm_fastest();
   }
+  confirm_fastest();
   records_.flush();
   const bool enough = reached_limit_ || (options_.trials > 0 && trials_ >= options_.trials);
   return std::string(enough ? "trials" : "no more gain");
@@ -368,52 +380,7 @@ void TuneSession::end_trial(const Attempt& a) {
   if (--round.left > 0) return;
   searches_->report(round.task, round.trials);
   searches_->drop_losers();
-}
-
-std::vector<Finalist> TuneSession::finals(std::size_t task, bool side_by_side) {
-  if (!searches_->is_open(task)) return {};
-  const space::Space& space = searches_->space(task);
-  const search::TaskSearch& search = searches_->task(task);
-  const space::Candidate preferred = space.preferred();
-  std::vector<Finalist> finalists;
-  std::vector<Attempt> attempts;
-  const auto add = [&](const space::Candidate& c, double seconds) {
-    const Result<schedule::Schedule> steps = space.schedule(c);
-    if (!steps || seconds <= 0) return;
-    finalists.push_back({space.to_text(c), schedule::to_text(*steps), seconds, c == preferred});
-    finalists.back().now = timed_now_[task].contains(finalists.back().candidate);
-    attempts.push_back({task, c, *steps, finalists.back().candidate, kFinal, 0, true, kNoRound});
-  };
-  add(preferred, before_s_[task]);
-  for (const search::Observation& o : search.best(kFinalists)) {
-    if (o.candidate == preferred) continue;
-    if (o.seconds > kFinalistFactor * search.best_seconds()) continue;
-    add(o.candidate, o.seconds);
-  }
-  if (side_by_side && finalists.size() > 1) {
-    const auto again = [this] { return !interrupted() && remaining_s() > 0; };
-    for (const measure::Measurement& m : loop_->compare(attempts, again)) {
-      Finalist& f = finalists[m.id];
-      // A lost worker says nothing about the candidate.
-      if (m.outcome == measure::Outcome::kWorkerLost) continue;
-      const bool timed = m.outcome == measure::Outcome::kOk;
-      // Shared with other work it is too long: what the search measured may be nearer.
-      const bool disturbed = timed && m.disturbed;
-      const double speed =
-          m.calibration_s > 0 && reference_s_ > 0 ? m.calibration_s / reference_s_ : 1;
-      f.seconds = disturbed ? std::min(f.seconds * speed, m.seconds())
-                  : timed   ? m.seconds()
-                            : kInfinity;
-      f.now = timed;
-      if (f.is_default && timed) before_s_[task] = f.seconds;
-      if (!disturbed) loop_->keep(attempts[m.id], m, trials_ + 1);
-    }
-    records_.flush();
-  }
-  std::erase_if(finalists, [](const Finalist& f) { return !std::isfinite(f.seconds); });
-  std::stable_sort(finalists.begin(), finalists.end(),
-                   [](const Finalist& a, const Finalist& b) { return a.seconds < b.seconds; });
-  return finalists;
+  to_confirm_.insert(round.task);
 }
 
 void TuneSession::end(TuneState state) {

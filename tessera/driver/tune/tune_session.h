@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -9,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/driver/tune/confirmed_gains.h"
 #include "tessera/driver/tune/trial_loop.h"
 #include "tessera/driver/tune/tune.h"
 #include "tessera/driver/tune/tune_searches.h"
@@ -23,7 +25,8 @@ struct Finalist {
   std::string candidate, schedule;  // text
   double seconds = 0;
   bool is_default = false;
-  bool now = false;  // timed in this session
+  double chosen_by_s = 0;  // of samples that `seconds` is not made of, where there are enough
+  bool now = false;        // timed in this session
 };
 
 class TuneSession {
@@ -51,6 +54,10 @@ class TuneSession {
 
   // Fastest time so far of each task, 0: none.
   std::vector<double> best_seconds() const { return searches_->best_seconds(); }
+  // Likewise, as the finals timed it, where they did: the least of many trials promises too much.
+  double best_of_all(std::size_t task) const {
+    return compared_best_s_[task] > 0 ? compared_best_s_[task] : best_seconds(task);
+  }
   double best_seconds(std::size_t task) const {
     return searches_->is_open(task) ? searches_->task(task).best_seconds() : 0;
   }
@@ -103,6 +110,13 @@ class TuneSession {
   // Trials that the limits leave to the task, and to all together.
   std::size_t trials_left(std::size_t task) const;
   void collect(double timeout_s);
+  // Times the fastest of tasks that had a round beside their defaults.
+  void confirm_fastest();
+  void confirm(std::size_t task, const search::Observation& fastest);
+  // What compare() said of the finalists, as far as it may be believed.
+  void take_compared(std::size_t task, const std::vector<Attempt>& attempts,
+                     const std::vector<measure::Measurement>& compared,
+                     std::vector<Finalist>* finalists);
   // What came of a trial; the number of its record.
   std::optional<std::int64_t> take(const Attempt& attempt, const measure::Measurement& m,
                                    bool disturbed);
@@ -140,7 +154,12 @@ class TuneSession {
   double opening_wall_s_ = 0, opening_cpu_s_ = 0;
   bool reached_limit_ = false;  // trials of a task
   std::optional<double> until_s_;
-  double reference_s_ = 0;  // of the calibration kernel; 0: not known yet
+  double reference_s_ = 0;               // of the calibration kernel; 0: not known yet
+  std::deque<double> calibrations_;      // the last ones
+  std::vector<double> compared_best_s_;  // per task: the fastest of the finals; 0: there were none
+  ConfirmedGains gains_;
+  std::set<std::size_t> to_confirm_;  // tasks that had a round since
+  double confirming_s_ = 0;
   TuneProgress::Phase phase_ = TuneProgress::Phase::kDefaults;
   std::size_t last_task_;
   double last_progress_s_ = -1;
