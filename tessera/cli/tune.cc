@@ -130,6 +130,26 @@ std::string plan_path(const TuneArgs& args) {
   return args.ops[0].substr(0, args.ops[0].find(':')) + ".plan";
 }
 
+// Beside the plan: "mlp.plan" gives "mlp.unproved.plan".
+std::string unproved_path(const TuneArgs& args) {
+  std::string path = plan_path(args);
+  const std::string_view end = ".plan";
+  if (path.ends_with(end)) path.resize(path.size() - end.size());
+  return path + ".unproved.plan";
+}
+
+// The plan of what seemed faster and could not be shown to be: for who times it on a quiet machine.
+void save_unproved(const TuneArgs& args, const driver::TuneResult& r, TuneSummary* summary,
+                   ProgressLine& line) {
+  if (r.unproved.tasks.empty()) return;
+  const std::string path = unproved_path(args);
+  if (const Result<void> saved = plan::save_plan(r.unproved, path); !saved) {
+    line.say("tessera: " + saved.error().message);
+    return;
+  }
+  summary->unproved_path = path;
+}
+
 Result<ArtifactCheck> write_artifact(const TuneArgs& args, const driver::TuneOptions& options,
                                      const plan::Plan& plan) {
   TESSERA_TRY(const driver::PlanSchedules schedules,
@@ -333,6 +353,7 @@ int tune(const TuneArgs& args) {
       return report({saved.error().code, saved.error().message + again});
     }
     summary.plan_path = plan_path(args);
+    save_unproved(args, r, &summary, line);
   }
   if (has_plan && r.state == driver::TuneState::kDone) {
     if (!args.artifact.empty()) {

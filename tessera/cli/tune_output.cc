@@ -194,6 +194,8 @@ void print_summary(const TuneSummary& summary) {
   }
   if (r.busy) fmt::print("the machine was busy: other processes used the cores while trials ran\n");
   if (!summary.plan_path.empty()) fmt::print("plan: {}\n", summary.plan_path);
+  if (!summary.unproved_path.empty())
+    fmt::print("what was found and not proved: {}\n", summary.unproved_path);
   if (!summary.artifact_path.empty()) fmt::print("artifact: {}\n", summary.artifact_path);
   if (summary.artifact_check) fmt::print("    {}\n", to_text(*summary.artifact_check));
 }
@@ -225,6 +227,7 @@ nlohmann::ordered_json to_json(const TuneSummary& summary) {
                            {"same_bits", c->same_bits},
                            {"error_over_tolerance", c->max_error}};
   }
+  if (!summary.unproved_path.empty()) j["unproved_plan"] = summary.unproved_path;
   if (r.subjects.size() == 1) {
     j["before_us"] = r.subjects[0].before_s * 1e6;
     j["after_us"] = r.subjects[0].after_s * 1e6;

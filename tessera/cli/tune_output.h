@@ -27,7 +27,7 @@ struct PeerComparison {
 struct TuneSummary {
   driver::TuneResult result;
   std::vector<PeerComparison> peers;
-  std::string plan_path, artifact_path;  // empty: not written
+  std::string plan_path, unproved_path, artifact_path;  // empty: not written
   std::optional<ArtifactCheck> artifact_check;
   double peak_gflops = 0;  // of all threads; 0: unknown
   int threads = 1;

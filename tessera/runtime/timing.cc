@@ -83,6 +83,10 @@ struct Series {
 
 }  // namespace
 
+// Samples without any wait that differ by more than this were disturbed by what no core shows: the
+// shared cache, the memory, the clock rate.
+constexpr double kMostSpread = 1.5;
+
 bool is_clean(const RawSample& sample) { return sample.wait_s < 0.01 * sample.total_s + 30e-6; }
 
 double Samples::percentile(double q) const {
@@ -118,6 +122,7 @@ Samples summarize(const std::vector<RawSample>& raw, int calls_per_sample, bool 
       result.call_s.push_back(s.total_s / calls_per_sample);
     }
   }
+  if (result.trusted) result.trusted = result.p90_s() <= kMostSpread * result.p10_s();
   return result;
 }
 

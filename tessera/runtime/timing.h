@@ -25,7 +25,9 @@ struct Samples {
   int calls_per_sample = 1;
   int clean = 0, dirty = 0;  // samples taken, by whether the threads waited for a core
   bool checked = false;      // the kernel told about waiting; else every sample counts as clean
-  bool trusted = false;      // checked, and at least min_samples clean ones
+  // Checked, at least min_samples clean ones, and these do not differ so much that something else
+  // than a wait must have disturbed them.
+  bool trusted = false;
 
   double percentile(double q) const;  // q in [0, 1], linear between neighbours
   double median_s() const { return percentile(0.5); }

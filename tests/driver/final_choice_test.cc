@@ -93,6 +93,22 @@ TEST(Gain, OfSeveralComparisonsBelievesTheQuietOnes) {
   EXPECT_LT(combined({quiet, quiet}).noise, quiet.noise);
 }
 
+TEST(Gain, ThatIsNotSureIsToldInWords) {
+  const auto text = [](double gain, double noise) {
+    return unproved_text({.gain = gain, .noise = noise}, 0.005);
+  };
+  EXPECT_EQ(text(0.001, 0.1), "takes as long as before");
+  EXPECT_EQ(text(-0.2, 0.05), "takes 20.0 % longer as a whole");
+  EXPECT_EQ(text(-0.03, 0.05),
+            "is not faster as a whole: it took 3.0 % longer, where timings vary by 5.0 %");
+  EXPECT_EQ(text(0.22, 0.407),
+            "seemed 22.0 % faster as a whole, where timings vary by 40.7 %: the machine was too "
+            "busy to prove it");
+  EXPECT_EQ(text(0.1, 0.05),
+            "seemed 10.0 % faster as a whole by its typical run and not by its fast ones: that "
+            "proves nothing");
+}
+
 TEST(Gain, OfTheSameIsSeldomSure) {
   Rng rng(3);
   int sure = 0;

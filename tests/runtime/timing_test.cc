@@ -84,6 +84,16 @@ TEST(Summarize, FallsBackToTheLeastDisturbedAndSaysSo) {
   EXPECT_FALSE(s.trusted);
 }
 
+TEST(Summarize, DoesNotTrustSamplesThatDifferForAnotherReasonThanWaits) {
+  const auto trusted = [](double slow_s) {
+    std::vector<RawSample> raw(12, {.total_s = 0.010, .wait_s = 0});
+    for (std::size_t i = 0; i < 4; ++i) raw[3 * i].total_s = slow_s;
+    return summarize(raw, 1, true, {.min_samples = 5}).trusted;
+  };
+  EXPECT_TRUE(trusted(0.014));
+  EXPECT_FALSE(trusted(0.017)) << "the cache was shared, perhaps";
+}
+
 TEST(Summarize, WithoutStatisticsNothingIsTrusted) {
   const Samples s = summarize({{.total_s = 1, .wait_s = 0}, {.total_s = 2, .wait_s = 0}}, 1, false,
                               TimingOptions{.min_samples = 1});

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
 namespace tessera::driver {
 namespace {
 
@@ -68,6 +70,28 @@ Gain combined(const std::vector<Gain>& gains) {
   out.noise = std::max(1 / std::sqrt(weights), 3 * std::sqrt(squares / weights / others));
   out.fast = 2 * fast > gains.size();
   return out;
+}
+
+std::string unproved_text(const Gain& gain, double least) {
+  const double percent = 100 * std::abs(gain.gain), noise = 100 * gain.noise;
+  if (std::abs(gain.gain) <= least) return "takes as long as before";
+  if (gain.gain < 0 && -gain.gain > gain.noise)
+    return fmt::format("takes {:.1f} % longer as a whole", percent);
+  if (gain.gain < 0) {
+    return fmt::format(
+        "is not faster as a whole: it took {:.1f} % longer, where timings vary by {:.1f} %",
+        percent, noise);
+  }
+  if (gain.gain <= gain.noise) {
+    return fmt::format(
+        "seemed {:.1f} % faster as a whole, where timings vary by {:.1f} %: the machine was too "
+        "busy to prove it",
+        percent, noise);
+  }
+  return fmt::format(
+      "seemed {:.1f} % faster as a whole by its typical run and not by its fast ones: that proves "
+      "nothing",
+      percent);
 }
 
 bool is_sure(const Gain& gain, double least) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "tessera/runtime/timing.h"
@@ -31,5 +32,8 @@ Gain gain_of(const runtime::Samples& before, const runtime::Samples& after);
 Gain combined(const std::vector<Gain>& gains);
 // A gain of at least `least`, which noise does not explain.
 bool is_sure(const Gain& gain, double least);
+// Of one that is not: what happened to the model, as the end of a sentence that begins with
+// "its kernels are faster one by one, but the model ".
+std::string unproved_text(const Gain& gain, double least);
 
 }  // namespace tessera::driver

@@ -152,13 +152,13 @@ Result<void> finish(const TuneOptions& options, const target::Target& machine,
     result->subjects.push_back({.name = s.name, .is_op = s.is_op});
   }
   session.report_progress(TuneProgress::Phase::kWholeModel, 0, true);
-  const auto plan_of = [&]() -> Result<plan::Plan> {
-    TESSERA_TRY(plan::Plan plan, whole.plan(selection));
+  const auto plan_of = [&](const Selection& of) -> Result<plan::Plan> {
+    TESSERA_TRY(plan::Plan plan, whole.plan(of));
     plan.target = target::to_text(machine);
     return plan;
   };
   if (session.interrupted() && callbacks.save) {
-    TESSERA_TRY(const plan::Plan unchecked, plan_of());
+    TESSERA_TRY(const plan::Plan unchecked, plan_of(selection));
     callbacks.save(unchecked);
   }
   TESSERA_TRY(const bool right, finish_models(options, session, whole, &selection, result));
@@ -168,7 +168,10 @@ Result<void> finish(const TuneOptions& options, const target::Target& machine,
   describe_tasks(session, finalists, selection, result);
   note_untimed(session, *result);
   if (right) {
-    TESSERA_TRY(result->plan, plan_of());
+    TESSERA_TRY(result->plan, plan_of(selection));
+  }
+  if (right && whole.unproved()) {
+    TESSERA_TRY(result->unproved, plan_of(*whole.unproved()));
   }
   result->times.whole_model = session.elapsed_s() - begin;
   return {};

@@ -301,6 +301,7 @@ Result<void> WholeModels::time(Selection* selection, bool improve_it,
     report.trusted = last.before.trusted && last.after.trusted;
     if (subjects.size() > 1 || is_sure(last.gain, kLeastGain)) continue;
     // Faster kernels one by one, no faster together: nothing was gained, so nothing is changed.
+    if (last.gain.gain > kLeastGain) unproved_ = *selection;
     *selection = with_untuned_algorithms(fastest());
     selection->given.clear();
     for (std::size_t t = 0; t < finalists_.size(); ++t) {
@@ -310,10 +311,10 @@ Result<void> WholeModels::time(Selection* selection, bool improve_it,
       }
     }
     report.after_s = report.before_s;
-    session_.note(fmt::format(
-        "{}: not faster as a whole (its time {:+.1f} %, noise {:.1f} %); the plan keeps the "
-        "default schedules",
-        subjects[i].name, -100 * last.gain.gain, 100 * last.gain.noise));
+    session_.note(
+        fmt::format("{}: its kernels are faster one by one, but the model {}; the plan keeps the "
+                    "default schedules",
+                    subjects[i].name, unproved_text(last.gain, kLeastGain)));
   }
   return {};
 }

@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,8 @@ class WholeModels {
   Result<void> time(Selection* selection, bool improve, std::vector<SubjectReport>* reports);
 
   Result<plan::Plan> plan(const Selection& selection) const;
+  // What time() gave up though it seemed faster; none: it gave up nothing of the kind.
+  const std::optional<Selection>& unproved() const { return unproved_; }
 
   struct Built {
     graph::Graph graph;
@@ -93,6 +96,7 @@ class WholeModels {
   std::shared_ptr<const Built> untuned_, verified_;  // of the only model; the latter as selected:
   Selection verified_selection_;
   std::vector<std::vector<HostTensor>> wanted_;  // by subject, empty: not yet computed
+  std::optional<Selection> unproved_;
 };
 
 }  // namespace tessera::driver
