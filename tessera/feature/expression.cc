@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "tessera/support/dtype.h"
 
@@ -11,12 +12,14 @@ namespace {
 using Kind = IndexNode::Kind;
 
 constexpr std::size_t kMaxVisits = 1 << 18;
+constexpr std::size_t kFirstSlots = 64;  // a power of two
 // Beyond every extent, far from overflow.
 constexpr double kFar = 1e15;
 
 class Analyser {
  public:
-  Analyser(const schedule::State& state, Expression* out) : state_(state), out_(*out) {}
+  Analyser(const schedule::State& state, Expression* out)
+      : state_(state), out_(*out), known_(kFirstSlots, -1, out->nodes.get_allocator()) {}
 
   bool run(const schedule::Stage& stage) {
     const te::Op& op = stage.op;
@@ -43,9 +46,34 @@ class Analyser {
     bindings_.push_back({a.var.get(), id});
   }
 
+  // Reads of neighbouring elements, as of the tiles of a transform, share most of their indices.
   int add(const IndexNode& node) {
-    out_.nodes.push_back(node);
-    return static_cast<int>(out_.nodes.size()) - 1;
+    if (2 * out_.nodes.size() >= known_.size()) grow();
+    int& slot = known_[slot_of(node)];
+    if (slot < 0) {
+      slot = static_cast<int>(out_.nodes.size());
+      out_.nodes.push_back(node);
+    }
+    return slot;
+  }
+
+  // Where the node is known, or would be.
+  std::size_t slot_of(const IndexNode& n) const {
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, &n.value, sizeof(bits));
+    std::uint64_t hash = bits ^ (static_cast<std::uint64_t>(n.kind) << 56);
+    hash ^= (static_cast<std::uint64_t>(n.a) << 24) + static_cast<std::uint64_t>(n.b);
+    hash *= 0x9e3779b97f4a7c15;
+    std::size_t slot = (hash >> 32) & (known_.size() - 1);
+    while (known_[slot] >= 0 && !(out_.nodes[static_cast<std::size_t>(known_[slot])] == n))
+      slot = (slot + 1) & (known_.size() - 1);
+    return slot;
+  }
+
+  void grow() {
+    known_.assign(2 * known_.size(), -1);
+    for (std::size_t i = 0; i < out_.nodes.size(); ++i)
+      known_[slot_of(out_.nodes[i])] = static_cast<int>(i);
   }
 
   // The update acc = acc op value.
@@ -292,6 +320,7 @@ class Analyser {
   const schedule::State& state_;
   Expression& out_;
   std::vector<Binding> bindings_;
+  std::pmr::vector<int> known_;  // slots of a table of the nodes; -1: free
   std::size_t visits_ = 0;
 };
 

@@ -28,6 +28,8 @@ struct IndexNode {
   Kind kind = Kind::kConst;
   int a = 0, b = 0;
   double value = 0;  // kConst
+
+  friend bool operator==(const IndexNode&, const IndexNode&) = default;
 };
 
 struct Interval {
@@ -45,7 +47,7 @@ struct Expression {
   explicit Expression(std::pmr::memory_resource* memory)
       : nodes(memory), indices(memory), reads(memory) {}
 
-  std::pmr::vector<IndexNode> nodes;
+  std::pmr::vector<IndexNode> nodes;  // each different one once
   std::pmr::vector<int> indices;
   std::pmr::vector<Read> reads;
   OpCounts float_ops, int_ops;

@@ -1,7 +1,9 @@
 #include "tessera/feature/extract.h"
 
+#include <algorithm>
 #include <memory_resource>
 
+#include "tessera/feature/machine_columns.h"
 #include "tessera/feature/program.h"
 #include "tessera/feature/schema.h"
 #include "tessera/feature/statement_view.h"
@@ -11,10 +13,13 @@ namespace {
 
 constexpr std::size_t kMemoryBytes = std::size_t{1} << 19;
 
-// With `launches`, each row goes on with the columns of its launch.
-void append_statement_rows(const Program& program, const target::Target& target, bool launches,
+// `machine` are the last columns of each row. With `launches`, each goes on with the columns of its
+// launch.
+void append_statement_rows(const Program& program, const target::Target& target,
+                           const std::vector<float>& machine, bool launches,
                            std::pmr::memory_resource* memory, std::vector<float>* out) {
   const std::vector<StatementColumn>& columns = statement_columns();
+  const std::size_t own = columns.size() - machine.size();
   const std::vector<LaunchColumn>& more = launch_columns();
   const std::size_t width = columns.size() + (launches ? more.size() : 0);
   const LoopTotals totals(program, memory);
@@ -22,8 +27,8 @@ void append_statement_rows(const Program& program, const target::Target& target,
     const StatementView view = view_statement(program.statements[i], totals, target, memory);
     const std::size_t at = out->size();
     out->resize(at + width);
-    for (std::size_t c = 0; c < columns.size(); ++c)
-      (*out)[at + c] = columns[c].read(view, columns[c].item);
+    for (std::size_t c = 0; c < own; ++c) (*out)[at + c] = columns[c].read(view, columns[c].item);
+    std::copy(machine.begin(), machine.end(), out->begin() + static_cast<std::ptrdiff_t>(at + own));
     if (!launches) continue;
     const LaunchView launch = view_launch(program, i, view, target);
     for (std::size_t c = 0; c < more.size(); ++c)
@@ -34,7 +39,9 @@ void append_statement_rows(const Program& program, const target::Target& target,
 
 }  // namespace
 
-Extractor::Extractor(target::Target target) : target_(std::move(target)), memory_(kMemoryBytes) {}
+Extractor::Extractor(target::Target target) : target_(std::move(target)), memory_(kMemoryBytes) {
+  append_machine(target_, &machine_);
+}
 
 Result<void> Extractor::extract(const schedule::State& state, FeatureKind kind,
                                 std::vector<float>* out) {
@@ -44,7 +51,7 @@ Result<void> Extractor::extract(const schedule::State& state, FeatureKind kind,
   switch (kind) {
     case FeatureKind::kStatement:
     case FeatureKind::kLaunch:
-      append_statement_rows(program, target_, kind == FeatureKind::kLaunch, &memory, out);
+      append_statement_rows(program, target_, machine_, kind == FeatureKind::kLaunch, &memory, out);
       break;
     case FeatureKind::kLoop:
       append_loop_rows(program, &memory, out, nullptr);

@@ -43,6 +43,7 @@ class Extractor {
 
  private:
   target::Target target_;
+  std::vector<float> machine_;  // columns that the rows of all programs share
   std::vector<std::byte> memory_;
 };
 

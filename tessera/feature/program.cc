@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "tessera/feature/expression.h"
 #include "tessera/feature/iter_widths.h"
@@ -24,14 +25,25 @@ double width(const Interval& i) { return i.hi - i.lo + 1; }
 
 // All reads of one tensor by one stage, in coordinates of the tensor.
 struct Group {
-  explicit Group(Memory memory) : region(memory), origin(memory), point(memory) {}
+  explicit Group(Memory memory)
+      : region(memory),
+        origin(memory),
+        point(memory),
+        first_indices(memory),
+        indices(memory),
+        ends(memory) {}
   const ir::BufferNode* buffer = nullptr;
   std::size_t rank = 0;
   int reads = 0;
   bool read = false, write = false, conditional = false;
-  std::pmr::vector<Interval> region;  // [level][dim]
-  Numbers origin;                     // [dim]: all loops at 0
-  Numbers point;                      // [loop][dim]: this loop at 1, all others at 0
+  std::pmr::vector<Interval> region;    // [level][dim]
+  Numbers origin;                       // [dim]: all loops at 0
+  Numbers point;                        // [loop][dim]: this loop at 1, all others at 0
+  std::pmr::vector<int> first_indices;  // of its reads, in Expression::indices
+  // Nodes of all reads, one dimension after the other, each once; the first of a dimension is that
+  // of the first read. Those of dimension d end at ends[d].
+  std::pmr::vector<int> indices;
+  std::pmr::vector<std::size_t> ends;
 };
 
 // A stage with its loops placed.
@@ -262,6 +274,7 @@ class Builder {
       }
       Group& group = p->groups[r.group];
       group.reads += 1;
+      group.first_indices.push_back(r.first_index);
       group.conditional = group.conditional || r.conditional;
     }
     for (const ir::Buffer& b : stage.op.outputs) {
@@ -271,10 +284,23 @@ class Builder {
       g.write = true;
       g.read = stage.op.reducer != te::Reducer::kNone;
       g.reads = g.read ? 1 : 0;
-      p->expr.reads.push_back({.buffer = g.buffer,
-                               .first_index = static_cast<int>(p->expr.indices.size()),
-                               .group = p->groups.size() - 1});
+      g.first_indices.push_back(static_cast<int>(p->expr.indices.size()));
       for (std::size_t a = 0; a < g.rank; ++a) p->expr.indices.push_back(static_cast<int>(a));
+    }
+    collect_indices(p);
+  }
+
+  void collect_indices(Placed* p) {
+    std::pmr::vector<int> seen(p->expr.nodes.size(), -1, memory_);  // where a node was added last
+    int at = 0;                                                     // groups and dimensions so far
+    for (Group& g : p->groups) {
+      for (std::size_t d = 0; d < g.rank; ++d, ++at) {
+        for (const int first_index : g.first_indices) {
+          const int node = p->expr.indices[idx(first_index) + d];
+          if (std::exchange(seen[idx(node)], at) != at) g.indices.push_back(node);
+        }
+        g.ends.push_back(g.indices.size());
+      }
     }
   }
 
@@ -286,7 +312,7 @@ class Builder {
     Numbers at(axes, memory_), values(p->expr.nodes.size() + 1, memory_);
     IterWidths iters(stage, p->iters, memory_);
     for (Group& g : p->groups) {
-      g.region.resize((depth + 1) * g.rank, {1, 0});
+      g.region.resize((depth + 1) * g.rank);
       g.point.resize(depth * g.rank);
       g.origin.resize(g.rank);
     }
@@ -317,24 +343,24 @@ class Builder {
   }
 
   static void note_regions(std::size_t level, const Interval* bounds, Placed* p) {
-    for (const Read& r : p->expr.reads) {
-      Group& g = p->groups[r.group];
-      for (std::size_t d = 0; d < g.rank; ++d) {
-        const Interval& b = bounds[p->expr.indices[idx(r.first_index) + d]];
-        Interval& all = g.region[level * g.rank + d];
-        all = all.hi < all.lo ? b : Interval{std::min(all.lo, b.lo), std::max(all.hi, b.hi)};
+    for (Group& g : p->groups) {
+      for (std::size_t d = 0, k = 0; d < g.rank; ++d) {
+        Interval all = bounds[g.indices[k]];
+        while (++k < g.ends[d]) {
+          const Interval& b = bounds[g.indices[k]];
+          all = {std::min(all.lo, b.lo), std::max(all.hi, b.hi)};
+        }
+        g.region[level * g.rank + d] = all;
       }
     }
   }
 
   // The first read of a tensor stands for all.
   static void note_points(std::size_t loop, const double* values, Placed* p) {
-    for (std::size_t k = p->expr.reads.size(); k-- > 0;) {
-      const Read& r = p->expr.reads[k];
-      Group& g = p->groups[r.group];
+    for (Group& g : p->groups) {
       double* const to = loop == p->loops.size() ? g.origin.data() : g.point.data() + loop * g.rank;
       for (std::size_t d = 0; d < g.rank; ++d)
-        to[d] = values[p->expr.indices[idx(r.first_index) + d]];
+        to[d] = values[g.indices[d == 0 ? 0 : g.ends[d - 1]]];
     }
   }
 

@@ -20,6 +20,7 @@ inline constexpr int kSchemaVersion = 1;
 // Signed logarithm: 0 stays 0, large values come near each other.
 inline float slog(double x) {
   const auto f = static_cast<float>(x);
+  if (f == 0 || f == 1) return f;  // most columns of most rows
   return f >= 0 ? std::log2(f + 1) : -std::log2(1 - f);
 }
 
