@@ -115,6 +115,7 @@ Result<std::size_t> CandidateRows::append(const te::Dag& dag, const schedule::Sc
     return done.rows;
   }
   TESSERA_TRY(const schedule::State state, schedule::apply(dag, steps));
+  extractor_.remember(dag);
   if (kind_ == Rows::kLoop) {
     TESSERA_DO(extractor_.extract_loops(state, rows, parents));
   } else {

@@ -47,7 +47,7 @@ Result<void> Extractor::extract(const schedule::State& state, FeatureKind kind,
                                 std::vector<float>* out) {
   std::pmr::monotonic_buffer_resource memory(memory_.data(), memory_.size());
   Program program(&memory);
-  TESSERA_DO(build_program(state, std::max(1, target_.line_bytes), &program, &memory));
+  TESSERA_DO(build_program(state, std::max(1, target_.line_bytes), &program, &memory, &reads_));
   switch (kind) {
     case FeatureKind::kStatement:
     case FeatureKind::kLaunch:
@@ -67,7 +67,7 @@ Result<void> Extractor::extract_loops(const schedule::State& state, std::vector<
                                       std::vector<std::int16_t>* parents) {
   std::pmr::monotonic_buffer_resource memory(memory_.data(), memory_.size());
   Program program(&memory);
-  TESSERA_DO(build_program(state, std::max(1, target_.line_bytes), &program, &memory));
+  TESSERA_DO(build_program(state, std::max(1, target_.line_bytes), &program, &memory, &reads_));
   append_loop_rows(program, &memory, out, parents);
   return {};
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/feature/stage_reads.h"
 #include "tessera/schedule/state.h"
 #include "tessera/support/result.h"
 #include "tessera/target/target.h"
@@ -32,6 +33,9 @@ class Extractor {
  public:
   explicit Extractor(target::Target target);
 
+  // The programs that follow are schedules of this Dag: what they share is computed once.
+  void remember(const te::Dag& dag) { reads_.remember(dag); }
+
   // Appends the rows of the program to `out` (feature_names(kind).size() values each), statements
   // or loops in program order, inlined stages left out; at least one row. kIllegalSchedule when the
   // loops make no sense, with `out` as it was.
@@ -45,6 +49,7 @@ class Extractor {
   target::Target target_;
   std::vector<float> machine_;  // columns that the rows of all programs share
   std::vector<std::byte> memory_;
+  ReadsCache reads_;
 };
 
 // The same for a single program.

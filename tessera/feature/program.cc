@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "tessera/feature/expression.h"
 #include "tessera/feature/iter_widths.h"
+#include "tessera/feature/stage_reads.h"
 #include "tessera/schedule/iter_map.h"
 #include "tessera/schedule/nest.h"
 #include "tessera/schedule/storage.h"
@@ -23,38 +23,27 @@ std::size_t idx(int i) { return static_cast<std::size_t>(i); }
 
 double width(const Interval& i) { return i.hi - i.lo + 1; }
 
-// All reads of one tensor by one stage, in coordinates of the tensor.
+// All accesses of one stage to one tensor, in coordinates of the tensor.
 struct Group {
-  explicit Group(Memory memory)
-      : region(memory),
+  Group(const TensorReads& of, Memory memory)
+      : reads(&of),
+        buffer(of.buffer),
+        rank(of.rank),
+        region(memory),
         origin(memory),
-        point(memory),
-        first_indices(memory),
-        indices(memory),
-        ends(memory) {}
-  const ir::BufferNode* buffer = nullptr;
-  std::size_t rank = 0;
-  int reads = 0;
-  bool read = false, write = false, conditional = false;
-  std::pmr::vector<Interval> region;    // [level][dim]
-  Numbers origin;                       // [dim]: all loops at 0
-  Numbers point;                        // [loop][dim]: this loop at 1, all others at 0
-  std::pmr::vector<int> first_indices;  // of its reads, in Expression::indices
-  // Nodes of all reads, one dimension after the other, each once; the first of a dimension is that
-  // of the first read. Those of dimension d end at ends[d].
-  std::pmr::vector<int> indices;
-  std::pmr::vector<std::size_t> ends;
+        point(memory) {}
+  const TensorReads* reads;
+  const ir::BufferNode* buffer;
+  std::size_t rank;
+  std::pmr::vector<Interval> region;  // [level][dim]
+  Numbers origin;                     // [dim]: all loops at 0
+  Numbers point;                      // [loop][dim]: this loop at 1, all others at 0
 };
 
 // A stage with its loops placed.
 struct Placed {
   explicit Placed(Memory memory)
-      : loops(memory),
-        needed(memory),
-        step(memory),
-        loop_of(memory),
-        groups(memory),
-        expr(memory) {}
+      : loops(memory), needed(memory), step(memory), loop_of(memory), groups(memory) {}
   int target = -1;    // stage it is computed in
   int attached = -1;  // id of the loop it is computed at; -1: those around it run once
   bool live = false;
@@ -67,7 +56,8 @@ struct Placed {
   std::vector<std::int64_t> iters;    // extents, at least 1
   Numbers loop_of;                    // per leaf position: index of its loop, -1 when dropped
   std::pmr::vector<Group> groups;
-  Expression expr;
+  const StageReads* reads = nullptr;
+  std::unique_ptr<const StageReads> own_reads;  // where no cache keeps them
 
   const Interval& region(std::size_t rank, std::size_t axis) const {
     return needed[own * rank + axis];
@@ -87,14 +77,16 @@ Interval extended(const Interval& region, const Loop& loop, double step) {
 
 class Builder {
  public:
-  Builder(const State& state, double line_bytes, Program* program, Memory memory)
+  Builder(const State& state, double line_bytes, Program* program, Memory memory, ReadsCache* cache)
       : state_(state),
+        cache_(cache),
         line_bytes_(line_bytes),
         program_(*program),
         memory_(memory),
         placed_(memory) {}
 
   Result<void> run() {
+    if (cache_ != nullptr) cache_->look_at(state_);
     placed_.reserve(state_.stages.size());
     for (std::size_t i = 0; i < state_.stages.size(); ++i) placed_.emplace_back(memory_);
     for (std::size_t i = state_.stages.size(); i-- > 0;) {  // consumers before producers
@@ -139,11 +131,17 @@ class Builder {
                          .reduce = it.reduce,
                          .annotation = it.annotation});
     }
-    if (!analyse(state_, stage, &p.expr)) {
+    p.reads = cache_ != nullptr ? cache_->find(state_, stage) : nullptr;
+    if (p.reads == nullptr) {
+      p.own_reads = reads_of(state_, stage);
+      p.reads = p.own_reads.get();
+    }
+    if (p.reads == nullptr) {
       return make_error(ErrorCode::kIllegalSchedule,
                         "stage {}: its value is too large once stages are inlined", stage.name());
     }
-    collect_groups(stage, &p);
+    p.groups.reserve(p.reads->tensors.size());
+    for (const TensorReads& t : p.reads->tensors) p.groups.emplace_back(t, memory_);
     measure_groups(stage, &p);
     return {};
   }
@@ -195,7 +193,7 @@ class Builder {
     for (std::size_t j = i + 1; j < placed_.size(); ++j) {
       const Placed& q = placed_[j];
       for (const Group& g : q.groups) {
-        if (!g.read || !writes(stage, g.buffer)) continue;
+        if (!g.reads->read || !writes(stage, g.buffer)) continue;
         TESSERA_DO(schedule::loops_of_visit(state_, stage, state_.stages[j]));
         join(q, g, rank, !used, &p);
         used = true;
@@ -263,53 +261,13 @@ class Builder {
     }
   }
 
-  void collect_groups(const Stage& stage, Placed* p) {
-    for (Read& r : p->expr.reads) {
-      while (r.group < p->groups.size() && p->groups[r.group].buffer != r.buffer) ++r.group;
-      if (r.group == p->groups.size()) {
-        Group& g = p->groups.emplace_back(memory_);
-        g.buffer = r.buffer;
-        g.rank = r.buffer->shape.size();
-        g.read = true;
-      }
-      Group& group = p->groups[r.group];
-      group.reads += 1;
-      group.first_indices.push_back(r.first_index);
-      group.conditional = group.conditional || r.conditional;
-    }
-    for (const ir::Buffer& b : stage.op.outputs) {
-      Group& g = p->groups.emplace_back(memory_);
-      g.buffer = b.get();
-      g.rank = stage.op.axes.size();
-      g.write = true;
-      g.read = stage.op.reducer != te::Reducer::kNone;
-      g.reads = g.read ? 1 : 0;
-      g.first_indices.push_back(static_cast<int>(p->expr.indices.size()));
-      for (std::size_t a = 0; a < g.rank; ++a) p->expr.indices.push_back(static_cast<int>(a));
-    }
-    collect_indices(p);
-  }
-
-  void collect_indices(Placed* p) {
-    std::pmr::vector<int> seen(p->expr.nodes.size(), -1, memory_);  // where a node was added last
-    int at = 0;                                                     // groups and dimensions so far
-    for (Group& g : p->groups) {
-      for (std::size_t d = 0; d < g.rank; ++d, ++at) {
-        for (const int first_index : g.first_indices) {
-          const int node = p->expr.indices[idx(first_index) + d];
-          if (std::exchange(seen[idx(node)], at) != at) g.indices.push_back(node);
-        }
-        g.ends.push_back(g.indices.size());
-      }
-    }
-  }
-
   void measure_groups(const Stage& stage, Placed* p) {
     const std::size_t rank = stage.op.axes.size();
     const std::size_t axes = rank + stage.op.reduce_axes.size();
     const std::size_t depth = p->loops.size();
-    std::pmr::vector<Interval> axis(axes, memory_), bounds(p->expr.nodes.size() + 1, memory_);
-    Numbers at(axes, memory_), values(p->expr.nodes.size() + 1, memory_);
+    const std::pmr::vector<IndexNode>& nodes = p->reads->expr.nodes;
+    std::pmr::vector<Interval> axis(axes, memory_), bounds(nodes.size() + 1, memory_);
+    Numbers at(axes, memory_), values(nodes.size() + 1, memory_);
     IterWidths iters(stage, p->iters, memory_);
     for (Group& g : p->groups) {
       g.region.resize((depth + 1) * g.rank);
@@ -327,7 +285,7 @@ class Builder {
           axis[a] = {lo, lo + iters.width(a) - 1};
         }
       }
-      bound(p->expr.nodes, axis.data(), bounds.data());
+      bound(nodes, axis.data(), bounds.data());
       note_regions(level, bounds.data(), p);
     }
     for (std::size_t loop = 0; loop <= depth; ++loop) {  // the last: none moved
@@ -337,7 +295,7 @@ class Builder {
         const double outer = loop < p->own && a < rank ? p->step[loop * rank + a] : 0;
         at[a] = lo + (loop < p->own ? outer : iters.moved(a));
       }
-      evaluate(p->expr.nodes, at.data(), values.data());
+      evaluate(nodes, at.data(), values.data());
       note_points(loop, values.data(), p);
     }
   }
@@ -345,9 +303,9 @@ class Builder {
   static void note_regions(std::size_t level, const Interval* bounds, Placed* p) {
     for (Group& g : p->groups) {
       for (std::size_t d = 0, k = 0; d < g.rank; ++d) {
-        Interval all = bounds[g.indices[k]];
-        while (++k < g.ends[d]) {
-          const Interval& b = bounds[g.indices[k]];
+        Interval all = bounds[g.reads->indices[k]];
+        while (++k < g.reads->ends[d]) {
+          const Interval& b = bounds[g.reads->indices[k]];
           all = {std::min(all.lo, b.lo), std::max(all.hi, b.hi)};
         }
         g.region[level * g.rank + d] = all;
@@ -360,7 +318,7 @@ class Builder {
     for (Group& g : p->groups) {
       double* const to = loop == p->loops.size() ? g.origin.data() : g.point.data() + loop * g.rank;
       for (std::size_t d = 0; d < g.rank; ++d)
-        to[d] = values[g.indices[d == 0 ? 0 : g.ends[d - 1]]];
+        to[d] = values[g.reads->indices[d == 0 ? 0 : g.reads->ends[d - 1]]];
     }
   }
 
@@ -383,12 +341,13 @@ class Builder {
     s.stage = &stage;
     s.stage_index = static_cast<int>(i);
     s.own = p.own;
-    s.float_ops = p.expr.float_ops;
-    s.int_ops = p.expr.int_ops;
-    s.bool_ops = p.expr.bool_ops;
-    s.select_ops = p.expr.select_ops;
-    s.work = p.expr.float_ops.total() > 0 ? p.expr.float_ops.total()
-                                          : p.expr.int_ops.total() - p.expr.index_ops;
+    const Expression& expr = p.reads->expr;
+    s.float_ops = expr.float_ops;
+    s.int_ops = expr.int_ops;
+    s.bool_ops = expr.bool_ops;
+    s.select_ops = expr.select_ops;
+    s.work =
+        expr.float_ops.total() > 0 ? expr.float_ops.total() : expr.int_ops.total() - expr.index_ops;
     const std::size_t rank = stage.op.axes.size();
     for (std::size_t l = 0; l < p.loops.size(); ++l) {
       s.points *= p.loops[l].extent;
@@ -461,12 +420,12 @@ class Builder {
     const int maker = producer(g.buffer);
     const schedule::Layout* layout = layout_of(g.buffer);
     a.buffer = g.buffer;
-    a.read = g.read;
-    a.write = g.write;
-    a.conditional = g.conditional;
+    a.read = g.reads->read;
+    a.write = g.reads->write;
+    a.conditional = g.reads->conditional;
     a.packed = layout != nullptr;
-    a.temporary = maker >= 0 && !g.write;
-    a.reads = g.reads;
+    a.temporary = maker >= 0 && !g.reads->write;
+    a.reads = g.reads->reads;
     a.element_bytes = static_cast<double>(size_bytes(g.buffer->dtype));
     Numbers plain(memory_);
     stored_shape(g, maker, &plain);
@@ -557,6 +516,7 @@ class Builder {
   }
 
   const State& state_;
+  ReadsCache* cache_;
   const double line_bytes_;
   Program& program_;
   Memory memory_;
@@ -566,8 +526,8 @@ class Builder {
 }  // namespace
 
 Result<void> build_program(const schedule::State& state, double line_bytes, Program* program,
-                           std::pmr::memory_resource* memory) {
-  return Builder(state, line_bytes, program, memory).run();
+                           std::pmr::memory_resource* memory, ReadsCache* cache) {
+  return Builder(state, line_bytes, program, memory, cache).run();
 }
 
 }  // namespace tessera::feature

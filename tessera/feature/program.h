@@ -91,8 +91,12 @@ struct Program {
   int loops = 0;  // Loop::id is below
 };
 
-// kIllegalSchedule where a stage is used outside the loop it is computed in, as lowering says.
+class ReadsCache;  // stage_reads.h
+
+// kIllegalSchedule where a stage is used outside the loop it is computed in, as lowering says. With
+// a cache, whose Dag is that of the state, much that does not depend on the schedule is not
+// computed again.
 Result<void> build_program(const schedule::State& state, double line_bytes, Program* program,
-                           std::pmr::memory_resource* memory);
+                           std::pmr::memory_resource* memory, ReadsCache* cache = nullptr);
 
 }  // namespace tessera::feature

@@ -100,6 +100,7 @@ template <FeatureKind kKind>
 void BM_Extract(benchmark::State& run, const Workload& w) {
   const Prepared p = prepare(w);
   Extractor extractor(target::host());
+  extractor.remember(p.space->dag());
   std::vector<float> rows;
   std::size_t i = 0, values = 0;
   for (auto _ : run) {

@@ -1,0 +1,112 @@
+#include "tessera/feature/stage_reads.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tessera::feature {
+namespace {
+
+constexpr std::size_t kMostKept = 256;
+constexpr std::size_t kMostOps = 64;  // bits of a mask
+
+std::size_t idx(int i) { return static_cast<std::size_t>(i); }
+
+bool same_axes(const std::vector<te::Axis>& a, const std::vector<te::Axis>& b) {
+  return std::equal(
+      a.begin(), a.end(), b.begin(), b.end(),
+      [](const te::Axis& x, const te::Axis& y) { return x.var.get() == y.var.get(); });
+}
+
+// The very same expressions, not equal ones: what a step rewrites is made anew.
+bool same_op(const te::Op& a, const te::Op& b) {
+  const auto same = [](const ir::Expr& x, const ir::Expr& y) { return x.get() == y.get(); };
+  return a.reducer == b.reducer && a.outputs == b.outputs &&
+         std::equal(a.values.begin(), a.values.end(), b.values.begin(), b.values.end(), same) &&
+         same_axes(a.axes, b.axes) && same_axes(a.reduce_axes, b.reduce_axes);
+}
+
+// Groups the reads by tensor; what is written comes last.
+void collect_tensors(const te::Op& op, StageReads* out) {
+  std::vector<std::vector<int>> first_indices;
+  for (Read& r : out->expr.reads) {
+    while (r.group < out->tensors.size() && out->tensors[r.group].buffer != r.buffer) ++r.group;
+    if (r.group == out->tensors.size()) {
+      out->tensors.push_back({.buffer = r.buffer, .rank = r.buffer->shape.size(), .read = true});
+      first_indices.emplace_back();
+    }
+    TensorReads& t = out->tensors[r.group];
+    t.reads += 1;
+    t.conditional = t.conditional || r.conditional;
+    first_indices[r.group].push_back(r.first_index);
+  }
+  const bool updates = op.reducer != te::Reducer::kNone;
+  for (const ir::Buffer& b : op.outputs) {
+    out->tensors.push_back({.buffer = b.get(),
+                            .rank = op.axes.size(),
+                            .reads = updates ? 1 : 0,
+                            .read = updates,
+                            .write = true});
+    first_indices.push_back({static_cast<int>(out->expr.indices.size())});
+    for (std::size_t a = 0; a < op.axes.size(); ++a)
+      out->expr.indices.push_back(static_cast<int>(a));
+  }
+  std::vector<int> seen(out->expr.nodes.size(), -1);  // where a node was added last
+  int at = 0;                                         // tensors and dimensions so far
+  for (std::size_t t = 0; t < out->tensors.size(); ++t) {
+    TensorReads& tensor = out->tensors[t];
+    for (std::size_t d = 0; d < tensor.rank; ++d, ++at) {
+      for (const int first_index : first_indices[t]) {
+        const int node = out->expr.indices[idx(first_index) + d];
+        if (std::exchange(seen[idx(node)], at) != at) tensor.indices.push_back(node);
+      }
+      tensor.ends.push_back(tensor.indices.size());
+    }
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<const StageReads> reads_of(const schedule::State& state,
+                                           const schedule::Stage& stage) {
+  auto out = std::make_unique<StageReads>();
+  if (!analyse(state, stage, &out->expr)) return nullptr;
+  collect_tensors(stage.op, out.get());
+  return out;
+}
+
+void ReadsCache::remember(const te::Dag& dag) {
+  if (std::equal(ops_.begin(), ops_.end(), dag.ops.begin(), dag.ops.end(), same_op)) return;
+  kept_.clear();
+  ops_ = dag.ops;
+}
+
+int ReadsCache::number_of(const te::Op& op) const {
+  for (std::size_t i = 0; i < ops_.size(); ++i) {
+    if (same_op(ops_[i], op)) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+void ReadsCache::look_at(const schedule::State& state) {
+  if (kept_.size() > kMostKept) kept_.clear();
+  inlined_ = 0;
+  known_ = !ops_.empty() && ops_.size() <= kMostOps;
+  for (const schedule::Stage& s : state.stages) {
+    if (!known_ || s.attach.kind != schedule::Attach::Kind::kInline) continue;
+    const int number = number_of(s.op);
+    known_ = number >= 0;
+    if (known_) inlined_ |= std::uint64_t{1} << number;
+  }
+}
+
+const StageReads* ReadsCache::find(const schedule::State& state, const schedule::Stage& stage) {
+  const int number = known_ ? number_of(stage.op) : -1;
+  if (number < 0) return nullptr;
+  const std::pair key(number, inlined_);
+  if (const auto found = kept_.find(key); found != kept_.end()) return found->second.get();
+  std::unique_ptr<const StageReads> made = reads_of(state, stage);
+  if (made == nullptr) return nullptr;
+  return (kept_[key] = std::move(made)).get();
+}
+
+}  // namespace tessera::feature
