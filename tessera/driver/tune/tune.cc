@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "tessera/driver/tune/tune_costs.h"
@@ -13,16 +14,23 @@
 namespace tessera::driver {
 namespace {
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 std::vector<std::vector<Finalist>> run_finals(TuneSession& session) {
   const std::set<std::size_t> timed = contending_tasks(session.problem(), session.best_seconds());
   std::vector<std::vector<Finalist>> out(session.tasks());
-  double longest_s = 0;  // that one task took
+  double each_s = session.trial_s();  // that a candidate takes
   for (const std::size_t t : heaviest_first(session.problem())) {
     const double begin_s = session.elapsed_s();
-    const bool in_time =
-        !session.interrupted() && session.remaining_s() > session.whole_model_s() + longest_s;
-    out[t] = session.finals(t, in_time && timed.contains(t));
-    longest_s = std::max(longest_s, session.elapsed_s() - begin_s);
+    const double room_s = session.remaining_s() - session.whole_model_s();
+    // Beside the default.
+    const double most = each_s > 0 ? std::floor(room_s / each_s) - 1 : room_s > 0 ? kInfinity : 0;
+    const bool wanted = timed.contains(t) && !session.interrupted();
+    out[t] = session.finals(
+        t, wanted ? static_cast<std::size_t>(std::clamp<double>(most, 0, TuneSession::kFinalists))
+                  : 0);
+    const auto compared = static_cast<double>(std::max<std::size_t>(1, out[t].size()));
+    each_s = std::max(each_s, (session.elapsed_s() - begin_s) / compared);
     session.report_progress(TuneProgress::Phase::kFinals, t);
   }
   return out;

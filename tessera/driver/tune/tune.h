@@ -151,7 +151,7 @@ struct TuneResult {
   std::vector<SubjectReport> subjects;
   plan::Plan plan;
   plan::Plan unproved;  // what seemed faster and was not kept; no tasks: there is none
-  GraphReport graph;  // of levels graph and both
+  GraphReport graph;    // of levels graph and both
   // Sums of weighted tasks over all subjects: defaults as timed last, the fastest of all trials,
   // the fastest of this session (of all where it had no trial, as in a space that is used up). 0: a
   // task has none.

@@ -12,8 +12,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Of the time so far: what confirming may take.
 constexpr double kConfirmShare = 0.12, kConfirmLeastSeconds = 1;
-// Side by side: this many at most, none slower than the best by more than the factor.
-constexpr std::size_t kFinalists = 5;
+// Side by side: none slower than the best by more than the factor.
 constexpr double kFinalistFactor = 1.1;
 
 bool is_ok(const measure::Measurement& m) { return m.outcome == measure::Outcome::kOk; }
@@ -52,6 +51,7 @@ void TuneSession::confirm(std::size_t task, const search::Observation& fastest) 
   confirming_s_ += elapsed_s() - begin_s;
   // Shared with other work both were: they took turns. Where only one was, the ratio says nothing.
   if (m.size() != 2 || !is_ok(m[0]) || !is_ok(m[1]) || m[0].disturbed != m[1].disturbed) return;
+  if (!m[0].disturbed) time_default(task, at_reference(m[0].seconds(), m[0].calibration_s));
   const double gain = gains_.confirm(task, attempts[1].text, m[0].seconds(), m[1].seconds());
   searches_->correct(task, fastest.candidate, before_s_[task] / gain);
   for (std::size_t i = 0; i < 2 && !m[0].disturbed; ++i) {
@@ -60,7 +60,7 @@ void TuneSession::confirm(std::size_t task, const search::Observation& fastest) 
   }
 }
 
-std::vector<Finalist> TuneSession::finals(std::size_t task, bool side_by_side) {
+std::vector<Finalist> TuneSession::finals(std::size_t task, std::size_t most) {
   if (!searches_->is_open(task)) return {};
   const space::Space& space = searches_->space(task);
   const search::TaskSearch& search = searches_->task(task);
@@ -75,13 +75,13 @@ std::vector<Finalist> TuneSession::finals(std::size_t task, bool side_by_side) {
     attempts.push_back({task, c, *steps, finalists.back().candidate, kFinalPolicy, 0, true, 0});
   };
   add(preferred, before_s_[task]);
-  for (const search::Observation& o : search.best(kFinalists)) {
+  for (const search::Observation& o : search.best(most > 0 ? most : kFinalists)) {
     if (o.candidate == preferred) continue;
     if (o.seconds > kFinalistFactor * search.best_seconds()) continue;
     add(o.candidate, o.seconds);
   }
   for (Finalist& f : finalists) f.chosen_by_s = f.seconds;
-  if (side_by_side && finalists.size() > 1) {
+  if (most > 0 && finalists.size() > 1) {
     const auto again = [this] { return !interrupted() && remaining_s() > 0; };
     take_compared(task, attempts, loop_->compare(attempts, again), &finalists);
     records_.flush();
@@ -127,7 +127,10 @@ void TuneSession::take_compared(std::size_t task, const std::vector<Attempt>& at
     const double searched_s = f.seconds * speed;
     f.seconds = known ? std::min(searched_s, told_s) : told_s;
     if (known) f.chosen_by_s = std::min(searched_s, f.chosen_by_s);
-    if (f.is_default && f.now) before_s_[task] = f.seconds;
+    if (f.is_default && f.now) {
+      before_s_[task] = f.seconds;
+      before_now_[task] = true;
+    }
     if (!disturbed(m)) loop_->keep(attempts[m.id], m, trials_ + 1);
     if (f.now) best_s = best_s > 0 ? std::min(best_s, f.seconds) : f.seconds;
   }

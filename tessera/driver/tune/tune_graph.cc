@@ -230,7 +230,7 @@ class GraphTuning {
     for (std::size_t t = 0; t < session_->tasks(); ++t) {
       const std::string& key = session_->problem().tasks[t].task.key;
       const bool side_by_side = compared.contains(key) && !over(shares_.finals);
-      finalists_.push_back(session_->finals(t, side_by_side));
+      finalists_.push_back(session_->finals(t, side_by_side ? TuneSession::kFinalists : 0));
       if (!finalists_.back().empty()) seconds[key] = finalists_.back()[0].seconds;
     }
     costs_->set_seconds(std::move(seconds));
@@ -579,6 +579,7 @@ class GraphTuning {
         r.after_s = r.before_s;
       } else if (!finalists_[t].empty()) {
         r.after_s = finalists_[t][0].seconds;
+        r.now = finalists_[t][0].now;
         r.candidate = finalists_[t][0].candidate;
       }
       result_.tasks.push_back(std::move(r));

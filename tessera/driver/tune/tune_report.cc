@@ -56,6 +56,7 @@ TaskReport TuneSession::describe(std::size_t task) const {
   r.flops = t.task.flops;
   r.reasons = reasons_[task];
   r.reached = searches_->is_open(task);
+  r.now = before_now_[task];
   if (!r.reached) return r;
   const search::TaskSearch& search = searches_->task(task);
   r.after_s = r.best_s = best_of_all(task);

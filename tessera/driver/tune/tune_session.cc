@@ -72,6 +72,8 @@ TuneSession::TuneSession(const TuneOptions& options, const TuneCallbacks& callba
       exclusive_(!options.target.is_gpu() && options.measure.threads >= target::usable_cpus()),
       before_s_(problem_.tasks.size(), 0),
       default_record_(problem_.tasks.size(), 0),
+      defaults_s_(problem_.tasks.size()),
+      before_now_(problem_.tasks.size(), false),
       timed_now_(problem_.tasks.size()),
       ended_(problem_.tasks.size(), 0),
       reasons_(problem_.tasks.size()),
@@ -156,12 +158,14 @@ double TuneSession::whole_model_s() const {
   const std::vector<double> best = best_seconds();
   double kernels = 0;
   const auto count = [&](const TaskUse& use) {
+    if (problem_.subjects[use.subject].is_op) return;  // there is no whole
     const bool tuned = best[use.task] > 0 && best[use.task] < before_s_[use.task];
     kernels += tuned ? 2 : 1;
   };
   std::for_each(problem_.base.begin(), problem_.base.end(), count);
   for (const TuneChoice& c : problem_.choices)
     std::for_each(c.options[c.preferred].uses.begin(), c.options[c.preferred].uses.end(), count);
+  if (kernels == 0) return 0;
   const auto taken = static_cast<double>(trials_ - earlier_);
   const double build_s =
       taken > 0 && loop_->times().build > 0 ? loop_->times().build / taken : kBuildSeconds;
@@ -182,6 +186,14 @@ Result<std::string> TuneSession::search(std::optional<double> until_s) {
   // which it waited are rejected all the same.
   const runtime::ScopedAffinity all_cores;
   if (!exclusive_) (void)runtime::leave_cores(options_.measure.threads);
+  const double begin_s = elapsed_s();
+  Result<std::string> ended = run_rounds();
+  const auto taken = static_cast<double>(trials_ - earlier_);
+  if (taken > 0) trial_s_ = (elapsed_s() - begin_s) / taken;
+  return ended;
+}
+
+Result<std::string> TuneSession::run_rounds() {
   TESSERA_DO(measure_defaults());
   const Clock::time_point begin = Clock::now();
   // A session that goes on begins with what its records teach.
@@ -345,7 +357,10 @@ std::optional<std::int64_t> TuneSession::take(const Attempt& a, const measure::M
   if (disturbed) {
     // Its calibration was disturbed as well: the reference of the session must not come from it.
     const double known_s = reference_s_ > 0 ? m.calibration_s : 0;
-    if (is_default) before_s_[a.task] = measure::without_drift(m.seconds(), known_s, reference_s_);
+    if (is_default) {
+      before_s_[a.task] = measure::without_drift(m.seconds(), known_s, reference_s_);
+      before_now_[a.task] = true;
+    }
     end_trial(a);
     return std::nullopt;
   }
@@ -356,13 +371,22 @@ std::optional<std::int64_t> TuneSession::take(const Attempt& a, const measure::M
   if (!measure::is_timed(m.outcome)) note_failure(a.task, measure::to_text(m.outcome), m.reason);
   if (is_default) {
     const bool timed = m.outcome == measure::Outcome::kOk;
-    if (timed) before_s_[a.task] = result.seconds;
+    if (timed) time_default(a.task, result.seconds);
     default_failed_[a.task] = !timed;
   }
   if (m.outcome == measure::Outcome::kOk) timed_now_[a.task].insert(a.text);
   const std::int64_t number = trials_ + 1;
   end_trial(a);
   return number;
+}
+
+void TuneSession::time_default(std::size_t task, double seconds) {
+  std::vector<double>& all = defaults_s_[task];
+  all.push_back(seconds);
+  std::vector<double> sorted = all;
+  std::sort(sorted.begin(), sorted.end());
+  before_s_[task] = sorted[sorted.size() / 2];
+  before_now_[task] = true;
 }
 
 void TuneSession::note_failure(std::size_t task, const std::string& outcome,

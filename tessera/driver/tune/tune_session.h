@@ -46,10 +46,11 @@ class TuneSession {
   // does not hold all defaults, those of the heaviest tasks come first, and the others when their
   // first round comes, if it does. kUnavailable: the database; errors of spaces name the task.
   Result<std::string> search(std::optional<double> until_s = std::nullopt);
-  // Times the best few of a task side by side, the default among them; fastest first, at least the
-  // default when it was ever timed. Without `side_by_side`: from what was recorded. None of a task
-  // that the search did not reach.
-  std::vector<Finalist> finals(std::size_t task, bool side_by_side);
+  // Times the best few of a task side by side, `most` and the default; fastest first, at least the
+  // default when it was ever timed. With 0: from what was recorded. None of a task that the search
+  // did not reach.
+  static constexpr std::size_t kFinalists = 5;
+  std::vector<Finalist> finals(std::size_t task, std::size_t most);
   void end(TuneState state);
 
   // Fastest time so far of each task, 0: none.
@@ -70,6 +71,7 @@ class TuneSession {
   double whole_model_s() const;
   // Whether the budget has room for work of so many seconds, or nearly so.
   bool has_room(double seconds) const;
+  double trial_s() const { return trial_s_; }  // of the wall clock, in the search that was
   std::int64_t left_aside() const { return all_left_aside_; }
   void report_progress(TuneProgress::Phase phase, std::size_t task, bool force = false);
   void note(const std::string& line) const {
@@ -97,6 +99,7 @@ class TuneSession {
   // `seconds` as if the calibration kernel had taken what it took first in this search.
   double at_reference(double seconds, double calibration_s);
 
+  Result<std::string> run_rounds();
   Result<void> measure_defaults();
   bool wants_default(std::size_t task) const {
     return before_s_[task] <= 0 && !default_failed_[task];
@@ -121,6 +124,8 @@ class TuneSession {
   std::optional<std::int64_t> take(const Attempt& attempt, const measure::Measurement& m,
                                    bool disturbed);
   void end_trial(const Attempt& attempt);
+  // Another time of the default, in this session.
+  void time_default(std::size_t task, double seconds);
   void note_failure(std::size_t task, const std::string& outcome, const std::string& reason);
   std::optional<std::string> why_stop() const;
   double search_until_s() const;  // when the rest of the budget is needed for the end
@@ -139,7 +144,10 @@ class TuneSession {
   // Of the default candidates, 0: none. Where all its times were disturbed the last one, which is
   // too long rather than too short.
   std::vector<double> before_s_;
-  std::vector<std::int64_t> default_record_;      // per task: that before_s_ came from; 0: none
+  std::vector<std::int64_t> default_record_;     // per task: that before_s_ came from; 0: none
+  std::vector<std::vector<double>> defaults_s_;  // per task: times of this session
+  std::vector<bool> before_now_;                 // per task: before_s_ is of this session
+  double trial_s_ = 0;
   std::vector<std::set<std::string>> timed_now_;  // per task: candidates that this session timed
   std::vector<std::int64_t> ended_;  // per task: trials of this session, those given up included
   // Per task: failures by outcome and reason, those of earlier sessions too.
