@@ -132,7 +132,9 @@ void TuneSession::take_compared(std::size_t task, const std::vector<Attempt>& at
       before_now_[task] = true;
     }
     if (!disturbed(m)) loop_->keep(attempts[m.id], m, trials_ + 1);
-    if (f.now) best_s = best_s > 0 ? std::min(best_s, f.seconds) : f.seconds;
+    if (!f.now) continue;
+    best_s = best_s > 0 ? std::min(best_s, f.seconds) : f.seconds;
+    searches_->correct(task, attempts[m.id].candidate, f.seconds);
   }
 }
 

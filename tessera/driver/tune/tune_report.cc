@@ -60,7 +60,7 @@ TaskReport TuneSession::describe(std::size_t task) const {
   if (!r.reached) return r;
   const search::TaskSearch& search = searches_->task(task);
   r.after_s = r.best_s = best_of_all(task);
-  r.session_best_s = search.session_best_seconds();
+  r.session_best_s = session_best(task);
   r.trials = search.trials() + left_aside_[task];
   r.earlier = earlier_of(task);
   const auto& outcomes = search.outcomes();
@@ -76,8 +76,7 @@ void TuneSession::describe(TuneResult* result) const {
   std::vector<double> best, of_session;
   for (std::size_t t = 0; t < tasks(); ++t) best.push_back(best_of_all(t));
   for (std::size_t t = 0; t < tasks(); ++t) {
-    const bool open = searches_->is_open(t);
-    const double seconds = open ? searches_->task(t).session_best_seconds() : 0;
+    const double seconds = session_best(t);
     of_session.push_back(seconds > 0 ? seconds : best[t]);
   }
   const auto sum = [&](const std::vector<double>& seconds,

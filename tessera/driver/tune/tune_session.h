@@ -1,6 +1,7 @@
 // The search of a tuning: rounds of trials for the tasks that promise most, records as they come.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <deque>
 #include <map>
@@ -58,6 +59,11 @@ class TuneSession {
   // Likewise, as the finals timed it, where they did: the least of many trials promises too much.
   double best_of_all(std::size_t task) const {
     return compared_best_s_[task] > 0 ? compared_best_s_[task] : best_seconds(task);
+  }
+  // Likewise of this session alone.
+  double session_best(std::size_t task) const {
+    const double s = searches_->is_open(task) ? searches_->task(task).session_best_seconds() : 0;
+    return s > 0 ? std::max(s, compared_best_s_[task]) : 0;
   }
   double best_seconds(std::size_t task) const {
     return searches_->is_open(task) ? searches_->task(task).best_seconds() : 0;
