@@ -179,18 +179,24 @@ std::vector<std::string> usable_peers(const TuneArgs& args) {
 constexpr double kPeakMostSeconds = 1, kPeersMostSeconds = 4;
 // Of a budget: for the peak of the machine, for each model beside its peers.
 constexpr double kPeakShare = 0.01, kPeersShare = 0.05;
+constexpr double kOverrunShare = 0.05;  // what it may take beyond
 
 double peers_limit_s(double budget_s) {
   return budget_s > 0 ? std::min(kPeersMostSeconds, kPeersShare * budget_s) : kPeersMostSeconds;
 }
 
-// What follows the tuning itself belongs to the budget too. Building a model for the peers takes
-// about as long as timing it.
+// One model beside its peers: they are started, and to build the model takes about as long as to
+// time it.
+constexpr double kPeerStartSeconds = 1.5;
+double peers_s(double budget_s) { return kPeerStartSeconds + 2 * peers_limit_s(budget_s); }
+
+// What follows the tuning itself belongs to the budget too. Peers that would take too much of it
+// are left out.
 double after_tuning_s(const TuneArgs& args, double budget_s) {
   if (budget_s <= 0) return 0;
   const double models = usable_peers(args).empty() ? 0 : static_cast<double>(args.models.size());
-  const double wanted = kPeakShare * budget_s + 2 * models * peers_limit_s(budget_s);
-  return std::min(wanted, budget_s / 4);
+  const double peers = models * peers_s(budget_s);
+  return kPeakShare * budget_s + (peers <= budget_s / 4 ? peers : 0);
 }
 
 using Clock = std::chrono::steady_clock;
@@ -202,7 +208,7 @@ struct Deadline {
 
   bool has_room(double seconds) const {
     const double spent_s = std::chrono::duration<double>(Clock::now() - start).count();
-    return budget_s <= 0 || spent_s + seconds < budget_s;
+    return budget_s <= 0 || spent_s + seconds < budget_s + std::max(0.5, kOverrunShare * budget_s);
   }
 };
 
@@ -217,7 +223,7 @@ std::vector<PeerComparison> compare_peers(const TuneArgs& args, const driver::Tu
   for (const driver::TuneSubject& subject : options.subjects) {
     if (subject.is_op) continue;
     const std::string& model = subject.name;
-    if (!deadline.has_room(2 * peers_limit_s(options.budget_s))) {
+    if (!deadline.has_room(peers_s(deadline.budget_s))) {
       line.say(fmt::format(
           "tessera: {} is not timed beside {}: the budget is spent; `tessera bench {} --plan {} "
           "--peers {}` does it",
