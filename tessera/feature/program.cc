@@ -43,7 +43,12 @@ struct Group {
 // A stage with its loops placed.
 struct Placed {
   explicit Placed(Memory memory)
-      : loops(memory), needed(memory), step(memory), loop_of(memory), groups(memory) {}
+      : loops(memory),
+        needed(memory),
+        step(memory),
+        loop_of(memory),
+        groups(memory),
+        own_reads(memory) {}
   int target = -1;    // stage it is computed in
   int attached = -1;  // id of the loop it is computed at; -1: those around it run once
   bool live = false;
@@ -57,7 +62,7 @@ struct Placed {
   Numbers loop_of;                    // per leaf position: index of its loop, -1 when dropped
   std::pmr::vector<Group> groups;
   const StageReads* reads = nullptr;
-  std::unique_ptr<const StageReads> own_reads;  // where no cache keeps them
+  StageReads own_reads;  // where no cache keeps them
 
   const Interval& region(std::size_t rank, std::size_t axis) const {
     return needed[own * rank + axis];
@@ -132,10 +137,7 @@ class Builder {
                          .annotation = it.annotation});
     }
     p.reads = cache_ != nullptr ? cache_->find(state_, stage) : nullptr;
-    if (p.reads == nullptr) {
-      p.own_reads = reads_of(state_, stage);
-      p.reads = p.own_reads.get();
-    }
+    if (p.reads == nullptr && find_reads(state_, stage, &p.own_reads)) p.reads = &p.own_reads;
     if (p.reads == nullptr) {
       return make_error(ErrorCode::kIllegalSchedule,
                         "stage {}: its value is too large once stages are inlined", stage.name());

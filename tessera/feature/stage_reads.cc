@@ -26,52 +26,45 @@ bool same_op(const te::Op& a, const te::Op& b) {
 }
 
 // Groups the reads by tensor; what is written comes last.
-void collect_tensors(const te::Op& op, StageReads* out) {
-  std::vector<std::vector<int>> first_indices;
+void collect_tensors(const te::Op& op, std::pmr::memory_resource* memory, StageReads* out) {
   for (Read& r : out->expr.reads) {
     while (r.group < out->tensors.size() && out->tensors[r.group].buffer != r.buffer) ++r.group;
-    if (r.group == out->tensors.size()) {
-      out->tensors.push_back({.buffer = r.buffer, .rank = r.buffer->shape.size(), .read = true});
-      first_indices.emplace_back();
-    }
+    if (r.group == out->tensors.size())
+      out->tensors.emplace_back(r.buffer, r.buffer->shape.size(), memory).read = true;
     TensorReads& t = out->tensors[r.group];
     t.reads += 1;
     t.conditional = t.conditional || r.conditional;
-    first_indices[r.group].push_back(r.first_index);
+    t.first_indices.push_back(r.first_index);
   }
   const bool updates = op.reducer != te::Reducer::kNone;
   for (const ir::Buffer& b : op.outputs) {
-    out->tensors.push_back({.buffer = b.get(),
-                            .rank = op.axes.size(),
-                            .reads = updates ? 1 : 0,
-                            .read = updates,
-                            .write = true});
-    first_indices.push_back({static_cast<int>(out->expr.indices.size())});
+    TensorReads& t = out->tensors.emplace_back(b.get(), op.axes.size(), memory);
+    t.reads = updates ? 1 : 0;
+    t.read = updates;
+    t.write = true;
+    t.first_indices.push_back(static_cast<int>(out->expr.indices.size()));
     for (std::size_t a = 0; a < op.axes.size(); ++a)
       out->expr.indices.push_back(static_cast<int>(a));
   }
-  std::vector<int> seen(out->expr.nodes.size(), -1);  // where a node was added last
-  int at = 0;                                         // tensors and dimensions so far
-  for (std::size_t t = 0; t < out->tensors.size(); ++t) {
-    TensorReads& tensor = out->tensors[t];
-    for (std::size_t d = 0; d < tensor.rank; ++d, ++at) {
-      for (const int first_index : first_indices[t]) {
+  std::pmr::vector<int> seen(out->expr.nodes.size(), -1, memory);  // where a node was added last
+  int at = 0;                                                      // tensors and dimensions so far
+  for (TensorReads& t : out->tensors) {
+    for (std::size_t d = 0; d < t.rank; ++d, ++at) {
+      for (const int first_index : t.first_indices) {
         const int node = out->expr.indices[idx(first_index) + d];
-        if (std::exchange(seen[idx(node)], at) != at) tensor.indices.push_back(node);
+        if (std::exchange(seen[idx(node)], at) != at) t.indices.push_back(node);
       }
-      tensor.ends.push_back(tensor.indices.size());
+      t.ends.push_back(t.indices.size());
     }
   }
 }
 
 }  // namespace
 
-std::unique_ptr<const StageReads> reads_of(const schedule::State& state,
-                                           const schedule::Stage& stage) {
-  auto out = std::make_unique<StageReads>();
-  if (!analyse(state, stage, &out->expr)) return nullptr;
-  collect_tensors(stage.op, out.get());
-  return out;
+bool find_reads(const schedule::State& state, const schedule::Stage& stage, StageReads* out) {
+  if (!analyse(state, stage, &out->expr)) return false;
+  collect_tensors(stage.op, out->expr.nodes.get_allocator().resource(), out);
+  return true;
 }
 
 void ReadsCache::remember(const te::Dag& dag) {
@@ -104,8 +97,8 @@ const StageReads* ReadsCache::find(const schedule::State& state, const schedule:
   if (number < 0) return nullptr;
   const std::pair key(number, inlined_);
   if (const auto found = kept_.find(key); found != kept_.end()) return found->second.get();
-  std::unique_ptr<const StageReads> made = reads_of(state, stage);
-  if (made == nullptr) return nullptr;
+  auto made = std::make_unique<StageReads>(std::pmr::get_default_resource());
+  if (!find_reads(state, stage, made.get())) return nullptr;
   return (kept_[key] = std::move(made)).get();
 }
 

@@ -13,24 +13,27 @@ namespace tessera::feature {
 
 // All accesses of a stage to one tensor.
 struct TensorReads {
-  const ir::BufferNode* buffer = nullptr;
-  std::size_t rank = 0;
+  TensorReads(const ir::BufferNode* of, std::size_t dimensions, std::pmr::memory_resource* memory)
+      : buffer(of), rank(dimensions), first_indices(memory), indices(memory), ends(memory) {}
+  const ir::BufferNode* buffer;
+  std::size_t rank;
   int reads = 0;  // written occurrences
   bool read = false, write = false, conditional = false;
+  std::pmr::vector<int> first_indices;  // of its reads, in Expression::indices
   // Nodes of Expression that index it, one dimension after the other, each once; the first of a
   // dimension is that of the first read. Those of dimension d end at ends[d].
-  std::vector<int> indices;
-  std::vector<std::size_t> ends;
+  std::pmr::vector<int> indices;
+  std::pmr::vector<std::size_t> ends;
 };
 
 struct StageReads {
-  Expression expr{std::pmr::get_default_resource()};
-  std::vector<TensorReads> tensors;  // read ones in order of appearance, then outputs
+  explicit StageReads(std::pmr::memory_resource* memory) : expr(memory), tensors(memory) {}
+  Expression expr;
+  std::pmr::vector<TensorReads> tensors;  // read ones in order of appearance, then outputs
 };
 
-// Null when the expression is unreasonably large, as of analyse().
-std::unique_ptr<const StageReads> reads_of(const schedule::State& state,
-                                           const schedule::Stage& stage);
+// False when the expression is unreasonably large, as of analyse().
+bool find_reads(const schedule::State& state, const schedule::Stage& stage, StageReads* out);
 
 // Keeps them for many schedules of one Dag: those of an operation that no step rewrote depend only
 // on which others are inlined.

@@ -138,6 +138,7 @@ void record_trials(TuneOptions options, std::int64_t trials) {
   options.learner.model = "none";
   options.learner.global = nullptr;
   options.policy = "random";
+  options.record_space = true;  // goes on without any gain
   int n = 0;
   use_answers([&](const measure::Trial&, bool,
                   measure::Measurement* m) { m->samples_s = {1e-3 + 1e-9 * (++n)}; },

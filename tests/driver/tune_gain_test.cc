@@ -62,7 +62,7 @@ Told tune_once(std::uint64_t seed, double share, double noise) {
   EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message);
   if (!result.ok()) return told;
   told.last = result->tasks[0].before_s / result->tasks[0].after_s;
-  EXPECT_NEAR(result->tasks[0].best_s, result->tasks[0].after_s, 0.1 * kDefault);
+  EXPECT_EQ(result->tasks[0].best_s, result->tasks[0].after_s);
   told.naive = first_s / fastest_s;
   return told;
 }

@@ -73,16 +73,16 @@ TEST(StageReads, HoldEachIndexOnce) {
   const schedule::State state = schedule::initial_state(space.dag());
   std::size_t reads = 0, indices = 0;
   for (const schedule::Stage& stage : state.stages) {
-    const auto all = reads_of(state, stage);
-    ASSERT_NE(all, nullptr);
-    for (const TensorReads& t : all->tensors) {
+    StageReads all(std::pmr::get_default_resource());
+    ASSERT_TRUE(find_reads(state, stage, &all));
+    for (const TensorReads& t : all.tensors) {
       reads += static_cast<std::size_t>(t.reads) * t.rank;
       indices += t.indices.size();
       ASSERT_EQ(t.ends.size(), t.rank);
       EXPECT_EQ(t.rank == 0 ? 0 : t.ends.back(), t.indices.size());
     }
-    for (std::size_t a = 0; a < all->expr.nodes.size(); ++a) {
-      for (std::size_t b = 0; b < a; ++b) EXPECT_FALSE(all->expr.nodes[a] == all->expr.nodes[b]);
+    for (std::size_t a = 0; a < all.expr.nodes.size(); ++a) {
+      for (std::size_t b = 0; b < a; ++b) EXPECT_FALSE(all.expr.nodes[a] == all.expr.nodes[b]);
     }
   }
   EXPECT_LT(2 * indices, reads);

@@ -81,7 +81,8 @@ std::vector<Finalist> TuneSession::finals(std::size_t task, std::size_t most) {
     add(o.candidate, o.seconds);
   }
   for (Finalist& f : finalists) f.chosen_by_s = f.seconds;
-  if (most > 0 && finalists.size() > 1) {
+  const bool compared = most > 0 && finalists.size() > 1;
+  if (compared) {
     const auto again = [this] { return !interrupted() && remaining_s() > 0; };
     take_compared(task, attempts, loop_->compare(attempts, again), &finalists);
     records_.flush();
@@ -95,8 +96,9 @@ std::vector<Finalist> TuneSession::finals(std::size_t task, std::size_t most) {
                                        [](const Finalist& f) { return f.is_default; });
   if (by_default != finalists.end() && by_default->seconds <= finalists.front().seconds)
     std::rotate(finalists.begin(), by_default, by_default + 1);
-  if (compared_best_s_[task] > 0 && !finalists.empty()) {
+  if (compared && !finalists.empty()) {
     const Finalist& first = finalists.front();
+    compared_best_s_[task] = first.seconds;
     if (first.is_default)
       gains_.keep_default(task, first.candidate);
     else
@@ -110,7 +112,6 @@ void TuneSession::take_compared(std::size_t task, const std::vector<Attempt>& at
                                 std::vector<Finalist>* finalists) {
   const auto disturbed = [](const measure::Measurement& m) { return is_ok(m) && m.disturbed; };
   const bool all_disturbed = std::all_of(compared.begin(), compared.end(), disturbed);
-  double& best_s = compared_best_s_[task];
   for (const measure::Measurement& m : compared) {
     Finalist& f = (*finalists)[m.id];
     // A lost worker says nothing about the candidate.
@@ -133,7 +134,6 @@ void TuneSession::take_compared(std::size_t task, const std::vector<Attempt>& at
     }
     if (!disturbed(m)) loop_->keep(attempts[m.id], m, trials_ + 1);
     if (!f.now) continue;
-    best_s = best_s > 0 ? std::min(best_s, f.seconds) : f.seconds;
     searches_->correct(task, attempts[m.id].candidate, f.seconds);
   }
 }

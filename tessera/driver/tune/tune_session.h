@@ -170,7 +170,7 @@ class TuneSession {
   std::optional<double> until_s_;
   double reference_s_ = 0;               // of the calibration kernel; 0: not known yet
   std::deque<double> calibrations_;      // the last ones
-  std::vector<double> compared_best_s_;  // per task: the fastest of the finals; 0: there were none
+  std::vector<double> compared_best_s_;  // per task: the winner of the finals; 0: there were none
   ConfirmedGains gains_;
   std::set<std::size_t> to_confirm_;  // tasks that had a round since
   double confirming_s_ = 0;
