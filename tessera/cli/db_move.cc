@@ -8,7 +8,7 @@
 #include "tessera/cli/db.h"
 #include "tessera/driver/tune/record_update.h"
 #include "tessera/record/json_lines.h"
-#include "tessera/support/files.h"
+#include "tessera/support/file_writer.h"
 
 namespace tessera::cli {
 namespace {
@@ -24,14 +24,13 @@ Result<std::int64_t> export_to(const DbArgs& args) {
       return {};
     });
   }
-  std::string text;
+  TESSERA_TRY(FileWriter file, FileWriter::create(args.output));
   TESSERA_TRY(const std::int64_t count,
               record::export_lines(database, format, [&](const std::string& line) -> Result<void> {
-                text += line;
-                text += '\n';
-                return {};
+                TESSERA_DO(file.write(line));
+                return file.write("\n");
               }));
-  TESSERA_DO(write_file(args.output, {text}));
+  TESSERA_DO(file.finish());
   return count;
 }
 

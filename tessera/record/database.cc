@@ -13,6 +13,9 @@
 namespace tessera::record {
 namespace {
 
+// Ids and texts kept in memory; files of any size are read and written with the same.
+constexpr std::size_t kMostKnown = 20'000;
+
 // Tables of the first version have no schedules.
 std::string select_of(std::int64_t version) {
   return fmt::format(
@@ -97,6 +100,7 @@ struct Database::Impl {
       : connection(std::move(c)), version(v), select(select_of(version)) {}
 
   Result<std::int64_t> intern(const std::string& text);
+  void bound_ids();  // between records
   // The id of a schedule that is not empty; its lines are kept once.
   Result<std::int64_t> intern_schedule(const Record& record);
   Result<void> insert(Statement& statement, const Record& record);
@@ -111,11 +115,16 @@ struct Database::Impl {
   std::int64_t version;
   std::string select;
   std::mutex writing;
-  // Ids that are on disk or in this batch.
+  // Some of the ids that are on disk or in this batch.
   std::unordered_map<std::string, std::int64_t> texts, schedules;
   std::mutex reading;
   std::unordered_map<std::int64_t, std::string> lines;  // of schedules, by id
 };
+
+void Database::Impl::bound_ids() {
+  if (texts.size() > kMostKnown) texts.clear();
+  if (schedules.size() > kMostKnown) schedules.clear();
+}
 
 Result<std::string> Database::Impl::text_of(std::int64_t id) {
   const std::lock_guard lock(reading);
@@ -127,6 +136,7 @@ Result<std::string> Database::Impl::text_of(std::int64_t id) {
     return make_error(ErrorCode::kIo, "{}: a schedule has a line that is not there",
                       connection.path());
   }
+  if (lines.size() >= kMostKnown) lines.clear();
   return lines[id] = find.text(0);
 }
 
@@ -201,6 +211,7 @@ Result<std::int64_t> Database::Impl::intern(const std::string& text) {
 }
 
 Result<void> Database::Impl::insert(Statement& statement, const Record& r) {
+  bound_ids();
   int next = 0;
   statement.bind(next++, r.session);
   for (const std::string* text : {&r.format, &r.task, &r.target, &r.outcome, &r.policy}) {
@@ -391,6 +402,7 @@ Result<std::int64_t> Database::Impl::update_records(const std::function<void(Rec
       const Record old = r;
       update(&r);
       if (r == old) continue;
+      bound_ids();
       ++changed;
       TESSERA_TRY(const std::int64_t task, intern(r.task));
       std::int64_t schedule = 0;

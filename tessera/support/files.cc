@@ -3,16 +3,20 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "tessera/support/file_writer.h"
 
 namespace tessera {
 namespace {
 
 // Linux transfers less than 2 GiB in one call.
 constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+constexpr std::size_t kGathered = std::size_t{1} << 16;
 
 Error io_error(const char* what, const std::string& path, int error) {
   return make_error(ErrorCode::kIo, "cannot {} {}: {}", what, path, std::strerror(error));
@@ -28,36 +32,10 @@ class Descriptor {
   Descriptor& operator=(const Descriptor&) = delete;
   int get() const { return fd_; }
   bool valid() const { return fd_ >= 0; }
-  // Some file systems report a full disk only here.
-  bool close() {
-    const int result = ::close(fd_);
-    fd_ = -1;
-    return result == 0;
-  }
 
  private:
   int fd_;
 };
-
-// 0, or the errno of the first failure.
-int write_all(Descriptor& file, const std::vector<std::string_view>& parts) {
-  for (std::string_view part : parts) {
-    while (!part.empty()) {
-      const ssize_t count = ::write(file.get(), part.data(), std::min(part.size(), kMostBytes));
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) return errno;
-      part.remove_prefix(static_cast<std::size_t>(count));
-    }
-  }
-  return file.close() ? 0 : errno;
-}
-
-Result<void> write_in_place(const std::string& path, const std::vector<std::string_view>& parts) {
-  Descriptor file(::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC));
-  if (!file.valid()) return io_error("write", path, errno);
-  if (const int error = write_all(file, parts); error != 0) return io_error("write", path, error);
-  return {};
-}
 
 }  // namespace
 
@@ -79,23 +57,66 @@ Result<std::string> read_file(const std::string& path) {
 }
 
 Result<void> write_file(const std::string& path, const std::vector<std::string_view>& parts) {
+  TESSERA_TRY(FileWriter file, FileWriter::create(path));
+  for (const std::string_view part : parts) TESSERA_DO(file.write(part));
+  return file.finish();
+}
+
+Result<FileWriter> FileWriter::create(const std::string& path, unsigned mode) {
   struct stat info {};
   if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
-    return write_in_place(path, parts);
+    const int fd = ::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC);
+    if (fd < 0) return io_error("write", path, errno);
+    return FileWriter(fd, path, "");
   }
-  std::string name;
-  int fd = -1;
-  for (int i = 0; fd < 0; ++i) {
-    name = fmt::format("{}.tmp.{}.{}", path, ::getpid(), i);
-    fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0 && errno != EEXIST) return io_error("write", path, errno);
+  for (int i = 0;; ++i) {
+    std::string staged = fmt::format("{}.tmp.{}.{}", path, ::getpid(), i);
+    const int fd = ::open(staged.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    if (fd >= 0) return FileWriter(fd, path, std::move(staged));
+    if (errno != EEXIST) return io_error("write", path, errno);
   }
-  Descriptor file(fd);
-  int error = write_all(file, parts);
-  if (error == 0 && ::rename(name.c_str(), path.c_str()) != 0) error = errno;
-  if (error == 0) return {};
-  ::unlink(name.c_str());
-  return io_error("write", path, error);
+}
+
+FileWriter::FileWriter(FileWriter&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)),
+      path_(std::move(other.path_)),
+      staged_(std::exchange(other.staged_, "")),
+      pending_(std::move(other.pending_)) {}
+
+FileWriter::~FileWriter() {
+  if (fd_ >= 0) ::close(fd_);
+  if (!staged_.empty()) ::unlink(staged_.c_str());
+}
+
+Result<void> FileWriter::write(std::string_view bytes) {
+  if (pending_.size() + bytes.size() <= kGathered) {
+    pending_ += bytes;
+    return {};
+  }
+  TESSERA_DO(put(pending_));
+  pending_.clear();
+  return put(bytes);
+}
+
+Result<void> FileWriter::put(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(fd_, bytes.data(), std::min(bytes.size(), kMostBytes));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return io_error("write", path_, errno);
+    bytes.remove_prefix(static_cast<std::size_t>(count));
+  }
+  return {};
+}
+
+Result<void> FileWriter::finish() {
+  TESSERA_DO(put(pending_));
+  pending_.clear();
+  // Some file systems report a full disk only here.
+  if (::close(std::exchange(fd_, -1)) != 0) return io_error("write", path_, errno);
+  if (staged_.empty()) return {};
+  if (::rename(staged_.c_str(), path_.c_str()) != 0) return io_error("write", path_, errno);
+  staged_.clear();
+  return {};
 }
 
 }  // namespace tessera
