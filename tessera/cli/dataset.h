@@ -34,6 +34,5 @@ struct SplitArgs {
   dataset::SplitOptions options;
 };
 void add_split_options(Flags& app, SplitArgs* args);
-Result<dataset::Split> split_of(const dataset::Dataset& dataset, const SplitArgs& args);
 
 }  // namespace tessera::cli

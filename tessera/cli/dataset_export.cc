@@ -1,14 +1,15 @@
 // tessera dataset export.
-#include <cstdio>
 #include <memory>
 
 #include "tessera/cli/command.h"
 #include "tessera/cli/dataset.h"
 #include "tessera/cli/model_args.h"
 #include "tessera/cli/progress.h"
+#include "tessera/dataset/dataset_stream.h"
 #include "tessera/dataset/features.h"
 #include "tessera/driver/learn/tile_graphs.h"
 #include "tessera/record/json_lines.h"
+#include "tessera/support/file_writer.h"
 #include "tessera/support/hash.h"
 
 namespace tessera::cli {
@@ -38,22 +39,19 @@ record::Record record_of(const dataset::Dataset& d, const dataset::Example& e) {
 }
 
 // As `tessera db export` writes them: `tessera dataset import` and `tessera db import` read it.
-Result<void> export_lines(const dataset::Dataset& d, const std::string& path) {
-  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "wb"), &std::fclose);
-  if (!file) return make_error(ErrorCode::kIo, "cannot write {}", path);
-  bool good = true;
+Result<void> export_lines(const std::string& folder, const std::string& path) {
+  TESSERA_TRY(const dataset::DatasetReader reader, dataset::DatasetReader::open(folder));
+  TESSERA_TRY(FileWriter file, FileWriter::create(path));
   const auto write = [&](const record::Row& row) {
-    const std::string line = record::to_json_line(row) + "\n";
-    good = good && std::fwrite(line.data(), 1, line.size(), file.get()) == line.size();
+    return file.write(record::to_json_line(row) + "\n");
   };
-  for (const dataset::TaskInfo& t : d.tasks) {
-    if (t.format == "tessera")
-      write(record::TaskRow{t.key, t.name, t.definition, t.flops, t.bytes});
+  for (const dataset::TaskInfo& t : reader.header().tasks) {
+    if (t.format != "tessera") continue;
+    TESSERA_DO(write(record::TaskRow{t.key, t.name, t.definition, t.flops, t.bytes}));
   }
-  for (const dataset::Example& e : d.examples) write(record_of(d, e));
-  good = std::fflush(file.get()) == 0 && good;
-  if (!good) return make_error(ErrorCode::kIo, "cannot write {}", path);
-  return {};
+  TESSERA_DO(
+      reader.visit([&](dataset::Example& e) { return write(record_of(reader.header(), e)); }));
+  return file.finish();
 }
 
 Result<void> export_features(const dataset::Dataset& d, const ExportArgs& args) {
@@ -80,9 +78,9 @@ Result<void> export_tiles(const dataset::Dataset& d, const ExportArgs& args) {
 }
 
 Result<void> export_dataset(const ExportArgs& args) {
+  if (args.format == "jsonl") return export_lines(args.folder, args.output);
   TESSERA_TRY(const dataset::Dataset d, dataset::load(args.folder));
   if (args.format == "npz") return export_features(d, args);
-  if (args.format == "jsonl") return export_lines(d, args.output);
   if (args.format == "tiles") return export_tiles(d, args);
   return make_error(ErrorCode::kInvalidArgument, "no format '{}': jsonl, npz, tiles", args.format);
 }

@@ -9,6 +9,7 @@
 #include "tessera/cli/counted.h"
 #include "tessera/cli/dataset.h"
 #include "tessera/cli/progress.h"
+#include "tessera/dataset/dataset_stream.h"
 #include "tessera/dataset/statistics.h"
 #include "tessera/support/npz.h"
 
@@ -104,16 +105,25 @@ void print_stats(const Dataset& d, const dataset::Statistics& s, bool with_tasks
   }
 }
 
-int run_stats(const StatsArgs& args) {
-  const Result<Dataset> d = dataset::load(args.folder);
-  if (!d) return report(d.error());
-  const dataset::Statistics s = dataset::statistics_of(*d);
+Result<void> show_stats(const StatsArgs& args) {
+  TESSERA_TRY(const dataset::DatasetReader reader, dataset::DatasetReader::open(args.folder));
+  dataset::StatisticsCounter counter(reader.header());
+  TESSERA_DO(reader.visit([&](dataset::Example& e) -> Result<void> {
+    counter.add(e);
+    return {};
+  }));
+  const dataset::Statistics s = counter.finish();
   if (args.json) {
-    print_json(json_of(*d, s, args.tasks));
+    print_json(json_of(reader.header(), s, args.tasks));
   } else {
-    print_stats(*d, s, args.tasks);
+    print_stats(reader.header(), s, args.tasks);
   }
-  return kOk;
+  return {};
+}
+
+int run_stats(const StatsArgs& args) {
+  const Result<void> shown = show_stats(args);
+  return shown ? static_cast<int>(kOk) : report(shown.error());
 }
 
 struct SplitCommandArgs {
@@ -135,23 +145,24 @@ Result<void> write_split(const dataset::Split& split, const std::string& path) {
   return write_npz(path, {{"part", part}}, true);
 }
 
-int run_split(const SplitCommandArgs& args) {
-  const Result<Dataset> d = dataset::load(args.folder);
-  if (!d) return report(d.error());
-  const Result<dataset::Split> split = split_of(*d, args.split);
-  if (!split) return report(split.error());
+Result<void> show_split(const SplitCommandArgs& args) {
+  dataset::SplitOptions options = args.split.options;
+  TESSERA_TRY(options.kind, dataset::split_kind_from_text(args.split.kind));
+  TESSERA_TRY(const dataset::DatasetReader reader, dataset::DatasetReader::open(args.folder));
+  std::vector<dataset::SplitRow> rows;
+  TESSERA_DO(reader.visit([&](dataset::Example& e) -> Result<void> {
+    rows.push_back(dataset::split_row(reader.header(), e, options.seed));
+    return {};
+  }));
+  TESSERA_TRY(const dataset::Split split, dataset::split(reader.header(), rows, options));
   PartCounts counts[std::size(kParts)];
-  for (std::size_t i = 0; i < d->examples.size(); ++i) {
-    PartCounts& c = counts[split->part[i]];
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    PartCounts& c = counts[split.part[i]];
     ++c.records;
-    c.valid += d->examples[i].seconds > 0 ? 1 : 0;
-    c.tasks.insert(d->examples[i].task);
+    c.valid += rows[i].timed ? 1 : 0;
+    c.tasks.insert(rows[i].task);
   }
-  if (!args.output.empty()) {
-    if (const Result<void> written = write_split(*split, args.output); !written) {
-      return report(written.error());
-    }
-  }
+  if (!args.output.empty()) TESSERA_DO(write_split(split, args.output));
   Json json;
   if (!args.json) fmt::print("{:<12} {:>8} {:>8} {:>8}\n", "part", "tasks", "records", "valid");
   for (std::size_t p = 0; p < std::size(kParts); ++p) {
@@ -162,7 +173,12 @@ int run_split(const SplitCommandArgs& args) {
     }
   }
   if (args.json) print_json(json);
-  return kOk;
+  return {};
+}
+
+int run_split(const SplitCommandArgs& args) {
+  const Result<void> shown = show_split(args);
+  return shown ? static_cast<int>(kOk) : report(shown.error());
 }
 
 }  // namespace
@@ -184,12 +200,6 @@ void add_split_options(Flags& app, SplitArgs* args) {
   app.add_flag("--quiet", args->options.quiet,
                "Only records taken while nothing else used the cores");
   app.add_option("--seed", args->options.seed, "Of the choice");
-}
-
-Result<dataset::Split> split_of(const Dataset& d, const SplitArgs& args) {
-  dataset::SplitOptions options = args.options;
-  TESSERA_TRY(options.kind, dataset::split_kind_from_text(args.kind));
-  return dataset::split(d, options);
 }
 
 void add_dataset_stats(Flags& app, std::function<int()>* run) {

@@ -114,6 +114,18 @@ struct SplitOptions {
 // several does.
 Result<Split> split(const Dataset& dataset, const SplitOptions& options);
 
+// What a split looks at of an example.
+struct SplitRow {
+  std::int32_t task = 0;
+  bool timed = false, quiet = false;
+  double part = 0, order = 0;  // places in [0, 1) that follow from task, candidate and seed
+};
+SplitRow split_row(const Dataset& header, const Example& example, std::uint64_t seed);
+// Of rows of the examples, in their order and with the seed of the options: `header` has all but
+// the examples.
+Result<Split> split(const Dataset& header, const std::vector<SplitRow>& rows,
+                    const SplitOptions& options);
+
 // Leaves out of the test part the tasks with a reduction of a training or validation task.
 void keep_unseen_reductions(const Dataset& dataset, Split* split);
 

@@ -34,15 +34,16 @@ std::vector<std::string> reductions_of(const Dataset& d) {
 
 class Splitter {
  public:
-  Splitter(const Dataset& d, const SplitOptions& o) : d_(d), o_(o) {
+  Splitter(const Dataset& d, const std::vector<SplitRow>& rows, const SplitOptions& o)
+      : d_(d), rows_(rows), o_(o) {
     by_task_.resize(d.tasks.size());
-    for (std::size_t i = 0; i < d.examples.size(); ++i) {
-      by_task_[static_cast<std::size_t>(d.examples[i].task)].push_back(i);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      by_task_[static_cast<std::size_t>(rows[i].task)].push_back(i);
     }
     for (std::size_t t = 0; t < by_task_.size(); ++t) {
       if (!by_task_[t].empty()) tasks_.push_back(t);
     }
-    split_.part.assign(d.examples.size(), kLeftOut);
+    split_.part.assign(rows.size(), kLeftOut);
     if (o.by_reduction) reductions_ = reductions_of(d);
   }
 
@@ -70,14 +71,13 @@ class Splitter {
   }
 
   std::size_t timed(std::size_t task) const {
-    return static_cast<std::size_t>(
-        std::count_if(by_task_[task].begin(), by_task_[task].end(),
-                      [&](std::size_t i) { return d_.examples[i].seconds > 0; }));
+    return static_cast<std::size_t>(std::count_if(by_task_[task].begin(), by_task_[task].end(),
+                                                  [&](std::size_t i) { return rows_[i].timed; }));
   }
 
   void keep_quiet() {
-    for (std::size_t i = 0; i < d_.examples.size(); ++i) {
-      if (!d_.examples[i].quiet) split_.part[i] = kLeftOut;
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      if (!rows_[i].quiet) split_.part[i] = kLeftOut;
     }
   }
 
@@ -85,7 +85,7 @@ class Splitter {
     for (const std::size_t t : tasks_) {
       const bool tested = timed(t) >= kLeastTested;
       for (const std::size_t i : by_task_[t]) {
-        const std::uint8_t part = part_at(example_place(kPart, i), o_.test);
+        const std::uint8_t part = part_at(rows_[i].part, o_.test);
         split_.part[i] = part == kTest && !tested ? kLeftOut : part;
       }
     }
@@ -99,12 +99,6 @@ class Splitter {
   double task_place(const char* purpose, std::size_t task) const {
     const std::string& key = o_.by_reduction ? reductions_[task] : d_.tasks[task].key;
     return place_of(purpose, key, "", o_.seed);
-  }
-
-  // One for all machines: a candidate is not tested on one and learned on another.
-  double example_place(const char* purpose, std::size_t i) const {
-    const Example& e = d_.examples[i];
-    return place_of(purpose, d_.tasks[static_cast<std::size_t>(e.task)].key, e.candidate, o_.seed);
   }
 
   void by_task(const std::vector<std::size_t>& tasks, double test_share) {
@@ -162,7 +156,7 @@ class Splitter {
       const bool kept = o_.most_tasks == 0 || n < o_.most_tasks;
       std::vector<std::pair<double, std::size_t>> order;
       for (const std::size_t i : by_task_[training[n]]) {
-        if (split_.part[i] == kTrain) order.emplace_back(example_place(kOrder, i), i);
+        if (split_.part[i] == kTrain) order.emplace_back(rows_[i].order, i);
       }
       std::sort(order.begin(), order.end());
       for (std::size_t i = 0; i < order.size(); ++i) {
@@ -174,6 +168,7 @@ class Splitter {
   }
 
   const Dataset& d_;
+  const std::vector<SplitRow>& rows_;
   const SplitOptions& o_;
   std::vector<std::vector<std::size_t>> by_task_;
   std::vector<std::size_t> tasks_;       // with examples
@@ -206,12 +201,30 @@ Result<SplitKind> split_kind_from_text(const std::string& text) {
 }
 
 Result<Split> split(const Dataset& dataset, const SplitOptions& options) {
+  std::vector<SplitRow> rows;
+  rows.reserve(dataset.examples.size());
+  for (const Example& e : dataset.examples) rows.push_back(split_row(dataset, e, options.seed));
+  return split(dataset, rows, options);
+}
+
+// One for all machines: a candidate is not tested on one and learned on another.
+SplitRow split_row(const Dataset& header, const Example& e, std::uint64_t seed) {
+  const std::string& key = header.tasks[static_cast<std::size_t>(e.task)].key;
+  return {.task = e.task,
+          .timed = e.seconds > 0,
+          .quiet = e.quiet,
+          .part = place_of(kPart, key, e.candidate, seed),
+          .order = place_of(kOrder, key, e.candidate, seed)};
+}
+
+Result<Split> split(const Dataset& header, const std::vector<SplitRow>& rows,
+                    const SplitOptions& options) {
   if (!(options.test >= 0 && options.validation >= 0 && options.test + options.validation <= 1)) {
     return make_error(ErrorCode::kInvalidArgument,
                       "shares of {} and {} leave nothing to learn from", options.test,
                       options.validation);
   }
-  return Splitter(dataset, options).run();
+  return Splitter(header, rows, options).run();
 }
 
 void keep_unseen_reductions(const Dataset& dataset, Split* split) {

@@ -2,28 +2,23 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace tessera::dataset {
 namespace {
 
-struct Times {
-  std::size_t records = 0;
-  std::vector<double> seconds;
-};
-using TimesByTask = std::map<std::pair<std::int32_t, std::int32_t>, Times>;
-
 NetworkStatistics of_network(const NetworkInfo& network, const Dataset& d,
-                             const TimesByTask& times) {
+                             const std::vector<TaskStatistics>& tasks) {
   NetworkStatistics out;
   out.name = network.name;
   out.tasks = network.weights.size();
-  std::map<std::string, bool> covered;
-  for (const auto& [place, t] : times) {
-    const std::string& key = d.tasks[static_cast<std::size_t>(place.first)].key;
+  std::set<std::string> covered;
+  for (const TaskStatistics& t : tasks) {
+    const std::string& key = d.tasks[static_cast<std::size_t>(t.task)].key;
     if (!network.weights.contains(key)) continue;
     out.records += t.records;
-    out.valid += t.seconds.size();
-    if (!t.seconds.empty()) covered[key] = true;
+    out.valid += t.valid;
+    if (t.valid > 0) covered.insert(key);
   }
   out.covered = covered.size();
   return out;
@@ -75,35 +70,55 @@ Quantiles quantiles_of(std::vector<double> values) {
 }
 
 Statistics statistics_of(const Dataset& d) {
-  Statistics out;
-  out.machine_records.assign(d.machines.size(), 0);
-  TimesByTask times;
-  for (const Example& e : d.examples) {
-    ++out.records;
-    ++out.outcomes[e.outcome];
-    ++out.machine_records[static_cast<std::size_t>(e.machine)];
-    Times& t = times[{e.task, e.machine}];
-    ++t.records;
-    if (!(e.seconds > 0)) continue;
-    ++out.valid;
-    t.seconds.push_back(e.seconds);
+  StatisticsCounter counter(d);
+  for (const Example& e : d.examples) counter.add(e);
+  return counter.finish();
+}
+
+StatisticsCounter::StatisticsCounter(const Dataset& header) : header_(header) {
+  out_.machine_records.assign(header.machines.size(), 0);
+}
+
+void StatisticsCounter::add(const Example& e) {
+  if (e.task != task_) end_task();
+  task_ = e.task;
+  ++out_.records;
+  ++out_.outcomes[e.outcome];
+  ++out_.machine_records[static_cast<std::size_t>(e.machine)];
+  TaskStatistics& t = tasks_.try_emplace({e.task, e.machine}).first->second;
+  ++t.records;
+  if (!(e.seconds > 0)) return;
+  ++out_.valid;
+  ++t.valid;
+  seconds_[e.machine].push_back(e.seconds);
+}
+
+void StatisticsCounter::end_task() {
+  for (auto& [machine, seconds] : seconds_) {
+    const Quantiles q = quantiles_of(std::move(seconds));
+    TaskStatistics& t = tasks_[{task_, machine}];
+    t.best_s = q.least;
+    t.median_s = q.median;
   }
+  seconds_.clear();
+}
+
+Statistics StatisticsCounter::finish() {
+  end_task();
   std::vector<double> counts, spreads;
-  for (const auto& [place, t] : times) {
-    TaskStatistics s{place.first, place.second, t.records, t.seconds.size(), 0, 0};
-    if (!t.seconds.empty()) {
-      const Quantiles q = quantiles_of(t.seconds);
-      s.best_s = q.least;
-      s.median_s = q.median;
-      spreads.push_back(q.median / q.least);
-    }
+  for (auto& [place, t] : tasks_) {
+    t.task = place.first;
+    t.machine = place.second;
+    if (t.valid > 0) spreads.push_back(t.median_s / t.best_s);
     counts.push_back(static_cast<double>(t.records));
-    out.tasks.push_back(s);
+    out_.tasks.push_back(t);
   }
-  out.records_a_task = quantiles_of(std::move(counts));
-  out.spread = quantiles_of(std::move(spreads));
-  for (const NetworkInfo& n : d.networks) out.networks.push_back(of_network(n, d, times));
-  return out;
+  out_.records_a_task = quantiles_of(std::move(counts));
+  out_.spread = quantiles_of(std::move(spreads));
+  for (const NetworkInfo& n : header_.networks) {
+    out_.networks.push_back(of_network(n, header_, out_.tasks));
+  }
+  return std::move(out_);
 }
 
 std::vector<NetworkCoverage> coverage_of(const Dataset& dataset,

@@ -37,6 +37,24 @@ struct Statistics {
 };
 Statistics statistics_of(const Dataset& dataset);
 
+// The same, of examples one by one: memory for the times of one task at a time.
+class StatisticsCounter {
+ public:
+  // Machines, networks and tasks of `header`, which must outlive it.
+  explicit StatisticsCounter(const Dataset& header);
+  void add(const Example& example);  // grouped by task
+  Statistics finish();
+
+ private:
+  void end_task();
+
+  const Dataset& header_;
+  Statistics out_;
+  std::map<std::pair<std::int32_t, std::int32_t>, TaskStatistics> tasks_;  // by task, machine
+  std::int32_t task_ = -1;                                                 // of `seconds_`
+  std::map<std::int32_t, std::vector<double>> seconds_;                    // by machine
+};
+
 // Of a network on a machine: the share of its floating-point operations in tasks without timed
 // records. Tasks that the dataset does not know are in `unknown`.
 struct NetworkCoverage {
