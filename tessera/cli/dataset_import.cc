@@ -9,6 +9,7 @@
 #include "tessera/cli/counted.h"
 #include "tessera/cli/dataset.h"
 #include "tessera/cli/progress.h"
+#include "tessera/dataset/dataset_stream.h"
 #include "tessera/driver/tune/record_update.h"
 
 namespace tessera::cli {
@@ -44,21 +45,18 @@ Result<driver::ImportResult> import_and_save(const ImportArgs& args) {
   TESSERA_TRY(options.networks, names_of(args.networks));
   ProgressLine line;
   options.progress = [&](const std::string& what) { line.show(what); };
-  TESSERA_TRY(driver::ImportResult done, driver::import_dataset(options));
-  line.show(fmt::format("writing {}", args.output));
-  TESSERA_DO(dataset::save(done.dataset, args.output));
-  return done;
+  return driver::import_dataset(options, args.output);
 }
 
 int run_import(const ImportArgs& args) {
   if (args.from == "tpugraphs") return import_graphs(args.files, args.output);
   const Result<driver::ImportResult> done = import_and_save(args);
   if (!done) return report_model(done.error());
-  const dataset::Dataset& d = done->dataset;
+  const dataset::Dataset& d = done->header;
   fmt::print(
       "{}: {} of {}, {}, {}; {} read, {} of a "
       "schedule, {} left out\n",
-      args.output, counted(d.examples.size(), "record"), counted(d.tasks.size(), "task"),
+      args.output, counted(done->examples, "record"), counted(d.tasks.size(), "task"),
       counted(d.networks.size(), "network"), counted(d.machines.size(), "machine"), done->read,
       counted(done->duplicates, "further measurement"),
       done->dropped + done->without_steps + done->loud);
@@ -102,6 +100,11 @@ struct VerifyArgs {
   bool json = false;
 };
 
+Result<void> read_all(const std::string& folder) {
+  TESSERA_TRY(const dataset::DatasetReader reader, dataset::DatasetReader::open(folder));
+  return reader.visit([](dataset::Example&) { return Result<void>(); });
+}
+
 int run_verify(const VerifyArgs& args) {
   const Result<std::vector<dataset::FileCheck>> files = dataset::verify(args.folder);
   if (!files) return report(files.error());
@@ -119,9 +122,9 @@ int run_verify(const VerifyArgs& args) {
     }
   }
   // Beyond the bytes: whether they say something that can be used.
-  const Result<dataset::Dataset> loaded = dataset::load(args.folder);
-  if (args.json) print_json({{"good", good && loaded.ok()}, {"files", list}});
-  if (!loaded) return report(loaded.error());
+  const Result<void> usable = read_all(args.folder);
+  if (args.json) print_json({{"good", good && usable.ok()}, {"files", list}});
+  if (!usable) return report(usable.error());
   return good ? kOk : kInternal;
 }
 

@@ -1,5 +1,6 @@
 // tessera dataset on a small dataset of a log and of a collection.
 #include <filesystem>
+#include <fstream>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -21,6 +22,65 @@ std::string ansor_lines(int task, int count) {
            R"(], 0, 1.5, 1620000000], "v": "v0.6"})" + "\n";
   }
   return out;
+}
+
+// `count` distinct records of ten tasks, in turns. Written piece by piece: what this process holds
+// would count for those that it starts.
+std::string big_log(int count) {
+  std::string path = write_file("big" + std::to_string(count) + ".jsonl", "");
+  std::ofstream out(path, std::ios::binary);
+  for (int i = 0; i < count; ++i) {
+    out << R"({"i": [["[\"mm\", )" << i % 10
+        << R"(]", "llvm", [2, 64, 64, 0, 0, 0, 0, 0], "", 2, []], [[], [["SP", 2, 0, 64, [)"
+        << i / 10 + 1 << R"(], 1], ["RE", 2, [0, 4, 1, 5, 2]], ["AN", 2, 3, 2]]]], "r": [[0.00)"
+        << i % 97 + 1 << R"(], 0, 1.5, 1620000000], "v": "v0.6"})"
+        << "\n";
+  }
+  return path;
+}
+
+// Far below what the records themselves take.
+constexpr long kMostGrowthKib = 10 << 10;
+
+TEST(Growth, DatasetsTakeTheSameMemoryForMoreRecords) {
+  long import_kib[2], stats_kib[2], split_kib[2];
+  for (const int i : {0, 1}) {
+    const std::string log = big_log(i == 0 ? 50'000 : 100'000);
+    const std::string set = log + ".ds";
+    fs::remove_all(set);
+    const Finished import = run({"dataset", "import", log, "-o", set});
+    ASSERT_EQ(import.code, 0) << import.err;
+    const Finished stats = run({"dataset", "stats", set});
+    ASSERT_EQ(stats.code, 0) << stats.err;
+    const Finished split = run({"dataset", "split", set, "--split", "within-task"});
+    ASSERT_EQ(split.code, 0) << split.err;
+    import_kib[i] = import.peak_kib;
+    stats_kib[i] = stats.peak_kib;
+    split_kib[i] = split.peak_kib;
+  }
+  EXPECT_LT(import_kib[1] - import_kib[0], kMostGrowthKib) << import_kib[0];
+  EXPECT_LT(stats_kib[1] - stats_kib[0], kMostGrowthKib) << stats_kib[0];
+  EXPECT_LT(split_kib[1] - split_kib[0], kMostGrowthKib) << split_kib[0];
+}
+
+TEST(Growth, DatabasesTakeTheSameMemoryForMoreRecords) {
+  long export_kib[2], import_kib[2];
+  for (const int i : {0, 1}) {
+    const std::string log = big_log(i == 0 ? 10'000 : 40'000);
+    const std::string db = log + ".db";
+    fs::remove(db);
+    ASSERT_EQ(run({"db", "import", log, "--db", db}).code, 0);
+    const Finished exported = run({"db", "export", "--db", db, "-o", log + ".out"});
+    ASSERT_EQ(exported.code, 0) << exported.err;
+    EXPECT_GT(fs::file_size(log + ".out"), i == 0 ? 3u << 20 : 12u << 20);
+    const Finished import = run({"dataset", "import", db, "-o", log + ".ds"});
+    ASSERT_EQ(import.code, 0) << import.err;
+    export_kib[i] = exported.peak_kib;
+    import_kib[i] = import.peak_kib;
+  }
+  EXPECT_LT(export_kib[1] - export_kib[0], kMostGrowthKib) << export_kib[0];
+  // The first shard of 50,000 is still filling.
+  EXPECT_LT(import_kib[1] - import_kib[0], 3 * kMostGrowthKib) << import_kib[0];
 }
 
 class DatasetCommand : public ::testing::Test {

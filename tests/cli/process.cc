@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -84,7 +85,9 @@ Finished execute(const std::vector<std::string>& command, bool interrupt) {
   Finished result;
   drain(out, err, child, interrupt, &result);
   int status = 0;
-  TESSERA_CHECK(::waitpid(child, &status, 0) == child, "waitpid failed");
+  rusage usage{};
+  TESSERA_CHECK(::wait4(child, &status, 0, &usage) == child, "wait4 failed");
+  result.peak_kib = usage.ru_maxrss;
   if (WIFEXITED(status)) result.code = WEXITSTATUS(status);
   if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
   return result;

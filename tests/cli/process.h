@@ -10,6 +10,7 @@ struct Finished {
   int code = -1;   // exit status; -1 when a signal ended it
   int signal = 0;  // which one
   std::string out, err;
+  long peak_kib = 0;  // most memory that it had at once
 };
 
 // `tessera ARGS...` in the root of the sources, with PATH leading to the program.

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <numeric>
 
 #include <gtest/gtest.h>
 
+#include "tessera/dataset/gzip.h"
 #include "tessera/record/database.h"
+#include "tessera/record/row.h"
 #include "tessera/support/files.h"
+#include "tessera/support/hash.h"
 #include "tessera/target/target.h"
 
 namespace tessera::driver {
@@ -42,6 +46,20 @@ void write_database(const std::string& path, const std::vector<record::Record>& 
   ASSERT_TRUE(db.append(records).ok());
 }
 
+struct Done : ImportResult {
+  dataset::Dataset dataset;
+};
+
+// What was imported, read back.
+Result<Done> import_dataset(const ImportOptions& options) {
+  const std::string folder = test_file("out.ds");
+  TESSERA_TRY(ImportResult result, driver::import_dataset(options, folder));
+  TESSERA_TRY(dataset::Dataset d, dataset::load(folder));
+  EXPECT_EQ(result.examples, d.examples.size());
+  EXPECT_EQ(result.header.tasks, d.tasks);
+  return Done{std::move(result), std::move(d)};
+}
+
 TEST(Import, MergesMeasurementsOfACandidate) {
   const std::string path = test_file("a.db");
   std::vector<record::Record> records = {
@@ -53,7 +71,7 @@ TEST(Import, MergesMeasurementsOfACandidate) {
   write_database(path, records);
   ImportOptions options;
   options.files = {path};
-  const Result<ImportResult> done = import_dataset(options);
+  const Result<Done> done = import_dataset(options);
   ASSERT_TRUE(done.ok()) << done.error().message;
   const dataset::Dataset& d = done->dataset;
   EXPECT_EQ(done->read, 8u);
@@ -75,7 +93,7 @@ TEST(Import, RecordsWithoutStepsAreCountedAndLeftOut) {
   write_database(path, records);
   ImportOptions options;
   options.files = {path};
-  const ImportResult done = import_dataset(options).value();
+  const Done done = import_dataset(options).value();
   EXPECT_EQ(done.without_steps, 1u);
   ASSERT_EQ(done.dataset.examples.size(), 1u);
   EXPECT_EQ(done.dataset.examples[0].candidate, "c1");
@@ -95,7 +113,7 @@ TEST(Import, QuietTimesGoBeforeOthers) {
   EXPECT_TRUE(d.examples[0].quiet);
   EXPECT_FALSE(d.examples[1].quiet);
   options.quiet = true;
-  const ImportResult quiet = import_dataset(options).value();
+  const Done quiet = import_dataset(options).value();
   EXPECT_EQ(quiet.loud, 3u);
   ASSERT_EQ(quiet.dataset.examples.size(), 1u);
   EXPECT_EQ(quiet.dataset.examples[0].seconds, 3);
@@ -123,6 +141,74 @@ constexpr const char* kAnsor =
     R"([[], [["SP", 2, 0, 64, [8], 1]]]], "r": [[1e10], 4, 1.5, 1620000000], "v": "v0.6"})"
     "\n";
 
+// Every file of a dataset as it was before compression, by name.
+std::map<std::string, std::string> contents(const std::string& folder) {
+  std::map<std::string, std::string> out;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    std::string bytes = tessera::read_file(entry.path().string()).value();
+    if (entry.path().extension() == ".gz") bytes = dataset::gunzip(bytes, 1 << 28).value();
+    // Checksums of what zlib made depend on its version.
+    if (entry.path().extension() == ".json") bytes.resize(bytes.find("\"files\""));
+    out[entry.path().filename().string()] = to_hex(hash_bytes(bytes));
+  }
+  return out;
+}
+
+// Tasks and machines in turns, some schedules several times, two files with drift.
+TEST(Import, FilesAreTheSameBytesAsEver) {
+  ImportOptions options;
+  const char* const outcomes[] = {"ok", "ok", "censored", "run_error", "ok"};
+  for (const char* name : {"a.db", "b.db"}) {
+    std::vector<record::Record> records;
+    for (int i = 0; i < 300; ++i) {
+      records.push_back(made("c" + std::to_string(i * 7 % 110), outcomes[i % 5],
+                             i % 5 == 3 ? 0 : 1e-3 * (1 + i % 13), 1 + 0.01 * (i % 3)));
+      records.back().threads = 1 + i % 2;
+      records.back().quiet = i % 4 == 0;
+    }
+    options.files.push_back(test_file(name));
+    write_database(options.files.back(), records);
+  }
+  options.files.push_back(test_file("log.json"));
+  ASSERT_TRUE(write_file(options.files.back(), {kAnsor}).ok());
+  ASSERT_TRUE(import_dataset(options).ok());
+  EXPECT_EQ(contents(fs::path(options.files[0]).parent_path() / "out.ds"),
+            (std::map<std::string, std::string>{{"dataset.json", "941511527f3eb49c"},
+                                                {"records-000.jsonl.gz", "82ea64cb5790aa92"},
+                                                {"schedules-000.bin.gz", "6920370d00c12c85"},
+                                                {"tasks.jsonl.gz", "ddf1fc728b6bd833"}}));
+}
+
+// A concatenation of exports has tasks behind records.
+TEST(Import, TasksOfAnExportMayComeLast) {
+  const std::string path = test_file("a.jsonl");
+  const record::TaskRow task = {"k1", "matmul", "dag matmul", 10, 20};
+  ASSERT_TRUE(write_file(path, {record::to_json_line(made("c1", "ok", 3, 1)), "\n",
+                                record::to_json_line(task), "\n"})
+                  .ok());
+  ImportOptions options;
+  options.files = {path};
+  const Done done = import_dataset(options).value();
+  EXPECT_EQ(done.dropped, 0u);
+  ASSERT_EQ(done.dataset.examples.size(), 1u);
+  EXPECT_EQ(done.dataset.examples[0].seconds, 3);
+}
+
+// Nothing is left where a file cannot be read after others were.
+TEST(Import, AFailureLeavesNothingBehind) {
+  const std::string good = test_file("a.db"), bad = test_file("b.jsonl");
+  write_database(good, {made("c1", "ok", 3, 1)});
+  ASSERT_TRUE(write_file(bad, {kAnsor, "{\"i\": 1}\n"}).ok());
+  ImportOptions options;
+  options.files = {good, bad};
+  const Result<Done> done = import_dataset(options);
+  ASSERT_FALSE(done.ok());
+  EXPECT_NE(done.error().message.find("b.jsonl:3"), std::string::npos) << done.error().message;
+  for (const auto& entry : fs::directory_iterator(fs::path(good).parent_path())) {
+    EXPECT_EQ(entry.path().filename().string().find("out.ds"), std::string::npos) << entry;
+  }
+}
+
 TEST(Import, IdleCoresMakeNoOtherMachine) {
   const std::string path = test_file("a.db");
   target::Target machine = target::find_target("neoverse-v1").value();
@@ -135,7 +221,7 @@ TEST(Import, IdleCoresMakeNoOtherMachine) {
   write_database(path, records);
   ImportOptions options;
   options.files = {path};
-  const ImportResult done = import_dataset(options).value();
+  const Done done = import_dataset(options).value();
   machine.cores = 1;
   EXPECT_EQ(done.dataset.machines,
             (std::vector<dataset::MachineInfo>{{target::to_text(machine), 1}}));
@@ -148,7 +234,7 @@ TEST(Import, LogsOfAnsorAreNetworksOfTheirFiles) {
   ASSERT_TRUE(write_file(other, {kAnsor}).ok());
   ImportOptions options;
   options.files = {log, other};
-  const Result<ImportResult> done = import_dataset(options);
+  const Result<Done> done = import_dataset(options);
   ASSERT_TRUE(done.ok()) << done.error().message;
   const dataset::Dataset& d = done->dataset;
   EXPECT_EQ(done->duplicates, 2u);
@@ -246,7 +332,7 @@ TEST(Import, MachinesOfFilesAreKeptApart) {
   options.files = {first, second};
   EXPECT_EQ(import_dataset(options)->dataset.machines.size(), 1u);
   options.apart = true;
-  const ImportResult done = import_dataset(options).value();
+  const Done done = import_dataset(options).value();
   const dataset::Dataset& d = done.dataset;
   EXPECT_EQ(d.machines, (std::vector<dataset::MachineInfo>{{"machine", 1}, {"machine", 1}}));
   EXPECT_EQ(done.duplicates, 1u);
@@ -273,7 +359,7 @@ TEST(Import, DatasetsAreMerged) {
   write_database(second, {other, made("c1", "ok", 3, 1)});
   options.files = {folder, second};
   options.networks.clear();
-  const Result<ImportResult> done = import_dataset(options);
+  const Result<Done> done = import_dataset(options);
   ASSERT_TRUE(done.ok()) << done.error().message;
   const dataset::Dataset& d = done->dataset;
   EXPECT_EQ(d.networks, before.networks);

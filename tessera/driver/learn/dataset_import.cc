@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <map>
 #include <set>
-#include <unordered_map>
 #include <utility>
 
+#include "tessera/driver/learn/measured_spill.h"
 #include "tessera/driver/tune/record_update.h"
 #include "tessera/driver/tune/tune_problem.h"
 #include "tessera/measure/measurement.h"
@@ -34,13 +34,6 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// What a file adds before drift is corrected.
-struct FileRecords {
-  std::vector<record::TaskRow> tasks;
-  std::vector<Record> records;
-  std::vector<std::string> models;  // that its sessions name
-};
-
 // "hw=24,64,64,..." of an Ansor record, from the rest of its task.
 std::string hardware_of(const Record& r) {
   const std::size_t begin = r.extra.find("\"task\":[[");
@@ -58,39 +51,25 @@ std::string workload_name(const std::string& key) {
   return key.substr(begin + 1, std::min(key.find('"', begin + 1) - begin - 1, std::size_t{64}));
 }
 
-// Measurements of one schedule.
-struct Measured {
-  struct Times {
-    std::vector<double> quiet_s, other_s;
-    bool empty() const { return quiet_s.empty() && other_s.empty(); }
-  };
-  Times clean, censored;
-  std::string candidate, schedule, failure;
-
-  dataset::Example example() const {
-    dataset::Example e;
-    const Times& times = clean.empty() ? censored : clean;
-    e.quiet = !times.quiet_s.empty();
-    e.seconds = static_cast<float>(median(e.quiet ? times.quiet_s : times.other_s));
-    e.outcome = !clean.empty() ? "ok" : !censored.empty() ? "censored" : failure;
-    e.candidate = candidate;
-    e.schedule = schedule;
-    return e;
-  }
-};
+// What a record of an export begins with.
+constexpr std::string_view kRecordLine = R"({"kind":"record",)";
 
 class Importer {
  public:
-  explicit Importer(const ImportOptions& options) : options_(options) {}
+  Importer(const ImportOptions& options, dataset::DatasetWriter writer, MeasuredSpill spill)
+      : options_(options), writer_(std::move(writer)), spill_(std::move(spill)) {}
 
   Result<ImportResult> run() {
     for (const std::string& path : options_.files) {
       say(fmt::format("reading {}", path));
-      if (options_.apart) first_machine_ = out_.dataset.machines.size();
+      if (options_.apart) first_machine_ = out_.header.machines.size();
       TESSERA_DO(read(path));
     }
-    fill_examples();
     TESSERA_DO(add_networks());
+    say("writing");
+    TESSERA_TRY(out_.duplicates, spill_.write(&writer_));
+    out_.examples = writer_.examples();
+    TESSERA_DO(writer_.finish(out_.header));
     return std::move(out_);
   }
 
@@ -102,18 +81,9 @@ class Importer {
   Result<void> read(const std::string& path) {
     if (fs::is_directory(path)) return read_dataset(path);
     TESSERA_TRY(const bool database, is_database(path));
-    FileRecords file;
-    if (database) {
-      TESSERA_DO(read_database(path, &file));
-      return add(file);
-    }
-    const Result<record::LogFormat> format = format_of(path);
-    if (!format) return format.error();
-    if (*format == record::LogFormat::kTessera) {
-      TESSERA_DO(read_export(path, &file));
-      return add(file);
-    }
-    return read_log(path);
+    if (database) return read_database(path);
+    TESSERA_TRY(const record::LogFormat format, format_of(path));
+    return format == record::LogFormat::kTessera ? read_export(path) : read_log(path);
   }
 
   static Result<bool> is_database(const std::string& path) {
@@ -128,45 +98,105 @@ class Importer {
   static Result<record::LogFormat> format_of(const std::string& path) {
     Result<record::LogFormat> format =
         make_error(ErrorCode::kInvalidArgument, "{}: has no records", path);
-    bool first = true;
     const Result<void> read =
         record::visit_lines(path, [&](std::string_view line, std::int64_t) -> Result<void> {
-          if (!first) return {};
-          first = false;
           format = record::detect_format(line);
-          return format ? Result<void>() : Result<void>(format.error());
+          if (!format) return format.error();
+          return make_error(ErrorCode::kInvalidArgument, "one line is enough");
         });
-    if (!read) return read.error();
+    if (!format && !read) return read.error();
     return format;
   }
 
-  static Result<void> read_database(const std::string& path, FileRecords* out) {
+  // Of the records of one file.
+  class File {
+   public:
+    explicit File(Importer* importer) : importer_(importer) {}
+
+    void add(const record::TaskRow& task) {
+      const record::TaskRow row = update_.task(task);
+      importer_->rows_.emplace(row.key, row);
+    }
+
+    void add_models(std::string_view names) {
+      while (!names.empty()) {
+        const std::size_t end = std::min(names.find(' '), names.size());
+        const std::string_view name = names.substr(0, end);
+        if (name.starts_with(kZoo)) importer_->models_.emplace(name);
+        names.remove_prefix(std::min(end + 1, names.size()));
+      }
+    }
+
+    // After all tasks.
+    Result<void> add(Record r) {
+      if (r.format == "ansor") r.target += hardware_of(r);
+      update_.record(&r);
+      const auto [machine, added] = machines_.try_emplace({r.target, r.threads});
+      if (added) machine->second.reference = importer_->spill_.new_reference();
+      if (r.calibration_s > 0) machine->second.calibrations.push_back(r.calibration_s);
+      return importer_->take(r, machine->second.reference);
+    }
+
+    void finish() {
+      for (auto& [name, machine] : machines_) {
+        importer_->spill_.set_reference(machine.reference, median(std::move(machine.calibrations)));
+      }
+    }
+
+   private:
+    struct Machine {
+      std::uint32_t reference = 0;
+      std::vector<double> calibrations;
+    };
+    Importer* importer_;
+    RecordUpdate update_;
+    std::map<std::pair<std::string, int>, Machine> machines_;  // by target and threads
+  };
+
+  Result<void> read_database(const std::string& path) {
     TESSERA_TRY(const record::Database database, record::Database::open_read_only(path));
-    TESSERA_TRY(out->tasks, database.tasks());
+    File file(this);
+    TESSERA_TRY(const std::vector<record::TaskRow> tasks, database.tasks());
+    for (const record::TaskRow& t : tasks) file.add(t);
     TESSERA_TRY(const std::vector<record::SessionRow> sessions, database.sessions());
-    for (const record::SessionRow& s : sessions) add_models(s.model, out);
-    return database.visit({}, [&](const Record& r) {
-      out->records.push_back(slim(r));
-      return true;
-    });
+    for (const record::SessionRow& s : sessions) file.add_models(s.model);
+    Result<void> added;
+    TESSERA_DO(database.visit({}, [&](const Record& r) {
+      added = file.add(r);
+      return added.ok();
+    }));
+    if (added) file.finish();
+    return added;
   }
 
-  static Result<void> read_export(const std::string& path, FileRecords* out) {
-    return record::visit_lines(path, [&](std::string_view line, std::int64_t) -> Result<void> {
-      TESSERA_TRY(record::Row row, record::row_from_json_line(line));
-      if (auto* task = std::get_if<record::TaskRow>(&row)) out->tasks.push_back(std::move(*task));
-      if (auto* session = std::get_if<record::SessionRow>(&row)) add_models(session->model, out);
-      if (auto* r = std::get_if<Record>(&row)) out->records.push_back(slim(std::move(*r)));
+  // Twice: tasks may come after their records.
+  Result<void> read_export(const std::string& path) {
+    File file(this);
+    TESSERA_DO(record::visit_lines(path, [&](std::string_view line, std::int64_t) -> Result<void> {
+      if (line.starts_with(kRecordLine)) return {};
+      TESSERA_TRY(const record::Row row, record::row_from_json_line(line));
+      if (const auto* task = std::get_if<record::TaskRow>(&row)) file.add(*task);
+      if (const auto* session = std::get_if<record::SessionRow>(&row)) {
+        file.add_models(session->model);
+      }
       return {};
-    });
+    }));
+    TESSERA_DO(record::visit_lines(path, [&](std::string_view line, std::int64_t) -> Result<void> {
+      TESSERA_TRY(record::Row row, record::row_from_json_line(line));
+      auto* r = std::get_if<Record>(&row);
+      return r == nullptr ? Result<void>() : file.add(std::move(*r));
+    }));
+    file.finish();
+    return {};
   }
 
   Result<void> read_dataset(const std::string& path) {
-    TESSERA_TRY(const Dataset d, dataset::load(path));
+    TESSERA_TRY(const dataset::DatasetReader reader, dataset::DatasetReader::open(path));
+    const Dataset& d = reader.header();
     for (const dataset::TaskInfo& t : d.tasks) {
       if (t.format == "tessera") rows_.emplace(t.key, row_of(t));
     }
-    for (const dataset::Example& e : d.examples) {
+    TESSERA_DO(reader.visit([&](dataset::Example& e) {
       const dataset::TaskInfo& t = d.tasks[static_cast<std::size_t>(e.task)];
       const dataset::MachineInfo& machine = d.machines[static_cast<std::size_t>(e.machine)];
       Record r;
@@ -174,12 +204,13 @@ class Importer {
       r.task = t.format == "tessera" ? t.key : t.definition;
       r.target = machine.target;
       r.threads = machine.threads;
-      r.candidate = e.candidate;
-      r.schedule = e.schedule;
+      r.candidate = std::move(e.candidate);
+      r.schedule = std::move(e.schedule);
       r.outcome = e.outcome;
       r.quiet = e.quiet;
-      take(r, e.seconds);
-    }
+      r.seconds = e.seconds;
+      return take(r, MeasuredSpill::kNoReference);
+    }));
     for (const dataset::NetworkInfo& network : d.networks) add_network(network);
     return {};
   }
@@ -196,7 +227,7 @@ class Importer {
 
   // Networks of one name are one: what either runs, it runs.
   void add_network(dataset::NetworkInfo network) {
-    for (dataset::NetworkInfo& known : out_.dataset.networks) {
+    for (dataset::NetworkInfo& known : out_.header.networks) {
       if (known.name != network.name) continue;
       for (const auto& [key, count] : network.weights) {
         int& uses = known.weights[key];
@@ -204,25 +235,7 @@ class Importer {
       }
       return;
     }
-    out_.dataset.networks.push_back(std::move(network));
-  }
-
-  // Without what a dataset has no use for: files of millions of records.
-  static Record slim(Record r) {
-    r.samples_s = {};
-    r.reason.clear();
-    if (r.format == "ansor") r.target += hardware_of(r);
-    r.extra.clear();
-    return r;
-  }
-
-  static void add_models(std::string_view names, FileRecords* out) {
-    while (!names.empty()) {
-      const std::size_t end = std::min(names.find(' '), names.size());
-      const std::string_view name = names.substr(0, end);
-      if (name.starts_with(kZoo)) out->models.emplace_back(name);
-      names.remove_prefix(std::min(end + 1, names.size()));
-    }
+    out_.header.networks.push_back(std::move(network));
   }
 
   Result<void> read_log(const std::string& path) {
@@ -234,31 +247,10 @@ class Importer {
         record::read_foreign_log(path, [&](Record& r) -> Result<void> {
           weights[dataset_key(r)] = 1;
           r.target += fmt::format(" folder={}{}", folder, hardware_of(r));
-          take(r, r.seconds);
-          return {};
+          return take(r, MeasuredSpill::kNoReference);
         });
     if (!log) return log.error();
     add_network({network, weights});
-    return {};
-  }
-
-  Result<void> add(FileRecords& file) {
-    RecordUpdate update;
-    for (const record::TaskRow& t : file.tasks) {
-      const record::TaskRow row = update.task(t);
-      rows_.emplace(row.key, row);
-    }
-    for (Record& r : file.records) update.record(&r);
-    std::map<std::pair<std::string, int>, std::vector<double>> calibrations;
-    for (const Record& r : file.records) {
-      if (r.calibration_s > 0) calibrations[{r.target, r.threads}].push_back(r.calibration_s);
-    }
-    std::map<std::pair<std::string, int>, double> reference;
-    for (auto& [machine, values] : calibrations) reference[machine] = median(std::move(values));
-    for (const Record& r : file.records) {
-      take(r, measure::without_drift(r.seconds, r.calibration_s, reference[{r.target, r.threads}]));
-    }
-    for (const std::string& model : file.models) models_.insert(model);
     return {};
   }
 
@@ -266,7 +258,7 @@ class Importer {
     return r.format == "tessera" ? r.task : to_hex(hash_bytes(r.task));
   }
 
-  void take(const Record& r, double seconds) {
+  Result<void> take(const Record& r, std::uint32_t reference) {
     ++out_.read;
     const bool own = r.format == "tessera";
     // Neither says anything about the candidate.
@@ -274,30 +266,19 @@ class Importer {
                       r.outcome == measure::to_text(measure::Outcome::kCompilerBug);
     if (lost || (own && !rows_.contains(r.task))) {
       ++out_.dropped;
-      return;
-    }
-    if (own && r.schedule.empty()) {
+    } else if (own && r.schedule.empty()) {
       ++out_.without_steps;
-      return;
-    }
-    if (options_.quiet && !r.quiet) {
+    } else if (options_.quiet && !r.quiet) {
       ++out_.loud;
-      return;
+    } else {
+      return spill_.add(task_number(r), machine_number(r), r, reference);
     }
-    const std::int32_t task = task_number(r);
-    const std::int32_t machine = machine_number(r);
-    Measured& m = measured_[{task, machine}].find(r, &out_.duplicates);
-    measure::Outcome outcome = measure::Outcome::kRunError;
-    const bool known = measure::outcome_from_text(r.outcome, &outcome);
-    const bool timed = known && measure::is_timed(outcome) && seconds > 0;
-    Measured::Times& times = outcome == measure::Outcome::kOk ? m.clean : m.censored;
-    if (timed) (r.quiet ? times.quiet_s : times.other_s).push_back(seconds);
-    if (!timed && m.failure.empty()) m.failure = r.outcome;
+    return {};
   }
 
   std::int32_t task_number(const Record& r) {
     const std::string key = dataset_key(r);
-    Dataset& d = out_.dataset;
+    Dataset& d = out_.header;
     const auto [at, added] = task_numbers_.emplace(key, static_cast<std::int32_t>(d.tasks.size()));
     if (!added) return at->second;
     dataset::TaskInfo t;
@@ -318,7 +299,7 @@ class Importer {
   }
 
   std::int32_t machine_number(const Record& r) {
-    std::vector<dataset::MachineInfo>& machines = out_.dataset.machines;
+    std::vector<dataset::MachineInfo>& machines = out_.header.machines;
     const auto [used, added] = used_.emplace(r.target, "");
     if (added) used->second = used_machine(r.target);
     const dataset::MachineInfo info{used->second, r.threads};
@@ -337,54 +318,24 @@ class Importer {
     return target::to_text(*target);
   }
 
-  void fill_examples() {
-    for (const auto& [place, candidates] : measured_) {
-      for (const Measured& m : candidates.measured) {
-        dataset::Example e = m.example();
-        e.task = place.first;
-        e.machine = place.second;
-        out_.dataset.examples.push_back(std::move(e));
-      }
-    }
-    measured_.clear();
-  }
-
   Result<void> add_networks() {
     std::vector<std::string> models = options_.networks;
     if (models.empty()) models.assign(models_.begin(), models_.end());
-    const std::vector<LoadOptions> loads = loads_for(out_.dataset.machines);
+    const std::vector<LoadOptions> loads = loads_for(out_.header.machines);
     for (const std::string& model : models) {
       say(fmt::format("tasks of {}", model));
-      TESSERA_TRY(dataset::NetworkInfo info, network_info(model, loads, &out_.dataset.tasks));
+      TESSERA_TRY(dataset::NetworkInfo info, network_info(model, loads, &out_.header.tasks));
       add_network(std::move(info));
     }
     return {};
   }
 
-  // Schedules in the order in which they came. Foreign records have their steps in the candidate.
-  struct Candidates {
-    std::vector<Measured> measured;
-    std::unordered_map<std::string, std::size_t> numbers;
-
-    Measured& find(const Record& r, std::size_t* duplicates) {
-      const std::string& steps = r.schedule.empty() ? r.candidate : r.schedule;
-      const auto [at, added] = numbers.emplace(steps, measured.size());
-      if (added) {
-        Measured& m = measured.emplace_back();
-        m.candidate = r.candidate;
-        m.schedule = r.schedule;
-      } else {
-        ++*duplicates;
-      }
-      return measured[at->second];
-    }
-  };
-
   const ImportOptions& options_;
+  dataset::DatasetWriter writer_;
+  MeasuredSpill spill_;
   ImportResult out_;
   std::map<std::string, record::TaskRow> rows_;  // by key
   std::map<std::string, std::int32_t> task_numbers_;
-  std::map<std::pair<std::int32_t, std::int32_t>, Candidates> measured_;  // task, machine
   std::set<std::string> models_;
   std::size_t first_machine_ = 0;            // of those that this file may add records to
   std::map<std::string, std::string> used_;  // texts of targets as used_machine() has them
@@ -392,8 +343,10 @@ class Importer {
 
 }  // namespace
 
-Result<ImportResult> import_dataset(const ImportOptions& options) {
-  return Importer(options).run();
+Result<ImportResult> import_dataset(const ImportOptions& options, const std::string& folder) {
+  TESSERA_TRY(dataset::DatasetWriter writer, dataset::DatasetWriter::create(folder));
+  TESSERA_TRY(MeasuredSpill spill, MeasuredSpill::create(writer.staging()));
+  return Importer(options, std::move(writer), std::move(spill)).run();
 }
 
 std::vector<LoadOptions> loads_for(const std::vector<dataset::MachineInfo>& machines) {

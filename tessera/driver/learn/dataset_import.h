@@ -26,7 +26,8 @@ struct ImportOptions {
 };
 
 struct ImportResult {
-  dataset::Dataset dataset;
+  dataset::Dataset header;  // all but the examples, which are in the folder
+  std::size_t examples = 0;
   std::size_t read = 0;           // records of all files
   std::size_t duplicates = 0;     // further measurements of a schedule
   std::size_t dropped = 0;        // lost workers, crashes of the compiler, records of unknown tasks
@@ -39,7 +40,9 @@ struct ImportResult {
 // that were quiet if any was. Logs give
 // one network each, named after the file, that runs every task once; those of different folders are
 // of different machines, for a target string does not tell two cards apart.
-Result<ImportResult> import_dataset(const ImportOptions& options);
+// The dataset is written to `folder`, whole or not at all, and beside it on the way; memory does
+// not depend on the number of records.
+Result<ImportResult> import_dataset(const ImportOptions& options, const std::string& folder);
 
 // How often each model runs each task, by key, under the name without "zoo:". Adds those of its
 // tasks that `tasks` does not have. Models are loaded in each of these ways; on GPUs a network has
