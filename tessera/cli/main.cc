@@ -14,6 +14,7 @@
 #include "tessera/cli/manual.h"
 #include "tessera/cli/report_command.h"
 #include "tessera/cli/version.h"
+#include "tessera/support/disk_cache.h"
 #include "tessera/support/standard_streams.h"
 
 namespace tessera::cli {
@@ -90,7 +91,9 @@ int run(int argc, char** argv) {
   std::function<int()> command;
   for (const AddCommand add : kCommands) add(app, &command);
   if (const std::optional<int> code = app.parse(argc, argv)) return *code;
-  return command();
+  const int code = command();
+  for (const std::string& note : take_cache_notes()) fmt::print(stderr, "tessera: {}\n", note);
+  return code;
 }
 
 int run_checked(int argc, char** argv) {

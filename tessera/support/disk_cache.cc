@@ -1,16 +1,21 @@
 #include "tessera/support/disk_cache.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "tessera/support/cache_entry.h"
 #include "tessera/support/checksum.h"
-#include "tessera/support/files.h"
+#include "tessera/support/file_writer.h"
 #include "tessera/support/hash.h"
 
 namespace tessera {
@@ -47,6 +52,77 @@ std::optional<std::string_view> answer_in(std::string_view bytes, const std::str
   return rest.substr(before);
 }
 
+class Notes {
+ public:
+  // About `what` in the cache of `folder`.
+  void add(const std::string& folder, const std::string& what, const std::string& why) {
+    const std::lock_guard lock(mutex_);
+    if (!told_.emplace(folder, why).second) return;
+    waiting_.push_back(fmt::format("cache: {} {} and is passed over", what, why));
+  }
+  std::vector<std::string> take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(waiting_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::pair<std::string, std::string>> told_;  // folder, why
+  std::vector<std::string> waiting_;
+};
+
+Notes& notes() {
+  static Notes all;
+  return all;
+}
+
+// Why its content may be another user's; empty: it is ours alone.
+std::string distrusted(const struct stat& info) {
+  if (info.st_uid != ::geteuid()) return "belongs to another user";
+  if ((info.st_mode & (S_IWGRP | S_IWOTH)) == 0) return "";
+  return fmt::format("can be written by others (mode {:04o})", info.st_mode & 07777);
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
+  // False, with a note about `what`, where it is not ours alone; false where it is not open.
+  bool trusted(const DiskCache& cache, const std::string& what) const {
+    struct stat info {};
+    if (fd_ < 0 || ::fstat(fd_, &info) != 0) return false;
+    const std::string why = distrusted(info);
+    if (!why.empty()) notes().add(cache.folder(), what, why);
+    return why.empty();
+  }
+
+ private:
+  int fd_;
+};
+
+constexpr int kFolder = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+
+// A folder that only this user can reach; an absent one is made.
+Result<void> own_folder(const DiskCache& cache, const std::string& path) {
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+    return make_error(ErrorCode::kIo, "cannot make {}: {}", path, std::strerror(errno));
+  }
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
+    return make_error(ErrorCode::kIo, "cannot make {}: it is no folder", path);
+  }
+  const std::string why = distrusted(info);
+  if (why.empty()) return {};
+  notes().add(cache.folder(), path, why);
+  return make_error(ErrorCode::kIo, "{} {}", path, why);
+}
+
 struct Entry {
   fs::path path;
   std::int64_t bytes = 0;
@@ -75,35 +151,56 @@ std::vector<Entry> list_entries(const std::string& folder, bool others) {
   return entries;
 }
 
-std::string entry_path(const DiskCache& cache, const std::string& key) {
+// Of the folder of an entry in that of the cache, and of its file in that.
+struct EntryName {
+  std::string group, file;
+};
+
+EntryName entry_name(const std::string& key) {
   const std::string name = to_hex(hash_bytes(key, 1)) + to_hex(hash_bytes(key, 2));
-  return fmt::format("{}/{}/{}{}", cache.folder(), name.substr(0, 2), name.substr(2), kSuffix);
+  return {name.substr(0, 2), name.substr(2) + std::string(kSuffix)};
 }
 
 }  // namespace
 
+std::vector<std::string> take_cache_notes() { return notes().take(); }
+
+// By descriptors: what was checked is what is read. Once a folder is known to be ours alone nobody
+// else can change what is in it.
 std::optional<CacheEntry> open_entry(const DiskCache& cache, const std::string& key) {
-  const std::string path = entry_path(cache, key);
-  Result<MappedFile> file = MappedFile::open(path);
+  const EntryName name = entry_name(key);
+  const Descriptor folder(::open(cache.folder().c_str(), kFolder));
+  if (!folder.trusted(cache, cache.folder())) return std::nullopt;
+  const std::string group_path = fmt::format("{}/{}", cache.folder(), name.group);
+  const Descriptor group(::openat(folder.get(), name.group.c_str(), kFolder | O_NOFOLLOW));
+  if (!group.trusted(cache, group_path)) return std::nullopt;
+  const std::string path = fmt::format("{}/{}", group_path, name.file);
+  Descriptor opened(
+      ::openat(group.get(), name.file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
+  if (!opened.trusted(cache, path)) return std::nullopt;
+  Result<MappedFile> file = MappedFile::map(opened.release(), path);
   if (!file.ok()) return std::nullopt;
   const std::optional<std::string_view> answer = answer_in(file->bytes(), key);
-  std::error_code error;
   if (!answer) {
-    fs::remove(path, error);
+    ::unlinkat(group.get(), name.file.c_str(), 0);
     return std::nullopt;
   }
-  ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
+  ::utimensat(group.get(), name.file.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
   return CacheEntry{std::move(*file), *answer};
 }
 
 Result<void> store_entry(const DiskCache& cache, const std::string& key,
                          const std::vector<std::string_view>& parts) {
-  const std::string path = entry_path(cache, key);
+  const EntryName name = entry_name(key);
   std::error_code error;
-  fs::create_directories(fs::path(path).parent_path(), error);
+  const fs::path parent = fs::path(cache.folder()).parent_path();
+  if (!parent.empty()) fs::create_directories(parent, error);
   if (error) {
     return make_error(ErrorCode::kIo, "cannot make {}: {}", cache.folder(), error.message());
   }
+  const std::string group = fmt::format("{}/{}", cache.folder(), name.group);
+  TESSERA_DO(own_folder(cache, cache.folder()));
+  TESSERA_DO(own_folder(cache, group));
   const std::string zeros(padding(key.size()), '\0');
   Header header;
   header.key_bytes = key.size();
@@ -115,10 +212,12 @@ Result<void> store_entry(const DiskCache& cache, const std::string& key,
     sum.add(part);
   }
   header.checksum = sum.value();
-  std::vector<std::string_view> whole = {
-      {reinterpret_cast<const char*>(&header), sizeof(header)}, key, zeros};
-  whole.insert(whole.end(), parts.begin(), parts.end());
-  return write_file(path, whole);
+  TESSERA_TRY(FileWriter file, FileWriter::create(fmt::format("{}/{}", group, name.file), 0600));
+  TESSERA_DO(file.write({reinterpret_cast<const char*>(&header), sizeof(header)}));
+  TESSERA_DO(file.write(key));
+  TESSERA_DO(file.write(zeros));
+  for (const std::string_view part : parts) TESSERA_DO(file.write(part));
+  return file.finish();
 }
 
 std::optional<std::string> DiskCache::find(const std::string& key) const {

@@ -5,12 +5,15 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tessera/support/result.h"
 
 namespace tessera {
 
-// Any number of threads and processes may use one folder at a time.
+// Any number of threads and processes may use one folder at a time. Entries may hold code that is
+// run as it is: folders and entries that belong to another user, or that others may write, are
+// passed over, and take_cache_notes() says so. What it makes is for this user alone (0700).
 class DiskCache {
  public:
   // The folder is made with the first entry.
@@ -40,5 +43,8 @@ class DiskCache {
   std::string folder_;
   std::int64_t limit_bytes_;
 };
+
+// What was passed over since the last call, a line for each cache and reason that was not told yet.
+std::vector<std::string> take_cache_notes();
 
 }  // namespace tessera

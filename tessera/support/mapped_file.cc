@@ -80,7 +80,6 @@ Result<MappedFile> MappedFile::open_inside(const std::string& folder, const std:
   return unreadable(path, leaves ? "a link leads out of its folder" : std::strerror(error));
 }
 
-// Takes over `fd`.
 Result<MappedFile> MappedFile::map(int fd, const std::string& path) {
   const auto failed = [&](const char* reason) { return unreadable(path, reason); };
   struct stat info {};

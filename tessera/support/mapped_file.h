@@ -15,6 +15,8 @@ class MappedFile {
   // The file `relative` to `folder`. Whatever links there are on the way, it lies inside: kIo with
   // the reason otherwise.
   static Result<MappedFile> open_inside(const std::string& folder, const std::string& relative);
+  // Takes over `fd`; errors name `path`.
+  static Result<MappedFile> map(int fd, const std::string& path);
 
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
@@ -25,8 +27,6 @@ class MappedFile {
   std::string_view bytes() const { return {static_cast<const char*>(address_), size_}; }
 
  private:
-  static Result<MappedFile> map(int fd, const std::string& path);
-
   MappedFile(void* address, std::size_t size) : address_(address), size_(size) {}
 
   void* address_ = nullptr;  // null for an empty file

@@ -51,6 +51,75 @@ TEST_F(DiskCacheTest, FindsWhatWasStored) {
   EXPECT_EQ(c.usage().entries, 1);
 }
 
+unsigned mode_of(const fs::path& path) {
+  struct stat info {};
+  EXPECT_EQ(::stat(path.c_str(), &info), 0) << path;
+  return info.st_mode & 07777;
+}
+
+TEST_F(DiskCacheTest, IsForThisUserAlone) {
+  const mode_t before = ::umask(0);
+  ASSERT_TRUE(cache().store("q", "answer").ok());
+  ::umask(before);
+  const fs::path file = files().at(0);
+  EXPECT_EQ(mode_of(folder_), 0700u);
+  EXPECT_EQ(mode_of(file.parent_path()), 0700u);
+  EXPECT_EQ(mode_of(file), 0600u);
+}
+
+TEST_F(DiskCacheTest, WhatOthersMayWriteIsPassedOverAndSaidOnce) {
+  const DiskCache c = cache();
+  ASSERT_TRUE(c.store("q", "answer").ok());
+  const fs::path file = files().at(0);
+  (void)take_cache_notes();
+  const fs::path group = file.parent_path();
+  const std::pair<fs::path, unsigned> cases[] = {{file, 0620},  {file, 0602},    {group, 0720},
+                                                 {group, 0702}, {folder_, 0722}, {folder_, 0770}};
+  for (const auto& [path, mode] : cases) {
+    const unsigned good = mode_of(path);
+    ASSERT_EQ(::chmod(path.c_str(), mode), 0);
+    EXPECT_EQ(c.find("q"), std::nullopt) << path;
+    EXPECT_EQ(c.find("q"), std::nullopt);
+    const std::vector<std::string> notes = take_cache_notes();
+    ASSERT_EQ(notes.size(), 1u) << path;
+    EXPECT_EQ(notes[0],
+              fmt::format("cache: {} can be written by others (mode {:04o}) and is passed over",
+                          path.string(), mode));
+    EXPECT_EQ(c.store("q", "other").ok(), path == file);
+    (void)c.find("q");
+    EXPECT_TRUE(take_cache_notes().empty());
+    ASSERT_EQ(::chmod(path.c_str(), good), 0);
+  }
+  EXPECT_EQ(c.find("q"), "other");
+}
+
+TEST_F(DiskCacheTest, WhatBelongsToOthersIsPassedOver) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  const DiskCache c = cache();
+  ASSERT_TRUE(c.store("q", "answer").ok());
+  const fs::path file = files().at(0);
+  (void)take_cache_notes();
+  for (const fs::path& path : {file, file.parent_path(), folder_}) {
+    ASSERT_EQ(::chown(path.c_str(), 12345, 12345), 0);
+    EXPECT_EQ(c.find("q"), std::nullopt) << path;
+    ASSERT_EQ(::chown(path.c_str(), 0, 0), 0);
+    EXPECT_EQ(c.find("q"), "answer");
+  }
+  const std::vector<std::string> notes = take_cache_notes();
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_NE(notes[0].find(file.string() + " belongs to another user"), std::string::npos);
+}
+
+// A link in the place of an entry would lead to bytes of anywhere.
+TEST_F(DiskCacheTest, LinksAreNoEntries) {
+  const DiskCache c = cache();
+  ASSERT_TRUE(c.store("q", "answer").ok());
+  const fs::path file = files().at(0), moved = folder_ / "moved";
+  fs::rename(file, moved);
+  fs::create_symlink(moved, file);
+  EXPECT_EQ(c.find("q"), std::nullopt);
+}
+
 TEST_F(DiskCacheTest, DamagedEntriesAreNotAnswersAndGoAway) {
   const DiskCache c = cache();
   ASSERT_TRUE(c.store("q", "some answer").ok());
