@@ -1,7 +1,9 @@
 #include "tessera/runtime/object_loader.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <vector>
@@ -185,7 +187,30 @@ Result<void> Image::lay_out() {
   return {};
 }
 
+// What compiled kernels call: mathematics with a float version each (name + "f"), of which the
+// optimiser makes one of another (pow of 2, sine with cosine), and what stands for instructions
+// that a processor lacks. Threads and memory reach a kernel through its arguments.
+constexpr std::string_view kMath[] = {
+    "acos",     "acosh",  "asin", "asinh",     "atan", "atanh", "cbrt",  "ceil",
+    "copysign", "cos",    "cosh", "erf",       "exp",  "exp10", "exp2",  "expm1",
+    "fabs",     "floor",  "fma",  "fmax",      "fmin", "fmod",  "ldexp", "log",
+    "log10",    "log1p",  "log2", "nearbyint", "pow",  "rint",  "round", "roundeven",
+    "sin",      "sincos", "sinh", "sqrt",      "tan",  "tanh",  "trunc"};
+constexpr std::string_view kOthers[] = {"memcpy",         "memmove",       "memset",
+                                        "__extendhfdf2",  "__extendhfsf2", "__gnu_f2h_ieee",
+                                        "__gnu_h2f_ieee", "__truncdfbf2",  "__truncdfhf2",
+                                        "__truncsfbf2",   "__truncsfhf2"};
+
+bool may_call(std::string_view name) {
+  const auto in = [&](auto& names, std::string_view wanted) {
+    return std::find(std::begin(names), std::end(names), wanted) != std::end(names);
+  };
+  if (in(kMath, name) || in(kOthers, name)) return true;
+  return name.ends_with('f') && in(kMath, name.substr(0, name.size() - 1));
+}
+
 Result<std::uint64_t> Image::process_symbol(const std::string& name) const {
+  if (!may_call(name)) return refuse("calls {}, which kernels have no use for", name);
   if (!here_) return reinterpret_cast<std::uint64_t>(base_);  // some address within reach
   void* address = dlsym(RTLD_DEFAULT, name.c_str());
   if (address == nullptr) return refuse("{} is not in this process", name);

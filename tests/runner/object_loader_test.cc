@@ -89,6 +89,43 @@ TEST(ObjectLoader, CodeOfOtherArchitecturesIsCheckedAsWell) {
   }
 }
 
+// Every function that the code generator leaves to the C library, on machines with and without
+// instructions for the simple ones.
+TEST(ObjectLoader, KernelsCallOnlyWhatTheyMay) {
+  for (const char* name : {"haswell", "armv8-a"}) {
+    const target::Target target = target::find_target(name).value();
+    for (const char* fn : {"exp", "log", "tanh", "erf", "sqrt", "sigmoid", "gelu"}) {
+      for (const char* dtype : {"f32", "f64", "f16", "bf16"}) {
+        const auto spec = te::parse_op_spec(fmt::format("eltwise:N=133,fn={},dtype={}", fn, dtype));
+        ASSERT_TRUE(spec.ok()) << spec.error().message;
+        const auto dag = te::make_dag(*spec);
+        ASSERT_TRUE(dag.ok()) << dag.error().message;
+        const measure::Built built = build(*dag, target);
+        const auto checked = check_object(built.object, target.arch, built.symbol);
+        EXPECT_TRUE(checked.ok()) << fn << " " << dtype << ": " << checked.error().message;
+      }
+    }
+  }
+}
+
+// The names of an object, changed in place to others of the same length.
+TEST(ObjectLoader, RefusesOtherSymbolsByName) {
+  const measure::Built built = build(dag_of("eltwise:N=133,fn=tanh,dtype=f64"), target::host());
+  ASSERT_TRUE(load_object(built.object).ok());
+  const std::string called("\0tanh\0", 6);
+  const std::size_t at = built.object.find(called);
+  ASSERT_NE(at, std::string::npos);
+  for (const char* other : {"kill", "open", "fork", "Tanh"}) {
+    std::string object = built.object;
+    object.replace(at + 1, 4, other);
+    const auto loaded = load_object(object);
+    ASSERT_FALSE(loaded.ok()) << other;
+    EXPECT_NE(loaded.error().message.find(fmt::format("calls {},", other)), std::string::npos)
+        << loaded.error().message;
+    EXPECT_FALSE(check_object(object, target::host().arch, built.symbol).ok());
+  }
+}
+
 // Damage may go unnoticed in code bytes, but never reaches memory that is not the object's.
 TEST(ObjectLoader, SurvivesEveryCutAndManyFlips) {
   for (const char* name : {"haswell", "neoverse-v1"}) {
