@@ -155,6 +155,29 @@ std::string immutable_uri(const std::string& path) {
   return uri + "?immutable=1";
 }
 
+// More than any text of a record has.
+constexpr int kMostValueBytes = 64 << 20;
+
+// Files come from strangers: what is in them are rows, and nothing of them is run. Our tables have
+// no views and no triggers, and statements are ours.
+Result<void> defend(sqlite3* handle, const std::string& path) {
+  const std::pair<int, int> settings[] = {{SQLITE_DBCONFIG_DEFENSIVE, 1},
+                                          {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0},
+                                          {SQLITE_DBCONFIG_ENABLE_VIEW, 0},
+                                          {SQLITE_DBCONFIG_ENABLE_TRIGGER, 0}};
+  for (const auto& [setting, value] : settings) {
+    int now = -1;
+    const int code = sqlite3_db_config(handle, setting, value, &now);
+    if (code != SQLITE_OK || now != value) return error_of(handle, code, path);
+  }
+  sqlite3_limit(handle, SQLITE_LIMIT_LENGTH, kMostValueBytes);
+  sqlite3_limit(handle, SQLITE_LIMIT_SQL_LENGTH, 1 << 20);
+  sqlite3_limit(handle, SQLITE_LIMIT_EXPR_DEPTH, 100);
+  sqlite3_limit(handle, SQLITE_LIMIT_COLUMN, 100);
+  sqlite3_limit(handle, SQLITE_LIMIT_ATTACHED, 0);
+  return {};
+}
+
 }  // namespace
 
 Result<Connection> Connection::open(const std::string& path, Mode mode) {
@@ -170,6 +193,8 @@ Result<Connection> Connection::open(const std::string& path, Mode mode) {
   if (code != SQLITE_OK) return error_of(handle, code, path);
   sqlite3_extended_result_codes(handle, 1);
   sqlite3_busy_timeout(handle, kBusyTimeoutMs);
+  TESSERA_DO(defend(handle, path));
+  TESSERA_DO(connection.execute("PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0"));
   if (mode == Mode::kRead) TESSERA_DO(connection.execute("PRAGMA query_only = ON"));
   return connection;
 }
