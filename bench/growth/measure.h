@@ -1,0 +1,26 @@
+// What a command costs, and how that grows.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tessera/support/result.h"
+
+namespace tessera::growth {
+
+struct Cost {
+  double cpu_s = 0, wall_s = 0;  // CPU: user and system, of all processes that it waited for
+  double peak_mb = 0;            // resident of the largest process, mapped files included
+  double own_mb = 0;             // anonymous memory of the command itself, looked at every 2 ms
+};
+
+// kBuildFailed: it could not be started, failed, or took more than `limit_s` of wall time; what it
+// printed last is in the message. Exit codes of `accepted` are no failures.
+Result<Cost> run_command(const std::vector<std::string>& command, double limit_s,
+                         const std::vector<int>& accepted);
+
+// e of cost = a * size^e by least squares of logarithms; costs below `floor` say nothing of growth
+// and are left out. Not a number where fewer than two are left.
+double exponent(const std::vector<double>& sizes, const std::vector<double>& costs, double floor);
+
+}  // namespace tessera::growth
