@@ -61,7 +61,9 @@ void BuildPool::start(Worker& worker, Job job) {
   worker.deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                        std::chrono::duration<double>(timeout_s_));
   if (worker.pid == 0) {
-    const auto serve = [this](Channel& channel) { serve_builds(channel, tasks_, target_, {}); };
+    const auto serve = [this](Channel& channel) {
+      serve_builds(channel, tasks_, target_, {}, true);
+    };
     worker.pid = fork_worker("tessera-build", serve, &worker.channel);
   }
   // A failure shows as the end of the channel when it is read.

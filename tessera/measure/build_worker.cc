@@ -10,6 +10,7 @@
 #include "tessera/codegen/ptx_tools.h"
 #include "tessera/lower/lower.h"
 #include "tessera/lower/lower_device.h"
+#include "tessera/measure/confine.h"
 #include "tessera/schedule/step.h"
 
 namespace tessera::measure {
@@ -103,7 +104,9 @@ Built build_candidate(const te::Dag& dag, const schedule::Schedule& steps,
 }
 
 void serve_builds(Channel& channel, const std::vector<te::Dag>& tasks, const target::Target& target,
-                  const WorkerHooks& hooks) {
+                  const WorkerHooks& hooks, bool confine) {
+  // PTX is assembled by a program of its own.
+  if (confine) confine_process(target.is_gpu() ? Work::kDevice : Work::kCode);
   while (const std::optional<Frame> frame = channel.receive()) {
     Job job;
     if (frame->kind != Kind::kBuild || !decode(*frame, &job) || job.task >= tasks.size()) return;

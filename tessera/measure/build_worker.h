@@ -13,8 +13,8 @@ namespace tessera::measure {
 Built build_candidate(const te::Dag& dag, const schedule::Schedule& steps,
                       const target::Target& target);
 
-// Serves Job frames until the channel ends.
+// Serves Job frames until the channel ends; `confine`: as confine.h says.
 void serve_builds(Channel& channel, const std::vector<te::Dag>& tasks, const target::Target& target,
-                  const WorkerHooks& hooks);
+                  const WorkerHooks& hooks, bool confine);
 
 }  // namespace tessera::measure

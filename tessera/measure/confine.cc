@@ -16,10 +16,12 @@
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tessera/measure/file_access.h"
 #include "tessera/target/cpus.h"
 
 namespace tessera::measure {
@@ -98,10 +100,8 @@ constexpr int kAllowed[] = {
     SYS_gettid,
     SYS_getppid,
     SYS_sched_getaffinity,
-    SYS_sched_setaffinity,
     SYS_getcpu,
     SYS_getrusage,
-    SYS_prlimit64,
     // What compilers and the C library ask.
     SYS_uname,
     SYS_sysinfo,
@@ -184,29 +184,36 @@ constexpr int kFatal[] = {
 #endif
 };
 
+// What neither a driver nor an assembler needs.
+constexpr int kNotForDevices[] = {
+    SYS_ptrace,
+    SYS_process_vm_readv,
+    SYS_process_vm_writev,
+    SYS_tkill,
+    SYS_pidfd_send_signal,
+    SYS_mount,
+    SYS_umount2,
+    SYS_chroot,
+    SYS_unshare,
+    SYS_pivot_root,
+    SYS_setns,
+    SYS_bpf,
+    SYS_io_uring_setup,
+};
+
 constexpr std::uint32_t kAllow = SECCOMP_RET_ALLOW;
 constexpr std::uint32_t kEnd = SECCOMP_RET_KILL_PROCESS;
+constexpr std::uint32_t kRefuse = SECCOMP_RET_ERRNO | EPERM;
 
 // The program of the filter. Each call has its own return, so that no jump is longer than a byte.
 class Filter {
  public:
-  Filter() {
+  explicit Filter(Work work) {
     load(offsetof(seccomp_data, arch));
     add(BPF_JMP | BPF_JEQ | BPF_K, kArchitecture, 1, 0);
     finish(kEnd);
     load(offsetof(seccomp_data, nr));
-    for (const int number : kAllowed) answer(number, kAllow);
-    // Without writing, and into threads only; clone3 hides its flags, and the C library then asks
-    // clone.
-    unless(SYS_openat, 2, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND, 0);
-#if defined(__x86_64__)
-    unless(SYS_open, 1, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND, 0);
-#endif
-    unless(SYS_clone, 0, CLONE_THREAD, CLONE_THREAD);
-    unless(SYS_tgkill, 0, ~0U, static_cast<std::uint32_t>(getpid()));
-    answer(SYS_clone3, SECCOMP_RET_ERRNO | ENOSYS);
-    for (const int number : kFatal) answer(number, kEnd);
-    finish(SECCOMP_RET_ERRNO | EPERM);
+    work == Work::kCode ? allow_code() : allow_device();
   }
 
   sock_fprog program() {
@@ -226,24 +233,62 @@ class Filter {
     add(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(number), 0, 1);
     finish(action);
   }
-  // Ends the process unless the masked low half of the argument is `wanted`.
-  void unless(int number, int argument, std::uint32_t mask, std::uint32_t wanted) {
+  // `otherwise` unless the masked low half of the argument is `wanted`.
+  void unless(int number, int argument, std::uint32_t mask, std::uint32_t wanted,
+              std::uint32_t otherwise = kEnd) {
     add(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(number), 0, 5);
     load(offsetof(seccomp_data, args) + 8 * static_cast<std::size_t>(argument));
     add(BPF_ALU | BPF_AND | BPF_K, mask);
     add(BPF_JMP | BPF_JEQ | BPF_K, wanted, 0, 1);
     finish(kAllow);
-    finish(kEnd);
+    finish(otherwise);
+  }
+  // Of this process (0, or its number), or `otherwise`.
+  void own(int number, std::uint32_t otherwise) {
+    add(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(number), 0, 5);
+    load(offsetof(seccomp_data, args));
+    add(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0);
+    add(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(getpid()), 0, 1);
+    finish(kAllow);
+    finish(otherwise);
+  }
+
+  void allow_code() {
+    for (const int number : kAllowed) answer(number, kAllow);
+    own(SYS_sched_setaffinity, kEnd);
+    own(SYS_prlimit64, kEnd);
+    // Without writing, and into threads only; clone3 hides its flags, and the C library then asks
+    // clone.
+    unless(SYS_openat, 2, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND, 0);
+#if defined(__x86_64__)
+    unless(SYS_open, 1, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND, 0);
+#endif
+    unless(SYS_clone, 0, CLONE_THREAD, CLONE_THREAD);
+    unless(SYS_tgkill, 0, ~0U, static_cast<std::uint32_t>(getpid()));
+    answer(SYS_clone3, SECCOMP_RET_ERRNO | ENOSYS);
+    for (const int number : kFatal) answer(number, kEnd);
+    finish(kRefuse);
+  }
+
+  // Programs that a driver starts inherit it, and end themselves by other numbers.
+  void allow_device() {
+    for (const int number : kNotForDevices) answer(number, kRefuse);
+    own(SYS_sched_setaffinity, kRefuse);
+    own(SYS_prlimit64, kRefuse);
+    unless(SYS_kill, 0, ~0U, static_cast<std::uint32_t>(getpid()), kRefuse);  // 0: of its group
+    unless(SYS_socket, 0, ~0U, AF_UNIX, kRefuse);
+    finish(kAllow);
   }
 
   std::vector<sock_filter> code_;
 };
 
 // 0, or the error.
-int install_filter() {
+int install_filter(Work work) {
   if (kSanitized || kArchitecture == 0) return ENOTSUP;
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return errno;
-  Filter filter;
+  restrict_files(work);
+  Filter filter(work);
   const sock_fprog program = filter.program();
   // Without this flag, older kernels slow the stores of a filtered process, and so what is timed.
   constexpr unsigned kFlags = SECCOMP_FILTER_FLAG_SPEC_ALLOW;
@@ -266,14 +311,16 @@ void limit(decltype(RLIMIT_CORE) what, rlim_t most) {
 
 }  // namespace
 
-std::string confine_process() {
+std::string confine_process(Work work) {
   limit(RLIMIT_CORE, 0);
+  // A driver maps the memory of its device, and keeps what it compiled.
+  if (work == Work::kDevice) return reason(install_filter(work));
   limit(RLIMIT_FSIZE, 0);
   limit(RLIMIT_NOFILE, 256);
   if (const auto memory = static_cast<rlim_t>(target::usable_memory()); !kSanitized && memory > 0) {
     limit(RLIMIT_DATA, std::max<rlim_t>(memory / 4 * 3, rlim_t{1} << 30));
   }
-  return reason(install_filter());
+  return reason(install_filter(work));
 }
 
 void limit_cpu_time(double seconds) {
@@ -289,7 +336,7 @@ void limit_cpu_time(double seconds) {
 const std::string& confinement_note() {
   static const std::string note = [] {
     const pid_t child = fork();
-    if (child == 0) _exit(install_filter());
+    if (child == 0) _exit(install_filter(Work::kCode));
     int status = 0;
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }

@@ -102,15 +102,15 @@ void serve_runs(Channel& channel, const std::vector<te::Dag>& tasks, const targe
                 volatile std::uint32_t* current) {
   watch_guards();
   // Code of a GPU makes no system calls, and its driver makes many.
-  const bool confined = options.confine && !target.is_gpu();
-  if (confined) confine_process();
+  if (options.confine) confine_process(target.is_gpu() ? Work::kDevice : Work::kCode);
+  const bool limited = options.confine && !target.is_gpu();
   RunWorker worker(channel, {tasks, target, options, expected, current});
   while (const std::optional<Frame> frame = channel.receive()) {
     RunRequest request;
     if (frame->kind != Kind::kRun || !decode(*frame, &request)) return;
     // Deadlines by the clock end a trial before this; it holds where nobody watches them.
     const double candidates = static_cast<double>(request.items.size());
-    if (confined) {
+    if (limited) {
       limit_cpu_time(options.threads * candidates * (kPrepareLimit + 2 * options.run_timeout_s));
     }
     RunReply reply;

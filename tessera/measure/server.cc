@@ -123,7 +123,7 @@ Result<Expected> Server::expected(std::size_t task, const std::vector<HostTensor
 }
 
 void Server::serve_as(Channel& channel, bool runs) {
-  if (!runs) return serve_builds(channel, tasks_, target_, options_.hooks);
+  if (!runs) return serve_builds(channel, tasks_, target_, options_.hooks, options_.confine);
   use_processors(target::allowed_cpus());
   serve_runs(
       channel, tasks_, target_, options_,

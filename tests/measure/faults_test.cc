@@ -1,13 +1,16 @@
 // Candidates that misbehave and processes that are killed: each costs one trial at most.
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
 #include <thread>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -48,6 +51,13 @@ std::vector<Measurement> measure_around(Call fault, MeasureOptions options = {})
   EXPECT_EQ(all[0].outcome, Outcome::kOk) << all[0].reason;
   EXPECT_EQ(all[2].outcome, Outcome::kOk) << all[2].reason;
   return all;
+}
+
+// Since 5.13, unless it is switched off.
+bool has_landlock() {
+  constexpr long kCreateRuleset = 444;
+  constexpr unsigned kAskVersion = 1;
+  return syscall(kCreateRuleset, nullptr, std::size_t{0}, kAskVersion) > 0;
 }
 
 [[noreturn]] void hang() {
@@ -189,6 +199,16 @@ TEST(Faults, ACandidateMayNotReachBeyondItsProcess) {
       [] { (void)fork(); },
       [] { ptrace(PTRACE_TRACEME, 0, nullptr, nullptr); },
       [] { kill(getppid(), SIGTERM); },
+      [] {
+        rlimit files{64, 64};
+        (void)prlimit(getppid(), RLIMIT_NOFILE, &files, nullptr);
+      },
+      [] {
+        cpu_set_t first;
+        CPU_ZERO(&first);
+        CPU_SET(0, &first);
+        (void)sched_setaffinity(getppid(), sizeof(first), &first);
+      },
       [=] { (void)unlink(path.c_str()); },
   };
   int n = 0;
@@ -213,6 +233,104 @@ TEST(Faults, ACandidateMayReadAndFailAtTheRest) {
     if (filtered && (sethostname("x", 1) == 0 || errno != EPERM)) _exit(4);
   });
   EXPECT_EQ(m.outcome, Outcome::kOk) << m.reason;
+}
+
+TEST(Faults, ACandidateMaySetItsOwnLimitsAndProcessors) {
+  const Measurement m = confined([] {
+    rlimit files{};
+    if (prlimit(0, RLIMIT_NOFILE, nullptr, &files) != 0) _exit(3);
+    if (prlimit(getpid(), RLIMIT_NOFILE, &files, nullptr) != 0) _exit(4);
+    cpu_set_t mine;
+    if (sched_getaffinity(0, sizeof(mine), &mine) != 0) _exit(5);
+    if (sched_setaffinity(0, sizeof(mine), &mine) != 0) _exit(6);
+  });
+  EXPECT_EQ(m.outcome, Outcome::kOk) << m.reason;
+}
+
+TEST(Faults, ACandidateReadsNoFilesOfTheUser) {
+  if (!confinement_note().empty()) GTEST_SKIP() << confinement_note();
+  if (!has_landlock()) GTEST_SKIP() << "this kernel has no Landlock";
+  const std::string secret = ::testing::TempDir() + "tessera_secret";
+  ASSERT_TRUE(write_file(secret, {"secret"}).ok());
+  const Measurement m = confined([=] {
+    if (open(secret.c_str(), O_RDONLY) >= 0 || errno != EACCES) _exit(3);
+    if (open("/etc/passwd", O_RDONLY) >= 0) _exit(4);
+    const int status = open("/proc/self/status", O_RDONLY);
+    if (status < 0) _exit(5);
+    close(status);  // it is called many times
+  });
+  EXPECT_EQ(m.outcome, Outcome::kOk) << m.reason;
+}
+
+// The same holds for the compiler, whose input are the definitions and steps of strangers.
+TEST(Faults, ABuilderMayNotReachBeyondItsProcess) {
+  if (!confinement_note().empty()) GTEST_SKIP() << confinement_note();
+  const std::string path = ::testing::TempDir() + "tessera_confined_build";
+  MeasureOptions options{.build_workers = 1};
+  options.bug_folder = ::testing::TempDir();
+  options.hooks.before_build = [=](const Trial& trial) {
+    if (trial.id == 1) (void)open(path.c_str(), O_WRONLY | O_CREAT, 0600);
+    if (trial.id == 2) execl("/bin/true", "true", nullptr);
+    if (trial.id == 3) kill(getppid(), SIGTERM);
+  };
+  const auto measurer = start({dag_of(kMatmul)}, options);
+  measurer->submit({{.id = 0}, {.id = 1}, {.id = 2}, {.id = 3}, {.id = 4}});
+  const auto all = collect_all(*measurer);
+  ASSERT_EQ(all.size(), 5u);
+  for (const std::size_t i : {0u, 4u}) EXPECT_EQ(all[i].outcome, Outcome::kOk) << all[i].reason;
+  for (const std::size_t i : {1u, 2u, 3u}) {
+    EXPECT_EQ(all[i].outcome, Outcome::kCompilerBug) << i;
+    EXPECT_NE(all[i].reason.find("SIGSYS"), std::string::npos) << all[i].reason;
+  }
+  EXPECT_NE(access(path.c_str(), F_OK), 0) << "nothing was written";
+}
+
+// What `act` finds out in a process that drives a GPU: 0, or the number of what was not as it
+// should be.
+int as_driver(const std::string& scratch, const std::function<int()>& act) {
+  const pid_t child = fork();
+  if (child == 0) {
+    setenv("TMPDIR", scratch.c_str(), 1);
+    setenv("HOME", scratch.c_str(), 1);
+    confine_process(Work::kDevice);
+    _exit(act());
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
+}
+
+TEST(Faults, ADriverReachesItsDeviceAndItsCachesOnly) {
+  if (!confinement_note().empty()) GTEST_SKIP() << confinement_note();
+  std::string base = testing::TempDir() + "tessera_driver_XXXXXX";
+  ASSERT_NE(mkdtemp(base.data()), nullptr);
+  const std::string outside = base + "/outside", scratch = base + "/scratch";
+  std::filesystem::create_directories(scratch);
+  const auto refused = [](long result) { return result < 0 && errno == EPERM; };
+  const int found = as_driver(scratch, [&] {
+    rlimit files{64, 64};
+    cpu_set_t first;
+    CPU_ZERO(&first);
+    CPU_SET(0, &first);
+    if (!refused(socket(AF_INET, SOCK_STREAM, 0))) return 1;
+    if (!refused(kill(getppid(), 0)) || !refused(kill(0, 0))) return 2;
+    if (!refused(prlimit(getppid(), RLIMIT_NOFILE, &files, nullptr))) return 3;
+    if (!refused(sched_setaffinity(getppid(), sizeof(first), &first))) return 4;
+    if (!refused(ptrace(PTRACE_TRACEME, 0, nullptr, nullptr))) return 5;
+    // What drivers and assemblers do.
+    if (open("/dev/null", O_RDWR) < 0) return 6;
+    if (open((scratch + "/file").c_str(), O_WRONLY | O_CREAT, 0600) < 0) return 7;
+    if (open((scratch + "/.cache/pocl/file").c_str(), O_WRONLY | O_CREAT, 0600) < 0) return 8;
+    if (socket(AF_UNIX, SOCK_STREAM, 0) < 0) return 9;
+    if (system("true") != 0) return 10;
+    std::thread([] {}).join();
+    if (open("/proc/self/comm", O_WRONLY | O_TRUNC) < 0) return 13;
+    if (open("/etc/passwd", O_RDONLY) < 0) return 11;
+    if (has_landlock() && open(outside.c_str(), O_WRONLY | O_CREAT, 0600) >= 0) return 12;
+    return 0;
+  });
+  EXPECT_EQ(found, 0);
+  std::filesystem::remove_all(base);
 }
 
 TEST(Faults, ACandidateHasLimits) {
