@@ -1,5 +1,6 @@
 #include "tessera/driver/bench/peer_process.h"
 
+#include <cmath>
 #include <csignal>
 
 #include <gmock/gmock.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include "tessera/driver/bench/peer_program.h"
+#include "tessera/driver/bench/peer_wire.h"
 
 namespace tessera::driver {
 namespace {
@@ -39,6 +41,20 @@ Result<std::unique_ptr<PeerProcess>> start(int fail_at, int crash_at) {
         return std::unique_ptr<PeerWork>(std::make_unique<CountingWork>(fail_at, crash_at));
       },
       {HostTensor(DType::kF32, {3})});
+}
+
+TEST(PeerWire, TellsWhatNoPeerCanHaveSent) {
+  constexpr std::int32_t kLast = 7;
+  EXPECT_TRUE(is_plausible(PeerGreeting{.ok = 1, .code = 99, .length = 5}, kLast));
+  EXPECT_TRUE(is_plausible(PeerGreeting{.ok = 0, .code = kLast, .length = 1 << 16}, kLast));
+  EXPECT_FALSE(is_plausible(PeerGreeting{.ok = 0, .code = kLast + 1, .length = 5}, kLast));
+  EXPECT_FALSE(is_plausible(PeerGreeting{.ok = 0, .code = -1, .length = 5}, kLast));
+  EXPECT_FALSE(is_plausible(PeerGreeting{.ok = 1, .code = 0, .length = 1 << 17}, kLast));
+  EXPECT_TRUE(is_plausible(PeerReply{.total_s = 1, .wait_s = 0, .late_wait_s = 0, .ok = 1}));
+  EXPECT_FALSE(is_plausible(PeerReply{.total_s = -1, .wait_s = 0, .late_wait_s = 0, .ok = 1}));
+  EXPECT_FALSE(is_plausible(PeerReply{.total_s = NAN, .wait_s = 0, .late_wait_s = 0, .ok = 1}));
+  EXPECT_FALSE(
+      is_plausible(PeerReply{.total_s = 1, .wait_s = INFINITY, .late_wait_s = 0, .ok = 1}));
 }
 
 TEST(PeerProcess, RunsElsewhereAndReturnsItsOutputs) {

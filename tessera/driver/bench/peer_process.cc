@@ -235,10 +235,9 @@ Result<void> PeerProcess::receive(void* data, std::size_t bytes, double deadline
 }
 
 Result<void> PeerProcess::receive_outputs(double deadline_s) {
-  constexpr std::uint64_t kLongestText = 1 << 16;
   PeerGreeting greeting;
   TESSERA_DO(receive(&greeting, sizeof greeting, deadline_s));
-  if (greeting.length > kLongestText)
+  if (!is_plausible(greeting, static_cast<std::int32_t>(ErrorCode::kUnavailable)))
     return make_error(ErrorCode::kRunFailed, "it speaks another protocol");
   std::string text(greeting.length, ' ');
   TESSERA_DO(receive(text.data(), text.size(), deadline_s));
@@ -301,7 +300,7 @@ std::optional<runtime::TakenSample> PeerProcess::sample(int calls, bool warm) {
   // What did not answer would answer the next request with this one's sample.
   if (!answered && child_ > 0) kill(child_, SIGKILL);
   stop();
-  if (!answered || reply.ok == 0) return std::nullopt;
+  if (!answered || reply.ok == 0 || !is_plausible(reply)) return std::nullopt;
   return runtime::TakenSample{.sample = {.total_s = reply.total_s, .wait_s = reply.wait_s},
                               .late_wait_s = reply.late_wait_s};
 }

@@ -40,6 +40,17 @@ Transfer transfer(int socket, short events, std::size_t bytes, double deadline_s
 
 }  // namespace
 
+bool is_plausible(const PeerGreeting& greeting, std::int32_t last_code) {
+  constexpr std::uint64_t kLongestText = 1 << 16;
+  const bool known = greeting.ok != 0 || (greeting.code >= 0 && greeting.code <= last_code);
+  return known && greeting.length <= kLongestText;
+}
+
+bool is_plausible(const PeerReply& reply) {
+  const auto is_time = [](double s) { return std::isfinite(s) && s >= 0; };
+  return is_time(reply.total_s) && is_time(reply.wait_s) && is_time(reply.late_wait_s);
+}
+
 Transfer send_bytes(int socket, const void* data, std::size_t bytes, double deadline_s) {
   return transfer(socket, POLLOUT, bytes, deadline_s, [&](std::size_t at, std::size_t size) {
     return send(socket, static_cast<const char*>(data) + at, size, MSG_NOSIGNAL | MSG_DONTWAIT);

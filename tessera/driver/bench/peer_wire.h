@@ -34,6 +34,11 @@ enum class Transfer { kAll, kEnd, kLate };
 Transfer send_bytes(int socket, const void* data, std::size_t bytes, double deadline_s);
 Transfer receive_bytes(int socket, void* data, std::size_t bytes, double deadline_s);
 
+// Whether a peer can have sent it; else it speaks another protocol. Errors have codes from 0 to
+// `last_code`, texts are short, and times are numbers.
+bool is_plausible(const PeerGreeting& greeting, std::int32_t last_code);
+bool is_plausible(const PeerReply& reply);
+
 // Seconds of the steady clock.
 double steady_now_s();
 
