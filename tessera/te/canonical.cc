@@ -42,13 +42,14 @@ bool is_commutative(ir::BinaryOp op) {
 class Reads {
  public:
   const std::set<ir::Buffer>& of(const Expr& e) {
-    const auto [it, added] = known_.try_emplace(e.get());
-    if (added) {
+    const auto known = known_.try_emplace(e.get());
+    std::set<ir::Buffer>& buffers = known.first->second;
+    if (known.second) {
       ir::for_each_expr(e, [&](const Expr& x) {
-        if (const auto* load = x.as<ir::Load>()) it->second.insert(load->buffer);
+        if (const auto* load = x.as<ir::Load>()) buffers.insert(load->buffer);
       });
     }
-    return it->second;
+    return buffers;
   }
 
  private:
