@@ -170,6 +170,7 @@ class Unpacker {
       const auto text = size ? in_.text(*size) : std::nullopt;
       if (!text) return damaged("a piece");
       pieces_.emplace_back(*text);
+      slots_.push_back(static_cast<std::size_t>(std::count(text->begin(), text->end(), kSlot)));
     }
     return {};
   }
@@ -185,8 +186,7 @@ class Unpacker {
         const auto piece = in_.number();
         if (!piece || *piece >= pieces_.size()) return damaged("a shape");
         shape.pieces.push_back(static_cast<std::size_t>(*piece));
-        const std::string_view text = pieces_[shape.pieces.back()];
-        shape.slots += static_cast<std::size_t>(std::count(text.begin(), text.end(), kSlot));
+        shape.slots += slots_[shape.pieces.back()];
       }
     }
     return {};
@@ -253,6 +253,7 @@ class Unpacker {
   Reader in_;
   std::size_t most_;
   std::vector<std::string> pieces_;
+  std::vector<std::size_t> slots_;  // of each piece
   std::vector<Shape> shapes_;
   std::vector<std::size_t> rows_;
 };

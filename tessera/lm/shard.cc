@@ -180,7 +180,9 @@ bool get_sentence(const std::vector<Subject>& subjects, Get& get, Sentence* out)
   const std::size_t quality = get.number();  // 0: unknown
   out->quality = quality == 0 ? kUnknownQuality : static_cast<float>(quality - 1) * kUnit / 16;
   const std::vector<Question>& questions = subjects[subject].questions;
-  out->answers.resize(get.count(3));
+  const std::size_t count = get.count(3);
+  if (count > questions.size()) return false;  // none is asked twice
+  out->answers.resize(count);
   for (Answer& a : out->answers) {
     const std::size_t question = get.number(), taken = get.number();
     if (!get.ok() || question >= questions.size()) return false;

@@ -62,5 +62,18 @@ TEST(TextColumn, DamagedBytesAreRefusedOrReadAsTexts) {
   }
 }
 
+// Pieces with many numbers that a shape names many times: their numbers are counted once.
+TEST(TextColumn, ManyNamesOfALongPieceAreQuicklyRefused) {
+  const auto number = [](std::size_t n) {
+    std::string out;
+    for (; n >= 0x80; n >>= 7) out += static_cast<char>(0x80 | (n & 0x7f));
+    return out + static_cast<char>(n);
+  };
+  constexpr std::size_t kMany = 1 << 20;  // squared: more steps than a test may take
+  const std::string bytes = number(1) + number(kMany) + std::string(kMany, '\x01') + number(1) +
+                            number(kMany) + std::string(kMany, '\0') + number(0);
+  EXPECT_EQ(unpack_texts(bytes, 1 << 20).error().code, ErrorCode::kIo);
+}
+
 }  // namespace
 }  // namespace tessera::dataset

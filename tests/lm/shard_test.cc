@@ -136,6 +136,19 @@ TEST_F(ShardTest, DamageIsAnError) {
   }
 }
 
+// A few bytes an answer would otherwise become a list of all values each.
+TEST_F(ShardTest, MoreAnswersThanQuestionsAreDamage) {
+  Content c = content(1);
+  c.sentences.resize(1);
+  std::vector<Answer>& answers = c.sentences[0].answers;
+  ASSERT_FALSE(answers.empty());
+  answers.resize(c.subjects[0].questions.size() + 1, answers[0]);
+  write(c);
+  ShardReader reader = ShardReader::open(path_).value();
+  Sentence s;
+  EXPECT_EQ(reader.next(&s).error().code, ErrorCode::kIo);
+}
+
 TEST_F(ShardTest, FilesOfOthersAreErrors) {
   EXPECT_EQ(ShardReader::open(path_).error().code, ErrorCode::kIo);
   ASSERT_TRUE(write_file(path_, {"something else, and long enough to hold a header of ours"}).ok());
