@@ -20,7 +20,8 @@ constexpr std::string_view kSuffix = ".sentences";
 constexpr std::size_t kBlock = 1 << 20;
 // A subject may make a block longer than kBlock; nothing makes it this long.
 constexpr std::uint32_t kMostBlock = 1 << 28;
-constexpr int kLevel = 1;  // of zlib: blocks are made as fast as sentences
+constexpr std::uint32_t kMostRatio = 1032;  // of zlib
+constexpr int kLevel = 1;                   // of zlib: blocks are made as fast as sentences
 constexpr char kSubjectTag = 'S', kSentenceTag = 'A';
 enum Legal : std::uint8_t { kAll, kRange, kBits };
 
@@ -310,10 +311,14 @@ Result<bool> ShardReader::read_block() {
     return false;
   }
   const std::uint32_t raw = get_u32(header), packed = get_u32(std::string_view(header).substr(4));
-  if (raw > kMostBlock || packed > kMostBlock) return damaged();
-  std::string bytes(packed, '\0');
+  if (raw > kMostBlock || packed > kMostBlock || raw / kMostRatio > packed) return damaged();
+  // What is not there takes no memory.
+  const std::streampos here = in_.tellg();
+  const std::streamoff left = in_.seekg(0, std::ios::end).tellg() - here;
+  in_.seekg(here);
+  std::string bytes(left < static_cast<std::streamoff>(packed) ? 0 : packed, '\0');
   in_.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  if (in_.gcount() < static_cast<std::streamsize>(bytes.size())) {
+  if (bytes.size() < packed || in_.gcount() < static_cast<std::streamsize>(bytes.size())) {
     torn_ = true;
     return false;
   }

@@ -149,6 +149,20 @@ TEST_F(ShardTest, MoreAnswersThanQuestionsAreDamage) {
   EXPECT_EQ(reader.next(&s).error().code, ErrorCode::kIo);
 }
 
+// A block that claims more than its bytes can hold is refused before memory is taken for it.
+TEST_F(ShardTest, LengthsBeyondWhatIsThereAreNoBlocks) {
+  (void)ShardWriter::create(path_).value();
+  const std::string header = read_file(path_).value();
+  const std::string huge("\0\0\0\x10", 4), small("\x08\0\0\0", 4), none(8, '\0');
+  Sentence s;
+  ASSERT_TRUE(write_file(path_, {header, huge, small, none, none}).ok());
+  EXPECT_EQ(ShardReader::open(path_)->next(&s).error().code, ErrorCode::kIo);
+  ASSERT_TRUE(write_file(path_, {header, huge, huge, none, none}).ok());
+  ShardReader torn = ShardReader::open(path_).value();
+  EXPECT_FALSE(torn.next(&s).value());
+  EXPECT_TRUE(torn.torn());
+}
+
 TEST_F(ShardTest, FilesOfOthersAreErrors) {
   EXPECT_EQ(ShardReader::open(path_).error().code, ErrorCode::kIo);
   ASSERT_TRUE(write_file(path_, {"something else, and long enough to hold a header of ours"}).ok());
