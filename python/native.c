@@ -213,6 +213,11 @@ static PyObject* model_outputs(PyObject* self, PyObject* unused) {
   return describe_all(model, api->num_outputs(model), api->output);
 }
 
+static PyObject* model_plan_digest(PyObject* self, PyObject* unused) {
+  (void)unused;
+  return PyUnicode_FromString(api->plan_digest(((Model*)self)->handle));
+}
+
 static PyObject* model_session(PyObject* self, PyObject* args) {
   int threads;
   tsr_status status;
@@ -615,6 +620,7 @@ static PyMethodDef model_methods[] = {{"save", model_save, METH_VARARGS, NULL},
                                       {"session", model_session, METH_VARARGS, NULL},
                                       {"inputs", model_inputs, METH_NOARGS, NULL},
                                       {"outputs", model_outputs, METH_NOARGS, NULL},
+                                      {"plan_digest", model_plan_digest, METH_NOARGS, NULL},
                                       {NULL, NULL, 0, NULL}};
 static PyType_Slot model_slots[] = {
     {Py_tp_dealloc, (void*)model_dealloc}, {Py_tp_methods, model_methods}, {0, NULL}};

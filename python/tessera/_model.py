@@ -137,6 +137,13 @@ class Model:
             raise ValueError(f"emit is one of {', '.join(kinds)}; weights of {', '.join(places)}")
         self._native.save(os.fspath(folder), name, target, cc, kinds.index(emit), places.index(weights))
 
+    @property
+    def plan_digest(self) -> str:
+        """16 hexadecimal digits that say what the kernels are, as ``plan_digest`` of an artifact: the same digits, the
+        same code.
+        """
+        return self._native.plan_digest()
+
     def __repr__(self) -> str:
         def text(tensors: Sequence[TensorInfo]) -> str:
             return ", ".join(f"{t.name}: {t.dtype}{list(t.shape)}" for t in tensors)

@@ -18,7 +18,6 @@
 #include "tessera/artifact/toolchain.h"
 #include "tessera/artifact/weights.h"
 #include "tessera/codegen/codegen.h"
-#include "tessera/ir/text.h"
 #include "tessera/runtime/thread_pool.h"
 #include "tessera/support/files.h"
 #include "tessera/support/hash.h"
@@ -43,17 +42,6 @@ std::string model_digest(const graph::Graph& graph) {
     }
   }
   return to_hex(hash_bytes(text));
-}
-
-std::string plan_digest(const ModelProgram& program) {
-  std::uint64_t hash = hash_bytes(target::to_text(program.model.target));
-  for (const exec::LoweredTask& task : program.lowered) {
-    hash = hash_bytes(ir::to_text(task.lowered.func), hash);
-  }
-  for (const runtime::Binary& b : program.binaries) {
-    hash = hash_bytes({reinterpret_cast<const char*>(b.bytes.data()), b.bytes.size()}, hash);
-  }
-  return to_hex(hash);
 }
 
 // Compiles every task to an object on all processors.
@@ -314,7 +302,6 @@ Result<ArtifactReport> compile_artifact(graph::Graph graph, const task::TaskGrap
   Metadata metadata = describe(program.model, name);
   metadata.library = library_name(metadata.name, options.emit);
   metadata.model_digest = digest;
-  metadata.plan_digest = plan_digest(program);
   Result<Metadata> built = Builder(staging.path(), options, program.model.target)
                                .build(program, std::move(metadata), &report);
   if (!built) return staging.with_final_path(built.error());

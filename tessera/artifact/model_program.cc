@@ -59,6 +59,7 @@ Metadata describe(const exec::CompiledModel& model, const std::string& name) {
       m.features.emplace_back(feature);
     }
   }
+  m.plan_digest = model.digest;
   m.arena_bytes = model.arena_bytes;
   for (std::size_t i = 0; i < model.input_types.size(); ++i) {
     m.inputs.push_back(

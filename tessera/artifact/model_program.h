@@ -26,7 +26,7 @@ Result<ModelProgram> make_model_program(graph::Graph graph, const task::TaskGrap
 // The machine that the library itself is for: GPUs have code inside one of this architecture.
 const target::Target& library_target(const target::Target& target);
 
-// Without what follows from files and code: their names, sizes and digests.
+// Without what follows from files: their names, sizes and digests.
 Metadata describe(const exec::CompiledModel& model, const std::string& name);
 
 int building_threads(const exec::ModelOptions& options);

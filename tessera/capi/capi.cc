@@ -148,8 +148,8 @@ Result<Destination> read_options(const tsr_compile_options& options,
   if (options.fast_math) {
     TESSERA_TRY(decide->target, target::allow_fast_math(decide->target, options.fast_math));
   }
+  decide->load = driver::load_options_for(decide->target);
   if (options.target) {
-    decide->load = driver::load_options_for(decide->target);
     to.gpu = decide->target.is_gpu();
     to.elsewhere = !to.gpu && std::string_view(options.target) != "host";
   }
@@ -204,6 +204,7 @@ Result<void> compile_decided(const onnx::Model& onnx, const driver::CompileOptio
   } else if (to.gpu) {
     TESSERA_TRY(model->gpu, artifact::DeviceModel::make(graph, decided->tasks, options.target,
                                                         decided->build, model->name));
+    model->plan_digest = model->gpu->metadata().plan_digest;
     model->inputs = model->gpu->metadata().inputs;
     model->outputs = model->gpu->metadata().outputs;
   } else {
@@ -234,6 +235,7 @@ Result<void> compile_onnx(driver::ModelSource source, const std::string& name,
   }
   if (model->prepared) {
     const artifact::Metadata metadata = artifact::describe(model->prepared->model, name);
+    model->plan_digest = metadata.plan_digest;
     model->inputs = metadata.inputs;
     model->outputs = metadata.outputs;
   }
@@ -334,6 +336,10 @@ const tsr_tensor_info* output(const tsr_model* model, std::int32_t index) {
   return model ? at(model->state->output_infos, index) : nullptr;
 }
 
+const char* plan_digest(const tsr_model* model) {
+  return model ? model->state->plan_digest.c_str() : "";
+}
+
 tsr_status create_session(const tsr_model* model, std::int32_t threads, tsr_session** result) {
   return guarded([&]() -> Result<void> {
     if (!model || !result) return missing("model and result");
@@ -393,9 +399,9 @@ tsr_status copy_output(const tsr_session* session, std::int32_t index,
 void free_session(tsr_session* session) { delete session; }
 
 constexpr tsr_api kApi = {
-    TSR_API_VERSION, tessera_version, compile, compile_memory, load,           save, free_model,
-    num_inputs,      num_outputs,     input,   output,         create_session, run,  copy_output,
-    free_session,    run_on_stream};
+    TSR_API_VERSION, tessera_version, compile,    compile_memory, load,           save, free_model,
+    num_inputs,      num_outputs,     input,      output,         create_session, run,  copy_output,
+    free_session,    run_on_stream,   plan_digest};
 
 }  // namespace
 }  // namespace tessera::capi

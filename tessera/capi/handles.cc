@@ -30,6 +30,7 @@ Result<std::shared_ptr<ModelState>> load_model(const std::string& path) {
   model->name = loaded->metadata().name;
   model->artifact = path;
   model->kind = loaded->metadata().device;
+  model->plan_digest = loaded->metadata().plan_digest;
   model->inputs = loaded->metadata().inputs;
   model->outputs = loaded->metadata().outputs;
   model->describe();

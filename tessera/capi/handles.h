@@ -29,6 +29,7 @@ struct ModelState {
   void* queue = nullptr;                             // the caller's of OpenCL
   std::string artifact;                              // else: its path
   target::Kind kind = target::Kind::kCpu;            // where it computes
+  std::string plan_digest;                           // as Metadata has it; empty: not built yet
   std::vector<artifact::TensorDescription> inputs, outputs;
   std::vector<tsr_tensor_info> input_infos, output_infos;  // point into the two above
 

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "tessera/artifact/load_artifact.h"
 #include "tessera/cli/arrays.h"
@@ -26,12 +27,13 @@ struct RunArgs {
   PlanArgs plan;
   std::string inputs, output, target = "host";
   int threads = 0;
-  bool random = false, no_optimize = false, no_cache = false;
+  bool random = false, no_optimize = false, no_cache = false, json = false;
 };
 
 struct Named {
   std::vector<std::string> names;
   std::vector<HostTensor> tensors;
+  std::string plan_digest;  // of the code that ran; empty: a model in parts
 };
 
 // The tensors in the model's order; what is not given is one of `inputs`, which are random, with
@@ -82,6 +84,7 @@ Result<Named> run_static(const RunArgs& args, driver::ModelSource& source, drive
               arrange_inputs(args, given, model.input_names, model.input_types,
                              driver::random_model_inputs(model, 1)));
   Named out;
+  out.plan_digest = model.digest;
   out.names = model.output_names;
   TESSERA_TRY(out.tensors, exec::run_model(model, pool, inputs));
   if (!last.empty()) fmt::print(stderr, "tessera: {}\n", last);
@@ -114,6 +117,7 @@ Result<Named> run_on_device(const RunArgs& args, const onnx::Model& model, drive
   if (plan.has_value()) plan->apply_to(&options);
   TESSERA_TRY(const exec::CompiledModel compiled, exec::compile_model(graph, machine, options));
   Named out;
+  out.plan_digest = compiled.digest;
   out.names = compiled.output_names;
   TESSERA_TRY(out.tensors, exec::run_model(compiled, *device, inputs));
   return out;
@@ -187,6 +191,7 @@ Result<Named> run_artifact(const RunArgs& args) {
       const std::vector<HostTensor> inputs,
       arrange_inputs(args, given, names, types, driver::random_model_inputs(names, types, 1)));
   Named out;
+  out.plan_digest = m.plan_digest;
   for (const artifact::TensorDescription& t : m.outputs) out.names.push_back(t.name);
   TESSERA_TRY(out.tensors, loaded->run(inputs));
   return out;
@@ -237,6 +242,42 @@ Result<Named> run_any(const RunArgs& args, std::optional<driver::PlanSchedules>*
   return run_in_parts(args, *model, load, given, pool, *plan, reason.substr(0, reason.find('\n')));
 }
 
+struct Summary {
+  double low = 0, high = 0, mean = 0;
+};
+
+Summary summary_of(const HostTensor& t) {
+  Summary out;
+  double sum = 0;
+  for (std::int64_t i = 0; i < t.size(); ++i) {
+    const double v = t.get_float(i);
+    out.low = i == 0 ? v : std::min(out.low, v);
+    out.high = i == 0 ? v : std::max(out.high, v);
+    sum += v;
+  }
+  if (t.size() > 0) out.mean = sum / static_cast<double>(t.size());
+  return out;
+}
+
+void print_outputs(const RunArgs& args, const Named& out) {
+  nlohmann::ordered_json json = {
+      {"model", args.model.model}, {"plan_digest", out.plan_digest}, {"outputs", {}}};
+  for (std::size_t i = 0; i < out.names.size(); ++i) {
+    const HostTensor& t = out.tensors[i];
+    const std::string type = to_text(graph::TensorType{t.dtype(), t.shape()});
+    const Summary s = summary_of(t);
+    if (!args.json) {
+      fmt::print("{} {} min {:g} max {:g} mean {:g}\n", out.names[i], type, s.low, s.high, s.mean);
+    }
+    json["outputs"].push_back({{"name", out.names[i]},
+                               {"type", type},
+                               {"min", s.low},
+                               {"max", s.high},
+                               {"mean", s.mean}});
+  }
+  if (args.json) print_json(json);
+}
+
 int run_command(const RunArgs& args) {
   std::optional<driver::PlanSchedules> plan;
   const Result<Named> out = run_any(args, &plan);
@@ -249,18 +290,7 @@ int run_command(const RunArgs& args) {
     const Result<void> written = write_arrays(args.output, named);
     if (!written) return report(written.error());
   }
-  for (const auto& [name, t] : named) {
-    double low = 0, high = 0, sum = 0;
-    for (std::int64_t i = 0; i < t.size(); ++i) {
-      const double v = t.get_float(i);
-      low = i == 0 ? v : std::min(low, v);
-      high = i == 0 ? v : std::max(high, v);
-      sum += v;
-    }
-    fmt::print("{} {} min {:g} max {:g} mean {:g}\n", name,
-               to_text(graph::TensorType{t.dtype(), t.shape()}), low, high,
-               t.size() > 0 ? sum / static_cast<double>(t.size()) : 0.0);
-  }
+  print_outputs(args, *out);
   return kOk;
 }
 
@@ -285,6 +315,7 @@ void add_run(Flags& app, std::function<int()>* run) {
   sub->add_flag("--random", args->random, "Seeded random values for inputs that are not given");
   sub->add_flag("--no-optimize", args->no_optimize, "Run the graph as imported, without passes");
   add_cache_option(*sub, args->no_cache);
+  sub->add_flag("--json", args->json, "Print JSON, with a digest of the kernels");
   sub->callback([args, run] {
     *run = [args] { return with_batch(args->model, [&] { return run_command(*args); }); };
   });

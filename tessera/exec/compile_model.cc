@@ -19,6 +19,7 @@
 #include "tessera/runtime/device/cpu_device.h"
 #include "tessera/runtime/device/fetch_ahead.h"
 #include "tessera/space/default_schedule.h"
+#include "tessera/support/hash.h"
 #include "tessera/target/cpus.h"
 
 namespace tessera::exec {
@@ -93,6 +94,7 @@ Result<LoweredTask> lower_task(const task::Task& task, const target::Target& tar
 struct BuiltCode {
   runtime::Binary binary;
   std::vector<schedule::Layout> param_layouts;
+  std::uint64_t digest = 0;
   double lower_ms = 0;
 };
 
@@ -105,6 +107,7 @@ Result<BuiltCode> build_code(const task::Task& task, const target::Target& targe
     TESSERA_TRY(LoweredTask lowered, lower_task(task, target, std::move(schedule)));
     out.lower_ms = elapsed_ms(begin);
     TESSERA_TRY(out.binary, codegen::compile_kernel(lowered.lowered.func, target, options.codegen));
+    out.digest = kernel::kernel_digest(lowered.lowered.func);
     out.param_layouts = std::move(lowered.lowered.param_layouts);
     return out;
   }
@@ -114,6 +117,7 @@ Result<BuiltCode> build_code(const task::Task& task, const target::Target& targe
   TESSERA_TRY(lower::LoweredDevice lowered, lower::lower_device(task.dag, *schedule, target));
   out.lower_ms = elapsed_ms(begin);
   TESSERA_TRY(out.binary, codegen::compile(lowered.program, target, options.codegen));
+  out.digest = kernel::kernel_digest(out.binary);
   out.param_layouts = std::move(lowered.param_layouts);
   return out;
 }
@@ -130,6 +134,7 @@ struct BuiltTask {
   std::unique_ptr<runtime::LoadedCode> kernel;
   std::vector<schedule::Layout> param_layouts;
   runtime::Binary binary;
+  std::uint64_t digest = 0;
   bool found = false;
   double lower_ms = 0;
 };
@@ -151,6 +156,7 @@ Result<BuiltTask> build_task(const task::Task& task, const target::Target& targe
     if (auto kernel = known ? load_code(known->binary, options) : Error{}; kernel.ok()) {
       out.kernel = std::move(*kernel);
       out.param_layouts = std::move(known->param_layouts);
+      out.digest = known->digest;
       out.binary = std::move(known->binary);
       out.found = true;
       return out;
@@ -159,7 +165,10 @@ Result<BuiltTask> build_task(const task::Task& task, const target::Target& targe
   TESSERA_TRY(BuiltCode built, build_code(task, target, options, std::move(given)));
   out.lower_ms = built.lower_ms;
   TESSERA_TRY(out.kernel, load_code(built.binary, options));
-  if (!key.empty()) options.cache->store(key, built.binary, built.param_layouts);
+  if (!key.empty()) {
+    options.cache->store(key, built.binary, built.param_layouts, built.digest);
+  }
+  out.digest = built.digest;
   out.param_layouts = std::move(built.param_layouts);
   out.binary = std::move(built.binary);
   return out;
@@ -217,6 +226,12 @@ class PackedConstant {
   std::size_t parts_ = 0;
   std::atomic<std::size_t> left_{0};
 };
+
+std::string model_digest(const target::Target& target, const std::vector<std::uint64_t>& kernels) {
+  std::uint64_t hash = hash_bytes(target::to_text(target));
+  for (const std::uint64_t kernel : kernels) hash = hash_bytes(to_hex(kernel), hash);
+  return to_hex(hash);
+}
 
 // Gives each distinct (value, layout) one packed tensor.
 class ConstantPool {
@@ -483,6 +498,7 @@ Result<CompiledModel> compile_with_code(graph::Graph graph, const task::TaskGrap
   needs.temporaries.resize(tasks.tasks.size());
   model.kernels.resize(tasks.tasks.size());
   if (code) code->resize(tasks.tasks.size());
+  std::vector<std::uint64_t> digests(tasks.tasks.size());
   std::atomic<std::int64_t> lower_us{0}, found{0};
   TESSERA_DO(for_each_task(tasks.tasks.size(), options, [&](std::size_t i) -> Result<void> {
     const task::Task& task = tasks.tasks[i];
@@ -492,11 +508,13 @@ Result<CompiledModel> compile_with_code(graph::Graph graph, const task::TaskGrap
     found += one->found ? 1 : 0;
     needs.layouts[i] = std::move(one->param_layouts);
     needs.temporaries[i] = one->binary.temporaries;
+    digests[i] = one->digest;
     if (code) (*code)[i] = std::move(one->binary);
     model.kernels[i] = std::move(one->kernel);
     return {};
   }));
   model.cached_kernels = found;
+  model.digest = model_digest(target, digests);
   if (options.cache && found < static_cast<std::int64_t>(tasks.tasks.size())) {
     options.cache->disk().trim();
   }
@@ -516,7 +534,12 @@ Result<CompiledModel> lower_model(graph::Graph graph, const task::TaskGraph& tas
   const auto start = std::chrono::steady_clock::now();
   TESSERA_TRY(*lowered, lower_tasks(tasks.tasks, target, options));
   Needs needs;
-  for (const LoweredTask& t : *lowered) needs.layouts.push_back(t.lowered.param_layouts);
+  std::vector<std::uint64_t> digests;
+  for (const LoweredTask& t : *lowered) {
+    needs.layouts.push_back(t.lowered.param_layouts);
+    digests.push_back(kernel::kernel_digest(t.lowered.func));
+  }
+  model.digest = model_digest(target, digests);
   TESSERA_DO(Assembler(graph, tasks, needs, &model).run(options));
   model.lower_ms = elapsed_ms(start);
   return model;
@@ -538,6 +561,7 @@ Result<CompiledModel> build_model(graph::Graph graph, const task::TaskGraph& tas
   needs.layouts.resize(tasks.tasks.size());
   needs.temporaries.resize(tasks.tasks.size());
   code->resize(tasks.tasks.size());
+  std::vector<std::uint64_t> digests(tasks.tasks.size());
   TESSERA_DO(for_each_task(tasks.tasks.size(), options, [&](std::size_t i) -> Result<void> {
     const task::Task& task = tasks.tasks[i];
     std::optional<schedule::Schedule> given;
@@ -548,9 +572,11 @@ Result<CompiledModel> build_model(graph::Graph graph, const task::TaskGraph& tas
     if (!one) return one.error().with_context(fmt::format("task {}", task.name));
     needs.layouts[i] = std::move(one->param_layouts);
     needs.temporaries[i] = one->binary.temporaries;
+    digests[i] = one->digest;
     (*code)[i] = std::move(one->binary);
     return {};
   }));
+  model.digest = model_digest(target, digests);
   TESSERA_DO(Assembler(graph, tasks, needs, &model, branches).run(options));
   model.build_ms = elapsed_ms(start);
   return model;

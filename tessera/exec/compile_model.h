@@ -85,6 +85,9 @@ struct CompiledModel {
   std::int64_t arena_bytes = 0, live_bytes = 0, constant_bytes = 0;
   std::int64_t cached_kernels = 0;  // that were not built but found
   double lower_ms = 0, build_ms = 0;
+  // Of the machine and all kernels (kernel::kernel_digest), 16 hexadecimal digits: the same for
+  // every way to the same code, in an artifact too.
+  std::string digest;
 };
 
 // kInvalidArgument when the inputs and outputs, or any one value, are larger than the memory of

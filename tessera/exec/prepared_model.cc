@@ -27,6 +27,7 @@ class ModelWriter {
     });
     texts(prepared.warnings);
     bytes_.text(m.name);
+    bytes_.text(m.digest);
     texts(m.input_names);
     texts(m.output_names);
     each(m.input_types, [&](const TensorType& t) { type(t); });
@@ -123,6 +124,7 @@ class ModelReader {
     });
     texts(&prepared->warnings);
     m.name = bytes_.text();
+    m.digest = bytes_.text();
     texts(&m.input_names);
     texts(&m.output_names);
     each(&m.input_types, [&](TensorType& t) { type(t); });

@@ -69,7 +69,9 @@ Result<CompiledOp> compile_op(const te::Dag& dag, const std::string& schedule_te
   const auto loading = std::chrono::steady_clock::now();
   TESSERA_TRY(op.code, load(binary, options));
   const double load_ms = elapsed_ms(loading);
-  if (!key.empty()) options.cache->store(key, binary, op.lowered.param_layouts);
+  if (!key.empty()) {
+    options.cache->store(key, binary, op.lowered.param_layouts, kernel_digest(op.lowered.func));
+  }
   op.times.push_back({"llvm_build", t.build_ms});
   op.times.push_back({"llvm_optimise", t.optimise_ms});
   op.times.push_back({"llvm_emit", t.emit_ms});

@@ -9,7 +9,9 @@
 #include <elf.h>
 #include <link.h>
 
+#include "tessera/ir/text.h"
 #include "tessera/kernel/binary_bytes.h"
+#include "tessera/support/hash.h"
 
 namespace tessera::kernel {
 namespace {
@@ -66,6 +68,13 @@ const std::string& build_id() {
 
 }  // namespace
 
+std::uint64_t kernel_digest(const ir::Func& loops) { return hash_bytes(ir::to_text(loops)); }
+
+std::uint64_t kernel_digest(const runtime::Binary& device_code) {
+  return hash_bytes(
+      {reinterpret_cast<const char*>(device_code.bytes.data()), device_code.bytes.size()});
+}
+
 std::string KernelCache::key(const target::Target& target, const codegen::CodegenOptions& options,
                              const std::string& definition, const std::string& schedule) {
   if (build_id().empty()) return "";
@@ -82,6 +91,7 @@ std::optional<CachedKernel> KernelCache::find(const std::string& key,
   ByteReader reader(*bytes);
   CachedKernel out;
   read_binary(reader, target, &out.binary);
+  out.digest = static_cast<std::uint64_t>(reader.number());
   const std::int64_t count = reader.number();
   for (std::int64_t i = 0; i < count && reader.ok(); ++i) {
     const std::string_view text = reader.text();
@@ -98,10 +108,12 @@ std::optional<CachedKernel> KernelCache::find(const std::string& key,
 }
 
 void KernelCache::store(const std::string& key, const runtime::Binary& binary,
-                        const std::vector<schedule::Layout>& param_layouts) const {
+                        const std::vector<schedule::Layout>& param_layouts,
+                        std::uint64_t digest) const {
   if (key.empty()) return;
   ByteWriter writer;
   write_binary(writer, binary);
+  writer.number(static_cast<std::int64_t>(digest));
   writer.number(static_cast<std::int64_t>(param_layouts.size()));
   for (const schedule::Layout& layout : param_layouts) {
     writer.text(layout.empty() ? "" : schedule::to_text(layout));

@@ -175,7 +175,7 @@ std::shared_ptr<const kernel::KernelCache> wrong_kernels(const std::string& mode
     const auto steps = space::default_schedule(tasks[i].dag, target, lower::check_lowers);
     if (!code || !steps) continue;
     for (const std::string& s : {std::string(), schedule::to_text(*steps) + "end"})
-      cache->store(key(tasks[i], s), code->binary, code->param_layouts);
+      cache->store(key(tasks[i], s), code->binary, code->param_layouts, code->digest);
     ++changed;
   }
   EXPECT_GT(changed, 0);

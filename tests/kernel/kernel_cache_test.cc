@@ -66,9 +66,10 @@ TEST_F(KernelCacheTest, GivesBackProgramsOfGpus) {
   ptx.parameters = 2;
   const std::string key = KernelCache::key(h200, {}, "dag", "steps");
   ASSERT_NE(key, "");
-  cache()->store(key, ptx, {{}, schedule::layout_from_text("d1 d0").value()});
+  cache()->store(key, ptx, {{}, schedule::layout_from_text("d1 d0").value()}, 7);
   const auto found = cache()->find(key, h200);
   ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->digest, 7u);
   EXPECT_EQ(found->binary.kind, ptx.kind);
   EXPECT_EQ(found->binary.target.name, "h200");
   EXPECT_EQ(found->binary.bytes, ptx.bytes);
@@ -127,11 +128,11 @@ TEST_F(KernelCacheTest, EntriesThatAreNoKernelsAreNotLoaded) {
   runtime::Binary no_elf;
   no_elf.bytes = {1, 2, 3};
   no_elf.kernels = {{"f", 0, 0}};
-  c->store(key, no_elf, {});
+  c->store(key, no_elf, {}, 0);
   ASSERT_TRUE(c->find(key, target::host()).has_value());
   EXPECT_FALSE(runtime::load_kernel(c->find(key, target::host())->binary).ok());
   EXPECT_FALSE(c->find("", target::host()).has_value());
-  c->store("", no_elf, {});
+  c->store("", no_elf, {}, 0);
   EXPECT_EQ(c->disk().usage().entries, 1);
 }
 

@@ -1,4 +1,5 @@
 """tessera.compile, load, Model and Session on NumPy arrays."""
+import json
 import os
 import subprocess
 import tempfile
@@ -13,6 +14,34 @@ def mlp_file(folder):
     path = os.path.join(folder, "mlp.onnx")
     subprocess.run([tessera.program(), "zoo", "--export", "mlp", "--output", path], check=True, capture_output=True)
     return path
+
+
+def digest_of_run(model):
+    """Of the kernels that `tessera run` makes of a model."""
+    command = [tessera.program(), "run", model, "--random", "--threads", "1", "--json"]
+    return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["plan_digest"]
+
+
+class SameCodeTest(unittest.TestCase):
+    def test_every_way_gives_the_code_of_the_program(self):
+        class Options:
+            intra_op_num_threads = 1
+
+        models = ["zoo:mlp", "zoo:mlp@dtype=f16", "zoo:mlp@quant=qdq", "zoo:resnet18@quant=qdq,size=32,classes=10"]
+        for model in models:
+            with self.subTest(model=model), tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "model.onnx")
+                subprocess.run([tessera.program(), "zoo", "--export", model[4:], "--output", path], check=True,
+                               capture_output=True)
+                with open(path, "rb") as file:
+                    content = file.read()
+                want = digest_of_run(model)
+                self.assertEqual(tessera.compile(model, threads=1).plan_digest, want)
+                self.assertEqual(tessera.compile(path, threads=1).plan_digest, want)
+                self.assertEqual(tessera.compile(content, threads=1).plan_digest, want)
+                for source in (path, content):
+                    session = tessera.InferenceSession(source, Options())
+                    self.assertEqual([m.plan_digest for m in session._models.values()], [want])
 
 
 class ModelTest(unittest.TestCase):

@@ -91,7 +91,7 @@ typedef struct tsr_model_info {
   const char* features; /* "avx2,fma": what the processor must have */
   int32_t device_type;  /* where it computes: TSR_DL_CPU, TSR_DL_CUDA or TSR_DL_OPENCL */
   const char* model_digest;
-  const char* plan_digest;
+  const char* plan_digest; /* of the machine and the kernels */
   const char* weights_digest;
   int64_t weights_bytes; /* of the embedded data or of the weights file */
   int32_t weights_embedded;

@@ -38,9 +38,7 @@ graph::PassOptions passes_for(const target::Target& target) {
   return passes;
 }
 
-LoadOptions load_options_for(const target::Target& target) {
-  LoadOptions options;
-  options.passes = passes_for(target);
+std::int64_t integer_products_for(const target::Target& target) {
   constexpr int kWarpRows = 16;
   const auto shapes = target::tensor_shapes(target);
   const bool warps = std::any_of(shapes.begin(), shapes.end(), [](const target::TensorShape& s) {
@@ -48,7 +46,13 @@ LoadOptions load_options_for(const target::Target& target) {
   });
   // One instruction of a processor adds four products; images are unsigned and weights signed.
   const bool dots = target.arch == target::Arch::kAArch64 ? target.has_i8_mma : target.has_i8_dot;
-  options.integer_products = warps ? 1 : dots ? 4 : 0;
+  return warps ? 1 : dots ? 4 : 0;
+}
+
+LoadOptions load_options_for(const target::Target& target) {
+  LoadOptions options;
+  options.passes = passes_for(target);
+  options.integer_products = integer_products_for(target);
   return options;
 }
 

@@ -12,18 +12,21 @@ namespace tessera::driver {
 
 // What the passes know of the machine that the graph is for.
 graph::PassOptions passes_for(const target::Target& target);
+// LoadOptions::integer_products where the machine multiplies bytes at once.
+std::int64_t integer_products_for(const target::Target& target);
 
+// As they are: for this machine.
 struct LoadOptions {
   onnx::ImportOptions import;
   graph::PassOptions passes = passes_for(target::host());
   bool optimize = true;  // false: the graph as import leaves it
   // QDQ models multiply bytes where a multiple of so many elements is summed (0: nowhere;
   // onnx/integer_products.h), unless f32 is computed in another type.
-  std::int64_t integer_products = 0;
+  std::int64_t integer_products = integer_products_for(target::host());
   std::shared_ptr<const kernel::KernelCache> cache;  // of the code that folds constants
 };
 
-// With the passes of the target, and products of bytes where it has tensor cores for them.
+// For that machine.
 LoadOptions load_options_for(const target::Target& target);
 
 // `spec` is the path of an ONNX file, or zoo:NAME[@parameter=value,...].

@@ -165,6 +165,7 @@ Result<exec::PreparedModel> prepare_model(ModelSource& source, const PrepareOpti
     if (options.load.import.warn) options.load.import.warn(w);
   };
   exec::ModelOptions build = options.build;
+  build.partition.follow(load.passes.rules);
   if (options.plan) {
     options.plan->apply_to(&load);
     options.plan->apply_to(&build);

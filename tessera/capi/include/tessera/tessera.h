@@ -21,7 +21,7 @@ extern "C" {
 
 /* Grows when functions are added at the end of tsr_api or fields at the end of an options struct; a
  * library serves all versions up to its own. */
-#define TSR_API_VERSION 5
+#define TSR_API_VERSION 6
 
 typedef struct tsr_model tsr_model;
 typedef struct tsr_session tsr_session;
@@ -127,6 +127,12 @@ typedef struct tsr_api {
    * tensors on the device it is only put on it. */
   tsr_status (*run_on_stream)(tsr_session* session, const tsr_dl_tensor* inputs, int32_t num_inputs,
                               const tsr_dl_tensor* outputs, int32_t num_outputs, void* stream);
+
+  /* Since version 6. 16 hexadecimal digits that say what the kernels are and what machine they are
+   * for, as plan_digest of an artifact does: two models with the same digits compute in the same
+   * way. Empty: a model for another processor, whose kernels are made by save. Valid as long as the
+   * model. */
+  const char* (*plan_digest)(const tsr_model* model);
 } tsr_api;
 
 /* NULL: the library is older than `version`. */

@@ -239,6 +239,8 @@ class Model {
 
   const std::vector<TensorInfo>& inputs() const { return *inputs_; }
   const std::vector<TensorInfo>& outputs() const { return *outputs_; }
+  // What the kernels are: the same digits, the same code.
+  std::string plan_digest() const { return detail::api().plan_digest(handle_.get()); }
   tsr_model* handle() const noexcept { return handle_.get(); }
 
  private:
