@@ -1,11 +1,16 @@
 #include "tessera/dataset/training.h"
 
 #include <algorithm>
+#include <charconv>
 #include <set>
+#include <sstream>
 
 #include <fmt/ranges.h>
 
+#include "tessera/space/kind.h"
 #include "tessera/support/npz.h"
+#include "tessera/target/target.h"
+#include "tessera/te/dag.h"
 
 namespace tessera::dataset {
 
@@ -39,6 +44,75 @@ std::map<std::string, std::string> data_notes(const Dataset& data, const Split& 
     targets.insert(fmt::format("{} threads={}", machine.target, machine.threads));
   }
   return {{"dataset", digest(data)}, {"targets", fmt::format("{}", fmt::join(targets, "; "))}};
+}
+
+std::set<std::string> keys_of(const Dataset& data, const Split& split, std::uint8_t part) {
+  std::set<std::string> out;
+  for (std::size_t i = 0; i < split.part.size(); ++i) {
+    if (split.part[i] != part) continue;
+    out.insert(data.tasks[static_cast<std::size_t>(data.examples[i].task)].key);
+  }
+  return out;
+}
+
+std::map<std::string, std::int64_t> kinds_of(const Dataset& data, const Split& split) {
+  std::vector<Result<target::Target>> machines;
+  for (const MachineInfo& m : data.machines) {
+    machines.push_back(target::target_from_text(m.target));
+  }
+  std::map<std::string, std::int64_t> out;
+  Result<te::Dag> dag = Error{};
+  std::int32_t task = -1;  // whose it is: examples are grouped
+  for (std::size_t i = 0; i < split.part.size(); ++i) {
+    const Example& e = data.examples[i];
+    if (split.part[i] != kTrain || !(e.seconds > 0)) continue;
+    if (e.task != task) {
+      const TaskInfo& info = data.tasks[static_cast<std::size_t>(e.task)];
+      dag = te::dag_from_text(info.format == "tessera" ? info.definition : "");
+      task = e.task;
+    }
+    const auto machine = static_cast<std::size_t>(e.machine);
+    if (!dag.ok() || !machines[machine].ok()) continue;
+    ++out[space::candidate_kind(*dag, *machines[machine], data.machines[machine].threads,
+                                e.candidate)];
+  }
+  return out;
+}
+
+std::string to_note(const SplitOptions& options) {
+  const auto word = [](bool b) { return b ? "yes" : "no"; };
+  return fmt::format("by-reduction={},seed={},test={},validation={},quiet={},tasks={},per-task={}",
+                     word(options.by_reduction), options.seed, options.test, options.validation,
+                     word(options.quiet), options.most_tasks, options.most_per_task);
+}
+
+Result<void> read_note(const std::string& note, SplitOptions* options) {
+  std::map<std::string, std::string> words;
+  std::istringstream parts(note);
+  for (std::string part; std::getline(parts, part, ',');) {
+    const std::size_t equals = std::min(part.find('='), part.size());
+    words[part.substr(0, equals)] = part.substr(std::min(equals + 1, part.size()));
+  }
+  bool good = words.size() == 7;
+  const auto number = [&](const char* name, auto* value) {
+    const std::string& text = words[name];
+    const char* end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, *value);
+    good = good && error == std::errc() && stop == end;
+  };
+  const auto flag = [&](const char* name, bool* value) {
+    *value = words[name] == "yes";
+    good = good && (*value || words[name] == "no");
+  };
+  flag("by-reduction", &options->by_reduction);
+  number("seed", &options->seed);
+  number("test", &options->test);
+  number("validation", &options->validation);
+  flag("quiet", &options->quiet);
+  number("tasks", &options->most_tasks);
+  number("per-task", &options->most_per_task);
+  if (good) return {};
+  return make_error(ErrorCode::kInvalidArgument, "'{}' does not say how a split was drawn", note);
 }
 
 Result<void> write_columns(const std::string& path, const Columns& columns) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -27,6 +28,18 @@ void keep_machine(const Dataset& data, const std::string& text, bool tested_too,
 // Notes of a model about the data of its training part: "dataset" (digest) and "targets" ("TARGET
 // threads=N; ...").
 std::map<std::string, std::string> data_notes(const Dataset& data, const Split& split);
+
+// Keys of the tasks that have examples of a part.
+std::set<std::string> keys_of(const Dataset& data, const Split& split, std::uint8_t part);
+// Timed examples of the training part by their kind (space/kind.h); those of foreign formats, and
+// of machines that cannot be read, are of none.
+std::map<std::string, std::int64_t> kinds_of(const Dataset& data, const Split& split);
+
+// What of a split is not in its kind and its test networks, as one word of a model's notes:
+// "by-reduction=yes,seed=1,test=0.1,validation=0.1,quiet=no,tasks=0,per-task=0".
+std::string to_note(const SplitOptions& options);
+// Fills those fields. kInvalidArgument: it is not such a word.
+Result<void> read_note(const std::string& note, SplitOptions* options);
 
 // An npz with one f32 value an example in each array.
 using Columns = std::vector<std::pair<const char*, const std::vector<float>*>>;

@@ -12,6 +12,10 @@ namespace tessera::target {
 // schedule is at worst slower.
 std::string mismatch(const Target& made_for, const Target& wanted);
 
+// One word that is the same for machines without a mismatch in either direction:
+// "x86_64:32x64:fma+f16", "nvptx64:255x16:fma:sm_90a".
+std::string machine_kind(const Target& t);
+
 // Whether times measured on one are times of the other: everything is equal but the name, the
 // cores and the threads that were to be used.
 bool same_machine(const Target& a, const Target& b);

@@ -30,11 +30,15 @@ Result<feature::Rows> rows_of(const TrainOptions& options) {
 }
 
 // For those who evaluate: they must not test on what any of the trainings learnt from.
-Result<nn::Notes> split_notes(const Flags& flags) {
+Result<nn::Notes> data_notes(const Flags& flags, const dataset::Dataset& data,
+                             const dataset::Split& parts) {
   const bool by_network = flags.examples.kind == dataset::SplitKind::kByNetwork;
   const nn::TrainingSplit split{dataset::to_text(flags.examples.kind),
-                                by_network ? flags.holdout : ""};
-  nn::Notes notes;
+                                by_network ? flags.holdout : "", dataset::to_note(flags.examples)};
+  nn::Notes notes = dataset::data_notes(data, parts);
+  nn::note_tasks(dataset::keys_of(data, parts, dataset::kTrain),
+                 dataset::keys_of(data, parts, dataset::kValidation), &notes);
+  nn::note_kinds(dataset::kinds_of(data, parts), &notes);
   if (flags.train.init.empty()) {
     nn::note_training(split, nullptr, &notes);
     return notes;
@@ -104,7 +108,7 @@ Result<JobResult> run_job(const Flags& flags, Library& library, const std::atomi
   const int threads = host_threads(flags.train.trainee.threads);
   TESSERA_TRY(const dataset::FeatureStore* store,
               library.features(flags.data, kind, flags.features, threads));
-  TESSERA_TRY(nn::Notes notes, split_notes(flags));
+  TESSERA_TRY(nn::Notes notes, data_notes(flags, *data, split));
   const auto start = std::chrono::steady_clock::now();
   JobResult out;
   TrainOptions options = flags.train;
@@ -113,7 +117,6 @@ Result<JobResult> run_job(const Flags& flags, Library& library, const std::atomi
   TESSERA_TRY(out.trained, train(*store, split.part, options, print_epoch, &stop));
   out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   nn::TrainedNetwork& network = out.trained.network;
-  network.notes.merge(dataset::data_notes(*data, split));
   network.notes.merge(notes);
   if (!out.trained.interrupted) {
     TESSERA_TRY(const Predictions predictions,

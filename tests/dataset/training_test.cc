@@ -39,6 +39,56 @@ TEST(Training, KeepsAMachine) {
   EXPECT_EQ(data_notes(data, split).at("dataset"), digest(data));
 }
 
+TEST(Training, CountsKindsOfTimedExamples) {
+  Dataset data = small_dataset(16);
+  Split split;
+  split.part.assign(data.examples.size(), kTrain);
+  std::int64_t all = 0;
+  for (const auto& [kind, count] : kinds_of(data, split)) {
+    EXPECT_EQ(kind.find("aarch64:32x16:"), 0u) << kind;
+    EXPECT_NE(kind.find(" 1 f32 "), std::string::npos) << kind;
+    all += count;
+  }
+  EXPECT_EQ(all, 3 * 14) << "two of sixteen failed";
+  EXPECT_EQ(keys_of(data, split, kTrain).size(), 3u);
+  EXPECT_TRUE(keys_of(data, split, kTest).empty());
+  for (std::size_t i = 0; i < data.examples.size(); ++i) {
+    if (data.examples[i].task == 0) split.part[i] = kTest;
+  }
+  EXPECT_EQ(keys_of(data, split, kTest), std::set<std::string>{data.tasks[0].key});
+  EXPECT_EQ(keys_of(data, split, kTrain).size(), 2u);
+  data.tasks[1].format = "ansor";  // of which nothing is known
+  all = 0;
+  for (const auto& [kind, count] : kinds_of(data, split)) all += count;
+  EXPECT_EQ(all, 14);
+  data.machines[0].target = "somewhere";
+  EXPECT_TRUE(kinds_of(data, split).empty());
+}
+
+TEST(Training, NotesOfSplitsAreReadBack) {
+  SplitOptions how;
+  how.by_reduction = true;
+  how.seed = 12345678901u;
+  how.test = 0.05;
+  how.validation = 0.2;
+  how.quiet = true;
+  how.most_tasks = 7;
+  how.most_per_task = 9;
+  SplitOptions back;
+  ASSERT_TRUE(read_note(to_note(how), &back).ok()) << to_note(how);
+  EXPECT_EQ(to_note(back), to_note(how));
+  EXPECT_EQ(back.seed, how.seed);
+  EXPECT_EQ(back.validation, how.validation);
+  EXPECT_TRUE(back.by_reduction && back.quiet);
+  for (const char* bad : {"", "seed=1",
+                          "by-reduction=maybe,seed=1,test=0.1,validation=0.1,quiet=no,"
+                          "tasks=0,per-task=0",
+                          "by-reduction=yes,seed=x,test=0.1,validation=0.1,quiet=no,tasks=0,"
+                          "per-task=0"}) {
+    EXPECT_FALSE(read_note(bad, &back).ok()) << bad;
+  }
+}
+
 TEST(Training, WritesColumns) {
   const std::string path = ::testing::TempDir() + "/training_columns.npz";
   const std::vector<float> a = {1, 2}, b = {3, 4};

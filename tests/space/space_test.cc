@@ -7,11 +7,24 @@
 
 #include "tessera/lower/check_lowers.h"
 #include "tessera/space/default_schedule.h"
+#include "tessera/space/kind.h"
 #include "tessera/space/walk.h"
+#include "tessera/te/op_spec.h"
 #include "tests/space/space_case.h"
 
 namespace tessera::space {
 namespace {
+
+TEST(CandidateKind, NamesMachineThreadsElementsAndSketch) {
+  const target::Target haswell = target::find_target("haswell").value();
+  const auto kind = [&](const char* op, int threads) {
+    const te::Dag dag = te::make_dag(te::parse_op_spec(op).value()).value();
+    const Space space = make_space(dag, haswell, lower::check_lowers).value();
+    return candidate_kind(dag, haswell, threads, space.to_text(space.preferred()));
+  };
+  EXPECT_EQ(kind("matmul:M=8,N=8,K=8", 1), "x86_64:16x32:fma 1 f32 reasoned");
+  EXPECT_EQ(kind("softmax:R=8,C=8", 4), "x86_64:16x32:fma 4 f32 reasoned");
+}
 
 Decision numbers(std::string name, const std::vector<std::int64_t>& values) {
   Decision d{.name = std::move(name), .kind = DecisionKind::kTile, .values = {}, .labels = {}};

@@ -233,6 +233,24 @@ TEST(Mismatch, SaysWhatDiffers) {
   EXPECT_NE(mismatch(avx512, dots), mismatch(dots, avx512));
 }
 
+TEST(MachineKind, IsTheSameWhereNothingMismatches) {
+  Target other = host();
+  other.name = "elsewhere";
+  other.cores += 3;
+  other.l2_bytes *= 2;
+  EXPECT_EQ(machine_kind(other), machine_kind(host()));
+  other.has_i8_dot = !other.has_i8_dot;
+  EXPECT_NE(machine_kind(other), machine_kind(host()));
+  EXPECT_EQ(machine_kind(*find_target("haswell")), "x86_64:16x32:fma");
+  EXPECT_EQ(machine_kind(*find_target("h200")), "nvptx64:255x16:fma+f16:sm_90a");
+  EXPECT_EQ(machine_kind(*find_target("sapphirerapids")), "x86_64:32x64:fma+f16+bf16_dot+i8_dot");
+  for (const std::string& name : target_names()) {
+    const Target t = *find_target(name);
+    EXPECT_EQ(machine_kind(t).find(' '), std::string::npos) << "one word";
+    EXPECT_EQ(machine_kind(*target_from_text(to_text(t))), machine_kind(t)) << name;
+  }
+}
+
 TEST(FromText, ReadsBackEveryMachine) {
   std::vector<Target> targets = {host()};
   for (const Machine& m : machines()) targets.push_back(make_target(m));

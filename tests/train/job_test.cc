@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tessera/dataset/training.h"
 #include "tessera/nn/network_file.h"
 #include "tessera/nn/training_notes.h"
 #include "tessera/support/files.h"
@@ -145,8 +146,11 @@ TEST_F(JobTest, FineTuningRemembersWhatWasHeldOutBefore) {
   ASSERT_TRUE(resolve(flags_).ok());
   const Result<JobResult> tuned = run_job(flags_, library_, stop_);
   ASSERT_TRUE(tuned.ok()) << tuned.error().message;
+  const std::string how = dataset::to_note(flags_.examples);
   EXPECT_EQ(nn::trainings(tuned->trained.network.notes),
-            (std::vector<nn::TrainingSplit>{{"by-network", "first"}, {"by-network", "second"}}));
+            (std::vector<nn::TrainingSplit>{{"by-network", "first", how},
+                                            {"by-network", "second", how}}));
+  EXPECT_TRUE(nn::training_tasks(tuned->trained.network.notes).has_value());
 }
 
 TEST_F(JobTest, RefusesEarlyWhatCouldNotBeWrittenOrRead) {

@@ -69,8 +69,12 @@ nn::Notes notes_of(const dataset::Dataset& data, const dataset::Split& split,
                    const TrainTreesOptions& options, const TrainTreesResult& result) {
   nn::Notes notes = dataset::data_notes(data, split);
   const bool by_network = options.split.kind == dataset::SplitKind::kByNetwork;
+  nn::note_tasks(dataset::keys_of(data, split, dataset::kTrain),
+                 dataset::keys_of(data, split, dataset::kValidation), &notes);
+  nn::note_kinds(dataset::kinds_of(data, split), &notes);
   nn::note_training({dataset::to_text(options.split.kind),
-                     by_network ? fmt::format("{}", fmt::join(options.split.holdout, ",")) : ""},
+                     by_network ? fmt::format("{}", fmt::join(options.split.holdout, ",")) : "",
+                     dataset::to_note(options.split)},
                     nullptr, &notes);
   notes["loss"] = options.objective;
   notes["seed"] = fmt::format("{}", options.seed);

@@ -1,0 +1,19 @@
+// What a candidate is like, for those who learnt from others: nothing is known of kinds that nobody
+// measured.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "tessera/target/target.h"
+#include "tessera/te/dag.h"
+
+namespace tessera::space {
+
+// "MACHINE THREADS TYPES SKETCH", four words: target::machine_kind, the threads of the code, the
+// types of all elements that the task reads, computes and writes ("f32", "f32+i32+u8") and the
+// sketch of the candidate, whose text begins with its name and a colon.
+std::string candidate_kind(const te::Dag& dag, const target::Target& target, int threads,
+                           std::string_view candidate);
+
+}  // namespace tessera::space
