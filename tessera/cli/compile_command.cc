@@ -1,4 +1,5 @@
 // tessera compile: a model as a library with a C header, for this machine or another.
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -26,7 +27,7 @@ struct CompileArgs {
   ModelArgs model;
   PlanArgs plan;
   std::string output, target = "host", emit = "so", weights = "auto", picked;
-  std::string search_model = driver::kShipped, language = driver::kNoModel;
+  std::string search_model, language = driver::kNoModel;  // empty: as the language needs it
   artifact::ArtifactOptions options;
   int threads = 0;  // 0: one a core of the target
   bool check = false, json = false;
@@ -55,6 +56,11 @@ Result<void> save_picked(const CompileArgs& args, const target::Target& target,
   return plan::save_plan(picked, args.picked);
 }
 
+std::ptrdiff_t count_changed(const driver::ZeroTrialResult& r) {
+  return std::count_if(r.tasks.begin(), r.tasks.end(),
+                       [](const driver::TaskPrediction& t) { return t.changed; });
+}
+
 Result<Compiled> compile(const CompileArgs& args, std::optional<driver::PlanSchedules>* plan,
                          std::optional<driver::ZeroTrialResult>* judged) {
   static const std::map<std::string, artifact::Emit> kEmit = {{"so", artifact::Emit::kShared},
@@ -74,7 +80,10 @@ Result<Compiled> compile(const CompileArgs& args, std::optional<driver::PlanSche
   }
   driver::CompileOptions decide;
   decide.target = code_target(target, args);
-  decide.cost_model = args.search_model;
+  const bool written = args.language != driver::kNoModel;
+  decide.cost_model = !args.search_model.empty() ? args.search_model
+                      : written                  ? driver::kShipped
+                                                 : driver::kNoModel;
   decide.language = args.language;
   decide.note = [](const std::string& line) { fmt::print(stderr, "tessera: {}\n", line); };
   decide.build.progress = build_progress();
@@ -94,10 +103,11 @@ Result<Compiled> compile(const CompileArgs& args, std::optional<driver::PlanSche
   if (!model) return driver::about_model(model.error(), args.model.model);
   options.model = model->build;
   *judged = std::move(model->judged);
-  if (plan->has_value() && judged->has_value()) {
+  // Where they changed nothing the plan itself says what it lacks.
+  if (plan->has_value() && judged->has_value() && count_changed(**judged) > 0) {
     const std::size_t all = model->tasks.tasks.size(), found = all - (*judged)->tasks.size();
     fmt::print(stderr,
-               "tessera: warning: {}: has schedules for {} of {} tasks; a cost model picks the "
+               "tessera: warning: {}: has schedules for {} of {} tasks; learned models judge the "
                "others\n",
                args.plan.plan, found, all);
   }
@@ -132,35 +142,20 @@ void print_report(const CompileArgs& args, const artifact::ArtifactReport& r) {
              m.weights_bytes, m.arena_bytes, (r.lower_ms + r.emit_ms + r.link_ms) / 1000);
 }
 
-// "with 4 threads"; of a device nothing.
-std::string threads_text(const driver::ZeroTrialResult& r, target::Kind device) {
-  if (device != target::Kind::kCpu) return "";
-  if (r.measured_threads == 1) return " with one thread, the only number that was learnt from";
-  return fmt::format(" with {}{}",
-                     r.threads == 1 ? "one thread" : fmt::format("{} threads", r.threads),
-                     r.threads == r.measured_threads ? ", the most that was learnt from" : "");
+// What the models changed, if anything: nothing was measured.
+void print_choices(const driver::ZeroTrialResult& r) {
+  const std::ptrdiff_t changed = count_changed(r);
+  if (changed == 0) return;
+  fmt::print(stderr,
+             "{} of {} by learned models instead of the default schedules; nothing was measured\n",
+             changed, counted(r.tasks.size(), "kernel"));
 }
 
-void print_prediction(const CompileArgs& args, const driver::ZeroTrialResult& r,
-                      target::Kind device) {
-  std::int64_t scored = 0, changed = 0;
-  for (const driver::TaskPrediction& t : r.tasks) {
-    scored += t.scored;
-    changed += t.changed ? 1 : 0;
-  }
-  const bool part = !args.plan.plan.empty();
-  fmt::print(stderr, "{} of {}{} judged, none measured; {} from the default\n",
-             counted(scored, "candidate"), counted(r.tasks.size(), "task"),
-             part ? fmt::format(" that {} lacks", args.plan.plan) : "",
-             changed == 1 ? "1 task differs" : fmt::format("{} tasks differ", changed));
-  if (r.seconds <= 0) return;
-  fmt::print(
-      stderr, "predicted{}: {}{}, {} to {} with 80 % confidence{}; with default schedules {}\n",
-      part ? " for these" : "", time_text(r.seconds), threads_text(r, device), time_text(r.low_s),
-      time_text(r.high_s), r.calibrated ? "" : " (never calibrated)", time_text(r.default_s));
-  if (r.tuned_s <= 0) return;
-  fmt::print(stderr, "tuning is expected to gain about {:.0f} %, as it did for tasks like these\n",
-             100 * (1 - r.tuned_s / r.seconds));
+// What else could be done for speed: without a plan, measure.
+void print_next_step(const CompileArgs& args) {
+  if (!args.plan.plan.empty()) return;
+  fmt::print(stderr, "to search for faster schedules by measuring{}: tessera tune {}\n",
+             args.target == "host" ? "" : ", on such a machine", args.model.model);
 }
 
 int compile_command(const CompileArgs& args) {
@@ -177,8 +172,9 @@ int compile_command(const CompileArgs& args) {
   fmt::print(
       stderr, "{}\n",
       result->check ? to_text(*result->check) : "not compared with the model; --check compares it");
-  if (judged)
-    print_prediction(args, *judged, result->report.metadata.device);  // on stderr, beside JSON too
+  // On stderr, beside JSON too.
+  if (judged) print_choices(*judged);
+  print_next_step(args);
   return result->check && result->check->wrong() ? kWrongNumbers : kOk;
 }
 
@@ -211,10 +207,12 @@ void add_compile(Flags& app, std::function<int()>* run) {
                   "Threads that the code is made for (default: one per core of the target)")
       ->check(range(1, 1024))
       ->hide_default();
-  sub->add_option("--search-model", args->search_model,
-                  "Cost model that picks schedules where no plan does: a file, several that judge "
-                  "together (A,B,C), none, or shipped: what comes with Tessera for the target "
-                  "(default)");
+  sub->add_option(
+         "--search-model", args->search_model,
+         "Cost model that may replace default schedules of one-threaded code and of GPUs, "
+         "nothing measured, where it learnt from kernels of the kind: a file, several that "
+         "judge together (A,B,C), shipped, or none (default; with --language, shipped)")
+      ->hide_default();
   sub->add_option("--language", args->language,
                   "Language model that proposes schedules to the cost model: a file, shipped, or "
                   "none (default)");

@@ -6,9 +6,11 @@
 #include <utility>
 
 #include "tessera/cli/command.h"
+#include "tessera/cli/counted.h"
 #include "tessera/cli/eval_graphs.h"
 #include "tessera/cli/eval_output.h"
 #include "tessera/cli/progress.h"
+#include "tessera/driver/learn/note_data.h"
 #include "tessera/support/files.h"
 #include "tessera/target/cpus.h"
 
@@ -20,7 +22,7 @@ struct EvalArgs {
   std::vector<std::string> weights, scores, graphs;
   driver::EvalOptions options;
   bool shipped = false, json = false, markdown = false;
-  bool coverage = false, calibrate = false, unseen = false, searches = false;
+  bool note = false, unseen = false, searches = false;
 };
 
 // "FILE" or "NAME[/LOSS]=FILE".
@@ -81,19 +83,13 @@ auto with_progress(const EvalArgs& args, Work work)
   return result;
 }
 
-int run_coverage(const EvalArgs& args) {
-  const auto result = with_progress(args, driver::measure_coverage);
+int run_note(const EvalArgs& args) {
+  const auto result = with_progress(args, driver::note_training_data);
   if (!result) return report(result.error());
-  if (args.json) {
-    print_json(to_json(*result));
-  } else {
-    fmt::print("{}", coverage_text(*result));
-  }
-  for (const driver::ModelCoverage& m : *result) {
-    if (!args.calibrate) break;
-    if (const auto stored = driver::store_calibration(m.path, m.calibration); !stored) {
-      return report(stored.error());
-    }
+  for (const driver::NotedData& n : *result) {
+    fmt::print("{}: {} timed records of {}; {}\n", n.path, n.examples, counted(n.kinds, "kind"),
+               n.exact ? "the split and its tasks are noted"
+                       : "the split cannot be drawn again exactly, its tasks are not noted");
   }
   return kOk;
 }
@@ -124,7 +120,7 @@ int run_graphs(const EvalArgs& args) {
 
 int run_eval(const EvalArgs& args) {
   if (!args.graphs.empty()) return run_graphs(args);
-  if (args.coverage || args.calibrate) return run_coverage(args);
+  if (args.note) return run_note(args);
   const Result<driver::EvalResult> result = evaluate(args);
   if (!result) return report(result.error());
   if (args.json) {
@@ -144,7 +140,6 @@ void add_eval(Flags& app, std::function<int()>* run) {
       "With --graphs, estimate is one of them: what the files say themselves.\n"
       "Examples:\n  tessera eval --shipped --holdout tenset5 --json\n"
       "  tessera eval --data DIR --weights mlp.safetensors atformer.safetensors --plot models.svg\n"
-      "  tessera eval --shipped --coverage\n"
       "  tessera eval --data DIR --scores mlp/rank=mlp.npz --split by-task --markdown\n"
       "  tessera eval --graphs net.npz --weights graphsage.safetensors --json");
   const auto args = std::make_shared<EvalArgs>();
@@ -178,11 +173,10 @@ void add_eval(Flags& app, std::function<int()>* run) {
       ->hide_default();
   sub->add_option("--seed", o.seed, "Of the random baseline");
   sub->add_option("--plot", args->plot, "SVG of top-1 and top-5 scores to write");
-  sub->add_flag("--coverage", args->coverage,
-                "How often the 80 % interval of a network's predicted time holds the measured one: "
-                "each network by a calibration on the others, of tasks that no training saw");
-  sub->add_flag("--calibrate", args->calibrate,
-                "The same, and write the calibration into the notes of the files, for compile");
+  sub->add_flag("--note", args->note,
+                "Instead, write into the notes of the files what they learnt from in this dataset: "
+                "the kinds of records, and the tasks where the split can be drawn again exactly. "
+                "Newly trained models have these notes");
   Option* json = sub->add_flag("--json", args->json, "Print JSON");
   sub->add_flag("--markdown", args->markdown, "Print tables as Markdown")->excludes(json);
   o.threads = 0;

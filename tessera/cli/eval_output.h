@@ -6,7 +6,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tessera/driver/learn/coverage.h"
 #include "tessera/driver/learn/eval.h"
 
 namespace tessera::cli {
@@ -15,9 +14,6 @@ namespace tessera::cli {
 std::string eval_text(const driver::EvalResult& result);
 std::string eval_markdown(const driver::EvalResult& result);
 nlohmann::ordered_json to_json(const driver::EvalResult& result);
-// One row a model: its calibration and how often its intervals held.
-std::string coverage_text(const std::vector<driver::ModelCoverage>& models);
-nlohmann::ordered_json to_json(const std::vector<driver::ModelCoverage>& models);
 // Top-1 and top-5 scores, one row per model.
 std::string plot_svg(const driver::EvalResult& result);
 

@@ -3,12 +3,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "tessera/feature/feature_set.h"
-#include "tessera/model/time_calibration.h"
 #include "tessera/support/result.h"
 
 namespace tessera::model {
@@ -30,11 +28,6 @@ struct Needs {
   bool context = false;  // FeatureSet::context
   bool parents = false;  // FeatureSet::parents
   friend bool operator==(const Needs&, const Needs&) = default;
-};
-
-// How log_time missed on validation data: quantiles of log2(measured) - log2(predicted).
-struct TimeResiduals {
-  double low = 0, mid = 0, high = 0;  // 10 %, 50 %, 90 %
 };
 
 struct FitOptions {
@@ -70,9 +63,9 @@ class CostModel {
   // log2 of the seconds of each candidate; empty for models that only know an order, and when it
   // cannot tell.
   virtual std::vector<float> log_time(const feature::FeatureSet& features) const;
-  virtual TimeResiduals residuals() const { return {}; }
-  // How its times of whole networks are off; nothing: that was never estimated.
-  virtual std::optional<TimeCalibration> calibration() const { return std::nullopt; }
+  // Timed candidates of that kind (space::candidate_kind) that it learnt from; 0: none, or it does
+  // not know.
+  virtual std::int64_t examples_of(const std::string& /*kind*/) const { return 0; }
   // Most threads of any code that it learnt from; 0: not known.
   virtual int most_threads() const { return 0; }
   // Why the latest predictions that failed did; empty: none has.

@@ -9,7 +9,7 @@
 
 #include "tessera/dataset/candidate_rows.h"
 #include "tessera/dataset/features.h"
-#include "tessera/driver/learn/coverage.h"
+#include "tessera/dataset/training.h"
 #include "tessera/infer/network_scorer.h"
 #include "tessera/lower/check_lowers.h"
 #include "tessera/model/cost_model.h"
@@ -217,95 +217,77 @@ TEST_F(Eval, SaysWhatWasSeenInTraining) {
     add(Kind::kWeights, save_network(network, "net"));
     return evaluate();
   };
-  // Tested: resnet50, by the default hold-out.
-  const EvalResult same = evaluated({{"split", "by_network"}, {"holdout", "tenset5"}});
+  const auto key = [&](std::size_t task) { return data_.tasks[task].key; };
+  nn::Notes noted;
+  nn::note_training({"by-network", "tenset5", dataset::to_note({})}, nullptr, &noted);
+  // Tested: resnet50, by the default hold-out: the first two tasks.
+  nn::note_tasks({key(2)}, {}, &noted);
+  const EvalResult same = evaluated(noted);
   EXPECT_EQ(same.models[0].seen, 0u);
   EXPECT_EQ(same.models[0].notes.count("seen_in_training"), 0u);
   EXPECT_EQ(seen_in_training(same), "");
-  EXPECT_EQ(evaluated({{"split", "by_network"}, {"holdout", "resnet50"}}).models[0].seen, 0u);
-  EXPECT_FALSE(evaluated({}).models[0].seen.has_value());
-  // "tiny" shares one of the two tasks.
-  const EvalResult other = evaluated({{"split", "by_network"}, {"holdout", "tiny,absent"}});
-  EXPECT_EQ(other.models[0].seen, other.records / 2);
-  EXPECT_EQ(other.models[0].notes.at("seen_in_training"), fmt::format("{}", other.records / 2));
-  EXPECT_EQ(seen_in_training(other),
-            fmt::format("mlp listmle: {} of {} test records were seen in training, which held out "
-                        "by-network tiny,absent\n",
-                        other.records / 2, other.records));
-  // Held out at the end only.
-  const EvalResult tuned = evaluated(
-      {{"split", "by_network"}, {"holdout", "tenset5"}, {"earlier_splits", "by_network tiny"}});
-  EXPECT_EQ(tuned.models[0].seen, tuned.records / 2);
-  EXPECT_NE(seen_in_training(tuned).find("by-network tiny, then by-network tenset5"),
-            std::string::npos);
-  EXPECT_EQ(evaluated({{"split", "by_eye"}}).models[0].seen, same.records);
+  // Learnt from, or chosen by.
+  for (const bool validated : {false, true}) {
+    nn::note_tasks({key(validated ? 2 : 0)}, {key(validated ? 0 : 2)}, &noted);
+    const EvalResult other = evaluated(noted);
+    EXPECT_EQ(other.models[0].seen, other.records / 2);
+    EXPECT_EQ(other.models[0].notes.at("seen_in_training"), fmt::format("{}", other.records / 2));
+    EXPECT_EQ(seen_in_training(other),
+              fmt::format("mlp listmle: {} of {} test records were seen in training, which held "
+                          "out by-network tenset5\n",
+                          other.records / 2, other.records));
+  }
+  // What does not tell its tasks is not believed.
+  for (const nn::Notes& silent :
+       {nn::Notes{}, nn::Notes{{"split", "by_network"}, {"holdout", "tenset5"}}}) {
+    const EvalResult r = evaluated(silent);
+    EXPECT_FALSE(r.models[0].seen.has_value());
+    EXPECT_EQ(seen_in_training(r),
+              "mlp listmle: its notes do not tell which tasks it learnt from; the test records may "
+              "be of some\n");
+  }
 }
 
-// Networks of all three tasks, which no training saw.
-TEST_F(Eval, TimesOfUnseenNetworksCalibrateAModel) {
-  for (int n = 0; n < 6; ++n) {
-    dataset::NetworkInfo network{fmt::format("n{}", n), {}};
-    for (std::size_t t = 0; t < 3; ++t) {
-      network.weights[data_.tasks[t].key] = 1 + (n + static_cast<int>(t)) % 4;
-    }
-    data_.networks.push_back(std::move(network));
-  }
-  save();
-  nn::TrainedNetwork network = make_network("mlp");
-  network.notes["split"] = "by_network";
-  network.notes["holdout"] = "n0";
-  add(Kind::kWeights, save_network(network, "net"));
-  const auto measured = measure_coverage(options_);
-  ASSERT_TRUE(measured.ok()) << measured.error().message;
-  ASSERT_EQ(measured->size(), 1u);
-  const ModelCoverage& m = measured->front();
-  EXPECT_EQ(m.name, "net");
-  EXPECT_EQ(m.threads, 1);
-  ASSERT_EQ(m.networks.size(), 6u) << "those with two tasks do not count";
-  EXPECT_EQ(m.calibration.networks, 6);
-  EXPECT_EQ(m.coverage.networks, 0) << "all share all tasks: none can be judged by the others";
-  EXPECT_TRUE(m.calibration.gains.contains(""));
-  EXPECT_GE(m.calibration.gains.at("").gained, 0);
-  for (const NetworkTime& n : m.networks) {
-    EXPECT_EQ(n.tasks, 3u);
-    EXPECT_GT(n.measured_s, 3e-5);
-    EXPECT_LE(n.low_s, n.high_s);
-  }
-  // What compile reads.
-  ASSERT_TRUE(store_calibration(m.path, m.calibration).ok());
-  const auto stored = nn::load_network(m.path);
-  ASSERT_TRUE(stored.ok());
-  EXPECT_EQ(model::calibration_of(stored->notes)->networks, 6);
-  EXPECT_NEAR(model::calibration_of(stored->notes)->sigma, m.calibration.sigma, 1e-4);
-  EXPECT_FALSE(store_calibration(folder_ + "/absent", m.calibration).ok());
-}
-
-TEST_F(Eval, CoverageNeedsTimesAndUnseenNetworks) {
-  const auto message = [&](const nn::Notes& notes) {
+// A split by reductions validates on other tasks than one by keys: what is seen follows the notes.
+TEST_F(Eval, WhatWasSeenFollowsTheSplitOfTheTraining) {
+  for (const bool by_reduction : {false, true}) {
+    dataset::SplitOptions how;
+    how.kind = dataset::SplitKind::kByTask;
+    how.test = 0.4;
+    how.seed = 7;
+    how.by_reduction = by_reduction;
+    const dataset::Split split = dataset::split(data_, how).value();
     nn::TrainedNetwork network = make_network("mlp");
-    network.notes.insert(notes.begin(), notes.end());
+    nn::note_training({"by-task", "", dataset::to_note(how)}, nullptr, &network.notes);
+    nn::note_tasks(dataset::keys_of(data_, split, dataset::kTrain),
+                   dataset::keys_of(data_, split, dataset::kValidation), &network.notes);
     options_.models.clear();
     add(Kind::kWeights, save_network(network, "net"));
-    const auto measured = measure_coverage(options_);
-    EXPECT_FALSE(measured.ok());
-    return measured.ok() ? "" : measured.error().message;
-  };
-  EXPECT_NE(message({}).find("do not tell what it was trained on"), std::string::npos);
-  EXPECT_NE(message({{"split", "by_network"}, {"holdout", "resnet50"}}).find("5 are needed"),
-            std::string::npos);
-  options_.models.clear();
-  add(Kind::kScores, write_scores("oracle", labels()));
-  const auto scores = measure_coverage(options_);
-  ASSERT_FALSE(scores.ok());
-  EXPECT_NE(scores.error().message.find("tells times"), std::string::npos);
+    const EvalResult r = evaluate();
+    // Tested: the tasks of resnet50.
+    std::size_t want = 0;
+    for (std::size_t i = 0; i < data_.examples.size(); ++i) {
+      const dataset::Example& e = data_.examples[i];
+      const bool tested = e.seconds > 0 && e.task < 2;
+      want += tested && split.part[i] <= dataset::kValidation ? 1 : 0;
+    }
+    EXPECT_EQ(r.models[0].seen, want) << by_reduction;
+  }
 }
 
-TEST(CandidateDistance, CountsDecisions) {
-  EXPECT_EQ(candidate_distance("a: x=1 y=2", "a: x=1 y=2"), 0);
-  EXPECT_EQ(candidate_distance("a: x=1 y=2", "a: x=1 y=3"), 1);
-  EXPECT_EQ(candidate_distance("a: x=1 y=2", "a: x=1"), 1);
-  EXPECT_GT(candidate_distance("a: x=1", "b: x=1"), 100);
-  EXPECT_GT(candidate_distance("", "b: x=1"), 100);
+TEST_F(Eval, WithinTasksCandidatesAreSeen) {
+  dataset::SplitOptions how;
+  how.kind = dataset::SplitKind::kWithinTask;
+  how.test = 0.5;
+  nn::TrainedNetwork network = make_network("mlp");
+  nn::note_training({"within-task", "", dataset::to_note(how)}, nullptr, &network.notes);
+  add(Kind::kWeights, save_network(network, "net"));
+  options_.split = how;
+  EXPECT_EQ(evaluate().models[0].seen, 0u);
+  options_.split.seed = 2;
+  const EvalResult other = evaluate();
+  EXPECT_GT(other.models[0].seen, 0u);
+  EXPECT_LT(other.models[0].seen, other.records);
 }
 
 TEST_F(Eval, TreesThatWereSaved) {

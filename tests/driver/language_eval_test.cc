@@ -18,6 +18,8 @@
 #include "tessera/lm/uniform_reader.h"
 #include "tessera/lower/check_lowers.h"
 #include "tessera/nn/language_file.h"
+#include "tessera/nn/network_file.h"
+#include "tessera/nn/training_notes.h"
 #include "tessera/record/database.h"
 #include "tessera/search/policy.h"
 #include "tessera/space/walk.h"
@@ -412,6 +414,7 @@ TEST_F(LanguageEvaluation, ZeroTrialsAreStudiedByWhatTheRecordsTell) {
   ASSERT_TRUE(dataset::save(data_, zero.data).ok());
   zero.networks = options_.networks;
   zero.machine = "neoverse-v1";
+  const target::Target machine = target::code_target(target::find_target("neoverse-v1").value(), 1);
   zero.language = fresh_language(dataset::test_folder("weights"));
   zero.margins = {-100, 0.5, 100};
   zero.evidence = {0};
@@ -437,13 +440,27 @@ TEST_F(LanguageEvaluation, ZeroTrialsAreStudiedByWhatTheRecordsTell) {
   EXPECT_GE(study->networks[0].chosen_s, study->networks[0].best_s);
   // Who must agree changes no more.
   EXPECT_LE(study->rows[3].changed, study->rows[0].changed);
-  // Tasks that validate are of other networks.
+  // Tasks that validated the cost model, which must say so.
+  nn::TrainedNetwork judge = nn::load_network(model_paths(kShipped, machine).front()).value();
+  for (const char* note : {"training_tasks", "validation_tasks"}) judge.notes.erase(note);
+  zero.cost_model = dataset::test_folder("judge") + ".safetensors";
+  ASSERT_TRUE(nn::save_network(judge, zero.cost_model).ok());
   zero.validation = true;
-  if (const Result<ZeroStudy> other = study_zero_trials(zero); other.ok()) {
-    EXPECT_TRUE(other->networks.empty());
-  } else {
-    EXPECT_NE(other.error().message.find("recorded default"), std::string::npos);
-  }
+  EXPECT_NE(study_zero_trials(zero).error().message.find("do not tell which tasks it learnt from"),
+            std::string::npos);
+  const std::vector<std::string> keys = data_.tasks_of(options_.networks).value();
+  const std::set<std::string> all(keys.begin(), keys.end());
+  nn::note_tasks({}, all, &judge.notes);
+  ASSERT_TRUE(nn::save_network(judge, zero.cost_model).ok());
+  const Result<ZeroStudy> validated = study_zero_trials(zero);
+  ASSERT_TRUE(validated.ok()) << validated.error().message;
+  EXPECT_EQ(validated->tasks, study->tasks);
+  EXPECT_TRUE(validated->networks.empty());
+  // What it learnt from too does not count.
+  nn::note_tasks(all, all, &judge.notes);
+  ASSERT_TRUE(nn::save_network(judge, zero.cost_model).ok());
+  EXPECT_NE(study_zero_trials(zero).error().message.find("recorded default"), std::string::npos);
+  zero.cost_model = kShipped;
   zero.validation = false;
   zero.machine = "no such machine";
   EXPECT_NE(study_zero_trials(zero).error().message.find("no task of these networks"),

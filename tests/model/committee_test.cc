@@ -28,6 +28,9 @@ class Line final : public testing::StubModel {
     return std::vector<float>(slope_ > 0 ? set.candidates() : 0, offset_);
   }
   int most_threads() const override { return static_cast<int>(offset_); }
+  std::int64_t examples_of(const std::string& kind) const override {
+    return kind == "known" ? static_cast<std::int64_t>(offset_) : 0;
+  }
 
  private:
   float slope_, offset_;
@@ -65,6 +68,8 @@ TEST(Committee, TellsTheMeanOfTheTimesThatAreTold) {
   const auto both = make_committee({line(1, 5), line(-1, 2), line(1, 3)});
   EXPECT_EQ(both->log_time(column({7})), std::vector<float>{4});
   EXPECT_EQ(both->most_threads(), 5);
+  EXPECT_EQ(both->examples_of("known"), 2) << "what all of them know";
+  EXPECT_EQ(both->examples_of("other"), 0);
   EXPECT_EQ(make_committee({line(1, 5), line(1, 0)})->most_threads(), 0) << "one does not tell";
   EXPECT_TRUE(make_committee({line(-1, 2)})->log_time(column({7})).empty());
 }

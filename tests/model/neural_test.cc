@@ -17,11 +17,14 @@ TEST(Neural, TellsWhatItCannotJudgeAndGoesOn) {
   nn::TrainedNetwork network = infer::testing::random_network("mlp", schema.columns, 0, false, 1);
   network.row_schema = schema.digest;
   network.notes["targets"] = "triple=a cores=1 threads=1; triple=b cores=8 threads=2";
+  network.notes["kinds"] = "m 1 f32 a=3";
   const std::string path = ::testing::TempDir() + "/neural_test.safetensors";
   ASSERT_TRUE(nn::save_network(network, path).ok());
   const auto model = load_model(path);
   ASSERT_TRUE(model.ok()) << model.error().message;
   EXPECT_EQ((*model)->most_threads(), 2);
+  EXPECT_EQ((*model)->examples_of("m 1 f32 a"), 3);
+  EXPECT_EQ((*model)->examples_of("m 1 f16 a"), 0);
   EXPECT_EQ((*model)->last_error(), "");
   feature::FeatureSet other;
   other.columns = 3;
@@ -50,7 +53,6 @@ TEST(LoadModel, ReadsNetworksOfItsOwnFeaturesOnly) {
   const auto model = load_model(path);
   ASSERT_TRUE(model.ok()) << model.error().message;
   EXPECT_EQ((*model)->needs(), (Needs{"statement", false, false}));
-  EXPECT_EQ((*model)->residuals().low, -0.5);
   EXPECT_FALSE((*model)->fit({}, {}).ok());
   const feature::FeatureSet set = infer::testing::random_features(network, 5, 3, 2);
   auto scorer = infer::NetworkScorer::make(network, 1);

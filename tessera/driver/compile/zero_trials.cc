@@ -14,6 +14,7 @@
 #include "tessera/search/featurizer.h"
 #include "tessera/search/model_scorer.h"
 #include "tessera/search/pinned_space.h"
+#include "tessera/space/kind.h"
 
 namespace tessera::driver {
 namespace {
@@ -48,6 +49,8 @@ class TaskChoice {
     // One thread tells nothing about how to share work out.
     const space::Space pinned = search::with_preferred(whole, space::DecisionKind::kParallel);
     const space::Space& space = threads_ == 1 ? pinned : whole;
+    const bool known = knows_kind(*options_.model, space, threads_, space.preferred());
+    if (!known) population_ = 0;
     TESSERA_TRY(const JudgedTask judged, search(space));
     const std::vector<JudgedCandidate>& list = judged.candidates;
     ChosenTask out;
@@ -55,27 +58,25 @@ class TaskChoice {
     prediction.key = task_.key;
     prediction.name = task_.name;
     prediction.uses = task_.weight;
+    prediction.known = known;
     prediction.scored = scored_;
     const bool agreed = reader_ != nullptr;
     double evidence = kNoEvidence;
     if (agreed) evidence = options_.agreed.evidence;
-    const bool open = !agreed || may_change(options_.agreed, task_.name, task_.flops, task_.bytes);
+    const bool open =
+        known && (!agreed || may_change(options_.agreed, task_.name, task_.flops, task_.bytes));
     const JudgedCandidate* chosen =
         !open ? nullptr
               : choose_candidate(judged, agreed ? options_.agreed.margin : options_.margin,
                                  evidence, [&](const space::Candidate& c) {
                                    const Result<schedule::Schedule> steps = space.schedule(c);
-                                   return steps.ok() &&
+                                   return knows_kind(*options_.model, space, threads_, c) &&
+                                          steps.ok() &&
                                           lower::lower(task_.dag, *steps, options_.target).ok();
                                  });
     if (!list.empty() && judged.tells_times) {
       prediction.default_s = std::exp2(list.front().log_time);
       prediction.seconds = chosen ? std::exp2(chosen->log_time) : prediction.default_s;
-      const auto liked = std::max_element(
-          list.begin(), list.end(),
-          [](const JudgedCandidate& a, const JudgedCandidate& b) { return a.score < b.score; });
-      prediction.promised =
-          std::max(0.0, static_cast<double>(list.front().log_time - liked->log_time));
     }
     if (chosen != nullptr) {
       TESSERA_TRY(const schedule::Schedule steps, space.schedule(chosen->candidate));
@@ -169,41 +170,6 @@ Result<std::vector<ChosenTask>> choose_all(const std::vector<task::Task>& tasks,
   return out;
 }
 
-// As if all tasks erred like the records of the validation part did.
-model::TimeCalibration by_residuals(const model::TimeResiduals& r) {
-  model::TimeCalibration c;
-  c.bias = r.mid;
-  c.sigma = 1;
-  c.low = r.low - r.mid;
-  c.high = r.high - r.mid;
-  return c;
-}
-
-void sum_up(const model::CostModel& model, ZeroTrialResult* out) {
-  const bool all = std::all_of(out->tasks.begin(), out->tasks.end(),
-                               [](const TaskPrediction& t) { return t.seconds > 0; });
-  if (!all) return;
-  const std::optional<model::TimeCalibration> known = model.calibration();
-  const model::TimeCalibration c = known ? *known : by_residuals(model.residuals());
-  std::vector<double> by_default, chosen;
-  double tuned = 0, untuned = 0;
-  for (const TaskPrediction& t : out->tasks) {
-    by_default.push_back(t.uses * t.default_s);
-    chosen.push_back(t.uses * t.seconds);
-    untuned += t.uses * t.default_s;
-    tuned +=
-        t.uses * t.default_s * std::exp2(-c.expected_gain(model::kind_of_task(t.name), t.promised));
-  }
-  const model::TimeInterval interval = model::predict_total(chosen, c);
-  out->default_s = model::predict_total(by_default, c).seconds;
-  out->seconds = interval.seconds;
-  out->low_s = interval.low_s;
-  out->high_s = interval.high_s;
-  out->calibrated = known.has_value();
-  if (c.gains.empty() || untuned <= 0) return;
-  out->tuned_s = std::min(out->seconds, out->default_s * tuned / untuned);
-}
-
 }  // namespace
 
 bool may_change(const Agreement& agreed, const std::string& task_name, double flops, double bytes) {
@@ -213,6 +179,12 @@ bool may_change(const Agreement& agreed, const std::string& task_name, double fl
                           parts.find("+conv_transpose+") != std::string::npos ||
                           parts.find("+conv_transpose_winograd+") != std::string::npos;
   return !(agreed.no_transforms && transforms) && flops <= agreed.most_intensity * bytes;
+}
+
+bool knows_kind(const model::CostModel& model, const space::Space& space, int threads,
+                const space::Candidate& candidate) {
+  return model.examples_of(space::candidate_kind(space.dag(), space.target(), threads,
+                                                 space.to_text(candidate))) >= kLeastExamples;
 }
 
 Result<JudgedTask> judge_candidates(const space::Space& space,
@@ -265,9 +237,10 @@ const JudgedCandidate* choose_candidate(
 Result<ZeroTrialResult> choose_schedules(const std::vector<task::Task>& tasks,
                                          const ZeroTrialOptions& options) {
   ZeroTrialResult out;
-  out.measured_threads = options.model->most_threads();
   out.threads = std::max(1, options.threads);
-  if (out.measured_threads > 0) out.threads = std::min(out.threads, out.measured_threads);
+  if (const int most = options.model->most_threads(); most > 0) {
+    out.threads = std::min(out.threads, most);
+  }
   out.plan = options.known;
   out.plan.target = target::to_text(options.target);
   if (options.known.tasks.empty()) out.plan.threads = out.threads;
@@ -289,7 +262,6 @@ Result<ZeroTrialResult> choose_schedules(const std::vector<task::Task>& tasks,
     if (task.prediction.changed) out.plan.tasks[task.prediction.key] = std::move(task.entry);
     out.tasks.push_back(std::move(task.prediction));
   }
-  sum_up(*options.model, &out);
   return out;
 }
 

@@ -1,5 +1,5 @@
-// Schedules without measuring: a trained cost model judges candidates of every task, and says how
-// long the whole model will take. A language model may propose candidates and has a say too.
+// Schedules without measuring: a trained cost model judges candidates of the tasks that are like
+// those it learnt from. A language model may propose candidates and has a say too.
 #pragma once
 
 #include <functional>
@@ -31,6 +31,11 @@ struct Agreement {
 inline constexpr Agreement kInNetworks = {
     .margin = 0.25, .evidence = -2, .no_transforms = true, .most_intensity = 20};
 bool may_change(const Agreement& agreed, const std::string& task_name, double flops, double bytes);
+// A model that learnt from fewer timed candidates of a kind (space/kind.h) has no say about it: on
+// another machine, with other elements or by another sketch its predictions are worth nothing.
+inline constexpr std::int64_t kLeastExamples = 32;
+bool knows_kind(const model::CostModel& model, const space::Space& space, int threads,
+                const space::Candidate& candidate);
 inline constexpr double kNoEvidence = -std::numeric_limits<double>::infinity();
 
 // What is believed of a candidate.
@@ -85,23 +90,14 @@ struct TaskPrediction {
   int uses = 0;
   std::int64_t scored = 0;            // candidates
   double default_s = 0, seconds = 0;  // predicted; 0: the model tells no times
-  double promised = 0;  // log2 of the default's time over that of the candidate with the best score
+  bool known = false;    // the model learnt from candidates like the default: others were judged
   bool changed = false;  // the schedule is not the default
 };
 
 struct ZeroTrialResult {
   std::vector<TaskPrediction> tasks;  // those that were judged
   plan::Plan plan;                    // what was known, and the tasks that changed
-  // Predicted sums over all kernels that were judged; 0: the model does not tell the times of all.
-  // `low` and `high` are the 10 % and the 90 % quantile by the model's calibration; without one,
-  // those of its validation errors, as if all tasks erred alike.
-  double default_s = 0, seconds = 0, low_s = 0, high_s = 0;
-  bool calibrated = false;
-  // What tuning may reach, by the records of tasks of the same kinds and what the model promises of
-  // these; 0: not known.
-  double tuned_s = 0;
-  int threads = 1;           // that the times above are for
-  int measured_threads = 0;  // most of any code that the model learnt from; 0: not known
+  int threads = 1;                    // that were judged
 };
 
 Result<ZeroTrialResult> choose_schedules(const std::vector<task::Task>& tasks,

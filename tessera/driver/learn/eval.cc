@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <optional>
 #include <set>
-#include <sstream>
 
 #include <fmt/ranges.h>
 
@@ -26,23 +25,6 @@ using dataset::Example;
 using dataset::kLeftOut;
 using dataset::kTest;
 using dataset::Split;
-
-Split training_split(const Dataset& data, const nn::TrainingSplit& training) {
-  Split all;
-  all.part.assign(data.examples.size(), dataset::kTrain);
-  const Result<dataset::SplitKind> kind = dataset::split_kind_from_text(training.kind);
-  if (!kind) return all;
-  dataset::SplitOptions options;
-  options.kind = *kind;
-  options.holdout.clear();
-  std::istringstream names(training.holdout);
-  for (std::string name; std::getline(names, name, ',');) {
-    // Networks that this data lacks hold nothing of it out.
-    if (data.network_names({name})) options.holdout.push_back(name);
-  }
-  Result<Split> split = dataset::split(data, options);
-  return split ? std::move(*split) : all;
-}
 
 DefaultSchedule default_of(const Dataset& data, const Example& example) {
   const dataset::TaskInfo& task = data.tasks[static_cast<std::size_t>(example.task)];
@@ -114,19 +96,40 @@ std::vector<float> sigmoid(const std::vector<float>& scores) {
   return out;
 }
 
-std::optional<std::size_t> count_seen(const Dataset& data, const nn::Notes& notes,
-                                      const std::vector<std::size_t>& examples) {
-  const std::vector<nn::TrainingSplit> trainings = nn::trainings(notes);
-  if (trainings.empty()) return std::nullopt;
+// Of trainings within tasks all of which are noted: by the candidates that they learnt from.
+std::optional<std::size_t> count_seen_within(const Dataset& data,
+                                             const std::vector<nn::TrainingSplit>& trainings,
+                                             const std::vector<std::size_t>& examples) {
   std::set<std::size_t> seen;
   for (const nn::TrainingSplit& training : trainings) {
-    const Split split = training_split(data, training);
+    dataset::SplitOptions options;
+    options.kind = dataset::SplitKind::kWithinTask;
+    if (!dataset::read_note(training.how, &options)) return std::nullopt;
+    const Result<Split> split = dataset::split(data, options);
+    if (!split) return std::nullopt;
     for (const std::size_t i : examples) {
-      const std::uint8_t part = split.part[i];
+      const std::uint8_t part = split->part[i];
       if (part == dataset::kTrain || part == dataset::kValidation) seen.insert(i);
     }
   }
   return seen.size();
+}
+
+std::optional<std::size_t> count_seen(const Dataset& data, const nn::Notes& notes,
+                                      const std::vector<std::size_t>& examples) {
+  const std::vector<nn::TrainingSplit> trainings = nn::trainings(notes);
+  const char* within = dataset::to_text(dataset::SplitKind::kWithinTask);
+  if (!trainings.empty() && std::all_of(trainings.begin(), trainings.end(),
+                                        [&](const auto& t) { return t.kind == within; })) {
+    return count_seen_within(data, trainings, examples);
+  }
+  const std::optional<nn::TrainingTasks> tasks = nn::training_tasks(notes);
+  if (!tasks) return std::nullopt;
+  std::vector<bool> seen;
+  for (const dataset::TaskInfo& t : data.tasks) seen.push_back(tasks->saw(t.key));
+  return static_cast<std::size_t>(std::count_if(
+      examples.begin(), examples.end(),
+      [&](std::size_t i) { return seen[static_cast<std::size_t>(data.examples[i].task)]; }));
 }
 
 class Evaluator {
@@ -351,10 +354,15 @@ std::string not_covered(const EvalResult& result) {
 std::string seen_in_training(const EvalResult& result) {
   std::string out;
   for (const ModelEvaluation& m : result.models) {
+    const std::string name = m.loss == "-" ? m.name : m.name + " " + m.loss;
+    if (!m.seen && !m.network.empty()) {
+      out += fmt::format(
+          "{}: its notes do not tell which tasks it learnt from; the test records may be of some\n",
+          name);
+    }
     if (m.seen.value_or(0) == 0) continue;
-    out += fmt::format("{}: {} of {} test records were seen in training, which held out {}\n",
-                       m.loss == "-" ? m.name : m.name + " " + m.loss, *m.seen,
-                       m.evaluation.average.records, held_out(m.notes));
+    out += fmt::format("{}: {} of {} test records were seen in training, which held out {}\n", name,
+                       *m.seen, m.evaluation.average.records, held_out(m.notes));
   }
   return out;
 }

@@ -46,8 +46,8 @@ struct ModelEvaluation {
   // RMSE, R2 and MAPE need scores in the unit of labels. Those of models that only order candidates
   // went through the line that fits best; `line` says so.
   bool line = false;
-  // Test records that the model was trained on or chosen by, as the notes of its file tell: its
-  // trainings held out others. Nothing: the file does not tell. Also among the notes, as
+  // Test records of tasks (within tasks: candidates) that the model was trained on or chosen by, as
+  // the notes of its file list them. Nothing: the file does not tell. Also among the notes, as
   // "seen_in_training".
   std::optional<std::size_t> seen;
   dataset::Evaluation evaluation;
@@ -72,9 +72,6 @@ struct EvalResult {
 // files that cannot be read. Messages name the file.
 Result<EvalResult> evaluate_models(const EvalOptions& options);
 
-// The parts of a training's split on this data; all is learnt from where the split is not known.
-dataset::Split training_split(const dataset::Dataset& data, const nn::TrainingSplit& training);
-
 // The default of an example's task on its machine: its candidate and its steps, or nothing where
 // they are not known.
 struct DefaultSchedule {
@@ -85,7 +82,8 @@ DefaultSchedule default_of(const dataset::Dataset& data, const dataset::Example&
 // One line for the networks of which records miss more than 1 %; empty: there are none.
 std::string not_covered(const EvalResult& result);
 
-// One line for every model that has seen test records, to be read with its numbers.
+// One line for every model that has seen test records, or whose file does not tell, to be read with
+// its numbers.
 std::string seen_in_training(const EvalResult& result);
 
 // The dataset that comes with Tessera, found like weights_folder(); empty: there is none.

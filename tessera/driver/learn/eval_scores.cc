@@ -207,24 +207,16 @@ Result<ScoredModel> ModelScorer::score_network(const std::string& path) {
                   loss == network.notes.end() ? "-" : loss->second,
                   network.spec.network,
                   network.notes,
-                  {},
                   {}};
   Result<std::unique_ptr<infer::NetworkScorer>> scorer =
       infer::NetworkScorer::make(std::move(network), o_.threads);
   if (!scorer) return scorer.error().with_context(path);
-  std::vector<float> times;  // of examples_, in order
   const Run run = [&](const feature::FeatureSet& set) -> Result<std::vector<float>> {
     TESSERA_TRY(infer::NetworkOutputs outputs, (*scorer)->run(set));
-    times.insert(times.end(), outputs.log_time.begin(), outputs.log_time.end());
     return std::move(outputs.score);
   };
   TESSERA_TRY(out.scores, run_all(*store, context, out.name, run));
   TESSERA_DO(check_scores(path, *store, out.scores));
-  out.log_times.assign(data_.examples.size(), 0);
-  const auto shift = static_cast<float>((*scorer)->network().time_shift);
-  for (std::size_t n = 0; n < examples_.size(); ++n) {
-    out.log_times[examples_[n]] = times[n] + shift;
-  }
   return out;
 }
 

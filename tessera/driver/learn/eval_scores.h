@@ -18,9 +18,8 @@ namespace tessera::driver {
 struct ScoredModel {
   std::string name, loss, network;  // network: of nn::network_table(), or empty
   std::map<std::string, std::string> notes;
-  std::vector<float> scores;     // by example of the dataset; 0 where none was asked for
-  std::vector<float> log_times;  // the same: log2 of the seconds; empty: it tells no times
-  bool together = false;         // of several models: in deviations of each, only an order
+  std::vector<float> scores;  // by example of the dataset; 0 where none was asked for
+  bool together = false;      // of several models: in deviations of each, only an order
 };
 
 // kInvalidArgument: no array "score" with one number for every example, or no finite one for an

@@ -12,6 +12,8 @@
 #include "tessera/driver/compile/shipped_model.h"
 #include "tessera/driver/compile/zero_trials.h"
 #include "tessera/driver/learn/studied_task.h"
+#include "tessera/nn/network_file.h"
+#include "tessera/nn/training_notes.h"
 #include "tessera/search/model_scorer.h"
 
 namespace tessera::driver {
@@ -61,11 +63,41 @@ class ZeroTrialStudy {
       out = {keys.begin(), keys.end()};
       return out;
     }
-    TESSERA_TRY(const dataset::Split split,
-                dataset::split(data, {.holdout = options_.networks, .by_reduction = true}));
-    for (std::size_t i = 0; i < data.examples.size(); ++i) {
-      if (split.part[i] == dataset::kValidation)
-        out.insert(data.tasks[static_cast<std::size_t>(data.examples[i].task)].key);
+    TESSERA_TRY(const std::vector<nn::TrainingTasks> judges, tasks_of_judges(data));
+    for (const dataset::TaskInfo& t : data.tasks) {
+      const auto validated = [&](const nn::TrainingTasks& j) { return j.validated(t.key); };
+      const auto learnt = [&](const nn::TrainingTasks& j) {
+        return j.saw(t.key) && !j.validated(t.key);
+      };
+      if (std::any_of(judges.begin(), judges.end(), validated) &&
+          std::none_of(judges.begin(), judges.end(), learnt)) {
+        out.insert(t.key);
+      }
+    }
+    return out;
+  }
+
+  // What the cost models of all machines learnt from.
+  Result<std::vector<nn::TrainingTasks>> tasks_of_judges(const dataset::Dataset& data) const {
+    std::set<std::string> paths;
+    for (const dataset::MachineInfo& m : data.machines) {
+      const Result<target::Target> target = target::target_from_text(m.target);
+      if (!target || m.target.find(options_.machine) == std::string::npos) continue;
+      const ZeroTrialModels models = zero_trial_models(options_.cost_model, weights_folder(),
+                                                       target::code_target(*target, m.threads));
+      paths.insert(models.paths.begin(), models.paths.end());
+    }
+    std::vector<nn::TrainingTasks> out;
+    for (const std::string& path : paths) {
+      TESSERA_TRY(const nn::TrainedNetwork network, nn::load_network(path));
+      std::optional<nn::TrainingTasks> tasks = nn::training_tasks(network.notes);
+      if (!tasks) {
+        return make_error(ErrorCode::kInvalidArgument,
+                          "{}: its notes do not tell which tasks it learnt from and which "
+                          "validated it",
+                          path);
+      }
+      out.push_back(std::move(*tasks));
     }
     return out;
   }
@@ -175,9 +207,12 @@ class ZeroTrialStudy {
     const double best_s = *std::min_element(seconds.begin(), seconds.end());
     const std::lock_guard lock(mutex_);
     const auto builds = [](const space::Candidate&) { return true; };
+    const auto known = [&](const space::Candidate& c) {
+      return knows_kind(*model, *task.recorded(), code_threads, c);
+    };
     const JudgedCandidate* shipped =
-        may_change(agreed_, info.name, info.flops, info.bytes)
-            ? choose_candidate(judged, agreed_.margin, agreed_.evidence, builds)
+        known(candidates.front()) && may_change(agreed_, info.name, info.flops, info.bytes)
+            ? choose_candidate(judged, agreed_.margin, agreed_.evidence, known)
             : nullptr;
     times_[info.key] = {usual_s, shipped == nullptr ? usual_s : seconds_of(shipped->candidate),
                         best_s};

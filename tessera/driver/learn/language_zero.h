@@ -13,7 +13,8 @@ namespace tessera::driver {
 struct ZeroStudyOptions {
   std::string data;                                 // folder of a dataset
   std::vector<std::string> networks = {"tenset5"};  // whose tasks are judged
-  // Instead: the tasks that validate when the reductions of `networks` are left out of training.
+  // Instead: the tasks that validated the training of the cost models, by the notes of their files;
+  // none that one of them learnt from.
   bool validation = false;
   std::string machine;                 // part of the name of its target; empty: all
   std::string language;                // file or "shipped"
@@ -51,7 +52,8 @@ struct ZeroStudy {
   bool finished = true;
 };
 
-// kInvalidArgument: no such networks, or no task whose default was recorded.
+// kInvalidArgument: no such networks, no task whose default was recorded, or with `validation` a
+// cost model whose notes do not list its tasks.
 Result<ZeroStudy> study_zero_trials(const ZeroStudyOptions& options);
 
 }  // namespace tessera::driver

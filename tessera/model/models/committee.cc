@@ -84,22 +84,11 @@ class Committee final : public CostModel {
     return sum;
   }
 
-  // The mean errs no more than its members do on average.
-  TimeResiduals residuals() const override {
-    TimeResiduals out;
-    const auto n = static_cast<double>(members_.size());
-    for (const Member& m : members_) {
-      const TimeResiduals r = m.model->residuals();
-      out.low += r.low / n;
-      out.mid += r.mid / n;
-      out.high += r.high / n;
-    }
-    return out;
-  }
-
-  // That of the first: the mean of several errs a little less than each.
-  std::optional<TimeCalibration> calibration() const override {
-    return members_.front().model->calibration();
+  // What each of them knows.
+  std::int64_t examples_of(const std::string& kind) const override {
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    for (const Member& m : members_) least = std::min(least, m.model->examples_of(kind));
+    return least;
   }
 
   int most_threads() const override {

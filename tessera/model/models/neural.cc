@@ -20,7 +20,8 @@ float doubt(float validity) {
 
 class NeuralModel final : public CostModel {
  public:
-  explicit NeuralModel(std::unique_ptr<infer::NetworkScorer> scorer) : scorer_(std::move(scorer)) {}
+  explicit NeuralModel(std::unique_ptr<infer::NetworkScorer> scorer)
+      : scorer_(std::move(scorer)), kinds_(nn::kinds_of(scorer_->network().notes)) {}
 
   // A candidate that will not run is worth nothing however fast it would be.
   std::vector<float> predict(const feature::FeatureSet& features) const override {
@@ -39,15 +40,10 @@ class NeuralModel final : public CostModel {
     return std::move(out->log_time);
   }
 
-  TimeResiduals residuals() const override {
-    const nn::TrainedNetwork& n = scorer_->network();
-    return {n.residual_low, n.residual_mid, n.residual_high};
+  std::int64_t examples_of(const std::string& kind) const override {
+    const auto found = kinds_.find(kind);
+    return found == kinds_.end() ? 0 : found->second;
   }
-
-  std::optional<TimeCalibration> calibration() const override {
-    return calibration_of(scorer_->network().notes);
-  }
-
   int most_threads() const override { return nn::most_threads(scorer_->network().notes); }
 
   std::string last_error() const override {
@@ -71,6 +67,7 @@ class NeuralModel final : public CostModel {
   Result<void> load(const std::string& path) override {
     TESSERA_TRY(std::unique_ptr<CostModel> other, load_neural(path, 1));
     scorer_ = std::move(static_cast<NeuralModel&>(*other).scorer_);
+    kinds_ = nn::kinds_of(scorer_->network().notes);
     return {};
   }
 
@@ -86,6 +83,7 @@ class NeuralModel final : public CostModel {
   }
 
   std::unique_ptr<infer::NetworkScorer> scorer_;
+  nn::KindCounts kinds_;
   mutable std::mutex mutex_;
   mutable std::string error_;
 };

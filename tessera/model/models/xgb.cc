@@ -30,10 +30,15 @@ class XgbModel final : public CostModel {
     TESSERA_DO(trees_.fit(data, weights, tree, options));
     columns_ = data.features.columns;
     notes_.clear();
+    kinds_.clear();
     return {};
   }
 
   bool ready() const override { return columns_ > 0; }
+  std::int64_t examples_of(const std::string& kind) const override {
+    const auto found = kinds_.find(kind);
+    return found == kinds_.end() ? 0 : found->second;
+  }
   int most_threads() const override { return nn::most_threads(notes_); }
   Needs needs() const override { return {rows_of_schema(options_.schema)}; }
 
@@ -55,6 +60,7 @@ class XgbModel final : public CostModel {
     options_.objective = file.objective;
     options_.schema = file.schema;
     notes_ = file.notes;
+    kinds_ = nn::kinds_of(notes_);
     return {};
   }
 
@@ -63,6 +69,7 @@ class XgbModel final : public CostModel {
   Trees trees_;
   std::size_t columns_ = 0;
   nn::Notes notes_;  // of the file it was loaded from
+  nn::KindCounts kinds_;
 };
 
 }  // namespace
