@@ -88,8 +88,8 @@ int run_note(const EvalArgs& args) {
   if (!result) return report(result.error());
   for (const driver::NotedData& n : *result) {
     fmt::print("{}: {} timed records of {}; {}\n", n.path, n.examples, counted(n.kinds, "kind"),
-               n.exact ? "the split and its tasks are noted"
-                       : "the split cannot be drawn again exactly, its tasks are not noted");
+               n.exact ? "its tasks are noted"
+                       : "what it has seen cannot be told exactly: its tasks are not noted");
   }
   return kOk;
 }

@@ -24,7 +24,8 @@ class DataNotes {
     TESSERA_TRY(const std::vector<Drawn> drawn, draw(path, network.notes));
     NotedData out{.path = path};
     const Drawn* exact = exactly(drawn, network.notes);
-    out.exact = exact != nullptr;
+    // What an earlier training saw is not known.
+    out.exact = exact != nullptr && !network.notes.contains("earlier_splits");
     const nn::KindCounts kinds = exact ? dataset::kinds_of(data_, exact->split) : in_all(drawn);
     for (const auto& [kind, count] : kinds) out.examples += count;
     out.kinds = kinds.size();
@@ -37,13 +38,10 @@ class DataNotes {
          {"split_how", "training_tasks", "validation_tasks", "time_calibration"}) {
       network.notes.erase(name);
     }
-    if (exact) {
-      network.notes["split_how"] = dataset::to_note(exact->options);
-      // What an earlier training saw is not known.
-      if (!network.notes.contains("earlier_splits")) {
-        nn::note_tasks(dataset::keys_of(data_, exact->split, dataset::kTrain),
-                       dataset::keys_of(data_, exact->split, dataset::kValidation), &network.notes);
-      }
+    if (exact) network.notes["split_how"] = dataset::to_note(exact->options);
+    if (out.exact) {
+      nn::note_tasks(dataset::keys_of(data_, exact->split, dataset::kTrain),
+                     dataset::keys_of(data_, exact->split, dataset::kValidation), &network.notes);
     }
     TESSERA_DO(nn::save_network(network, path));
     return out;

@@ -14,8 +14,9 @@ struct NotedData {
   std::string path;
   std::size_t kinds = 0;
   std::int64_t examples = 0;  // of those kinds
-  // The split was drawn again: this is the very dataset (by its digest), and of the splits that the
-  // notes allow just one has as many training records as they say. Then the tasks are noted too.
+  // The split was drawn again: this is the very dataset (by its digest), of the splits that the
+  // notes allow just one has as many training records as they say, and there was no training
+  // before. Then the tasks are noted too.
   bool exact = false;
 };
 
