@@ -1,0 +1,22 @@
+// One model, run in every way there is: all must agree with the oracle, and code with itself.
+#pragma once
+
+#include <string>
+
+#include "trace.h"
+
+namespace tessera::fuzz {
+
+struct CheckOptions {
+  bool compile = true;     // also machine code, on one thread and on three
+  bool artifact = true;    // also what `compile` writes
+  bool opencl = false;     // also on the OpenCL device at hand
+  std::uint64_t plan = 0;  // also with decisions drawn from this seed; 0: only those by the rules
+};
+
+// Empty when all ways agree; otherwise what went wrong, beginning with the way ("passes: ...").
+std::string check_graph(const Case& c, const CheckOptions& options);
+// The part of such a message that says which way failed: "passes".
+std::string way_of(const std::string& failure);
+
+}  // namespace tessera::fuzz
