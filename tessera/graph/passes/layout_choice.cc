@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "tessera/graph/passes/editor.h"
+#include "tessera/support/planted.h"
 
 namespace tessera::graph {
 namespace {
@@ -176,6 +177,7 @@ class Applier {
     if (now == kNoValue || !follows) return now;
     const Permutation& order = orders_[at(old.outputs[0])];
     if (elements(e.shape(now)) == 1 && node.op->fusion == Fusion::kPointwise) return now;
+    if (planted(4) && e.shape(now).size() < order.size()) return now;
     const Shape full = full_rank(e.shape(now), order.size());
     ValueId x = now;
     if (full != e.shape(now)) {

@@ -12,6 +12,7 @@
 #include "tessera/graph/passes/decide.h"
 #include "tessera/graph/passes/editor.h"
 #include "tessera/graph/passes/layout_orders.h"
+#include "tessera/support/planted.h"
 
 namespace tessera::graph {
 namespace {
@@ -160,6 +161,7 @@ Result<ValueId> merged_product(Editor& e, const Node& node, const Merged& merge,
   const std::size_t side = e.constant_of(node.inputs[0]) ? 0 : 1;
   std::vector<ValueId> weights;
   for (const Product& p : merge.parts) weights.push_back(old.nodes[p.node].inputs[side]);
+  if (planted(10)) std::reverse(weights.begin(), weights.end());
   std::vector<ValueId> inputs = node.inputs;
   TESSERA_TRY(inputs[side], e.add("concat", weights,
                                   {{"axis", static_cast<std::int64_t>(merge.parts[0].w_axis)}}));

@@ -3,6 +3,7 @@
 
 #include "tessera/graph/passes/permutation.h"
 #include "tessera/graph/passes/simplify.h"
+#include "tessera/support/planted.h"
 
 namespace tessera::graph {
 namespace {
@@ -32,7 +33,8 @@ Result<ValueId> simplify_transpose(Editor& e, const Node& node) {
   }
   const Node* inner = e.producer(x, "transpose");
   if (!inner) return kNoValue;
-  const Permutation both = compose(inner->attrs.integers("perm"), perm);
+  const Permutation both = planted(1) ? compose(perm, inner->attrs.integers("perm"))
+                                      : compose(inner->attrs.integers("perm"), perm);
   if (is_identity(both)) return inner->inputs[0];
   return e.add("transpose", {inner->inputs[0]}, {{"perm", both}});
 }
@@ -119,8 +121,9 @@ Result<ValueId> merge_pad_into_conv(Editor& e, const Node& node) {
   if (lo[0] + hi[0] + lo[channel] + hi[channel] != 0) return kNoValue;
   Integers before = node.attrs.integers("before"), after = node.attrs.integers("after");
   for (std::size_t i = 0; i < before.size(); ++i) {
-    before[i] += lo[first + i];
-    after[i] += hi[first + i];
+    const std::int64_t off = planted(2) && lo[first + i] > 0 ? 1 : 0;
+    before[i] += lo[first + i] - off;
+    after[i] += hi[first + i] + off;
   }
   Attrs attrs = node.attrs;
   attrs.set("before", before);
