@@ -97,6 +97,10 @@ class Checker {
     return "";
   }
 
+  void count(int Counts::*way) const {
+    if (options_.counts != nullptr) ++(options_.counts->*way);
+  }
+
   std::string compare(const std::string& way, const Result<Outputs>& got) const {
     const auto& outputs = case_.model.graph.outputs;
     if (!got.ok()) return fmt::format("{}: {}", way, got.error().message);
@@ -124,6 +128,7 @@ class Checker {
       const auto model =
           exec::compile_model(drawn->graph, drawn->tasks, target::host(), model_options());
       if (!model.ok()) return "plan: " + model.error().message;
+      count(&Counts::plans);
       bad = compare("plan compiled", exec::run_model(*model, single(), inputs_));
     }
     if (bad.empty()) return "";
@@ -147,6 +152,7 @@ class Checker {
   std::string check_code(const graph::Graph& graph) {
     const auto model = exec::compile_model(graph, target::host(), model_options());
     if (!model.ok()) return "code: " + model.error().message;
+    count(&Counts::compiled);
     const Result<Outputs> one = exec::run_model(*model, single(), inputs_);
     if (std::string bad = compare("code", one); !bad.empty()) return bad;
     static runtime::ThreadPool several({.threads = 3, .spin_us = 0});
@@ -172,6 +178,7 @@ class Checker {
                  ? ""
                  : "artifact: " + written.error().message;
     }
+    count(&Counts::artifacts);
     std::string bad;
     {
       const auto loaded = artifact::load_artifact(folder.string(), {.threads = 1});
@@ -194,6 +201,7 @@ class Checker {
     options.device = device->get();
     const auto model = exec::compile_model(*graph, (*device)->target(), options);
     if (!model.ok()) return "opencl: " + model.error().message;
+    count(&Counts::opencl);
     return compare("opencl", exec::run_model(*model, **device, inputs_));
   }
 
@@ -202,6 +210,7 @@ class Checker {
     load_.optimize = true;
     auto ran = driver::run_split(model_, case_.inputs, evaluator, single(), load_, model_options());
     if (!ran.ok()) return "split: " + ran.error().message;
+    count(&Counts::parts);
     return compare("split", std::move(ran->outputs));
   }
 

@@ -7,11 +7,17 @@
 
 namespace tessera::fuzz {
 
+// How many models ran in which way: what is not available here is not counted.
+struct Counts {
+  int compiled = 0, plans = 0, artifacts = 0, opencl = 0, parts = 0;
+};
+
 struct CheckOptions {
   bool compile = true;     // also machine code, on one thread and on three
   bool artifact = true;    // also what `compile` writes
   bool opencl = false;     // also on the OpenCL device at hand
   std::uint64_t plan = 0;  // also with decisions drawn from this seed; 0: only those by the rules
+  Counts* counts = nullptr;
 };
 
 // Empty when all ways agree; otherwise what went wrong, beginning with the way ("passes: ...").

@@ -120,7 +120,8 @@ void report(const Case& c, const std::string& bad, std::uint64_t seed, const Fla
 }
 
 // False, after a report, when the model of this seed fails.
-bool run_seed(std::uint64_t seed, const Flags& flags, tessera::fuzz::Reached* reached) {
+bool run_seed(std::uint64_t seed, const Flags& flags, tessera::fuzz::Reached* reached,
+              tessera::fuzz::Counts* counts) {
   tessera::fuzz::GraphOptions options = flags.graph;
   options.nodes = nodes_of(seed, flags);
   if (options.max_elements == 0) options.max_elements = seed % 4 == 0 ? 4000 : 600;
@@ -134,7 +135,9 @@ bool run_seed(std::uint64_t seed, const Flags& flags, tessera::fuzz::Reached* re
   check.artifact = flags.artifact_every != 0 && seed % flags.artifact_every == 0;
   check.opencl = flags.opencl;
   check.plan = flags.plans ? seed : 0;
+  check.counts = counts;
   const std::string bad = check_graph(c, check);
+  check.counts = nullptr;
   if (!bad.empty()) report(c, bad, seed, flags, check);
   return bad.empty();
 }
@@ -157,16 +160,22 @@ int main(int argc, char** argv) {
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) std::signal(signal, on_crash);
   std::uint64_t failures = 0;
   tessera::fuzz::Reached reached;
+  tessera::fuzz::Counts counts;
   for (std::uint64_t i = 0; i < flags.runs; ++i) {
     const std::uint64_t seed = flags.seed + i;
     fmt::format_to_n(g_crash_report, sizeof(g_crash_report) - 1,
                      "CRASHED: repeat with random_graphs --seed {} --nodes {} --runs 1\n{}", seed,
                      nodes_of(seed, flags), '\0');
-    if (run_seed(seed, flags, &reached)) continue;
+    if (run_seed(seed, flags, &reached, &counts)) continue;
     ++failures;
     if (!flags.keep_going) break;
   }
   if (flags.table) fmt::print("{}", tessera::fuzz::table_of(reached));
-  fmt::print("{} graphs from seed {}: {} failed\n", flags.runs, flags.seed, failures);
+  fmt::print(
+      "{} graphs from seed {}: {} failed; {} compiled, {} with a random plan, {} as artifacts, {} "
+      "on "
+      "OpenCL, {} in parts\n",
+      flags.runs, flags.seed, failures, counts.compiled, counts.plans, counts.artifacts,
+      counts.opencl, counts.parts);
   return failures == 0 ? 0 : 1;
 }
