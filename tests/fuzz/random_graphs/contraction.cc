@@ -14,7 +14,7 @@ std::string other_side(Draw& d, DType t, const Shape& shape) {
 bool matmul(Draw& d, const OpRow& row) {
   const std::string x = d.any(d.type(row.types), {1, 4}, within(-30, 30));
   const Shape s = d.shape(x);
-  const std::int64_t n = d.dim();
+  const std::int64_t n = d.chance(0.1) ? d.between(34, 130) : d.dim();
   Shape w = {s.back(), n};
   if (s.size() > 2 && d.chance(0.4)) w.insert(w.begin(), s.begin(), s.end() - 2);
   if (w.size() > 2 && d.chance(0.3)) w[0] = 1;

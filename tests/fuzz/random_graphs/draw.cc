@@ -141,7 +141,7 @@ std::string Draw::integers(const Shape& values) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     t.set_int(static_cast<std::int64_t>(i), values[i]);
   }
-  return constant(t);
+  return chance(0.01) ? input(t) : constant(t);
 }
 
 std::string Draw::scalar(DType t, double v) {
@@ -278,6 +278,11 @@ Case Draw::finish() {
       const HostTensor& t = value(n);
       g.outputs.push_back(onnx::testing::value_info(n, t.dtype(), t.shape()));
     }
+  }
+  // An input may be an output as it is.
+  if (!c.inputs.empty() && chance(0.03)) {
+    const auto& [n, t] = *c.inputs.begin();
+    g.outputs.push_back(onnx::testing::value_info(n, t.dtype(), t.shape()));
   }
   return c;
 }

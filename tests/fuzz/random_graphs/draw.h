@@ -79,7 +79,7 @@ class Draw {
   std::string input(HostTensor value);
   // The same constant serves several nodes.
   std::string constant(const HostTensor& value);
-  std::string integers(const Shape& values);  // i64, rank 1
+  std::string integers(const Shape& values);  // i64, rank 1; seldom known only at run time
   std::string scalar(DType t, double value);  // rank 0
   std::string weight(DType t, const Shape& shape, Range range = within(-1, 1));
 

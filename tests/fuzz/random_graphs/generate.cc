@@ -5,7 +5,7 @@
 namespace tessera::fuzz {
 namespace {
 
-constexpr std::int64_t kOpsets[] = {13, 17, 18, 19, 21, 23, 26, 28};
+constexpr std::int64_t kOpsets[] = {11, 13, 17, 18, 19, 21, 23, 26, 28};
 
 std::vector<const OpRow*> rows_for(std::int64_t opset, const GraphOptions& options) {
   std::vector<const OpRow*> rows;

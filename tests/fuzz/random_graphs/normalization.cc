@@ -16,10 +16,12 @@ bool batch_norm(Draw& d, const OpRow& row) {
   const Shape c = {d.shape(x)[1]};
   const Range positive = within(0.5, 2);
   const bool train = d.opset >= 14 && elements(d.shape(x)) > 0 && d.chance(0.2);
+  Attributes attributes = {attr("epsilon", 0.01F)};
+  if (train) attributes.push_back(attr("training_mode", 1));
   return d.emit(
       row.name,
       {x, d.weight(t, c, positive), d.weight(t, c), d.weight(t, c), d.weight(t, c, positive)},
-      {attr("epsilon", 0.01F), attr("training_mode", train)}, train ? 3 : 1);
+      attributes, train ? 3 : 1);
 }
 
 bool instance_norm(Draw& d, const OpRow& row) {

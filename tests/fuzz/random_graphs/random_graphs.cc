@@ -124,7 +124,8 @@ bool run_seed(std::uint64_t seed, const Flags& flags, tessera::fuzz::Reached* re
               tessera::fuzz::Counts* counts) {
   tessera::fuzz::GraphOptions options = flags.graph;
   options.nodes = nodes_of(seed, flags);
-  if (options.max_elements == 0) options.max_elements = seed % 4 == 0 ? 4000 : 600;
+  if (options.max_elements == 0)
+    options.max_elements = seed % 16 == 0 ? 30000 : seed % 4 == 0 ? 4000 : 600;
   const Case c = random_graph(seed, options, [&](const std::string& op, const std::string& why) {
     if (flags.refusals) fmt::print("refused {}: {}\n", op, why);
   });

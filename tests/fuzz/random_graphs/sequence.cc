@@ -71,7 +71,7 @@ onnx::ValueInfo info(Draw& d, const std::string& body_name, const std::string& v
   return value_info(body_name, d.dtype(value), d.shape(value));
 }
 
-// Branches read the values outside; the condition is known.
+// Branches read the values outside; the condition is mostly known.
 bool branch(Draw& d, const OpRow& row) {
   const std::string x = d.any(d.type(row.types), {});
   const std::string y = d.shaped(d.dtype(x), d.shape(x));
@@ -81,7 +81,7 @@ bool branch(Draw& d, const OpRow& row) {
   };
   HostTensor condition(DType::kBool, {});
   condition.set_int(0, d.rng.below(2));
-  return d.emit(row.name, {d.constant(condition)},
+  return d.emit(row.name, {d.chance(0.2) ? d.input(condition) : d.constant(condition)},
                 {onnx::testing::body_attribute("then_branch", body("Add", "t")),
                  onnx::testing::body_attribute("else_branch", body("Mul", "e"))});
 }
