@@ -87,6 +87,18 @@ Result<void> check_shadow(const onnx::Node& node, const HostTensor& value,
   return {};
 }
 
+// Constants off by different amounts: what divides one by another must not cancel them.
+onnx::Model with_other_scales(onnx::Model model, std::size_t shadow) {
+  double steps = 4;
+  for (onnx::Initializer& v : model.graph.initializers) {
+    HostTensor& t = std::get<HostTensor>(v.value);
+    if (!is_float(t.dtype())) continue;
+    t = shifted(t, steps * unit_roundoff(t.dtype()), shadow, v.name);
+    steps += 4;
+  }
+  return model;
+}
+
 void read_body(const onnx::Graph& body, std::set<std::string>* names) {
   std::set<std::string> own;
   for (const onnx::ValueInfo& v : body.inputs) own.insert(v.name);
@@ -159,7 +171,10 @@ Result<std::vector<HostTensor>> Trace::run(const onnx::Model& model, std::size_t
     options.values[name] =
         perturbed && shadow < kShadows ? shifted(t, 4 * unit_roundoff(t.dtype()), shadow, name) : t;
   }
-  TESSERA_TRY(const graph::Graph graph, onnx::import_model(model, options));
+  TESSERA_TRY(
+      const graph::Graph graph,
+      onnx::import_model(perturbed && shadow < kShadows ? with_other_scales(model, shadow) : model,
+                         options));
   std::vector<HostTensor> outputs;
   for (const graph::ValueId id : graph.outputs) {
     const HostTensor* t = graph.constant(id);
