@@ -136,13 +136,18 @@ std::vector<Expr> combine(Reducer r, const std::vector<Expr>& acc, const std::ve
       return {ir::min(acc[0], value[0])};
     case Reducer::kArgMax:
     case Reducer::kArgMin: {
-      const Expr wins = r == Reducer::kArgMax ? ir::gt(value[0], acc[0]) : ir::lt(value[0], acc[0]);
+      const bool max = r == Reducer::kArgMax;
+      const Expr &low = max ? acc[0] : value[0], &high = max ? value[0] : acc[0];
       const Expr before = ir::lt(value[1], acc[1]);
-      const Expr tie = ir::logical_and(ir::eq(value[0], acc[0]), before);
-      Expr take = ir::logical_or(wins, tie);
+      Expr take =
+          ir::logical_or(ir::lt(low, high), ir::logical_and(ir::eq(value[0], acc[0]), before));
       if (is_float(value[0].type().dtype)) {
-        const Expr nan = ir::ne(value[0], value[0]), number = ir::eq(acc[0], acc[0]);
-        take = ir::logical_or(take, ir::logical_and(nan, ir::logical_or(number, before)));
+        // What is not in order is a NaN: it wins over a number, and the first one over others. One
+        // comparison of the two serves both cases of `before`.
+        const Expr number = ir::eq(acc[0], acc[0]), nan = ir::ne(value[0], value[0]);
+        take = ir::select(before, ir::logical_not(ir::lt(high, low)),
+                          ir::logical_not(ir::le(high, low)));
+        take = ir::select(number, take, ir::logical_and(before, nan));
       }
       return {ir::select(take, value[0], acc[0]), ir::select(take, value[1], acc[1])};
     }
