@@ -184,8 +184,9 @@ void print_summary(const TuneSummary& summary) {
     fmt::print("{} of {} tasks were timed with their constants in memory\n", cold, r.tasks.size());
   for (const driver::SubjectReport& s : r.subjects) {
     if (s.before_s <= 0 || s.after_s <= 0) continue;
-    fmt::print("{}: {} -> {} ({:.2f}x){}\n", s.name, time_text(s.before_s), time_text(s.after_s),
-               ratio(s.before_s, s.after_s), s.trusted ? "" : " (busy)");
+    fmt::print("{}: {} -> {} ({:.2f}x){}{}\n", s.name, time_text(s.before_s), time_text(s.after_s),
+               ratio(s.before_s, s.after_s), s.trusted ? "" : " (busy)",
+               s.now ? "" : " (of earlier records, not timed now)");
     for (const PeerComparison& p : summary.peers) {
       if (p.subject != s.name) continue;
       fmt::print("    beside {}: ours {}, theirs {}: {:.2f}x\n", p.peer, time_text(p.ours_s),
@@ -244,6 +245,7 @@ nlohmann::ordered_json to_json(const TuneSummary& summary) {
                                   {"gain", ratio(s.before_s, s.after_s)},
                                   {"max_error", s.max_error},
                                   {"untuned_checked", s.untuned_checked},
+                                  {"timed_now", s.now},
                                   {"trusted", s.trusted},
                                   {"checked", s.checked}};
     for (const PeerComparison& p : summary.peers) {

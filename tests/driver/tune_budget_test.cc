@@ -210,6 +210,7 @@ TEST_F(Budget, APlanOfRecordsThatWereNotTimedNowSaysSo) {
   const plan::PlanEntry& entry = result->plan.tasks.begin()->second;
   EXPECT_TRUE(entry.earlier);
   EXPECT_FALSE(result->tasks[0].now);
+  EXPECT_FALSE(result->subjects[0].now);
   EXPECT_NE(notes_.find("1 of 1 schedules of the plan were not timed now"), std::string::npos)
       << notes_;
 }

@@ -91,12 +91,22 @@ void describe_ops(const TuneSession& session, const std::vector<std::vector<Fina
       if (problem.subjects[use.subject].is_op) (*reports)[use.subject].*sum += seconds[use.task];
     }
   };
+  const auto is_now = [&](const std::vector<TaskUse>& uses) {
+    for (const TaskUse& use : uses) {
+      const std::vector<Finalist>& list = finalists[use.task];
+      const bool now =
+          !list.empty() && list[std::min(selection.picks[use.task], list.size() - 1)].now;
+      if (problem.subjects[use.subject].is_op && !now) (*reports)[use.subject].now = false;
+    }
+  };
+  is_now(problem.base);
   add(problem.base, before, &SubjectReport::before_s);
   add(problem.base, after, &SubjectReport::after_s);
   for (std::size_t i = 0; i < problem.choices.size(); ++i) {
     const TuneChoice& c = problem.choices[i];
     add(c.options[c.preferred].uses, before, &SubjectReport::before_s);
     add(c.options[selection.options[i]].uses, after, &SubjectReport::after_s);
+    is_now(c.options[selection.options[i]].uses);
   }
 }
 

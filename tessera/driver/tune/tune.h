@@ -108,6 +108,7 @@ struct SubjectReport {
   double before_s = 0, after_s = 0;  // whole models timed side by side; operations: their task
   double max_error = 0;              // relative to what is allowed, against the untuned model
   bool untuned_checked = false;      // that one was compared with code made in another way
+  bool now = true;                   // false: some of the times are those of earlier sessions
   bool trusted = true;               // enough samples that no other process disturbed
   bool checked = true;  // false: the budget had no room for it; kernels were checked one by one
 };

@@ -186,10 +186,10 @@ Result<std::string> TuneSession::search(std::optional<double> until_s) {
   // which it waited are rejected all the same.
   const runtime::ScopedAffinity all_cores;
   if (!exclusive_) (void)runtime::leave_cores(options_.measure.threads);
-  const double begin_s = elapsed_s();
   Result<std::string> ended = run_rounds();
-  const auto taken = static_cast<double>(trials_ - earlier_);
-  if (taken > 0) trial_s_ = (elapsed_s() - begin_s) / taken;
+  // Those that were disturbed took as long.
+  const auto taken = static_cast<double>(trials_ - earlier_ + loop_->disturbed());
+  if (taken > 0) trial_s_ = waited_s_ / taken;
   return ended;
 }
 
@@ -347,7 +347,9 @@ Result<void> TuneSession::fill() {
 }
 
 void TuneSession::collect(double timeout_s) {
+  const double begin_s = elapsed_s();
   loop_->collect(timeout_s);
+  waited_s_ += elapsed_s() - begin_s;
   report_progress(phase_, last_task_);
 }
 

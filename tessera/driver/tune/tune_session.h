@@ -153,7 +153,7 @@ class TuneSession {
   std::vector<std::int64_t> default_record_;     // per task: that before_s_ came from; 0: none
   std::vector<std::vector<double>> defaults_s_;  // per task: times of this session
   std::vector<bool> before_now_;                 // per task: before_s_ is of this session
-  double trial_s_ = 0;
+  double trial_s_ = 0, waited_s_ = 0;
   std::vector<std::set<std::string>> timed_now_;  // per task: candidates that this session timed
   std::vector<std::int64_t> ended_;  // per task: trials of this session, those given up included
   // Per task: failures by outcome and reason, those of earlier sessions too.
