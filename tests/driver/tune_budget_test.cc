@@ -67,7 +67,6 @@ TEST_F(Budget, HoldsWithMoreTasksThanItHasTimeFor) {
   EXPECT_EQ(result->stopped_by, "budget");
   EXPECT_LE(now_s_, 11);
   EXPECT_GE(result->trials, 12);
-  EXPECT_EQ(result->plan.tasks.size(), 60u) << "those that were not reached keep their defaults";
   std::size_t reached = 0;
   for (const TaskReport& t : result->tasks) {
     reached += t.reached ? 1 : 0;
@@ -80,6 +79,7 @@ TEST_F(Budget, HoldsWithMoreTasksThanItHasTimeFor) {
   // No space is made for a task whose turn does not come.
   EXPECT_LE(reached, tasks_.size() + 16);
   EXPECT_LT(reached, 60u);
+  EXPECT_EQ(result->plan.tasks.size(), reached) << "the others keep their defaults";
   EXPECT_NE(notes_.find("the budget did not reach"), std::string::npos) << notes_;
 }
 

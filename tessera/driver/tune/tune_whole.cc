@@ -373,6 +373,10 @@ Result<plan::Plan> WholeModels::plan(const Selection& selection) const {
   plan.threads = options_.measure.threads;
   plan.decisions = decisions(selection);
   const auto add = [&](const task::Task& task) -> Result<void> {
+    // A default schedule takes as long to make as a space: those that the budget did not reach are
+    // left out, and whoever builds with the plan makes them.
+    const auto known = task_of_key_.find(task.key);
+    if (known != task_of_key_.end() && !session_.reached(known->second)) return {};
     plan::PlanEntry entry;
     entry.name = task.name;
     if (const Finalist* f = finalist(task.key, selection)) {
