@@ -125,9 +125,10 @@ void note_untimed(const TuneSession& session, const TuneResult& result) {
         untimed, used));
   }
   if (unreached > 0) {
-    session.note(
-        fmt::format("the budget did not reach {} of {} tasks, which keep their default schedules",
-                    unreached, used));
+    session.note(fmt::format(
+        "the budget did not reach {} of {} tasks: they are not in the plan and keep their "
+        "default schedules",
+        unreached, used));
   }
   if (session.left_aside() > 0) {
     session.note(
