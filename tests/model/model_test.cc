@@ -16,7 +16,7 @@ using testing::pair_accuracy;
 std::unique_ptr<CostModel> make_or_null(const std::string& name, const std::string& objective,
                                         std::uint64_t seed = 1) {
   auto model = make_model(name, {objective, seed, "feedfacefeedface"});
-  if (!testing::has_trees(model)) return nullptr;
+  if (!tessera::testing::has_trees(model)) return nullptr;
   return std::move(*model);
 }
 

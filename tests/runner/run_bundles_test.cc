@@ -99,12 +99,12 @@ TEST(Steps, ReferencePointsAreThoseOfTheLocalMeasurer) {
       const auto inputs = kernel::random_inputs(dag, bundle->header().input_seed);
       const auto whole = measure::compute_reference(dag, inputs, target::host(), pool, {});
       ASSERT_TRUE(whole.ok());
-      ASSERT_EQ(task.outputs.size(), whole->size());
-      for (std::size_t o = 0; o < whole->size(); ++o) {
+      ASSERT_EQ(task.outputs.size(), whole->outputs.size());
+      for (std::size_t o = 0; o < whole->outputs.size(); ++o) {
         EXPECT_GE(task.outputs[o].points.size(), 500u);
         for (std::size_t i = 0; i < task.outputs[o].points.size(); ++i) {
-          EXPECT_NEAR((*whole)[o].get_float(task.outputs[o].points[i]), task.outputs[o].values[i],
-                      1e-4);
+          EXPECT_NEAR(whole->outputs[o].get_float(task.outputs[o].points[i]),
+                      task.outputs[o].values[i], 1e-4);
         }
       }
     }

@@ -16,7 +16,7 @@
 namespace tessera::search {
 namespace {
 
-bool has_xgb() { return testing::has_trees(model::make_model("xgb", {})); }
+bool has_xgb() { return tessera::testing::has_trees(model::make_model("xgb", {})); }
 
 space::Space real_space(const std::string& spec) {
   const auto parsed = te::parse_op_spec(spec);

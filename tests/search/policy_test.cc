@@ -21,7 +21,7 @@ using testing::ToyRun;
 
 // "xgb" where this build has it; a guided policy without a model is a test of its fallback.
 std::string guide(const std::string& name = "xgb") {
-  return testing::has_trees(model::make_model(name, {})) ? name : "";
+  return tessera::testing::has_trees(model::make_model(name, {})) ? name : "";
 }
 
 ToyOptions options_for(const std::string& policy, std::size_t trials, std::uint64_t seed = 1) {
