@@ -295,6 +295,12 @@ Result<void> WholeModels::time(Selection* selection, bool improve_it,
         TESSERA_TRY(tuned, selected(i, *selection));
       }
     }
+    if (is_untuned(*selection)) {  // there is nothing to compare it with
+      TESSERA_TRY(const std::vector<runtime::Samples> once, time_side_by_side({plain.get()}));
+      report.before_s = report.after_s = once[0].median_s();
+      report.trusted = once[0].trusted;
+      continue;
+    }
     TESSERA_TRY(const Comparison last, compare({plain.get(), tuned.get()}));
     report.before_s = last.before.median_s();
     report.after_s = last.after.median_s();
@@ -317,6 +323,21 @@ Result<void> WholeModels::time(Selection* selection, bool improve_it,
                     subjects[i].name, unproved_text(last.gain, kLeastGain)));
   }
   return {};
+}
+
+bool WholeModels::is_untuned(const Selection& selection) const {
+  const TuneProblem& problem = session_.problem();
+  if (!selection.given.empty() || selection.options != preferred_options(problem)) return false;
+  const auto is_default = [&](const TaskUse& use) {
+    const Finalist* f = finalist(problem.tasks[use.task].task.key, selection);
+    return f == nullptr || f->is_default;
+  };
+  const auto all_default = [&](const std::vector<TaskUse>& uses) {
+    return std::all_of(uses.begin(), uses.end(), is_default);
+  };
+  if (!all_default(problem.base)) return false;
+  return std::all_of(problem.choices.begin(), problem.choices.end(),
+                     [&](const TuneChoice& c) { return all_default(c.options[c.preferred].uses); });
 }
 
 Result<void> WholeModels::improve(std::size_t subject, Selection* selection,

@@ -82,6 +82,8 @@ class WholeModels {
   // A model with what was selected, or, without a selection, as the rules decide.
   Result<task::PlannedGraph> planned(std::size_t subject, const Selection* selection) const;
   const Finalist* finalist(const std::string& key, const Selection& selection) const;
+  // Whether it is what the rules and the default schedules give.
+  bool is_untuned(const Selection& selection) const;
   bool give_up_rounding(Selection* selection) const;
   Result<void> improve(std::size_t subject, Selection* selection,
                        std::shared_ptr<const Built>* current);
