@@ -4,7 +4,7 @@
 #include <ctime>
 
 #include "tessera/lower/check_lowers.h"
-#include "tessera/search/task_search.h"
+#include "tessera/search/model_scorer.h"
 #include "tessera/te/builder.h"
 #include "tessera/te/op_spec.h"
 
@@ -37,6 +37,25 @@ double seconds_of(const space::Space& space, const space::Candidate& c) {
   return 1e-4 * sum;
 }
 
+// Passes candidates on to the scorer of a learner, and counts them.
+class CountingScorer final : public Scorer {
+ public:
+  explicit CountingScorer(Scorer& scorer) : scorer_(scorer) {}
+  bool ready() const override { return scorer_.ready(); }
+  std::vector<float> score(std::span<const space::Candidate> candidates) override {
+    count += std::ssize(candidates);
+    return scorer_.score(candidates);
+  }
+  std::vector<float> spread(std::span<const space::Candidate> candidates) override {
+    return scorer_.spread(candidates);
+  }
+  const Scorer& inner() const { return scorer_; }
+  std::int64_t count = 0;
+
+ private:
+  Scorer& scorer_;
+};
+
 Result<void> run(const Workload& w, const std::vector<std::string>& network) {
   TESSERA_TRY(const te::OpSpec spec, te::parse_op_spec(w.spec));
   TESSERA_TRY(const te::Dag dag, te::make_dag(spec));
@@ -47,24 +66,27 @@ Result<void> run(const Workload& w, const std::vector<std::string>& network) {
   options.pretrained = network;
   options.code_threads = 1;
   TESSERA_TRY(const std::unique_ptr<Learner> learner, Learner::make(options));
-  TESSERA_TRY(const PolicyEntry* policy, find_policy("evolutionary"));
-  TaskSearch search(space, *policy, {}, learner.get());
-  const auto round = [&](std::size_t n) {
-    std::vector<TrialResult> results;
-    for (const space::Candidate& c : search.propose(n))
-      results.push_back({c, measure::Outcome::kOk, seconds_of(space, c)});
-    return results;
+  TESSERA_TRY(const PolicyEntry* entry, find_policy("evolutionary"));
+  CountingScorer scorer(learner->add_task(space));
+  const std::unique_ptr<Policy> policy = entry->make(space, scorer, {});
+  const auto observe = [&](std::size_t n) {
+    std::vector<Observation> results;
+    for (const space::Candidate& c : policy->propose(n))
+      results.push_back({c, seconds_of(space, c), false});
+    policy->observe(results);
+    learner->observe(scorer.inner(), results);
   };
-  for (int t = 0; t < kTrials; t += static_cast<int>(kBatch)) search.observe(round(kBatch));
+  for (int t = 0; t < kTrials; t += static_cast<int>(kBatch)) observe(kBatch);
   learner->update();
   learner->wait();
-  const std::int64_t before = learner->state().scored;
+  const std::int64_t before = scorer.count, scored_before = learner->state().scored;
   const double begin = cpu_seconds();
-  for (int r = 0; r < kRounds; ++r) (void)round(kBatch);
+  for (int r = 0; r < kRounds; ++r) observe(kBatch);
   const double took = cpu_seconds() - begin;
-  const std::int64_t scored = learner->state().scored - before;
-  std::printf("%-16s %8.0f candidates/s %8.1f ms a round\n", w.name,
-              static_cast<double>(scored) / took, 1e3 * took / kRounds);
+  const auto count = static_cast<double>(scorer.count - before);
+  const auto scored = static_cast<double>(learner->state().scored - scored_before);
+  std::printf("%-16s %8.0f candidates/s, %3.0f %% of them new, %8.1f ms a round\n", w.name,
+              count / took, 100 * scored / count, 1e3 * took / kRounds);
   return {};
 }
 
