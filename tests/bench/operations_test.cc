@@ -60,7 +60,6 @@ TEST_P(DefaultSchedule, AgreesWithTheInterpreter) {
   const auto steps = space::default_schedule(dag, machine, lower::check_lowers);
   ASSERT_TRUE(steps.ok()) << steps.error().message;
   const std::string text = schedule::to_text(*steps);
-  EXPECT_NE(text, "");
   const auto op = kernel::compile_op(dag, text, target::host());
   ASSERT_TRUE(op.ok()) << text << op.error().message;
   runtime::ThreadPool pool({.threads = 2});

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tessera/ir/visitor.h"
 #include "tests/graph/node_runner.h"
 
 namespace tessera::graph {
@@ -140,6 +141,31 @@ TEST(Sampling, GridSampleIsThatOfOtherLibraries) {
       EXPECT_NEAR(got[i], want.values[i], 1e-4)
           << want.mode << " " << want.padding << " " << want.align << " point " << i;
     }
+  }
+}
+
+// Places and weights are computed once for all channels: what is left for a tap, of which cubic
+// volumes have 64, is a few reads and products.
+TEST(Sampling, GridSampleLeavesLittleToEachTap) {
+  const Attrs attrs = grid_attrs("cubic", "zeros", 0);
+  const TensorType x{DType::kF32, {1, 4, 8, 8}}, grid{DType::kF32, {1, 16, 16, 2}};
+  te::DagBuilder b("sample");
+  const NodeView node{attrs, {&x, &grid}, {nullptr, nullptr}};
+  const auto y =
+      find_op("grid_sample")
+          ->define(b, "sample", node,
+                   {b.input("x", x.dtype, x.shape), b.input("grid", grid.dtype, grid.shape)});
+  ASSERT_TRUE(y.ok()) << y.error().message;
+  const te::Dag dag = b.build(*y);
+  int nodes = 0;
+  ir::for_each_expr(dag.ops.back().values[0], [&](const ir::Expr& e) {
+    const auto* load = e.as<ir::Load>();
+    nodes += load ? static_cast<int>(load->indices.size()) : 1;
+  });
+  EXPECT_EQ(dag.ops.back().reducer, te::Reducer::kSum);
+  EXPECT_LT(nodes, 80);
+  for (std::size_t i = 0; i + 1 < dag.ops.size(); ++i) {
+    EXPECT_LE(dag.ops[i].outputs[0].size(), 4 * 16 * 16) << dag.ops[i].name;  // no channels
   }
 }
 
