@@ -96,13 +96,13 @@ std::vector<Finalist> TuneSession::finals(std::size_t task, std::size_t most) {
                                        [](const Finalist& f) { return f.is_default; });
   if (by_default != finalists.end() && by_default->seconds <= finalists.front().seconds)
     std::rotate(finalists.begin(), by_default, by_default + 1);
-  if (compared && !finalists.empty()) {
-    const Finalist& first = finalists.front();
-    compared_best_s_[task] = first.seconds;
-    if (first.is_default)
-      gains_.keep_default(task, first.candidate);
-    else
-      gains_.confirm(task, first.candidate, before_s_[task], first.seconds);
+  if (most == 0 || finalists.empty()) return finalists;
+  const Finalist& first = finalists.front();
+  compared_best_s_[task] = first.seconds;
+  if (first.is_default) {
+    gains_.keep_default(task, first.candidate);
+  } else if (compared) {
+    gains_.confirm(task, first.candidate, before_s_[task], first.seconds);
   }
   return finalists;
 }
