@@ -141,7 +141,7 @@ std::string Draw::integers(const Shape& values) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     t.set_int(static_cast<std::int64_t>(i), values[i]);
   }
-  return chance(0.01) ? input(t) : constant(t);
+  return waits && chance(0.03) ? input(t) : constant(t);
 }
 
 std::string Draw::scalar(DType t, double v) {

@@ -56,6 +56,7 @@ class Draw {
 
   Rng rng;
   const std::int64_t opset;
+  bool waits = false;  // for data: the model may have shapes that follow from it
 
   bool chance(double p) { return rng.chance(p); }
   std::int64_t between(std::int64_t low, std::int64_t high) { return rng.between(low, high); }
@@ -136,6 +137,7 @@ struct OpRow {
   Range range = kFree;
   Ranks ranks = {};
   const char* domain = "";
+  bool by_data = false;  // the size of the result follows from data
 };
 
 // One list per family, joined by op_rows().

@@ -7,10 +7,10 @@ namespace {
 
 constexpr std::int64_t kOpsets[] = {11, 13, 17, 18, 19, 21, 23, 26, 28};
 
-std::vector<const OpRow*> rows_for(std::int64_t opset, const GraphOptions& options) {
+std::vector<const OpRow*> rows_for(std::int64_t opset, bool waits, const GraphOptions& options) {
   std::vector<const OpRow*> rows;
   for (const OpRow& row : op_rows()) {
-    if ((*row.domain != '\0' || row.since <= opset) &&
+    if ((*row.domain != '\0' || row.since <= opset) && (waits || !row.by_data) &&
         (options.only.empty() || options.only.count(row.name) != 0)) {
       rows.push_back(&row);
     }
@@ -37,9 +37,11 @@ Case random_graph(std::uint64_t seed, const GraphOptions& options,
                   const std::function<void(const std::string&, const std::string&)>& told) {
   Rng rng(seed * 0x9e3779b97f4a7c15u + 1);
   std::int64_t opset = kOpsets[rng.below(std::ssize(kOpsets))];
-  std::vector<const OpRow*> rows = rows_for(opset, options);
-  if (rows.empty()) rows = rows_for(opset = 28, options);
+  bool waits = rng.chance(0.15);
+  std::vector<const OpRow*> rows = rows_for(opset, waits, options);
+  if (rows.empty()) rows = rows_for(opset = 28, waits = true, options);
   Draw d(rng.next(), opset, options.max_elements);
+  d.waits = waits;
   const auto wanted = static_cast<std::size_t>(options.nodes);
   const OpRow* last = nullptr;
   for (std::int64_t tries = 0; d.nodes() < wanted && tries < 40 * options.nodes; ++tries) {

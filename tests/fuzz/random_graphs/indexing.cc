@@ -129,13 +129,18 @@ bool reverse(Draw& d, const OpRow& row) {
                 {attr("batch_axis", swap ? 0 : 1), attr("time_axis", swap ? 1 : 0)});
 }
 
+std::string known(Draw& d, const Shape& shape) {
+  const HostTensor mask = d.tensor(DType::kBool, shape, kFree);
+  return d.waits ? d.input(mask) : d.constant(mask);
+}
+
 bool compress(Draw& d, const OpRow& row) {
   const std::string x = d.any(d.type(row.types), {1, 4});
   const std::int64_t axis = d.axis(d.rank(x));
   if (d.chance(0.3)) {
-    return d.emit(row.name, {x, d.weight(DType::kBool, {elements(d.shape(x))})});
+    return d.emit(row.name, {x, known(d, {elements(d.shape(x))})});
   }
-  return d.emit(row.name, {x, d.weight(DType::kBool, {d.shape(x)[place(axis, d.rank(x))]})},
+  return d.emit(row.name, {x, known(d, {d.shape(x)[place(axis, d.rank(x))]})},
                 {attr("axis", axis)});
 }
 
@@ -204,9 +209,9 @@ std::vector<OpRow> indexing_rows() {
       {"ReverseSequence", kAll, reverse, 10},
       {"Compress", kAll, compress, 9},
       {"TensorScatter", kFloats, cache, 24},
-      {"NonZero", kAll, nonzero, 9},
-      {"Unique", kNumbers, unique, 11},
-      {"NonMaxSuppression", kF32Only, suppress, 10},
+      {"NonZero", kAll, nonzero, 9, kFree, {}, "", true},
+      {"Unique", kNumbers, unique, 11, kFree, {}, "", true},
+      {"NonMaxSuppression", kF32Only, suppress, 10, kFree, {}, "", true},
       {"TfIdfVectorizer", kIndex, ngrams, 9},
   };
 }

@@ -86,15 +86,20 @@ bool flatten(Draw& d, const OpRow& row) {
 }
 
 bool transpose(Draw& d, const OpRow& row) {
-  const std::string x = operand(d, row);
-  if (d.chance(0.15)) return d.emit(row.name, {x});
-  Shape perm(d.shape(x).size());
-  std::iota(perm.begin(), perm.end(), 0);
-  for (std::size_t k = perm.size(); k > 1; --k) {
-    std::swap(perm[k - 1],
-              perm[static_cast<std::size_t>(d.rng.below(static_cast<std::int64_t>(k)))]);
+  std::string x = operand(d, row);
+  if (d.chance(0.1)) return d.emit(row.name, {x});
+  // Often two in a row, as conversions of layouts leave them.
+  for (std::int64_t count = d.chance(0.4) ? 2 : 1; count > 0; --count) {
+    Shape perm(d.shape(x).size());
+    std::iota(perm.begin(), perm.end(), 0);
+    for (std::size_t k = perm.size(); k > 1; --k) {
+      std::swap(perm[k - 1],
+                perm[static_cast<std::size_t>(d.rng.below(static_cast<std::int64_t>(k)))]);
+    }
+    if (!d.emit(row.name, {x}, {attr("perm", perm)})) return false;
+    x = d.outputs[0];
   }
-  return d.emit(row.name, {x}, {attr("perm", perm)});
+  return true;
 }
 
 bool expand(Draw& d, const OpRow& row) {

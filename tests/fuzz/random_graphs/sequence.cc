@@ -81,7 +81,7 @@ bool branch(Draw& d, const OpRow& row) {
   };
   HostTensor condition(DType::kBool, {});
   condition.set_int(0, d.rng.below(2));
-  return d.emit(row.name, {d.chance(0.2) ? d.input(condition) : d.constant(condition)},
+  return d.emit(row.name, {d.waits && d.chance(0.5) ? d.input(condition) : d.constant(condition)},
                 {onnx::testing::body_attribute("then_branch", body("Add", "t")),
                  onnx::testing::body_attribute("else_branch", body("Mul", "e"))});
 }
