@@ -22,8 +22,8 @@ TEST(CandidateKind, NamesMachineThreadsElementsAndSketch) {
     const Space space = make_space(dag, haswell, lower::check_lowers).value();
     return candidate_kind(dag, haswell, threads, space.to_text(space.preferred()));
   };
-  EXPECT_EQ(kind("matmul:M=8,N=8,K=8", 1), "x86_64:16x32:fma 1 f32 reasoned");
-  EXPECT_EQ(kind("softmax:R=8,C=8", 4), "x86_64:16x32:fma 4 f32 reasoned");
+  EXPECT_EQ(kind("matmul:M=8,N=8,K=8", 1), "x86_64:16x32:fma 1 f32 C reasoned");
+  EXPECT_EQ(kind("softmax:R=8,C=8", 4), "x86_64:16x32:fma 4 f32 mx reasoned");
 }
 
 Decision numbers(std::string name, const std::vector<std::int64_t>& values) {
