@@ -311,7 +311,7 @@ constexpr const char* kUsage =
     "Processor seconds and memory of commands against the size of their work, and the exponent e\n"
     "of cost = a * size^e, by least squares. peak: resident, mapped files included; own: "
     "anonymous\n"
-    "memory. A command that takes longer than the limit (120 s) ends its row. Rows:\n";
+    "memory. A command that takes more processor time than the limit (120 s) ends its row. Rows:\n";
 
 // 0: goes on.
 int parse(int argc, char** argv, Options* o) {

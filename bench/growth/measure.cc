@@ -22,6 +22,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// How much longer than its processor time a command may take on a busy machine.
+constexpr double kIdle = 10;
+
 double seconds_of(const timeval& t) {
   return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
 }
@@ -34,12 +37,15 @@ double anonymous_mb(pid_t pid) {
   return 0;
 }
 
-pid_t start(const std::vector<std::string>& command, const std::string& log) {
+pid_t start(const std::vector<std::string>& command, const std::string& log, double limit_s) {
   std::vector<char*> argv;
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   const pid_t child = ::fork();
   if (child != 0) return child;
+  const auto seconds = static_cast<rlim_t>(std::ceil(limit_s));
+  const rlimit cpu{seconds, seconds + 1};
+  ::setrlimit(RLIMIT_CPU, &cpu);
   const int out = ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   ::dup2(out, STDOUT_FILENO);
   ::dup2(out, STDERR_FILENO);
@@ -61,7 +67,7 @@ Result<Cost> run_command(const std::vector<std::string>& command, double limit_s
   TESSERA_TRY(const TemporaryFolder folder, TemporaryFolder::make("growth"));
   const std::string log = folder.path() + "/log";
   const Clock::time_point begin = Clock::now();
-  const pid_t child = start(command, log);
+  const pid_t child = start(command, log, limit_s);
   if (child < 0) return make_error(ErrorCode::kUnavailable, "cannot start {}", command[0]);
   Cost cost;
   int status = 0;
@@ -70,12 +76,13 @@ Result<Cost> run_command(const std::vector<std::string>& command, double limit_s
   while (::wait4(child, &status, WNOHANG, &usage) == 0) {
     cost.own_mb = std::max(cost.own_mb, anonymous_mb(child));
     cost.wall_s = std::chrono::duration<double>(Clock::now() - begin).count();
-    if (cost.wall_s > limit_s && !std::exchange(late, true)) ::kill(child, SIGKILL);
+    if (cost.wall_s > kIdle * limit_s && !std::exchange(late, true)) ::kill(child, SIGKILL);
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   cost.wall_s = std::chrono::duration<double>(Clock::now() - begin).count();
   cost.cpu_s = seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
   cost.peak_mb = static_cast<double>(usage.ru_maxrss) * 1024e-6;
+  late = late || (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU);
   if (late) return make_error(ErrorCode::kBuildFailed, "stopped after {:.0f} s", limit_s);
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   if (std::find(accepted.begin(), accepted.end(), code) != accepted.end()) return cost;

@@ -14,8 +14,9 @@ struct Cost {
   double own_mb = 0;             // anonymous memory of the command itself, looked at every 2 ms
 };
 
-// kBuildFailed: it could not be started, failed, or took more than `limit_s` of wall time; what it
-// printed last is in the message. Exit codes of `accepted` are no failures.
+// kBuildFailed: it could not be started, failed, or took more than `limit_s` of processor time or
+// ten times that of wall time; what it printed last is in the message. Exit codes of `accepted` are
+// no failures.
 Result<Cost> run_command(const std::vector<std::string>& command, double limit_s,
                          const std::vector<int>& accepted);
 

@@ -59,6 +59,7 @@ TEST(Growth, CommandsAreMeasuredAndTheirFailuresTold) {
   const auto late = run_command({"sleep", "60"}, 0.05, {0});
   ASSERT_FALSE(late.ok());
   EXPECT_EQ(late.error().message, "stopped after 0 s");
+  EXPECT_FALSE(run_command({"sh", "-c", "while :; do :; done"}, 0.5, {0}).ok());
 }
 
 }  // namespace
