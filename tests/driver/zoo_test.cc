@@ -30,7 +30,10 @@ TEST_P(ZooRuns, AsEveryNodeAlone) {
   options.timing = {.sample_s = 0, .samples = 1, .min_samples = 1, .time_limit_s = 0};
   const auto result = bench_model(spec, target::host(), options);
   ASSERT_TRUE(result.ok()) << result.error().message;
-  EXPECT_EQ(result->verified_by, "every node alone");
+  // Values of few bits are compared where they are made: rounding would hide much at the end.
+  const bool narrow =
+      spec.find("dtype=") != std::string::npos || spec.find("quant=") != std::string::npos;
+  EXPECT_EQ(result->verified_by, narrow ? "the interpreter, kernel by kernel" : "every node alone");
   EXPECT_TRUE(result->bench.verified) << result->bench.max_error << " times what is allowed";
   EXPECT_LE(static_cast<double>(result->arena_bytes),
             1.2 * static_cast<double>(result->live_bytes) + 4096);
