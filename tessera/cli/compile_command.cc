@@ -111,6 +111,8 @@ Result<Compiled> compile(const CompileArgs& args, std::optional<driver::PlanSche
                "others\n",
                args.plan.plan, found, all);
   }
+  std::optional<graph::Graph> kept;  // a compilation lets go of what it has packed
+  if (args.check) kept = model->graph;
   Result<artifact::ArtifactReport> report = artifact::compile_artifact(
       std::move(model->graph), model->tasks, decide.target, args.output, options);
   if (!report && report.error().code == ErrorCode::kUnsupported)
@@ -118,10 +120,8 @@ Result<Compiled> compile(const CompileArgs& args, std::optional<driver::PlanSche
   if (!report) return report.error();
   if (!args.picked.empty()) TESSERA_DO(save_picked(args, decide.target, *judged));
   Compiled out{std::move(*report), {}};
-  if (args.check) {
-    out.check =
-        check_artifact(args.output, model->graph, model->tasks, decide.target, options.model);
-  }
+  if (kept)
+    out.check = check_artifact(args.output, *kept, model->tasks, decide.target, options.model);
   return out;
 }
 
