@@ -300,9 +300,10 @@ void add_lm_eval(Flags& lm, std::function<int()>* run) {
       "Instead: what `compile` gains without measuring, by the margin that a candidate "
       "must promise over the default, on records");
   zero->excludes(task);
-  sub->add_flag("--validation", args->validation,
-                "With --zero-trials: instead, tasks that validated the cost models, which their notes "
-                "must list")
+  sub->add_flag(
+         "--validation", args->validation,
+         "With --zero-trials: instead, tasks that validated the cost models, which their notes "
+         "must list")
       ->needs(zero);
   sub->add_option("--search-model", args->cost_model,
                   "With --zero-trials: cost model that judges, a file, several (A,B,C), or shipped "

@@ -19,9 +19,9 @@ struct ModelArgs {
   std::int64_t batch = 0;           // 0: as the model says
   std::vector<std::string> values;  // "sr=16000", "mask=[1,1,0]", "state=@state.npy"
   std::int64_t max_loop_steps = onnx::ImportOptions{}.max_loop_steps;
-  std::vector<std::string> skip;    // graph passes
-  std::string dtype = "f32";        // that f32 is computed in
-  std::string fast_math;            // "", or what may be rounded besides: "tf32"
+  std::vector<std::string> skip;  // graph passes
+  std::string dtype = "f32";      // that f32 is computed in
+  std::string fast_math;          // "", or what may be rounded besides: "tf32"
 };
 
 // Adds the positional MODEL (optional where a command has other subjects) and the flags below.

@@ -81,9 +81,9 @@ TEST(Compile, SaysWhatToDoNextAndPromisesNothing) {
       EXPECT_EQ(done.err.find(word), std::string::npos) << done.err;
     }
   }
-  const Finished elsewhere = run({"compile", model, "-o", folder + "/out", "--emit", "obj",
-                                  "--target", "haswell", "--threads", "2", "--search-model",
-                                  "shipped"});
+  const Finished elsewhere =
+      run({"compile", model, "-o", folder + "/out", "--emit", "obj", "--target", "haswell",
+           "--threads", "2", "--search-model", "shipped"});
   ASSERT_EQ(elsewhere.code, 0) << elsewhere.err;
   EXPECT_NE(elsewhere.err.find("by measuring, on such a machine: tessera tune"), std::string::npos)
       << elsewhere.err;

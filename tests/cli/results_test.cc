@@ -1,4 +1,5 @@
-// `tessera bench --record` and `tessera results`, and that the documents hold no figure of their own.
+// `tessera bench --record` and `tessera results`, and that the documents hold no figure of their
+// own.
 #include <cctype>
 #include <filesystem>
 #include <regex>
@@ -84,12 +85,14 @@ std::string prose(const std::string& document) {
 
 // A measured figure, which a command must have written.
 const std::regex& figure() {
-  static const std::regex is("[0-9] ?(ms|us|µs|×|%|GB/s|GFLOP/s|TFLOP/s)(?![a-zA-Z])|[0-9]x(?![0-9a-zA-Z])");
+  static const std::regex is(
+      "[0-9] ?(ms|us|µs|×|%|GB/s|GFLOP/s|TFLOP/s)(?![a-zA-Z])|[0-9]x(?![0-9a-zA-Z])");
   return is;
 }
 
 TEST(Results, FindsFiguresInProse) {
-  for (const char* text : {"takes 3 ms", "3.5 µs a call", "1.2x", "40 %", "40%", "2× as fast", "9 GB/s"})
+  for (const char* text :
+       {"takes 3 ms", "3.5 µs a call", "1.2x", "40 %", "40%", "2× as fast", "9 GB/s"})
     EXPECT_TRUE(std::regex_search(prose(text), figure())) << text;
   for (const char* text :
        {"`--budget 10ms`", "```\n3 ms\n```", "3x3 windows", "F(4x4, 3x3)", "int8", "a 2 MB cache",

@@ -42,27 +42,29 @@ bool has(const std::string& text, const std::string& part) {
 }
 
 TEST(BenchTables, QuotesTheBestPeerOfEachPrecision) {
-  const auto pages = result_pages(
-      {run("1", "2026-01-01", timed(1000, {peer("slow", 3000, 3), peer("fast", 2000, 2),
-                                           peer("bits", 500, 0.5, false)}))});
+  const auto pages = result_pages({run(
+      "1", "2026-01-01",
+      timed(1000, {peer("slow", 3000, 3), peer("fast", 2000, 2), peer("bits", 500, 0.5, false)}))});
   ASSERT_EQ(pages.size(), 1u);
   const std::string& page = pages.at("box-4");
   EXPECT_TRUE(has(page, "## f32, batch 1, 4 threads\n")) << page;
-  EXPECT_TRUE(has(page, "| network | Tessera | bits | fast | slow | same precision | as they come |"))
+  EXPECT_TRUE(
+      has(page, "| network | Tessera | bits | fast | slow | same precision | as they come |"))
       << page;
   EXPECT_TRUE(has(page, "| net | 1.00 | 0.500~ | 2.00 | 3.00 | 2.00 | 0.50 |")) << page;
   EXPECT_TRUE(has(page, "| **2.00** | **0.50** |")) << page;
 }
 
 TEST(BenchTables, ShowsMedianAndRangeOverTheRunsOfTheNewestVersion) {
-  const std::string page =
-      result_pages({run("1", "2026-01-01", timed(9000, {peer("p", 9000, 1)})),
-                    run("2", "2026-01-02", timed(1000, {peer("p", 2000, 2)})),
-                    run("2", "2026-01-03", timed(3000, {peer("p", 12000, 4)})),
-                    run("2", "2026-01-04", timed(2000, {peer("p", 6000, 3)}))})
-          .at("box-4");
-  EXPECT_TRUE(has(page, "| net | 2.00 (1.00-3.00) | 6.00 (2.00-12.0) | 3.00 (2.00-4.00) |")) << page;
-  EXPECT_TRUE(has(page, "Version 2; 3 runs per row; measured on 2026-01-02, 2026-01-03, 2026-01-04."))
+  const std::string page = result_pages({run("1", "2026-01-01", timed(9000, {peer("p", 9000, 1)})),
+                                         run("2", "2026-01-02", timed(1000, {peer("p", 2000, 2)})),
+                                         run("2", "2026-01-03", timed(3000, {peer("p", 12000, 4)})),
+                                         run("2", "2026-01-04", timed(2000, {peer("p", 6000, 3)}))})
+                               .at("box-4");
+  EXPECT_TRUE(has(page, "| net | 2.00 (1.00-3.00) | 6.00 (2.00-12.0) | 3.00 (2.00-4.00) |"))
+      << page;
+  EXPECT_TRUE(
+      has(page, "Version 2; 3 runs per row; measured on 2026-01-02, 2026-01-03, 2026-01-04."))
       << page;
 }
 
@@ -104,9 +106,8 @@ constexpr const char* kOurs = R"({"name": "zoo:net", "threads": 2, "median_us": 
   "verified": true, "peers": [)";
 
 TEST(BenchRuns, LeaveOutWhatIsWrongOrAbsent) {
-  const auto file = bench_run_from_json(
-      std::string(kHead) + kOurs +
-      R"({"name": "gone", "absent": "why"},
+  const auto file = bench_run_from_json(std::string(kHead) + kOurs +
+                                        R"({"name": "gone", "absent": "why"},
          {"name": "wrong", "median_us": 1, "ratio": 0.1, "trusted": true, "verified": false,
           "range_error": 0.9},
          {"name": "nan", "median_us": 1, "ratio": 0.1, "trusted": true, "verified": false,

@@ -28,8 +28,8 @@ struct PeerResult {
   std::string version;
   std::string absent;  // reason; empty when it was measured
   double median_us = 0, p10_us = 0, p90_us = 0;
-  double ratio = 0;      // peer time / our time: above 1, ours is faster
-  double max_error = 0;  // as of BenchResult, from our outputs
+  double ratio = 0;        // peer time / our time: above 1, ours is faster
+  double max_error = 0;    // as of BenchResult, from our outputs
   double range_error = 0;  // largest difference from our outputs, relative to their range
   bool verified = false;
   bool trusted = false;                      // as BenchResult's, of its own process
