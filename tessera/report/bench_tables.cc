@@ -265,7 +265,10 @@ constexpr const char* kLegend =
     "type; \"as they come\" all of them, those included that compute f32 models in fewer bits by "
     "default (marked `~`).\n"
     "Tessera is untuned and computes in the precision of the table. The last row is the geometric "
-    "mean of the rows above it.\n";
+    "mean of the rows above it.\n"
+    "In rows marked as disturbed, threads of Tessera waited for a core in most samples: other work "
+    "ran, or every core\n"
+    "computes and none is left for the system.\n";
 
 }  // namespace
 
