@@ -266,7 +266,7 @@ Json json_of(const Row& row, const Step& step, const Series& s) {
 // All steps of one size; a step that failed once is left out of larger sizes.
 Result<void> run_size(const Options& o, const Row& row, int n, std::vector<Series>* series) {
   TESSERA_TRY(const TemporaryFolder folder, TemporaryFolder::make("growth-" + row.name));
-  TESSERA_DO(row.prepare(folder.path(), n));
+  TESSERA_DO(run_apart([&] { return row.prepare(folder.path(), n); }));
   for (std::size_t i = 0; i < row.steps.size(); ++i) {
     Series& s = (*series)[i];
     if (!s.problem.empty()) continue;

@@ -1,6 +1,7 @@
 #include "bench/growth/measure.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -87,6 +88,25 @@ Result<Cost> run_command(const std::vector<std::string>& command, double limit_s
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   if (std::find(accepted.begin(), accepted.end(), code) != accepted.end()) return cost;
   return make_error(ErrorCode::kBuildFailed, "exit code {}: {}", code, last_line(log));
+}
+
+Result<void> run_apart(const std::function<Result<void>()>& work) {
+  TESSERA_TRY(const TemporaryFolder folder, TemporaryFolder::make("growth"));
+  const std::string reason = folder.path() + "/reason";
+  const pid_t child = ::fork();
+  if (child < 0) return make_error(ErrorCode::kUnavailable, "cannot start a process");
+  if (child == 0) {
+    const Result<void> done = work();
+    if (!done) (void)write_file(reason, {done.error().message});
+    ::_exit(done ? 0 : 1);
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
+  const std::string why = last_line(reason);
+  return make_error(ErrorCode::kBuildFailed, "{}",
+                    why.empty() ? "the process that made the files was killed" : why);
 }
 
 double exponent(const std::vector<double>& sizes, const std::vector<double>& costs, double floor) {

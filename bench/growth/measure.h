@@ -1,6 +1,7 @@
 // What a command costs, and how that grows.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,10 @@ struct Cost {
 // no failures.
 Result<Cost> run_command(const std::vector<std::string>& command, double limit_s,
                          const std::vector<int>& accepted);
+
+// `work` in a process of its own. What this process has held counts as memory of the commands that
+// it starts later.
+Result<void> run_apart(const std::function<Result<void>()>& work);
 
 // e of cost = a * size^e by least squares of logarithms; costs below `floor` say nothing of growth
 // and are left out. Not a number where fewer than two are left.

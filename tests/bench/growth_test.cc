@@ -1,5 +1,6 @@
 // The models and the fit of the growth benchmark.
 #include <cmath>
+#include <cstdlib>
 
 #include <gtest/gtest.h>
 
@@ -43,6 +44,15 @@ TEST(Growth, ExponentsAreThoseOfPowers) {
   EXPECT_NEAR(exponent({1, 10, 100, 1000}, {0.01, 0.01, 1, 10}, 0.05), 1, 1e-9);
   EXPECT_TRUE(std::isnan(exponent({10, 100}, {0.01, 1}, 0.05)));
   EXPECT_TRUE(std::isnan(exponent({}, {}, 0)));
+}
+
+TEST(Growth, WorkApartTellsItsReason) {
+  EXPECT_TRUE(run_apart([]() -> Result<void> { return {}; }).ok());
+  const auto bad =
+      run_apart([]() -> Result<void> { return make_error(ErrorCode::kIo, "the disk is full"); });
+  ASSERT_FALSE(bad.ok());
+  EXPECT_EQ(bad.error().message, "the disk is full");
+  EXPECT_FALSE(run_apart([]() -> Result<void> { std::abort(); }).ok());
 }
 
 TEST(Growth, CommandsAreMeasuredAndTheirFailuresTold) {
