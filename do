@@ -437,7 +437,7 @@ cmd_lint() {
     return
   fi
   # clang reads no precompiled headers of gcc; the generated headers must be there.
-  configure_and_build lint -- tessera_onnx_proto
+  configure_and_build lint -- tessera_onnx_proto tessera_commit
   say "clang-tidy on $(wc -l <<<"$files") files"
   export -f lint_file changed_lines
   xargs -P "$(nproc)" -I FILE bash -c 'lint_file "$@"' _ "$tidy" "$base" FILE <<<"$files"

@@ -21,7 +21,7 @@ struct IndexCheck {
 std::vector<IndexCheck> find_index_checks(const graph::Graph& graph);
 
 // `data` is that of the input, of this type and name. kInvalidArgument names node and index.
-Result<void> check_indices(const IndexCheck& check, const graph::TensorType& type,
+Result<void> check_indices(const IndexCheck& what, const graph::TensorType& type,
                            const std::string& name, const void* data);
 
 }  // namespace tessera::exec

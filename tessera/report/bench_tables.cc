@@ -20,7 +20,11 @@ struct Series {
   std::string device, dtype;
   std::int64_t batch = 1;
   int threads = 1;
-  auto operator<=>(const Series&) const = default;
+  bool operator==(const Series&) const = default;
+  bool operator<(const Series& o) const {
+    return std::tie(device, dtype, batch, threads) <
+           std::tie(o.device, o.dtype, o.batch, o.threads);
+  }
 };
 
 struct Run {
@@ -238,6 +242,7 @@ std::string peer_versions(const Table& table) {
     }
   }
   std::vector<std::string> parts;
+  parts.reserve(versions.size());
   for (const auto& [name, texts] : versions)
     parts.push_back(fmt::format("`{}`: {}", name, fmt::join(texts, "; ")));
   return parts.empty() ? "" : fmt::format("Peers: {}.\n", fmt::join(parts, " · "));

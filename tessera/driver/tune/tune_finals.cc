@@ -9,7 +9,6 @@
 namespace tessera::driver {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Of the time so far: what confirming may take.
 constexpr double kConfirmShare = 0.12, kConfirmLeastSeconds = 1;
 // Side by side: none slower than the best by more than the factor.
@@ -118,13 +117,13 @@ void TuneSession::take_compared(std::size_t task, const std::vector<Attempt>& at
     if (m.outcome == measure::Outcome::kWorkerLost) continue;
     f.now = is_ok(m);
     const Halves halves = halves_of(m.samples_s);
-    f.chosen_by_s = f.now ? halves.chosen_by_s : kInfinity;
+    f.chosen_by_s = f.now ? halves.chosen_by_s : std::numeric_limits<double>::infinity();
     // Shared with other work a time is too long. Where all were, they took turns; else the default
     // gets what the search measured, and no other gains by it.
     const double speed =
         m.calibration_s > 0 && reference_s_ > 0 ? m.calibration_s / reference_s_ : 1;
     const bool known = f.is_default && disturbed(m) && !all_disturbed;
-    const double told_s = f.now ? halves.told_s : kInfinity;
+    const double told_s = f.now ? halves.told_s : std::numeric_limits<double>::infinity();
     const double searched_s = f.seconds * speed;
     f.seconds = known ? std::min(searched_s, told_s) : told_s;
     if (known) f.chosen_by_s = std::min(searched_s, f.chosen_by_s);

@@ -76,6 +76,7 @@ Result<void> TuneSession::resume(std::size_t task) {
     // The first holds the fastest and the newest.
     if (done > 0 && elapsed_s() > *resume_until_s_) break;
     std::vector<const record::Record*> part;
+    part.reserve(batch.size());
     for (const std::size_t i : batch) part.push_back(&records[i]);
     replay(task, part);
     done += batch.size();
