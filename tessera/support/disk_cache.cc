@@ -15,6 +15,7 @@
 
 #include "tessera/support/cache_entry.h"
 #include "tessera/support/checksum.h"
+#include "tessera/support/descriptor.h"
 #include "tessera/support/file_writer.h"
 #include "tessera/support/hash.h"
 
@@ -83,28 +84,14 @@ std::string distrusted(const struct stat& info) {
   return fmt::format("can be written by others (mode {:04o})", info.st_mode & 07777);
 }
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-  // False, with a note about `what`, where it is not ours alone; false where it is not open.
-  bool trusted(const DiskCache& cache, const std::string& what) const {
-    struct stat info {};
-    if (fd_ < 0 || ::fstat(fd_, &info) != 0) return false;
-    const std::string why = distrusted(info);
-    if (!why.empty()) notes().add(cache.folder(), what, why);
-    return why.empty();
-  }
-
- private:
-  int fd_;
-};
+// False, with a note about `what`, where it is not ours alone; false where it is not open.
+bool trusted(const Descriptor& file, const DiskCache& cache, const std::string& what) {
+  struct stat info {};
+  if (!file.valid() || ::fstat(file.get(), &info) != 0) return false;
+  const std::string why = distrusted(info);
+  if (!why.empty()) notes().add(cache.folder(), what, why);
+  return why.empty();
+}
 
 constexpr int kFolder = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 
@@ -170,14 +157,14 @@ std::vector<std::string> take_cache_notes() { return notes().take(); }
 std::optional<CacheEntry> open_entry(const DiskCache& cache, const std::string& key) {
   const EntryName name = entry_name(key);
   const Descriptor folder(::open(cache.folder().c_str(), kFolder));
-  if (!folder.trusted(cache, cache.folder())) return std::nullopt;
+  if (!trusted(folder, cache, cache.folder())) return std::nullopt;
   const std::string group_path = fmt::format("{}/{}", cache.folder(), name.group);
   const Descriptor group(::openat(folder.get(), name.group.c_str(), kFolder | O_NOFOLLOW));
-  if (!group.trusted(cache, group_path)) return std::nullopt;
+  if (!trusted(group, cache, group_path)) return std::nullopt;
   const std::string path = fmt::format("{}/{}", group_path, name.file);
   Descriptor opened(
       ::openat(group.get(), name.file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
-  if (!opened.trusted(cache, path)) return std::nullopt;
+  if (!trusted(opened, cache, path)) return std::nullopt;
   Result<MappedFile> file = MappedFile::map(opened.release(), path);
   if (!file.ok()) return std::nullopt;
   const std::optional<std::string_view> answer = answer_in(file->bytes(), key);

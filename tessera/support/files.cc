@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tessera/support/descriptor.h"
 #include "tessera/support/file_writer.h"
 
 namespace tessera {
@@ -21,21 +22,6 @@ constexpr std::size_t kGathered = std::size_t{1} << 16;
 Error io_error(const char* what, const std::string& path, int error) {
   return make_error(ErrorCode::kIo, "cannot {} {}: {}", what, path, std::strerror(error));
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-  bool valid() const { return fd_ >= 0; }
-
- private:
-  int fd_;
-};
 
 }  // namespace
 
