@@ -63,7 +63,7 @@ int results(const ResultsArgs& args) {
   if (args.check && differ > 0) {
     fmt::print(stderr, "tessera: {}; without --check the command writes them\n",
                counted(differ, "file") + (differ == 1 ? " differs" : " differ"));
-    return kWrongNumbers;
+    return kInternal;
   }
   return kOk;
 }
@@ -90,7 +90,7 @@ void add_results(Flags& app, std::function<int()>* run) {
       ->delimiter(',')
       ->needs(summary);
   sub->add_flag("--check", args->check,
-                "Write nothing; exit with 4 if a file is not what it should be")
+                "Write nothing; exit with 1 if a file differs from what the runs say")
       ->needs(pages);
   sub->callback([args, run] { *run = [args] { return results(*args); }; });
 }
