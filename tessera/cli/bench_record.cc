@@ -43,11 +43,12 @@ std::string processor_name() {
 nlohmann::ordered_json machine_json(const target::Target& target) {
   const target::Target& host = target::host();
   const std::string processor = processor_name();
-  const std::string cores = fmt::format("{} cores, {}{}{}", host.cores, host.cpu,
-                                        processor.empty() ? "" : " by LLVM's name, ", processor);
+  const std::string cores = processor.empty()
+                                ? fmt::format("{} cores ({})", host.cores, host.cpu)
+                                : fmt::format("{}, {} cores ({})", processor, host.cores, host.cpu);
   if (target.is_gpu()) {
     return {{"name", slug(target.name)},
-            {"description", fmt::format("{}; {} beside it", target.name, cores)},
+            {"description", fmt::format("{}, beside {}", target.name, cores)},
             {"target", target::to_text(target)}};
   }
   return {{"name", slug(fmt::format("{}-{}", host.cpu, host.cores))},

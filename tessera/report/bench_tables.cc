@@ -351,9 +351,9 @@ std::string ahead_text(const Table& t) {
   const Mean same = mean_ratio(t.rows, false), any = mean_ratio(t.rows, true);
   if (same.compared == 0) return "";
   return fmt::format(
-      "With {}, Tessera is faster than the fastest peer of the same precision on {} of {} "
-      "networks\n"
-      "({:.2f} in the geometric mean), and than the fastest as they come on {} of {} ({:.2f}).\n",
+      "- {}: faster than the fastest library of the same precision on {} of {} networks "
+      "(geometric mean {:.2f}),\n"
+      "  and than the fastest as they come on {} of {} (geometric mean {:.2f})\n",
       heading(t.series), same.ahead, same.compared, same.value, any.ahead, any.compared, any.value);
 }
 
