@@ -63,6 +63,13 @@ TEST(Results, RefuseAFolderWithoutRuns) {
   EXPECT_NE(op.err.find("--record"), std::string::npos) << op.err;
 }
 
+TEST(Results, AFolderThatCannotBeMadeIsSaidBeforeAnythingIsTimed) {
+  const Finished done = run(quick_bench({"zoo:mlp", "--record", "/dev/null/runs"}));
+  EXPECT_EQ(done.code, 2);
+  EXPECT_EQ(done.out, "");
+  EXPECT_NE(done.err.find("/dev/null/runs"), std::string::npos) << done.err;
+}
+
 TEST(Results, TheDocumentsHoldWhatTheRecordedRunsSay) {
   const Finished check = run_shell("TESSERA=$(command -v tessera) ./do results --check");
   EXPECT_EQ(check.code, 0) << check.out << check.err;
