@@ -3,8 +3,8 @@
 
 #include "tessera/dataset/training.h"
 #include "tessera/driver/learn/eval.h"
-#include "tessera/zoo/zoo.h"
 #include "tests/driver/choice_case.h"
+#include "tests/zoo/typed_models.h"
 
 namespace tessera::driver {
 namespace {
@@ -55,21 +55,7 @@ TEST_P(LearnedChoiceOfTheZoo, IsAmongWhatWasMeasured) {
   expect_measured(GetParam(), "neoverse-v1", DType::kF32);
 }
 
-std::vector<std::string> all_models() {
-  std::vector<std::string> out;
-  for (const zoo::ZooEntry& entry : zoo::zoo_table()) {
-    out.push_back("zoo:" + entry.name);
-    for (const zoo::ZooWord& word : entry.words) {
-      if (word.name != "dtype" && word.name != "quant") continue;
-      for (std::size_t i = 1; i < word.choices.size(); ++i) {
-        out.push_back("zoo:" + entry.name + "@" + word.name + "=" + word.choices[i]);
-      }
-    }
-  }
-  return out;
-}
-
-INSTANTIATE_TEST_SUITE_P(Zoo, LearnedChoiceOfTheZoo, ::testing::ValuesIn(all_models()));
+INSTANTIATE_TEST_SUITE_P(Zoo, LearnedChoiceOfTheZoo, ::testing::ValuesIn(zoo::typed_models()));
 
 }  // namespace
 }  // namespace tessera::driver
