@@ -5,7 +5,11 @@ usage: driver.py PEER, with the socket of tessera/driver/bench/peer_wire.h as st
 A peer is a module `<name>_peer.py` whose `open_model(job)` returns an object with `version`, `run()`, one
 inference from the inputs it was opened with, and `outputs()`, arrays in the order of `job.outputs`. One that runs on a
 GPU also has `time(calls)`, the seconds of that many inferences by the clock of the device.
+
+Many runs can be prepared side by side and timed one after the other: see Gate.
 """
+import contextlib
+import fcntl
 import gc
 import importlib
 import json
@@ -67,6 +71,37 @@ class Refused(Exception):
 
 class Absent(Exception):
     """Something to run it with is not installed."""
+
+
+class Gate:
+    """Holds a driver back while other work runs. Where the environment has TESSERA_PEERS_GATE, a folder for each run, a
+    driver writes PEER.prepare there before it opens its model and PEER.time before it answers, and waits at each for as
+    long as PEER.prepare.hold or PEER.time.hold exists."""
+
+    POLL_S = 0.05
+
+    def __init__(self, peer):
+        self.folder, self.peer = os.environ.get("TESSERA_PEERS_GATE"), peer
+
+    def pass_through(self, step):
+        if not self.folder:
+            return
+        mark = os.path.join(self.folder, f"{self.peer}.{step}")
+        open(mark, "w").close()
+        while os.path.exists(mark + ".hold"):
+            time.sleep(self.POLL_S)
+
+
+@contextlib.contextmanager
+def undisturbed():
+    """For what a library decides by timing: one process at a time of all whose gates lie in one folder."""
+    folder = os.environ.get("TESSERA_PEERS_GATE")
+    if not folder:
+        yield
+        return
+    with open(os.path.join(os.path.dirname(os.path.abspath(folder)), "lock"), "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def numpy_dtype(name):
@@ -184,26 +219,36 @@ def first_line(error):
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
-def main():
-    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-    channel = socket.socket(fileno=os.dup(0))
-    job = receive_job(channel)
+def prepared(channel, job):
+    """The peer and its first outputs, or the code and the reason why there are none."""
     try:
         job.describe_tensors()
         receive_inputs(channel, job)
         peer = open_peer(job)
-        arrays = first_outputs(peer, job)
+        return peer, first_outputs(peer, job), None
     except ImportError as error:
         reason = f"no module {error.name}" if isinstance(error, ModuleNotFoundError) else first_line(error)
         flag = " --torch" if job.peer in ("torch", "torch_compile", "torch_max", "litert") else ""
-        return greet(channel, job.codes["unavailable"], f"{reason}; ./do peers{flag} installs it")
+        return None, [], ("unavailable", f"{reason}; ./do peers{flag} installs it")
     except Absent as error:
-        return greet(channel, job.codes["unavailable"], str(error))
+        return None, [], ("unavailable", str(error))
     except Refused as error:
-        return greet(channel, job.codes["unsupported"], str(error))
+        return None, [], ("unsupported", str(error))
     except Exception as error:  # whatever the library throws about a model it does not take
         traceback.print_exc()
-        return greet(channel, job.codes["unsupported"], first_line(error))
+        return None, [], ("unsupported", first_line(error))
+
+
+def main():
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    channel = socket.socket(fileno=os.dup(0))
+    job = receive_job(channel)
+    gate = Gate(job.fields["peer"])
+    gate.pass_through("prepare")
+    peer, arrays, failure = prepared(channel, job)
+    gate.pass_through("time")
+    if failure:
+        return greet(channel, job.codes[failure[0]], failure[1])
     greet(channel, None, peer.version + (", as it comes" if job.as_it_comes else ""))
     for array in arrays:
         channel.sendall(array.tobytes())

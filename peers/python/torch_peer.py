@@ -5,6 +5,7 @@ import os
 
 import torch
 
+from driver import undisturbed
 from onnx_files import load_with_shapes
 from onnx_to_torch import convert
 
@@ -13,7 +14,7 @@ MODES = {"torch": None, "torch_compile": "default", "torch_max": "max-autotune-n
 
 def compiled(module, job, mode):
     # Processes of its own would run on while others are timed.
-    threads = 1 if job.device == "cpu" else os.cpu_count()
+    threads = 1 if job.device == "cpu" else int(os.environ.get("TORCHINDUCTOR_COMPILE_THREADS", os.cpu_count()))
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = str(threads)
     import torch._inductor.config as inductor
     inductor.compile_threads = threads
@@ -34,9 +35,13 @@ class TorchModel:
         if MODES[job.peer]:
             self.version += " compiled" if job.peer == "torch_compile" else " compiled, max-autotune"
             self.module = compiled(self.module, job, MODES[job.peer])
+            self.compile_now()
         self.results = None
 
     def place(self, job):
+        pass
+
+    def compile_now(self):
         pass
 
     def run(self):
@@ -96,7 +101,15 @@ class TorchModelOnGpu(TorchModel):
             self.inputs = [x.half() if x.is_floating_point() else x for x in self.inputs]
         self.graph = None
         if any(t.dim() == 4 for t in self.module.buffers()):
-            self.order_axes()
+            with undisturbed():
+                self.order_axes()
+
+    def compile_now(self):
+        # The first call compiles, as many processes may at once; cuDNN's search follows in run(), undisturbed.
+        torch.backends.cudnn.benchmark = False
+        self.module(*self.inputs)
+        torch.cuda.synchronize()
+        torch.backends.cudnn.benchmark = True
 
     def order_axes(self):
         seconds = {}
@@ -115,7 +128,8 @@ class TorchModelOnGpu(TorchModel):
 
     def run(self):
         if self.graph is None:
-            self.graph, self.results = captured(self.module, self.inputs)
+            with undisturbed():
+                self.graph, self.results = captured(self.module, self.inputs)
         self.graph.replay()
         torch.cuda.synchronize()
 

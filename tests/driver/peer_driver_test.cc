@@ -1,8 +1,13 @@
 #include "tessera/driver/bench/peer_driver.h"
 
+#include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <future>
 #include <optional>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,6 +18,7 @@
 namespace tessera::driver {
 namespace {
 
+namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 HostTensor numbers(std::int64_t count) {
@@ -115,21 +121,6 @@ TEST(Peer, AMissingModuleIsNamedWithItsFolders) {
   EXPECT_THAT(missing.error().message, HasSubstr("/lib/tessera/peers"));
 }
 
-// What a user of an interpreter without any of the libraries is told, by the script itself.
-TEST(PeerDriver, TheScriptNamesTheModuleThatIsMissing) {
-  const auto absent = start(PeerDriver{"python3", PEER_DRIVER});
-  if (!absent.ok() && absent.error().message.find("cannot be started") != std::string::npos)
-    GTEST_SKIP() << "no python3";
-  ASSERT_FALSE(absent.ok());  // or it has OpenVINO, and there is no such model
-  if (absent.error().code == ErrorCode::kUnavailable) {
-    EXPECT_THAT(absent.error().message, HasSubstr("python3: no module "));
-    EXPECT_THAT(absent.error().message, HasSubstr("./do peers installs it"));
-  } else {
-    EXPECT_EQ(absent.error().code, ErrorCode::kUnsupported);
-    EXPECT_THAT(absent.error().message, HasSubstr("model.onnx"));
-  }
-}
-
 class Environment {
  public:
   Environment(const char* name, const char* value) : name_(name) {
@@ -150,6 +141,79 @@ class Environment {
   const char* name_;
   std::optional<std::string> before_;
 };
+
+// Whether `file` comes before `other` ends.
+template <class T>
+bool appears(const fs::path& file, const std::future<T>& other) {
+  while (!fs::exists(file)) {
+    if (other.wait_for(std::chrono::milliseconds(5)) == std::future_status::ready) return false;
+  }
+  return true;
+}
+
+TEST(PeerDriver, TheScriptWaitsAtTheGate) {
+  const fs::path folder = fs::path(::testing::TempDir()) / "peer_gate" / "run";
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  const Environment gate("TESSERA_PEERS_GATE", folder.c_str());
+  for (const char* step : {"prepare", "time"})
+    std::ofstream(folder / fmt::format("openvino.{}.hold", step));
+  std::future<Result<std::unique_ptr<PeerProcess>>> started = std::async(std::launch::async, [] {
+    return start(PeerDriver{"python3", PEER_DRIVER}, {.start_s = 60});
+  });
+  if (!appears(folder / "openvino.prepare", started)) {
+    const auto failed = started.get();
+    ASSERT_THAT(failed.error().message, HasSubstr("cannot be started"));
+    GTEST_SKIP() << "no python3";
+  }
+  EXPECT_FALSE(fs::exists(folder / "openvino.time"));
+  fs::remove(folder / "openvino.prepare.hold");
+  ASSERT_TRUE(appears(folder / "openvino.time", started));
+  EXPECT_NE(started.wait_for(std::chrono::seconds(0)), std::future_status::ready);
+  fs::remove(folder / "openvino.time.hold");
+  EXPECT_FALSE(started.get().ok());  // there is no such model, or no OpenVINO
+}
+
+// Files are locked by whoever opened them, so that one process can see both sides.
+TEST(PeerDriver, DecisionsByTimingExcludeEachOther) {
+  if (std::system("python3 -c ''") != 0) GTEST_SKIP() << "no python3";
+  const fs::path folder = fs::path(::testing::TempDir()) / "peer_lock" / "run";
+  fs::create_directories(folder);
+  const Environment gate("TESSERA_PEERS_GATE", folder.c_str());
+  const Environment modules("PYTHONPATH", fs::path(PEER_DRIVER).parent_path().c_str());
+  const Environment lock("LOCK", (folder.parent_path() / "lock").c_str());
+  const char* const both = R"(python3 -B -c '
+import driver, fcntl, os
+def free():
+    try:
+        fcntl.flock(open(os.environ["LOCK"], "w"), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+with driver.undisturbed():
+    assert not free()
+assert free()
+del os.environ["TESSERA_PEERS_GATE"]
+with driver.undisturbed():
+    assert free()
+')";
+  EXPECT_EQ(std::system(both), 0);
+}
+
+// What a user of an interpreter without any of the libraries is told, by the script itself.
+TEST(PeerDriver, TheScriptNamesTheModuleThatIsMissing) {
+  const auto absent = start(PeerDriver{"python3", PEER_DRIVER});
+  if (!absent.ok() && absent.error().message.find("cannot be started") != std::string::npos)
+    GTEST_SKIP() << "no python3";
+  ASSERT_FALSE(absent.ok());  // or it has OpenVINO, and there is no such model
+  if (absent.error().code == ErrorCode::kUnavailable) {
+    EXPECT_THAT(absent.error().message, HasSubstr("python3: no module "));
+    EXPECT_THAT(absent.error().message, HasSubstr("./do peers installs it"));
+  } else {
+    EXPECT_EQ(absent.error().code, ErrorCode::kUnsupported);
+    EXPECT_THAT(absent.error().message, HasSubstr("model.onnx"));
+  }
+}
 
 ModelBenchResult bench_mlp(const char* how) {
   const Environment interpreter("TESSERA_PEERS_PYTHON", FAKE_PEER_DRIVER);
