@@ -36,7 +36,7 @@ struct Run {
 struct Row {
   std::string name;
   std::vector<Run> runs;
-  bool disturbed = false;
+  bool disturbed = false;  // in every run
 };
 
 struct Table {
@@ -49,13 +49,12 @@ Series series_of(const TimedModel& m) {
   return {m.device, m.dtype, m.batch, m.device == "cpu" ? m.threads : 0};
 }
 
-// The runs of the newest version, the undisturbed ones if there are any.
+// All runs of the newest version.
 void keep_newest(Row* row) {
   const std::string version = row->runs.back().file->version;
   std::erase_if(row->runs, [&](const Run& r) { return r.file->version != version; });
-  const auto clean = [](const Run& r) { return r.model->trusted; };
-  row->disturbed = std::none_of(row->runs.begin(), row->runs.end(), clean);
-  if (!row->disturbed) std::erase_if(row->runs, [&](const Run& r) { return !clean(r); });
+  row->disturbed = std::none_of(row->runs.begin(), row->runs.end(),
+                                [](const Run& r) { return r.model->trusted; });
 }
 
 std::vector<Table> tables_of(const std::vector<BenchRunFile>& runs) {
@@ -179,16 +178,45 @@ std::string title(const Series& s) {
   return s.device == "cpu" ? heading(s) : s.device + ", " + heading(s);
 }
 
+// The command of a run that timed this row alone, without the name: others differ in that alone.
+std::string without_name(const std::string& command, const Row& row) {
+  const std::string name = " zoo:" + plain_name(row.name) + " ";
+  const std::size_t at = command.find(name);
+  if (at == std::string::npos) return command;
+  return command.substr(0, at) + " zoo:NETWORK " + command.substr(at + name.size());
+}
+
+std::string command_lines(const std::vector<Row>& rows) {
+  std::map<std::string, std::set<std::string>> commands;  // by what they share
+  std::map<std::string, std::vector<std::string>> names;  // of the rows they timed
+  for (const Row& row : rows) {
+    std::set<std::string> mine;
+    for (const Run& r : row.runs) {
+      const std::string shared = without_name(r.file->command, row);
+      commands[shared].insert(r.file->command);
+      mine.insert(shared);
+    }
+    for (const std::string& shared : mine) names[shared].push_back(plain_name(row.name));
+  }
+  std::string text;
+  for (const auto& [shared, whole] : commands) {
+    text += whole.size() == 1 ? *whole.begin() : shared;
+    const bool some = whole.size() > 1 && names[shared].size() < rows.size();
+    if (some) text += fmt::format("  # {}", fmt::join(names[shared], " "));
+    text += "\n";
+  }
+  return text;
+}
+
 // "0.1.0 (e4d8b83), 3 runs from DAY to DAY", and the commands.
 std::string provenance(const std::vector<Row>& rows) {
-  std::set<std::string> versions, commands, dates, notes;
+  std::set<std::string> versions, dates, notes;
   std::size_t least = std::numeric_limits<std::size_t>::max(), most = 0;
   for (const Row& row : rows) {
     least = std::min(least, row.runs.size());
     most = std::max(most, row.runs.size());
     for (const Run& r : row.runs) {
       versions.insert(r.file->version);
-      commands.insert(r.file->command);
       dates.insert(r.file->date.substr(0, 10));
       if (!r.file->note.empty()) notes.insert(r.file->note);
     }
@@ -199,9 +227,7 @@ std::string provenance(const std::vector<Row>& rows) {
       fmt::format("Version {}; {} {} per row; measured on {}.", fmt::join(versions, ", "), runs,
                   most == 1 ? "run" : "runs", fmt::join(dates, ", "));
   for (const std::string& note : notes) text += " " + note;
-  text += "\n\n```sh\n";
-  for (const std::string& command : commands) text += command + "\n";
-  return text + "```\n";
+  return text + "\n\n```sh\n" + command_lines(rows) + "```\n";
 }
 
 std::vector<std::string> peer_names(const std::vector<Row>& rows) {
@@ -271,9 +297,10 @@ constexpr const char* kLegend =
     "default (marked `~`).\n"
     "Tessera is untuned and computes in the precision of the table. The last row is the geometric "
     "mean of the rows above it.\n"
-    "In rows marked as disturbed, threads of Tessera waited for a core in most samples: other work "
-    "ran, or every core\n"
-    "computes and none is left for the system.\n";
+    "In rows marked as disturbed, threads of Tessera waited for a core in most samples of every "
+    "run: other work ran, or every\n"
+    "core computes and none is left for the system. `zoo:NETWORK` stands for each network of a "
+    "table in turn.\n";
 
 }  // namespace
 

@@ -16,8 +16,7 @@ struct Spread {
 Spread spread(std::vector<double> values);  // not empty
 
 // A page per machine, by its name: one table for each device, type, batch and number of threads.
-// Of every row the newest version counts, with all of its runs; disturbed ones only where there is
-// no other.
+// Of every row the newest version counts, with all of its runs.
 std::map<std::string, std::string> result_pages(const std::vector<BenchRunFile>& runs);
 
 // The same in short: batch 1 with the most threads, one table for each of `machines`; links lead to

@@ -68,12 +68,33 @@ TEST(BenchTables, ShowsMedianAndRangeOverTheRunsOfTheNewestVersion) {
       << page;
 }
 
-TEST(BenchTables, DisturbedRunsCountOnlyWhereThereIsNoOther) {
+TEST(BenchTables, DisturbedRunsCountAndRowsOfNoOthersSaySo) {
   const BenchRunFile disturbed = run("1", "2026-01-01", timed(9000, {}, false));
   EXPECT_TRUE(has(result_pages({disturbed}).at("box-4"), "| net | 9.00 (disturbed) |"));
   const std::string page =
       result_pages({disturbed, run("1", "2026-01-02", timed(1000, {}))}).at("box-4");
-  EXPECT_TRUE(has(page, "| net | 1.00 |")) << page;
+  EXPECT_TRUE(has(page, "| net | 5.00 (1.00-9.00) |")) << page;
+}
+
+TEST(BenchTables, CommandsThatDifferInTheNetworkAloneAreOneLine) {
+  std::vector<BenchRunFile> runs;
+  const auto add = [&](const std::string& name, const std::string& command) {
+    runs.push_back(run("1", "2026-01-01", timed(1000, {})));
+    runs.back().command = command;
+    runs.back().models[0].name = name;
+  };
+  add("zoo:a", "tessera bench zoo:a --threads 4");
+  add("zoo:b", "tessera bench zoo:b --threads 4");
+  add("zoo:c", "tessera bench --suite all.txt --threads 4");
+  const std::string some = result_pages(runs).at("box-4");
+  EXPECT_TRUE(has(some,
+                  "```sh\ntessera bench --suite all.txt --threads 4\n"
+                  "tessera bench zoo:NETWORK --threads 4  # a b\n```\n"))
+      << some;
+  add("zoo:c", "tessera bench zoo:c --threads 4");
+  EXPECT_TRUE(has(result_pages(runs).at("box-4"), "tessera bench zoo:NETWORK --threads 4\n"));
+  add("zoo:c", "tessera bench zoo:c --peers p");
+  EXPECT_TRUE(has(result_pages(runs).at("box-4"), "\ntessera bench zoo:c --peers p\n"));
 }
 
 TEST(BenchTables, TheSummaryHasTheMostThreadsOfTheMachinesAskedFor) {
