@@ -35,7 +35,7 @@ usage: ./do COMMAND [ARGUMENTS]
   results [--check]
                   build, then write docs/results and the tables of README.md from the runs in bench/results, which
                   bench/record.sh adds to; --check: write nothing, fail if they differ
-  docs            build, then write docs/conformance.md and the outputs shown in the documents again
+  docs            build, then write docs/reference/conformance.md and the outputs shown in the documents again
   format          rewrite the sources with clang-format 14
   package [--arch x86_64|aarch64]
                   build/tessera-VERSION-linux-ARCH.tar.xz, which needs nothing but glibc
@@ -199,7 +199,7 @@ cmd_demo() {
     --plan "$out/squeezenet.plan" -o "$out/squeezenet"
   say "the artifact, through its C interface: $out/squeezenet"
   "$tessera" bench "$out/squeezenet" --threads "$threads" --samples 5 --time-limit 2
-  say "next: docs/tuning.md tunes your own model; docs/models.md and docs/artifacts.md run it"
+  say "next: docs/guide/tuning.md tunes your own model; docs/guide/models.md and docs/guide/artifacts.md run it"
 }
 
 cmd_package() {
@@ -303,7 +303,7 @@ cmd_sanitize() {
   if [ ${#failed[@]} -gt 0 ]; then fail "sanitizers: ${failed[*]}"; fi
 }
 
-# Everything that takes too long for every change; docs/testing.md says what.
+# Everything that takes too long for every change; docs/design/testing.md says what.
 cmd_nightly() {
   [ $# -eq 0 ] || { usage >&2; exit 2; }
   local failed=() fuzzers
@@ -355,11 +355,11 @@ cmd_docs() {
   configure_and_build release -DTESSERA_TESTS=ON -- tessera cli_tests
   local cases=/usr/share/libonnx-testdata/data
   if [ -d "$cases" ]; then
-    say "docs/conformance.md"
+    say "docs/reference/conformance.md"
     # 4: a case failed; the page says which.
-    "$build_dir/bin/tessera" conformance "$cases" --markdown | replace_generated docs/conformance.md || [ $? -eq 4 ]
+    "$build_dir/bin/tessera" conformance "$cases" --markdown | replace_generated docs/reference/conformance.md || [ $? -eq 4 ]
   else
-    say "docs/conformance.md stays as it is: $cases is absent (package libonnx-testdata)"
+    say "docs/reference/conformance.md stays as it is: $cases is absent (package libonnx-testdata)"
   fi
   say "outputs of the commands in the documents"
   TESSERA_UPDATE_GOLDEN=1 "$build_dir/bin/cli_tests" --gtest_brief=1 --gtest_filter='Docs/*'

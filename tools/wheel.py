@@ -30,7 +30,7 @@ def main():
     info = f"tessera-{version}.dist-info"
     with open("LICENSE", "rb") as file:
         licence = file.read()
-    with open("docs/python.md", encoding="utf-8") as file:
+    with open("docs/guide/python.md", encoding="utf-8") as file:
         guide = file.read()
     made = {
         f"{info}/METADATA": (

@@ -129,7 +129,7 @@ class Model:
 
     def save(self, folder: PathLike, *, name: Optional[str] = None, target: Optional[str] = None,
              cc: Optional[str] = None, emit: str = "so", weights: str = "auto") -> None:
-        """Writes the model as a library with a C header (docs/artifacts.md), which needs nothing of Tessera. ``emit``:
+        """Writes the model as a library with a C header (docs/guide/artifacts.md), which needs nothing of Tessera. ``emit``:
         "so", "a" or "obj"; ``weights``: "auto", "embed" or "file"; ``target``: another machine (`tessera targets`).
         """
         kinds, places = ("so", "a", "obj"), ("auto", "embed", "file")

@@ -188,7 +188,7 @@ void add_compile(Flags& app, std::function<int()>* run) {
       "  tessera compile model.onnx -o out --plan model.plan --strict\n"
       "  tessera compile zoo:resnet18 -o out --target h200\n"
       "The folder holds libNAME.so (libNAME.a, NAME.o), NAME.h, NAME.json and NAMEConfig.cmake;\n"
-      "docs/artifacts.md says more.");
+      "docs/guide/artifacts.md says more.");
   const auto args = std::make_shared<CompileArgs>();
   add_model_options(*sub, args->model, true);
   add_plan_options(*sub, args->plan);

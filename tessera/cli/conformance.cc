@@ -250,7 +250,7 @@ void add_conformance(Flags& app, std::function<int()>* run) {
                   "(every case node by node, each node compiled), interpret")
       ->check(one_of({"compiled", "nodes", "interpret"}));
   Option* json = sub->add_flag("--json", args->json, "Print JSON");
-  sub->add_flag("--markdown", args->markdown, "Print the tables of docs/conformance.md")
+  sub->add_flag("--markdown", args->markdown, "Print the tables of docs/reference/conformance.md")
       ->excludes(json);
   sub->callback([args, run] { *run = [args] { return conformance(*args); }; });
 }

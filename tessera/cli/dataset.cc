@@ -117,7 +117,7 @@ void add_dataset(Flags& app, std::function<int()>* run) {
   sub->footer(
       "Examples:\n  tessera dataset collect zoo:resnet18 --db a.db\n"
       "  tessera dataset import a.db -o my.ds\n  tessera dataset stats my.ds\n"
-      "docs/learning.md says more.");
+      "docs/guide/learning.md says more.");
   sub->require_subcommand(1, 1);
   add_collect(*sub, run);
   add_dataset_steps(*sub, run);

@@ -83,7 +83,7 @@ void add_db(Flags& app, std::function<int()>* run) {
   db->footer(
       "Examples:\n  tessera db list --db tuning.db\n  tessera db explain --task KEY\n"
       "  tessera db diff before.db after.db\n  tessera db import log.json.gz --db logs.db\n"
-      "Records and plans: docs/search.md.");
+      "Records and plans: docs/reference/search.md.");
   db->require_subcommand(1, 1);
   for (const SubCommand& s : kSubCommands) {
     Flags* sub = db->add_subcommand(s.name, s.help);

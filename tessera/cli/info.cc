@@ -92,7 +92,7 @@ void add_info(Flags& app, std::function<int()>* run) {
       "  tessera info out                       # an artifact of `tessera compile`\n"
       "  tessera info resnet18.plan\n  tessera info tessera.db\n"
       "  tessera info my.safetensors\n"
-      "  tessera info --operators               # as docs/operators.md");
+      "  tessera info --operators               # as docs/reference/operators.md");
   const auto args = std::make_shared<InfoArgs>();
   sub->add_option("FILE", args->path,
                   "zoo:NAME, an ONNX file, an artifact, a plan, a database or trained weights");

@@ -13,7 +13,7 @@ namespace tessera::cli {
 // weights, told apart by what is in it.
 Result<nlohmann::ordered_json> describe_file(const std::string& path);
 
-// The operators and element types that import knows, as docs/operators.md shows them.
+// The operators and element types that import knows, as docs/reference/operators.md shows them.
 std::string operators_page();
 
 }  // namespace tessera::cli

@@ -1,4 +1,4 @@
-// docs/operators.md, from the tables of the importer.
+// docs/reference/operators.md, from the tables of the importer.
 #include <map>
 #include <tuple>
 

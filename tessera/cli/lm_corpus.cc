@@ -155,7 +155,7 @@ void add_lm_corpus(Flags& lm, std::function<int()>* run) {
   sub->add_option("--op", args->ops, "Operation, as in bench --op (repeatable)");
   sub->add_option("--without", args->without, "Models whose tasks are left out (repeatable)");
   sub->add_flag("--study", args->study,
-                "The networks and shapes of docs/language-model.md, without its hold-out");
+                "The networks and shapes of docs/guide/language-model.md, without its hold-out");
   sub->add_option("--machine", args->machines,
                   "host or a machine (see targets; repeatable); of records: part of its target");
   sub->add_option("--code-threads", args->code_threads,

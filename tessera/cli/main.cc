@@ -87,7 +87,7 @@ int run(int argc, char** argv) {
   app.footer(
       "Examples:\n$ tessera info model.onnx\n$ tessera run model.onnx --random\n"
       "$ tessera tune model.onnx --budget 5m && tessera bench model.onnx --plan model.plan\n"
-      "`tessera help COMMAND` explains a command. Exit codes: docs/exit-codes.md.");
+      "`tessera help COMMAND` explains a command. Exit codes: docs/reference/exit-codes.md.");
   std::function<int()> command;
   for (const AddCommand add : kCommands) add(app, &command);
   if (const std::optional<int> code = app.parse(argc, argv)) return *code;

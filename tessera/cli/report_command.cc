@@ -64,7 +64,7 @@ void add_report(Flags& app, std::function<int()>* run) {
       "Examples:\n  tessera report tuning.db -o report.html\n"
       "  tessera report 3 --db tuning.db -o third.html\n"
       "Of a database: all sessions that tuned what the last one did, on its machine.\n"
-      "docs/report.md says more.");
+      "docs/guide/report.md says more.");
   const auto args = std::make_shared<ReportArgs>();
   sub->add_option("SOURCE", args->source,
                   "Database, or the number of a session of --db (`tessera db list`)");

@@ -546,7 +546,7 @@ void add_tune(Flags& app, std::function<int()>* run) {
       "  tessera tune --op matmul:M=512,N=512,K=512 --simulate tessera.db --policy random,genetic\n"
       "Run the same command again to resume. Ctrl-C, SIGTERM and SIGHUP save the\n"
       "best so far (exit 130, 143, 129).\n"
-      "docs/tuning.md says more.");
+      "docs/guide/tuning.md says more.");
   const auto args = std::make_shared<TuneArgs>();
   add_subject_flags(*sub, *args);
   const Option* budget = add_limit_flags(*sub, *args);

@@ -11,7 +11,7 @@ namespace tessera::lower {
 int thread_dim(schedule::Annotation a);         // 0, 1, 2; -1: not a thread
 int thread_dims(const schedule::Stage& stage);  // bit d: a loop is bound to thread dimension d
 
-// The rules of bindings (docs/schedules.md); kIllegalSchedule names stage and loop.
+// The rules of bindings (docs/reference/schedules.md); kIllegalSchedule names stage and loop.
 Result<void> check_threads(const schedule::State& state);
 
 // Blocks and threads that the stages of the launch of `root` ask for: the most of each dimension.

@@ -12,7 +12,7 @@
 namespace tessera::schedule {
 
 // Every struct has: kVerb, apply (refuses illegal use with a reason), to_text (arguments only), and
-// from_text (arguments only). Text is `verb stage arguments`; see docs/schedules.md.
+// from_text (arguments only). Text is `verb stage arguments`; see docs/reference/schedules.md.
 #define TESSERA_STEP(verb)                   \
   static constexpr const char* kVerb = verb; \
   std::string args() const;                  \

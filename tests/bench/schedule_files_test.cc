@@ -27,7 +27,7 @@ std::vector<fs::path> files_under(const char* folder) {
 bool begins(const std::string& line, const char* prefix) { return line.rfind(prefix, 0) == 0; }
 
 TEST(ScheduleFiles, ParseAndRoundTrip) {
-  const std::vector<fs::path> files = files_under("docs/examples");
+  const std::vector<fs::path> files = files_under("docs/reference/examples");
   ASSERT_GT(files.size(), 5u);
   for (const fs::path& file : files) {
     const std::string text = read_file(file.string()).value();

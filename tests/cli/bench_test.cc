@@ -62,10 +62,11 @@ TEST(Bench, TimesEveryCallForAWhile) {
 }
 
 TEST(Bench, ABatchNeedsADimensionToSet) {
-  const Finished fixed = run(quick_bench({"docs/examples/unsupported.onnx", "--batch", "77"}));
+  const Finished fixed =
+      run(quick_bench({"docs/reference/examples/unsupported.onnx", "--batch", "77"}));
   EXPECT_NE(fixed.code, 0);
   const Finished symbolic =
-      run(quick_bench({"docs/examples/symbolic.onnx", "--batch", "2", "--json"}));
+      run(quick_bench({"docs/reference/examples/symbolic.onnx", "--batch", "2", "--json"}));
   EXPECT_EQ(symbolic.err.find("--batch"), std::string::npos) << symbolic.err;
 }
 

@@ -140,15 +140,16 @@ INSTANTIATE_TEST_SUITE_P(Docs, Document, ::testing::ValuesIn(documents()),
                          });
 
 TEST(Docs, TheTourAndTheReferencesRunCommands) {
-  for (const char* name : {"docs/tour.md", "docs/schedules.md", "docs/operations.md",
-                           "docs/targets.md", "docs/models.md"}) {
+  for (const char* name :
+       {"docs/design/tour.md", "docs/reference/schedules.md", "docs/reference/operations.md",
+        "docs/reference/targets.md", "docs/guide/models.md"}) {
     const std::string text = read_file((root() / name).string());
     EXPECT_NE(text.find("```console\n$ "), std::string::npos) << name;
   }
 }
 
 TEST(Docs, EveryStepIsInTheReference) {
-  const std::string reference = read_file((root() / "docs/schedules.md").string());
+  const std::string reference = read_file((root() / "docs/reference/schedules.md").string());
   const std::string file = write_file("schedule.txt", "nonsense\n");
   const std::string error = run({"show", "--op", "matmul:M=4,N=4,K=4", "--schedule", file}).err;
   const std::string marker = "steps are: ";
@@ -164,7 +165,7 @@ TEST(Docs, EveryStepIsInTheReference) {
 // Each file names its operation in a line `# op: SPEC`.
 TEST(Docs, EveryExampleScheduleIsRight) {
   int examples = 0;
-  for (const fs::directory_entry& f : fs::directory_iterator(root() / "docs/examples")) {
+  for (const fs::directory_entry& f : fs::directory_iterator(root() / "docs/reference/examples")) {
     if (f.path().extension() != ".txt") continue;
     const std::string text = read_file(f.path().string());
     const std::string marker = "# op: ";
@@ -192,7 +193,7 @@ TEST(Docs, ExampleModelsAreThoseOfTheTests) {
   for (const auto& [name, model] :
        {std::pair("symbolic", symbolic_model()), std::pair("unsupported", unsupported_model()),
         std::pair("nonzero", nonzero_model())}) {
-    const fs::path file = root() / "docs/examples" / (std::string(name) + ".onnx");
+    const fs::path file = root() / "docs/reference/examples" / (std::string(name) + ".onnx");
     if (std::getenv("TESSERA_UPDATE_GOLDEN")) {
       ASSERT_TRUE(onnx::save_model(model, file.string()).ok());
     }

@@ -13,12 +13,11 @@ std::string name_of(const fs::path& file) { return fs::relative(file, root()).st
 
 std::vector<std::string> documents() {
   std::vector<std::string> found;
-  for (const fs::path& folder : {root(), root() / "docs", root() / "docs/results"}) {
-    if (!fs::is_directory(folder)) continue;
-    for (const fs::directory_entry& f : fs::directory_iterator(folder)) {
-      if (f.path().extension() == ".md") found.push_back(name_of(f.path()));
-    }
-  }
+  const auto add = [&](const fs::directory_entry& f) {
+    if (f.path().extension() == ".md") found.push_back(name_of(f.path()));
+  };
+  for (const fs::directory_entry& f : fs::directory_iterator(root())) add(f);
+  for (const fs::directory_entry& f : fs::recursive_directory_iterator(root() / "docs")) add(f);
   std::sort(found.begin(), found.end());
   return found;
 }

@@ -28,11 +28,11 @@ TEST(Info, Model) {
   EXPECT_EQ(mlp["inputs"][0]["type"], "f32");
   EXPECT_EQ(mlp["inputs"][0]["shape"], Json({1, 784}));
   EXPECT_GT(mlp["parameters"], 1000);
-  const Json symbolic = info_of("docs/examples/symbolic.onnx");
+  const Json symbolic = info_of("docs/reference/examples/symbolic.onnx");
   EXPECT_GT(symbolic["bytes"], 0);
   EXPECT_FALSE(symbolic["symbolic_dims"].empty()) << symbolic;
   EXPECT_FALSE(symbolic["operators"].empty());
-  const Finished text = run({"info", "docs/examples/symbolic.onnx"});
+  const Finished text = run({"info", "docs/reference/examples/symbolic.onnx"});
   EXPECT_NE(text.out.find("symbolic dims: "), std::string::npos) << text.out;
   EXPECT_LT(text.out.find("inputs:"), text.out.find("outputs:")) << text.out;
 }
@@ -114,11 +114,12 @@ TEST(Info, SaysWhatItCannotRead) {
 }
 
 TEST(Info, TheOperatorsInTheDocumentsAreThoseOfTheImporter) {
-  const std::string path = std::string(TESSERA_ROOT) + "/docs/operators.md";
+  const std::string path = std::string(TESSERA_ROOT) + "/docs/reference/operators.md";
   const Finished page = run({"info", "--operators"});
   ASSERT_EQ(page.code, 0) << page.err;
   if (std::getenv("TESSERA_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << page.out;
-  EXPECT_EQ(page.out, read_file(path)) << "refresh: tessera info --operators > docs/operators.md";
+  EXPECT_EQ(page.out, read_file(path))
+      << "refresh: tessera info --operators > docs/reference/operators.md";
   EXPECT_NE(page.out.find("| Conv |"), std::string::npos);
 }
 

@@ -38,10 +38,10 @@ TEST_F(Conformance, CompiledCodePassesTheOnnxBackendTests) {
   const Report report = judge(json, &complaints);
   RecordProperty("passed", report.passed);
   RecordProperty("cases", report.cases);
-  const std::string page = cli::read_file(TESSERA_ROOT "/docs/conformance.md");
+  const std::string page = cli::read_file(TESSERA_ROOT "/docs/reference/conformance.md");
   for (const NotPassed& c : report.not_passed) {
     EXPECT_NE(page.find("| " + c.name + " | "), std::string::npos)
-        << c.name << " is not in docs/conformance.md; refresh it with ./do docs";
+        << c.name << " is not in docs/reference/conformance.md; refresh it with ./do docs";
   }
   // Each way to run has a case that must run that way.
   for (const auto& [name, ran] :

@@ -20,7 +20,7 @@ namespace {
 using target::Kind;
 
 std::string schedule_file(const std::string& name) {
-  std::ifstream in(TESSERA_ROOT "/docs/examples/" + name);
+  std::ifstream in(TESSERA_ROOT "/docs/reference/examples/" + name);
   std::stringstream text;
   text << in.rdbuf();
   return text.str();

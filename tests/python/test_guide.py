@@ -1,4 +1,4 @@
-"""Runs docs/python.md from top to bottom: a block of Python, and what it prints where a block of text follows."""
+"""Runs docs/guide/python.md from top to bottom: a block of Python, and what it prints where a block of text follows."""
 import contextlib
 import io
 import os
@@ -6,7 +6,7 @@ import re
 import tempfile
 import unittest
 
-GUIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/python.md")
+GUIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/guide/python.md")
 
 
 class GuideTest(unittest.TestCase):
@@ -24,7 +24,7 @@ class GuideTest(unittest.TestCase):
                         continue
                     printed = io.StringIO()
                     with self.subTest(code=code), contextlib.redirect_stdout(printed):
-                        exec(compile(code, "docs/python.md", "exec"), names)
+                        exec(compile(code, "docs/guide/python.md", "exec"), names)
                     if shown:
                         self.assertEqual(printed.getvalue(), shown, code)
             finally:

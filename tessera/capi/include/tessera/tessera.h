@@ -94,7 +94,7 @@ typedef struct tsr_api {
   /* An artifact: its folder or its shared library. TSR_UNSUPPORTED: this machine cannot run it;
    * TSR_UNAVAILABLE: it is for a GPU, and there is none. */
   tsr_status (*load)(const char* path, tsr_model** result);
-  /* Writes a compiled (not a loaded) model as an artifact; see docs/artifacts.md. A target of
+  /* Writes a compiled (not a loaded) model as an artifact; see docs/guide/artifacts.md. A target of
    * another kind than the model's is TSR_UNSUPPORTED: the graph was made for one. */
   tsr_status (*save)(const tsr_model* model, const char* folder, const tsr_save_options* options);
   /* Sessions stay valid. NULL is ignored. */
