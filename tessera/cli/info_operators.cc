@@ -1,9 +1,9 @@
 // docs/reference/operators.md, from the tables of the importer.
 #include <map>
-#include <tuple>
 
 #include <fmt/ranges.h>
 
+#include "tessera/cli/counted.h"
 #include "tessera/cli/info.h"
 #include "tessera/onnx/narrow_types.h"
 #include "tessera/onnx/ops/op.h"
@@ -11,23 +11,25 @@
 namespace tessera::cli {
 namespace {
 
+// Models of older opsets are not read.
+constexpr int kOldestOpset = 7;
+
 struct Operator {
   std::vector<int> since;
-  int least = 0, most = 0;
   bool sequences = false, narrow = false;
 };
 
-std::string inputs_text(const Operator& op) {
-  if (op.most < 0) return fmt::format("{} or more", op.least);
-  return op.least == op.most ? std::to_string(op.least)
-                             : fmt::format("{} to {}", op.least, op.most);
-}
-
-std::string remarks(const Operator& op) {
-  std::vector<std::string> out;
-  if (op.sequences) out.emplace_back("sequences");
-  if (op.narrow) out.emplace_back("narrow constants");
-  return fmt::format("{}", fmt::join(out, ", "));
+// "Clip (11)", "Resize (from 10, 11)": versions that models of opset 7 and later can tell apart.
+std::string operator_text(const std::string& name, Operator op) {
+  const bool newer = op.since.front() > kOldestOpset;
+  std::erase_if(op.since, [](int version) { return version <= kOldestOpset; });
+  std::string out = name;
+  if (op.narrow) out += "*";
+  if (op.sequences) out += "+";
+  if (!op.since.empty()) {
+    out += fmt::format(" ({}{})", newer ? "from " : "", fmt::join(op.since, ", "));
+  }
+  return out;
 }
 
 std::string types_text() {
@@ -37,9 +39,8 @@ std::string types_text() {
   for (const onnx::NarrowType& t : onnx::narrow_types())
     narrow.push_back(fmt::format("`{}`", t.name));
   return fmt::format(
-      "Tensors are of the types {}. Constants may also be of the narrow types {}, where the "
-      "operator below says so: they are kept in a wider type. Strings and complex numbers are "
-      "refused where a node needs them.\n",
+      "Tensors have the types {}. Constants may also have the narrow types {}; they are kept in a "
+      "wider type. A node that needs strings or complex numbers is refused.\n",
       fmt::join(own, ", "), fmt::join(narrow, ", "));
 }
 
@@ -49,29 +50,29 @@ std::string operators_page() {
   std::map<std::string, std::map<std::string, Operator>> domains;
   for (const onnx::OnnxOp& row : onnx::onnx_op_table()) {
     Operator& op = domains[row.domain][row.name];
-    const bool first = op.since.empty();
     op.since.push_back(row.since);
-    op.least = first ? row.min_inputs : std::min(op.least, row.min_inputs);
-    const bool open = row.max_inputs < 0 || op.most < 0;
-    op.most = open ? -1 : std::max(op.most, row.max_inputs);
     op.sequences = op.sequences || row.takes_sequences;
     op.narrow = op.narrow || row.widened != onnx::Widened::kRefused;
   }
   std::string page =
       "# ONNX operators and types\n\n"
-      "`tessera info --operators` prints this page from the tables of the importer. \"From opset\" "
-      "lists the versions at which the meaning of an operator changed; models of opset 7 and later "
-      "are read. What an operator does not take (a mode, an attribute) is said by `tessera check "
-      "MODEL`; [conformance.md](conformance.md) lists the cases of the ONNX backend tests.\n\n";
+      "`tessera info --operators` prints this page from the tables of the importer. Models of "
+      "opset "
+      "7 and later are read. A number in parentheses is a version that changed the meaning of an "
+      "operator, `from` the version that introduced it. `*`: takes constants of narrow types. `+`: "
+      "takes sequences. `tessera check MODEL` names a mode or an attribute that is not supported; "
+      "[conformance.md](conformance.md) lists the ONNX backend cases that do not pass.\n\n";
   page += types_text();
   for (const auto& [domain, operators] : domains) {
-    page += fmt::format("\n## {}\n\n{} operators.\n\n", domain.empty() ? "ai.onnx" : domain,
-                        operators.size());
-    page += "| operator | from opset | inputs | |\n|---|---|---|---|\n";
+    page += fmt::format("\n## {}\n\n{}:\n", domain.empty() ? "ai.onnx" : domain,
+                        counted(operators.size(), "operator"));
+    char letter = 0;
     for (const auto& [name, op] : operators) {
-      page += fmt::format("| {} | {} | {} | {} |\n", name, fmt::join(op.since, ", "),
-                          inputs_text(op), remarks(op));
+      page += name[0] == letter ? ", " : "\n- ";
+      letter = name[0];
+      page += operator_text(name, op);
     }
+    page += "\n";
   }
   return page;
 }
