@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <regex>
 #include <thread>
 
 #include <fmt/ranges.h>
@@ -168,17 +169,14 @@ std::string table_cell(std::string text) {
   return text;
 }
 
-// The names of all cases that ran this way, as a paragraph.
-void print_those(const char* title, const std::vector<Case>& cases, Ran ran) {
-  std::vector<std::string> names;
-  for (const Case& c : cases) {
-    if (c.ran == ran) names.push_back("`" + c.name + "`");
-  }
-  if (!names.empty()) fmt::print("\n{} ({}): {}.\n", title, names.size(), fmt::join(names, ", "));
+// A reason without what only its case has: the node it names, the name of a tensor.
+std::string shared_reason(const std::string& reason) {
+  static const std::regex node("^(unsupported: )?(node '[^']*' \\([^)]*\\): )?");
+  static const std::regex tensor("^'[^']*' is of type");
+  return std::regex_replace(std::regex_replace(reason, node, ""), tensor, "a tensor is of type");
 }
 
-// Counts of each group (the first part of the names), every case that did not pass, and those that
-// did not run as code.
+// Counts of each group (the first part of the names), and every case that did not pass, by reason.
 void print_markdown(const std::vector<Case>& cases) {
   std::map<std::string, std::vector<Case>> groups;
   for (const Case& c : cases) groups[c.name.substr(0, c.name.find('/'))].push_back(c);
@@ -195,15 +193,15 @@ void print_markdown(const std::vector<Case>& cases) {
   };
   for (const auto& [name, group] : groups) row(name, group);
   row("all", cases);
-  fmt::print("\n| case | reason |\n|---|---|\n");
+  std::map<std::string, std::vector<std::string>> reasons;
   for (const Case& c : cases) {
-    if (c.result.verdict != onnx::Verdict::kPass) {
-      fmt::print("| {} | {} |\n", c.name, table_cell(c.result.reason));
-    }
+    if (c.result.verdict == onnx::Verdict::kPass) continue;
+    reasons[shared_reason(c.result.reason)].push_back("`" + c.name + "`");
   }
-  print_those("Host functions only", cases, Ran::kHost);
-  print_those("Folded to constants or copies", cases, Ran::kFolded);
-  print_those("Node by node", cases, Ran::kNodes);
+  fmt::print("\n| reason | cases |\n|---|---|\n");
+  for (const auto& [reason, names] : reasons) {
+    fmt::print("| {} | {} |\n", table_cell(reason), fmt::join(names, ", "));
+  }
 }
 
 int conformance(const ConformanceArgs& args) {
