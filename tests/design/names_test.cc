@@ -1,4 +1,4 @@
-// The design pages name files and symbols that exist.
+// The design pages and the READMEs of folders name files and symbols that exist.
 #include <cctype>
 #include <filesystem>
 #include <fstream>
@@ -126,6 +126,33 @@ TEST(DesignPages, NameSymbolsThatExist) {
     }
   }
   EXPECT_GE(named, 80);
+}
+
+// Names without an ending are files of the folder, folders or words of the code.
+TEST(FolderReadmes, NameWhatExists) {
+  static const std::regex bare("[a-z][a-z0-9]*(_[a-z0-9]+)*");
+  int named = 0;
+  for (const fs::directory_entry& folder : fs::directory_iterator(root() / "tessera")) {
+    const fs::path readme = folder.path() / "README.md";
+    if (!fs::exists(readme)) continue;
+    for (const std::string& text : inline_code(read(readme))) {
+      if (is_file(text)) {
+        EXPECT_TRUE(fs::exists(folder.path() / text) || file_exists(text))
+            << readme << " names " << text;
+      } else if (std::regex_match(text, bare)) {
+        EXPECT_TRUE(tree().files.contains(text + ".h") || tree().files.contains(text + ".cc") ||
+                    tree().files.contains(text + ".c") || fs::exists(root() / "tessera" / text) ||
+                    tree().words.contains(text))
+            << readme << " names " << text;
+      } else {
+        for (const std::string& word : words_of_symbol(text)) {
+          EXPECT_TRUE(tree().words.contains(word)) << readme << " names " << text;
+        }
+      }
+      ++named;
+    }
+  }
+  EXPECT_GE(named, 300);
 }
 
 TEST(DesignPages, TheTestsTellSymbolsFromOtherCode) {
