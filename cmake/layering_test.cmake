@@ -1,7 +1,7 @@
 # Fails when a source in FOLDER (with FILES, "a.cc|b.cc": those and their headers) includes a Tessera folder outside
 # ALLOWED ("a|b|c") or itself, and when no source includes one of ALLOWED: a licence that nobody uses hides the next
 # dependency.
-file(GLOB_RECURSE sources ${FOLDER}/*.h ${FOLDER}/*.cc)
+file(GLOB_RECURSE sources ${FOLDER}/*.h ${FOLDER}/*.cc ${FOLDER}/*.c)
 if(FILES)
   string(REPLACE "|" ";" files "${FILES}")
   set(sources "")
