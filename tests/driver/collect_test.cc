@@ -109,7 +109,8 @@ TEST_F(Collect, GoesOnWithTheTasksThatHaveTheFewest) {
   ASSERT_TRUE(done.ok()) << done.error().message;
   EXPECT_EQ(done->earlier, 6);
   ASSERT_EQ(tasks.size(), 10u);
-  EXPECT_EQ(tasks.front(), "softmax");
+  // Candidates are finished in another order than they are begun in, but not by half of them.
+  EXPECT_GE(std::count(tasks.begin(), tasks.begin() + 5, "softmax"), 3);
 }
 
 // Those of much code are drawn less often; as many are measured all the same, the default first.
