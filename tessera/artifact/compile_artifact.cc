@@ -17,8 +17,6 @@
 #include "tessera/artifact/staging_folder.h"
 #include "tessera/artifact/toolchain.h"
 #include "tessera/artifact/weights.h"
-#include "tessera/codegen/codegen.h"
-#include "tessera/runtime/thread_pool.h"
 #include "tessera/support/files.h"
 #include "tessera/support/hash.h"
 #include "tessera/support/mapped_file.h"
@@ -43,50 +41,6 @@ std::string model_digest(const graph::Graph& graph) {
   }
   return to_hex(hash_bytes(text));
 }
-
-// Compiles every task to an object on all processors.
-class KernelCompiler {
- public:
-  KernelCompiler(const std::string& name, const target::Target& target,
-                 const exec::ModelOptions& options, const std::vector<exec::LoweredTask>& lowered)
-      : name_(name), target_(target), options_(options), lowered_(lowered) {}
-
-  Result<std::vector<codegen::Binary>> run() {
-    binaries_.resize(lowered_.size());
-    errors_.resize(lowered_.size());
-    runtime::ThreadPool pool({.threads = building_threads(options_), .spin_us = 0});
-    pool.parallel_for(
-        [](void* self, std::int64_t begin, std::int64_t end, std::int32_t) {
-          for (std::int64_t i = begin; i < end; ++i) {
-            static_cast<KernelCompiler*>(self)->compile(static_cast<std::size_t>(i));
-          }
-        },
-        this, static_cast<std::int64_t>(lowered_.size()));
-    for (const std::optional<Error>& error : errors_) {
-      if (error) return *error;
-    }
-    return std::move(binaries_);
-  }
-
- private:
-  void compile(std::size_t i) {
-    ir::Func func = lowered_[i].lowered.func;
-    func.name = kernel_symbol(name_, i);
-    Result<codegen::Binary> code = codegen::compile({func}, target_, options_.codegen);
-    if (code.ok()) {
-      binaries_[i] = std::move(*code);
-    } else {
-      errors_[i] = code.error();
-    }
-  }
-
-  const std::string& name_;
-  const target::Target& target_;
-  const exec::ModelOptions& options_;
-  const std::vector<exec::LoweredTask>& lowered_;
-  std::vector<codegen::Binary> binaries_;
-  std::vector<std::optional<Error>> errors_;
-};
 
 std::string library_name(const std::string& name, Emit emit) {
   if (emit == Emit::kShared) return fmt::format("lib{}.so", name);
@@ -149,9 +103,9 @@ class Builder {
       TESSERA_TRY(code_, make_device_code(program.binaries, building_threads(options_.model)));
       m.code = code_.kinds;
     } else {
-      TESSERA_DO(compile_kernels(program, &m));
+      TESSERA_DO(add_kernels(program, &m));
     }
-    report->emit_ms = elapsed_ms(start);
+    report->code_ms = elapsed_ms(start);
     TESSERA_TRY(const Weights weights, place_weights(model, &m));
     const Clock::time_point link_start = Clock::now();
     const std::string json = to_json(m);
@@ -166,11 +120,8 @@ class Builder {
   }
 
  private:
-  Result<void> compile_kernels(const ModelProgram& program, Metadata* m) {
-    TESSERA_TRY(
-        kernels_,
-        KernelCompiler(m->name, program.model.target, options_.model, program.lowered).run());
-    for (const codegen::Binary& kernel : kernels_) {
+  Result<void> add_kernels(const ModelProgram& program, Metadata* m) {
+    for (const runtime::Binary& kernel : program.binaries) {
       m->shared_bytes = std::max(m->shared_bytes, kernel.kernels[0].shared_bytes);
       m->worker_bytes = std::max(m->worker_bytes, kernel.kernels[0].worker_bytes);
       TESSERA_DO(linker_.add(view(kernel.bytes)));
@@ -249,7 +200,6 @@ class Builder {
   const ArtifactOptions& options_;
   const target::Target& target_;
   // What the linker refers to stands before it.
-  std::vector<codegen::Binary> kernels_;
   DeviceCode code_;
   std::optional<MappedFile> weights_;  // that are embedded; the file itself is gone
   std::string metadata_text_;
@@ -297,8 +247,8 @@ Result<ArtifactReport> compile_artifact(graph::Graph graph, const task::TaskGrap
   const std::string name = identifier(options.name.empty() ? graph.name : options.name);
   const std::string digest = model_digest(graph);
   TESSERA_TRY(ModelProgram program,
-              make_model_program(std::move(graph), tasks, target, options.model));
-  report.lower_ms = elapsed_ms(start);
+              make_model_program(std::move(graph), tasks, target, name, options.model));
+  report.build_ms = elapsed_ms(start);
   Metadata metadata = describe(program.model, name);
   metadata.library = library_name(metadata.name, options.emit);
   metadata.model_digest = digest;

@@ -36,7 +36,7 @@ Result<void> check_weights_place(const graph::Graph& graph, const ArtifactOption
 
 struct ArtifactReport {
   Metadata metadata;
-  double lower_ms = 0, emit_ms = 0, link_ms = 0;
+  double build_ms = 0, code_ms = 0, link_ms = 0;
 };
 
 // Writes libNAME.so (libNAME.a, NAME.o), NAME.h, NAME.json and, unless embedded, NAME.safetensors

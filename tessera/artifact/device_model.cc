@@ -24,7 +24,7 @@ Result<std::shared_ptr<const DeviceModel>> DeviceModel::make(const graph::Graph&
                                                              const target::Target& target,
                                                              const exec::ModelOptions& options,
                                                              const std::string& name) {
-  TESSERA_TRY(const ModelProgram made, make_model_program(graph, tasks, target, options));
+  TESSERA_TRY(const ModelProgram made, make_model_program(graph, tasks, target, "model", options));
   const std::shared_ptr<DeviceModel> out(new DeviceModel);
   TESSERA_TRY(out->code_, make_device_code(made.binaries, building_threads(options)));
   Metadata& m = out->metadata_;

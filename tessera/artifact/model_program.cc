@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include "tessera/artifact/program_tables.h"
 #include "tessera/artifact/runtime/types.h"
 #include "tessera/exec/build_model.h"
 #include "tessera/target/cpus.h"
@@ -26,17 +27,15 @@ Result<void> check_steps(const exec::CompiledModel& model) {
 }  // namespace
 
 Result<ModelProgram> make_model_program(graph::Graph graph, const task::TaskGraph& tasks,
-                                        const target::Target& target,
+                                        const target::Target& target, const std::string& name,
                                         const exec::ModelOptions& options) {
   ModelProgram out;
-  if (target.is_gpu()) {
-    out.branches = exec::has_branches(graph, tasks, target);
-    TESSERA_TRY(out.model, exec::build_model(std::move(graph), tasks, target, options, out.branches,
-                                             &out.binaries));
-  } else {
-    TESSERA_TRY(out.model,
-                exec::lower_model(std::move(graph), tasks, target, options, &out.lowered));
-  }
+  out.branches = exec::has_branches(graph, tasks, target);
+  const exec::AheadOfTime ahead{
+      .symbol = [&](std::size_t task) { return kernel_symbol(name, task); },
+      .branches = out.branches};
+  TESSERA_TRY(out.model,
+              exec::build_model(std::move(graph), tasks, target, options, ahead, &out.binaries));
   TESSERA_DO(check_steps(out.model));
   return out;
 }

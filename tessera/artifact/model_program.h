@@ -10,17 +10,16 @@
 
 namespace tessera::artifact {
 
-// A model and its kernels: loops of a processor, or code of a GPU.
+// A model and the code of its kernels, by task.
 struct ModelProgram {
   exec::CompiledModel model;
-  std::vector<exec::LoweredTask> lowered;
   std::vector<runtime::Binary> binaries;
   bool branches = false;  // of a GPU: there is memory to run them side by side
 };
 
-// kUnsupported names operators that have no kernels.
+// kUnsupported names operators that have no kernels. `name`: prefix of a processor's symbols.
 Result<ModelProgram> make_model_program(graph::Graph graph, const task::TaskGraph& tasks,
-                                        const target::Target& target,
+                                        const target::Target& target, const std::string& name,
                                         const exec::ModelOptions& options);
 
 // The machine that the library itself is for: GPUs have code inside one of this architecture.

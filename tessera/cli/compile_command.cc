@@ -139,7 +139,7 @@ void print_report(const CompileArgs& args, const artifact::ArtifactReport& r) {
              m.device == target::Kind::kCpu || m.code.empty()
                  ? ""
                  : fmt::format(" as {}", fmt::join(m.code, ", ")),
-             m.weights_bytes, m.arena_bytes, (r.lower_ms + r.emit_ms + r.link_ms) / 1000);
+             m.weights_bytes, m.arena_bytes, (r.build_ms + r.code_ms + r.link_ms) / 1000);
 }
 
 // What the models changed, if anything: nothing was measured.

@@ -19,7 +19,6 @@
 #include "tessera/lm/generate.h"
 #include "tessera/lm/transcribe.h"
 #include "tessera/lm/uniform_reader.h"
-#include "tessera/lower/check_lowers.h"
 #include "tessera/model/language_model.h"
 #include "tessera/runtime/device/devices.h"
 #include "tessera/target/cpus.h"
@@ -93,7 +92,7 @@ Result<Problem> make_problem(const LmArgs& args, bool with_best) {
     TESSERA_TRY(data, dataset::load(data_of(args)));
   }
   TESSERA_TRY(const te::Dag dag, dag_of(args, target, data));
-  TESSERA_TRY(space::Space space, space::make_space(dag, target, lower::check_lowers));
+  TESSERA_TRY(space::Space space, space::make_space(dag, target));
   Problem out;
   out.space = std::make_unique<space::Space>(std::move(space));
   if (with_best) find_best(data, task::key_of(dag), &out);

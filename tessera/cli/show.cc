@@ -12,8 +12,7 @@
 #include "tessera/codegen/ptx_tools.h"
 #include "tessera/driver/tune/tune_problem.h"
 #include "tessera/ir/text.h"
-#include "tessera/lower/check_lowers.h"
-#include "tessera/lower/lower.h"
+#include "tessera/kernel/build_kernel.h"
 #include "tessera/lower/lower_device.h"
 #include "tessera/plan/plan.h"
 #include "tessera/runtime/device/devices.h"
@@ -45,19 +44,17 @@ Result<void> check_pass_names(const std::vector<std::string>& names,
 }
 
 // From --schedule, where a message about it names the file, or as a model's kernels get theirs.
-Result<schedule::State> scheduled(const ShowArgs& args, const target::Target& target,
-                                  const te::Dag& dag, schedule::Schedule* schedule) {
+Result<schedule::Schedule> schedule_of(const ShowArgs& args, const target::Target& target,
+                                       const te::Dag& dag) {
   if (args.schedule.empty() || args.schedule == kDefaultSchedule) {
-    TESSERA_TRY(*schedule, space::default_schedule(dag, target, lower::check_lowers));
-    return schedule::apply(dag, *schedule);
+    return space::default_schedule(dag, target);
   }
   TESSERA_TRY(const std::string text, read_file(args.schedule));
   Result<schedule::Schedule> steps = schedule::schedule_from_text(text);
   if (!steps.ok()) return steps.error().with_context(args.schedule);
-  *schedule = std::move(steps).value();
-  Result<schedule::State> state = schedule::apply(dag, *schedule);
+  const Result<schedule::State> state = schedule::apply(dag, *steps);
   if (!state.ok()) return state.error().with_context(args.schedule);
-  return state;
+  return steps;
 }
 
 void print_times(const std::vector<lower::PassTime>& times) {
@@ -122,32 +119,25 @@ Result<void> check_stage(const std::string& stage, const target::Target& target)
   return {};
 }
 
-// The launches of a GPU, as loops or as code.
-Result<void> show_device(const ShowArgs& args, const target::Target& target,
-                         const schedule::State& state, const lower::PassOptions& passes) {
-  // Loops may be looked at whatever they need; code is for a device that can run them.
-  const bool loops = args.stage == "ir";
-  TESSERA_TRY(const lower::LoweredDevice lowered, loops
-                                                      ? lower::lower_device(state, passes)
-                                                      : lower::lower_device(state, target, passes));
-  fmt::print("{}", lowered.printed);
-  if (args.time_passes) print_times(lowered.times);
-  if (loops) {
-    if (args.print_after.empty()) fmt::print("{}", ir::to_text(lowered.program));
-    return {};
+// Loops may be looked at whatever they need; code is for a device that can run them.
+Result<lower::Lowered> lowered_for(const std::string& stage, const te::Dag& dag,
+                                   const schedule::Schedule& schedule, const target::Target& target,
+                                   const lower::PassOptions& passes) {
+  if (stage == "ir" && target.is_gpu()) return lower::lower_device(dag, schedule, passes);
+  return kernel::lower_kernel(dag, schedule, target, passes);
+}
+
+Result<std::string> code_of(const std::string& stage, const lower::Lowered& lowered,
+                            const target::Target& target) {
+  if (stage == "llvm") {
+    return target.is_gpu() ? codegen::emit_llvm(lowered.program, target)
+                           : codegen::emit_llvm(lowered.func, target);
   }
-  if (args.stage == "llvm") {
-    TESSERA_TRY(const std::string text, codegen::emit_llvm(lowered.program, target));
-    fmt::print("{}", text);
-    return {};
-  }
-  TESSERA_TRY(const codegen::Binary binary, codegen::compile(lowered.program, target));
-  std::string text(binary.bytes.begin(), binary.bytes.end());
-  if (args.stage == "sass") {
-    TESSERA_TRY(text, codegen::show_sass(text, target.cpu));
-  }
-  fmt::print("{}", text);
-  return {};
+  if (stage == "asm") return codegen::emit_asm(lowered.func, target);
+  TESSERA_TRY(const kernel::Kernel kernel, kernel::compile_lowered(lowered, target));
+  std::string text(kernel.binary.bytes.begin(), kernel.binary.bytes.end());
+  if (stage == "sass") return codegen::show_sass(text, target.cpu);
+  return text;
 }
 
 // The expression of --op, or of --task of the model.
@@ -180,8 +170,7 @@ Result<void> show(const ShowArgs& args) {
   TESSERA_TRY(const target::Target target,
               fast_target(runtime::resolve_target(args.target), args.model));
   TESSERA_DO(check_stage(args.stage, target));
-  const std::vector<std::string> passes_known =
-      target.is_gpu() ? lower::device_pass_names() : lower::pass_names();
+  const std::vector<std::string> passes_known = lower::pass_names(target);
   TESSERA_DO(check_pass_names(args.print_after, passes_known));
   TESSERA_DO(check_pass_names(args.skip, passes_known));
   TESSERA_DO(check_pass_names({args.stop_after}, passes_known));
@@ -190,26 +179,23 @@ Result<void> show(const ShowArgs& args) {
     fmt::print("{}", te::to_text(dag));
     return {};
   }
-  schedule::Schedule schedule;
-  TESSERA_TRY(const schedule::State state, scheduled(args, target, dag, &schedule));
+  TESSERA_TRY(const schedule::Schedule schedule, schedule_of(args, target, dag));
   if (args.stage == "schedule") {
+    TESSERA_TRY(const schedule::State state, schedule::apply(dag, schedule));
     fmt::print("{}\n{}", schedule::to_text(schedule), schedule::to_text(state));
     return {};
   }
   const lower::PassOptions passes{
       .print_after = args.print_after, .stop_after = args.stop_after, .skip = args.skip};
-  if (target.is_gpu()) return show_device(args, target, state, passes);
-  TESSERA_TRY(const lower::Lowered lowered, lower::lower(state, target, passes));
+  TESSERA_TRY(const lower::Lowered lowered, lowered_for(args.stage, dag, schedule, target, passes));
   fmt::print("{}", lowered.printed);
   if (args.time_passes) print_times(lowered.times);
-  if (args.stage == "ir") {
-    if (args.print_after.empty()) fmt::print("{}", ir::to_text(lowered.func));
-    return {};
+  if (args.stage != "ir") {
+    TESSERA_TRY(const std::string code, code_of(args.stage, lowered, target));
+    fmt::print("{}", code);
+  } else if (args.print_after.empty()) {
+    fmt::print("{}", target.is_gpu() ? ir::to_text(lowered.program) : ir::to_text(lowered.func));
   }
-  TESSERA_TRY(const std::string code, args.stage == "llvm"
-                                          ? codegen::emit_llvm(lowered.func, target)
-                                          : codegen::emit_asm(lowered.func, target));
-  fmt::print("{}", code);
   return {};
 }
 

@@ -10,7 +10,6 @@
 #include "tessera/cli/command.h"
 #include "tessera/cli/counted.h"
 #include "tessera/cli/model_tasks.h"
-#include "tessera/lower/check_lowers.h"
 #include "tessera/runtime/device/devices.h"
 #include "tessera/space/space.h"
 
@@ -35,7 +34,7 @@ struct SpaceSize {
 };
 
 SpaceSize space_size(const te::Dag& dag, const target::Target& target) {
-  const Result<space::Space> space = space::make_space(dag, target, lower::check_lowers);
+  const Result<space::Space> space = space::make_space(dag, target);
   if (!space) return {};
   return {.points = space->size(), .legal = space->count_legal(kCounted)};
 }

@@ -1,6 +1,8 @@
-// Ahead-of-time output for GPUs: the model with the code of its kernels as bytes.
+// Ahead-of-time output: the model with the code of its kernels as bytes.
 #pragma once
 
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "tessera/exec/compile_model.h"
@@ -14,10 +16,15 @@ inline constexpr std::size_t kManyBranches = 3;
 bool has_branches(const graph::Graph& graph, const task::TaskGraph& tasks,
                   const target::Target& target);
 
-// As lower_model, for any GPU, whose plan of the memory needs the code: Step::kernel is an index
-// into `code`. No device is needed. `branches`: memory for those that run side by side.
+struct AheadOfTime {
+  std::function<std::string(std::size_t task)> symbol;  // entry points of a processor's kernels
+  bool branches = false;  // on a GPU: with memory for those that run side by side
+};
+
+// The model without loaded kernels, for any target: `kernels` stays empty, Step::kernel is an index
+// into `code`. No device is needed. Who gives the graph away need not hold its constants twice.
 Result<CompiledModel> build_model(graph::Graph graph, const task::TaskGraph& tasks,
                                   const target::Target& target, const ModelOptions& options,
-                                  bool branches, std::vector<runtime::Binary>* code);
+                                  const AheadOfTime& ahead, std::vector<runtime::Binary>* code);
 
 }  // namespace tessera::exec

@@ -14,11 +14,7 @@
 #include "tessera/exec/prepared_model.h"
 #include "tessera/exec/step_order.h"
 #include "tessera/graph/op.h"
-#include "tessera/lower/check_lowers.h"
-#include "tessera/lower/lower_device.h"
-#include "tessera/runtime/device/cpu_device.h"
-#include "tessera/runtime/device/fetch_ahead.h"
-#include "tessera/space/default_schedule.h"
+#include "tessera/kernel/build_kernel.h"
 #include "tessera/support/hash.h"
 #include "tessera/target/cpus.h"
 
@@ -77,101 +73,22 @@ Result<void> for_each_task(std::size_t n, const ModelOptions& options,
   return {};
 }
 
-// Without a schedule: by the default one.
-Result<LoweredTask> lower_task(const task::Task& task, const target::Target& target,
-                               std::optional<schedule::Schedule> schedule) {
-  LoweredTask out;
-  if (schedule) {
-    out.schedule = std::move(*schedule);
-  } else {
-    TESSERA_TRY(out.schedule, space::default_schedule(task.dag, target, lower::check_lowers));
-  }
-  TESSERA_TRY(out.lowered, lower::lower(task.dag, out.schedule, target));
-  return out;
-}
-
-// The code of a task and what its caller must do.
-struct BuiltCode {
-  runtime::Binary binary;
-  std::vector<schedule::Layout> param_layouts;
-  std::uint64_t digest = 0;
-  double lower_ms = 0;
-};
-
-Result<BuiltCode> build_code(const task::Task& task, const target::Target& target,
-                             const ModelOptions& options,
-                             std::optional<schedule::Schedule> schedule) {
-  BuiltCode out;
-  const auto begin = std::chrono::steady_clock::now();
-  if (!target.is_gpu()) {
-    TESSERA_TRY(LoweredTask lowered, lower_task(task, target, std::move(schedule)));
-    out.lower_ms = elapsed_ms(begin);
-    TESSERA_TRY(out.binary, codegen::compile_kernel(lowered.lowered.func, target, options.codegen));
-    out.digest = kernel::kernel_digest(lowered.lowered.func);
-    out.param_layouts = std::move(lowered.lowered.param_layouts);
-    return out;
-  }
-  if (!schedule) {
-    TESSERA_TRY(schedule, space::default_schedule(task.dag, target, lower::check_lowers));
-  }
-  TESSERA_TRY(lower::LoweredDevice lowered, lower::lower_device(task.dag, *schedule, target));
-  out.lower_ms = elapsed_ms(begin);
-  TESSERA_TRY(out.binary, codegen::compile(lowered.program, target, options.codegen));
-  out.digest = kernel::kernel_digest(out.binary);
-  out.param_layouts = std::move(lowered.param_layouts);
-  return out;
-}
-
-Result<std::unique_ptr<runtime::LoadedCode>> load_code(const runtime::Binary& binary,
-                                                       const ModelOptions& options) {
-  if (options.device) return options.device->load(binary);
-  TESSERA_TRY(std::unique_ptr<runtime::CpuKernel> kernel, runtime::load_kernel(binary));
-  return std::unique_ptr<runtime::LoadedCode>(std::move(kernel));
-}
-
-// A kernel that can be called, found or built.
-struct BuiltTask {
-  std::unique_ptr<runtime::LoadedCode> kernel;
-  std::vector<schedule::Layout> param_layouts;
-  runtime::Binary binary;
-  std::uint64_t digest = 0;
-  bool found = false;
-  double lower_ms = 0;
-};
-
-Result<BuiltTask> build_task(const task::Task& task, const target::Target& target,
-                             const ModelOptions& options) {
-  BuiltTask out;
-  std::string key;
+Result<std::optional<schedule::Schedule>> given_schedule(const task::Task& task,
+                                                         const ModelOptions& options) {
   std::optional<schedule::Schedule> given;
   if (options.schedule) {
     TESSERA_TRY(given, options.schedule(task));
   }
-  if (options.cache) {
-    // No step at all is not the default.
-    const std::string steps = given ? schedule::to_text(*given) + "end" : "";
-    key = kernel::KernelCache::key(target, options.codegen, te::to_text(task.dag), steps);
-    std::optional<kernel::CachedKernel> known = options.cache->find(key, target);
-    // A damaged entry is as good as none.
-    if (auto kernel = known ? load_code(known->binary, options) : Error{}; kernel.ok()) {
-      out.kernel = std::move(*kernel);
-      out.param_layouts = std::move(known->param_layouts);
-      out.digest = known->digest;
-      out.binary = std::move(known->binary);
-      out.found = true;
-      return out;
-    }
-  }
-  TESSERA_TRY(BuiltCode built, build_code(task, target, options, std::move(given)));
-  out.lower_ms = built.lower_ms;
-  TESSERA_TRY(out.kernel, load_code(built.binary, options));
-  if (!key.empty()) {
-    options.cache->store(key, built.binary, built.param_layouts, built.digest);
-  }
-  out.digest = built.digest;
-  out.param_layouts = std::move(built.param_layouts);
-  out.binary = std::move(built.binary);
-  return out;
+  return given;
+}
+
+Result<kernel::LoadedKernel> load_task(const task::Task& task, const target::Target& target,
+                                       const ModelOptions& options) {
+  TESSERA_TRY(const std::optional<schedule::Schedule> given, given_schedule(task, options));
+  return kernel::load_or_build(task.dag, given, target,
+                               {.build = {.passes = {}, .codegen = options.codegen, .symbol = ""},
+                                .cache = options.cache.get(),
+                                .device = options.device});
 }
 
 // One constant on its way into the model, in parts that any thread may do. What it is made of is
@@ -276,6 +193,11 @@ class ConstantPool {
 
 // What the kernels of the tasks need, by task.
 struct Needs {
+  explicit Needs(std::size_t tasks) : layouts(tasks), temporaries(tasks) {}
+  void take(std::size_t task, kernel::Kernel& kernel) {
+    layouts[task] = std::move(kernel.param_layouts);
+    temporaries[task] = kernel.binary.temporaries;
+  }
   std::vector<std::vector<schedule::Layout>> layouts;  // by parameter
   std::vector<std::vector<std::int64_t>> temporaries;
 };
@@ -433,23 +355,6 @@ Result<void> upload_constants(runtime::Device& device, CompiledModel* model) {
 
 }  // namespace
 
-Result<std::vector<LoweredTask>> lower_tasks(const std::vector<task::Task>& tasks,
-                                             const target::Target& target,
-                                             const ModelOptions& options) {
-  std::vector<LoweredTask> lowered(tasks.size());
-  TESSERA_DO(for_each_task(tasks.size(), options, [&](std::size_t i) -> Result<void> {
-    std::optional<schedule::Schedule> given;
-    if (options.schedule) {
-      TESSERA_TRY(given, options.schedule(tasks[i]));
-    }
-    auto one = lower_task(tasks[i], target, std::move(given));
-    if (!one) return one.error().with_context(fmt::format("task {}", tasks[i].name));
-    lowered[i] = std::move(*one);
-    return {};
-  }));
-  return lowered;
-}
-
 Result<void> check_memory(const graph::Graph& graph) {
   const auto available = static_cast<double>(target::usable_memory());
   const auto bytes = [&](ValueId id) {
@@ -493,24 +398,20 @@ Result<CompiledModel> compile_with_code(graph::Graph graph, const task::TaskGrap
   CompiledModel model;
   model.target = target;
   const auto start = std::chrono::steady_clock::now();
-  Needs needs;
-  needs.layouts.resize(tasks.tasks.size());
-  needs.temporaries.resize(tasks.tasks.size());
+  Needs needs(tasks.tasks.size());
   model.kernels.resize(tasks.tasks.size());
   if (code) code->resize(tasks.tasks.size());
   std::vector<std::uint64_t> digests(tasks.tasks.size());
-  std::atomic<std::int64_t> lower_us{0}, found{0};
+  std::atomic<std::int64_t> found{0};
   TESSERA_DO(for_each_task(tasks.tasks.size(), options, [&](std::size_t i) -> Result<void> {
     const task::Task& task = tasks.tasks[i];
-    auto one = build_task(task, target, options);
+    Result<kernel::LoadedKernel> one = load_task(task, target, options);
     if (!one) return one.error().with_context(fmt::format("task {}", task.name));
-    lower_us += static_cast<std::int64_t>(1000 * one->lower_ms);
     found += one->found ? 1 : 0;
-    needs.layouts[i] = std::move(one->param_layouts);
-    needs.temporaries[i] = one->binary.temporaries;
-    digests[i] = one->digest;
-    if (code) (*code)[i] = std::move(one->binary);
-    model.kernels[i] = std::move(one->kernel);
+    needs.take(i, one->kernel);
+    digests[i] = one->kernel.digest;
+    if (code) (*code)[i] = std::move(one->kernel.binary);
+    model.kernels[i] = std::move(one->code);
     return {};
   }));
   model.cached_kernels = found;
@@ -518,30 +419,10 @@ Result<CompiledModel> compile_with_code(graph::Graph graph, const task::TaskGrap
   if (options.cache && found < static_cast<std::int64_t>(tasks.tasks.size())) {
     options.cache->disk().trim();
   }
-  const bool beside = dynamic_cast<const runtime::FetchingDevice*>(options.device) != nullptr;
+  const bool beside = options.device && options.device->features().plans;
   TESSERA_DO(Assembler(graph, tasks, needs, &model, beside).run(options));
   if (target.is_gpu()) TESSERA_DO(upload_constants(*options.device, &model));
-  model.lower_ms = static_cast<double>(lower_us.load()) / 1000;
   model.build_ms = elapsed_ms(start);
-  return model;
-}
-
-Result<CompiledModel> lower_model(graph::Graph graph, const task::TaskGraph& tasks,
-                                  const target::Target& target, const ModelOptions& options,
-                                  std::vector<LoweredTask>* lowered) {
-  CompiledModel model;
-  model.target = target;
-  const auto start = std::chrono::steady_clock::now();
-  TESSERA_TRY(*lowered, lower_tasks(tasks.tasks, target, options));
-  Needs needs;
-  std::vector<std::uint64_t> digests;
-  for (const LoweredTask& t : *lowered) {
-    needs.layouts.push_back(t.lowered.param_layouts);
-    digests.push_back(kernel::kernel_digest(t.lowered.func));
-  }
-  model.digest = model_digest(target, digests);
-  TESSERA_DO(Assembler(graph, tasks, needs, &model).run(options));
-  model.lower_ms = elapsed_ms(start);
   return model;
 }
 
@@ -553,31 +434,27 @@ bool has_branches(const graph::Graph& graph, const task::TaskGraph& tasks,
 
 Result<CompiledModel> build_model(graph::Graph graph, const task::TaskGraph& tasks,
                                   const target::Target& target, const ModelOptions& options,
-                                  bool branches, std::vector<runtime::Binary>* code) {
+                                  const AheadOfTime& ahead, std::vector<runtime::Binary>* code) {
   CompiledModel model;
   model.target = target;
   const auto start = std::chrono::steady_clock::now();
-  Needs needs;
-  needs.layouts.resize(tasks.tasks.size());
-  needs.temporaries.resize(tasks.tasks.size());
+  Needs needs(tasks.tasks.size());
   code->resize(tasks.tasks.size());
   std::vector<std::uint64_t> digests(tasks.tasks.size());
   TESSERA_DO(for_each_task(tasks.tasks.size(), options, [&](std::size_t i) -> Result<void> {
     const task::Task& task = tasks.tasks[i];
-    std::optional<schedule::Schedule> given;
-    if (options.schedule) {
-      TESSERA_TRY(given, options.schedule(task));
-    }
-    Result<BuiltCode> one = build_code(task, target, options, std::move(given));
+    TESSERA_TRY(const std::optional<schedule::Schedule> given, given_schedule(task, options));
+    Result<kernel::Kernel> one = kernel::build_kernel(
+        task.dag, given, target,
+        {.passes = {}, .codegen = options.codegen, .symbol = ahead.symbol ? ahead.symbol(i) : ""});
     if (!one) return one.error().with_context(fmt::format("task {}", task.name));
-    needs.layouts[i] = std::move(one->param_layouts);
-    needs.temporaries[i] = one->binary.temporaries;
+    needs.take(i, *one);
     digests[i] = one->digest;
     (*code)[i] = std::move(one->binary);
     return {};
   }));
   model.digest = model_digest(target, digests);
-  TESSERA_DO(Assembler(graph, tasks, needs, &model, branches).run(options));
+  TESSERA_DO(Assembler(graph, tasks, needs, &model, ahead.branches).run(options));
   model.build_ms = elapsed_ms(start);
   return model;
 }

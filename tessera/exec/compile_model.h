@@ -32,17 +32,6 @@ struct ModelOptions {
   std::function<void(std::size_t done, std::size_t total)> progress;
 };
 
-// One task, lowered; the schedule is kept for plans and for reading.
-struct LoweredTask {
-  schedule::Schedule schedule;
-  lower::Lowered lowered;
-};
-
-// Lowers every task with its schedule. Errors name the task.
-Result<std::vector<LoweredTask>> lower_tasks(const std::vector<task::Task>& tasks,
-                                             const target::Target& target,
-                                             const ModelOptions& options);
-
 // Everything a run needs; holds no part of the graph but types, names and packed constants.
 struct CompiledModel {
   struct Step {
@@ -84,7 +73,7 @@ struct CompiledModel {
   std::vector<IndexCheck> index_checks;  // before a run
   std::int64_t arena_bytes = 0, live_bytes = 0, constant_bytes = 0;
   std::int64_t cached_kernels = 0;  // that were not built but found
-  double lower_ms = 0, build_ms = 0;
+  double build_ms = 0;
   // Of the machine and all kernels (kernel::kernel_digest), 16 hexadecimal digits: the same for
   // every way to the same code, in an artifact too.
   std::string digest;
@@ -102,12 +91,5 @@ Result<CompiledModel> compile_model(const graph::Graph& graph, const task::TaskG
 // With the tasks that options.partition gives.
 Result<CompiledModel> compile_model(const graph::Graph& graph, const target::Target& target,
                                     const ModelOptions& options = {});
-
-// The model without its kernels, for any target: `kernels` stays empty, Step::kernel is an index
-// into `lowered`. What ahead-of-time output starts from. Who gives the graph away need not hold its
-// constants twice.
-Result<CompiledModel> lower_model(graph::Graph graph, const task::TaskGraph& tasks,
-                                  const target::Target& target, const ModelOptions& options,
-                                  std::vector<LoweredTask>* lowered);
 
 }  // namespace tessera::exec

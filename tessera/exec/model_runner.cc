@@ -164,8 +164,7 @@ Result<void> ModelRunner::record_parts(Bound* bound) {
 Result<std::unique_ptr<runtime::Recording>> ModelRunner::record(std::vector<runtime::Call> calls) {
   std::vector<std::unique_ptr<runtime::Recording>> ways(1);
   TESSERA_TRY(ways[0], device_.record(calls));
-  auto* fetching = dynamic_cast<runtime::FetchingDevice*>(&device_);
-  if (!fetching || calls.size() != model_.steps.size()) return std::move(ways[0]);
+  if (!device_.features().plans || calls.size() != model_.steps.size()) return std::move(ways[0]);
   std::vector<std::vector<runtime::Piece>> read;
   for (std::size_t i = 0; i < calls.size(); ++i) read.push_back(weights_of(calls[i], i));
   const auto plan = runtime::plan_fetches(read, device_.target().l2_bytes);
@@ -173,15 +172,13 @@ Result<std::unique_ptr<runtime::Recording>> ModelRunner::record(std::vector<runt
       std::any_of(plan.begin(), plan.end(), [](const auto& piece) { return piece.bytes > 0; });
   const RunningOrder order = order_of(model_.steps);
   // One that cannot be made would have been faster; that is all.
-  const auto add = [&](const auto& fetched, const auto& after) {
-    if (auto made = fetching->record_fetching(calls, fetched, after))
-      ways.push_back(std::move(*made));
+  const auto add = [&](const runtime::RecordingPlan& way) {
+    if (auto made = device_.record(calls, way)) ways.push_back(std::move(*made));
   };
-  const std::vector<std::vector<std::size_t>> one_by_one;
-  if (fetches) add(plan, one_by_one);
+  if (fetches) add({.fetched = plan, .after = {}});
   if (has_branches(order)) {
-    add(std::vector<runtime::Piece>{}, order.after());
-    if (fetches) add(plan, order.after());
+    add({.fetched = {}, .after = order.after()});
+    if (fetches) add({.fetched = plan, .after = order.after()});
   }
   return fastest(std::move(ways));
 }

@@ -2,81 +2,29 @@
 
 #include <chrono>
 
-#include "tessera/lower/lower_device.h"
-#include "tessera/runtime/device/cpu_device.h"
+#include "tessera/lower/lower.h"
 
 namespace tessera::kernel {
-namespace {
-
-double elapsed_ms(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
-      .count();
-}
-
-Result<std::unique_ptr<runtime::LoadedCode>> load(const runtime::Binary& binary,
-                                                  const CompileOptions& options) {
-  if (options.device) return options.device->load(binary);
-  TESSERA_TRY(std::unique_ptr<runtime::CpuKernel> kernel, runtime::load_kernel(binary));
-  return std::unique_ptr<runtime::LoadedCode>(std::move(kernel));
-}
-
-// Launches of a GPU instead of a function.
-Result<CompiledOp> compile_device(const schedule::State& state, const target::Target& target,
-                                  const CompileOptions& options,
-                                  std::chrono::steady_clock::time_point start, CompiledOp op) {
-  TESSERA_TRY(lower::LoweredDevice lowered, lower::lower_device(state, target, options.passes));
-  op.lowered.param_layouts = std::move(lowered.param_layouts);
-  op.times.insert(op.times.end(), lowered.times.begin(), lowered.times.end());
-  const auto building = std::chrono::steady_clock::now();
-  TESSERA_TRY(const codegen::Binary binary,
-              codegen::compile(lowered.program, target, options.codegen));
-  op.times.push_back({"codegen", elapsed_ms(building)});
-  const auto loading = std::chrono::steady_clock::now();
-  TESSERA_TRY(op.code, load(binary, options));
-  op.times.push_back({"load", elapsed_ms(loading)});
-  op.total_ms = elapsed_ms(start);
-  return op;
-}
-
-}  // namespace
 
 Result<CompiledOp> compile_op(const te::Dag& dag, const std::string& schedule_text,
                               const target::Target& target, const CompileOptions& options) {
-  const auto start = std::chrono::steady_clock::now();
-  CompiledOp op;
-  op.dag = dag;
-  std::string key;
-  if (options.cache) {
-    key = KernelCache::key(target, options.codegen, te::to_text(dag), schedule_text + "end");
-    std::optional<CachedKernel> known = options.cache->find(key, target);
-    // A damaged entry is as good as none.
-    if (auto code = known ? load(known->binary, options) : Error{}; code.ok()) {
-      op.code = std::move(*code);
-      op.lowered.param_layouts = std::move(known->param_layouts);
-      op.total_ms = elapsed_ms(start);
-      return op;
-    }
-  }
   TESSERA_TRY(const schedule::Schedule schedule, schedule::schedule_from_text(schedule_text));
-  TESSERA_TRY(const schedule::State state, schedule::apply(dag, schedule));
-  op.times.push_back({"apply_schedule", elapsed_ms(start)});
-  if (target.is_gpu()) return compile_device(state, target, options, start, std::move(op));
-  TESSERA_TRY(op.lowered, lower::lower(state, target, options.passes));
-  op.times.insert(op.times.end(), op.lowered.times.begin(), op.lowered.times.end());
-  codegen::CodegenTimes t;
-  TESSERA_TRY(const codegen::Binary binary,
-              codegen::compile_kernel(op.lowered.func, target, options.codegen, &t));
-  const auto loading = std::chrono::steady_clock::now();
-  TESSERA_TRY(op.code, load(binary, options));
-  const double load_ms = elapsed_ms(loading);
-  if (!key.empty()) {
-    options.cache->store(key, binary, op.lowered.param_layouts, kernel_digest(op.lowered.func));
-  }
-  op.times.push_back({"llvm_build", t.build_ms});
-  op.times.push_back({"llvm_optimise", t.optimise_ms});
-  op.times.push_back({"llvm_emit", t.emit_ms});
-  op.times.push_back({"load", load_ms});
-  op.total_ms = elapsed_ms(start);
+  return compile_op(dag, schedule, target, options);
+}
+
+Result<CompiledOp> compile_op(const te::Dag& dag, const std::optional<schedule::Schedule>& schedule,
+                              const target::Target& target, const CompileOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  TESSERA_TRY(LoadedKernel loaded, load_or_build(dag, schedule, target,
+                                                 {.build = options.build,
+                                                  .cache = options.cache.get(),
+                                                  .device = options.device}));
+  CompiledOp op{.dag = dag,
+                .param_layouts = std::move(loaded.kernel.param_layouts),
+                .code = std::move(loaded.code),
+                .times = std::move(loaded.times)};
+  op.total_ms =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   return op;
 }
 
@@ -93,7 +41,7 @@ Result<void> OpRunner::allocate() {
   };
   for (std::size_t i = 0; i < op_.dag.inputs.size(); ++i) {
     const ir::Buffer& b = op_.dag.inputs[i].buffer;
-    const schedule::Layout& layout = op_.lowered.param_layouts[i];
+    const schedule::Layout& layout = op_.param_layouts[i];
     TESSERA_DO(add(b, layout.empty() ? b->shape : schedule::layout_shape(layout, b->shape)));
   }
   for (const ir::Buffer& b : op_.dag.outputs) TESSERA_DO(add(b, b->shape));
@@ -110,7 +58,7 @@ Result<void> OpRunner::set_input(std::size_t index, const HostTensor& tensor) {
                       to_text(tensor.shape()));
   }
   TESSERA_DO(allocate());
-  const schedule::Layout& layout = op_.lowered.param_layouts[index];
+  const schedule::Layout& layout = op_.param_layouts[index];
   const HostTensor stored = layout.empty() ? tensor : lower::pack(tensor, layout);
   return device_.upload(params_[index], stored.data(), stored.bytes());
 }

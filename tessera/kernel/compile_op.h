@@ -5,10 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "tessera/codegen/codegen.h"
+#include "tessera/kernel/build_kernel.h"
 #include "tessera/kernel/kernel_cache.h"
 #include "tessera/kernel/random_inputs.h"
-#include "tessera/lower/lower.h"
 #include "tessera/runtime/device/device.h"
 #include "tessera/schedule/step.h"
 #include "tessera/support/host_tensor.h"
@@ -19,22 +18,23 @@
 namespace tessera::kernel {
 
 struct CompileOptions {
-  lower::PassOptions passes;
-  codegen::CodegenOptions codegen;
-  // Where the code may be found: then `lowered` has nothing but the layouts, and `times` nothing.
-  std::shared_ptr<const KernelCache> cache;
-  runtime::Device* device = nullptr;  // that loads the code; null: this process
+  BuildOptions build;
+  std::shared_ptr<const KernelCache> cache;  // where the code may be found: then `times` is empty
+  runtime::Device* device = nullptr;         // that loads the code; null: this process
 };
 
 struct CompiledOp {
   te::Dag dag;
-  lower::Lowered lowered;  // of GPUs: the layouts alone
+  std::vector<schedule::Layout> param_layouts;
   std::unique_ptr<runtime::LoadedCode> code;
-  std::vector<lower::PassTime> times;  // every step from schedule to code, in order
-  double total_ms = 0;                 // schedule text to loaded code
+  BuildTimes times;
+  double total_ms = 0;  // from the schedule to loaded code
 };
 
-// Schedule text -> code of a device of this machine.
+// Code of a device of this machine, by the default schedule where none is given.
+Result<CompiledOp> compile_op(const te::Dag& dag, const std::optional<schedule::Schedule>& schedule,
+                              const target::Target& target, const CompileOptions& options = {});
+// By the text of a schedule.
 Result<CompiledOp> compile_op(const te::Dag& dag, const std::string& schedule_text,
                               const target::Target& target, const CompileOptions& options = {});
 

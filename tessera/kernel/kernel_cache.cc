@@ -9,9 +9,7 @@
 #include <elf.h>
 #include <link.h>
 
-#include "tessera/ir/text.h"
 #include "tessera/kernel/binary_bytes.h"
-#include "tessera/support/hash.h"
 
 namespace tessera::kernel {
 namespace {
@@ -68,13 +66,6 @@ const std::string& build_id() {
 
 }  // namespace
 
-std::uint64_t kernel_digest(const ir::Func& loops) { return hash_bytes(ir::to_text(loops)); }
-
-std::uint64_t kernel_digest(const runtime::Binary& device_code) {
-  return hash_bytes(
-      {reinterpret_cast<const char*>(device_code.bytes.data()), device_code.bytes.size()});
-}
-
 std::string KernelCache::key(const target::Target& target, const codegen::CodegenOptions& options,
                              const std::string& definition, const std::string& schedule) {
   if (build_id().empty()) return "";
@@ -83,13 +74,13 @@ std::string KernelCache::key(const target::Target& target, const codegen::Codege
                      schedule.empty() ? "default" : "given", schedule, definition);
 }
 
-std::optional<CachedKernel> KernelCache::find(const std::string& key,
-                                              const target::Target& target) const {
+std::optional<Kernel> KernelCache::find(const std::string& key,
+                                        const target::Target& target) const {
   if (key.empty()) return std::nullopt;
   const std::optional<std::string> bytes = disk_.find(key);
   if (!bytes) return std::nullopt;
   ByteReader reader(*bytes);
-  CachedKernel out;
+  Kernel out;
   read_binary(reader, target, &out.binary);
   out.digest = static_cast<std::uint64_t>(reader.number());
   const std::int64_t count = reader.number();
@@ -107,15 +98,13 @@ std::optional<CachedKernel> KernelCache::find(const std::string& key,
   return out;
 }
 
-void KernelCache::store(const std::string& key, const runtime::Binary& binary,
-                        const std::vector<schedule::Layout>& param_layouts,
-                        std::uint64_t digest) const {
+void KernelCache::store(const std::string& key, const Kernel& kernel) const {
   if (key.empty()) return;
   ByteWriter writer;
-  write_binary(writer, binary);
-  writer.number(static_cast<std::int64_t>(digest));
-  writer.number(static_cast<std::int64_t>(param_layouts.size()));
-  for (const schedule::Layout& layout : param_layouts) {
+  write_binary(writer, kernel.binary);
+  writer.number(static_cast<std::int64_t>(kernel.digest));
+  writer.number(static_cast<std::int64_t>(kernel.param_layouts.size()));
+  for (const schedule::Layout& layout : kernel.param_layouts) {
     writer.text(layout.empty() ? "" : schedule::to_text(layout));
   }
   (void)disk_.store(key, writer.bytes());

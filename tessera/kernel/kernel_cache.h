@@ -5,27 +5,13 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "tessera/codegen/codegen.h"
-#include "tessera/ir/stmt.h"
-#include "tessera/schedule/state.h"
+#include "tessera/kernel/build_kernel.h"
 #include "tessera/support/disk_cache.h"
 #include "tessera/target/target.h"
 
 namespace tessera::kernel {
-
-// What of a built kernel is needed to load and call it.
-struct CachedKernel {
-  runtime::Binary binary;                       // of one kernel
-  std::vector<schedule::Layout> param_layouts;  // as lower::Lowered has them
-  std::uint64_t digest = 0;                     // kernel_digest
-};
-
-// Of what a kernel was made from: the loops of a processor, the code of a GPU. It is the same
-// whether the code was built, found or linked into an artifact.
-std::uint64_t kernel_digest(const ir::Func& loops);
-std::uint64_t kernel_digest(const runtime::Binary& device_code);
 
 class KernelCache {
  public:
@@ -39,10 +25,9 @@ class KernelCache {
                          const std::string& definition, const std::string& schedule);
 
   // `target` is that of the key.
-  std::optional<CachedKernel> find(const std::string& key, const target::Target& target) const;
+  std::optional<Kernel> find(const std::string& key, const target::Target& target) const;
   // A cache that cannot be written is as good as none: failures are ignored.
-  void store(const std::string& key, const runtime::Binary& binary,
-             const std::vector<schedule::Layout>& param_layouts, std::uint64_t digest) const;
+  void store(const std::string& key, const Kernel& kernel) const;
 
  private:
   DiskCache disk_;

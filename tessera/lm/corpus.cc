@@ -9,7 +9,6 @@
 #include "tessera/lm/opaque_reader.h"
 #include "tessera/lm/subject.h"
 #include "tessera/lm/transcribe.h"
-#include "tessera/lower/check_lowers.h"
 
 namespace tessera::lm {
 namespace {
@@ -28,8 +27,7 @@ Result<space::Space> space_of(const dataset::TaskInfo& task, const dataset::Mach
   TESSERA_TRY(const target::Target target, target::target_from_text(machine.target));
   TESSERA_TRY(const te::Dag dag, te::dag_from_text(task.definition));
   return space::make_space(dag,
-                           target.is_gpu() ? target : target::code_target(target, machine.threads),
-                           lower::check_lowers);
+                           target.is_gpu() ? target : target::code_target(target, machine.threads));
 }
 
 // The sketch of a record and the answers to its questions.

@@ -5,6 +5,7 @@
 #include "tessera/arith/simplify.h"
 #include "tessera/lower/build_loop_nest.h"
 #include "tessera/lower/flatten_buffers.h"
+#include "tessera/lower/lower_device.h"
 #include "tessera/lower/partition_loops.h"
 #include "tessera/lower/tensorize_loops.h"
 #include "tessera/lower/unroll_loops.h"
@@ -48,10 +49,8 @@ Result<void> check_bindings(const schedule::State& state) {
 
 ir::Stmt simplify(const ir::Stmt& s) { return arith::simplify(s); }
 
-}  // namespace
-
-Result<Lowered> lower(const schedule::State& state, const target::Target& target,
-                      const PassOptions& options) {
+Result<Lowered> lower_loops(const schedule::State& state, const target::Target& target,
+                            const PassOptions& options) {
   TESSERA_DO(check_bindings(state));
   TESSERA_TRY(LoopNest nest, build_loop_nest(schedule::inline_stages(state)));
   const LoopAttrs& attrs = nest.attrs;
@@ -75,7 +74,15 @@ Result<Lowered> lower(const schedule::State& state, const target::Target& target
   pass.run("unroll_loops",
            unroll_loops);  // last structural pass: it multiplies the work of all later ones
   pass.run("simplify", simplify);
-  return Lowered{pass.func(), nest.param_layouts, pass.times(), pass.printed()};
+  return Lowered{pass.func(), {}, nest.param_layouts, pass.times(), pass.printed()};
+}
+
+}  // namespace
+
+Result<Lowered> lower(const schedule::State& state, const target::Target& target,
+                      const PassOptions& options) {
+  if (target.is_gpu()) return lower_device(state, target, options);
+  return lower_loops(state, target, options);
 }
 
 Result<Lowered> lower(const te::Dag& dag, const schedule::Schedule& schedule,
@@ -84,7 +91,8 @@ Result<Lowered> lower(const te::Dag& dag, const schedule::Schedule& schedule,
   return lower(state, target, options);
 }
 
-std::vector<std::string> pass_names() {
+std::vector<std::string> pass_names(const target::Target& target) {
+  if (target.is_gpu()) return device_pass_names();
   return {"build_loop_nest", "simplify_loops",  "mark_auto_unroll", "partition_loops",
           "trim_loops",      "simplify_parts",  "flatten_buffers",  "simplify_indices",
           "tensorize_loops", "vectorize_loops", "unroll_loops",     "simplify"};

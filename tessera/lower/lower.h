@@ -1,9 +1,11 @@
-// Schedule -> loop program: the list of passes, and what the caller must do with constant operands.
+// Schedule -> loops of a processor or launches of a GPU, and what the caller must do with constant
+// operands.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "tessera/ir/launch.h"
 #include "tessera/ir/stmt.h"
 #include "tessera/lower/pass_runner.h"
 #include "tessera/schedule/step.h"
@@ -14,21 +16,23 @@
 namespace tessera::lower {
 
 struct Lowered {
-  ir::Func func;  // only serial and parallel loops
+  ir::Func func;              // for a processor: only serial and parallel loops
+  ir::DeviceProgram program;  // for a GPU: launches with serial loops and flat buffers
   std::vector<schedule::Layout>
       param_layouts;  // per parameter; non-empty: pack the constant before the call
   std::vector<PassTime> times;
   std::string printed;  // what print_after asked for
 };
 
-// Applies the schedule to the Dag and lowers it. kIllegalSchedule names the step or the stage.
+// Applies the schedule to the Dag and lowers it for the kind of the target; launches are compared
+// with the limits of the target. kIllegalSchedule names the step, the stage, the loop or the limit.
 Result<Lowered> lower(const te::Dag& dag, const schedule::Schedule& schedule,
                       const target::Target& target, const PassOptions& options = {});
 Result<Lowered> lower(const schedule::State& state, const target::Target& target,
                       const PassOptions& options = {});
 
-// The names of the passes in order, for --print-after and --skip.
-std::vector<std::string> pass_names();
+// The names of the passes for a target in order, for --print-after and --skip.
+std::vector<std::string> pass_names(const target::Target& target);
 
 // Copies a tensor into the storage order of a layout, in parts that may run at the same time.
 class Packer {

@@ -30,7 +30,7 @@ ir::Stmt simplify(const ir::Stmt& s) { return arith::simplify(s); }
 
 }  // namespace
 
-Result<LoweredDevice> lower_device(const schedule::State& state, const PassOptions& options) {
+Result<Lowered> lower_device(const schedule::State& state, const PassOptions& options) {
   TESSERA_TRY(LoopNest nest, build_loop_nest(schedule::inline_stages(state), Machine::kGpu));
   const LoopAttrs& attrs = nest.attrs;
   PassRunner pass(nest.func, options);
@@ -61,8 +61,8 @@ Result<LoweredDevice> lower_device(const schedule::State& state, const PassOptio
   TESSERA_DO(swizzled);
   pass.run("widen_stores", widen_stores);
   pass.run("start_copies", [&](const ir::Stmt& s) { return start_copies(s, copied); });
-  LoweredDevice out{split_launches(pass.func(), attrs), nest.param_layouts, pass.times(),
-                    pass.printed()};
+  Lowered out{
+      {}, split_launches(pass.func(), attrs), nest.param_layouts, pass.times(), pass.printed()};
   const std::vector<te::Input>& inputs = state.dag.inputs;
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i].constant) out.program.constants.push_back(out.program.params[i]);
@@ -74,21 +74,15 @@ Result<LoweredDevice> lower_device(const schedule::State& state, const PassOptio
   return out;
 }
 
-Result<LoweredDevice> lower_device(const schedule::State& state, const target::Target& target,
-                                   const PassOptions& options) {
-  TESSERA_TRY(LoweredDevice out, lower_device(state, options));
+Result<Lowered> lower_device(const schedule::State& state, const target::Target& target,
+                             const PassOptions& options) {
+  TESSERA_TRY(Lowered out, lower_device(state, options));
   TESSERA_DO(check_limits(out.program, launch_limits(target)));
   return out;
 }
 
-Result<LoweredDevice> lower_device(const te::Dag& dag, const schedule::Schedule& schedule,
-                                   const target::Target& target, const PassOptions& options) {
-  TESSERA_TRY(const schedule::State state, schedule::apply(dag, schedule));
-  return lower_device(state, target, options);
-}
-
-Result<LoweredDevice> lower_device(const te::Dag& dag, const schedule::Schedule& schedule,
-                                   const PassOptions& options) {
+Result<Lowered> lower_device(const te::Dag& dag, const schedule::Schedule& schedule,
+                             const PassOptions& options) {
   TESSERA_TRY(const schedule::State state, schedule::apply(dag, schedule));
   return lower_device(state, options);
 }

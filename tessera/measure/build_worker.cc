@@ -6,10 +6,8 @@
 
 #include <sys/resource.h>
 
-#include "tessera/codegen/codegen.h"
 #include "tessera/codegen/ptx_tools.h"
-#include "tessera/lower/lower.h"
-#include "tessera/lower/lower_device.h"
+#include "tessera/kernel/build_kernel.h"
 #include "tessera/measure/confine.h"
 #include "tessera/schedule/step.h"
 
@@ -32,11 +30,6 @@ double processor_ms() {
          ms(children.ru_utime) + ms(children.ru_stime);
 }
 
-void add_layouts(const std::vector<schedule::Layout>& layouts, Built* built) {
-  for (const schedule::Layout& layout : layouts)
-    built->layouts.push_back(schedule::to_text(layout));
-}
-
 // Where there is an assembler, all builders use it side by side; else the driver assembles when the
 // one run worker loads the code.
 Result<void> assemble(runtime::Binary* binary) {
@@ -50,33 +43,25 @@ Result<void> assemble(runtime::Binary* binary) {
   return {};
 }
 
-Result<Built> build_device(const te::Dag& dag, const schedule::Schedule& steps,
-                           const target::Target& target) {
-  TESSERA_TRY(const lower::LoweredDevice lowered, lower::lower_device(dag, steps, target));
-  TESSERA_TRY(codegen::Binary binary, codegen::compile(lowered.program, target));
-  TESSERA_DO(assemble(&binary));
-  Built built;
-  built.kind = binary.kind;
-  built.object.assign(binary.bytes.begin(), binary.bytes.end());
-  built.launches = std::move(binary.launches);
-  built.temporaries = std::move(binary.temporaries);
-  add_layouts(lowered.param_layouts, &built);
-  built.layouts.resize(dag.inputs.size() + dag.outputs.size());
-  return built;
-}
-
 Result<Built> build(const te::Dag& dag, const schedule::Schedule& steps,
                     const target::Target& target) {
-  if (target.is_gpu()) return build_device(dag, steps, target);
-  TESSERA_TRY(lower::Lowered lowered, lower::lower(dag, steps, target));
-  lowered.func.name = kSymbol;
-  TESSERA_TRY(const codegen::Binary object, codegen::compile({lowered.func}, target));
+  TESSERA_TRY(
+      kernel::Kernel kernel,
+      kernel::build_kernel(dag, steps, target, {.passes = {}, .codegen = {}, .symbol = kSymbol}));
+  TESSERA_DO(assemble(&kernel.binary));
   Built built;
-  built.object.assign(object.bytes.begin(), object.bytes.end());
-  built.symbol = object.kernels[0].name;
-  built.shared_bytes = object.kernels[0].shared_bytes;
-  built.worker_bytes = object.kernels[0].worker_bytes;
-  add_layouts(lowered.param_layouts, &built);
+  built.kind = kernel.binary.kind;
+  built.object.assign(kernel.binary.bytes.begin(), kernel.binary.bytes.end());
+  if (!kernel.binary.kernels.empty()) {
+    built.symbol = kernel.binary.kernels[0].name;
+    built.shared_bytes = kernel.binary.kernels[0].shared_bytes;
+    built.worker_bytes = kernel.binary.kernels[0].worker_bytes;
+  }
+  built.launches = std::move(kernel.binary.launches);
+  built.temporaries = std::move(kernel.binary.temporaries);
+  for (const schedule::Layout& layout : kernel.param_layouts)
+    built.layouts.push_back(schedule::to_text(layout));
+  built.layouts.resize(dag.inputs.size() + dag.outputs.size());
   return built;
 }
 

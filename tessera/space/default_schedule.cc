@@ -4,11 +4,14 @@
 
 namespace tessera::space {
 
-Result<schedule::Schedule> default_schedule(const te::Dag& dag, const target::Target& target,
-                                            Lowers lowers) {
-  TESSERA_TRY(const Outline outline, best_outline(dag, target, lowers));
-  Chooser chooser;
-  return write_outline(outline, chooser);
+Result<schedule::Schedule> default_schedule(const te::Dag& dag, const target::Target& target) {
+  TESSERA_TRY(BestOutline best, best_outline(dag, target));
+  return std::move(best.preferred);
+}
+
+Result<DefaultSchedule> lower_default(const te::Dag& dag, const target::Target& target) {
+  TESSERA_TRY(BestOutline best, best_outline(dag, target));
+  return DefaultSchedule{std::move(best.preferred), std::move(best.lowered)};
 }
 
 }  // namespace tessera::space

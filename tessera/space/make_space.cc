@@ -13,21 +13,14 @@ using Sketches = std::vector<std::unique_ptr<Sketch>>;
 
 struct Source {
   const char* name;
-  Result<Sketches> (*make)(const te::Dag& dag, const target::Target& target, Lowers lowers);
+  Result<Sketches> (*make)(const te::Dag& dag, const target::Target& target);
 };
-
-// Of sources whose limits say what lowers.
-template <Result<Sketches> (*kMake)(const te::Dag&, const target::Target&)>
-Result<Sketches> without_lowering(const te::Dag& dag, const target::Target& target,
-                                  Lowers /*lowers*/) {
-  return kMake(dag, target);
-}
 
 // The first gives the preferred candidate.
 constexpr Source kSources[] = {
     {"reasoned", reasoned_sketches},
-    {"rules", without_lowering<rule_sketches>},
-    {"templates", without_lowering<template_sketches>},
+    {"rules", rule_sketches},
+    {"templates", template_sketches},
 };
 
 Result<void> check_names(const std::vector<std::string>& names) {
@@ -48,7 +41,7 @@ Result<void> check_names(const std::vector<std::string>& names) {
 
 }  // namespace
 
-Result<Space> make_space(const te::Dag& dag, const target::Target& target, Lowers lowers,
+Result<Space> make_space(const te::Dag& dag, const target::Target& target,
                          const SpaceOptions& options) {
   TESSERA_DO(check_names(options.sources));
   Sketches sketches;
@@ -57,12 +50,12 @@ Result<Space> make_space(const te::Dag& dag, const target::Target& target, Lower
                         std::find(options.sources.begin(), options.sources.end(), source.name) !=
                             options.sources.end();
     if (!wanted) continue;
-    TESSERA_TRY(Sketches more, source.make(dag, target, lowers));
+    TESSERA_TRY(Sketches more, source.make(dag, target));
     std::move(more.begin(), more.end(), std::back_inserter(sketches));
   }
   // A source may have nothing to say about a Dag.
   if (sketches.empty()) {
-    TESSERA_TRY(sketches, reasoned_sketches(dag, target, lowers));
+    TESSERA_TRY(sketches, reasoned_sketches(dag, target));
   }
   return Space(dag, target, std::move(sketches));
 }

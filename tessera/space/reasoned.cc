@@ -108,9 +108,12 @@ class ReasonedSketch final : public Sketch {
 };
 
 // What reasoning prefers has loops, and the machine can run them.
-Result<void> check_preferred(const te::Dag& dag, const Outline& outline, Lowers lowers) {
+Result<BestOutline> lower_preferred(const te::Dag& dag, Outline outline) {
   Chooser chooser;
-  return lowers(dag, write_outline(outline, chooser), outline.target);
+  BestOutline out{std::move(outline), {}, {}};
+  out.preferred = write_outline(out.outline, chooser);
+  TESSERA_TRY(out.lowered, lower::lower(dag, out.preferred, out.outline.target));
+  return out;
 }
 
 }  // namespace
@@ -153,27 +156,26 @@ void write_outline(const Outline& outline, Chooser& chooser, Writer& writer) {
   }
 }
 
-Result<Outline> best_outline(const te::Dag& dag, const target::Target& target, Lowers lowers) {
+Result<BestOutline> best_outline(const te::Dag& dag, const target::Target& target) {
   // Threads compute again what would have to go through memory.
   const Inlining usual = target.is_gpu() ? Inlining::kThreads : Inlining::kReasoned;
   const std::vector<std::string> inlined = choose_inlined(analyse(dag, dag.ops), usual);
-  const auto attempt = [&](Effort effort) -> Result<Outline> {
+  const auto attempt = [&](Effort effort) -> Result<BestOutline> {
     const bool inlines = effort == Effort::kFull || effort == Effort::kSeparate;
     TESSERA_TRY(Outline outline,
                 make_outline(dag, target, effort, inlines ? inlined : std::vector<std::string>{}));
-    TESSERA_DO(check_preferred(dag, outline, lowers));
-    return outline;
+    return lower_preferred(dag, std::move(outline));
   };
   for (const Effort effort : {Effort::kFull, Effort::kSeparate, Effort::kWritten}) {
-    if (Result<Outline> outline = attempt(effort); outline.ok()) return outline;
+    if (Result<BestOutline> best = attempt(effort); best.ok()) return best;
   }
   return attempt(Effort::kNone);
 }
 
 Result<std::vector<std::unique_ptr<Sketch>>> reasoned_sketches(const te::Dag& dag,
-                                                               const target::Target& target,
-                                                               Lowers lowers) {
-  TESSERA_TRY(Outline outline, best_outline(dag, target, lowers));
+                                                               const target::Target& target) {
+  TESSERA_TRY(BestOutline best, best_outline(dag, target));
+  Outline& outline = best.outline;
   const std::vector<std::string> usual = outline.inlined;
   const bool full = outline.effort == Effort::kFull;
   std::vector<std::unique_ptr<Sketch>> out;
@@ -188,8 +190,10 @@ Result<std::vector<std::unique_ptr<Sketch>>> reasoned_sketches(const te::Dag& da
     if (std::find(seen.begin(), seen.end(), inlined) != seen.end()) continue;
     seen.push_back(inlined);
     Result<Outline> other = make_outline(dag, target, Effort::kFull, std::move(inlined));
-    if (!other || !check_preferred(dag, *other, lowers)) continue;
-    out.push_back(std::make_unique<ReasonedSketch>(name, std::move(other).value()));
+    if (!other) continue;
+    Result<BestOutline> lowered = lower_preferred(dag, std::move(other).value());
+    if (!lowered) continue;
+    out.push_back(std::make_unique<ReasonedSketch>(name, std::move(lowered->outline)));
   }
   return out;
 }

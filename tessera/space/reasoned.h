@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "tessera/lower/lower.h"
 #include "tessera/space/analysis.h"
 #include "tessera/space/chooser.h"
-#include "tessera/space/lowers.h"
 #include "tessera/space/space.h"
 #include "tessera/space/writer.h"
 
@@ -38,11 +38,15 @@ void write_outline(const Outline& outline, Chooser& chooser, Writer& writer);
 
 // The outline of the best effort whose preferred schedule lowers. An error only where the loops as
 // written cannot be lowered.
-Result<Outline> best_outline(const te::Dag& dag, const target::Target& target, Lowers lowers);
+struct BestOutline {
+  Outline outline;
+  schedule::Schedule preferred;
+  lower::Lowered lowered;
+};
+Result<BestOutline> best_outline(const te::Dag& dag, const target::Target& target);
 
 // The first has the default schedule as its preferred candidate.
 Result<std::vector<std::unique_ptr<Sketch>>> reasoned_sketches(const te::Dag& dag,
-                                                               const target::Target& target,
-                                                               Lowers lowers);
+                                                               const target::Target& target);
 
 }  // namespace tessera::space

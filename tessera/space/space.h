@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "tessera/space/lowers.h"
 #include "tessera/space/sketch.h"
 #include "tessera/support/result.h"
 #include "tessera/support/rng.h"
@@ -76,7 +75,7 @@ class Space {
 };
 
 // Every verified Dag has one, if only with a single point. Errors as default_schedule.
-Result<Space> make_space(const te::Dag& dag, const target::Target& target, Lowers lowers,
+Result<Space> make_space(const te::Dag& dag, const target::Target& target,
                          const SpaceOptions& options = {});
 
 }  // namespace tessera::space

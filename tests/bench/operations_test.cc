@@ -10,7 +10,6 @@
 
 #include "tessera/kernel/check_output.h"
 #include "tessera/kernel/compile_op.h"
-#include "tessera/lower/check_lowers.h"
 #include "tessera/runtime/device/cpu_device.h"
 #include "tessera/space/default_schedule.h"
 #include "tessera/te/op_spec.h"
@@ -57,7 +56,7 @@ TEST_P(DefaultSchedule, AgreesWithTheInterpreter) {
   const te::OpSpec spec = te::parse_op_spec(GetParam().spec).value();
   const te::Dag dag = te::make_dag(spec).value();
   const target::Target machine = target::find_target(GetParam().machine).value();
-  const auto steps = space::default_schedule(dag, machine, lower::check_lowers);
+  const auto steps = space::default_schedule(dag, machine);
   ASSERT_TRUE(steps.ok()) << steps.error().message;
   const std::string text = schedule::to_text(*steps);
   const auto op = kernel::compile_op(dag, text, target::host());

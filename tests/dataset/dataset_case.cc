@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/lower/check_lowers.h"
 #include "tessera/space/space.h"
 #include "tessera/support/hash.h"
 #include "tessera/te/op_spec.h"
@@ -29,7 +28,7 @@ Dataset small_dataset(std::size_t per_task) {
        {"matmul:M=64,N=96,K=128", "conv2d:N=1,H=28,W=28,CI=32,CO=64,KH=3,KW=3,P=1",
         "softmax:R=64,C=128"}) {
     const te::Dag dag = te::make_dag(te::parse_op_spec(spec).value()).value();
-    const space::Space space = space::make_space(dag, target, lower::check_lowers).value();
+    const space::Space space = space::make_space(dag, target).value();
     TaskInfo task;
     task.definition = te::to_text(dag);
     task.key = to_hex(hash_bytes(task.definition));

@@ -10,7 +10,6 @@
 #include "tessera/dataset/candidate_rows.h"
 #include "tessera/dataset/gzip.h"
 #include "tessera/feature/extract.h"
-#include "tessera/lower/check_lowers.h"
 #include "tessera/support/files.h"
 #include "tessera/support/npz.h"
 
@@ -42,7 +41,7 @@ TEST_P(Features, AreThoseOfTheCandidates) {
     const Example& e = d.examples[i];
     const te::Dag dag =
         te::dag_from_text(d.tasks[static_cast<std::size_t>(e.task)].definition).value();
-    const space::Space space = space::make_space(dag, target, lower::check_lowers).value();
+    const space::Space space = space::make_space(dag, target).value();
     std::vector<float> want, context;
     std::vector<std::int16_t> parents;
     const auto count = rows.append(space, space.parse(e.candidate).value(), &want, &parents);

@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
-#include "tessera/lower/check_lowers.h"
 #include "tessera/space/default_schedule.h"
 #include "tessera/space/kind.h"
 
@@ -47,7 +46,7 @@ Choice choice_of(const std::string& spec, const target::Target& machine, DType f
       out.kinds.push_back(space::candidate_kind(task.dag, options.target, 1, entry->candidate));
       out.types.push_back(types_of(task.dag));
     } else if (decided->build.schedule) {
-      const auto usual = space::default_schedule(task.dag, options.target, lower::check_lowers);
+      const auto usual = space::default_schedule(task.dag, options.target);
       const auto built = decided->build.schedule(task);
       EXPECT_TRUE(usual.ok() && built.ok()) << task.name;
       EXPECT_EQ(schedule::to_text(*usual), schedule::to_text(*built)) << task.name;

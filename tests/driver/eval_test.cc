@@ -11,7 +11,6 @@
 #include "tessera/dataset/features.h"
 #include "tessera/dataset/training.h"
 #include "tessera/infer/network_scorer.h"
-#include "tessera/lower/check_lowers.h"
 #include "tessera/model/cost_model.h"
 #include "tessera/nn/training_notes.h"
 #include "tessera/space/space.h"
@@ -322,8 +321,7 @@ TEST_F(Eval, TheDefaultScheduleIsABaselineWhereItWasMeasured) {
   double best = 0, chosen = 0;
   for (std::size_t t = 0; t < data_.tasks.size(); ++t) {
     const auto space = space::make_space(te::dag_from_text(data_.tasks[t].definition).value(),
-                                         target::target_from_text(data_.machines[0].target).value(),
-                                         lower::check_lowers)
+                                         target::target_from_text(data_.machines[0].target).value())
                            .value();
     const std::string text = schedule::to_text(space.schedule(space.preferred()).value());
     const auto& weights = data_.networks[0].weights;

@@ -16,7 +16,6 @@
 #include "tessera/lm/columns.h"
 #include "tessera/lm/generate.h"
 #include "tessera/lm/uniform_reader.h"
-#include "tessera/lower/check_lowers.h"
 #include "tessera/nn/language_file.h"
 #include "tessera/nn/network_file.h"
 #include "tessera/nn/training_notes.h"
@@ -34,7 +33,7 @@ std::unique_ptr<space::Space> matmul_space() {
   const te::OpSpec spec = te::parse_op_spec("matmul:M=48,N=64,K=32").value();
   const target::Target target = target::code_target(target::find_target("neoverse-v1").value(), 1);
   return std::make_unique<space::Space>(
-      space::make_space(te::make_dag(spec).value(), target, lower::check_lowers).value());
+      space::make_space(te::make_dag(spec).value(), target).value());
 }
 
 std::vector<RecordedTrial> draw_trials(const space::Space& space, std::size_t count) {
@@ -344,7 +343,7 @@ void add_defaults(dataset::Dataset* data) {
     const target::Target target =
         target::code_target(target::find_target("neoverse-v1").value(), 1);
     const te::Dag dag = te::dag_from_text(data->tasks[t].definition).value();
-    const space::Space space = space::make_space(dag, target, lower::check_lowers).value();
+    const space::Space space = space::make_space(dag, target).value();
     dataset::Example e;
     e.task = static_cast<std::int32_t>(t);
     e.candidate = space.to_text(space.preferred());

@@ -268,8 +268,9 @@ class SmallDevice final : public runtime::Device {
     return device_.launch(code, memory);
   }
   Result<void> synchronise() override { return device_.synchronise(); }
-  Result<std::unique_ptr<runtime::Recording>> record(std::vector<runtime::Call> calls) override {
-    return device_.record(std::move(calls));
+  Result<std::unique_ptr<runtime::Recording>> record(std::vector<runtime::Call> calls,
+                                                     const runtime::RecordingPlan& plan) override {
+    return device_.record(std::move(calls), plan);
   }
   Result<void> replay(runtime::Recording& recording) override { return device_.replay(recording); }
   Result<double> time_replays(runtime::Recording& recording, int replays) override {

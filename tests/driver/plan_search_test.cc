@@ -11,7 +11,6 @@
 #include "tessera/driver/learn/collect_plans.h"
 #include "tessera/driver/tune/tune.h"
 #include "tessera/graph/builder.h"
-#include "tessera/lower/check_lowers.h"
 #include "tessera/space/default_schedule.h"
 #include "tessera/support/temporary_folder.h"
 #include "tests/driver/fake_measurer.h"
@@ -172,10 +171,10 @@ std::shared_ptr<const kernel::KernelCache> wrong_kernels(const std::string& mode
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     if (tasks[i].key == others[i].key) continue;
     const auto code = cache->find(key(others[i], ""), target);
-    const auto steps = space::default_schedule(tasks[i].dag, target, lower::check_lowers);
+    const auto steps = space::default_schedule(tasks[i].dag, target);
     if (!code || !steps) continue;
     for (const std::string& s : {std::string(), schedule::to_text(*steps) + "end"})
-      cache->store(key(tasks[i], s), code->binary, code->param_layouts, code->digest);
+      cache->store(key(tasks[i], s), *code);
     ++changed;
   }
   EXPECT_GT(changed, 0);

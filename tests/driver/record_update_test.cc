@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/lower/check_lowers.h"
 #include "tessera/support/hash.h"
 #include "tessera/task/task.h"
 #include "tests/dataset/dataset_case.h"
@@ -23,7 +22,7 @@ class Update : public ::testing::Test {
   Update()
       : old_(te::dag_from_text(kOld).value()),
         target_(target::find_target("neoverse-v1").value()),
-        space_(space::make_space(old_, target_, lower::check_lowers).value()) {
+        space_(space::make_space(old_, target_).value()) {
     row_ = {"oldkey", "contract+add", kOld, 1, 2};
   }
 

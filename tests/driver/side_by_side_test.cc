@@ -8,7 +8,6 @@
 #include "tessera/driver/compile/load_graph.h"
 #include "tessera/driver/tune/kernel_corrections.h"
 #include "tessera/driver/tune/plan_costs.h"
-#include "tessera/lower/check_lowers.h"
 #include "tessera/space/default_schedule.h"
 #include "tessera/target/target.h"
 
@@ -112,7 +111,7 @@ TEST(SideBySide, ABlockIsASmallShareOfADevice) {
   const task::PlannedGraph made = planned("zoo:lenet");
   const target::Target device = target::find_target("h200").value();
   for (const task::Task& task : made.tasks.tasks) {
-    const auto schedule = space::default_schedule(task.dag, device, lower::check_lowers);
+    const auto schedule = space::default_schedule(task.dag, device);
     ASSERT_TRUE(schedule.ok());
     const double share = device_share(task.dag, *schedule, device);
     EXPECT_GT(share, 0);

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "tessera/driver/tune/tune.h"
-#include "tessera/lower/check_lowers.h"
 #include "tessera/task/task.h"
 #include "tessera/te/op_spec.h"
 #include "tests/driver/fake_measurer.h"
@@ -21,7 +20,7 @@ std::vector<float> default_of(const std::string& spec) {
   const auto problem = make_tune_problem({{spec, true, {}}}, {});
   target::Target one_core = target::host();  // as one thread is tuned for
   one_core.cores = 1;
-  const auto space = space::make_space(problem->tasks[0].task.dag, one_core, lower::check_lowers);
+  const auto space = space::make_space(problem->tasks[0].task.dag, one_core);
   return space->vector_of(space->preferred());
 }
 

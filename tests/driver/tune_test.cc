@@ -9,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include "tessera/driver/compile/plan_schedules.h"
-#include "tessera/lower/check_lowers.h"
 #include "tessera/space/space.h"
 #include "tests/driver/fake_measurer.h"
 #include "tests/driver/read_records.h"
@@ -65,7 +64,7 @@ TEST(Tune, MakesSchedulesForItsThreadsAndThePlanForTheMachine) {
   const target::Target one = target::code_target(options.target, 1);
   const auto problem = make_tune_problem(options.subjects, {});
   ASSERT_TRUE(problem.ok());
-  const auto space = space::make_space(problem->tasks[0].task.dag, one, lower::check_lowers);
+  const auto space = space::make_space(problem->tasks[0].task.dag, one);
   ASSERT_TRUE(space.ok());
   record::Filter filter;
   filter.targets = {target::to_text(one)};

@@ -11,8 +11,8 @@
 #include "tessera/driver/compile/plan_schedules.h"
 #include "tessera/driver/compile/shipped_model.h"
 #include "tessera/driver/tune/tune_problem.h"
+#include "tessera/kernel/build_kernel.h"
 #include "tessera/lm/uniform_reader.h"
-#include "tessera/lower/check_lowers.h"
 #include "tessera/nn/network_file.h"
 #include "tessera/nn/training_notes.h"
 #include "tessera/space/kind.h"
@@ -53,7 +53,7 @@ nn::KindCounts kinds_of_tasks(const std::vector<task::Task>& tasks, const target
                               int threads, std::int64_t count) {
   nn::KindCounts out;
   for (const task::Task& t : tasks) {
-    const auto space = space::make_space(t.dag, target, lower::check_lowers).value();
+    const auto space = space::make_space(t.dag, target).value();
     for (const auto& sketch : space.sketches()) {
       out[space::candidate_kind(t.dag, target, threads, sketch->name() + ":")] = count;
     }
@@ -113,7 +113,11 @@ TEST_F(ZeroTrials, PicksWhatTheModelPromises) {
   ASSERT_TRUE(schedules.ok());
   exec::ModelOptions build;
   schedules->apply_to(&build);
-  EXPECT_TRUE(exec::lower_tasks(tasks_, options_.target, build).ok());
+  for (const task::Task& task : tasks_) {
+    const auto steps = build.schedule(task);
+    ASSERT_TRUE(steps.ok()) << steps.error().message;
+    EXPECT_TRUE(kernel::lower_kernel(task.dag, *steps, options_.target).ok()) << task.name;
+  }
   const auto again = choose_schedules(tasks_, options_);
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(plan::to_json(again->plan), plan::to_json(r->plan));
@@ -161,7 +165,7 @@ TEST_F(ZeroTrials, LeavesNoSketchForOneThatTheModelDidNotLearnFrom) {
   options_.margin = -1e6;
   nn::KindCounts kinds;
   for (const task::Task& t : tasks_) {
-    const auto space = space::make_space(t.dag, options_.target, lower::check_lowers).value();
+    const auto space = space::make_space(t.dag, options_.target).value();
     kinds[space::candidate_kind(t.dag, options_.target, 1, space.to_text(space.preferred()))] = 99;
   }
   learn_from(kinds);
@@ -246,7 +250,7 @@ int shared_otherwise(const std::vector<task::Task>& tasks, const target::Target&
   for (const task::Task& t : tasks) {
     const plan::PlanEntry* entry = plan.find(t.key);
     if (entry == nullptr) continue;
-    const auto space = space::make_space(t.dag, target, lower::check_lowers);
+    const auto space = space::make_space(t.dag, target);
     EXPECT_TRUE(space.ok());
     const auto c = space->parse(entry->candidate);
     EXPECT_TRUE(c.ok()) << entry->candidate;

@@ -18,7 +18,7 @@ struct FakeRecording final : runtime::Recording {
   double seconds = 0;
 };
 
-class FakeDevice final : public runtime::Device, public runtime::FetchingDevice {
+class FakeDevice final : public runtime::Device {
  public:
   explicit FakeDevice(double beside_seconds) : beside_seconds_(beside_seconds) {}
 
@@ -36,12 +36,10 @@ class FakeDevice final : public runtime::Device, public runtime::FetchingDevice 
   }
   Result<void> launch(runtime::LoadedCode&, std::span<void* const>) override { return {}; }
   Result<void> synchronise() override { return {}; }
-  Result<std::unique_ptr<runtime::Recording>> record(std::vector<runtime::Call> calls) override {
-    return record_fetching(std::move(calls), {}, {});
-  }
-  Result<std::unique_ptr<runtime::Recording>> record_fetching(std::vector<runtime::Call>,
-                                                              std::vector<runtime::Piece>,
-                                                              After after) override {
+  runtime::DeviceFeatures features() const override { return {.plans = true}; }
+  Result<std::unique_ptr<runtime::Recording>> record(std::vector<runtime::Call>,
+                                                     const runtime::RecordingPlan& plan) override {
+    After after = plan.after;
     if (!after.empty() && beside_seconds_ == 0)
       return make_error(ErrorCode::kRunFailed, "the driver is too old");
     auto out = std::make_unique<FakeRecording>();

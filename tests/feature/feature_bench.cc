@@ -2,7 +2,6 @@
 #include <benchmark/benchmark.h>
 
 #include "tessera/feature/extract.h"
-#include "tessera/lower/check_lowers.h"
 #include "tessera/space/space.h"
 #include "tessera/te/builder.h"
 #include "tessera/te/op_spec.h"
@@ -54,8 +53,7 @@ Prepared prepare(const Workload& w) {
   TESSERA_CHECK(spec.ok(), "{}", spec.error().message);
   p.dag = te::make_dag(*spec).value();
   if (w.epilogue) p.dag = with_bias_relu(p.dag);
-  p.space = std::make_unique<space::Space>(
-      space::make_space(p.dag, target::host(), lower::check_lowers).value());
+  p.space = std::make_unique<space::Space>(space::make_space(p.dag, target::host()).value());
   Rng rng(1);
   for (int i = 0; i < 200; ++i) {
     const space::Candidate candidate = p.space->sample(rng);

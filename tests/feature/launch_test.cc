@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include "feature_case.h"
-#include "tessera/lower/check_lowers.h"
 #include "tessera/space/space.h"
 
 namespace tessera::feature {
@@ -121,7 +120,7 @@ TEST(LaunchRows, CandidatesHaveFeatures) {
        {"matmul:M=128,N=128,K=128", "softmax:R=64,C=128", "eltwise:N=4096,fn=relu",
         "conv2d:N=1,H=14,W=14,CI=32,CO=32,KH=3,KW=3,P=1"}) {
     const te::Dag dag = dag_of(spec);
-    const space::Space space = space::make_space(dag, h200, lower::check_lowers).value();
+    const space::Space space = space::make_space(dag, h200).value();
     Rng rng(1);
     for (int i = 0; i < 20; ++i) {
       const auto steps = space.schedule(space.sample(rng));

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "feature_case.h"
-#include "tessera/lower/check_lowers.h"
 #include "tessera/space/default_schedule.h"
 #include "tessera/space/space.h"
 #include "tests/fuzz/random_dag.h"
@@ -49,7 +48,7 @@ TEST(RandomFeatures, OfChosenSchedulesOfRandomDags) {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     Rng rng(seed);
     const fuzz::RandomDag dag = fuzz::random_dag(rng);
-    const auto schedule = space::default_schedule(dag.dag, test_target(), lower::check_lowers);
+    const auto schedule = space::default_schedule(dag.dag, test_target());
     ASSERT_TRUE(schedule.ok());
     expect_finite(dag.dag, *schedule, &extractor);
   }
@@ -61,7 +60,7 @@ TEST(RandomFeatures, OfSampledCandidates) {
       "matmul:M=100,N=90,K=70", "conv2d:N=1,H=14,W=14,CI=32,CO=48,KH=3,KW=3,P=1",
       "conv2d:N=1,H=14,W=14,CI=16,CO=24,KH=3,KW=3,P=1,algo=winograd4", "softmax:R=16,C=100"};
   for (const char* spec : specs) {
-    const auto space = space::make_space(dag_of(spec), test_target(), lower::check_lowers);
+    const auto space = space::make_space(dag_of(spec), test_target());
     ASSERT_TRUE(space.ok()) << space.error().message;
     Rng rng(7);
     for (int i = 0; i < 20; ++i) {

@@ -3,7 +3,6 @@
 
 #include "feature_case.h"
 #include "tessera/feature/program.h"
-#include "tessera/lower/check_lowers.h"
 #include "tessera/lower/stage_domains.h"
 #include "tessera/schedule/inline_stages.h"
 #include "tessera/space/default_schedule.h"
@@ -53,7 +52,7 @@ TEST(Regions, OfChosenSchedulesAreExact) {
   Tally tally;
   for (const char* spec : specs) {
     const te::Dag dag = dag_of(spec);
-    const auto schedule = space::default_schedule(dag, test_target(), lower::check_lowers);
+    const auto schedule = space::default_schedule(dag, test_target());
     ASSERT_TRUE(schedule.ok());
     compare(dag, *schedule, &tally);
   }

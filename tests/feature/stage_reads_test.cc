@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "tessera/feature/extract.h"
-#include "tessera/lower/check_lowers.h"
 #include "tessera/space/space.h"
 #include "tessera/te/op_spec.h"
 
@@ -11,8 +10,7 @@ namespace tessera::feature {
 namespace {
 
 space::Space space_of(const char* spec) {
-  return space::make_space(te::make_dag(te::parse_op_spec(spec).value()).value(), target::host(),
-                           lower::check_lowers)
+  return space::make_space(te::make_dag(te::parse_op_spec(spec).value()).value(), target::host())
       .value();
 }
 

@@ -175,7 +175,7 @@ std::string check(const RandomDag& dag, const schedule::Schedule& schedule,
                ? ""
                : "lower: " + lowered.error().message;
   if (std::string bad = check_func(dag, *lowered, *want); !bad.empty()) {
-    for (const std::string& pass : lower::pass_names()) {
+    for (const std::string& pass : lower::pass_names(target::host())) {
       const auto part =
           lower::lower(*state, target::host(), {.print_after = {}, .stop_after = pass, .skip = {}});
       if (const std::string first = check_func(dag, *part, *want); !first.empty())

@@ -1,16 +1,17 @@
 // Whole operations with GPU schedules on the devices of this machine, against the interpreter.
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "tessera/interp/interp.h"
 #include "tessera/kernel/check_output.h"
 #include "tessera/kernel/compile_op.h"
 #include "tessera/lower/lower_device.h"
 #include "tessera/runtime/device/devices.h"
-#include "tessera/runtime/device/fetch_ahead.h"
 #include "tessera/te/op_spec.h"
 #include "tests/testing/testing.h"
 
@@ -55,6 +56,28 @@ class OnDevice : public ::testing::TestWithParam<Kind> {
 
   std::unique_ptr<runtime::Device> device_;
 };
+
+TEST_P(OnDevice, CodeIsKeptAndFoundAgain) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / fmt::format("tessera-device-code-{}", getpid());
+  std::filesystem::remove_all(folder);
+  const auto cache = std::make_shared<const KernelCache>(DiskCache(folder.string(), 1 << 20));
+  const te::Dag dag = te::make_dag(te::parse_op_spec("eltwise:N=100,fn=relu").value()).value();
+  const CompileOptions options{.build = {}, .cache = cache, .device = device_.get()};
+  for (const bool again : {false, true}) {
+    const auto op = compile_op(dag, std::nullopt, device_->target(), options);
+    ASSERT_TRUE(op.ok()) << op.error().message;
+    EXPECT_EQ(op->times.empty(), again);
+    OpRunner runner(*op, *device_);
+    const std::vector<HostTensor> inputs = random_inputs(dag, 1);
+    ASSERT_TRUE(runner.set_input(0, inputs[0]).ok());
+    ASSERT_TRUE(runner.run().ok());
+    EXPECT_LE(worst_error(reference(dag, inputs, 0, 500, 3).value(), runner.output(0).value(),
+                          tolerance(dag, 0)),
+              1);
+  }
+  std::filesystem::remove_all(folder);
+}
 
 TEST_P(OnDevice, Matmul) {
   expect_computes("matmul:M=64,N=128,K=32", schedule_file("gpu-matmul.txt"));
@@ -119,10 +142,8 @@ TEST_P(OnDevice, ARecordingRunsItsCallsInOrder) {
   runtime::Call first{code->get(), {parts[0], parts[1]}}, second{code->get(), {parts[1], parts[2]}};
   for (std::size_t i = 3; i < pieces; ++i) first.memory.push_back(parts[i]);
   // The second has its own temporaries; where the device can, its input is fetched.
-  auto* fetching = dynamic_cast<runtime::FetchingDevice*>(device_.get());
-  const auto recording = fetching
-                             ? fetching->record_fetching({first, second}, {{}, {parts[1], bytes}})
-                             : device_->record({first, second});
+  const auto recording =
+      device_->record({first, second}, {.fetched = {{}, {parts[1], bytes}}, .after = {}});
   ASSERT_TRUE(recording.ok()) << recording.error().message;
   for (const std::uint64_t seed : {1u, 2u}) {
     const std::vector<HostTensor> inputs = random_inputs(dag, seed);
@@ -141,8 +162,7 @@ TEST_P(OnDevice, ARecordingRunsItsCallsInOrder) {
 
 // What one call computes, two others read side by side, and one each what those compute.
 TEST_P(OnDevice, CallsOfARecordingRunSideBySide) {
-  auto* fetching = dynamic_cast<runtime::FetchingDevice*>(device_.get());
-  if (!fetching) GTEST_SKIP() << "one after the other";
+  if (!device_->features().plans) GTEST_SKIP() << "one after the other";
   std::string steps;
   for (const char* stage : {"mx", "ex", "sm", "inv", "Y"})
     steps += fmt::format("annotate {} r blockIdx.x\n", stage);
@@ -166,8 +186,9 @@ TEST_P(OnDevice, CallsOfARecordingRunSideBySide) {
     return out;
   };
   // 0 -> 1 -> 2 -> 4 and 1 -> 3 -> 5
-  const auto recording = fetching->record_fetching(
-      {call(0, 1), call(1, 2), call(1, 3), call(2, 4), call(3, 5)}, {}, {{}, {0}, {0}, {1}, {2}});
+  const auto recording =
+      device_->record({call(0, 1), call(1, 2), call(1, 3), call(2, 4), call(3, 5)},
+                      {.fetched = {}, .after = {{}, {0}, {0}, {1}, {2}}});
   ASSERT_TRUE(recording.ok()) << recording.error().message;
   for (std::uint64_t seed = 1; seed < 6; ++seed) {
     const std::vector<HostTensor> inputs = random_inputs(dag, seed);

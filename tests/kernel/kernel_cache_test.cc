@@ -66,7 +66,7 @@ TEST_F(KernelCacheTest, GivesBackProgramsOfGpus) {
   ptx.parameters = 2;
   const std::string key = KernelCache::key(h200, {}, "dag", "steps");
   ASSERT_NE(key, "");
-  cache()->store(key, ptx, {{}, schedule::layout_from_text("d1 d0").value()}, 7);
+  cache()->store(key, {ptx, {{}, schedule::layout_from_text("d1 d0").value()}, 7});
   const auto found = cache()->find(key, h200);
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->digest, 7u);
@@ -97,7 +97,7 @@ TEST_F(KernelCacheTest, GivesBackCodeLayoutsAndWorkspace) {
   const auto found = compile_op(dense(), packed_schedule(), target::host(), {.cache = cache()});
   ASSERT_TRUE(found.ok()) << found.error().message;
   EXPECT_TRUE(found->times.empty()) << "nothing was lowered or emitted";
-  EXPECT_EQ(found->lowered.param_layouts, built->lowered.param_layouts);
+  EXPECT_EQ(found->param_layouts, built->param_layouts);
   const auto info = [](const CompiledOp& op) {
     return static_cast<const runtime::CpuKernel&>(*op.code).info;
   };
@@ -128,11 +128,11 @@ TEST_F(KernelCacheTest, EntriesThatAreNoKernelsAreNotLoaded) {
   runtime::Binary no_elf;
   no_elf.bytes = {1, 2, 3};
   no_elf.kernels = {{"f", 0, 0}};
-  c->store(key, no_elf, {}, 0);
+  c->store(key, {no_elf, {}, 0});
   ASSERT_TRUE(c->find(key, target::host()).has_value());
   EXPECT_FALSE(runtime::load_kernel(c->find(key, target::host())->binary).ok());
   EXPECT_FALSE(c->find("", target::host()).has_value());
-  c->store("", no_elf, {}, 0);
+  c->store("", {no_elf, {}, 0});
   EXPECT_EQ(c->disk().usage().entries, 1);
 }
 

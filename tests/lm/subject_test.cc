@@ -8,7 +8,6 @@
 
 #include "tessera/lm/columns.h"
 #include "tessera/lm/opaque_reader.h"
-#include "tessera/lower/check_lowers.h"
 #include "tests/lm/lm_case.h"
 
 namespace tessera::lm {
@@ -112,8 +111,8 @@ TEST(Subject, NamesOfAModelAreNotRead) {
   const auto dag1 = te::dag_from_text(first), dag2 = te::dag_from_text(second);
   ASSERT_TRUE(dag1.ok() && dag2.ok()) << (dag1.ok() ? dag2.error() : dag1.error()).message;
   const target::Target target = target::find_target("neoverse-v1").value();
-  const space::Space one = space::make_space(*dag1, target, lower::check_lowers).value();
-  const space::Space two = space::make_space(*dag2, target, lower::check_lowers).value();
+  const space::Space one = space::make_space(*dag1, target).value();
+  const space::Space two = space::make_space(*dag2, target).value();
   ASSERT_EQ(one.sketches().size(), two.sketches().size());
   for (std::size_t i = 0; i < one.sketches().size(); ++i) {
     const Subject a = Scribe(one).subject(static_cast<std::int32_t>(i));

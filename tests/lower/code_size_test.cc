@@ -14,7 +14,7 @@ double size_of(const std::string& steps) {
   const te::Dag dag = te::make_dag(te::parse_op_spec("eltwise:N=4096,fn=relu").value()).value();
   const auto schedule = schedule::schedule_from_text(steps);
   EXPECT_TRUE(schedule.ok());
-  const auto lowered = lower_device(dag, *schedule, target::find_target("h200").value());
+  const auto lowered = lower(dag, *schedule, target::find_target("h200").value());
   EXPECT_TRUE(lowered.ok()) << lowered.error().message;
   return code_size(lowered->program);
 }

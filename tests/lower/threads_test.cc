@@ -696,9 +696,9 @@ TEST(Limits, LoweringForATargetKeepsThem) {
   const te::Dag dag = dag_of("matmul:M=64,N=128,K=16");
   const auto steps = schedule::schedule_from_text(kMatmul).value();
   target::Target small = target::find_target("h200").value();
-  EXPECT_TRUE(lower_device(dag, steps, small).ok());
+  EXPECT_TRUE(lower(dag, steps, small).ok());
   small.gpu.block_threads = 100;
-  const auto refused = lower_device(dag, steps, small);
+  const auto refused = lower(dag, steps, small);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, ErrorCode::kIllegalSchedule);
   EXPECT_EQ(refused.error().message, "launch C needs 128 threads in a block; the device has 100");

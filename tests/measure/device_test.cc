@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "tessera/lower/check_lowers.h"
 #include "tessera/measure/messages.h"
 #include "tessera/space/space.h"
 #include "tests/measure/workers.h"
@@ -38,7 +37,7 @@ class OnDevice : public ::testing::TestWithParam<const char*> {
   }
 
   Trial trial(std::uint64_t id, const te::Dag& dag, std::size_t task = 0) const {
-    const auto space = space::make_space(dag, target_, lower::check_lowers).value();
+    const auto space = space::make_space(dag, target_).value();
     return {.id = id, .task = std::to_string(task), .steps = *space.schedule(space.preferred())};
   }
 

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include "tessera/kernel/random_inputs.h"
-#include "tessera/lower/check_lowers.h"
 #include "tessera/measure/reference.h"
 #include "tessera/space/default_schedule.h"
 #include "tessera/te/builder.h"
@@ -160,7 +159,7 @@ TEST_P(References, AreComputedOnceAndShared) {
   SharedReference shared(dag);
   EXPECT_FALSE(shared.ready());
   const auto reasoned = [](const te::Dag& d, const target::Target& target) {
-    return space::default_schedule(d, target, lower::check_lowers);
+    return space::default_schedule(d, target);
   };
   const auto expected = [&](const std::vector<HostTensor>& inputs) {
     return shared_expected(shared, dag, inputs, target::host(), pool, reasoned);

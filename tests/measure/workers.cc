@@ -10,7 +10,6 @@
 #include <dirent.h>
 #include <gtest/gtest.h>
 
-#include "tessera/lower/check_lowers.h"
 #include "tessera/space/default_schedule.h"
 #include "tessera/te/op_spec.h"
 
@@ -47,7 +46,7 @@ schedule::Schedule default_steps(const te::Dag& dag) {
 }
 
 Result<schedule::Schedule> reasoned(const te::Dag& dag, const target::Target& target) {
-  return space::default_schedule(dag, target, lower::check_lowers);
+  return space::default_schedule(dag, target);
 }
 
 schedule::Schedule steps(const std::string& text) {

@@ -9,7 +9,6 @@
 #include "tessera/graph/op.h"
 #include "tessera/lm/columns.h"
 #include "tessera/lm/generate.h"
-#include "tessera/lower/check_lowers.h"
 #include "tessera/runtime/device/devices.h"
 #include "tessera/space/space.h"
 #include "tessera/target/cpus.h"
@@ -211,8 +210,7 @@ TEST_P(LanguageOnGpu, WritesWhatThisProcessWrites) {
   const auto there = LanguageModel::make(language, {.threads = 2, .device = device_.get()}).value();
   const te::Dag dag = te::make_dag(te::parse_op_spec("matmul:M=64,N=48,K=32").value()).value();
   const space::Space space =
-      space::make_space(dag, target::code_target(target::find_target("neoverse-v1").value(), 1),
-                        lower::check_lowers)
+      space::make_space(dag, target::code_target(target::find_target("neoverse-v1").value(), 1))
           .value();
   const auto write = [&](lm::Reader& reader, int rows) {
     lm::Generator generator(space, reader, {.rows = rows, .threads = 2});

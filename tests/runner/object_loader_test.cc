@@ -7,7 +7,6 @@
 
 #include "tessera/codegen/codegen.h"
 #include "tessera/kernel/compile_op.h"
-#include "tessera/lower/check_lowers.h"
 #include "tessera/lower/lower.h"
 #include "tessera/measure/build_worker.h"
 #include "tessera/runtime/device/cpu_device.h"
@@ -22,8 +21,7 @@ te::Dag dag_of(const std::string& spec) {
 }
 
 measure::Built build(const te::Dag& dag, const target::Target& target) {
-  const schedule::Schedule schedule =
-      space::default_schedule(dag, target, lower::check_lowers).value();
+  const schedule::Schedule schedule = space::default_schedule(dag, target).value();
   const measure::Built built = measure::build_candidate(dag, schedule, target);
   EXPECT_EQ(built.error, "");
   return built;
@@ -48,8 +46,7 @@ TEST_P(Loading, ComputesWhatTheDeviceDoes) {
 
   ThreadPool pool({.threads = 1});
   const auto op = kernel::compile_op(
-      dag, schedule::to_text(space::default_schedule(dag, target, lower::check_lowers).value()),
-      target);
+      dag, schedule::to_text(space::default_schedule(dag, target).value()), target);
   ASSERT_TRUE(op.ok()) << op.error().message;
   CpuDevice device(pool);
   kernel::OpRunner runner(*op, device);
@@ -58,7 +55,7 @@ TEST_P(Loading, ComputesWhatTheDeviceDoes) {
   std::vector<void*> params;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     ASSERT_TRUE(runner.set_input(i, inputs[i]).ok());
-    const schedule::Layout& layout = op->lowered.param_layouts[i];
+    const schedule::Layout& layout = op->param_layouts[i];
     stored.push_back(layout.empty() ? inputs[i] : lower::pack(inputs[i], layout));
     params.push_back(stored.back().data());
   }

@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/lower/check_lowers.h"
 #include "tessera/model/cost_model.h"
 #include "tessera/search/model_scorer.h"
 #include "tessera/te/op_spec.h"
@@ -23,7 +22,7 @@ space::Space real_space(const std::string& spec) {
   EXPECT_TRUE(parsed.ok());
   const auto dag = te::make_dag(*parsed);
   EXPECT_TRUE(dag.ok());
-  auto space = space::make_space(*dag, target::host(), lower::check_lowers);
+  auto space = space::make_space(*dag, target::host());
   EXPECT_TRUE(space.ok());
   return std::move(*space);
 }

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/lower/check_lowers.h"
 #include "tessera/te/op_spec.h"
 
 namespace tessera::search {
@@ -13,7 +12,7 @@ TEST(PinnedSpace, OpensEverythingButTheKind) {
   target.cores = 4;
   const auto dag = te::make_dag(te::parse_op_spec("matmul:M=256,N=192,K=128").value());
   ASSERT_TRUE(dag.ok());
-  const auto space = space::make_space(*dag, target, lower::check_lowers);
+  const auto space = space::make_space(*dag, target);
   ASSERT_TRUE(space.ok());
   const space::Space pinned = with_preferred(*space, space::DecisionKind::kParallel);
   EXPECT_LT(pinned.size(), space->size());

@@ -3,7 +3,6 @@
 #include <cstdio>
 #include <ctime>
 
-#include "tessera/lower/check_lowers.h"
 #include "tessera/search/model_scorer.h"
 #include "tessera/te/builder.h"
 #include "tessera/te/op_spec.h"
@@ -60,7 +59,7 @@ Result<void> run(const Workload& w, const std::vector<std::string>& network) {
   TESSERA_TRY(const te::OpSpec spec, te::parse_op_spec(w.spec));
   TESSERA_TRY(const te::Dag dag, te::make_dag(spec));
   const target::Target one = target::code_target(target::host(), 1);
-  TESSERA_TRY(const space::Space space, space::make_space(dag, one, lower::check_lowers));
+  TESSERA_TRY(const space::Space space, space::make_space(dag, one));
   LearnerOptions options;
   options.background = false;
   options.pretrained = network;

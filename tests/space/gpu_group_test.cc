@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/lower/check_lowers.h"
 #include "tessera/lower/lower_device.h"
 #include "tessera/space/default_schedule.h"
 #include "tessera/space/walk.h"
@@ -31,13 +30,13 @@ TEST(GpuGroup, EveryTileComputesTheOperation) {
         "conv2d:N=1,H=3,W=50,CI=64,CO=40,KH=3,KW=3,P=1,dtype=f16,algo=direct"}) {
     SCOPED_TRACE(spec);
     const te::Dag dag = dag_of(spec);
-    const Space space = make_space(dag, h200(), lower::check_lowers).value();
+    const Space space = make_space(dag, h200()).value();
     Rng rng(5);
     int seen = 0;
     for (int i = 0; i < 200 && seen < 4; ++i) {
       const schedule::Schedule schedule = space.schedule(space.sample(rng)).value();
       if (!uses_groups(schedule)) continue;
-      const auto lowered = lower::lower_device(dag, schedule, h200());
+      const auto lowered = lower::lower(dag, schedule, h200());
       ASSERT_TRUE(lowered.ok()) << lowered.error().message << "\n" << schedule::to_text(schedule);
       if (++seen > 2) continue;
       EXPECT_EQ(lower::run_threads(dag, lowered->program, lowered->param_layouts), "")
@@ -51,18 +50,16 @@ TEST(GpuGroup, LargeProductsOfHalvesTakeThem) {
   for (const char* spec :
        {"matmul:M=4096,N=4096,K=4096,dtype=f16", "dense:M=2048,N=3072,K=768,dtype=bf16",
         "dense:M=128,N=3072,K=768,dtype=f16", "matmul:M=128,N=768,K=3072,dtype=f16"}) {
-    const schedule::Schedule schedule =
-        default_schedule(dag_of(spec), h200(), lower::check_lowers).value();
+    const schedule::Schedule schedule = default_schedule(dag_of(spec), h200()).value();
     EXPECT_TRUE(uses_groups(schedule)) << schedule::to_text(schedule);
-    EXPECT_TRUE(lower::lower_device(dag_of(spec), schedule, h200()).ok());
+    EXPECT_TRUE(lower::lower(dag_of(spec), schedule, h200()).ok());
     const auto a100 = target::find_target("a100").value();
-    EXPECT_FALSE(uses_groups(default_schedule(dag_of(spec), a100, lower::check_lowers).value()));
+    EXPECT_FALSE(uses_groups(default_schedule(dag_of(spec), a100).value()));
   }
   // Few rows, or nothing to copy ahead.
   for (const char* spec : {"matmul:M=16,N=4096,K=4096,dtype=f16",
                            "matmul:M=128,N=128,K=64,dtype=f16", "matmul:M=1024,N=1024,K=1024"})
-    EXPECT_FALSE(uses_groups(default_schedule(dag_of(spec), h200(), lower::check_lowers).value()))
-        << spec;
+    EXPECT_FALSE(uses_groups(default_schedule(dag_of(spec), h200()).value())) << spec;
 }
 
 TEST(GpuGroup, TilesFitTheDevice) {

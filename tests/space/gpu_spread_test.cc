@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tessera/lower/check_lowers.h"
 #include "tessera/lower/lower_device.h"
 #include "tessera/space/default_schedule.h"
 #include "tests/lower/thread_case.h"
@@ -15,8 +14,8 @@ constexpr const char* kSpread = "select(part < 1, {0}, select(part < 2, {0} * 2.
 // The number of launches; what differs is an error.
 std::size_t launches(const te::Dag& dag, const char* machine, bool runs) {
   const target::Target target = target::find_target(machine).value();
-  const auto schedule = default_schedule(dag, target, lower::check_lowers).value();
-  const auto lowered = lower::lower_device(dag, schedule, target);
+  const auto schedule = default_schedule(dag, target).value();
+  const auto lowered = lower::lower(dag, schedule, target);
   if (!lowered.ok()) {
     ADD_FAILURE() << lowered.error().message << "\n" << schedule::to_text(schedule);
     return 0;

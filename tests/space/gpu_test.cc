@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include "tessera/ir/text.h"
-#include "tessera/lower/check_lowers.h"
 #include "tessera/lower/lower_device.h"
 #include "tessera/space/default_schedule.h"
 #include "tessera/space/gpu/gpu_tensor.h"
@@ -25,7 +24,7 @@ target::Target gpu() { return target::find_target("h200").value(); }
 
 // Lowers within the limits; with `runs` also computes what the Dag means.
 void expect_runs(const te::Dag& dag, const schedule::Schedule& schedule, bool runs) {
-  const auto lowered = lower::lower_device(dag, schedule, gpu());
+  const auto lowered = lower::lower(dag, schedule, gpu());
   ASSERT_TRUE(lowered.ok()) << lowered.error().message << "\n" << schedule::to_text(schedule);
   if (runs) {
     EXPECT_EQ(lower::run_threads(dag, lowered->program, lowered->param_layouts), "")
@@ -62,8 +61,8 @@ TEST(Gpu, EveryChoiceComputesTheOperation) {
                            "eltwise:N=1000,fn=mul+add+relu"}) {
     SCOPED_TRACE(spec);
     const te::Dag dag = dag_of(spec);
-    const Space space = make_space(dag, gpu(), lower::check_lowers).value();
-    expect_runs(dag, default_schedule(dag, gpu(), lower::check_lowers).value(), true);
+    const Space space = make_space(dag, gpu()).value();
+    expect_runs(dag, default_schedule(dag, gpu()).value(), true);
     Rng rng(5);
     for (std::size_t s = 0; s < space.sketches().size(); ++s) {
       for (int i = 0; i < 3; ++i) {
@@ -88,7 +87,7 @@ TEST(Gpu, LayersOfNetworksStayWithinTheLimits) {
         "softmax:R=16,C=50257"}) {
     SCOPED_TRACE(spec);
     const te::Dag dag = dag_of(spec);
-    const Space space = make_space(dag, gpu(), lower::check_lowers).value();
+    const Space space = make_space(dag, gpu()).value();
     expect_runs(dag, space.schedule(space.preferred()).value(), false);
     Rng rng(5);
     for (int i = 0; i < 8; ++i) expect_runs(dag, space.schedule(space.sample(rng)).value(), false);
@@ -103,7 +102,7 @@ TEST(Gpu, AnyDrawOfAHalfPrecisionLayerIsLegal) {
                            "matmul:M=128,N=768,K=768,dtype=f16"}) {
     SCOPED_TRACE(spec);
     const te::Dag dag = dag_of(spec);
-    const Space space = make_space(dag, gpu(), lower::check_lowers).value();
+    const Space space = make_space(dag, gpu()).value();
     Rng rng(7);
     for (int i = 0; i < 400; ++i) {
       const Candidate c = space.sample(rng);
@@ -130,13 +129,13 @@ TEST(Gpu, OddRowsOfLargeTilesGoThroughSharedMemory) {
     return schedule::to_text(schedule).find("cache_write C.shared local\n") != std::string::npos;
   };
   const auto by_default = [](const char* spec) {
-    return default_schedule(dag_of(spec), gpu(), lower::check_lowers).value();
+    return default_schedule(dag_of(spec), gpu()).value();
   };
   EXPECT_TRUE(staged(by_default("dense:M=128,N=50257,K=768")));
   EXPECT_TRUE(staged(by_default("dense:M=128,N=50257,K=768,dtype=f16")));
   EXPECT_FALSE(staged(by_default("dense:M=128,N=50304,K=768")));
   const te::Dag dag = dag_of("dense:M=70,N=131,K=24");
-  const Space space = make_space(dag, gpu(), lower::check_lowers).value();
+  const Space space = make_space(dag, gpu()).value();
   Rng rng(3);
   int seen = 0;
   for (int i = 0; i < 4000 && seen < 3; ++i) {
@@ -158,8 +157,7 @@ TEST(Gpu, FewTilesShareTheReductionAmongBlocks) {
 
 TEST(Gpu, PartsOfSumsStayInTheCache) {
   const te::Dag dag = dag_of("matmul:M=128,N=11264,K=2048");
-  const auto lowered =
-      lower::lower_device(dag, default_schedule(dag, gpu(), lower::check_lowers).value(), gpu());
+  const auto lowered = lower::lower(dag, default_schedule(dag, gpu()).value(), gpu());
   ASSERT_TRUE(lowered.ok()) << lowered.error().message;
   std::int64_t bytes = 0;
   for (const ir::Buffer& b : lowered->program.temporaries) bytes += 4 * b.size();
@@ -169,7 +167,7 @@ TEST(Gpu, PartsOfSumsStayInTheCache) {
 // Where nothing else hides the wait for copies, there are few of them.
 TEST(Gpu, FewBlocksWaitSeldom) {
   const auto text = [](const char* spec) {
-    return schedule::to_text(default_schedule(dag_of(spec), gpu(), lower::check_lowers).value());
+    return schedule::to_text(default_schedule(dag_of(spec), gpu()).value());
   };
   const std::string product = text("matmul:M=49,N=960,K=160");
   EXPECT_NE(product.find("split C.local k 8 4\n"), std::string::npos) << product;
@@ -182,8 +180,7 @@ TEST(Gpu, FewBlocksWaitSeldom) {
 TEST(Gpu, RowsAreReducedAndUsedInOneLaunch) {
   for (const char* spec : {"softmax:R=1536,C=128", "layernorm:R=128,C=768"}) {
     const te::Dag dag = dag_of(spec);
-    const auto lowered =
-        lower::lower_device(dag, default_schedule(dag, gpu(), lower::check_lowers).value());
+    const auto lowered = lower::lower_device(dag, default_schedule(dag, gpu()).value());
     ASSERT_TRUE(lowered.ok()) << lowered.error().message;
     EXPECT_EQ(lowered->program.launches.size(), 1U) << spec;
   }
@@ -197,13 +194,13 @@ TEST(Gpu, AttentionIsOneLaunch) {
         "attention:B=12,M=1024,N=1024,D=64,dtype=f16"}) {
     SCOPED_TRACE(spec);
     const te::Dag dag = dag_of(spec);
-    const schedule::Schedule schedule = default_schedule(dag, gpu(), lower::check_lowers).value();
+    const schedule::Schedule schedule = default_schedule(dag, gpu()).value();
     expect_runs(dag, schedule, false);
     EXPECT_EQ(lower::lower_device(dag, schedule)->program.launches.size(), 1U);
   }
   // The scores of a block do not fit.
   const te::Dag dag = dag_of("attention:B=1,M=64,N=8192,D=64");
-  const schedule::Schedule schedule = default_schedule(dag, gpu(), lower::check_lowers).value();
+  const schedule::Schedule schedule = default_schedule(dag, gpu()).value();
   EXPECT_GT(lower::lower_device(dag, schedule)->program.launches.size(), 1U);
 }
 
@@ -237,7 +234,7 @@ TEST(Gpu, AttentionOfAModelIsOneLaunch) {
         .value();
   };
   for (const auto& [made, runs] : {std::pair(dag(128, 12, 64), false), {dag(13, 2, 12), true}}) {
-    const schedule::Schedule schedule = default_schedule(made, gpu(), lower::check_lowers).value();
+    const schedule::Schedule schedule = default_schedule(made, gpu()).value();
     expect_runs(made, schedule, runs);
     EXPECT_EQ(lower::lower_device(made, schedule)->program.launches.size(), 1U);
   }
@@ -263,7 +260,7 @@ TEST(Gpu, DepthwiseWindowsAreNoRows) {
 )",
                                                       size, size + 2))
                             .value();
-    const schedule::Schedule schedule = default_schedule(dag, gpu(), lower::check_lowers).value();
+    const schedule::Schedule schedule = default_schedule(dag, gpu()).value();
     expect_runs(dag, schedule, size == 10);
     const auto lowered = lower::lower_device(dag, schedule).value();
     ASSERT_EQ(lowered.program.launches.size(), 1u);
@@ -288,16 +285,16 @@ TEST(Gpu, ProductsOfHalvesGoToTensorCores) {
         "conv2d:N=1,H=3,W=20,CI=32,CO=24,KH=3,KW=3,P=1,dtype=i8"}) {
     SCOPED_TRACE(spec);
     const te::Dag dag = dag_of(spec);
-    const schedule::Schedule preferred = default_schedule(dag, gpu(), lower::check_lowers).value();
+    const schedule::Schedule preferred = default_schedule(dag, gpu()).value();
     EXPECT_TRUE(uses_tensor_cores(preferred)) << schedule::to_text(preferred);
     expect_runs(dag, preferred, true);
-    const Space space = make_space(dag, gpu(), lower::check_lowers).value();
+    const Space space = make_space(dag, gpu()).value();
     Rng rng(5);
     int seen = 0;
     for (int i = 0; i < 12 && seen < 3; ++i) {
       const schedule::Schedule other = space.schedule(space.sample(rng)).value();
       // Some tiles of attention are refused only when they are lowered.
-      if (!uses_tensor_cores(other) || !lower::check_lowers(dag, other, gpu()).ok()) continue;
+      if (!uses_tensor_cores(other) || !lower::lower(dag, other, gpu()).ok()) continue;
       ++seen;
       expect_runs(dag, other, true);
     }
@@ -317,16 +314,14 @@ TEST(Gpu, ColumnsThatAreNoWholeVectorsAreStoredInBlocks) {
                                          columns))
         .value();
   };
-  const schedule::Schedule schedule =
-      default_schedule(dag(133), gpu(), lower::check_lowers).value();
+  const schedule::Schedule schedule = default_schedule(dag(133), gpu()).value();
   const std::string text = schedule::to_text(schedule);
   const std::size_t layout = text.find("layout W d0/");
   ASSERT_NE(layout, std::string::npos) << text;
   EXPECT_NE(text.find(" d1 d0%", layout), std::string::npos) << text;
   EXPECT_NE(text.find("annotate W.shared d1@d0.2 vectorize"), std::string::npos) << text;
   expect_runs(dag(133), schedule, true);
-  EXPECT_EQ(schedule::to_text(default_schedule(dag(132), gpu(), lower::check_lowers).value())
-                .find("layout W d0/"),
+  EXPECT_EQ(schedule::to_text(default_schedule(dag(132), gpu()).value()).find("layout W d0/"),
             std::string::npos);
 }
 
@@ -336,7 +331,7 @@ TEST(Gpu, ProductsTurnTheirLeftOperandRound) {
                            "bmm:B=2,M=32,N=64,K=16", "matmul:M=70,N=68,K=20"}) {
     SCOPED_TRACE(spec);
     const te::Dag dag = dag_of(spec);
-    const Space space = make_space(dag, gpu(), lower::check_lowers).value();
+    const Space space = make_space(dag, gpu()).value();
     Rng rng(11);
     int turned = 0;
     for (int i = 0; i < 200 && turned < 2; ++i) {
@@ -358,10 +353,10 @@ TEST(Gpu, GroupsThatCopyForThemselvesFillTheDevice) {
   const auto check = [](const char* large, const char* small, const char* split, const char* wait) {
     SCOPED_TRACE(large);
     const te::Dag dag = dag_of(large);
-    const auto schedule = default_schedule(dag, gpu(), lower::check_lowers).value();
+    const auto schedule = default_schedule(dag, gpu()).value();
     const std::string text = schedule::to_text(schedule);
     EXPECT_NE(text.find(split), std::string::npos) << text;
-    const auto lowered = lower::lower_device(dag, schedule, gpu());
+    const auto lowered = lower::lower(dag, schedule, gpu());
     ASSERT_TRUE(lowered.ok()) << lowered.error().message;
     const ir::Launch& launch = lowered->program.launches[0];
     EXPECT_LE(launch.blocks(), gpu().cores);
@@ -385,7 +380,7 @@ TEST(Gpu, WindowsOfHalvesShareTheirWeights) {
        {"conv2d:N=1,H=7,W=7,CI=32,CO=32,KH=3,KW=3,P=1,dtype=f16,algo=direct",
         "conv2d:N=1,H=9,W=11,CI=32,CO=32,KH=3,KW=3,S=2,P=1,dtype=f16,algo=direct"}) {
     const te::Dag dag = dag_of(spec);
-    const Space space = make_space(dag, h200, lower::check_lowers).value();
+    const Space space = make_space(dag, h200).value();
     Rng rng(7);
     int seen = 0;
     for (int i = 0; i < 200 && seen < 3; ++i) {
@@ -407,7 +402,7 @@ TEST(Gpu, WindowsAreCopiedWhole) {
        {"conv2d:N=1,H=3,W=18,CI=64,CO=16,KH=3,KW=3,P=1,dtype=f16,algo=direct",
         "conv2d:N=1,H=5,W=11,CI=64,CO=16,KH=3,KW=2,S=2,P=1,dtype=f16,algo=direct"}) {
     const te::Dag dag = dag_of(spec);
-    const Space space = make_space(dag, gpu(), lower::check_lowers).value();
+    const Space space = make_space(dag, gpu()).value();
     Rng rng(11);
     int seen = 0;
     for (int i = 0; i < 200 && seen < 2; ++i) {
@@ -416,7 +411,7 @@ TEST(Gpu, WindowsAreCopiedWhole) {
       if (!uses_tensor_cores(other) || text.find("kh@kw@") != std::string::npos) continue;
       ++seen;
       expect_runs(dag, other, true);
-      const std::string program = ir::to_text(lower::lower_device(dag, other, gpu())->program);
+      const std::string program = ir::to_text(lower::lower(dag, other, gpu())->program);
       // One step leaves nothing to copy ahead.
       const bool ahead = program.find("async_commit") != std::string::npos;
       EXPECT_EQ(program.find("async_copy(pad.shared[") != std::string::npos, ahead) << program;
@@ -450,7 +445,7 @@ TEST(Gpu, TransformsOfFrames) {
   }
   const ir::Buffer y = te::winograd_stages(b, "", "Y", x, u, windows, 4, DType::kF32).value();
   const te::Dag dag = b.build({y});
-  const schedule::Schedule schedule = default_schedule(dag, gpu(), lower::check_lowers).value();
+  const schedule::Schedule schedule = default_schedule(dag, gpu()).value();
   expect_runs(dag, schedule, true);
   EXPECT_EQ(lower::lower_device(dag, schedule)->program.launches.size(), 3U);
 }
@@ -467,7 +462,7 @@ TEST(Gpu, ConstantsThatAreNoWholeVectorsAreStoredOtherwise) {
   output Y
 )")
                           .value();
-  const schedule::Schedule schedule = default_schedule(dag, gpu(), lower::check_lowers).value();
+  const schedule::Schedule schedule = default_schedule(dag, gpu()).value();
   const std::string text = schedule::to_text(schedule);
   EXPECT_NE(text.find("tensorize"), std::string::npos) << text;
   EXPECT_NE(text.find("layout W d1 d0\n"), std::string::npos) << text;
@@ -480,16 +475,14 @@ TEST(Gpu, WithoutTensorCoresForTheTypeThreadsMultiply) {
   for (const char* spec : {"matmul:M=64,N=64,K=64,dtype=bf16", "matmul:M=64,N=64,K=64",
                            "dense:M=64,N=64,K=64,dtype=i8"}) {
     const te::Dag dag = dag_of(spec);
-    EXPECT_FALSE(uses_tensor_cores(default_schedule(dag, t4, lower::check_lowers).value())) << spec;
+    EXPECT_FALSE(uses_tensor_cores(default_schedule(dag, t4).value())) << spec;
   }
   // Bytes that do not lie along the sums, and cannot be stored otherwise.
-  EXPECT_FALSE(uses_tensor_cores(
-      default_schedule(dag_of("matmul:M=64,N=64,K=64,dtype=i8"), gpu(), lower::check_lowers)
-          .value()));
+  EXPECT_FALSE(
+      uses_tensor_cores(default_schedule(dag_of("matmul:M=64,N=64,K=64,dtype=i8"), gpu()).value()));
   // Too short for a tile.
-  EXPECT_FALSE(uses_tensor_cores(
-      default_schedule(dag_of("matmul:M=3,N=64,K=64,dtype=f16"), gpu(), lower::check_lowers)
-          .value()));
+  EXPECT_FALSE(
+      uses_tensor_cores(default_schedule(dag_of("matmul:M=3,N=64,K=64,dtype=f16"), gpu()).value()));
 }
 
 // Products of f32 go there only where rounding to tf32 is allowed. Inputs that tf32 holds give what
@@ -501,11 +494,10 @@ TEST(Gpu, ProductsOfSinglesGoToTensorCoresWhereAllowed) {
         "dense:M=17,N=24,K=36", "conv2d:N=1,H=3,W=20,CI=16,CO=16,KH=3,KW=3,P=1,algo=direct"}) {
     SCOPED_TRACE(spec);
     const te::Dag dag = dag_of(spec);
-    EXPECT_FALSE(uses_tensor_cores(default_schedule(dag, gpu(), lower::check_lowers).value()));
-    std::vector<schedule::Schedule> schedules = {
-        default_schedule(dag, fast, lower::check_lowers).value()};
+    EXPECT_FALSE(uses_tensor_cores(default_schedule(dag, gpu()).value()));
+    std::vector<schedule::Schedule> schedules = {default_schedule(dag, fast).value()};
     EXPECT_TRUE(uses_tensor_cores(schedules[0])) << schedule::to_text(schedules[0]);
-    const Space space = make_space(dag, fast, lower::check_lowers).value();
+    const Space space = make_space(dag, fast).value();
     Rng rng(5);
     for (int i = 0; i < 8 && schedules.size() < 2; ++i) {
       const schedule::Schedule other = space.schedule(space.sample(rng)).value();
@@ -521,7 +513,7 @@ TEST(Gpu, ProductsOfSinglesGoToTensorCoresWhereAllowed) {
     const double scale = 4;  // of the outputs, which are sums of products of at most 1
     const double allowed = scale * tolerance(te::roundings_of_node(dag, Products::kTf32));
     for (const schedule::Schedule& s : schedules) {
-      const auto lowered = lower::lower_device(dag, s, fast);
+      const auto lowered = lower::lower(dag, s, fast);
       ASSERT_TRUE(lowered.ok()) << lowered.error().message << "\n" << schedule::to_text(s);
       const auto run = [&](const std::vector<HostTensor>& given, double most) {
         return lower::run_threads(dag, lowered->program, given, most, lowered->param_layouts);
@@ -541,7 +533,7 @@ TEST(Gpu, ProductsOfPartsGoToTensorCores) {
           "dense:M=17,N=24,K=40,algo=bf16x6", "matmul:M=20,N=36,K=24,TA=1,TB=1,algo=bf16x6"}) {
       SCOPED_TRACE(fmt::format("{} {}", name, spec));
       const te::Dag dag = dag_of(spec);
-      const auto schedule = default_schedule(dag, device, lower::check_lowers).value();
+      const auto schedule = default_schedule(dag, device).value();
       EXPECT_TRUE(uses_tensor_cores(schedule)) << schedule::to_text(schedule);
       expect_runs(dag, schedule, true);
     }
@@ -551,7 +543,7 @@ TEST(Gpu, ProductsOfPartsGoToTensorCores) {
 // Tiles of large products, of which a small one has few: columns that lie side by side are cut.
 TEST(Gpu, LargeTilesOfPartsAreRight) {
   const te::Dag large = dag_of("matmul:M=2048,N=2048,K=2048,algo=bf16x6");
-  const Space space = make_space(large, gpu(), lower::check_lowers).value();
+  const Space space = make_space(large, gpu()).value();
   Rng rng(5);
   bool found = false;
   for (int i = 0; i < 1000 && !found; ++i) {
@@ -562,14 +554,13 @@ TEST(Gpu, LargeTilesOfPartsAreRight) {
     if (found) expect_runs(dag_of("matmul:M=66,N=136,K=72,algo=bf16x6"), schedule, true);
   }
   EXPECT_TRUE(found);
-  const auto staged =
-      default_schedule(dag_of("dense:M=128,N=50257,K=768,algo=bf16x6"), gpu(), lower::check_lowers);
+  const auto staged = default_schedule(dag_of("dense:M=128,N=50257,K=768,algo=bf16x6"), gpu());
   expect_runs(dag_of("dense:M=66,N=67,K=72,algo=bf16x6"), staged.value(), true);
 }
 
 TEST(Gpu, DefaultsOfConvolutions) {
   const auto text_of = [](const char* spec) {
-    return schedule::to_text(default_schedule(dag_of(spec), gpu(), lower::check_lowers).value());
+    return schedule::to_text(default_schedule(dag_of(spec), gpu()).value());
   };
   const auto has = [](const std::string& text, const char* part) {
     return text.find(part) != std::string::npos;

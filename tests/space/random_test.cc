@@ -1,7 +1,6 @@
 // Random expressions: whatever they are, the chosen schedule is legal and computes them.
 #include <gtest/gtest.h>
 
-#include "tessera/lower/check_lowers.h"
 #include "tessera/space/default_schedule.h"
 #include "tests/fuzz/check_case.h"
 
@@ -14,7 +13,7 @@ TEST(RandomDags, AreCorrect) {
     const fuzz::RandomDag dag = fuzz::random_dag(rng);
     target::Target target = target::host();
     target.cores = static_cast<int>(rng.between(1, 64));
-    const auto schedule = default_schedule(dag.dag, target, lower::check_lowers);
+    const auto schedule = default_schedule(dag.dag, target);
     ASSERT_TRUE(schedule.ok()) << seed << ": " << schedule.error().message;
     EXPECT_EQ(fuzz::check_case(dag, *schedule, {.compile = seed % 20 == 0}), "")
         << "seed " << seed << "\n"

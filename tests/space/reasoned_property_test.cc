@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/lower/check_lowers.h"
 #include "tessera/space/reasoned.h"
 #include "tests/fuzz/check_case.h"
 #include "tests/space/sketch_case.h"
@@ -20,7 +19,7 @@ const char* const kSpecs[] = {
 };
 
 Sketches sketches_of(const te::Dag& dag, const target::Target& target) {
-  auto sketches = reasoned_sketches(dag, target, lower::check_lowers);
+  auto sketches = reasoned_sketches(dag, target);
   EXPECT_TRUE(sketches.ok()) << sketches.error().message;
   return sketches.ok() ? std::move(sketches).value() : Sketches{};
 }
@@ -116,8 +115,7 @@ TEST(Reasoned, TheHandWrittenProductIsAPoint) {
   const te::Dag dag = dag_of("matmul:M=1024,N=1024,K=1024");
   target::Target target = target::find_target("neoverse-v1").value();
   target.cores = 2;
-  const Space space =
-      make_space(dag, target, lower::check_lowers, {.sources = {"reasoned"}}).value();
+  const Space space = make_space(dag, target, {.sources = {"reasoned"}}).value();
   // What reasoning alone takes, but for these decisions.
   std::string words = space.to_text(space.preferred()) + " ";
   for (const std::string decision :
@@ -145,8 +143,7 @@ TEST(Reasoned, ReadsCandidatesThatSayNothingOfTheNextPanel) {
   const te::Dag dag = dag_of("conv2d:N=1,H=14,W=14,CI=256,CO=1024,KH=1,KW=1");
   const target::Target target =
       target::code_target(target::find_target("skylake-avx512").value(), 1);
-  const Space space =
-      make_space(dag, target, lower::check_lowers, {.sources = {"reasoned"}}).value();
+  const Space space = make_space(dag, target, {.sources = {"reasoned"}}).value();
   Rng rng(1);
   int without = 0;
   for (int i = 0; i < 200; ++i) {
@@ -172,8 +169,7 @@ TEST(Reasoned, ReadsCandidatesThatSayNothingOfTheNextPanel) {
 // Candidates that were written before there was a decision are read as those that decide against
 // it.
 void expect_read_without(const te::Dag& dag, const std::string& decision) {
-  const Space space =
-      make_space(dag, target::find_target("h200").value(), lower::check_lowers).value();
+  const Space space = make_space(dag, target::find_target("h200").value()).value();
   Rng rng(1);
   int without = 0, with = 0;
   for (int i = 0; i < 200; ++i) {

@@ -1,7 +1,6 @@
 // Time of a whole candidate: drawn in one pass, or decision by decision with every legal value.
 #include <benchmark/benchmark.h>
 
-#include "tessera/lower/check_lowers.h"
 #include "tessera/space/walk.h"
 #include "tessera/te/op_spec.h"
 
@@ -18,8 +17,7 @@ constexpr const char* kSpecs[] = {
 
 Space space_of(const char* spec) {
   const te::Dag dag = te::make_dag(te::parse_op_spec(spec).value()).value();
-  return make_space(dag, target::code_target(target::find_target("neoverse-v1").value(), 16),
-                    lower::check_lowers)
+  return make_space(dag, target::code_target(target::find_target("neoverse-v1").value(), 16))
       .value();
 }
 

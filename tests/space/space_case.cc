@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/lower/check_lowers.h"
 #include "tessera/space/default_schedule.h"
 #include "tessera/support/rng.h"
 #include "tessera/te/op_spec.h"
@@ -45,7 +44,7 @@ double allowed_error(const te::Dag& dag) {
 }
 
 void expect_correct(const te::Dag& dag, const target::Target& target, bool compile, double slack) {
-  const auto schedule = default_schedule(dag, target, lower::check_lowers);
+  const auto schedule = default_schedule(dag, target);
   ASSERT_TRUE(schedule.ok()) << schedule.error().message << "\n" << te::to_text(dag);
   fuzz::RandomDag checked{.dag = dag, .inputs = {}, .tolerance = slack * allowed_error(dag)};
   Rng rng(11);
@@ -55,7 +54,7 @@ void expect_correct(const te::Dag& dag, const target::Target& target, bool compi
 }
 
 std::string schedule_text(const te::Dag& dag, const target::Target& target) {
-  const auto schedule = default_schedule(dag, target, lower::check_lowers);
+  const auto schedule = default_schedule(dag, target);
   EXPECT_TRUE(schedule.ok()) << schedule.error().message;
   return schedule.ok() ? schedule::to_text(*schedule) : "";
 }

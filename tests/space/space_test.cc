@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/lower/check_lowers.h"
 #include "tessera/space/default_schedule.h"
 #include "tessera/space/kind.h"
 #include "tessera/space/walk.h"
@@ -19,7 +18,7 @@ TEST(CandidateKind, NamesMachineThreadsElementsAndSketch) {
   const target::Target haswell = target::find_target("haswell").value();
   const auto kind = [&](const char* op, int threads) {
     const te::Dag dag = te::make_dag(te::parse_op_spec(op).value()).value();
-    const Space space = make_space(dag, haswell, lower::check_lowers).value();
+    const Space space = make_space(dag, haswell).value();
     return candidate_kind(dag, haswell, threads, space.to_text(space.preferred()));
   };
   EXPECT_EQ(kind("matmul:M=8,N=8,K=8", 1), "x86_64:16x32:fma 1 f32 C reasoned");
@@ -208,7 +207,7 @@ TEST(Space, PreferredIsTheDefaultSchedule) {
         "conv2d:N=1,H=14,W=14,CI=64,CO=64,KH=3,KW=3,P=1,algo=winograd4",
         "depthwise:N=1,H=28,W=28,C=96,KH=3,KW=3,P=1", "softmax:R=64,C=128", "reduce:R=1,C=1"}) {
     const te::Dag dag = dag_of(spec);
-    const Space space = make_space(dag, target::host(), lower::check_lowers).value();
+    const Space space = make_space(dag, target::host()).value();
     const auto schedule = space.schedule(space.preferred());
     ASSERT_TRUE(schedule.ok()) << spec << ": " << schedule.error().message;
     EXPECT_EQ(schedule::to_text(*schedule), schedule_text(dag)) << spec;
@@ -217,10 +216,9 @@ TEST(Space, PreferredIsTheDefaultSchedule) {
 
 TEST(Space, SourcesAreChosenByName) {
   const te::Dag dag = dag_of("matmul:M=64,N=64,K=64");
-  const Space space =
-      make_space(dag, target::host(), lower::check_lowers, {.sources = {"reasoned"}}).value();
+  const Space space = make_space(dag, target::host(), {.sources = {"reasoned"}}).value();
   for (const auto& sketch : space.sketches()) EXPECT_TRUE(sketch->name().starts_with("reasoned"));
-  EXPECT_FALSE(make_space(dag, target::host(), lower::check_lowers, {.sources = {"oracle"}}).ok());
+  EXPECT_FALSE(make_space(dag, target::host(), {.sources = {"oracle"}}).ok());
 }
 
 }  // namespace

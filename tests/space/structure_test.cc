@@ -3,7 +3,6 @@
 
 #include "tessera/ir/build.h"
 #include "tessera/ir/visitor.h"
-#include "tessera/lower/check_lowers.h"
 #include "tessera/lower/lower.h"
 #include "tessera/space/analysis.h"
 #include "tessera/space/contraction.h"
@@ -115,7 +114,7 @@ TEST(Structure, VectorsOfAConcatenationEndWithItsParts) {
 // Iterations of each parallel loop of the default schedule.
 std::vector<std::int64_t> parts_of_default(const std::string& spec, const target::Target& target) {
   const te::Dag dag = dag_of(spec);
-  const schedule::Schedule steps = default_schedule(dag, target, lower::check_lowers).value();
+  const schedule::Schedule steps = default_schedule(dag, target).value();
   const lower::Lowered lowered = lower::lower(dag, steps, target).value();
   std::vector<std::int64_t> out;
   ir::for_each_stmt(lowered.func.body, [&](const ir::Stmt& s) {

@@ -7,7 +7,6 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/lower/check_lowers.h"
 #include "tessera/lower/lower.h"
 #include "tests/space/space_case.h"
 
@@ -70,7 +69,7 @@ TEST_P(Walks, EndInLegalCandidatesAndReachEverySample) {
     SCOPED_TRACE(machine);
     const target::Target target = target::code_target(target::find_target(machine).value(), 16);
     const te::Dag dag = dag_of(GetParam());
-    const Space space = make_space(dag, target, lower::check_lowers).value();
+    const Space space = make_space(dag, target).value();
     const auto sketches = static_cast<std::int32_t>(space.sketches().size());
     Rng rng(7);
     for (int i = 0; i < kWalks; ++i) {
@@ -107,9 +106,8 @@ INSTANTIATE_TEST_SUITE_P(Families, Walks, ::testing::ValuesIn(kSpecs), [](const 
 // not listed is in no candidate that a check of whole candidates accepts.
 TEST(Walk, ListsExactlyWhatHasACompletion) {
   const target::Target target = target::code_target(target::find_target("haswell").value(), 2);
-  const Space space = make_space(dag_of("matmul:M=96,N=60,K=64"), target, lower::check_lowers,
-                                 {.sources = {"templates"}})
-                          .value();
+  const Space space =
+      make_space(dag_of("matmul:M=96,N=60,K=64"), target, {.sources = {"templates"}}).value();
   std::set<std::vector<std::int32_t>> walked;
   Enumeration all(space);
   while (auto c = all.next()) EXPECT_TRUE(walked.insert(c->choice).second);

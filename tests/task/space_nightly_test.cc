@@ -5,7 +5,6 @@
 #include "tessera/graph/passes/passes.h"
 #include "tessera/kernel/check_output.h"
 #include "tessera/kernel/compile_op.h"
-#include "tessera/lower/check_lowers.h"
 #include "tessera/lower/lower_device.h"
 #include "tessera/onnx/import.h"
 #include "tessera/runtime/device/cpu_device.h"
@@ -43,7 +42,7 @@ std::string check_schedule(const Task& t, const schedule::Schedule& schedule,
 }
 
 void check_task(const Task& t, runtime::ThreadPool& pool) {
-  const auto space = space::make_space(t.dag, target::host(), lower::check_lowers);
+  const auto space = space::make_space(t.dag, target::host());
   ASSERT_TRUE(space.ok()) << t.name << ": " << space.error().message;
   const std::vector<HostTensor> inputs = kernel::random_inputs(t.dag, 1);
   Rng rng(hash_bytes(t.key));
@@ -82,7 +81,7 @@ TEST_P(SpacesOfTheZoo, AreCorrect) {
 TEST_P(SpacesOfTheZoo, StayWithinTheLimitsOfAGpu) {
   const target::Target gpu = target::find_target("h200").value();
   for (const Task& t : tasks_) {
-    const auto space = space::make_space(t.dag, gpu, lower::check_lowers);
+    const auto space = space::make_space(t.dag, gpu);
     ASSERT_TRUE(space.ok()) << t.name << ": " << space.error().message;
     Rng rng(hash_bytes(t.key));
     for (int i = 0; i < kSamples; ++i) {
@@ -90,7 +89,7 @@ TEST_P(SpacesOfTheZoo, StayWithinTheLimitsOfAGpu) {
       SCOPED_TRACE(t.name + " " + t.key + "\n" + space->to_text(candidate));
       const auto schedule = space->schedule(candidate);
       ASSERT_TRUE(schedule.ok()) << schedule.error().message;
-      const auto lowered = lower::lower_device(t.dag, *schedule, gpu);
+      const auto lowered = lower::lower(t.dag, *schedule, gpu);
       ASSERT_TRUE(lowered.ok()) << lowered.error().message;
     }
   }

@@ -7,7 +7,6 @@
 #include "tessera/driver/bench/peer_process.h"
 #include "tessera/driver/bench/peer_program.h"
 #include "tessera/kernel/check_output.h"
-#include "tessera/lower/check_lowers.h"
 #include "tessera/runtime/device/cpu_device.h"
 #include "tessera/runtime/device/devices.h"
 #include "tessera/space/default_schedule.h"
@@ -116,8 +115,7 @@ namespace {
 Result<std::string> choose_schedule(const te::Dag& dag, const target::Target& target,
                                     const BenchOptions& options) {
   if (options.schedule_text) return *options.schedule_text;
-  TESSERA_TRY(const schedule::Schedule steps,
-              space::default_schedule(dag, target, lower::check_lowers));
+  TESSERA_TRY(const schedule::Schedule steps, space::default_schedule(dag, target));
   return schedule::to_text(steps);
 }
 

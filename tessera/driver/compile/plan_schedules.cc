@@ -3,7 +3,6 @@
 #include <mutex>
 #include <set>
 
-#include "tessera/lower/check_lowers.h"
 #include "tessera/space/default_schedule.h"
 #include "tessera/target/match.h"
 
@@ -26,7 +25,7 @@ Result<schedule::Schedule> PlanSchedules::State::schedule(const task::Task& task
       const std::lock_guard lock(mutex);
       missing.insert(task.key + " " + task.name);
     }
-    if (!strict) return space::default_schedule(task.dag, target, lower::check_lowers);
+    if (!strict) return space::default_schedule(task.dag, target);
     return make_error(ErrorCode::kInvalidArgument, "{} is not in the plan", task.key);
   }
   {

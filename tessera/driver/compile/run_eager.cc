@@ -3,9 +3,7 @@
 #include <cstring>
 #include <functional>
 
-#include "tessera/lower/check_lowers.h"
 #include "tessera/runtime/device/cpu_device.h"
-#include "tessera/space/default_schedule.h"
 
 namespace tessera::driver {
 namespace {
@@ -62,10 +60,8 @@ Result<std::vector<HostTensor>> NodeEvaluator::operator()(
 
   std::shared_ptr<kernel::CompiledOp>& slot = compiled_[te::to_text(dag)];
   if (!slot) {
-    TESSERA_TRY(const schedule::Schedule schedule,
-                space::default_schedule(dag, target_, lower::check_lowers));
     TESSERA_TRY(kernel::CompiledOp compiled,
-                kernel::compile_op(dag, schedule::to_text(schedule), target_, {.cache = cache_}));
+                kernel::compile_op(dag, std::nullopt, target_, {.cache = cache_}));
     slot = std::make_shared<kernel::CompiledOp>(std::move(compiled));
   }
   runtime::CpuDevice device(pool_);

@@ -8,9 +8,8 @@
 #include <optional>
 #include <thread>
 
+#include "tessera/kernel/build_kernel.h"
 #include "tessera/lm/generate.h"
-#include "tessera/lower/check_lowers.h"
-#include "tessera/lower/lower.h"
 #include "tessera/search/featurizer.h"
 #include "tessera/search/model_scorer.h"
 #include "tessera/search/pinned_space.h"
@@ -44,8 +43,7 @@ class TaskChoice {
         reader_(reader) {}
 
   Result<ChosenTask> run() {
-    TESSERA_TRY(const space::Space whole,
-                space::make_space(task_.dag, options_.target, lower::check_lowers, {}));
+    TESSERA_TRY(const space::Space whole, space::make_space(task_.dag, options_.target, {}));
     // One thread tells nothing about how to share work out.
     const space::Space pinned = search::with_preferred(whole, space::DecisionKind::kParallel);
     const space::Space& space = threads_ == 1 ? pinned : whole;
@@ -67,13 +65,13 @@ class TaskChoice {
         known && (!agreed || may_change(options_.agreed, task_.name, task_.flops, task_.bytes));
     const JudgedCandidate* chosen =
         !open ? nullptr
-              : choose_candidate(judged, agreed ? options_.agreed.margin : options_.margin,
-                                 evidence, [&](const space::Candidate& c) {
-                                   const Result<schedule::Schedule> steps = space.schedule(c);
-                                   return knows_kind(*options_.model, space, threads_, c) &&
-                                          steps.ok() &&
-                                          lower::lower(task_.dag, *steps, options_.target).ok();
-                                 });
+              : choose_candidate(
+                    judged, agreed ? options_.agreed.margin : options_.margin, evidence,
+                    [&](const space::Candidate& c) {
+                      const Result<schedule::Schedule> steps = space.schedule(c);
+                      return knows_kind(*options_.model, space, threads_, c) && steps.ok() &&
+                             kernel::lower_kernel(task_.dag, *steps, options_.target).ok();
+                    });
     if (!list.empty() && judged.tells_times) {
       prediction.default_s = std::exp2(list.front().log_time);
       prediction.seconds = chosen ? std::exp2(chosen->log_time) : prediction.default_s;

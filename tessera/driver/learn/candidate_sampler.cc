@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 
-#include "tessera/lower/check_lowers.h"
 #include "tessera/support/hash.h"
 #include "tessera/support/parallel.h"
 #include "tessera/target/cpus.h"
@@ -29,7 +28,7 @@ std::vector<std::optional<Result<space::Space>>> make_spaces(const std::vector<T
       const TuneTask& t = tasks[i];
       if (!is_named(t.task.key, scope.tasks)) continue;
       if (!t.algorithm.empty() && !is_named(t.algorithm, scope.algorithms)) continue;
-      out[i] = space::make_space(t.task.dag, scope.target, lower::check_lowers);
+      out[i] = space::make_space(t.task.dag, scope.target);
     }
   };
   Workers(target::usable_cpus()).parts(tasks.size(), 1, make);

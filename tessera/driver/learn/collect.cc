@@ -8,8 +8,8 @@
 #include "tessera/driver/learn/candidate_sampler.h"
 #include "tessera/driver/tune/cold_tasks.h"
 #include "tessera/driver/tune/trial_loop.h"
+#include "tessera/kernel/build_kernel.h"
 #include "tessera/lower/code_size.h"
-#include "tessera/lower/lower_device.h"
 #include "tessera/support/hash.h"
 #include "tessera/support/parallel.h"
 #include "tessera/support/rng.h"
@@ -213,8 +213,8 @@ class Collection {
   }
 
   bool is_worth_building(const te::Dag& dag, const Attempt& attempt) const {
-    const Result<lower::LoweredDevice> lowered =
-        lower::lower_device(dag, attempt.steps, options_.target);
+    const Result<lower::Lowered> lowered =
+        kernel::lower_kernel(dag, attempt.steps, options_.target);
     if (!lowered) return true;  // its record says why not
     Rng rng(hash_bytes(attempt.text));
     return rng.chance(kUsualCode / std::max(kUsualCode, lower::code_size(lowered->program)));

@@ -11,7 +11,6 @@
 #include "tessera/dataset/training.h"
 #include "tessera/driver/compile/shipped_model.h"
 #include "tessera/driver/learn/eval_scores.h"
-#include "tessera/lower/check_lowers.h"
 #include "tessera/nn/training_notes.h"
 #include "tessera/space/space.h"
 #include "tessera/support/rng.h"
@@ -33,7 +32,7 @@ DefaultSchedule default_of(const Dataset& data, const Example& example) {
       target::target_from_text(data.machines[static_cast<std::size_t>(example.machine)].target);
   const auto dag = te::dag_from_text(task.definition);
   if (!target || !dag) return {};
-  const auto space = space::make_space(*dag, *target, lower::check_lowers);
+  const auto space = space::make_space(*dag, *target);
   if (!space) return {};
   const auto steps = space->schedule(space->preferred());
   return {space->to_text(space->preferred()), steps ? schedule::to_text(*steps) : ""};

@@ -16,7 +16,6 @@
 #include "tessera/driver/learn/studied_task.h"
 #include "tessera/driver/tune/policy_run.h"
 #include "tessera/driver/tune/trial_loop.h"
-#include "tessera/lower/check_lowers.h"
 #include "tessera/task/task.h"
 #include "tessera/te/canonical.h"
 
@@ -539,8 +538,7 @@ Result<void> Study::run_measured() {
 Result<void> Study::measure_tasks(const std::vector<task::Task>& tasks, Stand& stand) {
   TESSERA_TRY(const std::vector<PolicyVariant> variants, variants_for(options_, options_.target));
   for (std::size_t t = 0; t < tasks.size() && !stopped_; ++t) {
-    TESSERA_TRY(const space::Space space,
-                space::make_space(tasks[t].dag, options_.target, lower::check_lowers));
+    TESSERA_TRY(const space::Space space, space::make_space(tasks[t].dag, options_.target));
     std::vector<std::vector<std::vector<search::TrialResult>>> found;  // by policy and seed
     for (const PolicyVariant& v : variants) {
       found.emplace_back();

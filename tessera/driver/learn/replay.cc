@@ -7,7 +7,7 @@
 
 #include "tessera/feature/operator_embedding.h"
 #include "tessera/ir/text.h"
-#include "tessera/lower/lower.h"
+#include "tessera/kernel/build_kernel.h"
 #include "tessera/search/task_scheduler.h"
 #include "tessera/support/files.h"
 #include "tessera/support/hash.h"
@@ -26,7 +26,7 @@ std::string programs_path(const std::string& folder) { return folder + "/program
 Result<std::string> program_of(const te::Dag& dag, const target::Target& target,
                                const Example& example) {
   TESSERA_TRY(const schedule::Schedule steps, schedule::schedule_from_text(example.schedule));
-  TESSERA_TRY(const lower::Lowered lowered, lower::lower(dag, steps, target));
+  TESSERA_TRY(const lower::Lowered lowered, kernel::lower_kernel(dag, steps, target));
   std::string text = ir::to_text(lowered.func);
   for (const schedule::Layout& layout : lowered.param_layouts) {
     text += schedule::to_text(layout) + "\n";

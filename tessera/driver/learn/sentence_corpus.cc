@@ -11,7 +11,6 @@
 
 #include "tessera/driver/compile/about_model.h"
 #include "tessera/lm/corpus.h"
-#include "tessera/lower/check_lowers.h"
 #include "tessera/search/model_scorer.h"
 #include "tessera/support/hash.h"
 #include "tessera/te/canonical.h"
@@ -194,7 +193,7 @@ class Drawing {
     for (std::size_t u = shard; u < units_.size() && !stopped_; u += options_.shards) {
       const Unit& unit = units_[u];
       const target::Target& machine = options_.machines[unit.machine];
-      Result<space::Space> space = space::make_space(unit.task.dag, machine, lower::check_lowers);
+      Result<space::Space> space = space::make_space(unit.task.dag, machine);
       if (!space) return space.error().with_context("task " + unit.task.name);
       Rng rng(hash_bytes(
           fmt::format("{} {} {}", options_.seed, unit.task.key, target::to_text(machine))));

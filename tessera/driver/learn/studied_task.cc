@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 
-#include "tessera/lower/check_lowers.h"
 #include "tessera/te/canonical.h"
 
 namespace tessera::driver {
@@ -58,7 +57,7 @@ Result<std::vector<std::vector<StudiedTask>>> recorded_tasks(const dataset::Data
 
 Result<RecordedTask> read_records(const StudiedTask& studied, bool withheld) {
   TESSERA_TRY(const te::Dag dag, te::dag_from_text(studied.task->definition));
-  TESSERA_TRY(space::Space made, space::make_space(dag, studied.target, lower::check_lowers));
+  TESSERA_TRY(space::Space made, space::make_space(dag, studied.target));
   auto whole = std::make_unique<space::Space>(std::move(made));
   std::vector<RecordedTrial> trials;
   for (const dataset::Example* e : studied.examples) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "tessera/lower/check_lowers.h"
 #include "tessera/support/hash.h"
 #include "tessera/task/task.h"
 
@@ -37,8 +36,7 @@ const space::Space* RecordUpdate::space_of(const Known& task, const std::string&
     space_target_ = target;
     space_.reset();
     const Result<target::Target> parsed = target::target_from_text(target);
-    Result<space::Space> space =
-        parsed ? space::make_space(task.dag, *parsed, lower::check_lowers) : parsed.error();
+    Result<space::Space> space = parsed ? space::make_space(task.dag, *parsed) : parsed.error();
     if (space) space_.emplace(std::move(*space));
   }
   return space_ ? &*space_ : nullptr;

@@ -4,7 +4,7 @@
 #include <limits>
 #include <map>
 
-#include "tessera/lower/lower_device.h"
+#include "tessera/kernel/build_kernel.h"
 
 namespace tessera::driver {
 namespace {
@@ -85,7 +85,7 @@ double device_share(const te::Dag& dag, const schedule::Schedule& schedule,
                     const target::Target& target) {
   lower::PassOptions passes;
   passes.verify = false;
-  const Result<lower::LoweredDevice> lowered = lower::lower_device(dag, schedule, target, passes);
+  const Result<lower::Lowered> lowered = kernel::lower_kernel(dag, schedule, target, passes);
   if (!lowered || lowered->program.launches.empty()) return 1;
   const double room = kBusyThreads * target.cores * std::max(1, target.gpu.core_threads);
   double most = 0;

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "tessera/driver/tune/cold_tasks.h"
-#include "tessera/lower/check_lowers.h"
 #include "tessera/space/default_schedule.h"
 
 namespace tessera::driver {
@@ -32,7 +31,7 @@ Result<std::unique_ptr<measure::Measurer>> start_workers(std::vector<measure::Me
                                                          const target::Target& target,
                                                          measure::MeasureOptions options) {
   options.reference_schedule = [](const te::Dag& dag, const target::Target& machine) {
-    return space::default_schedule(dag, machine, lower::check_lowers);
+    return space::default_schedule(dag, machine);
   };
   return measure::start_local_measurer(std::move(tasks), target, options);
 }

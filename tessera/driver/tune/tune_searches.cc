@@ -5,7 +5,6 @@
 
 #include "tessera/driver/compile/shipped_model.h"
 #include "tessera/driver/tune/tune_costs.h"
-#include "tessera/lower/check_lowers.h"
 #include "tessera/support/hash.h"
 #include "tessera/target/cpus.h"
 
@@ -100,8 +99,8 @@ void TuneSearches::make_scheduler() {
 Result<void> TuneSearches::open(std::size_t t) {
   if (is_open(t)) return {};
   const task::Task& task = problem_.tasks[t].task;
-  Result<space::Space> space = space::make_space(task.dag, options_.target, lower::check_lowers,
-                                                 {.sources = options_.sources});
+  Result<space::Space> space =
+      space::make_space(task.dag, options_.target, {.sources = options_.sources});
   if (!space) return space.error().with_context(fmt::format("task {}", task.name));
   search::PolicyOptions policy_options = options_.policy_options;
   // A session that goes on must not draw again what the last one drew.

@@ -7,7 +7,6 @@
 #include "tessera/driver/tune/policy_run.h"
 #include "tessera/driver/tune/recorded_task.h"
 #include "tessera/driver/tune/trial_records.h"
-#include "tessera/lower/check_lowers.h"
 #include "tessera/record/database.h"
 #include "tessera/support/hash.h"
 
@@ -18,8 +17,8 @@ namespace {
 Result<std::optional<RecordedTask>> read_task(const record::Database& database,
                                               const task::Task& task,
                                               const SimulateOptions& options) {
-  TESSERA_TRY(space::Space made, space::make_space(task.dag, options.target, lower::check_lowers,
-                                                   {.sources = options.sources}));
+  TESSERA_TRY(space::Space made,
+              space::make_space(task.dag, options.target, {.sources = options.sources}));
   auto whole = std::make_unique<space::Space>(std::move(made));
   std::vector<RecordedTrial> trials;
   record::Filter filter;

@@ -9,7 +9,6 @@
 #include "tessera/driver/bench/bench_model.h"
 #include "tessera/driver/bench/bench_op.h"
 #include "tessera/driver/tune/tune_costs.h"
-#include "tessera/lower/check_lowers.h"
 #include "tessera/runtime/device/devices.h"
 #include "tessera/space/default_schedule.h"
 #include "tessera/target/fast_math.h"
@@ -115,8 +114,7 @@ Result<WholeModels::Built> WholeModels::build(std::size_t subject, const Selecti
   if (selection != nullptr) {
     model.schedule = [&](const task::Task& task) -> Result<schedule::Schedule> {
       const Finalist* f = finalist(task.key, *selection);
-      if (f == nullptr)
-        return space::default_schedule(task.dag, options_.target, lower::check_lowers);
+      if (f == nullptr) return space::default_schedule(task.dag, options_.target);
       return schedule::schedule_from_text(f->schedule);
     };
   }
@@ -407,7 +405,7 @@ Result<plan::Plan> WholeModels::plan(const Selection& selection) const {
       entry.earlier = !f->now;
     } else {
       TESSERA_TRY(const schedule::Schedule steps,
-                  space::default_schedule(task.dag, options_.target, lower::check_lowers));
+                  space::default_schedule(task.dag, options_.target));
       entry.schedule = schedule::to_text(steps);
     }
     plan.tasks[task.key] = std::move(entry);

@@ -100,7 +100,8 @@ Result<void> CpuDevice::launch(LoadedCode& code, std::span<void* const> memory) 
   return status == 0 ? Result<void>() : failed(kernel, status);
 }
 
-Result<std::unique_ptr<Recording>> CpuDevice::record(std::vector<Call> calls) {
+Result<std::unique_ptr<Recording>> CpuDevice::record(std::vector<Call> calls,
+                                                     const RecordingPlan& /*plan*/) {
   for (const Call& call : calls) provide_workspace(static_cast<const CpuKernel&>(*call.code));
   return std::unique_ptr<Recording>(std::make_unique<CpuRecording>(std::move(calls)));
 }

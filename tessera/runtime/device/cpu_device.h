@@ -44,7 +44,9 @@ class CpuDevice final : public Device {
   Result<std::unique_ptr<LoadedCode>> load(const Binary& binary) override;
   Result<void> launch(LoadedCode& code, std::span<void* const> memory) override;
   Result<void> synchronise() override { return {}; }
-  Result<std::unique_ptr<Recording>> record(std::vector<Call> calls) override;
+  using Device::record;
+  Result<std::unique_ptr<Recording>> record(std::vector<Call> calls,
+                                            const RecordingPlan& plan) override;
   Result<void> replay(Recording& recording) override;
   Result<double> time_replays(Recording& recording, int replays) override;
 

@@ -92,7 +92,7 @@ class CudaRecording final : public Recording {
   const Driver& driver_;
 };
 
-class CudaDevice final : public Device, public FetchingDevice {
+class CudaDevice final : public Device {
  public:
   CudaDevice(const Driver& driver, cuda::DeviceId device, target::Target target)
       : d_(driver), device_(device), target_(std::move(target)) {}
@@ -161,12 +161,9 @@ class CudaDevice final : public Device, public FetchingDevice {
     return d_.check("the kernels", d_.stream_wait(stream_));
   }
 
-  Result<std::unique_ptr<Recording>> record(std::vector<Call> calls) override {
-    return record_fetching(std::move(calls), {}, {});
-  }
-  Result<std::unique_ptr<Recording>> record_fetching(
-      std::vector<Call> calls, std::vector<Piece> fetched,
-      std::vector<std::vector<std::size_t>> after) override;
+  DeviceFeatures features() const override { return {.plans = true}; }
+  Result<std::unique_ptr<Recording>> record(std::vector<Call> calls,
+                                            const RecordingPlan& plan) override;
 
   Result<void> replay(Recording& recording) override {
     TESSERA_DO(bind());
@@ -400,9 +397,9 @@ Result<cuda::GraphExec> CudaDevice::fork_and_join(
 }
 
 // A graph: on a stream, small kernels would take as long as it takes to start them.
-Result<std::unique_ptr<Recording>> CudaDevice::record_fetching(
-    std::vector<Call> calls, std::vector<Piece> fetched,
-    std::vector<std::vector<std::size_t>> after) {
+Result<std::unique_ptr<Recording>> CudaDevice::record(std::vector<Call> calls,
+                                                      const RecordingPlan& plan) {
+  const auto& [fetched, after] = plan;
   TESSERA_DO(bind());
   for (const Call& call : calls)
     TESSERA_DO(provide_temporaries(static_cast<CudaCode&>(*call.code), call.memory.size()));

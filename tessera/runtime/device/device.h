@@ -25,6 +25,25 @@ struct Call {
   std::vector<void*> memory;
 };
 
+// Some bytes of a device's memory.
+struct Piece {
+  void* memory = nullptr;
+  std::size_t bytes = 0;
+};
+
+// What a recording may do besides running its calls in a row, by call; empty: nothing.
+struct RecordingPlan {
+  std::vector<Piece> fetched;  // brought into the second cache while the call runs, if its code can
+  // The call need only come after these calls and what they come after. Calls that may then run
+  // side by side bring their temporaries.
+  std::vector<std::vector<std::size_t>> after;
+};
+
+// What only some devices can.
+struct DeviceFeatures {
+  bool plans = false;  // recordings follow a RecordingPlan; elsewhere they run their calls in a row
+};
+
 // Calls in a row that a device has prepared once, to run them often; must not outlive the device,
 // the code or the memory.
 class Recording {
@@ -41,6 +60,7 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual const target::Target& target() const = 0;
+  virtual DeviceFeatures features() const { return {}; }
 
   // At least 64-byte aligned, of unspecified content. `bytes` may be 0.
   virtual Result<void*> allocate(std::size_t bytes) = 0;
@@ -58,7 +78,11 @@ class Device {
   virtual Result<void> launch(LoadedCode& code, std::span<void* const> memory) = 0;
   virtual Result<void> synchronise() = 0;
 
-  virtual Result<std::unique_ptr<Recording>> record(std::vector<Call> calls) = 0;
+  virtual Result<std::unique_ptr<Recording>> record(std::vector<Call> calls,
+                                                    const RecordingPlan& plan) = 0;
+  Result<std::unique_ptr<Recording>> record(std::vector<Call> calls) {
+    return record(std::move(calls), {});
+  }
   virtual Result<void> replay(Recording& recording) = 0;
   // Seconds that so many replays in a row take, by the device's clock, without the way there.
   virtual Result<double> time_replays(Recording& recording, int replays) = 0;

@@ -167,7 +167,8 @@ class OpenClDevice final : public Device {
 
   Result<void> synchronise() override { return d_.check("clFinish", d_.finish(queue_)); }
 
-  Result<std::unique_ptr<Recording>> record(std::vector<Call> calls) override {
+  Result<std::unique_ptr<Recording>> record(std::vector<Call> calls,
+                                            const RecordingPlan& /*plan*/) override {
     return std::unique_ptr<Recording>(std::make_unique<OpenClRecording>(std::move(calls)));
   }
 
