@@ -313,10 +313,11 @@ cmd_nightly() {
   say "the tests of every change"
   ctest --preset release || failed+=(tests)
   say "the tests that are only for the night"
-  ctest --test-dir build/release -L nightly --output-on-failure || failed+=(nightly)
-  (cmd_sanitize) || failed+=(sanitizers)
-  fuzzers=$(grep -rhoE '^tessera_fuzzer\(' --include=CMakeLists.txt tests | wc -l)
-  (cmd_fuzz $((3600 / (fuzzers > 0 ? fuzzers : 1)))) || failed+=(fuzzers)
+  ctest --test-dir build/release -L nightly --parallel "$(nproc)" --output-on-failure || failed+=(nightly)
+  # As processes of their own: left of `||` this one would go on after any command of theirs that fails.
+  ./do sanitize || failed+=(sanitizers)
+  fuzzers=$(grep -rhoE '^ *tessera_fuzzer\(' --include=CMakeLists.txt tests | wc -l)
+  ./do fuzz $((3600 / (fuzzers > 0 ? fuzzers : 1))) || failed+=(fuzzers)
   if [ ${#failed[@]} -gt 0 ]; then fail "nightly: ${failed[*]}"; fi
   say "nightly: all passed"
 }
@@ -444,7 +445,7 @@ cmd_lint() {
 }
 
 cmd_fuzz() {
-  local seconds=${1:-60} compiler fuzzer found=0
+  local seconds=${1:-60} compiler fuzzer found=0 failed=()
   [[ $seconds =~ ^[0-9]+$ ]] || { usage >&2; exit 2; }
   for compiler in clang++-14 clang++-18 clang++; do
     if command -v "$compiler" >/dev/null; then break; fi
@@ -462,9 +463,10 @@ cmd_fuzz() {
     say "${fuzzer##*/}: $seconds s"
     local dirs=("$corpus") seeds="tests/fuzz/corpus/$(basename "$fuzzer" _fuzzer)"
     if [ -d "$seeds" ]; then dirs+=("$seeds"); fi
-    "$fuzzer" -max_total_time="$seconds" -artifact_prefix="$corpus-" "${dirs[@]}"
+    "$fuzzer" -max_total_time="$seconds" -artifact_prefix="$corpus-" "${dirs[@]}" || failed+=("${fuzzer##*/}")
   done
   [ "$found" -eq 1 ] || fail "no fuzzer was built in build/fuzz/bin"
+  if [ ${#failed[@]} -gt 0 ]; then fail "fuzzers: ${failed[*]}; their inputs lie in build/fuzz/corpus"; fi
 }
 
 cmd_clean() {

@@ -1,0 +1,93 @@
+// What ./do nightly makes of parts that fail. The tools it calls are one script that notes how it
+// was called and fails where a test says so.
+#include <filesystem>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/cli/process.h"
+
+namespace tessera::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kTool = R"(#!/bin/bash
+echo "$0 $*" >>"$CALLS"
+if [[ $0 == */dpkg-query ]]; then echo installed; fi
+if [[ -n $FAILS && "$0 $*" =~ $FAILS ]]; then exit 1; fi
+)";
+
+class Nightly : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    write_file("tests/CMakeLists.txt", "foreach(folder support)\n");
+    write_file(
+        "tests/support/CMakeLists.txt",
+        "tessera_fuzzer(a SOURCES a.cc)\nif(ZLIB_FOUND)\n  tessera_fuzzer(b SOURCES b.cc)\n");
+    write_file("tessera/support/CMakeLists.txt", "tessera_library(support)\n");
+    write_file("tessera/support/parallel.cc", "std::thread t;\n");
+    for (const char* tool :
+         {"tools/cmake", "tools/ctest", "tools/dpkg-query", "tools/apt-get", "tools/clang++-14",
+          "build/debug/bin/support_tests", "build/tsan/bin/support_tests",
+          "build/fuzz/bin/a_fuzzer", "build/fuzz/bin/b_fuzzer"}) {
+      fs::permissions(write_file(tool, kTool), fs::perms::owner_all);
+    }
+    root_ = fs::path(write_file("calls", "")).parent_path();
+    fs::copy_file(fs::path(TESSERA_ROOT) / "do", root_ / "do",
+                  fs::copy_options::overwrite_existing);
+  }
+
+  // `fails`: what the calls that fail match.
+  Finished nightly(const std::string& fails) const {
+    return run_shell("PATH='" + (root_ / "tools").string() + "':$PATH CALLS='" + calls() +
+                     "' FAILS='" + fails + "' '" + (root_ / "do").string() + "' nightly");
+  }
+
+  std::string calls() const { return (root_ / "calls").string(); }
+
+ private:
+  fs::path root_;
+};
+
+TEST_F(Nightly, RunsEveryPart) {
+  const Finished done = nightly("");
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_NE(done.err.find("nightly: all passed"), std::string::npos) << done.err;
+  const std::string called = read_file(calls());
+  for (const char* call :
+       {"ctest --preset release", "-L nightly", "debug/bin/support_tests", "tsan/bin/support_tests",
+        "a_fuzzer -max_total_time=1800", "b_fuzzer -max_total_time=1800"}) {
+    EXPECT_NE(called.find(call), std::string::npos) << call << "\n" << called;
+  }
+}
+
+TEST_F(Nightly, NamesThePartsThatFail) {
+  const struct {
+    const char *fails, *part;
+  } cases[] = {
+      {"ctest --preset release", "nightly: tests\n"},
+      {"-L nightly", "nightly: nightly\n"},
+      {"debug/bin/support_tests", "nightly: sanitizers\n"},
+      {"build --preset tsan", "nightly: sanitizers\n"},
+      {"cmake --preset debug", "nightly: sanitizers\n"},
+      {"build --preset fuzz", "nightly: fuzzers\n"},
+      {"a_fuzzer", "nightly: fuzzers\n"},
+      {"ctest|support_tests|b_fuzzer", "nightly: tests nightly sanitizers fuzzers\n"},
+  };
+  for (const auto& [fails, part] : cases) {
+    const Finished done = nightly(fails);
+    EXPECT_EQ(done.code, 1) << fails << "\n" << done.err;
+    EXPECT_NE(done.err.find(part), std::string::npos) << fails << "\n" << done.err;
+    EXPECT_EQ(done.err.find("all passed"), std::string::npos) << fails << "\n" << done.err;
+  }
+}
+
+TEST_F(Nightly, AFuzzerThatFailsStopsNoOther) {
+  const Finished done = nightly("a_fuzzer");
+  EXPECT_NE(done.err.find("fuzzers: a_fuzzer;"), std::string::npos) << done.err;
+  EXPECT_NE(read_file(calls()).find("b_fuzzer"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tessera::cli
