@@ -270,6 +270,7 @@ cmd_sanitize() {
     esac
   done
   cmd_deps
+  export TESSERA_CACHE=off  # of the user, as ctest has it
   # Allocations that cannot be are errors of ours, not ends of the test.
   export ASAN_OPTIONS=allocator_may_return_null=1${ASAN_OPTIONS:+:$ASAN_OPTIONS}
   export TSAN_OPTIONS=allocator_may_return_null=1${TSAN_OPTIONS:+:$TSAN_OPTIONS}

@@ -13,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kTool = R"(#!/bin/bash
-echo "$0 $*" >>"$CALLS"
+echo "$0 $* cache:$TESSERA_CACHE" >>"$CALLS"
 if [[ $0 == */dpkg-query ]]; then echo installed; fi
 if [[ -n $FAILS && "$0 $*" =~ $FAILS ]]; then exit 1; fi
 )";
@@ -40,8 +40,8 @@ class Nightly : public ::testing::Test {
 
   // `fails`: what the calls that fail match.
   Finished nightly(const std::string& fails) const {
-    return run_shell("PATH='" + (root_ / "tools").string() + "':$PATH CALLS='" + calls() +
-                     "' FAILS='" + fails + "' '" + (root_ / "do").string() + "' nightly");
+    return run_shell("TESSERA_CACHE= PATH='" + (root_ / "tools").string() + "':$PATH CALLS='" +
+                     calls() + "' FAILS='" + fails + "' '" + (root_ / "do").string() + "' nightly");
   }
 
   std::string calls() const { return (root_ / "calls").string(); }
@@ -56,8 +56,9 @@ TEST_F(Nightly, RunsEveryPart) {
   EXPECT_NE(done.err.find("nightly: all passed"), std::string::npos) << done.err;
   const std::string called = read_file(calls());
   for (const char* call :
-       {"ctest --preset release", "-L nightly", "debug/bin/support_tests", "tsan/bin/support_tests",
-        "a_fuzzer -max_total_time=1800", "b_fuzzer -max_total_time=1800"}) {
+       {"ctest --preset release", "-L nightly", "debug/bin/support_tests --gtest_brief=1 cache:off",
+        "tsan/bin/support_tests", "a_fuzzer -max_total_time=1800",
+        "b_fuzzer -max_total_time=1800"}) {
     EXPECT_NE(called.find(call), std::string::npos) << call << "\n" << called;
   }
 }
