@@ -186,5 +186,21 @@ INSTANTIATE_TEST_SUITE_P(
                       Refusal{"AlignOffset", "storage_align C 0 8 8", "offset in 0..factor-1"}),
     name_of);
 
+TEST(ScalarRefusal, ALaidOutScalarHasNoStrideToAlign) {
+  te::DagBuilder b("scalar");
+  const ir::Buffer a = b.input("A", DType::kF32, {4});
+  const ir::Buffer s =
+      b.reduce("S", te::Reducer::kSum, {}, {{"k", 4}},
+               [&](const te::Indices&, const te::Indices& r) { return te::at(a, {r[0]}); });
+  const ir::Buffer y = b.compute("Y", {}, [&](const te::Indices&) { return te::at(s, {}); });
+  const auto schedule = schedule_from_text("layout S\nstorage_align S 0 8 0\n");
+  ASSERT_TRUE(schedule.ok()) << schedule.error().message;
+  const auto state = apply(b.build({y}), *schedule);
+  ASSERT_FALSE(state.ok()) << "not refused";
+  EXPECT_NE(state.error().message.find("dimension 0 has no stride to align (rank 0)"),
+            std::string::npos)
+      << state.error().message;
+}
+
 }  // namespace
 }  // namespace tessera::schedule

@@ -51,7 +51,8 @@ Result<void> StorageAlign::apply(State& state) const {
   int last = rank - 1;  // as stored
   for (const ir::Buffer& b : s->op.outputs) {
     const auto layout = state.layouts.find(b);
-    if (layout != state.layouts.end() && static_cast<int>(layout->second.size()) == rank)
+    if (rank > 0 && layout != state.layouts.end() &&
+        static_cast<int>(layout->second.size()) == rank)
       last = layout->second.back().dim;
   }
   if (dim < 0 || dim >= rank || dim == last)
