@@ -48,8 +48,9 @@ class BarrierPlacer {
     if (!form) return a;
     a.lo = a.hi = a.constant = form->constant;
     for (const auto& [var, coefficient] : form->coefficients) {
-      const auto thread = std::find_if(threads_.begin(), threads_.end(),
-                                       [&](const ThreadVar& t) { return t.var.get() == var; });
+      const auto thread =
+          std::find_if(threads_.begin(), threads_.end(),
+                       [var = var](const ThreadVar& t) { return t.var.get() == var; });
       if (thread != threads_.end()) {
         a.per_thread[static_cast<std::size_t>(thread - threads_.begin())] = coefficient;
         continue;

@@ -76,7 +76,7 @@ ir::Stmt swizzle_tiles(const ir::Stmt& s, Result<void>* result) {
   std::set<ir::Buffer> tiles;
   ir::for_each_expr(s, [&](const ir::Expr& e) {
     if (!ir::is_group_product(e)) return;
-    for (const std::size_t i : {1, 2}) {
+    for (const std::size_t i : {1U, 2U}) {
       const auto* tile = e.as<ir::Call>()->args[i].as<ir::Call>();
       tiles.insert(tile->args[0].as<ir::Load>()->buffer);
     }

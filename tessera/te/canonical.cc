@@ -259,15 +259,16 @@ class Painter {
   // Whatever the colours, its operands stay where they are written.
   bool keeps_order(const Op& op) {
     const auto [it, added] = keeps_order_.try_emplace(&op, true);
-    if (!added) return it->second;
+    bool& keeps = it->second;
+    if (!added) return keeps;
     const Signature signature(op, colours_, reads_);
     for (const Expr& value : op.values) {
       ir::for_each_expr(value, [&](const Expr& e) {
         const auto* b = e.as<ir::Binary>();
-        if (b && it->second && signature.may_swap(*b)) it->second = false;
+        if (b && keeps && signature.may_swap(*b)) keeps = false;
       });
     }
-    return it->second;
+    return keeps;
   }
 
   // One text with the colour of each buffer blanked in turn.
