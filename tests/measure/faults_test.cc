@@ -349,14 +349,11 @@ TEST(Faults, ACandidateHasLimits) {
   EXPECT_EQ(m.outcome, Outcome::kOk) << m.reason;
 }
 
-// Waits for the named worker to be at work on its first try, and kills it.
-void kill_worker(const char* name) {
-  std::vector<pid_t> found;
-  ASSERT_TRUE(eventually([&] {
-    found = descendants(getpid(), name);
-    return !found.empty();
-  }));
-  std::this_thread::sleep_for(100ms);
+// Waits until the named worker left its mark, a file, and kills it.
+void kill_worker(const char* name, const std::string& mark) {
+  ASSERT_TRUE(eventually([&] { return access(mark.c_str(), F_OK) == 0; })) << mark;
+  const std::vector<pid_t> found = descendants(getpid(), name);
+  ASSERT_FALSE(found.empty()) << name;
   for (const pid_t pid : found) kill(pid, SIGKILL);
 }
 
@@ -378,8 +375,8 @@ TEST(Faults, AWorkerKilledFromOutsideIsReplacedAndTheTrialRepeated) {
   };
   const auto measurer = start({dag_of(kMatmul)}, options);
   measurer->submit({{.id = 1}});
-  kill_worker("tessera-build");
-  kill_worker("tessera-run");
+  kill_worker("tessera-build", base + "/build");
+  kill_worker("tessera-run", base + "/run");
   const auto all = collect_all(*measurer);
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0].outcome, Outcome::kOk) << all[0].reason;
