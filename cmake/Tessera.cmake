@@ -73,6 +73,13 @@ function(tessera_test folder)
     ENVIRONMENT TESSERA_CACHE=off)  # of the user: tests that want one have their own
 endfunction()
 
+# tessera_long(FOLDER FILTER TIMES): a nightly test that runs those tests of the folder many times, in random orders.
+function(tessera_long folder filter times)
+  add_test(NAME ${folder}_long COMMAND ${folder}_tests --gtest_filter=${filter} --gtest_repeat=${times} --gtest_shuffle
+    --gtest_brief=1)
+  set_tests_properties(${folder}_long PROPERTIES LABELS nightly TIMEOUT 3600 ENVIRONMENT TESSERA_CACHE=off)
+endfunction()
+
 # tessera_fuzzer(NAME SOURCES ... DEPS ...): bin/NAME_fuzzer, a libFuzzer binary; only in the fuzz preset. Begins with the
 # seeds in tests/fuzz/corpus/NAME; a nightly test runs it for a minute.
 function(tessera_fuzzer name)

@@ -24,7 +24,7 @@ Measurement measure_one(Measurer& measurer, Trial trial);
 // Living processes below `ancestor` (not zombies) whose name is `name`; empty: any.
 std::vector<pid_t> descendants(pid_t ancestor, const std::string& name);
 bool is_alive(pid_t pid);
-// Waits until the condition holds; false after some seconds.
+// Waits until the condition holds; false after a minute.
 bool eventually(const std::function<bool()>& condition);
 
 }  // namespace tessera::measure
