@@ -250,6 +250,13 @@ touched_folders() {
 # Whether sources of the folder start threads or share memory between them.
 has_threads() { grep -rqE 'std::(j?thread|atomic|mutex)|pthread_|support/parallel\.h' --include='*.cc' --include='*.c' --include='*.h' "tessera/$1"; }
 
+# Whether the preset builds tests of the folder: those of the trainer need libtorch.
+has_tests() {
+  local targets
+  targets=$(cmake --build --preset "$1" --target help) || return 0  # building them says why
+  grep -q "^$2_tests:" <<<"$targets"
+}
+
 # sanitize_folder PRESET FOLDER [SECONDS]: 124 when it did not end in that time.
 sanitize_folder() {
   local limit=()
@@ -289,6 +296,10 @@ cmd_sanitize() {
       if [ "$budget" -gt 0 ]; then seconds=($((budget - (SECONDS - start)))); fi
       if [ "${seconds[0]-1}" -le 0 ]; then
         left+=("$folder ($preset)")
+        continue
+      fi
+      if ! has_tests "$preset" "$folder"; then
+        say "$folder, preset $preset: not built here (./do deps --train)"
         continue
       fi
       say "$folder, preset $preset"

@@ -15,17 +15,20 @@ namespace fs = std::filesystem;
 constexpr const char* kTool = R"(#!/bin/bash
 echo "$0 $* cache:$TESSERA_CACHE" >>"$CALLS"
 if [[ $0 == */dpkg-query ]]; then echo installed; fi
+if [[ $* == *"--target help" ]]; then echo "support_tests: phony"; fi
 if [[ -n $FAILS && "$0 $*" =~ $FAILS ]]; then exit 1; fi
 )";
 
 class Nightly : public ::testing::Test {
  protected:
   void SetUp() override {
-    write_file("tests/CMakeLists.txt", "foreach(folder support)\n");
+    write_file("tests/CMakeLists.txt", "foreach(folder support train)\n");
     write_file(
         "tests/support/CMakeLists.txt",
         "tessera_fuzzer(a SOURCES a.cc)\nif(ZLIB_FOUND)\n  tessera_fuzzer(b SOURCES b.cc)\n");
+    write_file("tests/train/CMakeLists.txt", "tessera_test(train)\n");
     write_file("tessera/support/CMakeLists.txt", "tessera_library(support)\n");
+    write_file("tessera/train/CMakeLists.txt", "tessera_library(train)\n");
     write_file("tessera/support/parallel.cc", "std::thread t;\n");
     for (const char* tool :
          {"tools/cmake", "tools/ctest", "tools/dpkg-query", "tools/apt-get", "tools/clang++-14",
@@ -61,6 +64,12 @@ TEST_F(Nightly, RunsEveryPart) {
         "b_fuzzer -max_total_time=1800"}) {
     EXPECT_NE(called.find(call), std::string::npos) << call << "\n" << called;
   }
+}
+
+TEST_F(Nightly, FoldersThatAreNotBuiltHereAreNamedAndPassedOver) {
+  const Finished done = nightly("");
+  EXPECT_NE(done.err.find("train, preset debug: not built here"), std::string::npos) << done.err;
+  EXPECT_EQ(read_file(calls()).find("--target train_tests"), std::string::npos);
 }
 
 TEST_F(Nightly, NamesThePartsThatFail) {
