@@ -129,6 +129,17 @@ TEST_F(PrepareModel, AnotherFileOrOptionIsAnotherModel) {
   options_.load.passes.rules.winograd = false;
   EXPECT_FALSE(was_found(prepare()));
   options_.load.passes.rules.winograd = true;
+  const std::int64_t integers = options_.load.integer_products;
+  options_.load.integer_products = integers + 4;
+  EXPECT_FALSE(was_found(prepare()));
+  options_.load.integer_products = integers;
+  for (std::int64_t plan::Rules::*rule :
+       {&plan::Rules::split_products, &plan::Rules::split_rows, &plan::Rules::split_columns}) {
+    const std::int64_t usual = options_.load.passes.rules.*rule;
+    options_.load.passes.rules.*rule = usual + 1;
+    EXPECT_FALSE(was_found(prepare()));
+    options_.load.passes.rules.*rule = usual;
+  }
   options_.load.optimize = false;
   EXPECT_FALSE(was_found(prepare()));
   options_.load.optimize = true;

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
-
-#include <fmt/ranges.h>
+#include <map>
 
 #include "tessera/onnx/model_files.h"
 #include "tessera/support/byte_stream.h"
@@ -32,44 +31,80 @@ std::string identify(const std::string& spec) {
   return digest.empty() ? "" : fmt::format("file {} {}", path.string(), digest);
 }
 
-void write_import(ByteWriter& key, const onnx::ImportOptions& import) {
-  for (const auto& [name, shape] : import.shapes) {
-    key.text("shape " + name);
-    key.text(to_text(shape));
-  }
-  for (const auto& [name, size] : import.symbols) {
-    key.text("dim " + name);
-    key.number(size);
-  }
-  for (const auto& [name, tensor] : import.values) {
-    key.text("value " + name);
-    key.text(to_text(graph::TensorType{tensor.dtype(), tensor.shape()}));
-    key.text({static_cast<const char*>(tensor.data()), tensor.bytes()});
-  }
-  for (const auto& [name, text] : import.literals) {
-    key.text("literal " + name);
-    key.text(text);
-  }
-  key.text("import");
-  key.number(import.assumed_size.value_or(-1));
-  key.number(import.override_declared ? 1 : 0);
-  key.number(import.builder.fold_limit);
-  key.number(import.max_nodes);
-  key.number(import.max_loop_steps);
-  key.number(import.unrolled_nodes);
-}
+// The key of a model, out of every member of its options: each function names all members of its
+// struct, so that one more does not compile before somebody says whether code follows from it.
+class Key {
+ public:
+  explicit Key(const std::string& identity) { add(identity); }
+  std::string take() const { return writer_.bytes(); }
 
-void write_passes(ByteWriter& key, const graph::PassOptions& passes) {
-  const plan::Rules& r = passes.rules;
-  key.text(fmt::format("stop {} skip {} reassociate {} floats {}", passes.stop_after,
-                       fmt::join(passes.skip, " "), passes.allow_reassociation,
-                       to_text(passes.floats)));
-  key.text(fmt::format("rules {} {} {} {} {} {} {} {} {} {} {} {}", r.winograd,
-                       r.winograd_min_channels, r.winograd_min_size, r.winograd_depth,
-                       r.winograd_windows, r.winograd_transposed, r.flops_per_byte,
-                       r.pointwise_as_product, r.merge_contractions, r.slices_in_place,
-                       r.attention_keys, r.moves_inside));
-}
+  template <class... T>
+  void operator()(const T&... values) {
+    (add(values), ...);
+  }
+
+  void add(bool value) { writer_.number(value ? 1 : 0); }
+  void add(int value) { writer_.number(value); }
+  void add(std::int64_t value) { writer_.number(value); }
+  void add(double value) { writer_.text(fmt::format("{}", value)); }
+  void add(DType value) { writer_.text(to_text(value)); }
+  void add(const std::string& value) { writer_.text(value); }
+  void add(const Shape& value) { writer_.text(to_text(value)); }
+  void add(const HostTensor& tensor) {
+    writer_.text(to_text(graph::TensorType{tensor.dtype(), tensor.shape()}));
+    writer_.text({static_cast<const char*>(tensor.data()), tensor.bytes()});
+  }
+  void add(const std::vector<std::string>& values) {
+    writer_.number(static_cast<std::int64_t>(values.size()));
+    for (const std::string& value : values) add(value);
+  }
+  template <class T>
+  void add(const std::optional<T>& value) {
+    add(value.has_value());
+    if (value) add(*value);
+  }
+  template <class T>
+  void add(const std::map<std::string, T>& values) {
+    writer_.number(static_cast<std::int64_t>(values.size()));
+    for (const auto& [name, value] : values) (*this)(name, value);
+  }
+
+  void add(const onnx::ImportOptions& import) {
+    const auto& [shapes, symbols, assumed_size, values, literals, override_declared, builder, warn,
+                 max_nodes, max_loop_steps, unrolled_nodes] = import;
+    const auto& [evaluate, fold_limit] = builder;
+    (void)warn, (void)evaluate;  // key_of refuses the latter
+    (*this)(shapes, symbols, assumed_size, values, literals, override_declared, fold_limit,
+            max_nodes, max_loop_steps, unrolled_nodes);
+  }
+  void add(const plan::Rules& rules) {
+    const auto& [winograd, min_channels, min_size, depth, windows, transposed, flops_per_byte,
+                 pointwise_as_product, merge_contractions, slices_in_place, moves_inside,
+                 attention_keys, split_products, split_rows, split_columns] = rules;
+    (*this)(winograd, min_channels, min_size, depth, windows, transposed, flops_per_byte,
+            pointwise_as_product, merge_contractions, slices_in_place, moves_inside, attention_keys,
+            split_products, split_rows, split_columns);
+  }
+  void add(const graph::PassOptions& passes) {
+    const auto& [print_after, stop_after, skip, verify, allow_reassociation, floats, rules,
+                 decider] = passes;
+    (void)print_after, (void)verify, (void)decider;
+    (*this)(stop_after, skip, allow_reassociation, floats, rules);
+  }
+  void add(const LoadOptions& load) {
+    const auto& [import, passes, optimize, integer_products, cache] = load;
+    (void)cache;
+    (*this)(import, passes, optimize, integer_products);
+  }
+  void add(const task::PartitionOptions& partition) {
+    const auto& [fuse, max_nodes, attention_keys, moves_inside, decider] = partition;
+    (void)decider;
+    (*this)(fuse, max_nodes, attention_keys, moves_inside);
+  }
+
+ private:
+  ByteWriter writer_;
+};
 
 // Empty: such a model is not kept.
 std::string key_of(ModelSource& source, const PrepareOptions& options) {
@@ -78,18 +113,10 @@ std::string key_of(ModelSource& source, const PrepareOptions& options) {
   const bool decided = options.load.passes.decider || build.partition.decider || build.schedule;
   if (!build.cache || !told || decided || options.load.import.builder.evaluate) return "";
   if (source.identity().empty()) return "";
-  ByteWriter key;
-  key.text(source.identity());
-  write_import(key, options.load.import);
-  write_passes(key, options.load.passes);
-  key.text(fmt::format("optimize {} fuse {} {} {} {}", options.load.optimize, build.partition.fuse,
-                       build.partition.max_nodes, build.partition.attention_keys,
-                       build.partition.moves_inside));
-  if (options.plan) {
-    key.text(options.plan->strict() ? "strict" : "plan");
-    key.text(plan::to_json(options.plan->plan()));
-  }
-  return kernel::KernelCache::key(options.target, build.codegen, "model " + key.bytes(), "");
+  Key key(source.identity());
+  key(options.load, build.partition);
+  if (options.plan) key(options.plan->strict(), plan::to_json(options.plan->plan()));
+  return kernel::KernelCache::key(options.target, build.codegen, "model " + key.take(), "");
 }
 
 // Why a model is not kept, and what changes that.
