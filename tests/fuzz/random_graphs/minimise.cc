@@ -95,8 +95,10 @@ class Minimiser {
   // The first value that fails by itself: as early in the graph as possible.
   bool one_output() {
     const onnx::Graph& g = best_.model.graph;
+    const Result<Trace> trace = trace_case(best_);
     for (const onnx::Node& node : g.nodes) {
       for (const std::string& name : node.outputs) {
+        if (trace.ok() && !trace->has(name)) continue;  // sequences are no outputs
         if (g.outputs.size() == 1 && g.outputs[0].name == name) return false;
         Case next = best_;
         next.model.graph.outputs = {onnx::testing::output(name)};

@@ -1,5 +1,6 @@
 // The generator draws what it promises, and the minimiser leaves only what fails.
 #include <algorithm>
+#include <limits>
 
 #include <gtest/gtest.h>
 
@@ -95,6 +96,35 @@ TEST(Minimise, LeavesTheNodeThatFails) {
     }
   }
   EXPECT_EQ(found, 3);
+}
+
+TEST(Minimise, MakesNoSequenceAnOutput) {
+  using namespace onnx::testing;
+  Case c;
+  onnx::Node split = make_node("SplitToSequence", {"x"}, {"parts"});
+  onnx::Node pick = make_node("SequenceAt", {"parts", "first"}, {"y"});
+  HostTensor first(DType::kI64, {});
+  c.model = make_model(
+      make_graph({value_info("x", DType::kF32, {3})}, {split, pick}, {"y"}, {{"first", first}}));
+  c.inputs["x"] = HostTensor(DType::kF32, {3});
+  ASSERT_EQ(check_graph(c, {.compile = false}), "");
+  const Case small = minimise(c, [](const Case& next) { return trace_case(next).ok(); });
+  ASSERT_EQ(small.model.graph.outputs.size(), 1u);
+  EXPECT_EQ(small.model.graph.outputs[0].name, "y");
+}
+
+TEST(CheckGraph, InfinitiesAndNansThatPassThroughAreTheSame) {
+  using namespace onnx::testing;
+  Case c;
+  c.model = make_model(make_graph({value_info("x", DType::kF32, {4})},
+                                  {make_node("IsNaN", {"x"}, {"y"})}, {"y", "x"}));
+  HostTensor x(DType::kF32, {4});
+  x.set_float(0, std::numeric_limits<double>::infinity());
+  x.set_float(1, -std::numeric_limits<double>::infinity());
+  x.set_float(2, std::numeric_limits<double>::quiet_NaN());
+  x.set_float(3, 1);
+  c.inputs["x"] = x;
+  EXPECT_EQ(check_graph(c, {}), "");
 }
 
 TEST(CheckGraph, SaysWhichWayFailed) {
