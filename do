@@ -280,7 +280,8 @@ cmd_sanitize() {
   export TESSERA_CACHE=off  # of the user, as ctest has it
   # Allocations that cannot be are errors of ours, not ends of the test.
   export ASAN_OPTIONS=allocator_may_return_null=1${ASAN_OPTIONS:+:$ASAN_OPTIONS}
-  export TSAN_OPTIONS=allocator_may_return_null=1${TSAN_OPTIONS:+:$TSAN_OPTIONS}
+  # XGBoost and libtorch run their threads by an OpenMP that the thread sanitizer cannot follow.
+  export TSAN_OPTIONS=ignore_noninstrumented_modules=1:allocator_may_return_null=1${TSAN_OPTIONS:+:$TSAN_OPTIONS}
   if [ -n "$since" ]; then
     folders=$(tested_folders | grep -xF -f <(touched_folders "$since") || true)
   else
