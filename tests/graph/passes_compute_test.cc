@@ -273,6 +273,27 @@ TEST(SelectAlgorithms, TakesWhatWasDecided) {
   }
 }
 
+// Whoever asks for shapes alone counts the kernels that a model has.
+TEST(SelectAlgorithms, WeightsThatAreNotComputedStayDifferent) {
+  Net net;
+  const ValueId x = net.input({1, 7, 7, 4});
+  std::vector<ValueId> outputs;
+  for (int i = 0; i < 2; ++i) {
+    outputs.push_back(net.op(
+        "conv", {x, net.weights({5, 4, 3, 3})},
+        {{"before", Integers{1, 1}}, {"after", Integers{1, 1}}, {"layout", std::string("nhwc")}}));
+  }
+  const Graph g = net.finish(outputs);
+  const auto winograds = [&] {
+    Graph made = g;
+    EXPECT_TRUE(optimize(made, decided({{"convolutions", "winograd4"}})).ok());
+    return count(made, "conv_winograd");
+  };
+  EXPECT_EQ(winograds(), 2);
+  const ShapesOnly quick;
+  EXPECT_EQ(winograds(), 2);
+}
+
 TEST(SelectAlgorithms, OtherWindowsTakeWhatWasDecided) {
   Net net;
   const Graph g = net.finish({net.op(

@@ -16,7 +16,7 @@ std::optional<plan::Point> algorithm_point(const Graph& graph, const Node& node,
 std::optional<std::string> algorithm_key(const Graph& graph, const Node& node);
 
 // While one lives, passes of this thread leave the weights that algorithms want in another form
-// uncomputed, and only their shapes are right: for those who ask which kernels many plans lead to.
+// uncomputed, and only their shapes are right: for those who ask which kernels plans lead to.
 class ShapesOnly {
  public:
   ShapesOnly();

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 #include <string_view>
 
 #include "tessera/graph/passes/algorithms.h"
@@ -48,10 +49,22 @@ plan::Convolution describe(const Graph& g, const Node& conv) {
 
 thread_local bool shapes_only = false;
 
+// Stands for weights that are not computed. It is like no other, so that nodes that read different
+// weights stay different.
+HostTensor uncomputed(DType dtype, const Shape& shape) {
+  thread_local std::uint64_t number = 0;
+  HostTensor t(dtype, shape);
+  ++number;
+  std::memcpy(t.data(), &number, std::min(t.bytes(), sizeof(number)));
+  return t;
+}
+
 Result<ValueId> to_winograd(Editor& e, const Node& conv, int m) {
   const HostTensor& w = *e.constant_of(conv.inputs[1]);
-  HostTensor u(w.dtype(), te::winograd_weights_shape(w.shape(), m));
-  if (!shapes_only) {
+  HostTensor u;
+  if (shapes_only) {
+    u = uncomputed(w.dtype(), te::winograd_weights_shape(w.shape(), m));
+  } else {
     TESSERA_TRY(u, te::winograd_weights(w, m));
   }
   const std::size_t rank = w.shape().size() - 2;
@@ -65,8 +78,10 @@ Result<ValueId> to_transposed_winograd(Editor& e, const Node& conv,
                                        const plan::Convolution& described, int m) {
   const HostTensor& w = *e.constant_of(conv.inputs[1]);
   const std::vector<te::TransposedWindow> windows = plan::transposed_windows(described);
-  HostTensor u(w.dtype(), te::winograd_weights_shape(w.shape(), windows, m));
-  if (!shapes_only) {
+  HostTensor u;
+  if (shapes_only) {
+    u = uncomputed(w.dtype(), te::winograd_weights_shape(w.shape(), windows, m));
+  } else {
     TESSERA_TRY(u, te::winograd_weights(w, windows, m));
   }
   return e.add("conv_transpose_winograd", {conv.inputs[0], e.constant(std::move(u))},
@@ -92,7 +107,7 @@ Result<Factors> to_columns(Editor& e, const Node& conv) {
   const Shape w = e.shape(conv.inputs[1]);
   const std::size_t rank = w.size() - 2;
   const HostTensor& weights = *e.constant_of(conv.inputs[1]);
-  HostTensor packed = shapes_only ? HostTensor(weights.dtype(), te::column_weights_shape(w))
+  HostTensor packed = shapes_only ? uncomputed(weights.dtype(), te::column_weights_shape(w))
                                   : te::column_weights(weights);
   TESSERA_TRY(const ValueId image, e.add("columns", {conv.inputs[0]},
                                          {{"window", Shape(w.begin() + 2, w.end())},
