@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tessera/graph/passes/algorithms.h"
+
 namespace tessera::cli {
 
 Result<task::PlannedGraph> plan_model(const ModelArgs& args, const target::Target& target,
@@ -11,6 +13,7 @@ Result<task::PlannedGraph> plan_model(const ModelArgs& args, const target::Targe
   TESSERA_TRY(graph::Graph graph, driver::load_graph(args.model, load));
   task::PartitionOptions partition;
   partition.fuse = fuse;
+  const graph::ShapesOnly quick;  // no command that lists kernels shows their weights
   return task::apply_plan(std::move(graph), load.passes, partition, {});
 }
 
