@@ -204,7 +204,8 @@ std::vector<Row> rows(const Options& o) {
              info = model_step("info");
   std::vector<Row> all = {
       model_row("gpt", "layers", {4, 16, 64, 256}, {4, 16}, {tasks, run, compile_step()}),
-      model_row("convolutions", "nodes", {10, 30, 100}, {4, 12}, {tasks, run, compile_step()}),
+      model_row("convolutions", "nodes", {30, 100, 300, 1000}, {4, 12},
+                {tasks, run, compile_step()}),
       model_row("chain", "nodes", {100, 1000, 10'000}, {100, 1000}, {tasks, run}),
       model_row("fan_out", "nodes", {200, 2000, 20'000}, {200, 2000}, {tasks, run}),
       model_row("concat", "inputs", {100, 300, 1000, 3000, 20'000}, {30, 100}, {tasks, run}),
