@@ -4,7 +4,6 @@
 #include <cctype>
 #include <iterator>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include <fmt/ranges.h>
@@ -38,17 +37,21 @@ bool is_commutative(ir::BinaryOp op) {
   }
 }
 
-// The buffers that expressions read, each looked at once: transforms are long.
+// The buffers that expressions read, each looked at once: transforms are long sums.
 class Reads {
  public:
   const std::set<ir::Buffer>& of(const Expr& e) {
     const auto known = known_.try_emplace(e.get());
     std::set<ir::Buffer>& buffers = known.first->second;
-    if (known.second) {
-      ir::for_each_expr(e, [&](const Expr& x) {
-        if (const auto* load = x.as<ir::Load>()) buffers.insert(load->buffer);
-      });
+    if (!known.second) return buffers;
+    if (const auto* binary = e.as<ir::Binary>()) {
+      buffers = of(binary->a);
+      for (const ir::Buffer& b : of(binary->b)) buffers.insert(b);
+      return buffers;
     }
+    ir::for_each_expr(e, [&](const Expr& x) {
+      if (const auto* load = x.as<ir::Load>()) buffers.insert(load->buffer);
+    });
     return buffers;
   }
 
@@ -89,9 +92,13 @@ class Signature {
   void write(const Expr& e, std::string& out, std::vector<Spot>* spots = nullptr) const {
     const auto to = std::back_inserter(out);
     switch (e.kind()) {
-      case ir::ExprKind::kIntImm:
-        fmt::format_to(to, "{}:{}", to_text(e.dtype()), e.as<ir::IntImm>()->value);
+      case ir::ExprKind::kIntImm: {
+        const fmt::format_int value(e.as<ir::IntImm>()->value);
+        out += to_text(e.dtype());
+        out += ':';
+        out.append(value.data(), value.size());
         return;
+      }
       case ir::ExprKind::kFloatImm:
         fmt::format_to(to, "{}:{}", to_text(e.dtype()), e.as<ir::FloatImm>()->value);
         return;
@@ -100,7 +107,9 @@ class Signature {
         if (it == axes_.end()) {
           out += e.as<ir::Var>()->name;
         } else {
-          fmt::format_to(to, "#{:02}", it->second);
+          const fmt::format_int number(it->second);
+          out += it->second < 10 ? "#0" : "#";
+          out.append(number.data(), number.size());
         }
         return;
       }
@@ -121,7 +130,7 @@ class Signature {
       case ir::ExprKind::kLoad: {
         const auto* load = e.as<ir::Load>();
         if (spots) spots->push_back({out.size(), load->buffer});
-        fmt::format_to(to, "{:016x}", colours_.at(load->buffer));
+        out += to_hex(colours_.at(load->buffer));
         return write_list(load->indices, out, spots, "[]");
       }
       case ir::ExprKind::kCall: {
@@ -136,7 +145,7 @@ class Signature {
 
   // What an operator writes by itself (a transform of one tensor) stays; operands of the graph are
   // different tensors, or a tensor and a number.
-  bool swapped(const ir::Binary& node) const { return may_swap(node) && key(node.b) < key(node.a); }
+  bool swapped(const ir::Binary& node) const { return may_swap(node) && before(node.b, node.a); }
   bool may_swap(const ir::Binary& node) const {
     if (!is_commutative(node.op)) return false;
     const std::set<ir::Buffer>&a = reads_.of(node.a), &b = reads_.of(node.b);
@@ -158,18 +167,25 @@ class Signature {
 
   // What is computed comes before what is given, that before constants, numbers last. Then the
   // operand that runs along the earlier axes, as products are written.
-  std::tuple<int, std::string, std::string> key(const Expr& e) const {
+  bool before(const Expr& a, const Expr& b) const {
+    const auto place_a = place(a), place_b = place(b);
+    return place_a != place_b ? place_a < place_b : (*this)(a) < (*this)(b);
+  }
+
+  std::pair<int, std::string> place(const Expr& e) const {
     int rank = 3;
     std::string indices;
     ir::for_each_expr(e, [&](const Expr& x) {
       const auto* load = x.as<ir::Load>();
       if (!load) return;
       rank = std::min(rank, static_cast<int>(colours_.at(load->buffer) >> 62));
-      std::string places;
-      write_list(load->indices, places, nullptr);
-      indices += places.substr(1, places.size() - 2) + ";";
+      for (std::size_t i = 0; i < load->indices.size(); ++i) {
+        if (i > 0) indices += ',';
+        write(load->indices[i], indices);
+      }
+      indices += ';';
     });
-    return {rank, indices, (*this)(e)};
+    return {rank, std::move(indices)};
   }
 
   const Colours& colours_;
@@ -207,8 +223,14 @@ class Painter {
     colours_[buffer] = (hash_bytes(text) >> 2) | (rank_.at(buffer) << 62);
   }
 
-  std::string describe(const Op& op, std::vector<Spot>* spots = nullptr) {
-    std::string text = to_text(op.reducer);
+  struct Written {
+    std::string text;
+    std::vector<Spot> spots;
+  };
+
+  Written write(const Op& op) {
+    Written out;
+    std::string& text = out.text = to_text(op.reducer);
     for (const auto* axes : {&op.axes, &op.reduce_axes}) {
       text += " /";
       for (const Axis& a : *axes) text += fmt::format(" {}", a.extent);
@@ -216,13 +238,24 @@ class Painter {
     const Signature signature(op, colours_, reads_);
     for (const Expr& value : op.values) {
       text += " | ";
-      signature.write(value, text, spots);
+      signature.write(value, text, &out.spots);
     }
-    return text;
+    return out;
+  }
+
+  // As the colours are now. Where operands keep their order, they alone change between rounds.
+  const Written& describe(const Op& op) {
+    const auto [it, added] = written_.try_emplace(&op);
+    if (added || !keeps_order(op)) return it->second = write(op);
+    for (const Spot& spot : it->second.spots) {
+      const std::string colour = to_hex(colours_.at(spot.buffer));
+      it->second.text.replace(spot.at, colour.size(), colour);
+    }
+    return it->second;
   }
 
   void look_up(const Op& op) {
-    const std::string text = describe(op);
+    const std::string& text = describe(op).text;
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
       paint(op.outputs[i], fmt::format("{} {:x} {}", i, colours_.at(op.outputs[i]), text));
     }
@@ -243,7 +276,7 @@ class Painter {
       }
       for (const ir::Buffer& b : read) {
         const std::uint64_t colour = std::exchange(colours_.at(b), rank_.at(b) << 62);
-        uses[b].push_back(made + describe(op));
+        uses[b].push_back(made + describe(op).text);
         colours_.at(b) = colour;
       }
     }
@@ -274,12 +307,11 @@ class Painter {
   // One text with the colour of each buffer blanked in turn.
   void note_uses(const Op& op, const std::string& made,
                  std::map<ir::Buffer, std::vector<std::string>>& uses) {
-    std::vector<Spot> spots;
-    const std::string text = describe(op, &spots);
+    const Written& written = describe(op);
     std::map<ir::Buffer, std::vector<std::size_t>> places;
-    for (const Spot& spot : spots) places[spot.buffer].push_back(made.size() + spot.at);
+    for (const Spot& spot : written.spots) places[spot.buffer].push_back(made.size() + spot.at);
     for (const auto& [buffer, list] : places) {
-      std::string marked = made + text;
+      std::string marked = made + written.text;
       const std::string colour = to_hex(rank_.at(buffer) << 62);
       for (const std::size_t at : list) marked.replace(at, colour.size(), colour);
       uses[buffer].push_back(std::move(marked));
@@ -289,6 +321,7 @@ class Painter {
   const Dag& dag_;
   Reads& reads_;
   std::map<const Op*, bool> keeps_order_;
+  std::map<const Op*, Written> written_;
   std::map<ir::Buffer, std::uint64_t> rank_;  // 0: computed, 1: given, 2: constant
   Colours colours_;
 };

@@ -42,23 +42,36 @@ namespace {
 
 using ir::Expr;
 
-std::string print(const Expr& e, int outer);
+// Written behind what is there already: expressions are deep, and each level would copy the one
+// below it.
+void print(const Expr& e, int outer, std::string& out);
 
-std::string print_list(const std::vector<Expr>& list) {
-  std::vector<std::string> parts;
-  for (const Expr& e : list) parts.push_back(print(e, 0));
-  return fmt::format("{}", fmt::join(parts, ", "));
+void print_list(const std::vector<Expr>& list, std::string& out) {
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (i > 0) out += ", ";
+    print(list[i], 0, out);
+  }
 }
 
-std::string print_binary(const ir::Binary& node, int outer) {
+void print_call(std::string_view name, const std::vector<Expr>& args, std::string& out) {
+  out += name;
+  out += '(';
+  print_list(args, out);
+  out += ')';
+}
+
+void print_binary(const ir::Binary& node, int outer, std::string& out) {
   const int own = strength(node.op);
-  if (own == 0)
-    return fmt::format("{}({}, {})", ir::to_text(node.op), print(node.a, 0), print(node.b, 0));
+  if (own == 0) return print_call(ir::to_text(node.op), {node.a, node.b}, out);
   // Logical chains associate freely; everything else needs its right operand bound tighter.
   const bool chain = own == 2 && node.b.as<ir::Binary>() && node.b.as<ir::Binary>()->op == node.op;
-  const std::string text = fmt::format("{} {} {}", print(node.a, own), ir::to_text(node.op),
-                                       print(node.b, chain ? own : own + 1));
-  return own < outer ? "(" + text + ")" : text;
+  if (own < outer) out += '(';
+  print(node.a, own, out);
+  out += ' ';
+  out += ir::to_text(node.op);
+  out += ' ';
+  print(node.b, chain ? own : own + 1, out);
+  if (own < outer) out += ')';
 }
 
 std::string print_imm(const Expr& e) {
@@ -71,40 +84,45 @@ std::string print_imm(const Expr& e) {
   }
   const auto* i = e.as<ir::IntImm>();
   if (e.dtype() == DType::kBool) return i->value != 0 ? "true" : "false";
-  if (e.dtype() == DType::kU64) return fmt::format("{}", static_cast<std::uint64_t>(i->value));
-  return fmt::format("{}", i->value);
+  if (e.dtype() == DType::kU64) return fmt::format_int(static_cast<std::uint64_t>(i->value)).str();
+  return fmt::format_int(i->value).str();
 }
 
 // Operators below `outer` in strength get parentheses.
-std::string print(const Expr& e, int outer) {
+void print(const Expr& e, int outer, std::string& out) {
   switch (e.kind()) {
     case ir::ExprKind::kIntImm:
     case ir::ExprKind::kFloatImm:
-      return print_imm(e);
+      out += print_imm(e);
+      return;
     case ir::ExprKind::kVar:
-      return e.as<ir::Var>()->name;
+      out += e.as<ir::Var>()->name;
+      return;
     case ir::ExprKind::kBinary:
-      return print_binary(*e.as<ir::Binary>(), outer);
+      return print_binary(*e.as<ir::Binary>(), outer, out);
     case ir::ExprKind::kSelect: {
       const auto* node = e.as<ir::Select>();
-      return fmt::format("select({}, {}, {})", print(node->cond, 0), print(node->on_true, 0),
-                         print(node->on_false, 0));
+      return print_call("select", {node->cond, node->on_true, node->on_false}, out);
     }
     case ir::ExprKind::kCast:
-      return fmt::format("{}({})", to_text(e.dtype()), print(e.as<ir::Cast>()->value, 0));
+      return print_call(to_text(e.dtype()), {e.as<ir::Cast>()->value}, out);
     case ir::ExprKind::kLoad: {
       const auto* node = e.as<ir::Load>();
-      return fmt::format("{}[{}]", node->buffer->name, print_list(node->indices));
+      out += node->buffer->name;
+      out += '[';
+      print_list(node->indices, out);
+      out += ']';
+      return;
     }
     case ir::ExprKind::kCall: {
       const auto* node = e.as<ir::Call>();
+      std::string name = ir::to_text(node->fn);
       // Nothing else tells what it is read as.
-      const std::string to =
-          node->fn == ir::Intrinsic::kBitcast ? fmt::format("_{}", to_text(node->type.dtype)) : "";
-      return fmt::format("{}{}({})", ir::to_text(node->fn), to, print_list(node->args));
+      if (node->fn == ir::Intrinsic::kBitcast) name += fmt::format("_{}", to_text(e.dtype()));
+      return print_call(name, node->args, out);
     }
     default:
-      return "vector";  // verify() refuses vectors
+      out += "vector";  // verify() refuses vectors
   }
 }
 
@@ -130,7 +148,9 @@ std::string definition(const Op& op) {
     }
     reducer = fmt::format("{}({}) ", to_text(op.reducer), fmt::join(ranges, ", "));
   }
-  return fmt::format("{} = {}{}", fmt::join(left, ", "), reducer, print_list(op.values));
+  std::string text = fmt::format("{} = {}", fmt::join(left, ", "), reducer);
+  print_list(op.values, text);
+  return text;
 }
 
 }  // namespace
