@@ -327,14 +327,16 @@ Result<void> Database::end_session(std::int64_t session, const std::string& stat
   return transaction.commit();
 }
 
-Result<void> Database::add_task(const TaskRow& task) {
+Result<void> Database::add_tasks(const std::vector<TaskRow>& tasks) {
   const std::lock_guard lock(impl_->writing);
   TESSERA_TRY(Transaction transaction, Transaction::begin(impl_->connection));
   TESSERA_TRY(Statement add, impl_->connection.prepare(
                                  "INSERT OR IGNORE INTO tasks (key, name, definition, flops, bytes)"
                                  " VALUES (?, ?, ?, ?, ?)"));
-  bind_task(task, add);
-  TESSERA_DO(finish(add));
+  for (const TaskRow& task : tasks) {
+    bind_task(task, add);
+    TESSERA_DO(finish(add));
+  }
   return transaction.commit();
 }
 

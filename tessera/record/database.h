@@ -37,7 +37,7 @@ class Database final : public RecordStore {
 
   Result<std::int64_t> begin_session(const SessionRow& session) override;
   Result<void> end_session(std::int64_t session, const std::string& state) override;
-  Result<void> add_task(const TaskRow& task) override;
+  Result<void> add_tasks(const std::vector<TaskRow>& tasks) override;
   // On disk when it returns.
   Result<void> append(const std::vector<Record>& records) override;
 

@@ -122,7 +122,7 @@ Result<void> Importer::add_line(std::string_view line) {
 }
 
 Result<void> Importer::add_row(const Row& row) {
-  if (const auto* task = std::get_if<TaskRow>(&row)) return database_.add_task(*task);
+  if (const auto* task = std::get_if<TaskRow>(&row)) return database_.add_tasks({*task});
   if (const auto* session = std::get_if<SessionRow>(&row)) {
     return add_session(session->id, *session);
   }

@@ -27,7 +27,7 @@ class RecordStore {
 
   virtual Result<std::int64_t> begin_session(const SessionRow& session) = 0;  // its id
   virtual Result<void> end_session(std::int64_t session, const std::string& state) = 0;
-  virtual Result<void> add_task(const TaskRow& task) = 0;  // again: no change
+  virtual Result<void> add_tasks(const std::vector<TaskRow>& tasks) = 0;  // again: no change
   // All or nothing. Ids are given in order; those in `records` are ignored.
   virtual Result<void> append(const std::vector<Record>& records) = 0;
 

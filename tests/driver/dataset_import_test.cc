@@ -42,7 +42,7 @@ record::Record made(const std::string& candidate, const std::string& outcome, do
 
 void write_database(const std::string& path, const std::vector<record::Record>& records) {
   record::Database db = record::Database::open(path).value();
-  ASSERT_TRUE(db.add_task({"k1", "matmul", "dag matmul", 10, 20}).ok());
+  ASSERT_TRUE(db.add_tasks({{"k1", "matmul", "dag matmul", 10, 20}}).ok());
   ASSERT_TRUE(db.append(records).ok());
 }
 

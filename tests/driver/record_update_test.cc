@@ -88,7 +88,7 @@ TEST_F(Update, DatabasesAreMendedOnce) {
   const std::string path = dataset::test_folder("a.db");
   Result<record::Database> database = record::Database::open(path);
   ASSERT_TRUE(database.ok());
-  ASSERT_TRUE(database->add_task(row_).ok());
+  ASSERT_TRUE(database->add_tasks({row_}).ok());
   ASSERT_TRUE(database->append({record(space_.preferred(), true)}).ok());
   EXPECT_EQ(bring_up_to_date(*database).value(), 1);
   EXPECT_EQ(bring_up_to_date(*database).value(), 0);

@@ -187,11 +187,12 @@ TEST_F(DatabaseTest, SessionsAndTasks) {
   const Result<std::int64_t> id = database->begin_session(session);
   ASSERT_TRUE(id.ok());
   const TaskRow task{.key = "k", .name = "conv", .definition = "text", .flops = 2e9, .bytes = 3};
-  ASSERT_TRUE(database->add_task(task).ok());
-  TaskRow again = task;
+  ASSERT_TRUE(database->add_tasks({task}).ok());
+  TaskRow again = task, more = task;
   again.name = "other";
-  ASSERT_TRUE(database->add_task(again).ok());
-  EXPECT_EQ(*database->tasks(), std::vector<TaskRow>{task});
+  more.key = "k2";
+  ASSERT_TRUE(database->add_tasks({again, more}).ok());
+  EXPECT_EQ(*database->tasks(), (std::vector<TaskRow>{task, more}));
   Record r = sample_record(1);
   r.session = *id;
   ASSERT_TRUE(database->append({r, r}).ok());

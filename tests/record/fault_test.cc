@@ -113,7 +113,7 @@ TEST_F(FaultTest, SeveralWritersAtOnceAllSucceed) {
       for (int batch = 0; batch < kBatches; ++batch) {
         Record r = sample_record(batch, "task" + std::to_string(writer));
         r.session = *session;
-        if (!database->add_task({.key = r.task}).ok()) return 3;
+        if (!database->add_tasks({{.key = r.task}}).ok()) return 3;
         if (!database->append({r, r}).ok()) return 4;
       }
       return database->end_session(*session, "done").ok() ? 0 : 5;

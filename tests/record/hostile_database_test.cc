@@ -20,7 +20,7 @@ class HostileDatabase : public TempFolder {
     std::filesystem::remove(file);
     {
       Database database = Database::open(file).value();
-      EXPECT_TRUE(database.add_task({"k1", "matmul", "dag matmul", 1, 2}).ok());
+      EXPECT_TRUE(database.add_tasks({{"k1", "matmul", "dag matmul", 1, 2}}).ok());
       EXPECT_TRUE(database.append({sample_record(1)}).ok());
     }
     sqlite3* handle = nullptr;
@@ -40,7 +40,7 @@ TEST_F(HostileDatabase, TriggersDoNotFire) {
       "CREATE TRIGGER forge AFTER INSERT ON tasks BEGIN UPDATE tasks SET definition = 'x'; END;");
   Database database = Database::open(file).value();
   ASSERT_TRUE(database.append({sample_record(2), sample_record(3)}).ok());
-  ASSERT_TRUE(database.add_task({"k2", "conv", "dag conv", 1, 2}).ok());
+  ASSERT_TRUE(database.add_tasks({{"k2", "conv", "dag conv", 1, 2}}).ok());
   EXPECT_EQ(database.count({}).value(), 3);
   EXPECT_EQ(database.tasks().value()[0].definition, "dag matmul");
 }

@@ -23,7 +23,7 @@ class JsonLines : public TempFolder {
     ASSERT_TRUE(database->begin_session(session).ok());
     ASSERT_TRUE(database->end_session(1, "done").ok());
     ASSERT_TRUE(
-        database->add_task({.key = "k", .name = "n", .definition = "a\nb", .flops = 0.1}).ok());
+        database->add_tasks({{.key = "k", .name = "n", .definition = "a\nb", .flops = 0.1}}).ok());
     Record first = sample_record(1), failed = failed_record(2, "run_error", "signal \"11\"\t\n");
     failed.session = 2;
     Record foreign = sample_record(3);

@@ -54,8 +54,8 @@ inline Result<void> fill_database(const std::string& path, bool with_summary) {
   const char* definition =
       "dag conv\n  input A: f32[1, 64]\n  stage C: f32[1, 128]\n    C[i, j] = sum(k in 64, l in 1) "
       "A[i, k]\n  output C\n";
-  TESSERA_DO(database.add_task({"aa", "conv+add", definition, 8e6, 1e5}));
-  TESSERA_DO(database.add_task({"bb", kEvil, kEvil, 1e6, 1e4}));
+  TESSERA_DO(database.add_tasks({{"aa", "conv+add", definition, 8e6, 1e5}}));
+  TESSERA_DO(database.add_tasks({{"bb", kEvil, kEvil, 1e6, 1e4}}));
   TESSERA_DO(database.append({trial("aa", 1, 4e-3, "default"), trial("bb", 2, 1e-3, "default"),
                               trial("aa", 3, 3e-3, "evolutionary"), failure("aa", 4),
                               failure("bb", 5), trial("aa", 6, 2e-3, "evolutionary"),

@@ -67,11 +67,11 @@ Result<TrialRecords> TrialRecords::open(const RecordOptions& options,
       out.store_->begin_session(session_row(options, out.target_text_));
   if (!session) return unreachable(options.database, session.error());
   out.session_ = *session;
-  for (const task::Task* t : tasks) {
-    const Result<void> added =
-        out.store_->add_task({t->key, t->name, te::to_text(t->dag), t->flops, t->bytes});
-    if (!added) return unreachable(options.database, added.error());
-  }
+  std::vector<record::TaskRow> rows;
+  for (const task::Task* t : tasks)
+    rows.push_back({t->key, t->name, te::to_text(t->dag), t->flops, t->bytes});
+  const Result<void> added = out.store_->add_tasks(rows);
+  if (!added) return unreachable(options.database, added.error());
   return out;
 }
 
