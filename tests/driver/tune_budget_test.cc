@@ -83,6 +83,23 @@ TEST_F(Budget, HoldsWithMoreTasksThanItHasTimeFor) {
   EXPECT_NE(notes_.find("the budget did not reach"), std::string::npos) << notes_;
 }
 
+TEST_F(Budget, NothingIsKeptForAWholeModelThatTakesTooLong) {
+  options_.subjects = {{"zoo:lenet", false, {}}};
+  use_answers(
+      [this](const measure::Trial&, bool, measure::Measurement* m) {
+        now_s_ += 0.25;
+        m->samples_s = {1.0};  // timing the model would take minutes
+      },
+      &options_);
+  options_.budget_s = 20;
+  const Result<TuneResult> result = tune(options_, callbacks_);
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  EXPECT_EQ(result->stopped_by, "budget");
+  EXPECT_GE(now_s_, 16) << "half of the budget was kept for it";
+  EXPECT_LE(now_s_, 21);
+  EXPECT_NE(notes_.find("no time to check and time the whole model"), std::string::npos) << notes_;
+}
+
 TEST_F(Budget, HeavyTasksComeFirst) {
   options_.subjects = {{"matmul:M=8,N=8,K=8", true, {}}, {"matmul:M=64,N=64,K=64", true, {}}};
   std::vector<std::string> order;

@@ -22,7 +22,8 @@ std::vector<std::vector<Finalist>> run_finals(TuneSession& session) {
   double each_s = session.trial_s();  // that a candidate takes
   for (const std::size_t t : heaviest_first(session.problem())) {
     const double begin_s = session.elapsed_s();
-    const double room_s = session.remaining_s() - session.whole_model_s();
+    const double whole_s = session.whole_model_s();
+    const double room_s = session.remaining_s() - (session.has_room(whole_s) ? whole_s : 0);
     // Beside the default.
     const double most = each_s > 0 ? std::floor(room_s / each_s) - 1 : room_s > 0 ? kInfinity : 0;
     const bool wanted = timed.contains(t) && !session.interrupted();

@@ -43,6 +43,8 @@ constexpr std::size_t kCalibrations = 9;
 constexpr int kRepeats = 3;
 // Policy of the records of defaults.
 constexpr const char* kDefault = "default";
+double overrun_of(double budget_s) { return std::max(kOverrunSeconds, kOverrunShare * budget_s); }
+
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -149,7 +151,10 @@ double TuneSession::search_until_s() const {
   if (until_s_) return *until_s_;
   if (budget <= 0) return kInfinity;
   const double share = std::min(kFinishShare * budget, kFinishMostSeconds);
-  return budget - std::max(share, std::min(whole_model_s(), kFinishMostShare * budget));
+  const double most_s = kFinishMostShare * budget, whole_s = whole_model_s();
+  // Nothing is kept for a whole model that takes too long in any case.
+  const bool fits = whole_s < most_s + overrun_of(budget);
+  return budget - std::max(share, fits ? std::min(whole_s, most_s) : 0);
 }
 
 double TuneSession::whole_model_s() const {
@@ -177,7 +182,7 @@ double TuneSession::whole_model_s() const {
 }
 
 bool TuneSession::has_room(double seconds) const {
-  return remaining_s() + std::max(kOverrunSeconds, kOverrunShare * options_.budget_s) > seconds;
+  return remaining_s() + overrun_of(options_.budget_s) > seconds;
 }
 
 Result<std::string> TuneSession::search(std::optional<double> until_s) {
