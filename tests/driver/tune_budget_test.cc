@@ -83,6 +83,20 @@ TEST_F(Budget, HoldsWithMoreTasksThanItHasTimeFor) {
   EXPECT_NE(notes_.find("the budget did not reach"), std::string::npos) << notes_;
 }
 
+TEST_F(Budget, LeavesOutAlgorithmsThatItHasNoTimeToLookAt) {
+  options_.subjects = {{"zoo:lenet", false, {}}};
+  measure_in(0);
+  options_.budget_s = 10;
+  options_.trials_per_task = 1;
+  now_s_ = 5;  // reading the model took so long
+  const Result<TuneResult> result = tune(options_, callbacks_);
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  EXPECT_GT(result->trials, 0);
+  for (const TaskReport& t : result->tasks) EXPECT_EQ(t.algorithm, "") << t.name;
+  EXPECT_NE(notes_.find("no time to look for kernels of: direct, winograd2"), std::string::npos)
+      << notes_;
+}
+
 TEST_F(Budget, NothingIsKeptForAWholeModelThatTakesTooLong) {
   options_.subjects = {{"zoo:lenet", false, {}}};
   use_answers(

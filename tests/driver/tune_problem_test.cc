@@ -44,6 +44,53 @@ TEST(TuneProblem, ConvolutionsOfANetworkHaveAChoiceOfAlgorithms) {
   }
 }
 
+// Two models that share all convolutions, and the time for `values` values of them.
+TuneProblem hurried(int values) {
+  const std::vector<TuneSubject> two(2, {"zoo:squeezenet1_1", false, {}});
+  int asked = 0;
+  Result<TuneProblem> made = make_tune_problem(two, {}, [&] { return asked++ >= values; });
+  EXPECT_TRUE(made.ok()) << (made.ok() ? "" : made.error().message);
+  return made.ok() ? std::move(made).value() : TuneProblem{};
+}
+
+TEST(TuneProblem, WithoutTimeForOtherAlgorithmsTheRulesDecide) {
+  const Result<graph::Graph> graph = load_graph("zoo:squeezenet1_1", LoadOptions{});
+  const Result<task::TaskGraph> untuned = task::extract_tasks(*graph);
+  ASSERT_TRUE(untuned.ok());
+  const TuneProblem p = hurried(0);
+  EXPECT_EQ(p.left_out,
+            (std::vector<std::string>{"direct", "winograd2", "winograd4", "winograd6"}));
+  EXPECT_TRUE(p.choices.empty());
+  EXPECT_EQ(p.tasks.size(), untuned->tasks.size());
+  EXPECT_EQ(calls(p.base), 2 * static_cast<int>(untuned->calls.size()));
+  for (const TuneTask& t : p.tasks) EXPECT_EQ(t.algorithm, "") << t.task.name;
+}
+
+TEST(TuneProblem, AlgorithmsThatThereWasTimeForAreComparedWithThoseOfTheRules) {
+  const Result<graph::Graph> graph = load_graph("zoo:squeezenet1_1", LoadOptions{});
+  const Result<task::TaskGraph> untuned = task::extract_tasks(*graph);
+  ASSERT_TRUE(untuned.ok());
+  std::size_t preferred_late = 0;
+  for (const int values : {1, 2, 3}) {
+    const TuneProblem p = hurried(values);
+    EXPECT_EQ(p.left_out.size(), 4u - static_cast<std::size_t>(values));
+    ASSERT_FALSE(p.choices.empty());
+    int sum = calls(p.base);
+    for (const TuneChoice& c : p.choices) {
+      const TuneOption& preferred = c.options[c.preferred];
+      ASSERT_GE(c.options.size(), 2u) << c.key;
+      preferred_late += c.preferred >= static_cast<std::size_t>(values) ? 1 : 0;
+      sum += calls(preferred.uses);
+      for (const TuneOption& o : c.options) {
+        EXPECT_EQ(calls(o.uses), calls(preferred.uses)) << c.key << " " << o.name;
+        for (const TaskUse& use : o.uses) EXPECT_EQ(p.tasks[use.task].algorithm, o.name);
+      }
+    }
+    EXPECT_EQ(sum, 2 * static_cast<int>(untuned->calls.size()));
+  }
+  EXPECT_GT(preferred_late, 0u) << "no rule decides for an algorithm whose turn did not come";
+}
+
 TEST(TuneProblem, TasksOfEqualKeyAreSharedByModels) {
   const TuneProblem one = problem({{"zoo:mlp", false, {}}});
   const TuneProblem two = problem({{"zoo:mlp", false, {}}, {"zoo:mlp", false, {}}});

@@ -5,6 +5,8 @@
 #include <limits>
 #include <set>
 
+#include <fmt/ranges.h>
+
 #include "tessera/driver/tune/tune_costs.h"
 #include "tessera/driver/tune/tune_graph.h"
 #include "tessera/driver/tune/tune_session.h"
@@ -15,6 +17,8 @@ namespace tessera::driver {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// Of a budget: after it, nobody looks for other kernels than those that the rules decide for.
+constexpr double kAlternativesShare = 0.15;
 
 std::vector<std::vector<Finalist>> run_finals(TuneSession& session) {
   const std::set<std::size_t> timed = contending_tasks(session.problem(), session.best_seconds());
@@ -131,6 +135,10 @@ void note_untimed(const TuneSession& session, const TuneResult& result) {
         "default schedules",
         unreached, used));
   }
+  if (!session.problem().left_out.empty()) {
+    session.note(fmt::format("the budget leaves no time to look for kernels of: {}",
+                             fmt::join(session.problem().left_out, ", ")));
+  }
   if (session.left_aside() > 0) {
     session.note(
         fmt::format("the budget left no time to learn from {} records", session.left_aside()));
@@ -199,7 +207,13 @@ Result<void> finish(const TuneOptions& options, const target::Target& machine,
 
 Result<TuneResult> tune_kernels(const TuneOptions& options, const TuneCallbacks& callbacks) {
   const auto start = TuneSession::Clock::now();
-  TESSERA_TRY(TuneProblem problem, make_tune_problem(options.subjects, options.model.partition));
+  const auto late = [&] {
+    const std::chrono::duration<double> since = TuneSession::Clock::now() - start;
+    const double elapsed_s = options.elapsed_s ? options.elapsed_s() : since.count();
+    return options.budget_s > 0 && elapsed_s > kAlternativesShare * options.budget_s;
+  };
+  TESSERA_TRY(TuneProblem problem,
+              make_tune_problem(options.subjects, options.model.partition, late));
   if (problem.tasks.empty()) {
     return make_error(ErrorCode::kUnsupported, "{}: there is no kernel to tune",
                       options.subjects[0].name);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <utility>
 
 #include "tessera/driver/compile/about_model.h"
 #include "tessera/driver/compile/load_graph.h"
@@ -28,7 +30,8 @@ using UsesByKey = std::map<std::string, std::vector<TaskUse>>;
 
 class ProblemBuilder {
  public:
-  explicit ProblemBuilder(const task::PartitionOptions& partition) : partition_(partition) {}
+  ProblemBuilder(const task::PartitionOptions& partition, std::function<bool()> late)
+      : partition_(partition), late_(std::move(late)) {}
 
   Result<void> add(const TuneSubject& subject) {
     subject_ = problem_.subjects.size();
@@ -37,9 +40,41 @@ class ProblemBuilder {
     return subject.is_op ? add_op() : add_model();
   }
 
+  // What else the models could be made of.
+  Result<void> add_alternatives() {
+    if (any_has(plan::PointKind::kAlgorithm)) TESSERA_DO(add_algorithms());
+    if (any_has(plan::PointKind::kMerge)) TESSERA_DO(add_merging());
+    return {};
+  }
+
+  std::size_t subject() const { return subject_; }  // that it looked at last
   TuneProblem take() { return std::move(problem_); }
 
  private:
+  // A model as the rules decide.
+  struct Untuned {
+    std::size_t subject;
+    UsesByKey uses;
+    std::vector<plan::Decided> decided;
+
+    bool has(plan::PointKind kind) const {
+      return std::any_of(decided.begin(), decided.end(),
+                         [&](const plan::Decided& d) { return d.point.kind == kind; });
+    }
+  };
+
+  bool any_has(plan::PointKind kind) const {
+    return std::any_of(untuned_.begin(), untuned_.end(),
+                       [&](const Untuned& model) { return model.has(kind); });
+  }
+
+  // True: there is no time for this value.
+  bool leaves_out(const std::string& value) {
+    const bool late = !problem_.left_out.empty() || (late_ && late_());
+    if (late) problem_.left_out.push_back(value);
+    return late;
+  }
+
   std::size_t add_task(task::Task task, const std::string& algorithm) {
     const auto [it, added] = by_key_.try_emplace(task.key, problem_.tasks.size());
     if (added) problem_.tasks.push_back({std::move(task), algorithm});
@@ -60,6 +95,7 @@ class ProblemBuilder {
   Result<UsesByKey> uses_of(const task::PlannedGraph& planned, const std::string& algorithm) {
     const graph::Graph& graph = planned.graph;
     UsesByKey uses;
+    std::map<std::pair<std::string, std::size_t>, std::size_t> known;  // key and task: its use
     for (const task::Call& call : planned.tasks.calls) {
       std::string key;
       for (const std::int32_t n : planned.tasks.groups[call.group].nodes) {
@@ -68,24 +104,24 @@ class ProblemBuilder {
       }
       const std::size_t task =
           add_task(planned.tasks.tasks[call.task], key.empty() ? "" : algorithm);
-      add_use(uses[key], {task, subject_, 1});
+      std::vector<TaskUse>& of_key = uses[key];
+      const auto [use, added] = known.try_emplace({key, task}, of_key.size());
+      if (added) of_key.push_back({task, subject_, 0});
+      ++of_key[use->second].count;
     }
     return uses;
   }
 
   // The option of the choice with that key, both made when absent.
   TuneOption& option(const std::string& key, const std::string& name) {
-    auto choice = std::find_if(problem_.choices.begin(), problem_.choices.end(),
-                               [&](const TuneChoice& c) { return c.key == key; });
-    if (choice == problem_.choices.end()) {
-      problem_.choices.push_back({key, {}, 0});
-      choice = problem_.choices.end() - 1;
-    }
-    for (TuneOption& o : choice->options) {
+    const auto [known, added] = choice_of_.try_emplace(key, problem_.choices.size());
+    if (added) problem_.choices.push_back({key, {}, 0});
+    TuneChoice& choice = problem_.choices[known->second];
+    for (TuneOption& o : choice.options) {
       if (o.name == name) return o;
     }
-    choice->options.push_back({name, {}});
-    return choice->options.back();
+    choice.options.push_back({name, {}});
+    return choice.options.back();
   }
 
   void add_option(const std::string& key, const std::string& name,
@@ -95,57 +131,98 @@ class ProblemBuilder {
   }
 
   void prefer(const std::string& key, const std::string& name) {
-    for (TuneChoice& c : problem_.choices) {
-      if (c.key != key) continue;
-      for (std::size_t i = 0; i < c.options.size(); ++i) {
-        if (c.options[i].name == name) c.preferred = i;
-      }
+    const auto known = choice_of_.find(key);
+    if (known == choice_of_.end()) return;
+    TuneChoice& choice = problem_.choices[known->second];
+    for (std::size_t i = 0; i < choice.options.size(); ++i) {
+      if (choice.options[i].name == name) choice.preferred = i;
     }
   }
 
   // The model with the rules' decisions but for those given, here or with the subject.
   Result<task::PlannedGraph> planned(plan::Decisions given) const {
-    const plan::Decisions& settled = problem_.subjects.back().given;
-    given.insert(settled.begin(), settled.end());
-    return task::apply_plan(problem_.imported.back(), problem_.subjects.back().load.passes,
-                            partition_, plan::Decider(std::move(given)));
+    const TuneSubject& subject = problem_.subjects[subject_];
+    given.insert(subject.given.begin(), subject.given.end());
+    const graph::ShapesOnly quick;
+    return task::apply_plan(problem_.imported[subject_], subject.load.passes, partition_,
+                            plan::Decider(std::move(given)));
   }
 
   Result<void> add_model() {
-    const TuneSubject& subject = problem_.subjects.back();
+    const TuneSubject& subject = problem_.subjects[subject_];
     LoadOptions plain = subject.load;
     plain.optimize = false;
-    TESSERA_TRY(problem_.imported.back(), load_graph(subject.name, plain));
-    TESSERA_TRY(const task::PlannedGraph untuned, planned({}));
-    TESSERA_TRY(const UsesByKey uses, uses_of(untuned, ""));
+    TESSERA_TRY(problem_.imported[subject_], load_graph(subject.name, plain));
+    TESSERA_TRY(task::PlannedGraph untuned, planned({}));
+    TESSERA_TRY(UsesByKey uses, uses_of(untuned, ""));
     if (const auto rest = uses.find(""); rest != uses.end()) {
       for (const TaskUse& use : rest->second) problem_.base.push_back(use);
     }
-    const auto has = [&](plan::PointKind kind) {
-      return std::any_of(untuned.decided.begin(), untuned.decided.end(),
-                         [&](const plan::Decided& d) { return d.point.kind == kind; });
-    };
-    if (has(plan::PointKind::kAlgorithm)) TESSERA_DO(add_algorithms(untuned));
-    if (has(plan::PointKind::kMerge)) TESSERA_DO(add_merging());
+    untuned_.push_back({subject_, std::move(uses), std::move(untuned.decided)});
     return {};
   }
 
   // The algorithms of every convolution that has several: all of them with one after the other.
-  Result<void> add_algorithms(const task::PlannedGraph& untuned) {
+  Result<void> add_algorithms() {
     const plan::KindInfo& kind = plan::info(plan::PointKind::kAlgorithm);
     for (const std::string& name : kind.values) {
-      TESSERA_TRY(const task::PlannedGraph model, planned({{kind.family, name}}));
-      TESSERA_TRY(const UsesByKey variant, uses_of(model, name));
-      for (const auto& [key, tasks] : variant) {
-        if (!key.empty()) add_option(key, name, tasks);
+      if (leaves_out(name)) continue;
+      for (const Untuned& model : untuned_) {
+        if (!model.has(plan::PointKind::kAlgorithm)) continue;
+        subject_ = model.subject;
+        TESSERA_TRY(const task::PlannedGraph variant, planned({{kind.family, name}}));
+        TESSERA_TRY(const UsesByKey uses, uses_of(variant, name));
+        for (const auto& [key, tasks] : uses) {
+          if (!key.empty()) add_option(key, name, tasks);
+        }
       }
     }
-    for (const plan::Decided& d : untuned.decided) prefer(d.point.key, d.text());
+    if (!problem_.left_out.empty()) add_preferred();
+    for (const Untuned& model : untuned_) {
+      for (const plan::Decided& d : model.decided) prefer(d.point.key, d.text());
+    }
+    return {};
+  }
+
+  // What the rules decide is an option though its turn did not come. Where it is the only one,
+  // there is no choice.
+  void add_preferred() {
+    std::set<std::string> keys;
+    for (const Untuned& model : untuned_) {
+      for (const plan::Decided& d : model.decided) {
+        const auto uses = model.uses.find(d.point.key);
+        if (d.point.kind != plan::PointKind::kAlgorithm || uses == model.uses.end()) continue;
+        keys.insert(d.point.key);
+        const std::vector<std::string>& left_out = problem_.left_out;
+        if (std::find(left_out.begin(), left_out.end(), d.text()) == left_out.end()) continue;
+        label(uses->second, d.text());
+        add_option(d.point.key, d.text(), uses->second);
+      }
+    }
+    std::vector<TuneChoice> choices = std::exchange(problem_.choices, {});
+    choice_of_.clear();
+    for (TuneChoice& c : choices) {
+      if (c.options.size() > 1 || !keys.contains(c.key)) {
+        choice_of_[c.key] = problem_.choices.size();
+        problem_.choices.push_back(std::move(c));
+        continue;
+      }
+      label(c.options[0].uses, "");
+      for (const TaskUse& use : c.options[0].uses) problem_.base.push_back(use);
+    }
+  }
+
+  Result<void> add_merging() {
+    if (leaves_out(plan::kMerged)) return {};
+    for (const Untuned& model : untuned_) {
+      subject_ = model.subject;
+      if (model.has(plan::PointKind::kMerge)) TESSERA_DO(add_merged());
+    }
     return {};
   }
 
   // Contractions of one input in one kernel: the tasks that differ are the two options.
-  Result<void> add_merging() {
+  Result<void> add_merged() {
     const char* family = plan::info(plan::PointKind::kMerge).family;
     TESSERA_TRY(const task::PlannedGraph model, planned({{family, plan::kMerged}}));
     TESSERA_TRY(const UsesByKey uses, uses_of(model, ""));
@@ -176,7 +253,7 @@ class ProblemBuilder {
     return {};
   }
 
-  void label(const std::vector<TaskUse>& uses, const char* algorithm) {
+  void label(const std::vector<TaskUse>& uses, const std::string& algorithm) {
     for (const TaskUse& use : uses) problem_.tasks[use.task].algorithm = algorithm;
   }
 
@@ -210,6 +287,7 @@ class ProblemBuilder {
       for (const TaskUse& use : problem_.choices.back().options[0].uses) {
         problem_.base.push_back(use);
       }
+      choice_of_.erase(problem_.choices.back().key);
       problem_.choices.pop_back();
     }
     return {};
@@ -227,9 +305,11 @@ class ProblemBuilder {
   }
 
   task::PartitionOptions partition_;
+  std::function<bool()> late_;
   TuneProblem problem_;
+  std::vector<Untuned> untuned_;
   std::size_t subject_ = 0;
-  std::map<std::string, std::size_t> by_key_;
+  std::map<std::string, std::size_t> by_key_, choice_of_;  // tasks, choices
 };
 
 plan::Convolution described(const te::OpSpec& spec, const te::Dag& dag) {
@@ -293,12 +373,15 @@ Result<PlannedOp> planned_op(const te::OpSpec& spec, const plan::Plan& plan) {
 }
 
 Result<TuneProblem> make_tune_problem(const std::vector<TuneSubject>& subjects,
-                                      const task::PartitionOptions& partition) {
-  ProblemBuilder builder(partition);
+                                      const task::PartitionOptions& partition,
+                                      const std::function<bool()>& late) {
+  ProblemBuilder builder(partition, late);
   for (const TuneSubject& subject : subjects) {
     const Result<void> added = builder.add(subject);
     if (!added) return about_model(added.error(), subject.name);
   }
+  const Result<void> added = builder.add_alternatives();
+  if (!added) return about_model(added.error(), subjects[builder.subject()].name);
   return builder.take();
 }
 

@@ -2,6 +2,7 @@
 // points of its plan that choose between sets of tasks which compute the same.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -54,11 +55,14 @@ struct TuneProblem {
   std::vector<TaskUse> base;    // whatever is chosen
   std::vector<TaskUse> others;  // measured as well: of plans that are not what is tuned
   std::vector<TuneChoice> choices;
+  std::vector<std::string> left_out;  // values of points that there was no time to look at
 };
 
-// Models that run node by node are refused (kUnsupported). Tasks of equal key are one.
+// Models that run node by node are refused (kUnsupported). Tasks of equal key are one. `late` is
+// asked before each value that the rules do not decide for: it and those behind it are left out.
 Result<TuneProblem> make_tune_problem(const std::vector<TuneSubject>& subjects,
-                                      const task::PartitionOptions& partition);
+                                      const task::PartitionOptions& partition,
+                                      const std::function<bool()>& late = {});
 
 // The operation of a text. A convolution that names no algorithm gets the one that a model takes
 // without tuning by these rules (passes_for).
