@@ -131,13 +131,11 @@ Result<void> write_database(const Options& o, const std::string& folder, int n) 
   return run({"db", "import", folder + "/records.jsonl", "--db", folder + "/records.db"});
 }
 
-Step tune_step(const Words& what, bool with_records) {
+// `limit`: so little that what is left is what happens before the first trial.
+Step tune_step(const Words& what, const Words& limit, const std::string& database) {
   return {"tune",
           [=](const std::string& folder) {
-            // One trial: what is left is what happens before it.
             Words words = {"tune",
-                           "--trials",
-                           "1",
                            "--threads",
                            "1",
                            "--peers",
@@ -145,7 +143,8 @@ Step tune_step(const Words& what, bool with_records) {
                            "--plan",
                            folder + "/x.plan",
                            "--db",
-                           with_records ? folder + "/records.db" : folder + "/new.db"};
+                           folder + "/" + database};
+            words.insert(words.end(), limit.begin(), limit.end());
             for (const std::string& word : what) {
               words.push_back(word == "model" ? folder + "/model.onnx" : word);
             }
@@ -195,7 +194,7 @@ std::vector<Row> record_rows(const Options& o) {
        {1000, 10'000, 100'000},
        {300, 1000},
        [&o](const std::string& folder, int n) { return write_database(o, folder, n); },
-       {tune_step({"--op", kTunedOp}, true)}},
+       {tune_step({"--op", kTunedOp}, {"--trials", "1"}, "records.db")}},
   };
 }
 
@@ -214,8 +213,8 @@ std::vector<Row> rows(const Options& o) {
       model_row("scan", "steps", {30, 100, 300, 1000, 3000}, {30, 100}, {tasks, run}),
       model_row("weights", "MiB", {64, 128, 256, 512}, {16, 64}, {info, run, compile_step()})};
   for (Row& row : record_rows(o)) all.push_back(std::move(row));
-  Row tune =
-      model_row("tune_tasks", "convolutions", {10, 30, 100}, {2, 6}, {tune_step({"model"}, false)});
+  Row tune = model_row("tune_tasks", "convolutions", {10, 100, 1000}, {2, 6},
+                       {tune_step({"model"}, {"--budget", "1s"}, "new.db")});
   tune.prepare = [](const std::string& folder, int n) {
     return write_model("convolutions", folder, n);
   };
