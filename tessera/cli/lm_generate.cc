@@ -1,6 +1,5 @@
 // tessera lm generate, tessera lm show: what a language model writes, and its chances on the way.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <memory>
 #include <numeric>
@@ -21,6 +20,7 @@
 #include "tessera/lm/uniform_reader.h"
 #include "tessera/model/language_model.h"
 #include "tessera/runtime/device/devices.h"
+#include "tessera/support/clock.h"
 #include "tessera/target/cpus.h"
 
 namespace tessera::cli {
@@ -62,10 +62,6 @@ Result<te::Dag> dag_of(const LmArgs& args, const target::Target& target,
     if (t.key == args.task) return te::dag_from_text(t.definition);
   }
   return make_error(ErrorCode::kInvalidArgument, "{} has no task {}", data_of(args), args.task);
-}
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 // The fastest record of the task on that machine, where the space still has it.
@@ -121,7 +117,7 @@ Result<OpenReader> open_reader(const LmArgs& args, const target::Target& target)
     out.reader = std::make_unique<lm::UniformReader>();
     return out;
   }
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   TESSERA_TRY(std::unique_ptr<model::LanguageModel> loaded,
               model::LanguageModel::load(path, {.threads = target::default_threads(),
                                                 .device = out.device.get(),
@@ -168,7 +164,7 @@ int generate(const LmArgs& args) {
   }
   lm::Generator generator(space, *open->reader, options);
   Rng rng(args.seed);
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   const Result<std::vector<lm::Generated>> made =
       args.beams > 0
           ? generator.beams(args.count, args.beams)

@@ -1,7 +1,6 @@
 #include "tessera/cli/progress.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -10,6 +9,8 @@
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+
+#include "tessera/support/clock.h"
 
 namespace tessera::cli {
 namespace {
@@ -27,9 +28,7 @@ void note_interrupt(int signal) {
   if (interrupts > (all_saved != 0 ? 1 : 2)) end_by(signal);
 }
 
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double now_s() { return seconds_between({}, Clock::now()); }
 
 std::size_t terminal_width() {
   winsize size{};

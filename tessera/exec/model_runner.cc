@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <optional>
@@ -10,6 +9,7 @@
 #include "tessera/exec/step_order.h"
 #include "tessera/graph/op.h"
 #include "tessera/runtime/device/cpu_device.h"
+#include "tessera/support/clock.h"
 
 namespace tessera::exec {
 namespace {
@@ -28,10 +28,6 @@ constexpr int kTrialRounds = 3, kTrialReplays = 4;
 std::size_t tensor_bytes(const graph::TensorType& type) {
   return static_cast<std::size_t>(elements(type.shape)) *
          static_cast<std::size_t>(size_bytes(type.dtype));
-}
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 // Keeps the workers of this process awake between the parts of a run.
@@ -325,7 +321,7 @@ Result<double> ModelRunner::time(int runs) {
   if (now_.parts.size() == 1 && now_.parts[0].recording)
     return device_.time_replays(*now_.parts[0].recording, runs);
   TESSERA_DO(device_.synchronise());
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   for (int i = 0; i < runs; ++i) TESSERA_DO(run_parts());
   TESSERA_DO(device_.synchronise());
   return seconds_since(start);
@@ -339,7 +335,7 @@ Result<std::vector<double>> ModelRunner::profile() {
   for (std::size_t i = 0; i < model_.steps.size(); ++i) {
     const CompiledModel::Step& step = model_.steps[i];
     if (is_host(step)) {
-      const auto start = std::chrono::steady_clock::now();
+      const auto start = Clock::now();
       TESSERA_DO(run_host(i));
       times.push_back(1e6 * seconds_since(start));
       continue;

@@ -1,10 +1,10 @@
 #include "tessera/lower/pass_runner.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "tessera/ir/text.h"
 #include "tessera/ir/verify.h"
+#include "tessera/support/clock.h"
 
 namespace tessera::lower {
 namespace {
@@ -17,11 +17,9 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
 
 void PassRunner::run_func(const char* name, const std::function<ir::Func(const ir::Func&)>& pass) {
   if (stopped_ || contains(options_.skip, name)) return;
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   func_ = pass(func_);
-  const std::chrono::duration<double, std::milli> elapsed =
-      std::chrono::steady_clock::now() - start;
-  times_.push_back({name, elapsed.count()});
+  times_.push_back({name, milliseconds_since(start)});
   if (options_.verify) {
     if (const Result<void> ok = ir::verify(func_); !ok.ok()) {
       TESSERA_CHECK(false, "pass {} broke the IR: {}\n{}", name, ok.error().message,

@@ -10,6 +10,7 @@
 #include "tessera/measure/build_worker.h"
 #include "tessera/measure/verdict.h"
 #include "tessera/measure/worker_process.h"
+#include "tessera/support/clock.h"
 
 namespace tessera::measure {
 BuildPool::BuildPool(const std::vector<MeasuredTask>& tasks, target::Target target, int jobs,
@@ -58,8 +59,7 @@ void BuildPool::start(Worker& worker, Job job) {
   worker.busy = true;
   ++busy_;
   worker.job = std::move(job);
-  worker.deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                       std::chrono::duration<double>(timeout_s_));
+  worker.deadline = seconds_from_now(timeout_s_);
   if (worker.pid == 0) {
     const auto serve = [this](Channel& channel) {
       serve_builds(channel, tasks_, target_, {}, true);
@@ -132,11 +132,10 @@ void BuildPool::read(Worker& worker, std::vector<Measurement>* out) {
 }
 
 std::vector<Measurement> BuildPool::collect(double timeout_s) {
-  const Clock::time_point end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                                   std::chrono::duration<double>(timeout_s));
+  const Clock::time_point end = seconds_from_now(timeout_s);
   std::vector<Measurement> out;
   do {
-    const double left = std::chrono::duration<double>(end - Clock::now()).count();
+    const double left = seconds_until(end);
     poll_once(std::max(0.0, left), &out);
     start_waiting();
   } while (out.empty() && pending() > 0 && Clock::now() < end);
@@ -158,7 +157,7 @@ void BuildPool::poll_once(double wait_s, std::vector<Measurement>* out) {
     workers.push_back(&w);
   }
   for (const Worker* w : workers) {
-    wait_s = std::min(wait_s, std::chrono::duration<double>(w->deadline - Clock::now()).count());
+    wait_s = std::min(wait_s, seconds_until(w->deadline));
   }
   const int wait_ms = out->empty() ? std::max(0, static_cast<int>(std::ceil(wait_s * 1e3))) : 0;
   poll(fds.data(), fds.size(), wait_ms);

@@ -1,7 +1,6 @@
 // Build workers alone, for code that is run elsewhere.
 #pragma once
 
-#include <chrono>
 #include <deque>
 #include <list>
 #include <map>
@@ -10,6 +9,7 @@
 
 #include "tessera/measure/measurer.h"
 #include "tessera/measure/messages.h"
+#include "tessera/support/clock.h"
 
 namespace tessera::measure {
 
@@ -32,7 +32,6 @@ class BuildPool final : public Measurer {
   MachineState machine() const override { return {}; }
 
  private:
-  using Clock = std::chrono::steady_clock;
   struct Worker {
     pid_t pid = 0;  // 0: not forked yet
     Channel channel;

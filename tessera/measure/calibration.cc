@@ -1,8 +1,9 @@
 #include "tessera/measure/calibration.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
+
+#include "tessera/support/clock.h"
 
 namespace tessera::measure {
 namespace {
@@ -44,10 +45,6 @@ constexpr std::int64_t kLeastProbe = 4 << 20, kMostProbe = 16 << 20;
 constexpr std::size_t kWalks = 64, kWalksToJudge = 8;
 constexpr double kSlowWalk = 1.4;
 
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
 }  // namespace
 
 CalibrationKernel::CalibrationKernel() : memory_(kFloats, 1e-3F) {}
@@ -55,10 +52,9 @@ CalibrationKernel::CalibrationKernel() : memory_(kFloats, 1e-3F) {}
 double CalibrationKernel::run(int runs) {
   std::vector<double> times;
   for (int i = 0; i < std::max(runs, 1); ++i) {
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     sink_ = multiply_add(1e-3F) + walk(memory_);
-    times.push_back(
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    times.push_back(seconds_since(start));
   }
   std::ranges::sort(times);
   return times[times.size() / 2];
@@ -72,7 +68,7 @@ MemoryProbe::MemoryProbe(std::int64_t cache_bytes)
 double MemoryProbe::run() {
   double best_s = 0;
   for (int i = 0; i < 2; ++i) {
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     sink_ = walk(memory_);
     const double took_s = seconds_since(start);
     best_s = i == 0 ? took_s : std::min(best_s, took_s);

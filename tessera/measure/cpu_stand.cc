@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <chrono>
 
 #include "tessera/measure/calibration.h"
 #include "tessera/measure/cpu_candidate.h"
@@ -8,11 +7,10 @@
 #include "tessera/measure/sampler.h"
 #include "tessera/runtime/run_queue.h"
 #include "tessera/runtime/timing.h"
+#include "tessera/support/clock.h"
 
 namespace tessera::measure {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr int kCalibrationRuns = 5;  // before and again after a trial
 
@@ -136,7 +134,7 @@ std::vector<runtime::Samples> CpuStand::time_cold(const std::vector<std::functio
       run_queue.elapsed_wait_ns();
       const Clock::time_point start = Clock::now();
       calls[i]();
-      const double total_s = std::chrono::duration<double>(Clock::now() - start).count();
+      const double total_s = seconds_since(start);
       raw[i].push_back({.total_s = std::max(total_s, 1e-9),
                         .wait_s = 1e-9 * static_cast<double>(run_queue.elapsed_wait_ns())});
     }

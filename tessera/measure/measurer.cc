@@ -1,7 +1,6 @@
 #include "tessera/measure/measurer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <map>
@@ -18,12 +17,11 @@
 #include "tessera/measure/verdict.h"
 #include "tessera/measure/worker_process.h"
 #include "tessera/runtime/device/devices.h"
+#include "tessera/support/clock.h"
 #include "tessera/target/cpus.h"
 
 namespace tessera::measure {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // What the latest trials say about the machine.
 class MachineTracker {
@@ -74,7 +72,7 @@ class LocalMeasurer final : public Measurer {
   }
 
   std::vector<Measurement> collect(double timeout_s) override {
-    const Clock::time_point end = after(timeout_s);
+    const Clock::time_point end = seconds_from_now(timeout_s);
     while (results_.empty() && !waiting_.empty() && receive_until(end)) {
     }
     return std::exchange(results_, {});
@@ -96,12 +94,6 @@ class LocalMeasurer final : public Measurer {
     std::uint64_t id = 0;   // of the caller
     bool compared = false;  // by compare(), which waits for it
   };
-
-  static Clock::time_point after(double seconds) {
-    const double bounded = std::clamp(seconds, 0.0, 1e8);
-    return Clock::now() +
-           std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(bounded));
-  }
 
   std::uint64_t send(Trial trial, std::uint64_t group, std::uint64_t group_size,
                      bool compared = false) {
@@ -125,7 +117,7 @@ class LocalMeasurer final : public Measurer {
   // False at the end of the time.
   bool receive_until(Clock::time_point end) {
     pollfd fd{server_.fd(), POLLIN, 0};
-    const double ms = std::chrono::duration<double, std::milli>(end - Clock::now()).count();
+    const double ms = 1e3 * seconds_until(end);
     const int ready =
         server_.open() ? poll(&fd, 1, static_cast<int>(std::clamp(ms + 0.5, 0.0, 1e9))) : 1;
     if (ready <= 0) return Clock::now() < end;
@@ -196,7 +188,7 @@ std::vector<std::uint64_t> LocalMeasurer::send_group(std::vector<Trial> trials, 
 std::vector<Measurement> LocalMeasurer::compare(const std::vector<Trial>& trials) {
   const std::vector<std::uint64_t> numbers = send_group(trials, /*compared=*/true);
   const auto there = [&](std::uint64_t n) { return compared_.count(n) != 0; };
-  while (!std::ranges::all_of(numbers, there)) receive_until(after(1));
+  while (!std::ranges::all_of(numbers, there)) receive_until(seconds_from_now(1));
   std::vector<Measurement> out;
   for (const std::uint64_t n : numbers) out.push_back(std::move(compared_[n]));
   compared_.clear();

@@ -12,6 +12,7 @@
 #include "tessera/kernel/check_output.h"
 #include "tessera/kernel/compile_op.h"
 #include "tessera/runtime/device/cpu_device.h"
+#include "tessera/support/clock.h"
 #include "tessera/te/before_rounding.h"
 
 namespace tessera::measure {
@@ -117,8 +118,8 @@ void SharedReference::set_state(std::uint32_t state) {
 bool SharedReference::ready() const { return state() == kReady; }
 
 bool SharedReference::wait(double seconds) const {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  while (state() == kClaimed && std::chrono::steady_clock::now() < end)
+  const auto end = seconds_from_now(seconds);
+  while (state() == kClaimed && Clock::now() < end)
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   return ready();
 }

@@ -1,25 +1,14 @@
 #include "tessera/measure/run_process.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include <poll.h>
 
 #include "tessera/measure/verdict.h"
 #include "tessera/measure/worker_process.h"
+#include "tessera/support/clock.h"
 
 namespace tessera::measure {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-Clock::time_point in_seconds(double seconds) {
-  return Clock::now() +
-         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-}
-
-}  // namespace
-
 RunProcess::RunProcess(const std::vector<te::Dag>& tasks, const target::Target& target,
                        const MeasureOptions& options, ExpectedOfTask expected)
     : tasks_(tasks), target_(target), options_(options), expected_(std::move(expected)) {}
@@ -56,10 +45,9 @@ Measurement RunProcess::run(const RunItem& item) {
 
 bool RunProcess::receive(const RunItem& item, Measurement* m) {
   bool preparing = true, timed_out = false;
-  Clock::time_point deadline = in_seconds(kPrepareLimit);
+  Clock::time_point deadline = seconds_from_now(kPrepareLimit);
   for (;;) {
-    const double left_ms =
-        std::chrono::duration<double, std::milli>(deadline - Clock::now()).count();
+    const double left_ms = 1e3 * seconds_until(deadline);
     if (left_ms <= 0) {
       timed_out = true;
       break;
@@ -75,9 +63,9 @@ bool RunProcess::receive(const RunItem& item, Measurement* m) {
         return true;
       }
       preparing = false;
-      deadline =
-          in_seconds(frame->kind == Kind::kCalling ? call_limit_s(item.job.trial, target_, options_)
-                                                   : options_.run_timeout_s);
+      deadline = seconds_from_now(frame->kind == Kind::kCalling
+                                      ? call_limit_s(item.job.trial, target_, options_)
+                                      : options_.run_timeout_s);
     }
     if (!alive) break;
   }

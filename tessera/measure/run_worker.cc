@@ -1,6 +1,5 @@
 #include "tessera/measure/run_worker.h"
 
-#include <chrono>
 #include <exception>
 
 #include <unistd.h>
@@ -9,11 +8,10 @@
 #include "tessera/measure/guarded_buffer.h"
 #include "tessera/measure/run_stand.h"
 #include "tessera/measure/verdict.h"
+#include "tessera/support/clock.h"
 
 namespace tessera::measure {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 class RunWorker {
  public:
@@ -87,7 +85,7 @@ RunReply RunWorker::run(const RunRequest& request) {
   } else if (!candidates.empty() && candidates[0]) {
     stand_->time_alone(*candidates[0], request.items[0].job, reply.measurements.data(), &reply);
   }
-  const double ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  const double ms = milliseconds_since(start);
   for (Measurement& m : reply.measurements) m.run_ms = ms;
   candidates.clear();
   stand_->tidy();

@@ -16,6 +16,7 @@
 #include "tessera/measure/run_worker.h"
 #include "tessera/measure/verdict.h"
 #include "tessera/measure/worker_process.h"
+#include "tessera/support/clock.h"
 #include "tessera/target/cpus.h"
 #include "tessera/te/op_spec.h"
 
@@ -140,8 +141,7 @@ int Server::bury(Worker& worker) {
 }
 
 void Server::set_deadline(Worker& worker, double seconds) {
-  worker.deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                       std::chrono::duration<double>(seconds));
+  worker.deadline = seconds_from_now(seconds);
 }
 
 void Server::dispatch() {
@@ -208,7 +208,7 @@ int Server::poll_timeout_ms() const {
   }
   if (runner_.busy) first = std::min(first, runner_.deadline);
   if (first == Clock::time_point::max()) return -1;
-  const double ms = std::chrono::duration<double, std::milli>(first - Clock::now()).count();
+  const double ms = 1e3 * seconds_until(first);
   return static_cast<int>(std::clamp(ms + 1, 0.0, 1e6));
 }
 

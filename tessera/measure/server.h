@@ -1,7 +1,6 @@
 // The process between the owner and the workers: forks them, feeds them, buries them.
 #pragma once
 
-#include <chrono>
 #include <deque>
 #include <list>
 #include <map>
@@ -12,6 +11,7 @@
 #include "tessera/measure/measurer.h"
 #include "tessera/measure/messages.h"
 #include "tessera/measure/reference.h"
+#include "tessera/support/clock.h"
 
 namespace tessera::measure {
 
@@ -25,8 +25,6 @@ class Server {
   void run();
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   struct Worker {
     pid_t pid = 0;  // 0: not forked yet; it comes with its first work
     Channel channel;

@@ -1,6 +1,5 @@
 #include "tessera/runner/run_bundles.h"
 
-#include <chrono>
 #include <ctime>
 #include <memory>
 
@@ -9,13 +8,12 @@
 #include "tessera/measure/bundle.h"
 #include "tessera/measure/run_process.h"
 #include "tessera/runner/record_file.h"
+#include "tessera/support/clock.h"
 #include "tessera/support/hash.h"
 #include "tessera/target/features.h"
 
 namespace tessera::runner {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr const char* kPolicy = "sample";
 constexpr int kMostLost = 16;  // candidates in a row that lose their workers
@@ -276,7 +274,7 @@ class Run {
     return !result_.stopped_by.empty();
   }
 
-  double elapsed_s() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+  double elapsed_s() const { return seconds_since(start_); }
 
   const RunnerOptions& options_;
   const RunnerCallbacks& callbacks_;

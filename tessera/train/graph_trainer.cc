@@ -9,6 +9,7 @@
 
 #include <ATen/ATen.h>
 
+#include "tessera/support/clock.h"
 #include "tessera/train/graph_trainee.h"
 #include "tessera/train/losses.h"
 
@@ -112,8 +113,8 @@ class GraphTrainer {
       TESSERA_TRY(const Tensor loss, step(steps[i], rate(done / total)));
       sum = sum.defined() ? sum + loss : loss;
       line->step = static_cast<std::int64_t>(i) + 1;
-      if (std::chrono::steady_clock::now() - told_ < kTellAfter) continue;
-      told_ = std::chrono::steady_clock::now();
+      if (Clock::now() - told_ < kTellAfter) continue;
+      told_ = Clock::now();
       line->loss = sum.item<double>() / static_cast<double>(line->step);
       report();
     }
@@ -216,7 +217,7 @@ class GraphTrainer {
   GraphTrainee& trainee_;
   Rng rng_;
   std::vector<Subject> subjects_;
-  std::chrono::steady_clock::time_point told_ = std::chrono::steady_clock::now();
+  Clock::time_point told_ = Clock::now();
 };
 
 // Tables of one graph have weights of its places.
@@ -265,10 +266,8 @@ Result<GraphTrained> run_epochs(GraphTrainer& trainer, GraphTrainee& trainee, Gr
                                 const std::vector<ConfigGraph>& judged,
                                 const std::function<void(const GraphEpoch&)>& report,
                                 const std::atomic<bool>& stop) {
-  const auto start = std::chrono::steady_clock::now();
-  const auto seconds = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  };
+  const auto start = Clock::now();
+  const auto seconds = [&] { return seconds_since(start); };
   out.network.weights = trainee.adam().weights();
   for (int e = 0, best = 0; e < options.epochs && !stop; ++e) {
     GraphEpoch line{.epoch = e + 1, .epochs = options.epochs};

@@ -1,6 +1,5 @@
 #include "tessera/train/job.h"
 
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 
@@ -9,6 +8,7 @@
 
 #include "tessera/dataset/training.h"
 #include "tessera/nn/training_notes.h"
+#include "tessera/support/clock.h"
 #include "tessera/target/cpus.h"
 
 namespace tessera::train {
@@ -109,13 +109,13 @@ Result<JobResult> run_job(const Flags& flags, Library& library, const std::atomi
   TESSERA_TRY(const dataset::FeatureStore* store,
               library.features(flags.data, kind, flags.features, threads));
   TESSERA_TRY(nn::Notes notes, data_notes(flags, *data, split));
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   JobResult out;
   TrainOptions options = flags.train;
   options.dataset = dataset::digest(*data);
   if (begun) begun();
   TESSERA_TRY(out.trained, train(*store, split.part, options, print_epoch, &stop));
-  out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  out.seconds = seconds_since(start);
   nn::TrainedNetwork& network = out.trained.network;
   network.notes.merge(notes);
   if (!out.trained.interrupted) {

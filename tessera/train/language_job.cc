@@ -1,7 +1,6 @@
 #include "tessera/train/language_job.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -9,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "tessera/support/clock.h"
 #include "tessera/target/cpus.h"
 #include "tessera/train/args.h"
 #include "tessera/train/exit_code.h"
@@ -179,16 +179,16 @@ Result<int> run(LanguageFlags& f, const std::atomic<bool>& stop) {
   TESSERA_TRY(task.sentences, load_sentences(f.data, task.start.spec.hyper.at("max_answers")));
   fmt::print(stderr, "{} sentences about {} subjects\n", task.sentences.size(),
              task.sentences.subjects());
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = Clock::now();
   TESSERA_TRY(const TrainedLanguageRun trained, train_language(task, o, print_report, &stop));
-  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+  const double spent_s = seconds_since(begin);
   if (!f.output.empty() && !trained.interrupted) {
     TESSERA_DO(nn::save_language(trained.model, storage, f.output));
   }
   if (f.json) {
-    fmt::print("{}\n", to_json(f, trained, spent.count()).dump(2));
+    fmt::print("{}\n", to_json(f, trained, spent_s).dump(2));
   } else {
-    fmt::print("{}", to_text(trained, spent.count()));
+    fmt::print("{}", to_text(trained, spent_s));
   }
   return static_cast<int>(trained.interrupted ? kInterrupted : kOk);
 }

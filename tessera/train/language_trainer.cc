@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <numeric>
 #include <optional>
@@ -10,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "tessera/lm/columns.h"
+#include "tessera/support/clock.h"
 #include "tessera/support/hash.h"
 #include "tessera/train/checkpoint.h"
 #include "tessera/train/prefetch.h"
@@ -18,15 +18,9 @@
 namespace tessera::train {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr std::array kRecipes = {"all", "best", "preference", "contrast"};
 // Of the sentences that a writer would like to have written.
 constexpr float kGood = 0.9F;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // Of the values: whether the space prefers it.
 std::size_t preferred_column() {

@@ -1,20 +1,16 @@
 // Candidates a second through cost models:
 // model_bench [THREADS [FILE | NETWORK:NAME=N,... | gbt:rounds=N,depth=N]...]
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 
 #include "tessera/feature/extract.h"
 #include "tessera/infer/network_scorer.h"
 #include "tessera/model/cost_model.h"
+#include "tessera/support/clock.h"
 #include "tests/infer/random_network.h"
 
 namespace tessera::model {
 namespace {
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 nn::TrainedNetwork from_text(const std::string& text) {
   const std::size_t colon = std::min(text.find(':'), text.size());
@@ -51,7 +47,7 @@ void run_trees(const std::string& text, int threads) {
   for (const std::int64_t most_rows : {4, 8, 16}) {
     const feature::FeatureSet set = infer::testing::random_features(like, 4096, most_rows, 2);
     std::size_t done = 0;
-    const auto begin = std::chrono::steady_clock::now();
+    const auto begin = Clock::now();
     while (seconds_since(begin) < 1.0) {
       (void)(*model)->predict(set);
       done += set.candidates();
@@ -65,7 +61,7 @@ void run(const std::string& text, int threads) {
   if (text.rfind("gbt", 0) == 0) return run_trees(text, threads);
   Result<nn::TrainedNetwork> file = nn::load_network(text);
   const nn::TrainedNetwork network = file.ok() ? std::move(*file) : from_text(text);
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   auto scorer = infer::NetworkScorer::make(network, threads);
   TESSERA_CHECK(scorer.ok(), "{}", scorer.error().message);
   const double load_s = seconds_since(start);
@@ -73,7 +69,7 @@ void run(const std::string& text, int threads) {
     const feature::FeatureSet set = infer::testing::random_features(network, 4096, most_rows, 2);
     (void)(*scorer)->run(set);
     std::size_t done = 0;
-    const auto begin = std::chrono::steady_clock::now();
+    const auto begin = Clock::now();
     while (seconds_since(begin) < 1.0) {
       (void)(*scorer)->run(set);
       done += set.candidates();

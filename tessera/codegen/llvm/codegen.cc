@@ -1,4 +1,3 @@
-#include <chrono>
 #include <cstring>
 
 #include <llvm/IR/IRBuilder.h>
@@ -8,6 +7,7 @@
 #include "tessera/codegen/back_ends.h"
 #include "tessera/codegen/llvm/back_end.h"
 #include "tessera/codegen/llvm/emitter.h"
+#include "tessera/support/clock.h"
 
 namespace tessera::codegen {
 namespace {
@@ -15,14 +15,14 @@ namespace {
 class Stopwatch {
  public:
   double lap_ms() {
-    const auto now = std::chrono::steady_clock::now();
-    const double ms = std::chrono::duration<double, std::milli>(now - last_).count();
+    const auto now = Clock::now();
+    const double ms = 1e3 * seconds_between(last_, now);
     last_ = now;
     return ms;
   }
 
  private:
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+  Clock::time_point last_ = Clock::now();
 };
 
 // Optimised LLVM IR of some Funcs, ready to be emitted.

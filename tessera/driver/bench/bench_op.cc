@@ -1,6 +1,5 @@
 #include "tessera/driver/bench/bench_op.h"
 
-#include <chrono>
 #include <cmath>
 #include <memory>
 
@@ -10,6 +9,7 @@
 #include "tessera/runtime/device/cpu_device.h"
 #include "tessera/runtime/device/devices.h"
 #include "tessera/space/default_schedule.h"
+#include "tessera/support/clock.h"
 #include "tessera/target/fast_math.h"
 #include "tessera/te/ops/columns.h"
 #include "tessera/te/ops/float_parts.h"
@@ -64,11 +64,8 @@ runtime::Sampler on_device_clock(std::function<Result<double>(int)> time) {
 }
 
 void warm_up(double seconds, const std::function<void()>& call) {
-  const auto start = std::chrono::steady_clock::now();
-  const auto elapsed_s = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  };
-  while (elapsed_s() < seconds) call();
+  const auto start = Clock::now();
+  while (seconds_since(start) < seconds) call();
 }
 
 double throughput(const BenchResult& result) {

@@ -13,6 +13,7 @@
 #include "tessera/runtime/aligned_buffer.h"
 #include "tessera/runtime/device/cpu_device.h"
 #include "tessera/runtime/thread_pool.h"
+#include "tessera/support/clock.h"
 
 namespace tessera::driver {
 namespace {
@@ -66,9 +67,8 @@ Result<Probe> build(const ir::Func& func, const target::Target& target, double w
 void measure(std::vector<Probe>& probes, runtime::ThreadPool& pool,
              const runtime::TimingOptions& timing) {
   const int samples = std::max(1, timing.samples / kRounds);
-  const auto start = std::chrono::steady_clock::now();
-  const std::chrono::duration<double> limit(timing.time_limit_s *
-                                            static_cast<double>(probes.size()));
+  const auto start = Clock::now();
+  const double limit_s = timing.time_limit_s * static_cast<double>(probes.size());
   for (int round = 0; round < kRounds; ++round) {
     for (Probe& p : probes) {
       for (int sample = 0; sample <= samples; ++sample) {
@@ -77,10 +77,10 @@ void measure(std::vector<Probe>& probes, runtime::ThreadPool& pool,
           p.code->entry(p.params[static_cast<std::size_t>(worker)].data(), workspace, pool.host());
         });
         if (sample > 0) p.best_s = std::min(p.best_s, s);  // the first brings the data near
-        if (std::chrono::steady_clock::now() - start > limit && p.best_s < 1e9) break;
+        if (seconds_since(start) > limit_s && p.best_s < 1e9) break;
       }
     }
-    if (std::chrono::steady_clock::now() - start > limit) return;
+    if (seconds_since(start) > limit_s) return;
     std::this_thread::sleep_for(kBetweenRounds);
   }
 }

@@ -2,17 +2,16 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cmath>
 
 #include <poll.h>
 #include <sys/socket.h>
 
+#include "tessera/support/clock.h"
+
 namespace tessera::driver {
 
-double steady_now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double steady_now_s() { return seconds_between({}, Clock::now()); }
 
 namespace {
 

@@ -6,10 +6,10 @@
 #include <thread>
 #include <vector>
 
+#include "tessera/support/clock.h"
+
 namespace tessera::driver {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 struct Team {
   const std::function<void(int)>& work;
@@ -45,9 +45,8 @@ double run_together(runtime::ThreadPool& pool, const std::function<void(int work
     static_cast<Team*>(closure)->take_part(worker);
   };
   pool.parallel_for(body, &team, pool.threads());
-  return std::chrono::duration<double>(*std::ranges::max_element(team.end) -
-                                       *std::ranges::min_element(team.begin))
-      .count();
+  return seconds_between(*std::ranges::min_element(team.begin),
+                         *std::ranges::max_element(team.end));
 }
 
 }  // namespace tessera::driver

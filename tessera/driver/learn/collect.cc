@@ -1,7 +1,6 @@
 #include "tessera/driver/learn/collect.h"
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <numeric>
 
@@ -10,6 +9,7 @@
 #include "tessera/driver/tune/trial_loop.h"
 #include "tessera/kernel/build_kernel.h"
 #include "tessera/lower/code_size.h"
+#include "tessera/support/clock.h"
 #include "tessera/support/hash.h"
 #include "tessera/support/parallel.h"
 #include "tessera/support/rng.h"
@@ -17,8 +17,6 @@
 
 namespace tessera::driver {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr const char* kPolicy = "collect";
 // Operations of a GPU candidate (lower::code_size) up to which each one is built. On an H200 the
@@ -266,7 +264,7 @@ class Collection {
     return p;
   }
 
-  double elapsed_s() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+  double elapsed_s() const { return seconds_since(start_); }
 
   CollectOptions options_;
   const CollectCallbacks& callbacks_;

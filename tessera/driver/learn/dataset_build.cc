@@ -1,7 +1,6 @@
 #include "tessera/driver/learn/dataset_build.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <map>
 #include <memory>
@@ -14,11 +13,10 @@
 #include "tessera/measure/build_pool.h"
 #include "tessera/measure/bundle.h"
 #include "tessera/runtime/object_loader.h"
+#include "tessera/support/clock.h"
 
 namespace tessera::driver {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr const char* kProducer = "tessera 0.1.0";
 constexpr std::uint64_t kInputSeed = 1;
@@ -241,7 +239,7 @@ class ShardBuild {
   }
 
   bool report() {
-    progress_.elapsed_s = std::chrono::duration<double>(Clock::now() - start_).count();
+    progress_.elapsed_s = seconds_since(start_);
     return !callback_ || callback_(progress_);
   }
 

@@ -1,7 +1,6 @@
 #include "tessera/driver/learn/dataset_measure.h"
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <memory>
 #include <set>
@@ -10,13 +9,12 @@
 #include "tessera/driver/tune/trial_loop.h"
 #include "tessera/driver/tune/trial_records.h"
 #include "tessera/schedule/step.h"
+#include "tessera/support/clock.h"
 #include "tessera/task/task.h"
 #include "tessera/te/canonical.h"
 
 namespace tessera::driver {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr const char* kPolicy = "measure";
 // A group that is built while another one is timed.
@@ -176,7 +174,7 @@ class SampleMeasurement {
     return {};
   }
 
-  double elapsed_s() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+  double elapsed_s() const { return seconds_since(start_); }
 
   struct Place {
     std::size_t task = 0, candidate = 0;

@@ -1,6 +1,5 @@
 #include "tessera/driver/learn/train_trees.h"
 
-#include <chrono>
 #include <filesystem>
 #include <set>
 
@@ -10,6 +9,7 @@
 #include "tessera/model/cost_model.h"
 #include "tessera/model/model_file.h"
 #include "tessera/nn/training_notes.h"
+#include "tessera/support/clock.h"
 #include "tessera/support/rng.h"
 
 namespace tessera::driver {
@@ -118,10 +118,10 @@ Result<TrainTreesResult> train_trees(const TrainTreesOptions& options) {
   {
     const model::TrainingSet examples = training_set(data, *store, split, options, &out);
     note(fmt::format("fitting to {} records of {} tasks", out.records, out.tasks));
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     TESSERA_DO(model->fit(examples,
                           {options.time_limit_s, options.threads, options.rounds, options.depth}));
-    out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    out.seconds = seconds_since(start);
   }
   const std::vector<float> scores = score_all(*store, *model);
   if (!options.scores.empty()) {

@@ -5,6 +5,7 @@
 
 #include "tessera/driver/tune/cold_tasks.h"
 #include "tessera/space/default_schedule.h"
+#include "tessera/support/clock.h"
 
 namespace tessera::driver {
 namespace {
@@ -16,10 +17,6 @@ constexpr std::int64_t kMostDisturbed = 256;
 // Waited for the trial that runs when all ends.
 constexpr double kLastTrialSeconds = 1;
 constexpr double kFlushSeconds = 1;
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 bool is_disturbed(const measure::Measurement& m) {
   return measure::is_timed(m.outcome) && m.disturbed;

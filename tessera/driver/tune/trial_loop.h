@@ -2,7 +2,6 @@
 // with what comes of it.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -15,6 +14,7 @@
 #include "tessera/measure/calibration.h"
 #include "tessera/measure/measurer.h"
 #include "tessera/space/space.h"
+#include "tessera/support/clock.h"
 
 namespace tessera::driver {
 
@@ -86,7 +86,6 @@ class TrialLoop {
   const LoopTimes& times() const { return times_; }
 
  private:
-  using Clock = std::chrono::steady_clock;
   struct Pending {
     Attempt attempt;
     int disturbed = 0;  // times so far

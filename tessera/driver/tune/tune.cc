@@ -12,6 +12,7 @@
 #include "tessera/driver/tune/tune_session.h"
 #include "tessera/driver/tune/tune_summary.h"
 #include "tessera/driver/tune/tune_whole.h"
+#include "tessera/support/clock.h"
 
 namespace tessera::driver {
 namespace {
@@ -206,10 +207,9 @@ Result<void> finish(const TuneOptions& options, const target::Target& machine,
 }
 
 Result<TuneResult> tune_kernels(const TuneOptions& options, const TuneCallbacks& callbacks) {
-  const auto start = TuneSession::Clock::now();
+  const auto start = Clock::now();
   const auto late = [&] {
-    const std::chrono::duration<double> since = TuneSession::Clock::now() - start;
-    const double elapsed_s = options.elapsed_s ? options.elapsed_s() : since.count();
+    const double elapsed_s = options.elapsed_s ? options.elapsed_s() : seconds_since(start);
     return options.budget_s > 0 && elapsed_s > kAlternativesShare * options.budget_s;
   };
   TESSERA_TRY(TuneProblem problem,

@@ -15,6 +15,7 @@
 #include "tessera/driver/tune/trial_records.h"
 #include "tessera/driver/tune/tune_session.h"
 #include "tessera/driver/tune/tune_whole.h"
+#include "tessera/support/clock.h"
 #include "tessera/support/temporary_folder.h"
 
 namespace tessera::driver {
@@ -71,7 +72,7 @@ class GraphTuning {
                                     : kGraphShares),
         kernel_options_(options),
         callbacks_(callbacks),
-        start_(TuneSession::Clock::now()) {
+        start_(Clock::now()) {
     kernel_options_.target = target::code_target(options.target, options.measure.threads);
     options_ = kernel_options_;
     options_.trials = 0;
@@ -171,9 +172,7 @@ class GraphTuning {
     return {};
   }
   bool interrupted() const { return callbacks_.interrupted && callbacks_.interrupted(); }
-  double elapsed_s() const {
-    return std::chrono::duration<double>(TuneSession::Clock::now() - start_).count();
-  }
+  double elapsed_s() const { return seconds_since(start_); }
   double budget_s() const { return options_.budget_s; }
   bool over(double share) const {
     return interrupted() || (budget_s() > 0 && elapsed_s() > share * budget_s());
@@ -595,7 +594,7 @@ class GraphTuning {
   std::optional<TemporaryFolder> own_records_;
   TuneOptions options_, kernel_options_;  // of the sessions: survey and tuning
   const TuneCallbacks& callbacks_;
-  TuneSession::Clock::time_point start_;
+  Clock::time_point start_;
   graph::Graph imported_;
   std::optional<PlanCosts> costs_;
   PlanEstimates estimates_;

@@ -4,6 +4,7 @@
 #include "tessera/driver/tune/cold_tasks.h"
 #include "tessera/driver/tune/replay_order.h"
 #include "tessera/driver/tune/tune_session.h"
+#include "tessera/support/clock.h"
 #include "tessera/support/hash.h"
 
 namespace tessera::driver {
@@ -35,7 +36,7 @@ Result<void> TuneSession::open(std::size_t task) {
   TESSERA_DO(searches_->open(task));
   TESSERA_DO(resume(task));
   opening_cpu_s_ += cpu_seconds() - cpu_s;
-  opening_wall_s_ += std::chrono::duration<double>(Clock::now() - begin).count();
+  opening_wall_s_ += seconds_since(begin);
   return {};
 }
 

@@ -8,6 +8,7 @@
 #include "tessera/driver/tune/cold_tasks.h"
 #include "tessera/driver/tune/tune_costs.h"
 #include "tessera/runtime/affinity.h"
+#include "tessera/support/clock.h"
 #include "tessera/target/cpus.h"
 
 namespace tessera::driver {
@@ -44,10 +45,6 @@ constexpr int kRepeats = 3;
 // Policy of the records of defaults.
 constexpr const char* kDefault = "default";
 double overrun_of(double budget_s) { return std::max(kOverrunSeconds, kOverrunShare * budget_s); }
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 Result<void> check_tasks(const TuneProblem& problem, const std::vector<std::string>& keys) {
   for (const std::string& key : keys) {

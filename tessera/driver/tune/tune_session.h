@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <deque>
 #include <map>
 #include <memory>
@@ -15,6 +14,7 @@
 #include "tessera/driver/tune/trial_loop.h"
 #include "tessera/driver/tune/tune.h"
 #include "tessera/driver/tune/tune_searches.h"
+#include "tessera/support/clock.h"
 
 namespace tessera::driver {
 
@@ -32,8 +32,6 @@ struct Finalist {
 
 class TuneSession {
  public:
-  using Clock = std::chrono::steady_clock;
-
   // The budget counts from `start`.
   static Result<std::unique_ptr<TuneSession>> start(const TuneOptions& options,
                                                     const TuneCallbacks& callbacks,

@@ -1,7 +1,6 @@
 #include "tessera/driver/tune/tune_whole.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include <fmt/ranges.h>
@@ -11,6 +10,7 @@
 #include "tessera/driver/tune/tune_costs.h"
 #include "tessera/runtime/device/devices.h"
 #include "tessera/space/default_schedule.h"
+#include "tessera/support/clock.h"
 #include "tessera/target/fast_math.h"
 
 namespace tessera::driver {
@@ -159,10 +159,9 @@ Result<std::vector<runtime::Samples>> WholeModels::time_side_by_side(
   for (const Built* built : models) {
     exec::ModelRunner& r = *runners.emplace_back(runner(*built));
     TESSERA_DO(set_inputs(*built, r));
-    const auto begin = std::chrono::steady_clock::now();
+    const auto begin = Clock::now();
     TESSERA_DO(r.run());
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    once_s = std::max(once_s, took.count());
+    once_s = std::max(once_s, seconds_since(begin));
   }
   runtime::InterleavedTimer timer(short_timing(once_s));
   for (const auto& r : runners) {

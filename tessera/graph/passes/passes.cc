@@ -1,7 +1,8 @@
 #include "tessera/graph/passes/passes.h"
 
 #include <algorithm>
-#include <chrono>
+
+#include "tessera/support/clock.h"
 
 namespace tessera::graph {
 namespace {
@@ -91,13 +92,11 @@ Result<PassReport> optimize(Graph& graph, const PassOptions& options) {
   PassReport report;
   for (const Pass& pass : pass_list()) {
     if (contains(options.skip, pass.name)) continue;
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     const Result<bool> changed = pass.run(graph, options);
     if (!changed) return changed.error().with_context(pass.name);
     compact(graph);
-    const std::chrono::duration<double, std::milli> elapsed =
-        std::chrono::steady_clock::now() - start;
-    report.times.push_back({pass.name, elapsed.count(), *changed});
+    report.times.push_back({pass.name, milliseconds_since(start), *changed});
     if (options.verify) {
       const Result<void> ok = verify(graph);
       TESSERA_CHECK(ok.ok(), "graph pass {} broke the graph: {}\n{}", pass.name, ok.error().message,

@@ -1,12 +1,12 @@
 #include "tessera/runtime/device/cpu_device.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <new>
 
 #include "tessera/runtime/first_touch.h"
 #include "tessera/runtime/object_loader.h"
+#include "tessera/support/clock.h"
 
 namespace tessera::runtime {
 namespace {
@@ -117,9 +117,9 @@ Result<void> CpuDevice::replay(Recording& recording) {
 }
 
 Result<double> CpuDevice::time_replays(Recording& recording, int replays) {
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   for (int i = 0; i < replays; ++i) TESSERA_DO(replay(recording));
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return seconds_since(start);
 }
 
 }  // namespace tessera::runtime
