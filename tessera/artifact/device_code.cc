@@ -1,11 +1,9 @@
 #include "tessera/artifact/device_code.h"
 
 #include <algorithm>
-#include <atomic>
-#include <optional>
-#include <thread>
 
 #include "tessera/codegen/ptx_tools.h"
+#include "tessera/support/parallel.h"
 
 namespace tessera::artifact {
 namespace {
@@ -17,27 +15,12 @@ std::string text_of(const runtime::Binary& b) { return {b.bytes.begin(), b.bytes
 Result<std::vector<std::string>> assemble(const std::vector<runtime::Binary>& binaries,
                                           int threads) {
   std::vector<std::string> cubins(binaries.size());
-  std::vector<std::optional<Error>> errors(binaries.size());
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < binaries.size(); i = next++) {
-      const Result<codegen::Assembled> done =
-          codegen::assemble_ptx(text_of(binaries[i]), binaries[i].target.cpu);
-      if (done.ok()) {
-        cubins[i].assign(done->cubin.begin(), done->cubin.end());
-      } else {
-        errors[i] = done.error();
-      }
-    }
-  };
-  {
-    std::vector<std::jthread> pool;
-    for (int t = 1; t < threads; ++t) pool.emplace_back(work);
-    work();
-  }
-  for (const std::optional<Error>& error : errors) {
-    if (error) return *error;
-  }
+  TESSERA_DO(try_parallel_for(binaries.size(), threads, [&](std::size_t i) -> Result<void> {
+    TESSERA_TRY(const codegen::Assembled done,
+                codegen::assemble_ptx(text_of(binaries[i]), binaries[i].target.cpu));
+    cubins[i].assign(done.cubin.begin(), done.cubin.end());
+    return {};
+  }));
   return cubins;
 }
 

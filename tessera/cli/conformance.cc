@@ -1,11 +1,9 @@
 // tessera conformance: the ONNX backend cases below a folder, through compiled code.
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <regex>
-#include <thread>
 
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -15,6 +13,7 @@
 #include "tessera/exec/model_runner.h"
 #include "tessera/graph/passes/passes.h"
 #include "tessera/onnx/backend_case.h"
+#include "tessera/support/parallel.h"
 #include "tessera/target/cpus.h"
 
 namespace tessera::cli {
@@ -104,16 +103,8 @@ Case run_case(const std::string& folder, const ConformanceArgs& args) {
 
 std::vector<Case> run_all(const std::vector<std::string>& folders, const ConformanceArgs& args) {
   std::vector<Case> cases(folders.size());
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < folders.size(); i = next++) {
-      cases[i] = run_case(folders[i], args);
-    }
-  };
   const int jobs = args.jobs > 0 ? args.jobs : target::usable_cpus();
-  std::vector<std::jthread> threads;
-  for (int t = 1; t < jobs; ++t) threads.emplace_back(work);
-  work();
+  parallel_for(folders.size(), jobs, [&](std::size_t i) { cases[i] = run_case(folders[i], args); });
   return cases;
 }
 

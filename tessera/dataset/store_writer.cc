@@ -1,13 +1,11 @@
 #include "tessera/dataset/store_writer.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <map>
 #include <mutex>
 #include <optional>
-#include <thread>
 
 #include <nlohmann/json.hpp>
 
@@ -18,6 +16,7 @@
 #include "tessera/schedule/step.h"
 #include "tessera/support/files.h"
 #include "tessera/support/npz.h"
+#include "tessera/support/parallel.h"
 
 namespace tessera::dataset {
 namespace {
@@ -176,36 +175,23 @@ class ShardWork {
   }
 
   Result<void> run(int threads) {
-    std::vector<std::thread> others;
-    for (int i = 1; i < std::max(1, threads); ++i) others.emplace_back([this] { work(); });
-    work();
-    for (std::thread& t : others) t.join();
-    if (error_) return *error_;
-    return {};
+    return try_parallel_for(manifest_->shards.size(), threads,
+                            [this](std::size_t number) { return add_shard(number); });
   }
 
  private:
-  void work() {
-    for (;;) {
-      const std::size_t number = next_.fetch_add(1);
-      if (number >= manifest_->shards.size()) return;
-      const std::size_t first = number * kPerShard;
-      const std::size_t last = std::min(d_.examples.size(), first + kPerShard);
-      const Result<Shard> shard = read_shard(d_, kind_, first, last);
-      Result<ShardInfo> info =
-          shard ? write_shard(*shard, kind_, folder_, number, first) : shard.error();
-      const std::lock_guard lock(mutex_);
-      if (!info || error_) {
-        if (!error_) error_ = info.error();
-        next_ = manifest_->shards.size();
-        return;
-      }
-      manifest_->shards[number] = std::move(*info);
-      manifest_->unreadable += shard->unreadable;
-      manifest_->cut += shard->cut;
-      done_ += last - first;
-      if (progress_) progress_(done_, d_.examples.size());
-    }
+  Result<void> add_shard(std::size_t number) {
+    const std::size_t first = number * kPerShard;
+    const std::size_t last = std::min(d_.examples.size(), first + kPerShard);
+    TESSERA_TRY(const Shard shard, read_shard(d_, kind_, first, last));
+    TESSERA_TRY(ShardInfo info, write_shard(shard, kind_, folder_, number, first));
+    const std::lock_guard lock(mutex_);
+    manifest_->shards[number] = std::move(info);
+    manifest_->unreadable += shard.unreadable;
+    manifest_->cut += shard.cut;
+    done_ += last - first;
+    if (progress_) progress_(done_, d_.examples.size());
+    return {};
   }
 
   const Dataset& d_;
@@ -213,10 +199,8 @@ class ShardWork {
   const std::string& folder_;
   const std::function<void(std::size_t, std::size_t)>& progress_;
   StoreManifest* manifest_;
-  std::atomic<std::size_t> next_ = 0;
   std::mutex mutex_;
   std::size_t done_ = 0;
-  std::optional<Error> error_;
 };
 
 Json json_of(const StoreManifest& m) {

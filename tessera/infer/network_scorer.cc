@@ -1,12 +1,10 @@
 #include "tessera/infer/network_scorer.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
-#include <optional>
-#include <thread>
 
 #include "tessera/infer/compiled_network.h"
+#include "tessera/support/parallel.h"
 
 namespace tessera::infer {
 namespace {
@@ -127,36 +125,22 @@ Result<void> NetworkScorer::run_rows(const feature::FeatureSet& features,
   TESSERA_TRY(Instance* const made, instance(rows));
   const auto batch = static_cast<std::size_t>(made->shape.batch);
   const std::size_t batches = (candidates.size() + batch - 1) / batch;
-  std::atomic<std::size_t> next{0};
-  std::mutex mutex;
-  std::optional<Error> failure;
-  const auto work = [&](std::size_t runner) {
-    for (std::size_t b = next++; b < batches; b = next++) {
-      const Batch part{candidates.data() + b * batch,
-                       std::min(batch, candidates.size() - b * batch), &first_row};
-      fill(features, part, *made, runner);
-      exec::ModelRunner& run = made->code->runner(runner);
-      const Result<void> ran = run.run();
-      if (!ran.ok()) {
-        const std::lock_guard lock(mutex);
-        failure = ran.error();
-        return;
-      }
-      std::vector<float>* const outputs[] = {&out->score, &out->validity, &out->log_time};
-      for (std::size_t o = 0; o < 3; ++o) {
-        const auto* values = static_cast<const float*>(run.output_data(o));
-        for (std::size_t i = 0; i < part.count; ++i) {
-          (*outputs[o])[part.candidates[i]] = values[i];
-        }
+  const auto score = [&](std::size_t b, std::size_t runner) -> Result<void> {
+    const Batch part{candidates.data() + b * batch, std::min(batch, candidates.size() - b * batch),
+                     &first_row};
+    fill(features, part, *made, runner);
+    exec::ModelRunner& run = made->code->runner(runner);
+    TESSERA_DO(run.run());
+    std::vector<float>* const outputs[] = {&out->score, &out->validity, &out->log_time};
+    for (std::size_t o = 0; o < 3; ++o) {
+      const auto* values = static_cast<const float*>(run.output_data(o));
+      for (std::size_t i = 0; i < part.count; ++i) {
+        (*outputs[o])[part.candidates[i]] = values[i];
       }
     }
+    return {};
   };
-  std::vector<std::jthread> threads;
-  for (std::size_t t = 1; t < std::min(threads_, batches); ++t) threads.emplace_back(work, t);
-  work(0);
-  threads.clear();
-  if (failure) return *failure;
-  return {};
+  return try_parallel_for(batches, static_cast<int>(threads_), score);
 }
 
 Result<NetworkOutputs> NetworkScorer::run(const feature::FeatureSet& features) {

@@ -1,12 +1,11 @@
 #include "tessera/model/graph_scorer.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <mutex>
-#include <optional>
-#include <thread>
+
+#include "tessera/support/parallel.h"
 
 namespace tessera::model {
 namespace {
@@ -49,58 +48,56 @@ Result<void> GraphScorer::add_scores(const graphset::ConfigGraph& graph,
                               .nodes = static_cast<std::int64_t>(segment.nodes.size()),
                               .places = static_cast<std::int64_t>(segment.places.size())});
   TESSERA_TRY(Instance* const made, instance(shape));
-  const std::int64_t batches = (graph.size() + kConfigs - 1) / kConfigs;
+  const auto batches = static_cast<std::size_t>((graph.size() + kConfigs - 1) / kConfigs);
   const int rounds = graphset::score_rounds(network_.spec);
   std::vector<std::vector<std::int64_t>> orders;
   orders.reserve(static_cast<std::size_t>(rounds));
   for (int round = 0; round < rounds; ++round) {
     orders.push_back(graphset::round_order(graph.size(), round));
   }
-  std::atomic<std::int64_t> next{0};
-  std::mutex mutex;
-  std::optional<Error> failure;
-  const auto work = [&](std::size_t thread) {
-    exec::ModelRunner& runner = made->code->runner(thread);
+  struct Inputs {
     float *configs = nullptr, *estimates = nullptr;
+    bool written = false;  // what stays the same for every batch
+  };
+  std::vector<Inputs> inputs(threads_);
+  const auto write_still = [&](exec::ModelRunner& runner, Inputs* in) {
     for (std::size_t i = 0; i < made->inputs.size(); ++i) {
       auto* to = static_cast<float*>(runner.input_data(i));
       const std::vector<float> still =
           graphset::still_input(made->inputs[i], encoding_, graph, segment, shape);
-      if (made->inputs[i] == "configs") configs = to;
-      if (made->inputs[i] == "estimate") estimates = to;
+      if (made->inputs[i] == "configs") in->configs = to;
+      if (made->inputs[i] == "estimate") in->estimates = to;
       if (!still.empty()) std::memcpy(to, still.data(), still.size() * sizeof(float));
     }
-    std::vector<std::int64_t> batch(kConfigs);
-    for (std::int64_t job = next++; job < batches * rounds; job = next++) {
-      const std::vector<std::int64_t>& order = orders[static_cast<std::size_t>(job / batches)];
-      const std::int64_t first = job % batches * kConfigs;
-      // The last ones are compared with some of the first.
-      for (std::int64_t i = 0; i < kConfigs; ++i) {
-        batch[static_cast<std::size_t>(i)] =
-            order[static_cast<std::size_t>((first + i) % graph.size())];
-      }
-      graphset::fill_configs(encoding_, graph, segment, batch, shape, configs);
-      if (estimates != nullptr) graphset::fill_estimates(graph, batch, segments, estimates);
-      const Result<void> ran = runner.run();
-      const std::lock_guard lock(mutex);
-      if (!ran.ok()) {
-        failure = ran.error();
-        return;
-      }
-      const auto* out = static_cast<const float*>(runner.output_data(0));
-      const std::int64_t count = std::min(kConfigs, graph.size() - first);
-      for (std::int64_t i = 0; i < count; ++i) {
-        (*scores)[static_cast<std::size_t>(batch[static_cast<std::size_t>(i)])] +=
-            out[i] / static_cast<float>(rounds);
-      }
-    }
+    in->written = true;
   };
-  std::vector<std::jthread> threads;
-  for (std::size_t t = 1; t < threads_; ++t) threads.emplace_back(work, t);
-  work(0);
-  threads.clear();
-  if (failure) return *failure;
-  return {};
+  std::mutex mutex;
+  const auto score = [&](std::size_t job, std::size_t thread) -> Result<void> {
+    exec::ModelRunner& runner = made->code->runner(thread);
+    Inputs& in = inputs[thread];
+    if (!in.written) write_still(runner, &in);
+    const std::vector<std::int64_t>& order = orders[job / batches];
+    const std::int64_t first = static_cast<std::int64_t>(job % batches) * kConfigs;
+    // The last ones are compared with some of the first.
+    std::vector<std::int64_t> batch(kConfigs);
+    for (std::int64_t i = 0; i < kConfigs; ++i) {
+      batch[static_cast<std::size_t>(i)] =
+          order[static_cast<std::size_t>((first + i) % graph.size())];
+    }
+    graphset::fill_configs(encoding_, graph, segment, batch, shape, in.configs);
+    if (in.estimates != nullptr) graphset::fill_estimates(graph, batch, segments, in.estimates);
+    TESSERA_DO(runner.run());
+    const auto* out = static_cast<const float*>(runner.output_data(0));
+    const std::int64_t count = std::min(kConfigs, graph.size() - first);
+    const std::lock_guard lock(mutex);
+    for (std::int64_t i = 0; i < count; ++i) {
+      (*scores)[static_cast<std::size_t>(batch[static_cast<std::size_t>(i)])] +=
+          out[i] / static_cast<float>(rounds);
+    }
+    return {};
+  };
+  return try_parallel_for(batches * static_cast<std::size_t>(rounds), static_cast<int>(threads_),
+                          score);
 }
 
 Result<std::vector<float>> GraphScorer::score(const graphset::ConfigGraph& graph) {

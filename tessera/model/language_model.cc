@@ -1,16 +1,13 @@
 #include "tessera/model/language_model.h"
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cmath>
 #include <cstring>
-#include <mutex>
 #include <numeric>
-#include <optional>
-#include <thread>
 
 #include "tessera/lm/columns.h"
+#include "tessera/support/clock.h"
+#include "tessera/support/parallel.h"
 
 namespace tessera::model {
 namespace {
@@ -38,13 +35,11 @@ class Stopwatch {
   explicit Stopwatch(double* sum) : sum_(sum) {}
   Stopwatch(const Stopwatch&) = delete;
   Stopwatch& operator=(const Stopwatch&) = delete;
-  ~Stopwatch() {
-    *sum_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
+  ~Stopwatch() { *sum_ += seconds_since(start_); }
 
  private:
   double* sum_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  Clock::time_point start_ = Clock::now();
 };
 
 }  // namespace
@@ -237,27 +232,14 @@ void LanguageModel::write_word(const lm::Step& step) {
 
 // Each thread takes the next block that has a word to read.
 Result<void> LanguageModel::run_blocks(const std::vector<bool>& busy) {
-  std::atomic<std::size_t> next{0};
-  std::mutex mutex;
-  std::optional<Error> failure;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < blocks_.size(); i = next++) {
-      if (!busy[i]) continue;
-      if (const Result<void> ran = blocks_[i]->run(); !ran.ok()) {
-        const std::lock_guard lock(mutex);
-        failure = ran.error();
-      }
-    }
-  };
-  const auto count = static_cast<std::size_t>(std::count(busy.begin(), busy.end(), true));
+  std::vector<LanguageBlock*> reading;
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    if (busy[i]) reading.push_back(blocks_[i]);
+  }
   // A device serves one thread.
-  const std::size_t most = options_.device != nullptr ? 1 : threads_;
-  std::vector<std::jthread> threads;
-  for (std::size_t t = 1; t < std::min(most, count); ++t) threads.emplace_back(work);
-  work();
-  threads.clear();
-  if (failure) return *failure;
-  return {};
+  const int threads = options_.device != nullptr ? 1 : static_cast<int>(threads_);
+  return try_parallel_for(reading.size(), threads,
+                          [&](std::size_t i) { return reading[i]->run(); });
 }
 
 void LanguageModel::write_chances(const lm::Step& step, bool known, float* out) const {

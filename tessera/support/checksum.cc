@@ -1,18 +1,18 @@
 #include "tessera/support/checksum.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <thread>
 #include <vector>
 
 #include "tessera/support/hash.h"
+#include "tessera/support/parallel.h"
 
 namespace tessera {
 namespace {
 
 // More of them wait for memory.
-constexpr std::size_t kThreads = 8;
+constexpr unsigned kThreads = 8;
 
 constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15u;
 
@@ -79,19 +79,12 @@ void Checksum::add_sum(const std::array<std::uint64_t, 2>& sum, Piece* to) {
 Checksum Checksum::of(std::string_view bytes) {
   const std::size_t pieces = bytes.size() / kPieceBytes;
   std::vector<std::array<std::uint64_t, 2>> sums(pieces);
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < pieces; i = next++) {
-      Piece piece;
-      piece.add(bytes.substr(i * kPieceBytes, kPieceBytes));
-      sums[i] = piece.finish();
-    }
-  };
-  std::vector<std::jthread> threads;
-  const std::size_t most = std::min<std::size_t>(kThreads, std::thread::hardware_concurrency());
-  for (std::size_t t = 1; t < std::min(most, pieces); ++t) threads.emplace_back(work);
-  work();
-  threads.clear();
+  const int threads = static_cast<int>(std::min(kThreads, std::thread::hardware_concurrency()));
+  parallel_for(pieces, threads, [&](std::size_t i) {
+    Piece piece;
+    piece.add(bytes.substr(i * kPieceBytes, kPieceBytes));
+    sums[i] = piece.finish();
+  });
   Checksum out;
   for (const auto& sum : sums) add_sum(sum, &out.sums_);
   out.last_.add(bytes.substr(pieces * kPieceBytes));

@@ -3,12 +3,64 @@
 
 #include <algorithm>
 #include <atomic>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
+#include "tessera/support/result.h"
+
 namespace tessera {
+
+// Calls work(i), or work(i, thread), for every i in [0, count) on at most `threads` threads, the
+// caller (thread 0) among them: whoever is free takes the next i. Returns when all are done.
+template <class Work>
+void parallel_for(std::size_t count, int threads, const Work& work) {
+  std::atomic<std::size_t> next{0};
+  const auto take_turns = [&]([[maybe_unused]] std::size_t thread) {
+    for (std::size_t i = next++; i < count; i = next++) {
+      if constexpr (std::invocable<const Work&, std::size_t, std::size_t>) {
+        work(i, thread);
+      } else {
+        work(i);
+      }
+    }
+  };
+  const std::size_t most = std::min(count, static_cast<std::size_t>(std::max(1, threads)));
+  std::vector<std::jthread> others;  // they end before what they use
+  for (std::size_t t = 1; t < most; ++t) others.emplace_back(take_turns, t);
+  take_turns(0);
+}
+
+// The same for work that may fail: what has not begun when something fails never begins. The error
+// is that of the lowest i that fails, whatever the number of threads.
+template <class Work>
+Result<void> try_parallel_for(std::size_t count, int threads, const Work& work) {
+  std::mutex mutex;
+  std::optional<Error> error;
+  std::atomic<std::size_t> failed{count};
+  parallel_for(count, threads, [&](std::size_t i, [[maybe_unused]] std::size_t thread) {
+    if (i > failed) return;
+    const auto run = [&]() -> Result<void> {
+      if constexpr (std::invocable<const Work&, std::size_t, std::size_t>) {
+        return work(i, thread);
+      } else {
+        return work(i);
+      }
+    };
+    const Result<void> done = run();
+    if (done.ok()) return;
+    const std::lock_guard lock(mutex);
+    if (i > failed) return;
+    failed = i;
+    error = done.error();
+  });
+  if (error) return *error;
+  return {};
+}
 
 // Threads that wait for loops: starting one for each would take as long as a short loop. They begin
 // with the first loop that needs them. One loop at a time.

@@ -1,12 +1,8 @@
 #include "tessera/driver/compile/zero_trials.h"
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cmath>
 #include <mutex>
-#include <optional>
-#include <thread>
 
 #include "tessera/kernel/build_kernel.h"
 #include "tessera/lm/generate.h"
@@ -14,16 +10,14 @@
 #include "tessera/search/model_scorer.h"
 #include "tessera/search/pinned_space.h"
 #include "tessera/space/kind.h"
+#include "tessera/support/clock.h"
+#include "tessera/support/parallel.h"
 
 namespace tessera::driver {
 namespace {
 
 constexpr std::size_t kPicked = 16;  // best candidates of a task that are looked at closely
 constexpr int kPopulation = 384, kLeastPopulation = 32, kGenerations = 5;
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 struct ChosenTask {
   TaskPrediction prediction;
@@ -134,37 +128,28 @@ Result<std::vector<ChosenTask>> choose_all(const std::vector<task::Task>& tasks,
                                            const std::vector<std::size_t>& order,
                                            const ZeroTrialOptions& options, int code_threads,
                                            int population) {
-  const auto start = std::chrono::steady_clock::now();
-  std::vector<std::optional<Result<ChosenTask>>> chosen(order.size());
-  std::atomic<std::size_t> next{0};
+  const auto start = Clock::now();
+  std::vector<ChosenTask> out(order.size());
+  std::vector<std::shared_ptr<lm::Reader>> readers(
+      static_cast<std::size_t>(std::max(1, options.search_threads)));
   std::mutex mutex;
   std::size_t done = 0;
-  const auto work = [&] {
-    Result<std::shared_ptr<lm::Reader>> reader = std::shared_ptr<lm::Reader>();
-    if (options.open_language) reader = options.open_language();
-    for (std::size_t i = next++; i < order.size(); i = next++) {
-      const bool in_time = seconds_since(start) < options.time_limit_s;
-      chosen[i].emplace(reader.ok() ? TaskChoice(tasks[order[i]], options, code_threads,
-                                                 in_time ? population : 0, reader->get())
-                                          .run()
-                                    : Result<ChosenTask>(reader.error()));
-      const std::lock_guard lock(mutex);
-      if (options.progress) options.progress(++done, order.size());
+  const auto choose = [&](std::size_t i, std::size_t thread) -> Result<void> {
+    std::shared_ptr<lm::Reader>& reader = readers[thread];
+    if (reader == nullptr && options.open_language) {
+      TESSERA_TRY(reader, options.open_language());
     }
+    const task::Task& task = tasks[order[i]];
+    const bool in_time = seconds_since(start) < options.time_limit_s;
+    Result<ChosenTask> made =
+        TaskChoice(task, options, code_threads, in_time ? population : 0, reader.get()).run();
+    if (!made.ok()) return made.error().with_context(fmt::format("task {}", task.name));
+    out[i] = std::move(made).value();
+    const std::lock_guard lock(mutex);
+    if (options.progress) options.progress(++done, order.size());
+    return {};
   };
-  std::vector<std::jthread> threads;
-  for (int t = 1; t < std::min<int>(options.search_threads, static_cast<int>(order.size())); ++t) {
-    threads.emplace_back(work);
-  }
-  work();
-  threads.clear();
-  std::vector<ChosenTask> out;
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    if (!chosen[i]->ok()) {
-      return chosen[i]->error().with_context(fmt::format("task {}", tasks[order[i]].name));
-    }
-    out.push_back(std::move(*chosen[i]).value());
-  }
+  TESSERA_DO(try_parallel_for(order.size(), options.search_threads, choose));
   return out;
 }
 

@@ -7,7 +7,6 @@
 #include <mutex>
 #include <optional>
 #include <set>
-#include <thread>
 
 #include <fmt/ranges.h>
 
@@ -16,6 +15,7 @@
 #include "tessera/driver/learn/studied_task.h"
 #include "tessera/driver/tune/policy_run.h"
 #include "tessera/driver/tune/trial_loop.h"
+#include "tessera/support/parallel.h"
 #include "tessera/task/task.h"
 #include "tessera/te/canonical.h"
 
@@ -165,33 +165,22 @@ class Study {
   // Tasks beside each other. A language model reads for one search at a time: every thread has its
   // own.
   Result<void> run_machine(const std::vector<StudiedTask>& tasks) {
-    std::atomic<std::size_t> next{0};
-    const auto work = [&]() -> Result<void> {
-      TESSERA_TRY(const std::vector<PolicyVariant> variants,
-                  variants_for(options_, tasks.front().target));
-      for (std::size_t i = next++; i < tasks.size() && !stopped_; i = next++) {
-        TESSERA_TRY(const RecordedTask task, read_records(tasks[i], /*withheld=*/true));
-        TESSERA_DO(run_task(tasks[i], task, variants));
+    std::vector<std::vector<PolicyVariant>> variants(
+        static_cast<std::size_t>(std::max(1, options_.threads)));
+    const auto run = [&](std::size_t i, std::size_t thread) -> Result<void> {
+      if (stopped_) return {};
+      std::vector<PolicyVariant>& own = variants[thread];
+      if (own.empty()) {
+        TESSERA_TRY(own, variants_for(options_, tasks.front().target));
       }
-      return {};
+      TESSERA_TRY(const RecordedTask task, read_records(tasks[i], /*withheld=*/true));
+      return run_task(tasks[i], task, own);
     };
-    std::mutex mutex;
-    std::optional<Error> failure;
-    const auto guarded = [&] {
-      if (const Result<void> done = work(); !done.ok()) {
-        const std::lock_guard lock(mutex);
-        failure = done.error();
-        stopped_ = true;
-      }
-    };
-    const std::size_t threads =
-        std::min(tasks.size(), static_cast<std::size_t>(std::max(1, options_.threads)));
-    std::vector<std::jthread> others;
-    for (std::size_t t = 1; t < threads; ++t) others.emplace_back(guarded);
-    guarded();
-    others.clear();
-    if (failure) return *failure;
-    return {};
+    return try_parallel_for(tasks.size(), options_.threads, [&](std::size_t i, std::size_t thread) {
+      const Result<void> done = run(i, thread);
+      if (!done.ok()) stopped_ = true;
+      return done;
+    });
   }
 
   Result<void> run_task(const StudiedTask& studied, const RecordedTask& task,

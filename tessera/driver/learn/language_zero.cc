@@ -7,7 +7,6 @@
 #include <mutex>
 #include <optional>
 #include <set>
-#include <thread>
 
 #include "tessera/driver/compile/shipped_model.h"
 #include "tessera/driver/compile/zero_trials.h"
@@ -15,6 +14,7 @@
 #include "tessera/nn/network_file.h"
 #include "tessera/nn/training_notes.h"
 #include "tessera/search/model_scorer.h"
+#include "tessera/support/parallel.h"
 
 namespace tessera::driver {
 namespace {
@@ -113,29 +113,22 @@ class ZeroTrialStudy {
     TESSERA_TRY(const std::shared_ptr<const model::CostModel> model,
                 model::load_models(models.paths, 1));
     TESSERA_TRY(const std::string path, language_path(options_.language, tasks.front().target));
-    std::atomic<std::size_t> next{0};
-    std::optional<Error> failure;
-    const auto work = [&]() -> Result<void> {
-      TESSERA_TRY(const std::shared_ptr<lm::Reader> reader, open_language(path, kGuidance, 1));
-      for (std::size_t i = next++; i < tasks.size() && !stopped_; i = next++) {
-        TESSERA_TRY(const RecordedTask task, read_records(tasks[i], /*withheld=*/false));
-        TESSERA_DO(run_task(*tasks[i].task, task, model, *reader));
+    std::vector<std::shared_ptr<lm::Reader>> readers(
+        static_cast<std::size_t>(std::max(1, options_.threads)));
+    const auto run = [&](std::size_t i, std::size_t thread) -> Result<void> {
+      if (stopped_) return {};
+      std::shared_ptr<lm::Reader>& reader = readers[thread];
+      if (reader == nullptr) {
+        TESSERA_TRY(reader, open_language(path, kGuidance, 1));
       }
-      return {};
+      TESSERA_TRY(const RecordedTask task, read_records(tasks[i], /*withheld=*/false));
+      return run_task(*tasks[i].task, task, model, *reader);
     };
-    const auto guarded = [&] {
-      if (const Result<void> done = work(); !done.ok()) {
-        const std::lock_guard lock(mutex_);
-        failure = done.error();
-        stopped_ = true;
-      }
-    };
-    std::vector<std::jthread> others;
-    for (int t = 1; t < options_.threads; ++t) others.emplace_back(guarded);
-    guarded();
-    others.clear();
-    if (failure) return *failure;
-    return {};
+    return try_parallel_for(tasks.size(), options_.threads, [&](std::size_t i, std::size_t thread) {
+      const Result<void> done = run(i, thread);
+      if (!done.ok()) stopped_ = true;
+      return done;
+    });
   }
 
   void add_networks(const dataset::Dataset& data, const std::vector<std::string>& names,

@@ -1,9 +1,6 @@
 #include "tessera/driver/learn/replay.h"
 
 #include <algorithm>
-#include <atomic>
-#include <optional>
-#include <thread>
 
 #include "tessera/feature/operator_embedding.h"
 #include "tessera/ir/text.h"
@@ -11,6 +8,7 @@
 #include "tessera/search/task_scheduler.h"
 #include "tessera/support/files.h"
 #include "tessera/support/hash.h"
+#include "tessera/support/parallel.h"
 #include "tessera/te/dag.h"
 
 namespace tessera::driver {
@@ -47,18 +45,11 @@ Result<std::vector<Result<std::string>>> programs_of(const Dataset& d, int threa
     targets.push_back(std::move(target));
   }
   std::vector<Result<std::string>> out(d.examples.size(), std::string());
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < out.size(); i = next++) {
-      const Example& e = d.examples[i];
-      out[i] = program_of(dags[static_cast<std::size_t>(e.task)],
-                          targets[static_cast<std::size_t>(e.machine)], e);
-    }
-  };
-  std::vector<std::thread> others;
-  for (int i = 1; i < std::max(1, threads); ++i) others.emplace_back(work);
-  work();
-  for (std::thread& t : others) t.join();
+  parallel_for(out.size(), threads, [&](std::size_t i) {
+    const Example& e = d.examples[i];
+    out[i] = program_of(dags[static_cast<std::size_t>(e.task)],
+                        targets[static_cast<std::size_t>(e.machine)], e);
+  });
   return out;
 }
 

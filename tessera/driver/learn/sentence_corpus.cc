@@ -1,29 +1,23 @@
 #include "tessera/driver/learn/sentence_corpus.h"
 
 #include <atomic>
-#include <chrono>
 #include <filesystem>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <set>
-#include <thread>
 
 #include "tessera/driver/compile/about_model.h"
 #include "tessera/lm/corpus.h"
 #include "tessera/search/model_scorer.h"
+#include "tessera/support/clock.h"
 #include "tessera/support/hash.h"
+#include "tessera/support/parallel.h"
 #include "tessera/te/canonical.h"
 
 namespace tessera::driver {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // A task on a machine: what one space is made of.
 struct Unit {
@@ -145,38 +139,26 @@ class Drawing {
       : options_(options), units_(units), progress_(progress) {}
 
   Result<void> run(CorpusResult* result) {
-    std::vector<std::thread> others;
-    for (int i = 1; i < options_.threads; ++i) others.emplace_back([this] { work(); });
-    work();
-    for (std::thread& t : others) t.join();
+    judges_.resize(static_cast<std::size_t>(std::max(1, options_.threads)));
+    const Result<void> done = try_parallel_for(
+        options_.shards, options_.threads,
+        [this](std::size_t shard, std::size_t thread) { return draw_shard(shard, thread); });
     result->sentences = sentences_;
     result->draw_s = seconds_since(start_);
     result->finished = !stopped_;
-    if (error_) return *error_;
-    return {};
+    return done;
   }
 
  private:
-  void work() {
-    std::unique_ptr<Judges> judges;
-    Result<void> done;
-    if (!options_.judges.empty()) {
-      auto made = Judges::make(options_.judges);
-      if (made) {
-        judges = std::move(made).value();
-      } else {
-        done = made.error();
-      }
+  Result<void> draw_shard(std::size_t shard, std::size_t thread) {
+    if (stopped_) return {};
+    std::unique_ptr<Judges>& judges = judges_[thread];
+    if (judges == nullptr && !options_.judges.empty()) {
+      TESSERA_TRY(judges, Judges::make(options_.judges));
     }
-    while (done.ok() && !stopped_) {
-      const std::size_t shard = next_.fetch_add(1);
-      if (shard >= options_.shards) break;
-      done = write_shard(shard, judges.get());
-    }
-    if (done.ok()) return;
-    const std::lock_guard lock(mutex_);
-    if (!error_) error_ = done.error();
-    stopped_ = true;
+    const Result<void> done = write_shard(shard, judges.get());
+    if (!done.ok()) stopped_ = true;
+    return done;
   }
 
   Result<void> write_shard(std::size_t shard, Judges* judges) {
@@ -217,11 +199,10 @@ class Drawing {
   const std::vector<Unit>& units_;
   const CorpusCallback& progress_;
   Clock::time_point start_ = Clock::now();
-  std::atomic<std::size_t> next_ = 0;
+  std::vector<std::unique_ptr<Judges>> judges_;  // of each thread
   std::atomic<bool> stopped_ = false;
   std::mutex mutex_;
   std::size_t done_ = 0, sentences_ = 0;
-  std::optional<Error> error_;
 };
 
 // Larger shares have all that smaller ones have.

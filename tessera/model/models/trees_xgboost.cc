@@ -1,14 +1,14 @@
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
-#include <thread>
 
 #include <xgboost/c_api.h>
 
 #include "tessera/model/fit.h"
 #include "tessera/model/models/forest.h"
 #include "tessera/model/models/trees.h"
+#include "tessera/support/clock.h"
+#include "tessera/support/parallel.h"
 #include "tessera/support/rng.h"
 
 namespace tessera::model {
@@ -119,7 +119,6 @@ class Fit {
  private:
   // How many rounds to keep.
   Result<int> boost() {
-    using Clock = std::chrono::steady_clock;
     const Clock::time_point start = Clock::now();
     const std::size_t n = data_.features.candidates();
     std::vector<float> scores = data_.base;
@@ -136,8 +135,7 @@ class Fit {
       const double loss = holds_out_ ? loss_->held_out(scores, weights_) : -round;
       if (loss < best_loss) best_loss = loss, best_round = round;
       if (round - best_round >= tree_.patience) break;
-      const std::chrono::duration<double> spent = Clock::now() - start;
-      if (options_.time_limit_s > 0 && spent.count() > options_.time_limit_s) break;
+      if (options_.time_limit_s > 0 && seconds_since(start) > options_.time_limit_s) break;
     }
     return best_round;
   }
@@ -213,15 +211,11 @@ std::vector<float> Trees::predict(const feature::FeatureSet& features) const {
   std::vector<float> rows(count);
   const std::size_t chunks =
       std::clamp<std::size_t>(count / kRowsOfThread, 1, static_cast<std::size_t>(impl_->threads));
-  const auto work = [&](std::size_t chunk) {
+  parallel_for(chunks, static_cast<int>(chunks), [&](std::size_t chunk) {
     const std::size_t begin = count * chunk / chunks, end = count * (chunk + 1) / chunks;
     impl_->forest.predict(features.values.data() + begin * features.columns, end - begin,
                           features.columns, rows.data() + begin);
-  };
-  std::vector<std::jthread> threads;
-  for (std::size_t i = 1; i < chunks; ++i) threads.emplace_back(work, i);
-  work(0);
-  threads.clear();
+  });
   sum_rows(rows.data(), features.row_count, &scores);
   return scores;
 }
