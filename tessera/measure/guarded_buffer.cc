@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "tessera/runtime/aligned_buffer.h"
+#include "tessera/support/ceil_div.h"
 
 namespace tessera::measure {
 namespace {
@@ -25,8 +26,6 @@ std::size_t page_bytes() {
   static const auto bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   return bytes;
 }
-
-std::size_t round_up(std::size_t n, std::size_t unit) { return (n + unit - 1) / unit * unit; }
 
 // Read by the signal handler, so neither locked nor allocated. A buffer beyond the last row is only
 // guarded by its zones.

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "tessera/runtime/relocate.h"
+#include "tessera/support/ceil_div.h"
 
 namespace tessera::runtime {
 namespace {
@@ -28,8 +29,6 @@ Error refuse(fmt::format_string<Args...> format, Args&&... args) {
   return {ErrorCode::kBuildFailed,
           "object code: " + fmt::format(format, std::forward<Args>(args)...)};
 }
-
-std::uint64_t round_up(std::uint64_t n, std::uint64_t unit) { return (n + unit - 1) / unit * unit; }
 
 // Code pages first, then read-only data, then the rest: code reaches its constants by short
 // relocations, and each part has its own protection.

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tessera/support/ceil_div.h"
 #include "tessera/support/files.h"
 
 namespace tessera {
@@ -97,8 +98,6 @@ Result<void> check_cover(const std::vector<Entry>& entries, std::uint64_t data_b
   if (at != data_bytes) return broken("{} bytes of data, {} described", data_bytes, at);
   return {};
 }
-
-std::uint64_t round_up(std::uint64_t n, std::uint64_t unit) { return (n + unit - 1) / unit * unit; }
 
 std::uint64_t byte_size(const HostTensor& t) { return t.bytes(); }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tessera/support/ceil_div.h"
 #include "tessera/support/invalid.h"
 
 namespace tessera::onnx {
@@ -14,10 +15,6 @@ Result<void> check_range(const char* name, const Shape& values, std::int64_t min
     if (v < min || v > kMaxAttribute) return invalid("{} {} is out of range", name, v);
   }
   return {};
-}
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return a > 0 ? (a + b - 1) / b : -(-a / b);
 }
 
 // Padding so that there are ceil(size / stride) windows.

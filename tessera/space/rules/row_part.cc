@@ -8,6 +8,7 @@
 #include "tessera/space/rules/tile_values.h"
 #include "tessera/space/share.h"
 #include "tessera/space/tile.h"
+#include "tessera/support/ceil_div.h"
 
 namespace tessera::space {
 namespace {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "tessera/support/ceil_div.h"
+
 namespace tessera::space {
 namespace {
 
@@ -42,8 +44,6 @@ void extend(std::int64_t extent, int count, Density density, std::int64_t covere
 }
 
 }  // namespace
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 std::vector<std::int64_t> vector_lengths(std::int64_t extent, int lanes, std::int64_t most) {
   std::set<std::int64_t> out;

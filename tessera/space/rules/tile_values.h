@@ -9,8 +9,6 @@ namespace tessera::space {
 // Lengths of the parts of a split, outermost first; the outermost part runs as often as it must.
 using Lengths = std::vector<std::int64_t>;
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b);
-
 // Innermost lengths along which vectors lie: whole vectors, and the extent itself where it is
 // short.
 std::vector<std::int64_t> vector_lengths(std::int64_t extent, int lanes, std::int64_t most = 64);
