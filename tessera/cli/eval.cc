@@ -2,7 +2,6 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
-#include <sstream>
 #include <utility>
 
 #include "tessera/cli/command.h"
@@ -12,6 +11,7 @@
 #include "tessera/cli/progress.h"
 #include "tessera/driver/learn/note_data.h"
 #include "tessera/support/files.h"
+#include "tessera/support/split_commas.h"
 #include "tessera/target/cpus.h"
 
 namespace tessera::cli {
@@ -107,11 +107,8 @@ int run_graphs(const EvalArgs& args) {
                              args.weights.size()));
   }
   const int threads = args.options.threads > 0 ? args.options.threads : target::usable_cpus();
-  std::vector<std::string> together;
-  std::istringstream words(args.weights.front());
-  for (std::string file; std::getline(words, file, ',');) together.push_back(file);
   return eval_graphs({.files = args.graphs,
-                      .weights = together,
+                      .weights = split_commas(args.weights.front()),
                       .unseen = args.unseen,
                       .json = args.json,
                       .searches = args.searches,

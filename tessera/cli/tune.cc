@@ -2,7 +2,6 @@
 #include "tessera/driver/tune/tune.h"
 
 #include <algorithm>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <memory>
@@ -28,7 +27,9 @@
 #include "tessera/lm/adapter.h"
 #include "tessera/measure/confine.h"
 #include "tessera/model/cost_model.h"
+#include "tessera/support/clock.h"
 #include "tessera/support/files.h"
+#include "tessera/support/split_commas.h"
 #include "tessera/target/cpus.h"
 
 namespace tessera::cli {
@@ -199,16 +200,14 @@ double after_tuning_s(const TuneArgs& args, double budget_s) {
   return kPeakShare * budget_s + (peers <= budget_s / 4 ? peers : 0);
 }
 
-using Clock = std::chrono::steady_clock;
-
 // Of the whole command.
 struct Deadline {
   Clock::time_point start = Clock::now();
   double budget_s = 0;  // 0: none
 
   bool has_room(double seconds) const {
-    const double spent_s = std::chrono::duration<double>(Clock::now() - start).count();
-    return budget_s <= 0 || spent_s + seconds < budget_s + std::max(0.5, kOverrunShare * budget_s);
+    return budget_s <= 0 ||
+           seconds_since(start) + seconds < budget_s + std::max(0.5, kOverrunShare * budget_s);
   }
 };
 
@@ -386,16 +385,6 @@ int tune(const TuneArgs& args) {
     print_summary(summary);
   }
   return exit_code(r);
-}
-
-std::vector<std::string> split_commas(const std::string& text) {
-  std::vector<std::string> out;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    if (end > begin) out.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return out;
 }
 
 Result<driver::Simulation> run_simulation(const TuneArgs& args, std::int64_t trials) {

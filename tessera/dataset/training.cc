@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <charconv>
 #include <set>
-#include <sstream>
 
 #include <fmt/ranges.h>
 
 #include "tessera/space/kind.h"
 #include "tessera/support/npz.h"
+#include "tessera/support/split_commas.h"
 #include "tessera/target/target.h"
 #include "tessera/te/dag.h"
 
@@ -88,8 +88,7 @@ std::string to_note(const SplitOptions& options) {
 
 Result<void> read_note(const std::string& note, SplitOptions* options) {
   std::map<std::string, std::string> words;
-  std::istringstream parts(note);
-  for (std::string part; std::getline(parts, part, ',');) {
+  for (const std::string& part : split_commas(note)) {
     const std::size_t equals = std::min(part.find('='), part.size());
     words[part.substr(0, equals)] = part.substr(std::min(equals + 1, part.size()));
   }

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "tessera/support/hash.h"
+#include "tessera/support/split_commas.h"
 
 namespace tessera::nn {
 namespace {
@@ -167,8 +168,7 @@ KindCounts kinds_of(const Notes& notes) {
     group.erase(0, group.find_first_not_of(' '));
     const std::size_t space = group.rfind(' ');
     if (space == std::string::npos) return {};
-    std::istringstream sketches(group.substr(space + 1));
-    for (std::string sketch; std::getline(sketches, sketch, ',');) {
+    for (const std::string& sketch : split_commas(group.substr(space + 1))) {
       const std::size_t equals = sketch.rfind('=');
       std::int64_t count = 0;
       const char* end = sketch.data() + sketch.size();

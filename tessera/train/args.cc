@@ -6,19 +6,12 @@
 
 #include <CLI/CLI.hpp>
 
+#include "tessera/support/split_commas.h"
+
 namespace tessera::train {
 namespace {
 
 constexpr double kFreshRate = 1e-3, kTuningRate = 2e-4;
-
-std::vector<std::string> split_commas(const std::string& text) {
-  std::vector<std::string> out;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, ',');) {
-    if (!part.empty()) out.push_back(part);
-  }
-  return out;
-}
 
 void add_data_flags(CLI::App& app, Flags& f) {
   app.add_option("--data", f.data, "Folder of the dataset");

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <sstream>
 #include <string_view>
 
 #include <dlfcn.h>
@@ -12,6 +11,7 @@
 #include "tessera/kernel/kernel_cache.h"
 #include "tessera/lm/guided_reader.h"
 #include "tessera/model/language_model.h"
+#include "tessera/support/split_commas.h"
 #include "tessera/target/cpus.h"
 
 namespace tessera::driver {
@@ -149,12 +149,7 @@ std::vector<std::string> default_models(const std::vector<std::string>& shipped)
 std::vector<std::string> files_in_list(const std::string& text) {
   std::error_code error;
   if (fs::exists(text, error)) return {text};
-  std::vector<std::string> out;
-  std::istringstream parts(text);
-  for (std::string part; std::getline(parts, part, ',');) {
-    if (!part.empty()) out.push_back(part);
-  }
-  return out;
+  return split_commas(text);
 }
 
 std::vector<std::string> model_paths(const std::string& text, const target::Target& target) {

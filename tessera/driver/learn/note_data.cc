@@ -1,9 +1,8 @@
 #include "tessera/driver/learn/note_data.h"
 
-#include <sstream>
-
 #include "tessera/dataset/training.h"
 #include "tessera/nn/network_file.h"
+#include "tessera/support/split_commas.h"
 
 namespace tessera::driver {
 namespace {
@@ -61,9 +60,7 @@ class DataNotes {
     for (const bool by_reduction : {false, true}) {
       dataset::SplitOptions options;
       options.kind = *kind;
-      options.holdout.clear();
-      std::istringstream names(trainings.front().holdout);
-      for (std::string name; std::getline(names, name, ',');) options.holdout.push_back(name);
+      options.holdout = split_commas(trainings.front().holdout);
       options.by_reduction = by_reduction;
       options.quiet = o_.split.quiet;
       TESSERA_TRY(dataset::Split split, dataset::split(data_, options));
