@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 
+#include "tessera/support/quantile.h"
+
 namespace tessera::dataset {
 namespace {
 
@@ -63,9 +65,7 @@ NetworkCoverage network_coverage(const Dataset& dataset, const NetworkInfo& netw
 Quantiles quantiles_of(std::vector<double> values) {
   if (values.empty()) return {};
   std::sort(values.begin(), values.end());
-  const auto at = [&](double share) {
-    return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1) + 0.5)];
-  };
+  const auto at = [&](double share) { return quantile_of_sorted(values, share); };
   return {values.front(), at(0.25), at(0.5), at(0.75), values.back()};
 }
 

@@ -1,17 +1,16 @@
 #include "tessera/measure/sampler.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 
 #include "tessera/runtime/run_queue.h"
 #include "tessera/runtime/timing.h"
+#include "tessera/support/clock.h"
+#include "tessera/support/quantile.h"
 
 namespace tessera::measure {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // A candidate near the incumbent is worth more samples than one that has lost anyway.
 constexpr double kPrecisionNear = 0.01, kPrecisionFar = 0.04;
@@ -21,18 +20,6 @@ constexpr double kHopeless = 3;
 // Of a single call on a device: what its launch takes at most, and a call at least (an H200).
 constexpr double kLaunchSeconds = 4e-6, kShortestCall = 1e-6;
 constexpr double kMostMore = 100;  // calls than the first look said
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-double quantile(std::vector<double> values, double q) {
-  std::ranges::sort(values);
-  const double at = q * static_cast<double>(values.size() - 1);
-  const auto low = static_cast<std::size_t>(at);
-  const std::size_t high = std::min(low + 1, values.size() - 1);
-  return std::lerp(values[low], values[high], at - static_cast<double>(low));
-}
 
 class Sampling {
  public:

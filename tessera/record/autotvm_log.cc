@@ -4,6 +4,7 @@
 
 #include "tessera/record/json_reading.h"
 #include "tessera/record/log_file.h"
+#include "tessera/support/quantile.h"
 
 namespace tessera::record {
 namespace autotvm {

@@ -8,6 +8,7 @@
 #include "tessera/record/ansor_log.h"
 #include "tessera/record/autotvm_log.h"
 #include "tessera/record/log_file.h"
+#include "tessera/support/quantile.h"
 
 namespace tessera::record {
 namespace {

@@ -159,11 +159,4 @@ std::int64_t code_of(const Record& record) {
   return static_cast<std::int64_t>(kCodes.size()) - 1;
 }
 
-double median(std::vector<double> samples) {
-  if (samples.empty()) return 0;
-  std::sort(samples.begin(), samples.end());
-  const std::size_t middle = samples.size() / 2;
-  return samples.size() % 2 == 1 ? samples[middle] : (samples[middle - 1] + samples[middle]) / 2;
-}
-
 }  // namespace tessera::record

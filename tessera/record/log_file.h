@@ -39,7 +39,4 @@ std::string reason_of_code(std::int64_t code);
 // Of a record that came from such a log, or of our own.
 std::int64_t code_of(const Record& record);
 
-// Median of the samples of a record whose code is 0.
-double median(std::vector<double> samples);
-
 }  // namespace tessera::record

@@ -9,6 +9,7 @@
 
 #include "tessera/measure/measurement.h"
 #include "tessera/record/session_summary.h"
+#include "tessera/support/quantile.h"
 
 namespace tessera::report {
 namespace {
@@ -93,13 +94,6 @@ std::string dtype_of(const record::TaskRow& task) {
   const std::size_t colon = input.find(": ");
   if (colon == std::string::npos) return "";
   return input.substr(colon + 2, input.find('[') - colon - 2);
-}
-
-double quantile(std::vector<double> values, double share) {
-  if (values.empty()) return 0;
-  const auto at = static_cast<std::size_t>(share * static_cast<double>(values.size() - 1));
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(at), values.end());
-  return values[at];
 }
 
 class Collector {

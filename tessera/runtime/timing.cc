@@ -1,20 +1,15 @@
 #include "tessera/runtime/timing.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 
 #include "tessera/support/check.h"
+#include "tessera/support/clock.h"
+#include "tessera/support/quantile.h"
 
 namespace tessera::runtime {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 double time_repeated(const std::function<void()>& call, int calls) {
   const Clock::time_point start = Clock::now();
@@ -91,12 +86,7 @@ bool is_clean(const RawSample& sample) { return sample.wait_s < 0.01 * sample.to
 
 double Samples::percentile(double q) const {
   TESSERA_CHECK(!call_s.empty(), "percentile of no samples");
-  std::vector<double> sorted = call_s;
-  std::ranges::sort(sorted);
-  const double at = std::clamp(q, 0.0, 1.0) * static_cast<double>(sorted.size() - 1);
-  const auto low = static_cast<std::size_t>(at);
-  const std::size_t high = std::min(low + 1, sorted.size() - 1);
-  return std::lerp(sorted[low], sorted[high], at - static_cast<double>(low));
+  return quantile(call_s, q);
 }
 
 Samples summarize(const std::vector<RawSample>& raw, int calls_per_sample, bool checked,

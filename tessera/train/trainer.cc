@@ -1,7 +1,6 @@
 #include "tessera/train/trainer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <numbers>
 #include <optional>
@@ -9,7 +8,9 @@
 #include <fmt/ranges.h>
 
 #include "tessera/dataset/metrics.h"
+#include "tessera/support/clock.h"
 #include "tessera/support/hash.h"
+#include "tessera/support/quantile.h"
 #include "tessera/train/checkpoint.h"
 #include "tessera/train/prefetch.h"
 
@@ -83,14 +84,6 @@ Validation validate(const FeatureStore& store, const std::vector<Query>& queries
     out.pairwise /= counted;
   }
   return out;
-}
-
-double quantile(const std::vector<double>& sorted, double q) {
-  if (sorted.empty()) return 0;
-  const double at = q * static_cast<double>(sorted.size() - 1);
-  const auto low = static_cast<std::size_t>(at);
-  const std::size_t high = std::min(low + 1, sorted.size() - 1);
-  return sorted[low] + (at - static_cast<double>(low)) * (sorted[high] - sorted[low]);
 }
 
 std::string scaling_digest(const Scaling& scaling) {
@@ -269,7 +262,6 @@ class Run {
   }
 
   Result<void> run_epoch(int epoch) {
-    using Clock = std::chrono::steady_clock;
     const Clock::time_point start = Clock::now();
     TESSERA_TRY(const bool whole, run_steps(epoch));
     if (!whole) return {};
@@ -279,7 +271,7 @@ class Run {
       return make_error(ErrorCode::kRunFailed,
                         "training diverged in epoch {}: try a smaller learning rate", epoch + 1);
     }
-    const double steps_seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    const double steps_seconds = seconds_since(start);
     if (!validation_queries_.empty()) {
       TESSERA_TRY(report.validation, validate_now());
     }
@@ -289,7 +281,7 @@ class Run {
       best_epoch_ = epoch + 1;
       best_ = trainee_->weights();
     }
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    const double seconds = seconds_since(start);
     report.examples_per_second = static_cast<double>(records_) / std::max(steps_seconds, 1e-9);
     report.eta_seconds = seconds * (options_.epochs - epoch - 1);
     history_.push_back(report);
@@ -353,9 +345,9 @@ class Run {
       }
     }
     std::sort(residuals.begin(), residuals.end());
-    result_.residual_low = quantile(residuals, 0.1);
-    result_.residual_mid = quantile(residuals, 0.5);
-    result_.residual_high = quantile(residuals, 0.9);
+    result_.residual_low = quantile_of_sorted(residuals, 0.1);
+    result_.residual_mid = quantile_of_sorted(residuals, 0.5);
+    result_.residual_high = quantile_of_sorted(residuals, 0.9);
   }
 
   const FeatureStore& store_;

@@ -8,11 +8,11 @@
 
 #include "tessera/driver/bench/run_together.h"
 #include "tessera/runtime/thread_pool.h"
+#include "tessera/support/clock.h"
+#include "tessera/support/quantile.h"
 
 namespace tessera::driver {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr int kAwakeLoops = 5000;
 constexpr int kParkedLoops = 200;
@@ -25,10 +25,9 @@ double median_us(int count, const std::function<void()>& before,
     before();
     const Clock::time_point start = Clock::now();
     call();
-    times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
+    times.push_back(1e6 * seconds_since(start));
   }
-  std::nth_element(times.begin(), times.begin() + count / 2, times.end());
-  return times[static_cast<std::size_t>(count) / 2];
+  return median(std::move(times));
 }
 
 void empty_loop(runtime::ThreadPool& pool) {

@@ -6,6 +6,7 @@
 #include "tessera/dataset/gzip.h"
 #include "tessera/measure/measurement.h"
 #include "tessera/support/hash.h"
+#include "tessera/support/quantile.h"
 
 namespace tessera::driver {
 namespace {
@@ -118,13 +119,11 @@ MeasuredSpill::Candidate MeasuredSpill::merge(const Candidate* begin, const Cand
     out.quiet = false;
     return out;
   }
-  std::vector<float> seconds;
+  std::vector<double> seconds;
   for (const Candidate* c = begin; c != end; ++c) {
     if (c->kind == out.kind && c->quiet == out.quiet) seconds.push_back(c->seconds);
   }
-  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
-  std::nth_element(seconds.begin(), middle, seconds.end());
-  out.seconds = *middle;
+  out.seconds = static_cast<float>(median(std::move(seconds)));
   return out;
 }
 

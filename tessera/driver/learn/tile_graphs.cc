@@ -9,6 +9,7 @@
 #include "tessera/graphset/node_features.h"
 #include "tessera/graphset/opcodes.h"
 #include "tessera/ir/visitor.h"
+#include "tessera/support/quantile.h"
 
 namespace tessera::driver {
 namespace {
@@ -126,9 +127,8 @@ Result<graphset::ConfigGraph> with_tiles(graphset::ConfigGraph graph,
     seconds.push_back(t.seconds);
     graph.runtime_ns.push_back(std::max<std::int64_t>(1, std::llround(t.seconds * 1e9)));
   }
-  const auto middle = seconds.begin() + std::ssize(seconds) / 2;
-  std::nth_element(seconds.begin(), middle, seconds.end());
-  graph.normalizer_ns.assign(all.size(), std::max<std::int64_t>(1, std::llround(*middle * 1e9)));
+  graph.normalizer_ns.assign(
+      all.size(), std::max<std::int64_t>(1, std::llround(median(std::move(seconds)) * 1e9)));
   TESSERA_DO(graphset::check(graph));
   return graph;
 }
