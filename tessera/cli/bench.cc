@@ -24,6 +24,7 @@
 #include "tessera/driver/tune/tune_problem.h"
 #include "tessera/runtime/device/devices.h"
 #include "tessera/support/files.h"
+#include "tessera/support/model_name.h"
 #include "tessera/te/ops/winograd.h"
 
 namespace tessera::cli {
@@ -118,10 +119,6 @@ Result<SuiteLines> suite_lines(const BenchArgs& args) {
     if (!line.empty()) out.emplace_back(number, line);
   }
   return out;
-}
-
-bool names_model(const std::string& line) {
-  return line.starts_with("zoo:") || line.ends_with(".onnx");
 }
 
 bool names_algorithm(const std::string& op) { return op.find("algo=") != std::string::npos; }

@@ -8,6 +8,7 @@
 #include "tessera/cli/command.h"
 #include "tessera/cli/counted.h"
 #include "tessera/cli/model_args.h"
+#include "tessera/support/model_name.h"
 #include "tessera/zoo/zoo.h"
 
 namespace tessera::cli {
@@ -90,8 +91,7 @@ int list_zoo(bool json) {
 }
 
 int export_model(const std::string& spec, const std::string& path) {
-  const Result<onnx::Model> model =
-      driver::load_onnx(spec.starts_with("zoo:") ? spec : "zoo:" + spec);
+  const Result<onnx::Model> model = driver::load_onnx(with_zoo(spec));
   if (!model) return report(model.error());
   const Result<void> saved = onnx::save_model(*model, path);
   return saved.ok() ? kOk : report(saved.error());

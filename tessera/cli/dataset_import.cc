@@ -11,6 +11,7 @@
 #include "tessera/cli/progress.h"
 #include "tessera/dataset/dataset_stream.h"
 #include "tessera/driver/tune/record_update.h"
+#include "tessera/support/model_name.h"
 
 namespace tessera::cli {
 namespace {
@@ -27,7 +28,7 @@ struct ImportArgs {
 Result<std::vector<std::string>> names_of(const std::vector<std::string>& words) {
   std::vector<std::string> out;
   for (const std::string& word : words) {
-    if (word.starts_with("zoo:") || word.ends_with(".onnx")) {
+    if (names_model(word)) {
       out.push_back(word);
       continue;
     }

@@ -15,6 +15,7 @@
 #include "tessera/model/model_file.h"
 #include "tessera/plan/plan.h"
 #include "tessera/record/database.h"
+#include "tessera/support/model_name.h"
 #include "tessera/support/safetensors.h"
 
 namespace tessera::cli {
@@ -232,7 +233,7 @@ std::string beginning(const std::string& path) {
 }  // namespace
 
 Result<Json> describe_file(const std::string& path) {
-  if (path.starts_with("zoo:")) return describe_model(path);
+  if (is_built_in(path)) return describe_model(path);
   std::error_code error;
   if (!fs::exists(path, error)) {
     return make_error(ErrorCode::kIo, "{}: there is no such file or folder", path);

@@ -12,6 +12,7 @@
 #include "tessera/artifact/metadata.h"
 #include "tessera/cli/arrays.h"
 #include "tessera/cli/command.h"
+#include "tessera/support/model_name.h"
 #include "tessera/support/npz.h"
 #include "tessera/target/cpus.h"
 #include "tessera/target/fast_math.h"
@@ -127,7 +128,7 @@ Result<void> set_batch(std::int64_t batch, std::string& model,
     return make_error(ErrorCode::kInvalidArgument, "{}: an artifact has its shapes; drop --batch",
                       model);
   }
-  if (model.starts_with("zoo:")) {
+  if (is_built_in(model)) {
     model += fmt::format("{}batch={}", model.find('@') == std::string::npos ? "@" : ",", batch);
     return {};
   }

@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "tessera/support/model_name.h"
+
 namespace tessera::report {
 namespace {
 
@@ -163,7 +165,7 @@ std::string mean_cell(const std::vector<Row>& rows, bool any) {
 
 // Without what every row of the table shares.
 std::string plain_name(const std::string& name) {
-  const std::string model = name.starts_with("zoo:") ? name.substr(4) : name;
+  const std::string model(without_zoo(name));
   const std::size_t batch = model.find("@batch=");
   return batch == std::string::npos ? model : model.substr(0, batch);
 }

@@ -7,6 +7,7 @@
 
 #include "tessera/support/check.h"
 #include "tessera/support/invalid.h"
+#include "tessera/support/model_name.h"
 #include "tessera/support/nearest_name.h"
 #include "tessera/zoo/model_builder.h"
 
@@ -81,8 +82,7 @@ struct Chosen {
 };
 
 Result<Chosen> read_spec(std::string_view spec) {
-  constexpr std::string_view kPrefix = "zoo:";
-  if (spec.starts_with(kPrefix)) spec.remove_prefix(kPrefix.size());
+  spec = without_zoo(spec);
   const std::size_t at = spec.find('@');
   TESSERA_TRY(const ZooEntry* entry, find_entry(spec.substr(0, at)));
   Chosen chosen{entry, {}};

@@ -1,7 +1,6 @@
 #include "tessera/driver/bench/bench_model.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -13,6 +12,9 @@
 #include "tessera/graph/roundings.h"
 #include "tessera/onnx/input_types.h"
 #include "tessera/runtime/device/devices.h"
+#include "tessera/support/clock.h"
+#include "tessera/support/model_name.h"
+#include "tessera/support/quantile.h"
 #include "tessera/support/temporary_folder.h"
 #include "tessera/target/cpus.h"
 #include "tessera/target/fast_math.h"
@@ -22,16 +24,11 @@ namespace {
 
 constexpr std::uint64_t kSeed = 1;
 
-double elapsed_ms(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
-      .count();
-}
-
 // The model as a file that a peer can open; a temporary one for built-in networks.
 class ModelFile {
  public:
   Result<std::string> path(const std::string& spec, const onnx::Model& model) {
-    if (!spec.starts_with("zoo:")) return spec;
+    if (!is_built_in(spec)) return spec;
     if (!temporary_) {
       TESSERA_TRY(TemporaryFolder made, TemporaryFolder::make("model"));
       TESSERA_DO(onnx::save_model(model, made.path() + "/model.onnx"));
@@ -90,8 +87,7 @@ std::vector<std::string> keys_of(const std::vector<task::Task>& tasks) {
 std::vector<StepTime> median_steps(const Runnable& r, std::vector<std::vector<double>> times) {
   std::vector<StepTime> steps;
   for (std::size_t i = 0; i < times.size(); ++i) {
-    std::nth_element(times[i].begin(), times[i].begin() + kProfileRuns / 2, times[i].end());
-    const double us = times[i][kProfileRuns / 2];
+    const double us = median(std::move(times[i]));
     const exec::CompiledModel::Step& s = r.model.steps[i];
     const bool kernel = s.kind == task::GroupKind::kKernel;
     steps.push_back({.name = s.name,
@@ -357,13 +353,13 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
   BenchResult& bench = result.bench;
   bench.name = spec;
   bench.threads = options.threads;
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   TESSERA_TRY(const onnx::Model model, load_onnx(spec));
-  result.import_ms = elapsed_ms(start);
-  const auto build = std::chrono::steady_clock::now();
+  result.import_ms = milliseconds_since(start);
+  const auto build = Clock::now();
   TESSERA_TRY(const graph::Graph graph, load_graph(model, options.load));
   TESSERA_TRY(const exec::CompiledModel compiled, exec::compile_model(graph, target, building));
-  bench.build_ms = elapsed_ms(build);
+  bench.build_ms = milliseconds_since(build);
   describe(compiled, &result);
 
   Computed ours{model, graph, compiled, target, options, false, {}, {}};

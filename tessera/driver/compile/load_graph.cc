@@ -8,12 +8,11 @@
 #include "tessera/onnx/integer_products.h"
 #include "tessera/onnx/model_files.h"
 #include "tessera/plan/rules.h"
+#include "tessera/support/model_name.h"
 #include "tessera/zoo/zoo.h"
 
 namespace tessera::driver {
 namespace {
-
-constexpr std::string_view kZooPrefix = "zoo:";
 
 // Large constants (weights to dequantize or transpose) are folded by compiled code.
 class Folding {
@@ -60,7 +59,7 @@ namespace {
 
 Result<onnx::Model> load_with(const std::string& spec,
                               Result<onnx::Model> (*load)(const std::string& path)) {
-  if (spec.starts_with(kZooPrefix)) return zoo::make_model(spec.substr(kZooPrefix.size()));
+  if (is_built_in(spec)) return zoo::make_model(without_zoo(spec));
   Result<onnx::Model> model = load(spec);
   const auto& networks = zoo::zoo_table();
   const bool named = std::ranges::any_of(

@@ -8,13 +8,12 @@
 #include "tessera/support/byte_stream.h"
 #include "tessera/support/checksum.h"
 #include "tessera/support/mapped_file.h"
+#include "tessera/support/model_name.h"
 
 namespace tessera::driver {
 namespace {
 
 using Source = exec::PreparedModel::Source;
-
-bool is_built_in(const std::string& spec) { return spec.starts_with("zoo:"); }
 
 // Empty: it cannot be read.
 std::string file_digest(const std::string& path) {

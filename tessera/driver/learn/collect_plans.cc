@@ -1,7 +1,6 @@
 #include "tessera/driver/learn/collect_plans.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -20,15 +19,16 @@
 #include "tessera/graph/passes/algorithms.h"
 #include "tessera/graphset/npz_file.h"
 #include "tessera/runtime/thread_pool.h"
+#include "tessera/support/clock.h"
 #include "tessera/support/files.h"
 #include "tessera/support/hash.h"
+#include "tessera/support/model_name.h"
 #include "tessera/support/rng.h"
 
 namespace tessera::driver {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
 using plan::Decisions;
 
 constexpr std::uint64_t kInputSeed = 1;
@@ -53,7 +53,7 @@ constexpr std::size_t kLine = 64;
 
 std::string file_name(const std::string& model) {
   const std::string stem =
-      model.starts_with("zoo:") ? model.substr(4) : fs::path(model).stem().string();
+      is_built_in(model) ? std::string(without_zoo(model)) : fs::path(model).stem().string();
   std::string out;
   for (const char c : stem) out += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
   return out;
@@ -320,7 +320,7 @@ class ModelPlans {
     const auto seconds = [&runner](int runs) {
       const Clock::time_point begin = Clock::now();
       for (int i = 0; i < runs; ++i) (void)runner.run();
-      return std::chrono::duration<double>(Clock::now() - begin).count() / runs;
+      return seconds_since(begin) / runs;
     };
     const double once_s = seconds(1);
     const int runs = std::max(1, static_cast<int>(kLeastTimed / std::max(once_s, 1e-7)));
@@ -419,8 +419,7 @@ Result<CollectPlansResult> collect_plans(const CollectPlansOptions& options,
   }
   const auto why_stop = [&]() -> std::string {
     if (callbacks.interrupted && callbacks.interrupted()) return "an interrupt";
-    const double elapsed_s = std::chrono::duration<double>(Clock::now() - start).count();
-    return options.budget_s > 0 && elapsed_s > options.budget_s ? "budget" : "";
+    return options.budget_s > 0 && seconds_since(start) > options.budget_s ? "budget" : "";
   };
   runtime::ThreadPool pool({.threads = options.threads});
   TESSERA_TRY(PlanEstimates estimates,

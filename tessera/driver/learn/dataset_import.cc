@@ -15,6 +15,8 @@
 #include "tessera/record/log_file.h"
 #include "tessera/support/files.h"
 #include "tessera/support/hash.h"
+#include "tessera/support/model_name.h"
+#include "tessera/support/quantile.h"
 #include "tessera/target/target.h"
 
 namespace tessera::driver {
@@ -25,14 +27,6 @@ using dataset::Dataset;
 using record::Record;
 
 constexpr std::string_view kSqlite = "SQLite format 3";
-constexpr std::string_view kZoo = "zoo:";
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 // "hw=24,64,64,..." of an Ansor record, from the rest of its task.
 std::string hardware_of(const Record& r) {
@@ -122,7 +116,7 @@ class Importer {
       while (!names.empty()) {
         const std::size_t end = std::min(names.find(' '), names.size());
         const std::string_view name = names.substr(0, end);
-        if (name.starts_with(kZoo)) importer_->models_.emplace(name);
+        if (is_built_in(name)) importer_->models_.emplace(name);
         names.remove_prefix(std::min(end + 1, names.size()));
       }
     }
@@ -374,7 +368,7 @@ Result<dataset::NetworkInfo> network_info(const std::string& model,
                                           const std::vector<LoadOptions>& loads,
                                           std::vector<dataset::TaskInfo>* tasks) {
   dataset::NetworkInfo info;
-  info.name = model.starts_with(kZoo) ? model.substr(kZoo.size()) : model;
+  info.name = without_zoo(model);
   std::set<std::string> known;
   for (const dataset::TaskInfo& t : *tasks) known.insert(t.key);
   for (const LoadOptions& load : loads) {
@@ -411,7 +405,7 @@ void read_networks_again(dataset::Dataset* dataset,
   for (dataset::NetworkInfo& network : dataset->networks) {
     if (progress) progress(fmt::format("tasks of {}", network.name));
     Result<dataset::NetworkInfo> info =
-        network_info(std::string(kZoo) + network.name, loads, &dataset->tasks);
+        network_info(with_zoo(network.name), loads, &dataset->tasks);
     if (info) network = std::move(*info);
   }
 }
