@@ -55,18 +55,13 @@ class GpuContraction {
 
   void run() {
     choose();
-    Writer& w = x_.writer;
     if (tile_.groups > 1) return run_groups();
-    sum_ = staged() ? stage_sum() : cut_gpu_sum(x_, c_, nest_, cut_, tile_.parts);
+    sum_ = staged() ? stage_gpu_sum(x_, c_, nest_, cut_)
+                    : cut_gpu_sum(x_, c_, nest_, cut_, tile_.parts);
     for (const Operand* o : {&a_, &b_}) begin_copy(*o);
     if (staged()) write_results();
     write_launch();
-    const std::string step = write_sums();
-    for (const Operand* o : {&a_, &b_}) write_copy(*o, step);
-    if (tile_.places > 1 && (a_.shared || b_.shared))
-      w.pragma(sum_.inner, step, "pipeline", tile_.places);
-    x_.done[c_.stage] = true;
-    x_.done[nest_.stage] = true;
+    write_copies(write_sums());
     if (tile_.parts > 1) add_gpu_parts(x_, c_, nest_, sum_.part);
   }
 
@@ -93,11 +88,7 @@ class GpuContraction {
     for (const Operand* o : {&a_, &b_}) begin_copy(*o);
     write_group_launch(part);
     write_group_sums(cut, part);
-    for (const Operand* o : {&a_, &b_}) write_copy(*o, cut[0]);
-    if (tile_.places > 1 && (a_.shared || b_.shared))
-      w.pragma(sum_.inner, cut[0], "pipeline", tile_.places);
-    x_.done[c_.stage] = true;
-    x_.done[nest_.stage] = true;
+    write_copies(cut[0]);
     if (!part.empty()) add_gpu_parts(x_, c_, nest_, part);
   }
 
@@ -528,21 +519,6 @@ class GpuContraction {
   std::int64_t staged_bytes() const {
     return staged() ? 4 * tile_.row_length() * (tile_.column_length() + kBanks + kStagedPad) : 0;
   }
-  GpuSum stage_sum() {
-    Writer& w = x_.writer;
-    GpuSum sum{.cut = s_.axis_name(cut_)};
-    sum.launch = w.cache_write(name(), "shared");
-    if (!self_) w.compute_inline(name());
-    sum.inner = w.cache_write(sum.launch, "local");
-    return sum;
-  }
-  Loops other_axes() const {
-    Loops out;
-    for (std::size_t i = 0; i < s_.rank(); ++i) {
-      if (i != c_.vector && static_cast<int>(i) != c_.row) out.push_back(s_.axis_name(i));
-    }
-    return out;
-  }
   // Lanes of a warp take neighbours of a row.
   void write_results() {
     Writer& w = x_.writer;
@@ -566,7 +542,7 @@ class GpuContraction {
   // Blocks, then virtual threads and threads, then the columns of one.
   void write_launch() {
     Writer& w = x_.writer;
-    Loops blocks = staged() ? other_axes() : gpu_block_loops(x_, c_, nest_, sum_.part);
+    Loops blocks = staged() ? gpu_untiled_loops(x_, c_) : gpu_block_loops(x_, c_, nest_, sum_.part);
     Loops virtuals, threads;
     const auto split = [&](int axis, std::vector<std::int64_t> lengths) -> Loops {
       if (axis < 0) return {};
@@ -662,6 +638,15 @@ class GpuContraction {
   }
   bool problem_vectors() const {
     return tile_.row_lanes == 1 && (c_.a.strides[cut_] == 1 || a_.constant);
+  }
+
+  // The last things written: what the steps of the sum copy, several steps ahead.
+  void write_copies(const std::string& step) {
+    for (const Operand* o : {&a_, &b_}) write_copy(*o, step);
+    if (tile_.places > 1 && (a_.shared || b_.shared))
+      x_.writer.pragma(sum_.inner, step, "pipeline", tile_.places);
+    x_.done[c_.stage] = true;
+    x_.done[nest_.stage] = true;
   }
 
   // All threads of a block, as many bytes at once as lie side by side on both sides.

@@ -60,7 +60,8 @@ class Group final : public GpuGroup {
 
   void run() override {
     choose();
-    sum_ = staged() ? stage_sum() : cut_gpu_sum(x_, c_, nest_, cut_, tile_.parts);
+    sum_ = staged() ? stage_gpu_sum(x_, c_, nest_, cut_)
+                    : cut_gpu_sum(x_, c_, nest_, cut_, tile_.parts);
     for (const GpuOperand& o : operands_) begin_gpu_copy(x_, o, sum_.inner);
     if (staged()) write_results();
     write_launch();
@@ -115,15 +116,6 @@ class Group final : public GpuGroup {
     return tile_.parts > 1 || staged() ? s_.axis_name(axis) : h_.axis_name(nest_.axis[axis]);
   }
 
-  // Axes of the sums that no tile divides.
-  Loops other_axes() const {
-    Loops out;
-    for (std::size_t i = 0; i < s_.rank(); ++i) {
-      if (i != c_.vector && static_cast<int>(i) != c_.row) out.push_back(s_.axis_name(i));
-    }
-    return out;
-  }
-
   // Rows of the result begin anywhere: threads that hold two neighbours each could only store
   // single elements, of eight rows at once.
   bool odd_rows() const {
@@ -132,16 +124,6 @@ class Group final : public GpuGroup {
            h_.extent(last) * size_bytes(h_.dtype()) % kGpuCopyBytes != 0;
   }
   bool staged() const { return problem_.staged && tile_.parts == 1; }
-
-  // The sums go through shared memory, and from there in whole rows.
-  GpuSum stage_sum() {
-    Writer& w = x_.writer;
-    GpuSum sum{.cut = s_.axis_name(cut_)};
-    sum.launch = w.cache_write(s_.op.name, "shared");
-    w.compute_inline(s_.op.name);
-    sum.inner = w.cache_write(sum.launch, "local");
-    return sum;
-  }
 
   // Lanes of a warp take neighbours of a row.
   void write_results() {
@@ -172,7 +154,7 @@ class Group final : public GpuGroup {
   // Blocks, then groups, then the threads of a group, then what one of them holds.
   void write_launch() {
     Writer& w = x_.writer;
-    Loops blocks = staged() ? other_axes() : gpu_block_loops(x_, c_, nest_, sum_.part);
+    Loops blocks = staged() ? gpu_untiled_loops(x_, c_) : gpu_block_loops(x_, c_, nest_, sum_.part);
     const Loops row = w.split(sum_.launch, axis_of(static_cast<std::size_t>(c_.row)),
                               {tile_.row_groups, tile_.row_tiles, 4, 2, 8}, schedule::Tail::kGuard);
     const Loops column =
@@ -220,7 +202,7 @@ class Group final : public GpuGroup {
     Loops unrolled;
     if (whole) unrolled = taps;
     if (tile_.parts > 1) unrolled.push_back(sum_.part);
-    const Loops others = other_axes();
+    const Loops others = gpu_untiled_loops(x_, c_);
     unrolled.insert(unrolled.end(), others.begin(), others.end());
     unrolled.insert(unrolled.end(), {row[0], column[0]});
     Loops order = outer;

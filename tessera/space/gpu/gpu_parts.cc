@@ -27,6 +27,25 @@ GpuSum cut_gpu_sum(Context& x, const Contraction& c, const Nest& nest, std::size
   return sum;
 }
 
+GpuSum stage_gpu_sum(Context& x, const Contraction& c, const Nest& nest, std::size_t cut) {
+  Writer& w = x.writer;
+  const Stage& s = x.stage(c.stage);
+  GpuSum sum{.cut = s.axis_name(cut)};
+  sum.launch = w.cache_write(s.op.name, "shared");
+  if (nest.stage != c.stage) w.compute_inline(s.op.name);
+  sum.inner = w.cache_write(sum.launch, "local");
+  return sum;
+}
+
+Loops gpu_untiled_loops(const Context& x, const Contraction& c) {
+  const Stage& s = x.stage(c.stage);
+  Loops out;
+  for (std::size_t i = 0; i < s.rank(); ++i) {
+    if (i != c.vector && static_cast<int>(i) != c.row) out.push_back(s.axis_name(i));
+  }
+  return out;
+}
+
 Loops gpu_spread_loops(const Context& x, const Nest& nest, const std::string& part) {
   Loops out;
   if (!part.empty()) return out;

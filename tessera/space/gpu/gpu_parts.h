@@ -19,6 +19,12 @@ struct GpuSum {
 GpuSum cut_gpu_sum(Context& x, const Contraction& c, const Nest& nest, std::size_t cut,
                    std::int64_t parts);
 
+// The whole sum goes through shared memory, from where its nest takes whole rows.
+GpuSum stage_gpu_sum(Context& x, const Contraction& c, const Nest& nest, std::size_t cut);
+
+// Loops over results of the sum that no tile divides.
+Loops gpu_untiled_loops(const Context& x, const Contraction& c);
+
 // Loops of the nest over the results of a sum, which a thread computes together; none where parts
 // of the sum are a launch of their own.
 Loops gpu_spread_loops(const Context& x, const Nest& nest, const std::string& part);
