@@ -56,96 +56,104 @@ bool plain(const Access& access) {
 class DotWriter {
  public:
   DotWriter(Context& context, const Contraction& c, const Nest& nest)
-      : x_(context),
-        c_(c),
+      : context_(context),
+        product_(c),
         nest_(nest),
-        s_(context.stage(c.stage)),
-        h_(context.stage(nest.stage)),
+        stage_(context.stage(c.stage)),
+        nest_stage_(context.stage(nest.stage)),
         self_(nest.stage == c.stage),
-        lanes_(whole_lanes(context.lanes(DType::kI32), s_.extent(c.vector))) {}
+        lanes_(whole_lanes(context.lanes(DType::kI32), stage_.extent(c.vector))) {}
 
   // The operand as it is, or as a copy of it will be, has its groups side by side.
   bool legal() const {
-    if (s_.dtype() != DType::kI32 || !is_byte(c_.a.buffer->dtype) || !is_byte(c_.b.buffer->dtype))
+    if (stage_.dtype() != DType::kI32 || !is_byte(product_.a.buffer->dtype) ||
+        !is_byte(product_.b.buffer->dtype))
       return false;
-    if (!target_has(x_.target, c_.a.buffer->dtype, c_.b.buffer->dtype) || !is_plain_product(s_))
+    if (!target_has(context_.target, product_.a.buffer->dtype, product_.b.buffer->dtype) ||
+        !is_plain_product(stage_))
       return false;
-    const std::size_t k = c_.reduce.back();
+    const std::size_t k = product_.reduce.back();
     // What is left over of a vector costs more than it saves unless there are many whole ones.
-    const std::int64_t columns = s_.extent(c_.vector);
+    const std::int64_t columns = stage_.extent(product_.vector);
     if (columns < lanes_ || (columns % lanes_ != 0 && columns < kManyVectors * lanes_))
       return false;
-    if (s_.extent(k) < kGroup || s_.extent(k) % kGroup != 0) return false;
-    if (c_.a.buffer == c_.b.buffer || !indexed_by(c_.b, k)) return false;
-    if (!(b_constant() || (plain(c_.b) && row_extent(s_, c_) >= 4)) || !indexed_by(c_.b, c_.vector))
+    if (stage_.extent(k) < kGroup || stage_.extent(k) % kGroup != 0) return false;
+    if (product_.a.buffer == product_.b.buffer || !indexed_by(product_.b, k)) return false;
+    if (!(b_constant() || (plain(product_.b) && row_extent(stage_, product_) >= 4)) ||
+        !indexed_by(product_.b, product_.vector))
       return false;
-    return c_.a.strides[k] == 1 || packs_a();
+    return product_.a.strides[k] == 1 || packs_a();
   }
 
   void run() {
     choose();
-    for (Pack& p : packs_) write_pack(x_, &p, false);
+    for (Pack& p : packs_) write_pack(context_, &p, false);
     write_loops();
-    x_.done[c_.stage] = true;
-    x_.done[nest_.stage] = true;
+    context_.done[product_.stage] = true;
+    context_.done[nest_.stage] = true;
   }
 
  private:
-  bool b_constant() const { return x_.analysis.constant(c_.b.buffer); }
+  bool b_constant() const { return context_.analysis.constant(product_.b.buffer); }
   bool packs_a() const {
-    if (c_.row < 0) return false;
-    const auto row = static_cast<std::size_t>(c_.row);
-    if (!indexed_by(c_.a, c_.reduce.back()) || !indexed_by(c_.a, row)) return false;
-    return x_.analysis.constant(c_.a.buffer) || plain(c_.a);
+    if (product_.row < 0) return false;
+    const auto row = static_cast<std::size_t>(product_.row);
+    if (!indexed_by(product_.a, product_.reduce.back()) || !indexed_by(product_.a, row))
+      return false;
+    return context_.analysis.constant(product_.a.buffer) || plain(product_.a);
   }
-  std::string nest_axis(std::size_t axis) const { return h_.axis_name(nest_.axis[axis]); }
+  std::string nest_axis(std::size_t axis) const { return nest_stage_.axis_name(nest_.axis[axis]); }
 
   void choose() {
     std::int64_t depth = 1;
-    for (const std::size_t r : c_.reduce) depth *= s_.extent(r);
-    bool pack_a = c_.a.strides[c_.reduce.back()] != 1;
-    if (!pack_a && packs_a() && row_extent(s_, c_) >= 4)
-      pack_a = x_.chooser.flag(s_.op.name, "pack_a", DecisionKind::kCache, false);
-    const TileRequest request{.rows = row_extent(s_, c_),
-                              .columns = s_.extent(c_.vector),
+    for (const std::size_t r : product_.reduce) depth *= stage_.extent(r);
+    bool pack_a = product_.a.strides[product_.reduce.back()] != 1;
+    if (!pack_a && packs_a() && row_extent(stage_, product_) >= 4)
+      pack_a = context_.chooser.flag(stage_.op.name, "pack_a", DecisionKind::kCache, false);
+    const TileRequest request{.rows = row_extent(stage_, product_),
+                              .columns = stage_.extent(product_.vector),
                               .depth = parts_of(depth, kGroup),
                               .lanes = lanes_,
                               .packed = false};
     // Panels of one row are none.
     const RegisterTile tile = choose_tile_of(
-        x_, s_.op.name, request, choose_tile(request, x_.target), [&](const RegisterTile& t) {
+        context_, stage_.op.name, request, choose_tile(request, context_.target),
+        [&](const RegisterTile& t) {
           return t.rows * whole_vectors(t) <= limits::kDots && (t.rows > 1 || !pack_a);
         });
     rows_ = tile.rows;
     vectors_ = whole_vectors(tile);
     steps_ = choose_steps();
-    if (c_.row >= 0) {
+    if (product_.row >= 0) {
       static constexpr const char* kOrders[] = {"columns", "rows"};
-      rows_outside_ = x_.chooser.word(s_.op.name, "order", DecisionKind::kOrder, 0, kOrders) == 1;
+      rows_outside_ =
+          context_.chooser.word(stage_.op.name, "order", DecisionKind::kOrder, 0, kOrders) == 1;
     }
-    packs_.push_back(make_pack(x_, c_, c_.b, c_.vector, columns(), -1, 0, !b_constant(), kGroup));
+    packs_.push_back(make_pack(context_, product_, product_.b, product_.vector, columns(), -1, 0,
+                               !b_constant(), kGroup));
     if (pack_a) {
-      packs_.push_back(make_pack(x_, c_, c_.a, static_cast<std::size_t>(c_.row), rows_, -1, 0,
-                                 !x_.analysis.constant(c_.a.buffer), kGroup));
+      packs_.push_back(make_pack(context_, product_, product_.a,
+                                 static_cast<std::size_t>(product_.row), rows_, -1, 0,
+                                 !context_.analysis.constant(product_.a.buffer), kGroup));
     }
   }
 
   std::int64_t columns() const { return vectors_ * lanes_; }
   std::int64_t whole_vectors(const RegisterTile& tile) const {
     return std::max<std::int64_t>(
-        1, std::min<std::int64_t>(tile.vectors, s_.extent(c_.vector) / lanes_));
+        1, std::min<std::int64_t>(tile.vectors, stage_.extent(product_.vector) / lanes_));
   }
 
   // Instructions along the reduction in one body: together they read a vector of `a`.
   std::int64_t choose_steps() const {
-    const std::int64_t groups = s_.extent(c_.reduce.back()) / kGroup;
+    const std::int64_t groups = stage_.extent(product_.reduce.back()) / kGroup;
     const std::int64_t preferred = groups % 4 == 0 ? 4 : groups % 2 == 0 ? 2 : 1;
     const auto refusal = [&](std::int64_t steps) {
       return steps * rows_ * vectors_ > limits::kDots ? "too many instructions in one body"
                                                       : nullptr;
     };
-    return x_.chooser.number(
-        s_.op.name, "unroll", DecisionKind::kUnroll, preferred,
+    return context_.chooser.number(
+        stage_.op.name, "unroll", DecisionKind::kUnroll, preferred,
         [&] {
           std::vector<std::int64_t> out;
           for (const std::int64_t n : {1, 2, 4, 8}) {
@@ -158,34 +166,34 @@ class DotWriter {
 
   // Loops of the nest that stand for axes of extent 1.
   Loops unit_loops() const {
-    std::vector<bool> mapped(h_.rank(), false);
+    std::vector<bool> mapped(nest_stage_.rank(), false);
     for (const std::size_t a : nest_.axis) mapped[a] = true;
     Loops out;
-    for (const std::size_t i : c_.units) out.push_back(nest_axis(i));
-    for (std::size_t i = 0; i < h_.rank(); ++i) {
-      if (!mapped[i]) out.push_back(h_.axis_name(i));
+    for (const std::size_t i : product_.units) out.push_back(nest_axis(i));
+    for (std::size_t i = 0; i < nest_stage_.rank(); ++i) {
+      if (!mapped[i]) out.push_back(nest_stage_.axis_name(i));
     }
     return out;
   }
 
   void write_loops() {
-    Writer& w = x_.writer;
-    const std::string& nest = h_.op.name;
+    Writer& w = context_.writer;
+    const std::string& nest = nest_stage_.op.name;
     std::vector<OuterLoop> outer;
-    for (const auto* axes : {&c_.batch, &c_.columns}) {
-      for (const std::size_t i : *axes) outer.push_back({nest_axis(i), s_.extent(i)});
+    for (const auto* axes : {&product_.batch, &product_.columns}) {
+      for (const std::size_t i : *axes) outer.push_back({nest_axis(i), stage_.extent(i)});
     }
-    const Loops vector =
-        self_ ? w.split(nest, nest_axis(c_.vector), {vectors_, static_cast<std::int64_t>(lanes_)})
-              : w.split(nest, nest_axis(c_.vector), {columns()});
-    const std::int64_t extent = s_.extent(c_.vector);
+    const Loops vector = self_ ? w.split(nest, nest_axis(product_.vector),
+                                         {vectors_, static_cast<std::int64_t>(lanes_)})
+                               : w.split(nest, nest_axis(product_.vector), {columns()});
+    const std::int64_t extent = stage_.extent(product_.vector);
     const OuterLoop columns_loop{vector[0], parts_of(extent, columns())};
     if (!rows_outside_) outer.push_back(columns_loop);
-    for (const std::size_t i : c_.rows) outer.push_back({nest_axis(i), s_.extent(i)});
+    for (const std::size_t i : product_.rows) outer.push_back({nest_axis(i), stage_.extent(i)});
     Loops tile;
-    if (c_.row >= 0) {
-      const Loops row = w.split(nest, nest_axis(static_cast<std::size_t>(c_.row)), {rows_});
-      outer.push_back({row[0], parts_of(row_extent(s_, c_), rows_)});
+    if (product_.row >= 0) {
+      const Loops row = w.split(nest, nest_axis(static_cast<std::size_t>(product_.row)), {rows_});
+      outer.push_back({row[0], parts_of(row_extent(stage_, product_), rows_)});
       tile.push_back(row[1]);
       w.unroll(nest, row[1]);
     }
@@ -193,7 +201,8 @@ class DotWriter {
     Loops order = unit_loops();
     for (const OuterLoop& l : outer) order.push_back(l.name);
     if (self_) {
-      const Loops groups = w.split(nest, s_.axis_name(c_.reduce.back()), {steps_, kGroup});
+      const Loops groups =
+          w.split(nest, stage_.axis_name(product_.reduce.back()), {steps_, kGroup});
       finish(nest, std::move(order), tile, {vector[1], vector[2]}, groups);
     } else {
       order.insert(order.end(), tile.begin(), tile.end());
@@ -201,25 +210,26 @@ class DotWriter {
       w.reorder(nest, order);
       w.vectorize(nest, vector[1]);
     }
-    outer =
-        share_out(x_, nest, choose_sharing(x_, s_.op.name, s_.iterations()), outer, outer.size());
+    outer = share_out(context_, nest, choose_sharing(context_, stage_.op.name, stage_.iterations()),
+                      outer, outer.size());
     if (!self_) attach(outer.back().name);
   }
 
   // The contraction computes one tile at `loop` of the nest.
   void attach(const std::string& loop) {
-    Writer& w = x_.writer;
-    const std::string& name = s_.op.name;
-    w.compute_at(name, h_.op.name, loop);
+    Writer& w = context_.writer;
+    const std::string& name = stage_.op.name;
+    w.compute_at(name, nest_stage_.op.name, loop);
     const Loops vector =
-        w.split(name, s_.axis_name(c_.vector), {static_cast<std::int64_t>(lanes_)});
-    const Loops groups = w.split(name, s_.axis_name(c_.reduce.back()), {steps_, kGroup});
+        w.split(name, stage_.axis_name(product_.vector), {static_cast<std::int64_t>(lanes_)});
+    const Loops groups = w.split(name, stage_.axis_name(product_.reduce.back()), {steps_, kGroup});
     Loops order, tile;
-    for (std::size_t i = 0; i < s_.rank(); ++i) {
-      if (i != c_.vector && static_cast<int>(i) != c_.row) order.push_back(s_.axis_name(i));
+    for (std::size_t i = 0; i < stage_.rank(); ++i) {
+      if (i != product_.vector && static_cast<int>(i) != product_.row)
+        order.push_back(stage_.axis_name(i));
     }
-    if (c_.row >= 0) {
-      tile.push_back(s_.axis_name(static_cast<std::size_t>(c_.row)));
+    if (product_.row >= 0) {
+      tile.push_back(stage_.axis_name(static_cast<std::size_t>(product_.row)));
       w.unroll(name, tile.back());
     }
     finish(name, std::move(order), tile, vector, groups);
@@ -228,9 +238,9 @@ class DotWriter {
   // Appends the reduction and the tile, its last two loops one instruction.
   void finish(const std::string& name, Loops order, const Loops& tile, const Loops& vector,
               const Loops& groups) {
-    Writer& w = x_.writer;
-    for (std::size_t n = 0; n + 1 < c_.reduce.size(); ++n)
-      order.push_back(s_.axis_name(c_.reduce[n]));
+    Writer& w = context_.writer;
+    for (std::size_t n = 0; n + 1 < product_.reduce.size(); ++n)
+      order.push_back(stage_.axis_name(product_.reduce[n]));
     order.insert(order.end(), {groups[0], groups[1]});
     order.insert(order.end(), tile.begin(), tile.end());
     order.insert(order.end(), {vector[0], vector[1], groups[2]});
@@ -240,11 +250,11 @@ class DotWriter {
     w.tensorize(name, vector[1], "dot4");
   }
 
-  Context& x_;
-  const Contraction& c_;
+  Context& context_;
+  const Contraction& product_;
   const Nest& nest_;
-  const Stage& s_;
-  const Stage& h_;
+  const Stage& stage_;
+  const Stage& nest_stage_;
   bool self_;
   int lanes_;
   std::int64_t rows_ = 1, vectors_ = 1, steps_ = 1;

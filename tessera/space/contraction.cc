@@ -26,39 +26,41 @@ constexpr double kSavedPerElement = 10;
 class ContractionWriter {
  public:
   ContractionWriter(Context& context, Contraction c, Nest nest)
-      : x_(context),
-        c_(std::move(c)),
+      : context_(context),
+        product_(std::move(c)),
         nest_(std::move(nest)),
-        s_(context.stage(c_.stage)),
-        h_(context.stage(nest_.stage)),
-        self_(nest_.stage == c_.stage),
+        stage_(context.stage(product_.stage)),
+        nest_stage_(context.stage(nest_.stage)),
+        self_(nest_.stage == product_.stage),
         front_(served_front(context)),
-        p_(tile_contraction(context, c_, nest_)) {}
+        tiling_(tile_contraction(context, product_, nest_)) {}
 
   void run() {
     make_packs();
-    if (p_.block > 0) {
+    if (tiling_.block > 0) {
       write_blocked();
     } else {
       write_whole();
     }
-    x_.done[c_.stage] = true;
-    x_.done[nest_.stage] = true;
+    context_.done[product_.stage] = true;
+    context_.done[nest_.stage] = true;
   }
 
  private:
-  std::string nest_axis(std::size_t axis) const { return h_.axis_name(nest_.axis[axis]); }
+  std::string nest_axis(std::size_t axis) const { return nest_stage_.axis_name(nest_.axis[axis]); }
 
   void make_packs() {
-    const bool a_constant = x_.analysis.constant(c_.a.buffer);
-    const bool b_constant = x_.analysis.constant(c_.b.buffer);
-    if (b_constant || p_.pack_b) {
-      packs_.push_back(
-          make_pack(x_, c_, c_.b, c_.vector, p_.columns, p_.block_axis, p_.block, !b_constant));
+    const bool a_constant = context_.analysis.constant(product_.a.buffer);
+    const bool b_constant = context_.analysis.constant(product_.b.buffer);
+    if (b_constant || tiling_.pack_b) {
+      packs_.push_back(make_pack(context_, product_, product_.b, product_.vector, tiling_.columns,
+                                 tiling_.block_axis, tiling_.block, !b_constant));
     }
-    if (p_.rows > 1 && (a_constant || p_.pack_a) && c_.a.buffer != c_.b.buffer) {
-      packs_.push_back(make_pack(x_, c_, c_.a, static_cast<std::size_t>(c_.row), p_.rows,
-                                 p_.block_axis, p_.block, !a_constant));
+    if (tiling_.rows > 1 && (a_constant || tiling_.pack_a) &&
+        product_.a.buffer != product_.b.buffer) {
+      packs_.push_back(make_pack(context_, product_, product_.a,
+                                 static_cast<std::size_t>(product_.row), tiling_.rows,
+                                 tiling_.block_axis, tiling_.block, !a_constant));
     }
   }
 
@@ -66,23 +68,24 @@ class ContractionWriter {
   // tile, the innermost part unrolled.
   Loops split_reduce(Loops* outer) {
     Loops out;
-    for (std::size_t n = 0; n < c_.reduce.size(); ++n) {
-      const std::size_t axis = c_.reduce[n];
-      std::string name = s_.axis_name(axis);
-      const bool blocked = static_cast<int>(axis) == p_.block_axis;
-      const std::int64_t extent = blocked ? p_.block : s_.extent(axis);
-      const std::int64_t unroll = n + 1 == c_.reduce.size() ? p_.unroll : 1;
+    for (std::size_t n = 0; n < product_.reduce.size(); ++n) {
+      const std::size_t axis = product_.reduce[n];
+      std::string name = stage_.axis_name(axis);
+      const bool blocked = static_cast<int>(axis) == tiling_.block_axis;
+      const std::int64_t extent = blocked ? tiling_.block : stage_.extent(axis);
+      const std::int64_t unroll = n + 1 == product_.reduce.size() ? tiling_.unroll : 1;
       Loops steps;
       std::int64_t length = extent;
       if (unroll > 1 && unroll < extent) {
-        steps = x_.writer.split(s_.op.name, name, {unroll});
+        steps = context_.writer.split(stage_.op.name, name, {unroll});
         name = steps[0];
         steps.erase(steps.begin());
         length = extent / unroll;
       }
       if (blocked) {
         // The last block is shorter: a bound of the loop, not another copy of it.
-        const Loops l = x_.writer.split(s_.op.name, name, {length}, schedule::Tail::kGuard);
+        const Loops l =
+            context_.writer.split(stage_.op.name, name, {length}, schedule::Tail::kGuard);
         outer->push_back(l[0]);
         name = l[1];
       }
@@ -94,30 +97,30 @@ class ContractionWriter {
   }
 
   void unroll_last(const Loops& loops) {
-    const std::size_t last = c_.reduce.back();
+    const std::size_t last = product_.reduce.back();
     const std::int64_t extent =
-        static_cast<int>(last) == p_.block_axis ? p_.block : s_.extent(last);
-    const bool unrolled = p_.unroll > 1 || extent == 1;
-    if (unrolled) x_.writer.unroll(s_.op.name, loops.back());
+        static_cast<int>(last) == tiling_.block_axis ? tiling_.block : stage_.extent(last);
+    const bool unrolled = tiling_.unroll > 1 || extent == 1;
+    if (unrolled) context_.writer.unroll(stage_.op.name, loops.back());
     std::size_t steady = loops.size() - (unrolled ? 1 : 0);  // loops that stay loops
-    if (unrolled && p_.unroll >= extent && p_.unroll_next) {
-      x_.writer.unroll(s_.op.name, loops[loops.size() - 2]);
+    if (unrolled && tiling_.unroll >= extent && tiling_.unroll_next) {
+      context_.writer.unroll(stage_.op.name, loops[loops.size() - 2]);
       --steady;
     }
-    if (p_.prefetch > 0 && steady > 0) {
+    if (tiling_.prefetch > 0 && steady > 0) {
       const auto pack = std::find_if(packs_.begin(), packs_.end(),
-                                     [&](const Pack& p) { return p.reads == c_.b.buffer; });
+                                     [&](const Pack& p) { return p.reads == product_.b.buffer; });
       const std::string& buffer =
-          pack != packs_.end() && !pack->name.empty() ? pack->name : c_.b.buffer->name;
+          pack != packs_.end() && !pack->name.empty() ? pack->name : product_.b.buffer->name;
       const std::string& step =
-          p_.prefetch_steps && p_.unroll < extent ? loops.back() : loops[steady - 1];
-      x_.writer.prefetch(s_.op.name, step, buffer, p_.prefetch);
-      if (p_.prefetch_next) x_.writer.prefetch(s_.op.name, step, buffer, 0);
+          tiling_.prefetch_steps && tiling_.unroll < extent ? loops.back() : loops[steady - 1];
+      context_.writer.prefetch(stage_.op.name, step, buffer, tiling_.prefetch);
+      if (tiling_.prefetch_next) context_.writer.prefetch(stage_.op.name, step, buffer, 0);
     }
   }
 
   void add_axes(const std::vector<std::size_t>& axes, std::vector<OuterLoop>* out) const {
-    for (const std::size_t i : axes) out->push_back({nest_axis(i), s_.extent(i)});
+    for (const std::size_t i : axes) out->push_back({nest_axis(i), stage_.extent(i)});
   }
 
   static void append(Loops* out, const Loops& more) {
@@ -126,32 +129,32 @@ class ContractionWriter {
 
   Loops unit_loops() const {
     Loops out;
-    std::vector<bool> mapped(h_.rank(), false);
+    std::vector<bool> mapped(nest_stage_.rank(), false);
     for (const std::size_t a : nest_.axis) mapped[a] = true;
-    for (const std::size_t i : c_.units) out.push_back(nest_axis(i));
-    for (std::size_t i = 0; i < h_.rank(); ++i) {
-      if (!mapped[i]) out.push_back(h_.axis_name(i));
+    for (const std::size_t i : product_.units) out.push_back(nest_axis(i));
+    for (std::size_t i = 0; i < nest_stage_.rank(); ++i) {
+      if (!mapped[i]) out.push_back(nest_stage_.axis_name(i));
     }
     return out;
   }
 
   // The sum over all of k is finished while the tile is in registers; so is the epilogue.
   void write_whole() {
-    Writer& w = x_.writer;
-    const std::string& nest = h_.op.name;
-    for (Pack& p : packs_) write_pack(x_, &p, copies_per_entry());
+    Writer& w = context_.writer;
+    const std::string& nest = nest_stage_.op.name;
+    for (Pack& p : packs_) write_pack(context_, &p, copies_per_entry());
     std::vector<OuterLoop> outer;
-    const bool hoisted = p_.hoist != Hoist::kNone;
-    if (hoisted) add_axes(c_.rows, &outer);
-    add_axes(c_.batch, &outer);
-    const std::size_t batch = p_.pack_a || p_.pack_b ? outer.size() : 0;
-    if (p_.order != LoopOrder::kRowsFirst) add_axes(c_.columns, &outer);
-    const Loops vector = w.split(nest, nest_axis(c_.vector), {p_.columns});
-    const OuterLoop n0{vector[0], parts_of(s_.extent(c_.vector), p_.columns)};
+    const bool hoisted = tiling_.hoist != Hoist::kNone;
+    if (hoisted) add_axes(product_.rows, &outer);
+    add_axes(product_.batch, &outer);
+    const std::size_t batch = tiling_.pack_a || tiling_.pack_b ? outer.size() : 0;
+    if (tiling_.order != LoopOrder::kRowsFirst) add_axes(product_.columns, &outer);
+    const Loops vector = w.split(nest, nest_axis(product_.vector), {tiling_.columns});
+    const OuterLoop n0{vector[0], parts_of(stage_.extent(product_.vector), tiling_.columns)};
     Loops tile;
     std::vector<OuterLoop> row_loops, other_rows;
     split_rows(&row_loops, &tile);
-    if (!hoisted) add_axes(c_.rows, &other_rows);
+    if (!hoisted) add_axes(product_.rows, &other_rows);
     order_loops(n0, row_loops, other_rows, &outer);
     tile.push_back(vector[1]);
     const std::size_t inside = row_loops.size() + 1;  // loops within one outer row
@@ -164,32 +167,35 @@ class ContractionWriter {
     if (self_) append(&order, reduce);
     append(&order, tile);
     w.reorder(nest, order);
-    if (c_.row >= 0) w.unroll(nest, tile[0]);
+    if (product_.row >= 0) w.unroll(nest, tile[0]);
     w.vectorize(nest, vector[1]);
     outer = share(nest, std::move(outer), batch);
     if (!self_) attach_tile(outer.back().name, reduce);
     if (by_rows()) {
-      w.compute_at(x_.stage(front_->front).op.name, nest, outer[outer.size() - inside - 1].name);
+      w.compute_at(context_.stage(front_->front).op.name, nest,
+                   outer[outer.size() - inside - 1].name);
     }
     attach_packs(outer);
   }
 
-  bool by_rows() const { return front_ && front_->product == c_.stage; }
+  bool by_rows() const { return front_ && front_->product == product_.stage; }
 
   // Rows in panels that stay in L2 while columns change, then tiles.
   void split_rows(std::vector<OuterLoop>* loops, Loops* tile) {
-    if (c_.row < 0) return;
-    const std::int64_t extent = row_extent(s_, c_);
-    if (p_.panel > 0) {
-      const std::int64_t length = p_.panel * p_.rows;
-      const Loops l = x_.writer.split(h_.op.name, row_name(h_), {p_.panel, p_.rows}, p_.row_tail);
+    if (product_.row < 0) return;
+    const std::int64_t extent = row_extent(stage_, product_);
+    if (tiling_.panel > 0) {
+      const std::int64_t length = tiling_.panel * tiling_.rows;
+      const Loops l = context_.writer.split(nest_stage_.op.name, row_name(nest_stage_),
+                                            {tiling_.panel, tiling_.rows}, tiling_.row_tail);
       loops->push_back({l[0], parts_of(extent, length)});
-      loops->push_back({l[1], p_.panel});
+      loops->push_back({l[1], tiling_.panel});
       tile->push_back(l[2]);
       return;
     }
-    const Loops l = x_.writer.split(h_.op.name, row_name(h_), {p_.rows}, p_.row_tail);
-    loops->push_back({l[0], parts_of(extent, p_.rows)});
+    const Loops l = context_.writer.split(nest_stage_.op.name, row_name(nest_stage_),
+                                          {tiling_.rows}, tiling_.row_tail);
+    loops->push_back({l[0], parts_of(extent, tiling_.rows)});
     tile->push_back(l[1]);
   }
 
@@ -198,13 +204,13 @@ class ContractionWriter {
     const auto add = [&](const std::vector<OuterLoop>& more) {
       outer->insert(outer->end(), more.begin(), more.end());
     };
-    if (p_.hoist == Hoist::kTiles && p_.order != LoopOrder::kRowsFirst) {
-      outer->insert(outer->begin() + static_cast<std::ptrdiff_t>(c_.rows.size()), rows.begin(),
-                    rows.end());
+    if (tiling_.hoist == Hoist::kTiles && tiling_.order != LoopOrder::kRowsFirst) {
+      outer->insert(outer->begin() + static_cast<std::ptrdiff_t>(product_.rows.size()),
+                    rows.begin(), rows.end());
       outer->push_back(n0);
       return;
     }
-    switch (p_.order) {
+    switch (tiling_.order) {
       case LoopOrder::kColumns:
         if (rows.size() == 2) outer->push_back(rows[0]);
         outer->push_back(n0);
@@ -220,7 +226,7 @@ class ContractionWriter {
       case LoopOrder::kRowsFirst:
         add(other_rows);
         add(rows);
-        if (p_.order == LoopOrder::kRowsFirst) add_axes(c_.columns, outer);
+        if (tiling_.order == LoopOrder::kRowsFirst) add_axes(product_.columns, outer);
         outer->push_back(n0);
         return;
     }
@@ -229,24 +235,26 @@ class ContractionWriter {
   // Copies are made once per batch entry where the entries give every core its parts, and then
   // they must find their loop: only batch loops are fused with it.
   bool copies_per_entry() const {
-    return !c_.batch.empty() && points_of(s_, c_.batch) >= wanted_parts(x_) / 2;
+    return !product_.batch.empty() &&
+           points_of(stage_, product_.batch) >= wanted_parts(context_) / 2;
   }
 
   std::vector<OuterLoop> share(const std::string& nest, std::vector<OuterLoop> outer,
                                std::size_t batch) {
-    if (p_.share_tiles) return outer;
+    if (tiling_.share_tiles) return outer;
     const bool copies =
         std::any_of(packs_.begin(), packs_.end(), [](const Pack& p) { return p.copies; });
     if (!copies || batch == 0 || !copies_per_entry()) {
       const std::size_t limit = by_rows() ? shared_loops_ : outer.size();
-      return share_out(x_, nest, p_.sharing, std::move(outer), limit);
+      return share_out(context_, nest, tiling_.sharing, std::move(outer), limit);
     }
     std::int64_t count = 1;
     for (std::size_t i = 0; i < batch; ++i) count *= outer[i].count;
     Loops fused;
     for (std::size_t i = 0; i < batch; ++i) fused.push_back(outer[i].name);
-    const OuterLoop all{p_.sharing.parallel ? share_loops(x_.writer, nest, fused, batch)[0]
-                                            : x_.writer.fuse(nest, fused),
+    const OuterLoop all{tiling_.sharing.parallel
+                            ? share_loops(context_.writer, nest, fused, batch)[0]
+                            : context_.writer.fuse(nest, fused),
                         count};
     outer.erase(outer.begin(), outer.begin() + static_cast<std::ptrdiff_t>(batch));
     outer.insert(outer.begin(), all);
@@ -256,19 +264,20 @@ class ContractionWriter {
 
   // The contraction computes one tile at `loop` of the nest.
   void attach_tile(const std::string& loop, const Loops& reduce) {
-    Writer& w = x_.writer;
-    const std::string& name = s_.op.name;
-    w.compute_at(name, h_.op.name, loop);
+    Writer& w = context_.writer;
+    const std::string& name = stage_.op.name;
+    w.compute_at(name, nest_stage_.op.name, loop);
     Loops order;
-    for (std::size_t i = 0; i < s_.rank(); ++i) {
-      if (i != c_.vector && static_cast<int>(i) != c_.row) order.push_back(s_.axis_name(i));
+    for (std::size_t i = 0; i < stage_.rank(); ++i) {
+      if (i != product_.vector && static_cast<int>(i) != product_.row)
+        order.push_back(stage_.axis_name(i));
     }
     append(&order, reduce);
-    if (c_.row >= 0) {
-      order.push_back(s_.axis_name(static_cast<std::size_t>(c_.row)));
+    if (product_.row >= 0) {
+      order.push_back(stage_.axis_name(static_cast<std::size_t>(product_.row)));
       w.unroll(name, order.back());
     }
-    order.push_back(s_.axis_name(c_.vector));
+    order.push_back(stage_.axis_name(product_.vector));
     w.vectorize(name, order.back());
     w.reorder(name, order);
   }
@@ -276,68 +285,72 @@ class ContractionWriter {
   // Sums are completed in memory, block of k by block of k, for a part of the result that stays in
   // L2.
   void write_blocked() {
-    Writer& w = x_.writer;
-    for (Pack& p : packs_) write_pack(x_, &p, copies_per_entry());
+    Writer& w = context_.writer;
+    for (Pack& p : packs_) write_pack(context_, &p, copies_per_entry());
     std::vector<OuterLoop> outer;
-    add_axes(c_.batch, &outer);
+    add_axes(product_.batch, &outer);
     const std::size_t batch = outer.size();
-    if (outer_rows()) add_axes(c_.rows, &outer);
-    add_axes(c_.columns, &outer);
+    if (outer_rows()) add_axes(product_.rows, &outer);
+    add_axes(product_.columns, &outer);
     if (self_) {
       write_blocked_self(batch, std::move(outer));
     } else {
       outer = write_blocked_nest(batch, std::move(outer));
-      w.compute_at(s_.op.name, h_.op.name, outer.back().name);
+      w.compute_at(stage_.op.name, nest_stage_.op.name, outer.back().name);
       Loops order;
-      for (const auto* axes : {&c_.units, &c_.batch, &c_.columns}) {
-        for (const std::size_t i : *axes) order.push_back(s_.axis_name(i));
+      for (const auto* axes : {&product_.units, &product_.batch, &product_.columns}) {
+        for (const std::size_t i : *axes) order.push_back(stage_.axis_name(i));
       }
       if (outer_rows()) append(&order, outer_row_names());
       // One after the other: arguments of a call would be written in an order of the compiler's.
-      const Loops vector = w.split(s_.op.name, s_.axis_name(c_.vector), {p_.columns});
-      const Loops row = w.split(s_.op.name, tile_axis(), {p_.rows}, p_.row_tail);
+      const Loops vector =
+          w.split(stage_.op.name, stage_.axis_name(product_.vector), {tiling_.columns});
+      const Loops row = w.split(stage_.op.name, tile_axis(), {tiling_.rows}, tiling_.row_tail);
       write_blocked_tiles(vector, row, std::move(order));
       attach_packs(outer);
     }
   }
 
-  bool outer_rows() const { return p_.part_order == PartOrder::kOuterRows; }
+  bool outer_rows() const { return tiling_.part_order == PartOrder::kOuterRows; }
   Loops outer_row_names() const {
     Loops out;
-    for (const std::size_t i : c_.rows) out.push_back(s_.axis_name(i));
+    for (const std::size_t i : product_.rows) out.push_back(stage_.axis_name(i));
     return out;
   }
 
   // The loop of the contraction that its tiles take rows from.
   std::string tile_axis() {
-    const std::string& row = row_name(s_);
-    if (!p_.pixels) return row;
-    return x_.writer.fuse(s_.op.name, {s_.axis_name(c_.rows.back()), row});
+    const std::string& row = row_name(stage_);
+    if (!tiling_.pixels) return row;
+    return context_.writer.fuse(stage_.op.name, {stage_.axis_name(product_.rows.back()), row});
   }
 
   void add_part(const OuterLoop& columns, const std::optional<OuterLoop>& rows,
                 std::vector<OuterLoop>* outer) const {
-    const bool rows_first = p_.part_order == PartOrder::kRows;
+    const bool rows_first = tiling_.part_order == PartOrder::kRows;
     if (rows && rows_first) outer->push_back(*rows);
     outer->push_back(columns);
     if (rows && !rows_first) outer->push_back(*rows);
   }
 
   void write_blocked_self(std::size_t batch, std::vector<OuterLoop> outer) {
-    Writer& w = x_.writer;
-    const std::string& name = s_.op.name;
-    const std::int64_t columns = s_.extent(c_.vector), rows = row_extent(s_, c_);
-    Loops vector = w.split(name, s_.axis_name(c_.vector), {p_.wide / p_.columns, p_.columns});
-    const OuterLoop wide{vector[0], parts_of(columns, p_.wide)};
+    Writer& w = context_.writer;
+    const std::string& name = stage_.op.name;
+    const std::int64_t columns = stage_.extent(product_.vector),
+                       rows = row_extent(stage_, product_);
+    Loops vector = w.split(name, stage_.axis_name(product_.vector),
+                           {tiling_.wide / tiling_.columns, tiling_.columns});
+    const OuterLoop wide{vector[0], parts_of(columns, tiling_.wide)};
     vector.erase(vector.begin());
     Loops row;
     std::optional<OuterLoop> tall;
-    if (p_.tall < rows) {
-      row = w.split(name, row_name(s_), {p_.tall / p_.rows, p_.rows}, p_.row_tail);
-      tall = OuterLoop{row[0], parts_of(rows, p_.tall)};
+    if (tiling_.tall < rows) {
+      row = w.split(name, row_name(stage_), {tiling_.tall / tiling_.rows, tiling_.rows},
+                    tiling_.row_tail);
+      tall = OuterLoop{row[0], parts_of(rows, tiling_.tall)};
       row.erase(row.begin());
     } else {
-      row = w.split(name, tile_axis(), {p_.rows}, p_.row_tail);
+      row = w.split(name, tile_axis(), {tiling_.rows}, tiling_.row_tail);
     }
     add_part(wide, tall, &outer);
     Loops order = unit_loops();
@@ -349,28 +362,29 @@ class ContractionWriter {
 
   // The nest takes what is finished of one part after the other.
   std::vector<OuterLoop> write_blocked_nest(std::size_t batch, std::vector<OuterLoop> outer) {
-    Writer& w = x_.writer;
-    const std::string& nest = h_.op.name;
-    const std::int64_t columns = s_.extent(c_.vector), rows = row_extent(s_, c_);
-    const Loops vector = w.split(nest, nest_axis(c_.vector), {p_.wide});
-    const OuterLoop wide{vector[0], parts_of(columns, p_.wide)};
+    Writer& w = context_.writer;
+    const std::string& nest = nest_stage_.op.name;
+    const std::int64_t columns = stage_.extent(product_.vector),
+                       rows = row_extent(stage_, product_);
+    const Loops vector = w.split(nest, nest_axis(product_.vector), {tiling_.wide});
+    const OuterLoop wide{vector[0], parts_of(columns, tiling_.wide)};
     Loops inner;
-    for (const std::size_t i : c_.rows) {
+    for (const std::size_t i : product_.rows) {
       if (!outer_rows()) inner.push_back(nest_axis(i));
     }
     std::optional<OuterLoop> tall;
-    if (p_.tall < rows) {
-      const Loops row = w.split(nest, row_name(h_), {p_.tall});
-      tall = OuterLoop{row[0], parts_of(rows, p_.tall)};
+    if (tiling_.tall < rows) {
+      const Loops row = w.split(nest, row_name(nest_stage_), {tiling_.tall});
+      tall = OuterLoop{row[0], parts_of(rows, tiling_.tall)};
       inner.push_back(row[1]);
     } else {
-      inner.push_back(row_name(h_));
+      inner.push_back(row_name(nest_stage_));
     }
     add_part(wide, tall, &outer);
     Loops order = unit_loops();
     append(&order, names_of(outer));
     append(&order, inner);
-    vectorize_part(x_, h_, vector[1], p_.wide, &order);
+    vectorize_part(context_, nest_stage_, vector[1], tiling_.wide, &order);
     w.reorder(nest, order);
     return share(nest, std::move(outer), batch);
   }
@@ -378,49 +392,50 @@ class ContractionWriter {
   // Inside one part: blocks of k, then tiles. Rows outside columns where there is one axis of rows:
   // the panel of a stays in L1, and a row of tiles lies side by side in memory.
   void write_blocked_tiles(const Loops& vector, const Loops& row, Loops order) {
-    Writer& w = x_.writer;
-    const std::string& name = s_.op.name;
+    Writer& w = context_.writer;
+    const std::string& name = stage_.op.name;
     Loops blocks;
     const Loops reduce = split_reduce(&blocks);
     append(&order, blocks);
     Loops tiles;
-    for (const std::size_t i : c_.rows) {
-      const bool fused = p_.pixels && i == c_.rows.back();
-      if (!outer_rows() && !fused) tiles.push_back(s_.axis_name(i));
+    for (const std::size_t i : product_.rows) {
+      const bool fused = tiling_.pixels && i == product_.rows.back();
+      if (!outer_rows() && !fused) tiles.push_back(stage_.axis_name(i));
     }
     tiles.push_back(row[0]);
-    tiles.insert(p_.rows_outside ? tiles.end() : tiles.begin(), vector[0]);
+    tiles.insert(tiling_.rows_outside ? tiles.end() : tiles.begin(), vector[0]);
     append(&order, tiles);
     append(&order, reduce);
     append(&order, {row[1], vector[1]});
     w.reorder(name, order);
     w.unroll(name, row[1]);
     w.vectorize(name, vector[1]);
-    if (p_.share_tiles) share_loops(w, name, tiles, 1);
+    if (tiling_.share_tiles) share_loops(w, name, tiles, 1);
   }
 
   void attach_packs(const std::vector<OuterLoop>& outer) {
     for (const Pack& p : packs_) {
       if (p.copies && batch_loop_ >= 0) {
-        x_.writer.compute_at(p.name, h_.op.name, outer[static_cast<std::size_t>(batch_loop_)].name);
+        context_.writer.compute_at(p.name, nest_stage_.op.name,
+                                   outer[static_cast<std::size_t>(batch_loop_)].name);
       }
     }
   }
 
   // `stage` is the contraction or its nest.
   const std::string& row_name(const Stage& stage) const {
-    const auto axis = static_cast<std::size_t>(c_.row);
-    return &stage == &s_ ? s_.axis_name(axis) : h_.axis_name(nest_.axis[axis]);
+    const auto axis = static_cast<std::size_t>(product_.row);
+    return &stage == &stage_ ? stage_.axis_name(axis) : nest_stage_.axis_name(nest_.axis[axis]);
   }
 
-  Context& x_;
-  Contraction c_;
+  Context& context_;
+  Contraction product_;
   Nest nest_;
-  const Stage& s_;
-  const Stage& h_;
+  const Stage& stage_;
+  const Stage& nest_stage_;
   bool self_;
   std::optional<WindowFront> front_;  // rows that this contraction, or another, computes
-  ContractionTiling p_;
+  ContractionTiling tiling_;
   int batch_loop_ = -1;           // index among the outer loops of the one that copies are made in
   std::size_t shared_loops_ = 0;  // by rows: outer loops that threads may share
   std::vector<Pack> packs_;

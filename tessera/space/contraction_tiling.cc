@@ -27,73 +27,75 @@ constexpr std::int64_t kFetchedTiles = 32;
 class Tiler {
  public:
   Tiler(Context& context, const Contraction& c, bool self)
-      : x_(context),
-        c_(c),
-        s_(context.stage(c.stage)),
+      : context_(context),
+        product_(c),
+        stage_(context.stage(c.stage)),
         self_(self),
-        m_(context.core()),
+        core_(context.core()),
         a_constant_(context.analysis.constant(c.a.buffer)),
         b_constant_(context.analysis.constant(c.b.buffer)),
-        depth_(points_of(s_, c.reduce)),
+        depth_(points_of(stage_, c.reduce)),
         open_(open_decisions()),
         by_rows_(is_served_front(context, c.stage)) {}
 
   ContractionTiling run() {
-    p_.lanes = x_.lanes(s_.dtype());
+    tiling_.lanes = context_.lanes(stage_.dtype());
     choose_copies();
     choose_tile_size();
     choose_block();
     choose_unroll();
-    if (p_.block > 0) {
+    if (tiling_.block > 0) {
       choose_parts();
     } else {
       choose_order();
     }
-    p_.prefetch =
-        x_.chooser.number(name(), "prefetch", DecisionKind::kCache, preferred_prefetch(), [] {
+    tiling_.prefetch =
+        context_.chooser.number(name(), "prefetch", DecisionKind::kCache, preferred_prefetch(), [] {
           return std::vector<std::int64_t>{8, 32, 128, 288};
         });
-    if (p_.prefetch > 0 && p_.unroll > 1) {
-      p_.prefetch_steps =
-          x_.chooser.flag(name(), "prefetch_steps", DecisionKind::kCache, streams());
+    if (tiling_.prefetch > 0 && tiling_.unroll > 1) {
+      tiling_.prefetch_steps =
+          context_.chooser.flag(name(), "prefetch_steps", DecisionKind::kCache, streams());
     }
-    if (p_.prefetch > 0) {
+    if (tiling_.prefetch > 0) {
       // The first tile of a panel otherwise waits for all of it, and memory for the others.
-      p_.prefetch_next = x_.chooser.flag(name(), "prefetch_next", DecisionKind::kCache,
-                                         b_constant_ && !m_.lane_operands);
+      tiling_.prefetch_next = context_.chooser.flag(name(), "prefetch_next", DecisionKind::kCache,
+                                                    b_constant_ && !core_.lane_operands);
     }
     choose_tail();
-    p_.sharing = choose_sharing(x_, name(), 2 * s_.iterations());
-    return p_;
+    tiling_.sharing = choose_sharing(context_, name(), 2 * stage_.iterations());
+    return tiling_;
   }
 
  private:
-  const std::string& name() const { return s_.op.name; }
+  const std::string& name() const { return stage_.op.name; }
   static std::int64_t tile(const ContractionTiling& p) {
     return p.rows * parts_of(p.columns, p.lanes);
   }
-  std::int64_t tile() const { return tile(p_); }
+  std::int64_t tile() const { return tile(tiling_); }
 
   // The panels of b come from L3, each for a few tiles. From memory they come no sooner for being
   // asked for.
   bool streams() const {
-    if (!b_constant_ || p_.block > 0 || p_.unroll < 2) return false;
-    double bytes = size_bytes(c_.b.buffer->dtype);
-    for (const std::int64_t d : c_.b.buffer->shape) bytes *= static_cast<double>(d);
-    return parts_of(row_extent(s_, c_), p_.rows) * points_of(s_, c_.rows) <= m_.streamed_tiles &&
-           bytes > static_cast<double>(x_.l2_bytes()) &&
-           2 * bytes < static_cast<double>(x_.target.l3_bytes);
+    if (!b_constant_ || tiling_.block > 0 || tiling_.unroll < 2) return false;
+    double bytes = size_bytes(product_.b.buffer->dtype);
+    for (const std::int64_t d : product_.b.buffer->shape) bytes *= static_cast<double>(d);
+    return parts_of(row_extent(stage_, product_), tiling_.rows) *
+                   points_of(stage_, product_.rows) <=
+               core_.streamed_tiles &&
+           bytes > static_cast<double>(context_.l2_bytes()) &&
+           2 * bytes < static_cast<double>(context_.target.l3_bytes);
   }
 
   // Weights come from L3 or memory for every inference, page by page: hardware that fetches ahead
   // begins anew with each of them.
   std::int64_t preferred_prefetch() const {
-    if (m_.lane_operands) return streams() ? m_.stream_steps : 0;
+    if (core_.lane_operands) return streams() ? core_.stream_steps : 0;
     if (!b_constant_ || depth_ < 32) return 0;
-    double bytes = size_bytes(c_.b.buffer->dtype);
-    for (const std::int64_t d : c_.b.buffer->shape) bytes *= static_cast<double>(d);
-    const std::int64_t steps = m_.line_products / std::max<std::int64_t>(1, tile());
-    return bytes > static_cast<double>(x_.l1_bytes()) ? std::max<std::int64_t>(8, steps) : 0;
+    double bytes = size_bytes(product_.b.buffer->dtype);
+    for (const std::int64_t d : product_.b.buffer->shape) bytes *= static_cast<double>(d);
+    const std::int64_t steps = core_.line_products / std::max<std::int64_t>(1, tile());
+    return bytes > static_cast<double>(context_.l1_bytes()) ? std::max<std::int64_t>(8, steps) : 0;
   }
 
   static bool plain(const Access& access) {
@@ -104,57 +106,59 @@ class Tiler {
 
   // Copying pays when every element of the copy is used often enough.
   void choose_copies() {
-    const bool same = c_.a.buffer == c_.b.buffer;
-    const int producer = x_.analysis.producer(c_.a.buffer);
+    const bool same = product_.a.buffer == product_.b.buffer;
+    const int producer = context_.analysis.producer(product_.a.buffer);
     const bool transform =
-        producer >= 0 && is_transform(x_.stage(static_cast<std::size_t>(producer)));
-    const std::int64_t columns = s_.extent(c_.vector);
-    if (!a_constant_ && !same && !transform && plain(c_.a) && c_.rows.empty() &&
-        row_extent(s_, c_) >= 4) {
-      const bool pays =
-          m_.lane_operands && columns * points_of(s_, c_.columns) >= 48 && depth_ >= 16;
-      p_.pack_a = x_.chooser.flag(name(), "pack_a", DecisionKind::kCache, pays);
+        producer >= 0 && is_transform(context_.stage(static_cast<std::size_t>(producer)));
+    const std::int64_t columns = stage_.extent(product_.vector);
+    if (!a_constant_ && !same && !transform && plain(product_.a) && product_.rows.empty() &&
+        row_extent(stage_, product_) >= 4) {
+      const bool pays = core_.lane_operands &&
+                        columns * points_of(stage_, product_.columns) >= 48 && depth_ >= 16;
+      tiling_.pack_a = context_.chooser.flag(name(), "pack_a", DecisionKind::kCache, pays);
     }
-    if (!b_constant_ && !same && plain(c_.b) && c_.columns.empty()) {
-      const bool contiguous = c_.b.strides[c_.vector] == 1;
-      const bool pays = row_extent(s_, c_) * points_of(s_, c_.rows) >= 4 &&
-                        (m_.lane_operands || !contiguous || !b_spans_little());
-      const bool open = contiguous && row_extent(s_, c_) >= 2;
-      p_.pack_b = open ? x_.chooser.flag(name(), "pack_b", DecisionKind::kCache, pays) : pays;
+    if (!b_constant_ && !same && plain(product_.b) && product_.columns.empty()) {
+      const bool contiguous = product_.b.strides[product_.vector] == 1;
+      const bool pays = row_extent(stage_, product_) * points_of(stage_, product_.rows) >= 4 &&
+                        (core_.lane_operands || !contiguous || !b_spans_little());
+      const bool open = contiguous && row_extent(stage_, product_) >= 2;
+      tiling_.pack_b =
+          open ? context_.chooser.flag(name(), "pack_b", DecisionKind::kCache, pays) : pays;
     }
   }
 
   // The rows of b that a panel takes its columns from lie within a part of L2.
   bool b_spans_little() const {
-    const std::int64_t step = c_.b.strides[c_.reduce.back()];
-    return c_.reduce.size() == 1 &&
-           4 * step * depth_ * size_bytes(c_.b.buffer->dtype) <= x_.l2_bytes();
+    const std::int64_t step = product_.b.strides[product_.reduce.back()];
+    return product_.reduce.size() == 1 &&
+           4 * step * depth_ * size_bytes(product_.b.buffer->dtype) <= context_.l2_bytes();
   }
 
   void choose_tile_size() {
-    const std::int64_t columns = s_.extent(c_.vector);
-    const bool side_by_side = p_.pack_a || a_constant_ ||
-                              (c_.row >= 0 && c_.a.strides[static_cast<std::size_t>(c_.row)] == 1);
-    const TileRequest request{.rows = row_extent(s_, c_),
+    const std::int64_t columns = stage_.extent(product_.vector);
+    const bool side_by_side =
+        tiling_.pack_a || a_constant_ ||
+        (product_.row >= 0 && product_.a.strides[static_cast<std::size_t>(product_.row)] == 1);
+    const TileRequest request{.rows = row_extent(stage_, product_),
                               .columns = columns,
                               .depth = depth_,
-                              .lanes = p_.lanes,
+                              .lanes = tiling_.lanes,
                               .packed = side_by_side};
-    const RegisterTile tile = choose_tile(request, x_.target);
+    const RegisterTile tile = choose_tile(request, context_.target);
     const RegisterTile choice =
-        choose_tile_of(x_, name(), request, tile,
+        choose_tile_of(context_, name(), request, tile,
                        [&](const RegisterTile& t) { return fits_with_some_block(t, columns); });
-    p_.rows = choice.rows;
-    p_.columns = at_most(choice.vectors * p_.lanes, columns);
+    tiling_.rows = choice.rows;
+    tiling_.columns = at_most(choice.vectors * tiling_.lanes, columns);
   }
 
   // Whether anything that is decided later leaves the code of this tile within its limit.
   bool fits_with_some_block(const RegisterTile& tile, std::int64_t columns) const {
-    ContractionTiling p = p_;
+    ContractionTiling p = tiling_;
     p.rows = tile.rows;
     p.columns = at_most(tile.vectors * p.lanes, columns);
     if (fits(p, least_body(p), Known::kNothing)) return true;
-    if (c_.row < 0 || !open_.blocks || by_rows_) return false;
+    if (product_.row < 0 || !open_.blocks || by_rows_) return false;
     const auto& blocks = open_.blocks->values;
     p.block_axis = static_cast<int>(longest());
     return std::any_of(blocks.begin(), blocks.end(), [&](const auto& value) {
@@ -165,16 +169,16 @@ class Tiler {
 
   // The longest reduce axis is cut when the panel of a tile does not stay in L1.
   void choose_block() {
-    if (c_.row < 0 || by_rows_) return;
-    const std::int64_t extent = s_.extent(longest());
+    if (product_.row < 0 || by_rows_) return;
+    const std::int64_t extent = stage_.extent(longest());
     const std::int64_t preferred = preferred_block(extent);
     const auto with_block = [&](std::int64_t block) {
-      ContractionTiling p = p_;
+      ContractionTiling p = tiling_;
       p.block = block;
       p.block_axis = block > 0 ? static_cast<int>(longest()) : -1;
       return p;
     };
-    const std::int64_t block = x_.chooser.number(
+    const std::int64_t block = context_.chooser.number(
         name(), "k_block", DecisionKind::kTile, preferred,
         [&] {
           std::vector<std::int64_t> out = {0};
@@ -188,66 +192,71 @@ class Tiler {
           const ContractionTiling p = with_block(value);
           return refuse_code(p, least_body(p), Known::kNothing);
         });
-    p_ = with_block(block);
+    tiling_ = with_block(block);
   }
 
   std::size_t longest() const {
-    std::size_t out = c_.reduce.back();
-    for (const std::size_t r : c_.reduce) {
-      if (s_.extent(r) > s_.extent(out)) out = r;
+    std::size_t out = product_.reduce.back();
+    for (const std::size_t r : product_.reduce) {
+      if (stage_.extent(r) > stage_.extent(out)) out = r;
     }
     return out;
   }
 
   std::int64_t preferred_block(std::int64_t extent) const {
-    if (!m_.lane_operands) return block_in_l2(extent);
+    if (!core_.lane_operands) return block_in_l2(extent);
     // Tiles over which what is read of a panel is used again.
-    const std::int64_t few = (c_.rows.empty() ? 2 : m_.few_tiles) * p_.rows;
-    const bool packed = p_.pack_b || b_constant_;
-    if (!packed || row_extent(s_, c_) * points_of(s_, c_.rows) < few || p_.rows < 2) return 0;
-    const double bytes = static_cast<double>(p_.columns * size_bytes(c_.b.buffer->dtype));
-    const auto l1 = static_cast<double>(x_.l1_bytes());
+    const std::int64_t few = (product_.rows.empty() ? 2 : core_.few_tiles) * tiling_.rows;
+    const bool packed = tiling_.pack_b || b_constant_;
+    if (!packed || row_extent(stage_, product_) * points_of(stage_, product_.rows) < few ||
+        tiling_.rows < 2)
+      return 0;
+    const double bytes =
+        static_cast<double>(tiling_.columns * size_bytes(product_.b.buffer->dtype));
+    const auto l1 = static_cast<double>(context_.l1_bytes());
     // Rows of a product are as long as the panel; those of a window overlap.
     const double rows =
-        c_.rows.empty() ? static_cast<double>(p_.rows * size_bytes(c_.a.buffer->dtype)) : 0;
-    if ((bytes + rows) * static_cast<double>(depth_) <= (rows > 0 ? 0.8 : m_.panel_share) * l1)
+        product_.rows.empty()
+            ? static_cast<double>(tiling_.rows * size_bytes(product_.a.buffer->dtype))
+            : 0;
+    if ((bytes + rows) * static_cast<double>(depth_) <= (rows > 0 ? 0.8 : core_.panel_share) * l1)
       return 0;
     const std::int64_t others = depth_ / std::max<std::int64_t>(1, extent);
     const auto rest = static_cast<double>(others);
-    auto length = static_cast<std::int64_t>(m_.block_share * l1 / (bytes * rest));
-    length = std::max(m_.shortest_block, length / 8 * 8);
+    auto length = static_cast<std::int64_t>(core_.block_share * l1 / (bytes * rest));
+    length = std::max(core_.shortest_block, length / 8 * 8);
     const std::int64_t even = even_part(parts_of(extent, 8), length / 8) * 8;
     return even >= extent ? 0 : even;
   }
 
   // Wide vectors and broadcasts leave time to fetch a panel from L2, row of tiles by row of tiles.
   std::int64_t block_in_l2(std::int64_t extent) const {
-    const auto bytes = static_cast<double>(p_.columns * size_bytes(c_.b.buffer->dtype));
-    const auto l2 = static_cast<double>(x_.l2_bytes());
+    const auto bytes = static_cast<double>(tiling_.columns * size_bytes(product_.b.buffer->dtype));
+    const auto l2 = static_cast<double>(context_.l2_bytes());
     if (bytes * static_cast<double>(depth_) <= l2 / 2) return 0;
     const std::int64_t others = depth_ / std::max<std::int64_t>(1, extent);
     const auto rest = static_cast<double>(others);
     const auto length = static_cast<std::int64_t>(l2 / 4 / (bytes * rest)) / 8 * 8;
     const std::int64_t even =
-        even_part(parts_of(extent, 8), std::max(m_.shortest_block, length) / 8) * 8;
+        even_part(parts_of(extent, 8), std::max(core_.shortest_block, length) / 8) * 8;
     return even >= extent ? 0 : even;
   }
 
   // Iterations of the innermost reduce loop.
   std::int64_t innermost(const ContractionTiling& p) const {
-    const std::size_t last = c_.reduce.back();
-    return static_cast<int>(last) == p.block_axis ? p.block : s_.extent(last);
+    const std::size_t last = product_.reduce.back();
+    return static_cast<int>(last) == p.block_axis ? p.block : stage_.extent(last);
   }
 
   // Steps of the reduce axis outside of the innermost, where it may be unrolled too; else 0.
   std::int64_t next_steps(const ContractionTiling& p) const {
-    if (p.unroll < innermost(p) || c_.reduce.size() < 2 || c_.a.conditional) return 0;
-    const std::size_t next = c_.reduce[c_.reduce.size() - 2];
-    const std::int64_t steps = s_.extent(next);
+    if (p.unroll < innermost(p) || product_.reduce.size() < 2 || product_.a.conditional) return 0;
+    const std::size_t next = product_.reduce[product_.reduce.size() - 2];
+    const std::int64_t steps = stage_.extent(next);
     return static_cast<int>(next) != p.block_axis && steps <= kMaxShortAxis ? steps : 0;
   }
   bool prefers_next(const ContractionTiling& p) const {
-    return next_steps(p) * innermost(p) * tile(p) <= m_.unrolled_body;
+    return next_steps(p) * innermost(p) * tile(p) <= core_.unrolled_body;
   }
 
   // Multiply-adds of the innermost body, of its tail too.
@@ -268,13 +277,13 @@ class Tiler {
 
   // A short innermost axis is unrolled whole, together with the next one if that is short too.
   void choose_unroll() {
-    const std::int64_t extent = innermost(p_);
+    const std::int64_t extent = innermost(tiling_);
     const auto with_unroll = [&](std::int64_t unroll) {
-      ContractionTiling p = p_;
+      ContractionTiling p = tiling_;
       p.unroll = std::min(unroll, std::max<std::int64_t>(1, extent));
       return p;
     };
-    const std::int64_t unroll = x_.chooser.number(
+    const std::int64_t unroll = context_.chooser.number(
         name(), "unroll", DecisionKind::kUnroll, preferred_unroll(extent),
         [&] {
           std::vector<std::int64_t> out;
@@ -285,21 +294,21 @@ class Tiler {
         },
         [&](std::int64_t value) -> const char* {
           const ContractionTiling p = with_unroll(value);
-          if (static_cast<int>(c_.reduce.back()) == p.block_axis && p.block % p.unroll != 0)
+          if (static_cast<int>(product_.reduce.back()) == p.block_axis && p.block % p.unroll != 0)
             return "blocks of the reduction are no whole number of unrolled steps";
           return refuse_code(p, body_without_next(p), Known::kNothing);
         });
-    p_ = with_unroll(unroll);
-    if (next_steps(p_) > 0) {
+    tiling_ = with_unroll(unroll);
+    if (next_steps(tiling_) > 0) {
       const auto refusal = [&](std::int64_t value) {
-        ContractionTiling p = p_;
+        ContractionTiling p = tiling_;
         p.unroll_next = value == 1;
         return refuse_code(p, body(p), Known::kNothing);
       };
-      p_.unroll_next =
-          x_.chooser.flag(name(), "unroll_next", DecisionKind::kUnroll, prefers_next(p_), refusal);
+      tiling_.unroll_next = context_.chooser.flag(name(), "unroll_next", DecisionKind::kUnroll,
+                                                  prefers_next(tiling_), refusal);
     }
-    body_ = body(p_);
+    body_ = body(tiling_);
   }
 
   // How often the tile is written along an axis that is cut into parts of whole tiles.
@@ -316,7 +325,7 @@ class Tiler {
     bool row_panel = false, row_tail = false;
   };
   Open open_decisions() const {
-    const auto find = [&](const char* what) { return x_.chooser.listed(name(), what); };
+    const auto find = [&](const char* what) { return context_.chooser.listed(name(), what); };
     return {.blocks = find("k_block"),
             .unroll_next = find("unroll_next") != nullptr,
             .part_columns = find("part_columns") != nullptr,
@@ -350,9 +359,10 @@ class Tiler {
     }
     const bool pads =
         known == Known::kTail ? p.row_tail == schedule::Tail::kPad : may_pad(p) && open_.row_tail;
-    std::int64_t code = body * copies(s_.extent(c_.vector), wide, p.columns);
-    if (!pads) code *= copies(row_extent(s_, c_), tall, p.rows);
-    return c_.a.conditional || c_.b.conditional ? code * limits::kConditionCopies : code;
+    std::int64_t code = body * copies(stage_.extent(product_.vector), wide, p.columns);
+    if (!pads) code *= copies(row_extent(stage_, product_), tall, p.rows);
+    return product_.a.conditional || product_.b.conditional ? code * limits::kConditionCopies
+                                                            : code;
   }
   bool fits(const ContractionTiling& p, std::int64_t body, Known known) const {
     return least_code(p, body, known) <= limits::kProducts;
@@ -362,20 +372,20 @@ class Tiler {
   }
 
   std::int64_t preferred_unroll(std::int64_t extent) const {
-    if (extent <= kMaxShortAxis && extent * tile() <= m_.unrolled_body)
+    if (extent <= kMaxShortAxis && extent * tile() <= core_.unrolled_body)
       return std::max<std::int64_t>(1, extent);
-    if (!m_.lane_operands) return tile() >= 16 ? 1 : tile() >= 8 ? 2 : 4;
-    const bool vector_operand = !p_.pack_a && c_.a.strides[c_.reduce.back()] == 1;
+    if (!core_.lane_operands) return tile() >= 16 ? 1 : tile() >= 8 ? 2 : 4;
+    const bool vector_operand = !tiling_.pack_a && product_.a.strides[product_.reduce.back()] == 1;
     if (!vector_operand) return tile() >= 16 ? 1 : 2;
     for (const std::int64_t n : {8, 4, 2}) {
-      if (n * tile() <= m_.body && (extent % n == 0 || n == 4)) return n;
+      if (n * tile() <= core_.body && (extent % n == 0 || n == 4)) return n;
     }
     return 1;
   }
 
   std::vector<std::int64_t> tile_counts(std::int64_t most) const {
     std::vector<std::int64_t> out;
-    for (const std::int64_t n : m_.tile_counts) {
+    for (const std::int64_t n : core_.tile_counts) {
       if (n < most) out.push_back(n);
     }
     out.push_back(most);
@@ -390,11 +400,12 @@ class Tiler {
 
   // Parts become smaller until every core has its share of them, the longer side first.
   void shrink_parts(const ContractionTiling& p, Parts* parts) const {
-    const std::int64_t others = points_of(s_, c_.batch) * points_of(s_, c_.columns);
+    const std::int64_t others =
+        points_of(stage_, product_.batch) * points_of(stage_, product_.columns);
     const auto count = [&] {
       return others * parts_of(parts->columns, parts->wide) * parts_of(parts->rows, parts->tall);
     };
-    while (count() < wanted_parts(x_) && (parts->wide > 1 || parts->tall > 1)) {
+    while (count() < wanted_parts(context_) && (parts->wide > 1 || parts->tall > 1)) {
       const bool widest =
           parts->tall == 1 || (parts->wide > 1 && parts->wide * p.columns >= parts->tall * p.rows);
       std::int64_t* const side = widest ? &parts->wide : &parts->tall;
@@ -404,15 +415,16 @@ class Tiler {
 
   // Convolutions finish one tile of columns over all rows. Products: a block of b in half of L2.
   Parts preferred_parts(const ContractionTiling& p) const {
-    Parts out{.columns = parts_of(s_.extent(c_.vector), p.columns),
-              .rows = parts_of(row_extent(s_, c_), p.rows)};
+    Parts out{.columns = parts_of(stage_.extent(product_.vector), p.columns),
+              .rows = parts_of(row_extent(stage_, product_), p.rows)};
     out.tall = out.rows;
-    if (!c_.rows.empty()) return out;
+    if (!product_.rows.empty()) return out;
     const double per_tile =
-        static_cast<double>(p.block * p.columns * size_bytes(c_.b.buffer->dtype));
-    const auto fit = static_cast<std::int64_t>(static_cast<double>(x_.l2_bytes()) / 3 / per_tile);
+        static_cast<double>(p.block * p.columns * size_bytes(product_.b.buffer->dtype));
+    const auto fit =
+        static_cast<std::int64_t>(static_cast<double>(context_.l2_bytes()) / 3 / per_tile);
     out.wide = even_part(out.columns, std::max<std::int64_t>(1, std::min(fit, out.columns)));
-    out.tall = even_part(out.rows, parts_of(m_.part_rows, p.rows));
+    out.tall = even_part(out.rows, parts_of(core_.part_rows, p.rows));
     shrink_parts(p, &out);
     return out;
   }
@@ -421,117 +433,122 @@ class Tiler {
   void choose_part(const char* what, std::int64_t ContractionTiling::*side, std::int64_t tile,
                    std::int64_t all, std::int64_t preferred, Known known) {
     const auto with_tiles = [&](std::int64_t tiles) {
-      ContractionTiling p = p_;
+      ContractionTiling p = tiling_;
       p.*side = tile * std::min(all, tiles);
       return p;
     };
-    p_ = with_tiles(x_.chooser.number(
+    tiling_ = with_tiles(context_.chooser.number(
         name(), what, DecisionKind::kTile, preferred, [&] { return tile_counts(all); },
         [&](std::int64_t n) { return refuse_code(with_tiles(n), body_, known); }));
   }
 
   void choose_parts() {
-    const Parts parts = preferred_parts(p_);
-    choose_part("part_columns", &ContractionTiling::wide, p_.columns, parts.columns, parts.wide,
-                Known::kColumns);
-    choose_part("part_rows", &ContractionTiling::tall, p_.rows, parts.rows, parts.tall,
+    const Parts parts = preferred_parts(tiling_);
+    choose_part("part_columns", &ContractionTiling::wide, tiling_.columns, parts.columns,
+                parts.wide, Known::kColumns);
+    choose_part("part_rows", &ContractionTiling::tall, tiling_.rows, parts.rows, parts.tall,
                 Known::kRows);
     static constexpr const char* kOrders[] = {"columns", "rows", "outer_rows"};
-    const std::int64_t count = points_of(s_, c_.batch) * points_of(s_, c_.columns) * parts.columns;
-    const bool few = 4 * count < 3 * wanted_parts(x_);
-    const auto order = few && !c_.rows.empty() ? PartOrder::kOuterRows : PartOrder::kColumns;
-    p_.part_order = static_cast<PartOrder>(
-        x_.chooser.word(name(), "part_order", DecisionKind::kOrder, static_cast<int>(order),
-                        std::span(kOrders).first(c_.rows.empty() ? 2 : 3)));
+    const std::int64_t count =
+        points_of(stage_, product_.batch) * points_of(stage_, product_.columns) * parts.columns;
+    const bool few = 4 * count < 3 * wanted_parts(context_);
+    const auto order = few && !product_.rows.empty() ? PartOrder::kOuterRows : PartOrder::kColumns;
+    tiling_.part_order = static_cast<PartOrder>(
+        context_.chooser.word(name(), "part_order", DecisionKind::kOrder, static_cast<int>(order),
+                              std::span(kOrders).first(product_.rows.empty() ? 2 : 3)));
     static constexpr const char* kInside[] = {"columns", "rows"};
-    p_.rows_outside = x_.chooser.word(name(), "tile_order", DecisionKind::kOrder,
-                                      c_.rows.empty() ? 1 : 0, kInside) == 1;
+    tiling_.rows_outside = context_.chooser.word(name(), "tile_order", DecisionKind::kOrder,
+                                                 product_.rows.empty() ? 1 : 0, kInside) == 1;
     if (may_fuse_pixels()) {
-      p_.pixels =
-          x_.chooser.flag(name(), "pixels", DecisionKind::kTile, false, [&](std::int64_t value) {
-            ContractionTiling p = p_;
-            p.pixels = value == 1;
-            return refuse_code(p, body_, Known::kRows);
-          });
+      tiling_.pixels = context_.chooser.flag(name(), "pixels", DecisionKind::kTile, false,
+                                             [&](std::int64_t value) {
+                                               ContractionTiling p = tiling_;
+                                               p.pixels = value == 1;
+                                               return refuse_code(p, body_, Known::kRows);
+                                             });
     }
-    const double work = 2 * s_.iterations();
-    if (may_share(x_, name(), work) && c_.batch.empty() && worth_threads(work))
-      p_.share_tiles = x_.chooser.flag(name(), "share_tiles", DecisionKind::kParallel, false);
+    const double work = 2 * stage_.iterations();
+    if (may_share(context_, name(), work) && product_.batch.empty() && worth_threads(work))
+      tiling_.share_tiles =
+          context_.chooser.flag(name(), "share_tiles", DecisionKind::kParallel, false);
   }
 
   // The part must hold all rows: tiles then run on from one row to the next.
   bool may_fuse_pixels() const {
-    return !c_.rows.empty() && p_.part_order != PartOrder::kOuterRows &&
-           p_.tall >= row_extent(s_, c_) &&
-           c_.rows.back() + 1 == static_cast<std::size_t>(c_.row) && !c_.a.conditional &&
-           !a_constant_;
+    return !product_.rows.empty() && tiling_.part_order != PartOrder::kOuterRows &&
+           tiling_.tall >= row_extent(stage_, product_) &&
+           product_.rows.back() + 1 == static_cast<std::size_t>(product_.row) &&
+           !product_.a.conditional && !a_constant_;
   }
 
   void choose_order() {
     if (by_rows_) {
-      p_.order = LoopOrder::kOuterRows;
+      tiling_.order = LoopOrder::kOuterRows;
       return;
     }
-    const bool copies = p_.pack_a || p_.pack_b;
-    if (c_.rows.empty() && c_.row >= 0) choose_panel();
+    const bool copies = tiling_.pack_a || tiling_.pack_b;
+    if (product_.rows.empty() && product_.row >= 0) choose_panel();
     if (!copies) choose_hoist();
     static constexpr const char* kOrders[] = {"columns", "outer_rows", "rows", "rows_first"};
-    if (c_.row < 0) return;
-    p_.order = static_cast<LoopOrder>(
-        x_.chooser.word(name(), "order", DecisionKind::kOrder, static_cast<int>(preferred_order()),
-                        std::span(kOrders).first(c_.columns.empty() ? 3 : 4)));
+    if (product_.row < 0) return;
+    tiling_.order = static_cast<LoopOrder>(context_.chooser.word(
+        name(), "order", DecisionKind::kOrder, static_cast<int>(preferred_order()),
+        std::span(kOrders).first(product_.columns.empty() ? 3 : 4)));
   }
 
   // Columns outside: a panel of b stays in L1 while rows stream past it. Rows outside where all of
   // b fits L2 and there are outer rows to share out, or where columns are too few to share out.
   LoopOrder preferred_order() const {
-    if (a_constant_ && !p_.pack_b)
-      return c_.columns.empty() ? LoopOrder::kRows : LoopOrder::kRowsFirst;
-    const double b_bytes = static_cast<double>(s_.extent(c_.vector) * points_of(s_, c_.columns) *
-                                               points_of(s_, c_.reduce)) *
-                           size_bytes(c_.b.buffer->dtype);
-    const bool fits = b_bytes <= static_cast<double>(x_.l2_bytes()) / 2;
+    if (a_constant_ && !tiling_.pack_b)
+      return product_.columns.empty() ? LoopOrder::kRows : LoopOrder::kRowsFirst;
+    const double b_bytes =
+        static_cast<double>(stage_.extent(product_.vector) * points_of(stage_, product_.columns) *
+                            points_of(stage_, product_.reduce)) *
+        size_bytes(product_.b.buffer->dtype);
+    const bool fits = b_bytes <= static_cast<double>(context_.l2_bytes()) / 2;
     // A panel comes from L2 for every tile, whatever the order: rows outside then read and write
     // memory as it lies. Many weights for few tiles are better fetched panel by panel.
     const bool fetched =
-        b_constant_ && 4 * b_bytes > static_cast<double>(x_.l2_bytes()) &&
-        parts_of(row_extent(s_, c_), p_.rows) * points_of(s_, c_.rows) <= kFetchedTiles;
-    if (!m_.lane_operands && fits && !fetched)
-      return c_.rows.empty() ? LoopOrder::kRows : LoopOrder::kOuterRows;
-    const std::int64_t outer_rows = p_.hoist != Hoist::kNone ? 1 : points_of(s_, c_.rows);
-    if (fits && outer_rows >= std::int64_t{2} * x_.target.code_threads())
+        b_constant_ && 4 * b_bytes > static_cast<double>(context_.l2_bytes()) &&
+        parts_of(row_extent(stage_, product_), tiling_.rows) * points_of(stage_, product_.rows) <=
+            kFetchedTiles;
+    if (!core_.lane_operands && fits && !fetched)
+      return product_.rows.empty() ? LoopOrder::kRows : LoopOrder::kOuterRows;
+    const std::int64_t outer_rows =
+        tiling_.hoist != Hoist::kNone ? 1 : points_of(stage_, product_.rows);
+    if (fits && outer_rows >= std::int64_t{2} * context_.target.code_threads())
       return LoopOrder::kOuterRows;
-    const bool other_rows = p_.hoist == Hoist::kNone && !c_.rows.empty();
-    const std::int64_t columns = parts_of(s_.extent(c_.vector), p_.columns);
-    const bool few_columns = !other_rows && p_.panel == 0 &&
-                             columns < std::int64_t{2} * x_.target.code_threads() &&
-                             parts_of(row_extent(s_, c_), p_.rows) > columns;
+    const bool other_rows = tiling_.hoist == Hoist::kNone && !product_.rows.empty();
+    const std::int64_t columns = parts_of(stage_.extent(product_.vector), tiling_.columns);
+    const bool few_columns = !other_rows && tiling_.panel == 0 &&
+                             columns < std::int64_t{2} * context_.target.code_threads() &&
+                             parts_of(row_extent(stage_, product_), tiling_.rows) > columns;
     return few_columns ? LoopOrder::kRows : LoopOrder::kColumns;
   }
 
   // Rows in panels that stay in L2 while columns change.
   std::int64_t preferred_panel(const ContractionTiling& p) const {
-    if (!c_.rows.empty() || c_.row < 0) return 0;
-    const double row_bytes =
-        static_cast<double>(std::max<std::int64_t>(1, depth_)) * size_bytes(c_.a.buffer->dtype);
-    const auto fit = static_cast<std::int64_t>(static_cast<double>(x_.l2_bytes()) / 2 / row_bytes /
-                                               static_cast<double>(p.rows));
-    const std::int64_t extent = row_extent(s_, c_);
+    if (!product_.rows.empty() || product_.row < 0) return 0;
+    const double row_bytes = static_cast<double>(std::max<std::int64_t>(1, depth_)) *
+                             size_bytes(product_.a.buffer->dtype);
+    const auto fit = static_cast<std::int64_t>(static_cast<double>(context_.l2_bytes()) / 2 /
+                                               row_bytes / static_cast<double>(p.rows));
+    const std::int64_t extent = row_extent(stage_, product_);
     return fit >= 4 && extent > fit * p.rows ? even_part(parts_of(extent, p.rows), fit) : 0;
   }
 
   void choose_panel() {
     const auto with_panel = [&](std::int64_t tiles) {
-      ContractionTiling p = p_;
-      p.panel = tiles * p.rows >= row_extent(s_, c_) ? 0 : tiles;
+      ContractionTiling p = tiling_;
+      p.panel = tiles * p.rows >= row_extent(stage_, product_) ? 0 : tiles;
       return p;
     };
-    p_ = with_panel(x_.chooser.number(
-        name(), "row_panel", DecisionKind::kTile, preferred_panel(p_),
+    tiling_ = with_panel(context_.chooser.number(
+        name(), "row_panel", DecisionKind::kTile, preferred_panel(tiling_),
         [&] {
           std::vector<std::int64_t> out = {0};
           for (const std::int64_t n : {2, 4, 8, 16, 32, 64}) {
-            if (n < parts_of(row_extent(s_, c_), p_.rows)) out.push_back(n);
+            if (n < parts_of(row_extent(stage_, product_), tiling_.rows)) out.push_back(n);
           }
           return out;
         },
@@ -540,71 +557,75 @@ class Tiler {
 
   // Entries of the batch lie within what a step of the row passes over.
   bool beside(std::size_t batch, std::size_t row) const {
-    return c_.a.strides[batch] > 0 && c_.a.strides[batch] < c_.a.strides[row];
+    return product_.a.strides[batch] > 0 && product_.a.strides[batch] < product_.a.strides[row];
   }
 
   // Batch entries that lie side by side in memory (groups of channels) go inside the rows; so does
   // everything where conditions of the product are cut off the loops, which fused loops prevent.
   void choose_hoist() {
-    const bool interleaved = std::any_of(c_.batch.begin(), c_.batch.end(), [&](std::size_t b) {
-      return std::any_of(c_.rows.begin(), c_.rows.end(),
-                         [&](std::size_t r) { return beside(b, r); });
-    });
+    const bool interleaved =
+        std::any_of(product_.batch.begin(), product_.batch.end(), [&](std::size_t b) {
+          return std::any_of(product_.rows.begin(), product_.rows.end(),
+                             [&](std::size_t r) { return beside(b, r); });
+        });
     Hoist preferred = Hoist::kNone;
-    if (interleaved || c_.a.conditional)
+    if (interleaved || product_.a.conditional)
       preferred = tiles_before_batch() ? Hoist::kTiles : Hoist::kRows;
     static constexpr const char* kWords[] = {"no", "rows", "tiles"};
-    const bool open = !c_.a.conditional && !c_.batch.empty() && c_.row >= 0;
-    p_.hoist = open ? static_cast<Hoist>(x_.chooser.word(name(), "hoist", DecisionKind::kOrder,
-                                                         static_cast<int>(preferred), kWords))
-                    : preferred;
+    const bool open = !product_.a.conditional && !product_.batch.empty() && product_.row >= 0;
+    tiling_.hoist =
+        open ? static_cast<Hoist>(context_.chooser.word(name(), "hoist", DecisionKind::kOrder,
+                                                        static_cast<int>(preferred), kWords))
+             : preferred;
   }
 
   // Groups of channels take a part of every line they read: all of them run over the few rows of a
   // tile, unless their weights are too many to be read again for the next one.
   bool tiles_before_batch() const {
-    if (c_.row < 0 || c_.a.conditional) return false;
-    const bool all_beside = std::all_of(c_.batch.begin(), c_.batch.end(), [&](std::size_t b) {
-      return beside(b, static_cast<std::size_t>(c_.row));
-    });
+    if (product_.row < 0 || product_.a.conditional) return false;
+    const bool all_beside = std::all_of(
+        product_.batch.begin(), product_.batch.end(),
+        [&](std::size_t b) { return beside(b, static_cast<std::size_t>(product_.row)); });
     double weights = 1;
-    for (const std::int64_t d : c_.b.buffer->shape) weights *= static_cast<double>(d);
-    weights *= size_bytes(c_.b.buffer->dtype);
-    return all_beside && !c_.batch.empty() && weights <= static_cast<double>(x_.l2_bytes()) / 2;
+    for (const std::int64_t d : product_.b.buffer->shape) weights *= static_cast<double>(d);
+    weights *= size_bytes(product_.b.buffer->dtype);
+    return all_beside && !product_.batch.empty() &&
+           weights <= static_cast<double>(context_.l2_bytes()) / 2;
   }
 
   // Where tiles of rows do not come out even: a copy of the code, or rows that nobody reads. Only
   // storage of the schedule itself can grow.
   bool may_pad(const ContractionTiling& p) const {
-    const bool own = !s_.output && (p.block > 0 || self_);
-    return own && c_.row >= 0 && p.rows > 1 && row_extent(s_, c_) % p.rows != 0 && !p.pixels;
+    const bool own = !stage_.output && (p.block > 0 || self_);
+    return own && product_.row >= 0 && p.rows > 1 && row_extent(stage_, product_) % p.rows != 0 &&
+           !p.pixels;
   }
 
   void choose_tail() {
-    if (!may_pad(p_)) return;
+    if (!may_pad(tiling_)) return;
     static constexpr const char* kTails[] = {"peel", "pad"};
     const auto with_tail = [&](std::int64_t value) {
-      ContractionTiling p = p_;
+      ContractionTiling p = tiling_;
       p.row_tail = value == 1 ? schedule::Tail::kPad : schedule::Tail::kPeel;
       return p;
     };
-    p_ = with_tail(x_.chooser.word(
+    tiling_ = with_tail(context_.chooser.word(
         name(), "row_tail", DecisionKind::kTail, 0, kTails,
         [&](std::int64_t value) { return refuse_code(with_tail(value), body_, Known::kTail); }));
   }
 
-  Context& x_;
-  const Contraction& c_;
-  const Stage& s_;
+  Context& context_;
+  const Contraction& product_;
+  const Stage& stage_;
   bool self_;
-  const target::Core& m_;
+  const target::Core& core_;
   bool a_constant_, b_constant_;
   std::int64_t depth_;
   Open open_;
   // What it reads is computed row by row: whole sums of one row after the other.
   bool by_rows_;
   std::int64_t body_ = 1;  // multiply-adds of the innermost body
-  ContractionTiling p_;
+  ContractionTiling tiling_;
 };
 
 }  // namespace
