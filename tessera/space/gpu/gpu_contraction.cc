@@ -37,44 +37,44 @@ struct Operand {
 class GpuContraction {
  public:
   GpuContraction(Context& context, Contraction c, Nest nest)
-      : x_(context),
-        c_(std::move(c)),
+      : context_(context),
+        product_(std::move(c)),
         nest_(std::move(nest)),
-        s_(context.stage(c_.stage)),
-        h_(context.stage(nest_.stage)),
-        self_(nest_.stage == c_.stage),
+        stage_(context.stage(product_.stage)),
+        nest_stage_(context.stage(nest_.stage)),
+        self_(nest_.stage == product_.stage),
         cut_(choose_cut()) {
-    if (!c_.rows.empty()) {
-      outer_ = static_cast<int>(c_.rows.back());
-      c_.rows.pop_back();
+    if (!product_.rows.empty()) {
+      outer_ = static_cast<int>(product_.rows.back());
+      product_.rows.pop_back();
     }
-    a_ = make_operand(c_.a, cut_);
-    b_ = make_operand(c_.b, c_.vector);
-    turned_a_ = turn(a_);
+    operand_a_ = make_operand(product_.a, cut_);
+    operand_b_ = make_operand(product_.b, product_.vector);
+    turned_a_ = turn(operand_a_);
   }
 
   void run() {
     choose();
     if (tile_.groups > 1) return run_groups();
-    sum_ = staged() ? stage_gpu_sum(x_, c_, nest_, cut_)
-                    : cut_gpu_sum(x_, c_, nest_, cut_, tile_.parts);
-    for (const Operand* o : {&a_, &b_}) begin_copy(*o);
+    sum_ = staged() ? stage_gpu_sum(context_, product_, nest_, cut_)
+                    : cut_gpu_sum(context_, product_, nest_, cut_, tile_.parts);
+    for (const Operand* o : {&operand_a_, &operand_b_}) begin_copy(*o);
     if (staged()) write_results();
     write_launch();
     write_copies(write_sums());
-    if (tile_.parts > 1) add_gpu_parts(x_, c_, nest_, sum_.part);
+    if (tile_.parts > 1) add_gpu_parts(context_, product_, nest_, sum_.part);
   }
 
  private:
   // Groups of threads have partial sums, which meet in shared memory; where blocks have parts of
   // the sum, too, a second launch adds those.
   void run_groups() {
-    Writer& w = x_.writer;
-    sum_.launch = h_.op.name;
-    std::string whole = name(), along = s_.axis_name(cut_), part;
+    Writer& w = context_.writer;
+    sum_.launch = nest_stage_.op.name;
+    std::string whole = name(), along = stage_.axis_name(cut_), part;
     if (tile_.parts > 1) {
       const Loops loops =
-          w.split(whole, along, {s_.extent(cut_) / tile_.parts}, schedule::Tail::kGuard);
+          w.split(whole, along, {stage_.extent(cut_) / tile_.parts}, schedule::Tail::kGuard);
       part = loops[0];
       along = loops[1];
       sum_.launch = whole = w.rfactor(whole, part, 0);
@@ -85,18 +85,18 @@ class GpuContraction {
     const std::string partial = w.rfactor(whole, sum_.part, 0);
     sum_.inner = w.cache_write(partial, "shared");
     w.compute_inline(partial);
-    for (const Operand* o : {&a_, &b_}) begin_copy(*o);
+    for (const Operand* o : {&operand_a_, &operand_b_}) begin_copy(*o);
     write_group_launch(part);
     write_group_sums(cut, part);
     write_copies(cut[0]);
-    if (!part.empty()) add_gpu_parts(x_, c_, nest_, part);
+    if (!part.empty()) add_gpu_parts(context_, product_, nest_, part);
   }
 
   // Blocks, then all threads for the elements of a tile: as many side by side as leave every thread
   // the same number.
   void write_group_launch(const std::string& part) {
-    Writer& w = x_.writer;
-    Loops blocks = gpu_block_loops(x_, c_, nest_, part), inner;
+    Writer& w = context_.writer;
+    Loops blocks = gpu_block_loops(context_, product_, nest_, part), inner;
     const bool self = self_ || !part.empty();
     const std::int64_t elements = tile_.outer_length() * tile_.row_length() * tile_.column_length();
     std::int64_t lanes = tile_.lanes;
@@ -113,8 +113,8 @@ class GpuContraction {
       lane = l.back();
     };
     split(outer_, {tile_.outer_length()});
-    split(c_.row, {tile_.row_length()});
-    split(static_cast<int>(c_.vector), {tile_.column_length() / lanes, lanes});
+    split(product_.row, {tile_.row_length()});
+    split(static_cast<int>(product_.vector), {tile_.column_length() / lanes, lanes});
     Loops order = blocks;
     order.insert(order.end(), inner.begin(), inner.end());
     if (self) order.push_back(sum_.part);
@@ -131,22 +131,22 @@ class GpuContraction {
     if (self) {
       w.unroll(sum_.launch, sum_.part);
     } else {
-      add_gpu_parts_at(x_, c_, nest_, sum_.part, parts[1], lanes > 1);
+      add_gpu_parts_at(context_, product_, nest_, sum_.part, parts[1], lanes > 1);
     }
   }
 
   void write_group_sums(const Loops& cut, const std::string& part) {
-    Writer& w = x_.writer;
+    Writer& w = context_.writer;
     Loops order, virtuals, threads = {sum_.part};
     if (!part.empty()) order.push_back(part);
-    for (std::size_t i = 0; i < s_.rank(); ++i) {
-      const bool tiled =
-          i == c_.vector || static_cast<int>(i) == c_.row || static_cast<int>(i) == outer_;
-      if (!tiled) order.push_back(s_.axis_name(i));
+    for (std::size_t i = 0; i < stage_.rank(); ++i) {
+      const bool tiled = i == product_.vector || static_cast<int>(i) == product_.row ||
+                         static_cast<int>(i) == outer_;
+      if (!tiled) order.push_back(stage_.axis_name(i));
     }
     const auto split = [&](int axis, std::vector<std::int64_t> lengths, std::int64_t count) {
       if (axis < 0) return Loops{};
-      const Loops l = w.split(sum_.inner, s_.axis_name(static_cast<std::size_t>(axis)),
+      const Loops l = w.split(sum_.inner, stage_.axis_name(static_cast<std::size_t>(axis)),
                               std::move(lengths), schedule::Tail::kGuard);
       virtuals.push_back(l[0]);
       threads.push_back(l[1]);
@@ -157,14 +157,14 @@ class GpuContraction {
     std::vector<std::int64_t> across = {tile_.row_threads};
     if (tile_.row_pairs()) across = {tile_.row_threads / kGpuPair, kGpuPair};
     if (tile_.row_lanes > 1) across.push_back(tile_.row_lanes);
-    Loops row = split(c_.row, std::move(across), tile_.rows / tile_.row_lanes);
+    Loops row = split(product_.row, std::move(across), tile_.rows / tile_.row_lanes);
     Loops lanes;
     if (tile_.row_lanes > 1) {
       lanes.push_back(row.back());
       row.pop_back();
     }
     const std::string lane =
-        split(static_cast<int>(c_.vector), {tile_.column_threads, tile_.lanes}, tile_.chunks)
+        split(static_cast<int>(product_.vector), {tile_.column_threads, tile_.lanes}, tile_.chunks)
             .back();
     if (tile_.row_pairs()) threads.push_back(row.back());
     Loops steps = {cut[2]};
@@ -176,13 +176,13 @@ class GpuContraction {
     order.push_back(cut[0]);
     Loops unrolled = steps;
     std::int64_t body = each * tile_.sums();
-    for (std::size_t i = c_.reduce.size(); i-- > 0;) {
-      if (c_.reduce[i] == cut_) continue;
-      body *= s_.extent(c_.reduce[i]);
-      if (body <= limits::kGpuBody) unrolled.push_back(s_.axis_name(c_.reduce[i]));
+    for (std::size_t i = product_.reduce.size(); i-- > 0;) {
+      if (product_.reduce[i] == cut_) continue;
+      body *= stage_.extent(product_.reduce[i]);
+      if (body <= limits::kGpuBody) unrolled.push_back(stage_.axis_name(product_.reduce[i]));
     }
-    for (const std::size_t r : c_.reduce) {
-      if (r != cut_) order.push_back(s_.axis_name(r));
+    for (const std::size_t r : product_.reduce) {
+      if (r != cut_) order.push_back(stage_.axis_name(r));
     }
     order.insert(order.end(), steps.begin(), steps.end());
     order.insert(order.end(), lanes.begin(), lanes.end());
@@ -198,18 +198,18 @@ class GpuContraction {
     }
   }
 
-  const std::string& name() const { return s_.op.name; }
+  const std::string& name() const { return stage_.op.name; }
   std::int64_t extent_of(int axis) const {
-    return axis < 0 ? 1 : s_.extent(static_cast<std::size_t>(axis));
+    return axis < 0 ? 1 : stage_.extent(static_cast<std::size_t>(axis));
   }
 
   // The reduce axis that goes through shared memory step by step: that of the vectors of `a` if it
   // is worth it, else the longest.
   std::size_t choose_cut() const {
-    std::size_t out = c_.reduce.back();
-    for (const std::size_t r : c_.reduce) {
-      if (c_.a.strides[r] == 1 && s_.extent(r) >= 8) return r;
-      if (s_.extent(r) > s_.extent(out)) out = r;
+    std::size_t out = product_.reduce.back();
+    for (const std::size_t r : product_.reduce) {
+      if (product_.a.strides[r] == 1 && stage_.extent(r) >= 8) return r;
+      if (stage_.extent(r) > stage_.extent(out)) out = r;
     }
     return out;
   }
@@ -217,7 +217,7 @@ class GpuContraction {
   // Stored so that the dimension of `along` comes last, where the copy may move it.
   Operand make_operand(const Access& a, std::size_t along) const {
     Operand o{.access = &a};
-    o.constant = x_.analysis.constant(a.buffer);
+    o.constant = context_.analysis.constant(a.buffer);
     std::size_t last = a.indices.size();
     for (std::size_t d = 0; d < a.indices.size(); ++d) {
       const auto& terms = a.indices[d].terms;
@@ -226,7 +226,7 @@ class GpuContraction {
       });
       if (here) last = d;
     }
-    const bool moves = last + 1 < a.indices.size() && (o.constant || along == c_.vector);
+    const bool moves = last + 1 < a.indices.size() && (o.constant || along == product_.vector);
     // The other dimensions in the order of the reduce loops.
     for (std::size_t d = 0; d < a.indices.size(); ++d) {
       if (!moves || d != last) o.order.push_back(d);
@@ -242,9 +242,10 @@ class GpuContraction {
   }
   std::size_t place_in_loops(const Index& index) const {
     for (const IndexTerm& t : index.terms) {
-      if (t.axis < s_.rank()) return 0;
-      for (std::size_t i = 0; i < c_.reduce.size(); ++i) {
-        if (c_.reduce[i] == t.axis) return t.axis == cut_ ? c_.reduce.size() + 1 : i + 1;
+      if (t.axis < stage_.rank()) return 0;
+      for (std::size_t i = 0; i < product_.reduce.size(); ++i) {
+        if (product_.reduce[i] == t.axis)
+          return t.axis == cut_ ? product_.reduce.size() + 1 : i + 1;
       }
     }
     return 0;
@@ -252,11 +253,11 @@ class GpuContraction {
   // The dimension of the rows last, if a product has one and vectors along the sum lie in memory.
   Operand turn(Operand o) const {
     const Access& a = *o.access;
-    if (o.moved || o.constant || c_.reduce.size() != 1 || outer_ >= 0 || c_.row < 0 ||
+    if (o.moved || o.constant || product_.reduce.size() != 1 || outer_ >= 0 || product_.row < 0 ||
         a.buffer->dtype != DType::kF32 || a.strides[cut_] != 1)
       return o;
     for (std::size_t i = 0; i + 1 < o.order.size(); ++i) {
-      if (a.indices[o.order[i]].single_axis() != c_.row) continue;
+      if (a.indices[o.order[i]].single_axis() != product_.row) continue;
       std::rotate(o.order.begin() + static_cast<std::ptrdiff_t>(i),
                   o.order.begin() + static_cast<std::ptrdiff_t>(i) + 1, o.order.end());
       o.moved = o.turned = true;
@@ -264,21 +265,23 @@ class GpuContraction {
     }
     return o;
   }
-  const Operand& left(const GpuTile& tile) const { return tile.row_lanes > 1 ? turned_a_ : a_; }
+  const Operand& left(const GpuTile& tile) const {
+    return tile.row_lanes > 1 ? turned_a_ : operand_a_;
+  }
   bool sharable(const Operand& o) const {
-    return c_.a.buffer != c_.b.buffer && o.access->regular();
+    return product_.a.buffer != product_.b.buffer && o.access->regular();
   }
 
   // Elements of a dimension that a block needs for some steps.
   std::int64_t span(const Access& a, std::size_t d, const GpuTile& tile) const {
     std::int64_t out = 1;
     for (const IndexTerm& t : a.indices[d].terms) {
-      std::int64_t length = t.axis < s_.rank() ? 1 : s_.extent(t.axis);
-      if (t.axis == c_.vector) length = tile.column_length();
-      if (static_cast<int>(t.axis) == c_.row) length = tile.row_length();
+      std::int64_t length = t.axis < stage_.rank() ? 1 : stage_.extent(t.axis);
+      if (t.axis == product_.vector) length = tile.column_length();
+      if (static_cast<int>(t.axis) == product_.row) length = tile.row_length();
       if (static_cast<int>(t.axis) == outer_) length = tile.outer_length();
       if (t.axis == cut_) length = tile.steps;
-      out += std::abs(t.coefficient) * (at_most(length, s_.extent(t.axis)) - 1);
+      out += std::abs(t.coefficient) * (at_most(length, stage_.extent(t.axis)) - 1);
     }
     return std::min(out, std::max<std::int64_t>(1, a.buffer->shape[d]));
   }
@@ -294,7 +297,8 @@ class GpuContraction {
   }
   // Rows of `a` that the threads of a warp read at once would lie in the same banks.
   bool pads(const Operand& o, const GpuTile& tile) const {
-    if (&o != &a_ || o.moved || o.order.size() < 2 || o.access->strides[cut_] != 1) return false;
+    if (&o != &operand_a_ || o.moved || o.order.size() < 2 || o.access->strides[cut_] != 1)
+      return false;
     const std::int64_t columns = tile.warp_tiles() ? kGpuWarpColumns : tile.column_threads;
     const std::int64_t apart = kBanks / std::min(kBanks, columns);
     const std::int64_t bytes =
@@ -304,10 +308,10 @@ class GpuContraction {
   }
 
   std::int64_t most_threads() const {
-    return std::max<std::int64_t>(1, x_.target.gpu.block_threads);
+    return std::max<std::int64_t>(1, context_.target.gpu.block_threads);
   }
   std::int64_t shared_limit() const {
-    const std::int64_t limit = limits::gpu_shared_bytes(x_.target);
+    const std::int64_t limit = limits::gpu_shared_bytes(context_.target);
     // Spans are estimates: regions at the end of an axis may be longer.
     return tile_.groups > 1 ? limit / 8 * 7 : limit;
   }
@@ -317,24 +321,26 @@ class GpuContraction {
   }
   // Sums of a thread, and registers of all threads of a block.
   const char* refuse_sums() const {
-    const bool fits = tile_.sums() <= limits::kGpuSums &&
-                      limits::fits_gpu_registers(x_.target, tile_.registers(), tile_.threads());
+    const bool fits =
+        tile_.sums() <= limits::kGpuSums &&
+        limits::fits_gpu_registers(context_.target, tile_.registers(), tile_.threads());
     return tile_.sums() <= tile_.lanes || fits ? nullptr : "more sums than registers";
   }
 
   GpuProblem problem() const {
     GpuProblem p{.outer = extent_of(outer_),
-                 .row = extent_of(c_.row),
-                 .column = s_.extent(c_.vector),
-                 .reduce = s_.extent(cut_),
-                 .vectors = c_.a.strides[cut_] == 1 || a_.constant};
-    for (const auto* axes : {&c_.batch, &c_.rows, &c_.columns}) {
-      for (const std::size_t i : *axes) p.batch *= s_.extent(i);
+                 .row = extent_of(product_.row),
+                 .column = stage_.extent(product_.vector),
+                 .reduce = stage_.extent(cut_),
+                 .vectors = product_.a.strides[cut_] == 1 || operand_a_.constant};
+    for (const auto* axes : {&product_.batch, &product_.rows, &product_.columns}) {
+      for (const std::size_t i : *axes) p.batch *= stage_.extent(i);
     }
-    for (const std::size_t r : c_.reduce) p.taps *= r == cut_ ? 1 : s_.extent(r);
+    for (const std::size_t r : product_.reduce) p.taps *= r == cut_ ? 1 : stage_.extent(r);
     p.step_bytes = [this](const GpuTile& tile) {
       std::int64_t bytes = 0;
-      for (const Operand* o : {&left(tile), &b_}) bytes += sharable(*o) ? bytes_of(*o, tile) : 0;
+      for (const Operand* o : {&left(tile), &operand_b_})
+        bytes += sharable(*o) ? bytes_of(*o, tile) : 0;
       return bytes;
     };
     // Tiles that are staged have no room for other blocks beside them, which smaller tiles need.
@@ -342,7 +348,7 @@ class GpuContraction {
     p.apart = [this](const GpuTile& tile) {
       const Operand& a = left(tile);
       return GpuProblem::Apart{shared_stride(a, outer_, tile),
-                               tile.row_lanes * shared_stride(a, c_.row, tile)};
+                               tile.row_lanes * shared_stride(a, product_.row, tile)};
     };
     return p;
   }
@@ -364,12 +370,12 @@ class GpuContraction {
     const GpuProblem p = problem();
     const std::int64_t lanes = p.column >= 4 ? 4 : 1;
     GpuTile preferred{.lanes = lanes};
-    if (!x_.chooser.listed(name(), "column_threads"))
-      preferred = choose_gpu_tile(x_.target, p, lanes);
+    if (!context_.chooser.listed(name(), "column_threads"))
+      preferred = choose_gpu_tile(context_.target, p, lanes);
     tile_ = GpuTile{.lanes = lanes, .steps = 1, .places = 1};
     const auto number = [&](const char* what, std::int64_t GpuTile::*field, std::int64_t most,
                             const std::vector<std::int64_t>& values, const auto& refusal) {
-      tile_.*field = x_.chooser.number(
+      tile_.*field = context_.chooser.number(
           name(), what, DecisionKind::kThread, preferred.*field,
           [&] {
             std::vector<std::int64_t> out = {1};
@@ -395,10 +401,11 @@ class GpuContraction {
     const std::int64_t columns = parts_of(p.column, lanes);
     if (outer_ >= 0)
       number("outer_threads", &GpuTile::outer_threads, p.outer, kGpuRowThreads, threads);
-    if (c_.row >= 0) number("row_threads", &GpuTile::row_threads, p.row, kGpuRowThreads, threads);
+    if (product_.row >= 0)
+      number("row_threads", &GpuTile::row_threads, p.row, kGpuRowThreads, threads);
     number("column_threads", &GpuTile::column_threads, columns, kGpuColumnThreads, threads);
     if (outer_ >= 0) number("outer_rows", &GpuTile::outer_rows, p.outer, kGpuRows, sums);
-    if (c_.row >= 0) number("rows", &GpuTile::rows, p.row, kGpuRows, sums);
+    if (product_.row >= 0) number("rows", &GpuTile::rows, p.row, kGpuRows, sums);
     if (p.turns) choose_turn(preferred);
     number("chunks", &GpuTile::chunks, columns, kGpuChunks, sums);
     number("steps", &GpuTile::steps, p.reduce, kGpuSteps, [] { return nullptr; });
@@ -411,7 +418,7 @@ class GpuContraction {
     });
     choose_copies();
     if (may_own_copies())
-      tile_.own = x_.chooser.flag(name(), "own_copies", DecisionKind::kCache, preferred.own);
+      tile_.own = context_.chooser.flag(name(), "own_copies", DecisionKind::kCache, preferred.own);
     number("places", &GpuTile::places, kGpuPlaces.back(), kGpuPlaces, [&]() -> const char* {
       return shared_bytes() > shared_limit() ? "more than the shared memory of a block" : nullptr;
     });
@@ -424,16 +431,18 @@ class GpuContraction {
   void choose_turn(const GpuTile& preferred) {
     const char* why =
         tile_.rows % kGpuRowLanes == 0 ? nullptr : "rows of a thread that are no whole vectors";
-    if (x_.chooser.flag(name(), "turn_a", DecisionKind::kCache, !why && preferred.row_lanes > 1,
-                        [&](std::int64_t v) { return v == 1 ? why : nullptr; })) {
+    if (context_.chooser.flag(name(), "turn_a", DecisionKind::kCache,
+                              !why && preferred.row_lanes > 1,
+                              [&](std::int64_t v) { return v == 1 ? why : nullptr; })) {
       tile_.row_lanes = kGpuRowLanes;
-      a_ = turned_a_;
+      operand_a_ = turned_a_;
     }
   }
 
   std::int64_t shared_bytes() const {
     std::int64_t bytes = 0;
-    for (const Operand* o : {&a_, &b_}) bytes += o->shared ? bytes_of(*o, tile_) : 0;
+    for (const Operand* o : {&operand_a_, &operand_b_})
+      bytes += o->shared ? bytes_of(*o, tile_) : 0;
     return ir::shared_in_turn(bytes * tile_.places, tile_.exchange_bytes() + staged_bytes());
   }
 
@@ -442,17 +451,18 @@ class GpuContraction {
       if (!sharable(*o)) return;
       o->shared = true;
       const bool fits = shared_bytes() <= shared_limit();
-      o->shared = x_.chooser.flag(name(), what, DecisionKind::kCache, fits, [&](std::int64_t v) {
-        return v == 1 && !fits ? "more than the shared memory of a block" : nullptr;
-      });
+      o->shared =
+          context_.chooser.flag(name(), what, DecisionKind::kCache, fits, [&](std::int64_t v) {
+            return v == 1 && !fits ? "more than the shared memory of a block" : nullptr;
+          });
     };
-    share("share_a", &a_);
-    share("share_b", &b_);
+    share("share_a", &operand_a_);
+    share("share_b", &operand_b_);
   }
 
   // What makes the operand is computed by the copy, if that is little.
   void begin_copy(const Operand& o) {
-    Writer& w = x_.writer;
+    Writer& w = context_.writer;
     if (in_blocks(o)) {
       w.layout(o.access->buffer->name, block_layout(o));
     } else if (o.constant && o.moved) {
@@ -460,21 +470,21 @@ class GpuContraction {
     }
     if (!o.shared) return;
     w.cache_read(o.access->buffer->name, sum_.inner, "shared");
-    const int producer = x_.analysis.producer(o.access->buffer);
+    const int producer = context_.analysis.producer(o.access->buffer);
     if (producer < 0) return;
     const auto p = static_cast<std::size_t>(producer);
-    const Stage& made = x_.stage(p);
-    if (x_.done[p] || made.output || made.reduces() || made.users.size() != 1 ||
+    const Stage& made = context_.stage(p);
+    if (context_.done[p] || made.output || made.reduces() || made.users.size() != 1 ||
         made.op.outputs.size() != 1)
       return;
     // A transform would be repeated by all blocks beside each other.
-    const bool repeated = &o == &a_ && is_transform(made) &&
-                          s_.extent(c_.vector) > kFewBlocks * tile_.column_length();
-    if (!x_.chooser.flag(made.op.name, "in_copy", DecisionKind::kLocation,
-                         made.cost <= kCheapCopy && !repeated))
+    const bool repeated = &o == &operand_a_ && is_transform(made) &&
+                          stage_.extent(product_.vector) > kFewBlocks * tile_.column_length();
+    if (!context_.chooser.flag(made.op.name, "in_copy", DecisionKind::kLocation,
+                               made.cost <= kCheapCopy && !repeated))
       return;
     w.compute_inline(made.op.name);
-    x_.done[p] = true;
+    context_.done[p] = true;
   }
 
   static schedule::Layout layout(const Operand& o) {
@@ -488,10 +498,11 @@ class GpuContraction {
     const Access& a = *o.access;
     const std::size_t last = o.order.back();
     const std::int64_t lanes = kCopyBytes / size_bytes(a.buffer->dtype);
-    return &o == &b_ && o.constant && o.shared &&
-           a.indices[last].single_axis() == static_cast<int>(c_.vector) &&
-           a.buffer->shape[last] == s_.extent(c_.vector) && a.buffer->shape[last] % lanes != 0 &&
-           a.buffer->shape[last] > tile_.column_length() && tile_.column_length() % lanes == 0;
+    return &o == &operand_b_ && o.constant && o.shared &&
+           a.indices[last].single_axis() == static_cast<int>(product_.vector) &&
+           a.buffer->shape[last] == stage_.extent(product_.vector) &&
+           a.buffer->shape[last] % lanes != 0 && a.buffer->shape[last] > tile_.column_length() &&
+           tile_.column_length() % lanes == 0;
   }
   schedule::Layout block_layout(const Operand& o) const {
     schedule::Layout out = layout(o);
@@ -501,18 +512,19 @@ class GpuContraction {
   }
 
   std::string axis_of(std::size_t axis) const {
-    return tile_.parts > 1 || staged() ? s_.axis_name(axis) : h_.axis_name(nest_.axis[axis]);
+    return tile_.parts > 1 || staged() ? stage_.axis_name(axis)
+                                       : nest_stage_.axis_name(nest_.axis[axis]);
   }
 
   // Rows of the result begin anywhere, so that threads could only store single elements: large
   // tiles go through shared memory, and from there in whole rows.
   bool odd_results() const {
-    const std::size_t last = h_.rank() - 1;
-    return nest_.axis[c_.vector] == last &&
-           h_.extent(last) * size_bytes(h_.dtype()) % kCopyBytes != 0;
+    const std::size_t last = nest_stage_.rank() - 1;
+    return nest_.axis[product_.vector] == last &&
+           nest_stage_.extent(last) * size_bytes(nest_stage_.dtype()) % kCopyBytes != 0;
   }
   bool staged() const {
-    return tile_.parts == 1 && tile_.groups == 1 && outer_ < 0 && c_.row >= 0 &&
+    return tile_.parts == 1 && tile_.groups == 1 && outer_ < 0 && product_.row >= 0 &&
            tile_.sums() > kStagedSums && odd_results() && tile_.column_length() % kBanks == 0 &&
            tile_.threads() % kBanks == 0 && tile_.row_length() % (tile_.threads() / kBanks) == 0;
   }
@@ -521,14 +533,15 @@ class GpuContraction {
   }
   // Lanes of a warp take neighbours of a row.
   void write_results() {
-    Writer& w = x_.writer;
-    const std::string& result = h_.op.name;
+    Writer& w = context_.writer;
+    const std::string& result = nest_stage_.op.name;
     const std::int64_t warps = tile_.threads() / kBanks;
-    const Loops row = w.split(result, h_.axis_name(nest_.axis[static_cast<std::size_t>(c_.row)]),
-                              {tile_.row_length() / warps, warps}, schedule::Tail::kGuard);
-    const Loops column = w.split(result, h_.axis_name(nest_.axis[c_.vector]),
+    const Loops row =
+        w.split(result, nest_stage_.axis_name(nest_.axis[static_cast<std::size_t>(product_.row)]),
+                {tile_.row_length() / warps, warps}, schedule::Tail::kGuard);
+    const Loops column = w.split(result, nest_stage_.axis_name(nest_.axis[product_.vector]),
                                  {tile_.column_length() / kBanks, kBanks}, schedule::Tail::kGuard);
-    Loops blocks = gpu_block_loops(x_, c_, nest_, "");
+    Loops blocks = gpu_block_loops(context_, product_, nest_, "");
     blocks.insert(blocks.end(), {row[0], column[0]});
     Loops order = blocks;
     order.insert(order.end(), {row[2], column[2], row[1], column[1]});
@@ -541,8 +554,9 @@ class GpuContraction {
 
   // Blocks, then virtual threads and threads, then the columns of one.
   void write_launch() {
-    Writer& w = x_.writer;
-    Loops blocks = staged() ? gpu_untiled_loops(x_, c_) : gpu_block_loops(x_, c_, nest_, sum_.part);
+    Writer& w = context_.writer;
+    Loops blocks = staged() ? gpu_untiled_loops(context_, product_)
+                            : gpu_block_loops(context_, product_, nest_, sum_.part);
     Loops virtuals, threads;
     const auto split = [&](int axis, std::vector<std::int64_t> lengths) -> Loops {
       if (axis < 0) return {};
@@ -567,8 +581,8 @@ class GpuContraction {
       across = {rows, tile_.row_threads / kGpuPair, kGpuPair};
     }
     if (tile_.row_lanes > 1) across.push_back(tile_.row_lanes);
-    Loops row = split(c_.row, std::move(across));
-    const Loops column = split(static_cast<int>(c_.vector), std::move(along));
+    Loops row = split(product_.row, std::move(across));
+    const Loops column = split(static_cast<int>(product_.vector), std::move(along));
     Loops lanes;
     if (tile_.row_lanes > 1) {
       lanes.push_back(row.back());
@@ -585,8 +599,8 @@ class GpuContraction {
     w.reorder(sum_.launch, order);
     for (const std::string& loop : lanes) w.unroll(sum_.launch, loop);
     if (staged()) {
-      w.compute_at(sum_.launch, h_.op.name, block_);
-      w.storage_align(sum_.launch, c_.row, kBanks, kStagedPad);
+      w.compute_at(sum_.launch, nest_stage_.op.name, block_);
+      w.storage_align(sum_.launch, product_.row, kBanks, kStagedPad);
     } else {
       w.annotate(sum_.launch, w.fuse(sum_.launch, blocks), schedule::Annotation::kBlockX);
     }
@@ -598,7 +612,7 @@ class GpuContraction {
 
   // The sums of a thread, some steps at a time; returns the loop around those steps.
   std::string write_sums() {
-    Writer& w = x_.writer;
+    Writer& w = context_.writer;
     const bool vectors = problem_vectors() && tile_.steps % 4 == 0;
     const Loops steps =
         vectors ? w.split(sum_.inner, sum_.cut, {tile_.steps / 4, 4}, schedule::Tail::kGuard)
@@ -606,14 +620,14 @@ class GpuContraction {
     Loops order = {steps[0]};
     std::int64_t body = tile_.steps * tile_.sums();
     Loops unrolled;
-    for (std::size_t i = c_.reduce.size(); i-- > 0;) {
-      const std::size_t r = c_.reduce[i];
+    for (std::size_t i = product_.reduce.size(); i-- > 0;) {
+      const std::size_t r = product_.reduce[i];
       if (r == cut_) continue;
-      body *= s_.extent(r);
-      if (body <= limits::kGpuBody) unrolled.push_back(s_.axis_name(r));
+      body *= stage_.extent(r);
+      if (body <= limits::kGpuBody) unrolled.push_back(stage_.axis_name(r));
     }
-    for (const std::size_t r : c_.reduce) {
-      if (r != cut_) order.push_back(s_.axis_name(r));
+    for (const std::size_t r : product_.reduce) {
+      if (r != cut_) order.push_back(stage_.axis_name(r));
     }
     order.insert(order.end(), steps.begin() + 1, steps.end());
     unrolled.insert(unrolled.end(), steps.begin() + 1, steps.end());
@@ -621,38 +635,38 @@ class GpuContraction {
       order.push_back(sum_.part);
       unrolled.push_back(sum_.part);
     }
-    for (std::size_t i = 0; i < s_.rank(); ++i) {
-      if (i == c_.vector) continue;
-      order.push_back(s_.axis_name(i));
-      unrolled.push_back(s_.axis_name(i));
+    for (std::size_t i = 0; i < stage_.rank(); ++i) {
+      if (i == product_.vector) continue;
+      order.push_back(stage_.axis_name(i));
+      unrolled.push_back(stage_.axis_name(i));
     }
-    order.push_back(s_.axis_name(c_.vector));
+    order.push_back(stage_.axis_name(product_.vector));
     w.reorder(sum_.inner, order);
     for (const std::string& loop : unrolled) w.unroll(sum_.inner, loop);
     if (tile_.lanes > 1) {
-      w.vectorize(sum_.inner, s_.axis_name(c_.vector));
+      w.vectorize(sum_.inner, stage_.axis_name(product_.vector));
     } else {
-      w.unroll(sum_.inner, s_.axis_name(c_.vector));
+      w.unroll(sum_.inner, stage_.axis_name(product_.vector));
     }
     return steps[0];
   }
   bool problem_vectors() const {
-    return tile_.row_lanes == 1 && (c_.a.strides[cut_] == 1 || a_.constant);
+    return tile_.row_lanes == 1 && (product_.a.strides[cut_] == 1 || operand_a_.constant);
   }
 
   // The last things written: what the steps of the sum copy, several steps ahead.
   void write_copies(const std::string& step) {
-    for (const Operand* o : {&a_, &b_}) write_copy(*o, step);
-    if (tile_.places > 1 && (a_.shared || b_.shared))
-      x_.writer.pragma(sum_.inner, step, "pipeline", tile_.places);
-    x_.done[c_.stage] = true;
-    x_.done[nest_.stage] = true;
+    for (const Operand* o : {&operand_a_, &operand_b_}) write_copy(*o, step);
+    if (tile_.places > 1 && (operand_a_.shared || operand_b_.shared))
+      context_.writer.pragma(sum_.inner, step, "pipeline", tile_.places);
+    context_.done[product_.stage] = true;
+    context_.done[nest_.stage] = true;
   }
 
   // All threads of a block, as many bytes at once as lie side by side on both sides.
   void write_copy(const Operand& o, const std::string& step) {
     if (!o.shared) return;
-    Writer& w = x_.writer;
+    Writer& w = context_.writer;
     const Access& a = *o.access;
     const std::string stage = a.buffer->name + ".shared";
     w.compute_at(stage, sum_.inner, step);
@@ -687,33 +701,35 @@ class GpuContraction {
   // a group are whole vectors.
   bool may_own_copies() const {
     const std::int64_t each = tile_.steps / tile_.groups;
-    if (tile_.groups == 1 || each == 0 || outer_ >= 0 || c_.reduce.size() != 1 || !a_.shared ||
-        !b_.shared || a_.order.size() != 2 || b_.order.size() != 2 || copy_lanes(b_) == 1)
+    if (tile_.groups == 1 || each == 0 || outer_ >= 0 || product_.reduce.size() != 1 ||
+        !operand_a_.shared || !operand_b_.shared || operand_a_.order.size() != 2 ||
+        operand_b_.order.size() != 2 || copy_lanes(operand_b_) == 1)
       return false;
     const auto along = [&](const Operand& o, std::size_t d) {
       return o.access->indices[o.order[d]].single_axis() == static_cast<int>(cut_);
     };
-    const bool rows =
-        a_.turned ? each % std::min(kGpuTurnedSteps, each) == 0
-                  : !a_.moved && along(a_, 1) && copy_lanes(a_) > 1 && each % copy_lanes(a_) == 0;
-    return rows && along(b_, 0) &&
-           each * tile_.column_length() % (tile_.group_threads() * copy_lanes(b_)) == 0;
+    const bool rows = operand_a_.turned
+                          ? each % std::min(kGpuTurnedSteps, each) == 0
+                          : !operand_a_.moved && along(operand_a_, 1) &&
+                                copy_lanes(operand_a_) > 1 && each % copy_lanes(operand_a_) == 0;
+    return rows && along(operand_b_, 0) &&
+           each * tile_.column_length() % (tile_.group_threads() * copy_lanes(operand_b_)) == 0;
   }
   void write_own_copy(const Operand& o, const std::string& stage) {
-    const bool by_rows = &o == &a_ && !o.turned;
-    write_gpu_own_copy(x_.writer, {.stage = stage,
-                                   .along = o.order[by_rows ? 1 : 0],
-                                   .across = o.order[by_rows ? 0 : 1],
-                                   .steps = tile_.steps / tile_.groups,
-                                   .threads = tile_.group_threads(),
-                                   .lanes = o.turned ? 1 : copy_lanes(o),
-                                   .by_rows = by_rows,
-                                   .turned = o.turned});
+    const bool by_rows = &o == &operand_a_ && !o.turned;
+    write_gpu_own_copy(context_.writer, {.stage = stage,
+                                         .along = o.order[by_rows ? 1 : 0],
+                                         .across = o.order[by_rows ? 0 : 1],
+                                         .steps = tile_.steps / tile_.groups,
+                                         .threads = tile_.group_threads(),
+                                         .lanes = o.turned ? 1 : copy_lanes(o),
+                                         .by_rows = by_rows,
+                                         .turned = o.turned});
   }
 
   // Threads of a warp take neighbours of a row, of some rows; each element by itself.
   void write_turned_copy(const Operand& o, const std::string& stage) {
-    Writer& w = x_.writer;
+    Writer& w = context_.writer;
     const std::size_t row = o.order.back(), step = o.order[o.order.size() - 2];
     w.storage_align(stage, static_cast<int>(step), kBanks, kGpuTurnedPad);
     Loops dims;
@@ -741,7 +757,7 @@ class GpuContraction {
     const std::int64_t lanes = kCopyBytes / size_bytes(a.buffer->dtype);
     const auto& terms = a.indices[last].terms;
     const bool plain = std::all_of(terms.begin(), terms.end(), [&](const IndexTerm& t) {
-      return t.coefficient == 1 ? terms.size() == 1 || s_.extent(t.axis) % lanes == 0
+      return t.coefficient == 1 ? terms.size() == 1 || stage_.extent(t.axis) % lanes == 0
                                 : t.coefficient % lanes == 0;
     });
     const bool whole =
@@ -749,15 +765,15 @@ class GpuContraction {
     return plain && whole ? lanes : 1;
   }
 
-  Context& x_;
-  Contraction c_;
+  Context& context_;
+  Contraction product_;
   Nest nest_;
-  const Stage& s_;
-  const Stage& h_;
+  const Stage& stage_;
+  const Stage& nest_stage_;
   bool self_;
   std::size_t cut_;  // reduce axis that goes through shared memory step by step
   int outer_ = -1;   // second axis of rows
-  Operand a_, b_, turned_a_;
+  Operand operand_a_, operand_b_, turned_a_;
   GpuTile tile_;
   GpuSum sum_;
   std::string block_;  // of the results, where they are staged

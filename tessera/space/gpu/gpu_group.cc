@@ -21,62 +21,66 @@ constexpr std::int64_t kStagedRow = 32;  // rows of staged sums begin in differe
 class Group final : public GpuGroup {
  public:
   Group(Context& context, const Contraction& c, const Nest& nest)
-      : x_(context),
-        c_(c),
+      : context_(context),
+        product_(c),
         nest_(nest),
-        s_(context.stage(c_.stage)),
-        h_(context.stage(nest_.stage)) {}
+        stage_(context.stage(product_.stage)),
+        nest_stage_(context.stage(nest_.stage)) {}
 
   bool fits() {
-    const auto cut = find_gpu_cut(x_, c_, kDepth);
-    if (!cut || c_.row < 0 || c_.a.conditional || c_.b.conditional) return false;
+    const auto cut = find_gpu_cut(context_, product_, kDepth);
+    if (!cut || product_.row < 0 || product_.a.conditional || product_.b.conditional) return false;
     cut_ = *cut;
-    const auto row = static_cast<std::size_t>(c_.row);
-    const auto a = make_gpu_operand(x_, c_, c_.a, row, cut_);
-    const auto b = make_gpu_operand(x_, c_, c_.b, c_.vector, cut_, true);
-    if (!a || !b || !has_dense_rows(c_.a, row) || !has_dense_rows(c_.b, c_.vector)) return false;
+    const auto row = static_cast<std::size_t>(product_.row);
+    const auto a = make_gpu_operand(context_, product_, product_.a, row, cut_);
+    const auto b = make_gpu_operand(context_, product_, product_.b, product_.vector, cut_, true);
+    if (!a || !b || !has_dense_rows(product_.a, row) ||
+        !has_dense_rows(product_.b, product_.vector))
+      return false;
     operands_ = {*a, *b};
-    problem_ = {.row = s_.extent(row), .column = s_.extent(c_.vector), .reduce = s_.extent(cut_)};
-    for (const auto* axes : {&c_.batch, &c_.rows, &c_.columns}) {
-      for (const std::size_t i : *axes) problem_.batch *= s_.extent(i);
+    problem_ = {.row = stage_.extent(row),
+                .column = stage_.extent(product_.vector),
+                .reduce = stage_.extent(cut_)};
+    for (const auto* axes : {&product_.batch, &product_.rows, &product_.columns}) {
+      for (const std::size_t i : *axes) problem_.batch *= stage_.extent(i);
     }
-    for (const std::size_t r : c_.reduce) problem_.taps *= r == cut_ ? 1 : s_.extent(r);
-    problem_.planes = gpu_planes(c_.a);
-    if (gpu_planes(c_.b) != problem_.planes) return false;
-    problem_.beside = !b->moved && !is_last_axis(c_.b, cut_);
+    for (const std::size_t r : product_.reduce) problem_.taps *= r == cut_ ? 1 : stage_.extent(r);
+    problem_.planes = gpu_planes(product_.a);
+    if (gpu_planes(product_.b) != problem_.planes) return false;
+    problem_.beside = !b->moved && !is_last_axis(product_.b, cut_);
     problem_.staged = odd_rows();
     // Most of a tile would be empty, or there is nothing to copy ahead.
     if (problem_.row <= kRows / 2 || problem_.column < kLeastColumns || problem_.reduce < kDepth ||
         (problem_.reduce + kDepth - 1) / kDepth * (problem_.planes > 1 ? 1 : problem_.taps) < 2)
       return false;
-    best_ = choose_group_tile(x_.target, problem_);
-    return refuse_group_tile(x_.target, problem_, best_) == nullptr;
+    best_ = choose_group_tile(context_.target, problem_);
+    return refuse_group_tile(context_.target, problem_, best_) == nullptr;
   }
 
   bool wins(double others) const override {
     const bool usual = problem_.row >= kUsualRows || (problem_.row >= kFullRows && is_map());
-    return usual && estimate_group_cycles(x_.target, problem_, best_) < others;
+    return usual && estimate_group_cycles(context_.target, problem_, best_) < others;
   }
 
   void run() override {
     choose();
-    sum_ = staged() ? stage_gpu_sum(x_, c_, nest_, cut_)
-                    : cut_gpu_sum(x_, c_, nest_, cut_, tile_.parts);
-    for (const GpuOperand& o : operands_) begin_gpu_copy(x_, o, sum_.inner);
+    sum_ = staged() ? stage_gpu_sum(context_, product_, nest_, cut_)
+                    : cut_gpu_sum(context_, product_, nest_, cut_, tile_.parts);
+    for (const GpuOperand& o : operands_) begin_gpu_copy(context_, o, sum_.inner);
     if (staged()) write_results();
     write_launch();
     const std::string step = write_sums();
     for (const GpuOperand& o : operands_) write_copy(o, step);
-    x_.writer.pragma(sum_.inner, step, problem_.planes > 1 ? "pipeline_pieces" : "pipeline",
-                     tile_.places);
-    x_.done[c_.stage] = true;
-    x_.done[nest_.stage] = true;
-    if (tile_.parts > 1) add_gpu_parts(x_, c_, nest_, sum_.part);
+    context_.writer.pragma(sum_.inner, step, problem_.planes > 1 ? "pipeline_pieces" : "pipeline",
+                           tile_.places);
+    context_.done[product_.stage] = true;
+    context_.done[nest_.stage] = true;
+    if (tile_.parts > 1) add_gpu_parts(context_, product_, nest_, sum_.part);
   }
 
  private:
   // Rows of several maps or images.
-  bool is_map() const { return !c_.rows.empty() && problem_.planes == 1; }
+  bool is_map() const { return !product_.rows.empty() && problem_.planes == 1; }
 
   // Neighbours along the axis are neighbours in one dimension of the operand.
   static bool has_dense_rows(const Access& a, std::size_t axis) {
@@ -95,13 +99,13 @@ class Group final : public GpuGroup {
     tile_ = {.places = problem_.planes > 1 ? 2 : 3};
     const auto number = [&](const char* what, std::int64_t GroupTile::*field,
                             std::initializer_list<std::int64_t> values) {
-      tile_.*field = x_.chooser.number(
-          s_.op.name, what, DecisionKind::kThread, best_.*field,
+      tile_.*field = context_.chooser.number(
+          stage_.op.name, what, DecisionKind::kThread, best_.*field,
           [&] { return std::vector<std::int64_t>(values); },
           [&](std::int64_t n) {
             GroupTile t = tile_;
             t.*field = n;
-            return refuse_group_tile(x_.target, problem_, t);
+            return refuse_group_tile(context_.target, problem_, t);
           });
     };
     number("group_columns", &GroupTile::columns, {32, 48, 64, 96, 128, 192, 256});
@@ -113,34 +117,35 @@ class Group final : public GpuGroup {
   }
 
   std::string axis_of(std::size_t axis) const {
-    return tile_.parts > 1 || staged() ? s_.axis_name(axis) : h_.axis_name(nest_.axis[axis]);
+    return tile_.parts > 1 || staged() ? stage_.axis_name(axis)
+                                       : nest_stage_.axis_name(nest_.axis[axis]);
   }
 
   // Rows of the result begin anywhere: threads that hold two neighbours each could only store
   // single elements, of eight rows at once.
   bool odd_rows() const {
-    const std::size_t last = h_.rank() - 1;
-    return nest_.stage != c_.stage && nest_.axis[c_.vector] == last &&
-           h_.extent(last) * size_bytes(h_.dtype()) % kGpuCopyBytes != 0;
+    const std::size_t last = nest_stage_.rank() - 1;
+    return nest_.stage != product_.stage && nest_.axis[product_.vector] == last &&
+           nest_stage_.extent(last) * size_bytes(nest_stage_.dtype()) % kGpuCopyBytes != 0;
   }
   bool staged() const { return problem_.staged && tile_.parts == 1; }
 
   // Lanes of a warp take neighbours of a row.
   void write_results() {
-    Writer& w = x_.writer;
-    const std::string& host = h_.op.name;
+    Writer& w = context_.writer;
+    const std::string& host = nest_stage_.op.name;
     const std::int64_t lanes = tile_.all_columns() % 32 == 0 ? 32 : 16;
     const std::int64_t groups = tile_.threads() / kThreads, beside = kThreads / lanes;
     const Loops row =
-        w.split(host, h_.axis_name(nest_.axis[static_cast<std::size_t>(c_.row)]),
+        w.split(host, nest_stage_.axis_name(nest_.axis[static_cast<std::size_t>(product_.row)]),
                 {tile_.rows() / (groups * beside), groups, beside}, schedule::Tail::kGuard);
-    const Loops column = w.split(host, h_.axis_name(nest_.axis[c_.vector]),
+    const Loops column = w.split(host, nest_stage_.axis_name(nest_.axis[product_.vector]),
                                  {tile_.all_columns() / lanes, lanes}, schedule::Tail::kGuard);
-    Loops blocks = gpu_block_loops(x_, c_, nest_, "");
+    Loops blocks = gpu_block_loops(context_, product_, nest_, "");
     blocks.insert(blocks.end(), {row[0], column[0]});
     Loops order = blocks;
     order.insert(order.end(), {row[2], row[3], column[2], row[1], column[1]});
-    const Loops spread = gpu_spread_loops(x_, nest_, "");
+    const Loops spread = gpu_spread_loops(context_, nest_, "");
     order.insert(order.end(), spread.begin(), spread.end());
     w.reorder(host, order);
     for (const std::string& loop : spread) w.unroll(host, loop);
@@ -153,24 +158,25 @@ class Group final : public GpuGroup {
 
   // Blocks, then groups, then the threads of a group, then what one of them holds.
   void write_launch() {
-    Writer& w = x_.writer;
-    Loops blocks = staged() ? gpu_untiled_loops(x_, c_) : gpu_block_loops(x_, c_, nest_, sum_.part);
-    const Loops row = w.split(sum_.launch, axis_of(static_cast<std::size_t>(c_.row)),
+    Writer& w = context_.writer;
+    Loops blocks = staged() ? gpu_untiled_loops(context_, product_)
+                            : gpu_block_loops(context_, product_, nest_, sum_.part);
+    const Loops row = w.split(sum_.launch, axis_of(static_cast<std::size_t>(product_.row)),
                               {tile_.row_groups, tile_.row_tiles, 4, 2, 8}, schedule::Tail::kGuard);
     const Loops column =
-        w.split(sum_.launch, axis_of(c_.vector), {tile_.column_groups, tile_.columns / 8, 4, 2},
-                schedule::Tail::kGuard);
+        w.split(sum_.launch, axis_of(product_.vector),
+                {tile_.column_groups, tile_.columns / 8, 4, 2}, schedule::Tail::kGuard);
     blocks.insert(blocks.end(), {row[0], column[0]});
     Loops order = blocks;
     order.insert(order.end(), {row[1], column[1], row[3], row[5], column[3], row[2], row[4]});
-    const Loops spread = staged() ? Loops{} : gpu_spread_loops(x_, nest_, sum_.part);
+    const Loops spread = staged() ? Loops{} : gpu_spread_loops(context_, nest_, sum_.part);
     order.insert(order.end(), spread.begin(), spread.end());
     order.insert(order.end(), {column[2], column[4]});
     w.reorder(sum_.launch, order);
     for (const std::string& loop : spread) w.unroll(sum_.launch, loop);
     if (staged()) {
-      w.compute_at(sum_.launch, h_.op.name, block_);
-      w.storage_align(sum_.launch, c_.row, kStagedRow, kStagedPad);
+      w.compute_at(sum_.launch, nest_stage_.op.name, block_);
+      w.storage_align(sum_.launch, product_.row, kStagedRow, kStagedPad);
     } else {
       w.annotate(sum_.launch, w.fuse(sum_.launch, blocks), schedule::Annotation::kBlockX);
     }
@@ -185,16 +191,16 @@ class Group final : public GpuGroup {
 
   // The sums of a group, 64 steps at a time; returns the loop around those steps.
   std::string write_sums() {
-    Writer& w = x_.writer;
+    Writer& w = context_.writer;
     const auto split = [&](const std::string& axis, std::int64_t length) {
       return w.split(sum_.inner, axis, {length}, schedule::Tail::kGuard);
     };
     const Loops steps = split(sum_.cut, kDepth);
-    const Loops row = split(s_.axis_name(static_cast<std::size_t>(c_.row)), kRows);
-    const Loops column = split(s_.axis_name(c_.vector), tile_.columns);
+    const Loops row = split(stage_.axis_name(static_cast<std::size_t>(product_.row)), kRows);
+    const Loops column = split(stage_.axis_name(product_.vector), tile_.columns);
     Loops taps, outer;
-    for (const std::size_t r : c_.reduce) {
-      if (r != cut_) taps.push_back(s_.axis_name(r));
+    for (const std::size_t r : product_.reduce) {
+      if (r != cut_) taps.push_back(stage_.axis_name(r));
     }
     const bool whole = problem_.planes > 1;  // each copy serves all taps
     if (!whole) outer = taps;
@@ -202,7 +208,7 @@ class Group final : public GpuGroup {
     Loops unrolled;
     if (whole) unrolled = taps;
     if (tile_.parts > 1) unrolled.push_back(sum_.part);
-    const Loops others = gpu_untiled_loops(x_, c_);
+    const Loops others = gpu_untiled_loops(context_, product_);
     unrolled.insert(unrolled.end(), others.begin(), others.end());
     unrolled.insert(unrolled.end(), {row[0], column[0]});
     Loops order = outer;
@@ -219,15 +225,15 @@ class Group final : public GpuGroup {
     if (!a.indices[d].irregular.empty()) return a.buffer->shape[d];
     std::int64_t out = 1;
     for (const IndexTerm& t : a.indices[d].terms) {
-      if (t.axis == c_.vector) out += tile_.all_columns() - 1;
-      if (static_cast<int>(t.axis) == c_.row) out += tile_.rows() - 1;
+      if (t.axis == product_.vector) out += tile_.all_columns() - 1;
+      if (static_cast<int>(t.axis) == product_.row) out += tile_.rows() - 1;
       if (t.axis == cut_) out += kDepth - 1;
     }
     return std::min(out, std::max<std::int64_t>(1, a.buffer->shape[d]));
   }
 
   void write_copy(const GpuOperand& o, const std::string& step) {
-    Writer& w = x_.writer;
+    Writer& w = context_.writer;
     const Access& a = *o.access;
     const std::string stage = a.buffer->name + ".shared";
     w.compute_at(stage, sum_.inner, step);
@@ -252,11 +258,11 @@ class Group final : public GpuGroup {
     share_gpu_copy(w, stage, dims, elements, lanes, tile_.threads() / kThreads, kThreads);
   }
 
-  Context& x_;
-  const Contraction& c_;
+  Context& context_;
+  const Contraction& product_;
   const Nest& nest_;
-  const Stage& s_;
-  const Stage& h_;
+  const Stage& stage_;
+  const Stage& nest_stage_;
   std::size_t cut_ = 0;  // reduce axis that goes through shared memory step by step
   std::vector<GpuOperand> operands_;
   TensorProblem problem_;

@@ -45,26 +45,26 @@ class GpuTensor {
  public:
   GpuTensor(Context& context, const Contraction& c, const Nest& nest,
             const Instruction& instruction)
-      : x_(context),
-        c_(c),
+      : context_(context),
+        product_(c),
         nest_(nest),
-        s_(context.stage(c_.stage)),
-        h_(context.stage(nest_.stage)),
+        stage_(context.stage(product_.stage)),
+        nest_stage_(context.stage(nest_.stage)),
         instruction_(instruction) {
-    if (!c_.rows.empty()) {
-      outer_ = static_cast<int>(c_.rows.back());
-      c_.rows.pop_back();
+    if (!product_.rows.empty()) {
+      outer_ = static_cast<int>(product_.rows.back());
+      product_.rows.pop_back();
     }
   }
 
   // Operands lie with the sums or their own rows side by side, in the copies too.
   bool fits() {
-    const auto cut = find_gpu_cut(x_, c_, instruction_.depth);
-    if (!cut || c_.row < 0 || c_.a.conditional || c_.b.conditional) return false;
+    const auto cut = find_gpu_cut(context_, product_, instruction_.depth);
+    if (!cut || product_.row < 0 || product_.a.conditional || product_.b.conditional) return false;
     cut_ = *cut;
-    const auto row = static_cast<std::size_t>(c_.row);
-    const auto a = make_gpu_operand(x_, c_, c_.a, row, cut_);
-    const auto b = make_gpu_operand(x_, c_, c_.b, c_.vector, cut_);
+    const auto row = static_cast<std::size_t>(product_.row);
+    const auto a = make_gpu_operand(context_, product_, product_.a, row, cut_);
+    const auto b = make_gpu_operand(context_, product_, product_.b, product_.vector, cut_);
     if (!a || !b) return false;
     operands_ = {*a, *b};
     if (size_bytes(instruction_.type) != 2) {
@@ -74,49 +74,50 @@ class GpuTensor {
         if (terms.size() != 1 || terms[0].axis != cut_ || terms[0].coefficient != 1) return false;
       }
     }
-    problem_ = {.row = s_.extent(row),
-                .column = s_.extent(c_.vector),
-                .reduce = s_.extent(cut_),
+    problem_ = {.row = stage_.extent(row),
+                .column = stage_.extent(product_.vector),
+                .reduce = stage_.extent(cut_),
                 .bytes = size_bytes(instruction_.type),
                 .depth = instruction_.depth,
-                .outer = outer_ < 0 ? 1 : s_.extent(static_cast<std::size_t>(outer_)),
-                .row_step = step_of(c_.a, c_.row),
-                .outer_step = step_of(c_.a, outer_),
-                .row_reach = reach_of(c_.a, c_.row),
-                .outer_reach = reach_of(c_.a, outer_),
-                .planes = gpu_planes(c_.a)};
-    for (const auto* axes : {&c_.batch, &c_.rows, &c_.columns}) {
-      for (const std::size_t i : *axes) problem_.batch *= s_.extent(i);
+                .outer = outer_ < 0 ? 1 : stage_.extent(static_cast<std::size_t>(outer_)),
+                .row_step = step_of(product_.a, product_.row),
+                .outer_step = step_of(product_.a, outer_),
+                .row_reach = reach_of(product_.a, product_.row),
+                .outer_reach = reach_of(product_.a, outer_),
+                .planes = gpu_planes(product_.a)};
+    for (const auto* axes : {&product_.batch, &product_.rows, &product_.columns}) {
+      for (const std::size_t i : *axes) problem_.batch *= stage_.extent(i);
     }
-    for (const std::size_t r : c_.reduce) problem_.taps *= r == cut_ ? 1 : s_.extent(r);
+    for (const std::size_t r : product_.reduce) problem_.taps *= r == cut_ ? 1 : stage_.extent(r);
     // Most of a tile would be empty.
     if (problem_.row < kLeastRows || problem_.column < kSide / 2 ||
         problem_.reduce < instruction_.depth)
       return false;
     const TensorTile least{.warp_rows = kSide, .warp_columns = kSide, .steps = instruction_.depth};
-    return refuse_tensor_tile(x_.target, problem_, least) == nullptr;
+    return refuse_tensor_tile(context_.target, problem_, least) == nullptr;
   }
 
   double cycles() const {  // of the best tile
-    return estimate_tensor_cycles(x_.target, problem_, choose_tensor_tile(x_.target, problem_));
+    return estimate_tensor_cycles(context_.target, problem_,
+                                  choose_tensor_tile(context_.target, problem_));
   }
 
   void run() {
     choose();
-    Writer& w = x_.writer;
-    sum_ = cut_gpu_sum(x_, c_, nest_, cut_, tile_.parts);
-    for (const GpuOperand& o : operands_) begin_gpu_copy(x_, o, sum_.inner);
+    Writer& w = context_.writer;
+    sum_ = cut_gpu_sum(context_, product_, nest_, cut_, tile_.parts);
+    for (const GpuOperand& o : operands_) begin_gpu_copy(context_, o, sum_.inner);
     write_launch();
     const std::string step = write_sums();
     for (const GpuOperand& o : operands_) write_copy(o, step);
     w.pragma(sum_.inner, step, problem_.planes > 1 ? "pipeline_pieces" : "pipeline", tile_.places);
-    x_.done[c_.stage] = true;
-    x_.done[nest_.stage] = true;
-    if (tile_.parts > 1) add_gpu_parts(x_, c_, nest_, sum_.part);
+    context_.done[product_.stage] = true;
+    context_.done[nest_.stage] = true;
+    if (tile_.parts > 1) add_gpu_parts(context_, product_, nest_, sum_.part);
   }
 
  private:
-  const std::string& name() const { return s_.op.name; }
+  const std::string& name() const { return stage_.op.name; }
 
   // Elements from one row to the next in their dimension of the operand.
   static std::int64_t step_of(const Access& a, int axis) {
@@ -136,29 +137,29 @@ class GpuTensor {
         return static_cast<int>(t.axis) == axis && t.coefficient != 0;
       });
       for (const IndexTerm& t : index.terms) {
-        if (moves && is_tap(t.axis)) out += std::abs(t.coefficient) * (s_.extent(t.axis) - 1);
+        if (moves && is_tap(t.axis)) out += std::abs(t.coefficient) * (stage_.extent(t.axis) - 1);
       }
     }
     return out;
   }
   // A reduce axis that is not cut into steps.
-  bool is_tap(std::size_t axis) const { return axis >= s_.rank() && axis != cut_; }
+  bool is_tap(std::size_t axis) const { return axis >= stage_.rank() && axis != cut_; }
 
   void choose() {
     TensorTile preferred;
-    if (!x_.chooser.listed(name(), "warp_rows"))
-      preferred = choose_tensor_tile(x_.target, problem_);
+    if (!context_.chooser.listed(name(), "warp_rows"))
+      preferred = choose_tensor_tile(context_.target, problem_);
     const std::int64_t depth = instruction_.depth;
     tile_ = {.steps = depth, .places = 2};
     const auto number = [&](const char* what, std::int64_t TensorTile::*field,
                             std::initializer_list<std::int64_t> values) {
-      tile_.*field = x_.chooser.number(
+      tile_.*field = context_.chooser.number(
           name(), what, DecisionKind::kThread, preferred.*field,
           [&] { return std::vector<std::int64_t>(values); },
           [&](std::int64_t n) {
             TensorTile t = tile_;
             t.*field = n;
-            return refuse_tensor_tile(x_.target, problem_, t);
+            return refuse_tensor_tile(context_.target, problem_, t);
           });
     };
     number("warp_rows", &TensorTile::warp_rows, {16, 32, 64, 128});
@@ -170,28 +171,29 @@ class GpuTensor {
     number("tensor_parts", &TensorTile::parts, {1, 2, 3, 4, 6, 8, 12, 16});
     if (outer_ >= 0) number("outer_warps", &TensorTile::outer_warps, {1, 2, 4, 7, 8});
     if (problem_.taps == 1) return;
-    tile_.whole_windows = x_.chooser.flag(name(), "whole_windows", DecisionKind::kCache,
-                                          preferred.whole_windows, [&](std::int64_t v) {
-                                            TensorTile t = tile_;
-                                            t.whole_windows = v == 1;
-                                            return refuse_tensor_tile(x_.target, problem_, t);
-                                          });
+    tile_.whole_windows =
+        context_.chooser.flag(name(), "whole_windows", DecisionKind::kCache,
+                              preferred.whole_windows, [&](std::int64_t v) {
+                                TensorTile t = tile_;
+                                t.whole_windows = v == 1;
+                                return refuse_tensor_tile(context_.target, problem_, t);
+                              });
   }
 
   std::string axis_of(std::size_t axis) const {
-    return tile_.parts > 1 ? s_.axis_name(axis) : h_.axis_name(nest_.axis[axis]);
+    return tile_.parts > 1 ? stage_.axis_name(axis) : nest_stage_.axis_name(nest_.axis[axis]);
   }
 
   // Blocks, then warps, then the threads of a warp, then what one of them holds.
   void write_launch() {
-    Writer& w = x_.writer;
-    Loops blocks = gpu_block_loops(x_, c_, nest_, sum_.part);
+    Writer& w = context_.writer;
+    Loops blocks = gpu_block_loops(context_, product_, nest_, sum_.part);
     const Loops row =
-        w.split(sum_.launch, axis_of(static_cast<std::size_t>(c_.row)),
+        w.split(sum_.launch, axis_of(static_cast<std::size_t>(product_.row)),
                 {tile_.row_warps, tile_.warp_rows / kSide, 2, 8}, schedule::Tail::kGuard);
     const Loops column =
-        w.split(sum_.launch, axis_of(c_.vector), {tile_.column_warps, tile_.warp_columns / 8, 4, 2},
-                schedule::Tail::kGuard);
+        w.split(sum_.launch, axis_of(product_.vector),
+                {tile_.column_warps, tile_.warp_columns / 8, 4, 2}, schedule::Tail::kGuard);
     Loops warps;
     if (outer_ >= 0) {
       const Loops outer = w.split(sum_.launch, axis_of(static_cast<std::size_t>(outer_)),
@@ -204,7 +206,7 @@ class GpuTensor {
     Loops order = blocks;
     order.insert(order.end(), warps.begin(), warps.end());
     order.insert(order.end(), {row[4], column[3], row[2], row[3]});
-    const Loops spread = gpu_spread_loops(x_, nest_, sum_.part);
+    const Loops spread = gpu_spread_loops(context_, nest_, sum_.part);
     order.insert(order.end(), spread.begin(), spread.end());
     order.insert(order.end(), {column[2], column[4]});
     w.reorder(sum_.launch, order);
@@ -221,17 +223,17 @@ class GpuTensor {
 
   // The sums of a warp, some steps at a time; returns the loop around those steps.
   std::string write_sums() {
-    Writer& w = x_.writer;
+    Writer& w = context_.writer;
     const std::int64_t depth = instruction_.depth;
     const Loops steps =
         w.split(sum_.inner, sum_.cut, {tile_.steps / depth, depth}, schedule::Tail::kGuard);
-    const Loops row = w.split(sum_.inner, s_.axis_name(static_cast<std::size_t>(c_.row)), {kSide},
-                              schedule::Tail::kGuard);
+    const Loops row = w.split(sum_.inner, stage_.axis_name(static_cast<std::size_t>(product_.row)),
+                              {kSide}, schedule::Tail::kGuard);
     const Loops column =
-        w.split(sum_.inner, s_.axis_name(c_.vector), {kSide}, schedule::Tail::kGuard);
+        w.split(sum_.inner, stage_.axis_name(product_.vector), {kSide}, schedule::Tail::kGuard);
     Loops taps;
-    for (const std::size_t r : c_.reduce) {
-      if (r != cut_) taps.push_back(s_.axis_name(r));
+    for (const std::size_t r : product_.reduce) {
+      if (r != cut_) taps.push_back(stage_.axis_name(r));
     }
     Loops outer = taps;
     outer.push_back(steps[0]);
@@ -240,8 +242,9 @@ class GpuTensor {
     order.push_back(steps[1]);
     Loops unrolled = {steps[1], row[0], column[0]};
     if (tile_.parts > 1) unrolled.push_back(sum_.part);
-    for (std::size_t i = 0; i < s_.rank(); ++i) {
-      if (i != c_.vector && static_cast<int>(i) != c_.row) unrolled.push_back(s_.axis_name(i));
+    for (std::size_t i = 0; i < stage_.rank(); ++i) {
+      if (i != product_.vector && static_cast<int>(i) != product_.row)
+        unrolled.push_back(stage_.axis_name(i));
     }
     order.insert(order.end(), unrolled.begin() + 3, unrolled.end());
     order.insert(order.end(), {row[0], column[0], row[1], column[1], steps[2]});
@@ -260,18 +263,18 @@ class GpuTensor {
     std::int64_t out = 1;
     for (const IndexTerm& t : a.indices[d].terms) {
       std::int64_t length = 1;
-      if (t.axis == c_.vector) length = tile_.columns();
-      if (static_cast<int>(t.axis) == c_.row) length = tile_.rows();
+      if (t.axis == product_.vector) length = tile_.columns();
+      if (static_cast<int>(t.axis) == product_.row) length = tile_.rows();
       if (static_cast<int>(t.axis) == outer_) length = tile_.outer_warps;
       if (t.axis == cut_) length = tile_.steps;
-      if (tile_.whole_windows && is_tap(t.axis)) length = s_.extent(t.axis);
+      if (tile_.whole_windows && is_tap(t.axis)) length = stage_.extent(t.axis);
       out += std::abs(t.coefficient) * (length - 1);
     }
     return std::min(out, std::max<std::int64_t>(1, a.buffer->shape[d]));
   }
 
   void write_copy(const GpuOperand& o, const std::string& step) {
-    Writer& w = x_.writer;
+    Writer& w = context_.writer;
     const Access& a = *o.access;
     const std::string stage = a.buffer->name + ".shared";
     w.compute_at(stage, sum_.inner, step);
@@ -290,14 +293,14 @@ class GpuTensor {
       w.storage_align(stage, static_cast<int>(row), 2 * most, most);
     }
     const std::int64_t lanes = gpu_copy_lanes(o, span(a, o.order.back()));
-    share_gpu_copy(w, stage, dims, elements, lanes, tile_.warps(), x_.target.gpu.warp);
+    share_gpu_copy(w, stage, dims, elements, lanes, tile_.warps(), context_.target.gpu.warp);
   }
 
-  Context& x_;
-  Contraction c_;
+  Context& context_;
+  Contraction product_;
   const Nest& nest_;
-  const Stage& s_;
-  const Stage& h_;
+  const Stage& stage_;
+  const Stage& nest_stage_;
   const Instruction& instruction_;
   int outer_ = -1;       // second axis of rows
   std::size_t cut_ = 0;  // reduce axis that goes through shared memory step by step
