@@ -54,7 +54,7 @@ bool lies_along(const Access& a, std::size_t axis) {
 
 class Matcher {
  public:
-  Matcher(const Context& context, std::size_t stage) : x_(context), stage_(stage) {}
+  Matcher(const Context& context, std::size_t stage) : context_(context), stage_(stage) {}
 
   std::optional<Attention> run() {
     if (!find_values() || !find_softmax() || !find_scores()) return std::nullopt;
@@ -62,11 +62,11 @@ class Matcher {
   }
 
  private:
-  const Analysis& analysis() const { return x_.analysis; }
+  const Analysis& analysis() const { return context_.analysis; }
 
   // The contraction with vectors along the last axis that its nest writes.
   bool match(std::size_t stage, const Nest& nest, Contraction* out) const {
-    const Stage& s = x_.stage(stage);
+    const Stage& s = context_.stage(stage);
     if (s.rank() < 2) return false;
     std::size_t vector = 0;
     for (std::size_t i = 0; i < s.rank(); ++i) {
@@ -81,17 +81,18 @@ class Matcher {
   }
 
   bool find_values() {
-    const Stage& s = x_.stage(stage_);
+    const Stage& s = context_.stage(stage_);
     if (!is_contraction(s)) return false;
     const auto nest = find_nest(analysis(), stage_, true);
-    out_.valued = nest && !x_.done[nest->stage] ? *nest : own_nest(s, stage_);
+    out_.valued = nest && !context_.done[nest->stage] ? *nest : own_nest(s, stage_);
     Contraction& c = out_.values;
     if (!match(stage_, out_.valued, &c) || !lies_along(c.b, c.vector)) return false;
     const int made = analysis().producer(c.a.buffer);
     if (made < 0) return false;
     out_.weights = static_cast<std::size_t>(made);
-    const Stage& p = x_.stage(out_.weights);
-    if (x_.done[out_.weights] || p.output || p.reduces() || p.users.size() != 1 || p.rank() < 2)
+    const Stage& p = context_.stage(out_.weights);
+    if (context_.done[out_.weights] || p.output || p.reduces() || p.users.size() != 1 ||
+        p.rank() < 2)
       return false;
     // Every dimension of the weights is one axis of the product.
     for (std::size_t d = 0; d < p.rank(); ++d) {
@@ -107,9 +108,9 @@ class Matcher {
 
   // The reductions over the keys that the weights need.
   bool find_softmax() {
-    const RowGroup group(x_, out_.weights);
+    const RowGroup group(context_, out_.weights);
     for (const std::size_t m : group.members()) {
-      const Stage& s = x_.stage(m);
+      const Stage& s = context_.stage(m);
       if (!s.reduces()) continue;
       const bool rows = group.map(m)[out_.row] >= 0 && group.map(m)[out_.key] < 0;
       if (!rows || s.op.reduce_axes.size() != 1 || s.op.reduce_axes[0].extent != keys())
@@ -119,7 +120,7 @@ class Matcher {
     return !out_.members.empty();
   }
 
-  std::int64_t keys() const { return x_.stage(out_.weights).extent(out_.key); }
+  std::int64_t keys() const { return context_.stage(out_.weights).extent(out_.key); }
 
   bool inside(std::size_t stage) const {
     return stage == out_.weights ||
@@ -128,7 +129,7 @@ class Matcher {
 
   // What the weights and all reductions read of one product, by row and key.
   bool find_scores() {
-    for (const Access& read : x_.stage(out_.weights).reads) {
+    for (const Access& read : context_.stage(out_.weights).reads) {
       const int made = analysis().producer(read.buffer);
       if (made < 0 || inside(static_cast<std::size_t>(made))) continue;
       if (dimension_of(read, static_cast<int>(out_.key)) !=
@@ -142,22 +143,22 @@ class Matcher {
   }
 
   bool take_scores(std::size_t stored, std::size_t row) {
-    const Stage& x = x_.stage(stored);
+    const Stage& x = context_.stage(stored);
     const bool used =
         std::all_of(x.users.begin(), x.users.end(), [&](std::size_t user) { return inside(user); });
-    if (x_.done[stored] || x.output || !used) return false;
+    if (context_.done[stored] || x.output || !used) return false;
     std::size_t product = stored;
     out_.scored = own_nest(x, stored);
     if (!is_contraction(x)) {
       if (x.reduces()) return false;
       const auto found = std::find_if(x.reads.begin(), x.reads.end(), [&](const Access& read) {
         const int made = analysis().producer(read.buffer);
-        return made >= 0 && is_contraction(x_.stage(static_cast<std::size_t>(made)));
+        return made >= 0 && is_contraction(context_.stage(static_cast<std::size_t>(made)));
       });
       if (found == x.reads.end()) return false;
       product = static_cast<std::size_t>(analysis().producer(found->buffer));
       const auto nest = find_nest(analysis(), product);
-      if (!nest || nest->stage != stored || x_.done[product]) return false;
+      if (!nest || nest->stage != stored || context_.done[product]) return false;
       out_.scored = *nest;
     }
     Contraction& c = out_.scores;
@@ -167,7 +168,7 @@ class Matcher {
            lies_along(c.a, c.reduce[0]) && lies_along(c.b, c.reduce[0]);
   }
 
-  const Context& x_;
+  const Context& context_;
   std::size_t stage_;
   Attention out_;
 };
@@ -175,8 +176,8 @@ class Matcher {
 class GpuAttention {
  public:
   GpuAttention(Context& context, const Attention& a)
-      : x_(context),
-        a_(a),
+      : context_(context),
+        attention_(a),
         score_(context.stage(a.scores.stage)),
         scored_(context.stage(a.scored.stage)),
         weight_(context.stage(a.weights)),
@@ -184,16 +185,16 @@ class GpuAttention {
         out_(context.stage(a.valued.stage)),
         tensor_(has_tensor_cores()) {}
 
-  std::int64_t keys() const { return weight_.extent(a_.key); }
-  std::int64_t head() const { return value_.extent(a_.values.vector); }
-  std::int64_t queries() const { return weight_.extent(a_.row); }
+  std::int64_t keys() const { return weight_.extent(attention_.key); }
+  std::int64_t head() const { return value_.extent(attention_.values.vector); }
+  std::int64_t queries() const { return weight_.extent(attention_.row); }
 
   // Of a block.
   std::int64_t shared_bytes(std::int64_t rows) const {
     const std::int64_t pitch = keys() + 2 * kSide;
     const std::int64_t element = size_bytes(weight_.dtype());
     const std::int64_t kept = rows * pitch * (size_bytes(scored_.dtype()) + element);
-    const std::int64_t sum = score_.extent(a_.scores.reduce[0]), pad = kCopyBytes / element;
+    const std::int64_t sum = score_.extent(attention_.scores.reduce[0]), pad = kCopyBytes / element;
     const std::int64_t values = steps_of(keys()) * (head() + kSide) +
                                 (copies_weights() ? rows * (steps_of(keys()) + pad) : 0);
     const std::int64_t operands =
@@ -214,14 +215,15 @@ class GpuAttention {
 
   bool fits() const {
     return (!tensor_ || queries() >= kSide) && shared_bytes(least_rows()) <= shared_limit() &&
-           warps_ * kWarp <= x_.target.gpu.block_threads;
+           warps_ * kWarp <= context_.target.gpu.block_threads;
   }
 
   void run() {
     choose();
-    Writer& w = x_.writer;
+    Writer& w = context_.writer;
     const std::string& weights = weight_.op.name;
-    const bool apart = a_.scored.stage != a_.scores.stage;  // the sums have an epilogue
+    const bool apart =
+        attention_.scored.stage != attention_.scores.stage;  // the sums have an epilogue
     inner_scores_ = apart ? score_.op.name : w.cache_write(score_.op.name, "local");
     scores_ = w.cache_write(scored_.op.name, "shared");
     w.compute_inline(scored_.op.name);
@@ -232,32 +234,34 @@ class GpuAttention {
       weights_ = w.cache_write(copied_, "shared");
     }
     launch_ = out_.op.name;
-    inner_values_ =
-        a_.valued.stage == a_.values.stage ? w.cache_write(launch_, "local") : value_.op.name;
+    inner_values_ = attention_.valued.stage == attention_.values.stage
+                        ? w.cache_write(launch_, "local")
+                        : value_.op.name;
     write_launch();
-    write_product(a_.values, value_, inner_values_, true);
+    write_product(attention_.values, value_, inner_values_, true);
     write_weights();
     write_scores();
-    write_product(a_.scores, score_, inner_scores_, false);
+    write_product(attention_.scores, score_, inner_scores_, false);
     for (const std::size_t s :
-         {a_.scores.stage, a_.scored.stage, a_.weights, a_.values.stage, a_.valued.stage})
-      x_.done[s] = true;
-    for (const std::size_t m : a_.members) x_.done[m] = true;
+         {attention_.scores.stage, attention_.scored.stage, attention_.weights,
+          attention_.values.stage, attention_.valued.stage})
+      context_.done[s] = true;
+    for (const std::size_t m : attention_.members) context_.done[m] = true;
   }
 
  private:
   bool has_tensor_cores() const {
-    const DType type = a_.scores.a.buffer->dtype;
-    if (type != a_.scores.b.buffer->dtype || type != weight_.dtype() ||
-        type != a_.values.b.buffer->dtype || size_bytes(type) != 2)
+    const DType type = attention_.scores.a.buffer->dtype;
+    if (type != attention_.scores.b.buffer->dtype || type != weight_.dtype() ||
+        type != attention_.values.b.buffer->dtype || size_bytes(type) != 2)
       return false;
-    const auto shapes = target::tensor_shapes(x_.target);
+    const auto shapes = target::tensor_shapes(context_.target);
     return std::any_of(shapes.begin(), shapes.end(), [&](const target::TensorShape& s) {
       return s.dtype == type && s.m == kSide && s.k == kSide;
     });
   }
 
-  std::int64_t shared_limit() const { return limits::gpu_shared_bytes(x_.target); }
+  std::int64_t shared_limit() const { return limits::gpu_shared_bytes(context_.target); }
   std::int64_t least_rows() const { return tensor_ ? kSide : kSide / 2; }
   // Tensor cores read whole steps: weights past the last key must be zeros, which copies have.
   bool copies_weights() const { return tensor_ && keys() % kSteps != 0; }
@@ -278,15 +282,15 @@ class GpuAttention {
 
   void choose() {
     std::int64_t others = 1;
-    for (const std::size_t i : a_.values.batch) others *= value_.extent(i);
-    for (const std::size_t i : a_.values.rows) others *= value_.extent(i);
+    for (const std::size_t i : attention_.values.batch) others *= value_.extent(i);
+    for (const std::size_t i : attention_.values.rows) others *= value_.extent(i);
     // Larger tiles read keys and values less often, as long as all multiprocessors have blocks.
     std::int64_t preferred = least_rows();
     const auto blocks = [&](std::int64_t rows) { return others * parts_of(queries(), rows); };
-    while (preferred < 32 && 3 * blocks(2 * preferred) >= std::int64_t{2} * x_.target.cores &&
+    while (preferred < 32 && 3 * blocks(2 * preferred) >= std::int64_t{2} * context_.target.cores &&
            shared_bytes(2 * preferred) <= shared_limit() / 2)
       preferred *= 2;
-    rows_ = x_.chooser.number(
+    rows_ = context_.chooser.number(
         launch_name(), "queries", DecisionKind::kThread, preferred,
         [&] {
           return tensor_ ? std::vector<std::int64_t>{16, 32, 64}
@@ -297,7 +301,7 @@ class GpuAttention {
                      ? "more than the shared memory of a block"
                      : nullptr;
         });
-    const std::int64_t each = parts_of(blocks(rows_), std::max(1, x_.target.cores));
+    const std::int64_t each = parts_of(blocks(rows_), std::max(1, context_.target.cores));
     few_ = each <= 2;
     if (shared_bytes(rows_) > shared_limit() / each) few_ = false;
   }
@@ -309,7 +313,7 @@ class GpuAttention {
 
   // Threads of a tile in warps: bound to y and x, the innermost loop of which is returned.
   std::string bind(const std::string& stage, const Loops& loops) {
-    Writer& w = x_.writer;
+    Writer& w = context_.writer;
     const Loops parts = w.split(stage, w.fuse(stage, loops), {kWarp}, schedule::Tail::kGuard);
     w.annotate(stage, parts[0], schedule::Annotation::kThreadY);
     w.annotate(stage, parts[1], schedule::Annotation::kThreadX);
@@ -324,7 +328,7 @@ class GpuAttention {
   std::string write_tile(const std::string& stage, Loops outer, const std::string& row,
                          const std::string& column, const Tile& tile, bool blocks,
                          const Loops& spread = {}) {
-    Writer& w = x_.writer;
+    Writer& w = context_.writer;
     Loops order, threads;
     std::string sums;
     if (tensor_) {
@@ -392,12 +396,13 @@ class GpuAttention {
   }
 
   void write_launch() {
-    Loops blocks = gpu_block_loops(x_, a_.values, a_.valued, "");
-    const auto axis = [&](std::size_t i) { return out_.axis_name(a_.valued.axis[i]); };
-    const std::string sums = write_tile(
-        launch_, blocks, axis(static_cast<std::size_t>(a_.values.row)), axis(a_.values.vector),
-        values_tile(), true, gpu_spread_loops(x_, a_.valued, ""));
-    x_.writer.compute_at(inner_values_, launch_, sums);
+    Loops blocks = gpu_block_loops(context_, attention_.values, attention_.valued, "");
+    const auto axis = [&](std::size_t i) { return out_.axis_name(attention_.valued.axis[i]); };
+    const std::string sums =
+        write_tile(launch_, blocks, axis(static_cast<std::size_t>(attention_.values.row)),
+                   axis(attention_.values.vector), values_tile(), true,
+                   gpu_spread_loops(context_, attention_.valued, ""));
+    context_.writer.compute_at(inner_values_, launch_, sums);
   }
 
   // Other axes of a stage: of one iteration in every block.
@@ -411,13 +416,13 @@ class GpuAttention {
 
   void write_scores() {
     const Stage& s = scored_;
-    const std::size_t row = a_.scored.axis[static_cast<std::size_t>(a_.scores.row)];
-    const std::size_t key = a_.scored.axis[a_.scores.vector];
-    x_.writer.compute_at(scores_, launch_, block_);
+    const std::size_t row = attention_.scored.axis[static_cast<std::size_t>(attention_.scores.row)];
+    const std::size_t key = attention_.scored.axis[attention_.scores.vector];
+    context_.writer.compute_at(scores_, launch_, block_);
     const std::string sums = write_tile(scores_, others(s, row, key), s.axis_name(row),
                                         s.axis_name(key), scores_tile(), false);
     align(scores_, s.rank(), s.dtype());
-    x_.writer.compute_at(inner_scores_, scores_, sums);
+    context_.writer.compute_at(inner_scores_, scores_, sums);
   }
 
   // Rows begin in different banks, at a multiple of 16 bytes.
@@ -426,20 +431,22 @@ class GpuAttention {
     if (dim < 0) return;
     const std::int64_t most = kCopyBytes / size_bytes(type);
     if (tensor_ && size_bytes(type) == 2) {
-      x_.writer.storage_align(stage, dim, 2 * most, most);
+      context_.writer.storage_align(stage, dim, 2 * most, most);
     } else {
-      x_.writer.storage_align(stage, dim, kWarp, most);
+      context_.writer.storage_align(stage, dim, kWarp, most);
     }
   }
 
   // A warp has a row: its reductions, then its weights.
   void write_weights() {
-    Writer& w = x_.writer;
+    Writer& w = context_.writer;
     const Stage& s = weight_;
     w.compute_at(weights_, launch_, block_);
-    const Loops row = w.split(weights_, s.axis_name(a_.row), {warps_}, schedule::Tail::kGuard);
-    const Loops key = w.split(weights_, s.axis_name(a_.key), {kWarp}, schedule::Tail::kGuard);
-    Loops order = others(s, a_.row, a_.key);
+    const Loops row =
+        w.split(weights_, s.axis_name(attention_.row), {warps_}, schedule::Tail::kGuard);
+    const Loops key =
+        w.split(weights_, s.axis_name(attention_.key), {kWarp}, schedule::Tail::kGuard);
+    Loops order = others(s, attention_.row, attention_.key);
     append(&order, {row[0], row[1], key[0], key[1]});
     w.reorder(weights_, order);
     w.annotate(weights_, row[1], schedule::Annotation::kThreadY);
@@ -448,8 +455,8 @@ class GpuAttention {
     if (few) w.unroll(weights_, key[0]);
     if (few && few_ && tensor_ && rows_ <= kUnrolledRows * warps_) w.unroll(weights_, row[0]);
     align(weights_, s.rank(), s.dtype());
-    for (const std::size_t m : a_.members) {
-      const Stage& r = x_.stage(m);
+    for (const std::size_t m : attention_.members) {
+      const Stage& r = context_.stage(m);
       const std::string& name = r.op.name;
       w.compute_at(name, weights_, row[1]);
       const Loops parts = w.split(name, r.axis_name(r.rank()), {kWarp}, schedule::Tail::kGuard);
@@ -460,7 +467,7 @@ class GpuAttention {
 
   // Sums of a thread or a warp, some steps at a time, and the copies of the operands.
   void write_product(const Contraction& c, const Stage& s, const std::string& inner, bool values) {
-    Writer& w = x_.writer;
+    Writer& w = context_.writer;
     const std::string &cut = s.axis_name(c.reduce[0]), &column = s.axis_name(c.vector);
     const std::string& row = s.axis_name(static_cast<std::size_t>(c.row));
     const bool copies = values && !copied_.empty();
@@ -516,7 +523,7 @@ class GpuAttention {
 
   void write_copy(const std::string& stage, const Loops& dims, const std::string& inner,
                   const std::string& step, DType type, std::int64_t lanes) {
-    Writer& w = x_.writer;
+    Writer& w = context_.writer;
     w.compute_at(stage, inner, step);
     align(stage, dims.size(), type);
     std::vector<std::int64_t> lengths = {warps_, kWarp};
@@ -528,8 +535,8 @@ class GpuAttention {
     if (lanes > 1) w.vectorize(stage, parts[3]);
   }
 
-  Context& x_;
-  const Attention& a_;
+  Context& context_;
+  const Attention& attention_;
   const Stage &score_, &scored_, &weight_, &value_, &out_;
   bool tensor_;
   std::int64_t warps_ = 4, rows_ = kSide;

@@ -24,41 +24,41 @@ std::int64_t taps_of(const Stage& s) {
 class GpuColumns {
  public:
   GpuColumns(Context& context, std::size_t stage, Nest nest)
-      : x_(context),
-        s_(context.stage(stage)),
-        h_(context.stage(nest.stage)),
+      : context_(context),
+        sum_stage_(context.stage(stage)),
+        nest_stage_(context.stage(nest.stage)),
         stage_(stage),
         nest_(std::move(nest)),
         self_(nest_.stage == stage),
-        taps_(taps_of(s_)) {}
+        taps_(taps_of(sum_stage_)) {}
 
   void run() {
     choose();
     order_constants();
-    Writer& w = x_.writer;
-    inner_ = self_ ? w.cache_write(s_.op.name, "local") : s_.op.name;
+    Writer& w = context_.writer;
+    inner_ = self_ ? w.cache_write(sum_stage_.op.name, "local") : sum_stage_.op.name;
     write_launch();
     write_sums();
-    x_.done[stage_] = true;
-    x_.done[nest_.stage] = true;
+    context_.done[stage_] = true;
+    context_.done[nest_.stage] = true;
   }
 
  private:
-  const std::string& name() const { return s_.op.name; }
-  std::size_t last() const { return h_.rank() - 1; }
+  const std::string& name() const { return sum_stage_.op.name; }
+  std::size_t last() const { return nest_stage_.rank() - 1; }
   std::int64_t most_threads() const {
-    return std::max<std::int64_t>(1, x_.target.gpu.block_threads);
+    return std::max<std::int64_t>(1, context_.target.gpu.block_threads);
   }
 
   void choose() {
-    const std::int64_t wide = kAccessBytes / size_bytes(h_.dtype());
-    const auto outputs = static_cast<std::int64_t>(s_.elements());
-    const std::int64_t busy = kBusyThreads * std::max(1, x_.target.cores);
+    const std::int64_t wide = kAccessBytes / size_bytes(nest_stage_.dtype());
+    const auto outputs = static_cast<std::int64_t>(sum_stage_.elements());
+    const std::int64_t busy = kBusyThreads * std::max(1, context_.target.cores);
     // Taps that a thread adds up one after the other.
     std::int64_t sharing = 1;
     while (outputs * sharing < busy && 8 * sharing <= taps_ && 2 * sharing * kColumns <= 512)
       sharing *= 2;
-    sharers_ = x_.chooser.number(
+    sharers_ = context_.chooser.number(
         name(), "sharers", DecisionKind::kThread, sharing,
         [] {
           return std::vector<std::int64_t>{1, 2, 4, 8, 16};
@@ -72,19 +72,19 @@ class GpuColumns {
       threads_ = kColumns;
       return;
     }
-    const bool vectors = h_.extent(last()) % wide == 0 && outputs / wide >= busy / 8;
-    lanes_ = x_.chooser.number(
+    const bool vectors = nest_stage_.extent(last()) % wide == 0 && outputs / wide >= busy / 8;
+    lanes_ = context_.chooser.number(
         name(), "lanes", DecisionKind::kVector, vectors ? wide : 1,
         [] {
           return std::vector<std::int64_t>{1, 2, 4};
         },
         [&](std::int64_t n) {
-          return n > 1 && h_.extent(last()) % n != 0 ? "not whole vectors" : nullptr;
+          return n > 1 && nest_stage_.extent(last()) % n != 0 ? "not whole vectors" : nullptr;
         });
-    const std::int64_t positions = h_.rank() > 1 ? h_.extent(last() - 1) : 1;
+    const std::int64_t positions = nest_stage_.rank() > 1 ? nest_stage_.extent(last() - 1) : 1;
     if (positions > 1) {
       const bool many = outputs / lanes_ >= 8 * busy && taps_ > 1;
-      strip_ = x_.chooser.number(
+      strip_ = context_.chooser.number(
           name(), "strip", DecisionKind::kTile, many && positions % 2 == 0 ? 2 : 1,
           [] {
             return std::vector<std::int64_t>{1, 2, 4};
@@ -93,23 +93,23 @@ class GpuColumns {
             return n > 1 && n > positions ? "more than the axis has" : nullptr;
           });
     }
-    threads_ = x_.chooser.number(name(), "threads", DecisionKind::kThread,
-                                 std::min<std::int64_t>(128, most_threads()), [&] {
-                                   std::vector<std::int64_t> out;
-                                   for (const std::int64_t t : {32, 64, 128, 256, 512})
-                                     if (t <= most_threads()) out.push_back(t);
-                                   return out;
-                                 });
+    threads_ = context_.chooser.number(name(), "threads", DecisionKind::kThread,
+                                       std::min<std::int64_t>(128, most_threads()), [&] {
+                                         std::vector<std::int64_t> out;
+                                         for (const std::int64_t t : {32, 64, 128, 256, 512})
+                                           if (t <= most_threads()) out.push_back(t);
+                                         return out;
+                                       });
   }
 
   // Weights lie along the vectors.
   void order_constants() {
     if (lanes_ == 1 || !self_axis_is_last()) return;
-    for (const Access& read : s_.reads) {
-      if (!x_.analysis.constant(read.buffer) || read.indices.empty()) continue;
+    for (const Access& read : sum_stage_.reads) {
+      if (!context_.analysis.constant(read.buffer) || read.indices.empty()) continue;
       std::size_t along = read.indices.size();
       for (std::size_t d = 0; d < read.indices.size(); ++d) {
-        if (read.indices[d].single_axis() == static_cast<int>(s_.rank() - 1)) along = d;
+        if (read.indices[d].single_axis() == static_cast<int>(sum_stage_.rank() - 1)) along = d;
       }
       if (along + 1 >= read.indices.size()) continue;
       schedule::Layout layout;
@@ -117,24 +117,24 @@ class GpuColumns {
         if (d != along) layout.push_back({.dim = static_cast<int>(d)});
       }
       layout.push_back({.dim = static_cast<int>(along)});
-      x_.writer.layout(read.buffer->name, layout);
+      context_.writer.layout(read.buffer->name, layout);
     }
   }
   bool self_axis_is_last() const { return nest_.axis.back() == last(); }
 
   void write_launch() {
-    Writer& w = x_.writer;
-    const std::string& launch = h_.op.name;
+    Writer& w = context_.writer;
+    const std::string& launch = nest_stage_.op.name;
     Loops outer, inner, units;
-    for (std::size_t i = 0; i < h_.rank(); ++i) {
+    for (std::size_t i = 0; i < nest_stage_.rank(); ++i) {
       const bool lane = i == last() && lanes_ > 1, strip = i + 1 == last() && strip_ > 1;
-      const std::string& axis = h_.axis_name(i);
+      const std::string& axis = nest_stage_.axis_name(i);
       if (lane || strip) {
         const Loops parts = w.split(launch, axis, {lane ? lanes_ : strip_}, schedule::Tail::kGuard);
         outer.push_back(parts[0]);
         inner.push_back(parts[1]);
         lane ? w.vectorize(launch, parts[1]) : w.unroll(launch, parts[1]);
-      } else if (h_.extent(i) > 1 || (i == last() && outer.empty())) {
+      } else if (nest_stage_.extent(i) > 1 || (i == last() && outer.empty())) {
         outer.push_back(axis);
       } else {
         units.push_back(axis);
@@ -151,10 +151,11 @@ class GpuColumns {
   }
 
   void write_sums() {
-    Writer& w = x_.writer;
+    Writer& w = context_.writer;
     Loops axes, taps;
-    for (std::size_t i = 0; i < s_.rank(); ++i) axes.push_back(s_.axis_name(i));
-    for (std::size_t i = s_.rank(); i < s_.axis_count(); ++i) taps.push_back(s_.axis_name(i));
+    for (std::size_t i = 0; i < sum_stage_.rank(); ++i) axes.push_back(sum_stage_.axis_name(i));
+    for (std::size_t i = sum_stage_.rank(); i < sum_stage_.axis_count(); ++i)
+      taps.push_back(sum_stage_.axis_name(i));
     if (sharers_ > 1) {
       const Loops parts = w.split(inner_, w.fuse(inner_, taps), {sharers_}, schedule::Tail::kGuard);
       w.annotate(inner_, parts[1], schedule::Annotation::kThreadY);
@@ -165,7 +166,7 @@ class GpuColumns {
     w.reorder(inner_, order);
     std::int64_t body = lanes_ * strip_;
     for (std::size_t i = taps.size(); i-- > 0;) {
-      body *= s_.extent(s_.rank() + i);
+      body *= sum_stage_.extent(sum_stage_.rank() + i);
       if (body <= limits::kGpuColumnBody) w.unroll(inner_, taps[i]);
     }
     for (std::size_t i = 0; i < axes.size(); ++i) {
@@ -177,9 +178,9 @@ class GpuColumns {
     }
   }
 
-  Context& x_;
-  const Stage& s_;
-  const Stage& h_;
+  Context& context_;
+  const Stage& sum_stage_;
+  const Stage& nest_stage_;
   std::size_t stage_;
   Nest nest_;
   bool self_;

@@ -36,8 +36,8 @@ class GpuRows {
   // `members` reduce to one element for each element of the `rows` axes of the nest.
   GpuRows(Context& context, std::size_t nest, std::vector<std::size_t> members,
           std::vector<std::size_t> rows)
-      : x_(context),
-        h_(context.stage(nest)),
+      : context_(context),
+        nest_stage_(context.stage(nest)),
         nest_(nest),
         members_(std::move(members)),
         rows_(std::move(rows)) {}
@@ -45,15 +45,15 @@ class GpuRows {
   void run() {
     choose();
     write_nest();
-    for (const std::size_t m : members_) write_member(x_.stage(m));
-    x_.done[nest_] = true;
-    for (const std::size_t m : members_) x_.done[m] = true;
+    for (const std::size_t m : members_) write_member(context_.stage(m));
+    context_.done[nest_] = true;
+    for (const std::size_t m : members_) context_.done[m] = true;
   }
 
  private:
-  const std::string& name() const { return h_.op.name; }
+  const std::string& name() const { return nest_stage_.op.name; }
   std::int64_t most_threads() const {
-    return std::max<std::int64_t>(1, x_.target.gpu.block_threads);
+    return std::max<std::int64_t>(1, context_.target.gpu.block_threads);
   }
 
   // Elements side by side that a thread takes at once.
@@ -61,19 +61,20 @@ class GpuRows {
 
   void choose() {
     std::int64_t rows = 1, length = 1;
-    for (const std::size_t r : rows_) rows *= h_.extent(r);
-    for (const std::size_t m : members_) length = std::max(length, row_length(x_.stage(m)));
-    if (h_.reduces()) length = std::max(length, row_length(h_));
-    const Stage& first = members_.empty() ? h_ : x_.stage(members_.front());
+    for (const std::size_t r : rows_) rows *= nest_stage_.extent(r);
+    for (const std::size_t m : members_) length = std::max(length, row_length(context_.stage(m)));
+    if (nest_stage_.reduces()) length = std::max(length, row_length(nest_stage_));
+    const Stage& first = members_.empty() ? nest_stage_ : context_.stage(members_.front());
     const std::int64_t wide =
-        kAccessBytes / size_bytes(first.reads.empty() ? h_.dtype() : first.reads[0].buffer->dtype);
-    lanes_ = x_.chooser.number(name(), "row_lanes", DecisionKind::kVector,
-                               std::max<std::int64_t>(1, wide), [] {
-                                 return std::vector<std::int64_t>{1, 2, 4, 8};
-                               });
+        kAccessBytes /
+        size_bytes(first.reads.empty() ? nest_stage_.dtype() : first.reads[0].buffer->dtype);
+    lanes_ = context_.chooser.number(name(), "row_lanes", DecisionKind::kVector,
+                                     std::max<std::int64_t>(1, wide), [] {
+                                       return std::vector<std::int64_t>{1, 2, 4, 8};
+                                     });
     // Enough threads to keep all multiprocessors busy, no more than the row has work for.
-    const std::int64_t warp = x_.target.gpu.warp;
-    const std::int64_t busy = kBusyThreads * std::max(1, x_.target.cores);
+    const std::int64_t warp = context_.target.gpu.warp;
+    const std::int64_t busy = kBusyThreads * std::max(1, context_.target.cores);
     std::int64_t preferred = std::min(warp, most_threads());
     while (2 * preferred <= std::min<std::int64_t>(16 * warp, most_threads()) &&
            ((rows * preferred < busy && 2 * preferred * lanes_ <= length) ||
@@ -83,20 +84,21 @@ class GpuRows {
     const std::int64_t once = length / std::max<std::int64_t>(1, wide);
     const bool exact =
         once > 0 && once * wide == length && once % warp == 0 && once <= kOnceWarps * warp;
-    if (exact && rows < std::int64_t{2} * x_.target.cores)
+    if (exact && rows < std::int64_t{2} * context_.target.cores)
       preferred = std::min(once, most_threads());
-    threads_ = x_.chooser.number(name(), "row_threads", DecisionKind::kThread, preferred, [&] {
-      std::vector<std::int64_t> out;
-      if (exact && once <= most_threads()) out.push_back(once);
-      for (std::int64_t t = warp / 4; t <= std::min<std::int64_t>(16 * warp, most_threads());
-           t *= 2)
-        if (t > 0 && (out.empty() || t != out.front())) out.push_back(t);
-      return out;
-    });
+    threads_ =
+        context_.chooser.number(name(), "row_threads", DecisionKind::kThread, preferred, [&] {
+          std::vector<std::int64_t> out;
+          if (exact && once <= most_threads()) out.push_back(once);
+          for (std::int64_t t = warp / 4; t <= std::min<std::int64_t>(16 * warp, most_threads());
+               t *= 2)
+            if (t > 0 && (out.empty() || t != out.front())) out.push_back(t);
+          return out;
+        });
     const std::int64_t side = std::max<std::int64_t>(1, std::int64_t{4} * warp / threads_);
-    block_rows_ = x_.chooser.number(
+    block_rows_ = context_.chooser.number(
         name(), "block_rows", DecisionKind::kThread,
-        rows < std::int64_t{2} * x_.target.cores ? 1 : side,
+        rows < std::int64_t{2} * context_.target.cores ? 1 : side,
         [] {
           return std::vector<std::int64_t>{1, 2, 4, 8};
         },
@@ -106,18 +108,18 @@ class GpuRows {
   }
 
   void write_nest() {
-    Writer& w = x_.writer;
-    const auto [rows, units] = gpu_loops(h_, rows_);
+    Writer& w = context_.writer;
+    const auto [rows, units] = gpu_loops(nest_stage_, rows_);
     Loops rest;
     std::int64_t length = 1, last = 1;
-    for (std::size_t i = 0; i < h_.rank(); ++i) {
+    for (std::size_t i = 0; i < nest_stage_.rank(); ++i) {
       if (std::find(rows_.begin(), rows_.end(), i) != rows_.end()) continue;
-      rest.push_back(h_.axis_name(i));
-      length *= last = h_.extent(i);
+      rest.push_back(nest_stage_.axis_name(i));
+      length *= last = nest_stage_.extent(i);
     }
-    for (std::size_t i = h_.rank(); i < h_.axis_count(); ++i) {
-      rest.push_back(h_.axis_name(i));
-      length *= last = h_.extent(i);
+    for (std::size_t i = nest_stage_.rank(); i < nest_stage_.axis_count(); ++i) {
+      rest.push_back(nest_stage_.axis_name(i));
+      length *= last = nest_stage_.extent(i);
     }
     std::string lane;
     if (!rest.empty() && lanes_of(last) > 1) {
@@ -135,13 +137,13 @@ class GpuRows {
     if (block_rows_ > 1) w.annotate(name(), row[1], schedule::Annotation::kThreadY);
     row_ = row[1];
     if (rest.empty()) return;
-    share(name(), rest, lane, length, !h_.reduces());
+    share(name(), rest, lane, length, !nest_stage_.reduces());
   }
 
   // Binds the loops of a row: rounds, threads, and lanes inside.
   void share(const std::string& stage, const Loops& loops, const std::string& lane,
              std::int64_t length, bool vectors) {
-    Writer& w = x_.writer;
+    Writer& w = context_.writer;
     const Loops parts = w.split(stage, w.fuse(stage, loops), {threads_}, schedule::Tail::kGuard);
     w.annotate(stage, parts[1], schedule::Annotation::kThreadX);
     if (length <= limits::kGpuRowRounds * threads_ * lanes_) w.unroll(stage, parts[0]);
@@ -154,7 +156,7 @@ class GpuRows {
   }
 
   void write_member(const Stage& s) {
-    Writer& w = x_.writer;
+    Writer& w = context_.writer;
     const std::string& stage = s.op.name;
     w.compute_at(stage, name(), row_);
     Loops loops;
@@ -168,8 +170,8 @@ class GpuRows {
     share(stage, loops, lane, row_length(s), false);
   }
 
-  Context& x_;
-  const Stage& h_;
+  Context& context_;
+  const Stage& nest_stage_;
   std::size_t nest_;
   std::vector<std::size_t> members_, rows_;
   std::int64_t lanes_ = 1, threads_ = 32, block_rows_ = 1;
