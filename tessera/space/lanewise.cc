@@ -59,9 +59,9 @@ LaneTile preferred_tile(const Stage& s, std::size_t last, std::int64_t taps,
 class LaneWriter {
  public:
   LaneWriter(Context& context, std::size_t stage, Nest nest, std::size_t last)
-      : x_(context),
-        s_(context.stage(stage)),
-        h_(context.stage(nest.stage)),
+      : context_(context),
+        stage_(context.stage(stage)),
+        nest_stage_(context.stage(nest.stage)),
         nest_(std::move(nest)),
         last_(last),
         self_(nest_.stage == stage),
@@ -70,16 +70,16 @@ class LaneWriter {
   void run() {
     const LaneTile tile = choose_tile();
     layout_weights();
-    Writer& w = x_.writer;
-    const std::string& name = h_.op.name;
+    Writer& w = context_.writer;
+    const std::string& name = nest_stage_.op.name;
     std::vector<OuterLoop> outer;
     Loops inner;
-    for (std::size_t i = 0; i < h_.rank(); ++i) {
+    for (std::size_t i = 0; i < nest_stage_.rank(); ++i) {
       const std::size_t axis = own_axis(i);
-      const std::string& loop = h_.axis_name(i);
-      const std::int64_t extent = h_.extent(i);
+      const std::string& loop = nest_stage_.axis_name(i);
+      const std::int64_t extent = nest_stage_.extent(i);
       std::int64_t length = 0;
-      if (axis == last_) length = at_most(tile.vectors * x_.lanes(s_.dtype()), extent);
+      if (axis == last_) length = at_most(tile.vectors * context_.lanes(stage_.dtype()), extent);
       if (last_ >= 1 && axis == last_ - 1 && tile.inner > 1) length = tile.inner;
       if (last_ >= 2 && axis == last_ - 2 && tile.outer > 1) length = tile.outer;
       if (length == 0) {
@@ -109,27 +109,30 @@ class LaneWriter {
     order.insert(order.end(), inner.begin(), inner.end());
     w.reorder(name, order);
     annotate(name, inner);
-    const Sharing sharing = choose_sharing(x_, s_.op.name, s_.iterations() * (2 + s_.cost));
-    outer = share_out(x_, name, sharing, outer, outer.size());
+    const Sharing sharing =
+        choose_sharing(context_, stage_.op.name, stage_.iterations() * (2 + stage_.cost));
+    outer = share_out(context_, name, sharing, outer, outer.size());
     if (!self_) attach(outer.back().name);
     if (tile.unroll_taps) {
-      for (const te::Axis& a : s_.op.reduce_axes) w.unroll(s_.op.name, a.var.as<ir::Var>()->name);
+      for (const te::Axis& a : stage_.op.reduce_axes)
+        w.unroll(stage_.op.name, a.var.as<ir::Var>()->name);
     }
-    x_.done[nest_.stage] = true;
+    context_.done[nest_.stage] = true;
   }
 
  private:
   std::int64_t taps() const {
     std::int64_t out = 1;
-    for (const te::Axis& a : s_.op.reduce_axes) out *= std::min<std::int64_t>(a.extent, 1 << 20);
+    for (const te::Axis& a : stage_.op.reduce_axes)
+      out *= std::min<std::int64_t>(a.extent, 1 << 20);
     return out;
   }
 
   LaneTile choose_tile() {
-    const std::string& name = s_.op.name;
-    Chooser& chooser = x_.chooser;
-    LaneTile tile = preferred_tile(s_, last_, taps(), x_.target, by_rows_);
-    const std::int64_t lanes = x_.lanes(s_.dtype());
+    const std::string& name = stage_.op.name;
+    Chooser& chooser = context_.chooser;
+    LaneTile tile = preferred_tile(stage_, last_, taps(), context_.target, by_rows_);
+    const std::int64_t lanes = context_.lanes(stage_.dtype());
     const auto up_to = [](std::int64_t most) {
       std::vector<std::int64_t> out;
       for (const std::int64_t n : {1, 2, 3, 4, 6, 8}) {
@@ -139,7 +142,8 @@ class LaneWriter {
     };
     // The sums stay in registers; windows can always be left as loops.
     const auto fits = [&](std::int64_t sums, std::int64_t taps) -> const char* {
-      if (!limits::fits_registers_beside(x_.target, sums, 2)) return "more sums than registers";
+      if (!limits::fits_registers_beside(context_.target, sums, 2))
+        return "more sums than registers";
       const std::int64_t most =
           conditional() ? limits::kConditionalWindowBody : limits::kWindowBody;
       return sums * taps > most ? "too many operations in one body" : nullptr;
@@ -147,19 +151,20 @@ class LaneWriter {
     tile.vectors = chooser.number(
         name, "vectors", DecisionKind::kVector, tile.vectors,
         [&] {
-          return up_to(std::min(parts_of(s_.extent(last_), lanes), schedule::kMaxVector / lanes));
+          return up_to(
+              std::min(parts_of(stage_.extent(last_), lanes), schedule::kMaxVector / lanes));
         },
         [&](std::int64_t n) { return fits(n, 1); });
     if (last_ >= 1) {
       tile.inner = chooser.number(
           name, "tile_columns", DecisionKind::kTile, tile.inner,
-          [&] { return up_to(s_.extent(last_ - 1)); },
+          [&] { return up_to(stage_.extent(last_ - 1)); },
           [&](std::int64_t n) { return fits(n * tile.vectors, 1); });
     }
     if (last_ >= 2 && !by_rows_) {
       tile.outer = chooser.number(
           name, "tile_rows", DecisionKind::kTile, tile.outer,
-          [&] { return up_to(s_.extent(last_ - 2)); },
+          [&] { return up_to(stage_.extent(last_ - 2)); },
           [&](std::int64_t n) { return fits(n * tile.inner * tile.vectors, 1); });
     }
     const std::int64_t sums = tile.inner * tile.outer * tile.vectors;
@@ -169,7 +174,7 @@ class LaneWriter {
                        [&](std::int64_t value) { return fits(sums, value == 1 ? taps() : 1); });
     }
     tile.lanes_first = tile.unroll_taps && lanes_first();
-    if (!conditional() && s_.extent(last_) > lanes)
+    if (!conditional() && stage_.extent(last_) > lanes)
       tile.lanes_first = chooser.flag(name, "lanes_first", DecisionKind::kOrder, tile.lanes_first);
     tile.block = choose_lane_block(tile);
     return tile;
@@ -178,26 +183,26 @@ class LaneWriter {
   // Windows overlap from one row of tiles to the next: a block of lanes that keeps those rows in
   // L1.
   std::int64_t choose_lane_block(const LaneTile& tile) {
-    const std::int64_t length = tile.vectors * x_.lanes(s_.dtype());
-    const std::int64_t tiles = parts_of(s_.extent(last_), length);
+    const std::int64_t length = tile.vectors * context_.lanes(stage_.dtype());
+    const std::int64_t tiles = parts_of(stage_.extent(last_), length);
     if (tile.lanes_first || last_ < 2 || !tile.unroll_taps || tiles < 2) return 0;
-    return x_.chooser.number(s_.op.name, "lane_block", DecisionKind::kTile,
-                             preferred_lane_block(tile, length, tiles), [&] {
-                               std::vector<std::int64_t> out = {0};
-                               for (const std::int64_t n : {1, 2, 3, 4, 6, 8, 12, 16}) {
-                                 if (n < tiles) out.push_back(n);
-                               }
-                               return out;
-                             });
+    return context_.chooser.number(stage_.op.name, "lane_block", DecisionKind::kTile,
+                                   preferred_lane_block(tile, length, tiles), [&] {
+                                     std::vector<std::int64_t> out = {0};
+                                     for (const std::int64_t n : {1, 2, 3, 4, 6, 8, 12, 16}) {
+                                       if (n < tiles) out.push_back(n);
+                                     }
+                                     return out;
+                                   });
   }
 
   // Whole blocks of at least two lines; a little more than L1 holds if nothing less comes out even.
   std::int64_t preferred_lane_block(const LaneTile& tile, std::int64_t length,
                                     std::int64_t tiles) const {
-    if (s_.extent(last_) % length != 0) return 0;
+    if (stage_.extent(last_) % length != 0) return 0;
     const double pixels = window_pixels(tile);
-    const auto bytes = static_cast<double>(length * size_bytes(s_.dtype()));
-    const double fit = static_cast<double>(x_.l1_bytes()) / (pixels * bytes);
+    const auto bytes = static_cast<double>(length * size_bytes(stage_.dtype()));
+    const double fit = static_cast<double>(context_.l1_bytes()) / (pixels * bytes);
     if (static_cast<double>(tiles) <= fit) return 0;
     std::int64_t best = 0;
     for (std::int64_t n = 1; n < tiles; ++n) {
@@ -212,16 +217,16 @@ class LaneWriter {
   // Pixels that a row of tiles reads and writes, and the taps.
   double window_pixels(const LaneTile& tile) const {
     double rows = static_cast<double>(tile.outer),
-           columns = static_cast<double>(s_.extent(last_ - 1));
+           columns = static_cast<double>(stage_.extent(last_ - 1));
     const double written = rows * columns;
-    for (const Access& r : s_.reads) {
-      if (x_.analysis.constant(r.buffer) || s_.op.reduce_axes.size() < 2) continue;
-      const std::size_t kh = s_.rank(), kw = kh + 1;
+    for (const Access& r : stage_.reads) {
+      if (context_.analysis.constant(r.buffer) || stage_.op.reduce_axes.size() < 2) continue;
+      const std::size_t kh = stage_.rank(), kw = kh + 1;
       const auto window = [&](double count, std::size_t axis, std::size_t tap) {
         const double step = r.strides[tap] > 0 ? static_cast<double>(r.strides[axis]) /
                                                      static_cast<double>(r.strides[tap])
                                                : 1;
-        return (count - 1) * step + static_cast<double>(s_.extent(tap));
+        return (count - 1) * step + static_cast<double>(stage_.extent(tap));
       };
       rows = window(rows, last_ - 2, kh);
       columns = window(columns, last_ - 1, kw);
@@ -235,55 +240,56 @@ class LaneWriter {
     for (std::size_t d = 0; d < nest_.axis.size(); ++d) {
       if (nest_.axis[d] == i) return d;
     }
-    return s_.rank();
+    return stage_.rank();
   }
 
   bool conditional() const {
-    return std::any_of(s_.reads.begin(), s_.reads.end(),
+    return std::any_of(stage_.reads.begin(), stage_.reads.end(),
                        [](const Access& r) { return r.conditional; });
   }
 
   // Weights that leave no room in L1 are read once, a few lanes of them at a time.
   bool lanes_first() const {
     double taps = 1;
-    for (const te::Axis& a : s_.op.reduce_axes) taps *= static_cast<double>(a.extent);
-    const double bytes = taps * static_cast<double>(s_.extent(last_)) * size_bytes(s_.dtype());
-    return !conditional() && 2 * bytes > static_cast<double>(x_.l1_bytes());
+    for (const te::Axis& a : stage_.op.reduce_axes) taps *= static_cast<double>(a.extent);
+    const double bytes =
+        taps * static_cast<double>(stage_.extent(last_)) * size_bytes(stage_.dtype());
+    return !conditional() && 2 * bytes > static_cast<double>(context_.l1_bytes());
   }
 
   void append_reduce(Loops* order) const {
-    for (const te::Axis& a : s_.op.reduce_axes) order->push_back(a.var.as<ir::Var>()->name);
+    for (const te::Axis& a : stage_.op.reduce_axes) order->push_back(a.var.as<ir::Var>()->name);
   }
 
   void annotate(const std::string& stage, const Loops& inner) {
     for (std::size_t i = 0; i < inner.size(); ++i) {
       if (tiled_[i] == last_) {
-        x_.writer.vectorize(stage, inner[i]);
+        context_.writer.vectorize(stage, inner[i]);
       } else {
-        x_.writer.unroll(stage, inner[i]);
+        context_.writer.unroll(stage, inner[i]);
       }
     }
   }
 
   void attach(const std::string& loop) {
-    Writer& w = x_.writer;
-    w.compute_at(s_.op.name, h_.op.name, loop);
+    Writer& w = context_.writer;
+    w.compute_at(stage_.op.name, nest_stage_.op.name, loop);
     Loops order, inner;
-    for (std::size_t i = 0; i < s_.rank(); ++i) {
+    for (std::size_t i = 0; i < stage_.rank(); ++i) {
       const bool tiled = std::find(tiled_.begin(), tiled_.end(), i) != tiled_.end();
-      if (!tiled) order.push_back(s_.axis_name(i));
+      if (!tiled) order.push_back(stage_.axis_name(i));
     }
     append_reduce(&order);
-    for (const std::size_t axis : tiled_) inner.push_back(s_.axis_name(axis));
+    for (const std::size_t axis : tiled_) inner.push_back(stage_.axis_name(axis));
     order.insert(order.end(), inner.begin(), inner.end());
-    w.reorder(s_.op.name, order);
-    annotate(s_.op.name, inner);
+    w.reorder(stage_.op.name, order);
+    annotate(stage_.op.name, inner);
   }
 
   // Constant operands with the lanes last.
   void layout_weights() {
-    for (const Access& read : s_.reads) {
-      if (!x_.analysis.constant(read.buffer) || read.strides[last_] == 0) continue;
+    for (const Access& read : stage_.reads) {
+      if (!context_.analysis.constant(read.buffer) || read.strides[last_] == 0) continue;
       int dim = -1;
       for (std::size_t d = 0; d < read.indices.size(); ++d) {
         if (read.indices[d].single_axis() == static_cast<int>(last_)) dim = static_cast<int>(d);
@@ -294,13 +300,13 @@ class LaneWriter {
         if (d != dim) layout.push_back({d, 1, 0});
       }
       layout.push_back({dim, 1, 0});
-      x_.writer.layout(read.buffer->name, layout);
+      context_.writer.layout(read.buffer->name, layout);
     }
   }
 
-  Context& x_;
-  const Stage& s_;
-  const Stage& h_;
+  Context& context_;
+  const Stage& stage_;
+  const Stage& nest_stage_;
   Nest nest_;
   std::size_t last_;
   bool self_;

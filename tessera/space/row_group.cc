@@ -31,8 +31,8 @@ void merge(const AxisMap& more, AxisMap* map) {
 
 }  // namespace
 
-RowGroup::RowGroup(const Context& context, std::size_t nest) : x_(context), nest_(nest) {
-  const Stage& h = x_.stage(nest);
+RowGroup::RowGroup(const Context& context, std::size_t nest) : context_(context), nest_(nest) {
+  const Stage& h = context_.stage(nest);
   AxisMap own;
   for (std::size_t i = 0; i < h.rank(); ++i) own.push_back(static_cast<int>(i));
   maps_[nest] = own;
@@ -49,7 +49,7 @@ std::vector<std::size_t> RowGroup::members() const {
 
 std::vector<std::size_t> RowGroup::rows() const {
   std::vector<std::size_t> out;
-  for (std::size_t g = 0; g < x_.stage(nest_).rank(); ++g) {
+  for (std::size_t g = 0; g < context_.stage(nest_).rank(); ++g) {
     const bool all = std::all_of(maps_.begin(), maps_.end(),
                                  [&](const auto& entry) { return entry.second[g] >= 0; });
     if (all) out.push_back(g);
@@ -58,20 +58,20 @@ std::vector<std::size_t> RowGroup::rows() const {
 }
 
 void RowGroup::try_member(std::size_t i) {
-  const Stage& p = x_.stage(i);
-  if (x_.done[i] || p.output || p.users.empty() || is_contraction(p)) return;
+  const Stage& p = context_.stage(i);
+  if (context_.done[i] || p.output || p.users.empty() || is_contraction(p)) return;
   AxisMap map;
   for (const std::size_t user : p.users) {
     const auto it = maps_.find(user);
     if (it == maps_.end()) return;
-    for (const Access& read : x_.stage(user).reads) {
-      if (x_.analysis.producer(read.buffer) != static_cast<int>(i)) continue;
-      merge(through(read, x_.stage(user), it->second, p), &map);
+    for (const Access& read : context_.stage(user).reads) {
+      if (context_.analysis.producer(read.buffer) != static_cast<int>(i)) continue;
+      merge(through(read, context_.stage(user), it->second, p), &map);
     }
   }
   maps_[i] = map;
   std::vector<std::size_t> common = rows();
-  const Stage& h = x_.stage(nest_);
+  const Stage& h = context_.stage(nest_);
   if (std::none_of(common.begin(), common.end(), [&](std::size_t g) { return h.extent(g) > 1; }))
     maps_.erase(i);
 }

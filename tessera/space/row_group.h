@@ -23,7 +23,7 @@ class RowGroup {
  private:
   void try_member(std::size_t i);
 
-  const Context& x_;
+  const Context& context_;
   std::size_t nest_;
   std::map<std::size_t, AxisMap> maps_;
 };
