@@ -115,20 +115,21 @@ class Mutation final : public Drawing {
 class Crossing final : public Drawing {
  public:
   Crossing(const Sketch& sketch, Choice a, Choice b, Rng& rng)
-      : Drawing(sketch, rng), a_(a), b_(b) {}
+      : Drawing(sketch, rng), first_parent_(a), second_parent_(b) {}
   bool found() const { return found_; }
   bool stopped() const override { return !found_; }
 
  private:
   std::int32_t draw(std::size_t decision, const Refusal& refusal) override {
     const bool second = rng_.chance(0.5);
-    const std::int32_t first = (second ? b_ : a_)[decision], other = (second ? a_ : b_)[decision];
+    const std::int32_t first = (second ? second_parent_ : first_parent_)[decision],
+                       other = (second ? first_parent_ : second_parent_)[decision];
     if (!refusal(first)) return first;
     if (refusal(other)) found_ = false;
     return other;
   }
 
-  Choice a_, b_;
+  Choice first_parent_, second_parent_;
   bool found_ = true;
 };
 

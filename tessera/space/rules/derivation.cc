@@ -25,7 +25,11 @@ class Assembler {
  public:
   Assembler(const Problem& problem, const Draft& draft, std::string name, schedule::Schedule fixed,
             const PartHook& hook)
-      : p_(problem), draft_(draft), name_(std::move(name)), fixed_(std::move(fixed)), hook_(hook) {}
+      : problem_(problem),
+        draft_(draft),
+        name_(std::move(name)),
+        fixed_(std::move(fixed)),
+        hook_(hook) {}
 
   std::unique_ptr<PartSketch> run() {
     const std::size_t count = draft_.stages.size();
@@ -34,7 +38,7 @@ class Assembler {
       const StageDraft& own = draft_.stages[i];
       if (own.kind == StageDraft::Kind::kTiled && own.tiling.cache_write)
         fixed_.steps.emplace_back(
-            schedule::CacheWrite{.stage = p_.stage(i).op.name, .scope = "local"});
+            schedule::CacheWrite{.stage = problem_.stage(i).op.name, .scope = "local"});
     }
     write_transforms();
     sketch_ = std::make_unique<PartSketch>(name_, fixed_);
@@ -49,8 +53,8 @@ class Assembler {
   void write_transforms() {
     Writer writer;
     Chooser chooser;
-    Context context{.analysis = *p_.analysis,
-                    .target = p_.target,
+    Context context{.analysis = *problem_.analysis,
+                    .target = problem_.target,
                     .writer = writer,
                     .chooser = chooser,
                     .done = done_};
@@ -74,28 +78,31 @@ class Assembler {
       }
     }
     if (own.kind == StageDraft::Kind::kTiled) return add_tiled(i, {i});
-    const bool output = p_.stage(i).output;
-    const std::vector<std::size_t> users = users_of(*p_.analysis, {i});
-    const bool moves = !output && p_.stage(i).op.outputs.size() == 1 && sketch_->can_move(users);
+    const bool output = problem_.stage(i).output;
+    const std::vector<std::size_t> users = users_of(*problem_.analysis, {i});
+    const bool moves =
+        !output && problem_.stage(i).op.outputs.size() == 1 && sketch_->can_move(users);
     done_[i] = true;
-    add_part(std::make_unique<RowPart>(p_.analysis, p_.target, i, !moves), i, {i}, users, moves);
+    add_part(std::make_unique<RowPart>(problem_.analysis, problem_.target, i, !moves), i, {i},
+             users, moves);
   }
 
   void add_tiled(std::size_t i, const std::vector<std::size_t>& stages) {
     const StageDraft& own = draft_.stages[i];
     for (const std::size_t s : stages) done_[s] = true;
-    add_part(std::make_unique<TilePart>(p_.analysis, p_.target, i, own.nest, own.tiling), i, stages,
-             users_of(*p_.analysis, stages), false);
+    add_part(
+        std::make_unique<TilePart>(problem_.analysis, problem_.target, i, own.nest, own.tiling), i,
+        stages, users_of(*problem_.analysis, stages), false);
   }
 
   void add_part(std::unique_ptr<Part> part, std::size_t stage,
                 const std::vector<std::size_t>& stages, const std::vector<std::size_t>& users,
                 bool moves) {
     if (hook_) hook_(*part, stage);
-    sketch_->add(std::move(part), p_.stage(stage).op.name, stages, users, moves);
+    sketch_->add(std::move(part), problem_.stage(stage).op.name, stages, users, moves);
   }
 
-  const Problem& p_;
+  const Problem& problem_;
   const Draft& draft_;
   std::string name_;
   schedule::Schedule fixed_;
